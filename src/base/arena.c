@@ -1,0 +1,70 @@
+/* base/arena.c - chunks in a list; a request larger than a chunk gets one of its own. */
+#include "base/arena.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+typedef struct chunk {
+    struct chunk *next;
+    int64_t used;
+    int64_t size;
+    _Alignas(16) char bytes[];
+} chunk;
+
+struct ft_arena {
+    chunk *head;
+};
+
+enum { CHUNK_BYTES = 64 << 10 };
+
+ft_arena *ft_arena_new(void) { return ft_alloc(sizeof(ft_arena)); }
+
+void ft_arena_free(ft_arena *arena)
+{
+    if (!arena) return;
+    for (chunk *c = arena->head; c;) {
+        chunk *next = c->next;
+        ft_free(c);
+        c = next;
+    }
+    ft_free(arena);
+}
+
+static chunk *add_chunk(ft_arena *arena, int64_t bytes)
+{
+    int64_t size = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
+    chunk *c = ft_alloc((int64_t)sizeof(chunk) + size);
+    if (!c) return NULL;
+    c->size = size;
+    c->next = arena->head;
+    arena->head = c;
+    return c;
+}
+
+void *ft_arena_alloc(ft_arena *arena, int64_t bytes)
+{
+    if (bytes < 0 || bytes > INT64_MAX / 2) return NULL;
+    bytes = (bytes + 15) & ~(int64_t)15;
+    chunk *c = arena->head;
+    if (!c || c->size - c->used < bytes) c = add_chunk(arena, bytes);
+    if (!c) return NULL;
+    void *block = c->bytes + c->used;
+    c->used += bytes;
+    return block;
+}
+
+void *ft_arena_array(ft_arena *arena, int64_t n, int64_t size)
+{
+    int64_t bytes;
+    return ft_size_mul(n, size, &bytes) ? ft_arena_alloc(arena, bytes) : NULL;
+}
+
+char *ft_arena_strdup(ft_arena *arena, const char *text)
+{
+    int64_t bytes = (int64_t)strlen(text) + 1;
+    char *copy = ft_arena_alloc(arena, bytes);
+    if (copy) memcpy(copy, text, (size_t)bytes);
+    return copy;
+}

@@ -1,0 +1,13 @@
+/* base/clock.h - time. */
+#ifndef FT_BASE_CLOCK_H
+#define FT_BASE_CLOCK_H
+
+#include <stdint.h>
+
+/* Nanoseconds of a clock that never goes back; only differences mean anything. */
+int64_t ft_now_ns(void);
+
+/* Nanoseconds of CPU time used by the calling thread. */
+int64_t ft_thread_cpu_ns(void);
+
+#endif

@@ -1,0 +1,41 @@
+/* base/error.c - errors as values. */
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *ft_status_text(ft_status status)
+{
+    static const char *const texts[] = {
+#define FT_STATUS_TEXT(name, text) text,
+        FT_STATUS_LIST(FT_STATUS_TEXT)
+#undef FT_STATUS_TEXT
+    };
+    return (unsigned)status < FT_STATUS_COUNT ? texts[status] : "unknown status";
+}
+
+ft_status ft_fail(ft_error *err, ft_status status, const char *format, ...)
+{
+    if (!err) return status;
+    va_list args;
+    va_start(args, format);
+    err->status = status;
+    vsnprintf(err->message, sizeof err->message, format, args);
+    va_end(args);
+    return status;
+}
+
+ft_status ft_error_wrap(ft_error *err, const char *format, ...)
+{
+    if (!err) return FT_INVALID;
+    char old[sizeof err->message];
+    memcpy(old, err->message, sizeof old);
+    va_list args;
+    va_start(args, format);
+    int used = vsnprintf(err->message, sizeof err->message, format, args);
+    va_end(args);
+    if (used >= 0 && used < (int)sizeof err->message)
+        snprintf(err->message + used, sizeof err->message - (size_t)used, ": %s", old);
+    return err->status;
+}

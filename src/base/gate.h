@@ -1,0 +1,31 @@
+/* base/gate.h - a counter that threads wait on.
+ *
+ * Waiting spins for some tens of microseconds, since a hand-off between busy workers takes less
+ * than one, and then sleeps in the kernel (futex). */
+#ifndef FT_BASE_GATE_H
+#define FT_BASE_GATE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct ft_gate {
+    _Alignas(64) _Atomic uint32_t count; /* only grows, modulo 2^32 */
+    _Atomic uint32_t sleepers;
+} ft_gate;
+
+/* Adds one and wakes every waiter. Writes before it are seen by who waits for it. */
+void ft_gate_open(ft_gate *gate);
+
+/* Waits until count has reached `target` (modulo 2^32), or *stop is set, or `timeout_ns` passed
+ * (negative: no limit). Returns whether the target was reached. stop may be NULL; who sets it calls
+ * ft_gate_wake on every gate that may be waited on. */
+bool ft_gate_wait(ft_gate *gate, uint32_t target, const atomic_bool *stop, int64_t timeout_ns);
+
+/* Wakes the waiters without counting, so that they look at `stop` again. */
+void ft_gate_wake(ft_gate *gate);
+
+/* The present count. */
+uint32_t ft_gate_count(const ft_gate *gate);
+
+#endif

@@ -1,0 +1,60 @@
+/* device/device.h - what executes: descriptions of devices, and the threads of one.
+ *
+ * A device here is one element of a pipeline's cluster: a virtual CPU device with its own threads and
+ * memory budget, or a described one that exists only for planning ("sim"). The engine gives every
+ * device one worker thread; a device of T threads has a team of T (the worker and T-1 helpers) that
+ * kernels split their rows over. */
+#ifndef FT_DEVICE_H
+#define FT_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+typedef enum { FT_DEVICE_CPU, FT_DEVICE_SIM } ft_device_kind;
+
+/* One device as planned for. Rates are what a cost model may count on, not promises. */
+typedef struct ft_device {
+    ft_device_kind kind;
+    int index;             /* position in the cluster, 0-based */
+    int n_threads;         /* threads of a CPU device, 1 for others */
+    int64_t memory_bytes;  /* budget */
+    double flops_per_s;    /* f32 multiply-adds count twice */
+    double bytes_per_s;    /* memory bandwidth */
+    double link_bytes_per_s; /* to another device */
+    int64_t link_latency_ns;
+    char name[32];         /* "cpu:0", "sim:3 2080ti" */
+} ft_device;
+
+enum { FT_MAX_DEVICES = 256 };
+
+/* Reads a device list: "cpu" (one device of one thread per core), "cpu:N", "cpu:NxT", "cpu:N/2GB"
+ * (budget of each), "sim:8x11GB", "sim:8x2080ti". GB is 10^9, GiB 2^30. Writes at most FT_MAX_DEVICES
+ * into out and the count into *n. FT_INVALID says what was expected. */
+ft_status ft_devices_parse(const char *text, ft_device *out, int *n, ft_error *err);
+
+/* Cores that this process may use, and bytes of memory that it may fill. */
+int ft_cpu_cores(void);
+int64_t ft_cpu_memory_bytes(void);
+
+/* The instruction sets that kernels are compiled for, best last. */
+typedef enum { FT_ISA_BASE, FT_ISA_AVX2, FT_ISA_AVX512, FT_ISA_COUNT } ft_isa;
+
+/* The best one that this CPU and its operating system run. */
+ft_isa ft_cpu_isa(void);
+const char *ft_isa_name(ft_isa isa);
+
+/* Threads that work on one call together. */
+typedef struct ft_team ft_team;
+
+/* A team of n_threads, the caller of ft_team_run included; 1 makes no thread at all. */
+ft_status ft_team_new(ft_team **out, int n_threads, ft_error *err);
+void ft_team_free(ft_team *team);
+int ft_team_size(const ft_team *team); /* NULL counts as 1 */
+
+/* Calls work(arg, i) for every i in [0, n), spread over the team in a fixed assignment; returns when
+ * all are done. Only the thread that owns the team may call it. team NULL: the caller does all. */
+void ft_team_run(ft_team *team, int n, void (*work)(void *arg, int i), void *arg);
+
+#endif

@@ -1,0 +1,52 @@
+/* memory/memory.h - which byte is free when.
+ *
+ * Pure: intervals in, offsets out. */
+#ifndef FT_MEMORY_H
+#define FT_MEMORY_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* Everything in a device's block starts at a multiple of this. */
+enum { FT_MEMORY_ALIGN = 64 };
+
+/* bytes rounded up to FT_MEMORY_ALIGN. */
+int64_t ft_memory_round(int64_t bytes);
+
+/* A tensor that occupies `bytes` from step `begin` to step `end`, both included. */
+typedef struct ft_interval {
+    int64_t bytes;
+    int begin, end;
+} ft_interval;
+
+/* Gives every interval an offset so that no two that are alive together overlap; *total is the extent.
+ * Deterministic: larger first, best fit, ties by number. Offsets and extents are multiples of
+ * FT_MEMORY_ALIGN. FT_INVALID when an interval ends before it begins or has negative bytes. */
+ft_status ft_memory_layout(const ft_interval *intervals, int n, int64_t *offsets, int64_t *total,
+                           ft_error *err);
+
+/* The largest sum of rounded bytes alive at one step: no layout can be smaller. */
+int64_t ft_memory_lower_bound(const ft_interval *intervals, int n);
+
+/* What a device's memory holds. */
+#define FT_MEMORY_CLASS_LIST(X)                                                                    \
+    X(WEIGHTS, "weights")                                                                          \
+    X(GRADIENTS, "gradients")                                                                      \
+    X(OPTIMIZER, "optimizer")                                                                      \
+    X(VERSIONS, "versions")                                                                        \
+    X(PACKED, "packed")                                                                            \
+    X(ACTIVATIONS, "activations")                                                                  \
+    X(WORKSPACE, "workspace")                                                                      \
+    X(BUFFERS, "buffers")
+
+typedef enum {
+#define FT_MEMORY_ENUM(name, text) FT_MEMORY_##name,
+    FT_MEMORY_CLASS_LIST(FT_MEMORY_ENUM)
+#undef FT_MEMORY_ENUM
+        FT_MEMORY_CLASSES
+} ft_memory_class;
+
+const char *ft_memory_class_name(ft_memory_class c);
+
+#endif

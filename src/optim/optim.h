@@ -1,0 +1,76 @@
+/* optim/optim.h - what a step does to the parameters.
+ *
+ * One row per optimizer and per rate schedule. An update touches one parameter and its state, works
+ * in blocks of fixed size, and gives the same bits for any number of threads. */
+#ifndef FT_OPTIM_H
+#define FT_OPTIM_H
+
+#include "base/error.h"
+#include "device/device.h"
+#include "tensor/tensor.h"
+
+enum { FT_MAX_HYPERS = 8 };
+
+typedef struct ft_hyper_rule {
+    const char *name; /* NULL ends the list */
+    double preset, min, max;
+    const char *help;
+} ft_hyper_rule;
+
+/* One parameter's update. */
+typedef struct ft_update {
+    const ft_spec *spec;  /* f32 */
+    float *param;
+    const float *grad;    /* sum over micro-batches */
+    float grad_scale;     /* gradient clipping: multiplies every gradient */
+    void *state;          /* state_bytes, zeroed before step 1 */
+    const double *hypers; /* in the order of the rules */
+    double rate;          /* learning rate of this step */
+    int64_t step;         /* 1 is the first */
+    ft_team *team;
+} ft_update;
+
+/* One tensor of an optimizer's state, as saved in checkpoints. */
+typedef struct ft_state_part {
+    const char *name;
+    ft_spec spec;
+    int64_t offset; /* in the state */
+} ft_state_part;
+
+enum { FT_MAX_STATE_PARTS = 3 };
+
+typedef struct ft_optimizer {
+    const char *name;
+    const char *doc; /* the update as a formula, with its source */
+    const ft_hyper_rule *hypers;
+    /* Fills parts (at most FT_MAX_STATE_PARTS), returns their number; *bytes is the whole state. */
+    int (*state)(const ft_spec *spec, const double *hypers, ft_state_part *parts, int64_t *bytes);
+    void (*update)(const ft_update *update);
+} ft_optimizer;
+
+extern const ft_optimizer *const ft_optimizers[]; /* adamw, adafactor, sgd; NULL at the end */
+const ft_optimizer *ft_optimizer_find(const char *name);
+
+/* Presets overwritten by n named values; FT_INVALID for unknown names and values out of range. */
+ft_status ft_optimizer_hypers(const ft_optimizer *optimizer, const char *const *names,
+                              const double *values, int n, double *hypers, ft_error *err);
+
+/* Sum of squares of n numbers in f64: blocks of fixed size, summed in order. */
+double ft_squared_norm(const float *x, int64_t n, ft_team *team);
+
+/* dst += src. */
+void ft_sum_into(float *dst, const float *src, int64_t n, ft_team *team);
+
+/* Learning rate over steps: linear warm-up from 0, then by the row. */
+typedef struct ft_rate {
+    const char *schedule; /* "constant", "linear" (to 0 at `steps`), "cosine" (to 0 at `steps`) */
+    double peak;
+    int64_t warmup; /* steps; the rate of step w <= warmup is peak * w / warmup */
+    int64_t steps;  /* all of them */
+} ft_rate;
+
+/* FT_INVALID for an unknown schedule (listing those there are), negative or non-finite numbers. */
+ft_status ft_rate_check(const ft_rate *rate, ft_error *err);
+double ft_rate_at(const ft_rate *rate, int64_t step); /* step counts from 1 */
+
+#endif

@@ -1,0 +1,42 @@
+/* partition/partition.h - a weighted DAG cut into stages.
+ *
+ * Pure: costs in, assignment out. Nodes are numbered in a topological order. */
+#ifndef FT_PARTITION_H
+#define FT_PARTITION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+typedef struct ft_partition_problem {
+    int n_nodes;
+    const double *node_ns;     /* by node: forward + backward (+ recomputed forward), >= 0 */
+    const int64_t *node_bytes; /* by node: memory it brings to its stage; NULL: not limited */
+    int n_edges;
+    const int *edge_from, *edge_to; /* from < to */
+    const int64_t *edge_bytes; /* of the value carried; edges of one value share edge_value */
+    const int *edge_value;     /* a value is sent once per destination stage */
+    int n_stages;
+    int64_t stage_memory_bytes; /* limit of each stage; 0: none */
+    double link_bytes_per_s;    /* of every link; 0: transfers are free */
+} ft_partition_problem;
+
+typedef struct ft_partition_result {
+    int *stage;        /* by node; caller's array of n_nodes */
+    double slowest_ns; /* the objective: the slowest stage's compute plus transfers not hidden */
+    double lower_bound_ns; /* max(total / stages, largest node): no partition is below it */
+    int64_t cut_bytes; /* forward bytes that cross stages, once per (value, destination) */
+} ft_partition_result;
+
+/* The exact contiguous optimum in the given order of nodes: minimizes the slowest stage, then the
+ * bytes cut; every stage gets at least one node. Dynamic programming over (node, stages), O(n^2 P).
+ * FT_INVALID for bad input, FT_INFEASIBLE when memory allows no cut, saying which stage lacks what. */
+ft_status ft_partition_contiguous(const ft_partition_problem *problem, ft_partition_result *result,
+                                  ft_error *err);
+
+/* Prices a given assignment as above (stages need not be contiguous). */
+ft_status ft_partition_evaluate(const ft_partition_problem *problem, const int *stage,
+                                ft_partition_result *result, ft_error *err);
+
+#endif
