@@ -41,6 +41,8 @@ typedef struct ft_call {
     ft_team *team;
 } ft_call;
 
+typedef struct ft_op ft_op; /* one row, below */
+
 typedef ft_status (*ft_kernel)(const ft_call *call, ft_error *err);
 
 /* What one execution costs, for cost models. */
@@ -63,7 +65,7 @@ typedef struct ft_attr_rule {
  * (output k is first + k). In case of failure FT_NO_VALUE, and the builder keeps the error, so rules
  * need not check between calls. */
 typedef struct ft_builder {
-    ft_value_id (*add)(struct ft_builder *b, const struct ft_op *op, const ft_value_id *in, int n_in,
+    ft_value_id (*add)(struct ft_builder *b, const ft_op *op, const ft_value_id *in, int n_in,
                        const double *attrs);
     const ft_spec *(*spec)(struct ft_builder *b, ft_value_id value);
 } ft_builder;
@@ -86,7 +88,7 @@ typedef struct ft_sample {
     int64_t id_limit;           /* i32 inputs are drawn from [0, id_limit); 0 when there are none */
 } ft_sample;
 
-typedef struct ft_op {
+struct ft_op {
     const char *name;
     const char *doc;  /* one line: y = ..., with shapes */
     int min_in, n_in; /* inputs past min_in are optional */
@@ -113,7 +115,7 @@ typedef struct ft_op {
     const char *pack_kind; /* rows of one kind share a packed copy when pack_bytes agree */
     const ft_sample *samples;
     int n_samples;
-} ft_op;
+};
 
 /* All rows, NULL at the end, in the order of table.c. */
 extern const ft_op *const ft_ops[];

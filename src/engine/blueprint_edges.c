@@ -1,0 +1,243 @@
+/* engine/blueprint_edges.c - who owns which parameter, and what passes between stages.
+ *
+ * A parameter is owned by the stage of its first use. Other stages that use it send their gradient
+ * terms to the owner once per batch and take over its new value once per batch: from a replica of
+ * their own when they are on another device, in place when they share the owner's. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/internal.h"
+
+static ft_status no_memory(ft_error *err)
+{
+    return ft_fail(err, FT_NOMEM, "engine: no memory for parameters and edges");
+}
+
+/* -- owners ------------------------------------------------------------------------------------ */
+
+static bool stage_uses(const ft_blueprint *b, int stage, int param)
+{
+    const ft_stage *cut = b->stages[stage].cut[0];
+    for (int i = 0; i < cut->n_params; i++)
+        if (cut->params[i] == param) return true;
+    return false;
+}
+
+static int find_owner(const ft_blueprint *b, int param)
+{
+    const param_info *p = &b->params[param];
+    if (p->n_terms) return b->term_stage[p->terms[0]];
+    for (int s = 0; s < b->options.n_stages; s++)
+        if (stage_uses(b, s, param)) return s;
+    return 0; /* used nowhere: kept and saved all the same */
+}
+
+static ft_status list_params(ft_blueprint *b, int s, ft_error *err)
+{
+    stage_info *stage = &b->stages[s];
+    stage->params = ft_arena_array(b->arena, b->n_params + 1, sizeof *stage->params);
+    if (!stage->params) return no_memory(err);
+    for (int p = 0; p < b->n_params; p++) {
+        int owner = b->params[p].owner;
+        if (owner != s && !stage_uses(b, s, p)) continue;
+        stage->params[stage->n_params++] =
+            (stage_param){.param = p,
+                          .owned = owner == s,
+                          .replica = b->stages[owner].device != stage->device};
+    }
+    return FT_OK;
+}
+
+ft_status blueprint_find_owners(ft_blueprint *b, ft_error *err)
+{
+    const ft_graph *g = b->options.graphs[0];
+    b->params = ft_arena_array(b->arena, b->n_params + 1, sizeof *b->params);
+    b->term_stage = ft_arena_array(b->arena, b->n_terms + 1, sizeof(int));
+    int *terms = ft_arena_array(b->arena, b->n_terms + 1, sizeof(int));
+    if (!b->params || !b->term_stage || !terms) return no_memory(err);
+    for (int t = 0; t < b->n_terms; t++) {
+        const ft_grad_term *term = ft_graph_grad_term(g, t);
+        b->term_stage[t] = b->splits[0]->node_stage[term->node];
+        b->params[term->param].n_terms++;
+    }
+    for (int p = 0; p < b->n_params; p++) {
+        param_info *info = &b->params[p];
+        const ft_value *value = ft_graph_value(g, ft_graph_param_value(g, p));
+        info->name = value->name;
+        info->spec = value->spec;
+        info->terms = terms;
+        terms += info->n_terms;
+        info->n_terms = 0;
+    }
+    for (int t = 0; t < b->n_terms; t++) {
+        param_info *info = &b->params[ft_graph_grad_term(g, t)->param];
+        info->terms[info->n_terms++] = t;
+    }
+    for (int p = 0; p < b->n_params; p++) b->params[p].owner = find_owner(b, p);
+    for (int s = 0; s < b->options.n_stages; s++) FT_TRY(list_params(b, s, err));
+    return FT_OK;
+}
+
+/* -- edges ------------------------------------------------------------------------------------- */
+
+/* The number of the edge between those actions, added when it is new. */
+static int get_edge(ft_blueprint *b, const ft_edge *wanted)
+{
+    for (int e = 0; e < b->n_edges; e++) {
+        const ft_edge *edge = &b->edges[e];
+        if (edge->from == wanted->from && edge->to == wanted->to &&
+            edge->from_kind == wanted->from_kind && edge->to_kind == wanted->to_kind)
+            return e;
+    }
+    b->edges[b->n_edges] = *wanted;
+    return b->n_edges++;
+}
+
+static ft_status add_item(ft_blueprint *b, ft_edge edge, cargo_kind kind, int item, ft_error *err)
+{
+    cargo *c = &b->cargoes[get_edge(b, &edge)];
+    c->kind = kind;
+    if (kind == CARGO_NOTHING) return FT_OK;
+    if (!c->items) {
+        int room = b->splits[0]->n_transfers + b->n_terms + b->n_params;
+        c->items = ft_arena_array(b->arena, room + 1, sizeof(int));
+        if (!c->items) return no_memory(err);
+    }
+    c->items[c->n++] = item;
+    return FT_OK;
+}
+
+static ft_status add_value_edges(ft_blueprint *b, ft_error *err)
+{
+    const ft_split *split = b->splits[0];
+    for (int i = 0; i < split->n_transfers; i++) {
+        const ft_transfer *t = &split->transfers[i];
+        ft_action_kind kind = t->phase == FT_FORWARD ? FT_ACT_FORWARD : FT_ACT_BACKWARD;
+        ft_edge edge = {.from = t->from, .to = t->to, .from_kind = kind, .to_kind = kind};
+        FT_TRY(add_item(b, edge, CARGO_VALUES, t->value, err));
+    }
+    return FT_OK;
+}
+
+static ft_status add_tie_edges(ft_blueprint *b, ft_error *err)
+{
+    for (int t = 0; t < b->n_terms; t++) {
+        int owner = b->params[ft_graph_grad_term(b->options.graphs[0], t)->param].owner;
+        if (b->term_stage[t] == owner) continue;
+        ft_edge edge = {.from = b->term_stage[t], .to = owner, .from_kind = FT_ACT_REDUCE,
+                        .to_kind = FT_ACT_REDUCE};
+        FT_TRY(add_item(b, edge, CARGO_TERMS, t, err));
+    }
+    for (int s = 0; s < b->options.n_stages; s++)
+        for (int i = 0; i < b->stages[s].n_params; i++) {
+            const stage_param *p = &b->stages[s].params[i];
+            if (p->owned) continue;
+            ft_edge edge = {.from = b->params[p->param].owner, .to = s,
+                            .from_kind = FT_ACT_UPDATE, .to_kind = FT_ACT_ADOPT};
+            FT_TRY(add_item(b, edge, p->replica ? CARGO_WEIGHTS : CARGO_NOTHING, p->param, err));
+        }
+    return FT_OK;
+}
+
+static ft_status add_norm_edges(ft_blueprint *b, ft_error *err)
+{
+    if (b->options.clip <= 0) return FT_OK;
+    for (int s = 0; s < b->options.n_stages; s++)
+        for (int t = 0; t < b->options.n_stages; t++) {
+            ft_edge edge = {.from = s, .to = t, .from_kind = FT_ACT_REDUCE,
+                            .to_kind = FT_ACT_UPDATE};
+            if (s != t) FT_TRY(add_item(b, edge, CARGO_NOTHING, 0, err));
+        }
+    return FT_OK;
+}
+
+/* -- sizes ------------------------------------------------------------------------------------- */
+
+static int64_t item_bytes(const ft_blueprint *b, const cargo *c, int bucket, int i)
+{
+    const ft_graph *g = b->options.graphs[bucket];
+    switch (c->kind) {
+    case CARGO_VALUES: return ft_spec_bytes(&ft_graph_value(g, c->items[i])->spec);
+    case CARGO_TERMS:
+        return ft_spec_bytes(&b->params[ft_graph_grad_term(g, c->items[i])->param].spec);
+    case CARGO_WEIGHTS: return ft_spec_bytes(&b->params[c->items[i]].spec);
+    case CARGO_NOTHING: break;
+    }
+    return 0;
+}
+
+static ft_status size_edge(ft_blueprint *b, int e, ft_error *err)
+{
+    cargo *c = &b->cargoes[e];
+    c->at = ft_arena_array(b->arena, (int64_t)b->options.n_graphs * c->n + 1, sizeof(int64_t));
+    if (!c->at) return no_memory(err);
+    for (int bucket = 0; bucket < b->options.n_graphs; bucket++) {
+        int64_t at = 0, bytes = 0;
+        for (int i = 0; i < c->n; i++) {
+            c->at[bucket * c->n + i] = at;
+            bytes += item_bytes(b, c, bucket, i);
+            at += ft_memory_round(item_bytes(b, c, bucket, i));
+        }
+        if (at > c->slot_bytes) c->slot_bytes = at;
+        if (bytes > b->edges[e].bytes) b->edges[e].bytes = bytes;
+    }
+    return FT_OK;
+}
+
+/* Longest path to the last stage over forward edges; n_stages rounds reach a fixed point because a
+ * split has no cycle. */
+static void find_depths(const ft_blueprint *b, int *depth)
+{
+    for (int round = 0; round < b->options.n_stages; round++)
+        for (int e = 0; e < b->n_edges; e++) {
+            const ft_edge *edge = &b->edges[e];
+            if (edge->from_kind == FT_ACT_FORWARD && depth[edge->from] < depth[edge->to] + 1)
+                depth[edge->from] = depth[edge->to] + 1;
+        }
+}
+
+/* A producer may be ahead of its consumer by as many micro-batches as their depths differ; one buffer
+ * more lets it work while the consumer reads. */
+static void choose_slots(ft_blueprint *b, const int *depth)
+{
+    for (int e = 0; e < b->n_edges; e++) {
+        ft_edge *edge = &b->edges[e];
+        int ahead = abs(depth[edge->from] - depth[edge->to]);
+        bool per_micro = edge->from_kind == FT_ACT_FORWARD || edge->from_kind == FT_ACT_BACKWARD;
+        edge->slots = per_micro ? ahead + 1 : ahead / b->options.micro_batches + 2;
+    }
+}
+
+static ft_status index_edges(ft_blueprint *b, ft_error *err)
+{
+    for (int s = 0; s < b->options.n_stages; s++)
+        for (int k = 0; k < FT_ACT_COUNT; k++) {
+            stage_info *stage = &b->stages[s];
+            stage->in_edges[k] = ft_arena_array(b->arena, b->n_edges + 1, sizeof(int));
+            stage->out_edges[k] = ft_arena_array(b->arena, b->n_edges + 1, sizeof(int));
+            if (!stage->in_edges[k] || !stage->out_edges[k]) return no_memory(err);
+        }
+    for (int e = 0; e < b->n_edges; e++) {
+        const ft_edge *edge = &b->edges[e];
+        stage_info *from = &b->stages[edge->from], *to = &b->stages[edge->to];
+        from->out_edges[edge->from_kind][from->n_out_edges[edge->from_kind]++] = e;
+        to->in_edges[edge->to_kind][to->n_in_edges[edge->to_kind]++] = e;
+    }
+    return FT_OK;
+}
+
+ft_status blueprint_find_edges(ft_blueprint *b, ft_error *err)
+{
+    int64_t stages = b->options.n_stages, most = stages * stages * 5 + 1; /* kinds of edges */
+    b->edges = ft_arena_array(b->arena, most, sizeof *b->edges);
+    b->cargoes = ft_arena_array(b->arena, most, sizeof *b->cargoes);
+    int *depth = ft_arena_array(b->arena, stages + 1, sizeof(int));
+    if (!b->edges || !b->cargoes || !depth) return no_memory(err);
+    FT_TRY(add_value_edges(b, err));
+    FT_TRY(add_tie_edges(b, err));
+    FT_TRY(add_norm_edges(b, err));
+    for (int e = 0; e < b->n_edges; e++) FT_TRY(size_edge(b, e, err));
+    find_depths(b, depth);
+    choose_slots(b, depth);
+    return index_edges(b, err);
+}

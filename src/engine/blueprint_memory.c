@@ -1,0 +1,288 @@
+/* engine/blueprint_memory.c - the place of every byte of every device.
+ *
+ * A device's block is its memory classes one after the other. Weights, gradients, optimizer state and
+ * packed copies stay for the whole run. Activations are slots, as many per stage as the plan keeps
+ * micro-batches in flight; a slot holds what forward saves for backward. The workspace serves one
+ * action at a time and is as large as the largest one needs. Buffers receive what other stages send. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/internal.h"
+
+static ft_status no_memory(ft_error *err)
+{
+    return ft_fail(err, FT_NOMEM, "engine: no memory for layouts");
+}
+
+/* -- places and programs ----------------------------------------------------------------------- */
+
+static ft_status place_values(ft_blueprint *b, int s, int bucket, ft_error *err)
+{
+    const ft_graph *g = b->options.graphs[bucket];
+    stage_info *stage = &b->stages[s];
+    int n = ft_graph_n_values(g);
+    ft_place *places = ft_arena_array(b->arena, n + 1, sizeof *places);
+    if (!places) return no_memory(err);
+    for (int v = 0; v < n; v++) {
+        const ft_value *value = ft_graph_value(g, v);
+        places[v] = (ft_place){FT_HOME_WORK, 0};
+        if (value->kind == FT_VALUE_INPUT) places[v] = (ft_place){FT_HOME_INPUT, value->source};
+        if (value->kind == FT_VALUE_PARAM) places[v] = (ft_place){FT_HOME_PARAM, value->source};
+    }
+    int64_t at = 0;
+    for (int i = 0; i < stage->cut[bucket]->n_saved; i++) {
+        ft_value_id v = stage->cut[bucket]->saved[i];
+        places[v] = (ft_place){FT_HOME_SAVED, at};
+        at += ft_memory_round(ft_spec_bytes(&ft_graph_value(g, v)->spec));
+    }
+    if (at > stage->slot_bytes) stage->slot_bytes = at;
+    stage->places[bucket] = places;
+    return FT_OK;
+}
+
+/* Values on the edges of one kind of action, into `values`; returns their number. */
+static int edge_values(const ft_blueprint *b, const int *edges, int n_edges, ft_value_id *values)
+{
+    int n = 0;
+    for (int i = 0; i < n_edges; i++) {
+        const cargo *c = &b->cargoes[edges[i]];
+        for (int k = 0; c->kind == CARGO_VALUES && k < c->n; k++) values[n++] = c->items[k];
+    }
+    return n;
+}
+
+static ft_status compile_stage(ft_blueprint *b, int s, int bucket, ft_phase phase, ft_error *err)
+{
+    stage_info *stage = &b->stages[s];
+    const ft_stage *cut = stage->cut[bucket];
+    int room = b->splits[bucket]->n_transfers + 2;
+    int kind = phase == FT_FORWARD ? FT_ACT_FORWARD : FT_ACT_BACKWARD;
+    ft_value_id *arrive = ft_arena_array(b->arena, room, sizeof *arrive);
+    ft_value_id *keep = ft_arena_array(b->arena, room, sizeof *keep);
+    if (!arrive || !keep) return no_memory(err);
+    ft_program_request q = {
+        .graph = b->options.graphs[bucket],
+        .nodes = phase == FT_FORWARD ? cut->forward : cut->backward,
+        .n_nodes = phase == FT_FORWARD ? cut->n_forward : cut->n_backward,
+        .places = stage->places[bucket],
+        .arrive = arrive,
+        .n_arrive = edge_values(b, stage->in_edges[kind], stage->n_in_edges[kind], arrive),
+        .keep = keep,
+        .n_keep = edge_values(b, stage->out_edges[kind], stage->n_out_edges[kind], keep),
+        .terms = phase == FT_BACKWARD ? cut->grads : NULL,
+        .n_terms = phase == FT_BACKWARD ? cut->n_grads : 0,
+        .packs = stage->packs,
+        .n_packs = stage->n_packs,
+        .team_size = b->options.devices[stage->device].n_threads};
+    int loss_node = ft_graph_value(q.graph, b->loss)->source;
+    if (phase == FT_FORWARD && b->splits[bucket]->node_stage[loss_node] == s)
+        keep[q.n_keep++] = b->loss;
+    ft_program **programs = phase == FT_FORWARD ? stage->forward : stage->backward;
+    return ft_program_new(&programs[bucket], &q, err);
+}
+
+static ft_status find_packs(ft_blueprint *b, int s, ft_error *err)
+{
+    stage_info *stage = &b->stages[s];
+    const ft_stage *cut = stage->cut[0];
+    int n = cut->n_forward + cut->n_backward;
+    int *nodes = ft_arena_array(b->arena, n + 1, sizeof(int));
+    stage->packs = ft_arena_array(b->arena, n + 1, sizeof *stage->packs);
+    stage->pack_at = ft_arena_array(b->arena, n + 1, sizeof(int64_t));
+    if (!nodes || !stage->packs || !stage->pack_at) return no_memory(err);
+    memcpy(nodes, cut->forward, (size_t)cut->n_forward * sizeof(int));
+    memcpy(nodes + cut->n_forward, cut->backward, (size_t)cut->n_backward * sizeof(int));
+    stage->n_packs = ft_program_packs(b->options.graphs[0], nodes, n, stage->packs);
+    return FT_OK;
+}
+
+ft_status blueprint_compile(ft_blueprint *b, ft_error *err)
+{
+    int n = b->options.n_graphs;
+    for (int s = 0; s < b->options.n_stages; s++) {
+        stage_info *stage = &b->stages[s];
+        stage->forward = ft_arena_array(b->arena, n, sizeof(void *));
+        stage->backward = ft_arena_array(b->arena, n, sizeof(void *));
+        stage->places = ft_arena_array(b->arena, n, sizeof(void *));
+        if (!stage->forward || !stage->backward || !stage->places) return no_memory(err);
+        FT_TRY(find_packs(b, s, err));
+        for (int bucket = 0; bucket < n; bucket++) {
+            FT_TRY(place_values(b, s, bucket, err));
+            FT_TRY(compile_stage(b, s, bucket, FT_FORWARD, err));
+            FT_TRY(compile_stage(b, s, bucket, FT_BACKWARD, err));
+        }
+    }
+    return FT_OK;
+}
+
+/* -- blocks ------------------------------------------------------------------------------------ */
+
+/* Takes `bytes` of a class; the offset is within the class until finish_blocks. */
+static int64_t take(block_info *block, ft_memory_class class, int64_t bytes)
+{
+    int64_t at = block->bytes[class];
+    block->bytes[class] += ft_memory_round(bytes);
+    return at;
+}
+
+static void take_params(ft_blueprint *b, int s)
+{
+    stage_info *stage = &b->stages[s];
+    block_info *block = &b->blocks[stage->device];
+    for (int i = 0; i < stage->n_params; i++) {
+        stage_param *sp = &stage->params[i];
+        param_info *p = &b->params[sp->param];
+        int64_t bytes = ft_spec_bytes(&p->spec);
+        if (sp->owned || sp->replica) sp->at = take(block, FT_MEMORY_WEIGHTS, bytes);
+        if (!sp->owned) continue;
+        ft_state_part parts[FT_MAX_STATE_PARTS];
+        int64_t state_bytes = 0;
+        p->at = sp->at;
+        if (p->n_terms)
+            b->options.optimizer->state(&p->spec, b->options.hypers, parts, &state_bytes);
+        p->state_at = take(block, FT_MEMORY_OPTIMIZER, state_bytes);
+    }
+}
+
+static ft_status take_stage(ft_blueprint *b, int s, ft_error *err)
+{
+    stage_info *stage = &b->stages[s];
+    block_info *block = &b->blocks[stage->device];
+    const ft_stage *cut = stage->cut[0];
+    stage->term_at = ft_arena_array(b->arena, cut->n_grads + 1, sizeof(int64_t));
+    if (!stage->term_at) return no_memory(err);
+    for (int i = 0; i < cut->n_grads; i++) {
+        const ft_grad_term *term = ft_graph_grad_term(b->options.graphs[0], cut->grads[i]);
+        stage->term_at[i] =
+            take(block, FT_MEMORY_GRADIENTS, ft_spec_bytes(&b->params[term->param].spec));
+    }
+    for (int i = 0; i < stage->n_packs; i++)
+        stage->pack_at[i] = take(block, FT_MEMORY_PACKED, stage->packs[i].bytes);
+    stage->slots_at = take(block, FT_MEMORY_ACTIVATIONS, stage->slot_bytes * b->plan->in_flight[s]);
+    for (int bucket = 0; bucket < b->options.n_graphs; bucket++) {
+        ft_program *programs[] = {stage->forward[bucket], stage->backward[bucket]};
+        for (int i = 0; i < 2; i++) {
+            int64_t bytes = ft_memory_round(ft_program_work_bytes(programs[i]));
+            if (bytes > block->bytes[FT_MEMORY_WORKSPACE])
+                block->bytes[FT_MEMORY_WORKSPACE] = bytes;
+        }
+    }
+    return FT_OK;
+}
+
+static ft_status take_buffers(ft_blueprint *b, ft_error *err)
+{
+    int most = 0;
+    for (int e = 0; e < b->n_edges; e++) {
+        block_info *block = &b->blocks[b->stages[b->edges[e].to].device];
+        b->edges[e].slots = b->plan->edges[e].slots;
+        b->cargoes[e].base =
+            take(block, FT_MEMORY_BUFFERS, b->cargoes[e].slot_bytes * b->edges[e].slots);
+    }
+    for (int s = 0; s < b->options.n_stages; s++)
+        if (b->plan->in_flight[s] > most) most = b->plan->in_flight[s];
+    /* Micro-batches in flight span so many batches, one more is being updated and one fed. */
+    int m = b->options.micro_batches;
+    b->batch_slots = (most + m - 1) / m + 2;
+    b->input_at = ft_arena_array(b->arena, b->n_inputs + 1, sizeof(int64_t));
+    b->input_bytes =
+        ft_arena_array(b->arena, (int64_t)b->options.n_graphs * b->n_inputs + 1, sizeof(int64_t));
+    if (!b->input_at || !b->input_bytes) return no_memory(err);
+    for (int i = 0; i < b->n_inputs; i++) {
+        int64_t largest = 0;
+        for (int k = 0; k < b->options.n_graphs; k++) {
+            const ft_graph *g = b->options.graphs[k];
+            int64_t bytes = ft_spec_bytes(&ft_graph_value(g, ft_graph_input_value(g, i))->spec);
+            b->input_bytes[k * b->n_inputs + i] = bytes;
+            if (bytes > largest) largest = bytes;
+        }
+        b->input_at[i] = b->batch_slot_bytes;
+        b->batch_slot_bytes += ft_memory_round(largest * m);
+    }
+    b->batch_at = take(&b->blocks[b->stages[0].device], FT_MEMORY_BUFFERS,
+                       b->batch_slot_bytes * b->batch_slots);
+    return FT_OK;
+}
+
+/* Class offsets become block offsets. */
+static void finish_blocks(ft_blueprint *b)
+{
+    for (int d = 0; d < b->options.n_devices; d++) {
+        block_info *block = &b->blocks[d];
+        for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
+            block->begin[c] = block->total;
+            block->total += block->bytes[c];
+        }
+    }
+    for (int s = 0; s < b->options.n_stages; s++) {
+        stage_info *stage = &b->stages[s];
+        const int64_t *begin = b->blocks[stage->device].begin;
+        for (int i = 0; i < stage->n_params; i++) stage->params[i].at += begin[FT_MEMORY_WEIGHTS];
+        for (int i = 0; i < stage->cut[0]->n_grads; i++)
+            stage->term_at[i] += begin[FT_MEMORY_GRADIENTS];
+        for (int i = 0; i < stage->n_packs; i++) stage->pack_at[i] += begin[FT_MEMORY_PACKED];
+        stage->slots_at += begin[FT_MEMORY_ACTIVATIONS];
+    }
+    for (int p = 0; p < b->n_params; p++) {
+        const int64_t *begin = b->blocks[b->stages[b->params[p].owner].device].begin;
+        b->params[p].at += begin[FT_MEMORY_WEIGHTS];
+        b->params[p].state_at += begin[FT_MEMORY_OPTIMIZER];
+    }
+    for (int e = 0; e < b->n_edges; e++)
+        b->cargoes[e].base += b->blocks[b->stages[b->edges[e].to].device].begin[FT_MEMORY_BUFFERS];
+    b->batch_at += b->blocks[b->stages[0].device].begin[FT_MEMORY_BUFFERS];
+}
+
+ft_status blueprint_lay_out(ft_blueprint *b, ft_error *err)
+{
+    b->blocks = ft_arena_array(b->arena, b->options.n_devices, sizeof *b->blocks);
+    if (!b->blocks) return no_memory(err);
+    for (int s = 0; s < b->options.n_stages; s++) {
+        take_params(b, s);
+        FT_TRY(take_stage(b, s, err));
+    }
+    FT_TRY(take_buffers(b, err));
+    finish_blocks(b);
+    return FT_OK;
+}
+
+/* -- budgets ----------------------------------------------------------------------------------- */
+
+int64_t ft_blueprint_device_bytes(const ft_blueprint *b, int device)
+{
+    return b->blocks[device].total;
+}
+
+/* What would help, by the class that weighs most. */
+static const char *remedy(const ft_blueprint *b, int device)
+{
+    const int64_t *bytes = b->blocks[device].bytes;
+    int64_t moving = bytes[FT_MEMORY_ACTIVATIONS] + bytes[FT_MEMORY_WORKSPACE];
+    int64_t staying = bytes[FT_MEMORY_WEIGHTS] + bytes[FT_MEMORY_GRADIENTS] +
+                      bytes[FT_MEMORY_OPTIMIZER] + bytes[FT_MEMORY_PACKED];
+    if (moving > staying)
+        return "--recompute always, more --micro-batches or a shorter --max-source";
+    return "more devices, or --optimizer adafactor (a smaller state)";
+}
+
+ft_status ft_blueprint_check_memory(const ft_blueprint *b, ft_error *err)
+{
+    for (int d = 0; d < b->options.n_devices; d++) {
+        const ft_device *device = &b->options.devices[d];
+        const block_info *block = &b->blocks[d];
+        if (block->total <= device->memory_bytes) continue;
+        char text[512];
+        int used = 0;
+        for (int c = 0; c < FT_MEMORY_CLASSES; c++)
+            if (block->bytes[c] && used < (int)sizeof text)
+                used += snprintf(text + used, sizeof text - (size_t)used, "%s%s %.1f MB",
+                                 used ? ", " : "", ft_memory_class_name((ft_memory_class)c),
+                                 (double)block->bytes[c] / 1e6);
+        return ft_fail(err, FT_INFEASIBLE,
+                       "device %s needs %.1f MB of memory, its budget is %.1f MB (%s); what would "
+                       "help: %s",
+                       device->name, (double)block->total / 1e6,
+                       (double)device->memory_bytes / 1e6, text, remedy(b, d));
+    }
+    return FT_OK;
+}

@@ -1,0 +1,121 @@
+/* engine/engine.h - a plan executed on devices.
+ *
+ * A blueprint holds all that is decided before a run: stages, edges between them, the plan, and the
+ * place of every byte on every device. It needs no weights and allocates no device memory, so it also
+ * serves for planning on hardware that is not there. A run is a blueprint with memory and weights; it
+ * executes legs of the plan and decides nothing.
+ *
+ * Lifetime:
+ *  1. A blueprint borrows the graphs of its options; they must outlive it. All else is copied.
+ *  2. A run borrows its blueprint.
+ *  3. Between ft_run_begin and ft_run_end the devices' workers own the parameters; at other times
+ *     they may be read and written by the caller.
+ * One thread at a time may call the functions of one run. */
+#ifndef FT_ENGINE_H
+#define FT_ENGINE_H
+
+#include "engine/program.h"
+#include "memory/memory.h"
+#include "optim/optim.h"
+#include "schedule/schedule.h"
+
+typedef struct ft_engine_options {
+    ft_graph *const *graphs; /* one per length bucket, ascending: the same nodes with other shapes,
+                                gradients included; output "loss" is a scalar */
+    int n_graphs;
+    int n_stages;
+    const int *node_stage;   /* by forward node */
+    const bool *recompute;   /* by stage */
+    const int *stage_device; /* by stage */
+    const ft_device *devices;
+    int n_devices;
+    int micro_batches;       /* per batch */
+    int64_t micro_batch_size; /* samples */
+    const ft_schedule *schedule;
+    int n_batches;           /* in the longest leg */
+    const ft_optimizer *optimizer;
+    const double *hypers;
+    double clip;             /* largest global gradient norm; 0: no clipping */
+    uint64_t seed;
+} ft_engine_options;
+
+typedef struct ft_blueprint ft_blueprint;
+
+/* FT_INVALID for options that contradict each other (clipping in an asynchronous schedule needs every
+ * stage's gradients at once), FT_INFEASIBLE when the plan cannot complete. */
+ft_status ft_blueprint_new(ft_blueprint **out, const ft_engine_options *options, ft_error *err);
+void ft_blueprint_free(ft_blueprint *blueprint);
+
+/* The plan of the longest leg, annotated with assignment and memory. */
+const ft_plan *ft_blueprint_plan(const ft_blueprint *blueprint);
+/* Modelled times that the plan was made with. */
+const ft_stage_costs *ft_blueprint_costs(const ft_blueprint *blueprint);
+/* A plan for a leg of another length (not longer); the caller's to ft_plan_free. */
+ft_status ft_blueprint_leg(ft_plan **out, const ft_blueprint *blueprint, int n_batches,
+                           ft_error *err);
+/* FT_INFEASIBLE when a device's planned memory is over its budget: the message has the breakdown by
+ * class and what would help. */
+ft_status ft_blueprint_check_memory(const ft_blueprint *blueprint, ft_error *err);
+int64_t ft_blueprint_device_bytes(const ft_blueprint *blueprint, int device);
+
+/* Modelled time of a node on a device, ns: the larger of arithmetic and memory traffic at the
+ * device's rates (roofline), plus the cost of a call. */
+double ft_node_time_ns(const ft_graph *graph, int node, const ft_device *device);
+
+/* -- runs ------------------------------------------------------------------------------------- */
+
+typedef struct ft_run ft_run;
+
+/* Allocates and touches every device's block; parameters are zero. FT_NOMEM says how much. */
+ft_status ft_run_new(ft_run **out, const ft_blueprint *blueprint, ft_error *err);
+void ft_run_free(ft_run *run);
+
+/* The parameter's memory at its owner (f32, contiguous, borrowed). */
+ft_view ft_run_param(const ft_run *run, int param);
+/* One tensor of its optimizer state; false when there is no such part. */
+bool ft_run_state(const ft_run *run, int param, int part, const char **name, ft_view *out);
+/* To be called after parameters were written: copies them to replicas and packs them. */
+ft_status ft_run_refresh(ft_run *run, ft_error *err);
+
+/* One batch to train on. */
+typedef struct ft_feed {
+    int bucket;           /* which graph */
+    const ft_view *inputs; /* by graph input: micro_batches times the input's elements */
+    double rate;          /* learning rate of its update */
+} ft_feed;
+
+/* What became of a batch. */
+typedef struct ft_result {
+    int64_t step;      /* counts from 1 over the run */
+    double loss;       /* sum over micro-batches, in their order */
+    double grad_norm;  /* before clipping; NAN when not clipping */
+    double rate;
+    int64_t end_ns;    /* since the start of the leg */
+} ft_result;
+
+/* Starts a leg. `plan` covers it and is borrowed until the end; first_step counts from 1. threaded:
+ * one worker per device; else everything runs in ft_run_next, on the calling thread, in an order that
+ * the plan allows. */
+ft_status ft_run_begin(ft_run *run, const ft_plan *plan, int64_t first_step, bool threaded,
+                       ft_error *err);
+/* True while another batch of the leg can be fed without waiting. */
+bool ft_run_wants(const ft_run *run);
+/* Copies a batch in. FT_INVALID for wrong shapes or when ft_run_wants is false. */
+ft_status ft_run_feed(ft_run *run, const ft_feed *feed, ft_error *err);
+/* The next finished batch, in order. FT_CANCELLED after timeout_ns without one (nothing is lost, call
+ * again); the first failure of a worker otherwise. */
+ft_status ft_run_next(ft_run *run, ft_result *out, int64_t timeout_ns, ft_error *err);
+/* Actions executed since the start of the leg, by all devices: grows while anything moves. */
+int64_t ft_run_progress(const ft_run *run);
+/* What each device is doing or waits for, one line each. */
+ft_status ft_run_describe(const ft_run *run, ft_text *text, ft_error *err);
+/* Ends the leg: waits for the workers (telling them to stop when the leg is not complete). */
+ft_status ft_run_end(ft_run *run, ft_error *err);
+/* What happened in the last leg; borrowed until the next ft_run_begin. */
+const ft_timeline *ft_run_timeline(const ft_run *run);
+/* Bytes of device memory that live tensors really reached, by class. */
+void ft_run_measured(const ft_run *run, int device, int64_t bytes[FT_MEMORY_CLASSES]);
+/* Blocks allocated through base/alloc.h while actions ran in the last leg. */
+int64_t ft_run_allocations(const ft_run *run);
+
+#endif

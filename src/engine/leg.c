@@ -1,0 +1,225 @@
+/* engine/leg.c - one leg of a run: batches in, results out. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/internal.h"
+
+/* -- beginning --------------------------------------------------------------------------------- */
+
+static void reset_gate(ft_gate *gate)
+{
+    atomic_store(&gate->count, 0);
+    atomic_store(&gate->sleepers, 0);
+}
+
+static ft_status make_timeline(ft_run *run, ft_error *err)
+{
+    const ft_engine_options *o = &run->blueprint->options;
+    int64_t total = 0;
+    for (int d = 0; d < o->n_devices; d++) total += ft_plan_length(run->plan, d);
+    ft_timeline_free(run->timeline);
+    run->timeline = NULL;
+    FT_TRY(ft_timeline_new(&run->timeline, o->n_devices, o->n_stages, total, err));
+    int64_t at = 0;
+    for (int d = 0; d < o->n_devices; d++) {
+        run->workers[d].events = run->timeline->events + at;
+        at += ft_plan_length(run->plan, d);
+    }
+    return FT_OK;
+}
+
+static void reset(ft_run *run)
+{
+    const ft_blueprint *b = run->blueprint;
+    for (int e = 0; e < b->n_edges; e++) {
+        reset_gate(&run->edges[e].filled);
+        reset_gate(&run->edges[e].freed);
+    }
+    reset_gate(&run->fed_gate);
+    reset_gate(&run->done_gate);
+    for (int s = 0; s < b->options.n_stages; s++) run->stages[s].updates = 0;
+    for (int i = 0; i < b->batch_slots; i++) atomic_store(&run->batches[i].finished, 0);
+    memset(run->norms, 0, (size_t)b->batch_slots * (size_t)b->n_params * sizeof(double));
+    for (int d = 0; d < b->options.n_devices; d++) {
+        worker *w = &run->workers[d];
+        w->position = w->n_events = w->allocations = 0;
+        w->length = ft_plan_length(run->plan, d);
+        atomic_store(&w->executed, 0);
+    }
+    run->fed = run->taken = 0;
+    run->error = (ft_error){FT_OK, ""};
+    atomic_store(&run->stop, false);
+}
+
+ft_status ft_run_begin(ft_run *run, const ft_plan *plan, int64_t first_step, bool threaded,
+                       ft_error *err)
+{
+    if (run->active) return ft_fail(err, FT_INVALID, "engine: a leg is running already");
+    run->plan = plan;
+    run->first_step = first_step;
+    run->threaded = threaded;
+    FT_TRY(make_timeline(run, err));
+    reset(run);
+    run->start_ns = ft_now_ns();
+    ft_ops_thread_init();
+    if (threaded) FT_TRY(workers_start(run, err));
+    run->active = true;
+    return FT_OK;
+}
+
+/* -- feeding ----------------------------------------------------------------------------------- */
+
+bool ft_run_wants(const ft_run *run)
+{
+    return run->active && run->fed < run->plan->n_batches &&
+           run->fed - run->taken < run->blueprint->batch_slots;
+}
+
+static ft_status check_feed(const ft_run *run, const ft_feed *feed, ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    if (!ft_run_wants(run))
+        return ft_fail(err, FT_INVALID, "engine: no room for another batch in this leg");
+    if (feed->bucket < 0 || feed->bucket >= b->options.n_graphs)
+        return ft_fail(err, FT_INVALID, "engine: length bucket %d, there are %d", feed->bucket,
+                       b->options.n_graphs);
+    const ft_graph *g = b->options.graphs[feed->bucket];
+    for (int i = 0; i < b->n_inputs; i++) {
+        const ft_value *value = ft_graph_value(g, ft_graph_input_value(g, i));
+        int64_t want = ft_shape_count(&value->spec.shape) * b->options.micro_batches;
+        int64_t have = ft_shape_count(&feed->inputs[i].shape);
+        if (feed->inputs[i].dtype != value->spec.dtype || have != want)
+            return ft_fail(err, FT_SHAPE,
+                           "engine: input '%s' has %lld elements of %s, expected %lld of %s",
+                           value->name, (long long)have, ft_dtype_name(feed->inputs[i].dtype),
+                           (long long)want, ft_dtype_name(value->spec.dtype));
+    }
+    return FT_OK;
+}
+
+ft_status ft_run_feed(ft_run *run, const ft_feed *feed, ft_error *err)
+{
+    FT_TRY(check_feed(run, feed, err));
+    const ft_blueprint *b = run->blueprint;
+    int64_t ring = run->fed % b->batch_slots;
+    worker *w = &run->workers[b->stages[0].device];
+    char *slot = w->block + b->batch_at + ring * b->batch_slot_bytes;
+    for (int i = 0; i < b->n_inputs; i++)
+        memcpy(slot + b->input_at[i], feed->inputs[i].data,
+               (size_t)(b->input_bytes[feed->bucket * b->n_inputs + i] * b->options.micro_batches));
+    batch_state *batch = &run->batches[ring];
+    batch->bucket = feed->bucket;
+    batch->rate = feed->rate;
+    batch->loss = 0;
+    atomic_store(&batch->finished, 0);
+    atomic_store(&batch->stages_left, b->options.n_stages);
+    run->fed++;
+    ft_gate_open(&run->fed_gate);
+    return FT_OK;
+}
+
+/* -- results ----------------------------------------------------------------------------------- */
+
+static ft_status first_failure(ft_run *run, ft_error *err)
+{
+    pthread_mutex_lock(&run->error_lock);
+    ft_error failure = run->error;
+    pthread_mutex_unlock(&run->error_lock);
+    if (failure.status != FT_OK && err) *err = failure;
+    return failure.status;
+}
+
+ft_status ft_run_next(ft_run *run, ft_result *out, int64_t timeout_ns, ft_error *err)
+{
+    if (!run->active || run->taken >= run->fed)
+        return ft_fail(err, FT_INVALID, "engine: no batch is under way");
+    if (!run->threaded) {
+        ft_error error = {FT_OK, ""};
+        if (workers_replay(run, run->taken, &error) != FT_OK) run_fail(run, &error);
+    }
+    const batch_state *batch = &run->batches[run->taken % run->blueprint->batch_slots];
+    bool done = ft_gate_wait(&run->done_gate, (uint32_t)run->taken + 1, &run->stop,
+                             run->threaded ? timeout_ns : 0);
+    FT_TRY(first_failure(run, err));
+    if (!done) return ft_fail(err, FT_CANCELLED, "no batch was finished yet");
+    /* Two stages may finish two batches at once; the count can be ahead of the older result. */
+    while (atomic_load(&batch->finished) != run->taken + 1) continue;
+    *out = run->results[run->taken % run->blueprint->batch_slots];
+    run->taken++;
+    return FT_OK;
+}
+
+int64_t ft_run_progress(const ft_run *run)
+{
+    int64_t n = 0;
+    for (int d = 0; d < run->blueprint->options.n_devices; d++)
+        n += atomic_load(&run->workers[d].executed);
+    return n;
+}
+
+ft_status ft_run_describe(const ft_run *run, ft_text *text, ft_error *err)
+{
+    for (int d = 0; run->active && d < run->blueprint->options.n_devices; d++) {
+        const worker *w = &run->workers[d];
+        int64_t position = atomic_load(&w->executed);
+        char missing[160];
+        if (position >= w->length) continue;
+        ft_action a = ft_plan_at(run->plan, d, position);
+        describe_wait(w, &a, missing, sizeof missing);
+        ft_text_add(text, "%s: action %lld of %lld, kind %d, stage %d, batch %d, micro-batch %d%s%s\n",
+                    run->blueprint->options.devices[d].name, (long long)position,
+                    (long long)w->length, a.kind, a.stage, a.batch, a.micro,
+                    missing[0] ? ", waits for " : ", at work", missing);
+    }
+    return text->failed ? ft_fail(err, FT_NOMEM, "engine: no memory for a description") : FT_OK;
+}
+
+/* -- ending ------------------------------------------------------------------------------------ */
+
+/* Moves the workers' events together. */
+static void gather_events(ft_run *run)
+{
+    run->timeline->n_events = 0;
+    for (int d = 0; d < run->blueprint->options.n_devices; d++) {
+        const worker *w = &run->workers[d];
+        memmove(run->timeline->events + run->timeline->n_events, w->events,
+                (size_t)w->n_events * sizeof(ft_event));
+        run->timeline->n_events += w->n_events;
+    }
+}
+
+/* Buffers: every slot that was filled at least once. */
+static void mark_buffers(ft_run *run)
+{
+    const ft_blueprint *b = run->blueprint;
+    for (int e = 0; e < b->n_edges; e++) {
+        int64_t used = ft_gate_count(&run->edges[e].filled);
+        if (used > b->edges[e].slots) used = b->edges[e].slots;
+        if (used && b->cargoes[e].slot_bytes)
+            mark_memory(&run->workers[b->stages[b->edges[e].to].device], FT_MEMORY_BUFFERS,
+                        b->cargoes[e].base + used * b->cargoes[e].slot_bytes);
+    }
+    int64_t used = run->fed < b->batch_slots ? run->fed : b->batch_slots;
+    mark_memory(&run->workers[b->stages[0].device], FT_MEMORY_BUFFERS,
+                b->batch_at + used * b->batch_slot_bytes);
+}
+
+ft_status ft_run_end(ft_run *run, ft_error *err)
+{
+    if (!run->active) return FT_OK;
+    ft_status status = FT_OK;
+    bool complete = run->taken == run->plan->n_batches;
+    if (complete && !run->threaded) /* what stands after the last update: tied weights adopted */
+        status = workers_replay(run, run->plan->n_batches, err);
+    if (!complete) {
+        ft_error stopped = {FT_CANCELLED, "the leg was ended early"};
+        run_fail(run, &stopped);
+    }
+    workers_join(run);
+    run->active = false;
+    gather_events(run);
+    mark_buffers(run);
+    if (status == FT_OK && complete) status = first_failure(run, err);
+    return status;
+}

@@ -1,0 +1,374 @@
+/* engine/program.c - a list of nodes made ready to run. */
+#include "engine/program.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "memory/memory.h"
+#include "optim/optim.h"
+
+/* One node with its operands. Views hold everything but the address. */
+typedef struct step {
+    const ft_node *node;
+    int n_out;
+    ft_view in[FT_MAX_IN];
+    ft_view out[FT_MAX_OUT];
+    ft_place in_place[FT_MAX_IN];
+    ft_place out_place[FT_MAX_OUT];
+    int64_t work_at;    /* the row's own workspace */
+    int64_t work_bytes; /* 0: none */
+    int pack;           /* number in the request's packs, or -1 */
+    uint32_t grads;     /* outputs that are gradient terms, written in place */
+} step;
+
+/* A gradient term that its row cannot add to by itself: copied or added after the step. */
+typedef struct deposit {
+    int step;
+    int term;
+    ft_value_id value;
+    int64_t count; /* elements */
+} deposit;
+
+struct ft_program {
+    ft_arena *arena;
+    const ft_graph *graph;
+    step *steps;
+    int n_steps;
+    ft_place *places; /* by value */
+    deposit *deposits; /* by step */
+    int n_deposits;
+    int64_t work_bytes;
+};
+
+static const ft_spec absent = {.shape = {.n_dims = -1}};
+
+/* Specs of a node's inputs, absent ones marked. */
+static void input_specs(const ft_graph *g, const ft_node *node, ft_spec *specs)
+{
+    for (int i = 0; i < FT_MAX_IN; i++)
+        specs[i] = node->in[i] == FT_NO_VALUE ? absent : ft_graph_value(g, node->in[i])->spec;
+}
+
+static int64_t node_workspace(const ft_graph *g, const ft_node *node, int team_size)
+{
+    if (!node->op->workspace) return 0;
+    ft_spec specs[FT_MAX_IN];
+    input_specs(g, node, specs);
+    return node->op->workspace(specs, node->attrs, team_size);
+}
+
+/* -- gradient terms ----------------------------------------------------------------------------- */
+
+static bool read_by_a_node(const ft_program_request *q, ft_value_id value)
+{
+    for (int s = 0; s < q->n_nodes; s++) {
+        const ft_node *node = ft_graph_node(q->graph, q->nodes[s]);
+        for (int i = 0; i < node->n_in; i++)
+            if (node->in[i] == value) return true;
+    }
+    return false;
+}
+
+static bool shared_term(const ft_program_request *q, ft_value_id value)
+{
+    int n = 0;
+    for (int t = 0; t < q->n_terms; t++)
+        n += ft_graph_grad_term(q->graph, q->terms[t])->value == value;
+    return n > 1;
+}
+
+static int step_of(const ft_program_request *q, int node)
+{
+    for (int s = 0; s < q->n_nodes; s++)
+        if (q->nodes[s] == node) return s;
+    return -1;
+}
+
+/* A term goes straight into its accumulator when the row can add to it and nobody else reads the
+ * value; other terms stay in the work area and are deposited after their step. */
+static void place_terms(ft_program *p, const ft_program_request *q)
+{
+    for (int t = 0; t < q->n_terms; t++) {
+        const ft_grad_term *term = ft_graph_grad_term(q->graph, q->terms[t]);
+        const ft_value *value = ft_graph_value(q->graph, term->value);
+        const ft_node *node = ft_graph_node(q->graph, term->node);
+        bool direct = node->op->accumulates >> value->output & 1 &&
+                      !shared_term(q, term->value) && !read_by_a_node(q, term->value);
+        if (direct)
+            p->places[term->value] = (ft_place){FT_HOME_GRAD, q->terms[t]};
+        else
+            p->deposits[p->n_deposits++] =
+                (deposit){step_of(q, term->node), q->terms[t], term->value,
+                          ft_shape_count(&value->spec.shape)};
+    }
+}
+
+/* -- layout of the work area ------------------------------------------------------------------- */
+
+/* Live ranges of WORK values, then of workspaces, over steps 0 .. n_nodes-1. */
+typedef struct ranges {
+    int *slot;              /* by value: interval number + 1, 0 when it has none */
+    ft_interval *intervals; /* WORK values first, then one per node for its workspace */
+    ft_value_id *value;     /* by interval; FT_NO_VALUE for workspaces */
+    int n;
+} ranges;
+
+static void touch(ranges *r, const ft_graph *g, ft_value_id value, int at)
+{
+    if (!r->slot[value]) {
+        const ft_value *v = ft_graph_value(g, value);
+        r->intervals[r->n] = (ft_interval){ft_spec_bytes(&v->spec), at, at};
+        r->value[r->n] = value;
+        r->slot[value] = ++r->n;
+    }
+    ft_interval *interval = &r->intervals[r->slot[value] - 1];
+    if (at > interval->end) interval->end = at;
+}
+
+static bool in_work(const ft_program *p, ft_value_id value)
+{
+    return p->places[value].home == FT_HOME_WORK;
+}
+
+static void collect_ranges(ranges *r, const ft_program *p, const ft_program_request *q)
+{
+    for (int i = 0; i < q->n_arrive; i++)
+        if (in_work(p, q->arrive[i])) touch(r, q->graph, q->arrive[i], 0);
+    for (int s = 0; s < q->n_nodes; s++) {
+        const ft_node *node = ft_graph_node(q->graph, q->nodes[s]);
+        for (int i = 0; i < node->n_in; i++)
+            if (node->in[i] != FT_NO_VALUE && in_work(p, node->in[i]))
+                touch(r, q->graph, node->in[i], s);
+        for (int k = 0; k < node->op->n_out; k++)
+            if (in_work(p, node->out + k)) touch(r, q->graph, node->out + k, s);
+    }
+    for (int i = 0; i < q->n_keep; i++)
+        if (in_work(p, q->keep[i])) touch(r, q->graph, q->keep[i], q->n_nodes);
+}
+
+static ft_status lay_out(ft_program *p, const ft_program_request *q, ft_arena *scratch, ft_error *err)
+{
+    int n_values = ft_graph_n_values(q->graph);
+    int room = n_values + q->n_nodes;
+    ranges r = {.slot = ft_arena_array(scratch, n_values + 1, sizeof(int)),
+                .intervals = ft_arena_array(scratch, room + 1, sizeof(ft_interval)),
+                .value = ft_arena_array(scratch, room + 1, sizeof(ft_value_id))};
+    int64_t *offsets = ft_arena_array(scratch, room + 1, sizeof(int64_t));
+    int *owner = ft_arena_array(scratch, room + 1, sizeof(int));
+    if (!r.slot || !r.intervals || !r.value || !offsets || !owner)
+        return ft_fail(err, FT_NOMEM, "program: no memory for the layout of %d values", n_values);
+    collect_ranges(&r, p, q);
+    int n_values_live = r.n;
+    for (int s = 0; s < q->n_nodes; s++) {
+        int64_t bytes =
+            node_workspace(q->graph, ft_graph_node(q->graph, q->nodes[s]), q->team_size);
+        p->steps[s].work_bytes = bytes;
+        if (!bytes) continue;
+        r.intervals[r.n] = (ft_interval){bytes, s, s};
+        owner[r.n++] = s;
+    }
+    FT_TRY(ft_memory_layout(r.intervals, r.n, offsets, &p->work_bytes, err));
+    for (int i = 0; i < n_values_live; i++) p->places[r.value[i]].at = offsets[i];
+    for (int i = n_values_live; i < r.n; i++) p->steps[owner[i]].work_at = offsets[i];
+    return FT_OK;
+}
+
+/* -- compiling --------------------------------------------------------------------------------- */
+
+static int find_pack(const ft_program_request *q, const ft_node *node)
+{
+    if (!node->op->pack_input) return -1;
+    ft_value_id weight = node->in[node->op->pack_input - 1];
+    for (int i = 0; i < q->n_packs; i++) {
+        const ft_pack *pack = &q->packs[i];
+        if (weight == ft_graph_param_value(q->graph, pack->param) &&
+            strcmp(pack->op->pack_kind, node->op->pack_kind) == 0) {
+            ft_spec specs[FT_MAX_IN];
+            input_specs(q->graph, node, specs);
+            if (node->op->pack_bytes(specs, node->attrs) == pack->bytes) return i;
+        }
+    }
+    return -1;
+}
+
+static void compile_step(ft_program *p, const ft_program_request *q, int s)
+{
+    step *st = &p->steps[s];
+    st->node = ft_graph_node(q->graph, q->nodes[s]);
+    st->n_out = st->node->op->n_out;
+    st->pack = find_pack(q, st->node);
+    for (int i = 0; i < FT_MAX_IN; i++) {
+        ft_value_id v = st->node->in[i];
+        st->in_place[i].home = FT_HOME_COUNT;
+        if (v == FT_NO_VALUE) {
+            st->in[i] = (ft_view){.shape = {.n_dims = -1}};
+            continue;
+        }
+        st->in[i] = ft_view_of(&ft_graph_value(q->graph, v)->spec, NULL);
+        st->in_place[i] = p->places[v];
+    }
+    for (int k = 0; k < st->n_out; k++) {
+        ft_value_id v = st->node->out + k;
+        st->out[k] = ft_view_of(&ft_graph_value(q->graph, v)->spec, NULL);
+        st->out_place[k] = p->places[v];
+        if (p->places[v].home == FT_HOME_GRAD) st->grads |= 1u << k;
+    }
+}
+
+ft_status ft_program_new(ft_program **out, const ft_program_request *q, ft_error *err)
+{
+    *out = NULL;
+    ft_arena *arena = ft_arena_new(), *scratch = ft_arena_new();
+    ft_program *p = arena ? ft_arena_alloc(arena, sizeof *p) : NULL;
+    ft_status status = FT_NOMEM;
+    int n_values = ft_graph_n_values(q->graph);
+    if (p) {
+        p->steps = ft_arena_array(arena, q->n_nodes + 1, sizeof(step));
+        p->places = ft_arena_array(arena, n_values + 1, sizeof(ft_place));
+        p->deposits = ft_arena_array(arena, q->n_terms + 1, sizeof(deposit));
+    }
+    if (!scratch || !p || !p->steps || !p->places || !p->deposits) {
+        ft_fail(err, FT_NOMEM, "program: no memory for %d nodes", q->n_nodes);
+        goto done;
+    }
+    p->arena = arena;
+    p->graph = q->graph;
+    p->n_steps = q->n_nodes;
+    memcpy(p->places, q->places, (size_t)n_values * sizeof(ft_place));
+    place_terms(p, q);
+    FT_GO(lay_out(p, q, scratch, err));
+    for (int s = 0; s < q->n_nodes; s++) compile_step(p, q, s);
+    *out = p;
+done:
+    ft_arena_free(scratch);
+    if (!*out) ft_arena_free(arena);
+    return status;
+}
+
+void ft_program_free(ft_program *program)
+{
+    if (program) ft_arena_free(program->arena);
+}
+
+int64_t ft_program_work_bytes(const ft_program *program) { return program->work_bytes; }
+
+ft_place ft_program_place(const ft_program *program, ft_value_id value)
+{
+    return program->places[value];
+}
+
+/* -- running ----------------------------------------------------------------------------------- */
+
+void *ft_place_address(const ft_bases *bases, ft_place place)
+{
+    switch (place.home) {
+    case FT_HOME_WORK: return bases->work + place.at;
+    case FT_HOME_SAVED: return bases->saved + place.at;
+    case FT_HOME_INPUT: return bases->inputs[place.at];
+    case FT_HOME_PARAM: return bases->params[place.at];
+    case FT_HOME_GRAD: return bases->grads[place.at];
+    case FT_HOME_BOUND: return bases->bound[place.at];
+    case FT_HOME_COUNT: break;
+    }
+    return NULL;
+}
+
+static void raise_mark(int64_t *mark, int64_t at, int64_t bytes)
+{
+    int64_t end = at + ft_memory_round(bytes);
+    if (end > *mark) *mark = end;
+}
+
+static void record_touch(ft_high_water *water, const step *st)
+{
+    for (int k = 0; k < st->n_out; k++) {
+        ft_spec spec = ft_view_spec(&st->out[k]);
+        int64_t bytes = ft_spec_bytes(&spec);
+        if (st->out_place[k].home == FT_HOME_WORK)
+            raise_mark(&water->work, st->out_place[k].at, bytes);
+        if (st->out_place[k].home == FT_HOME_SAVED)
+            raise_mark(&water->saved, st->out_place[k].at, bytes);
+    }
+    if (st->work_bytes) raise_mark(&water->work, st->work_at, st->work_bytes);
+}
+
+static ft_status run_step(const step *st, const ft_bases *bases, ft_error *err)
+{
+    ft_view in[FT_MAX_IN], out[FT_MAX_OUT];
+    memcpy(in, st->in, sizeof in);
+    memcpy(out, st->out, sizeof out);
+    for (int i = 0; i < st->node->n_in; i++) in[i].data = ft_place_address(bases, st->in_place[i]);
+    for (int k = 0; k < st->n_out; k++) out[k].data = ft_place_address(bases, st->out_place[k]);
+    ft_call call = {.in = in,
+                    .out = out,
+                    .attrs = st->node->attrs,
+                    .packed = st->pack >= 0 ? bases->packed[st->pack] : NULL,
+                    .work = st->work_bytes ? bases->work + st->work_at : NULL,
+                    .key = bases->key,
+                    .accumulate = bases->accumulate ? st->grads & st->node->op->accumulates : 0,
+                    .team = bases->team};
+    call.key.node = (uint32_t)st->node->key;
+    return st->node->op->kernel(&call, err);
+}
+
+static void make_deposits(const ft_program *p, const ft_bases *bases, int step_number)
+{
+    for (int i = 0; i < p->n_deposits; i++) {
+        const deposit *d = &p->deposits[i];
+        if (d->step != step_number) continue;
+        const float *term = ft_place_address(bases, p->places[d->value]);
+        float *sum = bases->grads[d->term];
+        if (bases->accumulate)
+            ft_sum_into(sum, term, d->count, bases->team);
+        else
+            memcpy(sum, term, (size_t)d->count * sizeof(float));
+    }
+}
+
+ft_status ft_program_run(const ft_program *program, const ft_bases *bases, ft_error *err)
+{
+    for (int s = 0; s < program->n_steps; s++) {
+        const step *st = &program->steps[s];
+        ft_status status = run_step(st, bases, err);
+        if (status != FT_OK) {
+            ft_error_wrap(err, "%s in %s", st->node->op->name, st->node->scope);
+            return status;
+        }
+        if (program->n_deposits) make_deposits(program, bases, s);
+        if (bases->high_water) record_touch(bases->high_water, st);
+    }
+    return FT_OK;
+}
+
+/* -- packed weights ---------------------------------------------------------------------------- */
+
+int ft_program_packs(const ft_graph *graph, const int *nodes, int n_nodes, ft_pack *packs)
+{
+    int n = 0;
+    for (int s = 0; s < n_nodes; s++) {
+        const ft_node *node = ft_graph_node(graph, nodes[s]);
+        if (!node->op->pack_input) continue;
+        const ft_value *weight = ft_graph_value(graph, node->in[node->op->pack_input - 1]);
+        if (weight->kind != FT_VALUE_PARAM) continue;
+        ft_spec specs[FT_MAX_IN];
+        input_specs(graph, node, specs);
+        ft_pack pack = {node->op, weight->source, node->op->pack_bytes(specs, node->attrs),
+                        nodes[s]};
+        bool known = pack.bytes == 0;
+        for (int i = 0; i < n && !known; i++)
+            known = packs[i].param == pack.param && packs[i].bytes == pack.bytes &&
+                    strcmp(packs[i].op->pack_kind, pack.op->pack_kind) == 0;
+        if (!known) packs[n++] = pack;
+    }
+    return n;
+}
+
+ft_status ft_pack_make(const ft_graph *graph, const ft_pack *pack, const void *weight, void *packed,
+                       ft_team *team, ft_error *err)
+{
+    const ft_node *node = ft_graph_node(graph, pack->node);
+    ft_spec specs[FT_MAX_IN];
+    input_specs(graph, node, specs);
+    return pack->op->pack(specs, node->attrs, weight, packed, team, err);
+}

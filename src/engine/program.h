@@ -1,0 +1,95 @@
+/* engine/program.h - a list of nodes made ready to run.
+ *
+ * A program is compiled once: every operand gets a place, values that live inside the program are laid
+ * out in one work area, views are prepared. Running it allocates nothing and decides nothing: it adds
+ * offsets to the bases that the caller passes and calls kernels in order.
+ *
+ * Lifetime: a program borrows the graph, which must outlive it. It is read-only after ft_program_new,
+ * so threads may run one program at once, each with its own bases. */
+#ifndef FT_ENGINE_PROGRAM_H
+#define FT_ENGINE_PROGRAM_H
+
+#include "graph/graph.h"
+
+/* What memory a value lives in while a program runs. */
+typedef enum {
+    FT_HOME_WORK,  /* laid out by the program; gone when it ends (kept values: when the next begins) */
+    FT_HOME_SAVED, /* at an offset that the caller chose, in the micro-batch's slot */
+    FT_HOME_INPUT, /* by input number */
+    FT_HOME_PARAM, /* by parameter number */
+    FT_HOME_GRAD,  /* by gradient term number; chosen by the program, never by its caller */
+    FT_HOME_BOUND, /* by number among the values that the caller binds at each run */
+    FT_HOME_COUNT
+} ft_home;
+
+typedef struct ft_place {
+    ft_home home;
+    int64_t at; /* byte offset in WORK and SAVED, a number in the others */
+} ft_place;
+
+/* A packed copy of a parameter that a program's rows can read instead of the plain one. */
+typedef struct ft_pack {
+    const ft_op *op; /* whose pack functions make it */
+    int param;
+    int64_t bytes;
+    int node; /* a node that uses it: its specs and attributes are what pack gets */
+} ft_pack;
+
+typedef struct ft_program_request {
+    const ft_graph *graph;
+    const int *nodes;          /* node numbers, in the order to run */
+    int n_nodes;
+    const ft_place *places;    /* by value: where the caller keeps it; home WORK: not decided yet */
+    const ft_value_id *arrive; /* values in WORK that are there before the first node */
+    int n_arrive;
+    const ft_value_id *keep;   /* values in WORK that must be readable after the last node */
+    int n_keep;
+    const int *terms;          /* gradient terms (numbers) that the nodes make */
+    int n_terms;
+    const ft_pack *packs;      /* packed copies that exist; may be none */
+    int n_packs;
+    int team_size;
+} ft_program_request;
+
+typedef struct ft_program ft_program;
+
+ft_status ft_program_new(ft_program **out, const ft_program_request *request, ft_error *err);
+void ft_program_free(ft_program *program);
+int64_t ft_program_work_bytes(const ft_program *program);
+/* Where a value of the program lives; values it does not know give home COUNT. */
+ft_place ft_program_place(const ft_program *program, ft_value_id value);
+
+/* Records what a run really touched: the highest end of a live tensor in each area. */
+typedef struct ft_high_water {
+    int64_t work, saved;
+} ft_high_water;
+
+/* Memory for one run. */
+typedef struct ft_bases {
+    char *work, *saved;
+    void *const *inputs;       /* by input number */
+    void *const *params;       /* by parameter number */
+    void *const *grads;        /* by gradient term number */
+    void *const *bound;        /* by bound number */
+    const void *const *packed; /* by number in the request's packs; NULL entries: use the plain one */
+    bool accumulate;           /* gradient terms are added to; else overwritten */
+    ft_rng_key key;            /* node is filled in per node */
+    ft_team *team;
+    ft_high_water *high_water; /* may be NULL */
+} ft_bases;
+
+/* Address of a place. */
+void *ft_place_address(const ft_bases *bases, ft_place place);
+
+/* Runs every node. The error of a failing kernel is wrapped with row and scope. */
+ft_status ft_program_run(const ft_program *program, const ft_bases *bases, ft_error *err);
+
+/* The distinct packed copies that the nodes could use, into packs (room for n_nodes); returns their
+ * number. */
+int ft_program_packs(const ft_graph *graph, const int *nodes, int n_nodes, ft_pack *packs);
+
+/* Makes a packed copy from the plain weight. */
+ft_status ft_pack_make(const ft_graph *graph, const ft_pack *pack, const void *weight, void *packed,
+                       ft_team *team, ft_error *err);
+
+#endif

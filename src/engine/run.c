@@ -1,0 +1,166 @@
+/* engine/run.c - a blueprint with memory and weights. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/internal.h"
+
+/* -- making ------------------------------------------------------------------------------------ */
+
+static ft_status allocate_block(ft_run *run, int d, ft_error *err)
+{
+    worker *w = &run->workers[d];
+    const ft_device *device = &run->blueprint->options.devices[d];
+    int64_t bytes = run->blueprint->blocks[d].total;
+    w->run = run;
+    w->device = d;
+    if (device->kind != FT_DEVICE_CPU)
+        return ft_fail(err, FT_DEVICE, "device %s exists for planning only; --dry-run shows the plan",
+                       device->name);
+    FT_TRY(ft_team_new(&w->team, device->n_threads, err));
+    w->block = ft_pages_alloc(bytes);
+    if (!w->block)
+        return ft_fail(err, FT_NOMEM, "device %s: no memory for its %.1f MB", device->name,
+                       (double)bytes / 1e6);
+    return FT_OK;
+}
+
+static ft_status point_stage(ft_run *run, int s, ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    const stage_info *stage = &b->stages[s];
+    stage_state *state = &run->stages[s];
+    char *block = run->workers[stage->device].block;
+    state->params = ft_arena_array(run->arena, b->n_params + 1, sizeof(void *));
+    state->grads = ft_arena_array(run->arena, b->n_terms + 1, sizeof(void *));
+    state->packed = ft_arena_array(run->arena, stage->n_packs + 1, sizeof(void *));
+    state->inputs = ft_arena_array(run->arena, b->n_inputs + 1, sizeof(void *));
+    if (!state->params || !state->grads || !state->packed || !state->inputs)
+        return ft_fail(err, FT_NOMEM, "engine: no memory for stage %d", s);
+    for (int i = 0; i < stage->n_params; i++) {
+        const stage_param *sp = &stage->params[i];
+        int64_t at = sp->owned || sp->replica ? sp->at : b->params[sp->param].at;
+        state->params[sp->param] = block + at;
+    }
+    for (int i = 0; i < stage->cut[0]->n_grads; i++)
+        state->grads[stage->cut[0]->grads[i]] = block + stage->term_at[i];
+    for (int i = 0; i < stage->n_packs; i++) state->packed[i] = block + stage->pack_at[i];
+    return FT_OK;
+}
+
+static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
+{
+    run->blueprint = b;
+    run->stages = ft_arena_array(run->arena, b->options.n_stages, sizeof *run->stages);
+    run->edges = ft_arena_array(run->arena, b->n_edges + 4, sizeof *run->edges);
+    run->batches = ft_arena_array(run->arena, b->batch_slots, sizeof *run->batches);
+    run->results = ft_arena_array(run->arena, b->batch_slots, sizeof *run->results);
+    run->norms = ft_arena_array(run->arena, (int64_t)b->batch_slots * b->n_params + 1, 8);
+    run->workers = ft_arena_array(run->arena, b->options.n_devices, sizeof *run->workers);
+    if (!run->stages || !run->edges || !run->batches || !run->results || !run->norms ||
+        !run->workers)
+        return ft_fail(err, FT_NOMEM, "engine: no memory for a run");
+    for (int d = 0; d < b->options.n_devices; d++) FT_TRY(allocate_block(run, d, err));
+    for (int s = 0; s < b->options.n_stages; s++) FT_TRY(point_stage(run, s, err));
+    return FT_OK;
+}
+
+ft_status ft_run_new(ft_run **out, const ft_blueprint *blueprint, ft_error *err)
+{
+    *out = NULL;
+    FT_TRY(ft_blueprint_check_memory(blueprint, err));
+    ft_arena *arena = ft_arena_new();
+    ft_run *run = arena ? ft_arena_alloc(arena, sizeof *run) : NULL;
+    if (!run) {
+        ft_arena_free(arena);
+        return ft_fail(err, FT_NOMEM, "engine: no memory for a run");
+    }
+    run->arena = arena;
+    pthread_mutex_init(&run->error_lock, NULL);
+    ft_status status = build(run, blueprint, err);
+    if (status == FT_OK)
+        *out = run;
+    else
+        ft_run_free(run);
+    return status;
+}
+
+void ft_run_free(ft_run *run)
+{
+    if (!run) return;
+    if (run->active) ft_run_end(run, NULL);
+    for (int d = 0; run->workers && d < run->blueprint->options.n_devices; d++) {
+        ft_team_free(run->workers[d].team);
+        ft_pages_free(run->workers[d].block, run->blueprint->blocks[d].total);
+    }
+    ft_timeline_free(run->timeline);
+    pthread_mutex_destroy(&run->error_lock);
+    ft_arena_free(run->arena);
+}
+
+/* -- parameters -------------------------------------------------------------------------------- */
+
+static char *owner_block(const ft_run *run, int param)
+{
+    const ft_blueprint *b = run->blueprint;
+    return run->workers[b->stages[b->params[param].owner].device].block;
+}
+
+ft_view ft_run_param(const ft_run *run, int param)
+{
+    const param_info *info = &run->blueprint->params[param];
+    return ft_view_of(&info->spec, owner_block(run, param) + info->at);
+}
+
+bool ft_run_state(const ft_run *run, int param, int part, const char **name, ft_view *out)
+{
+    const ft_blueprint *b = run->blueprint;
+    const param_info *info = &b->params[param];
+    ft_state_part parts[FT_MAX_STATE_PARTS];
+    int64_t bytes = 0;
+    if (!info->n_terms) return false;
+    int n = b->options.optimizer->state(&info->spec, b->options.hypers, parts, &bytes);
+    if (part < 0 || part >= n) return false;
+    *name = parts[part].name;
+    *out = ft_view_of(&parts[part].spec,
+                      owner_block(run, param) + info->state_at + parts[part].offset);
+    return true;
+}
+
+ft_status ft_run_refresh(ft_run *run, ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    if (run->active) return ft_fail(err, FT_INVALID, "engine: a leg is running");
+    ft_ops_thread_init();
+    for (int s = 0; s < b->options.n_stages; s++) {
+        const stage_info *stage = &b->stages[s];
+        worker *w = &run->workers[stage->device];
+        for (int i = 0; i < stage->n_params; i++) {
+            const stage_param *sp = &stage->params[i];
+            int64_t bytes = ft_spec_bytes(&b->params[sp->param].spec);
+            if (sp->replica)
+                memcpy(run->stages[s].params[sp->param], ft_run_param(run, sp->param).data,
+                       (size_t)bytes);
+            if (sp->owned || sp->replica)
+                mark_memory(w, FT_MEMORY_WEIGHTS, sp->at + ft_memory_round(bytes));
+        }
+        FT_TRY(pack_weights(run, s, -1, w->team, err));
+    }
+    return FT_OK;
+}
+
+/* -- measuring --------------------------------------------------------------------------------- */
+
+void ft_run_measured(const ft_run *run, int device, int64_t bytes[FT_MEMORY_CLASSES])
+{
+    memcpy(bytes, run->workers[device].high, sizeof run->workers[device].high);
+}
+
+int64_t ft_run_allocations(const ft_run *run)
+{
+    int64_t n = 0;
+    for (int d = 0; d < run->blueprint->options.n_devices; d++) n += run->workers[d].allocations;
+    return n;
+}
+
+const ft_timeline *ft_run_timeline(const ft_run *run) { return run->timeline; }

@@ -1,0 +1,112 @@
+/* engine/worker.c - one thread per device, walking through the device's list.
+ *
+ * A worker waits for what its next action needs, executes it, and goes on; the order is the plan's.
+ * Without threads the same lists are walked in turns by the caller, which is the judge of every
+ * parallel run. */
+#include "engine/internal.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+void run_fail(ft_run *run, const ft_error *error)
+{
+    pthread_mutex_lock(&run->error_lock);
+    if (run->error.status == FT_OK) run->error = *error;
+    pthread_mutex_unlock(&run->error_lock);
+    atomic_store(&run->stop, true);
+    for (int e = 0; e < run->blueprint->n_edges; e++) {
+        ft_gate_wake(&run->edges[e].filled);
+        ft_gate_wake(&run->edges[e].freed);
+    }
+    ft_gate_wake(&run->fed_gate);
+    ft_gate_wake(&run->done_gate);
+}
+
+static void record(worker *w, const ft_action *a, int64_t start, int64_t end)
+{
+    w->events[w->n_events++] = (ft_event){.start_ns = start - w->run->start_ns,
+                                          .end_ns = end - w->run->start_ns,
+                                          .batch = a->batch,
+                                          .micro = a->micro,
+                                          .device = (int16_t)w->device,
+                                          .stage = a->stage,
+                                          .lag = a->lag,
+                                          .kind = a->kind};
+}
+
+/* Executes the action at the worker's position, which does not have to wait any more. */
+static ft_status step(worker *w, const ft_action *a, ft_error *err)
+{
+    int64_t start = ft_now_ns(), blocks = ft_alloc_count();
+    ft_status status = execute_action(w, a, err);
+    if (status != FT_OK) {
+        ft_error_wrap(err, "device %s", w->run->blueprint->options.devices[w->device].name);
+        return status;
+    }
+    w->allocations += ft_alloc_count() - blocks;
+    free_edges(w->run, a);
+    fill_edges(w->run, a);
+    record(w, a, start, ft_now_ns());
+    w->position++;
+    atomic_fetch_add(&w->executed, 1);
+    return FT_OK;
+}
+
+static void *work(void *arg)
+{
+    worker *w = arg;
+    ft_error error = {FT_OK, ""};
+    ft_ops_thread_init();
+    while (w->position < w->length) {
+        ft_action a = ft_plan_at(w->run->plan, w->device, w->position);
+        ft_status status = wait_for_action(w, &a, &error);
+        if (status == FT_OK) status = step(w, &a, &error);
+        if (status == FT_OK) continue;
+        if (status != FT_CANCELLED) run_fail(w->run, &error);
+        break;
+    }
+    return NULL;
+}
+
+ft_status workers_start(ft_run *run, ft_error *err)
+{
+    for (int d = 0; d < run->blueprint->options.n_devices; d++) {
+        worker *w = &run->workers[d];
+        if (pthread_create(&w->thread, NULL, work, w) != 0) {
+            ft_fail(err, FT_DEVICE, "engine: cannot start a thread for device %s",
+                    run->blueprint->options.devices[d].name);
+            atomic_store(&run->stop, true);
+            workers_join(run);
+            return FT_DEVICE;
+        }
+        w->started = true;
+    }
+    return FT_OK;
+}
+
+void workers_join(ft_run *run)
+{
+    for (int d = 0; d < run->blueprint->options.n_devices; d++) {
+        worker *w = &run->workers[d];
+        if (w->started) pthread_join(w->thread, NULL);
+        w->started = false;
+    }
+}
+
+ft_status workers_replay(ft_run *run, int64_t wanted, ft_error *err)
+{
+    bool moved = true;
+    while (moved && ft_gate_count(&run->done_gate) <= (uint32_t)wanted) {
+        moved = false;
+        for (int d = 0; d < run->blueprint->options.n_devices; d++) {
+            worker *w = &run->workers[d];
+            if (w->position >= w->length) continue;
+            ft_action a = ft_plan_at(run->plan, d, w->position);
+            if (!action_is_ready(w, &a)) continue;
+            ft_status status = step(w, &a, err);
+            if (status != FT_OK) return status;
+            moved = true;
+        }
+    }
+    return FT_OK;
+}
