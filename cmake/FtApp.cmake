@@ -1,0 +1,51 @@
+# The program: src/app, with lua/, argparse and assets/ inside it.
+find_file(FTPIPE_ARGPARSE argparse.lua PATHS /usr/share/lua/5.1 /usr/local/share/lua/5.1 REQUIRED)
+
+# Lines "table|name|chunk|path" for tools/embed.cmake.
+set(embed_lines "modules|argparse|@argparse.lua|${FTPIPE_ARGPARSE}\n")
+file(GLOB_RECURSE modules CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/lua
+     ${CMAKE_SOURCE_DIR}/lua/*.lua)
+foreach(path IN LISTS modules)
+  string(REGEX REPLACE "(/init)?\\.lua$" "" name ${path})
+  string(REPLACE "/" "." name ${name})
+  string(APPEND embed_lines "modules|${name}|@lua/${path}|${CMAKE_SOURCE_DIR}/lua/${path}\n")
+endforeach()
+file(GLOB_RECURSE assets CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/assets
+     ${CMAKE_SOURCE_DIR}/assets/*)
+foreach(path IN LISTS assets)
+  string(APPEND embed_lines "assets|${path}|-|${CMAKE_SOURCE_DIR}/assets/${path}\n")
+endforeach()
+set(embed_list ${CMAKE_BINARY_DIR}/embed.txt)
+file(CONFIGURE OUTPUT ${embed_list} CONTENT "${embed_lines}" @ONLY)
+
+list(TRANSFORM modules PREPEND ${CMAKE_SOURCE_DIR}/lua/)
+list(TRANSFORM assets PREPEND ${CMAKE_SOURCE_DIR}/assets/)
+set(embedded ${CMAKE_BINARY_DIR}/embedded.s)
+add_custom_command(OUTPUT ${embedded}
+  COMMAND ${CMAKE_COMMAND} -DOUT=${embedded} -DLIST=${embed_list}
+          -P ${CMAKE_SOURCE_DIR}/tools/embed.cmake
+  DEPENDS ${modules} ${assets} ${embed_list} ${FTPIPE_ARGPARSE}
+          ${CMAKE_SOURCE_DIR}/tools/embed.cmake
+  COMMENT "Embedding lua/ and assets/" VERBATIM)
+
+enable_language(ASM)
+file(GLOB app_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/app/*.c)
+add_executable(ftpipe ${app_sources} ${embedded})
+# C modules for Lua (lfs, term: busted uses them) look for Lua's functions in the program.
+set_target_properties(ftpipe PROPERTIES ENABLE_EXPORTS ON)
+target_link_libraries(ftpipe PRIVATE ft_script)
+if(FTPIPE_LUAJIT_ARCHIVE)
+  target_link_options(ftpipe PRIVATE
+    "LINKER:--whole-archive,${FTPIPE_LUAJIT_ARCHIVE},--no-whole-archive")
+endif()
+if(TARGET ft_libedit)
+  target_link_libraries(ftpipe PRIVATE ft_libedit)
+  target_compile_definitions(ftpipe PRIVATE FTPIPE_HAVE_LIBEDIT)
+endif()
+if(FTPIPE_LUA_DIR)
+  target_compile_definitions(ftpipe PRIVATE FTPIPE_LUA_DIR="${FTPIPE_LUA_DIR}")
+endif()
+
+include(GNUInstallDirs)
+install(TARGETS ftpipe RUNTIME)
+install(DIRECTORY recipes examples DESTINATION ${CMAKE_INSTALL_DATADIR}/ftpipe)

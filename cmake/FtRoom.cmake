@@ -1,21 +1,28 @@
 # ft_room(NAME USES ROOM...): a static library of src/NAME/*.c(pp), and a test of every
 # test/test_NAME*.c that links this room alone (with what it uses).
-set(FT_ROOMS "" CACHE INTERNAL "")
+set(FT_TEST_TIMEOUT 120) # seconds; sanitizers are several times slower
+if(FTPIPE_SANITIZE)
+  set(FT_TEST_TIMEOUT 600)
+endif()
+
 function(ft_room name)
   cmake_parse_arguments(ARG "" "" "USES" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.c
        ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
+  if(NOT sources)
+    file(WRITE ${CMAKE_BINARY_DIR}/none_${name}.c "int none_${name};\n")
+    set(sources ${CMAKE_BINARY_DIR}/none_${name}.c)
+  endif()
   add_library(ft_${name} STATIC ${sources})
-  set_target_properties(ft_${name} PROPERTIES LINKER_LANGUAGE C)
   target_link_libraries(ft_${name} PUBLIC ft_options)
   foreach(room IN LISTS ARG_USES)
     target_link_libraries(ft_${name} PUBLIC ft_${room})
   endforeach()
-  set(FT_ROOMS "${FT_ROOMS};${name}" CACHE INTERNAL "")
   string(REPLACE ";" " " uses "${ARG_USES}")
   file(APPEND ${CMAKE_BINARY_DIR}/rooms.txt "${name}: ${uses}\n") # read by tools/lint.lua
 
-  file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/test_${name}*.c)
+  file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/test_${name}.c
+       ${CMAKE_SOURCE_DIR}/test/test_${name}_*.c)
   foreach(test IN LISTS tests)
     get_filename_component(stem ${test} NAME_WE)
     add_executable(${stem} ${test})
@@ -23,6 +30,7 @@ function(ft_room name)
     target_link_libraries(${stem} PRIVATE ft_${name})
     string(REPLACE "test_" "c/" ctest_name ${stem})
     add_test(NAME ${ctest_name} COMMAND ${stem} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+    set_tests_properties(${ctest_name} PROPERTIES TIMEOUT ${FT_TEST_TIMEOUT})
   endforeach()
 endfunction()
 file(WRITE ${CMAKE_BINARY_DIR}/rooms.txt "")

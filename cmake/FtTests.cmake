@@ -1,0 +1,54 @@
+# What runs besides the C tests of rooms: specs, examples, fuzz corpora and lint, in the program.
+
+# ft_test(NAME COMMAND...): a ctest in the root of the sources, with a time limit.
+function(ft_test name)
+  add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${FT_TEST_TIMEOUT})
+endfunction()
+
+file(GLOB_RECURSE specs CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
+     ${CMAKE_SOURCE_DIR}/spec/*_spec.lua)
+foreach(spec IN LISTS specs)
+  string(REGEX REPLACE "_spec\\.lua$" "" name ${spec})
+  ft_test(${name} ftpipe tools/spec.lua ${spec})
+endforeach()
+
+file(GLOB examples CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/examples/*.lua)
+foreach(example IN LISTS examples)
+  get_filename_component(name ${example} NAME_WE)
+  ft_test(example/${name} ftpipe tools/example.lua ${example})
+endforeach()
+
+# A fuzz target reads test/fuzz/corpus/NAME: with libFuzzer when fuzzing, else by a plain main.
+file(GLOB fuzz_targets CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/fuzz/fuzz_*.c)
+foreach(source IN LISTS fuzz_targets)
+  get_filename_component(stem ${source} NAME_WE)
+  string(REPLACE "fuzz_" "" name ${stem})
+  add_executable(${stem} ${source})
+  target_link_libraries(${stem} PRIVATE ft_script)
+  target_include_directories(${stem} PRIVATE ${CMAKE_SOURCE_DIR}/test)
+  if(FTPIPE_FUZZ)
+    target_link_options(${stem} PRIVATE -fsanitize=fuzzer)
+  else()
+    target_sources(${stem} PRIVATE ${CMAKE_SOURCE_DIR}/test/fuzz/replay.c)
+    ft_test(fuzz/${name} ${stem} test/fuzz/corpus/${name})
+  endif()
+endforeach()
+
+# Sanitizers add mutable objects of their own, and the sources are the same.
+if(NOT FTPIPE_SANITIZE)
+  foreach(rule layers sizes calls comments globals headers leftovers luacheck)
+    ft_test(lint/${rule} ftpipe tools/lint.lua ${CMAKE_BINARY_DIR} ${rule})
+    set_tests_properties(lint/${rule} PROPERTIES LABELS lint)
+  endforeach()
+endif()
+
+# Benchmarks: built by `./dev bench` only.
+add_custom_target(bench)
+file(GLOB benches CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/bench/*.c)
+foreach(source IN LISTS benches)
+  get_filename_component(stem ${source} NAME_WE)
+  add_executable(${stem} EXCLUDE_FROM_ALL ${source})
+  target_link_libraries(${stem} PRIVATE ft_script dnnl)
+  add_dependencies(bench ${stem})
+endforeach()

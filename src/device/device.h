@@ -54,7 +54,8 @@ void ft_team_free(ft_team *team);
 int ft_team_size(const ft_team *team); /* NULL counts as 1 */
 
 /* Calls work(arg, i) for every i in [0, n), spread over the team in a fixed assignment; returns when
- * all are done. Only the thread that owns the team may call it. team NULL: the caller does all. */
+ * all are done; with n = the size of the team, every thread does one. Only the thread that owns the
+ * team may call it. team NULL: the caller does all. */
 void ft_team_run(ft_team *team, int n, void (*work)(void *arg, int i), void *arg);
 
 #endif

@@ -7,7 +7,7 @@
  *
  * Lifetime:
  *  1. A blueprint borrows the graphs of its options; they must outlive it. All else is copied.
- *  2. A run borrows its blueprint.
+ *  2. A run borrows its blueprint, except that after ft_run_end it may be freed without it.
  *  3. Between ft_run_begin and ft_run_end the devices' workers own the parameters; at other times
  *     they may be read and written by the caller.
  * One thread at a time may call the functions of one run. */
@@ -70,6 +70,9 @@ typedef struct ft_run ft_run;
 ft_status ft_run_new(ft_run **out, const ft_blueprint *blueprint, ft_error *err);
 void ft_run_free(ft_run *run);
 
+int ft_run_n_params(const ft_run *run);
+int ft_run_n_devices(const ft_run *run);
+
 /* The parameter's memory at its owner (f32, contiguous, borrowed). */
 ft_view ft_run_param(const ft_run *run, int param);
 /* One tensor of its optimizer state; false when there is no such part. */
@@ -80,6 +83,7 @@ ft_status ft_run_refresh(ft_run *run, ft_error *err);
 /* One batch to train on. */
 typedef struct ft_feed {
     int bucket;           /* which graph */
+    int n_inputs;          /* as many as the graph has */
     const ft_view *inputs; /* by graph input: micro_batches times the input's elements */
     double rate;          /* learning rate of its update */
 } ft_feed;

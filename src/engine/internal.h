@@ -125,6 +125,7 @@ typedef struct worker {
     bool started;
     ft_team *team;
     char *block;
+    int64_t block_bytes;
     int64_t length, position;    /* of the device's list */
     _Atomic int64_t executed;
     ft_event *events;
@@ -135,6 +136,7 @@ typedef struct worker {
 
 struct ft_run {
     const ft_blueprint *blueprint;
+    int n_devices;
     worker *workers;
     stage_state *stages;
     edge_state *edges;
@@ -151,7 +153,6 @@ struct ft_run {
     pthread_mutex_t error_lock;
     ft_error error;        /* the first failure, under error_lock */
     ft_timeline *timeline;
-    int64_t optimizer_steps; /* done before this leg */
     ft_arena *arena;
 };
 

@@ -84,6 +84,9 @@ static ft_status check_feed(const ft_run *run, const ft_feed *feed, ft_error *er
     if (feed->bucket < 0 || feed->bucket >= b->options.n_graphs)
         return ft_fail(err, FT_INVALID, "engine: length bucket %d, there are %d", feed->bucket,
                        b->options.n_graphs);
+    if (feed->n_inputs != b->n_inputs)
+        return ft_fail(err, FT_INVALID, "engine: %d inputs fed, the graph has %d", feed->n_inputs,
+                       b->n_inputs);
     const ft_graph *g = b->options.graphs[feed->bucket];
     for (int i = 0; i < b->n_inputs; i++) {
         const ft_value *value = ft_graph_value(g, ft_graph_input_value(g, i));

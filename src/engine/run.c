@@ -18,6 +18,7 @@ static ft_status allocate_block(ft_run *run, int d, ft_error *err)
         return ft_fail(err, FT_DEVICE, "device %s exists for planning only; --dry-run shows the plan",
                        device->name);
     FT_TRY(ft_team_new(&w->team, device->n_threads, err));
+    w->block_bytes = bytes;
     w->block = ft_pages_alloc(bytes);
     if (!w->block)
         return ft_fail(err, FT_NOMEM, "device %s: no memory for its %.1f MB", device->name,
@@ -51,6 +52,7 @@ static ft_status point_stage(ft_run *run, int s, ft_error *err)
 static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
 {
     run->blueprint = b;
+    run->n_devices = b->options.n_devices;
     run->stages = ft_arena_array(run->arena, b->options.n_stages, sizeof *run->stages);
     run->edges = ft_arena_array(run->arena, b->n_edges + 4, sizeof *run->edges);
     run->batches = ft_arena_array(run->arena, b->batch_slots, sizeof *run->batches);
@@ -89,14 +91,18 @@ void ft_run_free(ft_run *run)
 {
     if (!run) return;
     if (run->active) ft_run_end(run, NULL);
-    for (int d = 0; run->workers && d < run->blueprint->options.n_devices; d++) {
+    for (int d = 0; run->workers && d < run->n_devices; d++) {
         ft_team_free(run->workers[d].team);
-        ft_pages_free(run->workers[d].block, run->blueprint->blocks[d].total);
+        ft_pages_free(run->workers[d].block, run->workers[d].block_bytes);
     }
     ft_timeline_free(run->timeline);
     pthread_mutex_destroy(&run->error_lock);
     ft_arena_free(run->arena);
 }
+
+int ft_run_n_params(const ft_run *run) { return run->blueprint->n_params; }
+
+int ft_run_n_devices(const ft_run *run) { return run->n_devices; }
 
 /* -- parameters -------------------------------------------------------------------------------- */
 

@@ -95,7 +95,7 @@ ft_status ft_graph_grad(ft_graph *g, ft_value_id loss, ft_error *err);
 /* Every rule that a graph obeys, checked; the message shows the offending node. */
 ft_status ft_graph_verify(const ft_graph *g, ft_error *err);
 
-/* Text form, one line per thing, that ft_graph_parse reads back to an equal graph; see text.c for the
+/* Text form, one line per thing, that ft_graph_parse reads back to an equal graph; see parse.c for the
  * grammar. Parse errors carry the line number. */
 ft_status ft_graph_write(const ft_graph *g, ft_text *text, ft_error *err);
 ft_status ft_graph_parse(ft_graph **out, const char *text, ft_error *err);

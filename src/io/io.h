@@ -1,8 +1,8 @@
 /* io/io.h - tensors on disk.
  *
- * An archive is a set of named tensors in one safetensors file or in the shards of an index. Opening
- * reads and checks headers only; a tensor's bytes are read when asked for, with pread, so that a file
- * that shrinks meanwhile is an error and not a signal. Thread-safe after opening. */
+ * An archive is a set of named tensors in one safetensors file or in the shards of an index.
+ * Opening reads and checks headers only; a tensor's bytes are read when asked for, with pread, so
+ * that a file that shrinks meanwhile is an error and not a signal. Thread-safe after opening. */
 #ifndef FT_IO_H
 #define FT_IO_H
 
@@ -15,15 +15,19 @@ typedef struct ft_archive ft_archive;
 
 typedef struct ft_entry {
     const char *name;
-    ft_spec spec;
-    bool readable;          /* the dtype is one of ours; others are listed but cannot be read */
+    ft_spec spec;           /* of one that is not readable: its bytes, as u8 */
+    bool readable;          /* the dtype is one of ours, with at most FT_MAX_DIMS dimensions */
     const char *dtype_name; /* as in the file */
 } ft_entry;
 
 /* Opens a .safetensors file, an index (.safetensors.index.json), or a directory holding
- * model.safetensors or model.safetensors.index.json. FT_NOT_FOUND, FT_IO, FT_FORMAT: the message names
- * the file and the rule that is broken. */
+ * model.safetensors or model.safetensors.index.json. FT_NOT_FOUND, FT_IO, FT_FORMAT: the message
+ * names the file and the rule that is broken. */
 ft_status ft_archive_open(ft_archive **out, const char *path, ft_error *err);
+/* As ft_archive_open, of a safetensors file that lies in memory; the bytes are copied. `name`
+ * stands for the path in messages. */
+ft_status ft_archive_load(ft_archive **out, const void *bytes, int64_t size, const char *name,
+                          ft_error *err);
 void ft_archive_close(ft_archive *archive);
 
 /* Entries in the order of their names. */
@@ -34,8 +38,12 @@ int ft_archive_find(const ft_archive *archive, const char *name); /* -1: none */
 const char *ft_archive_nearest(const ft_archive *archive, const char *name);
 
 /* Reads entry i into dst (contiguous, shapes equal), converting to dst's dtype. FT_SHAPE names both
- * shapes, FT_IO tells of a file that is shorter than its header says. */
+ * shapes, FT_IO tells of a file that is shorter than its header says, FT_UNSUPPORTED of an entry
+ * that is not readable. */
 ft_status ft_archive_read(const ft_archive *archive, int i, const ft_view *dst, ft_error *err);
+/* Whether entries i and j, both in range, hold the same shape and values (f16, bf16 and f32 compare
+ * by value); reads a piece at a time. */
+ft_status ft_archive_equal(const ft_archive *archive, int i, int j, bool *out, ft_error *err);
 
 /* A tensor to write. */
 typedef struct ft_named_view {
@@ -44,9 +52,10 @@ typedef struct ft_named_view {
 } ft_named_view;
 
 /* Writes a safetensors file with {"format":"pt"} metadata: beside the target, fsynced, renamed. On
- * failure the target is as it was and nothing is left beside it. Order on disk: dtype alignment (wide
- * first), then name; the header is padded to 8 bytes. */
-ft_status ft_safetensors_write(const char *path, const ft_named_view *tensors, int n, ft_error *err);
+ * failure the target is as it was and nothing is left beside it. Order on disk: dtype alignment
+ * (wide first), then name; the header is padded to 8 bytes. */
+ft_status ft_safetensors_write(const char *path, const ft_named_view *tensors, int n,
+                               ft_error *err);
 
 /* A whole file into memory, NUL-terminated (*size does not count it); free with ft_free. */
 ft_status ft_file_read(const char *path, char **out, int64_t *size, ft_error *err);
@@ -54,9 +63,12 @@ ft_status ft_file_read(const char *path, char **out, int64_t *size, ft_error *er
 ft_status ft_file_write(const char *path, const void *bytes, int64_t size, ft_error *err);
 /* mkdir -p. */
 ft_status ft_dir_make(const char *path, ft_error *err);
+/* Puts directory `from` in the place of `to` in one step, on the same file system; what was at
+ * `to`, if anything, is at `from` afterwards. */
+ft_status ft_dir_exchange(const char *from, const char *to, ft_error *err);
 
-/* JSON through jansson: duplicate keys refused, errors as "file:line:column: what". The text need not
- * be NUL-terminated; `name` is for messages. json_decref the result. */
+/* JSON through jansson: duplicate keys refused, errors as "file:line:column: what". The text need
+ * not be NUL-terminated; `name` is for messages. json_decref the result. */
 ft_status ft_json_parse(json_t **out, const char *text, int64_t size, const char *name,
                         ft_error *err);
 ft_status ft_json_read(json_t **out, const char *path, ft_error *err);

@@ -6,7 +6,7 @@
  *
  * A plan covers one leg of training: n_batches optimizer batches, from drained to drained pipeline.
  * Each device has one strict list of actions: warm-up, a body repeated body_repeats times, and drain.
- * In the body, `batch` counts from the repetition's own start (body_batches are added each time).
+ * In the body, `batch` is that of the first repetition (body_batches are added each further time).
  *
  * Waiting is only on edges: an action waits until the edges into (stage, kind) were filled for its
  * index, and an action that fills an edge waits for a free slot of it. Index: micro-batch number of
@@ -35,24 +35,30 @@ typedef enum {
         FT_ACT_COUNT
 } ft_action_kind;
 
+const char *ft_action_word(ft_action_kind kind); /* "forward" */
+char ft_action_letter(ft_action_kind kind);      /* 'F' */
+bool ft_action_per_micro(ft_action_kind kind);   /* F and B; the others are per batch */
+
 typedef struct ft_action {
     uint8_t kind; /* ft_action_kind */
     int16_t stage;
     int16_t lag;   /* F and B: batch number minus number of updates of this stage applied before it,
                       so 0 is what a synchronous run has */
-    int32_t batch; /* in the leg (warm-up, drain) or in the repetition (body) */
-    int32_t micro; /* F and B: in its batch */
+    int32_t batch; /* in the leg; of an action of the body: in its first repetition */
+    int32_t micro; /* F and B: in its batch; 0 for the others */
 } ft_action;
 
-/* Data that passes from one stage's action to another's. from != to. */
+/* Data that passes from one stage's action to another's. from != to. A slot is taken when the action
+ * that fills it starts, and is free again when the action that reads it has ended. */
 typedef struct ft_edge {
     int from, to;                   /* stages */
-    ft_action_kind from_kind, to_kind; /* both per micro-batch, or both per batch */
+    ft_action_kind from_kind, to_kind; /* F->F, B->B, R->R, R->U or U->W */
     int64_t bytes;
     int slots;                      /* buffers at the receiver, >= 1 */
 } ft_edge;
 
-/* Predicted times, ns. Arrays are by stage, transfer_ns by edge. backward_ns has recomputation in. */
+/* Predicted times, ns, rounded to whole ones. Arrays are by stage, transfer_ns by edge. backward_ns
+ * has recomputation in. NULL stands for zeros. */
 typedef struct ft_stage_costs {
     const double *forward_ns, *backward_ns, *reduce_ns, *update_ns, *adopt_ns;
     const double *transfer_ns;
@@ -87,7 +93,8 @@ typedef struct ft_pipeline {
     int n_edges;
     const ft_edge *edges;  /* F->F and B->B edges, R->R and R->U, and U->W for tied replicas; a stage
                               that is the target of a U->W edge has a W action per batch */
-    const ft_stage_costs *costs; /* decide the order of stages that share a device */
+    const ft_stage_costs *costs; /* decide the order of stages that share a device; NULL: F and B take
+                                    one unit each, the rest nothing */
 } ft_pipeline;
 
 typedef struct ft_action_list {
@@ -119,11 +126,15 @@ typedef struct ft_plan {
     struct ft_arena *arena;
 } ft_plan;
 
-/* Plays `schedule` over the pipeline. A device with several stages takes, among the actions that are
- * ready, a backward first, then the stage closer to the loss, then the older micro-batch. A W action
- * stands before the first forward of the replica whose owner ran that forward with the newer weights,
- * so that every use of a tied weight by one micro-batch reads one version, and nobody waits for it.
- * FT_INFEASIBLE when no order completes. */
+/* Plays `schedule` over the pipeline. A stage's own order follows from its rule alone: R and U stand
+ * right after the last B of their batch; a W stands before the first forward of the replica whose
+ * owner (every owner, when there are several) ran that forward with the newer weights, so that every
+ * use of a tied weight by one micro-batch reads one version, and nobody waits for it; those left over
+ * stand at the end. A device with several stages takes, among the actions that are ready, anything
+ * but a forward first, then the stage closer to the loss, then the older micro-batch.
+ * Long legs are played for some tens of batches and then extended by the period found.
+ * FT_INFEASIBLE when no order completes with these slots (a larger number may help); FT_INVALID for
+ * bad input, or a rule that asks for what cannot be. */
 ft_status ft_plan_make(ft_plan **out, const ft_pipeline *pipeline, const ft_schedule *schedule,
                        ft_error *err);
 void ft_plan_free(ft_plan *plan);

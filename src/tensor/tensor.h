@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 /* name, bytes of one element, name in safetensors files */
 #define FT_DTYPE_LIST(X)                                                                           \
@@ -115,5 +116,9 @@ ft_status ft_tensor_transpose(ft_tensor **out, ft_tensor *t, int axis, int other
 ft_status ft_tensor_reshape(ft_tensor **out, ft_tensor *t, const ft_shape *shape, ft_error *err);
 /* A contiguous copy with its own storage, converted to dtype. */
 ft_status ft_tensor_copy(ft_tensor **out, const ft_tensor *t, ft_dtype dtype, ft_error *err);
+
+/* Appends dtype, shape and elements; the middle of big tensors is left out. FT_NOMEM when the text
+ * could not grow. */
+ft_status ft_tensor_format(const ft_view *view, ft_text *text);
 
 #endif

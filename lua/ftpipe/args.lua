@@ -1,0 +1,200 @@
+--- The flags of a recipe, from declarations.
+--
+--    local args = ft.args {
+--       "Fine-tune T5 on RTE.",                       -- what --help says first
+--       "ftpipe recipes/t5_rte.lua --devices cpu:2",   -- examples, any number
+--       devices = true,                               -- a common flag as it is
+--       steps = { default = 400 },                    -- a common flag with another default
+--       beams = { default = 1, min = 1, help = "width of the search" },   -- one of its own
+--       with = { model = { steps = 4200 } },          -- defaults that hold when --model is given
+--    }
+--
+-- --micro-batches is args.micro_batches. Rules are those of opts.lua. A flag of type "boolean" takes
+-- no value. A wrong flag or value ends the program with one line and exit code 2.
+
+local argparse = require("argparse")
+local core = require("ftpipe.core")
+local opts = require("ftpipe.opts")
+local suggest = require("ftpipe.suggest")
+
+local M = {}
+
+--- What every recipe may declare with `name = true`, in the order of --help.
+local COMMON = {
+   { "devices", { type = "string", default = "cpu", value = "LIST",
+      help = "cpu, cpu:N, cpu:NxT, cpu:N/2GB, sim:8x11GB" } },
+   { "model", { type = "string", value = "NAME|DIR", help = "configuration, or directory with weights" } },
+   { "init", { choices = { "weights", "random" }, default = "weights", help = "where weights come from" } },
+   { "data", { type = "string", value = "DIR", help = "directory of the task's files" } },
+   { "train_file", { type = "string", value = "FILE", help = "training examples" } },
+   { "eval_file", { type = "string", value = "FILE", help = "evaluation examples" } },
+   { "batch", { type = "int", min = 1, default = 8, help = "samples of an update" } },
+   { "micro_batches", { type = "int", min = 1, default = 4, help = "pieces of a batch" } },
+   { "schedule", { choices = { "sequential", "gpipe", "1f1b", "async" }, default = "1f1b",
+      help = "order of work" } },
+   { "staleness", { choices = { "none", "stash" }, default = "none", help = "weights of async" } },
+   { "partition", { type = "string", default = "seq", value = "seq|FILE", help = "how the model is cut" } },
+   { "stages", { type = "int", min = 1, help = "pieces of the model; one for each device" } },
+   { "recompute", { choices = { "always", "never" }, default = "never",
+      help = "recompute activations" } },
+   { "optimizer", { choices = { "adamw", "adafactor", "sgd" }, default = "adamw", help = "update rule" } },
+   { "lr", { type = "number", min = 0, default = 1e-4, help = "learning rate" } },
+   { "warmup", { type = "int", min = 0, help = "steps of warm-up, at most a tenth of all" } },
+   { "lr_schedule", { choices = { "constant", "linear", "cosine" }, default = "constant",
+      help = "after warm-up" } },
+   { "clip", { type = "number", min = 0, default = 1, help = "norm of gradients, 0 for none" } },
+   { "weight_decay", { type = "number", min = 0, default = 0, help = "decoupled weight decay" } },
+   { "dropout", { type = "number", min = 0, max = 0.99, default = 0.1, help = "probability" } },
+   { "max_source", { type = "int", min = 1, default = 128, help = "tokens of an input" } },
+   { "max_target", { type = "int", min = 1, default = 8, help = "tokens of an answer" } },
+   { "steps", { type = "int", min = 1, help = "updates" } },
+   { "epochs", { type = "number", min = 0, help = "passes over the data, instead of steps" } },
+   { "eval_every", { type = "int", min = 1, help = "steps between evaluations" } },
+   { "eval_only", { type = "boolean", default = false, help = "evaluate, do not train" } },
+   { "precision", { choices = { "f32" }, default = "f32", help = "of weights and arithmetic" } },
+   { "seed", { type = "int", min = 0, max = 2 ^ 53, default = 1, help = "of everything random" } },
+   { "out", { type = "string", value = "DIR", help = "run directory: metrics, plan, model" } },
+   { "resume", { type = "boolean", default = false, help = "go on from the checkpoint in --out" } },
+   { "dry_run", { type = "boolean", default = false, short = "-n", help = "plan and predict only" } },
+}
+
+local function merged(rule, changes)
+   local result = {}
+   for key, value in pairs(rule) do result[key] = value end
+   for key, value in pairs(changes) do result[key] = value end
+   return result
+end
+
+--- The declared flags as a list of { name =, flag =, rule = }: common ones first, in their order.
+local function flags_of(declared)
+   local flags, seen = {}, {}
+   local function add(name, rule)
+      seen[name] = true
+      flags[#flags + 1] = { name = name, flag = "--" .. name:gsub("_", "-"), rule = rule }
+   end
+   for _, entry in ipairs(COMMON) do
+      local name, rule = entry[1], entry[2]
+      local own = declared[name]
+      if own then add(name, own == true and rule or merged(rule, own)) end
+   end
+   for _, name in ipairs(opts.names(declared)) do
+      local own = declared[name]
+      if own and not seen[name] and name ~= "with" then
+         if type(own) ~= "table" then
+            opts.fail("ft.args", "'%s' is not a common flag; expected a table { default =, help = }", name)
+         end
+         add(name, own)
+      end
+   end
+   return flags
+end
+
+local function value_name(rule)
+   if opts.type_of(rule) == "boolean" then return "" end
+   if rule.choices then return " " .. table.concat(rule.choices, "|") end
+   if rule.value then return " " .. rule.value end
+   return opts.type_of(rule) == "string" and " TEXT" or " N"
+end
+
+--- The text of --help.
+function M.help(declared, script)
+   local lines = { ("usage: ftpipe %s [--flag VALUE ...]"):format(script), "" }
+   lines[#lines + 1] = declared[1]
+   lines[#lines + 1] = declared[1] and ""
+   for _, flag in ipairs(flags_of(declared)) do
+      local rule = flag.rule
+      local left = "  " .. (rule.short and rule.short .. ", " or "") .. flag.flag .. value_name(rule)
+      local default = rule.default
+      local note = default ~= nil and default ~= false and (" [%s]"):format(tostring(default)) or ""
+      local gap = #left < 34 and (" "):rep(34 - #left) or "  "
+      lines[#lines + 1] = left .. gap .. (rule.help or "") .. note
+   end
+   if declared[2] then lines[#lines + 1] = "" end
+   for i = 2, #declared do lines[#lines + 1] = "  " .. declared[i] end
+   return table.concat(lines, "\n")
+end
+
+local function build_parser(flags)
+   local parser = argparse("ftpipe"):add_help(false)
+   for _, flag in ipairs(flags) do
+      local names = (flag.rule.short and flag.rule.short .. " " or "") .. flag.flag
+      if opts.type_of(flag.rule) == "boolean" then
+         parser:flag(names):target(flag.name)
+      else
+         parser:option(names):target(flag.name):convert(function(text)
+            local value, problem = opts.convert(flag.rule, text)
+            if value ~= nil then return value end
+            return nil, ("%s: %s"):format(flag.flag, problem)
+         end)
+      end
+   end
+   return parser
+end
+
+--- Makes one line of what argparse found wrong, with our own hint for unknown flags.
+local function one_line(message, flags)
+   local wrong = message:match("^unknown option '(.-)'")
+   if not wrong then return (message:gsub("%s*\n%s*", "; ")) end
+   local names = {}
+   for i, flag in ipairs(flags) do names[i] = flag.flag end
+   return ("unknown flag '%s'%s; see --help"):format(wrong, suggest.hint(wrong, names))
+end
+
+--- Defaults that come with flags that were given.
+local function defaults_with(declared, result)
+   local defaults = {}
+   for flag, values in pairs(declared.with or {}) do
+      if result[flag] ~= nil then
+         for name, value in pairs(values) do defaults[name] = value end
+      end
+   end
+   return defaults
+end
+
+--- Reads flags.
+-- @tparam table declared
+-- @tparam table argv list of strings
+-- @treturn table the values, with defaults
+-- @treturn table which names were given: { steps = true }
+function M.parse(declared, argv)
+   local flags = flags_of(declared)
+   local ok, result = build_parser(flags):pparse(argv)
+   if not ok then core.fail("invalid argument", one_line(result, flags), 2) end
+   local values, given, defaults = {}, {}, defaults_with(declared, result)
+   for _, flag in ipairs(flags) do
+      local name, rule = flag.name, flag.rule
+      local default = defaults[name] == nil and rule.default or defaults[name]
+      given[name] = result[name] ~= nil or nil
+      values[name] = result[name]
+      if values[name] == nil and default ~= nil then
+         local problem
+         values[name], problem = opts.convert(rule, default)
+         if problem then opts.fail("ft.args", "default of '%s': %s", name, problem) end
+      end
+      if values[name] == nil and rule.required then
+         core.fail("invalid argument", ("%s is missing%s; see --help"):format(flag.flag,
+            rule.help and " (" .. rule.help .. ")" or ""), 2)
+      end
+   end
+   return values, given
+end
+
+local function wants_help(argv)
+   for _, word in ipairs(argv) do
+      if word == "--" then return false end
+      if word == "-h" or word == "--help" then return true end
+   end
+   return false
+end
+
+--- ft.args { ... }: the flags of the running script. --help prints and ends the program.
+setmetatable(M, { __call = function(_, declared)
+   local argv = rawget(_G, "arg") or {}
+   if wants_help(argv) then
+      print(M.help(declared, argv[0] or "FILE"))
+      os.exit(0, true)
+   end
+   return M.parse(declared, argv)
+end })
+
+return M

@@ -1,0 +1,342 @@
+--- Checkpoints in Hugging Face layout: config.json, weights, tokenizer files.
+--
+-- Reading goes tensor by tensor, straight into memory that is there already. Saving writes a
+-- directory beside its target and exchanges the two, so that there is a whole checkpoint at any
+-- moment.
+
+local core = require("ftpipe.core")
+local suggest = require("ftpipe.suggest")
+
+local M = {}
+local Checkpoint = {}
+Checkpoint.__index = Checkpoint
+
+local function fail(status, format, ...)
+   core.fail(status, format:format(...))
+end
+
+-- What a fine-tuned model takes over from its source, byte for byte.
+local CARRIED = {
+   "generation_config.json", "spiece.model", "tokenizer.json", "tokenizer_config.json",
+   "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt", "vocab.txt",
+}
+
+local WEIGHTS = { "model.safetensors", "model.safetensors.index.json" }
+
+-- By model_type: other names under which a file may hold a parameter (older versions wrote tied
+-- tensors several times), and names that mean nothing.
+local t5_forms = {
+   aliases = {
+      ["shared.weight"] = {
+         "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight",
+      },
+   },
+   ignored = { "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight" },
+}
+local forms = { t5 = t5_forms, mt5 = t5_forms }
+local no_forms = { aliases = {}, ignored = {} }
+
+-- ---------------------------------------------------------------------------------------------
+-- Where the files are: a directory, or inside the program.
+
+local function directory_files(path)
+   local kind = core.sys.exists(path)
+   if not kind then fail("not found", "%s: no such directory", path) end
+   if kind ~= "directory" then
+      fail("invalid argument", "%s: not a directory, expected one in Hugging Face layout", path)
+   end
+   return {
+      path = path,
+      has = function(name) return core.sys.exists(path .. "/" .. name) == "file" end,
+      read = function(name) return core.sys.read_file(path .. "/" .. name) end,
+      archive = function() return core.io.archive(path) end,
+   }
+end
+
+local function embedded_files(prefix)
+   local there = {}
+   for _, name in ipairs(core.assets()) do there[name] = true end
+   local function read(name) return core.asset(prefix .. "/" .. name) end
+   return {
+      path = "embedded:" .. prefix,
+      has = function(name) return there[prefix .. "/" .. name] or false end,
+      read = read,
+      archive = function()
+         return core.io.archive_bytes(read(WEIGHTS[1]), "embedded:" .. prefix .. "/" .. WEIGHTS[1])
+      end,
+   }
+end
+
+--- Opens a checkpoint. Weights may be absent; then `load` says so.
+-- @tparam string|table source a directory, or { asset = name } for one inside the program
+-- @treturn checkpoint with `path`, `config` (config.json as a table, every key)
+-- @raise not found, malformed data
+-- @usage local ckpt = checkpoint.open("t5-small")
+function M.open(source)
+   local embedded = type(source) == "table"
+   local files = embedded and embedded_files(source.asset) or directory_files(source)
+   if not files.has("config.json") then
+      fail("not found", "%s: holds no config.json", files.path)
+   end
+   local text = files.read("config.json")
+   local config = core.json.decode(text, files.path .. "/config.json")
+   if type(config) ~= "table" or getmetatable(config) == core.json.array_meta then
+      fail("malformed data", "%s/config.json: expected a JSON object", files.path)
+   end
+   local ckpt = setmetatable({
+      path = files.path, files = files, config = config, config_text = text,
+   }, Checkpoint)
+   for _, name in ipairs(WEIGHTS) do
+      if not ckpt.archive and files.has(name) then ckpt.archive = files.archive() end
+   end
+   return ckpt
+end
+
+--- What the tensor of a name is: dtype, dims; nil when there is none.
+function Checkpoint:spec(name)
+   return self.archive and self.archive:spec(name)
+end
+
+--- The names of all tensors, sorted.
+function Checkpoint:names()
+   return self.archive and self.archive:names() or {}
+end
+
+--- Whether two tensors hold the same shape and values; neither is loaded whole.
+function Checkpoint:tensors_equal(name, other)
+   return self.archive:equal(name, other)
+end
+
+--- Reads a tensor into another one of the same shape, converting to its dtype.
+function Checkpoint:read(name, tensor)
+   return self.archive:read(name, tensor)
+end
+
+--- The bytes of a file of the checkpoint, nil when it is not there.
+function Checkpoint:file(name)
+   return self.files.has(name) and self.files.read(name) or nil
+end
+
+--- The tokenizer that comes with the model.
+-- @treturn tokenizer
+-- @raise not found; malformed data; shape mismatch: it has more ids than the model
+function Checkpoint:tokenizer()
+   local bytes = self:file("spiece.model")
+   if not bytes then fail("not found", "%s: holds no spiece.model (the tokenizer)", self.path) end
+   -- Not through JSON: these files tell of endless inputs by integers that no number holds.
+   local settings = self:file("tokenizer_config.json") or ""
+   local extra_ids = tonumber(settings:match('"extra_ids"%s*:%s*(%d+)')) or 100
+   local tokenizer = core.data.tokenizer { bytes = bytes, extra_ids = extra_ids }
+   local vocabulary = self.config.vocab_size
+   if type(vocabulary) == "number" and tokenizer:size() > vocabulary then
+      fail("shape mismatch",
+         "%s: spiece.model and %d extra ids make %d ids, the model's vocab_size is %d", self.path,
+         extra_ids, tokenizer:size(), vocabulary)
+   end
+   return tokenizer
+end
+
+--- Closes its files; what was loaded stays.
+function Checkpoint:close()
+   if self.archive then self.archive:close() end
+   self.archive = nil
+end
+
+function Checkpoint:__tostring()
+   return ("checkpoint %s: %d tensors"):format(self.path, #self:names())
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Loading.
+
+local function dims_text(dims)
+   return "(" .. table.concat(dims, ", ") .. ")"
+end
+
+local function same_dims(a, b)
+   return dims_text(a) == dims_text(b)
+end
+
+--- The name under which the file holds a parameter, nil when it does not.
+local function find_source(ckpt, form, name)
+   if ckpt:spec(name) then return name end
+   for _, alias in ipairs(form.aliases[name] or {}) do
+      if ckpt:spec(alias) then return alias end
+   end
+   return nil
+end
+
+--- Names that may be there beside the sources: repetitions of a source, and what means nothing.
+local function find_ignored(ckpt, form, sources)
+   local ignored = {}
+   for _, name in ipairs(form.ignored) do ignored[name] = true end
+   for parameter, aliases in pairs(form.aliases) do
+      local source = sources[parameter]
+      for _, alias in ipairs(source and aliases or {}) do
+         if ckpt:spec(alias) and ckpt:tensors_equal(alias, source) then ignored[alias] = true end
+      end
+   end
+   return ignored
+end
+
+--- Compares what is wanted with what is there.
+-- @treturn table sources: name in the file by parameter
+-- @treturn table faults: lists of texts
+local function match(ckpt, form, params)
+   local sources, used = {}, {}
+   local missing, shapes, unexpected = {}, {}, {}
+   for _, param in ipairs(params) do
+      local source = find_source(ckpt, form, param.name)
+      sources[param.name] = source
+      if not source then
+         missing[#missing + 1] = param.name
+      else
+         used[source] = true
+         local dims = ckpt:spec(source).dims
+         if not same_dims(dims, param.dims) then
+            shapes[#shapes + 1] = ("%s is %s, expected %s"):format(source, dims_text(dims),
+               dims_text(param.dims))
+         end
+      end
+   end
+   local ignored = find_ignored(ckpt, form, sources)
+   for _, name in ipairs(ckpt:names()) do
+      if not used[name] and not ignored[name] then unexpected[#unexpected + 1] = name end
+   end
+   for i, name in ipairs(missing) do
+      local near = suggest.nearest(name, unexpected) or ckpt.archive:nearest(name)
+      missing[i] = name .. (near and (" (nearest in the file: %s)"):format(near) or "")
+   end
+   return sources, { missing = missing, shapes = shapes, unexpected = unexpected }
+end
+
+local function list_some(what, list)
+   if #list == 0 then return nil end
+   local most = 4
+   local rest = #list > most and (" and %d more"):format(#list - most) or ""
+   return ("%d %s: %s%s"):format(#list, what, table.concat(list, ", ", 1, math.min(#list, most)),
+      rest)
+end
+
+local function check_faults(ckpt, faults)
+   local parts = {}
+   parts[#parts + 1] = list_some("missing", faults.missing)
+   parts[#parts + 1] = list_some("of another shape", faults.shapes)
+   parts[#parts + 1] = list_some("unexpected", faults.unexpected)
+   if #parts == 0 then return end
+   local only_shapes = #faults.missing == 0 and #faults.unexpected == 0
+   fail(only_shapes and "shape mismatch" or "malformed data",
+      "%s: its tensors are not those that config.json describes: %s", ckpt.path,
+      table.concat(parts, "; "))
+end
+
+--- Reads every parameter into memory that is there.
+--
+-- Everything is checked before the first byte is read: each parameter is in the file with its
+-- shape, and the file holds nothing else but repetitions of tied tensors.
+-- @tparam checkpoint ckpt
+-- @tparam table params a list of { name =, dims = }, as graph:params() gives it
+-- @tparam function tensor_of (i, param): the contiguous tensor of parameter i
+-- @raise not found, malformed data, shape mismatch, input or output failed
+function M.load(ckpt, params, tensor_of)
+   if not ckpt.archive then
+      fail("not found", "%s: holds no weights, expected %s", ckpt.path,
+         table.concat(WEIGHTS, " or "))
+   end
+   local form = forms[ckpt.config.model_type] or no_forms
+   local sources, faults = match(ckpt, form, params)
+   check_faults(ckpt, faults)
+   for i, param in ipairs(params) do ckpt:read(sources[param.name], tensor_of(i, param)) end
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Saving.
+
+--- Text of config.json: that of the source with what has changed, so that keys which mean nothing
+-- here, and the way numbers are written, stay.
+local function config_text(o)
+   local config, changes = {}, {}
+   for key, value in pairs(o.config) do config[key] = value end
+   for _, key in ipairs { "dtype", "torch_dtype" } do
+      if config[key] ~= nil then config[key] = "float32" end
+   end
+   if not o.source then return core.json.encode(config, { indent = 2 }) .. "\n" end
+   for key, value in pairs(config) do
+      local old = o.source.config[key]
+      if old == nil or core.json.encode { old } ~= core.json.encode { value } then
+         changes[key] = value
+      end
+   end
+   if next(changes) == nil then return o.source.config_text end
+   return core.json.merge(o.source.config_text, changes, { indent = 2 }) .. "\n"
+end
+
+local function named_tensors(tensors)
+   local list = {}
+   for name, tensor in pairs(tensors) do list[#list + 1] = { name = name, tensor = tensor } end
+   table.sort(list, function(a, b) return a.name < b.name end)
+   return list
+end
+
+local function write_files(dir, o)
+   core.sys.mkdir(dir)
+   core.sys.write_file(dir .. "/config.json", config_text(o))
+   for _, name in ipairs(o.source and CARRIED or {}) do
+      local bytes = o.source:file(name)
+      if bytes then core.sys.write_file(dir .. "/" .. name, bytes) end
+   end
+   core.io.write(dir .. "/model.safetensors", named_tensors(o.tensors))
+end
+
+--- Whether a file of the old directory belongs to the old model only.
+local function is_outdated(name)
+   return name:find("^model.*%.safetensors") or name:find("^pytorch_model.*%.bin")
+end
+
+--- Moves what somebody put into the old directory into the new one; whether nothing is left there
+-- that would be missed.
+local function keep_others(old, new)
+   for _, name in ipairs(core.sys.list_dir(old)) do
+      if not core.sys.exists(new .. "/" .. name) and not is_outdated(name)
+         and not os.rename(old .. "/" .. name, new .. "/" .. name) then
+         return false
+      end
+   end
+   return true
+end
+
+--- Removes a directory of files; a link to one is removed itself.
+local function remove_directory(dir)
+   if not core.sys.exists(dir) or os.remove(dir) then return end
+   for _, name in ipairs(core.sys.list_dir(dir)) do os.remove(dir .. "/" .. name) end
+   os.remove(dir)
+end
+
+--- Saves a model as a directory that `open` and Hugging Face transformers read.
+--
+-- The directory appears whole or not at all; one that is there is replaced, and files in it that
+-- are not part of a checkpoint stay. Tensors are written as they are, each once: tied ones have one
+-- name.
+-- @tparam string dir
+-- @tparam table o config (a table), tensors (by name, contiguous), source (the checkpoint that the
+--    model came from: its tokenizer files, generation_config.json and unknown keys are taken over)
+-- @raise input or output failed
+-- @usage checkpoint.save("out/hf", { config = ckpt.config, tensors = params, source = ckpt })
+function M.save(dir, o)
+   dir = #dir > 1 and dir:gsub("/+$", "") or dir
+   local kind = core.sys.exists(dir)
+   if kind and kind ~= "directory" then
+      fail("invalid argument", "%s: is there and not a directory", dir)
+   end
+   local beside = ("%s.tmp-%d"):format(dir, core.sys.getpid())
+   remove_directory(beside)
+   local ok, problem = pcall(function()
+      write_files(beside, o)
+      core.io.exchange(beside, dir)
+   end)
+   if ok and kind and not keep_others(beside, dir) then return end
+   remove_directory(beside)
+   if not ok then error(problem, 0) end
+end
+
+return M

@@ -1,0 +1,284 @@
+--- Comparison with the reference outputs of another framework.
+--
+-- A golden directory is a checkpoint with golden.json and golden.safetensors beside it: inputs, loss,
+-- logits, gradients, the losses of ten optimizer steps, greedy answers. What is absent is not checked.
+
+local core = require("ftpipe.core")
+require("ftpipe.tensor") -- pointer()
+local checkpoint = require("ftpipe.checkpoint")
+local decode = require("ftpipe.decode")
+local models = require("ftpipe.model")
+
+local M = {}
+
+--- Largest errors allowed. Gradients: of the tensor's largest magnitude, or of a thousandth of the
+-- largest gradient of all if that is more.
+M.tolerance = { loss = 1e-5, logits = 1e-5, grad = 1e-4, steps = 1e-4 }
+local GRAD_FLOOR = 1e-3
+
+-- ---------------------------------------------------------------------------------------------
+-- Comparing.
+
+--- Whether an error is worse than another; NaN is the worst.
+local function worse(a, b) return a > b or a ~= a end
+
+--- Largest magnitude of a tensor, and largest difference from another.
+local function extremes(ours, theirs)
+   local a, b, n = ours:pointer(), theirs:pointer(), ours:count()
+   local largest, worst = 0, 0
+   for i = 0, n - 1 do
+      local difference = math.abs(a[i] - b[i])
+      if worse(difference, worst) then worst = difference end
+      if math.abs(b[i]) > largest then largest = math.abs(b[i]) end
+   end
+   return largest, worst
+end
+
+local function same_shape(ours, theirs)
+   local a, b = ours:shape(), theirs:shape()
+   if #a ~= #b then return false end
+   for i = 1, #a do
+      if a[i] ~= b[i] then return false end
+   end
+   return true
+end
+
+local Report = {}
+Report.__index = Report
+
+--- Notes one figure: an error and what it may be.
+function Report:note(what, worst, allowed)
+   local ok = worst <= allowed
+   if not ok then self.failed = self.failed + 1 end
+   self.rows[#self.rows + 1] = { what = what, error = worst, allowed = allowed, ok = ok }
+end
+
+function Report:note_exact(what, ok, detail)
+   if not ok then self.failed = self.failed + 1 end
+   self.rows[#self.rows + 1] = { what = what, ok = ok, detail = detail }
+end
+
+--- Lines for people.
+function Report:lines()
+   local lines = {}
+   for _, row in ipairs(self.rows) do
+      local verdict = row.ok and "ok" or "FAILED"
+      if row.error then
+         lines[#lines + 1] = ("  %-44s worst %.2e of %.0e  %s"):format(row.what, row.error,
+            row.allowed, verdict)
+      else
+         lines[#lines + 1] = ("  %-44s %s  %s"):format(row.what, row.detail or "", verdict)
+      end
+   end
+   return lines
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Inputs, by family: the tensors of the training graph in its order, and its size.
+
+local families = {}
+
+local function int_tensor(rows) return core.tensor.from_table(rows, "i32") end
+
+--- Labels shifted right; what does not count becomes padding.
+local function shift_right(labels, start, pad)
+   local rows = {}
+   for b, row in ipairs(labels) do
+      rows[b] = { start }
+      for t = 1, #row - 1 do rows[b][t + 1] = row[t] == -100 and pad or row[t] end
+   end
+   return rows
+end
+
+local function count_labels(labels)
+   local n = 0
+   for _, row in ipairs(labels) do
+      for _, id in ipairs(row) do n = n + (id == -100 and 0 or 1) end
+   end
+   return n
+end
+
+local function ones_like(rows)
+   local mask = {}
+   for b, row in ipairs(rows) do
+      mask[b] = {}
+      for t = 1, #row do mask[b][t] = 1 end
+   end
+   return mask
+end
+
+function families.t5(config, inputs)
+   local ids, labels = inputs.input_ids, inputs.labels
+   local weight = core.tensor.zeros({ 1 }):fill(1 / count_labels(labels))
+   local mask = int_tensor(inputs.attention_mask or ones_like(ids))
+   local decoder_ids = shift_right(labels, config.decoder_start_token_id, config.pad_token_id)
+   return { int_tensor(ids), mask, int_tensor(decoder_ids), int_tensor(labels), weight },
+      { batch = #ids, source = #ids[1], target = #labels[1], dropout = 0, logits = true }
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Checks.
+
+local function load_params(case)
+   local params, by_name = {}, {}
+   for i, param in ipairs(case.list) do
+      params[i] = core.tensor.zeros(param.dims)
+      by_name[param.name] = params[i]
+   end
+   checkpoint.load(case.model.checkpoint, case.list, function(i) return params[i] end)
+   return params, by_name
+end
+
+local function read_golden(case, name)
+   local spec = case.archive:spec(name)
+   if not spec then return nil end
+   local tensor = core.tensor.zeros(spec.dims)
+   case.archive:read(name, tensor)
+   return tensor
+end
+
+local function check_forward(case, report, out)
+   local loss = out.loss:get()
+   report:note("loss", math.abs(loss - case.golden.loss) / math.abs(case.golden.loss),
+      M.tolerance.loss)
+   local logits = read_golden(case, "logits")
+   if not logits then return end
+   if not same_shape(out.logits, logits) then
+      report:note_exact("logits", false, "another shape")
+      return
+   end
+   local largest, worst = extremes(out.logits, logits)
+   report:note("logits", worst / largest, M.tolerance.logits)
+end
+
+--- The stored gradients by parameter number, and the largest magnitude among them.
+local function read_gradients(case)
+   local stored, largest = {}, 0
+   for i, param in ipairs(case.list) do
+      stored[i] = read_golden(case, "grad." .. param.name)
+      if stored[i] then largest = math.max(largest, (extremes(stored[i], stored[i]))) end
+   end
+   return stored, largest
+end
+
+local function check_gradients(case, report, program)
+   local stored, largest = read_gradients(case)
+   local worst_all, worst_name, n = 0, "none", 0
+   for i, param in ipairs(case.list) do
+      if stored[i] then
+         local ours = program:grad(i)
+         if case.tamper then case.tamper(param.name, ours) end
+         local magnitude, worst = extremes(ours, stored[i])
+         local relative = worst / math.max(magnitude, GRAD_FLOOR * largest)
+         if worse(relative, worst_all) then worst_all, worst_name = relative, param.name end
+         n = n + 1
+      end
+   end
+   if n > 0 then
+      report:note(("gradients (%d), %s"):format(n, worst_name), worst_all, M.tolerance.grad)
+   end
+end
+
+local hyper_names = {
+   adamw = function(s)
+      return { beta1 = s.betas[1], beta2 = s.betas[2], eps = s.eps, weight_decay = s.weight_decay }
+   end,
+   sgd = function(s) return { momentum = s.momentum } end,
+   adafactor = function(s)
+      return { eps1 = s.eps[1], eps2 = s.eps[2], clip_threshold = s.clip_threshold,
+         decay_rate = -s.decay_rate }
+   end,
+}
+
+--- Ten steps of an optimizer through the engine, on one device.
+local function train(case, name, steps)
+   local settings = case.golden.optimizers[name]
+   local stage = {}
+   for n = 1, case.graph:counts().forward do stage[n] = 1 end
+   local blueprint = core.engine.blueprint {
+      graphs = { case.graph }, node_stage = stage, stage_device = { 1 }, devices = "cpu:1",
+      micro_batch_size = case.size.batch, schedule = "sequential", batches = steps,
+      optimizer = name, hypers = hyper_names[name](settings),
+   }
+   local run = blueprint:run()
+   checkpoint.load(case.model.checkpoint, case.list, function(i) return run:param(i) end)
+   run:refresh()
+   run:begin(steps, 1, false)
+   local losses, fed = {}, 0
+   while #losses < steps do
+      while fed < steps and run:wants() do
+         run:feed(case.inputs, 1, settings.lr)
+         fed = fed + 1
+      end
+      losses[#losses + 1] = run:next(60).loss
+   end
+   run:finish()
+   run:free()
+   return losses
+end
+
+local function check_steps(case, report)
+   local names = {}
+   for name in pairs(case.golden.losses or {}) do names[#names + 1] = name end
+   table.sort(names)
+   for _, name in ipairs(names) do
+      local theirs = case.golden.losses[name]
+      local ours, worst = train(case, name, #theirs), 0
+      for i, loss in ipairs(ours) do
+         local difference = math.abs(loss - theirs[i]) / math.abs(theirs[i])
+         if worse(difference, worst) then worst = difference end
+      end
+      report:note(("%d losses, %s"):format(#theirs, name), worst, M.tolerance.steps)
+   end
+end
+
+--- Greedy rows as the reference stores them: start token first, 0 after the end.
+local function check_greedy(case, report, by_name)
+   local wanted = case.golden.greedy
+   if not wanted then return end
+   local config, size = case.model.config, case.size
+   local decoder = decode.greedy(case.model, by_name, {
+      batch = size.batch, source = size.source, threads = 1,
+      target = case.golden.greedy_args.max_new_tokens,
+   })
+   local rows = decode.run(decoder, case.inputs[1], case.inputs[2])
+   local equal, total = 0, #wanted
+   for b, row in ipairs(wanted) do
+      local same = row[1] == config.decoder_start_token_id
+      for t = 2, #row do same = same and row[t] == (rows[b][t - 1] or config.pad_token_id) end
+      if same then equal = equal + 1 end
+   end
+   report:note_exact("greedy rows", equal == total, ("%d of %d equal"):format(equal, total))
+end
+
+--- Checks one directory.
+-- @tparam string dir
+-- @tparam[opt] function tamper called with (name, gradient) before each comparison, for tests of the
+--   checker itself
+-- @treturn report rows, failed (how many), :lines()
+function M.check(dir, tamper)
+   local case = {
+      golden = core.json.read(dir .. "/golden.json"),
+      archive = core.io.archive(dir .. "/golden.safetensors"),
+      model = models.open { model = dir },
+      tamper = tamper,
+   }
+   local inputs_of = families[case.golden.family]
+   if not inputs_of then
+      error({ status = "unsupported", exit = 6,
+         message = ("%s: family '%s' is not one of ours"):format(dir, case.golden.family) }, 0)
+   end
+   local report = setmetatable({ rows = {}, failed = 0 }, Report)
+   case.inputs, case.size = inputs_of(case.model.config, case.golden.inputs)
+   case.graph = case.model.family.training(case.model.config, case.size)
+   case.list = case.graph:params()
+   local params, by_name = load_params(case)
+   local program = core.program.new(case.graph, { grads = true })
+   check_forward(case, report, program:run(params, case.inputs))
+   check_gradients(case, report, program)
+   check_steps(case, report)
+   check_greedy(case, report, by_name)
+   return report
+end
+
+return M

@@ -1,0 +1,77 @@
+--- What the program says about itself: help, version, and usage errors.
+-- src/app/main.c calls these; nothing here is loaded by a script that runs.
+
+local core = require("ftpipe.core")
+local suggest = require("ftpipe.suggest")
+
+local M = {}
+
+local USAGE = [==[
+usage: ftpipe [options] [FILE [arguments]]
+
+Runs the Lua script FILE, as a recipe for fine-tuning. Without FILE: a prompt on a terminal,
+else the script is read from standard input.
+
+  -e CODE      run CODE
+  -l MODULE    require MODULE
+  -i           prompt after running
+  -            run standard input
+  -v           print the version
+  -h, --help   print this
+  --           end of options
+
+A recipe has its own flags: ftpipe recipes/t5_rte.lua --help
+
+  ftpipe recipes/t5_rte.lua --devices cpu:2
+  ftpipe recipes/t5_rte.lua --model DIR --data DIR --out out/rte
+  ftpipe -e 'print(require("ftpipe").tensor.arange(5))'
+
+environment: FTPIPE_LUA=DIR   Lua modules that come before those inside the program
+             NO_COLOR         no colour
+exit codes:  0 done, 1 error, 2 usage, 3 plan does not fit, 4 diverged, 5 lost worker,
+             6 bad data or checkpoint, 130 interrupted]==]
+
+local OPTIONS = { "-e", "-l", "-i", "-v", "-h", "--help", "--version", "-", "--" }
+
+local function usage_error(format, ...)
+   core.fail("invalid argument", format:format(...), 2)
+end
+
+function M.help()
+   print(USAGE)
+end
+
+function M.version()
+   local runtime = type(jit) == "table" and jit.version or _VERSION
+   print(("ftpipe %s (%s, %d cores)"):format(core.version, runtime, core.sys.cores()))
+end
+
+function M.bad_option(option)
+   if option == "-e" or option == "-l" then
+      usage_error("option %s needs a value; see ftpipe --help", option)
+   end
+   usage_error("unknown option '%s'%s; see ftpipe --help", option, suggest.hint(option, OPTIONS))
+end
+
+--- Files near the wanted one: of its own directory, with the directory in front.
+local function neighbours(path)
+   local directory, name = path:match("^(.*/)([^/]*)$")
+   local found, names = pcall(core.sys.list_dir, directory or ".")
+   if not found then return nil end
+   return suggest.nearest(name or path, names), directory or ""
+end
+
+function M.no_script(path)
+   if core.sys.exists(path) then
+      usage_error("'%s' is a directory; expected a Lua script", path)
+   end
+   local name, directory = neighbours(path)
+   local hint = name and (" (did you mean '%s%s'?)"):format(directory, name) or ""
+   usage_error("there is no file '%s'%s; see ftpipe --help", path, hint)
+end
+
+function M.repl(read_line)
+   require("ftpipe.repl").run(read_line)
+end
+
+return M

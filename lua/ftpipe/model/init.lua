@@ -1,0 +1,135 @@
+--- Models: a family's graphs, a configuration, and weights if there are any.
+
+local bit = require("bit")
+
+local core = require("ftpipe.core")
+local checkpoint = require("ftpipe.checkpoint")
+
+local M = {}
+local Model = {}
+Model.__index = Model
+
+-- model_type of config.json -> module. A new family is one line here and one file.
+local families = {
+   t5 = "ftpipe.model.t5",
+}
+
+local function fail(status, exit, format, ...)
+   error({ status = status, exit = exit, message = format:format(...) }, 0)
+end
+
+local function family_of(raw, where)
+   local name = families[raw.model_type]
+   if not name then
+      local known = {}
+      for key in pairs(families) do known[#known + 1] = key end
+      table.sort(known)
+      fail("unsupported", 6, "%s: model_type is '%s', expected one of: %s", where,
+         tostring(raw.model_type), table.concat(known, ", "))
+   end
+   return require(name)
+end
+
+--- A built-in configuration of that name, and its family.
+local function find_builtin(name)
+   for _, module in pairs(families) do
+      local family = require(module)
+      local raw = family.builtin(name)
+      if raw then return raw, family end
+   end
+   return nil
+end
+
+local function builtin_names()
+   local names = {}
+   for _, module in pairs(families) do
+      for _, name in ipairs(require(module).builtin_names()) do names[#names + 1] = name end
+   end
+   return table.concat(names, ", ")
+end
+
+--- A model with files: a directory, or one inside the program.
+local function open_files(name, asset, random)
+   local ckpt = checkpoint.open(asset and { asset = asset } or name)
+   local family = family_of(ckpt.config, name)
+   return {
+      name = name,
+      raw = ckpt.config,
+      config = family.config(ckpt.config, family.untied(ckpt)),
+      family = family,
+      files = ckpt,
+      checkpoint = not random and ckpt or nil,
+      embedded = asset ~= nil,
+   }
+end
+
+--- Opens a model.
+-- @tparam table o model: a directory in Hugging Face layout, a built-in configuration, or
+--   "embedded:NAME" for one inside the program; init = "random": initial values instead of weights
+-- @treturn model .raw (config.json), .config, .family, .files, .checkpoint (nil: initial values)
+function M.open(o)
+   local name, random = o.model, o.init == "random"
+   local asset = name:match("^embedded:(.+)$")
+   if asset or core.sys.exists(name) then
+      return setmetatable(open_files(name, asset, random), Model)
+   end
+   local raw, family = find_builtin(name)
+   if not raw then
+      fail("not found", 6, "--model '%s' is neither a directory nor a built-in configuration (%s)",
+         name, builtin_names())
+   end
+   return setmetatable({
+      name = name, raw = raw, config = family.config(raw), family = family, weightless = not random,
+   }, Model)
+end
+
+--- The model's tokenizer, opened once.
+function Model:tokenizer()
+   if not self.files then
+      fail("invalid argument", 2, "--model %s is a built-in configuration and has no tokenizer; "
+         .. "give a directory", self.name)
+   end
+   self.opened = self.opened or self.files:tokenizer()
+   return self.opened
+end
+
+--- Raises when there is nothing to train: a built-in configuration without --init random.
+function Model:check_trainable()
+   if self.weightless then
+      fail("invalid argument", 2,
+         "--model %s is a built-in configuration without weights: give a directory, --init random, "
+            .. "or plan only with --dry-run or --devices sim:...", self.name)
+   end
+end
+
+--- A number below 2^32 that depends on every byte of a name (FNV-1a).
+local function name_stream(name)
+   local hash = 2166136261
+   for i = 1, #name do
+      hash = bit.bxor(hash, name:byte(i)) % 2 ^ 32
+      -- times 16777619 = 2^24 + 403, modulo 2^32, in parts that a double holds exactly
+      hash = (hash % 256 * 2 ^ 24 + hash * 403) % 2 ^ 32
+   end
+   return hash
+end
+
+--- Fills parameters with initial values: normal numbers of the family's scale, ones for norms. A
+-- parameter's values depend on the seed and its name alone.
+-- @tparam table params tensors by name
+-- @tparam int seed
+function Model:initialize(params, seed)
+   for name, tensor in pairs(params) do
+      local scale = self.family.init_scale(self.config, name)
+      if scale then
+         tensor:fill_normal(seed, scale, name_stream(name))
+      else
+         tensor:fill(1)
+      end
+   end
+end
+
+function Model:__tostring()
+   return ("model %s: %s"):format(self.name, self.raw.model_type)
+end
+
+return setmetatable(M, { __call = function(_, o) return M.open(o) end })

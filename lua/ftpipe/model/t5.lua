@@ -1,0 +1,388 @@
+--- T5, v1.0 and v1.1, tied and untied, as graphs built from config.json.
+--
+-- Raffel et al., "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer",
+-- JMLR 2020; v1.1 has gated GELU and an untied head. Parameters bear their Hugging Face names.
+-- Attention takes the table of relative position biases itself: every block is one use of its stack's
+-- table, so that no stage sends a bias to another.
+
+local core = require("ftpipe.core")
+
+local M = {}
+
+-- What config.json may leave out.
+local presets = {
+   relative_attention_num_buckets = 32,
+   relative_attention_max_distance = 128,
+   dropout_rate = 0.1,
+   layer_norm_epsilon = 1e-6,
+   initializer_factor = 1.0,
+   feed_forward_proj = "relu",
+   pad_token_id = 0,
+   eos_token_id = 1,
+   decoder_start_token_id = 0,
+   tie_word_embeddings = true,
+}
+
+local required = { "vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_heads" }
+
+-- name = { d_model, d_kv, d_ff, layers, heads }; sizes of the published checkpoints.
+local v1_0 = {
+   ["t5-small"] = { 512, 64, 2048, 6, 8 },
+   ["t5-base"] = { 768, 64, 3072, 12, 12 },
+   ["t5-large"] = { 1024, 64, 4096, 24, 16 },
+   ["t5-3b"] = { 1024, 128, 16384, 24, 32 },
+   ["t5-11b"] = { 1024, 128, 65536, 24, 128 },
+}
+local v1_1 = {
+   ["t5-v1_1-small"] = { 512, 64, 1024, 8, 6 },
+   ["t5-v1_1-base"] = { 768, 64, 2048, 12, 12 },
+   ["t5-v1_1-large"] = { 1024, 64, 2816, 24, 16 },
+   ["t5-v1_1-xl"] = { 2048, 64, 5120, 24, 32 },
+   ["t5-v1_1-xxl"] = { 4096, 64, 10240, 24, 64 },
+}
+
+local function sized(size, gated)
+   return {
+      model_type = "t5",
+      architectures = { "T5ForConditionalGeneration" },
+      is_encoder_decoder = true,
+      vocab_size = 32128,
+      d_model = size[1],
+      d_kv = size[2],
+      d_ff = size[3],
+      num_layers = size[4],
+      num_heads = size[5],
+      feed_forward_proj = gated and "gated-gelu" or "relu",
+      tie_word_embeddings = not gated,
+   }
+end
+
+--- The configuration of a published size, or nil.
+-- @tparam string name `t5-small` ... `t5-11b`, `t5-v1_1-small` ... `t5-v1_1-xxl`
+function M.builtin(name)
+   if v1_0[name] then return sized(v1_0[name], false) end
+   if v1_1[name] then return sized(v1_1[name], true) end
+   return nil
+end
+
+--- Names that `builtin` knows, sorted.
+function M.builtin_names()
+   local names = {}
+   for name in pairs(v1_0) do names[#names + 1] = name end
+   for name in pairs(v1_1) do names[#names + 1] = name end
+   table.sort(names)
+   return names
+end
+
+local function refuse(format, ...)
+   error({ status = "unsupported", exit = 6, message = "config.json: " .. format:format(...) }, 0)
+end
+
+local function check_size(raw, key)
+   local value = raw[key]
+   if type(value) ~= "number" or value < 1 or value % 1 ~= 0 then
+      refuse("'%s' is %s, expected a positive integer", key, tostring(value))
+   end
+end
+
+--- Fills in what config.json leaves out and refuses what is not T5.
+-- @tparam table raw config.json as decoded
+-- @tparam[opt] boolean untied the file holds a head of its own that differs from `shared.weight`
+-- @treturn table every field below, numbers and booleans
+function M.config(raw, untied)
+   if raw.model_type ~= "t5" and raw.model_type ~= "mt5" then
+      refuse("model_type is '%s', expected 't5'", tostring(raw.model_type))
+   end
+   for _, key in ipairs(required) do check_size(raw, key) end
+   local config = {}
+   for key, preset in pairs(presets) do
+      local value = raw[key]
+      if value == nil or value == core.json.null then value = preset end
+      config[key] = value
+   end
+   for _, key in ipairs(required) do config[key] = raw[key] end
+   local decoder_layers = raw.num_decoder_layers
+   if decoder_layers == nil or decoder_layers == core.json.null then
+      decoder_layers = raw.num_layers
+   end
+   config.num_decoder_layers = decoder_layers
+   check_size(config, "num_decoder_layers")
+   check_size(config, "relative_attention_num_buckets")
+   local forms = { relu = false, ["gated-gelu"] = true }
+   config.gated = forms[config.feed_forward_proj]
+   if config.gated == nil then
+      refuse("feed_forward_proj is '%s', expected 'relu' or 'gated-gelu'",
+         tostring(config.feed_forward_proj))
+   end
+   config.tied = config.tie_word_embeddings and not untied
+   config.scaled = config.tie_word_embeddings
+   if type(raw.scale_decoder_outputs) == "boolean" then config.scaled = raw.scale_decoder_outputs end
+   return config
+end
+
+--- Whether a checkpoint holds a head of its own that differs from the embedding.
+-- @tparam checkpoint ckpt
+function M.untied(ckpt)
+   if not ckpt:spec("lm_head.weight") then return false end
+   for _, name in ipairs({ "shared.weight", "encoder.embed_tokens.weight" }) do
+      if ckpt:spec(name) then return not ckpt:tensors_equal("lm_head.weight", name) end
+   end
+   return true
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Blocks. A builder holds the graph, the configuration and the dropout rate.
+
+local Builder = {}
+Builder.__index = Builder
+
+local function builder(config, dropout)
+   return setmetatable({ g = core.graph.new(), c = config, dropout = dropout or 0 }, Builder)
+end
+
+function Builder:norm(x, name)
+   local weight = self.g:param(name, { self.c.d_model })
+   return self.g:add("rms_norm", { x, weight }, { eps = self.c.layer_norm_epsilon })
+end
+
+function Builder:linear(x, name, n_out, n_in, activation)
+   local weight = self.g:param(name, { n_out, n_in })
+   return self.g:add("linear", { x, weight }, { activation = activation or 0 })
+end
+
+function Builder:drop(x)
+   if self.dropout == 0 then return x end
+   return self.g:add("dropout", { x }, { p = self.dropout })
+end
+
+--- residual + dropout(x)
+function Builder:join(x, residual)
+   if self.dropout == 0 then return self.g:add("add", { residual, x }) end
+   return self.g:add("dropout_add", { x, residual }, { p = self.dropout })
+end
+
+--- Attention of x to `memory` (x itself when it is self-attention).
+-- opts: name, mask, table_name (relative bias), causal, bidirectional
+function Builder:attention(x, memory, opts)
+   local c = self.c
+   local inner = c.num_heads * c.d_kv
+   local q = self:linear(x, opts.name .. ".q.weight", inner, c.d_model)
+   local k = self:linear(memory, opts.name .. ".k.weight", inner, c.d_model)
+   local v = self:linear(memory, opts.name .. ".v.weight", inner, c.d_model)
+   local y = self:attend({ q, k, v, opts.mask or false }, opts)
+   return self:linear(y, opts.name .. ".o.weight", c.d_model, inner)
+end
+
+--- The attention row itself; inputs are q, k, v, mask and, appended here, the bias table.
+function Builder:attend(inputs, opts)
+   local c = self.c
+   if opts.table_name then
+      inputs[5] = self.g:param(opts.table_name, { c.relative_attention_num_buckets, c.num_heads })
+   end
+   if opts.position then
+      inputs[5] = inputs[5] or false
+      inputs[6] = opts.position
+   end
+   return self.g:add("attention", inputs, {
+      heads = c.num_heads,
+      causal = opts.causal or false,
+      bidirectional = opts.bidirectional or false,
+      max_distance = c.relative_attention_max_distance,
+      dropout = self.dropout,
+   })
+end
+
+function Builder:feed_forward(x, prefix)
+   local c, g = self.c, self.g
+   local name = prefix .. ".DenseReluDense"
+   local h
+   if c.gated then
+      local gate = self:linear(x, name .. ".wi_0.weight", c.d_ff, c.d_model)
+      local value = self:linear(x, name .. ".wi_1.weight", c.d_ff, c.d_model)
+      h = g:add("gated_gelu", { gate, value })
+   else
+      h = self:linear(x, name .. ".wi.weight", c.d_ff, c.d_model, 1)
+   end
+   return self:linear(self:drop(h), name .. ".wo.weight", c.d_model, c.d_ff)
+end
+
+local bias_names = {
+   encoder = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
+   decoder = "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
+}
+
+function Builder:embed(ids, stack)
+   self.g:scope(stack .. "/embed")
+   local shared = self.g:param("shared.weight", { self.c.vocab_size, self.c.d_model })
+   return self:drop(self.g:add("embedding", { ids, shared }))
+end
+
+--- One block of the encoder.
+function Builder:encoder_block(x, mask, i)
+   local prefix = ("encoder.block.%d.layer."):format(i)
+   self.g:scope(("encoder/block.%d/attn"):format(i))
+   local h = self:norm(x, prefix .. "0.layer_norm.weight")
+   local y = self:attention(h, h, {
+      name = prefix .. "0.SelfAttention",
+      mask = mask,
+      table_name = bias_names.encoder,
+      bidirectional = true,
+   })
+   x = self:join(y, x)
+   self.g:scope(("encoder/block.%d/ff"):format(i))
+   h = self:norm(x, prefix .. "1.layer_norm.weight")
+   return self:join(self:feed_forward(h, prefix .. "1"), x)
+end
+
+function Builder:encoder(ids, mask)
+   local x = self:embed(ids, "encoder")
+   for i = 0, self.c.num_layers - 1 do x = self:encoder_block(x, mask, i) end
+   self.g:scope("encoder/norm")
+   return self:drop(self:norm(x, "encoder.final_layer_norm.weight"))
+end
+
+--- One block of the decoder over the whole target.
+function Builder:decoder_block(x, encoded, mask, i)
+   local prefix = ("decoder.block.%d.layer."):format(i)
+   self.g:scope(("decoder/block.%d/attn"):format(i))
+   local h = self:norm(x, prefix .. "0.layer_norm.weight")
+   local y = self:attention(h, h, {
+      name = prefix .. "0.SelfAttention",
+      table_name = bias_names.decoder,
+      causal = true,
+   })
+   x = self:join(y, x)
+   self.g:scope(("decoder/block.%d/cross"):format(i))
+   h = self:norm(x, prefix .. "1.layer_norm.weight")
+   y = self:attention(h, encoded, { name = prefix .. "1.EncDecAttention", mask = mask })
+   x = self:join(y, x)
+   self.g:scope(("decoder/block.%d/ff"):format(i))
+   h = self:norm(x, prefix .. "2.layer_norm.weight")
+   return self:join(self:feed_forward(h, prefix .. "2"), x)
+end
+
+--- Logits of the decoder's last hidden state.
+function Builder:head(x)
+   local c, g = self.c, self.g
+   g:scope("head")
+   x = self:drop(self:norm(x, "decoder.final_layer_norm.weight"))
+   if c.scaled then x = g:add("scale", { x }, { factor = c.d_model ^ -0.5 }) end
+   return self:linear(x, c.tied and "shared.weight" or "lm_head.weight", c.vocab_size, c.d_model)
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Graphs.
+
+--- The training graph of one micro-batch.
+--
+-- Inputs, in this order: input_ids (B, S), mask (B, S), decoder_ids (B, T), labels (B, T) with -100
+-- where nothing counts, loss_weight (1): one over the number of labels that count in the whole batch.
+-- Output: loss; and logits when asked for.
+-- @tparam table config from `config`
+-- @tparam table size batch, source, target; dropout; logits (true: keep them); grads (false: none)
+-- @treturn graph
+function M.training(config, size)
+   local b = builder(config, size.dropout)
+   local g = b.g
+   local ids = g:input("input_ids", "i32", { size.batch, size.source })
+   local mask = g:input("mask", "i32", { size.batch, size.source })
+   local decoder_ids = g:input("decoder_ids", "i32", { size.batch, size.target })
+   local labels = g:input("labels", "i32", { size.batch, size.target })
+   local weight = g:input("loss_weight", "f32", { 1 })
+   local encoded = b:encoder(ids, mask)
+   local x = b:embed(decoder_ids, "decoder")
+   for i = 0, config.num_decoder_layers - 1 do x = b:decoder_block(x, encoded, mask, i) end
+   local logits = b:head(x)
+   local loss = g:add("cross_entropy", { logits, labels, weight })
+   g:output("loss", loss)
+   if size.logits then g:output("logits", logits) end
+   if size.grads ~= false then g:grad(loss) end
+   return g
+end
+
+--- The graph that runs once per batch of inputs before decoding.
+--
+-- Inputs: input_ids, mask. Outputs: cross_k.i and cross_v.i of every decoder block.
+function M.encoding(config, size)
+   local b = builder(config, 0)
+   local g = b.g
+   local ids = g:input("input_ids", "i32", { size.batch, size.source })
+   local mask = g:input("mask", "i32", { size.batch, size.source })
+   local encoded = b:encoder(ids, mask)
+   local inner = config.num_heads * config.d_kv
+   for i = 0, config.num_decoder_layers - 1 do
+      local name = ("decoder.block.%d.layer.1.EncDecAttention"):format(i)
+      g:scope(("decoder/block.%d/cross"):format(i))
+      g:output("cross_k." .. i, b:linear(encoded, name .. ".k.weight", inner, config.d_model))
+      g:output("cross_v." .. i, b:linear(encoded, name .. ".v.weight", inner, config.d_model))
+   end
+   return g
+end
+
+--- One block of the decoder for one new token, with its caches.
+function Builder:decoder_step(x, step, i)
+   local c, g = self.c, self.g
+   local inner = c.num_heads * c.d_kv
+   local prefix = ("decoder.block.%d.layer."):format(i)
+   g:scope(("decoder/block.%d/attn"):format(i))
+   local h = self:norm(x, prefix .. "0.layer_norm.weight")
+   local name = prefix .. "0.SelfAttention"
+   local cache = {}
+   for _, kind in ipairs({ "k", "v" }) do
+      local old = g:input(("self_%s.%d"):format(kind, i), "f32", { step.batch, step.target, inner })
+      local new = self:linear(h, ("%s.%s.weight"):format(name, kind), inner, c.d_model)
+      cache[kind] = g:add("cache_append", { old, new, step.position })
+      g:output(("self_%s.%d"):format(kind, i) .. ".next", cache[kind])
+   end
+   local q = self:linear(h, name .. ".q.weight", inner, c.d_model)
+   local y = self:attend({ q, cache.k, cache.v, false }, {
+      table_name = bias_names.decoder,
+      causal = true,
+      position = step.position,
+   })
+   x = self:join(self:linear(y, name .. ".o.weight", c.d_model, inner), x)
+   g:scope(("decoder/block.%d/cross"):format(i))
+   h = self:norm(x, prefix .. "1.layer_norm.weight")
+   name = prefix .. "1.EncDecAttention"
+   q = self:linear(h, name .. ".q.weight", inner, c.d_model)
+   local k = g:input("cross_k." .. i, "f32", { step.batch, step.source, inner })
+   local v = g:input("cross_v." .. i, "f32", { step.batch, step.source, inner })
+   y = self:attend({ q, k, v, step.mask }, {})
+   x = self:join(self:linear(y, name .. ".o.weight", c.d_model, inner), x)
+   g:scope(("decoder/block.%d/ff"):format(i))
+   h = self:norm(x, prefix .. "2.layer_norm.weight")
+   return self:join(self:feed_forward(h, prefix .. "2"), x)
+end
+
+--- The graph that makes one token from the last one.
+--
+-- Inputs: decoder_ids (B, 1), position (1), mask (B, S), then by block self_k.i, self_v.i (B, T, I),
+-- cross_k.i, cross_v.i (B, S, I). Outputs: next (B, 1), the likeliest token, and self_k.i.next,
+-- self_v.i.next, the caches with this position in them.
+function M.decoding(config, size)
+   local b = builder(config, 0)
+   local g = b.g
+   local ids = g:input("decoder_ids", "i32", { size.batch, 1 })
+   local step = { batch = size.batch, source = size.source, target = size.target }
+   step.position = g:input("position", "i32", { 1 })
+   step.mask = g:input("mask", "i32", { size.batch, size.source })
+   local x = b:embed(ids, "decoder")
+   for i = 0, config.num_decoder_layers - 1 do x = b:decoder_step(x, step, i) end
+   g:output("next", g:add("argmax", { b:head(x) }))
+   return g
+end
+
+--- Standard deviation of a parameter's initial values, nil for weights that start at one.
+-- The scales with which the published models started (Mesh TensorFlow's T5 layers).
+function M.init_scale(config, name)
+   local f, d, inner = config.initializer_factor, config.d_model, config.num_heads * config.d_kv
+   if name:find("norm.weight", 1, true) then return nil end
+   if name == "shared.weight" or name == "lm_head.weight" then return f end
+   if name:find("%.q%.weight$") then return f * (d * config.d_kv) ^ -0.5 end
+   if name:find("%.[kv]%.weight$") then return f * d ^ -0.5 end
+   if name:find("%.o%.weight$") then return f * inner ^ -0.5 end
+   if name:find("%.wo%.weight$") then return f * config.d_ff ^ -0.5 end
+   return f * d ^ -0.5 -- wi, wi_0, wi_1 and the bias tables
+end
+
+return M

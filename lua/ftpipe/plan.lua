@@ -1,0 +1,271 @@
+--- From model and cluster to a plan: graphs, partition, blueprint, prediction.
+
+local core = require("ftpipe.core")
+
+local M = {}
+local Plan = {}
+Plan.__index = Plan
+
+local function usage(format, ...)
+   error({ status = "invalid argument", exit = 2, message = format:format(...) }, 0)
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Partition: forward node -> stage.
+
+--- Stages from a plan file.
+local function from_file(path, n_forward)
+   local plan = core.engine.parse_plan(core.sys.read_file(path))
+   if #plan.node_stage ~= n_forward then
+      usage("%s: the plan is for a graph of %d forward nodes, this one has %d", path,
+         #plan.node_stage, n_forward)
+   end
+   return { stage = plan.node_stage, device = plan.device }
+end
+
+--- Stages that begin at the given scopes: { "decoder/block.0", ... } makes two of them.
+local function from_scopes(graph, scopes)
+   local stage, at = {}, 1
+   for n = 1, graph:counts().forward do
+      local scope = graph:node(n).scope
+      if scopes[at] and (scope == scopes[at] or scope:sub(1, #scopes[at] + 1) == scopes[at] .. "/")
+      then
+         at = at + 1
+      end
+      stage[n] = at
+   end
+   if at <= #scopes then
+      usage("partition: no node after the cut before it is in scope '%s'", scopes[at])
+   end
+   return { stage = stage }
+end
+
+--- Assigns forward nodes to stages.
+-- @tparam graph graph with gradients
+-- @param how "seq" (the balanced contiguous optimum over modelled costs), the path of a plan file, or
+--   a list of scopes at which stages begin
+-- @tparam int stages for "seq"
+-- @tparam string device the kind to model
+-- @treturn table { stage = by node, device = by stage or nil, name = for people }
+function M.partition(graph, how, stages, device)
+   if type(how) == "table" then
+      local result = from_scopes(graph, how)
+      result.name = table.concat(how, ",")
+      return result
+   end
+   if how == "seq" then
+      local result = graph:partition(stages, device)
+      result.name = "seq"
+      return result
+   end
+   if not core.sys.exists(how) then
+      usage("--partition '%s' is neither 'seq' nor a plan file", how)
+   end
+   local result = from_file(how, graph:counts().forward)
+   result.name = how
+   return result
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Plans.
+
+local function count_stages(stage)
+   local most = 0
+   for _, s in ipairs(stage) do most = math.max(most, s) end
+   return most
+end
+
+--- Stage s runs on device s; when there are more stages than devices, in turns.
+local function place_stages(n_stages, n_devices)
+   local device = {}
+   for s = 1, n_stages do device[s] = (s - 1) % n_devices + 1 end
+   return device
+end
+
+local recompute_rules = {
+   always = function() return true end,
+   never = function() return false end,
+}
+
+local function recompute_flags(rule, n_stages)
+   local decide = recompute_rules[rule]
+   if not decide then usage("--recompute '%s', expected always or never", tostring(rule)) end
+   local flags = {}
+   for s = 1, n_stages do flags[s] = decide(s) end
+   return flags
+end
+
+--- Source lengths to pad to: at most four, multiples of 8, the last one holds every example.
+local function length_buckets(longest)
+   local buckets = {}
+   for quarter = 1, 4 do
+      local length = math.max(8, math.ceil(longest * quarter / 4 / 8) * 8)
+      if length ~= buckets[#buckets] then buckets[#buckets + 1] = length end
+   end
+   return buckets
+end
+
+local function longest_of(data, length)
+   local longest = 0
+   for _, split in pairs(data) do longest = math.max(longest, split.dataset["longest_" .. length](
+      split.dataset)) end
+   return longest
+end
+
+--- Updates of the whole run: --steps, or as many as --epochs makes.
+local function count_steps(args, data)
+   if not args.epochs then return args.steps end
+   if not data then usage("--epochs needs data to count, give --steps") end
+   return math.max(1, math.ceil(args.epochs * data.train.dataset:size() / args.batch))
+end
+
+--- What ft.args gives, as options of `new`.
+local function options_of(model, data, args)
+   local steps = count_steps(args, data)
+   return {
+      model = model,
+      devices = args.devices,
+      batch = args.batch,
+      micro_batches = args.micro_batches,
+      buckets = data and length_buckets(longest_of(data, "source")) or { args.max_source },
+      target = data and longest_of(data, "target") or args.max_target,
+      partition = args.partition,
+      stages = args.stages,
+      schedule = args.schedule,
+      recompute = args.recompute,
+      optimizer = args.optimizer,
+      hypers = args.optimizer ~= "adafactor" and { weight_decay = args.weight_decay } or {},
+      clip = args.clip,
+      seed = args.seed,
+      dropout = args.dropout,
+      steps = steps,
+      batches = math.min(args.eval_every or steps, steps),
+   }
+end
+
+--- A plan for training.
+-- @tparam table o either model, data (as the task loads it, or nil) and args (of ft.args); or model,
+--   devices (text), batch, micro_batches, buckets (source lengths, ascending), target (length),
+--   partition, stages, schedule, recompute, optimizer, hypers, clip, seed, dropout, steps, batches (of
+--   the longest leg)
+-- @treturn plan .only: it can be looked at but not run (--dry-run, or devices that are not there)
+function M.new(o)
+   local args = o.args
+   if args then o = options_of(o.model, o.data, args) end
+   if o.batch % o.micro_batches ~= 0 then
+      usage("--batch %d is not a multiple of --micro-batches %d", o.batch, o.micro_batches)
+   end
+   local devices = core.engine.devices(o.devices)
+   local micro = o.batch / o.micro_batches
+   local graphs = {}
+   for i, source in ipairs(o.buckets) do
+      graphs[i] = o.model.family.training(o.model.config, {
+         batch = micro, source = source, target = o.target, dropout = o.dropout,
+      })
+   end
+   local largest = graphs[#graphs]
+   local partition = M.partition(largest, o.partition, o.stages or #devices, o.devices)
+   local n_stages = count_stages(partition.stage)
+   local blueprint = core.engine.blueprint {
+      graphs = graphs,
+      node_stage = partition.stage,
+      stage_device = partition.device or place_stages(n_stages, #devices),
+      recompute = recompute_flags(o.recompute, n_stages),
+      devices = o.devices,
+      micro_batches = o.micro_batches,
+      micro_batch_size = micro,
+      schedule = o.schedule,
+      batches = o.batches,
+      optimizer = o.optimizer,
+      hypers = o.hypers,
+      clip = o.clip,
+      seed = o.seed,
+   }
+   return setmetatable({
+      options = o,
+      graphs = graphs,
+      devices = devices,
+      partition = partition,
+      n_stages = n_stages,
+      blueprint = blueprint,
+      memory = blueprint:memory(),
+      only = devices[1].kind == "sim" or args ~= nil and args.dry_run,
+   }, Plan)
+end
+
+--- Where a stage begins and ends, for people: "encoder/block.0 .. decoder/block.1".
+function Plan:span(stage)
+   local graph, first, last = self.graphs[#self.graphs], nil, nil
+   for n, s in ipairs(self.partition.stage) do
+      if s == stage then
+         first = first or graph:node(n).scope
+         last = graph:node(n).scope
+      end
+   end
+   return ("%s .. %s"):format(first, last)
+end
+
+--- Plays `batches` batches against modelled costs.
+-- @treturn table seconds, samples_per_second, bubble (by device, 0..1), trace when asked for
+function Plan:simulate(batches, trace)
+   local timeline = self.blueprint:simulate(batches, trace)
+   local seconds = timeline.end_ns / 1e9
+   local bubble = {}
+   for d, busy in ipairs(timeline.busy_ns) do bubble[d] = 1 - busy / timeline.end_ns end
+   return {
+      seconds = seconds,
+      samples_per_second = batches * self.options.batch / seconds,
+      bubble = bubble,
+      trace = timeline.trace,
+   }
+end
+
+--- Planned bytes of every device.
+function Plan:memory_bytes()
+   local list = {}
+   for d, row in ipairs(self.memory) do list[d] = row.total end
+   return list
+end
+
+--- The plan's text, as in plan.txt.
+function Plan:text() return self.blueprint:plan_text() end
+
+local classes = {
+   "weights", "gradients", "optimizer", "versions", "packed", "activations", "workspace", "buffers",
+}
+
+local function memory_row(name, row, budget)
+   local parts = {}
+   for _, class in ipairs(classes) do
+      if row[class] > 0 then parts[#parts + 1] = ("%s %.1f"):format(class, row[class] / 1e6) end
+   end
+   return ("  %-10s %8.1f of %.0f MB: %s"):format(name, row.total / 1e6, budget / 1e6,
+      table.concat(parts, ", "))
+end
+
+function Plan:__tostring()
+   local o = self.options
+   local lines = {
+      ("plan: %s, %d stage%s on %d device%s (%s), batch %d in %d micro-batches, partition %s")
+         :format(o.schedule, self.n_stages, self.n_stages == 1 and "" or "s", #self.devices,
+            #self.devices == 1 and "" or "s", o.devices, o.batch, o.micro_batches,
+            self.partition.name),
+   }
+   for s, stage in ipairs(self.blueprint:stages()) do
+      lines[#lines + 1] = ("  stage %d on %s: %s, forward %.2f ms, backward %.2f ms, %d in flight")
+         :format(s, self.devices[stage.device].name, self:span(s), stage.forward_ns / 1e6,
+            stage.backward_ns / 1e6, stage.in_flight)
+   end
+   lines[#lines + 1] = "memory:"
+   for d, row in ipairs(self.memory) do
+      lines[#lines + 1] = memory_row(self.devices[d].name, row, self.devices[d].memory_bytes)
+   end
+   local predicted = self:simulate(math.min(o.batches, 8))
+   local bubbles = {}
+   for d, bubble in ipairs(predicted.bubble) do bubbles[d] = ("%.0f %%"):format(100 * bubble) end
+   lines[#lines + 1] = ("predicted: %.1f samples/s, idle %s"):format(predicted.samples_per_second,
+      table.concat(bubbles, " "))
+   return table.concat(lines, "\n")
+end
+
+return setmetatable(M, { __call = function(_, o) return M.new(o) end })

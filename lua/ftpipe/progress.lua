@@ -1,0 +1,57 @@
+--- The progress of a run, for people: one line that rewrites itself on a terminal, plain lines of
+-- key=value elsewhere. Goes to stderr; results go to stdout.
+
+local core = require("ftpipe.core")
+
+local M = {}
+local Progress = {}
+Progress.__index = Progress
+
+local PLAIN_SECONDS = 5 -- between plain lines, at least
+
+--- @tparam int total steps of the run
+-- @tparam int batch samples per step
+function M.new(total, batch)
+   return setmetatable({
+      total = total,
+      batch = batch,
+      terminal = core.sys.isatty(2),
+      start_ns = core.sys.time_ns(),
+      done = 0,
+      last_plain = -math.huge,
+      smooth = nil,
+   }, Progress)
+end
+
+local function clock(seconds)
+   seconds = math.floor(seconds + 0.5)
+   if seconds >= 3600 then
+      return ("%d:%02d:%02d"):format(seconds / 3600, seconds / 60 % 60, seconds % 60)
+   end
+   return ("%d:%02d"):format(seconds / 60, seconds % 60)
+end
+
+--- Notes a finished step and shows it.
+-- @tparam table step step, loss, rate
+function Progress:step(step)
+   self.done = self.done + 1
+   self.smooth = self.smooth and 0.9 * self.smooth + 0.1 * step.loss or step.loss
+   local seconds = (core.sys.time_ns() - self.start_ns) / 1e9
+   local speed = self.done * self.batch / seconds
+   local eta = (self.total - step.step) * seconds / self.done
+   if self.terminal then
+      io.stderr:write(("\rstep %d/%d  loss %.4f  lr %.2e  %.1f samples/s  ETA %s \27[K"):format(
+         step.step, self.total, self.smooth, step.rate, speed, clock(eta)))
+   elseif seconds - self.last_plain >= PLAIN_SECONDS or step.step == self.total then
+      self.last_plain = seconds
+      io.stderr:write(("step=%d of=%d loss=%.4f lr=%.3e samples_per_second=%.1f eta=%s\n"):format(
+         step.step, self.total, self.smooth, step.rate, speed, clock(eta)))
+   end
+end
+
+--- Ends the line on a terminal.
+function Progress:close()
+   if self.terminal and self.done > 0 then io.stderr:write("\n") end
+end
+
+return M

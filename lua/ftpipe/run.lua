@@ -1,0 +1,325 @@
+--- A run: a plan executed on real devices, with its directory.
+--
+-- The directory holds config.lua (the resolved arguments), plan.txt, metrics.jsonl, summary.json,
+-- timeline.json (for Perfetto) and hf/ (the model).
+
+local core = require("ftpipe.core")
+local checkpoint = require("ftpipe.checkpoint")
+local evaluate = require("ftpipe.evaluate")
+local progress = require("ftpipe.progress")
+
+local M = {}
+local Run = {}
+Run.__index = Run
+
+local HANG_SECONDS = 300 -- without any action finished anywhere
+local POLL_SECONDS = 0.2
+
+-- ---------------------------------------------------------------------------------------------
+-- Making.
+
+--- Fills the parameters: from the model's checkpoint, or with initial values.
+local function fill_params(run)
+   local model, list = run.model, run.plan.graphs[1]:params()
+   run.params = {}
+   for i, param in ipairs(list) do run.params[param.name] = run.core:param(i) end
+   if model.checkpoint then
+      checkpoint.load(model.checkpoint, list, function(i) return run.core:param(i) end)
+   else
+      model:initialize(run.params, run.plan.options.seed)
+   end
+   run.core:refresh()
+end
+
+--- The learning rate over the run. Warm-up is never more than a tenth of it.
+local function rate_of(args, steps)
+   local warmup = math.min(args.warmup or steps, math.floor(steps / 10))
+   return { schedule = args.lr_schedule, peak = args.lr, warmup = warmup, steps = steps }
+end
+
+--- @tparam table o plan, task, data (as the task loads it), args (of ft.args); threaded (false: a
+--   replay of the plan on one thread)
+function M.new(o)
+   local plan, args = o.plan, o.args
+   plan.options.model:check_trainable()
+   local run = setmetatable({
+      plan = plan,
+      model = plan.options.model,
+      task = o.task,
+      data = o.data,
+      args = args,
+      out = args.out,
+      threaded = o.threaded ~= false,
+      rate = rate_of(args, plan.options.steps),
+      core = plan.blueprint:run(),
+      losses = {},
+      seconds = 0,
+      done = 0,
+   }, Run)
+   fill_params(run)
+   if run.out then run:open_directory() end
+   return run
+end
+
+--- A Lua table as source text, keys sorted.
+local function serialize(value, indent)
+   if type(value) ~= "table" then
+      return type(value) == "string" and ("%q"):format(value) or tostring(value)
+   end
+   local keys, lines = {}, {}
+   for key in pairs(value) do keys[#keys + 1] = key end
+   table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
+   for _, key in ipairs(keys) do
+      local name = type(key) == "string" and ("[%q]"):format(key) or ("[%s]"):format(tostring(key))
+      lines[#lines + 1] = ("%s   %s = %s,"):format(indent, name,
+         serialize(value[key], indent .. "   "))
+   end
+   return "{\n" .. table.concat(lines, "\n") .. "\n" .. indent .. "}"
+end
+
+function Run:open_directory()
+   core.sys.mkdir(self.out)
+   core.sys.write_file(self.out .. "/plan.txt", self.plan:text())
+   core.sys.write_file(self.out .. "/config.lua",
+      "return " .. serialize(self.args, "") .. "\n")
+   self.metrics = assert(io.open(self.out .. "/metrics.jsonl", "w"))
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Training.
+
+--- One batch in the order of the graph's inputs, with the weight of its labels.
+local function feed_batch(run, batch, rate)
+   local micro = run.plan.options.micro_batches
+   local weight = core.tensor.zeros({ micro }):fill(1 / math.max(batch.n_tokens, 1))
+   run.core:feed({ batch.input_ids, batch.mask, batch.decoder_ids, batch.labels, weight },
+      batch.bucket, rate)
+end
+
+local function rate_at(run, step)
+   return core.engine.rate(run.rate, step)
+end
+
+local function note_step(run, result)
+   run.losses[#run.losses + 1] = result.loss
+   if not run.metrics then return end
+   run.metrics:write(core.json.encode({
+      v = 1, step = result.step, loss = result.loss, lr = result.rate,
+      gnorm = result.grad_norm == result.grad_norm and result.grad_norm or nil,
+      step_s = result.end_ns / 1e9,
+   }), "\n")
+   run.metrics:flush()
+end
+
+--- Waits for the next finished batch; a pipeline in which nothing moves is an error that says where.
+local function next_result(run)
+   local moved, since = run.core:progress(), core.sys.time_ns()
+   while true do
+      local result = run.core:next(POLL_SECONDS)
+      if result then return result end
+      local now = run.core:progress()
+      if now ~= moved then moved, since = now, core.sys.time_ns() end
+      if (core.sys.time_ns() - since) / 1e9 > HANG_SECONDS then
+         error({ status = "lost worker", exit = 5,
+            message = "nothing moved for " .. HANG_SECONDS .. " s:\n" .. run.core:describe() }, 0)
+      end
+   end
+end
+
+local function start_leg(run, batches)
+   run.core:begin(batches, run.done + 1, run.threaded)
+   return { batches = batches, fed = 0, taken = 0, start_ns = core.sys.time_ns() }
+end
+
+local function finish_leg(run, leg)
+   local timeline = run.core:finish(run.out ~= nil)
+   run.seconds = run.seconds + (core.sys.time_ns() - leg.start_ns) / 1e9
+   run.timeline = timeline
+   if run.out then core.sys.write_file(run.out .. "/timeline.json", timeline.trace) end
+end
+
+--- Steps of training, pulled: for step in run:steps(batcher, n) do ... end
+--
+-- A step has .step (counts from 1), .loss, .rate, .grad_norm. The loop may be left early: run:stop()
+-- then ends the leg. On Ctrl-C or SIGTERM no further batch is fed, what was fed is finished where the
+-- schedule allows it, and the loop ends with run.interrupted set.
+-- @tparam batcher batcher
+-- @tparam int n steps, all in one leg
+function Run:steps(batcher, n)
+   local leg = start_leg(self, n)
+   self.leg = leg
+   return function()
+      while leg.fed < n and self.core:wants() and not self.interrupted do
+         feed_batch(self, batcher:next(), rate_at(self, self.done + leg.fed - leg.taken + 1))
+         leg.fed = leg.fed + 1
+      end
+      self.interrupted = self.interrupted or core.sys.interrupted()
+      local stuck = self.interrupted and self.plan.options.schedule == "async"
+      if leg.taken == leg.fed or stuck then
+         self:stop()
+         return nil
+      end
+      local result = next_result(self)
+      leg.taken = leg.taken + 1
+      self.done = self.done + 1
+      note_step(self, result)
+      return result
+   end
+end
+
+--- Ends the leg under way, if there is one.
+function Run:stop()
+   if not self.leg then return end
+   local leg = self.leg
+   self.leg = nil
+   finish_leg(self, leg)
+end
+
+--- Batches of the training data from the start, in the run's order.
+local function open_batches(run)
+   local o, config = run.plan.options, run.model.config
+   return core.data.batcher {
+      dataset = run.data.train.dataset,
+      batch = o.batch,
+      buckets = o.buckets,
+      target_length = o.target,
+      pad_id = config.pad_token_id,
+      decoder_start_id = config.decoder_start_token_id,
+      seed = o.seed,
+      shuffle = true,
+      prefetch = 4,
+   }
+end
+
+--- All steps of the run: for step in run:train() do run:show(step) end
+--
+-- Legs of --eval-every steps, each drained and followed by an evaluation; one leg without it.
+function Run:train()
+   local o = self.plan.options
+   local batches, leg = open_batches(self), nil
+   self.line = progress.new(o.steps, o.batch)
+   core.sys.hold_interrupt(true) -- steps() looks at the signal itself
+   return function()
+      local step = leg and leg()
+      while not step and self.done < o.steps and not self.interrupted do
+         if leg then self:report_evaluation() end
+         leg = self:steps(batches, math.min(o.batches, o.steps - self.done))
+         step = leg()
+      end
+      if not step then self.line:close() end
+      return step
+   end
+end
+
+--- Shows a step of training on the progress line.
+function Run:show(step) self.line:step(step) end
+
+-- ---------------------------------------------------------------------------------------------
+-- Evaluation.
+
+local function threads_of(run)
+   local n = 0
+   for _, device in ipairs(run.plan.devices) do n = n + device.threads end
+   return math.min(n, core.sys.cores())
+end
+
+local Score = {
+   __tostring = function(score)
+      return ("%s %.1f %% on %d held-out examples (majority %.1f %%), loss %.4f"):format(
+         score.metric, score.value, score.examples, score.majority, score.loss)
+   end,
+}
+Score.__index = Score
+
+--- Loss and metrics on the evaluation data.
+-- @treturn table metric, value, metrics, loss, answers (texts), ids, examples (how many), majority
+function Run:evaluate()
+   local o, split = self.plan.options, self.data.eval
+   local result = evaluate.run {
+      model = self.model, params = self.params, dataset = split.dataset, batch = 32,
+      buckets = o.buckets, target = o.target, threads = threads_of(self),
+   }
+   local answers = {}
+   for i, ids in ipairs(result.predictions) do answers[i] = self.task.tokenizer:decode(ids) end
+   local score = self.task:score(split, answers)
+   score.loss = result.loss
+   score.answers = answers
+   score.ids = result.predictions
+   score.examples = #answers
+   score.majority = split.majority.percent
+   return setmetatable(score, Score)
+end
+
+--- Evaluates between legs, and says so.
+function Run:report_evaluation()
+   self.line:close()
+   io.stderr:write(("step %d: %s\n"):format(self.done, tostring(self:evaluate())))
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Results.
+
+local function mean(list, first, last)
+   local sum = 0
+   for i = first, last do sum = sum + list[i] end
+   return sum / (last - first + 1)
+end
+
+local function totals(rows)
+   local list = {}
+   for d, row in ipairs(rows) do list[d] = row.total end
+   return list
+end
+
+--- What summary.json holds.
+function Run:summary(score)
+   local o, n = self.plan.options, #self.losses
+   local tenth = math.max(1, math.floor(n / 10))
+   return {
+      task = self.task.name,
+      metric = score.metric,
+      value = score.value,
+      metrics = score.metrics,
+      eval_loss = score.loss,
+      steps = self.done,
+      seconds = self.seconds,
+      samples_per_second = self.seconds > 0 and n * o.batch / self.seconds or 0,
+      loss_first = n > 0 and mean(self.losses, 1, tenth) or nil,
+      loss_last = n > 0 and mean(self.losses, n - tenth + 1, n) or nil,
+      devices = o.devices,
+      schedule = o.schedule,
+      partition = self.plan.partition.name,
+      memory_planned_bytes = self.plan:memory_bytes(),
+      memory_measured_bytes = totals(self.core:measured()),
+   }
+end
+
+--- Saves the model as a Hugging Face directory.
+function Run:save(dir)
+   checkpoint.save(dir, { config = self.model.raw, tensors = self.params, source = self.model.files })
+end
+
+--- Ends the run: hf/, predictions.jsonl and summary.json.
+-- @tparam table score of the last evaluation
+-- @treturn table the summary
+function Run:close(score)
+   self:stop()
+   local summary = self:summary(score)
+   if self.out then
+      if self.done > 0 then self:save(self.out .. "/hf") end
+      local lines = {}
+      for i, answer in ipairs(score.answers) do
+         lines[i] = core.json.encode({ index = i, answer = answer, ids = score.ids[i] })
+      end
+      core.sys.write_file(self.out .. "/predictions.jsonl", table.concat(lines, "\n") .. "\n")
+      core.sys.write_file(self.out .. "/summary.json", core.json.encode(summary, { indent = 2 }) .. "\n")
+      self.metrics:close()
+   end
+   if self.interrupted then
+      error({ status = "cancelled", exit = self.interrupted == 2 and 130 or 75,
+         message = ("stopped after step %d of %d"):format(self.done, self.plan.options.steps) }, 0)
+   end
+   return summary
+end
+
+return setmetatable(M, { __call = function(_, o) return M.new(o) end })

@@ -1,0 +1,118 @@
+--- The small world the sample sentences speak of, and the line between what training may and may
+-- not see of it.
+--
+-- Every word occurs in training; what is kept back are *pairs*: two people (or two things) are
+-- either a training pair or a held-out pair, and no sentence for training, pre-training included,
+-- names both members of a held-out pair. A held-out sentence names held-out pairs only.
+
+local world = {}
+
+world.people = {
+   "Anna", "Ben", "Clara", "David", "Emma", "Felix", "Greta", "Henry", "Irene", "Jonas",
+   "Karin", "Leo", "Maria", "Nils", "Olga", "Peter", "Rosa", "Simon", "Tina", "Victor",
+   "Wanda", "Xaver", "Yvonne", "Zeno", "Bella",
+}
+
+world.kinds = {
+   toy = { "kite", "ball", "doll", "puzzle", "robot" },
+   fruit = { "pear", "lemon", "melon", "peach", "cherry" },
+   flower = { "rose", "tulip", "lily", "daisy", "poppy" },
+   tool = { "hammer", "saw", "shovel", "drill", "wrench" },
+   garment = { "coat", "scarf", "shirt", "hat", "belt" },
+}
+
+world.colours = { "red", "blue", "green", "yellow", "black", "white", "brown", "grey" }
+
+world.places = {
+   "market", "harbour", "library", "station", "mill", "castle", "garden", "museum",
+   "bakery", "bridge", "school", "theatre",
+}
+
+-- Two names of one event, seen from the giver and from the taker.
+world.transfers = {
+   { "sold", "bought" },
+   { "lent", "borrowed" },
+   { "gave", "got" },
+   { "sent", "received" },
+}
+
+-- Two names of one order; each is the other read backwards.
+world.comparisons = {
+   { "taller", "shorter" },
+   { "older", "younger" },
+   { "faster", "slower" },
+   { "richer", "poorer" },
+   { "stronger", "weaker" },
+}
+
+world.things = {}
+world.kind_of = {}
+
+local kind_names = {}
+for kind in pairs(world.kinds) do kind_names[#kind_names + 1] = kind end
+table.sort(kind_names)
+for _, kind in ipairs(kind_names) do
+   for _, thing in ipairs(world.kinds[kind]) do
+      world.things[#world.things + 1] = thing
+      world.kind_of[thing] = kind
+   end
+end
+
+local position = {}
+for _, list in ipairs { world.people, world.things } do
+   for i, word in ipairs(list) do position[word] = i end
+end
+
+--- Whether a pair of people, or of things, is kept back for the held-out split: one pair in five,
+-- spread evenly, so that every word has partners on both sides of the line.
+function world.is_held_out(one, other)
+   local i, j = position[one], position[other]
+   return (i + j + math.floor(i / 5) * math.floor(j / 5)) % 5 == 0
+end
+
+local function pick_other(rng, list, first, fits)
+   local second
+   repeat
+      second = rng:pick(list)
+   until second ~= first and fits(second)
+   return second
+end
+
+local function pick_two(rng, list)
+   local first = rng:pick(list)
+   return first, pick_other(rng, list, first, function() return true end)
+end
+
+local function in_order(rng, pair)
+   if rng:chance(0.5) then return pair[1], pair[2] end
+   return pair[2], pair[1]
+end
+
+local function pick_pair(rng, list, held_out, fits)
+   local first = rng:pick(list)
+   return first, pick_other(rng, list, first, function(second)
+      return world.is_held_out(first, second) == held_out and fits(first, second)
+   end)
+end
+
+--- Draws who and what a sentence is about.
+-- @tparam random rng
+-- @tparam boolean held_out which side of the line both pairs lie on
+-- @treturn table role -> word: people a b, things x y of different kinds k l, colours c d,
+--    places p q, a transfer's two verbs (gave, got), a comparison's two words (more, less)
+function world.draw(rng, held_out)
+   local role = {}
+   role.a, role.b = pick_pair(rng, world.people, held_out, function() return true end)
+   role.x, role.y = pick_pair(rng, world.things, held_out, function(one, other)
+      return world.kind_of[one] ~= world.kind_of[other]
+   end)
+   role.k, role.l = world.kind_of[role.x], world.kind_of[role.y]
+   role.c, role.d = pick_two(rng, world.colours)
+   role.p, role.q = pick_two(rng, world.places)
+   local transfer = rng:pick(world.transfers)
+   role.gave, role.got = transfer[1], transfer[2]
+   role.more, role.less = in_order(rng, rng:pick(world.comparisons))
+   return role
+end
+
+return world

@@ -1,0 +1,141 @@
+--- ft.tensor: arrays of numbers, for looking at models and data, and for small computations.
+--
+--    local t = ft.tensor { { 1, 2 }, { 3, 4 } }
+--    print(t[1][2], t * 2 + 1, t:matmul(t), t:sum(1))
+--
+-- Indices and axes count from 1, or from -1 backwards. t[i] of a vector is a number, of anything
+-- larger a view. Arithmetic is f32; convert other dtypes with t:to("f32"). Every row of the operator
+-- table is a function of ft.tensor.ops; those that take one or two tensors are methods too.
+
+local core = require("ftpipe.core")
+
+local M = {}
+
+local methods, meta = core.tensor.methods, core.tensor.meta
+
+local function is_tensor(value)
+   return type(value) == "userdata" and getmetatable(value) == meta
+end
+
+M.is_tensor = is_tensor
+
+-- Constructors -----------------------------------------------------------------------------------
+
+--- A tensor of zeros: ft.tensor.zeros({ 2, 3 }, "i32").
+M.zeros = core.tensor.zeros
+
+--- A tensor of nested tables of numbers.
+M.from_table = core.tensor.from_table
+
+function M.full(dims, value, dtype)
+   return M.zeros(dims, dtype):fill(value)
+end
+
+function M.ones(dims, dtype)
+   return M.full(dims, 1, dtype)
+end
+
+--- Standard normal numbers, the same for the same seed.
+function M.randn(dims, seed)
+   return M.zeros(dims, "f32"):fill_normal(seed or 0)
+end
+
+--- arange(n): 0 to n-1. arange(first, last [, step]): both ends included when they fit.
+function M.arange(first, last, step)
+   if last == nil then first, last = 0, first - 1 end
+   step = step or 1
+   if step == 0 then error("arange: the step is 0", 2) end
+   local n = math.max(0, math.floor((last - first) / step + 1e-9) + 1)
+   return M.zeros({ n }, "f32"):fill_range(first, step)
+end
+
+-- Operators --------------------------------------------------------------------------------------
+
+--- ft.tensor.ops.NAME(x, ..., attributes): any operator; a last table holds attributes by name, and
+-- `seed` for those that draw random numbers. `false` stands for an absent optional input.
+M.ops = {}
+
+local function operator(name)
+   return function(...)
+      local inputs, attrs, seed = { ... }, {}, nil
+      if type(inputs[#inputs]) == "table" then
+         for key, value in pairs(table.remove(inputs)) do
+            if key == "seed" then seed = value else attrs[key] = value end
+         end
+      end
+      return core.ops.apply(name, inputs, attrs, seed)
+   end
+end
+
+for _, op in ipairs(core.ops.list()) do
+   M.ops[op.name] = operator(op.name)
+   if op.n_in >= 1 and op.n_in <= 2 and not op.name:find("_grad") and not methods[op.name] then
+      methods[op.name] = M.ops[op.name]
+   end
+end
+
+-- Arithmetic -------------------------------------------------------------------------------------
+
+local function scalar(value)
+   return M.from_table(value)
+end
+
+--- A function of two tensors or numbers; the table wants the larger tensor first.
+local function binary(name, commutes)
+   local apply = M.ops[name]
+   return function(a, b)
+      if type(b) == "number" then b = scalar(b) end
+      if type(a) == "number" then
+         a = commutes and scalar(a) or M.full(b:shape(), a)
+      end
+      if commutes and a:count() < b:count() then a, b = b, a end
+      return apply(a, b)
+   end
+end
+
+methods.add, methods.mul = binary("add", true), binary("mul", true)
+methods.sub, methods.div = binary("sub", false), binary("div", false)
+meta.__add, meta.__mul = methods.add, methods.mul
+meta.__sub, meta.__div = methods.sub, methods.div
+meta.__unm = function(self) return M.ops.neg(self) end
+
+-- Reductions -------------------------------------------------------------------------------------
+
+local function reduction(name)
+   local apply = M.ops[name]
+   return function(self, axis)
+      if axis == nil then return apply(self, { axis = -1 }):get() end
+      local n = #self:shape()
+      if type(axis) ~= "number" or axis % 1 ~= 0 or axis == 0 or math.abs(axis) > n then
+         error(("%s: axis %s of a tensor of %d dimensions"):format(name, tostring(axis), n), 2)
+      end
+      return apply(self, { axis = axis > 0 and axis - 1 or n + axis })
+   end
+end
+
+--- t:sum() is a number; t:sum(axis) a tensor without the axis. So mean and max.
+methods.sum, methods.mean, methods.max = reduction("sum"), reduction("mean"), reduction("max")
+
+-- Shapes -----------------------------------------------------------------------------------------
+
+--- t:reshape { 2, -1 }: the elements in another shape, copied when they are not contiguous; one
+-- dimension may be -1.
+function methods.reshape(self, dims)
+   local known, unknown, result = 1, nil, {}
+   for i, size in ipairs(dims) do
+      result[i] = size
+      if size == -1 then unknown = i else known = known * size end
+   end
+   if unknown and known > 0 then result[unknown] = self:count() / known end
+   return (self:is_contiguous() and self or self:copy()):view(result)
+end
+
+--- A typed pointer (float *, int32_t *, ...) to the elements of a contiguous tensor, counted from 0.
+-- Keep the tensor alive while it is used.
+function methods.pointer(self)
+   local ffi = require("ffi")
+   local address, ctype = self:address()
+   return ffi.cast(ctype, address)
+end
+
+return setmetatable(M, { __call = function(_, values, dtype) return M.from_table(values, dtype) end })

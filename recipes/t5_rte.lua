@@ -1,0 +1,52 @@
+--- Fine-tune T5 on RTE (does the premise entail the hypothesis?) through a pipeline.
+--
+-- Without flags: the tiny T5 and the RTE-format sentences inside the program. With a model of one's
+-- own the settings are those of FTPipe (Eliad et al., USENIX ATC 2021): 320 source and 8 target tokens,
+-- batches of 40, Adafactor at 1e-3, constant after warm-up.
+
+local ft = require("ftpipe")
+
+local args = ft.args {
+   "Fine-tune T5 on RTE through a pipeline.",
+   "ftpipe recipes/t5_rte.lua",
+   "ftpipe recipes/t5_rte.lua --model DIR --data DIR --devices cpu:2 --schedule async",
+   "ftpipe recipes/t5_rte.lua --model t5-3b --devices sim:8x11GB",
+   model = { default = "embedded:t5_tiny" },
+   devices = { default = "cpu:2" },
+   batch = { default = 32 },
+   steps = { default = 300 },
+   optimizer = { default = "adamw" },
+   lr = { default = 1e-3 },
+   dropout = { default = 0 },
+   max_source = { default = 48 },
+   with = {
+      model = {
+         batch = 40, micro_batches = 5, steps = 4200, warmup = 200,
+         optimizer = "adafactor", lr = 1e-3, dropout = 0.1, max_source = 320,
+      },
+   },
+   init = true, data = true, train_file = true, eval_file = true,
+   micro_batches = true, schedule = true, staleness = true, partition = true, stages = true,
+   recompute = true, warmup = true, lr_schedule = true, clip = { default = 0 },
+   weight_decay = true, max_target = true, epochs = true, eval_every = true, eval_only = true,
+   precision = true, seed = true, out = true, dry_run = true,
+}
+
+local model = ft.model(args)
+local task = ft.task.rte { max_source = args.max_source, max_target = args.max_target }
+local data = task:open(model, args)
+
+local plan = ft.plan { model = model, data = data, args = args }
+print(plan)
+if plan.only then return plan end
+
+local run = ft.run { plan = plan, task = task, data = data, args = args }
+print(("before: %s"):format(run:evaluate()))
+
+if not args.eval_only then
+   for step in run:train() do run:show(step) end
+end
+local score = run:evaluate()
+print(("after: %s"):format(score))
+
+return run:close(score)

@@ -1,0 +1,238 @@
+/* app/main.c - the program: a Lua interpreter with ftpipe inside.
+ *
+ * It behaves as `lua` does for scripts, options and `arg`, so that busted runs in it: a file of any
+ * name is a script, and an error that is nil ends the process silently. The words of --help and of
+ * usage errors are in lua/ftpipe/host.lua. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "app/app.h"
+
+/* The only mutable objects of the program: what a signal handler may touch. */
+static volatile sig_atomic_t interrupt_signal;
+static lua_State *volatile interrupt_state;
+
+static void on_signal(int number)
+{
+    if (interrupt_signal) { /* the second one kills */
+        signal(number, SIG_DFL);
+        raise(number);
+        return;
+    }
+    interrupt_signal = number;
+    lua_State *L = interrupt_state;
+    if (L) lua_sethook(L, script_interrupt_hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
+}
+
+static void catch_signal(int number)
+{
+    struct sigaction old;
+    if (sigaction(number, NULL, &old) == 0 && old.sa_handler == SIG_IGN) return;
+    struct sigaction action = {.sa_handler = on_signal};
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, NULL);
+}
+
+/* -- running Lua: the functions return the exit code of the process ---------------------------- */
+
+/* Prints the error value at the top, pops it, gives its exit code. */
+static int report(lua_State *L)
+{
+    int code = script_exit_code(L, lua_gettop(L));
+    if (!lua_isnil(L, -1)) {
+        const char *text = lua_tostring(L, -1);
+        if (!text && luaL_callmeta(L, -1, "__tostring")) text = lua_tostring(L, -1);
+        fprintf(stderr, "ftpipe: %s\n", text ? text : "(the error is not a string)");
+    }
+    lua_settop(L, 0);
+    return code;
+}
+
+/* Calls the function below n arguments. */
+static int call(lua_State *L, int n_args)
+{
+    int base = lua_gettop(L) - n_args;
+    lua_pushcfunction(L, script_traceback);
+    lua_insert(L, base);
+    int rc = lua_pcall(L, n_args, 0, base);
+    lua_remove(L, base);
+    return rc == 0 ? 0 : report(L);
+}
+
+/* Calls function `name` of module ftpipe.host with the n arguments at the top. */
+static int call_host(lua_State *L, const char *name, int n_args)
+{
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "ftpipe.host");
+    int rc = lua_pcall(L, 1, 1, 0);
+    if (rc != 0) return report(L);
+    lua_getfield(L, -1, name);
+    lua_remove(L, -2);
+    lua_insert(L, -n_args - 1);
+    return call(L, n_args);
+}
+
+/* Runs the chunk that a luaL_load function just pushed, or reports why there is none. */
+static int run_chunk(lua_State *L, int load_rc, int n_args)
+{
+    if (load_rc != 0) return report(L);
+    lua_insert(L, -n_args - 1);
+    return call(L, n_args);
+}
+
+/* The global `arg`: arg[0] is the script, what follows it counts from 1, what precedes from -1. */
+static void set_arg(lua_State *L, char **argv, int argc, int script)
+{
+    lua_createtable(L, argc, script + 1);
+    for (int i = 0; i < argc; i++) {
+        lua_pushstring(L, argv[i]);
+        lua_rawseti(L, -2, i - script);
+    }
+    lua_setglobal(L, "arg");
+}
+
+/* Modules beside the script are found first. */
+static void add_script_directory(lua_State *L, const char *script)
+{
+    const char *slash = strrchr(script, '/');
+    if (!slash) return; /* the default path has ./?.lua */
+    lua_getglobal(L, "package");
+    lua_pushlstring(L, script, (size_t)(slash - script));
+    lua_pushliteral(L, "/?.lua;");
+    lua_getfield(L, -3, "path");
+    lua_concat(L, 3);
+    lua_setfield(L, -2, "path");
+    lua_pop(L, 1);
+}
+
+static int run_script(lua_State *L, char **argv, int argc, int script)
+{
+    const char *name = argv[script];
+    bool from_stdin = strcmp(name, "-") == 0;
+    struct stat info;
+    if (!from_stdin && (stat(name, &info) != 0 || S_ISDIR(info.st_mode))) {
+        lua_pushstring(L, name);
+        return call_host(L, "no_script", 1);
+    }
+    if (!from_stdin) add_script_directory(L, name);
+    luaL_checkstack(L, argc, "too many arguments");
+    for (int i = script + 1; i < argc; i++) lua_pushstring(L, argv[i]);
+    return run_chunk(L, luaL_loadfile(L, from_stdin ? NULL : name), argc - script - 1);
+}
+
+static int run_repl(lua_State *L)
+{
+    app_push_reader(L, &interrupt_signal);
+    return call_host(L, "repl", 1);
+}
+
+/* -- options ---------------------------------------------------------------------------------- */
+
+typedef struct options {
+    bool interactive, version, help;
+    int script; /* index of the script in argv, argc when there is none */
+    int bad;    /* index of an option that is not one of ours, 0 when all are */
+} options;
+
+static bool takes_value(const char *option)
+{
+    return option[1] == 'e' || option[1] == 'l';
+}
+
+/* Splits argv at the script; -e and -l are run by a second walk. */
+static options scan_options(int argc, char **argv)
+{
+    options o = {.script = argc};
+    for (int i = 1; i < argc; i++) {
+        const char *text = argv[i];
+        if (text[0] != '-' || strcmp(text, "-") == 0) {
+            o.script = i;
+            return o;
+        }
+        if (strcmp(text, "--") == 0) {
+            o.script = i + 1;
+            return o;
+        }
+        if (strcmp(text, "-i") == 0)
+            o.interactive = o.version = true;
+        else if (strcmp(text, "-v") == 0 || strcmp(text, "--version") == 0)
+            o.version = true;
+        else if (strcmp(text, "-h") == 0 || strcmp(text, "--help") == 0)
+            o.help = true;
+        else if (takes_value(text) && (text[2] || i + 1 < argc))
+            i += text[2] == '\0';
+        else {
+            o.bad = i;
+            return o;
+        }
+    }
+    return o;
+}
+
+/* Runs -e CODE and -l MODULE in their order, up to the first that fails. */
+static int run_options(lua_State *L, char **argv, int end, bool *ran)
+{
+    int code = 0;
+    for (int i = 1; i < end && code == 0; i++) {
+        const char *text = argv[i];
+        if (text[0] != '-' || !takes_value(text)) continue;
+        const char *value = text[2] ? text + 2 : argv[++i];
+        *ran = true;
+        if (text[1] == 'e') {
+            code = run_chunk(L, luaL_loadbuffer(L, value, strlen(value), "=(command line)"), 0);
+        } else {
+            lua_getglobal(L, "require");
+            lua_pushstring(L, value);
+            code = call(L, 1);
+        }
+    }
+    return code;
+}
+
+static int run(lua_State *L, int argc, char **argv)
+{
+    options o = scan_options(argc, argv);
+    set_arg(L, argv, argc, o.script < argc ? o.script : 0);
+    if (o.bad) {
+        lua_pushstring(L, argv[o.bad]);
+        return call_host(L, "bad_option", 1);
+    }
+    if (o.help) return call_host(L, "help", 0);
+    bool done = o.version && !o.interactive;
+    int code = o.version ? call_host(L, "version", 0) : 0;
+    if (code == 0) code = run_options(L, argv, o.script, &done);
+    if (code == 0 && o.script < argc) {
+        code = run_script(L, argv, argc, o.script);
+        done = true;
+    }
+    if (o.interactive) return run_repl(L);
+    if (done || code != 0) return code;
+    if (isatty(STDIN_FILENO)) return run_repl(L);
+    char dash[] = "-", *stdin_argv[] = {argv[0], dash};
+    return run_script(L, stdin_argv, 2, 1);
+}
+
+int main(int argc, char **argv)
+{
+    const char *lua_dir = getenv("FTPIPE_LUA");
+    script_host host = {app_modules, app_assets, &interrupt_signal, lua_dir};
+#ifdef FTPIPE_LUA_DIR
+    if (!lua_dir) host.lua_dir = FTPIPE_LUA_DIR;
+#endif
+    lua_State *L = script_new(&host);
+    if (!L) {
+        fputs("ftpipe: not enough memory to start\n", stderr);
+        return 1;
+    }
+    interrupt_state = L;
+    catch_signal(SIGINT);
+    catch_signal(SIGTERM);
+    int code = run(L, argc, argv);
+    interrupt_state = NULL;
+    lua_close(L);
+    return code;
+}

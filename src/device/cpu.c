@@ -1,0 +1,107 @@
+/* device/cpu.c - what this machine has for this process: cores, memory, instruction sets. */
+#include "device/device.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int ft_cpu_cores(void)
+{
+    cpu_set_t set; /* 1024 cores; a larger machine answers with an error, and sysconf counts */
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (int)online : 1;
+}
+
+/* -- memory --------------------------------------------------------------------------------- */
+
+/* What the kernel thinks can be filled without swapping; physical memory when it does not say. */
+static int64_t system_memory(void)
+{
+    long long kib = 0;
+    char line[128];
+    FILE *f = fopen("/proc/meminfo", "re");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %lld kB", &kib) == 1) break;
+    if (f) fclose(f);
+    if (kib > 0) return kib * 1024;
+    return (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+}
+
+/* The number in a file; INT64_MAX when there is none ("max", or no such file). */
+static int64_t read_limit(const char *path)
+{
+    long long limit = 0;
+    FILE *f = fopen(path, "re");
+    if (!f) return INT64_MAX;
+    bool found = fscanf(f, "%lld", &limit) == 1 && limit > 0;
+    fclose(f);
+    return found ? limit : INT64_MAX;
+}
+
+/* The lowest limit of a control group and its ancestors. group is "/a/b" and is eaten up. */
+static int64_t group_limit(const char *root, char *group, const char *file)
+{
+    int64_t lowest = INT64_MAX;
+    for (;;) {
+        char path[1024];
+        snprintf(path, sizeof path, "%s%s/%s", root, group, file);
+        int64_t limit = read_limit(path);
+        if (limit < lowest) lowest = limit;
+        char *slash = strrchr(group, '/');
+        if (!slash) return lowest;
+        *slash = 0;
+    }
+}
+
+/* Lines of /proc/self/cgroup are "id:controllers:path"; version 2 has id 0 and no controllers.
+ * Inside a container the path may be the host's: the walk ends at the root of the mount in any
+ * case. */
+static int64_t cgroup_memory(void)
+{
+    int64_t lowest = INT64_MAX;
+    char line[768];
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    while (f && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
+        char *controllers = strchr(line, ':');
+        char *path = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!path) continue;
+        *path++ = 0;
+        int64_t limit = INT64_MAX;
+        if (!controllers[1])
+            limit = group_limit("/sys/fs/cgroup", path, "memory.max");
+        else if (strstr(controllers, "memory"))
+            limit = group_limit("/sys/fs/cgroup/memory", path, "memory.limit_in_bytes");
+        if (limit < lowest) lowest = limit;
+    }
+    if (f) fclose(f);
+    return lowest;
+}
+
+int64_t ft_cpu_memory_bytes(void)
+{
+    int64_t system = system_memory(), group = cgroup_memory();
+    return system < group ? system : group;
+}
+
+/* -- instruction sets ----------------------------------------------------------------------- */
+
+ft_isa ft_cpu_isa(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return FT_ISA_AVX512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return FT_ISA_AVX2;
+#endif
+    return FT_ISA_BASE;
+}
+
+const char *ft_isa_name(ft_isa isa)
+{
+    static const char *const names[] = {"base", "avx2", "avx512"};
+    return (unsigned)isa < FT_ISA_COUNT ? names[isa] : "unknown";
+}

@@ -1,0 +1,225 @@
+/* device/parse.c - device lists: "cpu:2x4/8GB", "sim:8x2080ti".
+ *
+ *   list  = "cpu" | "cpu:" N [ "x" T ] [ "/" size ] | "sim:" group { "," group }
+ *   group = N "x" ( card [ "/" size ] | size )
+ *   size  = number ( "B" | "kB" | "KiB" | "MB" | "MiB" | "GB" | "GiB" | "TB" | "TiB" ) */
+#include "device/device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct card {
+    const char *name;
+    double memory_bytes, flops_per_s, bytes_per_s, link_bytes_per_s;
+} card;
+
+/* Peak rates of the makers' data sheets: f32 outside the tensor cores, device memory, and one
+ * direction of the link between two cards (PCIe as measured by copies, about 80 % of its peak). */
+static const card cards[] = {
+    /* GeForce RTX 2080 Ti: TU102, 352 bit GDDR6 at 14 Gb/s, PCIe 3.0 x16 */
+    {"2080ti", 11e9, 13.4e12, 616e9, 12e9},
+    /* GeForce RTX 3090: GA102, 384 bit GDDR6X at 19.5 Gb/s, PCIe 4.0 x16 */
+    {"3090", 24e9, 35.6e12, 936e9, 24e9},
+    /* Tesla V100 SXM2 32 GB: 15.7 TFLOP/s, HBM2, six NVLink 2.0 of 25 GB/s */
+    {"v100", 32e9, 15.7e12, 900e9, 150e9},
+    /* A100 SXM4 80 GB: 19.5 TFLOP/s, HBM2e, twelve NVLink 3.0 of 25 GB/s */
+    {"a100", 80e9, 19.5e12, 2039e9, 300e9},
+    /* H100 SXM5 80 GB: 67 TFLOP/s, HBM3, eighteen NVLink 4.0 of 25 GB/s */
+    {"h100", 80e9, 67e12, 3350e9, 450e9},
+    /* H200 SXM 141 GB: as H100 with HBM3e */
+    {"h200", 141e9, 67e12, 4800e9, 450e9},
+};
+/* What "8x11GB" means besides its size: a mid-range card on PCIe 3.0 x16. */
+static const card generic = {"card", 0, 10e12, 500e9, 12e9};
+
+enum { N_CARDS = sizeof cards / sizeof *cards, SIM_LATENCY_NS = 10000, CPU_LATENCY_NS = 1000 };
+
+/* Sustained rates of one CPU thread: vector width times two units times multiply and add, at 2.5
+ * GHz and four fifths of the peak (what a packed matrix product reaches); copying memory. */
+static const double cpu_thread_flops[FT_ISA_COUNT] = {8 * 2e9, 32 * 2e9, 64 * 2e9};
+static const double cpu_thread_bytes_per_s = 10e9, cpu_link_bytes_per_s = 8e9;
+
+/* -- pieces --------------------------------------------------------------------------------- */
+
+typedef struct reader {
+    const char *text; /* the whole list, for messages */
+    const char *at;
+    ft_error *err;
+} reader;
+
+static ft_status refuse(const reader *r, const char *expected)
+{
+    return ft_fail(r->err, FT_INVALID,
+                   "device list \"%.100s\": at \"%.40s\" (character %d): expected %s", r->text,
+                   r->at, (int)(r->at - r->text) + 1, expected);
+}
+
+static bool take(reader *r, const char *word)
+{
+    size_t n = strlen(word);
+    if (strncmp(r->at, word, n) != 0) return false;
+    r->at += n;
+    return true;
+}
+
+/* A whole number in [1, max]. */
+static ft_status read_count(reader *r, int max, const char *what, int *out)
+{
+    char expected[96];
+    snprintf(expected, sizeof expected, "%s, a whole number from 1 to %d", what, max);
+    const char *start = r->at;
+    int64_t value = 0;
+    while (*r->at >= '0' && *r->at <= '9' && value <= max) value = value * 10 + (*r->at++ - '0');
+    if (r->at == start || value < 1 || value > max) {
+        r->at = start;
+        return refuse(r, expected);
+    }
+    *out = (int)value;
+    return FT_OK;
+}
+
+static double unit_bytes(const char *unit, size_t length)
+{
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"B", 1},    {"kB", 1e3},     {"KiB", 0x1p10}, {"MB", 1e6},    {"MiB", 0x1p20},
+                 {"GB", 1e9}, {"GiB", 0x1p30}, {"TB", 1e12},    {"TiB", 0x1p40}};
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strlen(units[i].name) == length && !strncmp(units[i].name, unit, length))
+            return units[i].bytes;
+    return 0;
+}
+
+static ft_status read_size(reader *r, int64_t *out)
+{
+    static const char expected[] = "a size such as 11GB, 512MiB or 1.5GiB (GB is 10^9, GiB 2^30)";
+    const char *start = r->at;
+    size_t digits = strspn(start, "0123456789.");
+    size_t letters = strcspn(start + digits, ",/");
+    char number[32] = {0};
+    if (digits == 0 || digits >= sizeof number) return refuse(r, expected);
+    memcpy(number, start, digits);
+    char *end;
+    double bytes = strtod(number, &end) * unit_bytes(start + digits, letters);
+    if (*end || !(bytes >= 1 && bytes <= 1e15)) return refuse(r, expected);
+    *out = (int64_t)bytes;
+    r->at = start + digits + letters;
+    return FT_OK;
+}
+
+/* -- cpu ------------------------------------------------------------------------------------ */
+
+static void fill_cpu(ft_device *out, int n, int threads, int64_t memory)
+{
+    if (!memory) memory = ft_cpu_memory_bytes() / n;
+    for (int i = 0; i < n; i++) {
+        out[i] = (ft_device){.kind = FT_DEVICE_CPU,
+                             .index = i,
+                             .n_threads = threads,
+                             .memory_bytes = memory,
+                             .flops_per_s = cpu_thread_flops[ft_cpu_isa()] * threads,
+                             .bytes_per_s = cpu_thread_bytes_per_s * threads,
+                             .link_bytes_per_s = cpu_link_bytes_per_s,
+                             .link_latency_ns = CPU_LATENCY_NS};
+        snprintf(out[i].name, sizeof out[i].name, "cpu:%d", i);
+    }
+}
+
+static ft_status parse_cpu(reader *r, ft_device *out, int *n)
+{
+    int count = ft_cpu_cores(), threads = 1;
+    int64_t memory = 0;
+    if (count > FT_MAX_DEVICES) count = FT_MAX_DEVICES;
+    if (take(r, ":")) {
+        FT_TRY(read_count(r, FT_MAX_DEVICES, "the number of devices", &count));
+        if (take(r, "x")) FT_TRY(read_count(r, 256, "the threads of each device", &threads));
+    }
+    if (take(r, "/")) FT_TRY(read_size(r, &memory));
+    if (*r->at)
+        return refuse(r, "nothing more, as in cpu, cpu:2 (devices), cpu:2x4 (threads of each) or "
+                         "cpu:2/4GB (memory of each)");
+    fill_cpu(out, count, threads, memory);
+    *n = count;
+    return FT_OK;
+}
+
+/* -- sim ------------------------------------------------------------------------------------ */
+
+static const card *take_card(reader *r)
+{
+    size_t length = strcspn(r->at, ",/");
+    for (int i = 0; i < N_CARDS; i++)
+        if (strlen(cards[i].name) == length && !strncmp(cards[i].name, r->at, length)) {
+            r->at += length;
+            return &cards[i];
+        }
+    return NULL;
+}
+
+static ft_status refuse_card(const reader *r)
+{
+    char expected[256];
+    int used = snprintf(expected, sizeof expected, "a size such as 11GB, or a card:");
+    for (int i = 0; i < N_CARDS; i++)
+        used += snprintf(expected + used, sizeof expected - (size_t)used, " %s", cards[i].name);
+    return refuse(r, expected);
+}
+
+static ft_status parse_group(reader *r, ft_device *out, int *n)
+{
+    int count;
+    int64_t memory = 0;
+    FT_TRY(read_count(r, FT_MAX_DEVICES - *n, "the number of devices", &count));
+    if (!take(r, "x")) return refuse(r, "\"x\" and what each device is, as in 8x11GB or 8x2080ti");
+    const card *c = take_card(r);
+    if (!c) {
+        c = &generic;
+        ft_error ignored;
+        reader probe = {r->text, r->at, &ignored};
+        if (read_size(&probe, &memory) != FT_OK) return refuse_card(r);
+        r->at = probe.at;
+    } else if (take(r, "/"))
+        FT_TRY(read_size(r, &memory));
+    for (int i = 0; i < count; i++, ++*n) {
+        out[*n] = (ft_device){.kind = FT_DEVICE_SIM,
+                              .index = *n,
+                              .n_threads = 1,
+                              .memory_bytes = memory ? memory : (int64_t)c->memory_bytes,
+                              .flops_per_s = c->flops_per_s,
+                              .bytes_per_s = c->bytes_per_s,
+                              .link_bytes_per_s = c->link_bytes_per_s,
+                              .link_latency_ns = SIM_LATENCY_NS};
+        snprintf(out[*n].name, sizeof out[*n].name, "sim:%d %s", *n, c->name);
+    }
+    return FT_OK;
+}
+
+static ft_status parse_sim(reader *r, ft_device *out, int *n)
+{
+    int count = 0;
+    do {
+        if (count == FT_MAX_DEVICES) return refuse(r, "no more than 256 devices in all");
+        FT_TRY(parse_group(r, out, &count));
+    } while (take(r, ","));
+    if (*r->at)
+        return refuse(r, "nothing more, or \",\" and a further group, as in 4x2080ti,2x3090");
+    *n = count;
+    return FT_OK;
+}
+
+ft_status ft_devices_parse(const char *text, ft_device *out, int *n, ft_error *err)
+{
+    reader r = {text, text, err};
+    *n = 0;
+    if (take(&r, "cuda"))
+        return ft_fail(
+            err, FT_UNSUPPORTED,
+            "device list \"%.100s\": this build has no CUDA devices; use cpu:N to run, or "
+            "sim:8x2080ti to plan and simulate",
+            text);
+    if (take(&r, "sim:")) return parse_sim(&r, out, n);
+    if (take(&r, "cpu")) return parse_cpu(&r, out, n);
+    return refuse(&r, "cpu, cpu:2, cpu:2x4, cpu:2/4GB, sim:8x11GB or sim:8x2080ti");
+}

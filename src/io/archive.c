@@ -1,0 +1,410 @@
+/* io/archive.c - named tensors in one file or in shards.
+ *
+ * Every shard is opened once and its header checked; the descriptor stays open, so that a file that
+ * is replaced meanwhile goes on being read as it was. Tensor bytes go straight to their
+ * destination; another dtype is converted piece by piece on the way. */
+#include "io/io.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "io/internal.h"
+
+typedef struct ft_shard {
+    const char *file; /* name within the index, or the path */
+    const char *path;
+    int fd;
+    ft_header header;
+} ft_shard;
+
+typedef struct ft_record {
+    ft_entry entry; /* first: what callers see */
+    int shard;
+    const ft_item *item;
+} ft_record;
+
+struct ft_archive {
+    ft_arena *arena; /* owns everything but the descriptors */
+    const char *path;
+    ft_shard *shards;
+    int n_shards;
+    ft_record *records; /* by name */
+    int n_records;
+};
+
+static ft_status no_memory(const ft_archive *archive, ft_error *err)
+{
+    return ft_fail(err, FT_NOMEM, "%s: no memory for its entries", archive->path);
+}
+
+/* directory/file, or the file alone; NULL when out of memory. */
+static const char *join(ft_arena *arena, const char *directory, int64_t n_directory,
+                        const char *file)
+{
+    size_t n = strlen(file);
+    char *path = ft_arena_alloc(arena, n_directory + (int64_t)n + 1);
+    if (!path) return NULL;
+    memcpy(path, directory, (size_t)n_directory);
+    memcpy(path + n_directory, file, n + 1);
+    return path;
+}
+
+/* Takes over an open file and reads its header. */
+static ft_status adopt_shard(ft_archive *archive, const char *file, const char *path, int fd,
+                             ft_error *err)
+{
+    ft_shard *shard = &archive->shards[archive->n_shards];
+    struct stat info;
+    if (fd < 0) return ft_errno_fail(err, path, "cannot open");
+    *shard = (ft_shard){.file = file, .path = path, .fd = fd};
+    archive->n_shards++;
+    if (fstat(fd, &info) != 0) return ft_errno_fail(err, path, "cannot look at");
+    if (!S_ISREG(info.st_mode)) return ft_fail(err, FT_IO, "%s: not a regular file", path);
+    return ft_header_read(&shard->header, archive->arena, fd, info.st_size, path, err);
+}
+
+static ft_status open_shard(ft_archive *archive, const char *file, const char *path, ft_error *err)
+{
+    /* O_NONBLOCK: a pipe in the place of a file must not hang us. */
+    return adopt_shard(archive, file, path, open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err);
+}
+
+/* Makes the caller's view of an item. An unreadable one is shown as a row of bytes. */
+static ft_record make_record(const ft_item *item, int shard)
+{
+    ft_record record = {.shard = shard, .item = item};
+    ft_dtype dtype;
+    bool known = ft_dtype_find(item->dtype->name, &dtype);
+    record.entry = (ft_entry){.name = item->name, .dtype_name = item->dtype->name};
+    record.entry.readable = known && item->n_dims <= FT_MAX_DIMS;
+    if (record.entry.readable)
+        record.entry.spec = (ft_spec){dtype, ft_shape_make(item->n_dims, item->dims)};
+    else
+        record.entry.spec = (ft_spec){FT_U8, ft_shape_of(item->end - item->begin)};
+    return record;
+}
+
+/* Makes the records of an archive whose one shard is the open file fd. */
+static ft_status list_single(ft_archive *archive, const char *path, int fd, ft_error *err)
+{
+    archive->shards = ft_arena_array(archive->arena, 1, sizeof(ft_shard));
+    if (!archive->shards) {
+        if (fd >= 0) close(fd);
+        return no_memory(archive, err);
+    }
+    FT_TRY(adopt_shard(archive, path, path, fd, err));
+    const ft_header *header = &archive->shards[0].header;
+    archive->records = ft_arena_array(archive->arena, header->n, sizeof(ft_record));
+    if (!archive->records) return no_memory(archive, err);
+    for (int i = 0; i < header->n; i++) archive->records[i] = make_record(&header->items[i], 0);
+    archive->n_records = header->n;
+    return FT_OK;
+}
+
+static ft_status open_single(ft_archive *archive, const char *path, ft_error *err)
+{
+    return list_single(archive, path, open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err);
+}
+
+/* The number of the shard of this file name, opened if it is the first time; -1 on failure. */
+static ft_status find_shard(ft_archive *archive, const char *index, const char *file, int *out,
+                            ft_error *err)
+{
+    for (int i = archive->n_shards - 1; i >= 0; i--) {
+        if (strcmp(archive->shards[i].file, file) != 0) continue;
+        *out = i;
+        return FT_OK;
+    }
+    if (!file[0] || strchr(file, '/') || strcmp(file, ".") == 0 || strcmp(file, "..") == 0)
+        return ft_fail(err, FT_FORMAT, "%s: shard '%s' is not a plain file name", index,
+                       ft_show(file).text);
+    const char *slash = strrchr(index, '/');
+    const char *path = join(archive->arena, index, slash ? slash - index + 1 : 0, file);
+    const char *name = ft_arena_strdup(archive->arena, file);
+    if (!path || !name) return no_memory(archive, err);
+    *out = archive->n_shards;
+    return open_shard(archive, name, path, err);
+}
+
+static ft_status add_mapped(ft_archive *archive, const char *index, const char *name,
+                            const json_t *file, ft_error *err)
+{
+    int shard = 0;
+    if (!json_is_string(file))
+        return ft_fail(err, FT_FORMAT, "%s: weight_map: '%s' is not mapped to a file name", index,
+                       ft_show(name).text);
+    FT_TRY(find_shard(archive, index, json_string_value(file), &shard, err));
+    const ft_item *item = ft_header_find(&archive->shards[shard].header, name);
+    if (!item)
+        return ft_fail(err, FT_FORMAT, "%s: weight_map: tensor '%s' is not in its shard %s", index,
+                       ft_show(name).text, archive->shards[shard].path);
+    archive->records[archive->n_records++] = make_record(item, shard);
+    return FT_OK;
+}
+
+static int compare_records(const void *a, const void *b)
+{
+    const ft_record *x = a, *y = b;
+    return strcmp(x->entry.name, y->entry.name);
+}
+
+static ft_status open_index(ft_archive *archive, const char *path, ft_error *err)
+{
+    json_t *root = NULL;
+    FT_TRY(ft_json_read(&root, path, err));
+    ft_status status = FT_OK;
+    json_t *map = json_object_get(root, "weight_map"); /* NULL too when root is no object */
+    if (!json_is_object(map)) {
+        status = ft_fail(err, FT_FORMAT, "%s: no object named weight_map", path);
+        goto done;
+    }
+    int64_t n = (int64_t)json_object_size(map);
+    archive->records = ft_arena_array(archive->arena, n, sizeof(ft_record));
+    archive->shards = ft_arena_array(archive->arena, n, sizeof(ft_shard)); /* at most one a name */
+    if (!archive->records || !archive->shards) {
+        status = no_memory(archive, err);
+        goto done;
+    }
+    for (void *i = json_object_iter(map); i; i = json_object_iter_next(map, i))
+        FT_GO(add_mapped(archive, path, json_object_iter_key(i), json_object_iter_value(i), err));
+    qsort(archive->records, (size_t)archive->n_records, sizeof(ft_record), compare_records);
+done:
+    json_decref(root);
+    return status;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* Finds the file within a directory that holds its tensors. */
+static ft_status open_directory(ft_archive *archive, const char *path, ft_error *err)
+{
+    static const char *const files[] = {"/model.safetensors", "/model.safetensors.index.json"};
+    for (int i = 0; i < 2; i++) {
+        const char *file = join(archive->arena, path, (int64_t)strlen(path), files[i]);
+        if (!file) return no_memory(archive, err);
+        if (access(file, F_OK) != 0) continue;
+        return i == 0 ? open_single(archive, file, err) : open_index(archive, file, err);
+    }
+    return ft_fail(err, FT_NOT_FOUND,
+                   "%s: holds neither model.safetensors nor model.safetensors.index.json", path);
+}
+
+static ft_status open_path(ft_archive *archive, const char *path, ft_error *err)
+{
+    struct stat info;
+    if (stat(path, &info) != 0) return ft_errno_fail(err, path, "cannot open");
+    if (S_ISDIR(info.st_mode)) return open_directory(archive, path, err);
+    return ends_with(path, ".json") ? open_index(archive, path, err)
+                                    : open_single(archive, path, err);
+}
+
+/* An archive without shards that knows its name. */
+static ft_status new_archive(ft_archive **out, const char *path, ft_error *err)
+{
+    *out = NULL;
+    ft_archive *archive = ft_alloc(sizeof *archive);
+    if (!archive) return ft_fail(err, FT_NOMEM, "%s: no memory to open it", path);
+    archive->arena = ft_arena_new();
+    archive->path = archive->arena ? ft_arena_strdup(archive->arena, path) : NULL;
+    if (!archive->path) {
+        ft_archive_close(archive);
+        return ft_fail(err, FT_NOMEM, "%s: no memory to open it", path);
+    }
+    *out = archive;
+    return FT_OK;
+}
+
+/* The outcome of opening: the archive, or nothing. */
+static ft_status finish_open(ft_archive **out, ft_status status)
+{
+    if (status == FT_OK) return FT_OK;
+    ft_archive_close(*out);
+    *out = NULL;
+    return status;
+}
+
+ft_status ft_archive_open(ft_archive **out, const char *path, ft_error *err)
+{
+    FT_TRY(new_archive(out, path, err));
+    return finish_open(out, open_path(*out, (*out)->path, err));
+}
+
+ft_status ft_archive_load(ft_archive **out, const void *bytes, int64_t size, const char *name,
+                          ft_error *err)
+{
+    FT_TRY(new_archive(out, name, err));
+    /* A file without a name, so that reading knows one kind of source only. */
+    int fd = memfd_create("ftpipe", MFD_CLOEXEC);
+    if (fd < 0) return finish_open(out, ft_errno_fail(err, name, "cannot be held in memory"));
+    ft_status status = ft_write_all(fd, bytes, size, name, err);
+    if (status == FT_OK)
+        status = list_single(*out, (*out)->path, fd, err);
+    else
+        close(fd);
+    return finish_open(out, status);
+}
+
+void ft_archive_close(ft_archive *archive)
+{
+    if (!archive) return;
+    for (int i = 0; i < archive->n_shards; i++) close(archive->shards[i].fd);
+    ft_arena_free(archive->arena);
+    ft_free(archive);
+}
+
+int ft_archive_count(const ft_archive *archive)
+{
+    return archive->n_records;
+}
+
+const ft_entry *ft_archive_entry(const ft_archive *archive, int i)
+{
+    return &archive->records[i].entry;
+}
+
+int ft_archive_find(const ft_archive *archive, const char *name)
+{
+    ft_record key = {.entry = {.name = name}};
+    if (archive->n_records == 0) return -1;
+    const ft_record *found = bsearch(&key, archive->records, (size_t)archive->n_records,
+                                     sizeof(ft_record), compare_records);
+    return found ? (int)(found - archive->records) : -1;
+}
+
+enum { MAX_SPELLING = 255 }; /* bytes of a name that are compared in spelling */
+
+/* Edits (insert, delete, replace one byte) that turn a into b. */
+static int edit_distance(const char *a, const char *b)
+{
+    int row[MAX_SPELLING + 1];
+    int n = (int)strnlen(a, MAX_SPELLING), m = (int)strnlen(b, MAX_SPELLING);
+    for (int j = 0; j <= m; j++) row[j] = j;
+    for (int i = 1; i <= n; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= m; j++) {
+            int replaced = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            int shifted = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
+            row[j] = replaced < shifted ? replaced : shifted;
+        }
+    }
+    return row[m];
+}
+
+const char *ft_archive_nearest(const ft_archive *archive, const char *name)
+{
+    const char *best = NULL;
+    int least = 0;
+    for (int i = 0; i < archive->n_records; i++) {
+        int distance = edit_distance(name, archive->records[i].entry.name);
+        if (best && distance >= least) continue;
+        best = archive->records[i].entry.name;
+        least = distance;
+    }
+    return best;
+}
+
+/* Reads `count` elements of another dtype at an offset, a piece at a time. */
+static ft_status read_converted(const ft_shard *shard, const ft_spec *spec, int64_t offset,
+                                const ft_view *dst, ft_error *err)
+{
+    _Alignas(64) char piece[1 << 16];
+    int64_t from = ft_dtype_bytes(spec->dtype), to = ft_dtype_bytes(dst->dtype);
+    int64_t count = ft_shape_count(&spec->shape), step = (int64_t)sizeof piece / from;
+    for (int64_t i = 0; i < count; i += step) {
+        int64_t n = count - i < step ? count - i : step;
+        FT_TRY(ft_pread_all(shard->fd, piece, n * from, offset + i * from, shard->path, err));
+        ft_convert((char *)dst->data + i * to, dst->dtype, piece, spec->dtype, n);
+    }
+    return FT_OK;
+}
+
+static ft_status check_readable(const ft_record *record, const char *path, ft_error *err)
+{
+    if (record->entry.readable) return FT_OK;
+    return ft_fail(
+        err, FT_UNSUPPORTED,
+        "%s: tensor '%s' of dtype %s with %d dimensions cannot be read (at most %d, of f32,"
+        " f64, f16, bf16, i32, i64, u8, bool)",
+        path, ft_show(record->entry.name).text, record->entry.dtype_name, record->item->n_dims,
+        FT_MAX_DIMS);
+}
+
+/* Where in its file a tensor begins. */
+static int64_t data_offset(const ft_archive *archive, const ft_record *record)
+{
+    return archive->shards[record->shard].header.data_start + record->item->begin;
+}
+
+ft_status ft_archive_read(const ft_archive *archive, int i, const ft_view *dst, ft_error *err)
+{
+    if (i < 0 || i >= archive->n_records)
+        return ft_fail(err, FT_INVALID, "%s: no entry %d, it has %d", archive->path, i,
+                       archive->n_records);
+    const ft_record *record = &archive->records[i];
+    const ft_shard *shard = &archive->shards[record->shard];
+    const ft_spec *spec = &record->entry.spec;
+    FT_TRY(check_readable(record, shard->path, err));
+    if (!ft_shape_equal(&spec->shape, &dst->shape)) {
+        char has[128], wants[128];
+        return ft_fail(err, FT_SHAPE, "%s: tensor '%s' has shape %s, expected %s", shard->path,
+                       ft_show(record->entry.name).text,
+                       ft_shape_format(&spec->shape, has, sizeof has),
+                       ft_shape_format(&dst->shape, wants, sizeof wants));
+    }
+    if (!ft_view_contiguous(dst))
+        return ft_fail(err, FT_INVALID, "%s: tensor '%s' needs a contiguous destination",
+                       shard->path, ft_show(record->entry.name).text);
+    int64_t offset = data_offset(archive, record);
+    ft_status status =
+        spec->dtype == dst->dtype
+            ? ft_pread_all(shard->fd, dst->data, record->item->end - record->item->begin, offset,
+                           shard->path, err)
+            : read_converted(shard, spec, offset, dst, err);
+    if (status != FT_OK) ft_error_wrap(err, "tensor '%s'", ft_show(record->entry.name).text);
+    return status;
+}
+
+enum { COMPARED = 4096 }; /* elements that are compared at a time */
+
+/* Reads n elements from element i on, as dtype `to`. */
+static ft_status read_piece(const ft_archive *archive, const ft_record *record, int64_t i,
+                            int64_t n, ft_dtype to, void *out, ft_error *err)
+{
+    char piece[COMPARED * sizeof(double)];
+    const ft_shard *shard = &archive->shards[record->shard];
+    int64_t size = ft_dtype_bytes(record->entry.spec.dtype);
+    FT_TRY(ft_pread_all(shard->fd, piece, n * size, data_offset(archive, record) + i * size,
+                        shard->path, err));
+    ft_convert(out, to, piece, record->entry.spec.dtype, n);
+    return FT_OK;
+}
+
+ft_status ft_archive_equal(const ft_archive *archive, int i, int j, bool *out, ft_error *err)
+{
+    const ft_record *a = &archive->records[i], *b = &archive->records[j];
+    double x[COMPARED], y[COMPARED];
+    FT_TRY(check_readable(a, archive->shards[a->shard].path, err));
+    FT_TRY(check_readable(b, archive->shards[b->shard].path, err));
+    *out = ft_shape_equal(&a->entry.spec.shape, &b->entry.spec.shape);
+    int64_t count = ft_shape_count(&a->entry.spec.shape);
+    /* f64 holds every value of the dtypes that may differ here, but not every i64. */
+    ft_dtype as = a->entry.spec.dtype == b->entry.spec.dtype ? a->entry.spec.dtype : FT_F64;
+    for (int64_t k = 0; *out && k < count; k += COMPARED) {
+        int64_t n = count - k < COMPARED ? count - k : COMPARED;
+        FT_TRY(read_piece(archive, a, k, n, as, x, err));
+        FT_TRY(read_piece(archive, b, k, n, as, y, err));
+        *out = memcmp(x, y, (size_t)(n * ft_dtype_bytes(as))) == 0;
+    }
+    return FT_OK;
+}

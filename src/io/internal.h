@@ -1,0 +1,74 @@
+/* io/internal.h - what the files of this room share. */
+#ifndef FT_IO_INTERNAL_H
+#define FT_IO_INTERNAL_H
+
+#include "base/arena.h"
+#include "io/io.h"
+
+/* -- files ------------------------------------------------------------------------------------ */
+
+/* Fails with "path: what: reason of errno": FT_NOT_FOUND when a part of the path is missing,
+ * FT_NOMEM, else FT_IO. */
+ft_status ft_errno_fail(ft_error *err, const char *path, const char *what);
+
+/* A name from a file, fit for a one-line message: control bytes are replaced, a long one is cut. */
+typedef struct ft_shown {
+    char text[160];
+} ft_shown;
+ft_shown ft_show(const char *name);
+
+/* Reads exactly n bytes at an offset. FT_IO when the file ends before them. */
+ft_status ft_pread_all(int fd, void *out, int64_t n, int64_t offset, const char *path,
+                       ft_error *err);
+
+/* Writes n bytes where fd stands. */
+ft_status ft_write_all(int fd, const void *bytes, int64_t n, const char *path, ft_error *err);
+
+/* A file being written beside its target, which it replaces on commit. Zeroed memory with fd -1 is
+ * a writer that fini accepts. */
+typedef struct ft_writer {
+    int fd;
+    char *path; /* the target */
+    char *temp; /* exists while fd >= 0 */
+} ft_writer;
+
+ft_status ft_writer_begin(ft_writer *writer, const char *path, ft_error *err);
+ft_status ft_writer_add(ft_writer *writer, const void *bytes, int64_t size, ft_error *err);
+/* fsync, rename, fsync of the directory. */
+ft_status ft_writer_commit(ft_writer *writer, ft_error *err);
+/* Removes what was not committed. */
+void ft_writer_fini(ft_writer *writer);
+
+/* -- safetensors headers ---------------------------------------------------------------------- */
+
+/* A dtype that files may have. */
+typedef struct ft_file_dtype {
+    const char *name;
+    int bits;
+} ft_file_dtype;
+
+/* One tensor of a header. */
+typedef struct ft_item {
+    const char *name;
+    const ft_file_dtype *dtype;
+    int n_dims;                /* may be past FT_MAX_DIMS; dims then holds the first ones */
+    int64_t dims[FT_MAX_DIMS]; /* each >= 0 */
+    int64_t count;             /* elements */
+    int64_t begin, end;        /* bytes, from the start of the data */
+} ft_item;
+
+typedef struct ft_header {
+    ft_item *items; /* in the order of their names */
+    int n;
+    int64_t data_start; /* bytes, from the start of the file */
+} ft_header;
+
+/* Reads and checks the header of an open file of `size` bytes; names and items live in the arena.
+ * FT_FORMAT names the path and the broken rule. */
+ft_status ft_header_read(ft_header *out, ft_arena *arena, int fd, int64_t size, const char *path,
+                         ft_error *err);
+
+/* The item of a name, or NULL. */
+const ft_item *ft_header_find(const ft_header *header, const char *name);
+
+#endif

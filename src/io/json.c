@@ -1,0 +1,53 @@
+/* io/json.c - JSON through jansson, with our errors.
+ *
+ * jansson refuses what we want refused: nesting past 2048 levels, text that is not UTF-8, a NUL
+ * within a string (it would cut the string for every C reader), numbers that do not fit. */
+#include "io/io.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "io/internal.h"
+
+/* jansson takes a NUL byte for the end of the text and does not look behind it. */
+static ft_status refuse_nul(const char *text, int64_t size, const char *name, ft_error *err)
+{
+    const char *nul = memchr(text, 0, (size_t)size);
+    if (!nul) return FT_OK;
+    int line = 1;
+    const char *start = text;
+    for (const char *p = text; p < nul; p++)
+        if (*p == '\n') {
+            line++;
+            start = p + 1;
+        }
+    return ft_fail(err, FT_FORMAT, "%s:%d:%lld: NUL byte", name, line,
+                   (long long)(nul - start) + 1);
+}
+
+ft_status ft_json_parse(json_t **out, const char *text, int64_t size, const char *name,
+                        ft_error *err)
+{
+    json_error_t error;
+    *out = NULL;
+    if (size == 0) text = ""; /* may be NULL */
+    FT_TRY(refuse_nul(text, size, name, err));
+    size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY;
+    *out = json_loadb(text, (size_t)size, flags, &error);
+    if (*out) return FT_OK;
+    bool no_memory = json_error_code(&error) == json_error_out_of_memory;
+    ft_shown what = ft_show(error.text);
+    return ft_fail(err, no_memory ? FT_NOMEM : FT_FORMAT, "%s:%d:%d: %s", name, error.line,
+                   error.column, what.text);
+}
+
+ft_status ft_json_read(json_t **out, const char *path, ft_error *err)
+{
+    *out = NULL;
+    char *text = NULL;
+    int64_t size = 0;
+    FT_TRY(ft_file_read(path, &text, &size, err));
+    ft_status status = ft_json_parse(out, text, size, path, err);
+    ft_free(text);
+    return status;
+}

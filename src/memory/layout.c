@@ -1,0 +1,131 @@
+/* memory/layout.c - offsets for tensors with known lifetimes.
+ *
+ * Larger tensors first, each into the smallest hole that no tensor alive at the same time uses; this
+ * is "greedy by size" of Pisarchyk and Lee, "Efficient memory management for deep neural net
+ * inference", arXiv:2001.03288, section 5.2. Zero bytes take no room. */
+#include "memory/memory.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+int64_t ft_memory_round(int64_t bytes)
+{
+    return (bytes + FT_MEMORY_ALIGN - 1) / FT_MEMORY_ALIGN * FT_MEMORY_ALIGN;
+}
+
+const char *ft_memory_class_name(ft_memory_class c)
+{
+    static const char *const names[] = {
+#define FT_MEMORY_NAME(name, text) text,
+        FT_MEMORY_CLASS_LIST(FT_MEMORY_NAME)
+#undef FT_MEMORY_NAME
+    };
+    return (unsigned)c < FT_MEMORY_CLASSES ? names[c] : "unknown class";
+}
+
+int64_t ft_memory_lower_bound(const ft_interval *intervals, int n)
+{
+    int64_t most = 0;
+    for (int i = 0; i < n; i++) { /* the most are alive when some tensor begins */
+        int64_t alive = 0;
+        for (int j = 0; j < n; j++)
+            if (intervals[j].begin <= intervals[i].begin && intervals[i].begin <= intervals[j].end)
+                alive += ft_memory_round(intervals[j].bytes);
+        if (alive > most) most = alive;
+    }
+    return most;
+}
+
+/* A tensor while it is placed. */
+typedef struct block {
+    int64_t size; /* rounded */
+    int64_t offset;
+    int begin, end;
+    int number;
+} block;
+
+static ft_status check_intervals(const ft_interval *intervals, int n, ft_error *err)
+{
+    int64_t sum = 0;
+    if (n < 0) return ft_fail(err, FT_INVALID, "layout: %d intervals, expected 0 or more", n);
+    for (int i = 0; i < n; i++) {
+        const ft_interval *v = &intervals[i];
+        if (v->bytes < 0)
+            return ft_fail(err, FT_INVALID, "layout: interval %d has %lld bytes, expected 0 or more", i,
+                           (long long)v->bytes);
+        if (v->end < v->begin)
+            return ft_fail(err, FT_INVALID, "layout: interval %d ends at step %d, before it begins at %d",
+                           i, v->end, v->begin);
+        if (v->bytes > INT64_MAX / 2 ||
+            __builtin_add_overflow(sum, ft_memory_round(v->bytes), &sum))
+            return ft_fail(err, FT_INVALID, "layout: the bytes up to interval %d are more than 2^62", i);
+    }
+    return FT_OK;
+}
+
+static int by_size(const void *left, const void *right)
+{
+    const block *a = left, *b = right;
+    if (a->size != b->size) return a->size > b->size ? -1 : 1;
+    return a->number < b->number ? -1 : 1;
+}
+
+static bool alive_together(const block *a, const block *b)
+{
+    return a->begin <= b->end && b->begin <= a->end;
+}
+
+/* The offset of the smallest hole for `b`: `placed` blocks stand in order of their offsets. */
+static int64_t best_fit(const block *b, const block *placed, int n)
+{
+    int64_t top = 0, best = -1, best_size = INT64_MAX;
+    for (int i = 0; i < n; i++) {
+        if (!alive_together(b, &placed[i])) continue;
+        int64_t hole = placed[i].offset - top;
+        if (hole >= b->size && hole < best_size) {
+            best = top;
+            best_size = hole;
+        }
+        int64_t end = placed[i].offset + placed[i].size;
+        if (end > top) top = end;
+    }
+    return best >= 0 ? best : top;
+}
+
+static void insert_by_offset(block *placed, int n, block b)
+{
+    int i = n;
+    for (; i > 0 && placed[i - 1].offset > b.offset; i--) placed[i] = placed[i - 1];
+    placed[i] = b;
+}
+
+ft_status ft_memory_layout(const ft_interval *intervals, int n, int64_t *offsets, int64_t *total,
+                           ft_error *err)
+{
+    *total = 0;
+    FT_TRY(check_intervals(intervals, n, err));
+    int64_t bytes;
+    block *blocks = ft_size_mul(2 * (int64_t)n, sizeof *blocks, &bytes) ? ft_alloc(bytes) : NULL;
+    if (!blocks) return ft_fail(err, FT_NOMEM, "layout: no memory for %d intervals", n);
+    block *placed = blocks + n;
+    for (int i = 0; i < n; i++)
+        blocks[i] = (block){.size = ft_memory_round(intervals[i].bytes),
+                            .begin = intervals[i].begin,
+                            .end = intervals[i].end,
+                            .number = i};
+    if (n) qsort(blocks, (size_t)n, sizeof *blocks, by_size);
+    int n_placed = 0;
+    for (int i = 0; i < n; i++) {
+        block *b = &blocks[i];
+        offsets[b->number] = 0;
+        if (!b->size) continue;
+        b->offset = best_fit(b, placed, n_placed);
+        offsets[b->number] = b->offset;
+        if (b->offset + b->size > *total) *total = b->offset + b->size;
+        insert_by_offset(placed, n_placed++, *b);
+    }
+    ft_free(blocks);
+    return FT_OK;
+}

@@ -1,0 +1,144 @@
+/* ops/internal.h - what the rows of the table share. */
+#ifndef FT_OPS_INTERNAL_H
+#define FT_OPS_INTERNAL_H
+
+#include "ops/ops.h"
+#include "ops/simd/simd.h"
+
+/* -- rules (rules.c) ------------------------------------------------------------------------- */
+
+/* Whether an optional input is there. */
+static inline bool ft_present(const ft_spec *spec) { return spec->shape.n_dims >= 0; }
+
+/* Size of axis -1, -2, ... counted from the end. */
+static inline int64_t ft_dim_back(const ft_shape *shape, int back)
+{
+    return shape->dims[shape->n_dims + back];
+}
+
+/* Product of all dimensions but the last `n`: the rows of a matrix of vectors (n = 1). */
+int64_t ft_rows_of(const ft_shape *shape, int n);
+
+/* Refusals of shape rules, FT_SHAPE. op is the name of the row; NULL where rows share a rule:
+ * ft_op_shape puts the name in front of messages that do not begin with it.
+ * "op: what is f32 (2, 3), expected ..." */
+ft_status ft_shape_fail(ft_error *err, const char *op, const char *what, const ft_spec *spec,
+                        const char *expected);
+/* Input `what` must have this dtype, ... this shape, ... dtype and shape, ... at least this many
+ * dimensions. */
+ft_status ft_need_dtype(const char *op, const char *what, const ft_spec *spec, ft_dtype dtype,
+                        ft_error *err);
+ft_status ft_need_shape(const char *op, const char *what, const ft_spec *spec,
+                        const ft_shape *shape, ft_error *err);
+ft_status ft_need_spec(const char *op, const char *what, const ft_spec *spec,
+                       const ft_spec *wanted, ft_error *err);
+ft_status ft_need_dims(const char *op, const char *what, const ft_spec *spec, int min_dims,
+                       ft_error *err);
+
+/* Input `what` must be f32 of this shape, ... f32 with a last axis. */
+ft_status ft_need_f32(const char *op, const char *what, const ft_spec *spec, ft_shape shape,
+                      ft_error *err);
+ft_status ft_need_rows(const char *op, const char *what, const ft_spec *spec, ft_error *err);
+
+/* A shape without its last n dimensions, and its last n dimensions. */
+ft_shape ft_shape_front(const ft_shape *shape, int n);
+ft_shape ft_shape_back(const ft_shape *shape, int n);
+
+/* The rule of rows whose inputs are all f32 of one shape, which the output has too. */
+ft_status ft_shape_same1(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err);
+ft_status ft_shape_same2(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err);
+
+ft_spec ft_spec_of(ft_dtype dtype, ft_shape shape);
+
+double ft_spec_size(const ft_spec *spec); /* elements, 0 when absent */
+
+/* Every present input read and every output written once; n_in and n_out count the specs.
+ * `flops` is for all of it, flops_per for an element of out[0]. */
+ft_cost ft_cost_per_element(const ft_spec *in, int n_in, const ft_spec *out, int n_out,
+                            double flops_per);
+ft_cost ft_cost_of(const ft_spec *in, int n_in, const ft_spec *out, int n_out, double flops);
+
+/* -- kernels ----------------------------------------------------------------------------------- */
+
+/* Data of input or output i, as the kernel (f32) and the reference (f64) see it. */
+static inline const float *ft_in(const ft_call *call, int i) { return call->in[i].data; }
+static inline float *ft_out(const ft_call *call, int i) { return call->out[i].data; }
+static inline const double *ft_in64(const ft_call *call, int i) { return call->in[i].data; }
+static inline double *ft_out64(const ft_call *call, int i) { return call->out[i].data; }
+static inline const int32_t *ft_ids(const ft_call *call, int i) { return call->in[i].data; }
+static inline bool ft_adds(const ft_call *call, int out) { return call->accumulate >> out & 1; }
+
+/* Work is cut into pieces of fixed size, since what is computed must not depend on the team. */
+static inline int ft_pieces(int64_t n, int64_t piece)
+{
+    return (int)((n + piece - 1) / piece);
+}
+
+static inline int64_t ft_piece_end(int64_t n, int64_t piece, int i)
+{
+    int64_t end = ((int64_t)i + 1) * piece;
+    return end < n ? end : n;
+}
+
+enum { FT_PIECE = 8192 }; /* elements of a piece of an elementwise row */
+
+/* Sums over rows (gradients of parameters that every row uses): at most FT_MAX_PARTS parts of whole
+ * rows, each summed into D floats of workspace, then added up in order. */
+enum { FT_MAX_PARTS = 16 };
+int64_t ft_rows_per_part(int64_t rows);
+/* dst (+)= the n_parts partial sums of D numbers each. */
+void ft_parts_sum(float *dst, const float *parts, int n_parts, int64_t D, bool add);
+
+/* -- gradient rules ------------------------------------------------------------------------------ */
+
+/* Add a node and give its first output. attrs NULL: the row has none. */
+ft_value_id ft_add(ft_builder *b, const ft_op *op, int n_in, const ft_value_id *in,
+                   const double *attrs);
+ft_value_id ft_add1(ft_builder *b, const ft_op *op, ft_value_id a, const double *attrs);
+ft_value_id ft_add2(ft_builder *b, const ft_op *op, ft_value_id a, ft_value_id c,
+                    const double *attrs);
+
+/* -- samples --------------------------------------------------------------------------------- */
+
+/* Inputs of samples: FT_F32_OF(3, 2, 5, 7) is f32 of 3 dimensions. */
+#define FT_F32_OF(n, ...) {FT_F32, {n, {__VA_ARGS__}}}
+#define FT_I32_OF(n, ...) {FT_I32, {n, {__VA_ARGS__}}}
+#define FT_ABSENT {FT_F32, {-1, {0}}}
+
+/* -- the rows ------------------------------------------------------------------------------------ */
+
+/* op_linear.c */
+extern const ft_op ft_op_linear, ft_op_linear_grad_input, ft_op_linear_grad_weight, ft_op_bias_grad;
+/* op_matmul.c, op_attention.c, op_cache_append.c */
+extern const ft_op ft_op_matmul, ft_op_attention, ft_op_attention_grad, ft_op_cache_append;
+/* op_embedding.c */
+extern const ft_op ft_op_embedding, ft_op_embedding_grad;
+/* op_norm.c */
+extern const ft_op ft_op_rms_norm, ft_op_rms_norm_grad, ft_op_layer_norm, ft_op_layer_norm_grad;
+/* op_unary.c */
+extern const ft_op ft_op_relu, ft_op_relu_grad, ft_op_gelu, ft_op_gelu_grad, ft_op_gelu_erf,
+    ft_op_gelu_erf_grad, ft_op_tanh, ft_op_tanh_grad, ft_op_exp, ft_op_log, ft_op_sqrt,
+    ft_op_sqrt_grad, ft_op_neg, ft_op_scale, ft_op_copy;
+/* op_binary.c */
+extern const ft_op ft_op_add, ft_op_sub, ft_op_mul, ft_op_div, ft_op_sum_to;
+/* op_gated_gelu.c */
+extern const ft_op ft_op_gated_gelu, ft_op_gated_gelu_grad;
+/* op_dropout.c */
+extern const ft_op ft_op_dropout, ft_op_dropout_grad, ft_op_dropout_add, ft_op_relu_dropout,
+    ft_op_relu_dropout_grad;
+/* op_softmax.c */
+extern const ft_op ft_op_softmax, ft_op_softmax_grad;
+/* op_cross_entropy.c */
+extern const ft_op ft_op_cross_entropy, ft_op_cross_entropy_grad;
+/* op_reduce.c */
+extern const ft_op ft_op_sum, ft_op_mean, ft_op_max, ft_op_spread, ft_op_max_grad, ft_op_one;
+/* op_argmax.c */
+extern const ft_op ft_op_argmax;
+
+/* -- dropout (op_dropout.c), shared with attention ---------------------------------------------- */
+
+uint32_t ft_dropout_threshold(double p); /* p * 65536, rounded */
+float ft_dropout_scale(uint32_t threshold);
+ft_dropout_draw ft_dropout_draw_of(const ft_rng_key *key, uint32_t sample, uint32_t threshold);
+
+#endif

@@ -1,0 +1,61 @@
+/* ops/onednn.h - the matrix products of oneDNN, without its types.
+ *
+ * Every call computes with one thread for each piece of its result; pieces are split over the team.
+ * Where the pieces lie depends on the sizes alone, so that the bits of a result do not depend on
+ * the team. Matrices are row-major f32; all functions may be called from any thread. */
+#ifndef FT_OPS_ONEDNN_H
+#define FT_OPS_ONEDNN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "device/device.h"
+
+/* c (m,n) = alpha * op(a) (m,k) * op(b) (k,n) + beta * c, where op transposes if asked: a is then
+ * stored as (k,m), b as (n,k). lda, ldb, ldc: elements from one stored row to the next. */
+typedef struct ft_gemm {
+    int64_t m, n, k;
+    const float *a;
+    const float *b;
+    float *c;
+    int64_t lda, ldb, ldc;
+    bool transpose_a, transpose_b;
+    float alpha, beta;
+} ft_gemm;
+
+/* One product, on the calling thread. */
+ft_status ft_onednn_gemm(const ft_gemm *gemm, ft_error *err);
+
+/* The same, its rows of c split over the team. */
+ft_status ft_onednn_gemm_team(const ft_gemm *gemm, ft_team *team, ft_error *err);
+
+/* y (m,n) = x (m,k) * B (k,n), then + bias (n), then the larger of that and 0; B is a weight stored
+ * as (k,n), or as (n,k) if transposed. */
+typedef struct ft_product {
+    int64_t m, n, k;
+    bool transposed, bias, relu;
+} ft_product;
+
+typedef struct ft_product_data {
+    const float *x;
+    const float *weight; /* not read when `packed` is given */
+    const void *packed;  /* of ft_onednn_pack for the same n, k and transposed; NULL: none */
+    const float *bias;   /* NULL without a bias */
+    float *y;
+    void *work; /* ft_onednn_work_bytes, 64-byte aligned */
+} ft_product_data;
+
+ft_status ft_onednn_product(const ft_product *product, const ft_product_data *data, ft_team *team,
+                            ft_error *err);
+
+/* Scratch memory of ft_onednn_product. A size that no machine has when oneDNN cannot tell. */
+int64_t ft_onednn_work_bytes(const ft_product *product, int team_size);
+
+/* Packed weights: the layout in which oneDNN's kernels read B, in panels of columns; it depends on
+ * n and k, not on m. Packed memory is 64-byte aligned. */
+int64_t ft_onednn_packed_bytes(const ft_product *product);
+ft_status ft_onednn_pack(const ft_product *product, const float *weight, void *packed,
+                         ft_team *team, ft_error *err);
+
+#endif

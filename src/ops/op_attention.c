@@ -1,0 +1,289 @@
+/* ops/op_attention.c - the rows of multi-head attention; kernels are in attention_kernel.c.
+ *
+ *   q (B,Tq,H*D)  k (B,Tk,H*D)  v (B,Tk,H*D)  [mask i32 (B,Tk)]  [table (R,H)]  [position i32 (1)]
+ *     ->  y (B,Tq,H*D)   lse (B,H,Tq)
+ *   score(i,j) = scale * q_i . k_j + table[bucket(j - i - position)][head]
+ *   y_i = sum over j of dropout(softmax_j(score(i,j))) * v_j        lse_i = log(sum exp score(i,j))
+ *
+ * Keys j with mask 0, and with `causal` those with j > i + position, have probability exactly 0. A
+ * query whose keys are all excluded gets y = 0, and 0 in the place of its lse, which is not finite.
+ * position is where the first query stands (decoding with a cache), 0 if absent; the gradient is
+ * for 0, so a node with a position has none.
+ * Dropout draws for element (h * Tq + i) * Tk + j of sample b (ops.h); the gradient draws again.
+ * Sources: Vaswani et al., arXiv:1706.03762, eq. 1; the gradient through lse: Dao et al.,
+ * arXiv:2205.14135, appendix B.2; the bias: relative_bias.c. */
+#include "ops/attention.h"
+
+#include <stddef.h>
+
+enum { MASK = 3, TABLE = 4, POSITION = 5, GRAD_MASK = 6, GRAD_TABLE = 7 };
+
+static const ft_attr_rule attention_attrs[] = {
+    {.name = "heads",
+     .preset = 1,
+     .min = 1,
+     .max = 65536,
+     .integer = true,
+     .help = "heads that the last dimension is cut into"},
+    {.name = "causal",
+     .preset = 0,
+     .min = 0,
+     .max = 1,
+     .integer = true,
+     .help = "1: a query sees no key after its own position"},
+    {.name = "bidirectional",
+     .preset = 1,
+     .min = 0,
+     .max = 1,
+     .integer = true,
+     .help = "1: half of the buckets of the bias are for keys after the query"},
+    {.name = "max_distance",
+     .preset = 128,
+     .min = 1,
+     .max = 1048576,
+     .integer = true,
+     .help = "distance from which on all keys share the last bucket of the bias"},
+    {.name = "scale",
+     .preset = 1,
+     .min = -1e6,
+     .max = 1e6,
+     .help = "factor of q.k; 1 in T5, 1/sqrt(D) elsewhere"},
+    {.name = "dropout",
+     .preset = 0,
+     .min = 0,
+     .max = 0.999,
+     .help = "probability that a probability is dropped"},
+    {.name = NULL},
+};
+
+ft_attention ft_attention_of(const ft_shape *q, const ft_shape *k, const ft_shape *table,
+                             const double *attrs) {
+    int64_t heads = (int64_t)attrs[FT_ATTENTION_HEADS];
+    return (ft_attention){.B = q->dims[0],
+                          .Tq = q->dims[1],
+                          .Tk = k->dims[1],
+                          .H = heads,
+                          .D = q->dims[2] / heads,
+                          .R = table ? table->dims[0] : 0,
+                          .causal = attrs[FT_ATTENTION_CAUSAL] != 0.0,
+                          .bidirectional = attrs[FT_ATTENTION_BIDIRECTIONAL] != 0.0,
+                          .max_distance = (int64_t)attrs[FT_ATTENTION_MAX_DISTANCE],
+                          .scale = attrs[FT_ATTENTION_SCALE],
+                          .threshold = ft_dropout_threshold(attrs[FT_ATTENTION_DROPOUT])};
+}
+
+ft_attention ft_attention_of_call(const ft_call *call) {
+    const ft_view *table = &call->in[TABLE];
+    ft_attention a = ft_attention_of(&call->in[0].shape, &call->in[1].shape,
+                                     table->data ? &table->shape : NULL, call->attrs);
+    if (call->in[POSITION].data) a.offset = ft_ids(call, POSITION)[0];
+    return a;
+}
+
+ft_attention ft_attention_of_grad_call(const ft_call *call) {
+    const ft_view *table = &call->in[GRAD_TABLE];
+    return ft_attention_of(&call->in[1].shape, &call->in[2].shape,
+                           table->data ? &table->shape : NULL, call->attrs);
+}
+
+/* q, k, v, mask and table against each other. */
+static ft_status check_common(const char *op, const ft_spec *qkv, const ft_spec *mask,
+                              const ft_spec *table, const double *attrs, ft_error *err) {
+    static const char *const names[] = {"q", "k", "v"};
+    for (int i = 0; i < 3; i++) {
+        FT_TRY(ft_need_dtype(op, names[i], &qkv[i], FT_F32, err));
+        if (qkv[i].shape.n_dims != 3)
+            return ft_shape_fail(err, op, names[i], &qkv[i], "(samples, positions, heads * D)");
+    }
+    const ft_shape *q = &qkv[0].shape, *k = &qkv[1].shape;
+    int64_t heads = (int64_t)attrs[FT_ATTENTION_HEADS];
+    if (q->dims[2] % heads)
+        return ft_fail(err, FT_SHAPE,
+                       "%s: the last dimension of q, %lld, is not a multiple of "
+                       "heads = %lld",
+                       op, (long long)q->dims[2], (long long)heads);
+    ft_shape keys = ft_shape_of(q->dims[0], k->dims[1], q->dims[2]);
+    FT_TRY(ft_need_shape(op, "k", &qkv[1], &keys, err));
+    FT_TRY(ft_need_shape(op, "v", &qkv[2], &keys, err));
+    if (ft_present(mask)) {
+        ft_shape wanted = ft_shape_of(q->dims[0], k->dims[1]);
+        FT_TRY(ft_need_dtype(op, "mask", mask, FT_I32, err));
+        FT_TRY(ft_need_shape(op, "mask", mask, &wanted, err));
+    }
+    if (ft_present(table)) {
+        FT_TRY(ft_need_dtype(op, "bias_table", table, FT_F32, err));
+        int64_t least = attrs[FT_ATTENTION_BIDIRECTIONAL] != 0.0 ? 2 : 1;
+        if (table->shape.n_dims != 2 || table->shape.dims[1] != heads ||
+            table->shape.dims[0] < least)
+            return ft_shape_fail(err, op, "bias_table", table,
+                                 "(buckets, heads), at least 1 bucket for each direction");
+    }
+    return FT_OK;
+}
+
+static ft_status attention_shape(const ft_spec *in, const double *attrs, ft_spec *out,
+                                 ft_error *err) {
+    FT_TRY(check_common("attention", in, &in[MASK], &in[TABLE], attrs, err));
+    if (ft_present(&in[POSITION])) {
+        ft_shape one = ft_shape_of(1);
+        FT_TRY(ft_need_dtype("attention", "position", &in[POSITION], FT_I32, err));
+        FT_TRY(ft_need_shape("attention", "position", &in[POSITION], &one, err));
+    }
+    const ft_shape *q = &in[0].shape;
+    out[0] = in[0];
+    out[1] =
+        ft_spec_of(FT_F32, ft_shape_of(q->dims[0], (int64_t)attrs[FT_ATTENTION_HEADS], q->dims[1]));
+    return FT_OK;
+}
+
+/* Pairs of query and key that are computed, over all samples and heads. */
+static double score_count(const ft_attention *a) {
+    double pairs = 0.0;
+    for (int64_t i = 0; i < a->Tq; i++) pairs += (double)ft_attention_keys(a, i);
+    return pairs * (double)a->B * (double)a->H;
+}
+
+static ft_cost attention_cost(const ft_spec *in, const ft_spec *out, const double *attrs) {
+    ft_attention a = ft_attention_of(&in[0].shape, &in[1].shape, NULL, attrs);
+    ft_cost cost = ft_cost_per_element(in, 6, out, 2, 0.0);
+    cost.flops = score_count(&a) * (4.0 * (double)a.D + 10.0);
+    return cost;
+}
+
+static int64_t attention_work(const ft_spec *in, const double *attrs, int team_size) {
+    ft_attention a = ft_attention_of(&in[0].shape, &in[1].shape,
+                                     ft_present(&in[TABLE]) ? &in[TABLE].shape : NULL, attrs);
+    return ft_attention_work(&a, team_size);
+}
+
+static void attention_grad(ft_builder *b, const ft_grad_site *site) {
+    if (site->in[POSITION] != FT_NO_VALUE) return;
+    const ft_value_id in[] = {site->dout[0], site->in[0],  site->in[1],    site->in[2],
+                              site->out[0],  site->out[1], site->in[MASK], site->in[TABLE]};
+    ft_value_id first = b->add(b, &ft_op_attention_grad, in, 8, site->attrs);
+    if (first == FT_NO_VALUE) return;
+    for (int i = 0; i < 3; i++)
+        if (site->wanted[i]) site->din[i] = first + i;
+    if (site->in[TABLE] != FT_NO_VALUE && site->wanted[TABLE]) site->din[TABLE] = first + 3;
+}
+
+static const ft_sample attention_samples[] = {
+    {.in = {FT_F32_OF(3, 2, 7, 24), FT_F32_OF(3, 2, 7, 24), FT_F32_OF(3, 2, 7, 24),
+            FT_I32_OF(2, 2, 7), FT_F32_OF(2, 6, 3), FT_ABSENT},
+     .attrs = {3, 0, 1, 5, 1, 0},
+     .tolerance = 2e-6,
+     .id_limit = 2},
+    {.in = {FT_F32_OF(3, 1, 1, 8), FT_F32_OF(3, 1, 1, 8), FT_F32_OF(3, 1, 1, 8), FT_ABSENT,
+            FT_ABSENT, FT_ABSENT},
+     .attrs = {1, 1, 0, 128, 0.25, 0},
+     .tolerance = 2e-6},
+    {.in = {FT_F32_OF(3, 1, 33, 45), FT_F32_OF(3, 1, 33, 45), FT_F32_OF(3, 1, 33, 45), FT_ABSENT,
+            FT_F32_OF(2, 8, 3), FT_ABSENT},
+     .attrs = {3, 1, 0, 20, 0.3, 0.2},
+     .tolerance = 5e-6},
+    {.in = {FT_F32_OF(3, 1, 2, 48), FT_F32_OF(3, 1, 9, 48), FT_F32_OF(3, 1, 9, 48),
+            FT_I32_OF(2, 1, 9), FT_F32_OF(2, 4, 6), FT_I32_OF(1, 1)},
+     .attrs = {6, 1, 0, 16, 1, 0},
+     .tolerance = 2e-6,
+     .id_limit = 2},
+    {.in = {FT_F32_OF(3, 1, 130, 64), FT_F32_OF(3, 1, 7, 64), FT_F32_OF(3, 1, 7, 64),
+            FT_I32_OF(2, 1, 7), FT_ABSENT, FT_ABSENT},
+     .attrs = {1, 0, 1, 128, 0.125, 0.1},
+     .tolerance = 5e-6,
+     .id_limit = 2},
+};
+
+const ft_op ft_op_attention = {
+    .name = "attention",
+    .doc = "y (B,Tq,H*D), lse (B,H,Tq) = softmax(scale q k^T + bias, masked) v by head",
+    .min_in = 3,
+    .n_in = 6,
+    .n_out = 2,
+    .attrs = attention_attrs,
+    .shape = attention_shape,
+    .cost = attention_cost,
+    .grad = attention_grad,
+    .kernel = ft_attention_kernel,
+    .reference = ft_attention_reference,
+    .workspace = attention_work,
+    .no_grad_out = 2,
+    .random = true,
+    .samples = attention_samples,
+    .n_samples = sizeof attention_samples / sizeof *attention_samples,
+};
+
+/* -- gradient
+ * ----------------------------------------------------------------------------------------- */
+
+static ft_status grad_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err) {
+    FT_TRY(check_common("attention_grad", &in[1], &in[GRAD_MASK], &in[GRAD_TABLE], attrs, err));
+    const ft_shape *q = &in[1].shape;
+    int64_t heads = (int64_t)attrs[FT_ATTENTION_HEADS];
+    ft_shape lse = ft_shape_of(q->dims[0], heads, q->dims[1]);
+    FT_TRY(ft_need_dtype("attention_grad", "dy", &in[0], FT_F32, err));
+    FT_TRY(ft_need_shape("attention_grad", "dy", &in[0], q, err));
+    FT_TRY(ft_need_dtype("attention_grad", "y", &in[4], FT_F32, err));
+    FT_TRY(ft_need_shape("attention_grad", "y", &in[4], q, err));
+    FT_TRY(ft_need_dtype("attention_grad", "lse", &in[5], FT_F32, err));
+    FT_TRY(ft_need_shape("attention_grad", "lse", &in[5], &lse, err));
+    for (int i = 0; i < 3; i++) out[i] = in[1 + i];
+    out[3] = ft_present(&in[GRAD_TABLE]) ? in[GRAD_TABLE] : ft_spec_of(FT_F32, ft_shape_of(0));
+    return FT_OK;
+}
+
+static ft_cost grad_cost(const ft_spec *in, const ft_spec *out, const double *attrs) {
+    ft_attention a = ft_attention_of(&in[1].shape, &in[2].shape, NULL, attrs);
+    ft_cost cost = ft_cost_per_element(in, 8, out, 4, 0.0);
+    cost.flops = score_count(&a) * (10.0 * (double)a.D + 12.0);
+    return cost;
+}
+
+static int64_t grad_work(const ft_spec *in, const double *attrs, int team_size) {
+    ft_attention a =
+        ft_attention_of(&in[1].shape, &in[2].shape,
+                        ft_present(&in[GRAD_TABLE]) ? &in[GRAD_TABLE].shape : NULL, attrs);
+    return ft_attention_grad_work(&a, team_size);
+}
+
+static const ft_sample grad_samples[] = {
+    {.in = {FT_F32_OF(3, 2, 7, 24), FT_F32_OF(3, 2, 7, 24), FT_F32_OF(3, 2, 7, 24),
+            FT_F32_OF(3, 2, 7, 24), FT_F32_OF(3, 2, 7, 24), FT_F32_OF(3, 2, 3, 7),
+            FT_I32_OF(2, 2, 7), FT_F32_OF(2, 6, 3)},
+     .attrs = {3, 0, 1, 5, 0.2, 0},
+     .tolerance = 5e-6,
+     .id_limit = 2},
+    {.in = {FT_F32_OF(3, 1, 33, 45), FT_F32_OF(3, 1, 33, 45), FT_F32_OF(3, 1, 33, 45),
+            FT_F32_OF(3, 1, 33, 45), FT_F32_OF(3, 1, 33, 45), FT_F32_OF(3, 1, 3, 33), FT_ABSENT,
+            FT_F32_OF(2, 8, 3)},
+     .attrs = {3, 1, 0, 20, 0.2, 0.2},
+     .tolerance = 1e-5},
+    {.in = {FT_F32_OF(3, 1, 130, 64), FT_F32_OF(3, 1, 9, 64), FT_F32_OF(3, 1, 9, 64),
+            FT_F32_OF(3, 1, 130, 64), FT_F32_OF(3, 1, 130, 64), FT_F32_OF(3, 1, 1, 130),
+            FT_I32_OF(2, 1, 9), FT_ABSENT},
+     .attrs = {1, 0, 1, 128, 0.125, 0.1},
+     .tolerance = 1e-5,
+     .id_limit = 2},
+    {.in = {FT_F32_OF(3, 2, 1, 8), FT_F32_OF(3, 2, 1, 8), FT_F32_OF(3, 2, 1, 8),
+            FT_F32_OF(3, 2, 1, 8), FT_F32_OF(3, 2, 1, 8), FT_F32_OF(3, 2, 1, 1), FT_ABSENT,
+            FT_ABSENT},
+     .attrs = {1, 1, 0, 128, 1, 0},
+     .tolerance = 5e-6},
+};
+
+const ft_op ft_op_attention_grad = {
+    .name = "attention_grad",
+    .doc = "dq, dk, dv, dtable = gradients of attention; dtable (R,H) accumulates, (0) if no table",
+    .min_in = 6,
+    .n_in = 8,
+    .n_out = 4,
+    .attrs = attention_attrs,
+    .shape = grad_shape,
+    .cost = grad_cost,
+    .kernel = ft_attention_grad_kernel,
+    .reference = ft_attention_grad_reference,
+    .workspace = grad_work,
+    .accumulates = 8,
+    .random = true,
+    .samples = grad_samples,
+    .n_samples = sizeof grad_samples / sizeof *grad_samples,
+};

@@ -1,0 +1,412 @@
+/* ops/op_linear.c - products with a weight, and their gradients.
+ *   linear              x (...,K)   w (N,K)  [bias (N)]  ->  y (...,N) = x w^T + bias, or relu of
+ * that linear_grad_input   dy (...,N)  w (N,K)              ->  dx (...,K) = dy w
+ *   linear_grad_weight  dy (...,N)  x (...,K)            ->  dw (N,K) = dy^T x
+ *   bias_grad           dy (...,N)                       ->  db (N), the sum over the rows of dy
+ * Weights are stored (out, in), as PyTorch and Hugging Face files have them. The first two read a
+ * packed copy of w when there is one; the bits of their results may differ between the two ways. */
+#include "ops/internal.h"
+#include "ops/onednn.h"
+
+#include <string.h>
+
+enum { ACTIVATION = 0, BIAS_COLUMNS = 256 };
+
+/* -- linear -------------------------------------------------------------------------------------
+ */
+
+static const ft_attr_rule linear_attrs[] = {
+    {.name = "activation",
+     .preset = 0,
+     .min = 0,
+     .max = 1,
+     .integer = true,
+     .help = "what follows the product: 0 nothing, 1 relu"},
+    {.name = NULL},
+};
+
+static ft_status linear_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err) {
+    (void)attrs;
+    FT_TRY(ft_need_dtype("linear", "x", &in[0], FT_F32, err));
+    FT_TRY(ft_need_dtype("linear", "weight", &in[1], FT_F32, err));
+    FT_TRY(ft_need_dims("linear", "x", &in[0], 1, err));
+    const ft_shape *x = &in[0].shape, *w = &in[1].shape;
+    if (w->n_dims != 2 || w->dims[1] != ft_dim_back(x, -1))
+        return ft_shape_fail(err, "linear", "weight", &in[1], "(out, the last dimension of x)");
+    if (ft_present(&in[2])) {
+        FT_TRY(ft_need_dtype("linear", "bias", &in[2], FT_F32, err));
+        ft_shape bias = ft_shape_of(w->dims[0]);
+        FT_TRY(ft_need_shape("linear", "bias", &in[2], &bias, err));
+    }
+    out[0] = in[0];
+    out[0].shape.dims[x->n_dims - 1] = w->dims[0];
+    return FT_OK;
+}
+
+static ft_product linear_product(const ft_spec *in, const double *attrs) {
+    return (ft_product){.m = ft_rows_of(&in[0].shape, 1),
+                        .n = in[1].shape.dims[0],
+                        .k = in[1].shape.dims[1],
+                        .transposed = true,
+                        .bias = ft_present(&in[2]),
+                        .relu = attrs[ACTIVATION] != 0.0};
+}
+
+/* Two flops for each element of x and each column of the weight. */
+static ft_cost linear_cost(const ft_spec *in, const ft_spec *out, const double *attrs) {
+    (void)attrs;
+    ft_cost cost = ft_cost_per_element(in, 3, out, 1, 1.0);
+    cost.flops += 2.0 * ft_spec_size(&out[0]) * (double)in[1].shape.dims[1];
+    return cost;
+}
+
+static ft_status linear_kernel(const ft_call *call, ft_error *err) {
+    ft_spec in[3] = {
+        ft_view_spec(&call->in[0]), ft_view_spec(&call->in[1]), {.shape = {.n_dims = -1}}};
+    if (call->in[2].data) in[2] = ft_view_spec(&call->in[2]);
+    ft_product product = linear_product(in, call->attrs);
+    ft_product_data data = {.x = ft_in(call, 0),
+                            .weight = ft_in(call, 1),
+                            .packed = call->packed,
+                            .bias = ft_in(call, 2),
+                            .y = ft_out(call, 0),
+                            .work = call->work};
+    return ft_onednn_product(&product, &data, call->team, err);
+}
+
+static ft_status linear_reference(const ft_call *call, ft_error *err) {
+    (void)err;
+    const double *x = ft_in64(call, 0), *w = ft_in64(call, 1), *bias = ft_in64(call, 2);
+    double *y = ft_out64(call, 0);
+    int64_t M = ft_rows_of(&call->in[0].shape, 1);
+    int64_t N = call->in[1].shape.dims[0], K = call->in[1].shape.dims[1];
+    for (int64_t i = 0; i < M; i++)
+        for (int64_t n = 0; n < N; n++) {
+            double sum = bias ? bias[n] : 0.0;
+            for (int64_t k = 0; k < K; k++) sum += x[i * K + k] * w[n * K + k];
+            y[i * N + n] = call->attrs[ACTIVATION] != 0.0 && sum < 0.0 ? 0.0 : sum;
+        }
+    return FT_OK;
+}
+
+static int64_t linear_work(const ft_spec *in, const double *attrs, int team_size) {
+    ft_product product = linear_product(in, attrs);
+    return ft_onednn_work_bytes(&product, team_size);
+}
+
+static int64_t linear_pack_bytes(const ft_spec *in, const double *attrs) {
+    ft_product product = linear_product(in, attrs);
+    return ft_onednn_packed_bytes(&product);
+}
+
+static ft_status linear_pack(const ft_spec *in, const double *attrs, const void *weight,
+                             void *packed, ft_team *team, ft_error *err) {
+    ft_product product = linear_product(in, attrs);
+    return ft_onednn_pack(&product, weight, packed, team, err);
+}
+
+static void linear_grad(ft_builder *b, const ft_grad_site *site) {
+    ft_value_id dy = site->dout[0];
+    if (site->attrs[ACTIVATION] != 0.0) dy = ft_add2(b, &ft_op_relu_grad, dy, site->out[0], NULL);
+    if (site->wanted[0]) site->din[0] = ft_add2(b, &ft_op_linear_grad_input, dy, site->in[1], NULL);
+    if (site->wanted[1])
+        site->din[1] = ft_add2(b, &ft_op_linear_grad_weight, dy, site->in[0], NULL);
+    if (site->in[2] != FT_NO_VALUE && site->wanted[2])
+        site->din[2] = ft_add1(b, &ft_op_bias_grad, dy, NULL);
+}
+
+static const ft_sample linear_samples[] = {
+    {.in = {FT_F32_OF(3, 2, 3, 5), FT_F32_OF(2, 4, 5), FT_F32_OF(1, 4)},
+     .attrs = {0},
+     .tolerance = 1e-6},
+    {.in = {FT_F32_OF(2, 3, 7), FT_F32_OF(2, 33, 7), FT_F32_OF(1, 33)},
+     .attrs = {1},
+     .tolerance = 1e-6},
+    {.in = {FT_F32_OF(2, 1, 130), FT_F32_OF(2, 1, 130), FT_ABSENT},
+     .attrs = {0},
+     .tolerance = 2e-6},
+    {.in = {FT_F32_OF(2, 9, 1), FT_F32_OF(2, 70, 1), FT_ABSENT}, .attrs = {1}, .tolerance = 1e-6},
+    {.in = {FT_F32_OF(2, 300, 40), FT_F32_OF(2, 20, 40), FT_F32_OF(1, 20)},
+     .attrs = {0},
+     .tolerance = 2e-6},
+    {.in = {FT_F32_OF(2, 5, 24), FT_F32_OF(2, 600, 24), FT_F32_OF(1, 600)},
+     .attrs = {0},
+     .tolerance = 2e-6},
+    {.in = {FT_F32_OF(2, 0, 4), FT_F32_OF(2, 3, 4), FT_F32_OF(1, 3)},
+     .attrs = {0},
+     .tolerance = 1e-6},
+};
+
+const ft_op ft_op_linear = {
+    .name = "linear",
+    .doc = "y (...,N) = x (...,K) weight (N,K)^T + bias (N), then relu if asked",
+    .min_in = 2,
+    .n_in = 3,
+    .n_out = 1,
+    .attrs = linear_attrs,
+    .shape = linear_shape,
+    .cost = linear_cost,
+    .grad = linear_grad,
+    .kernel = linear_kernel,
+    .reference = linear_reference,
+    .workspace = linear_work,
+    .pack_input = 2,
+    .pack_bytes = linear_pack_bytes,
+    .pack = linear_pack,
+    .pack_kind = "weight_transposed",
+    .samples = linear_samples,
+    .n_samples = sizeof linear_samples / sizeof *linear_samples,
+};
+
+/* -- linear_grad_input
+ * ------------------------------------------------------------------------------ */
+
+static ft_status input_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err) {
+    (void)attrs;
+    FT_TRY(ft_need_dtype("linear_grad_input", "dy", &in[0], FT_F32, err));
+    FT_TRY(ft_need_dtype("linear_grad_input", "weight", &in[1], FT_F32, err));
+    FT_TRY(ft_need_dims("linear_grad_input", "dy", &in[0], 1, err));
+    const ft_shape *dy = &in[0].shape, *w = &in[1].shape;
+    if (w->n_dims != 2 || w->dims[0] != ft_dim_back(dy, -1))
+        return ft_shape_fail(err, "linear_grad_input", "weight", &in[1],
+                             "(the last dimension of dy, in)");
+    out[0] = in[0];
+    out[0].shape.dims[dy->n_dims - 1] = w->dims[1];
+    return FT_OK;
+}
+
+static ft_product input_product(const ft_spec *in) {
+    return (ft_product){
+        .m = ft_rows_of(&in[0].shape, 1), .n = in[1].shape.dims[1], .k = in[1].shape.dims[0]};
+}
+
+static ft_cost input_cost(const ft_spec *in, const ft_spec *out, const double *attrs) {
+    (void)attrs;
+    ft_cost cost = ft_cost_per_element(in, 2, out, 1, 0.0);
+    cost.flops = 2.0 * ft_spec_size(&out[0]) * (double)in[1].shape.dims[0];
+    return cost;
+}
+
+static ft_status input_kernel(const ft_call *call, ft_error *err) {
+    const ft_spec in[2] = {ft_view_spec(&call->in[0]), ft_view_spec(&call->in[1])};
+    ft_product product = input_product(in);
+    ft_product_data data = {.x = ft_in(call, 0),
+                            .weight = ft_in(call, 1),
+                            .packed = call->packed,
+                            .y = ft_out(call, 0),
+                            .work = call->work};
+    return ft_onednn_product(&product, &data, call->team, err);
+}
+
+static ft_status input_reference(const ft_call *call, ft_error *err) {
+    (void)err;
+    const double *dy = ft_in64(call, 0), *w = ft_in64(call, 1);
+    double *dx = ft_out64(call, 0);
+    int64_t M = ft_rows_of(&call->in[0].shape, 1);
+    int64_t N = call->in[1].shape.dims[0], K = call->in[1].shape.dims[1];
+    for (int64_t i = 0; i < M; i++)
+        for (int64_t k = 0; k < K; k++) {
+            double sum = 0.0;
+            for (int64_t n = 0; n < N; n++) sum += dy[i * N + n] * w[n * K + k];
+            dx[i * K + k] = sum;
+        }
+    return FT_OK;
+}
+
+static int64_t input_work(const ft_spec *in, const double *attrs, int team_size) {
+    (void)attrs;
+    ft_product product = input_product(in);
+    return ft_onednn_work_bytes(&product, team_size);
+}
+
+static int64_t input_pack_bytes(const ft_spec *in, const double *attrs) {
+    (void)attrs;
+    ft_product product = input_product(in);
+    return ft_onednn_packed_bytes(&product);
+}
+
+static ft_status input_pack(const ft_spec *in, const double *attrs, const void *weight,
+                            void *packed, ft_team *team, ft_error *err) {
+    (void)attrs;
+    ft_product product = input_product(in);
+    return ft_onednn_pack(&product, weight, packed, team, err);
+}
+
+static const ft_sample input_samples[] = {
+    {.in = {FT_F32_OF(3, 2, 3, 4), FT_F32_OF(2, 4, 5)}, .tolerance = 1e-6},
+    {.in = {FT_F32_OF(2, 7, 33), FT_F32_OF(2, 33, 130)}, .tolerance = 2e-6},
+    {.in = {FT_F32_OF(2, 1, 1), FT_F32_OF(2, 1, 9)}, .tolerance = 1e-6},
+    {.in = {FT_F32_OF(2, 270, 16), FT_F32_OF(2, 16, 1)}, .tolerance = 2e-6},
+    {.in = {FT_F32_OF(2, 3, 5), FT_F32_OF(2, 5, 600)}, .tolerance = 1e-6},
+};
+
+const ft_op ft_op_linear_grad_input = {
+    .name = "linear_grad_input",
+    .doc = "dx (...,K) = dy (...,N) weight (N,K)",
+    .min_in = 2,
+    .n_in = 2,
+    .n_out = 1,
+    .shape = input_shape,
+    .cost = input_cost,
+    .kernel = input_kernel,
+    .reference = input_reference,
+    .workspace = input_work,
+    .pack_input = 2,
+    .pack_bytes = input_pack_bytes,
+    .pack = input_pack,
+    .pack_kind = "weight",
+    .samples = input_samples,
+    .n_samples = sizeof input_samples / sizeof *input_samples,
+};
+
+/* -- linear_grad_weight
+ * ----------------------------------------------------------------------------- */
+
+static ft_status weight_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err) {
+    (void)attrs;
+    FT_TRY(ft_need_dtype("linear_grad_weight", "dy", &in[0], FT_F32, err));
+    FT_TRY(ft_need_dtype("linear_grad_weight", "x", &in[1], FT_F32, err));
+    FT_TRY(ft_need_dims("linear_grad_weight", "dy", &in[0], 1, err));
+    FT_TRY(ft_need_dims("linear_grad_weight", "x", &in[1], 1, err));
+    ft_shape x = in[0].shape;
+    x.dims[x.n_dims - 1] = ft_dim_back(&in[1].shape, -1);
+    FT_TRY(ft_need_shape("linear_grad_weight", "x", &in[1], &x, err));
+    int64_t N = ft_dim_back(&in[0].shape, -1), K = ft_dim_back(&in[1].shape, -1);
+    out[0] = ft_spec_of(FT_F32, ft_shape_of(N, K));
+    return FT_OK;
+}
+
+static ft_cost weight_cost(const ft_spec *in, const ft_spec *out, const double *attrs) {
+    (void)attrs;
+    ft_cost cost = ft_cost_per_element(in, 2, out, 1, 0.0);
+    cost.flops = 2.0 * ft_spec_size(&out[0]) * (double)ft_rows_of(&in[0].shape, 1);
+    return cost;
+}
+
+static ft_status weight_kernel(const ft_call *call, ft_error *err) {
+    int64_t N = call->out[0].shape.dims[0], K = call->out[0].shape.dims[1];
+    ft_gemm gemm = {.m = N,
+                    .n = K,
+                    .k = ft_rows_of(&call->in[0].shape, 1),
+                    .a = ft_in(call, 0),
+                    .lda = N,
+                    .transpose_a = true,
+                    .b = ft_in(call, 1),
+                    .ldb = K,
+                    .c = ft_out(call, 0),
+                    .ldc = K,
+                    .alpha = 1.0f,
+                    .beta = ft_adds(call, 0) ? 1.0f : 0.0f};
+    return ft_onednn_gemm_team(&gemm, call->team, err);
+}
+
+static ft_status weight_reference(const ft_call *call, ft_error *err) {
+    (void)err;
+    const double *dy = ft_in64(call, 0), *x = ft_in64(call, 1);
+    double *dw = ft_out64(call, 0);
+    int64_t M = ft_rows_of(&call->in[0].shape, 1);
+    int64_t N = call->out[0].shape.dims[0], K = call->out[0].shape.dims[1];
+    for (int64_t n = 0; n < N; n++)
+        for (int64_t k = 0; k < K; k++) {
+            double sum = ft_adds(call, 0) ? dw[n * K + k] : 0.0;
+            for (int64_t i = 0; i < M; i++) sum += dy[i * N + n] * x[i * K + k];
+            dw[n * K + k] = sum;
+        }
+    return FT_OK;
+}
+
+static const ft_sample weight_samples[] = {
+    {.in = {FT_F32_OF(3, 2, 3, 4), FT_F32_OF(3, 2, 3, 5)}, .tolerance = 1e-6},
+    {.in = {FT_F32_OF(2, 130, 33), FT_F32_OF(2, 130, 7)}, .tolerance = 2e-6},
+    {.in = {FT_F32_OF(2, 1, 600), FT_F32_OF(2, 1, 1)}, .tolerance = 1e-6},
+    {.in = {FT_F32_OF(2, 0, 3), FT_F32_OF(2, 0, 2)}, .tolerance = 1e-6},
+};
+
+const ft_op ft_op_linear_grad_weight = {
+    .name = "linear_grad_weight",
+    .doc = "dweight (N,K) = dy (...,N)^T x (...,K), summed over all rows; accumulates",
+    .min_in = 2,
+    .n_in = 2,
+    .n_out = 1,
+    .shape = weight_shape,
+    .cost = weight_cost,
+    .kernel = weight_kernel,
+    .reference = weight_reference,
+    .accumulates = 1,
+    .samples = weight_samples,
+    .n_samples = sizeof weight_samples / sizeof *weight_samples,
+};
+
+/* -- bias_grad
+ * ------------------------------------------------------------------------------------------ */
+
+static ft_status bias_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err) {
+    (void)attrs;
+    FT_TRY(ft_need_dtype("bias_grad", "dy", &in[0], FT_F32, err));
+    FT_TRY(ft_need_dims("bias_grad", "dy", &in[0], 1, err));
+    out[0] = ft_spec_of(FT_F32, ft_shape_of(ft_dim_back(&in[0].shape, -1)));
+    return FT_OK;
+}
+
+static ft_cost bias_cost(const ft_spec *in, const ft_spec *out, const double *attrs) {
+    (void)attrs;
+    ft_cost cost = ft_cost_per_element(in, 1, out, 1, 0.0);
+    cost.flops = ft_spec_size(&in[0]);
+    return cost;
+}
+
+/* A piece of the columns: rows are added in their order. */
+static void bias_piece(void *arg, int i) {
+    const ft_call *call = arg;
+    int64_t M = ft_rows_of(&call->in[0].shape, 1), N = call->out[0].shape.dims[0];
+    int64_t start = (int64_t)i * BIAS_COLUMNS;
+    int64_t count = ft_piece_end(N, BIAS_COLUMNS, i) - start;
+    const float *dy = ft_in(call, 0) + start;
+    float *db = ft_out(call, 0) + start;
+    ft_map2 add = ft_simd_get()->math->map2[FT_MAP_ADD];
+    if (!ft_adds(call, 0)) memset(db, 0, (size_t)count * sizeof *db);
+    for (int64_t row = 0; row < M; row++) add(db, db, dy + row * N, count);
+}
+
+static ft_status bias_kernel(const ft_call *call, ft_error *err) {
+    (void)err;
+    ft_call copy = *call; /* the team's argument is not const */
+    int64_t N = call->out[0].shape.dims[0];
+    ft_team_run(call->team, ft_pieces(N, BIAS_COLUMNS), bias_piece, &copy);
+    return FT_OK;
+}
+
+static ft_status bias_reference(const ft_call *call, ft_error *err) {
+    (void)err;
+    const double *dy = ft_in64(call, 0);
+    double *db = ft_out64(call, 0);
+    int64_t M = ft_rows_of(&call->in[0].shape, 1), N = call->out[0].shape.dims[0];
+    for (int64_t n = 0; n < N; n++) {
+        double sum = ft_adds(call, 0) ? db[n] : 0.0;
+        for (int64_t i = 0; i < M; i++) sum += dy[i * N + n];
+        db[n] = sum;
+    }
+    return FT_OK;
+}
+
+static const ft_sample bias_samples[] = {
+    {.in = {FT_F32_OF(3, 2, 3, 5)}, .tolerance = 1e-6},
+    {.in = {FT_F32_OF(2, 130, 300)}, .tolerance = 2e-6},
+    {.in = {FT_F32_OF(1, 7)}, .tolerance = 1e-6},
+    {.in = {FT_F32_OF(2, 0, 3)}, .tolerance = 1e-6},
+};
+
+const ft_op ft_op_bias_grad = {
+    .name = "bias_grad",
+    .doc = "dbias (N) = the sum of dy (...,N) over all rows; accumulates",
+    .min_in = 1,
+    .n_in = 1,
+    .n_out = 1,
+    .shape = bias_shape,
+    .cost = bias_cost,
+    .kernel = bias_kernel,
+    .reference = bias_reference,
+    .accumulates = 1,
+    .samples = bias_samples,
+    .n_samples = sizeof bias_samples / sizeof *bias_samples,
+};

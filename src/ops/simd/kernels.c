@@ -1,0 +1,10 @@
+/* ops/simd/kernels.c - the one table that an instruction set exports. */
+#include "ops/simd/simd.h"
+
+const ft_simd FT_ISA_NAME(ft_simd) = {
+    .math = &FT_ISA_NAME(ft_simd_math),
+    .norm = &FT_ISA_NAME(ft_simd_norm),
+    .softmax = &FT_ISA_NAME(ft_simd_softmax),
+    .random = &FT_ISA_NAME(ft_simd_random),
+    .attention = &FT_ISA_NAME(ft_simd_attention),
+};

@@ -1,0 +1,144 @@
+/* ops/simd/simd.h - the vector kernels: plain pointers and sizes, no views and no threads.
+ *
+ * Every file of this folder is compiled once per instruction set and exports const tables of
+ * functions whose names end in that set's; ft_simd_get picks the tables for this CPU. A family
+ * (`ft_simd_math`, ...) is one file. Rows are contiguous and may have any length; outputs may be the
+ * same memory as inputs of the same shape unless it is said otherwise. */
+#ifndef FT_OPS_SIMD_SIMD_H
+#define FT_OPS_SIMD_SIMD_H
+
+#include <stdint.h>
+
+/* y[i] = f(x[i]) and y[i] = f(a[i], b[i]). */
+typedef void (*ft_map1)(float *y, const float *x, int64_t n);
+typedef void (*ft_map2)(float *y, const float *a, const float *b, int64_t n);
+
+typedef enum {
+    FT_MAP_RELU,
+    FT_MAP_GELU,     /* tanh form */
+    FT_MAP_GELU_ERF, /* exact form */
+    FT_MAP_TANH,
+    FT_MAP_EXP,
+    FT_MAP_LOG,
+    FT_MAP_SQRT,
+    FT_MAP_NEG,
+    FT_MAP1_COUNT
+} ft_map1_kind;
+
+typedef enum {
+    FT_MAP_ADD,
+    FT_MAP_SUB,
+    FT_MAP_MUL,
+    FT_MAP_DIV,
+    FT_MAP_RELU_GRAD,     /* (dy, y) */
+    FT_MAP_GELU_GRAD,     /* (dy, x) */
+    FT_MAP_GELU_ERF_GRAD, /* (dy, x) */
+    FT_MAP_TANH_GRAD,     /* (dy, y) */
+    FT_MAP_SQRT_GRAD,     /* (dy, y) */
+    FT_MAP_GATED_GELU,    /* gelu(a) * b */
+    FT_MAP2_COUNT
+} ft_map2_kind;
+
+typedef struct ft_simd_math {
+    ft_map1 map1[FT_MAP1_COUNT];
+    ft_map2 map2[FT_MAP2_COUNT];
+    ft_map2 scalar_right[4]; /* ADD, SUB, MUL, DIV with one number b[0] */
+    /* y[i] = factor * x[i] */
+    void (*scale)(float *y, const float *x, float factor, int64_t n);
+    /* gradients of gelu(a) * b */
+    void (*gated_gelu_grad)(float *da, float *db, const float *dy, const float *a, const float *b,
+                            int64_t n);
+    /* Sum in f32 with several accumulators in a fixed order; largest (NaN if there is one). n > 0
+     * for `largest`. */
+    float (*sum)(const float *x, int64_t n);
+    float (*largest)(const float *x, int64_t n);
+} ft_simd_math;
+
+/* One row of D numbers each. dw, db are added to. */
+typedef struct ft_simd_norm {
+    /* y = x * rstd * w, rstd = 1 / sqrt(mean(x^2) + eps); returns rstd */
+    float (*rms)(float *y, const float *x, const float *w, float eps, int64_t D);
+    void (*rms_grad)(float *dx, float *dw, const float *dy, const float *x, const float *w,
+                     float rstd, int64_t D);
+    /* y = (x - mean) * rstd * w + b; fills stats[0] = mean, stats[1] = rstd */
+    void (*layer)(float *y, float stats[2], const float *x, const float *w, const float *b,
+                  float eps, int64_t D);
+    /* dwb: D numbers of dw, then D of db */
+    void (*layer_grad)(float *dx, float *dwb, const float *dy, const float *x, const float *w,
+                       const float stats[2], int64_t D);
+} ft_simd_norm;
+
+typedef struct ft_simd_softmax {
+    void (*row)(float *y, const float *x, int64_t n);
+    /* dx = y * (dy - sum(dy * y)) */
+    void (*row_grad)(float *dx, const float *dy, const float *y, int64_t n);
+    /* log(sum(exp(x))) */
+    float (*lse)(const float *x, int64_t n);
+    /* y = scale * exp(x - lse) */
+    void (*exp_minus)(float *y, const float *x, float lse, float scale, int64_t n);
+} ft_simd_softmax;
+
+/* Which elements of one sample dropout draws for (ops.h, ft_dropout_keeps). */
+typedef struct ft_dropout_draw {
+    uint32_t key[2];    /* Philox key: ft_dropout_key */
+    uint32_t sample;
+    uint32_t threshold; /* dropped if 16 bits are below it; 1 ... 65535 */
+} ft_dropout_draw;
+
+typedef struct ft_simd_random {
+    /* Bit i of bits (64 a word, lowest first) tells whether element start + i is kept, for
+     * i < n; bits above n in the last word are unspecified. */
+    void (*keep_bits)(uint64_t *bits, const ft_dropout_draw *draw, uint64_t start, int64_t n);
+    /* y = residual + x * scale where kept, residual elsewhere; residual NULL counts as 0.
+     * rectify: x below 0 counts as 0. */
+    void (*apply)(float *y, const float *x, const float *residual, const uint64_t *bits,
+                  float scale, int64_t n);
+    void (*apply_relu)(float *y, const float *x, const uint64_t *bits, float scale, int64_t n);
+    /* dx = dy * scale where y > 0, else 0 */
+    void (*relu_grad)(float *dx, const float *dy, const float *y, float scale, int64_t n);
+} ft_simd_random;
+
+/* Attention: one query against n keys. mask (0 or -inf a key) and bias may be NULL. */
+typedef struct ft_simd_attention {
+    /* s += bias + mask; returns the largest, -inf when n is 0 */
+    float (*scores)(float *s, const float *bias, const float *mask, int64_t n);
+    /* s = exp(s - most); returns the sum */
+    float (*exps)(float *s, float most, int64_t n);
+    /* s = exp(s + bias + mask - lse) */
+    void (*probabilities)(float *s, const float *bias, const float *mask, float lse, int64_t n);
+    /* dp = p * (dp - delta) */
+    void (*score_grads)(float *dp, const float *p, float delta, int64_t n);
+    float (*dot)(const float *a, const float *b, int64_t n);
+    /* s[j] = q (D) . k[j * step ...] for j < n */
+    void (*dots)(float *s, const float *q, const float *k, int64_t step, int64_t D, int64_t n);
+    /* y (D) = the sum of p[j] * v[j * step ...] over j < n */
+    void (*mix)(float *y, const float *p, const float *v, int64_t step, int64_t D, int64_t n);
+} ft_simd_attention;
+
+typedef struct ft_simd {
+    const ft_simd_math *math;
+    const ft_simd_norm *norm;
+    const ft_simd_softmax *softmax;
+    const ft_simd_random *random;
+    const ft_simd_attention *attention;
+} ft_simd;
+
+/* The tables for the best instruction set of this CPU. */
+const ft_simd *ft_simd_get(void);
+/* The tables of one instruction set (ft_isa of device.h), for tests; NULL when it is not built in. */
+const ft_simd *ft_simd_of(int isa);
+
+/* name_avx512 and so on, inside the files of this folder. */
+#ifdef FT_ISA_SUFFIX
+#define FT_ISA_JOIN(name, suffix) name##_##suffix
+#define FT_ISA_EXPAND(name, suffix) FT_ISA_JOIN(name, suffix)
+#define FT_ISA_NAME(name) FT_ISA_EXPAND(name, FT_ISA_SUFFIX)
+extern const ft_simd_math FT_ISA_NAME(ft_simd_math);
+extern const ft_simd_norm FT_ISA_NAME(ft_simd_norm);
+extern const ft_simd_softmax FT_ISA_NAME(ft_simd_softmax);
+extern const ft_simd_random FT_ISA_NAME(ft_simd_random);
+extern const ft_simd_attention FT_ISA_NAME(ft_simd_attention);
+extern const ft_simd FT_ISA_NAME(ft_simd);
+#endif
+
+#endif

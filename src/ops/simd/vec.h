@@ -1,0 +1,153 @@
+/* ops/simd/vec.h - the vector of the instruction set that a file is compiled for.
+ *
+ * Files of this folder are compiled once per instruction set (cmake/FtKernels.cmake). They say `vf`
+ * for "as many floats as a register holds" and FT_LANES for how many; arithmetic is written with
+ * the operators of GCC's vector extension, and the few things those cannot say are here. */
+#ifndef FT_OPS_SIMD_VEC_H
+#define FT_OPS_SIMD_VEC_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+enum { FT_LANES = 16 };
+#elif defined(__AVX2__)
+enum { FT_LANES = 8 };
+#else
+enum { FT_LANES = 4 };
+#endif
+
+typedef float vf __attribute__((vector_size(FT_LANES * 4)));
+typedef int32_t vi __attribute__((vector_size(FT_LANES * 4)));
+typedef uint32_t vu __attribute__((vector_size(FT_LANES * 4)));
+typedef float vf_memory __attribute__((vector_size(FT_LANES * 4), aligned(4), may_alias));
+
+static inline vf vf_set(float x) { return x - (vf){0}; }
+
+static inline vi vi_set(int32_t x) { return x - (vi){0}; }
+
+static inline vf vf_load(const float *p) { return *(const vf_memory *)p; }
+
+static inline void vf_store(float *p, vf x) { *(vf_memory *)p = x; }
+
+/* The first n < FT_LANES elements; the rest is 0, and is not read. */
+static inline vf vf_load_part(const float *p, int n)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+#else
+    vf x = {0};
+    for (int i = 0; i < n; i++) x[i] = p[i];
+    return x;
+#endif
+}
+
+static inline void vf_store_part(float *p, vf x, int n)
+{
+#if defined(__AVX512F__)
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)x);
+#else
+    for (int i = 0; i < n; i++) p[i] = x[i];
+#endif
+}
+
+/* The larger and the smaller of each pair; b where one of them is NaN. */
+static inline vf vf_max(vf a, vf b)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+    return (vf)_mm256_max_ps((__m256)a, (__m256)b);
+#elif defined(__x86_64__)
+    return (vf)_mm_max_ps((__m128)a, (__m128)b);
+#else
+    vi more = a > b;
+    return (vf)((more & (vi)a) | (~more & (vi)b));
+#endif
+}
+
+static inline vf vf_min(vf a, vf b)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+    return (vf)_mm256_min_ps((__m256)a, (__m256)b);
+#elif defined(__x86_64__)
+    return (vf)_mm_min_ps((__m128)a, (__m128)b);
+#else
+    vi less = a < b;
+    return (vf)((less & (vi)a) | (~less & (vi)b));
+#endif
+}
+
+/* a where the lane of mask is -1, b where it is 0; masks are results of comparisons. */
+static inline vf vf_select(vi mask, vf a, vf b)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_mask_blend_ps(_mm512_movepi32_mask((__m512i)mask), (__m512)b, (__m512)a);
+#elif defined(__AVX2__)
+    return (vf)_mm256_blendv_ps((__m256)b, (__m256)a, (__m256)mask);
+#else
+    return (vf)((mask & (vi)a) | (~mask & (vi)b));
+#endif
+}
+
+/* x where bit `lane` of bits is set, 0 elsewhere. */
+static inline vf vf_keep(uint32_t bits, vf x)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_maskz_mov_ps((__mmask16)bits, (__m512)x);
+#else
+    vi lane_bit = vi_set(1);
+    for (int i = 0; i < FT_LANES; i++) lane_bit[i] = 1 << i;
+    return (vf)((vi)x & ((vi_set((int32_t)bits) & lane_bit) == lane_bit));
+#endif
+}
+
+static inline vf vf_abs(vf x) { return (vf)((vi)x & vi_set(0x7fffffff)); }
+
+/* The magnitude of x with the sign of s. */
+static inline vf vf_with_sign(vf x, vf s)
+{
+    return (vf)(((vi)x & vi_set(0x7fffffff)) | ((vi)s & vi_set(INT32_MIN)));
+}
+
+static inline vf vf_sqrt(vf x)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_sqrt_ps((__m512)x);
+#elif defined(__AVX2__)
+    return (vf)_mm256_sqrt_ps((__m256)x);
+#elif defined(__x86_64__)
+    return (vf)_mm_sqrt_ps((__m128)x);
+#else
+    for (int i = 0; i < FT_LANES; i++) x[i] = __builtin_sqrtf(x[i]);
+    return x;
+#endif
+}
+
+/* Sum and maximum of the lanes, halves first: a fixed order. */
+static inline float vf_sum(vf x)
+{
+    float lanes[FT_LANES];
+    memcpy(lanes, &x, sizeof lanes);
+    for (int half = FT_LANES / 2; half; half /= 2)
+        for (int i = 0; i < half; i++) lanes[i] += lanes[i + half];
+    return lanes[0];
+}
+
+static inline float vf_largest(vf x)
+{
+    float lanes[FT_LANES];
+    memcpy(lanes, &x, sizeof lanes);
+    for (int half = FT_LANES / 2; half; half /= 2)
+        for (int i = 0; i < half; i++)
+            if (!(lanes[i] > lanes[i + half])) lanes[i] = lanes[i + half];
+    return lanes[0];
+}
+
+#endif

@@ -1,0 +1,32 @@
+/* optim/internal.h - what the rows of the optimizer table share. */
+#ifndef FT_OPTIM_INTERNAL_H
+#define FT_OPTIM_INTERNAL_H
+
+#include "optim/optim.h"
+#include "optim/simd/simd.h"
+
+extern const ft_optimizer ft_optimizer_adamw, ft_optimizer_adafactor, ft_optimizer_sgd;
+
+enum {
+    FT_BLOCK = 16384, /* elements of a block of an update */
+    FT_MAX_SUMS = 64  /* parts of a reduction */
+};
+
+static inline int64_t ft_block_end(int64_t n, int64_t block, int i)
+{
+    int64_t end = ((int64_t)i + 1) * block;
+    return end < n ? end : n;
+}
+
+static inline int ft_blocks(int64_t n, int64_t block)
+{
+    return (int)((n + block - 1) / block);
+}
+
+/* Places a part of this shape at the end of a state of *bytes, 64-byte aligned. */
+void ft_state_add(ft_state_part *part, const char *name, ft_shape shape, int64_t *bytes);
+
+/* Sum of (scale x)^2, as ft_squared_norm. */
+double ft_scaled_squares(const float *x, float scale, int64_t n, ft_team *team);
+
+#endif

@@ -1,0 +1,52 @@
+/* optim/rate.c - the learning rate of a step. */
+#include "optim/optim.h"
+
+#include <math.h>
+#include <string.h>
+
+static double constant(double done)
+{
+    (void)done;
+    return 1.0;
+}
+
+static double linear(double done) { return 1.0 - done; }
+
+static double cosine(double done) { return 0.5 * (1.0 + cos(3.14159265358979323846 * done)); }
+
+/* A schedule: the share of the peak after the share `done` of the steps behind the warm-up. */
+static const struct {
+    const char *name;
+    double (*share)(double done);
+} schedules[] = {{"constant", constant}, {"linear", linear}, {"cosine", cosine}};
+
+enum { N_SCHEDULES = sizeof schedules / sizeof *schedules };
+
+static int schedule_index(const char *name)
+{
+    for (int i = 0; name && i < N_SCHEDULES; i++)
+        if (strcmp(schedules[i].name, name) == 0) return i;
+    return -1;
+}
+
+ft_status ft_rate_check(const ft_rate *rate, ft_error *err)
+{
+    if (schedule_index(rate->schedule) < 0)
+        return ft_fail(err, FT_INVALID, "rate: schedule %s, expected constant, linear or cosine",
+                       rate->schedule ? rate->schedule : "(none)");
+    if (!(rate->peak >= 0.0 && isfinite(rate->peak)))
+        return ft_fail(err, FT_INVALID, "rate: peak is %g, expected a number from 0 on",
+                       rate->peak);
+    if (rate->warmup < 0 || rate->steps < 0)
+        return ft_fail(err, FT_INVALID, "rate: warm-up of %lld of %lld steps, expected 0 or more",
+                       (long long)rate->warmup, (long long)rate->steps);
+    return FT_OK;
+}
+
+double ft_rate_at(const ft_rate *rate, int64_t step)
+{
+    if (step <= rate->warmup) return rate->peak * (double)step / (double)rate->warmup;
+    int64_t length = rate->steps - rate->warmup;
+    double done = length > 0 ? (double)(step - rate->warmup) / (double)length : 1.0;
+    return rate->peak * schedules[schedule_index(rate->schedule)].share(done < 1.0 ? done : 1.0);
+}

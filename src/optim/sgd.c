@@ -1,0 +1,53 @@
+/* optim/sgd.c - gradient descent with momentum, without dampening:
+ * m = momentum m + g + weight_decay p; p -= rate m. */
+#include "optim/internal.h"
+
+enum { MOMENTUM, WEIGHT_DECAY };
+
+typedef struct job {
+    const ft_optim_simd *simd;
+    const ft_update *update;
+    float *m;
+    float hypers[4];
+    int64_t n;
+} job;
+
+static int sgd_state(const ft_spec *spec, const double *hypers, ft_state_part *parts,
+                     int64_t *bytes)
+{
+    (void)hypers;
+    *bytes = 0;
+    ft_state_add(&parts[0], "momentum_buffer", spec->shape, bytes);
+    return 1;
+}
+
+static void sgd_block(void *arg, int i)
+{
+    const job *j = arg;
+    int64_t at = (int64_t)i * FT_BLOCK, n = ft_block_end(j->n, FT_BLOCK, i) - at;
+    j->simd->sgd(j->update->param + at, j->m + at, j->update->grad + at, j->hypers, n);
+}
+
+static void sgd_update(const ft_update *u)
+{
+    job j = {.simd = ft_optim_simd_get(),
+             .update = u,
+             .m = u->state,
+             .hypers = {u->grad_scale, (float)u->hypers[MOMENTUM], (float)u->hypers[WEIGHT_DECAY],
+                        (float)u->rate},
+             .n = ft_shape_count(&u->spec->shape)};
+    ft_team_run(u->team, ft_blocks(j.n, FT_BLOCK), sgd_block, &j);
+}
+
+const ft_optimizer ft_optimizer_sgd = {
+    .name = "sgd",
+    .doc = "m = momentum m + g + weight_decay p; p -= rate m",
+    .hypers =
+        (const ft_hyper_rule[]){
+            {"momentum", 0.9, 0, 0.9999, "share of the old step"},
+            {"weight_decay", 0, 0, 10, "added to the gradient, times the parameter"},
+            {0},
+        },
+    .state = sgd_state,
+    .update = sgd_update,
+};

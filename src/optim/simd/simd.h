@@ -1,0 +1,48 @@
+/* optim/simd/simd.h - the update loops, compiled once per instruction set (cmake/FtKernels.cmake).
+ *
+ * Plain loops that the compiler vectorises; each call is one block of a parameter, on one thread.
+ * Sums are f64 and in a fixed order. */
+#ifndef FT_OPTIM_SIMD_SIMD_H
+#define FT_OPTIM_SIMD_SIMD_H
+
+#include <stdint.h>
+
+typedef struct ft_adamw_step {
+    float grad_scale;
+    float beta1, rest1; /* rest: 1 - beta, rounded once */
+    float beta2, rest2;
+    float keep; /* 1 - rate * weight_decay: multiplies the parameter first */
+    float size; /* rate / (1 - beta1^step) */
+    float root; /* 1 / sqrt(1 - beta2^step) */
+    float eps;
+} ft_adamw_step;
+
+typedef struct ft_optim_simd {
+    void (*adamw)(float *p, float *m, float *v, const float *g, const ft_adamw_step *s, int64_t n);
+    /* m = momentum m + scale g + decay p; p -= rate m; hypers: scale, momentum, decay, rate */
+    void (*sgd)(float *p, float *m, const float *g, const float hypers[4], int64_t n);
+    /* Sum of (scale x)^2. */
+    double (*squares)(const float *x, float scale, int64_t n);
+    void (*add)(float *dst, const float *src, int64_t n);
+
+    /* Adafactor. One row of a matrix: returns the sum of (scale g)^2 + eps and adds it, element by
+     * element, to columns (f64). */
+    double (*square_row)(double *columns, const float *g, float scale, double eps, int64_t n);
+    /* Sum of u^2 for u = scale g * row * column; and p = keep p - row_size g * column. */
+    double (*factored_squares)(const float *g, const float *column, float row, float scale,
+                               int64_t n);
+    void (*factored_apply)(float *p, const float *g, const float *column, float row_size,
+                           float keep, int64_t n);
+    /* Not factored: v = beta v + (1 - beta) ((scale g)^2 + eps); sum of u^2, u = scale g / sqrt(v);
+     * then p = keep p - size u / scale. hypers: beta, 1 - beta, scale, eps. */
+    double (*plain_squares)(float *v, const float *g, const float hypers[4], int64_t n);
+    void (*plain_apply)(float *p, const float *v, const float *g, float size, float keep,
+                        int64_t n);
+} ft_optim_simd;
+
+/* The loops for this CPU. */
+const ft_optim_simd *ft_optim_simd_get(void);
+/* Those of one ft_isa (device.h), for tests; NULL when it is not built in. */
+const ft_optim_simd *ft_optim_simd_of(int isa);
+
+#endif

@@ -1,0 +1,198 @@
+/* schedule/plan.c - the plan as a value: its actions, its lists, its end. */
+#include "schedule/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* -- actions ----------------------------------------------------------------------------------- */
+
+typedef struct action_row {
+    char letter;
+    const char *word;
+    bool per_micro;
+} action_row;
+
+static const action_row action_rows[] = {
+#define FT_ACTION_ROW(name, letter, word, micro) {letter, word, micro},
+    FT_ACTION_LIST(FT_ACTION_ROW)
+#undef FT_ACTION_ROW
+};
+
+const char *ft_action_word(ft_action_kind kind) { return action_rows[kind].word; }
+
+char ft_action_letter(ft_action_kind kind) { return action_rows[kind].letter; }
+
+bool ft_action_per_micro(ft_action_kind kind) { return action_rows[kind].per_micro; }
+
+const char *action_text(char text[ACTION_TEXT], const ft_action *a)
+{
+    const action_row *row = &action_rows[a->kind];
+    if (row->per_micro)
+        snprintf(text, ACTION_TEXT, "%c%d.%d.%d", row->letter, a->stage, a->batch, a->micro);
+    else
+        snprintf(text, ACTION_TEXT, "%c%d.%d", row->letter, a->stage, a->batch);
+    return text;
+}
+
+int64_t ft_action_index(const ft_plan *plan, const ft_action *a)
+{
+    if (!action_rows[a->kind].per_micro) return a->batch;
+    return (int64_t)a->batch * plan->micro_batches + a->micro;
+}
+
+/* -- what edges may be --------------------------------------------------------------------------- */
+
+static bool kinds_join(ft_action_kind from, ft_action_kind to)
+{
+    static const ft_action_kind joins[][2] = {
+        {FT_ACT_FORWARD, FT_ACT_FORWARD}, {FT_ACT_BACKWARD, FT_ACT_BACKWARD},
+        {FT_ACT_REDUCE, FT_ACT_REDUCE},   {FT_ACT_REDUCE, FT_ACT_UPDATE},
+        {FT_ACT_UPDATE, FT_ACT_ADOPT},
+    };
+    for (size_t i = 0; i < sizeof joins / sizeof *joins; i++)
+        if (joins[i][0] == from && joins[i][1] == to) return true;
+    return false;
+}
+
+ft_status edge_check(const ft_edge *e, int number, int n_stages, ft_error *err)
+{
+    if (e->from < 0 || e->from >= n_stages || e->to < 0 || e->to >= n_stages || e->from == e->to)
+        return ft_fail(err, FT_INVALID,
+                       "edge %d goes from stage %d to stage %d, expected two different ones of %d",
+                       number, e->from, e->to, n_stages);
+    if (!kinds_join(e->from_kind, e->to_kind))
+        return ft_fail(err, FT_INVALID,
+                       "edge %d joins action kind %d to %d, expected F to F, B to B, R to R, R to U "
+                       "or U to W",
+                       number, (int)e->from_kind, (int)e->to_kind);
+    if (e->slots < 1 || e->slots > PLAN_MAX_SLOTS)
+        return ft_fail(err, FT_INVALID, "edge %d has %d slots, expected 1 to %d", number, e->slots,
+                       PLAN_MAX_SLOTS);
+    if (e->bytes < 0)
+        return ft_fail(err, FT_INVALID, "edge %d has %lld bytes, expected 0 or more", number,
+                       (long long)e->bytes);
+    return FT_OK;
+}
+
+bool schedule_name_ok(const char *name)
+{
+    size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.");
+    return n > 0 && n < sizeof((ft_plan *)0)->schedule && !name[n];
+}
+
+/* -- life ---------------------------------------------------------------------------------------- */
+
+ft_plan *plan_new(void)
+{
+    ft_arena *arena = ft_arena_new();
+    if (!arena) return NULL;
+    ft_plan *plan = ft_arena_alloc(arena, sizeof *plan);
+    if (!plan) {
+        ft_arena_free(arena);
+        return NULL;
+    }
+    plan->arena = arena;
+    return plan;
+}
+
+void ft_plan_free(ft_plan *plan)
+{
+    if (plan) ft_arena_free(plan->arena);
+}
+
+static void *copy_array(ft_arena *arena, const void *from, int64_t n, int64_t size)
+{
+    void *to = ft_arena_array(arena, n, size);
+    if (to && n) memcpy(to, from, (size_t)(n * size));
+    return to;
+}
+
+ft_status ft_plan_annotate(ft_plan *plan, int n_nodes, const int *node_stage, const bool *recompute,
+                           const int64_t (*memory)[FT_PLAN_CLASSES], ft_error *err)
+{
+    if (n_nodes < 0 || n_nodes > PLAN_MAX_NODES)
+        return ft_fail(err, FT_INVALID, "plan: %d nodes, expected 0 to %d", n_nodes, PLAN_MAX_NODES);
+    for (int i = 0; node_stage && i < n_nodes; i++)
+        if (node_stage[i] < 0 || node_stage[i] >= plan->n_stages)
+            return ft_fail(err, FT_INVALID, "plan: node %d is in stage %d of %d", i, node_stage[i],
+                           plan->n_stages);
+    int *stages = NULL;
+    bool *recomputes = NULL;
+    int64_t(*bytes)[FT_PLAN_CLASSES] = NULL;
+    if (node_stage && !(stages = copy_array(plan->arena, node_stage, n_nodes, sizeof(int))))
+        return ft_fail(err, FT_NOMEM, "plan: no memory for %d nodes", n_nodes);
+    if (recompute &&
+        !(recomputes = copy_array(plan->arena, recompute, plan->n_stages, sizeof(bool))))
+        return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", plan->n_stages);
+    if (memory && !(bytes = copy_array(plan->arena, memory, plan->n_devices, sizeof *memory)))
+        return ft_fail(err, FT_NOMEM, "plan: no memory for %d devices", plan->n_devices);
+    if (stages) {
+        plan->n_nodes = n_nodes;
+        plan->node_stage = stages;
+    }
+    if (recomputes) plan->recompute = recomputes;
+    if (bytes) plan->memory = (const int64_t(*)[FT_PLAN_CLASSES])bytes;
+    return FT_OK;
+}
+
+/* -- lists --------------------------------------------------------------------------------------- */
+
+int64_t ft_plan_length(const ft_plan *plan, int device)
+{
+    const ft_device_plan *d = &plan->devices[device];
+    return d->warmup.n + (int64_t)d->body.n * plan->body_repeats + d->drain.n;
+}
+
+ft_action ft_plan_at(const ft_plan *plan, int device, int64_t i)
+{
+    const ft_device_plan *d = &plan->devices[device];
+    if (i < d->warmup.n) return d->warmup.actions[i];
+    i -= d->warmup.n;
+    int64_t in_body = (int64_t)d->body.n * plan->body_repeats;
+    if (i >= in_body) return d->drain.actions[i - in_body];
+    ft_action a = d->body.actions[i % d->body.n];
+    a.batch += (int32_t)(i / d->body.n) * plan->body_batches;
+    return a;
+}
+
+static const ft_action_list *part_list(const cursor *c)
+{
+    const ft_action_list *const parts[] = {&c->lists->warmup, &c->lists->body, &c->lists->drain};
+    return parts[c->part];
+}
+
+/* Moves over the ends of lists to the next action, if there is one. */
+static void cursor_settle(cursor *c)
+{
+    while (c->at >= part_list(c)->n || (c->part == 1 && c->repetition >= c->body_repeats)) {
+        if (c->part == 1 && c->lists->body.n && ++c->repetition < c->body_repeats)
+            c->at = 0;
+        else if (c->part < 2) {
+            c->part++;
+            c->at = 0;
+        } else {
+            c->more = false;
+            return;
+        }
+    }
+    c->now = part_list(c)->actions[c->at];
+    if (c->part == 1)
+        c->now.batch = (int32_t)(c->now.batch + (int64_t)c->repetition * c->body_batches);
+}
+
+void cursor_begin(cursor *c, const ft_plan *plan, int device)
+{
+    *c = (cursor){.lists = &plan->devices[device],
+                  .body_batches = plan->body_batches,
+                  .body_repeats = plan->body_repeats,
+                  .more = true};
+    cursor_settle(c);
+}
+
+void cursor_step(cursor *c)
+{
+    c->at++;
+    cursor_settle(c);
+}

@@ -1,0 +1,518 @@
+/* schedule/plan_parse.c - reads the text of a plan; the grammar stands in plan_text.c.
+ *
+ * One row per word that may begin a line. What was read is in range and complete; whether it makes
+ * sense is for ft_plan_check. Numbers are limited before anything is allocated for them. */
+#include "schedule/internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* An array that grows, of any type. */
+typedef struct growing {
+    void *items;
+    int64_t n, capacity;
+} growing;
+
+typedef struct parser {
+    const char *at;   /* in the line */
+    const char *end;  /* of the line */
+    int line;
+    ft_plan *plan;
+    int *device, *depth, *in_flight; /* by stage */
+    bool *recompute;
+    bool *stage_seen;
+    int64_t (*memory)[FT_PLAN_CLASSES];
+    bool *memory_seen;
+    growing edges, nodes;
+    growing (*lists)[3]; /* by device: warm-up, body, drain */
+    int64_t stored;      /* actions in all lists */
+    uint32_t seen;       /* rows of `words` that have been read, as bits */
+    int n_nodes;
+} parser;
+
+static ft_status fault(const parser *p, ft_error *err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static ft_status fault(const parser *p, ft_error *err, const char *format, ...)
+{
+    char text[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return ft_fail(err, FT_FORMAT, "plan, line %d: %s", p->line, text);
+}
+
+static ft_status no_memory(const parser *p, ft_error *err)
+{
+    return ft_fail(err, FT_NOMEM, "plan, line %d: no memory", p->line);
+}
+
+/* Room for one more item, or NULL. */
+static void *grow(growing *g, int64_t size)
+{
+    if (g->n == g->capacity) {
+        int64_t capacity = g->capacity ? 2 * g->capacity : 64;
+        void *items = ft_realloc(g->items, capacity * size);
+        if (!items) return NULL;
+        g->items = items;
+        g->capacity = capacity;
+    }
+    return (char *)g->items + g->n++ * size;
+}
+
+/* -- words and numbers --------------------------------------------------------------------------- */
+
+typedef struct word {
+    const char *text;
+    int length;
+} word;
+
+static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+static word next_word(parser *p)
+{
+    while (p->at < p->end && is_space(*p->at)) p->at++;
+    word w = {.text = p->at};
+    while (p->at < p->end && !is_space(*p->at)) p->at++;
+    w.length = (int)(p->at - w.text > 200 ? 200 : p->at - w.text);
+    return w;
+}
+
+static bool word_is(word w, const char *text)
+{
+    return (int)strlen(text) == w.length && !memcmp(w.text, text, (size_t)w.length);
+}
+
+/* Moves *at over a decimal number of 0 to `most`; false when there is none. */
+static bool scan_number(const char **at, const char *end, int64_t most, int64_t *out)
+{
+    const char *begin = *at;
+    int64_t value = 0;
+    for (; *at < end && **at >= '0' && **at <= '9'; ++*at) {
+        int digit = **at - '0';
+        if (value > most / 10 || value * 10 > most - digit) return false;
+        value = value * 10 + digit;
+    }
+    *out = value;
+    return *at > begin;
+}
+
+static bool scan_char(const char **at, const char *end, char c)
+{
+    if (*at >= end || **at != c) return false;
+    ++*at;
+    return true;
+}
+
+static ft_status read_number(parser *p, const char *what, int64_t least, int64_t most, int64_t *out,
+                             ft_error *err)
+{
+    word w = next_word(p);
+    const char *at = w.text;
+    if (scan_number(&at, w.text + w.length, most, out) && at == w.text + w.length && *out >= least)
+        return FT_OK;
+    return fault(p, err, "%s is '%.*s', expected a number from %lld to %lld", what, w.length, w.text,
+                 (long long)least, (long long)most);
+}
+
+static ft_status read_int(parser *p, const char *what, int64_t least, int64_t most, int *out,
+                          ft_error *err)
+{
+    int64_t value;
+    FT_TRY(read_number(p, what, least, most, &value, err));
+    *out = (int)value;
+    return FT_OK;
+}
+
+static ft_status expect(parser *p, const char *text, ft_error *err)
+{
+    word w = next_word(p);
+    if (word_is(w, text)) return FT_OK;
+    return fault(p, err, "found '%.*s', expected '%s'", w.length, w.text, text);
+}
+
+static bool scan_kind(const char **at, const char *end, ft_action_kind *kind)
+{
+    for (int k = 0; k < FT_ACT_COUNT; k++)
+        if (scan_char(at, end, ft_action_letter(k))) {
+            *kind = k;
+            return true;
+        }
+    return false;
+}
+
+/* -- lines ----------------------------------------------------------------------------------------- */
+
+static ft_status read_schedule(parser *p, ft_error *err)
+{
+    word w = next_word(p);
+    char name[sizeof p->plan->schedule] = "";
+    if (w.length < (int)sizeof name) memcpy(name, w.text, (size_t)w.length);
+    if (!schedule_name_ok(name))
+        return fault(p, err, "schedule is '%.*s', expected 1 to 31 letters, digits, '-', '_' or '.'",
+                     w.length, w.text);
+    memcpy(p->plan->schedule, name, sizeof name);
+    return FT_OK;
+}
+
+static ft_status read_stages(parser *p, ft_error *err)
+{
+    ft_plan *plan = p->plan;
+    FT_TRY(read_int(p, "stages", 1, PLAN_MAX_STAGES, &plan->n_stages, err));
+    int64_t n = plan->n_stages;
+    if (!(p->device = ft_arena_array(plan->arena, n, sizeof(int))) ||
+        !(p->depth = ft_arena_array(plan->arena, n, sizeof(int))) ||
+        !(p->in_flight = ft_arena_array(plan->arena, n, sizeof(int))) ||
+        !(p->recompute = ft_arena_array(plan->arena, n, sizeof(bool))) ||
+        !(p->stage_seen = ft_arena_array(plan->arena, n, sizeof(bool))))
+        return no_memory(p, err);
+    plan->device = p->device;
+    plan->depth = p->depth;
+    plan->in_flight = p->in_flight;
+    plan->recompute = p->recompute;
+    return FT_OK;
+}
+
+static ft_status read_devices(parser *p, ft_error *err)
+{
+    ft_plan *plan = p->plan;
+    FT_TRY(read_int(p, "devices", 1, PLAN_MAX_STAGES, &plan->n_devices, err));
+    int64_t n = plan->n_devices;
+    if (!(p->lists = ft_arena_array(plan->arena, n, sizeof *p->lists)) ||
+        !(p->memory = ft_arena_array(plan->arena, n, sizeof *p->memory)) ||
+        !(p->memory_seen = ft_arena_array(plan->arena, n, sizeof(bool))))
+        return no_memory(p, err);
+    return FT_OK;
+}
+
+static ft_status read_micros(parser *p, ft_error *err)
+{
+    return read_int(p, "micro-batches", 1, PLAN_MAX_MICRO, &p->plan->micro_batches, err);
+}
+
+static ft_status read_batches(parser *p, ft_error *err)
+{
+    return read_int(p, "batches", 1, PLAN_MAX_BATCHES, &p->plan->n_batches, err);
+}
+
+static ft_status read_body_batches(parser *p, ft_error *err)
+{
+    return read_int(p, "body-batches", 0, PLAN_MAX_BATCHES, &p->plan->body_batches, err);
+}
+
+static ft_status read_body_repeats(parser *p, ft_error *err)
+{
+    return read_int(p, "body-repeats", 0, PLAN_MAX_BATCHES, &p->plan->body_repeats, err);
+}
+
+static ft_status read_stage(parser *p, ft_error *err)
+{
+    int s;
+    FT_TRY(read_int(p, "stage", 0, p->plan->n_stages - 1, &s, err));
+    if (p->stage_seen[s]) return fault(p, err, "stage %d stands twice", s);
+    p->stage_seen[s] = true;
+    FT_TRY(expect(p, "device", err));
+    FT_TRY(read_int(p, "device", 0, p->plan->n_devices - 1, &p->device[s], err));
+    FT_TRY(expect(p, "depth", err));
+    FT_TRY(read_int(p, "depth", 0, p->plan->n_stages - 1, &p->depth[s], err));
+    FT_TRY(expect(p, "in-flight", err));
+    FT_TRY(read_int(p, "in-flight", 0, PLAN_MAX_ACTIONS, &p->in_flight[s], err));
+    const char *before = p->at;
+    if (word_is(next_word(p), "recompute"))
+        p->recompute[s] = true;
+    else
+        p->at = before;
+    return FT_OK;
+}
+
+static bool scan_edge(word w, int n_stages, ft_edge *e)
+{
+    const char *at = w.text, *end = w.text + w.length;
+    int64_t from, to;
+    if (!scan_kind(&at, end, &e->from_kind) || !scan_number(&at, end, n_stages - 1, &from) ||
+        !scan_char(&at, end, '>') || !scan_kind(&at, end, &e->to_kind) ||
+        !scan_number(&at, end, n_stages - 1, &to))
+        return false;
+    e->from = (int)from;
+    e->to = (int)to;
+    return at == end;
+}
+
+static ft_status read_edge(parser *p, ft_error *err)
+{
+    ft_edge e = {0};
+    word w = next_word(p);
+    if (!scan_edge(w, p->plan->n_stages, &e))
+        return fault(p, err, "edge is '%.*s', expected two actions with stages below %d, as F0>F1",
+                     w.length, w.text, p->plan->n_stages);
+    FT_TRY(expect(p, "bytes", err));
+    FT_TRY(read_number(p, "bytes", 0, INT64_MAX, &e.bytes, err));
+    FT_TRY(expect(p, "slots", err));
+    FT_TRY(read_int(p, "slots", 1, PLAN_MAX_SLOTS, &e.slots, err));
+    if (p->edges.n == PLAN_MAX_EDGES) return fault(p, err, "more than %d edges", PLAN_MAX_EDGES);
+    ft_status status = edge_check(&e, (int)p->edges.n, p->plan->n_stages, err);
+    if (status != FT_OK) {
+        if (err) err->status = FT_FORMAT;
+        ft_error_wrap(err, "plan, line %d", p->line);
+        return FT_FORMAT;
+    }
+    ft_edge *place = grow(&p->edges, sizeof e);
+    if (!place) return no_memory(p, err);
+    *place = e;
+    return FT_OK;
+}
+
+static ft_status read_nodes(parser *p, ft_error *err)
+{
+    return read_int(p, "nodes", 1, PLAN_MAX_NODES, &p->n_nodes, err);
+}
+
+static ft_status read_node_stage(parser *p, ft_error *err)
+{
+    for (word w = next_word(p); w.length; w = next_word(p)) {
+        const char *at = w.text, *end = w.text + w.length;
+        int64_t stage, times;
+        if (!scan_number(&at, end, p->plan->n_stages - 1, &stage) || !scan_char(&at, end, '*') ||
+            !scan_number(&at, end, p->n_nodes - p->nodes.n, &times) || at != end)
+            return fault(p, err,
+                         "node-stage is '%.*s', expected STAGE*NODES with a stage below %d and at most "
+                         "%lld nodes more",
+                         w.length, w.text, p->plan->n_stages, (long long)(p->n_nodes - p->nodes.n));
+        for (int64_t i = 0; i < times; i++) {
+            int *place = grow(&p->nodes, sizeof *place);
+            if (!place) return no_memory(p, err);
+            *place = (int)stage;
+        }
+    }
+    return FT_OK;
+}
+
+static ft_status read_memory(parser *p, ft_error *err)
+{
+    int d;
+    FT_TRY(read_int(p, "memory", 0, p->plan->n_devices - 1, &d, err));
+    if (p->memory_seen[d]) return fault(p, err, "memory of device %d stands twice", d);
+    p->memory_seen[d] = true;
+    for (int c = 0; c < FT_PLAN_CLASSES; c++) {
+        FT_TRY(expect(p, plan_class_names[c], err));
+        FT_TRY(read_number(p, plan_class_names[c], 0, INT64_MAX, &p->memory[d][c], err));
+    }
+    p->plan->memory = (const int64_t(*)[FT_PLAN_CLASSES])p->memory;
+    return FT_OK;
+}
+
+/* "F0.3.2-5~1": the first action, and how many there are; 0 when it is not one. */
+static int64_t scan_actions(const parser *p, word w, ft_action *a)
+{
+    const char *at = w.text, *end = w.text + w.length;
+    ft_action_kind kind;
+    int64_t stage, batch, micro = 0, last = 0, lag = 0;
+    if (!scan_kind(&at, end, &kind) || !scan_number(&at, end, p->plan->n_stages - 1, &stage) ||
+        !scan_char(&at, end, '.') || !scan_number(&at, end, p->plan->n_batches - 1, &batch))
+        return 0;
+    if (ft_action_per_micro(kind)) {
+        int64_t most = p->plan->micro_batches - 1;
+        if (!scan_char(&at, end, '.') || !scan_number(&at, end, most, &micro)) return 0;
+        last = micro;
+        if (scan_char(&at, end, '-') && (!scan_number(&at, end, most, &last) || last < micro)) return 0;
+        if (scan_char(&at, end, '~') && !scan_number(&at, end, INT16_MAX, &lag)) return 0;
+    }
+    if (at != end) return 0;
+    *a = (ft_action){.kind = (uint8_t)kind,
+                     .stage = (int16_t)stage,
+                     .lag = (int16_t)lag,
+                     .batch = (int32_t)batch,
+                     .micro = (int32_t)micro};
+    return last - micro + 1;
+}
+
+static ft_status read_list(parser *p, int part, ft_error *err)
+{
+    int d;
+    FT_TRY(read_int(p, "device", 0, p->plan->n_devices - 1, &d, err));
+    for (word w = next_word(p); w.length; w = next_word(p)) {
+        ft_action a;
+        int64_t n = scan_actions(p, w, &a);
+        if (!n)
+            return fault(p, err,
+                         "action is '%.*s', expected as F0.3.2, F0.3.2-5, F0.3.2~1 or U0.3, with a stage "
+                         "below %d, a batch below %d and a micro-batch below %d",
+                         w.length, w.text, p->plan->n_stages, p->plan->n_batches,
+                         p->plan->micro_batches);
+        p->stored += n;
+        if (p->stored > PLAN_MAX_STORED)
+            return fault(p, err, "more than %d actions", PLAN_MAX_STORED);
+        for (; n; n--, a.micro++) {
+            ft_action *place = grow(&p->lists[d][part], sizeof a);
+            if (!place) return no_memory(p, err);
+            *place = a;
+        }
+    }
+    return FT_OK;
+}
+
+static ft_status read_warmup(parser *p, ft_error *err) { return read_list(p, 0, err); }
+
+static ft_status read_body(parser *p, ft_error *err) { return read_list(p, 1, err); }
+
+static ft_status read_drain(parser *p, ft_error *err) { return read_list(p, 2, err); }
+
+/* -- all of it --------------------------------------------------------------------------------------- */
+
+enum { SIZES = 6, ROW_NODES = 9 };
+
+typedef struct word_row {
+    const char *word;
+    bool once;
+    ft_status (*read)(parser *p, ft_error *err);
+} word_row;
+
+/* The first SIZES are needed, and needed before any other line but the schedule. */
+static const word_row words[] = {
+    {"stages", true, read_stages},
+    {"devices", true, read_devices},
+    {"micro-batches", true, read_micros},
+    {"batches", true, read_batches},
+    {"body-batches", true, read_body_batches},
+    {"body-repeats", true, read_body_repeats},
+    {"schedule", true, read_schedule},
+    {"stage", false, read_stage},
+    {"edge", false, read_edge},
+    [ROW_NODES] = {"nodes", true, read_nodes},
+    {"node-stage", false, read_node_stage},
+    {"memory", false, read_memory},
+    {"warm-up", false, read_warmup},
+    {"body", false, read_body},
+    {"drain", false, read_drain},
+};
+
+enum { N_WORDS = sizeof words / sizeof *words };
+
+static ft_status read_sizes_first(const parser *p, int row, ft_error *err)
+{
+    if (row <= SIZES) return FT_OK; /* the sizes themselves, and the schedule */
+    for (int i = 0; i < SIZES; i++)
+        if (!(p->seen >> i & 1))
+            return fault(p, err, "'%s' stands before '%s'", words[row].word, words[i].word);
+    return FT_OK;
+}
+
+static ft_status read_line(parser *p, ft_error *err)
+{
+    word w = next_word(p);
+    if (!w.length) return FT_OK;
+    int row = 0;
+    while (row < N_WORDS && !word_is(w, words[row].word)) row++;
+    if (row == N_WORDS) return fault(p, err, "unknown word '%.*s'", w.length, w.text);
+    if (words[row].once && (p->seen >> row & 1)) return fault(p, err, "'%s' stands twice", words[row].word);
+    FT_TRY(read_sizes_first(p, row, err));
+    p->seen |= 1U << row;
+    FT_TRY(words[row].read(p, err));
+    w = next_word(p);
+    if (w.length) return fault(p, err, "'%.*s' was not expected here", w.length, w.text);
+    return FT_OK;
+}
+
+/* The next line, without its comment; false at the end of the text. */
+static bool next_line(parser *p, const char **rest)
+{
+    if (!**rest) return false;
+    size_t length = strcspn(*rest, "\n");
+    const char *comment = memchr(*rest, '#', length);
+    p->at = *rest;
+    p->end = comment ? comment : *rest + length;
+    *rest += length + ((*rest)[length] == '\n');
+    p->line++;
+    return true;
+}
+
+static ft_status read_lines(parser *p, const char *text, ft_error *err)
+{
+    const char *rest = text;
+    bool begun = next_line(p, &rest);
+    if (!begun || !word_is(next_word(p), "ftpipe-plan") || !word_is(next_word(p), "1") ||
+        next_word(p).length)
+        return ft_fail(err, FT_FORMAT, "plan, line 1: expected 'ftpipe-plan 1'");
+    while (next_line(p, &rest)) FT_TRY(read_line(p, err));
+    return FT_OK;
+}
+
+/* Everything that was begun is complete. */
+static ft_status check_complete(const parser *p, ft_error *err)
+{
+    for (int i = 0; i < SIZES; i++)
+        if (!(p->seen >> i & 1))
+            return ft_fail(err, FT_FORMAT, "plan: there is no line '%s'", words[i].word);
+    for (int s = 0; s < p->plan->n_stages; s++)
+        if (!p->stage_seen[s])
+            return ft_fail(err, FT_FORMAT, "plan: there is no line 'stage %d'", s);
+    for (int d = 0; p->plan->memory && d < p->plan->n_devices; d++)
+        if (!p->memory_seen[d])
+            return ft_fail(err, FT_FORMAT, "plan: there is no line 'memory %d'", d);
+    if (p->nodes.n != p->n_nodes)
+        return ft_fail(err, FT_FORMAT, "plan: 'node-stage' gives %lld nodes, 'nodes' %d",
+                       (long long)p->nodes.n, p->n_nodes);
+    return FT_OK;
+}
+
+static bool keep(ft_arena *arena, const growing *g, int64_t size, const void **out)
+{
+    void *copy = ft_arena_array(arena, g->n, size);
+    if (copy && g->n) memcpy(copy, g->items, (size_t)(g->n * size));
+    *out = copy;
+    return copy != NULL;
+}
+
+static bool keep_list(ft_arena *arena, const growing *g, ft_action_list *out)
+{
+    const void *actions;
+    if (!keep(arena, g, sizeof(ft_action), &actions)) return false;
+    *out = (ft_action_list){.n = (int)g->n, .actions = actions};
+    return true;
+}
+
+/* Moves what grew into the plan's arena. */
+static bool keep_all(parser *p)
+{
+    ft_plan *plan = p->plan;
+    const void *edges, *nodes;
+    ft_device_plan *devices = ft_arena_array(plan->arena, plan->n_devices, sizeof *devices);
+    if (!devices || !keep(plan->arena, &p->edges, sizeof(ft_edge), &edges) ||
+        !keep(plan->arena, &p->nodes, sizeof(int), &nodes))
+        return false;
+    for (int d = 0; d < plan->n_devices; d++)
+        if (!keep_list(plan->arena, &p->lists[d][0], &devices[d].warmup) ||
+            !keep_list(plan->arena, &p->lists[d][1], &devices[d].body) ||
+            !keep_list(plan->arena, &p->lists[d][2], &devices[d].drain))
+            return false;
+    plan->devices = devices;
+    plan->n_edges = (int)p->edges.n;
+    plan->edges = edges;
+    plan->n_nodes = p->n_nodes;
+    plan->node_stage = p->n_nodes ? nodes : NULL;
+    return true;
+}
+
+ft_status ft_plan_parse(ft_plan **out, const char *text, ft_error *err)
+{
+    ft_status status;
+    parser p = {.plan = plan_new()};
+    *out = NULL;
+    if (!p.plan) return ft_fail(err, FT_NOMEM, "plan: no memory");
+    FT_GO(read_lines(&p, text, err));
+    FT_GO(check_complete(&p, err));
+    if (!keep_all(&p)) FT_GO(no_memory(&p, err));
+    *out = p.plan;
+    p.plan = NULL;
+done:
+    for (int d = 0; p.lists && d < (p.plan ? p.plan : *out)->n_devices; d++)
+        for (int part = 0; part < 3; part++) ft_free(p.lists[d][part].items);
+    ft_free(p.edges.items);
+    ft_free(p.nodes.items);
+    ft_plan_free(p.plan);
+    return status;
+}

@@ -1,0 +1,395 @@
+/* script/bind_engine.c - devices, blueprints and plans for Lua. Runs are in bind_run.c. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "script/bindings.h"
+
+static const char BLUEPRINT[] = "ftpipe.blueprint";
+
+ft_blueprint *script_check_blueprint(lua_State *L, int i)
+{
+    return script_box_check(L, i, BLUEPRINT);
+}
+
+/* -- devices ----------------------------------------------------------------------------------- */
+
+ft_device *script_check_devices(lua_State *L, const char *text, int *n)
+{
+    ft_error err;
+    ft_device *devices = lua_newuserdata(L, FT_MAX_DEVICES * sizeof *devices);
+    if (ft_devices_parse(text, devices, n, &err) != FT_OK) script_raise(L, &err);
+    return devices;
+}
+
+static void set_number(lua_State *L, const char *key, double value)
+{
+    lua_pushnumber(L, value);
+    lua_setfield(L, -2, key);
+}
+
+/*** The devices that a text means.
+ * @function engine.devices
+ * @tparam string text as in --devices
+ * @treturn table list of { name =, kind = "cpu" or "sim", threads =, memory_bytes = } */
+static int engine_devices(lua_State *L)
+{
+    int n;
+    const ft_device *devices = script_check_devices(L, script_check_string(L, 1), &n);
+    lua_createtable(L, n, 0);
+    for (int d = 0; d < n; d++) {
+        lua_createtable(L, 0, 4);
+        lua_pushstring(L, devices[d].name);
+        lua_setfield(L, -2, "name");
+        lua_pushstring(L, devices[d].kind == FT_DEVICE_CPU ? "cpu" : "sim");
+        lua_setfield(L, -2, "kind");
+        set_number(L, "threads", devices[d].n_threads);
+        set_number(L, "memory_bytes", (double)devices[d].memory_bytes);
+        lua_rawseti(L, -2, d + 1);
+    }
+    return 1;
+}
+
+/* -- lists of what there is -------------------------------------------------------------------- */
+
+static int engine_schedules(lua_State *L)
+{
+    lua_newtable(L);
+    for (int i = 0; ft_schedules[i]; i++) {
+        lua_pushstring(L, ft_schedules[i]->name);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+static int engine_optimizers(lua_State *L)
+{
+    lua_newtable(L);
+    for (int i = 0; ft_optimizers[i]; i++) {
+        lua_pushstring(L, ft_optimizers[i]->name);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+/*** Learning rate at a step.
+ * @function engine.rate
+ * @tparam table rate { schedule =, peak =, warmup =, steps = }
+ * @tparam int step counts from 1 */
+static int engine_rate(lua_State *L)
+{
+    ft_error err;
+    static const char *const names[] = {"schedule", "peak", "warmup", "steps", NULL};
+    script_check_table(L, 1);
+    script_options(L, 1, names);
+    ft_rate rate = {.schedule = script_opt_string(L, 1, "schedule", "constant"),
+                    .peak = script_opt_number(L, 1, "peak", 0),
+                    .warmup = script_opt_int(L, 1, "warmup", 0, 0, INT32_MAX),
+                    .steps = script_opt_int(L, 1, "steps", 1, 0, INT32_MAX)};
+    if (ft_rate_check(&rate, &err) != FT_OK) return script_blame(L, &err);
+    lua_pushnumber(L, ft_rate_at(&rate, script_check_int(L, 2, 1, INT32_MAX)));
+    return 1;
+}
+
+static void set_list(lua_State *L, const char *key, const int *list, int n)
+{
+    lua_createtable(L, n, 0);
+    for (int i = 0; i < n; i++) {
+        lua_pushinteger(L, list[i] + 1);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, key);
+}
+
+/*** What a plan's text says of the assignment.
+ * @function engine.parse_plan
+ * @tparam string text
+ * @treturn table { schedule =, node_stage = by forward node, device = by stage, micro_batches = } */
+static int engine_parse_plan(lua_State *L)
+{
+    ft_error err;
+    ft_plan *plan;
+    if (ft_plan_parse(&plan, script_check_string(L, 1), &err) != FT_OK) return script_raise(L, &err);
+    lua_createtable(L, 0, 4);
+    lua_pushstring(L, plan->schedule);
+    lua_setfield(L, -2, "schedule");
+    set_number(L, "micro_batches", plan->micro_batches);
+    set_list(L, "node_stage", plan->node_stage, plan->n_nodes);
+    set_list(L, "device", plan->device, plan->n_stages);
+    ft_plan_free(plan);
+    return 1;
+}
+
+/* -- blueprint options ------------------------------------------------------------------------- */
+
+/* Integers of the list at key, 1-based in Lua when `base` is 1; anchored on the stack. */
+static int *opt_list(lua_State *L, int t, const char *key, int n, int base)
+{
+    int *list = lua_newuserdata(L, ((size_t)n + 1) * sizeof(int));
+    lua_getfield(L, t, key);
+    if (!lua_istable(L, -1) || (int)lua_objlen(L, -1) != n)
+        luaL_error(L, "option '%s': expected a list of %d integers", key, n);
+    for (int i = 0; i < n; i++) {
+        lua_rawgeti(L, -1, i + 1);
+        list[i] = (int)script_check_int(L, lua_gettop(L), base, INT32_MAX) - base;
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+    return list;
+}
+
+static bool *opt_flags(lua_State *L, int t, const char *key, int n)
+{
+    bool *list = lua_newuserdata(L, (size_t)n + 1);
+    lua_getfield(L, t, key);
+    bool table = lua_istable(L, -1);
+    for (int i = 0; i < n; i++) {
+        list[i] = false;
+        if (!table) continue;
+        lua_rawgeti(L, -1, i + 1);
+        list[i] = lua_toboolean(L, -1);
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+    return list;
+}
+
+static ft_graph **opt_graphs(lua_State *L, int t, int *n)
+{
+    lua_getfield(L, t, "graphs");
+    if (!lua_istable(L, -1) || lua_objlen(L, -1) == 0)
+        luaL_error(L, "option 'graphs': expected a list of graphs");
+    *n = (int)lua_objlen(L, -1);
+    ft_graph **graphs = lua_newuserdata(L, (size_t)*n * sizeof *graphs);
+    for (int i = 0; i < *n; i++) {
+        lua_rawgeti(L, -2, i + 1);
+        graphs[i] = script_check_graph(L, lua_gettop(L));
+        lua_pop(L, 1);
+    }
+    return graphs;
+}
+
+static const ft_schedule *opt_schedule(lua_State *L, int t)
+{
+    const char *name = script_opt_string(L, t, "schedule", "1f1b");
+    const ft_schedule *schedule = ft_schedule_find(name);
+    if (!schedule) luaL_error(L, "option 'schedule': there is no '%s'", name);
+    return schedule;
+}
+
+static const ft_optimizer *opt_optimizer(lua_State *L, int t)
+{
+    const char *name = script_opt_string(L, t, "optimizer", "adamw");
+    const ft_optimizer *optimizer = ft_optimizer_find(name);
+    if (!optimizer) luaL_error(L, "option 'optimizer': there is no '%s'", name);
+    return optimizer;
+}
+
+static double *opt_hypers(lua_State *L, int t, const ft_optimizer *optimizer)
+{
+    ft_error err;
+    const char *names[FT_MAX_HYPERS];
+    double values[FT_MAX_HYPERS], *hypers = lua_newuserdata(L, FT_MAX_HYPERS * sizeof *hypers);
+    int n = 0;
+    memset(hypers, 0, FT_MAX_HYPERS * sizeof *hypers);
+    lua_getfield(L, t, "hypers");
+    if (lua_istable(L, -1))
+        for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
+            if (n == FT_MAX_HYPERS || lua_type(L, -2) != LUA_TSTRING)
+                luaL_error(L, "option 'hypers': expected at most %d named numbers", FT_MAX_HYPERS);
+            names[n] = lua_tostring(L, -2);
+            values[n++] = script_check_number(L, lua_gettop(L));
+        }
+    lua_pop(L, 1);
+    if (ft_optimizer_hypers(optimizer, names, values, n, hypers, &err) != FT_OK)
+        script_blame(L, &err);
+    return hypers;
+}
+
+/*** Everything decided before a run.
+ * @function engine.blueprint
+ * @tparam table options graphs, node_stage (by forward node), stage_device, recompute (by stage),
+ *   devices (text), micro_batches, micro_batch_size, schedule, batches (of the longest leg),
+ *   optimizer, hypers, clip, seed
+ * @treturn blueprint */
+static int engine_blueprint(lua_State *L)
+{
+    static const char *const names[] = {
+        "graphs", "node_stage", "stage_device", "recompute", "devices",   "micro_batches",
+        "micro_batch_size", "schedule", "batches", "optimizer", "hypers", "clip",
+        "seed",   NULL};
+    ft_error err;
+    ft_engine_options o = {0};
+    script_check_table(L, 1);
+    script_options(L, 1, names);
+    o.graphs = opt_graphs(L, 1, &o.n_graphs);
+    o.devices = script_check_devices(L, script_opt_string(L, 1, "devices", "cpu:1"), &o.n_devices);
+    lua_getfield(L, 1, "stage_device");
+    o.n_stages = (int)lua_objlen(L, -1);
+    lua_pop(L, 1);
+    o.stage_device = opt_list(L, 1, "stage_device", o.n_stages, 1);
+    o.node_stage = opt_list(L, 1, "node_stage", ft_graph_n_forward(o.graphs[0]), 1);
+    o.recompute = opt_flags(L, 1, "recompute", o.n_stages);
+    o.micro_batches = (int)script_opt_int(L, 1, "micro_batches", 1, 1, 1 << 20);
+    o.micro_batch_size = script_opt_int(L, 1, "micro_batch_size", 1, 1, 1 << 30);
+    o.schedule = opt_schedule(L, 1);
+    o.n_batches = (int)script_opt_int(L, 1, "batches", 1, 1, 1 << 30);
+    o.optimizer = opt_optimizer(L, 1);
+    o.hypers = opt_hypers(L, 1, o.optimizer);
+    o.clip = script_opt_number(L, 1, "clip", 0);
+    o.seed = (uint64_t)script_opt_int(L, 1, "seed", 0, 0, (int64_t)1 << 53);
+    void **box = script_box_new(L, BLUEPRINT);
+    lua_createtable(L, 1, 0); /* holds on to the graphs */
+    lua_getfield(L, 1, "graphs");
+    lua_rawseti(L, -2, 1);
+    lua_setfenv(L, -2);
+    if (ft_blueprint_new((ft_blueprint **)box, &o, &err) != FT_OK) return script_raise(L, &err);
+    return 1;
+}
+
+static int blueprint_gc(lua_State *L)
+{
+    void **box = script_box(L, 1, BLUEPRINT);
+    ft_blueprint_free(*box);
+    *box = NULL;
+    return 0;
+}
+
+/* -- plans ------------------------------------------------------------------------------------- */
+
+/*** The plan's text.
+ * @function blueprint:plan_text */
+static int blueprint_plan_text(lua_State *L)
+{
+    ft_error err;
+    ft_text text = {0};
+    ft_status status = ft_plan_write(ft_blueprint_plan(script_check_blueprint(L, 1)), &text, &err);
+    if (status == FT_OK) lua_pushlstring(L, text.data, (size_t)text.length);
+    ft_text_fini(&text);
+    return status == FT_OK ? 1 : script_raise(L, &err);
+}
+
+/*** Planned memory: by device, bytes of each class, and `total`.
+ * @function blueprint:memory */
+static int blueprint_memory(lua_State *L)
+{
+    const ft_blueprint *b = script_check_blueprint(L, 1);
+    const ft_plan *plan = ft_blueprint_plan(b);
+    lua_createtable(L, plan->n_devices, 0);
+    for (int d = 0; d < plan->n_devices; d++) {
+        lua_createtable(L, 0, FT_MEMORY_CLASSES + 1);
+        for (int c = 0; c < FT_MEMORY_CLASSES; c++)
+            set_number(L, ft_memory_class_name((ft_memory_class)c), (double)plan->memory[d][c]);
+        set_number(L, "total", (double)ft_blueprint_device_bytes(b, d));
+        lua_rawseti(L, -2, d + 1);
+    }
+    return 1;
+}
+
+/*** Raises `plan infeasible` when a device is over its budget.
+ * @function blueprint:check_memory */
+static int blueprint_check_memory(lua_State *L)
+{
+    ft_error err;
+    if (ft_blueprint_check_memory(script_check_blueprint(L, 1), &err) != FT_OK)
+        return script_raise(L, &err);
+    lua_settop(L, 1);
+    return 1;
+}
+
+/*** By stage: device, depth, in_flight, forward_ns and backward_ns (modelled).
+ * @function blueprint:stages */
+static int blueprint_stages(lua_State *L)
+{
+    const ft_blueprint *b = script_check_blueprint(L, 1);
+    const ft_plan *plan = ft_blueprint_plan(b);
+    const ft_stage_costs *costs = ft_blueprint_costs(b);
+    lua_createtable(L, plan->n_stages, 0);
+    for (int s = 0; s < plan->n_stages; s++) {
+        lua_createtable(L, 0, 5);
+        set_number(L, "device", plan->device[s] + 1);
+        set_number(L, "depth", plan->depth[s]);
+        set_number(L, "in_flight", plan->in_flight[s]);
+        set_number(L, "forward_ns", costs->forward_ns[s]);
+        set_number(L, "backward_ns", costs->backward_ns[s]);
+        lua_rawseti(L, -2, s + 1);
+    }
+    return 1;
+}
+
+void script_push_timeline(lua_State *L, const ft_timeline *timeline, bool trace)
+{
+    ft_error err = {FT_OK, ""};
+    ft_text text = {0};
+    lua_createtable(L, 0, 4);
+    set_number(L, "end_ns", (double)ft_timeline_end_ns(timeline));
+    set_number(L, "events", (double)timeline->n_events);
+    lua_createtable(L, timeline->n_devices, 0);
+    for (int d = 0; d < timeline->n_devices; d++) {
+        lua_pushnumber(L, (double)ft_timeline_busy_ns(timeline, d));
+        lua_rawseti(L, -2, d + 1);
+    }
+    lua_setfield(L, -2, "busy_ns");
+    if (!trace) return;
+    ft_status status = ft_timeline_write_trace(timeline, &text, &err);
+    if (status == FT_OK) lua_pushlstring(L, text.data, (size_t)text.length);
+    ft_text_fini(&text);
+    if (status != FT_OK) script_raise(L, &err);
+    lua_setfield(L, -2, "trace");
+}
+
+/*** Plays the plan of a leg against modelled costs.
+ * @function blueprint:simulate
+ * @tparam int batches
+ * @tparam[opt] boolean trace with the Chrome trace as text
+ * @treturn table { end_ns =, events =, busy_ns = by device, trace = } */
+static int blueprint_simulate(lua_State *L)
+{
+    ft_error err;
+    const ft_blueprint *b = script_check_blueprint(L, 1);
+    int batches = (int)script_check_int(L, 2, 1, INT32_MAX);
+    bool trace = lua_toboolean(L, 3);
+    ft_plan *plan = NULL;
+    ft_timeline *timeline = NULL;
+    ft_status status = ft_blueprint_leg(&plan, b, batches, &err);
+    if (status == FT_OK)
+        status = ft_plan_simulate(&timeline, plan, ft_blueprint_costs(b), &err);
+    if (status == FT_OK) script_push_timeline(L, timeline, trace);
+    ft_timeline_free(timeline);
+    ft_plan_free(plan);
+    return status == FT_OK ? 1 : script_raise(L, &err);
+}
+
+static int blueprint_tostring(lua_State *L)
+{
+    const ft_blueprint *b = script_check_blueprint(L, 1);
+    const ft_plan *plan = ft_blueprint_plan(b);
+    lua_pushfstring(L, "blueprint: %s, %d stages on %d devices, %d micro-batches", plan->schedule,
+                    plan->n_stages, plan->n_devices, plan->micro_batches);
+    return 1;
+}
+
+int script_bind_engine(lua_State *L)
+{
+    static const luaL_Reg methods[] = {{"plan_text", blueprint_plan_text},
+                                       {"memory", blueprint_memory},
+                                       {"check_memory", blueprint_check_memory},
+                                       {"stages", blueprint_stages},
+                                       {"simulate", blueprint_simulate},
+                                       {"run", script_run_new},
+                                       {NULL, NULL}};
+    static const luaL_Reg meta[] = {
+        {"__gc", blueprint_gc}, {"__tostring", blueprint_tostring}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"devices", engine_devices},
+                                         {"schedules", engine_schedules},
+                                         {"optimizers", engine_optimizers},
+                                         {"rate", engine_rate},
+                                         {"parse_plan", engine_parse_plan},
+                                         {"blueprint", engine_blueprint},
+                                         {NULL, NULL}};
+    script_class(L, BLUEPRINT, methods, meta);
+    lua_pop(L, 1);
+    script_run_class(L);
+    lua_newtable(L);
+    luaL_register(L, NULL, functions);
+    return 1;
+}

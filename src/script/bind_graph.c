@@ -1,0 +1,469 @@
+/* script/bind_graph.c - graphs, as Lua builds and reads them.
+ *
+ * Values are handles: positive integers that mean nothing but "this value of this graph"; further
+ * outputs of a node follow its first one by number. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/engine.h"
+#include "partition/partition.h"
+#include "script/bindings.h"
+
+static const char GRAPH[] = "ftpipe.graph";
+
+ft_graph *script_check_graph(lua_State *L, int i) { return script_box_check(L, i, GRAPH); }
+
+static ft_value_id check_value(lua_State *L, int i, const ft_graph *g)
+{
+    return (ft_value_id)script_check_int(L, i, 1, ft_graph_n_values(g)) - 1;
+}
+
+static void push_value(lua_State *L, ft_value_id value) { lua_pushinteger(L, value + 1); }
+
+/*** A new, empty graph.
+ * @function graph.new
+ * @treturn graph */
+static int graph_new(lua_State *L)
+{
+    ft_error err;
+    void **box = script_box_new(L, GRAPH);
+    if (ft_graph_new((ft_graph **)box, &err) != FT_OK) return script_raise(L, &err);
+    return 1;
+}
+
+/* Only the collector frees a graph: blueprints and programs borrow it and hold on to it. */
+static int graph_gc(lua_State *L)
+{
+    void **box = script_box(L, 1, GRAPH);
+    ft_graph_free(*box);
+    *box = NULL;
+    return 0;
+}
+
+/* -- building ---------------------------------------------------------------------------------- */
+
+/*** An input, fed with each micro-batch.
+ * @function graph:input
+ * @tparam string name
+ * @tparam string dtype
+ * @tparam table dims
+ * @treturn value */
+static int graph_input(lua_State *L)
+{
+    ft_error err;
+    ft_graph *g = script_check_graph(L, 1);
+    const char *name = script_check_string(L, 2);
+    ft_spec spec = {script_check_dtype(L, 3), script_check_shape(L, 4)};
+    ft_value_id value;
+    if (ft_graph_input(g, name, &spec, &value, &err) != FT_OK) return script_blame(L, &err);
+    push_value(L, value);
+    return 1;
+}
+
+/*** A parameter (f32) by its name; the same name again gives the same value: a tie.
+ * @function graph:param
+ * @tparam string name
+ * @tparam table dims
+ * @treturn value */
+static int graph_param(lua_State *L)
+{
+    ft_error err;
+    ft_graph *g = script_check_graph(L, 1);
+    const char *name = script_check_string(L, 2);
+    ft_spec spec = {FT_F32, script_check_shape(L, 3)};
+    ft_value_id value;
+    if (ft_graph_param(g, name, &spec, &value, &err) != FT_OK) return script_blame(L, &err);
+    push_value(L, value);
+    return 1;
+}
+
+/*** Scope of the nodes added from now on.
+ * @function graph:scope
+ * @tparam string scope */
+static int graph_scope(lua_State *L)
+{
+    ft_error err;
+    if (ft_graph_scope(script_check_graph(L, 1), script_check_string(L, 2), &err) != FT_OK)
+        return script_blame(L, &err);
+    lua_settop(L, 1);
+    return 1;
+}
+
+/* The list of inputs at index t: values, or false where an optional one is absent. */
+static int check_inputs(lua_State *L, int t, const ft_graph *g, ft_value_id *in)
+{
+    script_check_table(L, t);
+    int n = (int)lua_objlen(L, t);
+    if (n > FT_MAX_IN) return script_arg_error(L, t, "%d inputs, at most %d", n, FT_MAX_IN);
+    for (int i = 0; i < n; i++) {
+        lua_rawgeti(L, t, i + 1);
+        in[i] = FT_NO_VALUE;
+        if (lua_toboolean(L, -1)) in[i] = check_value(L, lua_gettop(L), g);
+        lua_pop(L, 1);
+    }
+    return n;
+}
+
+/* The table of attributes at index t (or nil), checked by the row. */
+static void check_attrs(lua_State *L, int t, const ft_op *op, double *attrs)
+{
+    const char *names[FT_MAX_ATTRS];
+    double values[FT_MAX_ATTRS];
+    ft_error err;
+    int n = 0;
+    if (!lua_isnoneornil(L, t)) {
+        script_check_table(L, t);
+        for (lua_pushnil(L); lua_next(L, t); lua_pop(L, 1)) {
+            if (n == FT_MAX_ATTRS) script_arg_error(L, t, "more than %d attributes", FT_MAX_ATTRS);
+            if (lua_type(L, -2) != LUA_TSTRING) script_arg_error(L, t, "attributes have names");
+            names[n] = lua_tostring(L, -2);
+            values[n++] = lua_isboolean(L, -1) ? lua_toboolean(L, -1)
+                                               : script_check_number(L, lua_gettop(L));
+        }
+    }
+    if (ft_op_attrs(op, names, values, n, attrs, &err) != FT_OK) script_blame(L, &err);
+}
+
+/*** Adds a node.
+ * @function graph:add
+ * @tparam string op name of a row of the operator table
+ * @tparam table inputs values; false where an optional input is absent
+ * @tparam[opt] table attrs
+ * @treturn value its first output */
+static int graph_add(lua_State *L)
+{
+    ft_error err;
+    ft_graph *g = script_check_graph(L, 1);
+    const char *name = script_check_string(L, 2);
+    const ft_op *op = ft_op_find(name);
+    if (!op) return script_arg_error(L, 2, "there is no operator '%s'", name);
+    ft_value_id in[FT_MAX_IN], out;
+    int n = check_inputs(L, 3, g, in);
+    double attrs[FT_MAX_ATTRS] = {0};
+    check_attrs(L, 4, op, attrs);
+    if (ft_graph_add(g, op, in, n, attrs, &out, &err) != FT_OK) return script_blame(L, &err);
+    push_value(L, out);
+    return 1;
+}
+
+/*** Names a value as an output.
+ * @function graph:output
+ * @tparam string name
+ * @tparam value value */
+static int graph_output(lua_State *L)
+{
+    ft_error err;
+    ft_graph *g = script_check_graph(L, 1);
+    const char *name = script_check_string(L, 2);
+    if (ft_graph_output(g, name, check_value(L, 3, g), &err) != FT_OK) return script_blame(L, &err);
+    lua_settop(L, 1);
+    return 1;
+}
+
+/*** Appends the gradient of a scalar with respect to every parameter.
+ * @function graph:grad
+ * @tparam value loss */
+static int graph_grad(lua_State *L)
+{
+    ft_error err;
+    ft_graph *g = script_check_graph(L, 1);
+    if (ft_graph_grad(g, check_value(L, 2, g), &err) != FT_OK) return script_blame(L, &err);
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int graph_verify(lua_State *L)
+{
+    ft_error err;
+    if (ft_graph_verify(script_check_graph(L, 1), &err) != FT_OK) return script_raise(L, &err);
+    lua_settop(L, 1);
+    return 1;
+}
+
+/* -- asking ------------------------------------------------------------------------------------ */
+
+static void push_spec(lua_State *L, const ft_spec *spec)
+{
+    lua_createtable(L, 0, 2);
+    lua_pushstring(L, ft_dtype_name(spec->dtype));
+    lua_setfield(L, -2, "dtype");
+    script_push_shape(L, &spec->shape);
+    lua_setfield(L, -2, "dims");
+}
+
+/*** dtype and dims of a value. */
+static int graph_spec(lua_State *L)
+{
+    ft_graph *g = script_check_graph(L, 1);
+    push_spec(L, &ft_graph_value(g, check_value(L, 2, g))->spec);
+    return 1;
+}
+
+/*** The value of that name among inputs, parameters and outputs, or nil. */
+static int graph_find(lua_State *L)
+{
+    ft_value_id value = ft_graph_find(script_check_graph(L, 1), script_check_string(L, 2));
+    if (value == FT_NO_VALUE) return 0;
+    push_value(L, value);
+    return 1;
+}
+
+static void set_count(lua_State *L, const char *key, int n)
+{
+    lua_pushinteger(L, n);
+    lua_setfield(L, -2, key);
+}
+
+/*** Numbers of things: nodes, forward (nodes), values, params, inputs, grads (terms). */
+static int graph_counts(lua_State *L)
+{
+    ft_graph *g = script_check_graph(L, 1);
+    lua_createtable(L, 0, 6);
+    set_count(L, "nodes", ft_graph_n_nodes(g));
+    set_count(L, "forward", ft_graph_n_forward(g));
+    set_count(L, "values", ft_graph_n_values(g));
+    set_count(L, "params", ft_graph_n_params(g));
+    set_count(L, "inputs", ft_graph_n_inputs(g));
+    set_count(L, "grads", ft_graph_n_grads(g));
+    return 1;
+}
+
+static void push_named(lua_State *L, const ft_graph *g, ft_value_id value)
+{
+    push_spec(L, &ft_graph_value(g, value)->spec);
+    lua_pushstring(L, ft_graph_value(g, value)->name);
+    lua_setfield(L, -2, "name");
+}
+
+/*** Parameters in the order of their creation: { name =, dtype =, dims = }. */
+static int graph_params(lua_State *L)
+{
+    ft_graph *g = script_check_graph(L, 1);
+    lua_createtable(L, ft_graph_n_params(g), 0);
+    for (int i = 0; i < ft_graph_n_params(g); i++) {
+        push_named(L, g, ft_graph_param_value(g, i));
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+/*** Inputs in the order of their creation: { name =, dtype =, dims = }. */
+static int graph_inputs(lua_State *L)
+{
+    ft_graph *g = script_check_graph(L, 1);
+    lua_createtable(L, ft_graph_n_inputs(g), 0);
+    for (int i = 0; i < ft_graph_n_inputs(g); i++) {
+        push_named(L, g, ft_graph_input_value(g, i));
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+/*** One node: { op =, scope =, phase = "forward" or "backward", origin = }. */
+static int graph_node(lua_State *L)
+{
+    ft_graph *g = script_check_graph(L, 1);
+    int i = (int)script_check_index(L, 2, ft_graph_n_nodes(g), "node");
+    const ft_node *node = ft_graph_node(g, i);
+    lua_createtable(L, 0, 4);
+    lua_pushstring(L, node->op->name);
+    lua_setfield(L, -2, "op");
+    lua_pushstring(L, node->scope);
+    lua_setfield(L, -2, "scope");
+    lua_pushstring(L, node->phase == FT_FORWARD ? "forward" : "backward");
+    lua_setfield(L, -2, "phase");
+    set_count(L, "origin", node->origin + 1);
+    return 1;
+}
+
+/*** The text form, which graph.parse reads back. */
+static int graph_text(lua_State *L)
+{
+    ft_error err;
+    ft_text text = {0};
+    ft_graph *g = script_check_graph(L, 1);
+    ft_status status = ft_graph_write(g, &text, &err);
+    if (status == FT_OK) lua_pushlstring(L, text.data, (size_t)text.length);
+    ft_text_fini(&text);
+    return status == FT_OK ? 1 : script_raise(L, &err);
+}
+
+static int graph_parse(lua_State *L)
+{
+    ft_error err;
+    const char *text = script_check_string(L, 1);
+    void **box = script_box_new(L, GRAPH);
+    if (ft_graph_parse((ft_graph **)box, text, &err) != FT_OK) return script_raise(L, &err);
+    return 1;
+}
+
+static int graph_tostring(lua_State *L)
+{
+    ft_graph *g = script_box_test(L, 1, GRAPH);
+    if (!g) return luaL_error(L, "graph was freed");
+    lua_pushfstring(L, "graph: %d nodes (%d forward), %d parameters, %d inputs",
+                    ft_graph_n_nodes(g), ft_graph_n_forward(g), ft_graph_n_params(g),
+                    ft_graph_n_inputs(g));
+    return 1;
+}
+
+/* -- partition --------------------------------------------------------------------------------- */
+
+/* The problem's arrays, in one block that is freed at the end. */
+typedef struct problem_arrays {
+    double *node_ns;
+    int64_t *node_bytes, *edge_bytes;
+    int *edge_from, *edge_to, *edge_value, *stage;
+} problem_arrays;
+
+static void free_arrays(problem_arrays *a)
+{
+    ft_free(a->node_ns);
+    ft_free(a->node_bytes);
+    ft_free(a->edge_bytes);
+    ft_free(a->edge_from);
+    ft_free(a->edge_to);
+    ft_free(a->edge_value);
+    ft_free(a->stage);
+}
+
+static bool allocate_arrays(problem_arrays *a, int64_t nodes, int64_t edges)
+{
+    *a = (problem_arrays){ft_alloc(nodes * 8), ft_alloc(nodes * 8), ft_alloc(edges * 8),
+                          ft_alloc(edges * 4), ft_alloc(edges * 4), ft_alloc(edges * 4),
+                          ft_alloc(nodes * 4)};
+    return a->node_ns && a->node_bytes && a->edge_bytes && a->edge_from && a->edge_to &&
+           a->edge_value && a->stage;
+}
+
+/* A node's parameters weigh four times their size (weight, gradient, two moments); a parameter is
+ * counted where it is first used. */
+static void weigh_node(const ft_graph *g, int n, bool *seen, problem_arrays *a)
+{
+    const ft_node *node = ft_graph_node(g, n);
+    for (int i = 0; i < node->n_in; i++) {
+        if (node->in[i] == FT_NO_VALUE) continue;
+        const ft_value *v = ft_graph_value(g, node->in[i]);
+        if (v->kind != FT_VALUE_PARAM || seen[v->source]) continue;
+        seen[v->source] = true;
+        a->node_bytes[n] += 4 * ft_spec_bytes(&v->spec);
+    }
+}
+
+static int collect_problem(const ft_graph *g, const ft_device *device, bool *seen,
+                           problem_arrays *a)
+{
+    int n_forward = ft_graph_n_forward(g), n_edges = 0;
+    for (int n = 0; n < ft_graph_n_nodes(g); n++)
+        a->node_ns[ft_graph_node(g, n)->origin] += ft_node_time_ns(g, n, device);
+    for (int n = 0; n < n_forward; n++) {
+        const ft_node *node = ft_graph_node(g, n);
+        weigh_node(g, n, seen, a);
+        for (int i = 0; i < node->n_in; i++) {
+            if (node->in[i] == FT_NO_VALUE) continue;
+            const ft_value *v = ft_graph_value(g, node->in[i]);
+            if (v->kind != FT_VALUE_NODE) continue;
+            a->edge_from[n_edges] = v->source;
+            a->edge_to[n_edges] = n;
+            a->edge_value[n_edges] = node->in[i];
+            a->edge_bytes[n_edges++] = ft_spec_bytes(&v->spec);
+        }
+    }
+    return n_edges;
+}
+
+static void push_partition(lua_State *L, const ft_partition_result *r, int n)
+{
+    lua_createtable(L, 0, 4);
+    lua_createtable(L, n, 0);
+    for (int i = 0; i < n; i++) {
+        lua_pushinteger(L, r->stage[i] + 1);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, "stage");
+    lua_pushnumber(L, r->slowest_ns);
+    lua_setfield(L, -2, "slowest_ns");
+    lua_pushnumber(L, r->lower_bound_ns);
+    lua_setfield(L, -2, "lower_bound_ns");
+    lua_pushnumber(L, (double)r->cut_bytes);
+    lua_setfield(L, -2, "cut_bytes");
+}
+
+/*** The balanced contiguous partition: exact over modelled node costs.
+ * @function graph:partition
+ * @tparam int stages
+ * @tparam string device the kind to model, as in --devices
+ * @treturn table { stage = by forward node, slowest_ns =, lower_bound_ns =, cut_bytes = } */
+static int graph_partition(lua_State *L)
+{
+    ft_error err = {FT_OK, ""};
+    ft_graph *g = script_check_graph(L, 1);
+    int stages = (int)script_check_int(L, 2, 1, 4096);
+    const char *device_text = script_check_string(L, 3);
+    ft_device *devices = lua_newuserdata(L, FT_MAX_DEVICES * sizeof *devices);
+    int n_devices;
+    if (ft_devices_parse(device_text, devices, &n_devices, &err) != FT_OK)
+        return script_raise(L, &err);
+    int n = ft_graph_n_forward(g);
+    bool *seen = lua_newuserdata(L, (size_t)ft_graph_n_params(g) + 1);
+    memset(seen, 0, (size_t)ft_graph_n_params(g) + 1);
+    problem_arrays a;
+    ft_status status = FT_NOMEM;
+    ft_partition_result result = {0};
+    if (allocate_arrays(&a, n + 1, (int64_t)n * FT_MAX_IN + 1)) {
+        ft_partition_problem problem = {.n_nodes = n,
+                                        .node_ns = a.node_ns,
+                                        .node_bytes = a.node_bytes,
+                                        .n_edges = collect_problem(g, devices, seen, &a),
+                                        .edge_from = a.edge_from,
+                                        .edge_to = a.edge_to,
+                                        .edge_bytes = a.edge_bytes,
+                                        .edge_value = a.edge_value,
+                                        .n_stages = stages,
+                                        .link_bytes_per_s = devices[0].link_bytes_per_s};
+        result.stage = a.stage;
+        status = ft_partition_contiguous(&problem, &result, &err);
+    } else {
+        ft_fail(&err, FT_NOMEM, "partition: no memory for %d nodes", n);
+    }
+    if (status == FT_OK) push_partition(L, &result, n);
+    free_arrays(&a);
+    return status == FT_OK ? 1 : script_raise(L, &err);
+}
+
+/*** Modelled times of all nodes on the first device of the list, ns. */
+static int graph_times(lua_State *L)
+{
+    ft_error err;
+    ft_graph *g = script_check_graph(L, 1);
+    const char *text = script_check_string(L, 2);
+    ft_device *devices = lua_newuserdata(L, FT_MAX_DEVICES * sizeof *devices);
+    int n;
+    if (ft_devices_parse(text, devices, &n, &err) != FT_OK) return script_raise(L, &err);
+    lua_createtable(L, ft_graph_n_nodes(g), 0);
+    for (int i = 0; i < ft_graph_n_nodes(g); i++) {
+        lua_pushnumber(L, ft_node_time_ns(g, i, devices));
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+int script_bind_graph(lua_State *L)
+{
+    static const luaL_Reg methods[] = {
+        {"input", graph_input},   {"param", graph_param},         {"scope", graph_scope},
+        {"add", graph_add},       {"output", graph_output},       {"grad", graph_grad},
+        {"verify", graph_verify}, {"spec", graph_spec},           {"find", graph_find},
+        {"counts", graph_counts}, {"params", graph_params},       {"inputs", graph_inputs},
+        {"node", graph_node},     {"text", graph_text},           {"partition", graph_partition},
+        {"times", graph_times},   {NULL, NULL}};
+    static const luaL_Reg meta[] = {
+        {"__gc", graph_gc}, {"__tostring", graph_tostring}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"new", graph_new}, {"parse", graph_parse}, {NULL, NULL}};
+    script_class(L, GRAPH, methods, meta);
+    lua_pop(L, 1);
+    lua_newtable(L);
+    luaL_register(L, NULL, functions);
+    return 1;
+}

@@ -1,0 +1,255 @@
+/* script/bind_run.c - runs: weights in, batches in, results out.
+ *
+ * A run is shared by its box and by the tensors that look at its parameters: the memory goes when the
+ * last of them goes, so that no Lua value can dangle. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "script/bindings.h"
+
+static const char RUN[] = "ftpipe.run";
+
+typedef struct shared_run {
+    ft_run *run;
+    ft_plan *leg;   /* of the leg under way or the last one */
+    atomic_int references;
+} shared_run;
+
+static void drop(void *owner)
+{
+    shared_run *shared = owner;
+    if (atomic_fetch_sub(&shared->references, 1) != 1) return;
+    ft_run_free(shared->run);
+    ft_plan_free(shared->leg);
+    ft_free(shared);
+}
+
+static shared_run *check_run(lua_State *L, int i) { return script_box_check(L, i, RUN); }
+
+int script_run_new(lua_State *L)
+{
+    ft_error err = {FT_OK, ""};
+    const ft_blueprint *b = script_check_blueprint(L, 1);
+    void **box = script_box_new(L, RUN);
+    lua_createtable(L, 1, 0); /* holds on to the blueprint */
+    lua_pushvalue(L, 1);
+    lua_rawseti(L, -2, 1);
+    lua_setfenv(L, -2);
+    shared_run *shared = ft_alloc(sizeof *shared);
+    if (!shared) {
+        ft_fail(&err, FT_NOMEM, "run: no memory");
+        return script_raise(L, &err);
+    }
+    atomic_init(&shared->references, 1);
+    *box = shared;
+    if (ft_run_new(&shared->run, b, &err) != FT_OK) return script_raise(L, &err);
+    return 1;
+}
+
+/* The leg ends with the box, while the blueprint is still there; the memory stays for tensors. */
+static int run_free(lua_State *L)
+{
+    void **box = script_box(L, 1, RUN);
+    shared_run *shared = *box;
+    *box = NULL;
+    if (!shared) return 0;
+    if (shared->run) ft_run_end(shared->run, NULL);
+    drop(shared);
+    return 0;
+}
+
+/* -- parameters -------------------------------------------------------------------------------- */
+
+static int push_shared_view(lua_State *L, shared_run *shared, const ft_view *view)
+{
+    ft_error err;
+    ft_tensor **box = script_push_tensor_box(L);
+    atomic_fetch_add(&shared->references, 1);
+    if (ft_tensor_wrap(box, view, drop, shared, &err) == FT_OK) return 1;
+    drop(shared);
+    return script_raise(L, &err);
+}
+
+/*** The parameter's memory at its owner, as a tensor. Do not touch it while a leg runs.
+ * @function run:param
+ * @tparam int number in the graph's order of parameters */
+static int run_param(lua_State *L)
+{
+    shared_run *shared = check_run(L, 1);
+    int i = (int)script_check_index(L, 2, ft_run_n_params(shared->run), "parameter");
+    ft_view view = ft_run_param(shared->run, i);
+    return push_shared_view(L, shared, &view);
+}
+
+/*** To be called after parameters were written: replicas and packed copies follow.
+ * @function run:refresh */
+static int run_refresh(lua_State *L)
+{
+    ft_error err;
+    if (ft_run_refresh(check_run(L, 1)->run, &err) != FT_OK) return script_raise(L, &err);
+    lua_settop(L, 1);
+    return 1;
+}
+
+/* -- legs -------------------------------------------------------------------------------------- */
+
+/*** Starts a leg.
+ * @function run:begin
+ * @tparam int batches
+ * @tparam int first_step counts from 1
+ * @tparam[opt=true] boolean threaded */
+static int run_begin(lua_State *L)
+{
+    ft_error err;
+    shared_run *shared = check_run(L, 1);
+    int batches = (int)script_check_int(L, 2, 1, INT32_MAX);
+    int64_t first = script_check_int(L, 3, 1, INT32_MAX);
+    bool threaded = lua_isnoneornil(L, 4) || lua_toboolean(L, 4);
+    lua_getfenv(L, 1);
+    lua_rawgeti(L, -1, 1);
+    const ft_blueprint *b = script_check_blueprint(L, lua_gettop(L));
+    ft_plan *leg = NULL;
+    ft_status status = ft_blueprint_leg(&leg, b, batches, &err);
+    if (status == FT_OK) status = ft_run_begin(shared->run, leg, first, threaded, &err);
+    if (status != FT_OK) {
+        ft_plan_free(leg);
+        return script_raise(L, &err);
+    }
+    ft_plan_free(shared->leg);
+    shared->leg = leg;
+    return 0;
+}
+
+static int run_wants(lua_State *L)
+{
+    lua_pushboolean(L, ft_run_wants(check_run(L, 1)->run));
+    return 1;
+}
+
+/*** Feeds a batch.
+ * @function run:feed
+ * @tparam table inputs tensors in the order of the graph's inputs
+ * @tparam int bucket
+ * @tparam number rate */
+static int run_feed(lua_State *L)
+{
+    ft_error err;
+    shared_run *shared = check_run(L, 1);
+    script_check_table(L, 2);
+    int n = (int)lua_objlen(L, 2);
+    ft_feed feed = {.bucket = (int)script_check_int(L, 3, 1, INT32_MAX) - 1,
+                    .rate = script_check_number(L, 4)};
+    ft_view *views = lua_newuserdata(L, ((size_t)n + 1) * sizeof *views);
+    for (int i = 0; i < n; i++) {
+        lua_rawgeti(L, 2, i + 1);
+        views[i] = *script_check_view(L, lua_gettop(L));
+        if (!ft_view_contiguous(&views[i]))
+            return script_arg_error(L, 2, "input %d is not contiguous", i + 1);
+        lua_pop(L, 1);
+    }
+    feed.inputs = views;
+    feed.n_inputs = n;
+    if (ft_run_feed(shared->run, &feed, &err) != FT_OK) return script_raise(L, &err);
+    return 0;
+}
+
+/*** The next finished batch, or nil when none was within the time.
+ * @function run:next
+ * @tparam number timeout seconds
+ * @treturn table { step =, loss =, grad_norm =, rate =, end_ns = } */
+static int run_next(lua_State *L)
+{
+    ft_error err;
+    ft_result r;
+    shared_run *shared = check_run(L, 1);
+    double timeout = script_check_number(L, 2);
+    ft_status status = ft_run_next(shared->run, &r, (int64_t)(timeout * 1e9), &err);
+    if (status == FT_CANCELLED) return 0;
+    if (status != FT_OK) return script_raise(L, &err);
+    lua_createtable(L, 0, 5);
+    const struct {
+        const char *key;
+        double value;
+    } fields[] = {{"step", (double)r.step},
+                  {"loss", r.loss},
+                  {"grad_norm", r.grad_norm},
+                  {"rate", r.rate},
+                  {"end_ns", (double)r.end_ns}};
+    for (int i = 0; i < 5; i++) {
+        lua_pushnumber(L, fields[i].value);
+        lua_setfield(L, -2, fields[i].key);
+    }
+    return 1;
+}
+
+/*** Ends the leg.
+ * @function run:finish
+ * @tparam[opt] boolean trace with the Chrome trace of what happened
+ * @treturn table as blueprint:simulate, with allocations = blocks allocated while actions ran */
+static int run_finish(lua_State *L)
+{
+    ft_error err;
+    shared_run *shared = check_run(L, 1);
+    bool trace = lua_toboolean(L, 2);
+    if (ft_run_end(shared->run, &err) != FT_OK) return script_raise(L, &err);
+    const ft_timeline *timeline = ft_run_timeline(shared->run);
+    if (!timeline) return 0;
+    script_push_timeline(L, timeline, trace);
+    lua_pushnumber(L, (double)ft_run_allocations(shared->run));
+    lua_setfield(L, -2, "allocations");
+    return 1;
+}
+
+/*** Actions executed in this leg: grows while anything moves. */
+static int run_progress(lua_State *L)
+{
+    lua_pushnumber(L, (double)ft_run_progress(check_run(L, 1)->run));
+    return 1;
+}
+
+/*** What each device does or waits for, one line each. */
+static int run_describe(lua_State *L)
+{
+    ft_error err;
+    ft_text text = {0};
+    shared_run *shared = check_run(L, 1);
+    ft_status status = ft_run_describe(shared->run, &text, &err);
+    if (status == FT_OK) lua_pushstring(L, text.data ? text.data : "");
+    ft_text_fini(&text);
+    return status == FT_OK ? 1 : script_raise(L, &err);
+}
+
+/*** Measured memory: by device, the high-water mark of each class, and `total`. */
+static int run_measured(lua_State *L)
+{
+    shared_run *shared = check_run(L, 1);
+    int n = ft_run_n_devices(shared->run);
+    lua_createtable(L, n, 0);
+    for (int d = 0; d < n; d++) {
+        int64_t bytes[FT_MEMORY_CLASSES], total = 0;
+        ft_run_measured(shared->run, d, bytes);
+        lua_createtable(L, 0, FT_MEMORY_CLASSES + 1);
+        for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
+            lua_pushnumber(L, (double)bytes[c]);
+            lua_setfield(L, -2, ft_memory_class_name((ft_memory_class)c));
+            total += bytes[c];
+        }
+        lua_pushnumber(L, (double)total);
+        lua_setfield(L, -2, "total");
+        lua_rawseti(L, -2, d + 1);
+    }
+    return 1;
+}
+
+void script_run_class(lua_State *L)
+{
+    static const luaL_Reg methods[] = {
+        {"param", run_param},       {"refresh", run_refresh},   {"begin", run_begin},
+        {"wants", run_wants},       {"feed", run_feed},         {"next", run_next},
+        {"finish", run_finish},     {"progress", run_progress}, {"describe", run_describe},
+        {"measured", run_measured}, {"free", run_free},         {NULL, NULL}};
+    static const luaL_Reg meta[] = {{"__gc", run_free}, {NULL, NULL}};
+    script_class(L, RUN, methods, meta);
+    lua_pop(L, 1);
+}

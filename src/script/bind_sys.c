@@ -1,0 +1,241 @@
+/* script/bind_sys.c - core.sys: time, files, the terminal, the process.
+ *
+ * What Lua's own io and os libraries do well (getenv, remove, rename, date) is not repeated. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "device/device.h"
+#include "io/io.h"
+#include "script/script.h"
+#include "script/state.h"
+
+/* -- time, process ---------------------------------------------------------------------------- */
+
+/* time_ns(): nanoseconds of a clock that never goes back. */
+static int sys_time_ns(lua_State *L)
+{
+    lua_pushnumber(L, (double)ft_now_ns());
+    return 1;
+}
+
+static int sys_getpid(lua_State *L)
+{
+    lua_pushinteger(L, getpid());
+    return 1;
+}
+
+static int sys_cores(lua_State *L)
+{
+    lua_pushinteger(L, ft_cpu_cores());
+    return 1;
+}
+
+/* memory(): bytes that this process may fill on the host. */
+static int sys_memory(lua_State *L)
+{
+    lua_pushnumber(L, (double)ft_cpu_memory_bytes());
+    return 1;
+}
+
+/* rss(): resident bytes of the process now, and the most there ever were. */
+static int sys_rss(lua_State *L)
+{
+    long long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file) {
+        if (fscanf(file, "%*s %lld", &pages) != 1) pages = 0;
+        fclose(file);
+    }
+    struct rusage usage = {0};
+    getrusage(RUSAGE_SELF, &usage);
+    lua_pushnumber(L, (double)pages * (double)sysconf(_SC_PAGESIZE));
+    lua_pushnumber(L, (double)usage.ru_maxrss * 1024.0);
+    return 2;
+}
+
+/* allocs(): live blocks of ft_alloc, and allocations ever made. */
+static int sys_allocs(lua_State *L)
+{
+    lua_pushnumber(L, (double)ft_alloc_live());
+    lua_pushnumber(L, (double)ft_alloc_count());
+    return 2;
+}
+
+/* executable(): the path of the running program. */
+static int sys_executable(lua_State *L)
+{
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path);
+    if (n <= 0) {
+        ft_error err;
+        ft_fail(&err, FT_IO, "/proc/self/exe: %s", strerror(errno));
+        return script_raise(L, &err);
+    }
+    lua_pushlstring(L, path, (size_t)n);
+    return 1;
+}
+
+/* -- interrupts ------------------------------------------------------------------------------- */
+
+/* interrupted(): the number of the signal that asked to stop, or nil. */
+static int sys_interrupted(lua_State *L)
+{
+    int number = script_interrupted(L);
+    if (number)
+        lua_pushinteger(L, number);
+    else
+        lua_pushnil(L);
+    return 1;
+}
+
+/* hold_interrupt(on): while on, a signal does not end Lua code: the script looks at interrupted(). */
+static int sys_hold_interrupt(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TBOOLEAN);
+    script_state_of(L)->hold_interrupt = lua_toboolean(L, 1);
+    return 0;
+}
+
+/* clear_interrupt(): forgets the signal, as the REPL does before it prompts again. */
+static int sys_clear_interrupt(lua_State *L)
+{
+    *script_state_of(L)->host->interrupt = 0;
+    lua_sethook(L, NULL, 0, 0);
+    return 0;
+}
+
+/* -- terminal --------------------------------------------------------------------------------- */
+
+/* isatty(fd): 0, 1 or 2. */
+static int sys_isatty(lua_State *L)
+{
+    lua_pushboolean(L, isatty((int)script_check_int(L, 1, 0, 2)));
+    return 1;
+}
+
+/* columns(): width of the terminal at stderr or stdout, nil when there is none. */
+static int sys_columns(lua_State *L)
+{
+    struct winsize size = {0};
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 0;
+    lua_pushinteger(L, size.ws_col);
+    return 1;
+}
+
+/* -- files ------------------------------------------------------------------------------------ */
+
+/* exists(path): "file", "directory", "other", or nil; and the size in bytes. */
+static int sys_exists(lua_State *L)
+{
+    struct stat info;
+    if (stat(script_check_string(L, 1), &info) != 0) return 0;
+    lua_pushstring(L, S_ISREG(info.st_mode) ? "file" : S_ISDIR(info.st_mode) ? "directory" : "other");
+    lua_pushnumber(L, (double)info.st_size);
+    return 2;
+}
+
+/* mkdir(path): as mkdir -p. */
+static int sys_mkdir(lua_State *L)
+{
+    ft_error err;
+    if (ft_dir_make(script_check_string(L, 1), &err) != FT_OK) return script_raise(L, &err);
+    return 0;
+}
+
+static int sys_read_file(lua_State *L)
+{
+    const char *path = script_check_string(L, 1);
+    char *bytes = NULL;
+    int64_t size = 0;
+    ft_error err;
+    if (ft_file_read(path, &bytes, &size, &err) != FT_OK) return script_raise(L, &err);
+    lua_pushlstring(L, bytes, (size_t)size);
+    ft_free(bytes);
+    return 1;
+}
+
+/* write_file(path, bytes): replaces the file whole. */
+static int sys_write_file(lua_State *L)
+{
+    const char *path = script_check_string(L, 1);
+    script_check_string(L, 2);
+    size_t size = 0;
+    const char *bytes = lua_tolstring(L, 2, &size);
+    ft_error err;
+    if (ft_file_write(path, bytes, (int64_t)size, &err) != FT_OK) return script_raise(L, &err);
+    return 0;
+}
+
+static int close_dir(lua_State *L)
+{
+    void **box = script_box(L, 1, "ftpipe.directory");
+    if (*box) closedir(*box);
+    *box = NULL;
+    return 0;
+}
+
+/* list_dir(path): the names in a directory, without "." and "..", sorted. */
+static int sys_list_dir(lua_State *L)
+{
+    const char *path = script_check_string(L, 1);
+    void **box = script_box_new(L, "ftpipe.directory");
+    *box = opendir(path);
+    if (!*box) {
+        ft_error err;
+        ft_fail(&err, errno == ENOENT ? FT_NOT_FOUND : FT_IO, "%s: %s", path, strerror(errno));
+        return script_raise(L, &err);
+    }
+    lua_getglobal(L, "table");
+    lua_getfield(L, -1, "sort");
+    lua_newtable(L);
+    int n = 0;
+    for (struct dirent *entry = readdir(*box); entry; entry = readdir(*box)) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        lua_pushstring(L, entry->d_name);
+        lua_rawseti(L, -2, ++n);
+    }
+    closedir(*box);
+    *box = NULL;
+    lua_pushvalue(L, -1);
+    lua_insert(L, -3); /* the list stays below sort(list) */
+    lua_call(L, 1, 0);
+    return 1;
+}
+
+int script_bind_sys(lua_State *L)
+{
+    static const luaL_Reg functions[] = {
+        {"time_ns", sys_time_ns},
+        {"getpid", sys_getpid},
+        {"cores", sys_cores},
+        {"memory", sys_memory},
+        {"rss", sys_rss},
+        {"allocs", sys_allocs},
+        {"executable", sys_executable},
+        {"interrupted", sys_interrupted},
+        {"hold_interrupt", sys_hold_interrupt},
+        {"clear_interrupt", sys_clear_interrupt},
+        {"isatty", sys_isatty},
+        {"columns", sys_columns},
+        {"exists", sys_exists},
+        {"mkdir", sys_mkdir},
+        {"read_file", sys_read_file},
+        {"write_file", sys_write_file},
+        {"list_dir", sys_list_dir},
+        {NULL, NULL},
+    };
+    static const luaL_Reg directory_meta[] = {{"__gc", close_dir}, {NULL, NULL}};
+    script_class(L, "ftpipe.directory", NULL, directory_meta);
+    lua_newtable(L);
+    luaL_register(L, NULL, functions);
+    return 1;
+}

@@ -1,0 +1,183 @@
+/* script/script.c - a Lua state with everything of ftpipe in it.
+ *
+ * Modules are found in this order: FTPIPE_LUA's directory (a searcher in front, for editing without
+ * building), the embedded ones (package.preload), then package.path; so a stray ftpipe.lua on the
+ * machine changes nothing. */
+#include "script/script.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "script/state.h"
+
+/* A new room's bindings are one line here, and one declaration in script.h. */
+static const luaL_Reg openers[] = {
+    {"sys", script_bind_sys},
+    {"json", script_bind_json},
+    {"tensor", script_bind_tensor},
+    {"ops", script_bind_ops},
+    {"io", script_bind_io},
+    {"data", script_bind_data},
+    {"graph", script_bind_graph},
+    {"engine", script_bind_engine},
+    {"program", script_bind_program},
+    {NULL, NULL},
+};
+
+static const char state_key[] = "ftpipe.state";
+
+script_state *script_state_of(lua_State *L)
+{
+    lua_getfield(L, LUA_REGISTRYINDEX, state_key);
+    script_state *state = lua_touserdata(L, -1);
+    lua_pop(L, 1);
+    return state;
+}
+
+/* -- modules ---------------------------------------------------------------------------------- */
+
+/* package.preload["ftpipe.x"](name): runs the embedded file of upvalue 1. */
+static int load_embedded(lua_State *L)
+{
+    const script_file *file = lua_touserdata(L, lua_upvalueindex(1));
+    if (luaL_loadbuffer(L, file->bytes, (size_t)file->size, file->chunk) != 0) return lua_error(L);
+    lua_pushstring(L, file->name);
+    lua_call(L, 1, 1);
+    return 1;
+}
+
+/* package.loaders entry: ftpipe.a.b is DIR/ftpipe/a/b.lua or DIR/ftpipe/a/b/init.lua. */
+static int search_directory(lua_State *L)
+{
+    const char *name = luaL_checkstring(L, 1);
+    const char *dir = script_state_of(L)->host->lua_dir;
+    const char *slashed = luaL_gsub(L, name, ".", "/");
+    static const char *const forms[] = {"%s/%s.lua", "%s/%s/init.lua"};
+    for (int i = 0; i < 2; i++) {
+        const char *path = lua_pushfstring(L, forms[i], dir, slashed);
+        if (access(path, R_OK) != 0) continue;
+        if (luaL_loadfile(L, path) != 0) return lua_error(L);
+        return 1;
+    }
+    lua_pushfstring(L, "\n\tno file for '%s' in FTPIPE_LUA=%s", name, dir);
+    return 1;
+}
+
+static void add_directory_searcher(lua_State *L)
+{
+    lua_getglobal(L, "package");
+    lua_getfield(L, -1, "loaders");
+    for (int i = (int)lua_objlen(L, -1); i >= 1; i--) {
+        lua_rawgeti(L, -1, i);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_pushcfunction(L, search_directory);
+    lua_rawseti(L, -2, 1);
+    lua_pop(L, 2);
+}
+
+static void add_embedded(lua_State *L, const script_file *modules)
+{
+    lua_getglobal(L, "package");
+    lua_getfield(L, -1, "preload");
+    for (const script_file *file = modules; file && file->name; file++) {
+        lua_pushlightuserdata(L, (void *)(uintptr_t)file);
+        lua_pushcclosure(L, load_embedded, 1);
+        lua_setfield(L, -2, file->name);
+    }
+    lua_pop(L, 2);
+}
+
+/* -- assets ----------------------------------------------------------------------------------- */
+
+/* core.asset(name): the bytes of an embedded file. */
+static int lua_asset(lua_State *L)
+{
+    const char *name = script_check_string(L, 1);
+    for (const script_file *file = script_state_of(L)->host->assets; file && file->name; file++) {
+        if (strcmp(file->name, name) != 0) continue;
+        lua_pushlstring(L, file->bytes, (size_t)file->size);
+        return 1;
+    }
+    ft_error err;
+    ft_fail(&err, FT_NOT_FOUND, "no file '%s' is embedded in this program", name);
+    return script_raise(L, &err);
+}
+
+/* core.assets(): the names of the embedded files, in order. */
+static int lua_assets(lua_State *L)
+{
+    lua_newtable(L);
+    int n = 0;
+    for (const script_file *file = script_state_of(L)->host->assets; file && file->name; file++) {
+        lua_pushstring(L, file->name);
+        lua_rawseti(L, -2, ++n);
+    }
+    return 1;
+}
+
+/* core.where(): "file:line: " of the caller outside lua/ftpipe. */
+static int lua_where(lua_State *L)
+{
+    script_where(L);
+    return 1;
+}
+
+/* -- opening ---------------------------------------------------------------------------------- */
+
+static int open_core(lua_State *L)
+{
+    static const luaL_Reg functions[] = {
+        {"asset", lua_asset}, {"assets", lua_assets}, {"fail", script_lua_fail},
+        {"where", lua_where}, {NULL, NULL}};
+    lua_newtable(L);
+    luaL_register(L, NULL, functions);
+    lua_pushstring(L, FTPIPE_VERSION);
+    lua_setfield(L, -2, "version");
+    for (const luaL_Reg *opener = openers; opener->name; opener++) {
+        lua_pushcfunction(L, opener->func);
+        lua_call(L, 0, 1);
+        lua_setfield(L, -2, opener->name);
+    }
+    return 1;
+}
+
+static int open_all(lua_State *L)
+{
+    const script_host *host = lua_touserdata(L, 1);
+    script_state *state = lua_newuserdata(L, sizeof *state);
+    *state = (script_state){.host = host};
+    lua_setfield(L, LUA_REGISTRYINDEX, state_key);
+    luaL_openlibs(L);
+    script_error_class(L);
+    add_embedded(L, host->modules);
+    lua_getglobal(L, "package");
+    lua_getfield(L, -1, "preload");
+    lua_pushcfunction(L, open_core);
+    lua_setfield(L, -2, "ftpipe.core");
+    if (host->lua_dir) add_directory_searcher(L);
+    return 0;
+}
+
+lua_State *script_new(const script_host *host)
+{
+    lua_State *L = luaL_newstate();
+    if (!L) return NULL;
+    lua_gc(L, LUA_GCSTOP, 0);
+    int rc = lua_cpcall(L, open_all, (void *)(uintptr_t)host);
+    lua_gc(L, LUA_GCRESTART, 0);
+    if (rc == 0) return L;
+    lua_close(L);
+    return NULL;
+}
+
+int script_interrupted(lua_State *L)
+{
+    return (int)*script_state_of(L)->host->interrupt;
+}
+
+const volatile sig_atomic_t *script_interrupt_flag(lua_State *L)
+{
+    return script_state_of(L)->host->interrupt;
+}

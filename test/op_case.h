@@ -1,0 +1,145 @@
+/* test/op_case.h - one sample of a row with memory for it: drawn inputs, outputs between guards.
+ *
+ * Everything is there twice, as the kernel sees it (f32) and as the reference does (f64). */
+#ifndef FT_TEST_OP_CASE_H
+#define FT_TEST_OP_CASE_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/ops.h"
+
+enum { GUARD = 64, GARBAGE = 0xA5 }; /* bytes around every block, and what is in them */
+
+/* `bytes` aligned to 64 with guards around; never NULL. */
+static inline void *guarded_new(int64_t bytes)
+{
+    char *block = aligned_alloc(64, (size_t)((bytes + 63) / 64 * 64 + 2 * GUARD));
+    if (!block) abort();
+    memset(block, GARBAGE, (size_t)((bytes + 63) / 64 * 64 + 2 * GUARD));
+    return block + GUARD;
+}
+
+static inline bool guarded_intact(const void *data, int64_t bytes)
+{
+    const unsigned char *p = data;
+    for (int64_t i = -GUARD; i < 0; i++)
+        if (p[i] != GARBAGE) return false;
+    for (int64_t i = bytes; i < bytes + GUARD; i++)
+        if (p[i] != GARBAGE) return false;
+    return true;
+}
+
+static inline void guarded_free(void *data)
+{
+    if (data) free((char *)data - GUARD);
+}
+
+/* A tensor as the kernel and as the reference see it; absent when both pointers are NULL. */
+typedef struct twin {
+    ft_spec spec;
+    void *fast;   /* f32 or i32 */
+    void *judged; /* f64 or i32 */
+} twin;
+
+static inline ft_spec judged_spec(const ft_spec *spec)
+{
+    ft_spec s = *spec;
+    if (s.dtype == FT_F32) s.dtype = FT_F64;
+    return s;
+}
+
+static inline twin twin_new(const ft_spec *spec)
+{
+    if (spec->shape.n_dims < 0) return (twin){.spec = *spec};
+    ft_spec judged = judged_spec(spec);
+    return (twin){*spec, guarded_new(ft_spec_bytes(spec)), guarded_new(ft_spec_bytes(&judged))};
+}
+
+static inline void twin_free(twin *t)
+{
+    guarded_free(t->fast);
+    guarded_free(t->judged);
+}
+
+static inline int64_t twin_count(const twin *t)
+{
+    return t->fast ? ft_shape_count(&t->spec.shape) : 0;
+}
+
+static inline ft_view twin_view(const twin *t, bool judged)
+{
+    if (!t->fast) return (ft_view){.dtype = t->spec.dtype, .shape = {.n_dims = -1}};
+    ft_spec spec = judged ? judged_spec(&t->spec) : t->spec;
+    return ft_view_of(&spec, judged ? t->judged : t->fast);
+}
+
+/* Ids below the limit; floats at least 0.25 away from 0, where kinks and poles are, with a random
+ * sign unless they must be positive. */
+static inline void twin_draw(twin *t, ft_rng *rng, int64_t id_limit, bool positive)
+{
+    int64_t n = twin_count(t);
+    for (int64_t i = 0; i < n; i++) {
+        if (t->spec.dtype == FT_I32) {
+            int32_t id = id_limit ? (int32_t)ft_rng_below(rng, (uint64_t)id_limit) : 0;
+            ((int32_t *)t->fast)[i] = ((int32_t *)t->judged)[i] = id;
+        } else {
+            double x = 0.25 + fabs(ft_rng_normal(rng));
+            float value = (float)(!positive && ft_rng_below(rng, 2) ? -x : x);
+            ((float *)t->fast)[i] = value;
+            ((double *)t->judged)[i] = (double)value;
+        }
+    }
+}
+
+typedef struct op_case {
+    const ft_op *op;
+    const ft_sample *sample;
+    int n_in;
+    ft_spec in_specs[FT_MAX_IN];
+    twin in[FT_MAX_IN], out[FT_MAX_OUT];
+    ft_rng_key key;
+} op_case;
+
+/* Rows whose inputs must be positive. */
+static inline bool case_positive(const ft_op *op)
+{
+    return strcmp(op->name, "log") == 0 || strcmp(op->name, "sqrt") == 0;
+}
+
+/* False when the shape rule refuses the sample. */
+static inline bool case_init(op_case *c, const ft_op *op, const ft_sample *sample, ft_error *err)
+{
+    *c = (op_case){.op = op, .sample = sample, .n_in = op->n_in,
+                   .key = {.seed = 0x1234567890abcdefu, .step = 3, .node = 17, .sample = 5}};
+    ft_spec out[FT_MAX_OUT];
+    memcpy(c->in_specs, sample->in, sizeof c->in_specs);
+    if (ft_op_shape(op, c->in_specs, c->n_in, sample->attrs, out, err) != FT_OK) return false;
+    ft_rng rng;
+    ft_rng_init(&rng, 42, (uint64_t)(sample - op->samples));
+    for (int i = 0; i < op->n_in; i++) {
+        c->in[i] = twin_new(&c->in_specs[i]);
+        twin_draw(&c->in[i], &rng, sample->id_limit, case_positive(op));
+    }
+    for (int i = 0; i < op->n_out; i++) c->out[i] = twin_new(&out[i]);
+    return true;
+}
+
+static inline void case_free(op_case *c)
+{
+    for (int i = 0; i < FT_MAX_IN; i++) twin_free(&c->in[i]);
+    for (int i = 0; i < FT_MAX_OUT; i++) twin_free(&c->out[i]);
+}
+
+/* Runs the row's reference on inputs and outputs as they are. */
+static inline ft_status case_judge(const ft_op *op, const twin *in, const twin *out,
+                                   const double *attrs, const ft_rng_key *key, ft_error *err)
+{
+    ft_view ins[FT_MAX_IN] = {0}, outs[FT_MAX_OUT] = {0};
+    for (int i = 0; i < op->n_in; i++) ins[i] = twin_view(&in[i], true);
+    for (int i = 0; i < op->n_out; i++) outs[i] = twin_view(&out[i], true);
+    ft_call call = {.in = ins, .out = outs, .attrs = attrs, .key = *key};
+    return op->reference(&call, err);
+}
+
+#endif

@@ -1,0 +1,121 @@
+/* test/schedule_cases.h - pipelines for the tests of the schedule room. */
+#ifndef FT_TEST_SCHEDULE_CASES_H
+#define FT_TEST_SCHEDULE_CASES_H
+
+#include <string.h>
+
+#include "base/rng.h"
+#include "schedule/schedule.h"
+
+enum { CASE_STAGES = 16, CASE_EDGES = 256 };
+
+/* A pipeline with the arrays that it points to. Not to be copied. */
+typedef struct pipeline_case {
+    ft_pipeline pipeline;
+    ft_stage_costs costs;
+    int device[CASE_STAGES];
+    ft_edge edges[CASE_EDGES];
+    double forward_ns[CASE_STAGES], backward_ns[CASE_STAGES], reduce_ns[CASE_STAGES];
+    double update_ns[CASE_STAGES], adopt_ns[CASE_STAGES], transfer_ns[CASE_EDGES];
+} pipeline_case;
+
+static inline void case_edge(pipeline_case *c, int from, ft_action_kind from_kind, int to,
+                             ft_action_kind to_kind, int slots)
+{
+    c->edges[c->pipeline.n_edges++] = (ft_edge){.from = from,
+                                                .to = to,
+                                                .from_kind = from_kind,
+                                                .to_kind = to_kind,
+                                                .bytes = 100 + from,
+                                                .slots = slots};
+}
+
+static inline void case_init(pipeline_case *c, int n_stages, int micro_batches, int n_batches)
+{
+    memset(c, 0, sizeof *c);
+    c->costs = (ft_stage_costs){.forward_ns = c->forward_ns,
+                                .backward_ns = c->backward_ns,
+                                .reduce_ns = c->reduce_ns,
+                                .update_ns = c->update_ns,
+                                .adopt_ns = c->adopt_ns,
+                                .transfer_ns = c->transfer_ns};
+    c->pipeline = (ft_pipeline){.n_stages = n_stages,
+                                .n_devices = n_stages,
+                                .device = c->device,
+                                .micro_batches = micro_batches,
+                                .n_batches = n_batches,
+                                .edges = c->edges,
+                                .costs = &c->costs};
+    for (int s = 0; s < n_stages; s++) c->device[s] = s;
+}
+
+/* Stages one after the other, each on its device; forward and backward of these costs. */
+static inline void case_chain(pipeline_case *c, int n_stages, int micro_batches, int n_batches,
+                              int slots, double forward_ns, double backward_ns)
+{
+    case_init(c, n_stages, micro_batches, n_batches);
+    for (int s = 0; s < n_stages; s++) {
+        c->forward_ns[s] = forward_ns;
+        c->backward_ns[s] = backward_ns;
+        if (s == n_stages - 1) continue;
+        case_edge(c, s, FT_ACT_FORWARD, s + 1, FT_ACT_FORWARD, slots);
+        case_edge(c, s + 1, FT_ACT_BACKWARD, s, FT_ACT_BACKWARD, slots);
+    }
+}
+
+/* Norms from every stage to every other. */
+static inline void case_norms(pipeline_case *c, int slots)
+{
+    c->pipeline.reduces = true;
+    for (int s = 0; s < c->pipeline.n_stages; s++)
+        for (int t = 0; t < c->pipeline.n_stages; t++)
+            if (s != t) case_edge(c, s, FT_ACT_REDUCE, t, FT_ACT_UPDATE, slots);
+}
+
+/* A weight that `owner` updates and `replica` uses too. */
+static inline void case_tie(pipeline_case *c, int owner, int replica, int slots)
+{
+    c->pipeline.reduces = true;
+    case_edge(c, replica, FT_ACT_REDUCE, owner, FT_ACT_REDUCE, slots);
+    case_edge(c, owner, FT_ACT_UPDATE, replica, FT_ACT_ADOPT, slots);
+}
+
+static inline void case_random_costs(pipeline_case *c, ft_rng *rng)
+{
+    for (int s = 0; s < c->pipeline.n_stages; s++) {
+        c->forward_ns[s] = (double)ft_rng_below(rng, 100);
+        c->backward_ns[s] = (double)ft_rng_below(rng, 200);
+        c->reduce_ns[s] = (double)ft_rng_below(rng, 20);
+        c->update_ns[s] = (double)ft_rng_below(rng, 50);
+        c->adopt_ns[s] = (double)ft_rng_below(rng, 20);
+    }
+    for (int e = 0; e < c->pipeline.n_edges; e++)
+        c->transfer_ns[e] = ft_rng_below(rng, 3) ? (double)ft_rng_below(rng, 60) : 0;
+}
+
+/* A chain with more edges forward over stages, ties and norms, on devices that stages share. Slots
+ * are as many as the depths differ, and one more: with fewer, skipping edges may block. */
+static inline void case_random(pipeline_case *c, ft_rng *rng)
+{
+    int n = 1 + (int)ft_rng_below(rng, 6), m = 1 + (int)ft_rng_below(rng, 6);
+    case_init(c, n, m, 1 + (int)ft_rng_below(rng, 9));
+    c->pipeline.n_devices = 1 + (int)ft_rng_below(rng, 4);
+    for (int s = 0; s < n; s++) c->device[s] = (int)ft_rng_below(rng, (uint64_t)c->pipeline.n_devices);
+    for (int s = 0; s < n; s++)
+        for (int t = s + 1; t < n; t++) {
+            if (t > s + 1 && ft_rng_below(rng, 4)) continue;
+            int slots = t - s + (t > s + 1) + (int)ft_rng_below(rng, 2);
+            case_edge(c, s, FT_ACT_FORWARD, t, FT_ACT_FORWARD, slots);
+            if (ft_rng_below(rng, 5)) case_edge(c, t, FT_ACT_BACKWARD, s, FT_ACT_BACKWARD, slots);
+        }
+    c->pipeline.reduces = ft_rng_below(rng, 2);
+    if (ft_rng_below(rng, 2)) case_norms(c, 1 + (n + m - 1) / m);
+    if (n > 1 && ft_rng_below(rng, 2)) {
+        int owner = (int)ft_rng_below(rng, (uint64_t)n - 1);
+        int replica = owner + 1 + (int)ft_rng_below(rng, (uint64_t)(n - owner - 1));
+        case_tie(c, owner, replica, 2 + (n + m - 1) / m);
+    }
+    case_random_costs(c, rng);
+}
+
+#endif

@@ -1,0 +1,232 @@
+/* test/test_device.c - device lists, the machine's facts, teams. */
+#include "device/device.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "check.h"
+
+/* -- lists ---------------------------------------------------------------------------------- */
+
+static void test_good_lists(void)
+{
+    static const struct {
+        const char *text;
+        int n, threads;
+        double memory; /* 0: whatever the machine has */
+        double flops;
+    } cases[] = {
+        {"cpu:1", 1, 1, 0, 0},
+        {"cpu:2", 2, 1, 0, 0},
+        {"cpu:3x4", 3, 4, 0, 0},
+        {"cpu:2/2GB", 2, 1, 2e9, 0},
+        {"cpu:2x2/1.5GiB", 2, 2, 1610612736.0, 0},
+        {"cpu:256", 256, 1, 0, 0},
+        {"sim:8x11GB", 8, 1, 11e9, 10e12},
+        {"sim:8x2080ti", 8, 1, 11e9, 13.4e12},
+        {"sim:1x3090/20GB", 1, 1, 20e9, 35.6e12},
+        {"sim:4x512MiB", 4, 1, 536870912.0, 10e12},
+        {"sim:2x2080ti,1x11GB", 3, 1, 11e9, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ft_device devices[FT_MAX_DEVICES];
+        ft_error err = {0};
+        int n = -1;
+        CHECK_STATUS(ft_devices_parse(cases[i].text, devices, &n, &err), FT_OK);
+        if (!CHECK(n == cases[i].n)) continue;
+        for (int d = 0; d < n; d++) {
+            CHECK(devices[d].index == d && devices[d].n_threads == cases[i].threads);
+            CHECK(devices[d].memory_bytes > 0 && devices[d].flops_per_s > 0);
+            CHECK(devices[d].bytes_per_s > 0 && devices[d].link_bytes_per_s > 0);
+            if (cases[i].memory > 0)
+                CHECK(devices[d].memory_bytes == (int64_t)cases[i].memory);
+            if (cases[i].flops > 0) CHECK_NEAR(devices[d].flops_per_s, cases[i].flops, 1);
+        }
+    }
+}
+
+static void test_names_and_defaults(void)
+{
+    ft_device devices[FT_MAX_DEVICES];
+    int n;
+    CHECK_STATUS(ft_devices_parse("cpu", devices, &n, NULL), FT_OK);
+    CHECK(n == ft_cpu_cores() || n == FT_MAX_DEVICES);
+    CHECK(devices[0].kind == FT_DEVICE_CPU && !strcmp(devices[0].name, "cpu:0"));
+    CHECK_STATUS(ft_devices_parse("sim:2x2080ti,1x24GB", devices, &n, NULL), FT_OK);
+    CHECK(devices[1].kind == FT_DEVICE_SIM && !strcmp(devices[1].name, "sim:1 2080ti"));
+    CHECK(!strcmp(devices[2].name, "sim:2 card") && devices[2].memory_bytes == 24000000000);
+    CHECK_STATUS(ft_devices_parse("cpu:4", devices, &n, NULL), FT_OK);
+    CHECK(devices[0].memory_bytes <= ft_cpu_memory_bytes() / 2);
+}
+
+static void test_bad_lists(void)
+{
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        {"", "expected cpu"},
+        {"gpu", "expected cpu"},
+        {"cpus", "expected nothing more"},
+        {"cpu:", "number of devices"},
+        {"cpu:0", "from 1 to 256"},
+        {"cpu:257", "from 1 to 256"},
+        {"cpu:99999999999999999999", "from 1 to 256"},
+        {"cpu:-1", "from 1 to 256"},
+        {"cpu:2x", "threads of each device"},
+        {"cpu:2/", "a size such as"},
+        {"cpu:2/2", "a size such as"},
+        {"cpu:2/2gb", "a size such as"},
+        {"cpu:2/1.2.3GB", "a size such as"},
+        {"cpu:2/0GB", "a size such as"},
+        {"cpu:2/99999999TB", "a size such as"},
+        {"cpu:2 ", "nothing more"},
+        {"sim:", "number of devices"},
+        {"sim:8", "8x11GB"},
+        {"sim:8x", "2080ti"},
+        {"sim:8x2080", "2080ti 3090 v100 a100 h100 h200"},
+        {"sim:8x11GB,", "number of devices"},
+        {"sim:200x11GB,100x11GB", "from 1 to 56"},
+        {"sim:256x11GB,1x11GB", "no more than 256"},
+        {"sim:8x11GB/2GB", "nothing more"},
+        {"cuda:0", "no CUDA"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ft_device devices[FT_MAX_DEVICES];
+        ft_error err = {0};
+        int n = -1;
+        CHECK(ft_devices_parse(cases[i].text, devices, &n, &err) != FT_OK);
+        CHECK(n == 0);
+        if (!CHECK(strstr(err.message, cases[i].says)))
+            fprintf(stderr, "  %s: %s\n", cases[i].text, err.message);
+    }
+}
+
+static void test_machine(void)
+{
+    CHECK(ft_cpu_cores() >= 1);
+    CHECK(ft_cpu_memory_bytes() > (int64_t)16 << 20);
+    CHECK(ft_cpu_isa() < FT_ISA_COUNT);
+    CHECK(!strcmp(ft_isa_name(FT_ISA_AVX2), "avx2"));
+    CHECK(!strcmp(ft_isa_name(FT_ISA_COUNT), "unknown"));
+}
+
+/* -- teams ---------------------------------------------------------------------------------- */
+
+enum { MAX_N = 40 };
+
+typedef struct record {
+    int calls[MAX_N];
+    pthread_t thread[MAX_N];
+} record;
+
+static void note(void *arg, int i)
+{
+    record *r = arg;
+    r->calls[i]++;
+    r->thread[i] = pthread_self();
+}
+
+static void test_team_covers_every_index_once(void)
+{
+    for (int size = 1; size <= 5; size++) {
+        ft_team *team;
+        if (!CHECK(ft_team_new(&team, size, NULL) == FT_OK)) return;
+        CHECK(ft_team_size(team) == size);
+        for (int n = 0; n < MAX_N; n++) {
+            record r = {0};
+            ft_team_run(team, n, note, &r);
+            bool once = true;
+            for (int i = 0; i < MAX_N; i++) once = once && r.calls[i] == (i < n ? 1 : 0);
+            CHECK(once);
+        }
+        ft_team_free(team);
+    }
+}
+
+static void test_team_assignment_is_fixed(void)
+{
+    ft_team *team;
+    if (!CHECK(ft_team_new(&team, 3, NULL) == FT_OK)) return;
+    record first = {0};
+    ft_team_run(team, 7, note, &first);
+    bool same = true;
+    for (int round = 0; round < 200; round++) {
+        record again = {0};
+        ft_team_run(team, 7, note, &again);
+        for (int i = 0; i < 7; i++) same = same && pthread_equal(again.thread[i], first.thread[i]);
+    }
+    CHECK(same);
+    record each = {0};
+    ft_team_run(team, 3, note, &each);
+    CHECK(pthread_equal(each.thread[0], pthread_self()));
+    CHECK(!pthread_equal(each.thread[0], each.thread[1]) &&
+          !pthread_equal(each.thread[1], each.thread[2]) &&
+          !pthread_equal(each.thread[0], each.thread[2]));
+    ft_team_free(team);
+}
+
+static void add_one(void *arg, int i) { ((int64_t *)arg)[i]++; }
+
+static void test_team_runs_do_not_allocate(void)
+{
+    ft_team *team;
+    if (!CHECK(ft_team_new(&team, 2, NULL) == FT_OK)) return;
+    int64_t sums[8] = {0}, before = ft_alloc_count();
+    for (int round = 0; round < 5000; round++) ft_team_run(team, 8, add_one, sums);
+    for (int i = 0; i < 8; i++) CHECK(sums[i] == 5000);
+    CHECK(ft_alloc_count() == before);
+    ft_team_free(team);
+}
+
+/* Helpers that went to sleep in the kernel have to wake up again, and to end. */
+static void test_team_sleeps_and_ends(void)
+{
+    ft_team *team;
+    if (!CHECK(ft_team_new(&team, 3, NULL) == FT_OK)) return;
+    int64_t sums[6] = {0};
+    for (int round = 0; round < 3; round++) {
+        struct timespec pause = {0, 2000000};
+        nanosleep(&pause, NULL);
+        ft_team_run(team, 6, add_one, sums);
+    }
+    for (int i = 0; i < 6; i++) CHECK(sums[i] == 3);
+    struct timespec pause = {0, 2000000};
+    nanosleep(&pause, NULL);
+    int64_t start = ft_now_ns();
+    ft_team_free(team);
+    CHECK(ft_now_ns() - start < 2000000000);
+}
+
+static void test_team_errors(void)
+{
+    ft_team *team;
+    ft_error err = {0};
+    CHECK_STATUS(ft_team_new(&team, 0, &err), FT_INVALID);
+    CHECK(!team && strstr(err.message, "not 0"));
+    int64_t live = ft_alloc_live();
+    ft_alloc_fail_after(1);
+    CHECK_STATUS(ft_team_new(&team, 2, &err), FT_NOMEM);
+    ft_alloc_fail_after(0);
+    CHECK(!team && ft_alloc_live() == live);
+    int64_t sums[3] = {0};
+    ft_team_run(NULL, 3, add_one, sums);
+    CHECK(sums[0] == 1 && sums[2] == 1 && ft_team_size(NULL) == 1);
+    ft_team_free(NULL);
+}
+
+int main(void)
+{
+    RUN(test_good_lists);
+    RUN(test_names_and_defaults);
+    RUN(test_bad_lists);
+    RUN(test_machine);
+    RUN(test_team_covers_every_index_once);
+    RUN(test_team_assignment_is_fixed);
+    RUN(test_team_runs_do_not_allocate);
+    RUN(test_team_sleeps_and_ends);
+    RUN(test_team_errors);
+    return check_report();
+}

@@ -1,0 +1,331 @@
+/* test/test_graph.c - building, verifying, text. */
+#include "graph_case.h"
+
+#include "base/clock.h"
+
+/* -- building ------------------------------------------------------------------------------- */
+
+static void test_building(void)
+{
+    ft_graph *g;
+    ft_value_id x, w, again, y;
+    ft_spec vector = {FT_F32, ft_shape_of(4, 3)}, matrix = {FT_F32, ft_shape_of(5, 3)};
+    CHECK_STATUS(ft_graph_new(&g, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_input(g, "x", &vector, &x, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_param(g, "w", &matrix, &w, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_scope(g, "encoder", NULL), FT_OK);
+    CHECK_STATUS(ft_graph_add(g, ft_op_find("linear"), (ft_value_id[]){x, w, FT_NO_VALUE}, 3, NULL,
+                              &y, NULL),
+                 FT_OK);
+    CHECK_STATUS(ft_graph_param(g, "w", &matrix, &again, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_output(g, "y", y, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_output(g, "y", y, NULL), FT_OK);
+    CHECK(again == w && ft_graph_n_params(g) == 1 && ft_graph_n_inputs(g) == 1);
+    CHECK(ft_graph_n_values(g) == 3 && ft_graph_n_nodes(g) == 1 && ft_graph_n_forward(g) == 1);
+    CHECK(ft_graph_n_outputs(g) == 1 && ft_graph_output_value(g, 0, NULL) == y);
+    CHECK(ft_graph_param_value(g, 0) == w && ft_graph_input_value(g, 0) == x);
+    CHECK(ft_graph_find(g, "w") == w && ft_graph_find(g, "y") == y);
+    CHECK(ft_graph_find(g, "z") == FT_NO_VALUE);
+    const ft_node *node = ft_graph_node(g, 0);
+    CHECK(node->out == y && node->in[2] == FT_NO_VALUE && !strcmp(node->scope, "encoder"));
+    CHECK(node->origin == 0 && node->key == 0 && node->phase == FT_FORWARD);
+    const ft_value *value = ft_graph_value(g, y);
+    CHECK(value->kind == FT_VALUE_NODE && value->source == 0 && !value->name);
+    CHECK(value->spec.shape.dims[0] == 4 && value->spec.shape.dims[1] == 5);
+    CHECK_STATUS(ft_graph_verify(g, NULL), FT_OK);
+    ft_graph_free(g);
+    ft_graph_free(NULL);
+}
+
+static void check_says(const ft_error *err, const char *says)
+{
+    if (!CHECK(strstr(err->message, says))) fprintf(stderr, "  %s\n", err->message);
+}
+
+static void test_refused_names(void)
+{
+    ft_graph *g;
+    ft_error err = {0};
+    ft_value_id v;
+    ft_spec a = {FT_F32, ft_shape_of(4)}, b = {FT_F32, ft_shape_of(5)}, bad = {FT_F32, ft_shape_of(-1)};
+    char long_name[2000];
+    memset(long_name, 'n', sizeof long_name - 1);
+    long_name[sizeof long_name - 1] = 0;
+    CHECK_STATUS(ft_graph_new(&g, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_param(g, "w", &a, &v, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_param(g, "w", &b, &v, &err), FT_INVALID);
+    check_says(&err, "\"w\" cannot be a parameter of f32 (5): it is a parameter of f32 (4) already");
+    CHECK(v == FT_NO_VALUE);
+    CHECK_STATUS(ft_graph_input(g, "w", &a, &v, &err), FT_INVALID);
+    CHECK_STATUS(ft_graph_param(g, "bad", &bad, &v, &err), FT_SHAPE);
+    check_says(&err, "a parameter \"bad\": shape (-1)");
+    CHECK_STATUS(ft_graph_output(g, "w", 0, &err), FT_INVALID);
+    check_says(&err, "the name is that of %0 already");
+    CHECK_STATUS(ft_graph_output(g, "y", 1, &err), FT_INVALID);
+    CHECK_STATUS(ft_graph_param(g, long_name, &a, &v, &err), FT_INVALID);
+    check_says(&err, "longer than");
+    CHECK_STATUS(ft_graph_scope(g, long_name, &err), FT_INVALID);
+    CHECK_STATUS(ft_graph_output(g, long_name, 0, &err), FT_INVALID);
+    CHECK(ft_graph_n_values(g) == 1 && ft_graph_n_outputs(g) == 0);
+    ft_graph_free(g);
+}
+
+static void test_refused_nodes(void)
+{
+    ft_graph *g;
+    ft_error err = {0};
+    ft_value_id x, w, v;
+    ft_spec a = {FT_F32, ft_shape_of(4, 3)}, b = {FT_F32, ft_shape_of(5, 2)};
+    CHECK_STATUS(ft_graph_new(&g, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_param(g, "x", &a, &x, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_param(g, "w", &b, &w, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_scope(g, "encoder/block.0", NULL), FT_OK);
+    const ft_op *linear = ft_op_find("linear");
+    CHECK_STATUS(ft_graph_add(g, linear, (ft_value_id[]){x, w}, 2, NULL, &v, &err), FT_SHAPE);
+    check_says(&err, "node %2 (linear) in encoder/block.0: ");
+    CHECK(v == FT_NO_VALUE);
+    CHECK_STATUS(ft_graph_add(g, linear, (ft_value_id[]){x}, 1, NULL, &v, &err), FT_SHAPE);
+    CHECK_STATUS(ft_graph_add(g, linear, (ft_value_id[]){x, 7}, 2, NULL, &v, &err), FT_INVALID);
+    check_says(&err, "input 1 is value %7");
+    CHECK_STATUS(ft_graph_add(g, linear, (ft_value_id[]){x, x, x, x}, 4, NULL, &v, &err), FT_INVALID);
+    CHECK_STATUS(ft_graph_add(g, NULL, &x, 1, NULL, &v, &err), FT_INVALID);
+    CHECK_STATUS(ft_graph_add(g, linear, &x, 99, NULL, &v, &err), FT_INVALID);
+    double attrs[FT_MAX_ATTRS] = {7};
+    CHECK_STATUS(ft_graph_add(g, linear, (ft_value_id[]){x, x}, 2, attrs, &v, &err), FT_INVALID);
+    CHECK(ft_graph_n_nodes(g) == 0 && ft_graph_n_values(g) == 2);
+    ft_graph_free(g);
+}
+
+/* -- text ----------------------------------------------------------------------------------- */
+
+static char *text_of(const ft_graph *g, ft_text *text)
+{
+    *text = (ft_text){0};
+    CHECK_STATUS(ft_graph_write(g, text, NULL), FT_OK);
+    return text->data;
+}
+
+static void check_round_trip(const ft_graph *g)
+{
+    ft_text first, second;
+    ft_graph *parsed = NULL;
+    ft_error err = {0};
+    text_of(g, &first);
+    if (!CHECK(ft_graph_parse(&parsed, first.data, &err) == FT_OK))
+        fprintf(stderr, "  %s\n", err.message);
+    else {
+        text_of(parsed, &second);
+        CHECK(!strcmp(first.data, second.data));
+        CHECK(ft_graph_n_forward(g) == ft_graph_n_forward(parsed));
+        for (int n = 0; n < ft_graph_n_nodes(g); n++) {
+            const ft_node *a = ft_graph_node(g, n), *b = ft_graph_node(parsed, n);
+            CHECK(a->op == b->op && a->origin == b->origin && a->key == b->key);
+            CHECK(!memcmp(a->attrs, b->attrs, sizeof a->attrs) && !strcmp(a->scope, b->scope));
+            CHECK(!memcmp(a->in, b->in, sizeof a->in));
+        }
+        for (int t = 0; t < ft_graph_n_grads(g); t++)
+            CHECK(!memcmp(ft_graph_grad_term(g, t), ft_graph_grad_term(parsed, t),
+                          sizeof(ft_grad_term)));
+        ft_text_fini(&second);
+    }
+    ft_graph_free(parsed);
+    ft_text_fini(&first);
+}
+
+static void test_round_trip(void)
+{
+    ft_rng rng;
+    ft_rng_init(&rng, 3, 0);
+    for (int i = 0; i < 40; i++) {
+        ft_graph *g = case_random(&rng, &(case_plan){1 + i, 1 + i % 3, true});
+        check_round_trip(g);
+        CHECK_STATUS(ft_graph_grad(g, ft_graph_find(g, "loss"), NULL), FT_OK);
+        check_round_trip(g);
+        ft_graph_free(g);
+    }
+}
+
+static void test_odd_names_and_numbers(void)
+{
+    static const char *const names[] = {"",     "a b",  "quote\"d", "back\\slash", "tab\tnew\nline",
+                                        "\x7f", "é/ß", "%3",       "-",           "x=1"};
+    static const double numbers[] = {0.1, 1.0 / 3, 0.0, 0.65656565656565657, 1e-300};
+    ft_graph *g;
+    ft_value_id v;
+    ft_spec spec = {FT_F32, ft_shape_of(2, 0, 7)};
+    CHECK_STATUS(ft_graph_new(&g, NULL), FT_OK);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        CHECK_STATUS(ft_graph_scope(g, names[i], NULL), FT_OK);
+        CHECK_STATUS(ft_graph_param(g, names[i], &spec, &v, NULL), FT_OK);
+        double attrs[FT_MAX_ATTRS] = {numbers[i % 5]};
+        CHECK_STATUS(ft_graph_add(g, ft_op_find("dropout"), &v, 1, attrs, &v, NULL), FT_OK);
+        char output[64];
+        snprintf(output, sizeof output, "out %s", names[i]);
+        CHECK_STATUS(ft_graph_output(g, output, v, NULL), FT_OK);
+    }
+    check_round_trip(g);
+    ft_graph_free(g);
+}
+
+static const char good_text[] = "ftpipe graph 1\n"
+                                "input %0 x f32 (4,3)\n"
+                                "param %1 w f32 (5,3)\n"
+                                "scope encoder/block.0\n"
+                                "node %2 linear %0 %1 - activation=1 : f32 (4,5)\n"
+                                "node %3 mean %2 : f32 (4)\n"
+                                "node %4 mean %3 : f32 ()\n"
+                                "output %4 loss\n";
+
+static void test_good_text(void)
+{
+    ft_graph *g = NULL;
+    ft_error err = {0};
+    if (!CHECK(ft_graph_parse(&g, good_text, &err) == FT_OK)) fprintf(stderr, "  %s\n", err.message);
+    if (g) {
+        CHECK(ft_graph_n_nodes(g) == 3 && ft_graph_node(g, 0)->attrs[0] == 1);
+        CHECK(ft_graph_find(g, "loss") == 4);
+        CHECK_STATUS(ft_graph_grad(g, 4, NULL), FT_OK);
+        check_round_trip(g);
+    }
+    ft_graph_free(g);
+}
+
+/* Puts `with` where `from` stands in the good text, and looks at what the parser says. */
+static void check_bad(const char *from, const char *with, const char *says)
+{
+    char text[1024];
+    const char *at = strstr(good_text, from);
+    if (!CHECK(at != NULL)) return;
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(at - good_text), good_text, with,
+             at + strlen(from));
+    ft_graph *g = NULL;
+    ft_error err = {0};
+    CHECK(ft_graph_parse(&g, text, &err) != FT_OK);
+    CHECK(!g);
+    check_says(&err, says);
+    ft_graph_free(g);
+}
+
+static void test_bad_text(void)
+{
+    check_bad("graph 1", "graph 2", "line 1: expected \"ftpipe graph 1\"");
+    check_bad("input", "inptu", "line 2: expected input, param");
+    check_bad("input %0", "input %1", "line 2: expected the next value, %0, before \"%1 x f32");
+    check_bad("f32 (4,3)", "f99 (4,3)", "line 2: expected a dtype and a shape");
+    check_bad("f32 (4,3)", "F32 (4,3)", "line 2: expected a dtype");
+    check_bad("(4,3)", "(4,,3)", "line 2: expected a dtype");
+    check_bad("(4,3)", "(4,3,)", "line 2: expected a dtype");
+    check_bad("(4,3)", "(4,03)", "line 2: expected a dtype");
+    check_bad("(4,3)", "(1,1,1,1,1,1,1)", "line 2: expected a dtype");
+    check_bad("(4,3)", "(99999999999999999999)", "line 2: expected a dtype");
+    check_bad("(4,3)", "(4611686018427387904,3)", "line 2: an input \"x\"");
+    check_bad("(4,3)\n", "(4,3) more\n", "line 2: expected the end of the line before \"more\"");
+    check_bad("x f32", "x  f32", "line 2: expected one space");
+    check_bad("(4,3)\n", "(4,3) \n", "line 2: expected one space");
+    check_bad("(4,3)\n", "(4,3)\r\n", "line 2: expected one space");
+    check_bad("w f32", "x f32", "line 3: \"x\" cannot be a parameter");
+    check_bad("w f32", "\"w f32", "line 3: expected a name");
+    check_bad("w f32", "\"\\x00\" f32", "line 3: expected a name");
+    check_bad("scope encoder/block.0", "scope", "line 4: expected a scope");
+    check_bad("linear %0", "liner %0", "line 5: there is no row \"liner\"");
+    check_bad("%0 %1 -", "%0 %9 -", "line 5: value %9 is used before it is made");
+    check_bad("%0 %1 -", "%0 %1 - %0", "line 5: more inputs than the 3 of row linear");
+    check_bad("activation=1", "activation=2", "line 5: node %2 (linear) in encoder/block.0");
+    check_bad("activation=1", "activation=nan", "line 5: \"activation=nan\" is not an attribute");
+    check_bad("activation=1", "activation=1x", "line 5: \"1x\" is not a number");
+    check_bad("activation=1", "active=1", "line 5: row linear has no attribute \"active\"");
+    check_bad(" : f32 (4,5)", "", "line 5: expected an attribute, or \":\"");
+    check_bad("(4,5)", "(4,6)", "line 5: output 0 of row linear is f32 (4, 5)");
+    check_bad("(4,5)", "(4,5) , f32 ()", "line 5: expected the end of the line");
+    check_bad("%4 loss", "%5 loss", "line 8: value %5");
+    check_bad("%4 loss", "%4 w", "line 8: there is a \"w\" already");
+    check_bad("loss\n", "loss\nscope late\n", "line 9: a line \"scope\" after outputs");
+    check_bad("loss\n", "loss\n\n", "line 9: expected input, param");
+    check_bad("loss\n", "loss\ngrad %1 of %1\n", "line 9: %1 of %1 is not backward's output");
+    check_bad("output %4", "back %5 of %1 one : f32 ()\noutput %4", "line 8: %1 is not made by a");
+    check_bad("output %4", "back %5 of %4 one : f32 ()\nnode %6 tanh %5 : f32 ()\noutput %4",
+              "line 9: tanh in \"encoder/block.0\" comes after the gradient pass");
+    check_bad("output %4", "back %5 of %4 one : f32 ()\noutput %4 l\ngrad %5 of %1\noutput %4",
+              "line 11: a line \"output\" after");
+    check_bad("output %4 loss\n", "back %5 of %4 one : f32 ()\ngrad %5 of %1\n",
+              "graph: gradient term 0: %5 has not the spec of parameter \"w\"");
+}
+
+static void test_failing_allocations(void)
+{
+    int64_t live = ft_alloc_live();
+    int failures = 0;
+    for (int n = 1;; n++) {
+        ft_graph *g = NULL;
+        ft_text text = {0};
+        ft_alloc_fail_after(n);
+        ft_status status = ft_graph_parse(&g, good_text, NULL);
+        if (status == FT_OK) status = ft_graph_write(g, &text, NULL);
+        ft_alloc_fail_after(0);
+        ft_graph_free(g);
+        ft_text_fini(&text);
+        CHECK(ft_alloc_live() == live);
+        if (status == FT_OK) break;
+        failures++;
+    }
+    CHECK(failures > 6);
+}
+
+/* -- size ----------------------------------------------------------------------------------- */
+
+/* About as many nodes as a T5 of 24 + 24 layers has, with all passes. */
+static int64_t time_passes(int n_layers)
+{
+    int64_t start = ft_now_ns();
+    ft_graph *g;
+    ft_value_id v;
+    ft_spec spec = {FT_F32, ft_shape_of(8, 128, 1024)};
+    CHECK_STATUS(ft_graph_new(&g, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_input(g, "x", &spec, &v, NULL), FT_OK);
+    for (int i = 0; i < n_layers; i++) {
+        char scope[64];
+        snprintf(scope, sizeof scope, "block.%d", i);
+        CHECK_STATUS(ft_graph_scope(g, scope, NULL), FT_OK);
+        ft_value_id w = case_param(g, i, ft_shape_of(1024, 1024));
+        ft_value_id h = case_node(g, ft_op_find("linear"), v, w);
+        h = case_node(g, ft_op_find("tanh"), h, FT_NO_VALUE);
+        v = case_node(g, ft_op_find("add"), v, h);
+    }
+    v = case_node(g, &case_op_total, v, FT_NO_VALUE);
+    CHECK_STATUS(ft_graph_grad(g, v, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_verify(g, NULL), FT_OK);
+    int n = ft_graph_n_forward(g), *stage_of = ft_alloc(n * 4);
+    const ft_split *split;
+    for (int i = 0; i < n; i++) stage_of[i] = i * 8 / n;
+    CHECK_STATUS(ft_graph_split(g, stage_of, NULL, 8, &split, NULL), FT_OK);
+    CHECK(n == 3 * n_layers + 1 && ft_graph_n_grads(g) == n_layers);
+    ft_free(stage_of);
+    ft_graph_free(g);
+    return ft_now_ns() - start;
+}
+
+static void test_speed(void)
+{
+    int64_t best = INT64_MAX;
+    for (int i = 0; i < 3; i++) {
+        int64_t ns = time_passes(500);
+        if (ns < best) best = ns;
+    }
+    printf("graph of 1501 forward nodes, gradient, verification and split: %.1f ms\n",
+           (double)best / 1e6);
+    CHECK(best < 100000000);
+}
+
+int main(void)
+{
+    RUN(test_building);
+    RUN(test_refused_names);
+    RUN(test_refused_nodes);
+    RUN(test_round_trip);
+    RUN(test_odd_names_and_numbers);
+    RUN(test_good_text);
+    RUN(test_bad_text);
+    RUN(test_failing_allocations);
+    RUN(test_speed);
+    return check_report();
+}

@@ -1,0 +1,161 @@
+/* test/test_io_files.c - writing: safetensors, whole files, directories, a full disk. */
+#include "io/io.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "check.h"
+#include "place.h"
+
+static void write_and_read(void)
+{
+    place p = place_new();
+    ft_error err = {0};
+    float f[6] = {1, -0.0f, INFINITY, -INFINITY, NAN, 1e-42f}, g[6];
+    int64_t whole[1] = {INT64_MIN}, whole_read[1];
+    unsigned char bytes[3] = {0, 128, 255}, bytes_read[3];
+    ft_named_view tensors[] = {
+        {"b \"quoted\\\n\xe2\x96\x81", ft_view_of(&(ft_spec){FT_F32, ft_shape_of(2, 3)}, f)},
+        {"u", ft_view_of(&(ft_spec){FT_U8, ft_shape_of(3)}, bytes)},
+        {"a", ft_view_of(&(ft_spec){FT_F32, ft_shape_of(0, 3)}, f)},
+        {"z", ft_view_of(&(ft_spec){FT_I64, {.n_dims = 0}}, whole)},
+    };
+    CHECK_STATUS(ft_safetensors_write(in(&p, "x.safetensors"), tensors, 4, &err), FT_OK);
+    char *text;
+    int64_t size;
+    CHECK_STATUS(ft_file_read(p.path, &text, &size, &err), FT_OK);
+    int64_t header = (unsigned char)text[0] + 256 * (unsigned char)text[1];
+    CHECK(header % 8 == 0 && size == 8 + header + 8 + 24 + 3);
+    CHECK(strncmp(text + 8, "{\"__metadata__\":{\"format\":\"pt\"},\"z\":", 36) == 0);
+    CHECK(memcmp(text + 8 + header, whole, 8) == 0 && memcmp(text + 16 + header, f, 24) == 0);
+    ft_free(text);
+
+    ft_archive *archive;
+    CHECK_STATUS(ft_archive_open(&archive, p.path, &err), FT_OK);
+    void *targets[] = {g, bytes_read, g, whole_read};
+    for (int i = 3; i >= 0; i--) {
+        ft_view view = tensors[i].view;
+        view.data = targets[i];
+        int at = ft_archive_find(archive, tensors[i].name);
+        CHECK_STATUS(ft_archive_read(archive, at, &view, &err), FT_OK);
+    }
+    CHECK(memcmp(f, g, sizeof f) == 0 && memcmp(bytes, bytes_read, 3) == 0);
+    CHECK(whole_read[0] == INT64_MIN);
+    ft_archive_close(archive);
+    CHECK(place_free(&p) == 1);
+}
+
+static void bad_writes(void)
+{
+    place p = place_new();
+    ft_error err = {0};
+    float f[4] = {0};
+    ft_view view = ft_view_of(&(ft_spec){FT_F32, ft_shape_of(2, 2)}, f), turned = view;
+    turned.strides[0] = 1;
+    turned.strides[1] = 2;
+    ft_named_view twice[] = {{"a", view}, {"b", view}, {"a", view}};
+    CHECK_STATUS(ft_safetensors_write(in(&p, "x"), twice, 3, &err), FT_INVALID);
+    CHECK(mentions(&err, "two tensors are named 'a'"));
+    ft_named_view cases[] = {{"__metadata__", view}, {"\xff", view}, {"a", turned}};
+    for (int i = 0; i < 3; i++)
+        CHECK_STATUS(ft_safetensors_write(p.path, &cases[i], 1, &err), FT_INVALID);
+    CHECK_STATUS(ft_safetensors_write(in(&p, "no/such/x"), twice, 2, &err), FT_NOT_FOUND);
+    CHECK_STATUS(ft_file_write(p.directory, "x", 1, &err), FT_IO); /* over a directory */
+    CHECK_STATUS(ft_safetensors_write(in(&p, "x"), NULL, 0, &err), FT_OK);
+    CHECK(place_free(&p) == 1);
+}
+
+/* A disk that is full, played by a limit on the size of files. */
+static void full_disk(void)
+{
+    place p = place_new();
+    ft_error err = {0};
+    static float big[1 << 15];
+    ft_named_view tensor = {"w", ft_view_of(&(ft_spec){FT_F32, ft_shape_of(1 << 15)}, big)};
+    CHECK_STATUS(ft_file_write(in(&p, "x"), "old", 3, &err), FT_OK);
+    CHECK(chmod(p.path, 0640) == 0);
+    struct rlimit old, limit;
+    getrlimit(RLIMIT_FSIZE, &old);
+    limit = (struct rlimit){4096, old.rlim_max};
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    CHECK_STATUS(ft_file_write(p.path, big, sizeof big, &err), FT_IO);
+    CHECK(mentions(&err, "cannot write"));
+    CHECK_STATUS(ft_safetensors_write(p.path, &tensor, 1, &err), FT_IO);
+    setrlimit(RLIMIT_FSIZE, &old);
+    signal(SIGXFSZ, handler);
+    char *text;
+    int64_t size;
+    CHECK_STATUS(ft_file_read(p.path, &text, &size, &err), FT_OK);
+    CHECK(size == 3 && strcmp(text, "old") == 0);
+    ft_free(text);
+    CHECK_STATUS(ft_file_write(p.path, "newer", 5, &err), FT_OK);
+    struct stat info;
+    CHECK(stat(p.path, &info) == 0 && info.st_size == 5 && (info.st_mode & 0777) == 0640);
+    CHECK(place_free(&p) == 1); /* and nothing beside it */
+}
+
+static void whole_files(void)
+{
+    place p = place_new();
+    ft_error err = {0};
+    char *text, path[600];
+    int64_t size;
+    CHECK_STATUS(ft_file_read(in(&p, "x"), &text, &size, &err), FT_NOT_FOUND);
+    CHECK(!text && mentions(&err, "cannot open"));
+    CHECK_STATUS(ft_file_read(p.directory, &text, &size, &err), FT_IO);
+    CHECK_STATUS(ft_file_write(in(&p, "x"), "a\0b", 3, &err), FT_OK);
+    CHECK_STATUS(ft_file_read(p.path, &text, &size, &err), FT_OK);
+    CHECK(size == 3 && memcmp(text, "a\0b", 4) == 0);
+    ft_free(text);
+    CHECK_STATUS(ft_file_read("/proc/self/maps", &text, &size, &err), FT_OK); /* tells no size */
+    CHECK(size > 0 && strlen(text) == (size_t)size);
+    ft_free(text);
+    CHECK_STATUS(ft_dir_make(in(&p, "x/y"), &err), FT_IO); /* x is a file */
+    CHECK_STATUS(ft_dir_make(in(&p, "x"), &err), FT_IO);
+    CHECK_STATUS(ft_dir_make("", &err), FT_NOT_FOUND);
+    snprintf(path, sizeof path, "%s/d//e/", p.directory);
+    CHECK_STATUS(ft_dir_make(path, &err), FT_OK);
+    CHECK_STATUS(ft_dir_make(path, &err), FT_OK);
+    struct stat info;
+    CHECK(stat(path, &info) == 0 && S_ISDIR(info.st_mode) && rmdir(path) == 0);
+    CHECK(place_free(&p) == 2);
+}
+
+/* A directory takes the place of another in one step; the other one is left in its old place. */
+static void exchanged_directories(void)
+{
+    place p = place_new();
+    ft_error err = {0};
+    char from[600], to[600], file[640];
+    snprintf(from, sizeof from, "%s/new", p.directory);
+    snprintf(to, sizeof to, "%s/run", p.directory);
+    CHECK_STATUS(ft_dir_exchange(from, to, &err), FT_NOT_FOUND);
+    for (int round = 0; round < 2; round++) { /* onto nothing, onto a directory */
+        CHECK_STATUS(ft_dir_make(from, &err), FT_OK);
+        snprintf(file, sizeof file, "%s/%d", from, round);
+        CHECK_STATUS(ft_file_write(file, "x", 1, &err), FT_OK);
+        CHECK_STATUS(ft_dir_exchange(from, to, &err), FT_OK);
+        snprintf(file, sizeof file, "%s/%d", to, round);
+        CHECK(access(file, F_OK) == 0);
+        CHECK((access(from, F_OK) == 0) == (round == 1));
+    }
+    CHECK(unlink(file) == 0);
+    snprintf(file, sizeof file, "%s/0", from);
+    CHECK(unlink(file) == 0);
+    CHECK(place_free(&p) == 2);
+}
+
+int main(void)
+{
+    RUN(write_and_read);
+    RUN(bad_writes);
+    RUN(full_disk);
+    RUN(whole_files);
+    RUN(exchanged_directories);
+    return check_report();
+}

@@ -1,0 +1,398 @@
+/* test/test_schedule.c - rules, plans and their times on pipelines whose answers are known. */
+#include "check.h"
+#include "schedule_cases.h"
+
+#include "base/alloc.h"
+
+static const ft_schedule *find(const char *name) { return ft_schedule_find(name); }
+
+static ft_plan *make(const pipeline_case *c, const char *name)
+{
+    ft_error err = {0};
+    ft_plan *plan = NULL;
+    if (!CHECK_STATUS(ft_plan_make(&plan, &c->pipeline, find(name), &err), FT_OK))
+        fprintf(stderr, "%s\n", err.message);
+    return plan;
+}
+
+/* The letters of what the stage does, F and B only. */
+static void order_letters(const ft_plan *plan, int stage, char *out)
+{
+    int d = plan->device[stage];
+    for (int64_t i = 0; i < ft_plan_length(plan, d); i++) {
+        ft_action a = ft_plan_at(plan, d, i);
+        if (a.stage == stage && ft_action_per_micro(a.kind)) *out++ = ft_action_letter(a.kind);
+    }
+    *out = 0;
+}
+
+static void test_rows(void)
+{
+    int n = 0;
+    for (; ft_schedules[n]; n++) {
+        CHECK(ft_schedule_find(ft_schedules[n]->name) == ft_schedules[n]);
+        CHECK(strlen(ft_schedules[n]->doc) > 10);
+    }
+    CHECK(n == 4);
+    CHECK(!ft_schedule_find("1F1B"));
+    CHECK(!strcmp(ft_action_word(FT_ACT_ADOPT), "adopt") && ft_action_letter(FT_ACT_ADOPT) == 'W');
+}
+
+static void test_orders_of_four_stages(void)
+{
+    static const struct {
+        const char *schedule;
+        int micro_batches, n_batches;
+        const char *by_depth[4];
+    } rows[] = {
+        {"async", 1, 8, {"FBFBFBFBFBFBFBFB", "FFBFBFBFBFBFBFBB", "FFFBFBFBFBFBFBBB", "FFFFBFBFBFBFBBBB"}},
+        {"async", 4, 2, {"FBFBFBFBFBFBFBFB", "FFBFBFBFBFBFBFBB", "FFFBFBFBFBFBFBBB", "FFFFBFBFBFBFBBBB"}},
+        {"gpipe", 4, 2, {"FFFFBBBBFFFFBBBB", "FFFFBBBBFFFFBBBB", "FFFFBBBBFFFFBBBB", "FFFFBBBBFFFFBBBB"}},
+        {"1f1b", 4, 2, {"FBFBFBFBFBFBFBFB", "FFBFBFBBFFBFBFBB", "FFFBFBBBFFFBFBBB", "FFFFBBBBFFFFBBBB"}},
+        {"sequential", 2, 2, {"FBFBFBFB", "FBFBFBFB", "FBFBFBFB", "FBFBFBFB"}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        pipeline_case c;
+        char letters[64];
+        case_chain(&c, 4, rows[i].micro_batches, rows[i].n_batches, 2, 10, 20);
+        ft_plan *plan = make(&c, rows[i].schedule);
+        for (int s = 0; plan && s < 4; s++) {
+            CHECK(plan->depth[s] == 3 - s);
+            order_letters(plan, s, letters);
+            CHECK(!strcmp(letters, rows[i].by_depth[3 - s]));
+        }
+        ft_plan_free(plan);
+    }
+}
+
+/* Micro-batches go in their own order both ways, and R and U stand right behind their last B. */
+static void test_whole_list_of_a_stage(void)
+{
+    static const char *const wanted = "F0.0.0 F0.0.1 F0.0.2 B0.0.0 B0.0.1 B0.0.2 R0.0 U0.0 "
+                                      "F0.1.0 F0.1.1 F0.1.2 B0.1.0 B0.1.1 B0.1.2 R0.1 U0.1 ";
+    pipeline_case c;
+    char text[512] = "";
+    int used = 0;
+    case_chain(&c, 2, 3, 2, 1, 1, 1);
+    c.pipeline.reduces = true;
+    ft_plan *plan = make(&c, "gpipe");
+    for (int64_t i = 0; plan && i < ft_plan_length(plan, 0); i++) {
+        ft_action a = ft_plan_at(plan, 0, i);
+        used += snprintf(text + used, sizeof text - (size_t)used, "%c%d.%d", ft_action_letter(a.kind),
+                         a.stage, a.batch);
+        if (ft_action_per_micro(a.kind))
+            used += snprintf(text + used, sizeof text - (size_t)used, ".%d", a.micro);
+        used += snprintf(text + used, sizeof text - (size_t)used, " ");
+    }
+    CHECK(!strcmp(text, wanted));
+    ft_plan_free(plan);
+}
+
+static int64_t end_of(const pipeline_case *c, const char *schedule)
+{
+    ft_error err = {0};
+    ft_timeline *timeline = NULL;
+    ft_plan *plan = make(c, schedule);
+    if (!plan || !CHECK_STATUS(ft_plan_simulate(&timeline, plan, &c->costs, &err), FT_OK)) return -1;
+    int64_t end = ft_timeline_end_ns(timeline);
+    for (int d = 0; d < c->pipeline.n_devices; d++) {
+        int64_t work = 0, micros = (int64_t)c->pipeline.micro_batches * c->pipeline.n_batches;
+        for (int s = 0; s < c->pipeline.n_stages; s++)
+            if (c->device[s] == d)
+                work += (int64_t)(c->forward_ns[s] + c->backward_ns[s]) * micros +
+                        (int64_t)c->update_ns[s] * c->pipeline.n_batches;
+        CHECK(ft_timeline_busy_ns(timeline, d) == work);
+    }
+    ft_timeline_free(timeline);
+    ft_plan_free(plan);
+    return end;
+}
+
+/* With equal stages: (P - 1) / (M + P - 1) of the time for the synchronous ones, once per batch;
+ * without flush only at the two ends; none of it with two slots an edge. */
+static void test_bubbles_are_the_textbook_ones(void)
+{
+    for (int stages = 1; stages <= 8; stages++)
+        for (int micros = 1; micros <= 9; micros += 2)
+            for (int ratio = 1; ratio <= 3; ratio++) {
+                pipeline_case c;
+                int64_t both = 100 + 100 * ratio, batches = 3, wait = stages - 1;
+                case_chain(&c, stages, micros, (int)batches, 2, 100, 100 * ratio);
+                CHECK(end_of(&c, "gpipe") == batches * (micros + wait) * both);
+                CHECK(end_of(&c, "1f1b") == batches * (micros + wait) * both);
+                CHECK(end_of(&c, "async") == (batches * micros + wait) * both);
+                CHECK(end_of(&c, "sequential") == batches * micros * stages * both);
+            }
+}
+
+static void test_updates_and_transfers_are_timed(void)
+{
+    pipeline_case c;
+    case_chain(&c, 2, 1, 1, 1, 100, 200);
+    c.update_ns[0] = 7;
+    c.update_ns[1] = 1000;
+    c.transfer_ns[0] = 30; /* F0>F1 */
+    c.transfer_ns[1] = 50; /* B1>B0 */
+    CHECK(end_of(&c, "1f1b") == 100 + 30 + 100 + 200 + 1000);
+    c.update_ns[1] = 5;
+    CHECK(end_of(&c, "1f1b") == 100 + 30 + 100 + 200 + 50 + 200 + 7);
+}
+
+/* One slot: the next forward of the sender waits until the receiver is through. */
+static void test_a_slot_is_held_to_the_end_of_its_use(void)
+{
+    pipeline_case c;
+    case_chain(&c, 2, 2, 1, 1, 100, 0);
+    c.forward_ns[1] = 300;
+    CHECK(end_of(&c, "gpipe") == 100 + 300 + 100 + 300);
+    c.edges[0].slots = 2;
+    CHECK(end_of(&c, "gpipe") == 100 + 300 + 300);
+}
+
+/* Lags of a forward in the steady state: floor and ceiling of depth over micro-batches. */
+static void test_lags_are_the_theoretical_staleness(void)
+{
+    for (int micros = 1; micros <= 5; micros++) {
+        pipeline_case c;
+        case_chain(&c, 8, micros, 40, 2, 10, 20);
+        ft_plan *plan = make(&c, "async");
+        for (int s = 0; plan && s < 8; s++) {
+            int least = 99, most = -1, depth = plan->depth[s];
+            for (int64_t i = 0; i < ft_plan_length(plan, s); i++) {
+                ft_action a = ft_plan_at(plan, s, i);
+                CHECK(a.kind == FT_ACT_FORWARD || a.lag == 0);
+                if (a.kind != FT_ACT_FORWARD || a.batch < 10) continue;
+                if (a.lag < least) least = a.lag;
+                if (a.lag > most) most = a.lag;
+            }
+            CHECK(least == depth / micros && most == (depth + micros - 1) / micros);
+            CHECK(plan->in_flight[s] == depth + 1);
+        }
+        ft_plan_free(plan);
+    }
+}
+
+/* Both uses of the weight by one micro-batch are preceded by as many new versions. */
+static void test_tied_weights_have_one_version_per_micro_batch(void)
+{
+    for (int micros = 1; micros <= 4; micros++) {
+        pipeline_case c;
+        case_chain(&c, 4, micros, 30, 2, 10, 20);
+        case_tie(&c, 0, 3, 5);
+        case_norms(&c, 5);
+        ft_plan *plan = make(&c, "async");
+        int version[2][120] = {{0}}, n_adopts = 0;
+        for (int side = 0; plan && side < 2; side++) {
+            int stage = side ? 3 : 0, count = 0;
+            ft_action_kind step = side ? FT_ACT_ADOPT : FT_ACT_UPDATE;
+            for (int64_t i = 0; i < ft_plan_length(plan, stage); i++) {
+                ft_action a = ft_plan_at(plan, stage, i);
+                if (a.kind == step) count++;
+                if (a.kind == FT_ACT_ADOPT) n_adopts++;
+                if (a.kind == FT_ACT_FORWARD) version[side][ft_action_index(plan, &a)] = count;
+            }
+        }
+        CHECK(n_adopts == 30);
+        CHECK(!memcmp(version[0], version[1], sizeof version[0]));
+        ft_plan_free(plan);
+    }
+}
+
+/* A replica before its owner would wait for an update that waits for it. */
+static void test_a_replica_upstream_of_its_owner_cannot_be_async(void)
+{
+    pipeline_case c;
+    ft_plan *plan;
+    ft_error err = {0};
+    case_chain(&c, 4, 4, 6, 2, 10, 20);
+    case_tie(&c, 3, 0, 3);
+    CHECK_STATUS(ft_plan_make(&plan, &c.pipeline, find("async"), &err), FT_INFEASIBLE);
+    CHECK(strstr(err.message, "W0.0 waits for edge 7, U3>W0"));
+    ft_plan_free(make(&c, "1f1b"));
+    ft_plan_free(make(&c, "gpipe"));
+}
+
+/* A skipping edge needs as many slots as the sender runs ahead: one fewer blocks. */
+static void test_one_slot_fewer_blocks(void)
+{
+    pipeline_case c;
+    ft_plan *plan = NULL;
+    ft_error err = {0};
+    int slots = 0;
+    while (!plan) {
+        case_chain(&c, 5, 4, 6, 1, 10, 20);
+        case_edge(&c, 0, FT_ACT_FORWARD, 4, FT_ACT_FORWARD, ++slots);
+        case_edge(&c, 4, FT_ACT_BACKWARD, 0, FT_ACT_BACKWARD, 1);
+        ft_status status = ft_plan_make(&plan, &c.pipeline, find("async"), &err);
+        if (status != FT_OK && !CHECK_STATUS(status, FT_INFEASIBLE)) return;
+        if (slots > 10) break;
+    }
+    CHECK(slots > 1 && slots <= 5);
+    if (!plan) return;
+    ft_edge *edge = (ft_edge *)(uintptr_t)&plan->edges[8];
+    CHECK_STATUS(ft_plan_check(plan, &err), FT_OK);
+    edge->slots--;
+    CHECK_STATUS(ft_plan_check(plan, &err), FT_INFEASIBLE);
+    CHECK(strstr(err.message, "waits for a free slot of edge 8, F0>F4"));
+    CHECK(strstr(err.message, "device 0: F0."));
+    ft_plan_free(plan);
+}
+
+/* A device with the first and the last stage: backward first, then the one near the loss. */
+static void test_the_stage_near_the_loss_goes_first(void)
+{
+    pipeline_case c;
+    ft_error err = {0};
+    ft_timeline *timeline = NULL;
+    case_chain(&c, 3, 4, 2, 2, 10, 10);
+    c.device[2] = 0;
+    c.pipeline.n_devices = 2;
+    ft_plan *plan = make(&c, "1f1b");
+    CHECK_STATUS(ft_plan_simulate(&timeline, plan, &c.costs, &err), FT_OK);
+    for (int64_t i = 0; timeline && i < timeline->n_events; i++) {
+        const ft_event *e = &timeline->events[i];
+        if (e->device || e->kind != FT_ACT_FORWARD || e->stage) continue;
+        /* no backward of stage 2 could have run where a forward of stage 0 began */
+        for (int64_t j = 0; j < timeline->n_events; j++) {
+            const ft_event *b = &timeline->events[j];
+            if (b->stage != 2 || b->kind != FT_ACT_BACKWARD || b->start_ns < e->start_ns) continue;
+            int64_t forward_end = timeline->events[j - 1].end_ns;
+            CHECK(timeline->events[j - 1].stage != 2 || forward_end > e->start_ns);
+            break;
+        }
+    }
+    ft_timeline_free(timeline);
+    ft_plan_free(plan);
+}
+
+static void test_long_legs_are_short_plans(void)
+{
+    for (int i = 0; ft_schedules[i]; i++) {
+        pipeline_case c;
+        int64_t stored = 0, length = 0;
+        case_chain(&c, 8, 8, 100000, 2, 100, 200);
+        case_norms(&c, 3);
+        case_tie(&c, 0, 7, 4);
+        ft_plan *plan = make(&c, ft_schedules[i]->name);
+        for (int d = 0; plan && d < 8; d++) {
+            const ft_device_plan *lists = &plan->devices[d];
+            stored += lists->warmup.n + lists->body.n + lists->drain.n;
+            length += ft_plan_length(plan, d);
+        }
+        CHECK(length == (8 * (2 * 8 + 2) + 1) * 100000LL);
+        CHECK(stored < 8 * 3 * 18);
+        CHECK(plan && plan->body_batches == 1 && plan->body_repeats > 99990);
+        ft_plan_free(plan);
+    }
+}
+
+static ft_action_kind only_forward(const ft_stage_state *state)
+{
+    (void)state;
+    return FT_ACT_FORWARD;
+}
+
+static ft_action_kind eager(const ft_stage_state *s)
+{
+    return s->forwards < s->total ? FT_ACT_FORWARD : FT_ACT_BACKWARD;
+}
+
+static void check_refused(const ft_pipeline *p, const ft_schedule *schedule, const char *words)
+{
+    ft_error err = {0};
+    ft_plan *plan;
+    CHECK_STATUS(ft_plan_make(&plan, p, schedule, &err), FT_INVALID);
+    if (!CHECK(strstr(err.message, words))) fprintf(stderr, "%s\n", err.message);
+    CHECK(!plan);
+}
+
+static void test_bad_input_is_refused_in_words(void)
+{
+    pipeline_case c;
+    const ft_schedule forward = {.name = "forward", .next = only_forward};
+    const ft_schedule liar = {.name = "liar", .next = eager, .synchronous = true};
+    const ft_schedule nameless = {.name = "two words", .next = eager};
+    case_chain(&c, 3, 2, 2, 1, 1, 1);
+    check_refused(&c.pipeline, &forward, "stage 0, after 4 forwards and 0 backwards of 4");
+    check_refused(&c.pipeline, &liar, "a forward of the next batch before this one's update");
+    check_refused(&c.pipeline, &nameless, "expected a name");
+    c.device[1] = 3;
+    check_refused(&c.pipeline, find("1f1b"), "stage 1 is on device 3 of 3");
+    c.device[1] = 1;
+    c.edges[2].slots = 0;
+    check_refused(&c.pipeline, find("1f1b"), "edge 2 has 0 slots");
+    c.edges[2].slots = 1;
+    c.edges[2].to_kind = FT_ACT_UPDATE;
+    check_refused(&c.pipeline, find("1f1b"), "edge 2 joins");
+    c.edges[2].to_kind = FT_ACT_FORWARD;
+    case_edge(&c, 2, FT_ACT_FORWARD, 0, FT_ACT_FORWARD, 1);
+    check_refused(&c.pipeline, find("1f1b"), "forward edges go in a circle");
+    c.pipeline.n_edges--;
+    c.forward_ns[2] = NAN;
+    check_refused(&c.pipeline, find("1f1b"), "forward of stage 2 takes nan ns");
+    c.forward_ns[2] = 1;
+    c.pipeline.n_batches = 1 << 28;
+    c.pipeline.micro_batches = 1 << 20;
+    check_refused(&c.pipeline, find("1f1b"), "actions in a leg");
+    case_edge(&c, 0, FT_ACT_REDUCE, 1, FT_ACT_UPDATE, 1);
+    c.pipeline.n_batches = c.pipeline.micro_batches = 2;
+    check_refused(&c.pipeline, find("1f1b"), "begins at a reduce");
+}
+
+/* A rule of the user's without a name in the table, and without a flush, that runs everything first. */
+static void test_a_new_rule_is_a_row(void)
+{
+    pipeline_case c;
+    ft_error err = {0};
+    ft_plan *plan;
+    const ft_schedule all_first = {.name = "all-first", .next = eager};
+    case_chain(&c, 3, 2, 4, 2, 1, 1);
+    CHECK_STATUS(ft_plan_make(&plan, &c.pipeline, &all_first, &err), FT_OK);
+    CHECK(plan && plan->in_flight[0] == 8 && plan->in_flight[2] == 8);
+    ft_plan_free(plan);
+}
+
+static void test_no_memory_is_an_error(void)
+{
+    pipeline_case c;
+    ft_error err = {0};
+    case_chain(&c, 3, 2, 60, 2, 10, 20);
+    case_tie(&c, 0, 2, 3);
+    int64_t before = ft_alloc_live();
+    for (int n = 1;; n++) {
+        ft_plan *plan = NULL;
+        ft_timeline *timeline = NULL;
+        ft_alloc_fail_after(n);
+        ft_status status = ft_plan_make(&plan, &c.pipeline, find("async"), &err);
+        if (status == FT_OK) status = ft_plan_simulate(&timeline, plan, &c.costs, &err);
+        ft_alloc_fail_after(0);
+        ft_timeline_free(timeline);
+        ft_plan_free(plan);
+        CHECK(ft_alloc_live() == before);
+        if (status == FT_OK) {
+            CHECK(n > 10);
+            return;
+        }
+        if (!CHECK_STATUS(status, FT_NOMEM)) return;
+    }
+}
+
+int main(void)
+{
+    RUN(test_rows);
+    RUN(test_orders_of_four_stages);
+    RUN(test_whole_list_of_a_stage);
+    RUN(test_bubbles_are_the_textbook_ones);
+    RUN(test_updates_and_transfers_are_timed);
+    RUN(test_a_slot_is_held_to_the_end_of_its_use);
+    RUN(test_lags_are_the_theoretical_staleness);
+    RUN(test_tied_weights_have_one_version_per_micro_batch);
+    RUN(test_a_replica_upstream_of_its_owner_cannot_be_async);
+    RUN(test_one_slot_fewer_blocks);
+    RUN(test_the_stage_near_the_loss_goes_first);
+    RUN(test_long_legs_are_short_plans);
+    RUN(test_bad_input_is_refused_in_words);
+    RUN(test_a_new_rule_is_a_row);
+    RUN(test_no_memory_is_an_error);
+    return check_report();
+}

@@ -1,0 +1,360 @@
+--- The rules that do not depend on goodwill. ftpipe tools/lint.lua BUILD_DIR [RULE...]
+-- Runs in the root of the sources. A rule is one check; what it finds is printed as
+-- "file:line: what".
+
+local core = require("ftpipe.core")
+
+local build = arg[1] or "build/release"
+
+-- Files --------------------------------------------------------------------------------------------
+
+--- Appends the paths below a directory that end in one of the suffixes; absent directories are empty.
+local function collect(directory, suffixes, list)
+   if core.sys.exists(directory) ~= "directory" then return list end
+   for _, name in ipairs(core.sys.list_dir(directory)) do
+      local path = directory .. "/" .. name
+      if core.sys.exists(path) == "directory" then
+         collect(path, suffixes, list)
+      else
+         for _, suffix in ipairs(suffixes) do
+            if name:sub(-#suffix) == suffix then list[#list + 1] = path end
+         end
+      end
+   end
+   return list
+end
+
+local function files(directories, ...)
+   local list = {}
+   for _, directory in ipairs(directories) do collect(directory, { ... }, list) end
+   return list
+end
+
+local function lines_of(path)
+   local lines = {}
+   for line in (core.sys.read_file(path) .. "\n"):gmatch("(.-)\n") do lines[#lines + 1] = line end
+   if lines[#lines] == "" then lines[#lines] = nil end
+   return lines
+end
+
+local function blank(text)
+   return (text:gsub("[^\n]", " "))
+end
+
+--- The text of a C file with comments, strings and characters blanked out, lines kept.
+local function code_of(path)
+   local text, out, i = core.sys.read_file(path), {}, 1
+   while i <= #text do
+      local first, last = text:find('/[*/]', i)
+      local quote = text:find("[\"']", i)
+      if quote and (not first or quote < first) then
+         local mark, finish = text:sub(quote, quote), quote + 1
+         while finish <= #text and text:sub(finish, finish) ~= mark do
+            finish = finish + (text:sub(finish, finish) == "\\" and 2 or 1)
+         end
+         out[#out + 1] = text:sub(i, quote) .. blank(text:sub(quote + 1, finish - 1)) .. mark
+         i = finish + 1
+      elseif first then
+         local _, finish
+         if text:sub(first, last) == "/*" then
+            _, finish = text:find("*/", last + 1, true)
+         else
+            finish = text:find("\n", last, true)
+         end
+         finish = finish or #text
+         out[#out + 1] = text:sub(i, first - 1) .. blank(text:sub(first, finish))
+         i = finish + 1
+      else
+         out[#out + 1] = text:sub(i)
+         break
+      end
+   end
+   return table.concat(out)
+end
+
+local function split_lines(text)
+   local lines = {}
+   for line in (text .. "\n"):gmatch("(.-)\n") do lines[#lines + 1] = line end
+   return lines
+end
+
+local function room_of(path)
+   return path:match("^src/([^/]+)/")
+end
+
+-- Rules: each gets a function that notes a finding -----------------------------------------------
+
+local rules = {}
+
+--- What a room may include: itself and, transitively, what it uses (rooms.txt is written by CMake).
+local function reachable()
+   local uses, all = {}, {}
+   for line in io.lines(build .. "/rooms.txt") do
+      local name, list = line:match("^(%S+):%s*(.*)$")
+      uses[name] = {}
+      all[#all + 1] = name
+      for used in list:gmatch("%S+") do table.insert(uses[name], used) end
+   end
+   uses.app = all
+   local reach = {}
+   local function visit(name, into)
+      into[name] = true
+      for _, used in ipairs(uses[name] or {}) do visit(used, into) end
+   end
+   for name in pairs(uses) do
+      reach[name] = {}
+      visit(name, reach[name])
+   end
+   return reach
+end
+
+--- Headers of libraries, and the rooms or files that may see them.
+local LIBRARY_HOMES = {
+   ["lua.h"] = { "src/script/", "src/app/" },
+   ["lauxlib.h"] = { "src/script/", "src/app/" },
+   ["lualib.h"] = { "src/script/", "src/app/" },
+   ["jansson.h"] = { "src/io/", "src/script/" },
+   ["histedit.h"] = { "src/app/" },
+   ["cuda_runtime.h"] = { "src/device/cuda.c" },
+   ["oneapi/dnnl/dnnl.h"] = { "src/ops/onednn" },
+   ["sentencepiece_processor.h"] = { "src/data/" },
+}
+
+local function check_include(path, header, quoted, reach, note)
+   local room, homes = room_of(path), LIBRARY_HOMES[header]
+   if homes then
+      for _, home in ipairs(homes) do
+         if path:sub(1, #home) == home then return end
+      end
+      note("<%s> belongs to %s", header, table.concat(homes, ", "))
+   elseif quoted then
+      local other, name = header:match("^([^/]+)/(.+)$")
+      if not other then
+         note('"%s" has no room in front', header)
+      elseif not reach[room] or not reach[room][other] then
+         note('room %s may not include "%s" (see ft_room in CMakeLists.txt)', room, header)
+      elseif name:find("internal") and other ~= room then
+         note('"%s" is internal to room %s', header, other)
+      end
+   end
+end
+
+--- Includes go along the edges of CMakeLists.txt.
+function rules.layers(finding)
+   local reach = reachable()
+   for _, path in ipairs(files({ "src" }, ".c", ".h", ".cpp")) do
+      for number, line in ipairs(lines_of(path)) do
+         local mark, header = line:match('^%s*#%s*include%s*([<"])([^>"]+)')
+         if header then
+            check_include(path, header, mark == '"', reach,
+               function(...) finding(path, number, ...) end)
+         end
+      end
+   end
+end
+
+--- Commas at the outermost level of a parameter list, plus one.
+local function count_parameters(signature)
+   local list = signature:match("^[^%(]*(%b())")
+   if not list then return 0 end
+   list = list:sub(2, -2)
+   if list:match("^%s*$") or list:match("^%s*void%s*$") then return 0 end
+   local flat = list:gsub("%b()", "")
+   return select(2, flat:gsub(",", "")) + 1
+end
+
+--- Calls visit(first line, last line, signature) for each function of a C file. A function starts
+-- with an unindented line and has its closing brace in column 1; tables of data end in "};".
+local function each_function(lines, visit)
+   local start
+   for number, line in ipairs(lines) do
+      if line:match("^[%a_]") and not line:match("^#") then start = start or number end
+      if start and line:match("^}") then
+         local head = table.concat(lines, "\n", start, number):match("^(.-){") or ""
+         if line:match("^}%s*$") and head:find("%)%s*$") then visit(start, number, head) end
+         start = nil
+      elseif start and line:match(";%s*$") and not table.concat(lines, "\n", start, number):find("{") then
+         start = nil
+      end
+   end
+end
+
+local C_PLACES = { "src", "kernels", "test", "bench" }
+local MAX = { line = 100, ["function"] = 70, parameters = 7, file = 600, header = 300 }
+
+--- Utf-8 characters, as an editor shows them.
+local function width(line)
+   return select(2, line:gsub("[^\128-\191]", ""))
+end
+
+local function check_size_of(path, finding)
+   local lines = lines_of(path)
+   local limit = path:match("%.h$") and MAX.header or MAX.file
+   if #lines > limit then finding(path, #lines, "%d lines, at most %d", #lines, limit) end
+   for number, line in ipairs(lines) do
+      if width(line) > MAX.line then
+         finding(path, number, "%d columns, at most %d", width(line), MAX.line)
+      end
+   end
+end
+
+--- Sizes of lines, functions, parameter lists, files and headers.
+function rules.sizes(finding)
+   for _, path in ipairs(files({ "lua", "recipes", "examples", "spec", "tools" }, ".lua")) do
+      check_size_of(path, finding)
+   end
+   for _, path in ipairs(files(C_PLACES, ".c", ".h", ".cpp", ".cu")) do
+      check_size_of(path, finding)
+      each_function(split_lines(code_of(path)), function(first, last, signature)
+         if last - first + 1 > MAX["function"] then
+            finding(path, first, "a function of %d lines, at most %d", last - first + 1, MAX["function"])
+         end
+         local n = count_parameters(signature)
+         if n > MAX.parameters then
+            finding(path, first, "%d parameters, at most %d", n, MAX.parameters)
+         end
+      end)
+   end
+end
+
+local FORBIDDEN = { "abort", "exit", "_exit", "printf", "fprintf", "puts", "malloc", "calloc",
+   "realloc", "free", "strdup", "getenv", "setenv", "system" }
+local FREE_OF_RULES = { ["src/base/alloc.c"] = true }
+
+--- Rooms neither end the process, nor print, nor read the environment, nor allocate past base/alloc.
+function rules.calls(finding)
+   for _, path in ipairs(files({ "src" }, ".c", ".h", ".cpp")) do
+      if not FREE_OF_RULES[path] and room_of(path) ~= "app" then
+         for number, line in ipairs(split_lines(code_of(path))) do
+            for _, name in ipairs(FORBIDDEN) do
+               if (" " .. line):find("[^%w_.>]" .. name .. "%s*%(") then
+                  finding(path, number, "%s() is not called in rooms", name)
+               end
+            end
+         end
+      end
+   end
+end
+
+--- Paragraphs (no blank line inside) of a header that declare a function hold a comment; each file
+-- says in its first line what it does.
+function rules.comments(finding)
+   for _, path in ipairs(files({ "src" }, ".c", ".h", ".cpp")) do
+      local first = lines_of(path)[1] or ""
+      if first:sub(1, #path) ~= "/* " .. path:sub(5, -2) and not first:find("/* " .. path:sub(5), 1, true) then
+         finding(path, 1, "the first line is /* %s - what it does.", path:sub(5))
+      end
+   end
+   for _, path in ipairs(files({ "src" }, ".h")) do
+      local commented, code = false, split_lines(code_of(path))
+      for number, line in ipairs(lines_of(path)) do
+         if line:match("^%s*$") then commented = false end
+         if line:find("/%*") then commented = true end
+         local declares = code[number]:match("^[%a_][%w_%s%*]-[%s%*]([%w_]+)%(")
+         if declares and not code[number]:match("^typedef") and not commented then
+            finding(path, number, "%s has no comment", declares)
+         end
+      end
+   end
+end
+
+--- Mutable objects at file scope: where they may be.
+local MAY_CHANGE = { "base/alloc%.c", "ops/onednn%.c", "app/[%w_]+%.c" }
+
+local function may_change(object)
+   for _, pattern in ipairs(MAY_CHANGE) do
+      if object:find(pattern) then return true end
+   end
+   return false
+end
+
+--- No mutable objects at file scope, by the symbols of the object files.
+function rules.globals(finding)
+   local archives = collect(build, { ".a" }, {})
+   if #archives == 0 then finding(build, 0, "no libft_*.a: build first") end
+   for _, archive in ipairs(archives) do
+      local member = archive
+      local pipe = assert(io.popen(("objdump -t '%s' 2>/dev/null"):format(archive)))
+      for line in pipe:lines() do
+         member = line:match("^(%S+%.o):%s+file format") or member
+         local section, size, name = line:match("%sO%s+(%S+)%s+(%x+)%s+(.+)$")
+         local mutable = section and (section:match("^%.t?bss") or section:match("^%.t?data")
+            or section == "*COM*") and not section:match("^%.data%.rel%.ro")
+         local room = archive:match("libft_(%w+)%.a$") or "?"
+         local object = room .. "/" .. member:gsub("%.o$", "")
+         if mutable and tonumber(size, 16) > 0 and not may_change(object) then
+            finding(object, 0, "'%s' is a mutable object at file scope", name)
+         end
+      end
+      pipe:close()
+   end
+end
+
+--- Every header compiles alone.
+function rules.headers(finding)
+   local flags = "-std=gnu17 -D_GNU_SOURCE -DFTPIPE_VERSION='\"\"' -DFT_ISA_SUFFIX=base -Isrc -Itest "
+      .. "$(pkg-config --cflags luajit jansson)"
+   for _, path in ipairs(files({ "src", "test" }, ".h")) do
+      local command = "cc -x c -fsyntax-only -w %s '%s' 2>&1"
+      local pipe = assert(io.popen(command:format(flags, path)))
+      local problem = pipe:read("*l")
+      pipe:close()
+      if problem then finding(path, 1, "does not compile alone: %s", problem) end
+   end
+end
+
+--- Nothing is left for later.
+function rules.leftovers(finding)
+   local list = files({ "src", "kernels", "test", "bench", "cmake", "lua", "recipes", "examples",
+      "spec" }, ".c", ".h", ".cpp", ".cu", ".cmake", ".lua")
+   for _, path in ipairs(list) do
+      for number, line in ipairs(lines_of(path)) do
+         for _, word in ipairs { "TODO", "FIXME", "XXX" } do
+            if line:find("%f[%w]" .. word .. "%f[%W]") then finding(path, number, "%s", word) end
+         end
+         if line:find("%s$") then finding(path, number, "blanks at the end of the line") end
+      end
+   end
+end
+
+--- luacheck on all Lua files.
+function rules.luacheck(finding)
+   local places = {}
+   for _, place in ipairs { "lua", "recipes", "examples", "spec", "tools" } do
+      if #files({ place }, ".lua") > 0 then places[#places + 1] = place end
+   end
+   local pipe = assert(io.popen("luacheck -q --no-color --formatter plain " ..
+      table.concat(places, " ") .. " 2>&1; echo \"luacheck ended: $?\""))
+   for line in pipe:lines() do
+      local code = line:match("^luacheck ended: (%d+)$")
+      if code and tonumber(code) > 2 then finding("luacheck", 0, "could not run: exit code %s", code) end
+      if not code then finding(line, 0, "luacheck") end
+   end
+   pipe:close()
+end
+
+-- Running ------------------------------------------------------------------------------------------
+
+local ORDER = { "layers", "sizes", "calls", "comments", "globals", "headers", "leftovers", "luacheck" }
+
+local chosen = {}
+for i = 2, #arg do chosen[i - 1] = arg[i] end
+if #chosen == 0 then chosen = ORDER end
+
+local passed, failed = 0, 0
+for _, name in ipairs(chosen) do
+   if not rules[name] then
+      core.fail("invalid argument", ("no rule is called '%s' (there are: %s)"):format(name,
+         table.concat(ORDER, ", ")))
+   end
+   local n = 0
+   rules[name](function(path, number, format, ...)
+      n = n + 1
+      local place = number > 0 and ("%s:%d"):format(path, number) or path
+      print(("%s: %s"):format(place, format:format(...)))
+   end)
+   print(("%s: %s"):format(name, n == 0 and "ok" or n .. " findings"))
+   if n == 0 then passed = passed + 1 else failed = failed + 1 end
+end
+print(("%d passed, %d failed"):format(passed, failed))
+os.exit(failed == 0 and 0 or 1, true)
