@@ -27,13 +27,15 @@ static const int64_t sizes[N_SIZES][2] = {{512, 512},   {768, 768},   {3072, 768
 static const char *const kinds[N_KINDS] = {"NT", "NN", "TN"};
 static const char *const rows[N_KINDS] = {"linear", "linear_grad_input", "linear_grad_weight"};
 
-static void must(bool ok, const char *what) {
+static void must(bool ok, const char *what)
+{
     if (ok) return;
     fprintf(stderr, "bench_matmul: %s failed\n", what);
     exit(1);
 }
 
-static float *noise(int64_t n) {
+static float *noise(int64_t n)
+{
     float *x = ft_pages_alloc(n * 4 + 64);
     must(x, "allocation");
     ft_rng rng;
@@ -50,7 +52,8 @@ typedef struct ours {
     ft_call call;
 } ours;
 
-static void ours_init(ours *o, int kind, float *a, float *b, float *c, const int64_t mnk[3]) {
+static void ours_init(ours *o, int kind, float *a, float *b, float *c, const int64_t mnk[3])
+{
     *o = (ours){.op = ft_op_find(rows[kind])};
     int64_t M = mnk[0], N = mnk[1], K = mnk[2];
     ft_spec in[FT_MAX_IN] = {{FT_F32, ft_shape_of(M, kind == 0 ? K : N)},
@@ -76,7 +79,8 @@ typedef struct peer {
     dnnl_stream_t stream;
 } peer;
 
-static dnnl_memory_desc_t plain(int64_t r, int64_t c, int64_t rs, int64_t cs) {
+static dnnl_memory_desc_t plain(int64_t r, int64_t c, int64_t rs, int64_t cs)
+{
     dnnl_memory_desc_t md;
     dnnl_dims_t dims = {r, c}, steps = {rs, cs};
     must(!dnnl_memory_desc_init_by_strides(&md, 2, dims, dnnl_f32, steps), "memory description");
@@ -84,7 +88,8 @@ static dnnl_memory_desc_t plain(int64_t r, int64_t c, int64_t rs, int64_t cs) {
 }
 
 static void peer_init(peer *p, dnnl_engine_t engine, int kind, float *const abc[3],
-                      const int64_t mnk[3]) {
+                      const int64_t mnk[3])
+{
     int64_t M = mnk[0], N = mnk[1], K = mnk[2];
     dnnl_memory_desc_t a = kind == 0   ? plain(M, K, K, 1)
                            : kind == 1 ? plain(M, N, N, 1)
@@ -122,18 +127,21 @@ static void peer_init(peer *p, dnnl_engine_t engine, int kind, float *const abc[
     dnnl_post_ops_destroy(after);
 }
 
-static int by_value(const void *a, const void *b) {
+static int by_value(const void *a, const void *b)
+{
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static double median(double *x, int n) {
+static double median(double *x, int n)
+{
     qsort(x, (size_t)n, sizeof *x, by_value);
     return x[n / 2];
 }
 
 /* Prints one line; returns the ratio. */
-static double compare(dnnl_engine_t engine, int kind, const int64_t mnk[3], int rounds) {
+static double compare(dnnl_engine_t engine, int kind, const int64_t mnk[3], int rounds)
+{
     int64_t M = mnk[0], N = mnk[1], K = mnk[2], most = N * K;
     if (M * N > most) most = M * N;
     if (M * K > most) most = M * K;
@@ -172,7 +180,8 @@ static double compare(dnnl_engine_t engine, int kind, const int64_t mnk[3], int 
     return other / us;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char **argv)
+{
     int rounds = argc > 1 ? atoi(argv[1]) : 7;
     if (rounds < 1 || rounds > MAX_ROUNDS) rounds = 7;
     static const int64_t preset[] = {64, 512, 2048};

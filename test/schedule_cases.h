@@ -100,7 +100,8 @@ static inline void case_random(pipeline_case *c, ft_rng *rng)
     int n = 1 + (int)ft_rng_below(rng, 6), m = 1 + (int)ft_rng_below(rng, 6);
     case_init(c, n, m, 1 + (int)ft_rng_below(rng, 9));
     c->pipeline.n_devices = 1 + (int)ft_rng_below(rng, 4);
-    for (int s = 0; s < n; s++) c->device[s] = (int)ft_rng_below(rng, (uint64_t)c->pipeline.n_devices);
+    for (int s = 0; s < n; s++)
+        c->device[s] = (int)ft_rng_below(rng, (uint64_t)c->pipeline.n_devices);
     for (int s = 0; s < n; s++)
         for (int t = s + 1; t < n; t++) {
             if (t > s + 1 && ft_rng_below(rng, 4)) continue;

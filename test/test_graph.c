@@ -119,13 +119,15 @@ static void check_round_trip(const ft_graph *g)
         CHECK(ft_graph_n_forward(g) == ft_graph_n_forward(parsed));
         for (int n = 0; n < ft_graph_n_nodes(g); n++) {
             const ft_node *a = ft_graph_node(g, n), *b = ft_graph_node(parsed, n);
-            CHECK(a->op == b->op && a->origin == b->origin && a->key == b->key);
-            CHECK(!memcmp(a->attrs, b->attrs, sizeof a->attrs) && !strcmp(a->scope, b->scope));
-            CHECK(!memcmp(a->in, b->in, sizeof a->in));
+            case_need(a->op == b->op && a->origin == b->origin && a->key == b->key, "same node");
+            case_need(!memcmp(a->attrs, b->attrs, sizeof a->attrs), "same attributes");
+            case_need(!memcmp(a->in, b->in, sizeof a->in), "same inputs");
+            case_need(!strcmp(a->scope, b->scope), "same scope");
         }
         for (int t = 0; t < ft_graph_n_grads(g); t++)
-            CHECK(!memcmp(ft_graph_grad_term(g, t), ft_graph_grad_term(parsed, t),
-                          sizeof(ft_grad_term)));
+            case_need(!memcmp(ft_graph_grad_term(g, t), ft_graph_grad_term(parsed, t),
+                              sizeof(ft_grad_term)),
+                      "same term");
         ft_text_fini(&second);
     }
     ft_graph_free(parsed);
@@ -172,7 +174,7 @@ static const char good_text[] = "ftpipe graph 1\n"
                                 "param %1 w f32 (5,3)\n"
                                 "scope encoder/block.0\n"
                                 "node %2 linear %0 %1 - activation=1 : f32 (4,5)\n"
-                                "node %3 mean %2 : f32 (4)\n"
+                                "node %3 tanh %2 : f32 (4,5)\n"
                                 "node %4 mean %3 : f32 ()\n"
                                 "output %4 loss\n";
 
@@ -265,7 +267,10 @@ static void test_failing_allocations(void)
         ft_graph_free(g);
         ft_text_fini(&text);
         CHECK(ft_alloc_live() == live);
-        if (status == FT_OK) break;
+        if (status != FT_NOMEM) {
+            CHECK(status == FT_OK);
+            break;
+        }
         failures++;
     }
     CHECK(failures > 6);

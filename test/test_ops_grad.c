@@ -156,8 +156,8 @@ static void check_input(const op_case *c, const twin *cotangents, const twin *sc
     free(direction);
 }
 
-/* Inputs that rows say nothing about on purpose: ids, the weight of a loss, which is not learnt, and
- * everything of an attention over a cache, which only decoding does. */
+/* Inputs that rows say nothing about on purpose: ids, the weight of a loss, which is not learnt,
+ * and everything of an attention over a cache, which only decoding does. */
 static bool without_gradient(const op_case *c, int input)
 {
     return c->in[input].spec.dtype != FT_F32 ||

@@ -23,19 +23,22 @@ typedef struct trial {
     ft_call call;
 } trial;
 
-static void *block(int64_t bytes) {
+static void *block(int64_t bytes)
+{
     void *p = NULL;
     if (posix_memalign(&p, 64, (size_t)bytes + 64)) abort();
     memset(p, 0xff, (size_t)bytes + 64); /* NaN: what is not written shows */
     return p;
 }
 
-static ft_spec as64(ft_spec spec) {
+static ft_spec as64(ft_spec spec)
+{
     if (spec.dtype == FT_F32) spec.dtype = FT_F64;
     return spec;
 }
 
-static void fill(trial *t, int i, ft_rng *rng, int64_t id_limit) {
+static void fill(trial *t, int i, ft_rng *rng, int64_t id_limit)
+{
     t->in[i] = t->in64[i] = (ft_view){.dtype = FT_F32};
     if (!ft_present(&t->in_spec[i])) return;
     ft_spec wide = as64(t->in_spec[i]);
@@ -51,7 +54,8 @@ static void fill(trial *t, int i, ft_rng *rng, int64_t id_limit) {
 
 /* Inputs drawn from `seed`, outputs unwritten. specs: FT_MAX_IN entries. */
 static trial trial_of(const char *name, const ft_spec *specs, const double *attrs, int64_t id_limit,
-                      int seed) {
+                      int seed)
+{
     trial t = {.op = ft_op_find(name)};
     ft_rng rng;
     ft_rng_init(&rng, (uint64_t)seed, 7);
@@ -72,7 +76,8 @@ static trial trial_of(const char *name, const ft_spec *specs, const double *attr
     return t;
 }
 
-static void trial_free(trial *t) {
+static void trial_free(trial *t)
+{
     for (int i = 0; i < FT_MAX_IN; i++) {
         free(t->in[i].data);
         free(t->in64[i].data);
@@ -84,7 +89,8 @@ static void trial_free(trial *t) {
     free(t->packed);
 }
 
-static void pack(trial *t, ft_team *team) {
+static void pack(trial *t, ft_team *team)
+{
     int w = t->op->pack_input - 1;
     t->packed = block(t->op->pack_bytes(t->in_spec, t->attrs));
     ft_error err = {0};
@@ -92,7 +98,8 @@ static void pack(trial *t, ft_team *team) {
     t->call.packed = t->packed;
 }
 
-static void run_kernel(trial *t, ft_team *team) {
+static void run_kernel(trial *t, ft_team *team)
+{
     ft_error err = {0};
     int64_t bytes =
         t->op->workspace ? t->op->workspace(t->in_spec, t->attrs, ft_team_size(team)) : 0;
@@ -110,7 +117,8 @@ static void run_kernel(trial *t, ft_team *team) {
 }
 
 /* Largest error of output `i` against the reference, relative to its largest magnitude or 1. */
-static double error_of(const trial *t, int i) {
+static double error_of(const trial *t, int i)
+{
     double worst = 0.0, most = 1.0; /* inputs are of that size */
     for (int64_t n = 0; n < ft_shape_count(&t->out_spec[i].shape); n++) {
         double got = ft_view_get(&t->out[i], n), want = ft_view_get(&t->out64[i], n);
@@ -120,7 +128,8 @@ static double error_of(const trial *t, int i) {
     return worst / most;
 }
 
-static void check_against_reference(trial *t, double tolerance) {
+static void check_against_reference(trial *t, double tolerance)
+{
     ft_error err = {0};
     ft_call wide = t->call;
     wide.in = t->in64;
@@ -133,7 +142,8 @@ static void check_against_reference(trial *t, double tolerance) {
 }
 
 /* Runs with teams of 1, 2 and 3 threads; the bits must not differ. */
-static void check_teams(trial *t) {
+static void check_teams(trial *t)
+{
     void *first[FT_MAX_OUT];
     run_kernel(t, NULL);
     for (int i = 0; i < t->op->n_out; i++) {
@@ -159,7 +169,8 @@ static const double no_attrs[FT_MAX_ATTRS] = {0};
 /* -- products -------------------------------------------------------------------------------------
  */
 
-static void test_linear(void) {
+static void test_linear(void)
+{
     static const int64_t sizes[][3] = {{1, 1, 1},      {5, 3, 1},    {7, 1, 9},     {130, 70, 33},
                                        {0, 8, 4},      {3, 4, 0},    {300, 64, 16}, {33, 1000, 130},
                                        {520, 600, 48}, {8, 2100, 20}};
@@ -178,7 +189,8 @@ static void test_linear(void) {
         }
 }
 
-static void test_linear_grad_input(void) {
+static void test_linear_grad_input(void)
+{
     static const int64_t sizes[][3] = {
         {1, 1, 1}, {130, 33, 70}, {300, 16, 700}, {9, 600, 5}, {0, 3, 4}};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
@@ -198,7 +210,8 @@ static void test_linear_grad_input(void) {
 }
 
 /* A packed copy does not depend on the rows that will be multiplied with it. */
-static void test_pack_is_shared_by_row_counts(void) {
+static void test_pack_is_shared_by_row_counts(void)
+{
     ft_spec in[FT_MAX_IN] = {FT_F32_OF(2, 1, 96), FT_F32_OF(2, 300, 96), FT_ABSENT};
     const ft_op *op = ft_op_find("linear");
     int64_t bytes = op->pack_bytes(in, no_attrs);
@@ -217,7 +230,8 @@ static void test_pack_is_shared_by_row_counts(void) {
     trial_free(&many);
 }
 
-static void test_weight_gradients_accumulate(void) {
+static void test_weight_gradients_accumulate(void)
+{
     const char *names[] = {"linear_grad_weight", "bias_grad"};
     for (int which = 0; which < 2; which++) {
         ft_spec in[FT_MAX_IN] = {FT_F32_OF(3, 4, 33, 600), FT_F32_OF(3, 4, 33, 50)};
@@ -234,7 +248,8 @@ static void test_weight_gradients_accumulate(void) {
     }
 }
 
-static void test_empty_sums(void) {
+static void test_empty_sums(void)
+{
     ft_spec in[FT_MAX_IN] = {FT_F32_OF(2, 0, 3), FT_F32_OF(2, 0, 5)};
     trial t = trial_of("linear_grad_weight", in, no_attrs, 0, 1);
     run_kernel(&t, NULL);
@@ -242,7 +257,8 @@ static void test_empty_sums(void) {
     trial_free(&t);
 }
 
-static void test_matmul(void) {
+static void test_matmul(void)
+{
     for (int kind = 0; kind < 4; kind++) {
         bool ta = kind & 1, tb = kind & 2;
         for (int64_t batch = 1; batch <= 5; batch += 4) {
@@ -257,7 +273,8 @@ static void test_matmul(void) {
     }
 }
 
-static void test_cache_append(void) {
+static void test_cache_append(void)
+{
     ft_spec in[FT_MAX_IN] = {FT_F32_OF(3, 2, 5, 3), FT_F32_OF(3, 2, 2, 3), FT_I32_OF(1, 1)};
     trial t = trial_of("cache_append", in, no_attrs, 1, 1);
     int32_t *position = t.in[2].data;
@@ -284,7 +301,8 @@ static void test_cache_append(void) {
  */
 
 /* The published buckets of T5, of positions -160 to 160. */
-static void test_buckets(void) {
+static void test_buckets(void)
+{
     CHECK(ft_relative_bucket(0, 32, 128, true) == 0);
     static const int starts[] = {8, 12, 16, 23, 32, 46, 64, 91};
     for (int i = 0; i < 8; i++) {
@@ -300,7 +318,8 @@ static void test_buckets(void) {
 }
 
 /* Reads `"name": {"-160": 15, ...}` out of the file and compares. */
-static void check_bucket_file(const char *text, const char *name, bool bidirectional) {
+static void check_bucket_file(const char *text, const char *name, bool bidirectional)
+{
     const char *at = strstr(text, name);
     if (!CHECK(at != NULL)) return;
     at = strchr(at, '{');
@@ -316,7 +335,8 @@ static void check_bucket_file(const char *text, const char *name, bool bidirecti
     CHECK(wrong == 0);
 }
 
-static void test_bucket_files(void) {
+static void test_bucket_files(void)
+{
     char *text = shared_read("data/tokvec/derived/t5_relative_buckets.json");
     if (!text) return;
     check_bucket_file(text, "\"bidirectional\"", true);
@@ -343,7 +363,8 @@ static const attention_case attention_cases[] = {
 };
 enum { N_ATTENTION_CASES = sizeof attention_cases / sizeof *attention_cases };
 
-static trial attention_trial(const attention_case *c, int seed) {
+static trial attention_trial(const attention_case *c, int seed)
+{
     int64_t I = c->H * c->D;
     ft_spec in[FT_MAX_IN] = {FT_F32_OF(3, c->B, c->Tq, I), FT_F32_OF(3, c->B, c->Tk, I),
                              FT_F32_OF(3, c->B, c->Tk, I), FT_I32_OF(2, c->B, c->Tk),
@@ -360,7 +381,8 @@ static trial attention_trial(const attention_case *c, int seed) {
     return t;
 }
 
-static void test_attention(void) {
+static void test_attention(void)
+{
     for (int c = 0; c < N_ATTENTION_CASES; c++) {
         trial t = attention_trial(&attention_cases[c], c);
         check_teams(&t);
@@ -370,7 +392,8 @@ static void test_attention(void) {
 }
 
 /* The gradient row on what the forward row made, in both precisions. */
-static void test_attention_grad(void) {
+static void test_attention_grad(void)
+{
     for (int c = 0; c < N_ATTENTION_CASES; c++) {
         if (attention_cases[c].position >= 0) continue;
         trial f = attention_trial(&attention_cases[c], c);
@@ -400,7 +423,8 @@ static void test_attention_grad(void) {
 }
 
 /* A sample alone draws and computes what it does within a batch: the key carries its number. */
-static void test_attention_of_one_sample(void) {
+static void test_attention_of_one_sample(void)
+{
     attention_case c = {2, 33, 33, 2, 16, 8, 0, -1, 1, 0, 20, 0.2, 0.3};
     trial both = attention_trial(&c, 1);
     run_kernel(&both, NULL);
@@ -419,7 +443,8 @@ static void test_attention_of_one_sample(void) {
     trial_free(&second);
 }
 
-static void test_masked_keys_do_not_matter(void) {
+static void test_masked_keys_do_not_matter(void)
+{
     attention_case c = {2, 9, 40, 2, 16, 0, 1, -1, 0, 1, 128, 0.3, 0};
     trial t = attention_trial(&c, 3);
     run_kernel(&t, NULL);
@@ -436,7 +461,8 @@ static void test_masked_keys_do_not_matter(void) {
     trial_free(&t);
 }
 
-static void test_wrong_shapes(void) {
+static void test_wrong_shapes(void)
+{
     ft_error err = {0};
     ft_spec out[FT_MAX_OUT], in[FT_MAX_IN] = {FT_F32_OF(2, 3, 4), FT_F32_OF(2, 5, 6), FT_ABSENT};
     CHECK_STATUS(ft_op_find("linear")->shape(in, no_attrs, out, &err), FT_SHAPE);
@@ -465,7 +491,8 @@ typedef struct turns {
     int failed;
 } turns;
 
-static void *take_turns(void *arg) {
+static void *take_turns(void *arg)
+{
     turns *own = arg;
     ft_ops_thread_init();
     for (int round = 0; round < 20; round++)
@@ -474,7 +501,8 @@ static void *take_turns(void *arg) {
     return NULL;
 }
 
-static void turns_init(turns *own, int number) {
+static void turns_init(turns *own, int number)
+{
     own->failed = 0;
     for (int i = 0; i < N_TURNS; i++) {
         int64_t M = 40 + 90 * number + 7 * i, N = number ? 300 : 64;
@@ -491,7 +519,8 @@ static void turns_init(turns *own, int number) {
 }
 
 /* Two threads with products of their own, some sizes in common. */
-static void test_threads(void) {
+static void test_threads(void)
+{
     pthread_t threads[2];
     static turns all[2];
     for (int i = 0; i < 2; i++) turns_init(&all[i], i);
@@ -507,7 +536,8 @@ static void test_threads(void) {
     }
 }
 
-int main(void) {
+int main(void)
+{
     ft_ops_thread_init();
     RUN(test_linear);
     RUN(test_linear_grad_input);

@@ -45,10 +45,22 @@ static void test_orders_of_four_stages(void)
         int micro_batches, n_batches;
         const char *by_depth[4];
     } rows[] = {
-        {"async", 1, 8, {"FBFBFBFBFBFBFBFB", "FFBFBFBFBFBFBFBB", "FFFBFBFBFBFBFBBB", "FFFFBFBFBFBFBBBB"}},
-        {"async", 4, 2, {"FBFBFBFBFBFBFBFB", "FFBFBFBFBFBFBFBB", "FFFBFBFBFBFBFBBB", "FFFFBFBFBFBFBBBB"}},
-        {"gpipe", 4, 2, {"FFFFBBBBFFFFBBBB", "FFFFBBBBFFFFBBBB", "FFFFBBBBFFFFBBBB", "FFFFBBBBFFFFBBBB"}},
-        {"1f1b", 4, 2, {"FBFBFBFBFBFBFBFB", "FFBFBFBBFFBFBFBB", "FFFBFBBBFFFBFBBB", "FFFFBBBBFFFFBBBB"}},
+        {"async",
+         1,
+         8,
+         {"FBFBFBFBFBFBFBFB", "FFBFBFBFBFBFBFBB", "FFFBFBFBFBFBFBBB", "FFFFBFBFBFBFBBBB"}},
+        {"async",
+         4,
+         2,
+         {"FBFBFBFBFBFBFBFB", "FFBFBFBFBFBFBFBB", "FFFBFBFBFBFBFBBB", "FFFFBFBFBFBFBBBB"}},
+        {"gpipe",
+         4,
+         2,
+         {"FFFFBBBBFFFFBBBB", "FFFFBBBBFFFFBBBB", "FFFFBBBBFFFFBBBB", "FFFFBBBBFFFFBBBB"}},
+        {"1f1b",
+         4,
+         2,
+         {"FBFBFBFBFBFBFBFB", "FFBFBFBBFFBFBFBB", "FFFBFBBBFFFBFBBB", "FFFFBBBBFFFFBBBB"}},
         {"sequential", 2, 2, {"FBFBFBFB", "FBFBFBFB", "FBFBFBFB", "FBFBFBFB"}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -65,26 +77,31 @@ static void test_orders_of_four_stages(void)
     }
 }
 
+static void check_list(const ft_plan *plan, int device, const char *wanted)
+{
+    char text[1024] = "";
+    int used = 0;
+    for (int64_t i = 0; i < ft_plan_length(plan, device); i++) {
+        ft_action a = ft_plan_at(plan, device, i);
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s%c%d.%d", i ? " " : "",
+                         ft_action_letter(a.kind), a.stage, a.batch);
+        if (ft_action_per_micro(a.kind))
+            used += snprintf(text + used, sizeof text - (size_t)used, ".%d", a.micro);
+    }
+    if (!CHECK(!strcmp(text, wanted))) fprintf(stderr, "%s\n", text);
+}
+
 /* Micro-batches go in their own order both ways, and R and U stand right behind their last B. */
 static void test_whole_list_of_a_stage(void)
 {
-    static const char *const wanted = "F0.0.0 F0.0.1 F0.0.2 B0.0.0 B0.0.1 B0.0.2 R0.0 U0.0 "
-                                      "F0.1.0 F0.1.1 F0.1.2 B0.1.0 B0.1.1 B0.1.2 R0.1 U0.1 ";
     pipeline_case c;
-    char text[512] = "";
-    int used = 0;
     case_chain(&c, 2, 3, 2, 1, 1, 1);
     c.pipeline.reduces = true;
     ft_plan *plan = make(&c, "gpipe");
-    for (int64_t i = 0; plan && i < ft_plan_length(plan, 0); i++) {
-        ft_action a = ft_plan_at(plan, 0, i);
-        used += snprintf(text + used, sizeof text - (size_t)used, "%c%d.%d", ft_action_letter(a.kind),
-                         a.stage, a.batch);
-        if (ft_action_per_micro(a.kind))
-            used += snprintf(text + used, sizeof text - (size_t)used, ".%d", a.micro);
-        used += snprintf(text + used, sizeof text - (size_t)used, " ");
-    }
-    CHECK(!strcmp(text, wanted));
+    if (plan)
+        check_list(plan, 0,
+                   "F0.0.0 F0.0.1 F0.0.2 B0.0.0 B0.0.1 B0.0.2 R0.0 U0.0 "
+                   "F0.1.0 F0.1.1 F0.1.2 B0.1.0 B0.1.1 B0.1.2 R0.1 U0.1");
     ft_plan_free(plan);
 }
 
@@ -93,7 +110,8 @@ static int64_t end_of(const pipeline_case *c, const char *schedule)
     ft_error err = {0};
     ft_timeline *timeline = NULL;
     ft_plan *plan = make(c, schedule);
-    if (!plan || !CHECK_STATUS(ft_plan_simulate(&timeline, plan, &c->costs, &err), FT_OK)) return -1;
+    if (!plan || !CHECK_STATUS(ft_plan_simulate(&timeline, plan, &c->costs, &err), FT_OK))
+        return -1;
     int64_t end = ft_timeline_end_ns(timeline);
     for (int d = 0; d < c->pipeline.n_devices; d++) {
         int64_t work = 0, micros = (int64_t)c->pipeline.micro_batches * c->pipeline.n_batches;
@@ -238,30 +256,23 @@ static void test_one_slot_fewer_blocks(void)
     ft_plan_free(plan);
 }
 
-/* A device with the first and the last stage: backward first, then the one near the loss. */
+/* A device with the first and the last stage: a backward first, then the stage near the loss.
+ * Worked out by hand: F0.0.2 can start when F2.0.0 does, and gives way to B2.0.0, F2.0.1 and
+ * B2.0.1; later B0.0.1 can start when B2.0.2 has ended, and gives way to U2.0. */
 static void test_the_stage_near_the_loss_goes_first(void)
 {
     pipeline_case c;
-    ft_error err = {0};
-    ft_timeline *timeline = NULL;
-    case_chain(&c, 3, 4, 2, 2, 10, 10);
+    case_chain(&c, 3, 3, 1, 2, 10, 10);
     c.device[2] = 0;
     c.pipeline.n_devices = 2;
     ft_plan *plan = make(&c, "1f1b");
-    CHECK_STATUS(ft_plan_simulate(&timeline, plan, &c.costs, &err), FT_OK);
-    for (int64_t i = 0; timeline && i < timeline->n_events; i++) {
-        const ft_event *e = &timeline->events[i];
-        if (e->device || e->kind != FT_ACT_FORWARD || e->stage) continue;
-        /* no backward of stage 2 could have run where a forward of stage 0 began */
-        for (int64_t j = 0; j < timeline->n_events; j++) {
-            const ft_event *b = &timeline->events[j];
-            if (b->stage != 2 || b->kind != FT_ACT_BACKWARD || b->start_ns < e->start_ns) continue;
-            int64_t forward_end = timeline->events[j - 1].end_ns;
-            CHECK(timeline->events[j - 1].stage != 2 || forward_end > e->start_ns);
-            break;
-        }
+    if (plan) {
+        check_list(
+            plan, 0,
+            "F0.0.0 F0.0.1 F2.0.0 B2.0.0 F2.0.1 B2.0.1 F0.0.2 B0.0.0 F2.0.2 B2.0.2 U2.0 B0.0.1 "
+            "B0.0.2 U0.0");
+        check_list(plan, 1, "F1.0.0 F1.0.1 B1.0.0 F1.0.2 B1.0.1 B1.0.2 U1.0");
     }
-    ft_timeline_free(timeline);
     ft_plan_free(plan);
 }
 
@@ -339,7 +350,8 @@ static void test_bad_input_is_refused_in_words(void)
     check_refused(&c.pipeline, find("1f1b"), "begins at a reduce");
 }
 
-/* A rule of the user's without a name in the table, and without a flush, that runs everything first. */
+/* A rule of the user's without a name in the table, and without a flush, that runs everything
+ * first. */
 static void test_a_new_rule_is_a_row(void)
 {
     pipeline_case c;

@@ -117,7 +117,7 @@ static void test_random_plans(void)
     }
 }
 
-/* A long leg that was extended is the leg that would have been played: same lists, same end. */
+/* Legs whose middle was not played but repeated are complete, provable, and no staler. */
 static void test_long_legs_are_extended_rightly(void)
 {
     int folded = 0;
@@ -130,7 +130,8 @@ static void test_long_legs_are_extended_rightly(void)
         c.pipeline.n_batches = 300 + (int)ft_rng_below(&rng, 50);
         for (int i = 0; ft_schedules[i]; i++) {
             ft_plan *plan = NULL;
-            if (!CHECK_STATUS(ft_plan_make(&plan, &c.pipeline, ft_schedules[i], &err), FT_OK)) continue;
+            if (!CHECK_STATUS(ft_plan_make(&plan, &c.pipeline, ft_schedules[i], &err), FT_OK))
+                continue;
             CHECK_STATUS(ft_plan_check(plan, &err), FT_OK);
             check_complete(&c, plan);
             check_lags(plan, ft_schedules[i]->synchronous);
@@ -160,7 +161,8 @@ static void test_damaged_lists_are_caught(void)
         int i = (int)ft_rng_below(&rng, (uint64_t)list->n);
         ft_action whole = actions[i];
         for (int j = 0; j < list->n; j++) {
-            if (j == i || actions[j].stage != whole.stage || actions[j].kind != whole.kind) continue;
+            if (j == i || actions[j].stage != whole.stage || actions[j].kind != whole.kind)
+                continue;
             actions[i] = actions[j];
             CHECK_STATUS(ft_plan_check(plan, &err), FT_INVALID); /* twice */
             actions[j] = whole;

@@ -5,12 +5,12 @@
 --       "ftpipe recipes/t5_rte.lua --devices cpu:2",   -- examples, any number
 --       devices = true,                               -- a common flag as it is
 --       steps = { default = 400 },                    -- a common flag with another default
---       beams = { default = 1, min = 1, help = "width of the search" },   -- one of its own
+--       beams = { default = 1, min = 1, help = "width" },   -- one of its own
 --       with = { model = { steps = 4200 } },          -- defaults that hold when --model is given
 --    }
 --
--- --micro-batches is args.micro_batches. Rules are those of opts.lua. A flag of type "boolean" takes
--- no value. A wrong flag or value ends the program with one line and exit code 2.
+-- --micro-batches is args.micro_batches. Rules are those of opts.lua. A flag of type "boolean"
+-- takes no value. A wrong flag or value ends the program with one line and exit code 2.
 
 local argparse = require("argparse")
 local core = require("ftpipe.core")
@@ -23,8 +23,10 @@ local M = {}
 local COMMON = {
    { "devices", { type = "string", default = "cpu", value = "LIST",
       help = "cpu, cpu:N, cpu:NxT, cpu:N/2GB, sim:8x11GB" } },
-   { "model", { type = "string", value = "NAME|DIR", help = "configuration, or directory with weights" } },
-   { "init", { choices = { "weights", "random" }, default = "weights", help = "where weights come from" } },
+   { "model", { type = "string", value = "NAME|DIR",
+      help = "configuration, or directory with weights" } },
+   { "init", { choices = { "weights", "random" }, default = "weights",
+      help = "where weights come from" } },
    { "data", { type = "string", value = "DIR", help = "directory of the task's files" } },
    { "train_file", { type = "string", value = "FILE", help = "training examples" } },
    { "eval_file", { type = "string", value = "FILE", help = "evaluation examples" } },
@@ -33,11 +35,13 @@ local COMMON = {
    { "schedule", { choices = { "sequential", "gpipe", "1f1b", "async" }, default = "1f1b",
       help = "order of work" } },
    { "staleness", { choices = { "none", "stash" }, default = "none", help = "weights of async" } },
-   { "partition", { type = "string", default = "seq", value = "seq|FILE", help = "how the model is cut" } },
+   { "partition", { type = "string", default = "seq", value = "seq|FILE",
+      help = "how the model is cut" } },
    { "stages", { type = "int", min = 1, help = "pieces of the model; one for each device" } },
    { "recompute", { choices = { "always", "never" }, default = "never",
       help = "recompute activations" } },
-   { "optimizer", { choices = { "adamw", "adafactor", "sgd" }, default = "adamw", help = "update rule" } },
+   { "optimizer", { choices = { "adamw", "adafactor", "sgd" }, default = "adamw",
+      help = "update rule" } },
    { "lr", { type = "number", min = 0, default = 1e-4, help = "learning rate" } },
    { "warmup", { type = "int", min = 0, help = "steps of warm-up, at most a tenth of all" } },
    { "lr_schedule", { choices = { "constant", "linear", "cosine" }, default = "constant",
@@ -55,7 +59,8 @@ local COMMON = {
    { "seed", { type = "int", min = 0, max = 2 ^ 53, default = 1, help = "of everything random" } },
    { "out", { type = "string", value = "DIR", help = "run directory: metrics, plan, model" } },
    { "resume", { type = "boolean", default = false, help = "go on from the checkpoint in --out" } },
-   { "dry_run", { type = "boolean", default = false, short = "-n", help = "plan and predict only" } },
+   { "dry_run", { type = "boolean", default = false, short = "-n",
+      help = "plan and predict only" } },
 }
 
 local function merged(rule, changes)
@@ -65,7 +70,7 @@ local function merged(rule, changes)
    return result
 end
 
---- The declared flags as a list of { name =, flag =, rule = }: common ones first, in their order.
+--- The declared flags as a list of { name =, flag =, rule = }: common ones first.
 local function flags_of(declared)
    local flags, seen = {}, {}
    local function add(name, rule)
@@ -81,7 +86,7 @@ local function flags_of(declared)
       local own = declared[name]
       if own and not seen[name] and name ~= "with" then
          if type(own) ~= "table" then
-            opts.fail("ft.args", "'%s' is not a common flag; expected a table { default =, help = }", name)
+            opts.fail("ft.args", "'%s' is no common flag; expected { default =, help = }", name)
          end
          add(name, own)
       end
@@ -103,7 +108,8 @@ function M.help(declared, script)
    lines[#lines + 1] = declared[1] and ""
    for _, flag in ipairs(flags_of(declared)) do
       local rule = flag.rule
-      local left = "  " .. (rule.short and rule.short .. ", " or "") .. flag.flag .. value_name(rule)
+      local short = rule.short and rule.short .. ", " or ""
+      local left = "  " .. short .. flag.flag .. value_name(rule)
       local default = rule.default
       local note = default ~= nil and default ~= false and (" [%s]"):format(tostring(default)) or ""
       local gap = #left < 34 and (" "):rep(34 - #left) or "  "

@@ -334,7 +334,8 @@ function M.save(dir, o)
       write_files(beside, o)
       core.io.exchange(beside, dir)
    end)
-   if ok and kind and not keep_others(beside, dir) then return end
+   -- What was at dir is beside it now; a link is removed at once, and what it points to stays.
+   if ok and kind and not os.remove(beside) and not keep_others(beside, dir) then return end
    remove_directory(beside)
    if not ok then error(problem, 0) end
 end

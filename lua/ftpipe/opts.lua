@@ -138,7 +138,8 @@ function M.check(what, rules, given)
          values[name], problem = M.convert(rule, value)
          if problem then M.fail(what, "option '%s': %s", name, problem) end
       elseif rule.required then
-         M.fail(what, "option '%s' is missing%s", name, rule.help and " (" .. rule.help .. ")" or "")
+         local help = rule.help and " (" .. rule.help .. ")" or ""
+         M.fail(what, "option '%s' is missing%s", name, help)
       end
    end
    return values
@@ -150,7 +151,8 @@ function M.help(rules)
    for _, name in ipairs(M.names(rules)) do
       local rule = rules[name]
       local kind = M.type_of(rule)
-      local note = rule.required and "required" or rule.default ~= nil and tostring(rule.default) or ""
+      local default = rule.default ~= nil and tostring(rule.default) or ""
+      local note = rule.required and "required" or default
       lines[#lines + 1] = ("  %-16s %-9s %-12s %s"):format(name,
          type(kind) == "string" and kind or "value", note, rule.help or "")
    end

@@ -3,9 +3,9 @@
 --    local t = ft.tensor { { 1, 2 }, { 3, 4 } }
 --    print(t[1][2], t * 2 + 1, t:matmul(t), t:sum(1))
 --
--- Indices and axes count from 1, or from -1 backwards. t[i] of a vector is a number, of anything
--- larger a view. Arithmetic is f32; convert other dtypes with t:to("f32"). Every row of the operator
--- table is a function of ft.tensor.ops; those that take one or two tensors are methods too.
+-- Indices and axes count from 1, or from -1 backwards. t[i] of a vector is a number, else a view.
+-- Arithmetic is f32; convert other dtypes with t:to("f32"). Every row of the operator table is a
+-- function of ft.tensor.ops; those of one or two tensors are methods too.
 
 local core = require("ftpipe.core")
 
@@ -118,7 +118,7 @@ methods.sum, methods.mean, methods.max = reduction("sum"), reduction("mean"), re
 
 -- Shapes -----------------------------------------------------------------------------------------
 
---- t:reshape { 2, -1 }: the elements in another shape, copied when they are not contiguous; one
+--- t:reshape { 2, -1 }: the elements in another shape, copied when they are not contiguous. One
 -- dimension may be -1.
 function methods.reshape(self, dims)
    local known, unknown, result = 1, nil, {}
@@ -130,7 +130,7 @@ function methods.reshape(self, dims)
    return (self:is_contiguous() and self or self:copy()):view(result)
 end
 
---- A typed pointer (float *, int32_t *, ...) to the elements of a contiguous tensor, counted from 0.
+--- A typed pointer (float *, int32_t *, ...) to the elements of a contiguous tensor, from 0 on.
 -- Keep the tensor alive while it is used.
 function methods.pointer(self)
    local ffi = require("ffi")
@@ -138,4 +138,7 @@ function methods.pointer(self)
    return ffi.cast(ctype, address)
 end
 
-return setmetatable(M, { __call = function(_, values, dtype) return M.from_table(values, dtype) end })
+--- ft.tensor(values [, dtype]) is from_table.
+return setmetatable(M, {
+   __call = function(_, values, dtype) return M.from_table(values, dtype) end,
+})

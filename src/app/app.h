@@ -10,8 +10,9 @@
 extern const script_file app_modules[];
 extern const script_file app_assets[];
 
-/* Pushes read_line(prompt), a Lua function: one line of the terminal without its newline; nil at the
- * end of input; false when Ctrl-C dropped the line. `interrupt` is the flag of the signal handler. */
+/* Pushes read_line(prompt), a Lua function: one line of the terminal without its newline; nil at
+ * the end of input; false when Ctrl-C dropped the line. `interrupt` is the flag of the signal
+ * handler. */
 void app_push_reader(lua_State *L, volatile sig_atomic_t *interrupt);
 
 #endif

@@ -251,10 +251,8 @@ ft_status ft_graph_append(ft_graph *g, const ft_node *node, ft_value_id *out, ft
     return FT_OK;
 }
 
-ft_status ft_graph_add(ft_graph *g, const ft_op *op, const ft_value_id *in, int n_in,
-                       const double *attrs, ft_value_id *out, ft_error *err)
+static ft_status check_forward(const ft_graph *g, const ft_op *op, int n_in, ft_error *err)
 {
-    *out = FT_NO_VALUE;
     if (!op) return ft_fail(err, FT_INVALID, "a node without an operator in \"%s\"", g->scope);
     if (n_in < 0 || n_in > FT_MAX_IN)
         return ft_fail(err, FT_INVALID, "%s: %d inputs, expected at most %d", op->name, n_in,
@@ -262,13 +260,23 @@ ft_status ft_graph_add(ft_graph *g, const ft_op *op, const ft_value_id *in, int 
     if (g->n_forward >= 0)
         return ft_fail(err, FT_INVALID, "%s in \"%s\" comes after the gradient pass", op->name,
                        g->scope);
+    return FT_OK;
+}
+
+/* `in` and `out` may be the same variable: a chain reads well so. */
+ft_status ft_graph_add(ft_graph *g, const ft_op *op, const ft_value_id *in, int n_in,
+                       const double *attrs, ft_value_id *out, ft_error *err)
+{
     ft_node node = {.op = op,
                     .n_in = n_in,
                     .scope = g->scope,
                     .phase = FT_FORWARD,
                     .origin = g->n_nodes,
                     .key = g->n_nodes};
-    for (int i = 0; i < n_in; i++) node.in[i] = in[i];
+    ft_status status = check_forward(g, op, n_in, err);
+    for (int i = 0; i < n_in && status == FT_OK; i++) node.in[i] = in[i];
+    *out = FT_NO_VALUE;
+    if (status != FT_OK) return status;
     ft_graph_attrs(op, attrs, node.attrs);
     return ft_graph_append(g, &node, out, err);
 }

@@ -60,7 +60,8 @@ ft_status ft_graph_param(ft_graph *g, const char *name, const ft_spec *spec, ft_
                          ft_error *err);
 /* Scope of the nodes added from now on; copied. */
 ft_status ft_graph_scope(ft_graph *g, const char *scope, ft_error *err);
-/* Adds a node; *out is its first output. attrs: FT_MAX_ATTRS numbers (ft_op_attrs fills them). */
+/* Adds a node; *out is its first output. attrs: FT_MAX_ATTRS numbers (ft_op_attrs fills them), NULL:
+ * the row's presets. */
 ft_status ft_graph_add(ft_graph *g, const ft_op *op, const ft_value_id *in, int n_in,
                        const double *attrs, ft_value_id *out, ft_error *err);
 /* Names a value as an output of the graph ("loss", "logits"): it is kept and can be asked for. */

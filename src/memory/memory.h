@@ -20,8 +20,9 @@ typedef struct ft_interval {
     int begin, end;
 } ft_interval;
 
-/* Gives every interval an offset so that no two that are alive together overlap; *total is the extent.
- * Deterministic: larger first, best fit, ties by number. Offsets and extents are multiples of
+/* Gives every interval an offset so that no two that are alive together overlap; *total is the
+ * extent. Deterministic: best fit, in the best of four orders (larger first, longer alive first,
+ * larger times longer first, as they begin), ties by number. Offsets and extents are multiples of
  * FT_MEMORY_ALIGN. FT_INVALID when an interval ends before it begins or has negative bytes. */
 ft_status ft_memory_layout(const ft_interval *intervals, int n, int64_t *offsets, int64_t *total,
                            ft_error *err);
@@ -47,6 +48,7 @@ typedef enum {
         FT_MEMORY_CLASSES
 } ft_memory_class;
 
+/* "weights" and so on. */
 const char *ft_memory_class_name(ft_memory_class c);
 
 #endif

@@ -32,7 +32,8 @@ ft_attention ft_attention_of(const ft_shape *q, const ft_shape *k, const ft_shap
                              const double *attrs);
 
 /* Keys that query i may look at: those before this one. */
-static inline int64_t ft_attention_keys(const ft_attention *a, int64_t i) {
+static inline int64_t ft_attention_keys(const ft_attention *a, int64_t i)
+{
     int64_t last = i + a->offset + 1;
     if (!a->causal || last > a->Tk) return a->Tk;
     return last < 0 ? 0 : last;

@@ -23,13 +23,15 @@ typedef struct layout {
     int64_t thread_bytes, bytes;
 } layout;
 
-static int64_t take(int64_t *end, int64_t bytes) {
+static int64_t take(int64_t *end, int64_t bytes)
+{
     int64_t start = *end;
     *end += (bytes + 63) / 64 * 64;
     return start;
 }
 
-static layout layout_of(const ft_attention *a, bool grad, int n_threads) {
+static layout layout_of(const ft_attention *a, bool grad, int n_threads)
+{
     layout l = {.line = (a->Tq + a->Tk + 15) / 16 * 16,
                 .ld = (a->Tk + 15) / 16 * 16 + 16,
                 .mask_ld = (a->Tk + 15) / 16 * 16};
@@ -48,11 +50,13 @@ static layout layout_of(const ft_attention *a, bool grad, int n_threads) {
     return l;
 }
 
-int64_t ft_attention_work(const ft_attention *a, int team_size) {
+int64_t ft_attention_work(const ft_attention *a, int team_size)
+{
     return layout_of(a, false, team_size).bytes;
 }
 
-int64_t ft_attention_grad_work(const ft_attention *a, int team_size) {
+int64_t ft_attention_grad_work(const ft_attention *a, int team_size)
+{
     return layout_of(a, true, team_size).bytes;
 }
 
@@ -71,12 +75,14 @@ typedef struct attention_job {
     _Atomic int failed; /* an ft_status */
 } attention_job;
 
-static void *work_at(const attention_job *job, int64_t offset) {
+static void *work_at(const attention_job *job, int64_t offset)
+{
     return (char *)job->call->work + offset;
 }
 
 /* Biases of all heads by distance, and the bucket of each distance. */
-static void fill_lines(const attention_job *job) {
+static void fill_lines(const attention_job *job)
+{
     const ft_attention *a = &job->a;
     if (!job->table) return;
     int32_t *buckets = work_at(job, job->at.buckets);
@@ -90,7 +96,8 @@ static void fill_lines(const attention_job *job) {
 }
 
 /* Masks as what is added to a score, and one past the last key that any query sees. */
-static void fill_masks(const attention_job *job) {
+static void fill_masks(const attention_job *job)
+{
     const ft_attention *a = &job->a;
     int64_t *limits = work_at(job, job->at.limits);
     for (int64_t b = 0; b < a->B; b++) {
@@ -118,7 +125,8 @@ typedef struct head {
     ft_dropout_draw draw;
 } head;
 
-static head head_of(const attention_job *job, int64_t number, int thread) {
+static head head_of(const attention_job *job, int64_t number, int thread)
+{
     const ft_attention *a = &job->a;
     const layout *at = &job->at;
     int64_t b = number / a->H, h = number % a->H, share = at->threads + thread * at->thread_bytes;
@@ -139,17 +147,20 @@ static head head_of(const attention_job *job, int64_t number, int thread) {
 }
 
 /* What is added to query i's scores, or NULL. */
-static const float *bias_of(const head *hd, int64_t i) {
+static const float *bias_of(const head *hd, int64_t i)
+{
     return hd->line ? hd->line + hd->job->a.Tq - 1 - i : NULL;
 }
 
-static int64_t keys_of(const head *hd, int64_t i) {
+static int64_t keys_of(const head *hd, int64_t i)
+{
     int64_t keys = ft_attention_keys(&hd->job->a, i);
     return keys < hd->limit ? keys : hd->limit;
 }
 
 /* Draws which of query i's probabilities are kept. */
-static void draw_row(const head *hd, int64_t i, int64_t n) {
+static void draw_row(const head *hd, int64_t i, int64_t n)
+{
     const ft_attention *a = &hd->job->a;
     uint64_t start = (uint64_t)((hd->h * a->Tq + i) * a->Tk);
     hd->job->simd->random->keep_bits(hd->bits, &hd->draw, start, n);
@@ -157,7 +168,8 @@ static void draw_row(const head *hd, int64_t i, int64_t n) {
 
 /* out = scale * x y^T, for sizes[0] positions of x against sizes[1] of y. */
 static ft_status block_scores(const head *hd, const float *x, const float *y, float scale,
-                              float *out, const int64_t sizes[2]) {
+                              float *out, const int64_t sizes[2])
+{
     const attention_job *job = hd->job;
     return ft_onednn_gemm(&(ft_gemm){.m = sizes[0],
                                      .n = sizes[1],
@@ -178,7 +190,8 @@ static ft_status block_scores(const head *hd, const float *x, const float *y, fl
  */
 
 /* Turns the scores of query i into kept probabilities times the returned factor's inverse. */
-static float forward_row(const head *hd, int64_t i, float *s, int64_t n) {
+static float forward_row(const head *hd, int64_t i, float *s, int64_t n)
+{
     const attention_job *job = hd->job;
     const ft_attention *a = &job->a;
     float *lse = &job->lse[(hd->b * a->H + hd->h) * a->Tq + i];
@@ -196,7 +209,8 @@ static float forward_row(const head *hd, int64_t i, float *s, int64_t n) {
     return 1.0f / sum;
 }
 
-static ft_status forward_block(const head *hd, int64_t first, int64_t rows) {
+static ft_status forward_block(const head *hd, int64_t first, int64_t rows)
+{
     const attention_job *job = hd->job;
     const ft_attention *a = &job->a;
     const ft_simd_attention *simd = job->simd->attention;
@@ -238,7 +252,8 @@ static ft_status forward_block(const head *hd, int64_t first, int64_t rows) {
 /* Calls `block` for all blocks of the heads that are this thread's. */
 static ft_status share_of(const attention_job *job, int thread,
                           ft_status (*block)(const head *hd, int64_t first, int64_t rows),
-                          void (*before)(const head *hd), void (*after)(const head *hd)) {
+                          void (*before)(const head *hd), void (*after)(const head *hd))
+{
     int64_t heads = job->a.B * job->a.H, Tq = job->a.Tq;
     int64_t end = heads * (thread + 1) / job->n_threads;
     for (int64_t number = heads * thread / job->n_threads; number < end; number++) {
@@ -253,14 +268,16 @@ static ft_status share_of(const attention_job *job, int thread,
     return FT_OK;
 }
 
-static void forward_share(void *arg, int thread) {
+static void forward_share(void *arg, int thread)
+{
     attention_job *job = arg;
     ft_status status = share_of(job, thread, forward_block, NULL, NULL);
     if (status != FT_OK) atomic_store(&job->failed, (int)status);
 }
 
 /* Prepares what threads share, lets the team work, and reports. */
-static ft_status run_job(attention_job *job, void (*share)(void *arg, int thread), ft_error *err) {
+static ft_status run_job(attention_job *job, void (*share)(void *arg, int thread), ft_error *err)
+{
     fill_lines(job);
     fill_masks(job);
     ft_team_run(job->call->team, job->n_threads, share, job);
@@ -271,7 +288,8 @@ static ft_status run_job(attention_job *job, void (*share)(void *arg, int thread
                   : FT_OK;
 }
 
-ft_status ft_attention_kernel(const ft_call *call, ft_error *err) {
+ft_status ft_attention_kernel(const ft_call *call, ft_error *err)
+{
     attention_job job = {.call = call,
                          .simd = ft_simd_get(),
                          .a = ft_attention_of_call(call),
@@ -287,11 +305,11 @@ ft_status ft_attention_kernel(const ft_call *call, ft_error *err) {
     return run_job(&job, forward_share, err);
 }
 
-/* -- gradient
- * ----------------------------------------------------------------------------------------- */
+/* -- gradient --------------------------------------------------------------------------------- */
 
 /* dk and dv are summed over blocks of queries, which need not reach all keys. */
-static void backward_begin(const head *hd) {
+static void backward_begin(const head *hd)
+{
     const ft_attention *a = &hd->job->a;
     for (int64_t j = 0; j < a->Tk; j++) {
         memset(hd->job->dk + hd->first_k + j * hd->step, 0, (size_t)a->D * sizeof(float));
@@ -302,7 +320,8 @@ static void backward_begin(const head *hd) {
 
 /* From scores s and dy.v products dp of query i: kept probabilities in s, gradients of scores in
  * dp. */
-static void backward_row(const head *hd, int64_t i, float *s, float *dp, int64_t n) {
+static void backward_row(const head *hd, int64_t i, float *s, float *dp, int64_t n)
+{
     const attention_job *job = hd->job;
     const ft_attention *a = &job->a;
     const ft_simd *simd = job->simd;
@@ -322,7 +341,8 @@ static void backward_row(const head *hd, int64_t i, float *s, float *dp, int64_t
 }
 
 /* The three products of a block with finished rows: dv += p^T dy, dq = ds k, dk += ds^T q. */
-static ft_status backward_products(const head *hd, int64_t first, int64_t rows, int64_t n) {
+static ft_status backward_products(const head *hd, int64_t first, int64_t rows, int64_t n)
+{
     const attention_job *job = hd->job;
     int64_t at = hd->first_q + first * hd->step, D = job->a.D;
     float scale = (float)job->a.scale;
@@ -366,7 +386,8 @@ static ft_status backward_products(const head *hd, int64_t first, int64_t rows, 
                           NULL);
 }
 
-static ft_status backward_block(const head *hd, int64_t first, int64_t rows) {
+static ft_status backward_block(const head *hd, int64_t first, int64_t rows)
+{
     const attention_job *job = hd->job;
     int64_t at = hd->first_q + first * hd->step, n = keys_of(hd, first + rows - 1);
     const int64_t sizes[2] = {rows, n};
@@ -384,7 +405,8 @@ static ft_status backward_block(const head *hd, int64_t first, int64_t rows) {
 }
 
 /* This head's part of the table's gradient: gradients by distance into their buckets. */
-static void backward_end(const head *hd) {
+static void backward_end(const head *hd)
+{
     const attention_job *job = hd->job;
     const ft_attention *a = &job->a;
     if (!hd->line) return;
@@ -394,13 +416,15 @@ static void backward_end(const head *hd) {
     for (int64_t n = 0; n < a->Tq + a->Tk - 1; n++) part[buckets[n]] += hd->line_grad[n];
 }
 
-static void backward_share(void *arg, int thread) {
+static void backward_share(void *arg, int thread)
+{
     attention_job *job = arg;
     ft_status status = share_of(job, thread, backward_block, backward_begin, backward_end);
     if (status != FT_OK) atomic_store(&job->failed, (int)status);
 }
 
-static void sum_parts(const attention_job *job) {
+static void sum_parts(const attention_job *job)
+{
     const ft_attention *a = &job->a;
     const float *parts = work_at(job, job->at.parts);
     float *dtable = ft_out(job->call, 3);
@@ -412,7 +436,8 @@ static void sum_parts(const attention_job *job) {
         }
 }
 
-ft_status ft_attention_grad_kernel(const ft_call *call, ft_error *err) {
+ft_status ft_attention_grad_kernel(const ft_call *call, ft_error *err)
+{
     attention_job job = {.call = call,
                          .simd = ft_simd_get(),
                          .a = ft_attention_of_grad_call(call),

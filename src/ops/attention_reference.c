@@ -11,26 +11,31 @@ typedef struct terms {
     ft_rng_key key;
 } terms;
 
-static double dot(const double *x, const double *y, int64_t D) {
+static double dot(const double *x, const double *y, int64_t D)
+{
     double sum = 0.0;
     for (int64_t d = 0; d < D; d++) sum += x[d] * y[d];
     return sum;
 }
 
 /* Number of the first element of head h at position i of sample b, of T positions. */
-static int64_t head_at(const ft_attention *a, int64_t T, int64_t b, int64_t i, int64_t h) {
+static int64_t head_at(const ft_attention *a, int64_t T, int64_t b, int64_t i, int64_t h)
+{
     return ((b * T + i) * a->H + h) * a->D;
 }
 
-static bool sees(const terms *t, int64_t b, int64_t i, int64_t j) {
+static bool sees(const terms *t, int64_t b, int64_t i, int64_t j)
+{
     return j < ft_attention_keys(&t->a, i) && (!t->mask || t->mask[b * t->a.Tk + j]);
 }
 
-static int64_t bucket(const terms *t, int64_t i, int64_t j) {
+static int64_t bucket(const terms *t, int64_t i, int64_t j)
+{
     return ft_relative_bucket(j - i - t->a.offset, t->a.R, t->a.max_distance, t->a.bidirectional);
 }
 
-static double score(const terms *t, int64_t b, int64_t h, int64_t i, int64_t j) {
+static double score(const terms *t, int64_t b, int64_t h, int64_t i, int64_t j)
+{
     const ft_attention *a = &t->a;
     double s =
         a->scale * dot(t->q + head_at(a, a->Tq, b, i, h), t->k + head_at(a, a->Tk, b, j, h), a->D);
@@ -38,7 +43,8 @@ static double score(const terms *t, int64_t b, int64_t h, int64_t i, int64_t j) 
 }
 
 /* Dropout's factor of a probability: 0 or what makes up for the dropped ones. */
-static double kept(const terms *t, int64_t b, int64_t h, int64_t i, int64_t j) {
+static double kept(const terms *t, int64_t b, int64_t h, int64_t i, int64_t j)
+{
     const ft_attention *a = &t->a;
     if (!a->threshold) return 1.0;
     uint64_t index = (uint64_t)((h * a->Tq + i) * a->Tk + j);
@@ -47,7 +53,8 @@ static double kept(const terms *t, int64_t b, int64_t h, int64_t i, int64_t j) {
 }
 
 /* log of the sum of exp(score) of a query; false if it sees no key. */
-static bool row_lse(const terms *t, int64_t b, int64_t h, int64_t i, double *lse) {
+static bool row_lse(const terms *t, int64_t b, int64_t h, int64_t i, double *lse)
+{
     double most = -HUGE_VAL, sum = 0.0;
     *lse = 0.0;
     for (int64_t j = 0; j < t->a.Tk; j++)
@@ -60,7 +67,8 @@ static bool row_lse(const terms *t, int64_t b, int64_t h, int64_t i, double *lse
 }
 
 static void row_forward(const terms *t, const double *v, double *y, double lse,
-                        const int64_t bhi[3]) {
+                        const int64_t bhi[3])
+{
     const ft_attention *a = &t->a;
     int64_t b = bhi[0], h = bhi[1], i = bhi[2];
     double *row = y + head_at(a, a->Tq, b, i, h);
@@ -71,7 +79,8 @@ static void row_forward(const terms *t, const double *v, double *y, double lse,
     }
 }
 
-ft_status ft_attention_reference(const ft_call *call, ft_error *err) {
+ft_status ft_attention_reference(const ft_call *call, ft_error *err)
+{
     (void)err;
     terms t = {ft_attention_of_call(call), ft_in64(call, 0), ft_in64(call, 1),
                ft_in64(call, 4),           ft_ids(call, 3),  call->key};
@@ -89,7 +98,8 @@ ft_status ft_attention_reference(const ft_call *call, ft_error *err) {
 }
 
 /* Adds what query i of head h gives to the four gradients. */
-static void row_backward(const terms *t, const ft_call *call, const int64_t bhi[3]) {
+static void row_backward(const terms *t, const ft_call *call, const int64_t bhi[3])
+{
     const ft_attention *a = &t->a;
     int64_t b = bhi[0], h = bhi[1], i = bhi[2], at = head_at(a, a->Tq, b, i, h);
     const double *dy = ft_in64(call, 0) + at, *v = ft_in64(call, 3);
@@ -110,7 +120,8 @@ static void row_backward(const terms *t, const ft_call *call, const int64_t bhi[
     }
 }
 
-ft_status ft_attention_grad_reference(const ft_call *call, ft_error *err) {
+ft_status ft_attention_grad_reference(const ft_call *call, ft_error *err)
+{
     (void)err;
     terms t = {ft_attention_of_grad_call(call),
                ft_in64(call, 1),

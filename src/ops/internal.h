@@ -5,7 +5,7 @@
 #include "ops/ops.h"
 #include "ops/simd/simd.h"
 
-/* -- rules (rules.c) ------------------------------------------------------------------------- */
+/* -- rules (rules.c) --------------------------------------------------------------------------- */
 
 /* Whether an optional input is there. */
 static inline bool ft_present(const ft_spec *spec) { return spec->shape.n_dims >= 0; }
@@ -89,7 +89,7 @@ int64_t ft_rows_per_part(int64_t rows);
 /* dst (+)= the n_parts partial sums of D numbers each. */
 void ft_parts_sum(float *dst, const float *parts, int n_parts, int64_t D, bool add);
 
-/* -- gradient rules ------------------------------------------------------------------------------ */
+/* -- gradient rules ---------------------------------------------------------------------------- */
 
 /* Add a node and give its first output. attrs NULL: the row has none. */
 ft_value_id ft_add(ft_builder *b, const ft_op *op, int n_in, const ft_value_id *in,
@@ -98,14 +98,14 @@ ft_value_id ft_add1(ft_builder *b, const ft_op *op, ft_value_id a, const double 
 ft_value_id ft_add2(ft_builder *b, const ft_op *op, ft_value_id a, ft_value_id c,
                     const double *attrs);
 
-/* -- samples --------------------------------------------------------------------------------- */
+/* -- samples ----------------------------------------------------------------------------------- */
 
 /* Inputs of samples: FT_F32_OF(3, 2, 5, 7) is f32 of 3 dimensions. */
 #define FT_F32_OF(n, ...) {FT_F32, {n, {__VA_ARGS__}}}
 #define FT_I32_OF(n, ...) {FT_I32, {n, {__VA_ARGS__}}}
 #define FT_ABSENT {FT_F32, {-1, {0}}}
 
-/* -- the rows ------------------------------------------------------------------------------------ */
+/* -- the rows ---------------------------------------------------------------------------------- */
 
 /* op_linear.c */
 extern const ft_op ft_op_linear, ft_op_linear_grad_input, ft_op_linear_grad_weight, ft_op_bias_grad;
@@ -113,7 +113,7 @@ extern const ft_op ft_op_linear, ft_op_linear_grad_input, ft_op_linear_grad_weig
 extern const ft_op ft_op_matmul, ft_op_attention, ft_op_attention_grad, ft_op_cache_append;
 /* op_embedding.c */
 extern const ft_op ft_op_embedding, ft_op_embedding_grad;
-/* op_norm.c */
+/* op_rms_norm.c, op_layer_norm.c */
 extern const ft_op ft_op_rms_norm, ft_op_rms_norm_grad, ft_op_layer_norm, ft_op_layer_norm_grad;
 /* op_unary.c */
 extern const ft_op ft_op_relu, ft_op_relu_grad, ft_op_gelu, ft_op_gelu_grad, ft_op_gelu_erf,
@@ -135,7 +135,7 @@ extern const ft_op ft_op_sum, ft_op_mean, ft_op_max, ft_op_spread, ft_op_max_gra
 /* op_argmax.c */
 extern const ft_op ft_op_argmax;
 
-/* -- dropout (op_dropout.c), shared with attention ---------------------------------------------- */
+/* -- dropout (op_dropout.c), shared with attention --------------------------------------------- */
 
 uint32_t ft_dropout_threshold(double p); /* p * 65536, rounded */
 float ft_dropout_scale(uint32_t threshold);

@@ -14,24 +14,25 @@
 #include "ops/ops.h"
 
 enum {
-    PANEL_COLUMNS = 256, /* at least so many columns of a weight in one piece, if it has them */
-    MAX_PANELS = 16,
-    TILE_ROWS = 256,
-    PACK_ROWS = 64 /* the m for which layouts are asked: they do not depend on it */
+    GEMM_ROWS = 256, /* least rows of a piece of a general product */
+    GEMM_FEW = 4,    /* up to so many pieces are made of those, */
+    GEMM_MANY = 16,  /* and up to so many of GEMM_FEW times as many rows */
+    TILE_ROWS = 128, /* rows of a tile of a product with a weight, if bits depend on them */
+    PACK_ROWS = 64   /* the m for which layouts are asked */
 };
 #define NO_MACHINE_BYTES (INT64_C(1) << 50)
 
-void ft_ops_thread_init(void) {
-    omp_set_num_threads(1);
-}
+void ft_ops_thread_init(void) { omp_set_num_threads(1); }
 
-static ft_status dnnl_failed(ft_error *err, dnnl_status_t status, const char *what) {
+static ft_status dnnl_failed(ft_error *err, dnnl_status_t status, const char *what)
+{
     return ft_fail(err, status == dnnl_out_of_memory ? FT_NOMEM : FT_DEVICE,
                    "oneDNN: %s failed with status %d", what, (int)status);
 }
 
 /* The engine of this process, or NULL when oneDNN has none. */
-static dnnl_engine_t process_engine(void) {
+static dnnl_engine_t process_engine(void)
+{
     static _Atomic(dnnl_engine_t) shared;
     dnnl_engine_t engine = atomic_load(&shared), none = NULL;
     if (engine) return engine;
@@ -44,13 +45,15 @@ static dnnl_engine_t process_engine(void) {
 /* -- general products ----------------------------------------------------------------------------
  */
 
-static void scale_rows(const ft_gemm *g) {
+static void scale_rows(const ft_gemm *g)
+{
     for (int64_t i = 0; i < g->m; i++)
         for (int64_t j = 0; j < g->n; j++)
             g->c[i * g->ldc + j] = g->beta == 0.0f ? 0.0f : g->beta * g->c[i * g->ldc + j];
 }
 
-ft_status ft_onednn_gemm(const ft_gemm *g, ft_error *err) {
+ft_status ft_onednn_gemm(const ft_gemm *g, ft_error *err)
+{
     if (!g->m || !g->n) return FT_OK;
     if (!g->k) {
         scale_rows(g);
@@ -69,7 +72,8 @@ typedef struct gemm_job {
     _Atomic int failed;
 } gemm_job;
 
-static void gemm_piece(void *arg, int i) {
+static void gemm_piece(void *arg, int i)
+{
     gemm_job *job = arg;
     ft_gemm g = *job->gemm;
     int64_t start = i * job->rows;
@@ -80,21 +84,22 @@ static void gemm_piece(void *arg, int i) {
     if (status != FT_OK) atomic_store(&job->failed, (int)status);
 }
 
-/* n cut into pieces of at least `least`, at most MAX_PANELS of them, sizes multiples of 64. */
-static int64_t piece_size(int64_t n, int64_t least) {
-    int64_t pieces = n / least;
+static int piece_count(int64_t n, int64_t size) { return (int)((n + size - 1) / size); }
+
+/* Rows of a piece of m, whatever the team. Each piece reads all of the other matrix, so that small
+ * ones cost: 5 % with GEMM_ROWS rows, 1 % with four times as many. */
+static int64_t gemm_rows(int64_t m)
+{
+    int64_t few = m / GEMM_ROWS, many = m / (GEMM_ROWS * GEMM_FEW);
+    int64_t pieces = few < GEMM_FEW ? few : many < GEMM_FEW ? GEMM_FEW : many;
     if (pieces < 1) pieces = 1;
-    if (pieces > MAX_PANELS) pieces = MAX_PANELS;
-    int64_t size = (n + pieces - 1) / pieces;
-    return (size + 63) / 64 * 64;
+    if (pieces > GEMM_MANY) pieces = GEMM_MANY;
+    return ((m + pieces - 1) / pieces + 63) / 64 * 64;
 }
 
-static int piece_count(int64_t n, int64_t size) {
-    return (int)((n + size - 1) / size);
-}
-
-ft_status ft_onednn_gemm_team(const ft_gemm *g, ft_team *team, ft_error *err) {
-    gemm_job job = {.gemm = g, .rows = piece_size(g->m, PANEL_COLUMNS)};
+ft_status ft_onednn_gemm_team(const ft_gemm *g, ft_team *team, ft_error *err)
+{
+    gemm_job job = {.gemm = g, .rows = gemm_rows(g->m)};
     ft_team_run(team, piece_count(g->m, job.rows), gemm_piece, &job);
     int failed = atomic_load(&job.failed);
     return failed
@@ -103,158 +108,144 @@ ft_status ft_onednn_gemm_team(const ft_gemm *g, ft_team *team, ft_error *err) {
                : FT_OK;
 }
 
-/* -- products with a weight
- * ------------------------------------------------------------------------ */
-
-/* How a product is cut: panels of columns, tiles of rows; the last of each may be smaller. */
-typedef struct tiling {
-    int64_t columns, rows;
-    int panels, tiles;
-} tiling;
-
-static tiling tiling_of(const ft_product *p) {
-    tiling t;
-    t.columns = piece_size(p->n, PANEL_COLUMNS);
-    t.panels = piece_count(p->n, t.columns);
-    t.tiles = piece_count(p->m, TILE_ROWS);
-    int64_t rows = t.tiles ? (p->m + t.tiles - 1) / t.tiles : 1;
-    t.rows = (rows + 7) / 8 * 8;
-    t.tiles = piece_count(p->m, t.rows);
-    return t;
-}
-
-static int64_t piece_at(int64_t n, int64_t size, int i) {
-    return n - i * size < size ? n - i * size : size;
-}
+/* -- products with a weight -------------------------------------------------------------------- */
 
 static dnnl_memory_desc_t matrix(int64_t rows, int64_t columns, int64_t row_step,
-                                 int64_t column_step) {
+                                 int64_t column_step)
+{
     dnnl_memory_desc_t md;
     dnnl_dims_t dims = {rows, columns}, steps = {row_step, column_step};
     dnnl_memory_desc_init_by_strides(&md, 2, dims, dnnl_f32, steps);
     return md;
 }
 
-/* The description of a primitive for `rows` x `columns` of the result, with these weights. */
+/* Our scratch memory, and relu after the product if asked. */
+static dnnl_status_t attributes(dnnl_primitive_attr_t *out, bool relu)
+{
+    dnnl_post_ops_t after = NULL;
+    dnnl_status_t rc = dnnl_primitive_attr_create(out);
+    if (rc == dnnl_success)
+        rc = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
+    if (rc != dnnl_success || !relu) return rc;
+    rc = dnnl_post_ops_create(&after);
+    if (rc == dnnl_success)
+        rc = dnnl_post_ops_append_eltwise(after, 1.0f, dnnl_eltwise_relu, 0.0f, 0.0f);
+    if (rc == dnnl_success) rc = dnnl_primitive_attr_set_post_ops(*out, after);
+    if (after) dnnl_post_ops_destroy(after);
+    return rc;
+}
+
+/* The description of a primitive for `rows` rows of the result. *out is NULL on failure. */
 static dnnl_status_t describe(dnnl_primitive_desc_t *out, const ft_product *p, int64_t rows,
-                              int64_t columns, const dnnl_memory_desc_t *weight) {
+                              const dnnl_memory_desc_t *weight)
+{
     *out = NULL;
     dnnl_engine_t engine = process_engine();
     if (!engine) return dnnl_runtime_error;
-    dnnl_memory_desc_t x = matrix(rows, p->k, p->k, 1), y = matrix(rows, columns, p->n, 1);
-    dnnl_memory_desc_t bias = matrix(1, columns, columns, 1);
+    dnnl_memory_desc_t x = matrix(rows, p->k, p->k, 1), y = matrix(rows, p->n, p->n, 1);
+    dnnl_memory_desc_t bias = matrix(1, p->n, p->n, 1);
     dnnl_matmul_desc_t matmul;
-    dnnl_status_t rc = dnnl_matmul_desc_init(&matmul, &x, weight, p->bias ? &bias : NULL, &y);
-    if (rc != dnnl_success) return rc;
     dnnl_primitive_attr_t attr = NULL;
-    dnnl_post_ops_t after = NULL;
-    rc = dnnl_primitive_attr_create(&attr);
-    if (rc == dnnl_success)
-        rc = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
-    if (rc == dnnl_success && p->relu) {
-        rc = dnnl_post_ops_create(&after);
-        if (rc == dnnl_success)
-            rc = dnnl_post_ops_append_eltwise(after, 1.0f, dnnl_eltwise_relu, 0.0f, 0.0f);
-        if (rc == dnnl_success) rc = dnnl_primitive_attr_set_post_ops(attr, after);
-    }
+    dnnl_status_t rc = dnnl_matmul_desc_init(&matmul, &x, weight, p->bias ? &bias : NULL, &y);
+    if (rc == dnnl_success) rc = attributes(&attr, p->relu);
     if (rc == dnnl_success) rc = dnnl_primitive_desc_create(out, &matmul, attr, engine, NULL);
-    if (after) dnnl_post_ops_destroy(after);
     if (attr) dnnl_primitive_attr_destroy(attr);
     return rc;
 }
 
-/* The layout of a packed panel: what oneDNN chooses for PACK_ROWS rows. */
-static dnnl_status_t packed_layout(dnnl_memory_desc_t *out, int64_t k, int64_t columns) {
-    ft_product plain = {.m = PACK_ROWS, .n = columns, .k = k};
+static dnnl_memory_desc_t plain_layout(const ft_product *p)
+{
+    return p->transposed ? matrix(p->k, p->n, 1, p->k) : matrix(p->k, p->n, p->n, 1);
+}
+
+/* A packed weight starts with its layout, so that a product need not ask for it again. */
+typedef struct packed_weight {
+    _Alignas(64) dnnl_memory_desc_t layout;
+    _Alignas(64) char data[];
+} packed_weight;
+
+/* The layout of a packed weight: what oneDNN chooses for PACK_ROWS rows without post-operations. */
+static dnnl_status_t packed_layout(dnnl_memory_desc_t *out, const ft_product *p)
+{
+    ft_product bare = {.n = p->n, .k = p->k};
     dnnl_memory_desc_t any;
-    dnnl_dims_t dims = {k, columns};
+    dnnl_dims_t dims = {p->k, p->n};
     dnnl_memory_desc_init_by_tag(&any, 2, dims, dnnl_f32, dnnl_format_tag_any);
     dnnl_primitive_desc_t pd;
-    dnnl_status_t rc = describe(&pd, &plain, PACK_ROWS, columns, &any);
+    dnnl_status_t rc = describe(&pd, &bare, PACK_ROWS, &any);
     if (rc != dnnl_success) return rc;
     *out = *dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
     dnnl_primitive_desc_destroy(pd);
     return dnnl_success;
 }
 
-static dnnl_memory_desc_t plain_layout(const ft_product *p, int64_t columns) {
-    return p->transposed ? matrix(p->k, columns, 1, p->k) : matrix(p->k, columns, p->n, 1);
-}
-
-static int64_t layout_bytes(const dnnl_memory_desc_t *layout) {
+static int64_t layout_bytes(const dnnl_memory_desc_t *layout)
+{
     return ((int64_t)dnnl_memory_desc_get_size(layout) + 63) / 64 * 64;
 }
 
-/* The cut of a product with the layouts of its panels: [0] all but the last, [1] the last. */
-typedef struct layouts {
-    tiling tiling;
-    dnnl_memory_desc_t weight[2];
-} layouts;
-
-static dnnl_status_t choose_layouts(layouts *out, const ft_product *p, bool packed) {
-    omp_set_num_threads(1);
-    tiling t = out->tiling = tiling_of(p);
-    int64_t last = piece_at(p->n, t.columns, t.panels - 1);
-    if (!packed) {
-        out->weight[0] = plain_layout(p, t.columns);
-        out->weight[1] = plain_layout(p, last);
-        return dnnl_success;
-    }
-    dnnl_status_t rc = packed_layout(&out->weight[1], p->k, last);
-    out->weight[0] = out->weight[1];
-    if (rc == dnnl_success && t.columns != last)
-        rc = packed_layout(&out->weight[0], p->k, t.columns);
-    return rc;
-}
-
-int64_t ft_onednn_packed_bytes(const ft_product *p) {
+int64_t ft_onednn_packed_bytes(const ft_product *p)
+{
     if (!p->n || !p->k) return 0;
-    layouts l;
-    if (choose_layouts(&l, p, true) != dnnl_success) return NO_MACHINE_BYTES;
-    return layout_bytes(&l.weight[0]) * (l.tiling.panels - 1) + layout_bytes(&l.weight[1]);
+    omp_set_num_threads(1);
+    dnnl_memory_desc_t layout;
+    if (packed_layout(&layout, p) != dnnl_success) return NO_MACHINE_BYTES;
+    return (int64_t)sizeof(packed_weight) + layout_bytes(&layout);
 }
 
-/* A piece of a product: its size, and which of the (at most four) sizes of pieces that is. */
-typedef struct piece {
-    int64_t row, column, rows, columns;
-    int kind; /* bit 0: a smaller last tile, bit 1: a smaller last panel */
-} piece;
-
-static piece piece_of(const ft_product *p, const tiling *t, int panel, int tile) {
-    piece out = {.row = tile * t->rows, .column = panel * t->columns};
-    out.rows = piece_at(p->m, t->rows, tile);
-    out.columns = piece_at(p->n, t->columns, panel);
-    out.kind = (out.rows != t->rows) + 2 * (out.columns != t->columns);
-    return out;
+/* oneDNN's batch-reduce kernels sum each row of the result in an order that depends on k alone, so
+ * that rows may be cut anywhere; its other kernels do not. */
+static bool rows_are_independent(const_dnnl_primitive_desc_t pd)
+{
+    const char *name = NULL;
+    dnnl_status_t rc = dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    return rc == dnnl_success && strncmp(name, "brg", 3) == 0;
 }
 
-/* Scratch of one thread: the largest over the sizes of pieces. */
-static int64_t thread_scratch(const ft_product *p, const layouts *l) {
-    int64_t most = 0;
-    bool seen[4] = {false};
-    for (int corner = 0; corner < 4; corner++) {
-        piece at = piece_of(p, &l->tiling, corner & 1 ? l->tiling.panels - 1 : 0,
-                            corner & 2 ? l->tiling.tiles - 1 : 0);
-        if (seen[at.kind]) continue;
-        seen[at.kind] = true;
+static int64_t scratch_of(const_dnnl_primitive_desc_t pd)
+{
+    return layout_bytes(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
+}
+
+/* How the rows of a product are cut: n_tiles of `rows` rows, the last one may be smaller. */
+typedef struct tiling {
+    dnnl_memory_desc_t weight;
+    int64_t rows, last_rows;
+    int n_tiles;
+    int64_t scratch_bytes;       /* of one thread */
+    dnnl_primitive_desc_t whole; /* of all rows, to be destroyed */
+} tiling;
+
+static dnnl_status_t cut_rows(tiling *t, const ft_product *p, int n_threads)
+{
+    dnnl_status_t rc = describe(&t->whole, p, p->m, &t->weight);
+    if (rc != dnnl_success) return rc;
+    t->scratch_bytes = scratch_of(t->whole);
+    t->rows = rows_are_independent(t->whole) ? (p->m + n_threads - 1) / n_threads : TILE_ROWS;
+    t->n_tiles = piece_count(p->m, t->rows);
+    t->last_rows = p->m - (t->n_tiles - 1) * t->rows;
+    for (int last = 0; last < 2 && t->n_tiles > 1; last++) {
         dnnl_primitive_desc_t pd;
-        if (describe(&pd, p, at.rows, at.columns, &l->weight[at.kind >> 1]) != dnnl_success)
-            return NO_MACHINE_BYTES;
-        int64_t bytes = layout_bytes(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
+        rc = describe(&pd, p, last ? t->last_rows : t->rows, &t->weight);
+        if (rc != dnnl_success) return rc;
+        if (scratch_of(pd) > t->scratch_bytes) t->scratch_bytes = scratch_of(pd);
         dnnl_primitive_desc_destroy(pd);
-        if (bytes > most) most = bytes;
     }
-    return most;
+    return dnnl_success;
 }
 
-int64_t ft_onednn_work_bytes(const ft_product *p, int team_size) {
+int64_t ft_onednn_work_bytes(const ft_product *p, int team_size)
+{
     if (!p->m || !p->n || !p->k) return 0;
+    omp_set_num_threads(1);
     int64_t most = 0;
     for (int packed = 0; packed < 2; packed++) {
-        layouts l;
-        if (choose_layouts(&l, p, packed) != dnnl_success) return NO_MACHINE_BYTES;
-        int64_t bytes = thread_scratch(p, &l);
-        if (bytes > most) most = bytes;
+        tiling t = {.weight = plain_layout(p)};
+        dnnl_status_t rc = packed ? packed_layout(&t.weight, p) : dnnl_success;
+        if (rc == dnnl_success) rc = cut_rows(&t, p, team_size);
+        if (t.whole) dnnl_primitive_desc_destroy(t.whole);
+        if (rc != dnnl_success) return NO_MACHINE_BYTES;
+        if (t.scratch_bytes > most) most = t.scratch_bytes;
     }
     return most >= NO_MACHINE_BYTES / team_size ? NO_MACHINE_BYTES : most * team_size;
 }
@@ -262,38 +253,39 @@ int64_t ft_onednn_work_bytes(const ft_product *p, int team_size) {
 typedef struct product_job {
     const ft_product *product;
     const ft_product_data *data;
-    layouts layouts;
-    int64_t panel_bytes;  /* of a packed panel that is not the last */
-    int64_t thread_bytes; /* of scratch, when there are several threads */
+    const void *weight; /* packed or plain, as tiling.weight says */
+    tiling tiling;
     int n_threads;
     _Atomic int failed; /* a dnnl_status_t */
 } product_job;
 
-/* What one thread keeps while it works through its pieces: a primitive for each kind of piece. */
-typedef struct worker {
-    dnnl_primitive_t primitive[4];
-    dnnl_primitive_desc_t described[4];
+/* A primitive with what its execution needs. */
+typedef struct runner {
+    dnnl_primitive_desc_t own; /* NULL: the description is borrowed */
+    const_dnnl_primitive_desc_t described;
+    dnnl_primitive_t primitive;
     dnnl_stream_t stream;
-    void *scratch;
-} worker;
+} runner;
 
-static void worker_free(worker *w) {
-    for (int i = 0; i < 4; i++) {
-        if (w->primitive[i]) dnnl_primitive_destroy(w->primitive[i]);
-        if (w->described[i]) dnnl_primitive_desc_destroy(w->described[i]);
+static dnnl_status_t runner_init(runner *r, const product_job *job, int64_t rows)
+{
+    dnnl_status_t rc = dnnl_success;
+    *r = (runner){.described = job->tiling.whole};
+    if (rows != job->product->m) {
+        rc = describe(&r->own, job->product, rows, &job->tiling.weight);
+        r->described = r->own;
     }
-    if (w->stream) dnnl_stream_destroy(w->stream);
+    if (rc == dnnl_success) rc = dnnl_primitive_create(&r->primitive, r->described);
+    if (rc == dnnl_success)
+        rc = dnnl_stream_create(&r->stream, process_engine(), dnnl_stream_default_flags);
+    return rc;
 }
 
-static dnnl_status_t worker_prepare(worker *w, const product_job *job, const piece *at) {
-    dnnl_status_t rc = dnnl_success;
-    if (!w->stream)
-        rc = dnnl_stream_create(&w->stream, process_engine(), dnnl_stream_default_flags);
-    if (rc != dnnl_success || w->primitive[at->kind]) return rc;
-    rc = describe(&w->described[at->kind], job->product, at->rows, at->columns,
-                  &job->layouts.weight[at->kind >> 1]);
-    if (rc != dnnl_success) return rc;
-    return dnnl_primitive_create(&w->primitive[at->kind], w->described[at->kind]);
+static void runner_fini(runner *r)
+{
+    if (r->stream) dnnl_stream_destroy(r->stream);
+    if (r->primitive) dnnl_primitive_destroy(r->primitive);
+    if (r->own) dnnl_primitive_desc_destroy(r->own);
 }
 
 typedef struct argument {
@@ -301,62 +293,63 @@ typedef struct argument {
     const void *data;
 } argument;
 
-/* Runs the primitive on raw memory. */
-static dnnl_status_t execute(const worker *w, int kind, const argument *arguments, int n) {
+static dnnl_status_t runner_execute(const runner *r, const argument *arguments, int n)
+{
     dnnl_exec_arg_t list[5];
     dnnl_status_t rc = dnnl_success;
     int made = 0;
     for (int i = 0; i < n && rc == dnnl_success; i++) {
-        const dnnl_memory_desc_t *md = dnnl_primitive_desc_query_md(
-            w->described[kind], dnnl_query_exec_arg_md, arguments[i].name);
+        const dnnl_memory_desc_t *md =
+            dnnl_primitive_desc_query_md(r->described, dnnl_query_exec_arg_md, arguments[i].name);
         list[i].arg = arguments[i].name;
         rc = dnnl_memory_create(&list[i].memory, md, process_engine(),
                                 (void *)(uintptr_t)arguments[i].data);
         made += rc == dnnl_success;
     }
-    if (rc == dnnl_success) rc = dnnl_primitive_execute(w->primitive[kind], w->stream, n, list);
+    if (rc == dnnl_success) rc = dnnl_primitive_execute(r->primitive, r->stream, n, list);
     while (made) dnnl_memory_destroy(list[--made].memory);
     return rc;
 }
 
-static dnnl_status_t product_piece(worker *w, const product_job *job, int panel, int tile) {
+static dnnl_status_t run_tile(const runner *r, const product_job *job, int tile, void *scratch)
+{
     const ft_product *p = job->product;
     const ft_product_data *d = job->data;
-    piece at = piece_of(p, &job->layouts.tiling, panel, tile);
-    dnnl_status_t rc = worker_prepare(w, job, &at);
-    if (rc != dnnl_success) return rc;
-    const void *weight;
-    if (d->packed)
-        weight = (const char *)d->packed + panel * job->panel_bytes;
-    else
-        weight = d->weight + (p->transposed ? at.column * p->k : at.column);
-    argument arguments[] = {
-        {DNNL_ARG_SRC, d->x + at.row * p->k},
-        {DNNL_ARG_WEIGHTS, weight},
-        {DNNL_ARG_DST, d->y + at.row * p->n + at.column},
-        {DNNL_ARG_SCRATCHPAD, w->scratch},
-        {DNNL_ARG_BIAS, p->bias ? d->bias + at.column : NULL},
+    int64_t row = tile * job->tiling.rows;
+    const argument arguments[] = {
+        {DNNL_ARG_SRC, d->x + row * p->k}, {DNNL_ARG_WEIGHTS, job->weight},
+        {DNNL_ARG_DST, d->y + row * p->n}, {DNNL_ARG_SCRATCHPAD, scratch},
+        {DNNL_ARG_BIAS, d->bias},
     };
-    return execute(w, at.kind, arguments, p->bias ? 5 : 4);
+    return runner_execute(r, arguments, p->bias ? 5 : 4);
 }
 
-/* Thread i of the team does a range of the pieces, panel by panel. */
-static void product_share(void *arg, int i) {
+/* Thread i of the team does a range of the tiles; only the last of all can have another size. */
+static void product_share(void *arg, int i)
+{
     product_job *job = arg;
-    const tiling *t = &job->layouts.tiling;
-    int64_t pieces = (int64_t)t->panels * t->tiles;
-    int64_t start = pieces * i / job->n_threads, end = pieces * (i + 1) / job->n_threads;
-    worker w = {.scratch = (char *)job->data->work + i * job->thread_bytes};
+    const tiling *t = &job->tiling;
+    int start = (int)((int64_t)t->n_tiles * i / job->n_threads);
+    int end = (int)((int64_t)t->n_tiles * (i + 1) / job->n_threads);
+    char *scratch = (char *)job->data->work + i * t->scratch_bytes;
+    runner r = {.primitive = NULL};
     dnnl_status_t rc = dnnl_success;
     omp_set_num_threads(1);
-    for (int64_t at = start; at < end && rc == dnnl_success; at++)
-        rc = product_piece(&w, job, (int)(at / t->tiles), (int)(at % t->tiles));
+    for (int tile = start; tile < end && rc == dnnl_success; tile++) {
+        bool last = tile == t->n_tiles - 1;
+        if (tile == start || (last && t->last_rows != t->rows)) {
+            runner_fini(&r);
+            rc = runner_init(&r, job, last ? t->last_rows : t->rows);
+        }
+        if (rc == dnnl_success) rc = run_tile(&r, job, tile, scratch);
+    }
+    runner_fini(&r);
     if (rc != dnnl_success) atomic_store(&job->failed, (int)rc);
-    worker_free(&w);
 }
 
 /* The result when there is nothing to sum. */
-static void product_of_nothing(const ft_product *p, const ft_product_data *d) {
+static void product_of_nothing(const ft_product *p, const ft_product_data *d)
+{
     for (int64_t i = 0; i < p->m; i++)
         for (int64_t j = 0; j < p->n; j++) {
             float y = p->bias ? d->bias[j] : 0.0f;
@@ -365,39 +358,35 @@ static void product_of_nothing(const ft_product *p, const ft_product_data *d) {
 }
 
 ft_status ft_onednn_product(const ft_product *p, const ft_product_data *data, ft_team *team,
-                            ft_error *err) {
+                            ft_error *err)
+{
     if (!p->m || !p->n) return FT_OK;
     if (!p->k) {
         product_of_nothing(p, data);
         return FT_OK;
     }
+    omp_set_num_threads(1);
+    const packed_weight *packed = data->packed;
     product_job job = {.product = p, .data = data, .n_threads = ft_team_size(team)};
-    dnnl_status_t rc = choose_layouts(&job.layouts, p, data->packed);
+    job.weight = packed ? (const void *)packed->data : data->weight;
+    job.tiling.weight = packed ? packed->layout : plain_layout(p);
+    dnnl_status_t rc = cut_rows(&job.tiling, p, job.n_threads);
     if (rc == dnnl_success) {
-        if (data->packed) job.panel_bytes = layout_bytes(&job.layouts.weight[0]);
-        if (job.n_threads > 1) job.thread_bytes = thread_scratch(p, &job.layouts);
         ft_team_run(team, job.n_threads, product_share, &job);
         rc = (dnnl_status_t)atomic_load(&job.failed);
     }
+    if (job.tiling.whole) dnnl_primitive_desc_destroy(job.tiling.whole);
     if (rc == dnnl_success) return FT_OK;
     dnnl_failed(err, rc, "matmul");
     return ft_error_wrap(err, "product of %lld x %lld x %lld", (long long)p->m, (long long)p->n,
                          (long long)p->k);
 }
 
-/* -- packing
- * ------------------------------------------------------------------------------------------- */
-
-typedef struct pack_job {
-    const ft_product *product;
-    const float *weight;
-    char *packed;
-    layouts layouts;
-    _Atomic int failed; /* a dnnl_status_t */
-} pack_job;
+/* -- packing ----------------------------------------------------------------------------------- */
 
 static dnnl_status_t reorder(const dnnl_memory_desc_t *from, const float *weight,
-                             const dnnl_memory_desc_t *to, void *packed) {
+                             const dnnl_memory_desc_t *to, void *packed)
+{
     dnnl_engine_t engine = process_engine();
     dnnl_primitive_desc_t pd = NULL;
     dnnl_primitive_t primitive = NULL;
@@ -421,26 +410,13 @@ static dnnl_status_t reorder(const dnnl_memory_desc_t *from, const float *weight
     return rc;
 }
 
-static void pack_panel(void *arg, int i) {
-    pack_job *job = arg;
-    const ft_product *p = job->product;
-    piece at = piece_of(p, &job->layouts.tiling, i, 0);
-    omp_set_num_threads(1);
-    dnnl_memory_desc_t from = plain_layout(p, at.columns);
-    dnnl_status_t rc = reorder(&from, job->weight + (p->transposed ? at.column * p->k : at.column),
-                               &job->layouts.weight[at.kind >> 1],
-                               job->packed + i * layout_bytes(&job->layouts.weight[0]));
-    if (rc != dnnl_success) atomic_store(&job->failed, (int)rc);
-}
-
-ft_status ft_onednn_pack(const ft_product *p, const float *weight, void *packed, ft_team *team,
-                         ft_error *err) {
+ft_status ft_onednn_pack(const ft_product *p, const float *weight, void *packed, ft_error *err)
+{
     if (!p->n || !p->k) return FT_OK;
-    pack_job job = {.product = p, .weight = weight, .packed = packed};
-    dnnl_status_t rc = choose_layouts(&job.layouts, p, true);
-    if (rc == dnnl_success) {
-        ft_team_run(team, job.layouts.tiling.panels, pack_panel, &job);
-        rc = (dnnl_status_t)atomic_load(&job.failed);
-    }
+    omp_set_num_threads(1);
+    packed_weight *target = packed;
+    dnnl_memory_desc_t from = plain_layout(p);
+    dnnl_status_t rc = packed_layout(&target->layout, p);
+    if (rc == dnnl_success) rc = reorder(&from, weight, &target->layout, target->data);
     return rc == dnnl_success ? FT_OK : dnnl_failed(err, rc, "packing a weight");
 }

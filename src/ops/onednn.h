@@ -52,10 +52,10 @@ ft_status ft_onednn_product(const ft_product *product, const ft_product_data *da
 /* Scratch memory of ft_onednn_product. A size that no machine has when oneDNN cannot tell. */
 int64_t ft_onednn_work_bytes(const ft_product *product, int team_size);
 
-/* Packed weights: the layout in which oneDNN's kernels read B, in panels of columns; it depends on
- * n and k, not on m. Packed memory is 64-byte aligned. */
+/* Packed weights: the layout in which oneDNN's kernels read B; it depends on n and k, not on m.
+ * Packed memory is 64-byte aligned. */
 int64_t ft_onednn_packed_bytes(const ft_product *product);
 ft_status ft_onednn_pack(const ft_product *product, const float *weight, void *packed,
-                         ft_team *team, ft_error *err);
+                         ft_error *err);
 
 #endif

@@ -57,7 +57,8 @@ static const ft_attr_rule attention_attrs[] = {
 };
 
 ft_attention ft_attention_of(const ft_shape *q, const ft_shape *k, const ft_shape *table,
-                             const double *attrs) {
+                             const double *attrs)
+{
     int64_t heads = (int64_t)attrs[FT_ATTENTION_HEADS];
     return (ft_attention){.B = q->dims[0],
                           .Tq = q->dims[1],
@@ -72,7 +73,8 @@ ft_attention ft_attention_of(const ft_shape *q, const ft_shape *k, const ft_shap
                           .threshold = ft_dropout_threshold(attrs[FT_ATTENTION_DROPOUT])};
 }
 
-ft_attention ft_attention_of_call(const ft_call *call) {
+ft_attention ft_attention_of_call(const ft_call *call)
+{
     const ft_view *table = &call->in[TABLE];
     ft_attention a = ft_attention_of(&call->in[0].shape, &call->in[1].shape,
                                      table->data ? &table->shape : NULL, call->attrs);
@@ -80,7 +82,8 @@ ft_attention ft_attention_of_call(const ft_call *call) {
     return a;
 }
 
-ft_attention ft_attention_of_grad_call(const ft_call *call) {
+ft_attention ft_attention_of_grad_call(const ft_call *call)
+{
     const ft_view *table = &call->in[GRAD_TABLE];
     return ft_attention_of(&call->in[1].shape, &call->in[2].shape,
                            table->data ? &table->shape : NULL, call->attrs);
@@ -88,7 +91,8 @@ ft_attention ft_attention_of_grad_call(const ft_call *call) {
 
 /* q, k, v, mask and table against each other. */
 static ft_status check_common(const char *op, const ft_spec *qkv, const ft_spec *mask,
-                              const ft_spec *table, const double *attrs, ft_error *err) {
+                              const ft_spec *table, const double *attrs, ft_error *err)
+{
     static const char *const names[] = {"q", "k", "v"};
     for (int i = 0; i < 3; i++) {
         FT_TRY(ft_need_dtype(op, names[i], &qkv[i], FT_F32, err));
@@ -122,7 +126,8 @@ static ft_status check_common(const char *op, const ft_spec *qkv, const ft_spec 
 }
 
 static ft_status attention_shape(const ft_spec *in, const double *attrs, ft_spec *out,
-                                 ft_error *err) {
+                                 ft_error *err)
+{
     FT_TRY(check_common("attention", in, &in[MASK], &in[TABLE], attrs, err));
     if (ft_present(&in[POSITION])) {
         ft_shape one = ft_shape_of(1);
@@ -137,26 +142,30 @@ static ft_status attention_shape(const ft_spec *in, const double *attrs, ft_spec
 }
 
 /* Pairs of query and key that are computed, over all samples and heads. */
-static double score_count(const ft_attention *a) {
+static double score_count(const ft_attention *a)
+{
     double pairs = 0.0;
     for (int64_t i = 0; i < a->Tq; i++) pairs += (double)ft_attention_keys(a, i);
     return pairs * (double)a->B * (double)a->H;
 }
 
-static ft_cost attention_cost(const ft_spec *in, const ft_spec *out, const double *attrs) {
+static ft_cost attention_cost(const ft_spec *in, const ft_spec *out, const double *attrs)
+{
     ft_attention a = ft_attention_of(&in[0].shape, &in[1].shape, NULL, attrs);
     ft_cost cost = ft_cost_per_element(in, 6, out, 2, 0.0);
     cost.flops = score_count(&a) * (4.0 * (double)a.D + 10.0);
     return cost;
 }
 
-static int64_t attention_work(const ft_spec *in, const double *attrs, int team_size) {
+static int64_t attention_work(const ft_spec *in, const double *attrs, int team_size)
+{
     ft_attention a = ft_attention_of(&in[0].shape, &in[1].shape,
                                      ft_present(&in[TABLE]) ? &in[TABLE].shape : NULL, attrs);
     return ft_attention_work(&a, team_size);
 }
 
-static void attention_grad(ft_builder *b, const ft_grad_site *site) {
+static void attention_grad(ft_builder *b, const ft_grad_site *site)
+{
     if (site->in[POSITION] != FT_NO_VALUE) return;
     const ft_value_id in[] = {site->dout[0], site->in[0],  site->in[1],    site->in[2],
                               site->out[0],  site->out[1], site->in[MASK], site->in[TABLE]};
@@ -212,10 +221,10 @@ const ft_op ft_op_attention = {
     .n_samples = sizeof attention_samples / sizeof *attention_samples,
 };
 
-/* -- gradient
- * ----------------------------------------------------------------------------------------- */
+/* -- gradient --------------------------------------------------------------------------------- */
 
-static ft_status grad_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err) {
+static ft_status grad_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err)
+{
     FT_TRY(check_common("attention_grad", &in[1], &in[GRAD_MASK], &in[GRAD_TABLE], attrs, err));
     const ft_shape *q = &in[1].shape;
     int64_t heads = (int64_t)attrs[FT_ATTENTION_HEADS];
@@ -231,14 +240,16 @@ static ft_status grad_shape(const ft_spec *in, const double *attrs, ft_spec *out
     return FT_OK;
 }
 
-static ft_cost grad_cost(const ft_spec *in, const ft_spec *out, const double *attrs) {
+static ft_cost grad_cost(const ft_spec *in, const ft_spec *out, const double *attrs)
+{
     ft_attention a = ft_attention_of(&in[1].shape, &in[2].shape, NULL, attrs);
     ft_cost cost = ft_cost_per_element(in, 8, out, 4, 0.0);
     cost.flops = score_count(&a) * (10.0 * (double)a.D + 12.0);
     return cost;
 }
 
-static int64_t grad_work(const ft_spec *in, const double *attrs, int team_size) {
+static int64_t grad_work(const ft_spec *in, const double *attrs, int team_size)
+{
     ft_attention a =
         ft_attention_of(&in[1].shape, &in[2].shape,
                         ft_present(&in[GRAD_TABLE]) ? &in[GRAD_TABLE].shape : NULL, attrs);
@@ -257,8 +268,8 @@ static const ft_sample grad_samples[] = {
             FT_F32_OF(2, 8, 3)},
      .attrs = {3, 1, 0, 20, 0.2, 0.2},
      .tolerance = 1e-5},
-    {.in = {FT_F32_OF(3, 1, 130, 64), FT_F32_OF(3, 1, 9, 64), FT_F32_OF(3, 1, 9, 64),
-            FT_F32_OF(3, 1, 130, 64), FT_F32_OF(3, 1, 130, 64), FT_F32_OF(3, 1, 1, 130),
+    {.in = {FT_F32_OF(3, 1, 130, 64), FT_F32_OF(3, 1, 130, 64), FT_F32_OF(3, 1, 9, 64),
+            FT_F32_OF(3, 1, 9, 64), FT_F32_OF(3, 1, 130, 64), FT_F32_OF(3, 1, 1, 130),
             FT_I32_OF(2, 1, 9), FT_ABSENT},
      .attrs = {1, 0, 1, 128, 0.125, 0.1},
      .tolerance = 1e-5,

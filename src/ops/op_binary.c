@@ -137,7 +137,7 @@ static void div_rule(ft_builder *b, const ft_grad_site *site)
     site->din[1] = ft_add1(b, &ft_op_neg, like_b(b, site, product), NULL);
 }
 
-/* -- sum_to ------------------------------------------------------------------------------------- */
+/* -- sum_to ------------------------------------------------------------------------------------ */
 
 static ft_status sum_to_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err)
 {
@@ -214,7 +214,7 @@ static ft_status sum_to_judge(const ft_call *call, ft_error *err)
     return FT_OK;
 }
 
-/* -- the rows ------------------------------------------------------------------------------------ */
+/* -- the rows ---------------------------------------------------------------------------------- */
 
 static const ft_sample samples[] = {
     {.in = {{FT_F32, {2, {7, 33}}}, {FT_F32, {2, {7, 33}}}}, .tolerance = 2e-7},

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-static ft_status append_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err) {
+static ft_status append_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err)
+{
     (void)attrs;
     FT_TRY(ft_need_dtype("cache_append", "cache", &in[0], FT_F32, err));
     FT_TRY(ft_need_dtype("cache_append", "new", &in[1], FT_F32, err));
@@ -24,13 +25,15 @@ static ft_status append_shape(const ft_spec *in, const double *attrs, ft_spec *o
     return FT_OK;
 }
 
-static ft_cost append_cost(const ft_spec *in, const ft_spec *out, const double *attrs) {
+static ft_cost append_cost(const ft_spec *in, const ft_spec *out, const double *attrs)
+{
     (void)attrs;
     return ft_cost_per_element(in, 3, out, 1, 0.0);
 }
 
 /* Both the kernel and the reference: a copy of elements of `size` bytes. */
-static ft_status append(const ft_call *call, int64_t size, ft_error *err) {
+static ft_status append(const ft_call *call, int64_t size, ft_error *err)
+{
     const ft_shape *cache = &call->in[0].shape;
     int64_t B = cache->dims[0], T = cache->dims[1], row = cache->dims[2] * size;
     int64_t t = call->in[1].shape.dims[1], position = ft_ids(call, 2)[0];
@@ -48,11 +51,10 @@ static ft_status append(const ft_call *call, int64_t size, ft_error *err) {
     return FT_OK;
 }
 
-static ft_status append_kernel(const ft_call *call, ft_error *err) {
-    return append(call, 4, err);
-}
+static ft_status append_kernel(const ft_call *call, ft_error *err) { return append(call, 4, err); }
 
-static ft_status append_reference(const ft_call *call, ft_error *err) {
+static ft_status append_reference(const ft_call *call, ft_error *err)
+{
     return append(call, 8, err);
 }
 

@@ -1,8 +1,8 @@
 /* ops/op_cross_entropy.c - the loss of a classifier of tokens.
  *   logits (..., V)   labels (...) i32   weight (1)   ->   loss ()   lse (...)
- * loss = weight * sum over the labels other than -100 of (lse - logits[label]), lse = log(sum(exp)).
- * weight is one over the tokens of the global batch, so that micro-batches add up to the mean. lse
- * is kept for the gradient. */
+ * loss = weight * sum over the labels other than -100 of (lse - logits[label]), with
+ * lse = log(sum(exp(logits))). weight is one over the tokens of the global batch, so that
+ * micro-batches add up to the mean. lse is kept for the gradient. */
 #include "ops/internal.h"
 
 #include <math.h>
@@ -181,8 +181,8 @@ static const ft_sample samples[] = {
 };
 
 static const ft_sample grad_samples[] = {
-    {.in = {{FT_F32, {0, {0}}}, {FT_F32, {3, {2, 3, 33}}}, {FT_I32, {2, {2, 3}}}, {FT_F32, {1, {1}}},
-            {FT_F32, {2, {2, 3}}}},
+    {.in = {{FT_F32, {0, {0}}}, {FT_F32, {3, {2, 3, 33}}}, {FT_I32, {2, {2, 3}}},
+            {FT_F32, {1, {1}}}, {FT_F32, {2, {2, 3}}}},
      .tolerance = 1e-6,
      .id_limit = 33},
     {.in = {{FT_F32, {0, {0}}}, {FT_F32, {1, {7}}}, {FT_I32, {0, {0}}}, {FT_F32, {1, {1}}},

@@ -58,7 +58,7 @@ bool ft_dropout_keeps(const ft_rng_key *key, uint32_t sample, uint64_t index, ui
     return (out[j / 2] >> (16 * (j % 2)) & 0xffff) >= threshold;
 }
 
-/* -- shapes, costs ------------------------------------------------------------------------------ */
+/* -- shapes, costs ----------------------------------------------------------------------------- */
 
 static ft_cost cost1(const ft_spec *in, const ft_spec *out, const double *attrs)
 {
@@ -72,7 +72,7 @@ static ft_cost cost2(const ft_spec *in, const ft_spec *out, const double *attrs)
     return ft_cost_per_element(in, 2, out, 1, 6.0);
 }
 
-/* -- kernels -------------------------------------------------------------------------------------- */
+/* -- kernels ----------------------------------------------------------------------------------- */
 
 static void draw_piece(void *arg, int piece)
 {
@@ -152,7 +152,7 @@ static ft_status relu_dropout_grad_kernel(const ft_call *call, ft_error *err)
     return FT_OK;
 }
 
-/* -- references ------------------------------------------------------------------------------------- */
+/* -- references -------------------------------------------------------------------------------- */
 
 /* 0 for element i of all if it is dropped, the scale if it is kept. */
 static double factor(const ft_call *call, int64_t i)
@@ -201,7 +201,7 @@ static ft_status relu_dropout_grad_judge(const ft_call *call, ft_error *err)
     return FT_OK;
 }
 
-/* -- gradient rules ----------------------------------------------------------------------------------- */
+/* -- gradient rules ---------------------------------------------------------------------------- */
 
 static ft_value_id drawn_again(ft_builder *b, const ft_grad_site *site)
 {
@@ -227,7 +227,7 @@ static void relu_dropout_rule(ft_builder *b, const ft_grad_site *site)
                                site->attrs);
 }
 
-/* -- the rows ------------------------------------------------------------------------------------------ */
+/* -- the rows ---------------------------------------------------------------------------------- */
 
 static const ft_attr_rule attr_rules[] = {
     {"p", 0.1, 0, 0.99, false, "probability that a number is dropped"},

@@ -1,8 +1,8 @@
 /* ops/op_embedding.c - rows of a table, picked by ids; and the gradient of the table.
  *   ids (...) i32   table (V, D)   ->   y (..., D)
  *
- * The gradient adds the rows of dy into the table's rows in the order of the ids. A team splits it by
- * columns, so that no two threads touch one number and the order stays. */
+ * The gradient adds the rows of dy into the table's rows in the order of the ids. A team splits it
+ * by columns, so that no two threads touch one number and the order stays. */
 #include "ops/internal.h"
 
 #include <string.h>
@@ -32,8 +32,10 @@ static ft_status embedding_shape(const ft_spec *in, const double *attrs, ft_spec
     (void)attrs;
     FT_TRY(ft_need_dtype("embedding", "ids", &in[0], FT_I32, err));
     FT_TRY(ft_need_dtype("embedding", "table", &in[1], FT_F32, err));
-    if (in[1].shape.n_dims != 2) return ft_shape_fail(err, "embedding", "table", &in[1], "2 dimensions");
-    if (in[0].shape.n_dims >= FT_MAX_DIMS) return ft_shape_fail(err, "embedding", "ids", &in[0], "at most 5");
+    if (in[1].shape.n_dims != 2)
+        return ft_shape_fail(err, "embedding", "table", &in[1], "2 dimensions");
+    if (in[0].shape.n_dims >= FT_MAX_DIMS)
+        return ft_shape_fail(err, "embedding", "ids", &in[0], "at most 5 dimensions");
     out[0] = ft_spec_of(FT_F32, in[0].shape);
     out[0].shape.dims[out[0].shape.n_dims++] = in[1].shape.dims[1];
     return FT_OK;
@@ -186,7 +188,8 @@ const ft_op ft_op_embedding = {
 
 const ft_op ft_op_embedding_grad = {
     .name = "embedding_grad",
-    .doc = "dtable[id] = sum of the rows of dy with that id; dy (..., D), ids (...) i32 -> (rows, D)",
+    .doc = "dtable[id] = sum of the rows of dy with that id; dy (..., D), ids (...) i32 -> "
+           "(rows, D)",
     .min_in = 2,
     .n_in = 2,
     .n_out = 1,

@@ -25,7 +25,8 @@ static const ft_attr_rule linear_attrs[] = {
     {.name = NULL},
 };
 
-static ft_status linear_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err) {
+static ft_status linear_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err)
+{
     (void)attrs;
     FT_TRY(ft_need_dtype("linear", "x", &in[0], FT_F32, err));
     FT_TRY(ft_need_dtype("linear", "weight", &in[1], FT_F32, err));
@@ -43,7 +44,8 @@ static ft_status linear_shape(const ft_spec *in, const double *attrs, ft_spec *o
     return FT_OK;
 }
 
-static ft_product linear_product(const ft_spec *in, const double *attrs) {
+static ft_product linear_product(const ft_spec *in, const double *attrs)
+{
     return (ft_product){.m = ft_rows_of(&in[0].shape, 1),
                         .n = in[1].shape.dims[0],
                         .k = in[1].shape.dims[1],
@@ -53,14 +55,16 @@ static ft_product linear_product(const ft_spec *in, const double *attrs) {
 }
 
 /* Two flops for each element of x and each column of the weight. */
-static ft_cost linear_cost(const ft_spec *in, const ft_spec *out, const double *attrs) {
+static ft_cost linear_cost(const ft_spec *in, const ft_spec *out, const double *attrs)
+{
     (void)attrs;
     ft_cost cost = ft_cost_per_element(in, 3, out, 1, 1.0);
     cost.flops += 2.0 * ft_spec_size(&out[0]) * (double)in[1].shape.dims[1];
     return cost;
 }
 
-static ft_status linear_kernel(const ft_call *call, ft_error *err) {
+static ft_status linear_kernel(const ft_call *call, ft_error *err)
+{
     ft_spec in[3] = {
         ft_view_spec(&call->in[0]), ft_view_spec(&call->in[1]), {.shape = {.n_dims = -1}}};
     if (call->in[2].data) in[2] = ft_view_spec(&call->in[2]);
@@ -74,7 +78,8 @@ static ft_status linear_kernel(const ft_call *call, ft_error *err) {
     return ft_onednn_product(&product, &data, call->team, err);
 }
 
-static ft_status linear_reference(const ft_call *call, ft_error *err) {
+static ft_status linear_reference(const ft_call *call, ft_error *err)
+{
     (void)err;
     const double *x = ft_in64(call, 0), *w = ft_in64(call, 1), *bias = ft_in64(call, 2);
     double *y = ft_out64(call, 0);
@@ -89,23 +94,28 @@ static ft_status linear_reference(const ft_call *call, ft_error *err) {
     return FT_OK;
 }
 
-static int64_t linear_work(const ft_spec *in, const double *attrs, int team_size) {
+static int64_t linear_work(const ft_spec *in, const double *attrs, int team_size)
+{
     ft_product product = linear_product(in, attrs);
     return ft_onednn_work_bytes(&product, team_size);
 }
 
-static int64_t linear_pack_bytes(const ft_spec *in, const double *attrs) {
+static int64_t linear_pack_bytes(const ft_spec *in, const double *attrs)
+{
     ft_product product = linear_product(in, attrs);
     return ft_onednn_packed_bytes(&product);
 }
 
 static ft_status linear_pack(const ft_spec *in, const double *attrs, const void *weight,
-                             void *packed, ft_team *team, ft_error *err) {
+                             void *packed, ft_team *team, ft_error *err)
+{
     ft_product product = linear_product(in, attrs);
-    return ft_onednn_pack(&product, weight, packed, team, err);
+    (void)team;
+    return ft_onednn_pack(&product, weight, packed, err);
 }
 
-static void linear_grad(ft_builder *b, const ft_grad_site *site) {
+static void linear_grad(ft_builder *b, const ft_grad_site *site)
+{
     ft_value_id dy = site->dout[0];
     if (site->attrs[ACTIVATION] != 0.0) dy = ft_add2(b, &ft_op_relu_grad, dy, site->out[0], NULL);
     if (site->wanted[0]) site->din[0] = ft_add2(b, &ft_op_linear_grad_input, dy, site->in[1], NULL);
@@ -158,10 +168,10 @@ const ft_op ft_op_linear = {
     .n_samples = sizeof linear_samples / sizeof *linear_samples,
 };
 
-/* -- linear_grad_input
- * ------------------------------------------------------------------------------ */
+/* -- linear_grad_input ------------------------------------------------------------------------ */
 
-static ft_status input_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err) {
+static ft_status input_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err)
+{
     (void)attrs;
     FT_TRY(ft_need_dtype("linear_grad_input", "dy", &in[0], FT_F32, err));
     FT_TRY(ft_need_dtype("linear_grad_input", "weight", &in[1], FT_F32, err));
@@ -175,19 +185,22 @@ static ft_status input_shape(const ft_spec *in, const double *attrs, ft_spec *ou
     return FT_OK;
 }
 
-static ft_product input_product(const ft_spec *in) {
+static ft_product input_product(const ft_spec *in)
+{
     return (ft_product){
         .m = ft_rows_of(&in[0].shape, 1), .n = in[1].shape.dims[1], .k = in[1].shape.dims[0]};
 }
 
-static ft_cost input_cost(const ft_spec *in, const ft_spec *out, const double *attrs) {
+static ft_cost input_cost(const ft_spec *in, const ft_spec *out, const double *attrs)
+{
     (void)attrs;
     ft_cost cost = ft_cost_per_element(in, 2, out, 1, 0.0);
     cost.flops = 2.0 * ft_spec_size(&out[0]) * (double)in[1].shape.dims[0];
     return cost;
 }
 
-static ft_status input_kernel(const ft_call *call, ft_error *err) {
+static ft_status input_kernel(const ft_call *call, ft_error *err)
+{
     const ft_spec in[2] = {ft_view_spec(&call->in[0]), ft_view_spec(&call->in[1])};
     ft_product product = input_product(in);
     ft_product_data data = {.x = ft_in(call, 0),
@@ -198,7 +211,8 @@ static ft_status input_kernel(const ft_call *call, ft_error *err) {
     return ft_onednn_product(&product, &data, call->team, err);
 }
 
-static ft_status input_reference(const ft_call *call, ft_error *err) {
+static ft_status input_reference(const ft_call *call, ft_error *err)
+{
     (void)err;
     const double *dy = ft_in64(call, 0), *w = ft_in64(call, 1);
     double *dx = ft_out64(call, 0);
@@ -213,23 +227,27 @@ static ft_status input_reference(const ft_call *call, ft_error *err) {
     return FT_OK;
 }
 
-static int64_t input_work(const ft_spec *in, const double *attrs, int team_size) {
+static int64_t input_work(const ft_spec *in, const double *attrs, int team_size)
+{
     (void)attrs;
     ft_product product = input_product(in);
     return ft_onednn_work_bytes(&product, team_size);
 }
 
-static int64_t input_pack_bytes(const ft_spec *in, const double *attrs) {
+static int64_t input_pack_bytes(const ft_spec *in, const double *attrs)
+{
     (void)attrs;
     ft_product product = input_product(in);
     return ft_onednn_packed_bytes(&product);
 }
 
 static ft_status input_pack(const ft_spec *in, const double *attrs, const void *weight,
-                            void *packed, ft_team *team, ft_error *err) {
+                            void *packed, ft_team *team, ft_error *err)
+{
     (void)attrs;
     ft_product product = input_product(in);
-    return ft_onednn_pack(&product, weight, packed, team, err);
+    (void)team;
+    return ft_onednn_pack(&product, weight, packed, err);
 }
 
 static const ft_sample input_samples[] = {
@@ -259,10 +277,10 @@ const ft_op ft_op_linear_grad_input = {
     .n_samples = sizeof input_samples / sizeof *input_samples,
 };
 
-/* -- linear_grad_weight
- * ----------------------------------------------------------------------------- */
+/* -- linear_grad_weight ----------------------------------------------------------------------- */
 
-static ft_status weight_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err) {
+static ft_status weight_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err)
+{
     (void)attrs;
     FT_TRY(ft_need_dtype("linear_grad_weight", "dy", &in[0], FT_F32, err));
     FT_TRY(ft_need_dtype("linear_grad_weight", "x", &in[1], FT_F32, err));
@@ -276,14 +294,16 @@ static ft_status weight_shape(const ft_spec *in, const double *attrs, ft_spec *o
     return FT_OK;
 }
 
-static ft_cost weight_cost(const ft_spec *in, const ft_spec *out, const double *attrs) {
+static ft_cost weight_cost(const ft_spec *in, const ft_spec *out, const double *attrs)
+{
     (void)attrs;
     ft_cost cost = ft_cost_per_element(in, 2, out, 1, 0.0);
     cost.flops = 2.0 * ft_spec_size(&out[0]) * (double)ft_rows_of(&in[0].shape, 1);
     return cost;
 }
 
-static ft_status weight_kernel(const ft_call *call, ft_error *err) {
+static ft_status weight_kernel(const ft_call *call, ft_error *err)
+{
     int64_t N = call->out[0].shape.dims[0], K = call->out[0].shape.dims[1];
     ft_gemm gemm = {.m = N,
                     .n = K,
@@ -300,7 +320,8 @@ static ft_status weight_kernel(const ft_call *call, ft_error *err) {
     return ft_onednn_gemm_team(&gemm, call->team, err);
 }
 
-static ft_status weight_reference(const ft_call *call, ft_error *err) {
+static ft_status weight_reference(const ft_call *call, ft_error *err)
+{
     (void)err;
     const double *dy = ft_in64(call, 0), *x = ft_in64(call, 1);
     double *dw = ft_out64(call, 0);
@@ -337,10 +358,10 @@ const ft_op ft_op_linear_grad_weight = {
     .n_samples = sizeof weight_samples / sizeof *weight_samples,
 };
 
-/* -- bias_grad
- * ------------------------------------------------------------------------------------------ */
+/* -- bias_grad -------------------------------------------------------------------------------- */
 
-static ft_status bias_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err) {
+static ft_status bias_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err)
+{
     (void)attrs;
     FT_TRY(ft_need_dtype("bias_grad", "dy", &in[0], FT_F32, err));
     FT_TRY(ft_need_dims("bias_grad", "dy", &in[0], 1, err));
@@ -348,7 +369,8 @@ static ft_status bias_shape(const ft_spec *in, const double *attrs, ft_spec *out
     return FT_OK;
 }
 
-static ft_cost bias_cost(const ft_spec *in, const ft_spec *out, const double *attrs) {
+static ft_cost bias_cost(const ft_spec *in, const ft_spec *out, const double *attrs)
+{
     (void)attrs;
     ft_cost cost = ft_cost_per_element(in, 1, out, 1, 0.0);
     cost.flops = ft_spec_size(&in[0]);
@@ -356,7 +378,8 @@ static ft_cost bias_cost(const ft_spec *in, const ft_spec *out, const double *at
 }
 
 /* A piece of the columns: rows are added in their order. */
-static void bias_piece(void *arg, int i) {
+static void bias_piece(void *arg, int i)
+{
     const ft_call *call = arg;
     int64_t M = ft_rows_of(&call->in[0].shape, 1), N = call->out[0].shape.dims[0];
     int64_t start = (int64_t)i * BIAS_COLUMNS;
@@ -368,7 +391,8 @@ static void bias_piece(void *arg, int i) {
     for (int64_t row = 0; row < M; row++) add(db, db, dy + row * N, count);
 }
 
-static ft_status bias_kernel(const ft_call *call, ft_error *err) {
+static ft_status bias_kernel(const ft_call *call, ft_error *err)
+{
     (void)err;
     ft_call copy = *call; /* the team's argument is not const */
     int64_t N = call->out[0].shape.dims[0];
@@ -376,7 +400,8 @@ static ft_status bias_kernel(const ft_call *call, ft_error *err) {
     return FT_OK;
 }
 
-static ft_status bias_reference(const ft_call *call, ft_error *err) {
+static ft_status bias_reference(const ft_call *call, ft_error *err)
+{
     (void)err;
     const double *dy = ft_in64(call, 0);
     double *db = ft_out64(call, 0);

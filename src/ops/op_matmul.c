@@ -28,7 +28,8 @@ typedef struct sizes {
     int64_t batch, M, N, K;
 } sizes;
 
-static sizes sizes_of(const ft_shape *a, const ft_shape *b, const double *attrs) {
+static sizes sizes_of(const ft_shape *a, const ft_shape *b, const double *attrs)
+{
     bool ta = attrs[TRANSPOSE_A] != 0.0, tb = attrs[TRANSPOSE_B] != 0.0;
     return (sizes){.batch = ft_rows_of(a, 2),
                    .M = ft_dim_back(a, ta ? -1 : -2),
@@ -36,7 +37,8 @@ static sizes sizes_of(const ft_shape *a, const ft_shape *b, const double *attrs)
                    .N = ft_dim_back(b, tb ? -2 : -1)};
 }
 
-static ft_status matmul_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err) {
+static ft_status matmul_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err)
+{
     FT_TRY(ft_need_dtype("matmul", "a", &in[0], FT_F32, err));
     FT_TRY(ft_need_dtype("matmul", "b", &in[1], FT_F32, err));
     FT_TRY(ft_need_dims("matmul", "a", &in[0], 2, err));
@@ -53,12 +55,14 @@ static ft_status matmul_shape(const ft_spec *in, const double *attrs, ft_spec *o
     return FT_OK;
 }
 
-static ft_cost matmul_cost(const ft_spec *in, const ft_spec *out, const double *attrs) {
+static ft_cost matmul_cost(const ft_spec *in, const ft_spec *out, const double *attrs)
+{
     sizes s = sizes_of(&in[0].shape, &in[1].shape, attrs);
     return ft_cost_per_element(in, 2, out, 1, 2.0 * (double)s.K);
 }
 
-static ft_gemm product_at(const ft_call *call, const sizes *s, int64_t index) {
+static ft_gemm product_at(const ft_call *call, const sizes *s, int64_t index)
+{
     bool ta = call->attrs[TRANSPOSE_A] != 0.0, tb = call->attrs[TRANSPOSE_B] != 0.0;
     return (ft_gemm){.m = s->M,
                      .n = s->N,
@@ -81,7 +85,8 @@ typedef struct batch_job {
     _Atomic int failed; /* an ft_status */
 } batch_job;
 
-static void one_product(void *arg, int i) {
+static void one_product(void *arg, int i)
+{
     batch_job *job = arg;
     ft_gemm gemm = product_at(job->call, &job->sizes, i);
     ft_status status = ft_onednn_gemm(&gemm, NULL);
@@ -89,7 +94,8 @@ static void one_product(void *arg, int i) {
 }
 
 /* A batch is split by product, a single product by its rows. */
-static ft_status matmul_kernel(const ft_call *call, ft_error *err) {
+static ft_status matmul_kernel(const ft_call *call, ft_error *err)
+{
     batch_job job = {.call = call,
                      .sizes = sizes_of(&call->in[0].shape, &call->in[1].shape, call->attrs)};
     const sizes *s = &job.sizes;
@@ -105,7 +111,8 @@ static ft_status matmul_kernel(const ft_call *call, ft_error *err) {
                : FT_OK;
 }
 
-static ft_status matmul_reference(const ft_call *call, ft_error *err) {
+static ft_status matmul_reference(const ft_call *call, ft_error *err)
+{
     (void)err;
     bool ta = call->attrs[TRANSPOSE_A] != 0.0, tb = call->attrs[TRANSPOSE_B] != 0.0;
     sizes s = sizes_of(&call->in[0].shape, &call->in[1].shape, call->attrs);
@@ -122,13 +129,15 @@ static ft_status matmul_reference(const ft_call *call, ft_error *err) {
     return FT_OK;
 }
 
-static ft_value_id product(ft_builder *b, ft_value_id x, ft_value_id y, bool tx, bool ty) {
+static ft_value_id product(ft_builder *b, ft_value_id x, ft_value_id y, bool tx, bool ty)
+{
     return ft_add2(b, &ft_op_matmul, x, y, (const double[FT_MAX_ATTRS]){tx, ty});
 }
 
 /* With C = A B: dA = dC B^T and dB = A^T dC; where A or B is given transposed, so is its gradient.
  */
-static void matmul_grad(ft_builder *b, const ft_grad_site *site) {
+static void matmul_grad(ft_builder *b, const ft_grad_site *site)
+{
     bool ta = site->attrs[TRANSPOSE_A] != 0.0, tb = site->attrs[TRANSPOSE_B] != 0.0;
     ft_value_id dc = site->dout[0], x = site->in[0], y = site->in[1];
     if (site->wanted[0])

@@ -77,7 +77,7 @@ static int64_t reduce_workspace(const ft_spec *in, const double *attrs, int team
     return MAX_SUMS * (int64_t)sizeof(float);
 }
 
-/* -- sum, mean ---------------------------------------------------------------------------------- */
+/* -- sum, mean --------------------------------------------------------------------------------- */
 
 static void sum_outer(void *arg, int outer)
 {
@@ -150,7 +150,7 @@ static void spread_rule(ft_builder *b, const ft_grad_site *site, bool mean)
 static void sum_rule(ft_builder *b, const ft_grad_site *site) { spread_rule(b, site, false); }
 static void mean_rule(ft_builder *b, const ft_grad_site *site) { spread_rule(b, site, true); }
 
-/* -- spread: the gradient of both ----------------------------------------------------------------- */
+/* -- spread: the gradient of both -------------------------------------------------------------- */
 
 static ft_status spread_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err)
 {
@@ -200,7 +200,7 @@ static ft_status spread_judge(const ft_call *call, ft_error *err)
     return FT_OK;
 }
 
-/* -- max -------------------------------------------------------------------------------------------- */
+/* -- max --------------------------------------------------------------------------------------- */
 
 static void max_rule(ft_builder *b, const ft_grad_site *site)
 {
@@ -307,7 +307,7 @@ static ft_status max_grad_judge(const ft_call *call, ft_error *err)
     return FT_OK;
 }
 
-/* -- one ---------------------------------------------------------------------------------------------- */
+/* -- one --------------------------------------------------------------------------------------- */
 
 static ft_status one_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err)
 {
@@ -336,7 +336,7 @@ static ft_status one_judge(const ft_call *call, ft_error *err)
     return FT_OK;
 }
 
-/* -- the rows -------------------------------------------------------------------------------------------- */
+/* -- the rows ---------------------------------------------------------------------------------- */
 
 static const ft_attr_rule axis_rule[] = {
     {"axis", -1, -1, FT_MAX_DIMS - 1, true, "counted from 0; -1: all"},

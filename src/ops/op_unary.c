@@ -93,18 +93,30 @@ static double gelu_erf_grad(double dy, double x)
 static double tanh_grad(double dy, double y) { return dy * (1.0 - y * y); }
 static double sqrt_grad(double dy, double y) { return 0.5 * dy / y; }
 
-/* -- kernels and references of the rows ---------------------------------------------------------- */
+/* -- kernels and references of the rows -------------------------------------------------------- */
 
-static ft_status relu_kernel(const ft_call *c, ft_error *e) { return (void)e, run1(c, FT_MAP_RELU); }
-static ft_status gelu_kernel(const ft_call *c, ft_error *e) { return (void)e, run1(c, FT_MAP_GELU); }
+static ft_status relu_kernel(const ft_call *c, ft_error *e)
+{
+    return (void)e, run1(c, FT_MAP_RELU);
+}
+static ft_status gelu_kernel(const ft_call *c, ft_error *e)
+{
+    return (void)e, run1(c, FT_MAP_GELU);
+}
 static ft_status gelu_erf_kernel(const ft_call *c, ft_error *e)
 {
     return (void)e, run1(c, FT_MAP_GELU_ERF);
 }
-static ft_status tanh_kernel(const ft_call *c, ft_error *e) { return (void)e, run1(c, FT_MAP_TANH); }
+static ft_status tanh_kernel(const ft_call *c, ft_error *e)
+{
+    return (void)e, run1(c, FT_MAP_TANH);
+}
 static ft_status exp_kernel(const ft_call *c, ft_error *e) { return (void)e, run1(c, FT_MAP_EXP); }
 static ft_status log_kernel(const ft_call *c, ft_error *e) { return (void)e, run1(c, FT_MAP_LOG); }
-static ft_status sqrt_kernel(const ft_call *c, ft_error *e) { return (void)e, run1(c, FT_MAP_SQRT); }
+static ft_status sqrt_kernel(const ft_call *c, ft_error *e)
+{
+    return (void)e, run1(c, FT_MAP_SQRT);
+}
 static ft_status neg_kernel(const ft_call *c, ft_error *e) { return (void)e, run1(c, FT_MAP_NEG); }
 static ft_status relu_grad_kernel(const ft_call *c, ft_error *e)
 {
@@ -129,7 +141,10 @@ static ft_status sqrt_grad_kernel(const ft_call *c, ft_error *e)
 
 static ft_status relu_judge(const ft_call *c, ft_error *e) { return (void)e, each1(c, relu); }
 static ft_status gelu_judge(const ft_call *c, ft_error *e) { return (void)e, each1(c, gelu); }
-static ft_status gelu_erf_judge(const ft_call *c, ft_error *e) { return (void)e, each1(c, gelu_erf); }
+static ft_status gelu_erf_judge(const ft_call *c, ft_error *e)
+{
+    return (void)e, each1(c, gelu_erf);
+}
 static ft_status tanh_judge(const ft_call *c, ft_error *e) { return (void)e, each1(c, tanh); }
 static ft_status exp_judge(const ft_call *c, ft_error *e) { return (void)e, each1(c, exp); }
 static ft_status log_judge(const ft_call *c, ft_error *e) { return (void)e, each1(c, log); }
@@ -156,7 +171,7 @@ static ft_status sqrt_grad_judge(const ft_call *c, ft_error *e)
     return (void)e, each2(c, sqrt_grad);
 }
 
-/* -- scale, copy ---------------------------------------------------------------------------------- */
+/* -- scale, copy ------------------------------------------------------------------------------- */
 
 static void piece_of_scale(void *arg, int piece)
 {
@@ -212,7 +227,7 @@ static ft_status copy_judge(const ft_call *call, ft_error *err)
     return each1(call, same);
 }
 
-/* -- gradient rules -------------------------------------------------------------------------------- */
+/* -- gradient rules ---------------------------------------------------------------------------- */
 
 static void from_x(ft_builder *b, const ft_grad_site *site, const ft_op *op)
 {
@@ -248,7 +263,7 @@ static void copy_rule(ft_builder *b, const ft_grad_site *s)
     if (s->wanted[0]) s->din[0] = s->dout[0];
 }
 
-/* -- costs: operations for one number ---------------------------------------------------------------- */
+/* -- costs: operations for one number ---------------------------------------------------------- */
 
 static ft_cost cheap1(const ft_spec *in, const ft_spec *out, const double *attrs)
 {
@@ -274,7 +289,7 @@ static ft_cost dear2(const ft_spec *in, const ft_spec *out, const double *attrs)
     return ft_cost_of(in, 2, out, 1, 35.0 * ft_spec_size(out));
 }
 
-/* -- the rows -------------------------------------------------------------------------------------- */
+/* -- the rows ---------------------------------------------------------------------------------- */
 
 static const ft_sample samples1[] = {
     {.in = {{FT_F32, {1, {1}}}}, .attrs = {0.25}, .tolerance = 4e-7},

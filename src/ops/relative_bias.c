@@ -8,7 +8,8 @@
 #include <math.h>
 
 int32_t ft_relative_bucket(int64_t key_minus_query, int64_t n_buckets, int64_t max_distance,
-                           bool bidirectional) {
+                           bool bidirectional)
+{
     int64_t base = 0, buckets = n_buckets, distance;
     if (bidirectional) {
         buckets /= 2;

@@ -8,11 +8,11 @@
  *   others: v = beta v + (1 - beta) G,  u = g / sqrt(v)
  *   u /= max(1, rms(u) / clip_threshold)
  *   p -= rate * max(eps2, rms(p)) * (u + weight_decay p)
- * rms(u) is over the whole tensor, so that u is made twice: once to be measured, once to be applied.
+ * rms(u) is over the whole tensor, so that u is made twice: to be measured, and to be applied.
  * The rate of a step is an argument: nothing that one tensor does to it reaches the next.
  *
- * A matrix is cut into at most MAX_BLOCKS blocks of rows. Behind the parts that are saved, the state
- * has scratch for their sums over columns, and for the factors of the columns. */
+ * A matrix is cut into at most MAX_BLOCKS blocks of rows. Behind the parts that are saved, the
+ * state has scratch for their sums over columns, and for the factors of the columns. */
 #include "optim/internal.h"
 
 #include <math.h>
@@ -34,7 +34,7 @@ typedef struct job {
     float *row, *col;         /* state of this matrix */
     double *columns;          /* MAX_BLOCKS times C sums */
     float *factors;           /* C: 1 / sqrt(col) */
-    double sums[FT_MAX_SUMS]; /* of each block */
+    double sums[FT_MAX_SUMS]; /* of squares of u, by block */
     double beta, eps, mean_row;
     float scale, size, keep;
     int64_t R, C, block; /* rows of a block; elements, when not factored */
@@ -72,20 +72,27 @@ static int64_t rows_of_block(int64_t R)
     return rows < MIN_ROWS ? MIN_ROWS : rows;
 }
 
-/* -- matrices ------------------------------------------------------------------------------------ */
+/* -- matrices ---------------------------------------------------------------------------------- */
+
+static void row_state(job *j, int64_t r, double sum)
+{
+    j->row[r] = (float)(j->beta * (double)j->row[r] + (1.0 - j->beta) * sum / (double)j->C);
+}
 
 /* Means of the squares along the rows, sums of them along the columns. */
 static void squares_block(void *arg, int i)
 {
     job *j = arg;
-    double *columns = j->columns + i * j->C, total = 0.0;
+    double *columns = j->columns + i * j->C, sums[4];
+    float eps = (float)j->eps;
+    int64_t r = i * j->block, end = ft_block_end(j->R, j->block, i);
     memset(columns, 0, (size_t)j->C * sizeof *columns);
-    for (int64_t r = i * j->block; r < ft_block_end(j->R, j->block, i); r++) {
-        double sum = j->simd->square_row(columns, j->g + r * j->C, j->scale, j->eps, j->C);
-        j->row[r] = (float)(j->beta * (double)j->row[r] + (1.0 - j->beta) * sum / (double)j->C);
-        total += (double)j->row[r];
+    for (; r + 4 <= end; r += 4) {
+        j->simd->square_rows(columns, sums, j->g + r * j->C, j->scale, eps, j->C);
+        for (int k = 0; k < 4; k++) row_state(j, r + k, sums[k]);
     }
-    j->sums[i] = total;
+    for (; r < end; r++)
+        row_state(j, r, j->simd->square_row(columns, j->g + r * j->C, j->scale, eps, j->C));
 }
 
 /* Factors of the columns of this matrix, from its state. */
@@ -195,7 +202,7 @@ static void factored_update(job *j, const ft_update *u, const ft_state_part *par
     }
 }
 
-/* -- others --------------------------------------------------------------------------------------- */
+/* -- others ------------------------------------------------------------------------------------ */
 
 static void plain_measure(void *arg, int i)
 {
@@ -244,8 +251,8 @@ static void adafactor_update(const ft_update *u)
 
 const ft_optimizer ft_optimizer_adafactor = {
     .name = "adafactor",
-    .doc = "p -= rate max(eps2, rms(p)) (u / max(1, rms(u) / clip_threshold) + weight_decay p); u = "
-           "g / root of its mean square, factored for matrices (arXiv:1804.04235)",
+    .doc = "p -= rate max(eps2, rms(p)) (u / max(1, rms(u) / clip_threshold) + weight_decay p); "
+           "u = g / root of its mean square, factored for matrices (arXiv:1804.04235)",
     .hypers =
         (const ft_hyper_rule[]){
             {"eps1", 1e-30, 1e-37, 1, "added to squares of gradients"},

@@ -1,8 +1,8 @@
 /* optim/adamw.c - Adam with decoupled weight decay.
  *
  * Loshchilov and Hutter, arXiv:1711.05101, algorithm 2, in the convention of PyTorch: both moments
- * are corrected for their bias, eps is added to the corrected root, decay is multiplied by the rate.
- * One pass: 16 bytes read and 12 written for each number of the parameter. */
+ * are corrected for their bias, eps is added to the corrected root, decay is multiplied by the
+ * rate. One pass: 16 bytes read and 12 written for each number of the parameter. */
 #include "optim/internal.h"
 
 #include <math.h>
@@ -66,8 +66,8 @@ static void adamw_update(const ft_update *u)
 
 const ft_optimizer ft_optimizer_adamw = {
     .name = "adamw",
-    .doc = "p -= rate (m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay p); m, v: "
-           "moving means of g, g^2 (arXiv:1711.05101)",
+    .doc = "p -= rate (m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay p); "
+           "m, v: moving means of g, g^2 (arXiv:1711.05101)",
     .hypers =
         (const ft_hyper_rule[]){
             {"beta1", 0.9, 0, 0.9999, "share of the old mean of gradients"},

@@ -1,9 +1,10 @@
 /* partition/contiguous.c - the best cut of a sequence, exactly.
  *
- * A stage is nodes a ... b-1, and its price depends on a and b alone, so that the best way to cut the
- * first b nodes into k stages is the best over a of (first a nodes into k - 1 stages, then a ... b-1).
- * Done twice: first for the slowest stage, then, with that as the limit of every stage, for the bytes
- * cut. (Taking both at once would be wrong: the best whole may hold a slower part that cuts less.)
+ * A stage is nodes a ... b-1, and its price depends on a and b alone, so that the best way to cut
+ * the first b nodes into k stages is the best over a of (first a nodes into k - 1 stages, then a
+ * ... b-1). Done twice: first for the slowest stage, then, with that as the limit of every stage,
+ * for the bytes cut. (Taking both at once would be wrong: the best whole may hold a slower part
+ * that cuts less.)
  *
  * For each b the prices of all a are made together, from sums that are kept while b grows. */
 #include <math.h>
@@ -14,18 +15,18 @@
 typedef struct search {
     const priced *priced;
     int n, n_stages;
-    double *sum_ns;       /* of the first i nodes; n + 1 */
-    int64_t *sum_bytes;   /* likewise, memory */
-    int *user;            /* by value: its last user before b, -1 before there is one */
-    int64_t *in_bytes;    /* by a: what stage a ... b-1 receives */
-    double *price_ns;     /* by a: price of stage a ... b-1; HUGE_VAL when it cannot be */
+    double *sum_ns;     /* of the first i nodes; n + 1 */
+    int64_t *sum_bytes; /* likewise, memory */
+    int *user;          /* by value: its last user before b, -1 before there is one */
+    int64_t *in_bytes;  /* by a: what stage a ... b-1 receives */
+    double *price_ns;   /* by a: price of stage a ... b-1; HUGE_VAL when it cannot be */
     int *using_first, *using_values; /* values used by node i */
-    double *best_ns;      /* [stages][b]: slowest of the first b nodes in that many stages */
-    int64_t *best_cut;    /* [stages][b]: fewest bytes cut, each stage within the limit; -1: none */
-    int *best_begin;      /* [stages][b]: where the last of those stages begins */
+    double *best_ns;   /* [stages][b]: slowest of the first b nodes in that many stages */
+    int64_t *best_cut; /* [stages][b]: fewest bytes cut, each stage within the limit; -1: none */
+    int *best_begin;   /* [stages][b]: where the last of those stages begins */
 } search;
 
-/* -- feasibility in memory ------------------------------------------------------------------------- */
+/* -- feasibility in memory --------------------------------------------------------------------- */
 
 /* Fills stages from the left as far as memory allows: no cut needs fewer. */
 static ft_status check_memory(const ft_partition_problem *p, ft_error *err)
@@ -47,13 +48,14 @@ static ft_status check_memory(const ft_partition_problem *p, ft_error *err)
         used += p->node_bytes[i];
     }
     if (used <= limit) return FT_OK;
-    return ft_fail(err, FT_INFEASIBLE,
-                   "partition: with the %d stages before it full, stage %d is left with nodes %d to "
-                   "%d, which need %lld bytes, a stage has %lld",
-                   stage, stage, begin, p->n_nodes - 1, (long long)used, limit);
+    return ft_fail(
+        err, FT_INFEASIBLE,
+        "partition: with the %d stages before it full, stage %d is left with nodes %d to "
+        "%d, which need %lld bytes, a stage has %lld",
+        stage, stage, begin, p->n_nodes - 1, (long long)used, limit);
 }
 
-/* -- prices ------------------------------------------------------------------------------------------ */
+/* -- prices ------------------------------------------------------------------------------------ */
 
 /* Node b - 1 joins: the values it uses are now received by every stage that begins after their last
  * user and holds this one. */
@@ -79,11 +81,11 @@ static void price_column(search *s, int b)
             const carried *value = &s->priced->values[v];
             if (value->uses[value->n_uses - 1] >= b) out_bytes += value->bytes;
         }
-        bool fits = !p->stage_memory_bytes ||
-                    s->sum_bytes[b] - s->sum_bytes[a] <= p->stage_memory_bytes;
-        s->price_ns[a] = fits ? stage_price_ns(p, s->sum_ns[b] - s->sum_ns[a], out_bytes,
-                                               s->in_bytes[a])
-                              : HUGE_VAL;
+        bool fits =
+            !p->stage_memory_bytes || s->sum_bytes[b] - s->sum_bytes[a] <= p->stage_memory_bytes;
+        s->price_ns[a] =
+            fits ? stage_price_ns(p, s->sum_ns[b] - s->sum_ns[a], out_bytes, s->in_bytes[a])
+                 : HUGE_VAL;
     }
 }
 
@@ -93,7 +95,7 @@ static void begin_columns(search *s)
     for (int v = 0; v < s->priced->n_values; v++) s->user[v] = -1;
 }
 
-/* -- the two passes ---------------------------------------------------------------------------------- */
+/* -- the two passes ---------------------------------------------------------------------------- */
 
 static int64_t cell(const search *s, int stages, int b) { return (int64_t)stages * (s->n + 1) + b; }
 
@@ -143,7 +145,7 @@ static void find_least_cut(search *s, double limit_ns)
     }
 }
 
-/* -- setting up ---------------------------------------------------------------------------------------- */
+/* -- setting up -------------------------------------------------------------------------------- */
 
 static bool make_arrays(search *s)
 {
@@ -205,7 +207,8 @@ ft_status ft_partition_contiguous(const ft_partition_problem *problem, ft_partit
     FT_TRY(priced_new(&p, problem, err));
     ft_status status = FT_OK;
     if (problem->n_stages > problem->n_nodes)
-        FT_GO(ft_fail(err, FT_INVALID, "partition: %d stages for %d nodes, expected at most as many",
+        FT_GO(ft_fail(err, FT_INVALID,
+                      "partition: %d stages for %d nodes, expected at most as many",
                       problem->n_stages, problem->n_nodes));
     FT_GO(check_memory(problem, err));
     FT_GO(run_search(&p, result, err));

@@ -11,7 +11,8 @@ static ft_status no_memory(const ft_partition_problem *p, ft_error *err)
                    p->n_edges);
 }
 
-/* -- the problem --------------------------------------------------------------------------------- */
+/* -- the problem ---------------------------------------------------------------------------------
+ */
 
 static ft_status check_nodes(const ft_partition_problem *p, ft_error *err)
 {
@@ -21,8 +22,9 @@ static ft_status check_nodes(const ft_partition_problem *p, ft_error *err)
     if (p->n_stages < 1)
         return ft_fail(err, FT_INVALID, "partition: %d stages, expected 1 or more", p->n_stages);
     if (p->n_edges < 0 || p->stage_memory_bytes < 0)
-        return ft_fail(err, FT_INVALID, "partition: %d edges, %lld bytes a stage; expected 0 or more",
-                       p->n_edges, (long long)p->stage_memory_bytes);
+        return ft_fail(err, FT_INVALID,
+                       "partition: %d edges, %lld bytes a stage; expected 0 or more", p->n_edges,
+                       (long long)p->stage_memory_bytes);
     if (!(p->link_bytes_per_s == 0 || (p->link_bytes_per_s >= 1 && p->link_bytes_per_s <= 1e18)))
         return ft_fail(err, FT_INVALID, "partition: links of %g bytes/s, expected 0 or 1 to 1e18",
                        p->link_bytes_per_s);
@@ -32,10 +34,11 @@ static ft_status check_nodes(const ft_partition_problem *p, ft_error *err)
                            p->node_ns[i]);
         if (p->node_bytes &&
             (p->node_bytes[i] < 0 || __builtin_add_overflow(bytes, p->node_bytes[i], &bytes)))
-            return ft_fail(err, FT_INVALID,
-                           "partition: node %d needs %lld bytes, expected 0 or more, and all nodes less "
-                           "than 2^63",
-                           i, (long long)p->node_bytes[i]);
+            return ft_fail(
+                err, FT_INVALID,
+                "partition: node %d needs %lld bytes, expected 0 or more, and all nodes less "
+                "than 2^63",
+                i, (long long)p->node_bytes[i]);
     }
     return FT_OK;
 }
@@ -47,13 +50,14 @@ static ft_status check_edges(const ft_partition_problem *p, ft_error *err)
         int from = p->edge_from[e], to = p->edge_to[e];
         if (from < 0 || from >= to || to >= p->n_nodes)
             return ft_fail(err, FT_INVALID,
-                           "partition: edge %d goes from node %d to %d of %d, expected a later one", e,
-                           from, to, p->n_nodes);
+                           "partition: edge %d goes from node %d to %d of %d, expected a later one",
+                           e, from, to, p->n_nodes);
         if (p->edge_bytes[e] < 0 || __builtin_add_overflow(bytes, p->edge_bytes[e], &bytes))
-            return ft_fail(err, FT_INVALID,
-                           "partition: edge %d carries %lld bytes, expected 0 or more, and all edges "
-                           "less than 2^63",
-                           e, (long long)p->edge_bytes[e]);
+            return ft_fail(
+                err, FT_INVALID,
+                "partition: edge %d carries %lld bytes, expected 0 or more, and all edges "
+                "less than 2^63",
+                e, (long long)p->edge_bytes[e]);
     }
     return FT_OK;
 }
@@ -114,10 +118,11 @@ static ft_status group_values(priced *p, ft_error *err)
             value_of(q, before) != value_of(q, e)) {
             numbers[p->n_values] = value_of(q, e);
             first[q->edge_from[e] + 1]++;
-            values[p->n_values++] = (carried){
-                .maker = q->edge_from[e], .uses = &uses[i], .bytes = q->edge_bytes[e]};
+            values[p->n_values++] =
+                (carried){.maker = q->edge_from[e], .uses = &uses[i], .bytes = q->edge_bytes[e]};
         } else if (q->edge_bytes[before] != q->edge_bytes[e])
-            return ft_fail(err, FT_INVALID, "partition: value %d has %lld bytes on edge %d, %lld on %d",
+            return ft_fail(err, FT_INVALID,
+                           "partition: value %d has %lld bytes on edge %d, %lld on %d",
                            value_of(q, e), (long long)q->edge_bytes[before], before,
                            (long long)q->edge_bytes[e], e);
         values[p->n_values - 1].n_uses++;
@@ -145,7 +150,8 @@ void priced_free(priced *p)
     p->arena = NULL;
 }
 
-/* -- the price ----------------------------------------------------------------------------------- */
+/* -- the price -----------------------------------------------------------------------------------
+ */
 
 double stage_price_ns(const ft_partition_problem *p, double compute_ns, int64_t out_bytes,
                       int64_t in_bytes)
@@ -191,7 +197,8 @@ static double lower_bound_ns(const ft_partition_problem *p)
     return fmax(total / p->n_stages, largest);
 }
 
-ft_status price_stages(const priced *p, const int *stage, ft_partition_result *result, ft_error *err)
+ft_status price_stages(const priced *p, const int *stage, ft_partition_result *result,
+                       ft_error *err)
 {
     const ft_partition_problem *q = p->problem;
     stage_sum *sums = ft_arena_array(p->arena, q->n_stages, sizeof *sums);
@@ -210,8 +217,8 @@ ft_status price_stages(const priced *p, const int *stage, ft_partition_result *r
                  stage_price_ns(q, sums[s].compute_ns, sums[s].out_bytes, sums[s].in_bytes));
     for (int s = 0; q->stage_memory_bytes && s < q->n_stages; s++)
         if (sums[s].memory_bytes > q->stage_memory_bytes)
-            return ft_fail(err, FT_INFEASIBLE, "partition: stage %d needs %lld bytes, it has %lld", s,
-                           (long long)sums[s].memory_bytes, (long long)q->stage_memory_bytes);
+            return ft_fail(err, FT_INFEASIBLE, "partition: stage %d needs %lld bytes, it has %lld",
+                           s, (long long)sums[s].memory_bytes, (long long)q->stage_memory_bytes);
     return FT_OK;
 }
 

@@ -4,7 +4,7 @@
  * order that training needs. Then one walk with the real numbers of slots. */
 #include "schedule/internal.h"
 
-/* -- ranges ---------------------------------------------------------------------------------------- */
+/* -- ranges ------------------------------------------------------------------------------------ */
 
 static ft_status check_range(const char *what, int64_t value, int64_t least, int64_t most,
                              ft_error *err)
@@ -46,8 +46,8 @@ static ft_status check_action(const ft_plan *p, int device, const ft_action *a, 
         return ft_fail(err, FT_INVALID, "plan: device %d: %s belongs to device %d", device, name,
                        p->device[a->stage]);
     if (a->batch < 0 || last_batch >= p->n_batches)
-        return ft_fail(err, FT_INVALID, "plan: device %d: %s reaches batch %lld of %d", device, name,
-                       (long long)(a->batch < 0 ? a->batch : last_batch), p->n_batches);
+        return ft_fail(err, FT_INVALID, "plan: device %d: %s reaches batch %lld of %d", device,
+                       name, (long long)(a->batch < 0 ? a->batch : last_batch), p->n_batches);
     int micros = ft_action_per_micro(a->kind) ? p->micro_batches : 1;
     if (a->micro < 0 || a->micro >= micros)
         return ft_fail(err, FT_INVALID, "plan: device %d: %s names micro-batch %d of %d", device,
@@ -59,7 +59,8 @@ static ft_status check_list(const ft_plan *p, int device, const ft_action_list *
                             ft_error *err)
 {
     if (list->n < 0)
-        return ft_fail(err, FT_INVALID, "plan: device %d has a list of %d actions", device, list->n);
+        return ft_fail(err, FT_INVALID, "plan: device %d has a list of %d actions", device,
+                       list->n);
     int64_t more = body && p->body_repeats ? (p->body_repeats - 1) * (int64_t)p->body_batches : 0;
     for (int i = 0; i < list->n; i++) {
         const ft_action *a = &list->actions[i];
@@ -81,7 +82,7 @@ static ft_status check_stored(const ft_plan *p, ft_error *err)
     return FT_OK;
 }
 
-/* -- each stage's order ---------------------------------------------------------------------------- */
+/* -- each stage's order ------------------------------------------------------------------------ */
 
 /* How far a stage is. */
 typedef struct progress {
@@ -90,7 +91,8 @@ typedef struct progress {
     bool adopts;       /* an edge U->W ends here */
 } progress;
 
-/* What is wrong with `a` as the stage's next action; NULL when nothing. `reduces`: R stands before U. */
+/* What is wrong with `a` as the stage's next action; NULL when nothing. `reduces`: R stands before
+ * U. */
 static const char *find_fault(const ft_plan *p, const progress *s, const ft_action *a, bool reduces)
 {
     int64_t finished = s->done[FT_ACT_BACKWARD] / p->micro_batches;
@@ -102,7 +104,8 @@ static const char *find_fault(const ft_plan *p, const progress *s, const ft_acti
         break;
     case FT_ACT_BACKWARD:
         if (s->done[FT_ACT_FORWARD] <= s->done[FT_ACT_BACKWARD]) return "stands before its forward";
-        if (a->batch != s->done[FT_ACT_UPDATE]) return "stands before the update of the batch before";
+        if (a->batch != s->done[FT_ACT_UPDATE])
+            return "stands before the update of the batch before";
         if (a->lag) return "has a lag, expected none: gradients of two batches do not mix";
         break;
     case FT_ACT_REDUCE:
@@ -149,8 +152,8 @@ static ft_status check_stage(const ft_plan *p, int stage, const progress *s, boo
         if (ft_action_per_micro(k)) wanted *= p->micro_batches;
         if ((k == FT_ACT_REDUCE && !reduces) || (k == FT_ACT_ADOPT && !s->adopts)) wanted = 0;
         if (s->done[k] != wanted)
-            return ft_fail(err, FT_INVALID, "plan: stage %d has %lld %s actions, expected %lld", stage,
-                           (long long)s->done[k], ft_action_word(k), (long long)wanted);
+            return ft_fail(err, FT_INVALID, "plan: stage %d has %lld %s actions, expected %lld",
+                           stage, (long long)s->done[k], ft_action_word(k), (long long)wanted);
     }
     if (s->in_flight != p->in_flight[stage])
         return ft_fail(err, FT_INVALID,
@@ -191,7 +194,7 @@ static ft_status check_order(const ft_plan *p, ft_arena *arena, ft_error *err)
     return FT_OK;
 }
 
-/* -- all of it --------------------------------------------------------------------------------------- */
+/* -- all of it --------------------------------------------------------------------------------- */
 
 ft_status plan_check_lists(const ft_plan *plan, ft_error *err)
 {

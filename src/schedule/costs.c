@@ -1,7 +1,7 @@
 /* schedule/costs.c - times in whole nanoseconds.
  *
- * Sums of whole numbers do not depend on their order, so equal moments are equal, and a pipeline that
- * repeats itself does so exactly. */
+ * Sums of whole numbers do not depend on their order, so equal moments are equal, and a pipeline
+ * that repeats itself does so exactly. */
 #include "schedule/internal.h"
 
 #include <math.h>

@@ -16,7 +16,7 @@ enum {
     PLAN_MAX_MICRO = 1 << 20,   /* per batch */
     PLAN_MAX_BATCHES = 1 << 28, /* in a leg */
     PLAN_MAX_EDGES = 1 << 20,
-    PLAN_MAX_SLOTS = 1 << 24,   /* of an edge */
+    PLAN_MAX_SLOTS = 1 << 24, /* of an edge */
     PLAN_MAX_NODES = 1 << 22,
     PLAN_MAX_STORED = 1 << 22,  /* actions, written out once */
     PLAN_MAX_ACTIONS = 1 << 27, /* actions, all repetitions */
@@ -28,7 +28,8 @@ enum {
 /* "F0.3.2": letter, stage, batch, micro-batch. Returns text. */
 const char *action_text(char text[ACTION_TEXT], const ft_action *action);
 
-/* Whether the edge joins two stages of n_stages in one of the five ways; `number` is for the message. */
+/* Whether the edge joins two stages of n_stages in one of the five ways; `number` is for the
+ * message. */
 ft_status edge_check(const ft_edge *edge, int number, int n_stages, ft_error *err);
 
 /* A name of 1 to 31 letters, digits, '-', '_' or '.'. */
@@ -71,7 +72,8 @@ typedef struct wires {
 
 ft_status wires_new(wires **out, ft_arena *arena, int n_stages, int n_edges, const ft_edge *edges,
                     ft_error *err);
-/* Adds the times; transfer_ns by edge (NULL: zeros), `micros` the most items that one edge carries. */
+/* Adds the times; transfer_ns by edge (NULL: zeros), `micros` the most items that one edge carries.
+ */
 ft_status wires_add_times(wires *w, ft_arena *arena, const double *transfer_ns, int64_t micros,
                           ft_error *err);
 
@@ -86,14 +88,16 @@ void wires_complete(wires *w, int spot, int64_t index, int64_t end_ns);
 /* "F0.0.1 waits for a free slot of F0>F1 (2 slots)", into text. */
 void wires_explain(const wires *w, const ft_action *action, int64_t index, char *text, int size);
 
-/* -- whole times (costs.c) ----------------------------------------------------------------------- */
+/* -- whole times (costs.c) -----------------------------------------------------------------------
+ */
 
 /* Costs in whole ns by spot. FT_INVALID when one is negative, not a number, or above 10^12. */
 ft_status costs_round(int64_t **out, ft_arena *arena, int n_stages, const ft_stage_costs *costs,
                       ft_error *err);
 ft_status cost_round(int64_t *out, double ns, const char *what, int index, ft_error *err);
 
-/* -- making -------------------------------------------------------------------------------------- */
+/* -- making --------------------------------------------------------------------------------------
+ */
 
 /* What a stage does, from first to last. */
 typedef struct stage_order {
@@ -133,12 +137,12 @@ ft_status fold_find(fold *out, ft_arena *arena, int n_devices, const ft_action_l
 typedef struct walk {
     const ft_plan *plan;
     wires *wires;
-    cursor *cursors;       /* by device: what it does next, or waits with */
-    int64_t *free_ns;      /* by device; with times */
+    cursor *cursors;        /* by device: what it does next, or waits with */
+    int64_t *free_ns;       /* by device; with times */
     const int64_t *cost_ns; /* by spot; NULL: without times */
-    ft_event *events;      /* with times: the lists' events, device by device */
-    int64_t *at;           /* by device: its next event */
-    int *queue;            /* devices to look at again, a ring */
+    ft_event *events;       /* with times: the lists' events, device by device */
+    int64_t *at;            /* by device: its next event */
+    int *queue;             /* devices to look at again, a ring */
     bool *queued;
 } walk;
 

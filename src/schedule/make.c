@@ -8,13 +8,14 @@
 #include <string.h>
 
 enum {
-    PERIODS = 12,           /* a multiple of every number of batches that fold.c tries */
-    PROVE_MOST = 1000000,   /* actions; a longer plan is proven as the shorter leg that was played */
+    PERIODS = 12,         /* a multiple of every number of batches that fold.c tries */
+    PROVE_MOST = 1000000, /* actions; a longer plan is proven as the shorter leg that was played */
 };
 
 static ft_status no_memory(ft_error *err) { return ft_fail(err, FT_NOMEM, "plan: no memory"); }
 
-/* -- input --------------------------------------------------------------------------------------- */
+/* -- input ---------------------------------------------------------------------------------------
+ */
 
 static ft_status check_range(const char *what, int64_t value, int64_t most, ft_error *err)
 {
@@ -41,8 +42,8 @@ static ft_status check_pipeline(const ft_pipeline *p, const ft_schedule *schedul
     for (int e = 0; e < p->n_edges; e++) {
         FT_TRY(edge_check(&p->edges[e], e, p->n_stages, err));
         if (p->edges[e].from_kind == FT_ACT_REDUCE && !p->reduces)
-            return ft_fail(err, FT_INVALID, "pipeline: edge %d begins at a reduce, but there is none",
-                           e);
+            return ft_fail(err, FT_INVALID,
+                           "pipeline: edge %d begins at a reduce, but there is none", e);
     }
     if (!schedule_name_ok(schedule->name))
         return ft_fail(err, FT_INVALID,
@@ -81,7 +82,8 @@ static ft_status find_depths(leg *l, ft_error *err)
     return FT_OK;
 }
 
-/* -- output -------------------------------------------------------------------------------------- */
+/* -- output --------------------------------------------------------------------------------------
+ */
 
 static bool copy_list(ft_arena *arena, ft_action_list *out, const ft_action *from, int64_t n,
                       int later)
@@ -108,7 +110,8 @@ static bool write_lists(ft_plan *plan, const leg *l, const fold *f, int later)
         int64_t drain = start + length * f->repeats;
         if (!copy_list(plan->arena, &devices[d].warmup, list->actions, start, 0) ||
             !copy_list(plan->arena, &devices[d].body, list->actions + start, length, 0) ||
-            !copy_list(plan->arena, &devices[d].drain, list->actions + drain, list->n - drain, later))
+            !copy_list(plan->arena, &devices[d].drain, list->actions + drain, list->n - drain,
+                       later))
             return false;
     }
     plan->devices = devices;
@@ -139,7 +142,8 @@ static bool write_stages(ft_plan *plan, const leg *l)
 }
 
 /* The plan of a leg of n_batches, from the one that was played. */
-static ft_status write_plan(ft_plan **out, const leg *l, const fold *f, int n_batches, ft_error *err)
+static ft_status write_plan(ft_plan **out, const leg *l, const fold *f, int n_batches,
+                            ft_error *err)
 {
     ft_plan *plan = plan_new();
     if (!plan) return no_memory(err);
@@ -159,7 +163,8 @@ static ft_status write_plan(ft_plan **out, const leg *l, const fold *f, int n_ba
     return FT_OK;
 }
 
-/* -- driver -------------------------------------------------------------------------------------- */
+/* -- driver --------------------------------------------------------------------------------------
+ */
 
 /* Batches to play, about `wanted`. */
 static int batches_to_play(int n_batches, int64_t wanted)

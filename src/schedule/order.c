@@ -1,7 +1,7 @@
 /* schedule/order.c - what each stage does, from first to last, by its rule alone.
  *
- * Nothing here depends on time or on other devices: that is why the weights that a micro-batch meets,
- * and so the numbers a run computes, are known before it starts. */
+ * Nothing here depends on time or on other devices: that is why the weights that a micro-batch
+ * meets, and so the numbers a run computes, are known before it starts. */
 #include "schedule/internal.h"
 
 typedef struct writer {
@@ -9,7 +9,7 @@ typedef struct writer {
     int stage;
     ft_stage_state state;
     stage_order *order;
-    int adopted;              /* W actions written */
+    int adopted;                 /* W actions written */
     const int32_t *adopt_before; /* by micro-batch: W actions that stand before its F; NULL: no W */
 } writer;
 
@@ -41,11 +41,12 @@ static ft_status ask_rule(const leg *l, int stage, const ft_stage_state *s, ft_a
              s->forwards / s->micro_batches != s->backwards / s->micro_batches)
         wrong = "is a forward of the next batch before this one's update";
     if (!wrong) return FT_OK;
-    return ft_fail(err, FT_INVALID,
-                   "schedule %s: stage %d, after %lld forwards and %lld backwards of %lld: the next "
-                   "action %s",
-                   l->schedule->name, stage, (long long)s->forwards, (long long)s->backwards,
-                   (long long)s->total, wrong);
+    return ft_fail(
+        err, FT_INVALID,
+        "schedule %s: stage %d, after %lld forwards and %lld backwards of %lld: the next "
+        "action %s",
+        l->schedule->name, stage, (long long)s->forwards, (long long)s->backwards,
+        (long long)s->total, wrong);
 }
 
 /* Raises at[i] to the updates that the owner has done before its forward i... */
@@ -102,7 +103,8 @@ static ft_status put_forward(writer *w, ft_error *err)
     int64_t batch = s->forwards / s->micro_batches;
     int64_t lag = batch - s->backwards / s->micro_batches;
     if (lag > INT16_MAX)
-        return ft_fail(err, FT_INVALID, "schedule %s: stage %d works %lld batches ahead, at most %d",
+        return ft_fail(err, FT_INVALID,
+                       "schedule %s: stage %d works %lld batches ahead, at most %d",
                        w->leg->schedule->name, w->stage, (long long)lag, INT16_MAX);
     if (w->adopt_before) put_adopts(w, w->adopt_before[s->forwards]);
     put(w, FT_ACT_FORWARD, batch, s->forwards % s->micro_batches, lag);
@@ -125,8 +127,8 @@ static void put_backward(writer *w)
 
 static ft_status order_stage(const leg *l, int stage, ft_error *err)
 {
-    writer w = {.leg = l, .stage = stage, .state = begin_state(l, stage),
-                .order = &l->orders[stage]};
+    writer w = {
+        .leg = l, .stage = stage, .state = begin_state(l, stage), .order = &l->orders[stage]};
     FT_TRY(place_adopts(l, stage, &w.adopt_before, err));
     int64_t per_batch = 2 * (int64_t)l->pipeline->micro_batches + 3;
     w.order->actions = ft_arena_array(l->arena, per_batch * l->n_batches, sizeof(ft_action));

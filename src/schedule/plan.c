@@ -42,7 +42,8 @@ int64_t ft_action_index(const ft_plan *plan, const ft_action *a)
     return (int64_t)a->batch * plan->micro_batches + a->micro;
 }
 
-/* -- what edges may be --------------------------------------------------------------------------- */
+/* -- what edges may be ---------------------------------------------------------------------------
+ */
 
 static bool kinds_join(ft_action_kind from, ft_action_kind to)
 {
@@ -63,10 +64,11 @@ ft_status edge_check(const ft_edge *e, int number, int n_stages, ft_error *err)
                        "edge %d goes from stage %d to stage %d, expected two different ones of %d",
                        number, e->from, e->to, n_stages);
     if (!kinds_join(e->from_kind, e->to_kind))
-        return ft_fail(err, FT_INVALID,
-                       "edge %d joins action kind %d to %d, expected F to F, B to B, R to R, R to U "
-                       "or U to W",
-                       number, (int)e->from_kind, (int)e->to_kind);
+        return ft_fail(
+            err, FT_INVALID,
+            "edge %d joins action kind %d to %d, expected F to F, B to B, R to R, R to U "
+            "or U to W",
+            number, (int)e->from_kind, (int)e->to_kind);
     if (e->slots < 1 || e->slots > PLAN_MAX_SLOTS)
         return ft_fail(err, FT_INVALID, "edge %d has %d slots, expected 1 to %d", number, e->slots,
                        PLAN_MAX_SLOTS);
@@ -82,7 +84,8 @@ bool schedule_name_ok(const char *name)
     return n > 0 && n < sizeof((ft_plan *)0)->schedule && !name[n];
 }
 
-/* -- life ---------------------------------------------------------------------------------------- */
+/* -- life ----------------------------------------------------------------------------------------
+ */
 
 ft_plan *plan_new(void)
 {
@@ -113,7 +116,8 @@ ft_status ft_plan_annotate(ft_plan *plan, int n_nodes, const int *node_stage, co
                            const int64_t (*memory)[FT_PLAN_CLASSES], ft_error *err)
 {
     if (n_nodes < 0 || n_nodes > PLAN_MAX_NODES)
-        return ft_fail(err, FT_INVALID, "plan: %d nodes, expected 0 to %d", n_nodes, PLAN_MAX_NODES);
+        return ft_fail(err, FT_INVALID, "plan: %d nodes, expected 0 to %d", n_nodes,
+                       PLAN_MAX_NODES);
     for (int i = 0; node_stage && i < n_nodes; i++)
         if (node_stage[i] < 0 || node_stage[i] >= plan->n_stages)
             return ft_fail(err, FT_INVALID, "plan: node %d is in stage %d of %d", i, node_stage[i],
@@ -137,7 +141,8 @@ ft_status ft_plan_annotate(ft_plan *plan, int n_nodes, const int *node_stage, co
     return FT_OK;
 }
 
-/* -- lists --------------------------------------------------------------------------------------- */
+/* -- lists ---------------------------------------------------------------------------------------
+ */
 
 int64_t ft_plan_length(const ft_plan *plan, int device)
 {

@@ -17,8 +17,8 @@ typedef struct growing {
 } growing;
 
 typedef struct parser {
-    const char *at;   /* in the line */
-    const char *end;  /* of the line */
+    const char *at;  /* in the line */
+    const char *end; /* of the line */
     int line;
     ft_plan *plan;
     int *device, *depth, *in_flight; /* by stage */
@@ -64,7 +64,8 @@ static void *grow(growing *g, int64_t size)
     return (char *)g->items + g->n++ * size;
 }
 
-/* -- words and numbers --------------------------------------------------------------------------- */
+/* -- words and numbers ---------------------------------------------------------------------------
+ */
 
 typedef struct word {
     const char *text;
@@ -115,8 +116,8 @@ static ft_status read_number(parser *p, const char *what, int64_t least, int64_t
     const char *at = w.text;
     if (scan_number(&at, w.text + w.length, most, out) && at == w.text + w.length && *out >= least)
         return FT_OK;
-    return fault(p, err, "%s is '%.*s', expected a number from %lld to %lld", what, w.length, w.text,
-                 (long long)least, (long long)most);
+    return fault(p, err, "%s is '%.*s', expected a number from %lld to %lld", what, w.length,
+                 w.text, (long long)least, (long long)most);
 }
 
 static ft_status read_int(parser *p, const char *what, int64_t least, int64_t most, int *out,
@@ -145,7 +146,7 @@ static bool scan_kind(const char **at, const char *end, ft_action_kind *kind)
     return false;
 }
 
-/* -- lines ----------------------------------------------------------------------------------------- */
+/* -- lines ------------------------------------------------------------------------------------- */
 
 static ft_status read_schedule(parser *p, ft_error *err)
 {
@@ -153,7 +154,8 @@ static ft_status read_schedule(parser *p, ft_error *err)
     char name[sizeof p->plan->schedule] = "";
     if (w.length < (int)sizeof name) memcpy(name, w.text, (size_t)w.length);
     if (!schedule_name_ok(name))
-        return fault(p, err, "schedule is '%.*s', expected 1 to 31 letters, digits, '-', '_' or '.'",
+        return fault(p, err,
+                     "schedule is '%.*s', expected 1 to 31 letters, digits, '-', '_' or '.'",
                      w.length, w.text);
     memcpy(p->plan->schedule, name, sizeof name);
     return FT_OK;
@@ -278,10 +280,11 @@ static ft_status read_node_stage(parser *p, ft_error *err)
         int64_t stage, times;
         if (!scan_number(&at, end, p->plan->n_stages - 1, &stage) || !scan_char(&at, end, '*') ||
             !scan_number(&at, end, p->n_nodes - p->nodes.n, &times) || at != end)
-            return fault(p, err,
-                         "node-stage is '%.*s', expected STAGE*NODES with a stage below %d and at most "
-                         "%lld nodes more",
-                         w.length, w.text, p->plan->n_stages, (long long)(p->n_nodes - p->nodes.n));
+            return fault(
+                p, err,
+                "node-stage is '%.*s', expected STAGE*NODES with a stage below %d and at most "
+                "%lld nodes more",
+                w.length, w.text, p->plan->n_stages, (long long)(p->n_nodes - p->nodes.n));
         for (int64_t i = 0; i < times; i++) {
             int *place = grow(&p->nodes, sizeof *place);
             if (!place) return no_memory(p, err);
@@ -318,7 +321,8 @@ static int64_t scan_actions(const parser *p, word w, ft_action *a)
         int64_t most = p->plan->micro_batches - 1;
         if (!scan_char(&at, end, '.') || !scan_number(&at, end, most, &micro)) return 0;
         last = micro;
-        if (scan_char(&at, end, '-') && (!scan_number(&at, end, most, &last) || last < micro)) return 0;
+        if (scan_char(&at, end, '-') && (!scan_number(&at, end, most, &last) || last < micro))
+            return 0;
         if (scan_char(&at, end, '~') && !scan_number(&at, end, INT16_MAX, &lag)) return 0;
     }
     if (at != end) return 0;
@@ -338,11 +342,11 @@ static ft_status read_list(parser *p, int part, ft_error *err)
         ft_action a;
         int64_t n = scan_actions(p, w, &a);
         if (!n)
-            return fault(p, err,
-                         "action is '%.*s', expected as F0.3.2, F0.3.2-5, F0.3.2~1 or U0.3, with a stage "
-                         "below %d, a batch below %d and a micro-batch below %d",
-                         w.length, w.text, p->plan->n_stages, p->plan->n_batches,
-                         p->plan->micro_batches);
+            return fault(
+                p, err,
+                "action is '%.*s', expected as F0.3.2, F0.3.2-5, F0.3.2~1 or U0.3, with a stage "
+                "below %d, a batch below %d and a micro-batch below %d",
+                w.length, w.text, p->plan->n_stages, p->plan->n_batches, p->plan->micro_batches);
         p->stored += n;
         if (p->stored > PLAN_MAX_STORED)
             return fault(p, err, "more than %d actions", PLAN_MAX_STORED);
@@ -361,7 +365,7 @@ static ft_status read_body(parser *p, ft_error *err) { return read_list(p, 1, er
 
 static ft_status read_drain(parser *p, ft_error *err) { return read_list(p, 2, err); }
 
-/* -- all of it --------------------------------------------------------------------------------------- */
+/* -- all of it --------------------------------------------------------------------------------- */
 
 enum { SIZES = 6, ROW_NODES = 9 };
 
@@ -408,7 +412,8 @@ static ft_status read_line(parser *p, ft_error *err)
     int row = 0;
     while (row < N_WORDS && !word_is(w, words[row].word)) row++;
     if (row == N_WORDS) return fault(p, err, "unknown word '%.*s'", w.length, w.text);
-    if (words[row].once && (p->seen >> row & 1)) return fault(p, err, "'%s' stands twice", words[row].word);
+    if (words[row].once && (p->seen >> row & 1))
+        return fault(p, err, "'%s' stands twice", words[row].word);
     FT_TRY(read_sizes_first(p, row, err));
     p->seen |= 1U << row;
     FT_TRY(words[row].read(p, err));

@@ -2,17 +2,21 @@
  *
  * Lines of words. The first is "ftpipe-plan 1"; '#' begins a comment. The order of the writer:
  *
- *   schedule NAME                   the rule it came from; information only
- *   stages N                        devices N    micro-batches N (of a batch)    batches N (of the leg)
- *   body-batches N                  batches by which a repetition of the body differs from the next
- *   body-repeats N                  0: there is no body
- *   stage S device D depth N in-flight N [recompute]                    one for each stage
- *   edge F0>F1 bytes N slots N      letters of the actions, stages; numbered from 0 as they stand
- *   nodes N                         and which stage each is in: S*N is N nodes of stage S
- *   node-stage S*N ...
- *   memory D weights N gradients N optimizer N versions N packed N activations N workspace N buffers N
- *   warm-up D ACTION ...            what device D does, in this order; a line goes on with the line
- *   body D ACTION ...               before it of the same word and device
+ *   schedule NAME             the rule it came from; information only
+ *   stages N
+ *   devices N
+ *   micro-batches N           of a batch
+ *   batches N                 of the leg
+ *   body-batches N            batches by which a repetition of the body differs from the next
+ *   body-repeats N            0: there is no body
+ *   stage S device D depth N in-flight N [recompute]
+ *   edge F0>F1 bytes N slots N        letters of the actions and stages; numbered as they stand
+ *   nodes N
+ *   node-stage S*N ...        the stage of each node: N nodes of stage S
+ *   memory D weights N gradients N optimizer N versions N packed N activations N workspace N
+ *     buffers N               all on one line: bytes on device D
+ *   warm-up D ACTION ...      what device D does, in this order; a line goes on with the line
+ *   body D ACTION ...         before it of the same word and device
  *   drain D ACTION ...
  *
  * ACTION is letter, stage, '.', batch, and for F and B '.', micro-batch: F0.3.2; F0.3.2-5 is F0.3.2
@@ -26,15 +30,15 @@
 
 enum { LINE_WIDTH = 96 };
 
-const char *const plan_class_names[FT_PLAN_CLASSES] = {"weights",    "gradients",   "optimizer",
-                                                       "versions",   "packed",      "activations",
-                                                       "workspace",  "buffers"};
+const char *const plan_class_names[FT_PLAN_CLASSES] = {"weights",   "gradients", "optimizer",
+                                                       "versions",  "packed",    "activations",
+                                                       "workspace", "buffers"};
 
 /* A line that goes on with the same beginning when it is full. */
 typedef struct line {
     ft_text *text;
     const char *word;
-    int number;  /* after the word; negative: none */
+    int number;    /* after the word; negative: none */
     int64_t begin; /* length of the text where the line begins; -1: not begun */
 } line;
 
@@ -46,7 +50,8 @@ static void line_end(line *l)
 
 static void line_add(line *l, const char *item)
 {
-    if (l->begin >= 0 && l->text->length - l->begin + (int64_t)strlen(item) >= LINE_WIDTH) line_end(l);
+    if (l->begin >= 0 && l->text->length - l->begin + (int64_t)strlen(item) >= LINE_WIDTH)
+        line_end(l);
     if (l->begin < 0) {
         l->begin = l->text->length;
         ft_text_add(l->text, "%s", l->word);
@@ -104,8 +109,8 @@ static int count_run(const ft_action_list *list, int first)
     int n = 1;
     for (; ft_action_per_micro(a->kind) && first + n < list->n; n++) {
         const ft_action *b = &list->actions[first + n];
-        if (b->kind != a->kind || b->stage != a->stage || b->batch != a->batch || b->lag != a->lag ||
-            b->micro != a->micro + n)
+        if (b->kind != a->kind || b->stage != a->stage || b->batch != a->batch ||
+            b->lag != a->lag || b->micro != a->micro + n)
             break;
     }
     return n;

@@ -24,17 +24,18 @@ typedef struct player {
     leg *leg;
     const int64_t *cost_ns;
     int64_t now;
-    int64_t *next;        /* by stage: position in its order */
+    int64_t *next;             /* by stage: position in its order */
     int *stage_first, *stages; /* stages of device d: stages[stage_first[d]] ... */
-    ft_action **lists;    /* by device: what it has started so far */
+    ft_action **lists;         /* by device: what it has started so far */
     bool *busy;
     heap heap;
-    int *dirty;           /* devices to look at, a stack */
+    int *dirty; /* devices to look at, a stack */
     bool *is_dirty;
     int n_dirty;
 } player;
 
-/* -- the heap ------------------------------------------------------------------------------------ */
+/* -- the heap ------------------------------------------------------------------------------------
+ */
 
 static bool earlier(const moment *a, const moment *b)
 {
@@ -80,7 +81,7 @@ static moment heap_pop(heap *h)
     }
 }
 
-/* -- choosing -------------------------------------------------------------------------------------- */
+/* -- choosing ---------------------------------------------------------------------------------- */
 
 static int64_t index_of(const player *p, const ft_action *a)
 {
@@ -113,7 +114,7 @@ static bool goes_before(const player *p, const ft_action *a, const ft_action *b)
     return a->stage > b->stage;
 }
 
-/* -- playing --------------------------------------------------------------------------------------- */
+/* -- playing ----------------------------------------------------------------------------------- */
 
 static void look_at(player *p, int device)
 {
@@ -190,14 +191,15 @@ static ft_status report_stuck(const player *p, ft_error *err)
         const ft_action *a = &order->actions[p->next[s]];
         wires_explain(p->leg->wires, a, index_of(p, a), one, sizeof one);
         if (stuck++ < 4)
-            used += snprintf(text + used, sizeof text - (size_t)used, "%s%s", used ? "; " : "", one);
+            used +=
+                snprintf(text + used, sizeof text - (size_t)used, "%s%s", used ? "; " : "", one);
     }
     if (!stuck) return FT_OK;
     return ft_fail(err, FT_INFEASIBLE, "schedule %s cannot complete, %d stages wait: %s%s",
                    p->leg->schedule->name, stuck, text, stuck > 4 ? "; ..." : "");
 }
 
-/* -- setting up ------------------------------------------------------------------------------------ */
+/* -- setting up -------------------------------------------------------------------------------- */
 
 static bool list_stages(player *p)
 {

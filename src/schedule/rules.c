@@ -1,9 +1,10 @@
 /* schedule/rules.c - the schedules: one row each, one pure rule each.
  *
- * A rule sees one stage and says whether its next action is a forward or a backward. Micro-batches go
- * in their own order both ways, so that gradients are summed in the same order under every schedule.
- * Sources: Huang et al., "GPipe", arXiv:1811.06965; Narayanan et al., "PipeDream", SOSP 2019, section
- * 3.2 (one forward, one backward); Eliad et al., "FTPipe", USENIX ATC 2021 (without flush, by depth). */
+ * A rule sees one stage and says whether its next action is a forward or a backward. Micro-batches
+ * go in their own order both ways, so that gradients are summed in the same order under every
+ * schedule. Sources: Huang et al., "GPipe", arXiv:1811.06965; Narayanan et al., "PipeDream", SOSP
+ * 2019, section 3.2 (one forward, one backward); Eliad et al., "FTPipe", USENIX ATC 2021 (without
+ * flush, by depth). */
 #include "schedule/schedule.h"
 
 #include <string.h>

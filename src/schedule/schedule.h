@@ -1,12 +1,14 @@
 /* schedule/schedule.h - the order each stage works in.
  *
  * Pure: plain arrays in, plain arrays out. A schedule is a rule per stage; ft_plan_make plays the
- * rule against dependencies, buffers and costs and writes down what every device does: the plan. The
- * engine executes the plan, ft_plan_simulate executes it against costs; both give an ft_timeline.
+ * rule against dependencies, buffers and costs and writes down what every device does: the plan.
+ * The engine executes the plan, ft_plan_simulate executes it against costs; both give an
+ * ft_timeline.
  *
  * A plan covers one leg of training: n_batches optimizer batches, from drained to drained pipeline.
- * Each device has one strict list of actions: warm-up, a body repeated body_repeats times, and drain.
- * In the body, `batch` is that of the first repetition (body_batches are added each further time).
+ * Each device has one strict list of actions: warm-up, a body repeated body_repeats times, and
+ * drain. In the body, `batch` is that of the first repetition (body_batches are added each further
+ * time).
  *
  * Waiting is only on edges: an action waits until the edges into (stage, kind) were filled for its
  * index, and an action that fills an edge waits for a free slot of it. Index: micro-batch number of
@@ -48,8 +50,8 @@ typedef struct ft_action {
     int32_t micro; /* F and B: in its batch; 0 for the others */
 } ft_action;
 
-/* Data that passes from one stage's action to another's. from != to. A slot is taken when the action
- * that fills it starts, and is free again when the action that reads it has ended. */
+/* Data that passes from one stage's action to another's. from != to. A slot is taken when the
+ * action that fills it starts, and is free again when the action that reads it has ended. */
 typedef struct ft_edge {
     int from, to;                   /* stages */
     ft_action_kind from_kind, to_kind; /* F->F, B->B, R->R, R->U or U->W */
@@ -91,10 +93,10 @@ typedef struct ft_pipeline {
     int n_batches;         /* in the leg */
     bool reduces;          /* every stage has an R action before its U (clipping or ties) */
     int n_edges;
-    const ft_edge *edges;  /* F->F and B->B edges, R->R and R->U, and U->W for tied replicas; a stage
-                              that is the target of a U->W edge has a W action per batch */
-    const ft_stage_costs *costs; /* decide the order of stages that share a device; NULL: F and B take
-                                    one unit each, the rest nothing */
+    const ft_edge *edges;  /* F->F and B->B edges, R->R and R->U, and U->W for tied replicas; a
+                              stage that is the target of a U->W edge has a W action per batch */
+    const ft_stage_costs *costs; /* decide the order of stages that share a device; NULL: F and B
+                                    take one unit each, the rest nothing */
 } ft_pipeline;
 
 typedef struct ft_action_list {
@@ -126,41 +128,43 @@ typedef struct ft_plan {
     struct ft_arena *arena;
 } ft_plan;
 
-/* Plays `schedule` over the pipeline. A stage's own order follows from its rule alone: R and U stand
- * right after the last B of their batch; a W stands before the first forward of the replica whose
- * owner (every owner, when there are several) ran that forward with the newer weights, so that every
- * use of a tied weight by one micro-batch reads one version, and nobody waits for it; those left over
- * stand at the end. A device with several stages takes, among the actions that are ready, anything
- * but a forward first, then the stage closer to the loss, then the older micro-batch.
- * Long legs are played for some tens of batches and then extended by the period found.
- * FT_INFEASIBLE when no order completes with these slots (a larger number may help); FT_INVALID for
+/* Plays `schedule` over the pipeline. A stage's own order follows from its rule alone: R and U
+ * stand right after the last B of their batch; a W stands before the first forward of the replica
+ * whose owner (every owner, when there are several) ran that forward with the newer weights, so
+ * that every use of a tied weight by one micro-batch reads one version, and nobody waits for it;
+ * those left over stand at the end. A device with several stages takes, among the actions that are
+ * ready, anything but a forward first, then the stage closer to the loss, then the older
+ * micro-batch. Long legs are played for some tens of batches and then extended by the period found.
+ * FT_INFEASIBLE when no order completes with these slots (more of them may help); FT_INVALID for
  * bad input, or a rule that asks for what cannot be. */
 ft_status ft_plan_make(ft_plan **out, const ft_pipeline *pipeline, const ft_schedule *schedule,
                        ft_error *err);
 void ft_plan_free(ft_plan *plan);
 
-/* Adds what the planner does not know, for print and file: assignment, recomputation, memory (any may
- * be NULL). */
+/* Adds what the planner does not know, for print and file: assignment, recomputation, memory (any
+ * may be NULL). */
 ft_status ft_plan_annotate(ft_plan *plan, int n_nodes, const int *node_stage, const bool *recompute,
                            const int64_t (*memory)[FT_PLAN_CLASSES], ft_error *err);
 
-/* Proves the plan: every F, B, R, U, W exactly once and in an order that respects the edges, with the
- * real numbers of slots and in-flight buffers, on any timing (strict lists and FIFO edges make one
- * untimed run a proof); lags and in_flight are what the lists say. FT_INFEASIBLE names the devices,
- * actions and edges that wait for each other; FT_INVALID what is missing or wrong. */
+/* Proves the plan: every F, B, R, U, W exactly once and in an order that respects the edges, with
+ * the real numbers of slots and in-flight buffers, on any timing (strict lists and FIFO edges make
+ * one untimed run a proof); lags and in_flight are what the lists say. FT_INFEASIBLE names the
+ * devices, actions and edges that wait for each other; FT_INVALID what is missing or wrong. */
 ft_status ft_plan_check(const ft_plan *plan, ft_error *err);
 
 /* The device's list, unrolled: number of actions, and the i-th with leg-wide batch numbers. */
 int64_t ft_plan_length(const ft_plan *plan, int device);
 ft_action ft_plan_at(const ft_plan *plan, int device, int64_t i);
-int64_t ft_action_index(const ft_plan *plan, const ft_action *action); /* micro-batch or batch number */
+/* The number in the leg of the action's micro-batch, or of its batch when it has none. */
+int64_t ft_action_index(const ft_plan *plan, const ft_action *action);
 
 /* Text with a version line that ft_plan_parse reads back; grammar in plan_text.c; small enough to
- * edit. Unknown keys are refused, errors carry the line number; a parsed plan is not yet checked. */
+ * edit. Unknown keys are refused, errors (FT_FORMAT) carry the line number; a parsed plan is not
+ * yet checked. */
 ft_status ft_plan_write(const ft_plan *plan, ft_text *text, ft_error *err);
 ft_status ft_plan_parse(ft_plan **out, const char *text, ft_error *err);
 
-/* -- timelines -------------------------------------------------------------------------------- */
+/* -- timelines --------------------------------------------------------------------------------- */
 
 typedef struct ft_event {
     int64_t start_ns, end_ns; /* from the start of the leg */
@@ -176,13 +180,17 @@ typedef struct ft_timeline {
     ft_event *events; /* by device, then start; capacity is set when it is made */
 } ft_timeline;
 
+/* A timeline without events, with room for `capacity`; freed with ft_timeline_free. */
 ft_status ft_timeline_new(ft_timeline **out, int n_devices, int n_stages, int64_t capacity,
                           ft_error *err);
 void ft_timeline_free(ft_timeline *timeline);
+
+/* When the last event ends, and how long the device's events take together. */
 int64_t ft_timeline_end_ns(const ft_timeline *timeline);
 int64_t ft_timeline_busy_ns(const ft_timeline *timeline, int device);
 
-/* Chrome trace JSON, as Perfetto opens it: pid = device, tid = stage, slices "F enc mb 3". */
+/* Chrome trace JSON, as Perfetto opens it: pid = device, tid = stage, slices "F stage 0 mb 3".
+ * FT_INVALID when events of a device overlap or are out of order. */
 ft_status ft_timeline_write_trace(const ft_timeline *timeline, ft_text *text, ft_error *err);
 
 /* Executes the plan against costs: discrete events, one action at a time per device, transfers of

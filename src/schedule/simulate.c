@@ -25,8 +25,7 @@ static ft_status simulate(ft_timeline *timeline, const ft_plan *plan, const ft_s
     w->cost_ns = cost_ns;
     w->events = timeline->events;
     FT_TRY(check_length(w, timeline->capacity, err));
-    for (int d = 1; d < plan->n_devices; d++)
-        w->at[d] = w->at[d - 1] + ft_plan_length(plan, d - 1);
+    for (int d = 1; d < plan->n_devices; d++) w->at[d] = w->at[d - 1] + ft_plan_length(plan, d - 1);
     FT_TRY(walk_run(w, err));
     timeline->n_events = timeline->capacity;
     return FT_OK;

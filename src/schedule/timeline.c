@@ -51,7 +51,7 @@ int64_t ft_timeline_busy_ns(const ft_timeline *timeline, int device)
     return busy;
 }
 
-/* -- trace ----------------------------------------------------------------------------------------- */
+/* -- trace ------------------------------------------------------------------------------------- */
 
 /* Slices of one track must not overlap: events by device, and each after the one before it. */
 static ft_status check_events(const ft_timeline *t, ft_error *err)
@@ -60,11 +60,12 @@ static ft_status check_events(const ft_timeline *t, ft_error *err)
         const ft_event *e = &t->events[i];
         if (e->device < 0 || e->device >= t->n_devices || e->stage < 0 || e->stage >= t->n_stages ||
             e->kind >= FT_ACT_COUNT || e->start_ns < 0 || e->end_ns < e->start_ns)
-            return ft_fail(err, FT_INVALID,
-                           "timeline: event %lld (device %d, stage %d, kind %d, %lld to %lld ns) is "
-                           "out of range",
-                           (long long)i, e->device, e->stage, e->kind, (long long)e->start_ns,
-                           (long long)e->end_ns);
+            return ft_fail(
+                err, FT_INVALID,
+                "timeline: event %lld (device %d, stage %d, kind %d, %lld to %lld ns) is "
+                "out of range",
+                (long long)i, e->device, e->stage, e->kind, (long long)e->start_ns,
+                (long long)e->end_ns);
         const ft_event *before = i ? e - 1 : NULL;
         if (before && (before->device > e->device ||
                        (before->device == e->device && before->end_ns > e->start_ns)))
@@ -79,18 +80,20 @@ static ft_status check_events(const ft_timeline *t, ft_error *err)
 static void write_names(const ft_timeline *t, bool *placed, ft_text *text)
 {
     for (int d = 0; d < t->n_devices; d++)
-        ft_text_add(text,
-                    "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"device "
-                    "%d\"}},\n",
-                    d, d);
+        ft_text_add(
+            text,
+            "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"device "
+            "%d\"}},\n",
+            d, d);
     for (int64_t i = 0; i < t->n_events; i++) {
         int stage = t->events[i].stage, device = t->events[i].device;
         if (placed[stage]) continue;
         placed[stage] = true;
-        ft_text_add(text,
-                    "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":"
-                    "\"stage %d\"}},\n",
-                    device, stage, stage);
+        ft_text_add(
+            text,
+            "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":"
+            "\"stage %d\"}},\n",
+            device, stage, stage);
     }
 }
 
@@ -103,9 +106,9 @@ static void write_slice(const ft_event *e, ft_text *text)
                 e->device, e->stage, start / 1000, start % 1000, length / 1000, length % 1000);
     ft_text_add(text, "\"cat\":\"%s\",", ft_action_word(e->kind));
     if (ft_action_per_micro(e->kind))
-        ft_text_add(text,
-                    "\"name\":\"%c stage %d mb %d\",\"args\":{\"batch\":%d,\"micro\":%d,\"lag\":%d}}",
-                    letter, e->stage, e->micro, e->batch, e->micro, e->lag);
+        ft_text_add(
+            text, "\"name\":\"%c stage %d mb %d\",\"args\":{\"batch\":%d,\"micro\":%d,\"lag\":%d}}",
+            letter, e->stage, e->micro, e->batch, e->micro, e->lag);
     else
         ft_text_add(text, "\"name\":\"%c stage %d batch %d\",\"args\":{\"batch\":%d}}", letter,
                     e->stage, e->batch, e->batch);

@@ -1,9 +1,9 @@
 /* schedule/walk.c - executes the strict lists of a plan.
  *
- * Since every device has one list and every edge one maker and one user, what happens does not depend
- * on who is looked at first; when an action starts is the latest of its device being free, its data
- * being there and its slots being free. So one pass without a clock gives both the proof that a plan
- * completes and its exact times. */
+ * Since every device has one list and every edge one maker and one user, what happens does not
+ * depend on who is looked at first; when an action starts is the latest of its device being free,
+ * its data being there and its slots being free. So one pass without a clock gives both the proof
+ * that a plan completes and its exact times. */
 #include "schedule/internal.h"
 
 #include <stdio.h>

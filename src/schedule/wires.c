@@ -1,8 +1,8 @@
 /* schedule/wires.c - edges as first-in first-out queues with a fixed number of slots.
  *
- * Item i of an edge is made by action i of one (stage, kind) and used by action i of another. So two
- * counts per edge say everything: item i is there when the maker has completed more than i actions,
- * and there is room for it when the user has completed more than i - slots. */
+ * Item i of an edge is made by action i of one (stage, kind) and used by action i of another. So
+ * two counts per edge say everything: item i is there when the maker has completed more than i
+ * actions, and there is room for it when the user has completed more than i - slots. */
 #include "schedule/internal.h"
 
 #include <stdio.h>
@@ -59,7 +59,8 @@ ft_status wires_add_times(wires *w, ft_arena *arena, const double *transfer_ns, 
     for (int e = 0; e < w->n_edges; e++) {
         int64_t ring = w->edges[e].slots < micros ? w->edges[e].slots : micros;
         w->ring_first[e + 1] = w->ring_first[e] + ring;
-        if (transfer_ns) FT_TRY(cost_round(&transfer[e], transfer_ns[e], "transfer of edge", e, err));
+        if (transfer_ns)
+            FT_TRY(cost_round(&transfer[e], transfer_ns[e], "transfer of edge", e, err));
     }
     w->arrival_ns = ft_arena_array(arena, w->ring_first[w->n_edges], sizeof(int64_t));
     w->release_ns = ft_arena_array(arena, w->ring_first[w->n_edges], sizeof(int64_t));

@@ -18,18 +18,17 @@ typedef struct run {
     int first_out; /* stack index of the first output's box */
 } run;
 
-static const ft_op *check_op(lua_State *L, int i)
-{
+static const ft_op *check_op(lua_State *L, int i) {
     const char *name = script_check_string(L, i);
     const ft_op *op = ft_op_find(name);
-    if (!op) script_arg_error(L, i, "no operator is called '%.60s'; core.ops.list() has them all", name);
+    if (!op)
+        script_arg_error(L, i, "no operator is called '%.60s'; core.ops.list() has them all", name);
     return op;
 }
 
-/* Reads { t, t, ... } at index i; false stands for an absent optional input. Copies of inputs that are
- * not contiguous stay on the stack. */
-static void read_inputs(lua_State *L, int i, run *r)
-{
+/* Reads { t, t, ... } at index i; false stands for an absent optional input. Copies of inputs that
+ * are not contiguous stay on the stack. */
+static void read_inputs(lua_State *L, int i, run *r) {
     script_check_table(L, i);
     r->n_in = (int)lua_objlen(L, i);
     if (r->n_in < r->op->min_in || r->n_in > r->op->n_in)
@@ -41,7 +40,8 @@ static void read_inputs(lua_State *L, int i, run *r)
         if (lua_isboolean(L, -1) && !lua_toboolean(L, -1)) continue;
         ft_tensor *tensor = script_test_tensor(L, -1);
         if (!tensor)
-            script_arg_error(L, i, "input %d: expected a tensor, got %s", k + 1, luaL_typename(L, -1));
+            script_arg_error(L, i, "input %d: expected a tensor, got %s", k + 1,
+                             luaL_typename(L, -1));
         r->in[k] = *ft_tensor_view(tensor);
         if (!ft_view_contiguous(&r->in[k])) {
             ft_error err;
@@ -53,8 +53,7 @@ static void read_inputs(lua_State *L, int i, run *r)
     }
 }
 
-static void read_attrs(lua_State *L, int i, run *r)
-{
+static void read_attrs(lua_State *L, int i, run *r) {
     const char *names[FT_MAX_ATTRS];
     double values[FT_MAX_ATTRS];
     int n = 0;
@@ -79,8 +78,7 @@ static void read_attrs(lua_State *L, int i, run *r)
     if (ft_op_attrs(r->op, names, values, n, r->attrs, &err) != FT_OK) script_blame(L, &err);
 }
 
-static ft_view push_output(lua_State *L, const ft_spec *spec)
-{
+static ft_view push_output(lua_State *L, const ft_spec *spec) {
     ft_error err;
     ft_tensor **box = script_push_tensor_box(L);
     if (ft_tensor_new(box, spec, &err) != FT_OK) script_blame(L, &err);
@@ -89,8 +87,7 @@ static ft_view push_output(lua_State *L, const ft_spec *spec)
 }
 
 /* Pushes boxes for the outputs, and one for the workspace above them. */
-static void *push_memory(lua_State *L, run *r)
-{
+static void *push_memory(lua_State *L, run *r) {
     ft_error err;
     if (ft_op_shape(r->op, r->in_specs, r->n_in, r->attrs, r->out_specs, &err) != FT_OK)
         script_blame(L, &err);
@@ -110,8 +107,7 @@ static void *push_memory(lua_State *L, run *r)
  * @tparam[opt] table attrs
  * @tparam[opt=0] int seed for operators that draw random numbers
  * @return its outputs */
-static int ops_apply(lua_State *L)
-{
+static int ops_apply(lua_State *L) {
     run r = {.op = check_op(L, 1)};
     ft_rng_key key = {.seed = (uint64_t)script_arg_int(L, 4, 0, 0, INT64_C(1) << 53)};
     read_attrs(L, 3, &r);
@@ -126,8 +122,7 @@ static int ops_apply(lua_State *L)
     return r.op->n_out;
 }
 
-static void push_attr_rules(lua_State *L, const ft_op *op)
-{
+static void push_attr_rules(lua_State *L, const ft_op *op) {
     lua_newtable(L);
     for (int k = 0; k < ft_op_attr_count(op); k++) {
         lua_createtable(L, 0, 3);
@@ -143,8 +138,7 @@ static void push_attr_rules(lua_State *L, const ft_op *op)
 
 /*** What there is: { name, doc, min_in, n_in, n_out, attrs, random, differentiable } of every row.
  * @function ops.list */
-static int ops_list(lua_State *L)
-{
+static int ops_list(lua_State *L) {
     lua_newtable(L);
     for (int i = 0; ft_ops[i]; i++) {
         const ft_op *op = ft_ops[i];
@@ -170,8 +164,7 @@ static int ops_list(lua_State *L)
     return 1;
 }
 
-int script_bind_ops(lua_State *L)
-{
+int script_bind_ops(lua_State *L) {
     static const luaL_Reg functions[] = {{"apply", ops_apply}, {"list", ops_list}, {NULL, NULL}};
     lua_newtable(L);
     luaL_register(L, NULL, functions);

@@ -3,8 +3,8 @@
  * `require "ftpipe.core"` gives one table with one subtable per room (core.tensor, core.json, ...).
  * lua/ftpipe/ builds what users see on top of it. Conventions for a binding file, bind_<room>.c:
  *
- *  1. It has one opener, script_bind_<room>, a lua_CFunction that returns the room's table; the list
- *     of them is in script.c.
+ *  1. It has one opener, script_bind_<room>, a lua_CFunction that returns the room's table; the
+ * list of them is in script.c.
  *  2. A class is a metatable named "ftpipe.<noun>". Userdata is a box: one pointer, never the data.
  *     NULL in the box means freed; __gc and :free() are the same function.
  *  3. Box first. A binding (1) checks all arguments, (2) makes the box, holding NULL, (3) calls C,
@@ -12,10 +12,11 @@
  *  4. Lua counts from 1, C from 0: only bindings convert (script_check_index, script_check_axis).
  *  5. Only the main thread sees a lua_State.
  *  6. An error is an object with .status (the words of ft_status_text), .message and .exit. Use
- *     script_raise for what the world did wrong (files, memory, devices): the process would end with
- *     the status's exit code. Use script_blame for what the calling line of Lua did wrong: the message
- *     gets that line in front, and the exit code is 1.
- *  7. A binding that loops in C for long asks script_interrupted and ends early with FT_CANCELLED. */
+ *     script_raise for what the world did wrong (files, memory, devices): the process would end
+ * with the status's exit code. Use script_blame for what the calling line of Lua did wrong: the
+ * message gets that line in front, and the exit code is 1.
+ *  7. A binding that loops in C for long asks script_interrupted and ends early with FT_CANCELLED.
+ */
 #ifndef FT_SCRIPT_H
 #define FT_SCRIPT_H
 
@@ -42,7 +43,8 @@ typedef struct script_host {
     const script_file *assets;  /* ends with a NULL name */
     /* The number of the signal that asks to stop, 0 when there is none; the handler writes it. */
     volatile sig_atomic_t *interrupt;
-    const char *lua_dir; /* a directory of Lua modules that come before the embedded ones, or NULL */
+    const char
+        *lua_dir; /* a directory of Lua modules that come before the embedded ones, or NULL */
 } script_host;
 
 /* -- a state ---------------------------------------------------------------------------------- */
@@ -51,18 +53,21 @@ typedef struct script_host {
  * no memory. lua_close frees it. */
 lua_State *script_new(const script_host *host);
 
-/* Message handler for lua_pcall: adds a traceback to plain messages, leaves error objects and nil. */
+/* Message handler for lua_pcall: adds a traceback to plain messages, leaves error objects and nil.
+ */
 int script_traceback(lua_State *L);
 
-/* The exit code of the process for the error value at index i: .exit of an error object, 1 otherwise. */
+/* The exit code of the process for the error value at index i: .exit of an error object, 1
+ * otherwise. */
 int script_exit_code(lua_State *L, int i);
 
-/* The number of the signal that asked to stop, 0 when none did. C loops of the main thread poll it. */
+/* The number of the signal that asked to stop, 0 when none did. C loops of the main thread poll it.
+ */
 int script_interrupted(lua_State *L);
 /* The flag itself, for C code that has no lua_State. */
 const volatile sig_atomic_t *script_interrupt_flag(lua_State *L);
-/* A debug hook that ends Lua code with a `cancelled` error, unless core.sys.hold_interrupt(true) said
- * that the script itself looks at core.sys.interrupted(). */
+/* A debug hook that ends Lua code with a `cancelled` error, unless core.sys.hold_interrupt(true)
+ * said that the script itself looks at core.sys.interrupted(). */
 void script_interrupt_hook(lua_State *L, lua_Debug *where);
 
 /* -- errors: none of these returns ------------------------------------------------------------ */
@@ -103,8 +108,10 @@ void script_push_shape(lua_State *L, const ft_shape *shape);
 
 /* Refuses keys that are not in `names` (NULL ends it) and lists the valid ones. */
 void script_options(lua_State *L, int t, const char *const *names);
-/* The value of a key, or preset when it is nil; wrong types and ranges are errors naming the key. */
-int64_t script_opt_int(lua_State *L, int t, const char *key, int64_t preset, int64_t lo, int64_t hi);
+/* The value of a key, or preset when it is nil; wrong types and ranges are errors naming the key.
+ */
+int64_t script_opt_int(lua_State *L, int t, const char *key, int64_t preset, int64_t lo,
+                       int64_t hi);
 double script_opt_number(lua_State *L, int t, const char *key, double preset);
 bool script_opt_bool(lua_State *L, int t, const char *key, bool preset);
 /* Lives as long as the table holds it. */
@@ -138,8 +145,8 @@ ft_tensor *script_check_tensor(lua_State *L, int i);
 ft_tensor *script_test_tensor(lua_State *L, int i);
 const ft_view *script_check_view(lua_State *L, int i);
 
-/* Pushes JSON as Lua values (see bind_json.c for null, arrays and big integers); raises FT_FORMAT for
- * integers past 2^53. Does not take over the reference. */
+/* Pushes JSON as Lua values (see bind_json.c for null, arrays and big integers); raises FT_FORMAT
+ * for integers past 2^53. Does not take over the reference. */
 void script_push_json(lua_State *L, const json_t *value);
 
 /* -- openers, one per binding file ------------------------------------------------------------ */

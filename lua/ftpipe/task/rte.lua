@@ -1,8 +1,8 @@
 --- RTE: does the premise entail the hypothesis?
 --
 -- Dagan et al., "The PASCAL Recognising Textual Entailment Challenge", 2005, and its followers, as
--- SuperGLUE (Wang et al. 2019) and GLUE (Wang et al. 2018) distribute them. The two templates are those
--- with which T5 was trained; GLUE calls the premise sentence1.
+-- SuperGLUE (Wang et al. 2019) and GLUE (Wang et al. 2018) distribute them. The two templates are
+-- those with which T5 was trained; GLUE calls the premise sentence1.
 
 local sample = require("ftpipe.sample.rte")
 local task = require("ftpipe.task")

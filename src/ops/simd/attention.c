@@ -8,16 +8,19 @@
 #include "ops/simd/vec_math.h"
 
 /* bias[i] + mask[i] for the vector at i, of which `part` lanes exist (FT_LANES: all). */
-static inline vf vector_at(const float *p, int64_t i, int part) {
+static inline vf vector_at(const float *p, int64_t i, int part)
+{
     if (!p) return (vf){0};
     return part == FT_LANES ? vf_load(p + i) : vf_load_part(p + i, part);
 }
 
-static inline int lanes_at(int64_t i, int64_t n) {
+static inline int lanes_at(int64_t i, int64_t n)
+{
     return n - i < FT_LANES ? (int)(n - i) : FT_LANES;
 }
 
-static inline void store_at(float *p, int64_t i, vf x, int part) {
+static inline void store_at(float *p, int64_t i, vf x, int part)
+{
     if (part == FT_LANES)
         vf_store(p + i, x);
     else
@@ -25,13 +28,15 @@ static inline void store_at(float *p, int64_t i, vf x, int part) {
 }
 
 /* x in the lanes below part, `other` above. */
-static inline vf fill_above(vf x, float other, int part) {
+static inline vf fill_above(vf x, float other, int part)
+{
     if (part == FT_LANES) return x;
     for (int lane = part; lane < FT_LANES; lane++) x[lane] = other;
     return x;
 }
 
-static float scores(float *s, const float *bias, const float *mask, int64_t n) {
+static float scores(float *s, const float *bias, const float *mask, int64_t n)
+{
     vf most = vf_set(-__builtin_inff());
     for (int64_t i = 0; i < n; i += FT_LANES) {
         int part = lanes_at(i, n);
@@ -42,7 +47,8 @@ static float scores(float *s, const float *bias, const float *mask, int64_t n) {
     return vf_largest(most);
 }
 
-static float exps(float *s, float most, int64_t n) {
+static float exps(float *s, float most, int64_t n)
+{
     vf sum = {0};
     for (int64_t i = 0; i < n; i += FT_LANES) {
         int part = lanes_at(i, n);
@@ -53,7 +59,8 @@ static float exps(float *s, float most, int64_t n) {
     return vf_sum(sum);
 }
 
-static void probabilities(float *s, const float *bias, const float *mask, float lse, int64_t n) {
+static void probabilities(float *s, const float *bias, const float *mask, float lse, int64_t n)
+{
     for (int64_t i = 0; i < n; i += FT_LANES) {
         int part = lanes_at(i, n);
         vf x = vector_at(s, i, part) + vector_at(bias, i, part) + vector_at(mask, i, part);
@@ -61,14 +68,16 @@ static void probabilities(float *s, const float *bias, const float *mask, float 
     }
 }
 
-static void score_grads(float *dp, const float *p, float delta, int64_t n) {
+static void score_grads(float *dp, const float *p, float delta, int64_t n)
+{
     for (int64_t i = 0; i < n; i += FT_LANES) {
         int part = lanes_at(i, n);
         store_at(dp, i, vector_at(p, i, part) * (vector_at(dp, i, part) - delta), part);
     }
 }
 
-static float dot(const float *a, const float *b, int64_t n) {
+static float dot(const float *a, const float *b, int64_t n)
+{
     vf sum[2] = {{0}, {0}};
     int64_t i = 0;
     for (; i + 2 * FT_LANES <= n; i += 2 * FT_LANES) {
@@ -82,12 +91,14 @@ static float dot(const float *a, const float *b, int64_t n) {
     return vf_sum(sum[0] + sum[1]);
 }
 
-static void dots(float *s, const float *q, const float *k, int64_t step, int64_t D, int64_t n) {
+static void dots(float *s, const float *q, const float *k, int64_t step, int64_t D, int64_t n)
+{
     for (int64_t j = 0; j < n; j++) s[j] = dot(q, k + j * step, D);
 }
 
 /* Four vectors of y at a time stay in registers while the values go by. */
-static void mix(float *y, const float *p, const float *v, int64_t step, int64_t D, int64_t n) {
+static void mix(float *y, const float *p, const float *v, int64_t step, int64_t D, int64_t n)
+{
     int64_t d = 0;
     for (; d + 4 * FT_LANES <= D; d += 4 * FT_LANES) {
         vf sum[4] = {{0}, {0}, {0}, {0}};

@@ -2,8 +2,8 @@
  *
  * Every file of this folder is compiled once per instruction set and exports const tables of
  * functions whose names end in that set's; ft_simd_get picks the tables for this CPU. A family
- * (`ft_simd_math`, ...) is one file. Rows are contiguous and may have any length; outputs may be the
- * same memory as inputs of the same shape unless it is said otherwise. */
+ * (`ft_simd_math`, ...) is one file. Rows are contiguous and may have any length; outputs may be
+ * the same memory as inputs of the same shape unless it is said otherwise. */
 #ifndef FT_OPS_SIMD_SIMD_H
 #define FT_OPS_SIMD_SIMD_H
 
@@ -125,7 +125,7 @@ typedef struct ft_simd {
 
 /* The tables for the best instruction set of this CPU. */
 const ft_simd *ft_simd_get(void);
-/* The tables of one instruction set (ft_isa of device.h), for tests; NULL when it is not built in. */
+/* The tables of one instruction set (ft_isa of device.h), for tests; NULL: it is not built in. */
 const ft_simd *ft_simd_of(int isa);
 
 /* name_avx512 and so on, inside the files of this folder. */

@@ -1,7 +1,7 @@
 /* ops/simd/softmax.c - one row of softmax and its relatives.
  *
- * All subtract the row's largest number first, so that no exponential overflows. A row whose largest
- * number is -inf (everything masked) or +inf or NaN gives NaN. */
+ * All subtract the row's largest number first, so that no exponential overflows. A row whose
+ * largest number is -inf (everything masked) or +inf or NaN gives NaN. */
 #include "ops/simd/simd.h"
 #include "ops/simd/vec_math.h"
 

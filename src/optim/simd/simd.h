@@ -1,7 +1,7 @@
 /* optim/simd/simd.h - the update loops, compiled once per instruction set (cmake/FtKernels.cmake).
  *
- * Plain loops that the compiler vectorises; each call is one block of a parameter, on one thread.
- * Sums are f64 and in a fixed order. */
+ * Each call is one block of a parameter, on one thread. Sums are in a fixed order, in f64 but for
+ * short runs. */
 #ifndef FT_OPTIM_SIMD_SIMD_H
 #define FT_OPTIM_SIMD_SIMD_H
 
@@ -25,9 +25,11 @@ typedef struct ft_optim_simd {
     double (*squares)(const float *x, float scale, int64_t n);
     void (*add)(float *dst, const float *src, int64_t n);
 
-    /* Adafactor. One row of a matrix: returns the sum of (scale g)^2 + eps and adds it, element by
-     * element, to columns (f64). */
-    double (*square_row)(double *columns, const float *g, float scale, double eps, int64_t n);
+    /* Adafactor. (scale g)^2 + eps of four rows of n, and of one: added to the columns, and summed
+     * for each row. */
+    void (*square_rows)(double *columns, double sums[4], const float *g, float scale, float eps,
+                        int64_t n);
+    double (*square_row)(double *columns, const float *g, float scale, float eps, int64_t n);
     /* Sum of u^2 for u = scale g * row * column; and p = keep p - row_size g * column. */
     double (*factored_squares)(const float *g, const float *column, float row, float scale,
                                int64_t n);

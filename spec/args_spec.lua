@@ -1,0 +1,85 @@
+local args = require("ftpipe.args")
+
+local declared = {
+   "Does a thing.",
+   "ftpipe thing.lua --steps 3",
+   devices = true,
+   micro_batches = { default = 2 },
+   steps = { default = 40 },
+   precision = true,
+   schedule = true,
+   lr = true,
+   dry_run = true,
+   beams = { default = 1, min = 1, max = 8, help = "width of the search" },
+}
+
+local function parse(...)
+   return args.parse(declared, { ... })
+end
+
+local function refuses(pattern, ...)
+   local ok, problem = pcall(parse, ...)
+   assert.is_false(ok)
+   assert.matches(pattern, problem.message)
+   assert.is_nil(problem.message:find("\n"))
+   assert.equal(2, problem.exit)
+end
+
+describe("args", function()
+   it("gives defaults, of the recipe before the common ones", function()
+      local values, given = parse()
+      assert.equal(40, values.steps)
+      assert.equal(2, values.micro_batches)
+      assert.equal("cpu", values.devices)
+      assert.equal(false, values.dry_run)
+      assert.same({}, given)
+   end)
+
+   it("reads --flag value, --flag=value and -n", function()
+      local values, given = parse("--steps", "3", "--lr=3e-4", "--micro-batches", "8", "-n", "--beams=2")
+      assert.same({ 3, 3e-4, 8, true, 2 },
+         { values.steps, values.lr, values.micro_batches, values.dry_run, values.beams })
+      assert.same({ steps = true, lr = true, micro_batches = true, dry_run = true, beams = true }, given)
+   end)
+
+   it("refuses wrong flags and values in one line, naming flag and value", function()
+      refuses("unknown flag '%-%-stesp' %(did you mean '%-%-steps'%?%)", "--stesp", "3")
+      refuses("unknown flag '%-%-model'", "--model", "x")
+      refuses("%-%-steps: expected an integer, got 'x'", "--steps", "x")
+      refuses("%-%-steps: expected at least 1, got 0", "--steps=0")
+      refuses("%-%-beams: expected 1 to 8, got 9", "--beams", "9")
+      refuses("'%-%-steps' requires an argument", "--steps")
+      refuses("%-%-schedule: '1fb1' is not available %(did you mean '1f1b'%?%)", "--schedule", "1fb1")
+      refuses("%-%-precision: 'bf16' is not available %(expected one of: f32%)", "--precision", "bf16")
+      refuses("too many arguments", "extra")
+   end)
+
+   it("shows in help what is declared and nothing else", function()
+      local help = args.help(declared, "thing.lua")
+      for _, flag in ipairs { "devices", "micro%-batches", "steps", "beams", "dry%-run" } do
+         assert.matches("%-%-" .. flag, help)
+      end
+      assert.is_nil(help:find("--optimizer", 1, true))
+      assert.matches("Does a thing", help)
+      assert.matches("ftpipe thing.lua %-%-steps 3", help)
+      for line in help:gmatch("[^\n]+") do assert.is_true(#line <= 100, line) end
+   end)
+
+   it("fits all common flags in 40 lines", function()
+      local all = { "Text." }
+      for _, name in ipairs { "devices", "model", "init", "data", "train_file", "eval_file", "batch",
+         "micro_batches", "schedule", "staleness", "partition", "stages", "recompute", "optimizer",
+         "lr", "warmup", "clip", "weight_decay", "dropout", "max_source", "max_target", "steps",
+         "epochs", "eval_every", "eval_only", "precision", "seed", "out", "resume", "dry_run" } do
+         all[name] = true
+      end
+      local _, n = (args.help(all, "x.lua") .. "\n"):gsub("\n", "")
+      assert.is_true(n <= 40)
+      assert.is_table(args.parse(all, {}))
+   end)
+
+   it("refuses a declaration that is neither common nor a table", function()
+      assert.fails_with(function() args.parse({ nonsense = true }, {}) end, "no common flag")
+      assert.fails_with(function() args.parse({ batch = { default = "x" } }, {}) end, "default of")
+   end)
+end)

@@ -1,0 +1,103 @@
+local core = require("ftpipe.core")
+local process = require("spec.support.process")
+
+local ftpipe = process.ftpipe
+
+describe("the program", function()
+   local directory
+
+   setup(function()
+      directory = process.directory()
+      core.sys.write_file(directory .. "/show", "print(#arg, arg[0], arg[-1] ~= nil, ...)")
+   end)
+
+   teardown(function() process.remove(directory) end)
+
+   it("runs code, modules and standard input", function()
+      assert.equal("1\n", (ftpipe { "-e", "print(1)" }))
+      assert.equal("1\n2\n", (ftpipe { "-e", "print(1)", "-e", "print(2)" }))
+      assert.equal("table\n", (ftpipe { "-l", "ftpipe", "-e", "print(type(package.loaded.ftpipe))" }))
+      assert.equal("7\n", (ftpipe({}, "print(7)")))
+      assert.equal("7\tx\n", (ftpipe({ "-", "x" }, "print(7, ...)")))
+   end)
+
+   it("runs a file of any name, with arg as lua has it", function()
+      local path = directory .. "/show"
+      assert.equal(("2\t%s\ttrue\ta\t-b\n"):format(path), (ftpipe { path, "a", "-b" }))
+   end)
+
+   it("finds modules beside the script", function()
+      core.sys.write_file(directory .. "/beside.lua", "return 'found'")
+      core.sys.write_file(directory .. "/main.lua", "print(require('beside'))")
+      assert.equal("found\n", (ftpipe { directory .. "/main.lua" }))
+   end)
+
+   it("works as a copy in an empty directory", function()
+      local out = process.shell(("cp '%s' '%s/copy' && cd '%s' && ./copy -e 'print(require(\"ftpipe\").version)'")
+         :format(core.sys.executable(), directory, directory))
+      assert.equal(core.version .. "\n", out)
+   end)
+
+   it("prints help in at most 40 lines, and the version", function()
+      local help, _, code = ftpipe { "--help" }
+      assert.equal(0, code)
+      assert.is_true(select(2, help:gsub("\n", "")) <= 40)
+      assert.matches("^ftpipe " .. core.version:gsub("%.", "%%."), (ftpipe { "-v" }))
+   end)
+
+   it("refuses what it does not know with one line and code 2", function()
+      local function refused(arguments, pattern)
+         local out, err, code = ftpipe(arguments)
+         assert.equal("", out)
+         assert.matches(pattern, err)
+         assert.equal(1, select(2, err:gsub("\n", "")))
+         assert.equal(2, code)
+      end
+      refused({ "--hlep" }, "unknown option '%-%-hlep' %(did you mean '%-%-help'%?%)")
+      refused({ "-e" }, "needs a value")
+      refused({ directory .. "/shwo" }, "did you mean '" .. directory .. "/show'")
+      refused({ directory }, "is a directory")
+   end)
+
+   it("reports errors of Lua with a traceback, and code 1", function()
+      local _, err, code = ftpipe { "-e", "local x = nil; x.y = 1" }
+      assert.matches("^ftpipe: %(command line%):1: attempt to index", err)
+      assert.matches("stack traceback", err)
+      assert.equal(1, code)
+   end)
+
+   it("ends silently with code 1 when the error is nil", function()
+      local out, err, code = ftpipe { "-e", "error()" }
+      assert.same({ "", "", 1 }, { out, err, code })
+   end)
+
+   it("gives each status its exit code, and one line", function()
+      local codes = {
+         ["invalid argument"] = 2, ["plan infeasible"] = 3, diverged = 4, ["lost worker"] = 5,
+         ["malformed data"] = 6, ["not found"] = 6, ["input or output failed"] = 6, cancelled = 130,
+         ["out of memory"] = 1,
+      }
+      for status, wanted in pairs(codes) do
+         local _, err, code = ftpipe { "-e",
+            ("require('ftpipe.core').fail('%s', 'what happened')"):format(status) }
+         assert.equal("ftpipe: what happened\n", err)
+         assert.equal(wanted, code)
+      end
+   end)
+
+   it("prefers modules of FTPIPE_LUA", function()
+      core.sys.mkdir(directory .. "/modules/ftpipe")
+      core.sys.write_file(directory .. "/modules/ftpipe/units.lua", "return 'mine'")
+      local out = process.shell(("FTPIPE_LUA='%s/modules' '%s' -e 'print(require(\"ftpipe.units\"))'")
+         :format(directory, core.sys.executable()))
+      assert.equal("mine\n", out)
+   end)
+
+   it("stops plain Lua on the first Ctrl-C with code 130", function()
+      local out, err, code = process.shell(("'%s' -e 'jit.off() print(1) io.stdout:flush() while true do end' & "
+         .. "child=$!; sleep 0.3; kill -INT $child; wait $child"):format(core.sys.executable()))
+      -- a shell without job control starts background children with SIGINT ignored
+      if code == 143 or code == 137 then pending("SIGINT is ignored here") end
+      assert.same({ "1\n", "ftpipe: interrupted\n", 130 }, { out, err, code })
+   end)
+end)

@@ -1,0 +1,63 @@
+local opts = require("ftpipe.opts")
+local suggest = require("ftpipe.suggest")
+
+local rules = {
+   stages = { type = "int", min = 1, max = 64, required = true, help = "pieces" },
+   memory = { type = "bytes", default = "10 GiB" },
+   schedule = { choices = { "gpipe", "1f1b" }, default = "1f1b" },
+   tied = { default = false },
+   shape = { type = function(v) return type(v) == "table" and #v == 2 and v or nil, "two sizes" end },
+}
+
+local function check(given)
+   return function() opts.check("plan", rules, given) end
+end
+
+describe("opts", function()
+   it("fills in defaults and converts to base units", function()
+      assert.same({ stages = 4, memory = 10 * 2 ^ 30, schedule = "1f1b", tied = false },
+         opts.check("plan", rules, { stages = 4 }))
+      assert.same({ 1, 2 }, opts.check("plan", rules, { stages = "4", shape = { 1, 2 } }).shape)
+   end)
+
+   it("blames the line of the caller", function()
+      local line = debug.getinfo(1, "l").currentline + 1
+      local _, problem = pcall(check { stages = 1, scheduel = "gpipe" })
+      assert.matches("spec/opts_spec%.lua:%d+: plan: unknown option 'scheduel'", problem.message)
+      assert.matches("did you mean 'schedule'", problem.message)
+      assert.matches("expected one of: memory, schedule, shape, stages, tied", problem.message)
+      assert.equal(2, problem.exit)
+      assert.is_true(line > 0)
+   end)
+
+   it("says what is wrong with a value", function()
+      assert.fails_with(check {}, "option 'stages' is missing %(pieces%)")
+      assert.fails_with(check { stages = 2.5 }, "expected an integer, got '2%.5'")
+      assert.fails_with(check { stages = 0 }, "expected 1 to 64, got 0")
+      assert.fails_with(check { stages = 1, memory = "10 GX" }, "expected a size")
+      assert.fails_with(check { stages = 1, schedule = "1fb1" }, "did you mean '1f1b'")
+      assert.fails_with(check { stages = 1, tied = 1 }, "expected true or false")
+      assert.fails_with(check { stages = 1, shape = {} }, "two sizes")
+      assert.fails_with(check(7), "expected a table of options, got a number")
+   end)
+
+   it("describes every rule", function()
+      local text = opts.help(rules)
+      for name in pairs(rules) do assert.matches(name, text) end
+   end)
+end)
+
+describe("suggest", function()
+   it("counts edits, swaps of neighbours as one", function()
+      assert.equal(0, suggest.distance("abc", "abc"))
+      assert.equal(1, suggest.distance("abc", "acb"))
+      assert.equal(3, suggest.distance("", "abc"))
+      assert.equal(3, suggest.distance("kitten", "sitting"))
+   end)
+
+   it("names only what is near", function()
+      assert.equal("steps", suggest.nearest("step", { "batch", "steps", "stages" }))
+      assert.is_nil(suggest.nearest("zzzzzz", { "batch", "steps" }))
+      assert.is_nil(suggest.nearest("x", {}))
+   end)
+end)

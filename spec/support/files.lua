@@ -1,0 +1,42 @@
+--- Files for specs: temporary directories, and published inputs that do not come with the sources.
+
+local core = require("ftpipe.core")
+
+local M = {}
+
+local function remove_tree(path)
+   if core.sys.exists(path) == "directory" and not os.remove(path) then
+      for _, name in ipairs(core.sys.list_dir(path)) do remove_tree(path .. "/" .. name) end
+   end
+   os.remove(path)
+end
+
+--- Calls body(dir) with a new, empty directory that is gone afterwards.
+function M.in_directory(body)
+   local dir = os.tmpname()
+   os.remove(dir)
+   core.sys.mkdir(dir)
+   local ok, problem = xpcall(function() body(dir) end, function(e)
+      return type(e) == "string" and debug.traceback(e) or e
+   end)
+   remove_tree(dir)
+   if not ok then error(problem, 0) end
+end
+
+--- The path of a published input; the spec is pending, with its name, when it is not there.
+function M.shared(name, pending)
+   local root = os.getenv("FTPIPE_SHARED")
+   local path = (root and root ~= "" and root or "../shared") .. "/" .. name
+   if core.sys.exists(path) then return path end
+   pending("skipped: no " .. path)
+   return nil
+end
+
+--- Calls f(...), which must raise an error object; gives the object.
+function M.failure(f, ...)
+   local ok, problem = pcall(f, ...)
+   assert(not ok, "expected an error")
+   return problem
+end
+
+return M

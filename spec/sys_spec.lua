@@ -1,0 +1,76 @@
+local core = require("ftpipe.core")
+local process = require("spec.support.process")
+
+local sys = core.sys
+
+describe("core.sys", function()
+   local directory
+
+   setup(function() directory = process.directory() end)
+   teardown(function() process.remove(directory) end)
+
+   it("writes, reads and lists files", function()
+      sys.mkdir(directory .. "/a/b")
+      sys.write_file(directory .. "/a/two", "x\0y")
+      sys.write_file(directory .. "/a/one", "")
+      assert.equal("x\0y", sys.read_file(directory .. "/a/two"))
+      assert.same({ "b", "one", "two" }, sys.list_dir(directory .. "/a"))
+      assert.same({ "file", 3 }, { sys.exists(directory .. "/a/two") })
+      assert.equal("directory", (sys.exists(directory .. "/a/b")))
+      assert.is_nil((sys.exists(directory .. "/none")))
+   end)
+
+   it("says which file failed, and why", function()
+      for name, call in pairs { read = sys.read_file, list = sys.list_dir } do
+         local ok, problem = pcall(call, directory .. "/none")
+         assert.is_false(ok, name)
+         assert.matches("/none", problem.message)
+         assert.equal("not found", problem.status)
+      end
+      assert.fails_with(function() sys.write_file(directory .. "/none/x", "") end, "/none/x")
+   end)
+
+   it("refuses wrong arguments with the line of the caller", function()
+      assert.fails_with(function() sys.read_file(7) end, "sys_spec%.lua:%d+: bad argument #1")
+      assert.fails_with(function() sys.isatty(2.5) end, "expected an integer, got 2%.5")
+      assert.fails_with(function() sys.isatty("2") end, "expected an integer, got string")
+   end)
+
+   it("tells time and resources", function()
+      local before = sys.time_ns()
+      assert.is_true(sys.time_ns() >= before)
+      assert.is_true(sys.cores() >= 1)
+      local now, most = sys.rss()
+      assert.is_true(now > 1e6 and most >= now / 2)
+      assert.is_true(sys.getpid() > 0)
+      assert.equal("file", (sys.exists(sys.executable())))
+   end)
+
+   it("has no interrupt pending", function()
+      assert.is_nil(sys.interrupted())
+      sys.hold_interrupt(true)
+      sys.hold_interrupt(false)
+   end)
+end)
+
+describe("core", function()
+   it("raises errors that carry status, message and exit code", function()
+      local ok, problem = pcall(core.fail, "plan infeasible", "no room")
+      assert.is_false(ok)
+      assert.same({ "plan infeasible", "no room", 3, "no room" },
+         { problem.status, problem.message, problem.exit, tostring(problem) })
+      assert.equal(75, select(2, pcall(core.fail, "cancelled", "stopped", 75)).exit)
+      assert.fails_with(function() core.fail("bogus", "x") end, "no status is called 'bogus'")
+   end)
+
+   it("lists its assets, and refuses names that are not there", function()
+      for _, name in ipairs(core.assets()) do assert.is_true(#core.asset(name) >= 0) end
+      assert.fails_with(function() core.asset("none/such") end, "none/such")
+   end)
+
+   it("knows its parts", function()
+      local ft = require("ftpipe")
+      assert.equal(core.json, ft.json)
+      assert.fails_with(function() return ft.tensr end, "ft has no 'tensr' %(did you mean 'tensor'%?%)")
+   end)
+end)

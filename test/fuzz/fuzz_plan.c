@@ -1,0 +1,35 @@
+/* test/fuzz/fuzz_plan.c - any text is read as a plan or refused, and any plan is checked. */
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "schedule/schedule.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* A plan of up to 2^27 actions is checked in seconds; the fuzzer has more to do. */
+static bool is_short(const ft_plan *plan)
+{
+    int64_t length = 0;
+    for (int d = 0; d < plan->n_devices; d++) length += ft_plan_length(plan, d);
+    return length < 1 << 20;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    ft_error err;
+    ft_plan *plan = NULL;
+    char *text = ft_alloc((int64_t)size + 1);
+    if (!text) return 0;
+    if (size) memcpy(text, data, size);
+    if (ft_plan_parse(&plan, text, &err) == FT_OK) {
+        ft_text again = {0};
+        if (is_short(plan)) (void)ft_plan_check(plan, &err);
+        (void)ft_plan_write(plan, &again, &err);
+        ft_text_fini(&again);
+        ft_plan_free(plan);
+    }
+    ft_free(text);
+    return 0;
+}
