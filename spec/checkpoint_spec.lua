@@ -84,6 +84,21 @@ describe("opening a checkpoint", function()
       end)
    end)
 
+   it("opens what is inside the program", function()
+      if not table.concat(core.assets(), "\n"):find("t5_tiny/config.json", 1, true) then
+         return pending("skipped: this build has no embedded model")
+      end
+      local ckpt = checkpoint.open { asset = "t5_tiny" }
+      assert.equal("embedded:t5_tiny", tostring(ckpt.path))
+      assert.equal("t5", ckpt.config.model_type)
+      local dims = ckpt:spec("shared.weight").dims
+      assert.same({ ckpt.config.vocab_size, ckpt.config.d_model }, dims)
+      local shared = ckpt:read("shared.weight", core.tensor.zeros(dims))
+      assert.not_equal(0, shared:get(1, 1))
+      assert.is_true(ckpt:tokenizer():size() <= ckpt.config.vocab_size)
+      assert.fails_with(function() checkpoint.open { asset = "none" } end, "holds no config.json")
+   end)
+
    it("works without weights, loading then says so", function()
       files.in_directory(function(dir)
          core.sys.write_file(dir .. "/config.json", CONFIG)

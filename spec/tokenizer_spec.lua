@@ -6,8 +6,8 @@ local function real_tokenizer()
    return path and core.data.tokenizer { path = path }
 end
 
--- The vectors in a file. One text has a NUL in it, which the reader of JSON refuses: it comes in as a
--- character that no text has.
+-- The vectors in a file. One text has a NUL in it, which the reader of JSON refuses: it comes in as
+-- a character that no text has.
 local function read_vectors(path)
    local stand_in = "\238\128\128" -- U+E000
    local text = core.sys.read_file(path):gsub("\\u0000", "\\uE000")

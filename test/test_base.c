@@ -27,7 +27,8 @@ static void test_errors(void)
     CHECK(!strcmp(ft_status_text(FT_STATUS_COUNT), "unknown status"));
     for (int i = 0; i < FT_STATUS_COUNT; i++) CHECK(*ft_status_text((ft_status)i));
     for (int i = 0; i < 200; i++) ft_error_wrap(&err, "layer %d", i);
-    CHECK(strlen(err.message) == sizeof err.message - 1 && !strncmp(err.message, "layer 199: ", 11));
+    CHECK(strlen(err.message) == sizeof err.message - 1 &&
+          !strncmp(err.message, "layer 199: ", 11));
 }
 
 static void test_text(void)

@@ -41,8 +41,7 @@ static void test_good_lists(void)
             CHECK(devices[d].index == d && devices[d].n_threads == cases[i].threads);
             CHECK(devices[d].memory_bytes > 0 && devices[d].flops_per_s > 0);
             CHECK(devices[d].bytes_per_s > 0 && devices[d].link_bytes_per_s > 0);
-            if (cases[i].memory > 0)
-                CHECK(devices[d].memory_bytes == (int64_t)cases[i].memory);
+            if (cases[i].memory > 0) CHECK(devices[d].memory_bytes == (int64_t)cases[i].memory);
             if (cases[i].flops > 0) CHECK_NEAR(devices[d].flops_per_s, cases[i].flops, 1);
         }
     }

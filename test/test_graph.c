@@ -2,6 +2,7 @@
 #include "graph_case.h"
 
 #include "base/clock.h"
+#include "graph/internal.h"
 
 /* -- building ------------------------------------------------------------------------------- */
 
@@ -47,14 +48,16 @@ static void test_refused_names(void)
     ft_graph *g;
     ft_error err = {0};
     ft_value_id v;
-    ft_spec a = {FT_F32, ft_shape_of(4)}, b = {FT_F32, ft_shape_of(5)}, bad = {FT_F32, ft_shape_of(-1)};
+    ft_spec a = {FT_F32, ft_shape_of(4)}, b = {FT_F32, ft_shape_of(5)},
+            bad = {FT_F32, ft_shape_of(-1)};
     char long_name[2000];
     memset(long_name, 'n', sizeof long_name - 1);
     long_name[sizeof long_name - 1] = 0;
     CHECK_STATUS(ft_graph_new(&g, NULL), FT_OK);
     CHECK_STATUS(ft_graph_param(g, "w", &a, &v, NULL), FT_OK);
     CHECK_STATUS(ft_graph_param(g, "w", &b, &v, &err), FT_INVALID);
-    check_says(&err, "\"w\" cannot be a parameter of f32 (5): it is a parameter of f32 (4) already");
+    check_says(&err,
+               "\"w\" cannot be a parameter of f32 (5): it is a parameter of f32 (4) already");
     CHECK(v == FT_NO_VALUE);
     CHECK_STATUS(ft_graph_input(g, "w", &a, &v, &err), FT_INVALID);
     CHECK_STATUS(ft_graph_param(g, "bad", &bad, &v, &err), FT_SHAPE);
@@ -87,13 +90,63 @@ static void test_refused_nodes(void)
     CHECK_STATUS(ft_graph_add(g, linear, (ft_value_id[]){x}, 1, NULL, &v, &err), FT_SHAPE);
     CHECK_STATUS(ft_graph_add(g, linear, (ft_value_id[]){x, 7}, 2, NULL, &v, &err), FT_INVALID);
     check_says(&err, "input 1 is value %7");
-    CHECK_STATUS(ft_graph_add(g, linear, (ft_value_id[]){x, x, x, x}, 4, NULL, &v, &err), FT_INVALID);
+    CHECK_STATUS(ft_graph_add(g, linear, (ft_value_id[]){x, x, x, x}, 4, NULL, &v, &err),
+                 FT_INVALID);
     CHECK_STATUS(ft_graph_add(g, NULL, &x, 1, NULL, &v, &err), FT_INVALID);
     CHECK_STATUS(ft_graph_add(g, linear, &x, 99, NULL, &v, &err), FT_INVALID);
     double attrs[FT_MAX_ATTRS] = {7};
     CHECK_STATUS(ft_graph_add(g, linear, (ft_value_id[]){x, x}, 2, attrs, &v, &err), FT_INVALID);
     CHECK(ft_graph_n_nodes(g) == 0 && ft_graph_n_values(g) == 2);
     ft_graph_free(g);
+}
+
+/* -- verifying ------------------------------------------------------------------------------ */
+
+static void break_graph(ft_graph *g, int way)
+{
+    ft_node *last = &g->nodes[g->n_nodes - 1], *first = &g->nodes[0];
+    switch (way) {
+    case 0: first->in[0] = first->out; break;
+    case 1: first->in[0] = -7; break;
+    case 2: first->in[FT_MAX_IN - 1] = 0; break;
+    case 3: first->n_in = FT_MAX_IN + 1; break;
+    case 4: first->phase = FT_BACKWARD; break;
+    case 5: first->key++; break;
+    case 6: last->key++; break;
+    case 7: last->origin = g->n_nodes - 1; break;
+    case 8: last->origin = -1; break;
+    case 9: g->values[first->out].spec.dtype = FT_I32; break;
+    case 10: g->values[first->out].source++; break;
+    case 11: first->out = g->n_values; break;
+    case 12: g->values[0].name = "other"; break;
+    case 13: g->params[0] = 0; break;
+    case 14: g->values[1].spec.shape.n_dims = -1; break;
+    case 15: g->outputs[0].value = 0; break;
+    case 16: g->grads[0].value = 0; break;
+    case 17: g->grads[0].node--; break;
+    case 18: g->grads[0].param = 99; break;
+    case 19: g->grads[1] = g->grads[0]; break;
+    case 20: g->n_forward--; break;
+    default: g->nodes[g->n_forward - 1].in[0] = last->out; break;
+    }
+}
+
+enum { WAYS_TO_BREAK = 22 };
+
+static void test_verify_sees_what_is_broken(void)
+{
+    for (int way = 0; way < WAYS_TO_BREAK; way++) {
+        ft_rng rng;
+        ft_error err = {0};
+        ft_rng_init(&rng, 5, 0);
+        ft_graph *g = case_random(&rng, &(case_plan){10, 2, true});
+        CHECK_STATUS(ft_graph_grad(g, ft_graph_find(g, "loss"), NULL), FT_OK);
+        CHECK_STATUS(ft_graph_verify(g, &err), FT_OK);
+        break_graph(g, way);
+        if (!CHECK(ft_graph_verify(g, &err) != FT_OK && *err.message))
+            fprintf(stderr, "  way %d\n", way);
+        ft_graph_free(g);
+    }
 }
 
 /* -- text ----------------------------------------------------------------------------------- */
@@ -149,7 +202,7 @@ static void test_round_trip(void)
 
 static void test_odd_names_and_numbers(void)
 {
-    static const char *const names[] = {"",     "a b",  "quote\"d", "back\\slash", "tab\tnew\nline",
+    static const char *const names[] = {"",     "a b", "quote\"d", "back\\slash", "tab\tnew\nline",
                                         "\x7f", "é/ß", "%3",       "-",           "x=1"};
     static const double numbers[] = {0.1, 1.0 / 3, 0.0, 0.65656565656565657, 1e-300};
     ft_graph *g;
@@ -182,7 +235,8 @@ static void test_good_text(void)
 {
     ft_graph *g = NULL;
     ft_error err = {0};
-    if (!CHECK(ft_graph_parse(&g, good_text, &err) == FT_OK)) fprintf(stderr, "  %s\n", err.message);
+    if (!CHECK(ft_graph_parse(&g, good_text, &err) == FT_OK))
+        fprintf(stderr, "  %s\n", err.message);
     if (g) {
         CHECK(ft_graph_n_nodes(g) == 3 && ft_graph_node(g, 0)->attrs[0] == 1);
         CHECK(ft_graph_find(g, "loss") == 4);
@@ -326,6 +380,7 @@ int main(void)
     RUN(test_building);
     RUN(test_refused_names);
     RUN(test_refused_nodes);
+    RUN(test_verify_sees_what_is_broken);
     RUN(test_round_trip);
     RUN(test_odd_names_and_numbers);
     RUN(test_good_text);

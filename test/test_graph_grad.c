@@ -107,7 +107,8 @@ static void test_structure_of_random_graphs(void)
     }
 }
 
-/* y is used at nodes 1, 2 and 3: its gradient is (d3 + d2) + d1, each sum where the newer term is. */
+/* y is used at nodes 1, 2 and 3: its gradient is (d3 + d2) + d1, each sum where the newer term is.
+ */
 static void test_order_of_sums(void)
 {
     ft_graph *g;
@@ -127,7 +128,8 @@ static void test_order_of_sums(void)
         origins[n++] = node->origin;
     }
     CHECK(n == 2 && origins[0] == 2 && origins[1] == 1);
-    CHECK(ft_graph_n_grads(g) == 1 && ft_graph_node(g, ft_graph_grad_term(g, 0)->node)->origin == 0);
+    CHECK(ft_graph_n_grads(g) == 1 &&
+          ft_graph_node(g, ft_graph_grad_term(g, 0)->node)->origin == 0);
     ft_graph_free(g);
 }
 
@@ -154,6 +156,32 @@ static void test_terms_are_owned(void)
     ft_graph_free(g);
 }
 
+/* a + b, whose rule makes one node and gives it to both inputs. */
+static void shared_grad(ft_builder *b, const ft_grad_site *site)
+{
+    site->din[0] = site->din[1] = b->add(b, ft_op_find("copy"), site->dout, 1, NULL);
+}
+
+/* A term that something else reads, or that is two terms, could not be accumulated where it is. */
+static void test_shared_terms_are_copied(void)
+{
+    for (int both = 0; both < 2; both++) {
+        ft_graph *g;
+        ft_op shared = *ft_op_find("add");
+        shared.grad = shared_grad;
+        CHECK_STATUS(ft_graph_new(&g, NULL), FT_OK);
+        ft_value_id p = case_param(g, 0, (ft_shape){0}), q = case_param(g, 1, (ft_shape){0});
+        ft_value_id x = case_node(g, ft_op_find("tanh"), q, FT_NO_VALUE);
+        ft_value_id loss = case_node(g, &shared, both ? p : x, p);
+        loss = case_node(g, ft_op_find("mul"), loss, x);
+        CHECK_STATUS(ft_graph_grad(g, loss, NULL), FT_OK);
+        CHECK(ft_graph_n_grads(g) == 2 + both);
+        CHECK_STATUS(ft_graph_verify(g, NULL), FT_OK);
+        check_structure(g);
+        ft_graph_free(g);
+    }
+}
+
 static void test_gradient_draws_as_forward(void)
 {
     ft_graph *g;
@@ -162,7 +190,8 @@ static void test_gradient_draws_as_forward(void)
     p = case_node(g, ft_op_find("tanh"), p, FT_NO_VALUE);
     double attrs[FT_MAX_ATTRS];
     const ft_op *dropout = ft_op_find("dropout");
-    CHECK_STATUS(ft_op_attrs(dropout, (const char *[]){"p"}, (double[]){0.25}, 1, attrs, NULL), FT_OK);
+    CHECK_STATUS(ft_op_attrs(dropout, (const char *[]){"p"}, (double[]){0.25}, 1, attrs, NULL),
+                 FT_OK);
     CHECK_STATUS(ft_graph_add(g, dropout, &p, 1, attrs, &dropped, NULL), FT_OK);
     ft_value_id loss = case_node(g, &case_op_total, dropped, FT_NO_VALUE);
     CHECK_STATUS(ft_graph_grad(g, loss, NULL), FT_OK);
@@ -293,6 +322,7 @@ int main(void)
     RUN(test_structure_of_random_graphs);
     RUN(test_order_of_sums);
     RUN(test_terms_are_owned);
+    RUN(test_shared_terms_are_copied);
     RUN(test_gradient_draws_as_forward);
     RUN(test_refusals);
     RUN(test_only_once_and_nothing_after);

@@ -1,4 +1,5 @@
-/* test/test_graph_split.c - stages of random graphs: nothing lost, nothing missing, nothing spare. */
+/* test/test_graph_split.c - stages of random graphs: nothing lost, nothing missing, nothing spare.
+ */
 #include "graph_case.h"
 
 enum { MAX_STAGES = 8, MAX_VALUES = 2048 };
@@ -7,8 +8,8 @@ enum { MAX_STAGES = 8, MAX_VALUES = 2048 };
 static void random_stages(ft_rng *rng, int n_forward, int n_stages, int mode, int *stage_of)
 {
     for (int n = 0; n < n_forward; n++)
-        stage_of[n] =
-            mode == 0 ? (int)((int64_t)n * n_stages / n_forward) : (int)ft_rng_below(rng, (uint64_t)n_stages);
+        stage_of[n] = mode == 0 ? (int)((int64_t)n * n_stages / n_forward)
+                                : (int)ft_rng_below(rng, (uint64_t)n_stages);
     for (int s = 0; s < n_stages && mode; s++) stage_of[s] = s; /* none is empty */
 }
 
@@ -273,10 +274,10 @@ static ft_graph *small_graph(void)
     CHECK_STATUS(ft_graph_new(&g, NULL), FT_OK);
     CHECK_STATUS(ft_graph_input(g, "x", &spec, &x, NULL), FT_OK);
     ft_value_id p = case_param(g, 0, spec.shape);
-    x = case_node(g, ft_op_find("mul"), x, p); /* %2 */
+    x = case_node(g, ft_op_find("mul"), x, p);                        /* %2 */
     ft_value_id a = case_node(g, ft_op_find("tanh"), x, FT_NO_VALUE); /* %3 */
-    ft_value_id b = case_node(g, ft_op_find("mul"), a, p); /* %4 */
-    ft_value_id c = case_node(g, ft_op_find("mul"), b, a); /* %5 */
+    ft_value_id b = case_node(g, ft_op_find("mul"), a, p);            /* %4 */
+    ft_value_id c = case_node(g, ft_op_find("mul"), b, a);            /* %5 */
     CHECK_STATUS(ft_graph_grad(g, case_node(g, &case_op_total, c, FT_NO_VALUE), NULL), FT_OK);
     return g;
 }
@@ -335,7 +336,8 @@ static void test_refusals(void)
     check_refused(g, (int[]){0, 0, 0, 0, 0}, 2, "stage 1 of 2 has no forward node");
     check_refused(g, (int[]){0, 0, 2, 1, 1}, 2, "node %4 (mul) is in stage 2, expected 0 to 1");
     check_refused(g, (int[]){0, 0, -1, 1, 1}, 2, "is in stage -1");
-    check_refused(g, (int[]){0, 1, 0, 1, 1}, 2, "stages 0 -> 1 -> 0 wait for each other in forward");
+    check_refused(g, (int[]){0, 1, 0, 1, 1}, 2,
+                  "stages 0 -> 1 -> 0 wait for each other in forward");
     check_refused(g, (int[]){2, 1, 0, 2, 2}, 3, "stages 0 -> 2 -> 1 -> 0 wait for each other");
     ft_graph_free(g);
 }

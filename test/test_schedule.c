@@ -276,6 +276,21 @@ static void test_the_stage_near_the_loss_goes_first(void)
     ft_plan_free(plan);
 }
 
+/* B0.0.0 and F1.0.1 can start together: the backward goes first, though farther from the loss. */
+static void test_a_backward_goes_before_a_forward(void)
+{
+    pipeline_case c;
+    case_chain(&c, 2, 3, 1, 2, 10, 10);
+    c.device[1] = 0;
+    c.pipeline.n_devices = 1;
+    ft_plan *plan = make(&c, "1f1b");
+    if (plan)
+        check_list(plan, 0,
+                   "F0.0.0 F1.0.0 B1.0.0 F0.0.1 B0.0.0 F1.0.1 B1.0.1 F0.0.2 B0.0.1 F1.0.2 B1.0.2 "
+                   "U1.0 B0.0.2 U0.0");
+    ft_plan_free(plan);
+}
+
 static void test_long_legs_are_short_plans(void)
 {
     for (int i = 0; ft_schedules[i]; i++) {
@@ -402,6 +417,7 @@ int main(void)
     RUN(test_a_replica_upstream_of_its_owner_cannot_be_async);
     RUN(test_one_slot_fewer_blocks);
     RUN(test_the_stage_near_the_loss_goes_first);
+    RUN(test_a_backward_goes_before_a_forward);
     RUN(test_long_legs_are_short_plans);
     RUN(test_bad_input_is_refused_in_words);
     RUN(test_a_new_rule_is_a_row);

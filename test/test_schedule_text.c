@@ -207,6 +207,21 @@ static void test_wrong_plans_are_refused_in_words(void)
     }
 }
 
+/* Gradients of two batches would be summed into one update. */
+static void test_batches_do_not_mix(void)
+{
+    static const char *const text =
+        "ftpipe-plan 1\nstages 1\ndevices 1\nmicro-batches 1\nbatches 2\n"
+        "body-batches 0\nbody-repeats 0\nstage 0 device 0 depth 0 in-flight 1\n"
+        "warm-up 0 F0.0.0 B0.0.0 F0.1.0~1 B0.1.0 U0.0 U0.1\n";
+    ft_error err = {0};
+    ft_plan *plan = parse(text);
+    if (!plan) return;
+    CHECK_STATUS(ft_plan_check(plan, &err), FT_INVALID);
+    check_words(&err, "device 0: B0.1.0 stands before the update of the batch before");
+    ft_plan_free(plan);
+}
+
 /* Stage 1 wants two forwards before its first backward, stage 0 gives one at a time. */
 static void test_a_deadlock_is_named(void)
 {
@@ -293,6 +308,7 @@ int main(void)
     RUN(test_annotations_are_kept);
     RUN(test_bad_text_is_refused_with_its_line);
     RUN(test_wrong_plans_are_refused_in_words);
+    RUN(test_batches_do_not_mix);
     RUN(test_a_deadlock_is_named);
     RUN(test_trace_of_a_small_leg);
     RUN(test_no_memory_is_an_error);

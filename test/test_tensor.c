@@ -20,7 +20,8 @@ static ft_tensor *new_tensor(ft_dtype dtype, ft_shape shape)
 static ft_tensor *new_ramp(ft_dtype dtype, ft_shape shape)
 {
     ft_tensor *t = new_tensor(dtype, shape);
-    for (int64_t i = 0; i < ft_shape_count(&shape); i++) ft_view_set(ft_tensor_view(t), i, (double)i);
+    for (int64_t i = 0; i < ft_shape_count(&shape); i++)
+        ft_view_set(ft_tensor_view(t), i, (double)i);
     return t;
 }
 
@@ -116,7 +117,8 @@ static void test_halves_round_trip(void)
     check_all_halves(FT_BF16, 8);
 }
 
-/* For neighbours a < b of the format: the middle goes to the even one, a step aside to the nearer. */
+/* For neighbours a < b of the format: the middle goes to the even one, a step aside to the nearer.
+ */
 static void check_rounding(ft_dtype dtype, int exponent_bits, bool through_f64)
 {
     uint16_t infinity = (uint16_t)(((1 << exponent_bits) - 1) << (15 - exponent_bits));
@@ -125,7 +127,8 @@ static void check_rounding(ft_dtype dtype, int exponent_bits, bool through_f64)
         double a = half_value(h, exponent_bits), b = half_value((uint16_t)(h + 1), exponent_bits);
         double middle = (a + b) / 2;
         float center = (float)middle;
-        double inputs[3] = {(double)nextafterf(center, 0), middle, (double)nextafterf(center, INFINITY)};
+        double inputs[3] = {(double)nextafterf(center, 0), middle,
+                            (double)nextafterf(center, INFINITY)};
         if (through_f64) {
             inputs[0] = nextafter(middle, 0);
             inputs[2] = nextafter(middle, INFINITY);
@@ -185,7 +188,8 @@ static void test_long_conversions(void)
     static char from[N * 8], all[N * 8], one[N * 8];
     for (int a = 0; a < FT_DTYPE_COUNT; a++)
         for (int b = 0; b < FT_DTYPE_COUNT; b++) {
-            int64_t from_bytes = ft_dtype_bytes((ft_dtype)a), to_bytes = ft_dtype_bytes((ft_dtype)b);
+            int64_t from_bytes = ft_dtype_bytes((ft_dtype)a),
+                    to_bytes = ft_dtype_bytes((ft_dtype)b);
             for (int i = 0; i < N; i++) {
                 double x = (i - 350) * 0.37;
                 ft_convert(from + i * from_bytes, (ft_dtype)a, &x, FT_F64, 1);
@@ -203,7 +207,7 @@ static void test_views_share_storage(void)
 {
     ft_tensor *t = new_ramp(FT_F32, ft_shape_of(2, 3, 4)), *v = NULL, *w = NULL, *r = NULL;
     CHECK((uintptr_t)ft_tensor_view(t)->data % 64 == 0);
-    CHECK_STATUS(ft_tensor_select(&v, t, 0, 1, NULL), FT_OK); /* (3, 4) */
+    CHECK_STATUS(ft_tensor_select(&v, t, 0, 1, NULL), FT_OK);    /* (3, 4) */
     CHECK_STATUS(ft_tensor_narrow(&w, v, 1, 1, 2, NULL), FT_OK); /* (3, 2) */
     CHECK(ft_view_get(ft_tensor_view(w), 5) == 12 + 8 + 2);
     CHECK(!ft_view_contiguous(ft_tensor_view(w)) && ft_view_contiguous(ft_tensor_view(v)));
@@ -235,7 +239,8 @@ static void test_strided_copy(void)
         bool same = true;
         for (int64_t i = 0; i < 5; i++)
             for (int64_t j = 0; j < rows; j++)
-                same = same && ft_view_get(ft_tensor_view(copy), i * rows + j) == (double)(j * 5 + i);
+                same =
+                    same && ft_view_get(ft_tensor_view(copy), i * rows + j) == (double)(j * 5 + i);
         CHECK(same && ft_view_contiguous(ft_tensor_view(copy)));
         for (int64_t i = 0; i < 5 * rows; i++) ft_view_set(ft_tensor_view(copy), i, (double)-i);
         CHECK_STATUS(ft_view_copy(ft_tensor_view(swapped), ft_tensor_view(copy), NULL), FT_OK);
@@ -334,7 +339,8 @@ static void check_format(ft_tensor *t, const char *wanted)
 
 static void test_format(void)
 {
-    check_format(new_ramp(FT_F32, ft_shape_of(2, 3)), "tensor f32 (2, 3)\n[[0, 1, 2],\n [3, 4, 5]]");
+    check_format(new_ramp(FT_F32, ft_shape_of(2, 3)),
+                 "tensor f32 (2, 3)\n[[0, 1, 2],\n [3, 4, 5]]");
     check_format(new_ramp(FT_BOOL, ft_shape_of(2)), "tensor bool (2)\n[false,  true]");
     check_format(new_ramp(FT_I32, ft_shape_of(2, 1, 2)),
                  "tensor i32 (2, 1, 2)\n[[[0, 1]],\n\n [[2, 3]]]");
@@ -352,10 +358,11 @@ static void test_format(void)
 static void test_format_elides_the_middle(void)
 {
     ft_tensor *t = new_ramp(FT_F32, ft_shape_of(300, 4));
-    check_format(t, "tensor f32 (300, 4)\n"
-                    "[[   0,    1,    2,    3],\n [   4,    5,    6,    7],\n [   8,    9,   10,   11],\n"
-                    " ...,\n"
-                    " [1188, 1189, 1190, 1191],\n [1192, 1193, 1194, 1195],\n [1196, 1197, 1198, 1199]]");
+    check_format(
+        t, "tensor f32 (300, 4)\n"
+           "[[   0,    1,    2,    3],\n [   4,    5,    6,    7],\n [   8,    9,   10,   11],\n"
+           " ...,\n"
+           " [1188, 1189, 1190, 1191],\n [1192, 1193, 1194, 1195],\n [1196, 1197, 1198, 1199]]");
 }
 
 int main(void)

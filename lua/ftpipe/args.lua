@@ -169,7 +169,8 @@ function M.parse(declared, argv)
    local values, given, defaults = {}, {}, defaults_with(declared, result)
    for _, flag in ipairs(flags) do
       local name, rule = flag.name, flag.rule
-      local default = defaults[name] == nil and rule.default or defaults[name]
+      local default = defaults[name]
+      if default == nil then default = rule.default end
       given[name] = result[name] ~= nil or nil
       values[name] = result[name]
       if values[name] == nil and default ~= nil then

@@ -21,7 +21,10 @@ local CARRIED = {
    "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt", "vocab.txt",
 }
 
-local WEIGHTS = { "model.safetensors", "model.safetensors.index.json" }
+local WEIGHTS = {
+   "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+   "pytorch_model.bin.index.json",
+}
 
 -- By model_type: other names under which a file may hold a parameter (older versions wrote tied
 -- tensors several times), and names that mean nothing.

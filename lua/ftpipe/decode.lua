@@ -49,15 +49,13 @@ local function step_inputs(decoder, encoded, mask)
    return list, ids, position
 end
 
---- Notes the new tokens; returns whether some row goes on.
+--- Notes the new tokens of rows that have not ended; returns whether some row goes on.
 local function note(rows, ids, eos)
    local going = false
    for b, row in ipairs(rows) do
-      if not row.ended then
-         local id = ids:get(b, 1)
-         row[#row + 1] = id
-         row.ended = id == eos
-         going = going or not row.ended
+      if row[#row] ~= eos then
+         row[#row + 1] = ids:get(b, 1)
+         going = going or row[#row] ~= eos
       end
    end
    return going
@@ -72,7 +70,7 @@ function M.run(decoder, input_ids, mask)
    local encoded = decoder.encode.program:run(decoder.encode.params, { input_ids, mask })
    local inputs, ids, position = step_inputs(decoder, encoded, mask)
    local rows = {}
-   for b = 1, decoder.size.batch do rows[b] = { ended = false } end
+   for b = 1, decoder.size.batch do rows[b] = {} end
    for t = 0, decoder.size.target - 1 do
       position:fill(t)
       local out = decoder.step.program:run(decoder.step.params, inputs)

@@ -1,5 +1,5 @@
 /* base/alloc.c - counted allocation with a test hook for failures.
- * The three counters are the room's only mutable state. */
+ * The counters are the room's only mutable state. */
 #include "base/alloc.h"
 
 #include <stdatomic.h>
@@ -10,6 +10,14 @@
 static atomic_llong live_blocks;
 static atomic_llong total_blocks;
 static atomic_llong fail_countdown;
+static _Thread_local int64_t thread_blocks;
+
+static void count_block(bool is_new)
+{
+    if (is_new) atomic_fetch_add(&live_blocks, 1);
+    atomic_fetch_add(&total_blocks, 1);
+    thread_blocks++;
+}
 
 static bool fails_now(void)
 {
@@ -21,10 +29,7 @@ void *ft_alloc(int64_t bytes)
 {
     if (bytes < 0 || fails_now()) return NULL;
     void *block = calloc(1, bytes ? (size_t)bytes : 1);
-    if (block) {
-        atomic_fetch_add(&live_blocks, 1);
-        atomic_fetch_add(&total_blocks, 1);
-    }
+    if (block) count_block(true);
     return block;
 }
 
@@ -33,7 +38,7 @@ void *ft_realloc(void *block, int64_t bytes)
     if (!block) return ft_alloc(bytes);
     if (bytes < 0 || fails_now()) return NULL;
     void *moved = realloc(block, bytes ? (size_t)bytes : 1);
-    if (moved) atomic_fetch_add(&total_blocks, 1);
+    if (moved) count_block(false);
     return moved;
 }
 
@@ -64,8 +69,7 @@ void *ft_pages_alloc(int64_t bytes)
     if (!pages) return NULL;
     (void)madvise(pages, size, MADV_HUGEPAGE); /* advice only: small pages work as well */
     memset(pages, 0, size);
-    atomic_fetch_add(&live_blocks, 1);
-    atomic_fetch_add(&total_blocks, 1);
+    count_block(true);
     return pages;
 }
 
@@ -80,5 +84,7 @@ void ft_pages_free(void *pages, int64_t bytes)
 int64_t ft_alloc_live(void) { return atomic_load(&live_blocks); }
 
 int64_t ft_alloc_count(void) { return atomic_load(&total_blocks); }
+
+int64_t ft_alloc_thread_count(void) { return thread_blocks; }
 
 void ft_alloc_fail_after(int64_t n) { atomic_store(&fail_countdown, n); }

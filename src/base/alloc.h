@@ -29,6 +29,8 @@ void ft_pages_free(void *pages, int64_t bytes);
 /* Number of blocks alive, and of allocations ever made (any thread). */
 int64_t ft_alloc_live(void);
 int64_t ft_alloc_count(void);
+/* Allocations ever made by the calling thread: what happens between two calls is its own doing. */
+int64_t ft_alloc_thread_count(void);
 
 /* Test hook: the n-th allocation from now fails (1 = the next); 0 switches it off. */
 void ft_alloc_fail_after(int64_t n);

@@ -20,6 +20,7 @@ typedef struct ft_map {
     int64_t n_keys;
 } ft_map;
 
+/* Frees the table, not the keys; the map is empty then. */
 void ft_map_fini(ft_map *map);
 
 /* Whether the key is there; its number goes to *out (when not NULL). */

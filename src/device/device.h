@@ -1,9 +1,9 @@
 /* device/device.h - what executes: descriptions of devices, and the threads of one.
  *
- * A device here is one element of a pipeline's cluster: a virtual CPU device with its own threads and
- * memory budget, or a described one that exists only for planning ("sim"). The engine gives every
- * device one worker thread; a device of T threads has a team of T (the worker and T-1 helpers) that
- * kernels split their rows over. */
+ * A device here is one element of a pipeline's cluster: a virtual CPU device with its own threads
+ * and memory budget, or a described one that exists only for planning ("sim"). The engine gives
+ * every device one worker thread; a device of T threads has a team of T (the worker and T-1
+ * helpers) that kernels split their rows over. */
 #ifndef FT_DEVICE_H
 #define FT_DEVICE_H
 
@@ -30,8 +30,9 @@ typedef struct ft_device {
 enum { FT_MAX_DEVICES = 256 };
 
 /* Reads a device list: "cpu" (one device of one thread per core), "cpu:N", "cpu:NxT", "cpu:N/2GB"
- * (budget of each), "sim:8x11GB", "sim:8x2080ti". GB is 10^9, GiB 2^30. Writes at most FT_MAX_DEVICES
- * into out and the count into *n. FT_INVALID says what was expected. */
+ * (budget of each), "sim:8x11GB", "sim:8x2080ti", "sim:4x2080ti,2x3090/20GB". GB is 10^9, GiB 2^30.
+ * Writes at most FT_MAX_DEVICES into out and the count into *n. FT_INVALID says what was
+ * expected. */
 ft_status ft_devices_parse(const char *text, ft_device *out, int *n, ft_error *err);
 
 /* Cores that this process may use, and bytes of memory that it may fill. */
@@ -53,9 +54,9 @@ ft_status ft_team_new(ft_team **out, int n_threads, ft_error *err);
 void ft_team_free(ft_team *team);
 int ft_team_size(const ft_team *team); /* NULL counts as 1 */
 
-/* Calls work(arg, i) for every i in [0, n), spread over the team in a fixed assignment; returns when
- * all are done; with n = the size of the team, every thread does one. Only the thread that owns the
- * team may call it. team NULL: the caller does all. */
+/* Calls work(arg, i) for every i in [0, n), spread over the team in a fixed assignment; returns
+ * when all are done; with n = the size of the team, every thread does one. Only the thread that
+ * owns the team may call it. team NULL: the caller does all. */
 void ft_team_run(ft_team *team, int n, void (*work)(void *arg, int i), void *arg);
 
 #endif

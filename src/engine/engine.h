@@ -119,7 +119,7 @@ ft_status ft_run_end(ft_run *run, ft_error *err);
 const ft_timeline *ft_run_timeline(const ft_run *run);
 /* Bytes of device memory that live tensors really reached, by class. */
 void ft_run_measured(const ft_run *run, int device, int64_t bytes[FT_MEMORY_CLASSES]);
-/* Blocks allocated through base/alloc.h while actions ran in the last leg. */
+/* Blocks that workers allocated through base/alloc.h while actions ran in the last leg. */
 int64_t ft_run_allocations(const ft_run *run);
 
 #endif

@@ -37,13 +37,13 @@ static void record(worker *w, const ft_action *a, int64_t start, int64_t end)
 /* Executes the action at the worker's position, which does not have to wait any more. */
 static ft_status step(worker *w, const ft_action *a, ft_error *err)
 {
-    int64_t start = ft_now_ns(), blocks = ft_alloc_count();
+    int64_t start = ft_now_ns(), blocks = ft_alloc_thread_count();
     ft_status status = execute_action(w, a, err);
     if (status != FT_OK) {
         ft_error_wrap(err, "device %s", w->run->blueprint->options.devices[w->device].name);
         return status;
     }
-    w->allocations += ft_alloc_count() - blocks;
+    w->allocations += ft_alloc_thread_count() - blocks;
     free_edges(w->run, a);
     fill_edges(w->run, a);
     record(w, a, start, ft_now_ns());

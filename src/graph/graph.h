@@ -1,14 +1,14 @@
 /* graph/graph.h - a model's computation as data.
  *
- * Values are numbered in order of creation; a node's inputs are older than its outputs, so the order
- * of nodes is a topological one and every pass is a loop. Values are inputs (fed with each
+ * Values are numbered in order of creation; a node's inputs are older than its outputs, so the
+ * order of nodes is a topological one and every pass is a loop. Values are inputs (fed with each
  * micro-batch), parameters (by their HF name, one record however many uses) or outputs of nodes.
  * ft_graph_grad appends the gradient of a scalar as further nodes, before any cut, so that what is
  * computed does not depend on how it is cut.
  *
- * Lifetime: everything in a graph lives in its arena; pointers returned are borrowed from it and
- * stay valid while the graph lives, except those into arrays that ft_graph_add grows (nodes, values):
- * use numbers across additions. */
+ * Lifetime: everything in a graph dies with it; pointers returned are borrowed and stay valid while
+ * the graph lives, except those into arrays that ft_graph_add grows (nodes, values): use numbers
+ * across additions. */
 #ifndef FT_GRAPH_H
 #define FT_GRAPH_H
 
@@ -47,7 +47,9 @@ typedef struct ft_grad_term {
 
 typedef struct ft_graph ft_graph;
 
+/* An empty graph. */
 ft_status ft_graph_new(ft_graph **out, ft_error *err);
+/* Frees the graph, its splits and everything borrowed from it. */
 void ft_graph_free(ft_graph *graph);
 
 /* -- building --------------------------------------------------------------------------------- */
@@ -60,8 +62,8 @@ ft_status ft_graph_param(ft_graph *g, const char *name, const ft_spec *spec, ft_
                          ft_error *err);
 /* Scope of the nodes added from now on; copied. */
 ft_status ft_graph_scope(ft_graph *g, const char *scope, ft_error *err);
-/* Adds a node; *out is its first output. attrs: FT_MAX_ATTRS numbers (ft_op_attrs fills them), NULL:
- * the row's presets. */
+/* Adds a node; *out is its first output (in and out may be the same variable). attrs: FT_MAX_ATTRS
+ * numbers (ft_op_attrs fills them), NULL: the row's presets. */
 ft_status ft_graph_add(ft_graph *g, const ft_op *op, const ft_value_id *in, int n_in,
                        const double *attrs, ft_value_id *out, ft_error *err);
 /* Names a value as an output of the graph ("loss", "logits"): it is kept and can be asked for. */
@@ -89,15 +91,17 @@ ft_value_id ft_graph_find(const ft_graph *g, const char *name);
 /* -- passes ----------------------------------------------------------------------------------- */
 
 /* Appends the gradient of the scalar `loss` with respect to every parameter. Uses of a value are
- * summed by a chain of `add` nodes in the order in which backward reaches them (last use first); each
- * sum belongs to the stage of its newer term. Once per graph. */
+ * summed by a chain of `add` nodes in the order in which backward reaches them (last use first);
+ * each sum belongs to the stage of its newer term. A parameter is not summed: each of its uses is
+ * one term, made in the stage of that use and read by no node. Once per graph; a graph that is
+ * refused stays as it was. */
 ft_status ft_graph_grad(ft_graph *g, ft_value_id loss, ft_error *err);
 
 /* Every rule that a graph obeys, checked; the message shows the offending node. */
 ft_status ft_graph_verify(const ft_graph *g, ft_error *err);
 
-/* Text form, one line per thing, that ft_graph_parse reads back to an equal graph; see parse.c for the
- * grammar. Parse errors carry the line number. */
+/* Text form, one line per thing, that ft_graph_parse reads back to an equal graph; see parse.c for
+ * the grammar. Parse errors carry the line number. */
 ft_status ft_graph_write(const ft_graph *g, ft_text *text, ft_error *err);
 ft_status ft_graph_parse(ft_graph **out, const char *text, ft_error *err);
 
@@ -135,10 +139,11 @@ typedef struct ft_split {
     int n_transfers;
 } ft_split;
 
-/* Cuts the graph: stage_of[n] for every forward node n, recompute[s] for every stage. With
- * recomputation a stage saves only what it received (and never what it can make again). Every stage
- * has a forward node, and data flows between stages without a cycle, or FT_INVALID says which node or
- * stages break it. The split lives in the graph's arena. */
+/* Cuts the graph: stage_of[n] for every forward node n, recompute[s] for every stage (NULL: none).
+ * With recomputation a stage saves only what it received (and never what it can make again). Every
+ * stage has a forward node, and data flows between stages without a cycle (in forward, and in
+ * backward), or FT_INVALID says which node or stages break it. The split lives as long as the
+ * graph. */
 ft_status ft_graph_split(ft_graph *g, const int *stage_of, const bool *recompute, int n_stages,
                          const ft_split **out, ft_error *err);
 

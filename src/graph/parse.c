@@ -336,27 +336,13 @@ static ft_status parse_line(parser *p, int *section)
         return ft_fail(p->err, FT_FORMAT, "a line \"%s\" after outputs or gradients", words[i]);
     *section = sections[i];
     switch (i) {
-    case 0:
-        FT_TRY(parse_source(p, true));
-        break;
-    case 1:
-        FT_TRY(parse_source(p, false));
-        break;
-    case 2:
-        FT_TRY(parse_scope(p));
-        break;
-    case 3:
-        FT_TRY(parse_node(p));
-        break;
-    case 4:
-        FT_TRY(parse_back(p));
-        break;
-    case 5:
-        FT_TRY(parse_output(p));
-        break;
-    default:
-        FT_TRY(parse_grad(p));
-        break;
+    case 0: FT_TRY(parse_source(p, true)); break;
+    case 1: FT_TRY(parse_source(p, false)); break;
+    case 2: FT_TRY(parse_scope(p)); break;
+    case 3: FT_TRY(parse_node(p)); break;
+    case 4: FT_TRY(parse_back(p)); break;
+    case 5: FT_TRY(parse_output(p)); break;
+    default: FT_TRY(parse_grad(p)); break;
     }
     return at_end(p) ? FT_OK : expected(p, "the end of the line");
 }

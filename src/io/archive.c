@@ -1,4 +1,4 @@
-/* io/archive.c - named tensors in one file or in shards.
+/* io/archive.c - named tensors in one file or in shards, of safetensors or of PyTorch.
  *
  * Every shard is opened once and its header checked; the descriptor stays open, so that a file that
  * is replaced meanwhile goes on being read as it was. Tensor bytes go straight to their
@@ -54,6 +54,12 @@ static const char *join(ft_arena *arena, const char *directory, int64_t n_direct
     return path;
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
 /* Takes over an open file and reads its header. */
 static ft_status adopt_shard(ft_archive *archive, const char *file, const char *path, int fd,
                              ft_error *err)
@@ -65,6 +71,11 @@ static ft_status adopt_shard(ft_archive *archive, const char *file, const char *
     archive->n_shards++;
     if (fstat(fd, &info) != 0) return ft_errno_fail(err, path, "cannot look at");
     if (!S_ISREG(info.st_mode)) return ft_fail(err, FT_IO, "%s: not a regular file", path);
+    if (ft_torch_is(fd, info.st_size))
+        return ft_torch_read(&shard->header, archive->arena, fd, info.st_size, path, err);
+    if (ends_with(path, ".bin"))
+        return ft_fail(err, FT_FORMAT,
+                       "%s: not a zip file, as PyTorch writes them since version 1.6", path);
     return ft_header_read(&shard->header, archive->arena, fd, info.st_size, path, err);
 }
 
@@ -178,24 +189,21 @@ done:
     return status;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* Finds the file within a directory that holds its tensors. */
 static ft_status open_directory(ft_archive *archive, const char *path, ft_error *err)
 {
-    static const char *const files[] = {"/model.safetensors", "/model.safetensors.index.json"};
-    for (int i = 0; i < 2; i++) {
+    static const char *const files[] = {"/model.safetensors", "/model.safetensors.index.json",
+                                        "/pytorch_model.bin", "/pytorch_model.bin.index.json"};
+    for (int i = 0; i < 4; i++) {
         const char *file = join(archive->arena, path, (int64_t)strlen(path), files[i]);
         if (!file) return no_memory(archive, err);
         if (access(file, F_OK) != 0) continue;
-        return i == 0 ? open_single(archive, file, err) : open_index(archive, file, err);
+        return i % 2 == 0 ? open_single(archive, file, err) : open_index(archive, file, err);
     }
     return ft_fail(err, FT_NOT_FOUND,
-                   "%s: holds neither model.safetensors nor model.safetensors.index.json", path);
+                   "%s: holds neither model.safetensors nor model.safetensors.index.json, nor the"
+                   " same of pytorch_model.bin",
+                   path);
 }
 
 static ft_status open_path(ft_archive *archive, const char *path, ft_error *err)

@@ -23,7 +23,7 @@ static const ft_file_dtype dtypes[] = {
     {"F6_E2M3", 6}, {"F6_E3M2", 6},
 };
 
-static const ft_file_dtype *find_dtype(const char *name)
+const ft_file_dtype *ft_file_dtype_find(const char *name)
 {
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
         if (strcmp(dtypes[i].name, name) == 0) return &dtypes[i];
@@ -41,7 +41,7 @@ static ft_status read_dtype(ft_item *item, const json_t *value, const ft_where *
     if (!json_is_string(value))
         return ft_fail(err, FT_FORMAT, "%s: tensor '%s': dtype is missing or not a string",
                        at->path, at->tensor.text);
-    item->dtype = find_dtype(json_string_value(value));
+    item->dtype = ft_file_dtype_find(json_string_value(value));
     if (item->dtype) return FT_OK;
     return ft_fail(err, FT_FORMAT, "%s: tensor '%s': unknown dtype '%s'", at->path, at->tensor.text,
                    ft_show(json_string_value(value)).text);

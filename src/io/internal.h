@@ -68,6 +68,15 @@ typedef struct ft_header {
 ft_status ft_header_read(ft_header *out, ft_arena *arena, int fd, int64_t size, const char *path,
                          ft_error *err);
 
+/* The dtype of that name, or NULL. */
+const ft_file_dtype *ft_file_dtype_find(const char *name);
+
+/* Whether an open file begins as PyTorch's zip files do, and the header of such a file: the same
+ * items, counted from the start of the file. */
+bool ft_torch_is(int fd, int64_t size);
+ft_status ft_torch_read(ft_header *out, ft_arena *arena, int fd, int64_t size, const char *path,
+                        ft_error *err);
+
 /* The item of a name, or NULL. */
 const ft_item *ft_header_find(const ft_header *header, const char *name);
 

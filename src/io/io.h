@@ -1,8 +1,9 @@
 /* io/io.h - tensors on disk.
  *
- * An archive is a set of named tensors in one safetensors file or in the shards of an index.
- * Opening reads and checks headers only; a tensor's bytes are read when asked for, with pread, so
- * that a file that shrinks meanwhile is an error and not a signal. Thread-safe after opening. */
+ * An archive is a set of named tensors in one file, of safetensors or of PyTorch, or in the shards
+ * of an index. Opening reads and checks headers only; a tensor's bytes are read when asked for,
+ * with pread, so that a file that shrinks meanwhile is an error and not a signal. Thread-safe after
+ * opening. */
 #ifndef FT_IO_H
 #define FT_IO_H
 
@@ -20,9 +21,10 @@ typedef struct ft_entry {
     const char *dtype_name; /* as in the file */
 } ft_entry;
 
-/* Opens a .safetensors file, an index (.safetensors.index.json), or a directory holding
- * model.safetensors or model.safetensors.index.json. FT_NOT_FOUND, FT_IO, FT_FORMAT: the message
- * names the file and the rule that is broken. */
+/* Opens a .safetensors file, a zip of PyTorch (.bin), an index of shards (.index.json), or a
+ * directory holding model.safetensors, model.safetensors.index.json, or the same of
+ * pytorch_model.bin. FT_NOT_FOUND, FT_IO, FT_FORMAT: the message names the file and the rule that
+ * is broken. */
 ft_status ft_archive_open(ft_archive **out, const char *path, ft_error *err);
 /* As ft_archive_open, of a safetensors file that lies in memory; the bytes are copied. `name`
  * stands for the path in messages. */

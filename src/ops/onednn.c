@@ -1,9 +1,9 @@
 /* ops/onednn.c - the only file that calls oneDNN.
  *
- * A primitive is made for every call. That takes about 3 us when oneDNN has met the same one
- * before: it keeps the last 1024 in a cache of its own, which threads share; the first time costs
- * up to some ms of code generation. Scratch memory is the caller's. The engine is made once and
- * stays: cached primitives point to it. */
+ * A primitive is made for every call. That takes about 3 us when oneDNN has met the same one before:
+ * it keeps the last 1024 in a cache of its own, which threads share; the first time costs up to some
+ * ms of code generation. Scratch memory is the caller's. The engine is made once and stays, since
+ * cached primitives point to it: the one mutable object of the room. */
 #include "ops/onednn.h"
 
 #include <oneapi/dnnl/dnnl.h>
@@ -86,8 +86,8 @@ static void gemm_piece(void *arg, int i)
 
 static int piece_count(int64_t n, int64_t size) { return (int)((n + size - 1) / size); }
 
-/* Rows of a piece of m, whatever the team. Each piece reads all of the other matrix, so that small
- * ones cost: 5 % with GEMM_ROWS rows, 1 % with four times as many. */
+/* Rows of a piece of m, whatever the team. Each piece reads and packs all of the other matrix, so
+ * that many small ones cost time. */
 static int64_t gemm_rows(int64_t m)
 {
     int64_t few = m / GEMM_ROWS, many = m / (GEMM_ROWS * GEMM_FEW);
@@ -193,8 +193,9 @@ int64_t ft_onednn_packed_bytes(const ft_product *p)
     return (int64_t)sizeof(packed_weight) + layout_bytes(&layout);
 }
 
-/* oneDNN's batch-reduce kernels sum each row of the result in an order that depends on k alone, so
- * that rows may be cut anywhere; its other kernels do not. */
+/* Whether rows may be cut anywhere without a change of bits. Seen, not promised by oneDNN: 2.6.3's
+ * AVX-512 batch-reduce kernels gave the same bits for every number of rows tried (1 to 704), its
+ * AVX2 ones (gemm:jit) did not. The tests compare teams of 1 to 3. */
 static bool rows_are_independent(const_dnnl_primitive_desc_t pd)
 {
     const char *name = NULL;

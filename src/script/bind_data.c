@@ -19,7 +19,8 @@ enum { MAX_EXTRA_IDS = 1 << 20, PRESET_PREFETCH = 2 };
 
 /* -- lists of ids ----------------------------------------------------------------------------- */
 
-static int block_free(lua_State *L) {
+static int block_free(lua_State *L)
+{
     void **box = script_box(L, 1, BLOCK);
     ft_free(*box);
     *box = NULL;
@@ -27,7 +28,8 @@ static int block_free(lua_State *L) {
 }
 
 /* Pushes the list of token ids at argument t as an array in a userdata; *n is its length. */
-static const int32_t *check_ids(lua_State *L, int t, int64_t *n) {
+static const int32_t *check_ids(lua_State *L, int t, int64_t *n)
+{
     script_check_table(L, t);
     size_t count = lua_objlen(L, t);
     int32_t *ids = lua_newuserdata(L, (count + 1) * sizeof *ids);
@@ -45,7 +47,8 @@ static const int32_t *check_ids(lua_State *L, int t, int64_t *n) {
 
 /* -- tokenizers ------------------------------------------------------------------------------- */
 
-static ft_tokenizer *check_tokenizer(lua_State *L, int i) {
+static ft_tokenizer *check_tokenizer(lua_State *L, int i)
+{
     return script_box_check(L, i, TOKENIZER);
 }
 
@@ -54,7 +57,8 @@ static ft_tokenizer *check_tokenizer(lua_State *L, int i) {
  * @tparam table options `path` of the model, or its `bytes`; `extra_ids` (100)
  * @treturn tokenizer
  * @raise not found, malformed data */
-static int data_tokenizer(lua_State *L) {
+static int data_tokenizer(lua_State *L)
+{
     static const char *const names[] = {"path", "bytes", "extra_ids", NULL};
     ft_error err;
     script_options(L, 1, names);
@@ -73,7 +77,8 @@ static int data_tokenizer(lua_State *L) {
     return 1;
 }
 
-static int tokenizer_free(lua_State *L) {
+static int tokenizer_free(lua_State *L)
+{
     void **box = script_box(L, 1, TOKENIZER);
     ft_tokenizer_free(*box);
     *box = NULL;
@@ -85,7 +90,8 @@ static int tokenizer_free(lua_State *L) {
  * @tparam string text UTF-8
  * @treturn {integer,...} raw vocabulary ids, from 0
  * @raise malformed data: the text is not UTF-8 */
-static int tokenizer_encode(lua_State *L) {
+static int tokenizer_encode(lua_State *L)
+{
     ft_error err;
     const ft_tokenizer *tokenizer = check_tokenizer(L, 1);
     const char *text = script_check_string(L, 2);
@@ -111,7 +117,8 @@ static int tokenizer_encode(lua_State *L) {
  * @tparam[opt=true] boolean skip_special leave out </s>, <pad>, <unk> and the sentinels
  * @treturn string
  * @raise invalid argument: an id past the vocabulary */
-static int tokenizer_decode(lua_State *L) {
+static int tokenizer_decode(lua_State *L)
+{
     ft_error err;
     const ft_tokenizer *tokenizer = check_tokenizer(L, 1);
     bool skip = lua_isnoneornil(L, 3) || lua_toboolean(L, 3);
@@ -132,7 +139,8 @@ static int tokenizer_decode(lua_State *L) {
  * @function tokenizer:piece
  * @tparam integer id
  * @treturn string */
-static int tokenizer_piece(lua_State *L) {
+static int tokenizer_piece(lua_State *L)
+{
     const ft_tokenizer *tokenizer = check_tokenizer(L, 1);
     int64_t id = script_check_int(L, 2, INT32_MIN, INT32_MAX);
     lua_pushstring(L, ft_tokenizer_piece(tokenizer, (int32_t)id));
@@ -142,12 +150,14 @@ static int tokenizer_piece(lua_State *L) {
 /*** The number of ids: pieces and extra ids.
  * @function tokenizer:size
  * @treturn integer */
-static int tokenizer_size(lua_State *L) {
+static int tokenizer_size(lua_State *L)
+{
     lua_pushinteger(L, ft_tokenizer_size(check_tokenizer(L, 1)));
     return 1;
 }
 
-static int tokenizer_tostring(lua_State *L) {
+static int tokenizer_tostring(lua_State *L)
+{
     const ft_tokenizer *tokenizer = script_box_test(L, 1, TOKENIZER);
     if (tokenizer)
         lua_pushfstring(L, "tokenizer: %d ids", ft_tokenizer_size(tokenizer));
@@ -165,20 +175,23 @@ typedef struct script_dataset {
     bool sealed; /* a batcher was made on it */
 } script_dataset;
 
-static void release_dataset(script_dataset *shared) {
+static void release_dataset(script_dataset *shared)
+{
     if (!shared || --shared->holders > 0) return;
     ft_dataset_free(shared->dataset);
     ft_free(shared);
 }
 
-static script_dataset *check_dataset(lua_State *L, int i) {
+static script_dataset *check_dataset(lua_State *L, int i)
+{
     return script_box_check(L, i, DATASET);
 }
 
 /*** An empty dataset.
  * @function data.dataset
  * @treturn dataset */
-static int data_dataset(lua_State *L) {
+static int data_dataset(lua_State *L)
+{
     ft_error err;
     void **box = script_box_new(L, DATASET);
     script_dataset *shared = ft_alloc(sizeof *shared);
@@ -192,7 +205,8 @@ static int data_dataset(lua_State *L) {
     return 1;
 }
 
-static int dataset_free(lua_State *L) {
+static int dataset_free(lua_State *L)
+{
     void **box = script_box(L, 1, DATASET);
     release_dataset(*box);
     *box = NULL;
@@ -204,7 +218,8 @@ static int dataset_free(lua_State *L) {
  * @tparam {integer,...} source token ids, at least one
  * @tparam {integer,...} target token ids, at least one
  * @treturn integer the number of the example, from 1 */
-static int dataset_add(lua_State *L) {
+static int dataset_add(lua_State *L)
+{
     ft_error err;
     script_dataset *shared = check_dataset(L, 1);
     int64_t n_source = 0, n_target = 0;
@@ -218,7 +233,8 @@ static int dataset_add(lua_State *L) {
     return 1;
 }
 
-static int dataset_size(lua_State *L) {
+static int dataset_size(lua_State *L)
+{
     lua_pushnumber(L, (double)ft_dataset_size(check_dataset(L, 1)->dataset));
     return 1;
 }
@@ -226,7 +242,8 @@ static int dataset_size(lua_State *L) {
 /*** The number of ids of the longest source.
  * @function dataset:longest_source
  * @treturn integer */
-static int dataset_longest_source(lua_State *L) {
+static int dataset_longest_source(lua_State *L)
+{
     lua_pushnumber(L, (double)ft_dataset_longest_source(check_dataset(L, 1)->dataset));
     return 1;
 }
@@ -234,12 +251,14 @@ static int dataset_longest_source(lua_State *L) {
 /*** The number of ids of the longest target.
  * @function dataset:longest_target
  * @treturn integer */
-static int dataset_longest_target(lua_State *L) {
+static int dataset_longest_target(lua_State *L)
+{
     lua_pushnumber(L, (double)ft_dataset_longest_target(check_dataset(L, 1)->dataset));
     return 1;
 }
 
-static int dataset_tostring(lua_State *L) {
+static int dataset_tostring(lua_State *L)
+{
     const script_dataset *shared = script_box_test(L, 1, DATASET);
     if (shared)
         lua_pushfstring(L, "dataset: %f examples", (double)ft_dataset_size(shared->dataset));
@@ -255,11 +274,13 @@ typedef struct script_batcher {
     script_dataset *source;
 } script_batcher;
 
-static ft_batcher *check_batcher(lua_State *L, int i) {
+static ft_batcher *check_batcher(lua_State *L, int i)
+{
     return ((script_batcher *)script_box_check(L, i, BATCHER))->batcher;
 }
 
-static int batcher_free(lua_State *L) {
+static int batcher_free(lua_State *L)
+{
     void **box = script_box(L, 1, BATCHER);
     script_batcher *held = *box;
     *box = NULL;
@@ -271,7 +292,8 @@ static int batcher_free(lua_State *L) {
 }
 
 /* Reads option `buckets`, a list of lengths. */
-static void check_buckets(lua_State *L, int t, ft_batcher_options *options) {
+static void check_buckets(lua_State *L, int t, ft_batcher_options *options)
+{
     lua_getfield(L, t, "buckets");
     int n = lua_istable(L, -1) ? (int)lua_objlen(L, -1) : 0;
     if (n < 1 || n > FT_MAX_BUCKETS)
@@ -289,7 +311,8 @@ static void check_buckets(lua_State *L, int t, ft_batcher_options *options) {
 }
 
 /* Reads every option but `dataset`. */
-static ft_batcher_options check_options(lua_State *L, int t) {
+static ft_batcher_options check_options(lua_State *L, int t)
+{
     static const int64_t max_exact = INT64_C(1) << 53;
     ft_batcher_options options = {
         .batch = script_opt_int(L, t, "batch", 0, 1, INT32_MAX),
@@ -314,7 +337,8 @@ static ft_batcher_options check_options(lua_State *L, int t) {
  * thread)
  * @treturn batcher
  * @raise invalid argument: the dataset is empty or does not fit */
-static int data_batcher(lua_State *L) {
+static int data_batcher(lua_State *L)
+{
     static const char *const names[] = {
         "dataset",          "batch",   "buckets",  "pad_id",        "seed",
         "decoder_start_id", "shuffle", "prefetch", "target_length", NULL};
@@ -344,7 +368,8 @@ static int data_batcher(lua_State *L) {
 
 /* Sets field `name` of the table at the top to an i32 tensor (rows, columns) that copies `ids`. */
 static void set_ids(lua_State *L, const char *name, const int32_t *ids, int64_t rows,
-                    int64_t columns) {
+                    int64_t columns)
+{
     ft_error err;
     ft_spec spec = {FT_I32, ft_shape_of(rows, columns)};
     ft_tensor **box = script_push_tensor_box(L);
@@ -353,12 +378,14 @@ static void set_ids(lua_State *L, const char *name, const int32_t *ids, int64_t 
     lua_setfield(L, -2, name);
 }
 
-static void set_number(lua_State *L, const char *name, int64_t value) {
+static void set_number(lua_State *L, const char *name, int64_t value)
+{
     lua_pushnumber(L, (double)value);
     lua_setfield(L, -2, name);
 }
 
-static void push_batch(lua_State *L, const ft_batch *batch) {
+static void push_batch(lua_State *L, const ft_batch *batch)
+{
     int64_t B = batch->batch, S = batch->source_length, T = batch->target_length;
     lua_createtable(L, 0, 8);
     set_number(L, "number", batch->number + 1);
@@ -383,7 +410,8 @@ static void push_batch(lua_State *L, const ft_batch *batch) {
  *   `n_tokens` (labels that count), i32 tensors `input_ids` and `mask` (B, S), `decoder_ids` and
  *   `labels` (B, T; -100 where padded), and `index`, the numbers of the examples in the dataset
  *   (0 for a row that is not there) */
-static int batcher_next(lua_State *L) {
+static int batcher_next(lua_State *L)
+{
     ft_error err;
     const ft_batch *batch = NULL;
     if (ft_batcher_next(check_batcher(L, 1), &batch, &err) != FT_OK) return script_raise(L, &err);
@@ -395,7 +423,8 @@ static int batcher_next(lua_State *L) {
 /*** The next batch will be the one of this number.
  * @function batcher:seek
  * @tparam integer number from 1 */
-static int batcher_seek(lua_State *L) {
+static int batcher_seek(lua_State *L)
+{
     ft_error err;
     ft_batcher *batcher = check_batcher(L, 1);
     int64_t number = script_check_int(L, 2, 1, INT64_C(1) << 53);
@@ -406,12 +435,14 @@ static int batcher_seek(lua_State *L) {
 /*** Batches of one pass over the dataset; the last one may be short.
  * @function batcher:per_epoch
  * @treturn integer */
-static int batcher_per_epoch(lua_State *L) {
+static int batcher_per_epoch(lua_State *L)
+{
     lua_pushnumber(L, (double)ft_batcher_per_epoch(check_batcher(L, 1)));
     return 1;
 }
 
-static int batcher_tostring(lua_State *L) {
+static int batcher_tostring(lua_State *L)
+{
     const script_batcher *held = script_box_test(L, 1, BATCHER);
     if (held)
         lua_pushfstring(L, "batcher: %f batches an epoch",
@@ -427,7 +458,8 @@ static int batcher_tostring(lua_State *L) {
  * @function data.utf8_fault
  * @tparam string text
  * @treturn integer position of the first bad byte, from 1; nil when there is none */
-static int data_utf8_fault(lua_State *L) {
+static int data_utf8_fault(lua_State *L)
+{
     const char *text = script_check_string(L, 1);
     int64_t position = ft_utf8_check(text, (int64_t)lua_objlen(L, 1));
     if (position < 0) return 0;
@@ -435,7 +467,8 @@ static int data_utf8_fault(lua_State *L) {
     return 1;
 }
 
-static void add_classes(lua_State *L) {
+static void add_classes(lua_State *L)
+{
     static const luaL_Reg tokenizer[] = {{"free", tokenizer_free},     {"encode", tokenizer_encode},
                                          {"decode", tokenizer_decode}, {"piece", tokenizer_piece},
                                          {"size", tokenizer_size},     {NULL, NULL}};
@@ -468,7 +501,8 @@ static void add_classes(lua_State *L) {
     lua_pop(L, 4);
 }
 
-int script_bind_data(lua_State *L) {
+int script_bind_data(lua_State *L)
+{
     static const luaL_Reg functions[] = {{"tokenizer", data_tokenizer},
                                          {"dataset", data_dataset},
                                          {"batcher", data_batcher},

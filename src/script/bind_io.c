@@ -9,12 +9,14 @@
 
 static const char ARCHIVE[] = "ftpipe.archive";
 
-static ft_archive *check_archive(lua_State *L, int i) {
+static ft_archive *check_archive(lua_State *L, int i)
+{
     return script_box_check(L, i, ARCHIVE);
 }
 
 /* A string that C can take whole: without a NUL in it. */
-static const char *check_text(lua_State *L, int i) {
+static const char *check_text(lua_State *L, int i)
+{
     const char *text = script_check_string(L, i);
     if (strlen(text) != lua_objlen(L, i)) script_arg_error(L, i, "the string holds a NUL byte");
     return text;
@@ -27,7 +29,8 @@ static const char *check_text(lua_State *L, int i) {
  * @tparam string path
  * @treturn archive
  * @raise not found, malformed data, input or output failed */
-static int io_archive(lua_State *L) {
+static int io_archive(lua_State *L)
+{
     ft_error err;
     const char *path = check_text(L, 1);
     void **box = script_box_new(L, ARCHIVE);
@@ -40,7 +43,8 @@ static int io_archive(lua_State *L) {
  * @tparam string bytes
  * @tparam string name stands for the path in messages
  * @treturn archive */
-static int io_archive_bytes(lua_State *L) {
+static int io_archive_bytes(lua_State *L)
+{
     ft_error err;
     const char *bytes = script_check_string(L, 1);
     size_t size = lua_objlen(L, 1);
@@ -51,7 +55,8 @@ static int io_archive_bytes(lua_State *L) {
     return 1;
 }
 
-static int archive_close(lua_State *L) {
+static int archive_close(lua_State *L)
+{
     void **box = script_box(L, 1, ARCHIVE);
     ft_archive_close(*box);
     *box = NULL;
@@ -61,7 +66,8 @@ static int archive_close(lua_State *L) {
 /*** The names of the tensors, sorted.
  * @function archive:names
  * @treturn {string,...} */
-static int archive_names(lua_State *L) {
+static int archive_names(lua_State *L)
+{
     const ft_archive *archive = check_archive(L, 1);
     int n = ft_archive_count(archive);
     lua_createtable(L, n, 0);
@@ -77,7 +83,8 @@ static int archive_names(lua_State *L) {
  * @tparam string name
  * @treturn {dtype=string,dims=table,readable=boolean} nil when there is no such tensor; of one that
  *   is not readable, the dtype as the file spells it and its bytes as the one dimension */
-static int archive_spec(lua_State *L) {
+static int archive_spec(lua_State *L)
+{
     const ft_archive *archive = check_archive(L, 1);
     int i = ft_archive_find(archive, check_text(L, 2));
     if (i < 0) return 0;
@@ -96,13 +103,15 @@ static int archive_spec(lua_State *L) {
  * @function archive:nearest
  * @tparam string name
  * @treturn string */
-static int archive_nearest(lua_State *L) {
+static int archive_nearest(lua_State *L)
+{
     lua_pushstring(L, ft_archive_nearest(check_archive(L, 1), check_text(L, 2)));
     return 1;
 }
 
 /* The number of the tensor named by argument i; raises when there is none. */
-static int check_entry(lua_State *L, int i, const ft_archive *archive) {
+static int check_entry(lua_State *L, int i, const ft_archive *archive)
+{
     const char *name = check_text(L, i);
     int entry = ft_archive_find(archive, name);
     if (entry >= 0) return entry;
@@ -119,7 +128,8 @@ static int check_entry(lua_State *L, int i, const ft_archive *archive) {
  * @tparam tensor destination
  * @treturn tensor the destination
  * @raise not found, shape mismatch, unsupported, input or output failed */
-static int archive_read(lua_State *L) {
+static int archive_read(lua_State *L)
+{
     ft_error err;
     const ft_archive *archive = check_archive(L, 1);
     int entry = check_entry(L, 2, archive);
@@ -134,7 +144,8 @@ static int archive_read(lua_State *L) {
  * @tparam string name
  * @tparam string other
  * @treturn boolean */
-static int archive_equal(lua_State *L) {
+static int archive_equal(lua_State *L)
+{
     ft_error err;
     bool equal = false;
     const ft_archive *archive = check_archive(L, 1);
@@ -144,12 +155,14 @@ static int archive_equal(lua_State *L) {
     return 1;
 }
 
-static int archive_length(lua_State *L) {
+static int archive_length(lua_State *L)
+{
     lua_pushinteger(L, ft_archive_count(check_archive(L, 1)));
     return 1;
 }
 
-static int archive_tostring(lua_State *L) {
+static int archive_tostring(lua_State *L)
+{
     const ft_archive *archive = script_box_test(L, 1, ARCHIVE);
     if (archive)
         lua_pushfstring(L, "archive: %d tensors", ft_archive_count(archive));
@@ -161,7 +174,8 @@ static int archive_tostring(lua_State *L) {
 /* -- writing ---------------------------------------------------------------------------------- */
 
 /* Pushes list[i][key], where the list is at t and the key at k; no metamethod is called. */
-static void push_field(lua_State *L, int t, int i, int k) {
+static void push_field(lua_State *L, int t, int i, int k)
+{
     lua_rawgeti(L, t, i);
     if (!lua_istable(L, -1)) script_arg_error(L, t, "element %d is not {name=, tensor=}", i);
     lua_pushvalue(L, k);
@@ -171,7 +185,8 @@ static void push_field(lua_State *L, int t, int i, int k) {
 
 /* Fills *out from element i of the list at t; "name" is at t + 1, "tensor" at t + 2. Nothing here
  * allocates in Lua, so what the list holds stays alive. */
-static void check_named(lua_State *L, int t, int i, ft_named_view *out) {
+static void check_named(lua_State *L, int t, int i, ft_named_view *out)
+{
     push_field(L, t, i, t + 1);
     push_field(L, t, i, t + 2);
     const ft_tensor *tensor = script_test_tensor(L, lua_gettop(L));
@@ -187,7 +202,8 @@ static void check_named(lua_State *L, int t, int i, ft_named_view *out) {
  * @tparam string path
  * @tparam table tensors a list of {name=string, tensor=tensor}; the tensors are contiguous
  * @raise invalid argument, input or output failed */
-static int io_write(lua_State *L) {
+static int io_write(lua_State *L)
+{
     ft_error err;
     const char *path = check_text(L, 1);
     script_check_table(L, 2);
@@ -206,14 +222,16 @@ static int io_write(lua_State *L) {
  * @function io.exchange
  * @tparam string from
  * @tparam string to need not exist */
-static int io_exchange(lua_State *L) {
+static int io_exchange(lua_State *L)
+{
     ft_error err;
     if (ft_dir_exchange(check_text(L, 1), check_text(L, 2), &err) != FT_OK)
         return script_raise(L, &err);
     return 0;
 }
 
-int script_bind_io(lua_State *L) {
+int script_bind_io(lua_State *L)
+{
     static const luaL_Reg functions[] = {
         {"archive", io_archive},
         {"archive_bytes", io_archive_bytes},

@@ -26,6 +26,14 @@ static const ft_op *check_op(lua_State *L, int i) {
     return op;
 }
 
+/* The value at the top is no live tensor: says whether it was one. */
+static void refuse_input(lua_State *L, int i, int k) {
+    const char *got = luaL_typename(L, -1);
+    if (luaL_getmetafield(L, -1, "__name") && strcmp(lua_tostring(L, -1), "ftpipe.tensor") == 0)
+        script_arg_error(L, i, "input %d: the tensor was freed", k + 1);
+    script_arg_error(L, i, "input %d: expected a tensor, got %s", k + 1, got);
+}
+
 /* Reads { t, t, ... } at index i; false stands for an absent optional input. Copies of inputs that
  * are not contiguous stay on the stack. */
 static void read_inputs(lua_State *L, int i, run *r) {
@@ -39,9 +47,7 @@ static void read_inputs(lua_State *L, int i, run *r) {
         lua_rawgeti(L, i, k + 1);
         if (lua_isboolean(L, -1) && !lua_toboolean(L, -1)) continue;
         ft_tensor *tensor = script_test_tensor(L, -1);
-        if (!tensor)
-            script_arg_error(L, i, "input %d: expected a tensor, got %s", k + 1,
-                             luaL_typename(L, -1));
+        if (!tensor) refuse_input(L, i, k);
         r->in[k] = *ft_tensor_view(tensor);
         if (!ft_view_contiguous(&r->in[k])) {
             ft_error err;

@@ -186,7 +186,7 @@ static int run_next(lua_State *L)
 /*** Ends the leg.
  * @function run:finish
  * @tparam[opt] boolean trace with the Chrome trace of what happened
- * @treturn table as blueprint:simulate, with allocations = blocks allocated while actions ran */
+ * @treturn table as blueprint:simulate, with allocations = blocks that workers allocated while actions ran */
 static int run_finish(lua_State *L)
 {
     ft_error err;

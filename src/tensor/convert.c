@@ -88,9 +88,7 @@ static void to_f64(double *dst, const void *src, ft_dtype dtype, int64_t n)
     case FT_F32:
         for (int64_t i = 0; i < n; i++) dst[i] = (double)f32[i];
         break;
-    case FT_F64:
-        memcpy(dst, f64, (size_t)n * sizeof *dst);
-        break;
+    case FT_F64: memcpy(dst, f64, (size_t)n * sizeof *dst); break;
     case FT_F16:
         for (int64_t i = 0; i < n; i++) dst[i] = (double)f32_of_bits(bits_from_f16(half[i]));
         break;
@@ -109,8 +107,7 @@ static void to_f64(double *dst, const void *src, ft_dtype dtype, int64_t n)
     case FT_BOOL:
         for (int64_t i = 0; i < n; i++) dst[i] = u8[i] != 0;
         break;
-    default:
-        break;
+    default: break;
     }
 }
 
@@ -134,9 +131,7 @@ static void from_f64(void *dst, ft_dtype dtype, const double *src, int64_t n)
     case FT_F32:
         for (int64_t i = 0; i < n; i++) f32[i] = (float)src[i];
         break;
-    case FT_F64:
-        memcpy(dst, src, (size_t)n * sizeof *src);
-        break;
+    case FT_F64: memcpy(dst, src, (size_t)n * sizeof *src); break;
     case FT_F16:
         for (int64_t i = 0; i < n; i++) half[i] = f16_from_bits(bits_to_odd(src[i]));
         break;
@@ -155,8 +150,7 @@ static void from_f64(void *dst, ft_dtype dtype, const double *src, int64_t n)
     case FT_BOOL:
         for (int64_t i = 0; i < n; i++) u8[i] = src[i] != 0;
         break;
-    default:
-        break;
+    default: break;
     }
 }
 

@@ -26,20 +26,15 @@ static int format_cell(const ft_view *view, int64_t index, char *cell)
     const char *address = ft_view_address(view, index);
     int64_t integer;
     switch (view->dtype) {
-    case FT_BOOL:
-        return snprintf(cell, CELL, "%s", *address ? "true" : "false");
+    case FT_BOOL: return snprintf(cell, CELL, "%s", *address ? "true" : "false");
     case FT_I64:
         memcpy(&integer, address, sizeof integer);
         return snprintf(cell, CELL, "%lld", (long long)integer);
-    case FT_F64:
-        return snprintf(cell, CELL, "%.9g", ft_view_get(view, index));
+    case FT_F64: return snprintf(cell, CELL, "%.9g", ft_view_get(view, index));
     case FT_F16:
-    case FT_BF16:
-        return snprintf(cell, CELL, "%.4g", ft_view_get(view, index));
-    case FT_F32:
-        return snprintf(cell, CELL, "%.6g", ft_view_get(view, index));
-    default:
-        return snprintf(cell, CELL, "%.0f", ft_view_get(view, index));
+    case FT_BF16: return snprintf(cell, CELL, "%.4g", ft_view_get(view, index));
+    case FT_F32: return snprintf(cell, CELL, "%.6g", ft_view_get(view, index));
+    default: return snprintf(cell, CELL, "%.0f", ft_view_get(view, index));
     }
 }
 

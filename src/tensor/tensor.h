@@ -1,7 +1,7 @@
 /* tensor/tensor.h - typed views of memory.
  *
- * A view is a value: dtype, shape, strides and a pointer that somebody else owns. Kernels see views.
- * A tensor is a view with a share of the storage behind it; Lua sees tensors.
+ * A view is a value: dtype, shape, strides and a pointer that somebody else owns. Kernels see
+ * views. A tensor is a view with a share of the storage behind it; Lua sees tensors.
  *
  * Lifetime:
  *  1. A storage lives while a tensor on it lives; tensors count their references (atomically).
@@ -89,8 +89,8 @@ bool ft_view_contiguous(const ft_view *view);
 /* Element access by flat index in row-major order, converted; slow, for checks and printing. */
 double ft_view_get(const ft_view *view, int64_t index);
 void ft_view_set(const ft_view *view, int64_t index, double value);
-/* Copies src into dst, converting the dtype; shapes equal, any strides. f32 to f16 and bf16 round to
- * nearest even. */
+/* Copies src into dst, converting the dtype; shapes equal, any strides. Floats round to nearest
+ * even, also in 16 bits; integers saturate. */
 ft_status ft_view_copy(const ft_view *dst, const ft_view *src, ft_error *err);
 /* Converts n contiguous elements between dtypes; the fast path of loading. */
 void ft_convert(void *dst, ft_dtype dst_dtype, const void *src, ft_dtype src_dtype, int64_t n);

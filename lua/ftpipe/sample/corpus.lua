@@ -59,34 +59,41 @@ local function denoise(rng)
    return table.concat(source, " "), table.concat(target, " ")
 end
 
--- Masks, in a statement that stands beside its premise, the words that the premise decides.
+-- Masks, in statements that stand beside their premise, the words that the premise decides.
 local function recall(rng)
    local drawn = facts.draw(rng, false)
-   local is_asked = {}
-   for _, name in ipairs(drawn.swap) do is_asked[name] = true end
-   local blanked = setmetatable({}, { __index = drawn.role })
-   local target, n_spans = {}, 0
-   for _, name in ipairs(facts.roles_of(drawn.statement)) do
-      if is_asked[name] then
-         blanked[name] = sentinel(n_spans)
-         target[#target + 1] = sentinel(n_spans) .. " " .. drawn.role[name]
-         n_spans = n_spans + 1
+   local source, target, n_spans = {}, {}, 0
+   for _, group in ipairs(drawn.fact.groups) do
+      local blanked = setmetatable({}, { __index = drawn.role })
+      local statement = rng:pick(group)
+      for _, name in ipairs(facts.roles_of(statement)) do
+         if facts.is_swapped(group, name) then
+            blanked[name] = sentinel(n_spans)
+            target[#target + 1] = sentinel(n_spans) .. " " .. drawn.role[name]
+            n_spans = n_spans + 1
+         end
       end
+      source[#source + 1] = facts.fill(statement, blanked)
    end
    target[#target + 1] = sentinel(n_spans)
-   local source = facts.fill(drawn.statement, blanked) .. " "
-      .. facts.fill(drawn.premise, drawn.role)
-   return source, table.concat(target, " ")
+   source[#source + 1] = facts.fill(drawn.premise, drawn.role)
+   return table.concat(source, " "), table.concat(target, " ")
 end
 
--- Proofreads a statement against its premise: says that it is correct, or puts it right.
+-- Proofreads statements against their premise: says of each whether it is correct or not.
 local function correct(rng)
    local drawn = facts.draw(rng, false)
-   local is_right = rng:chance(0.5)
-   local told = is_right and drawn.role or facts.mirror(drawn.role, drawn.swap)
-   local source = "correct statement: " .. facts.fill(drawn.statement, told)
-      .. " premise: " .. facts.fill(drawn.premise, drawn.role)
-   return source, is_right and "correct" or facts.fill(drawn.statement, drawn.role)
+   local source, target = {}, {}
+   for _, group in ipairs(drawn.fact.groups) do
+      for _, statement in ipairs(group) do
+         local is_right = rng:chance(0.5)
+         local told = is_right and drawn.role or facts.mirror(drawn.role, group.swap)
+         source[#source + 1] = "statement: " .. facts.fill(statement, told)
+         target[#target + 1] = is_right and "correct" or "not"
+      end
+   end
+   source[#source + 1] = "premise: " .. facts.fill(drawn.premise, drawn.role)
+   return table.concat(source, " "), table.concat(target, " ")
 end
 
 local function are_strangers(one, other)
@@ -118,8 +125,8 @@ end
 
 -- Kinds of problem and the share of each.
 corpus.mixture = {
-   { share = 0.15, make = denoise },
-   { share = 0.40, make = recall },
+   { share = 0.10, make = denoise },
+   { share = 0.45, make = recall },
    { share = 0.40, make = correct },
    { share = 0.05, make = unrelated },
 }

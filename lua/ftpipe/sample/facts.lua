@@ -17,29 +17,15 @@ facts.list = {
    {
       name = "transfer",
       premises = {
-         "{a} {gave} the {x} to {b}.",
-         "{b} {got} the {x} from {a}.",
+         "{a} {gave} the {c} {x} to {b}.",
+         "{b} {got} the {c} {x} from {a}.",
          "{a} {gave} the {c} {x} to {b} at the {p}.",
          "At the {p} {b} {got} the {c} {x} from {a}.",
       },
       groups = {
-         { swap = { "a", "b" }, "{a} {gave} the {x} to {b}.", "{b} {got} the {x} from {a}." },
-         { swap = { "a", "b" }, "{b} has the {x} now.", "The {x} went from {a} to {b}." },
-         { swap = { "x", "y" }, "{b} {got} the {x}.", "{a} {gave} the {x} away." },
-         { swap = { "k", "l", "x", "y" }, "{b} {got} a {k}.", "{a} {gave} a {k} to {b}." },
-      },
-   },
-   {
-      name = "comparison",
-      premises = {
-         "{a} is {more} than {b}.",
-         "{b} is {less} than {a}.",
-         "At the {p} {a} is {more} than {b}.",
-         "Of the two, {a} and {b}, {b} is the {less} one.",
-      },
-      groups = {
-         { swap = { "a", "b" }, "{a} is {more} than {b}.", "{b} is {less} than {a}." },
-         { swap = { "a", "b" }, "{a} is the {more} one.", "{b} is the {less} one." },
+         { swap = { "x", "y" }, "{b} {got} the {x}.", "{a} {gave} the {x} to {b}." },
+         { swap = { "x", "y", "k", "l" }, "{b} {got} a {k}.", "{a} {gave} away a {k}." },
+         { swap = { "c", "d" }, "The {x} is {c}.", "{b} {got} the {c} {x}." },
       },
    },
    {
@@ -89,6 +75,14 @@ function facts.mirror(role, swap)
       mirrored[swap[i]], mirrored[swap[i + 1]] = role[swap[i + 1]], role[swap[i]]
    end
    return mirrored
+end
+
+--- Whether a role is one of those that a group exchanges.
+function facts.is_swapped(group, name)
+   for _, swapped in ipairs(group.swap) do
+      if swapped == name then return true end
+   end
+   return false
 end
 
 --- A template with its roles filled in: "{a} has a {x}." -> "Anna has a kite."

@@ -36,15 +36,6 @@ world.transfers = {
    { "sent", "received" },
 }
 
--- Two names of one order; each is the other read backwards.
-world.comparisons = {
-   { "taller", "shorter" },
-   { "older", "younger" },
-   { "faster", "slower" },
-   { "richer", "poorer" },
-   { "stronger", "weaker" },
-}
-
 world.things = {}
 world.kind_of = {}
 
@@ -83,11 +74,6 @@ local function pick_two(rng, list)
    return first, pick_other(rng, list, first, function() return true end)
 end
 
-local function in_order(rng, pair)
-   if rng:chance(0.5) then return pair[1], pair[2] end
-   return pair[2], pair[1]
-end
-
 local function pick_pair(rng, list, held_out, fits)
    local first = rng:pick(list)
    return first, pick_other(rng, list, first, function(second)
@@ -99,7 +85,7 @@ end
 -- @tparam random rng
 -- @tparam boolean held_out which side of the line both pairs lie on
 -- @treturn table role -> word: people a b, things x y of different kinds k l, colours c d,
---    places p q, a transfer's two verbs (gave, got), a comparison's two words (more, less)
+--    places p q, a transfer's two verbs (gave, got)
 function world.draw(rng, held_out)
    local role = {}
    role.a, role.b = pick_pair(rng, world.people, held_out, function() return true end)
@@ -111,7 +97,6 @@ function world.draw(rng, held_out)
    role.p, role.q = pick_two(rng, world.places)
    local transfer = rng:pick(world.transfers)
    role.gave, role.got = transfer[1], transfer[2]
-   role.more, role.less = in_order(rng, rng:pick(world.comparisons))
    return role
 end
 

@@ -1,0 +1,109 @@
+--- E2: one training step against PyTorch, and workers side by side against each other.
+--
+--    ftpipe bench/step.lua [MODEL [BATCH SOURCE TARGET]]      t5-small, 8, 128, 4
+--
+-- The peer runs when FTPIPE_PEER_PYTHON names a Python with torch and transformers: eager, f32, one
+-- thread, fused AdamW, the same shapes and dropout, weights random on both sides. Steps alternate;
+-- the figure is the ratio of medians of CPU time.
+
+local core = require("ftpipe.core")
+local models = require("ftpipe.model")
+local plans = require("ftpipe.plan")
+
+local name = arg[1] or "t5-small"
+local batch = tonumber(arg[2]) or 8
+local source, target = tonumber(arg[3]) or 128, tonumber(arg[4]) or 4
+local ROUNDS, WARM = 9, 2
+
+local function median(list)
+   local sorted = {}
+   for i, value in ipairs(list) do sorted[i] = value end
+   table.sort(sorted)
+   return sorted[math.floor(#sorted / 2) + 1]
+end
+
+local function int_tensor(rows, columns, make)
+   local tensor = core.tensor.zeros({ rows, columns }, "i32")
+   for b = 1, rows do
+      for t = 1, columns do tensor:set(b, t, make(b, t)) end
+   end
+   return tensor
+end
+
+local function make_inputs(vocab)
+   local function id(b, t) return (b * 7919 + t * 104729) % (vocab - 2) + 2 end
+   return {
+      int_tensor(batch, source, id), int_tensor(batch, source, function() return 1 end),
+      int_tensor(batch, target, id), int_tensor(batch, target, id),
+      core.tensor.zeros({ 1 }):fill(1 / (batch * target)),
+   }
+end
+
+--- A run on one device of one thread, whole batches.
+local function open_run(steps)
+   local model = models.open { model = name, init = "random" }
+   local plan = plans.new {
+      model = model, devices = "cpu:1", batch = batch, micro_batches = 1, buckets = { source },
+      target = target, partition = "seq", schedule = "1f1b", recompute = "never",
+      optimizer = "adamw", hypers = {}, clip = 0, seed = 1, dropout = 0.1, steps = steps,
+      batches = steps,
+   }
+   local run, params = plan.blueprint:run(), {}
+   for i, param in ipairs(plan.graphs[1]:params()) do params[param.name] = run:param(i) end
+   model:initialize(params, 1)
+   run:refresh()
+   run:begin(steps, 1, false)
+   return run, make_inputs(model.config.vocab_size)
+end
+
+--- One step, seconds of CPU time.
+local function step(run, inputs)
+   local start = os.clock()
+   run:feed(inputs, 1, 1e-4)
+   run:next(600)
+   return os.clock() - start
+end
+
+--- The peer as a child that makes one step for each line it reads.
+local function open_peer()
+   local python = os.getenv("FTPIPE_PEER_PYTHON")
+   if not python then return nil end
+   local fifo = os.tmpname()
+   os.remove(fifo)
+   assert(os.execute("mkfifo " .. fifo) == 0)
+   local command = ("env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE OMP_NUM_THREADS=1 "
+      .. "%s bench/peers/step_torch.py %s %d %d %d < %s"):format(python, name, batch, source, target,
+      fifo)
+   local output = io.popen(command, "r")
+   local input = assert(io.open(fifo, "w"))
+   os.remove(fifo)
+   input:setvbuf("line")
+   return {
+      step = function()
+         input:write("step\n")
+         return assert(tonumber(output:read("*l")), "the peer ended")
+      end,
+      close = function() input:close() output:close() end,
+   }
+end
+
+local run, inputs = open_run(ROUNDS + WARM)
+local peer = open_peer()
+local ours, theirs = {}, {}
+for round = 1, ROUNDS + WARM do
+   local seconds = step(run, inputs)
+   local other = peer and peer.step()
+   if round > WARM then
+      ours[#ours + 1] = seconds
+      theirs[#theirs + 1] = other
+   end
+end
+run:finish()
+if peer then
+   peer.close()
+   print(("step %s batch %d %d/%d: ours %.3f s, torch %.3f s, ratio %.3f of its time"):format(name, batch,
+      source, target, median(ours), median(theirs), median(ours) / median(theirs)))
+else
+   print(("step %s batch %d %d/%d: ours %.3f s; no peer (FTPIPE_PEER_PYTHON is not set)"):format(name,
+      batch, source, target, median(ours)))
+end

@@ -1,0 +1,295 @@
+--- Training through a pipeline computes what one device computes, in the memory that was planned.
+
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
+local pipeline = require("spec.support.pipeline")
+
+--- Whether two tables of numbers are the same to the bit; where they differ if not.
+local function difference(a, b, where)
+   if type(a) ~= "table" then
+      if a == b or (a ~= a and b ~= b) then return nil end
+      return ("%s: %s and %s"):format(where, tostring(a), tostring(b))
+   end
+   for key, value in pairs(a) do
+      local found = difference(value, b[key], ("%s.%s"):format(where, tostring(key)))
+      if found then return found end
+   end
+   return nil
+end
+
+--- Asserts that two runs had the same losses, norms and final parameters, to the bit.
+local function assert_equal_runs(a, b)
+   assert.equal(#a.losses, #b.losses)
+   for _, key in ipairs { "losses", "norms", "params" } do
+      assert.is_nil(difference(a[key], b[key], key))
+   end
+end
+
+--- Planned and measured bytes agree for every class of every device.
+local function assert_planned_memory(run)
+   for d, planned in ipairs(run.planned) do
+      for class, bytes in pairs(planned) do
+         assert.equal(bytes, run.measured[d][class], ("device %d, %s"):format(d, class))
+      end
+   end
+end
+
+local function with(base, changes)
+   local o = {}
+   for key, value in pairs(base) do o[key] = value end
+   for key, value in pairs(changes) do o[key] = value end
+   return o
+end
+
+local references = {}
+
+--- What one device computes, sequentially, on one thread: the judge.
+local function reference(name, options)
+   references[name] = references[name] or pipeline.train(with(options, {
+      devices = "cpu:1", schedule = "sequential", threaded = false,
+   }))
+   return references[name]
+end
+
+describe("a synchronous schedule", function()
+   local cases = {}
+   for devices = 1, 4 do
+      for _, schedule in ipairs { "sequential", "gpipe", "1f1b" } do
+         for _, recompute in ipairs { "never", "always" } do
+            cases[#cases + 1] = {
+               devices = "cpu:" .. devices, schedule = schedule, recompute = recompute,
+            }
+         end
+      end
+   end
+   for _, case in ipairs(cases) do
+      it(("computes what one device computes: %s, %s, recompute %s"):format(case.devices,
+         case.schedule, case.recompute), function()
+         local run = pipeline.train(case)
+         assert_equal_runs(reference("plain", {}), run)
+         assert_planned_memory(run)
+      end)
+   end
+
+   it("learns something in those steps", function()
+      local losses = reference("plain", {}).losses
+      assert.equal(20, #losses)
+      assert.is_true(losses[20] < losses[1])
+   end)
+
+   -- Each is compared with one device under the same options.
+   local variants = {
+      ["gated feed-forward, untied head (v1.1)"] = { gated = true, tied = false },
+      ["clipping by the global norm"] = { clip = 0.5 },
+      ["Adafactor"] = { optimizer = "adafactor", rate = 1e-2 },
+      ["SGD with momentum, clipped"] = { optimizer = "sgd", rate = 1e-2, clip = 1 },
+      ["no dropout, one sample in each micro-batch"] = { dropout = 0, micro_batches = 8 },
+      ["one micro-batch"] = { micro_batches = 1 },
+   }
+   for name, options in pairs(variants) do
+      it("computes what one device computes with " .. name, function()
+         local options_of_three = with(options, {
+            devices = "cpu:3", schedule = "1f1b", recompute = "always", steps = 8,
+         })
+         local judge = reference(name, with(options, { steps = 8 }))
+         local run = pipeline.train(options_of_three)
+         assert_equal_runs(judge, run)
+         assert_planned_memory(run)
+         for _, norm in ipairs(judge.norms) do
+            assert.equal((options.clip or 0) > 0, norm == norm)
+         end
+      end)
+   end
+
+   -- Cuts that make the same computation in other pieces.
+   local cuts = {
+      ["more stages than devices"] = { devices = "cpu:2", stages = 5, schedule = "1f1b" },
+      ["more stages than devices, gpipe"] = { devices = "cpu:3", stages = 4, schedule = "gpipe" },
+      ["all stages on one device"] = { devices = "cpu:1", stages = 4, schedule = "1f1b" },
+      ["devices of two threads"] = { devices = "cpu:2x2", schedule = "gpipe" },
+      ["cuts given by hand"] = {
+         devices = "cpu:3", schedule = "1f1b",
+         partition = { "encoder/block.1", "encoder/block.2", "decoder/block.2" },
+      },
+      ["the embedding alone in a stage"] = {
+         devices = "cpu:2", schedule = "1f1b", partition = { "encoder/block.0", "head" },
+      },
+   }
+   for name, options in pairs(cuts) do
+      it("computes what one device computes with " .. name, function()
+         local run = pipeline.train(with(options, { steps = 8, clip = 0.5 }))
+         assert_equal_runs(reference("clip, 8 steps", { steps = 8, clip = 0.5 }), run)
+         assert_planned_memory(run)
+      end)
+   end
+
+   it("computes the same on one thread and on several", function()
+      local options = { devices = "cpu:3", stages = 4, schedule = "1f1b", steps = 8, clip = 0.5 }
+      assert_equal_runs(reference("clip, 8 steps", { steps = 8, clip = 0.5 }),
+         pipeline.train(with(options, { threaded = false })))
+   end)
+end)
+
+describe("the asynchronous schedule", function()
+   local cases = {
+      ["two devices"] = { devices = "cpu:2" },
+      ["three devices"] = { devices = "cpu:3" },
+      ["ties across three devices and five stages"] = { devices = "cpu:3", stages = 5 },
+      ["an untied head, recomputation"] = {
+         devices = "cpu:2", tied = false, gated = true, recompute = "always",
+      },
+   }
+   for name, options in pairs(cases) do
+      it("equals its replay on one thread, twice in a row: " .. name, function()
+         local o = with(options, { schedule = "async" })
+         local replay = pipeline.train(with(o, { threaded = false }))
+         local first, second = pipeline.train(o), pipeline.train(o)
+         assert_equal_runs(replay, first)
+         assert_equal_runs(replay, second)
+         assert_planned_memory(first)
+         assert_planned_memory(replay)
+      end)
+   end
+
+   it("is not what a synchronous schedule computes, but learns too", function()
+      local run = pipeline.train { schedule = "async", devices = "cpu:3" }
+      assert.is_not_nil(difference(reference("plain", {}).losses, run.losses, "losses"))
+      assert.is_true(run.losses[20] < run.losses[1])
+   end)
+
+   it("updates each stage as far behind as the plan says", function()
+      local run = pipeline.train { schedule = "async", devices = "cpu:3", trace = true }
+      local stages = run.plan.blueprint:stages()
+      local trace = core.json.decode(run.timeline.trace)
+      local largest = {}
+      for _, event in ipairs(trace.traceEvents) do
+         local lag = event.args and event.args.lag
+         if lag then largest[event.tid] = math.max(largest[event.tid] or 0, lag) end
+      end
+      assert.equal(#stages, 3)
+      assert.equal(0, largest[2]) -- the last stage uses the newest weights
+      assert.is_true(largest[0] >= 1)
+   end)
+
+   it("refuses clipping, which needs every stage's gradients at once", function()
+      local problem = files.failure(pipeline.plan, { schedule = "async", devices = "cpu:2", clip = 1 })
+      assert.equal("invalid argument", problem.status)
+      assert.matches("clipping by the global norm needs a synchronous schedule", problem.message)
+   end)
+end)
+
+describe("the memory of a run", function()
+   local options = { devices = "cpu:2", schedule = "1f1b", steps = 2 }
+
+   --- The options with budgets of so many bytes for each device.
+   local function budgeted(bytes)
+      return with(options, { devices = ("cpu:2/%dB"):format(bytes) })
+   end
+
+   local function largest_total(plan)
+      local largest = 0
+      for _, bytes in ipairs(plan:memory_bytes()) do largest = math.max(largest, bytes) end
+      return largest
+   end
+
+   it("fits a budget of just what was planned, and no byte less", function()
+      local bytes = largest_total(pipeline.plan(options))
+      assert.equal(2, #pipeline.train(budgeted(bytes)).losses)
+      local plan = pipeline.plan(budgeted(bytes - 1))
+      local problem = files.failure(plan.blueprint.check_memory, plan.blueprint)
+      assert.equal("plan infeasible", problem.status)
+      assert.equal(3, problem.exit)
+   end)
+
+   it("is refused before anything is allocated, with the breakdown and what would help", function()
+      local plan = pipeline.plan(with(options, { devices = "cpu:2/100kB" }))
+      collectgarbage()
+      local live = core.sys.allocs()
+      local problem = files.failure(plan.blueprint.run, plan.blueprint)
+      assert.equal("plan infeasible", problem.status)
+      assert.matches("^device cpu:%d needs %d+%.%d MB of memory, its budget is 0%.1 MB %(weights", problem.message)
+      assert.matches("gradients %d.*optimizer %d.*what would help: ", problem.message)
+      collectgarbage()
+      local after = core.sys.allocs()
+      assert.is_true(after <= live)
+   end)
+
+   it("holds a slot for every micro-batch in flight, and no more", function()
+      local plan = pipeline.plan(with(options, { schedule = "gpipe" }))
+      local fewer = pipeline.plan(with(options, { schedule = "1f1b" }))
+      local in_flight, less = plan.blueprint:stages(), fewer.blueprint:stages()
+      assert.same({ 4, 4 }, { in_flight[1].in_flight, in_flight[2].in_flight })
+      assert.same({ 2, 1 }, { less[1].in_flight, less[2].in_flight })
+      for d = 1, 2 do
+         local slot = plan.memory[d].activations / in_flight[d].in_flight
+         assert.equal(slot * less[d].in_flight, fewer.memory[d].activations)
+      end
+   end)
+
+   it("is what the process grows by", function()
+      local run = pipeline.train {
+         devices = "cpu:2", schedule = "1f1b", steps = 2, vocab_size = 16384, d_model = 256,
+         d_kv = 64, d_ff = 1024,
+      }
+      assert_planned_memory(run)
+      local planned = 0
+      for _, bytes in ipairs(run.plan:memory_bytes()) do planned = planned + bytes end
+      assert.is_true(planned > 100e6)
+      assert.is_true(math.abs(run.grown - planned) <= 0.05 * planned + 32e6,
+         ("planned %.1f MB, grew by %.1f MB"):format(planned / 1e6, run.grown / 1e6))
+   end)
+end)
+
+describe("a leg", function()
+   it("executes every action of the plan, once, and allocates nothing meanwhile", function()
+      local run = pipeline.train { devices = "cpu:3", stages = 4, schedule = "1f1b", clip = 1 }
+      local stages, batches, micro = 4, 20, 4
+      local adopting = {} -- stages that take over tied weights once per batch
+      for stage in run.plan:text():gmatch("\nedge U%d+>W(%d+) ") do adopting[stage] = true end
+      local adopts = 0
+      for _ in pairs(adopting) do adopts = adopts + batches end
+      assert.is_true(adopts > 0)
+      assert.equal(stages * batches * (2 * micro + 2) + adopts, run.timeline.events)
+      assert.equal(0, run.timeline.allocations)
+   end)
+
+   it("leaves a trace of the actions that its simulation has", function()
+      local run = pipeline.train { devices = "cpu:2", schedule = "1f1b", steps = 3, trace = true }
+      local function names(trace)
+         local list = {}
+         for _, event in ipairs(core.json.decode(trace).traceEvents) do
+            if event.ph == "X" then
+               list[#list + 1] = ("%d %d %s"):format(event.pid, event.tid, event.name)
+            end
+         end
+         table.sort(list)
+         return list
+      end
+      assert.same(names(run.plan:simulate(3, true).trace), names(run.timeline.trace))
+   end)
+
+   it("may be shorter than the plan's, never longer in micro-batches that are under way", function()
+      local plan = pipeline.plan { devices = "cpu:2", schedule = "async", steps = 1, micro_batches = 1 }
+      local run = plan.blueprint:run()
+      run:begin(1, 1)
+      assert.equal(0, run:finish().events)
+      local problem = files.failure(run.begin, run, 5, 1)
+      assert.matches("a leg of 5 batches holds 2 micro%-batches in stage 0, memory was laid out for 1",
+         problem.message)
+      run:free()
+   end)
+
+   it("that is not complete can be ended, and another one begun", function()
+      local plan = pipeline.plan { devices = "cpu:3", schedule = "1f1b", steps = 4 }
+      local run = plan.blueprint:run()
+      for _ = 1, 3 do
+         run:begin(4, 1)
+         assert.is_true(run:wants())
+         assert.matches("cpu:0: action 0 of .* waits for batch 0 to be fed", run:describe())
+         run:finish()
+      end
+      assert.fails_with(function() run:next(1) end, "no batch is under way")
+      run:free()
+      assert.fails_with(function() run:wants() end, "freed")
+   end)
+end)

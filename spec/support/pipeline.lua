@@ -1,0 +1,114 @@
+--- A small random T5 and synthetic batches, trained through a pipeline: what specs of the engine share.
+
+local core = require("ftpipe.core")
+local models = require("ftpipe.model")
+local t5 = require("ftpipe.model.t5")
+local plans = require("ftpipe.plan")
+
+local M = {}
+
+--- Options with which `train` runs when it is not told otherwise.
+local presets = {
+   devices = "cpu:1", schedule = "1f1b", recompute = "never", partition = "seq", batch = 8,
+   micro_batches = 4, steps = 20, optimizer = "adamw", rate = 3e-3, dropout = 0.1, clip = 0,
+   seed = 7, threaded = true, gated = false, tied = true,
+   vocab_size = 61, d_model = 24, d_kv = 5, d_ff = 40,
+}
+
+--- The model: three encoder and three decoder blocks, odd sizes.
+function M.model(o)
+   local raw = {
+      model_type = "t5", vocab_size = o.vocab_size, d_model = o.d_model, d_kv = o.d_kv,
+      d_ff = o.d_ff, num_layers = 3, num_heads = 3, feed_forward_proj = o.gated and "gated-gelu" or "relu",
+      tie_word_embeddings = o.tied,
+   }
+   return setmetatable({ name = "spec", raw = raw, config = t5.config(raw), family = t5 },
+      getmetatable(models.open { model = "t5-small" }))
+end
+
+local SOURCES = { 12, 16 }
+local TARGET = 5
+
+--- One synthetic batch: ragged rows, ignored labels, every second one in the longer bucket.
+local function make_batch(o, number)
+   local bucket = number % 2 + 1
+   local source = SOURCES[bucket]
+   local function tensor(dims) return core.tensor.zeros(dims, "i32") end
+   local batch = {
+      bucket = bucket, n_tokens = 0, input_ids = tensor { o.batch, source },
+      mask = tensor { o.batch, source }, decoder_ids = tensor { o.batch, TARGET },
+      labels = tensor { o.batch, TARGET },
+   }
+   for b = 1, o.batch do
+      for t = 1, source - (b + number) % 5 do
+         batch.input_ids:set(b, t, (7 * b + 3 * t * t + number) % 59 + 2)
+         batch.mask:set(b, t, 1)
+      end
+      for t = 1, TARGET do
+         local counts = t <= 2 + (b + number) % 4
+         batch.labels:set(b, t, counts and (5 * b + 2 * t + number) % 59 + 2 or -100)
+         batch.n_tokens = batch.n_tokens + (counts and 1 or 0)
+         if t > 1 then
+            batch.decoder_ids:set(b, t, math.max(batch.labels:get(b, t - 1), 0))
+         end
+      end
+   end
+   return batch
+end
+
+local function with_presets(options)
+   local o = {}
+   for key, value in pairs(presets) do o[key] = value end
+   for key, value in pairs(options or {}) do o[key] = value end
+   return o
+end
+
+--- A plan for `train`'s options.
+function M.plan(options)
+   local o = with_presets(options)
+   return plans.new {
+      model = M.model(o), devices = o.devices, batch = o.batch, micro_batches = o.micro_batches,
+      buckets = SOURCES, target = TARGET, partition = o.partition, stages = o.stages,
+      schedule = o.schedule, recompute = o.recompute, optimizer = o.optimizer, hypers = {},
+      clip = o.clip, seed = o.seed, dropout = o.dropout, steps = o.steps, batches = o.steps,
+   }, o
+end
+
+--- Trains from the same initial values each time.
+-- @treturn table losses, norms, params (tables of numbers by name), timeline, planned and measured
+--   (bytes by device), plan, grown (bytes by which the process grew)
+function M.train(options)
+   local rss = core.sys.rss()
+   local plan, o = M.plan(options)
+   local run = plan.blueprint:run()
+   local params = {}
+   for i, param in ipairs(plan.graphs[1]:params()) do params[param.name] = run:param(i) end
+   plan.options.model:initialize(params, o.seed)
+   run:refresh()
+   run:begin(o.steps, 1, o.threaded)
+   local losses, norms, fed = {}, {}, 0
+   while #losses < o.steps do
+      while fed < o.steps and run:wants() do
+         local batch = make_batch(o, fed)
+         local weight = core.tensor.zeros({ o.micro_batches }):fill(1 / batch.n_tokens)
+         run:feed({ batch.input_ids, batch.mask, batch.decoder_ids, batch.labels, weight },
+            batch.bucket, o.rate)
+         fed = fed + 1
+      end
+      local result = run:next(60)
+      losses[#losses + 1] = result.loss
+      norms[#norms + 1] = result.grad_norm
+   end
+   local timeline = run:finish(o.trace)
+   local grown = core.sys.rss() - rss
+   local copies = {}
+   for name, tensor in pairs(params) do copies[name] = tensor:totable() end
+   local result = {
+      losses = losses, norms = norms, params = copies, timeline = timeline, plan = plan,
+      planned = plan.memory, measured = run:measured(), grown = grown,
+   }
+   run:free()
+   return result
+end
+
+return M

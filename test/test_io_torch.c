@@ -1,0 +1,218 @@
+/* test/test_io_torch.c - pytorch_model.bin: what is read, what is refused, damaged files. */
+#include "check.h"
+
+#include "base/alloc.h"
+#include "io/io.h"
+#include "place.h"
+
+/* A pickle of {"w": tensor of 2 x 2 floats from element 1 of storage 0}, as torch.save writes it.
+ * The sizes and strides are at known places, so that tests can change them. */
+static const char pickle[] =
+    "\x80\x02}q\0X\1\0\0\0wq\1ctorch._utils\n_rebuild_tensor_v2\nq\2(("
+    "X\7\0\0\0storageq\3ctorch\nFloatStorage\nq\4X\1\0\0\0000q\5X\3\0\0\0cpuq\6K\6tq\7QK\1"
+    "K\2K\2\x86q\x08K\2K\1\x86q\x09\x89"
+    "ccollections\nOrderedDict\nq\x0a)Rq\x0btq\x0cRq\x0ds.";
+
+enum { N_PICKLE = sizeof pickle - 1, MAX_FILE = 2048 };
+
+/* A zip file under construction. */
+typedef struct builder {
+    char bytes[MAX_FILE], directory[MAX_FILE];
+    int n, n_directory, entries;
+} builder;
+
+static int put_number(char *at, uint64_t number, int n)
+{
+    for (int i = 0; i < n; i++) at[i] = (char)(number >> (8 * i));
+    return n;
+}
+
+/* Adds an uncompressed entry; `extra` bytes of padding, as PyTorch adds for alignment. */
+static void add(builder *z, const char *name, const char *bytes, int size, int extra)
+{
+    int n_name = (int)strlen(name), at = z->n;
+    char *local = z->bytes + at, *central = z->directory + z->n_directory;
+    put_number(local, 0x04034b50, 4);
+    put_number(local + 6, 0x0808, 2);
+    put_number(local + 26, (uint64_t)n_name, 2);
+    put_number(local + 28, (uint64_t)extra, 2);
+    memcpy(local + 30, name, (size_t)n_name);
+    memcpy(local + 30 + n_name + extra, bytes, (size_t)size);
+    z->n += 30 + n_name + extra + size;
+    put_number(central, 0x02014b50, 4);
+    put_number(central + 20, (uint64_t)size, 4);
+    put_number(central + 24, (uint64_t)size, 4);
+    put_number(central + 28, (uint64_t)n_name, 2);
+    put_number(central + 42, (uint64_t)at, 4);
+    memcpy(central + 46, name, (size_t)n_name);
+    z->n_directory += 46 + n_name;
+    z->entries++;
+}
+
+static void finish(builder *z)
+{
+    char *end = z->bytes + z->n + z->n_directory;
+    memcpy(z->bytes + z->n, z->directory, (size_t)z->n_directory);
+    put_number(end, 0x06054b50, 4);
+    put_number(end + 8, (uint64_t)z->entries, 2);
+    put_number(end + 10, (uint64_t)z->entries, 2);
+    put_number(end + 12, (uint64_t)z->n_directory, 4);
+    put_number(end + 16, (uint64_t)z->n, 4);
+    z->n += z->n_directory + 22;
+}
+
+/* A file with this pickle and a storage of six floats 0, 1 ... 5. */
+static builder make_file(const char *program, int n_program)
+{
+    builder z = {.n = 0};
+    float storage[6] = {0, 1, 2, 3, 4, 5};
+    add(&z, "archive/data.pkl", program, n_program, 0);
+    add(&z, "archive/data/0", (const char *)storage, (int)sizeof storage, 13);
+    finish(&z);
+    return z;
+}
+
+static ft_status open_builder(ft_archive **out, const builder *z, ft_error *err)
+{
+    return ft_archive_load(out, z->bytes, z->n, "model.bin", err);
+}
+
+/* Opens the pickle with one byte changed. */
+static ft_status open_changed(int at, char byte, ft_error *err)
+{
+    char program[N_PICKLE];
+    ft_archive *archive;
+    memcpy(program, pickle, N_PICKLE);
+    program[at] = byte;
+    builder z = make_file(program, N_PICKLE);
+    ft_status status = open_builder(&archive, &z, err);
+    ft_archive_close(archive);
+    return status;
+}
+
+/* Where a text is within the pickle. */
+static int find(const char *text, int n)
+{
+    for (int i = 0; i + n <= N_PICKLE; i++)
+        if (memcmp(pickle + i, text, (size_t)n) == 0) return i;
+    return -1;
+}
+
+static void reads_a_tensor(void)
+{
+    ft_error err = {0};
+    ft_archive *archive;
+    builder z = make_file(pickle, N_PICKLE);
+    if (!CHECK_STATUS(open_builder(&archive, &z, &err), FT_OK))
+        fprintf(stderr, "%s\n", err.message);
+    float values[4] = {0};
+    ft_spec spec = {FT_F32, ft_shape_of(2, 2)};
+    ft_view view = ft_view_of(&spec, values);
+    CHECK(ft_archive_count(archive) == 1 && ft_archive_find(archive, "w") == 0);
+    CHECK_STATUS(ft_archive_read(archive, 0, &view, &err), FT_OK);
+    for (int i = 0; i < 4; i++) CHECK(values[i] == (float)(i + 1));
+    ft_archive_close(archive);
+}
+
+static void reads_a_directory_of_shards(void)
+{
+    static const char index[] = "{\"weight_map\":{\"w\":\"part.bin\"}}";
+    place p = place_new();
+    ft_error err = {0};
+    ft_archive *archive;
+    builder z = make_file(pickle, N_PICKLE);
+    put(in(&p, "part.bin"), z.bytes, (size_t)z.n);
+    put(in(&p, "pytorch_model.bin.index.json"), index, strlen(index));
+    CHECK_STATUS(ft_archive_open(&archive, p.directory, &err), FT_OK);
+    CHECK(ft_archive_find(archive, "w") == 0);
+    ft_archive_close(archive);
+    put(in(&p, "pytorch_model.bin"), z.bytes, (size_t)z.n);
+    CHECK_STATUS(ft_archive_open(&archive, p.directory, &err), FT_OK);
+    ft_archive_close(archive);
+    put(in(&p, "pytorch_model.bin"), pickle, N_PICKLE);
+    CHECK_STATUS(ft_archive_open(&archive, p.directory, &err), FT_FORMAT);
+    CHECK(mentions(&err, "not a zip file"));
+    CHECK(place_free(&p) == 3);
+}
+
+static void refuses(void)
+{
+    static const struct {
+        const char *text; /* in the pickle */
+        int n, skip;      /* its length; the byte behind it that is changed */
+        char byte;
+        ft_status status;
+        const char *words;
+    } rows[] = {
+        {"K\2K\2", 4, -1, 3, FT_UNSUPPORTED, "not contiguous"}, /* 2 x 3 with strides 2, 1 */
+        {"QK", 2, 0, 3, FT_FORMAT, "'w' reaches past its storage of 24 bytes"},
+        {"torch._", 7, -7, 'x', FT_FORMAT, "names 'xorch._utils._rebuild_tensor_v2'"},
+        {"Float", 5, -1, 'x', FT_FORMAT, "names 'torch.FloaxStorage'"},
+        {"\x80\x02", 2, -2, '0', FT_FORMAT, "opcode 0x30"},
+        {"000", 0, 0, 0, FT_OK, ""},
+    };
+    for (int i = 0; rows[i].n; i++) {
+        ft_error err = {0};
+        int at = find(rows[i].text, rows[i].n) + rows[i].n + rows[i].skip;
+        CHECK_STATUS(open_changed(at, rows[i].byte, &err), rows[i].status);
+        CHECK(mentions(&err, rows[i].words));
+    }
+}
+
+/* No damage may do worse than an error: each bit flipped, and each length. */
+static void survives_damage(void)
+{
+    builder whole = make_file(pickle, N_PICKLE);
+    int opened = 0, refused = 0;
+    for (int i = 0; i < whole.n * 9; i++) {
+        ft_error err = {0};
+        ft_archive *archive;
+        builder z = whole;
+        if (i < whole.n * 8)
+            z.bytes[i / 8] ^= (char)(1 << i % 8);
+        else
+            z.n = i - whole.n * 8;
+        ft_status status = open_builder(&archive, &z, &err);
+        if (status != FT_OK) refused++;
+        for (int k = 0; status == FT_OK && k < ft_archive_count(archive); k++) {
+            float values[64];
+            ft_view view = ft_view_of(&ft_archive_entry(archive, k)->spec, values);
+            if (ft_spec_bytes(&ft_archive_entry(archive, k)->spec) > (int64_t)sizeof values)
+                continue;
+            if (ft_archive_entry(archive, k)->readable)
+                CHECK_STATUS(ft_archive_read(archive, k, &view, &err), FT_OK);
+            opened++;
+        }
+        ft_archive_close(archive);
+    }
+    CHECK(opened > 100 && refused > 100);
+}
+
+static void no_memory(void)
+{
+    builder z = make_file(pickle, N_PICKLE);
+    ft_status status = FT_NOMEM;
+    int64_t live = ft_alloc_live();
+    int n = 0;
+    while (status == FT_NOMEM && n < 1000) {
+        ft_error err = {0};
+        ft_archive *archive;
+        ft_alloc_fail_after(++n);
+        status = open_builder(&archive, &z, &err);
+        ft_alloc_fail_after(0);
+        ft_archive_close(archive);
+        CHECK(ft_alloc_live() == live);
+    }
+    CHECK_STATUS(status, FT_OK);
+    CHECK(n > 3);
+}
+
+int main(void)
+{
+    RUN(reads_a_tensor);
+    RUN(reads_a_directory_of_shards);
+    RUN(refuses);
+    RUN(survives_damage);
+    RUN(no_memory);
+    return check_report();
+}
