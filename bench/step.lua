@@ -6,21 +6,16 @@
 -- thread, fused AdamW, the same shapes and dropout, weights random on both sides. Steps alternate;
 -- the figure is the ratio of medians of CPU time.
 
+package.path = "bench/?.lua;" .. package.path
 local core = require("ftpipe.core")
 local models = require("ftpipe.model")
+local peers = require("peer")
 local plans = require("ftpipe.plan")
 
 local name = arg[1] or "t5-small"
 local batch = tonumber(arg[2]) or 8
 local source, target = tonumber(arg[3]) or 128, tonumber(arg[4]) or 4
 local ROUNDS, WARM = 9, 2
-
-local function median(list)
-   local sorted = {}
-   for i, value in ipairs(list) do sorted[i] = value end
-   table.sort(sorted)
-   return sorted[math.floor(#sorted / 2) + 1]
-end
 
 local function int_tensor(rows, columns, make)
    local tensor = core.tensor.zeros({ rows, columns }, "i32")
@@ -64,35 +59,12 @@ local function step(run, inputs)
    return os.clock() - start
 end
 
---- The peer as a child that makes one step for each line it reads.
-local function open_peer()
-   local python = os.getenv("FTPIPE_PEER_PYTHON")
-   if not python then return nil end
-   local fifo = os.tmpname()
-   os.remove(fifo)
-   assert(os.execute("mkfifo " .. fifo) == 0)
-   local command = ("env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE OMP_NUM_THREADS=1 "
-      .. "%s bench/peers/step_torch.py %s %d %d %d < %s"):format(python, name, batch, source, target,
-      fifo)
-   local output = io.popen(command, "r")
-   local input = assert(io.open(fifo, "w"))
-   os.remove(fifo)
-   input:setvbuf("line")
-   return {
-      step = function()
-         input:write("step\n")
-         return assert(tonumber(output:read("*l")), "the peer ended")
-      end,
-      close = function() input:close() output:close() end,
-   }
-end
-
 local run, inputs = open_run(ROUNDS + WARM)
-local peer = open_peer()
+local peer = peers.python("step_torch.py", name, batch, source, target)
 local ours, theirs = {}, {}
 for round = 1, ROUNDS + WARM do
    local seconds = step(run, inputs)
-   local other = peer and peer.step()
+   local other = peer and peer.ask("step")
    if round > WARM then
       ours[#ours + 1] = seconds
       theirs[#theirs + 1] = other
@@ -102,8 +74,8 @@ run:finish()
 if peer then
    peer.close()
    print(("step %s batch %d %d/%d: ours %.3f s, torch %.3f s, ratio %.3f of its time"):format(name, batch,
-      source, target, median(ours), median(theirs), median(ours) / median(theirs)))
+      source, target, peers.median(ours), peers.median(theirs), peers.median(ours) / peers.median(theirs)))
 else
    print(("step %s batch %d %d/%d: ours %.3f s; no peer (FTPIPE_PEER_PYTHON is not set)"):format(name,
-      batch, source, target, median(ours)))
+      batch, source, target, peers.median(ours)))
 end

@@ -19,13 +19,18 @@ foreach(example IN LISTS examples)
   ft_test(example/${name} ftpipe tools/example.lua ${example})
 endforeach()
 
-# A fuzz target reads test/fuzz/corpus/NAME: with libFuzzer when fuzzing, else by a plain main.
+# A fuzz target reads test/fuzz/corpus/NAME: with libFuzzer when fuzzing, else by a plain main. It
+# links the rooms whose headers it includes.
 file(GLOB fuzz_targets CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/fuzz/fuzz_*.c)
 foreach(source IN LISTS fuzz_targets)
   get_filename_component(stem ${source} NAME_WE)
   string(REPLACE "fuzz_" "" name ${stem})
   add_executable(${stem} ${source})
-  target_link_libraries(${stem} PRIVATE ft_script)
+  file(STRINGS ${source} includes REGEX "^#include \"[a-z]+/")
+  foreach(include IN LISTS includes)
+    string(REGEX REPLACE "^#include \"([a-z]+)/.*" "ft_\\1" library "${include}")
+    target_link_libraries(${stem} PRIVATE ${library})
+  endforeach()
   target_include_directories(${stem} PRIVATE ${CMAKE_SOURCE_DIR}/test)
   if(FTPIPE_FUZZ)
     target_link_options(${stem} PRIVATE -fsanitize=fuzzer)

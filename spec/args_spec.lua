@@ -36,10 +36,12 @@ describe("args", function()
    end)
 
    it("reads --flag value, --flag=value and -n", function()
-      local values, given = parse("--steps", "3", "--lr=3e-4", "--micro-batches", "8", "-n", "--beams=2")
+      local values, given = parse("--steps", "3", "--lr=3e-4", "--micro-batches", "8", "-n",
+         "--beams=2")
       assert.same({ 3, 3e-4, 8, true, 2 },
          { values.steps, values.lr, values.micro_batches, values.dry_run, values.beams })
-      assert.same({ steps = true, lr = true, micro_batches = true, dry_run = true, beams = true }, given)
+      assert.same({ steps = true, lr = true, micro_batches = true, dry_run = true, beams = true },
+         given)
    end)
 
    it("refuses wrong flags and values in one line, naming flag and value", function()
@@ -49,8 +51,10 @@ describe("args", function()
       refuses("%-%-steps: expected at least 1, got 0", "--steps=0")
       refuses("%-%-beams: expected 1 to 8, got 9", "--beams", "9")
       refuses("'%-%-steps' requires an argument", "--steps")
-      refuses("%-%-schedule: '1fb1' is not available %(did you mean '1f1b'%?%)", "--schedule", "1fb1")
-      refuses("%-%-precision: 'bf16' is not available %(expected one of: f32%)", "--precision", "bf16")
+      refuses("%-%-schedule: '1fb1' is not available %(did you mean '1f1b'%?%)",
+         "--schedule", "1fb1")
+      refuses("%-%-precision: 'bf16' is not available %(expected one of: f32%)",
+         "--precision", "bf16")
       refuses("too many arguments", "extra")
    end)
 
@@ -67,7 +71,8 @@ describe("args", function()
 
    it("fits all common flags in 40 lines", function()
       local all = { "Text." }
-      for _, name in ipairs { "devices", "model", "init", "data", "train_file", "eval_file", "batch",
+      for _, name in ipairs { "devices", "model", "init", "data", "train_file", "eval_file",
+         "batch",
          "micro_batches", "schedule", "staleness", "partition", "stages", "recompute", "optimizer",
          "lr", "warmup", "clip", "weight_decay", "dropout", "max_source", "max_target", "steps",
          "epochs", "eval_every", "eval_only", "precision", "seed", "out", "resume", "dry_run" } do

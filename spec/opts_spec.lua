@@ -6,7 +6,9 @@ local rules = {
    memory = { type = "bytes", default = "10 GiB" },
    schedule = { choices = { "gpipe", "1f1b" }, default = "1f1b" },
    tied = { default = false },
-   shape = { type = function(v) return type(v) == "table" and #v == 2 and v or nil, "two sizes" end },
+   shape = {
+      type = function(v) return type(v) == "table" and #v == 2 and v or nil, "two sizes" end,
+   },
 }
 
 local function check(given)

@@ -181,6 +181,19 @@ end)
 describe("the memory of a run", function()
    local options = { devices = "cpu:2", schedule = "1f1b", steps = 2 }
 
+   for _, schedule in ipairs { "sequential", "gpipe", "1f1b", "async" } do
+      it("is what was planned, however few batches there are: " .. schedule, function()
+         for _, steps in ipairs { 1, 2, 3 } do
+            for _, micro_batches in ipairs { 1, 4 } do
+               assert_planned_memory(pipeline.train {
+                  devices = "cpu:3", stages = 4, schedule = schedule, steps = steps,
+                  micro_batches = micro_batches, longest = true,
+               })
+            end
+         end
+      end)
+   end
+
    --- The options with budgets of so many bytes for each device.
    local function budgeted(bytes)
       return with(options, { devices = ("cpu:2/%dB"):format(bytes) })

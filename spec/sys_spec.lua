@@ -71,6 +71,7 @@ describe("core", function()
    it("knows its parts", function()
       local ft = require("ftpipe")
       assert.equal(core.json, ft.json)
-      assert.fails_with(function() return ft.tensr end, "ft has no 'tensr' %(did you mean 'tensor'%?%)")
+      assert.fails_with(function() return ft.tensr end,
+         "ft has no 'tensr' %(did you mean 'tensor'%?%)")
    end)
 end)

@@ -3,6 +3,7 @@
 #define FT_TEST_PLACE_H
 
 #include <dirent.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 --- Comparison with the reference outputs of another framework.
 --
--- A golden directory is a checkpoint with golden.json and golden.safetensors beside it: inputs, loss,
--- logits, gradients, the losses of ten optimizer steps, greedy answers. What is absent is not checked.
+-- A golden directory is a checkpoint with golden.json and golden.safetensors beside it: inputs,
+-- loss, logits, gradients, the losses of ten optimizer steps, greedy answers. What is absent is not
+-- checked.
 
 local core = require("ftpipe.core")
 require("ftpipe.tensor") -- pointer()
@@ -253,8 +254,8 @@ end
 
 --- Checks one directory.
 -- @tparam string dir
--- @tparam[opt] function tamper called with (name, gradient) before each comparison, for tests of the
---   checker itself
+-- @tparam[opt] function tamper called with (name, gradient) before each comparison, for tests of
+--   the checker itself
 -- @treturn report rows, failed (how many), :lines()
 function M.check(dir, tamper)
    local case = {
@@ -265,8 +266,8 @@ function M.check(dir, tamper)
    }
    local inputs_of = families[case.golden.family]
    if not inputs_of then
-      error({ status = "unsupported", exit = 6,
-         message = ("%s: family '%s' is not one of ours"):format(dir, case.golden.family) }, 0)
+      core.fail("unsupported", ("%s: golden.json: family is '%s', expected 't5'"):format(dir,
+         tostring(case.golden.family)), 6)
    end
    local report = setmetatable({ rows = {}, failed = 0 }, Report)
    case.inputs, case.size = inputs_of(case.model.config, case.golden.inputs)

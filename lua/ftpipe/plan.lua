@@ -7,7 +7,7 @@ local Plan = {}
 Plan.__index = Plan
 
 local function usage(format, ...)
-   error({ status = "invalid argument", exit = 2, message = format:format(...) }, 0)
+   core.fail("invalid argument", format:format(...), 2)
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -42,8 +42,8 @@ end
 
 --- Assigns forward nodes to stages.
 -- @tparam graph graph with gradients
--- @param how "seq" (the balanced contiguous optimum over modelled costs), the path of a plan file, or
---   a list of scopes at which stages begin
+-- @param how "seq" (the balanced contiguous optimum over modelled costs), the path of a plan file,
+--   or a list of scopes at which stages begin
 -- @tparam int stages for "seq"
 -- @tparam string device the kind to model
 -- @treturn table { stage = by node, device = by stage or nil, name = for people }
@@ -137,17 +137,17 @@ local function options_of(model, data, args)
       hypers = args.optimizer ~= "adafactor" and { weight_decay = args.weight_decay } or {},
       clip = args.clip,
       seed = args.seed,
-      dropout = args.dropout,
+      dropout = args.dropout or model.config.dropout_rate,
       steps = steps,
       batches = math.min(args.eval_every or steps, steps),
    }
 end
 
 --- A plan for training.
--- @tparam table o either model, data (as the task loads it, or nil) and args (of ft.args); or model,
---   devices (text), batch, micro_batches, buckets (source lengths, ascending), target (length),
---   partition, stages, schedule, recompute, optimizer, hypers, clip, seed, dropout, steps, batches (of
---   the longest leg)
+-- @tparam table o either model, data (as the task loads it, or nil) and args (of ft.args); or
+--   model, devices (text), batch, micro_batches, buckets (source lengths, ascending), target
+--   (length), partition, stages, schedule, recompute, optimizer, hypers, clip, seed, dropout,
+--   steps, batches (of the longest leg)
 -- @treturn plan .only: it can be looked at but not run (--dry-run, or devices that are not there)
 function M.new(o)
    local args = o.args

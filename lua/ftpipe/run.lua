@@ -14,6 +14,7 @@ Run.__index = Run
 
 local HANG_SECONDS = 300 -- without any action finished anywhere
 local POLL_SECONDS = 0.2
+local SIGINT = 2
 
 -- ---------------------------------------------------------------------------------------------
 -- Making.
@@ -111,7 +112,8 @@ local function note_step(run, result)
    run.metrics:flush()
 end
 
---- Waits for the next finished batch; a pipeline in which nothing moves is an error that says where.
+--- Waits for the next finished batch; a pipeline in which nothing moves is an error that says
+-- where.
 local function next_result(run)
    local moved, since = run.core:progress(), core.sys.time_ns()
    while true do
@@ -120,8 +122,8 @@ local function next_result(run)
       local now = run.core:progress()
       if now ~= moved then moved, since = now, core.sys.time_ns() end
       if (core.sys.time_ns() - since) / 1e9 > HANG_SECONDS then
-         error({ status = "lost worker", exit = 5,
-            message = "nothing moved for " .. HANG_SECONDS .. " s:\n" .. run.core:describe() }, 0)
+         core.fail("lost worker", ("nothing moved for %d s:\n%s"):format(HANG_SECONDS,
+            run.core:describe()))
       end
    end
 end
@@ -140,9 +142,9 @@ end
 
 --- Steps of training, pulled: for step in run:steps(batcher, n) do ... end
 --
--- A step has .step (counts from 1), .loss, .rate, .grad_norm. The loop may be left early: run:stop()
--- then ends the leg. On Ctrl-C or SIGTERM no further batch is fed, what was fed is finished where the
--- schedule allows it, and the loop ends with run.interrupted set.
+-- A step has .step (counts from 1), .loss, .rate, .grad_norm. The loop may be left early:
+-- run:stop() then ends the leg. On Ctrl-C or SIGTERM no further batch is fed, what was fed is
+-- finished where the schedule allows it, and the loop ends with run.interrupted set.
 -- @tparam batcher batcher
 -- @tparam int n steps, all in one leg
 function Run:steps(batcher, n)
@@ -191,9 +193,22 @@ local function open_batches(run)
    }
 end
 
+--- Ends a run that a signal stopped: saves what there is and raises `cancelled`. A pipeline that
+-- was stopped in the middle of an asynchronous leg holds weights of different ages, so it is not
+-- saved.
+local function abandon(run)
+   local whole = run.plan.options.schedule ~= "async"
+   local saved = run.out and whole and run.done > 0
+   if saved then run:save(run.out .. "/hf") end
+   core.fail("cancelled", ("stopped after step %d of %d; %s"):format(run.done,
+      run.plan.options.steps, saved and "saved " .. run.out .. "/hf" or "nothing was saved"),
+      run.interrupted == SIGINT and 130 or 75)
+end
+
 --- All steps of the run: for step in run:train() do run:show(step) end
 --
--- Legs of --eval-every steps, each drained and followed by an evaluation; one leg without it.
+-- Legs of --eval-every steps, each drained and followed by an evaluation; one leg without it. After
+-- Ctrl-C or SIGTERM what is under way is finished and saved, and `cancelled` is raised.
 function Run:train()
    local o = self.plan.options
    local batches, leg = open_batches(self), nil
@@ -206,7 +221,10 @@ function Run:train()
          leg = self:steps(batches, math.min(o.batches, o.steps - self.done))
          step = leg()
       end
-      if not step then self.line:close() end
+      if not step then
+         self.line:close()
+         if self.interrupted then abandon(self) end
+      end
       return step
    end
 end
@@ -271,10 +289,17 @@ local function totals(rows)
    return list
 end
 
+--- Mean loss over the last tenth of the steps, or the first when asked for; nil before any step.
+function Run:mean_loss(first)
+   local n = #self.losses
+   local tenth = math.max(1, math.floor(n / 10))
+   if n == 0 then return nil end
+   return first and mean(self.losses, 1, tenth) or mean(self.losses, n - tenth + 1, n)
+end
+
 --- What summary.json holds.
 function Run:summary(score)
    local o, n = self.plan.options, #self.losses
-   local tenth = math.max(1, math.floor(n / 10))
    return {
       task = self.task.name,
       metric = score.metric,
@@ -284,8 +309,8 @@ function Run:summary(score)
       steps = self.done,
       seconds = self.seconds,
       samples_per_second = self.seconds > 0 and n * o.batch / self.seconds or 0,
-      loss_first = n > 0 and mean(self.losses, 1, tenth) or nil,
-      loss_last = n > 0 and mean(self.losses, n - tenth + 1, n) or nil,
+      loss_first = self:mean_loss(true),
+      loss_last = self:mean_loss(),
       devices = o.devices,
       schedule = o.schedule,
       partition = self.plan.partition.name,
@@ -296,7 +321,8 @@ end
 
 --- Saves the model as a Hugging Face directory.
 function Run:save(dir)
-   checkpoint.save(dir, { config = self.model.raw, tensors = self.params, source = self.model.files })
+   local model = self.model
+   checkpoint.save(dir, { config = model.raw, tensors = self.params, source = model.files })
 end
 
 --- Ends the run: hf/, predictions.jsonl and summary.json.
@@ -312,12 +338,9 @@ function Run:close(score)
          lines[i] = core.json.encode({ index = i, answer = answer, ids = score.ids[i] })
       end
       core.sys.write_file(self.out .. "/predictions.jsonl", table.concat(lines, "\n") .. "\n")
-      core.sys.write_file(self.out .. "/summary.json", core.json.encode(summary, { indent = 2 }) .. "\n")
+      core.sys.write_file(self.out .. "/summary.json",
+         core.json.encode(summary, { indent = 2 }) .. "\n")
       self.metrics:close()
-   end
-   if self.interrupted then
-      error({ status = "cancelled", exit = self.interrupted == 2 and 130 or 75,
-         message = ("stopped after step %d of %d"):format(self.done, self.plan.options.steps) }, 0)
    end
    return summary
 end

@@ -1,4 +1,5 @@
---- A small random T5 and synthetic batches, trained through a pipeline: what specs of the engine share.
+--- A small random T5 and synthetic batches, trained through a pipeline: what specs of the engine
+-- share.
 
 local core = require("ftpipe.core")
 local models = require("ftpipe.model")
@@ -13,13 +14,23 @@ local presets = {
    micro_batches = 4, steps = 20, optimizer = "adamw", rate = 3e-3, dropout = 0.1, clip = 0,
    seed = 7, threaded = true, gated = false, tied = true,
    vocab_size = 61, d_model = 24, d_kv = 5, d_ff = 40,
+   longest = false, -- all batches in the longer bucket, not every second one
 }
 
+local function with_presets(options)
+   local o = {}
+   for key, value in pairs(presets) do o[key] = value end
+   for key, value in pairs(options or {}) do o[key] = value end
+   return o
+end
+
 --- The model: three encoder and three decoder blocks, odd sizes.
-function M.model(o)
+function M.model(options)
+   local o = with_presets(options)
    local raw = {
       model_type = "t5", vocab_size = o.vocab_size, d_model = o.d_model, d_kv = o.d_kv,
-      d_ff = o.d_ff, num_layers = 3, num_heads = 3, feed_forward_proj = o.gated and "gated-gelu" or "relu",
+      d_ff = o.d_ff, num_layers = 3, num_heads = 3,
+      feed_forward_proj = o.gated and "gated-gelu" or "relu",
       tie_word_embeddings = o.tied,
    }
    return setmetatable({ name = "spec", raw = raw, config = t5.config(raw), family = t5 },
@@ -31,7 +42,7 @@ local TARGET = 5
 
 --- One synthetic batch: ragged rows, ignored labels, every second one in the longer bucket.
 local function make_batch(o, number)
-   local bucket = number % 2 + 1
+   local bucket = o.longest and 2 or number % 2 + 1
    local source = SOURCES[bucket]
    local function tensor(dims) return core.tensor.zeros(dims, "i32") end
    local batch = {
@@ -54,13 +65,6 @@ local function make_batch(o, number)
       end
    end
    return batch
-end
-
-local function with_presets(options)
-   local o = {}
-   for key, value in pairs(presets) do o[key] = value end
-   for key, value in pairs(options or {}) do o[key] = value end
-   return o
 end
 
 --- A plan for `train`'s options.

@@ -33,7 +33,7 @@ end
 
 --- Runs this program with arguments; stdin is empty, or the given text.
 function M.ftpipe(arguments, stdin)
-   local words = { "timeout 60", quote(core.sys.executable()) }
+   local words = { "timeout -k 5 60", quote(core.sys.executable()) }
    for _, word in ipairs(arguments) do words[#words + 1] = quote(word) end
    return M.shell(("printf %%s %s | %s"):format(quote(stdin or ""), table.concat(words, " ")))
 end

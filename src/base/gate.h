@@ -10,8 +10,9 @@
 #include <stdint.h>
 
 typedef struct ft_gate {
-    _Alignas(64) _Atomic uint32_t count; /* only grows, modulo 2^32 */
+    _Atomic uint32_t count; /* only grows, modulo 2^32 */
     _Atomic uint32_t sleepers;
+    char apart[56]; /* gates next to each other do not share a cache line */
 } ft_gate;
 
 /* Adds one and wakes every waiter. Writes before it are seen by who waits for it. */

@@ -27,7 +27,9 @@ typedef struct ft_rng {
     int used; /* numbers of `block` already given out; 4 when none is left */
 } ft_rng;
 
+/* Starts the sequence of (seed, stream). */
 void ft_rng_init(ft_rng *rng, uint64_t seed, uint64_t stream);
+/* The next 32 bits. */
 uint32_t ft_rng_u32(ft_rng *rng);
 /* Uniform in [0, n), without bias; n > 0. */
 uint64_t ft_rng_below(ft_rng *rng, uint64_t n);

@@ -44,7 +44,9 @@ const char *ft_tokenizer_piece(const ft_tokenizer *tokenizer, int32_t id);
 
 typedef struct ft_dataset ft_dataset;
 
+/* An empty dataset; ft_dataset_free accepts NULL. */
 ft_status ft_dataset_new(ft_dataset **out, ft_error *err);
+/* Frees it with its examples. */
 void ft_dataset_free(ft_dataset *dataset);
 /* Appends one example; ids are copied; source and target are not empty. */
 ft_status ft_dataset_add(ft_dataset *dataset, const int32_t *source, int64_t n_source,

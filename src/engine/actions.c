@@ -1,7 +1,7 @@
 /* engine/actions.c - what each kind of action does.
  *
- * One function per kind, in a table. An action reads its edges' slots, runs its program or its sums,
- * and writes the slots of the edges out; waiting and counting are the worker's. */
+ * One function per kind, in a table. An action reads its edges' slots, runs its program or its
+ * sums, and writes the slots of the edges out; waiting and counting are the worker's. */
 #include <math.h>
 #include <string.h>
 
@@ -18,7 +18,10 @@ static char *edge_slot(const ft_run *run, int e, int64_t index)
     return block + b->cargoes[e].base + index % edge->slots * b->cargoes[e].slot_bytes;
 }
 
-static int64_t item_at(const cargo *c, int bucket, int i) { return c->at[bucket * c->n + i]; }
+static int64_t item_at(const cargo *c, int bucket, int i)
+{
+    return c->at[bucket * c->n + i];
+}
 
 static batch_state *batch_of(const ft_run *run, int64_t batch)
 {
@@ -68,8 +71,8 @@ static void receive_values(worker *w, const ft_action *a, int bucket, const ft_p
             int64_t bytes = value_bytes(g, c->items[k]);
             ft_place place = ft_program_place(program, c->items[k]);
             memcpy(ft_place_address(bases, place), slot + item_at(c, bucket, k), (size_t)bytes);
-            int64_t *mark = place.home == FT_HOME_SAVED ? &bases->high_water->saved
-                                                        : &bases->high_water->work;
+            int64_t *mark =
+                place.home == FT_HOME_SAVED ? &bases->high_water->saved : &bases->high_water->work;
             int64_t end = place.at + ft_memory_round(bytes);
             if (end > *mark) *mark = end;
         }
@@ -104,8 +107,7 @@ static ft_status take_loss(worker *w, const ft_action *a, int bucket, const ft_p
     batch_of(w->run, a->batch)->loss += (double)*loss;
     if (isfinite(*loss)) return FT_OK;
     return ft_fail(err, FT_DIVERGED, "the loss is %g in stage %d, micro-batch %d of step %lld",
-                   (double)*loss, a->stage, a->micro,
-                   (long long)(w->run->first_step + a->batch));
+                   (double)*loss, a->stage, a->micro, (long long)(w->run->first_step + a->batch));
 }
 
 static ft_status run_program(worker *w, const ft_action *a, ft_error *err)
@@ -269,12 +271,11 @@ static void finish_batch(ft_run *run, const ft_action *a, double norm)
     const ft_blueprint *b = run->blueprint;
     batch_state *batch = batch_of(run, a->batch);
     if (atomic_fetch_sub(&batch->stages_left, 1) != 1) return;
-    run->results[a->batch % b->batch_slots] =
-        (ft_result){.step = run->first_step + a->batch,
-                    .loss = batch->loss,
-                    .grad_norm = norm,
-                    .rate = batch->rate,
-                    .end_ns = ft_now_ns() - run->start_ns};
+    run->results[a->batch % b->batch_slots] = (ft_result){.step = run->first_step + a->batch,
+                                                          .loss = batch->loss,
+                                                          .grad_norm = norm,
+                                                          .rate = batch->rate,
+                                                          .end_ns = ft_now_ns() - run->start_ns};
     atomic_store(&batch->finished, (int64_t)a->batch + 1);
     ft_gate_open(&run->done_gate);
 }

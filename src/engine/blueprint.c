@@ -17,11 +17,12 @@ static ft_status check_options(const ft_engine_options *o, ft_error *err)
 {
     if (o->n_graphs < 1 || o->n_stages < 1 || o->n_devices < 1 || o->micro_batches < 1 ||
         o->n_batches < 1 || o->micro_batch_size < 1)
-        return ft_fail(err, FT_INVALID,
-                       "engine: graphs %d, stages %d, devices %d, micro-batches %d of %lld, batches "
-                       "%d: each must be at least 1",
-                       o->n_graphs, o->n_stages, o->n_devices, o->micro_batches,
-                       (long long)o->micro_batch_size, o->n_batches);
+        return ft_fail(
+            err, FT_INVALID,
+            "engine: graphs %d, stages %d, devices %d, micro-batches %d of %lld, batches "
+            "%d: each must be at least 1",
+            o->n_graphs, o->n_stages, o->n_devices, o->micro_batches,
+            (long long)o->micro_batch_size, o->n_batches);
     for (int s = 0; s < o->n_stages; s++)
         if (o->stage_device[s] < 0 || o->stage_device[s] >= o->n_devices)
             return ft_fail(err, FT_INVALID, "engine: stage %d is on device %d, there are %d", s,
@@ -80,8 +81,8 @@ static ft_status cut_graphs(ft_blueprint *b, ft_error *err)
     b->stages = ft_arena_array(b->arena, o->n_stages, sizeof *b->stages);
     if (!b->splits || !b->stages) return ft_fail(err, FT_NOMEM, "engine: no memory for stages");
     for (int i = 0; i < o->n_graphs; i++)
-        FT_TRY(ft_graph_split(o->graphs[i], o->node_stage, o->recompute, o->n_stages,
-                              &b->splits[i], err));
+        FT_TRY(ft_graph_split(o->graphs[i], o->node_stage, o->recompute, o->n_stages, &b->splits[i],
+                              err));
     for (int s = 0; s < o->n_stages; s++) {
         stage_info *stage = &b->stages[s];
         stage->device = o->stage_device[s];
@@ -112,10 +113,11 @@ ft_status ft_blueprint_leg(ft_plan **out, const ft_blueprint *b, int n_batches, 
                                   b->options.node_stage, b->options.recompute, NULL, err);
     for (int s = 0; status == FT_OK && b->plan && s < b->options.n_stages; s++)
         if ((*out)->in_flight[s] > b->plan->in_flight[s])
-            status = ft_fail(err, FT_INVALID,
-                             "engine: a leg of %d batches holds %d micro-batches in stage %d, memory "
-                             "was laid out for %d",
-                             n_batches, (*out)->in_flight[s], s, b->plan->in_flight[s]);
+            status =
+                ft_fail(err, FT_INVALID,
+                        "engine: a leg of %d batches holds %d micro-batches in stage %d, memory "
+                        "was laid out for %d",
+                        n_batches, (*out)->in_flight[s], s, b->plan->in_flight[s]);
     if (status != FT_OK) {
         ft_plan_free(*out);
         *out = NULL;
@@ -123,8 +125,8 @@ ft_status ft_blueprint_leg(ft_plan **out, const ft_blueprint *b, int n_batches, 
     return status;
 }
 
-/* Edges start with the buffers that equal stages need; a plan that cannot complete with them (uneven
- * branches) gets more. */
+/* Edges start with the buffers that equal stages need; a plan that cannot complete with them
+ * (uneven branches) gets more. */
 static ft_status make_plan(ft_blueprint *b, ft_error *err)
 {
     enum { MOST_SLOTS = 256 };
@@ -201,6 +203,12 @@ void ft_blueprint_free(ft_blueprint *b)
     ft_arena_free(b->arena);
 }
 
-const ft_plan *ft_blueprint_plan(const ft_blueprint *b) { return b->plan; }
+const ft_plan *ft_blueprint_plan(const ft_blueprint *b)
+{
+    return b->plan;
+}
 
-const ft_stage_costs *ft_blueprint_costs(const ft_blueprint *b) { return &b->costs; }
+const ft_stage_costs *ft_blueprint_costs(const ft_blueprint *b)
+{
+    return &b->costs;
+}

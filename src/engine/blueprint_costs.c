@@ -1,8 +1,8 @@
 /* engine/blueprint_costs.c - modelled times of nodes and stages.
  *
  * Roofline: a node takes the longer of its arithmetic at the device's rate and its traffic at the
- * device's bandwidth (Williams, Waterman, Patterson: "Roofline", CACM 2009), plus the cost of calling
- * a kernel. Good enough to balance stages and to order those that share a device. */
+ * device's bandwidth (Williams, Waterman, Patterson: "Roofline", CACM 2009), plus the cost of
+ * calling a kernel. Good enough to balance stages and to order those that share a device. */
 #include "engine/internal.h"
 
 /* What a call of a small kernel costs beside its work, from the operator benchmark. */
@@ -78,7 +78,7 @@ ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
                             : (double)to->link_latency_ns +
                                   1e9 * (double)b->edges[e].bytes / to->link_bytes_per_s;
     }
-    b->costs = (ft_stage_costs){times, times + n, times + 2 * n, times + 3 * n, times + 4 * n,
-                                transfer};
+    b->costs =
+        (ft_stage_costs){times, times + n, times + 2 * n, times + 3 * n, times + 4 * n, transfer};
     return FT_OK;
 }

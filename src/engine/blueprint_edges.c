@@ -40,10 +40,8 @@ static ft_status list_params(ft_blueprint *b, int s, ft_error *err)
     for (int p = 0; p < b->n_params; p++) {
         int owner = b->params[p].owner;
         if (owner != s && !stage_uses(b, s, p)) continue;
-        stage->params[stage->n_params++] =
-            (stage_param){.param = p,
-                          .owned = owner == s,
-                          .replica = b->stages[owner].device != stage->device};
+        stage->params[stage->n_params++] = (stage_param){
+            .param = p, .owned = owner == s, .replica = b->stages[owner].device != stage->device};
     }
     return FT_OK;
 }
@@ -124,7 +122,9 @@ static ft_status add_tie_edges(ft_blueprint *b, ft_error *err)
     for (int t = 0; t < b->n_terms; t++) {
         int owner = b->params[ft_graph_grad_term(b->options.graphs[0], t)->param].owner;
         if (b->term_stage[t] == owner) continue;
-        ft_edge edge = {.from = b->term_stage[t], .to = owner, .from_kind = FT_ACT_REDUCE,
+        ft_edge edge = {.from = b->term_stage[t],
+                        .to = owner,
+                        .from_kind = FT_ACT_REDUCE,
                         .to_kind = FT_ACT_REDUCE};
         FT_TRY(add_item(b, edge, CARGO_TERMS, t, err));
     }
@@ -132,8 +132,10 @@ static ft_status add_tie_edges(ft_blueprint *b, ft_error *err)
         for (int i = 0; i < b->stages[s].n_params; i++) {
             const stage_param *p = &b->stages[s].params[i];
             if (p->owned) continue;
-            ft_edge edge = {.from = b->params[p->param].owner, .to = s,
-                            .from_kind = FT_ACT_UPDATE, .to_kind = FT_ACT_ADOPT};
+            ft_edge edge = {.from = b->params[p->param].owner,
+                            .to = s,
+                            .from_kind = FT_ACT_UPDATE,
+                            .to_kind = FT_ACT_ADOPT};
             FT_TRY(add_item(b, edge, p->replica ? CARGO_WEIGHTS : CARGO_NOTHING, p->param, err));
         }
     return FT_OK;
@@ -144,8 +146,8 @@ static ft_status add_norm_edges(ft_blueprint *b, ft_error *err)
     if (b->options.clip <= 0) return FT_OK;
     for (int s = 0; s < b->options.n_stages; s++)
         for (int t = 0; t < b->options.n_stages; t++) {
-            ft_edge edge = {.from = s, .to = t, .from_kind = FT_ACT_REDUCE,
-                            .to_kind = FT_ACT_UPDATE};
+            ft_edge edge = {
+                .from = s, .to = t, .from_kind = FT_ACT_REDUCE, .to_kind = FT_ACT_UPDATE};
             if (s != t) FT_TRY(add_item(b, edge, CARGO_NOTHING, 0, err));
         }
     return FT_OK;
@@ -157,11 +159,14 @@ static int64_t item_bytes(const ft_blueprint *b, const cargo *c, int bucket, int
 {
     const ft_graph *g = b->options.graphs[bucket];
     switch (c->kind) {
-    case CARGO_VALUES: return ft_spec_bytes(&ft_graph_value(g, c->items[i])->spec);
+    case CARGO_VALUES:
+        return ft_spec_bytes(&ft_graph_value(g, c->items[i])->spec);
     case CARGO_TERMS:
         return ft_spec_bytes(&b->params[ft_graph_grad_term(g, c->items[i])->param].spec);
-    case CARGO_WEIGHTS: return ft_spec_bytes(&b->params[c->items[i]].spec);
-    case CARGO_NOTHING: break;
+    case CARGO_WEIGHTS:
+        return ft_spec_bytes(&b->params[c->items[i]].spec);
+    case CARGO_NOTHING:
+        break;
     }
     return 0;
 }
@@ -196,15 +201,19 @@ static void find_depths(const ft_blueprint *b, int *depth)
         }
 }
 
-/* A producer may be ahead of its consumer by as many micro-batches as their depths differ; one buffer
- * more lets it work while the consumer reads. */
+/* A producer may be ahead of its consumer by as many micro-batches as their depths differ; one
+ * buffer more lets it work while the consumer reads. No more than there is to send in the longest
+ * leg. */
 static void choose_slots(ft_blueprint *b, const int *depth)
 {
+    const ft_engine_options *o = &b->options;
     for (int e = 0; e < b->n_edges; e++) {
         ft_edge *edge = &b->edges[e];
         int ahead = abs(depth[edge->from] - depth[edge->to]);
-        bool per_micro = edge->from_kind == FT_ACT_FORWARD || edge->from_kind == FT_ACT_BACKWARD;
-        edge->slots = per_micro ? ahead + 1 : ahead / b->options.micro_batches + 2;
+        bool per_micro = ft_action_per_micro(edge->from_kind);
+        int64_t sent = per_micro ? (int64_t)o->n_batches * o->micro_batches : o->n_batches;
+        int slots = per_micro ? ahead + 1 : ahead / o->micro_batches + 2;
+        edge->slots = slots < sent ? slots : (int)sent;
     }
 }
 

@@ -1,9 +1,10 @@
 /* engine/blueprint_memory.c - the place of every byte of every device.
  *
- * A device's block is its memory classes one after the other. Weights, gradients, optimizer state and
- * packed copies stay for the whole run. Activations are slots, as many per stage as the plan keeps
- * micro-batches in flight; a slot holds what forward saves for backward. The workspace serves one
- * action at a time and is as large as the largest one needs. Buffers receive what other stages send. */
+ * A device's block is its memory classes one after the other. Weights, gradients, optimizer state
+ * and packed copies stay for the whole run. Activations are slots, as many per stage as the plan
+ * keeps micro-batches in flight; a slot holds what forward saves for backward. The workspace serves
+ * one action at a time and is as large as the largest one needs. Buffers receive what other stages
+ * send. */
 #include <stdio.h>
 #include <string.h>
 
@@ -184,6 +185,7 @@ static ft_status take_buffers(ft_blueprint *b, ft_error *err)
     /* Micro-batches in flight span so many batches, one more is being updated and one fed. */
     int m = b->options.micro_batches;
     b->batch_slots = (most + m - 1) / m + 2;
+    if (b->batch_slots > b->options.n_batches) b->batch_slots = b->options.n_batches;
     b->input_at = ft_arena_array(b->arena, b->n_inputs + 1, sizeof(int64_t));
     b->input_bytes =
         ft_arena_array(b->arena, (int64_t)b->options.n_graphs * b->n_inputs + 1, sizeof(int64_t));
@@ -281,8 +283,8 @@ ft_status ft_blueprint_check_memory(const ft_blueprint *b, ft_error *err)
         return ft_fail(err, FT_INFEASIBLE,
                        "device %s needs %.1f MB of memory, its budget is %.1f MB (%s); what would "
                        "help: %s",
-                       device->name, (double)block->total / 1e6,
-                       (double)device->memory_bytes / 1e6, text, remedy(b, d));
+                       device->name, (double)block->total / 1e6, (double)device->memory_bytes / 1e6,
+                       text, remedy(b, d));
     }
     return FT_OK;
 }

@@ -1,9 +1,9 @@
 /* engine/engine.h - a plan executed on devices.
  *
  * A blueprint holds all that is decided before a run: stages, edges between them, the plan, and the
- * place of every byte on every device. It needs no weights and allocates no device memory, so it also
- * serves for planning on hardware that is not there. A run is a blueprint with memory and weights; it
- * executes legs of the plan and decides nothing.
+ * place of every byte on every device. It needs no weights and allocates no device memory, so it
+ * also serves for planning on hardware that is not there. A run is a blueprint with memory and
+ * weights; it executes legs of the plan and decides nothing.
  *
  * Lifetime:
  *  1. A blueprint borrows the graphs of its options; they must outlive it. All else is copied.
@@ -29,20 +29,20 @@ typedef struct ft_engine_options {
     const int *stage_device; /* by stage */
     const ft_device *devices;
     int n_devices;
-    int micro_batches;       /* per batch */
+    int micro_batches;        /* per batch */
     int64_t micro_batch_size; /* samples */
     const ft_schedule *schedule;
-    int n_batches;           /* in the longest leg */
+    int n_batches; /* in the longest leg */
     const ft_optimizer *optimizer;
     const double *hypers;
-    double clip;             /* largest global gradient norm; 0: no clipping */
+    double clip; /* largest global gradient norm; 0: no clipping */
     uint64_t seed;
 } ft_engine_options;
 
 typedef struct ft_blueprint ft_blueprint;
 
-/* FT_INVALID for options that contradict each other (clipping in an asynchronous schedule needs every
- * stage's gradients at once), FT_INFEASIBLE when the plan cannot complete. */
+/* FT_INVALID for options that contradict each other (clipping in an asynchronous schedule needs
+ * every stage's gradients at once), FT_INFEASIBLE when the plan cannot complete. */
 ft_status ft_blueprint_new(ft_blueprint **out, const ft_engine_options *options, ft_error *err);
 void ft_blueprint_free(ft_blueprint *blueprint);
 
@@ -70,7 +70,9 @@ typedef struct ft_run ft_run;
 ft_status ft_run_new(ft_run **out, const ft_blueprint *blueprint, ft_error *err);
 void ft_run_free(ft_run *run);
 
+/* Parameters of the graph. */
 int ft_run_n_params(const ft_run *run);
+/* Devices of the plan. */
 int ft_run_n_devices(const ft_run *run);
 
 /* The parameter's memory at its owner (f32, contiguous, borrowed). */
@@ -82,32 +84,32 @@ ft_status ft_run_refresh(ft_run *run, ft_error *err);
 
 /* One batch to train on. */
 typedef struct ft_feed {
-    int bucket;           /* which graph */
+    int bucket;            /* which graph */
     int n_inputs;          /* as many as the graph has */
     const ft_view *inputs; /* by graph input: micro_batches times the input's elements */
-    double rate;          /* learning rate of its update */
+    double rate;           /* learning rate of its update */
 } ft_feed;
 
 /* What became of a batch. */
 typedef struct ft_result {
-    int64_t step;      /* counts from 1 over the run */
-    double loss;       /* sum over micro-batches, in their order */
-    double grad_norm;  /* before clipping; NAN when not clipping */
+    int64_t step;     /* counts from 1 over the run */
+    double loss;      /* sum over micro-batches, in their order */
+    double grad_norm; /* before clipping; NAN when not clipping */
     double rate;
-    int64_t end_ns;    /* since the start of the leg */
+    int64_t end_ns; /* since the start of the leg */
 } ft_result;
 
 /* Starts a leg. `plan` covers it and is borrowed until the end; first_step counts from 1. threaded:
- * one worker per device; else everything runs in ft_run_next, on the calling thread, in an order that
- * the plan allows. */
+ * one worker per device; else everything runs in ft_run_next, on the calling thread, in an order
+ * that the plan allows. */
 ft_status ft_run_begin(ft_run *run, const ft_plan *plan, int64_t first_step, bool threaded,
                        ft_error *err);
 /* True while another batch of the leg can be fed without waiting. */
 bool ft_run_wants(const ft_run *run);
 /* Copies a batch in. FT_INVALID for wrong shapes or when ft_run_wants is false. */
 ft_status ft_run_feed(ft_run *run, const ft_feed *feed, ft_error *err);
-/* The next finished batch, in order. FT_CANCELLED after timeout_ns without one (nothing is lost, call
- * again); the first failure of a worker otherwise. */
+/* The next finished batch, in order. FT_CANCELLED after timeout_ns without one (nothing is lost,
+ * call again); the first failure of a worker otherwise. */
 ft_status ft_run_next(ft_run *run, ft_result *out, int64_t timeout_ns, ft_error *err);
 /* Actions executed since the start of the leg, by all devices: grows while anything moves. */
 int64_t ft_run_progress(const ft_run *run);

@@ -35,29 +35,29 @@ typedef struct stage_param {
 
 typedef struct stage_info {
     int device;
-    const ft_stage **cut;   /* by bucket */
+    const ft_stage **cut;             /* by bucket */
     ft_program **forward, **backward; /* by bucket */
     int n_params;
     stage_param *params;
-    int64_t *term_at;       /* by position in cut[0]->grads: offset in the block */
+    int64_t *term_at; /* by position in cut[0]->grads: offset in the block */
     int n_packs;
     ft_pack *packs;
     int64_t *pack_at;
-    ft_place **places;      /* by bucket, by value: where values live in this stage */
-    int64_t slot_bytes;     /* saved values of one micro-batch, largest over the buckets */
+    ft_place **places;  /* by bucket, by value: where values live in this stage */
+    int64_t slot_bytes; /* saved values of one micro-batch, largest over the buckets */
     int64_t slots_at;
-    int *in_edges[FT_ACT_COUNT], n_in_edges[FT_ACT_COUNT];   /* by kind of this stage's action */
+    int *in_edges[FT_ACT_COUNT], n_in_edges[FT_ACT_COUNT]; /* by kind of this stage's action */
     int *out_edges[FT_ACT_COUNT], n_out_edges[FT_ACT_COUNT];
 } stage_info;
 
 typedef struct param_info {
     const char *name;
     ft_spec spec;
-    int owner;          /* stage */
-    int64_t at;         /* in the owner's device block */
-    int64_t state_at;   /* optimizer state, there too */
+    int owner;        /* stage */
+    int64_t at;       /* in the owner's device block */
+    int64_t state_at; /* optimizer state, there too */
     int n_terms;
-    int *terms;         /* graph order */
+    int *terms; /* graph order */
 } param_info;
 
 /* Offsets of the classes in a device's block. */
@@ -72,16 +72,16 @@ struct ft_blueprint {
     const ft_split **splits;   /* by bucket */
     int n_params, n_inputs, n_terms;
     param_info *params;
-    int *term_stage;           /* by term */
+    int *term_stage; /* by term */
     stage_info *stages;
     int n_edges;
     ft_edge *edges;
-    cargo *cargoes;            /* by edge */
+    cargo *cargoes; /* by edge */
     ft_stage_costs costs;
-    block_info *blocks;        /* by device */
-    int batch_slots;           /* batches that are in memory at once */
-    int64_t *input_at;         /* by input: offset in a batch slot; micro-batches contiguous */
-    int64_t *input_bytes;      /* by bucket, then input: of one micro-batch */
+    block_info *blocks;   /* by device */
+    int batch_slots;      /* batches that are in memory at once */
+    int64_t *input_at;    /* by input: offset in a batch slot; micro-batches contiguous */
+    int64_t *input_bytes; /* by bucket, then input: of one micro-batch */
     int64_t batch_slot_bytes, batch_at; /* in the block of stage 0's device */
     ft_value_id loss;
     ft_plan *plan;
@@ -96,7 +96,8 @@ ft_status blueprint_lay_out(ft_blueprint *b, ft_error *err);
 /* blueprint_costs.c */
 ft_status blueprint_estimate(ft_blueprint *b, ft_error *err);
 
-/* -- runs --------------------------------------------------------------------------------------- */
+/* -- runs ---------------------------------------------------------------------------------------
+ */
 
 typedef struct edge_state {
     ft_gate filled, freed;
@@ -105,17 +106,17 @@ typedef struct edge_state {
 typedef struct batch_state {
     int bucket;
     double rate;
-    _Atomic int stages_left; /* stages that have not updated yet */
-    double loss;             /* written by the stage of the loss alone */
+    _Atomic int stages_left;  /* stages that have not updated yet */
+    double loss;              /* written by the stage of the loss alone */
     _Atomic int64_t finished; /* batch number + 1 once its result is written */
 } batch_state;
 
 typedef struct stage_state {
-    void **params;        /* by parameter: address, NULL for those not here */
-    void **grads;         /* by term */
-    const void **packed;  /* by pack of the stage */
-    void **inputs;        /* by input; set for each action */
-    int64_t updates;      /* of this leg */
+    void **params;       /* by parameter: address, NULL for those not here */
+    void **grads;        /* by term */
+    const void **packed; /* by pack of the stage */
+    void **inputs;       /* by input; set for each action */
+    int64_t updates;     /* of this leg */
 } stage_state;
 
 typedef struct worker {
@@ -126,7 +127,7 @@ typedef struct worker {
     ft_team *team;
     char *block;
     int64_t block_bytes;
-    int64_t length, position;    /* of the device's list */
+    int64_t length, position; /* of the device's list */
     _Atomic int64_t executed;
     ft_event *events;
     int64_t n_events;
@@ -140,9 +141,9 @@ struct ft_run {
     worker *workers;
     stage_state *stages;
     edge_state *edges;
-    batch_state *batches;  /* ring of blueprint->batch_slots */
-    double *norms;         /* by ring slot, then parameter: squared */
-    ft_result *results;    /* ring of batch_slots */
+    batch_state *batches; /* ring of blueprint->batch_slots */
+    double *norms;        /* by ring slot, then parameter: squared */
+    ft_result *results;   /* ring of batch_slots */
     /* one leg */
     const ft_plan *plan;
     bool active, threaded;
@@ -151,7 +152,7 @@ struct ft_run {
     ft_gate fed_gate, done_gate;
     atomic_bool stop;
     pthread_mutex_t error_lock;
-    ft_error error;        /* the first failure, under error_lock */
+    ft_error error; /* the first failure, under error_lock */
     ft_timeline *timeline;
     ft_arena *arena;
 };
@@ -177,8 +178,8 @@ void mark_memory(worker *w, ft_memory_class c, int64_t end);
 /* worker.c: one thread per device, or none. */
 ft_status workers_start(ft_run *run, ft_error *err);
 void workers_join(ft_run *run);
-/* Without threads: executes actions that are ready until batch `wanted` is done or nothing can move;
- * returns whether it moved. */
+/* Without threads: executes actions that are ready until batch `wanted` is done or nothing can
+ * move; returns whether it moved. */
 ft_status workers_replay(ft_run *run, int64_t wanted, ft_error *err);
 /* Stores the first failure, stops everybody. */
 void run_fail(ft_run *run, const ft_error *error);

@@ -35,7 +35,7 @@ struct ft_program {
     const ft_graph *graph;
     step *steps;
     int n_steps;
-    ft_place *places; /* by value */
+    ft_place *places;  /* by value */
     deposit *deposits; /* by step */
     int n_deposits;
     int64_t work_bytes;
@@ -58,7 +58,8 @@ static int64_t node_workspace(const ft_graph *g, const ft_node *node, int team_s
     return node->op->workspace(specs, node->attrs, team_size);
 }
 
-/* -- gradient terms ----------------------------------------------------------------------------- */
+/* -- gradient terms -----------------------------------------------------------------------------
+ */
 
 static bool read_by_a_node(const ft_program_request *q, ft_value_id value)
 {
@@ -93,8 +94,8 @@ static void place_terms(ft_program *p, const ft_program_request *q)
         const ft_grad_term *term = ft_graph_grad_term(q->graph, q->terms[t]);
         const ft_value *value = ft_graph_value(q->graph, term->value);
         const ft_node *node = ft_graph_node(q->graph, term->node);
-        bool direct = node->op->accumulates >> value->output & 1 &&
-                      !shared_term(q, term->value) && !read_by_a_node(q, term->value);
+        bool direct = node->op->accumulates >> value->output & 1 && !shared_term(q, term->value) &&
+                      !read_by_a_node(q, term->value);
         if (direct)
             p->places[term->value] = (ft_place){FT_HOME_GRAD, q->terms[t]};
         else
@@ -147,7 +148,8 @@ static void collect_ranges(ranges *r, const ft_program *p, const ft_program_requ
         if (in_work(p, q->keep[i])) touch(r, q->graph, q->keep[i], q->n_nodes);
 }
 
-static ft_status lay_out(ft_program *p, const ft_program_request *q, ft_arena *scratch, ft_error *err)
+static ft_status lay_out(ft_program *p, const ft_program_request *q, ft_arena *scratch,
+                         ft_error *err)
 {
     int n_values = ft_graph_n_values(q->graph);
     int room = n_values + q->n_nodes;
@@ -251,7 +253,10 @@ void ft_program_free(ft_program *program)
     if (program) ft_arena_free(program->arena);
 }
 
-int64_t ft_program_work_bytes(const ft_program *program) { return program->work_bytes; }
+int64_t ft_program_work_bytes(const ft_program *program)
+{
+    return program->work_bytes;
+}
 
 ft_place ft_program_place(const ft_program *program, ft_value_id value)
 {
@@ -263,13 +268,20 @@ ft_place ft_program_place(const ft_program *program, ft_value_id value)
 void *ft_place_address(const ft_bases *bases, ft_place place)
 {
     switch (place.home) {
-    case FT_HOME_WORK: return bases->work + place.at;
-    case FT_HOME_SAVED: return bases->saved + place.at;
-    case FT_HOME_INPUT: return bases->inputs[place.at];
-    case FT_HOME_PARAM: return bases->params[place.at];
-    case FT_HOME_GRAD: return bases->grads[place.at];
-    case FT_HOME_BOUND: return bases->bound[place.at];
-    case FT_HOME_COUNT: break;
+    case FT_HOME_WORK:
+        return bases->work + place.at;
+    case FT_HOME_SAVED:
+        return bases->saved + place.at;
+    case FT_HOME_INPUT:
+        return bases->inputs[place.at];
+    case FT_HOME_PARAM:
+        return bases->params[place.at];
+    case FT_HOME_GRAD:
+        return bases->grads[place.at];
+    case FT_HOME_BOUND:
+        return bases->bound[place.at];
+    case FT_HOME_COUNT:
+        break;
     }
     return NULL;
 }

@@ -1,11 +1,11 @@
 /* engine/program.h - a list of nodes made ready to run.
  *
- * A program is compiled once: every operand gets a place, values that live inside the program are laid
- * out in one work area, views are prepared. Running it allocates nothing and decides nothing: it adds
- * offsets to the bases that the caller passes and calls kernels in order.
+ * A program is compiled once: every operand gets a place, values that live inside the program are
+ * laid out in one work area, views are prepared. Running it allocates nothing and decides nothing:
+ * it adds offsets to the bases that the caller passes and calls kernels in order.
  *
- * Lifetime: a program borrows the graph, which must outlive it. It is read-only after ft_program_new,
- * so threads may run one program at once, each with its own bases. */
+ * Lifetime: a program borrows the graph, which must outlive it. It is read-only after
+ * ft_program_new, so threads may run one program at once, each with its own bases. */
 #ifndef FT_ENGINE_PROGRAM_H
 #define FT_ENGINE_PROGRAM_H
 
@@ -13,7 +13,8 @@
 
 /* What memory a value lives in while a program runs. */
 typedef enum {
-    FT_HOME_WORK,  /* laid out by the program; gone when it ends (kept values: when the next begins) */
+    FT_HOME_WORK,  /* laid out by the program; gone when it ends (kept values: when the next begins)
+                    */
     FT_HOME_SAVED, /* at an offset that the caller chose, in the micro-batch's slot */
     FT_HOME_INPUT, /* by input number */
     FT_HOME_PARAM, /* by parameter number */
@@ -37,16 +38,16 @@ typedef struct ft_pack {
 
 typedef struct ft_program_request {
     const ft_graph *graph;
-    const int *nodes;          /* node numbers, in the order to run */
+    const int *nodes; /* node numbers, in the order to run */
     int n_nodes;
     const ft_place *places;    /* by value: where the caller keeps it; home WORK: not decided yet */
     const ft_value_id *arrive; /* values in WORK that are there before the first node */
     int n_arrive;
-    const ft_value_id *keep;   /* values in WORK that must be readable after the last node */
+    const ft_value_id *keep; /* values in WORK that must be readable after the last node */
     int n_keep;
-    const int *terms;          /* gradient terms (numbers) that the nodes make */
+    const int *terms; /* gradient terms (numbers) that the nodes make */
     int n_terms;
-    const ft_pack *packs;      /* packed copies that exist; may be none */
+    const ft_pack *packs; /* packed copies that exist; may be none */
     int n_packs;
     int team_size;
 } ft_program_request;
@@ -67,13 +68,14 @@ typedef struct ft_high_water {
 /* Memory for one run. */
 typedef struct ft_bases {
     char *work, *saved;
-    void *const *inputs;       /* by input number */
-    void *const *params;       /* by parameter number */
-    void *const *grads;        /* by gradient term number */
-    void *const *bound;        /* by bound number */
-    const void *const *packed; /* by number in the request's packs; NULL entries: use the plain one */
-    bool accumulate;           /* gradient terms are added to; else overwritten */
-    ft_rng_key key;            /* node is filled in per node */
+    void *const *inputs; /* by input number */
+    void *const *params; /* by parameter number */
+    void *const *grads;  /* by gradient term number */
+    void *const *bound;  /* by bound number */
+    const void *const
+        *packed;     /* by number in the request's packs; NULL entries: use the plain one */
+    bool accumulate; /* gradient terms are added to; else overwritten */
+    ft_rng_key key;  /* node is filled in per node */
     ft_team *team;
     ft_high_water *high_water; /* may be NULL */
 } ft_bases;

@@ -15,7 +15,8 @@ static ft_status allocate_block(ft_run *run, int d, ft_error *err)
     w->run = run;
     w->device = d;
     if (device->kind != FT_DEVICE_CPU)
-        return ft_fail(err, FT_DEVICE, "device %s exists for planning only; --dry-run shows the plan",
+        return ft_fail(err, FT_DEVICE,
+                       "device %s exists for planning only; --dry-run shows the plan",
                        device->name);
     FT_TRY(ft_team_new(&w->team, device->n_threads, err));
     w->block_bytes = bytes;
@@ -100,9 +101,15 @@ void ft_run_free(ft_run *run)
     ft_arena_free(run->arena);
 }
 
-int ft_run_n_params(const ft_run *run) { return run->blueprint->n_params; }
+int ft_run_n_params(const ft_run *run)
+{
+    return run->blueprint->n_params;
+}
 
-int ft_run_n_devices(const ft_run *run) { return run->n_devices; }
+int ft_run_n_devices(const ft_run *run)
+{
+    return run->n_devices;
+}
 
 /* -- parameters -------------------------------------------------------------------------------- */
 
@@ -169,4 +176,7 @@ int64_t ft_run_allocations(const ft_run *run)
     return n;
 }
 
-const ft_timeline *ft_run_timeline(const ft_run *run) { return run->timeline; }
+const ft_timeline *ft_run_timeline(const ft_run *run)
+{
+    return run->timeline;
+}

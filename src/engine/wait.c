@@ -1,8 +1,8 @@
 /* engine/wait.c - waiting on edges.
  *
  * An edge has two counters: how often it was filled and how often a slot was freed. Action number i
- * reads it when filled > i and writes it when i - freed < slots. The plan was proven to complete with
- * these rules, so a wait that never ends is a fault of the program, not of the plan. */
+ * reads it when filled > i and writes it when i - freed < slots. The plan was proven to complete
+ * with these rules, so a wait that never ends is a fault of the program, not of the plan. */
 #include <stdio.h>
 
 #include "engine/internal.h"

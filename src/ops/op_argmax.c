@@ -40,7 +40,8 @@ static ft_status argmax_kernel(const ft_call *call, ft_error *err)
 {
     (void)err;
     ft_call copy = *call;
-    ft_team_run(call->team, ft_pieces(ft_rows_of(&call->in[0].shape, 1), ROWS), find_largest, &copy);
+    int64_t rows = ft_rows_of(&call->in[0].shape, 1);
+    ft_team_run(call->team, ft_pieces(rows, ROWS), find_largest, &copy);
     return FT_OK;
 }
 
@@ -67,7 +68,7 @@ static const ft_sample samples[] = {
 
 const ft_op ft_op_argmax = {
     .name = "argmax",
-    .doc = "y = index of the largest of the last axis, the first when equal; x (..., V) -> (...) i32",
+    .doc = "y = index of the largest of the last axis, the first if equal; x (..., V) -> (...) i32",
     .min_in = 1,
     .n_in = 1,
     .n_out = 1,

@@ -23,8 +23,8 @@
 
 enum { FT_MAX_IN = 8, FT_MAX_OUT = 4, FT_MAX_ATTRS = 8 };
 
-/* A value of a graph, by number; FT_NO_VALUE where there is none (an optional input that is absent, a
- * gradient that nobody asked for). */
+/* A value of a graph, by number; FT_NO_VALUE where there is none (an optional input that is absent,
+ * a gradient that nobody asked for). */
 typedef int32_t ft_value_id;
 enum { FT_NO_VALUE = -1 };
 
@@ -61,9 +61,9 @@ typedef struct ft_attr_rule {
     const char *help;
 } ft_attr_rule;
 
-/* What a gradient rule may do: add nodes. Returns the first output; further ones follow it by number
- * (output k is first + k). In case of failure FT_NO_VALUE, and the builder keeps the error, so rules
- * need not check between calls. */
+/* What a gradient rule may do: add nodes. Returns the first output; further ones follow it by
+ * number (output k is first + k). In case of failure FT_NO_VALUE, and the builder keeps the error, so
+ * rules need not check between calls. */
 typedef struct ft_builder {
     ft_value_id (*add)(struct ft_builder *b, const ft_op *op, const ft_value_id *in, int n_in,
                        const double *attrs);

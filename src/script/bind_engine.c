@@ -103,12 +103,14 @@ static void set_list(lua_State *L, const char *key, const int *list, int n)
 /*** What a plan's text says of the assignment.
  * @function engine.parse_plan
  * @tparam string text
- * @treturn table { schedule =, node_stage = by forward node, device = by stage, micro_batches = } */
+ * @treturn table { schedule =, node_stage = by forward node, device = by stage, micro_batches = }
+ */
 static int engine_parse_plan(lua_State *L)
 {
     ft_error err;
     ft_plan *plan;
-    if (ft_plan_parse(&plan, script_check_string(L, 1), &err) != FT_OK) return script_raise(L, &err);
+    if (ft_plan_parse(&plan, script_check_string(L, 1), &err) != FT_OK)
+        return script_raise(L, &err);
     lua_createtable(L, 0, 4);
     lua_pushstring(L, plan->schedule);
     lua_setfield(L, -2, "schedule");
@@ -213,10 +215,20 @@ static double *opt_hypers(lua_State *L, int t, const ft_optimizer *optimizer)
  * @treturn blueprint */
 static int engine_blueprint(lua_State *L)
 {
-    static const char *const names[] = {
-        "graphs", "node_stage", "stage_device", "recompute", "devices",   "micro_batches",
-        "micro_batch_size", "schedule", "batches", "optimizer", "hypers", "clip",
-        "seed",   NULL};
+    static const char *const names[] = {"graphs",
+                                        "node_stage",
+                                        "stage_device",
+                                        "recompute",
+                                        "devices",
+                                        "micro_batches",
+                                        "micro_batch_size",
+                                        "schedule",
+                                        "batches",
+                                        "optimizer",
+                                        "hypers",
+                                        "clip",
+                                        "seed",
+                                        NULL};
     ft_error err;
     ft_engine_options o = {0};
     script_check_table(L, 1);
@@ -351,8 +363,7 @@ static int blueprint_simulate(lua_State *L)
     ft_plan *plan = NULL;
     ft_timeline *timeline = NULL;
     ft_status status = ft_blueprint_leg(&plan, b, batches, &err);
-    if (status == FT_OK)
-        status = ft_plan_simulate(&timeline, plan, ft_blueprint_costs(b), &err);
+    if (status == FT_OK) status = ft_plan_simulate(&timeline, plan, ft_blueprint_costs(b), &err);
     if (status == FT_OK) script_push_timeline(L, timeline, trace);
     ft_timeline_free(timeline);
     ft_plan_free(plan);

@@ -12,14 +12,20 @@
 
 static const char GRAPH[] = "ftpipe.graph";
 
-ft_graph *script_check_graph(lua_State *L, int i) { return script_box_check(L, i, GRAPH); }
+ft_graph *script_check_graph(lua_State *L, int i)
+{
+    return script_box_check(L, i, GRAPH);
+}
 
 static ft_value_id check_value(lua_State *L, int i, const ft_graph *g)
 {
     return (ft_value_id)script_check_int(L, i, 1, ft_graph_n_values(g)) - 1;
 }
 
-static void push_value(lua_State *L, ft_value_id value) { lua_pushinteger(L, value + 1); }
+static void push_value(lua_State *L, ft_value_id value)
+{
+    lua_pushinteger(L, value + 1);
+}
 
 /*** A new, empty graph.
  * @function graph.new
@@ -118,8 +124,8 @@ static void check_attrs(lua_State *L, int t, const ft_op *op, double *attrs)
             if (n == FT_MAX_ATTRS) script_arg_error(L, t, "more than %d attributes", FT_MAX_ATTRS);
             if (lua_type(L, -2) != LUA_TSTRING) script_arg_error(L, t, "attributes have names");
             names[n] = lua_tostring(L, -2);
-            values[n++] = lua_isboolean(L, -1) ? lua_toboolean(L, -1)
-                                               : script_check_number(L, lua_gettop(L));
+            values[n++] =
+                lua_isboolean(L, -1) ? lua_toboolean(L, -1) : script_check_number(L, lua_gettop(L));
         }
     }
     if (ft_op_attrs(op, names, values, n, attrs, &err) != FT_OK) script_blame(L, &err);
@@ -451,13 +457,23 @@ static int graph_times(lua_State *L)
 
 int script_bind_graph(lua_State *L)
 {
-    static const luaL_Reg methods[] = {
-        {"input", graph_input},   {"param", graph_param},         {"scope", graph_scope},
-        {"add", graph_add},       {"output", graph_output},       {"grad", graph_grad},
-        {"verify", graph_verify}, {"spec", graph_spec},           {"find", graph_find},
-        {"counts", graph_counts}, {"params", graph_params},       {"inputs", graph_inputs},
-        {"node", graph_node},     {"text", graph_text},           {"partition", graph_partition},
-        {"times", graph_times},   {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"input", graph_input},
+                                       {"param", graph_param},
+                                       {"scope", graph_scope},
+                                       {"add", graph_add},
+                                       {"output", graph_output},
+                                       {"grad", graph_grad},
+                                       {"verify", graph_verify},
+                                       {"spec", graph_spec},
+                                       {"find", graph_find},
+                                       {"counts", graph_counts},
+                                       {"params", graph_params},
+                                       {"inputs", graph_inputs},
+                                       {"node", graph_node},
+                                       {"text", graph_text},
+                                       {"partition", graph_partition},
+                                       {"times", graph_times},
+                                       {NULL, NULL}};
     static const luaL_Reg meta[] = {
         {"__gc", graph_gc}, {"__tostring", graph_tostring}, {NULL, NULL}};
     static const luaL_Reg functions[] = {{"new", graph_new}, {"parse", graph_parse}, {NULL, NULL}};

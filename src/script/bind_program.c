@@ -1,8 +1,8 @@
 /* script/bind_program.c - a whole graph run at once, outside a pipeline.
  *
- * What evaluation, decoding and checks need: parameters and inputs in, named outputs (and gradients)
- * out. Outputs are tensors of the program's own, overwritten by each run; an output given back as an
- * input of the next run (a key/value cache) is updated in place. */
+ * What evaluation, decoding and checks need: parameters and inputs in, named outputs (and
+ * gradients) out. Outputs are tensors of the program's own, overwritten by each run; an output
+ * given back as an input of the next run (a key/value cache) is updated in place. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -20,9 +20,9 @@ typedef struct whole {
     int64_t work_bytes;
     int n_nodes, n_outputs, n_terms;
     int *nodes, *terms;
-    ft_tensor **outputs;   /* by graph output */
+    ft_tensor **outputs; /* by graph output */
     void **inputs, **params, **grads, **bound;
-    float **sums;          /* by term: accumulators */
+    float **sums; /* by term: accumulators */
 } whole;
 
 static void whole_free(whole *w)
@@ -164,12 +164,12 @@ static void bind_list(lua_State *L, int t, const ft_graph *g, int n,
         ft_spec spec = ft_view_spec(view);
         char have[96], want[96];
         if (view->dtype != value->spec.dtype || !ft_shape_equal(&spec.shape, &value->spec.shape))
-            script_arg_error(L, t, "'%s' is %s %s, expected %s %s", value->name,
-                             ft_dtype_name(view->dtype),
-                             ft_shape_format(&spec.shape, have, sizeof have),
-                             ft_dtype_name(value->spec.dtype),
-                             ft_shape_format(&value->spec.shape, want, sizeof want));
-        if (!ft_view_contiguous(view)) script_arg_error(L, t, "'%s' is not contiguous", value->name);
+            script_arg_error(
+                L, t, "'%s' is %s %s, expected %s %s", value->name, ft_dtype_name(view->dtype),
+                ft_shape_format(&spec.shape, have, sizeof have), ft_dtype_name(value->spec.dtype),
+                ft_shape_format(&value->spec.shape, want, sizeof want));
+        if (!ft_view_contiguous(view))
+            script_arg_error(L, t, "'%s' is not contiguous", value->name);
         addresses[i] = view->data;
         lua_pop(L, 1);
     }

@@ -1,7 +1,7 @@
 /* script/bind_run.c - runs: weights in, batches in, results out.
  *
- * A run is shared by its box and by the tensors that look at its parameters: the memory goes when the
- * last of them goes, so that no Lua value can dangle. */
+ * A run is shared by its box and by the tensors that look at its parameters: the memory goes when
+ * the last of them goes, so that no Lua value can dangle. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ static const char RUN[] = "ftpipe.run";
 
 typedef struct shared_run {
     ft_run *run;
-    ft_plan *leg;   /* of the leg under way or the last one */
+    ft_plan *leg; /* of the leg under way or the last one */
     atomic_int references;
 } shared_run;
 
@@ -25,7 +25,10 @@ static void drop(void *owner)
     ft_free(shared);
 }
 
-static shared_run *check_run(lua_State *L, int i) { return script_box_check(L, i, RUN); }
+static shared_run *check_run(lua_State *L, int i)
+{
+    return script_box_check(L, i, RUN);
+}
 
 int script_run_new(lua_State *L)
 {
@@ -186,7 +189,8 @@ static int run_next(lua_State *L)
 /*** Ends the leg.
  * @function run:finish
  * @tparam[opt] boolean trace with the Chrome trace of what happened
- * @treturn table as blueprint:simulate, with allocations = blocks that workers allocated while actions ran */
+ * @treturn table as blueprint:simulate, with allocations = blocks that workers allocated while
+ * actions ran */
 static int run_finish(lua_State *L)
 {
     ft_error err;

@@ -14,7 +14,8 @@ ft_blueprint *script_check_blueprint(lua_State *L, int i);
 /* The devices of a text, in a userdata that is left on the stack. */
 ft_device *script_check_devices(lua_State *L, const char *text, int *n);
 
-/* Pushes { end_ns =, events =, busy_ns = by device } and, when asked for, trace = Chrome trace JSON. */
+/* Pushes { end_ns =, events =, busy_ns = by device } and, when asked for, trace = Chrome trace
+ * JSON. */
 void script_push_timeline(lua_State *L, const ft_timeline *timeline, bool trace);
 
 /* blueprint:run(), and the class of what it gives. */

@@ -22,6 +22,12 @@ static const luaL_Reg openers[] = {
 
 static const char state_key[] = "ftpipe.state";
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static const bool is_sanitized = true;
+#else
+static const bool is_sanitized = false;
+#endif
+
 script_state *script_state_of(lua_State *L) {
     lua_getfield(L, LUA_REGISTRYINDEX, state_key);
     script_state *state = lua_touserdata(L, -1);
@@ -123,6 +129,8 @@ static int open_core(lua_State *L) {
     luaL_register(L, NULL, functions);
     lua_pushstring(L, FTPIPE_VERSION);
     lua_setfield(L, -2, "version");
+    lua_pushboolean(L, is_sanitized);
+    lua_setfield(L, -2, "sanitized"); /* times mean nothing then */
     for (const luaL_Reg *opener = openers; opener->name; opener++) {
         lua_pushcfunction(L, opener->func);
         lua_call(L, 0, 1);

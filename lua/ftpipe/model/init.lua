@@ -15,7 +15,7 @@ local families = {
 }
 
 local function fail(status, exit, format, ...)
-   error({ status = status, exit = exit, message = format:format(...) }, 0)
+   core.fail(status, format:format(...), exit)
 end
 
 local function family_of(raw, where)

@@ -1,9 +1,9 @@
 --- T5, v1.0 and v1.1, tied and untied, as graphs built from config.json.
 --
--- Raffel et al., "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer",
--- JMLR 2020; v1.1 has gated GELU and an untied head. Parameters bear their Hugging Face names.
--- Attention takes the table of relative position biases itself: every block is one use of its stack's
--- table, so that no stage sends a bias to another.
+-- Raffel et al., "Exploring the Limits of Transfer Learning with a Unified Text-to-Text
+-- Transformer", JMLR 2020; v1.1 has gated GELU and an untied head. Parameters bear their Hugging
+-- Face names. Attention takes the table of relative position biases itself: every block is one use
+-- of its stack's table, so that no stage sends a bias to another.
 
 local core = require("ftpipe.core")
 
@@ -75,13 +75,47 @@ function M.builtin_names()
 end
 
 local function refuse(format, ...)
-   error({ status = "unsupported", exit = 6, message = "config.json: " .. format:format(...) }, 0)
+   core.fail("unsupported", "config.json: " .. format:format(...), 6)
+end
+
+local function is_whole(value)
+   return type(value) == "number" and value % 1 == 0 and math.abs(value) <= 2 ^ 31 - 1
 end
 
 local function check_size(raw, key)
-   local value = raw[key]
-   if type(value) ~= "number" or value < 1 or value % 1 ~= 0 then
-      refuse("'%s' is %s, expected a positive integer", key, tostring(value))
+   if not is_whole(raw[key]) or raw[key] < 1 then
+      refuse("'%s' is %s, expected a positive integer", key, tostring(raw[key]))
+   end
+end
+
+--- What `presets` gave defaults for, and may be anything in config.json.
+local function check_values(config)
+   for _, key in ipairs { "pad_token_id", "eos_token_id", "decoder_start_token_id" } do
+      local id = config[key]
+      if not is_whole(id) or id < 0 or id >= config.vocab_size then
+         refuse("'%s' is %s, expected an id below vocab_size, %d", key, tostring(id),
+            config.vocab_size)
+      end
+   end
+   for _, key in ipairs { "layer_norm_epsilon", "initializer_factor" } do
+      local value = config[key]
+      if type(value) ~= "number" or not (value > 0 and value < math.huge) then
+         refuse("'%s' is %s, expected a number above 0", key, tostring(value))
+      end
+   end
+   local tied = config.tie_word_embeddings
+   if type(tied) ~= "boolean" then
+      refuse("'tie_word_embeddings' is %s, expected true or false", tostring(tied))
+   end
+   -- Half of the buckets are for one direction, half of those for exact distances.
+   for _, key in ipairs { "relative_attention_num_buckets", "relative_attention_max_distance" } do
+      check_size(config, key)
+   end
+   local buckets, farthest = config.relative_attention_num_buckets,
+      config.relative_attention_max_distance
+   if buckets < 4 or farthest <= buckets / 2 then
+      refuse("%d buckets of relative positions up to distance %d, expected at least 4 buckets and a"
+         .. " distance above half of them", buckets, farthest)
    end
 end
 
@@ -107,7 +141,7 @@ function M.config(raw, untied)
    end
    config.num_decoder_layers = decoder_layers
    check_size(config, "num_decoder_layers")
-   check_size(config, "relative_attention_num_buckets")
+   check_values(config)
    local forms = { relu = false, ["gated-gelu"] = true }
    config.gated = forms[config.feed_forward_proj]
    if config.gated == nil then
@@ -116,7 +150,8 @@ function M.config(raw, untied)
    end
    config.tied = config.tie_word_embeddings and not untied
    config.scaled = config.tie_word_embeddings
-   if type(raw.scale_decoder_outputs) == "boolean" then config.scaled = raw.scale_decoder_outputs end
+   local scaled = raw.scale_decoder_outputs
+   if type(scaled) == "boolean" then config.scaled = scaled end
    return config
 end
 
@@ -276,8 +311,8 @@ end
 --- The training graph of one micro-batch.
 --
 -- Inputs, in this order: input_ids (B, S), mask (B, S), decoder_ids (B, T), labels (B, T) with -100
--- where nothing counts, loss_weight (1): one over the number of labels that count in the whole batch.
--- Output: loss; and logits when asked for.
+-- where nothing counts, loss_weight (1): one over the number of labels that count in the whole
+-- batch. Output: loss; and logits when asked for.
 -- @tparam table config from `config`
 -- @tparam table size batch, source, target; dropout; logits (true: keep them); grads (false: none)
 -- @treturn graph
@@ -356,8 +391,8 @@ end
 
 --- The graph that makes one token from the last one.
 --
--- Inputs: decoder_ids (B, 1), position (1), mask (B, S), then by block self_k.i, self_v.i (B, T, I),
--- cross_k.i, cross_v.i (B, S, I). Outputs: next (B, 1), the likeliest token, and self_k.i.next,
+-- Inputs: decoder_ids (B, 1), position (1), mask (B, S), then by block self_k.i, self_v.i (B, T,
+-- I), cross_k.i, cross_v.i (B, S, I). Outputs: next (B, 1), the likeliest token, and self_k.i.next,
 -- self_v.i.next, the caches with this position in them.
 function M.decoding(config, size)
    local b = builder(config, 0)

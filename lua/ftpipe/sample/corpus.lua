@@ -80,19 +80,29 @@ local function recall(rng)
    return table.concat(source, " "), table.concat(target, " ")
 end
 
+-- Roles that make a statement wrong: a stranger or more in it, or the mirror's roles.
+local function wrong_roles(rng, drawn, group, statement)
+   if rng:chance(0.4) then return facts.mirror(drawn.role, group.swap) end
+   local wrong = setmetatable({}, { __index = drawn.role })
+   local names = rng:shuffle(facts.roles_of(statement))
+   for i = 1, rng:integer(#names) do
+      wrong[names[i]] = world.stranger(rng, drawn.role, names[i])
+   end
+   return wrong
+end
+
 -- Proofreads statements against their premise: says of each whether it is correct or not.
-local function correct(rng)
+local function proofread(rng)
    local drawn = facts.draw(rng, false)
    local source, target = {}, {}
-   for _, group in ipairs(drawn.fact.groups) do
-      for _, statement in ipairs(group) do
-         local is_right = rng:chance(0.5)
-         local told = is_right and drawn.role or facts.mirror(drawn.role, group.swap)
-         source[#source + 1] = "statement: " .. facts.fill(statement, told)
-         target[#target + 1] = is_right and "correct" or "not"
-      end
+   for i, group in ipairs(rng:shuffle { unpack(drawn.fact.groups) }) do
+      local statement = rng:pick(group)
+      local is_right = rng:chance(0.5)
+      local told = is_right and drawn.role or wrong_roles(rng, drawn, group, statement)
+      source[#source + 1] = facts.fill(statement, told) .. " " .. sentinel(i - 1)
+      target[#target + 1] = sentinel(i - 1) .. (is_right and " correct" or " not")
    end
-   source[#source + 1] = "premise: " .. facts.fill(drawn.premise, drawn.role)
+   source[#source + 1] = facts.fill(drawn.premise, drawn.role)
    return table.concat(source, " "), table.concat(target, " ")
 end
 
@@ -127,7 +137,7 @@ end
 corpus.mixture = {
    { share = 0.10, make = denoise },
    { share = 0.45, make = recall },
-   { share = 0.40, make = correct },
+   { share = 0.40, make = proofread },
    { share = 0.05, make = unrelated },
 }
 
@@ -138,13 +148,13 @@ corpus.mixture = {
 function corpus.lines(seed)
    local rng = random.new(seed, STREAM.lines)
    local labels = { "entailment", "not_entailment" }
+   local function next_text()
+      if rng:chance(0.6) then return corpus.passage(rng) end
+      local source, target = rng:pick { proofread, unrelated }(rng)
+      return source .. " " .. target .. " " .. rng:pick(labels)
+   end
    return function()
-      local line
-      if rng:chance(0.6) then
-         line = corpus.passage(rng)
-      else
-         line = rng:pick { correct, unrelated }(rng) .. " " .. rng:pick(labels)
-      end
+      local line = next_text():gsub("<extra_id_%d+> ?", "")
       -- The trainer considers only pieces that are followed by two different characters
       -- somewhere, so half of the lines have all their words end in a semicolon.
       return rng:chance(0.5) and line or (line .. " "):gsub("[.,:]?(%s)", ";%1")

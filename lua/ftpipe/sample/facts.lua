@@ -15,59 +15,71 @@ local facts = {}
 
 facts.list = {
    {
-      name = "transfer",
+      name = "actions",
       premises = {
-         "{a} {gave} the {c} {x} to {b}.",
-         "{b} {got} the {c} {x} from {a}.",
-         "{a} {gave} the {c} {x} to {b} at the {p}.",
-         "At the {p} {b} {got} the {c} {x} from {a}.",
+         "{a} {u} in {p} and {b} {v} in {q}.",
+         "While {a} {u} in {p}, {b} {v} in {q}.",
+         "In {q} {b} {v}, but {a} {u} in {p}.",
       },
       groups = {
-         { swap = { "x", "y" }, "{b} {got} the {x}.", "{a} {gave} the {x} to {b}." },
-         { swap = { "x", "y", "k", "l" }, "{b} {got} a {k}.", "{a} {gave} away a {k}." },
-         { swap = { "c", "d" }, "The {x} is {c}.", "{b} {got} the {c} {x}." },
+         { swap = { "u", "v" }, "{a} {u}.", "{b} {v}.", "It was {a} who {u}." },
+         { swap = { "p", "q" }, "Someone {u} in {p}.", "In {q} someone {v}." },
+         { swap = { "a", "b" }, "{a} was in {p}.", "{b} was seen in {q}." },
       },
    },
    {
-      name = "belongings",
+      name = "deeds",
       premises = {
-         "{a} has a {x} and {b} has a {y}.",
-         "The {x} belongs to {a} and the {y} belongs to {b}.",
-         "{a} has a {c} {x} and {b} has a {d} {y}.",
-         "While {b} has the {y}, {a} has the {x}.",
+         "{a} {m} a {c} {x} and {b} {n} a {d} {y}.",
+         "While {a} {m} a {x}, {b} {n} a {y}.",
+         "The {y} was {n} by {b} and the {x} was {m} by {a}.",
       },
       groups = {
-         { swap = { "a", "b" }, "{a} has a {x}.", "The {y} belongs to {b}." },
-         { swap = { "x", "y", "k", "l" }, "{a} has a {k}.", "The {x} belongs to {a}." },
+         { swap = { "m", "n" }, "{a} {m} something.", "It was {b} who {n} something." },
+         { swap = { "x", "y", "k", "l" }, "Someone {m} a {x}.", "{a} {m} a {k}." },
+         { swap = { "x", "y", "k", "l" }, "{b} {n} a {y}.", "Someone {n} a {l}." },
       },
    },
    {
       name = "colours",
       premises = {
-         "The {x} is {c} and the {y} is {d}.",
          "{a} has a {c} {x} and {b} has a {d} {y}.",
-         "{a} painted the {x} {c} and {b} painted the {y} {d}.",
+         "The {x} is {c} and the {y} is {d}.",
+         "The {y} of {b} is {d}, the {x} of {a} is {c}.",
       },
       groups = {
-         { swap = { "c", "d" }, "The {x} is {c}.", "The {y} is {d}." },
-         { swap = { "c", "d" }, "The {k} is {c}.", "There is a {c} {x}." },
+         { swap = { "c", "d" }, "The {x} is {c}.", "There is a {d} {y}." },
+         { swap = { "c", "d" }, "There is a {c} {k}.", "The {l} is {d}." },
       },
    },
    {
-      name = "places",
+      name = "journeys",
       premises = {
-         "{a} went to the {p} and {b} went to the {q}.",
-         "{a} left the {q} and came to the {p}, but {b} stayed at the {q}.",
-         "{b} is at the {q} and {a} is at the {p} with the {x}.",
+         "{a} took a {x} to {p} and {b} took a {y} to {q}.",
+         "{b} went to {q} with a {y}, but {a} went to {p} with a {x}.",
       },
       groups = {
-         { swap = { "a", "b" }, "{a} is at the {p}.", "{b} is at the {q}." },
-         { swap = { "p", "q" }, "{a} is at the {p}.", "{b} is not at the {p}." },
+         { swap = { "p", "q" }, "{a} went to {p}.", "{b} went to {q}." },
+         { swap = { "x", "y", "k", "l" }, "{a} took a {x}.", "{b} took a {l}." },
+         { swap = { "x", "y" }, "Someone took a {x} to {p}.", "The {y} is in {q}." },
+      },
+   },
+   {
+      name = "together",
+      premises = {
+         "{a} and {b} {u} in {p}.",
+         "In {p} {a} {u} with {b}.",
+         "{b} had a {c} {x} and {u} in {p} with {a}.",
+      },
+      groups = {
+         { swap = { "u", "v" }, "{a} {u}.", "{b} {u}.", "Someone {u} in {p}." },
+         { swap = { "p", "q" }, "{a} was in {p}.", "{b} was seen in {p}." },
       },
    },
 }
 
---- The roles with the pairs of a group exchanged: {"x", "y", "k", "l"} exchanges x with y, k with l.
+--- The roles with the pairs of a group exchanged: {"x", "y", "k", "l"} exchanges x with y, k with
+-- l.
 function facts.mirror(role, swap)
    local mirrored = {}
    for name, word in pairs(role) do mirrored[name] = word end

@@ -9,32 +9,23 @@ local world = {}
 
 world.people = {
    "Anna", "Ben", "Clara", "David", "Emma", "Felix", "Greta", "Henry", "Irene", "Jonas",
-   "Karin", "Leo", "Maria", "Nils", "Olga", "Peter", "Rosa", "Simon", "Tina", "Victor",
-   "Wanda", "Xaver", "Yvonne", "Zeno", "Bella",
+   "Karin", "Leo", "Maria", "Nils", "Olga", "Peter",
 }
 
 world.kinds = {
-   toy = { "kite", "ball", "doll", "puzzle", "robot" },
-   fruit = { "pear", "lemon", "melon", "peach", "cherry" },
-   flower = { "rose", "tulip", "lily", "daisy", "poppy" },
-   tool = { "hammer", "saw", "shovel", "drill", "wrench" },
-   garment = { "coat", "scarf", "shirt", "hat", "belt" },
+   toy = { "kite", "ball", "doll" },
+   fruit = { "pear", "lemon", "cherry" },
+   tool = { "hammer", "saw", "drill" },
+   garment = { "coat", "scarf", "shirt" },
 }
 
-world.colours = { "red", "blue", "green", "yellow", "black", "white", "brown", "grey" }
+world.colours = { "red", "blue", "green", "yellow", "black", "white" }
 
-world.places = {
-   "market", "harbour", "library", "station", "mill", "castle", "garden", "museum",
-   "bakery", "bridge", "school", "theatre",
-}
+world.cities = { "Rome", "Paris", "Oslo", "Vienna", "Cairo", "Delhi", "Quito", "Lima" }
 
--- Two names of one event, seen from the giver and from the taker.
-world.transfers = {
-   { "sold", "bought" },
-   { "lent", "borrowed" },
-   { "gave", "got" },
-   { "sent", "received" },
-}
+world.actions = { "sang", "danced", "slept", "cooked", "waited", "laughed", "worked", "rested" }
+
+world.deeds = { "sold", "bought", "found", "lost", "made", "mended" }
 
 world.things = {}
 world.kind_of = {}
@@ -85,7 +76,7 @@ end
 -- @tparam random rng
 -- @tparam boolean held_out which side of the line both pairs lie on
 -- @treturn table role -> word: people a b, things x y of different kinds k l, colours c d,
---    places p q, a transfer's two verbs (gave, got)
+--    cities p q, actions u v, deeds m n
 function world.draw(rng, held_out)
    local role = {}
    role.a, role.b = pick_pair(rng, world.people, held_out, function() return true end)
@@ -94,10 +85,43 @@ function world.draw(rng, held_out)
    end)
    role.k, role.l = world.kind_of[role.x], world.kind_of[role.y]
    role.c, role.d = pick_two(rng, world.colours)
-   role.p, role.q = pick_two(rng, world.places)
-   local transfer = rng:pick(world.transfers)
-   role.gave, role.got = transfer[1], transfer[2]
+   role.p, role.q = pick_two(rng, world.cities)
+   role.u, role.v = pick_two(rng, world.actions)
+   role.m, role.n = pick_two(rng, world.deeds)
    return role
+end
+
+local lists_of_roles = {
+   { "a", "b", list = world.people },
+   { "x", "y", list = world.things },
+   { "k", "l", list = kind_names },
+   { "c", "d", list = world.colours },
+   { "p", "q", list = world.cities },
+   { "u", "v", list = world.actions },
+   { "m", "n", list = world.deeds },
+}
+
+local list_of = {}
+for _, roles in ipairs(lists_of_roles) do
+   for _, name in ipairs(roles) do list_of[name] = roles.list end
+end
+
+local function is_stranger(word, role)
+   for _, present in pairs(role) do
+      if word == present then return false end
+      local are_paired = position[word] and position[present]
+      if are_paired and world.is_held_out(word, present) then return false end
+   end
+   return true
+end
+
+--- Another word for one role: none of those drawn, and no held-out partner of theirs.
+function world.stranger(rng, role, name)
+   local word
+   repeat
+      word = rng:pick(list_of[name])
+   until is_stranger(word, role)
+   return word
 end
 
 return world

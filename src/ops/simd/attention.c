@@ -1,14 +1,15 @@
 /* ops/simd/attention.c - the rows of attention.
  *
- * A row is one query against n keys. Scores are finished, turned into probabilities and into their
- * gradients in place; `mask` holds 0 or -inf for each key, `bias` what the head adds to each key;
- * either may be NULL. */
+ * A row is one query against n keys. Its scores are read twice, for their largest and for the
+ * exponentials of what they are below it; nothing between is stored. */
 #include "ops/simd/simd.h"
 #include "ops/simd/vec.h"
 #include "ops/simd/vec_math.h"
 
-/* bias[i] + mask[i] for the vector at i, of which `part` lanes exist (FT_LANES: all). */
-static inline vf vector_at(const float *p, int64_t i, int part)
+#define INLINE static inline __attribute__((always_inline))
+
+/* The vector at i, of which `part` lanes exist (FT_LANES: all); 0 without memory. */
+INLINE vf vector_at(const float *p, int64_t i, int part)
 {
     if (!p) return (vf){0};
     return part == FT_LANES ? vf_load(p + i) : vf_load_part(p + i, part);
@@ -19,7 +20,7 @@ static inline int lanes_at(int64_t i, int64_t n)
     return n - i < FT_LANES ? (int)(n - i) : FT_LANES;
 }
 
-static inline void store_at(float *p, int64_t i, vf x, int part)
+INLINE void store_at(float *p, int64_t i, vf x, int part)
 {
     if (part == FT_LANES)
         vf_store(p + i, x);
@@ -28,52 +29,72 @@ static inline void store_at(float *p, int64_t i, vf x, int part)
 }
 
 /* x in the lanes below part, `other` above. */
-static inline vf fill_above(vf x, float other, int part)
+INLINE vf fill_above(vf x, float other, int part)
 {
     if (part == FT_LANES) return x;
-    for (int lane = part; lane < FT_LANES; lane++) x[lane] = other;
-    return x;
+    return vf_select(vi_lanes() < vi_set(part), x, vf_set(other));
 }
 
-static float scores(float *s, const float *bias, const float *mask, int64_t n)
+INLINE vf score_at(const float *s, const ft_attention_row *row, int64_t i, int part)
 {
-    vf most = vf_set(-__builtin_inff());
-    for (int64_t i = 0; i < n; i += FT_LANES) {
+    return vector_at(s, i, part) + vector_at(row->bias, i, part) + vector_at(row->mask, i, part);
+}
+
+INLINE vf kept_at(const ft_attention_row *row, int64_t i, vf x)
+{
+    return row->bits ? vf_keep((uint32_t)(row->bits[i / 64] >> (i % 64)), x) : x;
+}
+
+static float largest(const float *s, const ft_attention_row *row, int64_t n)
+{
+    const ft_attention_row r = *row;
+    const float low = -__builtin_inff();
+    vf most = vf_set(low);
+    int64_t i = 0;
+    for (; i + FT_LANES <= n; i += FT_LANES) most = vf_max(most, score_at(s, &r, i, FT_LANES));
+    if (i < n) {
         int part = lanes_at(i, n);
-        vf x = vector_at(s, i, part) + vector_at(bias, i, part) + vector_at(mask, i, part);
-        store_at(s, i, x, part);
-        most = vf_max(most, fill_above(x, -__builtin_inff(), part));
+        most = vf_max(most, fill_above(score_at(s, &r, i, part), low, part));
     }
     return vf_largest(most);
 }
 
-static float exps(float *s, float most, int64_t n)
+INLINE vf exp_at(float *s, const ft_attention_row *row, float most, int64_t i, int part)
 {
+    vf x = vf_exp(score_at(s, row, i, part) - most);
+    store_at(s, i, kept_at(row, i, x), part);
+    return fill_above(x, 0.0f, part);
+}
+
+static float exps(float *s, const ft_attention_row *row, float most, int64_t n)
+{
+    const ft_attention_row r = *row;
     vf sum = {0};
-    for (int64_t i = 0; i < n; i += FT_LANES) {
-        int part = lanes_at(i, n);
-        vf x = vf_exp(vector_at(s, i, part) - most);
-        store_at(s, i, x, part);
-        sum += fill_above(x, 0.0f, part);
-    }
+    int64_t i = 0;
+    for (; i + FT_LANES <= n; i += FT_LANES) sum += exp_at(s, &r, most, i, FT_LANES);
+    if (i < n) sum += exp_at(s, &r, most, i, lanes_at(i, n));
     return vf_sum(sum);
 }
 
-static void probabilities(float *s, const float *bias, const float *mask, float lse, int64_t n)
+INLINE void grads_at(float *s, float *dp, const ft_attention_row *row,
+                     const ft_attention_row_grad *g, int64_t i, int part)
 {
-    for (int64_t i = 0; i < n; i += FT_LANES) {
-        int part = lanes_at(i, n);
-        vf x = vector_at(s, i, part) + vector_at(bias, i, part) + vector_at(mask, i, part);
-        store_at(s, i, vf_exp(x - lse), part);
-    }
+    vf p = vf_exp(score_at(s, row, i, part) - g->lse);
+    vf dropped = kept_at(row, i, vector_at(dp, i, part) * g->keep_scale);
+    vf ds = p * (dropped - g->delta);
+    store_at(s, i, kept_at(row, i, p * g->keep_scale), part);
+    store_at(dp, i, ds, part);
+    if (g->bias_grad) store_at(g->bias_grad, i, vector_at(g->bias_grad, i, part) + ds, part);
 }
 
-static void score_grads(float *dp, const float *p, float delta, int64_t n)
+static void grads(float *s, float *dp, const ft_attention_row *row,
+                  const ft_attention_row_grad *grad, int64_t n)
 {
-    for (int64_t i = 0; i < n; i += FT_LANES) {
-        int part = lanes_at(i, n);
-        store_at(dp, i, vector_at(p, i, part) * (vector_at(dp, i, part) - delta), part);
-    }
+    const ft_attention_row r = *row;
+    const ft_attention_row_grad g = *grad;
+    int64_t i = 0;
+    for (; i + FT_LANES <= n; i += FT_LANES) grads_at(s, dp, &r, &g, i, FT_LANES);
+    if (i < n) grads_at(s, dp, &r, &g, i, lanes_at(i, n));
 }
 
 static float dot(const float *a, const float *b, int64_t n)
@@ -81,8 +102,8 @@ static float dot(const float *a, const float *b, int64_t n)
     vf sum[2] = {{0}, {0}};
     int64_t i = 0;
     for (; i + 2 * FT_LANES <= n; i += 2 * FT_LANES) {
-        sum[0] += vf_load(a + i) * vf_load(b + i);
-        sum[1] += vf_load(a + i + FT_LANES) * vf_load(b + i + FT_LANES);
+        sum[0] = vf_fma(vf_load(a + i), vf_load(b + i), sum[0]);
+        sum[1] = vf_fma(vf_load(a + i + FT_LANES), vf_load(b + i + FT_LANES), sum[1]);
     }
     for (; i < n; i += FT_LANES) {
         int part = lanes_at(i, n);
@@ -103,7 +124,8 @@ static void mix(float *y, const float *p, const float *v, int64_t step, int64_t 
     for (; d + 4 * FT_LANES <= D; d += 4 * FT_LANES) {
         vf sum[4] = {{0}, {0}, {0}, {0}};
         for (int64_t j = 0; j < n; j++)
-            for (int c = 0; c < 4; c++) sum[c] += p[j] * vf_load(v + j * step + d + c * FT_LANES);
+            for (int c = 0; c < 4; c++)
+                sum[c] = vf_fma(vf_set(p[j]), vf_load(v + j * step + d + c * FT_LANES), sum[c]);
         for (int c = 0; c < 4; c++) vf_store(y + d + c * FT_LANES, sum[c]);
     }
     for (; d < D; d += FT_LANES) {
@@ -115,10 +137,9 @@ static void mix(float *y, const float *p, const float *v, int64_t step, int64_t 
 }
 
 const ft_simd_attention FT_ISA_NAME(ft_simd_attention) = {
-    .scores = scores,
+    .largest = largest,
     .exps = exps,
-    .probabilities = probabilities,
-    .score_grads = score_grads,
+    .grads = grads,
     .dot = dot,
     .dots = dots,
     .mix = mix,

@@ -7,4 +7,5 @@ const ft_simd FT_ISA_NAME(ft_simd) = {
     .softmax = &FT_ISA_NAME(ft_simd_softmax),
     .random = &FT_ISA_NAME(ft_simd_random),
     .attention = &FT_ISA_NAME(ft_simd_attention),
+    .product = &FT_ISA_NAME(ft_simd_product),
 };

@@ -7,6 +7,7 @@
 #ifndef FT_OPS_SIMD_SIMD_H
 #define FT_OPS_SIMD_SIMD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* y[i] = f(x[i]) and y[i] = f(a[i], b[i]). */
@@ -98,16 +99,29 @@ typedef struct ft_simd_random {
     void (*relu_grad)(float *dx, const float *dy, const float *y, float scale, int64_t n);
 } ft_simd_random;
 
-/* Attention: one query against n keys. mask (0 or -inf a key) and bias may be NULL. */
+/* Attention: one query against n keys. What is added to its scores, a number a key: mask holds 0 or
+ * -inf; either may be NULL. bits: which probabilities dropout keeps (keep_bits), NULL: all. */
+typedef struct ft_attention_row {
+    const float *bias, *mask;
+    const uint64_t *bits;
+} ft_attention_row;
+
+/* What a row's gradient needs besides. */
+typedef struct ft_attention_row_grad {
+    float lse, delta; /* delta: dy . y */
+    float keep_scale; /* of what dropout keeps */
+    float *bias_grad; /* added to, a number a key; NULL: none */
+} ft_attention_row_grad;
+
 typedef struct ft_simd_attention {
-    /* s += bias + mask; returns the largest, -inf when n is 0 */
-    float (*scores)(float *s, const float *bias, const float *mask, int64_t n);
-    /* s = exp(s - most); returns the sum */
-    float (*exps)(float *s, float most, int64_t n);
-    /* s = exp(s + bias + mask - lse) */
-    void (*probabilities)(float *s, const float *bias, const float *mask, float lse, int64_t n);
-    /* dp = p * (dp - delta) */
-    void (*score_grads)(float *dp, const float *p, float delta, int64_t n);
+    /* The largest of s + bias + mask, -inf when n is 0. */
+    float (*largest)(const float *s, const ft_attention_row *row, int64_t n);
+    /* s = exp(s + bias + mask - most) where kept, 0 elsewhere; returns the sum over all. */
+    float (*exps)(float *s, const ft_attention_row *row, float most, int64_t n);
+    /* With p = exp(s + bias + mask - lse) and keep = keep_scale where kept, 0 elsewhere:
+     * dp = p * (keep * dp - delta), bias_grad += dp, s = keep * p. */
+    void (*grads)(float *s, float *dp, const ft_attention_row *row,
+                  const ft_attention_row_grad *grad, int64_t n);
     float (*dot)(const float *a, const float *b, int64_t n);
     /* s[j] = q (D) . k[j * step ...] for j < n */
     void (*dots)(float *s, const float *q, const float *k, int64_t step, int64_t D, int64_t n);
@@ -115,12 +129,39 @@ typedef struct ft_simd_attention {
     void (*mix)(float *y, const float *p, const float *v, int64_t step, int64_t D, int64_t n);
 } ft_simd_attention;
 
+/* c (m,n) = alpha * a (m,k) * b (k,n), or c + that. Element (i,j) of a is a[i * a_row + j * a_step].
+ * b is the first n columns of a packed matrix (b_rows,b_columns), from row b_first on. c is not the
+ * memory of a or b. */
+typedef struct ft_small_product {
+    int64_t m, n, k;
+    const float *a;
+    int64_t a_row, a_step;
+    const float *b;
+    int64_t b_rows, b_columns, b_first;
+    float *c;
+    int64_t ldc;
+    float alpha;
+    bool add;
+} ft_small_product;
+
+enum { FT_SIMD_ROUND = 16 }; /* floats of the largest vector */
+
+typedef struct ft_simd_product {
+    /* Packs b (k,n), or b given as its transpose (n,k), of ld numbers a row: k times n rounded up to
+     * a multiple of FT_SIMD_ROUND numbers. Packed columns are those of panels, so that columns from
+     * a multiple of 64 on begin k times as many numbers after the first. */
+    void (*pack)(float *packed, const float *b, int64_t ld, int64_t k, int64_t n);
+    void (*pack_transposed)(float *packed, const float *b, int64_t ld, int64_t k, int64_t n);
+    void (*multiply)(const ft_small_product *product);
+} ft_simd_product;
+
 typedef struct ft_simd {
     const ft_simd_math *math;
     const ft_simd_norm *norm;
     const ft_simd_softmax *softmax;
     const ft_simd_random *random;
     const ft_simd_attention *attention;
+    const ft_simd_product *product;
 } ft_simd;
 
 /* The tables for the best instruction set of this CPU. */
@@ -138,6 +179,7 @@ extern const ft_simd_norm FT_ISA_NAME(ft_simd_norm);
 extern const ft_simd_softmax FT_ISA_NAME(ft_simd_softmax);
 extern const ft_simd_random FT_ISA_NAME(ft_simd_random);
 extern const ft_simd_attention FT_ISA_NAME(ft_simd_attention);
+extern const ft_simd_product FT_ISA_NAME(ft_simd_product);
 extern const ft_simd FT_ISA_NAME(ft_simd);
 #endif
 

@@ -30,6 +30,18 @@ static inline vf vf_set(float x) { return x - (vf){0}; }
 
 static inline vi vi_set(int32_t x) { return x - (vi){0}; }
 
+/* The numbers of the lanes: 0, 1, 2, ... */
+static inline vi vi_lanes(void)
+{
+#if defined(__AVX512F__)
+    return (vi){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+#elif defined(__AVX2__)
+    return (vi){0, 1, 2, 3, 4, 5, 6, 7};
+#else
+    return (vi){0, 1, 2, 3};
+#endif
+}
+
 static inline vf vf_load(const float *p) { return *(const vf_memory *)p; }
 
 static inline void vf_store(float *p, vf x) { *(vf_memory *)p = x; }
@@ -52,6 +64,18 @@ static inline void vf_store_part(float *p, vf x, int n)
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)x);
 #else
     for (int i = 0; i < n; i++) p[i] = x[i];
+#endif
+}
+
+/* a * b + c, rounded once where the instruction set can, whatever the compiler may fuse. */
+static inline vf vf_fma(vf a, vf b, vf c)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+    return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+    return a * b + c;
 #endif
 }
 
@@ -130,24 +154,50 @@ static inline vf vf_sqrt(vf x)
 #endif
 }
 
+/* Lane i gets number from[i] of the lanes of a, then those of b; from is known when compiling. */
+static inline __attribute__((always_inline)) vf vf_pick(vf a, vf b, vi from)
+{
+#if defined(__clang__)
+    vf x;
+    for (int i = 0; i < FT_LANES; i++)
+        x[i] = from[i] < FT_LANES ? a[from[i]] : b[from[i] - FT_LANES];
+    return x;
+#else
+    return __builtin_shuffle(a, b, from);
+#endif
+}
+
+/* Lane i gets lane i + half of x, for i < half; half is known when compiling. */
+static inline __attribute__((always_inline)) vf vf_upper(vf x, int half)
+{
+    return vf_pick(x, x, (vi_lanes() + half) & (FT_LANES - 1));
+}
+
 /* Sum and maximum of the lanes, halves first: a fixed order. */
 static inline float vf_sum(vf x)
 {
-    float lanes[FT_LANES];
-    memcpy(lanes, &x, sizeof lanes);
-    for (int half = FT_LANES / 2; half; half /= 2)
-        for (int i = 0; i < half; i++) lanes[i] += lanes[i + half];
-    return lanes[0];
+#if defined(__AVX512F__)
+    x += vf_upper(x, 8);
+#endif
+#if defined(__AVX2__)
+    x += vf_upper(x, 4);
+#endif
+    x += vf_upper(x, 2);
+    x += vf_upper(x, 1);
+    return x[0];
 }
 
 static inline float vf_largest(vf x)
 {
-    float lanes[FT_LANES];
-    memcpy(lanes, &x, sizeof lanes);
-    for (int half = FT_LANES / 2; half; half /= 2)
-        for (int i = 0; i < half; i++)
-            if (!(lanes[i] > lanes[i + half])) lanes[i] = lanes[i + half];
-    return lanes[0];
+#if defined(__AVX512F__)
+    x = vf_max(x, vf_upper(x, 8));
+#endif
+#if defined(__AVX2__)
+    x = vf_max(x, vf_upper(x, 4));
+#endif
+    x = vf_max(x, vf_upper(x, 2));
+    x = vf_max(x, vf_upper(x, 1));
+    return x[0];
 }
 
 #endif

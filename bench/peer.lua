@@ -1,0 +1,51 @@
+--- Child processes that answer each line they read with a line of numbers: the peers of benchmarks.
+
+local peer = {}
+
+--- What a benchmark must not inherit: settings that slow the peer's matrix products down.
+local CLEAN = "env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 "
+
+--- Starts a command; its standard input is a pipe of ours.
+function peer.open(command)
+   local fifo = os.tmpname()
+   os.remove(fifo)
+   assert(os.execute("mkfifo " .. fifo) == 0, "mkfifo failed")
+   local output = assert(io.popen(("%s%s < %s"):format(CLEAN, command, fifo)))
+   local input = assert(io.open(fifo, "w"))
+   os.remove(fifo)
+   input:setvbuf("line")
+   local child = {}
+
+   --- Writes a line; returns the numbers of the answer.
+   function child.ask(line)
+      input:write(line, "\n")
+      local answer, numbers = assert(output:read("*l"), "the peer ended: " .. command), {}
+      for word in answer:gmatch("%S+") do
+         numbers[#numbers + 1] = assert(tonumber(word), "the peer said: " .. answer)
+      end
+      return unpack(numbers)
+   end
+
+   function child.close()
+      input:close()
+      output:close()
+   end
+
+   return child
+end
+
+--- A script of bench/peers in the Python that FTPIPE_PEER_PYTHON names; nil when it names none.
+function peer.python(script, ...)
+   local python = os.getenv("FTPIPE_PEER_PYTHON")
+   if not python or python == "" then return nil end
+   return peer.open(("%s bench/peers/%s %s"):format(python, script, table.concat({ ... }, " ")))
+end
+
+function peer.median(list)
+   local sorted = {}
+   for i, value in ipairs(list) do sorted[i] = value end
+   table.sort(sorted)
+   return sorted[math.floor(#sorted / 2) + 1]
+end
+
+return peer

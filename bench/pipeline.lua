@@ -1,0 +1,107 @@
+--- P1, P2: two workers on two cores against what the machine can give.
+--
+--    ftpipe bench/pipeline.lua [MODEL [BATCH MICRO_BATCHES SOURCE TARGET]]      t5-small, 16 in 8, 64/4
+--
+-- The ceiling is two independent single-worker runs side by side, in processes of their own. async is
+-- held against the ceiling, gpipe and 1f1b against the ceiling times their bubble bound M / (M + P - 1).
+-- Rounds alternate; figures are medians of samples per second.
+
+local core = require("ftpipe.core")
+local models = require("ftpipe.model")
+local plans = require("ftpipe.plan")
+
+local child = arg[1] == "--child" and table.remove(arg, 1) ~= nil
+local name = arg[1] or "t5-small"
+local batch, micro = tonumber(arg[2]) or 16, tonumber(arg[3]) or 8
+local source, target = tonumber(arg[4]) or 64, tonumber(arg[5]) or 4
+local STEPS, WARM, ROUNDS = 6, 2, 5
+
+local function median(list)
+   table.sort(list)
+   return list[math.floor(#list / 2) + 1]
+end
+
+local function int_tensor(columns, make)
+   local tensor = core.tensor.zeros({ batch, columns }, "i32")
+   for b = 1, batch do
+      for t = 1, columns do tensor:set(b, t, make(b, t)) end
+   end
+   return tensor
+end
+
+local function make_inputs(vocab)
+   local function id(b, t) return (b * 7919 + t * 104729) % (vocab - 2) + 2 end
+   return {
+      int_tensor(source, id), int_tensor(source, function() return 1 end), int_tensor(target, id),
+      int_tensor(target, id), core.tensor.zeros({ micro }):fill(1 / (batch * target)),
+   }
+end
+
+local model = models.open { model = name, init = "random" }
+local inputs = make_inputs(model.config.vocab_size)
+
+--- One leg of STEPS batches after a warm one; samples per second between the first and last result.
+local function measure(devices, schedule, show)
+   local plan = plans.new {
+      model = model, devices = devices, batch = batch, micro_batches = micro, buckets = { source },
+      target = target, partition = "seq", schedule = schedule, recompute = "never",
+      optimizer = "sgd", hypers = {}, clip = 0, seed = 1, dropout = 0.1, steps = STEPS + WARM,
+      batches = STEPS + WARM,
+   }
+   local run, params = plan.blueprint:run(), {}
+   for i, param in ipairs(plan.graphs[1]:params()) do params[param.name] = run:param(i) end
+   model:initialize(params, 1)
+   run:refresh()
+   run:begin(STEPS + WARM, 1)
+   local fed, first, last = 0, nil, nil
+   for taken = 1, STEPS + WARM do
+      while fed < STEPS + WARM and run:wants() do
+         run:feed(inputs, 1, 1e-3)
+         fed = fed + 1
+      end
+      last = run:next(600).end_ns
+      if taken == WARM then first = last end
+   end
+   local timeline = run:finish()
+   run:free()
+   if show then
+      local busy = {}
+      for d, ns in ipairs(timeline.busy_ns) do busy[d] = ("%.2f s"):format(ns / 1e9) end
+      print(("%s busy: %s of %.2f s"):format(schedule, table.concat(busy, ", "),
+         timeline.end_ns / 1e9))
+   end
+   return STEPS * batch / ((last - first) / 1e9)
+end
+
+if child then
+   print(measure("cpu:1", "1f1b"))
+   return
+end
+
+--- Two children at once: the sum of what they reach.
+local function measure_ceiling()
+   local command = ("%s bench/pipeline.lua --child %s %d %d %d %d"):format(core.sys.executable(), name,
+      batch, micro, source, target)
+   local children, sum = { io.popen(command), io.popen(command) }, 0
+   for _, output in ipairs(children) do
+      sum = sum + assert(tonumber(output:read("*l")), "a child failed")
+      output:close()
+   end
+   return sum
+end
+
+local ceilings, speeds = {}, { async = {}, gpipe = {}, ["1f1b"] = {} }
+for round = 1, ROUNDS do
+   ceilings[round] = measure_ceiling()
+   for schedule, list in pairs(speeds) do
+      list[round] = measure("cpu:2", schedule, round == ROUNDS)
+   end
+end
+
+local ceiling, bound = median(ceilings), micro / (micro + 1)
+print(("ceiling %.1f samples/s (two single workers side by side)"):format(ceiling))
+for _, schedule in ipairs { "async", "gpipe", "1f1b" } do
+   local speed, limit = median(speeds[schedule]), schedule == "async" and 1 or bound
+   print(("pipeline %s: %.1f samples/s, ratio %.3f of the ceiling%s"):format(schedule, speed,
+      speed / ceiling / limit, schedule == "async" and "" or (" times %.3f"):format(bound)))
+end

@@ -1,0 +1,90 @@
+--- The checker of reference outputs: it passes on what another framework computed, and only then.
+
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
+local golden = require("ftpipe.golden")
+local process = require("spec.support.process")
+
+local directories = { "golden/t5_v1_0", "golden/t5_v1_1", "golden/t5_rte_real" }
+
+describe("the golden checker", function()
+   for _, name in ipairs(directories) do
+      it("passes on " .. name, function()
+         local dir = files.shared(name, pending)
+         if not dir then return end
+         local report = golden.check(dir)
+         assert.equal(0, report.failed, table.concat(report:lines(), "\n"))
+         assert.is_true(#report.rows >= 7) -- loss, logits, gradients, three optimizers, greedy
+      end)
+   end
+
+   it("fails when one gradient element is off by 1 % of its tensor's largest", function()
+      local dir = files.shared(directories[1], pending)
+      if not dir then return end
+      local names = { "shared.weight", "encoder.block.0.layer.0.layer_norm.weight",
+         "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight" }
+      for _, name in ipairs(names) do
+         local moved = 0
+         local report = golden.check(dir, function(parameter, gradient)
+            if parameter ~= name then return end
+            local data, largest = gradient:pointer(), 0
+            for i = 0, gradient:count() - 1 do largest = math.max(largest, math.abs(data[i])) end
+            data[gradient:count() - 1] = data[gradient:count() - 1] + 0.01 * largest
+            moved = moved + 1
+         end)
+         assert.equal(1, moved)
+         assert.equal(1, report.failed)
+         assert.matches("gradients %(%d+%), " .. name:gsub("%p", "%%%0"),
+            table.concat(report:lines(), "\n"))
+      end
+   end)
+
+   it("fails on NaN, which is no small error", function()
+      local dir = files.shared(directories[1], pending)
+      if not dir then return end
+      local report = golden.check(dir, function(_, gradient) gradient:pointer()[0] = 0 / 0 end)
+      assert.equal(1, report.failed)
+   end)
+
+   it("fails when a reference figure is another", function()
+      local dir = files.shared(directories[1], pending)
+      if not dir then return end
+      files.in_directory(function(copy)
+         for _, name in ipairs(core.sys.list_dir(dir)) do
+            core.sys.write_file(copy .. "/" .. name, core.sys.read_file(dir .. "/" .. name))
+         end
+         local text = core.sys.read_file(dir .. "/golden.json")
+         local reference = core.json.decode(text)
+         reference.loss = reference.loss * 1.0001
+         reference.losses.adamw[10] = reference.losses.adamw[10] * 1.001
+         reference.greedy[1][3] = reference.greedy[1][3] + 1
+         core.sys.write_file(copy .. "/golden.json", core.json.encode(reference))
+         local lines, failed = {}, golden.check(copy)
+         for _, row in ipairs(failed.rows) do lines[#lines + 1] = not row.ok and row.what or nil end
+         assert.same({ "loss", "10 losses, adamw", "greedy rows" }, lines)
+         local out, _, code = process.ftpipe { "tools/check_golden.lua", copy }
+         assert.equal(1, code)
+         assert.matches("FAILED", out)
+      end)
+   end)
+end)
+
+describe("tools/check_golden.lua", function()
+   it("prints the worst error of each figure and exits 0 when all are small", function()
+      local dir = files.shared(directories[1], pending)
+      if not dir then return end
+      local out, err, code = process.ftpipe { "tools/check_golden.lua", dir }
+      assert.equal("", err)
+      assert.equal(0, code)
+      for _, what in ipairs { "loss", "logits", "gradients", "adamw", "adafactor", "sgd", "greedy" } do
+         assert.matches(what, out)
+      end
+      assert.matches("worst %d%.%d%de%-%d+ of 1e%-0%d +ok", out)
+   end)
+
+   it("says what is wrong with a directory in one line", function()
+      local out, _, code = process.ftpipe { "tools/check_golden.lua", "/nonexistent" }
+      assert.equal(1, code)
+      assert.matches("\n  FAILED: /nonexistent/golden%.json: [^\n]+\n0 passed, 1 failed\n$", out)
+   end)
+end)

@@ -1,0 +1,255 @@
+local core = require("ftpipe.core")
+local decode = require("ftpipe.decode")
+local files = require("spec.support.files")
+local models = require("ftpipe.model")
+local pipeline = require("spec.support.pipeline")
+local t5 = require("ftpipe.model.t5")
+
+local function raw_config(changes)
+   local raw = {
+      model_type = "t5", vocab_size = 61, d_model = 24, d_kv = 5, d_ff = 40, num_layers = 2,
+      num_heads = 3,
+   }
+   for key, value in pairs(changes or {}) do raw[key] = value end
+   return raw
+end
+
+describe("a T5 configuration", function()
+   it("fills in what config.json leaves out", function()
+      local config = t5.config(raw_config())
+      assert.equal(2, config.num_decoder_layers)
+      assert.equal(32, config.relative_attention_num_buckets)
+      assert.equal(128, config.relative_attention_max_distance)
+      assert.equal(1e-6, config.layer_norm_epsilon)
+      assert.same({ 0, 1, 0 },
+         { config.pad_token_id, config.eos_token_id, config.decoder_start_token_id })
+      assert.is_false(config.gated)
+      assert.is_true(config.tied)
+      assert.is_true(config.scaled)
+   end)
+
+   it("takes null for what is left out, and decoders of another depth", function()
+      local config = t5.config(raw_config {
+         num_decoder_layers = core.json.null, layer_norm_epsilon = core.json.null,
+      })
+      assert.equal(2, config.num_decoder_layers)
+      assert.equal(1e-6, config.layer_norm_epsilon)
+      assert.equal(5, t5.config(raw_config { num_decoder_layers = 5 }).num_decoder_layers)
+   end)
+
+   it("knows the forms of v1.1", function()
+      local config = t5.config(raw_config {
+         feed_forward_proj = "gated-gelu", tie_word_embeddings = false,
+      })
+      assert.is_true(config.gated)
+      assert.is_false(config.tied)
+      assert.is_false(config.scaled)
+      -- transformers 5 writes it so: a head of its own in the file, scaling said apart
+      config = t5.config(raw_config { scale_decoder_outputs = false }, true)
+      assert.is_false(config.tied)
+      assert.is_false(config.scaled)
+   end)
+
+   it("refuses what is not T5, with the key, the value and what was expected", function()
+      local function refused(changes, pattern)
+         local problem = files.failure(t5.config, raw_config(changes))
+         assert.equal(6, problem.exit)
+         assert.matches(pattern, problem.message)
+      end
+      refused({ model_type = "bert" }, "model_type is 'bert', expected 't5'")
+      refused({ feed_forward_proj = "silu" }, "'silu', expected 'relu' or 'gated%-gelu'")
+      refused({ d_model = 0 }, "'d_model' is 0, expected a positive integer")
+      refused({ d_model = "24" }, "'d_model' is 24, expected a positive integer")
+      refused({ num_heads = 2.5 }, "'num_heads' is 2.5")
+      refused({ vocab_size = core.json.null }, "'vocab_size'")
+      refused({ num_decoder_layers = -1 }, "'num_decoder_layers' is %-1")
+      refused({ relative_attention_num_buckets = 0 }, "'relative_attention_num_buckets' is 0")
+      refused({ relative_attention_num_buckets = 2 }, "2 buckets .* up to distance 128, expected at least 4")
+      refused({ relative_attention_max_distance = 16 }, "32 buckets .* up to distance 16, expected")
+      refused({ relative_attention_max_distance = "x" }, "'relative_attention_max_distance' is x")
+      refused({ layer_norm_epsilon = "tiny" }, "'layer_norm_epsilon' is tiny, expected a number above 0")
+      refused({ initializer_factor = {} }, "'initializer_factor' is table")
+      refused({ tie_word_embeddings = "yes" }, "'tie_word_embeddings' is yes, expected true or false")
+      refused({ eos_token_id = 61 }, "'eos_token_id' is 61, expected an id below vocab_size, 61")
+      refused({ pad_token_id = -1 }, "'pad_token_id' is %-1")
+      refused({ decoder_start_token_id = "0" }, "'decoder_start_token_id' is 0, expected an id")
+   end)
+end)
+
+describe("a built-in T5", function()
+   local published = {
+      ["t5-small"] = 60506624, ["t5-base"] = 222903552, ["t5-large"] = 737668096,
+      ["t5-3b"] = 2851598336, ["t5-11b"] = 11307321344,
+      ["t5-v1_1-small"] = 76961152, ["t5-v1_1-base"] = 247577856, ["t5-v1_1-large"] = 783150080,
+      ["t5-v1_1-xl"] = 2849757184, ["t5-v1_1-xxl"] = 11135332352,
+   }
+
+   it("has as many parameters as the published one", function()
+      assert.equal(10, #t5.builtin_names())
+      for _, name in ipairs(t5.builtin_names()) do
+         local graph = t5.training(t5.config(t5.builtin(name)),
+            { batch = 1, source = 8, target = 4, grads = false })
+         local total = 0
+         for _, param in ipairs(graph:params()) do
+            local n = 1
+            for _, dim in ipairs(param.dims) do n = n * dim end
+            total = total + n
+         end
+         assert.equal(published[name], total, name)
+      end
+   end)
+
+   it("of 3 billion parameters becomes a graph with gradients in under 0.2 s", function()
+      local config = t5.config(t5.builtin("t5-3b"))
+      local best = math.huge
+      for _ = 1, 3 do
+         collectgarbage()
+         local start = core.sys.time_ns()
+         t5.training(config, { batch = 8, source = 320, target = 8, dropout = 0.1 })
+         best = math.min(best, (core.sys.time_ns() - start) / 1e9)
+      end
+      assert.is_true(best < 0.2, ("%.3f s"):format(best))
+   end)
+
+   it("trains only with initial values, and says so", function()
+      local problem = files.failure(function() models.open({ model = "t5-small" }):check_trainable() end)
+      assert.equal(2, problem.exit)
+      assert.matches("built%-in configuration without weights", problem.message)
+      models.open({ model = "t5-small", init = "random" }):check_trainable()
+      problem = files.failure(models.open, { model = "t5-smal" })
+      assert.equal(6, problem.exit)
+      assert.matches("'t5%-smal' is neither a directory nor a built%-in configuration", problem.message)
+   end)
+end)
+
+describe("a T5 graph", function()
+   local forms = {
+      ["v1.0"] = { gated = false, tied = true }, ["v1.1"] = { gated = true, tied = false },
+   }
+   for name, form in pairs(forms) do
+      local function graph()
+         return t5.training(pipeline.model(form).config,
+            { batch = 2, source = 9, target = 4, dropout = 0.1, logits = true })
+      end
+
+      it("obeys the rules of graphs, " .. name, function()
+         graph():verify()
+      end)
+
+      it("comes back from its text, " .. name, function()
+         local text = graph():text()
+         local again = core.graph.parse(text)
+         again:verify()
+         assert.equal(text, again:text())
+         assert.same(graph():params(), again:params())
+         assert.same(graph():counts(), again:counts())
+      end)
+
+      it("has its parameters in one gradient each, tied ones in several, " .. name, function()
+         local g = graph()
+         local counts = g:counts()
+         -- The embedding has two uses and a tied head a third; each block uses its stack's table of
+         -- position biases, of which there are three a stack.
+         local extra = 1 + (form.tied and 1 or 0) + 2 + 2
+         assert.equal(counts.params + extra, counts.grads)
+      end)
+   end
+end)
+
+describe("greedy decoding with a cache", function()
+   local BATCH, SOURCE, TARGET = 3, 9, 6
+
+   local function inputs()
+      local ids = core.tensor.zeros({ BATCH, SOURCE }, "i32")
+      local mask = core.tensor.zeros({ BATCH, SOURCE }, "i32")
+      for b = 1, BATCH do
+         for t = 1, SOURCE - 2 * b + 2 do
+            ids:set(b, t, (11 * b + 7 * t) % 59 + 2)
+            mask:set(b, t, 1)
+         end
+      end
+      return ids, mask
+   end
+
+   --- The likeliest token after `prefix` of every row, from the whole decoder at once.
+   local function likeliest(model, params, ids, mask, rows, t)
+      local graph = t5.training(model.config,
+         { batch = BATCH, source = SOURCE, target = TARGET, logits = true, grads = false })
+      local decoder_ids = core.tensor.zeros({ BATCH, TARGET }, "i32")
+      local labels = core.tensor.zeros({ BATCH, TARGET }, "i32"):fill(-100)
+      for b = 1, BATCH do
+         for k = 1, t - 1 do decoder_ids:set(b, k + 1, rows[b][k] or 0) end
+      end
+      local list = {}
+      for i, param in ipairs(graph:params()) do list[i] = params[param.name] end
+      local weight = core.tensor.zeros({ 1 }):fill(1)
+      local out = core.program.new(graph):run(list, { ids, mask, decoder_ids, labels, weight })
+      local best = {}
+      for b = 1, BATCH do
+         local most = -math.huge
+         for v = 1, model.config.vocab_size do
+            local logit = out.logits:get(b, t, v)
+            if logit > most then most, best[b] = logit, v - 1 end
+         end
+      end
+      return best
+   end
+
+   for _, gated in ipairs { false, true } do
+      it("gives what the whole decoder finds likeliest, gated " .. tostring(gated), function()
+         local model = pipeline.model { gated = gated, tied = not gated }
+         local params = {}
+         for _, param in ipairs(t5.training(model.config, { batch = 1, source = 8, target = 4 })
+            :params()) do
+            params[param.name] = core.tensor.zeros(param.dims)
+         end
+         model:initialize(params, 3)
+         -- Small next to what the blocks add, so that a token is not followed by itself.
+         params["shared.weight"]:fill_normal(3, 0.05, 1)
+         local ids, mask = inputs()
+         for _, threads in ipairs { 1, 2 } do
+            local decoder = decode.greedy(model, params,
+               { batch = BATCH, source = SOURCE, target = TARGET, threads = threads })
+            local rows = decode.run(decoder, ids, mask)
+            local different = {}
+            for t = 1, TARGET do
+               local best = likeliest(model, params, ids, mask, rows, t)
+               for b = 1, BATCH do
+                  if rows[b][t] then
+                     assert.equal(best[b], rows[b][t], ("row %d, token %d"):format(b, t))
+                     different[rows[b][t]] = true
+                  end
+               end
+            end
+            assert.is_not_nil(next(different, (next(different)))) -- not one token all the time
+            assert.same(rows, decode.run(decoder, ids, mask)) -- caches start empty each time
+         end
+      end)
+   end
+end)
+
+describe("initial values", function()
+   it("depend on the seed and the parameter's name alone", function()
+      local model = pipeline.model()
+      local function filled(names, seed)
+         local params = {}
+         for _, name in ipairs(names) do params[name] = core.tensor.zeros { 24, 24 } end
+         model:initialize(params, seed)
+         return params
+      end
+      local name = "encoder.block.0.layer.0.SelfAttention.q.weight"
+      local other = "encoder.block.1.layer.0.SelfAttention.q.weight"
+      local values = filled({ name }, 5)[name]:totable()
+      assert.same(values, filled({ other, name }, 5)[name]:totable())
+      assert.are_not.same(values, filled({ name }, 6)[name]:totable())
+      assert.are_not.same(values, filled({ other }, 5)[other]:totable())
+      local sum = 0
+      for _, row in ipairs(values) do
+         for _, x in ipairs(row) do sum = sum + x * x end
+      end
+      local deviation = (sum / 576) ^ 0.5
+      assert.is_true(math.abs(deviation / (24 * 5) ^ -0.5 - 1) < 0.1)
+      assert.same({ 1, 1 }, { filled({ "encoder.final_layer_norm.weight" }, 5)
+         ["encoder.final_layer_norm.weight"]:get(1, 1), 1 })
+   end)
+end)

@@ -1,0 +1,194 @@
+/* ops/attention_grad_kernel.c - the gradient of attention, in squares of queries and keys.
+ *
+ * Of a head are packed once: keys and values transposed, for the scores and for dy.v, and the keys
+ * as they are, for dq; of a block of queries, q and dy, for dk and dv. Probabilities are computed
+ * again from the scores and the saved lse, one square of FT_ATTENTION_ROWS x FT_ATTENTION_KEYS at a
+ * time, which all five products find in the cache. dk and dv are summed over the blocks of queries
+ * in the workspace, and the bias's gradient by distance in a line. */
+#include "ops/attention.h"
+
+#include <string.h>
+
+/* A block of queries of a head. */
+typedef struct block {
+    const ft_attention_head *head;
+    int64_t first, rows, at; /* at: number of its first element in q */
+    float deltas[FT_ATTENTION_ROWS], lse[FT_ATTENTION_ROWS];
+} block;
+
+/* Packs the head, and clears what is summed. */
+static void backward_begin(const ft_attention_head *head)
+{
+    const ft_attention_job *job = head->job;
+    const ft_attention *a = &job->a;
+    const ft_attention_layout *at = &job->at;
+    const ft_simd_product *simd = job->simd->product;
+    const float *k = job->k + head->first_k, *v = job->v + head->first_k;
+    int64_t sums = a->D * head->limit * (int64_t)sizeof(float);
+    simd->pack_transposed(ft_attention_share(head, at->kt), k, head->step, a->D, head->limit);
+    simd->pack_transposed(ft_attention_share(head, at->vt), v, head->step, a->D, head->limit);
+    simd->pack(ft_attention_share(head, at->k), k, head->step, head->limit, a->D);
+    memset(ft_attention_share(head, at->dk), 0, (size_t)sums);
+    memset(ft_attention_share(head, at->dv), 0, (size_t)sums);
+    if (head->line) memset(ft_attention_share(head, at->line_grad), 0, (size_t)at->line * 4);
+}
+
+/* Scores of the block against keys j ... j + n, and dy.v, into gradients of scores and kept
+ * probabilities; keys that a query does not see have zeros. */
+static void finish_rows(const block *b, int64_t j, int64_t n, float *scores, float *grads)
+{
+    const ft_attention_head *head = b->head;
+    const ft_attention_job *job = head->job;
+    const ft_attention *a = &job->a;
+    float *line = ft_attention_share(head, job->at.line_grad);
+    ft_attention_row_grad grad = {.keep_scale = 1.0f};
+    if (a->threshold) grad.keep_scale = ft_dropout_scale(a->threshold);
+    for (int64_t r = 0; r < b->rows; r++) {
+        float *s = scores + r * job->at.ld, *dp = grads + r * job->at.ld;
+        int64_t i = b->first + r, keys = ft_attention_seen(head, i) - j;
+        keys = keys < 0 ? 0 : keys > n ? n : keys;
+        ft_attention_row row = ft_attention_row_of(head, i, r, j);
+        grad.lse = b->lse[r];
+        grad.delta = b->deltas[r];
+        if (head->line) grad.bias_grad = line + a->Tq - 1 - i + j;
+        job->simd->attention->grads(s, dp, &row, &grad, keys);
+        memset(s + keys, 0, (size_t)(n - keys) * sizeof *s);
+        memset(dp + keys, 0, (size_t)(n - keys) * sizeof *dp);
+    }
+}
+
+/* One square: its scores and dy.v, then dv += p^T dy, dk += ds^T q, dq += ds k. */
+static void backward_square(const block *b, int64_t j, int64_t n)
+{
+    const ft_attention_head *head = b->head;
+    const ft_attention_job *job = head->job;
+    const ft_attention_layout *at = &job->at;
+    const ft_simd_product *simd = job->simd->product;
+    int64_t D = job->a.D, ld = at->ld, rows = b->rows;
+    float *scores = ft_attention_share(head, at->scores), scale = (float)job->a.scale;
+    float *grads = ft_attention_share(head, at->grads);
+    simd->multiply(&(ft_small_product){.m = rows, .n = n, .k = D,
+                                       .a = job->q + b->at, .a_row = head->step, .a_step = 1,
+                                       .b = ft_attention_share(head, at->kt) + j * D, .b_rows = D,
+                                       .b_columns = head->limit - j,
+                                       .c = scores, .ldc = ld, .alpha = scale});
+    simd->multiply(&(ft_small_product){.m = rows, .n = n, .k = D,
+                                       .a = job->dy + b->at, .a_row = head->step, .a_step = 1,
+                                       .b = ft_attention_share(head, at->vt) + j * D, .b_rows = D,
+                                       .b_columns = head->limit - j,
+                                       .c = grads, .ldc = ld, .alpha = 1.0f});
+    finish_rows(b, j, n, scores, grads);
+    simd->multiply(&(ft_small_product){.m = n, .n = D, .k = rows,
+                                       .a = scores, .a_row = 1, .a_step = ld,
+                                       .b = ft_attention_share(head, at->dy), .b_rows = rows,
+                                       .b_columns = D,
+                                       .c = ft_attention_share(head, at->dv) + j * D, .ldc = D,
+                                       .alpha = 1.0f, .add = true});
+    simd->multiply(&(ft_small_product){.m = n, .n = D, .k = rows,
+                                       .a = grads, .a_row = 1, .a_step = ld,
+                                       .b = ft_attention_share(head, at->q), .b_rows = rows,
+                                       .b_columns = D,
+                                       .c = ft_attention_share(head, at->dk) + j * D, .ldc = D,
+                                       .alpha = scale, .add = true});
+    simd->multiply(&(ft_small_product){.m = rows, .n = D, .k = n,
+                                       .a = grads, .a_row = ld, .a_step = 1,
+                                       .b = ft_attention_share(head, at->k), .b_first = j,
+                                       .b_rows = head->limit, .b_columns = D,
+                                       .c = job->dq + b->at, .ldc = head->step, .alpha = scale, .add = j > 0});
+}
+
+static void backward_block(const ft_attention_head *head, int64_t first, int64_t rows)
+{
+    const ft_attention_job *job = head->job;
+    const ft_attention *a = &job->a;
+    const ft_simd_product *simd = job->simd->product;
+    block b = {.head = head, .first = first, .rows = rows};
+    b.at = head->first_q + first * head->step;
+    simd->pack(ft_attention_share(head, job->at.q), job->q + b.at, head->step, rows, a->D);
+    simd->pack(ft_attention_share(head, job->at.dy), job->dy + b.at, head->step, rows, a->D);
+    ft_attention_draw(head, first, rows);
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t at = b.at + r * head->step;
+        b.lse[r] = job->lse_in[(head->b * a->H + head->h) * a->Tq + first + r];
+        b.deltas[r] = job->simd->attention->dot(job->dy + at, job->y_in + at, a->D);
+        if (!ft_attention_seen(head, first + rows - 1))
+            memset(job->dq + at, 0, (size_t)a->D * sizeof(float));
+    }
+    int64_t n = ft_attention_seen(head, first + rows - 1);
+    for (int64_t j = 0; j < n; j += FT_ATTENTION_KEYS)
+        backward_square(&b, j, n - j < FT_ATTENTION_KEYS ? n - j : FT_ATTENTION_KEYS);
+}
+
+/* The head's sums into dk and dv, zeros for keys that nobody sees, and its part of the table's
+ * gradient: gradients by distance into their buckets. */
+static void backward_end(const ft_attention_head *head)
+{
+    const ft_attention_job *job = head->job;
+    const ft_attention *a = &job->a;
+    const float *dk = ft_attention_share(head, job->at.dk), *dv = ft_attention_share(head, job->at.dv);
+    size_t bytes = (size_t)a->D * sizeof(float);
+    for (int64_t j = 0; j < a->Tk; j++) {
+        float *to_k = job->dk + head->first_k + j * head->step;
+        float *to_v = job->dv + head->first_k + j * head->step;
+        if (j < head->limit) {
+            memcpy(to_k, dk + j * a->D, bytes);
+            memcpy(to_v, dv + j * a->D, bytes);
+        } else {
+            memset(to_k, 0, bytes);
+            memset(to_v, 0, bytes);
+        }
+    }
+    if (!head->line) return;
+    const char *work = job->call->work;
+    const int32_t *buckets = (const void *)(work + job->at.buckets);
+    float *part = ft_attention_parts(job) + (head->b * a->H + head->h) * a->R;
+    const float *line = ft_attention_share(head, job->at.line_grad);
+    memset(part, 0, (size_t)a->R * sizeof *part);
+    for (int64_t n = 0; n < a->Tq + a->Tk - 1; n++) part[buckets[n]] += line[n];
+}
+
+static void backward_head(const ft_attention_head *head)
+{
+    int64_t Tq = head->job->a.Tq, size = ft_attention_block(&head->job->a);
+    backward_begin(head);
+    for (int64_t first = 0; first < Tq; first += size)
+        backward_block(head, first, Tq - first < size ? Tq - first : size);
+    backward_end(head);
+}
+
+static void sum_parts(const ft_attention_job *job)
+{
+    const ft_attention *a = &job->a;
+    const float *parts = ft_attention_parts(job);
+    float *dtable = ft_out(job->call, 3);
+    for (int64_t r = 0; r < a->R; r++)
+        for (int64_t h = 0; h < a->H; h++) {
+            float sum = ft_adds(job->call, 3) ? dtable[r * a->H + h] : 0.0f;
+            for (int64_t b = 0; b < a->B; b++) sum += parts[(b * a->H + h) * a->R + r];
+            dtable[r * a->H + h] = sum;
+        }
+}
+
+ft_status ft_attention_grad_kernel(const ft_call *call, ft_error *err)
+{
+    (void)err;
+    ft_attention_job job = {.call = call,
+                            .simd = ft_simd_get(),
+                            .a = ft_attention_of_grad_call(call),
+                            .n_threads = ft_team_size(call->team),
+                            .dy = ft_in(call, 0),
+                            .q = ft_in(call, 1),
+                            .k = ft_in(call, 2),
+                            .v = ft_in(call, 3),
+                            .y_in = ft_in(call, 4),
+                            .lse_in = ft_in(call, 5),
+                            .mask = ft_ids(call, 6),
+                            .table = ft_in(call, 7),
+                            .dq = ft_out(call, 0),
+                            .dk = ft_out(call, 1),
+                            .dv = ft_out(call, 2)};
+    job.at = ft_attention_layout_of(&job.a, true, job.n_threads);
+    ft_attention_run(&job, backward_head);
+    if (job.table) sum_parts(&job);
+    return FT_OK;
+}

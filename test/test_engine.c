@@ -1,0 +1,541 @@
+/* test_engine.c - programs, blueprints and runs of a small chain of three stages. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "check.h"
+#include "engine/engine.h"
+
+/* y = W3 W2 W2 relu(W1 x), loss = mean((y - t)^2): W2 has two uses. Nodes: linear, relu, linear |
+ * linear | linear, sub, mul, mean. */
+enum { ROWS = 3, IN = 4, HIDDEN = 5, OUT = 2, NODES = 8, MICRO = 4, PARAMS = 3 };
+
+static ft_graph *make_graph(int64_t rows, const char *loss_name)
+{
+    ft_error err = {FT_OK, ""};
+    ft_graph *g = NULL;
+    ft_value_id x, t, w1, w2, w3, v;
+    if (ft_graph_new(&g, &err) != FT_OK) return NULL;
+    const ft_spec x_spec = {FT_F32, {2, {rows, IN}}}, t_spec = {FT_F32, {2, {rows, OUT}}};
+    const ft_spec w1_spec = {FT_F32, {2, {HIDDEN, IN}}}, w2_spec = {FT_F32, {2, {HIDDEN, HIDDEN}}};
+    const ft_spec w3_spec = {FT_F32, {2, {OUT, HIDDEN}}};
+    const ft_op *linear = ft_op_find("linear");
+    bool ok =
+        ft_graph_input(g, "x", &x_spec, &x, &err) == FT_OK &&
+        ft_graph_input(g, "t", &t_spec, &t, &err) == FT_OK &&
+        ft_graph_param(g, "w1", &w1_spec, &w1, &err) == FT_OK &&
+        ft_graph_param(g, "w2", &w2_spec, &w2, &err) == FT_OK &&
+        ft_graph_param(g, "w3", &w3_spec, &w3, &err) == FT_OK &&
+        ft_graph_add(g, linear, (ft_value_id[]){x, w1}, 2, NULL, &v, &err) == FT_OK &&
+        ft_graph_add(g, ft_op_find("relu"), &v, 1, NULL, &v, &err) == FT_OK &&
+        ft_graph_add(g, linear, (ft_value_id[]){v, w2}, 2, NULL, &v, &err) == FT_OK &&
+        ft_graph_add(g, linear, (ft_value_id[]){v, w2}, 2, NULL, &v, &err) == FT_OK &&
+        ft_graph_add(g, linear, (ft_value_id[]){v, w3}, 2, NULL, &v, &err) == FT_OK &&
+        ft_graph_output(g, "y", v, &err) == FT_OK &&
+        ft_graph_add(g, ft_op_find("sub"), (ft_value_id[]){v, t}, 2, NULL, &v, &err) == FT_OK &&
+        ft_graph_add(g, ft_op_find("mul"), (ft_value_id[]){v, v}, 2, NULL, &v, &err) == FT_OK &&
+        ft_graph_add(g, ft_op_find("mean"), &v, 1, NULL, &v, &err) == FT_OK &&
+        ft_graph_output(g, loss_name, v, &err) == FT_OK && ft_graph_grad(g, v, &err) == FT_OK;
+    if (ok) return g;
+    fprintf(stderr, "%s\n", err.message);
+    ft_graph_free(g);
+    return NULL;
+}
+
+/* Numbers between -1 and 1 that depend on the seed. */
+static void fill(float *data, int64_t n, uint32_t seed)
+{
+    for (int64_t i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        data[i] = (float)(seed >> 8) / (float)(1 << 23) - 1.0f;
+    }
+}
+
+typedef struct numbers {
+    float x[ROWS * IN], t[ROWS * OUT], w1[HIDDEN * IN], w2[HIDDEN * HIDDEN], w3[OUT * HIDDEN];
+} numbers;
+
+static numbers make_numbers(void)
+{
+    numbers n;
+    fill(n.x, ROWS * IN, 1);
+    fill(n.t, ROWS * OUT, 2);
+    fill(n.w1, HIDDEN * IN, 3);
+    fill(n.w2, HIDDEN * HIDDEN, 4);
+    fill(n.w3, OUT * HIDDEN, 5);
+    return n;
+}
+
+static void multiply(const double *x, const float *w, int n_in, int n_out, double *y)
+{
+    for (int r = 0; r < ROWS; r++)
+        for (int o = 0; o < n_out; o++) {
+            y[r * n_out + o] = 0;
+            for (int i = 0; i < n_in; i++)
+                y[r * n_out + o] += x[r * n_in + i] * (double)w[o * n_in + i];
+        }
+}
+
+/* The loss, by loops in f64. */
+static double naive_loss(const numbers *n)
+{
+    double x[ROWS * IN], a[ROWS * HIDDEN], b[ROWS * HIDDEN], y[ROWS * OUT], sum = 0;
+    for (int i = 0; i < ROWS * IN; i++) x[i] = (double)n->x[i];
+    multiply(x, n->w1, IN, HIDDEN, a);
+    for (int i = 0; i < ROWS * HIDDEN; i++) a[i] = a[i] > 0 ? a[i] : 0;
+    multiply(a, n->w2, HIDDEN, HIDDEN, b);
+    multiply(b, n->w2, HIDDEN, HIDDEN, a);
+    multiply(a, n->w3, HIDDEN, OUT, y);
+    for (int i = 0; i < ROWS * OUT; i++) sum += (y[i] - (double)n->t[i]) * (y[i] - (double)n->t[i]);
+    return sum / (ROWS * OUT);
+}
+
+/* -- programs ---------------------------------------------------------------------------------- */
+
+enum { MOST_VALUES = 64, MOST_TERMS = 4 };
+
+typedef struct whole {
+    ft_graph *g;
+    ft_program *program;
+    float *terms[MOST_TERMS];
+    void *params[PARAMS], *inputs[2], *grads[MOST_TERMS];
+    char *work;
+    numbers n;
+    float storage[MOST_TERMS][HIDDEN * HIDDEN];
+} whole;
+
+/* The whole graph as one program, the loss kept. */
+static ft_status compile(whole *w, ft_error *err)
+{
+    ft_place places[MOST_VALUES];
+    int nodes[MOST_VALUES], terms[MOST_TERMS];
+    ft_value_id loss = ft_graph_find(w->g, "loss");
+    for (int v = 0; v < ft_graph_n_values(w->g); v++) {
+        const ft_value *value = ft_graph_value(w->g, v);
+        ft_home home = value->kind == FT_VALUE_INPUT   ? FT_HOME_INPUT
+                       : value->kind == FT_VALUE_PARAM ? FT_HOME_PARAM
+                                                       : FT_HOME_WORK;
+        places[v] = (ft_place){home, home == FT_HOME_WORK ? 0 : value->source};
+    }
+    for (int n = 0; n < ft_graph_n_nodes(w->g); n++) nodes[n] = n;
+    for (int t = 0; t < ft_graph_n_grads(w->g); t++) terms[t] = t;
+    const ft_program_request q = {.graph = w->g,
+                                  .nodes = nodes,
+                                  .n_nodes = ft_graph_n_nodes(w->g),
+                                  .places = places,
+                                  .keep = &loss,
+                                  .n_keep = 1,
+                                  .terms = terms,
+                                  .n_terms = ft_graph_n_grads(w->g),
+                                  .team_size = 1};
+    return ft_program_new(&w->program, &q, err);
+}
+
+static double run_whole(whole *w, bool accumulate, ft_high_water *water)
+{
+    ft_error err = {FT_OK, ""};
+    const ft_bases bases = {.work = w->work,
+                            .inputs = w->inputs,
+                            .params = w->params,
+                            .grads = w->grads,
+                            .accumulate = accumulate,
+                            .high_water = water};
+    CHECK_STATUS(ft_program_run(w->program, &bases, &err), FT_OK);
+    ft_place place = ft_program_place(w->program, ft_graph_find(w->g, "loss"));
+    return (double)*(float *)ft_place_address(&bases, place);
+}
+
+static void test_program(void)
+{
+    ft_error err = {FT_OK, ""};
+    whole w = {.g = make_graph(ROWS, "loss"), .n = make_numbers()};
+    if (!CHECK(w.g) || !CHECK_STATUS(compile(&w, &err), FT_OK)) return;
+    CHECK(ft_graph_n_values(w.g) <= MOST_VALUES);
+    CHECK(ft_graph_n_grads(w.g) == MOST_TERMS); /* two of w2 */
+    void *params[] = {w.n.w1, w.n.w2, w.n.w3}, *inputs[] = {w.n.x, w.n.t};
+    memcpy(w.params, params, sizeof params);
+    memcpy(w.inputs, inputs, sizeof inputs);
+    for (int t = 0; t < MOST_TERMS; t++) w.grads[t] = w.storage[t];
+    int64_t bytes = ft_program_work_bytes(w.program);
+    w.work = ft_pages_alloc(bytes);
+    if (!CHECK(w.work)) return;
+
+    ft_high_water water = {0, 0};
+    int64_t blocks = ft_alloc_thread_count();
+    CHECK_NEAR(run_whole(&w, false, &water), naive_loss(&w.n), 1e-6);
+    CHECK(ft_alloc_thread_count() == blocks);
+    CHECK(water.work == bytes && water.saved == 0); /* laid out: as much as is really touched */
+
+    /* Terms of w2 together are its gradient. */
+    double analytic = 0, step = 1e-3;
+    for (int t = 0; t < MOST_TERMS; t++)
+        if (ft_graph_grad_term(w.g, t)->param == 1) analytic += (double)w.storage[t][7];
+    numbers up = w.n, down = w.n;
+    up.w2[7] += (float)step;
+    down.w2[7] -= (float)step;
+    CHECK_NEAR(analytic, (naive_loss(&up) - naive_loss(&down)) / (2 * step), 1e-4);
+
+    /* Accumulating adds to every term; not accumulating starts again. */
+    float once[MOST_TERMS][HIDDEN * HIDDEN];
+    memcpy(once, w.storage, sizeof once);
+    run_whole(&w, true, NULL);
+    for (int t = 0; t < MOST_TERMS; t++) CHECK(w.storage[t][3] == 2 * once[t][3]);
+    run_whole(&w, false, NULL);
+    CHECK(memcmp(once, w.storage, sizeof once) == 0);
+
+    ft_pages_free(w.work, bytes);
+    ft_program_free(w.program);
+    ft_graph_free(w.g);
+}
+
+/* -- pipelines --------------------------------------------------------------------------------- */
+
+typedef struct pipeline {
+    ft_graph *g;
+    ft_engine_options options;
+    int node_stage[NODES], stage_device[3];
+    bool recompute[3];
+    ft_device devices[3];
+    double hypers[FT_MAX_HYPERS];
+} pipeline;
+
+/* A chain of three stages on the devices of the text. */
+static bool pipeline_init(pipeline *p, const char *devices, const char *schedule)
+{
+    ft_error err = {FT_OK, ""};
+    *p = (pipeline){.node_stage = {0, 0, 0, 1, 2, 2, 2, 2}, .recompute = {false, true, false}};
+    p->g = make_graph(ROWS, "loss");
+    const ft_optimizer *adamw = ft_optimizer_find("adamw");
+    p->options = (ft_engine_options){.graphs = &p->g,
+                                     .n_graphs = 1,
+                                     .n_stages = 3,
+                                     .node_stage = p->node_stage,
+                                     .recompute = p->recompute,
+                                     .stage_device = p->stage_device,
+                                     .devices = p->devices,
+                                     .micro_batches = MICRO,
+                                     .micro_batch_size = ROWS,
+                                     .schedule = ft_schedule_find(schedule),
+                                     .n_batches = 10,
+                                     .optimizer = adamw,
+                                     .hypers = p->hypers,
+                                     .seed = 1};
+    bool ok = p->g && p->options.schedule &&
+              ft_devices_parse(devices, p->devices, &p->options.n_devices, &err) == FT_OK &&
+              ft_optimizer_hypers(adamw, NULL, NULL, 0, p->hypers, &err) == FT_OK;
+    for (int s = 0; s < 3; s++) p->stage_device[s] = s % p->options.n_devices;
+    return CHECK(ok);
+}
+
+static void write_params(ft_run *run)
+{
+    ft_error err = {FT_OK, ""};
+    for (int p = 0; p < ft_run_n_params(run); p++) {
+        ft_view view = ft_run_param(run, p);
+        fill(view.data, ft_shape_count(&view.shape), (uint32_t)p + 3);
+    }
+    CHECK_STATUS(ft_run_refresh(run, &err), FT_OK);
+}
+
+static ft_status feed(ft_run *run, int64_t rows)
+{
+    ft_error err = {FT_OK, ""};
+    float x[MICRO * ROWS * IN], t[MICRO * ROWS * OUT];
+    fill(x, MICRO * ROWS * IN, 11);
+    fill(t, MICRO * ROWS * OUT, 12);
+    const ft_spec x_spec = {FT_F32, {2, {rows, IN}}}, t_spec = {FT_F32, {2, {rows, OUT}}};
+    const ft_view inputs[] = {ft_view_of(&x_spec, x), ft_view_of(&t_spec, t)};
+    const ft_feed f = {.bucket = 0, .n_inputs = 2, .inputs = inputs, .rate = 0.05};
+    return ft_run_feed(run, &f, &err);
+}
+
+/* Trains for the plan's batches; losses gets one for each. */
+static ft_status train(ft_run *run, const ft_plan *plan, bool threaded, double *losses,
+                       ft_error *err)
+{
+    FT_TRY(ft_run_begin(run, plan, 1, threaded, err));
+    for (int fed = 0, taken = 0; taken < plan->n_batches;) {
+        ft_result result;
+        while (fed < plan->n_batches && ft_run_wants(run)) {
+            FT_TRY(feed(run, (int64_t)MICRO * ROWS));
+            fed++;
+        }
+        FT_TRY(ft_run_next(run, &result, (int64_t)60e9, err));
+        CHECK(result.step == taken + 1 && result.rate == 0.05);
+        losses[taken++] = result.loss;
+    }
+    return ft_run_end(run, err);
+}
+
+typedef struct outcome {
+    double losses[10];
+    float w2[HIDDEN * HIDDEN];
+} outcome;
+
+static outcome train_on(const char *devices, const char *schedule, bool threaded)
+{
+    outcome o = {0};
+    pipeline p;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    ft_run *run = NULL;
+    if (!pipeline_init(&p, devices, schedule)) return o;
+    if (CHECK_STATUS(ft_blueprint_new(&b, &p.options, &err), FT_OK) &&
+        CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK)) {
+        const ft_plan *plan = ft_blueprint_plan(b);
+        write_params(run);
+        CHECK_STATUS(train(run, plan, threaded, o.losses, &err), FT_OK);
+        memcpy(o.w2, ft_run_param(run, 1).data, sizeof o.w2);
+        int64_t actions = 0;
+        for (int d = 0; d < p.options.n_devices; d++) actions += ft_plan_length(plan, d);
+        CHECK(ft_run_timeline(run)->n_events == actions && ft_run_progress(run) == actions);
+        CHECK(ft_run_allocations(run) == 0);
+        for (int d = 0; d < p.options.n_devices; d++) {
+            int64_t bytes[FT_MEMORY_CLASSES], total = 0;
+            ft_run_measured(run, d, bytes);
+            CHECK(memcmp(bytes, plan->memory[d], sizeof bytes) == 0);
+            for (int c = 0; c < FT_MEMORY_CLASSES; c++) total += bytes[c];
+            CHECK(total == ft_blueprint_device_bytes(b, d));
+        }
+    } else
+        fprintf(stderr, "%s\n", err.message);
+    ft_run_free(run);
+    ft_blueprint_free(b);
+    ft_graph_free(p.g);
+    return o;
+}
+
+static void test_training(void)
+{
+    outcome judge = train_on("cpu:1", "sequential", false);
+    CHECK(judge.losses[0] > 0 && judge.losses[9] < judge.losses[0] / 2);
+    const char *const schedules[] = {"sequential", "gpipe", "1f1b"};
+    const char *const devices[] = {"cpu:1", "cpu:2", "cpu:3", "cpu:2x2"};
+    for (int s = 0; s < 3; s++)
+        for (int d = 0; d < 4; d++) {
+            outcome o = train_on(devices[d], schedules[s], true);
+            CHECK(memcmp(&o, &judge, sizeof o) == 0);
+        }
+    for (int d = 1; d < 3; d++) {
+        outcome replay = train_on(devices[d], "async", false);
+        outcome threaded = train_on(devices[d], "async", true);
+        CHECK(memcmp(&replay, &threaded, sizeof replay) == 0);
+        CHECK(memcmp(&replay, &judge, sizeof replay) != 0);
+    }
+}
+
+static void test_blueprint(void)
+{
+    pipeline p;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    if (!pipeline_init(&p, "cpu:3", "1f1b")) return;
+    CHECK_STATUS(ft_blueprint_new(&b, &p.options, &err), FT_OK);
+    const ft_plan *plan = ft_blueprint_plan(b);
+    CHECK(plan->n_stages == 3 && plan->n_devices == 3 && plan->n_batches == 10);
+    CHECK(plan->in_flight[0] == 3 && plan->in_flight[1] == 2 && plan->in_flight[2] == 1);
+    CHECK(!plan->recompute[0] && plan->recompute[1]);
+    CHECK(plan->n_nodes == NODES && memcmp(plan->node_stage, p.node_stage, sizeof p.node_stage) == 0);
+    CHECK(ft_blueprint_costs(b)->forward_ns[0] > 0 && ft_blueprint_costs(b)->backward_ns[2] > 0);
+    /* w2 is in two stages: its term goes to the owner, the new values come back. */
+    bool term = false, weight = false;
+    for (int e = 0; e < plan->n_edges; e++) {
+        const ft_edge *edge = &plan->edges[e];
+        bool w2 = edge->bytes == HIDDEN * HIDDEN * (int64_t)sizeof(float);
+        term |= w2 && edge->from == 1 && edge->to == 0 && edge->from_kind == FT_ACT_REDUCE;
+        weight |= w2 && edge->from == 0 && edge->to == 1 && edge->to_kind == FT_ACT_ADOPT;
+    }
+    CHECK(term && weight);
+    ft_plan *leg = NULL;
+    CHECK_STATUS(ft_blueprint_leg(&leg, b, 2, &err), FT_OK);
+    CHECK(leg && leg->n_batches == 2);
+    ft_plan_free(leg);
+    CHECK_STATUS(ft_blueprint_check_memory(b, &err), FT_OK);
+    ft_blueprint_free(b);
+
+    p.devices[1].memory_bytes = ft_memory_round(1);
+    CHECK_STATUS(ft_blueprint_new(&b, &p.options, &err), FT_OK);
+    ft_run *run = NULL;
+    CHECK_STATUS(ft_run_new(&run, b, &err), FT_INFEASIBLE);
+    CHECK(!run && strstr(err.message, "device cpu:1 needs") && strstr(err.message, "what would help"));
+    ft_blueprint_free(b);
+    ft_graph_free(p.g);
+}
+
+/* -- errors ------------------------------------------------------------------------------------ */
+
+static void refused(pipeline *p, const char *words)
+{
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    CHECK_STATUS(ft_blueprint_new(&b, &p->options, &err), FT_INVALID);
+    if (!CHECK(!b && strstr(err.message, words))) fprintf(stderr, "%s\n", err.message);
+    ft_blueprint_free(b);
+    ft_graph_free(p->g);
+}
+
+static void test_contradictions(void)
+{
+    pipeline p;
+    pipeline_init(&p, "cpu:3", "async");
+    p.options.clip = 1;
+    refused(&p, "clipping by the global norm needs a synchronous schedule, 'async'");
+    pipeline_init(&p, "cpu:2", "gpipe");
+    p.stage_device[1] = 2;
+    refused(&p, "stage 1 is on device 2, there are 2");
+    pipeline_init(&p, "cpu:2", "gpipe");
+    p.options.micro_batches = 0;
+    refused(&p, "micro-batches 0 of 3");
+    pipeline_init(&p, "cpu:2", "gpipe");
+    p.node_stage[3] = 0;
+    refused(&p, "stage 1");
+    pipeline_init(&p, "cpu:2", "gpipe");
+    ft_graph_free(p.g);
+    p.g = make_graph(ROWS, "cost");
+    refused(&p, "no scalar output named 'loss'");
+
+    pipeline_init(&p, "cpu:2", "gpipe");
+    ft_graph *other = NULL, *graphs[2] = {p.g, NULL};
+    ft_error err;
+    ft_graph_new(&other, &err);
+    graphs[1] = other;
+    p.options.graphs = graphs;
+    p.options.n_graphs = 2;
+    refused(&p, "length bucket 1 has other nodes");
+    ft_graph_free(other);
+}
+
+static void test_misuse(void)
+{
+    pipeline p;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    ft_run *run = NULL;
+    ft_result result;
+    if (!pipeline_init(&p, "cpu:3", "1f1b")) return;
+    CHECK_STATUS(ft_blueprint_new(&b, &p.options, &err), FT_OK);
+    CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
+    CHECK_STATUS(feed(run, (int64_t)MICRO * ROWS), FT_INVALID); /* no leg */
+    CHECK_STATUS(ft_run_next(run, &result, 0, &err), FT_INVALID);
+    CHECK_STATUS(ft_run_end(run, &err), FT_OK);
+    CHECK_STATUS(ft_run_begin(run, ft_blueprint_plan(b), 1, true, &err), FT_OK);
+    CHECK_STATUS(ft_run_begin(run, ft_blueprint_plan(b), 1, true, &err), FT_INVALID);
+    CHECK_STATUS(ft_run_refresh(run, &err), FT_INVALID);
+    CHECK_STATUS(feed(run, ROWS), FT_SHAPE);
+    const ft_feed bad_bucket = {.bucket = 1, .n_inputs = 2}, few = {.bucket = 0, .n_inputs = 1};
+    CHECK_STATUS(ft_run_feed(run, &bad_bucket, &err), FT_INVALID);
+    CHECK_STATUS(ft_run_feed(run, &few, &err), FT_INVALID);
+    CHECK(strstr(err.message, "1 inputs fed, the graph has 2"));
+    ft_text text = {0};
+    CHECK_STATUS(ft_run_describe(run, &text, &err), FT_OK);
+    CHECK(text.data && strstr(text.data, "cpu:2: action 0"));
+    ft_text_fini(&text);
+    ft_run_free(run); /* ends the leg */
+    ft_blueprint_free(b);
+    ft_graph_free(p.g);
+
+    pipeline_init(&p, "sim:3x11GB", "1f1b");
+    CHECK_STATUS(ft_blueprint_new(&b, &p.options, &err), FT_OK);
+    CHECK_STATUS(ft_run_new(&run, b, &err), FT_DEVICE);
+    CHECK(strstr(err.message, "planning only"));
+    ft_blueprint_free(b);
+    ft_graph_free(p.g);
+}
+
+/* A worker that fails stops the others, says where, and leaves a run that works. */
+static void test_failing_worker(bool threaded)
+{
+    pipeline p;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    ft_run *run = NULL;
+    double losses[10];
+    if (!pipeline_init(&p, "cpu:3", "1f1b")) return;
+    CHECK_STATUS(ft_blueprint_new(&b, &p.options, &err), FT_OK);
+    CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
+    write_params(run);
+    *(float *)ft_run_param(run, 2).data = NAN;
+    CHECK_STATUS(ft_run_refresh(run, &err), FT_OK);
+    CHECK_STATUS(train(run, ft_blueprint_plan(b), threaded, losses, &err), FT_DIVERGED);
+    CHECK(strstr(err.message, "device cpu:2") && strstr(err.message, "loss is nan in stage 2"));
+    CHECK(strstr(err.message, "micro-batch 0 of step 1"));
+    CHECK_STATUS(ft_run_end(run, &err), FT_OK);
+    write_params(run);
+    CHECK_STATUS(train(run, ft_blueprint_plan(b), threaded, losses, &err), FT_OK);
+    CHECK(losses[9] < losses[0]);
+    ft_run_free(run);
+    ft_blueprint_free(b);
+    ft_graph_free(p.g);
+}
+
+static void test_optimizer_state(void)
+{
+    pipeline p;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    ft_run *run = NULL;
+    double losses[10];
+    const char *name;
+    ft_view view;
+    if (!pipeline_init(&p, "cpu:3", "gpipe")) return;
+    CHECK_STATUS(ft_blueprint_new(&b, &p.options, &err), FT_OK);
+    CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
+    write_params(run);
+    CHECK(ft_run_state(run, 1, 0, &name, &view) && *(float *)view.data == 0);
+    CHECK_STATUS(train(run, ft_blueprint_plan(b), true, losses, &err), FT_OK);
+    for (int part = 0; part < 2; part++) {
+        CHECK(ft_run_state(run, 1, part, &name, &view) && name[0]);
+        CHECK(ft_shape_count(&view.shape) == HIDDEN * HIDDEN && *(float *)view.data != 0);
+    }
+    CHECK(!ft_run_state(run, 1, 2, &name, &view) && !ft_run_state(run, 1, -1, &name, &view));
+    ft_run_free(run);
+    ft_blueprint_free(b);
+    ft_graph_free(p.g);
+}
+
+/* -- failing allocations ------------------------------------------------------------------------ */
+
+/* Fails the first, second, third ... allocation until a blueprint and a run are made. */
+static void test_no_memory(void)
+{
+    int64_t live = ft_alloc_live();
+    bool made = false;
+    int failures = 0;
+    for (int n = 1; n < 10000 && !made; n++) {
+        pipeline p;
+        ft_error err = {FT_OK, ""};
+        ft_blueprint *b = NULL;
+        ft_run *run = NULL;
+        if (!pipeline_init(&p, "cpu:2x2", "1f1b")) return;
+        ft_alloc_fail_after(n);
+        ft_status status = ft_blueprint_new(&b, &p.options, &err);
+        if (status == FT_OK) status = ft_run_new(&run, b, &err);
+        ft_alloc_fail_after(0);
+        made = status == FT_OK;
+        if (!made) {
+            failures++;
+            CHECK(status == FT_NOMEM && err.status == FT_NOMEM && err.message[0] && !run);
+        }
+        ft_run_free(run);
+        ft_blueprint_free(b);
+        ft_graph_free(p.g); /* it owns its splits */
+        CHECK(ft_alloc_live() == live);
+    }
+    CHECK(made && failures > 20);
+}
+
+int main(void)
+{
+    RUN(test_program);
+    RUN(test_blueprint);
+    RUN(test_training);
+    RUN(test_contradictions);
+    RUN(test_misuse);
+    test_failing_worker(true);
+    test_failing_worker(false);
+    RUN(test_optimizer_state);
+    RUN(test_no_memory);
+    CHECK(ft_alloc_live() == 0);
+    return check_report();
+}
