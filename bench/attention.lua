@@ -1,4 +1,4 @@
---- C5: attention with T5's bias table, forward and gradient, against the same in PyTorch's operators.
+--- C5: attention with T5's bias table, forward and gradient, against PyTorch's operators.
 --
 --    ftpipe bench/attention.lua [ROUNDS]      9
 --

@@ -1,7 +1,7 @@
 /* bench/bench_attention.c - attention and its gradient against the peak of this core.
  *
- *    bench_attention [rounds]     a table; the peak loop runs in turns with what it is compared with
- *    bench_attention serve        the child of bench/attention.lua: for each line "samples heads
+ *    bench_attention [rounds]     a table; the peak loop runs in turns with what it is compared
+ * with bench_attention serve        the child of bench/attention.lua: for each line "samples heads
  *                                 queries keys D dropout" one run; prints its seconds, forward and
  *                                 gradient, or 0 for the gradient of a single query (decoding)
  *
@@ -34,13 +34,15 @@ static void must(bool ok, const char *what)
 
 /* Flops of PEAK_TURNS turns of multiply-adds in twelve independent chains. */
 #if defined(__x86_64__)
-#define CHAINS(step) step(0) step(1) step(2) step(3) step(4) step(5) step(6) step(7) step(8) \
-    step(9) step(10) step(11)
+#define CHAINS(step)                                                                               \
+    step(0) step(1) step(2) step(3) step(4) step(5) step(6) step(7) step(8) step(9) step(10)       \
+        step(11)
 #define WIDE(i) "vfmadd231ps %%zmm12, %%zmm12, %%zmm" #i "\n"
 #define HALF(i) "vfmadd231ps %%ymm12, %%ymm12, %%ymm" #i "\n"
 #define ZERO(i) "vxorps %%xmm" #i ", %%xmm" #i ", %%xmm" #i "\n"
-#define USED "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", \
-    "xmm10", "xmm11", "xmm12", "cc"
+#define USED                                                                                       \
+    "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",       \
+        "xmm11", "xmm12", "cc"
 static double peak_loop(void)
 {
     int64_t n = PEAK_TURNS;
@@ -48,14 +50,21 @@ static double peak_loop(void)
     if (ft_cpu_isa() == FT_ISA_BASE) return 0.0;
     if (wide)
         __asm__ volatile(CHAINS(ZERO) ZERO(12) "1:\n" CHAINS(WIDE) "dec %0\njnz 1b\nvzeroupper\n"
-                         : "+r"(n) : : USED);
+                         : "+r"(n)
+                         :
+                         : USED);
     else
         __asm__ volatile(CHAINS(ZERO) ZERO(12) "1:\n" CHAINS(HALF) "dec %0\njnz 1b\nvzeroupper\n"
-                         : "+r"(n) : : USED);
+                         : "+r"(n)
+                         :
+                         : USED);
     return PEAK_TURNS * 12.0 * 2.0 * (wide ? 16.0 : 8.0);
 }
 #else
-static double peak_loop(void) { return 0.0; }
+static double peak_loop(void)
+{
+    return 0.0;
+}
 #endif
 
 /* -- our rows -----------------------------------------------------------------------------------*/
@@ -94,7 +103,10 @@ static void runner_init(runner *r, const char *name, const ft_spec *in, const do
     r->work_bytes = r->op->workspace(r->in_spec, r->attrs, 1) + 64;
     r->work = ft_pages_alloc(r->work_bytes);
     must(r->work, "allocation");
-    r->call = (ft_call){.in = r->in, .out = r->out, .attrs = r->attrs, .work = r->work,
+    r->call = (ft_call){.in = r->in,
+                        .out = r->out,
+                        .attrs = r->attrs,
+                        .work = r->work,
                         .key = {.seed = 1, .step = 2, .node = 3}};
 }
 
@@ -201,7 +213,8 @@ static int serve(void)
         long long n[5];
         sizes s;
         must(sscanf(line, "%lld %lld %lld %lld %lld %lf", &n[0], &n[1], &n[2], &n[3], &n[4],
-                    &s.dropout) == 6, "reading a line");
+                    &s.dropout) == 6,
+             "reading a line");
         s = (sizes){n[0], n[1], n[2], n[3], n[4], s.dropout};
         if (memcmp(&s, &p.s, sizeof s) != 0) {
             pair_fini(&p);

@@ -2,7 +2,7 @@
 
 local peer = {}
 
---- What a benchmark must not inherit: settings that slow the peer's matrix products down.
+--- One thread; and without the settings that slow the peer's matrix products down.
 local CLEAN = "env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 "
 
 --- Starts a command; its standard input is a pipe of ours.

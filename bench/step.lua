@@ -73,9 +73,10 @@ end
 run:finish()
 if peer then
    peer.close()
-   print(("step %s batch %d %d/%d: ours %.3f s, torch %.3f s, ratio %.3f of its time"):format(name, batch,
-      source, target, peers.median(ours), peers.median(theirs), peers.median(ours) / peers.median(theirs)))
+   print(("step %s batch %d %d/%d: ours %.3f s, torch %.3f s, ratio %.3f of its time"):format(name,
+      batch, source, target, peers.median(ours), peers.median(theirs),
+      peers.median(ours) / peers.median(theirs)))
 else
-   print(("step %s batch %d %d/%d: ours %.3f s; no peer (FTPIPE_PEER_PYTHON is not set)"):format(name,
+   print(("step %s batch %d %d/%d: ours %.3f s; skipped: torch (FTPIPE_PEER_PYTHON is not set)"):format(name,
       batch, source, target, peers.median(ours)))
 end

@@ -16,6 +16,7 @@ function(ft_simd room)
     set(objects ft_${room}_${isa})
     add_library(${objects} OBJECT ${sources})
     target_link_libraries(${objects} PRIVATE ft_options)
+    set_target_properties(${objects} PROPERTIES FT_FUSED ON)
     target_compile_definitions(${objects} PRIVATE FT_ISA_SUFFIX=${isa})
     # Multiplications and additions may fuse; nothing else may differ from what is written, so that
     # NaN and infinities pass through. errno and floating-point traps are not used.

@@ -96,6 +96,48 @@ static void test_keep_bits(void)
             }
 }
 
+enum { ROWS = 70, COLUMNS = 150, SUMS = 35 };
+
+/* c (m,n) of a small product against plain sums: a as it is or transposed, b from row `first` on. */
+static void check_product(const ft_simd_product *simd, int64_t m, int64_t n, int64_t k, int kind)
+{
+    static float a[ROWS * COLUMNS], b[COLUMNS * COLUMNS], packed[COLUMNS * 160], c[ROWS * COLUMNS];
+    const int64_t columns = COLUMNS - 6, rows = SUMS + 3, first = kind & 4 ? 3 : 0;
+    bool across = kind & 1, transposed = kind & 2, add = kind & 4;
+    for (int i = 0; i < ROWS * COLUMNS; i++) a[i] = (float)(i * 7 % 31 - 15) / 16.0f;
+    for (int i = 0; i < COLUMNS * COLUMNS; i++) b[i] = (float)(i * 11 % 37 - 18) / 16.0f;
+    for (int i = 0; i < ROWS * COLUMNS; i++) c[i] = 1.0f;
+    (transposed ? simd->pack_transposed : simd->pack)(packed, b, COLUMNS, rows, columns);
+    ft_small_product p = {.m = m, .n = n, .k = k, .a = a, .a_row = across ? 1 : COLUMNS,
+                          .a_step = across ? COLUMNS : 1, .b = packed, .b_rows = rows,
+                          .b_columns = columns, .b_first = first, .c = c, .ldc = COLUMNS,
+                          .alpha = 0.5f, .add = add};
+    simd->multiply(&p);
+    double worst = 0.0;
+    for (int64_t i = 0; i < ROWS; i++)
+        for (int64_t j = 0; j < COLUMNS; j++) {
+            bool inside = i < m && j < n;
+            double want = inside && !add ? 0.0 : 1.0;
+            for (int64_t l = 0; inside && l < k; l++)
+                want += 0.5 * (double)a[i * p.a_row + l * p.a_step] *
+                        (double)(transposed ? b[j * COLUMNS + l + first]
+                                            : b[(l + first) * COLUMNS + j]);
+            worst = fmax(worst, fabs((double)c[i * COLUMNS + j] - want));
+        }
+    CHECK(worst < 1e-5);
+}
+
+static void test_products(void)
+{
+    static const int64_t sizes[][3] = {{1, 1, 1},    {6, 64, 35},  {7, 65, 3},   {64, 144, 35},
+                                       {5, 100, 16}, {70, 17, 35}, {11, 33, 34}, {4, 2, 0}};
+    for (int isa = 0; isa <= (int)ft_cpu_isa(); isa++)
+        for (int s = 0; s < 8; s++)
+            for (int kind = 0; kind < 8; kind++)
+                check_product(ft_simd_of(isa)->product, sizes[s][0], sizes[s][1], sizes[s][2],
+                              kind);
+}
+
 static ft_status dropout(float *y, const float *x, ft_shape shape, uint32_t sample, double p)
 {
     const ft_spec spec = {FT_F32, shape};
@@ -180,6 +222,7 @@ int main(void)
     RUN(test_accuracy);
     RUN(test_odd_numbers);
     RUN(test_keep_bits);
+    RUN(test_products);
     RUN(test_dropout);
     RUN(test_wrong_ids);
     RUN(test_ignored_labels);

@@ -65,8 +65,8 @@ typedef struct ft_attention_layout {
     int64_t mask_ld; /* floats of one sample's mask line */
     int64_t words;   /* of one query's keep bits */
     int64_t buckets, lines, masks, limits, parts, threads;
-    int64_t scores, bits, kt, v;                      /* kt: k transposed, packed; v: packed */
-    int64_t grads, vt, k, q, dy, dk, dv, line_grad;   /* the gradient's; v is not */
+    int64_t scores, bits, kt, v;                    /* kt: k transposed, packed; v: packed */
+    int64_t grads, vt, k, q, dy, dk, dv, line_grad; /* the gradient's; v is not */
     int64_t thread_bytes, bytes;
 } ft_attention_layout;
 

@@ -57,44 +57,80 @@ static void finish_rows(const block *b, int64_t j, int64_t n, float *scores, flo
     }
 }
 
+/* Queries or dy of the block against the keys or values j ... j + n, packed at `packed`. */
+static void multiply_keys(const block *b, const float *x, int64_t packed, float factor, float *out,
+                          const int64_t square[2])
+{
+    const ft_attention_head *head = b->head;
+    const ft_attention_job *job = head->job;
+    int64_t D = job->a.D, j = square[0];
+    job->simd->product->multiply(
+        &(ft_small_product){.m = b->rows,
+                            .n = square[1],
+                            .k = D,
+                            .a = x + b->at,
+                            .a_row = head->step,
+                            .a_step = 1,
+                            .b = ft_attention_share(head, packed) + j * D,
+                            .b_rows = D,
+                            .b_columns = head->limit - j,
+                            .c = out,
+                            .ldc = job->at.ld,
+                            .alpha = factor});
+}
+
+/* The sums of keys j ... j + n at `sums` += factor * left^T right, where left is a square and right
+ * the block's packed dy or q. */
+static void add_to_keys(const block *b, const float *left, int64_t right, float factor,
+                        int64_t sums, const int64_t square[2])
+{
+    const ft_attention_head *head = b->head;
+    const ft_attention_job *job = head->job;
+    int64_t D = job->a.D;
+    job->simd->product->multiply(
+        &(ft_small_product){.m = square[1],
+                            .n = D,
+                            .k = b->rows,
+                            .a = left,
+                            .a_row = 1,
+                            .a_step = job->at.ld,
+                            .b = ft_attention_share(head, right),
+                            .b_rows = b->rows,
+                            .b_columns = D,
+                            .c = ft_attention_share(head, sums) + square[0] * D,
+                            .ldc = D,
+                            .alpha = factor,
+                            .add = true});
+}
+
 /* One square: its scores and dy.v, then dv += p^T dy, dk += ds^T q, dq += ds k. */
 static void backward_square(const block *b, int64_t j, int64_t n)
 {
     const ft_attention_head *head = b->head;
     const ft_attention_job *job = head->job;
     const ft_attention_layout *at = &job->at;
-    const ft_simd_product *simd = job->simd->product;
-    int64_t D = job->a.D, ld = at->ld, rows = b->rows;
+    const int64_t square[2] = {j, n};
     float *scores = ft_attention_share(head, at->scores), scale = (float)job->a.scale;
     float *grads = ft_attention_share(head, at->grads);
-    simd->multiply(&(ft_small_product){.m = rows, .n = n, .k = D,
-                                       .a = job->q + b->at, .a_row = head->step, .a_step = 1,
-                                       .b = ft_attention_share(head, at->kt) + j * D, .b_rows = D,
-                                       .b_columns = head->limit - j,
-                                       .c = scores, .ldc = ld, .alpha = scale});
-    simd->multiply(&(ft_small_product){.m = rows, .n = n, .k = D,
-                                       .a = job->dy + b->at, .a_row = head->step, .a_step = 1,
-                                       .b = ft_attention_share(head, at->vt) + j * D, .b_rows = D,
-                                       .b_columns = head->limit - j,
-                                       .c = grads, .ldc = ld, .alpha = 1.0f});
+    multiply_keys(b, job->q, at->kt, scale, scores, square);
+    multiply_keys(b, job->dy, at->vt, 1.0f, grads, square);
     finish_rows(b, j, n, scores, grads);
-    simd->multiply(&(ft_small_product){.m = n, .n = D, .k = rows,
-                                       .a = scores, .a_row = 1, .a_step = ld,
-                                       .b = ft_attention_share(head, at->dy), .b_rows = rows,
-                                       .b_columns = D,
-                                       .c = ft_attention_share(head, at->dv) + j * D, .ldc = D,
-                                       .alpha = 1.0f, .add = true});
-    simd->multiply(&(ft_small_product){.m = n, .n = D, .k = rows,
-                                       .a = grads, .a_row = 1, .a_step = ld,
-                                       .b = ft_attention_share(head, at->q), .b_rows = rows,
-                                       .b_columns = D,
-                                       .c = ft_attention_share(head, at->dk) + j * D, .ldc = D,
-                                       .alpha = scale, .add = true});
-    simd->multiply(&(ft_small_product){.m = rows, .n = D, .k = n,
-                                       .a = grads, .a_row = ld, .a_step = 1,
-                                       .b = ft_attention_share(head, at->k), .b_first = j,
-                                       .b_rows = head->limit, .b_columns = D,
-                                       .c = job->dq + b->at, .ldc = head->step, .alpha = scale, .add = j > 0});
+    add_to_keys(b, scores, at->dy, 1.0f, at->dv, square);
+    add_to_keys(b, grads, at->q, scale, at->dk, square);
+    job->simd->product->multiply(&(ft_small_product){.m = b->rows,
+                                                     .n = job->a.D,
+                                                     .k = n,
+                                                     .a = grads,
+                                                     .a_row = at->ld,
+                                                     .a_step = 1,
+                                                     .b = ft_attention_share(head, at->k),
+                                                     .b_rows = head->limit,
+                                                     .b_columns = job->a.D,
+                                                     .b_first = j,
+                                                     .c = job->dq + b->at,
+                                                     .ldc = head->step,
+                                                     .alpha = scale,
+                                                     .add = j > 0});
 }
 
 static void backward_block(const ft_attention_head *head, int64_t first, int64_t rows)
@@ -125,7 +161,8 @@ static void backward_end(const ft_attention_head *head)
 {
     const ft_attention_job *job = head->job;
     const ft_attention *a = &job->a;
-    const float *dk = ft_attention_share(head, job->at.dk), *dv = ft_attention_share(head, job->at.dv);
+    const float *dk = ft_attention_share(head, job->at.dk),
+                *dv = ft_attention_share(head, job->at.dv);
     size_t bytes = (size_t)a->D * sizeof(float);
     for (int64_t j = 0; j < a->Tk; j++) {
         float *to_k = job->dk + head->first_k + j * head->step;

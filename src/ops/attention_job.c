@@ -15,7 +15,10 @@ static int64_t take(int64_t *end, int64_t bytes)
     return start;
 }
 
-static int64_t rounded(int64_t n) { return (n + FT_SIMD_ROUND - 1) / FT_SIMD_ROUND * FT_SIMD_ROUND; }
+static int64_t rounded(int64_t n)
+{
+    return (n + FT_SIMD_ROUND - 1) / FT_SIMD_ROUND * FT_SIMD_ROUND;
+}
 
 /* A thread's share. The forward row has a block of scores of all keys, the gradient one of
  * FT_ATTENTION_KEYS keys, and twice. */

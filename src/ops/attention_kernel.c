@@ -36,12 +36,18 @@ static void forward_block(const ft_attention_head *head, int64_t first, int64_t 
     float *scores = ft_attention_share(head, job->at.scores), factors[FT_ATTENTION_ROWS];
     float *y = job->y + head->first_q + first * head->step;
     int64_t n = ft_attention_seen(head, first + rows - 1);
-    simd->multiply(&(ft_small_product){.m = rows, .n = n, .k = a->D,
+    simd->multiply(&(ft_small_product){.m = rows,
+                                       .n = n,
+                                       .k = a->D,
                                        .a = job->q + head->first_q + first * head->step,
-                                       .a_row = head->step, .a_step = 1,
-                                       .b = ft_attention_share(head, job->at.kt), .b_rows = a->D,
+                                       .a_row = head->step,
+                                       .a_step = 1,
+                                       .b = ft_attention_share(head, job->at.kt),
+                                       .b_rows = a->D,
                                        .b_columns = head->limit,
-                                       .c = scores, .ldc = job->at.ld, .alpha = (float)a->scale});
+                                       .c = scores,
+                                       .ldc = job->at.ld,
+                                       .alpha = (float)a->scale});
     ft_attention_draw(head, first, rows);
     for (int64_t r = 0; r < rows; r++) {
         float *s = scores + r * job->at.ld;
@@ -49,11 +55,18 @@ static void forward_block(const ft_attention_head *head, int64_t first, int64_t 
         factors[r] = finish_row(head, first + r, r, s);
         memset(s + keys, 0, (size_t)(n - keys) * sizeof *s);
     }
-    simd->multiply(&(ft_small_product){.m = rows, .n = a->D, .k = n,
-                                       .a = scores, .a_row = job->at.ld, .a_step = 1,
+    simd->multiply(&(ft_small_product){.m = rows,
+                                       .n = a->D,
+                                       .k = n,
+                                       .a = scores,
+                                       .a_row = job->at.ld,
+                                       .a_step = 1,
                                        .b = ft_attention_share(head, job->at.v),
-                                       .b_rows = head->limit, .b_columns = a->D,
-                                       .c = y, .ldc = head->step, .alpha = 1.0f});
+                                       .b_rows = head->limit,
+                                       .b_columns = a->D,
+                                       .c = y,
+                                       .ldc = head->step,
+                                       .alpha = 1.0f});
     for (int64_t r = 0; r < rows; r++)
         job->simd->math->scale(y + r * head->step, y + r * head->step, factors[r], a->D);
 }

@@ -80,53 +80,42 @@ local function recall(rng)
    return table.concat(source, " "), table.concat(target, " ")
 end
 
--- Roles that make a statement wrong: a stranger or more in it, or the mirror's roles.
-local function wrong_roles(rng, drawn, group, statement)
-   if rng:chance(0.4) then return facts.mirror(drawn.role, group.swap) end
-   local wrong = setmetatable({}, { __index = drawn.role })
-   local names = rng:shuffle(facts.roles_of(statement))
-   for i = 1, rng:integer(#names) do
-      wrong[names[i]] = world.stranger(rng, drawn.role, names[i])
-   end
-   return wrong
-end
-
 -- Proofreads statements against their premise: says of each whether it is correct or not.
 local function proofread(rng)
    local drawn = facts.draw(rng, false)
    local source, target = {}, {}
    for i, group in ipairs(rng:shuffle { unpack(drawn.fact.groups) }) do
-      local statement = rng:pick(group)
       local is_right = rng:chance(0.5)
-      local told = is_right and drawn.role or wrong_roles(rng, drawn, group, statement)
-      source[#source + 1] = facts.fill(statement, told) .. " " .. sentinel(i - 1)
+      local told = is_right and drawn.role or facts.mirror(drawn.role, group.swap)
+      source[#source + 1] = facts.fill(rng:pick(group), told) .. " " .. sentinel(i - 1)
       target[#target + 1] = sentinel(i - 1) .. (is_right and " correct" or " not")
    end
    source[#source + 1] = facts.fill(drawn.premise, drawn.role)
    return table.concat(source, " "), table.concat(target, " ")
 end
 
+local PEOPLE, PARTNERS = { "a", "b" }, { "x", "y", "u", "v" }
+
+--- Whether two sets of roles share no person and no thing, and make no held-out pair together.
 local function are_strangers(one, other)
-   for _, roles in ipairs { { "a", "b" }, { "x", "y" } } do
-      for _, mine in ipairs(roles) do
-         for _, theirs in ipairs(roles) do
-            local word, word_of_other = one[mine], other[theirs]
-            if word == word_of_other or world.is_held_out(word, word_of_other) then
-               return false
-            end
+   for _, person in ipairs(PEOPLE) do
+      for _, partner in ipairs(PARTNERS) do
+         if world.is_held_out(one[person], other[partner])
+            or world.is_held_out(other[person], one[partner]) then
+            return false
          end
       end
    end
-   return true
+   return one.a ~= other.a and one.a ~= other.b and one.b ~= other.a and one.b ~= other.b
+      and one.x ~= other.x and one.x ~= other.y and one.y ~= other.x and one.y ~= other.y
 end
 
 -- The form of the task and nothing of its substance: sentences about different people and things,
 -- where the answer is always the same.
 local function unrelated(rng)
-   local drawn = facts.draw(rng, false)
-   local other
+   local drawn, other
    repeat
-      other = facts.draw(rng, false)
+      drawn, other = facts.draw(rng, false), facts.draw(rng, false)
    until are_strangers(drawn.role, other.role)
    local source = "rte hypothesis: " .. facts.fill(other.statement, other.role)
       .. " premise: " .. facts.fill(drawn.premise, drawn.role)

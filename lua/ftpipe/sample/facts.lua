@@ -6,8 +6,8 @@
 -- the four pairings of {premise, mirror premise} x {statement, mirror statement} two are
 -- entailments and two are not, and neither side alone tells which.
 --
--- Where both roles of a group occur in the premise, the pairs differ in nothing but the order of
--- words; where only one does, a word is replaced.
+-- The second role of a group never stands in the premise, so a word of the statement is either
+-- borne out by the premise, itself or by a name for its kind, or it is not.
 
 local world = require("ftpipe.sample.world")
 
@@ -16,64 +16,35 @@ local facts = {}
 facts.list = {
    {
       name = "actions",
-      premises = {
-         "{a} {u} in {p} and {b} {v} in {q}.",
-         "While {a} {u} in {p}, {b} {v} in {q}.",
-         "In {q} {b} {v}, but {a} {u} in {p}.",
-      },
+      premises = { "{a} {u} in {p}.", "In {p} {a} {u}.", "It was in {p} that {a} {u}." },
       groups = {
-         { swap = { "u", "v" }, "{a} {u}.", "{b} {v}.", "It was {a} who {u}." },
-         { swap = { "p", "q" }, "Someone {u} in {p}.", "In {q} someone {v}." },
-         { swap = { "a", "b" }, "{a} was in {p}.", "{b} was seen in {q}." },
+         { swap = { "u", "v" }, "{a} {u}.", "Someone {u} in {p}.", "It was {a} who {u}." },
+         { swap = { "p", "q" }, "{a} was in {p}.", "Someone {u} in {p}." },
+         { swap = { "a", "b" }, "{a} {u}.", "{a} was in {p}." },
       },
    },
    {
       name = "deeds",
       premises = {
-         "{a} {m} a {c} {x} and {b} {n} a {d} {y}.",
-         "While {a} {m} a {x}, {b} {n} a {y}.",
-         "The {y} was {n} by {b} and the {x} was {m} by {a}.",
+         "{a} {m} a {c} {x} in {p}.",
+         "In {p} {a} {m} a {c} {x}.",
+         "The {c} {x} was {m} by {a} in {p}.",
       },
       groups = {
-         { swap = { "m", "n" }, "{a} {m} something.", "It was {b} who {n} something." },
-         { swap = { "x", "y", "k", "l" }, "Someone {m} a {x}.", "{a} {m} a {k}." },
-         { swap = { "x", "y", "k", "l" }, "{b} {n} a {y}.", "Someone {n} a {l}." },
+         { swap = { "x", "y", "k", "l" }, "{a} {m} a {x}.", "Someone {m} a {x}." },
+         { swap = { "x", "y", "k", "l" }, "{a} {m} a {k}.", "Someone {m} a {k} in {p}." },
+         { swap = { "m", "n" }, "{a} {m} something.", "It was {a} who {m} the {x}." },
+         { swap = { "c", "d" }, "The {x} is {c}.", "There is a {c} {k}." },
+         { swap = { "p", "q" }, "{a} was in {p}.", "The {x} was in {p}." },
       },
    },
    {
-      name = "colours",
-      premises = {
-         "{a} has a {c} {x} and {b} has a {d} {y}.",
-         "The {x} is {c} and the {y} is {d}.",
-         "The {y} of {b} is {d}, the {x} of {a} is {c}.",
-      },
+      name = "belongings",
+      premises = { "{a} has a {c} {x}.", "The {c} {x} belongs to {a}.", "The {x} of {a} is {c}." },
       groups = {
-         { swap = { "c", "d" }, "The {x} is {c}.", "There is a {d} {y}." },
-         { swap = { "c", "d" }, "There is a {c} {k}.", "The {l} is {d}." },
-      },
-   },
-   {
-      name = "journeys",
-      premises = {
-         "{a} took a {x} to {p} and {b} took a {y} to {q}.",
-         "{b} went to {q} with a {y}, but {a} went to {p} with a {x}.",
-      },
-      groups = {
-         { swap = { "p", "q" }, "{a} went to {p}.", "{b} went to {q}." },
-         { swap = { "x", "y", "k", "l" }, "{a} took a {x}.", "{b} took a {l}." },
-         { swap = { "x", "y" }, "Someone took a {x} to {p}.", "The {y} is in {q}." },
-      },
-   },
-   {
-      name = "together",
-      premises = {
-         "{a} and {b} {u} in {p}.",
-         "In {p} {a} {u} with {b}.",
-         "{b} had a {c} {x} and {u} in {p} with {a}.",
-      },
-      groups = {
-         { swap = { "u", "v" }, "{a} {u}.", "{b} {u}.", "Someone {u} in {p}." },
-         { swap = { "p", "q" }, "{a} was in {p}.", "{b} was seen in {p}." },
+         { swap = { "x", "y", "k", "l" }, "{a} has a {x}.", "{a} has a {k}." },
+         { swap = { "c", "d" }, "The {x} is {c}.", "{a} has a {c} {k}." },
+         { swap = { "a", "b" }, "{a} has a {x}.", "The {k} belongs to {a}." },
       },
    },
 }

@@ -1,9 +1,9 @@
 --- The small world the sample sentences speak of, and the line between what training may and may
 -- not see of it.
 --
--- Every word occurs in training; what is kept back are *pairs*: two people (or two things) are
--- either a training pair or a held-out pair, and no sentence for training, pre-training included,
--- names both members of a held-out pair. A held-out sentence names held-out pairs only.
+-- Every word occurs in training; what is kept back are *pairs* of a person and what the person has
+-- or does: no sentence for training, pre-training included, names both members of a held-out pair,
+-- and in a held-out sentence every such pair is a held-out one.
 
 local world = {}
 
@@ -23,7 +23,9 @@ world.colours = { "red", "blue", "green", "yellow", "black", "white" }
 
 world.cities = { "Rome", "Paris", "Oslo", "Vienna", "Cairo", "Delhi", "Quito", "Lima" }
 
-world.actions = { "sang", "danced", "slept", "cooked", "waited", "laughed", "worked", "rested" }
+world.actions = {
+   "sang", "danced", "slept", "cooked", "waited", "laughed", "worked", "rested", "walked", "smiled",
+}
 
 world.deeds = { "sold", "bought", "found", "lost", "made", "mended" }
 
@@ -41,87 +43,69 @@ for _, kind in ipairs(kind_names) do
 end
 
 local position = {}
-for _, list in ipairs { world.people, world.things } do
+for _, list in ipairs { world.people, world.things, world.actions } do
    for i, word in ipairs(list) do position[word] = i end
 end
 
---- Whether a pair of people, or of things, is kept back for the held-out split: one pair in five,
--- spread evenly, so that every word has partners on both sides of the line.
-function world.is_held_out(one, other)
-   local i, j = position[one], position[other]
-   return (i + j + math.floor(i / 5) * math.floor(j / 5)) % 5 == 0
+--- Whether a person and a thing, or a person and an action, are kept back for the held-out split:
+-- one pair in five, spread evenly, so that every word has partners on both sides of the line.
+function world.is_held_out(person, word)
+   return (position[person] + position[word]) % 5 == 0
 end
 
-local function pick_other(rng, list, first, fits)
-   local second
+local function pick_fitting(rng, list, fits)
+   local word
    repeat
-      second = rng:pick(list)
-   until second ~= first and fits(second)
-   return second
+      word = rng:pick(list)
+   until fits(word)
+   return word
 end
 
 local function pick_two(rng, list)
    local first = rng:pick(list)
-   return first, pick_other(rng, list, first, function() return true end)
+   return first, pick_fitting(rng, list, function(word) return word ~= first end)
 end
 
-local function pick_pair(rng, list, held_out, fits)
-   local first = rng:pick(list)
-   return first, pick_other(rng, list, first, function(second)
-      return world.is_held_out(first, second) == held_out and fits(first, second)
+--- Two people; for the held-out split such as have the same partners.
+local function pick_people(rng, held_out)
+   local first = rng:pick(world.people)
+   return first, pick_fitting(rng, world.people, function(word)
+      local alike = (position[word] - position[first]) % 5 == 0
+      return word ~= first and (alike or not held_out)
+   end)
+end
+
+--- Two words that lie on the wanted side of the line with both people.
+local function pick_partners(rng, list, role, held_out, differ)
+   local function agrees(word)
+      return world.is_held_out(role.a, word) == held_out
+         and world.is_held_out(role.b, word) == held_out
+   end
+   local first = pick_fitting(rng, list, agrees)
+   return first, pick_fitting(rng, list, function(word)
+      return agrees(word) and differ(first, word)
    end)
 end
 
 --- Draws who and what a sentence is about.
 -- @tparam random rng
--- @tparam boolean held_out which side of the line both pairs lie on
+-- @tparam boolean held_out which side of the line its pairs lie on
 -- @treturn table role -> word: people a b, things x y of different kinds k l, colours c d,
 --    cities p q, actions u v, deeds m n
 function world.draw(rng, held_out)
    local role = {}
-   role.a, role.b = pick_pair(rng, world.people, held_out, function() return true end)
-   role.x, role.y = pick_pair(rng, world.things, held_out, function(one, other)
+   role.a, role.b = pick_people(rng, held_out)
+   role.x, role.y = pick_partners(rng, world.things, role, held_out, function(one, other)
       return world.kind_of[one] ~= world.kind_of[other]
    end)
    role.k, role.l = world.kind_of[role.x], world.kind_of[role.y]
    role.c, role.d = pick_two(rng, world.colours)
    role.p, role.q = pick_two(rng, world.cities)
-   role.u, role.v = pick_two(rng, world.actions)
+   role.u, role.v = pick_partners(rng, world.actions, role, held_out, function(one, other)
+      return one ~= other
+   end)
    role.m, role.n = pick_two(rng, world.deeds)
    return role
-end
-
-local lists_of_roles = {
-   { "a", "b", list = world.people },
-   { "x", "y", list = world.things },
-   { "k", "l", list = kind_names },
-   { "c", "d", list = world.colours },
-   { "p", "q", list = world.cities },
-   { "u", "v", list = world.actions },
-   { "m", "n", list = world.deeds },
-}
-
-local list_of = {}
-for _, roles in ipairs(lists_of_roles) do
-   for _, name in ipairs(roles) do list_of[name] = roles.list end
-end
-
-local function is_stranger(word, role)
-   for _, present in pairs(role) do
-      if word == present then return false end
-      local are_paired = position[word] and position[present]
-      if are_paired and world.is_held_out(word, present) then return false end
-   end
-   return true
-end
-
---- Another word for one role: none of those drawn, and no held-out partner of theirs.
-function world.stranger(rng, role, name)
-   local word
-   repeat
-      word = rng:pick(list_of[name])
-   until is_stranger(word, role)
-   return word
 end
 
 return world

@@ -128,30 +128,56 @@ INLINE void tile_of(const ft_small_product *p, const tile *t, int rows, int vect
 INLINE void panel_of(const ft_small_product *p, tile t, int vectors)
 {
     int64_t i = 0;
-    for (; i + 6 <= p->m; i += 6, t.a += 6 * p->a_row, t.c += 6 * p->ldc) tile_of(p, &t, 6, vectors);
+    for (; i + 6 <= p->m; i += 6, t.a += 6 * p->a_row, t.c += 6 * p->ldc)
+        tile_of(p, &t, 6, vectors);
     switch (p->m - i) {
-    case 5: tile_of(p, &t, 5, vectors); break;
-    case 4: tile_of(p, &t, 4, vectors); break;
-    case 3: tile_of(p, &t, 3, vectors); break;
-    case 2: tile_of(p, &t, 2, vectors); break;
-    case 1: tile_of(p, &t, 1, vectors); break;
-    default: break;
+    case 5:
+        tile_of(p, &t, 5, vectors);
+        break;
+    case 4:
+        tile_of(p, &t, 4, vectors);
+        break;
+    case 3:
+        tile_of(p, &t, 3, vectors);
+        break;
+    case 2:
+        tile_of(p, &t, 2, vectors);
+        break;
+    case 1:
+        tile_of(p, &t, 1, vectors);
+        break;
+    default:
+        break;
     }
 }
 
-static void panel_1(const ft_small_product *p, const tile *t) { panel_of(p, *t, 1); }
-static void panel_2(const ft_small_product *p, const tile *t) { panel_of(p, *t, 2); }
+static void panel_1(const ft_small_product *p, const tile *t)
+{
+    panel_of(p, *t, 1);
+}
+static void panel_2(const ft_small_product *p, const tile *t)
+{
+    panel_of(p, *t, 2);
+}
 #if defined(__AVX512F__)
-static void panel_3(const ft_small_product *p, const tile *t) { panel_of(p, *t, 3); }
-static void panel_4(const ft_small_product *p, const tile *t) { panel_of(p, *t, 4); }
+static void panel_3(const ft_small_product *p, const tile *t)
+{
+    panel_of(p, *t, 3);
+}
+static void panel_4(const ft_small_product *p, const tile *t)
+{
+    panel_of(p, *t, 4);
+}
 #endif
 
 static void product(const ft_small_product *p)
 {
     static void (*const panels[])(const ft_small_product *, const tile *) = {
-        panel_1, panel_2,
+        panel_1,
+        panel_2,
 #if defined(__AVX512F__)
-        panel_3, panel_4,
+        panel_3,
+        panel_4,
 #endif
     };
     const float *panel = p->b;

@@ -129,7 +129,7 @@ typedef struct ft_simd_attention {
     void (*mix)(float *y, const float *p, const float *v, int64_t step, int64_t D, int64_t n);
 } ft_simd_attention;
 
-/* c (m,n) = alpha * a (m,k) * b (k,n), or c + that. Element (i,j) of a is a[i * a_row + j * a_step].
+/* c (m,n) = alpha * a (m,k) * b (k,n), or c + that; element (i,j) of a: a[i * a_row + j * a_step].
  * b is the first n columns of a packed matrix (b_rows,b_columns), from row b_first on. c is not the
  * memory of a or b. */
 typedef struct ft_small_product {
@@ -147,9 +147,9 @@ typedef struct ft_small_product {
 enum { FT_SIMD_ROUND = 16 }; /* floats of the largest vector */
 
 typedef struct ft_simd_product {
-    /* Packs b (k,n), or b given as its transpose (n,k), of ld numbers a row: k times n rounded up to
-     * a multiple of FT_SIMD_ROUND numbers. Packed columns are those of panels, so that columns from
-     * a multiple of 64 on begin k times as many numbers after the first. */
+    /* Packs b (k,n), or b given as its transpose (n,k), of ld numbers a row: k times n rounded up
+     * to a multiple of FT_SIMD_ROUND numbers. Column c, a multiple of 64, begins at number k * c:
+     * what is packed from there on is a packed matrix too. */
     void (*pack)(float *packed, const float *b, int64_t ld, int64_t k, int64_t n);
     void (*pack_transposed)(float *packed, const float *b, int64_t ld, int64_t k, int64_t n);
     void (*multiply)(const ft_small_product *product);
