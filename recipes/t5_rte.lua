@@ -14,7 +14,7 @@ local args = ft.args {
    model = { default = "embedded:t5_tiny" },
    devices = { default = "cpu:2" },
    batch = { default = 32 },
-   steps = { default = 300 },
+   steps = { default = 800 },
    optimizer = { default = "adamw" },
    lr = { default = 1e-3 },
    max_source = { default = 48 },

@@ -76,7 +76,8 @@ describe("tools/check_golden.lua", function()
       local out, err, code = process.ftpipe { "tools/check_golden.lua", dir }
       assert.equal("", err)
       assert.equal(0, code)
-      for _, what in ipairs { "loss", "logits", "gradients", "adamw", "adafactor", "sgd", "greedy" } do
+      local figures = { "loss", "logits", "gradients", "adamw", "adafactor", "sgd", "greedy" }
+      for _, what in ipairs(figures) do
          assert.matches(what, out)
       end
       assert.matches("worst %d%.%d%de%-%d+ of 1e%-0%d +ok", out)

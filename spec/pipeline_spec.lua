@@ -172,7 +172,8 @@ describe("the asynchronous schedule", function()
    end)
 
    it("refuses clipping, which needs every stage's gradients at once", function()
-      local problem = files.failure(pipeline.plan, { schedule = "async", devices = "cpu:2", clip = 1 })
+      local problem = files.failure(pipeline.plan,
+         { schedule = "async", devices = "cpu:2", clip = 1 })
       assert.equal("invalid argument", problem.status)
       assert.matches("clipping by the global norm needs a synchronous schedule", problem.message)
    end)
@@ -220,7 +221,8 @@ describe("the memory of a run", function()
       local live = core.sys.allocs()
       local problem = files.failure(plan.blueprint.run, plan.blueprint)
       assert.equal("plan infeasible", problem.status)
-      assert.matches("^device cpu:%d needs %d+%.%d MB of memory, its budget is 0%.1 MB %(weights", problem.message)
+      assert.matches("^device cpu:%d needs %d+%.%d MB of memory, its budget is 0%.1 MB %(weights",
+         problem.message)
       assert.matches("gradients %d.*optimizer %d.*what would help: ", problem.message)
       collectgarbage()
       local after = core.sys.allocs()
@@ -282,12 +284,15 @@ describe("a leg", function()
    end)
 
    it("may be shorter than the plan's, never longer in micro-batches that are under way", function()
-      local plan = pipeline.plan { devices = "cpu:2", schedule = "async", steps = 1, micro_batches = 1 }
+      local plan = pipeline.plan {
+         devices = "cpu:2", schedule = "async", steps = 1, micro_batches = 1,
+      }
       local run = plan.blueprint:run()
       run:begin(1, 1)
       assert.equal(0, run:finish().events)
       local problem = files.failure(run.begin, run, 5, 1)
-      assert.matches("a leg of 5 batches holds 2 micro%-batches in stage 0, memory was laid out for 1",
+      assert.matches(
+         "a leg of 5 batches holds 2 micro%-batches in stage 0, memory was laid out for 1",
          problem.message)
       run:free()
    end)

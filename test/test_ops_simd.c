@@ -98,7 +98,7 @@ static void test_keep_bits(void)
 
 enum { ROWS = 70, COLUMNS = 150, SUMS = 35 };
 
-/* c (m,n) of a small product against plain sums: a as it is or transposed, b from row `first` on. */
+/* c (m,n) of a small product against plain sums: a as it is or transposed, b from row `first`. */
 static void check_product(const ft_simd_product *simd, int64_t m, int64_t n, int64_t k, int kind)
 {
     static float a[ROWS * COLUMNS], b[COLUMNS * COLUMNS], packed[COLUMNS * 160], c[ROWS * COLUMNS];

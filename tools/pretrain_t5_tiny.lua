@@ -3,8 +3,8 @@
 --    build/release/ftpipe tools/pretrain_t5_tiny.lua assets/t5_tiny
 --
 -- Reads config.json and spiece.model of the directory, writes model.safetensors there (f16). The
--- problems come from the sample generator (lua/ftpipe/sample/corpus.lua); the bytes written depend on
--- the seed, the flags and the instruction set alone. Takes some minutes on two cores.
+-- problems come from the sample generator (lua/ftpipe/sample/corpus.lua); the bytes written depend
+-- on the seed, the flags and the instruction set alone. Takes some minutes on two cores.
 
 local ft = require("ftpipe")
 local core = require("ftpipe.core")
@@ -20,7 +20,7 @@ end
 local args = ft.args {
    "Pre-train the tiny T5 on the sample world.",
    devices = { default = "cpu:2" },
-   batch = { default = 64 },
+   batch = { default = 32 },
    steps = { default = 4000 },
    lr = { default = 3e-3 },
    warmup = { default = 200 },

@@ -62,8 +62,8 @@ typedef struct ft_attr_rule {
 } ft_attr_rule;
 
 /* What a gradient rule may do: add nodes. Returns the first output; further ones follow it by
- * number (output k is first + k). In case of failure FT_NO_VALUE, and the builder keeps the error, so
- * rules need not check between calls. */
+ * number (output k is first + k). In case of failure FT_NO_VALUE, and the builder keeps the error,
+ * so rules need not check between calls. */
 typedef struct ft_builder {
     ft_value_id (*add)(struct ft_builder *b, const ft_op *op, const ft_value_id *in, int n_in,
                        const double *attrs);
