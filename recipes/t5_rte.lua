@@ -34,10 +34,11 @@ local args = ft.args {
 local model = ft.model(args)
 local task = ft.task.rte { max_source = args.max_source, max_target = args.max_target }
 local data = task:open(model, args)
+print(("%s: %s; %s"):format(task.name, model, data or "no data, planning only"))
 
 local plan = ft.plan { model = model, data = data, args = args }
 print(plan)
-if plan.only then return plan end
+if plan.only then return plan:check() end
 
 local run = ft.run { plan = plan, task = task, data = data, args = args }
 print(("before: %s"):format(run:evaluate()))

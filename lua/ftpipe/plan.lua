@@ -46,15 +46,16 @@ end
 --   or a list of scopes at which stages begin
 -- @tparam int stages for "seq"
 -- @tparam string device the kind to model
+-- @tparam[opt] number memory bytes of a stage for parameters, see graph:partition
 -- @treturn table { stage = by node, device = by stage or nil, name = for people }
-function M.partition(graph, how, stages, device)
+function M.partition(graph, how, stages, device, memory)
    if type(how) == "table" then
       local result = from_scopes(graph, how)
       result.name = table.concat(how, ",")
       return result
    end
    if how == "seq" then
-      local result = graph:partition(stages, device)
+      local result = graph:partition(stages, device, memory)
       result.name = "seq"
       return result
    end
@@ -82,16 +83,14 @@ local function place_stages(n_stages, n_devices)
    return device
 end
 
-local recompute_rules = {
-   always = function() return true end,
-   never = function() return false end,
-}
+-- Whether stages recompute to begin with; "auto" turns it on where memory does not suffice.
+local recompute_rules = { always = true, never = false, auto = false }
 
 local function recompute_flags(rule, n_stages)
-   local decide = recompute_rules[rule]
-   if not decide then usage("--recompute '%s', expected always or never", tostring(rule)) end
+   local first = recompute_rules[rule]
+   if first == nil then usage("--recompute '%s', expected always, never or auto", tostring(rule)) end
    local flags = {}
-   for s = 1, n_stages do flags[s] = decide(s) end
+   for s = 1, n_stages do flags[s] = first end
    return flags
 end
 
@@ -143,6 +142,88 @@ local function options_of(model, data, args)
    }
 end
 
+--- The blueprint of a partition, with its memory by device.
+local function draw(o, graphs, partition, flags)
+   local n_stages = count_stages(partition.stage)
+   local devices = core.engine.devices(o.devices)
+   local blueprint = core.engine.blueprint {
+      graphs = graphs,
+      node_stage = partition.stage,
+      stage_device = partition.device or place_stages(n_stages, #devices),
+      recompute = flags,
+      devices = o.devices,
+      micro_batches = o.micro_batches,
+      micro_batch_size = o.batch / o.micro_batches,
+      schedule = o.schedule,
+      batches = o.batches,
+      optimizer = o.optimizer,
+      hypers = o.hypers,
+      clip = o.clip,
+      seed = o.seed,
+   }
+   return {
+      options = o, graphs = graphs, devices = devices, partition = partition, n_stages = n_stages,
+      recompute = flags, blueprint = blueprint, memory = blueprint:memory(),
+   }
+end
+
+local function is_over(plan, device)
+   return plan.memory[device].total > plan.devices[device].memory_bytes
+end
+
+--- Recomputes in the stages of devices that are over their budgets, until none of them can help.
+local function recompute_where_needed(plan)
+   local changed = true
+   while changed do
+      changed = false
+      for s, stage in ipairs(plan.blueprint:stages()) do
+         if is_over(plan, stage.device) and not plan.recompute[s] then
+            plan.recompute[s], changed = true, true
+         end
+      end
+      if changed then plan = draw(plan.options, plan.graphs, plan.partition, plan.recompute) end
+   end
+   return plan
+end
+
+--- Bytes that a stage's parameters may weigh (at four times their size, as graph:partition counts)
+-- when everything else takes what it takes in this plan.
+local function parameter_budget(plan)
+   local budget, weights, kept = math.huge, 0, 0
+   for d, row in ipairs(plan.memory) do
+      local others = row.activations + row.workspace + row.buffers
+      budget = math.min(budget, plan.devices[d].memory_bytes - others)
+      weights = weights + row.weights
+      kept = kept + row.weights + row.gradients + row.optimizer + row.packed
+   end
+   return math.max(1, math.floor(budget * 4 * weights / kept))
+end
+
+local function any_over(plan)
+   for d in ipairs(plan.devices) do
+      if is_over(plan, d) then return true end
+   end
+   return false
+end
+
+--- What is balanced by time alone may not fit; a partition that also looks at memory may, when the
+-- stages that need it recompute.
+local function fit(plan)
+   local o, graphs = plan.options, plan.graphs
+   local auto = o.recompute == "auto"
+   if auto then plan = recompute_where_needed(plan) end
+   if not any_over(plan) or o.partition ~= "seq" then return plan end
+   local leanest = plan
+   if auto then
+      leanest = draw(o, graphs, plan.partition, recompute_flags("always", plan.n_stages))
+   end
+   local ok, partition = pcall(M.partition, graphs[#graphs], "seq", plan.n_stages, o.devices,
+      parameter_budget(leanest))
+   if not ok then return plan end
+   plan = draw(o, graphs, partition, recompute_flags(o.recompute, plan.n_stages))
+   return auto and recompute_where_needed(plan) or plan
+end
+
 --- A plan for training.
 -- @tparam table o either model, data (as the task loads it, or nil) and args (of ft.args); or
 --   model, devices (text), batch, micro_batches, buckets (source lengths, ascending), target
@@ -163,34 +244,17 @@ function M.new(o)
          batch = micro, source = source, target = o.target, dropout = o.dropout,
       })
    end
-   local largest = graphs[#graphs]
-   local partition = M.partition(largest, o.partition, o.stages or #devices, o.devices)
-   local n_stages = count_stages(partition.stage)
-   local blueprint = core.engine.blueprint {
-      graphs = graphs,
-      node_stage = partition.stage,
-      stage_device = partition.device or place_stages(n_stages, #devices),
-      recompute = recompute_flags(o.recompute, n_stages),
-      devices = o.devices,
-      micro_batches = o.micro_batches,
-      micro_batch_size = micro,
-      schedule = o.schedule,
-      batches = o.batches,
-      optimizer = o.optimizer,
-      hypers = o.hypers,
-      clip = o.clip,
-      seed = o.seed,
-   }
-   return setmetatable({
-      options = o,
-      graphs = graphs,
-      devices = devices,
-      partition = partition,
-      n_stages = n_stages,
-      blueprint = blueprint,
-      memory = blueprint:memory(),
-      only = devices[1].kind == "sim" or args ~= nil and args.dry_run,
-   }, Plan)
+   local partition = M.partition(graphs[#graphs], o.partition, o.stages or #devices, o.devices)
+   local flags = recompute_flags(o.recompute, count_stages(partition.stage))
+   local plan = fit(draw(o, graphs, partition, flags))
+   plan.only = devices[1].kind == "sim" or args ~= nil and args.dry_run
+   return setmetatable(plan, Plan)
+end
+
+--- Raises `plan infeasible` when a device is over its budget; else gives the plan back.
+function Plan:check()
+   self.blueprint:check_memory()
+   return self
 end
 
 --- Where a stage begins and ends, for people: "encoder/block.0 .. decoder/block.1".

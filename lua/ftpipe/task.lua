@@ -279,6 +279,17 @@ local load_rules = {
    eval_only = { type = "boolean", default = false, help = "no training split" },
 }
 
+local Data = {
+   __tostring = function(data)
+      local parts = {}
+      for _, name in ipairs { "train", "eval" } do
+         local split = data[name]
+         parts[#parts + 1] = split and ("%s (%d examples)"):format(split.path, #split.examples)
+      end
+      return table.concat(parts, " and ")
+   end,
+}
+
 --- Reads and tokenises the task's data; the task keeps the tokenizer as `task.tokenizer`.
 --
 -- A split has `dataset` (tokenised), `examples` (list of { source =, target =, row = }, in the same
@@ -307,7 +318,7 @@ function Task:load(o)
       end
       result[split] = make_split(self, layout, rows, o)
    end
-   return result
+   return setmetatable(result, Data)
 end
 
 --- Loads what a recipe's flags name: --data, --train-file and --eval-file, or the embedded data

@@ -93,7 +93,9 @@ static ft_status find_packs(ft_blueprint *b, int s, ft_error *err)
     if (!nodes || !stage->packs || !stage->pack_at) return no_memory(err);
     memcpy(nodes, cut->forward, (size_t)cut->n_forward * sizeof(int));
     memcpy(nodes + cut->n_forward, cut->backward, (size_t)cut->n_backward * sizeof(int));
-    stage->n_packs = ft_program_packs(b->options.graphs[0], nodes, n, stage->packs);
+    /* Packed layouts are those of the CPU's products. */
+    if (b->options.devices[stage->device].kind == FT_DEVICE_CPU)
+        stage->n_packs = ft_program_packs(b->options.graphs[0], nodes, n, stage->packs);
     return FT_OK;
 }
 

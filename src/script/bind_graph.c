@@ -400,6 +400,8 @@ static void push_partition(lua_State *L, const ft_partition_result *r, int n)
  * @function graph:partition
  * @tparam int stages
  * @tparam string device the kind to model, as in --devices
+ * @tparam[opt=0] number memory_bytes of each stage for parameters and what training adds to them
+ *   (weights, gradients, optimizer state: four times the weights); 0: no limit
  * @treturn table { stage = by forward node, slowest_ns =, lower_bound_ns =, cut_bytes = } */
 static int graph_partition(lua_State *L)
 {
@@ -407,6 +409,7 @@ static int graph_partition(lua_State *L)
     ft_graph *g = script_check_graph(L, 1);
     int stages = (int)script_check_int(L, 2, 1, 4096);
     const char *device_text = script_check_string(L, 3);
+    int64_t memory = script_arg_int(L, 4, 0, 0, (int64_t)1 << 53);
     ft_device *devices = lua_newuserdata(L, FT_MAX_DEVICES * sizeof *devices);
     int n_devices;
     if (ft_devices_parse(device_text, devices, &n_devices, &err) != FT_OK)
@@ -427,6 +430,7 @@ static int graph_partition(lua_State *L)
                                         .edge_bytes = a.edge_bytes,
                                         .edge_value = a.edge_value,
                                         .n_stages = stages,
+                                        .stage_memory_bytes = memory,
                                         .link_bytes_per_s = devices[0].link_bytes_per_s};
         result.stage = a.stage;
         status = ft_partition_contiguous(&problem, &result, &err);

@@ -129,7 +129,8 @@ function Model:initialize(params, seed)
 end
 
 function Model:__tostring()
-   return ("model %s: %s"):format(self.name, self.raw.model_type)
+   if self.embedded then return "the tiny model inside the program (--model DIR for a real one)" end
+   return ("model %s (%s)"):format(self.name, self.raw.model_type)
 end
 
 return setmetatable(M, { __call = function(_, o) return M.open(o) end })
