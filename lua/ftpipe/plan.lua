@@ -46,16 +46,17 @@ end
 --   or a list of scopes at which stages begin
 -- @tparam int stages for "seq"
 -- @tparam string device the kind to model
+-- @tparam[opt=1] int micro_batches per update
 -- @tparam[opt] number memory bytes of a stage for parameters, see graph:partition
 -- @treturn table { stage = by node, device = by stage or nil, name = for people }
-function M.partition(graph, how, stages, device, memory)
+function M.partition(graph, how, stages, device, micro_batches, memory)
    if type(how) == "table" then
       local result = from_scopes(graph, how)
       result.name = table.concat(how, ",")
       return result
    end
    if how == "seq" then
-      local result = graph:partition(stages, device, memory)
+      local result = graph:partition(stages, device, memory, micro_batches)
       result.name = "seq"
       return result
    end
@@ -88,7 +89,9 @@ local recompute_rules = { always = true, never = false, auto = false }
 
 local function recompute_flags(rule, n_stages)
    local first = recompute_rules[rule]
-   if first == nil then usage("--recompute '%s', expected always, never or auto", tostring(rule)) end
+   if first == nil then
+      usage("--recompute '%s', expected always, never or auto", tostring(rule))
+   end
    local flags = {}
    for s = 1, n_stages do flags[s] = first end
    return flags
@@ -244,7 +247,8 @@ function M.new(o)
          batch = micro, source = source, target = o.target, dropout = o.dropout,
       })
    end
-   local partition = M.partition(graphs[#graphs], o.partition, o.stages or #devices, o.devices)
+   local partition = M.partition(graphs[#graphs], o.partition, o.stages or #devices, o.devices,
+      o.micro_batches)
    local flags = recompute_flags(o.recompute, count_stages(partition.stage))
    local plan = fit(draw(o, graphs, partition, flags))
    plan.only = devices[1].kind == "sim" or args ~= nil and args.dry_run

@@ -2,8 +2,8 @@
  *
  * A primitive is made for every call. That takes about 3 us when oneDNN has met the same one:
  * it keeps the last 1024 in a cache of its own, which threads share; the first time costs up to
- * some ms of code generation. Scratch memory is the caller's. The engine is made once and stays, since
- * cached primitives point to it: the one mutable object of the room. */
+ * some ms of code generation. Scratch memory is the caller's. The engine is made once and stays,
+ * since cached primitives point to it: the one mutable object of the room. */
 #include "ops/onednn.h"
 
 #include <oneapi/dnnl/dnnl.h>

@@ -343,29 +343,41 @@ static bool allocate_arrays(problem_arrays *a, int64_t nodes, int64_t edges)
            a->edge_value && a->stage;
 }
 
-/* A node's parameters weigh four times their size (weight, gradient, two moments); a parameter is
- * counted where it is first used. */
-static void weigh_node(const ft_graph *g, int n, bool *seen, problem_arrays *a)
+/* What a parameter costs beside the products it is in. At the node that uses it first: memory of four
+ * times its size (weight, gradient, two moments), and, shared by the micro-batches of a batch, the
+ * time of its update (seven passes over it) and of summing the gradients of its further uses (three
+ * passes each). At every node whose row packs it: twice a copy in another layout (three passes). */
+static void weigh_params(const ft_graph *g, const ft_device *device, int micro_batches, int *first,
+                         problem_arrays *a)
 {
-    const ft_node *node = ft_graph_node(g, n);
-    for (int i = 0; i < node->n_in; i++) {
-        if (node->in[i] == FT_NO_VALUE) continue;
-        const ft_value *v = ft_graph_value(g, node->in[i]);
-        if (v->kind != FT_VALUE_PARAM || seen[v->source]) continue;
-        seen[v->source] = true;
-        a->node_bytes[n] += 4 * ft_spec_bytes(&v->spec);
-    }
+    for (int n = ft_graph_n_forward(g) - 1; n >= 0; n--)
+        for (int i = 0; i < ft_graph_node(g, n)->n_in; i++) {
+            ft_value_id in = ft_graph_node(g, n)->in[i];
+            const ft_value *v = in == FT_NO_VALUE ? NULL : ft_graph_value(g, in);
+            if (v && v->kind == FT_VALUE_PARAM) first[v->source] = n + 1;
+        }
+    for (int n = 0; n < ft_graph_n_forward(g); n++)
+        for (int i = 0; i < ft_graph_node(g, n)->n_in; i++) {
+            ft_value_id in = ft_graph_node(g, n)->in[i];
+            const ft_value *v = in == FT_NO_VALUE ? NULL : ft_graph_value(g, in);
+            if (!v || v->kind != FT_VALUE_PARAM) continue;
+            int owner = first[v->source] - 1;
+            int64_t bytes = ft_spec_bytes(&v->spec);
+            double pass_ns = 1e9 * (double)bytes / device->bytes_per_s / micro_batches;
+            a->node_ns[owner] += (n == owner ? 7 : 3) * pass_ns;
+            if (ft_graph_node(g, n)->op->pack_input == i + 1) a->node_ns[n] += 2 * 3 * pass_ns;
+            if (n == owner) a->node_bytes[n] += 4 * bytes;
+        }
 }
 
-static int collect_problem(const ft_graph *g, const ft_device *device, bool *seen,
-                           problem_arrays *a)
+/* Nodes and edges of the problem; returns the number of edges. */
+static int collect_problem(const ft_graph *g, const ft_device *device, problem_arrays *a)
 {
     int n_forward = ft_graph_n_forward(g), n_edges = 0;
     for (int n = 0; n < ft_graph_n_nodes(g); n++)
         a->node_ns[ft_graph_node(g, n)->origin] += ft_node_time_ns(g, n, device);
     for (int n = 0; n < n_forward; n++) {
         const ft_node *node = ft_graph_node(g, n);
-        weigh_node(g, n, seen, a);
         for (int i = 0; i < node->n_in; i++) {
             if (node->in[i] == FT_NO_VALUE) continue;
             const ft_value *v = ft_graph_value(g, node->in[i]);
@@ -402,6 +414,7 @@ static void push_partition(lua_State *L, const ft_partition_result *r, int n)
  * @tparam string device the kind to model, as in --devices
  * @tparam[opt=0] number memory_bytes of each stage for parameters and what training adds to them
  *   (weights, gradients, optimizer state: four times the weights); 0: no limit
+ * @tparam[opt=1] int micro_batches that share the cost of an update
  * @treturn table { stage = by forward node, slowest_ns =, lower_bound_ns =, cut_bytes = } */
 static int graph_partition(lua_State *L)
 {
@@ -410,21 +423,23 @@ static int graph_partition(lua_State *L)
     int stages = (int)script_check_int(L, 2, 1, 4096);
     const char *device_text = script_check_string(L, 3);
     int64_t memory = script_arg_int(L, 4, 0, 0, (int64_t)1 << 53);
+    int micro_batches = (int)script_arg_int(L, 5, 1, 1, 1 << 20);
     ft_device *devices = lua_newuserdata(L, FT_MAX_DEVICES * sizeof *devices);
     int n_devices;
     if (ft_devices_parse(device_text, devices, &n_devices, &err) != FT_OK)
         return script_raise(L, &err);
     int n = ft_graph_n_forward(g);
-    bool *seen = lua_newuserdata(L, (size_t)ft_graph_n_params(g) + 1);
-    memset(seen, 0, (size_t)ft_graph_n_params(g) + 1);
+    size_t first_bytes = ((size_t)ft_graph_n_params(g) + 1) * sizeof(int);
+    int *first = memset(lua_newuserdata(L, first_bytes), 0, first_bytes);
     problem_arrays a;
     ft_status status = FT_NOMEM;
     ft_partition_result result = {0};
     if (allocate_arrays(&a, n + 1, (int64_t)n * FT_MAX_IN + 1)) {
+        weigh_params(g, devices, micro_batches, first, &a);
         ft_partition_problem problem = {.n_nodes = n,
                                         .node_ns = a.node_ns,
                                         .node_bytes = a.node_bytes,
-                                        .n_edges = collect_problem(g, devices, seen, &a),
+                                        .n_edges = collect_problem(g, devices, &a),
                                         .edge_from = a.edge_from,
                                         .edge_to = a.edge_to,
                                         .edge_bytes = a.edge_bytes,
