@@ -37,8 +37,8 @@ enum { N_CARDS = sizeof cards / sizeof *cards, SIM_LATENCY_NS = 10000, CPU_LATEN
 
 /* Sustained rates of one CPU thread: vector width times two units times multiply and add, at 2.5
  * GHz and four fifths of the peak (what a packed matrix product reaches); memory as rows that are
- * not products reach it when every core is busy (with 13 GB/s bench/pipeline.lua finds the stages of
- * t5-small equal to 1 %). */
+ * not products reach it when every core is busy (with 13 GB/s bench/pipeline.lua finds the stages
+ * of t5-small equal to 1 %). */
 static const double cpu_thread_flops[FT_ISA_COUNT] = {8 * 2e9, 32 * 2e9, 64 * 2e9};
 static const double cpu_thread_bytes_per_s = 13e9, cpu_link_bytes_per_s = 8e9;
 

@@ -343,10 +343,11 @@ static bool allocate_arrays(problem_arrays *a, int64_t nodes, int64_t edges)
            a->edge_value && a->stage;
 }
 
-/* What a parameter costs beside the products it is in. At the node that uses it first: memory of four
- * times its size (weight, gradient, two moments), and, shared by the micro-batches of a batch, the
- * time of its update (seven passes over it) and of summing the gradients of its further uses (three
- * passes each). At every node whose row packs it: twice a copy in another layout (three passes). */
+/* What a parameter costs beside the products it is in. At the node that uses it first: memory of
+ * four times its size (weight, gradient, two moments), and, shared by the micro-batches of a batch,
+ * the time of its update (seven passes over it) and of summing the gradients of its further uses
+ * (three passes each). At every node whose row packs it: two copies in another layout (three passes
+ * each). */
 static void weigh_params(const ft_graph *g, const ft_device *device, int micro_batches, int *first,
                          problem_arrays *a)
 {
