@@ -221,7 +221,7 @@ local function fit(plan)
       leanest = draw(o, graphs, plan.partition, recompute_flags("always", plan.n_stages))
    end
    local ok, partition = pcall(M.partition, graphs[#graphs], "seq", plan.n_stages, o.devices,
-      parameter_budget(leanest))
+      o.micro_batches, parameter_budget(leanest))
    if not ok then return plan end
    plan = draw(o, graphs, partition, recompute_flags(o.recompute, plan.n_stages))
    return auto and recompute_where_needed(plan) or plan

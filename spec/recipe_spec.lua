@@ -1,0 +1,164 @@
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
+local process = require("spec.support.process")
+
+local RECIPE = "recipes/t5_rte.lua"
+local sanitized = core.sanitized
+
+local function run(...) return process.ftpipe { RECIPE, ... } end
+
+--- The embedded model as a directory, with `change(dir)` done to it.
+local function with_model(body, change)
+   files.in_directory(function(dir)
+      local model = dir .. "/model"
+      core.sys.mkdir(model)
+      for _, name in ipairs { "config.json", "model.safetensors", "spiece.model" } do
+         core.sys.write_file(model .. "/" .. name, core.asset("t5_tiny/" .. name))
+      end
+      if change then change(model) end
+      body(model, dir)
+   end)
+end
+
+local function line(premise, label)
+   return ('{"premise": "%s", "hypothesis": "Ben has a kite.", "label": "%s"}\n'):format(premise,
+      label)
+end
+
+local GOOD = line("Ben has a red kite.", "entailment"):rep(8)
+
+--- One line on stderr that matches, the exit code, and no run directory.
+local function refused(code, pattern, arguments, out_dir)
+   local _, err, exit = run(unpack(arguments))
+   assert.equal(code, exit, err)
+   assert.matches(pattern, err)
+   assert.equal(1, select(2, err:gsub("\n", "")), err)
+   if out_dir then assert.is_false(core.sys.exists(out_dir) and true or false) end
+end
+
+describe("recipes/t5_rte.lua", function()
+   it("says what its flags are, in forty lines", function()
+      local out, _, exit = run("--help")
+      assert.equal(0, exit)
+      assert.is_true(select(2, out:gsub("\n", "")) <= 40)
+      for _, flag in ipairs { "--devices", "--model", "--schedule", "--out", "--dry-run" } do
+         assert.truthy(out:find(flag, 1, true), flag)
+      end
+   end)
+
+   it("plans T5-3B on eight cards of 11 GB with every schedule", function()
+      for _, schedule in ipairs(core.engine.schedules()) do
+         local out, err, exit = run("--model", "t5-3b", "--devices", "sim:8x11GB", "--schedule",
+            schedule)
+         assert.equal(0, exit, err)
+         assert.matches("plan: " .. schedule .. ", 8 stages on 8 devices", out)
+         assert.matches("predicted: [%d.]+ samples/s", out)
+      end
+   end)
+
+   it("says in its first line that model and data are embedded", function()
+      local out = run("--dry-run")
+      assert.matches("^rte: the tiny model inside the program .*; embedded train data", out)
+   end)
+
+   it("refuses wrong flags with one line", function()
+      refused(2, "unknown flag '%-%-modle' %(did you mean '%-%-model'%?%)", { "--modle", "x" })
+      refused(2, "%-%-schedule: 'foo' is not available", { "--schedule", "foo" })
+      refused(2, "device list \"gpu:2\"", { "--devices", "gpu:2" })
+      refused(2, "%-%-steps: expected at least 1, got 0", { "--steps", "0" })
+      refused(2, "%-%-batch 30 is not a multiple of %-%-micro%-batches 4",
+         { "--batch", "30", "--micro-batches", "4" })
+      refused(2, "clipping by the global norm needs a synchronous schedule",
+         { "--schedule", "async", "--clip", "1" })
+   end)
+
+   it("refuses a budget that is too small before anything runs", function()
+      refused(3, "device cpu:0 needs [%d.]+ MB of memory, its budget is 1%.0 MB %(weights",
+         { "--devices", "cpu:2/1MB" })
+   end)
+
+   it("refuses models that are not there or not whole", function()
+      refused(6, "'/nope' is neither a directory nor a built%-in configuration",
+         { "--model", "/nope" })
+      refused(2, "built%-in configuration", { "--model", "t5-small", "--data", "/nope" })
+      with_model(function(model, dir)
+         core.sys.write_file(dir .. "/rows.jsonl", GOOD)
+         refused(6, "model%.safetensors: tensors cover %d+ bytes of data, the file holds %d+",
+            { "--model", model, "--train-file", dir .. "/rows.jsonl", "--eval-file",
+               dir .. "/rows.jsonl", "--out", dir .. "/out" }, dir .. "/out")
+      end, function(model)
+         local bytes = core.sys.read_file(model .. "/model.safetensors")
+         core.sys.write_file(model .. "/model.safetensors", bytes:sub(1, #bytes - 1000))
+      end)
+   end)
+
+   it("refuses shapes and vocabularies that do not fit the configuration", function()
+      local function with_config(from, to, pattern)
+         with_model(function(model, dir)
+            core.sys.write_file(dir .. "/rows.jsonl", GOOD)
+            refused(6, pattern, { "--model", model, "--train-file", dir .. "/rows.jsonl",
+               "--eval-file", dir .. "/rows.jsonl", "--out", dir .. "/out" }, dir .. "/out")
+         end, function(model)
+            local text = core.sys.read_file(model .. "/config.json")
+            core.sys.write_file(model .. "/config.json", (text:gsub(from, to)))
+         end)
+      end
+      with_config('"d_ff": 256', '"d_ff": 128', "DenseReluDense")
+      with_config('"vocab_size": 352', '"vocab_size": 320', "352 ids, the model's vocab_size is 320")
+   end)
+
+   it("refuses data that is wrong, naming file and line", function()
+      files.in_directory(function(dir)
+         local function with_rows(text, pattern)
+            local path = dir .. "/rows.jsonl"
+            core.sys.write_file(path, text)
+            refused(6, pattern, { "--train-file", path, "--eval-file", path, "--out",
+               dir .. "/out" }, dir .. "/out")
+         end
+         with_rows("", "rows%.jsonl: holds no rows")
+         with_rows(GOOD .. line("x", "maybe"), "rows%.jsonl:9: label 'maybe', expected one of")
+         with_rows(line("a\255", "entailment"), "rows%.jsonl:1:15: byte 0xff is not UTF%-8")
+         with_rows('{"premise": "x"}\n', "rows%.jsonl:1: field 'hypothesis' is missing")
+         with_rows('{"premise": \n', "rows%.jsonl:1")
+      end)
+      refused(6, "/nope: no such directory", { "--data", "/nope" })
+   end)
+
+   it("leaves a model that a fresh process evaluates to the same bits", function()
+      with_model(function(model, dir)
+         local path = dir .. "/rows.jsonl"
+         core.sys.write_file(path, GOOD .. line("Ben lost a saw.", "not_entailment"):rep(8))
+         local data = { "--train-file", path, "--eval-file", path, "--devices", "cpu:2",
+            "--batch", "10" }
+         local function go(from, out, ...)
+            local _, err, exit = run("--model", from, "--out", out, ..., unpack(data))
+            assert.equal(0, exit, err)
+            return core.json.read(out .. "/summary.json"), core.sys.read_file(out
+               .. "/predictions.jsonl")
+         end
+         local first, predicted = go(model, dir .. "/run", "--steps=6")
+         local again, predicted_again = go(dir .. "/run/hf", dir .. "/eval", "--eval-only")
+         assert.equal(first.eval_loss, again.eval_loss)
+         assert.equal(predicted, predicted_again)
+         assert.same(first.memory_planned_bytes, first.memory_measured_bytes)
+         for _, name in ipairs { "config.lua", "plan.txt", "metrics.jsonl", "timeline.json" } do
+            assert.equal("file", core.sys.exists(dir .. "/run/" .. name), name)
+         end
+         assert.truthy(core.json.read(dir .. "/run/timeline.json").traceEvents)
+         assert.equal(core.asset("t5_tiny/spiece.model"),
+            core.sys.read_file(dir .. "/run/hf/spiece.model"))
+      end)
+   end)
+
+   it("learns the embedded task, synchronously and asynchronously", function()
+      if sanitized then return pending("takes minutes under sanitizers") end
+      for _, schedule in ipairs { "gpipe", "async" } do
+         local out, err, exit = run("--schedule", schedule)
+         assert.equal(0, exit, err)
+         local before = tonumber(out:match("before: accuracy ([%d.]+)"))
+         local after = tonumber(out:match("after: accuracy ([%d.]+)"))
+         assert.is_true(math.abs(before - 50) <= 8, "before: " .. before)
+         assert.is_true(after >= 80, schedule .. ": " .. after)
+      end
+   end)
+end)
