@@ -104,7 +104,8 @@ describe("recipes/t5_rte.lua", function()
          end)
       end
       with_config('"d_ff": 256', '"d_ff": 128', "DenseReluDense")
-      with_config('"vocab_size": 352', '"vocab_size": 320', "352 ids, the model's vocab_size is 320")
+      with_config('"vocab_size": 352', '"vocab_size": 320',
+         "352 ids, the model's vocab_size is 320")
    end)
 
    it("refuses data that is wrong, naming file and line", function()
