@@ -57,3 +57,10 @@ foreach(source IN LISTS benches)
   target_link_libraries(${stem} PRIVATE ft_script dnnl)
   add_dependencies(bench ${stem})
 endforeach()
+
+# Stands before the allocator in spec/allocations_spec.lua; sanitizers stand there themselves.
+if(NOT FTPIPE_SANITIZE)
+  add_library(count_malloc MODULE ${CMAKE_SOURCE_DIR}/test/preload/count_malloc.c)
+  target_compile_options(count_malloc PRIVATE -Wall -Wextra)
+  target_link_libraries(count_malloc PRIVATE ${CMAKE_DL_LIBS})
+endif()

@@ -1,0 +1,30 @@
+local core = require("ftpipe.core")
+local process = require("spec.support.process")
+
+describe("a training step", function()
+   it("allocates nothing, as an interposed allocator counts", function()
+      if core.sanitized then return pending("sanitizers stand before the allocator themselves") end
+      local executable = core.sys.executable()
+      local library = executable:match("^(.*)/[^/]*$") .. "/libcount_malloc.so"
+      if not core.sys.exists(library) then return pending("no " .. library) end
+      local directory = process.directory()
+
+      --- Allocations by workers in a run of so many steps: the program's own, and libraries'.
+      local function count(steps)
+         local report = directory .. "/" .. steps
+         local _, err, exit = process.shell(("COUNT_MALLOC=%s LD_PRELOAD=%s %s %s %d"):format(report,
+            library, executable, "spec/support/train_steps.lua", steps))
+         assert.equal(0, exit, err)
+         local own, libraries = core.sys.read_file(report):match("(%d+) (%d+)")
+         return tonumber(own), tonumber(libraries)
+      end
+
+      local own, libraries = count(10)
+      local own_of_more, libraries_of_more = count(40)
+      process.remove(directory)
+      print(("30 more steps: %d allocations of our own, %d inside libraries"):format(
+         own_of_more - own, libraries_of_more - libraries))
+      assert.equal(own, own_of_more)
+      assert.is_true(libraries_of_more > libraries) -- so the counter does count
+   end)
+end)
