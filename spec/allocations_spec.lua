@@ -12,8 +12,8 @@ describe("a training step", function()
       --- Allocations by workers in a run of so many steps: the program's own, and libraries'.
       local function count(steps)
          local report = directory .. "/" .. steps
-         local _, err, exit = process.shell(("COUNT_MALLOC=%s LD_PRELOAD=%s %s %s %d"):format(report,
-            library, executable, "spec/support/train_steps.lua", steps))
+         local _, err, exit = process.shell(("COUNT_MALLOC=%s LD_PRELOAD=%s %s %s %d"):format(
+            report, library, executable, "spec/support/train_steps.lua", steps))
          assert.equal(0, exit, err)
          local own, libraries = core.sys.read_file(report):match("(%d+) (%d+)")
          return tonumber(own), tonumber(libraries)
