@@ -1,4 +1,7 @@
---- Child processes that answer each line they read with a line of numbers: the peers of benchmarks.
+--- What benchmarks share: peers (child processes that answer each line they read with a line of
+-- numbers), medians, inputs of a training step.
+
+local core = require("ftpipe.core")
 
 local peer = {}
 
@@ -46,6 +49,24 @@ function peer.median(list)
    for i, value in ipairs(list) do sorted[i] = value end
    table.sort(sorted)
    return sorted[math.floor(#sorted / 2) + 1]
+end
+
+--- A training step's inputs for T5: full rows, every label counts.
+-- @tparam table size batch, micro (micro-batches), source, target, vocab
+function peer.step_inputs(size)
+   local function rows(columns, make)
+      local tensor = core.tensor.zeros({ size.batch, columns }, "i32")
+      for b = 1, size.batch do
+         for t = 1, columns do tensor:set(b, t, make(b, t)) end
+      end
+      return tensor
+   end
+   local function id(b, t) return (b * 7919 + t * 104729) % (size.vocab - 2) + 2 end
+   local weight = core.tensor.zeros({ size.micro }):fill(1 / (size.batch * size.target))
+   return {
+      rows(size.source, id), rows(size.source, function() return 1 end), rows(size.target, id),
+      rows(size.target, id), weight,
+   }
 end
 
 return peer

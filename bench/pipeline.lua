@@ -10,35 +10,20 @@ local core = require("ftpipe.core")
 local models = require("ftpipe.model")
 local plans = require("ftpipe.plan")
 
+package.path = "bench/?.lua;" .. package.path
+local peer = require("peer")
+
 local child = arg[1] == "--child" and table.remove(arg, 1) ~= nil
 local name = arg[1] or "t5-small"
 local batch, micro = tonumber(arg[2]) or 16, tonumber(arg[3]) or 8
 local source, target = tonumber(arg[4]) or 32, tonumber(arg[5]) or 4
 local STEPS, WARM, ROUNDS = 8, 1, 3
 
-local function median(list)
-   table.sort(list)
-   return list[math.floor(#list / 2) + 1]
-end
-
-local function int_tensor(columns, make)
-   local tensor = core.tensor.zeros({ batch, columns }, "i32")
-   for b = 1, batch do
-      for t = 1, columns do tensor:set(b, t, make(b, t)) end
-   end
-   return tensor
-end
-
-local function make_inputs(vocab)
-   local function id(b, t) return (b * 7919 + t * 104729) % (vocab - 2) + 2 end
-   return {
-      int_tensor(source, id), int_tensor(source, function() return 1 end), int_tensor(target, id),
-      int_tensor(target, id), core.tensor.zeros({ micro }):fill(1 / (batch * target)),
-   }
-end
-
 local model = models.open { model = name, init = "random" }
-local inputs = make_inputs(model.config.vocab_size)
+local inputs = peer.step_inputs {
+   batch = batch, micro = micro, source = source, target = target,
+   vocab = model.config.vocab_size,
+}
 
 --- One leg of STEPS batches after a warm one; samples per second between the first and last result.
 local function measure(devices, schedule, show)
@@ -96,10 +81,10 @@ for round = 1, ROUNDS do
    end
 end
 
-local ceiling, bound = median(ceilings), micro / (micro + 1)
+local ceiling, bound = peer.median(ceilings), micro / (micro + 1)
 print(("ceiling %.1f samples/s (two single workers side by side)"):format(ceiling))
 for _, schedule in ipairs { "async", "gpipe", "1f1b" } do
-   local speed, limit = median(speeds[schedule]), schedule == "async" and 1 or bound
+   local speed, limit = peer.median(speeds[schedule]), schedule == "async" and 1 or bound
    print(("pipeline %s: %.1f samples/s, ratio %.3f of the ceiling%s"):format(schedule, speed,
       speed / ceiling / limit, schedule == "async" and "" or (" times %.3f"):format(bound)))
 end

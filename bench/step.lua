@@ -1,4 +1,4 @@
---- E2: one training step against PyTorch, and workers side by side against each other.
+--- E2: one training step against PyTorch.
 --
 --    ftpipe bench/step.lua [MODEL [BATCH SOURCE TARGET]]      t5-small, 8, 128, 4
 --
@@ -7,7 +7,6 @@
 -- the figure is the ratio of medians of CPU time.
 
 package.path = "bench/?.lua;" .. package.path
-local core = require("ftpipe.core")
 local models = require("ftpipe.model")
 local peers = require("peer")
 local plans = require("ftpipe.plan")
@@ -16,23 +15,6 @@ local name = arg[1] or "t5-small"
 local batch = tonumber(arg[2]) or 8
 local source, target = tonumber(arg[3]) or 128, tonumber(arg[4]) or 4
 local ROUNDS, WARM = 9, 2
-
-local function int_tensor(rows, columns, make)
-   local tensor = core.tensor.zeros({ rows, columns }, "i32")
-   for b = 1, rows do
-      for t = 1, columns do tensor:set(b, t, make(b, t)) end
-   end
-   return tensor
-end
-
-local function make_inputs(vocab)
-   local function id(b, t) return (b * 7919 + t * 104729) % (vocab - 2) + 2 end
-   return {
-      int_tensor(batch, source, id), int_tensor(batch, source, function() return 1 end),
-      int_tensor(batch, target, id), int_tensor(batch, target, id),
-      core.tensor.zeros({ 1 }):fill(1 / (batch * target)),
-   }
-end
 
 --- A run on one device of one thread, whole batches.
 local function open_run(steps)
@@ -48,7 +30,9 @@ local function open_run(steps)
    model:initialize(params, 1)
    run:refresh()
    run:begin(steps, 1, false)
-   return run, make_inputs(model.config.vocab_size)
+   return run, peers.step_inputs {
+      batch = batch, micro = 1, source = source, target = target, vocab = model.config.vocab_size,
+   }
 end
 
 --- One step, seconds of CPU time.
