@@ -3,8 +3,9 @@
  * Ours is what a training step runs: the rows linear and linear_grad_input with packed weights, and
  * linear_grad_weight adding to its output. The peer is a matmul primitive made once, with weights
  * in the layout that it asked for, on its own buffers; for the weight gradient the better of that
- * primitive (with a sum after it) and dnnl_sgemm. Both run alternately on one thread; times are the
- * thread's CPU time, medians over the rounds.
+ * primitive (with a sum after it) and dnnl_sgemm. All run alternately on one thread, each on its own
+ * buffers, so that none finds its operands warm from another; times are the thread's CPU time,
+ * medians over the rounds.
  *
  * Usage: bench_matmul [rounds] [rows...]. Prints `name ratio` lines: above 1, ours is faster. */
 #include <oneapi/dnnl/dnnl.h>
@@ -145,8 +146,8 @@ static double compare(dnnl_engine_t engine, int kind, const int64_t mnk[3], int 
     int64_t M = mnk[0], N = mnk[1], K = mnk[2], most = N * K;
     if (M * N > most) most = M * N;
     if (M * K > most) most = M * K;
-    float *buffers[6];
-    for (int i = 0; i < 6; i++) buffers[i] = noise(most);
+    float *buffers[9];
+    for (int i = 0; i < 9; i++) buffers[i] = noise(most);
     ours o;
     peer p;
     ours_init(&o, kind, buffers[0], buffers[1], buffers[2], mnk);
@@ -160,7 +161,7 @@ static double compare(dnnl_engine_t engine, int kind, const int64_t mnk[3], int 
         must(!dnnl_primitive_execute(p.primitive, p.stream, 3, p.args), "matmul");
         int64_t t2 = ft_thread_cpu_ns();
         if (kind == 2)
-            dnnl_sgemm('T', 'N', N, K, M, 1.0f, buffers[3], N, buffers[4], K, 1.0f, buffers[5], K);
+            dnnl_sgemm('T', 'N', N, K, M, 1.0f, buffers[6], N, buffers[7], K, 1.0f, buffers[8], K);
         int64_t t3 = ft_thread_cpu_ns();
         mine[at] = (double)(t1 - t0);
         theirs[at] = (double)(t2 - t1);
@@ -176,7 +177,7 @@ static double compare(dnnl_engine_t engine, int kind, const int64_t mnk[3], int 
     dnnl_primitive_destroy(p.primitive);
     dnnl_stream_destroy(p.stream);
     for (int i = 0; i < 3; i++) dnnl_memory_destroy(p.args[i].memory);
-    for (int i = 0; i < 6; i++) ft_pages_free(buffers[i], most * 4 + 64);
+    for (int i = 0; i < 9; i++) ft_pages_free(buffers[i], most * 4 + 64);
     return other / us;
 }
 

@@ -14,7 +14,7 @@
 #include "ops/ops.h"
 
 enum {
-    GEMM_ROWS = 256, /* least rows of a piece of a general product */
+    GEMM_ROWS = 256, /* least rows, or columns, of a piece of a general product */
     GEMM_FEW = 4,    /* up to so many pieces are made of those, */
     GEMM_MANY = 16,  /* and up to so many of GEMM_FEW times as many rows */
     TILE_ROWS = 128, /* rows of a tile of a product with a weight, if bits depend on them */
@@ -68,7 +68,8 @@ ft_status ft_onednn_gemm(const ft_gemm *g, ft_error *err)
 
 typedef struct gemm_job {
     const ft_gemm *gemm;
-    int64_t rows; /* of c in one piece */
+    bool columns; /* are cut, else rows */
+    int64_t size; /* rows or columns of c in one piece */
     _Atomic int failed;
 } gemm_job;
 
@@ -76,19 +77,22 @@ static void gemm_piece(void *arg, int i)
 {
     gemm_job *job = arg;
     ft_gemm g = *job->gemm;
-    int64_t start = i * job->rows;
-    g.m = g.m - start < job->rows ? g.m - start : job->rows;
-    g.a += start * (g.transpose_a ? 1 : g.lda);
-    g.c += start * g.ldc;
+    int64_t start = i * job->size, *extent = job->columns ? &g.n : &g.m;
+    *extent = *extent - start < job->size ? *extent - start : job->size;
+    if (job->columns)
+        g.b += start * (g.transpose_b ? g.ldb : 1);
+    else
+        g.a += start * (g.transpose_a ? 1 : g.lda);
+    g.c += start * (job->columns ? 1 : g.ldc);
     ft_status status = ft_onednn_gemm(&g, NULL);
     if (status != FT_OK) atomic_store(&job->failed, (int)status);
 }
 
 static int piece_count(int64_t n, int64_t size) { return (int)((n + size - 1) / size); }
 
-/* Rows of a piece of m, whatever the team. Each piece reads and packs all of the other matrix, so
- * that many small ones cost time. */
-static int64_t gemm_rows(int64_t m)
+/* Rows or columns of a piece of m, whatever the team. Each piece reads and packs all of the other
+ * matrix, so that many small ones cost time, and that one should be the smaller. */
+static int64_t gemm_piece_size(int64_t m)
 {
     int64_t few = m / GEMM_ROWS, many = m / (GEMM_ROWS * GEMM_FEW);
     int64_t pieces = few < GEMM_FEW ? few : many < GEMM_FEW ? GEMM_FEW : many;
@@ -99,8 +103,10 @@ static int64_t gemm_rows(int64_t m)
 
 ft_status ft_onednn_gemm_team(const ft_gemm *g, ft_team *team, ft_error *err)
 {
-    gemm_job job = {.gemm = g, .rows = gemm_rows(g->m)};
-    ft_team_run(team, piece_count(g->m, job.rows), gemm_piece, &job);
+    gemm_job job = {.gemm = g, .columns = g->n > g->m};
+    int64_t extent = job.columns ? g->n : g->m;
+    job.size = gemm_piece_size(extent);
+    ft_team_run(team, piece_count(extent, job.size), gemm_piece, &job);
     int failed = atomic_load(&job.failed);
     return failed
                ? ft_fail(err, (ft_status)failed, "oneDNN: a product of %lld x %lld x %lld failed",
