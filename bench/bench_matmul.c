@@ -2,10 +2,9 @@
  *
  * Ours is what a training step runs: the rows linear and linear_grad_input with packed weights, and
  * linear_grad_weight adding to its output. The peer is a matmul primitive made once, with weights
- * in the layout that it asked for, on its own buffers; for the weight gradient the better of that
- * primitive (with a sum after it) and dnnl_sgemm. All run alternately on one thread, each on its own
- * buffers, so that none finds its operands warm from another; times are the thread's CPU time,
- * medians over the rounds.
+ * in the layout that it asked for; for the weight gradient the better of that primitive (with a sum
+ * after it) and dnnl_sgemm. All run in turn on one thread, each on its own buffers, so that none
+ * finds its operands warm from another; times are the thread's CPU time, medians over the rounds.
  *
  * Usage: bench_matmul [rounds] [rows...]. Prints `name ratio` lines: above 1, ours is faster. */
 #include <oneapi/dnnl/dnnl.h>
