@@ -30,7 +30,7 @@ local inputs = peer.step_inputs {
 local function measure(devices, schedule, show)
    local plan = plans.new {
       model = model, devices = devices, batch = batch, micro_batches = micro, buckets = { source },
-      target = target, partition = "seq", schedule = schedule, recompute = "never",
+      lengths = { target = target }, partition = "seq", schedule = schedule, recompute = "never",
       optimizer = "sgd", hypers = {}, clip = 0, seed = 1, dropout = 0.1, steps = STEPS + WARM,
       batches = STEPS + WARM,
    }

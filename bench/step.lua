@@ -21,7 +21,7 @@ local function open_run(steps)
    local model = models.open { model = name, init = "random" }
    local plan = plans.new {
       model = model, devices = "cpu:1", batch = batch, micro_batches = 1, buckets = { source },
-      target = target, partition = "seq", schedule = "1f1b", recompute = "never",
+      lengths = { target = target }, partition = "seq", schedule = "1f1b", recompute = "never",
       optimizer = "adamw", hypers = {}, clip = 0, seed = 1, dropout = 0.1, steps = steps,
       batches = steps,
    }

@@ -3,17 +3,29 @@ local files = require("spec.support.files")
 
 -- n examples; example i has i % 5 + 1 source ids and two target ids.
 local function dataset_of(n)
-   local dataset = core.data.dataset()
+   local dataset = core.data.dataset { "source", "target" }
    for i = 1, n do
       local source = {}
       for k = 1, i % 5 + 1 do source[k] = 10 * i + k end
-      dataset:add(source, { i, 1 })
+      dataset:add { source = source, target = { i, 1 } }
    end
    return dataset
 end
 
+local function columns_of(pad, first)
+   return {
+      { name = "input_ids", field = "source", as = "ids", pad = pad },
+      { name = "mask", field = "source", as = "mask" },
+      { name = "decoder_ids", field = "target", as = "shift_right", first = first, pad = pad },
+      { name = "labels", field = "target", pad = -100 },
+   }
+end
+
 local function batcher_of(options)
-   local all = { dataset = dataset_of(10), batch = 4, buckets = { 3, 8 }, target_length = 3 }
+   local all = {
+      dataset = dataset_of(10), batch = 4, buckets = { 3, 8 }, lengths = { target = 3 },
+      columns = columns_of(0, 0),
+   }
    for key, value in pairs(options or {}) do all[key] = value end
    return core.data.batcher(all), all.dataset
 end
@@ -23,35 +35,68 @@ describe("a dataset", function()
       local dataset = dataset_of(10)
       assert.equal(10, #dataset)
       assert.equal(10, dataset:size())
-      assert.equal(5, dataset:longest_source())
-      assert.equal(2, dataset:longest_target())
-      assert.equal(11, dataset:add({ 1 }, { 1 }))
+      assert.equal(5, dataset:longest("source"))
+      assert.equal(2, dataset:longest("target"))
+      assert.equal(11, dataset:add { source = { 1 }, target = { 7, 8 } })
+      assert.same({ 7, 8 }, dataset:get(11, "target"))
    end)
 
    it("refuses what is no list of token ids", function()
-      local dataset = core.data.dataset()
+      local dataset = core.data.dataset { "source", "target" }
       for _, ids in ipairs { {}, { 0.5 }, { -1 }, { 2 ^ 31 }, { "1" }, { 0 / 0 } } do
-         assert.has_error(function() dataset:add(ids, { 1 }) end)
-         assert.has_error(function() dataset:add({ 1 }, ids) end)
+         assert.has_error(function() dataset:add { source = ids, target = { 1 } } end)
+         assert.has_error(function() dataset:add { source = { 1 }, target = ids } end)
       end
-      assert.has_error(function() dataset:add("1", { 1 }) end)
+      assert.fails_with(function() dataset:add { source = "1", target = { 1 } } end,
+         "field 'source' is no list of token ids")
+      assert.fails_with(function() dataset:add { source = { 1 } } end,
+         "field 'target' is no list of token ids")
+      assert.fails_with(function() dataset:add { source = { 1 }, target = { 1 }, x = { 1 } } end,
+         "the dataset has no field 'x'")
       assert.equal(0, #dataset)
+   end)
+
+   it("has fields that go together", function()
+      local dataset = core.data.dataset { { "source", "segments" }, "start" }
+      assert.same({ { "source", "segments" }, { "start" } }, dataset:groups())
+      dataset:add { source = { 1, 2 }, segments = { 0, 1 }, start = { -100 } }
+      assert.fails_with(function()
+         dataset:add { source = { 1, 2 }, segments = { 0 }, start = { 1 } }
+      end, "example 1 has 2 ids in field 'source' and 1 in 'segments', expected equally many")
+      local batch = core.data.batcher({
+         dataset = dataset, batch = 2, buckets = { 3 }, shuffle = false, columns = {
+            { name = "labels", field = "source", as = "shift_left", pad = -100 },
+            { name = "types", field = "segments", pad = 7 },
+            { name = "start", field = "start", as = "scalar" },
+         },
+      }):next()
+      assert.same({ { 2, -100, -100 }, { -100, -100, -100 } }, batch.labels:totable())
+      assert.same({ { 0, 1, 7 }, { 7, 7, 7 } }, batch.types:totable())
+      assert.same({ -100, -100 }, batch.start:totable())
+      assert.same({ labels = 1, types = 6, start = 0 }, batch.counts)
+   end)
+
+   it("refuses names that are none", function()
+      for _, groups in ipairs { {}, { "" }, { 1 }, { "a", "a" }, { { "a", "b" }, "b" }, { {} },
+         { ("x"):rep(32) }, { "a", "b", "c", "d", "e", "f", "g", "h", "i" } } do
+         assert.has_error(function() core.data.dataset(groups) end)
+      end
    end)
 
    it("takes no more examples once a batcher draws from it", function()
       local batcher, dataset = batcher_of()
-      assert.has_error(function() dataset:add({ 1 }, { 1 }) end)
+      assert.has_error(function() dataset:add { source = { 1 }, target = { 1 } } end)
       batcher:free()
-      assert.has_error(function() dataset:add({ 1 }, { 1 }) end)
+      assert.has_error(function() dataset:add { source = { 1 }, target = { 1 } } end)
    end)
 end)
 
 describe("a batcher", function()
    it("pads, shifts and counts", function()
-      local batch = batcher_of({ shuffle = false, pad_id = 7, decoder_start_id = 9 }):next()
+      local batch = batcher_of({ shuffle = false, columns = columns_of(7, 9) }):next()
       assert.equal(1, batch.number)
       assert.equal(2, batch.bucket)
-      assert.equal(8, batch.n_tokens)
+      assert.equal(8, batch.counts.labels)
       assert.same({ 1, 2, 3, 4 }, batch.index)
       assert.same({ 11, 12, 7, 7, 7, 7, 7, 7 }, batch.input_ids:totable()[1])
       assert.same({ 1, 1, 0, 0, 0, 0, 0, 0 }, batch.mask:totable()[1])
@@ -66,7 +111,7 @@ describe("a batcher", function()
       batcher:next()
       local last = batcher:next()
       assert.same({ 9, 10, 0, 0 }, last.index)
-      assert.equal(4, last.n_tokens)
+      assert.equal(4, last.counts.labels)
       assert.is_nil(batcher:next())
       assert.is_nil(batcher:next())
    end)
@@ -125,18 +170,19 @@ describe("a batcher", function()
    it("names the option that is wrong", function()
       local wrong = {
          batch = { 0, 1.5, "4" }, buckets = { {}, { 3 }, { 8, 3 }, { 3.5, 8 }, 8 },
-         target_length = { 0, 1 }, prefetch = { -1, 5000 }, seed = { -1 }, dataset = { {}, 3 },
+         lengths = { { target = 0 }, { target = 1 }, { source = 8 }, { x = 1 }, 8 },
+         columns = { {}, { {} }, { 3 }, { { name = "x", field = "source", at = "ids" } }, 8 }, prefetch = { -1, 5000 }, seed = { -1 }, dataset = { {}, 3 },
          shuffle = { 1 }, bucket = { 1 },
       }
       for key, values in pairs(wrong) do
          for _, value in ipairs(values) do
             local problem = tostring(files.failure(batcher_of, { [key] = value }))
-            local word = ({ buckets = "bucket", target_length = "target" })[key] or key
+            local word = ({ buckets = "bucket", lengths = "length", columns = "" })[key] or key
             assert.matches(word, problem, 1, true)
          end
       end
       assert.has_error(function() core.data.batcher { dataset = dataset_of(1) } end)
-      local empty = files.failure(batcher_of, { dataset = core.data.dataset() })
+      local empty = files.failure(batcher_of, { dataset = core.data.dataset { "source", "target" } })
       assert.matches("empty", tostring(empty))
    end)
 
@@ -148,7 +194,7 @@ describe("a batcher", function()
       assert.has_error(function() batcher:seek(1) end)
       assert.has_error(function() batcher_of().seek(batcher, 1) end)
       assert.has_error(function() batcher_of():seek(0) end)
-      assert.has_error(function() batcher.next(core.data.dataset()) end)
+      assert.has_error(function() batcher.next(dataset_of(1)) end)
       local _, dataset = batcher_of()
       dataset:free()
       assert.has_error(function() batcher_of { dataset = dataset } end)

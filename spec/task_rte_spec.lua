@@ -2,6 +2,8 @@ local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local task = require("ftpipe.task")
 
+local columns = require("ftpipe.model.t5").columns { pad_token_id = 0, decoder_start_token_id = 0 }
+
 local function tiny_tokenizer()
    return core.data.tokenizer { bytes = core.asset("t5_tiny/spiece.model") }
 end
@@ -82,17 +84,17 @@ describe("the RTE task", function()
          assert.equal(1, data.eval.cut_sources)
          assert.equal(1, data.train.cut_sources)
          assert.equal(0, data.train.cut_targets)
-         assert.equal(16, data.eval.dataset:longest_source())
+         assert.equal(16, data.eval.dataset:longest("source"))
          local batcher = core.data.batcher {
-            dataset = data.eval.dataset, batch = 1, buckets = { 16 }, target_length = 16,
-            shuffle = false,
+            dataset = data.eval.dataset, batch = 1, buckets = { 16 }, lengths = { target = 16 },
+            shuffle = false, columns = columns,
          }
          local batch = batcher:next()
          local ids = batch.input_ids:totable()[1]
          local whole = tokenizer:encode(data.eval.examples[1].source)
          for i = 1, 15 do assert.equal(whole[i], ids[i]) end
          assert.equal(1, ids[16])
-         assert.equal(1, batch.labels:totable()[1][batch.n_tokens])
+         assert.equal(1, batch.labels:totable()[1][batch.counts.labels])
       end)
    end)
 
@@ -178,11 +180,11 @@ describe("the RTE task", function()
       assert.equal(2490, #data.train.examples)
       assert.equal(277, #data.eval.examples)
       assert.near(52.708, data.eval.majority.percent, 5e-4)
-      assert.equal(316, data.train.dataset:longest_source())
-      assert.equal(6, data.train.dataset:longest_target())
+      assert.equal(316, data.train.dataset:longest("source"))
+      assert.equal(6, data.train.dataset:longest("target"))
       local batcher = core.data.batcher {
-         dataset = data.eval.dataset, batch = 1, buckets = { 320 }, target_length = 8,
-         shuffle = false,
+         dataset = data.eval.dataset, batch = 1, buckets = { 320 }, lengths = { target = 8 },
+         shuffle = false, columns = columns,
       }
       local n = 0
       for _, vector in ipairs(core.json.read(vectors)) do
@@ -194,7 +196,7 @@ describe("the RTE task", function()
             local ids, labels = batch.input_ids:totable()[1], batch.labels:totable()[1]
             for i, id in ipairs(vector.input_ids) do assert.equal(id, ids[i]) end
             for i, id in ipairs(vector.target_ids) do assert.equal(id, labels[i]) end
-            assert.equal(#vector.target_ids, batch.n_tokens)
+            assert.equal(#vector.target_ids, batch.counts.labels)
          end
       end
       assert.equal(25, n)

@@ -266,20 +266,57 @@ static void model_files(void)
 
 /* -- datasets --------------------------------------------------------------------------------- */
 
+/* Two fields that go together, one on its own. */
+static const ft_data_field fields[] = {{"source", 0}, {"segments", 0}, {"target", 1}};
+
 static void datasets(void)
 {
     ft_dataset *dataset;
     ft_error err = {0};
     int32_t ids[] = {1, 2, 3};
-    CHECK_STATUS(ft_dataset_new(&dataset, &err), FT_OK);
-    CHECK_STATUS(ft_dataset_add(dataset, ids, 0, ids, 1, &err), FT_INVALID);
-    CHECK_STATUS(ft_dataset_add(dataset, ids, 1, ids, 0, &err), FT_INVALID);
-    CHECK(ft_dataset_size(dataset) == 0 && ft_dataset_longest_source(dataset) == 0);
-    CHECK_STATUS(ft_dataset_add(dataset, ids, 3, ids, 1, &err), FT_OK);
-    CHECK_STATUS(ft_dataset_add(dataset, ids, 2, ids, 2, &err), FT_OK);
+    CHECK_STATUS(ft_dataset_new(&dataset, fields, 3, &err), FT_OK);
+    CHECK(ft_dataset_n_fields(dataset) == 3 && ft_dataset_n_groups(dataset) == 2);
+    CHECK(ft_dataset_find(dataset, "target") == 2 && ft_dataset_find(dataset, "x") == -1);
+    const ft_id_run none[] = {{ids, 0}, {ids, 0}, {ids, 1}}, end[] = {{ids, 1}, {ids, 1}, {ids, 0}};
+    const ft_id_run uneven[] = {{ids, 1}, {ids, 2}, {ids, 1}};
+    CHECK_STATUS(ft_dataset_add(dataset, none, &err), FT_INVALID);
+    CHECK_STATUS(ft_dataset_add(dataset, end, &err), FT_INVALID);
+    CHECK_STATUS(ft_dataset_add(dataset, uneven, &err), FT_INVALID);
+    CHECK(strstr(err.message, "has 1 ids in field 'source' and 2 in 'segments'"));
+    CHECK(ft_dataset_size(dataset) == 0 && ft_dataset_longest(dataset, 0) == 0);
+    const ft_id_run first[] = {{ids, 3}, {ids, 3}, {ids, 1}};
+    const ft_id_run second[] = {{ids, 2}, {ids, 2}, {ids + 1, 2}};
+    CHECK_STATUS(ft_dataset_add(dataset, first, &err), FT_OK);
+    CHECK_STATUS(ft_dataset_add(dataset, second, &err), FT_OK);
     CHECK(ft_dataset_size(dataset) == 2);
-    CHECK(ft_dataset_longest_source(dataset) == 3 && ft_dataset_longest_target(dataset) == 2);
+    CHECK(ft_dataset_longest(dataset, 0) == 3 && ft_dataset_longest(dataset, 2) == 2);
+    ft_id_run target = ft_dataset_get(dataset, 1, 2);
+    CHECK(target.n == 2 && target.ids[0] == 2 && target.ids[1] == 3);
     ft_dataset_free(dataset);
+}
+
+static void bad_fields(void)
+{
+    static const struct {
+        const char *words;
+        ft_data_field fields[FT_MAX_FIELDS + 1];
+        int n;
+    } cases[] = {
+        {"0 fields", {{"a", 0}}, 0},
+        {"9 fields", {{"a", 0}}, FT_MAX_FIELDS + 1},
+        {"two fields are called 'a'", {{"a", 0}, {"a", 1}}, 2},
+        {"field 1 has a name of 0", {{"a", 0}, {"", 1}}, 2},
+        {"'a' is of length group 1, expected 0 to 0", {{"a", 1}}, 1},
+        {"'b' is of length group 2, expected 0 to 1", {{"a", 0}, {"b", 2}}, 2},
+        {"'a' is of length group -1", {{"a", -1}}, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ft_dataset *dataset;
+        ft_error err = {0};
+        CHECK_STATUS(ft_dataset_new(&dataset, cases[i].fields, cases[i].n, &err), FT_INVALID);
+        if (!CHECK(!dataset && strstr(err.message, cases[i].words)))
+            fprintf(stderr, "'%s'\n", err.message);
+    }
 }
 
 /* -- no memory -------------------------------------------------------------------------------- */
@@ -308,10 +345,11 @@ static ft_status try_dataset(ft_error *err)
 {
     ft_dataset *dataset;
     static const int32_t ids[600];
-    FT_TRY(ft_dataset_new(&dataset, err));
+    const ft_id_run row[] = {{ids, 600}, {ids, 600}, {ids, 5}};
+    FT_TRY(ft_dataset_new(&dataset, fields, 3, err));
     ft_status status = FT_OK;
     for (int i = 0; i < 100; i++) {
-        FT_GO(ft_dataset_add(dataset, ids, 600, ids, 5, err));
+        FT_GO(ft_dataset_add(dataset, row, err));
         CHECK(ft_dataset_size(dataset) == i + 1);
     }
 done:
@@ -347,6 +385,7 @@ int main(void)
     RUN(bad_models);
     RUN(model_files);
     RUN(datasets);
+    RUN(bad_fields);
     RUN(no_memory);
     return check_report();
 }

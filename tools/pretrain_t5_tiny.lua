@@ -37,13 +37,16 @@ local config = require("ftpipe.model.t5").config(ckpt.config)
 
 --- `count` problems as a data set.
 local function make_dataset(count, seed)
-   local dataset, next_problem = core.data.dataset(), corpus.problems(seed)
+   local dataset = core.data.dataset { "source", "target" }
+   local next_problem = corpus.problems(seed)
    while dataset:size() < count do
       local source_text, target_text = next_problem()
       local source, target = tokenizer:encode(source_text), tokenizer:encode(target_text)
       source[#source + 1] = config.eos_token_id
       target[#target + 1] = config.eos_token_id
-      if #source <= MAX_SOURCE and #target <= MAX_TARGET then dataset:add(source, target) end
+      if #source <= MAX_SOURCE and #target <= MAX_TARGET then
+         dataset:add { source = source, target = target }
+      end
    end
    return dataset
 end

@@ -2,6 +2,7 @@
 
 local core = require("ftpipe.core")
 local decode = require("ftpipe.decode")
+local feed = require("ftpipe.feed")
 
 local M = {}
 
@@ -14,35 +15,37 @@ end
 --- Programs for one length bucket, made when the first batch of that length comes.
 local function bucket_programs(o, source)
    local size = {
-      batch = o.batch, source = source, target = o.target, threads = o.threads, grads = false,
+      batch = o.batch, source = source, target = o.lengths.target, threads = o.threads,
+      grads = false,
    }
    local graph = o.model.family.training(o.model.config, size)
    return {
       loss = core.program.new(graph, { threads = o.threads }),
+      inputs = graph:inputs(),
       params = bind(graph, o.params),
       decoder = decode.greedy(o.model, o.params, size),
    }
 end
 
-local function batch_loss(programs, batch)
-   local one = core.tensor.zeros({ 1 }):fill(1)
-   local out = programs.loss:run(programs.params,
-      { batch.input_ids, batch.mask, batch.decoder_ids, batch.labels, one })
-   return out.loss:get()
+--- The loss of a batch times its labels, and how many labels those are.
+local function batch_loss(o, programs, batch)
+   for _, row in ipairs(o.model.family.losses) do
+      batch[row.weight] = core.tensor.zeros({ 1 }):fill(row.share)
+   end
+   local out = programs.loss:run(programs.params, feed.list(programs.inputs, batch))
+   return out.loss:get(), batch.counts[o.model.family.losses[1].labels]
 end
 
 --- Evaluates.
--- @tparam table o model, params (tensors by name), dataset, batch, buckets, target, threads; each
---   (optional): called with the example's number and its decoded ids
+-- @tparam table o model, params (tensors by name), dataset, batch, buckets, lengths, threads
 -- @treturn table loss (mean over the labels that count), predictions (ids by example)
 function M.run(o)
    local batcher = core.data.batcher {
       dataset = o.dataset,
       batch = o.batch,
       buckets = o.buckets,
-      target_length = o.target,
-      pad_id = o.model.config.pad_token_id,
-      decoder_start_id = o.model.config.decoder_start_token_id,
+      lengths = o.lengths,
+      columns = o.model.family.columns(o.model.config),
       shuffle = false,
    }
    local programs, predictions = {}, {}
@@ -52,8 +55,8 @@ function M.run(o)
       programs[batch.bucket] = programs[batch.bucket]
          or bucket_programs(o, o.buckets[batch.bucket])
       local here = programs[batch.bucket]
-      total = total + batch_loss(here, batch)
-      tokens = tokens + batch.n_tokens
+      local loss, counted = batch_loss(o, here, batch)
+      total, tokens = total + loss, tokens + counted
       local rows = decode.run(here.decoder, batch.input_ids, batch.mask)
       for b, number in ipairs(batch.index) do
          if number > 0 then predictions[number] = rows[b] end

@@ -8,6 +8,7 @@ local core = require("ftpipe.core")
 require("ftpipe.tensor") -- pointer()
 local checkpoint = require("ftpipe.checkpoint")
 local decode = require("ftpipe.decode")
+local feed = require("ftpipe.feed")
 local models = require("ftpipe.model")
 
 local M = {}
@@ -75,7 +76,7 @@ function Report:lines()
 end
 
 -- ---------------------------------------------------------------------------------------------
--- Inputs, by family: the tensors of the training graph in its order, and its size.
+-- Inputs, by family: a batch (tensors by name), and the size of the training graph.
 
 local families = {}
 
@@ -113,8 +114,10 @@ function families.t5(config, inputs)
    local weight = core.tensor.zeros({ 1 }):fill(1 / count_labels(labels))
    local mask = int_tensor(inputs.attention_mask or ones_like(ids))
    local decoder_ids = shift_right(labels, config.decoder_start_token_id, config.pad_token_id)
-   return { int_tensor(ids), mask, int_tensor(decoder_ids), int_tensor(labels), weight },
-      { batch = #ids, source = #ids[1], target = #labels[1], dropout = 0, logits = true }
+   return {
+      input_ids = int_tensor(ids), mask = mask, decoder_ids = int_tensor(decoder_ids),
+      labels = int_tensor(labels), loss_weight = weight,
+   }, { batch = #ids, source = #ids[1], target = #labels[1], dropout = 0, logits = true }
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -242,7 +245,7 @@ local function check_greedy(case, report, by_name)
       batch = size.batch, source = size.source, threads = 1,
       target = case.golden.greedy_args.max_new_tokens,
    })
-   local rows = decode.run(decoder, case.inputs[1], case.inputs[2])
+   local rows = decode.run(decoder, case.batch.input_ids, case.batch.mask)
    local equal, total = 0, #wanted
    for b, row in ipairs(wanted) do
       local same = row[1] == config.decoder_start_token_id
@@ -264,14 +267,15 @@ function M.check(dir, tamper)
       model = models.open { model = dir },
       tamper = tamper,
    }
-   local inputs_of = families[case.golden.family]
-   if not inputs_of then
+   local batch_of = families[case.golden.family]
+   if not batch_of then
       core.fail("unsupported", ("%s: golden.json: family is '%s', expected 't5'"):format(dir,
          tostring(case.golden.family)), 6)
    end
    local report = setmetatable({ rows = {}, failed = 0 }, Report)
-   case.inputs, case.size = inputs_of(case.model.config, case.golden.inputs)
+   case.batch, case.size = batch_of(case.model.config, case.golden.inputs)
    case.graph = case.model.family.training(case.model.config, case.size)
+   case.inputs = feed.list(case.graph:inputs(), case.batch)
    case.list = case.graph:params()
    local params, by_name = load_params(case)
    local program = core.program.new(case.graph, { grads = true })

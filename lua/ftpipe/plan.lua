@@ -97,7 +97,7 @@ local function recompute_flags(rule, n_stages)
    return flags
 end
 
---- Source lengths to pad to: at most four, multiples of 8, the last one holds every example.
+--- Lengths to pad to: at most four, multiples of 8, the last one holds every example.
 local function length_buckets(longest)
    local buckets = {}
    for quarter = 1, 4 do
@@ -107,11 +107,26 @@ local function length_buckets(longest)
    return buckets
 end
 
-local function longest_of(data, length)
+local function longest_of(data, field)
    local longest = 0
-   for _, split in pairs(data) do longest = math.max(longest, split.dataset["longest_" .. length](
-      split.dataset)) end
+   for _, split in pairs(data) do longest = math.max(longest, split.dataset:longest(field)) end
    return longest
+end
+
+--- Length buckets of the first length group of the data, and the lengths of the others by their
+-- first field. Without data: as long as the flags allow.
+local function lengths_of(data, args)
+   if not data then return { args.max_source }, { target = args.max_target } end
+   local buckets, lengths
+   for _, group in ipairs(select(2, next(data)).dataset:groups()) do
+      local longest = longest_of(data, group[1])
+      if lengths then
+         lengths[group[1]] = longest
+      else
+         buckets, lengths = length_buckets(longest), {}
+      end
+   end
+   return buckets, lengths
 end
 
 --- Updates of the whole run: --steps, or as many as --epochs makes.
@@ -124,13 +139,14 @@ end
 --- What ft.args gives, as options of `new`.
 local function options_of(model, data, args)
    local steps = count_steps(args, data)
+   local buckets, lengths = lengths_of(data, args)
    return {
       model = model,
       devices = args.devices,
       batch = args.batch,
       micro_batches = args.micro_batches,
-      buckets = data and length_buckets(longest_of(data, "source")) or { args.max_source },
-      target = data and longest_of(data, "target") or args.max_target,
+      buckets = buckets,
+      lengths = lengths,
       partition = args.partition,
       stages = args.stages,
       schedule = args.schedule,
@@ -229,8 +245,8 @@ end
 
 --- A plan for training.
 -- @tparam table o either model, data (as the task loads it, or nil) and args (of ft.args); or
---   model, devices (text), batch, micro_batches, buckets (source lengths, ascending), target
---   (length), partition, stages, schedule, recompute, optimizer, hypers, clip, seed, dropout,
+--   model, devices (text), batch, micro_batches, buckets (lengths of a source, ascending),
+--   lengths (of other fields, by name: { target = 8 }), partition, stages, schedule, recompute, optimizer, hypers, clip, seed, dropout,
 --   steps, batches (of the longest leg)
 -- @treturn plan .only: it can be looked at but not run (--dry-run, or devices that are not there)
 function M.new(o)
@@ -243,9 +259,9 @@ function M.new(o)
    local micro = o.batch / o.micro_batches
    local graphs = {}
    for i, source in ipairs(o.buckets) do
-      graphs[i] = o.model.family.training(o.model.config, {
-         batch = micro, source = source, target = o.target, dropout = o.dropout,
-      })
+      local size = { batch = micro, source = source, dropout = o.dropout }
+      for field, length in pairs(o.lengths or {}) do size[field] = length end
+      graphs[i] = o.model.family.training(o.model.config, size)
    end
    local partition = M.partition(graphs[#graphs], o.partition, o.stages or #devices, o.devices,
       o.micro_batches)

@@ -6,6 +6,7 @@
 local core = require("ftpipe.core")
 local checkpoint = require("ftpipe.checkpoint")
 local evaluate = require("ftpipe.evaluate")
+local feed = require("ftpipe.feed")
 local progress = require("ftpipe.progress")
 
 local M = {}
@@ -53,6 +54,7 @@ function M.new(o)
       threaded = o.threaded ~= false,
       rate = rate_of(args, plan.options.steps),
       core = plan.blueprint:run(),
+      inputs = plan.graphs[1]:inputs(),
       losses = {},
       seconds = 0,
       done = 0,
@@ -89,12 +91,9 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Training.
 
---- One batch in the order of the graph's inputs, with the weight of its labels.
 local function feed_batch(run, batch, rate)
-   local micro = run.plan.options.micro_batches
-   local weight = core.tensor.zeros({ micro }):fill(1 / math.max(batch.n_tokens, 1))
-   run.core:feed({ batch.input_ids, batch.mask, batch.decoder_ids, batch.labels, weight },
-      batch.bucket, rate)
+   feed.weigh(run.model.family, batch, run.plan.options.micro_batches)
+   run.core:feed(feed.list(run.inputs, batch), batch.bucket, rate)
 end
 
 local function rate_at(run, step)
@@ -179,14 +178,13 @@ end
 
 --- Batches of the training data from the start, in the run's order.
 local function open_batches(run)
-   local o, config = run.plan.options, run.model.config
+   local o = run.plan.options
    return core.data.batcher {
       dataset = run.data.train.dataset,
       batch = o.batch,
       buckets = o.buckets,
-      target_length = o.target,
-      pad_id = config.pad_token_id,
-      decoder_start_id = config.decoder_start_token_id,
+      lengths = o.lengths,
+      columns = run.model.family.columns(run.model.config),
       seed = o.seed,
       shuffle = true,
       prefetch = 4,
@@ -255,7 +253,7 @@ function Run:evaluate()
    local o, split = self.plan.options, self.data.eval
    local result = evaluate.run {
       model = self.model, params = self.params, dataset = split.dataset, batch = 32,
-      buckets = o.buckets, target = o.target, threads = threads_of(self),
+      buckets = o.buckets, lengths = o.lengths, threads = threads_of(self),
    }
    local answers = {}
    for i, ids in ipairs(result.predictions) do answers[i] = self.task.tokenizer:decode(ids) end

@@ -245,7 +245,7 @@ end
 local function make_split(task, layout, rows, o)
    local examples, unlabelled = make_examples(task, layout, rows)
    local split = {
-      dataset = core.data.dataset(),
+      dataset = core.data.dataset { "source", "target" },
       examples = examples,
       path = rows.path,
       layout = layout.name,
@@ -259,7 +259,7 @@ local function make_split(task, layout, rows, o)
       local target, target_cut = encode(o.tokenizer, example.target, o.max_target, o.eos_id)
       split.cut_sources = split.cut_sources + (source_cut and 1 or 0)
       split.cut_targets = split.cut_targets + (target_cut and 1 or 0)
-      split.dataset:add(source, target)
+      split.dataset:add { source = source, target = target }
    end
    return split
 end

@@ -2,6 +2,7 @@
 -- share.
 
 local core = require("ftpipe.core")
+local feed = require("ftpipe.feed")
 local models = require("ftpipe.model")
 local t5 = require("ftpipe.model.t5")
 local plans = require("ftpipe.plan")
@@ -46,7 +47,7 @@ local function make_batch(o, number)
    local source = SOURCES[bucket]
    local function tensor(dims) return core.tensor.zeros(dims, "i32") end
    local batch = {
-      bucket = bucket, n_tokens = 0, input_ids = tensor { o.batch, source },
+      bucket = bucket, counts = { labels = 0 }, input_ids = tensor { o.batch, source },
       mask = tensor { o.batch, source }, decoder_ids = tensor { o.batch, TARGET },
       labels = tensor { o.batch, TARGET },
    }
@@ -58,7 +59,7 @@ local function make_batch(o, number)
       for t = 1, TARGET do
          local counts = t <= 2 + (b + number) % 4
          batch.labels:set(b, t, counts and (5 * b + 2 * t + number) % 59 + 2 or -100)
-         batch.n_tokens = batch.n_tokens + (counts and 1 or 0)
+         batch.counts.labels = batch.counts.labels + (counts and 1 or 0)
          if t > 1 then
             batch.decoder_ids:set(b, t, math.max(batch.labels:get(b, t - 1), 0))
          end
@@ -72,7 +73,7 @@ function M.plan(options)
    local o = with_presets(options)
    return plans.new {
       model = M.model(o), devices = o.devices, batch = o.batch, micro_batches = o.micro_batches,
-      buckets = SOURCES, target = TARGET, partition = o.partition, stages = o.stages,
+      buckets = SOURCES, lengths = { target = TARGET }, partition = o.partition, stages = o.stages,
       schedule = o.schedule, recompute = o.recompute, optimizer = o.optimizer, hypers = {},
       clip = o.clip, seed = o.seed, dropout = o.dropout, steps = o.steps, batches = o.steps,
    }, o
@@ -94,9 +95,8 @@ function M.train(options)
    while #losses < o.steps do
       while fed < o.steps and run:wants() do
          local batch = make_batch(o, fed)
-         local weight = core.tensor.zeros({ o.micro_batches }):fill(1 / batch.n_tokens)
-         run:feed({ batch.input_ids, batch.mask, batch.decoder_ids, batch.labels, weight },
-            batch.bucket, o.rate)
+         feed.weigh(t5, batch, o.micro_batches)
+         run:feed(feed.list(plan.graphs[1]:inputs(), batch), batch.bucket, o.rate)
          fed = fed + 1
       end
       local result = run:next(60)

@@ -18,11 +18,20 @@
 #include "base/rng.h"
 #include "data/internal.h"
 
-enum { IGNORED_LABEL = -100, MAX_PREFETCH = 1024 };
+enum { MAX_PREFETCH = 1024 };
+
+/* A column with what its names mean in the dataset. */
+typedef struct batcher_column {
+    ft_column options;
+    char name[FT_MAX_NAME];
+    const ft_column_kind *kind;
+    int field, group;
+} batcher_column;
 
 struct ft_batcher {
     const ft_dataset *dataset;
-    ft_batcher_options options;
+    ft_batcher_options options; /* lengths are all known, the names in its columns are not used */
+    batcher_column columns[FT_MAX_COLUMNS];
     int64_t next; /* number of the next batch to fill */
 
     int64_t *order; /* of the samples of `epoch`; the filling side's */
@@ -66,62 +75,59 @@ static int64_t example_at(ft_batcher *batcher, int64_t position)
     return batcher->order[position % n];
 }
 
-/* The smallest bucket that holds the longest source of the batch. */
-static int find_bucket(const ft_batcher *batcher, const ft_batch *out)
+/* The most ids that an example of the batch has in length group 0. */
+static int64_t longest_of(const ft_batcher *batcher, const ft_batch *out)
 {
     int64_t longest = 0;
     for (int64_t b = 0; b < out->batch; b++) {
         if (out->index[b] < 0) continue;
-        int64_t n = ft_dataset_get(batcher->dataset, out->index[b]).n_source;
+        int64_t n = ft_dataset_get(batcher->dataset, out->index[b], 0).n;
         if (n > longest) longest = n;
     }
+    return longest;
+}
+
+static int find_bucket(const ft_batcher *batcher, const ft_batch *out)
+{
+    int64_t longest = longest_of(batcher, out);
     int bucket = 0;
-    while (batcher->options.source_buckets[bucket] < longest) bucket++;
+    while (batcher->options.buckets[bucket] < longest) bucket++;
     return bucket;
 }
 
-static void fill_source(const ft_batch *out, int64_t row, const ft_example *example, int32_t pad)
+/* The length of a column's rows in a batch of some bucket; 1 for a scalar. */
+static int64_t row_length(const ft_batcher_options *o, const batcher_column *column, int bucket)
 {
-    int64_t S = out->source_length;
-    int32_t *ids = out->input_ids + row * S, *mask = out->mask + row * S;
-    for (int64_t s = 0; s < S; s++) {
-        ids[s] = s < example->n_source ? example->source[s] : pad;
-        mask[s] = s < example->n_source;
-    }
+    if (column->kind->scalar) return 1;
+    return column->group == 0 ? o->buckets[bucket] : o->lengths[column->group];
 }
 
-/* Labels, and the decoder's input: the labels one to the right behind the start id. */
-static void fill_target(const ft_batch *out, int64_t row, const ft_example *example,
-                        const ft_batcher_options *options)
+static void fill_column(const ft_batcher *batcher, ft_batch *out, int c)
 {
-    int64_t T = out->target_length;
-    int32_t *labels = out->labels + row * T, *decoder = out->decoder_ids + row * T;
-    for (int64_t t = 0; t < T; t++) {
-        labels[t] = t < example->n_target ? example->target[t] : IGNORED_LABEL;
-        decoder[t] = t == 0                      ? options->decoder_start_id
-                     : t - 1 < example->n_target ? example->target[t - 1]
-                                                 : options->pad_id;
+    const batcher_column *column = &batcher->columns[c];
+    ft_batch_column *filled = &out->columns[c];
+    int64_t length = row_length(&batcher->options, column, out->bucket), counted = 0;
+    for (int64_t b = 0; b < out->batch; b++) {
+        ft_id_run from = {0};
+        if (out->index[b] >= 0)
+            from = ft_dataset_get(batcher->dataset, out->index[b], column->field);
+        column->kind->fill(filled->ids + b * length, length, from, &column->options);
     }
+    for (int64_t i = 0; i < out->batch * length; i++)
+        counted += filled->ids[i] != FT_IGNORED_LABEL;
+    filled->length = column->kind->scalar ? 0 : length;
+    filled->counted = counted;
 }
 
 /* Fills batch `number`; false past the end. */
 static bool fill(ft_batcher *batcher, ft_batch *out, int64_t number)
 {
-    const ft_batcher_options *options = &batcher->options;
-    if (!options->shuffle && number >= ft_batcher_per_epoch(batcher)) return false;
+    if (!batcher->options.shuffle && number >= ft_batcher_per_epoch(batcher)) return false;
     out->number = number;
     for (int64_t b = 0; b < out->batch; b++)
         out->index[b] = example_at(batcher, number * out->batch + b);
     out->bucket = find_bucket(batcher, out);
-    out->source_length = options->source_buckets[out->bucket];
-    out->n_tokens = 0;
-    for (int64_t b = 0; b < out->batch; b++) {
-        ft_example example = {0};
-        if (out->index[b] >= 0) example = ft_dataset_get(batcher->dataset, out->index[b]);
-        fill_source(out, b, &example, options->pad_id);
-        fill_target(out, b, &example, options);
-        out->n_tokens += example.n_target;
-    }
+    for (int c = 0; c < out->n_columns; c++) fill_column(batcher, out, c);
     return true;
 }
 
@@ -189,25 +195,41 @@ static void stop_thread(ft_batcher *batcher)
 
 /* -- making ----------------------------------------------------------------------------------- */
 
-static ft_status check_buckets(const ft_batcher_options *o, int64_t longest, ft_error *err)
+static ft_status check_buckets(const ft_dataset *dataset, const ft_batcher_options *o,
+                               ft_error *err)
 {
     if (o->n_buckets < 1 || o->n_buckets > FT_MAX_BUCKETS)
         return ft_fail(err, FT_INVALID, "batcher: %d length buckets, expected 1 to %d",
                        o->n_buckets, FT_MAX_BUCKETS);
     for (int i = 0; i < o->n_buckets; i++) {
-        int64_t before = i ? o->source_buckets[i - 1] : 0;
-        if (o->source_buckets[i] <= before)
+        int64_t before = i ? o->buckets[i - 1] : 0;
+        if (o->buckets[i] <= before)
             return ft_fail(err, FT_INVALID,
                            "batcher: length bucket %d is %lld, expected more than %lld", i,
-                           (long long)o->source_buckets[i], (long long)before);
+                           (long long)o->buckets[i], (long long)before);
     }
-    int64_t last = o->source_buckets[o->n_buckets - 1];
+    int64_t last = o->buckets[o->n_buckets - 1], longest = ft_dataset_longest(dataset, 0);
     if (longest > last)
-        return ft_fail(
-            err, FT_INVALID,
-            "batcher: the longest source has %lld ids, the last length bucket holds %lld",
-            (long long)longest, (long long)last);
+        return ft_fail(err, FT_INVALID,
+                       "batcher: the longest %s has %lld ids, the last length bucket holds %lld",
+                       ft_dataset_field(dataset, 0)->name, (long long)longest, (long long)last);
     return FT_OK;
+}
+
+/* Completes the lengths of the groups and checks that the examples fit. */
+static ft_status set_lengths(const ft_dataset *dataset, ft_batcher_options *o, ft_error *err)
+{
+    for (int f = 0; f < ft_dataset_n_fields(dataset); f++) {
+        const ft_data_field *field = ft_dataset_field(dataset, f);
+        int64_t longest = ft_dataset_longest(dataset, f), *length = &o->lengths[field->group];
+        if (field->group == 0) continue;
+        if (*length == 0) *length = longest;
+        if (*length < longest)
+            return ft_fail(err, FT_INVALID,
+                           "batcher: the longest %s has %lld ids, the %s length is %lld",
+                           field->name, (long long)longest, field->name, (long long)*length);
+    }
+    return check_buckets(dataset, o, err);
 }
 
 static ft_status check_options(const ft_dataset *dataset, const ft_batcher_options *o,
@@ -221,45 +243,91 @@ static ft_status check_options(const ft_dataset *dataset, const ft_batcher_optio
     if (o->prefetch < 0 || o->prefetch > MAX_PREFETCH)
         return ft_fail(err, FT_INVALID, "batcher: prefetch of %d, expected 0 to %d", o->prefetch,
                        MAX_PREFETCH);
-    if (o->target_length < 1 || ft_dataset_longest_target(dataset) > o->target_length)
-        return ft_fail(err, FT_INVALID,
-                       "batcher: the longest target has %lld ids, the target length is %lld",
-                       (long long)ft_dataset_longest_target(dataset), (long long)o->target_length);
-    return check_buckets(o, ft_dataset_longest_source(dataset), err);
+    if (o->n_columns < 1 || o->n_columns > FT_MAX_COLUMNS)
+        return ft_fail(err, FT_INVALID, "batcher: %d columns, expected 1 to %d", o->n_columns,
+                       FT_MAX_COLUMNS);
+    return FT_OK;
 }
 
-/* Gives a slot its arrays, large enough for the last bucket. */
-static ft_status make_slot(ft_batch *slot, const ft_batcher_options *o, ft_error *err)
+static ft_status set_column(const ft_dataset *dataset, const ft_column *o, batcher_column *column,
+                            ft_error *err)
 {
-    int64_t source, target, index, id = (int64_t)sizeof(int32_t);
-    *slot = (ft_batch){.batch = o->batch, .target_length = o->target_length};
-    bool fits =
-        ft_size_mul(o->batch, o->source_buckets[o->n_buckets - 1], &source) &&
-        ft_size_mul(source, id, &source) && ft_size_mul(o->batch, o->target_length, &target) &&
-        ft_size_mul(target, id, &target) && ft_size_mul(o->batch, (int64_t)sizeof(int64_t), &index);
-    if (fits) {
-        slot->input_ids = ft_alloc(source);
-        slot->mask = ft_alloc(source);
-        slot->decoder_ids = ft_alloc(target);
-        slot->labels = ft_alloc(target);
-        slot->index = ft_alloc(index);
+    char kinds[128];
+    size_t size = strlen(o->name);
+    if (size == 0 || size >= FT_MAX_NAME)
+        return ft_fail(err, FT_INVALID, "batcher: column '%s', expected a name of 1 to %d bytes",
+                       o->name, FT_MAX_NAME - 1);
+    *column = (batcher_column){.options = *o, .kind = ft_column_kind_find(o->as)};
+    memcpy(column->name, o->name, size);
+    if (!column->kind) {
+        ft_column_kind_names(kinds, sizeof kinds);
+        return ft_fail(err, FT_INVALID, "batcher: column '%s' is made as '%s', expected one of: %s",
+                       o->name, o->as, kinds);
     }
-    if (slot->input_ids && slot->mask && slot->decoder_ids && slot->labels && slot->index)
-        return FT_OK;
+    column->field = ft_dataset_find(dataset, o->field);
+    if (column->field < 0)
+        return ft_fail(err, FT_INVALID, "batcher: column '%s': the dataset has no field '%s'",
+                       o->name, o->field);
+    if (column->kind->scalar && ft_dataset_longest(dataset, column->field) > 1)
+        return ft_fail(err, FT_INVALID, "batcher: column '%s' is made as '%s', but field '%s' has "
+                       "up to %lld ids", o->name, o->as, o->field,
+                       (long long)ft_dataset_longest(dataset, column->field));
+    column->group = ft_dataset_field(dataset, column->field)->group;
+    return FT_OK;
+}
+
+static ft_status set_columns(ft_batcher *batcher, ft_error *err)
+{
+    for (int c = 0; c < batcher->options.n_columns; c++) {
+        batcher_column *column = &batcher->columns[c];
+        FT_TRY(set_column(batcher->dataset, &batcher->options.columns[c], column, err));
+        for (int before = 0; before < c; before++)
+            if (strcmp(batcher->columns[before].name, column->name) == 0)
+                return ft_fail(err, FT_INVALID, "batcher: two columns are called '%s'",
+                               column->name);
+    }
+    return FT_OK;
+}
+
+/* Gives a column of a slot its array, large enough for the last bucket. */
+static bool make_column(const ft_batcher *batcher, int c, ft_batch_column *out)
+{
+    const ft_batcher_options *o = &batcher->options;
+    int64_t bytes = row_length(o, &batcher->columns[c], o->n_buckets - 1);
+    out->name = batcher->columns[c].name;
+    if (!ft_size_mul(bytes, o->batch, &bytes) ||
+        !ft_size_mul(bytes, (int64_t)sizeof *out->ids, &bytes))
+        return false;
+    out->ids = ft_alloc(bytes);
+    return out->ids != NULL;
+}
+
+static ft_status make_slot(const ft_batcher *batcher, ft_batch *slot, ft_error *err)
+{
+    const ft_batcher_options *o = &batcher->options;
+    int64_t bytes;
+    *slot = (ft_batch){.batch = o->batch, .n_columns = o->n_columns};
+    bool made = ft_size_mul(o->batch, (int64_t)sizeof *slot->index, &bytes) &&
+                (slot->index = ft_alloc(bytes)) != NULL;
+    for (int c = 0; made && c < o->n_columns; c++)
+        made = make_column(batcher, c, &slot->columns[c]);
+    if (made) return FT_OK;
     return ft_fail(err, FT_NOMEM, "batcher: no memory for batches of %lld samples",
                    (long long)o->batch);
 }
 
 static ft_status init(ft_batcher *batcher, ft_error *err)
 {
-    const ft_batcher_options *o = &batcher->options;
+    ft_batcher_options *o = &batcher->options;
+    FT_TRY(set_columns(batcher, err));
+    FT_TRY(set_lengths(batcher->dataset, o, err));
     batcher->epoch = -1;
     batcher->threaded = o->prefetch > 0;
     batcher->n_slots = o->prefetch + 1; /* one is the caller's */
     batcher->order = ft_alloc(ft_dataset_size(batcher->dataset) * (int64_t)sizeof *batcher->order);
     batcher->slots = ft_alloc(batcher->n_slots * (int64_t)sizeof *batcher->slots);
     if (!batcher->order || !batcher->slots) return ft_fail(err, FT_NOMEM, "batcher: no memory");
-    for (int i = 0; i < batcher->n_slots; i++) FT_TRY(make_slot(&batcher->slots[i], o, err));
+    for (int i = 0; i < batcher->n_slots; i++) FT_TRY(make_slot(batcher, &batcher->slots[i], err));
     return start_thread(batcher, err);
 }
 
@@ -288,10 +356,7 @@ void ft_batcher_free(ft_batcher *batcher)
     stop_thread(batcher);
     for (int i = 0; batcher->slots && i < batcher->n_slots; i++) {
         ft_batch *slot = &batcher->slots[i];
-        ft_free(slot->input_ids);
-        ft_free(slot->mask);
-        ft_free(slot->decoder_ids);
-        ft_free(slot->labels);
+        for (int c = 0; c < slot->n_columns; c++) ft_free(slot->columns[c].ids);
         ft_free(slot->index);
     }
     pthread_cond_destroy(&batcher->changed);

@@ -1,8 +1,9 @@
 /* data/data.h - text into batches.
  *
- * A tokenizer turns text into ids. A dataset holds tokenised examples (source ids, target ids). A
- * batcher draws batches from it, in a seeded order whose position can be sought, padded to the
- * smallest length bucket that holds them; a prefetch thread keeps some ready. */
+ * A tokenizer turns text into ids. A dataset holds tokenised examples: a run of ids for each of its
+ * named fields. A batcher draws batches from it, in a seeded order whose position can be sought: a
+ * tensor for each column, padded to the smallest length bucket that holds the batch; a prefetch
+ * thread keeps some ready. */
 #ifndef FT_DATA_H
 #define FT_DATA_H
 
@@ -42,53 +43,96 @@ const char *ft_tokenizer_piece(const ft_tokenizer *tokenizer, int32_t id);
 
 /* -- dataset ---------------------------------------------------------------------------------- */
 
+enum { FT_MAX_FIELDS = 8, FT_MAX_NAME = 32 };
+
+/* What a value is when it does not count: labels that are not scored. */
+enum { FT_IGNORED_LABEL = -100 };
+
+/* Fields of one length group have equally many ids in a row ("source" and "segments"). */
+typedef struct ft_data_field {
+    char name[FT_MAX_NAME];
+    int group; /* numbered from 0; the group of the first field is 0 */
+} ft_data_field;
+
+/* A run of ids, borrowed. */
+typedef struct ft_id_run {
+    const int32_t *ids;
+    int64_t n;
+} ft_id_run;
+
 typedef struct ft_dataset ft_dataset;
 
-/* An empty dataset; ft_dataset_free accepts NULL. */
-ft_status ft_dataset_new(ft_dataset **out, ft_error *err);
+/* An empty dataset whose examples have these fields; FT_INVALID for none, too many, names that are
+ * empty or there twice, groups that skip a number. ft_dataset_free accepts NULL. */
+ft_status ft_dataset_new(ft_dataset **out, const ft_data_field *fields, int n_fields, ft_error *err);
 /* Frees it with its examples. */
 void ft_dataset_free(ft_dataset *dataset);
-/* Appends one example; ids are copied; source and target are not empty. */
-ft_status ft_dataset_add(ft_dataset *dataset, const int32_t *source, int64_t n_source,
-                         const int32_t *target, int64_t n_target, ft_error *err);
+/* Appends one example: a run of ids for each field, copied. FT_INVALID for an empty one, and for
+ * fields of a group whose lengths differ. */
+ft_status ft_dataset_add(ft_dataset *dataset, const ft_id_run *row, ft_error *err);
 int64_t ft_dataset_size(const ft_dataset *dataset);
-int64_t ft_dataset_longest_source(const ft_dataset *dataset);
-int64_t ft_dataset_longest_target(const ft_dataset *dataset);
+int ft_dataset_n_fields(const ft_dataset *dataset);
+int ft_dataset_n_groups(const ft_dataset *dataset);
+/* Field f of [0, n_fields). */
+const ft_data_field *ft_dataset_field(const ft_dataset *dataset, int f);
+/* The number of a field, or -1. */
+int ft_dataset_find(const ft_dataset *dataset, const char *name);
+/* The most ids that field f has in a row. */
+int64_t ft_dataset_longest(const ft_dataset *dataset, int f);
+/* Field f of example i of [0, size); borrowed until the dataset grows. */
+ft_id_run ft_dataset_get(const ft_dataset *dataset, int64_t i, int f);
 
 /* -- batches ---------------------------------------------------------------------------------- */
 
-enum { FT_MAX_BUCKETS = 16 };
+enum { FT_MAX_BUCKETS = 16, FT_MAX_COLUMNS = 16 };
+
+/* One tensor of a batch, made of one field. `as` is one of
+ *   "ids"          the ids
+ *   "mask"         1 where there is an id, else 0
+ *   "shift_right"  `first`, then the ids without what falls off the end
+ *   "shift_left"   the ids from the second on
+ *   "scalar"       the single id of the field: no length axis
+ * Behind the ids, and in rows that are not there, is `pad`. */
+typedef struct ft_column {
+    const char *name, *field, *as; /* need not outlive ft_batcher_new */
+    int32_t pad, first;
+} ft_column;
 
 typedef struct ft_batcher_options {
     int64_t batch; /* samples per batch */
-    int n_buckets; /* ascending; the last one holds the longest example */
-    int64_t source_buckets[FT_MAX_BUCKETS];
-    int64_t target_length; /* of every batch */
-    int32_t pad_id, decoder_start_id;
+    int n_buckets; /* ascending; the last one holds the longest of length group 0 */
+    int64_t buckets[FT_MAX_BUCKETS];
+    int64_t lengths[FT_MAX_FIELDS]; /* of group 1 and on, by group; 0: the dataset's longest */
+    int n_columns;
+    ft_column columns[FT_MAX_COLUMNS];
     uint64_t seed;
     bool shuffle; /* a new order each epoch; else the dataset's */
     int prefetch; /* batches kept ready by a thread; 0: made when asked for, no thread */
 } ft_batcher_options;
 
-/* One batch, B samples. Arrays are row-major. The last batch of an epoch is filled from the start
- * of the next one when shuffling; without shuffling it is short and its missing rows have mask 0,
- * labels -100 and index -1. */
+typedef struct ft_batch_column {
+    const char *name;
+    int64_t length;  /* L of this batch; 0 for a scalar */
+    int64_t counted; /* values other than FT_IGNORED_LABEL */
+    int32_t *ids;    /* (B, L) row-major, (B) for a scalar */
+} ft_batch_column;
+
+/* One batch, B samples. The last batch of an epoch is filled from the start of the next one when
+ * shuffling; without shuffling it is short and its missing rows are padding, with index -1. */
 typedef struct ft_batch {
     int64_t number; /* counts from 0 over epochs: the position to seek to */
     int bucket;
-    int64_t batch, source_length, target_length; /* B, S, T */
-    int32_t *input_ids;                          /* (B, S), padded with pad_id */
-    int32_t *mask;        /* (B, S): 1 where there is a source token, else 0 */
-    int32_t *decoder_ids; /* (B, T): labels shifted right */
-    int32_t *labels;      /* (B, T): -100 where padded */
-    int64_t *index;       /* (B): number of the example in the dataset */
-    int64_t n_tokens;     /* labels that count */
+    int64_t batch; /* B */
+    int n_columns;
+    ft_batch_column columns[FT_MAX_COLUMNS];
+    int64_t *index; /* (B): number of the example in the dataset */
 } ft_batch;
 
 typedef struct ft_batcher ft_batcher;
 
 /* The dataset must outlive the batcher and not grow meanwhile. FT_INVALID for an empty dataset, for
- * examples longer than the last bucket or the target length. */
+ * columns that name no field or no way to fill them, for examples longer than the last bucket or
+ * than their group's length. */
 ft_status ft_batcher_new(ft_batcher **out, const ft_dataset *dataset,
                          const ft_batcher_options *options, ft_error *err);
 void ft_batcher_free(ft_batcher *batcher);

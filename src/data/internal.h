@@ -6,6 +6,7 @@
 #define FT_DATA_INTERNAL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -44,15 +45,19 @@ ft_status ft_spm_decode(const ft_spm *spm, const int32_t *ids, int64_t n, ft_tex
  * send it out of bounds. */
 ft_status ft_spm_check(const void *bytes, int64_t size, ft_error *err);
 
-/* -- examples --------------------------------------------------------------------------------- */
+/* -- columns ---------------------------------------------------------------------------------- */
 
-/* Example i of [0, size), borrowed from the dataset until it grows. */
-typedef struct ft_example {
-    const int32_t *source, *target;
-    int64_t n_source, n_target;
-} ft_example;
+/* A way to make the values of one sample from its ids: all L of them, L >= n (1 for a scalar). */
+typedef struct ft_column_kind {
+    const char *as; /* as in ft_column */
+    bool scalar;
+    void (*fill)(int32_t *out, int64_t length, ft_id_run from, const ft_column *column);
+} ft_column_kind;
 
-ft_example ft_dataset_get(const ft_dataset *dataset, int64_t i);
+/* The kind of that name, or NULL. */
+const ft_column_kind *ft_column_kind_find(const char *as);
+/* Writes "ids, mask, ..." into `out`. */
+void ft_column_kind_names(char *out, size_t size);
 
 #ifdef __cplusplus
 }

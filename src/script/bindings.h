@@ -1,4 +1,4 @@
-/* script/bindings.h - what binding files of the graph and the engine share. */
+/* script/bindings.h - what binding files share. */
 #ifndef FT_SCRIPT_BINDINGS_H
 #define FT_SCRIPT_BINDINGS_H
 
@@ -21,5 +21,8 @@ void script_push_timeline(lua_State *L, const ft_timeline *timeline, bool trace)
 /* blueprint:run(), and the class of what it gives. */
 int script_run_new(lua_State *L);
 void script_run_class(lua_State *L);
+
+/* Adds datasets and batchers to core.data, the table at the top. */
+void script_add_batches(lua_State *L);
 
 #endif

@@ -166,6 +166,27 @@ function M.untied(ckpt)
 end
 
 -- ---------------------------------------------------------------------------------------------
+-- What it eats: the tensors of a batch, made of fields of a dataset, and which labels are scored.
+
+M.kind = "text2text"
+
+M.losses = { { weight = "loss_weight", labels = "labels", share = 1 } }
+
+--- Columns of a batch, as core.data.batcher takes them.
+function M.columns(config)
+   local pad = config.pad_token_id
+   return {
+      { name = "input_ids", field = "source", as = "ids", pad = pad },
+      { name = "mask", field = "source", as = "mask" },
+      {
+         name = "decoder_ids", field = "target", as = "shift_right",
+         first = config.decoder_start_token_id, pad = pad,
+      },
+      { name = "labels", field = "target", as = "ids", pad = -100 },
+   }
+end
+
+-- ---------------------------------------------------------------------------------------------
 -- Blocks. A builder holds the graph, the configuration and the dropout rate.
 
 local Builder = {}
@@ -310,7 +331,7 @@ end
 
 --- The training graph of one micro-batch.
 --
--- Inputs, in this order: input_ids (B, S), mask (B, S), decoder_ids (B, T), labels (B, T) with -100
+-- Inputs: input_ids (B, S), mask (B, S), decoder_ids (B, T), labels (B, T) with -100
 -- where nothing counts, loss_weight (1): one over the number of labels that count in the whole
 -- batch. Output: loss; and logits when asked for.
 -- @tparam table config from `config`

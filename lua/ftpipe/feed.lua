@@ -1,0 +1,40 @@
+--- Batches on their way into graphs: a batch is a table of tensors by the names of graph inputs.
+--
+-- A family says how labels are weighed in `family.losses`, a list of { weight =, labels =, share =
+-- }: the graph input `weight` gets share / (labels of the column `labels` that count), counted over
+-- the whole batch, so that the loss is the mean over labels however the batch is cut.
+
+local core = require("ftpipe.core")
+
+local M = {}
+
+--- Gives a batch the weights of its labels.
+-- @tparam family family
+-- @tparam table batch of a batcher; its weights are set: batch[weight], (micro_batches) f32
+-- @tparam int micro_batches
+-- @treturn table the batch
+function M.weigh(family, batch, micro_batches)
+   for _, row in ipairs(family.losses) do
+      local weight = row.share / math.max(batch.counts[row.labels], 1)
+      batch[row.weight] = core.tensor.zeros({ micro_batches }):fill(weight)
+   end
+   return batch
+end
+
+--- The tensors of a batch in the order of a graph's inputs.
+-- @tparam {table,...} inputs of graph:inputs()
+-- @tparam table batch tensors by name
+-- @raise invalid argument: the batch lacks one
+function M.list(inputs, batch)
+   local list = {}
+   for i, input in ipairs(inputs) do
+      list[i] = batch[input.name]
+      if not list[i] then
+         core.fail("invalid argument", ("the batch has no '%s', an input of the graph"):format(
+            input.name))
+      end
+   end
+   return list
+end
+
+return M
