@@ -171,19 +171,21 @@ describe("a batcher", function()
       local wrong = {
          batch = { 0, 1.5, "4" }, buckets = { {}, { 3 }, { 8, 3 }, { 3.5, 8 }, 8 },
          lengths = { { target = 0 }, { target = 1 }, { source = 8 }, { x = 1 }, 8 },
-         columns = { {}, { {} }, { 3 }, { { name = "x", field = "source", at = "ids" } }, 8 }, prefetch = { -1, 5000 }, seed = { -1 }, dataset = { {}, 3 },
+         columns = { {}, { {} }, { 3 }, { { name = "x", field = "source", at = "ids" } }, 8 },
+         prefetch = { -1, 5000 }, seed = { -1 }, dataset = { {}, 3 },
          shuffle = { 1 }, bucket = { 1 },
       }
+      local words = { buckets = "bucket", lengths = "length", columns = "" }
       for key, values in pairs(wrong) do
          for _, value in ipairs(values) do
             local problem = tostring(files.failure(batcher_of, { [key] = value }))
-            local word = ({ buckets = "bucket", lengths = "length", columns = "" })[key] or key
+            local word = words[key] or key
             assert.matches(word, problem, 1, true)
          end
       end
       assert.has_error(function() core.data.batcher { dataset = dataset_of(1) } end)
-      local empty = files.failure(batcher_of, { dataset = core.data.dataset { "source", "target" } })
-      assert.matches("empty", tostring(empty))
+      local none = core.data.dataset { "source", "target" }
+      assert.matches("empty", tostring(files.failure(batcher_of, { dataset = none })))
    end)
 
    it("refuses use after free", function()

@@ -238,8 +238,8 @@ static void other_columns(void)
     static const int32_t ids[] = {5, 6, 7}, zero = 0, skipped = FT_IGNORED_LABEL;
     const ft_id_run rows[2][3] = {{{ids, 3}, {ids, 3}, {&zero, 1}},
                                   {{ids, 1}, {ids, 1}, {&skipped, 1}}};
-    static const int32_t labels[12] = {6, 7, -100, -100, -100, -100, -100, -100, -100, -100, -100,
-                                       -100};
+    static const int32_t labels[12] = {6,    7,    -100, -100, -100, -100,
+                                       -100, -100, -100, -100, -100, -100};
     static const int32_t types[12] = {5, 6, 7, 3, 5, 3, 3, 3, 3, 3, 3, 3};
     static const int32_t starts[3] = {0, -100, -100};
     ft_dataset *dataset;

@@ -245,9 +245,9 @@ end
 
 --- A plan for training.
 -- @tparam table o either model, data (as the task loads it, or nil) and args (of ft.args); or
---   model, devices (text), batch, micro_batches, buckets (lengths of a source, ascending),
---   lengths (of other fields, by name: { target = 8 }), partition, stages, schedule, recompute, optimizer, hypers, clip, seed, dropout,
---   steps, batches (of the longest leg)
+--   model, devices (text), batch, micro_batches, buckets (lengths of a source, ascending), lengths
+--   (of other fields, by name: { target = 8 }), partition, stages, schedule, recompute, optimizer,
+--   hypers, clip, seed, dropout, steps, batches (of the longest leg)
 -- @treturn plan .only: it can be looked at but not run (--dry-run, or devices that are not there)
 function M.new(o)
    local args = o.args

@@ -113,8 +113,7 @@ static void fill_column(const ft_batcher *batcher, ft_batch *out, int c)
             from = ft_dataset_get(batcher->dataset, out->index[b], column->field);
         column->kind->fill(filled->ids + b * length, length, from, &column->options);
     }
-    for (int64_t i = 0; i < out->batch * length; i++)
-        counted += filled->ids[i] != FT_IGNORED_LABEL;
+    for (int64_t i = 0; i < out->batch * length; i++) counted += filled->ids[i] != FT_IGNORED_LABEL;
     filled->length = column->kind->scalar ? 0 : length;
     filled->counted = counted;
 }
@@ -269,8 +268,10 @@ static ft_status set_column(const ft_dataset *dataset, const ft_column *o, batch
         return ft_fail(err, FT_INVALID, "batcher: column '%s': the dataset has no field '%s'",
                        o->name, o->field);
     if (column->kind->scalar && ft_dataset_longest(dataset, column->field) > 1)
-        return ft_fail(err, FT_INVALID, "batcher: column '%s' is made as '%s', but field '%s' has "
-                       "up to %lld ids", o->name, o->as, o->field,
+        return ft_fail(err, FT_INVALID,
+                       "batcher: column '%s' is made as '%s', but field '%s' has "
+                       "up to %lld ids",
+                       o->name, o->as, o->field,
                        (long long)ft_dataset_longest(dataset, column->field));
     column->group = ft_dataset_field(dataset, column->field)->group;
     return FT_OK;

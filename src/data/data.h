@@ -64,7 +64,8 @@ typedef struct ft_dataset ft_dataset;
 
 /* An empty dataset whose examples have these fields; FT_INVALID for none, too many, names that are
  * empty or there twice, groups that skip a number. ft_dataset_free accepts NULL. */
-ft_status ft_dataset_new(ft_dataset **out, const ft_data_field *fields, int n_fields, ft_error *err);
+ft_status ft_dataset_new(ft_dataset **out, const ft_data_field *fields, int n_fields,
+                         ft_error *err);
 /* Frees it with its examples. */
 void ft_dataset_free(ft_dataset *dataset);
 /* Appends one example: a run of ids for each field, copied. FT_INVALID for an empty one, and for

@@ -26,8 +26,10 @@ static ft_status add_field(ft_dataset *dataset, const ft_data_field *field, ft_e
     if (ft_dataset_find(dataset, field->name) >= 0)
         return ft_fail(err, FT_INVALID, "dataset: two fields are called '%s'", field->name);
     if (field->group < 0 || field->group > dataset->n_groups)
-        return ft_fail(err, FT_INVALID, "dataset: field '%s' is of length group %d, expected 0 to "
-                       "%d", field->name, field->group, dataset->n_groups);
+        return ft_fail(err, FT_INVALID,
+                       "dataset: field '%s' is of length group %d, expected 0 to "
+                       "%d",
+                       field->name, field->group, dataset->n_groups);
     if (field->group == dataset->n_groups) dataset->n_groups++;
     dataset->fields[dataset->n_fields++] = *field;
     return FT_OK;
@@ -111,7 +113,8 @@ static bool reserve(ft_dataset *dataset, int64_t n)
 }
 
 /* Checks a row; *n is the number of its ids. */
-static ft_status check_row(const ft_dataset *dataset, const ft_id_run *row, int64_t *n, ft_error *err)
+static ft_status check_row(const ft_dataset *dataset, const ft_id_run *row, int64_t *n,
+                           ft_error *err)
 {
     int first[FT_MAX_FIELDS]; /* field of each group */
     int groups = 0;

@@ -136,8 +136,8 @@ static void check_keys(lua_State *L, const ft_dataset *dataset)
     lua_pushnil(L);
     while (lua_next(L, 2)) {
         lua_pop(L, 1);
-        bool known = lua_type(L, -1) == LUA_TSTRING &&
-                     ft_dataset_find(dataset, lua_tostring(L, -1)) >= 0;
+        bool known =
+            lua_type(L, -1) == LUA_TSTRING && ft_dataset_find(dataset, lua_tostring(L, -1)) >= 0;
         if (known) continue;
         lua_getglobal(L, "tostring");
         lua_pushvalue(L, -2);
@@ -507,10 +507,13 @@ static int batcher_tostring(lua_State *L)
 
 static void add_classes(lua_State *L)
 {
-    static const luaL_Reg dataset[] = {
-        {"free", dataset_free},       {"add", dataset_add}, {"size", dataset_size},
-        {"longest", dataset_longest}, {"get", dataset_get}, {"groups", dataset_groups},
-        {NULL, NULL}};
+    static const luaL_Reg dataset[] = {{"free", dataset_free},
+                                       {"add", dataset_add},
+                                       {"size", dataset_size},
+                                       {"longest", dataset_longest},
+                                       {"get", dataset_get},
+                                       {"groups", dataset_groups},
+                                       {NULL, NULL}};
     static const luaL_Reg dataset_meta[] = {{"__gc", dataset_free},
                                             {"__len", dataset_size},
                                             {"__tostring", dataset_tostring},
