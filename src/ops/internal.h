@@ -132,8 +132,8 @@ extern const ft_op ft_op_softmax, ft_op_softmax_grad;
 extern const ft_op ft_op_cross_entropy, ft_op_cross_entropy_grad;
 /* op_reduce.c */
 extern const ft_op ft_op_sum, ft_op_mean, ft_op_max, ft_op_spread, ft_op_max_grad, ft_op_one;
-/* op_argmax.c */
-extern const ft_op ft_op_argmax;
+/* op_argmax.c, op_slice.c */
+extern const ft_op ft_op_argmax, ft_op_slice, ft_op_slice_grad;
 
 /* -- dropout (op_dropout.c), shared with attention --------------------------------------------- */
 

@@ -2,18 +2,25 @@
  *   ids (...) i32   table (V, D)   ->   y (..., D)
  *
  * The gradient adds the rows of dy into the table's rows in the order of the ids. A team splits it
- * by columns, so that no two threads touch one number and the order stays. */
+ * by columns, so that no two threads touch one number and the order stays. The row of the padding id
+ * has none: BERT's was trained so, and PyTorch's `padding_idx` keeps it. */
 #include "ops/internal.h"
 
 #include <string.h>
 
 enum { COLUMNS = 64, IDS = 64 }; /* of a piece */
+enum { PADDING = 0, ROWS = 1 };  /* attributes; the gradient has both */
+
+#define PADDING_RULE                                                                               \
+    {                                                                                              \
+        "padding", -1, -1, 2147483647, true, "id whose row gets no gradient, -1 for none"           \
+    }
 
 typedef struct job {
     float *y;
     const float *x;
     const int32_t *ids;
-    int64_t n, D;
+    int64_t n, D, padding;
 } job;
 
 static ft_status check_ids(const char *name, const int32_t *ids, int64_t n, int64_t limit,
@@ -53,9 +60,11 @@ static ft_cost embedding_cost(const ft_spec *in, const ft_spec *out, const doubl
 
 static void embedding_grad_rule(ft_builder *b, const ft_grad_site *site)
 {
-    const double rows[FT_MAX_ATTRS] = {(double)b->spec(b, site->in[1])->shape.dims[0]};
+    const double attrs[FT_MAX_ATTRS] = {
+        [PADDING] = site->attrs[PADDING],
+        [ROWS] = (double)b->spec(b, site->in[1])->shape.dims[0]};
     if (site->wanted[1])
-        site->din[1] = ft_add2(b, &ft_op_embedding_grad, site->dout[0], site->in[0], rows);
+        site->din[1] = ft_add2(b, &ft_op_embedding_grad, site->dout[0], site->in[0], attrs);
 }
 
 static void pick(void *arg, int piece)
@@ -93,7 +102,7 @@ static ft_status grad_shape(const ft_spec *in, const double *attrs, ft_spec *out
     FT_TRY(ft_need_rows("embedding_grad", "dy", &in[0], err));
     ft_spec ids = ft_spec_of(FT_I32, ft_shape_front(&in[0].shape, 1));
     FT_TRY(ft_need_spec("embedding_grad", "ids", &in[1], &ids, err));
-    out[0] = ft_spec_of(FT_F32, ft_shape_of((int64_t)attrs[0], ft_dim_back(&in[0].shape, -1)));
+    out[0] = ft_spec_of(FT_F32, ft_shape_of((int64_t)attrs[ROWS], ft_dim_back(&in[0].shape, -1)));
     return FT_OK;
 }
 
@@ -109,6 +118,7 @@ static void scatter(void *arg, int piece)
     int64_t from = (int64_t)piece * COLUMNS, n = ft_piece_end(j->D, COLUMNS, piece) - from;
     ft_map2 add = ft_simd_get()->math->map2[FT_MAP_ADD];
     for (int64_t i = 0; i < j->n; i++) {
+        if (j->ids[i] == j->padding) continue;
         float *row = j->y + j->ids[i] * j->D + from;
         add(row, row, j->x + i * j->D + from, n);
     }
@@ -129,7 +139,8 @@ static ft_status grad_kernel(const ft_call *call, ft_error *err)
              .x = ft_in(call, 0),
              .ids = ft_ids(call, 1),
              .n = ft_shape_count(&call->in[1].shape),
-             .D = D};
+             .D = D,
+             .padding = (int64_t)call->attrs[PADDING]};
     FT_TRY(check_ids("embedding_grad", j.ids, j.n, rows, err));
     if (!ft_adds(call, 0)) ft_team_run(call->team, ft_pieces(all.n, FT_PIECE), clear, &all);
     ft_team_run(call->team, ft_pieces(D, COLUMNS), scatter, &j);
@@ -144,31 +155,36 @@ static ft_status grad_reference(const ft_call *call, ft_error *err)
     FT_TRY(check_ids("embedding_grad", ids, n, call->out[0].shape.dims[0], err));
     for (int64_t i = 0; i < call->out[0].shape.dims[0] * D; i++) dtable[i] = 0.0;
     for (int64_t i = 0; i < n; i++)
-        for (int64_t d = 0; d < D; d++) dtable[ids[i] * D + d] += ft_in64(call, 0)[i * D + d];
+        for (int64_t d = 0; d < D && ids[i] != (int)call->attrs[PADDING]; d++)
+            dtable[ids[i] * D + d] += ft_in64(call, 0)[i * D + d];
     return FT_OK;
 }
 
 static const ft_sample samples[] = {
-    {.in = {{FT_I32, {2, {3, 4}}}, {FT_F32, {2, {11, 33}}}}, .id_limit = 11},
-    {.in = {{FT_I32, {1, {7}}}, {FT_F32, {2, {1, 1}}}}, .id_limit = 1},
-    {.in = {{FT_I32, {2, {1, 130}}}, {FT_F32, {2, {50, 1000}}}}, .id_limit = 50},
-    {.in = {{FT_I32, {1, {0}}}, {FT_F32, {2, {5, 8}}}}, .id_limit = 5},
+    {.in = {{FT_I32, {2, {3, 4}}}, {FT_F32, {2, {11, 33}}}}, .attrs = {-1}, .id_limit = 11},
+    {.in = {{FT_I32, {1, {7}}}, {FT_F32, {2, {1, 1}}}}, .attrs = {-1}, .id_limit = 1},
+    {.in = {{FT_I32, {2, {1, 130}}}, {FT_F32, {2, {50, 1000}}}}, .attrs = {-1}, .id_limit = 50},
+    {.in = {{FT_I32, {1, {0}}}, {FT_F32, {2, {5, 8}}}}, .attrs = {-1}, .id_limit = 5},
 };
 
 static const ft_sample grad_samples[] = {
     {.in = {{FT_F32, {3, {3, 4, 33}}}, {FT_I32, {2, {3, 4}}}},
-     .attrs = {11},
+     .attrs = {-1, 11},
      .tolerance = 1e-6,
      .id_limit = 11},
+    {.in = {{FT_F32, {2, {60, 70}}}, {FT_I32, {1, {60}}}},
+     .attrs = {3, 7},
+     .tolerance = 1e-6,
+     .id_limit = 7},
     {.in = {{FT_F32, {2, {7, 1}}}, {FT_I32, {1, {7}}}},
-     .attrs = {1},
+     .attrs = {-1, 1},
      .tolerance = 1e-6,
      .id_limit = 1},
     {.in = {{FT_F32, {3, {1, 130, 1000}}}, {FT_I32, {2, {1, 130}}}},
-     .attrs = {50},
+     .attrs = {-1, 50},
      .tolerance = 1e-6,
      .id_limit = 50},
-    {.in = {{FT_F32, {2, {0, 8}}}, {FT_I32, {1, {0}}}}, .attrs = {5}, .id_limit = 5},
+    {.in = {{FT_F32, {2, {0, 8}}}, {FT_I32, {1, {0}}}}, .attrs = {-1, 5}, .id_limit = 5},
 };
 
 const ft_op ft_op_embedding = {
@@ -177,6 +193,7 @@ const ft_op ft_op_embedding = {
     .min_in = 2,
     .n_in = 2,
     .n_out = 1,
+    .attrs = (const ft_attr_rule[]){PADDING_RULE, {0}},
     .shape = embedding_shape,
     .cost = embedding_cost,
     .grad = embedding_grad_rule,
@@ -193,7 +210,8 @@ const ft_op ft_op_embedding_grad = {
     .min_in = 2,
     .n_in = 2,
     .n_out = 1,
-    .attrs = (const ft_attr_rule[]){{"rows", 1, 1, 1e9, true, "rows of the table"}, {0}},
+    .attrs = (const ft_attr_rule[]){
+        PADDING_RULE, {"rows", 1, 1, 1e9, true, "rows of the table"}, {0}},
     .shape = grad_shape,
     .cost = grad_cost,
     .kernel = grad_kernel,

@@ -58,6 +58,8 @@ const ft_op *const ft_ops[] = {
     &ft_op_max_grad,
     &ft_op_one,
     &ft_op_argmax,
+    &ft_op_slice,
+    &ft_op_slice_grad,
     NULL,
 };
 
