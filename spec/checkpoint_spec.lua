@@ -217,6 +217,42 @@ describe("loading a checkpoint", function()
       end)
    end)
 
+   -- A family with a head that a file may lack, known by its forms alone.
+   local function with_family(body)
+      local families = require("ftpipe.model.families")
+      families.spec, package.loaded["spec.family"] = "spec.family", {
+         forms = { names = { { "^old%.", "" } }, ignored = { "^cls%." }, optional = { "^head%." } },
+      }
+      files.in_directory(function(dir) body(dir) end)
+      families.spec, package.loaded["spec.family"] = nil, nil
+   end
+
+   it("names the parameters that a file may lack and does", function()
+      with_family(function(dir)
+         local params = {
+            { name = "w", dims = { 2 } }, { name = "head.weight", dims = { 2 } },
+            { name = "head.bias", dims = { 1 } },
+         }
+         local config = '{"model_type": "spec"}'
+         local there = { ["old.w"] = filled({ 2 }, 1), ["cls.weight"] = filled({ 9 }, 1) }
+         local loaded = {}
+         local function tensor_of(i)
+            loaded[params[i].name] = core.tensor.zeros(params[i].dims)
+            return loaded[params[i].name]
+         end
+         write(dir, there, config)
+         assert.same({ "head.weight", "head.bias" },
+            checkpoint.load(checkpoint.open(dir), params, tensor_of))
+         assert.equal(2, loaded.w:get(2))
+         assert.is_nil(loaded["head.weight"])
+         -- Half a head is no head that was left out.
+         there["head.bias"] = filled({ 1 }, 1)
+         write(dir, there, config)
+         local problem = files.failure(checkpoint.load, checkpoint.open(dir), params, tensor_of)
+         assert.matches("1 missing: head.weight", problem.message, 1, true)
+      end)
+   end)
+
    it("fails when the file shrinks meanwhile", function()
       with_checkpoint(nil, function(ckpt, dir)
          local file = io.open(dir .. "/model.safetensors", "w")

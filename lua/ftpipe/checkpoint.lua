@@ -5,6 +5,8 @@
 -- moment.
 
 local core = require("ftpipe.core")
+local families = require("ftpipe.model.families")
+local forms = require("ftpipe.forms")
 local suggest = require("ftpipe.suggest")
 
 local M = {}
@@ -25,19 +27,6 @@ local WEIGHTS = {
    "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
    "pytorch_model.bin.index.json",
 }
-
--- By model_type: other names under which a file may hold a parameter (older versions wrote tied
--- tensors several times), and names that mean nothing.
-local t5_forms = {
-   aliases = {
-      ["shared.weight"] = {
-         "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight",
-      },
-   },
-   ignored = { "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight" },
-}
-local forms = { t5 = t5_forms, mt5 = t5_forms }
-local no_forms = { aliases = {}, ignored = {} }
 
 -- ---------------------------------------------------------------------------------------------
 -- Where the files are: a directory, or inside the program.
@@ -105,6 +94,20 @@ function Checkpoint:names()
    return self.archive and self.archive:names() or {}
 end
 
+--- The names of its tensors through its family's forms (ftpipe.forms).
+function Checkpoint:seen()
+   if not self.named then
+      local family = families[self.config.model_type]
+      self.named = forms.names(family and require(family).forms or {}, self:names())
+   end
+   return self.named
+end
+
+--- The name in the file of a parameter; nil when it is not there under a name of its own.
+function Checkpoint:name_of(parameter)
+   return self:seen():own(parameter)
+end
+
 --- Whether two tensors hold the same shape and values; neither is loaded whole.
 function Checkpoint:tensors_equal(name, other)
    return self.archive:equal(name, other)
@@ -160,57 +163,60 @@ local function same_dims(a, b)
    return dims_text(a) == dims_text(b)
 end
 
---- The name under which the file holds a parameter, nil when it does not.
-local function find_source(ckpt, form, name)
-   if ckpt:spec(name) then return name end
-   for _, alias in ipairs(form.aliases[name] or {}) do
-      if ckpt:spec(alias) then return alias end
+--- Notes a parameter's source in the file and what repeats it, or that it is missing.
+local function match_one(ckpt, found, param)
+   local candidates = ckpt:seen():candidates(param.name)
+   local source = candidates[1]
+   if not source then
+      found.missing[#found.missing + 1] = param.name
+      return
    end
-   return nil
+   found.sources[param.name] = source
+   found.known[source] = true
+   for i = 2, #candidates do
+      if ckpt:tensors_equal(candidates[i], source) then found.known[candidates[i]] = true end
+   end
+   local dims = ckpt:spec(source).dims
+   if not same_dims(dims, param.dims) then
+      found.shapes[#found.shapes + 1] = ("%s is %s, expected %s"):format(source, dims_text(dims),
+         dims_text(param.dims))
+   end
 end
 
---- Names that may be there beside the sources: repetitions of a source, and what means nothing.
-local function find_ignored(ckpt, form, sources)
-   local ignored = {}
-   for _, name in ipairs(form.ignored) do ignored[name] = true end
-   for parameter, aliases in pairs(form.aliases) do
-      local source = sources[parameter]
-      for _, alias in ipairs(source and aliases or {}) do
-         if ckpt:spec(alias) and ckpt:tensors_equal(alias, source) then ignored[alias] = true end
-      end
+--- Takes out of the missing parameters those that may be absent, if all of their kind are.
+local function excuse_optional(ckpt, found)
+   local names, there, missing = ckpt:seen(), {}, {}
+   for parameter in pairs(found.sources) do
+      local pattern = names:optional(parameter)
+      if pattern then there[pattern] = true end
    end
-   return ignored
+   for _, name in ipairs(found.missing) do
+      local pattern = names:optional(name)
+      local list = pattern and not there[pattern] and found.fresh or missing
+      list[#list + 1] = name
+   end
+   found.missing = missing
 end
 
 --- Compares what is wanted with what is there.
--- @treturn table sources: name in the file by parameter
--- @treturn table faults: lists of texts
-local function match(ckpt, form, params)
-   local sources, used = {}, {}
-   local missing, shapes, unexpected = {}, {}, {}
-   for _, param in ipairs(params) do
-      local source = find_source(ckpt, form, param.name)
-      sources[param.name] = source
-      if not source then
-         missing[#missing + 1] = param.name
-      else
-         used[source] = true
-         local dims = ckpt:spec(source).dims
-         if not same_dims(dims, param.dims) then
-            shapes[#shapes + 1] = ("%s is %s, expected %s"):format(source, dims_text(dims),
-               dims_text(param.dims))
-         end
+-- @treturn table sources: name in the file by parameter; fresh: parameters that the file need not
+--   hold and does not; missing, shapes, unexpected: lists of texts
+local function match(ckpt, params)
+   local found = {
+      sources = {}, known = {}, fresh = {}, missing = {}, shapes = {}, unexpected = {},
+   }
+   for _, param in ipairs(params) do match_one(ckpt, found, param) end
+   excuse_optional(ckpt, found)
+   for _, name in ipairs(ckpt:names()) do
+      if not found.known[name] and not ckpt:seen():ignored(name) then
+         found.unexpected[#found.unexpected + 1] = name
       end
    end
-   local ignored = find_ignored(ckpt, form, sources)
-   for _, name in ipairs(ckpt:names()) do
-      if not used[name] and not ignored[name] then unexpected[#unexpected + 1] = name end
+   for i, name in ipairs(found.missing) do
+      local near = suggest.nearest(name, found.unexpected) or ckpt.archive:nearest(name)
+      found.missing[i] = name .. (near and (" (nearest in the file: %s)"):format(near) or "")
    end
-   for i, name in ipairs(missing) do
-      local near = suggest.nearest(name, unexpected) or ckpt.archive:nearest(name)
-      missing[i] = name .. (near and (" (nearest in the file: %s)"):format(near) or "")
-   end
-   return sources, { missing = missing, shapes = shapes, unexpected = unexpected }
+   return found
 end
 
 local function list_some(what, list)
@@ -236,20 +242,26 @@ end
 --- Reads every parameter into memory that is there.
 --
 -- Everything is checked before the first byte is read: each parameter is in the file with its
--- shape, and the file holds nothing else but repetitions of tied tensors.
+-- shape, and the file holds nothing else but repetitions of tied tensors and what its family's
+-- forms ignore.
 -- @tparam checkpoint ckpt
 -- @tparam table params a list of { name =, dims = }, as graph:params() gives it
 -- @tparam function tensor_of (i, param): the contiguous tensor of parameter i
+-- @treturn table names of the parameters that the family's forms let a file lack and that this one
+--   lacks: their tensors are as they were
 -- @raise not found, malformed data, shape mismatch, input or output failed
 function M.load(ckpt, params, tensor_of)
    if not ckpt.archive then
       fail("not found", "%s: holds no weights, expected %s", ckpt.path,
          table.concat(WEIGHTS, " or "))
    end
-   local form = forms[ckpt.config.model_type] or no_forms
-   local sources, faults = match(ckpt, form, params)
-   check_faults(ckpt, faults)
-   for i, param in ipairs(params) do ckpt:read(sources[param.name], tensor_of(i, param)) end
+   local found = match(ckpt, params)
+   check_faults(ckpt, found)
+   for i, param in ipairs(params) do
+      local source = found.sources[param.name]
+      if source then ckpt:read(source, tensor_of(i, param)) end
+   end
+   return found.fresh
 end
 
 -- ---------------------------------------------------------------------------------------------

@@ -22,14 +22,10 @@ local SIGINT = 2
 
 --- Fills the parameters: from the model's checkpoint, or with initial values.
 local function fill_params(run)
-   local model, list = run.model, run.plan.graphs[1]:params()
+   local list = run.plan.graphs[1]:params()
    run.params = {}
    for i, param in ipairs(list) do run.params[param.name] = run.core:param(i) end
-   if model.checkpoint then
-      checkpoint.load(model.checkpoint, list, function(i) return run.core:param(i) end)
-   else
-      model:initialize(run.params, run.plan.options.seed)
-   end
+   run.model:fill(list, function(i) return run.core:param(i) end, run.plan.options.seed)
    run.core:refresh()
 end
 

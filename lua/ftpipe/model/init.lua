@@ -4,15 +4,11 @@ local bit = require("bit")
 
 local core = require("ftpipe.core")
 local checkpoint = require("ftpipe.checkpoint")
+local families = require("ftpipe.model.families")
 
 local M = {}
 local Model = {}
 Model.__index = Model
-
--- model_type of config.json -> module. A new family is one line here and one file.
-local families = {
-   t5 = "ftpipe.model.t5",
-}
 
 local function fail(status, exit, format, ...)
    core.fail(status, format:format(...), exit)
@@ -113,19 +109,37 @@ local function name_stream(name)
    return hash
 end
 
---- Fills parameters with initial values: normal numbers of the family's scale, ones for norms. A
--- parameter's values depend on the seed and its name alone.
+--- Fills parameters with initial values: normal numbers of the family's scale, zeros where that is
+-- 0 (biases), ones where there is none (norms). Values depend on the seed and the name alone.
 -- @tparam table params tensors by name
 -- @tparam int seed
 function Model:initialize(params, seed)
    for name, tensor in pairs(params) do
       local scale = self.family.init_scale(self.config, name)
-      if scale then
+      if scale and scale > 0 then
          tensor:fill_normal(seed, scale, name_stream(name))
       else
-         tensor:fill(1)
+         tensor:fill(scale or 1)
       end
    end
+end
+
+--- Fills parameters: from the checkpoint if there is one, with initial values where it has none.
+-- @tparam table list as graph:params() gives it
+-- @tparam function tensor_of (i): the contiguous tensor of parameter i
+-- @tparam int seed of initial values
+-- @treturn table names of the parameters that a checkpoint lacked and may lack (a new head)
+function Model:fill(list, tensor_of, seed)
+   local tensors = {}
+   for i, param in ipairs(list) do tensors[param.name] = tensor_of(i) end
+   if not self.checkpoint then
+      self:initialize(tensors, seed)
+      return {}
+   end
+   local fresh, initial = checkpoint.load(self.checkpoint, list, tensor_of), {}
+   for _, name in ipairs(fresh) do initial[name] = tensors[name] end
+   self:initialize(initial, seed)
+   return fresh
 end
 
 function Model:__tostring()

@@ -25,6 +25,16 @@ local presets = {
 
 local required = { "vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_heads" }
 
+--- Other names in older files (ftpipe.forms): the tied embedding was written several times.
+M.forms = {
+   aliases = {
+      ["shared.weight"] = {
+         "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight",
+      },
+   },
+   ignored = { "^decoder%.block%.0%.layer%.1%.EncDecAttention%.relative_attention_bias%.weight$" },
+}
+
 -- name = { d_model, d_kv, d_ff, layers, heads }; sizes of the published checkpoints.
 local v1_0 = {
    ["t5-small"] = { 512, 64, 2048, 6, 8 },
