@@ -1,8 +1,10 @@
 /* ops/op_cross_entropy.c - the loss of a classifier of tokens.
- *   logits (..., V)   labels (...) i32   weight (1)   ->   loss ()   lse (...)
+ *   logits (..., V)   labels (...) i32   weight (1)   ->   loss ()   stats (..., 2)
  * loss = weight * sum over the labels other than -100 of (lse - logits[label]), with
  * lse = log(sum(exp(logits))). weight is one over the tokens of the global batch, so that
- * micro-batches add up to the mean. lse is kept for the gradient. */
+ * micro-batches add up to the mean. stats, kept for the gradient, holds the largest logit of a row
+ * and sum(exp(logits - largest)): from lse itself, rounded, the probabilities of a row would add up
+ * to less or more than 1, which shows where their sum is a gradient (the bias of a span head). */
 #include "ops/internal.h"
 
 #include <math.h>
@@ -11,7 +13,7 @@
 enum { ROWS = 4, IGNORED = -100 }; /* rows of a piece: a row is a vocabulary long */
 
 typedef struct job {
-    const float *logits, *lse;
+    const float *logits, *stats;
     float *out, *dlogits;
     const int32_t *labels;
     int64_t rows, V;
@@ -38,12 +40,20 @@ static ft_status need_loss_inputs(const char *op, const ft_spec *logits, const f
     return ft_need_f32(op, "weight", weight, ft_shape_of(1), err);
 }
 
+/* The labels' shape, with two numbers for each. */
+static ft_spec stats_spec(const ft_spec *labels)
+{
+    ft_spec stats = ft_spec_of(FT_F32, labels->shape);
+    stats.shape.dims[stats.shape.n_dims++] = 2;
+    return stats;
+}
+
 static ft_status loss_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err)
 {
     (void)attrs;
     FT_TRY(need_loss_inputs("cross_entropy", &in[0], &in[1], &in[2], err));
     out[0] = ft_spec_of(FT_F32, (ft_shape){0});
-    out[1] = ft_spec_of(FT_F32, in[1].shape);
+    out[1] = stats_spec(&in[1]);
     return FT_OK;
 }
 
@@ -59,12 +69,12 @@ static void loss_rule(ft_builder *b, const ft_grad_site *site)
     if (site->wanted[0]) site->din[0] = ft_add(b, &ft_op_cross_entropy_grad, 5, in, 0);
 }
 
-static void lse_piece(void *arg, int piece)
+static void stats_piece(void *arg, int piece)
 {
     const job *j = arg;
     const ft_simd_softmax *simd = ft_simd_get()->softmax;
     for (int64_t i = (int64_t)piece * ROWS; i < ft_piece_end(j->rows, ROWS, piece); i++)
-        j->out[i] = simd->lse(j->logits + i * j->V, j->V);
+        simd->sums(j->out + 2 * i, j->logits + i * j->V, j->V);
 }
 
 static ft_status loss_kernel(const ft_call *call, ft_error *err)
@@ -75,21 +85,22 @@ static ft_status loss_kernel(const ft_call *call, ft_error *err)
              .rows = ft_shape_count(&call->in[1].shape),
              .V = ft_dim_back(&call->in[0].shape, -1)};
     FT_TRY(check_labels("cross_entropy", j.labels, j.rows, j.V, err));
-    ft_team_run(call->team, ft_pieces(j.rows, ROWS), lse_piece, &j);
+    ft_team_run(call->team, ft_pieces(j.rows, ROWS), stats_piece, &j);
     double sum = 0.0;
     for (int64_t i = 0; i < j.rows; i++)
         if (j.labels[i] != IGNORED)
-            sum += (double)j.out[i] - (double)j.logits[i * j.V + j.labels[i]];
+            sum += log((double)j.out[2 * i + 1]) +
+                   ((double)j.out[2 * i] - (double)j.logits[i * j.V + j.labels[i]]);
     ft_out(call, 0)[0] = (float)(sum * (double)ft_in(call, 2)[0]);
     return FT_OK;
 }
 
-static double lse64(const double *x, int64_t n)
+static void sums64(double stats[2], const double *x, int64_t n)
 {
-    double top = -INFINITY, sum = 0.0;
-    for (int64_t k = 0; k < n; k++) top = fmax(top, x[k]);
-    for (int64_t k = 0; k < n; k++) sum += exp(x[k] - top);
-    return top + log(sum);
+    stats[0] = -INFINITY;
+    stats[1] = 0.0;
+    for (int64_t k = 0; k < n; k++) stats[0] = fmax(stats[0], x[k]);
+    for (int64_t k = 0; k < n; k++) stats[1] += exp(x[k] - stats[0]);
 }
 
 static ft_status loss_reference(const ft_call *call, ft_error *err)
@@ -99,9 +110,10 @@ static ft_status loss_reference(const ft_call *call, ft_error *err)
     FT_TRY(check_labels("cross_entropy", labels, rows, V, err));
     double sum = 0.0;
     for (int64_t i = 0; i < rows; i++) {
-        double lse = lse64(ft_in64(call, 0) + i * V, V);
-        ft_out64(call, 1)[i] = lse;
-        if (labels[i] != IGNORED) sum += lse - ft_in64(call, 0)[i * V + labels[i]];
+        double *stats = ft_out64(call, 1) + 2 * i;
+        sums64(stats, ft_in64(call, 0) + i * V, V);
+        if (labels[i] != IGNORED)
+            sum += log(stats[1]) + stats[0] - ft_in64(call, 0)[i * V + labels[i]];
     }
     ft_out64(call, 0)[0] = sum * ft_in64(call, 2)[0];
     return FT_OK;
@@ -112,7 +124,7 @@ static ft_status grad_shape(const ft_spec *in, const double *attrs, ft_spec *out
     (void)attrs;
     FT_TRY(ft_need_f32("cross_entropy_grad", "dloss", &in[0], (ft_shape){0}, err));
     FT_TRY(need_loss_inputs("cross_entropy_grad", &in[1], &in[2], &in[3], err));
-    FT_TRY(ft_need_f32("cross_entropy_grad", "lse", &in[4], in[2].shape, err));
+    FT_TRY(ft_need_f32("cross_entropy_grad", "stats", &in[4], stats_spec(&in[2]).shape, err));
     out[0] = in[1];
     return FT_OK;
 }
@@ -133,7 +145,8 @@ static void grad_piece(void *arg, int piece)
             memset(dx, 0, (size_t)j->V * sizeof *dx);
             continue;
         }
-        simd->exp_minus(dx, j->logits + i * j->V, j->lse[i], j->scale, j->V);
+        const float *stats = j->stats + 2 * i;
+        simd->exp_minus(dx, j->logits + i * j->V, stats[0], j->scale / stats[1], j->V);
         dx[j->labels[i]] -= j->scale;
     }
 }
@@ -142,7 +155,7 @@ static ft_status grad_kernel(const ft_call *call, ft_error *err)
 {
     job j = {.logits = ft_in(call, 1),
              .labels = ft_ids(call, 2),
-             .lse = ft_in(call, 4),
+             .stats = ft_in(call, 4),
              .dlogits = ft_out(call, 0),
              .rows = ft_shape_count(&call->in[2].shape),
              .V = ft_dim_back(&call->in[1].shape, -1),
@@ -160,7 +173,8 @@ static ft_status grad_reference(const ft_call *call, ft_error *err)
     FT_TRY(check_labels("cross_entropy_grad", labels, rows, V, err));
     for (int64_t i = 0; i < rows; i++)
         for (int64_t k = 0; k < V; k++) {
-            double p = exp(ft_in64(call, 1)[i * V + k] - ft_in64(call, 4)[i]);
+            const double *stats = ft_in64(call, 4) + 2 * i;
+            double p = exp(ft_in64(call, 1)[i * V + k] - stats[0]) / stats[1];
             ft_out64(call, 0)[i * V + k] =
                 labels[i] == IGNORED ? 0.0 : scale * (p - (k == labels[i]));
         }
@@ -182,26 +196,26 @@ static const ft_sample samples[] = {
 
 static const ft_sample grad_samples[] = {
     {.in = {{FT_F32, {0, {0}}}, {FT_F32, {3, {2, 3, 33}}}, {FT_I32, {2, {2, 3}}},
-            {FT_F32, {1, {1}}}, {FT_F32, {2, {2, 3}}}},
+            {FT_F32, {1, {1}}}, {FT_F32, {3, {2, 3, 2}}}},
      .tolerance = 1e-6,
      .id_limit = 33},
     {.in = {{FT_F32, {0, {0}}}, {FT_F32, {1, {7}}}, {FT_I32, {0, {0}}}, {FT_F32, {1, {1}}},
-            {FT_F32, {0, {0}}}},
+            {FT_F32, {1, {2}}}},
      .tolerance = 1e-6,
      .id_limit = 7},
     {.in = {{FT_F32, {0, {0}}}, {FT_F32, {2, {9, 1000}}}, {FT_I32, {1, {9}}}, {FT_F32, {1, {1}}},
-            {FT_F32, {1, {9}}}},
+            {FT_F32, {2, {9, 2}}}},
      .tolerance = 1e-6,
      .id_limit = 1000},
     {.in = {{FT_F32, {0, {0}}}, {FT_F32, {2, {0, 5}}}, {FT_I32, {1, {0}}}, {FT_F32, {1, {1}}},
-            {FT_F32, {1, {0}}}},
+            {FT_F32, {2, {0, 2}}}},
      .id_limit = 5},
 };
 
 const ft_op ft_op_cross_entropy = {
     .name = "cross_entropy",
     .doc = "loss = weight * sum of (lse - logits[label]) over labels other than -100; logits "
-           "(..., V), labels (...) i32, weight (1) -> loss (), lse (...)",
+           "(..., V), labels (...) i32, weight (1) -> loss (), stats (..., 2)",
     .min_in = 3,
     .n_in = 3,
     .n_out = 2,
@@ -217,8 +231,8 @@ const ft_op ft_op_cross_entropy = {
 
 const ft_op ft_op_cross_entropy_grad = {
     .name = "cross_entropy_grad",
-    .doc = "dlogits = dloss weight (exp(logits - lse) - one at the label); (dloss (), logits, "
-           "labels, weight, lse)",
+    .doc = "dlogits = dloss weight (softmax(logits) - one at the label); (dloss (), logits, "
+           "labels, weight, stats)",
     .min_in = 5,
     .n_in = 5,
     .n_out = 1,

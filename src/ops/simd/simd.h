@@ -73,10 +73,10 @@ typedef struct ft_simd_softmax {
     void (*row)(float *y, const float *x, int64_t n);
     /* dx = y * (dy - sum(dy * y)) */
     void (*row_grad)(float *dx, const float *dy, const float *y, int64_t n);
-    /* log(sum(exp(x))) */
-    float (*lse)(const float *x, int64_t n);
-    /* y = scale * exp(x - lse) */
-    void (*exp_minus)(float *y, const float *x, float lse, float scale, int64_t n);
+    /* fills stats[0] = the largest of x, stats[1] = sum(exp(x - stats[0])) */
+    void (*sums)(float stats[2], const float *x, int64_t n);
+    /* y = scale * exp(x - top) */
+    void (*exp_minus)(float *y, const float *x, float top, float scale, int64_t n);
 } ft_simd_softmax;
 
 /* Which elements of one sample dropout draws for (ops.h, ft_dropout_keeps). */

@@ -71,24 +71,24 @@ static void row_grad(float *dx, const float *dy, const float *y, int64_t n)
     for (; i < n; i++) dx[i] = y[i] * (dy[i] - dot);
 }
 
-static float lse(const float *x, int64_t n)
+static void sums(float stats[2], const float *x, int64_t n)
 {
-    float top = row_max(x, n);
-    return top + logf(exp_sum(0, x, top, n));
+    stats[0] = row_max(x, n);
+    stats[1] = exp_sum(0, x, stats[0], n);
 }
 
-static void exp_minus(float *y, const float *x, float from, float scale, int64_t n)
+static void exp_minus(float *y, const float *x, float top, float scale, int64_t n)
 {
     int64_t i = 0;
     for (; i + FT_LANES <= n; i += FT_LANES)
-        vf_store(y + i, vf_exp(vf_load(x + i) - from) * scale);
+        vf_store(y + i, vf_exp(vf_load(x + i) - top) * scale);
     int rest = (int)(n - i);
-    if (rest) vf_store_part(y + i, vf_exp(vf_load_part(x + i, rest) - from) * scale, rest);
+    if (rest) vf_store_part(y + i, vf_exp(vf_load_part(x + i, rest) - top) * scale, rest);
 }
 
 const ft_simd_softmax FT_ISA_NAME(ft_simd_softmax) = {
     .row = row,
     .row_grad = row_grad,
-    .lse = lse,
+    .sums = sums,
     .exp_minus = exp_minus,
 };
