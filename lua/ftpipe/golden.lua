@@ -120,6 +120,29 @@ function families.t5(config, inputs)
    }, { batch = #ids, source = #ids[1], target = #labels[1], dropout = 0, logits = true }
 end
 
+--- Positions past the sequence do not count.
+local function positions_within(positions, length)
+   local list, n = {}, 0
+   for b, position in ipairs(positions) do
+      local counts = position >= 0 and position < length
+      list[b] = counts and position or -100
+      n = n + (counts and 1 or 0)
+   end
+   return int_tensor(list), core.tensor.zeros({ 1 }):fill(n > 0 and 0.5 / n or 0)
+end
+
+function families.bert(_, inputs)
+   local ids = inputs.input_ids
+   local types = inputs.token_type_ids and int_tensor(inputs.token_type_ids)
+      or core.tensor.zeros({ #ids, #ids[1] }, "i32")
+   local first, first_weight = positions_within(inputs.start_positions, #ids[1])
+   local last, last_weight = positions_within(inputs.end_positions, #ids[1])
+   return {
+      int_tensor(ids), types, int_tensor(inputs.attention_mask or ones_like(ids)),
+      first, first_weight, last, last_weight,
+   }, { batch = #ids, source = #ids[1], dropout = 0, logits = true }
+end
+
 -- ---------------------------------------------------------------------------------------------
 -- Checks.
 
@@ -145,14 +168,15 @@ local function check_forward(case, report, out)
    local loss = out.loss:get()
    report:note("loss", math.abs(loss - case.golden.loss) / math.abs(case.golden.loss),
       M.tolerance.loss)
-   local logits = read_golden(case, "logits")
-   if not logits then return end
-   if not same_shape(out.logits, logits) then
-      report:note_exact("logits", false, "another shape")
-      return
+   for _, name in ipairs { "logits", "start_logits", "end_logits" } do
+      local logits = read_golden(case, name)
+      if logits and not same_shape(out[name], logits) then
+         report:note_exact(name, false, "another shape")
+      elseif logits then
+         local largest, worst = extremes(out[name], logits)
+         report:note(name, worst / largest, M.tolerance.logits)
+      end
    end
-   local largest, worst = extremes(out.logits, logits)
-   report:note("logits", worst / largest, M.tolerance.logits)
 end
 
 --- The stored gradients by parameter number, and the largest magnitude among them.
@@ -181,6 +205,31 @@ local function check_gradients(case, report, program)
    if n > 0 then
       report:note(("gradients (%d), %s"):format(n, worst_name), worst_all, M.tolerance.grad)
    end
+end
+
+--- 2-norm of a tensor's numbers.
+local function norm_of(tensor)
+   local data, sum = tensor:pointer(), 0
+   for i = 0, tensor:count() - 1 do sum = sum + data[i] * data[i] end
+   return math.sqrt(sum)
+end
+
+--- Norms of gradients, where only these are stored; with the floor that gradients have.
+local function check_gradient_norms(case, report, program)
+   local theirs = case.golden.grad_norms
+   if not theirs then return end
+   local largest, worst_all, worst_name, n = 0, 0, "none", 0
+   for _, norm in pairs(theirs) do largest = math.max(largest, norm) end
+   for i, param in ipairs(case.list) do
+      local norm = theirs[param.name]
+      if norm then
+         local relative = math.abs(norm_of(program:grad(i)) - norm)
+            / math.max(norm, GRAD_FLOOR * largest)
+         if worse(relative, worst_all) then worst_all, worst_name = relative, param.name end
+         n = n + 1
+      end
+   end
+   report:note(("gradient norms (%d), %s"):format(n, worst_name), worst_all, M.tolerance.grad)
 end
 
 local hyper_names = {
@@ -281,6 +330,7 @@ function M.check(dir, tamper)
    local program = core.program.new(case.graph, { grads = true })
    check_forward(case, report, program:run(params, case.inputs))
    check_gradients(case, report, program)
+   check_gradient_norms(case, report, program)
    check_steps(case, report)
    check_greedy(case, report, by_name)
    return report

@@ -2,5 +2,6 @@
 
 -- A new family is one line here and one file.
 return {
+   bert = "ftpipe.model.bert",
    t5 = "ftpipe.model.t5",
 }

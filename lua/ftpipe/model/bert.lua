@@ -1,0 +1,341 @@
+--- BERT with a span head, as graphs built from config.json.
+--
+-- Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for Language
+-- Understanding", NAACL 2019, section 4.2. Blocks normalise after the residual (post-norm), GELU is
+-- the exact one. Parameters bear the names of Hugging Face's BertForQuestionAnswering; the pooler,
+-- which a span head does not use, is not there.
+
+local core = require("ftpipe.core")
+
+local M = {}
+
+--- What the model is for: a span of the source.
+M.kind = "span"
+
+-- What config.json may leave out.
+local presets = {
+   hidden_act = "gelu",
+   hidden_dropout_prob = 0.1,
+   max_position_embeddings = 512,
+   type_vocab_size = 2,
+   layer_norm_eps = 1e-12,
+   initializer_range = 0.02,
+   pad_token_id = 0,
+   position_embedding_type = "absolute",
+}
+
+local required = {
+   "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+}
+
+-- hidden_act -> activation of the `linear` row, and the row that follows it.
+local activations = {
+   relu = { fused = 1 },
+   gelu = { fused = 0, row = "gelu_erf" },
+}
+
+local UNCASED, CASED = 30522, 28996
+
+-- name = { vocab_size, hidden_size, intermediate_size, layers, heads } of the published ones.
+local published = {
+   ["bert-base"] = { UNCASED, 768, 3072, 12, 12 },
+   ["bert-base-uncased"] = { UNCASED, 768, 3072, 12, 12 },
+   ["bert-base-cased"] = { CASED, 768, 3072, 12, 12 },
+   ["bert-large"] = { UNCASED, 1024, 4096, 24, 16 },
+   ["bert-large-uncased"] = { UNCASED, 1024, 4096, 24, 16 },
+   ["bert-large-cased"] = { CASED, 1024, 4096, 24, 16 },
+   ["bert-large-uncased-whole-word-masking"] = { UNCASED, 1024, 4096, 24, 16 },
+   ["bert-large-cased-whole-word-masking"] = { CASED, 1024, 4096, 24, 16 },
+}
+
+--- The configuration of a published size, or nil.
+-- @tparam string name `bert-base`, `bert-large`, with `-uncased`, `-cased`, and for the large one
+--   `-whole-word-masking` after it
+function M.builtin(name)
+   local size = published[name]
+   return size and {
+      model_type = "bert",
+      architectures = { "BertForQuestionAnswering" },
+      vocab_size = size[1],
+      hidden_size = size[2],
+      intermediate_size = size[3],
+      num_hidden_layers = size[4],
+      num_attention_heads = size[5],
+      hidden_act = "gelu",
+      hidden_dropout_prob = 0.1,
+      attention_probs_dropout_prob = 0.1,
+      max_position_embeddings = 512,
+      type_vocab_size = 2,
+      layer_norm_eps = 1e-12,
+      initializer_range = 0.02,
+      pad_token_id = 0,
+   }
+end
+
+--- Names that `builtin` knows, sorted.
+function M.builtin_names()
+   local names = {}
+   for name in pairs(published) do names[#names + 1] = name end
+   table.sort(names)
+   return names
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Configuration.
+
+local function refuse(format, ...)
+   core.fail("unsupported", "config.json: " .. format:format(...), 6)
+end
+
+local function is_whole(value)
+   return type(value) == "number" and value % 1 == 0 and math.abs(value) <= 2 ^ 31 - 1
+end
+
+local function check_sizes(config)
+   for _, keys in ipairs { required, { "max_position_embeddings", "type_vocab_size" } } do
+      for _, key in ipairs(keys) do
+         if not is_whole(config[key]) or config[key] < 1 then
+            refuse("'%s' is %s, expected a positive integer", key, tostring(config[key]))
+         end
+      end
+   end
+   if config.hidden_size % config.num_attention_heads ~= 0 then
+      refuse("hidden_size %d is not a multiple of num_attention_heads, %d", config.hidden_size,
+         config.num_attention_heads)
+   end
+end
+
+local function check_numbers(config)
+   for _, key in ipairs { "layer_norm_eps", "initializer_range" } do
+      local value = config[key]
+      if type(value) ~= "number" or not (value > 0 and value < 1) then
+         refuse("'%s' is %s, expected a number between 0 and 1", key, tostring(value))
+      end
+   end
+   local rate = config.hidden_dropout_prob
+   if type(rate) ~= "number" or not (rate >= 0 and rate < 1) then
+      refuse("'hidden_dropout_prob' is %s, expected a number from 0 to below 1", tostring(rate))
+   end
+   local id = config.pad_token_id
+   if not is_whole(id) or id < 0 or id >= config.vocab_size then
+      refuse("'pad_token_id' is %s, expected an id below vocab_size, %s", tostring(id),
+         tostring(config.vocab_size))
+   end
+end
+
+--- What changes the computation in ways that are not built here.
+local function check_form(config, raw)
+   if not activations[config.hidden_act] then
+      refuse("hidden_act is '%s', expected 'gelu' or 'relu'", tostring(config.hidden_act))
+   end
+   if config.position_embedding_type ~= "absolute" then
+      refuse("position_embedding_type is '%s', expected 'absolute'",
+         tostring(config.position_embedding_type))
+   end
+   for _, key in ipairs { "is_decoder", "add_cross_attention" } do
+      if raw[key] == true then refuse("'%s' is true, expected an encoder", key) end
+   end
+end
+
+--- Fills in what config.json leaves out and refuses what is not BERT.
+-- @tparam table raw config.json as decoded
+-- @treturn table every field below; dropout_rate: the rate that a run takes when it is not told
+--   another; padding: the id whose embedding is not trained, -1 for none
+function M.config(raw)
+   if raw.model_type ~= "bert" then
+      refuse("model_type is '%s', expected 'bert'", tostring(raw.model_type))
+   end
+   local config = {}
+   for key, preset in pairs(presets) do
+      local value = raw[key]
+      if value == nil or value == core.json.null then value = preset end
+      config[key] = value
+   end
+   for _, key in ipairs(required) do config[key] = raw[key] end
+   check_sizes(config)
+   check_numbers(config)
+   check_form(config, raw)
+   config.dropout_rate = config.hidden_dropout_prob
+   config.padding = raw.pad_token_id == core.json.null and -1 or config.pad_token_id
+   return config
+end
+
+--- How rows of a data set become the inputs of the graph.
+function M.columns(config)
+   return {
+      { name = "input_ids", field = "source", as = "ids", pad = config.pad_token_id },
+      { name = "token_type_ids", field = "segments", as = "ids", pad = 0 },
+      { name = "mask", field = "source", as = "mask" },
+      { name = "start_positions", field = "start", as = "scalar" },
+      { name = "end_positions", field = "end", as = "scalar" },
+   }
+end
+
+--- The weights of the losses: half of each mean.
+M.losses = {
+   { weight = "start_weight", labels = "start_positions", share = 0.5 },
+   { weight = "end_weight", labels = "end_positions", share = 0.5 },
+}
+
+-- ---------------------------------------------------------------------------------------------
+-- Blocks. A builder holds the graph, the configuration and the dropout rate.
+
+local Builder = {}
+Builder.__index = Builder
+
+local function builder(config, dropout)
+   return setmetatable({ g = core.graph.new(), c = config, dropout = dropout or 0 }, Builder)
+end
+
+function Builder:norm(x, name)
+   local weight = self.g:param(name .. ".weight", { self.c.hidden_size })
+   local bias = self.g:param(name .. ".bias", { self.c.hidden_size })
+   return self.g:add("layer_norm", { x, weight, bias }, { eps = self.c.layer_norm_eps })
+end
+
+function Builder:linear(x, name, n_out, n_in, activation)
+   local weight = self.g:param(name .. ".weight", { n_out, n_in })
+   local bias = self.g:param(name .. ".bias", { n_out })
+   return self.g:add("linear", { x, weight, bias }, { activation = activation or 0 })
+end
+
+--- LayerNorm(residual + dropout(x))
+function Builder:join(x, residual, name)
+   local g = self.g
+   local sum = self.dropout == 0 and g:add("add", { residual, x })
+      or g:add("dropout_add", { x, residual }, { p = self.dropout })
+   return self:norm(sum, name)
+end
+
+function Builder:embed(ids, types, length)
+   local c, g = self.c, self.g
+   local name = "bert.embeddings."
+   g:scope("embed")
+   local function tensor(kind, rows) return g:param(name .. kind .. "_embeddings.weight",
+      { rows, c.hidden_size }) end
+   local x = g:add("embedding", { ids, tensor("word", c.vocab_size) }, { padding = c.padding })
+   x = g:add("add", { x, g:add("embedding", { types, tensor("token_type", c.type_vocab_size) }) })
+   local positions = tensor("position", c.max_position_embeddings)
+   x = g:add("add", { x, g:add("slice", { positions }, { axis = 0, count = length }) })
+   x = self:norm(x, name .. "LayerNorm")
+   return self.dropout == 0 and x or g:add("dropout", { x }, { p = self.dropout })
+end
+
+function Builder:attention(x, mask, name)
+   local c = self.c
+   local function project(kind)
+      return self:linear(x, name .. ".self." .. kind, c.hidden_size, c.hidden_size)
+   end
+   local y = self.g:add("attention", { project("query"), project("key"), project("value"), mask }, {
+      heads = c.num_attention_heads,
+      scale = (c.hidden_size / c.num_attention_heads) ^ -0.5,
+      dropout = self.dropout,
+   })
+   return self:linear(y, name .. ".output.dense", c.hidden_size, c.hidden_size)
+end
+
+function Builder:feed_forward(x, prefix)
+   local c = self.c
+   local activation = activations[c.hidden_act]
+   local h = self:linear(x, prefix .. ".intermediate.dense", c.intermediate_size, c.hidden_size,
+      activation.fused)
+   if activation.row then h = self.g:add(activation.row, { h }) end
+   return self:linear(h, prefix .. ".output.dense", c.hidden_size, c.intermediate_size)
+end
+
+function Builder:block(x, mask, i)
+   local prefix = ("bert.encoder.layer.%d"):format(i)
+   self.g:scope(("encoder/block.%d/attn"):format(i))
+   x = self:join(self:attention(x, mask, prefix .. ".attention"), x,
+      prefix .. ".attention.output.LayerNorm")
+   self.g:scope(("encoder/block.%d/ff"):format(i))
+   return self:join(self:feed_forward(x, prefix), x, prefix .. ".output.LayerNorm")
+end
+
+--- The last hidden state, and the inputs that it is made of.
+local function encoder(config, size)
+   if size.source > config.max_position_embeddings then
+      core.fail("invalid argument", ("sequences of %d tokens, the model has %d positions "
+         .. "(max_position_embeddings)"):format(size.source, config.max_position_embeddings), 2)
+   end
+   local b = builder(config, size.dropout)
+   local dims = { size.batch, size.source }
+   local ids = b.g:input("input_ids", "i32", dims)
+   local types = b.g:input("token_type_ids", "i32", dims)
+   local mask = b.g:input("mask", "i32", dims)
+   local x = b:embed(ids, types, size.source)
+   for i = 0, config.num_hidden_layers - 1 do x = b:block(x, mask, i) end
+   return b, x
+end
+
+--- Logits of starts and of ends, each (B, T): the two columns of the head's product.
+function Builder:head(x)
+   self.g:scope("head")
+   local both = self:linear(x, "qa_outputs", 2, self.c.hidden_size)
+   local function column(i)
+      return self.g:add("slice", { both }, { axis = 2, from = i, drop = 1 })
+   end
+   return column(0), column(1)
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Graphs.
+
+--- The training graph of one micro-batch.
+--
+-- Inputs, in this order: input_ids, token_type_ids, mask (B, T), start_positions, end_positions (B)
+-- with -100 where nothing counts, start_weight, end_weight (1): half of one over the number of
+-- positions that count in the whole batch. Every one of the T positions takes part in the softmax.
+-- Output: loss; and start_logits, end_logits (B, T) when asked for.
+-- @tparam table config from `config`
+-- @tparam table size batch, source; dropout (of hidden states and attention alike); logits (true:
+--   keep them); grads (false: none)
+-- @treturn graph
+-- @raise invalid argument: the model has fewer positions than `source`
+function M.training(config, size)
+   local b, x = encoder(config, size)
+   local g, logits, losses = b.g, {}, {}
+   logits.start, logits["end"] = b:head(x)
+   for i, what in ipairs { "start", "end" } do
+      local labels = g:input(what .. "_positions", "i32", { size.batch })
+      local weight = g:input(what .. "_weight", "f32", { 1 })
+      losses[i] = g:add("cross_entropy", { logits[what], labels, weight })
+   end
+   local loss = g:add("add", losses)
+   g:output("loss", loss)
+   if size.logits then
+      g:output("start_logits", logits.start)
+      g:output("end_logits", logits["end"])
+   end
+   if size.grads ~= false then g:grad(loss) end
+   return g
+end
+
+--- The graph that answers.
+--
+-- Inputs: input_ids, token_type_ids, mask (B, T). Outputs: start_logits, end_logits (B, T).
+function M.predicting(config, size)
+   local b, x = encoder(config, { batch = size.batch, source = size.source })
+   local first, last = b:head(x)
+   b.g:output("start_logits", first)
+   b.g:output("end_logits", last)
+   return b.g
+end
+
+--- The graph of the encoder alone.
+--
+-- Inputs as `predicting` has. Output: hidden (B, T, hidden_size), the last hidden state.
+function M.encoding(config, size)
+   local b, x = encoder(config, { batch = size.batch, source = size.source })
+   b.g:output("hidden", x)
+   return b.g
+end
+
+--- Standard deviation of a parameter's initial values, nil for weights that start at one.
+function M.init_scale(config, name)
+   if name:find("%.bias$") then return 0 end
+   if name:find("LayerNorm.weight", 1, true) then return nil end
+   return config.initializer_range
+end
+
+return M
