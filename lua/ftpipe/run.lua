@@ -316,7 +316,9 @@ end
 --- Saves the model as a Hugging Face directory.
 function Run:save(dir)
    local model = self.model
-   checkpoint.save(dir, { config = model.raw, tensors = self.params, source = model.files })
+   checkpoint.save(dir, {
+      config = model:saved_config(), tensors = self.params, source = model.files,
+   })
 end
 
 --- Ends the run: hf/, predictions.jsonl and summary.json.

@@ -3,8 +3,11 @@
  * loss = weight * sum over the labels other than -100 of (lse - logits[label]), with
  * lse = log(sum(exp(logits))). weight is one over the tokens of the global batch, so that
  * micro-batches add up to the mean. stats, kept for the gradient, holds the largest logit of a row
- * and sum(exp(logits - largest)): from lse itself, rounded, the probabilities of a row would add up
- * to less or more than 1, which shows where their sum is a gradient (the bias of a span head). */
+ * and sum(exp(logits - largest)).
+ *
+ * The gradient of a row adds up to 0: what its label gets is minus what the others get, as they were
+ * rounded. Where that sum is itself a gradient (the bias of a span head), nothing else would be in
+ * it. */
 #include "ops/internal.h"
 
 #include <math.h>
@@ -146,8 +149,8 @@ static void grad_piece(void *arg, int piece)
             continue;
         }
         const float *stats = j->stats + 2 * i;
-        simd->exp_minus(dx, j->logits + i * j->V, stats[0], j->scale / stats[1], j->V);
-        dx[j->labels[i]] -= j->scale;
+        double sum = simd->exp_minus(dx, j->logits + i * j->V, stats[0], j->scale / stats[1], j->V);
+        dx[j->labels[i]] = (float)((double)dx[j->labels[i]] - sum);
     }
 }
 
@@ -171,13 +174,15 @@ static ft_status grad_reference(const ft_call *call, ft_error *err)
     int64_t rows = ft_shape_count(&call->in[2].shape), V = ft_dim_back(&call->in[1].shape, -1);
     double scale = ft_in64(call, 0)[0] * ft_in64(call, 3)[0];
     FT_TRY(check_labels("cross_entropy_grad", labels, rows, V, err));
-    for (int64_t i = 0; i < rows; i++)
+    for (int64_t i = 0; i < rows; i++) {
+        const double *x = ft_in64(call, 1) + i * V, *stats = ft_in64(call, 4) + 2 * i;
+        double *dx = ft_out64(call, 0) + i * V, sum = 0.0;
         for (int64_t k = 0; k < V; k++) {
-            const double *stats = ft_in64(call, 4) + 2 * i;
-            double p = exp(ft_in64(call, 1)[i * V + k] - stats[0]) / stats[1];
-            ft_out64(call, 0)[i * V + k] =
-                labels[i] == IGNORED ? 0.0 : scale * (p - (k == labels[i]));
+            dx[k] = labels[i] == IGNORED ? 0.0 : scale * exp(x[k] - stats[0]) / stats[1];
+            sum += dx[k];
         }
+        if (labels[i] != IGNORED) dx[labels[i]] -= sum;
+    }
     return FT_OK;
 }
 
@@ -231,8 +236,8 @@ const ft_op ft_op_cross_entropy = {
 
 const ft_op ft_op_cross_entropy_grad = {
     .name = "cross_entropy_grad",
-    .doc = "dlogits = dloss weight (softmax(logits) - one at the label); (dloss (), logits, "
-           "labels, weight, stats)",
+    .doc = "dlogits = dloss weight (p - the sum of p at the label), p = softmax(logits); "
+           "(dloss (), logits, labels, weight, stats)",
     .min_in = 5,
     .n_in = 5,
     .n_out = 1,

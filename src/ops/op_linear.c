@@ -8,7 +8,7 @@
 #include "ops/internal.h"
 #include "ops/onednn.h"
 
-#include <string.h>
+#include <stddef.h>
 
 enum { ACTIVATION = 0, BIAS_COLUMNS = 256 };
 
@@ -377,7 +377,8 @@ static ft_cost bias_cost(const ft_spec *in, const ft_spec *out, const double *at
     return cost;
 }
 
-/* A piece of the columns: rows are added in their order. */
+/* A piece of the columns: rows are added in their order, in f64. What rows add to a bias may cancel
+ * to nothing (a span head's does), and then the roundings of f32 would be all that is left. */
 static void bias_piece(void *arg, int i)
 {
     const ft_call *call = arg;
@@ -386,9 +387,11 @@ static void bias_piece(void *arg, int i)
     int64_t count = ft_piece_end(N, BIAS_COLUMNS, i) - start;
     const float *dy = ft_in(call, 0) + start;
     float *db = ft_out(call, 0) + start;
-    ft_map2 add = ft_simd_get()->math->map2[FT_MAP_ADD];
-    if (!ft_adds(call, 0)) memset(db, 0, (size_t)count * sizeof *db);
-    for (int64_t row = 0; row < M; row++) add(db, db, dy + row * N, count);
+    double total[BIAS_COLUMNS];
+    for (int64_t n = 0; n < count; n++) total[n] = ft_adds(call, 0) ? (double)db[n] : 0.0;
+    const ft_simd_math *math = ft_simd_get()->math;
+    for (int64_t row = 0; row < M; row++) math->add_to(total, dy + row * N, count);
+    for (int64_t n = 0; n < count; n++) db[n] = (float)total[n];
 }
 
 static ft_status bias_kernel(const ft_call *call, ft_error *err)

@@ -28,6 +28,21 @@ local required = {
    "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
 }
 
+--- Names in older files, in files of a bare encoder and of other heads (ftpipe.forms).
+M.forms = {
+   names = {
+      { "^embeddings%.", "bert.embeddings." },
+      { "^encoder%.", "bert.encoder." },
+      { "%.LayerNorm%.gamma$", ".LayerNorm.weight" },
+      { "%.LayerNorm%.beta$", ".LayerNorm.bias" },
+   },
+   ignored = { "^cls%.", "^pooler%.", "^bert%.pooler%.", "^bert%.embeddings%.position_ids$" },
+   optional = { "^qa_outputs%." },
+}
+
+--- What a saved model is to Hugging Face, whatever the model was that it came from.
+M.architecture = "BertForQuestionAnswering"
+
 -- hidden_act -> activation of the `linear` row, and the row that follows it.
 local activations = {
    relu = { fused = 1 },
@@ -55,7 +70,7 @@ function M.builtin(name)
    local size = published[name]
    return size and {
       model_type = "bert",
-      architectures = { "BertForQuestionAnswering" },
+      architectures = { M.architecture },
       vocab_size = size[1],
       hidden_size = size[2],
       intermediate_size = size[3],
@@ -158,6 +173,12 @@ function M.config(raw)
    config.dropout_rate = config.hidden_dropout_prob
    config.padding = raw.pad_token_id == core.json.null and -1 or config.pad_token_id
    return config
+end
+
+--- What a user should know of a checkpoint: lines.
+function M.notes(ckpt)
+   if ckpt:name_of("qa_outputs.weight") or ckpt:name_of("qa_outputs.bias") then return {} end
+   return { "it has no span head (qa_outputs); a new one starts with random values" }
 end
 
 --- How rows of a data set become the inputs of the graph.

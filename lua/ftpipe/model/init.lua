@@ -51,18 +51,20 @@ local function open_files(name, asset, random)
    return {
       name = name,
       raw = ckpt.config,
-      config = family.config(ckpt.config, family.untied(ckpt)),
+      config = family.config(ckpt.config, family.untied and family.untied(ckpt)),
       family = family,
       files = ckpt,
       checkpoint = not random and ckpt or nil,
       embedded = asset ~= nil,
+      notes = not random and family.notes and family.notes(ckpt) or {},
    }
 end
 
 --- Opens a model.
 -- @tparam table o model: a directory in Hugging Face layout, a built-in configuration, or
 --   "embedded:NAME" for one inside the program; init = "random": initial values instead of weights
--- @treturn model .raw (config.json), .config, .family, .files, .checkpoint (nil: initial values)
+-- @treturn model .raw (config.json), .config, .family, .files, .checkpoint (nil: initial values),
+--   .notes (lines: what a user should know of the checkpoint)
 function M.open(o)
    local name, random = o.model, o.init == "random"
    local asset = name:match("^embedded:(.+)$")
@@ -76,6 +78,7 @@ function M.open(o)
    end
    return setmetatable({
       name = name, raw = raw, config = family.config(raw), family = family, weightless = not random,
+      notes = {},
    }, Model)
 end
 
@@ -142,9 +145,20 @@ function Model:fill(list, tensor_of, seed)
    return fresh
 end
 
+--- config.json of the model as it is saved: a family that puts a head of its own on any checkpoint
+-- names it.
+function Model:saved_config()
+   local raw = {}
+   for key, value in pairs(self.raw) do raw[key] = value end
+   if self.family.architecture then raw.architectures = { self.family.architecture } end
+   return raw
+end
+
 function Model:__tostring()
    if self.embedded then return "the tiny model inside the program (--model DIR for a real one)" end
-   return ("model %s (%s)"):format(self.name, self.raw.model_type)
+   local words = { ("model %s (%s)"):format(self.name, self.raw.model_type) }
+   for _, note in ipairs(self.notes) do words[#words + 1] = note end
+   return table.concat(words, ": ")
 end
 
 return setmetatable(M, { __call = function(_, o) return M.open(o) end })

@@ -169,6 +169,11 @@ static float sum(const float *x, int64_t n)
     return vf_sum((total[0] + total[1]) + (total[2] + total[3]));
 }
 
+static void add_to(double *restrict total, const float *restrict x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) total[i] += (double)x[i];
+}
+
 static float largest(const float *x, int64_t n)
 {
     vf top = vf_set(x[0]), odd = {0}; /* odd becomes NaN with the first NaN */
@@ -212,5 +217,6 @@ const ft_simd_math FT_ISA_NAME(ft_simd_math) = {
     .scale = scale,
     .gated_gelu_grad = gated_gelu_grad,
     .sum = sum,
+    .add_to = add_to,
     .largest = largest,
 };

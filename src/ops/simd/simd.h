@@ -52,6 +52,8 @@ typedef struct ft_simd_math {
     /* Sum in f32 with several accumulators in a fixed order; largest (NaN if there is one). n > 0
      * for `largest`. */
     float (*sum)(const float *x, int64_t n);
+    /* total[i] += x[i] */
+    void (*add_to)(double *total, const float *x, int64_t n);
     float (*largest)(const float *x, int64_t n);
 } ft_simd_math;
 
@@ -75,8 +77,8 @@ typedef struct ft_simd_softmax {
     void (*row_grad)(float *dx, const float *dy, const float *y, int64_t n);
     /* fills stats[0] = the largest of x, stats[1] = sum(exp(x - stats[0])) */
     void (*sums)(float stats[2], const float *x, int64_t n);
-    /* y = scale * exp(x - top) */
-    void (*exp_minus)(float *y, const float *x, float top, float scale, int64_t n);
+    /* y = scale * exp(x - top); returns the sum of y, added up in f64 */
+    double (*exp_minus)(float *y, const float *x, float top, float scale, int64_t n);
 } ft_simd_softmax;
 
 /* Which elements of one sample dropout draws for (ops.h, ft_dropout_keeps). */

@@ -77,13 +77,21 @@ static void sums(float stats[2], const float *x, int64_t n)
     stats[1] = exp_sum(0, x, stats[0], n);
 }
 
-static void exp_minus(float *y, const float *x, float top, float scale, int64_t n)
+static double exp_minus(float *y, const float *x, float top, float scale, int64_t n)
 {
+    vd total = {0};
     int64_t i = 0;
-    for (; i + FT_LANES <= n; i += FT_LANES)
-        vf_store(y + i, vf_exp(vf_load(x + i) - top) * scale);
+    for (; i + FT_LANES <= n; i += FT_LANES) {
+        vf a = vf_exp(vf_load(x + i) - top) * scale;
+        vf_store(y + i, a);
+        total += __builtin_convertvector(a, vd);
+    }
     int rest = (int)(n - i);
     if (rest) vf_store_part(y + i, vf_exp(vf_load_part(x + i, rest) - top) * scale, rest);
+    double sum = 0.0;
+    for (int lane = 0; lane < FT_LANES; lane++) sum += total[lane];
+    for (; i < n; i++) sum += (double)y[i];
+    return sum;
 }
 
 const ft_simd_softmax FT_ISA_NAME(ft_simd_softmax) = {

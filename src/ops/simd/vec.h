@@ -22,6 +22,7 @@ enum { FT_LANES = 4 };
 #endif
 
 typedef float vf __attribute__((vector_size(FT_LANES * 4)));
+typedef double vd __attribute__((vector_size(FT_LANES * 8))); /* the lanes of a vf in f64 */
 typedef int32_t vi __attribute__((vector_size(FT_LANES * 4)));
 typedef uint32_t vu __attribute__((vector_size(FT_LANES * 4)));
 typedef float vf_memory __attribute__((vector_size(FT_LANES * 4), aligned(4), may_alias));
