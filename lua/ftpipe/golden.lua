@@ -138,8 +138,10 @@ function families.bert(_, inputs)
    local first, first_weight = positions_within(inputs.start_positions, #ids[1])
    local last, last_weight = positions_within(inputs.end_positions, #ids[1])
    return {
-      int_tensor(ids), types, int_tensor(inputs.attention_mask or ones_like(ids)),
-      first, first_weight, last, last_weight,
+      input_ids = int_tensor(ids), token_type_ids = types,
+      mask = int_tensor(inputs.attention_mask or ones_like(ids)),
+      start_positions = first, start_weight = first_weight,
+      end_positions = last, end_weight = last_weight,
    }, { batch = #ids, source = #ids[1], dropout = 0, logits = true }
 end
 
@@ -318,7 +320,7 @@ function M.check(dir, tamper)
    }
    local batch_of = families[case.golden.family]
    if not batch_of then
-      core.fail("unsupported", ("%s: golden.json: family is '%s', expected 't5'"):format(dir,
+      core.fail("unsupported", ("%s: golden.json: family is '%s', expected 't5' or 'bert'"):format(dir,
          tostring(case.golden.family)), 6)
    end
    local report = setmetatable({ rows = {}, failed = 0 }, Report)

@@ -1,17 +1,16 @@
---- A small random T5 and synthetic batches, trained through a pipeline: what specs of the engine
+--- Small random models and synthetic batches, trained through a pipeline: what specs of the engine
 -- share.
 
 local core = require("ftpipe.core")
 local feed = require("ftpipe.feed")
 local models = require("ftpipe.model")
-local t5 = require("ftpipe.model.t5")
 local plans = require("ftpipe.plan")
 
 local M = {}
 
 --- Options with which `train` runs when it is not told otherwise.
 local presets = {
-   devices = "cpu:1", schedule = "1f1b", recompute = "never", partition = "seq", batch = 8,
+   family = "t5", devices = "cpu:1", schedule = "1f1b", recompute = "never", partition = "seq", batch = 8,
    micro_batches = 4, steps = 20, optimizer = "adamw", rate = 3e-3, dropout = 0.1, clip = 0,
    seed = 7, threaded = true, gated = false, tied = true,
    vocab_size = 61, d_model = 24, d_kv = 5, d_ff = 40,
@@ -25,31 +24,48 @@ local function with_presets(options)
    return o
 end
 
---- The model: three encoder and three decoder blocks, odd sizes.
-function M.model(options)
-   local o = with_presets(options)
-   local raw = {
+-- By family: config.json of a small model of odd sizes, and one synthetic batch of ragged rows.
+local families = { t5 = {}, bert = {} }
+
+local SOURCES = { 12, 16 }
+local TARGET = 5
+
+--- T5: three encoder and three decoder blocks.
+function families.t5.config(o)
+   return {
       model_type = "t5", vocab_size = o.vocab_size, d_model = o.d_model, d_kv = o.d_kv,
       d_ff = o.d_ff, num_layers = 3, num_heads = 3,
       feed_forward_proj = o.gated and "gated-gelu" or "relu",
       tie_word_embeddings = o.tied,
    }
-   return setmetatable({ name = "spec", raw = raw, config = t5.config(raw), family = t5 },
+end
+
+--- BERT: three blocks.
+function families.bert.config(o)
+   return {
+      model_type = "bert", vocab_size = o.vocab_size, hidden_size = o.d_model,
+      intermediate_size = o.d_ff, num_hidden_layers = 3, num_attention_heads = 3,
+      max_position_embeddings = 20, type_vocab_size = 3, hidden_act = o.gated and "gelu" or "relu",
+   }
+end
+
+--- The model of `options.family`, without files.
+function M.model(options)
+   local o = with_presets(options)
+   local raw = families[o.family].config(o)
+   local family = require("ftpipe.model." .. o.family)
+   return setmetatable(
+      { name = "spec", raw = raw, config = family.config(raw), family = family, notes = {} },
       getmetatable(models.open { model = "t5-small" }))
 end
 
-local SOURCES = { 12, 16 }
-local TARGET = 5
+local function tensor(dims) return core.tensor.zeros(dims, "i32") end
 
---- One synthetic batch: ragged rows, ignored labels, every second one in the longer bucket.
-local function make_batch(o, number)
-   local bucket = o.longest and 2 or number % 2 + 1
-   local source = SOURCES[bucket]
-   local function tensor(dims) return core.tensor.zeros(dims, "i32") end
+function families.t5.batch(o, number, source)
    local batch = {
-      bucket = bucket, counts = { labels = 0 }, input_ids = tensor { o.batch, source },
-      mask = tensor { o.batch, source }, decoder_ids = tensor { o.batch, TARGET },
-      labels = tensor { o.batch, TARGET },
+      input_ids = tensor { o.batch, source }, mask = tensor { o.batch, source },
+      decoder_ids = tensor { o.batch, TARGET }, labels = tensor { o.batch, TARGET },
+      counts = { labels = 0 },
    }
    for b = 1, o.batch do
       for t = 1, source - (b + number) % 5 do
@@ -65,6 +81,35 @@ local function make_batch(o, number)
          end
       end
    end
+   return batch
+end
+
+function families.bert.batch(o, number, source)
+   local batch = {
+      input_ids = tensor { o.batch, source }, mask = tensor { o.batch, source },
+      token_type_ids = tensor { o.batch, source }, start_positions = tensor { o.batch },
+      end_positions = tensor { o.batch }, counts = { start_positions = 0 },
+   }
+   for b = 1, o.batch do
+      for t = 1, source - (b + number) % 5 do
+         batch.input_ids:set(b, t, (7 * b + 3 * t * t + number) % 59 + 2)
+         batch.token_type_ids:set(b, t, math.floor(3 * t / (source + 1)))
+         batch.mask:set(b, t, 1)
+      end
+      local counts = (b + number) % 4 > 0
+      batch.start_positions:set(b, counts and (b + 2 * number) % 5 or -100)
+      batch.end_positions:set(b, counts and (b + 2 * number) % 5 + b % 3 or -100)
+      batch.counts.start_positions = batch.counts.start_positions + (counts and 1 or 0)
+   end
+   batch.counts.end_positions = batch.counts.start_positions
+   return batch
+end
+
+--- Synthetic batch `number`: every second one in the longer bucket.
+local function make_batch(o, number)
+   local bucket = o.longest and 2 or number % 2 + 1
+   local batch = families[o.family].batch(o, number, SOURCES[bucket])
+   batch.bucket = bucket
    return batch
 end
 
@@ -95,7 +140,7 @@ function M.train(options)
    while #losses < o.steps do
       while fed < o.steps and run:wants() do
          local batch = make_batch(o, fed)
-         feed.weigh(t5, batch, o.micro_batches)
+         feed.weigh(plan.options.model.family, batch, o.micro_batches)
          run:feed(feed.list(plan.graphs[1]:inputs(), batch), batch.bucket, o.rate)
          fed = fed + 1
       end
