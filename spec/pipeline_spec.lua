@@ -83,6 +83,10 @@ describe("a synchronous schedule", function()
       ["clipping by the global norm"] = { clip = 0.5 },
       ["Adafactor"] = { optimizer = "adafactor", rate = 1e-2 },
       ["SGD with momentum, clipped"] = { optimizer = "sgd", rate = 1e-2, clip = 1 },
+      ["BERT's span head, ReLU, SGD"] = { family = "bert", optimizer = "sgd", rate = 1e-2 },
+      ["BERT's span head, one sample in each micro-batch"] = {
+         family = "bert", gated = true, micro_batches = 8,
+      },
       ["no dropout, one sample in each micro-batch"] = { dropout = 0, micro_batches = 8 },
       ["one micro-batch"] = { micro_batches = 1 },
    }
@@ -99,6 +103,26 @@ describe("a synchronous schedule", function()
             assert.equal((options.clip or 0) > 0, norm == norm)
          end
       end)
+   end
+
+   -- Families other than T5, with every schedule.
+   for _, family in ipairs { "bert" } do
+      for devices = 1, 3 do
+         for _, schedule in ipairs { "sequential", "gpipe", "1f1b" } do
+            it(("computes what one device computes: %s, cpu:%d, %s"):format(family, devices,
+               schedule), function()
+               local options = { family = family, gated = true, clip = 1, steps = 8 }
+               local run = pipeline.train(with(options, {
+                  devices = "cpu:" .. devices, stages = devices + 1, schedule = schedule,
+                  recompute = devices == 2 and "always" or "never",
+               }))
+               local judge = reference(family, options)
+               assert_equal_runs(judge, run)
+               assert_planned_memory(run)
+               assert.is_true(judge.losses[8] < judge.losses[2]) -- batches of one bucket
+            end)
+         end
+      end
    end
 
    -- Cuts that make the same computation in other pieces.
@@ -135,6 +159,7 @@ describe("the asynchronous schedule", function()
       ["two devices"] = { devices = "cpu:2" },
       ["three devices"] = { devices = "cpu:3" },
       ["ties across three devices and five stages"] = { devices = "cpu:3", stages = 5 },
+      ["BERT on three devices"] = { devices = "cpu:3", family = "bert", gated = true },
       ["an untied head, recomputation"] = {
          devices = "cpu:2", tied = false, gated = true, recompute = "always",
       },

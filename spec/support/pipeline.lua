@@ -10,8 +10,8 @@ local M = {}
 
 --- Options with which `train` runs when it is not told otherwise.
 local presets = {
-   family = "t5", devices = "cpu:1", schedule = "1f1b", recompute = "never", partition = "seq", batch = 8,
-   micro_batches = 4, steps = 20, optimizer = "adamw", rate = 3e-3, dropout = 0.1, clip = 0,
+   family = "t5", devices = "cpu:1", schedule = "1f1b", recompute = "never", partition = "seq",
+   batch = 8, micro_batches = 4, steps = 20, optimizer = "adamw", rate = 3e-3, dropout = 0.1, clip = 0,
    seed = 7, threaded = true, gated = false, tied = true,
    vocab_size = 61, d_model = 24, d_kv = 5, d_ff = 40,
    longest = false, -- all batches in the longer bucket, not every second one
