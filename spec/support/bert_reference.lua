@@ -1,0 +1,131 @@
+--- BERT with a span head in plain Lua numbers (f64), one sample at a time, written from the paper's
+-- equations and nothing of the project: the judge of the graphs.
+
+local M = {}
+
+local function dot(a, b)
+   local sum = 0
+   for i = 1, #a do sum = sum + a[i] * b[i] end
+   return sum
+end
+
+--- Abramowitz and Stegun 7.1.6: the series of erf, exact to f64 for the small numbers here.
+local function erf(x)
+   local term, sum = x, x
+   for n = 1, 200 do
+      term = term * 2 * x * x / (2 * n + 1)
+      sum = sum + term
+   end
+   return 2 / math.sqrt(math.pi) * math.exp(-x * x) * sum
+end
+
+local acts = {
+   gelu = function(x) return 0.5 * x * (1 + erf(x / math.sqrt(2))) end,
+   relu = function(x) return math.max(x, 0) end,
+}
+
+local function linear(p, name, x)
+   local y = {}
+   for n, row in ipairs(p[name .. ".weight"]) do y[n] = dot(row, x) + p[name .. ".bias"][n] end
+   return y
+end
+
+local function norm(p, name, x, eps)
+   local mean, variance, y = 0, 0, {}
+   for _, v in ipairs(x) do mean = mean + v / #x end
+   for _, v in ipairs(x) do variance = variance + (v - mean) ^ 2 / #x end
+   for i, v in ipairs(x) do
+      y[i] = (v - mean) / math.sqrt(variance + eps) * p[name .. ".weight"][i]
+         + p[name .. ".bias"][i]
+   end
+   return y
+end
+
+local function add(a, b)
+   local y = {}
+   for i = 1, #a do y[i] = a[i] + b[i] end
+   return y
+end
+
+local function softmax(scores)
+   local sum, y = 0, {}
+   for i, s in ipairs(scores) do
+      y[i] = math.exp(s)
+      sum = sum + y[i]
+   end
+   for i in ipairs(y) do y[i] = y[i] / sum end
+   return y
+end
+
+local function each(rows, f)
+   local list = {}
+   for t, row in ipairs(rows) do list[t] = f(row, t) end
+   return list
+end
+
+local function head_of(row, h, width)
+   local part = {}
+   for i = 1, width do part[i] = row[(h - 1) * width + i] end
+   return part
+end
+
+local function attention(c, p, name, xs, mask)
+   local width = c.hidden_size / c.num_attention_heads
+   local function project(kind)
+      return each(xs, function(x) return linear(p, name .. ".self." .. kind, x) end)
+   end
+   local q, k, v = project("query"), project("key"), project("value")
+   return each(xs, function(_, t)
+      local y = {}
+      for h = 1, c.num_attention_heads do
+         local scores = each(k, function(key, j)
+            return dot(head_of(q[t], h, width), head_of(key, h, width)) / math.sqrt(width)
+               + (mask[j] == 0 and -1e4 or 0)
+         end)
+         local p_h = softmax(scores)
+         for i = 1, width do
+            local sum = 0
+            for j = 1, #xs do sum = sum + p_h[j] * v[j][(h - 1) * width + i] end
+            y[#y + 1] = sum
+         end
+      end
+      return linear(p, name .. ".output.dense", y)
+   end)
+end
+
+--- Logits of one sample.
+-- @tparam table c config.json
+-- @tparam table p parameters as nested tables, by name
+-- @tparam table ids, types, mask lists of numbers
+-- @treturn table start logits
+-- @treturn table end logits
+function M.logits(c, p, ids, types, mask)
+   local e, eps = "bert.embeddings.", c.layer_norm_eps
+   local xs = each(ids, function(id, t)
+      local x = add(p[e .. "word_embeddings.weight"][id + 1],
+         add(p[e .. "position_embeddings.weight"][t],
+            p[e .. "token_type_embeddings.weight"][types[t] + 1]))
+      return norm(p, e .. "LayerNorm", x, eps)
+   end)
+   for i = 0, c.num_hidden_layers - 1 do
+      local name = ("bert.encoder.layer.%d."):format(i)
+      local attended = attention(c, p, name .. "attention", xs, mask)
+      xs = each(xs, function(x, t)
+         return norm(p, name .. "attention.output.LayerNorm", add(x, attended[t]), eps)
+      end)
+      xs = each(xs, function(x)
+         local h = each(linear(p, name .. "intermediate.dense", x), acts[c.hidden_act])
+         return norm(p, name .. "output.LayerNorm", add(x, linear(p, name .. "output.dense", h)),
+            eps)
+      end)
+   end
+   local both = each(xs, function(x) return linear(p, "qa_outputs", x) end)
+   return each(both, function(y) return y[1] end), each(both, function(y) return y[2] end)
+end
+
+--- Minus the log of the probability of position `at` (counted from 0).
+function M.nll(logits, at)
+   return -math.log(softmax(logits)[at + 1])
+end
+
+return M
