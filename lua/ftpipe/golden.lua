@@ -320,8 +320,8 @@ function M.check(dir, tamper)
    }
    local batch_of = families[case.golden.family]
    if not batch_of then
-      core.fail("unsupported", ("%s: golden.json: family is '%s', expected 't5' or 'bert'"):format(dir,
-         tostring(case.golden.family)), 6)
+      core.fail("unsupported", ("%s: golden.json: family is '%s', expected 't5' or 'bert'")
+         :format(dir, tostring(case.golden.family)), 6)
    end
    local report = setmetatable({ rows = {}, failed = 0 }, Report)
    case.batch, case.size = batch_of(case.model.config, case.golden.inputs)

@@ -11,7 +11,8 @@ local M = {}
 --- Options with which `train` runs when it is not told otherwise.
 local presets = {
    family = "t5", devices = "cpu:1", schedule = "1f1b", recompute = "never", partition = "seq",
-   batch = 8, micro_batches = 4, steps = 20, optimizer = "adamw", rate = 3e-3, dropout = 0.1, clip = 0,
+   batch = 8, micro_batches = 4, steps = 20, optimizer = "adamw", rate = 3e-3, dropout = 0.1,
+   clip = 0,
    seed = 7, threaded = true, gated = false, tied = true,
    vocab_size = 61, d_model = 24, d_kv = 5, d_ff = 40,
    longest = false, -- all batches in the longer bucket, not every second one
@@ -59,12 +60,12 @@ function M.model(options)
       getmetatable(models.open { model = "t5-small" }))
 end
 
-local function tensor(dims) return core.tensor.zeros(dims, "i32") end
+local function ints(...) return core.tensor.zeros({ ... }, "i32") end
 
 function families.t5.batch(o, number, source)
    local batch = {
-      input_ids = tensor { o.batch, source }, mask = tensor { o.batch, source },
-      decoder_ids = tensor { o.batch, TARGET }, labels = tensor { o.batch, TARGET },
+      input_ids = ints(o.batch, source), mask = ints(o.batch, source),
+      decoder_ids = ints(o.batch, TARGET), labels = ints(o.batch, TARGET),
       counts = { labels = 0 },
    }
    for b = 1, o.batch do
@@ -86,9 +87,9 @@ end
 
 function families.bert.batch(o, number, source)
    local batch = {
-      input_ids = tensor { o.batch, source }, mask = tensor { o.batch, source },
-      token_type_ids = tensor { o.batch, source }, start_positions = tensor { o.batch },
-      end_positions = tensor { o.batch }, counts = { start_positions = 0 },
+      input_ids = ints(o.batch, source), mask = ints(o.batch, source),
+      token_type_ids = ints(o.batch, source), start_positions = ints(o.batch),
+      end_positions = ints(o.batch), counts = { start_positions = 0 },
    }
    for b = 1, o.batch do
       for t = 1, source - (b + number) % 5 do

@@ -5,9 +5,9 @@
  * micro-batches add up to the mean. stats, kept for the gradient, holds the largest logit of a row
  * and sum(exp(logits - largest)).
  *
- * The gradient of a row adds up to 0: what its label gets is minus what the others get, as they were
- * rounded. Where that sum is itself a gradient (the bias of a span head), nothing else would be in
- * it. */
+ * The gradient of a row adds up to 0: what its label gets is minus what the others get, as they
+ * were rounded. Where that sum is itself a gradient (the bias of a span head), nothing else would
+ * be in it. */
 #include "ops/internal.h"
 
 #include <math.h>

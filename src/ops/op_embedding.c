@@ -2,19 +2,20 @@
  *   ids (...) i32   table (V, D)   ->   y (..., D)
  *
  * The gradient adds the rows of dy into the table's rows in the order of the ids. A team splits it
- * by columns, so that no two threads touch one number and the order stays. The row of the padding id
- * has none: BERT's was trained so, and PyTorch's `padding_idx` keeps it. */
+ * by columns, so that no two threads touch one number and the order stays. The row of the padding
+ * id, if there is one, gets no gradient, as with PyTorch's `padding_idx`. */
 #include "ops/internal.h"
 
 #include <string.h>
 
 enum { COLUMNS = 64, IDS = 64 }; /* of a piece */
-enum { PADDING = 0, ROWS = 1 };  /* attributes; the gradient has both */
+enum { PADDING = 0, ROWS = 1 };  /* attributes; the second is the gradient's */
 
-#define PADDING_RULE                                                                               \
-    {                                                                                              \
-        "padding", -1, -1, 2147483647, true, "id whose row gets no gradient, -1 for none"           \
-    }
+static const ft_attr_rule grad_attrs[] = {
+    {"padding", -1, -1, INT32_MAX, true, "id whose row gets no gradient, -1 for none"},
+    {"rows", 1, 1, 1e9, true, "rows of the table"},
+    {.name = NULL},
+};
 
 typedef struct job {
     float *y;
@@ -193,7 +194,9 @@ const ft_op ft_op_embedding = {
     .min_in = 2,
     .n_in = 2,
     .n_out = 1,
-    .attrs = (const ft_attr_rule[]){PADDING_RULE, {0}},
+    .attrs = (const ft_attr_rule[]){
+        {"padding", -1, -1, INT32_MAX, true, "id whose row gets no gradient, -1 for none"},
+        {.name = NULL}},
     .shape = embedding_shape,
     .cost = embedding_cost,
     .grad = embedding_grad_rule,
@@ -210,8 +213,7 @@ const ft_op ft_op_embedding_grad = {
     .min_in = 2,
     .n_in = 2,
     .n_out = 1,
-    .attrs = (const ft_attr_rule[]){
-        PADDING_RULE, {"rows", 1, 1, 1e9, true, "rows of the table"}, {0}},
+    .attrs = grad_attrs,
     .shape = grad_shape,
     .cost = grad_cost,
     .kernel = grad_kernel,
