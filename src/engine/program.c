@@ -178,6 +178,13 @@ static ft_status lay_out(ft_program *p, const ft_program_request *q, ft_arena *s
 
 /* -- compiling --------------------------------------------------------------------------------- */
 
+/* Whether a node reads its weight in the layout of this packed copy, sizes apart. */
+static bool same_kind(const ft_graph *graph, const ft_pack *pack, const ft_node *node)
+{
+    const ft_node *first = ft_graph_node(graph, pack->node);
+    return strcmp(first->op->pack_kind(first->attrs), node->op->pack_kind(node->attrs)) == 0;
+}
+
 static int find_pack(const ft_program_request *q, const ft_node *node)
 {
     if (!node->op->pack_input) return -1;
@@ -185,7 +192,7 @@ static int find_pack(const ft_program_request *q, const ft_node *node)
     for (int i = 0; i < q->n_packs; i++) {
         const ft_pack *pack = &q->packs[i];
         if (weight == ft_graph_param_value(q->graph, pack->param) &&
-            strcmp(pack->op->pack_kind, node->op->pack_kind) == 0) {
+            same_kind(q->graph, pack, node)) {
             ft_spec specs[FT_MAX_IN];
             input_specs(q->graph, node, specs);
             if (node->op->pack_bytes(specs, node->attrs) == pack->bytes) return i;
@@ -370,7 +377,7 @@ int ft_program_packs(const ft_graph *graph, const int *nodes, int n_nodes, ft_pa
         bool known = pack.bytes == 0;
         for (int i = 0; i < n && !known; i++)
             known = packs[i].param == pack.param && packs[i].bytes == pack.bytes &&
-                    strcmp(packs[i].op->pack_kind, pack.op->pack_kind) == 0;
+                    same_kind(graph, &packs[i], node);
         if (!known) packs[n++] = pack;
     }
     return n;

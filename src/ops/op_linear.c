@@ -1,19 +1,20 @@
 /* ops/op_linear.c - products with a weight, and their gradients.
- *   linear              x (...,K)   w (N,K)  [bias (N)]  ->  y (...,N) = x w^T + bias, or relu of
- * that linear_grad_input   dy (...,N)  w (N,K)              ->  dx (...,K) = dy w
+ *   linear              x (...,K)   w (N,K)  [bias (N)]  ->  y (...,N) = x w^T + bias, or its relu
+ *   linear_grad_input   dy (...,N)  w (N,K)              ->  dx (...,K) = dy w
  *   linear_grad_weight  dy (...,N)  x (...,K)            ->  dw (N,K) = dy^T x
  *   bias_grad           dy (...,N)                       ->  db (N), the sum over the rows of dy
- * Weights are stored (out, in), as PyTorch and Hugging Face files have them. The first two read a
- * packed copy of w when there is one; the bits of their results may differ between the two ways. */
+ * Weights are stored (out, in), as PyTorch and Hugging Face files have them; of a transposed linear
+ * (in, out), as GPT-2's files have them, and then its gradients are the other rows with their roles
+ * exchanged. The first two read a packed copy of w when there is one; the bits of their results may
+ * differ between the two ways. */
 #include "ops/internal.h"
 #include "ops/onednn.h"
 
 #include <stddef.h>
 
-enum { ACTIVATION = 0, BIAS_COLUMNS = 256 };
+enum { ACTIVATION = 0, TRANSPOSED = 1, BIAS_COLUMNS = 256 };
 
-/* -- linear -------------------------------------------------------------------------------------
- */
+/* -- linear ------------------------------------------------------------------------------------ */
 
 static const ft_attr_rule linear_attrs[] = {
     {.name = "activation",
@@ -22,34 +23,43 @@ static const ft_attr_rule linear_attrs[] = {
      .max = 1,
      .integer = true,
      .help = "what follows the product: 0 nothing, 1 relu"},
+    {.name = "transposed",
+     .preset = 0,
+     .min = 0,
+     .max = 1,
+     .integer = true,
+     .help = "1: the weight is (in, out), as in GPT-2's files"},
     {.name = NULL},
 };
 
 static ft_status linear_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err)
 {
-    (void)attrs;
+    int in_axis = attrs[TRANSPOSED] != 0.0 ? 0 : 1, out_axis = 1 - in_axis;
     FT_TRY(ft_need_dtype("linear", "x", &in[0], FT_F32, err));
     FT_TRY(ft_need_dtype("linear", "weight", &in[1], FT_F32, err));
     FT_TRY(ft_need_dims("linear", "x", &in[0], 1, err));
     const ft_shape *x = &in[0].shape, *w = &in[1].shape;
-    if (w->n_dims != 2 || w->dims[1] != ft_dim_back(x, -1))
-        return ft_shape_fail(err, "linear", "weight", &in[1], "(out, the last dimension of x)");
+    if (w->n_dims != 2 || w->dims[in_axis] != ft_dim_back(x, -1))
+        return ft_shape_fail(err, "linear", "weight", &in[1],
+                             in_axis ? "(out, the last dimension of x)"
+                                     : "(the last dimension of x, out)");
     if (ft_present(&in[2])) {
         FT_TRY(ft_need_dtype("linear", "bias", &in[2], FT_F32, err));
-        ft_shape bias = ft_shape_of(w->dims[0]);
+        ft_shape bias = ft_shape_of(w->dims[out_axis]);
         FT_TRY(ft_need_shape("linear", "bias", &in[2], &bias, err));
     }
     out[0] = in[0];
-    out[0].shape.dims[x->n_dims - 1] = w->dims[0];
+    out[0].shape.dims[x->n_dims - 1] = w->dims[out_axis];
     return FT_OK;
 }
 
 static ft_product linear_product(const ft_spec *in, const double *attrs)
 {
+    bool transposed = attrs[TRANSPOSED] != 0.0; /* stored as the product reads it */
     return (ft_product){.m = ft_rows_of(&in[0].shape, 1),
-                        .n = in[1].shape.dims[0],
-                        .k = in[1].shape.dims[1],
-                        .transposed = true,
+                        .n = in[1].shape.dims[transposed ? 1 : 0],
+                        .k = in[1].shape.dims[transposed ? 0 : 1],
+                        .transposed = !transposed,
                         .bias = ft_present(&in[2]),
                         .relu = attrs[ACTIVATION] != 0.0};
 }
@@ -57,9 +67,8 @@ static ft_product linear_product(const ft_spec *in, const double *attrs)
 /* Two flops for each element of x and each column of the weight. */
 static ft_cost linear_cost(const ft_spec *in, const ft_spec *out, const double *attrs)
 {
-    (void)attrs;
     ft_cost cost = ft_cost_per_element(in, 3, out, 1, 1.0);
-    cost.flops += 2.0 * ft_spec_size(&out[0]) * (double)in[1].shape.dims[1];
+    cost.flops += 2.0 * ft_spec_size(&out[0]) * (double)linear_product(in, attrs).k;
     return cost;
 }
 
@@ -84,11 +93,13 @@ static ft_status linear_reference(const ft_call *call, ft_error *err)
     const double *x = ft_in64(call, 0), *w = ft_in64(call, 1), *bias = ft_in64(call, 2);
     double *y = ft_out64(call, 0);
     int64_t M = ft_rows_of(&call->in[0].shape, 1);
-    int64_t N = call->in[1].shape.dims[0], K = call->in[1].shape.dims[1];
+    int64_t N = ft_dim_back(&call->out[0].shape, -1), K = ft_dim_back(&call->in[0].shape, -1);
+    int64_t row = call->attrs[TRANSPOSED] != 0.0 ? 1 : K;    /* from one output's weight */
+    int64_t column = call->attrs[TRANSPOSED] != 0.0 ? N : 1; /* and one input's to the next */
     for (int64_t i = 0; i < M; i++)
         for (int64_t n = 0; n < N; n++) {
             double sum = bias ? bias[n] : 0.0;
-            for (int64_t k = 0; k < K; k++) sum += x[i * K + k] * w[n * K + k];
+            for (int64_t k = 0; k < K; k++) sum += x[i * K + k] * w[n * row + k * column];
             y[i * N + n] = call->attrs[ACTIVATION] != 0.0 && sum < 0.0 ? 0.0 : sum;
         }
     return FT_OK;
@@ -114,13 +125,25 @@ static ft_status linear_pack(const ft_spec *in, const double *attrs, const void 
     return ft_onednn_pack(&product, weight, packed, err);
 }
 
+/* By how the weight is stored against how the product reads it. */
+static const char *linear_pack_kind(const double *attrs)
+{
+    return attrs[TRANSPOSED] != 0.0 ? "weight" : "weight_transposed";
+}
+
 static void linear_grad(ft_builder *b, const ft_grad_site *site)
 {
     ft_value_id dy = site->dout[0];
     if (site->attrs[ACTIVATION] != 0.0) dy = ft_add2(b, &ft_op_relu_grad, dy, site->out[0], NULL);
-    if (site->wanted[0]) site->din[0] = ft_add2(b, &ft_op_linear_grad_input, dy, site->in[1], NULL);
+    bool transposed = site->attrs[TRANSPOSED] != 0.0;
+    const double plain[FT_MAX_ATTRS] = {0};
+    ft_value_id x = site->in[0], w = site->in[1];
+    if (site->wanted[0])
+        site->din[0] = transposed ? ft_add2(b, &ft_op_linear, dy, w, plain)
+                                  : ft_add2(b, &ft_op_linear_grad_input, dy, w, NULL);
     if (site->wanted[1])
-        site->din[1] = ft_add2(b, &ft_op_linear_grad_weight, dy, site->in[0], NULL);
+        site->din[1] = transposed ? ft_add2(b, &ft_op_linear_grad_weight, x, dy, NULL)
+                                  : ft_add2(b, &ft_op_linear_grad_weight, dy, x, NULL);
     if (site->in[2] != FT_NO_VALUE && site->wanted[2])
         site->din[2] = ft_add1(b, &ft_op_bias_grad, dy, NULL);
 }
@@ -145,6 +168,15 @@ static const ft_sample linear_samples[] = {
     {.in = {FT_F32_OF(2, 0, 4), FT_F32_OF(2, 3, 4), FT_F32_OF(1, 3)},
      .attrs = {0},
      .tolerance = 1e-6},
+    {.in = {FT_F32_OF(3, 2, 3, 5), FT_F32_OF(2, 5, 4), FT_F32_OF(1, 4)},
+     .attrs = {1, 1},
+     .tolerance = 1e-6},
+    {.in = {FT_F32_OF(2, 200, 33), FT_F32_OF(2, 33, 130), FT_F32_OF(1, 130)},
+     .attrs = {0, 1},
+     .tolerance = 2e-6},
+    {.in = {FT_F32_OF(2, 7, 24), FT_F32_OF(2, 24, 24), FT_ABSENT},
+     .attrs = {0, 1},
+     .tolerance = 2e-6},
 };
 
 const ft_op ft_op_linear = {
@@ -163,7 +195,7 @@ const ft_op ft_op_linear = {
     .pack_input = 2,
     .pack_bytes = linear_pack_bytes,
     .pack = linear_pack,
-    .pack_kind = "weight_transposed",
+    .pack_kind = linear_pack_kind,
     .samples = linear_samples,
     .n_samples = sizeof linear_samples / sizeof *linear_samples,
 };
@@ -250,6 +282,12 @@ static ft_status input_pack(const ft_spec *in, const double *attrs, const void *
     return ft_onednn_pack(&product, weight, packed, err);
 }
 
+static const char *input_pack_kind(const double *attrs)
+{
+    (void)attrs;
+    return "weight";
+}
+
 static const ft_sample input_samples[] = {
     {.in = {FT_F32_OF(3, 2, 3, 4), FT_F32_OF(2, 4, 5)}, .tolerance = 1e-6},
     {.in = {FT_F32_OF(2, 7, 33), FT_F32_OF(2, 33, 130)}, .tolerance = 2e-6},
@@ -272,7 +310,7 @@ const ft_op ft_op_linear_grad_input = {
     .pack_input = 2,
     .pack_bytes = input_pack_bytes,
     .pack = input_pack,
-    .pack_kind = "weight",
+    .pack_kind = input_pack_kind,
     .samples = input_samples,
     .n_samples = sizeof input_samples / sizeof *input_samples,
 };

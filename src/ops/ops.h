@@ -112,7 +112,8 @@ struct ft_op {
     int64_t (*pack_bytes)(const ft_spec *in, const double *attrs);
     ft_status (*pack)(const ft_spec *in, const double *attrs, const void *weight, void *packed,
                       ft_team *team, ft_error *err);
-    const char *pack_kind; /* rows of one kind share a packed copy when pack_bytes agree */
+    /* Nodes whose rows give one name share a packed copy when pack_bytes agree. */
+    const char *(*pack_kind)(const double *attrs);
     const ft_sample *samples;
     int n_samples;
 };
