@@ -348,18 +348,22 @@ typedef struct attention_case {
     int64_t B, Tq, Tk, H, D, R;
     int masked, position; /* position < 0: none */
     double causal, bidirectional, max_distance, scale, dropout;
+    bool packed;
 } attention_case;
 
 static const attention_case attention_cases[] = {
-    {2, 7, 7, 1, 8, 0, 0, -1, 0, 1, 128, 1, 0},
-    {1, 1, 1, 3, 15, 4, 1, -1, 0, 1, 128, 1, 0},
-    {2, 130, 130, 3, 15, 32, 1, -1, 0, 1, 128, 0.3, 0},
-    {2, 130, 130, 2, 64, 32, 0, -1, 1, 0, 128, 0.1, 0.1},
-    {2, 33, 130, 6, 8, 0, 1, -1, 0, 1, 128, 0.3, 0.5},
-    {1, 130, 33, 1, 64, 7, 1, -1, 1, 1, 10, 0.1, 0.1},
-    {3, 1, 33, 6, 64, 32, 0, 12, 1, 0, 128, 0.1, 0},
-    {2, 3, 33, 3, 15, 9, 1, 30, 1, 0, 40, 0.3, 0},
-    {0, 4, 4, 2, 8, 8, 1, -1, 0, 1, 128, 1, 0},
+    {2, 7, 7, 1, 8, 0, 0, -1, 0, 1, 128, 1, 0, false},
+    {1, 1, 1, 3, 15, 4, 1, -1, 0, 1, 128, 1, 0, false},
+    {2, 130, 130, 3, 15, 32, 1, -1, 0, 1, 128, 0.3, 0, false},
+    {2, 130, 130, 2, 64, 32, 0, -1, 1, 0, 128, 0.1, 0.1, false},
+    {2, 33, 130, 6, 8, 0, 1, -1, 0, 1, 128, 0.3, 0.5, false},
+    {1, 130, 33, 1, 64, 7, 1, -1, 1, 1, 10, 0.1, 0.1, false},
+    {3, 1, 33, 6, 64, 32, 0, 12, 1, 0, 128, 0.1, 0, false},
+    {2, 3, 33, 3, 15, 9, 1, 30, 1, 0, 40, 0.3, 0, false},
+    {0, 4, 4, 2, 8, 8, 1, -1, 0, 1, 128, 1, 0, false},
+    {2, 130, 130, 2, 64, 32, 1, -1, 1, 0, 128, 0.1, 0.1, true},
+    {3, 1, 1, 6, 64, 0, 0, -1, 1, 0, 128, 0.1, 0, true},
+    {2, 70, 70, 3, 15, 0, 1, -1, 0, 1, 128, 0.3, 0, true},
 };
 enum { N_ATTENTION_CASES = sizeof attention_cases / sizeof *attention_cases };
 
@@ -369,6 +373,10 @@ static trial attention_trial(const attention_case *c, int seed)
     ft_spec in[FT_MAX_IN] = {FT_F32_OF(3, c->B, c->Tq, I), FT_F32_OF(3, c->B, c->Tk, I),
                              FT_F32_OF(3, c->B, c->Tk, I), FT_I32_OF(2, c->B, c->Tk),
                              FT_F32_OF(2, c->R, c->H),     FT_I32_OF(1, 1)};
+    if (c->packed) {
+        in[0].shape.dims[2] *= 3;
+        in[1].shape.n_dims = in[2].shape.n_dims = -1;
+    }
     if (!c->masked) in[3].shape.n_dims = -1;
     if (!c->R) in[4].shape.n_dims = -1;
     if (c->position < 0) in[5].shape.n_dims = -1;
@@ -399,7 +407,7 @@ static void test_attention_grad(void)
         trial f = attention_trial(&attention_cases[c], c);
         run_kernel(&f, NULL);
         check_against_reference(&f, 5e-6);
-        const ft_spec in[FT_MAX_IN] = {f.in_spec[0],  f.in_spec[0],  f.in_spec[1], f.in_spec[2],
+        const ft_spec in[FT_MAX_IN] = {f.out_spec[0], f.in_spec[0],  f.in_spec[1], f.in_spec[2],
                                        f.out_spec[0], f.out_spec[1], f.in_spec[3], f.in_spec[4]};
         trial g = trial_of("attention_grad", in, f.attrs, 2, 100 + c);
         static const int from[] = {0, 1, 2, -1, -1, 3, 4}; /* inputs of g past dy, in f */
@@ -425,7 +433,7 @@ static void test_attention_grad(void)
 /* A sample alone draws and computes what it does within a batch: the key carries its number. */
 static void test_attention_of_one_sample(void)
 {
-    attention_case c = {2, 33, 33, 2, 16, 8, 0, -1, 1, 0, 20, 0.2, 0.3};
+    attention_case c = {2, 33, 33, 2, 16, 8, 0, -1, 1, 0, 20, 0.2, 0.3, false};
     trial both = attention_trial(&c, 1);
     run_kernel(&both, NULL);
     c.B = 1;
@@ -445,7 +453,7 @@ static void test_attention_of_one_sample(void)
 
 static void test_masked_keys_do_not_matter(void)
 {
-    attention_case c = {2, 9, 40, 2, 16, 0, 1, -1, 0, 1, 128, 0.3, 0};
+    attention_case c = {2, 9, 40, 2, 16, 0, 1, -1, 0, 1, 128, 0.3, 0, false};
     trial t = attention_trial(&c, 3);
     run_kernel(&t, NULL);
     float y = ((float *)t.out[0].data)[5], *v = t.in[2].data;
@@ -477,6 +485,14 @@ static void test_wrong_shapes(void)
     double attrs[FT_MAX_ATTRS] = {4, 0, 1, 128, 1, 0};
     CHECK_STATUS(ft_op_find("attention")->shape(q, attrs, out, &err), FT_SHAPE);
     CHECK(strstr(err.message, "heads = 4") != NULL);
+    attrs[0] = 1;
+    q[2].shape.n_dims = -1;
+    CHECK_STATUS(ft_op_find("attention")->shape(q, attrs, out, &err), FT_SHAPE);
+    CHECK(strstr(err.message, "k without v, expected both or, packed in q, neither") != NULL);
+    attrs[0] = 3;
+    q[1].shape.n_dims = -1;
+    CHECK_STATUS(ft_op_find("attention")->shape(q, attrs, out, &err), FT_SHAPE);
+    CHECK(strstr(err.message, "of q, 6, is not a multiple of 3 * heads = 3") != NULL);
 }
 
 /* -- threads --------------------------------------------------------------------------------------

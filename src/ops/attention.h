@@ -18,18 +18,26 @@ enum {
 enum { FT_ATTENTION_ROWS = 64, FT_ATTENTION_KEYS = 64 };
 
 /* The problem, out of the specs of q, k, mask and table.
- * B samples, Tq queries, Tk keys, H heads of D numbers, R buckets (0 without a table). */
+ * B samples, Tq queries, Tk keys, H heads of D numbers, R buckets (0 without a table). `packed`: q is
+ * (B, T, 3 * H * D), q, k and v of a position one after the other. */
 typedef struct ft_attention {
     int64_t B, Tq, Tk, H, D, R;
     int64_t offset; /* position of the first query */
-    bool causal, bidirectional;
+    bool causal, bidirectional, packed;
     int64_t max_distance;
     double scale;
     uint32_t threshold; /* of dropout, 0: none */
 } ft_attention;
 
+/* k NULL: packed; table NULL: none. */
 ft_attention ft_attention_of(const ft_shape *q, const ft_shape *k, const ft_shape *table,
                              const double *attrs);
+
+/* Elements from one position of q, k and v to the next; those of y are H * D apart. */
+static inline int64_t ft_attention_step(const ft_attention *a)
+{
+    return a->H * a->D * (a->packed ? 3 : 1);
+}
 
 /* Keys that query i may look at: those before this one. */
 static inline int64_t ft_attention_keys(const ft_attention *a, int64_t i)
@@ -87,8 +95,9 @@ typedef struct ft_attention_job {
 /* One head of one sample, as a thread works on it. */
 typedef struct ft_attention_head {
     const ft_attention_job *job;
-    int64_t b, h, step;       /* step: elements from one position to the next */
-    int64_t first_q, first_k; /* number of the head's first element in q and in k */
+    int64_t b, h;
+    int64_t step, y_step; /* elements from one position to the next in q, k and v, and in y */
+    int64_t first_q, first_k, first_y; /* number of the head's first element in q, k and v, y */
     int64_t limit;            /* one past the last key that any query sees */
     const float *mask, *line; /* what is added to scores, by key and by distance; or NULL */
     char *share;              /* the thread's part of the workspace */

@@ -12,7 +12,7 @@
 /* A block of queries of a head. */
 typedef struct block {
     const ft_attention_head *head;
-    int64_t first, rows, at; /* at: number of its first element in q */
+    int64_t first, rows, at, y_at; /* number of its first element in q, and in y */
     float deltas[FT_ATTENTION_ROWS], lse[FT_ATTENTION_ROWS];
 } block;
 
@@ -57,8 +57,14 @@ static void finish_rows(const block *b, int64_t j, int64_t n, float *scores, flo
     }
 }
 
+/* Rows of the block, of q or dy, `step` apart. */
+typedef struct block_rows {
+    const float *first;
+    int64_t step;
+} block_rows;
+
 /* Queries or dy of the block against the keys or values j ... j + n, packed at `packed`. */
-static void multiply_keys(const block *b, const float *x, int64_t packed, float factor, float *out,
+static void multiply_keys(const block *b, block_rows x, int64_t packed, float factor, float *out,
                           const int64_t square[2])
 {
     const ft_attention_head *head = b->head;
@@ -68,8 +74,8 @@ static void multiply_keys(const block *b, const float *x, int64_t packed, float 
         &(ft_small_product){.m = b->rows,
                             .n = square[1],
                             .k = D,
-                            .a = x + b->at,
-                            .a_row = head->step,
+                            .a = x.first,
+                            .a_row = x.step,
                             .a_step = 1,
                             .b = ft_attention_share(head, packed) + j * D,
                             .b_rows = D,
@@ -112,8 +118,9 @@ static void backward_square(const block *b, int64_t j, int64_t n)
     const int64_t square[2] = {j, n};
     float *scores = ft_attention_share(head, at->scores), scale = (float)job->a.scale;
     float *grads = ft_attention_share(head, at->grads);
-    multiply_keys(b, job->q, at->kt, scale, scores, square);
-    multiply_keys(b, job->dy, at->vt, 1.0f, grads, square);
+    block_rows q = {job->q + b->at, head->step}, dy = {job->dy + b->y_at, head->y_step};
+    multiply_keys(b, q, at->kt, scale, scores, square);
+    multiply_keys(b, dy, at->vt, 1.0f, grads, square);
     finish_rows(b, j, n, scores, grads);
     add_to_keys(b, scores, at->dy, 1.0f, at->dv, square);
     add_to_keys(b, grads, at->q, scale, at->dk, square);
@@ -140,15 +147,16 @@ static void backward_block(const ft_attention_head *head, int64_t first, int64_t
     const ft_simd_product *simd = job->simd->product;
     block b = {.head = head, .first = first, .rows = rows};
     b.at = head->first_q + first * head->step;
+    b.y_at = head->first_y + first * head->y_step;
     simd->pack(ft_attention_share(head, job->at.q), job->q + b.at, head->step, rows, a->D);
-    simd->pack(ft_attention_share(head, job->at.dy), job->dy + b.at, head->step, rows, a->D);
+    simd->pack(ft_attention_share(head, job->at.dy), job->dy + b.y_at, head->y_step, rows, a->D);
     ft_attention_draw(head, first, rows);
     for (int64_t r = 0; r < rows; r++) {
-        int64_t at = b.at + r * head->step;
+        int64_t at = b.y_at + r * head->y_step;
         b.lse[r] = job->lse_in[(head->b * a->H + head->h) * a->Tq + first + r];
         b.deltas[r] = job->simd->attention->dot(job->dy + at, job->y_in + at, a->D);
         if (!ft_attention_seen(head, first + rows - 1))
-            memset(job->dq + at, 0, (size_t)a->D * sizeof(float));
+            memset(job->dq + b.at + r * head->step, 0, (size_t)a->D * sizeof(float));
     }
     int64_t n = ft_attention_seen(head, first + rows - 1);
     for (int64_t j = 0; j < n; j += FT_ATTENTION_KEYS)
@@ -224,6 +232,12 @@ ft_status ft_attention_grad_kernel(const ft_call *call, ft_error *err)
                             .dq = ft_out(call, 0),
                             .dk = ft_out(call, 1),
                             .dv = ft_out(call, 2)};
+    if (job.a.packed) {
+        job.k = job.q + job.a.H * job.a.D;
+        job.v = job.k + job.a.H * job.a.D;
+        job.dk = job.dq + job.a.H * job.a.D;
+        job.dv = job.dk + job.a.H * job.a.D;
+    }
     job.at = ft_attention_layout_of(&job.a, true, job.n_threads);
     ft_attention_run(&job, backward_head);
     if (job.table) sum_parts(&job);

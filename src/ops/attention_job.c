@@ -114,7 +114,9 @@ static ft_attention_head head_of(const ft_attention_job *job, int64_t number, in
     const ft_attention *a = &job->a;
     const ft_attention_layout *at = &job->at;
     int64_t b = number / a->H, h = number % a->H;
-    ft_attention_head out = {.job = job, .b = b, .h = h, .step = a->H * a->D};
+    ft_attention_head out = {.job = job, .b = b, .h = h, .step = ft_attention_step(a)};
+    out.y_step = a->H * a->D;
+    out.first_y = b * a->Tq * out.y_step + h * a->D;
     out.first_q = b * a->Tq * out.step + h * a->D;
     out.first_k = b * a->Tk * out.step + h * a->D;
     out.limit = ((const int64_t *)work_at(job, at->limits))[b];

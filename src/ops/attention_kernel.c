@@ -34,7 +34,7 @@ static void forward_block(const ft_attention_head *head, int64_t first, int64_t 
     const ft_attention *a = &job->a;
     const ft_simd_product *simd = job->simd->product;
     float *scores = ft_attention_share(head, job->at.scores), factors[FT_ATTENTION_ROWS];
-    float *y = job->y + head->first_q + first * head->step;
+    float *y = job->y + head->first_y + first * head->y_step;
     int64_t n = ft_attention_seen(head, first + rows - 1);
     simd->multiply(&(ft_small_product){.m = rows,
                                        .n = n,
@@ -65,10 +65,10 @@ static void forward_block(const ft_attention_head *head, int64_t first, int64_t 
                                        .b_rows = head->limit,
                                        .b_columns = a->D,
                                        .c = y,
-                                       .ldc = head->step,
+                                       .ldc = head->y_step,
                                        .alpha = 1.0f});
     for (int64_t r = 0; r < rows; r++)
-        job->simd->math->scale(y + r * head->step, y + r * head->step, factors[r], a->D);
+        job->simd->math->scale(y + r * head->y_step, y + r * head->y_step, factors[r], a->D);
 }
 
 static void forward_query(const ft_attention_head *head)
@@ -76,7 +76,7 @@ static void forward_query(const ft_attention_head *head)
     const ft_attention_job *job = head->job;
     const ft_attention *a = &job->a;
     const ft_simd_attention *simd = job->simd->attention;
-    float *scores = ft_attention_share(head, job->at.scores), *y = job->y + head->first_q;
+    float *scores = ft_attention_share(head, job->at.scores), *y = job->y + head->first_y;
     int64_t n = ft_attention_seen(head, 0);
     simd->dots(scores, job->q + head->first_q, job->k + head->first_k, head->step, a->D, n);
     job->simd->math->scale(scores, scores, (float)a->scale, n);
@@ -117,6 +117,10 @@ ft_status ft_attention_kernel(const ft_call *call, ft_error *err)
                             .table = ft_in(call, 4),
                             .y = ft_out(call, 0),
                             .lse = ft_out(call, 1)};
+    if (job.a.packed) {
+        job.k = job.q + job.a.H * job.a.D;
+        job.v = job.k + job.a.H * job.a.D;
+    }
     job.at = ft_attention_layout_of(&job.a, false, job.n_threads);
     ft_attention_run(&job, forward_head);
     return FT_OK;

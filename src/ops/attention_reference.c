@@ -6,10 +6,22 @@
 /* What scores are made of, whichever row asks. */
 typedef struct terms {
     ft_attention a;
-    const double *q, *k, *table;
+    const double *q, *k, *v, *table;
     const int32_t *mask;
     ft_rng_key key;
 } terms;
+
+/* k and v of packed inputs lie behind q. */
+static terms terms_of(const ft_call *call, const ft_attention *a, int q, int mask)
+{
+    terms t = {*a, ft_in64(call, q), ft_in64(call, q + 1), ft_in64(call, q + 2),
+               ft_in64(call, mask + 1), ft_ids(call, mask), call->key};
+    if (a->packed) {
+        t.k = t.q + a->H * a->D;
+        t.v = t.k + a->H * a->D;
+    }
+    return t;
+}
 
 static double dot(const double *x, const double *y, int64_t D)
 {
@@ -18,10 +30,16 @@ static double dot(const double *x, const double *y, int64_t D)
     return sum;
 }
 
-/* Number of the first element of head h at position i of sample b, of T positions. */
+/* Number of the first element of head h at position i of sample b, of T positions: in y, and in q,
+ * k or v. */
 static int64_t head_at(const ft_attention *a, int64_t T, int64_t b, int64_t i, int64_t h)
 {
     return ((b * T + i) * a->H + h) * a->D;
+}
+
+static int64_t input_at(const ft_attention *a, int64_t T, int64_t b, int64_t i, int64_t h)
+{
+    return (b * T + i) * ft_attention_step(a) + h * a->D;
 }
 
 static bool sees(const terms *t, int64_t b, int64_t i, int64_t j)
@@ -38,7 +56,8 @@ static double score(const terms *t, int64_t b, int64_t h, int64_t i, int64_t j)
 {
     const ft_attention *a = &t->a;
     double s =
-        a->scale * dot(t->q + head_at(a, a->Tq, b, i, h), t->k + head_at(a, a->Tk, b, j, h), a->D);
+        a->scale *
+        dot(t->q + input_at(a, a->Tq, b, i, h), t->k + input_at(a, a->Tk, b, j, h), a->D);
     return t->table ? s + t->table[bucket(t, i, j) * a->H + h] : s;
 }
 
@@ -66,8 +85,7 @@ static bool row_lse(const terms *t, int64_t b, int64_t h, int64_t i, double *lse
     return true;
 }
 
-static void row_forward(const terms *t, const double *v, double *y, double lse,
-                        const int64_t bhi[3])
+static void row_forward(const terms *t, double *y, double lse, const int64_t bhi[3])
 {
     const ft_attention *a = &t->a;
     int64_t b = bhi[0], h = bhi[1], i = bhi[2];
@@ -75,15 +93,15 @@ static void row_forward(const terms *t, const double *v, double *y, double lse,
     for (int64_t j = 0; j < a->Tk; j++) {
         if (!sees(t, b, i, j)) continue;
         double p = exp(score(t, b, h, i, j) - lse) * kept(t, b, h, i, j);
-        for (int64_t d = 0; d < a->D; d++) row[d] += p * v[head_at(a, a->Tk, b, j, h) + d];
+        for (int64_t d = 0; d < a->D; d++) row[d] += p * t->v[input_at(a, a->Tk, b, j, h) + d];
     }
 }
 
 ft_status ft_attention_reference(const ft_call *call, ft_error *err)
 {
     (void)err;
-    terms t = {ft_attention_of_call(call), ft_in64(call, 0), ft_in64(call, 1),
-               ft_in64(call, 4),           ft_ids(call, 3),  call->key};
+    ft_attention problem = ft_attention_of_call(call);
+    terms t = terms_of(call, &problem, 0, 3);
     const ft_attention *a = &t.a;
     double *y = ft_out64(call, 0), *lse = ft_out64(call, 1);
     for (int64_t n = 0; n < a->B * a->Tq * a->H * a->D; n++) y[n] = 0.0;
@@ -92,7 +110,7 @@ ft_status ft_attention_reference(const ft_call *call, ft_error *err)
             for (int64_t i = 0; i < a->Tq; i++) {
                 double *at = &lse[(b * a->H + h) * a->Tq + i];
                 if (row_lse(&t, b, h, i, at))
-                    row_forward(&t, ft_in64(call, 2), y, *at, (int64_t[]){b, h, i});
+                    row_forward(&t, y, *at, (int64_t[]){b, h, i});
             }
     return FT_OK;
 }
@@ -102,19 +120,22 @@ static void row_backward(const terms *t, const ft_call *call, const int64_t bhi[
 {
     const ft_attention *a = &t->a;
     int64_t b = bhi[0], h = bhi[1], i = bhi[2], at = head_at(a, a->Tq, b, i, h);
-    const double *dy = ft_in64(call, 0) + at, *v = ft_in64(call, 3);
+    int64_t query = input_at(a, a->Tq, b, i, h), inner = a->packed ? a->H * a->D : 0;
+    const double *dy = ft_in64(call, 0) + at;
     double lse = ft_in64(call, 5)[(b * a->H + h) * a->Tq + i];
     double delta = dot(dy, ft_in64(call, 4) + at, a->D);
-    double *dq = ft_out64(call, 0) + at, *dk = ft_out64(call, 1), *dv = ft_out64(call, 2);
+    double *dq = ft_out64(call, 0) + query;
+    double *dk = inner ? ft_out64(call, 0) + inner : ft_out64(call, 1);
+    double *dv = inner ? ft_out64(call, 0) + 2 * inner : ft_out64(call, 2);
     for (int64_t j = 0; j < a->Tk; j++) {
         if (!sees(t, b, i, j)) continue;
-        int64_t key = head_at(a, a->Tk, b, j, h);
+        int64_t key = input_at(a, a->Tk, b, j, h);
         double p = exp(score(t, b, h, i, j) - lse), keep = kept(t, b, h, i, j);
-        double ds = p * (keep * dot(dy, v + key, a->D) - delta);
+        double ds = p * (keep * dot(dy, t->v + key, a->D) - delta);
         for (int64_t d = 0; d < a->D; d++) {
             dv[key + d] += p * keep * dy[d];
             dq[d] += a->scale * ds * t->k[key + d];
-            dk[key + d] += a->scale * ds * t->q[at + d];
+            dk[key + d] += a->scale * ds * t->q[query + d];
         }
         if (t->table) ft_out64(call, 3)[bucket(t, i, j) * a->H + h] += ds;
     }
@@ -123,12 +144,8 @@ static void row_backward(const terms *t, const ft_call *call, const int64_t bhi[
 ft_status ft_attention_grad_reference(const ft_call *call, ft_error *err)
 {
     (void)err;
-    terms t = {ft_attention_of_grad_call(call),
-               ft_in64(call, 1),
-               ft_in64(call, 2),
-               ft_in64(call, 7),
-               ft_ids(call, 6),
-               call->key};
+    ft_attention problem = ft_attention_of_grad_call(call);
+    terms t = terms_of(call, &problem, 1, 6);
     const ft_attention *a = &t.a;
     for (int out = 0; out < 4; out++) {
         int64_t n = ft_shape_count(&call->out[out].shape);

@@ -9,6 +9,8 @@
  * query whose keys are all excluded gets y = 0, and 0 in the place of its lse, which is not finite.
  * position is where the first query stands (decoding with a cache), 0 if absent; the gradient is
  * for 0, so a node with a position has none.
+ * k and v may be absent: then q is (B,T,3*H*D), the three of each position one after the other, as
+ * one product gives them, and so is its gradient. T is Tq and Tk.
  * Dropout draws for element (h * Tq + i) * Tk + j of sample b (ops.h); the gradient draws again.
  * Sources: Vaswani et al., arXiv:1706.03762, eq. 1; the gradient through lse: Dao et al.,
  * arXiv:2205.14135, appendix B.2; the bias: relative_bias.c. */
@@ -62,9 +64,10 @@ ft_attention ft_attention_of(const ft_shape *q, const ft_shape *k, const ft_shap
     int64_t heads = (int64_t)attrs[FT_ATTENTION_HEADS];
     return (ft_attention){.B = q->dims[0],
                           .Tq = q->dims[1],
-                          .Tk = k->dims[1],
+                          .Tk = k ? k->dims[1] : q->dims[1],
                           .H = heads,
-                          .D = q->dims[2] / heads,
+                          .D = q->dims[2] / heads / (k ? 1 : 3),
+                          .packed = !k,
                           .R = table ? table->dims[0] : 0,
                           .causal = attrs[FT_ATTENTION_CAUSAL] != 0.0,
                           .bidirectional = attrs[FT_ATTENTION_BIDIRECTIONAL] != 0.0,
@@ -75,8 +78,8 @@ ft_attention ft_attention_of(const ft_shape *q, const ft_shape *k, const ft_shap
 
 ft_attention ft_attention_of_call(const ft_call *call)
 {
-    const ft_view *table = &call->in[TABLE];
-    ft_attention a = ft_attention_of(&call->in[0].shape, &call->in[1].shape,
+    const ft_view *k = &call->in[1], *table = &call->in[TABLE];
+    ft_attention a = ft_attention_of(&call->in[0].shape, k->data ? &k->shape : NULL,
                                      table->data ? &table->shape : NULL, call->attrs);
     if (call->in[POSITION].data) a.offset = ft_ids(call, POSITION)[0];
     return a;
@@ -84,31 +87,47 @@ ft_attention ft_attention_of_call(const ft_call *call)
 
 ft_attention ft_attention_of_grad_call(const ft_call *call)
 {
-    const ft_view *table = &call->in[GRAD_TABLE];
-    return ft_attention_of(&call->in[1].shape, &call->in[2].shape,
+    const ft_view *k = &call->in[2], *table = &call->in[GRAD_TABLE];
+    return ft_attention_of(&call->in[1].shape, k->data ? &k->shape : NULL,
                            table->data ? &table->shape : NULL, call->attrs);
+}
+
+static const ft_shape *shape_if(const ft_spec *spec)
+{
+    return ft_present(spec) ? &spec->shape : NULL;
+}
+
+/* q, k and v against each other. */
+static ft_status check_qkv(const char *op, const ft_spec *qkv, int64_t heads, ft_error *err)
+{
+    static const char *const names[] = {"q", "k", "v"};
+    bool packed = !ft_present(&qkv[1]);
+    if (packed != !ft_present(&qkv[2]))
+        return ft_fail(err, FT_SHAPE, "%s: %s without %s, expected both or, packed in q, neither",
+                       op, names[1 + packed], names[2 - packed]);
+    for (int i = 0; i < (packed ? 1 : 3); i++) {
+        FT_TRY(ft_need_dtype(op, names[i], &qkv[i], FT_F32, err));
+        if (qkv[i].shape.n_dims != 3)
+            return ft_shape_fail(err, op, names[i], &qkv[i], "(samples, positions, heads * D)");
+    }
+    const ft_shape *q = &qkv[0].shape;
+    if (q->dims[2] % (packed ? 3 * heads : heads))
+        return ft_fail(err, FT_SHAPE,
+                       "%s: the last dimension of q, %lld, is not a multiple of %sheads = %lld", op,
+                       (long long)q->dims[2], packed ? "3 * " : "", (long long)heads);
+    if (packed) return FT_OK;
+    ft_shape keys = ft_shape_of(q->dims[0], qkv[1].shape.dims[1], q->dims[2]);
+    FT_TRY(ft_need_shape(op, "k", &qkv[1], &keys, err));
+    return ft_need_shape(op, "v", &qkv[2], &keys, err);
 }
 
 /* q, k, v, mask and table against each other. */
 static ft_status check_common(const char *op, const ft_spec *qkv, const ft_spec *mask,
                               const ft_spec *table, const double *attrs, ft_error *err)
 {
-    static const char *const names[] = {"q", "k", "v"};
-    for (int i = 0; i < 3; i++) {
-        FT_TRY(ft_need_dtype(op, names[i], &qkv[i], FT_F32, err));
-        if (qkv[i].shape.n_dims != 3)
-            return ft_shape_fail(err, op, names[i], &qkv[i], "(samples, positions, heads * D)");
-    }
-    const ft_shape *q = &qkv[0].shape, *k = &qkv[1].shape;
+    const ft_shape *q = &qkv[0].shape, *k = ft_present(&qkv[1]) ? &qkv[1].shape : q;
     int64_t heads = (int64_t)attrs[FT_ATTENTION_HEADS];
-    if (q->dims[2] % heads)
-        return ft_fail(err, FT_SHAPE,
-                       "%s: the last dimension of q, %lld, is not a multiple of "
-                       "heads = %lld",
-                       op, (long long)q->dims[2], (long long)heads);
-    ft_shape keys = ft_shape_of(q->dims[0], k->dims[1], q->dims[2]);
-    FT_TRY(ft_need_shape(op, "k", &qkv[1], &keys, err));
-    FT_TRY(ft_need_shape(op, "v", &qkv[2], &keys, err));
+    FT_TRY(check_qkv(op, qkv, heads, err));
     if (ft_present(mask)) {
         ft_shape wanted = ft_shape_of(q->dims[0], k->dims[1]);
         FT_TRY(ft_need_dtype(op, "mask", mask, FT_I32, err));
@@ -125,6 +144,14 @@ static ft_status check_common(const char *op, const ft_spec *qkv, const ft_spec 
     return FT_OK;
 }
 
+/* What y and lse are for these q and k. */
+static void outputs_of(const ft_spec *q, const ft_spec *k, const double *attrs, ft_spec *out)
+{
+    int64_t B = q->shape.dims[0], T = q->shape.dims[1], width = q->shape.dims[2];
+    out[0] = ft_spec_of(FT_F32, ft_shape_of(B, T, ft_present(k) ? width : width / 3));
+    out[1] = ft_spec_of(FT_F32, ft_shape_of(B, (int64_t)attrs[FT_ATTENTION_HEADS], T));
+}
+
 static ft_status attention_shape(const ft_spec *in, const double *attrs, ft_spec *out,
                                  ft_error *err)
 {
@@ -134,10 +161,7 @@ static ft_status attention_shape(const ft_spec *in, const double *attrs, ft_spec
         FT_TRY(ft_need_dtype("attention", "position", &in[POSITION], FT_I32, err));
         FT_TRY(ft_need_shape("attention", "position", &in[POSITION], &one, err));
     }
-    const ft_shape *q = &in[0].shape;
-    out[0] = in[0];
-    out[1] =
-        ft_spec_of(FT_F32, ft_shape_of(q->dims[0], (int64_t)attrs[FT_ATTENTION_HEADS], q->dims[1]));
+    outputs_of(&in[0], &in[1], attrs, out);
     return FT_OK;
 }
 
@@ -151,7 +175,7 @@ static double score_count(const ft_attention *a)
 
 static ft_cost attention_cost(const ft_spec *in, const ft_spec *out, const double *attrs)
 {
-    ft_attention a = ft_attention_of(&in[0].shape, &in[1].shape, NULL, attrs);
+    ft_attention a = ft_attention_of(&in[0].shape, shape_if(&in[1]), NULL, attrs);
     ft_cost cost = ft_cost_per_element(in, 6, out, 2, 0.0);
     cost.flops = score_count(&a) * (4.0 * (double)a.D + 10.0);
     return cost;
@@ -159,8 +183,8 @@ static ft_cost attention_cost(const ft_spec *in, const ft_spec *out, const doubl
 
 static int64_t attention_work(const ft_spec *in, const double *attrs, int team_size)
 {
-    ft_attention a = ft_attention_of(&in[0].shape, &in[1].shape,
-                                     ft_present(&in[TABLE]) ? &in[TABLE].shape : NULL, attrs);
+    ft_attention a =
+        ft_attention_of(&in[0].shape, shape_if(&in[1]), shape_if(&in[TABLE]), attrs);
     return ft_attention_work(&a, team_size);
 }
 
@@ -172,7 +196,7 @@ static void attention_grad(ft_builder *b, const ft_grad_site *site)
     ft_value_id first = b->add(b, &ft_op_attention_grad, in, 8, site->attrs);
     if (first == FT_NO_VALUE) return;
     for (int i = 0; i < 3; i++)
-        if (site->wanted[i]) site->din[i] = first + i;
+        if (site->in[i] != FT_NO_VALUE && site->wanted[i]) site->din[i] = first + i;
     if (site->in[TABLE] != FT_NO_VALUE && site->wanted[TABLE]) site->din[TABLE] = first + 3;
 }
 
@@ -200,12 +224,17 @@ static const ft_sample attention_samples[] = {
      .attrs = {1, 0, 1, 128, 0.125, 0.1},
      .tolerance = 5e-6,
      .id_limit = 2},
+    {.in = {FT_F32_OF(3, 2, 37, 72), FT_ABSENT, FT_ABSENT, FT_I32_OF(2, 2, 37), FT_F32_OF(2, 4, 3),
+            FT_ABSENT},
+     .attrs = {3, 1, 0, 20, 0.3, 0.2},
+     .tolerance = 5e-6,
+     .id_limit = 2},
 };
 
 const ft_op ft_op_attention = {
     .name = "attention",
     .doc = "y (B,Tq,H*D), lse (B,H,Tq) = softmax(scale q k^T + bias, masked) v by head",
-    .min_in = 3,
+    .min_in = 1,
     .n_in = 6,
     .n_out = 2,
     .attrs = attention_attrs,
@@ -226,23 +255,20 @@ const ft_op ft_op_attention = {
 static ft_status grad_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err)
 {
     FT_TRY(check_common("attention_grad", &in[1], &in[GRAD_MASK], &in[GRAD_TABLE], attrs, err));
-    const ft_shape *q = &in[1].shape;
-    int64_t heads = (int64_t)attrs[FT_ATTENTION_HEADS];
-    ft_shape lse = ft_shape_of(q->dims[0], heads, q->dims[1]);
-    FT_TRY(ft_need_dtype("attention_grad", "dy", &in[0], FT_F32, err));
-    FT_TRY(ft_need_shape("attention_grad", "dy", &in[0], q, err));
-    FT_TRY(ft_need_dtype("attention_grad", "y", &in[4], FT_F32, err));
-    FT_TRY(ft_need_shape("attention_grad", "y", &in[4], q, err));
-    FT_TRY(ft_need_dtype("attention_grad", "lse", &in[5], FT_F32, err));
-    FT_TRY(ft_need_shape("attention_grad", "lse", &in[5], &lse, err));
-    for (int i = 0; i < 3; i++) out[i] = in[1 + i];
-    out[3] = ft_present(&in[GRAD_TABLE]) ? in[GRAD_TABLE] : ft_spec_of(FT_F32, ft_shape_of(0));
+    ft_spec wanted[2];
+    outputs_of(&in[1], &in[2], attrs, wanted);
+    FT_TRY(ft_need_spec("attention_grad", "dy", &in[0], &wanted[0], err));
+    FT_TRY(ft_need_spec("attention_grad", "y", &in[4], &wanted[0], err));
+    FT_TRY(ft_need_spec("attention_grad", "lse", &in[5], &wanted[1], err));
+    const ft_spec none = ft_spec_of(FT_F32, ft_shape_of(0));
+    for (int i = 0; i < 3; i++) out[i] = ft_present(&in[1 + i]) ? in[1 + i] : none;
+    out[3] = ft_present(&in[GRAD_TABLE]) ? in[GRAD_TABLE] : none;
     return FT_OK;
 }
 
 static ft_cost grad_cost(const ft_spec *in, const ft_spec *out, const double *attrs)
 {
-    ft_attention a = ft_attention_of(&in[1].shape, &in[2].shape, NULL, attrs);
+    ft_attention a = ft_attention_of(&in[1].shape, shape_if(&in[2]), NULL, attrs);
     ft_cost cost = ft_cost_per_element(in, 8, out, 4, 0.0);
     cost.flops = score_count(&a) * (10.0 * (double)a.D + 12.0);
     return cost;
@@ -251,8 +277,7 @@ static ft_cost grad_cost(const ft_spec *in, const ft_spec *out, const double *at
 static int64_t grad_work(const ft_spec *in, const double *attrs, int team_size)
 {
     ft_attention a =
-        ft_attention_of(&in[1].shape, &in[2].shape,
-                        ft_present(&in[GRAD_TABLE]) ? &in[GRAD_TABLE].shape : NULL, attrs);
+        ft_attention_of(&in[1].shape, shape_if(&in[2]), shape_if(&in[GRAD_TABLE]), attrs);
     return ft_attention_grad_work(&a, team_size);
 }
 
@@ -279,12 +304,18 @@ static const ft_sample grad_samples[] = {
             FT_ABSENT},
      .attrs = {1, 1, 0, 128, 1, 0},
      .tolerance = 5e-6},
+    {.in = {FT_F32_OF(3, 2, 37, 24), FT_F32_OF(3, 2, 37, 72), FT_ABSENT, FT_ABSENT,
+            FT_F32_OF(3, 2, 37, 24), FT_F32_OF(3, 2, 3, 37), FT_I32_OF(2, 2, 37),
+            FT_F32_OF(2, 4, 3)},
+     .attrs = {3, 1, 0, 20, 0.2, 0.2},
+     .tolerance = 1e-5,
+     .id_limit = 2},
 };
 
 const ft_op ft_op_attention_grad = {
     .name = "attention_grad",
     .doc = "dq, dk, dv, dtable = gradients of attention; dtable (R,H) accumulates, (0) if no table",
-    .min_in = 6,
+    .min_in = 2,
     .n_in = 8,
     .n_out = 4,
     .attrs = attention_attrs,
