@@ -18,8 +18,8 @@ enum {
 enum { FT_ATTENTION_ROWS = 64, FT_ATTENTION_KEYS = 64 };
 
 /* The problem, out of the specs of q, k, mask and table.
- * B samples, Tq queries, Tk keys, H heads of D numbers, R buckets (0 without a table). `packed`: q is
- * (B, T, 3 * H * D), q, k and v of a position one after the other. */
+ * B samples, Tq queries, Tk keys, H heads of D numbers, R buckets (0 without a table).
+ * `packed`: q is (B, T, 3 * H * D), q, k and v of a position one after the other. */
 typedef struct ft_attention {
     int64_t B, Tq, Tk, H, D, R;
     int64_t offset; /* position of the first query */
