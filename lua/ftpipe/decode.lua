@@ -1,7 +1,8 @@
---- Greedy decoding of encoder-decoder models with a key/value cache.
+--- Greedy decoding with a key/value cache.
 --
 -- Two graphs: one runs over the inputs once, the other makes one token per run. Caches are tensors
--- that the second graph gives out and gets back, so they are updated in place.
+-- that the second graph gives out and gets back, so they are updated in place. `greedy` and `run`
+-- are for encoder-decoder models, `continue` is for language models.
 
 local core = require("ftpipe.core")
 
@@ -75,13 +76,93 @@ function M.run(decoder, input_ids, mask)
       position:fill(t)
       local out = decoder.step.program:run(decoder.step.params, inputs)
       for i, input in ipairs(decoder.step.inputs) do
-         local cache = out[input.name .. ".next"]
-         if cache then inputs[i] = cache end
+         inputs[i] = out[input.name .. ".next"] or inputs[i]
       end
       for b = 1, decoder.size.batch do ids:set(b, 1, out.next:get(b, 1)) end
       if not note(rows, ids, decoder.config.eos_token_id) then break end
    end
    return rows
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Language models.
+
+--- Feeds positions `from` ... `from + length - 1` of every row; caches are updated.
+-- @tparam table stage from `prepare`
+-- @tparam table caches tensors by the names of their inputs, empty before the first call
+-- @tparam function token (b, t): the id at position t of row b
+-- @treturn tensor (B, 1) the likeliest tokens after the last position
+local function feed(stage, caches, from, token)
+   local list = {}
+   for i, input in ipairs(stage.inputs) do
+      local tensor = caches[input.name]
+      if not tensor then
+         tensor = core.tensor.zeros(input.dims, input.dtype)
+         if input.name == "input_ids" then
+            for b = 1, input.dims[1] do
+               for t = 1, input.dims[2] do tensor:set(b, t, token(b, from + t - 1)) end
+            end
+         elseif input.name == "positions" then
+            tensor:fill_range(from, 1)
+         elseif input.name == "position" then
+            tensor:fill(from)
+         end
+      end
+      list[i] = tensor
+   end
+   local out = stage.program:run(stage.params, list)
+   for _, input in ipairs(stage.inputs) do
+      caches[input.name] = out[input.name .. ".next"] -- nil for what is no cache
+   end
+   return out.next
+end
+
+local function extent(prompts)
+   local shortest, longest = math.huge, 0
+   for b, prompt in ipairs(prompts) do
+      if #prompt == 0 then
+         core.fail("invalid argument", ("prompt %d is empty, expected at least one token"):format(b),
+            2)
+      end
+      shortest, longest = math.min(shortest, #prompt), math.max(longest, #prompt)
+   end
+   return shortest, longest
+end
+
+--- Continues texts. Prompts may differ in length: what all of them have is run at once, the rest
+-- token by token, so that a row's tokens do not depend on the other rows.
+-- @tparam table model with `family` and `config` (see ftpipe.model)
+-- @tparam table params tensors by name
+-- @tparam table prompts lists of ids, none empty
+-- @tparam table o most (new tokens of a row), threads
+-- @treturn table a list of new ids per prompt: up to and with the end token
+-- @raise invalid argument: an empty prompt; more tokens than the model has positions
+function M.continue(model, params, prompts, o)
+   local config, shortest, longest = model.config, extent(prompts)
+   local size = { batch = #prompts, length = shortest, target = longest + o.most - 1 }
+   local function stage(length)
+      size.length = length
+      return prepare(model.family.decoding(config, size), params, o.threads)
+   end
+   local rows, caches, step = {}, {}, nil
+   for b = 1, #prompts do rows[b] = {} end
+   local function token(b, t)
+      return prompts[b][t + 1] or rows[b][t + 1 - #prompts[b]] or config.pad_token_id
+   end
+   local fed = shortest
+   local next_ids = feed(stage(shortest), caches, 0, token)
+   while true do
+      local going = false
+      for b, row in ipairs(rows) do
+         local ended = row[#row] == config.eos_token_id or #row == o.most
+         if fed >= #prompts[b] and not ended then row[#row + 1] = next_ids:get(b, 1) end
+         going = going or (row[#row] ~= config.eos_token_id and #row < o.most)
+      end
+      if not going then return rows end
+      step = step or stage(1)
+      next_ids = feed(step, caches, fed, token)
+      fed = fed + 1
+   end
 end
 
 return M

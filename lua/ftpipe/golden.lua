@@ -120,6 +120,23 @@ function families.t5(config, inputs)
    }, { batch = #ids, source = #ids[1], target = #labels[1], dropout = 0, logits = true }
 end
 
+--- Labels of the next tokens; the last position has none.
+local function shift_left(labels)
+   local rows = {}
+   for b, row in ipairs(labels) do
+      rows[b] = {}
+      for t = 1, #row do rows[b][t] = row[t + 1] or -100 end
+   end
+   return rows
+end
+
+function families.gpt2(_, inputs)
+   local ids, labels = inputs.input_ids, shift_left(inputs.labels or inputs.input_ids)
+   local weight = core.tensor.zeros({ 1 }):fill(1 / count_labels(labels))
+   return { input_ids = int_tensor(ids), labels = int_tensor(labels), loss_weight = weight },
+      { batch = #ids, source = #ids[1], dropout = 0, logits = true }
+end
+
 --- Positions past the sequence do not count.
 local function positions_within(positions, length)
    local list, n = {}, 0
@@ -166,7 +183,24 @@ local function read_golden(case, name)
    return tensor
 end
 
+--- The time positions of (B, T, V) that a list names, counted from 0.
+local function at_positions(tensor, positions)
+   local B, T, V = unpack(tensor:shape())
+   local some = core.tensor.zeros { B, #positions, V }
+   local from, to = tensor:pointer(), some:pointer()
+   for b = 0, B - 1 do
+      for i, t in ipairs(positions) do
+         local source, target = (b * T + t) * V, (b * #positions + i - 1) * V
+         for v = 0, V - 1 do to[target + v] = from[source + v] end
+      end
+   end
+   return some
+end
+
 local function check_forward(case, report, out)
+   if case.golden.logit_positions then
+      out.logits = at_positions(out.logits, case.golden.logit_positions)
+   end
    local loss = out.loss:get()
    report:note("loss", math.abs(loss - case.golden.loss) / math.abs(case.golden.loss),
       M.tolerance.loss)
@@ -287,20 +321,40 @@ local function check_steps(case, report)
    end
 end
 
---- Greedy rows as the reference stores them: start token first, 0 after the end.
+-- By family: greedy rows as the reference stores them, as far as they are made.
+local greedy = {}
+
+--- T5: the start token first.
+function greedy.t5(case, by_name, most)
+   local decoder = decode.greedy(case.model, by_name, {
+      batch = case.size.batch, source = case.size.source, threads = 1, target = most,
+   })
+   local rows = decode.run(decoder, case.batch.input_ids, case.batch.mask)
+   for _, row in ipairs(rows) do
+      table.insert(row, 1, case.model.config.decoder_start_token_id)
+   end
+   return rows
+end
+
+--- GPT-2: the prompt first.
+function greedy.gpt2(case, by_name, most)
+   local prompts = case.golden.inputs.input_ids
+   local rows = decode.continue(case.model, by_name, prompts, { most = most, threads = 1 })
+   for b, row in ipairs(rows) do
+      for t, id in ipairs(prompts[b]) do table.insert(row, t, id) end
+   end
+   return rows
+end
+
+--- Rows end with 0.
 local function check_greedy(case, report, by_name)
    local wanted = case.golden.greedy
    if not wanted then return end
-   local config, size = case.model.config, case.size
-   local decoder = decode.greedy(case.model, by_name, {
-      batch = size.batch, source = size.source, threads = 1,
-      target = case.golden.greedy_args.max_new_tokens,
-   })
-   local rows = decode.run(decoder, case.batch.input_ids, case.batch.mask)
+   local rows = greedy[case.golden.family](case, by_name, case.golden.greedy_args.max_new_tokens)
    local equal, total = 0, #wanted
    for b, row in ipairs(wanted) do
-      local same = row[1] == config.decoder_start_token_id
-      for t = 2, #row do same = same and row[t] == (rows[b][t - 1] or config.pad_token_id) end
+      local same = #rows[b] <= #row
+      for t = 1, #row do same = same and row[t] == (rows[b][t] or 0) end
       if same then equal = equal + 1 end
    end
    report:note_exact("greedy rows", equal == total, ("%d of %d equal"):format(equal, total))
@@ -320,8 +374,9 @@ function M.check(dir, tamper)
    }
    local batch_of = families[case.golden.family]
    if not batch_of then
-      core.fail("unsupported", ("%s: golden.json: family is '%s', expected 't5' or 'bert'")
-         :format(dir, tostring(case.golden.family)), 6)
+      core.fail("unsupported",
+         ("%s: golden.json: family is '%s', expected 'bert', 'gpt2' or 't5'"):format(dir,
+            tostring(case.golden.family)), 6)
    end
    local report = setmetatable({ rows = {}, failed = 0 }, Report)
    case.batch, case.size = batch_of(case.model.config, case.golden.inputs)

@@ -1,0 +1,77 @@
+--- What families ask of config.json: each fault is one line that names key, value and expectation.
+
+local core = require("ftpipe.core")
+
+local M = {}
+
+--- Fails with a message about config.json.
+function M.refuse(format, ...)
+   core.fail("unsupported", "config.json: " .. format:format(...), 6)
+end
+
+function M.is_whole(value)
+   return type(value) == "number" and value % 1 == 0 and math.abs(value) <= 2 ^ 31 - 1
+end
+
+--- What a key has, or its preset where it is absent or null.
+function M.with_presets(raw, presets, required)
+   local config = {}
+   for key, preset in pairs(presets) do
+      local value = raw[key]
+      if value == nil or value == core.json.null then value = preset end
+      config[key] = value
+   end
+   for _, key in ipairs(required) do config[key] = raw[key] end
+   return config
+end
+
+--- Each key must be a positive integer.
+function M.sizes(config, keys)
+   for _, key in ipairs(keys) do
+      if not M.is_whole(config[key]) or config[key] < 1 then
+         M.refuse("'%s' is %s, expected a positive integer", key, tostring(config[key]))
+      end
+   end
+end
+
+--- Each key must be a number above 0.
+function M.positive(config, keys)
+   for _, key in ipairs(keys) do
+      local value = config[key]
+      if type(value) ~= "number" or not (value > 0 and value < math.huge) then
+         M.refuse("'%s' is %s, expected a number above 0", key, tostring(value))
+      end
+   end
+end
+
+--- Each key must be a rate of dropout.
+function M.rates(config, keys)
+   for _, key in ipairs(keys) do
+      local value = config[key]
+      if type(value) ~= "number" or not (value >= 0 and value < 1) then
+         M.refuse("'%s' is %s, expected a number from 0 to below 1", key, tostring(value))
+      end
+   end
+end
+
+--- Each key must be an id of the vocabulary.
+function M.ids(config, keys)
+   for _, key in ipairs(keys) do
+      local id = config[key]
+      if not M.is_whole(id) or id < 0 or id >= config.vocab_size then
+         M.refuse("'%s' is %s, expected an id below vocab_size, %d", key, tostring(id),
+            config.vocab_size)
+      end
+   end
+end
+
+--- Each key must be true or false.
+function M.flags(config, keys)
+   for _, key in ipairs(keys) do
+      if type(config[key]) ~= "boolean" then
+         M.refuse("'%s' is %s, expected true or false", key, tostring(config[key]))
+      end
+   end
+end
+
+return M
