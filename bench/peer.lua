@@ -2,6 +2,7 @@
 -- numbers), medians, inputs of a training step.
 
 local core = require("ftpipe.core")
+local feed = require("ftpipe.feed")
 
 local peer = {}
 
@@ -51,22 +52,25 @@ function peer.median(list)
    return sorted[math.floor(#sorted / 2) + 1]
 end
 
---- A training step's inputs for T5: full rows, every label counts.
--- @tparam table size batch, micro (micro-batches), source, target, vocab
-function peer.step_inputs(size)
-   local function rows(columns, make)
-      local tensor = core.tensor.zeros({ size.batch, columns }, "i32")
-      for b = 1, size.batch do
-         for t = 1, columns do tensor:set(b, t, make(b, t)) end
+--- A training step's inputs, in the order of a graph's: full rows, every label counts.
+-- @tparam graph graph of a micro-batch
+-- @tparam table family with its losses
+-- @tparam table size batch, micro (micro-batches), vocab
+function peer.step_inputs(graph, family, size)
+   local batch = { counts = {} }
+   local function make(input)
+      local n = size.batch * (input.dims[2] or 1)
+      local tensor = core.tensor.zeros({ n }, "i32")
+      for i = 1, n do
+         local id = (i * 104729) % (size.vocab - 2) + 2
+         tensor:set(i, input.name == "mask" and 1 or input.name == "token_type_ids" and 0
+            or input.name:find("_positions", 1, true) and i or id)
       end
-      return tensor
+      batch[input.name], batch.counts[input.name] = tensor, n
    end
-   local function id(b, t) return (b * 7919 + t * 104729) % (size.vocab - 2) + 2 end
-   local weight = core.tensor.zeros({ size.micro }):fill(1 / (size.batch * size.target))
-   return {
-      rows(size.source, id), rows(size.source, function() return 1 end), rows(size.target, id),
-      rows(size.target, id), weight,
-   }
+   for _, input in ipairs(graph:inputs()) do make(input) end
+   feed.weigh(family, batch, size.micro)
+   return feed.list(graph:inputs(), batch)
 end
 
 return peer

@@ -21,10 +21,6 @@ local source, target = tonumber(arg[4]) or 32, tonumber(arg[5]) or 4
 local STEPS, WARM, ROUNDS = 12, 1, 3
 
 local model = models.open { model = name, init = "random" }
-local inputs = peer.step_inputs {
-   batch = batch, micro = micro, source = source, target = target,
-   vocab = model.config.vocab_size,
-}
 
 --- One leg of STEPS batches after a warm one; samples per second between the first and last result.
 local function measure(devices, schedule, show)
@@ -34,6 +30,8 @@ local function measure(devices, schedule, show)
       optimizer = "sgd", hypers = {}, clip = 0, seed = 1, dropout = 0.1, steps = STEPS + WARM,
       batches = STEPS + WARM,
    }
+   local inputs = peer.step_inputs(plan.graphs[1], model.family,
+      { batch = batch, micro = micro, vocab = model.config.vocab_size })
    local run = plan.blueprint:run() -- parameters are zero: the work does not depend on their values
    run:refresh()
    run:begin(STEPS + WARM, 1)

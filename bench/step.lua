@@ -1,7 +1,8 @@
 --- E2: one training step against PyTorch.
 --
---    ftpipe bench/step.lua [MODEL [BATCH SOURCE TARGET]]      t5-small, 8, 128, 4
+--    ftpipe bench/step.lua [MODEL [BATCH SOURCE [TARGET]]]      t5-small, 8, 128, 4
 --
+-- MODEL is t5-small, t5-base, or a directory with the config.json of a T5 or a BERT.
 -- The peer runs when FTPIPE_PEER_PYTHON names a Python with torch and transformers: eager, f32, one
 -- thread, fused AdamW, the same shapes and dropout, weights random on both sides. Steps alternate;
 -- the figure is the ratio of medians of CPU time.
@@ -30,9 +31,8 @@ local function open_run(steps)
    model:initialize(params, 1)
    run:refresh()
    run:begin(steps, 1, false)
-   return run, peers.step_inputs {
-      batch = batch, micro = 1, source = source, target = target, vocab = model.config.vocab_size,
-   }
+   return run, peers.step_inputs(plan.graphs[1], model.family,
+      { batch = batch, micro = 1, vocab = model.config.vocab_size })
 end
 
 --- One step, seconds of CPU time.

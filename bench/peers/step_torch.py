@@ -1,12 +1,13 @@
-"""A training step of a random T5 in PyTorch: the peer of bench/step.lua.
+"""A training step of a random T5 or BERT in PyTorch: the peer of bench/step.lua.
 
 Reads a line, makes a step, prints its seconds of CPU time. Eager, f32, one thread, fused AdamW.
 """
+import os
 import sys
 import time
 
 import torch
-from transformers import T5Config, T5ForConditionalGeneration
+from transformers import AutoConfig, BertForQuestionAnswering, T5Config, T5ForConditionalGeneration
 
 SIZES = {
     "t5-small": dict(d_model=512, d_kv=64, d_ff=2048, num_layers=6, num_heads=8),
@@ -14,21 +15,37 @@ SIZES = {
 }
 
 
+def t5(config, batch, source, target):
+    ids = torch.randint(2, config.vocab_size, (batch, source))
+    labels = torch.randint(2, config.vocab_size, (batch, target))
+    return T5ForConditionalGeneration(config), dict(
+        input_ids=ids, attention_mask=torch.ones_like(ids), labels=labels)
+
+
+def bert(config, batch, source, _):
+    ids = torch.randint(2, config.vocab_size, (batch, source))
+    spans = torch.arange(batch)
+    return BertForQuestionAnswering(config), dict(
+        input_ids=ids, attention_mask=torch.ones_like(ids), token_type_ids=torch.zeros_like(ids),
+        start_positions=spans, end_positions=spans)
+
+
 def main():
     name, batch, source, target = sys.argv[1], *map(int, sys.argv[2:5])
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    config = T5Config(vocab_size=32128, dropout_rate=0.1, feed_forward_proj="relu",
-                      decoder_start_token_id=0, pad_token_id=0, eos_token_id=1, **SIZES[name])
-    model = T5ForConditionalGeneration(config).train()
+    if os.path.isdir(name):
+        config = AutoConfig.from_pretrained(name)
+    else:
+        config = T5Config(vocab_size=32128, dropout_rate=0.1, feed_forward_proj="relu",
+                          decoder_start_token_id=0, pad_token_id=0, eos_token_id=1, **SIZES[name])
+    model, inputs = {"t5": t5, "bert": bert}[config.model_type](config, batch, source, target)
+    model.float().train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    ids = torch.randint(2, 32128, (batch, source))
-    mask = torch.ones_like(ids)
-    labels = torch.randint(2, 32128, (batch, target))
     for _ in sys.stdin:
         start = time.process_time()
         optimizer.zero_grad()
-        model(input_ids=ids, attention_mask=mask, labels=labels).loss.backward()
+        model(**inputs).loss.backward()
         optimizer.step()
         print(time.process_time() - start, flush=True)
 
