@@ -4,6 +4,7 @@ local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local judge = require("spec.support.bert_reference")
 local models = require("ftpipe.model")
+local plans = require("ftpipe.plan")
 require("ftpipe.tensor") -- pointer()
 
 local function raw_config(changes)
@@ -100,6 +101,7 @@ describe("a BERT configuration", function()
       refused({ layer_norm_eps = 0 }, "'layer_norm_eps' is 0, expected a number between 0 and 1")
       refused({ initializer_range = "x" }, "'initializer_range' is x")
       refused({ hidden_dropout_prob = 1 }, "'hidden_dropout_prob' is 1, expected a number from 0")
+      refused({ attention_probs_dropout_prob = -0.1 }, "'attention_probs_dropout_prob' is %-0.1")
       refused({ pad_token_id = 23 }, "'pad_token_id' is 23, expected an id below vocab_size, 23")
    end)
 end)
@@ -163,12 +165,56 @@ describe("a BERT graph", function()
       assert.is_nil(next(filled))
    end)
 
+   it("drops hidden states and probabilities at the rates of config.json", function()
+      local config = bert.config(raw_config { attention_probs_dropout_prob = 0.25 })
+      assert.same({ hidden = 0.1, attention = 0.25 }, config.dropout_rate)
+      --- Rates by row, in the order of the graph.
+      local function rates(dropout)
+         local text = bert.training(config,
+            { batch = 1, source = 4, dropout = dropout, grads = false }):text()
+         local found = {}
+         for row, attributes in text:gmatch("node %S+ (%S+)([^\n]*)") do
+            local rate = attributes:match(row == "attention" and "dropout=(%S+)" or "[^%w]p=(%S+)")
+            if rate then found[#found + 1] = row .. " " .. rate end
+         end
+         return found
+      end
+      local block = { "attention 0.25", "dropout_add 0.1", "dropout_add 0.1" }
+      assert.same({ "dropout 0.1", block[1], block[2], block[3], block[1], block[2], block[3] },
+         rates(config.dropout_rate))
+      assert.equal("attention 0.5", rates(0.5)[2])
+      assert.equal("dropout_add 0.5", rates(0.5)[3])
+      assert.same({ "attention 0", "attention 0" }, rates(nil))
+   end)
+
    it("refuses sequences longer than its positions", function()
       local config = bert.config(raw_config())
       local problem = files.failure(bert.training, config, { batch = 1, source = 12 })
       assert.equal(2, problem.exit)
       assert.equal("sequences of 12 tokens, the model has 11 positions (max_position_embeddings)",
          problem.message)
+   end)
+
+   it("is planned for lengths up to its positions and no further", function()
+      local model = models.open { model = "bert-base" }
+      model.config = bert.config(raw_config { max_position_embeddings = 20 })
+      local longest
+      local dataset = {
+         groups = function() return { { "source", "segments" }, { "start", "end" } } end,
+         longest = function(_, field) return field == "source" and longest or 1 end,
+         size = function() return 8 end,
+      }
+      local function buckets(tokens)
+         longest = tokens
+         return plans.new { model = model, data = { train = { dataset = dataset } }, args = {
+            devices = "cpu:1", batch = 4, micro_batches = 2, partition = "seq", schedule = "1f1b",
+            recompute = "never", optimizer = "sgd", clip = 0, seed = 1, steps = 2,
+         } }.options.buckets
+      end
+      assert.same({ 8, 16, 20 }, buckets(18))
+      assert.same({ 8, 16 }, buckets(16))
+      assert.matches("24 tokens, the model has 20 positions",
+         files.failure(buckets, 21).message)
    end)
 
    for _, form in ipairs { { "gelu", 2 }, { "relu", 3 } } do

@@ -97,11 +97,13 @@ local function recompute_flags(rule, n_stages)
    return flags
 end
 
---- Lengths to pad to: at most four, multiples of 8, the last one holds every example.
-local function length_buckets(longest)
+--- Lengths to pad to: at most four, multiples of 8, the last one holds every example. A model may
+-- have a longest length of its own.
+local function length_buckets(longest, most)
    local buckets = {}
    for quarter = 1, 4 do
       local length = math.max(8, math.ceil(longest * quarter / 4 / 8) * 8)
+      if longest <= most then length = math.min(length, most) end
       if length ~= buckets[#buckets] then buckets[#buckets + 1] = length end
    end
    return buckets
@@ -115,15 +117,17 @@ end
 
 --- Length buckets of the first length group of the data, and the lengths of the others by their
 -- first field. Without data: as long as the flags allow.
-local function lengths_of(data, args)
+local function lengths_of(model, data, args)
    if not data then return { args.max_source }, { target = args.max_target } end
+   local positions = model.family.positions
+   local most = positions and positions(model.config) or math.huge
    local buckets, lengths
    for _, group in ipairs(select(2, next(data)).dataset:groups()) do
       local longest = longest_of(data, group[1])
       if lengths then
          lengths[group[1]] = longest
       else
-         buckets, lengths = length_buckets(longest), {}
+         buckets, lengths = length_buckets(longest, most), {}
       end
    end
    return buckets, lengths
@@ -139,7 +143,7 @@ end
 --- What ft.args gives, as options of `new`.
 local function options_of(model, data, args)
    local steps = count_steps(args, data)
-   local buckets, lengths = lengths_of(data, args)
+   local buckets, lengths = lengths_of(model, data, args)
    return {
       model = model,
       devices = args.devices,

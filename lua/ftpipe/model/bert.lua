@@ -16,6 +16,7 @@ M.kind = "span"
 local presets = {
    hidden_act = "gelu",
    hidden_dropout_prob = 0.1,
+   attention_probs_dropout_prob = 0.1,
    max_position_embeddings = 512,
    type_vocab_size = 2,
    layer_norm_eps = 1e-12,
@@ -127,9 +128,11 @@ local function check_numbers(config)
          refuse("'%s' is %s, expected a number between 0 and 1", key, tostring(value))
       end
    end
-   local rate = config.hidden_dropout_prob
-   if type(rate) ~= "number" or not (rate >= 0 and rate < 1) then
-      refuse("'hidden_dropout_prob' is %s, expected a number from 0 to below 1", tostring(rate))
+   for _, key in ipairs { "hidden_dropout_prob", "attention_probs_dropout_prob" } do
+      local rate = config[key]
+      if type(rate) ~= "number" or not (rate >= 0 and rate < 1) then
+         refuse("'%s' is %s, expected a number from 0 to below 1", key, tostring(rate))
+      end
    end
    local id = config.pad_token_id
    if not is_whole(id) or id < 0 or id >= config.vocab_size then
@@ -154,7 +157,7 @@ end
 
 --- Fills in what config.json leaves out and refuses what is not BERT.
 -- @tparam table raw config.json as decoded
--- @treturn table every field below; dropout_rate: the rate that a run takes when it is not told
+-- @treturn table every field above; dropout_rate: what `training` takes when a run is not told
 --   another; padding: the id whose embedding is not trained, -1 for none
 function M.config(raw)
    if raw.model_type ~= "bert" then
@@ -170,7 +173,9 @@ function M.config(raw)
    check_sizes(config)
    check_numbers(config)
    check_form(config, raw)
-   config.dropout_rate = config.hidden_dropout_prob
+   local hidden, attention = config.hidden_dropout_prob, config.attention_probs_dropout_prob
+   config.dropout_rate = hidden == attention and hidden
+      or { hidden = hidden, attention = attention }
    config.padding = raw.pad_token_id == core.json.null and -1 or config.pad_token_id
    return config
 end
@@ -180,6 +185,9 @@ function M.notes(ckpt)
    if ckpt:name_of("qa_outputs.weight") or ckpt:name_of("qa_outputs.bias") then return {} end
    return { "it has no span head (qa_outputs); a new one starts with random values" }
 end
+
+--- The longest sequence that the model takes.
+function M.positions(config) return config.max_position_embeddings end
 
 --- How rows of a data set become the inputs of the graph.
 function M.columns(config)
@@ -199,13 +207,17 @@ M.losses = {
 }
 
 -- ---------------------------------------------------------------------------------------------
--- Blocks. A builder holds the graph, the configuration and the dropout rate.
+-- Blocks. A builder holds the graph, the configuration and the dropout rates.
 
 local Builder = {}
 Builder.__index = Builder
 
 local function builder(config, dropout)
-   return setmetatable({ g = core.graph.new(), c = config, dropout = dropout or 0 }, Builder)
+   local rates = type(dropout) == "table" and dropout or { hidden = dropout, attention = dropout }
+   return setmetatable({
+      g = core.graph.new(), c = config, dropout = rates.hidden or 0,
+      attention_dropout = rates.attention or 0,
+   }, Builder)
 end
 
 function Builder:norm(x, name)
@@ -250,7 +262,7 @@ function Builder:attention(x, mask, name)
    local y = self.g:add("attention", { project("query"), project("key"), project("value"), mask }, {
       heads = c.num_attention_heads,
       scale = (c.hidden_size / c.num_attention_heads) ^ -0.5,
-      dropout = self.dropout,
+      dropout = self.attention_dropout,
    })
    return self:linear(y, name .. ".output.dense", c.hidden_size, c.hidden_size)
 end
@@ -309,7 +321,7 @@ end
 -- positions that count in the whole batch. Every one of the T positions takes part in the softmax.
 -- Output: loss; and start_logits, end_logits (B, T) when asked for.
 -- @tparam table config from `config`
--- @tparam table size batch, source; dropout (of hidden states and attention alike); logits (true:
+-- @tparam table size batch, source; dropout (a number, or { hidden =, attention = }); logits (true:
 --   keep them); grads (false: none)
 -- @treturn graph
 -- @raise invalid argument: the model has fewer positions than `source`
