@@ -297,10 +297,37 @@ static void test_samples(void)
     ft_team_free(team);
 }
 
+/* What the samples of `slice` cannot show: ranges that are not there. */
+static void test_slices(void)
+{
+    const ft_op *slice = ft_op_find("slice"), *grad = ft_op_find("slice_grad");
+    const ft_spec x = {FT_F32, ft_shape_of(2, 5)};
+    const struct {
+        const ft_op *op;
+        double attrs[FT_MAX_ATTRS];
+        const char *message;
+    } cases[] = {
+        {slice, {1, 3, 3, 0}, "slice: 3 from 3 on of axis 1, which has 5"},
+        {slice, {1, 3, 2, 1}, "slice: a range of 2 cannot drop its axis, expected 1"},
+        {slice, {2, 0, 1, 0}, "slice: x is f32 (2, 5), expected more dimensions than the axis"},
+        {grad, {1, 3, 7, 0}, "slice_grad: 5 from 3 on of an axis of 7"},
+        {grad, {2, 1, 1, 1}, "slice_grad: 1 from 1 on of an axis of 1"},
+        {grad, {3, 0, 9, 1}, "slice_grad: dy is f32 (2, 5), expected more dimensions than"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ft_spec out[FT_MAX_OUT];
+        ft_error err = {0};
+        CHECK_STATUS(ft_op_shape(cases[i].op, &x, 1, cases[i].attrs, out, &err), FT_SHAPE);
+        if (!CHECK(strstr(err.message, cases[i].message) == err.message))
+            fprintf(stderr, "  %s\n", err.message);
+    }
+}
+
 int main(void)
 {
     ft_ops_thread_init();
     RUN(test_parts);
     RUN(test_samples);
+    RUN(test_slices);
     return check_report();
 }
