@@ -6,6 +6,7 @@
 -- which a span head does not use, is not there.
 
 local core = require("ftpipe.core")
+local check = require("ftpipe.model.check")
 
 local M = {}
 
@@ -99,59 +100,29 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Configuration.
 
-local function refuse(format, ...)
-   core.fail("unsupported", "config.json: " .. format:format(...), 6)
-end
-
-local function is_whole(value)
-   return type(value) == "number" and value % 1 == 0 and math.abs(value) <= 2 ^ 31 - 1
-end
-
-local function check_sizes(config)
-   for _, keys in ipairs { required, { "max_position_embeddings", "type_vocab_size" } } do
-      for _, key in ipairs(keys) do
-         if not is_whole(config[key]) or config[key] < 1 then
-            refuse("'%s' is %s, expected a positive integer", key, tostring(config[key]))
-         end
-      end
-   end
+local function check_values(config)
+   check.sizes(config, required)
+   check.sizes(config, { "max_position_embeddings", "type_vocab_size" })
+   check.positive(config, { "layer_norm_eps", "initializer_range" })
+   check.rates(config, { "hidden_dropout_prob", "attention_probs_dropout_prob" })
+   check.ids(config, { "pad_token_id" })
    if config.hidden_size % config.num_attention_heads ~= 0 then
-      refuse("hidden_size %d is not a multiple of num_attention_heads, %d", config.hidden_size,
-         config.num_attention_heads)
-   end
-end
-
-local function check_numbers(config)
-   for _, key in ipairs { "layer_norm_eps", "initializer_range" } do
-      local value = config[key]
-      if type(value) ~= "number" or not (value > 0 and value < 1) then
-         refuse("'%s' is %s, expected a number between 0 and 1", key, tostring(value))
-      end
-   end
-   for _, key in ipairs { "hidden_dropout_prob", "attention_probs_dropout_prob" } do
-      local rate = config[key]
-      if type(rate) ~= "number" or not (rate >= 0 and rate < 1) then
-         refuse("'%s' is %s, expected a number from 0 to below 1", key, tostring(rate))
-      end
-   end
-   local id = config.pad_token_id
-   if not is_whole(id) or id < 0 or id >= config.vocab_size then
-      refuse("'pad_token_id' is %s, expected an id below vocab_size, %s", tostring(id),
-         tostring(config.vocab_size))
+      check.refuse("hidden_size %d is not a multiple of num_attention_heads, %d",
+         config.hidden_size, config.num_attention_heads)
    end
 end
 
 --- What changes the computation in ways that are not built here.
 local function check_form(config, raw)
    if not activations[config.hidden_act] then
-      refuse("hidden_act is '%s', expected 'gelu' or 'relu'", tostring(config.hidden_act))
+      check.refuse("hidden_act is '%s', expected 'gelu' or 'relu'", tostring(config.hidden_act))
    end
    if config.position_embedding_type ~= "absolute" then
-      refuse("position_embedding_type is '%s', expected 'absolute'",
+      check.refuse("position_embedding_type is '%s', expected 'absolute'",
          tostring(config.position_embedding_type))
    end
    for _, key in ipairs { "is_decoder", "add_cross_attention" } do
-      if raw[key] == true then refuse("'%s' is true, expected an encoder", key) end
+      if raw[key] == true then check.refuse("'%s' is true, expected an encoder", key) end
    end
 end
 
@@ -161,17 +132,10 @@ end
 --   another; padding: the id whose embedding is not trained, -1 for none
 function M.config(raw)
    if raw.model_type ~= "bert" then
-      refuse("model_type is '%s', expected 'bert'", tostring(raw.model_type))
+      check.refuse("model_type is '%s', expected 'bert'", tostring(raw.model_type))
    end
-   local config = {}
-   for key, preset in pairs(presets) do
-      local value = raw[key]
-      if value == nil or value == core.json.null then value = preset end
-      config[key] = value
-   end
-   for _, key in ipairs(required) do config[key] = raw[key] end
-   check_sizes(config)
-   check_numbers(config)
+   local config = check.with_presets(raw, presets, required)
+   check_values(config)
    check_form(config, raw)
    local hidden, attention = config.hidden_dropout_prob, config.attention_probs_dropout_prob
    config.dropout_rate = hidden == attention and hidden
