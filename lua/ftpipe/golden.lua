@@ -137,12 +137,12 @@ function families.gpt2(_, inputs)
       { batch = #ids, source = #ids[1], dropout = 0, logits = true }
 end
 
---- Positions past the sequence do not count.
+--- Positions past the sequence do not count; those before it are its first.
 local function positions_within(positions, length)
    local list, n = {}, 0
    for b, position in ipairs(positions) do
-      local counts = position >= 0 and position < length
-      list[b] = counts and position or -100
+      local counts = position < length
+      list[b] = counts and math.max(position, 0) or -100
       n = n + (counts and 1 or 0)
    end
    return int_tensor(list), core.tensor.zeros({ 1 }):fill(n > 0 and 0.5 / n or 0)
