@@ -207,16 +207,19 @@ describe("a task", function()
    it("is one table", function()
       local answers = { { label = false, target = "False" }, { label = true, target = "True" } }
       local make = task.define {
-         name = "multi", answers = answers, max_source = 32, max_target = 4,
-         metrics = {
-            { name = "all", score = function(examples, given) return #examples + #given end },
-            "accuracy",
-         },
+         kind = "text2text", name = "multi", answers = answers, max_source = 32, max_target = 4,
+         metric = function()
+            local n = 0
+            return {
+               add = function() n = n + 1 end,
+               result = function() return "all", { all = n, none = 0 } end,
+            }
+         end,
          layouts = {
             {
                name = "pairs", train = "train.jsonl", eval = "val.jsonl",
                template = "multi question: {question} answer: {text}",
-               expand = function(whole)
+               expand = function(_, whole)
                   local rows = {}
                   for i, one in ipairs(whole.answers) do
                      rows[i] = { question = whole.question, text = one.text, label = one.label }
@@ -237,7 +240,7 @@ describe("a task", function()
          assert.equal(1, data.train.unlabelled)
          assert.equal("multi question: q answer: b", data.train.examples[2].source)
          assert.equal("False", data.train.examples[2].target)
-         assert.same({ metric = "all", value = 4, metrics = { all = 4, accuracy = 50 } },
+         assert.same({ metric = "all", value = 2, metrics = { all = 2, none = 0 } },
             multi:score(data.eval, { "True", "True" }))
       end)
    end)

@@ -30,6 +30,8 @@ local COMMON = {
    { "data", { type = "string", value = "DIR", help = "directory of the task's files" } },
    { "train_file", { type = "string", value = "FILE", help = "training examples" } },
    { "eval_file", { type = "string", value = "FILE", help = "evaluation examples" } },
+   { "cache", { type = "string", value = "DIR|none",
+      help = "where tokenised data is kept" } },
    { "batch", { type = "int", min = 1, default = 8, help = "samples of an update" } },
    { "micro_batches", { type = "int", min = 1, default = 4, help = "pieces of a batch" } },
    { "schedule", { choices = { "sequential", "gpipe", "1f1b", "async" }, default = "1f1b",

@@ -123,6 +123,16 @@ function Checkpoint:file(name)
    return self.files.has(name) and self.files.read(name) or nil
 end
 
+--- A digest of every file that the tokenizer may be made of.
+function Checkpoint:tokenizer_key()
+   local parts = {}
+   for _, name in ipairs(CARRIED) do
+      local bytes = self:file(name)
+      parts[#parts + 1] = bytes and name .. " " .. core.sys.sha256(bytes) or nil
+   end
+   return core.sys.sha256(table.concat(parts, "\n"))
+end
+
 --- The tokenizer that comes with the model.
 -- @treturn tokenizer
 -- @raise not found; malformed data; shape mismatch: it has more ids than the model

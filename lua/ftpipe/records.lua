@@ -146,6 +146,17 @@ function M.names(row)
    return names
 end
 
+local function check_type(rows, row, name, value, expected, have)
+   if value == nil or value == core.json.null then
+      fail("%s: field '%s' is missing (have: %s)", M.where(rows, row), name,
+         table.concat(M.names(have), ", "))
+   end
+   if type(value) ~= expected then
+      fail("%s: field '%s' is a %s, expected a %s", M.where(rows, row), name, type(value), expected)
+   end
+   return value
+end
+
 --- A field that must be there.
 -- @tparam table rows the list that the row is of
 -- @tparam table row
@@ -153,15 +164,34 @@ end
 -- @treturn string
 -- @raise malformed data: it is missing, null or not a string
 function M.string(rows, row, name)
-   local value = row[name]
-   if value == nil or value == core.json.null then
-      fail("%s: field '%s' is missing (have: %s)", M.where(rows, row), name,
-         table.concat(M.names(row), ", "))
+   return check_type(rows, row, name, row[name], "string", row)
+end
+
+--- A field of a table inside a row.
+-- @tparam table rows the list that the row is of
+-- @tparam table row
+-- @tparam table within
+-- @tparam string name
+-- @tparam string expected its type
+-- @tparam[opt] string where `within` is in the row, for messages: "passage.questions[0]"
+-- @raise malformed data: it is missing, null or of another type
+function M.field(rows, row, within, name, expected, where)
+   local full = where and where .. "." .. name or name
+   return check_type(rows, row, full, within[name], expected, within)
+end
+
+--- Iterates over a field that must be a list of objects: number from 1, object.
+-- @raise malformed data: the field is no list, or holds something else
+function M.each(rows, row, within, name, where)
+   local list = M.field(rows, row, within, name, "table", where)
+   local full = where and where .. "." .. name or name
+   for i, entry in ipairs(list) do
+      check_type(rows, row, ("%s[%d]"):format(full, i - 1), entry, "table", {})
    end
-   if type(value) ~= "string" then
-      fail("%s: field '%s' is a %s, expected a string", M.where(rows, row), name, type(value))
+   if is_object(list) then
+      fail("%s: field '%s' is an object, expected a list", M.where(rows, row), full)
    end
-   return value
+   return ipairs(list)
 end
 
 return M

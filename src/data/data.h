@@ -83,6 +83,11 @@ int64_t ft_dataset_longest(const ft_dataset *dataset, int f);
 /* Field f of example i of [0, size); borrowed until the dataset grows. */
 ft_id_run ft_dataset_get(const ft_dataset *dataset, int64_t i, int f);
 
+/* The dataset as bytes, for a file; *out is the caller's to ft_free. */
+ft_status ft_dataset_pack(const ft_dataset *dataset, uint8_t **out, int64_t *size, ft_error *err);
+/* A dataset of such bytes. FT_FORMAT or FT_INVALID for bytes that are not whole or no dataset. */
+ft_status ft_dataset_unpack(ft_dataset **out, const uint8_t *bytes, int64_t size, ft_error *err);
+
 /* -- batches ---------------------------------------------------------------------------------- */
 
 enum { FT_MAX_BUCKETS = 16, FT_MAX_COLUMNS = 16 };

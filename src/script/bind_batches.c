@@ -238,6 +238,39 @@ static int dataset_groups(lua_State *L)
     return 1;
 }
 
+/*** The dataset as bytes, for a file.
+ * @function dataset:pack
+ * @treturn string */
+static int dataset_pack(lua_State *L)
+{
+    ft_error err;
+    uint8_t *bytes = NULL;
+    int64_t size = 0;
+    const ft_dataset *dataset = check_dataset(L, 1)->dataset;
+    void **box = script_block_box(L);
+    if (ft_dataset_pack(dataset, &bytes, &size, &err) != FT_OK) return script_raise(L, &err);
+    *box = bytes;
+    lua_pushlstring(L, (const char *)bytes, (size_t)size);
+    ft_free(*box);
+    *box = NULL;
+    return 1;
+}
+
+/*** A dataset of what dataset:pack gave.
+ * @function data.unpack
+ * @tparam string bytes
+ * @treturn dataset
+ * @raise malformed data, invalid argument */
+static int data_unpack(lua_State *L)
+{
+    ft_error err;
+    const char *bytes = script_check_string(L, 1);
+    int64_t size = (int64_t)lua_objlen(L, 1);
+    script_dataset *shared = push_dataset(L);
+    ft_status status = ft_dataset_unpack(&shared->dataset, (const uint8_t *)bytes, size, &err);
+    return status == FT_OK ? 1 : script_raise(L, &err);
+}
+
 static int dataset_tostring(lua_State *L)
 {
     const script_dataset *shared = script_box_test(L, 1, DATASET);
@@ -507,13 +540,10 @@ static int batcher_tostring(lua_State *L)
 
 static void add_classes(lua_State *L)
 {
-    static const luaL_Reg dataset[] = {{"free", dataset_free},
-                                       {"add", dataset_add},
-                                       {"size", dataset_size},
-                                       {"longest", dataset_longest},
-                                       {"get", dataset_get},
-                                       {"groups", dataset_groups},
-                                       {NULL, NULL}};
+    static const luaL_Reg dataset[] = {{"free", dataset_free},     {"add", dataset_add},
+                                       {"size", dataset_size},     {"longest", dataset_longest},
+                                       {"get", dataset_get},       {"pack", dataset_pack},
+                                       {"groups", dataset_groups}, {NULL, NULL}};
     static const luaL_Reg dataset_meta[] = {{"__gc", dataset_free},
                                             {"__len", dataset_size},
                                             {"__tostring", dataset_tostring},
@@ -532,8 +562,10 @@ static void add_classes(lua_State *L)
 
 void script_add_batches(lua_State *L)
 {
-    static const luaL_Reg functions[] = {
-        {"dataset", data_dataset}, {"batcher", data_batcher}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"dataset", data_dataset},
+                                         {"batcher", data_batcher},
+                                         {"unpack", data_unpack},
+                                         {NULL, NULL}};
     add_classes(L);
     luaL_register(L, NULL, functions);
 }

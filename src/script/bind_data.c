@@ -22,6 +22,11 @@ static int block_free(lua_State *L)
     return 0;
 }
 
+void **script_block_box(lua_State *L)
+{
+    return script_box_new(L, BLOCK);
+}
+
 /* Pushes the list of token ids at argument t as an array in a userdata; *n is its length. */
 static const int32_t *check_ids(lua_State *L, int t, int64_t *n)
 {

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/sha256.h"
 #include "device/device.h"
 #include "io/io.h"
 #include "script/script.h"
@@ -151,6 +152,17 @@ static int sys_read_file(lua_State *L) {
     return 1;
 }
 
+/* sha256(bytes): the digest in hexadecimal. */
+static int sys_sha256(lua_State *L) {
+    uint8_t digest[FT_SHA256_BYTES];
+    char text[2 * FT_SHA256_BYTES + 1];
+    const char *bytes = script_check_string(L, 1);
+    ft_sha256(bytes, (int64_t)lua_objlen(L, 1), digest);
+    for (int i = 0; i < FT_SHA256_BYTES; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    lua_pushstring(L, text);
+    return 1;
+}
+
 /* write_file(path, bytes): replaces the file whole. */
 static int sys_write_file(lua_State *L) {
     const char *path = script_check_string(L, 1);
@@ -215,6 +227,7 @@ int script_bind_sys(lua_State *L) {
         {"read_file", sys_read_file},
         {"write_file", sys_write_file},
         {"list_dir", sys_list_dir},
+        {"sha256", sys_sha256},
         {NULL, NULL},
     };
     static const luaL_Reg directory_meta[] = {{"__gc", close_dir}, {NULL, NULL}};

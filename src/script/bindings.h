@@ -22,6 +22,9 @@ void script_push_timeline(lua_State *L, const ft_timeline *timeline, bool trace)
 int script_run_new(lua_State *L);
 void script_run_class(lua_State *L);
 
+/* Pushes a box for a block of ft_alloc on its way into Lua; it frees what it still holds. */
+void **script_block_box(lua_State *L);
+
 /* Adds datasets and batchers to core.data, the table at the top. */
 void script_add_batches(lua_State *L);
 

@@ -100,6 +100,17 @@ static int lua_asset(lua_State *L) {
     return script_raise(L, &err);
 }
 
+/* core.source(module): the text of an embedded Lua module, or nil. */
+static int lua_source(lua_State *L) {
+    const char *name = script_check_string(L, 1);
+    for (const script_file *file = script_state_of(L)->host->modules; file && file->name; file++) {
+        if (strcmp(file->name, name) != 0) continue;
+        lua_pushlstring(L, file->bytes, (size_t)file->size);
+        return 1;
+    }
+    return 0;
+}
+
 /* core.assets(): the names of the embedded files, in order. */
 static int lua_assets(lua_State *L) {
     lua_newtable(L);
@@ -123,6 +134,7 @@ static int open_core(lua_State *L) {
     static const luaL_Reg functions[] = {{"asset", lua_asset},
                                          {"assets", lua_assets},
                                          {"fail", script_lua_fail},
+                                         {"source", lua_source},
                                          {"where", lua_where},
                                          {NULL, NULL}};
     lua_newtable(L);

@@ -8,6 +8,7 @@ local sample = require("ftpipe.sample.rte")
 local task = require("ftpipe.task")
 
 return task.define {
+   kind = "text2text",
    name = "rte",
    answers = {
       { label = "entailment", target = "entailment" },
@@ -27,7 +28,7 @@ return task.define {
          template = "rte sentence1: {sentence1} sentence2: {sentence2}",
       },
    },
-   metrics = { "accuracy" },
+   metric = "accuracy",
    max_source = 320,
    max_target = 8,
    sample = sample.examples,

@@ -1,0 +1,126 @@
+--- Which files hold a task's data, and in which of its layouts.
+--
+-- A layout is { name =, train =, eval =, ... }: the names of its files in a data directory, and what
+-- the task's kind wants to know of it. `read`, optional, is a function path -> rows; without it the
+-- end of the name decides (see records.lua). `columns`, optional, is a list of fields by which a row
+-- of this layout is told from one of another whose files end alike.
+
+local core = require("ftpipe.core")
+local records = require("ftpipe.records")
+
+local M = {}
+
+local function fail(status, format, ...)
+   core.fail(status, format:format(...))
+end
+
+local function exists(path)
+   return core.sys.exists(path) == "file"
+end
+
+local function expected_files(layouts)
+   local lines = {}
+   for i, layout in ipairs(layouts) do
+      lines[i] = ("%s and %s (%s)"):format(layout.train, layout.eval, layout.name)
+   end
+   return table.concat(lines, " or ")
+end
+
+--- The names in a directory, as text.
+local function list_names(dir)
+   local names = core.sys.list_dir(dir)
+   local most = 20
+   local rest = #names > most and (" and %d more"):format(#names - most) or ""
+   return table.concat(names, ", ", 1, math.min(#names, most)) .. rest
+end
+
+--- The layout of a directory: the first of which the most files are there.
+local function find_layout(task, dir)
+   local kind = core.sys.exists(dir)
+   if not kind then fail("not found", "--data %s: no such directory", dir) end
+   if kind ~= "directory" then
+      fail("invalid argument",
+         "--data %s: not a directory (--train-file and --eval-file take files)", dir)
+   end
+   local best, most = nil, 0
+   for _, layout in ipairs(task.definition.layouts) do
+      local n = (exists(dir .. "/" .. layout.train) and 1 or 0)
+         + (exists(dir .. "/" .. layout.eval) and 1 or 0)
+      if n > most then best, most = layout, n end
+   end
+   if best then return best end
+   return fail("not found", "%s: holds no data of task %s, expected %s; it holds: %s", dir,
+      task.name, expected_files(task.definition.layouts), list_names(dir))
+end
+
+local function ending_of(path)
+   local ending = path:match("%.[^./]*$")
+   return ending == ".json" and ".jsonl" or ending
+end
+
+--- The layout of a file, by the end of its name.
+local function layout_of_file(task, path)
+   local endings, seen = {}, {}
+   for _, layout in ipairs(task.definition.layouts) do
+      local ending = ending_of(layout.train)
+      if ending == ending_of(path) then return layout end
+      if not seen[ending] then endings[#endings + 1] = ending end
+      seen[ending] = true
+   end
+   return fail("invalid argument", "%s: cannot tell its layout, expected a name that ends in %s",
+      path, table.concat(endings, " or "))
+end
+
+--- Where a split of the data is.
+-- @tparam task task
+-- @tparam table o data (a directory), train_file, eval_file
+-- @tparam string split "train" or "eval"
+-- @treturn table layout by name; what the rows say may be another, see `read`
+-- @treturn string path
+function M.find(task, o, split)
+   local file = o[split .. "_file"]
+   if file then return layout_of_file(task, file), file end
+   if not o.data then
+      fail("invalid argument", "task %s: no %s data, give --data or --%s-file", task.name, split,
+         split)
+   end
+   local layout = find_layout(task, o.data)
+   local path = o.data .. "/" .. layout[split]
+   if not exists(path) then
+      fail("not found", "%s: no such file (task %s, layout %s)", path, task.name, layout.name)
+   end
+   return layout, path
+end
+
+local function has_columns(layout, row)
+   for _, name in ipairs(layout.columns) do
+      if row[name] == nil then return false end
+   end
+   return true
+end
+
+--- The layout whose columns the first row has; the one that was found by name without such.
+local function layout_of_rows(task, found, rows)
+   for _, layout in ipairs(task.definition.layouts) do
+      if layout.columns and ending_of(layout.train) == ending_of(found.train)
+         and has_columns(layout, rows[1]) then
+         return layout
+      end
+   end
+   return found
+end
+
+--- Reads a file.
+-- @tparam task task
+-- @tparam table found layout by name
+-- @tparam string path
+-- @treturn {table,...} rows with .path, each row with .line
+-- @treturn table layout
+-- @raise not found, malformed data
+function M.read(task, found, path)
+   if found.read then return found.read(path), found end
+   local rows = records.read(path)
+   return rows, layout_of_rows(task, found, rows)
+end
+
+return M

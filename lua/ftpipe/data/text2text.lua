@@ -1,0 +1,228 @@
+--- Tasks that turn a text into one of a few answers: what Raffel et al. 2020 call text-to-text.
+--
+-- A definition has, beside what every task has (see task.lua):
+--    answers     a list of { label =, target = }: values of the label and their target texts; where
+--                one of two is the true one it comes last
+--    label       the field with the label ("label")
+--    metric      a name of data/metrics.lua, or such a function
+--    group       a function row -> what the examples of one question have in common, for metrics
+--                that score whole questions
+--    max_source, max_target  ids of a source and of a target at most, </s> included
+-- and in a layout
+--    template    the source text; {field} stands for a field of the row
+--    label       when it is another field here
+--    expand      a function (rows, row) -> the rows that one row of the file holds
+--    clean       a function of the source text
+
+local core = require("ftpipe.core")
+local metrics = require("ftpipe.data.metrics")
+local records = require("ftpipe.records")
+
+local M = {}
+
+local function fail(status, format, ...)
+   core.fail(status, format:format(...))
+end
+
+M.definition = {
+   answers = { type = "table", required = true },
+   label = { type = "string", default = "label" },
+   metric = { type = "any", required = true },
+   group = { type = "function" },
+   max_source = { type = "int", min = 2, required = true },
+   max_target = { type = "int", min = 2, required = true },
+}
+
+M.overrides = {
+   max_source = { type = "int", min = 2, help = "ids of a source at most" },
+   max_target = { type = "int", min = 2, help = "ids of a target at most" },
+}
+
+M.load = {
+   max_source = { type = "int", min = 2 },
+   max_target = { type = "int", min = 2 },
+   eos_id = { type = "int", min = 0, default = 1 },
+}
+
+--- What a model and the flags of a recipe say about loading.
+function M.options(model, args)
+   return {
+      max_source = args.max_source, max_target = args.max_target,
+      eos_id = model.config.eos_token_id,
+   }
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Rows to pairs of texts.
+
+local function fill_template(layout, rows, row)
+   local text = layout.template:gsub("{([%w_]+)}", function(name)
+      return records.string(rows, row, name)
+   end)
+   return layout.clean and layout.clean(text) or text
+end
+
+local function is_unlabelled(label)
+   return label == nil or label == core.json.null or label == -1 or label == "-1"
+end
+
+local function same_label(label, value)
+   return label == value or (type(value) == "number" and tonumber(label) == value)
+end
+
+--- The number of a row's answer, nil when it has no label.
+local function answer_of(task, layout, rows, row)
+   local field = layout.label or task.definition.label
+   local label = row[field]
+   if is_unlabelled(label) then return nil end
+   local labels = {}
+   for i, answer in ipairs(task.definition.answers) do
+      if same_label(label, answer.label) then return i end
+      labels[i] = tostring(answer.label)
+   end
+   return fail("malformed data", "%s: %s %s, expected one of: %s", records.where(rows, row), field,
+      type(label) == "table" and "is a table" or ("'%s'"):format(tostring(label)),
+      table.concat(labels, ", "))
+end
+
+--- Calls visit(row, source, answer) for every labelled row; counts the others.
+local function each_pair(task, layout, rows, visit)
+   local unlabelled = 0
+   local function take(row)
+      local source = fill_template(layout, rows, row)
+      local answer = answer_of(task, layout, rows, row)
+      if answer then visit(row, source, answer) else unlabelled = unlabelled + 1 end
+   end
+   for _, whole in ipairs(rows) do
+      if layout.expand then
+         for _, row in ipairs(layout.expand(rows, whole)) do
+            row.line = whole.line
+            take(row)
+         end
+      else
+         take(whole)
+      end
+   end
+   return unlabelled
+end
+
+--- Ids of a text, the end token last, `most` at most; and whether something was cut off.
+local function encode(tokenizer, text, most, eos)
+   local ids = tokenizer:encode(text)
+   local cut = #ids > most - 1
+   for i = #ids, most, -1 do ids[i] = nil end
+   ids[#ids + 1] = eos
+   return ids, cut
+end
+
+local function encode_targets(task, o)
+   local targets = {}
+   for i, answer in ipairs(task.definition.answers) do
+      local ids, cut = encode(o.tokenizer, answer.target, o.max_target, o.eos_id)
+      targets[i] = { ids = ids, cut = cut }
+   end
+   return targets
+end
+
+--- Tokenises rows.
+-- @treturn dataset of fields source and target
+-- @treturn table what `split` wants to know beside it, plain values only: answers (numbers by
+--    example), groups, unlabelled, cut_sources, cut_targets
+function M.prepare(task, layout, rows, o)
+   local dataset = core.data.dataset { "source", "target" }
+   local targets, group_of = encode_targets(task, o), task.definition.group
+   local notes = { answers = {}, groups = group_of and {}, cut_sources = 0, cut_targets = 0 }
+   notes.unlabelled = each_pair(task, layout, rows, function(row, source, answer)
+      local ids, cut = encode(o.tokenizer, source, o.max_source, o.eos_id)
+      local target = targets[answer]
+      local i = dataset:add { source = ids, target = target.ids }
+      notes.answers[i] = answer
+      if group_of then notes.groups[i] = group_of(row) end
+      notes.cut_sources = notes.cut_sources + (cut and 1 or 0)
+      notes.cut_targets = notes.cut_targets + (target.cut and 1 or 0)
+   end)
+   if dataset:size() == 0 then
+      fail("malformed data", "%s: none of its %d rows has a label", rows.path, notes.unlabelled)
+   end
+   return dataset, notes
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Splits.
+
+--- Texts and rows of examples, made when one of them is first asked for: tokenised data that comes
+-- from the cache needs neither.
+local function lazily(task, layout, read_rows, examples)
+   local texts
+   local function load()
+      texts = {}
+      each_pair(task, layout, read_rows(), function(row, source)
+         texts[#texts + 1] = { row = row, source = source }
+      end)
+   end
+   local meta = {
+      __index = function(example, key)
+         if key ~= "row" and key ~= "source" then return nil end
+         if not texts then load() end
+         return texts[example.number][key]
+      end,
+   }
+   for _, example in ipairs(examples) do setmetatable(example, meta) end
+   return examples
+end
+
+local function accumulator(task)
+   local metric = task.definition.metric
+   return (metrics[metric] or metric)(task)
+end
+
+local function result_of(accumulated)
+   local name, all = accumulated.result()
+   return { metric = name, value = all[name], metrics = all }
+end
+
+--- The answer that scores most when it is always given, and how much, in percent.
+local function majority(task, examples)
+   local best
+   for _, answer in ipairs(task.definition.answers) do
+      local score = accumulator(task)
+      for _, example in ipairs(examples) do score.add(example, answer.target) end
+      local percent = result_of(score).value
+      if not best or percent > best.percent then
+         best = { answer = answer.target, percent = percent }
+      end
+   end
+   return best
+end
+
+--- A split: `examples` (a list of { number =, target =, group =, source =, row = }), `unlabelled`
+-- (rows left out because they have no label), `cut_sources` and `cut_targets` (how many were longer
+-- than allowed), `majority` ({ answer =, percent = }: what always giving the best answer scores).
+function M.split(task, layout, notes, read_rows)
+   local examples = {}
+   for i, answer in ipairs(notes.answers) do
+      examples[i] = {
+         number = i, target = task.definition.answers[answer].target,
+         group = notes.groups and notes.groups[i] or nil,
+      }
+   end
+   return {
+      examples = lazily(task, layout, read_rows, examples),
+      unlabelled = notes.unlabelled,
+      cut_sources = notes.cut_sources,
+      cut_targets = notes.cut_targets,
+      majority = majority(task, examples),
+   }
+end
+
+--- A scorer: scorer:add(i, answer) for example i, then scorer:result() -> { metric =, value =,
+-- metrics = }, in percent.
+function M.scorer(task, split)
+   local score = accumulator(task)
+   return {
+      add = function(_, i, answer) score.add(split.examples[i], answer) end,
+      result = function() return result_of(score) end,
+   }
+end
+
+return M
