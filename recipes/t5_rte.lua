@@ -11,6 +11,7 @@ local args = ft.args {
    "ftpipe recipes/t5_rte.lua",
    "ftpipe recipes/t5_rte.lua --model DIR --data DIR --devices cpu:2 --schedule async",
    "ftpipe recipes/t5_rte.lua --model t5-3b --devices sim:8x11GB",
+   preset = "fine_tune",
    model = { default = "embedded:t5_tiny" },
    devices = { default = "cpu:2" },
    batch = { default = 32 },
@@ -18,17 +19,14 @@ local args = ft.args {
    optimizer = { default = "adamw" },
    lr = { default = 1e-3 },
    max_source = { default = 48 },
+   max_target = true,
+   clip = { default = 0 },
    with = {
       model = {
          batch = 40, micro_batches = 5, steps = 4200, warmup = 200,
          optimizer = "adafactor", lr = 1e-3, max_source = 320,
       },
    },
-   init = true, data = true, train_file = true, eval_file = true,
-   micro_batches = true, schedule = true, staleness = true, partition = true, stages = true,
-   recompute = true, warmup = true, lr_schedule = true, clip = { default = 0 },
-   weight_decay = true, dropout = true, max_target = true, epochs = true, eval_every = true,
-   eval_only = true, precision = true, seed = true, out = true, dry_run = true,
 }
 
 local model = ft.model(args)

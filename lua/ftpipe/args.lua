@@ -3,6 +3,7 @@
 --    local args = ft.args {
 --       "Fine-tune T5 on RTE.",                       -- what --help says first
 --       "ftpipe recipes/t5_rte.lua --devices cpu:2",   -- examples, any number
+--       preset = "fine_tune",                         -- all flags of a list below
 --       devices = true,                               -- a common flag as it is
 --       steps = { default = 400 },                    -- a common flag with another default
 --       beams = { default = 1, min = 1, help = "width" },   -- one of its own
@@ -65,6 +66,33 @@ local COMMON = {
       help = "plan and predict only" } },
 }
 
+--- Lists of common flags that a recipe may declare at once.
+local PRESETS = {
+   fine_tune = {
+      "devices", "model", "init", "data", "train_file", "eval_file", "cache", "batch",
+      "micro_batches", "schedule", "staleness", "partition", "stages", "recompute", "optimizer",
+      "lr", "warmup", "lr_schedule", "clip", "weight_decay", "dropout", "steps", "epochs",
+      "eval_every", "eval_only", "precision", "seed", "out", "dry_run",
+   },
+}
+
+--- Keys of a declaration that are no flags.
+local NO_FLAGS = { preset = true, with = true }
+
+--- A declaration with the flags of its preset.
+local function with_preset(declared)
+   if not declared.preset then return declared end
+   local names = PRESETS[declared.preset]
+   if not names then
+      opts.fail("ft.args", "no preset is called '%s' (there are: %s)", tostring(declared.preset),
+         table.concat(opts.names(PRESETS), ", "))
+   end
+   local all = {}
+   for _, name in ipairs(names) do all[name] = true end
+   for name, own in pairs(declared) do all[name] = own end
+   return all
+end
+
 local function merged(rule, changes)
    local result = {}
    for key, value in pairs(rule) do result[key] = value end
@@ -73,7 +101,8 @@ local function merged(rule, changes)
 end
 
 --- The declared flags as a list of { name =, flag =, rule = }: common ones first.
-local function flags_of(declared)
+local function flags_of(declaration)
+   local declared = with_preset(declaration)
    local flags, seen = {}, {}
    local function add(name, rule)
       seen[name] = true
@@ -86,7 +115,7 @@ local function flags_of(declared)
    end
    for _, name in ipairs(opts.names(declared)) do
       local own = declared[name]
-      if own and not seen[name] and name ~= "with" then
+      if own and not seen[name] and not NO_FLAGS[name] then
          if type(own) ~= "table" then
             opts.fail("ft.args", "'%s' is no common flag; expected { default =, help = }", name)
          end
