@@ -83,6 +83,17 @@ describe("args", function()
       assert.is_table(args.parse(all, {}))
    end)
 
+   it("takes a preset of common flags, which the recipe may change", function()
+      local own = { "Does.", preset = "fine_tune", steps = { default = 7 }, width = { default = 2 },
+         with = { model = { batch = 40, lr = 1e-3 } } }
+      local values = args.parse(own, {})
+      assert.same({ 7, 2, 8 }, { values.steps, values.width, values.batch })
+      values = args.parse(own, { "--model", "x", "--lr", "0.5", "--cache", "none" })
+      assert.same({ 40, 0.5, "none" }, { values.batch, values.lr, values.cache })
+      assert.fails_with(function() args.parse({ preset = "none" }, {}) end,
+         "ft.args: no preset is called 'none' %(there are: fine_tune%)")
+   end)
+
    it("refuses a declaration that is neither common nor a table", function()
       assert.fails_with(function() args.parse({ nonsense = true }, {}) end, "no common flag")
       assert.fails_with(function() args.parse({ batch = { default = "x" } }, {}) end, "default of")

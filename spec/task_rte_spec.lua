@@ -1,12 +1,9 @@
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local task = require("ftpipe.task")
+local task_files = require("spec.support.task_files")
 
 local columns = require("ftpipe.model.t5").columns { pad_token_id = 0, decoder_start_token_id = 0 }
-
-local function tiny_tokenizer()
-   return core.data.tokenizer { bytes = core.asset("t5_tiny/spiece.model") }
-end
 
 local function row(premise, hypothesis, label)
    local fields = { premise = premise, hypothesis = hypothesis, label = label, idx = 4 }
@@ -16,27 +13,9 @@ end
 local SUPERGLUE = row("p", "h", "entailment") .. row("q", "g", "not_entailment")
 local GLUE = "index\tsentence1\tsentence2\tlabel\n0\tp\th\tentailment\n1\tq\tg\tnot_entailment\n"
 
--- Calls body(load), where load(options) loads the task from a directory with these files.
-local function with_files(contents, body)
-   files.in_directory(function(dir)
-      for name, text in pairs(contents) do core.sys.write_file(dir .. "/" .. name, text) end
-      body(function(options)
-         options = options or {}
-         options.tokenizer = options.tokenizer or tiny_tokenizer()
-         if not (options.train_file or options.eval_file) then options.data = dir end
-         for _, key in ipairs { "train_file", "eval_file" } do
-            if options[key] then options[key] = dir .. "/" .. options[key] end
-         end
-         return task.rte():load(options)
-      end, dir)
-   end)
-end
+local function with_files(contents, body) task_files.with("rte", contents, body) end
 
-local function fault(contents, options)
-   local problem
-   with_files(contents, function(load) problem = files.failure(load, options) end)
-   return problem.message:gsub("/tmp/[^/ ]*/", ""), problem.status
-end
+local function fault(contents, options) return task_files.fault("rte", contents, options) end
 
 describe("the RTE task", function()
    it("writes sources as SuperGLUE has them", function()
@@ -78,7 +57,7 @@ describe("the RTE task", function()
 
    it("cuts long sources and ends every one with </s>", function()
       local text = row(("word "):rep(60), "h", "entailment")
-      local tokenizer = tiny_tokenizer()
+      local tokenizer = task_files.tokenizer()
       with_files({ ["train.jsonl"] = SUPERGLUE .. text, ["val.jsonl"] = text }, function(load)
          local data = load { max_source = 16, tokenizer = tokenizer }
          assert.equal(1, data.eval.cut_sources)
@@ -163,7 +142,7 @@ describe("the RTE task", function()
    end)
 
    it("has embedded sentences, balanced", function()
-      local data = task.rte():load { sample = true, tokenizer = tiny_tokenizer() }
+      local data = task.rte():load { sample = true, tokenizer = task_files.tokenizer() }
       assert.equal(3200, #data.train.examples)
       assert.equal(400, #data.eval.examples)
       assert.equal(50, data.eval.majority.percent)
@@ -235,7 +214,7 @@ describe("a task", function()
          core.sys.write_file(dir .. "/train.jsonl", text)
          core.sys.write_file(dir .. "/val.jsonl", text)
          local multi = make { max_source = 24 }
-         local data = multi:load { data = dir, tokenizer = tiny_tokenizer() }
+         local data = multi:load { data = dir, tokenizer = task_files.tokenizer() }
          assert.equal(2, #data.train.examples)
          assert.equal(1, data.train.unlabelled)
          assert.equal("multi question: q answer: b", data.train.examples[2].source)
@@ -256,6 +235,7 @@ describe("a task", function()
       assert.fails_with(function() rte:load { dat = "x" } end, "unknown option 'dat'.*data")
       assert.fails_with(function() rte:load { data = "x" } end, "'tokenizer' is missing")
       assert.fails_with(function() task.rte { max_source = 1 } end, "max_source.*at least 2")
-      assert.fails_with(function() rte:load { tokenizer = tiny_tokenizer() } end, "give %-%-data")
+      assert.fails_with(function() rte:load { tokenizer = task_files.tokenizer() } end,
+         "give %-%-data")
    end)
 end)

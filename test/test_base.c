@@ -10,6 +10,7 @@
 #include "base/gate.h"
 #include "base/map.h"
 #include "base/rng.h"
+#include "base/sha256.h"
 #include "base/text.h"
 #include "check.h"
 
@@ -270,6 +271,28 @@ static void test_clock(void)
     CHECK(ft_now_ns() - wall >= 900000);
 }
 
+/* -- digests ---------------------------------------------------------------------------------- */
+
+/* FIPS 180-4's examples, and lengths around the end of a block. */
+static void test_sha256(void)
+{
+    static const struct {
+        int64_t n; /* letters */
+        uint8_t first, last;
+    } cases[] = {{0, 0xe3, 0x55},  {1, 0xca, 0xbb},   {55, 0x9f, 0x18},
+                 {56, 0xb3, 0x8a}, {63, 0x7d, 0x34},  {64, 0xff, 0xeb},
+                 {65, 0x63, 0xe0}, {119, 0x31, 0xfb}, {120, 0x2f, 0x1c}};
+    char letters[128];
+    uint8_t digest[FT_SHA256_BYTES];
+    memset(letters, 'a', sizeof letters);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ft_sha256(letters, cases[i].n, digest);
+        CHECK(digest[0] == cases[i].first && digest[31] == cases[i].last);
+    }
+    ft_sha256("abc", 3, digest);
+    CHECK(digest[0] == 0xba && digest[1] == 0x78 && digest[30] == 0x15 && digest[31] == 0xad);
+}
+
 int main(void)
 {
     RUN(test_errors);
@@ -284,5 +307,6 @@ int main(void)
     RUN(test_gate);
     RUN(test_gate_timeout_and_wrap);
     RUN(test_clock);
+    RUN(test_sha256);
     return check_report();
 }

@@ -319,6 +319,59 @@ static void bad_fields(void)
     }
 }
 
+/* -- datasets as bytes ------------------------------------------------------------------------ */
+
+static ft_dataset *two_examples(void)
+{
+    ft_dataset *dataset = NULL;
+    ft_error err = {0};
+    const int32_t ids[] = {3, 70000, FT_IGNORED_LABEL};
+    const ft_id_run first[] = {{ids, 2}, {ids, 2}, {ids + 2, 1}};
+    const ft_id_run second[] = {{ids, 1}, {ids, 1}, {ids, 3}};
+    CHECK_STATUS(ft_dataset_new(&dataset, fields, 3, &err), FT_OK);
+    CHECK_STATUS(ft_dataset_add(dataset, first, &err), FT_OK);
+    CHECK_STATUS(ft_dataset_add(dataset, second, &err), FT_OK);
+    return dataset;
+}
+
+/* Bytes that were changed are a dataset too, or refused; never more than they hold. */
+static void changed_bytes(const uint8_t *bytes, int64_t size)
+{
+    uint8_t copy[512];
+    if (!CHECK(size <= (int64_t)sizeof copy)) return;
+    for (int64_t i = 0; i < size; i++) {
+        for (int change = 1; change < 256; change += 127) {
+            ft_dataset *dataset;
+            ft_error err = {0};
+            memcpy(copy, bytes, (size_t)size);
+            copy[i] = (uint8_t)(copy[i] + change);
+            ft_status status = ft_dataset_unpack(&dataset, copy, size, &err);
+            CHECK(status == FT_OK || (!dataset && err.message[0]));
+            ft_dataset_free(dataset);
+        }
+    }
+}
+
+static void packing(void)
+{
+    ft_dataset *dataset = two_examples(), *again = NULL;
+    ft_error err = {0};
+    uint8_t *bytes = NULL, *same = NULL;
+    int64_t size, same_size;
+    CHECK_STATUS(ft_dataset_pack(dataset, &bytes, &size, &err), FT_OK);
+    CHECK_STATUS(ft_dataset_unpack(&again, bytes, size, &err), FT_OK);
+    CHECK_STATUS(ft_dataset_pack(again, &same, &same_size, &err), FT_OK);
+    CHECK(size == same_size && memcmp(bytes, same, (size_t)size) == 0);
+    CHECK(ft_dataset_get(again, 0, 1).ids[1] == 70000 && ft_dataset_longest(again, 2) == 3);
+    ft_dataset_free(again);
+    for (int64_t n = 0; n < size; n++)
+        CHECK_STATUS(ft_dataset_unpack(&again, bytes, n, &err), FT_FORMAT);
+    changed_bytes(bytes, size);
+    ft_free(bytes);
+    ft_free(same);
+    ft_dataset_free(dataset);
+}
+
 /* -- no memory -------------------------------------------------------------------------------- */
 
 static ft_status try_tokenizer(ft_error *err)
@@ -357,9 +410,28 @@ done:
     return status;
 }
 
+static ft_status try_packing(ft_error *err)
+{
+    ft_dataset *dataset, *again = NULL;
+    static const int32_t ids[60];
+    const ft_id_run row[] = {{ids, 60}, {ids, 60}, {ids, 5}};
+    uint8_t *bytes = NULL;
+    int64_t size;
+    FT_TRY(ft_dataset_new(&dataset, fields, 3, err));
+    ft_status status = FT_OK;
+    FT_GO(ft_dataset_add(dataset, row, err));
+    FT_GO(ft_dataset_pack(dataset, &bytes, &size, err));
+    FT_GO(ft_dataset_unpack(&again, bytes, size, err));
+done:
+    ft_free(bytes);
+    ft_dataset_free(again);
+    ft_dataset_free(dataset);
+    return status;
+}
+
 static void no_memory(void)
 {
-    static ft_status (*const attempts[])(ft_error *) = {try_tokenizer, try_dataset};
+    static ft_status (*const attempts[])(ft_error *) = {try_tokenizer, try_dataset, try_packing};
     for (size_t i = 0; i < sizeof attempts / sizeof *attempts; i++) {
         int64_t live = ft_alloc_live();
         ft_status status = FT_NOMEM;
@@ -386,6 +458,7 @@ int main(void)
     RUN(model_files);
     RUN(datasets);
     RUN(bad_fields);
+    RUN(packing);
     RUN(no_memory);
     return check_report();
 }

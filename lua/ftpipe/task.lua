@@ -266,8 +266,8 @@ end
 
 --- Scores predictions one by one, so that none has to be kept.
 --
--- scorer:add(i, prediction) notes the prediction for example i, each example once; what a prediction
--- is depends on the kind (a text for text2text). scorer:result() gives `metric` (the name of the
+-- scorer:add(i, prediction) notes the prediction for example i, each example once; what it is
+-- depends on the kind (a text for text2text). scorer:result() gives `metric` (the name of the
 -- figure that counts), `value` (it), `metrics` (all figures by name; shares in percent).
 -- @tparam table split of `load`
 function Task:scorer(split)

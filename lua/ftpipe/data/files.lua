@@ -1,9 +1,9 @@
 --- Which files hold a task's data, and in which of its layouts.
 --
--- A layout is { name =, train =, eval =, ... }: the names of its files in a data directory, and what
--- the task's kind wants to know of it. `read`, optional, is a function path -> rows; without it the
--- end of the name decides (see records.lua). `columns`, optional, is a list of fields by which a row
--- of this layout is told from one of another whose files end alike.
+-- A layout is { name =, train =, eval =, ... }: the names of its files in a data directory, and
+-- what the task's kind wants to know of it. `read`, optional, is a function path -> rows; without
+-- it the end of the name decides (see records.lua). `columns`, optional, is a list of fields by
+-- which a row of this layout is told from one of another whose files end alike.
 
 local core = require("ftpipe.core")
 local records = require("ftpipe.records")

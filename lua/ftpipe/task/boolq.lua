@@ -1,8 +1,8 @@
 --- BoolQ: yes or no, by a passage.
 --
 -- Clark et al., "BoolQ: Exploring the Surprising Difficulty of Natural Yes/No Questions", NAACL
--- 2019. SuperGLUE (Wang et al. 2019) has the title in front of the passage; the original release has
--- it apart. The template is the one with which T5 was trained.
+-- 2019. SuperGLUE (Wang et al. 2019) has the title in front of the passage; the original release
+-- has it apart. The template is the one with which T5 was trained.
 
 local task = require("ftpipe.task")
 
