@@ -110,9 +110,11 @@ describe("the cache of tokenised data", function()
       with_data(function(load, dir)
          core.sys.write_file(dir .. "/cache", "in the way")
          local stderr, said = io.stderr, ""
+         -- luacheck: push ignore 122
          io.stderr = { write = function(_, text) said = said .. text end }
          local ok, split = pcall(load)
          io.stderr = stderr
+         -- luacheck: pop
          assert.is_true(ok, tostring(split))
          assert.equal(1100, #split.examples)
          assert.matches("^ftpipe: tokenised data is not kept: [^\n]*/cache: [^\n]+\n$", said)

@@ -88,6 +88,21 @@ ft_status ft_dataset_pack(const ft_dataset *dataset, uint8_t **out, int64_t *siz
 /* A dataset of such bytes. FT_FORMAT or FT_INVALID for bytes that are not whole or no dataset. */
 ft_status ft_dataset_unpack(ft_dataset **out, const uint8_t *bytes, int64_t size, ft_error *err);
 
+/* -- many texts at once ----------------------------------------------------------------------- */
+
+/* One text and, once encoded, its ids. */
+typedef struct ft_encoding {
+    const char *text; /* `size` bytes of UTF-8 */
+    int64_t size;
+    int32_t *ids; /* to ft_free */
+    int64_t n;
+} ft_encoding;
+
+/* Encodes n texts, each as ft_tokenizer_encode does, on up to n_threads threads. Of several that
+ * fail the first is reported; the ids of the others are there all the same. */
+ft_status ft_encode_texts(const ft_tokenizer *tokenizer, ft_encoding *texts, int64_t n,
+                          int n_threads, ft_error *err);
+
 /* -- batches ---------------------------------------------------------------------------------- */
 
 enum { FT_MAX_BUCKETS = 16, FT_MAX_COLUMNS = 16 };

@@ -4,10 +4,12 @@
 #include "base/alloc.h"
 #include "base/utf8.h"
 #include "data/data.h"
+#include "device/device.h"
 #include "script/bindings.h"
 #include "script/script.h"
 
 static const char TOKENIZER[] = "ftpipe.tokenizer";
+static const char TEXTS[] = "ftpipe.texts";
 static const char BLOCK[] = "ftpipe.block"; /* a result of C on its way into Lua */
 
 enum { MAX_EXTRA_IDS = 1 << 20 };
@@ -111,6 +113,67 @@ static int tokenizer_encode(lua_State *L)
     return 1;
 }
 
+/* Texts on their way through ft_encode_texts, in a userdata that frees their ids. */
+typedef struct script_texts {
+    int64_t n;
+    ft_encoding texts[];
+} script_texts;
+
+static int texts_free(lua_State *L)
+{
+    script_texts *all = lua_touserdata(L, 1);
+    for (int64_t i = 0; i < all->n; i++) ft_free(all->texts[i].ids);
+    all->n = 0;
+    return 0;
+}
+
+/* Pushes the list of texts at argument t; the list has to outlive the result. */
+static script_texts *check_texts(lua_State *L, int t)
+{
+    script_check_table(L, t);
+    size_t n = lua_objlen(L, t);
+    script_texts *all = lua_newuserdata(L, sizeof *all + n * sizeof *all->texts);
+    memset(all, 0, sizeof *all + n * sizeof *all->texts);
+    luaL_getmetatable(L, TEXTS);
+    lua_setmetatable(L, -2);
+    for (size_t i = 0; i < n; i++) {
+        lua_rawgeti(L, t, (int)i + 1);
+        if (lua_type(L, -1) != LUA_TSTRING)
+            script_arg_error(L, t, "element %d is not a text", (int)i + 1);
+        all->texts[i].text = lua_tostring(L, -1);
+        all->texts[i].size = (int64_t)lua_objlen(L, -1);
+        lua_pop(L, 1);
+    }
+    all->n = (int64_t)n;
+    return all;
+}
+
+/*** Token ids of many texts, encoded on all cores.
+ * @function tokenizer:encode_all
+ * @tparam {string,...} texts UTF-8
+ * @treturn {{integer,...},...} for each what encode gives
+ * @raise malformed data: a text is not UTF-8 */
+static int tokenizer_encode_all(lua_State *L)
+{
+    ft_error err;
+    const ft_tokenizer *tokenizer = check_tokenizer(L, 1);
+    script_texts *all = check_texts(L, 2);
+    int threads = ft_cpu_cores();
+    if (ft_encode_texts(tokenizer, all->texts, all->n, threads, &err) != FT_OK)
+        return script_raise(L, &err);
+    lua_createtable(L, (int)all->n, 0);
+    for (int64_t i = 0; i < all->n; i++) {
+        const ft_encoding *text = &all->texts[i];
+        lua_createtable(L, (int)text->n, 0);
+        for (int64_t k = 0; k < text->n; k++) {
+            lua_pushinteger(L, text->ids[k]);
+            lua_rawseti(L, -2, (int)k + 1);
+        }
+        lua_rawseti(L, -2, (int)i + 1);
+    }
+    return 1;
+}
+
 /*** Text of token ids.
  * @function tokenizer:decode
  * @tparam {integer,...} ids
@@ -183,24 +246,29 @@ static int data_utf8_fault(lua_State *L)
 
 static void add_classes(lua_State *L)
 {
-    static const luaL_Reg tokenizer[] = {{"free", tokenizer_free},     {"encode", tokenizer_encode},
-                                         {"decode", tokenizer_decode}, {"piece", tokenizer_piece},
-                                         {"size", tokenizer_size},     {NULL, NULL}};
+    static const luaL_Reg tokenizer[] = {{"free", tokenizer_free},
+                                         {"encode", tokenizer_encode},
+                                         {"encode_all", tokenizer_encode_all},
+                                         {"decode", tokenizer_decode},
+                                         {"piece", tokenizer_piece},
+                                         {"size", tokenizer_size},
+                                         {NULL, NULL}};
     static const luaL_Reg tokenizer_meta[] = {{"__gc", tokenizer_free},
                                               {"__len", tokenizer_size},
                                               {"__tostring", tokenizer_tostring},
                                               {NULL, NULL}};
+    static const luaL_Reg texts_meta[] = {{"__gc", texts_free}, {NULL, NULL}};
     static const luaL_Reg block_meta[] = {{"__gc", block_free}, {NULL, NULL}};
     script_class(L, TOKENIZER, tokenizer, tokenizer_meta);
     script_class(L, BLOCK, NULL, block_meta);
-    lua_pop(L, 2);
+    script_class(L, TEXTS, NULL, texts_meta);
+    lua_pop(L, 3);
 }
 
 int script_bind_data(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"tokenizer", data_tokenizer},
-                                         {"utf8_fault", data_utf8_fault},
-                                         {NULL, NULL}};
+    static const luaL_Reg functions[] = {
+        {"tokenizer", data_tokenizer}, {"utf8_fault", data_utf8_fault}, {NULL, NULL}};
     add_classes(L);
     lua_newtable(L);
     luaL_register(L, NULL, functions);

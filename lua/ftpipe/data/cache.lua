@@ -1,10 +1,10 @@
 --- Tokenised data on disk, by a digest of everything that it was made of.
 --
--- A file holds one split: a line with the digest of what follows and the size of its first part, the
--- notes of the task's kind as JSON, the packed dataset. A file that is cut short or changed does
--- not have its digest, and is made anew. Files are written beside and renamed, so that several runs
--- may share a directory. Nothing is ever stale: another file, tokenizer, template or version of the
--- code has another name.
+-- A file holds one split: a line with the digest of what follows and the size of its first part,
+-- the notes of the task's kind as JSON, the packed dataset. A file that is cut short or changed
+-- does not have its digest, and is made anew. Files are written beside and renamed, so that
+-- several runs may share a directory. Nothing is ever stale: another file, tokenizer, template or
+-- version of the code has another name.
 
 local core = require("ftpipe.core")
 

@@ -20,6 +20,8 @@ local records = require("ftpipe.records")
 
 local M = {}
 
+local TOGETHER = 256 -- texts that are encoded at once, on all cores
+
 local function fail(status, format, ...)
    core.fail(status, format:format(...))
 end
@@ -106,9 +108,8 @@ local function each_pair(task, layout, rows, visit)
    return unlabelled
 end
 
---- Ids of a text, the end token last, `most` at most; and whether something was cut off.
-local function encode(tokenizer, text, most, eos)
-   local ids = tokenizer:encode(text)
+--- Makes of the ids of a text `most` at most, the end token last; whether something was cut off.
+local function finish(ids, most, eos)
    local cut = #ids > most - 1
    for i = #ids, most, -1 do ids[i] = nil end
    ids[#ids + 1] = eos
@@ -118,7 +119,7 @@ end
 local function encode_targets(task, o)
    local targets = {}
    for i, answer in ipairs(task.definition.answers) do
-      local ids, cut = encode(o.tokenizer, answer.target, o.max_target, o.eos_id)
+      local ids, cut = finish(o.tokenizer:encode(answer.target), o.max_target, o.eos_id)
       targets[i] = { ids = ids, cut = cut }
    end
    return targets
@@ -132,15 +133,24 @@ function M.prepare(task, layout, rows, o)
    local dataset = core.data.dataset { "source", "target" }
    local targets, group_of = encode_targets(task, o), task.definition.group
    local notes = { answers = {}, groups = group_of and {}, cut_sources = 0, cut_targets = 0 }
+   local waiting = {}
+   local function add_waiting()
+      for _, source in ipairs(o.tokenizer:encode_all(waiting)) do
+         local ids, cut = finish(source, o.max_source, o.eos_id)
+         local target = targets[notes.answers[dataset:size() + 1]]
+         dataset:add { source = ids, target = target.ids }
+         notes.cut_sources = notes.cut_sources + (cut and 1 or 0)
+         notes.cut_targets = notes.cut_targets + (target.cut and 1 or 0)
+      end
+      waiting = {}
+   end
    notes.unlabelled = each_pair(task, layout, rows, function(row, source, answer)
-      local ids, cut = encode(o.tokenizer, source, o.max_source, o.eos_id)
-      local target = targets[answer]
-      local i = dataset:add { source = ids, target = target.ids }
-      notes.answers[i] = answer
-      if group_of then notes.groups[i] = group_of(row) end
-      notes.cut_sources = notes.cut_sources + (cut and 1 or 0)
-      notes.cut_targets = notes.cut_targets + (target.cut and 1 or 0)
+      waiting[#waiting + 1] = source
+      notes.answers[#notes.answers + 1] = answer
+      if group_of then notes.groups[#notes.answers] = group_of(row) end
+      if #waiting == TOGETHER then add_waiting() end
    end)
+   add_waiting()
    if dataset:size() == 0 then
       fail("malformed data", "%s: none of its %d rows has a label", rows.path, notes.unlabelled)
    end
