@@ -14,6 +14,7 @@
 --                                  beyond those that every task has
 --    options(model, args)          what flags of a recipe are options of `load`
 --    prepare(task, layout, rows, o)  the slow part: a dataset, and plain values ("notes")
+--    modules                       optional: names of others whose code `prepare` runs
 --    split(task, layout, notes, read_rows)  the rest of a split; read_rows() gives the rows
 --    scorer(task, split)           see Task:scorer
 
@@ -123,13 +124,16 @@ local function cache_path(task, found, path, o)
    local settings = {}
    for name in pairs(task.rows.load) do settings[name] = o[name] end
    for name in pairs(task.rows.overrides) do settings[name] = o[name] end
+   local modules = {
+      "ftpipe.task", "ftpipe.records", "ftpipe.data.files", kinds[task.kind],
+   }
+   local own = "ftpipe.task." .. task.name
+   if package.preload[own] then modules[#modules + 1] = own end
+   for _, name in ipairs(task.rows.modules or {}) do modules[#modules + 1] = name end
    return cache.path(o.cache, core.sys.read_file(path), {
       definition = task.definition, layout = found.name, settings = settings,
       tokenizer = o.tokenizer_key, origin = origin_text(task), ending = path:match("%.[^./]*$"),
-   }, {
-      "ftpipe.task", "ftpipe.task." .. task.name, "ftpipe.records", "ftpipe.data.files",
-      kinds[task.kind],
-   })
+   }, modules)
 end
 
 --- The rows of a file, read when first asked for, and their layout.

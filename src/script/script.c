@@ -100,9 +100,11 @@ static int lua_asset(lua_State *L) {
     return script_raise(L, &err);
 }
 
-/* core.source(module): the text of an embedded Lua module, or nil. */
+/* core.source(module): the text of an embedded Lua module, or nil. None has one while modules come
+ * from a directory: what is embedded is not what runs. */
 static int lua_source(lua_State *L) {
     const char *name = script_check_string(L, 1);
+    if (script_state_of(L)->host->lua_dir) return 0;
     for (const script_file *file = script_state_of(L)->host->modules; file && file->name; file++) {
         if (strcmp(file->name, name) != 0) continue;
         lua_pushlstring(L, file->bytes, (size_t)file->size);

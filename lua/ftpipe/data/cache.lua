@@ -41,10 +41,14 @@ local function describe(value, out)
    return out
 end
 
---- The text of Lua modules: the code that makes what is cached.
+--- The text of Lua modules: the code that makes what is cached. Nil when it is not to be had, as it
+-- is while somebody edits it (FTPIPE_LUA).
 local function sources(modules)
    local list = {}
-   for i, name in ipairs(modules) do list[i] = core.source(name) or "" end
+   for i, name in ipairs(modules) do
+      list[i] = core.source(name)
+      if not list[i] then return nil end
+   end
    return list
 end
 
@@ -55,10 +59,9 @@ end
 -- @tparam {string,...} modules that compute it
 -- @treturn string path
 function M.path(dir, bytes, parts, modules)
-   if #bytes < LEAST_BYTES then return nil end
-   local text = describe({
-      FORMAT, core.version, core.sys.sha256(bytes), parts, sources(modules),
-   }, {})
+   local code = sources(modules)
+   if #bytes < LEAST_BYTES or not code then return nil end
+   local text = describe({ FORMAT, core.version, core.sys.sha256(bytes), parts, code }, {})
    return ("%s/%s.ftset"):format(dir, core.sys.sha256(table.concat(text, "\n")))
 end
 
