@@ -15,6 +15,7 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(luajit REQUIRED luajit)
 pkg_check_modules(jansson REQUIRED jansson)
 pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
+pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(libedit QUIET libedit)
 
 # ft_library(NAME ARCHIVE PREFIX SYSTEM...): an interface target over the static archive when there is

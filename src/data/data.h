@@ -166,4 +166,15 @@ ft_status ft_batcher_seek(ft_batcher *batcher, int64_t number, ft_error *err);
 /* Batches that show every example once: examples / batch, rounded up. */
 int64_t ft_batcher_per_epoch(const ft_batcher *batcher);
 
+/* -- answers ---------------------------------------------------------------------------------- */
+
+/* An answer as SQuAD's official evaluation compares it: lower case, without ASCII punctuation and
+ * the words a, an and the, blanks joined. *out, of *n bytes and a NUL, is the caller's to ft_free.
+ * FT_FORMAT for text that is not UTF-8, with the byte's position. */
+ft_status ft_answer_normal(const char *text, int64_t size, char **out, int64_t *n, ft_error *err);
+
+/* Text with every run of blanks (those of Unicode too) made one space and none at its ends; as
+ * ft_answer_normal for the rest. */
+ft_status ft_answer_squeeze(const char *text, int64_t size, char **out, int64_t *n, ft_error *err);
+
 #endif

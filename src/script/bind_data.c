@@ -244,6 +244,44 @@ static int data_utf8_fault(lua_State *L)
     return 1;
 }
 
+/* Calls a function from text to text on the string at argument 1 and pushes its result. */
+static int map_text(lua_State *L, ft_status (*map)(const char *text, int64_t size, char **out,
+                                                   int64_t *n, ft_error *err))
+{
+    ft_error err;
+    const char *text = script_check_string(L, 1);
+    char *out = NULL;
+    int64_t n = 0;
+    void **box = script_box_new(L, BLOCK);
+    if (map(text, (int64_t)lua_objlen(L, 1), &out, &n, &err) != FT_OK) return script_raise(L, &err);
+    *box = out;
+    lua_pushlstring(L, out, (size_t)n);
+    ft_free(*box);
+    *box = NULL;
+    return 1;
+}
+
+/*** An answer as SQuAD's official evaluation compares it: lower case, no ASCII punctuation, no
+ * articles, blanks joined.
+ * @function data.normal_answer
+ * @tparam string text UTF-8
+ * @treturn string
+ * @raise malformed data: the text is not UTF-8 */
+static int data_normal_answer(lua_State *L)
+{
+    return map_text(L, ft_answer_normal);
+}
+
+/*** Text with every run of blanks, those of Unicode too, made one space, and none at its ends.
+ * @function data.squeeze
+ * @tparam string text UTF-8
+ * @treturn string
+ * @raise malformed data: the text is not UTF-8 */
+static int data_squeeze(lua_State *L)
+{
+    return map_text(L, ft_answer_squeeze);
+}
+
 static void add_classes(lua_State *L)
 {
     static const luaL_Reg tokenizer[] = {{"free", tokenizer_free},
@@ -267,8 +305,11 @@ static void add_classes(lua_State *L)
 
 int script_bind_data(lua_State *L)
 {
-    static const luaL_Reg functions[] = {
-        {"tokenizer", data_tokenizer}, {"utf8_fault", data_utf8_fault}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"tokenizer", data_tokenizer},
+                                         {"utf8_fault", data_utf8_fault},
+                                         {"normal_answer", data_normal_answer},
+                                         {"squeeze", data_squeeze},
+                                         {NULL, NULL}};
     add_classes(L);
     lua_newtable(L);
     luaL_register(L, NULL, functions);
