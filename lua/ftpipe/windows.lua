@@ -1,0 +1,108 @@
+--- A long text as examples of a language model, and what its perplexity then means.
+--
+-- Perplexity depends on how the text is cut, so each way to cut has a name that goes with the
+-- number:
+--    disjoint blocks   the whole file as one text, blocks of so many tokens, the rest left out;
+--                      each token but the first of a block is predicted
+--    windows           the lines joined by blank lines, windows that begin every `stride` tokens;
+--                      of each window but the first only the tokens that no window before had
+--                      are predicted, so that each has context, and each counts once
+-- Source of the second: the documentation of Hugging Face transformers, "Perplexity of
+-- fixed-length models".
+
+local M = {}
+
+--- Disjoint blocks over n tokens.
+-- @tparam int n
+-- @tparam int length of a block
+-- @treturn {table,...} { first = number of the first token, n = tokens, scored = how many of them,
+--    at the end, are predicted }
+function M.blocks(n, length)
+   local list = {}
+   for first = 1, n - length + 1, length do
+      list[#list + 1] = { first = first, n = length, scored = length - 1 }
+   end
+   return list
+end
+
+--- Overlapping windows over n tokens; the last one may be shorter.
+-- @tparam int n
+-- @tparam int length of a window
+-- @tparam int stride at most length
+-- @treturn {table,...} as of blocks
+function M.strided(n, length, stride)
+   local list, seen, first = {}, 0, 1
+   while seen < n do
+      local last = math.min(first + length - 1, n)
+      local scored = math.min(last - seen, last - first) -- the first token has no context
+      if scored > 0 then
+         list[#list + 1] = { first = first, n = last - first + 1, scored = scored }
+      end
+      seen, first = last, first + stride
+   end
+   return list
+end
+
+local function is_blank(line) return not line:find("%S") end
+
+--- The lines of a text, without their ends.
+local function lines_of(text)
+   return (text:sub(-1) == "\n" and text or text .. "\n"):gmatch("([^\n]*)\n")
+end
+
+--- Lines as the Hugging Face data set has them, blank ones empty, joined by blank lines.
+function M.joined(text)
+   local rows = {}
+   for line in lines_of(text) do
+      rows[#rows + 1] = is_blank(line) and "" or line .. "\n"
+   end
+   return table.concat(rows, "\n\n")
+end
+
+--- Words of a text as word-level models count them: what blanks separate, and an end of each line.
+function M.count_words(text)
+   local n = 0
+   for _ in text:gmatch("%S+") do n = n + 1 end
+   for _ in lines_of(text) do n = n + 1 end
+   return n
+end
+
+local Sum = {}
+Sum.__index = Sum
+
+--- A running perplexity.
+-- @tparam table split `length` of its examples, `stride` (nil: disjoint blocks), `words` of the
+--    text (windows only, where every token counts)
+-- @treturn table with :add(i, { nll =, tokens = }) and :result()
+function M.scorer(split)
+   return setmetatable({ split = split, nll = 0, tokens = 0 }, Sum)
+end
+
+--- Adds what an example gave.
+-- @tparam int _ its number
+-- @tparam table prediction nll: sum over its predicted tokens, in nats; tokens: how many they are
+function Sum:add(_, prediction)
+   self.nll = self.nll + prediction.nll
+   self.tokens = self.tokens + prediction.tokens
+end
+
+--- The perplexity, with its definition.
+-- @treturn table metric (with the definition in words), value, metrics (by names that say it too)
+function Sum:result()
+   local split, value = self.split, math.exp(self.nll / self.tokens)
+   if not split.stride then
+      return {
+         metric = ("perplexity (disjoint blocks of %d)"):format(split.length),
+         value = value,
+         metrics = { [("perplexity_blocks_%d"):format(split.length)] = value },
+      }
+   end
+   local name = ("perplexity_windows_%d_stride_%d"):format(split.length, split.stride)
+   return {
+      metric = ("perplexity (windows of %d, stride %d)"):format(split.length, split.stride),
+      value = value,
+      metrics = { [name] = value, word_perplexity = math.exp(self.nll / split.words) },
+   }
+end
+
+return M
