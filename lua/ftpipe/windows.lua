@@ -97,11 +97,15 @@ function Sum:result()
          metrics = { [("perplexity_blocks_%d"):format(split.length)] = value },
       }
    end
-   local name = ("perplexity_windows_%d_stride_%d"):format(split.length, split.stride)
+   local metrics = {}
+   metrics[("perplexity_windows_%d_stride_%d"):format(split.length, split.stride)] = value
+   if split.stride < split.length then -- else the first token of each window is left out
+      metrics.word_perplexity = math.exp(self.nll / split.words)
+   end
    return {
       metric = ("perplexity (windows of %d, stride %d)"):format(split.length, split.stride),
       value = value,
-      metrics = { [name] = value, word_perplexity = math.exp(self.nll / split.words) },
+      metrics = metrics,
    }
 end
 
