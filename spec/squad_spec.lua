@@ -137,7 +137,7 @@ describe("an answer's span", function()
       local made = encoder()
       local context = made:context(CONTEXT)
       local first, last = made:span(context,
-         { text = text, at = CONTEXT:find(text, 1, true) }, core.data.squeeze)
+         { text = text, at = CONTEXT:find(text, 1, true) })
       local ids = {}
       for i = first or 1, last or 0 do ids[#ids + 1] = context.ids[i] end
       return first and pieces_of(made, ids)
@@ -159,7 +159,7 @@ describe("an answer's span", function()
    it("is nowhere when the words at its start do not hold it", function()
       local made = encoder()
       local context = made:context("one two three")
-      assert.is_nil(made:span(context, { text = "three", at = 1 }, core.data.squeeze))
+      assert.is_nil(made:span(context, { text = "three", at = 1 }))
    end)
 
    it("is at [CLS] in a window that does not hold all of it", function()
@@ -282,7 +282,7 @@ describe("the scorer", function()
       local split = split_of(made)
       assert.is_true(split.questions[1].windows > 1)
       local context = made:context(CONTEXT)
-      local first, last = made:span(context, split.questions[1].answers[1], core.data.squeeze)
+      local first, last = made:span(context, split.questions[1].answers[1])
       local judge = scorer.new(split, made)
       for i = #split.examples, 1, -1 do
          judge:add(i, logits(made, split, split.examples[i], first, last))

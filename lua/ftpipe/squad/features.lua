@@ -5,6 +5,8 @@
 -- where its own pieces are found inside. Source: Devlin et al., arXiv:1810.04805, section 4.2, and
 -- the program published with it, run_squad.py.
 
+local core = require("ftpipe.core")
+
 local M = {}
 local Encoder = {}
 Encoder.__index = Encoder
@@ -115,14 +117,13 @@ end
 --- The pieces of an answer.
 -- @tparam table context of :context
 -- @tparam table answer { text =, at = byte position }
--- @tparam function squeeze text with its blanks joined
 -- @treturn int first piece, nil when the words there do not hold the answer's text
 -- @treturn int last piece
-function Encoder:span(context, answer, squeeze)
+function Encoder:span(context, answer)
    local from = word_at(context.starts, answer.at)
    local to = word_at(context.starts, answer.at + #answer.text - 1)
    local there = table.concat(context.words, " ", from, to)
-   if not there:find(squeeze(answer.text), 1, true) then return nil end
+   if not there:find(core.data.squeeze(answer.text), 1, true) then return nil end
    local first = context.first[from]
    local last = (context.first[to + 1] or #context.ids + 1) - 1
    return narrow(context.ids, first, last, self.tokenizer:encode(answer.text))
