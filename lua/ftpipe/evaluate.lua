@@ -45,7 +45,7 @@ function M.run(o)
       batch = o.batch,
       buckets = o.buckets,
       lengths = o.lengths,
-      columns = o.model.family.columns(o.model.config),
+      columns = feed.columns(o.model, o.dataset),
       shuffle = false,
    }
    local programs, predictions = {}, {}

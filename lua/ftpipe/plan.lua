@@ -116,18 +116,21 @@ local function longest_of(data, field)
 end
 
 --- Length buckets of the first length group of the data, and the lengths of the others by their
--- first field. Without data: as long as the flags allow.
+-- first field; a split whose examples are all equally long says so in `length`. Without data: as
+-- long as the flags allow.
 local function lengths_of(model, data, args)
-   if not data then return { args.max_source }, { target = args.max_target } end
+   if not data then return { args.block or args.max_source }, { target = args.max_target } end
    local positions = model.family.positions
    local most = positions and positions(model.config) or math.huge
    local buckets, lengths
-   for _, group in ipairs(select(2, next(data)).dataset:groups()) do
+   local split = select(2, next(data))
+   for _, group in ipairs(split.dataset:groups()) do
       local longest = longest_of(data, group[1])
       if lengths then
          lengths[group[1]] = longest
       else
-         buckets, lengths = length_buckets(longest, most), {}
+         buckets = split.length and { split.length } or length_buckets(longest, most)
+         lengths = {}
       end
    end
    return buckets, lengths
