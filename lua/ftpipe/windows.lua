@@ -10,7 +10,14 @@
 -- Source of the second: the documentation of Hugging Face transformers, "Perplexity of
 -- fixed-length models".
 
+local core = require("ftpipe.core")
+
 local M = {}
+
+local IGNORED = -100 -- a label that is not predicted
+
+-- ---------------------------------------------------------------------------------------------
+-- Cutting.
 
 --- Disjoint blocks over n tokens.
 -- @tparam int n
@@ -66,6 +73,55 @@ function M.count_words(text)
    for _ in lines_of(text) do n = n + 1 end
    return n
 end
+
+-- ---------------------------------------------------------------------------------------------
+-- Splits.
+
+local function slice(list, first, n)
+   local part = {}
+   for i = 1, n do part[i] = list[first + i - 1] end
+   return part
+end
+
+--- What a window is to say after each of its tokens: the next one, where that is predicted.
+local function labels_of(ids, window)
+   local labels = {}
+   for i = 1, window.n do
+      local counts = i < window.n and i >= window.n - window.scored
+      labels[i] = counts and ids[window.first + i] or IGNORED
+   end
+   return labels
+end
+
+--- A text as a split of a data set.
+-- @tparam table o text; path (for messages); tokenizer; length (tokens of an example); stride (nil:
+--    disjoint blocks)
+-- @treturn table dataset (source, and with a stride labels), examples (as of blocks and strided),
+--    path, length, stride, tokens (of the whole text), words (with a stride)
+-- @raise malformed data: the text is not UTF-8, or shorter than one block
+function M.split(o)
+   local text = o.stride and M.joined(o.text) or o.text
+   local ids = o.tokenizer:encode(text)
+   local list = o.stride and M.strided(#ids, o.length, o.stride) or M.blocks(#ids, o.length)
+   if #list == 0 then
+      core.fail("malformed data", ("%s: has %d tokens, expected at least a block of %d"):format(
+         o.path, #ids, o.stride and 2 or o.length))
+   end
+   local dataset = core.data.dataset(o.stride and { { "source", "labels" } } or { "source" })
+   for _, window in ipairs(list) do
+      dataset:add {
+         source = slice(ids, window.first, window.n),
+         labels = o.stride and labels_of(ids, window) or nil,
+      }
+   end
+   return {
+      dataset = dataset, examples = list, path = o.path, length = o.length, stride = o.stride,
+      tokens = #ids, words = o.stride and M.count_words(o.text),
+   }
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Scores.
 
 local Sum = {}
 Sum.__index = Sum
