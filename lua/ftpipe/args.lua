@@ -188,6 +188,21 @@ local function defaults_with(declared, result)
    return defaults
 end
 
+--- Flags that say the same in two ways: one that is given goes before the other's default.
+local INSTEAD = { steps = "epochs", epochs = "steps" }
+
+--- Names of flags whose default does not hold, since another one is given in their place.
+local function replaced(result)
+   local names = {}
+   for name, other in pairs(INSTEAD) do
+      if result[name] ~= nil then names[other] = true end
+   end
+   if names.steps and names.epochs then
+      core.fail("invalid argument", "--steps and --epochs say the same in two ways, give one", 2)
+   end
+   return names
+end
+
 --- Reads flags.
 -- @tparam table declared
 -- @tparam table argv list of strings
@@ -198,10 +213,12 @@ function M.parse(declared, argv)
    local ok, result = build_parser(flags):pparse(argv)
    if not ok then core.fail("invalid argument", one_line(result, flags), 2) end
    local values, given, defaults = {}, {}, defaults_with(declared, result)
+   local without_default = replaced(result)
    for _, flag in ipairs(flags) do
       local name, rule = flag.name, flag.rule
       local default = defaults[name]
       if default == nil then default = rule.default end
+      if without_default[name] then default = nil end
       given[name] = result[name] ~= nil or nil
       values[name] = result[name]
       if values[name] == nil and default ~= nil then

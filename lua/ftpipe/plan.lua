@@ -136,10 +136,14 @@ local function lengths_of(model, data, args)
    return buckets, lengths
 end
 
+-- Updates in a plan that is only looked at, when there is no data to count epochs of.
+local PLANNED_STEPS = 100
+
 --- Updates of the whole run: --steps, or as many as --epochs makes.
 local function count_steps(args, data)
    if not args.epochs then return args.steps end
-   if not data then usage("--epochs needs data to count, give --steps") end
+   if not data then return PLANNED_STEPS end -- only possible when planning, see Task:open
+   if not data.train then return 1 end -- --eval-only
    return math.max(1, math.ceil(args.epochs * data.train.dataset:size() / args.batch))
 end
 

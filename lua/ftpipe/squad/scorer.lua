@@ -12,14 +12,13 @@ local M = {}
 local Scorer = {}
 Scorer.__index = Scorer
 
---- @tparam table split `examples`: list of windows { question =, window = number }; `questions`:
---    list of { id =, context =, answers =, pieces =, query =, windows = how many }
--- @tparam table encoder of features.lua, as the windows were made
-function M.new(split, encoder)
+--- @tparam table split of data/span.lua
+function M.new(split)
    return setmetatable({
       split = split,
-      encoder = encoder,
-      tokenizer = encoder.tokenizer,
+      questions = split.questions(),
+      encoder = split.encoder,
+      tokenizer = split.encoder.tokenizer,
       open = {}, -- by question: candidates, and windows still to come
       best = {}, -- by question: its answers as JSON, and the first one
       sum = metric.sum(),
@@ -46,7 +45,7 @@ end
 
 --- Answers a question from what its windows gave, and scores it.
 local function close_question(scorer, number, candidates)
-   local question = scorer.split.questions[number]
+   local question = scorer.questions[number]
    local context = scorer.encoder:context(question.context)
    local answers = spans.answers(candidates, function(candidate)
       return text_of(scorer, context, candidate)
@@ -59,21 +58,21 @@ end
 -- @tparam int i number of the window in split.examples
 -- @tparam table prediction start, end: logits from [CLS] on, one list each
 function Scorer:add(i, prediction)
-   local example = self.split.examples[i]
-   local question = self.split.questions[example.question]
-   local open = self.open[example.question]
+   local split, example = self.split, self.split.examples[i]
+   local number = example.question
+   local open = self.open[number]
    if not open then
-      open = { candidates = {}, missing = question.windows }
-      self.open[example.question] = open
+      open = { candidates = {}, missing = split.windows[number] }
+      self.open[number] = open
    end
-   local windows = self.encoder:windows(question.pieces, question.query)
-   local found = spans.candidates(windows, example.window, question.query, prediction.start,
+   local windows = self.encoder:windows(split.pieces[number], split.query[number])
+   local found = spans.candidates(windows, example.window, split.query[number], prediction.start,
       prediction["end"])
    for _, candidate in ipairs(found) do open.candidates[#open.candidates + 1] = candidate end
    open.missing = open.missing - 1
    if open.missing == 0 then
-      self.open[example.question] = nil
-      close_question(self, example.question, open.candidates)
+      self.open[number] = nil
+      close_question(self, number, open.candidates)
    end
 end
 
@@ -81,7 +80,7 @@ end
 -- @treturn table metric ("f1"), value, metrics (em, f1), in percent
 function Scorer:result()
    local sum = metric.sum()
-   sum.n, sum.em, sum.f1 = #self.split.questions, self.sum.em, self.sum.f1
+   sum.n, sum.em, sum.f1 = #self.questions, self.sum.em, self.sum.f1
    local metrics = sum:result()
    return { metric = "f1", value = metrics.f1, metrics = metrics }
 end
@@ -89,7 +88,7 @@ end
 --- An object in the order of the questions, a member a line.
 local function object_text(scorer, value)
    local lines = {}
-   for number, question in ipairs(scorer.split.questions) do
+   for number, question in ipairs(scorer.questions) do
       local best = scorer.best[number]
       if best then
          lines[#lines + 1] = core.json.encode(question.id) .. ": " .. value(best)

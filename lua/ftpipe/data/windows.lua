@@ -75,7 +75,7 @@ function M.count_words(text)
 end
 
 -- ---------------------------------------------------------------------------------------------
--- Splits.
+-- Data sets.
 
 local function slice(list, first, n)
    local part = {}
@@ -93,31 +93,28 @@ local function labels_of(ids, window)
    return labels
 end
 
---- A text as a split of a data set.
--- @tparam table o text; path (for messages); tokenizer; length (tokens of an example); stride (nil:
---    disjoint blocks)
--- @treturn table dataset (source, and with a stride labels), examples (as of blocks and strided),
---    path, length, stride, tokens (of the whole text), words (with a stride)
--- @raise malformed data: the text is not UTF-8, or shorter than one block
-function M.split(o)
-   local text = o.stride and M.joined(o.text) or o.text
-   local ids = o.tokenizer:encode(text)
-   local list = o.stride and M.strided(#ids, o.length, o.stride) or M.blocks(#ids, o.length)
-   if #list == 0 then
-      core.fail("malformed data", ("%s: has %d tokens, expected at least a block of %d"):format(
-         o.path, #ids, o.stride and 2 or o.length))
-   end
-   local dataset = core.data.dataset(o.stride and { { "source", "labels" } } or { "source" })
-   for _, window in ipairs(list) do
+--- The windows of a text of that many tokens.
+-- @tparam int n tokens
+-- @tparam int length of a window
+-- @tparam[opt] int stride nil: disjoint blocks
+function M.cut(n, length, stride)
+   return stride and M.strided(n, length, stride) or M.blocks(n, length)
+end
+
+--- Ids as a data set.
+-- @tparam {int,...} ids of the whole text
+-- @tparam int length of a window
+-- @tparam[opt] int stride nil: disjoint blocks
+-- @treturn dataset of field source; with a stride also labels, of which only some count
+function M.dataset(ids, length, stride)
+   local dataset = core.data.dataset(stride and { { "source", "labels" } } or { "source" })
+   for _, window in ipairs(M.cut(#ids, length, stride)) do
       dataset:add {
          source = slice(ids, window.first, window.n),
-         labels = o.stride and labels_of(ids, window) or nil,
+         labels = stride and labels_of(ids, window) or nil,
       }
    end
-   return {
-      dataset = dataset, examples = list, path = o.path, length = o.length, stride = o.stride,
-      tokens = #ids, words = o.stride and M.count_words(o.text),
-   }
+   return dataset
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -127,8 +124,8 @@ local Sum = {}
 Sum.__index = Sum
 
 --- A running perplexity.
--- @tparam table split `length` of its examples, `stride` (nil: disjoint blocks), `words` of the
---    text (windows only, where every token counts)
+-- @tparam table split `length` of its examples, `stride` (nil: disjoint blocks), `words` of the text
+--    (with a stride)
 -- @treturn table with :add(i, { nll =, tokens = }) and :result()
 function M.scorer(split)
    return setmetatable({ split = split, nll = 0, tokens = 0 }, Sum)

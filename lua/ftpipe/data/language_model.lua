@@ -1,0 +1,93 @@
+--- Tasks of continuing a text: a file is one long text, cut into windows (see data/windows.lua).
+--
+-- A definition has, beside what every task has (see task.lua):
+--    block       tokens of an example
+--    stride      tokens from window to window of the evaluation; nil: disjoint blocks
+-- Rows are a list with one text in it, as `read` gives it.
+
+local core = require("ftpipe.core")
+local windows = require("ftpipe.data.windows")
+
+local M = {}
+
+local function fail(status, format, ...)
+   core.fail(status, format:format(...))
+end
+
+M.definition = {
+   block = { type = "int", min = 2, required = true, help = "tokens of an example" },
+   stride = { type = "int", min = 1, help = "tokens between windows of the evaluation" },
+}
+M.overrides = {
+   block = { type = "int", min = 2, help = "tokens of an example" },
+   stride = { type = "int", min = 1, help = "tokens between windows of the evaluation" },
+}
+M.load = {}
+
+-- Tokenised data depends on what these do.
+M.modules = { "ftpipe.data.windows" }
+
+--- Reads a file of text.
+-- @tparam string path
+-- @treturn table rows { path =, { text =, line = 1 } }
+-- @raise not found; malformed data: empty, or not UTF-8, with line and column
+function M.read(path)
+   local text = core.sys.read_file(path)
+   if not text:find("%S") then fail("malformed data", "%s: holds no text", path) end
+   local at = core.data.utf8_fault(text)
+   if at then
+      local before = text:sub(1, at - 1)
+      local _, lines = before:gsub("\n", "")
+      fail("malformed data", "%s:%d:%d: byte 0x%02x is not UTF-8", path, lines + 1,
+         #before:match("[^\n]*$") + 1, text:byte(at))
+   end
+   return { path = path, { text = text, line = 1 } }
+end
+
+--- What a model and the flags of a recipe say about loading: nothing that the task does not say.
+function M.options() return {} end
+
+local function check_sizes(task)
+   if task.stride and task.stride > task.block then
+      fail("invalid argument", "task %s: windows of %d tokens, %d apart, would leave tokens out",
+         task.name, task.block, task.stride)
+   end
+end
+
+--- The stride of a split: training is always on disjoint blocks.
+local function stride_of(task, which)
+   return which == "eval" and task.stride or nil
+end
+
+--- Tokenises a text.
+-- @treturn dataset of field source, and labels with a stride
+-- @treturn table notes: tokens of the text, words of it, stride
+-- @raise malformed data: the text is shorter than a block
+function M.prepare(task, _, rows, o)
+   check_sizes(task)
+   local stride, text = stride_of(task, o.split), rows[1].text
+   local ids = o.tokenizer:encode(stride and windows.joined(text) or text)
+   if #ids < (stride and 2 or task.block) then
+      fail("malformed data", "%s: holds %d tokens, expected at least %s", rows.path, #ids,
+         stride and "2" or ("a block of %d"):format(task.block))
+   end
+   local notes = { tokens = #ids, words = windows.count_words(text), stride = stride }
+   return windows.dataset(ids, task.block, stride), notes
+end
+
+--- A split: `examples` (a list of { first =, n =, scored = }), `tokens` and `words` (of the text),
+-- `length` (of every example), `stride`.
+function M.split(task, _, notes)
+   return {
+      examples = windows.cut(notes.tokens, task.block, notes.stride),
+      tokens = notes.tokens, words = notes.words, length = task.block, stride = notes.stride,
+   }
+end
+
+--- A scorer: scorer:add(i, { nll = sum in nats, tokens = how many } of example i), scorer:result()
+-- -> { metric = with the definition in words, value =, metrics = }; lower is better.
+function M.scorer(_, split)
+   return windows.scorer(split)
+end
+
+return M

@@ -1,0 +1,114 @@
+--- Tasks whose answers are spans of a text: a question and a context that is read in windows.
+--
+-- A definition has, beside what every task has (see task.lua):
+--    max_source  ids of a window at most, [CLS] and both [SEP] included
+--    stride      pieces from the start of a window to that of the next
+--    max_query   pieces of a question at most
+-- A row is { id =, text = the question, context =, answers = list of { text =, at = byte } }, as
+-- squad/reader.lua gives it. An example is a window.
+
+local core = require("ftpipe.core")
+local features = require("ftpipe.squad.features")
+local scorer = require("ftpipe.squad.scorer")
+
+local M = {}
+
+local NOWHERE = -100 -- a label that is not scored
+
+local function fail(status, format, ...)
+   core.fail(status, format:format(...))
+end
+
+local sizes = {
+   max_source = { type = "int", min = 8, help = "ids of a window at most" },
+   stride = { type = "int", min = 1, help = "pieces from window to window" },
+   max_query = { type = "int", min = 1, help = "pieces of a question at most" },
+}
+
+M.definition = sizes
+M.overrides = sizes
+M.load = {}
+
+-- Tokenised data depends on what these do.
+M.modules = { "ftpipe.squad.features", "ftpipe.squad.reader" }
+
+--- What a model and the flags of a recipe say about loading: nothing that the task does not say.
+function M.options() return {} end
+
+local function check_sizes(task)
+   if task.max_source >= task.max_query + 4 then return end -- [CLS], two [SEP] and a piece
+   fail("invalid argument", "task %s: windows of %d ids leave no room beside questions of %d, "
+      .. "expected at least %d", task.name, task.max_source, task.max_query, task.max_query + 4)
+end
+
+local function encoder_of(task)
+   check_sizes(task)
+   return features.encoder {
+      tokenizer = task.tokenizer, max_source = task.max_source, stride = task.stride,
+      max_query = task.max_query,
+   }
+end
+
+--- Adds the windows of one question to the data set. An answer that the words of the context do not
+-- hold counts in no loss.
+local function add_question(dataset, encoder, notes, row)
+   local context, query = encoder:context(row.context), encoder:query(row.text)
+   local first, last = encoder:span(context, row.answers[1])
+   for _, window in ipairs(encoder:windows(#context.ids, #query)) do
+      local ids, segments = encoder:sequence(context, query, window)
+      local from, to = NOWHERE, NOWHERE
+      if first then from, to = features.place(window, #query, first, last) end
+      dataset:add { source = ids, segments = segments, start = { from }, ["end"] = { to } }
+   end
+   local n = #notes.pieces + 1
+   notes.pieces[n], notes.query[n] = #context.ids, #query
+   if not first then notes.unplaced = notes.unplaced + 1 end
+   return #context.ids > 0
+end
+
+--- Tokenises rows.
+-- @treturn dataset of fields source and segments, start, end
+-- @treturn table notes: by question, pieces of its context and of itself; unplaced (how many answers
+--    are not in the words at answer_start)
+-- @raise malformed data: a context without text, no answer in its place
+function M.prepare(task, _, rows)
+   local dataset = core.data.dataset { { "source", "segments" }, "start", "end" }
+   local encoder, notes = encoder_of(task), { pieces = {}, query = {}, unplaced = 0 }
+   for _, row in ipairs(rows) do
+      if not add_question(dataset, encoder, notes, row) then
+         fail("malformed data", "%s: the context of question '%s' has no text that the tokenizer "
+            .. "knows", rows.path, row.id)
+      end
+   end
+   if notes.unplaced == #rows then
+      fail("malformed data", "%s: none of its %d answers is where answer_start says", rows.path,
+         #rows)
+   end
+   return dataset, notes
+end
+
+--- A split: `examples` (a list of { question =, window = } by number), `windows` (by question, how
+-- many), `pieces` and `query` (by question), `unplaced`, `encoder`, `questions()` (the rows).
+function M.split(task, _, notes, read_rows)
+   local encoder = encoder_of(task)
+   local split = {
+      examples = {}, windows = {}, pieces = notes.pieces, query = notes.query,
+      unplaced = notes.unplaced, encoder = encoder, questions = read_rows,
+   }
+   for number, pieces in ipairs(notes.pieces) do
+      local windows = #encoder:windows(pieces, notes.query[number])
+      split.windows[number] = windows
+      for k = 1, windows do
+         split.examples[#split.examples + 1] = { question = number, window = k }
+      end
+   end
+   return split
+end
+
+--- A scorer: scorer:add(i, { start =, ["end"] = logits of window i }), scorer:result() -> { metric
+-- = "f1", value =, metrics = { em =, f1 = } }, scorer:write(dir) the predictions.
+function M.scorer(_, split)
+   return scorer.new(split)
+end
+
+return M

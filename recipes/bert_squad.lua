@@ -1,0 +1,51 @@
+--- Fine-tune BERT on SQuAD v1.1 (which words of a paragraph answer the question?) through a
+-- pipeline.
+--
+-- The settings are those of FTPipe for BERT-large (Eliad et al., USENIX ATC 2021): 384 tokens, two
+-- epochs of batches of 24, AdamW at 3e-5, falling linearly to 0, without warm-up and decay. A
+-- context that is too long is read in windows 128 tokens apart.
+
+local ft = require("ftpipe")
+
+local args = ft.args {
+   "Fine-tune BERT on SQuAD v1.1 through a pipeline.",
+   "ftpipe recipes/bert_squad.lua --model DIR --data DIR --devices cpu:2",
+   "ftpipe recipes/bert_squad.lua --model DIR --train-file train.json --eval-file dev.json",
+   "ftpipe recipes/bert_squad.lua --model bert-large --devices sim:8x11GB",
+   model = { required = true },
+   devices = { default = "cpu:2" },
+   batch = { default = 24 },
+   epochs = { default = 2 },
+   optimizer = { default = "adamw" },
+   lr = { default = 3e-5 },
+   lr_schedule = { default = "linear" },
+   warmup = { default = 0 },
+   max_source = { default = 384 },
+   doc_stride = { default = 128, min = 1, help = "tokens from window to window of a context" },
+   max_query = { default = 64, min = 1, help = "tokens of a question" },
+   init = true, data = true, train_file = true, eval_file = true,
+   micro_batches = true, schedule = true, staleness = true, partition = true, stages = true,
+   recompute = true, clip = true, weight_decay = true, dropout = true, steps = true,
+   eval_every = true, eval_only = true, precision = true, seed = true, out = true, dry_run = true,
+}
+
+local model = ft.model(args)
+local task = ft.task.squad {
+   max_source = args.max_source, stride = args.doc_stride, max_query = args.max_query,
+}
+local data = task:open(model, args)
+print(("%s: %s; %s"):format(task.name, model, data or "no data, planning only"))
+
+local plan = ft.plan { model = model, data = data, args = args }
+print(plan)
+if plan.only then return plan:check() end
+
+local run = ft.run { plan = plan, task = task, data = data, args = args }
+
+if not args.eval_only then
+   for step in run:train() do run:show(step) end
+end
+local score = run:evaluate()
+print(("after: %s"):format(score))
+
+return run:close(score)
