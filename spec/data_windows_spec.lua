@@ -1,14 +1,18 @@
 local files = require("spec.support.files")
 local core = require("ftpipe.core")
-local windows = require("ftpipe.windows")
+local language_model = require("ftpipe.data.language_model")
+local windows = require("ftpipe.data.windows")
 
 -- A tokenizer whose ids are bytes.
 local bytes = { encode = function(_, text) return { text:byte(1, #text) } end }
 
-local function split(text, length, stride)
-   return windows.split {
-      text = text, path = "x.txt", tokenizer = bytes, length = length, stride = stride,
-   }
+-- The data set and the split of a text, as of one that is evaluated.
+local function split(text, block, stride)
+   local task = { name = "wikitext2", block = block, stride = stride }
+   local rows = { path = "x.txt", { text = text } }
+   local dataset, notes = language_model.prepare(task, nil, rows,
+      { tokenizer = bytes, split = "eval" })
+   return language_model.split(task, nil, notes), dataset
 end
 
 local function near(expected, actual)
@@ -25,15 +29,17 @@ describe("disjoint blocks", function()
    end)
 
    it("are examples without labels of their own", function()
-      local made = split("abcdefghijk", 4)
-      assert.equal(2, made.dataset:size())
-      assert.same({ 101, 102, 103, 104 }, made.dataset:get(2, "source"))
-      assert.same({ { "source" } }, made.dataset:groups())
+      local made, dataset = split("abcdefghijk", 4)
+      assert.equal(2, #made.examples)
+      assert.equal(2, dataset:size())
+      assert.same({ 101, 102, 103, 104 }, dataset:get(2, "source"))
+      assert.same({ { "source" } }, dataset:groups())
       assert.equal(11, made.tokens)
+      assert.equal(4, made.length)
    end)
 
    it("need one block of text", function()
-      assert.equal("x.txt: has 3 tokens, expected at least a block of 4",
+      assert.equal("x.txt: holds 3 tokens, expected at least a block of 4",
          files.failure(split, "abc", 4).message)
    end)
 end)
@@ -61,16 +67,35 @@ describe("strided windows", function()
    end)
 
    it("carry labels, of which those seen before do not count", function()
-      local made = split("abcdefg", 4, 2)
-      assert.equal(3, made.dataset:size())
-      assert.same({ 98, 99, 100, -100 }, made.dataset:get(1, "labels"))
-      assert.same({ -100, 101, 102, -100 }, made.dataset:get(2, "labels"))
-      assert.same({ 101, 102, 103, 10 }, made.dataset:get(3, "source"))
-      assert.same({ -100, 103, 10, -100 }, made.dataset:get(3, "labels"))
+      local made, dataset = split("abcdefg", 4, 2)
+      assert.equal(3, #made.examples)
+      assert.equal(3, dataset:size())
+      assert.same({ 98, 99, 100, -100 }, dataset:get(1, "labels"))
+      assert.same({ -100, 101, 102, -100 }, dataset:get(2, "labels"))
+      assert.same({ 101, 102, 103, 10 }, dataset:get(3, "source"))
+      assert.same({ -100, 103, 10, -100 }, dataset:get(3, "labels"))
    end)
 
    it("are of lines joined as rows of the data set", function()
       assert.equal("\n\n = A = \n\n\n\n\n b c \n", windows.joined(" \n = A = \n \n b c \n"))
+   end)
+end)
+
+describe("a text", function()
+   it("is refused when strides would leave tokens out", function()
+      assert.equal("task wikitext2: windows of 4 tokens, 5 apart, would leave tokens out",
+         files.failure(split, "abcdefg", 4, 5).message)
+   end)
+
+   it("is refused when it is empty or not UTF-8", function()
+      files.in_directory(function(dir)
+         local function fault(text)
+            core.sys.write_file(dir .. "/x.txt", text)
+            return files.failure(language_model.read, dir .. "/x.txt").message:gsub("^.*/", "")
+         end
+         assert.equal("x.txt: holds no text", (fault(" \n")))
+         assert.equal("x.txt:2:3: byte 0xff is not UTF-8", (fault("a\nbc\255")))
+      end)
    end)
 end)
 
@@ -82,7 +107,7 @@ end)
 
 describe("perplexity", function()
    it("is named after its blocks", function()
-      local sum = windows.scorer(split("abcdefghijk", 4))
+      local sum = windows.scorer((split("abcdefghijk", 4)))
       sum:add(2, { nll = 6, tokens = 3 })
       sum:add(1, { nll = 3, tokens = 3 })
       local result = sum:result()
@@ -92,7 +117,7 @@ describe("perplexity", function()
    end)
 
    it("is named after its windows, and goes with that of words", function()
-      local sum = windows.scorer(split("ab cd\nef", 4, 2))
+      local sum = windows.scorer((split("ab cd\nef", 4, 2)))
       sum:add(1, { nll = 8, tokens = 4 })
       local result = sum:result()
       assert.equal("perplexity (windows of 4, stride 2)", result.metric)
@@ -101,7 +126,7 @@ describe("perplexity", function()
    end)
 
    it("of words is not given where windows leave tokens out", function()
-      local sum = windows.scorer(split("ab cd\nef", 4, 4))
+      local sum = windows.scorer((split("ab cd\nef", 4, 4)))
       sum:add(1, { nll = 8, tokens = 4 })
       assert.is_nil(sum:result().metrics.word_perplexity)
    end)

@@ -3,8 +3,8 @@ local features = require("ftpipe.squad.features")
 local files = require("spec.support.files")
 local project = require("ftpipe.squad.project")
 local reader = require("ftpipe.squad.reader")
-local scorer = require("ftpipe.squad.scorer")
 local short_pieces = require("spec.support.short_pieces")
+local span = require("ftpipe.data.span")
 local spans = require("ftpipe.squad.spans")
 
 local CONTEXT = "The Norsemen (Vikings) were led by Rollo, born 846–930."
@@ -133,7 +133,7 @@ describe("a context", function()
 end)
 
 describe("an answer's span", function()
-   local function span(text)
+   local function pieces_at(text)
       local made = encoder()
       local context = made:context(CONTEXT)
       local first, last = made:span(context,
@@ -144,16 +144,16 @@ describe("an answer's span", function()
    end
 
    it("is the pieces of its words", function()
-      assert.equal("were led", span("were led"))
+      assert.equal("were led", pieces_at("were led"))
    end)
 
    it("is narrowed to its own pieces inside a word", function()
-      assert.equal("viki ##ngs", span("Vikings"))
-      assert.equal("roll ##o", span("Rollo"))
+      assert.equal("viki ##ngs", pieces_at("Vikings"))
+      assert.equal("roll ##o", pieces_at("Rollo"))
    end)
 
    it("is the whole word where its pieces are not the word's", function()
-      assert.equal("nors ##emen", span("sem"))
+      assert.equal("nors ##emen", pieces_at("sem"))
    end)
 
    it("is nowhere when the words at its start do not hold it", function()
@@ -251,42 +251,36 @@ describe("answers", function()
 end)
 
 describe("the scorer", function()
-   local function split_of(made)
-      local split = { questions = {}, examples = {} }
-      local text = article(paragraph(CONTEXT, qa("1", gold("Rollo", 35)), qa("2",
-         gold("846–930", 47))))
-      for number, question in ipairs(parse(text)) do
-         local context = made:context(question.context)
-         question.pieces, question.query = #context.ids, #made:query(question.text)
-         local windows = made:windows(question.pieces, question.query)
-         question.windows = #windows
-         split.questions[number] = question
-         for k in ipairs(windows) do
-            split.examples[#split.examples + 1] = { question = number, window = k }
-         end
-      end
-      return split
+   local function split_of(max_source)
+      local task = {
+         name = "squad", tokenizer = short_pieces.new(), max_source = max_source, stride = 4,
+         max_query = 4,
+      }
+      local rows = parse(article(paragraph(CONTEXT, qa("1", gold("Rollo", 35)), qa("2",
+         gold("846–930", 47)))))
+      local dataset, notes = span.prepare(task, nil, rows)
+      local split = span.split(task, nil, notes, function() return rows end)
+      assert.equal(dataset:size(), #split.examples)
+      return split, task, dataset
    end
 
    -- Logits that say where a span of pieces is.
-   local function logits(made, split, example, first, last)
-      local question = split.questions[example.question]
-      local window = made:windows(question.pieces, question.query)[example.window]
-      local from, to = features.place(window, question.query, first, last)
+   local function logits(split, i, first, last)
+      local example = split.examples[i]
+      local query = split.query[example.question]
+      local windows = split.encoder:windows(split.pieces[example.question], query)
+      local from, to = features.place(windows[example.window], query, first, last)
       if from == 0 then return { start = row(24, {}), ["end"] = row(24, {}) } end
       return { start = row(24, { [from + 1] = 5 }), ["end"] = row(24, { [to + 1] = 5 }) }
    end
 
    it("answers a question with its last window, in any order of windows", function()
-      local made = encoder { max_source = 14 }
-      local split = split_of(made)
-      assert.is_true(split.questions[1].windows > 1)
-      local context = made:context(CONTEXT)
-      local first, last = made:span(context, split.questions[1].answers[1])
-      local judge = scorer.new(split, made)
-      for i = #split.examples, 1, -1 do
-         judge:add(i, logits(made, split, split.examples[i], first, last))
-      end
+      local split, task = split_of(14)
+      assert.is_true(split.windows[1] > 1)
+      local question = split.questions()[1]
+      local first, last = split.encoder:span(split.encoder:context(CONTEXT), question.answers[1])
+      local judge = span.scorer(task, split)
+      for i = #split.examples, 1, -1 do judge:add(i, logits(split, i, first, last)) end
       assert.is_nil(next(judge.open))
       local result = judge:result()
       assert.equal("f1", result.metric)
@@ -303,7 +297,36 @@ describe("the scorer", function()
    end)
 
    it("gives nothing for a question that is not answered", function()
-      local made = encoder()
-      assert.same({ em = 0, f1 = 0 }, scorer.new(split_of(made), made):result().metrics)
+      local split, task = split_of(24)
+      assert.same({ em = 0, f1 = 0 }, span.scorer(task, split):result().metrics)
+   end)
+end)
+
+describe("a split of spans", function()
+   local function prepare(max_query, ...)
+      local task = {
+         name = "squad", tokenizer = short_pieces.new(), max_source = 16, stride = 4,
+         max_query = max_query,
+      }
+      return span.prepare(task, nil, parse(article(...)))
+   end
+
+   it("has no label where the words do not hold the answer", function()
+      local dataset, notes = prepare(4, paragraph("one two, one", qa("1", gold("two", 0)), qa("2",
+         gold("two", 4))))
+      assert.same({ -100 }, dataset:get(1, "start"))
+      assert.same({ -100 }, dataset:get(1, "end"))
+      assert.equal(1, notes.unplaced)
+      assert.same({ 5 }, dataset:get(2, "start"))
+   end)
+
+   it("is refused when no answer is in its place", function()
+      assert.equal("x.json: none of its 1 answers is where answer_start says", files.failure(
+         prepare, 4, paragraph("one two", qa("1", gold("two", 0)))).message)
+   end)
+
+   it("is refused when windows have no room", function()
+      assert.equal("task squad: windows of 16 ids leave no room beside questions of 13, expected "
+         .. "at least 17", files.failure(prepare, 13, paragraph("a", qa("1", gold("a", 0)))).message)
    end)
 end)
