@@ -13,7 +13,8 @@
 --    definition, overrides, load   option rules of a definition, of a task made of it, of `load`,
 --                                  beyond those that every task has
 --    options(model, args)          what flags of a recipe are options of `load`
---    prepare(task, layout, rows, o)  the slow part: a dataset, and plain values ("notes")
+--    prepare(task, layout, rows, o)  the slow part: a dataset, and plain values ("notes"); o.split
+--                                  is "train" or "eval"
 --    modules                       optional: names of others whose code `prepare` runs
 --    split(task, layout, notes, read_rows)  the rest of a split; read_rows() gives the rows
 --    scorer(task, split)           see Task:scorer
@@ -30,6 +31,8 @@ Task.__index = Task
 
 -- A new kind is one line here and one file.
 local kinds = {
+   language_model = "ftpipe.data.language_model",
+   span = "ftpipe.data.span",
    text2text = "ftpipe.data.text2text",
 }
 
@@ -121,7 +124,7 @@ end
 --- Where the split of a file is kept, nil when it is not.
 local function cache_path(task, found, path, o)
    if not o.cache or not o.tokenizer_key then return nil end
-   local settings = {}
+   local settings = { split = o.split }
    for name in pairs(task.rows.load) do settings[name] = o[name] end
    for name in pairs(task.rows.overrides) do settings[name] = o[name] end
    local modules = {
@@ -221,6 +224,7 @@ function Task:load(o)
    local sample = o.sample and sample_splits(self)
    local result = {}
    for _, split in ipairs(o.eval_only and { "eval" } or { "train", "eval" }) do
+      o.split = split
       if sample then
          result[split] = load_sample(self, sample[split], o)
       else
