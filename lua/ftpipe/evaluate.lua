@@ -45,7 +45,7 @@ function M.run(o)
       batch = o.batch,
       buckets = o.buckets,
       lengths = o.lengths,
-      columns = feed.columns(o.model, o.dataset),
+      columns = o.model.family.columns(o.model.config),
       shuffle = false,
    }
    local programs, predictions = {}, {}

@@ -8,23 +8,6 @@ local core = require("ftpipe.core")
 
 local M = {}
 
---- The columns of a batch, for a core.data.batcher. A dataset may hold a column itself, as a field
--- of that name (labels of which only some count): the field is then taken as it is.
--- @tparam table model family, config
--- @tparam dataset dataset
--- @treturn {table,...}
-function M.columns(model, dataset)
-   local own, columns = {}, {}
-   for _, group in ipairs(dataset:groups()) do
-      for _, field in ipairs(group) do own[field] = true end
-   end
-   for i, column in ipairs(model.family.columns(model.config)) do
-      columns[i] = own[column.name]
-         and { name = column.name, field = column.name, as = "ids", pad = column.pad } or column
-   end
-   return columns
-end
-
 --- Gives a batch the weights of its labels.
 -- @tparam family family
 -- @tparam table batch of a batcher; its weights are set: batch[weight], (micro_batches) f32

@@ -180,7 +180,7 @@ local function open_batches(run)
       batch = o.batch,
       buckets = o.buckets,
       lengths = o.lengths,
-      columns = feed.columns(run.model, run.data.train.dataset),
+      columns = run.model.family.columns(run.model.config),
       seed = o.seed,
       shuffle = true,
       prefetch = 4,

@@ -60,7 +60,7 @@ local function stride_of(task, which)
 end
 
 --- Tokenises a text.
--- @treturn dataset of field source, and labels with a stride
+-- @treturn dataset of field source
 -- @treturn table notes: tokens of the text, words of it, stride
 -- @raise malformed data: the text is shorter than a block
 function M.prepare(task, _, rows, o)
@@ -72,10 +72,11 @@ function M.prepare(task, _, rows, o)
          stride and "2" or ("a block of %d"):format(task.block))
    end
    local notes = { tokens = #ids, words = windows.count_words(text), stride = stride }
-   return windows.dataset(ids, task.block, stride), notes
+   return windows.dataset(ids, windows.cut(#ids, task.block, stride)), notes
 end
 
---- A split: `examples` (a list of { first =, n =, scored = }), `tokens` and `words` (of the text),
+--- A split: `examples` (a list of { first =, n =, scored = how many of its tokens,
+-- at the end, are predicted }), `tokens` and `words` (of the text),
 -- `length` (of every example), `stride`.
 function M.split(task, _, notes)
    return {

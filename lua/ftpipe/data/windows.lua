@@ -14,8 +14,6 @@ local core = require("ftpipe.core")
 
 local M = {}
 
-local IGNORED = -100 -- a label that is not predicted
-
 -- ---------------------------------------------------------------------------------------------
 -- Cutting.
 
@@ -83,16 +81,6 @@ local function slice(list, first, n)
    return part
 end
 
---- What a window is to say after each of its tokens: the next one, where that is predicted.
-local function labels_of(ids, window)
-   local labels = {}
-   for i = 1, window.n do
-      local counts = i < window.n and i >= window.n - window.scored
-      labels[i] = counts and ids[window.first + i] or IGNORED
-   end
-   return labels
-end
-
 --- The windows of a text of that many tokens.
 -- @tparam int n tokens
 -- @tparam int length of a window
@@ -101,18 +89,14 @@ function M.cut(n, length, stride)
    return stride and M.strided(n, length, stride) or M.blocks(n, length)
 end
 
---- Ids as a data set.
+--- The windows of a text as a data set.
 -- @tparam {int,...} ids of the whole text
--- @tparam int length of a window
--- @tparam[opt] int stride nil: disjoint blocks
--- @treturn dataset of field source; with a stride also labels, of which only some count
-function M.dataset(ids, length, stride)
-   local dataset = core.data.dataset(stride and { { "source", "labels" } } or { "source" })
-   for _, window in ipairs(M.cut(#ids, length, stride)) do
-      dataset:add {
-         source = slice(ids, window.first, window.n),
-         labels = stride and labels_of(ids, window) or nil,
-      }
+-- @tparam {table,...} windows
+-- @treturn dataset of field source
+function M.dataset(ids, windows)
+   local dataset = core.data.dataset { "source" }
+   for _, window in ipairs(windows) do
+      dataset:add { source = slice(ids, window.first, window.n) }
    end
    return dataset
 end
