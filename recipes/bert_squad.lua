@@ -23,7 +23,7 @@ local args = ft.args {
    max_source = { default = 384 },
    doc_stride = { default = 128, min = 1, help = "tokens from window to window of a context" },
    max_query = { default = 64, min = 1, help = "tokens of a question" },
-   init = true, data = true, train_file = true, eval_file = true,
+   init = true, data = true, train_file = true, eval_file = true, cache = true,
    micro_batches = true, schedule = true, staleness = true, partition = true, stages = true,
    recompute = true, clip = true, weight_decay = true, dropout = true, steps = true,
    eval_every = true, eval_only = true, precision = true, seed = true, out = true, dry_run = true,

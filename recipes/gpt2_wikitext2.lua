@@ -22,7 +22,7 @@ local args = ft.args {
    warmup = { default = 0 },
    block = { default = 1024, min = 2, help = "tokens of an example" },
    stride = { type = "int", min = 1, help = "evaluate on windows this many tokens apart" },
-   init = true, data = true, train_file = true, eval_file = true,
+   init = true, data = true, train_file = true, eval_file = true, cache = true,
    micro_batches = true, schedule = true, staleness = true, partition = true, stages = true,
    recompute = true, clip = true, weight_decay = true, dropout = true, steps = true,
    eval_every = true, eval_only = true, precision = true, seed = true, out = true, dry_run = true,
