@@ -12,6 +12,7 @@ local args = ft.args {
    "ftpipe recipes/bert_squad.lua --model DIR --data DIR --devices cpu:2",
    "ftpipe recipes/bert_squad.lua --model DIR --train-file train.json --eval-file dev.json",
    "ftpipe recipes/bert_squad.lua --model bert-large --devices sim:8x11GB",
+   preset = "fine_tune",
    model = { required = true },
    devices = { default = "cpu:2" },
    batch = { default = 24 },
@@ -23,10 +24,6 @@ local args = ft.args {
    max_source = { default = 384 },
    doc_stride = { default = 128, min = 1, help = "tokens from window to window of a context" },
    max_query = { default = 64, min = 1, help = "tokens of a question" },
-   init = true, data = true, train_file = true, eval_file = true, cache = true,
-   micro_batches = true, schedule = true, staleness = true, partition = true, stages = true,
-   recompute = true, clip = true, weight_decay = true, dropout = true, steps = true,
-   eval_every = true, eval_only = true, precision = true, seed = true, out = true, dry_run = true,
 }
 
 local model = ft.model(args)

@@ -12,6 +12,7 @@ local args = ft.args {
    "ftpipe recipes/gpt2_wikitext2.lua --model DIR --data DIR --devices cpu:2",
    "ftpipe recipes/gpt2_wikitext2.lua --model DIR --eval-file wiki.test.raw --eval-only --stride 512",
    "ftpipe recipes/gpt2_wikitext2.lua --model gpt2-xl --devices sim:8x11GB",
+   preset = "fine_tune",
    model = { required = true },
    devices = { default = "cpu:2" },
    batch = { default = 4 },
@@ -22,10 +23,6 @@ local args = ft.args {
    warmup = { default = 0 },
    block = { default = 1024, min = 2, help = "tokens of an example" },
    stride = { type = "int", min = 1, help = "evaluate on windows this many tokens apart" },
-   init = true, data = true, train_file = true, eval_file = true, cache = true,
-   micro_batches = true, schedule = true, staleness = true, partition = true, stages = true,
-   recompute = true, clip = true, weight_decay = true, dropout = true, steps = true,
-   eval_every = true, eval_only = true, precision = true, seed = true, out = true, dry_run = true,
 }
 
 local model = ft.model(args)

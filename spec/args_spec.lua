@@ -94,6 +94,18 @@ describe("args", function()
          "ft.args: no preset is called 'none' %(there are: fine_tune%)")
    end)
 
+   it("lets steps that are given go before a default of epochs, and the other way round", function()
+      local either = { steps = true, epochs = { default = 2 } }
+      assert.equal(2, args.parse(either, {}).epochs)
+      local values = args.parse(either, { "--steps", "7" })
+      assert.equal(7, values.steps)
+      assert.is_nil(values.epochs)
+      assert.is_nil(args.parse({ steps = { default = 9 }, epochs = true },
+         { "--epochs", "1" }).steps)
+      assert.fails_with(function() args.parse(either, { "--steps", "7", "--epochs", "1" }) end,
+         "%-%-steps and %-%-epochs say the same in two ways, give one")
+   end)
+
    it("refuses a declaration that is neither common nor a table", function()
       assert.fails_with(function() args.parse({ nonsense = true }, {}) end, "no common flag")
       assert.fails_with(function() args.parse({ batch = { default = "x" } }, {}) end, "default of")

@@ -49,8 +49,8 @@ function M.options() return {} end
 
 local function check_sizes(task)
    if task.stride and task.stride > task.block then
-      fail("invalid argument", "task %s: windows of %d tokens, %d apart, would leave tokens out",
-         task.name, task.block, task.stride)
+      core.fail("invalid argument", ("task %s: windows of %d tokens, %d apart, would leave tokens "
+         .. "out"):format(task.name, task.block, task.stride), 2)
    end
 end
 

@@ -37,8 +37,9 @@ function M.options() return {} end
 
 local function check_sizes(task)
    if task.max_source >= task.max_query + 4 then return end -- [CLS], two [SEP] and a piece
-   fail("invalid argument", "task %s: windows of %d ids leave no room beside questions of %d, "
-      .. "expected at least %d", task.name, task.max_source, task.max_query, task.max_query + 4)
+   core.fail("invalid argument", ("task %s: windows of %d ids leave no room beside questions of "
+      .. "%d, expected at least %d"):format(task.name, task.max_source, task.max_query,
+      task.max_query + 4), 2)
 end
 
 local function encoder_of(task)
