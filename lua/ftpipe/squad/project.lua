@@ -7,18 +7,36 @@
 
 local M = {}
 
-local CHARACTER = "()([%z\1-\127\194-\244][\128-\191]*)()"
+local SPACE = 32
 
---- The characters of a text that are no spaces: byte position of the first and last of each.
-local function solid(text)
-   local first, last, n = {}, {}, 0
-   for from, character, past in text:gmatch(CHARACTER) do
-      if character ~= " " then
-         n = n + 1
-         first[n], last[n] = from, past - 1
-      end
+--- Whether a character that is no space begins with this byte of UTF-8.
+local function is_solid(byte)
+   return byte ~= SPACE and (byte < 128 or byte >= 192)
+end
+
+--- How many characters that are no spaces text[1 .. last] has.
+local function count_solid(text, last)
+   local n = 0
+   for i = 1, last do
+      if is_solid(text:byte(i)) then n = n + 1 end
    end
-   return first, last, n
+   return n
+end
+
+--- Byte position of such a character by its number, past the end of the text when there is none.
+local function find_solid(text, number)
+   local n = 0
+   for i = 1, #text do
+      if is_solid(text:byte(i)) then n = n + 1 end
+      if n == number then return i end
+   end
+   return #text + 1
+end
+
+--- Position of the last byte of the character at `at`.
+local function last_byte(text, at)
+   while (text:byte(at + 1) or 0) >= 128 and text:byte(at + 1) < 192 do at = at + 1 end
+   return at
 end
 
 --- Projects.
@@ -30,12 +48,10 @@ end
 function M.text(answer, original, seen)
    local at = answer ~= "" and seen:find(answer, 1, true)
    if not at then return original end
-   local first, last, n = solid(original)
-   local _, _, n_seen = solid(seen)
-   if n ~= n_seen then return original end
-   local _, _, before = solid(seen:sub(1, at - 1))
-   local _, _, within = solid(answer)
-   return original:sub(first[before + 1], last[before + within])
+   if count_solid(original, #original) ~= count_solid(seen, #seen) then return original end
+   local before, within = count_solid(seen, at - 1), count_solid(answer, #answer)
+   local first = find_solid(original, before + 1)
+   return original:sub(first, last_byte(original, find_solid(original, before + within)))
 end
 
 --- Pieces as words: "##" joins a piece to the one before it.
