@@ -1,3 +1,4 @@
+local checkpoint = require("ftpipe.checkpoint")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local short_pieces = require("spec.support.short_pieces")
@@ -101,8 +102,8 @@ describe("published SQuAD data", function()
    }
 
    local function shared_tokenizer()
-      local path = files.shared("data/vocab/bert-base-uncased/vocab.txt", pending)
-      return path and core.data.tokenizer { path = path }
+      local dir = files.shared("golden/minilm_squad", pending)
+      return dir and checkpoint.open(dir):tokenizer()
    end
 
    it("has the known number of windows", function()
