@@ -21,6 +21,7 @@ local args = ft.args {
    lr = { default = 3e-5 },
    lr_schedule = { default = "linear" },
    warmup = { default = 0 },
+   clip = { default = 0 },
    max_source = { default = 384 },
    doc_stride = { default = 128, min = 1, help = "tokens from window to window of a context" },
    max_query = { default = 64, min = 1, help = "tokens of a question" },

@@ -10,7 +10,7 @@ local ft = require("ftpipe")
 local args = ft.args {
    "Fine-tune GPT-2 on WikiText-2 through a pipeline.",
    "ftpipe recipes/gpt2_wikitext2.lua --model DIR --data DIR --devices cpu:2",
-   "ftpipe recipes/gpt2_wikitext2.lua --model DIR --eval-file wiki.test.raw --eval-only --stride 512",
+   "ftpipe recipes/gpt2_wikitext2.lua --model DIR --data DIR --eval-only --stride 512",
    "ftpipe recipes/gpt2_wikitext2.lua --model gpt2-xl --devices sim:8x11GB",
    preset = "fine_tune",
    model = { required = true },
@@ -21,6 +21,7 @@ local args = ft.args {
    lr = { default = 5e-5 },
    lr_schedule = { default = "linear" },
    warmup = { default = 0 },
+   clip = { default = 0 },
    block = { default = 1024, min = 2, help = "tokens of an example" },
    stride = { type = "int", min = 1, help = "evaluate on windows this many tokens apart" },
 }

@@ -212,7 +212,8 @@ describe("candidates", function()
 
    it("have at most thirty pieces", function()
       local long = { { first = 1, n = 50 } }
-      local found = spans.candidates(long, 1, 0, row(60, { [3] = 5 }), row(60, { [32] = 5, [33] = 9 }))
+      local found = spans.candidates(long, 1, 0, row(60, { [3] = 5 }),
+         row(60, { [32] = 5, [33] = 9 }))
       for _, candidate in ipairs(found) do assert.is_true(candidate.last - candidate.first < 30) end
    end)
 
@@ -326,7 +327,9 @@ describe("a split of spans", function()
    end)
 
    it("is refused when windows have no room", function()
+      local problem = files.failure(prepare, 13, paragraph("a", qa("1", gold("a", 0))))
       assert.equal("task squad: windows of 16 ids leave no room beside questions of 13, expected "
-         .. "at least 17", files.failure(prepare, 13, paragraph("a", qa("1", gold("a", 0)))).message)
+         .. "at least 17", problem.message)
+      assert.equal(2, problem.exit)
    end)
 end)

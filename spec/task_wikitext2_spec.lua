@@ -68,8 +68,8 @@ describe("the WikiText-2 task", function()
 
    it("says what it looks for, and what is wrong with a file", function()
       assert.matches("holds no data of task wikitext2, expected wiki.train.raw and wiki.test.raw "
-         .. "%(raw%) or wiki.train.tokens and wiki.test.tokens %(tokens%) or train.txt and test.txt "
-         .. "%(text%); it holds: x.md$", (fault { ["x.md"] = TEXT }))
+         .. "%(raw%) or wiki.train.tokens and wiki.test.tokens %(tokens%) or train.txt and "
+         .. "test.txt %(text%); it holds: x.md$", (fault { ["x.md"] = TEXT }))
       assert.equal("wiki.train.raw: holds no text",
          (fault { ["wiki.train.raw"] = "\n", ["wiki.test.raw"] = TEXT }))
       assert.equal("wiki.train.raw: holds 3 tokens, expected at least a block of 8",

@@ -36,7 +36,7 @@ static void normal_forms(void)
         {"a\xcc\x81", "\xcc\x81"},                        /* a mark of its own is */
         {"\xc3\x89\xc2\xa0\xe2\x80\x83X", "\xc3\xa9 x"},  /* blanks of Unicode */
         {"\x1cx\x1fy\xc2\x85", "x y"},
-        {"\xce\x9f\xce\xa3 \xce\xa3", "\xce\xbf\xcf\x82 \xcf\x83"}, /* final sigma, and a lone one */
+        {"\xce\x9f\xce\xa3 \xce\xa3", "\xce\xbf\xcf\x82 \xcf\x83"}, /* final sigma, a lone one */
         {"\xce\x9f\xce\xa3'\xce\x9f", "\xce\xbf\xcf\x83\xce\xbf"},  /* a mark inside a word */
         {"\xc4\xb0", "i\xcc\x87"},                                  /* I with dot */
         {"\xc8\xba\xc8\xba", "\xe2\xb1\xa5\xe2\xb1\xa5"},           /* grows */

@@ -112,7 +112,8 @@ static int64_t lower(const char *text, int64_t size, char *out)
     bool cased = false; /* the last character that is not case-ignorable */
     for (int64_t i = 0; i < size; i += bytes) {
         int32_t c = decode(text + i, size - i, &bytes);
-        bool final = c == CAPITAL_SIGMA && cased && !begins_cased(text + i + bytes, size - i - bytes);
+        bool final = c == CAPITAL_SIGMA && cased &&
+                     !begins_cased(text + i + bytes, size - i - bytes);
         if (!is_case_ignorable(c)) cased = is_cased(c);
         if (is_ascii_punctuation(c)) continue;
         int32_t small = final ? FINAL_SIGMA : c == CAPITAL_I_DOT ? 'i' : utf8proc_tolower(c);

@@ -69,8 +69,8 @@ end
 
 --- Tokenises rows.
 -- @treturn dataset of fields source and segments, start, end
--- @treturn table notes: by question, pieces of its context and of itself; unplaced (how many answers
---    are not in the words at answer_start)
+-- @treturn table notes: by question, pieces of its context and of itself; unplaced (how many
+--    answers are not in the words at answer_start)
 -- @raise malformed data: a context without text, no answer in its place
 function M.prepare(task, _, rows)
    local dataset = core.data.dataset { { "source", "segments" }, "start", "end" }

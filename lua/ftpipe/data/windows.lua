@@ -108,8 +108,8 @@ local Sum = {}
 Sum.__index = Sum
 
 --- A running perplexity.
--- @tparam table split `length` of its examples, `stride` (nil: disjoint blocks), `words` of the text
---    (with a stride)
+-- @tparam table split `length` of its examples, `stride` (nil: disjoint blocks), `words` of the
+--    text
 -- @treturn table with :add(i, { nll =, tokens = }) and :result()
 function M.scorer(split)
    return setmetatable({ split = split, nll = 0, tokens = 0 }, Sum)

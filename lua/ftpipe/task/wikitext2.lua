@@ -1,7 +1,7 @@
 --- WikiText-2: continue Wikipedia articles.
 --
--- Merity et al., "Pointer Sentinel Mixture Models", ICLR 2017. Raw files keep every word, the others
--- have <unk> for rare ones; any other text is taken as it is.
+-- Merity et al., "Pointer Sentinel Mixture Models", ICLR 2017. Raw files keep every word, the
+-- others have <unk> for rare ones; any other text is taken as it is.
 
 local language_model = require("ftpipe.data.language_model")
 local task = require("ftpipe.task")
