@@ -121,8 +121,8 @@ local function extent(prompts)
    local shortest, longest = math.huge, 0
    for b, prompt in ipairs(prompts) do
       if #prompt == 0 then
-         core.fail("invalid argument", ("prompt %d is empty, expected at least one token"):format(b),
-            2)
+         core.fail("invalid argument",
+            ("prompt %d is empty, expected at least one token"):format(b), 2)
       end
       shortest, longest = math.min(shortest, #prompt), math.max(longest, #prompt)
    end

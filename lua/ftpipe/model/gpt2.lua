@@ -2,8 +2,8 @@
 --
 -- Radford et al., "Language Models are Unsupervised Multitask Learners", 2019; the shapes of GPT-3,
 -- for planning, from Brown et al., arXiv:2005.14165, table 2.1. Parameters bear the names and
--- layouts of Hugging Face's GPT2LMHeadModel: weights of blocks are stored (in, out), and one product
--- gives queries, keys and values together.
+-- layouts of Hugging Face's GPT2LMHeadModel: weights of blocks are stored (in, out), and one
+-- product gives queries, keys and values together.
 
 local core = require("ftpipe.core")
 local check = require("ftpipe.model.check")
