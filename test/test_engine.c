@@ -325,6 +325,58 @@ static void test_training(void)
     }
 }
 
+/* Two legs, of n and of 10 - n batches. The first is planned for n, or planned for 10 and drained
+ * after n. */
+static outcome train_in_two_legs(const char *schedule, bool threaded, int n, bool drain)
+{
+    outcome o = {0};
+    pipeline p;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    ft_run *run = NULL;
+    ft_plan *first = NULL, *second = NULL;
+    if (!pipeline_init(&p, "cpu:3", schedule)) return o;
+    CHECK_STATUS(ft_blueprint_new(&b, &p.options, &err), FT_OK);
+    CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
+    CHECK_STATUS(ft_blueprint_leg(&first, b, drain ? 10 : n, &err), FT_OK);
+    CHECK_STATUS(ft_blueprint_leg(&second, b, 10 - n, &err), FT_OK);
+    write_params(run);
+    CHECK_STATUS(ft_run_begin(run, first, 1, threaded, &err), FT_OK);
+    for (int fed = 0, taken = 0; taken < n; taken++) {
+        ft_result result;
+        while (fed < n && ft_run_wants(run)) {
+            CHECK_STATUS(feed(run, (int64_t)MICRO * ROWS), FT_OK);
+            fed++;
+        }
+        if (fed == n && drain) ft_run_drain(run); /* again and again: no matter */
+        CHECK(!drain || fed < n || !ft_run_wants(run));
+        CHECK_STATUS(ft_run_next(run, &result, (int64_t)60e9, &err), FT_OK);
+        o.losses[taken] = result.loss;
+    }
+    CHECK_STATUS(ft_run_end(run, &err), FT_OK);
+    CHECK(drain || ft_run_timeline(run)->n_events == ft_run_progress(run));
+    CHECK_STATUS(train(run, second, threaded, o.losses + n, &err), FT_OK);
+    memcpy(o.w2, ft_run_param(run, 1).data, sizeof o.w2);
+    ft_run_free(run);
+    ft_plan_free(first);
+    ft_plan_free(second);
+    ft_blueprint_free(b);
+    ft_graph_free(p.g);
+    return o;
+}
+
+static void test_draining(void)
+{
+    for (int i = 0; ft_schedules[i]; i++)
+        for (int n = 1; n <= 4; n++) {
+            outcome planned = train_in_two_legs(ft_schedules[i]->name, true, n, false);
+            outcome drained = train_in_two_legs(ft_schedules[i]->name, true, n, true);
+            outcome replayed = train_in_two_legs(ft_schedules[i]->name, false, n, true);
+            CHECK(memcmp(&planned, &drained, sizeof planned) == 0);
+            CHECK(memcmp(&planned, &replayed, sizeof planned) == 0);
+        }
+}
+
 static void test_blueprint(void)
 {
     pipeline p;
@@ -532,6 +584,7 @@ int main(void)
     RUN(test_program);
     RUN(test_blueprint);
     RUN(test_training);
+    RUN(test_draining);
     RUN(test_contradictions);
     RUN(test_misuse);
     test_failing_worker(true);

@@ -318,11 +318,6 @@ static ft_action_kind only_forward(const ft_stage_state *state)
     return FT_ACT_FORWARD;
 }
 
-static ft_action_kind eager(const ft_stage_state *s)
-{
-    return s->forwards < s->total ? FT_ACT_FORWARD : FT_ACT_BACKWARD;
-}
-
 static void check_refused(const ft_pipeline *p, const ft_schedule *schedule, const char *words)
 {
     ft_error err = {0};
@@ -336,10 +331,10 @@ static void test_bad_input_is_refused_in_words(void)
 {
     pipeline_case c;
     const ft_schedule forward = {.name = "forward", .next = only_forward};
-    const ft_schedule liar = {.name = "liar", .next = eager, .synchronous = true};
-    const ft_schedule nameless = {.name = "two words", .next = eager};
+    const ft_schedule liar = {.name = "liar", .next = only_forward, .synchronous = true};
+    const ft_schedule nameless = {.name = "two words", .next = only_forward};
     case_chain(&c, 3, 2, 2, 1, 1, 1);
-    check_refused(&c.pipeline, &forward, "stage 0, after 4 forwards and 0 backwards of 4");
+    check_refused(&c.pipeline, &forward, "stage 0, after 65536 forwards and 0 backwards: the next action is more batches ahead");
     check_refused(&c.pipeline, &liar, "a forward of the next batch before this one's update");
     check_refused(&c.pipeline, &nameless, "expected a name");
     c.device[1] = 3;
@@ -365,16 +360,20 @@ static void test_bad_input_is_refused_in_words(void)
     check_refused(&c.pipeline, find("1f1b"), "begins at a reduce");
 }
 
-/* A rule of the user's without a name in the table, and without a flush, that runs everything
- * first. */
+static ft_action_kind eight_ahead(const ft_stage_state *s)
+{
+    return s->forwards - s->backwards < 8 ? FT_ACT_FORWARD : FT_ACT_BACKWARD;
+}
+
+/* A rule of the user's without a name in the table, and without a flush. */
 static void test_a_new_rule_is_a_row(void)
 {
     pipeline_case c;
     ft_error err = {0};
     ft_plan *plan;
-    const ft_schedule all_first = {.name = "all-first", .next = eager};
+    const ft_schedule eager = {.name = "eager", .next = eight_ahead};
     case_chain(&c, 3, 2, 4, 2, 1, 1);
-    CHECK_STATUS(ft_plan_make(&plan, &c.pipeline, &all_first, &err), FT_OK);
+    CHECK_STATUS(ft_plan_make(&plan, &c.pipeline, &eager, &err), FT_OK);
     CHECK(plan && plan->in_flight[0] == 8 && plan->in_flight[2] == 8);
     ft_plan_free(plan);
 }

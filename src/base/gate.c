@@ -57,7 +57,12 @@ void ft_gate_wake(ft_gate *gate)
 
 void ft_gate_open(ft_gate *gate)
 {
-    atomic_fetch_add(&gate->count, 1); /* sequentially consistent, paired with `sleepers` in nap */
+    ft_gate_open_by(gate, 1);
+}
+
+void ft_gate_open_by(ft_gate *gate, uint32_t n)
+{
+    atomic_fetch_add(&gate->count, n); /* sequentially consistent, paired with `sleepers` in nap */
     if (atomic_load(&gate->sleepers)) ft_gate_wake(gate);
 }
 

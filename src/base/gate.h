@@ -17,6 +17,8 @@ typedef struct ft_gate {
 
 /* Adds one and wakes every waiter. Writes before it are seen by who waits for it. */
 void ft_gate_open(ft_gate *gate);
+/* Adds n, less than 2^31. */
+void ft_gate_open_by(ft_gate *gate, uint32_t n);
 
 /* Waits until count has reached `target` (modulo 2^32), or *stop is set, or `timeout_ns` passed
  * (negative: no limit). Returns whether the target was reached. stop may be NULL; who sets it calls

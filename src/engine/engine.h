@@ -104,6 +104,10 @@ typedef struct ft_result {
  * that the plan allows. */
 ft_status ft_run_begin(ft_run *run, const ft_plan *plan, int64_t first_step, bool threaded,
                        ft_error *err);
+/* Ends the leg with the batches that were fed so far: of every device's list, what belongs to later
+ * batches is left out. What is under way is finished as usual; nothing else can be fed. The run is
+ * then where a leg planned for so many batches would have brought it. */
+void ft_run_drain(ft_run *run);
 /* True while another batch of the leg can be fed without waiting. */
 bool ft_run_wants(const ft_run *run);
 /* Copies a batch in. FT_INVALID for wrong shapes or when ft_run_wants is false. */
@@ -111,7 +115,7 @@ ft_status ft_run_feed(ft_run *run, const ft_feed *feed, ft_error *err);
 /* The next finished batch, in order. FT_CANCELLED after timeout_ns without one (nothing is lost,
  * call again); the first failure of a worker otherwise. */
 ft_status ft_run_next(ft_run *run, ft_result *out, int64_t timeout_ns, ft_error *err);
-/* Actions executed since the start of the leg, by all devices: grows while anything moves. */
+/* Actions that all devices have behind them in this leg: grows while anything moves. */
 int64_t ft_run_progress(const ft_run *run);
 /* What each device is doing or waits for, one line each. */
 ft_status ft_run_describe(const ft_run *run, ft_text *text, ft_error *err);

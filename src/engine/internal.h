@@ -128,7 +128,7 @@ typedef struct worker {
     char *block;
     int64_t block_bytes;
     int64_t length, position; /* of the device's list */
-    _Atomic int64_t executed;
+    _Atomic int64_t passed; /* position, for other threads */
     ft_event *events;
     int64_t n_events;
     int64_t high[FT_MEMORY_CLASSES]; /* highest end that a live tensor reached, in its class */
@@ -149,6 +149,7 @@ struct ft_run {
     bool active, threaded;
     int64_t first_step, start_ns;
     int64_t fed, taken;
+    _Atomic int64_t n_batches; /* that happen: the plan's, or fewer once drained */
     ft_gate fed_gate, done_gate;
     atomic_bool stop;
     pthread_mutex_t error_lock;
@@ -157,8 +158,14 @@ struct ft_run {
     ft_arena *arena;
 };
 
-/* wait.c: waits for what the action needs: its batch, its edges in, a free slot of its edges out.
- * FT_CANCELLED when the run is stopped meanwhile. */
+/* True when the action's batch is past the end of a leg that was drained. */
+static inline bool action_is_left_out(const ft_run *run, const ft_action *action)
+{
+    return action->batch >= atomic_load(&run->n_batches);
+}
+
+/* wait.c: waits for what the action needs: its batch, its edges in, a free slot of its edges out;
+ * or until it is left out. FT_CANCELLED when the run is stopped meanwhile. */
 ft_status wait_for_action(const worker *w, const ft_action *action, ft_error *err);
 /* True when the action would not wait. */
 bool action_is_ready(const worker *w, const ft_action *action);

@@ -45,9 +45,10 @@ static void reset(ft_run *run)
         worker *w = &run->workers[d];
         w->position = w->n_events = w->allocations = 0;
         w->length = ft_plan_length(run->plan, d);
-        atomic_store(&w->executed, 0);
+        atomic_store(&w->passed, 0);
     }
     run->fed = run->taken = 0;
+    atomic_store(&run->n_batches, run->plan->n_batches);
     run->error = (ft_error){FT_OK, ""};
     atomic_store(&run->stop, false);
 }
@@ -72,7 +73,7 @@ ft_status ft_run_begin(ft_run *run, const ft_plan *plan, int64_t first_step, boo
 
 bool ft_run_wants(const ft_run *run)
 {
-    return run->active && run->fed < run->plan->n_batches &&
+    return run->active && run->fed < atomic_load(&run->n_batches) &&
            run->fed - run->taken < run->blueprint->batch_slots;
 }
 
@@ -122,6 +123,15 @@ ft_status ft_run_feed(ft_run *run, const ft_feed *feed, ft_error *err)
     return FT_OK;
 }
 
+/* A worker that waits for a batch is past every batch that was fed: the gate opens as far as the
+ * plan goes, and whoever comes through finds that the rest is left out. */
+void ft_run_drain(ft_run *run)
+{
+    if (!run->active || run->fed == atomic_load(&run->n_batches)) return;
+    atomic_store(&run->n_batches, run->fed);
+    ft_gate_open_by(&run->fed_gate, (uint32_t)(run->plan->n_batches - run->fed));
+}
+
 /* -- results ----------------------------------------------------------------------------------- */
 
 static ft_status first_failure(ft_run *run, ft_error *err)
@@ -157,7 +167,7 @@ int64_t ft_run_progress(const ft_run *run)
 {
     int64_t n = 0;
     for (int d = 0; d < run->blueprint->options.n_devices; d++)
-        n += atomic_load(&run->workers[d].executed);
+        n += atomic_load(&run->workers[d].passed);
     return n;
 }
 
@@ -165,7 +175,7 @@ ft_status ft_run_describe(const ft_run *run, ft_text *text, ft_error *err)
 {
     for (int d = 0; run->active && d < run->blueprint->options.n_devices; d++) {
         const worker *w = &run->workers[d];
-        int64_t position = atomic_load(&w->executed);
+        int64_t position = atomic_load(&w->passed);
         char missing[160];
         if (position >= w->length) continue;
         ft_action a = ft_plan_at(run->plan, d, position);
@@ -212,9 +222,9 @@ ft_status ft_run_end(ft_run *run, ft_error *err)
 {
     if (!run->active) return FT_OK;
     ft_status status = FT_OK;
-    bool complete = run->taken == run->plan->n_batches;
+    bool complete = run->taken == atomic_load(&run->n_batches);
     if (complete && !run->threaded) /* what stands after the last update: tied weights adopted */
-        status = workers_replay(run, run->plan->n_batches, err);
+        status = workers_replay(run, run->taken, err);
     if (!complete) {
         ft_error stopped = {FT_CANCELLED, "the leg was ended early"};
         run_fail(run, &stopped);

@@ -34,6 +34,22 @@ static void record(worker *w, const ft_action *a, int64_t start, int64_t end)
                                           .kind = a->kind};
 }
 
+static void pass_action(worker *w)
+{
+    w->position++;
+    atomic_fetch_add(&w->passed, 1);
+}
+
+/* The action at the worker's position, past those that are left out; false at the end. */
+static bool next_action(worker *w, ft_action *a)
+{
+    for (; w->position < w->length; pass_action(w)) {
+        *a = ft_plan_at(w->run->plan, w->device, w->position);
+        if (!action_is_left_out(w->run, a)) return true;
+    }
+    return false;
+}
+
 /* Executes the action at the worker's position, which does not have to wait any more. */
 static ft_status step(worker *w, const ft_action *a, ft_error *err)
 {
@@ -47,8 +63,7 @@ static ft_status step(worker *w, const ft_action *a, ft_error *err)
     free_edges(w->run, a);
     fill_edges(w->run, a);
     record(w, a, start, ft_now_ns());
-    w->position++;
-    atomic_fetch_add(&w->executed, 1);
+    pass_action(w);
     return FT_OK;
 }
 
@@ -56,11 +71,11 @@ static void *work(void *arg)
 {
     worker *w = arg;
     ft_error error = {FT_OK, ""};
+    ft_action a;
     ft_ops_thread_init();
-    while (w->position < w->length) {
-        ft_action a = ft_plan_at(w->run->plan, w->device, w->position);
+    while (next_action(w, &a)) {
         ft_status status = wait_for_action(w, &a, &error);
-        if (status == FT_OK) status = step(w, &a, &error);
+        if (status == FT_OK && !action_is_left_out(w->run, &a)) status = step(w, &a, &error);
         if (status == FT_OK) continue;
         if (status != FT_CANCELLED) run_fail(w->run, &error);
         break;
@@ -100,9 +115,8 @@ ft_status workers_replay(ft_run *run, int64_t wanted, ft_error *err)
         moved = false;
         for (int d = 0; d < run->blueprint->options.n_devices; d++) {
             worker *w = &run->workers[d];
-            if (w->position >= w->length) continue;
-            ft_action a = ft_plan_at(run->plan, d, w->position);
-            if (!action_is_ready(w, &a)) continue;
+            ft_action a;
+            if (!next_action(w, &a) || !action_is_ready(w, &a)) continue;
             ft_status status = step(w, &a, err);
             if (status != FT_OK) return status;
             moved = true;

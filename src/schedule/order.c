@@ -1,7 +1,9 @@
 /* schedule/order.c - what each stage does, from first to last, by its rule alone.
  *
  * Nothing here depends on time or on other devices: that is why the weights that a micro-batch
- * meets, and so the numbers a run computes, are known before it starts. */
+ * meets, and so the numbers a run computes, are known before it starts. Nor does it depend on the
+ * length of the leg: an order is the endless one of the rule, without what belongs to later
+ * batches. So a leg that is drained early computes what a shorter leg does. */
 #include "schedule/internal.h"
 
 typedef struct writer {
@@ -9,8 +11,10 @@ typedef struct writer {
     int stage;
     ft_stage_state state;
     stage_order *order;
-    int adopted;                 /* W actions written */
-    const int32_t *adopt_before; /* by micro-batch: W actions that stand before its F; NULL: no W */
+    int adopted; /* W actions written */
+    int n_owners;
+    ft_stage_state *owners; /* of what W takes over, each followed up to our next forward */
+    int *owner_stages;
 } writer;
 
 static int64_t leg_micros(const leg *l)
@@ -20,9 +24,7 @@ static int64_t leg_micros(const leg *l)
 
 static ft_stage_state begin_state(const leg *l, int stage)
 {
-    return (ft_stage_state){.depth = l->depth[stage],
-                            .micro_batches = l->pipeline->micro_batches,
-                            .total = leg_micros(l)};
+    return (ft_stage_state){.depth = l->depth[stage], .micro_batches = l->pipeline->micro_batches};
 }
 
 /* Asks the rule, and holds it to what can be. */
@@ -35,51 +37,53 @@ static ft_status ask_rule(const leg *l, int stage, const ft_stage_state *s, ft_a
         wrong = "is neither forward nor backward";
     else if (*kind == FT_ACT_BACKWARD && s->backwards >= s->forwards)
         wrong = "is a backward without its forward";
-    else if (*kind == FT_ACT_FORWARD && s->forwards >= s->total)
-        wrong = "is a forward after the last";
     else if (*kind == FT_ACT_FORWARD && l->schedule->synchronous &&
              s->forwards / s->micro_batches != s->backwards / s->micro_batches)
         wrong = "is a forward of the next batch before this one's update";
+    else if (*kind == FT_ACT_FORWARD && (s->forwards - s->backwards) / s->micro_batches > INT16_MAX)
+        wrong = "is more batches ahead of the backwards than a lag can say";
     if (!wrong) return FT_OK;
-    return ft_fail(
-        err, FT_INVALID,
-        "schedule %s: stage %d, after %lld forwards and %lld backwards of %lld: the next "
-        "action %s",
-        l->schedule->name, stage, (long long)s->forwards, (long long)s->backwards,
-        (long long)s->total, wrong);
+    return ft_fail(err, FT_INVALID,
+                   "schedule %s: stage %d, after %lld forwards and %lld backwards: the next "
+                   "action %s",
+                   l->schedule->name, stage, (long long)s->forwards, (long long)s->backwards,
+                   wrong);
 }
 
-/* Raises at[i] to the updates that the owner has done before its forward i... */
-static ft_status count_updates(const leg *l, int owner, int32_t *at, ft_error *err)
+/* The owners of what the stage takes over: where the edges U->W that end at it begin. */
+static ft_status find_owners(writer *w, ft_error *err)
 {
-    ft_stage_state s = begin_state(l, owner);
-    while (s.forwards < s.total) {
-        ft_action_kind kind;
-        FT_TRY(ask_rule(l, owner, &s, &kind, err));
-        if (kind == FT_ACT_BACKWARD) {
-            s.backwards++;
-            continue;
-        }
-        int32_t updates = (int32_t)(s.backwards / s.micro_batches);
-        if (updates < at[s.forwards]) at[s.forwards] = updates; /* ...the least of all owners' */
-        s.forwards++;
+    const wires *net = w->leg->wires;
+    int spot = spot_of(w->stage, FT_ACT_ADOPT);
+    int first = net->in_first[spot], n = net->in_first[spot + 1] - first;
+    w->n_owners = n;
+    if (!n) return FT_OK;
+    w->owners = ft_arena_array(w->leg->arena, n, sizeof *w->owners);
+    w->owner_stages = ft_arena_array(w->leg->arena, n, sizeof *w->owner_stages);
+    if (!w->owners || !w->owner_stages)
+        return ft_fail(err, FT_NOMEM, "plan: no memory for the order of stage %d", w->stage);
+    for (int i = 0; i < n; i++) {
+        w->owner_stages[i] = net->edges[net->in[first + i]].from;
+        w->owners[i] = begin_state(w->leg, w->owner_stages[i]);
     }
     return FT_OK;
 }
 
-/* How many W actions stand before each forward of the stage; NULL when no edge U->W ends at it. */
-static ft_status place_adopts(const leg *l, int stage, const int32_t **out, ft_error *err)
+/* Updates that every owner has done before its forward of our next micro-batch. */
+static ft_status count_updates(writer *w, int64_t *updates, ft_error *err)
 {
-    const wires *w = l->wires;
-    int spot = spot_of(stage, FT_ACT_ADOPT);
-    *out = NULL;
-    if (w->in_first[spot] == w->in_first[spot + 1]) return FT_OK;
-    int32_t *at = ft_arena_array(l->arena, leg_micros(l), sizeof *at);
-    if (!at) return ft_fail(err, FT_NOMEM, "plan: no memory for the order of stage %d", stage);
-    for (int64_t i = 0; i < leg_micros(l); i++) at[i] = l->n_batches;
-    for (int i = w->in_first[spot]; i < w->in_first[spot + 1]; i++)
-        FT_TRY(count_updates(l, w->edges[w->in[i]].from, at, err));
-    *out = at;
+    *updates = w->leg->n_batches;
+    for (int i = 0; i < w->n_owners; i++) {
+        ft_stage_state *s = &w->owners[i];
+        for (;;) {
+            ft_action_kind kind;
+            FT_TRY(ask_rule(w->leg, w->owner_stages[i], s, &kind, err));
+            if (kind == FT_ACT_FORWARD && s->forwards == w->state.forwards) break;
+            (*(kind == FT_ACT_FORWARD ? &s->forwards : &s->backwards))++;
+        }
+        int64_t done = s->backwards / s->micro_batches;
+        if (done < *updates) *updates = done;
+    }
     return FT_OK;
 }
 
@@ -92,25 +96,25 @@ static void put(writer *w, ft_action_kind kind, int64_t batch, int64_t micro, in
                                                    .micro = (int32_t)micro};
 }
 
-static void put_adopts(writer *w, int before)
+static void put_adopts(writer *w, int64_t before)
 {
-    while (w->adopt_before && w->adopted < before) put(w, FT_ACT_ADOPT, w->adopted++, 0, 0);
+    while (w->n_owners && w->adopted < before) put(w, FT_ACT_ADOPT, w->adopted++, 0, 0);
 }
 
+/* Of a forward that comes after the leg's batches only the W before it are written. */
 static ft_status put_forward(writer *w, ft_error *err)
 {
     ft_stage_state *s = &w->state;
-    int64_t batch = s->forwards / s->micro_batches;
-    int64_t lag = batch - s->backwards / s->micro_batches;
-    if (lag > INT16_MAX)
-        return ft_fail(err, FT_INVALID,
-                       "schedule %s: stage %d works %lld batches ahead, at most %d",
-                       w->leg->schedule->name, w->stage, (long long)lag, INT16_MAX);
-    if (w->adopt_before) put_adopts(w, w->adopt_before[s->forwards]);
-    put(w, FT_ACT_FORWARD, batch, s->forwards % s->micro_batches, lag);
+    int64_t updates, batch = s->forwards / s->micro_batches;
+    FT_TRY(count_updates(w, &updates, err));
+    put_adopts(w, updates);
+    if (s->forwards < leg_micros(w->leg)) {
+        put(w, FT_ACT_FORWARD, batch, s->forwards % s->micro_batches,
+            batch - s->backwards / s->micro_batches);
+        int64_t in_flight = s->forwards + 1 - s->backwards;
+        if (in_flight > w->order->in_flight) w->order->in_flight = (int)in_flight;
+    }
     s->forwards++;
-    int64_t in_flight = s->forwards - s->backwards;
-    if (in_flight > w->order->in_flight) w->order->in_flight = (int)in_flight;
     return FT_OK;
 }
 
@@ -129,12 +133,12 @@ static ft_status order_stage(const leg *l, int stage, ft_error *err)
 {
     writer w = {
         .leg = l, .stage = stage, .state = begin_state(l, stage), .order = &l->orders[stage]};
-    FT_TRY(place_adopts(l, stage, &w.adopt_before, err));
+    FT_TRY(find_owners(&w, err));
     int64_t per_batch = 2 * (int64_t)l->pipeline->micro_batches + 3;
     w.order->actions = ft_arena_array(l->arena, per_batch * l->n_batches, sizeof(ft_action));
     if (!w.order->actions)
         return ft_fail(err, FT_NOMEM, "plan: no memory for the order of stage %d", stage);
-    while (w.state.backwards < w.state.total) {
+    while (w.state.backwards < leg_micros(l)) {
         ft_action_kind kind;
         FT_TRY(ask_rule(l, stage, &w.state, &kind, err));
         if (kind == FT_ACT_FORWARD)

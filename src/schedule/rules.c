@@ -15,8 +15,6 @@ static bool batch_is_open(const ft_stage_state *s)
     return s->forwards / s->micro_batches == s->backwards / s->micro_batches;
 }
 
-static bool forwards_left(const ft_stage_state *s) { return s->forwards < s->total; }
-
 static ft_action_kind choose(bool forward) { return forward ? FT_ACT_FORWARD : FT_ACT_BACKWARD; }
 
 static ft_action_kind sequential_next(const ft_stage_state *s)
@@ -26,17 +24,17 @@ static ft_action_kind sequential_next(const ft_stage_state *s)
 
 static ft_action_kind gpipe_next(const ft_stage_state *s)
 {
-    return choose(forwards_left(s) && batch_is_open(s));
+    return choose(batch_is_open(s));
 }
 
 static ft_action_kind one_f_one_b_next(const ft_stage_state *s)
 {
-    return choose(forwards_left(s) && batch_is_open(s) && s->forwards - s->backwards <= s->depth);
+    return choose(batch_is_open(s) && s->forwards - s->backwards <= s->depth);
 }
 
 static ft_action_kind async_next(const ft_stage_state *s)
 {
-    return choose(forwards_left(s) && s->forwards - s->backwards <= s->depth);
+    return choose(s->forwards - s->backwards <= s->depth);
 }
 
 static const ft_schedule sequential = {

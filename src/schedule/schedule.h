@@ -66,11 +66,10 @@ typedef struct ft_stage_costs {
     const double *transfer_ns;
 } ft_stage_costs;
 
-/* The state a rule sees: one stage, in one leg. */
+/* The state a rule sees: one stage, in a leg that never ends. */
 typedef struct ft_stage_state {
     int depth;         /* longest path to the last stage; 0 is the last */
     int micro_batches; /* per batch */
-    int64_t total;     /* micro-batches in the leg */
     int64_t forwards, backwards; /* done so far */
 } ft_stage_state;
 
@@ -78,7 +77,8 @@ typedef struct ft_schedule {
     const char *name;
     const char *doc;
     bool synchronous; /* no forward of a batch before the update of the batch before it */
-    /* FT_ACT_FORWARD or FT_ACT_BACKWARD; only asked while backwards < total. */
+    /* FT_ACT_FORWARD or FT_ACT_BACKWARD. It does not know how long the leg is: the forwards of
+     * batches after the last are left out of what it says. */
     ft_action_kind (*next)(const ft_stage_state *state);
 } ft_schedule;
 
@@ -132,7 +132,8 @@ typedef struct ft_plan {
  * stand right after the last B of their batch; a W stands before the first forward of the replica
  * whose owner (every owner, when there are several) ran that forward with the newer weights, so
  * that every use of a tied weight by one micro-batch reads one version, and nobody waits for it;
- * those left over stand at the end. A device with several stages takes, among the actions that are
+ * those left over stand at the end. What a leg of fewer batches does is what a longer one does
+ * without the actions of the batches after them, stage by stage. A device with several stages takes, among the actions that are
  * ready, anything but a forward first, then the stage closer to the loss, then the older
  * micro-batch. Long legs are played for some tens of batches and then extended by the period found.
  * FT_INFEASIBLE when no order completes with these slots (more of them may help); FT_INVALID for
