@@ -150,6 +150,33 @@ static void exchanged_directories(void)
     CHECK(place_free(&p) == 2);
 }
 
+/* A link is there, pointing to the old or the new, at any moment. */
+static void links(void)
+{
+    place p = place_new();
+    ft_error err = {0};
+    char path[600], target[64];
+    int64_t bytes = 0;
+    snprintf(path, sizeof path, "%s/latest", p.directory);
+    CHECK_STATUS(ft_link_read(path, target, sizeof target, &err), FT_NOT_FOUND);
+    CHECK_STATUS(ft_link_set(path, "step-1", &err), FT_OK);
+    CHECK_STATUS(ft_link_set(path, "step-20", &err), FT_OK);
+    CHECK_STATUS(ft_link_read(path, target, sizeof target, &err), FT_OK);
+    CHECK(!strcmp(target, "step-20"));
+    CHECK_STATUS(ft_link_read(path, target, 7, &err), FT_IO);
+    CHECK_STATUS(ft_dir_sync(p.directory, &err), FT_OK);
+    CHECK_STATUS(ft_dir_sync(path, &err), FT_NOT_FOUND);
+    CHECK_STATUS(ft_disk_free(p.directory, &bytes, &err), FT_OK);
+    CHECK(bytes > 0);
+    CHECK_STATUS(ft_disk_free(path, &bytes, &err), FT_NOT_FOUND);
+    CHECK(unlink(path) == 0);
+    CHECK_STATUS(ft_dir_make(path, &err), FT_OK);
+    CHECK_STATUS(ft_link_set(path, "step-1", &err), FT_IO); /* a directory stays */
+    CHECK_STATUS(ft_link_read(path, target, sizeof target, &err), FT_IO);
+    CHECK(rmdir(path) == 0);
+    CHECK(place_free(&p) == 0);
+}
+
 int main(void)
 {
     RUN(write_and_read);
@@ -157,5 +184,6 @@ int main(void)
     RUN(full_disk);
     RUN(whole_files);
     RUN(exchanged_directories);
+    RUN(links);
     return check_report();
 }

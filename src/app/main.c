@@ -216,6 +216,7 @@ int main(int argc, char **argv) {
     interrupt_state = L;
     catch_signal(SIGINT);
     catch_signal(SIGTERM);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of its write */
     int code = run(L, argc, argv);
     interrupt_state = NULL;
     lua_close(L);

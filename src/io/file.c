@@ -130,14 +130,6 @@ ft_status ft_file_read(const char *path, char **out, int64_t *size, ft_error *er
     return status;
 }
 
-static char *copy_text(const char *text)
-{
-    int64_t n = (int64_t)strlen(text) + 1;
-    char *copy = ft_alloc(n);
-    if (copy) memcpy(copy, text, (size_t)n);
-    return copy;
-}
-
 /* Opens a new file beside the target, with the target's permissions when there is one. */
 static ft_status open_beside(ft_writer *writer, ft_error *err)
 {
@@ -159,7 +151,7 @@ static ft_status open_beside(ft_writer *writer, ft_error *err)
 ft_status ft_writer_begin(ft_writer *writer, const char *path, ft_error *err)
 {
     *writer = (ft_writer){.fd = -1};
-    writer->path = copy_text(path);
+    writer->path = ft_copy_text(path);
     if (!writer->path) return ft_fail(err, FT_NOMEM, "%s: no memory for its name", path);
     ft_status status = open_beside(writer, err);
     if (status != FT_OK) ft_writer_fini(writer);
@@ -169,23 +161,6 @@ ft_status ft_writer_begin(ft_writer *writer, const char *path, ft_error *err)
 ft_status ft_writer_add(ft_writer *writer, const void *bytes, int64_t size, ft_error *err)
 {
     return ft_write_all(writer->fd, bytes, size, writer->path, err);
-}
-
-/* Makes the rename itself survive a power cut. Some file systems have nothing to sync. */
-static ft_status sync_directory(const char *path, ft_error *err)
-{
-    char *directory = copy_text(path);
-    if (!directory) return ft_fail(err, FT_NOMEM, "%s: no memory for its name", path);
-    char *slash = strrchr(directory, '/');
-    if (slash) slash[slash == directory ? 1 : 0] = 0;
-    ft_status status = FT_OK;
-    int fd = open(slash ? directory : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool synced = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP);
-    if (!synced && !(fd < 0 && errno == EACCES))
-        status = ft_errno_fail(err, path, "written, but its directory cannot be synced");
-    if (fd >= 0) close(fd);
-    ft_free(directory);
-    return status;
 }
 
 ft_status ft_writer_commit(ft_writer *writer, ft_error *err)
@@ -200,7 +175,7 @@ ft_status ft_writer_commit(ft_writer *writer, ft_error *err)
         unlink(writer->temp);
         return status;
     }
-    return sync_directory(writer->path, err);
+    return ft_sync_parent(writer->path, err);
 }
 
 void ft_writer_fini(ft_writer *writer)
@@ -224,46 +199,4 @@ ft_status ft_file_write(const char *path, const void *bytes, int64_t size, ft_er
 done:
     ft_writer_fini(&writer);
     return status;
-}
-
-/* Makes one directory; one that is there already is fine. */
-static ft_status make_one(const char *path, ft_error *err)
-{
-    if (mkdir(path, 0777) == 0) return FT_OK;
-    int code = errno;
-    struct stat info;
-    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return FT_OK;
-    errno = code;
-    return ft_errno_fail(err, path, "cannot make directory");
-}
-
-ft_status ft_dir_make(const char *path, ft_error *err)
-{
-    char *part = copy_text(path);
-    if (!part) return ft_fail(err, FT_NOMEM, "%s: no memory for its name", path);
-    ft_status status = FT_OK;
-    for (char *p = part + 1; part[0] && *p; p++) {
-        if (*p != '/') continue;
-        *p = 0;
-        FT_GO(make_one(part, err));
-        *p = '/';
-    }
-    FT_GO(make_one(part, err));
-done:
-    ft_free(part);
-    return status;
-}
-
-ft_status ft_dir_exchange(const char *from, const char *to, ft_error *err)
-{
-    struct stat info;
-    unsigned flags = lstat(to, &info) == 0 ? RENAME_EXCHANGE : RENAME_NOREPLACE;
-    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, flags) == 0) return sync_directory(to, err);
-    if (errno != EINVAL && errno != ENOSYS) return ft_errno_fail(err, to, "cannot replace");
-    /* Not every file system exchanges; there an old directory has to be out of the way first. */
-    if (flags == RENAME_EXCHANGE)
-        return ft_fail(err, FT_UNSUPPORTED,
-                       "%s: its file system cannot replace a directory, remove it first", to);
-    if (rename(from, to) != 0) return ft_errno_fail(err, to, "cannot replace");
-    return sync_directory(to, err);
 }

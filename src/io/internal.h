@@ -11,6 +11,12 @@
  * FT_NOMEM, else FT_IO. */
 ft_status ft_errno_fail(ft_error *err, const char *path, const char *what);
 
+/* A copy for ft_free; NULL without memory. */
+char *ft_copy_text(const char *text);
+
+/* Makes a rename, or a new name, survive a power cut. */
+ft_status ft_sync_parent(const char *path, ft_error *err);
+
 /* A name from a file, fit for a one-line message: control bytes are replaced, a long one is cut. */
 typedef struct ft_shown {
     char text[160];

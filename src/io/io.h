@@ -69,6 +69,16 @@ ft_status ft_dir_make(const char *path, ft_error *err);
  * `to`, if anything, is at `from` afterwards. */
 ft_status ft_dir_exchange(const char *from, const char *to, ft_error *err);
 
+/* Makes the names in a directory survive a power cut. */
+ft_status ft_dir_sync(const char *path, ft_error *err);
+/* Makes `path` a symbolic link to `target`, in one step: what was there is replaced, if it is no
+ * directory. */
+ft_status ft_link_set(const char *path, const char *target, ft_error *err);
+/* Where a symbolic link points, as it was set; FT_NOT_FOUND when it is not there. */
+ft_status ft_link_read(const char *path, char *out, int64_t size, ft_error *err);
+/* Bytes that may still be written to the file system of a file or directory that exists. */
+ft_status ft_disk_free(const char *path, int64_t *bytes, ft_error *err);
+
 /* JSON through jansson: duplicate keys refused, errors as "file:line:column: what". The text need
  * not be NUL-terminated; `name` is for messages. json_decref the result. */
 ft_status ft_json_parse(json_t **out, const char *text, int64_t size, const char *name,

@@ -230,6 +230,56 @@ static int io_exchange(lua_State *L)
     return 0;
 }
 
+/*** Makes the names in a directory survive a power cut.
+ * @function io.sync
+ * @tparam string directory */
+static int io_sync(lua_State *L)
+{
+    ft_error err;
+    if (ft_dir_sync(check_text(L, 1), &err) != FT_OK) return script_raise(L, &err);
+    return 0;
+}
+
+/*** Makes a symbolic link, or points one that is there elsewhere, in one step.
+ * @function io.link
+ * @tparam string path of the link
+ * @tparam string target as it is written in the link */
+static int io_link(lua_State *L)
+{
+    ft_error err;
+    if (ft_link_set(check_text(L, 1), check_text(L, 2), &err) != FT_OK)
+        return script_raise(L, &err);
+    return 0;
+}
+
+/*** Where a symbolic link points, as it is written there.
+ * @function io.link_target
+ * @tparam string path
+ * @treturn string nil when there is no such link */
+static int io_link_target(lua_State *L)
+{
+    ft_error err;
+    char target[4096];
+    ft_status status = ft_link_read(check_text(L, 1), target, sizeof target, &err);
+    if (status == FT_NOT_FOUND) return 0;
+    if (status != FT_OK) return script_raise(L, &err);
+    lua_pushstring(L, target);
+    return 1;
+}
+
+/*** Bytes that can still be written where a file or directory is.
+ * @function io.free_bytes
+ * @tparam string path that exists
+ * @treturn number */
+static int io_free_bytes(lua_State *L)
+{
+    ft_error err;
+    int64_t bytes = 0;
+    if (ft_disk_free(check_text(L, 1), &bytes, &err) != FT_OK) return script_raise(L, &err);
+    lua_pushnumber(L, (double)bytes);
+    return 1;
+}
+
 int script_bind_io(lua_State *L)
 {
     static const luaL_Reg functions[] = {
@@ -237,6 +287,10 @@ int script_bind_io(lua_State *L)
         {"archive_bytes", io_archive_bytes},
         {"write", io_write},
         {"exchange", io_exchange},
+        {"sync", io_sync},
+        {"link", io_link},
+        {"link_target", io_link_target},
+        {"free_bytes", io_free_bytes},
         {NULL, NULL},
     };
     static const luaL_Reg methods[] = {

@@ -85,6 +85,29 @@ static int run_param(lua_State *L)
     return push_shared_view(L, shared, &view);
 }
 
+/*** The optimizer's state of a parameter, as tensors at its owner. Do not touch them while a leg
+ * runs.
+ * @function run:state
+ * @tparam int number in the graph's order of parameters
+ * @treturn table a list of { name =, tensor = }; empty for what is not trained */
+static int run_state(lua_State *L)
+{
+    shared_run *shared = check_run(L, 1);
+    int i = (int)script_check_index(L, 2, ft_run_n_params(shared->run), "parameter");
+    const char *name;
+    ft_view view;
+    lua_createtable(L, FT_MAX_STATE_PARTS, 0);
+    for (int part = 0; ft_run_state(shared->run, i, part, &name, &view); part++) {
+        lua_createtable(L, 0, 2);
+        lua_pushstring(L, name);
+        lua_setfield(L, -2, "name");
+        push_shared_view(L, shared, &view);
+        lua_setfield(L, -2, "tensor");
+        lua_rawseti(L, -2, part + 1);
+    }
+    return 1;
+}
+
 /*** To be called after parameters were written: replicas and packed copies follow.
  * @function run:refresh */
 static int run_refresh(lua_State *L)
@@ -157,6 +180,14 @@ static int run_feed(lua_State *L)
     return 0;
 }
 
+/*** Ends the leg with the batches that were fed so far; they are finished as usual.
+ * @function run:drain */
+static int run_drain(lua_State *L)
+{
+    ft_run_drain(check_run(L, 1)->run);
+    return 0;
+}
+
 /*** The next finished batch, or nil when none was within the time.
  * @function run:next
  * @tparam number timeout seconds
@@ -205,7 +236,7 @@ static int run_finish(lua_State *L)
     return 1;
 }
 
-/*** Actions executed in this leg: grows while anything moves. */
+/*** Actions that all devices have behind them in this leg: grows while anything moves. */
 static int run_progress(lua_State *L)
 {
     lua_pushnumber(L, (double)ft_run_progress(check_run(L, 1)->run));
@@ -252,7 +283,8 @@ void script_run_class(lua_State *L)
         {"param", run_param},       {"refresh", run_refresh},   {"begin", run_begin},
         {"wants", run_wants},       {"feed", run_feed},         {"next", run_next},
         {"finish", run_finish},     {"progress", run_progress}, {"describe", run_describe},
-        {"measured", run_measured}, {"free", run_free},         {NULL, NULL}};
+        {"measured", run_measured}, {"free", run_free},         {"state", run_state},
+        {"drain", run_drain},       {NULL, NULL}};
     static const luaL_Reg meta[] = {{"__gc", run_free}, {NULL, NULL}};
     script_class(L, RUN, methods, meta);
     lua_pop(L, 1);
