@@ -242,14 +242,19 @@ local function wants_help(argv)
    return false
 end
 
---- ft.args { ... }: the flags of the running script. --help prints and ends the program.
-setmetatable(M, { __call = function(_, declared)
-   local argv = rawget(_G, "arg") or {}
+--- The flags among `argv`; --help prints what there is for `script` and ends the program.
+function M.read(declared, argv, script)
    if wants_help(argv) then
-      print(M.help(declared, argv[0] or "FILE"))
+      print(M.help(declared, script))
       os.exit(0, true)
    end
    return M.parse(declared, argv)
+end
+
+--- ft.args { ... }: the flags of the running script.
+setmetatable(M, { __call = function(_, declared)
+   local argv = rawget(_G, "arg") or {}
+   return M.read(declared, argv, argv[0] or "FILE")
 end })
 
 return M

@@ -1,5 +1,8 @@
---- What the program says about itself: help, version, and usage errors.
+--- What the program says about itself: help, version, and usage errors; and its sub-commands.
 -- src/app/main.c calls these; nothing here is loaded by a script that runs.
+--
+-- A sub-command is a module command/NAME.lua: a table with `help`, a line for --help, and
+-- `run(argv)`, which gets the words after its name.
 
 local core = require("ftpipe.core")
 local suggest = require("ftpipe.suggest")
@@ -8,9 +11,12 @@ local M = {}
 
 local USAGE = [==[
 usage: ftpipe [options] [FILE [arguments]]
+       ftpipe COMMAND [arguments]
 
 Runs the Lua script FILE, as a recipe for fine-tuning. Without FILE: a prompt on a terminal,
-else the script is read from standard input.
+else the script is read from standard input. Commands, each with a --help of its own:
+
+%s
 
   -e CODE      run CODE
   -l MODULE    require MODULE
@@ -37,8 +43,22 @@ local function usage_error(format, ...)
    core.fail("invalid argument", format:format(...), 2)
 end
 
+--- The names of the sub-commands, sorted.
+function M.commands()
+   local names = {}
+   for module in pairs(package.preload) do
+      names[#names + 1] = module:match("^ftpipe%.command%.([%w_]+)$")
+   end
+   table.sort(names)
+   return names
+end
+
 function M.help()
-   print(USAGE)
+   local lines = {}
+   for i, name in ipairs(M.commands()) do
+      lines[i] = ("  %-12s %s"):format(name, require("ftpipe.command." .. name).help)
+   end
+   print((USAGE:gsub("%%s", function() return table.concat(lines, "\n") end)))
 end
 
 function M.version()
@@ -61,13 +81,24 @@ local function neighbours(path)
    return suggest.nearest(name or path, names), directory or ""
 end
 
-function M.no_script(path)
+local function no_script(path)
+   local is_name = path:find("^[%w_]+$") ~= nil
    if core.sys.exists(path) then
       usage_error("'%s' is a directory; expected a Lua script", path)
    end
    local name, directory = neighbours(path)
+   if is_name and not name then name, directory = suggest.nearest(path, M.commands()), "" end
    local hint = name and (" (did you mean '%s%s'?)"):format(directory, name) or ""
-   usage_error("there is no file '%s'%s; see ftpipe --help", path, hint)
+   usage_error("there is no file %s'%s'%s; see ftpipe --help", is_name and "or command " or "",
+      path, hint)
+end
+
+--- What is not a file: a sub-command with its arguments, or an error.
+function M.command(name, ...)
+   for _, known in ipairs(M.commands()) do
+      if name == known then return require("ftpipe.command." .. name).run { ... } end
+   end
+   return no_script(name)
 end
 
 function M.repl(read_line)

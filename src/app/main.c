@@ -105,12 +105,12 @@ static int run_script(lua_State *L, char **argv, int argc, int script) {
     const char *name = argv[script];
     bool from_stdin = strcmp(name, "-") == 0;
     struct stat info;
+    luaL_checkstack(L, argc + 1, "too many arguments");
     if (!from_stdin && (stat(name, &info) != 0 || S_ISDIR(info.st_mode))) {
-        lua_pushstring(L, name);
-        return call_host(L, "no_script", 1);
+        for (int i = script; i < argc; i++) lua_pushstring(L, argv[i]);
+        return call_host(L, "command", argc - script);
     }
     if (!from_stdin) add_script_directory(L, name);
-    luaL_checkstack(L, argc, "too many arguments");
     for (int i = script + 1; i < argc; i++) lua_pushstring(L, argv[i]);
     return run_chunk(L, luaL_loadfile(L, from_stdin ? NULL : name), argc - script - 1);
 }
