@@ -97,6 +97,10 @@ static const char *find_fault(const ft_plan *p, const progress *s, const ft_acti
 {
     int64_t finished = s->done[FT_ACT_BACKWARD] / p->micro_batches;
     if (ft_action_index(p, a) != s->done[a->kind]) return "is out of its order, missing or twice";
+    if (p->forward_only)
+        return a->kind != FT_ACT_FORWARD ? "is not a forward, in a plan of forwards alone"
+               : a->lag                  ? "has a lag"
+                                         : NULL;
     switch ((ft_action_kind)a->kind) {
     case FT_ACT_FORWARD:
         if (a->lag != a->batch - s->done[FT_ACT_UPDATE])
@@ -139,6 +143,7 @@ static ft_status check_device(const ft_plan *p, int device, progress *stages, bo
         }
         s->done[c.now.kind]++;
         int64_t in_flight = s->done[FT_ACT_FORWARD] - s->done[FT_ACT_BACKWARD];
+        if (p->forward_only) in_flight = 1;
         if (in_flight > s->in_flight) s->in_flight = in_flight;
     }
     return FT_OK;
@@ -150,6 +155,7 @@ static ft_status check_stage(const ft_plan *p, int stage, const progress *s, boo
     for (int k = 0; k < FT_ACT_COUNT; k++) {
         int64_t wanted = p->n_batches;
         if (ft_action_per_micro(k)) wanted *= p->micro_batches;
+        if (p->forward_only && k != FT_ACT_FORWARD) wanted = 0;
         if ((k == FT_ACT_REDUCE && !reduces) || (k == FT_ACT_ADOPT && !s->adopts)) wanted = 0;
         if (s->done[k] != wanted)
             return ft_fail(err, FT_INVALID, "plan: stage %d has %lld %s actions, expected %lld",

@@ -41,6 +41,9 @@ static ft_status check_pipeline(const ft_pipeline *p, const ft_schedule *schedul
                        PLAN_MAX_EDGES);
     for (int e = 0; e < p->n_edges; e++) {
         FT_TRY(edge_check(&p->edges[e], e, p->n_stages, err));
+        if (p->edges[e].from_kind != FT_ACT_FORWARD && schedule->forward_only)
+            return ft_fail(err, FT_INVALID,
+                           "pipeline: edge %d is not between forwards, which are all there is", e);
         if (p->edges[e].from_kind == FT_ACT_REDUCE && !p->reduces)
             return ft_fail(err, FT_INVALID,
                            "pipeline: edge %d begins at a reduce, but there is none", e);
@@ -153,6 +156,7 @@ static ft_status write_plan(ft_plan **out, const leg *l, const fold *f, int n_ba
     plan->n_devices = l->pipeline->n_devices;
     plan->micro_batches = l->pipeline->micro_batches;
     plan->n_batches = n_batches;
+    plan->forward_only = l->schedule->forward_only;
     plan->body_batches = f->repeats ? f->batches : 0;
     plan->body_repeats = f->repeats ? f->repeats + later / f->batches : 0;
     if (!write_stages(plan, l) || !write_lists(plan, l, f, later)) {

@@ -150,11 +150,30 @@ static ft_status order_stage(const leg *l, int stage, ft_error *err)
     return FT_OK;
 }
 
+/* The one order of a schedule of forwards alone. */
+static ft_status order_forwards(const leg *l, int stage, ft_error *err)
+{
+    stage_order *order = &l->orders[stage];
+    int micros = l->pipeline->micro_batches;
+    order->actions = ft_arena_array(l->arena, leg_micros(l), sizeof(ft_action));
+    if (!order->actions)
+        return ft_fail(err, FT_NOMEM, "plan: no memory for the order of stage %d", stage);
+    for (int batch = 0; batch < l->n_batches; batch++)
+        for (int micro = 0; micro < micros; micro++)
+            order->actions[order->n++] = (ft_action){.kind = FT_ACT_FORWARD,
+                                                     .stage = (int16_t)stage,
+                                                     .batch = batch,
+                                                     .micro = micro};
+    order->in_flight = 1;
+    return FT_OK;
+}
+
 ft_status leg_order(leg *l, ft_error *err)
 {
     int n = l->pipeline->n_stages;
     l->orders = ft_arena_array(l->arena, n, sizeof *l->orders);
     if (!l->orders) return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", n);
-    for (int s = 0; s < n; s++) FT_TRY(order_stage(l, s, err));
+    for (int s = 0; s < n; s++)
+        FT_TRY(l->schedule->forward_only ? order_forwards(l, s, err) : order_stage(l, s, err));
     return FT_OK;
 }

@@ -161,6 +161,13 @@ static ft_status read_schedule(parser *p, ft_error *err)
     return FT_OK;
 }
 
+static ft_status read_forward_only(parser *p, ft_error *err)
+{
+    (void)err;
+    p->plan->forward_only = true;
+    return FT_OK;
+}
+
 static ft_status read_stages(parser *p, ft_error *err)
 {
     ft_plan *plan = p->plan;
@@ -367,7 +374,7 @@ static ft_status read_drain(parser *p, ft_error *err) { return read_list(p, 2, e
 
 /* -- all of it --------------------------------------------------------------------------------- */
 
-enum { SIZES = 6, ROW_NODES = 9 };
+enum { SIZES = 6, ROW_NODES = 10 };
 
 typedef struct word_row {
     const char *word;
@@ -384,6 +391,7 @@ static const word_row words[] = {
     {"body-batches", true, read_body_batches},
     {"body-repeats", true, read_body_repeats},
     {"schedule", true, read_schedule},
+    {"forward-only", true, read_forward_only},
     {"stage", false, read_stage},
     {"edge", false, read_edge},
     [ROW_NODES] = {"nodes", true, read_nodes},

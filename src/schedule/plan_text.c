@@ -9,6 +9,7 @@
  *   batches N                 of the leg
  *   body-batches N            batches by which a repetition of the body differs from the next
  *   body-repeats N            0: there is no body
+ *   forward-only              the leg evaluates; absent from plans for training
  *   stage S device D depth N in-flight N [recompute]
  *   edge F0>F1 bytes N slots N        letters of the actions and stages; numbered as they stand
  *   nodes N
@@ -66,7 +67,8 @@ static void write_head(const ft_plan *p, ft_text *text)
     if (p->schedule[0]) ft_text_add(text, "schedule %s\n", p->schedule);
     ft_text_add(text, "stages %d\ndevices %d\nmicro-batches %d\nbatches %d\n", p->n_stages,
                 p->n_devices, p->micro_batches, p->n_batches);
-    ft_text_add(text, "body-batches %d\nbody-repeats %d\n\n", p->body_batches, p->body_repeats);
+    ft_text_add(text, "body-batches %d\nbody-repeats %d\n%s\n", p->body_batches, p->body_repeats,
+                p->forward_only ? "forward-only\n" : "");
     for (int s = 0; s < p->n_stages; s++)
         ft_text_add(text, "stage %d device %d depth %d in-flight %d%s\n", s, p->device[s],
                     p->depth[s], p->in_flight[s], p->recompute[s] ? " recompute" : "");

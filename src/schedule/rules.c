@@ -65,6 +65,12 @@ static const ft_schedule async = {
     .next = async_next,
 };
 
+const ft_schedule ft_schedule_evaluate = {
+    .name = "evaluate",
+    .doc = "forwards alone, one micro-batch after the other",
+    .forward_only = true,
+};
+
 const ft_schedule *const ft_schedules[] = {&sequential, &gpipe, &one_f_one_b, &async, NULL};
 
 const ft_schedule *ft_schedule_find(const char *name)

@@ -8,7 +8,8 @@
  * A plan covers one leg of training: n_batches optimizer batches, from drained to drained pipeline.
  * Each device has one strict list of actions: warm-up, a body repeated body_repeats times, and
  * drain. In the body, `batch` is that of the first repetition (body_batches are added each further
- * time).
+ * time). A plan of forwards alone evaluates: nothing is kept for a backward, so one micro-batch is
+ * in flight in each stage, and no action has a lag.
  *
  * Waiting is only on edges: an action waits until the edges into (stage, kind) were filled for its
  * index, and an action that fills an edge waits for a free slot of it. Index: micro-batch number of
@@ -77,12 +78,15 @@ typedef struct ft_schedule {
     const char *name;
     const char *doc;
     bool synchronous; /* no forward of a batch before the update of the batch before it */
+    bool forward_only; /* a leg has forwards alone, and ends with the last of them */
     /* FT_ACT_FORWARD or FT_ACT_BACKWARD. It does not know how long the leg is: the forwards of
-     * batches after the last are left out of what it says. */
+     * batches after the last are left out of what it says. NULL in a schedule of forwards alone,
+     * which has one order. */
     ft_action_kind (*next)(const ft_stage_state *state);
 } ft_schedule;
 
-extern const ft_schedule *const ft_schedules[]; /* NULL at the end */
+extern const ft_schedule *const ft_schedules[]; /* for training; NULL at the end */
+extern const ft_schedule ft_schedule_evaluate;  /* forwards alone */
 const ft_schedule *ft_schedule_find(const char *name);
 
 /* What the planner gets. Everything is copied. */
@@ -115,6 +119,7 @@ typedef struct ft_plan {
     char schedule[32]; /* name of the rule it came from; information only */
     int n_stages, n_devices, micro_batches, n_batches;
     int body_batches, body_repeats;
+    bool forward_only;
     const int *device;    /* by stage */
     const int *depth;     /* by stage */
     const int *in_flight; /* by stage: micro-batches between forward and backward, at most */
