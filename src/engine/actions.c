@@ -44,6 +44,23 @@ static int64_t value_bytes(const ft_graph *g, ft_value_id v)
     return ft_spec_bytes(&ft_graph_value(g, v)->spec);
 }
 
+/* -- results ----------------------------------------------------------------------------------- */
+
+/* The stage that is last to update a batch, or to forward it in evaluation, reports it. */
+static void finish_batch(ft_run *run, const ft_action *a, double norm)
+{
+    const ft_blueprint *b = run->blueprint;
+    batch_state *batch = batch_of(run, a->batch);
+    if (atomic_fetch_sub(&batch->stages_left, 1) != 1) return;
+    run->results[a->batch % b->batch_slots] = (ft_result){.step = run->first_step + a->batch,
+                                                          .loss = batch->loss,
+                                                          .grad_norm = norm,
+                                                          .rate = batch->rate,
+                                                          .end_ns = ft_now_ns() - run->start_ns};
+    atomic_store(&batch->finished, (int64_t)a->batch + 1);
+    ft_gate_open(&run->done_gate);
+}
+
 /* -- forward and backward ---------------------------------------------------------------------- */
 
 static void set_inputs(const ft_run *run, const ft_action *a, int bucket)
@@ -106,8 +123,24 @@ static ft_status take_loss(worker *w, const ft_action *a, int bucket, const ft_p
     const float *loss = ft_place_address(bases, ft_program_place(program, b->loss));
     batch_of(w->run, a->batch)->loss += (double)*loss;
     if (isfinite(*loss)) return FT_OK;
-    return ft_fail(err, FT_DIVERGED, "the loss is %g in stage %d, micro-batch %d of step %lld",
-                   (double)*loss, a->stage, a->micro, (long long)(w->run->first_step + a->batch));
+    return ft_fail(err, FT_DIVERGED, "the loss is %g in stage %d, micro-batch %d of %s %lld",
+                   (double)*loss, a->stage, a->micro, b->trains ? "evaluation batch" : "step",
+                   (long long)(w->run->first_step + a->batch));
+}
+
+/* Copies the outputs of the stage to where the caller finds them. */
+static void hand_out(const worker *w, const ft_action *a, int bucket, const ft_program *program,
+                     const ft_bases *bases)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    for (int i = 0; i < b->n_outputs; i++) {
+        const output_info *out = &b->outputs[i];
+        if (out->stage != a->stage) continue;
+        int64_t bytes = blueprint_output_bytes(b, out, bucket);
+        char *slot = w->block + out->at + a->batch % b->batch_slots * out->slot_bytes;
+        memcpy(slot + a->micro * bytes,
+               ft_place_address(bases, ft_program_place(program, out->value)), (size_t)bytes);
+    }
 }
 
 static ft_status run_program(worker *w, const ft_action *a, ft_error *err)
@@ -141,12 +174,17 @@ static ft_status run_program(worker *w, const ft_action *a, ft_error *err)
     send_values(w, a, bucket, program, &bases);
     mark_memory(w, FT_MEMORY_WORKSPACE, work_at + water.work);
     if (water.saved) mark_memory(w, FT_MEMORY_ACTIVATIONS, slot_at + water.saved);
-    return forward ? take_loss(w, a, bucket, program, &bases, err) : FT_OK;
+    if (!forward) return FT_OK;
+    hand_out(w, a, bucket, program, &bases);
+    return take_loss(w, a, bucket, program, &bases, err);
 }
 
 static ft_status do_forward(worker *w, const ft_action *a, ft_error *err)
 {
-    return run_program(w, a, err);
+    FT_TRY(run_program(w, a, err));
+    const ft_blueprint *b = w->run->blueprint;
+    if (b->trains && a->micro == b->options.micro_batches - 1) finish_batch(w->run, a, NAN);
+    return FT_OK;
 }
 
 static ft_status do_backward(worker *w, const ft_action *a, ft_error *err)
@@ -265,21 +303,6 @@ static void update_param(worker *w, const ft_action *a, int p, float grad_scale)
     mark_tensor(w, FT_MEMORY_WEIGHTS, update.param, ft_spec_bytes(&info->spec));
 }
 
-/* The stage that is last to update a batch reports it. */
-static void finish_batch(ft_run *run, const ft_action *a, double norm)
-{
-    const ft_blueprint *b = run->blueprint;
-    batch_state *batch = batch_of(run, a->batch);
-    if (atomic_fetch_sub(&batch->stages_left, 1) != 1) return;
-    run->results[a->batch % b->batch_slots] = (ft_result){.step = run->first_step + a->batch,
-                                                          .loss = batch->loss,
-                                                          .grad_norm = norm,
-                                                          .rate = batch->rate,
-                                                          .end_ns = ft_now_ns() - run->start_ns};
-    atomic_store(&batch->finished, (int64_t)a->batch + 1);
-    ft_gate_open(&run->done_gate);
-}
-
 static ft_status do_update(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
@@ -339,7 +362,7 @@ static ft_status (*const kinds[FT_ACT_COUNT])(worker *, const ft_action *, ft_er
 /* The plan says how many updates a micro-batch may be behind; the engine has counted them. */
 static ft_status check_lag(const ft_run *run, const ft_action *a, ft_error *err)
 {
-    if (a->kind != FT_ACT_FORWARD && a->kind != FT_ACT_BACKWARD) return FT_OK;
+    if (run->plan->forward_only || !ft_action_per_micro(a->kind)) return FT_OK;
     int64_t lag = a->batch - run->stages[a->stage].updates;
     if (lag == a->lag) return FT_OK;
     return ft_fail(err, FT_INVALID, "stage %d is %lld updates behind, the plan says %d", a->stage,

@@ -102,7 +102,7 @@ ft_status ft_blueprint_leg(ft_plan **out, const ft_blueprint *b, int n_batches, 
                             .device = b->options.stage_device,
                             .micro_batches = b->options.micro_batches,
                             .n_batches = n_batches,
-                            .reduces = true,
+                            .reduces = b->trains == NULL,
                             .n_edges = b->n_edges,
                             .edges = b->edges,
                             .costs = &b->costs};
@@ -151,7 +151,7 @@ static ft_status annotate_memory(ft_blueprint *b, ft_error *err)
                             (const int64_t(*)[FT_PLAN_CLASSES])memory, err);
 }
 
-static ft_status build(ft_blueprint *b, const ft_engine_options *options, ft_error *err)
+static ft_status assemble(ft_blueprint *b, const ft_engine_options *options, ft_error *err)
 {
     FT_TRY(check_options(options, err));
     FT_TRY(check_buckets(options, err));
@@ -165,15 +165,22 @@ static ft_status build(ft_blueprint *b, const ft_engine_options *options, ft_err
         return ft_fail(err, FT_INVALID, "engine: the graph has no scalar output named 'loss'");
     FT_TRY(cut_graphs(b, err));
     FT_TRY(blueprint_find_owners(b, err));
+    if (b->trains) {
+        FT_TRY(blueprint_find_trained(b, err));
+        FT_TRY(blueprint_find_outputs(b, err));
+    }
     FT_TRY(blueprint_find_edges(b, err));
     FT_TRY(blueprint_estimate(b, err));
     FT_TRY(make_plan(b, err));
     FT_TRY(blueprint_compile(b, err));
+    FT_TRY(blueprint_add_evaluation(b, err));
+    b->options.evaluation = NULL; /* the caller's */
     FT_TRY(blueprint_lay_out(b, err));
     return annotate_memory(b, err);
 }
 
-ft_status ft_blueprint_new(ft_blueprint **out, const ft_engine_options *options, ft_error *err)
+ft_status blueprint_build(ft_blueprint **out, const ft_engine_options *options,
+                          const ft_blueprint *trains, int *trained_stage, ft_error *err)
 {
     *out = NULL;
     ft_arena *arena = ft_arena_new();
@@ -183,12 +190,19 @@ ft_status ft_blueprint_new(ft_blueprint **out, const ft_engine_options *options,
         return ft_fail(err, FT_NOMEM, "engine: no memory for a blueprint");
     }
     b->arena = arena;
-    ft_status status = build(b, options, err);
+    b->trains = trains;
+    b->trained_stage = trained_stage;
+    ft_status status = assemble(b, options, err);
     if (status == FT_OK)
         *out = b;
     else
         ft_blueprint_free(b);
     return status;
+}
+
+ft_status ft_blueprint_new(ft_blueprint **out, const ft_engine_options *options, ft_error *err)
+{
+    return blueprint_build(out, options, NULL, NULL, err);
 }
 
 void ft_blueprint_free(ft_blueprint *b)
@@ -200,6 +214,7 @@ void ft_blueprint_free(ft_blueprint *b)
             ft_program_free(b->stages[s].backward[i]);
         }
     ft_plan_free(b->plan);
+    ft_blueprint_free(b->evaluation);
     ft_arena_free(b->arena);
 }
 

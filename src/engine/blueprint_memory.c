@@ -56,7 +56,7 @@ static ft_status compile_stage(ft_blueprint *b, int s, int bucket, ft_phase phas
 {
     stage_info *stage = &b->stages[s];
     const ft_stage *cut = stage->cut[bucket];
-    int room = b->splits[bucket]->n_transfers + 2;
+    int room = b->splits[bucket]->n_transfers + b->n_outputs + 2;
     int kind = phase == FT_FORWARD ? FT_ACT_FORWARD : FT_ACT_BACKWARD;
     ft_value_id *arrive = ft_arena_array(b->arena, room, sizeof *arrive);
     ft_value_id *keep = ft_arena_array(b->arena, room, sizeof *keep);
@@ -78,6 +78,8 @@ static ft_status compile_stage(ft_blueprint *b, int s, int bucket, ft_phase phas
     int loss_node = ft_graph_value(q.graph, b->loss)->source;
     if (phase == FT_FORWARD && b->splits[bucket]->node_stage[loss_node] == s)
         keep[q.n_keep++] = b->loss;
+    for (int i = 0; i < b->n_outputs; i++)
+        if (b->outputs[i].stage == s) keep[q.n_keep++] = b->outputs[i].value;
     ft_program **programs = phase == FT_FORWARD ? stage->forward : stage->backward;
     return ft_program_new(&programs[bucket], &q, err);
 }
@@ -96,6 +98,7 @@ static ft_status find_packs(ft_blueprint *b, int s, ft_error *err)
     /* Packed layouts are those of the CPU's products. */
     if (b->options.devices[stage->device].kind == FT_DEVICE_CPU)
         stage->n_packs = ft_program_packs(b->options.graphs[0], nodes, n, stage->packs);
+    if (b->trains) blueprint_share_packs(b, s);
     return FT_OK;
 }
 
@@ -159,7 +162,7 @@ static ft_status take_stage(ft_blueprint *b, int s, ft_error *err)
         stage->term_at[i] =
             take(block, FT_MEMORY_GRADIENTS, ft_spec_bytes(&b->params[term->param].spec));
     }
-    for (int i = 0; i < stage->n_packs; i++)
+    for (int i = 0; i < stage->n_packs && !b->trains; i++)
         stage->pack_at[i] = take(block, FT_MEMORY_PACKED, stage->packs[i].bytes);
     stage->slots_at = take(block, FT_MEMORY_ACTIVATIONS, stage->slot_bytes * b->plan->in_flight[s]);
     for (int bucket = 0; bucket < b->options.n_graphs; bucket++) {
@@ -173,19 +176,37 @@ static ft_status take_stage(ft_blueprint *b, int s, ft_error *err)
     return FT_OK;
 }
 
-static ft_status take_buffers(ft_blueprint *b, ft_error *err)
+/* Micro-batches that are in the pipeline at once, at most. */
+static int most_in_flight(const ft_blueprint *b)
 {
     int most = 0;
+    for (int s = 0; s < b->options.n_stages; s++) {
+        int here = b->trains ? b->plan->depth[s] + 1 : b->plan->in_flight[s];
+        if (here > most) most = here;
+    }
+    return most;
+}
+
+static void take_outputs(ft_blueprint *b)
+{
+    for (int i = 0; i < b->n_outputs; i++) {
+        output_info *out = &b->outputs[i];
+        block_info *block = &b->blocks[b->stages[out->stage].device];
+        out->slot_bytes = ft_memory_round(out->slot_bytes);
+        out->at = take(block, FT_MEMORY_BUFFERS, out->slot_bytes * b->batch_slots);
+    }
+}
+
+static ft_status take_buffers(ft_blueprint *b, ft_error *err)
+{
     for (int e = 0; e < b->n_edges; e++) {
         block_info *block = &b->blocks[b->stages[b->edges[e].to].device];
         b->edges[e].slots = b->plan->edges[e].slots;
         b->cargoes[e].base =
             take(block, FT_MEMORY_BUFFERS, b->cargoes[e].slot_bytes * b->edges[e].slots);
     }
-    for (int s = 0; s < b->options.n_stages; s++)
-        if (b->plan->in_flight[s] > most) most = b->plan->in_flight[s];
     /* Micro-batches in flight span so many batches, one more is being updated and one fed. */
-    int m = b->options.micro_batches;
+    int m = b->options.micro_batches, most = most_in_flight(b);
     b->batch_slots = (most + m - 1) / m + 2;
     if (b->batch_slots > b->options.n_batches) b->batch_slots = b->options.n_batches;
     b->input_at = ft_arena_array(b->arena, b->n_inputs + 1, sizeof(int64_t));
@@ -205,19 +226,40 @@ static ft_status take_buffers(ft_blueprint *b, ft_error *err)
     }
     b->batch_at = take(&b->blocks[b->stages[0].device], FT_MEMORY_BUFFERS,
                        b->batch_slot_bytes * b->batch_slots);
+    take_outputs(b);
     return FT_OK;
+}
+
+/* Where classes begin: one after the other; evaluation has its classes where training has them,
+ * which are as large as the larger of both needs. */
+static void place_classes(ft_blueprint *b)
+{
+    for (int d = 0; d < b->options.n_devices; d++) {
+        block_info *block = &b->blocks[d];
+        block_info *other = b->evaluation ? &b->evaluation->blocks[d] : NULL;
+        for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
+            block->begin[c] = block->total;
+            if (other && other->bytes[c] > block->bytes[c]) block->bytes[c] = other->bytes[c];
+            if (other) other->begin[c] = block->begin[c];
+            block->total += block->bytes[c];
+        }
+    }
+}
+
+static void finish_buffers(ft_blueprint *b)
+{
+    for (int e = 0; e < b->n_edges; e++)
+        b->cargoes[e].base += b->blocks[b->stages[b->edges[e].to].device].begin[FT_MEMORY_BUFFERS];
+    for (int i = 0; i < b->n_outputs; i++)
+        b->outputs[i].at +=
+            b->blocks[b->stages[b->outputs[i].stage].device].begin[FT_MEMORY_BUFFERS];
+    b->batch_at += b->blocks[b->stages[0].device].begin[FT_MEMORY_BUFFERS];
 }
 
 /* Class offsets become block offsets. */
 static void finish_blocks(ft_blueprint *b)
 {
-    for (int d = 0; d < b->options.n_devices; d++) {
-        block_info *block = &b->blocks[d];
-        for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
-            block->begin[c] = block->total;
-            block->total += block->bytes[c];
-        }
-    }
+    place_classes(b);
     for (int s = 0; s < b->options.n_stages; s++) {
         stage_info *stage = &b->stages[s];
         const int64_t *begin = b->blocks[stage->device].begin;
@@ -232,9 +274,8 @@ static void finish_blocks(ft_blueprint *b)
         b->params[p].at += begin[FT_MEMORY_WEIGHTS];
         b->params[p].state_at += begin[FT_MEMORY_OPTIMIZER];
     }
-    for (int e = 0; e < b->n_edges; e++)
-        b->cargoes[e].base += b->blocks[b->stages[b->edges[e].to].device].begin[FT_MEMORY_BUFFERS];
-    b->batch_at += b->blocks[b->stages[0].device].begin[FT_MEMORY_BUFFERS];
+    finish_buffers(b);
+    if (b->evaluation) finish_buffers(b->evaluation);
 }
 
 ft_status blueprint_lay_out(ft_blueprint *b, ft_error *err)
@@ -246,7 +287,7 @@ ft_status blueprint_lay_out(ft_blueprint *b, ft_error *err)
         FT_TRY(take_stage(b, s, err));
     }
     FT_TRY(take_buffers(b, err));
-    finish_blocks(b);
+    if (!b->trains) finish_blocks(b); /* that of evaluation is finished with its training's */
     return FT_OK;
 }
 

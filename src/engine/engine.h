@@ -19,6 +19,18 @@
 #include "optim/optim.h"
 #include "schedule/schedule.h"
 
+/* Evaluation between legs of training, through the same stages and with their weights. It works in
+ * the memory that training's activations, workspace and buffers have, which is made as large as the
+ * larger of both needs. */
+typedef struct ft_evaluation_options {
+    ft_graph *const *graphs; /* one per length bucket, without gradients: parameters are those of
+                                the same names and shapes; output "loss" is a scalar, the others
+                                are handed out */
+    int n_graphs;
+    const int *node_stage; /* by node: a stage of training that uses the node's parameters */
+    int n_batches;         /* in the longest leg */
+} ft_evaluation_options;
+
 typedef struct ft_engine_options {
     ft_graph *const *graphs; /* one per length bucket, ascending: the same nodes with other shapes,
                                 gradients included; output "loss" is a scalar */
@@ -37,6 +49,7 @@ typedef struct ft_engine_options {
     const double *hypers;
     double clip; /* largest global gradient norm; 0: no clipping */
     uint64_t seed;
+    const ft_evaluation_options *evaluation; /* NULL: training alone */
 } ft_engine_options;
 
 typedef struct ft_blueprint ft_blueprint;
@@ -46,6 +59,8 @@ typedef struct ft_blueprint ft_blueprint;
 ft_status ft_blueprint_new(ft_blueprint **out, const ft_engine_options *options, ft_error *err);
 void ft_blueprint_free(ft_blueprint *blueprint);
 
+/* What evaluation legs are made from; NULL when the options have none. Borrowed. */
+const ft_blueprint *ft_blueprint_evaluation(const ft_blueprint *blueprint);
 /* The plan of the longest leg, annotated with assignment and memory. */
 const ft_plan *ft_blueprint_plan(const ft_blueprint *blueprint);
 /* Modelled times that the plan was made with. */
@@ -69,6 +84,10 @@ typedef struct ft_run ft_run;
 /* Allocates and touches every device's block; parameters are zero. FT_NOMEM says how much. */
 ft_status ft_run_new(ft_run **out, const ft_blueprint *blueprint, ft_error *err);
 void ft_run_free(ft_run *run);
+
+/* The run of evaluation legs, in the same memory and with the same weights; NULL without one. Of
+ * the two, one leg is under way at a time. Borrowed. */
+ft_run *ft_run_evaluation(ft_run *run);
 
 /* Parameters of the graph. */
 int ft_run_n_params(const ft_run *run);
@@ -115,6 +134,11 @@ ft_status ft_run_feed(ft_run *run, const ft_feed *feed, ft_error *err);
 /* The next finished batch, in order. FT_CANCELLED after timeout_ns without one (nothing is lost,
  * call again); the first failure of a worker otherwise. */
 ft_status ft_run_next(ft_run *run, ft_result *out, int64_t timeout_ns, ft_error *err);
+/* Outputs of an evaluation: the graph's, without the loss; none in training. */
+int ft_run_n_outputs(const ft_run *run);
+/* Output i of the batch that ft_run_next gave last: its micro-batches one after the other along the
+ * first axis. Borrowed, until the next ft_run_feed. */
+ft_status ft_run_output(const ft_run *run, int i, const char **name, ft_view *out, ft_error *err);
 /* Actions that all devices have behind them in this leg: grows while anything moves. */
 int64_t ft_run_progress(const ft_run *run);
 /* What each device is doing or waits for, one line each. */

@@ -42,7 +42,7 @@ typedef struct stage_info {
     int64_t *term_at; /* by position in cut[0]->grads: offset in the block */
     int n_packs;
     ft_pack *packs;
-    int64_t *pack_at;
+    int64_t *pack_at; /* evaluation: the number of the same copy in the stage of training */
     ft_place **places;  /* by bucket, by value: where values live in this stage */
     int64_t slot_bytes; /* saved values of one micro-batch, largest over the buckets */
     int64_t slots_at;
@@ -50,8 +50,18 @@ typedef struct stage_info {
     int *out_edges[FT_ACT_COUNT], n_out_edges[FT_ACT_COUNT];
 } stage_info;
 
+/* A value that an evaluation hands out. */
+typedef struct output_info {
+    const char *name;
+    ft_value_id value;
+    int stage;          /* that makes it */
+    int64_t at;         /* of batch slot 0, in the block of that stage's device */
+    int64_t slot_bytes; /* of all micro-batches of a batch, largest over the buckets */
+} output_info;
+
 typedef struct param_info {
     const char *name;
+    int trained; /* its number in training; evaluation alone */
     ft_spec spec;
     int owner;        /* stage */
     int64_t at;       /* in the owner's device block */
@@ -85,6 +95,11 @@ struct ft_blueprint {
     int64_t batch_slot_bytes, batch_at; /* in the block of stage 0's device */
     ft_value_id loss;
     ft_plan *plan;
+    ft_blueprint *evaluation;   /* of training: may be NULL */
+    const ft_blueprint *trains; /* of evaluation: what it belongs to; NULL in training */
+    int *trained_stage;         /* of evaluation: by stage, the stage of training */
+    int n_outputs;
+    output_info *outputs;
 };
 
 /* blueprint_edges.c: ties, edges and their cargo, from splits. */
@@ -93,6 +108,18 @@ ft_status blueprint_find_edges(ft_blueprint *b, ft_error *err);
 /* blueprint_memory.c: programs, places, packs, blocks; needs b->plan for in-flight counts. */
 ft_status blueprint_compile(ft_blueprint *b, ft_error *err);
 ft_status blueprint_lay_out(ft_blueprint *b, ft_error *err);
+/* blueprint.c: a blueprint of training (trains NULL), or of evaluation beside one; trained_stage is
+ * borrowed. */
+ft_status blueprint_build(ft_blueprint **out, const ft_engine_options *options,
+                          const ft_blueprint *trains, int *trained_stage, ft_error *err);
+/* blueprint_evaluation.c: evaluation beside training whose stages are cut; then, of a blueprint of
+ * evaluation, its parameters and packed copies in training, and its outputs. */
+ft_status blueprint_add_evaluation(ft_blueprint *b, ft_error *err);
+ft_status blueprint_find_trained(ft_blueprint *b, ft_error *err);
+void blueprint_share_packs(ft_blueprint *b, int stage);
+ft_status blueprint_find_outputs(ft_blueprint *b, ft_error *err);
+/* Of one micro-batch. */
+int64_t blueprint_output_bytes(const ft_blueprint *b, const output_info *out, int bucket);
 /* blueprint_costs.c */
 ft_status blueprint_estimate(ft_blueprint *b, ft_error *err);
 
@@ -131,12 +158,15 @@ typedef struct worker {
     _Atomic int64_t passed; /* position, for other threads */
     ft_event *events;
     int64_t n_events;
-    int64_t high[FT_MEMORY_CLASSES]; /* highest end that a live tensor reached, in its class */
+    int64_t *high; /* by class: highest end that a live tensor reached in it; of the run of training
+                    */
     int64_t allocations;
 } worker;
 
 struct ft_run {
     const ft_blueprint *blueprint;
+    ft_run *evaluation; /* of training: may be NULL */
+    ft_run *trains;     /* of evaluation: whose memory it works in; NULL in training */
     int n_devices;
     worker *workers;
     stage_state *stages;

@@ -56,7 +56,13 @@ static void reset(ft_run *run)
 ft_status ft_run_begin(ft_run *run, const ft_plan *plan, int64_t first_step, bool threaded,
                        ft_error *err)
 {
-    if (run->active) return ft_fail(err, FT_INVALID, "engine: a leg is running already");
+    const ft_run *other = run->trains ? run->trains : run->evaluation;
+    if (run->active || (other && other->active))
+        return ft_fail(err, FT_INVALID, "engine: a leg is running already");
+    if (plan->forward_only != (run->trains != NULL))
+        return ft_fail(err, FT_INVALID, "engine: a leg of %s needs a plan of %s",
+                       run->trains ? "evaluation" : "training",
+                       run->trains ? "forwards alone" : "forwards, backwards and updates");
     run->plan = plan;
     run->first_step = first_step;
     run->threaded = threaded;
@@ -163,6 +169,28 @@ ft_status ft_run_next(ft_run *run, ft_result *out, int64_t timeout_ns, ft_error 
     return FT_OK;
 }
 
+int ft_run_n_outputs(const ft_run *run)
+{
+    return run->blueprint->n_outputs;
+}
+
+ft_status ft_run_output(const ft_run *run, int i, const char **name, ft_view *out, ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    const output_info *info = &b->outputs[i];
+    if (!run->taken) return ft_fail(err, FT_INVALID, "engine: no batch was taken yet");
+    int64_t ring = (run->taken - 1) % b->batch_slots;
+    ft_spec spec = ft_graph_value(b->options.graphs[run->batches[ring].bucket], info->value)->spec;
+    if (spec.shape.n_dims == 0)
+        spec.shape = ft_shape_of(b->options.micro_batches);
+    else
+        spec.shape.dims[0] *= b->options.micro_batches;
+    char *block = run->workers[b->stages[info->stage].device].block;
+    *name = info->name;
+    *out = ft_view_of(&spec, block + info->at + ring * info->slot_bytes);
+    return FT_OK;
+}
+
 int64_t ft_run_progress(const ft_run *run)
 {
     int64_t n = 0;
@@ -214,6 +242,9 @@ static void mark_buffers(ft_run *run)
                         b->cargoes[e].base + used * b->cargoes[e].slot_bytes);
     }
     int64_t used = run->fed < b->batch_slots ? run->fed : b->batch_slots;
+    for (int i = 0; used && i < b->n_outputs; i++)
+        mark_memory(&run->workers[b->stages[b->outputs[i].stage].device], FT_MEMORY_BUFFERS,
+                    b->outputs[i].at + used * b->outputs[i].slot_bytes);
     mark_memory(&run->workers[b->stages[0].device], FT_MEMORY_BUFFERS,
                 b->batch_at + used * b->batch_slot_bytes);
 }

@@ -18,6 +18,8 @@ static ft_status allocate_block(ft_run *run, int d, ft_error *err)
         return ft_fail(err, FT_DEVICE,
                        "device %s exists for planning only; --dry-run shows the plan",
                        device->name);
+    w->high = ft_arena_array(run->arena, FT_MEMORY_CLASSES, sizeof *w->high);
+    if (!w->high) return ft_fail(err, FT_NOMEM, "engine: no memory for a worker");
     FT_TRY(ft_team_new(&w->team, device->n_threads, err));
     w->block_bytes = bytes;
     w->block = ft_pages_alloc(bytes);
@@ -25,6 +27,33 @@ static ft_status allocate_block(ft_run *run, int d, ft_error *err)
         return ft_fail(err, FT_NOMEM, "device %s: no memory for its %.1f MB", device->name,
                        (double)bytes / 1e6);
     return FT_OK;
+}
+
+/* A worker of evaluation works in the memory of training's. */
+static void borrow_block(ft_run *run, int d)
+{
+    const worker *lender = &run->trains->workers[d];
+    worker *w = &run->workers[d];
+    w->run = run;
+    w->device = d;
+    w->team = lender->team;
+    w->block = lender->block;
+    w->block_bytes = lender->block_bytes;
+    w->high = lender->high;
+}
+
+/* Evaluation finds parameters and their packed copies where training has them. */
+static void point_at_trained(ft_run *run, int s)
+{
+    const ft_blueprint *b = run->blueprint;
+    const stage_info *stage = &b->stages[s];
+    const stage_state *trained = &run->trains->stages[b->trained_stage[s]];
+    stage_state *state = &run->stages[s];
+    for (int i = 0; i < stage->n_params; i++) {
+        int p = stage->params[i].param;
+        state->params[p] = trained->params[b->params[p].trained];
+    }
+    for (int i = 0; i < stage->n_packs; i++) state->packed[i] = trained->packed[stage->pack_at[i]];
 }
 
 static ft_status point_stage(ft_run *run, int s, ft_error *err)
@@ -39,6 +68,10 @@ static ft_status point_stage(ft_run *run, int s, ft_error *err)
     state->inputs = ft_arena_array(run->arena, b->n_inputs + 1, sizeof(void *));
     if (!state->params || !state->grads || !state->packed || !state->inputs)
         return ft_fail(err, FT_NOMEM, "engine: no memory for stage %d", s);
+    if (run->trains) {
+        point_at_trained(run, s);
+        return FT_OK;
+    }
     for (int i = 0; i < stage->n_params; i++) {
         const stage_param *sp = &stage->params[i];
         int64_t at = sp->owned || sp->replica ? sp->at : b->params[sp->param].at;
@@ -63,15 +96,19 @@ static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
     if (!run->stages || !run->edges || !run->batches || !run->results || !run->norms ||
         !run->workers)
         return ft_fail(err, FT_NOMEM, "engine: no memory for a run");
-    for (int d = 0; d < b->options.n_devices; d++) FT_TRY(allocate_block(run, d, err));
+    for (int d = 0; d < b->options.n_devices; d++) {
+        if (run->trains)
+            borrow_block(run, d);
+        else
+            FT_TRY(allocate_block(run, d, err));
+    }
     for (int s = 0; s < b->options.n_stages; s++) FT_TRY(point_stage(run, s, err));
     return FT_OK;
 }
 
-ft_status ft_run_new(ft_run **out, const ft_blueprint *blueprint, ft_error *err)
+static ft_status new_run(ft_run **out, const ft_blueprint *blueprint, ft_run *trains, ft_error *err)
 {
     *out = NULL;
-    FT_TRY(ft_blueprint_check_memory(blueprint, err));
     ft_arena *arena = ft_arena_new();
     ft_run *run = arena ? ft_arena_alloc(arena, sizeof *run) : NULL;
     if (!run) {
@@ -79,8 +116,11 @@ ft_status ft_run_new(ft_run **out, const ft_blueprint *blueprint, ft_error *err)
         return ft_fail(err, FT_NOMEM, "engine: no memory for a run");
     }
     run->arena = arena;
+    run->trains = trains;
     pthread_mutex_init(&run->error_lock, NULL);
     ft_status status = build(run, blueprint, err);
+    if (status == FT_OK && blueprint->evaluation)
+        status = new_run(&run->evaluation, blueprint->evaluation, run, err);
     if (status == FT_OK)
         *out = run;
     else
@@ -88,17 +128,30 @@ ft_status ft_run_new(ft_run **out, const ft_blueprint *blueprint, ft_error *err)
     return status;
 }
 
+ft_status ft_run_new(ft_run **out, const ft_blueprint *blueprint, ft_error *err)
+{
+    *out = NULL;
+    FT_TRY(ft_blueprint_check_memory(blueprint, err));
+    return new_run(out, blueprint, NULL, err);
+}
+
 void ft_run_free(ft_run *run)
 {
     if (!run) return;
     if (run->active) ft_run_end(run, NULL);
-    for (int d = 0; run->workers && d < run->n_devices; d++) {
+    ft_run_free(run->evaluation);
+    for (int d = 0; run->workers && !run->trains && d < run->n_devices; d++) {
         ft_team_free(run->workers[d].team);
         ft_pages_free(run->workers[d].block, run->workers[d].block_bytes);
     }
     ft_timeline_free(run->timeline);
     pthread_mutex_destroy(&run->error_lock);
     ft_arena_free(run->arena);
+}
+
+ft_run *ft_run_evaluation(ft_run *run)
+{
+    return run->evaluation;
 }
 
 int ft_run_n_params(const ft_run *run)
@@ -143,7 +196,8 @@ bool ft_run_state(const ft_run *run, int param, int part, const char **name, ft_
 ft_status ft_run_refresh(ft_run *run, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
-    if (run->active) return ft_fail(err, FT_INVALID, "engine: a leg is running");
+    if (run->active || (run->evaluation && run->evaluation->active))
+        return ft_fail(err, FT_INVALID, "engine: a leg is running");
     ft_ops_thread_init();
     for (int s = 0; s < b->options.n_stages; s++) {
         const stage_info *stage = &b->stages[s];
@@ -166,7 +220,7 @@ ft_status ft_run_refresh(ft_run *run, ft_error *err)
 
 void ft_run_measured(const ft_run *run, int device, int64_t bytes[FT_MEMORY_CLASSES])
 {
-    memcpy(bytes, run->workers[device].high, sizeof run->workers[device].high);
+    memcpy(bytes, run->workers[device].high, FT_MEMORY_CLASSES * sizeof *bytes);
 }
 
 int64_t ft_run_allocations(const ft_run *run)

@@ -170,6 +170,22 @@ static ft_graph **opt_graphs(lua_State *L, int t, int *n)
     return graphs;
 }
 
+/* What the table `evaluation` says, anchored on the stack; NULL when there is none. */
+static const ft_evaluation_options *opt_evaluation(lua_State *L, int t)
+{
+    static const char *const names[] = {"graphs", "node_stage", "batches", NULL};
+    lua_getfield(L, t, "evaluation");
+    if (lua_isnil(L, -1)) return NULL;
+    int own = lua_gettop(L);
+    script_check_table(L, own);
+    script_options(L, own, names);
+    ft_evaluation_options *o = lua_newuserdata(L, sizeof *o);
+    o->graphs = opt_graphs(L, own, &o->n_graphs);
+    o->node_stage = opt_list(L, own, "node_stage", ft_graph_n_nodes(o->graphs[0]), 1);
+    o->n_batches = (int)script_opt_int(L, own, "batches", 1, 1, 1 << 28);
+    return o;
+}
+
 static const ft_schedule *opt_schedule(lua_State *L, int t)
 {
     const char *name = script_opt_string(L, t, "schedule", "1f1b");
@@ -211,7 +227,8 @@ static double *opt_hypers(lua_State *L, int t, const ft_optimizer *optimizer)
  * @function engine.blueprint
  * @tparam table options graphs, node_stage (by forward node), stage_device, recompute (by stage),
  *   devices (text), micro_batches, micro_batch_size, schedule, batches (of the longest leg),
- *   optimizer, hypers, clip, seed
+ *   optimizer, hypers, clip, seed; evaluation (optional): { graphs = without gradients,
+ *   node_stage = by node, batches = of the longest leg }
  * @treturn blueprint */
 static int engine_blueprint(lua_State *L)
 {
@@ -228,6 +245,7 @@ static int engine_blueprint(lua_State *L)
                                         "hypers",
                                         "clip",
                                         "seed",
+                                        "evaluation",
                                         NULL};
     ft_error err;
     ft_engine_options o = {0};
@@ -249,10 +267,13 @@ static int engine_blueprint(lua_State *L)
     o.hypers = opt_hypers(L, 1, o.optimizer);
     o.clip = script_opt_number(L, 1, "clip", 0);
     o.seed = (uint64_t)script_opt_int(L, 1, "seed", 0, 0, (int64_t)1 << 53);
+    o.evaluation = opt_evaluation(L, 1);
     void **box = script_box_new(L, BLUEPRINT);
-    lua_createtable(L, 1, 0); /* holds on to the graphs */
+    lua_createtable(L, 2, 0); /* holds on to the graphs */
     lua_getfield(L, 1, "graphs");
     lua_rawseti(L, -2, 1);
+    lua_getfield(L, 1, "evaluation");
+    lua_rawseti(L, -2, 2);
     lua_setfenv(L, -2);
     if (ft_blueprint_new((ft_blueprint **)box, &o, &err) != FT_OK) return script_raise(L, &err);
     return 1;
@@ -269,12 +290,16 @@ static int blueprint_gc(lua_State *L)
 /* -- plans ------------------------------------------------------------------------------------- */
 
 /*** The plan's text.
- * @function blueprint:plan_text */
+ * @function blueprint:plan_text
+ * @tparam[opt] boolean evaluation the plan of evaluation, instead of training's */
 static int blueprint_plan_text(lua_State *L)
 {
     ft_error err;
     ft_text text = {0};
-    ft_status status = ft_plan_write(ft_blueprint_plan(script_check_blueprint(L, 1)), &text, &err);
+    const ft_blueprint *b = script_check_blueprint(L, 1);
+    if (lua_toboolean(L, 2)) b = ft_blueprint_evaluation(b);
+    if (!b) return script_arg_error(L, 2, "this blueprint has no evaluation");
+    ft_status status = ft_plan_write(ft_blueprint_plan(b), &text, &err);
     if (status == FT_OK) lua_pushlstring(L, text.data, (size_t)text.length);
     ft_text_fini(&text);
     return status == FT_OK ? 1 : script_raise(L, &err);

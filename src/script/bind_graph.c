@@ -266,7 +266,8 @@ static int graph_inputs(lua_State *L)
     return 1;
 }
 
-/*** One node: { op =, scope =, phase = "forward" or "backward", origin = }. */
+/*** One node: { op =, scope =, phase = "forward" or "backward", origin =, out = its first output,
+ * which the others follow by number }. */
 static int graph_node(lua_State *L)
 {
     ft_graph *g = script_check_graph(L, 1);
@@ -280,6 +281,8 @@ static int graph_node(lua_State *L)
     lua_pushstring(L, node->phase == FT_FORWARD ? "forward" : "backward");
     lua_setfield(L, -2, "phase");
     set_count(L, "origin", node->origin + 1);
+    push_value(L, node->out);
+    lua_setfield(L, -2, "out");
     return 1;
 }
 

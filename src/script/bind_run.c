@@ -12,7 +12,8 @@ static const char RUN[] = "ftpipe.run";
 
 typedef struct shared_run {
     ft_run *run;
-    ft_plan *leg; /* of the leg under way or the last one */
+    ft_run *now;  /* whose leg is under way or was the last: `run`, or its evaluation */
+    ft_plan *leg; /* of that leg */
     atomic_int references;
 } shared_run;
 
@@ -47,6 +48,7 @@ int script_run_new(lua_State *L)
     atomic_init(&shared->references, 1);
     *box = shared;
     if (ft_run_new(&shared->run, b, &err) != FT_OK) return script_raise(L, &err);
+    shared->now = shared->run;
     return 1;
 }
 
@@ -57,7 +59,7 @@ static int run_free(lua_State *L)
     shared_run *shared = *box;
     *box = NULL;
     if (!shared) return 0;
-    if (shared->run) ft_run_end(shared->run, NULL);
+    if (shared->now) ft_run_end(shared->now, NULL);
     drop(shared);
     return 0;
 }
@@ -124,7 +126,8 @@ static int run_refresh(lua_State *L)
  * @function run:begin
  * @tparam int batches
  * @tparam int first_step counts from 1
- * @tparam[opt=true] boolean threaded */
+ * @tparam[opt=true] boolean threaded
+ * @tparam[opt] boolean evaluation a leg of evaluation, whose results have `outputs` */
 static int run_begin(lua_State *L)
 {
     ft_error err;
@@ -132,24 +135,32 @@ static int run_begin(lua_State *L)
     int batches = (int)script_check_int(L, 2, 1, INT32_MAX);
     int64_t first = script_check_int(L, 3, 1, INT32_MAX);
     bool threaded = lua_isnoneornil(L, 4) || lua_toboolean(L, 4);
+    bool evaluates = lua_toboolean(L, 5);
     lua_getfenv(L, 1);
     lua_rawgeti(L, -1, 1);
     const ft_blueprint *b = script_check_blueprint(L, lua_gettop(L));
+    ft_run *run = shared->run;
+    if (evaluates) {
+        b = ft_blueprint_evaluation(b);
+        run = ft_run_evaluation(run);
+        if (!b) return script_arg_error(L, 5, "this run has no evaluation");
+    }
     ft_plan *leg = NULL;
     ft_status status = ft_blueprint_leg(&leg, b, batches, &err);
-    if (status == FT_OK) status = ft_run_begin(shared->run, leg, first, threaded, &err);
+    if (status == FT_OK) status = ft_run_begin(run, leg, first, threaded, &err);
     if (status != FT_OK) {
         ft_plan_free(leg);
         return script_raise(L, &err);
     }
     ft_plan_free(shared->leg);
     shared->leg = leg;
+    shared->now = run;
     return 0;
 }
 
 static int run_wants(lua_State *L)
 {
-    lua_pushboolean(L, ft_run_wants(check_run(L, 1)->run));
+    lua_pushboolean(L, ft_run_wants(check_run(L, 1)->now));
     return 1;
 }
 
@@ -176,7 +187,7 @@ static int run_feed(lua_State *L)
     }
     feed.inputs = views;
     feed.n_inputs = n;
-    if (ft_run_feed(shared->run, &feed, &err) != FT_OK) return script_raise(L, &err);
+    if (ft_run_feed(shared->now, &feed, &err) != FT_OK) return script_raise(L, &err);
     return 0;
 }
 
@@ -184,21 +195,41 @@ static int run_feed(lua_State *L)
  * @function run:drain */
 static int run_drain(lua_State *L)
 {
-    ft_run_drain(check_run(L, 1)->run);
+    ft_run_drain(check_run(L, 1)->now);
     return 0;
+}
+
+/* Pushes copies of the outputs of the batch that was taken last, by name. */
+static void push_outputs(lua_State *L, const ft_run *run)
+{
+    ft_error err;
+    int n = ft_run_n_outputs(run);
+    lua_createtable(L, 0, n);
+    for (int i = 0; i < n; i++) {
+        const char *name;
+        ft_view view = {0};
+        ft_tensor **box = script_push_tensor_box(L);
+        ft_status status = ft_run_output(run, i, &name, &view, &err);
+        ft_spec spec = ft_view_spec(&view);
+        if (status == FT_OK) status = ft_tensor_new(box, &spec, &err);
+        if (status != FT_OK) script_raise(L, &err);
+        memcpy(ft_tensor_view(*box)->data, view.data, (size_t)ft_spec_bytes(&spec));
+        lua_setfield(L, -2, name);
+    }
 }
 
 /*** The next finished batch, or nil when none was within the time.
  * @function run:next
  * @tparam number timeout seconds
- * @treturn table { step =, loss =, grad_norm =, rate =, end_ns = } */
+ * @treturn table { step =, loss =, grad_norm =, rate =, end_ns =, outputs = of an evaluation: tensors
+ *   by name, its micro-batches along the first axis } */
 static int run_next(lua_State *L)
 {
     ft_error err;
     ft_result r;
     shared_run *shared = check_run(L, 1);
     double timeout = script_check_number(L, 2);
-    ft_status status = ft_run_next(shared->run, &r, (int64_t)(timeout * 1e9), &err);
+    ft_status status = ft_run_next(shared->now, &r, (int64_t)(timeout * 1e9), &err);
     if (status == FT_CANCELLED) return 0;
     if (status != FT_OK) return script_raise(L, &err);
     lua_createtable(L, 0, 5);
@@ -214,6 +245,9 @@ static int run_next(lua_State *L)
         lua_pushnumber(L, fields[i].value);
         lua_setfield(L, -2, fields[i].key);
     }
+    if (!ft_run_n_outputs(shared->now)) return 1;
+    push_outputs(L, shared->now);
+    lua_setfield(L, -2, "outputs");
     return 1;
 }
 
@@ -227,11 +261,11 @@ static int run_finish(lua_State *L)
     ft_error err;
     shared_run *shared = check_run(L, 1);
     bool trace = lua_toboolean(L, 2);
-    if (ft_run_end(shared->run, &err) != FT_OK) return script_raise(L, &err);
-    const ft_timeline *timeline = ft_run_timeline(shared->run);
+    if (ft_run_end(shared->now, &err) != FT_OK) return script_raise(L, &err);
+    const ft_timeline *timeline = ft_run_timeline(shared->now);
     if (!timeline) return 0;
     script_push_timeline(L, timeline, trace);
-    lua_pushnumber(L, (double)ft_run_allocations(shared->run));
+    lua_pushnumber(L, (double)ft_run_allocations(shared->now));
     lua_setfield(L, -2, "allocations");
     return 1;
 }
@@ -239,7 +273,7 @@ static int run_finish(lua_State *L)
 /*** Actions that all devices have behind them in this leg: grows while anything moves. */
 static int run_progress(lua_State *L)
 {
-    lua_pushnumber(L, (double)ft_run_progress(check_run(L, 1)->run));
+    lua_pushnumber(L, (double)ft_run_progress(check_run(L, 1)->now));
     return 1;
 }
 
@@ -249,7 +283,7 @@ static int run_describe(lua_State *L)
     ft_error err;
     ft_text text = {0};
     shared_run *shared = check_run(L, 1);
-    ft_status status = ft_run_describe(shared->run, &text, &err);
+    ft_status status = ft_run_describe(shared->now, &text, &err);
     if (status == FT_OK) lua_pushstring(L, text.data ? text.data : "");
     ft_text_fini(&text);
     return status == FT_OK ? 1 : script_raise(L, &err);
