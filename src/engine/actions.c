@@ -124,7 +124,8 @@ static ft_status take_loss(worker *w, const ft_action *a, int bucket, const ft_p
     batch_of(w->run, a->batch)->loss += (double)*loss;
     if (isfinite(*loss)) return FT_OK;
     return ft_fail(err, FT_DIVERGED, "the loss is %g in stage %d, micro-batch %d of %s %lld",
-                   (double)*loss, a->stage, a->micro, b->trains ? "evaluation batch" : "step",
+                   (double)*loss, a->stage, a->micro,
+                   w->run->plan->forward_only ? "evaluation batch" : "step",
                    (long long)(w->run->first_step + a->batch));
 }
 
@@ -183,7 +184,8 @@ static ft_status do_forward(worker *w, const ft_action *a, ft_error *err)
 {
     FT_TRY(run_program(w, a, err));
     const ft_blueprint *b = w->run->blueprint;
-    if (b->trains && a->micro == b->options.micro_batches - 1) finish_batch(w->run, a, NAN);
+    if (w->run->plan->forward_only && a->micro == b->options.micro_batches - 1)
+        finish_batch(w->run, a, NAN);
     return FT_OK;
 }
 

@@ -102,7 +102,7 @@ ft_status ft_blueprint_leg(ft_plan **out, const ft_blueprint *b, int n_batches, 
                             .device = b->options.stage_device,
                             .micro_batches = b->options.micro_batches,
                             .n_batches = n_batches,
-                            .reduces = b->trains == NULL,
+                            .reduces = !b->options.schedule->forward_only,
                             .n_edges = b->n_edges,
                             .edges = b->edges,
                             .costs = &b->costs};
@@ -165,10 +165,8 @@ static ft_status assemble(ft_blueprint *b, const ft_engine_options *options, ft_
         return ft_fail(err, FT_INVALID, "engine: the graph has no scalar output named 'loss'");
     FT_TRY(cut_graphs(b, err));
     FT_TRY(blueprint_find_owners(b, err));
-    if (b->trains) {
-        FT_TRY(blueprint_find_trained(b, err));
-        FT_TRY(blueprint_find_outputs(b, err));
-    }
+    if (b->trains) FT_TRY(blueprint_find_trained(b, err));
+    FT_TRY(blueprint_find_outputs(b, err));
     FT_TRY(blueprint_find_edges(b, err));
     FT_TRY(blueprint_estimate(b, err));
     FT_TRY(make_plan(b, err));

@@ -243,7 +243,7 @@ ft_status blueprint_find_edges(ft_blueprint *b, ft_error *err)
     int *depth = ft_arena_array(b->arena, stages + 1, sizeof(int));
     if (!b->edges || !b->cargoes || !depth) return no_memory(err);
     FT_TRY(add_value_edges(b, err));
-    if (!b->trains) FT_TRY(add_tie_edges(b, err));
+    if (!b->options.schedule->forward_only) FT_TRY(add_tie_edges(b, err));
     FT_TRY(add_norm_edges(b, err));
     for (int e = 0; e < b->n_edges; e++) FT_TRY(size_edge(b, e, err));
     find_depths(b, depth);

@@ -1,9 +1,10 @@
 /* engine/blueprint_evaluation.c - evaluation through the stages of training.
  *
- * A blueprint of evaluation is one of forwards alone. It owns no parameter: its stages read those
- * of the stages of training that they stand for, plain and packed, where they are. It owns no
- * memory either: its activations, workspace and buffers lie where training has its own, since legs
- * of the two are never under way at once. */
+ * Such a blueprint is one of forwards alone. It owns no parameter: its stages read those of the
+ * stages of training that they stand for, plain and packed, where they are. It owns no memory
+ * either: its activations, workspace and buffers lie where training has its own, since legs of the
+ * two are never under way at once. (Forwards alone without training beside them are a blueprint
+ * like any other.) */
 #include <string.h>
 
 #include "engine/internal.h"
@@ -134,7 +135,7 @@ ft_status blueprint_find_outputs(ft_blueprint *b, ft_error *err)
     int n = ft_graph_n_outputs(g);
     b->outputs = ft_arena_array(b->arena, n + 1, sizeof *b->outputs);
     if (!b->outputs) return no_memory(err);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n && b->options.schedule->forward_only; i++) {
         output_info out = {0};
         out.value = ft_graph_output_value(g, i, &out.name);
         const ft_value *value = ft_graph_value(g, out.value);

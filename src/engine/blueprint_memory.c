@@ -181,7 +181,7 @@ static int most_in_flight(const ft_blueprint *b)
 {
     int most = 0;
     for (int s = 0; s < b->options.n_stages; s++) {
-        int here = b->trains ? b->plan->depth[s] + 1 : b->plan->in_flight[s];
+        int here = b->options.schedule->forward_only ? b->plan->depth[s] + 1 : b->plan->in_flight[s];
         if (here > most) most = here;
     }
     return most;

@@ -33,7 +33,8 @@ typedef struct ft_evaluation_options {
 
 typedef struct ft_engine_options {
     ft_graph *const *graphs; /* one per length bucket, ascending: the same nodes with other shapes,
-                                gradients included; output "loss" is a scalar */
+                                gradients included unless the schedule is one of forwards alone;
+                                output "loss" is a scalar */
     int n_graphs;
     int n_stages;
     const int *node_stage;   /* by forward node */
@@ -134,7 +135,7 @@ ft_status ft_run_feed(ft_run *run, const ft_feed *feed, ft_error *err);
 /* The next finished batch, in order. FT_CANCELLED after timeout_ns without one (nothing is lost,
  * call again); the first failure of a worker otherwise. */
 ft_status ft_run_next(ft_run *run, ft_result *out, int64_t timeout_ns, ft_error *err);
-/* Outputs of an evaluation: the graph's, without the loss; none in training. */
+/* Outputs of forwards alone: the graph's, without the loss; none in training. */
 int ft_run_n_outputs(const ft_run *run);
 /* Output i of the batch that ft_run_next gave last: its micro-batches one after the other along the
  * first axis. Borrowed, until the next ft_run_feed. */

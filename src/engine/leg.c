@@ -59,10 +59,9 @@ ft_status ft_run_begin(ft_run *run, const ft_plan *plan, int64_t first_step, boo
     const ft_run *other = run->trains ? run->trains : run->evaluation;
     if (run->active || (other && other->active))
         return ft_fail(err, FT_INVALID, "engine: a leg is running already");
-    if (plan->forward_only != (run->trains != NULL))
-        return ft_fail(err, FT_INVALID, "engine: a leg of %s needs a plan of %s",
-                       run->trains ? "evaluation" : "training",
-                       run->trains ? "forwards alone" : "forwards, backwards and updates");
+    if (plan->forward_only != run->blueprint->options.schedule->forward_only)
+        return ft_fail(err, FT_INVALID, "engine: the leg's plan is of %s, the run is not",
+                       plan->forward_only ? "forwards alone" : "training");
     run->plan = plan;
     run->first_step = first_step;
     run->threaded = threaded;
