@@ -1,6 +1,7 @@
 --- From model and cluster to a plan: graphs, partition, blueprint, prediction.
 
 local core = require("ftpipe.core")
+local evaluate = require("ftpipe.evaluate")
 
 local M = {}
 local Plan = {}
@@ -147,6 +148,9 @@ local function count_steps(args, data)
    return math.max(1, math.ceil(args.epochs * data.train.dataset:size() / args.batch))
 end
 
+-- Batches of an evaluation whose data is not there; more of them need no more memory.
+local UNKNOWN_BATCHES = 64
+
 --- What ft.args gives, as options of `new`.
 local function options_of(model, data, args)
    local steps = count_steps(args, data)
@@ -169,6 +173,19 @@ local function options_of(model, data, args)
       dropout = args.dropout or model.config.dropout_rate,
       steps = steps,
       batches = math.min(args.eval_every or steps, steps),
+      eval_batches = data and evaluate.count_batches(data.eval.dataset, args.batch)
+         or UNKNOWN_BATCHES,
+      eval_only = args.eval_only,
+   }
+end
+
+--- Evaluation through the stages of a partition, as an option of the blueprint; nil without any.
+local function beside(o, graphs, partition)
+   if not graphs.evaluation then return nil end
+   return {
+      graphs = graphs.evaluation,
+      node_stage = evaluate.stages(graphs[1], partition.stage, graphs.evaluation[1]),
+      batches = o.eval_batches,
    }
 end
 
@@ -177,6 +194,7 @@ local function draw(o, graphs, partition, flags)
    local n_stages = count_stages(partition.stage)
    local devices = core.engine.devices(o.devices)
    local blueprint = core.engine.blueprint {
+      evaluation = beside(o, graphs, partition),
       graphs = graphs,
       node_stage = partition.stage,
       stage_device = partition.device or place_stages(n_stages, #devices),
@@ -254,11 +272,53 @@ local function fit(plan)
    return auto and recompute_where_needed(plan) or plan
 end
 
+--- Stages numbered without those that no node is in; their devices likewise.
+local function without_empty(stage, device)
+   local used, number, devices = {}, {}, {}
+   for _, s in ipairs(stage) do used[s] = true end
+   for s = 1, count_stages(stage) do
+      if used[s] then
+         devices[#devices + 1] = device[s]
+         number[s] = #devices
+      end
+   end
+   local result = {}
+   for n, s in ipairs(stage) do result[n] = number[s] end
+   return result, devices
+end
+
+--- A plan of forwards alone: no gradients, no optimizer.
+local function draw_evaluation(o, graphs, partition)
+   local n_devices = #core.engine.devices(o.devices)
+   local device = partition.device or place_stages(count_stages(partition.stage), n_devices)
+   local stage
+   stage, device = without_empty(
+      evaluate.stages(graphs[1], partition.stage, graphs.evaluation[1]), device)
+   local own = {}
+   for key, value in pairs(o) do own[key] = value end
+   own.schedule, own.batches, own.clip = "evaluate", o.eval_batches, 0
+   return draw(own, graphs.evaluation, { stage = stage, device = device, name = partition.name },
+      recompute_flags("never", #device))
+end
+
+--- The graphs of a plan, one for each bucket, with those of evaluation as `evaluation`.
+local function build_graphs(o)
+   local graphs = { evaluation = o.eval_batches and {} }
+   for i, source in ipairs(o.buckets) do
+      local size = { batch = o.batch / o.micro_batches, source = source, dropout = o.dropout }
+      for field, length in pairs(o.lengths or {}) do size[field] = length end
+      graphs[i] = o.model.family.training(o.model.config, size)
+      if graphs.evaluation then graphs.evaluation[i] = evaluate.graph(o.model, size) end
+   end
+   return graphs
+end
+
 --- A plan for training.
 -- @tparam table o either model, data (as the task loads it, or nil) and args (of ft.args); or
---   model, devices (text), batch, micro_batches, buckets (lengths of a source, ascending), lengths
---   (of other fields, by name: { target = 8 }), partition, stages, schedule, recompute, optimizer,
---   hypers, clip, seed, dropout, steps, batches (of the longest leg)
+--   model, devices (text), batch, micro_batches, buckets (lengths of a source, ascending),
+--   lengths (of other fields, by name: { target = 8 }), partition, stages, schedule, recompute,
+--   optimizer, hypers, clip, seed, dropout, steps, batches (of the longest leg); eval_batches (of
+--   the longest evaluation; nil: there is none), eval_only (true: there is nothing else)
 -- @treturn plan .only: it can be looked at but not run (--dry-run, or devices that are not there)
 function M.new(o)
    local args = o.args
@@ -267,17 +327,13 @@ function M.new(o)
       usage("--batch %d is not a multiple of --micro-batches %d", o.batch, o.micro_batches)
    end
    local devices = core.engine.devices(o.devices)
-   local micro = o.batch / o.micro_batches
-   local graphs = {}
-   for i, source in ipairs(o.buckets) do
-      local size = { batch = micro, source = source, dropout = o.dropout }
-      for field, length in pairs(o.lengths or {}) do size[field] = length end
-      graphs[i] = o.model.family.training(o.model.config, size)
-   end
+   local graphs = build_graphs(o)
    local partition = M.partition(graphs[#graphs], o.partition, o.stages or #devices, o.devices,
       o.micro_batches)
    local flags = recompute_flags(o.recompute, count_stages(partition.stage))
-   local plan = fit(draw(o, graphs, partition, flags))
+   local plan = o.eval_only and draw_evaluation(o, graphs, partition)
+      or fit(draw(o, graphs, partition, flags))
+   plan.beside = plan.graphs.evaluation ~= nil
    plan.only = devices[1].kind == "sim" or args ~= nil and args.dry_run
    return setmetatable(plan, Plan)
 end
@@ -324,6 +380,12 @@ end
 
 --- The plan's text, as in plan.txt.
 function Plan:text() return self.blueprint:plan_text() end
+
+--- The text of the plan of evaluation, as in plan-evaluate.txt; nil when that is the plan itself, or
+-- there is none.
+function Plan:evaluation_text()
+   return self.beside and self.blueprint:plan_text(true) or nil
+end
 
 local classes = {
    "weights", "gradients", "optimizer", "versions", "packed", "activations", "workspace", "buffers",

@@ -1,20 +1,19 @@
 --- A run: a plan executed on real devices, with its directory.
 --
--- The directory holds config.lua (the resolved arguments), plan.txt, metrics.jsonl, summary.json,
--- timeline.json (for Perfetto) and hf/ (the model).
+-- The directory holds config.lua (the resolved arguments), plan.txt and plan-evaluate.txt,
+-- metrics.jsonl, summary.json, timeline.json (for Perfetto) and hf/ (the model).
 
 local core = require("ftpipe.core")
 local checkpoint = require("ftpipe.checkpoint")
-local evaluate = require("ftpipe.evaluate")
 local feed = require("ftpipe.feed")
 local progress = require("ftpipe.progress")
+local scores = require("ftpipe.score")
+local watch = require("ftpipe.watch")
 
 local M = {}
 local Run = {}
 Run.__index = Run
 
-local HANG_SECONDS = 300 -- without any action finished anywhere
-local POLL_SECONDS = 0.2
 local SIGINT = 2
 
 -- ---------------------------------------------------------------------------------------------
@@ -79,6 +78,8 @@ end
 function Run:open_directory()
    core.sys.mkdir(self.out)
    core.sys.write_file(self.out .. "/plan.txt", self.plan:text())
+   local evaluation = self.plan:evaluation_text()
+   if evaluation then core.sys.write_file(self.out .. "/plan-evaluate.txt", evaluation) end
    core.sys.write_file(self.out .. "/config.lua",
       "return " .. serialize(self.args, "") .. "\n")
    self.metrics = assert(io.open(self.out .. "/metrics.jsonl", "w"))
@@ -105,22 +106,6 @@ local function note_step(run, result)
       step_s = result.end_ns / 1e9,
    }), "\n")
    run.metrics:flush()
-end
-
---- Waits for the next finished batch; a pipeline in which nothing moves is an error that says
--- where.
-local function next_result(run)
-   local moved, since = run.core:progress(), core.sys.time_ns()
-   while true do
-      local result = run.core:next(POLL_SECONDS)
-      if result then return result end
-      local now = run.core:progress()
-      if now ~= moved then moved, since = now, core.sys.time_ns() end
-      if (core.sys.time_ns() - since) / 1e9 > HANG_SECONDS then
-         core.fail("lost worker", ("nothing moved for %d s:\n%s"):format(HANG_SECONDS,
-            run.core:describe()))
-      end
-   end
 end
 
 local function start_leg(run, batches)
@@ -156,7 +141,7 @@ function Run:steps(batcher, n)
          self:stop()
          return nil
       end
-      local result = next_result(self)
+      local result = watch.next(self.core)
       leg.taken = leg.taken + 1
       self.done = self.done + 1
       note_step(self, result)
@@ -229,37 +214,20 @@ function Run:show(step) self.line:step(step) end
 -- ---------------------------------------------------------------------------------------------
 -- Evaluation.
 
-local function threads_of(run)
-   local n = 0
-   for _, device in ipairs(run.plan.devices) do n = n + device.threads end
-   return math.min(n, core.sys.cores())
-end
-
-local Score = {
-   __tostring = function(score)
-      return ("%s %.1f %% on %d held-out examples (majority %.1f %%), loss %.4f"):format(
-         score.metric, score.value, score.examples, score.majority, score.loss)
-   end,
-}
-Score.__index = Score
-
 --- Loss and metrics on the evaluation data.
--- @treturn table metric, value, metrics, loss, answers (texts), ids, examples (how many), majority
+-- @treturn score see score.lua; the last one again when no step was made since
 function Run:evaluate()
-   local o, split = self.plan.options, self.data.eval
-   local result = evaluate.run {
-      model = self.model, params = self.params, dataset = split.dataset, batch = 32,
-      buckets = o.buckets, lengths = o.lengths, threads = threads_of(self),
-   }
-   local answers = {}
-   for i, ids in ipairs(result.predictions) do answers[i] = self.task.tokenizer:decode(ids) end
-   local score = self.task:score(split, answers)
-   score.loss = result.loss
-   score.answers = answers
-   score.ids = result.predictions
-   score.examples = #answers
-   score.majority = split.majority.percent
-   return setmetatable(score, Score)
+   local last = self.last_score
+   if last and last.step == self.done then return last.score end
+   local score = scores.of(self, self.data.eval)
+   if score then
+      self.last_score = { step = self.done, score = score }
+      if self.metrics then
+         self.metrics:write(core.json.encode(score:row(self.done)), "\n")
+         self.metrics:flush()
+      end
+   end
+   return score
 end
 
 --- Evaluates between legs, and says so.
@@ -329,11 +297,7 @@ function Run:close(score)
    local summary = self:summary(score)
    if self.out then
       if self.done > 0 then self:save(self.out .. "/hf") end
-      local lines = {}
-      for i, answer in ipairs(score.answers) do
-         lines[i] = core.json.encode({ index = i, answer = answer, ids = score.ids[i] })
-      end
-      core.sys.write_file(self.out .. "/predictions.jsonl", table.concat(lines, "\n") .. "\n")
+      score:write(self.out)
       core.sys.write_file(self.out .. "/summary.json",
          core.json.encode(summary, { indent = 2 }) .. "\n")
       self.metrics:close()

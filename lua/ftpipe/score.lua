@@ -1,0 +1,105 @@
+--- The score of an evaluation: what a run prints, compares and writes down.
+
+local core = require("ftpipe.core")
+local evaluate = require("ftpipe.evaluate")
+
+local M = {}
+local Score = {}
+Score.__index = Score
+
+--- Threads of all devices of a plan, as many as there are cores at most.
+local function threads_of(plan)
+   local n = 0
+   for _, device in ipairs(plan.devices) do n = n + device.threads end
+   return math.min(n, core.sys.cores())
+end
+
+--- What is written of a prediction, by the kind of the model.
+local rows = {}
+
+function rows.text2text(score, number, ids)
+   local text = score.tokenizer:decode(ids)
+   score.predictions[number] = { index = number, answer = text, ids = ids }
+   return text
+end
+
+function rows.language_model(score, number, prediction)
+   score.predictions[number] = {
+      index = number, nll = prediction.nll, tokens = prediction.tokens,
+   }
+   return prediction
+end
+
+--- A task writes answers to spans itself: they are those of many windows.
+function rows.span(_, _, prediction) return prediction end
+
+local function collector(task, split)
+   local answers = {}
+   return {
+      add = function(_, number, answer) answers[number] = answer end,
+      result = function() return task:score(split, answers) end,
+   }
+end
+
+--- Evaluates a run on a split.
+-- @tparam table run of ft.run: model, plan, params, core, task; threaded
+-- @tparam table split of the task
+-- @treturn score metric, value, metrics, loss, examples (how many), predictions (rows by example),
+--   scorer; nil when a signal ended it, where signals are held
+function M.of(run, split)
+   local o, kind = run.plan.options, run.model.family.kind
+   local scorer = run.task.scorer and run.task:scorer(split) or collector(run.task, split)
+   local score = { predictions = {}, scorer = scorer, tokenizer = run.task.tokenizer }
+   score.loss = evaluate.run {
+      model = run.model, core = run.core, params = run.params, inputs = run.inputs,
+      dataset = split.dataset, examples = split.examples, batch = o.batch,
+      micro_batches = o.micro_batches, buckets = o.buckets, lengths = o.lengths,
+      threads = threads_of(run.plan), threaded = run.threaded, beside = run.plan.beside,
+      take = function(number, prediction)
+         scorer:add(number, rows[kind](score, number, prediction))
+      end,
+   }
+   if not score.loss then return nil end
+   local result = scorer:result()
+   score.metric, score.value, score.metrics = result.metric, result.value, result.metrics
+   score.examples = #split.examples
+   score.majority = split.majority and split.majority.percent
+   return setmetatable(score, Score)
+end
+
+--- Perplexity is better when lower, every other metric when higher.
+function Score:lower_is_better() return self.metric:find("^perplexity") ~= nil end
+
+function Score:is_better_than(other)
+   if self:lower_is_better() then return self.value < other.value end
+   return self.value > other.value
+end
+
+--- "accuracy 93.2 %"
+function Score:short()
+   return (self:lower_is_better() and "%s %.2f" or "%s %.1f %%"):format(self.metric, self.value)
+end
+
+function Score:__tostring()
+   local majority = self.majority and (" (majority %.1f %%)"):format(self.majority) or ""
+   return ("%s on %d held-out examples%s, loss %.4f"):format(Score.short(self), self.examples,
+      majority, self.loss)
+end
+
+--- The row of metrics.jsonl.
+function Score:row(step)
+   return {
+      v = 1, step = step, eval_loss = self.loss, metric = self.metric, value = self.value,
+      metrics = self.metrics,
+   }
+end
+
+--- Writes predictions.jsonl, or what the task writes instead.
+function Score:write(dir)
+   if self.scorer.write then self.scorer:write(dir) end
+   local lines = {}
+   for i, row in ipairs(self.predictions) do lines[i] = core.json.encode(row) .. "\n" end
+   if #lines > 0 then core.sys.write_file(dir .. "/predictions.jsonl", table.concat(lines)) end
+end
+
+return M
