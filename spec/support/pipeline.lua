@@ -122,7 +122,29 @@ function M.plan(options)
       buckets = SOURCES, lengths = { target = TARGET }, partition = o.partition, stages = o.stages,
       schedule = o.schedule, recompute = o.recompute, optimizer = o.optimizer, hypers = {},
       clip = o.clip, seed = o.seed, dropout = o.dropout, steps = o.steps, batches = o.steps,
+      eval_batches = o.eval_batches, eval_only = o.eval_only,
    }, o
+end
+
+--- A leg of `n` steps of training, the first of which is number `first`.
+-- @treturn table losses
+-- @treturn table norms
+-- @treturn table timeline
+function M.steps(run, plan, o, first, n)
+   local losses, norms, fed = {}, {}, 0
+   run:begin(n, first, o.threaded)
+   while #losses < n do
+      while fed < n and run:wants() do
+         local batch = make_batch(o, first - 1 + fed)
+         feed.weigh(plan.options.model.family, batch, o.micro_batches)
+         run:feed(feed.list(plan.graphs[1]:inputs(), batch), batch.bucket, o.rate)
+         fed = fed + 1
+      end
+      local result = run:next(60)
+      losses[#losses + 1] = result.loss
+      norms[#norms + 1] = result.grad_norm
+   end
+   return losses, norms, run:finish(o.trace)
 end
 
 --- Trains from the same initial values each time.
@@ -136,20 +158,7 @@ function M.train(options)
    for i, param in ipairs(plan.graphs[1]:params()) do params[param.name] = run:param(i) end
    plan.options.model:initialize(params, o.seed)
    run:refresh()
-   run:begin(o.steps, 1, o.threaded)
-   local losses, norms, fed = {}, {}, 0
-   while #losses < o.steps do
-      while fed < o.steps and run:wants() do
-         local batch = make_batch(o, fed)
-         feed.weigh(plan.options.model.family, batch, o.micro_batches)
-         run:feed(feed.list(plan.graphs[1]:inputs(), batch), batch.bucket, o.rate)
-         fed = fed + 1
-      end
-      local result = run:next(60)
-      losses[#losses + 1] = result.loss
-      norms[#norms + 1] = result.grad_norm
-   end
-   local timeline = run:finish(o.trace)
+   local losses, norms, timeline = M.steps(run, plan, o, 1, o.steps)
    local grown = core.sys.rss() - rss
    local copies = {}
    for name, tensor in pairs(params) do copies[name] = tensor:totable() end

@@ -1,0 +1,153 @@
+--- Evaluation through the stages of training: the same loss however it is cut, in planned memory.
+
+local core = require("ftpipe.core")
+local evaluate = require("ftpipe.evaluate")
+local files = require("spec.support.files")
+local pipeline = require("spec.support.pipeline")
+
+local EXAMPLES = 21 -- the last batch of eight has five rows
+
+local function ids(n, seed)
+   local list = {}
+   for i = 1, n do list[i] = (7 * seed + 3 * i * i) % 59 + 2 end
+   return list
+end
+
+local function make_dataset(n)
+   local dataset = core.data.dataset { "source", "target" }
+   for i = 1, n do
+      dataset:add { source = ids(16 - i % 9, i), target = ids(1 + i % 5, i + 50) }
+   end
+   return dataset
+end
+
+--- A run of `pipeline.plan` with initial weights.
+local function start(options)
+   local plan, o = pipeline.plan(options)
+   local run = { plan = plan, core = plan.blueprint:run(), params = {}, options = o }
+   for i, param in ipairs(plan.graphs[1]:params()) do run.params[param.name] = run.core:param(i) end
+   plan.options.model:initialize(run.params, o.seed)
+   run.core:refresh()
+   return run
+end
+
+--- The loss of a run on a data set, and the ids it answers with.
+local function loss_of(run, dataset, threaded)
+   local o, answers = run.plan.options, {}
+   local loss = evaluate.run {
+      model = o.model, core = run.core, params = run.params, inputs = run.plan.graphs[1]:inputs(),
+      dataset = dataset, batch = o.batch, micro_batches = o.micro_batches, buckets = o.buckets,
+      lengths = o.lengths, threads = 1, threaded = threaded, beside = run.plan.beside,
+      take = function(number, rows) answers[number] = rows end,
+   }
+   return loss, answers
+end
+
+--- The mean loss by a program of the whole model, one example at a time.
+local function judge(run, dataset)
+   local o = run.plan.options
+   local batches = core.data.batcher {
+      dataset = dataset, batch = 1, buckets = o.buckets, lengths = o.lengths,
+      columns = o.model.family.columns(o.model.config), shuffle = false,
+   }
+   local total, labels = 0, 0
+   for batch in function() return batches:next() end do
+      local graph = evaluate.graph(o.model, {
+         batch = 1, source = o.buckets[batch.bucket], target = o.lengths.target, dropout = 0.1,
+      })
+      local list = {}
+      for i, param in ipairs(graph:params()) do list[i] = run.params[param.name] end
+      batch.loss_weight = core.tensor.zeros({ 1 }):fill(1)
+      local inputs = require("ftpipe.feed").list(graph:inputs(), batch)
+      total = total + core.program.new(graph, {}):run(list, inputs).loss:get()
+      labels = labels + batch.counts.labels
+   end
+   return total / labels
+end
+
+describe("evaluation", function()
+   local dataset = make_dataset(EXAMPLES)
+   local reference
+
+   local cases = {
+      { devices = "cpu:1" }, { devices = "cpu:2" }, { devices = "cpu:3" }, { devices = "cpu:4" },
+      { devices = "cpu:2x2" }, { devices = "cpu:2", stages = 5 }, { devices = "cpu:1", stages = 4 },
+      { devices = "cpu:2", schedule = "async" }, { devices = "cpu:3", tied = true, stages = 7 },
+      { devices = "cpu:3", partition = { "encoder/block.1", "head" } },
+   }
+   for i, case in ipairs(cases) do
+      local name = ("%s, stages %s"):format(case.devices, tostring(case.stages or case.partition))
+      for _, alone in ipairs { false, true } do
+         it(("gives the same bits on %s (case %d, %s)"):format(name, i,
+            alone and "alone" or "beside training"), function()
+            case.eval_batches, case.eval_only = 3, alone
+            local run = start(case)
+            local loss, answers = loss_of(run, dataset, true)
+            reference = reference or { loss = loss, answers = answers }
+            assert.equal(reference.loss, loss)
+            assert.same(reference.answers, answers)
+            assert.equal(loss, (loss_of(run, dataset, false)))
+         end)
+      end
+   end
+
+   it("is the mean over labels, whatever the batch: missing rows do not count", function()
+      local run = start { devices = "cpu:2", eval_batches = 3 }
+      local loss, answers = loss_of(run, dataset)
+      assert.is_true(math.abs(loss - judge(run, dataset)) < 1e-6 * loss)
+      assert.equal(EXAMPLES, #answers)
+      local other = start { devices = "cpu:2", batch = 6, micro_batches = 3, eval_batches = 4 }
+      local other_loss, other_answers = loss_of(other, dataset)
+      assert.is_true(math.abs(loss - other_loss) < 1e-6 * loss)
+      assert.same(answers, other_answers)
+   end)
+
+   it("leaves training as it is, in the memory that was planned", function()
+      local function train(evaluates)
+         local run = start { devices = "cpu:3", eval_batches = evaluates and 3, steps = 6 }
+         local losses = pipeline.steps(run.core, run.plan, run.options, 1, 3)
+         if evaluates then loss_of(run, dataset) end
+         for _, loss in ipairs(pipeline.steps(run.core, run.plan, run.options, 4, 3)) do
+            losses[#losses + 1] = loss
+         end
+         if evaluates then
+            for d, planned in ipairs(run.plan.memory) do
+               assert.same(planned, run.core:measured()[d])
+            end
+         end
+         return losses
+      end
+      assert.same(train(false), train(true))
+   end)
+
+   it("needs neither gradients nor optimizer state when it is all there is", function()
+      local run = start { devices = "cpu:2", eval_batches = 3, eval_only = true }
+      loss_of(run, dataset)
+      for d, planned in ipairs(run.plan.memory) do
+         assert.equal(0, planned.gradients + planned.optimizer + planned.activations)
+         assert.same(planned, run.core:measured()[d])
+      end
+   end)
+
+   it("is a plan of forwards alone, proven and readable", function()
+      local plan = pipeline.plan { devices = "cpu:2", eval_batches = 3 }
+      local text = plan:evaluation_text()
+      assert.matches("\nforward%-only\n", text)
+      assert.is_nil(text:find(" [BRUW]%d"))
+      assert.equal("evaluate", core.engine.parse_plan(text).schedule)
+      assert.is_nil(plan:text():find("forward%-only"))
+   end)
+
+   it("does not run while training does", function()
+      local run = start { devices = "cpu:2", eval_batches = 3 }
+      run.core:begin(3, 1, true)
+      assert.matches("a leg is running already",
+         files.failure(run.core.begin, run.core, 1, 1, true, true).message)
+      run.core:finish()
+   end)
+
+   it("is not there unless it was planned", function()
+      local run = start { devices = "cpu:2" }
+      assert.fails_with(function() run.core:begin(1, 1, true, true) end, "has no evaluation")
+   end)
+end)
