@@ -7,6 +7,9 @@ local M = {}
 local Score = {}
 Score.__index = Score
 
+--- A score of the fields that the functions below look at.
+function M.new(fields) return setmetatable(fields, Score) end
+
 --- Threads of all devices of a plan, as many as there are cores at most.
 local function threads_of(plan)
    local n = 0
@@ -64,13 +67,16 @@ function M.of(run, split)
    score.metric, score.value, score.metrics = result.metric, result.value, result.metrics
    score.examples = #split.examples
    score.majority = split.majority and split.majority.percent
-   return setmetatable(score, Score)
+   return M.new(score)
 end
 
 --- Perplexity is better when lower, every other metric when higher.
 function Score:lower_is_better() return self.metric:find("^perplexity") ~= nil end
 
+--- Whether it beats another score of the same metric; what is not a number beats nothing.
 function Score:is_better_than(other)
+   if self.value ~= self.value then return false end
+   if other.value ~= other.value then return true end
    if self:lower_is_better() then return self.value < other.value end
    return self.value > other.value
 end

@@ -1,0 +1,47 @@
+local best = require("ftpipe.best")
+local scores = require("ftpipe.score")
+
+local function score(metric, value) return scores.new { metric = metric, value = value } end
+
+--- The steps at which a metric is the best so far, and where patience ends.
+local function follow(metric, values, patience)
+   local b, steps, over = best.new(patience), {}, nil
+   for step, value in ipairs(values) do
+      if b:note(step, score(metric, value)) then steps[#steps + 1] = step end
+      if not over and b:is_over() then over = step end
+   end
+   return steps, over, b
+end
+
+describe("the best of a run", function()
+   it("is the highest, of equals the first", function()
+      local steps, over = follow("accuracy", { 50, 60, 60, 55, 61 })
+      assert.same({ 1, 2, 5 }, steps)
+      assert.is_nil(over)
+   end)
+
+   it("is the lowest of perplexities", function()
+      assert.same({ 1, 3 }, (follow("perplexity (disjoint blocks of 32)", { 30, 31, 20, 25 })))
+   end)
+
+   it("never is what is not a number", function()
+      assert.same({ 1, 3 }, (follow("f1", { 1, 0 / 0, 2 })))
+      assert.same({ 2 }, (follow("f1", { 0 / 0, 1 })))
+   end)
+
+   it("is waited for as long as patience says", function()
+      local _, over = follow("accuracy", { 50, 40, 51, 50, 49, 48 }, 2)
+      assert.equal(5, over)
+   end)
+
+   it("goes on from its state", function()
+      local _, _, b = follow("accuracy", { 50, 40 }, 3)
+      local again = best.new(3, b:state())
+      assert.equal("accuracy 50.0 % at step 1", tostring(again))
+      again:note(3, score("accuracy", 45))
+      assert.is_false(again:is_over())
+      again:note(4, score("accuracy", 50))
+      assert.is_true(again:is_over())
+      assert.equal(1, again:step())
+   end)
+end)
