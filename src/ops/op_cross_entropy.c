@@ -1,9 +1,11 @@
 /* ops/op_cross_entropy.c - the loss of a classifier of tokens.
  *   logits (..., V)   labels (...) i32   weight (1)   ->   loss ()   stats (..., 2)
+ *                                                           nll (...)
  * loss = weight * sum over the labels other than -100 of (lse - logits[label]), with
  * lse = log(sum(exp(logits))). weight is one over the tokens of the global batch, so that
  * micro-batches add up to the mean. stats, kept for the gradient, holds the largest logit of a row
- * and sum(exp(logits - largest)).
+ * and sum(exp(logits - largest)). nll is the term of each label, 0 where it is -100, for evaluation
+ * by row.
  *
  * The gradient of a row adds up to 0: what its label gets is minus what the others get, as they
  * were rounded. Where that sum is itself a gradient (the bias of a span head), nothing else would
@@ -57,13 +59,14 @@ static ft_status loss_shape(const ft_spec *in, const double *attrs, ft_spec *out
     FT_TRY(need_loss_inputs("cross_entropy", &in[0], &in[1], &in[2], err));
     out[0] = ft_spec_of(FT_F32, (ft_shape){0});
     out[1] = stats_spec(&in[1]);
+    out[2] = ft_spec_of(FT_F32, in[1].shape);
     return FT_OK;
 }
 
 static ft_cost loss_cost(const ft_spec *in, const ft_spec *out, const double *attrs)
 {
     (void)attrs;
-    return ft_cost_of(in, 3, out, 2, 20.0 * ft_spec_size(&in[0]));
+    return ft_cost_of(in, 3, out, 3, 20.0 * ft_spec_size(&in[0]));
 }
 
 static void loss_rule(ft_builder *b, const ft_grad_site *site)
@@ -89,11 +92,16 @@ static ft_status loss_kernel(const ft_call *call, ft_error *err)
              .V = ft_dim_back(&call->in[0].shape, -1)};
     FT_TRY(check_labels("cross_entropy", j.labels, j.rows, j.V, err));
     ft_team_run(call->team, ft_pieces(j.rows, ROWS), stats_piece, &j);
+    float *nll = ft_out(call, 2);
     double sum = 0.0;
-    for (int64_t i = 0; i < j.rows; i++)
-        if (j.labels[i] != IGNORED)
-            sum += log((double)j.out[2 * i + 1]) +
-                   ((double)j.out[2 * i] - (double)j.logits[i * j.V + j.labels[i]]);
+    for (int64_t i = 0; i < j.rows; i++) {
+        nll[i] = 0;
+        if (j.labels[i] == IGNORED) continue;
+        double term = log((double)j.out[2 * i + 1]) +
+                      ((double)j.out[2 * i] - (double)j.logits[i * j.V + j.labels[i]]);
+        nll[i] = (float)term;
+        sum += term;
+    }
     ft_out(call, 0)[0] = (float)(sum * (double)ft_in(call, 2)[0]);
     return FT_OK;
 }
@@ -115,8 +123,11 @@ static ft_status loss_reference(const ft_call *call, ft_error *err)
     for (int64_t i = 0; i < rows; i++) {
         double *stats = ft_out64(call, 1) + 2 * i;
         sums64(stats, ft_in64(call, 0) + i * V, V);
-        if (labels[i] != IGNORED)
-            sum += log(stats[1]) + stats[0] - ft_in64(call, 0)[i * V + labels[i]];
+        double nll = labels[i] == IGNORED
+                         ? 0.0
+                         : log(stats[1]) + stats[0] - ft_in64(call, 0)[i * V + labels[i]];
+        ft_out64(call, 2)[i] = nll;
+        sum += nll;
     }
     ft_out64(call, 0)[0] = sum * ft_in64(call, 2)[0];
     return FT_OK;
@@ -220,16 +231,16 @@ static const ft_sample grad_samples[] = {
 const ft_op ft_op_cross_entropy = {
     .name = "cross_entropy",
     .doc = "loss = weight * sum of (lse - logits[label]) over labels other than -100; logits "
-           "(..., V), labels (...) i32, weight (1) -> loss (), stats (..., 2)",
+           "(..., V), labels (...) i32, weight (1) -> loss (), stats (..., 2), nll (...): by label",
     .min_in = 3,
     .n_in = 3,
-    .n_out = 2,
+    .n_out = 3,
     .shape = loss_shape,
     .cost = loss_cost,
     .grad = loss_rule,
     .kernel = loss_kernel,
     .reference = loss_reference,
-    .no_grad_out = 1u << 1,
+    .no_grad_out = 1u << 1 | 1u << 2,
     .samples = samples,
     .n_samples = sizeof samples / sizeof *samples,
 };
