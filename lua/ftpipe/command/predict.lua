@@ -1,0 +1,135 @@
+--- ftpipe predict RUN|DIR: answers of a fine-tuned model, one JSON object a line on stdout.
+
+local core = require("ftpipe.core")
+local args = require("ftpipe.args")
+local input = require("ftpipe.predict.input")
+local models = require("ftpipe.model")
+local suggest = require("ftpipe.suggest")
+
+local M = { help = "answers of a model to a text or a file, as JSON lines" }
+
+local BROKEN_PIPE_EXIT = 141 -- what a shell says of a program that SIGPIPE ended
+
+local declared = {
+   "Answers of a fine-tuned model, one JSON object a line. What a text is depends on the model:\n"
+      .. "T5 reads it and answers, GPT-2 goes on with it, BERT finds the answer to it in --context.",
+   "ftpipe predict out/rte --file val.jsonl",
+   "ftpipe predict out/squad --text 'Who came?' --context 'Ann came at noon.'",
+   "head -3 lines.txt | ftpipe predict out/gpt2/hf --tokens 20 -",
+   text = { type = "string", help = "one input" },
+   context = { type = "string", help = "where the answer to --text is" },
+   file = { type = "string", value = "FILE",
+      help = "rows of the task (.jsonl, .tsv), SQuAD's .json, or a text a line; - for stdin" },
+   task = { type = "string", value = "NAME", help = "what rows of --file mean; a run knows it" },
+   tokens = { type = "int", min = 1, default = 32, help = "of a continuation, at most" },
+   max_source = { type = "int", min = 2, help = "ids of an input, at most" },
+   max_target = { type = "int", min = 2, help = "ids of an answer, at most" },
+   batch = { type = "int", min = 1, default = 32, help = "inputs that are worked on at once" },
+   devices = true,
+}
+
+local function usage(format, ...)
+   core.fail("invalid argument", format:format(...) .. "; see ftpipe predict --help", 2)
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- What to predict with.
+
+--- A table that a run wrote as Lua.
+local function read_config(path)
+   local chunk = loadstring(core.sys.read_file(path), "@" .. path)
+   local ok, config = false, nil
+   if chunk then ok, config = pcall(setfenv(chunk, {})) end
+   if not ok or type(config) ~= "table" then
+      core.fail("malformed data", path .. ": not what a run writes, expected a Lua table")
+   end
+   return config
+end
+
+--- The model's directory, and of a run its task and settings.
+local function find_source(path)
+   if not core.sys.exists(path) then
+      core.fail("not found", ("'%s': there is no such directory, expected a run or a model")
+         :format(path))
+   end
+   if core.sys.exists(path .. "/config.json") then return { model = path, settings = {} } end
+   if not core.sys.exists(path .. "/config.lua") then
+      core.fail("not found", ("'%s' is neither a run (config.lua) nor a model (config.json)")
+         :format(path))
+   end
+   local settings = read_config(path .. "/config.lua")
+   local summary = core.sys.exists(path .. "/summary.json")
+      and core.json.read(path .. "/summary.json") or {}
+   local model = path .. "/hf"
+   if not core.sys.exists(model) then -- not at its end yet, or it only evaluated
+      model = path .. "/checkpoints/latest/hf"
+      if not core.sys.exists(model) then model = settings.model end
+   end
+   if type(model) ~= "string" then
+      core.fail("malformed data", path .. "/config.lua: names no model")
+   end
+   return { model = model, settings = settings, task = summary.task or settings.task }
+end
+
+--- The task of a name, made with the settings of the run; nil without a name.
+local function find_task(name, source, flags)
+   if not name then return nil end
+   local tasks = require("ftpipe.task")
+   local known = tasks.names()
+   for _, entry in ipairs(known) do
+      if entry == name then
+         local function setting(key) return flags[key] or source.settings[key] end
+         return tasks[name] {
+            max_source = setting("max_source"), max_target = setting("max_target"),
+         }
+      end
+   end
+   return usage("--task '%s' is not known%s (there are: %s)", name, suggest.hint(name, known),
+      table.concat(known, ", "))
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Output.
+
+--- Writes a line; a reader that went away ends the program without a word.
+local function emit(row)
+   if io.stdout:write(core.json.encode(row), "\n") and io.stdout:flush() then return end
+   os.exit(BROKEN_PIPE_EXIT, true)
+end
+
+--- A word that is no flag, taken out of argv.
+local function take_word(argv)
+   if argv[1] and not argv[1]:find("^%-") then return table.remove(argv, 1) end
+   return nil
+end
+
+--- @tparam {string,...} argv the words after "predict"
+function M.run(argv)
+   local path = take_word(argv)
+   for i, word in ipairs(argv) do -- "-" alone is --file -
+      if word == "-" and argv[i - 1] ~= "--file" then argv[i] = "--file=-" end
+   end
+   local flags = args.read(declared, argv, "predict RUN|DIR")
+   if not path then usage("predict needs a run or the directory of a model") end
+   if (flags.text == nil) == (flags.file == nil) then
+      usage("predict needs one of --text and --file")
+   end
+   local source = find_source(path)
+   local model = models.open { model = source.model }
+   local job = {
+      model = model, flags = flags, settings = source.settings,
+      task = find_task(flags.task or source.task, source, flags), emit = emit, usage = usage,
+      threads = 0,
+   }
+   for _, device in ipairs(core.engine.devices(flags.devices)) do
+      job.threads = job.threads + device.threads
+   end
+   if job.task and job.task.kind and job.task.kind ~= model.family.kind then
+      usage("task %s is of kind %s, the model %s of kind %s", job.task.name, job.task.kind,
+         source.model, model.family.kind)
+   end
+   job.items = input.read(job)
+   require("ftpipe.predict." .. model.family.kind).run(job)
+end
+
+return M
