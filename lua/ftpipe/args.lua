@@ -6,6 +6,7 @@
 --       preset = "fine_tune",                         -- all flags of a list below
 --       devices = true,                               -- a common flag as it is
 --       steps = { default = 400 },                    -- a common flag with another default
+--       max_target = { default = false },             -- or with none
 --       beams = { default = 1, min = 1, help = "width" },   -- one of its own
 --       with = { model = { steps = 4200 } },          -- defaults that hold when --model is given
 --    }
@@ -57,6 +58,8 @@ local COMMON = {
    { "steps", { type = "int", min = 1, help = "updates" } },
    { "epochs", { type = "number", min = 0, help = "passes over the data, instead of steps" } },
    { "eval_every", { type = "int", min = 1, help = "steps between evaluations" } },
+   { "patience", { type = "int", min = 1,
+      help = "evaluations without a better one after which to stop" } },
    { "eval_only", { type = "boolean", default = false, help = "evaluate, do not train" } },
    { "precision", { choices = { "f32" }, default = "f32", help = "of weights and arithmetic" } },
    { "seed", { type = "int", min = 0, max = 2 ^ 53, default = 1, help = "of everything random" } },
@@ -97,6 +100,7 @@ local function merged(rule, changes)
    local result = {}
    for key, value in pairs(rule) do result[key] = value end
    for key, value in pairs(changes) do result[key] = value end
+   if result.default == false and opts.type_of(result) ~= "boolean" then result.default = nil end
    return result
 end
 

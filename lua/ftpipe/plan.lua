@@ -153,6 +153,9 @@ local UNKNOWN_BATCHES = 64
 
 --- What ft.args gives, as options of `new`.
 local function options_of(model, data, args)
+   if args.patience and not args.eval_every then
+      usage("--patience counts evaluations, give --eval-every too")
+   end
    local steps = count_steps(args, data)
    local buckets, lengths = lengths_of(model, data, args)
    return {

@@ -40,14 +40,18 @@ function Progress:step(step)
    local speed = self.done * self.batch / seconds
    local eta = (self.total - step.step) * seconds / self.done
    if self.terminal then
-      io.stderr:write(("\rstep %d/%d  loss %.4f  lr %.2e  %.1f samples/s  ETA %s \27[K"):format(
-         step.step, self.total, self.smooth, step.rate, speed, clock(eta)))
+      io.stderr:write(("\rstep %d/%d  loss %.4f  lr %.2e  %.1f samples/s%s  ETA %s \27[K"):format(
+         step.step, self.total, self.smooth, step.rate, speed, self.score or "", clock(eta)))
    elseif seconds - self.last_plain >= PLAIN_SECONDS or step.step == self.total then
       self.last_plain = seconds
       io.stderr:write(("step=%d of=%d loss=%.4f lr=%.3e samples_per_second=%.1f eta=%s\n"):format(
          step.step, self.total, self.smooth, step.rate, speed, clock(eta)))
    end
 end
+
+--- Notes what the last evaluation gave, for the line.
+-- @tparam string text "accuracy 93.2 %"
+function Progress:evaluated(text) self.score = "  " .. text end
 
 --- Ends the line on a terminal.
 function Progress:close()

@@ -61,12 +61,13 @@ end
 
 --- Reads a file with one JSON object a line.
 -- @tparam string path
+-- @tparam[opt] string text of the file, when it was read already
 -- @treturn {table,...} rows
 -- @raise not found; malformed data
 -- @usage local rows = records.jsonl("RTE/val.jsonl")
-function M.jsonl(path)
+function M.jsonl(path, text)
    local rows = { path = path }
-   for number, line in lines_of(core.sys.read_file(path)) do
+   for number, line in lines_of(text or core.sys.read_file(path)) do
       check_utf8(path, number, line)
       local row = decode_line(path, number, line)
       if not is_object(row) then fail("%s:%d:1: expected a JSON object", path, number) end
@@ -97,12 +98,13 @@ end
 --- Reads tab-separated values under a line with the names of the columns, as GLUE has them: no
 -- quoting, every value a string.
 -- @tparam string path
+-- @tparam[opt] string text of the file, when it was read already
 -- @treturn {table,...} rows
 -- @raise not found; malformed data
 -- @usage local rows = records.tsv("RTE/dev.tsv")
-function M.tsv(path)
+function M.tsv(path, text)
    local rows, names = { path = path }, nil
-   for number, line in lines_of(core.sys.read_file(path)) do
+   for number, line in lines_of(text or core.sys.read_file(path)) do
       check_utf8(path, number, line)
       if not names then
          names = read_header(path, number, line)
@@ -119,6 +121,12 @@ function M.tsv(path)
       end
    end
    return check_some(rows, "a line with the names of the columns, then one row a line")
+end
+
+--- Rows of a text whose name ends in `.tsv`; of any other, one JSON object a line.
+function M.parse(path, text)
+   if path:find("%.tsv$") then return M.tsv(path, text) end
+   return M.jsonl(path, text)
 end
 
 --- Reads a file by the end of its name: `.tsv`, or `.jsonl` (`.json`).

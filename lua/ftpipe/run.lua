@@ -4,6 +4,7 @@
 -- metrics.jsonl, summary.json, timeline.json (for Perfetto) and hf/ (the model).
 
 local core = require("ftpipe.core")
+local best = require("ftpipe.best")
 local checkpoint = require("ftpipe.checkpoint")
 local feed = require("ftpipe.feed")
 local progress = require("ftpipe.progress")
@@ -50,6 +51,7 @@ function M.new(o)
       rate = rate_of(args, plan.options.steps),
       core = plan.blueprint:run(),
       inputs = plan.graphs[1]:inputs(),
+      best = best.new(args.patience),
       losses = {},
       seconds = 0,
       done = 0,
@@ -178,7 +180,7 @@ end
 local function abandon(run)
    local whole = run.plan.options.schedule ~= "async"
    local saved = run.out and whole and run.done > 0
-   if saved then run:save(run.out .. "/hf") end
+   if saved and not run.best:step() then run:save(run.out .. "/hf") end
    core.fail("cancelled", ("stopped after step %d of %d; %s"):format(run.done,
       run.plan.options.steps, saved and "saved " .. run.out .. "/hf" or "nothing was saved"),
       run.interrupted == SIGINT and 130 or 75)
@@ -186,8 +188,9 @@ end
 
 --- All steps of the run: for step in run:train() do run:show(step) end
 --
--- Legs of --eval-every steps, each drained and followed by an evaluation; one leg without it. After
--- Ctrl-C or SIGTERM what is under way is finished and saved, and `cancelled` is raised.
+-- Legs of --eval-every steps, each drained and followed by an evaluation (see judge); one leg without
+-- it. Where evaluations were made, the run goes on with the best weights once the last step is done,
+-- when --out has kept them. After Ctrl-C or SIGTERM what is under way is finished and saved, and `cancelled` is raised.
 function Run:train()
    local o = self.plan.options
    local batches, leg = open_batches(self), nil
@@ -195,14 +198,16 @@ function Run:train()
    core.sys.hold_interrupt(true) -- steps() looks at the signal itself
    return function()
       local step = leg and leg()
-      while not step and self.done < o.steps and not self.interrupted do
-         if leg then self:report_evaluation() end
+      while not step and not self.interrupted do
+         if leg and self.args.eval_every then self:judge() end
+         if self.done >= o.steps or self.stopped or self.interrupted then break end
          leg = self:steps(batches, math.min(o.batches, o.steps - self.done))
          step = leg()
       end
       if not step then
          self.line:close()
          if self.interrupted then abandon(self) end
+         self:take_best()
       end
       return step
    end
@@ -215,25 +220,52 @@ function Run:show(step) self.line:step(step) end
 -- Evaluation.
 
 --- Loss and metrics on the evaluation data.
--- @treturn score see score.lua; the last one again when no step was made since
+-- @treturn score see score.lua, of the weights there are; the last one again when they are the same.
+--   nil when a signal came that the run holds
 function Run:evaluate()
-   local last = self.last_score
-   if last and last.step == self.done then return last.score end
+   local step = self.restored or self.done -- the weights are those after this step
+   if self.score and self.score.step == step then return self.score end
    local score = scores.of(self, self.data.eval)
-   if score then
-      self.last_score = { step = self.done, score = score }
-      if self.metrics then
-         self.metrics:write(core.json.encode(score:row(self.done)), "\n")
-         self.metrics:flush()
-      end
+   self.interrupted = self.interrupted or core.sys.interrupted()
+   if not score then return nil end
+   score.step, self.score = step, score
+   if self.metrics then
+      self.metrics:write(core.json.encode(score:row(step)), "\n")
+      self.metrics:flush()
    end
    return score
 end
 
---- Evaluates between legs, and says so.
-function Run:report_evaluation()
+--- Evaluates between legs: says so, keeps the best model in hf/, and ends training at the end of
+-- --patience.
+function Run:judge()
    self.line:close()
-   io.stderr:write(("step %d: %s\n"):format(self.done, tostring(self:evaluate())))
+   local score = self:evaluate()
+   if not score then return end
+   local better = self.best:note(self.done, score)
+   self.line:evaluated(score:short())
+   io.stderr:write(("step %d: %s%s\n"):format(self.done, tostring(score),
+      better and ", the best so far" or ""))
+   if better then
+      self.best_score = score
+      if self.out then self:save(self.out .. "/hf") end
+   end
+   if self.best:is_over() then
+      self.stopped = true
+      io.stderr:write(("stopped: %d evaluations were not better than %s\n"):format(self.best.since,
+         tostring(self.best)))
+   end
+end
+
+--- After training: the weights of the best evaluation, where hf/ has kept them.
+function Run:take_best()
+   local step = self.best:step()
+   if not step or step == self.done or not self.out then return end
+   local kept = checkpoint.open(self.out .. "/hf")
+   checkpoint.load(kept, self.plan.graphs[1]:params(), function(i) return self.core:param(i) end)
+   self.core:refresh()
+   self.restored, self.score = step, self.best_score
+   io.stderr:write(("hf/ is the best: %s\n"):format(tostring(self.best)))
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -269,6 +301,9 @@ function Run:summary(score)
       metrics = score.metrics,
       eval_loss = score.loss,
       steps = self.done,
+      best_step = self.best:step(),
+      best_value = self.best.found and self.best.found.value,
+      stopped_early = self.stopped or nil,
       seconds = self.seconds,
       samples_per_second = self.seconds > 0 and n * o.batch / self.seconds or 0,
       loss_first = self:mean_loss(true),
@@ -290,13 +325,13 @@ function Run:save(dir)
 end
 
 --- Ends the run: hf/, predictions.jsonl and summary.json.
--- @tparam table score of the last evaluation
+-- @tparam score score of the last evaluation
 -- @treturn table the summary
 function Run:close(score)
    self:stop()
    local summary = self:summary(score)
    if self.out then
-      if self.done > 0 then self:save(self.out .. "/hf") end
+      if self.done > 0 and not self.best:step() then self:save(self.out .. "/hf") end
       score:write(self.out)
       core.sys.write_file(self.out .. "/summary.json",
          core.json.encode(summary, { indent = 2 }) .. "\n")

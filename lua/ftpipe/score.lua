@@ -36,14 +36,6 @@ end
 --- A task writes answers to spans itself: they are those of many windows.
 function rows.span(_, _, prediction) return prediction end
 
-local function collector(task, split)
-   local answers = {}
-   return {
-      add = function(_, number, answer) answers[number] = answer end,
-      result = function() return task:score(split, answers) end,
-   }
-end
-
 --- Evaluates a run on a split.
 -- @tparam table run of ft.run: model, plan, params, core, task; threaded
 -- @tparam table split of the task
@@ -51,7 +43,7 @@ end
 --   scorer; nil when a signal ended it, where signals are held
 function M.of(run, split)
    local o, kind = run.plan.options, run.model.family.kind
-   local scorer = run.task.scorer and run.task:scorer(split) or collector(run.task, split)
+   local scorer = run.task:scorer(split)
    local score = { predictions = {}, scorer = scorer, tokenizer = run.task.tokenizer }
    score.loss = evaluate.run {
       model = run.model, core = run.core, params = run.params, inputs = run.inputs,

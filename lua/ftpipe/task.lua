@@ -17,6 +17,7 @@
 --                                  is "train" or "eval"
 --    modules                       optional: names of others whose code `prepare` runs
 --    split(task, layout, notes, read_rows)  the rest of a split; read_rows() gives the rows
+--    sources(task, layout, rows)   see Task:sources
 --    scorer(task, split)           see Task:scorer
 
 local core = require("ftpipe.core")
@@ -267,6 +268,13 @@ function Task:open(model, args)
    o.tokenizer, o.tokenizer_key = model:tokenizer(), model.files:tokenizer_key()
    o.cache = cache_of(args)
    return self:load(o)
+end
+
+--- What a model gets of rows that need no label, as it is predicted from: source texts in a task of
+-- kind text2text.
+-- @tparam {table,...} rows of records.lua
+function Task:sources(rows)
+   return self.rows.sources(self, files.layout_of(self, rows), rows)
 end
 
 -- ---------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ local core = require("ftpipe.core")
 local args = require("ftpipe.args")
 local input = require("ftpipe.predict.input")
 local models = require("ftpipe.model")
-local suggest = require("ftpipe.suggest")
 
 local M = { help = "answers of a model to a text or a file, as JSON lines" }
 
@@ -19,12 +18,11 @@ local declared = {
    text = { type = "string", help = "one input" },
    context = { type = "string", help = "where the answer to --text is" },
    file = { type = "string", value = "FILE",
-      help = "rows of the task (.jsonl, .tsv), SQuAD's .json, or a text a line; - for stdin" },
+      help = "texts, one a line; rows of the task; SQuAD's JSON; - is stdin" },
    task = { type = "string", value = "NAME", help = "what rows of --file mean; a run knows it" },
    tokens = { type = "int", min = 1, default = 32, help = "of a continuation, at most" },
-   max_source = { type = "int", min = 2, help = "ids of an input, at most" },
-   max_target = { type = "int", min = 2, help = "ids of an answer, at most" },
-   batch = { type = "int", min = 1, default = 32, help = "inputs that are worked on at once" },
+   max_source = { default = false }, max_target = { default = false },
+   batch = { default = 32, help = "inputs that are worked on at once" },
    devices = true,
 }
 
@@ -74,18 +72,13 @@ end
 --- The task of a name, made with the settings of the run; nil without a name.
 local function find_task(name, source, flags)
    if not name then return nil end
-   local tasks = require("ftpipe.task")
-   local known = tasks.names()
-   for _, entry in ipairs(known) do
-      if entry == name then
-         local function setting(key) return flags[key] or source.settings[key] end
-         return tasks[name] {
-            max_source = setting("max_source"), max_target = setting("max_target"),
-         }
-      end
+   local make = require("ftpipe.task")[name]
+   local overrides = {}
+   for key in pairs(make {}.rows.overrides) do
+      overrides[key] = flags[key]
+      if overrides[key] == nil then overrides[key] = source.settings[key] end
    end
-   return usage("--task '%s' is not known%s (there are: %s)", name, suggest.hint(name, known),
-      table.concat(known, ", "))
+   return make(overrides)
 end
 
 -- ---------------------------------------------------------------------------------------------

@@ -110,6 +110,18 @@ local function layout_of_rows(task, found, rows)
    return found
 end
 
+--- The layout of rows that come from anywhere: of a name that says nothing they are JSON.
+-- @tparam task task
+-- @tparam {table,...} rows with .path
+function M.layout_of(task, rows)
+   local ending = rows.path:find("%.tsv$") and ".tsv" or ".jsonl"
+   for _, layout in ipairs(task.definition.layouts) do
+      if ending_of(layout.train) == ending then return layout_of_rows(task, layout, rows) end
+   end
+   return fail("invalid argument", "%s: task %s has no layout of %s files", rows.path, task.name,
+      ending)
+end
+
 --- Reads a file.
 -- @tparam task task
 -- @tparam table found layout by name

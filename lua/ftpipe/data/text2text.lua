@@ -87,25 +87,35 @@ local function answer_of(task, layout, rows, row)
       table.concat(labels, ", "))
 end
 
---- Calls visit(row, source, answer) for every labelled row; counts the others.
-local function each_pair(task, layout, rows, visit)
-   local unlabelled = 0
-   local function take(row)
-      local source = fill_template(layout, rows, row)
-      local answer = answer_of(task, layout, rows, row)
-      if answer then visit(row, source, answer) else unlabelled = unlabelled + 1 end
-   end
+--- Calls take(row, source) for every row, or the rows that it holds.
+local function each_source(layout, rows, take)
    for _, whole in ipairs(rows) do
       if layout.expand then
          for _, row in ipairs(layout.expand(rows, whole)) do
             row.line = whole.line
-            take(row)
+            take(row, fill_template(layout, rows, row))
          end
       else
-         take(whole)
+         take(whole, fill_template(layout, rows, whole))
       end
    end
+end
+
+--- Calls visit(row, source, answer) for every labelled row; counts the others.
+local function each_pair(task, layout, rows, visit)
+   local unlabelled = 0
+   each_source(layout, rows, function(row, source)
+      local answer = answer_of(task, layout, rows, row)
+      if answer then visit(row, source, answer) else unlabelled = unlabelled + 1 end
+   end)
    return unlabelled
+end
+
+--- The source texts of rows, labelled or not.
+function M.sources(_, layout, rows)
+   local list = {}
+   each_source(layout, rows, function(_, source) list[#list + 1] = source end)
+   return list
 end
 
 --- Makes of the ids of a text `most` at most, the end token last; whether something was cut off.

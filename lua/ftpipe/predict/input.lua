@@ -60,7 +60,7 @@ function M.read(job)
    elseif form == "lines" then
       items = lines_of(text, path)
    else
-      items = { rows = records.parse(text, path) }
+      items = { rows = records.parse(path, text) }
       for i, row in ipairs(items.rows) do items[i] = { row = row } end
    end
    items.path = path
