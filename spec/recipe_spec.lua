@@ -11,10 +11,7 @@ local function run(...) return process.ftpipe { RECIPE, ... } end
 local function with_model(body, change)
    files.in_directory(function(dir)
       local model = dir .. "/model"
-      core.sys.mkdir(model)
-      for _, name in ipairs { "config.json", "model.safetensors", "spiece.model" } do
-         core.sys.write_file(model .. "/" .. name, core.asset("t5_tiny/" .. name))
-      end
+      files.tiny_model(model)
       if change then change(model) end
       body(model, dir)
    end)

@@ -75,7 +75,7 @@ local PRESETS = {
       "devices", "model", "init", "data", "train_file", "eval_file", "cache", "batch",
       "micro_batches", "schedule", "staleness", "partition", "stages", "recompute", "optimizer",
       "lr", "warmup", "lr_schedule", "clip", "weight_decay", "dropout", "steps", "epochs",
-      "eval_every", "eval_only", "precision", "seed", "out", "dry_run",
+      "eval_every", "patience", "eval_only", "precision", "seed", "out", "dry_run",
    },
 }
 

@@ -188,9 +188,10 @@ end
 
 --- All steps of the run: for step in run:train() do run:show(step) end
 --
--- Legs of --eval-every steps, each drained and followed by an evaluation (see judge); one leg without
--- it. Where evaluations were made, the run goes on with the best weights once the last step is done,
--- when --out has kept them. After Ctrl-C or SIGTERM what is under way is finished and saved, and `cancelled` is raised.
+-- Legs of --eval-every steps, each drained and followed by an evaluation (see judge); one leg
+-- without it. Where evaluations were made, the run has the best weights once the last step is done,
+-- when --out has kept them. After Ctrl-C or SIGTERM what is under way is finished and saved, and
+-- `cancelled` is raised.
 function Run:train()
    local o = self.plan.options
    local batches, leg = open_batches(self), nil
@@ -220,8 +221,8 @@ function Run:show(step) self.line:step(step) end
 -- Evaluation.
 
 --- Loss and metrics on the evaluation data.
--- @treturn score see score.lua, of the weights there are; the last one again when they are the same.
---   nil when a signal came that the run holds
+-- @treturn score see score.lua, of the weights there are; the last one again when they are the
+--   same; nil when a signal came that the run holds
 function Run:evaluate()
    local step = self.restored or self.done -- the weights are those after this step
    if self.score and self.score.step == step then return self.score end

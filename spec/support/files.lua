@@ -23,6 +23,14 @@ function M.in_directory(body)
    if not ok then error(problem, 0) end
 end
 
+--- The embedded model as a directory.
+function M.tiny_model(path)
+   core.sys.mkdir(path)
+   for _, name in ipairs { "config.json", "model.safetensors", "spiece.model" } do
+      core.sys.write_file(path .. "/" .. name, core.asset("t5_tiny/" .. name))
+   end
+end
+
 --- The path of a published input; the spec is pending, with its name, when it is not there.
 function M.shared(name, pending)
    local root = os.getenv("FTPIPE_SHARED")

@@ -179,9 +179,10 @@ static ft_status take_stage(ft_blueprint *b, int s, ft_error *err)
 /* Micro-batches that are in the pipeline at once, at most. */
 static int most_in_flight(const ft_blueprint *b)
 {
+    bool alone = b->options.schedule->forward_only;
     int most = 0;
     for (int s = 0; s < b->options.n_stages; s++) {
-        int here = b->options.schedule->forward_only ? b->plan->depth[s] + 1 : b->plan->in_flight[s];
+        int here = alone ? b->plan->depth[s] + 1 : b->plan->in_flight[s];
         if (here > most) most = here;
     }
     return most;

@@ -221,8 +221,8 @@ static void push_outputs(lua_State *L, const ft_run *run)
 /*** The next finished batch, or nil when none was within the time.
  * @function run:next
  * @tparam number timeout seconds
- * @treturn table { step =, loss =, grad_norm =, rate =, end_ns =, outputs = of an evaluation: tensors
- *   by name, its micro-batches along the first axis } */
+ * @treturn table { step =, loss =, grad_norm =, rate =, end_ns =, outputs = of an evaluation:
+ *   tensors by name, its micro-batches along the first axis } */
 static int run_next(lua_State *L)
 {
     ft_error err;

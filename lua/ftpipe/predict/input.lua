@@ -29,19 +29,15 @@ local function lines_of(text, path)
    return list
 end
 
---- What a file is: "rows", "document" (JSON over many lines) or "lines".
+--- What a file is: "rows", "document" (SQuAD's JSON) or "lines".
 local function form_of(path, text)
-   local ending = path:match("%.(%w+)$")
-   if ending == "tsv" then return "rows" end
-   local first = text:match("^\239?\187?\191?%s*([^\n]*)") or ""
-   if first:sub(1, 1) ~= "{" then return (ending == "jsonl") and "rows" or "lines" end
-   local whole = pcall(core.json.decode, first)
-   return (whole and not first:find('^{%s*"data"%s*:') and not first:find('"paragraphs"%s*:'))
-      and "rows" or ending == "jsonl" and "rows" or "document"
+   if path:find("%.tsv$") or path:find("%.jsonl$") then return "rows" end
+   if not text:find("^\239?\187?\191?%s*{") then return "lines" end
+   return text:find('"paragraphs"%s*:') and "document" or "rows"
 end
 
---- The inputs: a list of { text =, context = } or { row = }, with `path`; `rows` (the list that rows
--- are of), or `document` (a text) for the kind to read.
+--- The inputs: a list of { text =, context = } or { row = }, with `path`; and `rows` (the list that
+-- rows are of), or `document` (a text) for the kind to read.
 -- @tparam table job flags: text, context, file
 -- @raise not found, malformed data
 function M.read(job)

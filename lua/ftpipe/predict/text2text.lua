@@ -12,7 +12,8 @@ local MAX_SOURCE, MAX_TARGET = 512, 32 -- of texts that belong to no task
 local function sources_of(job)
    local items, list = job.items, {}
    if items.document then
-      core.fail("malformed data", items.path .. ": expected one JSON object a line, or a text a line")
+      core.fail("malformed data",
+         items.path .. ": expected one JSON object a line, or a text a line")
    end
    if items.rows then
       if not job.task then job.usage("%s holds rows: --task says what they mean", items.path) end
@@ -36,7 +37,9 @@ end
 
 --- Answers every input, in order: { index =, answer = }.
 function M.run(job)
-   local function limit(key, preset) return job.flags[key] or job.task and job.task[key] or preset end
+   local function limit(key, preset)
+      return job.flags[key] or job.task and job.task[key] or preset
+   end
    local target = limit("max_target", MAX_TARGET)
    local dataset = dataset_of(job, sources_of(job), limit("max_source", MAX_SOURCE))
    local model, size = job.model, {}

@@ -1,0 +1,82 @@
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
+local process = require("spec.support.process")
+
+--- A run of the recipe: summary, rows of metrics.jsonl that are evaluations, stderr.
+local function run(dir, ...)
+   local out, err, exit = process.ftpipe { "recipes/t5_rte.lua", "--out", dir, ... }
+   assert.equal(0, exit, err)
+   local rows = {}
+   for line in core.sys.read_file(dir .. "/metrics.jsonl"):gmatch("[^\n]+") do
+      local row = core.json.decode(line)
+      if row.eval_loss then rows[#rows + 1] = row end
+   end
+   return core.json.read(dir .. "/summary.json"), rows, err, out
+end
+
+describe("evaluation inside training", function()
+   if core.sanitized then
+      return it("is slow", function() pending("takes minutes under sanitizers") end)
+   end
+
+   it("keeps the best model, and makes none when it only evaluates", function()
+      files.in_directory(function(dir)
+         local summary, rows, err, out = run(dir .. "/run", "--steps", "60", "--eval-every", "20",
+            "--lr", "3e-3")
+         local steps, best = {}, nil
+         for i, row in ipairs(rows) do
+            steps[i] = row.step
+            if i > 1 and (not best or row.value > best.value) then best = row end
+         end
+         assert.same({ 0, 20, 40, 60 }, steps)
+         assert.equal(best.step, summary.best_step)
+         assert.equal(best.value, summary.best_value)
+         assert.equal(best.value, summary.value)
+         assert.equal(best.eval_loss, summary.eval_loss)
+         assert.matches(("after: accuracy %.1f %%%%"):format(best.value), out)
+         assert.matches("step 20: accuracy .*, the best so far\n", err)
+         assert.equal(best.step ~= 60, err:find("hf/ is the best: accuracy") ~= nil)
+         assert.same(summary.memory_planned_bytes, summary.memory_measured_bytes)
+         assert.equal("file", core.sys.exists(dir .. "/run/plan-evaluate.txt"))
+
+         local again = run(dir .. "/again", "--eval-only")
+         assert.equal(50, math.floor(again.value + 0.5))
+         assert.is_nil(again.best_step)
+         assert.is_false(core.sys.exists(dir .. "/again/hf") and true or false)
+      end)
+   end)
+
+   it("computes what a run without evaluations computes", function()
+      files.in_directory(function(dir)
+         local function losses(...)
+            local list = {}
+            run(dir .. "/run", "--steps", "12", ...)
+            for line in core.sys.read_file(dir .. "/run/metrics.jsonl"):gmatch("[^\n]+") do
+               list[#list + 1] = core.json.decode(line).loss
+            end
+            return list
+         end
+         assert.same(losses(), losses("--eval-every", "5"))
+      end)
+   end)
+
+   it("stops when patience is at its end", function()
+      files.in_directory(function(dir)
+         -- A rate of nothing: no evaluation is better than the first.
+         local summary, rows, err = run(dir .. "/run", "--steps", "100", "--eval-every", "2",
+            "--patience", "3", "--lr", "0")
+         assert.equal(8, summary.steps)
+         assert.is_true(summary.stopped_early)
+         assert.equal(2, summary.best_step)
+         assert.equal(5, #rows)
+         assert.matches("stopped: 3 evaluations were not better than accuracy [%d.]+ %% at step 2",
+            err)
+      end)
+   end)
+
+   it("refuses patience without evaluations", function()
+      local _, err, exit = process.ftpipe { "recipes/t5_rte.lua", "--patience", "2" }
+      assert.equal(2, exit)
+      assert.matches("%-%-patience counts evaluations, give %-%-eval%-every too\n", err)
+   end)
+end)

@@ -1,0 +1,108 @@
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
+local process = require("spec.support.process")
+
+local ROW = '{"premise": "Ben has a red kite.", "hypothesis": "Ben has a %s."}\n'
+local SOURCE = "rte hypothesis: Ben has a %s. premise: Ben has a red kite."
+
+local function predict(arguments, stdin)
+   return process.ftpipe({ "predict", unpack(arguments) }, stdin)
+end
+
+--- One line on stderr that matches, nothing on stdout, the exit code.
+local function refused(code, pattern, arguments, stdin)
+   local out, err, exit = predict(arguments, stdin)
+   assert.equal(code, exit, err)
+   assert.equal("", out)
+   assert.matches(pattern, err)
+   assert.equal(1, select(2, err:gsub("\n", "")), err)
+end
+
+describe("ftpipe predict", function()
+   local directory, model, run
+
+   setup(function()
+      directory = process.directory()
+      model, run = directory .. "/model", directory .. "/run"
+      files.tiny_model(model)
+      core.sys.write_file(directory .. "/rows.jsonl",
+         (ROW:format("kite"):gsub("}", ', "label": "entailment"}')))
+      local _, err, exit = process.ftpipe { "recipes/t5_rte.lua", "--model", model,
+         "--train-file", directory .. "/rows.jsonl", "--eval-file", directory .. "/rows.jsonl",
+         "--out", run, "--steps", "2", "--batch", "10" }
+      assert.equal(0, exit, err)
+   end)
+
+   teardown(function() process.remove(directory) end)
+
+   it("answers one text", function()
+      local out, err, exit = predict { model, "--text", SOURCE:format("kite") }
+      assert.equal(0, exit, err)
+      local row = core.json.decode(out)
+      assert.equal(1, row.index)
+      assert.equal("string", type(row.answer))
+   end)
+
+   it("answers rows as it answers their texts, whatever the batch, the threads and the way in",
+      function()
+         local things = { "kite", "saw", "red kite", "boat", "lamp" }
+         local rows, texts = {}, {}
+         for i, thing in ipairs(things) do
+            rows[i], texts[i] = ROW:format(thing), SOURCE:format(thing) .. "\n"
+         end
+         core.sys.write_file(directory .. "/some.jsonl", table.concat(rows))
+         core.sys.write_file(directory .. "/some.txt", table.concat(texts))
+         local wanted, err, exit = predict { run, "--file", directory .. "/some.jsonl" }
+         assert.equal(0, exit, err)
+         assert.equal(#things, select(2, wanted:gsub("\n", "")))
+         local function same(arguments, stdin)
+            local out, problem, code = predict(arguments, stdin)
+            assert.equal(0, code, problem)
+            assert.equal(wanted, out)
+         end
+         same { run, "--file", directory .. "/some.jsonl", "--batch", "2" }
+         same { run, "--file=" .. directory .. "/some.txt", "--devices", "cpu:2" }
+         same({ run, "-" }, table.concat(rows))
+         same({ run, "--file", "-" }, table.concat(texts))
+         same({ run .. "/hf", "--task", "rte", "--max-target", "8", "-" }, table.concat(rows))
+      end)
+
+   it("says what it is asked in one line when it cannot", function()
+      refused(2, "needs a run or the directory of a model", {})
+      refused(2, "needs one of %-%-text and %-%-file", { model })
+      refused(2, "needs one of %-%-text and %-%-file", { model, "--text", "a", "--file", "b" })
+      refused(2, "unknown flag '%-%-tetx' %(did you mean '%-%-text'%?%)", { model, "--tetx", "a" })
+      refused(2, "no task is called 'rtf' %(did you mean 'rte'%?%)",
+         { model, "--text", "a", "--task", "rtf" })
+      refused(2, "stdin holds rows: %-%-task says what they mean", { model, "-" }, '{"a": 1}\n')
+      refused(6, "'/nope': there is no such directory", { "/nope", "--text", "a" })
+      refused(6, "is neither a run %(config%.lua%) nor a model", { directory, "--text", "a" })
+      refused(6, "/nope%.jsonl", { model, "--file", "/nope.jsonl" })
+      refused(6, "stdin: holds no text", { model, "-" }, "\n\n")
+      refused(6, "stdin:2: byte 0xff is not UTF%-8", { model, "-" }, "a\nb\255\n")
+      refused(6, "stdin:1: field 'hypothesis' is missing %(have: premise%)", { run, "-" },
+         '{"premise": "x"}\n')
+      refused(6, "stdin:1:13", { run, "-" }, '{"premise": \n')
+   end)
+
+   it("ends without a word when its reader goes away", function()
+      local rows = {}
+      for i = 1, 200 do rows[i] = SOURCE:format("kite") end
+      core.sys.write_file(directory .. "/many.txt", table.concat(rows, "\n"))
+      for _, trap in ipairs { "", "trap '' PIPE;" } do
+         local out, err = process.shell(("%s '%s' predict '%s' --batch 1 --file '%s' | head -n 1")
+            :format(trap, core.sys.executable(), model, directory .. "/many.txt"))
+         assert.equal(1, select(2, out:gsub("\n", "")))
+         assert.equal("", err)
+      end
+   end)
+
+   it("is listed by --help, and has its own", function()
+      assert.matches("\n  predict ", (process.ftpipe { "--help" }))
+      local out, _, exit = predict { "--help" }
+      assert.equal(0, exit)
+      assert.is_true(select(2, out:gsub("\n", "")) <= 40)
+      local _, err = process.ftpipe { "predicct" }
+      assert.matches("no file or command 'predicct' %(did you mean 'predict'%?%)", err)
+   end)
+end)
