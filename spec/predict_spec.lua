@@ -82,7 +82,7 @@ describe("ftpipe predict", function()
       refused(6, "stdin:2: byte 0xff is not UTF%-8", { model, "-" }, "a\nb\255\n")
       refused(6, "stdin:1: field 'hypothesis' is missing %(have: premise%)", { run, "-" },
          '{"premise": "x"}\n')
-      refused(6, "stdin:1:13", { run, "-" }, '{"premise": \n')
+      refused(6, "stdin:1:12", { run, "-" }, '{"premise": \n')
    end)
 
    it("ends without a word when its reader goes away", function()
