@@ -151,3 +151,86 @@ describe("evaluation", function()
       assert.fails_with(function() run.core:begin(1, 1, true, true) end, "has no evaluation")
    end)
 end)
+
+--- A family whose training graph is another's, of another kind.
+local function as_kind(family, kind)
+   return setmetatable({ kind = kind }, { __index = family })
+end
+
+describe("evaluation by kind", function()
+   --- What each example gives, and the loss.
+   local function predictions(options, dataset, kind, examples)
+      options.eval_batches = 3
+      local run = start(options)
+      local o, list = run.plan.options, {}
+      local loss = evaluate.run {
+         model = o.model, core = run.core, params = run.params,
+         inputs = run.plan.graphs[1]:inputs(), dataset = dataset, examples = examples,
+         batch = o.batch, micro_batches = o.micro_batches, buckets = o.buckets,
+         lengths = kind ~= "span" and o.lengths or {}, threads = 1, beside = run.plan.beside,
+         take = function(number, prediction) list[number] = prediction end,
+      }
+      assert.equal(kind, o.model.family.kind)
+      return list, loss
+   end
+
+   it("gives a language model's sums over labels, of those that are scored", function()
+      local family = package.loaded["ftpipe.model.t5"]
+      package.loaded["ftpipe.model.t5"] = as_kind(family, "language_model")
+      local ok, problem = pcall(function()
+         local dataset = make_dataset(EXAMPLES)
+         local list, loss = predictions({ devices = "cpu:2" }, dataset, "language_model")
+         assert.same(list, (predictions({ devices = "cpu:3", stages = 5 }, dataset,
+            "language_model")))
+         local nll, tokens = 0, 0
+         for i = 1, EXAMPLES do
+            assert.equal(1 + i % 5, list[i].tokens)
+            nll, tokens = nll + list[i].nll, tokens + list[i].tokens
+         end
+         assert.is_true(math.abs(nll / tokens - loss) < 1e-5)
+         local examples = {}
+         for i = 1, EXAMPLES do examples[i] = { scored = 1 } end
+         for i, row in ipairs((predictions({ devices = "cpu:2" }, dataset, "language_model",
+            examples))) do
+            assert.equal(1, row.tokens)
+            assert.is_true(i % 5 == 0 or row.nll < list[i].nll)
+         end
+      end)
+      package.loaded["ftpipe.model.t5"] = family
+      assert(ok, tostring(problem))
+   end)
+
+   it("gives the logits of spans, of every window once", function()
+      local dataset = core.data.dataset { { "source", "segments" }, "start", "end" }
+      for i = 1, EXAMPLES do
+         local source, segments = ids(16 - i % 9, i), {}
+         for t = 1, #source do segments[t] = t > 4 and 1 or 0 end
+         dataset:add {
+            source = source, segments = segments, start = { i % 3 == 0 and -100 or i % 5 },
+            ["end"] = { i % 3 == 0 and -100 or i % 5 + 1 },
+         }
+      end
+      local function get(options)
+         options.family = "bert"
+         return predictions(options, dataset, "span")
+      end
+      local list, loss = get { devices = "cpu:1" }
+      assert.equal(EXAMPLES, #list)
+      local again, loss_again = get { devices = "cpu:3", stages = 4 }
+      assert.same({ list, loss }, { again, loss_again })
+      -- The loss by the logits: half the start's and half the end's, over the labels that count.
+      local sum, n = 0, 0
+      local function nll(logits, label)
+         local exps = 0
+         for _, x in ipairs(logits) do exps = exps + math.exp(x) end
+         return math.log(exps) - logits[label + 1]
+      end
+      for i, row in ipairs(list) do
+         if i % 3 ~= 0 then
+            sum = sum + (nll(row.start, i % 5) + nll(row["end"], i % 5 + 1)) / 2
+            n = n + 1
+         end
+      end
+      assert.is_true(math.abs(sum / n - loss) < 1e-5, sum / n .. " and " .. loss)
+   end)
+end)
