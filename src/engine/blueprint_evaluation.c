@@ -5,8 +5,6 @@
  * either: its activations, workspace and buffers lie where training has its own, since legs of the
  * two are never under way at once. (Forwards alone without training beside them are a blueprint
  * like any other.) */
-#include <string.h>
-
 #include "engine/internal.h"
 
 static ft_status no_memory(ft_error *err)
@@ -117,8 +115,8 @@ void blueprint_share_packs(ft_blueprint *b, int s)
     for (int i = 0; i < stage->n_packs; i++)
         for (int k = 0; k < trained->n_packs; k++) {
             const ft_pack *a = &stage->packs[i], *t = &trained->packs[k];
-            if (b->params[a->param].trained != t->param || a->bytes != t->bytes ||
-                strcmp(a->op->pack_kind, t->op->pack_kind) != 0)
+            if (b->params[a->param].trained != t->param ||
+                !ft_pack_equal(b->options.graphs[0], a, b->trains->options.graphs[0], t))
                 continue;
             stage->packs[n] = *a;
             stage->pack_at[n++] = k;

@@ -383,6 +383,12 @@ int ft_program_packs(const ft_graph *graph, const int *nodes, int n_nodes, ft_pa
     return n;
 }
 
+bool ft_pack_equal(const ft_graph *a_graph, const ft_pack *a, const ft_graph *b_graph,
+                   const ft_pack *b)
+{
+    return a->bytes == b->bytes && same_kind(a_graph, a, ft_graph_node(b_graph, b->node));
+}
+
 ft_status ft_pack_make(const ft_graph *graph, const ft_pack *pack, const void *weight, void *packed,
                        ft_team *team, ft_error *err)
 {

@@ -90,6 +90,10 @@ ft_status ft_program_run(const ft_program *program, const ft_bases *bases, ft_er
  * number. */
 int ft_program_packs(const ft_graph *graph, const int *nodes, int n_nodes, ft_pack *packs);
 
+/* Whether two packed copies of one weight, of nodes of two graphs, are the same bytes. */
+bool ft_pack_equal(const ft_graph *a_graph, const ft_pack *a, const ft_graph *b_graph,
+                   const ft_pack *b);
+
 /* Makes a packed copy from the plain weight. */
 ft_status ft_pack_make(const ft_graph *graph, const ft_pack *pack, const void *weight, void *packed,
                        ft_team *team, ft_error *err);

@@ -69,6 +69,18 @@ local function find_source(path)
    return { model = model, settings = settings, task = summary.task or settings.task }
 end
 
+--- The one task of a kind; nil when there are several, or none.
+local function only_task(kind)
+   local tasks, found = require("ftpipe.task"), nil
+   for _, name in ipairs(tasks.names()) do
+      if tasks[name] {}.kind == kind then
+         if found then return nil end
+         found = name
+      end
+   end
+   return found
+end
+
 --- The task of a name, made with the settings of the run; nil without a name.
 local function find_task(name, source, flags)
    if not name then return nil end
@@ -111,13 +123,14 @@ function M.run(argv)
    local model = models.open { model = source.model }
    local job = {
       model = model, flags = flags, settings = source.settings,
-      task = find_task(flags.task or source.task, source, flags), emit = emit, usage = usage,
+      task = find_task(flags.task or source.task or only_task(model.family.kind), source, flags),
+      emit = emit, usage = usage,
       threads = 0,
    }
    for _, device in ipairs(core.engine.devices(flags.devices)) do
       job.threads = job.threads + device.threads
    end
-   if job.task and job.task.kind and job.task.kind ~= model.family.kind then
+   if job.task and job.task.kind ~= model.family.kind then
       usage("task %s is of kind %s, the model %s of kind %s", job.task.name, job.task.kind,
          source.model, model.family.kind)
    end

@@ -54,7 +54,8 @@ end
 -- hold counts in no loss.
 local function add_question(dataset, encoder, notes, row)
    local context, query = encoder:context(row.context), encoder:query(row.text)
-   local first, last = encoder:span(context, row.answers[1])
+   local first, last
+   if row.answers[1] then first, last = encoder:span(context, row.answers[1]) end
    for _, window in ipairs(encoder:windows(#context.ids, #query)) do
       local ids, segments = encoder:sequence(context, query, window)
       local from, to = NOWHERE, NOWHERE
@@ -67,12 +68,12 @@ local function add_question(dataset, encoder, notes, row)
    return #context.ids > 0
 end
 
---- Tokenises rows.
+--- Tokenises rows; o.unlabelled: they need no answers.
 -- @treturn dataset of fields source and segments, start, end
 -- @treturn table notes: by question, pieces of its context and of itself; unplaced (how many
 --    answers are not in the words at answer_start)
 -- @raise malformed data: a context without text, no answer in its place
-function M.prepare(task, _, rows)
+function M.prepare(task, _, rows, o)
    local dataset = core.data.dataset { { "source", "segments" }, "start", "end" }
    local encoder, notes = encoder_of(task), { pieces = {}, query = {}, unplaced = 0 }
    for _, row in ipairs(rows) do
@@ -81,7 +82,7 @@ function M.prepare(task, _, rows)
             .. "knows", rows.path, row.id)
       end
    end
-   if notes.unplaced == #rows then
+   if notes.unplaced == #rows and not o.unlabelled then
       fail("malformed data", "%s: none of its %d answers is where answer_start says", rows.path,
          #rows)
    end

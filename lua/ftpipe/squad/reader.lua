@@ -121,13 +121,14 @@ local function read_answer(file, place, context, answer)
    return { text = text, at = at }
 end
 
-local function read_question(file, place, context, qa)
+local function read_question(file, place, context, qa, unlabelled)
    local question = {
       id = text_field(file, place, qa, "id"),
       text = text_field(file, place, qa, "question"),
       context = context,
       answers = {},
    }
+   if unlabelled then return question end
    for i, answer in objects(file, place, qa, "answers") do
       question.answers[i] = read_answer(file, below(place, "answers", i), context, answer)
    end
@@ -144,11 +145,12 @@ end
 --- Questions of a text in the format of SQuAD v1.1.
 -- @tparam string text JSON
 -- @tparam string file name for messages
+-- @tparam[opt] boolean unlabelled answers are not looked at, and need not be there
 -- @treturn {table,...} questions in the order of the file: { id =, text =, context =, answers =
 --    list of { text =, at = byte position in the context } }; those of one paragraph follow each
 --    other and share the context's string; the list has `path`
 -- @raise malformed data, with line and column, or with the path of the field
-function M.parse(text, file)
+function M.parse(text, file, unlabelled)
    local root = core.json.decode(text, file)
    if kind_of(root) ~= "object" then
       core.fail("malformed data", ("%s: expected an object with a field 'data'"):format(file))
@@ -164,7 +166,7 @@ function M.parse(text, file)
          local context = text_field(file, above, paragraph, "context")
          for q, qa in objects(file, above, paragraph, "qas") do
             local place = below(above, "qas", q)
-            local question = read_question(file, place, context, qa)
+            local question = read_question(file, place, context, qa, unlabelled)
             local other = places[question.id]
             if other then
                fault(file, below(place, "id"), "'%s' is also the id of %s", question.id,

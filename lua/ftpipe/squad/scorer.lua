@@ -50,8 +50,11 @@ local function close_question(scorer, number, candidates)
    local answers = spans.answers(candidates, function(candidate)
       return text_of(scorer, context, candidate)
    end)
-   scorer.best[number] = { text = answers[1].text, json = core.json.encode(answers) }
-   scorer.sum:add(answers[1].text, golds_of(question))
+   scorer.best[number] = {
+      text = answers[1].text, probability = answers[1].probability,
+      json = core.json.encode(answers),
+   }
+   if #question.answers > 0 then scorer.sum:add(answers[1].text, golds_of(question)) end
 end
 
 --- Takes the logits of one window.
