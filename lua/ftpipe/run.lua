@@ -220,28 +220,32 @@ function Run:show(step) self.line:step(step) end
 -- ---------------------------------------------------------------------------------------------
 -- Evaluation.
 
---- Loss and metrics on the evaluation data.
--- @treturn score see score.lua, of the weights there are; the last one again when they are the
---   same; nil when a signal came that the run holds
-function Run:evaluate()
-   local step = self.restored or self.done -- the weights are those after this step
-   if self.score and self.score.step == step then return self.score end
-   local score = scores.of(self, self.data.eval)
-   self.interrupted = self.interrupted or core.sys.interrupted()
+--- The score of the weights there are; the last one again when they are the same. Nil when a signal
+-- came that the run holds.
+local function evaluate(run)
+   local step = run.restored or run.done -- the weights are those after this step
+   if run.score and run.score.step == step then return run.score end
+   local score = scores.of(run, run.data.eval)
+   run.interrupted = run.interrupted or core.sys.interrupted()
    if not score then return nil end
-   score.step, self.score = step, score
-   if self.metrics then
-      self.metrics:write(core.json.encode(score:row(step)), "\n")
-      self.metrics:flush()
+   score.step, run.score = step, score
+   if run.metrics then
+      run.metrics:write(core.json.encode(score:row(step)), "\n")
+      run.metrics:flush()
    end
    return score
 end
+
+--- Loss and metrics on the evaluation data.
+-- @treturn score see score.lua
+-- @raise cancelled: a signal came
+function Run:evaluate() return evaluate(self) or abandon(self) end
 
 --- Evaluates between legs: says so, keeps the best model in hf/, and ends training at the end of
 -- --patience.
 function Run:judge()
    self.line:close()
-   local score = self:evaluate()
+   local score = evaluate(self)
    if not score then return end
    local better = self.best:note(self.done, score)
    self.line:evaluated(score:short())

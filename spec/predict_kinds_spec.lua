@@ -1,0 +1,150 @@
+--- Predictions of language models and of spans, with small random models and tokenizers of words.
+
+local core = require("ftpipe.core")
+local checkpoint = require("ftpipe.checkpoint")
+local files = require("spec.support.files")
+local models = require("ftpipe.model")
+local tasks = require("ftpipe.task")
+
+local WORDS = 50
+
+--- A tokenizer whose pieces are words w1, w2, ...; w1 is [CLS], w2 is [SEP].
+local tokenizer = {
+   special = function(_, name) return name == "cls" and 1 or 2 end,
+   encode = function(_, text)
+      local ids = {}
+      for number in text:gmatch("w(%d+)") do ids[#ids + 1] = tonumber(number) end
+      return ids
+   end,
+   piece = function(_, id) return "w" .. id end,
+   basic = function(_, text)
+      local words = {}
+      for word in text:gmatch("%S+") do words[#words + 1] = word end
+      return words
+   end,
+   decode = function(_, ids)
+      local words = {}
+      for i, id in ipairs(ids) do words[i] = "w" .. id end
+      return table.concat(words, " ")
+   end,
+}
+
+--- Calls body(model) with a random model that was saved and opened.
+local function with_model(raw, size, body)
+   files.in_directory(function(dir)
+      local family = require("ftpipe.model." .. raw.model_type)
+      local config, params = family.config(raw), {}
+      size.dropout, size.grads = 0, false
+      for _, param in ipairs(family.training(config, size):params()) do
+         params[param.name] = core.tensor.zeros(param.dims):fill_normal(#param.name, 0.3)
+      end
+      checkpoint.save(dir .. "/m", { config = raw, tensors = params })
+      local model = models.open { model = dir .. "/m" }
+      model.opened = tokenizer
+      body(model)
+   end)
+end
+
+--- The rows that a prediction emits.
+local function predict(model, items, flags, task)
+   local rows = {}
+   items.path = items.path or "here"
+   require("ftpipe.predict." .. model.family.kind).run {
+      model = model, items = items, flags = flags, task = task, threads = 1,
+      emit = function(row) rows[#rows + 1] = row end,
+      usage = function(...) core.fail("invalid argument", string.format(...), 2) end,
+   }
+   return rows
+end
+
+local GPT2 = {
+   model_type = "gpt2", vocab_size = WORDS, n_embd = 12, n_layer = 2, n_head = 2, n_positions = 24,
+   bos_token_id = 49, eos_token_id = 49,
+}
+
+describe("predictions of a language model", function()
+   local function with(body) with_model(GPT2, { batch = 1, source = 8 }, body) end
+
+   it("go on with texts, whatever the others are", function()
+      with(function(model)
+         local items = { { text = "w3 w4 w5" }, { text = "w7" }, { text = "w9 w8 w7 w6" } }
+         local rows = predict(model, items, { batch = 8, tokens = 6 })
+         assert.equal(3, #rows)
+         for i, item in ipairs(items) do
+            assert.equal(i, rows[i].index)
+            assert.is_true(#tokenizer:encode(rows[i].answer) <= 6)
+            local alone = predict(model, { item }, { batch = 8, tokens = 6 })
+            assert.equal(rows[i].answer, alone[1].answer)
+         end
+         assert.same(rows, predict(model, items, { batch = 2, tokens = 6 }))
+      end)
+   end)
+
+   it("take the field text of rows, and say when it is missing", function()
+      with(function(model)
+         local rows = { path = "a.jsonl", { text = "w3 w4", line = 1 }, { line = 2, t = "w3" } }
+         local function items(n) return { rows = rows, { row = rows[n] } } end
+         assert.same(predict(model, { { text = "w3 w4" } }, { batch = 1, tokens = 3 }),
+            predict(model, items(1), { batch = 1, tokens = 3 }))
+         assert.matches("^a%.jsonl:2: field 'text' is missing %(have: t%)",
+            files.failure(predict, model, items(2), { batch = 1, tokens = 3 }).message)
+      end)
+   end)
+end)
+
+local BERT = {
+   model_type = "bert", vocab_size = WORDS, hidden_size = 12, intermediate_size = 20,
+   num_hidden_layers = 2, num_attention_heads = 2, max_position_embeddings = 20,
+   type_vocab_size = 2, hidden_act = "relu",
+}
+
+describe("predictions of spans", function()
+   local CONTEXT = "w11 w12 w13 w14 w15 w16 w17 w18 w19 w20 w21 w22 w23 w24"
+
+   local function with(body)
+      with_model(BERT, { batch = 1, source = 16 }, function(model)
+         body(model, tasks.squad { max_source = 12, stride = 4, max_query = 3 })
+      end)
+   end
+
+   it("are parts of the context, the same for any batch and way in", function()
+      with(function(model, task)
+         local items = {
+            { text = "w5 w6", context = CONTEXT }, { text = "w7", context = "w30 w31" },
+            { text = "w8", context = CONTEXT },
+         }
+         local rows = predict(model, items, { batch = 8 }, task)
+         assert.equal(3, #rows)
+         for i, row in ipairs(rows) do
+            assert.equal(i, row.index)
+            assert.equal(items[i].text, row.question)
+            assert.truthy(items[i].context:find(row.answer, 1, true))
+            assert.is_true(row.score > 0 and row.score <= 1)
+         end
+         for i, row in ipairs(predict(model, items, { batch = 1 }, task)) do
+            assert.equal(rows[i].answer, row.answer)
+            assert.is_true(math.abs(rows[i].score - row.score) < 1e-5)
+         end
+         local qas = {}
+         for i, item in ipairs(items) do
+            qas[i] = { context = item.context, qas = { { id = "q" .. i, question = item.text } } }
+         end
+         local document = core.json.encode { data = { { title = "t", paragraphs = qas } } }
+         for i, row in ipairs(predict(model, { document = document }, { batch = 8 }, task)) do
+            assert.equal("q" .. i, row.id)
+            assert.equal(rows[i].answer, row.answer)
+         end
+      end)
+   end)
+
+   it("need a context", function()
+      with(function(model, task)
+         assert.matches("a question needs a context: give %-%-context", files.failure(predict, model,
+            { { text = "w5" } }, { batch = 1, text = "w5" }, task).message)
+         local rows = { path = "a.jsonl", { question = "w5", line = 1 } }
+         assert.matches("a%.jsonl:1: field 'context' is missing",
+            files.failure(predict, model, { rows = rows, { row = rows[1] } }, { batch = 1 },
+               task).message)
+      end)
+   end)
+end)
