@@ -139,8 +139,9 @@ describe("predictions of spans", function()
 
    it("need a context", function()
       with(function(model, task)
-         assert.matches("a question needs a context: give %-%-context", files.failure(predict, model,
-            { { text = "w5" } }, { batch = 1, text = "w5" }, task).message)
+         assert.matches("a question needs a context: give %-%-context",
+            files.failure(predict, model, { { text = "w5" } }, { batch = 1, text = "w5" },
+               task).message)
          local rows = { path = "a.jsonl", { question = "w5", line = 1 } }
          assert.matches("a%.jsonl:1: field 'context' is missing",
             files.failure(predict, model, { rows = rows, { row = rows[1] } }, { batch = 1 },

@@ -60,6 +60,9 @@ function kinds.span.predict(_, outputs, row)
    return { start = list_of(outputs.start_logits, row), ["end"] = list_of(outputs.end_logits, row) }
 end
 
+--- Whether models of a kind are evaluated by decoding, beside the forwards.
+function M.decodes(kind) return kinds[kind].decodes == true end
+
 --- What a row of a batch predicts, of kinds that need no decoding.
 function M.predict(model, batch, outputs, row)
    return kinds[model.family.kind].predict(batch, outputs, row)

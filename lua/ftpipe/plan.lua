@@ -384,8 +384,8 @@ end
 --- The plan's text, as in plan.txt.
 function Plan:text() return self.blueprint:plan_text() end
 
---- The text of the plan of evaluation, as in plan-evaluate.txt; nil when that is the plan itself, or
--- there is none.
+--- The text of the plan of evaluation, as in plan-evaluate.txt; nil when that is the plan itself,
+-- or there is none.
 function Plan:evaluation_text()
    return self.beside and self.blueprint:plan_text(true) or nil
 end
@@ -401,6 +401,11 @@ local function memory_row(name, row, budget)
    end
    return ("  %-10s %8.1f of %.0f MB: %s"):format(name, row.total / 1e6, budget / 1e6,
       table.concat(parts, ", "))
+end
+
+local function evaluation_line(kind)
+   return "evaluation: forwards through the same stages, in the memory of training"
+      .. (evaluate.decodes(kind) and "; answers by all threads, on the stages' weights" or "")
 end
 
 function Plan:__tostring()
@@ -425,6 +430,7 @@ function Plan:__tostring()
    for d, bubble in ipairs(predicted.bubble) do bubbles[d] = ("%.0f %%"):format(100 * bubble) end
    lines[#lines + 1] = ("predicted: %.1f samples/s, idle %s"):format(predicted.samples_per_second,
       table.concat(bubbles, " "))
+   if self.beside then lines[#lines + 1] = evaluation_line(o.model.family.kind) end
    return table.concat(lines, "\n")
 end
 

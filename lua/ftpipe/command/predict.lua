@@ -11,7 +11,7 @@ local BROKEN_PIPE_EXIT = 141 -- what a shell says of a program that SIGPIPE ende
 
 local declared = {
    "Answers of a fine-tuned model, one JSON object a line. What a text is depends on the model:\n"
-      .. "T5 reads it and answers, GPT-2 goes on with it, BERT finds the answer to it in --context.",
+      .. "T5 reads it and answers, GPT-2 goes on with it, BERT finds its answer in --context.",
    "ftpipe predict out/rte --file val.jsonl",
    "ftpipe predict out/squad --text 'Who came?' --context 'Ann came at noon.'",
    "head -3 lines.txt | ftpipe predict out/gpt2/hf --tokens 20 -",

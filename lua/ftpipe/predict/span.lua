@@ -37,8 +37,8 @@ local function windows_of(job, questions)
    return dataset, kind.split(task, nil, notes, function() return questions end)
 end
 
---- Answers every question, in order: { index =, id =, question =, answer =, score = the share of its
--- exponential among the best answers }.
+--- Answers every question, in order: { index =, id =, question =, answer =, score = its share, from
+-- 0 to 1, among the best answers }.
 function M.run(job)
    local model, questions = job.model, questions_of(job)
    local dataset, split = windows_of(job, questions)
