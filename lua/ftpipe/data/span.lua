@@ -68,7 +68,7 @@ local function add_question(dataset, encoder, notes, row)
    return #context.ids > 0
 end
 
---- Tokenises rows; o.unlabelled: they need no answers.
+--- Tokenises rows; o.unlabelled (optional): they need no answers.
 -- @treturn dataset of fields source and segments, start, end
 -- @treturn table notes: by question, pieces of its context and of itself; unplaced (how many
 --    answers are not in the words at answer_start)
@@ -82,7 +82,7 @@ function M.prepare(task, _, rows, o)
             .. "knows", rows.path, row.id)
       end
    end
-   if notes.unplaced == #rows and not o.unlabelled then
+   if notes.unplaced == #rows and not (o and o.unlabelled) then
       fail("malformed data", "%s: none of its %d answers is where answer_start says", rows.path,
          #rows)
    end
