@@ -77,13 +77,21 @@ local function serialize(value, indent)
    return "{\n" .. table.concat(lines, "\n") .. "\n" .. indent .. "}"
 end
 
+--- What config.lua holds: the arguments, and what the task was made with.
+local function settings_of(run)
+   local settings = { task = run.task.name, task_settings = {} }
+   for key, value in pairs(run.args) do settings[key] = value end
+   for key in pairs(run.task.rows.overrides) do settings.task_settings[key] = run.task[key] end
+   return settings
+end
+
 function Run:open_directory()
    core.sys.mkdir(self.out)
    core.sys.write_file(self.out .. "/plan.txt", self.plan:text())
    local evaluation = self.plan:evaluation_text()
    if evaluation then core.sys.write_file(self.out .. "/plan-evaluate.txt", evaluation) end
    core.sys.write_file(self.out .. "/config.lua",
-      "return " .. serialize(self.args, "") .. "\n")
+      "return " .. serialize(settings_of(self), "") .. "\n")
    self.metrics = assert(io.open(self.out .. "/metrics.jsonl", "w"))
 end
 

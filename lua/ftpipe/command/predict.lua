@@ -56,8 +56,6 @@ local function find_source(path)
          :format(path))
    end
    local settings = read_config(path .. "/config.lua")
-   local summary = core.sys.exists(path .. "/summary.json")
-      and core.json.read(path .. "/summary.json") or {}
    local model = path .. "/hf"
    if not core.sys.exists(model) then -- not at its end yet, or it only evaluated
       model = path .. "/checkpoints/latest/hf"
@@ -66,7 +64,8 @@ local function find_source(path)
    if type(model) ~= "string" then
       core.fail("malformed data", path .. "/config.lua: names no model")
    end
-   return { model = model, settings = settings, task = summary.task or settings.task }
+   local made_with = type(settings.task_settings) == "table" and settings.task_settings or {}
+   return { model = model, settings = made_with, task = settings.task }
 end
 
 --- The one task of a kind; nil when there are several, or none.
@@ -122,7 +121,7 @@ function M.run(argv)
    local source = find_source(path)
    local model = models.open { model = source.model }
    local job = {
-      model = model, flags = flags, settings = source.settings,
+      model = model, flags = flags,
       task = find_task(flags.task or source.task or only_task(model.family.kind), source, flags),
       emit = emit, usage = usage,
       threads = 0,
