@@ -217,6 +217,13 @@ describe("candidates", function()
       for _, candidate in ipairs(found) do assert.is_true(candidate.last - candidate.first < 30) end
    end)
 
+   it("are none where logits are not finite", function()
+      local none = {}
+      for i = 1, 10 do none[i] = i % 2 == 0 and 0 / 0 or math.huge end
+      assert.same({}, spans.candidates(windows, 1, 1, none, none))
+      assert.equal("empty", spans.answers({}, function() end)[1].text)
+   end)
+
    it("start where the piece has most context, in the first of equal windows", function()
       local pair = { { first = 1, n = 6 }, { first = 3, n = 6 } }
       local function starts(number)

@@ -11,11 +11,13 @@ M.LONGEST = 30 -- pieces of an answer
 local FULL_CONTEXT_WEIGHT = 0.01 -- of a window's length, against the nearer end of the context
 
 --- The numbers of the `most` greatest of list[1 .. n], greatest first, earlier ones before equals.
+-- What is not finite (a model that diverged) is left out.
 local function greatest(list, n, most)
    local best, count = {}, 0
    for i = 1, n do
       local value = list[i]
-      if count < most or value > list[best[count]] then
+      local finite = math.abs(value) < math.huge
+      if finite and (count < most or value > list[best[count]]) then
          local k = count < most and count + 1 or count
          while k > 1 and list[best[k - 1]] < value do
             best[k] = best[k - 1]
