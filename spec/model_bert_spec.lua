@@ -206,7 +206,9 @@ describe("a BERT graph", function()
       }
       local function buckets(tokens)
          longest = tokens
-         return plans.new { model = model, data = { train = { dataset = dataset } }, args = {
+         return plans.new { model = model, data = {
+            train = { dataset = dataset }, eval = { dataset = dataset },
+         }, args = {
             devices = "cpu:1", batch = 4, micro_batches = 2, partition = "seq", schedule = "1f1b",
             recompute = "never", optimizer = "sgd", clip = 0, seed = 1, steps = 2,
          } }.options.buckets

@@ -334,7 +334,9 @@ static void test_bad_input_is_refused_in_words(void)
     const ft_schedule liar = {.name = "liar", .next = only_forward, .synchronous = true};
     const ft_schedule nameless = {.name = "two words", .next = only_forward};
     case_chain(&c, 3, 2, 2, 1, 1, 1);
-    check_refused(&c.pipeline, &forward, "stage 0, after 65536 forwards and 0 backwards: the next action is more batches ahead");
+    check_refused(&c.pipeline, &forward,
+                  "stage 0, after 65536 forwards and 0 backwards: the next action is more batches "
+                  "ahead");
     check_refused(&c.pipeline, &liar, "a forward of the next batch before this one's update");
     check_refused(&c.pipeline, &nameless, "expected a name");
     c.device[1] = 3;

@@ -138,9 +138,10 @@ typedef struct ft_plan {
  * whose owner (every owner, when there are several) ran that forward with the newer weights, so
  * that every use of a tied weight by one micro-batch reads one version, and nobody waits for it;
  * those left over stand at the end. What a leg of fewer batches does is what a longer one does
- * without the actions of the batches after them, stage by stage. A device with several stages takes, among the actions that are
- * ready, anything but a forward first, then the stage closer to the loss, then the older
- * micro-batch. Long legs are played for some tens of batches and then extended by the period found.
+ * without the actions of the batches after them, stage by stage. A device with several stages
+ * takes, among the actions that are ready, anything but a forward first, then the stage closer to
+ * the loss, then the older micro-batch. Long legs are played for some tens of batches and then
+ * extended by the period found.
  * FT_INFEASIBLE when no order completes with these slots (more of them may help); FT_INVALID for
  * bad input, or a rule that asks for what cannot be. */
 ft_status ft_plan_make(ft_plan **out, const ft_pipeline *pipeline, const ft_schedule *schedule,
