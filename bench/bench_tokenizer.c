@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "data/data.h"
-#include "data/internal.h" /* the bare library call is not public */
+#include "data/tokenizer.h" /* the bare library call is not public */
 
 enum { ROUNDS = 11, LINES = 4000, MAX_FILE = 64 << 20 };
 

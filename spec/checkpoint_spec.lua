@@ -286,7 +286,7 @@ describe("a checkpoint's tokenizer", function()
 
    it("has to be there", function()
       with_checkpoint(nil, function(ckpt)
-         assert.fails_with(function() ckpt:tokenizer() end, "holds no spiece.model")
+         assert.fails_with(function() ckpt:tokenizer() end, "holds no tokenizer, expected spiece.model or tokenizer.json")
       end)
    end)
 end)

@@ -155,7 +155,7 @@ static bool decodes(const ft_tokenizer *tokenizer, const int32_t *ids, bool skip
     char *text;
     ft_error err = {0};
     while (ids[n] >= 0) n++;
-    if (ft_tokenizer_decode(tokenizer, ids, n, skip, &text, &err) != FT_OK) {
+    if (ft_tokenizer_decode(tokenizer, ids, n, skip, &text, &(int64_t){0}, &err) != FT_OK) {
         fprintf(stderr, "%s\n", err.message);
         return false;
     }
@@ -183,10 +183,12 @@ static void decoding(void)
     CHECK(!ft_tokenizer_piece(tokenizer, -1) && !ft_tokenizer_piece(tokenizer, FIRST + 1));
     char *text;
     ft_error err = {0};
-    CHECK_STATUS(ft_tokenizer_decode(tokenizer, IDS(HELLO, FIRST + 1), 2, true, &text, &err),
+    CHECK_STATUS(ft_tokenizer_decode(tokenizer, IDS(HELLO, FIRST + 1), 2, true, &text,
+                                     &(int64_t){0}, &err),
                  FT_INVALID);
     CHECK(!text && strstr(err.message, "id 30 at position 1, expected 0 to 29"));
-    CHECK_STATUS(ft_tokenizer_decode(tokenizer, &(int32_t){-7}, 1, true, &text, &err), FT_INVALID);
+    CHECK_STATUS(ft_tokenizer_decode(tokenizer, &(int32_t){-7}, 1, true, &text, &(int64_t){0}, &err),
+                 FT_INVALID);
     ft_tokenizer_free(tokenizer);
 }
 
@@ -385,7 +387,7 @@ static ft_status try_tokenizer(ft_error *err)
     FT_TRY(ft_tokenizer_load(&tokenizer, model.data, model.n, EXTRA, err));
     ft_status status = FT_OK;
     FT_GO(ft_tokenizer_encode(tokenizer, "hello world</s>hello <pad>", 26, &ids, &n, err));
-    FT_GO(ft_tokenizer_decode(tokenizer, ids, n, false, &text, err));
+    FT_GO(ft_tokenizer_decode(tokenizer, ids, n, false, &text, &(int64_t){0}, err));
     CHECK(strcmp(text, "hello world</s> hello<pad>") == 0);
 done:
     ft_free(ids);

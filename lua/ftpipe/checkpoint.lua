@@ -8,6 +8,7 @@ local core = require("ftpipe.core")
 local families = require("ftpipe.model.families")
 local forms = require("ftpipe.forms")
 local suggest = require("ftpipe.suggest")
+local tokenizers = require("ftpipe.tokenizer")
 
 local M = {}
 local Checkpoint = {}
@@ -133,23 +134,9 @@ function Checkpoint:tokenizer_key()
    return core.sys.sha256(table.concat(parts, "\n"))
 end
 
---- The tokenizer that comes with the model.
--- @treturn tokenizer
--- @raise not found; malformed data; shape mismatch: it has more ids than the model
+--- The tokenizer that comes with the model (tokenizer.lua).
 function Checkpoint:tokenizer()
-   local bytes = self:file("spiece.model")
-   if not bytes then fail("not found", "%s: holds no spiece.model (the tokenizer)", self.path) end
-   -- Not through JSON: these files tell of endless inputs by integers that no number holds.
-   local settings = self:file("tokenizer_config.json") or ""
-   local extra_ids = tonumber(settings:match('"extra_ids"%s*:%s*(%d+)')) or 100
-   local tokenizer = core.data.tokenizer { bytes = bytes, extra_ids = extra_ids }
-   local vocabulary = self.config.vocab_size
-   if type(vocabulary) == "number" and tokenizer:size() > vocabulary then
-      fail("shape mismatch",
-         "%s: spiece.model and %d extra ids make %d ids, the model's vocab_size is %d", self.path,
-         extra_ids, tokenizer:size(), vocabulary)
-   end
-   return tokenizer
+   return tokenizers.open(self)
 end
 
 --- Closes its files; what was loaded stays.

@@ -5,12 +5,9 @@
 
 #include "base/alloc.h"
 
-/* FNV-1a, 32 bits: http://www.isthe.com/chongo/tech/comp/fnv/ */
 static uint32_t hash_of(const char *key)
 {
-    uint32_t hash = 2166136261u;
-    for (; *key; key++) hash = (hash ^ (unsigned char)*key) * 16777619u;
-    return hash;
+    return ft_hash(FT_HASH_START, key, (int64_t)strlen(key));
 }
 
 /* The slot of the key, or the free one where it belongs. */

@@ -7,6 +7,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { FT_HASH_PRIME = 16777619 };
+#define FT_HASH_START UINT32_C(2166136261)
+
+/* The hash of what `hash` is the hash of (FT_HASH_START: nothing) and then these bytes. FNV-1a, 32
+ * bits: http://www.isthe.com/chongo/tech/comp/fnv/ */
+static inline uint32_t ft_hash(uint32_t hash, const char *bytes, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) hash = (hash ^ (unsigned char)bytes[i]) * FT_HASH_PRIME;
+    return hash;
+}
+
 typedef struct ft_map_slot {
     const char *key; /* NULL: free */
     uint32_t hash;

@@ -6,7 +6,7 @@
  * The table is found by walking the protobuf fields: ModelProto 3 (normalizer_spec) and 5
  * (denormalizer_spec), each with 2 (precompiled_charsmap). Whatever else is wrong the library finds
  * itself. */
-#include "data/internal.h"
+#include "data/tokenizer.h"
 
 #include <string.h>
 

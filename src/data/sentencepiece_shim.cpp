@@ -2,7 +2,7 @@
  *
  * Every entry catches what C++ may throw and turns it into a status. Results leave through a sink,
  * so that no C++ container and no foreign allocation crosses the border. */
-#include "data/internal.h"
+#include "data/tokenizer.h"
 
 #include <exception>
 #include <memory>

@@ -1,185 +1,118 @@
-/* data/tokenizer.c - text into ids and back, as T5 does it.
+/* data/tokenizer.c - text into ids and back: what all kinds of tokenizers have in common.
  *
- * sentencepiece never sees special tokens: they are split out of the text first, and each stretch
- * between them is encoded alone, so that it gets its own leading space and loses its own outer
- * blanks. This is what the T5 tokenizers of transformers do (legacy behaviour).
- *
- * Decoding joins stretches of ordinary pieces as sentencepiece does; special tokens are printed or
- * left out. A stretch that begins with U+2581 keeps it as one space unless the text is still empty;
- * no other space is put around special tokens, and no space before punctuation is taken away. */
+ * No kind ever sees special tokens: they are split out of the text first, and each stretch between
+ * them is encoded alone. So a stretch gets sentencepiece's leading space of its own and loses its
+ * own outer blanks, as in the T5 tokenizers of transformers (legacy behaviour). */
 #include "data/data.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/utf8.h"
-#include "data/internal.h"
+#include "data/tokenizer.h"
 
-enum {
-    N_LITERALS = 3,
-    MAX_EXTRA_IDS = 1 << 20,
-    SENTINEL_BYTES = 24,      /* "<extra_id_1048575>" and its NUL */
-    MAX_TEXT = INT32_MAX / 4, /* bytes; sentencepiece counts normalised bytes in an int */
-};
-
-static const char *const literals[N_LITERALS] = {"</s>", "<unk>", "<pad>"};
-static const char sentinel_prefix[] = "<extra_id_";
-static const char space_mark[] = "\xE2\x96\x81"; /* U+2581, which stands for a space in pieces */
+enum { MAX_TEXT = INT32_MAX / 4 }; /* bytes; sentencepiece counts normalised bytes in an int */
 
 struct ft_tokenizer {
-    ft_spm *spm;
-    int n_pieces, extra_ids;
-    int literal_ids[N_LITERALS];       /* -1: the model has no such special piece */
-    char (*sentinels)[SENTINEL_BYTES]; /* by id - n_pieces */
+    const ft_tokenizer_kind_row *kind;
+    void *model;
+    ft_specials specials;
+    int size;
 };
 
-/* Pieces with a smaller number come later: <extra_id_0> is the last id. */
-static int sentinel_id(const ft_tokenizer *tokenizer, int number)
-{
-    return tokenizer->n_pieces + tokenizer->extra_ids - 1 - number;
-}
-
-static ft_status init(ft_tokenizer *tokenizer, const void *bytes, int64_t size, int extra_ids,
-                      ft_error *err)
-{
-    FT_TRY(ft_spm_check(bytes, size, err));
-    FT_TRY(ft_spm_load(&tokenizer->spm, bytes, size, err));
-    tokenizer->n_pieces = ft_spm_size(tokenizer->spm);
-    tokenizer->extra_ids = extra_ids;
-    for (int i = 0; i < N_LITERALS; i++)
-        tokenizer->literal_ids[i] = ft_spm_special(tokenizer->spm, literals[i]);
-    tokenizer->sentinels = ft_alloc((int64_t)extra_ids * SENTINEL_BYTES);
-    if (!tokenizer->sentinels)
-        return ft_fail(err, FT_NOMEM, "tokenizer: no memory for %d extra ids", extra_ids);
-    for (int i = 0; i < extra_ids; i++)
-        snprintf(tokenizer->sentinels[extra_ids - 1 - i], SENTINEL_BYTES, "%s%d>", sentinel_prefix,
-                 i);
-    return FT_OK;
-}
-
-ft_status ft_tokenizer_load(ft_tokenizer **out, const void *bytes, int64_t size, int extra_ids,
-                            ft_error *err)
+ft_status ft_tokenizer_new(ft_tokenizer **out, const ft_tokenizer_kind_row *kind, void *model,
+                           ft_specials *specials, ft_error *err)
 {
     *out = NULL;
-    if (extra_ids < 0 || extra_ids > MAX_EXTRA_IDS)
-        return ft_fail(err, FT_INVALID, "tokenizer: %d extra ids, expected 0 to %d", extra_ids,
-                       MAX_EXTRA_IDS);
-    if (size <= 0 || size > INT32_MAX)
-        return ft_fail(err, FT_FORMAT, "tokenizer: model of %lld bytes, expected 1 to %d",
-                       (long long)size, INT32_MAX);
     ft_tokenizer *tokenizer = ft_alloc(sizeof *tokenizer);
-    if (!tokenizer) return ft_fail(err, FT_NOMEM, "tokenizer: no memory");
-    ft_status status = init(tokenizer, bytes, size, extra_ids, err);
-    if (status == FT_OK)
-        *out = tokenizer;
-    else
-        ft_tokenizer_free(tokenizer);
-    return status;
+    if (!tokenizer) {
+        kind->free(model);
+        ft_specials_fini(specials);
+        return ft_fail(err, FT_NOMEM, "tokenizer: no memory");
+    }
+    int n_model = kind->size(model), n_special = specials->texts.n;
+    *tokenizer = (ft_tokenizer){kind, model, *specials, n_model > n_special ? n_model : n_special};
+    *specials = (ft_specials){0};
+    for (int32_t id = n_model; id < tokenizer->size; id++)
+        if (!ft_specials_get(&tokenizer->specials, id).text) {
+            int last = tokenizer->size - 1;
+            ft_tokenizer_free(tokenizer);
+            return ft_fail(err, FT_FORMAT, "no piece has id %d, and another one has %d", (int)id,
+                           last);
+        }
+    *out = tokenizer;
+    return FT_OK;
 }
 
 void ft_tokenizer_free(ft_tokenizer *tokenizer)
 {
     if (!tokenizer) return;
-    ft_spm_free(tokenizer->spm);
-    ft_free(tokenizer->sentinels);
+    tokenizer->kind->free(tokenizer->model);
+    ft_specials_fini(&tokenizer->specials);
     ft_free(tokenizer);
+}
+
+const char *ft_tokenizer_kind(const ft_tokenizer *tokenizer)
+{
+    return tokenizer->kind->name;
 }
 
 int ft_tokenizer_size(const ft_tokenizer *tokenizer)
 {
-    return tokenizer->n_pieces + tokenizer->extra_ids;
+    return tokenizer->size;
 }
 
 const char *ft_tokenizer_piece(const ft_tokenizer *tokenizer, int32_t id)
 {
-    if (id < 0 || id >= ft_tokenizer_size(tokenizer)) return NULL;
-    if (id >= tokenizer->n_pieces) return tokenizer->sentinels[id - tokenizer->n_pieces];
-    return ft_spm_piece(tokenizer->spm, id);
+    if (id < 0 || id >= tokenizer->size) return NULL;
+    const char *special = ft_specials_get(&tokenizer->specials, id).text;
+    return special ? special : tokenizer->kind->piece(tokenizer->model, id);
+}
+
+int32_t ft_tokenizer_special(const ft_tokenizer *tokenizer, const char *name)
+{
+    const ft_special_name *row = tokenizer->kind->specials;
+    while (row->name && strcmp(row->name, name) != 0) row++;
+    for (int i = 0; row->name && i < 3 && row->texts[i]; i++) {
+        const char *text = row->texts[i];
+        int32_t id =
+            ft_vocabulary_find(&tokenizer->specials.texts, text, (int64_t)strlen(text));
+        if (id != FT_NO_ID) return id;
+    }
+    return FT_NO_ID;
+}
+
+const ft_basic_options *ft_tokenizer_basic(const ft_tokenizer *tokenizer)
+{
+    return tokenizer->kind == &ft_kind_wordpiece ? ft_wordpiece_basic(tokenizer->model) : NULL;
 }
 
 /* -- encoding --------------------------------------------------------------------------------- */
 
-/* A special token in text. */
-typedef struct ft_special {
-    int id;
-    int64_t size; /* bytes of text; 0: there is none */
-} ft_special;
-
-/* The sentinel that `text` begins with. Its number is written as printf would: no leading zeros. */
-static ft_special match_sentinel(const ft_tokenizer *tokenizer, const char *text, int64_t size)
+static ft_status check_text(const char *text, int64_t size, ft_error *err)
 {
-    int64_t start = (int64_t)sizeof sentinel_prefix - 1, i = start;
-    int number = 0;
-    if (size <= start || memcmp(text, sentinel_prefix, (size_t)start) != 0) return (ft_special){0};
-    for (; i < size && text[i] >= '0' && text[i] <= '9' && number < tokenizer->extra_ids; i++)
-        number = 10 * number + (text[i] - '0');
-    bool written_so = i > start && (text[start] != '0' || i == start + 1);
-    if (!written_so || i >= size || text[i] != '>' || number >= tokenizer->extra_ids)
-        return (ft_special){0};
-    return (ft_special){sentinel_id(tokenizer, number), i + 1};
-}
-
-static ft_special match_special(const ft_tokenizer *tokenizer, const char *text, int64_t size)
-{
-    for (int i = 0; i < N_LITERALS; i++) {
-        int64_t n = (int64_t)strlen(literals[i]);
-        if (tokenizer->literal_ids[i] >= 0 && n <= size &&
-            memcmp(text, literals[i], (size_t)n) == 0)
-            return (ft_special){tokenizer->literal_ids[i], n};
-    }
-    return match_sentinel(tokenizer, text, size);
-}
-
-/* The first special token at or after text[from]; *at is where, or the end of the text. */
-static ft_special find_special(const ft_tokenizer *tokenizer, const char *text, int64_t size,
-                               int64_t from, int64_t *at)
-{
-    while (from < size) {
-        const char *open = memchr(text + from, '<', (size_t)(size - from));
-        if (!open) break;
-        *at = open - text;
-        ft_special special = match_special(tokenizer, open, size - *at);
-        if (special.size) return special;
-        from = *at + 1;
-    }
-    *at = size;
-    return (ft_special){0};
-}
-
-/* A growing list of ids. */
-typedef struct ft_ids {
-    int32_t *data;
-    int64_t n, capacity;
-} ft_ids;
-
-static bool append_ids(void *context, const int *ids, int64_t n)
-{
-    ft_ids *list = context;
-    if (!list->data || list->n + n > list->capacity) {
-        int64_t capacity = list->capacity * 2 > list->n + n ? list->capacity * 2 : list->n + n + 16;
-        int32_t *data = ft_realloc(list->data, capacity * (int64_t)sizeof *data);
-        if (!data) return false;
-        list->data = data;
-        list->capacity = capacity;
-    }
-    for (int64_t i = 0; i < n; i++) list->data[list->n + i] = ids[i];
-    list->n += n;
-    return true;
+    if (size < 0 || size > MAX_TEXT)
+        return ft_fail(err, FT_INVALID, "tokenizer: text of %lld bytes, expected at most %d",
+                       (long long)size, MAX_TEXT);
+    int64_t bad = ft_utf8_check(text, size);
+    if (bad >= 0)
+        return ft_fail(err, FT_FORMAT, "text is not UTF-8: byte 0x%02x at position %lld",
+                       (unsigned char)text[bad], (long long)bad);
+    return FT_OK;
 }
 
 static ft_status encode_into(ft_ids *list, const ft_tokenizer *tokenizer, const char *text,
                              int64_t size, ft_error *err)
 {
-    int64_t at = 0;
+    FT_TRY(check_text(text, size, err));
     for (int64_t from = 0; from < size;) {
-        ft_special special = find_special(tokenizer, text, size, from, &at);
-        if (at > from)
-            FT_TRY(ft_spm_encode(tokenizer->spm, text + from, at - from, append_ids, list, err));
-        if (special.size && !append_ids(list, &special.id, 1))
-            return ft_fail(err, FT_NOMEM, "tokenizer: no memory for %lld ids",
-                           (long long)list->n + 1);
-        from = at + special.size;
+        ft_match special = ft_specials_find(&tokenizer->specials, text, size, from);
+        if (special.from > from)
+            FT_TRY(tokenizer->kind->encode(tokenizer->model, text + from, special.from - from, list,
+                                           err));
+        if (special.id != FT_NO_ID && !ft_ids_add(list, &special.id, 1))
+            return ft_ids_no_memory(list, err);
+        from = special.to;
     }
     return FT_OK;
 }
@@ -189,16 +122,9 @@ ft_status ft_tokenizer_encode(const ft_tokenizer *tokenizer, const char *text, i
 {
     *ids = NULL;
     *n = 0;
-    if (size < 0 || size > MAX_TEXT)
-        return ft_fail(err, FT_INVALID, "tokenizer: text of %lld bytes, expected at most %d",
-                       (long long)size, MAX_TEXT);
-    int64_t bad = ft_utf8_check(text, size);
-    if (bad >= 0)
-        return ft_fail(err, FT_FORMAT, "text is not UTF-8: byte 0x%02x at position %lld",
-                       (unsigned char)text[bad], (long long)bad);
     ft_ids list = {0};
-    if (!append_ids(&list, NULL, 0)) /* a block even when there are no ids */
-        return ft_fail(err, FT_NOMEM, "tokenizer: no memory for ids");
+    if (!ft_ids_add(&list, NULL, 0)) /* a block even when there are no ids */
+        return ft_ids_no_memory(&list, err);
     ft_status status = encode_into(&list, tokenizer, text, size, err);
     if (status != FT_OK) {
         ft_free(list.data);
@@ -209,52 +135,69 @@ ft_status ft_tokenizer_encode(const ft_tokenizer *tokenizer, const char *text, i
     return FT_OK;
 }
 
-/* -- decoding --------------------------------------------------------------------------------- */
-
-/* A growing text that may hold any byte. */
-typedef struct ft_bytes {
-    char *data;
-    int64_t n, capacity;
-} ft_bytes;
-
-static bool append_bytes(void *context, const char *bytes, int64_t n)
+static ft_status add_special(ft_ids *list, const ft_tokenizer *tokenizer, const char *name,
+                             ft_error *err)
 {
-    ft_bytes *text = context;
-    if (text->n + n + 1 > text->capacity) {
-        int64_t capacity = 2 * (text->n + n) + 32;
-        char *data = ft_realloc(text->data, capacity);
-        if (!data) return false;
-        text->data = data;
-        text->capacity = capacity;
-    }
-    memcpy(text->data + text->n, n ? bytes : "", (size_t)n);
-    text->n += n;
-    text->data[text->n] = 0;
-    return true;
+    if (!name) return FT_OK;
+    int32_t id = ft_tokenizer_special(tokenizer, name);
+    if (id == FT_NO_ID)
+        return ft_fail(err, FT_NOT_FOUND, "tokenizer: the vocabulary has no %s token", name);
+    return ft_ids_add(list, &id, 1) ? FT_OK : ft_ids_no_memory(list, err);
 }
 
-static ft_status no_memory_for_text(const ft_bytes *text, ft_error *err)
+/* Appends the pair; *second is where its second segment begins. */
+static ft_status encode_pair_into(ft_ids *list, int64_t *second, const ft_tokenizer *tokenizer,
+                                  const char *a, int64_t size_a, const char *b, int64_t size_b,
+                                  ft_error *err)
 {
-    return ft_fail(err, FT_NOMEM, "tokenizer: no memory for text past %lld bytes",
-                   (long long)text->n);
+    const ft_pair_form *form = &tokenizer->kind->pair;
+    FT_TRY(add_special(list, tokenizer, form->first, err));
+    FT_TRY(encode_into(list, tokenizer, a, size_a, err));
+    FT_TRY(add_special(list, tokenizer, form->between, err));
+    *second = list->n;
+    if (!b) return FT_OK;
+    FT_TRY(encode_into(list, tokenizer, b, size_b, err));
+    return add_special(list, tokenizer, form->last, err);
+}
+
+ft_status ft_tokenizer_encode_pair(const ft_tokenizer *tokenizer, const char *a, int64_t size_a,
+                                   const char *b, int64_t size_b, int32_t **ids,
+                                   int32_t **segments, int64_t *n, ft_error *err)
+{
+    ft_ids list = {0};
+    int64_t second = 0;
+    ft_status status = FT_OK;
+    *ids = *segments = NULL;
+    *n = 0;
+    if (!ft_ids_add(&list, NULL, 0)) return ft_ids_no_memory(&list, err);
+    FT_GO(encode_pair_into(&list, &second, tokenizer, a, size_a, b, size_b, err));
+    *segments = ft_alloc(list.n * (int64_t)sizeof **segments);
+    if (!*segments) FT_GO(ft_ids_no_memory(&list, err));
+    for (int64_t i = second; i < list.n; i++)
+        (*segments)[i] = tokenizer->kind->pair.second_segment;
+    *ids = list.data;
+    *n = list.n;
+done:
+    if (status != FT_OK) ft_free(list.data);
+    return status;
+}
+
+/* -- decoding --------------------------------------------------------------------------------- */
+
+static ft_status decode_special(ft_bytes *text, const ft_tokenizer *tokenizer, int32_t id,
+                                ft_error *err)
+{
+    ft_piece piece = ft_specials_get(&tokenizer->specials, id);
+    const char *separator = text->n > 0 ? tokenizer->kind->separator : "";
+    if (!ft_bytes_add(text, separator, (int64_t)strlen(separator)) ||
+        !ft_bytes_add(text, piece.text, piece.size))
+        return ft_bytes_no_memory(text, err);
+    return FT_OK;
 }
 
 static bool is_special(const ft_tokenizer *tokenizer, int32_t id)
 {
-    if (id >= tokenizer->n_pieces) return true;
-    for (int i = 0; i < N_LITERALS; i++)
-        if (id == tokenizer->literal_ids[i]) return true;
-    return false;
-}
-
-/* Appends a stretch of ordinary pieces. sentencepiece drops the space before the first of them. */
-static ft_status decode_stretch(ft_bytes *text, const ft_tokenizer *tokenizer, const int32_t *ids,
-                                int64_t n, ft_error *err)
-{
-    const char *first = ft_spm_piece(tokenizer->spm, ids[0]);
-    bool spaced = text->n > 0 && strncmp(first, space_mark, sizeof space_mark - 1) == 0;
-    if (spaced && !append_bytes(text, " ", 1)) return no_memory_for_text(text, err);
-    return ft_spm_decode(tokenizer->spm, ids, n, append_bytes, text, err);
+    return ft_specials_get(&tokenizer->specials, id).text;
 }
 
 static ft_status decode_into(ft_bytes *text, const ft_tokenizer *tokenizer, const int32_t *ids,
@@ -263,31 +206,117 @@ static ft_status decode_into(ft_bytes *text, const ft_tokenizer *tokenizer, cons
     for (int64_t from = 0, to = 0; from < n; from = to) {
         to = from + 1;
         if (is_special(tokenizer, ids[from])) {
-            const char *piece = skip_special ? "" : ft_tokenizer_piece(tokenizer, ids[from]);
-            if (!append_bytes(text, piece, (int64_t)strlen(piece)))
-                return no_memory_for_text(text, err);
+            if (!skip_special || !ft_specials_hidden(&tokenizer->specials, ids[from]))
+                FT_TRY(decode_special(text, tokenizer, ids[from], err));
             continue;
         }
         while (to < n && !is_special(tokenizer, ids[to])) to++;
-        FT_TRY(decode_stretch(text, tokenizer, ids + from, to - from, err));
+        FT_TRY(tokenizer->kind->decode(tokenizer->model, ids + from, to - from, text, err));
     }
     return FT_OK;
 }
 
+/* Bytes of the ill-formed sequence at p that one U+FFFD stands for: what begins a well-formed one
+ * goes together (Unicode 15, section 3.9, "substitution of maximal subparts"). */
+static int64_t bad_size(const char *p, int64_t left)
+{
+    char whole[4];
+    for (int64_t n = left < 3 ? left : 3; n > 1; n--) {
+        memcpy(whole, p, (size_t)n);
+        for (int64_t rest = 1; n + rest <= 4; rest++) {
+            memset(whole + n, 0x80, (size_t)rest);
+            if (ft_utf8_check(whole, n + rest) < 0) return n;
+        }
+    }
+    return 1;
+}
+
+/* The text with what is not UTF-8 replaced by U+FFFD; takes `text` over. */
+static ft_status make_valid(ft_bytes *out, ft_bytes text, ft_error *err)
+{
+    *out = (ft_bytes){0};
+    bool fits = true;
+    for (int64_t from = 0; fits && from < text.n;) {
+        int64_t bad = ft_utf8_check(text.data + from, text.n - from);
+        int64_t good = bad < 0 ? text.n - from : bad;
+        if (from == 0 && bad < 0) {
+            *out = text;
+            return FT_OK;
+        }
+        fits = ft_bytes_add(out, text.data + from, good);
+        from += good;
+        if (bad < 0 || !fits) continue;
+        fits = ft_bytes_add(out, "\xEF\xBF\xBD", 3);
+        from += bad_size(text.data + from, text.n - from);
+    }
+    if (fits && !out->data) fits = ft_bytes_add(out, "", 0);
+    ft_free(text.data);
+    if (fits) return FT_OK;
+    ft_free(out->data);
+    return ft_bytes_no_memory(out, err);
+}
+
 ft_status ft_tokenizer_decode(const ft_tokenizer *tokenizer, const int32_t *ids, int64_t n,
-                              bool skip_special, char **text, ft_error *err)
+                              bool skip_special, char **text, int64_t *size, ft_error *err)
 {
     *text = NULL;
+    *size = 0;
     for (int64_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= ft_tokenizer_size(tokenizer))
             return ft_fail(err, FT_INVALID, "tokenizer: id %d at position %lld, expected 0 to %d",
                            (int)ids[i], (long long)i, ft_tokenizer_size(tokenizer) - 1);
-    ft_bytes bytes = {0};
-    if (!append_bytes(&bytes, "", 0)) return no_memory_for_text(&bytes, err);
+    ft_bytes bytes = {0}, valid;
+    if (!ft_bytes_add(&bytes, "", 0)) return ft_bytes_no_memory(&bytes, err);
     ft_status status = decode_into(&bytes, tokenizer, ids, n, skip_special, err);
-    if (status == FT_OK)
-        *text = bytes.data;
-    else
+    if (status != FT_OK) {
         ft_free(bytes.data);
-    return status;
+        return status;
+    }
+    FT_TRY(make_valid(&valid, bytes, err));
+    *text = valid.data;
+    *size = valid.n;
+    return FT_OK;
+}
+
+/* -- words ------------------------------------------------------------------------------------ */
+
+void ft_strings_fini(ft_strings *strings)
+{
+    ft_free(strings->bytes);
+    ft_free(strings->ends);
+    *strings = (ft_strings){0};
+}
+
+typedef struct word_list {
+    ft_bytes bytes;
+    int64_t *ends, n, capacity;
+} word_list;
+
+static bool add_word(void *context, const char *word, int64_t n, int64_t n_chars)
+{
+    (void)n_chars;
+    word_list *list = context;
+    if (list->n >= list->capacity) {
+        int64_t capacity = 2 * list->n + 16;
+        int64_t *ends = ft_realloc(list->ends, capacity * (int64_t)sizeof *ends);
+        if (!ends) return false;
+        list->ends = ends;
+        list->capacity = capacity;
+    }
+    if (!ft_bytes_add(&list->bytes, word, n)) return false;
+    list->ends[list->n++] = list->bytes.n;
+    return true;
+}
+
+ft_status ft_basic_split(const char *text, int64_t size, const ft_basic_options *options,
+                         ft_strings *out, ft_error *err)
+{
+    *out = (ft_strings){0};
+    FT_TRY(check_text(text, size, err));
+    word_list list = {0};
+    bool fits = ft_basic_words(text, size, options, add_word, &list);
+    *out = (ft_strings){list.bytes.data, list.ends, list.n};
+    if (fits) return FT_OK;
+    ft_strings_fini(out);
+    return ft_fail(err, FT_NOMEM, "tokenizer: no memory for words");
 }

@@ -1,4 +1,5 @@
-/* script/bind_data.c - core.data: tokenizers, text; datasets and batches are in bind_batches.c. */
+/* script/bind_data.c - core.data: tokenizers, text. More of them: bind_tokenizer.c; datasets and
+ * batches: bind_batches.c. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -185,14 +186,14 @@ static int tokenizer_decode(lua_State *L)
     ft_error err;
     const ft_tokenizer *tokenizer = check_tokenizer(L, 1);
     bool skip = lua_isnoneornil(L, 3) || lua_toboolean(L, 3);
-    int64_t n = 0;
+    int64_t n = 0, size = 0;
     char *text = NULL;
     const int32_t *ids = check_ids(L, 2, &n);
     void **box = script_box_new(L, BLOCK);
-    if (ft_tokenizer_decode(tokenizer, ids, n, skip, &text, &err) != FT_OK)
+    if (ft_tokenizer_decode(tokenizer, ids, n, skip, &text, &size, &err) != FT_OK)
         return script_blame(L, &err);
     *box = text;
-    lua_pushstring(L, text);
+    lua_pushlstring(L, text, (size_t)size);
     ft_free(*box);
     *box = NULL;
     return 1;
@@ -314,5 +315,6 @@ int script_bind_data(lua_State *L)
     lua_newtable(L);
     luaL_register(L, NULL, functions);
     script_add_batches(L);
+    script_add_tokenizers(L);
     return 1;
 }

@@ -1,0 +1,96 @@
+--- The tokenizer of a checkpoint, from the files that are there.
+
+local core = require("ftpipe.core")
+
+local M = {}
+
+--- A setting of tokenizer_config.json.
+-- Not through JSON: these files tell of endless inputs by integers that no number holds.
+local function setting(ckpt, key)
+   local text = ckpt:file("tokenizer_config.json") or ""
+   local value = text:match('"' .. key .. '"%s*:%s*([%w_]+)')
+   if value == "true" then return true end
+   if value == "false" then return false end
+   return tonumber(value)
+end
+
+local function open_spiece(ckpt)
+   local tokenizer = core.data.tokenizer {
+      bytes = ckpt:file("spiece.model"), extra_ids = setting(ckpt, "extra_ids") or 100,
+   }
+   return tokenizer
+end
+
+local function open_json(ckpt)
+   return core.data.tokenizer_json {
+      bytes = ckpt:file("tokenizer.json"), name = ckpt.path .. "/tokenizer.json",
+   }
+end
+
+local function open_wordpiece(ckpt)
+   return core.data.wordpiece {
+      vocab = ckpt:file("vocab.txt"), name = ckpt.path .. "/vocab.txt",
+      lower = setting(ckpt, "do_lower_case"), strip_accents = setting(ckpt, "strip_accents"),
+      split_han = setting(ckpt, "tokenize_chinese_chars"),
+   }
+end
+
+local function open_byte_bpe(ckpt)
+   return core.data.byte_bpe {
+      vocab = ckpt:file("vocab.json"), merges = ckpt:file("merges.txt"), name = ckpt.path,
+      prefix_space = setting(ckpt, "add_prefix_space"),
+   }
+end
+
+-- What a tokenizer can be read from. tokenizer.json says most, so it goes before the others; but
+-- T5's is a translation of spiece.model, which is what the model was made with.
+local spiece = { files = { "spiece.model" }, open = open_spiece }
+local json = { files = { "tokenizer.json" }, open = open_json }
+local wordpiece = { files = { "vocab.txt" }, open = open_wordpiece }
+local byte_bpe = { files = { "vocab.json", "merges.txt" }, open = open_byte_bpe }
+
+-- By model_type, in the order in which they are looked for.
+local FORMS = {
+   t5 = { spiece, json },
+   mt5 = { spiece, json },
+   bert = { json, wordpiece },
+   gpt2 = { json, byte_bpe },
+}
+local ANY = { spiece, json, wordpiece, byte_bpe }
+
+local function has_all(ckpt, names)
+   for _, name in ipairs(names) do
+      if not ckpt.files.has(name) then return false end
+   end
+   return true
+end
+
+local function expected(forms)
+   local names = {}
+   for i, form in ipairs(forms) do names[i] = table.concat(form.files, " with ") end
+   return table.concat(names, " or ")
+end
+
+--- The tokenizer that comes with a model.
+-- @tparam checkpoint ckpt
+-- @treturn tokenizer
+-- @raise not found; malformed data; unsupported; shape mismatch: it has more ids than the model
+function M.open(ckpt)
+   local forms = FORMS[ckpt.config.model_type] or ANY
+   for _, form in ipairs(forms) do
+      if has_all(ckpt, form.files) then
+         local tokenizer = form.open(ckpt)
+         local vocabulary = ckpt.config.vocab_size
+         if type(vocabulary) == "number" and tokenizer:size() > vocabulary then
+            core.fail("shape mismatch", ("%s: the tokenizer (%s) has %d ids, the model's "
+               .. "vocab_size is %d"):format(ckpt.path, table.concat(form.files, ", "),
+               tokenizer:size(), vocabulary))
+         end
+         return tokenizer
+      end
+   end
+   core.fail("not found", ("%s: holds no tokenizer, expected %s"):format(ckpt.path,
+      expected(forms)))
+end
+
+return M

@@ -1,0 +1,147 @@
+/* data/unigram.c - sentencepiece models, as T5 has them.
+ *
+ * The library never sees the model's own special tokens in text. Decoding joins a stretch of
+ * ordinary pieces as the library does; one that begins with U+2581 keeps it as a space unless the
+ * text is still empty; no other space is put around special tokens. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "data/tokenizer.h"
+#include "io/io.h"
+
+enum {
+    MAX_EXTRA_IDS = 1 << 20,
+    SENTINEL_BYTES = 24, /* "<extra_id_1048575>" and its NUL */
+};
+
+static const char space_mark[] = "\xE2\x96\x81"; /* U+2581, which stands for a space in pieces */
+
+static const ft_special_name special_names[] = {
+    {"pad", {"<pad>", "[PAD]"}}, {"eos", {"</s>"}},  {"unk", {"<unk>"}},   {"bos", {"<s>"}},
+    {"cls", {"[CLS]"}},          {"sep", {"[SEP]"}}, {"mask", {"[MASK]"}}, {NULL, {NULL}},
+};
+
+static int unigram_size(const void *model)
+{
+    return ft_spm_size(model);
+}
+
+static const char *unigram_piece(const void *model, int32_t id)
+{
+    return ft_spm_piece(model, id);
+}
+
+static bool append_ids(void *context, const int *ids, int64_t n)
+{
+    return ft_ids_add(context, ids, n);
+}
+
+static ft_status unigram_encode(const void *model, const char *text, int64_t size, ft_ids *ids,
+                                ft_error *err)
+{
+    return ft_spm_encode(model, text, size, append_ids, ids, err);
+}
+
+static bool append_bytes(void *context, const char *bytes, int64_t n)
+{
+    return ft_bytes_add(context, bytes, n);
+}
+
+/* sentencepiece drops the space before the first piece. */
+static ft_status unigram_decode(const void *model, const int32_t *ids, int64_t n, ft_bytes *text,
+                                ft_error *err)
+{
+    const char *first = ft_spm_piece(model, ids[0]);
+    bool spaced = text->n > 0 && strncmp(first, space_mark, sizeof space_mark - 1) == 0;
+    if (spaced && !ft_bytes_add(text, " ", 1)) return ft_bytes_no_memory(text, err);
+    return ft_spm_decode(model, ids, n, append_bytes, text, err);
+}
+
+static void unigram_free(void *model)
+{
+    ft_spm_free(model);
+}
+
+const ft_tokenizer_kind_row ft_kind_unigram = {
+    .name = "unigram",
+    .pair = {NULL, "eos", "eos", 0},
+    .specials = special_names,
+    .separator = "",
+    .size = unigram_size,
+    .piece = unigram_piece,
+    .encode = unigram_encode,
+    .decode = unigram_decode,
+    .free = unigram_free,
+};
+
+ft_status ft_unigram_new(void **out, const void *bytes, int64_t size, ft_error *err)
+{
+    *out = NULL;
+    if (size <= 0 || size > INT32_MAX)
+        return ft_fail(err, FT_FORMAT, "tokenizer: model of %lld bytes, expected 1 to %d",
+                       (long long)size, INT32_MAX);
+    ft_spm *spm;
+    FT_TRY(ft_spm_check(bytes, size, err));
+    FT_TRY(ft_spm_load(&spm, bytes, size, err));
+    *out = spm;
+    return FT_OK;
+}
+
+/* -- spiece.model ----------------------------------------------------------------------------- */
+
+static ft_status add_special_pieces(ft_specials *specials, const ft_spm *spm, ft_error *err)
+{
+    for (const ft_special_name *row = special_names; row->name; row++)
+        for (int i = 0; i < 3 && row->texts[i]; i++) {
+            int id = ft_spm_special(spm, row->texts[i]);
+            if (id >= 0)
+                FT_TRY(ft_specials_add(specials, row->texts[i], (int64_t)strlen(row->texts[i]), id,
+                                       FT_SPECIAL_HIDDEN, err));
+        }
+    return FT_OK;
+}
+
+/* Pieces with a smaller number come later: <extra_id_0> is the last id. */
+static ft_status add_sentinels(ft_specials *specials, int n_pieces, int extra_ids, ft_error *err)
+{
+    for (int i = extra_ids - 1; i >= 0; i--) {
+        char text[SENTINEL_BYTES];
+        int n = snprintf(text, sizeof text, "<extra_id_%d>", i);
+        FT_TRY(ft_specials_add(specials, text, n, n_pieces + extra_ids - 1 - i, FT_SPECIAL_HIDDEN,
+                               err));
+    }
+    return FT_OK;
+}
+
+ft_status ft_tokenizer_load(ft_tokenizer **out, const void *bytes, int64_t size, int extra_ids,
+                            ft_error *err)
+{
+    void *model = NULL;
+    ft_specials specials = {0};
+    ft_status status = FT_OK;
+    *out = NULL;
+    if (extra_ids < 0 || extra_ids > MAX_EXTRA_IDS)
+        return ft_fail(err, FT_INVALID, "tokenizer: %d extra ids, expected 0 to %d", extra_ids,
+                       MAX_EXTRA_IDS);
+    FT_GO(ft_unigram_new(&model, bytes, size, err));
+    FT_GO(add_special_pieces(&specials, model, err));
+    FT_GO(add_sentinels(&specials, ft_spm_size(model), extra_ids, err));
+    return ft_tokenizer_new(out, &ft_kind_unigram, model, &specials, err);
+done:
+    ft_spm_free(model);
+    ft_specials_fini(&specials);
+    return status;
+}
+
+ft_status ft_tokenizer_open(ft_tokenizer **out, const char *path, int extra_ids, ft_error *err)
+{
+    char *bytes = NULL;
+    int64_t size = 0;
+    *out = NULL;
+    FT_TRY(ft_file_read(path, &bytes, &size, err));
+    ft_status status = ft_tokenizer_load(out, bytes, size, extra_ids, err);
+    if (status != FT_OK) ft_error_wrap(err, "%s", path);
+    ft_free(bytes);
+    return status;
+}

@@ -1,0 +1,268 @@
+/* script/bind_tokenizer.c - core.data: tokenizers of BERT and GPT-2, and what all kinds can do
+ * besides encoding and decoding (bind_data.c). */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "data/data.h"
+#include "script/bindings.h"
+#include "script/script.h"
+
+static const char TOKENIZER[] = "ftpipe.tokenizer";
+static const char STRINGS[] = "ftpipe.strings"; /* words of C on their way into Lua */
+static const char PAIR[] = "ftpipe.pair";       /* ids and segments on theirs */
+
+static ft_tokenizer *check_tokenizer(lua_State *L, int i)
+{
+    return script_box_check(L, i, TOKENIZER);
+}
+
+/* A required option that holds the bytes of a file; they live as long as the table holds them. */
+static const char *check_bytes(lua_State *L, const char *key, int64_t *size)
+{
+    size_t n = 0;
+    if (!script_opt_string(L, 1, key, NULL)) script_arg_error(L, 1, "option '%s' is missing", key);
+    lua_getfield(L, 1, key);
+    const char *bytes = lua_tolstring(L, -1, &n);
+    lua_pop(L, 1);
+    *size = (int64_t)n;
+    return bytes;
+}
+
+/* -- making ----------------------------------------------------------------------------------- */
+
+static ft_basic_options check_basic(lua_State *L)
+{
+    bool lower = script_opt_bool(L, 1, "lower", true);
+    return (ft_basic_options){.lower = lower,
+                              .strip_accents = script_opt_bool(L, 1, "strip_accents", lower),
+                              .split_han = script_opt_bool(L, 1, "split_han", true)};
+}
+
+/*** A WordPiece tokenizer, as BERT has it.
+ * @function data.wordpiece
+ * @tparam table options `vocab` (the bytes of vocab.txt); `name` of the file ("vocab.txt"); `lower`
+ *   (true); `strip_accents` (as lower); `split_han` (true): each Chinese character is a word
+ * @treturn tokenizer
+ * @raise malformed data */
+static int data_wordpiece(lua_State *L)
+{
+    static const char *const names[] = {"vocab", "name", "lower", "strip_accents", "split_han",
+                                        NULL};
+    ft_error err;
+    int64_t size;
+    script_options(L, 1, names);
+    const char *vocab = check_bytes(L, "vocab", &size);
+    const char *name = script_opt_string(L, 1, "name", "vocab.txt");
+    ft_basic_options options = check_basic(L);
+    void **box = script_box_new(L, TOKENIZER);
+    if (ft_tokenizer_load_wordpiece((ft_tokenizer **)box, vocab, size, name, &options, &err) !=
+        FT_OK)
+        return script_raise(L, &err);
+    return 1;
+}
+
+/*** A byte-level BPE tokenizer, as GPT-2 has it.
+ * @function data.byte_bpe
+ * @tparam table options `vocab` and `merges` (the bytes of vocab.json and merges.txt); `name` of
+ *   their directory ("."); `prefix_space` (false): a space goes before text that begins with none
+ * @treturn tokenizer
+ * @raise malformed data */
+static int data_byte_bpe(lua_State *L)
+{
+    static const char *const names[] = {"vocab", "merges", "name", "prefix_space", NULL};
+    ft_error err;
+    int64_t vocab_size, merges_size;
+    script_options(L, 1, names);
+    const char *vocab = check_bytes(L, "vocab", &vocab_size);
+    const char *merges = check_bytes(L, "merges", &merges_size);
+    const char *name = script_opt_string(L, 1, "name", ".");
+    bool prefix_space = script_opt_bool(L, 1, "prefix_space", false);
+    void **box = script_box_new(L, TOKENIZER);
+    if (ft_tokenizer_load_byte_bpe((ft_tokenizer **)box, vocab, vocab_size, merges, merges_size,
+                                   prefix_space, name, &err) != FT_OK)
+        return script_raise(L, &err);
+    return 1;
+}
+
+/*** A tokenizer of any of the three kinds, from tokenizer.json.
+ * @function data.tokenizer_json
+ * @tparam table options `bytes` of the file; its `name` ("tokenizer.json")
+ * @treturn tokenizer
+ * @raise malformed data; unsupported: a part that none of the three kinds has */
+static int data_tokenizer_json(lua_State *L)
+{
+    static const char *const names[] = {"bytes", "name", NULL};
+    ft_error err;
+    int64_t size;
+    script_options(L, 1, names);
+    const char *bytes = check_bytes(L, "bytes", &size);
+    const char *name = script_opt_string(L, 1, "name", "tokenizer.json");
+    void **box = script_box_new(L, TOKENIZER);
+    if (ft_tokenizer_load_json((ft_tokenizer **)box, bytes, size, name, &err) != FT_OK)
+        return script_raise(L, &err);
+    return 1;
+}
+
+/* -- asking ----------------------------------------------------------------------------------- */
+
+/*** The kind: "unigram", "wordpiece" or "byte_bpe".
+ * @function tokenizer:kind
+ * @treturn string */
+static int tokenizer_kind(lua_State *L)
+{
+    lua_pushstring(L, ft_tokenizer_kind(check_tokenizer(L, 1)));
+    return 1;
+}
+
+/*** The id of a special token by what it is for.
+ * @function tokenizer:special
+ * @tparam string name pad, unk, bos, eos, cls, sep or mask
+ * @treturn integer nil when the vocabulary has none */
+static int tokenizer_special(lua_State *L)
+{
+    int32_t id = ft_tokenizer_special(check_tokenizer(L, 1), script_check_string(L, 2));
+    if (id == FT_NO_ID) return 0;
+    lua_pushinteger(L, id);
+    return 1;
+}
+
+static void push_ids(lua_State *L, const int32_t *ids, int64_t n)
+{
+    lua_createtable(L, (int)n, 0);
+    for (int64_t i = 0; i < n; i++) {
+        lua_pushinteger(L, ids[i]);
+        lua_rawseti(L, -2, (int)i + 1);
+    }
+}
+
+/* Two blocks that are freed together. */
+typedef struct script_pair {
+    int32_t *ids, *segments;
+} script_pair;
+
+static int pair_free(lua_State *L)
+{
+    script_pair *pair = lua_touserdata(L, 1);
+    ft_free(pair->ids);
+    ft_free(pair->segments);
+    *pair = (script_pair){0};
+    return 0;
+}
+
+/* Pushes an empty pair. */
+static script_pair *new_pair(lua_State *L)
+{
+    script_pair *pair = lua_newuserdata(L, sizeof *pair);
+    *pair = (script_pair){0};
+    luaL_getmetatable(L, PAIR);
+    lua_setmetatable(L, -2);
+    return pair;
+}
+
+/*** Ids of one or two texts with what models put around them: BERT [CLS] a [SEP] b [SEP],
+ * T5 a </s> b </s>, GPT-2 a b.
+ * @function tokenizer:encode_pair
+ * @tparam string a
+ * @tparam[opt] string b
+ * @treturn {integer,...} ids
+ * @treturn {integer,...} the segment of each: with BERT 0 up to the first [SEP], then 1; else 0
+ * @raise malformed data: not UTF-8; not found: the vocabulary lacks such a token */
+static int tokenizer_encode_pair(lua_State *L)
+{
+    ft_error err;
+    const ft_tokenizer *tokenizer = check_tokenizer(L, 1);
+    const char *a = script_check_string(L, 2);
+    const char *b = lua_isnoneornil(L, 3) ? NULL : script_check_string(L, 3);
+    int64_t n = 0, size_b = b ? (int64_t)lua_objlen(L, 3) : 0;
+    script_pair *pair = new_pair(L);
+    if (ft_tokenizer_encode_pair(tokenizer, a, (int64_t)lua_objlen(L, 2), b, size_b, &pair->ids,
+                                 &pair->segments, &n, &err) != FT_OK)
+        return script_raise(L, &err);
+    push_ids(L, pair->ids, n);
+    push_ids(L, pair->segments, n);
+    return 2;
+}
+
+/*** The pieces of a text, as the vocabulary writes them ("##ing").
+ * @function tokenizer:pieces
+ * @tparam string text
+ * @treturn {string,...}
+ * @raise malformed data: the text is not UTF-8 */
+static int tokenizer_pieces(lua_State *L)
+{
+    ft_error err;
+    const ft_tokenizer *tokenizer = check_tokenizer(L, 1);
+    const char *text = script_check_string(L, 2);
+    int64_t n = 0;
+    script_pair *pair = new_pair(L);
+    if (ft_tokenizer_encode(tokenizer, text, (int64_t)lua_objlen(L, 2), &pair->ids, &n, &err) !=
+        FT_OK)
+        return script_raise(L, &err);
+    lua_createtable(L, (int)n, 0);
+    for (int64_t i = 0; i < n; i++) {
+        lua_pushstring(L, ft_tokenizer_piece(tokenizer, pair->ids[i]));
+        lua_rawseti(L, -2, (int)i + 1);
+    }
+    return 1;
+}
+
+static int strings_free(lua_State *L)
+{
+    ft_strings_fini(lua_touserdata(L, 1));
+    return 0;
+}
+
+static int push_words(lua_State *L, const char *text, int64_t size, const ft_basic_options *options)
+{
+    ft_error err;
+    ft_strings *words = lua_newuserdata(L, sizeof *words);
+    *words = (ft_strings){0};
+    luaL_getmetatable(L, STRINGS);
+    lua_setmetatable(L, -2);
+    if (ft_basic_split(text, size, options, words, &err) != FT_OK) return script_raise(L, &err);
+    lua_createtable(L, (int)words->n, 0);
+    for (int64_t i = 0, from = 0; i < words->n; from = words->ends[i++]) {
+        lua_pushlstring(L, words->bytes + from, (size_t)(words->ends[i] - from));
+        lua_rawseti(L, -2, (int)i + 1);
+    }
+    return 1;
+}
+
+/*** The words into which BERT cuts a text before it looks for pieces.
+ * @function tokenizer:basic
+ * @tparam string text
+ * @tparam[opt] boolean lower in lower case and without accents; as the tokenizer does it
+ * @treturn {string,...}
+ * @raise malformed data: the text is not UTF-8 */
+static int tokenizer_basic(lua_State *L)
+{
+    const ft_basic_options *own = ft_tokenizer_basic(check_tokenizer(L, 1));
+    ft_basic_options options = {true, true, true};
+    const char *text = script_check_string(L, 2);
+    if (own) options = *own;
+    if (!lua_isnoneornil(L, 3)) options.lower = options.strip_accents = lua_toboolean(L, 3);
+    return push_words(L, text, (int64_t)lua_objlen(L, 2), &options);
+}
+
+void script_add_tokenizers(lua_State *L)
+{
+    static const luaL_Reg functions[] = {{"wordpiece", data_wordpiece},
+                                         {"byte_bpe", data_byte_bpe},
+                                         {"tokenizer_json", data_tokenizer_json},
+                                         {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"kind", tokenizer_kind},
+                                       {"special", tokenizer_special},
+                                       {"encode_pair", tokenizer_encode_pair},
+                                       {"pieces", tokenizer_pieces},
+                                       {"basic", tokenizer_basic},
+                                       {NULL, NULL}};
+    static const luaL_Reg pair_meta[] = {{"__gc", pair_free}, {NULL, NULL}};
+    static const luaL_Reg strings_meta[] = {{"__gc", strings_free}, {NULL, NULL}};
+    script_class(L, PAIR, NULL, pair_meta);
+    script_class(L, STRINGS, NULL, strings_meta);
+    luaL_getmetatable(L, TOKENIZER);
+    lua_getfield(L, -1, "__index");
+    luaL_register(L, NULL, methods);
+    lua_pop(L, 4);
+    luaL_register(L, NULL, functions);
+}
