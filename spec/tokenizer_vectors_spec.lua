@@ -89,9 +89,8 @@ describe("transformers.js vectors", function()
                   local what = form .. ": " .. vector.name
                   local ids = tokenizer:encode_pair(with_nul(vector.text), vector.text_pair)
                   assert.same(plain(vector.ids), ids, what)
-                  local text = tokenizer:decode(ids, false)
-                  if row[1] ~= "gpt2" then text = clean_up(text) end
-                  assert.equal(with_nul(vector.decoded), text, what)
+                  assert.equal(with_nul(vector.decoded), clean_up(tokenizer:decode(ids, false)),
+                     what)
                   n = n + 1
                end
             end
@@ -138,10 +137,8 @@ describe("swift-transformers vectors", function()
          if not path then return end
          local vector = read_json(path)
          each_form(vocabulary, function(tokenizer)
-            local ids = tokenizer:encode(vector.text)
-            local expected = plain(vector.token_ids)
-            for i, id in ipairs(ids) do assert.equal(expected[i], id) end
-            assert.is_true(#expected - #ids <= 1)
+            local ids, expected = tokenizer:encode_pair(vector.text), plain(vector.token_ids)
+            assert.same(expected, ids)
          end)
       end)
    end
@@ -151,7 +148,7 @@ end)
 local function llama_cases(name)
    local path = files.shared("data/tokvec/llamacpp/ggml-vocab-" .. name .. ".gguf.inp", pending)
    if not path then return {} end
-   local text = core.sys.read_file(path) .. "\n__ggml_vocab_test__\n"
+   local text = core.sys.read_file(path)
    local cases, from = {}, 1
    while true do
       local first, last = text:find("\n__ggml_vocab_test__\n", from, true)
@@ -202,15 +199,13 @@ describe("WikiText-2", function()
    it("has the ids that GPT-2 gives it", function()
       local path = files.shared("data/tokvec/derived/wikitext2_test_raw_gpt2_ids_joined.u16le",
          pending)
-      local text_path = files.shared("data/wikitext2", pending)
+      local text_path = files.shared("data/wikitext2/wiki.test.raw", pending)
       if not path or not text_path then return end
-      local bytes, text = core.sys.read_file(path), nil
-      for _, name in ipairs(core.sys.list_dir(text_path)) do
-         if name:find("test") then text = core.sys.read_file(text_path .. "/" .. name) end
-      end
+      local bytes, text = core.sys.read_file(path), core.sys.read_file(text_path)
       each_form("gpt2", function(tokenizer)
          local lines = {}
-         for line in text:gmatch("([^\n]*\n)") do lines[#lines + 1] = line end
+         -- as the lines of the published data set: a blank one is empty
+         for line in text:gmatch("([^\n]*\n)") do lines[#lines + 1] = line:gsub("^ \n$", "") end
          local ids = tokenizer:encode(table.concat(lines, "\n\n"))
          assert.equal(287644, #ids)
          for i, id in ipairs(ids) do

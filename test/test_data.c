@@ -183,12 +183,13 @@ static void decoding(void)
     CHECK(!ft_tokenizer_piece(tokenizer, -1) && !ft_tokenizer_piece(tokenizer, FIRST + 1));
     char *text;
     ft_error err = {0};
-    CHECK_STATUS(ft_tokenizer_decode(tokenizer, IDS(HELLO, FIRST + 1), 2, true, &text,
-                                     &(int64_t){0}, &err),
-                 FT_INVALID);
+    CHECK_STATUS(
+        ft_tokenizer_decode(tokenizer, IDS(HELLO, FIRST + 1), 2, true, &text, &(int64_t){0}, &err),
+        FT_INVALID);
     CHECK(!text && strstr(err.message, "id 30 at position 1, expected 0 to 29"));
-    CHECK_STATUS(ft_tokenizer_decode(tokenizer, &(int32_t){-7}, 1, true, &text, &(int64_t){0}, &err),
-                 FT_INVALID);
+    CHECK_STATUS(
+        ft_tokenizer_decode(tokenizer, &(int32_t){-7}, 1, true, &text, &(int64_t){0}, &err),
+        FT_INVALID);
     ft_tokenizer_free(tokenizer);
 }
 

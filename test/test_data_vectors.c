@@ -58,7 +58,8 @@ static bool decodes(const ft_tokenizer *tokenizer, const json_t *ids, bool skip,
     ft_error err = {0};
     for (int64_t i = 0; i < n && i < 4096; i++)
         list[i] = (int32_t)json_integer_value(json_array_get(ids, (size_t)i));
-    if (ft_tokenizer_decode(tokenizer, list, n, skip, &text, &(int64_t){0}, &err) != FT_OK) return false;
+    if (ft_tokenizer_decode(tokenizer, list, n, skip, &text, &(int64_t){0}, &err) != FT_OK)
+        return false;
     clean_up(text);
     bool same = strcmp(text, expected) == 0;
     if (!same) fprintf(stderr, "decoded '%s', expected '%s'\n", text, expected);

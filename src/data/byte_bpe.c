@@ -42,8 +42,8 @@ typedef struct cache_slot {
 typedef struct byte_bpe {
     ft_vocabulary vocabulary;
     ft_merges merges;
-    ft_piece *raw;           /* by id: the bytes that a piece stands for */
-    int32_t bytes[N_BYTES];  /* ids */
+    ft_piece *raw;          /* by id: the bytes that a piece stands for */
+    int32_t bytes[N_BYTES]; /* ids */
     bool prefix_space;
     pcre2_general_context *memory;
     pcre2_code *words;
@@ -188,7 +188,6 @@ const ft_tokenizer_kind_row ft_kind_byte_bpe = {
     .decode = byte_bpe_decode,
     .free = byte_bpe_free,
 };
-
 
 /* -- making ----------------------------------------------------------------------------------- */
 

@@ -21,6 +21,12 @@ typedef struct ft_tokenizer ft_tokenizer;
 
 enum { FT_NO_ID = -1 };
 
+/* Bytes of somebody else: of a text, of a file. */
+typedef struct ft_slice {
+    const char *bytes;
+    int64_t size;
+} ft_slice;
+
 /* How BERT cuts text into words before it looks at its vocabulary. */
 typedef struct ft_basic_options {
     bool lower;         /* letters to lower case */
@@ -40,9 +46,8 @@ ft_status ft_tokenizer_load_wordpiece(ft_tokenizer **out, const char *vocab, int
                                       ft_error *err);
 /* Byte-level BPE from vocab.json and merges.txt. prefix_space: a space is put before text that does
  * not begin with one (GPT-2 itself does not). FT_FORMAT names the line that is wrong. */
-ft_status ft_tokenizer_load_byte_bpe(ft_tokenizer **out, const char *vocab, int64_t vocab_size,
-                                     const char *merges, int64_t merges_size, bool prefix_space,
-                                     const char *name, ft_error *err);
+ft_status ft_tokenizer_load_byte_bpe(ft_tokenizer **out, ft_slice vocab, ft_slice merges,
+                                     bool prefix_space, const char *name, ft_error *err);
 /* Any of the three from tokenizer.json. FT_UNSUPPORTED names the part that has another rule. */
 ft_status ft_tokenizer_load_json(ft_tokenizer **out, const char *json, int64_t size,
                                  const char *name, ft_error *err);
@@ -70,9 +75,8 @@ ft_status ft_tokenizer_encode(const ft_tokenizer *tokenizer, const char *text, i
  * WordPiece [CLS] a [SEP] b [SEP], sentencepiece a </s> b </s> (segments 0), BPE a b (segments 0).
  * Without b (NULL): [CLS] a [SEP], a </s>, a. FT_NOT_FOUND when the vocabulary lacks such a token.
  */
-ft_status ft_tokenizer_encode_pair(const ft_tokenizer *tokenizer, const char *a, int64_t size_a,
-                                   const char *b, int64_t size_b, int32_t **ids,
-                                   int32_t **segments, int64_t *n, ft_error *err);
+ft_status ft_tokenizer_encode_pair(const ft_tokenizer *tokenizer, ft_slice a, const ft_slice *b,
+                                   int32_t **ids, int32_t **segments, int64_t *n, ft_error *err);
 
 /* Text of ids, special tokens left out when skip_special, else printed as they are written in text;
  * *text is NUL-terminated, may hold further NULs in its *size bytes, and is the caller's to
@@ -89,6 +93,7 @@ typedef struct ft_strings {
     int64_t n;
 } ft_strings;
 
+/* Frees them and zeroes the struct. */
 void ft_strings_fini(ft_strings *strings);
 
 /* The words into which BERT cuts valid UTF-8 text, before pieces: white space, control characters,

@@ -117,7 +117,8 @@ static ft_match widen(const ft_specials *specials, ft_match match, const char *t
     }
     while (flags & FT_SPECIAL_STRIP_RIGHT && match.to < size) {
         utf8proc_int32_t c;
-        int64_t n = utf8proc_iterate((const utf8proc_uint8_t *)text + match.to, size - match.to, &c);
+        int64_t n =
+            utf8proc_iterate((const utf8proc_uint8_t *)text + match.to, size - match.to, &c);
         if (n <= 0 || !is_blank(c)) break;
         match.to += n;
     }

@@ -75,8 +75,7 @@ int32_t ft_tokenizer_special(const ft_tokenizer *tokenizer, const char *name)
     while (row->name && strcmp(row->name, name) != 0) row++;
     for (int i = 0; row->name && i < 3 && row->texts[i]; i++) {
         const char *text = row->texts[i];
-        int32_t id =
-            ft_vocabulary_find(&tokenizer->specials.texts, text, (int64_t)strlen(text));
+        int32_t id = ft_vocabulary_find(&tokenizer->specials.texts, text, (int64_t)strlen(text));
         if (id != FT_NO_ID) return id;
     }
     return FT_NO_ID;
@@ -147,22 +146,20 @@ static ft_status add_special(ft_ids *list, const ft_tokenizer *tokenizer, const 
 
 /* Appends the pair; *second is where its second segment begins. */
 static ft_status encode_pair_into(ft_ids *list, int64_t *second, const ft_tokenizer *tokenizer,
-                                  const char *a, int64_t size_a, const char *b, int64_t size_b,
-                                  ft_error *err)
+                                  ft_slice a, const ft_slice *b, ft_error *err)
 {
     const ft_pair_form *form = &tokenizer->kind->pair;
     FT_TRY(add_special(list, tokenizer, form->first, err));
-    FT_TRY(encode_into(list, tokenizer, a, size_a, err));
+    FT_TRY(encode_into(list, tokenizer, a.bytes, a.size, err));
     FT_TRY(add_special(list, tokenizer, form->between, err));
     *second = list->n;
     if (!b) return FT_OK;
-    FT_TRY(encode_into(list, tokenizer, b, size_b, err));
+    FT_TRY(encode_into(list, tokenizer, b->bytes, b->size, err));
     return add_special(list, tokenizer, form->last, err);
 }
 
-ft_status ft_tokenizer_encode_pair(const ft_tokenizer *tokenizer, const char *a, int64_t size_a,
-                                   const char *b, int64_t size_b, int32_t **ids,
-                                   int32_t **segments, int64_t *n, ft_error *err)
+ft_status ft_tokenizer_encode_pair(const ft_tokenizer *tokenizer, ft_slice a, const ft_slice *b,
+                                   int32_t **ids, int32_t **segments, int64_t *n, ft_error *err)
 {
     ft_ids list = {0};
     int64_t second = 0;
@@ -170,11 +167,10 @@ ft_status ft_tokenizer_encode_pair(const ft_tokenizer *tokenizer, const char *a,
     *ids = *segments = NULL;
     *n = 0;
     if (!ft_ids_add(&list, NULL, 0)) return ft_ids_no_memory(&list, err);
-    FT_GO(encode_pair_into(&list, &second, tokenizer, a, size_a, b, size_b, err));
+    FT_GO(encode_pair_into(&list, &second, tokenizer, a, b, err));
     *segments = ft_alloc(list.n * (int64_t)sizeof **segments);
     if (!*segments) FT_GO(ft_ids_no_memory(&list, err));
-    for (int64_t i = second; i < list.n; i++)
-        (*segments)[i] = tokenizer->kind->pair.second_segment;
+    for (int64_t i = second; i < list.n; i++) (*segments)[i] = tokenizer->kind->pair.second_segment;
     *ids = list.data;
     *n = list.n;
 done:

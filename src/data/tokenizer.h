@@ -85,8 +85,8 @@ typedef struct ft_specials {
     ft_vocabulary texts; /* by id, with gaps */
     unsigned char *flags;
     int n_flags;
-    bool starts[256];                      /* by first byte */
-    bool lengths[FT_SPECIAL_LONGEST + 1];  /* by bytes of the text */
+    bool starts[256];                     /* by first byte */
+    bool lengths[FT_SPECIAL_LONGEST + 1]; /* by bytes of the text */
 } ft_specials;
 
 /* FT_UNSUPPORTED for texts longer than FT_SPECIAL_LONGEST, FT_FORMAT for empty ones. */

@@ -108,9 +108,9 @@ static ft_status add_merge(reader *r, const char *name, ft_piece left, ft_piece 
     ft_status status = FT_OK;
     for (int i = 0; status == FT_OK && i < 3; i++)
         if (ids[i] == FT_NO_ID)
-            status = ft_fail(err, FT_FORMAT, "%s:%lld: '%.*s' is not in the vocabulary", name,
-                             (long long)number, parts[i].size < 64 ? parts[i].size : 64,
-                             parts[i].text);
+            status =
+                ft_fail(err, FT_FORMAT, "%s:%lld: '%.*s' is not in the vocabulary", name,
+                        (long long)number, parts[i].size < 64 ? parts[i].size : 64, parts[i].text);
     if (status == FT_OK && !ft_merges_add(&r->merges, ids[0], ids[1], ids[2]))
         status = ft_fail(err, FT_NOMEM, "tokenizer: no memory for merges");
     ft_free(whole.data);
@@ -172,9 +172,8 @@ static ft_status read_merge_list(reader *r, const json_t *list, ft_error *err)
     return FT_OK;
 }
 
-ft_status ft_tokenizer_load_byte_bpe(ft_tokenizer **out, const char *vocab, int64_t vocab_size,
-                                     const char *merges, int64_t merges_size, bool prefix_space,
-                                     const char *name, ft_error *err)
+ft_status ft_tokenizer_load_byte_bpe(ft_tokenizer **out, ft_slice vocab, ft_slice merges,
+                                     bool prefix_space, const char *name, ft_error *err)
 {
     reader r = {.name = name};
     json_t *root = NULL;
@@ -185,10 +184,10 @@ ft_status ft_tokenizer_load_byte_bpe(ft_tokenizer **out, const char *vocab, int6
     snprintf(vocab_name, sizeof vocab_name, "%s/vocab.json", name);
     snprintf(merges_name, sizeof merges_name, "%s/merges.txt", name);
     r.name = vocab_name;
-    FT_GO(ft_json_parse(&root, vocab, vocab_size, vocab_name, err));
+    FT_GO(ft_json_parse(&root, vocab.bytes, vocab.size, vocab_name, err));
     FT_GO(read_vocabulary(&r, root, err));
     FT_GO(ft_vocabulary_check(&r.vocabulary, vocab_name, err));
-    FT_GO(read_merge_lines(&r, merges, merges_size, merges_name, err));
+    FT_GO(read_merge_lines(&r, merges.bytes, merges.size, merges_name, err));
     FT_GO(ft_specials_add_names(&r.specials, ft_kind_byte_bpe.specials, &r.vocabulary, err));
     FT_GO(ft_byte_bpe_new(&model, &r.vocabulary, &r.merges, prefix_space, err));
     status = ft_tokenizer_new(out, &ft_kind_byte_bpe, model, &r.specials, err);
@@ -212,15 +211,13 @@ static ft_status add_token(reader *r, const json_t *token, bool normalizes, ft_e
     const char *text = json_string_value(json_object_get(token, "content"));
     int32_t id = FT_NO_ID;
     int flags = 0;
-    if (!text)
-        return ft_fail(err, FT_FORMAT, "%s: an added token has no content", r->name);
+    if (!text) return ft_fail(err, FT_FORMAT, "%s: an added token has no content", r->name);
     FT_TRY(read_id(r, json_object_get(token, "id"), text, &id, err));
     if (normalizes && flag_of(token, "normalized", false))
         return unsupported(r, "matching in normalized text of the added token", text, err);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (flag_of(token, keys[i].key, false)) flags |= keys[i].flag;
-    ft_status status =
-        ft_specials_add(&r->specials, text, (int64_t)strlen(text), id, flags, err);
+    ft_status status = ft_specials_add(&r->specials, text, (int64_t)strlen(text), id, flags, err);
     return at(r, "added token", status, err);
 }
 
@@ -268,8 +265,12 @@ static ft_status json_wordpiece(reader *r, void **model, ft_error *err)
 
 static ft_status json_byte_bpe(reader *r, void **model, ft_error *err)
 {
-    static const char *const never[] = {"dropout", "byte_fallback", "ignore_merges", "fuse_unk",
-                                        "continuing_subword_prefix", "end_of_word_suffix"};
+    static const char *const never[] = {"dropout",
+                                        "byte_fallback",
+                                        "ignore_merges",
+                                        "fuse_unk",
+                                        "continuing_subword_prefix",
+                                        "end_of_word_suffix"};
     const json_t *normalizer = json_object_get(r->root, "normalizer");
     const json_t *cutter = json_object_get(r->root, "pre_tokenizer");
     if (strcmp(type_of(normalizer), "null") != 0)
@@ -320,11 +321,14 @@ static const model_row models[] = {
     {"Unigram", &ft_kind_unigram, json_unigram},
 };
 
-/* The row of the model; the first files of WordPiece and BPE had no type. */
+/* The row of the model; older files have no type, and are told by what they hold. */
 static const model_row *find_model(const json_t *model)
 {
     const char *type = json_string_value(json_object_get(model, "type"));
-    if (!type) type = json_object_get(model, "merges") ? "BPE" : type_of(model);
+    if (!type)
+        type = json_object_get(model, "merges")   ? "BPE"
+               : json_object_get(model, "unk_id") ? "Unigram"
+                                                  : "WordPiece";
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         if (strcmp(models[i].type, type) == 0) return &models[i];
     return NULL;

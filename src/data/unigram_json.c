@@ -131,12 +131,13 @@ static ft_status add_part(unigram_chain *chain, const json_t *part, const char *
     else if (strip)
         chain->collapse = true;
     else
-        return ft_fail(err, FT_UNSUPPORTED, "%s: part '%.64s' of a Unigram tokenizer is not supported",
-                       name, type);
+        return ft_fail(err, FT_UNSUPPORTED,
+                       "%s: part '%.64s' of a Unigram tokenizer is not supported", name, type);
     return FT_OK;
 }
 
-static ft_status read_chain(unigram_chain *chain, const json_t *root, const char *name, ft_error *err)
+static ft_status read_chain(unigram_chain *chain, const json_t *root, const char *name,
+                            ft_error *err)
 {
     const json_t *normalizer = json_object_get(root, "normalizer");
     if (normalizer && !json_is_null(normalizer)) FT_TRY(add_part(chain, normalizer, name, err));
@@ -161,9 +162,9 @@ static ft_status put_pieces(ft_bytes *out, const json_t *model, const ft_special
         if (!piece || !*piece || !json_is_number(score) || json_array_size(row) != 2)
             return ft_fail(err, FT_FORMAT, "%s: model.vocab[%lld] is not a [piece, score]", name,
                            (long long)id);
-        int type = id == unknown                                    ? TYPE_UNKNOWN
-                   : ft_specials_get(specials, (int32_t)id).text    ? TYPE_CONTROL
-                                                                    : TYPE_NORMAL;
+        int type = id == unknown                                 ? TYPE_UNKNOWN
+                   : ft_specials_get(specials, (int32_t)id).text ? TYPE_CONTROL
+                                                                 : TYPE_NORMAL;
         if (!put_piece(out, piece, (float)json_number_value(score), type))
             return ft_bytes_no_memory(out, err);
     }

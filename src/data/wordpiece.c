@@ -202,10 +202,9 @@ ft_status ft_tokenizer_load_wordpiece(ft_tokenizer **out, const char *vocab, int
                        (unsigned char)vocab[bad], (long long)bad);
     FT_GO(read_lines(&vocabulary, vocab, size, name, err));
     FT_GO(ft_specials_add_names(&specials, special_names, &vocabulary, err));
-    FT_GO(ft_wordpiece_new(&model, &vocabulary,
-                           &(ft_wordpiece_options){*options, "[UNK]", "##",
-                                                   FT_WORDPIECE_LONGEST_WORD},
-                           name, err));
+    FT_GO(ft_wordpiece_new(
+        &model, &vocabulary,
+        &(ft_wordpiece_options){*options, "[UNK]", "##", FT_WORDPIECE_LONGEST_WORD}, name, err));
     return ft_tokenizer_new(out, &ft_kind_wordpiece, model, &specials, err);
 done:
     ft_vocabulary_fini(&vocabulary);

@@ -17,15 +17,21 @@ static ft_tokenizer *check_tokenizer(lua_State *L, int i)
 }
 
 /* A required option that holds the bytes of a file; they live as long as the table holds them. */
-static const char *check_bytes(lua_State *L, const char *key, int64_t *size)
+static ft_slice check_bytes(lua_State *L, const char *key)
 {
     size_t n = 0;
     if (!script_opt_string(L, 1, key, NULL)) script_arg_error(L, 1, "option '%s' is missing", key);
     lua_getfield(L, 1, key);
     const char *bytes = lua_tolstring(L, -1, &n);
     lua_pop(L, 1);
-    *size = (int64_t)n;
-    return bytes;
+    return (ft_slice){bytes, (int64_t)n};
+}
+
+/* A string argument. */
+static ft_slice check_slice(lua_State *L, int i)
+{
+    const char *text = script_check_string(L, i);
+    return (ft_slice){text, (int64_t)lua_objlen(L, i)};
 }
 
 /* -- making ----------------------------------------------------------------------------------- */
@@ -46,17 +52,16 @@ static ft_basic_options check_basic(lua_State *L)
  * @raise malformed data */
 static int data_wordpiece(lua_State *L)
 {
-    static const char *const names[] = {"vocab", "name", "lower", "strip_accents", "split_han",
-                                        NULL};
+    static const char *const names[] = {"vocab",         "name",      "lower",
+                                        "strip_accents", "split_han", NULL};
     ft_error err;
-    int64_t size;
     script_options(L, 1, names);
-    const char *vocab = check_bytes(L, "vocab", &size);
+    ft_slice vocab = check_bytes(L, "vocab");
     const char *name = script_opt_string(L, 1, "name", "vocab.txt");
     ft_basic_options options = check_basic(L);
     void **box = script_box_new(L, TOKENIZER);
-    if (ft_tokenizer_load_wordpiece((ft_tokenizer **)box, vocab, size, name, &options, &err) !=
-        FT_OK)
+    if (ft_tokenizer_load_wordpiece((ft_tokenizer **)box, vocab.bytes, vocab.size, name, &options,
+                                    &err) != FT_OK)
         return script_raise(L, &err);
     return 1;
 }
@@ -71,15 +76,14 @@ static int data_byte_bpe(lua_State *L)
 {
     static const char *const names[] = {"vocab", "merges", "name", "prefix_space", NULL};
     ft_error err;
-    int64_t vocab_size, merges_size;
     script_options(L, 1, names);
-    const char *vocab = check_bytes(L, "vocab", &vocab_size);
-    const char *merges = check_bytes(L, "merges", &merges_size);
+    ft_slice vocab = check_bytes(L, "vocab");
+    ft_slice merges = check_bytes(L, "merges");
     const char *name = script_opt_string(L, 1, "name", ".");
     bool prefix_space = script_opt_bool(L, 1, "prefix_space", false);
     void **box = script_box_new(L, TOKENIZER);
-    if (ft_tokenizer_load_byte_bpe((ft_tokenizer **)box, vocab, vocab_size, merges, merges_size,
-                                   prefix_space, name, &err) != FT_OK)
+    if (ft_tokenizer_load_byte_bpe((ft_tokenizer **)box, vocab, merges, prefix_space, name, &err) !=
+        FT_OK)
         return script_raise(L, &err);
     return 1;
 }
@@ -93,12 +97,11 @@ static int data_tokenizer_json(lua_State *L)
 {
     static const char *const names[] = {"bytes", "name", NULL};
     ft_error err;
-    int64_t size;
     script_options(L, 1, names);
-    const char *bytes = check_bytes(L, "bytes", &size);
+    ft_slice bytes = check_bytes(L, "bytes");
     const char *name = script_opt_string(L, 1, "name", "tokenizer.json");
     void **box = script_box_new(L, TOKENIZER);
-    if (ft_tokenizer_load_json((ft_tokenizer **)box, bytes, size, name, &err) != FT_OK)
+    if (ft_tokenizer_load_json((ft_tokenizer **)box, bytes.bytes, bytes.size, name, &err) != FT_OK)
         return script_raise(L, &err);
     return 1;
 }
@@ -171,12 +174,13 @@ static int tokenizer_encode_pair(lua_State *L)
 {
     ft_error err;
     const ft_tokenizer *tokenizer = check_tokenizer(L, 1);
-    const char *a = script_check_string(L, 2);
-    const char *b = lua_isnoneornil(L, 3) ? NULL : script_check_string(L, 3);
-    int64_t n = 0, size_b = b ? (int64_t)lua_objlen(L, 3) : 0;
+    ft_slice a = check_slice(L, 2), b = {0};
+    bool pair_of_two = !lua_isnoneornil(L, 3);
+    if (pair_of_two) b = check_slice(L, 3);
+    int64_t n = 0;
     script_pair *pair = new_pair(L);
-    if (ft_tokenizer_encode_pair(tokenizer, a, (int64_t)lua_objlen(L, 2), b, size_b, &pair->ids,
-                                 &pair->segments, &n, &err) != FT_OK)
+    if (ft_tokenizer_encode_pair(tokenizer, a, pair_of_two ? &b : NULL, &pair->ids, &pair->segments,
+                                 &n, &err) != FT_OK)
         return script_raise(L, &err);
     push_ids(L, pair->ids, n);
     push_ids(L, pair->segments, n);

@@ -16,7 +16,7 @@ static void round_trip(const ft_tokenizer *tokenizer, const char *text, int64_t 
 {
     ft_error err;
     int32_t *ids;
-    int64_t n, size;
+    int64_t n, n_back;
     bool valid = ft_utf8_check(text, size) < 0;
     ft_status status = ft_tokenizer_encode(tokenizer, text, size, &ids, &n, &err);
     if ((status == FT_OK) != valid) __builtin_trap();
@@ -24,7 +24,8 @@ static void round_trip(const ft_tokenizer *tokenizer, const char *text, int64_t 
         if (ids[i] < 0 || !ft_tokenizer_piece(tokenizer, ids[i])) __builtin_trap();
     char *back = NULL;
     for (int skip = 0; status == FT_OK && skip < 2; skip++) {
-        if (ft_tokenizer_decode(tokenizer, ids, n, skip, &back, &size, &err) != FT_OK) __builtin_trap();
+        if (ft_tokenizer_decode(tokenizer, ids, n, skip, &back, &n_back, &err) != FT_OK)
+            __builtin_trap();
         ft_free(back);
     }
     ft_free(ids);
