@@ -6,10 +6,9 @@
  * 4 remove_extra_whitespaces}, and read by the library like any other model. */
 #include <string.h>
 
-#include <jansson.h>
-
 #include "base/alloc.h"
 #include "data/tokenizer.h"
+#include "io/io.h"
 
 enum { TYPE_NORMAL = 1, TYPE_UNKNOWN = 2, TYPE_CONTROL = 3 };
 enum { VARINT = 0, BYTES = 2, FIXED32 = 5 };

@@ -1,0 +1,265 @@
+-- WordPiece, byte-level BPE and tokenizer.json on small vocabularies of our own.
+
+local core = require("ftpipe.core")
+local checkpoint = require("ftpipe.checkpoint")
+local files = require("spec.support.files")
+
+local WORDS = {
+   "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "run", "##ning", "##n", "world", ",",
+   "!", "e", "##e", "\228\184\173", "Hello", "'", "s",
+}
+local PAD, UNK, CLS, SEP, MASK = 0, 1, 2, 3, 4
+local HELLO, RUN, NING, WORLD, COMMA, MARK = 5, 6, 7, 9, 10, 11
+
+local function wordpiece(options)
+   options = options or {}
+   options.vocab = options.vocab or table.concat(WORDS, "\n") .. "\n"
+   return core.data.wordpiece(options)
+end
+
+describe("WordPiece", function()
+   it("cuts words into the longest pieces, or not at all", function()
+      local tokenizer = wordpiece()
+      assert.equal("wordpiece", tokenizer:kind())
+      assert.same({ HELLO, COMMA, RUN, NING, MARK }, tokenizer:encode("Hello, running!"))
+      assert.same({ UNK, WORLD }, tokenizer:encode("runningx world"))
+      assert.same({ "run", "##ning" }, tokenizer:pieces("r\195\188nning"))
+      assert.same({}, tokenizer:encode(" \t\r\n\1\226\128\139"))
+      assert.same({ UNK }, tokenizer:encode(("e"):rep(101)))
+      assert.equal(100, #tokenizer:encode(("e"):rep(100)))
+   end)
+
+   it("keeps special tokens whole, in text and by name", function()
+      local tokenizer = wordpiece()
+      assert.same({ HELLO, MASK, WORLD }, tokenizer:encode("hello[MASK]world"))
+      assert.same({ PAD, UNK, CLS, SEP, MASK }, {
+         tokenizer:special("pad"), tokenizer:special("unk"), tokenizer:special("cls"),
+         tokenizer:special("sep"), tokenizer:special("mask"),
+      })
+      assert.is_nil(tokenizer:special("eos"))
+      assert.is_nil(tokenizer:special("no such"))
+   end)
+
+   it("puts pairs together with their segments", function()
+      local ids, segments = wordpiece():encode_pair("hello", "world!")
+      assert.same({ CLS, HELLO, SEP, WORLD, MARK, SEP }, ids)
+      assert.same({ 0, 0, 0, 1, 1, 1 }, segments)
+      ids, segments = wordpiece():encode_pair("hello")
+      assert.same({ CLS, HELLO, SEP }, ids)
+      assert.same({ 0, 0, 0 }, segments)
+   end)
+
+   it("keeps case and accents when it is told to", function()
+      local tokenizer = wordpiece { lower = false }
+      assert.same({ 15, UNK }, tokenizer:encode("Hello r\195\188nning"))
+      assert.same({ "HeLLo", "!" }, tokenizer:basic("HeLLo!"))
+      assert.same({ "hello", "!" }, tokenizer:basic("HeLLo!", true))
+   end)
+
+   it("cuts words as BERT does", function()
+      local tokenizer = wordpiece()
+      assert.same({ "hello", "!", "how", "are", "you", "?" },
+         tokenizer:basic(" \tHeLLo!how  \n Are yoU?  "))
+      assert.same({ "ah", "\229\141\154", "\230\142\168", "zz" },
+         tokenizer:basic("ah\229\141\154\230\142\168zz"))
+      assert.same({ "i", "[", "mask", "]" }, tokenizer:basic("\196\176[MASK]"))
+      assert.same({}, tokenizer:basic("\194\173"))
+   end)
+
+   it("joins pieces by spaces", function()
+      local tokenizer = wordpiece()
+      local ids = tokenizer:encode_pair("hello running", "world!")
+      assert.equal("hello running world !", tokenizer:decode(ids))
+      assert.equal("[CLS] hello running [SEP] world ! [SEP]", tokenizer:decode(ids, false))
+   end)
+
+   it("refuses vocabularies without [UNK], and bytes that are no text", function()
+      local problem = files.failure(wordpiece, { vocab = "a\nb\n", name = "d/vocab.txt" })
+      assert.equal("malformed data", problem.status)
+      assert.equal("d/vocab.txt: holds no piece [UNK]", problem.message)
+      assert.equal("vocab.txt: not UTF-8: byte 0xff at position 2",
+         files.failure(wordpiece, { vocab = "a\n\255" }).message)
+      assert.equal("vocab.txt:2: NUL byte",
+         files.failure(wordpiece, { vocab = "[UNK]\n\0\n" }).message)
+      assert.equal("text is not UTF-8: byte 0xff at position 1",
+         files.failure(wordpiece().encode, wordpiece(), "a\255").message)
+   end)
+end)
+
+-- All 256 bytes as vocab.json writes them, then these pieces.
+local function bpe_vocabulary(extra)
+   local pieces, next_code = {}, 256
+   local function utf8(code)
+      if code < 128 then return string.char(code) end
+      return string.char(192 + math.floor(code / 64), 128 + code % 64)
+   end
+   for byte = 0, 255 do
+      local printable = (byte >= 33 and byte <= 126) or (byte >= 161 and byte <= 172)
+         or byte >= 174
+      pieces[utf8(printable and byte or next_code)] = byte
+      if not printable then next_code = next_code + 1 end
+   end
+   for i, piece in ipairs(extra) do pieces[piece] = 255 + i end
+   return pieces
+end
+
+local SPACE = "\196\160" -- how a space is written
+local EXTRA = { "he", "ll", "hell", "hello", SPACE .. "hello", "aa", "<|endoftext|>" }
+local MERGES = { "h e", "l l", "he ll", "hell o", SPACE .. " hello", "a a" }
+
+local function byte_bpe(options)
+   options = options or {}
+   options.vocab = options.vocab or core.json.encode(bpe_vocabulary(EXTRA))
+   options.merges = options.merges or "#version: 0.2\n" .. table.concat(MERGES, "\n") .. "\n"
+   return core.data.byte_bpe(options)
+end
+
+local function bpe_json(change)
+   local root = {
+      added_tokens = { { id = 262, content = "<|endoftext|>", special = true } },
+      pre_tokenizer = { type = "ByteLevel", add_prefix_space = false },
+      model = { type = "BPE", vocab = bpe_vocabulary(EXTRA), merges = MERGES },
+   }
+   if change then change(root) end
+   return { bytes = core.json.encode(root) }
+end
+
+describe("byte-level BPE", function()
+   it("merges by rank, each word with its space", function()
+      local tokenizer = byte_bpe()
+      assert.equal("byte_bpe", tokenizer:kind())
+      assert.equal(263, tokenizer:size())
+      assert.same({ 259, 260, 33 }, tokenizer:encode("hello hello!"))
+      assert.same({ 261, 97 }, tokenizer:encode("aaa"))
+      assert.same({ 259, 262, 259 }, tokenizer:encode("hello<|endoftext|>hello"))
+      assert.equal(262, tokenizer:special("eos"))
+      assert.is_nil(tokenizer:special("cls"))
+      assert.same({ 260 }, byte_bpe({ prefix_space = true }):encode("hello"))
+   end)
+
+   it("gives every text back, and U+FFFD for a cut character", function()
+      local tokenizer = byte_bpe()
+      for _, text in ipairs { "", "a\0b", "caf\195\169 \240\159\152\128\n\t  x ", "\238\128\128" } do
+         assert.equal(text, tokenizer:decode(tokenizer:encode(text)))
+      end
+      assert.equal("\239\191\189", tokenizer:decode { 0xF0, 0x9F, 0x98 })
+      assert.equal("\239\191\189\239\191\189a", tokenizer:decode { 0xFF, 0xC3, 97 })
+   end)
+
+   it("takes words of millions of bytes", function()
+      local tokenizer = byte_bpe()
+      local n = 2000001
+      local ids = tokenizer:encode(("a"):rep(n))
+      assert.equal(1000001, #ids)
+      assert.same({ 261, 97 }, { ids[1], ids[#ids] })
+      assert.equal(n, #tokenizer:encode((" "):rep(n)))
+   end)
+
+   it("names the line of a file that is wrong", function()
+      local cases = {
+         { { merges = "h e\nx\n" }, "%./merges%.txt:2: 'x' is not two pieces" },
+         { { merges = "#version\nh e\nh q\n" }, "%./merges%.txt:3: 'hq' is not in the vocab" },
+         { { vocab = "{\"a\": 0,\n \"a\": 1}" }, "%./vocab%.json:2:" },
+         { { vocab = "[]" }, "vocabulary is not an object" },
+         { { vocab = '{"a": 0, "b": 2}' }, "no piece has id 1, and another one has 2" },
+         { { vocab = '{"a": 0, "b": 0}' }, "id 0 is that of 'a' and of 'b'" },
+         { { vocab = '{"a": -1}' }, "piece 'a' has no id" },
+         { { vocab = '{"a": 99999999}' }, "piece 'a' has id 99999999 of 1 pieces" },
+      }
+      for _, case in ipairs(cases) do
+         local problem = files.failure(byte_bpe, case[1])
+         assert.equal("malformed data", problem.status)
+         assert.matches(case[2], problem.message)
+      end
+      local small = byte_bpe { vocab = '{"a": 0}', merges = "" }
+      assert.matches("no piece for byte 0x62", files.failure(small.encode, small, "ab").message)
+   end)
+
+   it("is the same from tokenizer.json, with merges of either form", function()
+      local text = "hello  hello<|endoftext|> aaa\n"
+      local expected = byte_bpe():encode(text)
+      assert.same(expected, core.data.tokenizer_json(bpe_json()):encode(text))
+      local pairs_form = bpe_json(function(root)
+         root.model.merges = {}
+         for i, merge in ipairs(MERGES) do
+            root.model.merges[i] = { merge:match("^(%S+) (%S+)$") }
+         end
+      end)
+      assert.same(expected, core.data.tokenizer_json(pairs_form):encode(text))
+   end)
+
+   it("refuses parts of tokenizer.json that do something else", function()
+      local cases = {
+         { function(root) root.normalizer = { type = "NFC" } end, "normalizer of BPE 'NFC'" },
+         { function(root) root.pre_tokenizer = { type = "Split" } end, "of BPE 'Split'" },
+         { function(root) root.model.dropout = 0.1 end, "BPE with 'dropout'" },
+         { function(root) root.model.type = "WordLevel" end, "model '.*' is not supported" },
+      }
+      for _, case in ipairs(cases) do
+         local problem = files.failure(core.data.tokenizer_json, bpe_json(case[1]))
+         assert.equal("unsupported", problem.status)
+         assert.matches(case[2], problem.message)
+      end
+   end)
+end)
+
+describe("unigram from tokenizer.json", function()
+   local mark = "\226\150\129"
+   local function unigram(change)
+      local root = {
+         added_tokens = { { id = 0, content = "<pad>", special = true },
+            { id = 1, content = "</s>", special = true } },
+         pre_tokenizer = { type = "Sequence", pretokenizers = { { type = "WhitespaceSplit" },
+            { type = "Metaspace", replacement = mark, add_prefix_space = true } } },
+         model = { type = "Unigram", unk_id = 2, vocab = { { "<pad>", 0 }, { "</s>", 0 },
+            { "<unk>", 0 }, { mark .. "hello", -2.5 }, { mark, -3 }, { "h", -4 } } },
+      }
+      if change then change(root) end
+      return { bytes = core.json.encode(root) }
+   end
+
+   it("is read by sentencepiece", function()
+      local tokenizer = core.data.tokenizer_json(unigram())
+      assert.equal("unigram", tokenizer:kind())
+      assert.same({ 3, 1, 4, 5, 4, 2 }, tokenizer:encode("  hello</s> h   zz"))
+      assert.same({ 3, 1, 3, 1 }, (tokenizer:encode_pair("hello", "hello")))
+   end)
+
+   it("is refused when it is broken", function()
+      local cases = {
+         { function(root) root.model.unk_id = 9 end, "unk_id is not a piece of the 6" },
+         { function(root) root.model.vocab[4] = { "a" } end, "model.vocab%[3%] is not" },
+         { function(root) root.normalizer = { type = "Precompiled", precompiled_charsmap = "*" } end,
+            "not base64 at byte 0" },
+         { function(root) root.pre_tokenizer = { type = "WhitespaceSplit" } end, "Metaspace" },
+      }
+      for _, case in ipairs(cases) do
+         assert.matches(case[2], files.failure(core.data.tokenizer_json, unigram(case[1])).message)
+      end
+   end)
+end)
+
+describe("a checkpoint's tokenizer", function()
+   local function with(model_type, contents, body)
+      files.in_directory(function(dir)
+         core.sys.write_file(dir .. "/config.json",
+            core.json.encode { model_type = model_type, vocab_size = 300 })
+         for name, bytes in pairs(contents) do core.sys.write_file(dir .. "/" .. name, bytes) end
+         body(checkpoint.open(dir))
+      end)
+   end
+
+   it("is that of the files which are there", function()
+      with("bert", { ["vocab.txt"] = table.concat(WORDS, "\n"),
+         ["tokenizer_config.json"] = '{"do_lower_case": false}' }, function(ckpt)
+         assert.same({ 15 }, ckpt:tokenizer():encode("Hello"))
+      end)
+      with("gpt2", { ["tokenizer.json"] = bpe_json().bytes }, function(ckpt)
+         assert.equal("byte_bpe", ckpt:tokenizer():kind())
+      end)
+      with("gpt2", { ["vocab.txt"] = "a" }, function(ckpt)
+         assert.matches("expected tokenizer.json or vocab.json with merges.txt",
+            files.failure(ckpt.tokenizer, ckpt).message)
+      end)
+   end)
+end)
