@@ -139,7 +139,8 @@ describe("byte-level BPE", function()
 
    it("gives every text back, and U+FFFD for a cut character", function()
       local tokenizer = byte_bpe()
-      for _, text in ipairs { "", "a\0b", "caf\195\169 \240\159\152\128\n\t  x ", "\238\128\128" } do
+      for _, text in ipairs { "", "a\0b", "caf\195\169 \240\159\152\128\n\t  x ",
+         "\238\128\128" } do
          assert.equal(text, tokenizer:decode(tokenizer:encode(text)))
       end
       assert.equal("\239\191\189", tokenizer:decode { 0xF0, 0x9F, 0x98 })
@@ -229,8 +230,9 @@ describe("unigram from tokenizer.json", function()
       local cases = {
          { function(root) root.model.unk_id = 9 end, "unk_id is not a piece of the 6" },
          { function(root) root.model.vocab[4] = { "a" } end, "model.vocab%[3%] is not" },
-         { function(root) root.normalizer = { type = "Precompiled", precompiled_charsmap = "*" } end,
-            "not base64 at byte 0" },
+         { function(root)
+            root.normalizer = { type = "Precompiled", precompiled_charsmap = "*" }
+         end, "not base64 at byte 0" },
          { function(root) root.pre_tokenizer = { type = "WhitespaceSplit" } end, "Metaspace" },
       }
       for _, case in ipairs(cases) do
