@@ -64,6 +64,9 @@ local COMMON = {
    { "precision", { choices = { "f32" }, default = "f32", help = "of weights and arithmetic" } },
    { "seed", { type = "int", min = 0, max = 2 ^ 53, default = 1, help = "of everything random" } },
    { "out", { type = "string", value = "DIR", help = "run directory: metrics, plan, model" } },
+   { "save_every", { type = "int", min = 1, help = "steps between checkpoints in --out" } },
+   { "keep", { type = "int", min = 1, default = 2,
+      help = "checkpoints to keep, beside the best" } },
    { "resume", { type = "boolean", default = false, help = "go on from the checkpoint in --out" } },
    { "dry_run", { type = "boolean", default = false, short = "-n",
       help = "plan and predict only" } },
@@ -75,7 +78,8 @@ local PRESETS = {
       "devices", "model", "init", "data", "train_file", "eval_file", "cache", "batch",
       "micro_batches", "schedule", "staleness", "partition", "stages", "recompute", "optimizer",
       "lr", "warmup", "lr_schedule", "clip", "weight_decay", "dropout", "steps", "epochs",
-      "eval_every", "patience", "eval_only", "precision", "seed", "out", "dry_run",
+      "eval_every", "patience", "eval_only", "precision", "seed", "out", "save_every",
+      "keep", "resume", "dry_run",
    },
 }
 
@@ -136,19 +140,23 @@ local function value_name(rule)
    return opts.type_of(rule) == "string" and " TEXT" or " N"
 end
 
---- The text of --help.
+local function flag_line(flag)
+   local rule = flag.rule
+   local left = "  " .. (rule.short and rule.short .. ", " or "") .. flag.flag .. value_name(rule)
+   local default = rule.default
+   local note = default ~= nil and default ~= false and (" [%s]"):format(tostring(default)) or ""
+   local gap = #left < 34 and (" "):rep(34 - #left) or "  "
+   return left .. gap .. (rule.help or "") .. note
+end
+
+--- The text of --help. Flags with one choice only are left out, there is nothing to choose.
 function M.help(declared, script)
-   local lines = { ("usage: ftpipe %s [--flag VALUE ...]"):format(script), "" }
+   local lines = { ("usage: ftpipe %s [--flag VALUE ...]"):format(script) }
    lines[#lines + 1] = declared[1]
    lines[#lines + 1] = declared[1] and ""
    for _, flag in ipairs(flags_of(declared)) do
-      local rule = flag.rule
-      local short = rule.short and rule.short .. ", " or ""
-      local left = "  " .. short .. flag.flag .. value_name(rule)
-      local default = rule.default
-      local note = default ~= nil and default ~= false and (" [%s]"):format(tostring(default)) or ""
-      local gap = #left < 34 and (" "):rep(34 - #left) or "  "
-      lines[#lines + 1] = left .. gap .. (rule.help or "") .. note
+      local choices = flag.rule.choices
+      if not choices or #choices > 1 then lines[#lines + 1] = flag_line(flag) end
    end
    if declared[2] then lines[#lines + 1] = "" end
    for i = 2, #declared do lines[#lines + 1] = "  " .. declared[i] end

@@ -324,6 +324,28 @@ local function remove_directory(dir)
    os.remove(dir)
 end
 
+--- Puts a directory in the place of another, if there is one: whole or not at all. Files of the old
+-- one that are not part of a checkpoint stay.
+-- @tparam string path
+-- @tparam function fill (dir): makes the directory of that name, and what is in it
+local function replace_directory(path, fill)
+   local dir = #path > 1 and path:gsub("/+$", "") or path
+   local kind = core.sys.exists(dir)
+   if kind and kind ~= "directory" then
+      fail("invalid argument", "%s: is there and not a directory", dir)
+   end
+   local beside = ("%s.tmp-%d"):format(dir, core.sys.getpid())
+   remove_directory(beside)
+   local ok, problem = pcall(function()
+      fill(beside)
+      core.io.exchange(beside, dir)
+   end)
+   -- What was at dir is beside it now; a link is removed at once, and what it points to stays.
+   if ok and kind and not os.remove(beside) and not keep_others(beside, dir) then return end
+   remove_directory(beside)
+   if not ok then error(problem, 0) end
+end
+
 --- Saves a model as a directory that `open` and Hugging Face transformers read.
 --
 -- The directory appears whole or not at all; one that is there is replaced, and files in it that
@@ -335,21 +357,25 @@ end
 -- @raise input or output failed
 -- @usage checkpoint.save("out/hf", { config = ckpt.config, tensors = params, source = ckpt })
 function M.save(dir, o)
-   dir = #dir > 1 and dir:gsub("/+$", "") or dir
-   local kind = core.sys.exists(dir)
-   if kind and kind ~= "directory" then
-      fail("invalid argument", "%s: is there and not a directory", dir)
-   end
-   local beside = ("%s.tmp-%d"):format(dir, core.sys.getpid())
-   remove_directory(beside)
-   local ok, problem = pcall(function()
-      write_files(beside, o)
-      core.io.exchange(beside, dir)
+   replace_directory(dir, function(beside) write_files(beside, o) end)
+end
+
+--- Makes `dir` the same checkpoint as `from`, a directory on the same file system: its files get a
+-- second name there, and no second copy.
+-- @treturn boolean false when the file system cannot do that; dir is then as it was
+function M.link(dir, from)
+   local unable = {}
+   local ok, problem = pcall(replace_directory, dir, function(beside)
+      core.sys.mkdir(beside)
+      for _, name in ipairs(core.sys.list_dir(from)) do
+         if not core.io.hard_link(from .. "/" .. name, beside .. "/" .. name) then
+            error(unable, 0)
+         end
+      end
+      core.io.sync(beside)
    end)
-   -- What was at dir is beside it now; a link is removed at once, and what it points to stays.
-   if ok and kind and not os.remove(beside) and not keep_others(beside, dir) then return end
-   remove_directory(beside)
-   if not ok then error(problem, 0) end
+   if not ok and problem ~= unable then error(problem, 0) end
+   return ok
 end
 
 return M

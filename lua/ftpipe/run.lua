@@ -1,7 +1,8 @@
 --- A run: a plan executed on real devices, with its directory.
 --
 -- The directory holds config.lua (the resolved arguments), plan.txt and plan-evaluate.txt,
--- metrics.jsonl, summary.json, timeline.json (for Perfetto) and hf/ (the model).
+-- metrics.jsonl, summary.json, timeline.json (for Perfetto), checkpoints/ (see state.lua) and hf/
+-- (the model: that of the best evaluation, or the last).
 
 local core = require("ftpipe.core")
 local best = require("ftpipe.best")
@@ -9,6 +10,7 @@ local checkpoint = require("ftpipe.checkpoint")
 local feed = require("ftpipe.feed")
 local progress = require("ftpipe.progress")
 local scores = require("ftpipe.score")
+local states = require("ftpipe.state")
 local watch = require("ftpipe.watch")
 
 local M = {}
@@ -20,11 +22,16 @@ local SIGINT = 2
 -- ---------------------------------------------------------------------------------------------
 -- Making.
 
---- Fills the parameters: from the model's checkpoint, or with initial values.
-local function fill_params(run)
+local function bind_params(run)
    local list = run.plan.graphs[1]:params()
    run.params = {}
    for i, param in ipairs(list) do run.params[param.name] = run.core:param(i) end
+   return list
+end
+
+--- Fills the parameters: from the model's checkpoint, or with initial values.
+local function fill_params(run)
+   local list = bind_params(run)
    run.model:fill(list, function(i) return run.core:param(i) end, run.plan.options.seed)
    run.core:refresh()
 end
@@ -56,9 +63,39 @@ function M.new(o)
       seconds = 0,
       done = 0,
    }, Run)
-   fill_params(run)
+   local from = run:find_start()
+   if from then
+      run:go_on(from)
+   else
+      fill_params(run)
+   end
    if run.out then run:open_directory() end
    return run
+end
+
+--- The checkpoint that the run goes on from, nil for one that begins.
+function Run:find_start()
+   local args = self.args
+   if args.resume and not self.out then
+      core.fail("invalid argument", "--resume goes on from the checkpoints of --out, give it too", 2)
+   end
+   if not self.out or args.eval_only then return nil end
+   if not args.resume then return states.check_unused(self.out) end
+   local path = states.find(self.out)
+   if not path then
+      io.stderr:write(("--resume: no checkpoint in %s, starting at step 1\n"):format(self.out))
+   end
+   return path
+end
+
+--- Takes over weights, optimizer, position and history from a checkpoint.
+function Run:go_on(path)
+   bind_params(self)
+   local state = states.read(self, path)
+   self.best = best.new(self.args.patience, state)
+   self.stopped = self.best:is_over() or nil
+   io.stderr:write(("--resume: goes on from %s, after step %d of %d\n"):format(path, self.done,
+      self.plan.options.steps))
 end
 
 --- A Lua table as source text, keys sorted.
@@ -85,6 +122,19 @@ local function settings_of(run)
    return settings
 end
 
+--- Drops rows of metrics that come after a step: they will be written again.
+local function forget_rows(path, step)
+   if not core.sys.exists(path) then return end
+   local kept = {}
+   for line in core.sys.read_file(path):gmatch("[^\n]*\n") do
+      local ok, row = pcall(core.json.decode, line)
+      if ok and type(row) == "table" and (tonumber(row.step) or 0) <= step then
+         kept[#kept + 1] = line
+      end
+   end
+   core.sys.write_file(path, table.concat(kept))
+end
+
 function Run:open_directory()
    core.sys.mkdir(self.out)
    core.sys.write_file(self.out .. "/plan.txt", self.plan:text())
@@ -92,7 +142,9 @@ function Run:open_directory()
    if evaluation then core.sys.write_file(self.out .. "/plan-evaluate.txt", evaluation) end
    core.sys.write_file(self.out .. "/config.lua",
       "return " .. serialize(settings_of(self), "") .. "\n")
-   self.metrics = assert(io.open(self.out .. "/metrics.jsonl", "w"))
+   if self.done > 0 then forget_rows(self.out .. "/metrics.jsonl", self.done) end
+   self.metrics = assert(io.open(self.out .. "/metrics.jsonl", self.done > 0 and "a" or "w"))
+   if not self.args.eval_only then states.check_room(self) end
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -134,7 +186,8 @@ end
 --
 -- A step has .step (counts from 1), .loss, .rate, .grad_norm. The loop may be left early:
 -- run:stop() then ends the leg. On Ctrl-C or SIGTERM no further batch is fed, what was fed is
--- finished where the schedule allows it, and the loop ends with run.interrupted set.
+-- finished, so that the leg ends as if it had been planned so short, and the loop ends with
+-- run.interrupted set.
 -- @tparam batcher batcher
 -- @tparam int n steps, all in one leg
 function Run:steps(batcher, n)
@@ -146,8 +199,8 @@ function Run:steps(batcher, n)
          leg.fed = leg.fed + 1
       end
       self.interrupted = self.interrupted or core.sys.interrupted()
-      local stuck = self.interrupted and self.plan.options.schedule == "async"
-      if leg.taken == leg.fed or stuck then
+      if self.interrupted then self.core:drain() end
+      if leg.taken == leg.fed then
          self:stop()
          return nil
       end
@@ -182,35 +235,74 @@ local function open_batches(run)
    }
 end
 
---- Ends a run that a signal stopped: saves what there is and raises `cancelled`. A pipeline that
--- was stopped in the middle of an asynchronous leg holds weights of different ages, so it is not
--- saved.
+--- Saves the run as it is after this step, whole or not at all; `latest` then points to it.
+-- Nothing happens when that was done already.
+-- @tparam boolean is_best `best` is to point to it, too, and hf/ to be its model
+function Run:checkpoint(is_best)
+   if not self.out or (self.saved == self.done and not is_best) then return end
+   local path = states.write(self, is_best)
+   self.saved = self.done
+   if is_best then self:publish(path) end
+   return path
+end
+
+--- Makes hf/ the model of a checkpoint, whose weights are those of the run.
+function Run:publish(path)
+   if not states.publish(self.out, path) then self:save(self.out .. "/hf") end
+end
+
+--- Ends a run that a signal stopped: saves it and raises `cancelled`.
 local function abandon(run)
-   local whole = run.plan.options.schedule ~= "async"
-   local saved = run.out and whole and run.done > 0
-   if saved and not run.best:step() then run:save(run.out .. "/hf") end
+   local saved = run.out and run.done > 0
+   if saved then
+      run:checkpoint()
+      if not run.best:step() then run:publish(states.find(run.out)) end
+   end
    core.fail("cancelled", ("stopped after step %d of %d; %s"):format(run.done,
-      run.plan.options.steps, saved and "saved " .. run.out .. "/hf" or "nothing was saved"),
+      run.plan.options.steps,
+      saved and ("saved %s, --resume goes on"):format(states.find(run.out))
+         or "nothing was saved"),
       run.interrupted == SIGINT and 130 or 75)
+end
+
+--- Steps to the next one at which the pipeline is drained, to be saved or evaluated. These are
+-- multiples of --save-every and --eval-every, wherever the run began.
+function Run:leg_length()
+   local stop = self.plan.options.steps
+   for _, flag in ipairs { "save_every", "eval_every" } do
+      local every = self.args[flag]
+      if every then stop = math.min(stop, (math.floor(self.done / every) + 1) * every) end
+   end
+   return stop - self.done
+end
+
+--- What is due between legs: an evaluation, a checkpoint.
+local function between_legs(run)
+   local last = run.done >= run.plan.options.steps
+   local function due(every) return every and (last or run.done % every == 0) end
+   if due(run.args.eval_every) and run.judged ~= run.done then run:judge() end
+   if run.interrupted then return end
+   if last or run.stopped or due(run.args.save_every) then run:checkpoint() end
 end
 
 --- All steps of the run: for step in run:train() do run:show(step) end
 --
--- Legs of --eval-every steps, each drained and followed by an evaluation (see judge); one leg
--- without it. Where evaluations were made, the run has the best weights once the last step is done,
--- when --out has kept them. After Ctrl-C or SIGTERM what is under way is finished and saved, and
--- `cancelled` is raised.
+-- In legs, each drained at its end and followed by an evaluation (see judge) or a checkpoint, where
+-- --eval-every and --save-every ask for it. Where evaluations were made, the run has the best
+-- weights once the last step is done, when --out has kept them. After Ctrl-C or SIGTERM what is
+-- under way is finished and saved, and `cancelled` is raised.
 function Run:train()
    local o = self.plan.options
    local batches, leg = open_batches(self), nil
+   if self.done > 0 then batches:seek(self.done + 1) end
    self.line = progress.new(o.steps, o.batch)
    core.sys.hold_interrupt(true) -- steps() looks at the signal itself
    return function()
       local step = leg and leg()
       while not step and not self.interrupted do
-         if leg and self.args.eval_every then self:judge() end
+         if self.done > 0 then between_legs(self) end
          if self.done >= o.steps or self.stopped or self.interrupted then break end
-         leg = self:steps(batches, math.min(o.batches, o.steps - self.done))
+         leg = self:steps(batches, self:leg_length())
          step = leg()
       end
       if not step then
@@ -259,9 +351,10 @@ function Run:judge()
    self.line:evaluated(score:short())
    io.stderr:write(("step %d: %s%s\n"):format(self.done, tostring(score),
       better and ", the best so far" or ""))
+   self.judged = self.done
    if better then
       self.best_score = score
-      if self.out then self:save(self.out .. "/hf") end
+      self:checkpoint(true)
    end
    if self.best:is_over() then
       self.stopped = true
@@ -274,7 +367,7 @@ end
 function Run:take_best()
    local step = self.best:step()
    if not step or step == self.done or not self.out then return end
-   local kept = checkpoint.open(self.out .. "/hf")
+   local kept = checkpoint.open(states.find_best(self.out) .. "/hf")
    checkpoint.load(kept, self.plan.graphs[1]:params(), function(i) return self.core:param(i) end)
    self.core:refresh()
    self.restored, self.score = step, self.best_score
@@ -344,7 +437,10 @@ function Run:close(score)
    self:stop()
    local summary = self:summary(score)
    if self.out then
-      if self.done > 0 and not self.best:step() then self:save(self.out .. "/hf") end
+      if self.done > 0 then
+         self:checkpoint()
+         self:publish(states.find_best(self.out) or states.find(self.out))
+      end
       score:write(self.out)
       core.sys.write_file(self.out .. "/summary.json",
          core.json.encode(summary, { indent = 2 }) .. "\n")

@@ -74,7 +74,8 @@ ft_status ft_dir_sync(const char *path, ft_error *err);
 /* Makes `path` a symbolic link to `target`, in one step: what was there is replaced, if it is no
  * directory. */
 ft_status ft_link_set(const char *path, const char *target, ft_error *err);
-/* Where a symbolic link points, as it was set; FT_NOT_FOUND when it is not there. */
+/* Where a symbolic link points, as it was set; FT_NOT_FOUND when it is not there or no
+ * link. */
 ft_status ft_link_read(const char *path, char *out, int64_t size, ft_error *err);
 /* Bytes that may still be written to the file system of a file or directory that exists. */
 ft_status ft_disk_free(const char *path, int64_t *bytes, ft_error *err);

@@ -3,6 +3,7 @@
  * What checkpoints are made of: archives of named tensors, read one at a time into tensors that are
  * there already, and the writing of one. Whole files and JSON are core.sys and core.json. */
 #include <string.h>
+#include <unistd.h>
 
 #include "io/io.h"
 #include "script/script.h"
@@ -252,6 +253,17 @@ static int io_link(lua_State *L)
     return 0;
 }
 
+/*** Gives a file a second name on its file system.
+ * @function io.hard_link
+ * @tparam string path
+ * @tparam string name that is not there yet
+ * @treturn boolean false when that is not possible */
+static int io_hard_link(lua_State *L)
+{
+    lua_pushboolean(L, link(check_text(L, 1), check_text(L, 2)) == 0);
+    return 1;
+}
+
 /*** Where a symbolic link points, as it is written there.
  * @function io.link_target
  * @tparam string path
@@ -290,6 +302,7 @@ int script_bind_io(lua_State *L)
         {"sync", io_sync},
         {"link", io_link},
         {"link_target", io_link_target},
+        {"hard_link", io_hard_link},
         {"free_bytes", io_free_bytes},
         {NULL, NULL},
     };

@@ -1,0 +1,114 @@
+--- What decides the numbers that a run computes, so that a run that goes on computes the same.
+--
+-- Devices, stages and the schedule are not among it as long as the schedule is synchronous: the
+-- results do not depend on them. An asynchronous run also depends on where the model is cut and on
+-- where the pipeline is drained.
+
+local core = require("ftpipe.core")
+
+local M = {}
+
+local function digest(value) return core.sys.sha256(value):sub(1, 16) end
+
+local function list(values)
+   local texts = {}
+   for i, value in ipairs(values) do texts[i] = tostring(value) end
+   return table.concat(texts, " ")
+end
+
+local function sorted(map)
+   local texts = {}
+   for key, value in pairs(map or {}) do
+      texts[#texts + 1] = ("%s %s"):format(key, type(value) == "number" and ("%.17g"):format(value)
+         or tostring(value))
+   end
+   table.sort(texts)
+   return table.concat(texts, ", ")
+end
+
+local function async_pipeline(plan)
+   local devices = {}
+   for s, stage in ipairs(plan.blueprint:stages()) do devices[s] = stage.device end
+   return digest(table.concat({ list(plan.partition.stage), list(devices), list(plan.recompute) },
+      "\n"))
+end
+
+--- A warm-up that is over no longer matters.
+local function warming_up(was, is, step) return step < math.max(was or 0, is or 0) end
+
+--- Rows: the name in the record, what a person calls it, how it is found; optionally whether a
+-- difference matters to a run that is past a step.
+local ROWS = {
+   { "task", "the task", function(run) return run.task.name end },
+   { "model", "config.json of --model",
+      function(run) return digest(core.json.encode(run.model.raw, { sort = true })) end },
+   { "data", "the training examples (--data, --train-file, --max-source, --max-target)",
+      function(run) return digest(run.data.train.dataset:pack()) end },
+   { "batch", "--batch", function(run) return run.plan.options.batch end },
+   { "micro_batches", "--micro-batches",
+      function(run) return run.plan.options.micro_batches end },
+   { "lengths", "lengths of the padded batches (--max-source, --max-target, the data)",
+      function(run)
+         return list(run.plan.options.buckets) .. "; " .. sorted(run.plan.options.lengths)
+      end },
+   { "seed", "--seed", function(run) return run.plan.options.seed end },
+   { "dropout", "--dropout", function(run)
+      local dropout = run.plan.options.dropout
+      return type(dropout) == "table" and sorted(dropout) or dropout
+   end },
+   { "optimizer", "--optimizer", function(run) return run.plan.options.optimizer end },
+   { "hypers", "--weight-decay", function(run) return sorted(run.plan.options.hypers) end },
+   { "clip", "--clip", function(run) return run.plan.options.clip end },
+   { "lr", "--lr", function(run) return run.rate.peak end },
+   { "lr_schedule", "--lr-schedule", function(run) return run.rate.schedule end },
+   { "warmup", "--warmup (at most a tenth of --steps)",
+      function(run) return run.rate.warmup end, warming_up },
+   { "rate_steps", "--steps, to which --lr-schedule falls",
+      function(run) return run.rate.schedule ~= "constant" and run.rate.steps or nil end },
+   { "precision", "--precision", function(run) return run.args.precision end },
+   { "kind", "--schedule", function(run)
+      return run.plan.options.schedule == "async" and "async" or "synchronous"
+   end },
+   { "pipeline", "the pipeline of --schedule async (--devices, --stages, --partition, --recompute)",
+      function(run)
+         return run.plan.options.schedule == "async" and async_pipeline(run.plan) or nil
+      end },
+   { "drains", "--save-every and --eval-every, which drain --schedule async", function(run)
+      if run.plan.options.schedule ~= "async" then return nil end
+      return ("%s %s"):format(tostring(run.args.save_every), tostring(run.args.eval_every))
+   end },
+}
+
+--- The table of what decides the numbers: plain values by name.
+function M.of(run)
+   -- The data and the model do not change while they are in use.
+   run.numbers = run.numbers or {}
+   for _, row in ipairs(ROWS) do
+      if run.numbers[row[1]] == nil then run.numbers[row[1]] = row[3](run) end
+   end
+   return run.numbers
+end
+
+local function show(value)
+   return type(value) == "number" and ("%.12g"):format(value) or tostring(value)
+end
+
+--- Raises when the run would compute other numbers than the one that wrote a record after a step:
+-- names the arguments.
+function M.check(run, record, step, path)
+   local now, faults = M.of(run), {}
+   for _, row in ipairs(ROWS) do
+      local was, is = record[row[1]], now[row[1]]
+      if was ~= is and (not row[4] or row[4](was, is, step)) then
+         local opaque = type(was) == "string" and #was == 16 and was:match("^%x+$")
+         faults[#faults + 1] = row[2] .. (opaque and " differs"
+            or (" was %s, is %s"):format(show(was), show(is)))
+      end
+   end
+   if #faults > 0 then
+      core.fail("invalid argument", ("--resume: %s was made with other arguments: %s"):format(path,
+         table.concat(faults, "; ")), 2)
+   end
+end
+
+return M

@@ -1,0 +1,45 @@
+--- A small run that specs stop, kill and resume: the T5 of spec/support/pipeline.lua with random
+-- weights on examples made here. Prints "step N" for each.
+--
+-- --drain-at K (of this script alone): a leg ends at step K too, as one does that is interrupted.
+
+package.path = "./?.lua;" .. package.path
+
+local ft = require("ftpipe")
+local core = require("ftpipe.core")
+local args = ft.args {
+   "A run for specs.",
+   devices = { default = "cpu:2" }, schedule = true, stages = true, optimizer = true,
+   micro_batches = true, batch = true, steps = { default = 30 }, lr = { default = 3e-3 },
+   lr_schedule = { default = "linear" }, clip = { default = 0 }, seed = true, out = true,
+   save_every = true, keep = true, resume = true,
+   drain_at = { type = "int", min = 1, help = "a step at which a leg ends" },
+}
+
+local function ids(n, seed)
+   local list = {}
+   for i = 1, n do list[i] = (7 * seed + 3 * i * i) % 59 + 2 end
+   return list
+end
+
+local dataset = core.data.dataset { "source", "target" }
+for i = 1, 50 do dataset:add { source = ids(16 - i % 9, i), target = ids(1 + i % 4, i + 50) } end
+
+local model = require("spec.support.pipeline").model()
+model.config.dropout_rate = 0.1
+local data = { train = { dataset = dataset }, eval = { dataset = dataset } }
+local plan = ft.plan { model = model, data = data, args = args }
+local task = { name = "spec", rows = { overrides = {} } }
+local run = ft.run { plan = plan, task = task, data = data, args = args }
+
+local leg_length = run.leg_length
+function run:leg_length()
+   local n = leg_length(self)
+   local early = args.drain_at and args.drain_at - self.done or n
+   return early > 0 and math.min(n, early) or n
+end
+
+for step in run:train() do
+   io.stdout:write("step ", step.step, "\n")
+   io.stdout:flush()
+end
