@@ -9,10 +9,9 @@ local ft = require("ftpipe")
 local core = require("ftpipe.core")
 local args = ft.args {
    "A run for specs.",
-   devices = { default = "cpu:2" }, schedule = true, stages = true, optimizer = true,
-   micro_batches = true, batch = true, steps = { default = 30 }, lr = { default = 3e-3 },
-   lr_schedule = { default = "linear" }, clip = { default = 0 }, seed = true, out = true,
-   save_every = true, keep = true, resume = true,
+   preset = "fine_tune",
+   devices = { default = "cpu:2" }, steps = { default = 30 }, lr = { default = 3e-3 },
+   lr_schedule = { default = "linear" }, clip = { default = 0 },
    drain_at = { type = "int", min = 1, help = "a step at which a leg ends" },
 }
 

@@ -1,0 +1,286 @@
+--- A run that was stopped, killed, or met a full disk goes on to the same bits.
+
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
+
+local SCRIPT = "spec/support/resume_run.lua"
+local STEPS = 20
+
+local function quote(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
+
+--- Starts the run of spec/support/resume_run.lua and follows it.
+-- @tparam table o flags (a list); limit (512-byte blocks that a file may have); at (step) => { =
+--   function(pid)}: called when that step was printed
+-- @treturn table steps (numbers printed), exit, err (what was said on stderr)
+local function follow(dir, o)
+   local words = { quote(core.sys.executable()), SCRIPT, "--steps", tostring(STEPS) }
+   for _, flag in ipairs(o.flags) do words[#words + 1] = quote(flag) end
+   local limit = o.limit and ("ulimit -f %d; "):format(o.limit) or ""
+   local inner = ("%secho $$; exec %s"):format(limit, table.concat(words, " "))
+   local pipe = assert(io.popen(("sh -c %s 2>%s/err; echo exit $?"):format(quote(inner), dir)))
+   local pid, result = pipe:read("*l"), { steps = {} }
+   for line in pipe:lines() do
+      local step = tonumber(line:match("^step (%d+)$"))
+      if step then
+         result.steps[#result.steps + 1] = step
+         if o.at and step == o.at then o.act(pid) end
+      end
+      result.exit = tonumber(line:match("^exit (%d+)$"))
+   end
+   pipe:close()
+   result.err = core.sys.read_file(dir .. "/err")
+   return result
+end
+
+local function with(list, ...)
+   local all = {}
+   for _, flag in ipairs(list) do all[#all + 1] = flag end
+   for _, flag in ipairs { ... } do all[#all + 1] = flag end
+   return all
+end
+
+--- Bytes of the newest checkpoint: what has to be the same.
+local function result_of(out)
+   local latest = out .. "/checkpoints/latest"
+   return core.sys.read_file(latest .. "/hf/model.safetensors")
+      .. core.sys.read_file(latest .. "/state/state.safetensors")
+end
+
+local function latest_step(out)
+   return tonumber((core.io.link_target(out .. "/checkpoints/latest") or ""):match("%d+$"))
+end
+
+--- Directories in checkpoints/ that are no whole checkpoint.
+local function half_written(out)
+   local n = 0
+   for _, name in ipairs(core.sys.list_dir(out .. "/checkpoints")) do
+      n = n + (name:find("%.tmp") and 1 or 0)
+   end
+   return n
+end
+
+local references = {}
+
+--- What the run computes that nobody stops.
+local function reference(...)
+   local flags = { ... }
+   local key = table.concat(flags, " ")
+   if not references[key] then
+      files.in_directory(function(dir)
+         local run = follow(dir, { flags = with(flags, "--out", dir .. "/run") })
+         assert.equal(0, run.exit, run.err)
+         references[key] = result_of(dir .. "/run")
+      end)
+   end
+   return references[key]
+end
+
+local function synchronous_reference(...)
+   return reference("--devices", "cpu:1", "--schedule", "sequential", ...)
+end
+
+local function kill(signal)
+   return function(pid) os.execute(("kill -%s %s"):format(signal, pid)) end
+end
+
+--- Kills when a checkpoint is being written.
+local function kill_in_save(out)
+   return function(pid)
+      local root, deadline = out .. "/checkpoints", core.sys.time_ns() + 2e9
+      while core.sys.time_ns() < deadline do
+         if core.sys.exists(root) and half_written(out) > 0 then break end
+      end
+      os.execute("kill -9 " .. pid)
+   end
+end
+
+--- The faults: each runs with the flags until it happens, and leaves the run not done.
+local faults = {}
+
+faults["SIGTERM"] = function(dir, out, flags)
+   local run = follow(dir, { flags = flags, at = 7, act = kill("TERM") })
+   assert.equal(75, run.exit, run.err)
+   assert.matches("stopped after step %d+ of 20; saved .*/checkpoints/step%-%d+, %-%-resume",
+      run.err)
+   assert.equal(run.steps[#run.steps], latest_step(out))
+end
+
+faults["SIGKILL during a step"] = function(dir, _, flags)
+   local run = follow(dir, { flags = flags, at = 7, act = kill("KILL") })
+   assert.equal(137, run.exit, run.err)
+end
+
+faults["SIGKILL during a save"] = function(dir, out, flags)
+   for _ = 1, 5 do
+      local at = (latest_step(out) or 0) + 2
+      local run = follow(dir, {
+         flags = with(flags, "--resume"), at = at, act = kill_in_save(out),
+      })
+      if run.exit == 137 and half_written(out) > 0 then return end
+      if run.exit == 0 then return end -- it was never caught at it: nothing is left to resume
+   end
+end
+
+faults["a full disk"] = function(dir, out, flags)
+   local run = follow(dir, { flags = flags, at = 7, act = kill("TERM") })
+   assert.equal(75, run.exit, run.err)
+   local before = latest_step(out)
+   run = follow(dir, { flags = with(flags, "--resume"), limit = 160 })
+   assert.equal(6, run.exit, run.err)
+   assert.matches("step %d+ could not be saved: .*cannot write: File too large; .*/step%-" .. before
+      .. " is whole, %-%-resume goes on from it", run.err)
+   assert.equal(before, latest_step(out))
+   assert.equal(0, half_written(out))
+end
+
+local function save_every(fault) return fault:find("save") and "1" or "5" end
+
+describe("a run that is resumed", function()
+   for fault, happen in pairs(faults) do
+      for _, schedule in ipairs { "sequential", "gpipe", "1f1b", "async" } do
+         it(("goes on to the same bits after %s: %s"):format(fault, schedule), function()
+            files.in_directory(function(dir)
+               local out, every = dir .. "/run", save_every(fault)
+               local flags = { "--schedule", schedule, "--devices", "cpu:2", "--save-every", every,
+                  "--out", out }
+               happen(dir, out, flags)
+               local stopped = latest_step(out)
+               local run = follow(dir, { flags = with(flags, "--resume") })
+               assert.equal(0, run.exit, run.err)
+               assert.equal(STEPS, latest_step(out))
+               assert.equal(0, half_written(out))
+               local expected
+               if schedule ~= "async" then
+                  expected = synchronous_reference()
+               elseif fault == "SIGTERM" or fault == "a full disk" then
+                  expected = reference("--schedule", "async", "--devices", "cpu:2", "--save-every",
+                     every, "--drain-at", tostring(stopped))
+               else
+                  expected = reference("--schedule", "async", "--devices", "cpu:2", "--save-every",
+                     every)
+               end
+               assert.is_true(expected == result_of(out))
+            end)
+         end)
+      end
+
+      it(("goes on to the same bits after %s, on 4, 2 and 1 devices"):format(fault), function()
+         files.in_directory(function(dir)
+            local out = dir .. "/run"
+            local flags = { "--save-every", save_every(fault), "--out", out }
+            happen(dir, out, with(flags, "--schedule", "1f1b", "--devices", "cpu:4"))
+            local first = latest_step(out) or 0
+            local run = follow(dir, {
+               flags = with(flags, "--schedule", "gpipe", "--devices", "cpu:2", "--resume"),
+               at = first + 5, act = kill("INT"),
+            })
+            assert.is_true(run.exit == 130 or run.exit == 0, run.err)
+            run = follow(dir, {
+               flags = with(flags, "--schedule", "sequential", "--devices", "cpu:1", "--resume"),
+            })
+            assert.equal(0, run.exit, run.err)
+            assert.is_true(synchronous_reference() == result_of(out))
+         end)
+      end)
+   end
+
+   for _, flags in ipairs { { "--optimizer", "adafactor" },
+      { "--optimizer", "sgd", "--clip", "0.5" } } do
+      it("has the state of " .. flags[2] .. " by the names of parameters", function()
+         files.in_directory(function(dir)
+            local out = dir .. "/run"
+            local all = with(flags, "--out", out)
+            faults["SIGTERM"](dir, out, with(all, "--devices", "cpu:3"))
+            local run = follow(dir, { flags = with(all, "--devices", "cpu:2", "--resume") })
+            assert.equal(0, run.exit, run.err)
+            assert.is_true(synchronous_reference(unpack(flags)) == result_of(out))
+         end)
+      end)
+   end
+
+   it("begins anew where there is no checkpoint, and says so", function()
+      files.in_directory(function(dir)
+         local out = dir .. "/run"
+         local run = follow(dir, { flags = { "--out", out, "--resume" } })
+         assert.equal(0, run.exit, run.err)
+         assert.matches("%-%-resume: no checkpoint in .*/run, starting at step 1", run.err)
+         run = follow(dir, { flags = { "--out", out, "--resume" } })
+         assert.equal(0, run.exit, run.err)
+         assert.same({}, run.steps) -- nothing is left to do
+      end)
+   end)
+
+   it("keeps the rows of metrics.jsonl up to the checkpoint, each step once", function()
+      files.in_directory(function(dir)
+         local out = dir .. "/run"
+         local flags = { "--out", out, "--save-every", "5" }
+         faults["SIGKILL during a step"](dir, out, flags)
+         follow(dir, { flags = with(flags, "--resume") })
+         local steps = {}
+         for line in core.sys.read_file(out .. "/metrics.jsonl"):gmatch("[^\n]+") do
+            steps[#steps + 1] = core.json.decode(line).step
+         end
+         local expected = {}
+         for step = 1, STEPS do expected[step] = step end
+         assert.same(expected, steps)
+      end)
+   end)
+
+   it("keeps as many checkpoints as it was told", function()
+      files.in_directory(function(dir)
+         local out = dir .. "/run"
+         follow(dir, { flags = { "--out", out, "--save-every", "3", "--keep", "3" } })
+         assert.same({ "latest", "step-15", "step-18", "step-20" },
+            core.sys.list_dir(out .. "/checkpoints"))
+      end)
+   end)
+end)
+
+describe("a run that cannot be resumed", function()
+   local function refused(dir, code, pattern, flags)
+      local run = follow(dir, { flags = flags })
+      assert.equal(code, run.exit, run.err)
+      assert.matches(pattern, run.err)
+      assert.same({}, run.steps)
+   end
+
+   it("says which arguments would change the numbers", function()
+      files.in_directory(function(dir)
+         local out = { "--out", dir .. "/run" }
+         follow(dir, { flags = out })
+         refused(dir, 2, "holds a run %(.*/step%-20%): give %-%-resume to go on with it", out)
+         local resume = with(out, "--resume")
+         refused(dir, 2, "made with other arguments: %-%-batch was 8, is 16; %-%-lr was 0%.003, "
+            .. "is 0%.1", with(resume, "--lr", "0.1", "--batch", "16"))
+         refused(dir, 2, "%-%-seed was 1, is 2", with(resume, "--seed", "2"))
+         refused(dir, 2, "%-%-schedule was synchronous, is async",
+            with(resume, "--schedule", "async"))
+         refused(dir, 2, "%-%-optimizer was adamw, is sgd", with(resume, "--optimizer", "sgd"))
+         refused(dir, 2, "%-%-steps, to which %-%-lr%-schedule falls was 20, is 25",
+            with(resume, "--steps", "25"))
+         refused(dir, 2, "%-%-resume goes on from the checkpoints of %-%-out, give it too",
+            { "--resume" })
+      end)
+   end)
+
+   it("names what is wrong with its files", function()
+      files.in_directory(function(dir)
+         local out = dir .. "/run"
+         follow(dir, { flags = { "--out", out } })
+         local state = out .. "/checkpoints/latest/state/"
+         local function broken(name, change, pattern)
+            local bytes = core.sys.read_file(state .. name)
+            core.sys.write_file(state .. name, change(bytes))
+            refused(dir, 6, pattern, { "--out", out, "--resume" })
+            core.sys.write_file(state .. name, bytes)
+         end
+         broken("state.json", function(s) return s:gsub('"format": 1', '"format": 7') end,
+            "state%.json: format 7, expected 1")
+         broken("state.json", function(s) return s:sub(1, 40) end, "state%.json:%d+:%d+")
+         broken("state.json", function(s) return s:gsub('"step": 20', '"step": 19') end,
+            "expected the losses of 19 steps")
+         broken("state.safetensors", function(s) return s:sub(1, #s - 8) end,
+            "state%.safetensors: tensors cover")
+      end)
+   end)
+end)
