@@ -48,15 +48,15 @@ describe("evaluation inside training", function()
 
    it("computes what a run without evaluations computes", function()
       files.in_directory(function(dir)
-         local function losses(...)
+         local function losses(out, ...)
             local list = {}
-            run(dir .. "/run", "--steps", "12", ...)
-            for line in core.sys.read_file(dir .. "/run/metrics.jsonl"):gmatch("[^\n]+") do
+            run(out, "--steps", "12", ...)
+            for line in core.sys.read_file(out .. "/metrics.jsonl"):gmatch("[^\n]+") do
                list[#list + 1] = core.json.decode(line).loss
             end
             return list
          end
-         assert.same(losses(), losses("--eval-every", "5"))
+         assert.same(losses(dir .. "/plain"), losses(dir .. "/judged", "--eval-every", "5"))
       end)
    end)
 

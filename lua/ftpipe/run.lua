@@ -77,7 +77,8 @@ end
 function Run:find_start()
    local args = self.args
    if args.resume and not self.out then
-      core.fail("invalid argument", "--resume goes on from the checkpoints of --out, give it too", 2)
+      core.fail("invalid argument",
+         "--resume goes on from the checkpoints of --out, give it too", 2)
    end
    if not self.out or args.eval_only then return nil end
    if not args.resume then return states.check_unused(self.out) end

@@ -64,7 +64,7 @@ ft_status wait_for_action(const worker *w, const ft_action *a, ft_error *err)
     for (int i = 0; nth_wait(w->run, a, i, &next); i++) {
         if (!ft_gate_wait(next.gate, next.target, &w->run->stop, -1))
             return ft_fail(err, FT_CANCELLED, "the run was stopped");
-        /* the gate of batches opened for nothing */
+        /* A gate of batches that a drain has opened is one for nothing. */
         if (action_is_left_out(w->run, a)) return FT_OK;
     }
     return FT_OK;
