@@ -179,6 +179,8 @@ local function options_of(model, data, args)
       eval_batches = data and evaluate.count_batches(data.eval.dataset, args.batch)
          or UNKNOWN_BATCHES,
       eval_only = args.eval_only,
+      eval_every = args.eval_every,
+      save_every = args.save_every,
    }
 end
 
@@ -403,6 +405,16 @@ local function memory_row(name, row, budget)
       table.concat(parts, ", "))
 end
 
+--- Where the pipeline of an asynchronous schedule is drained, which is where its numbers depend on
+-- it; nil when that is at the end alone.
+local function drains_line(o)
+   local parts = {}
+   if o.save_every then parts[#parts + 1] = ("every %d steps to save"):format(o.save_every) end
+   if o.eval_every then parts[#parts + 1] = ("every %d steps to evaluate"):format(o.eval_every) end
+   if o.schedule ~= "async" or #parts == 0 then return nil end
+   return "drains: " .. table.concat(parts, ", ")
+end
+
 local function evaluation_line(kind)
    return "evaluation: forwards through the same stages, in the memory of training"
       .. (evaluate.decodes(kind) and "; answers by all threads, on the stages' weights" or "")
@@ -430,6 +442,7 @@ function Plan:__tostring()
    for d, bubble in ipairs(predicted.bubble) do bubbles[d] = ("%.0f %%"):format(100 * bubble) end
    lines[#lines + 1] = ("predicted: %.1f samples/s, idle %s"):format(predicted.samples_per_second,
       table.concat(bubbles, " "))
+   lines[#lines + 1] = drains_line(o)
    if self.beside then lines[#lines + 1] = evaluation_line(o.model.family.kind) end
    return table.concat(lines, "\n")
 end
