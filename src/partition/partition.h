@@ -1,14 +1,14 @@
-/* partition/partition.h - a weighted DAG cut into stages.
+/* partition/partition.h - a weighted graph placed on devices: who works on what, in which stages.
  *
- * Pure: costs in, assignment out. Nodes are numbered in a topological order.
+ * Pure: costs in, assignment out. A problem is nodes with times and bytes, the values that pass
+ * between them, and devices. Every partitioner is a row of a table and every result is priced by
+ * one function, under a named cost model, which is a row of another.
  *
- * The price of a stage: with C the sum of its node_ns, `out` the time to send, forward, every value
- * that is made in it and used elsewhere, and `in` the time to send back the gradients, as large, of
- * the values that it uses and were made elsewhere,
- *     C + max(0, out - C) + max(0, in - C):
- * traffic costs nothing while it hides behind the stage's work (Eliad et al., "FTPipe", USENIX ATC
- * 2021, section 4). A value counts once in `out`, however many stages use it, since every pair of
- * stages has its own link; and once in the `in` of each stage that uses it. */
+ * The sums of a device, of the nodes placed on it:
+ *     C     time of its nodes (and of the cheap nodes cloned to it), by the device's kind and rate;
+ *     out   bytes of the values made on it and used elsewhere, each once; in_grad their gradients;
+ *     in    bytes of the values used on it and made elsewhere, each once; out_grad their gradients.
+ * A price depends on the sums of its own device only, which is what makes exact search possible. */
 #ifndef FT_PARTITION_H
 #define FT_PARTITION_H
 
@@ -17,38 +17,113 @@
 
 #include "base/error.h"
 
+enum { FT_PARTITION_KINDS = 4, FT_PARTITION_DEVICES = 1024, FT_PARTITION_LEVELS = 4 };
+
+/* -- the problem ------------------------------------------------------------------------------- */
+
+typedef struct ft_partition_device {
+    int kind;             /* which row of node_ns */
+    double slowdown;      /* multiplies the times of that row; > 0 */
+    int64_t memory_bytes; /* 0: no limit */
+    double bytes_per_s;   /* of its link, each way; 0: transfers cost it nothing */
+} ft_partition_device;
+
 typedef struct ft_partition_problem {
     int n_nodes;
-    const double *node_ns;     /* by node: forward + backward (+ recomputed forward), >= 0 */
-    const int64_t *node_bytes; /* by node: memory it brings to its stage; NULL: not limited */
-    int n_edges;
-    const int *edge_from, *edge_to; /* from < to */
-    const int64_t *edge_bytes;      /* of the value carried; edges of one value have equal ones */
-    const int *edge_value; /* any number that edges of one value, so of one node, share: a value is
-                              sent once per destination stage; NULL: no edges share a value */
-    int n_stages;
-    int64_t stage_memory_bytes; /* limit of each stage; 0: none */
-    double link_bytes_per_s;    /* of every link; 0: transfers are free */
+    const char *const *names; /* by node, for messages; NULL: numbers */
+    int n_kinds;
+    const double *node_ns;      /* [kind][node], forward + backward (+ recomputed forward), >= 0 */
+    const double *last_ns;      /* [kind][node], in the last stage; NULL: as node_ns */
+    const int64_t *fixed_bytes; /* by node: parameters and what training adds to them; NULL: 0 */
+    const int64_t *saved_bytes; /* by node: held for each micro-batch in flight; NULL: 0 */
+    const int *tie;       /* by node: nodes of one number >= 0 share a device; NULL: no ties */
+    const bool *backward; /* by node: it follows its tie and asks for no order; NULL: none */
+    const bool *cheap;    /* by node: cloned to where it is used instead of sent; NULL: none */
+    const int *pin;       /* by node: the only device it may be on, or -1; NULL: no pins */
+    int n_forbids;        /* pairs that may not be */
+    const int *forbid_node, *forbid_device;
+    int n_edges; /* in any order; they may not make a cycle among nodes that are not `backward` */
+    const int *edge_from, *edge_to;
+    const int64_t *edge_bytes;      /* of the value carried */
+    const int64_t *edge_grad_bytes; /* of the gradient sent back; NULL: 0 */
+    const int *edge_value; /* edges of one maker and one number carry one value, of equal bytes;
+                              NULL: a node makes one value */
+    int n_devices;
+    const ft_partition_device *devices;
+    /* Micro-batches in flight in stage s of S: min(in_flight, S - s), as 1F1B and asynchronous
+     * pipelines have, or in_flight in every stage when `flat`, as GPipe has. 0 is 1. */
+    int in_flight;
+    bool flat;
+    /* PipeDream's hierarchy, innermost level first; 0 levels: all devices on one level. Used by
+     * the partitioner `pipedream` only. */
+    int n_levels;
+    int level_devices[FT_PARTITION_LEVELS];
+    double level_bytes_per_s[FT_PARTITION_LEVELS];
 } ft_partition_problem;
 
+typedef struct ft_partition_options {
+    const char *method;        /* NULL: "best" */
+    const char *cost;          /* NULL: "overlap" */
+    uint64_t seed;             /* the same problem, options and seed give the same result */
+    int restarts;              /* budget of partitioners that search; 0: 8 */
+    int64_t effort;            /* moves that a restart of `mixed` tries for each node; 0: 2000 */
+    int max_stages;            /* 0: no limit */
+    int max_stages_per_device; /* 0: no limit */
+    int blocks;                /* L of `mixed`; 0: swept from 2 to 8 times the devices */
+    int64_t max_down_sets;     /* `seq` is exact while the graph has no more; 0: 60000 */
+    /* `pipedream`: whether transfers between stages count, whether replicas are allowed. */
+    bool free_transfers, straight;
+} ft_partition_options;
+
+/* -- the result -------------------------------------------------------------------------------- */
+
+typedef struct ft_partition_load {
+    double compute_ns;
+    int64_t out_bytes, out_grad_bytes, in_bytes, in_grad_bytes;
+    int64_t memory_bytes;
+    double price_ns; /* under the cost model */
+    int n_stages;
+} ft_partition_load;
+
 typedef struct ft_partition_result {
-    int *stage;        /* by node; caller's array of n_nodes */
-    double slowest_ns; /* the objective: the slowest stage's compute plus transfers not hidden */
-    double lower_bound_ns; /* max(total / stages, largest node): no partition is below it */
-    int64_t cut_bytes;     /* forward bytes that cross stages, once per (value, destination) */
+    int *stage;  /* by node; stages are numbered in an order in which they can run */
+    int *device; /* by node */
+    int n_stages;
+    int *stage_device, *stage_replicas; /* by stage; replicas follow stage_device in the list */
+    ft_partition_load *loads;           /* by device */
+    double objective_ns;                /* the slowest device */
+    int64_t moved_bytes;   /* values and gradients, once for each (value, device that lacks it) */
+    double lower_bound_ns; /* no placement is below it */
+    bool proved;           /* optimal among the placements that the method considers */
+    int64_t restarts;      /* made by methods that search */
+    int64_t down_sets;     /* looked at by `seq` */
+    const char *method;    /* that found it, "seq" under "best"; a name of the table */
+    void *memory;
 } ft_partition_result;
 
-/* The exact contiguous optimum in the given order of nodes: minimizes the slowest stage, then the
- * bytes cut, then takes the earliest cuts, from the last one on; every stage gets at least one
- * node. Dynamic programming over (node, stages), O(n^2 P). result->stage may be NULL. FT_INVALID
- * for bad input, FT_INFEASIBLE when memory allows no cut, saying which stage lacks what. */
-ft_status ft_partition_contiguous(const ft_partition_problem *problem, ft_partition_result *result,
-                                  ft_error *err);
+/* Frees what the result holds; a zeroed one is accepted. */
+void ft_partition_result_free(ft_partition_result *result);
 
-/* Prices a given assignment as above (stages need not be contiguous, and may be empty); copies it
- * to result->stage when that is not NULL. FT_INFEASIBLE, with *result filled, when a stage's nodes
- * need more memory than it has. */
-ft_status ft_partition_evaluate(const ft_partition_problem *problem, const int *stage,
-                                ft_partition_result *result, ft_error *err);
+/* -- partitioners ------------------------------------------------------------------------------ */
+
+/* Runs a partitioner. Fills *result, which is freed with ft_partition_result_free whatever is
+ * returned. FT_INVALID for problems that make no sense, naming the culprit; FT_INFEASIBLE when no
+ * placement within memory, pins and limits was found, saying what is in the way. */
+ft_status ft_partition_solve(const ft_partition_problem *problem,
+                             const ft_partition_options *options, ft_partition_result *result,
+                             ft_error *err);
+
+/* Prices a placement by node -> device; stages are made from it, as few as are found. `stage` may
+ * be given to be checked instead (NULL: made). FT_INFEASIBLE, with *result filled, when a device's
+ * nodes need more memory than it has. */
+ft_status ft_partition_evaluate(const ft_partition_problem *problem, const char *cost,
+                                const int *device, const int *stage, ft_partition_result *result,
+                                ft_error *err);
+
+/* Names and one line about each, for people; NULL past the end. */
+const char *ft_partition_method_name(int i);
+const char *ft_partition_method_doc(int i);
+const char *ft_partition_cost_name(int i);
+const char *ft_partition_cost_doc(int i);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "engine/engine.h"
-#include "partition/partition.h"
+#include "partition/sequence.h"
 #include "script/bindings.h"
 
 static const char GRAPH[] = "ftpipe.graph";
@@ -395,7 +395,7 @@ static int collect_problem(const ft_graph *g, const ft_device *device, problem_a
     return n_edges;
 }
 
-static void push_partition(lua_State *L, const ft_partition_result *r, int n)
+static void push_partition(lua_State *L, const ft_sequence_result *r, int n)
 {
     lua_createtable(L, 0, 4);
     lua_createtable(L, n, 0);
@@ -437,10 +437,10 @@ static int graph_partition(lua_State *L)
     int *first = memset(lua_newuserdata(L, first_bytes), 0, first_bytes);
     problem_arrays a;
     ft_status status = FT_NOMEM;
-    ft_partition_result result = {0};
+    ft_sequence_result result = {0};
     if (allocate_arrays(&a, n + 1, (int64_t)n * FT_MAX_IN + 1)) {
         weigh_params(g, devices, micro_batches, first, &a);
-        ft_partition_problem problem = {.n_nodes = n,
+        ft_sequence_problem problem = {.n_nodes = n,
                                         .node_ns = a.node_ns,
                                         .node_bytes = a.node_bytes,
                                         .n_edges = collect_problem(g, devices, &a),
@@ -452,7 +452,7 @@ static int graph_partition(lua_State *L)
                                         .stage_memory_bytes = memory,
                                         .link_bytes_per_s = devices[0].link_bytes_per_s};
         result.stage = a.stage;
-        status = ft_partition_contiguous(&problem, &result, &err);
+        status = ft_sequence_cut(&problem, &result, &err);
     } else {
         ft_fail(&err, FT_NOMEM, "partition: no memory for %d nodes", n);
     }

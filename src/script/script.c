@@ -17,7 +17,8 @@ static const luaL_Reg openers[] = {
     {"tensor", script_bind_tensor},   {"ops", script_bind_ops},
     {"io", script_bind_io},           {"data", script_bind_data},
     {"graph", script_bind_graph},     {"engine", script_bind_engine},
-    {"program", script_bind_program}, {NULL, NULL},
+    {"program", script_bind_program}, {"partition", script_bind_partition},
+    {NULL, NULL},
 };
 
 static const char state_key[] = "ftpipe.state";

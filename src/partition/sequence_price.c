@@ -1,11 +1,11 @@
-/* partition/price.c - what an assignment costs; the formula stands in partition.h. */
+/* partition/sequence_price.c - what an assignment costs; the formula stands in partition.h. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/internal.h"
+#include "partition/sequence_internal.h"
 
-static ft_status no_memory(const ft_partition_problem *p, ft_error *err)
+static ft_status no_memory(const ft_sequence_problem *p, ft_error *err)
 {
     return ft_fail(err, FT_NOMEM, "partition: no memory for %d nodes and %d edges", p->n_nodes,
                    p->n_edges);
@@ -14,7 +14,7 @@ static ft_status no_memory(const ft_partition_problem *p, ft_error *err)
 /* -- the problem ---------------------------------------------------------------------------------
  */
 
-static ft_status check_nodes(const ft_partition_problem *p, ft_error *err)
+static ft_status check_nodes(const ft_sequence_problem *p, ft_error *err)
 {
     int64_t bytes = 0;
     if (p->n_nodes < 1)
@@ -43,7 +43,7 @@ static ft_status check_nodes(const ft_partition_problem *p, ft_error *err)
     return FT_OK;
 }
 
-static ft_status check_edges(const ft_partition_problem *p, ft_error *err)
+static ft_status check_edges(const ft_sequence_problem *p, ft_error *err)
 {
     int64_t bytes = 0;
     for (int e = 0; e < p->n_edges; e++) {
@@ -62,7 +62,7 @@ static ft_status check_edges(const ft_partition_problem *p, ft_error *err)
     return FT_OK;
 }
 
-static int value_of(const ft_partition_problem *p, int edge)
+static int value_of(const ft_sequence_problem *p, int edge)
 {
     return p->edge_value ? p->edge_value[edge] : edge;
 }
@@ -70,7 +70,7 @@ static int value_of(const ft_partition_problem *p, int edge)
 /* By maker, value, user: edges of one value stand together, unless they have different makers. */
 static int compare_edges(const void *left, const void *right, void *problem)
 {
-    const ft_partition_problem *p = problem;
+    const ft_sequence_problem *p = problem;
     int a = *(const int *)left, b = *(const int *)right;
     if (p->edge_from[a] != p->edge_from[b]) return p->edge_from[a] < p->edge_from[b] ? -1 : 1;
     if (value_of(p, a) != value_of(p, b)) return value_of(p, a) < value_of(p, b) ? -1 : 1;
@@ -99,7 +99,7 @@ static ft_status check_makers(const priced *p, const int *numbers, int *scratch,
 
 static ft_status group_values(priced *p, ft_error *err)
 {
-    const ft_partition_problem *q = p->problem;
+    const ft_sequence_problem *q = p->problem;
     carried *values = ft_arena_array(p->arena, q->n_edges, sizeof *values);
     int *order = ft_arena_array(p->arena, q->n_edges, sizeof *order);
     int *uses = ft_arena_array(p->arena, q->n_edges, sizeof *uses);
@@ -108,7 +108,7 @@ static ft_status group_values(priced *p, ft_error *err)
     if (!values || !order || !uses || !numbers || !first) return no_memory(q, err);
     for (int e = 0; e < q->n_edges; e++) order[e] = e;
     if (q->n_edges) {
-        ft_partition_problem copy = *q;
+        ft_sequence_problem copy = *q;
         qsort_r(order, (size_t)q->n_edges, sizeof *order, compare_edges, &copy);
     }
     for (int i = 0; i < q->n_edges; i++) {
@@ -133,7 +133,7 @@ static ft_status group_values(priced *p, ft_error *err)
     return check_makers(p, numbers, order, err);
 }
 
-ft_status priced_new(priced *out, const ft_partition_problem *problem, ft_error *err)
+ft_status priced_new(priced *out, const ft_sequence_problem *problem, ft_error *err)
 {
     *out = (priced){.problem = problem};
     FT_TRY(check_nodes(problem, err));
@@ -153,7 +153,7 @@ void priced_free(priced *p)
 /* -- the price -----------------------------------------------------------------------------------
  */
 
-double stage_price_ns(const ft_partition_problem *p, double compute_ns, int64_t out_bytes,
+double stage_price_ns(const ft_sequence_problem *p, double compute_ns, int64_t out_bytes,
                       int64_t in_bytes)
 {
     if (p->link_bytes_per_s == 0) return compute_ns;
@@ -187,7 +187,7 @@ static void sum_values(const priced *p, const int *stage, stage_sum *sums, int64
     }
 }
 
-static double lower_bound_ns(const ft_partition_problem *p)
+static double lower_bound_ns(const ft_sequence_problem *p)
 {
     double total = 0, largest = 0;
     for (int i = 0; i < p->n_nodes; i++) {
@@ -197,10 +197,9 @@ static double lower_bound_ns(const ft_partition_problem *p)
     return fmax(total / p->n_stages, largest);
 }
 
-ft_status price_stages(const priced *p, const int *stage, ft_partition_result *result,
-                       ft_error *err)
+ft_status price_stages(const priced *p, const int *stage, ft_sequence_result *result, ft_error *err)
 {
-    const ft_partition_problem *q = p->problem;
+    const ft_sequence_problem *q = p->problem;
     stage_sum *sums = ft_arena_array(p->arena, q->n_stages, sizeof *sums);
     if (!sums) return no_memory(q, err);
     result->cut_bytes = 0;
@@ -222,8 +221,8 @@ ft_status price_stages(const priced *p, const int *stage, ft_partition_result *r
     return FT_OK;
 }
 
-ft_status ft_partition_evaluate(const ft_partition_problem *problem, const int *stage,
-                                ft_partition_result *result, ft_error *err)
+ft_status ft_sequence_price(const ft_sequence_problem *problem, const int *stage,
+                            ft_sequence_result *result, ft_error *err)
 {
     priced p;
     FT_TRY(priced_new(&p, problem, err));

@@ -1,4 +1,4 @@
-/* partition/contiguous.c - the best cut of a sequence, exactly.
+/* partition/sequence.c - the best cut of a sequence, exactly.
  *
  * A stage is nodes a ... b-1, and its price depends on a and b alone, so that the best way to cut
  * the first b nodes into k stages is the best over a of (first a nodes into k - 1 stages, then a
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "partition/internal.h"
+#include "partition/sequence_internal.h"
 
 typedef struct search {
     const priced *priced;
@@ -29,7 +29,7 @@ typedef struct search {
 /* -- feasibility in memory --------------------------------------------------------------------- */
 
 /* Fills stages from the left as far as memory allows: no cut needs fewer. */
-static ft_status check_memory(const ft_partition_problem *p, ft_error *err)
+static ft_status check_memory(const ft_sequence_problem *p, ft_error *err)
 {
     long long limit = p->stage_memory_bytes;
     if (!limit || !p->node_bytes) return FT_OK;
@@ -73,7 +73,7 @@ static void add_user(search *s, int node)
 /* price_ns[a] for all a < b. */
 static void price_column(search *s, int b)
 {
-    const ft_partition_problem *p = s->priced->problem;
+    const ft_sequence_problem *p = s->priced->problem;
     int64_t out_bytes = 0;
     add_user(s, b - 1);
     for (int a = b - 1; a >= 0; a--) {
@@ -97,7 +97,10 @@ static void begin_columns(search *s)
 
 /* -- the two passes ---------------------------------------------------------------------------- */
 
-static int64_t cell(const search *s, int stages, int b) { return (int64_t)stages * (s->n + 1) + b; }
+static int64_t cell(const search *s, int stages, int b)
+{
+    return (int64_t)stages * (s->n + 1) + b;
+}
 
 static double find_slowest(search *s)
 {
@@ -166,7 +169,7 @@ static bool make_arrays(search *s)
 
 static void fill_sums(search *s)
 {
-    const ft_partition_problem *p = s->priced->problem;
+    const ft_sequence_problem *p = s->priced->problem;
     for (int i = 0; i < s->n; i++) {
         s->sum_ns[i + 1] = s->sum_ns[i] + p->node_ns[i];
         s->sum_bytes[i + 1] = s->sum_bytes[i] + (p->node_bytes ? p->node_bytes[i] : 0);
@@ -183,7 +186,7 @@ static void fill_sums(search *s)
             s->using_values[--first[s->priced->values[v].uses[i]]] = v;
 }
 
-static ft_status run_search(const priced *p, ft_partition_result *result, ft_error *err)
+static ft_status run_search(const priced *p, ft_sequence_result *result, ft_error *err)
 {
     search s = {.priced = p, .n = p->problem->n_nodes, .n_stages = p->problem->n_stages};
     int *stage = result->stage ? result->stage : ft_arena_array(p->arena, s.n, sizeof(int));
@@ -200,8 +203,8 @@ static ft_status run_search(const priced *p, ft_partition_result *result, ft_err
     return price_stages(p, stage, result, err);
 }
 
-ft_status ft_partition_contiguous(const ft_partition_problem *problem, ft_partition_result *result,
-                                  ft_error *err)
+ft_status ft_sequence_cut(const ft_sequence_problem *problem, ft_sequence_result *result,
+                          ft_error *err)
 {
     priced p;
     FT_TRY(priced_new(&p, problem, err));

@@ -1,4 +1,4 @@
-/* test/test_partition.c - the contiguous optimum against brute force, prices worked out by hand. */
+/* test/test_partition_sequence.c - the contiguous optimum against brute force, prices worked out by hand. */
 #include "check.h"
 
 #include <string.h>
@@ -6,12 +6,12 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/rng.h"
-#include "partition/partition.h"
+#include "partition/sequence.h"
 
 enum { MOST_NODES = 10, MOST_EDGES = 40 };
 
 typedef struct partition_case {
-    ft_partition_problem problem;
+    ft_sequence_problem problem;
     double node_ns[MOST_NODES];
     int64_t node_bytes[MOST_NODES], edge_bytes[MOST_EDGES];
     int edge_from[MOST_EDGES], edge_to[MOST_EDGES], edge_value[MOST_EDGES];
@@ -20,7 +20,7 @@ typedef struct partition_case {
 static void init_case(partition_case *c, int n_nodes, int n_stages)
 {
     memset(c, 0, sizeof *c);
-    c->problem = (ft_partition_problem){.n_nodes = n_nodes,
+    c->problem = (ft_sequence_problem){.n_nodes = n_nodes,
                                         .node_ns = c->node_ns,
                                         .node_bytes = c->node_bytes,
                                         .edge_from = c->edge_from,
@@ -48,29 +48,29 @@ static void test_prices_worked_out_by_hand(void)
     partition_case c;
     ft_error err = {0};
     int copy[4];
-    ft_partition_result result = {.stage = copy};
+    ft_sequence_result result = {.stage = copy};
     init_case(&c, 4, 3);
     for (int i = 0; i < 4; i++) c.node_ns[i] = 10;
     for (int to = 1; to < 4; to++) add_edge(&c, 0, to, 7, 30);
     c.problem.link_bytes_per_s = 1e9;
     /* sent to two stages at once: out 30 against 10 of work; the others send back 30 */
-    CHECK_STATUS(ft_partition_evaluate(&c.problem, (const int[]){0, 1, 2, 2}, &result, &err),
+    CHECK_STATUS(ft_sequence_price(&c.problem, (const int[]){0, 1, 2, 2}, &result, &err),
                  FT_OK);
     CHECK_NEAR(result.slowest_ns, 20 + (30 - 20) + 0, 0); /* stage 2; stages 0 and 1: 10 + 20 */
     CHECK(result.cut_bytes == 60 && copy[3] == 2);
     CHECK_NEAR(result.lower_bound_ns, 40.0 / 3, 1e-12);
-    CHECK_STATUS(ft_partition_evaluate(&c.problem, (const int[]){0, 0, 0, 1}, &result, &err),
+    CHECK_STATUS(ft_sequence_price(&c.problem, (const int[]){0, 0, 0, 1}, &result, &err),
                  FT_OK);
     CHECK_NEAR(result.slowest_ns, 30, 0); /* 30 of work hide 30 of sending; stage 1: 10 + 20 */
     CHECK(result.cut_bytes == 30);
     /* not contiguous, and a stage that sends and receives: 1 -> 2 */
     add_edge(&c, 1, 2, 9, 25);
-    CHECK_STATUS(ft_partition_evaluate(&c.problem, (const int[]){0, 1, 0, 0}, &result, &err),
+    CHECK_STATUS(ft_sequence_price(&c.problem, (const int[]){0, 1, 0, 0}, &result, &err),
                  FT_OK);
     CHECK_NEAR(result.slowest_ns, 10 + (25 - 10) + (30 - 10), 0);
     CHECK(result.cut_bytes == 55);
     c.problem.link_bytes_per_s = 0;
-    CHECK_STATUS(ft_partition_evaluate(&c.problem, (const int[]){0, 1, 2, 2}, &result, &err),
+    CHECK_STATUS(ft_sequence_price(&c.problem, (const int[]){0, 1, 2, 2}, &result, &err),
                  FT_OK);
     CHECK_NEAR(result.slowest_ns, 20, 0);
 }
@@ -82,7 +82,7 @@ static void test_bytes_break_ties_of_the_whole(void)
     partition_case c;
     ft_error err = {0};
     int stage[5];
-    ft_partition_result result = {.stage = stage};
+    ft_sequence_result result = {.stage = stage};
     const double node_ns[] = {1, 1, 1, 1, 5};
     init_case(&c, 5, 3);
     memcpy(c.node_ns, node_ns, sizeof node_ns);
@@ -90,7 +90,7 @@ static void test_bytes_break_ties_of_the_whole(void)
     add_edge(&c, 1, 2, 1, 90);
     add_edge(&c, 2, 3, 2, 10);
     add_edge(&c, 3, 4, 3, 20);
-    CHECK_STATUS(ft_partition_contiguous(&c.problem, &result, &err), FT_OK);
+    CHECK_STATUS(ft_sequence_cut(&c.problem, &result, &err), FT_OK);
     CHECK_NEAR(result.slowest_ns, 5, 0);
     CHECK(result.cut_bytes == 30);
     CHECK(!memcmp(stage, (const int[]){0, 0, 0, 1, 2}, sizeof stage));
@@ -105,12 +105,12 @@ typedef struct best {
     bool found;
 } best;
 
-static void try_all(const ft_partition_problem *p, int *stage, int node, best *b)
+static void try_all(const ft_sequence_problem *p, int *stage, int node, best *b)
 {
     if (node == p->n_nodes) {
-        ft_partition_result r = {0};
+        ft_sequence_result r = {0};
         if (stage[node - 1] != p->n_stages - 1) return;
-        if (ft_partition_evaluate(p, stage, &r, NULL) != FT_OK) return;
+        if (ft_sequence_price(p, stage, &r, NULL) != FT_OK) return;
         bool better = !b->found || r.slowest_ns < b->slowest_ns ||
                       (r.slowest_ns == b->slowest_ns && r.cut_bytes < b->cut_bytes);
         if (better) *b = (best){r.slowest_ns, r.cut_bytes, true};
@@ -149,12 +149,12 @@ static void test_contiguous_is_the_optimum(void)
         ft_rng rng;
         ft_error err = {0};
         int stage[MOST_NODES], trial[MOST_NODES] = {0};
-        ft_partition_result result = {.stage = stage}, again = {0};
+        ft_sequence_result result = {.stage = stage}, again = {0};
         best b = {0};
         ft_rng_init(&rng, 5, (uint64_t)seed);
         random_case(&c, &rng);
         try_all(&c.problem, trial, 1, &b);
-        ft_status status = ft_partition_contiguous(&c.problem, &result, &err);
+        ft_status status = ft_sequence_cut(&c.problem, &result, &err);
         if (!b.found) {
             CHECK_STATUS(status, FT_INFEASIBLE);
             infeasible++;
@@ -166,7 +166,7 @@ static void test_contiguous_is_the_optimum(void)
         CHECK(stage[0] == 0 && stage[c.problem.n_nodes - 1] == c.problem.n_stages - 1);
         for (int i = 1; i < c.problem.n_nodes; i++)
             CHECK(stage[i] == stage[i - 1] || stage[i] == stage[i - 1] + 1);
-        CHECK_STATUS(ft_partition_evaluate(&c.problem, stage, &again, &err), FT_OK);
+        CHECK_STATUS(ft_sequence_price(&c.problem, stage, &again, &err), FT_OK);
         CHECK(again.slowest_ns == result.slowest_ns && again.cut_bytes == result.cut_bytes);
     }
     CHECK(infeasible > 50 && infeasible < 1000);
@@ -175,12 +175,12 @@ static void test_contiguous_is_the_optimum(void)
 /* -- errors --------------------------------------------------------------------------------------
  */
 
-static void check_refused(const ft_partition_problem *p, ft_status wanted, const char *words)
+static void check_refused(const ft_sequence_problem *p, ft_status wanted, const char *words)
 {
     ft_error err = {0};
     int stage[MOST_NODES];
-    ft_partition_result result = {.stage = stage};
-    CHECK_STATUS(ft_partition_contiguous(p, &result, &err), wanted);
+    ft_sequence_result result = {.stage = stage};
+    CHECK_STATUS(ft_sequence_cut(p, &result, &err), wanted);
     if (!CHECK(strstr(err.message, words))) fprintf(stderr, "said: %s\n", err.message);
 }
 
@@ -188,7 +188,7 @@ static void test_too_little_memory_is_named(void)
 {
     partition_case c;
     ft_error err = {0};
-    ft_partition_result result = {0};
+    ft_sequence_result result = {0};
     init_case(&c, 4, 2);
     for (int i = 0; i < 4; i++) c.node_bytes[i] = 10 + i;
     c.problem.stage_memory_bytes = 12;
@@ -199,8 +199,8 @@ static void test_too_little_memory_is_named(void)
         "with the 1 stages before it full, stage 1 is left with nodes 2 to 3, which need 25 "
         "bytes, a stage has 22");
     c.problem.stage_memory_bytes = 25;
-    CHECK_STATUS(ft_partition_contiguous(&c.problem, &result, &err), FT_OK);
-    CHECK_STATUS(ft_partition_evaluate(&c.problem, (const int[]){0, 0, 0, 1}, &result, &err),
+    CHECK_STATUS(ft_sequence_cut(&c.problem, &result, &err), FT_OK);
+    CHECK_STATUS(ft_sequence_price(&c.problem, (const int[]){0, 0, 0, 1}, &result, &err),
                  FT_INFEASIBLE);
     CHECK(strstr(err.message, "stage 0 needs 33 bytes, it has 25"));
 }
@@ -209,7 +209,7 @@ static void test_bad_problems_are_refused_in_words(void)
 {
     partition_case c;
     ft_error err = {0};
-    ft_partition_result result = {0};
+    ft_sequence_result result = {0};
     init_case(&c, 3, 4);
     check_refused(&c.problem, FT_INVALID, "4 stages for 3 nodes");
     c.problem.n_stages = 0;
@@ -232,8 +232,8 @@ static void test_bad_problems_are_refused_in_words(void)
     c.edge_from[1] = 0;
     check_refused(&c.problem, FT_INVALID, "value 0 leaves two nodes");
     c.problem.edge_value = NULL;
-    CHECK_STATUS(ft_partition_contiguous(&c.problem, &result, &err), FT_OK);
-    CHECK_STATUS(ft_partition_evaluate(&c.problem, (const int[]){0, 2, 0}, &result, &err),
+    CHECK_STATUS(ft_sequence_cut(&c.problem, &result, &err), FT_OK);
+    CHECK_STATUS(ft_sequence_price(&c.problem, (const int[]){0, 2, 0}, &result, &err),
                  FT_INVALID);
     CHECK(strstr(err.message, "node 1 is in stage 2 of 2"));
 }
@@ -248,9 +248,9 @@ static void test_no_memory_is_an_error(void)
     c.problem.stage_memory_bytes = 0;
     for (int n = 1;; n++) {
         ft_error err = {0};
-        ft_partition_result result = {0};
+        ft_sequence_result result = {0};
         ft_alloc_fail_after(n);
-        ft_status status = ft_partition_contiguous(&c.problem, &result, &err);
+        ft_status status = ft_sequence_cut(&c.problem, &result, &err);
         ft_alloc_fail_after(0);
         CHECK(ft_alloc_live() == before);
         if (status == FT_OK) {
@@ -271,14 +271,14 @@ static void test_two_thousand_nodes(void)
     static double node_ns[N];
     static int64_t edge_bytes[E];
     static int from[E], to[E], stage[N];
-    ft_partition_problem p = {.n_nodes = N,
+    ft_sequence_problem p = {.n_nodes = N,
                               .node_ns = node_ns,
                               .edge_from = from,
                               .edge_to = to,
                               .edge_bytes = edge_bytes,
                               .n_stages = 16,
                               .link_bytes_per_s = 1e9};
-    ft_partition_result result = {.stage = stage};
+    ft_sequence_result result = {.stage = stage};
     ft_error err = {0};
     ft_rng rng;
     double most = 0, total = 0;
@@ -296,7 +296,7 @@ static void test_two_thousand_nodes(void)
         }
     }
     int64_t begin = ft_now_ns();
-    CHECK_STATUS(ft_partition_contiguous(&p, &result, &err), FT_OK);
+    CHECK_STATUS(ft_sequence_cut(&p, &result, &err), FT_OK);
     printf("2000 nodes, 16 stages: %.0f ms\n", (double)(ft_now_ns() - begin) / 1e6);
     CHECK(result.slowest_ns < total / 16 + most);
 }

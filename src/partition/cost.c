@@ -1,0 +1,168 @@
+/* partition/cost.c - the cost models, and what a placement costs under one. */
+#include <math.h>
+#include <string.h>
+
+#include "partition/internal.h"
+#include "partition/table.h"
+
+/* -- the models -------------------------------------------------------------------------------- */
+
+/* Eliad et al., "FTPipe", USENIX ATC 2021, section 4: traffic costs nothing while it hides. */
+static double overlap(double compute, double out, double out_grad, double in, double in_grad)
+{
+    (void)in, (void)in_grad;
+    return compute + fmax(0, out - compute) + fmax(0, out_grad - compute);
+}
+
+/* Tarnawski et al., "Efficient Algorithms for Device Placement of DNN Graph Operators", NeurIPS
+ * 2020: nothing overlaps. */
+static double sum(double compute, double out, double out_grad, double in, double in_grad)
+{
+    return compute + out + out_grad + in + in_grad;
+}
+
+static const cost_model models[] = {
+    {"overlap", "compute, and what of sending values and gradients it does not hide", overlap},
+    {"sum", "compute and every transfer in and out, one after the other", sum},
+};
+
+enum { N_MODELS = sizeof models / sizeof *models };
+
+const cost_model *cost_find(const char *name)
+{
+    for (int i = 0; i < N_MODELS; i++)
+        if (!strcmp(models[i].name, name)) return &models[i];
+    return NULL;
+}
+
+const char *ft_partition_cost_name(int i)
+{
+    return i >= 0 && i < N_MODELS ? models[i].name : NULL;
+}
+
+const char *ft_partition_cost_doc(int i)
+{
+    return i >= 0 && i < N_MODELS ? models[i].doc : NULL;
+}
+
+/* -- results ----------------------------------------------------------------------------------- */
+
+void ft_partition_result_free(ft_partition_result *result)
+{
+    ft_arena_free(result->memory);
+    *result = (ft_partition_result){0};
+}
+
+static ft_status allocate_result(const ground *g, ft_partition_result *r, ft_error *err)
+{
+    ft_arena *arena = r->memory ? r->memory : ft_arena_new();
+    if (!arena) return ground_no_memory(g, err);
+    r->memory = arena;
+    r->stage = ft_arena_array(arena, g->n, sizeof *r->stage);
+    r->device = ft_arena_array(arena, g->n, sizeof *r->device);
+    r->stage_device = ft_arena_array(arena, g->n, sizeof *r->stage_device);
+    r->stage_replicas = ft_arena_array(arena, g->n, sizeof *r->stage_replicas);
+    r->loads = ft_arena_array(arena, g->problem->n_devices, sizeof *r->loads);
+    if (!r->stage || !r->device || !r->stage_device || !r->stage_replicas || !r->loads)
+        return ground_no_memory(g, err);
+    return FT_OK;
+}
+
+/* Sums of every device, clones included. */
+static bool sum_devices(const ground *g, const int *unit_device, load *sums)
+{
+    int *held = ft_arena_array(g->arena, g->n_nets + 1, sizeof *held);
+    bool *makes = ft_arena_array(g->arena, g->n_nets + 1, sizeof *makes);
+    int *first = ft_arena_array(g->arena, g->problem->n_devices + 2, sizeof *first);
+    int *units = ft_arena_array(g->arena, g->n_units, sizeof *units);
+    if (!held || !makes || !first || !units) return false;
+    for (int u = 0; u < g->n_units; u++) first[unit_device[u] + 2]++;
+    for (int d = 2; d <= g->problem->n_devices; d++) first[d] += first[d - 1];
+    for (int u = 0; u < g->n_units; u++) units[first[unit_device[u] + 1]++] = u;
+    for (int d = 0; d < g->problem->n_devices; d++)
+        for (int pass = 0; pass < 2; pass++) {
+            load discarded = {.out = 0};
+            for (int i = first[d]; i < first[d + 1]; i++)
+                load_change(g, pass ? &discarded : &sums[d], held, makes, units[i], pass ? -1 : 1);
+        }
+    return true;
+}
+
+/* What the last stage saves its device by running at its own profile. */
+static double last_gain_ns(const ground *g, const ft_partition_result *r, int kind)
+{
+    const ft_partition_problem *p = g->problem;
+    double gain = 0;
+    for (int i = 0; p->last_ns && i < g->n; i++)
+        if (r->stage[i] == r->n_stages - 1)
+            gain += p->node_ns[(int64_t)kind * g->n + i] - p->last_ns[(int64_t)kind * g->n + i];
+    return gain;
+}
+
+static ft_status price_devices(const ground *g, const load *sums, ft_partition_result *r,
+                               ft_error *err)
+{
+    const ft_partition_problem *p = g->problem;
+    ft_status status = FT_OK;
+    int last = r->stage_device[r->n_stages - 1];
+    for (int s = 0; s < r->n_stages; s++) r->loads[r->stage_device[s]].n_stages++;
+    for (int i = 0; p->saved_bytes && i < g->n; i++)
+        r->loads[r->device[i]].memory_bytes +=
+            ground_in_flight(g, r->stage[i], r->n_stages) * p->saved_bytes[i];
+    for (int d = 0; d < p->n_devices; d++) {
+        ft_partition_load *out = &r->loads[d];
+        load own = sums[d];
+        int kind = p->devices[d].kind;
+        if (d == last) own.ns[kind] -= last_gain_ns(g, r, kind);
+        out->compute_ns = own.ns[kind] * p->devices[d].slowdown;
+        out->out_bytes = own.out;
+        out->out_grad_bytes = own.out_grad;
+        out->in_bytes = own.in;
+        out->in_grad_bytes = own.in_grad;
+        out->memory_bytes += own.fixed;
+        out->price_ns = load_price(g, &own, d, false);
+        r->objective_ns = fmax(r->objective_ns, out->price_ns);
+        r->moved_bytes += own.in + own.out_grad;
+        if (p->devices[d].memory_bytes && out->memory_bytes > p->devices[d].memory_bytes &&
+            status == FT_OK)
+            status =
+                ft_fail(err, FT_INFEASIBLE, "partition: device %d needs %lld bytes, it has %lld",
+                        d + 1, (long long)out->memory_bytes, (long long)p->devices[d].memory_bytes);
+    }
+    return status;
+}
+
+/* Copies stages, numbered without gaps. */
+static void copy_stages(const ground *g, const int *stage_of, ft_partition_result *r)
+{
+    int *number = r->stage_replicas, n = 0; /* borrowed: filled last */
+    for (int i = 0; i < g->n; i++) number[stage_of[i]] = 1;
+    for (int s = 0; s < g->n; s++)
+        if (number[s]) number[s] = n++;
+    for (int i = 0; i < g->n; i++) {
+        r->stage[i] = number[stage_of[i]];
+        r->stage_device[r->stage[i]] = r->device[i];
+    }
+    r->n_stages = n;
+}
+
+ft_status result_make(const ground *g, const int *unit_device, const int *stage_of,
+                      ft_partition_result *r, ft_error *err)
+{
+    FT_TRY(allocate_result(g, r, err));
+    load *sums = ft_arena_array(g->arena, g->problem->n_devices, sizeof *sums);
+    if (!sums) return ground_no_memory(g, err);
+    for (int i = 0; i < g->n; i++) r->device[i] = unit_device[g->unit[i]];
+    if (stage_of) {
+        copy_stages(g, stage_of, r);
+    } else {
+        r->n_stages = stages_make(g, unit_device, r->stage, r->stage_device);
+        if (r->n_stages < 0) return ground_no_memory(g, err);
+    }
+    for (int s = 0; s < r->n_stages; s++) r->stage_replicas[s] = 1;
+    if (!sum_devices(g, unit_device, sums)) return ground_no_memory(g, err);
+    r->objective_ns = 0;
+    r->moved_bytes = 0;
+    r->lower_bound_ns = g->lower_bound_ns;
+    return price_devices(g, sums, r, err);
+}

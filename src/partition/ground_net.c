@@ -1,0 +1,228 @@
+/* partition/ground_net.c - the values of a problem as nets, and sums over sets of units. */
+#include <stdlib.h>
+
+#include "partition/internal.h"
+
+/* -- nets -------------------------------------------------------------------------------------- */
+
+static bool is_cheap(const ft_partition_problem *p, int node)
+{
+    return p->cheap && p->cheap[node];
+}
+
+static int value_of(const ft_partition_problem *p, int edge)
+{
+    return p->edge_value ? p->edge_value[edge] : 0;
+}
+
+/* By maker, value, user. */
+static int compare_edges(const void *left, const void *right, void *problem)
+{
+    const ft_partition_problem *p = problem;
+    int a = *(const int *)left, b = *(const int *)right;
+    if (p->edge_from[a] != p->edge_from[b]) return p->edge_from[a] < p->edge_from[b] ? -1 : 1;
+    if (value_of(p, a) != value_of(p, b)) return value_of(p, a) < value_of(p, b) ? -1 : 1;
+    if (p->edge_to[a] != p->edge_to[b]) return p->edge_to[a] < p->edge_to[b] ? -1 : 1;
+    return (a > b) - (a < b);
+}
+
+typedef struct net_maker {
+    ground *g;
+    int *order; /* edges by maker and value */
+    int round;  /* counts the values looked at */
+    int *mark;  /* by unit: the last round that saw it */
+    int *list;  /* units of all nets */
+    int64_t n, room;
+    int *waiting;    /* cheap nodes to look through */
+    int *looked;     /* by node: the last round that looked through it */
+    int *edge_first; /* in `order`, by node */
+} net_maker;
+
+static bool add_unit(net_maker *m, int unit)
+{
+    if (m->mark[unit] == m->round) return true;
+    m->mark[unit] = m->round;
+    if (m->n >= m->room) return false;
+    m->list[m->n++] = unit;
+    return true;
+}
+
+/* The users of a cheap node, and through its cheap users theirs. */
+static bool add_clones(net_maker *m, int node)
+{
+    int n_waiting = 1;
+    m->waiting[0] = node;
+    while (n_waiting) {
+        int at = m->waiting[--n_waiting];
+        for (int i = m->edge_first[at]; i < m->edge_first[at + 1]; i++) {
+            int user = m->g->problem->edge_to[m->order[i]];
+            if (!add_unit(m, m->g->unit[user])) return false;
+            if (!is_cheap(m->g->problem, user) || m->looked[user] == m->round) continue;
+            m->looked[user] = m->round;
+            m->waiting[n_waiting++] = user;
+        }
+    }
+    return true;
+}
+
+static void close_net(net_maker *m, int64_t begin, int node, int edge, int clone)
+{
+    ground *g = m->g;
+    const ft_partition_problem *p = g->problem;
+    if (m->n - begin < 2) {
+        m->n = begin;
+        return;
+    }
+    g->nets[g->n_nets++] = (net){
+        .maker = g->unit[node],
+        .n_units = (int)(m->n - begin),
+        .units = &m->list[begin],
+        .bytes = clone >= 0 ? 0 : p->edge_bytes[edge],
+        .grad_bytes = clone >= 0 || !p->edge_grad_bytes ? 0 : p->edge_grad_bytes[edge],
+        .clone = clone,
+    };
+}
+
+static ft_status collect_values(net_maker *m, int node, ft_error *err)
+{
+    const ft_partition_problem *p = m->g->problem;
+    char name[96], other[96];
+    int i = m->edge_first[node], end = m->edge_first[node + 1];
+    if (is_cheap(p, node) && i < end) {
+        int64_t begin = m->n;
+        m->round++;
+        if (!add_unit(m, m->g->unit[node]) || !add_clones(m, node))
+            return ground_no_memory(m->g, err);
+        close_net(m, begin, node, -1, node);
+        return FT_OK;
+    }
+    while (i < end) {
+        int first = m->order[i];
+        int64_t begin = m->n;
+        m->round++;
+        if (!add_unit(m, m->g->unit[node])) return ground_no_memory(m->g, err);
+        for (; i < end && value_of(p, m->order[i]) == value_of(p, first); i++) {
+            int e = m->order[i];
+            if (p->edge_bytes[e] != p->edge_bytes[first])
+                return ft_fail(err, FT_INVALID,
+                               "partition: the value of %s has %lld bytes on edge %d, %lld on %d",
+                               ground_name(m->g, node, name), (long long)p->edge_bytes[first],
+                               first + 1, (long long)p->edge_bytes[e], e + 1);
+            if (is_cheap(p, p->edge_to[e]))
+                return ft_fail(err, FT_INVALID, "partition: %s is cheap, but uses %s, which is not",
+                               ground_name(m->g, p->edge_to[e], name),
+                               ground_name(m->g, node, other));
+            if (!add_unit(m, m->g->unit[p->edge_to[e]])) return ground_no_memory(m->g, err);
+        }
+        close_net(m, begin, node, first, -1);
+    }
+    return FT_OK;
+}
+
+static bool index_nets(ground *g)
+{
+    g->nets_first = ft_arena_array(g->arena, g->n_units + 2, sizeof *g->nets_first);
+    if (!g->nets_first) return false;
+    int64_t total = 0;
+    for (int v = 0; v < g->n_nets; v++)
+        for (int i = 0; i < g->nets[v].n_units; i++, total++)
+            g->nets_first[g->nets[v].units[i] + 2]++;
+    if (!(g->unit_nets = ft_arena_array(g->arena, total + 1, sizeof *g->unit_nets))) return false;
+    for (int u = 2; u <= g->n_units; u++) g->nets_first[u] += g->nets_first[u - 1];
+    for (int v = 0; v < g->n_nets; v++)
+        for (int i = 0; i < g->nets[v].n_units; i++)
+            g->unit_nets[g->nets_first[g->nets[v].units[i] + 1]++] = v;
+    return true;
+}
+
+ft_status ground_make_nets(ground *g, ft_error *err)
+{
+    const ft_partition_problem *p = g->problem;
+    int64_t n_cheap = 0;
+    for (int i = 0; i < g->n; i++) n_cheap += is_cheap(p, i);
+    net_maker m = {.g = g, .room = 2 * (int64_t)p->n_edges + n_cheap * g->n_units + 2};
+    m.order = ft_arena_array(g->arena, p->n_edges + 1, sizeof *m.order);
+    m.mark = ft_arena_array(g->arena, g->n_units, sizeof *m.mark);
+    m.list = ft_arena_array(g->arena, m.room, sizeof *m.list);
+    m.waiting = ft_arena_array(g->arena, g->n + 1, sizeof *m.waiting);
+    m.looked = ft_arena_array(g->arena, g->n, sizeof *m.looked);
+    m.edge_first = ft_arena_array(g->arena, g->n + 1, sizeof *m.edge_first);
+    g->nets = ft_arena_array(g->arena, p->n_edges + 1, sizeof *g->nets);
+    if (!m.order || !m.mark || !m.list || !m.waiting || !m.looked || !m.edge_first || !g->nets)
+        return ground_no_memory(g, err);
+    for (int e = 0; e < p->n_edges; e++) {
+        m.order[e] = e;
+        m.edge_first[p->edge_from[e] + 1]++;
+    }
+    for (int i = 0; i < g->n; i++) m.edge_first[i + 1] += m.edge_first[i];
+    ft_partition_problem copy = *p;
+    qsort_r(m.order, (size_t)p->n_edges, sizeof *m.order, compare_edges, &copy);
+    for (int at = 0; at < g->n; at++) FT_TRY(collect_values(&m, g->order[at], err));
+    return index_nets(g) ? FT_OK : ground_no_memory(g, err);
+}
+
+/* -- sums -------------------------------------------------------------------------------------- */
+
+/* What a net that the set holds in part adds to its sums. */
+static void add_net(const ground *g, load *sums, const net *v, bool makes, int sign)
+{
+    if (v->clone >= 0) {
+        const ft_partition_problem *p = g->problem;
+        for (int k = 0; k < p->n_kinds && !makes; k++) {
+            int64_t at = (int64_t)k * g->n + v->clone;
+            sums->ns[k] += sign * p->node_ns[at];
+            sums->last_ns[k] += sign * (p->last_ns ? p->last_ns[at] : p->node_ns[at]);
+        }
+        if (!makes && p->fixed_bytes) sums->fixed += sign * p->fixed_bytes[v->clone];
+        return;
+    }
+    int64_t bytes = sign * v->bytes, grad = sign * v->grad_bytes;
+    if (makes) {
+        sums->out += bytes;
+        sums->in_grad += grad;
+    } else {
+        sums->in += bytes;
+        sums->out_grad += grad;
+    }
+}
+
+void load_change(const ground *g, load *sums, int *held, bool *makes, int unit, int sign)
+{
+    const load *w = &g->weight[unit];
+    for (int k = 0; k < g->problem->n_kinds; k++) {
+        sums->ns[k] += sign * w->ns[k];
+        sums->last_ns[k] += sign * w->last_ns[k];
+    }
+    sums->fixed += sign * w->fixed;
+    sums->saved += sign * w->saved;
+    for (int i = g->nets_first[unit]; i < g->nets_first[unit + 1]; i++) {
+        int at = g->unit_nets[i];
+        const net *v = &g->nets[at];
+        int before = held[at];
+        if (before > 0 && before < v->n_units) add_net(g, sums, v, makes[at], -1);
+        held[at] = before + sign;
+        if (v->maker == unit) makes[at] = sign > 0;
+        if (held[at] > 0 && held[at] < v->n_units) add_net(g, sums, v, makes[at], 1);
+    }
+}
+
+double load_price(const ground *g, const load *sums, int device, bool last)
+{
+    const ft_partition_device *d = &g->problem->devices[device];
+    double compute = (last ? sums->last_ns : sums->ns)[d->kind] * d->slowdown;
+    if (d->bytes_per_s == 0) return compute;
+    double ns = 1e9 / d->bytes_per_s;
+    return g->cost->price(compute, ns * (double)sums->out, ns * (double)sums->out_grad,
+                          ns * (double)sums->in, ns * (double)sums->in_grad);
+}
+
+int64_t load_bytes(const load *sums, int in_flight)
+{
+    return sums->fixed + in_flight * sums->saved;
+}
+
+bool load_fits(const ground *g, const load *sums, int device, int in_flight)
+{
+    int64_t limit = g->problem->devices[device].memory_bytes;
+    return limit == 0 || load_bytes(sums, in_flight) <= limit;
+}

@@ -1,0 +1,318 @@
+/* partition/lattice_cut.c - the best way through a lattice of down-sets.
+ *
+ * A stage is what one down-set has more than another, and its price depends on it alone. So the
+ * best way to the set S with some devices used is the best, over the sets T inside it, of the best
+ * way to T with one device less and then S without T on that device. Devices that are equal are
+ * counted, not told apart.
+ *
+ * From each set a depth-first walk adds elements one by one and keeps the sums; it turns back where
+ * the stage alone is slower than the limit. Each larger set is met once, because an element that
+ * was passed over stays out, and so does what depends on it. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "partition/lattice.h"
+
+enum { MAX_COUNTS = 1 << 16 };
+
+typedef struct device_class {
+    int first; /* a device of it */
+    int n;
+    int stride; /* of its count in the number of a combination */
+    int *list;
+} device_class;
+
+typedef struct walk {
+    const ground *g;
+    const elements *e;
+    const lattice *l;
+    device_class *classes;
+    int n_classes, n_counts;
+    bool in_turn; /* too many kinds of devices to combine them: they are used in the order given */
+    double limit_ns;
+    int n_stages;      /* that the whole cut has, where memory depends on it; else 0 */
+    bool by_bytes;     /* second pass: fewest bytes moved, nothing slower than the limit */
+    double *best;      /* [state][combination] */
+    int *from;         /* [state][combination]: the state before; second pass */
+    unsigned char *by; /* and the class that took the step */
+    load sums;
+    int *held;
+    bool *makes;
+    int *skipped; /* by element: depth of the walk that passed it over, or 0 */
+    int begin;    /* the state the walk started from */
+} walk;
+
+/* -- devices ----------------------------------------------------------------------------------- */
+
+static bool same_device(const ground *g, int a, int b)
+{
+    const ft_partition_device *x = &g->problem->devices[a], *y = &g->problem->devices[b];
+    if (x->kind != y->kind || x->slowdown != y->slowdown || x->memory_bytes != y->memory_bytes ||
+        x->bytes_per_s != y->bytes_per_s)
+        return false;
+    for (int u = 0; u < g->n_units; u++)
+        if (ground_allows(g, u, a) != ground_allows(g, u, b)) return false;
+    return true;
+}
+
+static bool make_classes(walk *w)
+{
+    const ground *g = w->g;
+    int n_devices = g->problem->n_devices;
+    int64_t counts = 1;
+    w->classes = ft_arena_array(g->arena, n_devices, sizeof *w->classes);
+    if (!w->classes) return false;
+    for (int d = 0; d < n_devices; d++) {
+        int c = 0;
+        while (c < w->n_classes && !same_device(g, w->classes[c].first, d)) c++;
+        if (c == w->n_classes) {
+            w->classes[w->n_classes++] =
+                (device_class){.first = d, .list = ft_arena_array(g->arena, n_devices, 4)};
+            if (!w->classes[c].list) return false;
+        }
+        w->classes[c].list[w->classes[c].n++] = d;
+    }
+    for (int c = 0; c < w->n_classes && counts <= MAX_COUNTS; c++) {
+        w->classes[c].stride = (int)counts;
+        counts *= w->classes[c].n + 1;
+    }
+    if (counts * w->l->n > (int64_t)1 << 26 || counts > MAX_COUNTS || w->n_classes > 255) {
+        w->in_turn = true;
+        counts = n_devices + 1;
+    }
+    w->n_counts = (int)counts;
+    return true;
+}
+
+static int count_of(const walk *w, int counts, int c)
+{
+    return counts / w->classes[c].stride % (w->classes[c].n + 1);
+}
+
+static int count_all(const walk *w, int counts)
+{
+    if (w->in_turn) return counts;
+    int sum = 0;
+    for (int c = 0; c < w->n_classes; c++) sum += count_of(w, counts, c);
+    return sum;
+}
+
+/* -- steps ------------------------------------------------------------------------------------- */
+
+/* What the stage from w->begin to `state` costs on a device as stage s; HUGE_VAL: it cannot be. */
+static double stage_value(const walk *w, int state, int device, int s)
+{
+    bool last = state == w->l->n - 1;
+    int flight =
+        w->n_stages ? ground_in_flight(w->g, s, w->n_stages) : ground_in_flight(w->g, 0, 1);
+    if (!load_fits(w->g, &w->sums, device, flight)) return HUGE_VAL;
+    double price = load_price(w->g, &w->sums, device, last);
+    if (price > w->limit_ns) return HUGE_VAL;
+    return w->by_bytes ? (double)(w->sums.in + w->sums.out_grad) : price;
+}
+
+static void improve(walk *w, int state, int before, int after, double value, int by)
+{
+    const double *from = &w->best[(int64_t)w->begin * w->n_counts];
+    int64_t at = (int64_t)state * w->n_counts + after;
+    double total = w->by_bytes ? from[before] + value : fmax(from[before], value);
+    if (!(total < w->best[at])) return;
+    w->best[at] = total;
+    if (!w->by_bytes) return;
+    w->from[at] = w->begin;
+    w->by[at] = (unsigned char)by;
+}
+
+static void take_in_turn(walk *w, int state)
+{
+    const double *from = &w->best[(int64_t)w->begin * w->n_counts];
+    for (int d = 0; d + 1 < w->n_counts; d++)
+        if (from[d] < HUGE_VAL) improve(w, state, d, d + 1, stage_value(w, state, d, d), 0);
+}
+
+static void take_stage(walk *w, int state)
+{
+    if (w->in_turn) {
+        take_in_turn(w, state);
+        return;
+    }
+    const double *from = &w->best[(int64_t)w->begin * w->n_counts];
+    for (int c = 0; c < w->n_classes; c++) {
+        const device_class *k = &w->classes[c];
+        double value = w->n_stages ? 0 : stage_value(w, state, k->first, 0);
+        if (value == HUGE_VAL) continue;
+        for (int before = 0; before < w->n_counts; before++) {
+            if (from[before] == HUGE_VAL || count_of(w, before, c) == k->n) continue;
+            if (w->n_stages) value = stage_value(w, state, k->first, count_all(w, before));
+            if (value < HUGE_VAL) improve(w, state, before, before + k->stride, value, c);
+        }
+    }
+}
+
+static bool may_hold(const walk *w, int element)
+{
+    if (!w->g->allowed) return true;
+    bool any = false;
+    for (int c = 0; c < w->n_classes && !any; c++) {
+        any = true;
+        for (int i = w->e->first[element]; i < w->e->first[element + 1]; i++)
+            any &= ground_allows(w->g, w->e->list[i], w->classes[c].first);
+    }
+    return any;
+}
+
+/* Whether the stage is not too slow, by its work alone, for every kind of device. */
+static bool may_grow(const walk *w)
+{
+    for (int c = 0; c < w->n_classes; c++) {
+        const ft_partition_device *d = &w->g->problem->devices[w->classes[c].first];
+        double ns = fmin(w->sums.ns[d->kind], w->sums.last_ns[d->kind]) * d->slowdown;
+        if (ns <= w->limit_ns && load_fits(w->g, &w->sums, w->classes[c].first, 1)) return true;
+    }
+    return false;
+}
+
+static void change_element(walk *w, int element, int sign)
+{
+    for (int i = w->e->first[element]; i < w->e->first[element + 1]; i++)
+        load_change(w->g, &w->sums, w->held, w->makes, w->e->list[i], sign);
+}
+
+/* As deep as the longest stage has elements. */
+static void walk_from(walk *w, int state, int depth)
+{
+    const lattice *l = w->l;
+    for (int i = l->step_first[state]; i < l->step_first[state + 1]; i++) {
+        int element = l->step_element[i];
+        if (w->skipped[element] || !may_hold(w, element)) continue;
+        load before = w->sums; /* taking out again would leave rounding behind */
+        change_element(w, element, 1);
+        if (may_grow(w)) {
+            take_stage(w, l->step_state[i]);
+            walk_from(w, l->step_state[i], depth + 1);
+        }
+        change_element(w, element, -1);
+        w->sums = before;
+        w->skipped[element] = depth;
+    }
+    for (int i = l->step_first[state]; i < l->step_first[state + 1]; i++)
+        if (w->skipped[l->step_element[i]] == depth) w->skipped[l->step_element[i]] = 0;
+}
+
+/* A device that is used in turn may stay empty. */
+static void leave_devices_empty(walk *w)
+{
+    double *best = &w->best[(int64_t)w->begin * w->n_counts];
+    for (int d = 0; d + 1 < w->n_counts; d++)
+        if (best[d] < best[d + 1]) {
+            int64_t at = (int64_t)w->begin * w->n_counts + d + 1;
+            best[d + 1] = best[d];
+            if (!w->by_bytes) continue;
+            w->from[at] = w->begin;
+            w->by[at] = 1;
+        }
+}
+
+/* The best combination at the end, -1 when there is none. */
+static int walk_all(walk *w)
+{
+    int n = w->l->n, found = -1;
+    for (int64_t i = 0; i < (int64_t)n * w->n_counts; i++) w->best[i] = HUGE_VAL;
+    w->best[0] = 0;
+    for (w->begin = 0; w->begin < n; w->begin++) {
+        if (w->in_turn) leave_devices_empty(w);
+        const double *from = &w->best[(int64_t)w->begin * w->n_counts];
+        bool reached = false;
+        for (int c = 0; c < w->n_counts && !reached; c++) reached = from[c] < HUGE_VAL;
+        w->sums = (load){.out = 0};
+        if (reached) walk_from(w, w->begin, 1);
+    }
+    const double *end = &w->best[(int64_t)(n - 1) * w->n_counts];
+    for (int c = 0; c < w->n_counts; c++) {
+        if (end[c] == HUGE_VAL || (w->n_stages && count_all(w, c) != w->n_stages)) continue;
+        if (found < 0 || end[c] < end[found] ||
+            (end[c] == end[found] && count_all(w, c) < count_all(w, found)))
+            found = c;
+    }
+    return found;
+}
+
+/* -- reading the answer ------------------------------------------------------------------------ */
+
+static void trace(const walk *w, int counts, int *unit_device, int *unit_stage)
+{
+    const elements *e = w->e;
+    int used[256] = {0}, s = count_all(w, counts);
+    for (int state = w->l->n - 1; state;) {
+        int64_t at = (int64_t)state * w->n_counts + counts;
+        int before = w->from[at], c = w->by[at];
+        counts -= w->in_turn ? 1 : w->classes[c].stride;
+        s--;
+        if (before != state) {
+            int device = w->in_turn ? counts : w->classes[c].list[used[c]++];
+            for (int x = 0; x < e->n; x++) {
+                if (!lattice_holds(w->l, state, x) || lattice_holds(w->l, before, x)) continue;
+                for (int i = e->first[x]; i < e->first[x + 1]; i++) {
+                    unit_device[e->list[i]] = device;
+                    unit_stage[e->list[i]] = s;
+                }
+            }
+        }
+        state = before;
+    }
+}
+
+static bool walk_new(walk *w, const ground *g, const elements *e, const lattice *l)
+{
+    *w = (walk){.g = g, .e = e, .l = l};
+    if (!make_classes(w)) return false;
+    int64_t cells = (int64_t)l->n * w->n_counts;
+    w->best = ft_alloc(cells * 8);
+    w->from = ft_alloc(cells * 4);
+    w->by = ft_alloc(cells);
+    w->held = ft_arena_array(g->arena, g->n_nets + 1, sizeof *w->held);
+    w->makes = ft_arena_array(g->arena, g->n_nets + 1, sizeof *w->makes);
+    w->skipped = ft_arena_array(g->arena, e->n + 1, sizeof *w->skipped);
+    return w->best && w->from && w->by && w->held && w->makes && w->skipped;
+}
+
+static void walk_free(walk *w)
+{
+    ft_free(w->best);
+    ft_free(w->from);
+    ft_free(w->by);
+}
+
+/* Where memory depends on how many stages there are, every number of them is tried. */
+static bool depends_on_stages(const ground *g)
+{
+    return g->problem->saved_bytes && g->problem->in_flight > 1 && !g->problem->flat;
+}
+
+double lattice_cut(const ground *g, const elements *e, const lattice *l, double limit_ns,
+                   int *unit_device, int *unit_stage)
+{
+    walk w;
+    double best = HUGE_VAL;
+    bool depends = depends_on_stages(g);
+    if (!walk_new(&w, g, e, l)) {
+        walk_free(&w);
+        return -1;
+    }
+    w.limit_ns = limit_ns;
+    for (int s = depends; s <= (depends ? g->problem->n_devices : 0); s++) {
+        w.n_stages = s;
+        w.by_bytes = false;
+        int end = walk_all(&w);
+        if (end < 0) continue;
+        double found = w.best[(int64_t)(l->n - 1) * w.n_counts + end];
+        if (!(found < best)) continue;
+        best = w.limit_ns = found;
+        w.by_bytes = true;
+        end = walk_all(&w);
+        trace(&w, end, unit_device, unit_stage);
+    }
+    walk_free(&w);
+    return best;
+}

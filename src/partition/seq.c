@@ -1,0 +1,125 @@
+/* partition/seq.c - the contiguous optimum: every device gets one stage that nothing leaves and
+ * enters again. Exact over the down-sets of the graph while there are not too many; beyond that the
+ * best over several topological orders. */
+#include <math.h>
+#include <string.h>
+
+#include "partition/lattice.h"
+#include "partition/table.h"
+
+enum { N_ORDERS = 6, MOST_DOWN_SETS = 60000 };
+
+typedef struct seq {
+    ground *g;
+    elements e;
+    int *device, *stage, *best_device, *best_stage; /* by unit */
+    double best_ns;
+    int64_t states;
+} seq;
+
+static bool seq_new(seq *s, ground *g)
+{
+    *s = (seq){.g = g, .best_ns = HUGE_VAL};
+    if (!elements_make(g, &s->e)) return false;
+    int *space = ft_arena_array(g->arena, 4 * (int64_t)g->n_units, sizeof *space);
+    s->device = space;
+    if (!space) return false;
+    s->stage = space + g->n_units;
+    s->best_device = space + 2 * g->n_units;
+    s->best_stage = space + 3 * g->n_units;
+    return true;
+}
+
+/* Cuts along the lattice; false without memory. */
+static bool cut(seq *s, const lattice *l, double limit_ns)
+{
+    double ns = lattice_cut(s->g, &s->e, l, limit_ns, s->device, s->stage);
+    if (ns < 0) return false;
+    s->states += l->n;
+    if (ns >= s->best_ns) return true;
+    s->best_ns = ns;
+    memcpy(s->best_device, s->device, (size_t)s->g->n_units * sizeof(int));
+    memcpy(s->best_stage, s->stage, (size_t)s->g->n_units * sizeof(int));
+    return true;
+}
+
+/* A topological order of elements. Rule 0: as numbered; 1: depth first; others: depth first, with
+ * the ready elements in random turns. */
+static bool make_order(const seq *s, int rule, int *order)
+{
+    const elements *e = &s->e;
+    int *unmet = ft_arena_array(s->g->arena, e->n, sizeof *unmet);
+    int *ready = ft_arena_array(s->g->arena, e->n, sizeof *ready);
+    if (!unmet || !ready) return false;
+    ft_rng rng;
+    ft_rng_init(&rng, s->g->options->seed, (uint64_t)rule);
+    int n_ready = 0;
+    for (int i = e->n - 1; i >= 0; i--) {
+        unmet[i] = e->back_first[i + 1] - e->back_first[i];
+        if (!unmet[i]) ready[n_ready++] = i;
+    }
+    for (int n = 0; n < e->n; n++) {
+        int pick = n_ready - 1;
+        if (rule > 1 && n_ready > 1 && ft_rng_below(&rng, 4) == 0)
+            pick = (int)ft_rng_below(&rng, (uint64_t)n_ready);
+        order[n] = rule ? ready[pick] : n;
+        if (!rule) continue;
+        memmove(&ready[pick], &ready[pick + 1], (size_t)(n_ready - pick - 1) * sizeof *ready);
+        n_ready--;
+        for (int i = e->next_first[order[n] + 1] - 1; i >= e->next_first[order[n]]; i--)
+            if (--unmet[e->next[i]] == 0) ready[n_ready++] = e->next[i];
+    }
+    return true;
+}
+
+/* Widens the limit from the lower bound on until an order can be cut within it. */
+static bool cut_order(seq *s, int rule)
+{
+    lattice l;
+    int *order = ft_arena_array(s->g->arena, s->e.n, sizeof *order);
+    if (!order || !make_order(s, rule, order) || !lattice_chain(s->g, &s->e, order, &l))
+        return false;
+    double step = s->g->lower_bound_ns * 0.05;
+    for (double limit = s->g->lower_bound_ns + step; step > 0 && s->best_ns == HUGE_VAL;
+         limit += step *= 2) {
+        if (!cut(s, &l, limit)) return false;
+        if (step > s->g->lower_bound_ns * 1e6) break;
+    }
+    return s->best_ns < HUGE_VAL ? cut(s, &l, s->best_ns) : cut(s, &l, HUGE_VAL);
+}
+
+static ft_status say_infeasible(const ground *g, ft_error *err)
+{
+    int64_t needed = 0, there = 0;
+    for (int u = 0; u < g->n_units; u++) needed += load_bytes(&g->weight[u], 1);
+    for (int d = 0; d < g->problem->n_devices; d++) {
+        if (!g->problem->devices[d].memory_bytes) there = INT64_MAX / 2;
+        if (there < INT64_MAX / 2) there += g->problem->devices[d].memory_bytes;
+    }
+    return ft_fail(err, FT_INFEASIBLE,
+                   "partition: no contiguous cut of %d nodes on %d devices keeps memory and pins: "
+                   "nodes need %lld bytes, devices have %lld%s",
+                   g->n, g->problem->n_devices, (long long)needed, (long long)there,
+                   there >= INT64_MAX / 2 ? " or no limit" : "");
+}
+
+ft_status solve_seq(ground *g, ft_partition_result *result, ft_error *err)
+{
+    seq s;
+    lattice all;
+    bool too_many = false;
+    int64_t most = g->options->max_down_sets ? g->options->max_down_sets : MOST_DOWN_SETS;
+    if (!seq_new(&s, g) || !cut_order(&s, 1) || !lattice_all(g, &s.e, most, &all, &too_many))
+        return ground_no_memory(g, err);
+    if (!too_many && !cut(&s, &all, s.best_ns)) return ground_no_memory(g, err);
+    for (int rule = 0; too_many && rule < N_ORDERS; rule++)
+        if (rule != 1 && !cut_order(&s, rule)) return ground_no_memory(g, err);
+    if (s.best_ns == HUGE_VAL) return say_infeasible(g, err);
+    int *stage_of = ft_arena_array(g->arena, g->n, sizeof *stage_of);
+    if (!stage_of) return ground_no_memory(g, err);
+    for (int i = 0; i < g->n; i++) stage_of[i] = s.best_stage[g->unit[i]];
+    FT_TRY(result_make(g, s.best_device, stage_of, result, err));
+    result->proved = !too_many;
+    result->down_sets = s.states;
+    return FT_OK;
+}

@@ -1,0 +1,166 @@
+/* partition/solve.c - the partitioners by name. */
+#include <stdio.h>
+#include <string.h>
+
+#include "partition/table.h"
+
+static const method methods[] = {
+    {"seq", "the contiguous optimum: one stage a device, exact over down-sets", solve_seq},
+};
+
+enum { N_METHODS = sizeof methods / sizeof *methods };
+
+const method *method_at(int i)
+{
+    return i >= 0 && i < N_METHODS ? &methods[i] : NULL;
+}
+
+const method *method_find(const char *name)
+{
+    for (int i = 0; i < N_METHODS; i++)
+        if (!strcmp(methods[i].name, name)) return &methods[i];
+    return NULL;
+}
+
+const char *ft_partition_method_name(int i)
+{
+    return method_at(i) ? method_at(i)->name : NULL;
+}
+
+const char *ft_partition_method_doc(int i)
+{
+    return method_at(i) ? method_at(i)->doc : NULL;
+}
+
+/* "a, b, c" of the names of a table. */
+static const char *list_names(const char *(*name)(int), char *buffer, int size)
+{
+    buffer[0] = '\0';
+    for (int i = 0; name(i); i++) {
+        int used = (int)strlen(buffer);
+        snprintf(buffer + used, (size_t)(size - used), "%s%s", i ? ", " : "", name(i));
+    }
+    return buffer;
+}
+
+static ft_status check_options(const ft_partition_problem *p, const ft_partition_options *o,
+                               ft_error *err)
+{
+    const struct {
+        const char *name;
+        int64_t value, most;
+    } counts[] = {
+        {"restarts", o->restarts, 1000000},
+        {"effort", o->effort, 1000000000},
+        {"max_stages", o->max_stages, 1 << 30},
+        {"max_stages_per_device", o->max_stages_per_device, 1 << 30},
+        {"blocks", o->blocks, 1 << 30},
+        {"max_down_sets", o->max_down_sets, 1 << 24},
+    };
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (counts[i].value < 0 || counts[i].value > counts[i].most)
+            return ft_fail(err, FT_INVALID, "partition: %s is %lld, expected 0 to %lld",
+                           counts[i].name, (long long)counts[i].value, (long long)counts[i].most);
+    if (o->blocks > p->n_nodes)
+        return ft_fail(err, FT_INVALID, "partition: %d stages of %d nodes, expected no more",
+                       o->blocks, p->n_nodes);
+    return FT_OK;
+}
+
+static ft_status find_cost(const char *name, const cost_model **out, ft_error *err)
+{
+    char names[256];
+    *out = cost_find(name ? name : "overlap");
+    if (*out) return FT_OK;
+    return ft_fail(err, FT_INVALID, "partition: cost model '%s', expected one of %s", name,
+                   list_names(ft_partition_cost_name, names, sizeof names));
+}
+
+ft_status ft_partition_solve(const ft_partition_problem *problem,
+                             const ft_partition_options *options, ft_partition_result *result,
+                             ft_error *err)
+{
+    const cost_model *cost;
+    char names[256];
+    *result = (ft_partition_result){0};
+    const method *how = method_find(options->method ? options->method : "best");
+    if (!how)
+        return ft_fail(err, FT_INVALID, "partition: method '%s', expected one of %s",
+                       options->method ? options->method : "best",
+                       list_names(ft_partition_method_name, names, sizeof names));
+    FT_TRY(find_cost(options->cost, &cost, err));
+    FT_TRY(check_options(problem, options, err));
+    ground g;
+    ft_status status = ground_new(&g, problem, options, cost, err);
+    result->method = how->name;
+    if (status == FT_OK) status = how->solve(&g, result, err);
+    ground_free(&g);
+    return status;
+}
+
+/* Nodes that are tied share a device. */
+static ft_status check_devices(const ground *g, const int *device, int *unit_device, ft_error *err)
+{
+    char name[96];
+    for (int i = 0; i < g->n; i++) {
+        if (device[i] < 0 || device[i] >= g->problem->n_devices)
+            return ft_fail(err, FT_INVALID, "partition: %s is on device %d of %d",
+                           ground_name(g, i, name), device[i] + 1, g->problem->n_devices);
+        int *known = &unit_device[g->unit[i]];
+        if (*known && *known != device[i] + 1)
+            return ft_fail(err, FT_INVALID,
+                           "partition: %s is on device %d, a node tied to it on device %d",
+                           ground_name(g, i, name), device[i] + 1, *known);
+        *known = device[i] + 1;
+    }
+    for (int u = 0; u < g->n_units; u++) unit_device[u]--;
+    return FT_OK;
+}
+
+/* A stage is on one device, and no value goes to an earlier stage. */
+static ft_status check_stages(const ground *g, const int *device, const int *stage, int *owner,
+                              ft_error *err)
+{
+    const ft_partition_problem *p = g->problem;
+    char name[96], other[96];
+    for (int i = 0; i < g->n; i++) {
+        if (stage[i] < 0 || stage[i] >= g->n)
+            return ft_fail(err, FT_INVALID, "partition: %s is in stage %d, expected 1 to %d",
+                           ground_name(g, i, name), stage[i] + 1, g->n);
+        if (owner[stage[i]] && owner[stage[i]] != device[i] + 1)
+            return ft_fail(err, FT_INVALID, "partition: stage %d is on devices %d and %d",
+                           stage[i] + 1, owner[stage[i]], device[i] + 1);
+        owner[stage[i]] = device[i] + 1;
+    }
+    for (int e = 0; e < p->n_edges; e++) {
+        int from = p->edge_from[e], to = p->edge_to[e];
+        if (p->backward && (p->backward[from] || p->backward[to])) continue;
+        if (stage[from] > stage[to])
+            return ft_fail(err, FT_INVALID,
+                           "partition: %s is in stage %d and uses %s, which is in stage %d",
+                           ground_name(g, to, name), stage[to] + 1, ground_name(g, from, other),
+                           stage[from] + 1);
+    }
+    return FT_OK;
+}
+
+ft_status ft_partition_evaluate(const ft_partition_problem *problem, const char *cost_name,
+                                const int *device, const int *stage, ft_partition_result *result,
+                                ft_error *err)
+{
+    static const ft_partition_options none;
+    const cost_model *cost;
+    ground g;
+    *result = (ft_partition_result){.method = "given"};
+    FT_TRY(find_cost(cost_name, &cost, err));
+    ft_status status = ground_new(&g, problem, &none, cost, err);
+    if (status != FT_OK) goto done;
+    int *space = ft_arena_array(g.arena, 2 * (int64_t)g.n, sizeof *space);
+    if (!space) FT_GO(ground_no_memory(&g, err));
+    FT_GO(check_devices(&g, device, space, err));
+    if (stage) FT_GO(check_stages(&g, device, stage, space + g.n, err));
+    status = result_make(&g, space, stage, result, err);
+done:
+    ground_free(&g);
+    return status;
+}
