@@ -140,11 +140,10 @@ static bool fuse_cycles(grouping *x, int *n_groups)
 
 /* -- units that cost nothing ------------------------------------------------------------------- */
 
-/* Nor does it have bytes that might not fit where its neighbour is. */
+/* Bytes may keep it from its neighbour's device only where everything does not fit on one. */
 static bool costs_nothing(const ground *g, int unit)
 {
     const load *w = &g->weight[unit];
-    if (g->allowed && (w->fixed || w->saved)) return false;
     for (int k = 0; k < g->problem->n_kinds; k++)
         if (w->ns[k] > 0) return false;
     return true;
@@ -203,6 +202,20 @@ static int close_gaps(grouping *x, int n, int *number)
     return kept;
 }
 
+/* Whether everything fits on any one device. */
+static bool memory_is_ample(const ground *g)
+{
+    load all = {.out = 0};
+    bool ample = true;
+    for (int u = 0; u < g->n_units; u++) {
+        all.fixed += g->weight[u].fixed;
+        all.saved += g->weight[u].saved;
+    }
+    for (int d = 0; d < g->problem->n_devices; d++)
+        ample &= load_fits(g, &all, d, g->problem->in_flight > 1 ? g->problem->in_flight : 1);
+    return ample;
+}
+
 bool elements_make(const ground *g, elements *out)
 {
     int n = g->n_units;
@@ -215,9 +228,12 @@ bool elements_make(const ground *g, elements *out)
     for (int u = 0; u < n; u++) x.of[u] = u;
     collect_arcs(&x);
     bool pinned = g->problem->pin || g->problem->n_forbids;
-    if (!fuse_cycles(&x, &n) || (!pinned && !absorb_free(&x, &n))) return false;
+    int n_whole;
+    if (!fuse_cycles(&x, &n)) return false;
+    n_whole = n;
+    if (!pinned && !absorb_free(&x, &n)) return false;
     n = close_gaps(&x, n, number);
-    *out = (elements){.n = n, .of = x.of};
+    *out = (elements){.n = n, .of = x.of, .absorbed = n < n_whole && !memory_is_ample(g)};
     out->first = ft_arena_array(g->arena, n + 2, sizeof *out->first);
     out->list = ft_arena_array(g->arena, g->n_units, sizeof *out->list);
     out->order = ft_arena_array(g->arena, n, sizeof *out->order);

@@ -33,6 +33,13 @@ int ground_in_flight(const ground *g, int s, int n)
     return g->problem->flat || most < n - s ? most : n - s;
 }
 
+bool ground_stopped(const ground *g) { return g->options->stop && *g->options->stop; }
+
+ft_status ground_cancelled(ft_error *err)
+{
+    return ft_fail(err, FT_CANCELLED, "partition: stopped before it was done");
+}
+
 /* -- checks ------------------------------------------------------------------------------------ */
 
 static ft_status check_sizes(const ft_partition_problem *p, ft_error *err)

@@ -77,6 +77,9 @@ double load_price(const ground *g, const load *sums, int device, bool last);
 /* Bytes of the set when each of its nodes is held for `in_flight` micro-batches. */
 int64_t load_bytes(const load *sums, int in_flight);
 bool load_fits(const ground *g, const load *sums, int device, int in_flight);
+/* Whether the caller wants the search to end. */
+bool ground_stopped(const ground *g);
+ft_status ground_cancelled(ft_error *err);
 /* Micro-batches in flight in stage s of n. */
 int ground_in_flight(const ground *g, int s, int n);
 

@@ -186,6 +186,7 @@ static void walk_from(walk *w, int state, int depth)
     for (int i = l->step_first[state]; i < l->step_first[state + 1]; i++) {
         int element = l->step_element[i];
         if (w->skipped[element] || !may_hold(w, element)) continue;
+        if (ground_stopped(w->g)) break;
         load before = w->sums; /* taking out again would leave rounding behind */
         change_element(w, element, 1);
         if (may_grow(w)) {

@@ -71,6 +71,7 @@ typedef struct ft_partition_options {
     int max_stages_per_device; /* 0: no limit */
     int blocks;                /* L of `mixed`; 0: swept from 2 to 8 times the devices */
     int64_t max_down_sets;     /* `seq` is exact while the graph has no more; 0: 60000 */
+    const volatile int *stop; /* not 0: give up, FT_CANCELLED; NULL: never */
     /* `pipedream`: whether transfers between stages count, whether replicas are allowed. */
     bool free_transfers, straight;
 } ft_partition_options;

@@ -114,12 +114,13 @@ ft_status solve_seq(ground *g, ft_partition_result *result, ft_error *err)
     if (!too_many && !cut(&s, &all, s.best_ns)) return ground_no_memory(g, err);
     for (int rule = 0; too_many && rule < N_ORDERS; rule++)
         if (rule != 1 && !cut_order(&s, rule)) return ground_no_memory(g, err);
+    if (ground_stopped(g)) return ground_cancelled(err);
     if (s.best_ns == HUGE_VAL) return say_infeasible(g, err);
     int *stage_of = ft_arena_array(g->arena, g->n, sizeof *stage_of);
     if (!stage_of) return ground_no_memory(g, err);
     for (int i = 0; i < g->n; i++) stage_of[i] = s.best_stage[g->unit[i]];
     FT_TRY(result_make(g, s.best_device, stage_of, result, err));
-    result->proved = !too_many;
+    result->proved = !too_many && !s.e.absorbed;
     result->down_sets = s.states;
     return FT_OK;
 }

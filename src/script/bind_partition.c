@@ -382,6 +382,7 @@ static int solve(lua_State *L)
         .max_stages_per_device = (int)script_opt_int(L, 2, "max_stages_per_device", 0, 0, 1 << 30),
         .blocks = (int)script_opt_int(L, 2, "blocks", 0, 0, 1 << 30),
         .max_down_sets = script_opt_int(L, 2, "max_down_sets", 0, 0, 1 << 24),
+        .stop = (const volatile int *)script_interrupt_flag(L),
         .free_transfers = script_opt_bool(L, 2, "free_transfers", false),
         .straight = script_opt_bool(L, 2, "straight", false),
     };
