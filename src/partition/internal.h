@@ -100,6 +100,7 @@ ft_status result_make(const ground *g, const int *unit_device, const int *stage_
 typedef struct method {
     const char *name, *doc;
     ft_status (*solve)(ground *g, ft_partition_result *result, ft_error *err);
+    bool placed; /* it prices as the cost models do, so that `best` can compare it */
 } method;
 
 ft_status solve_seq(ground *g, ft_partition_result *result, ft_error *err);

@@ -8,13 +8,14 @@
 typedef struct finder {
     const elements *e;
     int64_t most;
-    int n, words;     /* sets found; 64-bit words of a set */
-    int64_t room;     /* for sets */
-    uint64_t *sets;   /* bits of set s: sets[s * words ...] */
-    uint64_t *hashes; /* by set */
-    uint64_t *keys;   /* by element: a random number; a set's hash is their exclusive or */
-    int64_t n_slots;  /* a power of two */
-    int *slots;       /* set + 1, or 0 */
+    int n, words;      /* sets found; 64-bit words of a set */
+    int64_t room;      /* for sets */
+    uint64_t *sets;    /* bits of set s: sets[s * words ...] */
+    uint64_t *hashes;  /* by set */
+    int *parent, *via; /* by set: the set it was first found from, and the element that it adds */
+    uint64_t *keys;    /* by element: a random number; a set's hash is their exclusive or */
+    int64_t n_slots;   /* a power of two */
+    int *slots;        /* set + 1, or 0 */
     int *step_first, *step_element, *step_state;
     int64_t n_steps, step_room, first_room;
 } finder;
@@ -59,8 +60,12 @@ static int find_set(finder *f, int s, int element)
         uint64_t *sets = ft_realloc(f->sets, room * words * 8);
         if (sets) f->sets = sets;
         uint64_t *hashes = sets ? ft_realloc(f->hashes, room * 8) : NULL;
-        if (!hashes) return -1;
-        f->hashes = hashes;
+        if (hashes) f->hashes = hashes;
+        int *parent = hashes ? ft_realloc(f->parent, room * 4) : NULL;
+        if (parent) f->parent = parent;
+        int *via = parent ? ft_realloc(f->via, room * 4) : NULL;
+        if (!via) return -1;
+        f->via = via;
         f->room = room;
     }
     uint64_t *wanted = &f->sets[f->n * words];
@@ -74,6 +79,8 @@ static int find_set(finder *f, int s, int element)
             return known;
     }
     f->hashes[f->n] = hash;
+    f->parent[f->n] = s;
+    f->via[f->n] = element;
     put_slot(f, f->n);
     return f->n++;
 }
@@ -87,6 +94,21 @@ static bool can_add(const finder *f, int s, int element)
     return true;
 }
 
+static bool add_step(finder *f, int s, int element, bool *too_many)
+{
+    if (!can_add(f, s, element)) return true;
+    int64_t room = f->step_room;
+    if (!grow(&f->step_element, &room, f->n_steps + 1, sizeof(int)) ||
+        !grow(&f->step_state, &f->step_room, f->n_steps + 1, sizeof(int)))
+        return false;
+    int to = find_set(f, s, element);
+    if (to < 0) return false;
+    f->step_element[f->n_steps] = element;
+    f->step_state[f->n_steps++] = to;
+    *too_many = f->n > f->most;
+    return true;
+}
+
 /* Sets are found by size, as steps add one element: set s is looked at before what it leads to. */
 static bool find_all(finder *f, bool *too_many)
 {
@@ -96,21 +118,17 @@ static bool find_all(finder *f, bool *too_many)
     for (int s = 0; s < f->n; s++) {
         if (!grow(&f->step_first, &f->first_room, s + 2, sizeof *f->step_first)) return false;
         f->step_first[s] = (int)f->n_steps;
-        for (int x = 0; x < f->e->n; x++) {
-            if (!can_add(f, s, x)) continue;
-            int64_t room = f->step_room;
-            if (!grow(&f->step_element, &room, f->n_steps + 1, sizeof(int)) ||
-                !grow(&f->step_state, &f->step_room, f->n_steps + 1, sizeof(int)))
-                return false;
-            int to = find_set(f, s, x);
-            if (to < 0) return false;
-            f->step_element[f->n_steps] = x;
-            f->step_state[f->n_steps++] = to;
-            if (f->n > f->most) {
-                *too_many = true;
-                return true;
-            }
+        /* what its parent could add, but for the element it did add, and what that one released */
+        int first = s ? f->step_first[f->parent[s]] : 0;
+        int end = s ? f->step_first[f->parent[s] + 1] : f->e->n;
+        for (int i = first; i < end && !*too_many; i++) {
+            int x = s ? f->step_element[i] : i;
+            if ((!s || x != f->via[s]) && !add_step(f, s, x, too_many)) return false;
         }
+        for (int i = s ? f->e->next_first[f->via[s]] : 0;
+             s && i < f->e->next_first[f->via[s] + 1] && !*too_many; i++)
+            if (!add_step(f, s, f->e->next[i], too_many)) return false;
+        if (*too_many) return true;
         f->step_first[s + 1] = (int)f->n_steps;
     }
     return true;
@@ -141,14 +159,16 @@ bool lattice_all(const ground *g, const elements *e, int64_t most, lattice *out,
     f.keys = ft_alloc((int64_t)e->n * 8);
     f.sets = ft_alloc((int64_t)f.words * 8 * 1024);
     f.hashes = ft_alloc((int64_t)8 * 1024);
+    f.parent = ft_alloc((int64_t)4 * 1024);
+    f.via = ft_alloc((int64_t)4 * 1024);
     f.room = 1024;
-    bool ok = f.keys && f.sets && f.hashes;
+    bool ok = f.keys && f.sets && f.hashes && f.parent && f.via;
     for (int i = 0; ok && i < e->n; i++)
         f.keys[i] = (uint64_t)ft_rng_u32(&rng) << 32 | ft_rng_u32(&rng);
     ok = ok && find_all(&f, too_many);
     if (ok && !*too_many) ok = copy_lattice(g, &f, out);
-    void *const blocks[] = {f.keys,       f.sets,         f.hashes,    f.slots,
-                            f.step_first, f.step_element, f.step_state};
+    void *const blocks[] = {f.keys, f.sets,       f.hashes,       f.slots,     f.parent,
+                            f.via,  f.step_first, f.step_element, f.step_state};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) ft_free(blocks[i]);
     return ok;
 }

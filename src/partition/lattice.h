@@ -7,9 +7,9 @@
 /* Units that a contiguous partition cannot or need not separate, with their order. */
 typedef struct elements {
     int n;
-    bool absorbed; /* units were joined to neighbours though memory might part them */
-    int *of; /* by unit */
-    int *first, *list;                          /* units by element, CSR */
+    bool absorbed;     /* units were joined to neighbours though memory might part them */
+    int *of;           /* by unit */
+    int *first, *list; /* units by element, CSR */
     int *next_first, *next, *back_first, *back; /* order among elements, CSR, no doubles */
     int *order;                                 /* a topological order */
 } elements;

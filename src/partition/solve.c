@@ -4,8 +4,13 @@
 
 #include "partition/table.h"
 
+/* Runs what is feasible and keeps the best. */
+static ft_status solve_best(ground *g, ft_partition_result *result, ft_error *err);
+
 static const method methods[] = {
-    {"seq", "the contiguous optimum: one stage a device, exact over down-sets", solve_seq},
+    {"seq", "the contiguous optimum: one stage a device, exact over down-sets", solve_seq, true},
+    {"mixed", "Mixed-pipe: blocks on any device in any order, refined", solve_mixed, true},
+    {"best", "the best of all", solve_best, true},
 };
 
 enum { N_METHODS = sizeof methods / sizeof *methods };
@@ -30,6 +35,36 @@ const char *ft_partition_method_name(int i)
 const char *ft_partition_method_doc(int i)
 {
     return method_at(i) ? method_at(i)->doc : NULL;
+}
+
+static bool is_better(const ft_partition_result *a, const ft_partition_result *b)
+{
+    if (a->objective_ns != b->objective_ns) return a->objective_ns < b->objective_ns;
+    if (a->moved_bytes != b->moved_bytes) return a->moved_bytes < b->moved_bytes;
+    return a->n_stages < b->n_stages;
+}
+
+static ft_status solve_best(ground *g, ft_partition_result *result, ft_error *err)
+{
+    ft_status first = FT_INFEASIBLE;
+    bool found = false;
+    for (int i = 0; i < N_METHODS; i++) {
+        if (methods[i].solve == solve_best || !methods[i].placed) continue;
+        ft_partition_result own = {0};
+        ft_status status = methods[i].solve(g, &own, found ? NULL : err);
+        own.method = methods[i].name;
+        if (status == FT_OK && (!found || is_better(&own, result))) {
+            ft_partition_result_free(result);
+            *result = own;
+            own = (ft_partition_result){0};
+            found = true;
+        } else if (status != FT_OK && status != FT_INFEASIBLE) {
+            ft_partition_result_free(&own);
+            return ft_fail(err, status, "partition: %s failed", methods[i].name);
+        }
+        ft_partition_result_free(&own);
+    }
+    return found ? FT_OK : first;
 }
 
 /* "a, b, c" of the names of a table. */

@@ -1,0 +1,190 @@
+/* partition/anneal.c - simulated annealing of placements (Kirkpatrick, Gelatt, Vecchi, Science 220,
+ * 1983).
+ *
+ * The energy is by how much devices are above a target, summed, and by how much they are over
+ * their memory. Once it is zero the placement is better than any before, and the target falls. */
+#include <math.h>
+#include <string.h>
+
+#include "partition/anneal.h"
+
+enum { MOST_CHANGES = 64 };
+
+typedef struct change {
+    int unit, device; /* the device it was on */
+} change;
+
+typedef struct annealing {
+    placing *p;
+    const int *order;
+    ft_rng *rng;
+    double target, energy;
+    double *excess; /* by device */
+    bool limited;   /* stages are limited: placements have to stay valid */
+    change changes[MOST_CHANGES];
+    int n_changes;
+} annealing;
+
+bool incumbent_offer(incumbent *best, const placing *p, int from)
+{
+    double price = placing_slowest(p);
+    int64_t moved = placing_moved(p);
+    if (price > best->price || (price == best->price && moved >= best->moved)) return false;
+    if (!placing_valid(p)) return false;
+    best->price = price;
+    best->moved = moved;
+    best->from = from;
+    memcpy(best->device, p->device, (size_t)p->g->n_units * sizeof *best->device);
+    return true;
+}
+
+/* Memory weighs as much as time, each relative to its limit, twice over. */
+static double excess_of(const annealing *a, int device)
+{
+    const ground *g = a->p->g;
+    double excess = fmax(0, a->p->price[device] - a->target);
+    int64_t limit = g->problem->devices[device].memory_bytes;
+    int64_t bytes = load_bytes(&a->p->sums[device], 1);
+    if (limit && bytes > limit)
+        excess += a->target * (0.02 + 2 * (double)(bytes - limit) / (double)limit);
+    return excess;
+}
+
+static void sum_energy(annealing *a)
+{
+    a->energy = 0;
+    for (int d = 0; d < a->p->g->problem->n_devices; d++)
+        a->energy += a->excess[d] = excess_of(a, d);
+}
+
+static bool move(annealing *a, int unit, int device)
+{
+    if (a->n_changes == MOST_CHANGES || a->p->device[unit] == device ||
+        !ground_allows(a->p->g, unit, device))
+        return false;
+    a->changes[a->n_changes++] = (change){unit, a->p->device[unit]};
+    placing_move(a->p, unit, device);
+    return true;
+}
+
+static int below(annealing *a, int n)
+{
+    return (int)ft_rng_below(a->rng, (uint64_t)n);
+}
+
+/* A device where a neighbour of the unit is, or any. */
+static int pick_device(annealing *a, int unit)
+{
+    const ground *g = a->p->g;
+    int n_nets = g->nets_first[unit + 1] - g->nets_first[unit];
+    if (n_nets == 0 || below(a, 2)) return below(a, g->problem->n_devices);
+    const net *v = &g->nets[g->unit_nets[g->nets_first[unit] + below(a, n_nets)]];
+    return a->p->device[v->units[below(a, v->n_units)]];
+}
+
+static void move_run(annealing *a)
+{
+    int n = a->p->g->n_units, begin = below(a, n), length = 2 + below(a, 6);
+    if (below(a, 4) == 0) length += below(a, MOST_CHANGES - 8);
+    int from = a->p->device[a->order[begin]], to = pick_device(a, a->order[begin]);
+    bool only_from = below(a, 2);
+    for (int i = begin; i < n && i < begin + length; i++)
+        if (!only_from || a->p->device[a->order[i]] == from) move(a, a->order[i], to);
+}
+
+static void swap(annealing *a)
+{
+    int n = a->p->g->n_units, x = below(a, n), y = below(a, n);
+    int dx = a->p->device[x], dy = a->p->device[y];
+    if (dx != dy && ground_allows(a->p->g, x, dy) && ground_allows(a->p->g, y, dx)) {
+        move(a, x, dy);
+        move(a, y, dx);
+    }
+}
+
+static void propose(annealing *a)
+{
+    int kind = below(a, 8);
+    a->n_changes = 0;
+    if (kind < 4) {
+        int unit = below(a, a->p->g->n_units);
+        move(a, unit, pick_device(a, unit));
+    } else if (kind < 6) {
+        swap(a);
+    } else {
+        move_run(a);
+    }
+}
+
+static void undo(annealing *a)
+{
+    while (a->n_changes) {
+        const change *c = &a->changes[--a->n_changes];
+        placing_move(a->p, c->unit, c->device);
+    }
+}
+
+/* The energy after the changes; only devices that took part are looked at. */
+static double new_energy(const annealing *a, double *excess, int *touched, int *n_touched)
+{
+    double energy = a->energy;
+    *n_touched = 0;
+    for (int i = 0; i < a->n_changes; i++) {
+        const int ends[2] = {a->changes[i].device, a->p->device[a->changes[i].unit]};
+        for (int side = 0; side < 2; side++) {
+            bool known = false;
+            for (int t = 0; t < *n_touched && !known; t++) known = touched[t] == ends[side];
+            if (known) continue;
+            touched[*n_touched] = ends[side];
+            excess[*n_touched] = excess_of(a, ends[side]);
+            energy += excess[(*n_touched)++] - a->excess[ends[side]];
+        }
+    }
+    return energy;
+}
+
+static bool step(annealing *a, double temperature)
+{
+    double excess[2 * MOST_CHANGES];
+    int touched[2 * MOST_CHANGES], n_touched;
+    propose(a);
+    if (!a->n_changes) return false;
+    double energy = new_energy(a, excess, touched, &n_touched), rise = energy - a->energy;
+    bool accept = rise <= 0 || ft_rng_uniform(a->rng) < exp(-rise / temperature);
+    if (accept && a->limited) accept = placing_valid(a->p);
+    if (!accept) {
+        undo(a);
+        return false;
+    }
+    for (int t = 0; t < n_touched; t++) a->excess[touched[t]] = excess[t];
+    a->energy = energy;
+    return true;
+}
+
+void anneal(placing *p, const int *order, ft_rng *rng, int64_t moves, double heat, incumbent *best,
+            int from)
+{
+    const ground *g = p->g;
+    double excess[FT_PARTITION_DEVICES];
+    annealing a = {.p = p,
+                   .order = order,
+                   .rng = rng,
+                   .excess = excess,
+                   .limited = (g->options->max_stages || g->options->max_stages_per_device) &&
+                              placing_valid(p)};
+    double known = fmin(best->price, placing_slowest(p)), floor_ns = g->lower_bound_ns;
+    a.target = fmax(floor_ns, known * (1 - 1e-4));
+    sum_energy(&a);
+    for (int64_t i = 0; i < moves; i++) {
+        double left = 1 - (double)i / (double)moves;
+        double temperature = a.target * (heat * left * left + 1e-7);
+        if (i % 4096 == 0) {
+            if (ground_stopped(g) || best->price <= floor_ns * (1 + 1e-12)) return;
+            sum_energy(&a); /* without what rounding has left */
+        }
+        if (!step(&a, temperature) || a.energy > a.target * 1e-12) continue;
+        if (!incumbent_offer(best, p, from)) continue;
+        a.target = fmax(floor_ns, best->price * (1 - 1e-4));
+        sum_energy(&a);
+    }
+}

@@ -1,0 +1,170 @@
+/* partition/mixed.c - Mixed-pipe: blocks that may sit on any device, in any order (Eliad et al.,
+ * "FTPipe", USENIX ATC 2021).
+ *
+ * Every way to coarsen the graph to L blocks, for a sweep of L, is assigned by branch and bound;
+ * the best of them, the contiguous optimum and placements found before are starting points of
+ * refinement. Small problems are solved by branch and bound alone. */
+#include <math.h>
+#include <string.h>
+
+#include "partition/anneal.h"
+#include "partition/table.h"
+
+enum { EXACT_UNITS = 12, EXACT_STEPS = 4000000, ASSIGN_STEPS = 20000, SEQ_SETS = 20000 };
+enum { RESTARTS = 8, EFFORT = 2000, LEAST_MOVES = 20000 };
+
+typedef struct mixed {
+    ground *g;
+    placing p;
+    incumbent best;
+    int *order, *device;
+    bool whole; /* all placements were looked at */
+} mixed;
+
+static bool mixed_new(mixed *m, ground *g)
+{
+    *m = (mixed){.g = g, .best = {.price = HUGE_VAL, .moved = INT64_MAX}};
+    m->best.device = ft_arena_array(g->arena, g->n_units, sizeof(int));
+    m->order = ft_arena_array(g->arena, g->n_units, sizeof(int));
+    m->device = ft_arena_array(g->arena, g->n_units, sizeof(int));
+    return m->best.device && m->order && m->device && placing_new(&m->p, g) &&
+           order_units(g, 0, m->order);
+}
+
+static void offer(mixed *m, const int *device, int from)
+{
+    placing_set(&m->p, device);
+    incumbent_offer(&m->best, &m->p, from);
+}
+
+/* The contiguous optimum, or the best found, is never lost. A failure says that there is none. */
+static ft_status start_from_seq(mixed *m, ft_error *err)
+{
+    ft_partition_options options = *m->g->options;
+    ground copy = *m->g;
+    ft_partition_result result = {0};
+    if (!options.max_down_sets) options.max_down_sets = SEQ_SETS;
+    copy.options = &options;
+    ft_status status = solve_seq(&copy, &result, err);
+    if (status == FT_OK) {
+        for (int i = 0; i < m->g->n; i++) m->device[m->g->unit[i]] = result.device[i];
+        offer(m, m->device, 0);
+    }
+    ft_partition_result_free(&result);
+    return status == FT_INFEASIBLE ? FT_OK : status;
+}
+
+static bool each_unit(mixed *m)
+{
+    const ground *g = m->g;
+    int *first = ft_arena_array(g->arena, g->n_units + 1, sizeof *first);
+    int *list = ft_arena_array(g->arena, g->n_units, sizeof *list);
+    if (!first || !list) return false;
+    for (int u = 0; u < g->n_units; u++) first[u + 1] = u + 1, list[u] = u;
+    blocks all = {.n = g->n_units, .first = first, .list = list};
+    double price = assign_blocks(g, &all, EXACT_STEPS, m->device, &m->whole);
+    if (price >= 0 && price < HUGE_VAL) offer(m, m->device, 0);
+    return price >= 0;
+}
+
+/* Numbers of blocks to try: as asked for, or from twice to eight times the devices. */
+static int next_blocks(const mixed *m, int n)
+{
+    int devices = m->g->problem->n_devices, most = 8 * devices;
+    if (m->g->options->blocks) return n ? 0 : m->g->options->blocks;
+    if (!n) return devices < m->g->n_units ? devices : m->g->n_units;
+    n += n < 3 * devices ? (devices + 3) / 4 : devices;
+    return n <= most && n <= m->g->n_units ? n : 0;
+}
+
+static bool sweep(mixed *m)
+{
+    const ground *g = m->g;
+    ground own = *g;
+    for (int n = next_blocks(m, 0); n; n = next_blocks(m, n))
+        for (int rule = 0; rule < coarsener_count() && !ground_stopped(g); rule++) {
+            blocks b;
+            bool whole;
+            if (!(own.arena = ft_arena_new())) return false;
+            double price = -1;
+            if (coarsen(&own, rule, m->order, n, &b))
+                price = assign_blocks(&own, &b, ASSIGN_STEPS / (1 + n / 64), m->device, &whole);
+            ft_arena_free(own.arena);
+            if (price < 0) return false;
+            if (price < HUGE_VAL) offer(m, m->device, 0);
+        }
+    return true;
+}
+
+/* The device with the least to do, by increasing order of units: a start when nothing else fits. */
+static void fill(mixed *m, ft_rng *rng)
+{
+    const ground *g = m->g;
+    for (int u = 0; u < g->n_units; u++) placing_move(&m->p, u, -1);
+    for (int i = 0; i < g->n_units; i++) {
+        int unit = m->order[i], best = -1;
+        for (int d = 0; d < g->problem->n_devices; d++) {
+            if (!ground_allows(g, unit, d)) continue;
+            if (best < 0 || m->p.price[d] < m->p.price[best] || (rng && ft_rng_below(rng, 8) == 0))
+                best = d;
+        }
+        placing_move(&m->p, unit, best);
+    }
+}
+
+static void refine(mixed *m)
+{
+    const ground *g = m->g;
+    const ft_partition_options *o = g->options;
+    int restarts = o->restarts ? o->restarts : RESTARTS;
+    int64_t moves = (o->effort ? o->effort : EFFORT) * g->n_units;
+    if (!o->effort && moves < LEAST_MOVES) moves = LEAST_MOVES;
+    const double heats[] = {0.002, 0.02, 0.005, 0.05};
+    for (int r = 0; r < restarts && !ground_stopped(g); r++) {
+        ft_rng rng;
+        ft_rng_init(&rng, o->seed, (uint64_t)r + 1);
+        if (m->best.price == HUGE_VAL || r % 4 == 3)
+            fill(m, r ? &rng : NULL);
+        else
+            placing_set(&m->p, m->best.device);
+        anneal(&m->p, m->order, &rng, moves, heats[r % 4], &m->best, r + 1);
+    }
+}
+
+static ft_status say_infeasible(const mixed *m, ft_error *err)
+{
+    const ground *g = m->g;
+    int64_t needed = 0, there = 0;
+    bool limited = true;
+    for (int u = 0; u < g->n_units; u++) needed += load_bytes(&g->weight[u], 1);
+    for (int d = 0; d < g->problem->n_devices; d++) {
+        limited &= g->problem->devices[d].memory_bytes > 0;
+        there += g->problem->devices[d].memory_bytes;
+    }
+    if (limited && needed > there)
+        return ft_fail(err, FT_INFEASIBLE,
+                       "partition: %d nodes need %lld bytes, all devices together have %lld", g->n,
+                       (long long)needed, (long long)there);
+    return ft_fail(err, FT_INFEASIBLE,
+                   "partition: no placement of %d nodes on %d devices keeps memory, pins and the "
+                   "limits on stages%s",
+                   g->n, g->problem->n_devices, m->whole ? "" : " as far as was searched");
+}
+
+ft_status solve_mixed(ground *g, ft_partition_result *result, ft_error *err)
+{
+    mixed m;
+    if (!mixed_new(&m, g)) return ground_no_memory(g, err);
+    if (g->n_units <= EXACT_UNITS && !each_unit(&m)) return ground_no_memory(g, err);
+    if (!m.whole) {
+        FT_TRY(start_from_seq(&m, err));
+        if (!sweep(&m)) return ground_no_memory(g, err);
+        refine(&m);
+    }
+    if (ground_stopped(g)) return ground_cancelled(err);
+    if (m.best.price == HUGE_VAL) return say_infeasible(&m, err);
+    FT_TRY(result_make(g, m.best.device, NULL, result, err));
+    result->proved = m.whole && !g->problem->last_ns;
+    result->restarts = m.whole ? 0 : g->options->restarts ? g->options->restarts : RESTARTS;
+    return FT_OK;
+}

@@ -1,0 +1,200 @@
+/* partition/placing.c - a placement that is changed step by step, and its assignment from blocks.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "partition/placing.h"
+
+bool placing_new(placing *p, const ground *g)
+{
+    int64_t n_devices = g->problem->n_devices;
+    *p = (placing){.g = g};
+    p->device = ft_arena_array(g->arena, g->n_units, sizeof *p->device);
+    p->sums = ft_arena_array(g->arena, n_devices, sizeof *p->sums);
+    p->price = ft_arena_array(g->arena, n_devices, sizeof *p->price);
+    p->held = ft_arena_array(g->arena, n_devices * (g->n_nets + 1), sizeof *p->held);
+    p->makes = ft_arena_array(g->arena, n_devices * (g->n_nets + 1), sizeof *p->makes);
+    if (!p->device || !p->sums || !p->price || !p->held || !p->makes) return false;
+    for (int u = 0; u < g->n_units; u++) p->device[u] = -1;
+    return true;
+}
+
+static void change(placing *p, int unit, int device, int sign)
+{
+    int64_t row = (int64_t)device * (p->g->n_nets + 1);
+    load_change(p->g, &p->sums[device], p->held + row, p->makes + row, unit, sign);
+    p->price[device] = load_price(p->g, &p->sums[device], device, false);
+}
+
+void placing_move(placing *p, int unit, int device)
+{
+    if (p->device[unit] >= 0) change(p, unit, p->device[unit], -1);
+    p->device[unit] = device;
+    if (device >= 0) change(p, unit, device, 1);
+}
+
+void placing_set(placing *p, const int *device)
+{
+    for (int u = 0; u < p->g->n_units; u++) placing_move(p, u, -1);
+    memset(p->sums, 0, (size_t)p->g->problem->n_devices * sizeof *p->sums);
+    for (int d = 0; d < p->g->problem->n_devices; d++) p->price[d] = 0;
+    for (int u = 0; u < p->g->n_units; u++) placing_move(p, u, device[u]);
+}
+
+double placing_slowest(const placing *p)
+{
+    double slowest = 0;
+    for (int d = 0; d < p->g->problem->n_devices; d++) slowest = fmax(slowest, p->price[d]);
+    return slowest;
+}
+
+int64_t placing_moved(const placing *p)
+{
+    int64_t bytes = 0;
+    for (int d = 0; d < p->g->problem->n_devices; d++) bytes += p->sums[d].in + p->sums[d].out_grad;
+    return bytes;
+}
+
+/* Memory of a device with its stages where they are in the pipeline. */
+static bool fits_in_flight(const placing *p, const int *stage_of, int n_stages, int64_t *bytes)
+{
+    const ground *g = p->g;
+    for (int d = 0; d < g->problem->n_devices; d++) bytes[d] = p->sums[d].fixed;
+    for (int i = 0; i < g->n; i++)
+        bytes[p->device[g->unit[i]]] +=
+            ground_in_flight(g, stage_of[i], n_stages) * g->problem->saved_bytes[i];
+    for (int d = 0; d < g->problem->n_devices; d++)
+        if (g->problem->devices[d].memory_bytes && bytes[d] > g->problem->devices[d].memory_bytes)
+            return false;
+    return true;
+}
+
+bool placing_valid(const placing *p)
+{
+    const ground *g = p->g;
+    for (int u = 0; u < g->n_units; u++)
+        if (!ground_allows(g, u, p->device[u])) return false;
+    for (int d = 0; d < g->problem->n_devices; d++)
+        if (!load_fits(g, &p->sums[d], d, 1)) return false;
+    bool flight = g->problem->saved_bytes && g->problem->in_flight > 1;
+    if (!flight && !g->options->max_stages && !g->options->max_stages_per_device) return true;
+    ground probe = *g;
+    if (!(probe.arena = ft_arena_new())) return false;
+    int *space = ft_arena_array(probe.arena, 2 * (int64_t)g->n, sizeof *space);
+    int64_t *bytes = ft_arena_array(probe.arena, g->problem->n_devices, sizeof *bytes);
+    int n = space && bytes ? stages_make(&probe, p->device, space, space + g->n) : -1;
+    bool valid = n >= 0 && stages_allowed(g, space + g->n, n) &&
+                 (!flight || fits_in_flight(p, space, n, bytes));
+    ft_arena_free(probe.arena);
+    return valid;
+}
+
+/* -- branch and bound -------------------------------------------------------------------------- */
+
+typedef struct branching {
+    placing p;
+    const blocks *b;
+    int *order; /* blocks, the largest first */
+    double *work;
+    int64_t steps, budget;
+    double best;
+    int64_t best_moved;
+    int *device; /* the best, by unit */
+} branching;
+
+static int compare_work(const void *left, const void *right, void *context)
+{
+    const double *work = context;
+    int a = *(const int *)left, b = *(const int *)right;
+    if (work[a] != work[b]) return work[a] > work[b] ? -1 : 1;
+    return (a > b) - (a < b);
+}
+
+static bool same_and_empty(const branching *x, int a, int b)
+{
+    const ground *g = x->p.g;
+    const ft_partition_device *m = &g->problem->devices[a], *n = &g->problem->devices[b];
+    if (x->p.sums[a].ns[0] != 0 || x->p.sums[b].ns[0] != 0 || g->problem->pin ||
+        g->problem->n_forbids)
+        return false;
+    for (int at = 0; at < g->n_nets; at++)
+        if (x->p.held[(int64_t)a * (g->n_nets + 1) + at] ||
+            x->p.held[(int64_t)b * (g->n_nets + 1) + at])
+            return false;
+    return m->kind == n->kind && m->slowdown == n->slowdown && m->memory_bytes == n->memory_bytes &&
+           m->bytes_per_s == n->bytes_per_s && !x->p.sums[a].fixed && !x->p.sums[b].fixed &&
+           !x->p.sums[a].saved && !x->p.sums[b].saved;
+}
+
+/* What the devices have to do alone can only grow as more is placed. */
+static bool may_place(const branching *x, int block, int d)
+{
+    const ground *g = x->p.g;
+    const ft_partition_device *device = &g->problem->devices[d];
+    for (int i = x->b->first[block]; i < x->b->first[block + 1]; i++)
+        if (!ground_allows(g, x->b->list[i], d)) return false;
+    return load_fits(g, &x->p.sums[d], d, 1) &&
+           x->p.sums[d].ns[device->kind] * device->slowdown <= x->best;
+}
+
+static void move_block(branching *x, int block, int device)
+{
+    for (int i = x->b->first[block]; i < x->b->first[block + 1]; i++)
+        placing_move(&x->p, x->b->list[i], device);
+}
+
+static void keep_best(branching *x)
+{
+    double slowest = placing_slowest(&x->p);
+    int64_t moved = placing_moved(&x->p);
+    if (slowest > x->best || (slowest == x->best && moved >= x->best_moved)) return;
+    if (!placing_valid(&x->p)) return;
+    x->best = slowest;
+    x->best_moved = moved;
+    memcpy(x->device, x->p.device, (size_t)x->p.g->n_units * sizeof *x->device);
+}
+
+/* As deep as there are blocks. */
+static void branch(branching *x, int depth)
+{
+    int n_devices = x->p.g->problem->n_devices;
+    if (depth == x->b->n) {
+        keep_best(x);
+        return;
+    }
+    int block = x->order[depth];
+    bool tried[FT_PARTITION_DEVICES] = {false};
+    for (int turn = 0; turn < n_devices && x->steps < x->budget; turn++) {
+        int least = -1; /* devices by increasing price */
+        for (int d = 0; d < n_devices; d++)
+            if (!tried[d] && (least < 0 || x->p.price[d] < x->p.price[least])) least = d;
+        tried[least] = true;
+        bool same = false;
+        for (int d = 0; d < n_devices && !same; d++)
+            same = d != least && tried[d] && same_and_empty(x, d, least);
+        if (same) continue;
+        x->steps++;
+        move_block(x, block, least);
+        if (may_place(x, block, least)) branch(x, depth + 1);
+        move_block(x, block, -1);
+    }
+}
+
+double assign_blocks(const ground *g, const blocks *b, int64_t budget, int *device, bool *whole)
+{
+    branching x = {
+        .b = b, .budget = budget, .best = HUGE_VAL, .best_moved = INT64_MAX, .device = device};
+    x.order = ft_arena_array(g->arena, b->n, sizeof *x.order);
+    x.work = ft_arena_array(g->arena, b->n, sizeof *x.work);
+    if (!x.order || !x.work || !placing_new(&x.p, g)) return -1;
+    for (int i = 0; i < b->n; i++) {
+        x.order[i] = i;
+        for (int j = b->first[i]; j < b->first[i + 1]; j++)
+            x.work[i] += g->weight[b->list[j]].ns[0];
+    }
+    qsort_r(x.order, (size_t)b->n, sizeof *x.order, compare_work, x.work);
+    branch(&x, 0);
+    *whole = x.steps < x.budget;
+    return x.best;
+}

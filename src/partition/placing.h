@@ -1,0 +1,65 @@
+/* partition/placing.h - a placement that is changed step by step. */
+#ifndef FT_PARTITION_PLACING_H
+#define FT_PARTITION_PLACING_H
+
+#include "partition/internal.h"
+
+/* Units on devices, with the sums and prices of every device kept up to date. */
+typedef struct placing {
+    const ground *g;
+    int *device; /* by unit; -1: nowhere yet */
+    load *sums;  /* by device */
+    double *price;
+    int *held;   /* [device][net] */
+    bool *makes; /* [device][net] */
+} placing;
+
+/* Blocks that are placed as one: units of block b are list[first[b]] ... */
+typedef struct blocks {
+    int n;
+    const int *first, *list;
+} blocks;
+
+/* An empty placement in the ground's arena; false without memory. */
+bool placing_new(placing *p, const ground *g);
+/* Puts the unit on a device (or nowhere, -1). */
+void placing_move(placing *p, int unit, int device);
+/* Prices all devices anew, without the rounding that moves leave behind. */
+void placing_set(placing *p, const int *device);
+double placing_slowest(const placing *p);
+/* Whether memory, pins and the limits on stages hold; *moved: bytes. */
+bool placing_valid(const placing *p);
+int64_t placing_moved(const placing *p);
+
+/* Largest first, then branch and bound over all placements of the blocks, at most `budget` steps:
+ * the placement with the fastest slowest device into `device` by unit. Returns its price, HUGE_VAL
+ * when none was found, -1 without memory; *whole: all were considered. */
+double assign_blocks(const ground *g, const blocks *b, int64_t budget, int *device, bool *whole);
+
+/* A topological order cut into intervals. Merging neighbours never makes a cycle. */
+typedef struct sequence {
+    const ground *g;
+    int n;          /* intervals */
+    int wanted;     /* that are wanted in the end */
+    double *ns;     /* by interval: its work */
+    double *cut_ns; /* by interval: the time to send what crosses its end */
+    int *count;     /* units */
+    int *begin;     /* place of its first unit in the order */
+    int n_units;
+    double total_ns;
+} sequence;
+
+/* Rules that cut a topological order of units into `n` blocks; a row each. */
+typedef struct coarsener {
+    const char *name, *doc;
+    /* The pressure to merge the neighbours i and i + 1, the largest goes first. */
+    double (*pressure)(const sequence *s, int i);
+} coarsener;
+
+int coarsener_count(void);
+/* Cuts the order of units by rule i; blocks are in the ground's arena. */
+bool coarsen(const ground *g, int rule, const int *order, int wanted, blocks *out);
+/* A topological order of units: depth first; rule > 0: another one at random. */
+bool order_units(const ground *g, uint64_t rule, int *order);
+
+#endif
