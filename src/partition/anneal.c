@@ -8,7 +8,7 @@
 
 #include "partition/anneal.h"
 
-enum { MOST_CHANGES = 64 };
+enum { MOST_CHANGES = 512 };
 
 typedef struct change {
     int unit, device; /* the device it was on */
@@ -82,14 +82,25 @@ static int pick_device(annealing *a, int unit)
     return a->p->device[v->units[below(a, v->n_units)]];
 }
 
+/* Runs of all sizes: their lengths are uniform in the logarithm. */
 static void move_run(annealing *a)
 {
-    int n = a->p->g->n_units, begin = below(a, n), length = 2 + below(a, 6);
-    if (below(a, 4) == 0) length += below(a, MOST_CHANGES - 8);
+    int n = a->p->g->n_units, most = n / 3 + 2 < MOST_CHANGES ? n / 3 + 2 : MOST_CHANGES;
+    int begin = below(a, n), length = (int)(2 * exp(ft_rng_uniform(a->rng) * log(most / 2.0)));
     int from = a->p->device[a->order[begin]], to = pick_device(a, a->order[begin]);
     bool only_from = below(a, 2);
     for (int i = begin; i < n && i < begin + length; i++)
         if (!only_from || a->p->device[a->order[i]] == from) move(a, a->order[i], to);
+}
+
+/* All that make and use a value come to one device: bringing some of them gains nothing. */
+static void gather(annealing *a)
+{
+    const ground *g = a->p->g;
+    if (!g->n_nets) return;
+    const net *v = &g->nets[below(a, g->n_nets)];
+    int to = below(a, 2) ? a->p->device[v->maker] : below(a, g->problem->n_devices);
+    for (int i = 0; i < v->n_units; i++) move(a, v->units[i], to);
 }
 
 static void swap(annealing *a)
@@ -111,6 +122,8 @@ static void propose(annealing *a)
         move(a, unit, pick_device(a, unit));
     } else if (kind < 6) {
         swap(a);
+    } else if (kind == 6) {
+        gather(a);
     } else {
         move_run(a);
     }
@@ -145,8 +158,8 @@ static double new_energy(const annealing *a, double *excess, int *touched, int *
 
 static bool step(annealing *a, double temperature)
 {
-    double excess[2 * MOST_CHANGES];
-    int touched[2 * MOST_CHANGES], n_touched;
+    double excess[FT_PARTITION_DEVICES];
+    int touched[FT_PARTITION_DEVICES], n_touched;
     propose(a);
     if (!a->n_changes) return false;
     double energy = new_energy(a, excess, touched, &n_touched), rise = energy - a->energy;

@@ -104,6 +104,7 @@ typedef struct method {
 } method;
 
 ft_status solve_seq(ground *g, ft_partition_result *result, ft_error *err);
+ft_status solve_pipedream(ground *g, ft_partition_result *result, ft_error *err);
 ft_status solve_mixed(ground *g, ft_partition_result *result, ft_error *err);
 
 #endif

@@ -119,7 +119,7 @@ static void refine(mixed *m)
     int restarts = o->restarts ? o->restarts : RESTARTS;
     int64_t moves = (o->effort ? o->effort : EFFORT) * g->n_units;
     if (!o->effort && moves < LEAST_MOVES) moves = LEAST_MOVES;
-    const double heats[] = {0.002, 0.02, 0.005, 0.05};
+    const double heats[] = {0.002, 0.02, 0.1, 0.05};
     for (int r = 0; r < restarts && !ground_stopped(g); r++) {
         ft_rng rng;
         ft_rng_init(&rng, o->seed, (uint64_t)r + 1);

@@ -10,6 +10,8 @@ static ft_status solve_best(ground *g, ft_partition_result *result, ft_error *er
 static const method methods[] = {
     {"seq", "the contiguous optimum: one stage a device, exact over down-sets", solve_seq, true},
     {"mixed", "Mixed-pipe: blocks on any device in any order, refined", solve_mixed, true},
+    {"pipedream", "contiguous stages with replicas, over a hierarchy of links", solve_pipedream,
+     false},
     {"best", "the best of all", solve_best, true},
 };
 

@@ -1,0 +1,250 @@
+/* partition/pipedream.c - stages with replicas over a hierarchy of links.
+ *
+ * The dynamic programme of Narayanan et al., "PipeDream", SOSP 2019, section 3.1, with the
+ * recurrence that its published optimizer computes, so that its figures can be compared with: the
+ * gradient exchange of replicas is added to their work instead of overlapped, transfers are divided
+ * by the replicas of the stage that receives, and the bytes that a stage has to keep count the
+ * machines behind it only, which makes them zero for the last stage.
+ *
+ * States are antichains of the graph, reached from its first source by replacing a node by one of
+ * its successors; what an antichain stands for is the set of its ancestors. A stage is the
+ * difference of two states. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "partition/states.h"
+#include "partition/table.h"
+
+typedef struct cell {
+    double ns;    /* bottleneck; HUGE_VAL: impossible */
+    int split;    /* state before the last stage; -1: one stage */
+    int replicas; /* of the last stage */
+} cell;
+
+typedef struct level {
+    int machines;
+    double bytes_per_s;
+    double inside; /* machines of a unit of this level that share its exchange */
+    cell *cells;   /* [first state][last state][machines - 1]; first states of the last level: 1 */
+    int n_first;
+} level;
+
+typedef struct dream {
+    const ground *g;
+    states s;
+    int n_levels;
+    level levels[FT_PARTITION_LEVELS];
+    double memory; /* 0: no limit */
+} dream;
+
+static cell *at(const dream *d, const level *l, int i, int j, int m)
+{
+    return &l->cells[((int64_t)i * d->s.n + j) * l->machines + m];
+}
+
+/* What lies between state i - 1 (nothing when i is 0) and state j. */
+static double between(const double *prefix, int i, int j)
+{
+    return prefix[j] - (i ? prefix[i - 1] : 0);
+}
+
+/* Work of states i ... j on one unit of the level. */
+static double work(const dream *d, int level_index, int i, int j)
+{
+    if (level_index == 0) return j >= i ? between(d->s.compute_ns, i, j) : HUGE_VAL;
+    const level *below = &d->levels[level_index - 1];
+    return j >= i ? at(d, below, i, j, below->machines - 1)->ns : HUGE_VAL;
+}
+
+static bool keeps_memory(const dream *d, const level *l, int i, int j, int used, int replicas)
+{
+    if (d->memory == 0) return true;
+    double copies = ceil((double)(l->machines - used) / replicas);
+    double bytes = between(d->s.activation_bytes, i, j) + between(d->s.param_bytes, i, j);
+    return copies * bytes <= d->memory;
+}
+
+/* States i ... j as one stage of r replicas. */
+static double one_stage(const dream *d, int index, int i, int j, int used, int r, double inside)
+{
+    const level *l = &d->levels[index];
+    double ns = work(d, index, i, j);
+    if (ns == HUGE_VAL || !keeps_memory(d, l, i, j, used, r)) return HUGE_VAL;
+    double exchange =
+        4.0 * (r - 1) * between(d->s.param_bytes, i, j) / (l->bytes_per_s * r) / inside;
+    return (ns + 1e9 * exchange) / r;
+}
+
+static double transfer(const dream *d, const level *l, int state, int replicas)
+{
+    if (d->g->options->free_transfers || state == d->s.n - 1) return 0;
+    return 1e9 * 2 * d->s.cut_bytes[state] / (l->bytes_per_s * replicas);
+}
+
+/* The best of i ... j on m + 1 machines whose last stage starts after state k. */
+static void split_at(const dream *d, int index, int i, int j, int m, int k, cell *best)
+{
+    const level *l = &d->levels[index];
+    int most = d->g->options->straight ? 1 : m;
+    for (int r = 1; r <= most; r++) {
+        const cell *before = at(d, l, i, k, m - r);
+        if (!(before->ns < best->ns)) continue;
+        double ns = one_stage(d, index, k + 1, j, m + 1, r, 1);
+        ns = fmax(fmax(ns, before->ns), fmax(transfer(d, l, k, r), transfer(d, l, j, r)));
+        if (ns < best->ns) *best = (cell){ns, k, r};
+    }
+}
+
+static void fill_column(const dream *d, int index, int i, int j)
+{
+    const level *l = &d->levels[index];
+    for (int m = 0; m < l->machines; m++) {
+        cell best = {HUGE_VAL, -1, m + 1};
+        if (m == 0 || !d->g->options->straight)
+            best.ns = one_stage(d, index, i, j, m + 1, m + 1, l->inside);
+        for (int k = i; m && k < j; k++)
+            if (states_before(&d->s, k, j) && (i == 0 || !states_before(&d->s, k, i - 1)))
+                split_at(d, index, i, j, m, k, &best);
+        *at(d, l, i, j, m) = best;
+    }
+}
+
+static ft_status solve_levels(dream *d, ft_error *err)
+{
+    double inside = 1;
+    for (int index = 0; index < d->n_levels; index++) {
+        level *l = &d->levels[index];
+        l->inside = inside;
+        inside = l->machines;
+        l->n_first = index == d->n_levels - 1 ? 1 : d->s.n;
+        l->cells = ft_alloc((int64_t)l->n_first * d->s.n * l->machines * (int64_t)sizeof(cell));
+        if (!l->cells) return ground_no_memory(d->g, err);
+        for (int i = 0; i < l->n_first; i++) {
+            if (ground_stopped(d->g)) return ground_cancelled(err);
+            for (int j = 0; j < d->s.n; j++) {
+                if (j >= i) fill_column(d, index, i, j);
+                for (int m = 0; j < i && m < l->machines; m++)
+                    *at(d, l, i, j, m) = (cell){HUGE_VAL, -1, 1};
+            }
+        }
+    }
+    return FT_OK;
+}
+
+/* -- reading the answer ------------------------------------------------------------------------ */
+
+typedef struct reading {
+    const dream *d;
+    int *stage_of_state; /* by state that ends a stage: the stage, in turn from the end */
+    int *ends, *replicas, n;
+} reading;
+
+/* Stages from the last one on; `times` replicas of the unit that holds them. */
+static void read_level(reading *r, int index, int i, int j, int times)
+{
+    const level *l = &r->d->levels[index];
+    int m = l->machines - 1;
+    while (j >= i) {
+        const cell *c = at(r->d, l, i, j, m);
+        int begin = c->split < 0 ? i : c->split + 1;
+        if (index) {
+            read_level(r, index - 1, begin, j, times * c->replicas);
+        } else {
+            r->ends[r->n] = j;
+            r->replicas[r->n++] = times * c->replicas;
+        }
+        m -= c->replicas;
+        j = begin - 1;
+        if (c->split < 0) break;
+    }
+}
+
+static ft_status read_result(const dream *d, ft_partition_result *out, ft_error *err)
+{
+    const ground *g = d->g;
+    reading r = {.d = d};
+    int *space = ft_arena_array(g->arena, 2 * (int64_t)d->s.n + g->n + g->n_units, sizeof *space);
+    if (!space) return ground_no_memory(g, err);
+    r.ends = space;
+    r.replicas = space + d->s.n;
+    int *stage_of = space + 2 * d->s.n, *unit_device = stage_of + g->n;
+    read_level(&r, d->n_levels - 1, 0, d->s.n - 1, 1);
+    for (int i = 0; i < g->n; i++) {
+        int s = 0; /* from the end: the earliest stage whose end has the node */
+        while (s + 1 < r.n && states_hold(&d->s, r.ends[s + 1], i)) s++;
+        stage_of[i] = r.n - 1 - s;
+    }
+    int device = 0;
+    for (int s = r.n - 1, n = 0; s >= 0; s--, n++) {
+        for (int i = 0; i < g->n; i++)
+            if (stage_of[i] == n) unit_device[g->unit[i]] = device;
+        device += r.replicas[s];
+    }
+    ft_status status = result_make(g, unit_device, stage_of, out, NULL);
+    if (status != FT_OK && status != FT_INFEASIBLE) return ground_no_memory(g, err);
+    for (int s = 0; s < r.n && s < out->n_stages; s++)
+        out->stage_replicas[s] = r.replicas[r.n - 1 - s];
+    out->lower_bound_ns = fmin(out->lower_bound_ns, out->objective_ns);
+    return FT_OK;
+}
+
+static ft_status set_levels(dream *d, ft_error *err)
+{
+    const ft_partition_problem *p = d->g->problem;
+    int64_t machines = 1;
+    d->n_levels = p->n_levels ? p->n_levels : 1;
+    d->levels[0] = (level){.machines = p->n_devices, .bytes_per_s = p->devices[0].bytes_per_s};
+    for (int i = 0; i < p->n_levels; i++)
+        d->levels[i] =
+            (level){.machines = p->level_devices[i], .bytes_per_s = p->level_bytes_per_s[i]};
+    for (int i = 0; i < d->n_levels; i++) {
+        if (d->levels[i].machines < 1 || d->levels[i].machines > p->n_devices)
+            return ft_fail(err, FT_INVALID, "partition: level %d has %d devices, expected 1 to %d",
+                           i + 1, d->levels[i].machines, p->n_devices);
+        if (d->levels[i].bytes_per_s == 0) d->levels[i].bytes_per_s = HUGE_VAL;
+        if (!(d->levels[i].bytes_per_s >= 1))
+            return ft_fail(err, FT_INVALID, "partition: level %d has links of %g bytes/s", i + 1,
+                           d->levels[i].bytes_per_s);
+        machines *= d->levels[i].machines;
+    }
+    if (machines != p->n_devices)
+        return ft_fail(err, FT_INVALID, "partition: levels of %lld devices, there are %d",
+                       (long long)machines, p->n_devices);
+    for (int n = 1; n < p->n_devices; n++) {
+        const ft_partition_device *x = &p->devices[n], *y = &p->devices[0];
+        if (x->kind != y->kind || x->slowdown != y->slowdown ||
+            x->memory_bytes != y->memory_bytes || x->bytes_per_s != y->bytes_per_s)
+            return ft_fail(err, FT_INVALID,
+                           "partition: pipedream needs equal devices, device %d differs", n + 1);
+    }
+    d->memory = (double)p->devices[0].memory_bytes;
+    return FT_OK;
+}
+
+ft_status solve_pipedream(ground *g, ft_partition_result *result, ft_error *err)
+{
+    dream d = {.g = g};
+    FT_TRY(set_levels(&d, err));
+    FT_TRY(states_make(g, &d.s, err));
+    ft_status status = solve_levels(&d, err);
+    if (status == FT_OK) {
+        const level *last = &d.levels[d.n_levels - 1];
+        const cell *best = at(&d, last, 0, d.s.n - 1, last->machines - 1);
+        if (best->ns == HUGE_VAL)
+            status = ft_fail(err, FT_INFEASIBLE,
+                             "partition: pipedream finds no stages that keep %lld bytes a device",
+                             (long long)g->problem->devices[0].memory_bytes);
+        else
+            status = read_result(&d, result, err);
+        if (status == FT_OK) {
+            result->objective_ns = best->ns;
+            result->lower_bound_ns = fmin(result->lower_bound_ns, best->ns);
+            result->down_sets = d.s.n;
+            result->proved = true;
+        }
+    }
+    for (int i = 0; i < d.n_levels; i++) ft_free(d.levels[i].cells);
+    return status;
+}

@@ -1,0 +1,246 @@
+/* partition/states.c - the states of PipeDream's dynamic programme.
+ *
+ * A state is a down-set D, named in the original by its antichain. The first holds the first source
+ * alone; from D, every user y of a value that leaves D gives the state of D with y and all that y
+ * depends on. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "partition/states.h"
+
+enum { MOST_STATES = 4096 };
+
+typedef struct explorer {
+    const ground *g;
+    states *s;
+    uint64_t *behind;  /* by node: it and its ancestors */
+    int *parent_first; /* steps: to[first[s] ... first[s + 1] - 1], in the order they were found */
+    int *to;
+    int n_steps, step_room;
+} explorer;
+
+static uint64_t *set_of(const states *s, int state)
+{
+    return &s->sets[(int64_t)state * s->words];
+}
+
+static bool has(const uint64_t *set, int bit)
+{
+    return set[bit / 64] >> (bit % 64) & 1;
+}
+
+static void put(uint64_t *set, int bit)
+{
+    set[bit / 64] |= (uint64_t)1 << (bit % 64);
+}
+
+bool states_hold(const states *s, int state, int node)
+{
+    return has(set_of(s, state), node);
+}
+
+bool states_before(const states *s, int k, int j)
+{
+    return k != j && has(&s->reached[(int64_t)j * s->reached_words], k);
+}
+
+static bool find_ancestors(explorer *x)
+{
+    const ground *g = x->g;
+    int words = x->s->words;
+    x->behind = ft_arena_array(g->arena, (int64_t)g->n * words, 8);
+    if (!x->behind) return false;
+    for (int at = 0; at < g->n_forward; at++) {
+        int node = g->order[at];
+        uint64_t *own = &x->behind[(int64_t)node * words];
+        put(own, node);
+        for (int i = g->back_first[node]; i < g->back_first[node + 1]; i++)
+            for (int w = 0; w < words; w++) own[w] |= x->behind[(int64_t)g->back[i] * words + w];
+    }
+    return true;
+}
+
+/* The number of the set that stands behind the last state; a new one when it is not known. */
+static int number_of(explorer *x)
+{
+    states *s = x->s;
+    const uint64_t *wanted = set_of(s, s->n);
+    for (int i = s->n - 1; i >= 0; i--)
+        if (!memcmp(set_of(s, i), wanted, (size_t)s->words * 8)) return i;
+    return s->n++;
+}
+
+/* FT_INFEASIBLE when there are too many. */
+static ft_status explore(explorer *x, ft_error *err)
+{
+    const ground *g = x->g;
+    states *s = x->s;
+    memcpy(set_of(s, 0), &x->behind[(int64_t)g->order[0] * s->words], (size_t)s->words * 8);
+    s->n = 1;
+    for (int state = 0; state < s->n; state++) {
+        x->parent_first[state] = x->n_steps;
+        for (int at = 0; at < g->n_forward; at++) {
+            int y = g->order[at];
+            bool next = false;
+            for (int i = g->back_first[y]; i < g->back_first[y + 1] && !next; i++)
+                next = states_hold(s, state, g->back[i]);
+            if (!next || states_hold(s, state, y)) continue;
+            if (s->n + 1 >= MOST_STATES || x->n_steps >= x->step_room)
+                return ft_fail(err, FT_INFEASIBLE,
+                               "partition: the graph has more than %d antichains, too many for "
+                               "pipedream",
+                               MOST_STATES);
+            uint64_t *set = set_of(s, s->n);
+            for (int w = 0; w < s->words; w++)
+                set[w] = set_of(s, state)[w] | x->behind[(int64_t)y * s->words + w];
+            x->to[x->n_steps++] = number_of(x);
+        }
+        x->parent_first[state + 1] = x->n_steps;
+    }
+    return FT_OK;
+}
+
+/* Reverse postorder of a depth-first walk from the first state. */
+static bool sort_states(const explorer *x, int *order)
+{
+    int n = x->s->n, depth = 0, at = n;
+    int *call = ft_arena_array(x->g->arena, n, sizeof *call);
+    int *next = ft_arena_array(x->g->arena, n, sizeof *next);
+    bool *seen = ft_arena_array(x->g->arena, n, sizeof *seen);
+    if (!call || !next || !seen) return false;
+    memcpy(next, x->parent_first, (size_t)n * sizeof *next);
+    seen[0] = true;
+    while (depth >= 0) {
+        int state = call[depth];
+        if (next[state] == x->parent_first[state + 1]) {
+            order[--at] = state;
+            depth--;
+            continue;
+        }
+        int to = x->to[next[state]++];
+        if (seen[to]) continue;
+        seen[to] = true;
+        call[++depth] = to;
+    }
+    return true;
+}
+
+/* Bytes of all values of a node. */
+static bool find_outputs(const ground *g, double *bytes)
+{
+    const ft_partition_problem *p = g->problem;
+    int *last = ft_arena_array(g->arena, g->n, sizeof *last);
+    if (!last) return false;
+    for (int i = 0; i < g->n; i++) last[i] = -1;
+    for (int e = 0; e < p->n_edges; e++) {
+        int from = p->edge_from[e], value = p->edge_value ? p->edge_value[e] : 0;
+        bool known = false;
+        for (int before = last[from]; before >= 0 && !known; before--)
+            known = p->edge_from[before] == from &&
+                    (p->edge_value ? p->edge_value[before] : 0) == value;
+        if (!known) bytes[from] += (double)p->edge_bytes[e];
+        last[from] = e;
+    }
+    for (int i = 0; i < g->n; i++) /* nobody uses it: what it keeps is what it makes */
+        if (last[i] < 0 && p->saved_bytes) bytes[i] = (double)p->saved_bytes[i];
+    return true;
+}
+
+/* Whether no node of the state uses a value of this one. */
+static bool is_maximal(const ground *g, const states *s, int state, int node)
+{
+    for (int i = g->next_first[node]; i < g->next_first[node + 1]; i++)
+        if (states_hold(s, state, g->next[i])) return false;
+    return true;
+}
+
+/* Outputs of the antichain, and of every ancestor of one of its nodes with a user that is neither
+ * that node nor an ancestor of it: as the original counts them, also where that user is inside the
+ * state, on another branch. */
+static double sum_cut(const explorer *x, int state, const double *output_bytes, uint64_t *counted)
+{
+    const ground *g = x->g;
+    const states *s = x->s;
+    double bytes = 0;
+    memset(counted, 0, (size_t)s->words * 8);
+    for (int at = 0; at < g->n_forward; at++) {
+        int top = g->order[at];
+        if (!states_hold(s, state, top) || !is_maximal(g, s, state, top)) continue;
+        const uint64_t *behind = &x->behind[(int64_t)top * s->words];
+        put(counted, top);
+        for (int below = 0; below < at; below++) {
+            int node = g->order[below];
+            if (!has(behind, node) || has(counted, node)) continue;
+            for (int i = g->next_first[node]; i < g->next_first[node + 1]; i++)
+                if (!has(behind, g->next[i])) put(counted, node);
+        }
+    }
+    for (int i = 0; i < g->n; i++)
+        if (has(counted, i)) bytes += output_bytes[i];
+    return bytes;
+}
+
+static void sum_state(const ground *g, states *s, int state)
+{
+    const ft_partition_problem *p = g->problem;
+    for (int at = 0; at < g->n_forward; at++) {
+        int node = g->order[at];
+        if (!states_hold(s, state, node)) continue;
+        s->compute_ns[state] += p->node_ns[node];
+        if (p->saved_bytes) s->activation_bytes[state] += (double)p->saved_bytes[node];
+        if (p->fixed_bytes) s->param_bytes[state] += (double)p->fixed_bytes[node];
+    }
+}
+
+/* Puts states into the order and fills what leads to what. */
+static bool finish(explorer *x)
+{
+    const ground *g = x->g;
+    states *s = x->s;
+    int n = s->n;
+    int *order = ft_arena_array(g->arena, n, sizeof *order);
+    int *place = ft_arena_array(g->arena, n, sizeof *place);
+    uint64_t *sets = ft_arena_array(g->arena, (int64_t)n * s->words, 8);
+    double *output_bytes = ft_arena_array(g->arena, g->n, 8);
+    uint64_t *counted = ft_arena_array(g->arena, s->words, 8);
+    s->reached_words = n / 64 + 1;
+    s->reached = ft_arena_array(g->arena, (int64_t)n * s->reached_words, 8);
+    s->compute_ns = ft_arena_array(g->arena, 4 * (int64_t)n, 8);
+    if (!order || !place || !sets || !output_bytes || !counted || !s->reached || !s->compute_ns) return false;
+    if (!sort_states(x, order) || !find_outputs(g, output_bytes)) return false;
+    s->activation_bytes = s->compute_ns + n;
+    s->param_bytes = s->compute_ns + 2 * (int64_t)n;
+    s->cut_bytes = s->compute_ns + 3 * (int64_t)n;
+    for (int i = 0; i < n; i++) {
+        place[order[i]] = i;
+        memcpy(&sets[(int64_t)i * s->words], set_of(s, order[i]), (size_t)s->words * 8);
+    }
+    s->sets = sets;
+    for (int i = 0; i < n; i++) {
+        uint64_t *own = &s->reached[(int64_t)i * s->reached_words];
+        put(own, i);
+        for (int e = x->parent_first[order[i]]; e < x->parent_first[order[i] + 1]; e++)
+            for (int w = 0; w < s->reached_words; w++)
+                s->reached[(int64_t)place[x->to[e]] * s->reached_words + w] |= own[w];
+        sum_state(g, s, i);
+        s->cut_bytes[i] = sum_cut(x, i, output_bytes, counted);
+    }
+    return true;
+}
+
+ft_status states_make(const ground *g, states *out, ft_error *err)
+{
+    explorer x = {.g = g, .s = out, .step_room = 64 * MOST_STATES};
+    *out = (states){.words = g->n / 64 + 1};
+    if (g->n_forward < g->n)
+        return ft_fail(err, FT_INVALID,
+                       "partition: pipedream takes forward nodes with their backward times, not "
+                       "backward nodes");
+    out->sets = ft_arena_array(g->arena, (int64_t)MOST_STATES * out->words, 8);
+    x.parent_first = ft_arena_array(g->arena, MOST_STATES + 1, sizeof *x.parent_first);
+    x.to = ft_arena_array(g->arena, x.step_room, sizeof *x.to);
+    if (!out->sets || !x.parent_first || !x.to || !find_ancestors(&x))
+        return ground_no_memory(g, err);
+    FT_TRY(explore(&x, err));
+    return finish(&x) ? FT_OK : ground_no_memory(g, err);
+}

@@ -1,0 +1,23 @@
+/* partition/states.h - the antichains of a graph, as PipeDream's optimizer walks through them. */
+#ifndef FT_PARTITION_STATES_H
+#define FT_PARTITION_STATES_H
+
+#include "partition/internal.h"
+
+typedef struct states {
+    int n;
+    int words;         /* 64-bit words of a set of nodes */
+    uint64_t *sets;    /* nodes of state s: the antichain and its ancestors */
+    uint64_t *reached; /* states that lead to state s, a bit each */
+    int reached_words;
+    double *compute_ns, *activation_bytes, *param_bytes; /* by state, of its set */
+    double *cut_bytes; /* by state: outputs that are used outside its set */
+} states;
+
+/* In the ground's arena, in a topological order. FT_INFEASIBLE when there are too many. */
+ft_status states_make(const ground *g, states *out, ft_error *err);
+bool states_hold(const states *s, int state, int node);
+/* Whether state k leads to state j. */
+bool states_before(const states *s, int k, int j);
+
+#endif
