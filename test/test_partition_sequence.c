@@ -1,4 +1,5 @@
-/* test/test_partition_sequence.c - the contiguous optimum against brute force, prices worked out by hand. */
+/* test/test_partition_sequence.c - the contiguous optimum of an order against brute force, prices
+ * worked out by hand. */
 #include "check.h"
 
 #include <string.h>

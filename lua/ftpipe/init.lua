@@ -4,7 +4,9 @@ local core = require("ftpipe.core")
 local suggest = require("ftpipe.suggest")
 
 --- ft.NAME is the module ftpipe.NAME.
-local PARTS = { "args", "graph_import", "model", "opts", "partition", "plan", "run", "task", "tensor", "units" }
+local PARTS = {
+   "args", "graph_import", "model", "opts", "partition", "plan", "run", "task", "tensor", "units",
+}
 
 --- ft.NAME is a table of core.
 local CORE = { "json", "sys" }

@@ -51,4 +51,6 @@ function M.evaluate(problem, device, stage, cost)
    return setmetatable(core.partition.evaluate(problem, device, stage, cost), Result)
 end
 
-return setmetatable(M, { __call = function(_, problem, options) return M.solve(problem, options) end })
+return setmetatable(M, {
+   __call = function(_, problem, options) return M.solve(problem, options) end,
+})

@@ -201,3 +201,29 @@ void anneal(placing *p, const int *order, ft_rng *rng, int64_t moves, double hea
         sum_energy(&a);
     }
 }
+
+void settle(placing *p, const int *order, ft_rng *rng, int64_t moves, incumbent *best)
+{
+    double excess[FT_PARTITION_DEVICES];
+    annealing a = {.p = p, .order = order, .rng = rng, .excess = excess, .target = best->price};
+    int64_t moved = best->moved;
+    placing_set(p, best->device);
+    sum_energy(&a);
+    for (int64_t i = 0; i < moves; i++) {
+        double after[FT_PARTITION_DEVICES];
+        int touched[FT_PARTITION_DEVICES], n_touched;
+        if (i % 4096 == 0 && ground_stopped(p->g)) return;
+        propose(&a);
+        if (!a.n_changes) continue;
+        double energy = new_energy(&a, after, touched, &n_touched) - a.energy;
+        int64_t now = placing_moved(p);
+        bool keep = energy <= a.target * 1e-12 && now <= moved;
+        if (keep && now < moved) keep = incumbent_offer(best, p, best->from);
+        if (!keep) {
+            undo(&a);
+            continue;
+        }
+        for (int t = 0; t < n_touched; t++) excess[touched[t]] = after[t];
+        moved = now;
+    }
+}

@@ -129,6 +129,9 @@ static void refine(mixed *m)
             placing_set(&m->p, m->best.device);
         anneal(&m->p, m->order, &rng, moves, heats[r % 4], &m->best, r + 1);
     }
+    ft_rng rng;
+    ft_rng_init(&rng, o->seed, 0);
+    if (m->best.price < HUGE_VAL) settle(&m->p, m->order, &rng, moves, &m->best);
 }
 
 static ft_status say_infeasible(const mixed *m, ft_error *err)

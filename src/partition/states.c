@@ -206,7 +206,8 @@ static bool finish(explorer *x)
     s->reached_words = n / 64 + 1;
     s->reached = ft_arena_array(g->arena, (int64_t)n * s->reached_words, 8);
     s->compute_ns = ft_arena_array(g->arena, 4 * (int64_t)n, 8);
-    if (!order || !place || !sets || !output_bytes || !counted || !s->reached || !s->compute_ns) return false;
+    if (!order || !place || !sets || !output_bytes || !counted || !s->reached || !s->compute_ns)
+        return false;
     if (!sort_states(x, order) || !find_outputs(g, output_bytes)) return false;
     s->activation_bytes = s->compute_ns + n;
     s->param_bytes = s->compute_ns + 2 * (int64_t)n;
