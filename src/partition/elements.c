@@ -228,12 +228,10 @@ bool elements_make(const ground *g, elements *out)
     for (int u = 0; u < n; u++) x.of[u] = u;
     collect_arcs(&x);
     bool pinned = g->problem->pin || g->problem->n_forbids;
-    int n_whole;
     if (!fuse_cycles(&x, &n)) return false;
-    n_whole = n;
-    if (!pinned && !absorb_free(&x, &n)) return false;
+    if (!pinned && memory_is_ample(g) && !absorb_free(&x, &n)) return false;
     n = close_gaps(&x, n, number);
-    *out = (elements){.n = n, .of = x.of, .absorbed = n < n_whole && !memory_is_ample(g)};
+    *out = (elements){.n = n, .of = x.of};
     out->first = ft_arena_array(g->arena, n + 2, sizeof *out->first);
     out->list = ft_arena_array(g->arena, g->n_units, sizeof *out->list);
     out->order = ft_arena_array(g->arena, n, sizeof *out->order);

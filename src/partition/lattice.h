@@ -25,7 +25,7 @@ typedef struct lattice {
 } lattice;
 
 /* Units that are on cycles with each other are one element; so is a unit that costs nothing and
- * has one neighbour, with that neighbour. */
+ * has one neighbour, with that neighbour, where memory is no question. */
 bool elements_make(const ground *g, elements *out);
 /* All down-sets when there are at most `most`. *too_many when there are more; false: no memory. */
 bool lattice_all(const ground *g, const elements *e, int64_t most, lattice *out, bool *too_many);

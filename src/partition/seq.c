@@ -120,7 +120,7 @@ ft_status solve_seq(ground *g, ft_partition_result *result, ft_error *err)
     if (!stage_of) return ground_no_memory(g, err);
     for (int i = 0; i < g->n; i++) stage_of[i] = s.best_stage[g->unit[i]];
     FT_TRY(result_make(g, s.best_device, stage_of, result, err));
-    result->proved = !too_many && !s.e.absorbed;
+    result->proved = !too_many;
     result->down_sets = s.states;
     return FT_OK;
 }

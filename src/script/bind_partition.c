@@ -357,7 +357,7 @@ static const char *const option_keys[] = {"method",
 /*** Places the nodes of a problem on devices.
  * @function core.partition.solve
  * @tparam table problem lists by node and edge; see src/partition/partition.h. Nodes, edges,
- *   devices and kinds count from 1.
+ *   devices and kinds count from 1; a pin of 0 is none.
  * @tparam[opt] table options method, cost, seed, restarts, effort, max_stages,
  *   max_stages_per_device, blocks, max_down_sets, free_transfers, straight
  * @treturn table stage and device by node, stage_device and stage_replicas by stage, loads by

@@ -1,0 +1,270 @@
+/* test/test_partition.c - partitioners against brute force on random problems. */
+#include "check.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "partition/partition.h"
+
+enum { MOST_NODES = 9, MOST_EDGES = 36, MOST_DEVICES = 3, N_CASES = 1500 };
+
+typedef struct random_case {
+    ft_partition_problem problem;
+    ft_partition_options options;
+    ft_partition_device devices[MOST_DEVICES];
+    double node_ns[2 * MOST_NODES];
+    int64_t fixed_bytes[MOST_NODES], edge_bytes[MOST_EDGES], edge_grad_bytes[MOST_EDGES];
+    int edge_from[MOST_EDGES], edge_to[MOST_EDGES], edge_value[MOST_EDGES];
+    bool sums; /* cost model `sum` */
+} random_case;
+
+static void add_edges(random_case *c, ft_rng *rng)
+{
+    ft_partition_problem *p = &c->problem;
+    for (int from = 0; from < p->n_nodes; from++) {
+        int64_t bytes = (int64_t)ft_rng_below(rng, 8), grad = (int64_t)ft_rng_below(rng, 2) * bytes;
+        for (int to = from + 1; to < p->n_nodes; to++) {
+            if (to != from + 1 && ft_rng_below(rng, 4)) continue;
+            if (to == from + 1 && !ft_rng_below(rng, 4)) continue;
+            int e = p->n_edges++;
+            c->edge_from[e] = from;
+            c->edge_to[e] = to;
+            c->edge_value[e] = 0;
+            c->edge_bytes[e] = bytes;
+            c->edge_grad_bytes[e] = grad;
+        }
+    }
+}
+
+/* Memory binds in half of the cases, stages are limited in a third, devices differ in a third. */
+static void make_case(random_case *c, uint64_t seed)
+{
+    static const char *const costs[] = {"overlap", "sum"};
+    ft_rng rng;
+    ft_rng_init(&rng, seed, 0);
+    memset(c, 0, sizeof *c);
+    int n = 1 + (int)ft_rng_below(&rng, MOST_NODES);
+    c->sums = ft_rng_below(&rng, 2);
+    c->options = (ft_partition_options){.method = "mixed", .cost = costs[c->sums], .seed = seed};
+    c->problem = (ft_partition_problem){.n_nodes = n,
+                                        .n_kinds = 2,
+                                        .node_ns = c->node_ns,
+                                        .fixed_bytes = c->fixed_bytes,
+                                        .edge_from = c->edge_from,
+                                        .edge_to = c->edge_to,
+                                        .edge_bytes = c->edge_bytes,
+                                        .edge_grad_bytes = c->edge_grad_bytes,
+                                        .edge_value = c->edge_value,
+                                        .n_devices = 1 + (int)ft_rng_below(&rng, MOST_DEVICES),
+                                        .devices = c->devices};
+    int64_t total = 0;
+    for (int i = 0; i < n; i++) {
+        c->node_ns[i] = (double)ft_rng_below(&rng, 10);
+        c->node_ns[n + i] = 3 * c->node_ns[i] + (double)ft_rng_below(&rng, 3);
+        total += c->fixed_bytes[i] = (int64_t)ft_rng_below(&rng, 10);
+    }
+    bool unequal = !ft_rng_below(&rng, 3), binds = ft_rng_below(&rng, 2);
+    for (int d = 0; d < c->problem.n_devices; d++)
+        c->devices[d] = (ft_partition_device){
+            .kind = unequal && d == 0,
+            .slowdown = unequal && d == 1 ? 1.5 : 1,
+            .memory_bytes =
+                binds ? 1 + total / c->problem.n_devices + (int64_t)ft_rng_below(&rng, 6) : 0,
+            .bytes_per_s = unequal && d == 0 ? 0 : 1e9};
+    if (!ft_rng_below(&rng, 3)) c->options.max_stages = 1 + (int)ft_rng_below(&rng, 4);
+    add_edges(c, &rng);
+}
+
+/* -- brute force, priced and cut into stages apart from the code under test ---------------------
+ */
+
+static double device_price(const random_case *c, const int *device, int d)
+{
+    const ft_partition_problem *p = &c->problem;
+    double compute = 0, out = 0, back = 0, all = 0;
+    for (int i = 0; i < p->n_nodes; i++) {
+        if (device[i] == d)
+            compute += c->devices[d].slowdown * c->node_ns[c->devices[d].kind * p->n_nodes + i];
+        int64_t bytes = 0, grad = 0;
+        bool here = false, away = false;
+        for (int e = 0; e < p->n_edges; e++) {
+            if (c->edge_from[e] != i) continue;
+            bytes = c->edge_bytes[e];
+            grad = c->edge_grad_bytes[e];
+            if (device[c->edge_to[e]] == d)
+                here = true;
+            else
+                away = true;
+        }
+        if (device[i] == d && away) {
+            out += (double)bytes;
+            all += (double)(bytes + grad);
+        } else if (device[i] != d && here) {
+            back += (double)grad;
+            all += (double)(bytes + grad);
+        }
+    }
+    if (c->devices[d].bytes_per_s == 0) return compute;
+    return c->sums ? compute + all : compute + fmax(0, out - compute) + fmax(0, back - compute);
+}
+
+static bool fits(const random_case *c, const int *device)
+{
+    for (int d = 0; d < c->problem.n_devices; d++) {
+        int64_t bytes = 0;
+        for (int i = 0; i < c->problem.n_nodes; i++)
+            if (device[i] == d) bytes += c->fixed_bytes[i];
+        if (c->devices[d].memory_bytes && bytes > c->devices[d].memory_bytes) return false;
+    }
+    return true;
+}
+
+/* Fewest stages, by running devices in every possible turn. */
+static int fewest_stages(const random_case *c, const int *device, unsigned done, int most)
+{
+    const ft_partition_problem *p = &c->problem;
+    if (done == (1u << p->n_nodes) - 1) return 0;
+    if (most == 0) return 1;
+    int best = most + 1;
+    for (int d = 0; d < p->n_devices; d++) {
+        unsigned after = done;
+        for (int i = 0; i < p->n_nodes; i++) {
+            bool ready = device[i] == d;
+            for (int e = 0; e < p->n_edges && ready; e++)
+                ready = c->edge_to[e] != i || (after >> c->edge_from[e] & 1);
+            if (ready) after |= 1u << i;
+        }
+        if (after == done) continue;
+        int n = 1 + fewest_stages(c, device, after, best - 2 < most - 1 ? best - 2 : most - 1);
+        if (n < best) best = n;
+        if (best <= 1) break;
+    }
+    return best;
+}
+
+static double brute_force(const random_case *c)
+{
+    int device[MOST_NODES] = {0}, n = c->problem.n_nodes;
+    double best = HUGE_VAL;
+    for (;;) {
+        double slowest = 0;
+        for (int d = 0; d < c->problem.n_devices && slowest < best; d++)
+            slowest = fmax(slowest, device_price(c, device, d));
+        if (slowest < best && fits(c, device) &&
+            (!c->options.max_stages ||
+             fewest_stages(c, device, 0, c->options.max_stages) <= c->options.max_stages))
+            best = slowest;
+        int i = 0;
+        while (i < n && ++device[i] == c->problem.n_devices) device[i++] = 0;
+        if (i == n) return best;
+    }
+}
+
+/* -- properties -------------------------------------------------------------------------------- */
+
+static void check_result(const random_case *c, const ft_partition_result *r)
+{
+    const ft_partition_problem *p = &c->problem;
+    bool ordered = true, covered = true;
+    for (int e = 0; e < p->n_edges; e++)
+        ordered &= r->stage[c->edge_from[e]] <= r->stage[c->edge_to[e]];
+    for (int i = 0; i < p->n_nodes; i++)
+        covered &= r->stage[i] >= 0 && r->stage[i] < r->n_stages &&
+                   r->stage_device[r->stage[i]] == r->device[i];
+    CHECK(ordered);
+    CHECK(covered);
+    CHECK(fits(c, r->device));
+    CHECK(r->lower_bound_ns <= r->objective_ns * (1 + 1e-12));
+    CHECK(!c->options.max_stages || r->n_stages <= c->options.max_stages);
+    double slowest = 0;
+    for (int d = 0; d < p->n_devices; d++) slowest = fmax(slowest, device_price(c, r->device, d));
+    CHECK_NEAR(r->objective_ns, slowest, 1e-9);
+}
+
+static void test_mixed_equals_brute_force(void)
+{
+    int infeasible = 0;
+    for (uint64_t seed = 0; seed < N_CASES; seed++) {
+        random_case c;
+        ft_partition_result r;
+        ft_error err;
+        make_case(&c, seed);
+        double best = brute_force(&c);
+        ft_status status = ft_partition_solve(&c.problem, &c.options, &r, &err);
+        if (best == HUGE_VAL) {
+            infeasible++;
+            CHECK_STATUS(status, FT_INFEASIBLE);
+        } else {
+            CHECK_STATUS(status, FT_OK);
+            CHECK_NEAR(r.objective_ns, best, 1e-9);
+            CHECK(r.proved);
+            check_result(&c, &r);
+        }
+        ft_partition_result_free(&r);
+    }
+    CHECK(infeasible > 0 && infeasible < N_CASES / 4);
+}
+
+/* The contiguous optimum: the best placement whose devices have one stage each. */
+static void test_seq_equals_brute_force(void)
+{
+    for (uint64_t seed = 0; seed < N_CASES; seed++) {
+        random_case c;
+        ft_partition_result r;
+        ft_error err;
+        make_case(&c, seed);
+        c.options.method = "seq";
+        c.options.max_stages = 0;
+        int device[MOST_NODES] = {0}, n = c.problem.n_nodes;
+        double best = HUGE_VAL;
+        for (;;) {
+            double slowest = 0;
+            unsigned used = 0;
+            for (int i = 0; i < n; i++) used |= 1u << device[i];
+            for (int d = 0; d < c.problem.n_devices; d++)
+                slowest = fmax(slowest, device_price(&c, device, d));
+            if (slowest < best && fits(&c, device) &&
+                fewest_stages(&c, device, 0, __builtin_popcount(used)) <= __builtin_popcount(used))
+                best = slowest;
+            int i = 0;
+            while (i < n && ++device[i] == c.problem.n_devices) device[i++] = 0;
+            if (i == n) break;
+        }
+        ft_status status = ft_partition_solve(&c.problem, &c.options, &r, &err);
+        CHECK_STATUS(status, best == HUGE_VAL ? FT_INFEASIBLE : FT_OK);
+        if (status == FT_OK) {
+            CHECK_NEAR(r.objective_ns, best, 1e-9);
+            check_result(&c, &r);
+        }
+        ft_partition_result_free(&r);
+    }
+}
+
+static void test_no_memory_leaves_nothing_behind(void)
+{
+    random_case c;
+    ft_error err;
+    make_case(&c, 5);
+    int64_t live = ft_alloc_live();
+    for (int64_t n = 1;; n++) {
+        ft_partition_result r;
+        c.options.method = n % 2 ? "mixed" : "seq";
+        ft_alloc_fail_after(n / 2 + 1);
+        ft_status status = ft_partition_solve(&c.problem, &c.options, &r, &err);
+        ft_alloc_fail_after(0);
+        ft_partition_result_free(&r);
+        CHECK(ft_alloc_live() == live);
+        if (status == FT_OK || n > 2000) break;
+        CHECK_STATUS(status, FT_NOMEM);
+    }
+}
+
+int main(void)
+{
+    RUN(test_mixed_equals_brute_force);
+    RUN(test_seq_equals_brute_force);
+    RUN(test_no_memory_leaves_nothing_behind);
+    return check_report();
+}
