@@ -183,8 +183,7 @@ void anneal(placing *p, const int *order, ft_rng *rng, int64_t moves, double hea
                    .order = order,
                    .rng = rng,
                    .excess = excess,
-                   .limited = (g->options->max_stages || g->options->max_stages_per_device) &&
-                              placing_valid(p)};
+                   .limited = stages_limited(g) && placing_valid(p)};
     double known = fmin(best->price, placing_slowest(p)), floor_ns = g->lower_bound_ns;
     a.target = fmax(floor_ns, known * (1 - 1e-4));
     sum_energy(&a);

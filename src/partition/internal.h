@@ -88,7 +88,8 @@ int ground_in_flight(const ground *g, int s, int n);
 /* Cuts a placement (unit -> device) into stages, as few as are found: exactly the fewest for up to
  * 16 forward nodes. stage_of by node. Returns the number of stages; -1 without memory. */
 int stages_make(const ground *g, const int *unit_device, int *stage_of, int *stage_device);
-/* Whether the limits of the options hold. */
+/* Whether the options limit stages at all, and whether the limits hold. */
+bool stages_limited(const ground *g);
 bool stages_allowed(const ground *g, const int *stage_device, int n_stages);
 
 /* Fills the result for a placement; stage_of NULL: made. */

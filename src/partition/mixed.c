@@ -11,7 +11,14 @@
 #include "partition/table.h"
 
 enum { EXACT_UNITS = 12, EXACT_STEPS = 4000000, ASSIGN_STEPS = 20000, SEQ_SETS = 20000 };
-enum { RESTARTS = 8, EFFORT = 2000, LEAST_MOVES = 20000 };
+enum {
+    STAGES_A_DEVICE = 8,
+    RESTARTS = 8,
+    EFFORT = 2000,
+    LEAST_MOVES = 20000,
+    MOST_MOVES = 60000,
+    LIMITED_WORK = 1000000
+};
 
 typedef struct mixed {
     ground *g;
@@ -119,6 +126,10 @@ static void refine(mixed *m)
     int restarts = o->restarts ? o->restarts : RESTARTS;
     int64_t moves = (o->effort ? o->effort : EFFORT) * g->n_units;
     if (!o->effort && moves < LEAST_MOVES) moves = LEAST_MOVES;
+    if (!o->effort && moves > MOST_MOVES) moves = MOST_MOVES;
+    /* every move that is accepted has its stages counted, which takes time with the nodes */
+    if (!o->effort && stages_limited(g) && g->n > 256 && moves * g->n > LIMITED_WORK)
+        moves = LIMITED_WORK / g->n;
     const double heats[] = {0.002, 0.02, 0.1, 0.05};
     for (int r = 0; r < restarts && !ground_stopped(g); r++) {
         ft_rng rng;
@@ -154,7 +165,7 @@ static ft_status say_infeasible(const mixed *m, ft_error *err)
                    g->n, g->problem->n_devices, m->whole ? "" : " as far as was searched");
 }
 
-ft_status solve_mixed(ground *g, ft_partition_result *result, ft_error *err)
+static ft_status search(ground *g, ft_partition_result *result, ft_error *err)
 {
     mixed m;
     if (!mixed_new(&m, g)) return ground_no_memory(g, err);
@@ -170,4 +181,23 @@ ft_status solve_mixed(ground *g, ft_partition_result *result, ft_error *err)
     result->proved = m.whole && !g->problem->last_ns;
     result->restarts = m.whole ? 0 : g->options->restarts ? g->options->restarts : RESTARTS;
     return FT_OK;
+}
+
+/* Stages that pass nothing on but work cost little in a price and much in a pipeline. */
+static int most_stages(const ground *g)
+{
+    const ft_partition_options *o = g->options;
+    if (o->max_stages) return o->max_stages;
+    return o->blocks ? o->blocks : STAGES_A_DEVICE * g->problem->n_devices;
+}
+
+ft_status solve_mixed(ground *g, ft_partition_result *result, ft_error *err)
+{
+    ft_partition_options options = *g->options;
+    options.max_stages = most_stages(g);
+    const ft_partition_options *given = g->options;
+    g->options = &options;
+    ft_status status = search(g, result, err);
+    g->options = given;
+    return status;
 }

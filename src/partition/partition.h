@@ -66,10 +66,11 @@ typedef struct ft_partition_options {
     const char *cost;          /* NULL: "overlap" */
     uint64_t seed;             /* the same problem, options and seed give the same result */
     int restarts;              /* budget of partitioners that search; 0: 8 */
-    int64_t effort;            /* moves that a restart of `mixed` tries for each node; 0: 2000 */
-    int max_stages;            /* 0: no limit */
+    int64_t effort; /* moves that a restart of `mixed` tries for each node; 0: up to 2000, and
+                       20000 to 60000 in all */
+    int max_stages;            /* of `mixed`; 0: `blocks`, or 8 times the devices */
     int max_stages_per_device; /* 0: no limit */
-    int blocks;                /* L of `mixed`; 0: swept from 2 to 8 times the devices */
+    int blocks;                /* L of `mixed`; 0: swept from 1 to 8 times the devices */
     int64_t max_down_sets;     /* `seq` is exact while the graph has no more; 0: 60000 */
     const volatile int *stop; /* not 0: give up, FT_CANCELLED; NULL: never */
     /* `pipedream`: whether transfers between stages count, whether replicas are allowed. */

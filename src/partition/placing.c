@@ -13,9 +13,10 @@ bool placing_new(placing *p, const ground *g)
     p->device = ft_arena_array(g->arena, g->n_units, sizeof *p->device);
     p->sums = ft_arena_array(g->arena, n_devices, sizeof *p->sums);
     p->price = ft_arena_array(g->arena, n_devices, sizeof *p->price);
+    p->count = ft_arena_array(g->arena, n_devices, sizeof *p->count);
     p->held = ft_arena_array(g->arena, n_devices * (g->n_nets + 1), sizeof *p->held);
     p->makes = ft_arena_array(g->arena, n_devices * (g->n_nets + 1), sizeof *p->makes);
-    if (!p->device || !p->sums || !p->price || !p->held || !p->makes) return false;
+    if (!p->device || !p->sums || !p->price || !p->count || !p->held || !p->makes) return false;
     for (int u = 0; u < g->n_units; u++) p->device[u] = -1;
     return true;
 }
@@ -24,6 +25,8 @@ static void change(placing *p, int unit, int device, int sign)
 {
     int64_t row = (int64_t)device * (p->g->n_nets + 1);
     load_change(p->g, &p->sums[device], p->held + row, p->makes + row, unit, sign);
+    p->count[device] += sign;
+    if (!p->count[device]) p->sums[device] = (load){.out = 0};
     p->price[device] = load_price(p->g, &p->sums[device], device, false);
 }
 
@@ -78,7 +81,7 @@ bool placing_valid(const placing *p)
     for (int d = 0; d < g->problem->n_devices; d++)
         if (!load_fits(g, &p->sums[d], d, 1)) return false;
     bool flight = g->problem->saved_bytes && g->problem->in_flight > 1;
-    if (!flight && !g->options->max_stages && !g->options->max_stages_per_device) return true;
+    if (!flight && !stages_limited(g)) return true;
     ground probe = *g;
     if (!(probe.arena = ft_arena_new())) return false;
     int *space = ft_arena_array(probe.arena, 2 * (int64_t)g->n, sizeof *space);
@@ -115,16 +118,9 @@ static bool same_and_empty(const branching *x, int a, int b)
 {
     const ground *g = x->p.g;
     const ft_partition_device *m = &g->problem->devices[a], *n = &g->problem->devices[b];
-    if (x->p.sums[a].ns[0] != 0 || x->p.sums[b].ns[0] != 0 || g->problem->pin ||
-        g->problem->n_forbids)
-        return false;
-    for (int at = 0; at < g->n_nets; at++)
-        if (x->p.held[(int64_t)a * (g->n_nets + 1) + at] ||
-            x->p.held[(int64_t)b * (g->n_nets + 1) + at])
-            return false;
-    return m->kind == n->kind && m->slowdown == n->slowdown && m->memory_bytes == n->memory_bytes &&
-           m->bytes_per_s == n->bytes_per_s && !x->p.sums[a].fixed && !x->p.sums[b].fixed &&
-           !x->p.sums[a].saved && !x->p.sums[b].saved;
+    return !x->p.count[a] && !x->p.count[b] && !g->problem->pin && !g->problem->n_forbids &&
+           m->kind == n->kind && m->slowdown == n->slowdown && m->memory_bytes == n->memory_bytes &&
+           m->bytes_per_s == n->bytes_per_s;
 }
 
 /* What the devices have to do alone can only grow as more is placed. */

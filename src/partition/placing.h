@@ -10,6 +10,7 @@ typedef struct placing {
     int *device; /* by unit; -1: nowhere yet */
     load *sums;  /* by device */
     double *price;
+    int *count;  /* of units, by device */
     int *held;   /* [device][net] */
     bool *makes; /* [device][net] */
 } placing;

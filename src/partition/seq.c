@@ -7,7 +7,7 @@
 #include "partition/lattice.h"
 #include "partition/table.h"
 
-enum { N_ORDERS = 6, MOST_DOWN_SETS = 60000 };
+enum { N_ORDERS = 6, MOST_DOWN_SETS = 60000, ORDERED_ELEMENTS = 12000 };
 
 typedef struct seq {
     ground *g;
@@ -79,13 +79,14 @@ static bool cut_order(seq *s, int rule)
     int *order = ft_arena_array(s->g->arena, s->e.n, sizeof *order);
     if (!order || !make_order(s, rule, order) || !lattice_chain(s->g, &s->e, order, &l))
         return false;
+    if (s->best_ns < HUGE_VAL) return cut(s, &l, s->best_ns);
     double step = s->g->lower_bound_ns * 0.05;
     for (double limit = s->g->lower_bound_ns + step; step > 0 && s->best_ns == HUGE_VAL;
          limit += step *= 2) {
         if (!cut(s, &l, limit)) return false;
         if (step > s->g->lower_bound_ns * 1e6) break;
     }
-    return s->best_ns < HUGE_VAL ? cut(s, &l, s->best_ns) : cut(s, &l, HUGE_VAL);
+    return s->best_ns < HUGE_VAL || cut(s, &l, HUGE_VAL);
 }
 
 static ft_status say_infeasible(const ground *g, ft_error *err)
@@ -112,7 +113,7 @@ ft_status solve_seq(ground *g, ft_partition_result *result, ft_error *err)
     if (!seq_new(&s, g) || !cut_order(&s, 1) || !lattice_all(g, &s.e, most, &all, &too_many))
         return ground_no_memory(g, err);
     if (!too_many && !cut(&s, &all, s.best_ns)) return ground_no_memory(g, err);
-    for (int rule = 0; too_many && rule < N_ORDERS; rule++)
+    for (int rule = 0; too_many && rule < N_ORDERS && rule * s.e.n <= ORDERED_ELEMENTS; rule++)
         if (rule != 1 && !cut_order(&s, rule)) return ground_no_memory(g, err);
     if (ground_stopped(g)) return ground_cancelled(err);
     if (s.best_ns == HUGE_VAL) return say_infeasible(g, err);

@@ -162,6 +162,12 @@ int stages_make(const ground *g, const int *unit_device, int *stage_of, int *sta
     return n < 0 ? n : place_backward(g, unit_device, stage_of, stage_device, n);
 }
 
+bool stages_limited(const ground *g)
+{
+    const ft_partition_options *o = g->options;
+    return o->max_stages_per_device || (o->max_stages && o->max_stages < g->n);
+}
+
 bool stages_allowed(const ground *g, const int *stage_device, int n_stages)
 {
     const ft_partition_options *o = g->options;
