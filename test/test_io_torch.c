@@ -148,7 +148,7 @@ static void refuses(void)
         {"QK", 2, 0, 3, FT_FORMAT, "'w' reaches past its storage of 24 bytes"},
         {"torch._", 7, -7, 'x', FT_FORMAT, "names 'xorch._utils._rebuild_tensor_v2'"},
         {"Float", 5, -1, 'x', FT_FORMAT, "names 'torch.FloaxStorage'"},
-        {"\x80\x02", 2, -2, '0', FT_FORMAT, "opcode 0x30"},
+        {"\x80\x02", 2, -2, '0', FT_FORMAT, "opcode 0x30 at byte 0: weights do not need"},
         {"000", 0, 0, 0, FT_OK, ""},
     };
     for (int i = 0; rows[i].n; i++) {

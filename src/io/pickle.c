@@ -27,18 +27,17 @@ typedef struct machine {
     const unsigned char *at, *end;
     ft_arena *arena;
     value stack, memo; /* used as lists */
-    const char *path;
     ft_error *err;
 } machine;
 
 static ft_status bad(const machine *m, const char *what)
 {
-    return ft_fail(m->err, FT_FORMAT, "%s: data.pkl: %s", m->path, what);
+    return ft_fail(m->err, FT_FORMAT, "%s", what);
 }
 
 static ft_status no_memory(const machine *m)
 {
-    return ft_fail(m->err, FT_NOMEM, "%s: no memory for data.pkl", m->path);
+    return ft_fail(m->err, FT_NOMEM, "no memory");
 }
 
 /* -- values ----------------------------------------------------------------------------------- */
@@ -229,8 +228,8 @@ static ft_status push_global(machine *m, const char *module, const char *name)
         if (names[i].dtype) made->dtype = ft_file_dtype_find(names[i].dtype);
         return FT_OK;
     }
-    return ft_fail(m->err, FT_FORMAT, "%s: data.pkl names '%s.%s', which weights do not need",
-                   m->path, ft_show(module).text, ft_show(name).text);
+    return ft_fail(m->err, FT_FORMAT, "names '%s.%s', which weights do not need",
+                   ft_show(module).text, ft_show(name).text);
 }
 
 static ft_status read_global(machine *m)
@@ -297,8 +296,7 @@ static ft_status push_tensor(machine *m, const value *args)
     const value *sizes = args->items[2];
     if (sizes->n > FT_MAX_DIMS || !is_contiguous(sizes, args->items[3]))
         return ft_fail(m->err, FT_UNSUPPORTED,
-                       "%s: data.pkl: a tensor is not contiguous or has more than %d dimensions",
-                       m->path, FT_MAX_DIMS);
+                       "a tensor is not contiguous or has more than %d dimensions", FT_MAX_DIMS);
     FT_TRY(push(m, TENSOR, &made));
     made->tensor = (ft_pickled){.storage = args->items[0]->text, .dtype = args->items[0]->dtype};
     made->tensor.offset = args->items[1]->number;
@@ -462,8 +460,7 @@ static ft_status execute(machine *m, unsigned char code)
     default:
         break;
     }
-    return ft_fail(m->err, FT_FORMAT, "%s: data.pkl: opcode 0x%02x, which weights do not need",
-                   m->path, code);
+    return bad(m, "weights do not need it");
 }
 
 /* The tensors of the dict that the program left. */
@@ -477,24 +474,35 @@ static ft_status collect(machine *m, ft_pickled **out, int *n)
         const value *key = dict->items[i], *item = dict->items[i + 1];
         if (key->kind != TEXT) return bad(m, "a key is not a string");
         if (item->kind != TENSOR)
-            return ft_fail(m->err, FT_FORMAT, "%s: data.pkl: '%s' is not a tensor", m->path,
-                           ft_show(key->text).text);
+            return ft_fail(m->err, FT_FORMAT, "'%s' is not a tensor", ft_show(key->text).text);
         (*out)[*n] = item->tensor;
         (*out)[(*n)++].name = key->text;
     }
     return FT_OK;
 }
 
+/* Executes the program up to its stop; *code_at is the opcode that was executed last. */
+static ft_status run(machine *m, const unsigned char **code_at, ft_pickled **out, int *n)
+{
+    while (m->at < m->end) {
+        unsigned char code = *m->at++;
+        *code_at = m->at - 1;
+        if (code == '.') return collect(m, out, n);
+        FT_TRY(execute(m, code));
+    }
+    return bad(m, "no stop follows");
+}
+
 ft_status ft_pickle_read(ft_pickled **out, int *n, ft_arena *arena, const char *bytes, int64_t size,
                          const char *path, ft_error *err)
 {
-    const unsigned char *start = (const unsigned char *)bytes;
-    machine m = {.at = start, .end = start + size, .arena = arena, .path = path, .err = err};
+    const unsigned char *start = (const unsigned char *)bytes, *code_at = start;
+    machine m = {.at = start, .end = start + size, .arena = arena, .err = err};
     *n = 0;
-    while (m.at < m.end) {
-        unsigned char code = *m.at++;
-        if (code == '.') return collect(&m, out, n);
-        FT_TRY(execute(&m, code));
-    }
-    return bad(&m, "ends without a stop");
+    if (size == 0) return ft_fail(err, FT_FORMAT, "%s: data.pkl is empty", path);
+    ft_status status = run(&m, &code_at, out, n);
+    if (status != FT_OK)
+        ft_error_wrap(err, "%s: data.pkl: opcode 0x%02x at byte %lld", path, *code_at,
+                      (long long)(code_at - start));
+    return status;
 }
