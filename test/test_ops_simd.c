@@ -192,19 +192,24 @@ static void test_wrong_ids(void)
 /* -100 adds nothing to the loss and has no gradient; other labels outside are errors. */
 static void test_ignored_labels(void)
 {
-    float logits[] = {0, 0, 1, 2, 3, 4}, weight = 0.5f, loss, stats[4], dloss = 2.0f, grad[6];
+    float logits[] = {0, 0, 1, 2, 3, 4}, weight = 0.5f, loss, stats[4], nll[2], dloss = 2.0f;
+    float grad[6];
     int32_t labels[] = {-100, 1};
     const ft_spec x = {FT_F32, ft_shape_of(2, 3)}, rows = {FT_F32, ft_shape_of(2, 2)};
     const ft_spec ids = {FT_I32, ft_shape_of(2)}, one = {FT_F32, ft_shape_of(1)};
     const ft_spec scalar = {FT_F32, {0}};
     const ft_view in[] = {ft_view_of(&x, logits), ft_view_of(&ids, labels),
                           ft_view_of(&one, &weight)};
-    const ft_view out[] = {ft_view_of(&scalar, &loss), ft_view_of(&rows, stats)};
+    const ft_spec labelled = {FT_F32, ft_shape_of(2)};
+    const ft_view out[] = {ft_view_of(&scalar, &loss), ft_view_of(&rows, stats),
+                           ft_view_of(&labelled, nll)};
     ft_call call = {.in = in, .out = out};
     ft_error err;
     CHECK_STATUS(ft_op_cross_entropy.kernel(&call, &err), FT_OK);
     double sum = exp(2.0) + exp(3.0) + exp(4.0);
     CHECK_NEAR(loss, 0.5 * (log(sum) - 3.0), 1e-6);
+    CHECK(nll[0] == 0.0f);
+    CHECK_NEAR(nll[1], log(sum) - 3.0, 1e-6);
     const ft_view grad_in[] = {ft_view_of(&scalar, &dloss), in[0], in[1], in[2], out[1]};
     const ft_view grad_out = ft_view_of(&x, grad);
     ft_call back = {.in = grad_in, .out = &grad_out};
