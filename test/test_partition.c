@@ -16,7 +16,7 @@ typedef struct random_case {
     ft_partition_device devices[MOST_DEVICES];
     double node_ns[2 * MOST_NODES];
     int64_t fixed_bytes[MOST_NODES], edge_bytes[MOST_EDGES], edge_grad_bytes[MOST_EDGES];
-    int edge_from[MOST_EDGES], edge_to[MOST_EDGES], edge_value[MOST_EDGES];
+    int edge_from[MOST_EDGES], edge_to[MOST_EDGES], edge_value[MOST_EDGES], pin[MOST_NODES];
     bool sums; /* cost model `sum` */
 } random_case;
 
@@ -38,7 +38,8 @@ static void add_edges(random_case *c, ft_rng *rng)
     }
 }
 
-/* Memory binds in half of the cases, stages are limited in a third, devices differ in a third. */
+/* Memory binds in half of the cases, stages are limited in a third, devices differ in a third,
+ * and a third has pins. */
 static void make_case(random_case *c, uint64_t seed)
 {
     static const char *const costs[] = {"overlap", "sum"};
@@ -75,6 +76,10 @@ static void make_case(random_case *c, uint64_t seed)
             .bytes_per_s = unequal && d == 0 ? 0 : 1e9};
     if (!ft_rng_below(&rng, 3)) c->options.max_stages = 1 + (int)ft_rng_below(&rng, 4);
     add_edges(c, &rng);
+    for (int i = 0; i < n; i++)
+        c->pin[i] =
+            ft_rng_below(&rng, 6) ? -1 : (int)ft_rng_below(&rng, (uint64_t)c->problem.n_devices);
+    if (!ft_rng_below(&rng, 3)) c->problem.pin = c->pin;
 }
 
 /* -- brute force, priced and cut into stages apart from the code under test ---------------------
@@ -110,8 +115,11 @@ static double device_price(const random_case *c, const int *device, int d)
     return c->sums ? compute + all : compute + fmax(0, out - compute) + fmax(0, back - compute);
 }
 
+/* Memory and pins. */
 static bool fits(const random_case *c, const int *device)
 {
+    for (int i = 0; c->problem.pin && i < c->problem.n_nodes; i++)
+        if (c->pin[i] >= 0 && device[i] != c->pin[i]) return false;
     for (int d = 0; d < c->problem.n_devices; d++) {
         int64_t bytes = 0;
         for (int i = 0; i < c->problem.n_nodes; i++)

@@ -33,7 +33,10 @@ int ground_in_flight(const ground *g, int s, int n)
     return g->problem->flat || most < n - s ? most : n - s;
 }
 
-bool ground_stopped(const ground *g) { return g->options->stop && *g->options->stop; }
+bool ground_stopped(const ground *g)
+{
+    return g->options->stop && *g->options->stop;
+}
 
 ft_status ground_cancelled(ft_error *err)
 {
@@ -341,8 +344,7 @@ static ft_status limit_devices(ground *g, ft_error *err)
     return FT_OK;
 }
 
-/* -- the bound ---------------------------------------------------------------------------------
- */
+/* -- the bound --------------------------------------------------------------------------------- */
 
 static double unit_ns(const ground *g, int unit, int device, bool last)
 {
@@ -354,30 +356,34 @@ static double unit_ns(const ground *g, int unit, int device, bool last)
 
 /* In units of the fastest device for each unit, device d does at most T / s_d of work, where s_d is
  * its least disadvantage; and the device with the last stage some factor more. */
-static void bound(ground *g)
+static bool bound(ground *g)
 {
     int n_devices = g->problem->n_devices;
-    double total = 0, largest = 0, rate = 0, fastest = 0, gain = 1;
-    double least[FT_PARTITION_DEVICES];
-    for (int d = 0; d < n_devices; d++) least[d] = HUGE_VAL;
+    double total = 0, largest = 0, rate = 0, fastest = 0;
+    g->work = ft_arena_array(g->arena, g->n_units, sizeof *g->work);
+    g->rate = ft_arena_array(g->arena, n_devices, sizeof *g->rate);
+    if (!g->work || !g->rate) return false;
+    g->last_gain = 1;
     for (int u = 0; u < g->n_units; u++) {
         double best = HUGE_VAL, indivisible = HUGE_VAL;
         for (int d = 0; d < n_devices; d++) best = fmin(best, unit_ns(g, u, d, false));
         for (int d = 0; d < n_devices; d++) {
             double ns = unit_ns(g, u, d, false), at_last = unit_ns(g, u, d, true);
             if (ground_allows(g, u, d)) indivisible = fmin(indivisible, at_last);
-            if (best > 0) least[d] = fmin(least[d], ns / best);
-            if (at_last < ns) gain = fmax(gain, ns / at_last);
+            if (best > 0) g->rate[d] = fmax(g->rate[d], best / ns);
+            if (at_last < ns) g->last_gain = fmax(g->last_gain, ns / at_last);
         }
+        g->work[u] = best;
         total += best;
         largest = fmax(largest, indivisible);
     }
     for (int d = 0; d < n_devices; d++) {
-        rate += 1 / least[d];
-        fastest = fmax(fastest, 1 / least[d]);
+        rate += g->rate[d];
+        fastest = fmax(fastest, g->rate[d]);
     }
-    double balanced = rate > 0 ? total / (rate + (gain - 1) * fastest) : 0;
+    double balanced = rate > 0 ? total / (rate + (g->last_gain - 1) * fastest) : 0;
     g->lower_bound_ns = fmax(balanced, largest);
+    return true;
 }
 
 ft_status ground_new(ground *out, const ft_partition_problem *problem,
@@ -394,8 +400,7 @@ ft_status ground_new(ground *out, const ft_partition_problem *problem,
     FT_TRY(make_weights(out, err));
     FT_TRY(limit_devices(out, err));
     FT_TRY(ground_make_nets(out, err));
-    bound(out);
-    return FT_OK;
+    return bound(out) ? FT_OK : ground_no_memory(out, err);
 }
 
 void ground_free(ground *g)

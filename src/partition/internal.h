@@ -54,6 +54,9 @@ struct ground {
     int *nets_first, *unit_nets; /* nets by unit, CSR */
     bool *allowed;               /* [unit][device]; NULL: everything is */
     double lower_bound_ns;
+    double *work;     /* by unit: ns on the device that is fastest for it */
+    double *rate;     /* by device: `work` that it does in a ns, at most */
+    double last_gain; /* by how much the last stage may be faster, >= 1 */
 };
 
 /* Checks the problem and builds its ground; freed with ground_free whatever is returned. */

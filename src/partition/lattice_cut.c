@@ -7,7 +7,11 @@
  *
  * From each set a depth-first walk adds elements one by one and keeps the sums; it turns back where
  * the stage alone is slower than the limit. Each larger set is met once, because an element that
- * was passed over stays out, and so does what depends on it. */
+ * was passed over stays out, and so does what depends on it. Along a chain the walk is a window
+ * that slides: what one set's stages have in common with the next one's is not summed again.
+ *
+ * A set is of use only while the devices that are left can do, within the limit, what is left to
+ * do. The closer the limit is to the bound, the fewer sets there are to look at. */
 #include <math.h>
 #include <string.h>
 
@@ -21,6 +25,7 @@ typedef struct device_class {
     int n;
     int stride; /* of its count in the number of a combination */
     int *list;
+    int barred; /* units of the present stage that may not be on its devices */
 } device_class;
 
 typedef struct walk {
@@ -39,9 +44,15 @@ typedef struct walk {
     load sums;
     int *held;
     bool *makes;
-    int *skipped; /* by element: depth of the walk that passed it over, or 0 */
-    int begin;    /* the state the walk started from */
+    int *skipped;       /* by element: depth of the walk that passed it over, or 0 */
+    int begin;          /* the state the walk started from */
+    double *work_after; /* by state: work that is not in it, on the fastest devices for it */
+    double *rate;       /* by combination: work that the devices left do in a ns, at most */
+    int *live, n_live;  /* combinations in which w->begin is reached, and of use */
+    int *class_of;      /* by device */
 } walk;
+
+static const double ROUNDING = 1e-10; /* sums that slid may differ by as much, relatively */
 
 /* -- devices ----------------------------------------------------------------------------------- */
 
@@ -62,7 +73,8 @@ static bool make_classes(walk *w)
     int n_devices = g->problem->n_devices;
     int64_t counts = 1;
     w->classes = ft_arena_array(g->arena, n_devices, sizeof *w->classes);
-    if (!w->classes) return false;
+    w->class_of = ft_arena_array(g->arena, n_devices, sizeof *w->class_of);
+    if (!w->classes || !w->class_of) return false;
     for (int d = 0; d < n_devices; d++) {
         int c = 0;
         while (c < w->n_classes && !same_device(g, w->classes[c].first, d)) c++;
@@ -71,6 +83,7 @@ static bool make_classes(walk *w)
                 (device_class){.first = d, .list = ft_arena_array(g->arena, n_devices, 4)};
             if (!w->classes[c].list) return false;
         }
+        w->class_of[d] = c;
         w->classes[c].list[w->classes[c].n++] = d;
     }
     for (int c = 0; c < w->n_classes && counts <= MAX_COUNTS; c++) {
@@ -98,6 +111,55 @@ static int count_all(const walk *w, int counts)
     return sum;
 }
 
+/* -- what is left ------------------------------------------------------------------------------ */
+
+static double element_work(const walk *w, int element)
+{
+    double work = 0;
+    for (int i = w->e->first[element]; i < w->e->first[element + 1]; i++)
+        work += w->g->work[w->e->list[i]];
+    return work;
+}
+
+/* Work after each state, and what is left of the devices in each combination. One of them may have
+ * the last stage, which is faster. */
+static bool measure(walk *w)
+{
+    const ground *g = w->g;
+    const lattice *l = w->l;
+    int n_devices = g->problem->n_devices;
+    w->work_after = ft_arena_array(g->arena, l->n, sizeof *w->work_after);
+    w->rate = ft_arena_array(g->arena, w->n_counts, sizeof *w->rate);
+    w->live = ft_arena_array(g->arena, w->n_counts, sizeof *w->live);
+    if (!w->work_after || !w->rate || !w->live) return false;
+    for (int x = 0; x < l->n_elements; x++) w->work_after[0] += element_work(w, x);
+    for (int s = 0; s < l->n; s++)
+        for (int i = l->step_first[s]; i < l->step_first[s + 1]; i++)
+            w->work_after[l->step_state[i]] =
+                w->work_after[s] - element_work(w, l->step_element[i]);
+    for (int c = 0; c < w->n_counts; c++) {
+        double fastest = 0;
+        for (int d = 0; d < n_devices; d++) {
+            const device_class *k = &w->classes[w->class_of[d]];
+            int place = 0; /* devices of a class are used in the order of its list */
+            while (k->list[place] != d) place++;
+            if (w->in_turn ? d < c : place < count_of(w, c, w->class_of[d])) continue;
+            w->rate[c] += g->rate[d];
+            fastest = fmax(fastest, g->rate[d]);
+        }
+        if (fastest > 0) w->rate[c] += (g->last_gain - 1) * fastest;
+    }
+    return true;
+}
+
+/* Whether the devices left in the combination can do what is left after the state. */
+static bool can_finish(const walk *w, int state, int counts)
+{
+    if (state == w->l->n - 1) return true;
+    double most = w->rate[counts] > 0 ? w->limit_ns * w->rate[counts] : 0;
+    return w->work_after[state] <= most + ROUNDING * w->work_after[0];
+}
+
 /* -- steps ------------------------------------------------------------------------------------- */
 
 /* What the stage from w->begin to `state` costs on a device as stage s; HUGE_VAL: it cannot be. */
@@ -106,6 +168,7 @@ static double stage_value(const walk *w, int state, int device, int s)
     bool last = state == w->l->n - 1;
     int flight =
         w->n_stages ? ground_in_flight(w->g, s, w->n_stages) : ground_in_flight(w->g, 0, 1);
+    if (w->classes[w->class_of[device]].barred) return HUGE_VAL;
     if (!load_fits(w->g, &w->sums, device, flight)) return HUGE_VAL;
     double price = load_price(w->g, &w->sums, device, last);
     if (price > w->limit_ns) return HUGE_VAL;
@@ -126,9 +189,11 @@ static void improve(walk *w, int state, int before, int after, double value, int
 
 static void take_in_turn(walk *w, int state)
 {
-    const double *from = &w->best[(int64_t)w->begin * w->n_counts];
-    for (int d = 0; d + 1 < w->n_counts; d++)
-        if (from[d] < HUGE_VAL) improve(w, state, d, d + 1, stage_value(w, state, d, d), 0);
+    for (int i = 0; i < w->n_live; i++) {
+        int d = w->live[i];
+        if (d + 1 < w->n_counts && can_finish(w, state, d + 1))
+            improve(w, state, d, d + 1, stage_value(w, state, d, d), 0);
+    }
 }
 
 static void take_stage(walk *w, int state)
@@ -137,29 +202,18 @@ static void take_stage(walk *w, int state)
         take_in_turn(w, state);
         return;
     }
-    const double *from = &w->best[(int64_t)w->begin * w->n_counts];
     for (int c = 0; c < w->n_classes; c++) {
         const device_class *k = &w->classes[c];
         double value = w->n_stages ? 0 : stage_value(w, state, k->first, 0);
         if (value == HUGE_VAL) continue;
-        for (int before = 0; before < w->n_counts; before++) {
-            if (from[before] == HUGE_VAL || count_of(w, before, c) == k->n) continue;
+        for (int i = 0; i < w->n_live; i++) {
+            int before = w->live[i];
+            if (count_of(w, before, c) == k->n || !can_finish(w, state, before + k->stride))
+                continue;
             if (w->n_stages) value = stage_value(w, state, k->first, count_all(w, before));
             if (value < HUGE_VAL) improve(w, state, before, before + k->stride, value, c);
         }
     }
-}
-
-static bool may_hold(const walk *w, int element)
-{
-    if (!w->g->allowed) return true;
-    bool any = false;
-    for (int c = 0; c < w->n_classes && !any; c++) {
-        any = true;
-        for (int i = w->e->first[element]; i < w->e->first[element + 1]; i++)
-            any &= ground_allows(w->g, w->e->list[i], w->classes[c].first);
-    }
-    return any;
 }
 
 /* Whether the stage is not too slow, by its work alone, for every kind of device. */
@@ -168,15 +222,21 @@ static bool may_grow(const walk *w)
     for (int c = 0; c < w->n_classes; c++) {
         const ft_partition_device *d = &w->g->problem->devices[w->classes[c].first];
         double ns = fmin(w->sums.ns[d->kind], w->sums.last_ns[d->kind]) * d->slowdown;
-        if (ns <= w->limit_ns && load_fits(w->g, &w->sums, w->classes[c].first, 1)) return true;
+        if (w->classes[c].barred) continue;
+        if (ns <= w->limit_ns * (1 + ROUNDING) && load_fits(w->g, &w->sums, w->classes[c].first, 1))
+            return true;
     }
     return false;
 }
 
 static void change_element(walk *w, int element, int sign)
 {
-    for (int i = w->e->first[element]; i < w->e->first[element + 1]; i++)
-        load_change(w->g, &w->sums, w->held, w->makes, w->e->list[i], sign);
+    for (int i = w->e->first[element]; i < w->e->first[element + 1]; i++) {
+        int unit = w->e->list[i];
+        load_change(w->g, &w->sums, w->held, w->makes, unit, sign);
+        for (int c = 0; w->g->allowed && c < w->n_classes; c++)
+            if (!ground_allows(w->g, unit, w->classes[c].first)) w->classes[c].barred += sign;
+    }
 }
 
 /* As deep as the longest stage has elements. */
@@ -185,7 +245,7 @@ static void walk_from(walk *w, int state, int depth)
     const lattice *l = w->l;
     for (int i = l->step_first[state]; i < l->step_first[state + 1]; i++) {
         int element = l->step_element[i];
-        if (w->skipped[element] || !may_hold(w, element)) continue;
+        if (w->skipped[element]) continue;
         if (ground_stopped(w->g)) break;
         load before = w->sums; /* taking out again would leave rounding behind */
         change_element(w, element, 1);
@@ -199,6 +259,40 @@ static void walk_from(walk *w, int state, int depth)
     }
     for (int i = l->step_first[state]; i < l->step_first[state + 1]; i++)
         if (w->skipped[l->step_element[i]] == depth) w->skipped[l->step_element[i]] = 0;
+}
+
+/* The most that may be left to do after a stage from w->begin. */
+static double most_after(const walk *w)
+{
+    double most = 0;
+    for (int i = 0; i < w->n_live; i++)
+        for (int c = 0; c < (w->in_turn ? 1 : w->n_classes); c++) {
+            int stride = w->in_turn ? 1 : w->classes[c].stride;
+            bool left = w->in_turn ? w->live[i] + 1 < w->n_counts
+                                   : count_of(w, w->live[i], c) < w->classes[c].n;
+            if (left) most = fmax(most, w->rate[w->live[i] + stride]);
+        }
+    return (most > 0 ? most * w->limit_ns : 0) + ROUNDING * w->work_after[0];
+}
+
+/* Stages of a chain that begin at w->begin. The sums are of the elements from window[0] to before
+ * window[1]. */
+static void slide(walk *w, int window[2])
+{
+    const lattice *l = w->l;
+    double most = most_after(w);
+    while (window[0] < w->begin) {
+        if (window[1] <= window[0]) change_element(w, l->step_element[window[1]++], 1);
+        change_element(w, l->step_element[window[0]++], -1);
+    }
+    while (window[1] > window[0] && w->work_after[window[1] - 1] <= most)
+        change_element(w, l->step_element[--window[1]], -1);
+    if (window[1] == window[0]) w->sums = (load){.out = 0};
+    while (may_grow(w)) {
+        if (window[1] > window[0] && w->work_after[window[1]] <= most) take_stage(w, window[1]);
+        if (window[1] == l->n - 1) break;
+        change_element(w, l->step_element[window[1]++], 1);
+    }
 }
 
 /* A device that is used in turn may stay empty. */
@@ -218,17 +312,23 @@ static void leave_devices_empty(walk *w)
 /* The best combination at the end, -1 when there is none. */
 static int walk_all(walk *w)
 {
-    int n = w->l->n, found = -1;
+    int n = w->l->n, found = -1, window[2] = {0, 0};
     for (int64_t i = 0; i < (int64_t)n * w->n_counts; i++) w->best[i] = HUGE_VAL;
     w->best[0] = 0;
-    for (w->begin = 0; w->begin < n; w->begin++) {
+    w->sums = (load){.out = 0};
+    for (w->begin = 0; w->begin < n && !ground_stopped(w->g); w->begin++) {
         if (w->in_turn) leave_devices_empty(w);
         const double *from = &w->best[(int64_t)w->begin * w->n_counts];
-        bool reached = false;
-        for (int c = 0; c < w->n_counts && !reached; c++) reached = from[c] < HUGE_VAL;
-        w->sums = (load){.out = 0};
-        if (reached) walk_from(w, w->begin, 1);
+        w->n_live = 0;
+        for (int c = 0; c < w->n_counts; c++)
+            if (from[c] < HUGE_VAL && can_finish(w, w->begin, c)) w->live[w->n_live++] = c;
+        if (!w->n_live) continue;
+        if (w->l->place)
+            slide(w, window);
+        else
+            walk_from(w, w->begin, 1);
     }
+    while (window[1] > window[0]) change_element(w, w->l->step_element[window[0]++], -1);
     const double *end = &w->best[(int64_t)(n - 1) * w->n_counts];
     for (int c = 0; c < w->n_counts; c++) {
         if (end[c] == HUGE_VAL || (w->n_stages && count_all(w, c) != w->n_stages)) continue;
@@ -275,7 +375,7 @@ static bool walk_new(walk *w, const ground *g, const elements *e, const lattice 
     w->held = ft_arena_array(g->arena, g->n_nets + 1, sizeof *w->held);
     w->makes = ft_arena_array(g->arena, g->n_nets + 1, sizeof *w->makes);
     w->skipped = ft_arena_array(g->arena, e->n + 1, sizeof *w->skipped);
-    return w->best && w->from && w->by && w->held && w->makes && w->skipped;
+    return w->best && w->from && w->by && w->held && w->makes && w->skipped && measure(w);
 }
 
 static void walk_free(walk *w)
@@ -309,7 +409,8 @@ double lattice_cut(const ground *g, const elements *e, const lattice *l, double 
         if (end < 0) continue;
         double found = w.best[(int64_t)(l->n - 1) * w.n_counts + end];
         if (!(found < best)) continue;
-        best = w.limit_ns = found;
+        best = found;
+        w.limit_ns = found * (1 + ROUNDING);
         w.by_bytes = true;
         end = walk_all(&w);
         trace(&w, end, unit_device, unit_stage);

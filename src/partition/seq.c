@@ -9,6 +9,8 @@
 
 enum { N_ORDERS = 6, MOST_DOWN_SETS = 60000, ORDERED_ELEMENTS = 12000 };
 
+static const double FIRST_STEP = 0.004; /* from the lower bound on, relatively */
+
 typedef struct seq {
     ground *g;
     elements e;
@@ -72,6 +74,22 @@ static bool make_order(const seq *s, int rule, int *order)
     return true;
 }
 
+/* Nothing is slower than everything in one place, and every transfer besides. */
+static double most_ns(const ground *g)
+{
+    double most = 0;
+    for (int d = 0; d < g->problem->n_devices; d++) {
+        const ft_partition_device *device = &g->problem->devices[d];
+        double ns = 0, bytes = 0;
+        for (int u = 0; u < g->n_units; u++) ns += g->weight[u].ns[device->kind];
+        for (int v = 0; v < g->n_nets; v++)
+            bytes += (double)(g->nets[v].bytes + g->nets[v].grad_bytes);
+        if (device->bytes_per_s > 0) bytes *= 1e9 / device->bytes_per_s;
+        most = fmax(most, ns * device->slowdown + (device->bytes_per_s > 0 ? bytes : 0));
+    }
+    return most;
+}
+
 /* Widens the limit from the lower bound on until an order can be cut within it. */
 static bool cut_order(seq *s, int rule)
 {
@@ -80,11 +98,11 @@ static bool cut_order(seq *s, int rule)
     if (!order || !make_order(s, rule, order) || !lattice_chain(s->g, &s->e, order, &l))
         return false;
     if (s->best_ns < HUGE_VAL) return cut(s, &l, s->best_ns);
-    double step = s->g->lower_bound_ns * 0.05;
+    double step = s->g->lower_bound_ns * FIRST_STEP;
     for (double limit = s->g->lower_bound_ns + step; step > 0 && s->best_ns == HUGE_VAL;
          limit += step *= 2) {
         if (!cut(s, &l, limit)) return false;
-        if (step > s->g->lower_bound_ns * 1e6) break;
+        if (limit > most_ns(s->g)) break;
     }
     return s->best_ns < HUGE_VAL || cut(s, &l, HUGE_VAL);
 }
