@@ -8,7 +8,7 @@
 
 #include "partition/anneal.h"
 
-enum { MOST_CHANGES = 512 };
+enum { LONGEST_RUN = 512, CHECKED_EVERY = 4096 };
 
 typedef struct change {
     int unit, device; /* the device it was on */
@@ -16,13 +16,13 @@ typedef struct change {
 
 typedef struct annealing {
     placing *p;
-    const int *order;
+    const cooling *how;
     ft_rng *rng;
     double target, energy;
     double *excess; /* by device */
     bool limited;   /* stages are limited: placements have to stay valid */
-    change changes[MOST_CHANGES];
-    int n_changes;
+    change *changes;
+    int n_changes, room;
 } annealing;
 
 bool incumbent_offer(incumbent *best, const placing *p, int from)
@@ -59,7 +59,7 @@ static void sum_energy(annealing *a)
 
 static bool move(annealing *a, int unit, int device)
 {
-    if (a->n_changes == MOST_CHANGES || a->p->device[unit] == device ||
+    if (a->n_changes == a->room || a->p->device[unit] == device ||
         !ground_allows(a->p->g, unit, device))
         return false;
     a->changes[a->n_changes++] = (change){unit, a->p->device[unit]};
@@ -85,12 +85,12 @@ static int pick_device(annealing *a, int unit)
 /* Runs of all sizes: their lengths are uniform in the logarithm. */
 static void move_run(annealing *a)
 {
-    int n = a->p->g->n_units, most = n / 3 + 2 < MOST_CHANGES ? n / 3 + 2 : MOST_CHANGES;
+    int n = a->p->g->n_units, most = n / 3 + 2 < LONGEST_RUN ? n / 3 + 2 : LONGEST_RUN;
     int begin = below(a, n), length = (int)(2 * exp(ft_rng_uniform(a->rng) * log(most / 2.0)));
-    int from = a->p->device[a->order[begin]], to = pick_device(a, a->order[begin]);
+    int from = a->p->device[a->how->order[begin]], to = pick_device(a, a->how->order[begin]);
     bool only_from = below(a, 2);
     for (int i = begin; i < n && i < begin + length; i++)
-        if (!only_from || a->p->device[a->order[i]] == from) move(a, a->order[i], to);
+        if (!only_from || a->p->device[a->how->order[i]] == from) move(a, a->how->order[i], to);
 }
 
 /* All that make and use a value come to one device: bringing some of them gains nothing. */
@@ -113,11 +113,40 @@ static void swap(annealing *a)
     }
 }
 
+static void undo(annealing *a)
+{
+    while (a->n_changes) {
+        const change *c = &a->changes[--a->n_changes];
+        placing_move(a->p, c->unit, c->device);
+    }
+    if (a->how->blocks) intervals_undo(a->how->blocks);
+}
+
+/* Units go where their blocks are; nothing is changed when one of them may not. */
+static void propose_blocks(annealing *a)
+{
+    intervals *v = a->how->blocks;
+    int slowest = 0, n_devices = a->p->g->problem->n_devices, from, to;
+    for (int d = 1; d < n_devices; d++)
+        if (a->p->price[d] > a->p->price[slowest]) slowest = d;
+    if (!intervals_propose(v, a->rng, slowest, n_devices, &from, &to)) return;
+    int block = intervals_block(v, from);
+    for (int i = from; i < to; i++) {
+        while (v->begin[block + 1] <= i) block++;
+        int unit = v->order[i], device = v->device[block];
+        if (a->p->device[unit] == device || move(a, unit, device)) continue;
+        undo(a);
+        return;
+    }
+}
+
 static void propose(annealing *a)
 {
     int kind = below(a, 8);
     a->n_changes = 0;
-    if (kind < 4) {
+    if (a->how->blocks) {
+        propose_blocks(a);
+    } else if (kind < 4) {
         int unit = below(a, a->p->g->n_units);
         move(a, unit, pick_device(a, unit));
     } else if (kind < 6) {
@@ -126,14 +155,6 @@ static void propose(annealing *a)
         gather(a);
     } else {
         move_run(a);
-    }
-}
-
-static void undo(annealing *a)
-{
-    while (a->n_changes) {
-        const change *c = &a->changes[--a->n_changes];
-        placing_move(a->p, c->unit, c->device);
     }
 }
 
@@ -174,44 +195,51 @@ static bool step(annealing *a, double temperature)
     return true;
 }
 
-void anneal(placing *p, const int *order, ft_rng *rng, int64_t moves, double heat, incumbent *best,
-            int from)
+static bool annealing_new(annealing *a, placing *p, const cooling *how, ft_rng *rng)
 {
     const ground *g = p->g;
-    double excess[FT_PARTITION_DEVICES];
-    annealing a = {.p = p,
-                   .order = order,
-                   .rng = rng,
-                   .excess = excess,
-                   .limited = stages_limited(g) && placing_valid(p)};
+    *a = (annealing){.p = p, .how = how, .rng = rng, .room = g->n_units + 2};
+    a->excess = ft_arena_array(g->arena, g->problem->n_devices, sizeof *a->excess);
+    a->changes = ft_arena_array(g->arena, a->room, sizeof *a->changes);
+    return a->excess && a->changes;
+}
+
+bool anneal(placing *p, const cooling *how, ft_rng *rng, incumbent *best)
+{
+    const ground *g = p->g;
+    annealing a;
+    if (!annealing_new(&a, p, how, rng)) return false;
+    a.limited = !how->blocks && stages_limited(g) && placing_valid(p);
     double known = fmin(best->price, placing_slowest(p)), floor_ns = g->lower_bound_ns;
     a.target = fmax(floor_ns, known * (1 - 1e-4));
     sum_energy(&a);
-    for (int64_t i = 0; i < moves; i++) {
-        double left = 1 - (double)i / (double)moves;
-        double temperature = a.target * (heat * left * left + 1e-7);
-        if (i % 4096 == 0) {
-            if (ground_stopped(g) || best->price <= floor_ns * (1 + 1e-12)) return;
+    for (int64_t i = 0; i < how->moves; i++) {
+        double left = 1 - (double)i / (double)how->moves;
+        double temperature = a.target * (how->heat * left * left + 1e-7);
+        if (i % CHECKED_EVERY == 0) {
+            if (ground_stopped(g) || best->price <= floor_ns * (1 + 1e-12)) break;
             sum_energy(&a); /* without what rounding has left */
         }
         if (!step(&a, temperature) || a.energy > a.target * 1e-12) continue;
-        if (!incumbent_offer(best, p, from)) continue;
+        if (!incumbent_offer(best, p, how->from)) continue;
         a.target = fmax(floor_ns, best->price * (1 - 1e-4));
         sum_energy(&a);
     }
+    return true;
 }
 
-void settle(placing *p, const int *order, ft_rng *rng, int64_t moves, incumbent *best)
+bool settle(placing *p, const cooling *how, ft_rng *rng, incumbent *best)
 {
-    double excess[FT_PARTITION_DEVICES];
-    annealing a = {.p = p, .order = order, .rng = rng, .excess = excess, .target = best->price};
+    annealing a;
     int64_t moved = best->moved;
+    if (!annealing_new(&a, p, how, rng)) return false;
+    a.target = best->price;
     placing_set(p, best->device);
     sum_energy(&a);
-    for (int64_t i = 0; i < moves; i++) {
+    for (int64_t i = 0; i < how->moves; i++) {
         double after[FT_PARTITION_DEVICES];
         int touched[FT_PARTITION_DEVICES], n_touched;
-        if (i % 4096 == 0 && ground_stopped(p->g)) return;
+        if (i % CHECKED_EVERY == 0 && ground_stopped(p->g)) break;
         propose(&a);
         if (!a.n_changes) continue;
         double energy = new_energy(&a, after, touched, &n_touched) - a.energy;
@@ -222,7 +250,8 @@ void settle(placing *p, const int *order, ft_rng *rng, int64_t moves, incumbent 
             undo(&a);
             continue;
         }
-        for (int t = 0; t < n_touched; t++) excess[touched[t]] = after[t];
+        for (int t = 0; t < n_touched; t++) a.excess[touched[t]] = after[t];
         moved = now;
     }
+    return true;
 }

@@ -2,7 +2,7 @@
 #ifndef FT_PARTITION_ANNEAL_H
 #define FT_PARTITION_ANNEAL_H
 
-#include "partition/placing.h"
+#include "partition/intervals.h"
 
 /* What is known to be best, by price, then bytes moved. */
 typedef struct incumbent {
@@ -15,13 +15,21 @@ typedef struct incumbent {
 /* Keeps the placement when it is valid and better. */
 bool incumbent_offer(incumbent *best, const placing *p, int from);
 
-/* Moves units between devices, by simulated annealing towards a target just below the incumbent:
- * single units, swaps, and runs along `order`. `moves` are tried, from temperature `heat` times the
- * target on. */
-void anneal(placing *p, const int *order, ft_rng *rng, int64_t moves, double heat, incumbent *best,
-            int from);
+/* What is changed, and for how long. */
+typedef struct cooling {
+    const int *order;  /* of units; runs along it are moved together */
+    intervals *blocks; /* NULL: any unit may move; else borders and devices of blocks alone */
+    int64_t moves;     /* that are tried */
+    double heat;       /* temperature to start from, times the target */
+    int from;          /* number of the search */
+} cooling;
 
-/* From the incumbent on: fewer bytes moved, and nothing slower. */
-void settle(placing *p, const int *order, ft_rng *rng, int64_t moves, incumbent *best);
+/* Moves units between devices, by simulated annealing towards a target just below the incumbent:
+ * single units, swaps and runs, or blocks. False without memory. */
+bool anneal(placing *p, const cooling *how, ft_rng *rng, incumbent *best);
+
+/* From the incumbent on, which is what `how->blocks` says if it is there: fewer bytes moved, and
+ * nothing slower. */
+bool settle(placing *p, const cooling *how, ft_rng *rng, incumbent *best);
 
 #endif

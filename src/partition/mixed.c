@@ -17,7 +17,8 @@ enum {
     EFFORT = 2000,
     LEAST_MOVES = 20000,
     MOST_MOVES = 60000,
-    LIMITED_WORK = 1000000
+    BLOCK_MOVES = 6000,
+    FEW_NODES = 256
 };
 
 typedef struct mixed {
@@ -25,8 +26,17 @@ typedef struct mixed {
     placing p;
     incumbent best;
     int *order, *device;
-    bool whole; /* all placements were looked at */
+    bool whole;   /* all placements were looked at */
+    int restarts; /* made */
 } mixed;
+
+/* Stages that pass nothing on but work cost little in a price and much in a pipeline. */
+static int most_stages(const ground *g)
+{
+    const ft_partition_options *o = g->options;
+    if (o->max_stages) return o->max_stages;
+    return o->blocks ? o->blocks : STAGES_A_DEVICE * g->problem->n_devices;
+}
 
 static bool mixed_new(mixed *m, ground *g)
 {
@@ -119,30 +129,63 @@ static void fill(mixed *m, ft_rng *rng)
     }
 }
 
-static void refine(mixed *m)
+/* Moves that a restart tries. Those of blocks change many units each. */
+static int64_t count_moves(const mixed *m, bool by_blocks)
+{
+    const ft_partition_options *o = m->g->options;
+    int64_t moves = (o->effort ? o->effort : EFFORT) * m->g->n_units;
+    if (o->effort) return moves;
+    if (by_blocks) return BLOCK_MOVES;
+    return moves < LEAST_MOVES ? LEAST_MOVES : moves > MOST_MOVES ? MOST_MOVES : moves;
+}
+
+/* Where stages are limited and there are many nodes, blocks are moved: counting the stages anew
+ * after each move of a unit would take too long. */
+static bool moves_blocks(const ground *g, int restart)
+{
+    return stages_limited(g) && (g->n > FEW_NODES || restart % 2);
+}
+
+static bool restart(mixed *m, int r)
+{
+    static const double heats[] = {0.002, 0.02, 0.1, 0.05}, block_heats[] = {0.001, 0.01, 0.05};
+    ground own = *m->g; /* what a restart needs is freed with it */
+    intervals v;
+    ft_rng rng;
+    bool fresh = m->best.price == HUGE_VAL || (r % 4 == 3 && m->g->n <= FEW_NODES);
+    bool by_blocks = m->best.price < HUGE_VAL && moves_blocks(m->g, r);
+    cooling how = {.order = m->order, .moves = count_moves(m, by_blocks), .from = r + 1};
+    how.heat = by_blocks ? block_heats[r % 3] : heats[r % 4];
+    if (!(own.arena = ft_arena_new())) return false;
+    ft_rng_init(&rng, m->g->options->seed, (uint64_t)r + 1);
+    if (fresh && !by_blocks)
+        fill(m, r ? &rng : NULL);
+    else
+        placing_set(&m->p, m->best.device);
+    bool ok = !by_blocks || intervals_new(&v, &own, m->p.device, most_stages(&own), (uint64_t)r);
+    if (by_blocks) how.blocks = &v;
+    m->p.g = &own;
+    ok = ok && anneal(&m->p, &how, &rng, &m->best);
+    m->p.g = m->g;
+    ft_arena_free(own.arena);
+    return ok;
+}
+
+static bool refine(mixed *m)
 {
     const ground *g = m->g;
-    const ft_partition_options *o = g->options;
-    int restarts = o->restarts ? o->restarts : RESTARTS;
-    int64_t moves = (o->effort ? o->effort : EFFORT) * g->n_units;
-    if (!o->effort && moves < LEAST_MOVES) moves = LEAST_MOVES;
-    if (!o->effort && moves > MOST_MOVES) moves = MOST_MOVES;
-    /* every move that is accepted has its stages counted, which takes time with the nodes */
-    if (!o->effort && stages_limited(g) && g->n > 256 && moves * g->n > LIMITED_WORK)
-        moves = LIMITED_WORK / g->n;
-    const double heats[] = {0.002, 0.02, 0.1, 0.05};
-    for (int r = 0; r < restarts && !ground_stopped(g); r++) {
-        ft_rng rng;
-        ft_rng_init(&rng, o->seed, (uint64_t)r + 1);
-        if (m->best.price == HUGE_VAL || r % 4 == 3)
-            fill(m, r ? &rng : NULL);
-        else
-            placing_set(&m->p, m->best.device);
-        anneal(&m->p, m->order, &rng, moves, heats[r % 4], &m->best, r + 1);
-    }
+    int restarts = g->options->restarts ? g->options->restarts : RESTARTS;
+    for (; m->restarts < restarts && !ground_stopped(g); m->restarts++)
+        if (!restart(m, m->restarts)) return false;
+    if (m->best.price == HUGE_VAL) return true;
+    bool by_blocks = moves_blocks(g, 1);
+    intervals v;
     ft_rng rng;
-    ft_rng_init(&rng, o->seed, 0);
-    if (m->best.price < HUGE_VAL) settle(&m->p, m->order, &rng, moves, &m->best);
+    ft_rng_init(&rng, g->options->seed, 0);
+    if (by_blocks && !intervals_new(&v, g, m->best.device, most_stages(g), 0)) return false;
+    cooling how = {
+        .order = m->order, .blocks = by_blocks ? &v : NULL, .moves = count_moves(m, by_blocks)};
+    return settle(&m->p, &how, &rng, &m->best);
 }
 
 static ft_status say_infeasible(const mixed *m, ft_error *err)
@@ -173,22 +216,14 @@ static ft_status search(ground *g, ft_partition_result *result, ft_error *err)
     if (!m.whole) {
         FT_TRY(start_from_seq(&m, err));
         if (!sweep(&m)) return ground_no_memory(g, err);
-        refine(&m);
+        if (!refine(&m)) return ground_no_memory(g, err);
     }
     if (ground_stopped(g)) return ground_cancelled(err);
     if (m.best.price == HUGE_VAL) return say_infeasible(&m, err);
     FT_TRY(result_make(g, m.best.device, NULL, result, err));
     result->proved = m.whole && !g->problem->last_ns;
-    result->restarts = m.whole ? 0 : g->options->restarts ? g->options->restarts : RESTARTS;
+    result->restarts = m.restarts;
     return FT_OK;
-}
-
-/* Stages that pass nothing on but work cost little in a price and much in a pipeline. */
-static int most_stages(const ground *g)
-{
-    const ft_partition_options *o = g->options;
-    if (o->max_stages) return o->max_stages;
-    return o->blocks ? o->blocks : STAGES_A_DEVICE * g->problem->n_devices;
 }
 
 ft_status solve_mixed(ground *g, ft_partition_result *result, ft_error *err)
