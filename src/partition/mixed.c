@@ -17,7 +17,8 @@ enum {
     EFFORT = 2000,
     LEAST_MOVES = 20000,
     MOST_MOVES = 60000,
-    BLOCK_MOVES = 6000,
+    BLOCK_MOVES = 300, /* for each block */
+    POOL = 4,
     FEW_NODES = 256
 };
 
@@ -26,6 +27,8 @@ typedef struct mixed {
     placing p;
     incumbent best;
     int *order, *device;
+    incumbent pool[POOL]; /* the best of the sweep, which need not be valid */
+    int n_pool;
     bool whole;   /* all placements were looked at */
     int restarts; /* made */
 } mixed;
@@ -94,6 +97,27 @@ static int next_blocks(const mixed *m, int n)
     return n <= most && n <= m->g->n_units ? n : 0;
 }
 
+/* Keeps what the sweep found if it is among the best. */
+static bool pool_add(mixed *m, double price)
+{
+    int at = m->n_pool, worst = 0;
+    for (int i = 0; i < m->n_pool; i++) {
+        if (m->pool[i].price == price) return true; /* most often the same one */
+        if (m->pool[i].price > m->pool[worst].price) worst = i;
+    }
+    if (at == POOL) at = worst;
+    incumbent *slot = &m->pool[at];
+    if (m->n_pool == POOL && price >= slot->price) return true;
+    if (at == m->n_pool) {
+        slot->device = ft_arena_array(m->g->arena, m->g->n_units, sizeof(int));
+        if (!slot->device) return false;
+        m->n_pool++;
+    }
+    slot->price = price;
+    memcpy(slot->device, m->device, (size_t)m->g->n_units * sizeof(int));
+    return true;
+}
+
 static bool sweep(mixed *m)
 {
     const ground *g = m->g;
@@ -108,7 +132,9 @@ static bool sweep(mixed *m)
                 price = assign_blocks(&own, &b, ASSIGN_STEPS / (1 + n / 64), m->device, &whole);
             ft_arena_free(own.arena);
             if (price < 0) return false;
-            if (price < HUGE_VAL) offer(m, m->device, 0);
+            if (price == HUGE_VAL) continue;
+            offer(m, m->device, 0);
+            if (!pool_add(m, price)) return false;
         }
     return true;
 }
@@ -135,7 +161,7 @@ static int64_t count_moves(const mixed *m, bool by_blocks)
     const ft_partition_options *o = m->g->options;
     int64_t moves = (o->effort ? o->effort : EFFORT) * m->g->n_units;
     if (o->effort) return moves;
-    if (by_blocks) return BLOCK_MOVES;
+    if (by_blocks) return BLOCK_MOVES * ((int64_t)most_stages(m->g) + 4);
     return moves < LEAST_MOVES ? LEAST_MOVES : moves > MOST_MOVES ? MOST_MOVES : moves;
 }
 
@@ -161,7 +187,8 @@ static bool restart(mixed *m, int r)
     if (fresh && !by_blocks)
         fill(m, r ? &rng : NULL);
     else
-        placing_set(&m->p, m->best.device);
+        placing_set(&m->p, by_blocks && r % 2 && m->n_pool ? m->pool[r / 2 % m->n_pool].device
+                                                           : m->best.device);
     bool ok = !by_blocks || intervals_new(&v, &own, m->p.device, most_stages(&own), (uint64_t)r);
     if (by_blocks) how.blocks = &v;
     m->p.g = &own;
