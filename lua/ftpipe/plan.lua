@@ -176,7 +176,7 @@ local function options_of(model, data, args)
       dropout = args.dropout or model.config.dropout_rate,
       steps = steps,
       batches = math.min(args.eval_every or steps, args.save_every or steps, steps),
-      eval_batches = data and evaluate.count_batches(data.eval.dataset, args.batch)
+      eval_batches = data and data.eval and evaluate.count_batches(data.eval.dataset, args.batch)
          or UNKNOWN_BATCHES,
       eval_only = args.eval_only,
       eval_every = args.eval_every,
