@@ -91,7 +91,18 @@ describe("args", function()
       values = args.parse(own, { "--model", "x", "--lr", "0.5", "--cache", "none" })
       assert.same({ 40, 0.5, "none" }, { values.batch, values.lr, values.cache })
       assert.fails_with(function() args.parse({ preset = "none" }, {}) end,
-         "ft.args: no preset is called 'none' %(there are: fine_tune%)")
+         "ft.args: no preset is called 'none' %(there are: fine_tune, t5%)")
+   end)
+
+   it("takes a preset that is made of another, flag by flag", function()
+      local own = { "Does.", preset = "t5", batch = { help = "pairs" }, lr = true,
+         with = { model = { batch = 40 } } }
+      local values = args.parse(own, {})
+      assert.same({ "embedded:t5_tiny", 32, "adamw", 1e-3 },
+         { values.model, values.batch, values.optimizer, values.lr })
+      assert.matches("%-%-batch N +pairs %[32%]", args.help(own, "x.lua"))
+      values = args.parse(own, { "--model", "x" })
+      assert.same({ 40, "adafactor" }, { values.batch, values.optimizer })
    end)
 
    it("lets steps that are given go before a default of epochs, and the other way round", function()

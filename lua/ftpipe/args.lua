@@ -3,7 +3,7 @@
 --    local args = ft.args {
 --       "Fine-tune T5 on RTE.",                       -- what --help says first
 --       "ftpipe recipes/t5_rte.lua --devices cpu:2",   -- examples, any number
---       preset = "fine_tune",                         -- all flags of a list below
+--       preset = "fine_tune",                         -- all that one of those below declares
 --       devices = true,                               -- a common flag as it is
 --       steps = { default = 400 },                    -- a common flag with another default
 --       max_target = { default = false },             -- or with none
@@ -72,33 +72,39 @@ local COMMON = {
       help = "plan and predict only" } },
 }
 
---- Lists of common flags that a recipe may declare at once.
+local function all_of(names)
+   local flags = {}
+   for _, name in ipairs(names) do flags[name] = true end
+   return flags
+end
+
+--- Declarations that a recipe, or another preset, may begin from.
 local PRESETS = {
-   fine_tune = {
+   fine_tune = all_of {
       "devices", "model", "init", "data", "train_file", "eval_file", "cache", "batch",
       "micro_batches", "schedule", "staleness", "partition", "stages", "recompute", "optimizer",
       "lr", "warmup", "lr_schedule", "clip", "weight_decay", "dropout", "steps", "epochs",
       "eval_every", "patience", "eval_only", "precision", "seed", "out", "save_every",
       "keep", "resume", "dry_run",
    },
+   -- What the recipes of T5 have in common: the tiny one inside the program learns with AdamW; one
+   -- that was given, with FTPipe's Adafactor (Eliad et al., USENIX ATC 2021).
+   t5 = {
+      preset = "fine_tune",
+      model = { default = "embedded:t5_tiny" },
+      devices = { default = "cpu:2" },
+      batch = { default = 32 },
+      optimizer = { default = "adamw" },
+      lr = { default = 1e-3 },
+      clip = { default = 0 },
+      max_source = true,
+      max_target = true,
+      with = { model = { optimizer = "adafactor", lr = 1e-3 } },
+   },
 }
 
 --- Keys of a declaration that are no flags.
 local NO_FLAGS = { preset = true, with = true }
-
---- A declaration with the flags of its preset.
-local function with_preset(declared)
-   if not declared.preset then return declared end
-   local names = PRESETS[declared.preset]
-   if not names then
-      opts.fail("ft.args", "no preset is called '%s' (there are: %s)", tostring(declared.preset),
-         table.concat(opts.names(PRESETS), ", "))
-   end
-   local all = {}
-   for _, name in ipairs(names) do all[name] = true end
-   for name, own in pairs(declared) do all[name] = own end
-   return all
-end
 
 local function merged(rule, changes)
    local result = {}
@@ -108,9 +114,35 @@ local function merged(rule, changes)
    return result
 end
 
+--- Two declarations of a flag as one.
+local function joined(base, own)
+   if type(base) == "table" and own == true then return base end
+   if type(base) == "table" and type(own) == "table" then return merged(base, own) end
+   return own
+end
+
+--- A declaration with what its preset declares.
+local function with_preset(declared)
+   local name = declared.preset
+   if not name then return declared end
+   if not PRESETS[name] then
+      opts.fail("ft.args", "no preset is called '%s' (there are: %s)", tostring(name),
+         table.concat(opts.names(PRESETS), ", "))
+   end
+   local base, all = with_preset(PRESETS[name]), {}
+   for key, value in pairs(base) do all[key] = value end
+   for key, own in pairs(declared) do all[key] = joined(base[key], own) end
+   all.with = {}
+   for _, part in ipairs { base.with or {}, declared.with or {} } do
+      for flag, defaults in pairs(part) do
+         all.with[flag] = merged(all.with[flag] or {}, defaults)
+      end
+   end
+   return all
+end
+
 --- The declared flags as a list of { name =, flag =, rule = }: common ones first.
-local function flags_of(declaration)
-   local declared = with_preset(declaration)
+local function flags_of(declared)
    local flags, seen = {}, {}
    local function add(name, rule)
       seen[name] = true
@@ -150,7 +182,8 @@ local function flag_line(flag)
 end
 
 --- The text of --help. Flags with one choice only are left out, there is nothing to choose.
-function M.help(declared, script)
+function M.help(declaration, script)
+   local declared = with_preset(declaration)
    local lines = { ("usage: ftpipe %s [--flag VALUE ...]"):format(script) }
    lines[#lines + 1] = declared[1]
    lines[#lines + 1] = declared[1] and ""
@@ -216,11 +249,12 @@ local function replaced(result)
 end
 
 --- Reads flags.
--- @tparam table declared
+-- @tparam table declaration
 -- @tparam table argv list of strings
 -- @treturn table the values, with defaults
 -- @treturn table which names were given: { steps = true }
-function M.parse(declared, argv)
+function M.parse(declaration, argv)
+   local declared = with_preset(declaration)
    local flags = flags_of(declared)
    local ok, result = build_parser(flags):pparse(argv)
    if not ok then core.fail("invalid argument", one_line(result, flags), 2) end
