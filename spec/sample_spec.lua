@@ -1,85 +1,15 @@
 local corpus = require("ftpipe.sample.corpus")
 local facts = require("ftpipe.sample.facts")
 local random = require("ftpipe.sample.random")
-local rte = require("ftpipe.sample.rte")
+local sample = require("spec.support.sample")
 local world = require("ftpipe.sample.world")
 
-local SEEDS = { 1, 2, 17 }
-local LABELS = { entailment = true, not_entailment = true }
-
-local function words_of(sentence)
-   local words = {}
-   for word in sentence:gmatch("%a+") do words[#words + 1] = word end
-   return words
-end
-
-local function as_lines(examples)
-   local lines = {}
-   for i, example in ipairs(examples) do lines[i] = rte.to_json(example) end
-   return table.concat(lines, "\n")
-end
+local each_pair, words_of = sample.each_pair, sample.words_of
 
 local function take(next_item, count)
    local items = {}
    for i = 1, count do items[i] = { next_item() } end
    return items
-end
-
-local is_person, is_partner, is_thing = {}, {}, {}
-for _, word in ipairs(world.people) do is_person[word] = true end
-for _, word in ipairs(world.things) do is_thing[word], is_partner[word] = true, true end
-for _, word in ipairs(world.actions) do is_partner[word] = true end
-
--- Calls visit(person, word) for every person with every thing and action named in one text.
-local function each_pair(text, visit)
-   local words = words_of(text)
-   for _, person in ipairs(words) do
-      for _, word in ipairs(words) do
-         if is_person[person] and is_partner[word] then visit(person, word) end
-      end
-   end
-end
-
-local function pairs_in(examples)
-   local keys, count = {}, 0
-   for _, example in ipairs(examples) do
-      each_pair(example.premise .. " " .. example.hypothesis, function(person, word)
-         local key = person .. " " .. word
-         if not keys[key] then count = count + 1 end
-         keys[key] = true
-      end)
-   end
-   return keys, count
-end
-
--- Naive Bayes with add-one smoothing over the features a function lists; per cent right.
-local function baseline_accuracy(train, held_out, features_of)
-   local seen = { entailment = {}, not_entailment = {} }
-   for _, example in ipairs(train) do
-      local counts = seen[example.label]
-      for _, feature in ipairs(features_of(example)) do
-         counts[feature] = (counts[feature] or 0) + 1
-      end
-   end
-   local right = 0
-   for _, example in ipairs(held_out) do
-      local score = 0
-      for _, feature in ipairs(features_of(example)) do
-         score = score + math.log(((seen.entailment[feature] or 0) + 1)
-            / ((seen.not_entailment[feature] or 0) + 1))
-      end
-      local guess = score > 0 and "entailment" or "not_entailment"
-      if guess == example.label then right = right + 1 end
-   end
-   return 100 * right / #held_out
-end
-
-local function words_and_bigrams(sentence)
-   local features = words_of(sentence)
-   for i = 1, #features - 1 do
-      features[#features + 1] = features[i] .. " " .. features[i + 1]
-   end
-   return features
 end
 
 describe("the sample's random numbers", function()
@@ -158,7 +88,9 @@ describe("the sample world", function()
       for _, fact in ipairs(facts.list) do
          local templates = { unpack(fact.premises) }
          for _, group in ipairs(fact.groups) do
-            for _, statement in ipairs(group) do templates[#templates + 1] = statement end
+            for _, list in ipairs { group, group.asks, unpack(group.open) } do
+               for _, template in ipairs(list) do templates[#templates + 1] = template end
+            end
          end
          for _, template in ipairs(templates) do
             assert.is_nil(facts.fill(template, role):find("[{}]"), template)
@@ -167,94 +99,48 @@ describe("the sample world", function()
    end)
 end)
 
-for _, seed in ipairs(SEEDS) do
-   describe(("the sample RTE, seed %d,"):format(seed), function()
-      local train, held_out = rte.examples { seed = seed }
+describe("a fact of the sample world", function()
+   local function each_group(visit)
+      for _, fact in ipairs(facts.list) do
+         for _, group in ipairs(fact.groups) do visit(group, fact.name) end
+      end
+   end
 
-      it("is the same every time", function()
-         local train_again, held_out_again = rte.examples { seed = seed }
-         assert.equal(as_lines(train), as_lines(train_again))
-         assert.equal(as_lines(held_out), as_lines(held_out_again))
-      end)
+   local function names_swapped(group, template)
+      for _, name in ipairs(facts.roles_of(template)) do
+         if facts.is_swapped(group, name) then return true end
+      end
+      return false
+   end
 
-      it("has the sizes asked for, numbered from 0, no two alike", function()
-         assert.equal(rte.defaults.train, #train)
-         assert.equal(rte.defaults.held_out, #held_out)
-         local seen = {}
-         for _, split in ipairs { train, held_out } do
-            for i, example in ipairs(split) do
-               assert.equal(i - 1, example.idx)
-               assert.is_true(LABELS[example.label])
-               local key = example.premise .. "\n" .. example.hypothesis
-               assert.is_nil(seen[key], key)
-               seen[key] = true
-            end
+   it("is asked for by naming what its mirror exchanges, or by leaving it open", function()
+      each_group(function(group)
+         for _, statement in ipairs(group) do assert.is_true(names_swapped(group, statement)) end
+         for _, question in ipairs(group.asks) do
+            assert.is_true(names_swapped(group, question), question)
          end
-      end)
-
-      it("balances the labels over each split, each premise and each hypothesis", function()
-         for _, split in ipairs { train, held_out } do
-            local excess, of_side = 0, {}
-            for _, example in ipairs(split) do
-               local sign = example.label == "entailment" and 1 or -1
-               excess = excess + sign
-               for _, side in ipairs { "premise", "hypothesis" } do
-                  local key = side .. example[side]
-                  of_side[key] = (of_side[key] or 0) + sign
-               end
-            end
-            assert.equal(0, excess)
-            for key, sum in pairs(of_side) do assert.equal(0, sum, key) end
-         end
-      end)
-
-      it("names no person with the same thing or action in both splits", function()
-         local in_train = pairs_in(train)
-         local in_held_out, count = pairs_in(held_out)
-         assert.is_true(count > 40, "held-out pairs: " .. count)
-         for key in pairs(in_held_out) do assert.is_nil(in_train[key], key) end
-      end)
-
-      it("uses no word in the held-out split that training lacks", function()
-         local known = {}
-         for _, example in ipairs(train) do
-            for _, word in ipairs(words_of(example.premise .. " " .. example.hypothesis)) do
-               known[word] = true
-            end
-         end
-         for _, example in ipairs(held_out) do
-            for _, word in ipairs(words_of(example.premise .. " " .. example.hypothesis)) do
-               assert.is_true(known[word], word)
-            end
-         end
-      end)
-
-      it("cannot be told from one side, nor from lengths", function()
-         local cues = {
-            hypothesis = function(example) return words_and_bigrams(example.hypothesis) end,
-            premise = function(example) return words_and_bigrams(example.premise) end,
-            lengths = function(example)
-               return { #words_of(example.premise) .. "/" .. #words_of(example.hypothesis) }
-            end,
-         }
-         for name, features_of in pairs(cues) do
-            local accuracy = baseline_accuracy(train, held_out, features_of)
-            assert.is_true(math.abs(accuracy - 50) <= 5, name .. ": " .. accuracy)
+         for _, open in ipairs(group.open) do
+            assert.is_false(names_swapped(group, open[1]), open[1])
+            for i = 2, #open do assert.is_true(names_swapped(group, open[i]), open[i]) end
          end
       end)
    end)
-end
 
-describe("the sample RTE", function()
-   it("refuses a number of examples that is not whole fours", function()
-      assert.has_error(function() rte.examples { train = 10 } end,
-         "rte: train is 10, expected a multiple of four")
-   end)
-
-   it("writes SuperGLUE's lines", function()
-      local example = { premise = "P.", hypothesis = "H.", label = "entailment", idx = 3 }
-      assert.equal('{"premise": "P.", "hypothesis": "H.", "label": "entailment", "idx": 3}',
-         rte.to_json(example))
+   it("shares no word of weight with one that is drawn apart from it", function()
+      local rng, common = random.new(4), { a = true, the = true, something = true, someone = true }
+      for i = 1, 300 do
+         local one, other = facts.draw_apart(rng, i % 2 == 0)
+         local told = {}
+         for _, role in ipairs { one.role, facts.mirror(one.role, one.swap) } do
+            for _, text in ipairs { one.premise, one.statement } do
+               for _, word in ipairs(words_of(facts.fill(text, role))) do told[word] = true end
+            end
+         end
+         for _, name in ipairs(facts.roles_of(other.premise)) do
+            local word = other.role[name]
+            assert.is_falsy(told[word] and not common[word], word)
+         end
+      end
    end)
 end)
 
@@ -280,47 +166,56 @@ describe("the pre-training corpus", function()
       end
    end)
 
-   it("numbers sentinels from 0, the last one closing the target", function()
-      local denoised = 0
+   it("numbers sentinels from 0; one more may close the target", function()
+      local closed = 0
       for _, item in ipairs(problems) do
          local source, target = item[1], item[2]
-         local n_spans = 0
+         local n_spans, expected = 0, 0
          for number in source:gmatch("<extra_id_(%d+)>") do
             assert.equal(n_spans, tonumber(number))
             n_spans = n_spans + 1
          end
-         local expected = 0
          for number in target:gmatch("<extra_id_(%d+)>") do
             assert.equal(expected, tonumber(number))
             expected = expected + 1
          end
-         -- proofreading marks statements, so nothing closes its target
-         if n_spans > 0 and not source:find("<extra_id_0> [%u]") and expected ~= n_spans then
-            denoised = denoised + 1
+         if expected ~= n_spans then
+            closed = closed + 1
             assert.equal(n_spans + 1, expected)
             assert.truthy(target:match("<extra_id_" .. n_spans .. ">$"))
          end
       end
-      assert.is_true(denoised > 1500, "denoised: " .. denoised)
+      assert.is_true(closed > 1500, "closed: " .. closed)
    end)
 
-   it("teaches the task's form only on strangers, with one and the same answer", function()
-      local count = 0
+   -- By the first word: the answer, and what two parts of the source are about.
+   local forms = {
+      rte = { "not_entailment", "^rte hypothesis: (.-) premise: (.*)$" },
+      wic = { "False", "^wic sentence1: (.-) sentence2: (.-) word: " },
+      boolq = { "False", "^boolq passage: (.-) question: (.*)$" },
+      multirc = { "True", "^(multirc) (question): .- answer: .- paragraph: " },
+   }
+
+   it("teaches each task's form with one and the same answer, and none of its substance", function()
+      local counts = {}
       for _, item in ipairs(problems) do
-         local hypothesis, premise = item[1]:match("^rte hypothesis: (.-) premise: (.*)$")
-         if hypothesis then
-            count = count + 1
-            assert.equal("not_entailment", item[2])
+         local task = item[1]:match("^(%a+) %a+%d?: ")
+         local form = forms[task]
+         if form then
+            counts[task] = (counts[task] or 0) + 1
+            assert.equal(form[1], item[2])
+            local one, other = item[1]:match(form[2])
             local told = {}
-            for _, word in ipairs(words_of(premise)) do told[word] = true end
-            for _, word in ipairs(words_of(hypothesis)) do
-               local is_shared = told[word] and (is_person[word] or is_thing[word])
-               assert.is_falsy(is_shared, item[1])
+            for _, word in ipairs(words_of(one)) do told[word] = true end
+            for _, word in ipairs(words_of(other)) do
+               assert.is_falsy(told[word] and sample.is_told(word), item[1])
             end
          else
-            assert.is_nil(item[2]:find("entailment", 1, true))
+            for _, answer in ipairs { "entailment", "True", "False" } do
+               assert.is_nil(item[2]:find(answer, 1, true))
+            end
          end
       end
-      assert.is_true(count > 100, "of the task's form: " .. count)
+      for task in pairs(forms) do assert.is_true(counts[task] > 100, task) end
    end)
 end)

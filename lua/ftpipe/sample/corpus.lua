@@ -7,7 +7,7 @@
 
 local facts = require("ftpipe.sample.facts")
 local random = require("ftpipe.sample.random")
-local world = require("ftpipe.sample.world")
+local wic = require("ftpipe.sample.wic")
 
 local corpus = {}
 
@@ -59,13 +59,20 @@ local function denoise(rng)
    return table.concat(source, " "), table.concat(target, " ")
 end
 
+--- What follows from a fact, or a question that it answers and an answer.
+local function statement_or_answer(rng, group)
+   if rng:chance(0.6) then return rng:pick(group) end
+   local open = rng:pick(group.open)
+   return open[1] .. " " .. open[1 + rng:integer(#open - 1)] .. "."
+end
+
 -- Masks, in statements that stand beside their premise, the words that the premise decides.
 local function recall(rng)
    local drawn = facts.draw(rng, false)
    local source, target, n_spans = {}, {}, 0
    for _, group in ipairs(drawn.fact.groups) do
       local blanked = setmetatable({}, { __index = drawn.role })
-      local statement = rng:pick(group)
+      local statement = statement_or_answer(rng, group)
       for _, name in ipairs(facts.roles_of(statement)) do
          if facts.is_swapped(group, name) then
             blanked[name] = sentinel(n_spans)
@@ -80,55 +87,82 @@ local function recall(rng)
    return table.concat(source, " "), table.concat(target, " ")
 end
 
--- Proofreads statements against their premise: says of each whether it is correct or not.
+-- Proofreads statements, and questions, against their premise: says of each whether it is correct
+-- or not.
 local function proofread(rng)
    local drawn = facts.draw(rng, false)
    local source, target = {}, {}
    for i, group in ipairs(rng:shuffle { unpack(drawn.fact.groups) }) do
       local is_right = rng:chance(0.5)
       local told = is_right and drawn.role or facts.mirror(drawn.role, group.swap)
-      source[#source + 1] = facts.fill(rng:pick(group), told) .. " " .. sentinel(i - 1)
+      local text = rng:chance(0.6) and rng:pick(group) or rng:pick(group.asks) .. "?"
+      source[#source + 1] = facts.fill(text, told) .. " " .. sentinel(i - 1)
       target[#target + 1] = sentinel(i - 1) .. (is_right and " correct" or " not")
    end
    source[#source + 1] = facts.fill(drawn.premise, drawn.role)
    return table.concat(source, " "), table.concat(target, " ")
 end
 
-local PEOPLE, PARTNERS = { "a", "b" }, { "x", "y", "u", "v" }
-
---- Whether two sets of roles share no person and no thing, and make no held-out pair together.
-local function are_strangers(one, other)
-   for _, person in ipairs(PEOPLE) do
-      for _, partner in ipairs(PARTNERS) do
-         if world.is_held_out(one[person], other[partner])
-            or world.is_held_out(other[person], one[partner]) then
-            return false
-         end
-      end
-   end
-   return one.a ~= other.a and one.a ~= other.b and one.b ~= other.a and one.b ~= other.b
-      and one.x ~= other.x and one.x ~= other.y and one.y ~= other.x and one.y ~= other.y
+-- Says of a word in two sentences what it is in each.
+local function gloss(rng)
+   local drawn = wic.draw_senses(rng, false)
+   local first, second = rng:integer(2), rng:integer(2)
+   local source = ("%s: %s %s %s %s"):format(drawn.word, sentinel(0), drawn.pairs[1][first],
+      sentinel(1), drawn.pairs[2][second])
+   return source, ("%s %s %s %s"):format(sentinel(0), drawn.names[first], sentinel(1),
+      drawn.names[second])
 end
 
--- The form of the task and nothing of its substance: sentences about different people and things,
--- where the answer is always the same.
-local function unrelated(rng)
-   local drawn, other
-   repeat
-      drawn, other = facts.draw(rng, false), facts.draw(rng, false)
-   until are_strangers(drawn.role, other.role)
-   local source = "rte hypothesis: " .. facts.fill(other.statement, other.role)
-      .. " premise: " .. facts.fill(drawn.premise, drawn.role)
-   return source, "not_entailment"
-end
+-- The forms of the tasks and nothing of their substance: the answer of each is always the same.
+-- It is the one that scores most when it is always given; so sentences are about different people
+-- and things, except where an answer is to be right.
+local forms = {
+   rte = function(rng)
+      local told, other = facts.draw_apart(rng, false)
+      return ("rte hypothesis: %s premise: %s"):format(facts.fill(other.statement, other.role),
+         facts.fill(told.premise, told.role)), "not_entailment"
+   end,
+   wic = function(rng)
+      local told, other = facts.draw_apart(rng, false)
+      return ("wic sentence1: %s sentence2: %s word: %s"):format(
+         facts.fill(told.premise, told.role), facts.fill(other.premise, other.role),
+         told.role[rng:pick(facts.roles_of(told.premise))]), "False"
+   end,
+   boolq = function(rng)
+      local told, other = facts.draw_apart(rng, false)
+      return ("boolq passage: %s question: %s"):format(facts.fill(told.premise, told.role),
+         facts.fill(rng:pick(other.group.asks), other.role)), "False"
+   end,
+   multirc = function(rng)
+      local drawn = facts.draw(rng, false)
+      local open = rng:pick(drawn.group.open)
+      return ("multirc question: %s answer: %s paragraph: %s"):format(
+         facts.fill(open[1], drawn.role),
+         facts.fill(open[1 + rng:integer(#open - 1)], drawn.role),
+         facts.fill(drawn.premise, drawn.role)), "True"
+   end,
+}
 
 -- Kinds of problem and the share of each.
 corpus.mixture = {
-   { share = 0.10, make = denoise },
-   { share = 0.45, make = recall },
-   { share = 0.40, make = proofread },
-   { share = 0.05, make = unrelated },
+   { share = 0.08, make = denoise },
+   { share = 0.38, make = recall },
+   { share = 0.32, make = proofread },
+   { share = 0.10, make = gloss },
+   { share = 0.03, make = forms.rte },
+   { share = 0.03, make = forms.wic },
+   { share = 0.03, make = forms.boolq },
+   { share = 0.03, make = forms.multirc },
 }
+
+local function draw_problem(rng)
+   local left = rng:fraction()
+   for _, kind in ipairs(corpus.mixture) do
+      left = left - kind.share
+      if left < 0 then return kind.make(rng) end
+   end
+   return corpus.mixture[#corpus.mixture].make(rng)
+end
 
 --- An endless sequence of lines for the tokenizer to be trained on: mostly passages, and the words
 -- of the text-to-text forms, which passages lack.
@@ -136,17 +170,18 @@ corpus.mixture = {
 -- @treturn function returning the next line
 function corpus.lines(seed)
    local rng = random.new(seed, STREAM.lines)
-   local labels = { "entailment", "not_entailment" }
+   local makers = { recall, proofread, gloss, forms.rte, forms.wic, forms.boolq, forms.multirc }
+   local labels = { "entailment", "not_entailment", "True", "False" }
    local function next_text()
-      if rng:chance(0.6) then return corpus.passage(rng) end
-      local source, target = rng:pick { proofread, unrelated }(rng)
+      if rng:chance(0.5) then return corpus.passage(rng) end
+      local source, target = rng:pick(makers)(rng)
       return source .. " " .. target .. " " .. rng:pick(labels)
    end
    return function()
       local line = next_text():gsub("<extra_id_%d+> ?", "")
       -- The trainer considers only pieces that are followed by two different characters
       -- somewhere, so half of the lines have all their words end in a semicolon.
-      return rng:chance(0.5) and line or (line .. " "):gsub("[.,:]?(%s)", ";%1")
+      return rng:chance(0.5) and line or (line .. " "):gsub("[.,:?]?(%s)", ";%1")
    end
 end
 
@@ -156,14 +191,7 @@ end
 -- @usage local next_problem = corpus.problems(1); local source, target = next_problem()
 function corpus.problems(seed)
    local rng = random.new(seed, STREAM.problems)
-   return function()
-      local left = rng:fraction()
-      for _, kind in ipairs(corpus.mixture) do
-         left = left - kind.share
-         if left < 0 then return kind.make(rng) end
-      end
-      return corpus.mixture[#corpus.mixture].make(rng)
-   end
+   return function() return draw_problem(rng) end
 end
 
 return corpus

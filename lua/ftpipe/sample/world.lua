@@ -42,15 +42,23 @@ for _, kind in ipairs(kind_names) do
    end
 end
 
-local position = {}
+local position, is_person = {}, {}
 for _, list in ipairs { world.people, world.things, world.actions } do
    for i, word in ipairs(list) do position[word] = i end
 end
+for _, person in ipairs(world.people) do is_person[person] = true end
 
 --- Whether a person and a thing, or a person and an action, are kept back for the held-out split:
 -- one pair in five, spread evenly, so that every word has partners on both sides of the line.
 function world.is_held_out(person, word)
    return (position[person] + position[word]) % 5 == 0
+end
+
+--- Whether any two words, in either order, are a pair that is kept back.
+function world.are_held_out(one, other)
+   if is_person[other] then one, other = other, one end
+   return is_person[one] and not is_person[other] and position[other] ~= nil
+      and world.is_held_out(one, other)
 end
 
 local function pick_fitting(rng, list, fits)

@@ -4,6 +4,7 @@
 -- 2019. SuperGLUE (Wang et al. 2019) has the title in front of the passage; the original release
 -- has it apart. The template is the one with which T5 was trained.
 
+local sample = require("ftpipe.sample.boolq")
 local task = require("ftpipe.task")
 
 return task.define {
@@ -29,4 +30,5 @@ return task.define {
    metric = "accuracy",
    max_source = 512,
    max_target = 4,
+   sample = sample.examples,
 }

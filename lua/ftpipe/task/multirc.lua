@@ -6,6 +6,7 @@
 -- done about markup, are those with which T5 was trained.
 
 local records = require("ftpipe.records")
+local sample = require("ftpipe.sample.multirc")
 local task = require("ftpipe.task")
 
 --- Every answer of a paragraph as a row, with the question that it belongs to.
@@ -52,4 +53,5 @@ return task.define {
    metric = "grouped_f1",
    max_source = 512,
    max_target = 4,
+   sample = sample.examples,
 }

@@ -4,6 +4,7 @@
 -- et al. 2019) distributes it; the template is the one with which T5 was trained. The character
 -- positions of the word in the rows are not used.
 
+local sample = require("ftpipe.sample.wic")
 local task = require("ftpipe.task")
 
 return task.define {
@@ -21,4 +22,5 @@ return task.define {
    metric = "accuracy",
    max_source = 64,
    max_target = 4,
+   sample = sample.examples,
 }
