@@ -229,8 +229,12 @@ describe("a recipe's task", function()
 
    it("is refused where nothing is embedded and nothing named", function()
       local opened = require("ftpipe.model").open { model = "embedded:t5_tiny" }
-      local problem = files.failure(function() task.multirc():open(opened, {}) end)
-      assert.equal("task multirc has no embedded data: give --data DIR, or --train-file and "
+      local bare = task.define {
+         kind = "text2text", name = "bare", layouts = {}, answers = {}, metric = "accuracy",
+         max_source = 8, max_target = 8,
+      }
+      local problem = files.failure(function() bare():open(opened, {}) end)
+      assert.equal("task bare has no embedded data: give --data DIR, or --train-file and "
          .. "--eval-file", problem.message)
       assert.equal(2, problem.exit)
    end)

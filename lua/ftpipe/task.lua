@@ -111,7 +111,10 @@ local function sample_splits(task)
    rows.train, rows.eval = sample()
    for split, list in pairs(rows) do
       list.path = ("embedded %s data of task %s"):format(split, task.name)
-      for i, row in ipairs(list) do row.line = i end
+      for i, row in ipairs(list) do
+         list[i] = core.json.decode(core.json.encode(row)) -- what a file would have given
+         list[i].line = i
+      end
    end
    return rows
 end
