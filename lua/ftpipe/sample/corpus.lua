@@ -60,9 +60,9 @@ local function denoise(rng)
 end
 
 --- One fact or two, as { text = what tells them, claims = {{ group =, role = }, ...} }: what can be
--- asked about, in any order. Of two facts that is what they were drawn apart for, twice.
+-- asked about. Of two facts that is what they were drawn apart for, twice.
 local function tell(rng)
-   local told = rng:chance(0.5) and { facts.draw(rng, false) } or { facts.draw_apart(rng, false) }
+   local told = rng:chance(0.8) and { facts.draw(rng, false) } or { facts.draw_apart(rng, false) }
    local sentences, claims = {}, {}
    for i, drawn in ipairs(told) do
       sentences[i] = facts.fill(drawn.premise, drawn.role)
@@ -70,13 +70,13 @@ local function tell(rng)
          claims[#claims + 1] = { group = group, role = drawn.role }
       end
    end
-   return { text = table.concat(rng:shuffle(sentences), " "), claims = rng:shuffle(claims) }
+   return { text = table.concat(rng:shuffle(sentences), " "), claims = claims }
 end
 
 --- Puts what is told in front of what is asked, or behind it.
 local function beside(rng, told, asked)
    local all = table.concat(asked, " ")
-   return rng:chance(0.5) and told.text .. " " .. all or all .. " " .. told.text
+   return rng:chance(0.2) and told.text .. " " .. all or all .. " " .. told.text
 end
 
 --- An open question and one of its answers.
@@ -117,7 +117,7 @@ local CLAIMS = {
 local function proofread(rng)
    local told = tell(rng)
    local source, target = {}, {}
-   for i, claim in ipairs(told.claims) do
+   for i, claim in ipairs(rng:shuffle(told.claims)) do
       local is_right = rng:chance(0.5)
       local role = is_right and claim.role or facts.mirror(claim.role, claim.group.swap)
       local text = rng:pick(CLAIMS)(rng, claim.group)
