@@ -3,7 +3,6 @@ local files = require("spec.support.files")
 local process = require("spec.support.process")
 
 local RECIPE = "recipes/t5_rte.lua"
-local sanitized = core.sanitized
 
 local function run(...) return process.ftpipe { RECIPE, ... } end
 
@@ -51,11 +50,6 @@ describe("recipes/t5_rte.lua", function()
          assert.matches("plan: " .. schedule .. ", 8 stages on 8 devices", out)
          assert.matches("predicted: [%d.]+ samples/s", out)
       end
-   end)
-
-   it("says in its first line that model and data are embedded", function()
-      local out = run("--dry-run")
-      assert.matches("^rte: the tiny model inside the program .*; embedded train data", out)
    end)
 
    it("refuses wrong flags with one line", function()
@@ -146,17 +140,5 @@ describe("recipes/t5_rte.lua", function()
          assert.equal(core.asset("t5_tiny/spiece.model"),
             core.sys.read_file(dir .. "/run/hf/spiece.model"))
       end)
-   end)
-
-   it("learns the embedded task, synchronously and asynchronously", function()
-      if sanitized then return pending("takes minutes under sanitizers") end
-      for _, schedule in ipairs { "gpipe", "async" } do
-         local out, err, exit = run("--schedule", schedule)
-         assert.equal(0, exit, err)
-         local before = tonumber(out:match("before: accuracy ([%d.]+)"))
-         local after = tonumber(out:match("after: accuracy ([%d.]+)"))
-         assert.is_true(math.abs(before - 50) <= 8, "before: " .. before)
-         assert.is_true(after >= 80, schedule .. ": " .. after)
-      end
    end)
 end)

@@ -31,9 +31,9 @@ function M.shell(command)
    return out, err, tonumber(code)
 end
 
---- Runs this program with arguments; stdin is empty, or the given text.
-function M.ftpipe(arguments, stdin)
-   local words = { "timeout -k 5 60", quote(core.sys.executable()) }
+--- Runs this program with arguments; stdin is empty, or the given text. It has so many seconds.
+function M.ftpipe(arguments, stdin, seconds)
+   local words = { ("timeout -k 5 %d"):format(seconds or 60), quote(core.sys.executable()) }
    for _, word in ipairs(arguments) do words[#words + 1] = quote(word) end
    return M.shell(("printf %%s %s | %s"):format(quote(stdin or ""), table.concat(words, " ")))
 end
