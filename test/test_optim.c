@@ -1,6 +1,8 @@
 /* test/test_optim.c - updates against their formulas in f64, over several steps. */
 #include "check.h"
 
+#include <float.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -330,7 +332,7 @@ static void test_sums(void)
         CHECK_NEAR(found, sum, 1e-12 * sum);
         CHECK(found == ft_squared_norm(x, sizes[k], team));
         memcpy(y, x, sizeof y);
-        ft_sum_into(y, x, sizes[k], team);
+        CHECK(ft_sum_into(y, x, sizes[k], team));
         bool right = true;
         for (int64_t i = 0; i < MAX; i++)
             right = right && y[i] == (i < sizes[k] ? x[i] + x[i] : x[i]);
@@ -338,6 +340,9 @@ static void test_sums(void)
     }
     x[5] = NAN;
     CHECK(isnan(ft_squared_norm(x, MAX, team)));
+    CHECK(ft_sum_into(y, x + 6, 3, team) && !ft_sum_into(y, x + 5, 3, team));
+    x[MAX - 1] = y[MAX - 1] = FLT_MAX;
+    CHECK(!ft_sum_into(y + 10, x + 10, MAX - 10, team));
     ft_team_free(team);
 }
 

@@ -148,6 +148,17 @@ static ft_status grad_kernel(const ft_call *call, ft_error *err)
     return FT_OK;
 }
 
+/* Rows of other ids were not written. */
+static bool grad_finite(const ft_call *call)
+{
+    const int32_t *ids = ft_ids(call, 1);
+    int64_t n = ft_shape_count(&call->in[1].shape), D = call->out[0].shape.dims[1];
+    const ft_simd_math *math = ft_simd_get()->math;
+    for (int64_t i = 0; i < n; i++)
+        if (!math->finite(ft_out(call, 0) + ids[i] * D, D)) return false;
+    return true;
+}
+
 static ft_status grad_reference(const ft_call *call, ft_error *err)
 {
     const int32_t *ids = ft_ids(call, 1);
@@ -218,6 +229,7 @@ const ft_op ft_op_embedding_grad = {
     .cost = grad_cost,
     .kernel = grad_kernel,
     .reference = grad_reference,
+    .finite = grad_finite,
     .accumulates = 1,
     .samples = grad_samples,
     .n_samples = sizeof grad_samples / sizeof *grad_samples,

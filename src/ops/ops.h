@@ -104,6 +104,9 @@ struct ft_op {
     ft_kernel reference;
     int64_t (*workspace)(const ft_spec *in, const double *attrs, int team_size); /* NULL: 0 */
     uint32_t accumulates; /* outputs that can be added to (parameter gradients) */
+    /* Whether what a call gave is finite, for a row that knows which elements it wrote; NULL: all
+     * are looked at. */
+    bool (*finite)(const ft_call *call);
     uint32_t no_grad_out; /* outputs that carry no gradient (saved statistics) */
     bool random;          /* draws random numbers: call->key matters */
     /* Packing: input pack_input - 1 is a weight that may be given in a layout of the kernel's own,
@@ -137,6 +140,9 @@ ft_status ft_op_shape(const ft_op *op, const ft_spec *in, int n_in, const double
 /* Dropout's random numbers: whether element `index` of sample `sample` is kept. threshold is
  * p * 65536 rounded; the scale of what is kept is 65536 / (65536 - threshold). */
 bool ft_dropout_keeps(const ft_rng_key *key, uint32_t sample, uint64_t index, uint32_t threshold);
+
+/* Whether no number is infinite or NaN. */
+bool ft_all_finite(const float *x, int64_t n, ft_team *team);
 
 /* Called once on each thread that will run kernels: libraries below use one thread a call. */
 void ft_ops_thread_init(void);

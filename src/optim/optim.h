@@ -58,8 +58,8 @@ ft_status ft_optimizer_hypers(const ft_optimizer *optimizer, const char *const *
 /* Sum of squares of n numbers in f64: blocks of fixed size, summed in order. */
 double ft_squared_norm(const float *x, int64_t n, ft_team *team);
 
-/* dst += src. */
-void ft_sum_into(float *dst, const float *src, int64_t n, ft_team *team);
+/* dst += src; whether every sum is finite. */
+bool ft_sum_into(float *dst, const float *src, int64_t n, ft_team *team);
 
 /* Learning rate over steps: linear warm-up from 0, then by the row. */
 typedef struct ft_rate {

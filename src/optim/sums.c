@@ -1,6 +1,8 @@
 /* optim/sums.c - reductions and sums over a parameter's gradient. */
 #include "optim/internal.h"
 
+#include <stdatomic.h>
+
 typedef struct job {
     const ft_optim_simd *simd;
     float *dst;
@@ -8,6 +10,7 @@ typedef struct job {
     double *sums;
     float scale;
     int64_t n, part;
+    atomic_bool odd; /* a sum is not finite */
 } job;
 
 static void squares_part(void *arg, int i)
@@ -41,13 +44,15 @@ double ft_squared_norm(const float *x, int64_t n, ft_team *team)
 
 static void add_block(void *arg, int i)
 {
-    const job *j = arg;
+    job *j = arg;
     int64_t from = (int64_t)i * FT_BLOCK;
-    j->simd->add(j->dst + from, j->x + from, ft_block_end(j->n, FT_BLOCK, i) - from);
+    if (!j->simd->add(j->dst + from, j->x + from, ft_block_end(j->n, FT_BLOCK, i) - from))
+        atomic_store(&j->odd, true);
 }
 
-void ft_sum_into(float *dst, const float *src, int64_t n, ft_team *team)
+bool ft_sum_into(float *dst, const float *src, int64_t n, ft_team *team)
 {
     job j = {.simd = ft_optim_simd_get(), .dst = dst, .x = src, .n = n};
     ft_team_run(team, ft_blocks(n, FT_BLOCK), add_block, &j);
+    return !atomic_load(&j.odd);
 }

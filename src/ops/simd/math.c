@@ -191,6 +191,19 @@ static float largest(const float *x, int64_t n)
     return nan != nan || x[0] != x[0] ? __builtin_nanf("") : result;
 }
 
+/* 0 times a finite number is 0, of either sign; of any other it is NaN, which stays in a sum. */
+static bool all_finite(const float *x, int64_t n)
+{
+    vf total[4] = {{0}, {0}, {0}, {0}}, zero = {0};
+    int64_t i = 0;
+    for (; i + 4 * FT_LANES <= n; i += 4 * FT_LANES)
+        for (int j = 0; j < 4; j++)
+            total[j] = vf_fma(vf_load(x + i + j * FT_LANES), zero, total[j]);
+    for (; i + FT_LANES <= n; i += FT_LANES) total[0] = vf_fma(vf_load(x + i), zero, total[0]);
+    if (i < n) total[1] = vf_fma(vf_load_part(x + i, (int)(n - i)), zero, total[1]);
+    return vf_sum((total[0] + total[1]) + (total[2] + total[3])) == 0.0f;
+}
+
 const ft_simd_math FT_ISA_NAME(ft_simd_math) = {
     .map1 = {[FT_MAP_RELU] = relu_map,
              [FT_MAP_GELU] = gelu_map,
@@ -219,4 +232,5 @@ const ft_simd_math FT_ISA_NAME(ft_simd_math) = {
     .sum = sum,
     .add_to = add_to,
     .largest = largest,
+    .finite = all_finite,
 };

@@ -55,6 +55,8 @@ typedef struct ft_simd_math {
     /* total[i] += x[i] */
     void (*add_to)(double *total, const float *x, int64_t n);
     float (*largest)(const float *x, int64_t n);
+    /* Whether no number is infinite or NaN. */
+    bool (*finite)(const float *x, int64_t n);
 } ft_simd_math;
 
 /* One row of D numbers each. dw, db are added to. */

@@ -5,6 +5,7 @@
 #ifndef FT_OPTIM_SIMD_SIMD_H
 #define FT_OPTIM_SIMD_SIMD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct ft_adamw_step {
@@ -23,7 +24,8 @@ typedef struct ft_optim_simd {
     void (*sgd)(float *p, float *m, const float *g, const float hypers[4], int64_t n);
     /* Sum of (scale x)^2. */
     double (*squares)(const float *x, float scale, int64_t n);
-    void (*add)(float *dst, const float *src, int64_t n);
+    /* dst += src; whether every sum is finite. */
+    bool (*add)(float *dst, const float *src, int64_t n);
 
     /* Adafactor. (scale g)^2 + eps of four rows of n, and of one: added to the columns, and summed
      * for each row. */

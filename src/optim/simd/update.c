@@ -71,9 +71,22 @@ static double squares(const float *x, float scale, int64_t n)
     return fold(a + b) + rest;
 }
 
-static void add(float *restrict dst, const float *restrict src, int64_t n)
+/* 0 times a sum is 0 when it is finite, else NaN, which stays in `odd`. */
+static bool add(float *restrict dst, const float *restrict src, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) dst[i] += src[i];
+    lanes odd = {0};
+    float rest = 0.0f;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        lanes sum = load(dst + i) + load(src + i);
+        *(lanes_memory *)(dst + i) = sum;
+        odd += sum * 0.0f;
+    }
+    for (; i < n; i++) {
+        dst[i] += src[i];
+        rest += dst[i] * 0.0f;
+    }
+    return fold_f32(odd) + (double)rest == 0.0;
 }
 
 /* Four rows at a time halve the traffic of the column sums, which are what takes time. */
