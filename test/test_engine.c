@@ -497,8 +497,8 @@ static void test_misuse(void)
     ft_graph_free(p.g);
 }
 
-/* A worker that fails stops the others, says where, and leaves a run that works. */
-static void test_failing_worker(bool threaded)
+/* A number that is not finite ends the leg and says where it came from; the run still works. */
+static void test_not_finite(bool threaded)
 {
     pipeline p;
     ft_error err = {FT_OK, ""};
@@ -512,8 +512,10 @@ static void test_failing_worker(bool threaded)
     *(float *)ft_run_param(run, 2).data = NAN;
     CHECK_STATUS(ft_run_refresh(run, &err), FT_OK);
     CHECK_STATUS(train(run, ft_blueprint_plan(b), threaded, losses, &err), FT_DIVERGED);
-    CHECK(strstr(err.message, "device cpu:2") && strstr(err.message, "loss is nan in stage 2"));
-    CHECK(strstr(err.message, "micro-batch 0 of step 1"));
+    if (!CHECK(strstr(err.message, "step 1: 'linear' (forward) ") == err.message &&
+               strstr(err.message, "gave nan from the parameter 'w3', which is not "
+                                   "finite; stage 3 of 3, micro-batch 1 of 4")))
+        fprintf(stderr, "  %s\n", err.message);
     CHECK_STATUS(ft_run_end(run, &err), FT_OK);
     write_params(run);
     CHECK_STATUS(train(run, ft_blueprint_plan(b), threaded, losses, &err), FT_OK);
@@ -587,8 +589,8 @@ int main(void)
     RUN(test_draining);
     RUN(test_contradictions);
     RUN(test_misuse);
-    test_failing_worker(true);
-    test_failing_worker(false);
+    test_not_finite(true);
+    test_not_finite(false);
     RUN(test_optimizer_state);
     RUN(test_no_memory);
     CHECK(ft_alloc_live() == 0);

@@ -132,11 +132,13 @@ end
 -- @treturn table timeline
 function M.steps(run, plan, o, first, n)
    local losses, norms, fed = {}, {}, 0
+   if o.record then o.record.losses = losses end
    run:begin(n, first, o.threaded)
    while #losses < n do
       while fed < n and run:wants() do
          local batch = make_batch(o, first - 1 + fed)
          feed.weigh(plan.options.model.family, batch, o.micro_batches)
+         if o.edit then o.edit(batch, first - 1 + fed) end
          run:feed(feed.list(plan.graphs[1]:inputs(), batch), batch.bucket, o.rate)
          fed = fed + 1
       end
@@ -148,6 +150,10 @@ function M.steps(run, plan, o, first, n)
 end
 
 --- Trains from the same initial values each time.
+--
+-- Beside the presets: plant (a function that changes the initial parameters, by name), edit (one
+-- that changes batch number 0, 1, ...), record (a table that gets the losses and the parameters
+-- even when training fails).
 -- @treturn table losses, norms, params (tables of numbers by name), timeline, planned and measured
 --   (bytes by device), plan, grown (bytes by which the process grew)
 function M.train(options)
@@ -157,6 +163,8 @@ function M.train(options)
    local params = {}
    for i, param in ipairs(plan.graphs[1]:params()) do params[param.name] = run:param(i) end
    plan.options.model:initialize(params, o.seed)
+   if o.plant then o.plant(params) end
+   if o.record then o.record.params = params end
    run:refresh()
    local losses, norms, timeline = M.steps(run, plan, o, 1, o.steps)
    local grown = core.sys.rss() - rss

@@ -96,9 +96,11 @@ static void receive_values(worker *w, const ft_action *a, int bucket, const ft_p
     }
 }
 
-static void send_values(worker *w, const ft_action *a, int bucket, const ft_program *program,
+/* Returns whether all that was sent is finite. */
+static bool send_values(worker *w, const ft_action *a, int bucket, const ft_program *program,
                         const ft_bases *bases)
 {
+    bool finite = true;
     const ft_blueprint *b = w->run->blueprint;
     const stage_info *stage = &b->stages[a->stage];
     const ft_graph *g = b->options.graphs[bucket];
@@ -107,26 +109,26 @@ static void send_values(worker *w, const ft_action *a, int bucket, const ft_prog
         const cargo *c = &b->cargoes[e];
         char *slot = edge_slot(w->run, e, ft_action_index(w->run->plan, a));
         for (int k = 0; k < c->n; k++) {
-            ft_place place = ft_program_place(program, c->items[k]);
-            memcpy(slot + item_at(c, bucket, k), ft_place_address(bases, place),
-                   (size_t)value_bytes(g, c->items[k]));
+            const ft_spec *spec = &ft_graph_value(g, c->items[k])->spec;
+            const void *data = ft_place_address(bases, ft_program_place(program, c->items[k]));
+            memcpy(slot + item_at(c, bucket, k), data, (size_t)ft_spec_bytes(spec));
+            finite = finite && (spec->dtype != FT_F32 ||
+                                ft_all_finite(data, ft_shape_count(&spec->shape), w->team));
         }
     }
+    return finite;
 }
 
-static ft_status take_loss(worker *w, const ft_action *a, int bucket, const ft_program *program,
-                           const ft_bases *bases, ft_error *err)
+/* Adds the loss to the batch's, in the stage that makes it; returns whether it is finite. */
+static bool take_loss(worker *w, const ft_action *a, int bucket, const ft_program *program,
+                      const ft_bases *bases)
 {
     const ft_blueprint *b = w->run->blueprint;
     int node = ft_graph_value(b->options.graphs[bucket], b->loss)->source;
-    if (b->splits[bucket]->node_stage[node] != a->stage) return FT_OK;
+    if (a->kind != FT_ACT_FORWARD || b->splits[bucket]->node_stage[node] != a->stage) return true;
     const float *loss = ft_place_address(bases, ft_program_place(program, b->loss));
     batch_of(w->run, a->batch)->loss += (double)*loss;
-    if (isfinite(*loss)) return FT_OK;
-    return ft_fail(err, FT_DIVERGED, "the loss is %g in stage %d, micro-batch %d of %s %lld",
-                   (double)*loss, a->stage, a->micro,
-                   w->run->plan->forward_only ? "evaluation batch" : "step",
-                   (long long)(w->run->first_step + a->batch));
+    return isfinite(*loss);
 }
 
 /* Copies the outputs of the stage to where the caller finds them. */
@@ -157,6 +159,7 @@ static ft_status run_program(worker *w, const ft_action *a, ft_error *err)
     int64_t slot_at = stage->slots_at + in_flight * stage->slot_bytes;
     int64_t work_at = b->blocks[w->device].begin[FT_MEMORY_WORKSPACE];
     ft_high_water water = {0, 0};
+    ft_watch watch = {0};
     ft_bases bases = {.work = w->block + work_at,
                       .saved = w->block + slot_at,
                       .inputs = state->inputs,
@@ -168,16 +171,19 @@ static ft_status run_program(worker *w, const ft_action *a, ft_error *err)
                               .step = (uint32_t)(run->first_step + a->batch),
                               .sample = (uint32_t)(a->micro * b->options.micro_batch_size)},
                       .team = w->team,
-                      .high_water = &water};
+                      .high_water = &water,
+                      .watch = &watch};
     set_inputs(run, a, bucket);
     receive_values(w, a, bucket, program, &bases);
     FT_TRY(ft_program_run(program, &bases, err));
-    send_values(w, a, bucket, program, &bases);
+    bool sent = send_values(w, a, bucket, program, &bases);
+    bool loss = take_loss(w, a, bucket, program, &bases);
+    if (forward) hand_out(w, a, bucket, program, &bases);
     mark_memory(w, FT_MEMORY_WORKSPACE, work_at + water.work);
     if (water.saved) mark_memory(w, FT_MEMORY_ACTIVATIONS, slot_at + water.saved);
-    if (!forward) return FT_OK;
-    hand_out(w, a, bucket, program, &bases);
-    return take_loss(w, a, bucket, program, &bases, err);
+    if (sent && loss && !watch.node) return FT_OK;
+    receive_values(w, a, bucket, program, &bases); /* the work area was used since */
+    return explain_failure(w, a, bucket, program, &bases, err);
 }
 
 static ft_status do_forward(worker *w, const ft_action *a, ft_error *err)
@@ -249,9 +255,13 @@ static ft_status do_reduce(worker *w, const ft_action *a, ft_error *err)
         if (!stage->params[i].owned || !info->n_terms) continue;
         float *sum = w->run->stages[a->stage].grads[info->terms[0]];
         int64_t count = ft_shape_count(&info->spec.shape);
-        for (int t = 1; t < info->n_terms; t++)
-            ft_sum_into(sum, find_term(w->run, a->stage, info->terms[t], a), count, w->team);
+        bool finite = true;
+        for (int t = 1; t < info->n_terms; t++) {
+            const float *term = find_term(w->run, a->stage, info->terms[t], a);
+            finite = ft_sum_into(sum, term, count, w->team); /* NaN stays, infinity does or is NaN */
+        }
         if (b->options.clip > 0) norms[p] = ft_squared_norm(sum, count, w->team);
+        if (!finite) note_bad_sum(w, a, p);
     }
     return FT_OK;
 }
@@ -310,14 +320,12 @@ static ft_status do_update(worker *w, const ft_action *a, ft_error *err)
     const ft_blueprint *b = w->run->blueprint;
     const stage_info *stage = &b->stages[a->stage];
     double norm = global_norm(w->run, a->batch), clip = b->options.clip;
-    if (clip > 0 && !isfinite(norm))
-        return ft_fail(err, FT_DIVERGED, "the gradient norm is %g at step %lld", norm,
-                       (long long)(w->run->first_step + a->batch));
     float scale = clip > 0 && norm > clip ? (float)(clip / (norm + 1e-6)) : 1.0f;
-    for (int i = 0; i < stage->n_params; i++)
+    bool updates = may_update(w, a);
+    for (int i = 0; updates && i < stage->n_params; i++)
         if (stage->params[i].owned && b->params[stage->params[i].param].n_terms)
             update_param(w, a, stage->params[i].param, scale);
-    for (int i = 0; i < stage->n_params; i++)
+    for (int i = 0; updates && i < stage->n_params; i++)
         if (stage->params[i].owned)
             FT_TRY(pack_weights(w->run, a->stage, stage->params[i].param, w->team, err));
     for (int i = 0; i < stage->n_out_edges[FT_ACT_UPDATE]; i++) {

@@ -141,9 +141,11 @@ static ft_status add_tie_edges(ft_blueprint *b, ft_error *err)
     return FT_OK;
 }
 
+/* Synchronous stages update when all have reduced: for the global norm, and so that none updates by
+ * a step in which another finds numbers that are not finite. */
 static ft_status add_norm_edges(ft_blueprint *b, ft_error *err)
 {
-    if (b->options.clip <= 0) return FT_OK;
+    if (!b->options.schedule->synchronous) return FT_OK;
     for (int s = 0; s < b->options.n_stages; s++)
         for (int t = 0; t < b->options.n_stages; t++) {
             ft_edge edge = {

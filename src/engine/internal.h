@@ -136,6 +136,8 @@ typedef struct batch_state {
     _Atomic int stages_left;  /* stages that have not updated yet */
     double loss;              /* written by the stage of the loss alone */
     _Atomic int64_t finished; /* batch number + 1 once its result is written */
+    ft_error failure;         /* numbers that are not finite, under error_lock; see finite.c */
+    int64_t failure_order;
 } batch_state;
 
 typedef struct stage_state {
@@ -144,6 +146,7 @@ typedef struct stage_state {
     const void **packed; /* by pack of the stage */
     void **inputs;       /* by input; set for each action */
     int64_t updates;     /* of this leg */
+    bool spoiled;        /* saw a number that is not finite: updates no more */
 } stage_state;
 
 typedef struct worker {
@@ -211,6 +214,16 @@ ft_status execute_action(worker *w, const ft_action *action, ft_error *err);
 ft_status pack_weights(ft_run *run, int stage, int param, ft_team *team, ft_error *err);
 /* Raises a class's mark to `end` (an offset in the device's block). */
 void mark_memory(worker *w, ft_memory_class c, int64_t end);
+
+/* finite.c: finds the node that gave the first number that is not finite, and notes it for the
+ * batch. The action was executed, and what it received is in place again. */
+ft_status explain_failure(worker *w, const ft_action *action, int bucket, const ft_program *program,
+                          const ft_bases *bases, ft_error *err);
+/* Notes a parameter whose gradient terms are finite, but not their sum. */
+void note_bad_sum(worker *w, const ft_action *action, int param);
+/* Whether the stage may update: it, or with a synchronous schedule every stage, has seen nothing
+ * but finite numbers. */
+bool may_update(worker *w, const ft_action *action);
 
 /* worker.c: one thread per device, or none. */
 ft_status workers_start(ft_run *run, ft_error *err);

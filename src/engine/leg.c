@@ -38,7 +38,10 @@ static void reset(ft_run *run)
     }
     reset_gate(&run->fed_gate);
     reset_gate(&run->done_gate);
-    for (int s = 0; s < b->options.n_stages; s++) run->stages[s].updates = 0;
+    for (int s = 0; s < b->options.n_stages; s++) {
+        run->stages[s].updates = 0;
+        run->stages[s].spoiled = false;
+    }
     for (int i = 0; i < b->batch_slots; i++) atomic_store(&run->batches[i].finished, 0);
     memset(run->norms, 0, (size_t)b->batch_slots * (size_t)b->n_params * sizeof(double));
     for (int d = 0; d < b->options.n_devices; d++) {
@@ -121,6 +124,7 @@ ft_status ft_run_feed(ft_run *run, const ft_feed *feed, ft_error *err)
     batch->bucket = feed->bucket;
     batch->rate = feed->rate;
     batch->loss = 0;
+    batch->failure = (ft_error){FT_OK, ""};
     atomic_store(&batch->finished, 0);
     atomic_store(&batch->stages_left, b->options.n_stages);
     run->fed++;
@@ -163,6 +167,10 @@ ft_status ft_run_next(ft_run *run, ft_result *out, int64_t timeout_ns, ft_error 
     if (!done) return ft_fail(err, FT_CANCELLED, "no batch was finished yet");
     /* Two stages may finish two batches at once; the count can be ahead of the older result. */
     while (atomic_load(&batch->finished) != run->taken + 1) continue;
+    if (batch->failure.status != FT_OK) { /* by every stage's doing: nobody writes it any more */
+        run_fail(run, &batch->failure);
+        return first_failure(run, err);
+    }
     *out = run->results[run->taken % run->blueprint->batch_slots];
     run->taken++;
     return FT_OK;

@@ -1,6 +1,7 @@
 /* engine/program.c - a list of nodes made ready to run. */
 #include "engine/program.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -312,6 +313,27 @@ static void record_touch(ft_high_water *water, const step *st)
     if (st->work_bytes) raise_mark(&water->work, st->work_at, st->work_bytes);
 }
 
+void ft_watch_value(ft_watch *watch, const ft_node *node, const float *x, int64_t n, ft_team *team)
+{
+    if (watch->node || ft_all_finite(x, n, team)) return;
+    watch->node = node;
+    for (int64_t i = 0; i < n; i++) watch->nan = watch->nan || isnan(x[i]);
+}
+
+/* Gradient terms that the step made in place; with watch->every all that it made. */
+static void watch_step(const step *st, const ft_call *call, ft_watch *watch)
+{
+    const ft_op *op = st->node->op;
+    bool looked = op->finite && (st->grads || watch->every);
+    if (watch->node || (looked && op->finite(call))) return;
+    for (int k = 0; k < st->n_out; k++) {
+        bool term = st->grads >> k & 1, statistic = op->no_grad_out >> k & 1;
+        if (st->out[k].dtype != FT_F32 || !(term || (watch->every && !statistic))) continue;
+        ft_watch_value(watch, st->node, call->out[k].data, ft_shape_count(&st->out[k].shape),
+                       call->team);
+    }
+}
+
 static ft_status run_step(const step *st, const ft_bases *bases, ft_error *err)
 {
     ft_view in[FT_MAX_IN], out[FT_MAX_OUT];
@@ -328,7 +350,9 @@ static ft_status run_step(const step *st, const ft_bases *bases, ft_error *err)
                     .accumulate = bases->accumulate ? st->grads & st->node->op->accumulates : 0,
                     .team = bases->team};
     call.key.node = (uint32_t)st->node->key;
-    return st->node->op->kernel(&call, err);
+    FT_TRY(st->node->op->kernel(&call, err));
+    if (bases->watch) watch_step(st, &call, bases->watch);
+    return FT_OK;
 }
 
 static void make_deposits(const ft_program *p, const ft_bases *bases, int step_number)
@@ -342,6 +366,8 @@ static void make_deposits(const ft_program *p, const ft_bases *bases, int step_n
             ft_sum_into(sum, term, d->count, bases->team);
         else
             memcpy(sum, term, (size_t)d->count * sizeof(float));
+        if (bases->watch)
+            ft_watch_value(bases->watch, p->steps[step_number].node, sum, d->count, bases->team);
     }
 }
 
@@ -356,6 +382,7 @@ ft_status ft_program_run(const ft_program *program, const ft_bases *bases, ft_er
         }
         if (program->n_deposits) make_deposits(program, bases, s);
         if (bases->high_water) record_touch(bases->high_water, st);
+        if (bases->watch && bases->watch->every && bases->watch->node) break;
     }
     return FT_OK;
 }

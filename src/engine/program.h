@@ -65,6 +65,15 @@ typedef struct ft_high_water {
     int64_t work, saved;
 } ft_high_water;
 
+/* Looks for numbers that are not finite. Without `every`, at gradient terms alone, and the run goes
+ * on: `node` is the first that made one. With it, at what every node gives (but saved statistics,
+ * which may be infinite), and the run ends there. */
+typedef struct ft_watch {
+    bool every;
+    const ft_node *node; /* NULL: none was found */
+    bool nan;            /* what it gave: nan, or only infinite numbers */
+} ft_watch;
+
 /* Memory for one run. */
 typedef struct ft_bases {
     char *work, *saved;
@@ -78,7 +87,11 @@ typedef struct ft_bases {
     ft_rng_key key;  /* node is filled in per node */
     ft_team *team;
     ft_high_water *high_water; /* may be NULL */
+    ft_watch *watch;           /* may be NULL */
 } ft_bases;
+
+/* Looks at one tensor of a node, unless something was found already. */
+void ft_watch_value(ft_watch *watch, const ft_node *node, const float *x, int64_t n, ft_team *team);
 
 /* Address of a place. */
 void *ft_place_address(const ft_bases *bases, ft_place place);

@@ -1,0 +1,145 @@
+/* engine/finite.c - numbers that are not finite stop a step.
+ *
+ * Every micro-batch's loss, the values that it sends and its gradient terms are looked at as they
+ * are made. What is found does not stop the workers at once, which would leave it to chance which
+ * of two stages reports: it is noted with its place in an order that does not depend on timing
+ * (micro-batch, forward before backward, along the pipeline), the batch drains without an update,
+ * and the first in that order is what ft_run_next gives. Synchronous schedules update when all
+ * stages have all their gradients, so no stage has updated by then; asynchronously those stages
+ * have not that saw such a number. */
+#include "engine/internal.h"
+
+#include <stdio.h>
+
+static batch_state *batch_of(const ft_run *run, const ft_action *a)
+{
+    return &run->batches[a->batch % run->blueprint->batch_slots];
+}
+
+/* Place of an action in the order: reductions come after every micro-batch. */
+static int64_t order_of(const ft_run *run, const ft_action *a)
+{
+    const ft_blueprint *b = run->blueprint;
+    int64_t stages = b->options.n_stages, depth = b->plan->depth[a->stage];
+    bool forward = a->kind == FT_ACT_FORWARD, micro = ft_action_per_micro(a->kind);
+    int64_t turn = 2 * (int64_t)(micro ? a->micro : b->options.micro_batches) + !forward;
+    return (turn * (stages + 1) + (forward ? stages - depth : depth)) * stages + a->stage;
+}
+
+/* Whether nothing before this action was noted. */
+static bool comes_first(ft_run *run, const ft_action *a)
+{
+    const batch_state *batch = batch_of(run, a);
+    pthread_mutex_lock(&run->error_lock);
+    bool first = batch->failure.status == FT_OK || order_of(run, a) < batch->failure_order;
+    pthread_mutex_unlock(&run->error_lock);
+    return first;
+}
+
+static void note(ft_run *run, const ft_action *a, const ft_error *failure)
+{
+    batch_state *batch = batch_of(run, a);
+    int64_t order = order_of(run, a);
+    pthread_mutex_lock(&run->error_lock);
+    if (batch->failure.status == FT_OK || order < batch->failure_order) {
+        batch->failure = *failure;
+        batch->failure_order = order;
+    }
+    pthread_mutex_unlock(&run->error_lock);
+}
+
+/* A forward value kept for the backward program that is not finite: what the gradients suffer from
+ * was made earlier. Statistics may be infinite. */
+static void watch_saved(const ft_graph *g, const ft_stage *cut, const ft_program *program,
+                        const ft_bases *bases)
+{
+    for (int i = 0; i < cut->n_saved && !bases->watch->node; i++) {
+        const ft_value *value = ft_graph_value(g, cut->saved[i]);
+        const ft_node *node = ft_graph_node(g, value->source);
+        if (value->spec.dtype != FT_F32 || node->op->no_grad_out >> value->output & 1) continue;
+        ft_place place = ft_program_place(program, cut->saved[i]);
+        ft_watch_value(bases->watch, node, ft_place_address(bases, place),
+                       ft_shape_count(&value->spec.shape), bases->team);
+    }
+}
+
+/* The parameter that the node reads and that is not finite itself, or NULL. */
+static const char *bad_parameter(const ft_graph *g, const ft_node *node, const ft_bases *bases)
+{
+    for (int i = 0; i < node->n_in; i++) {
+        if (node->in[i] == FT_NO_VALUE) continue;
+        const ft_value *value = ft_graph_value(g, node->in[i]);
+        if (value->kind == FT_VALUE_PARAM && bases->params[value->source] &&
+            !ft_all_finite(bases->params[value->source], ft_shape_count(&value->spec.shape),
+                           bases->team))
+            return value->name;
+    }
+    return NULL;
+}
+
+/* In words: what gave which numbers, and where. Without a node, what is saved, sent or lost is not
+ * finite and every node's outputs are. */
+static ft_error describe(const worker *w, const ft_action *a, const ft_watch *found,
+                         const char *param)
+{
+    const ft_run *run = w->run;
+    const ft_engine_options *o = &run->blueprint->options;
+    const ft_node *node = found->node;
+    char where[256] = "a value", from[256] = "";
+    if (node)
+        snprintf(where, sizeof where, "'%s'%s%s (%s)", node->op->name, node->scope[0] ? " in " : "",
+                 node->scope, node->phase == FT_BACKWARD ? "backward" : "forward");
+    if (param)
+        snprintf(from, sizeof from, " from the parameter '%s', which is not finite", param);
+    ft_error failure;
+    ft_fail(&failure, FT_DIVERGED,
+            "%s %lld: %s gave %s%s; stage %d of %d, micro-batch %d of %d",
+            run->plan->forward_only ? "evaluation batch" : "step",
+            (long long)(run->first_step + a->batch), where, found->nan ? "nan" : "inf", from,
+            a->stage + 1, o->n_stages, a->micro + 1, o->micro_batches);
+    return failure;
+}
+
+ft_status explain_failure(worker *w, const ft_action *a, int bucket, const ft_program *program,
+                          const ft_bases *bases, ft_error *err)
+{
+    const stage_info *stage = &w->run->blueprint->stages[a->stage];
+    const ft_graph *g = w->run->blueprint->options.graphs[bucket];
+    ft_watch every = {.every = true}, *found = &every;
+    ft_bases again = *bases;
+    w->run->stages[a->stage].spoiled = true;
+    if (!comes_first(w->run, a)) return FT_OK;
+    again.watch = &every;
+    again.accumulate = false; /* sums may hold what earlier micro-batches left there */
+    if (a->kind == FT_ACT_BACKWARD) watch_saved(g, stage->cut[bucket], program, &again);
+    if (!every.node) FT_TRY(ft_program_run(program, &again, err));
+    if (!every.node) found = bases->watch; /* finite by itself, too large when added */
+    ft_error failure =
+        describe(w, a, found, found->node ? bad_parameter(g, found->node, bases) : NULL);
+    note(w->run, a, &failure);
+    return FT_OK;
+}
+
+void note_bad_sum(worker *w, const ft_action *a, int param)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    ft_error failure;
+    w->run->stages[a->stage].spoiled = true;
+    ft_fail(&failure, FT_DIVERGED,
+            "step %lld: the gradient of '%s', summed over its %d uses, is not finite; stage %d of "
+            "%d",
+            (long long)(w->run->first_step + a->batch), b->params[param].name,
+            b->params[param].n_terms, a->stage + 1, b->options.n_stages);
+    note(w->run, a, &failure);
+}
+
+bool may_update(worker *w, const ft_action *a)
+{
+    stage_state *stage = &w->run->stages[a->stage];
+    if (w->run->blueprint->options.schedule->synchronous) {
+        pthread_mutex_lock(&w->run->error_lock);
+        if (batch_of(w->run, a)->failure.status != FT_OK) stage->spoiled = true;
+        pthread_mutex_unlock(&w->run->error_lock);
+    }
+    return !stage->spoiled;
+}
