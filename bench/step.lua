@@ -2,12 +2,15 @@
 --
 --    ftpipe bench/step.lua [MODEL [BATCH SOURCE [TARGET]]]      t5-small, 8, 128, 4
 --
+-- The same steps in bf16 run in turn with those in f32, where the CPU has bf16.
+--
 -- MODEL is t5-small, t5-base, or a directory with the config.json of a T5 or a BERT.
 -- The peer runs when FTPIPE_PEER_PYTHON names a Python with torch and transformers: eager, f32, one
 -- thread, fused AdamW, the same shapes and dropout, weights random on both sides. Steps alternate;
 -- the figure is the ratio of medians of CPU time.
 
 package.path = "bench/?.lua;" .. package.path
+local core = require("ftpipe.core")
 local models = require("ftpipe.model")
 local peers = require("peer")
 local plans = require("ftpipe.plan")
@@ -18,13 +21,13 @@ local source, target = tonumber(arg[3]) or 128, tonumber(arg[4]) or 4
 local ROUNDS, WARM = 9, 2
 
 --- A run on one device of one thread, whole batches.
-local function open_run(steps)
+local function open_run(steps, precision)
    local model = models.open { model = name, init = "random" }
    local plan = plans.new {
       model = model, devices = "cpu:1", batch = batch, micro_batches = 1, buckets = { source },
       lengths = { target = target }, partition = "seq", schedule = "1f1b", recompute = "never",
       optimizer = "adamw", hypers = {}, clip = 0, seed = 1, dropout = 0.1, steps = steps,
-      batches = steps,
+      batches = steps, precision = precision,
    }
    local run, params = plan.blueprint:run(), {}
    for i, param in ipairs(plan.graphs[1]:params()) do params[param.name] = run:param(i) end
@@ -44,17 +47,28 @@ local function step(run, inputs)
 end
 
 local run, inputs = open_run(ROUNDS + WARM)
+local half = core.sys.has_bf16() and open_run(ROUNDS + WARM, "bf16")
 local peer = peers.python("step_torch.py", name, batch, source, target)
-local ours, theirs = {}, {}
+local ours, theirs, halves = {}, {}, {}
 for round = 1, ROUNDS + WARM do
    local seconds = step(run, inputs)
+   local in_bf16 = half and step(half, inputs)
    local other = peer and peer.ask("step")
    if round > WARM then
       ours[#ours + 1] = seconds
       theirs[#theirs + 1] = other
+      halves[#halves + 1] = in_bf16 or nil
    end
 end
 run:finish()
+if half then
+   half:finish()
+   print(("step %s batch %d %d/%d: bf16 %.3f s, f32 %.3f s, ratio %.3f of its time"):format(name,
+      batch, source, target, peers.median(halves), peers.median(ours),
+      peers.median(halves) / peers.median(ours)))
+else
+   print("skipped: bf16 (this CPU has none)")
+end
 if peer then
    peer.close()
    print(("step %s batch %d %d/%d: ours %.3f s, torch %.3f s, ratio %.3f of its time"):format(name,

@@ -53,8 +53,8 @@ describe("args", function()
       refuses("'%-%-steps' requires an argument", "--steps")
       refuses("%-%-schedule: '1fb1' is not available %(did you mean '1f1b'%?%)",
          "--schedule", "1fb1")
-      refuses("%-%-precision: 'bf16' is not available %(expected one of: f32%)",
-         "--precision", "bf16")
+      refuses("%-%-precision: 'fp16' is not available %(expected one of: bf16, f32%)",
+         "--precision", "fp16")
       refuses("too many arguments", "extra")
    end)
 

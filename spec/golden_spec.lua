@@ -22,6 +22,20 @@ describe("the golden checker", function()
       end)
    end
 
+   -- Directories with ten-step losses of one or three optimizers.
+   for _, name in ipairs { "t5_v1_0", "t5_v1_1", "t5_rte_real", "bert_qa", "minilm_squad",
+      "gpt2", "gpt2_wikitext_real" } do
+      it("passes on losses in bf16: " .. name, function()
+         local dir = files.shared("golden/" .. name, pending)
+         if not dir then return end
+         if not core.sys.has_bf16() then return pending("skipped: no bf16 on this CPU") end
+         local report = golden.check(dir, { precision = "bf16" })
+         assert.equal(0, report.failed, table.concat(report:lines(), "\n"))
+         assert.is_true(#report.rows >= 2)
+         assert.is_true(report.rows[1].error > 1e-7) -- not what f32 gives
+      end)
+   end
+
    it("fails when one gradient element is off by 1 % of its tensor's largest", function()
       local dir = files.shared(directories[1][1], pending)
       if not dir then return end
@@ -29,13 +43,13 @@ describe("the golden checker", function()
          "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight" }
       for _, name in ipairs(names) do
          local moved = 0
-         local report = golden.check(dir, function(parameter, gradient)
+         local report = golden.check(dir, { tamper = function(parameter, gradient)
             if parameter ~= name then return end
             local data, largest = gradient:pointer(), 0
             for i = 0, gradient:count() - 1 do largest = math.max(largest, math.abs(data[i])) end
             data[gradient:count() - 1] = data[gradient:count() - 1] + 0.01 * largest
             moved = moved + 1
-         end)
+         end })
          assert.equal(1, moved)
          assert.equal(1, report.failed)
          assert.matches("gradients %(%d+%), " .. name:gsub("%p", "%%%0"),
@@ -52,11 +66,11 @@ describe("the golden checker", function()
          end
          local reference = core.json.read(dir .. "/golden.json")
          reference.losses, reference.grad_norms = nil, {}
-         golden.check(dir, function(parameter, gradient)
+         golden.check(dir, { tamper = function(parameter, gradient)
             local data, sum = gradient:pointer(), 0
             for i = 0, gradient:count() - 1 do sum = sum + data[i] * data[i] end
             reference.grad_norms[parameter] = math.sqrt(sum)
-         end)
+         end })
          local weight = "qa_outputs.weight"
          for _, factor in ipairs { 1, 1.001 } do
             reference.grad_norms[weight] = reference.grad_norms[weight] * factor
@@ -72,7 +86,9 @@ describe("the golden checker", function()
    it("fails on NaN, which is no small error", function()
       local dir = files.shared(directories[1][1], pending)
       if not dir then return end
-      local report = golden.check(dir, function(_, gradient) gradient:pointer()[0] = 0 / 0 end)
+      local report = golden.check(dir, {
+         tamper = function(_, gradient) gradient:pointer()[0] = 0 / 0 end,
+      })
       assert.equal(1, report.failed)
    end)
 

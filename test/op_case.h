@@ -107,6 +107,14 @@ static inline bool case_positive(const ft_op *op)
     return strcmp(op->name, "log") == 0 || strcmp(op->name, "sqrt") == 0;
 }
 
+/* Samples that only a CPU with bf16 can run. */
+static inline bool case_needs_bf16(const ft_op *op, const ft_sample *sample)
+{
+    for (int i = 0; i < ft_op_attr_count(op); i++)
+        if (strcmp(op->attrs[i].name, "bf16") == 0) return sample->attrs[i] != 0.0;
+    return false;
+}
+
 /* False when the shape rule refuses the sample. */
 static inline bool case_init(op_case *c, const ft_op *op, const ft_sample *sample, ft_error *err)
 {

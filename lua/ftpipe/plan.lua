@@ -173,6 +173,7 @@ local function options_of(model, data, args)
       hypers = args.optimizer ~= "adafactor" and { weight_decay = args.weight_decay } or {},
       clip = args.clip,
       seed = args.seed,
+      precision = args.precision,
       dropout = args.dropout or model.config.dropout_rate,
       steps = steps,
       batches = math.min(args.eval_every or steps, args.save_every or steps, steps),
@@ -314,6 +315,10 @@ local function build_graphs(o)
       for field, length in pairs(o.lengths or {}) do size[field] = length end
       graphs[i] = o.model.family.training(o.model.config, size)
       if graphs.evaluation then graphs.evaluation[i] = evaluate.graph(o.model, size) end
+      if o.precision == "bf16" then
+         graphs[i]:bf16()
+         if graphs.evaluation then graphs.evaluation[i]:bf16() end
+      end
    end
    return graphs
 end
@@ -322,7 +327,7 @@ end
 -- @tparam table o either model, data (as the task loads it, or nil) and args (of ft.args); or
 --   model, devices (text), batch, micro_batches, buckets (lengths of a source, ascending),
 --   lengths (of other fields, by name: { target = 8 }), partition, stages, schedule, recompute,
---   optimizer, hypers, clip, seed, dropout, steps, batches (of the longest leg); eval_batches (of
+--   optimizer, hypers, clip, seed, precision ("bf16", else f32), dropout, steps, batches (of the longest leg); eval_batches (of
 --   the longest evaluation; nil: there is none), eval_only (true: there is nothing else)
 -- @treturn plan .only: it can be looked at but not run (--dry-run, or devices that are not there)
 function M.new(o)

@@ -116,25 +116,28 @@ ft_status ft_onednn_gemm_team(const ft_gemm *g, ft_team *team, ft_error *err)
 
 /* -- products with a weight -------------------------------------------------------------------- */
 
-static dnnl_memory_desc_t matrix(int64_t rows, int64_t columns, int64_t row_step,
-                                 int64_t column_step)
+static dnnl_memory_desc_t matrix(dnnl_data_type_t type, int64_t rows, int64_t columns,
+                                 int64_t row_step, int64_t column_step)
 {
     dnnl_memory_desc_t md;
     dnnl_dims_t dims = {rows, columns}, steps = {row_step, column_step};
-    dnnl_memory_desc_init_by_strides(&md, 2, dims, dnnl_f32, steps);
+    dnnl_memory_desc_init_by_strides(&md, 2, dims, type, steps);
     return md;
 }
 
-/* Our scratch memory, and relu after the product if asked. */
-static dnnl_status_t attributes(dnnl_primitive_attr_t *out, bool relu)
+static dnnl_data_type_t operand_type(const ft_product *p) { return p->bf16 ? dnnl_bf16 : dnnl_f32; }
+
+/* Our scratch memory; adding to y and relu after the product if asked. */
+static dnnl_status_t attributes(dnnl_primitive_attr_t *out, const ft_product *p)
 {
     dnnl_post_ops_t after = NULL;
     dnnl_status_t rc = dnnl_primitive_attr_create(out);
     if (rc == dnnl_success)
         rc = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
-    if (rc != dnnl_success || !relu) return rc;
+    if (rc != dnnl_success || !(p->relu || p->add)) return rc;
     rc = dnnl_post_ops_create(&after);
-    if (rc == dnnl_success)
+    if (rc == dnnl_success && p->add) rc = dnnl_post_ops_append_sum(after, 1.0f);
+    if (rc == dnnl_success && p->relu)
         rc = dnnl_post_ops_append_eltwise(after, 1.0f, dnnl_eltwise_relu, 0.0f, 0.0f);
     if (rc == dnnl_success) rc = dnnl_primitive_attr_set_post_ops(*out, after);
     if (after) dnnl_post_ops_destroy(after);
@@ -148,20 +151,23 @@ static dnnl_status_t describe(dnnl_primitive_desc_t *out, const ft_product *p, i
     *out = NULL;
     dnnl_engine_t engine = process_engine();
     if (!engine) return dnnl_runtime_error;
-    dnnl_memory_desc_t x = matrix(rows, p->k, p->k, 1), y = matrix(rows, p->n, p->n, 1);
-    dnnl_memory_desc_t bias = matrix(1, p->n, p->n, 1);
+    dnnl_data_type_t type = operand_type(p);
+    dnnl_memory_desc_t x = p->x_transposed ? matrix(type, rows, p->k, 1, p->m)
+                                           : matrix(type, rows, p->k, p->k, 1);
+    dnnl_memory_desc_t y = matrix(dnnl_f32, rows, p->n, p->y_step ? p->y_step : p->n, 1);
+    dnnl_memory_desc_t bias = matrix(dnnl_f32, 1, p->n, p->n, 1);
     dnnl_matmul_desc_t matmul;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_status_t rc = dnnl_matmul_desc_init(&matmul, &x, weight, p->bias ? &bias : NULL, &y);
-    if (rc == dnnl_success) rc = attributes(&attr, p->relu);
+    if (rc == dnnl_success) rc = attributes(&attr, p);
     if (rc == dnnl_success) rc = dnnl_primitive_desc_create(out, &matmul, attr, engine, NULL);
     if (attr) dnnl_primitive_attr_destroy(attr);
     return rc;
 }
 
-static dnnl_memory_desc_t plain_layout(const ft_product *p)
+static dnnl_memory_desc_t plain_layout(const ft_product *p, dnnl_data_type_t type)
 {
-    return p->transposed ? matrix(p->k, p->n, 1, p->k) : matrix(p->k, p->n, p->n, 1);
+    return p->transposed ? matrix(type, p->k, p->n, 1, p->k) : matrix(type, p->k, p->n, p->n, 1);
 }
 
 /* A packed weight starts with its layout, so that a product need not ask for it again. */
@@ -173,10 +179,10 @@ typedef struct packed_weight {
 /* The layout of a packed weight: what oneDNN chooses for PACK_ROWS rows without post-operations. */
 static dnnl_status_t packed_layout(dnnl_memory_desc_t *out, const ft_product *p)
 {
-    ft_product bare = {.n = p->n, .k = p->k};
+    ft_product bare = {.n = p->n, .k = p->k, .bf16 = p->bf16};
     dnnl_memory_desc_t any;
     dnnl_dims_t dims = {p->k, p->n};
-    dnnl_memory_desc_init_by_tag(&any, 2, dims, dnnl_f32, dnnl_format_tag_any);
+    dnnl_memory_desc_init_by_tag(&any, 2, dims, operand_type(p), dnnl_format_tag_any);
     dnnl_primitive_desc_t pd;
     dnnl_status_t rc = describe(&pd, &bare, PACK_ROWS, &any);
     if (rc != dnnl_success) return rc;
@@ -247,7 +253,7 @@ int64_t ft_onednn_work_bytes(const ft_product *p, int team_size)
     omp_set_num_threads(1);
     int64_t most = 0;
     for (int packed = 0; packed < 2; packed++) {
-        tiling t = {.weight = plain_layout(p)};
+        tiling t = {.weight = plain_layout(p, operand_type(p))};
         dnnl_status_t rc = packed ? packed_layout(&t.weight, p) : dnnl_success;
         if (rc == dnnl_success) rc = cut_rows(&t, p, team_size);
         if (t.whole) dnnl_primitive_desc_destroy(t.whole);
@@ -322,10 +328,12 @@ static dnnl_status_t run_tile(const runner *r, const product_job *job, int tile,
 {
     const ft_product *p = job->product;
     const ft_product_data *d = job->data;
-    int64_t row = tile * job->tiling.rows;
+    int64_t row = tile * job->tiling.rows, x_bytes = p->bf16 ? 2 : 4;
     const argument arguments[] = {
-        {DNNL_ARG_SRC, d->x + row * p->k}, {DNNL_ARG_WEIGHTS, job->weight},
-        {DNNL_ARG_DST, d->y + row * p->n}, {DNNL_ARG_SCRATCHPAD, scratch},
+        {DNNL_ARG_SRC, (const char *)d->x + row * x_bytes * (p->x_transposed ? 1 : p->k)},
+        {DNNL_ARG_WEIGHTS, job->weight},
+        {DNNL_ARG_DST, d->y + row * (p->y_step ? p->y_step : p->n)},
+        {DNNL_ARG_SCRATCHPAD, scratch},
         {DNNL_ARG_BIAS, d->bias},
     };
     return runner_execute(r, arguments, p->bias ? 5 : 4);
@@ -376,7 +384,7 @@ ft_status ft_onednn_product(const ft_product *p, const ft_product_data *data, ft
     const packed_weight *packed = data->packed;
     product_job job = {.product = p, .data = data, .n_threads = ft_team_size(team)};
     job.weight = packed ? (const void *)packed->data : data->weight;
-    job.tiling.weight = packed ? packed->layout : plain_layout(p);
+    job.tiling.weight = packed ? packed->layout : plain_layout(p, operand_type(p));
     dnnl_status_t rc = cut_rows(&job.tiling, p, job.n_threads);
     if (rc == dnnl_success) {
         ft_team_run(team, job.n_threads, product_share, &job);
@@ -422,7 +430,7 @@ ft_status ft_onednn_pack(const ft_product *p, const float *weight, void *packed,
     if (!p->n || !p->k) return FT_OK;
     omp_set_num_threads(1);
     packed_weight *target = packed;
-    dnnl_memory_desc_t from = plain_layout(p);
+    dnnl_memory_desc_t from = plain_layout(p, dnnl_f32);
     dnnl_status_t rc = packed_layout(&target->layout, p);
     if (rc == dnnl_success) rc = reorder(&from, weight, &target->layout, target->data);
     return rc == dnnl_success ? FT_OK : dnnl_failed(err, rc, "packing a weight");

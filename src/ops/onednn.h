@@ -2,7 +2,8 @@
  *
  * Every call computes with one thread for each piece of its result; pieces are split over the team.
  * Where the pieces lie depends on the sizes alone, so that the bits of a result do not depend on
- * the team. Matrices are row-major f32; all functions may be called from any thread. */
+ * the team. Matrices are row-major f32, or bf16 where it is said; all functions may be called from
+ * any thread. */
 #ifndef FT_OPS_ONEDNN_H
 #define FT_OPS_ONEDNN_H
 
@@ -35,11 +36,15 @@ ft_status ft_onednn_gemm_team(const ft_gemm *gemm, ft_team *team, ft_error *err)
 typedef struct ft_product {
     int64_t m, n, k;
     bool transposed, bias, relu;
+    bool bf16;         /* x and the weight are bf16 (ops/bf16.c); sums, bias and y are f32 */
+    bool x_transposed; /* x is stored as (k,m) */
+    bool add;          /* to y, instead of overwriting it */
+    int64_t y_step;    /* elements from one row of y to the next, 0: n */
 } ft_product;
 
 typedef struct ft_product_data {
-    const float *x;
-    const float *weight; /* not read when `packed` is given */
+    const void *x;
+    const void *weight;  /* not read when `packed` is given */
     const void *packed;  /* of ft_onednn_pack for the same n, k and transposed; NULL: none */
     const float *bias;   /* NULL without a bias */
     float *y;
@@ -52,8 +57,8 @@ ft_status ft_onednn_product(const ft_product *product, const ft_product_data *da
 /* Scratch memory of ft_onednn_product. A size that no machine has when oneDNN cannot tell. */
 int64_t ft_onednn_work_bytes(const ft_product *product, int team_size);
 
-/* Packed weights: the layout in which oneDNN's kernels read B; it depends on n and k, not on m.
- * Packed memory is 64-byte aligned. */
+/* Packed weights: the layout in which oneDNN's kernels read B, bf16 or not; it depends on n and k,
+ * not on m. They are made from f32. Packed memory is 64-byte aligned. */
 int64_t ft_onednn_packed_bytes(const ft_product *product);
 ft_status ft_onednn_pack(const ft_product *product, const float *weight, void *packed,
                          ft_error *err);

@@ -6,13 +6,41 @@
  * Weights are stored (out, in), as PyTorch and Hugging Face files have them; of a transposed linear
  * (in, out), as GPT-2's files have them, and then its gradients are the other rows with their roles
  * exchanged. The first two read a packed copy of w when there is one; the bits of their results may
- * differ between the two ways. */
+ * differ between the two ways. The attribute bf16 of the three products has their operands rounded
+ * to bf16; whatever is summed, added or given stays f32. */
+#include "ops/bf16.h"
 #include "ops/internal.h"
 #include "ops/onednn.h"
 
 #include <stddef.h>
 
-enum { ACTIVATION = 0, TRANSPOSED = 1, BIAS_COLUMNS = 256 };
+enum { ACTIVATION = 0, TRANSPOSED = 1, BF16 = 2, BIAS_COLUMNS = 256 };
+
+#define BF16_RULE                                                                                  \
+    {                                                                                              \
+        .name = "bf16", .preset = 0, .min = 0, .max = 1, .integer = true,                          \
+        .help = "1: operands of the product are rounded to bf16"                                   \
+    }
+
+/* Two operands that are off by 2^-9 of themselves each, in samples whose sums may cancel. */
+#define BF16_ERROR 8e-3
+
+/* The attributes of both gradients. */
+enum { GRAD_BF16 = 0 };
+static const ft_attr_rule grad_attrs[] = {BF16_RULE, {.name = NULL}};
+
+static ft_status run_product(const ft_product *product, const ft_product_data *data, ft_team *team,
+                             ft_error *err)
+{
+    return product->bf16 ? ft_bf16_product(product, data, team, err)
+                         : ft_onednn_product(product, data, team, err);
+}
+
+static int64_t product_work(const ft_product *product, int team_size)
+{
+    return product->bf16 ? ft_bf16_work_bytes(product, team_size)
+                         : ft_onednn_work_bytes(product, team_size);
+}
 
 /* -- linear ------------------------------------------------------------------------------------ */
 
@@ -29,6 +57,7 @@ static const ft_attr_rule linear_attrs[] = {
      .max = 1,
      .integer = true,
      .help = "1: the weight is (in, out), as in GPT-2's files"},
+    BF16_RULE,
     {.name = NULL},
 };
 
@@ -61,7 +90,8 @@ static ft_product linear_product(const ft_spec *in, const double *attrs)
                         .k = in[1].shape.dims[transposed ? 0 : 1],
                         .transposed = !transposed,
                         .bias = ft_present(&in[2]),
-                        .relu = attrs[ACTIVATION] != 0.0};
+                        .relu = attrs[ACTIVATION] != 0.0,
+                        .bf16 = attrs[BF16] != 0.0};
 }
 
 /* Two flops for each element of x and each column of the weight. */
@@ -69,6 +99,7 @@ static ft_cost linear_cost(const ft_spec *in, const ft_spec *out, const double *
 {
     ft_cost cost = ft_cost_per_element(in, 3, out, 1, 1.0);
     cost.flops += 2.0 * ft_spec_size(&out[0]) * (double)linear_product(in, attrs).k;
+    cost.bf16 = attrs[BF16] != 0.0;
     return cost;
 }
 
@@ -84,7 +115,7 @@ static ft_status linear_kernel(const ft_call *call, ft_error *err)
                             .bias = ft_in(call, 2),
                             .y = ft_out(call, 0),
                             .work = call->work};
-    return ft_onednn_product(&product, &data, call->team, err);
+    return run_product(&product, &data, call->team, err);
 }
 
 static ft_status linear_reference(const ft_call *call, ft_error *err)
@@ -108,7 +139,7 @@ static ft_status linear_reference(const ft_call *call, ft_error *err)
 static int64_t linear_work(const ft_spec *in, const double *attrs, int team_size)
 {
     ft_product product = linear_product(in, attrs);
-    return ft_onednn_work_bytes(&product, team_size);
+    return product_work(&product, team_size);
 }
 
 static int64_t linear_pack_bytes(const ft_spec *in, const double *attrs)
@@ -128,6 +159,7 @@ static ft_status linear_pack(const ft_spec *in, const double *attrs, const void 
 /* By how the weight is stored against how the product reads it. */
 static const char *linear_pack_kind(const double *attrs)
 {
+    if (attrs[BF16] != 0.0) return attrs[TRANSPOSED] != 0.0 ? "bf16" : "bf16_transposed";
     return attrs[TRANSPOSED] != 0.0 ? "weight" : "weight_transposed";
 }
 
@@ -136,14 +168,15 @@ static void linear_grad(ft_builder *b, const ft_grad_site *site)
     ft_value_id dy = site->dout[0];
     if (site->attrs[ACTIVATION] != 0.0) dy = ft_add2(b, &ft_op_relu_grad, dy, site->out[0], NULL);
     bool transposed = site->attrs[TRANSPOSED] != 0.0;
-    const double plain[FT_MAX_ATTRS] = {0};
+    const double plain[FT_MAX_ATTRS] = {[BF16] = site->attrs[BF16]};
+    const double grad[FT_MAX_ATTRS] = {[GRAD_BF16] = site->attrs[BF16]};
     ft_value_id x = site->in[0], w = site->in[1];
     if (site->wanted[0])
         site->din[0] = transposed ? ft_add2(b, &ft_op_linear, dy, w, plain)
-                                  : ft_add2(b, &ft_op_linear_grad_input, dy, w, NULL);
+                                  : ft_add2(b, &ft_op_linear_grad_input, dy, w, grad);
     if (site->wanted[1])
-        site->din[1] = transposed ? ft_add2(b, &ft_op_linear_grad_weight, x, dy, NULL)
-                                  : ft_add2(b, &ft_op_linear_grad_weight, dy, x, NULL);
+        site->din[1] = transposed ? ft_add2(b, &ft_op_linear_grad_weight, x, dy, grad)
+                                  : ft_add2(b, &ft_op_linear_grad_weight, dy, x, grad);
     if (site->in[2] != FT_NO_VALUE && site->wanted[2])
         site->din[2] = ft_add1(b, &ft_op_bias_grad, dy, NULL);
 }
@@ -177,6 +210,18 @@ static const ft_sample linear_samples[] = {
     {.in = {FT_F32_OF(2, 7, 24), FT_F32_OF(2, 24, 24), FT_ABSENT},
      .attrs = {0, 1},
      .tolerance = 2e-6},
+    {.in = {FT_F32_OF(2, 300, 40), FT_F32_OF(2, 620, 40), FT_F32_OF(1, 620)},
+     .attrs = {1, 0, 1},
+     .tolerance = BF16_ERROR},
+    {.in = {FT_F32_OF(3, 2, 3, 33), FT_F32_OF(2, 33, 270), FT_ABSENT},
+     .attrs = {0, 1, 1},
+     .tolerance = BF16_ERROR},
+    {.in = {FT_F32_OF(2, 1, 1), FT_F32_OF(2, 1, 1), FT_F32_OF(1, 1)},
+     .attrs = {0, 0, 1},
+     .tolerance = BF16_ERROR},
+    {.in = {FT_F32_OF(2, 0, 4), FT_F32_OF(2, 3, 4), FT_F32_OF(1, 3)},
+     .attrs = {0, 0, 1},
+     .tolerance = BF16_ERROR},
 };
 
 const ft_op ft_op_linear = {
@@ -217,30 +262,32 @@ static ft_status input_shape(const ft_spec *in, const double *attrs, ft_spec *ou
     return FT_OK;
 }
 
-static ft_product input_product(const ft_spec *in)
+static ft_product input_product(const ft_spec *in, const double *attrs)
 {
-    return (ft_product){
-        .m = ft_rows_of(&in[0].shape, 1), .n = in[1].shape.dims[1], .k = in[1].shape.dims[0]};
+    return (ft_product){.m = ft_rows_of(&in[0].shape, 1),
+                        .n = in[1].shape.dims[1],
+                        .k = in[1].shape.dims[0],
+                        .bf16 = attrs[GRAD_BF16] != 0.0};
 }
 
 static ft_cost input_cost(const ft_spec *in, const ft_spec *out, const double *attrs)
 {
-    (void)attrs;
     ft_cost cost = ft_cost_per_element(in, 2, out, 1, 0.0);
     cost.flops = 2.0 * ft_spec_size(&out[0]) * (double)in[1].shape.dims[0];
+    cost.bf16 = attrs[GRAD_BF16] != 0.0;
     return cost;
 }
 
 static ft_status input_kernel(const ft_call *call, ft_error *err)
 {
     const ft_spec in[2] = {ft_view_spec(&call->in[0]), ft_view_spec(&call->in[1])};
-    ft_product product = input_product(in);
+    ft_product product = input_product(in, call->attrs);
     ft_product_data data = {.x = ft_in(call, 0),
                             .weight = ft_in(call, 1),
                             .packed = call->packed,
                             .y = ft_out(call, 0),
                             .work = call->work};
-    return ft_onednn_product(&product, &data, call->team, err);
+    return run_product(&product, &data, call->team, err);
 }
 
 static ft_status input_reference(const ft_call *call, ft_error *err)
@@ -261,31 +308,27 @@ static ft_status input_reference(const ft_call *call, ft_error *err)
 
 static int64_t input_work(const ft_spec *in, const double *attrs, int team_size)
 {
-    (void)attrs;
-    ft_product product = input_product(in);
-    return ft_onednn_work_bytes(&product, team_size);
+    ft_product product = input_product(in, attrs);
+    return product_work(&product, team_size);
 }
 
 static int64_t input_pack_bytes(const ft_spec *in, const double *attrs)
 {
-    (void)attrs;
-    ft_product product = input_product(in);
+    ft_product product = input_product(in, attrs);
     return ft_onednn_packed_bytes(&product);
 }
 
 static ft_status input_pack(const ft_spec *in, const double *attrs, const void *weight,
                             void *packed, ft_team *team, ft_error *err)
 {
-    (void)attrs;
-    ft_product product = input_product(in);
+    ft_product product = input_product(in, attrs);
     (void)team;
     return ft_onednn_pack(&product, weight, packed, err);
 }
 
 static const char *input_pack_kind(const double *attrs)
 {
-    (void)attrs;
-    return "weight";
+    return attrs[GRAD_BF16] != 0.0 ? "bf16" : "weight";
 }
 
 static const ft_sample input_samples[] = {
@@ -294,6 +337,7 @@ static const ft_sample input_samples[] = {
     {.in = {FT_F32_OF(2, 1, 1), FT_F32_OF(2, 1, 9)}, .tolerance = 1e-6},
     {.in = {FT_F32_OF(2, 270, 16), FT_F32_OF(2, 16, 1)}, .tolerance = 2e-6},
     {.in = {FT_F32_OF(2, 3, 5), FT_F32_OF(2, 5, 600)}, .tolerance = 1e-6},
+    {.in = {FT_F32_OF(2, 200, 33), FT_F32_OF(2, 33, 600)}, .attrs = {1}, .tolerance = BF16_ERROR},
 };
 
 const ft_op ft_op_linear_grad_input = {
@@ -302,6 +346,7 @@ const ft_op ft_op_linear_grad_input = {
     .min_in = 2,
     .n_in = 2,
     .n_out = 1,
+    .attrs = grad_attrs,
     .shape = input_shape,
     .cost = input_cost,
     .kernel = input_kernel,
@@ -334,18 +379,29 @@ static ft_status weight_shape(const ft_spec *in, const double *attrs, ft_spec *o
 
 static ft_cost weight_cost(const ft_spec *in, const ft_spec *out, const double *attrs)
 {
-    (void)attrs;
     ft_cost cost = ft_cost_per_element(in, 2, out, 1, 0.0);
     cost.flops = 2.0 * ft_spec_size(&out[0]) * (double)ft_rows_of(&in[0].shape, 1);
+    cost.bf16 = attrs[GRAD_BF16] != 0.0;
     return cost;
 }
 
 static ft_status weight_kernel(const ft_call *call, ft_error *err)
 {
     int64_t N = call->out[0].shape.dims[0], K = call->out[0].shape.dims[1];
+    int64_t M = ft_rows_of(&call->in[0].shape, 1);
+    if (call->attrs[GRAD_BF16] != 0.0 && M && N && K)
+        return ft_bf16_outer_product(&(ft_bf16_outer){.M = M,
+                                                      .N = N,
+                                                      .K = K,
+                                                      .dy = ft_in(call, 0),
+                                                      .x = ft_in(call, 1),
+                                                      .dw = ft_out(call, 0),
+                                                      .add = ft_adds(call, 0),
+                                                      .work = call->work},
+                                     call->team, err);
     ft_gemm gemm = {.m = N,
                     .n = K,
-                    .k = ft_rows_of(&call->in[0].shape, 1),
+                    .k = M,
                     .a = ft_in(call, 0),
                     .lda = N,
                     .transpose_a = true,
@@ -356,6 +412,13 @@ static ft_status weight_kernel(const ft_call *call, ft_error *err)
                     .alpha = 1.0f,
                     .beta = ft_adds(call, 0) ? 1.0f : 0.0f};
     return ft_onednn_gemm_team(&gemm, call->team, err);
+}
+
+static int64_t weight_work(const ft_spec *in, const double *attrs, int team_size)
+{
+    if (attrs[GRAD_BF16] == 0.0) return 0;
+    return ft_bf16_outer_work_bytes(ft_rows_of(&in[0].shape, 1), ft_dim_back(&in[0].shape, -1),
+                                    ft_dim_back(&in[1].shape, -1), team_size);
 }
 
 static ft_status weight_reference(const ft_call *call, ft_error *err)
@@ -379,6 +442,9 @@ static const ft_sample weight_samples[] = {
     {.in = {FT_F32_OF(2, 130, 33), FT_F32_OF(2, 130, 7)}, .tolerance = 2e-6},
     {.in = {FT_F32_OF(2, 1, 600), FT_F32_OF(2, 1, 1)}, .tolerance = 1e-6},
     {.in = {FT_F32_OF(2, 0, 3), FT_F32_OF(2, 0, 2)}, .tolerance = 1e-6},
+    {.in = {FT_F32_OF(2, 130, 33), FT_F32_OF(2, 130, 7)}, .attrs = {1}, .tolerance = BF16_ERROR},
+    {.in = {FT_F32_OF(2, 37, 300), FT_F32_OF(2, 37, 130)}, .attrs = {1}, .tolerance = BF16_ERROR},
+    {.in = {FT_F32_OF(2, 0, 3), FT_F32_OF(2, 0, 2)}, .attrs = {1}, .tolerance = BF16_ERROR},
 };
 
 const ft_op ft_op_linear_grad_weight = {
@@ -387,10 +453,12 @@ const ft_op ft_op_linear_grad_weight = {
     .min_in = 2,
     .n_in = 2,
     .n_out = 1,
+    .attrs = grad_attrs,
     .shape = weight_shape,
     .cost = weight_cost,
     .kernel = weight_kernel,
     .reference = weight_reference,
+    .workspace = weight_work,
     .accumulates = 1,
     .samples = weight_samples,
     .n_samples = sizeof weight_samples / sizeof *weight_samples,

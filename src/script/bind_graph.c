@@ -179,6 +179,18 @@ static int graph_grad(lua_State *L)
     return 1;
 }
 
+/*** Products with weights read operands rounded to bf16; everything else stays f32.
+ * @function graph:bf16
+ * @treturn graph itself
+ * @raise unsupported: the CPU has no instructions for it */
+static int graph_bf16(lua_State *L)
+{
+    ft_error err;
+    if (ft_graph_bf16(script_check_graph(L, 1), &err) != FT_OK) return script_raise(L, &err);
+    lua_settop(L, 1);
+    return 1;
+}
+
 static int graph_verify(lua_State *L)
 {
     ft_error err;
@@ -486,6 +498,7 @@ int script_bind_graph(lua_State *L)
                                        {"add", graph_add},
                                        {"output", graph_output},
                                        {"grad", graph_grad},
+                                       {"bf16", graph_bf16},
                                        {"verify", graph_verify},
                                        {"spec", graph_spec},
                                        {"find", graph_find},

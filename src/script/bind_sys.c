@@ -36,6 +36,12 @@ static int sys_cores(lua_State *L) {
     return 1;
 }
 
+/* has_bf16(): whether this CPU multiplies bf16. */
+static int sys_has_bf16(lua_State *L) {
+    lua_pushboolean(L, ft_cpu_has_bf16());
+    return 1;
+}
+
 /* memory(): bytes that this process may fill on the host. */
 static int sys_memory(lua_State *L) {
     lua_pushnumber(L, (double)ft_cpu_memory_bytes());
@@ -213,6 +219,7 @@ int script_bind_sys(lua_State *L) {
         {"time_ns", sys_time_ns},
         {"getpid", sys_getpid},
         {"cores", sys_cores},
+        {"has_bf16", sys_has_bf16},
         {"memory", sys_memory},
         {"rss", sys_rss},
         {"allocs", sys_allocs},

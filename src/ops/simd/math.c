@@ -204,6 +204,27 @@ static bool all_finite(const float *x, int64_t n)
     return vf_sum((total[0] + total[1]) + (total[2] + total[3])) == 0.0f;
 }
 
+typedef uint16_t vh __attribute__((vector_size(FT_LANES * 2)));
+typedef uint16_t vh_memory __attribute__((vector_size(FT_LANES * 2), aligned(2), may_alias));
+
+/* Adds half of the last kept bit, one less when that bit is even. A NaN is made quiet instead: its
+ * payload may be in the bits that go. */
+static inline vh bf16_of(vf x)
+{
+    vu bits = (vu)x, quiet = bits | 0x400000u;
+    vu rounded = bits + 0x7fffu + (bits >> 16 & 1u);
+    return __builtin_convertvector((vu)vf_select(x != x, (vf)quiet, (vf)rounded) >> 16, vh);
+}
+
+static void to_bf16(uint16_t *y, const float *x, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + FT_LANES <= n; i += FT_LANES) *(vh_memory *)(y + i) = bf16_of(vf_load(x + i));
+    if (i == n) return;
+    vh last = bf16_of(vf_load_part(x + i, (int)(n - i)));
+    for (int j = 0; i < n; i++, j++) y[i] = last[j];
+}
+
 const ft_simd_math FT_ISA_NAME(ft_simd_math) = {
     .map1 = {[FT_MAP_RELU] = relu_map,
              [FT_MAP_GELU] = gelu_map,
@@ -233,4 +254,5 @@ const ft_simd_math FT_ISA_NAME(ft_simd_math) = {
     .add_to = add_to,
     .largest = largest,
     .finite = all_finite,
+    .to_bf16 = to_bf16,
 };

@@ -57,6 +57,8 @@ typedef struct ft_simd_math {
     float (*largest)(const float *x, int64_t n);
     /* Whether no number is infinite or NaN. */
     bool (*finite)(const float *x, int64_t n);
+    /* y = x rounded to bf16, ties to even; NaN stays NaN. */
+    void (*to_bf16)(uint16_t *y, const float *x, int64_t n);
 } ft_simd_math;
 
 /* One row of D numbers each. dw, db are added to. */
