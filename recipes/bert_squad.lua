@@ -2,8 +2,9 @@
 -- pipeline.
 --
 -- The settings are those of FTPipe for BERT-large (Eliad et al., USENIX ATC 2021): 384 tokens, two
--- epochs of batches of 24, AdamW at 3e-5, falling linearly to 0, without warm-up and decay. A
--- context that is too long is read in windows 128 tokens apart.
+-- epochs of batches of 24, AdamW at 3e-5, falling linearly to 0, without warm-up and decay (of
+-- --weight-decay biases and norms stay out, as in BERT's own recipe). A context that is too long is
+-- read in windows 128 tokens apart.
 
 local ft = require("ftpipe")
 
@@ -21,6 +22,7 @@ local args = ft.args {
    lr = { default = 3e-5 },
    lr_schedule = { default = "linear" },
    warmup = { default = 0 },
+   decay_exempt = { default = "vectors" },
    clip = { default = 0 },
    max_source = { default = 384 },
    doc_stride = { default = 128, min = 1, help = "tokens from window to window of a context" },

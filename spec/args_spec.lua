@@ -53,7 +53,7 @@ describe("args", function()
       refuses("'%-%-steps' requires an argument", "--steps")
       refuses("%-%-schedule: '1fb1' is not available %(did you mean '1f1b'%?%)",
          "--schedule", "1fb1")
-      refuses("%-%-precision: 'fp16' is not available %(expected one of: bf16, f32%)",
+      refuses("%-%-precision: 'fp16' is not available %(expected one of: f32, bf16%)",
          "--precision", "fp16")
       refuses("too many arguments", "extra")
    end)
@@ -74,8 +74,8 @@ describe("args", function()
       for _, name in ipairs { "devices", "model", "init", "data", "train_file", "eval_file",
          "batch",
          "micro_batches", "schedule", "staleness", "partition", "stages", "recompute", "optimizer",
-         "lr", "warmup", "clip", "weight_decay", "dropout", "max_source", "max_target", "steps",
-         "epochs", "eval_every", "eval_only", "precision", "seed", "out", "resume", "dry_run" } do
+         "lr", "warmup", "clip", "weight_decay", "decay_exempt", "dropout", "max_source",
+         "max_target", "steps", "epochs", "eval_every", "eval_only", "precision", "seed", "out", "resume", "dry_run" } do
          all[name] = true
       end
       local _, n = (args.help(all, "x.lua") .. "\n"):gsub("\n", "")

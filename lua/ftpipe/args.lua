@@ -52,6 +52,8 @@ local COMMON = {
       help = "after warm-up" } },
    { "clip", { type = "number", min = 0, default = 1, help = "norm of gradients, 0 for none" } },
    { "weight_decay", { type = "number", min = 0, default = 0, help = "decoupled weight decay" } },
+   { "decay_exempt", { choices = { "none", "vectors" }, default = "none",
+      help = "vectors: biases and norms do not decay" } },
    { "dropout", { type = "number", min = 0, max = 0.99, help = "probability, else the model's" } },
    { "max_source", { type = "int", min = 1, default = 128, help = "tokens of an input" } },
    { "max_target", { type = "int", min = 1, default = 8, help = "tokens of an answer" } },
@@ -84,8 +86,8 @@ local PRESETS = {
    fine_tune = all_of {
       "devices", "model", "init", "data", "train_file", "eval_file", "cache", "batch",
       "micro_batches", "schedule", "staleness", "partition", "stages", "recompute", "optimizer",
-      "lr", "warmup", "lr_schedule", "clip", "weight_decay", "dropout", "steps", "epochs",
-      "eval_every", "patience", "eval_only", "precision", "seed", "out", "save_every",
+      "lr", "warmup", "lr_schedule", "clip", "weight_decay", "decay_exempt", "dropout", "steps",
+      "epochs", "eval_every", "patience", "eval_only", "precision", "seed", "out", "save_every",
       "keep", "resume", "dry_run",
    },
    -- What the recipes of T5 have in common: the tiny one inside the program learns with AdamW; one

@@ -58,6 +58,8 @@ local ROWS = {
    end },
    { "optimizer", "--optimizer", function(run) return run.plan.options.optimizer end },
    { "hypers", "--weight-decay", function(run) return sorted(run.plan.options.hypers) end },
+   { "decay_exempt", "--decay-exempt",
+      function(run) return run.plan.options.decay_exempt end },
    { "clip", "--clip", function(run) return run.plan.options.clip end },
    { "lr", "--lr", function(run) return run.rate.peak end },
    { "lr_schedule", "--lr-schedule", function(run) return run.rate.schedule end },

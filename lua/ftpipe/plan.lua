@@ -171,6 +171,7 @@ local function options_of(model, data, args)
       recompute = args.recompute,
       optimizer = args.optimizer,
       hypers = args.optimizer ~= "adafactor" and { weight_decay = args.weight_decay } or {},
+      decay_exempt = args.decay_exempt,
       clip = args.clip,
       seed = args.seed,
       precision = args.precision,
@@ -195,6 +196,15 @@ local function beside(o, graphs, partition)
    }
 end
 
+--- Which parameters weight decay leaves alone, by number: with "vectors" those of one dimension,
+-- which are the biases and the norms of every family.
+local function exempt_flags(rule, graph)
+   if rule ~= "vectors" then return nil end
+   local flags = {}
+   for i, param in ipairs(graph:params()) do flags[i] = #param.dims == 1 end
+   return flags
+end
+
 --- The blueprint of a partition, with its memory by device.
 local function draw(o, graphs, partition, flags)
    local n_stages = count_stages(partition.stage)
@@ -212,6 +222,7 @@ local function draw(o, graphs, partition, flags)
       batches = o.batches,
       optimizer = o.optimizer,
       hypers = o.hypers,
+      no_decay = exempt_flags(o.decay_exempt, graphs[1]),
       clip = o.clip,
       seed = o.seed,
    }
@@ -327,8 +338,9 @@ end
 -- @tparam table o either model, data (as the task loads it, or nil) and args (of ft.args); or
 --   model, devices (text), batch, micro_batches, buckets (lengths of a source, ascending),
 --   lengths (of other fields, by name: { target = 8 }), partition, stages, schedule, recompute,
---   optimizer, hypers, clip, seed, precision ("bf16", else f32), dropout, steps, batches (of the longest leg); eval_batches (of
---   the longest evaluation; nil: there is none), eval_only (true: there is nothing else)
+--   optimizer, hypers, decay_exempt ("vectors", else "none"), clip, seed, precision ("bf16", else
+--   "f32"), dropout, steps, batches (of the longest leg); eval_batches (of the longest evaluation;
+--   nil: there is none), eval_only (true: there is nothing else)
 -- @treturn plan .only: it can be looked at but not run (--dry-run, or devices that are not there)
 function M.new(o)
    local args = o.args

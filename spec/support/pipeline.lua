@@ -120,8 +120,9 @@ function M.plan(options)
    return plans.new {
       model = M.model(o), devices = o.devices, batch = o.batch, micro_batches = o.micro_batches,
       buckets = SOURCES, lengths = { target = TARGET }, partition = o.partition, stages = o.stages,
-      schedule = o.schedule, recompute = o.recompute, optimizer = o.optimizer, hypers = {},
-      clip = o.clip, seed = o.seed, dropout = o.dropout, steps = o.steps, batches = o.steps,
+      schedule = o.schedule, recompute = o.recompute, optimizer = o.optimizer,
+      hypers = o.hypers or {}, decay_exempt = o.decay_exempt, clip = o.clip, seed = o.seed,
+      precision = o.precision, dropout = o.dropout, steps = o.steps, batches = o.steps,
       eval_batches = o.eval_batches, eval_only = o.eval_only,
    }, o
 end
@@ -137,6 +138,7 @@ function M.steps(run, plan, o, first, n)
    while #losses < n do
       while fed < n and run:wants() do
          local batch = make_batch(o, first - 1 + fed)
+         if o.shape then o.shape(batch) end
          feed.weigh(plan.options.model.family, batch, o.micro_batches)
          if o.edit then o.edit(batch, first - 1 + fed) end
          run:feed(feed.list(plan.graphs[1]:inputs(), batch), batch.bucket, o.rate)
@@ -151,9 +153,9 @@ end
 
 --- Trains from the same initial values each time.
 --
--- Beside the presets: plant (a function that changes the initial parameters, by name), edit (one
--- that changes batch number 0, 1, ...), record (a table that gets the losses and the parameters
--- even when training fails).
+-- Beside the presets: plant (a function that changes the initial parameters, by name), shape and
+-- edit (two that change batch number 0, 1, ..., before and after its labels are weighed), record
+-- (a table that gets the losses and the parameters even when training fails).
 -- @treturn table losses, norms, params (tables of numbers by name), timeline, planned and measured
 --   (bytes by device), plan, grown (bytes by which the process grew)
 function M.train(options)

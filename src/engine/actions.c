@@ -258,7 +258,7 @@ static ft_status do_reduce(worker *w, const ft_action *a, ft_error *err)
         bool finite = true;
         for (int t = 1; t < info->n_terms; t++) {
             const float *term = find_term(w->run, a->stage, info->terms[t], a);
-            finite = ft_sum_into(sum, term, count, w->team); /* NaN stays, infinity does or is NaN */
+            finite = ft_sum_into(sum, term, count, w->team); /* what is not finite stays so */
         }
         if (b->options.clip > 0) norms[p] = ft_squared_norm(sum, count, w->team);
         if (!finite) note_bad_sum(w, a, p);
@@ -303,7 +303,7 @@ static void update_param(worker *w, const ft_action *a, int p, float grad_scale)
                         .grad = w->run->stages[a->stage].grads[info->terms[0]],
                         .grad_scale = grad_scale,
                         .state = w->block + info->state_at,
-                        .hypers = b->options.hypers,
+                        .hypers = info->hypers,
                         .rate = batch_of(w->run, a->batch)->rate,
                         .step = w->run->first_step + a->batch,
                         .team = w->team};

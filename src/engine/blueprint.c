@@ -46,6 +46,7 @@ static ft_status copy_options(ft_blueprint *b, const ft_engine_options *o, ft_er
     c->stage_device = copy_array(b->arena, o->stage_device, o->n_stages, sizeof(int));
     c->devices = copy_array(b->arena, o->devices, o->n_devices, sizeof *o->devices);
     c->hypers = copy_array(b->arena, o->hypers, FT_MAX_HYPERS, sizeof(double));
+    c->no_decay = NULL; /* in what each parameter's hypers are: assign_hypers */
     bool ok = c->graphs && c->node_stage && c->recompute && c->stage_device && c->devices;
     return ok && c->hypers ? FT_OK : ft_fail(err, FT_NOMEM, "engine: no memory for the options");
 }
@@ -90,6 +91,19 @@ static ft_status cut_graphs(ft_blueprint *b, ft_error *err)
         if (!stage->cut) return ft_fail(err, FT_NOMEM, "engine: no memory for stages");
         for (int i = 0; i < o->n_graphs; i++) stage->cut[i] = &b->splits[i]->stages[s];
     }
+    return FT_OK;
+}
+
+/* Parameters that do not decay get hypers of their own, in which weight_decay is 0. */
+static ft_status assign_hypers(ft_blueprint *b, const bool *no_decay, ft_error *err)
+{
+    const ft_hyper_rule *rules = b->options.optimizer->hypers;
+    double *others = copy_array(b->arena, b->options.hypers, FT_MAX_HYPERS, sizeof(double));
+    if (!others) return ft_fail(err, FT_NOMEM, "engine: no memory for the options");
+    for (int i = 0; rules[i].name; i++)
+        if (strcmp(rules[i].name, "weight_decay") == 0) others[i] = 0;
+    for (int p = 0; p < b->n_params; p++)
+        b->params[p].hypers = no_decay && no_decay[p] ? others : b->options.hypers;
     return FT_OK;
 }
 
@@ -166,6 +180,7 @@ static ft_status assemble(ft_blueprint *b, const ft_engine_options *options, ft_
     FT_TRY(cut_graphs(b, err));
     FT_TRY(blueprint_find_owners(b, err));
     if (b->trains) FT_TRY(blueprint_find_trained(b, err));
+    if (b->trains) FT_TRY(assign_hypers(b, options->no_decay, err));
     FT_TRY(blueprint_find_outputs(b, err));
     FT_TRY(blueprint_find_edges(b, err));
     FT_TRY(blueprint_estimate(b, err));

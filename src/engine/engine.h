@@ -48,6 +48,7 @@ typedef struct ft_engine_options {
     int n_batches; /* in the longest leg */
     const ft_optimizer *optimizer;
     const double *hypers;
+    const bool *no_decay; /* by parameter: its weight_decay counts as 0; NULL: of none */
     double clip; /* largest global gradient norm; 0: no clipping */
     uint64_t seed;
     const ft_evaluation_options *evaluation; /* NULL: training alone */

@@ -67,7 +67,8 @@ typedef struct param_info {
     int64_t at;       /* in the owner's device block */
     int64_t state_at; /* optimizer state, there too */
     int n_terms;
-    int *terms; /* graph order */
+    int *terms;           /* graph order */
+    const double *hypers; /* of its updates */
 } param_info;
 
 /* Offsets of the classes in a device's block. */

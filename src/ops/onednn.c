@@ -206,8 +206,8 @@ int64_t ft_onednn_packed_bytes(const ft_product *p)
 }
 
 /* Whether rows may be cut anywhere without a change of bits. Seen, not promised by oneDNN: 2.6.3's
- * AVX-512 batch-reduce kernels gave the same bits for every number of rows tried (1 to 704), its
- * AVX2 ones (gemm:jit) did not. The tests compare teams of 1 to 3. */
+ * AVX-512 batch-reduce kernels, f32 and bf16, gave the same bits for every number of rows tried (1
+ * to 704); with a transposed x they did not, nor did its AVX2 ones (gemm:jit). The tests compare teams of 1 to 3. */
 static bool rows_are_independent(const_dnnl_primitive_desc_t pd)
 {
     const char *name = NULL;
@@ -234,7 +234,11 @@ static dnnl_status_t cut_rows(tiling *t, const ft_product *p, int n_threads)
     dnnl_status_t rc = describe(&t->whole, p, p->m, &t->weight);
     if (rc != dnnl_success) return rc;
     t->scratch_bytes = scratch_of(t->whole);
-    t->rows = rows_are_independent(t->whole) ? (p->m + n_threads - 1) / n_threads : TILE_ROWS;
+    t->rows = TILE_ROWS;
+    if (p->x_transposed)
+        t->rows = gemm_piece_size(p->m);
+    else if (rows_are_independent(t->whole))
+        t->rows = (p->m + n_threads - 1) / n_threads;
     t->n_tiles = piece_count(p->m, t->rows);
     t->last_rows = p->m - (t->n_tiles - 1) * t->rows;
     for (int last = 0; last < 2 && t->n_tiles > 1; last++) {

@@ -227,8 +227,9 @@ static double *opt_hypers(lua_State *L, int t, const ft_optimizer *optimizer)
  * @function engine.blueprint
  * @tparam table options graphs, node_stage (by forward node), stage_device, recompute (by stage),
  *   devices (text), micro_batches, micro_batch_size, schedule, batches (of the longest leg),
- *   optimizer, hypers, clip, seed; evaluation (optional): { graphs = without gradients,
- *   node_stage = by node, batches = of the longest leg }
+ *   optimizer, hypers, no_decay (by parameter: true where weight_decay counts as 0), clip, seed;
+ *   evaluation (optional): { graphs = without gradients, node_stage = by node, batches = of the
+ *   longest leg }
  * @treturn blueprint */
 static int engine_blueprint(lua_State *L)
 {
@@ -243,6 +244,7 @@ static int engine_blueprint(lua_State *L)
                                         "batches",
                                         "optimizer",
                                         "hypers",
+                                        "no_decay",
                                         "clip",
                                         "seed",
                                         "evaluation",
@@ -265,6 +267,7 @@ static int engine_blueprint(lua_State *L)
     o.n_batches = (int)script_opt_int(L, 1, "batches", 1, 1, 1 << 30);
     o.optimizer = opt_optimizer(L, 1);
     o.hypers = opt_hypers(L, 1, o.optimizer);
+    o.no_decay = opt_flags(L, 1, "no_decay", ft_graph_n_params(o.graphs[0]));
     o.clip = script_opt_number(L, 1, "clip", 0);
     o.seed = (uint64_t)script_opt_int(L, 1, "seed", 0, 0, (int64_t)1 << 53);
     o.evaluation = opt_evaluation(L, 1);
