@@ -75,7 +75,8 @@ describe("args", function()
          "batch",
          "micro_batches", "schedule", "staleness", "partition", "stages", "recompute", "optimizer",
          "lr", "warmup", "clip", "weight_decay", "decay_exempt", "dropout", "max_source",
-         "max_target", "steps", "epochs", "eval_every", "eval_only", "precision", "seed", "out", "resume", "dry_run" } do
+         "max_target", "steps", "epochs", "eval_every", "eval_only", "precision", "seed", "out",
+         "resume", "dry_run" } do
          all[name] = true
       end
       local _, n = (args.help(all, "x.lua") .. "\n"):gsub("\n", "")

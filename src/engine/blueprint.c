@@ -180,7 +180,7 @@ static ft_status assemble(ft_blueprint *b, const ft_engine_options *options, ft_
     FT_TRY(cut_graphs(b, err));
     FT_TRY(blueprint_find_owners(b, err));
     if (b->trains) FT_TRY(blueprint_find_trained(b, err));
-    if (b->trains) FT_TRY(assign_hypers(b, options->no_decay, err));
+    if (b->n_terms) FT_TRY(assign_hypers(b, options->no_decay, err));
     FT_TRY(blueprint_find_outputs(b, err));
     FT_TRY(blueprint_find_edges(b, err));
     FT_TRY(blueprint_estimate(b, err));

@@ -207,7 +207,8 @@ int64_t ft_onednn_packed_bytes(const ft_product *p)
 
 /* Whether rows may be cut anywhere without a change of bits. Seen, not promised by oneDNN: 2.6.3's
  * AVX-512 batch-reduce kernels, f32 and bf16, gave the same bits for every number of rows tried (1
- * to 704); with a transposed x they did not, nor did its AVX2 ones (gemm:jit). The tests compare teams of 1 to 3. */
+ * to 704); with a transposed x they did not, nor did its AVX2 ones (gemm:jit). The
+ * tests compare teams of 1 to 3. */
 static bool rows_are_independent(const_dnnl_primitive_desc_t pd)
 {
     const char *name = NULL;
