@@ -81,6 +81,9 @@ describe("args", function()
       end
       local _, n = (args.help(all, "x.lua") .. "\n"):gsub("\n", "")
       assert.is_true(n <= 40)
+      assert.is_nil(args.help(all, "x.lua"):find("\n  --init", 1, true))
+      assert.matches("%-%-help all: also %-%-init", args.help(all, "x.lua"))
+      assert.matches("\n  %-%-init weights|random ", args.help(all, "x.lua", true))
       assert.is_table(args.parse(all, {}))
    end)
 

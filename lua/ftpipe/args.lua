@@ -21,18 +21,19 @@ local suggest = require("ftpipe.suggest")
 
 local M = {}
 
---- What every recipe may declare with `name = true`, in the order of --help.
+--- What every recipe may declare with `name = true`, in the order of --help. Those that are `rare`
+-- are in --help all only.
 local COMMON = {
    { "devices", { type = "string", default = "cpu", value = "LIST",
       help = "cpu, cpu:N, cpu:NxT, cpu:N/2GB, sim:8x11GB" } },
    { "model", { type = "string", value = "NAME|DIR",
       help = "configuration, or directory with weights" } },
-   { "init", { choices = { "weights", "random" }, default = "weights",
+   { "init", { rare = true, choices = { "weights", "random" }, default = "weights",
       help = "where weights come from" } },
    { "data", { type = "string", value = "DIR", help = "directory of the task's files" } },
    { "train_file", { type = "string", value = "FILE", help = "training examples" } },
    { "eval_file", { type = "string", value = "FILE", help = "evaluation examples" } },
-   { "cache", { type = "string", value = "DIR|none",
+   { "cache", { rare = true, type = "string", value = "DIR|none",
       help = "where tokenised data is kept" } },
    { "batch", { type = "int", min = 1, default = 8, help = "samples of an update" } },
    { "micro_batches", { type = "int", min = 1, default = 4, help = "pieces of a batch" } },
@@ -41,7 +42,7 @@ local COMMON = {
    { "staleness", { choices = { "none" }, default = "none", help = "weights of async" } },
    { "partition", { type = "string", default = "seq", value = "seq|FILE",
       help = "how the model is cut" } },
-   { "stages", { type = "int", min = 1, help = "pieces of the model; one for each device" } },
+   { "stages", { rare = true, type = "int", min = 1, help = "pieces of the model; one for each device" } },
    { "recompute", { choices = { "auto", "always", "never" }, default = "auto",
       help = "activations; auto: where memory asks for it" } },
    { "optimizer", { choices = { "adamw", "adafactor", "sgd" }, default = "adamw",
@@ -52,7 +53,7 @@ local COMMON = {
       help = "after warm-up" } },
    { "clip", { type = "number", min = 0, default = 1, help = "norm of gradients, 0 for none" } },
    { "weight_decay", { type = "number", min = 0, default = 0, help = "decoupled weight decay" } },
-   { "decay_exempt", { choices = { "none", "vectors" }, default = "none",
+   { "decay_exempt", { rare = true, choices = { "none", "vectors" }, default = "none",
       help = "vectors: biases and norms do not decay" } },
    { "dropout", { type = "number", min = 0, max = 0.99, help = "probability, else the model's" } },
    { "max_source", { type = "int", min = 1, default = 128, help = "tokens of an input" } },
@@ -60,7 +61,7 @@ local COMMON = {
    { "steps", { type = "int", min = 1, help = "updates" } },
    { "epochs", { type = "number", min = 0, help = "passes over the data, instead of steps" } },
    { "eval_every", { type = "int", min = 1, help = "steps between evaluations" } },
-   { "patience", { type = "int", min = 1,
+   { "patience", { rare = true, type = "int", min = 1,
       help = "evaluations without a better one after which to stop" } },
    { "eval_only", { type = "boolean", default = false, help = "evaluate, do not train" } },
    { "precision", { choices = { "f32", "bf16" }, default = "f32",
@@ -68,7 +69,7 @@ local COMMON = {
    { "seed", { type = "int", min = 0, max = 2 ^ 53, default = 1, help = "of everything random" } },
    { "out", { type = "string", value = "DIR", help = "run directory: metrics, plan, model" } },
    { "save_every", { type = "int", min = 1, help = "steps between checkpoints in --out" } },
-   { "keep", { type = "int", min = 1, default = 2,
+   { "keep", { rare = true, type = "int", min = 1, default = 2,
       help = "checkpoints to keep, beside the best" } },
    { "resume", { type = "boolean", default = false, help = "go on from the checkpoint in --out" } },
    { "dry_run", { type = "boolean", default = false, short = "-n",
@@ -184,16 +185,25 @@ local function flag_line(flag)
    return left .. gap .. (rule.help or "") .. note
 end
 
---- The text of --help. Flags with one choice only are left out, there is nothing to choose.
-function M.help(declaration, script)
-   local declared = with_preset(declaration)
+--- The text of --help. Flags with one choice only are left out, there is nothing to choose; rare
+-- ones are named in one line unless `all` is asked for.
+-- @tparam table declaration
+-- @tparam string script its name, for people
+-- @tparam[opt] boolean all
+function M.help(declaration, script, all)
+   local declared, rare = with_preset(declaration), {}
    local lines = { ("usage: ftpipe %s [--flag VALUE ...]"):format(script) }
    lines[#lines + 1] = declared[1]
    lines[#lines + 1] = declared[1] and ""
    for _, flag in ipairs(flags_of(declared)) do
       local choices = flag.rule.choices
-      if not choices or #choices > 1 then lines[#lines + 1] = flag_line(flag) end
+      if flag.rule.rare and not all then
+         rare[#rare + 1] = flag.flag
+      elseif not choices or #choices > 1 then
+         lines[#lines + 1] = flag_line(flag)
+      end
    end
+   if rare[1] then lines[#lines + 1] = "  --help all: also " .. table.concat(rare, ", ") end
    if declared[2] then lines[#lines + 1] = "" end
    for i = 2, #declared do lines[#lines + 1] = "  " .. declared[i] end
    return table.concat(lines, "\n")
@@ -283,18 +293,20 @@ function M.parse(declaration, argv)
    return values, given
 end
 
+--- Whether help is asked for, and whether for all flags.
 local function wants_help(argv)
-   for _, word in ipairs(argv) do
+   for i, word in ipairs(argv) do
       if word == "--" then return false end
-      if word == "-h" or word == "--help" then return true end
+      if word == "-h" or word == "--help" then return true, argv[i + 1] == "all" end
    end
    return false
 end
 
 --- The flags among `argv`; --help prints what there is for `script` and ends the program.
 function M.read(declared, argv, script)
-   if wants_help(argv) then
-      print(M.help(declared, script))
+   local wanted, all = wants_help(argv)
+   if wanted then
+      print(M.help(declared, script, all))
       os.exit(0, true)
    end
    return M.parse(declared, argv)

@@ -82,8 +82,8 @@ local function number(rows)
 end
 
 --- Both splits, see groups.lua.
--- @treturn table of train rows {idx, passage = {text, questions = {{question, idx, answers = {{text,
---    label, idx}}}}}}
+-- @treturn table of train rows
+--    {idx, passage = {text, questions = {{question, idx, answers = {{text, label, idx}}}}}}
 -- @treturn table of held-out rows
 -- @usage local train, held_out = multirc.examples { seed = 1 }
 function multirc.examples(options)
