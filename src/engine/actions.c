@@ -31,7 +31,8 @@ static batch_state *batch_of(const ft_run *run, int64_t batch)
 void mark_memory(worker *w, ft_memory_class c, int64_t end)
 {
     int64_t high = end - w->run->blueprint->blocks[w->device].begin[c];
-    if (high > w->high[c]) w->high[c] = high;
+    if (high > atomic_load_explicit(&w->high[c], memory_order_relaxed))
+        atomic_store_explicit(&w->high[c], high, memory_order_relaxed);
 }
 
 static void mark_tensor(worker *w, ft_memory_class c, const void *start, int64_t bytes)

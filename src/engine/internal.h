@@ -162,8 +162,9 @@ typedef struct worker {
     _Atomic int64_t passed; /* position, for other threads */
     ft_event *events;
     int64_t n_events;
-    int64_t *high; /* by class: highest end that a live tensor reached in it; of the run of training
-                    */
+    /* By class: highest end that a live tensor reached in it; of the run of training; read while
+     * the worker goes on. */
+    _Atomic int64_t *high;
     int64_t allocations;
 } worker;
 

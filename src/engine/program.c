@@ -373,6 +373,7 @@ static void make_deposits(const ft_program *p, const ft_bases *bases, int step_n
 
 ft_status ft_program_run(const ft_program *program, const ft_bases *bases, ft_error *err)
 {
+    int64_t before = bases->step_ns ? bases->clock() : 0;
     for (int s = 0; s < program->n_steps; s++) {
         const step *st = &program->steps[s];
         ft_status status = run_step(st, bases, err);
@@ -383,6 +384,10 @@ ft_status ft_program_run(const ft_program *program, const ft_bases *bases, ft_er
         if (program->n_deposits) make_deposits(program, bases, s);
         if (bases->high_water) record_touch(bases->high_water, st);
         if (bases->watch && bases->watch->every && bases->watch->node) break;
+        if (!bases->step_ns) continue;
+        int64_t now = bases->clock();
+        bases->step_ns[s] = now - before;
+        before = now;
     }
     return FT_OK;
 }

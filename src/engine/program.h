@@ -88,6 +88,8 @@ typedef struct ft_bases {
     ft_team *team;
     ft_high_water *high_water; /* may be NULL */
     ft_watch *watch;           /* may be NULL */
+    int64_t *step_ns; /* by position in the request's nodes: gets what each took; may be NULL */
+    int64_t (*clock)(void); /* of step_ns */
 } ft_bases;
 
 /* Looks at one tensor of a node, unless something was found already. */

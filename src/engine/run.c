@@ -220,7 +220,8 @@ ft_status ft_run_refresh(ft_run *run, ft_error *err)
 
 void ft_run_measured(const ft_run *run, int device, int64_t bytes[FT_MEMORY_CLASSES])
 {
-    memcpy(bytes, run->workers[device].high, FT_MEMORY_CLASSES * sizeof *bytes);
+    for (int c = 0; c < FT_MEMORY_CLASSES; c++)
+        bytes[c] = atomic_load_explicit(&run->workers[device].high[c], memory_order_relaxed);
 }
 
 int64_t ft_run_allocations(const ft_run *run)
