@@ -1,0 +1,96 @@
+/* profile/internal.h - what the files of the room share. */
+#ifndef FT_PROFILE_INTERNAL_H
+#define FT_PROFILE_INTERNAL_H
+
+#include "base/arena.h"
+#include "profile/profile.h"
+
+/* -- blocks.c: a graph cut into blocks --------------------------------------------------------- */
+
+/* A block of the graph; all but the first of several equal ones have only `like`. */
+typedef struct profile_block {
+    int like;    /* the first block that is equal to this one; itself when there is none before */
+    int repeats; /* equal blocks, itself included */
+    const ft_stage *cut, *again; /* again: with recomputation; NULL unless asked for */
+} profile_block;
+
+typedef struct profile_cut {
+    int n_blocks, n_distinct;
+    profile_block *blocks;
+    int *node_block; /* by node, backward ones too */
+    const ft_split *split, *again;
+} profile_cut;
+
+/* Everything goes into the arena and the graph's. */
+ft_status profile_cut_graph(profile_cut *out, const ft_measure_options *options, ft_arena *arena,
+                            ft_error *err);
+
+/* -- bench.c: a block made ready to run -------------------------------------------------------- */
+
+/* The passes of a block that are timed node by node. */
+typedef enum { PASS_FORWARD, PASS_BACKWARD, PASS_AGAIN, PASS_COUNT } profile_pass;
+
+typedef struct bench_block {
+    const profile_block *block;
+    ft_program *program[PASS_COUNT]; /* AGAIN: NULL unless asked for */
+    int n_nodes[PASS_COUNT];
+    ft_value_id *arrive[PASS_COUNT]; /* what other blocks make */
+    int n_arrive[PASS_COUNT];
+    ft_pack *packs;
+    int n_packs;
+    int copies; /* of its memory, for colder caches */
+    /* One copy: offsets of parameters, gradient terms, states, packed weights and saved values. */
+    int64_t *param_at, *state_at, *term_at, *pack_at;
+    int64_t saved_at, bytes;
+    int64_t work_bytes; /* of the largest pass */
+} bench_block;
+
+/* One thread is timed by the CPU time it used, which leaves out when others had its core; a team,
+ * whose threads wait for each other, by the time of day. */
+typedef struct bench_clock {
+    int64_t (*now)(void);
+    double cost_ns; /* of asking: part of whatever is timed */
+} bench_clock;
+
+typedef struct bench {
+    const ft_measure_options *options;
+    bench_clock clock;
+    const profile_cut *cut;
+    ft_arena *arena;
+    int n_blocks;
+    bench_block *blocks; /* distinct ones, in graph order */
+} bench;
+
+ft_status bench_new(bench *out, const ft_measure_options *options, const profile_cut *cut,
+                    ft_arena *arena, ft_error *err);
+void bench_free(bench *b);
+
+/* -- samples ----------------------------------------------------------------------------------- */
+
+/* Times of one thing. */
+typedef struct samples {
+    int n, room;
+    double *ns;
+} samples;
+
+/* What a worker notes of one block. */
+typedef struct block_samples {
+    samples *node[PASS_COUNT]; /* by position in the pass */
+    samples pass[PASS_COUNT];
+    samples *pack;          /* by pack */
+    samples *update, *norm; /* by position in the cut's parameters */
+} block_samples;
+
+/* -- crew.c: workers that run blocks side by side ---------------------------------------------- */
+
+/* Measures blocks first .. first + n - 1 of the bench together, for about `seconds`; notes[w] is by
+ * block, for worker w. *rounds: how many the first worker made. */
+ft_status crew_measure(const bench *b, int first, int n, double seconds,
+                       block_samples *const *notes, int64_t *rounds, ft_error *err);
+
+/* How long a hand-off between two busy threads takes, ns; 0 when they cannot be made. */
+double crew_handoff_ns(void);
+/* Bytes per second of copies of a few hundred kB, as between stages. */
+double crew_copy_rate(void);
+
+#endif

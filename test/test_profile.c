@@ -1,0 +1,215 @@
+/* test_profile.c - blocks of a graph, and what measuring them gives. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "check.h"
+#include "profile/profile.h"
+
+/* Four equal layers x = relu(W x) + x of a width, between an embedding and a loss. */
+enum { LAYERS = 4, WIDTH = 24, ROWS = 6, WORDS = 50, FORWARD = 1 + 3 * LAYERS + 2 };
+
+static bool add_layer(ft_graph *g, int layer, ft_value_id *x, ft_error *err)
+{
+    char name[32], scope[32];
+    const ft_spec spec = {FT_F32, {2, {WIDTH, WIDTH}}};
+    ft_value_id w, y;
+    snprintf(name, sizeof name, "layer.%d.w", layer);
+    snprintf(scope, sizeof scope, "body/layer.%d/ff", layer);
+    return ft_graph_scope(g, scope, err) == FT_OK &&
+           ft_graph_param(g, name, &spec, &w, err) == FT_OK &&
+           ft_graph_add(g, ft_op_find("linear"), (ft_value_id[]){*x, w}, 2, NULL, &y, err) ==
+               FT_OK &&
+           ft_graph_add(g, ft_op_find("relu"), &y, 1, NULL, &y, err) == FT_OK &&
+           ft_graph_add(g, ft_op_find("add"), (ft_value_id[]){y, *x}, 2, NULL, x, err) == FT_OK;
+}
+
+static ft_graph *make_graph(bool with_gradients)
+{
+    ft_error err = {FT_OK, ""};
+    ft_graph *g = NULL;
+    const ft_spec ids = {FT_I32, {1, {ROWS}}}, table = {FT_F32, {2, {WORDS, WIDTH}}};
+    ft_value_id x, t, loss;
+    bool ok =
+        ft_graph_new(&g, &err) == FT_OK && ft_graph_scope(g, "embed", &err) == FT_OK &&
+        ft_graph_input(g, "ids", &ids, &x, &err) == FT_OK &&
+        ft_graph_param(g, "table", &table, &t, &err) == FT_OK &&
+        ft_graph_add(g, ft_op_find("embedding"), (ft_value_id[]){x, t}, 2, NULL, &x, &err) == FT_OK;
+    for (int i = 0; ok && i < LAYERS; i++) ok = add_layer(g, i, &x, &err);
+    ok = ok && ft_graph_scope(g, "head", &err) == FT_OK &&
+         ft_graph_add(g, ft_op_find("mul"), (ft_value_id[]){x, x}, 2, NULL, &x, &err) == FT_OK &&
+         ft_graph_add(g, ft_op_find("mean"), &x, 1, NULL, &loss, &err) == FT_OK &&
+         ft_graph_output(g, "loss", loss, &err) == FT_OK &&
+         (!with_gradients || ft_graph_grad(g, loss, &err) == FT_OK);
+    if (ok) return g;
+    fprintf(stderr, "%s\n", err.message);
+    ft_graph_free(g);
+    return NULL;
+}
+
+typedef struct setting {
+    ft_device devices[FT_MAX_DEVICES];
+    double hypers[FT_MAX_HYPERS];
+    ft_measure_options options;
+} setting;
+
+static void make_setting(setting *s, ft_graph *g, const char *devices, int busy)
+{
+    int n;
+    const ft_optimizer *adamw = ft_optimizer_find("adamw");
+    CHECK_STATUS(ft_devices_parse(devices, s->devices, &n, NULL), FT_OK);
+    CHECK_STATUS(ft_optimizer_hypers(adamw, NULL, NULL, 0, s->hypers, NULL), FT_OK);
+    s->options = (ft_measure_options){.graph = g,
+                                      .device = s->devices,
+                                      .n_busy = busy,
+                                      .optimizer = adamw,
+                                      .hypers = s->hypers,
+                                      .recompute = true,
+                                      .accumulate = true};
+}
+
+static void test_nodes_and_parameters(void)
+{
+    setting s;
+    ft_profile *p = NULL;
+    ft_error err = {FT_OK, ""};
+    ft_graph *g = make_graph(true);
+    if (!CHECK(g != NULL)) return;
+    make_setting(&s, g, "cpu:2", 2);
+    if (CHECK_STATUS(ft_profile_measure(&p, &s.options, &err), FT_OK)) {
+        CHECK(p->n_nodes == ft_graph_n_nodes(g) && p->n_forward == FORWARD);
+        CHECK(p->n_params == LAYERS + 1 && p->n_rounds >= 1);
+        double sum = 0;
+        for (int n = 0; n < p->n_nodes; n++) {
+            CHECK(p->node_ns[n] >= 0 && p->node_ns[n] < 1e9 && p->output_bytes[n] > 0);
+            sum += p->node_ns[n];
+        }
+        CHECK(sum > 0 && p->pass_ns > 0);
+        for (int i = 0; i < p->n_params; i++) CHECK(p->update_ns[i] > 0 && p->norm_ns[i] >= 0);
+        CHECK(p->copy_bytes_per_s > 1e6 && p->handoff_ns > 0);
+        CHECK(p->output_bytes[1] == ROWS * WIDTH * 4);
+    }
+    ft_profile_free(p);
+    ft_graph_free(g);
+}
+
+/* embed, four layers, head: the first layer has no other before it, so all four are wired alike. */
+static void test_equal_blocks_are_measured_once(void)
+{
+    setting s;
+    ft_profile *p = NULL;
+    ft_graph *g = make_graph(true);
+    if (!CHECK(g != NULL)) return;
+    make_setting(&s, g, "cpu:1", 1);
+    if (CHECK_STATUS(ft_profile_measure(&p, &s.options, NULL), FT_OK)) {
+        CHECK(p->n_blocks == LAYERS + 2);
+        CHECK(p->n_distinct == 3);
+        for (int layer = 1; layer < LAYERS; layer++)
+            for (int i = 0; i < 3; i++) CHECK(p->node_ns[1 + 3 * layer + i] == p->node_ns[1 + i]);
+        CHECK(p->pack_ns[1] == p->pack_ns[4]);
+    }
+    ft_profile_free(p);
+    s.options.whole = true;
+    if (CHECK_STATUS(ft_profile_measure(&p, &s.options, NULL), FT_OK))
+        CHECK(p->n_blocks == 1 && p->n_distinct == 1);
+    ft_profile_free(p);
+    ft_graph_free(g);
+}
+
+static void test_blocks_that_do_not_fit_together(void)
+{
+    setting s;
+    ft_profile *p = NULL;
+    ft_error err = {FT_OK, ""};
+    ft_graph *g = make_graph(true);
+    if (!CHECK(g != NULL)) return;
+    make_setting(&s, g, "cpu:1", 1);
+    s.devices[0].memory_bytes = 64 << 10; /* the four layers' copies alone take more */
+    CHECK_STATUS(ft_profile_measure(&p, &s.options, &err), FT_OK);
+    ft_profile_free(p);
+    s.devices[0].memory_bytes = 100;
+    CHECK_STATUS(ft_profile_measure(&p, &s.options, &err), FT_NOMEM);
+    CHECK(p == NULL && strstr(err.message, "block 'embed' takes") != NULL);
+    ft_graph_free(g);
+}
+
+static void test_refusals(void)
+{
+    setting s;
+    ft_profile *p;
+    ft_error err;
+    ft_graph *g = make_graph(true), *forward = make_graph(false);
+    if (!CHECK(g && forward)) return;
+    make_setting(&s, g, "sim:1x11GB", 1);
+    CHECK_STATUS(ft_profile_measure(&p, &s.options, &err), FT_INVALID);
+    CHECK(strstr(err.message, "sim:0 card cannot be measured") != NULL);
+    make_setting(&s, forward, "cpu:1", 1);
+    CHECK_STATUS(ft_profile_measure(&p, &s.options, &err), FT_INVALID);
+    CHECK(strstr(err.message, "no gradients") != NULL);
+    make_setting(&s, g, "cpu:1", 0);
+    CHECK_STATUS(ft_profile_measure(&p, &s.options, &err), FT_INVALID);
+    CHECK(strstr(err.message, "0 busy devices") != NULL);
+    CHECK_STATUS(ft_profile_rates(&s.devices[0], 0, &err), FT_INVALID);
+    ft_graph_free(g);
+    ft_graph_free(forward);
+}
+
+static void test_descriptions(void)
+{
+    ft_text first = {0}, second = {0};
+    ft_graph *g = make_graph(true);
+    if (!CHECK(g != NULL)) return;
+    ft_profile_describe(g, 1, &first);
+    ft_profile_describe(g, 4, &second);
+    CHECK(strncmp(first.data, "linear f32(6, 24) f32(24, 24)", 29) == 0);
+    CHECK(strcmp(first.data, second.data) == 0);
+    ft_text_fini(&first);
+    ft_text_fini(&second);
+    ft_graph_free(g);
+}
+
+static void test_rates(void)
+{
+    ft_device devices[FT_MAX_DEVICES];
+    int n;
+    CHECK_STATUS(ft_devices_parse("cpu:2", devices, &n, NULL), FT_OK);
+    CHECK_STATUS(ft_profile_rates(devices, 2, NULL), FT_OK);
+    CHECK(devices[0].flops_per_s > 1e7 && devices[0].bytes_per_s > 1e6);
+    CHECK(devices[0].link_bytes_per_s > 1e6 && devices[0].link_latency_ns >= 0);
+}
+
+/* Every allocation fails once; nothing is left behind. */
+static void test_out_of_memory(void)
+{
+    setting s;
+    ft_profile *p = NULL;
+    ft_error err;
+    ft_graph *g = make_graph(true);
+    if (!CHECK(g != NULL)) return;
+    make_setting(&s, g, "cpu:1", 1);
+    ft_status status = FT_NOMEM;
+    for (int64_t n = 1; status == FT_NOMEM && n < 3000; n += n < 100 ? 1 : 7) {
+        int64_t live = ft_alloc_live();
+        ft_graph *fresh = make_graph(true);
+        s.options.graph = fresh;
+        ft_alloc_fail_after(n);
+        status = ft_profile_measure(&p, &s.options, &err);
+        ft_alloc_fail_after(0);
+        ft_profile_free(p);
+        ft_graph_free(fresh);
+        CHECK(ft_alloc_live() == live);
+    }
+    CHECK(status == FT_OK);
+    ft_graph_free(g);
+}
+
+int main(void)
+{
+    RUN(test_nodes_and_parameters);
+    RUN(test_equal_blocks_are_measured_once);
+    RUN(test_blocks_that_do_not_fit_together);
+    RUN(test_refusals);
+    RUN(test_descriptions);
+    RUN(test_rates);
+    RUN(test_out_of_memory);
+    return check_report();
+}
