@@ -27,10 +27,24 @@ typedef struct ft_device {
     char name[32];         /* "cpu:0", "sim:3 2080ti" */
 } ft_device;
 
-enum { FT_MAX_DEVICES = 256 };
+enum { FT_MAX_DEVICES = 256, FT_CARDS = 15 };
+
+/* A card that can be planned for without being here; rates are peaks. */
+typedef struct ft_card {
+    const char *name;
+    double memory_bytes, flops_per_s, bytes_per_s, link_bytes_per_s;
+} ft_card;
+
+extern const ft_card ft_cards[FT_CARDS];
+/* The parts of a card's peaks that work on it reaches. */
+extern const double FT_CARD_PRODUCTS, FT_CARD_MEMORY;
+/* The card of that name, or NULL. */
+const ft_card *ft_card_find(const char *name);
+/* The card whose name is nearest to a misspelt one; NULL when none is near. */
+const ft_card *ft_card_nearest(const char *name);
 
 /* Reads a device list: "cpu" (one device of one thread per core), "cpu:N", "cpu:NxT", "cpu:N/2GB"
- * (budget of each), "sim:8x11GB", "sim:8x2080ti", "sim:4x2080ti,2x3090/20GB". GB is 10^9, GiB 2^30.
+ * (budget of each), "sim:8x11GB", "sim:8x2080ti", "sim:4x2080ti+2x3090/20GB". GB is 10^9, GiB 2^30.
  * Writes at most FT_MAX_DEVICES into out and the count into *n. FT_INVALID says what was
  * expected. */
 ft_status ft_devices_parse(const char *text, ft_device *out, int *n, ft_error *err);

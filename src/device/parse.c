@@ -1,6 +1,6 @@
 /* device/parse.c - device lists: "cpu:2x4/8GB", "sim:8x2080ti".
  *
- *   list  = "cpu" | "cpu:" N [ "x" T ] [ "/" size ] | "sim:" group { "," group }
+ *   list  = "cpu" | "cpu:" N [ "x" T ] [ "/" size ] | "sim:" group { ( "," | "+" ) group }
  *   group = N "x" ( card [ "/" size ] | size )
  *   size  = number ( "B" | "kB" | "KiB" | "MB" | "MiB" | "GB" | "GiB" | "TB" | "TiB" ) */
 #include "device/device.h"
@@ -9,31 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct card {
-    const char *name;
-    double memory_bytes, flops_per_s, bytes_per_s, link_bytes_per_s;
-} card;
-
-/* Peak rates of the makers' data sheets: f32 outside the tensor cores, device memory, and one
- * direction of the link between two cards (PCIe as measured by copies, about 80 % of its peak). */
-static const card cards[] = {
-    /* GeForce RTX 2080 Ti: TU102, 352 bit GDDR6 at 14 Gb/s, PCIe 3.0 x16 */
-    {"2080ti", 11e9, 13.4e12, 616e9, 12e9},
-    /* GeForce RTX 3090: GA102, 384 bit GDDR6X at 19.5 Gb/s, PCIe 4.0 x16 */
-    {"3090", 24e9, 35.6e12, 936e9, 24e9},
-    /* Tesla V100 SXM2 32 GB: 15.7 TFLOP/s, HBM2, six NVLink 2.0 of 25 GB/s */
-    {"v100", 32e9, 15.7e12, 900e9, 150e9},
-    /* A100 SXM4 80 GB: 19.5 TFLOP/s, HBM2e, twelve NVLink 3.0 of 25 GB/s */
-    {"a100", 80e9, 19.5e12, 2039e9, 300e9},
-    /* H100 SXM5 80 GB: 67 TFLOP/s, HBM3, eighteen NVLink 4.0 of 25 GB/s */
-    {"h100", 80e9, 67e12, 3350e9, 450e9},
-    /* H200 SXM 141 GB: as H100 with HBM3e */
-    {"h200", 141e9, 67e12, 4800e9, 450e9},
-};
 /* What "8x11GB" means besides its size: a mid-range card on PCIe 3.0 x16. */
-static const card generic = {"card", 0, 10e12, 500e9, 12e9};
+static const ft_card generic = {"card", 0, 10e12, 500e9, 12e9};
 
-enum { N_CARDS = sizeof cards / sizeof *cards, SIM_LATENCY_NS = 10000, CPU_LATENCY_NS = 1000 };
+enum { SIM_LATENCY_NS = 10000, CPU_LATENCY_NS = 1000 };
 
 /* Sustained rates of one CPU thread: vector width times two units times multiply and add, at 2.5
  * GHz and four fifths of the peak (what a packed matrix product reaches); memory as rows that are
@@ -99,7 +78,7 @@ static ft_status read_size(reader *r, int64_t *out)
     static const char expected[] = "a size such as 11GB, 512MiB or 1.5GiB (GB is 10^9, GiB 2^30)";
     const char *start = r->at;
     size_t digits = strspn(start, "0123456789.");
-    size_t letters = strcspn(start + digits, ",/");
+    size_t letters = strcspn(start + digits, ",+/");
     char number[32] = {0};
     if (digits == 0 || digits >= sizeof number) return refuse(r, expected);
     memcpy(number, start, digits);
@@ -149,23 +128,28 @@ static ft_status parse_cpu(reader *r, ft_device *out, int *n)
 
 /* -- sim ------------------------------------------------------------------------------------ */
 
-static const card *take_card(reader *r)
+static const ft_card *take_card(reader *r)
 {
-    size_t length = strcspn(r->at, ",/");
-    for (int i = 0; i < N_CARDS; i++)
-        if (strlen(cards[i].name) == length && !strncmp(cards[i].name, r->at, length)) {
-            r->at += length;
-            return &cards[i];
-        }
-    return NULL;
+    char name[32] = {0};
+    size_t length = strcspn(r->at, ",+/");
+    if (length >= sizeof name) return NULL;
+    memcpy(name, r->at, length);
+    const ft_card *card = ft_card_find(name);
+    if (card) r->at += length;
+    return card;
 }
 
+/* Names the card that was meant, when one is near, else lists them. */
 static ft_status refuse_card(const reader *r)
 {
-    char expected[256];
-    int used = snprintf(expected, sizeof expected, "a size such as 11GB, or a card:");
-    for (int i = 0; i < N_CARDS; i++)
-        used += snprintf(expected + used, sizeof expected - (size_t)used, " %s", cards[i].name);
+    char name[32] = {0}, expected[256];
+    size_t length = strcspn(r->at, ",+/");
+    if (length < sizeof name) memcpy(name, r->at, length);
+    const ft_card *near = ft_card_nearest(name);
+    int used = snprintf(expected, sizeof expected, "a size such as 11GB, or a card%s%s%s:",
+                        near ? " (did you mean " : "", near ? near->name : "", near ? "?)" : "");
+    for (int i = 0; i < FT_CARDS && used < (int)sizeof expected; i++)
+        used += snprintf(expected + used, sizeof expected - (size_t)used, " %s", ft_cards[i].name);
     return refuse(r, expected);
 }
 
@@ -175,7 +159,7 @@ static ft_status parse_group(reader *r, ft_device *out, int *n)
     int64_t memory = 0;
     FT_TRY(read_count(r, FT_MAX_DEVICES - *n, "the number of devices", &count));
     if (!take(r, "x")) return refuse(r, "\"x\" and what each device is, as in 8x11GB or 8x2080ti");
-    const card *c = take_card(r);
+    const ft_card *c = take_card(r);
     if (!c) {
         c = &generic;
         ft_error ignored;
@@ -189,8 +173,8 @@ static ft_status parse_group(reader *r, ft_device *out, int *n)
                               .index = *n,
                               .n_threads = 1,
                               .memory_bytes = memory ? memory : (int64_t)c->memory_bytes,
-                              .flops_per_s = c->flops_per_s,
-                              .bytes_per_s = c->bytes_per_s,
+                              .flops_per_s = c->flops_per_s * FT_CARD_PRODUCTS,
+                              .bytes_per_s = c->bytes_per_s * FT_CARD_MEMORY,
                               .link_bytes_per_s = c->link_bytes_per_s,
                               .link_latency_ns = SIM_LATENCY_NS};
         snprintf(out[*n].name, sizeof out[*n].name, "sim:%d %s", *n, c->name);
@@ -204,9 +188,9 @@ static ft_status parse_sim(reader *r, ft_device *out, int *n)
     do {
         if (count == FT_MAX_DEVICES) return refuse(r, "no more than 256 devices in all");
         FT_TRY(parse_group(r, out, &count));
-    } while (take(r, ","));
+    } while (take(r, ",") || take(r, "+"));
     if (*r->at)
-        return refuse(r, "nothing more, or \",\" and a further group, as in 4x2080ti,2x3090");
+        return refuse(r, "nothing more, or \"+\" and a further group, as in 4x2080ti+2x3090");
     *n = count;
     return FT_OK;
 }
