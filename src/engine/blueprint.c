@@ -184,6 +184,8 @@ static ft_status assemble(ft_blueprint *b, const ft_engine_options *options, ft_
     FT_TRY(blueprint_find_outputs(b, err));
     FT_TRY(blueprint_find_edges(b, err));
     FT_TRY(blueprint_estimate(b, err));
+    b->options.costs = NULL;
+    b->options.links = NULL;
     FT_TRY(make_plan(b, err));
     FT_TRY(blueprint_compile(b, err));
     FT_TRY(blueprint_add_evaluation(b, err));

@@ -1,4 +1,4 @@
-/* engine/blueprint_costs.c - modelled times of nodes and stages.
+/* engine/blueprint_costs.c - times of nodes and stages: from a profile, else modelled.
  *
  * Roofline: a node takes the longer of its arithmetic at the device's rate and its traffic at the
  * device's bandwidth (Williams, Waterman, Patterson: "Roofline", CACM 2009), plus the cost of
@@ -25,10 +25,25 @@ double ft_node_time_ns(const ft_graph *graph, int node, const ft_device *device)
     return CALL_NS + 1e9 * (arithmetic > traffic ? arithmetic : traffic);
 }
 
-static double sum_nodes(const ft_graph *g, const int *nodes, int n, const ft_device *device)
+/* What costs are known of a device; NULL: they are modelled. */
+static const ft_work_costs *costs_of(const ft_blueprint *b, int device)
 {
+    return b->options.costs ? b->options.costs[device] : NULL;
+}
+
+/* Backward begins with `n_again` forward nodes that are run again. */
+static double sum_nodes(const ft_blueprint *b, int s, const int *nodes, int n, int n_again)
+{
+    const ft_work_costs *costs = costs_of(b, b->stages[s].device);
+    const ft_graph *g = b->options.graphs[b->options.n_graphs - 1];
     double ns = 0;
-    for (int i = 0; i < n; i++) ns += ft_node_time_ns(g, nodes[i], device);
+    for (int i = 0; i < n; i++) {
+        if (!costs)
+            ns += ft_node_time_ns(g, nodes[i], &b->options.devices[b->stages[s].device]);
+        else
+            ns += i < n_again && costs->recompute_ns ? costs->recompute_ns[nodes[i]]
+                                                     : costs->node_ns[nodes[i]];
+    }
     return ns;
 }
 
@@ -37,9 +52,8 @@ static double traffic_ns(double bytes, const ft_device *device)
     return 1e9 * bytes / device->bytes_per_s;
 }
 
-/* Bytes that reduce, update and adopt move, per stage. */
-static void estimate_steps(const ft_blueprint *b, int s, double *reduce, double *update,
-                           double *adopt)
+/* Modelled: bytes that reduce, update and adopt move, per stage. */
+static void model_steps(const ft_blueprint *b, int s, double *reduce, double *update, double *adopt)
 {
     const stage_info *stage = &b->stages[s];
     const ft_device *device = &b->options.devices[stage->device];
@@ -59,27 +73,92 @@ static void estimate_steps(const ft_blueprint *b, int s, double *reduce, double 
     *adopt = traffic_ns(replicas * 2, device);
 }
 
+/* Packed copies belong to the update of a weight that the stage owns, else to its adoption. */
+static void price_packs(const ft_blueprint *b, int s, const ft_work_costs *costs, double *update,
+                        double *adopt)
+{
+    const stage_info *stage = &b->stages[s];
+    const ft_graph *g = b->options.graphs[0];
+    for (int i = 0; i < stage->cut[0]->n_forward; i++) {
+        const ft_node *node = ft_graph_node(g, stage->cut[0]->forward[i]);
+        double ns = costs->pack_ns[stage->cut[0]->forward[i]];
+        if (ns <= 0 || !node->op->pack_input) continue;
+        const ft_value *weight = ft_graph_value(g, node->in[node->op->pack_input - 1]);
+        bool owned = weight->kind == FT_VALUE_PARAM && b->params[weight->source].owner == s;
+        *(owned ? update : adopt) += ns;
+    }
+}
+
+/* Measured: by parameter; sums of gradient terms and copies of replicas by their bytes. */
+static void price_steps(const ft_blueprint *b, int s, const ft_work_costs *costs, double *reduce,
+                        double *update, double *adopt)
+{
+    const stage_info *stage = &b->stages[s];
+    double summed = 0, replicas = 0;
+    *reduce = *update = *adopt = 0;
+    for (int i = 0; i < stage->n_params; i++) {
+        int number = stage->params[i].param;
+        const param_info *p = &b->params[number];
+        double bytes = (double)ft_spec_bytes(&p->spec);
+        if (stage->params[i].replica) replicas += bytes;
+        if (!stage->params[i].owned || !p->n_terms) continue;
+        *update += costs->update_ns[number];
+        summed += bytes * 3 * (p->n_terms - 1);
+        if (b->options.clip > 0) *reduce += costs->norm_ns[number];
+    }
+    *reduce += traffic_ns(summed, &b->options.devices[stage->device]);
+    *adopt += traffic_ns(replicas * 2, &b->options.devices[stage->device]);
+    price_packs(b, s, costs, update, adopt);
+}
+
+/* A value that passes between devices is copied by its sender and by its receiver. */
+static void price_copies(const ft_blueprint *b, double *times)
+{
+    int n = b->options.n_stages;
+    for (int e = 0; e < b->n_edges; e++) {
+        const ft_edge *edge = &b->edges[e];
+        if (b->cargoes[e].kind != CARGO_VALUES) continue;
+        int ends[] = {edge->from, edge->to};
+        double *row = edge->from_kind == FT_ACT_FORWARD ? times : times + n;
+        for (int i = 0; i < 2; i++) {
+            const ft_work_costs *costs = costs_of(b, b->stages[ends[i]].device);
+            if (costs) row[ends[i]] += 1e9 * (double)edge->bytes / costs->copy_bytes_per_s;
+        }
+    }
+}
+
+static double price_transfer(const ft_blueprint *b, const ft_edge *edge)
+{
+    int from = b->stages[edge->from].device, to = b->stages[edge->to].device;
+    const ft_device *device = &b->options.devices[to];
+    if (from == to) return 0;
+    if (costs_of(b, to)) return costs_of(b, to)->handoff_ns;
+    if (b->options.links) {
+        const ft_link *link = &b->options.links[from * b->options.n_devices + to];
+        return link->latency_ns + 1e9 * (double)edge->bytes / link->bytes_per_s;
+    }
+    return (double)device->link_latency_ns + 1e9 * (double)edge->bytes / device->link_bytes_per_s;
+}
+
 ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
 {
     int n = b->options.n_stages, last = b->options.n_graphs - 1;
     double *times = ft_arena_array(b->arena, 5 * (int64_t)n, sizeof(double));
     double *transfer = ft_arena_array(b->arena, b->n_edges + 1, sizeof(double));
     if (!times || !transfer) return ft_fail(err, FT_NOMEM, "engine: no memory for costs");
-    const ft_graph *g = b->options.graphs[last];
     for (int s = 0; s < n; s++) {
         const ft_stage *cut = b->stages[s].cut[last];
-        const ft_device *device = &b->options.devices[b->stages[s].device];
-        times[s] = sum_nodes(g, cut->forward, cut->n_forward, device);
-        times[n + s] = sum_nodes(g, cut->backward, cut->n_backward, device);
-        estimate_steps(b, s, &times[2 * n + s], &times[3 * n + s], &times[4 * n + s]);
+        const ft_work_costs *costs = costs_of(b, b->stages[s].device);
+        double *reduce = &times[2 * n + s], *update = &times[3 * n + s], *adopt = &times[4 * n + s];
+        times[s] = sum_nodes(b, s, cut->forward, cut->n_forward, 0);
+        times[n + s] = sum_nodes(b, s, cut->backward, cut->n_backward, cut->n_recompute);
+        if (costs)
+            price_steps(b, s, costs, reduce, update, adopt);
+        else
+            model_steps(b, s, reduce, update, adopt);
     }
-    for (int e = 0; e < b->n_edges; e++) {
-        const ft_device *to = &b->options.devices[b->stages[b->edges[e].to].device];
-        bool local = b->stages[b->edges[e].to].device == b->stages[b->edges[e].from].device;
-        transfer[e] = local ? 0
-                            : (double)to->link_latency_ns +
-                                  1e9 * (double)b->edges[e].bytes / to->link_bytes_per_s;
-    }
+    price_copies(b, times);
+    for (int e = 0; e < b->n_edges; e++) transfer[e] = price_transfer(b, &b->edges[e]);
     b->costs =
         (ft_stage_costs){times, times + n, times + 2 * n, times + 3 * n, times + 4 * n, transfer};
     return FT_OK;

@@ -19,6 +19,22 @@
 #include "optim/optim.h"
 #include "schedule/schedule.h"
 
+/* What work takes on one device, ns, as a profile has it. */
+typedef struct ft_work_costs {
+    const double *node_ns;      /* by node */
+    const double *recompute_ns; /* by forward node, run again before backward; NULL: as node_ns */
+    const double *pack_ns;      /* by forward node: packed copies of its weight, per update */
+    const double *update_ns;    /* by parameter: its optimizer step */
+    const double *norm_ns;      /* by parameter: the squared norm of its gradient */
+    double copy_bytes_per_s;    /* into and out of the buffers of edges */
+    double handoff_ns;          /* from the end of an action to the start of one waiting for it */
+} ft_work_costs;
+
+/* From one device to another. */
+typedef struct ft_link {
+    double bytes_per_s, latency_ns;
+} ft_link;
+
 /* Evaluation between legs of training, through the same stages and with their weights. It works in
  * the memory that training's activations, workspace and buffers have, which is made as large as the
  * larger of both needs. */
@@ -51,6 +67,10 @@ typedef struct ft_engine_options {
     const bool *no_decay; /* by parameter: its weight_decay counts as 0; NULL: of none */
     double clip; /* largest global gradient norm; 0: no clipping */
     uint64_t seed;
+    /* By device, NULL where it is modelled; NULL: all are. Not used after ft_blueprint_new. */
+    const ft_work_costs *const *costs;
+    /* By sender, then receiver; NULL: what the receiver's row says. Not used afterwards either. */
+    const ft_link *links;
     const ft_evaluation_options *evaluation; /* NULL: training alone */
 } ft_engine_options;
 
@@ -65,7 +85,7 @@ void ft_blueprint_free(ft_blueprint *blueprint);
 const ft_blueprint *ft_blueprint_evaluation(const ft_blueprint *blueprint);
 /* The plan of the longest leg, annotated with assignment and memory. */
 const ft_plan *ft_blueprint_plan(const ft_blueprint *blueprint);
-/* Modelled times that the plan was made with. */
+/* Times that the plan was made with. */
 const ft_stage_costs *ft_blueprint_costs(const ft_blueprint *blueprint);
 /* A plan for a leg of another length (not longer); the caller's to ft_plan_free. */
 ft_status ft_blueprint_leg(ft_plan **out, const ft_blueprint *blueprint, int n_batches,
@@ -149,7 +169,7 @@ ft_status ft_run_describe(const ft_run *run, ft_text *text, ft_error *err);
 ft_status ft_run_end(ft_run *run, ft_error *err);
 /* What happened in the last leg; borrowed until the next ft_run_begin. */
 const ft_timeline *ft_run_timeline(const ft_run *run);
-/* Bytes of device memory that live tensors really reached, by class. */
+/* Bytes of device memory that live tensors really reached, by class; also while a leg runs. */
 void ft_run_measured(const ft_run *run, int device, int64_t bytes[FT_MEMORY_CLASSES]);
 /* Blocks that workers allocated through base/alloc.h while actions ran in the last leg. */
 int64_t ft_run_allocations(const ft_run *run);

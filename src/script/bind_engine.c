@@ -13,14 +13,6 @@ ft_blueprint *script_check_blueprint(lua_State *L, int i)
 
 /* -- devices ----------------------------------------------------------------------------------- */
 
-ft_device *script_check_devices(lua_State *L, const char *text, int *n)
-{
-    ft_error err;
-    ft_device *devices = lua_newuserdata(L, FT_MAX_DEVICES * sizeof *devices);
-    if (ft_devices_parse(text, devices, n, &err) != FT_OK) script_raise(L, &err);
-    return devices;
-}
-
 static void set_number(lua_State *L, const char *key, double value)
 {
     lua_pushnumber(L, value);
@@ -29,22 +21,48 @@ static void set_number(lua_State *L, const char *key, double value)
 
 /*** The devices that a text means.
  * @function engine.devices
- * @tparam string text as in --devices
- * @treturn table list of { name =, kind = "cpu" or "sim", threads =, memory_bytes = } */
+ * @param text as in --devices, or a list of such rows as this gives
+ * @treturn table list of { name =, kind = "cpu" or "sim", threads =, memory_bytes =, flops_per_s =,
+ *   bytes_per_s =, link_bytes_per_s =, link_latency_ns = } */
 static int engine_devices(lua_State *L)
 {
     int n;
-    const ft_device *devices = script_check_devices(L, script_check_string(L, 1), &n);
+    const ft_device *devices = script_check_devices(L, 1, &n);
     lua_createtable(L, n, 0);
     for (int d = 0; d < n; d++) {
-        lua_createtable(L, 0, 4);
+        lua_createtable(L, 0, 8);
         lua_pushstring(L, devices[d].name);
         lua_setfield(L, -2, "name");
         lua_pushstring(L, devices[d].kind == FT_DEVICE_CPU ? "cpu" : "sim");
         lua_setfield(L, -2, "kind");
         set_number(L, "threads", devices[d].n_threads);
         set_number(L, "memory_bytes", (double)devices[d].memory_bytes);
+        set_number(L, "flops_per_s", devices[d].flops_per_s);
+        set_number(L, "bytes_per_s", devices[d].bytes_per_s);
+        set_number(L, "link_bytes_per_s", devices[d].link_bytes_per_s);
+        set_number(L, "link_latency_ns", (double)devices[d].link_latency_ns);
         lua_rawseti(L, -2, d + 1);
+    }
+    return 1;
+}
+
+/*** The cards that can be planned for.
+ * @function engine.cards
+ * @treturn table list of { name =, memory_bytes =, flops_per_s =, bytes_per_s =,
+ *   link_bytes_per_s = }: rates that work reaches */
+static int engine_cards(lua_State *L)
+{
+    lua_createtable(L, FT_CARDS, 0);
+    for (int i = 0; i < FT_CARDS; i++) {
+        const ft_card *card = &ft_cards[i];
+        lua_createtable(L, 0, 5);
+        lua_pushstring(L, card->name);
+        lua_setfield(L, -2, "name");
+        set_number(L, "memory_bytes", card->memory_bytes);
+        set_number(L, "flops_per_s", card->flops_per_s * FT_CARD_PRODUCTS);
+        set_number(L, "bytes_per_s", card->bytes_per_s * FT_CARD_MEMORY);
+        set_number(L, "link_bytes_per_s", card->link_bytes_per_s);
+        lua_rawseti(L, -2, i + 1);
     }
     return 1;
 }
@@ -194,7 +212,7 @@ static const ft_schedule *opt_schedule(lua_State *L, int t)
     return schedule;
 }
 
-static const ft_optimizer *opt_optimizer(lua_State *L, int t)
+const ft_optimizer *script_opt_optimizer(lua_State *L, int t)
 {
     const char *name = script_opt_string(L, t, "optimizer", "adamw");
     const ft_optimizer *optimizer = ft_optimizer_find(name);
@@ -202,7 +220,7 @@ static const ft_optimizer *opt_optimizer(lua_State *L, int t)
     return optimizer;
 }
 
-static double *opt_hypers(lua_State *L, int t, const ft_optimizer *optimizer)
+const double *script_opt_hypers(lua_State *L, int t, const ft_optimizer *optimizer)
 {
     ft_error err;
     const char *names[FT_MAX_HYPERS];
@@ -226,10 +244,10 @@ static double *opt_hypers(lua_State *L, int t, const ft_optimizer *optimizer)
 /*** Everything decided before a run.
  * @function engine.blueprint
  * @tparam table options graphs, node_stage (by forward node), stage_device, recompute (by stage),
- *   devices (text), micro_batches, micro_batch_size, schedule, batches (of the longest leg),
- *   optimizer, hypers, no_decay (by parameter: true where weight_decay counts as 0), clip, seed;
- *   evaluation (optional): { graphs = without gradients, node_stage = by node, batches = of the
- *   longest leg }
+ *   devices (text or table), micro_batches, micro_batch_size, schedule, batches (of the longest
+ *   leg), optimizer, hypers, no_decay (by parameter: true where weight_decay counts as 0), clip,
+ *   seed, costs (by device, see profile.measure; false where modelled); evaluation (optional):
+ *   { graphs = without gradients, node_stage = by node, batches = of the longest leg }
  * @treturn blueprint */
 static int engine_blueprint(lua_State *L)
 {
@@ -248,13 +266,15 @@ static int engine_blueprint(lua_State *L)
                                         "clip",
                                         "seed",
                                         "evaluation",
+                                        "costs",
                                         NULL};
     ft_error err;
     ft_engine_options o = {0};
     script_check_table(L, 1);
     script_options(L, 1, names);
     o.graphs = opt_graphs(L, 1, &o.n_graphs);
-    o.devices = script_check_devices(L, script_opt_string(L, 1, "devices", "cpu:1"), &o.n_devices);
+    o.devices = script_opt_devices(L, 1, "devices", "cpu:1", &o.n_devices);
+    o.links = script_opt_links(L, 1, o.devices, o.n_devices);
     lua_getfield(L, 1, "stage_device");
     o.n_stages = (int)lua_objlen(L, -1);
     lua_pop(L, 1);
@@ -265,12 +285,13 @@ static int engine_blueprint(lua_State *L)
     o.micro_batch_size = script_opt_int(L, 1, "micro_batch_size", 1, 1, 1 << 30);
     o.schedule = opt_schedule(L, 1);
     o.n_batches = (int)script_opt_int(L, 1, "batches", 1, 1, 1 << 30);
-    o.optimizer = opt_optimizer(L, 1);
-    o.hypers = opt_hypers(L, 1, o.optimizer);
+    o.optimizer = script_opt_optimizer(L, 1);
+    o.hypers = script_opt_hypers(L, 1, o.optimizer);
     o.no_decay = opt_flags(L, 1, "no_decay", ft_graph_n_params(o.graphs[0]));
     o.clip = script_opt_number(L, 1, "clip", 0);
     o.seed = (uint64_t)script_opt_int(L, 1, "seed", 0, 0, (int64_t)1 << 53);
     o.evaluation = opt_evaluation(L, 1);
+    o.costs = script_opt_costs(L, 1, o.n_devices, o.graphs[o.n_graphs - 1]);
     void **box = script_box_new(L, BLUEPRINT);
     lua_createtable(L, 2, 0); /* holds on to the graphs */
     lua_getfield(L, 1, "graphs");
@@ -419,6 +440,7 @@ int script_bind_engine(lua_State *L)
     static const luaL_Reg meta[] = {
         {"__gc", blueprint_gc}, {"__tostring", blueprint_tostring}, {NULL, NULL}};
     static const luaL_Reg functions[] = {{"devices", engine_devices},
+                                         {"cards", engine_cards},
                                          {"schedules", engine_schedules},
                                          {"optimizers", engine_optimizers},
                                          {"rate", engine_rate},

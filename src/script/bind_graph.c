@@ -360,11 +360,11 @@ static bool allocate_arrays(problem_arrays *a, int64_t nodes, int64_t edges)
 
 /* What a parameter costs beside the products it is in. At the node that uses it first: memory of
  * four times its size (weight, gradient, two moments), and, shared by the micro-batches of a batch,
- * the time of its update (seven passes over it) and of summing the gradients of its further uses
- * (three passes each). At every node whose row packs it: two copies in another layout (three passes
- * each). */
-static void weigh_params(const ft_graph *g, const ft_device *device, int micro_batches, int *first,
-                         problem_arrays *a)
+ * the time of its update (measured, or seven passes over it) and of summing the gradients of its
+ * further uses (three passes each). At every node whose row packs it: copies in another layout
+ * (measured, or two of three passes each). */
+static void weigh_params(const ft_graph *g, const ft_device *device, const ft_work_costs *costs,
+                         int micro_batches, int *first, problem_arrays *a)
 {
     for (int n = ft_graph_n_forward(g) - 1; n >= 0; n--)
         for (int i = 0; i < ft_graph_node(g, n)->n_in; i++) {
@@ -380,18 +380,24 @@ static void weigh_params(const ft_graph *g, const ft_device *device, int micro_b
             int owner = first[v->source] - 1;
             int64_t bytes = ft_spec_bytes(&v->spec);
             double pass_ns = 1e9 * (double)bytes / device->bytes_per_s / micro_batches;
-            a->node_ns[owner] += (n == owner ? 7 : 3) * pass_ns;
-            if (ft_graph_node(g, n)->op->pack_input == i + 1) a->node_ns[n] += 2 * 3 * pass_ns;
+            if (n != owner)
+                a->node_ns[owner] += 3 * pass_ns;
+            else
+                a->node_ns[n] += costs ? costs->update_ns[v->source] / micro_batches : 7 * pass_ns;
+            if (ft_graph_node(g, n)->op->pack_input == i + 1)
+                a->node_ns[n] += costs ? costs->pack_ns[n] / micro_batches : 2 * 3 * pass_ns;
             if (n == owner) a->node_bytes[n] += 4 * bytes;
         }
 }
 
 /* Nodes and edges of the problem; returns the number of edges. */
-static int collect_problem(const ft_graph *g, const ft_device *device, problem_arrays *a)
+static int collect_problem(const ft_graph *g, const ft_device *device, const ft_work_costs *costs,
+                           problem_arrays *a)
 {
     int n_forward = ft_graph_n_forward(g), n_edges = 0;
     for (int n = 0; n < ft_graph_n_nodes(g); n++)
-        a->node_ns[ft_graph_node(g, n)->origin] += ft_node_time_ns(g, n, device);
+        a->node_ns[ft_graph_node(g, n)->origin] +=
+            costs ? costs->node_ns[n] : ft_node_time_ns(g, n, device);
     for (int n = 0; n < n_forward; n++) {
         const ft_node *node = ft_graph_node(g, n);
         for (int i = 0; i < node->n_in; i++) {
@@ -424,38 +430,36 @@ static void push_partition(lua_State *L, const ft_sequence_result *r, int n)
     lua_setfield(L, -2, "cut_bytes");
 }
 
-/*** The balanced contiguous partition: exact over modelled node costs.
+/*** The balanced contiguous partition: exact over node costs.
  * @function graph:partition
  * @tparam int stages
  * @tparam string device the kind to model, as in --devices
  * @tparam[opt=0] number memory_bytes of each stage for parameters and what training adds to them
  *   (weights, gradients, optimizer state: four times the weights); 0: no limit
  * @tparam[opt=1] int micro_batches that share the cost of an update
+ * @tparam[opt] table costs measured, see profile.measure; absent: modelled
  * @treturn table { stage = by forward node, slowest_ns =, lower_bound_ns =, cut_bytes = } */
 static int graph_partition(lua_State *L)
 {
     ft_error err = {FT_OK, ""};
     ft_graph *g = script_check_graph(L, 1);
     int stages = (int)script_check_int(L, 2, 1, 4096);
-    const char *device_text = script_check_string(L, 3);
     int64_t memory = script_arg_int(L, 4, 0, 0, (int64_t)1 << 53);
     int micro_batches = (int)script_arg_int(L, 5, 1, 1, 1 << 20);
-    ft_device *devices = lua_newuserdata(L, FT_MAX_DEVICES * sizeof *devices);
-    int n_devices;
-    if (ft_devices_parse(device_text, devices, &n_devices, &err) != FT_OK)
-        return script_raise(L, &err);
-    int n = ft_graph_n_forward(g);
+    const ft_work_costs *costs = lua_isnoneornil(L, 6) ? NULL : script_check_costs(L, 6, g);
+    int n_devices, n = ft_graph_n_forward(g);
+    const ft_device *devices = script_check_devices(L, 3, &n_devices);
     size_t first_bytes = ((size_t)ft_graph_n_params(g) + 1) * sizeof(int);
     int *first = memset(lua_newuserdata(L, first_bytes), 0, first_bytes);
     problem_arrays a;
     ft_status status = FT_NOMEM;
     ft_sequence_result result = {0};
     if (allocate_arrays(&a, n + 1, (int64_t)n * FT_MAX_IN + 1)) {
-        weigh_params(g, devices, micro_batches, first, &a);
+        weigh_params(g, devices, costs, micro_batches, first, &a);
         ft_sequence_problem problem = {.n_nodes = n,
                                         .node_ns = a.node_ns,
                                         .node_bytes = a.node_bytes,
-                                        .n_edges = collect_problem(g, devices, &a),
+                                        .n_edges = collect_problem(g, devices, costs, &a),
                                         .edge_from = a.edge_from,
                                         .edge_to = a.edge_to,
                                         .edge_bytes = a.edge_bytes,
@@ -476,12 +480,9 @@ static int graph_partition(lua_State *L)
 /*** Modelled times of all nodes on the first device of the list, ns. */
 static int graph_times(lua_State *L)
 {
-    ft_error err;
-    ft_graph *g = script_check_graph(L, 1);
-    const char *text = script_check_string(L, 2);
-    ft_device *devices = lua_newuserdata(L, FT_MAX_DEVICES * sizeof *devices);
     int n;
-    if (ft_devices_parse(text, devices, &n, &err) != FT_OK) return script_raise(L, &err);
+    ft_graph *g = script_check_graph(L, 1);
+    const ft_device *devices = script_check_devices(L, 2, &n);
     lua_createtable(L, ft_graph_n_nodes(g), 0);
     for (int i = 0; i < ft_graph_n_nodes(g); i++) {
         lua_pushnumber(L, ft_node_time_ns(g, i, devices));

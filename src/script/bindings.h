@@ -11,8 +11,24 @@ ft_graph *script_check_graph(lua_State *L, int i);
 /* The blueprint in the box at index i. */
 ft_blueprint *script_check_blueprint(lua_State *L, int i);
 
-/* The devices of a text, in a userdata that is left on the stack. */
-ft_device *script_check_devices(lua_State *L, const char *text, int *n);
+/* The devices at index i: a text as in --devices, or a table of rows (devices.c); in a userdata
+ * that is left on the stack. */
+ft_device *script_check_devices(lua_State *L, int i, int *n);
+/* The same for a key of the table at t. */
+ft_device *script_opt_devices(lua_State *L, int t, const char *key, const char *preset, int *n);
+/* Links by sender, then receiver, of the cluster at key 'devices' of the table at t; NULL when it
+ * has none of its own. Left on the stack. */
+const ft_link *script_opt_links(lua_State *L, int t, const ft_device *devices, int n);
+
+/* Options 'optimizer' (preset adamw) and 'hypers' of the table at t; hypers stay on the stack. */
+const ft_optimizer *script_opt_optimizer(lua_State *L, int t);
+const double *script_opt_hypers(lua_State *L, int t, const ft_optimizer *optimizer);
+
+/* Costs as a profile has them, from the table at t: { node_ns =, recompute_ns =, pack_ns =,
+ * update_ns =, norm_ns = (lists), copy_bytes_per_s =, handoff_ns = }; left on the stack. */
+const ft_work_costs *script_check_costs(lua_State *L, int t, const ft_graph *g);
+/* Option 'costs' of the table at t: a list of them by device (false: modelled), or NULL. */
+const ft_work_costs *const *script_opt_costs(lua_State *L, int t, int n_devices, const ft_graph *g);
 
 /* Pushes { end_ns =, events =, busy_ns = by device } and, when asked for, trace = Chrome trace
  * JSON. */

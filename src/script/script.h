@@ -160,6 +160,7 @@ int script_bind_data(lua_State *L);
 int script_bind_graph(lua_State *L);
 int script_bind_engine(lua_State *L);
 int script_bind_program(lua_State *L);
+int script_bind_profile(lua_State *L);
 int script_bind_partition(lua_State *L);
 
 #endif

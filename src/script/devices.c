@@ -1,0 +1,104 @@
+/* script/devices.c - devices and links as Lua gives them: texts, or tables of rows.
+ *
+ * A table has one row for each device: { name =, memory_bytes =, flops_per_s =, bytes_per_s =,
+ * link_bytes_per_s =, link_latency_ns = }; rows of kind "cpu" also have threads. Its `links`, if
+ * there, is a list of { from =, to =, bytes_per_s =, latency_ns = } for pairs of devices. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "script/bindings.h"
+
+/* A positive number of row i (1-based) at the top of the stack. */
+static double row_number(lua_State *L, int i, const char *key, double preset)
+{
+    lua_getfield(L, -1, key);
+    double value = lua_isnil(L, -1) ? preset : lua_tonumber(L, -1);
+    if ((!lua_isnil(L, -1) && lua_type(L, -1) != LUA_TNUMBER) || !(value > 0) || !isfinite(value))
+        luaL_error(L, "device %d: '%s' is %s, expected a number above 0", i, key,
+                   lua_isnil(L, -1)      ? "missing"
+                   : lua_tostring(L, -1) ? lua_tostring(L, -1)
+                                         : "?");
+    lua_pop(L, 1);
+    return value;
+}
+
+static void read_device(lua_State *L, int i, ft_device *d)
+{
+    if (!lua_istable(L, -1)) luaL_error(L, "device %d: expected a table", i);
+    lua_getfield(L, -1, "kind");
+    bool cpu = lua_isstring(L, -1) && strcmp(lua_tostring(L, -1), "cpu") == 0;
+    lua_pop(L, 1);
+    *d = (ft_device){.kind = cpu ? FT_DEVICE_CPU : FT_DEVICE_SIM,
+                     .index = i - 1,
+                     .n_threads = (int)row_number(L, i, "threads", 1),
+                     .memory_bytes = (int64_t)row_number(L, i, "memory_bytes", NAN),
+                     .flops_per_s = row_number(L, i, "flops_per_s", NAN),
+                     .bytes_per_s = row_number(L, i, "bytes_per_s", NAN),
+                     .link_bytes_per_s = row_number(L, i, "link_bytes_per_s", NAN),
+                     .link_latency_ns = (int64_t)row_number(L, i, "link_latency_ns", 1)};
+    lua_getfield(L, -1, "name");
+    const char *name = lua_tostring(L, -1);
+    snprintf(d->name, sizeof d->name, "%s", name ? name : "device");
+    lua_pop(L, 1);
+}
+
+ft_device *script_check_devices(lua_State *L, int i, int *n)
+{
+    ft_error err;
+    if (i < 0) i = lua_gettop(L) + 1 + i;
+    ft_device *devices = lua_newuserdata(L, FT_MAX_DEVICES * sizeof *devices);
+    if (lua_type(L, i) == LUA_TSTRING) {
+        if (ft_devices_parse(lua_tostring(L, i), devices, n, &err) != FT_OK) script_raise(L, &err);
+        return devices;
+    }
+    script_check_table(L, i);
+    int count = (int)lua_objlen(L, i);
+    if (count < 1 || count > FT_MAX_DEVICES)
+        luaL_error(L, "a cluster of %d devices, expected 1 to %d", count, FT_MAX_DEVICES);
+    for (int d = 1; d <= count; d++) {
+        lua_rawgeti(L, i, d);
+        read_device(L, d, &devices[d - 1]);
+        lua_pop(L, 1);
+    }
+    *n = count;
+    return devices;
+}
+
+ft_device *script_opt_devices(lua_State *L, int t, const char *key, const char *preset, int *n)
+{
+    lua_getfield(L, t, key);
+    if (lua_isnil(L, -1)) lua_pushstring(L, preset);
+    return script_check_devices(L, lua_gettop(L), n);
+}
+
+const ft_link *script_opt_links(lua_State *L, int t, const ft_device *devices, int n)
+{
+    lua_getfield(L, t, "devices");
+    if (!lua_istable(L, -1)) return NULL;
+    lua_getfield(L, -1, "links");
+    if (!lua_istable(L, -1)) return NULL;
+    int list = lua_gettop(L);
+    ft_link *links = lua_newuserdata(L, (size_t)n * (size_t)n * sizeof *links);
+    for (int from = 0; from < n; from++)
+        for (int to = 0; to < n; to++)
+            links[from * n + to] =
+                (ft_link){devices[to].link_bytes_per_s, (double)devices[to].link_latency_ns};
+    for (int i = 1; i <= (int)lua_objlen(L, list); i++) {
+        lua_rawgeti(L, list, i);
+        script_check_table(L, lua_gettop(L));
+        int row = lua_gettop(L);
+        int from = (int)script_opt_int(L, row, "from", 0, 1, n) - 1;
+        int to = (int)script_opt_int(L, row, "to", 0, 1, n) - 1;
+        ft_link link = {script_opt_number(L, row, "bytes_per_s", 0),
+                        script_opt_number(L, row, "latency_ns", 0)};
+        if (from < 0 || to < 0 || !(link.bytes_per_s > 0) || !(link.latency_ns >= 0))
+            luaL_error(L,
+                       "link %d: from %d to %d at %f bytes/s, %f ns: expected devices, a rate "
+                       "above 0 and a latency of 0 or more",
+                       i, from + 1, to + 1, link.bytes_per_s, link.latency_ns);
+        links[from * n + to] = link;
+        lua_pop(L, 1);
+    }
+    return links;
+}
