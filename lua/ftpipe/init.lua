@@ -5,7 +5,8 @@ local suggest = require("ftpipe.suggest")
 
 --- ft.NAME is the module ftpipe.NAME.
 local PARTS = {
-   "args", "graph_import", "model", "opts", "partition", "plan", "run", "task", "tensor", "units",
+   "args", "cluster", "graph_import", "model", "opts", "partition", "plan", "profile", "run",
+   "task", "tensor", "units",
 }
 
 --- ft.NAME is a table of core.

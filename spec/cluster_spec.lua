@@ -1,0 +1,147 @@
+local core = require("ftpipe.core")
+local cluster = require("ftpipe.cluster")
+local files = require("spec.support.files")
+local gpt2 = require("ftpipe.model.gpt2")
+local plans = require("ftpipe.plan")
+
+local function refused(pattern, ...)
+   local problem = files.failure(cluster, ...)
+   assert.matches(pattern, problem.message)
+   assert.equal(2, problem.exit)
+end
+
+describe("a cluster from a text", function()
+   it("is cards by name, joined by plus signs", function()
+      local c = cluster "2xh200+4x3090/20GB"
+      assert.equal(6, #c)
+      assert.equal(141e9, c[2].memory_bytes)
+      assert.equal(20e9, c[3].memory_bytes)
+      assert.equal("sim:2 3090", c[3].name)
+      assert.equal(2 * 141e9 + 4 * 20e9, c:memory_bytes())
+   end)
+
+   it("is sizes, or what --devices takes", function()
+      assert.equal(4, #cluster "4x11GB")
+      assert.equal(8, #cluster "sim:8x2080ti")
+      assert.equal("cpu", (cluster "cpu:2")[1].kind)
+   end)
+
+   it("prints equal devices on one line", function()
+      local text = tostring(cluster "2xh200+4x3090")
+      assert.matches("^cluster sim:2xh200%+4x3090: 6 devices, 378.0 GB\n", text)
+      assert.matches("\n  1 to 2: 2 x h200 +141.0 GB, 50.9 TFLOP/s, memory 4080 GB/s, link 450 GB",
+         text)
+      assert.matches("\n  3 to 6: 4 x 3090 ", text)
+   end)
+
+   it("has measured rates when asked for", function()
+      local c = cluster("cpu:2", { measure = true })
+      local keys = { "flops_per_s", "bytes_per_s", "link_bytes_per_s", "link_latency_ns" }
+      for _, key in ipairs(keys) do
+         assert.is_true(c[1][key] > 0)
+         assert.equal(c[1][key], c[2][key])
+      end
+   end)
+
+   it("names the nearest card, and what else is wrong", function()
+      assert.matches("did you mean 2080ti%?", files.failure(cluster, "8x2080tj").message)
+      assert.matches("a card: 1080ti 2080ti", files.failure(cluster, "8xgadget").message)
+      assert.matches("number of devices", files.failure(cluster, "0x2080ti").message)
+      assert.matches("only cpu:N can", files.failure(cluster, "2xv100", { measure = true }).message)
+      refused("got a number", 7)
+   end)
+end)
+
+describe("a cluster from a table", function()
+   local function two_hosts()
+      return cluster {
+         name = "shed",
+         devices = {
+            { card = "2080ti", count = 2, host = "a" },
+            { name = "old", memory = "6GB", flops = 4e12, bandwidth = "200GB/s", link = "6GB/s",
+               host = "b" },
+         },
+         hosts = { a = { bandwidth = "10GB/s", latency = "2us", shared = true } },
+         network = { bandwidth = "1.2GB/s", latency = "30us" },
+         links = { { from = 1, to = 2, bandwidth = "50GB/s", latency = "1us" } },
+      }
+   end
+
+   it("takes from a card what its row does not say", function()
+      local c = two_hosts()
+      assert.equal(3, #c)
+      assert.equal(11e9, c[2].memory_bytes)
+      assert.equal(6e9, c[3].memory_bytes)
+      assert.equal(4e12, c[3].flops_per_s)
+      assert.equal("sim:2 old", c[3].name)
+   end)
+
+   it("has the narrowest part of each way, and all latencies", function()
+      local c = two_hosts()
+      assert.equal(50e9, c:link(1, 2).bytes_per_s)
+      assert.is_true(math.abs(c:link(2, 1).latency_ns - 1000) < 1e-6)
+      assert.equal(1.2e9, c:link(1, 3).bytes_per_s)
+      assert.is_true(math.abs(c:link(3, 2).latency_ns - (10000 + 2000 + 30000)) < 1e-6)
+      assert.is_nil(c:link(2, 2))
+   end)
+
+   it("prints hosts and network", function()
+      local text = tostring(two_hosts())
+      assert.matches("^cluster shed: 3 devices, 28.0 GB\n", text)
+      assert.matches("\n  1 to 2: 2 x 2080ti .* in a\n", text)
+      assert.matches("\n  host a +10 GB/s, 2 us, shared by all transfers\n", text)
+      assert.matches("\n  network +1.2 GB/s, 30 us$", text)
+   end)
+
+   it("is what plans are made for, links included", function()
+      local config = gpt2.config {
+         model_type = "gpt2", vocab_size = 60, n_embd = 16, n_layer = 2, n_head = 2,
+         n_positions = 16, n_ctx = 16,
+      }
+      local function seconds(bandwidth)
+         local plan = plans.new {
+            model = { family = gpt2, config = config }, batch = 4, micro_batches = 2,
+            devices = cluster {
+               devices = { { card = "t4" }, { card = "v100" } },
+               links = { { from = 1, to = 2, bandwidth = bandwidth } },
+            },
+            buckets = { 16 }, partition = "seq", schedule = "gpipe", recompute = "never",
+            optimizer = "sgd", hypers = {}, clip = 0, seed = 1, dropout = 0, steps = 2, batches = 2,
+         }
+         assert.is_true(plan.only)
+         assert.matches("2 devices %(described%)", tostring(plan):match("^[^\n]*"))
+         return plan:simulate(2).seconds
+      end
+      assert.is_true(seconds("1MB/s") > 2 * seconds("10GB/s"))
+   end)
+
+   it("says which row is wrong and how", function()
+      refused("there is no device", { devices = {} })
+      refused("option 'devices' is missing", {})
+      refused("device 2: there is no card 'v10' %(did you mean 'v100'%?%)",
+         { devices = { { card = "t4" }, { card = "v10" } } })
+      refused("device 1: 'flops' is %-1, expected more than 0",
+         { devices = { { card = "t4", flops = -1 } } })
+      refused("device 1: 'memory' is missing, and no card says it", { devices = { {} } })
+      refused("device 1: option 'bandwidth': expected a rate such as 12GB/s, got '5 m'",
+         { devices = { { card = "t4", bandwidth = "5 m" } } })
+      refused("device 1: unknown option 'flop' %(did you mean 'flops'%?%)",
+         { devices = { { card = "t4", flop = 1 } } })
+      refused("devices are in 2 hosts, and 'network' does not say",
+         { devices = { { card = "t4", host = "a" }, { card = "t4", host = "b" } } })
+      refused("host 'c': no device is in it",
+         { devices = { { card = "t4" } }, hosts = { c = { bandwidth = 1 } } })
+      refused("link 1: 'to' is device 3, there are 2", { devices = { { card = "t4", count = 2 } },
+         links = { { from = 1, to = 3, bandwidth = 1 } } })
+      refused("link 1: from device 2 to itself", { devices = { { card = "t4", count = 2 } },
+         links = { { from = 2, to = 2, bandwidth = 1 } } })
+      refused("option 'count': expected 1 to 256, got 0",
+         { devices = { { card = "t4", count = 0 } } })
+   end)
+
+   it("is checked again by the engine", function()
+      assert.matches("device 1: 'flops_per_s' is %-1, expected a number above 0",
+         files.failure(core.engine.devices, { { memory_bytes = 1, flops_per_s = -1 } }))
+      assert.matches("a cluster of 0 devices", files.failure(core.engine.devices, {}))
+   end)
+end)
