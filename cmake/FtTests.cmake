@@ -3,7 +3,8 @@
 # ft_test(NAME COMMAND...): a ctest in the root of the sources, with a time limit.
 function(ft_test name)
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${FT_TEST_TIMEOUT})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${FT_TEST_TIMEOUT}
+                       ENVIRONMENT XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/cache) # not in a home directory
 endfunction()
 
 file(GLOB_RECURSE specs CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}

@@ -42,6 +42,8 @@ local COMMON = {
    { "staleness", { choices = { "none" }, default = "none", help = "weights of async" } },
    { "partition", { type = "string", default = "seq", value = "seq|FILE",
       help = "how the model is cut" } },
+   { "profile", { rare = true, type = "string", value = "measured|fresh|modelled|FILE",
+      help = "what work costs; measured where devices are here, else modelled" } },
    { "stages", { rare = true, type = "int", min = 1,
       help = "pieces of the model; one for each device" } },
    { "recompute", { choices = { "auto", "always", "never" }, default = "auto",
@@ -87,8 +89,9 @@ end
 local PRESETS = {
    fine_tune = all_of {
       "devices", "model", "init", "data", "train_file", "eval_file", "cache", "batch",
-      "micro_batches", "schedule", "staleness", "partition", "stages", "recompute", "optimizer",
-      "lr", "warmup", "lr_schedule", "clip", "weight_decay", "decay_exempt", "dropout", "steps",
+      "micro_batches", "schedule", "staleness", "partition", "profile", "stages", "recompute",
+      "optimizer", "lr", "warmup", "lr_schedule", "clip", "weight_decay", "decay_exempt", "dropout",
+      "steps",
       "epochs", "eval_every", "patience", "eval_only", "precision", "seed", "out", "save_every",
       "keep", "resume", "dry_run",
    },

@@ -2,6 +2,8 @@
 
 local core = require("ftpipe.core")
 local evaluate = require("ftpipe.evaluate")
+local profiles = require("ftpipe.profile")
+local shares = require("ftpipe.profile.shares")
 
 local M = {}
 local Plan = {}
@@ -46,18 +48,19 @@ end
 -- @param how "seq" (the balanced contiguous optimum over modelled costs), the path of a plan file,
 --   or a list of scopes at which stages begin
 -- @tparam int stages for "seq"
--- @tparam string device the kind to model
+-- @param device the kind to model: a text or a cluster
 -- @tparam[opt=1] int micro_batches per update
 -- @tparam[opt] number memory bytes of a stage for parameters, see graph:partition
+-- @tparam[opt] table costs of the graph's nodes, as a profile has them; modelled without
 -- @treturn table { stage = by node, device = by stage or nil, name = for people }
-function M.partition(graph, how, stages, device, micro_batches, memory)
+function M.partition(graph, how, stages, device, micro_batches, memory, costs)
    if type(how) == "table" then
       local result = from_scopes(graph, how)
       result.name = table.concat(how, ",")
       return result
    end
    if how == "seq" then
-      local result = graph:partition(stages, device, memory, micro_batches)
+      local result = graph:partition(stages, device, memory, micro_batches, costs)
       result.name = "seq"
       return result
    end
@@ -151,6 +154,25 @@ end
 -- Batches of an evaluation whose data is not there; more of them need no more memory.
 local UNKNOWN_BATCHES = 64
 
+--- Costs come from a profile taken here when training on devices that are here.
+local function profile_rule(args)
+   if args.profile then return args.profile end
+   local here = core.engine.devices(args.devices)[1].kind == "cpu"
+   return here and not args.eval_only and "measured" or "modelled"
+end
+
+--- Where the stages come from. What an asynchronous run computes depends on them, and a profile
+-- taken another time may give others: it goes on with those that it recorded.
+local function partition_rule(args)
+   local recorded = args.resume and args.out and args.out .. "/plan.txt"
+   if recorded and args.schedule == "async" and args.partition == "seq"
+      and core.sys.exists(recorded)
+   then
+      return recorded
+   end
+   return args.partition
+end
+
 --- What ft.args gives, as options of `new`.
 local function options_of(model, data, args)
    if args.patience and not args.eval_every then
@@ -164,8 +186,9 @@ local function options_of(model, data, args)
       batch = args.batch,
       micro_batches = args.micro_batches,
       buckets = buckets,
+      shares = data and data.train and shares.of(data.train.dataset, buckets, args.batch),
       lengths = lengths,
-      partition = args.partition,
+      partition = partition_rule(args),
       stages = args.stages,
       schedule = args.schedule,
       recompute = args.recompute,
@@ -175,6 +198,7 @@ local function options_of(model, data, args)
       clip = args.clip,
       seed = args.seed,
       precision = args.precision,
+      profile = profile_rule(args),
       dropout = args.dropout or model.config.dropout_rate,
       steps = steps,
       batches = math.min(args.eval_every or steps, args.save_every or steps, steps),
@@ -205,6 +229,40 @@ local function exempt_flags(rule, graph)
    return flags
 end
 
+--- Devices in a word: the text, or the name of a cluster.
+local function name_of(devices)
+   return type(devices) == "string" and devices or devices.name or "described"
+end
+
+--- The profile that --profile asks for, nil when costs are modelled.
+local function take_profile(o, graph, devices)
+   local how = o.profile or "modelled"
+   if how == "modelled" then return nil end
+   if how ~= "measured" and how ~= "fresh" then
+      if core.sys.exists(how) ~= "file" then
+         usage("--profile '%s' is neither measured, fresh, modelled nor a profile's file", how)
+      end
+      return profiles.load(how)
+   end
+   if devices[1].kind ~= "cpu" then
+      usage("--profile %s: devices %s are not here to be measured", how, name_of(o.devices))
+   end
+   local ok, profile = pcall(profiles, graph, o.devices, {
+      measure = true, fresh = how == "fresh", recompute = o.recompute == "always",
+      accumulate = o.micro_batches > 1, optimizer = o.optimizer, hypers = o.hypers,
+   })
+   if ok then return profile end
+   if profile.status ~= "out of memory" then error(profile, 0) end
+   return nil -- a block that does not fit here is modelled; the plan says whether a run would
+end
+
+--- Costs by device: all of a list are alike.
+local function by_device(costs, n)
+   local list = {}
+   for d = 1, n do list[d] = costs end
+   return costs and list
+end
+
 --- The blueprint of a partition, with its memory by device.
 local function draw(o, graphs, partition, flags)
    local n_stages = count_stages(partition.stage)
@@ -225,6 +283,7 @@ local function draw(o, graphs, partition, flags)
       no_decay = exempt_flags(o.decay_exempt, graphs[1]),
       clip = o.clip,
       seed = o.seed,
+      costs = by_device(o.costs, #devices),
    }
    return {
       options = o, graphs = graphs, devices = devices, partition = partition, n_stages = n_stages,
@@ -283,10 +342,16 @@ local function fit(plan)
       leanest = draw(o, graphs, plan.partition, recompute_flags("always", plan.n_stages))
    end
    local ok, partition = pcall(M.partition, graphs[#graphs], "seq", plan.n_stages, o.devices,
-      o.micro_batches, parameter_budget(leanest))
+      o.micro_batches, parameter_budget(leanest), o.costs)
    if not ok then return plan end
    plan = draw(o, graphs, partition, recompute_flags(o.recompute, plan.n_stages))
    return auto and recompute_where_needed(plan) or plan
+end
+
+local function copy(options)
+   local result = {}
+   for key, value in pairs(options) do result[key] = value end
+   return result
 end
 
 --- Stages numbered without those that no node is in; their devices likewise.
@@ -311,8 +376,7 @@ local function draw_evaluation(o, graphs, partition)
    local stage
    stage, device = without_empty(
       evaluate.stages(graphs[1], partition.stage, graphs.evaluation[1]), device)
-   local own = {}
-   for key, value in pairs(o) do own[key] = value end
+   local own = copy(o)
    own.schedule, own.batches, own.clip = "evaluate", o.eval_batches, 0
    return draw(own, graphs.evaluation, { stage = stage, device = device, name = partition.name },
       recompute_flags("never", #device))
@@ -336,26 +400,32 @@ end
 
 --- A plan for training.
 -- @tparam table o either model, data (as the task loads it, or nil) and args (of ft.args); or
---   model, devices (text), batch, micro_batches, buckets (lengths of a source, ascending),
---   lengths (of other fields, by name: { target = 8 }), partition, stages, schedule, recompute,
---   optimizer, hypers, decay_exempt ("vectors", else "none"), clip, seed, precision ("bf16", else
---   "f32"), dropout, steps, batches (of the longest leg); eval_batches (of the longest evaluation;
---   nil: there is none), eval_only (true: there is nothing else)
+--   model, devices (text or cluster), batch, micro_batches, buckets (lengths of a source,
+--   ascending), lengths (of other fields, by name: { target = 8 }), partition, stages, schedule,
+--   recompute, optimizer, hypers, decay_exempt ("vectors", else "none"), clip, seed, precision
+--   ("bf16", else "f32"), dropout, steps, batches (of the longest leg); eval_batches (of the longest
+--   evaluation; nil: there is none), eval_only (true: there is nothing else); profile ("modelled",
+--   which is the preset, "measured", "fresh": not from the cache, or a profile's file), shares (of
+--   batches by bucket; all in the last one, when absent)
 -- @treturn plan .only: it can be looked at but not run (--dry-run, or devices that are not there)
 function M.new(o)
    local args = o.args
-   if args then o = options_of(o.model, o.data, args) end
+   o = args and options_of(o.model, o.data, args) or copy(o)
    if o.batch % o.micro_batches ~= 0 then
       usage("--batch %d is not a multiple of --micro-batches %d", o.batch, o.micro_batches)
    end
    local devices = core.engine.devices(o.devices)
    local graphs = build_graphs(o)
+   local profile = not o.eval_only and take_profile(o, graphs[#graphs], devices) or nil
+   o.costs = profile and shares.blend(profile:costs(graphs[#graphs]), graphs, o.shares, o.devices)
    local partition = M.partition(graphs[#graphs], o.partition, o.stages or #devices, o.devices,
-      o.micro_batches)
+      o.micro_batches, nil, o.costs)
    local flags = recompute_flags(o.recompute, count_stages(partition.stage))
    local plan = o.eval_only and draw_evaluation(o, graphs, partition)
       or fit(draw(o, graphs, partition, flags))
    plan.beside = plan.graphs.evaluation ~= nil
+   plan.profile = profile
+   plan.devices_name = name_of(o.devices)
    plan.only = devices[1].kind == "sim" or args ~= nil and args.dry_run
    return setmetatable(plan, Plan)
 end
@@ -442,7 +512,7 @@ function Plan:__tostring()
    local lines = {
       ("plan: %s, %d stage%s on %d device%s (%s), batch %d in %d micro-batches, partition %s")
          :format(o.schedule, self.n_stages, self.n_stages == 1 and "" or "s", #self.devices,
-            #self.devices == 1 and "" or "s", o.devices, o.batch, o.micro_batches,
+            #self.devices == 1 and "" or "s", self.devices_name, o.batch, o.micro_batches,
             self.partition.name),
    }
    for s, stage in ipairs(self.blueprint:stages()) do
@@ -450,6 +520,7 @@ function Plan:__tostring()
          :format(s, self.devices[stage.device].name, self:span(s), stage.forward_ns / 1e6,
             stage.backward_ns / 1e6, stage.in_flight)
    end
+   lines[#lines + 1] = ("costs: %s"):format(self.profile and self.profile:summary() or "modelled")
    lines[#lines + 1] = "memory:"
    for d, row in ipairs(self.memory) do
       lines[#lines + 1] = memory_row(self.devices[d].name, row, self.devices[d].memory_bytes)

@@ -8,6 +8,7 @@ local core = require("ftpipe.core")
 local best = require("ftpipe.best")
 local checkpoint = require("ftpipe.checkpoint")
 local feed = require("ftpipe.feed")
+local forecast = require("ftpipe.forecast")
 local progress = require("ftpipe.progress")
 local scores = require("ftpipe.score")
 local states = require("ftpipe.state")
@@ -171,6 +172,15 @@ local function note_step(run, result)
    run.metrics:flush()
 end
 
+--- After the first steps: what the plan said of them.
+local function compare(run, result)
+   if not run.forecast then return end
+   local line = run.forecast:note(result, function() return run.core:measured() end)
+   if not line then return end
+   run.line:close()
+   io.stderr:write(line, "\n")
+end
+
 local function start_leg(run, batches)
    run.core:begin(batches, run.done + 1, run.threaded)
    return { batches = batches, fed = 0, taken = 0, start_ns = core.sys.time_ns() }
@@ -209,6 +219,7 @@ function Run:steps(batcher, n)
       leg.taken = leg.taken + 1
       self.done = self.done + 1
       note_step(self, result)
+      compare(self, result)
       return result
    end
 end
@@ -297,6 +308,7 @@ function Run:train()
    local batches, leg = open_batches(self), nil
    if self.done > 0 then batches:seek(self.done + 1) end
    self.line = progress.new(o.steps, o.batch)
+   self.forecast = forecast.new(self.plan, math.min(o.batches, o.steps))
    core.sys.hold_interrupt(true) -- steps() looks at the signal itself
    return function()
       local step = leg and leg()
@@ -415,9 +427,11 @@ function Run:summary(score)
       samples_per_second = self.seconds > 0 and n * o.batch / self.seconds or 0,
       loss_first = self:mean_loss(true),
       loss_last = self:mean_loss(),
-      devices = o.devices,
+      devices = self.plan.devices_name,
       schedule = o.schedule,
       partition = self.plan.partition.name,
+      step_seconds_predicted = self.forecast and self.forecast.predicted_s,
+      step_seconds_measured = self.forecast and self.forecast.measured_s,
       memory_planned_bytes = self.plan:memory_bytes(),
       memory_measured_bytes = totals(self.core:measured()),
    }

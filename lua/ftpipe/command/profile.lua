@@ -1,0 +1,42 @@
+--- ftpipe profile MODEL: what every operator of a model costs on a device, measured or modelled.
+
+local core = require("ftpipe.core")
+local args = require("ftpipe.args")
+local models = require("ftpipe.model")
+local profiles = require("ftpipe.profile")
+
+local M = { help = "what every operator of a model costs on a device" }
+
+local declared = {
+   "What every operator of a model costs on a device, and how well their sum agrees with a whole\n"
+      .. "step. CPU devices are measured, described ones (sim:) modelled.",
+   "ftpipe profile --model t5-small --devices cpu:2 --batch 2",
+   "ftpipe profile --model t5-3b --devices sim:8x2080ti --batch 4 --out t5-3b.profile",
+   model = { default = "t5-small" },
+   devices = true,
+   batch = { default = 1, help = "samples of a micro-batch" },
+   max_source = true, max_target = true, dropout = true, optimizer = true,
+   recompute_too = { type = "boolean", default = false, help = "forward run again for backward" },
+   seconds = { type = "number", min = 0, default = 3, help = "of measuring, about" },
+   out = { type = "string", value = "FILE", help = "where to write the profile" },
+}
+
+--- @tparam {string,...} argv words after the sub-command's name
+function M.run(argv)
+   if argv[1] == "--help" or argv[1] == "-h" then
+      print(args.help(declared, "profile"))
+      return
+   end
+   local o = args.parse(declared, argv)
+   local model = models.open { model = o.model, init = "random" }
+   local here = core.engine.devices(o.devices)[1].kind == "cpu"
+   local profile = profiles(model, o.devices, {
+      fresh = here, whole = here, batch = o.batch, source = o.max_source, target = o.max_target,
+      dropout = o.dropout or 0.1, optimizer = o.optimizer, seconds = o.seconds,
+      recompute = o.recompute_too,
+   })
+   print(profile)
+   if o.out then profile:save(o.out) end
+end
+
+return M

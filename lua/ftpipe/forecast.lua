@@ -1,0 +1,55 @@
+--- What a plan said of its run, held against the first steps of it.
+--
+--    a step: predicted 51.20 ms, measured 52.00 ms (+1.6 %); memory: cpu:0 predicted 310.2 MB,
+--    measured 310.2 MB (+0.0 %)
+--
+-- Steps are compared in the steady part: from the end of step `from` to the end of step `to`, both
+-- in the first leg, and in a simulation of the same steps.
+
+local M = {}
+local Forecast = {}
+Forecast.__index = Forecast
+
+local LAST, FIRST_SHARE = 24, 3 -- steps looked at, and the part of them that warms up
+
+--- @tparam plan plan
+-- @tparam int batches of the first leg
+function M.new(plan, batches)
+   local to = math.min(LAST, batches)
+   return setmetatable({ plan = plan, to = to, from = math.floor(to / FIRST_SHARE) }, Forecast)
+end
+
+--- Seconds of a step in the simulation of the same steps.
+function Forecast:predicted()
+   if self.from < 1 then return nil end
+   local till = self.plan:simulate(self.to).seconds - self.plan:simulate(self.from).seconds
+   return till / (self.to - self.from)
+end
+
+local function versus(predicted, measured, format)
+   return ("predicted %s, measured %s (%+.1f %%)"):format(format(predicted), format(measured),
+      100 * (measured / predicted - 1))
+end
+
+local function milliseconds(seconds) return ("%.2f ms"):format(1e3 * seconds) end
+local function megabytes(bytes) return ("%.1f MB"):format(bytes / 1e6) end
+
+--- The line, when the step at hand is the one to compare at; nil otherwise.
+-- @tparam table result of the step: end_ns since the start of its leg
+-- @tparam function measured gives the bytes by device (rows with total) that were really reached
+function Forecast:note(result, measured)
+   self.seen = (self.seen or 0) + 1
+   if self.seen == self.from then self.from_ns = result.end_ns end
+   if self.seen ~= self.to or not self.from_ns then return nil end
+   local seconds = (result.end_ns - self.from_ns) / 1e9 / (self.to - self.from)
+   local parts = {}
+   for d, row in ipairs(measured()) do
+      parts[d] = ("%s %s"):format(self.plan.devices[d].name,
+         versus(self.plan.memory[d].total, row.total, megabytes))
+   end
+   self.predicted_s, self.measured_s = self:predicted(), seconds
+   return ("a step: %s; memory: %s"):format(versus(self.predicted_s, seconds, milliseconds),
+      table.concat(parts, ", "))
+end
+
+return M

@@ -1,0 +1,371 @@
+--- What every node of a graph costs on a device: measured there, or modelled.
+--
+--    local profile = ft.profile(graph, "cpu:2", { measure = true })
+--    print(profile)                     -- a table by operator, and how well the sum agrees
+--    profile:save("t5-small.profile")   -- text; ft.profile.load reads it
+--    ft.plan { ..., profile = "t5-small.profile" }
+--
+-- Nodes with the same row, shapes and attributes share a line of the profile, which holds their
+-- mean; so the sum over a graph is what was measured.
+
+local core = require("ftpipe.core")
+local cache = require("ftpipe.data.cache")
+local opts = require("ftpipe.opts")
+local texts = require("ftpipe.profile.text")
+
+local M = {}
+local Profile = {}
+Profile.__index = Profile
+
+local SECONDS = 0.8 -- of measuring, unless told otherwise
+
+-- ---------------------------------------------------------------------------------------------
+-- What a profile is of.
+
+--- The processor, in words.
+local function hardware()
+   local name
+   local file = io.open("/proc/cpuinfo")
+   if file then
+      name = file:read("*a"):match("model name%s*:%s*([^\n]+)")
+      file:close()
+   end
+   return ("%s, %d cores"):format(name or "CPU", core.sys.cores())
+end
+
+local function spec_text(param)
+   return ("%s(%s)"):format(param.dtype, table.concat(param.dims, ", "))
+end
+
+--- Texts of a graph's nodes and parameters: the lines of a profile that they are looked up in.
+local function texts_of(graph)
+   local params = {}
+   for i, param in ipairs(graph:params()) do params[i] = spec_text(param) end
+   return { node = core.profile.describe(graph), param = params, forward = graph:counts().forward }
+end
+
+local function digest(t)
+   return core.sys.sha256(table.concat(t.node, "\n") .. "\n" .. table.concat(t.param, "\n"))
+      :sub(1, 16)
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- From nodes to lines, and back.
+
+--- Adds up `columns` (name -> list) of the items first .. last that have equal texts; each line
+-- gets the mean.
+local function gather(names, first, last, columns)
+   local rows, by_text = {}, {}
+   for i = first, last do
+      local row = by_text[names[i]]
+      if not row then
+         row = { text = names[i], count = 0 }
+         by_text[names[i]] = row
+         rows[#rows + 1] = row
+      end
+      row.count = row.count + 1
+      for column, list in pairs(columns) do row[column] = (row[column] or 0) + (list[i] or 0) end
+   end
+   for _, row in ipairs(rows) do
+      for column in pairs(columns) do row[column] = row[column] / row.count end
+   end
+   return rows
+end
+
+local function gather_rows(t, raw)
+   local columns = {
+      ns = raw.node_ns, spread = raw.node_spread, output_bytes = raw.output_bytes,
+      workspace_bytes = raw.workspace_bytes, saved_bytes = raw.saved_bytes,
+      recompute_ns = raw.recompute_ns or {}, pack_ns = raw.pack_ns,
+   }
+   return {
+      forward = gather(t.node, 1, t.forward, columns),
+      backward = gather(t.node, t.forward + 1, #t.node, columns),
+      update = gather(t.param, 1, #t.param, { ns = raw.update_ns, norm_ns = raw.norm_ns }),
+   }
+end
+
+local function index(rows)
+   local by_text = {}
+   for _, row in ipairs(rows) do by_text[row.text] = row end
+   return by_text
+end
+
+local function lookup(profile, by_text, text, what)
+   local row = by_text[text]
+   if not row then
+      core.fail("invalid argument", ("profile %s: it has no %s '%s'; it is of another graph")
+         :format(profile.path or "of " .. profile.head.device, what, text))
+   end
+   return row
+end
+
+--- Costs of a graph's nodes, as plans take them.
+-- @treturn table node_ns, recompute_ns, pack_ns, update_ns, norm_ns, copy_bytes_per_s, handoff_ns
+function Profile:costs(graph)
+   local t = texts_of(graph)
+   local forward, backward = index(self.rows.forward), index(self.rows.backward)
+   local update = index(self.rows.update)
+   local costs = {
+      node_ns = {}, pack_ns = {}, update_ns = {}, norm_ns = {},
+      recompute_ns = self:has_recompute() and {} or nil,
+      copy_bytes_per_s = self.head.copy_bytes_per_s, handoff_ns = self.head.handoff_ns,
+   }
+   for n, text in ipairs(t.node) do
+      local row = lookup(self, n <= t.forward and forward or backward, text, "node")
+      costs.node_ns[n] = row.ns
+      if n <= t.forward then
+         costs.pack_ns[n] = row.pack_ns
+         if costs.recompute_ns then costs.recompute_ns[n] = row.recompute_ns end
+      end
+   end
+   for p, text in ipairs(t.param) do
+      local row = lookup(self, update, text, "parameter")
+      costs.update_ns[p], costs.norm_ns[p] = row.ns, row.norm_ns
+   end
+   return costs
+end
+
+--- Whether forward nodes that are run again were measured as such.
+function Profile:has_recompute()
+   return (self.head.options or ""):find("recompute", 1, true) ~= nil
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Making.
+
+local function options_text(o)
+   local words = {}
+   if o.recompute then words[#words + 1] = "recompute" end
+   if o.accumulate ~= false then words[#words + 1] = "accumulate" end
+   return #words > 0 and table.concat(words, " ") or "none"
+end
+
+local function head_of(t, device, devices, o)
+   local threads = devices[1].threads
+   local name = type(device) == "string" and device or device.name or "described"
+   return {
+      hardware = devices[1].kind == "cpu" and hardware() or "not here",
+      device = name, dtype = "f32", versions = "ftpipe " .. core.version,
+      threads = threads,
+      busy = math.max(1, math.min(#devices, math.floor(core.sys.cores() / threads))),
+      optimizer = o.optimizer or "adamw", options = options_text(o), graph = digest(t),
+   }
+end
+
+--- Everything that a measured profile depends on: the name of its file in the cache.
+local function cache_path(head)
+   local dir = cache.directory()
+   local parts = {}
+   for _, key in ipairs { "hardware", "device", "busy", "threads", "dtype", "versions", "optimizer",
+      "options", "graph" } do
+      parts[#parts + 1] = ("%s=%s"):format(key, tostring(head[key]))
+   end
+   return dir and ("%s/profiles/%s.profile"):format(dir,
+      core.sys.sha256(table.concat(parts, "\n")):sub(1, 24))
+end
+
+--- Of the memory that is there, profiles take at most this part.
+local MEMORY_SHARE = 0.4
+
+local function measure(graph, t, head, o)
+   local request = {
+      device = head.device, busy = head.busy, optimizer = head.optimizer, hypers = o.hypers or {},
+      recompute = o.recompute or false, accumulate = o.accumulate ~= false,
+      seconds = o.seconds or SECONDS,
+      memory_bytes = math.floor(core.sys.memory() * MEMORY_SHARE),
+   }
+   local raw
+   while not raw do
+      local ok, result = pcall(core.profile.measure, graph, request)
+      if ok then
+         raw = result
+      elseif type(result) == "table" and result.status == "out of memory" and request.busy > 1 then
+         request.busy = 1 -- with nobody beside it, if there is no memory for more
+      else
+         error(result, 0)
+      end
+   end
+   head.busy = request.busy
+   head.source = "measured"
+   for _, key in ipairs { "rounds", "blocks", "distinct", "pass_ns", "copy_bytes_per_s",
+      "handoff_ns" } do
+      head[key] = raw[key]
+   end
+   if o.whole then
+      request.whole = true
+      head.whole_ns = core.profile.measure(graph, request).pass_ns
+   end
+   return setmetatable({ head = head, rows = gather_rows(t, raw) }, Profile)
+end
+
+local function zeros(n)
+   local list = {}
+   for i = 1, n do list[i] = 0 end
+   return list
+end
+
+--- By the roofline of the device's row; updates as seven passes over a parameter (what AdamW reads
+-- and writes), norms as one.
+local function model(graph, t, head, devices)
+   local device = devices[1] -- a row is all that is needed
+   local raw = {
+      node_ns = graph:times({ device }), node_spread = {}, output_bytes = {}, workspace_bytes = {},
+      saved_bytes = {}, pack_ns = zeros(t.forward), update_ns = {}, norm_ns = {},
+   }
+   for p, param in ipairs(graph:params()) do
+      local bytes = 4
+      for _, dim in ipairs(param.dims) do bytes = bytes * dim end
+      raw.update_ns[p] = 1e9 * 7 * bytes / device.bytes_per_s
+      raw.norm_ns[p] = 1e9 * bytes / device.bytes_per_s
+   end
+   head.source = "modelled"
+   head.copy_bytes_per_s, head.handoff_ns = device.bytes_per_s / 2, device.link_latency_ns
+   return setmetatable({ head = head, rows = gather_rows(t, raw) }, Profile)
+end
+
+local RULES = {
+   measure = { type = "boolean", default = false, help = "measured, else modelled" },
+   fresh = { type = "boolean", default = false, help = "measured anew, whatever is cached" },
+   whole = { type = "boolean", default = false, help = "the whole step too, to compare" },
+   recompute = { type = "boolean", default = false, help = "forward nodes run again, too" },
+   accumulate = { type = "boolean", default = true, help = "gradients of several micro-batches" },
+   optimizer = { type = "string", default = "adamw", help = "whose updates" },
+   hypers = { type = "table", help = "of the optimizer" },
+   seconds = { type = "number", min = 0, help = "of measuring, about" },
+   batch = { type = "int", min = 1, default = 1, help = "samples of a micro-batch" },
+   source = { type = "int", min = 1, default = 128, help = "tokens of an input" },
+   target = { type = "int", min = 1, help = "tokens of an answer" },
+   dropout = { type = "number", min = 0, max = 0.99, default = 0.1, help = "probability" },
+}
+
+--- The graph itself, or the training graph of a model.
+local function graph_of(subject, o)
+   if type(subject) == "userdata" then return subject end
+   if type(subject) ~= "table" or not subject.family then
+      opts.fail("ft.profile", "expected a model or a graph, got %s", type(subject))
+   end
+   local size = { batch = o.batch, source = o.source, target = o.target, dropout = o.dropout }
+   return subject.family.training(subject.config, size)
+end
+
+local function try_load(path)
+   if not path or not core.sys.exists(path) then return nil end
+   local ok, profile = pcall(M.load, path)
+   return ok and profile or nil -- a file that is cut short is made anew
+end
+
+local function store(profile, path)
+   if not path then return end
+   local ok = pcall(function()
+      core.sys.mkdir(path:match("^(.*)/"))
+      profile:save(path)
+   end)
+   if ok then profile.path = path end -- a cache that cannot be written is none
+end
+
+--- A profile of a model's training graph, or of a graph.
+-- @param subject model (of ft.model) or graph with gradients
+-- @param device as in --devices, or a cluster; the first one is profiled, and stands for others
+-- @tparam[opt] table options measure (else modelled), fresh (not from the cache), whole, recompute,
+--   accumulate, optimizer, hypers, seconds; of a model: batch, source, target, dropout
+-- @treturn profile
+function M.new(subject, device, options)
+   local o = opts.check("ft.profile", RULES, options or {})
+   local devices = core.engine.devices(device)
+   local graph = graph_of(subject, o)
+   local t = texts_of(graph)
+   local head = head_of(t, device, devices, o)
+   if not (o.measure or o.fresh) then return model(graph, t, head, devices) end
+   local path = cache_path(head)
+   local cached = not o.fresh and not o.whole and try_load(path)
+   if cached then return cached end
+   local profile = measure(graph, t, head, o)
+   store(profile, path)
+   return profile
+end
+
+--- Reads a profile.
+-- @tparam string path
+function M.load(path)
+   local profile = setmetatable(texts.read(core.sys.read_file(path), path), Profile)
+   profile.path = path
+   return profile
+end
+
+--- The text of the profile, as in its file.
+function Profile:text() return texts.write(self) end
+
+--- Writes the profile; the file appears whole or not at all.
+function Profile:save(path) core.sys.write_file(path, self:text()) end
+
+-- ---------------------------------------------------------------------------------------------
+-- Looking.
+
+local function total(rows, column)
+   local sum = 0
+   for _, row in ipairs(rows) do sum = sum + row.count * (row[column] or 0) end
+   return sum
+end
+
+--- Times of one micro-batch and one update, ns: forward, backward, recompute, update (with packing
+-- and norms), pass (forward and backward).
+function Profile:sums()
+   local rows = self.rows
+   local forward, backward = total(rows.forward, "ns"), total(rows.backward, "ns")
+   return {
+      forward = forward, backward = backward, pass = forward + backward,
+      recompute = total(rows.forward, "recompute_ns"),
+      update = total(rows.update, "ns") + total(rows.forward, "pack_ns"),
+   }
+end
+
+--- How far the sum of operators is from the whole step, as a part of it; nil when that was not
+-- measured (option whole).
+function Profile:difference()
+   return self.head.whole_ns and self:sums().pass / self.head.whole_ns - 1
+end
+
+--- Times by operator, the heaviest first: { op =, count =, ns =, share = }.
+function Profile:operators()
+   local list, by_op, pass = {}, {}, self:sums().pass
+   for _, kind in ipairs { "forward", "backward" } do
+      for _, row in ipairs(self.rows[kind]) do
+         local op = row.text:match("^%S+")
+         local entry = by_op[op]
+         if not entry then
+            entry = { op = op, count = 0, ns = 0 }
+            by_op[op], list[#list + 1] = entry, entry
+         end
+         entry.count, entry.ns = entry.count + row.count, entry.ns + row.count * row.ns
+      end
+   end
+   for _, entry in ipairs(list) do entry.share = pass > 0 and entry.ns / pass or 0 end
+   table.sort(list, function(a, b) return a.ns > b.ns or a.ns == b.ns and a.op < b.op end)
+   return list
+end
+
+--- In a word: "measured (FILE)".
+function Profile:summary()
+   return (self.head.source or "measured") .. (self.path and (" (%s)"):format(self.path) or "")
+end
+
+function Profile:__tostring()
+   local head, sums = self.head, self:sums()
+   local lines = {
+      ("profile: %s on %s (%s), %d at once: forward %.2f ms, backward %.2f ms, update %.2f ms")
+         :format(head.source or "measured", head.device, head.hardware or "?", head.busy or 1,
+            sums.forward / 1e6, sums.backward / 1e6, sums.update / 1e6),
+   }
+   for _, entry in ipairs(self:operators()) do
+      lines[#lines + 1] = ("  %-24s %5d nodes %10.3f ms %5.1f %%"):format(entry.op, entry.count,
+         entry.ns / 1e6, 100 * entry.share)
+   end
+   if self:difference() then
+      lines[#lines + 1] = ("sum of operators %.2f ms, whole step %.2f ms (%+.1f %%)"):format(
+         sums.pass / 1e6, head.whole_ns / 1e6, 100 * self:difference())
+   end
+   return table.concat(lines, "\n")
+end
+
+return setmetatable(M, { __call = function(_, ...) return M.new(...) end })

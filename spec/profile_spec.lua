@@ -1,0 +1,267 @@
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
+local forecast = require("ftpipe.forecast")
+local pipeline = require("spec.support.pipeline")
+local process = require("spec.support.process")
+local profiles = require("ftpipe.profile")
+local shares = require("ftpipe.profile.shares")
+
+local function graph_of(options)
+   local model = pipeline.model(options)
+   return model.family.training(model.config, { batch = 2, source = 16, target = 5, dropout = 0.1 })
+end
+
+local function near(actual, expected, rel)
+   assert.is_true(math.abs(actual - expected) <= rel * math.abs(expected),
+      ("%s is not within %g of %s"):format(actual, rel, expected))
+end
+
+local function sum(list)
+   local total = 0
+   for _, value in ipairs(list) do total = total + value end
+   return total
+end
+
+describe("a measured profile", function()
+   local graph = graph_of()
+   local profile = profiles(graph, "cpu:2", { fresh = true, seconds = 0.05, recompute = true })
+
+   it("has a cost for every node and parameter", function()
+      local costs, counts = profile:costs(graph), graph:counts()
+      assert.equal(counts.nodes, #costs.node_ns)
+      assert.equal(counts.forward, #costs.pack_ns)
+      assert.equal(counts.forward, #costs.recompute_ns)
+      assert.equal(#graph:params(), #costs.update_ns)
+      assert.is_true(sum(costs.node_ns) > 0 and sum(costs.update_ns) > 0)
+      near(sum(costs.node_ns), profile:sums().pass, 1e-6)
+   end)
+
+   it("measures equal blocks once", function()
+      assert.is_true(profile.head.distinct < profile.head.blocks)
+      assert.is_true(profile.head.rounds >= 1)
+   end)
+
+   it("is text that reads back to the same text", function()
+      files.in_directory(function(dir)
+         profile:save(dir .. "/p")
+         assert.equal(profile:text(), profiles.load(dir .. "/p"):text())
+      end)
+      assert.matches("^ftpipe profile 1\nhardware ", profile:text())
+      assert.matches("\nforward %d+ [%d.]+ .* linear f32%(2, 16, 24%) f32%(15, 24%)",
+         profile:text())
+      assert.matches("\nupdate 1 [%d.]+ [%d.]+  f32%(61, 24%)\n", profile:text())
+   end)
+
+   it("prints a table by operator", function()
+      local text = tostring(profile)
+      assert.matches("^profile: measured on cpu:2 %(.*%), %d at once: forward [%d.]+ ms", text)
+      assert.matches("\n  linear_grad_weight +%d+ nodes +[%d.]+ ms +[%d.]+ %%", text)
+   end)
+
+   -- A machine that does other things moves single figures; the benchmark holds them to 3 %.
+   it("agrees with the whole step", function()
+      local best = math.huge
+      for _ = 1, 5 do
+         local compared = profiles(graph, "cpu:1", { fresh = true, whole = true, seconds = 0.05 })
+         assert.matches("\nsum of operators [%d.]+ ms, whole step [%d.]+ ms %([+-][%d.]+ %%%)$",
+            tostring(compared))
+         best = math.min(best, math.abs(compared:difference()))
+      end
+      assert.is_true(best < 0.25, best)
+   end)
+
+   it("refuses nodes of another graph, by name", function()
+      local problem = files.failure(profile.costs, profile, graph_of { d_model = 32 })
+      assert.matches("it has no node 'embedding .*'; it is of another graph", problem.message)
+   end)
+end)
+
+describe("a modelled profile", function()
+   it("is the roofline of a described device", function()
+      local graph = graph_of()
+      local profile = profiles(graph, "sim:8x2080ti")
+      assert.equal("modelled", profile.head.source)
+      near(profile:sums().pass, sum(graph:times("sim:8x2080ti")), 1e-9)
+      assert.equal(sum(profile:costs(graph).node_ns) > 0, true)
+   end)
+
+   it("of a slower device is longer", function()
+      local model = pipeline.model { d_model = 256, d_ff = 1024 }
+      local size = { batch = 8, source = 128, target = 8 }
+      local slow = profiles(model, "sim:1xt4", size):sums().pass
+      assert.is_true(slow > 1.5 * profiles(model, "sim:1xh100", size):sums().pass)
+   end)
+end)
+
+describe("a profile's file", function()
+   local head = "ftpipe profile 1\ndevice cpu:2\ncopy_bytes_per_s 1e10\nhandoff_ns 500\n"
+
+   local function refused(pattern, text)
+      files.in_directory(function(dir)
+         core.sys.write_file(dir .. "/p", text)
+         local problem = files.failure(profiles.load, dir .. "/p")
+         assert.matches(pattern, problem.message)
+         assert.equal("malformed data", problem.status)
+      end)
+   end
+
+   it("says which line is wrong and how", function()
+      refused("/p, line 1: '', expected 'ftpipe profile 1'", "")
+      refused("line 1: 'ftpipe profile 2', expected 'ftpipe profile 1'", "ftpipe profile 2\n")
+      refused("line 5: unknown key 'hardwear' %(did you mean 'hardware'%?%)",
+         head .. "hardwear x\n")
+      refused("line 5: a second 'device'", head .. "device cpu:3\n")
+      refused("line 2: handoff_ns is '%-5', expected a number, 0 or more",
+         "ftpipe profile 1\nhandoff_ns -5\n")
+      refused("line 5: ns is 'nan', expected a number", head .. "update 3 nan 5  f32(2)\n")
+      refused("line 5: the line ends before norm_ns; expected count ns norm_ns",
+         head .. "update 3 7\n")
+      refused("line 5: no node after the numbers", head .. "update 3 7 5\n")
+      refused("'copy_bytes_per_s' is missing", "ftpipe profile 1\ndevice cpu:2\n")
+   end)
+end)
+
+describe("a plan from a profile", function()
+   local function plan_with(profile, changes)
+      local o = { devices = "cpu:2", profile = profile }
+      for key, value in pairs(changes or {}) do o[key] = value end
+      return (pipeline.plan(o))
+   end
+
+   --- A profile in which everything costs nothing, except what `price` says: (kind, text) -> ns.
+   local function priced(graph, price, dir)
+      local profile = profiles(graph, "sim:1x11GB")
+      for kind, rows in pairs(profile.rows) do
+         for _, row in ipairs(rows) do row.ns, row.norm_ns = price(kind, row.text), 0 end
+      end
+      profile.head.handoff_ns, profile.head.copy_bytes_per_s = 0, 1e18
+      profile:save(dir .. "/p")
+      return dir .. "/p"
+   end
+
+   it("predicts from it", function()
+      files.in_directory(function(dir)
+         local graph = plan_with("modelled").graphs[2]
+         local path = priced(graph, function(kind) return kind == "update" and 0 or 1000 end, dir)
+         local plan = plan_with(path)
+         local counts = plan.graphs[1]:counts()
+         local total = 0
+         for _, stage in ipairs(plan.blueprint:stages()) do
+            total = total + stage.forward_ns + stage.backward_ns
+         end
+         near(total, 1000 * counts.nodes, 1e-6)
+         assert.equal(path, plan.profile.path)
+      end)
+   end)
+
+   it("balances by it", function()
+      files.in_directory(function(dir)
+         local graph = plan_with("modelled").graphs[2]
+         local path = priced(graph, function(_, text) -- everything in the decoder's cross-attention
+            return text:match("^attention f32%(2, 5, 15%) f32%(2, 16, 15%)") and 1e6 or 0
+         end, dir)
+         local plan, before = plan_with(path), 0
+         for n, stage in ipairs(plan.partition.stage) do
+            local node = plan.graphs[2]:node(n)
+            if node.op == "attention" and node.scope:find("cross") and stage == 1 then
+               before = before + 1
+            end
+         end
+         assert.is_true(before == 1 or before == 2) -- of three
+      end)
+   end)
+
+   it("is refused where there is nothing to measure", function()
+      local problem = files.failure(plan_with, "measured", { devices = "sim:2x11GB" })
+      assert.matches("%-%-profile measured: devices sim:2x11GB are not here", problem.message)
+      assert.matches("'no/such' is neither measured, fresh, modelled nor a profile's file",
+         files.failure(plan_with, "no/such").message)
+   end)
+
+   it("gives synchronous runs the results of any other plan", function()
+      files.in_directory(function(dir)
+         local graph = plan_with("modelled").graphs[2]
+         local path = priced(graph, function(_, text) return #text end, dir)
+         local plain = pipeline.train { devices = "cpu:2", steps = 3 }
+         local other = pipeline.train { devices = "cpu:2", steps = 3, profile = path }
+         assert.same(plain.losses, other.losses)
+         assert.same(plain.params, other.params)
+      end)
+   end)
+end)
+
+describe("the cache of profiles", function()
+   it("serves a second run of the same program", function()
+      files.in_directory(function(dir)
+         local code = [[
+            local profiles = require("ftpipe.profile")
+            local models = require("ftpipe.model")
+            local model = models.open { model = "embedded:t5_tiny" }
+            local o = { measure = true, seconds = 0.01, batch = 1, source = 8, target = 2 }
+            local first = profiles(model, "cpu:1", o)
+            assert(first.path:find("/ftpipe/profiles/%x+%.profile$"))
+            print(profiles(model, "cpu:1", o):text() == first:text())
+            o.batch = 2
+            print(profiles(model, "cpu:1", o).path == first.path)
+         ]]
+         local out, err, exit = process.shell(("XDG_CACHE_HOME=%s %s -e '%s'"):format(dir,
+            core.sys.executable(), (code:gsub("'", "'\\''"))))
+         assert.equal("", err)
+         assert.equal(0, exit)
+         assert.equal("true\nfalse\n", out)
+      end)
+   end)
+end)
+
+describe("length buckets in costs", function()
+   it("are weighed by the longest example of a batch", function()
+      local dataset = core.data.dataset { { "source" } }
+      for i = 1, 10 do
+         local ids = {}
+         for k = 1, i <= 9 and 4 or 12 do ids[k] = k end
+         dataset:add { source = ids }
+      end
+      local result = shares.of(dataset, { 8, 16 }, 2)
+      near(result[1], 0.81, 1e-9)
+      near(result[2], 0.19, 1e-9)
+   end)
+
+   it("shorten what a node costs in the longest", function()
+      local model = pipeline.model()
+      local function training(source)
+         return model.family.training(model.config, { batch = 2, source = source, target = 5 })
+      end
+      local graphs = { training(8), training(64) }
+      local costs = profiles(graphs[2], "sim:1x11GB"):costs(graphs[2])
+      local blended = shares.blend(costs, graphs, { 0.5, 0.5 }, "sim:1x11GB")
+      local short = sum(graphs[1]:times("sim:1x11GB"))
+      near(sum(blended.node_ns), (short + sum(costs.node_ns)) / 2, 1e-6)
+      assert.equal(costs, shares.blend(costs, graphs, nil, "sim:1x11GB"))
+   end)
+end)
+
+describe("a forecast", function()
+   local plan = {
+      devices = { { name = "cpu:0" }, { name = "cpu:1" } },
+      memory = { { total = 2e6 }, { total = 1e6 } },
+      simulate = function(_, batches) return { seconds = 0.5 + 0.010 * batches } end,
+   }
+   local function reached() return { { total = 2e6 }, { total = 1.1e6 } } end
+
+   it("compares the steady steps of the first leg, once", function()
+      local f, lines = forecast.new(plan, 9), {}
+      for step = 1, 20 do
+         lines[#lines + 1] = f:note({ end_ns = 1e9 + step * 0.011e9 }, reached)
+      end
+      assert.same({
+         "a step: predicted 10.00 ms, measured 11.00 ms (+10.0 %); memory: "
+            .. "cpu:0 predicted 2.0 MB, measured 2.0 MB (+0.0 %), "
+            .. "cpu:1 predicted 1.0 MB, measured 1.1 MB (+10.0 %)",
+      }, lines)
+   end)
+
+   it("says nothing of a leg that is too short", function()
+      local f = forecast.new(plan, 2)
+      for step = 1, 2 do assert.is_nil(f:note({ end_ns = step }, reached)) end
+   end)
+end)
