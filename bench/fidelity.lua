@@ -1,0 +1,137 @@
+--- How well runs are predicted: three models, synchronous and asynchronous, with and without
+-- recomputation, on two CPU workers.
+--
+--    ftpipe bench/fidelity.lua [STEPS [MODEL...]]        12; t5-small and small forms of BERT and GPT-2
+--
+-- A profile is taken with the other worker busy and written down; the prediction is made from it
+-- before the first step. What is compared is the time of a step after the first three, and the memory
+-- that live tensors reached. The CPU time that the run took is held against the work that the plan
+-- sees for its workers as well: that comparison stands on a machine that does other things meanwhile.
+
+package.path = "bench/?.lua;" .. package.path
+local core = require("ftpipe.core")
+local models = require("ftpipe.model")
+local peer = require("peer")
+local plans = require("ftpipe.plan")
+local profiles = require("ftpipe.profile")
+
+local WARM = 3
+local steps = tonumber(arg[1]) or 12
+local names = { "t5-small", "bert", "gpt2" }
+if arg[2] then names = { unpack(arg, 2) } end
+
+--- Small forms, by the names above.
+local CONFIGS = {
+   bert = {
+      model_type = "bert", vocab_size = 8000, hidden_size = 384, intermediate_size = 1536,
+      num_hidden_layers = 8, num_attention_heads = 6, max_position_embeddings = 128,
+      type_vocab_size = 2,
+   },
+   gpt2 = {
+      model_type = "gpt2", vocab_size = 8000, n_embd = 384, n_layer = 8, n_head = 6,
+      n_positions = 128, n_ctx = 128,
+   },
+}
+
+local scratch = os.tmpname()
+os.remove(scratch)
+
+--- A model without weights: a published size, or one of the forms above.
+local function open_model(name)
+   if not CONFIGS[name] then return models.open { model = name, init = "random" } end
+   local dir = scratch .. "/" .. name
+   core.sys.mkdir(dir)
+   core.sys.write_file(dir .. "/config.json", core.json.encode(CONFIGS[name]))
+   return models.open { model = dir, init = "random" }
+end
+
+local BATCH, MICRO, SOURCE, TARGET = 16, 8, 48, 8
+
+local function options_of(model, schedule, recompute)
+   return {
+      model = model, devices = "cpu:2", batch = BATCH, micro_batches = MICRO, buckets = { SOURCE },
+      lengths = { target = TARGET }, partition = "seq", schedule = schedule,
+      recompute = recompute and "always" or "never", optimizer = "adamw", hypers = {}, clip = 0,
+      seed = 1, dropout = 0.1, steps = steps + WARM, batches = steps + WARM,
+   }
+end
+
+--- Seconds of a step as the plan has it, between the ends of two legs.
+local function predict(plan)
+   return (plan:simulate(steps + WARM).seconds - plan:simulate(WARM).seconds) / steps
+end
+
+--- Seconds that all workers work for one step.
+local function work(plan)
+   local played, busy = plan:simulate(steps), 0
+   for _, bubble in ipairs(played.bubble) do busy = busy + (1 - bubble) * played.seconds end
+   return busy / steps
+end
+
+--- Seconds of a step as it was, seconds of CPU time in it, and the memory reached.
+local function measure(plan)
+   local model = plan.options.model
+   local inputs = peer.step_inputs(plan.graphs[1], model.family,
+      { batch = BATCH, micro = MICRO, vocab = model.config.vocab_size })
+   local run, params = plan.blueprint:run(), {}
+   for i, param in ipairs(plan.graphs[1]:params()) do params[param.name] = run:param(i) end
+   model:initialize(params, 1)
+   run:refresh()
+   run:begin(steps + WARM, 1)
+   local fed, first, last, cpu = 0, nil, nil, nil
+   for taken = 1, steps + WARM do
+      while fed < steps + WARM and run:wants() do
+         run:feed(inputs, 1, 1e-4)
+         fed = fed + 1
+      end
+      last = run:next(600).end_ns
+      if taken == WARM then first, cpu = last, os.clock() end
+   end
+   local seconds = (last - first) / 1e9
+   cpu = os.clock() - cpu
+   run:finish()
+   local reached = run:measured()
+   run:free()
+   return seconds / steps, cpu / steps, reached
+end
+
+local function same_memory(plan, reached)
+   for d, row in ipairs(plan.memory) do
+      if row.total ~= reached[d].total then return false end
+   end
+   return true
+end
+
+local errors, cpu_errors, exact = {}, {}, true
+
+local function compare(name, model, schedule, recompute)
+   local o = options_of(model, schedule, recompute)
+   local graph = plans.new(o).graphs[1]
+   local profile = profiles(graph, o.devices, {
+      fresh = true, recompute = recompute, optimizer = o.optimizer, seconds = 2,
+   })
+   o.profile = scratch .. "/profile"
+   profile:save(o.profile)
+   local plan = plans.new(o)
+   local predicted = predict(plan)
+   local measured, cpu, reached = measure(plan)
+   local off, cpu_off = measured / predicted - 1, cpu / work(plan) - 1
+   errors[#errors + 1], cpu_errors[#cpu_errors + 1] = math.abs(off), math.abs(cpu_off)
+   exact = exact and same_memory(plan, reached)
+   print(("%-9s %-5s recompute %-3s: predicted %8.2f ms a step, measured %8.2f (%+.1f %%); CPU time "
+      .. "predicted %8.2f ms, measured %8.2f (%+.1f %%); memory %s"):format(name, schedule,
+      recompute and "on" or "off", 1e3 * predicted, 1e3 * measured, 100 * off, 1e3 * work(plan),
+      1e3 * cpu, 100 * cpu_off, same_memory(plan, reached) and "exact" or "differs"))
+end
+
+core.sys.mkdir(scratch)
+for _, name in ipairs(names) do
+   local model = open_model(name)
+   for _, schedule in ipairs { "1f1b", "async" } do
+      for _, recompute in ipairs { false, true } do compare(name, model, schedule, recompute) end
+   end
+end
+os.execute("rm -r '" .. scratch .. "'")
+print(("fidelity: median error %.1f %%, worst %.1f %%; of CPU time median %.1f %%, worst %.1f %%; memory %s")
+   :format(100 * peer.median(errors), 100 * math.max(unpack(errors)), 100 * peer.median(cpu_errors),
+   100 * math.max(unpack(cpu_errors)), exact and "exact" or "differs"))
