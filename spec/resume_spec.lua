@@ -136,6 +136,22 @@ end
 local function save_every(fault) return fault:find("save") and "1" or "5" end
 
 describe("a run that is resumed", function()
+   it("keeps the stages that an asynchronous run recorded, whatever a new profile says", function()
+      files.in_directory(function(dir)
+         local out, whole = dir .. "/run", dir .. "/whole"
+         local flags = { "--schedule", "async", "--devices", "cpu:2", "--save-every", "5" }
+         local measured = with(flags, "--profile", "fresh", "--out", out)
+         follow(dir, { flags = measured, at = 8, act = kill("KILL") })
+         local run = follow(dir, { flags = with(measured, "--resume") })
+         assert.equal(0, run.exit, run.err)
+         run = follow(dir, {
+            flags = with(flags, "--partition", out .. "/plan.txt", "--out", whole),
+         })
+         assert.equal(0, run.exit, run.err)
+         assert.is_true(result_of(whole) == result_of(out))
+      end)
+   end)
+
    for fault, happen in pairs(faults) do
       for _, schedule in ipairs { "sequential", "gpipe", "1f1b", "async" } do
          it(("goes on to the same bits after %s: %s"):format(fault, schedule), function()

@@ -12,6 +12,7 @@ local args = ft.args {
    preset = "fine_tune",
    devices = { default = "cpu:2" }, steps = { default = 30 }, lr = { default = 3e-3 },
    lr_schedule = { default = "linear" }, clip = { default = 0 },
+   profile = { default = "modelled" }, -- the same stages whatever else the machine does
    drain_at = { type = "int", min = 1, help = "a step at which a leg ends" },
 }
 
