@@ -93,6 +93,29 @@ describe("a modelled profile", function()
    end)
 end)
 
+describe("a calibrated profile", function()
+   local graph = graph_of()
+   local measured = profiles(graph, "cpu:1", { fresh = true, seconds = 0.02 })
+
+   it("models what was measured as it was measured", function()
+      local again = profiles(graph, "cpu:1", { calibrate = measured:calibration(graph) })
+      assert.equal("modelled, calibrated", again.head.source)
+      near(again:sums().pass, measured:sums().pass, 1e-6)
+   end)
+
+   it("corrects other shapes by operator", function()
+      local model = pipeline.model()
+      local longer = model.family.training(model.config, { batch = 4, source = 32, target = 5 })
+      local plain = profiles(longer, "cpu:1"):operators()
+      local factors, by_op = measured:calibration(graph), {}
+      local corrected = profiles(longer, "cpu:1", { calibrate = factors }):operators()
+      for _, entry in ipairs(corrected) do by_op[entry.op] = entry.ns end
+      for _, entry in ipairs(plain) do
+         near(by_op[entry.op], entry.ns * (factors[entry.op] or 1), 1e-6)
+      end
+   end)
+end)
+
 describe("a profile's file", function()
    local head = "ftpipe profile 1\ndevice cpu:2\ncopy_bytes_per_s 1e10\nhandoff_ns 500\n"
 

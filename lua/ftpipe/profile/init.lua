@@ -207,7 +207,7 @@ end
 
 --- By the roofline of the device's row; updates as seven passes over a parameter (what AdamW reads
 -- and writes), norms as one.
-local function model(graph, t, head, devices)
+local function model(graph, t, head, devices, calibration)
    local device = devices[1] -- a row is all that is needed
    local raw = {
       node_ns = graph:times({ device }), node_spread = {}, output_bytes = {}, workspace_bytes = {},
@@ -219,7 +219,10 @@ local function model(graph, t, head, devices)
       raw.update_ns[p] = 1e9 * 7 * bytes / device.bytes_per_s
       raw.norm_ns[p] = 1e9 * bytes / device.bytes_per_s
    end
-   head.source = "modelled"
+   for n, ns in ipairs(calibration and raw.node_ns or {}) do
+      raw.node_ns[n] = ns * (calibration[graph:node(n).op] or 1)
+   end
+   head.source = calibration and "modelled, calibrated" or "modelled"
    head.copy_bytes_per_s, head.handoff_ns = device.bytes_per_s / 2, device.link_latency_ns
    return setmetatable({ head = head, rows = gather_rows(t, raw) }, Profile)
 end
@@ -231,6 +234,7 @@ local RULES = {
    recompute = { type = "boolean", default = false, help = "forward nodes run again, too" },
    accumulate = { type = "boolean", default = true, help = "gradients of several micro-batches" },
    optimizer = { type = "string", default = "adamw", help = "whose updates" },
+   calibrate = { type = "table", help = "what :calibration() of a measured profile gives" },
    hypers = { type = "table", help = "of the optimizer" },
    seconds = { type = "number", min = 0, help = "of measuring, about" },
    batch = { type = "int", min = 1, default = 1, help = "samples of a micro-batch" },
@@ -268,7 +272,8 @@ end
 -- @param subject model (of ft.model) or graph with gradients
 -- @param device as in --devices, or a cluster; the first one is profiled, and stands for others
 -- @tparam[opt] table options measure (else modelled), fresh (not from the cache), whole, recompute,
---   accumulate, optimizer, hypers, seconds; of a model: batch, source, target, dropout
+--   accumulate, optimizer, hypers, seconds; calibrate (of what is modelled, see :calibration); of a
+--   model: batch, source, target, dropout
 -- @treturn profile
 function M.new(subject, device, options)
    local o = opts.check("ft.profile", RULES, options or {})
@@ -276,7 +281,7 @@ function M.new(subject, device, options)
    local graph = graph_of(subject, o)
    local t = texts_of(graph)
    local head = head_of(t, device, devices, o)
-   if not (o.measure or o.fresh) then return model(graph, t, head, devices) end
+   if not (o.measure or o.fresh) then return model(graph, t, head, devices, o.calibrate) end
    local path = cache_path(head)
    local cached = not o.fresh and not o.whole and try_load(path)
    if cached then return cached end
@@ -343,6 +348,21 @@ function Profile:operators()
    for _, entry in ipairs(list) do entry.share = pass > 0 and entry.ns / pass or 0 end
    table.sort(list, function(a, b) return a.ns > b.ns or a.ns == b.ns and a.op < b.op end)
    return list
+end
+
+--- How much longer each operator takes than modelled: what was measured at one shape corrects what is
+-- modelled at others, or on a device of the same kind.
+-- @tparam graph graph that the profile is of
+-- @treturn table factor by operator
+function Profile:calibration(graph)
+   local measured, modelled = self:costs(graph).node_ns, graph:times(self.head.device)
+   local took, expected, factors = {}, {}, {}
+   for n, ns in ipairs(measured) do
+      local op = graph:node(n).op
+      took[op], expected[op] = (took[op] or 0) + ns, (expected[op] or 0) + modelled[n]
+   end
+   for op, ns in pairs(took) do factors[op] = ns / expected[op] end
+   return factors
 end
 
 --- In a word: "measured (FILE)".
