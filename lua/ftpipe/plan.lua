@@ -403,10 +403,10 @@ end
 --   model, devices (text or cluster), batch, micro_batches, buckets (lengths of a source,
 --   ascending), lengths (of other fields, by name: { target = 8 }), partition, stages, schedule,
 --   recompute, optimizer, hypers, decay_exempt ("vectors", else "none"), clip, seed, precision
---   ("bf16", else "f32"), dropout, steps, batches (of the longest leg); eval_batches (of the longest
---   evaluation; nil: there is none), eval_only (true: there is nothing else); profile ("modelled",
---   which is the preset, "measured", "fresh": not from the cache, or a profile's file), shares (of
---   batches by bucket; all in the last one, when absent)
+--   ("bf16", else "f32"), dropout, steps, batches (of the longest leg); eval_batches (of the
+--   longest evaluation; nil: there is none), eval_only (true: there is nothing else); profile
+--   ("modelled", which is the preset, "measured", "fresh": not from the cache, or a profile's
+--   file), shares (of batches by bucket; all in the last one, when absent)
 -- @treturn plan .only: it can be looked at but not run (--dry-run, or devices that are not there)
 function M.new(o)
    local args = o.args

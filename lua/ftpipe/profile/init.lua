@@ -350,8 +350,8 @@ function Profile:operators()
    return list
 end
 
---- How much longer each operator takes than modelled: what was measured at one shape corrects what is
--- modelled at others, or on a device of the same kind.
+--- How much longer each operator takes than modelled: what was measured at one shape corrects what
+-- is modelled at others, or on a device of the same kind.
 -- @tparam graph graph that the profile is of
 -- @treturn table factor by operator
 function Profile:calibration(graph)
