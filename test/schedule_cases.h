@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "schedule/schedule.h"
+#include "schedule/timeline.h"
 
 enum { CASE_STAGES = 16, CASE_EDGES = 256 };
 
@@ -17,6 +17,7 @@ typedef struct pipeline_case {
     ft_edge edges[CASE_EDGES];
     double forward_ns[CASE_STAGES], backward_ns[CASE_STAGES], reduce_ns[CASE_STAGES];
     double update_ns[CASE_STAGES], adopt_ns[CASE_STAGES], transfer_ns[CASE_EDGES];
+    double input_ns[CASE_STAGES], weight_ns[CASE_STAGES];
 } pipeline_case;
 
 static inline void case_edge(pipeline_case *c, int from, ft_action_kind from_kind, int to,
@@ -38,7 +39,9 @@ static inline void case_init(pipeline_case *c, int n_stages, int micro_batches, 
                                 .reduce_ns = c->reduce_ns,
                                 .update_ns = c->update_ns,
                                 .adopt_ns = c->adopt_ns,
-                                .transfer_ns = c->transfer_ns};
+                                .transfer_ns = c->transfer_ns,
+                                .backward_input_ns = c->input_ns,
+                                .backward_weight_ns = c->weight_ns};
     c->pipeline = (ft_pipeline){.n_stages = n_stages,
                                 .n_devices = n_stages,
                                 .device = c->device,
@@ -88,6 +91,8 @@ static inline void case_random_costs(pipeline_case *c, ft_rng *rng)
         c->reduce_ns[s] = (double)ft_rng_below(rng, 20);
         c->update_ns[s] = (double)ft_rng_below(rng, 50);
         c->adopt_ns[s] = (double)ft_rng_below(rng, 20);
+        c->input_ns[s] = (double)ft_rng_below(rng, 100);
+        c->weight_ns[s] = (double)ft_rng_below(rng, 100);
     }
     for (int e = 0; e < c->pipeline.n_edges; e++)
         c->transfer_ns[e] = ft_rng_below(rng, 3) ? (double)ft_rng_below(rng, 60) : 0;
@@ -117,6 +122,25 @@ static inline void case_random(pipeline_case *c, ft_rng *rng)
         case_tie(c, owner, replica, 2 + (n + m - 1) / m);
     }
     case_random_costs(c, rng);
+}
+
+/* Makes the pipeline one that the schedule can play: its edges carry what its backward gives. */
+static inline void case_suit(pipeline_case *c, const ft_schedule *schedule)
+{
+    ft_action_kind kind = schedule->splits ? FT_ACT_BACKWARD_INPUT : FT_ACT_BACKWARD;
+    for (int e = 0; e < c->pipeline.n_edges; e++) {
+        ft_edge *edge = &c->edges[e];
+        bool backward = edge->to_kind == FT_ACT_BACKWARD || edge->to_kind == FT_ACT_BACKWARD_INPUT;
+        if (backward) edge->from_kind = edge->to_kind = kind;
+    }
+}
+
+/* Whether any pipeline will do. */
+static inline bool case_plays(const pipeline_case *c, const ft_schedule *schedule)
+{
+    if (schedule->interleaves || schedule->replicates) return false;
+    return schedule->weights != FT_WEIGHTS_DOUBLE ||
+           c->pipeline.micro_batches >= c->pipeline.n_stages;
 }
 
 #endif

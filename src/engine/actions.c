@@ -370,6 +370,43 @@ static ft_status (*const kinds[FT_ACT_COUNT])(worker *, const ft_action *, ft_er
     [FT_ACT_UPDATE] = do_update,   [FT_ACT_ADOPT] = do_adopt,
 };
 
+/* The first action of a kind that has no function here, or NULL. */
+static const ft_action *find_unknown(const ft_action_list *list)
+{
+    for (int i = 0; i < list->n; i++)
+        if (!kinds[list->actions[i].kind]) return &list->actions[i];
+    return NULL;
+}
+
+ft_status check_executable(const ft_plan *plan, ft_error *err)
+{
+    for (int d = 0; d < plan->n_devices; d++) {
+        const ft_device_plan *lists = &plan->devices[d];
+        const ft_action *a = find_unknown(&lists->warmup);
+        if (!a) a = find_unknown(&lists->body);
+        if (!a) a = find_unknown(&lists->drain);
+        if (a)
+            return ft_fail(err, FT_UNSUPPORTED,
+                           "engine: device %d has a %s action of stage %d, which can be planned and "
+                           "simulated but not executed yet",
+                           d, ft_action_word(a->kind), a->stage);
+        if (plan->by_policy[d])
+            return ft_fail(err, FT_UNSUPPORTED,
+                           "engine: device %d chooses its order by policy, which can be simulated "
+                           "but not executed yet",
+                           d);
+    }
+    for (int s = 0; s < plan->n_stages; s++) {
+        int n = plan->replica_first[s + 1] - plan->replica_first[s];
+        if (n > 1 || plan->versions[s] > 1)
+            return ft_fail(err, FT_UNSUPPORTED,
+                           "engine: stage %d has %d %s, which can be planned and simulated but not "
+                           "executed yet",
+                           s, n > 1 ? n : plan->versions[s], n > 1 ? "replicas" : "weight versions");
+    }
+    return FT_OK;
+}
+
 /* The plan says how many updates a micro-batch may be behind; the engine has counted them. */
 static ft_status check_lag(const ft_run *run, const ft_action *a, ft_error *err)
 {

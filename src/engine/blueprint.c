@@ -119,6 +119,7 @@ ft_status ft_blueprint_leg(ft_plan **out, const ft_blueprint *b, int n_batches, 
                             .reduces = !b->options.schedule->forward_only,
                             .n_edges = b->n_edges,
                             .edges = b->edges,
+                            .weights = b->options.weights,
                             .costs = &b->costs};
     FT_TRY(ft_plan_make(out, &pipeline, b->options.schedule, err));
     ft_status status = ft_plan_check(*out, err);
@@ -174,6 +175,7 @@ static ft_status assemble(ft_blueprint *b, const ft_engine_options *options, ft_
     b->n_params = ft_graph_n_params(g);
     b->n_inputs = ft_graph_n_inputs(g);
     b->n_terms = ft_graph_n_grads(g);
+    b->backward = options->schedule->splits ? FT_ACT_BACKWARD_INPUT : FT_ACT_BACKWARD;
     b->loss = ft_graph_find(g, "loss");
     if (b->loss == FT_NO_VALUE || ft_graph_value(g, b->loss)->spec.shape.n_dims != 0)
         return ft_fail(err, FT_INVALID, "engine: the graph has no scalar output named 'loss'");

@@ -143,7 +143,7 @@ static double price_transfer(const ft_blueprint *b, const ft_edge *edge)
 ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
 {
     int n = b->options.n_stages, last = b->options.n_graphs - 1;
-    double *times = ft_arena_array(b->arena, 5 * (int64_t)n, sizeof(double));
+    double *times = ft_arena_array(b->arena, 6 * (int64_t)n, sizeof(double));
     double *transfer = ft_arena_array(b->arena, b->n_edges + 1, sizeof(double));
     if (!times || !transfer) return ft_fail(err, FT_NOMEM, "engine: no memory for costs");
     for (int s = 0; s < n; s++) {
@@ -158,8 +158,17 @@ ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
             model_steps(b, s, reduce, update, adopt);
     }
     price_copies(b, times);
+    for (int s = 0; s < n; s++)
+        times[5 * n + s] = times[n + s] / 2; /* a product's two gradients cost the same */
     for (int e = 0; e < b->n_edges; e++) transfer[e] = price_transfer(b, &b->edges[e]);
-    b->costs =
-        (ft_stage_costs){times, times + n, times + 2 * n, times + 3 * n, times + 4 * n, transfer};
+    b->costs = (ft_stage_costs){.forward_ns = times,
+                                .backward_ns = times + n,
+                                .reduce_ns = times + 2 * n,
+                                .update_ns = times + 3 * n,
+                                .adopt_ns = times + 4 * n,
+                                .transfer_ns = transfer,
+                                .backward_input_ns = times + 5 * n,
+                                .backward_weight_ns = times + 5 * n,
+                                .recompute_ns = times};
     return FT_OK;
 }

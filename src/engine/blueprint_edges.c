@@ -110,7 +110,7 @@ static ft_status add_value_edges(ft_blueprint *b, ft_error *err)
     const ft_split *split = b->splits[0];
     for (int i = 0; i < split->n_transfers; i++) {
         const ft_transfer *t = &split->transfers[i];
-        ft_action_kind kind = t->phase == FT_FORWARD ? FT_ACT_FORWARD : FT_ACT_BACKWARD;
+        ft_action_kind kind = t->phase == FT_FORWARD ? FT_ACT_FORWARD : b->backward;
         ft_edge edge = {.from = t->from, .to = t->to, .from_kind = kind, .to_kind = kind};
         FT_TRY(add_item(b, edge, CARGO_VALUES, t->value, err));
     }

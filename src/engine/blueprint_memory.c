@@ -57,7 +57,7 @@ static ft_status compile_stage(ft_blueprint *b, int s, int bucket, ft_phase phas
     stage_info *stage = &b->stages[s];
     const ft_stage *cut = stage->cut[bucket];
     int room = b->splits[bucket]->n_transfers + b->n_outputs + 2;
-    int kind = phase == FT_FORWARD ? FT_ACT_FORWARD : FT_ACT_BACKWARD;
+    int kind = phase == FT_FORWARD ? FT_ACT_FORWARD : (int)b->backward;
     ft_value_id *arrive = ft_arena_array(b->arena, room, sizeof *arrive);
     ft_value_id *keep = ft_arena_array(b->arena, room, sizeof *keep);
     if (!arrive || !keep) return no_memory(err);
@@ -140,6 +140,8 @@ static void take_params(ft_blueprint *b, int s)
         param_info *p = &b->params[sp->param];
         int64_t bytes = ft_spec_bytes(&p->spec);
         if (sp->owned || sp->replica) sp->at = take(block, FT_MEMORY_WEIGHTS, bytes);
+        for (int v = 1; (sp->owned || sp->replica) && v < b->plan->versions[s]; v++)
+            take(block, FT_MEMORY_VERSIONS, bytes);
         if (!sp->owned) continue;
         ft_state_part parts[FT_MAX_STATE_PARTS];
         int64_t state_bytes = 0;

@@ -17,7 +17,7 @@
 #include "engine/program.h"
 #include "memory/memory.h"
 #include "optim/optim.h"
-#include "schedule/schedule.h"
+#include "schedule/timeline.h"
 
 /* What work takes on one device, ns, as a profile has it. */
 typedef struct ft_work_costs {
@@ -60,7 +60,8 @@ typedef struct ft_engine_options {
     int n_devices;
     int micro_batches;        /* per batch */
     int64_t micro_batch_size; /* samples */
-    const ft_schedule *schedule;
+    const ft_schedule *schedule; /* must outlive the blueprint */
+    ft_weights weights;          /* FT_WEIGHTS_OWN: those of the schedule */
     int n_batches; /* in the longest leg */
     const ft_optimizer *optimizer;
     const double *hypers;

@@ -95,6 +95,7 @@ struct ft_blueprint {
     int64_t *input_bytes; /* by bucket, then input: of one micro-batch */
     int64_t batch_slot_bytes, batch_at; /* in the block of stage 0's device */
     ft_value_id loss;
+    ft_action_kind backward; /* that gives gradients of inputs: whole, or the half that does */
     ft_plan *plan;
     ft_blueprint *evaluation;   /* of training: may be NULL */
     const ft_blueprint *trains; /* of evaluation: what it belongs to; NULL in training */
@@ -212,6 +213,8 @@ void fill_edges(ft_run *run, const ft_action *action);
 
 /* actions.c: executes one action; everything it needs is there. */
 ft_status execute_action(worker *w, const ft_action *action, ft_error *err);
+/* FT_UNSUPPORTED names what of the plan the engine cannot do. */
+ft_status check_executable(const ft_plan *plan, ft_error *err);
 /* Packs the weights of a stage again; param >= 0: only copies of that one. */
 ft_status pack_weights(ft_run *run, int stage, int param, ft_team *team, ft_error *err);
 /* Raises a class's mark to `end` (an offset in the device's block). */

@@ -5,6 +5,7 @@
 #include "schedule/internal.h"
 
 #include <math.h>
+#include <stdio.h>
 
 ft_status cost_round(int64_t *out, double ns, const char *what, int index, ft_error *err)
 {
@@ -13,6 +14,12 @@ ft_status cost_round(int64_t *out, double ns, const char *what, int index, ft_er
                        ns);
     *out = llround(ns);
     return FT_OK;
+}
+
+static bool computes_a_micro(ft_action_kind kind)
+{
+    return ft_action_per_micro(kind) && ft_action_stream(kind) == FT_STREAM_COMPUTE &&
+           kind != FT_ACT_DROP && kind != FT_ACT_PREDICT;
 }
 
 ft_status costs_round(int64_t **out, ft_arena *arena, int n_stages, const ft_stage_costs *costs,
@@ -26,16 +33,19 @@ ft_status costs_round(int64_t **out, ft_arena *arena, int n_stages, const ft_sta
         [FT_ACT_REDUCE] = costs ? costs->reduce_ns : NULL,
         [FT_ACT_UPDATE] = costs ? costs->update_ns : NULL,
         [FT_ACT_ADOPT] = costs ? costs->adopt_ns : NULL,
+        [FT_ACT_BACKWARD_INPUT] = costs ? costs->backward_input_ns : NULL,
+        [FT_ACT_BACKWARD_WEIGHT] = costs ? costs->backward_weight_ns : NULL,
+        [FT_ACT_RECOMPUTE] = costs ? costs->recompute_ns : NULL,
+        [FT_ACT_PREDICT] = costs ? costs->predict_ns : NULL,
     };
-    static const char *const whats[FT_ACT_COUNT] = {"forward of stage", "backward of stage",
-                                                    "reduce of stage", "update of stage",
-                                                    "adopt of stage"};
     for (int s = 0; s < n_stages; s++)
         for (int k = 0; k < FT_ACT_COUNT; k++) {
+            char what[64];
+            snprintf(what, sizeof what, "%s of stage", ft_action_word(k));
             if (!costs)
-                whole[spot_of(s, k)] = ft_action_per_micro(k);
+                whole[spot_of(s, k)] = computes_a_micro(k);
             else if (columns[k])
-                FT_TRY(cost_round(&whole[spot_of(s, k)], columns[k][s], whats[k], s, err));
+                FT_TRY(cost_round(&whole[spot_of(s, k)], columns[k][s], what, s, err));
         }
     *out = whole;
     return FT_OK;

@@ -1,14 +1,14 @@
-/* schedule/internal.h - what the files of this room share: limits, wires, cursors, the two players.
+/* schedule/internal.h - what the files of this room share: limits, shares, wires, cursors, players.
  *
- * Everything that waits, waits on wires: the maker plays stages in time (play.c), the checker and
- * the simulator walk the strict lists of a plan (walk.c). */
+ * Everything that waits, waits on wires: the maker plays stages in time (play.c), the checker walks
+ * the lists of a plan without a clock (walk.c), the simulator with one (simulate.c). */
 #ifndef FT_SCHEDULE_INTERNAL_H
 #define FT_SCHEDULE_INTERNAL_H
 
 #include <stddef.h>
 
 #include "base/arena.h"
-#include "schedule/schedule.h"
+#include "schedule/timeline.h"
 
 /* Limits that keep every count of a plan, made or parsed, inside its type. */
 enum {
@@ -20,15 +20,20 @@ enum {
     PLAN_MAX_NODES = 1 << 22,
     PLAN_MAX_STORED = 1 << 22,  /* actions, written out once */
     PLAN_MAX_ACTIONS = 1 << 27, /* actions, all repetitions */
-    ACTION_TEXT = 64            /* bytes for action_text */
+    PLAN_MAX_ITEM = INT16_MAX,  /* number of an edge that S and V name */
+    ACTION_TEXT = 80            /* bytes for action_text */
 };
 
 /* -- small things (plan.c) --------------------------------------------------------------------- */
 
-/* "F0.3.2": letter, stage, batch, micro-batch. Returns text. */
+/* What stands behind the ':' of an action. */
+typedef enum { ITEM_NOTHING, ITEM_EDGE, ITEM_CLASS } item_kind;
+item_kind action_item(ft_action_kind kind);
+
+/* "F0.3.2" or "O0.3.2:activations": letter, stage, batch, micro-batch, item. Returns text. */
 const char *action_text(char text[ACTION_TEXT], const ft_action *action);
 
-/* Whether the edge joins two stages of n_stages in one of the five ways; `number` is for the
+/* Whether the edge joins two stages of n_stages in one of the ways there are; `number` is for the
  * message. */
 ft_status edge_check(const ft_edge *edge, int number, int n_stages, ft_error *err);
 
@@ -52,58 +57,147 @@ typedef struct cursor {
 void cursor_begin(cursor *c, const ft_plan *plan, int device);
 void cursor_step(cursor *c);
 
+/* plan_text.c: names of the memory classes, in the order of FT_MEMORY_CLASS_LIST. */
+extern const char *const plan_class_names[FT_PLAN_CLASSES];
+enum { CLASS_WEIGHTS = 0, CLASS_GRADIENTS = 1, CLASS_OPTIMIZER = 2, CLASS_ACTIVATIONS = 5 };
+
+/* -- shares (shares.c) ------------------------------------------------------------------------- */
+
+/* How a stage's micro-batches are dealt to its replicas. A replica is a "seat": seats of all stages
+ * have numbers, first + replica. */
+typedef struct stage_share {
+    int first; /* seat of replica 0 */
+    int n;
+    int rule;       /* ft_replica_rule */
+    int per_batch;  /* micro-batches per batch of one replica */
+    int64_t micros; /* per batch */
+} stage_share;
+
+typedef struct seating {
+    int n_stages, n_seats;
+    const stage_share *of; /* by stage */
+    const int *seat_device, *seat_stage;
+    bool several; /* some stage has more than one replica */
+} seating;
+
+const char *replica_rule_name(int rule);
+
+/* By stage: devices replica_device[replica_first[s]] ...; NULL arrays: device[s] alone. FT_INVALID
+ * when a stage has one device twice, or replicas that micro_batches cannot be dealt to. */
+ft_status shares_new(seating *out, ft_arena *arena, int n_stages, int n_devices, int micro_batches,
+                     const int *device, const int *replica_first, const int *replica_device,
+                     const uint8_t *replica_rule, ft_error *err);
+ft_status shares_of_plan(seating *out, ft_arena *arena, const ft_plan *plan, ft_error *err);
+
+/* The replica that has micro-batch `index` of the leg, and its number there. */
+int share_replica(const stage_share *s, int64_t index);
+int64_t share_local(const stage_share *s, int64_t index);
+/* The number in the leg of the replica's local-th micro-batch. */
+int64_t share_index(const stage_share *s, int replica, int64_t local);
+/* The stage's replica on that device, or -1. */
+int shares_find(const seating *all, int stage, int device);
+
 /* -- wires (wires.c) --------------------------------------------------------------------------- */
 
-/* Index of (stage, kind) in the tables below. */
+/* Index of (stage or seat, kind) in the tables below. */
 static inline int spot_of(int stage, int kind) { return stage * FT_ACT_COUNT + kind; }
+
+/* An action as the wires meet it. */
+typedef struct meeting {
+    int stage, kind, replica, item;
+    int64_t index; /* in the leg */
+} meeting;
+
+/* Why an action cannot start. */
+typedef enum { STOP_NOTHING, STOP_UNFILLED, STOP_FULL, STOP_GROUP } stop_reason;
+
+typedef struct stop {
+    stop_reason reason;
+    int edge; /* STOP_UNFILLED, STOP_FULL */
+} stop;
 
 /* The edges as actions meet them. Times are kept only when the wires were made for it. */
 typedef struct wires {
     int n_edges;
     const ft_edge *edges;
+    const seating *shares;
     const int *in_first, *in;   /* edges into spot s: in[in_first[s]] ... in[in_first[s + 1] - 1] */
-    const int *out_first, *out; /* likewise those out of it */
-    int64_t *done;              /* by spot: actions completed */
-    int64_t *transfer_ns;       /* by edge; NULL without times, and the next three too */
-    int64_t *ring_first;        /* by edge: where its ring begins; n_edges + 1 */
-    int64_t *arrival_ns;        /* ring by index: when the item is at the receiver */
-    int64_t *release_ns;        /* ring by index: when the slot was free again */
+    const int *out_first, *out; /* likewise those out of it; both by stage and kind */
+    int64_t *done;              /* by seat and kind: actions completed */
+    bool *is_sent, *is_received; /* by edge: S or V of the plan do it; NULL: of no edge */
+    int64_t *sent, *received;
+    int64_t *transfer_ns; /* by edge; NULL without times, and all below too */
+    int64_t *ring_first;  /* by edge: where its ring begins; n_edges + 1 */
+    int64_t *arrival_ns;  /* ring by receiver's index: when the item is there */
+    int64_t *release_ns;  /* likewise: when the slot was free again */
+    int64_t *maker;       /* likewise: event that arrival_ns comes from */
+    int64_t *user;        /* likewise: event that release_ns comes from */
+    int64_t *group_ns;    /* by stage: when the replicas' last sum was there */
+    int64_t *group_event;
 } wires;
 
-ft_status wires_new(wires **out, ft_arena *arena, int n_stages, int n_edges, const ft_edge *edges,
-                    ft_error *err);
+ft_status wires_new(wires **out, ft_arena *arena, const seating *shares, int n_edges,
+                    const ft_edge *edges, ft_error *err);
+/* Lets S and V of the plan's lists take the place of sending at once. */
+ft_status wires_add_copies(wires *w, ft_arena *arena, const ft_plan *plan, ft_error *err);
 /* Adds the times; transfer_ns by edge (NULL: zeros), `micros` the most items that one edge carries.
  */
 ft_status wires_add_times(wires *w, ft_arena *arena, const double *transfer_ns, int64_t micros,
                           ft_error *err);
 
-/* The edge that keeps item `index` of the spot from starting, or -1. *full: it lacks a free slot;
- * otherwise it has not been filled. Looks at counts only. */
-int wires_blocking(const wires *w, int spot, int64_t index, bool *full);
-/* When the item can start, as far as its edges go; only when nothing blocks it. */
-int64_t wires_start_ns(const wires *w, int spot, int64_t index);
-/* Counts the item as done; with times, its data leaves at end_ns. */
-void wires_complete(wires *w, int spot, int64_t index, int64_t end_ns);
+/* What keeps the action from starting. Looks at counts only. */
+stop wires_blocking(const wires *w, const meeting *m);
+/* When it can start, as far as its edges go, and the event that this comes from (or -1); only when
+ * nothing blocks it. */
+int64_t wires_start_ns(const wires *w, const meeting *m, int64_t *cause);
+/* Counts the action as done; with times, its slots are free at end_ns. */
+void wires_complete(wires *w, const meeting *m, int64_t end_ns, int64_t event);
+/* The item that the action leaves on the edge is there at ns. */
+void wires_arrive(wires *w, int edge, int64_t index, int64_t ns, int64_t event);
+/* Whether the action, now done, was the last R of its batch among a stage's replicas: their sum
+ * begins, and ends at group_ns. */
+bool wires_join(const wires *w, const meeting *m);
+/* Devices that may go on when the action is done: calls look(user, device). */
+typedef void wake_fn(void *user, int device);
+void wires_wake(const wires *w, const meeting *m, wake_fn *look, void *user);
 
 /* "F0.0.1 waits for a free slot of F0>F1 (2 slots)", into text. */
-void wires_explain(const wires *w, const ft_action *action, int64_t index, char *text, int size);
+void wires_explain(const wires *w, const ft_action *action, const meeting *m, char *text, int size);
 
 /* -- whole times (costs.c) -----------------------------------------------------------------------
  */
 
-/* Costs in whole ns by spot. FT_INVALID when one is negative, not a number, or above 10^12. */
+/* Costs in whole ns by stage and kind. FT_INVALID when one is negative, not a number, or above
+ * 10^12. */
 ft_status costs_round(int64_t **out, ft_arena *arena, int n_stages, const ft_stage_costs *costs,
                       ft_error *err);
 ft_status cost_round(int64_t *out, double ns, const char *what, int index, ft_error *err);
 
+/* -- moments in time (heap.c) -------------------------------------------------------------------
+ */
+
+/* A moment at which something happens: the earliest first, then the lowest `what`. */
+typedef struct moment {
+    int64_t ns, what;
+} moment;
+
+typedef struct heap {
+    moment *at;
+    int64_t n, capacity;
+    ft_arena *arena;
+} heap;
+
+bool heap_add(heap *h, moment m); /* false: no memory */
+moment heap_pop(heap *h);
+
 /* -- making --------------------------------------------------------------------------------------
  */
 
-/* What a stage does, from first to last. */
+/* What a seat does, from first to last. */
 typedef struct stage_order {
     ft_action *actions;
     int64_t n;
-    int in_flight;
+    int in_flight, versions;
 } stage_order;
 
 /* A leg that is being made: everything is in the arena. */
@@ -111,17 +205,25 @@ typedef struct leg {
     ft_arena *arena;
     const ft_pipeline *pipeline;
     const ft_schedule *schedule;
+    ft_weights weights;
     int n_batches; /* that are played; at most the pipeline's */
+    bool reduces;
+    seating shares;
     wires *wires;
-    int *depth;           /* by stage */
-    stage_order *orders;  /* by stage */
+    int *depth, *height;  /* by stage */
+    int *ahead;           /* by stage: workers behind it; the depth where there are no replicas */
+    stage_order *orders;  /* by seat */
     ft_action_list *done; /* by device */
 } leg;
 
-/* order.c: the orders of all stages, by the rule alone. */
+/* order.c: the orders of all seats, by the rule alone. */
 ft_status leg_order(leg *leg, ft_error *err);
 /* play.c: who goes first on each device; gives leg->done. */
 ft_status leg_play(leg *leg, ft_error *err);
+/* interleave.c: both of them, where stages of a device take turns. */
+ft_status leg_interleave(leg *leg, ft_error *err);
+/* The policy: not a forward; then closer to the loss; then older. */
+bool policy_goes_before(const int *depth, const ft_action *a, const ft_action *b);
 
 /* fold.c: a repeating middle. Device d repeats length[d] actions from start[d]. */
 typedef struct fold {
@@ -131,30 +233,42 @@ typedef struct fold {
 ft_status fold_find(fold *out, ft_arena *arena, int n_devices, const ft_action_list *lists,
                     ft_error *err);
 
-/* -- walking (walk.c) -------------------------------------------------------------------------- */
+/* -- timelines (timeline.c) ----------------------------------------------------------------------
+ */
 
-/* A walk executes the strict lists as far as they go. */
-typedef struct walk {
-    const ft_plan *plan;
-    wires *wires;
-    cursor *cursors;        /* by device: what it does next, or waits with */
-    int64_t *free_ns;       /* by device; with times */
-    const int64_t *cost_ns; /* by spot; NULL: without times */
-    ft_event *events;       /* with times: the lists' events, device by device */
-    int64_t *at;            /* by device: its next event */
-    int *queue;             /* devices to look at again, a ring */
-    bool *queued;
-} walk;
+/* Room for causes and passages in a timeline that has none. */
+ft_status timeline_add_causes(ft_timeline *timeline, int64_t n_passages, ft_error *err);
 
-/* Begins without times; costs and events are the caller's to add. */
-ft_status walk_new(walk **out, ft_arena *arena, const ft_plan *plan, ft_error *err);
-/* Runs to the end or to where every device waits; FT_INFEASIBLE then, with who waits for what. */
-ft_status walk_run(walk *w, ft_error *err);
+/* -- running -------------------------------------------------------------------------------------
+ */
 
-/* plan_text.c: names of the memory classes, in the order of FT_MEMORY_CLASS_LIST. */
-extern const char *const plan_class_names[FT_PLAN_CLASSES];
+/* What goes through a list in order: a device, or one stage of a device by policy. */
+typedef struct runner {
+    cursor cursor;
+    int device;
+    int stage; /* -1: all of the device's */
+} runner;
+
+typedef struct runners {
+    int n;
+    runner *list;
+    const int *first; /* by device, and one more */
+} runners;
+
+/* runners.c */
+ft_status runners_new(runners *out, ft_arena *arena, const ft_plan *plan, ft_error *err);
+void runner_step(runner *r);
+meeting meeting_of(const ft_plan *plan, const seating *shares, int device, const ft_action *action);
+
+/* -- checking ------------------------------------------------------------------------------------
+ */
 
 /* check.c: everything but waiting: ranges, counts, each stage's order, lags, in-flight numbers. */
 ft_status plan_check_lists(const ft_plan *plan, ft_error *err);
+/* check_order.c: all of these but the ranges. */
+ft_status plan_check_order(const ft_plan *plan, const seating *shares, ft_arena *arena,
+                           ft_error *err);
+/* walk.c: runs the lists to the end; FT_INFEASIBLE with who waits for what. */
+ft_status plan_walk(const ft_plan *plan, const seating *shares, ft_arena *arena, ft_error *err);
 
 #endif

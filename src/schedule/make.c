@@ -24,18 +24,48 @@ static ft_status check_range(const char *what, int64_t value, int64_t most, ft_e
                    (long long)most);
 }
 
+/* Actions of all stages per batch, at most. */
+static int64_t per_batch(const ft_pipeline *p, const ft_schedule *schedule)
+{
+    int64_t micro = schedule->splits ? 3 : 2, step = 3;
+    if (p->weights == FT_WEIGHTS_PREDICT) micro++;
+    int64_t seats = p->replica_first ? p->replica_first[p->n_stages] : p->n_stages;
+    return micro * p->micro_batches * p->n_stages + step * seats;
+}
+
+static bool is_replicated(const ft_pipeline *p, int stage)
+{
+    return p->replica_first && p->replica_first[stage + 1] - p->replica_first[stage] > 1;
+}
+
+static ft_status check_edge(const ft_pipeline *p, int e, ft_error *err)
+{
+    const ft_edge *edge = &p->edges[e];
+    if (edge->from_kind == FT_ACT_REDUCE && !p->reduces)
+        return ft_fail(err, FT_INVALID, "pipeline: edge %d begins at a reduce, but there is none",
+                       e);
+    if (edge->to_kind == FT_ACT_ADOPT && (is_replicated(p, edge->from) || is_replicated(p, edge->to)))
+        return ft_fail(err, FT_INVALID,
+                       "pipeline: edge %d ties weights of stage %d to stage %d, which has replicas",
+                       e, edge->from, edge->to);
+    return FT_OK;
+}
+
 static ft_status check_pipeline(const ft_pipeline *p, const ft_schedule *schedule, ft_error *err)
 {
     FT_TRY(check_range("stages", p->n_stages, PLAN_MAX_STAGES, err));
     FT_TRY(check_range("devices", p->n_devices, PLAN_MAX_STAGES, err));
     FT_TRY(check_range("micro-batches", p->micro_batches, PLAN_MAX_MICRO, err));
     FT_TRY(check_range("batches", p->n_batches, PLAN_MAX_BATCHES, err));
-    int64_t per_batch = (2 * (int64_t)p->micro_batches + 3) * p->n_stages;
-    FT_TRY(check_range("actions in a leg", per_batch * p->n_batches, PLAN_MAX_ACTIONS, err));
-    for (int s = 0; s < p->n_stages; s++)
-        if (p->device[s] < 0 || p->device[s] >= p->n_devices)
-            return ft_fail(err, FT_INVALID, "pipeline: stage %d is on device %d of %d", s,
-                           p->device[s], p->n_devices);
+    FT_TRY(check_range("actions in a leg", per_batch(p, schedule) * p->n_batches, PLAN_MAX_ACTIONS,
+                       err));
+    if (p->weights >= FT_WEIGHTS_COUNT || schedule->weights >= FT_WEIGHTS_COUNT)
+        return ft_fail(err, FT_INVALID, "pipeline: there is no way %d of choosing weights",
+                       (int)p->weights);
+    bool several = p->replica_first && p->replica_first[p->n_stages] > p->n_stages;
+    if (schedule->replicates && !several && p->n_devices > 1)
+        return ft_fail(err, FT_INVALID, "schedule %s: expected a stage with several replicas",
+                       schedule->name);
     if (p->n_edges < 0 || p->n_edges > PLAN_MAX_EDGES)
         return ft_fail(err, FT_INVALID, "pipeline: %d edges, expected 0 to %d", p->n_edges,
                        PLAN_MAX_EDGES);
@@ -44,9 +74,7 @@ static ft_status check_pipeline(const ft_pipeline *p, const ft_schedule *schedul
         if (p->edges[e].from_kind != FT_ACT_FORWARD && schedule->forward_only)
             return ft_fail(err, FT_INVALID,
                            "pipeline: edge %d is not between forwards, which are all there is", e);
-        if (p->edges[e].from_kind == FT_ACT_REDUCE && !p->reduces)
-            return ft_fail(err, FT_INVALID,
-                           "pipeline: edge %d begins at a reduce, but there is none", e);
+        FT_TRY(check_edge(p, e, err));
     }
     if (!schedule_name_ok(schedule->name))
         return ft_fail(err, FT_INVALID,
@@ -55,15 +83,18 @@ static ft_status check_pipeline(const ft_pipeline *p, const ft_schedule *schedul
     return FT_OK;
 }
 
-/* Longest path to a stage without forward edges out, over the forward edges. */
+/* Longest path to a stage without forward edges out, over the forward edges, in stages and in the
+ * workers that these have. */
 static ft_status find_depths(leg *l, ft_error *err)
 {
     const wires *w = l->wires;
     int n = l->pipeline->n_stages, head = 0, tail = 0;
     int *left = ft_arena_array(l->arena, n, sizeof(int));
     int *queue = ft_arena_array(l->arena, n, sizeof(int));
-    l->depth = ft_arena_array(l->arena, n, sizeof(int));
+    l->depth = ft_arena_array(l->arena, 3 * (int64_t)n, sizeof(int));
     if (!left || !queue || !l->depth) return no_memory(err);
+    l->ahead = l->depth + n;
+    l->height = l->ahead + n;
     for (int s = 0; s < n; s++) {
         int spot = spot_of(s, FT_ACT_FORWARD);
         left[s] = w->out_first[spot + 1] - w->out_first[spot];
@@ -71,9 +102,11 @@ static ft_status find_depths(leg *l, ft_error *err)
     }
     while (head < tail) {
         int to = queue[head++], spot = spot_of(to, FT_ACT_FORWARD);
+        int workers = l->ahead[to] + l->shares.of[to].n;
         for (int i = w->in_first[spot]; i < w->in_first[spot + 1]; i++) {
             int from = w->edges[w->in[i]].from;
             if (l->depth[from] < l->depth[to] + 1) l->depth[from] = l->depth[to] + 1;
+            if (l->ahead[from] < workers) l->ahead[from] = workers;
             if (!--left[from]) queue[tail++] = from;
         }
     }
@@ -82,6 +115,13 @@ static ft_status find_depths(leg *l, ft_error *err)
             return ft_fail(err, FT_INVALID,
                            "pipeline: forward edges go in a circle, stage %d is on it or before it",
                            s);
+    for (int i = n - 1; i >= 0; i--) {
+        int from = queue[i], spot = spot_of(from, FT_ACT_FORWARD);
+        for (int k = w->out_first[spot]; k < w->out_first[spot + 1]; k++) {
+            int to = w->edges[w->out[k]].to;
+            if (l->height[to] < l->height[from] + 1) l->height[to] = l->height[from] + 1;
+        }
+    }
     return FT_OK;
 }
 
@@ -124,20 +164,42 @@ static bool write_lists(ft_plan *plan, const leg *l, const fold *f, int later)
 static bool write_stages(ft_plan *plan, const leg *l)
 {
     const ft_pipeline *p = l->pipeline;
-    int *numbers = ft_arena_array(plan->arena, 3 * (int64_t)p->n_stages, sizeof *numbers);
+    const seating *shares = &l->shares;
+    int64_t n = p->n_stages;
+    int *numbers = ft_arena_array(plan->arena, 5 * n + 1 + shares->n_seats, sizeof *numbers);
     ft_edge *edges = ft_arena_array(plan->arena, p->n_edges, sizeof *edges);
-    bool *recompute = ft_arena_array(plan->arena, p->n_stages, sizeof *recompute);
-    if (!numbers || !edges || !recompute) return false;
-    int *depth = numbers + p->n_stages, *in_flight = depth + p->n_stages;
+    bool *recompute = ft_arena_array(plan->arena, n, sizeof *recompute);
+    uint8_t *rule = ft_arena_array(plan->arena, n, sizeof *rule);
+    int64_t *reduce_bytes = ft_arena_array(plan->arena, n, sizeof *reduce_bytes);
+    bool *by_policy = ft_arena_array(plan->arena, p->n_devices, sizeof *by_policy);
+    if (!numbers || !edges || !recompute || !rule || !reduce_bytes || !by_policy) return false;
+    int *depth = numbers + n, *in_flight = depth + n, *versions = in_flight + n;
+    int *first = versions + n, *devices = first + n + 1;
     for (int s = 0; s < p->n_stages; s++) {
-        numbers[s] = p->device[s];
+        const stage_share *share = &shares->of[s];
+        numbers[s] = shares->seat_device[share->first];
         depth[s] = l->depth[s];
-        in_flight[s] = l->orders[s].in_flight;
+        first[s] = share->first;
+        rule[s] = (uint8_t)share->rule;
+        if (p->reduce_bytes) reduce_bytes[s] = p->reduce_bytes[s];
+        for (int i = 0; i < share->n; i++) {
+            const stage_order *order = &l->orders[share->first + i];
+            devices[share->first + i] = shares->seat_device[share->first + i];
+            if (order->in_flight > in_flight[s]) in_flight[s] = order->in_flight;
+            if (order->versions > versions[s]) versions[s] = order->versions;
+        }
     }
+    first[n] = shares->n_seats;
     if (p->n_edges) memcpy(edges, p->edges, (size_t)p->n_edges * sizeof *edges);
     plan->device = numbers;
     plan->depth = depth;
     plan->in_flight = in_flight;
+    plan->versions = versions;
+    plan->replica_first = first;
+    plan->replica_device = devices;
+    plan->replica_rule = rule;
+    plan->reduce_bytes = reduce_bytes;
+    plan->by_policy = by_policy;
     plan->recompute = recompute;
     plan->n_edges = p->n_edges;
     plan->edges = edges;
@@ -181,10 +243,18 @@ static int batches_to_play(int n_batches, int64_t wanted)
 static ft_status play_leg(leg *l, fold *f, ft_error *err)
 {
     const ft_pipeline *p = l->pipeline;
-    FT_TRY(wires_new(&l->wires, l->arena, p->n_stages, p->n_edges, p->edges, err));
+    FT_TRY(shares_new(&l->shares, l->arena, p->n_stages, p->n_devices, p->micro_batches, p->device,
+                      p->replica_first, p->replica_device, p->replica_rule, err));
+    l->reduces = (p->reduces || l->shares.several) && !l->schedule->forward_only;
+    l->weights = p->weights ? p->weights : l->schedule->weights;
+    FT_TRY(wires_new(&l->wires, l->arena, &l->shares, p->n_edges, p->edges, err));
     FT_TRY(find_depths(l, err));
-    FT_TRY(leg_order(l, err));
-    FT_TRY(leg_play(l, err));
+    if (l->schedule->interleaves)
+        FT_TRY(leg_interleave(l, err));
+    else {
+        FT_TRY(leg_order(l, err));
+        FT_TRY(leg_play(l, err));
+    }
     return fold_find(f, l->arena, p->n_devices, l->done, err);
 }
 
@@ -209,7 +279,7 @@ static ft_status attempt(ft_plan **out, leg *l, ft_error *err)
     if (l->n_batches == whole) return write_proven(out, l, &f, whole, err);
     bool steady = f.repeats >= 3 && 2 * (int64_t)f.repeats * f.batches >= l->n_batches;
     if (!steady) return FT_OK;
-    int64_t length = (2 * (int64_t)l->pipeline->micro_batches + 3) * l->pipeline->n_stages * whole;
+    int64_t length = per_batch(l->pipeline, l->schedule) * whole;
     bool prove_whole = length <= PROVE_MOST;
     ft_status status = write_proven(out, l, &f, prove_whole ? whole : l->n_batches, err);
     if (status == FT_NOMEM) return status;

@@ -8,10 +8,14 @@
 
 typedef struct writer {
     const leg *leg;
-    int stage;
+    int stage, replica;
+    const stage_share *share;
     ft_stage_state state;
+    int64_t total; /* micro-batches of the leg that are its own */
     stage_order *order;
-    int adopted; /* W actions written */
+    int16_t *lags;           /* by local micro-batch: of its forward */
+    const int32_t *versions; /* by micro-batch of the leg: what vertical sync reads; or NULL */
+    int adopted;             /* W actions written */
     int n_owners;
     ft_stage_state *owners; /* of what W takes over, each followed up to our next forward */
     int *owner_stages;
@@ -24,7 +28,34 @@ static int64_t leg_micros(const leg *l)
 
 static ft_stage_state begin_state(const leg *l, int stage)
 {
-    return (ft_stage_state){.depth = l->depth[stage], .micro_batches = l->pipeline->micro_batches};
+    const stage_share *s = &l->shares.of[stage];
+    return (ft_stage_state){.depth = (l->ahead[stage] + s->n - 1) / s->n,
+                            .height = l->height[stage],
+                            .micro_batches = s->per_batch,
+                            .payload = l->schedule->payload};
+}
+
+/* -- asking ------------------------------------------------------------------------------------ */
+
+static const char *find_fault(const ft_schedule *schedule, const ft_stage_state *s,
+                              ft_action_kind kind)
+{
+    bool half = kind == FT_ACT_BACKWARD_INPUT || kind == FT_ACT_BACKWARD_WEIGHT;
+    if (kind != FT_ACT_FORWARD && kind != FT_ACT_BACKWARD && !half)
+        return "is neither forward nor backward";
+    if (kind != FT_ACT_FORWARD && half != schedule->splits)
+        return schedule->splits ? "is a whole backward, expected one of its halves"
+                                : "is half a backward, expected a whole one";
+    if (kind == FT_ACT_BACKWARD_WEIGHT && s->weights >= s->backwards)
+        return "is a backward-weight without its backward-input";
+    if ((kind == FT_ACT_BACKWARD || kind == FT_ACT_BACKWARD_INPUT) && s->backwards >= s->forwards)
+        return "is a backward without its forward";
+    if (kind == FT_ACT_FORWARD && schedule->synchronous &&
+        s->forwards / s->micro_batches != s->weights / s->micro_batches)
+        return "is a forward of the next batch before this one's update";
+    if (kind == FT_ACT_FORWARD && (s->forwards - s->weights) / s->micro_batches > INT16_MAX)
+        return "is more batches ahead of the backwards than a lag can say";
+    return NULL;
 }
 
 /* Asks the rule, and holds it to what can be. */
@@ -32,22 +63,20 @@ static ft_status ask_rule(const leg *l, int stage, const ft_stage_state *s, ft_a
                           ft_error *err)
 {
     *kind = l->schedule->next(s);
-    const char *wrong = NULL;
-    if (*kind != FT_ACT_FORWARD && *kind != FT_ACT_BACKWARD)
-        wrong = "is neither forward nor backward";
-    else if (*kind == FT_ACT_BACKWARD && s->backwards >= s->forwards)
-        wrong = "is a backward without its forward";
-    else if (*kind == FT_ACT_FORWARD && l->schedule->synchronous &&
-             s->forwards / s->micro_batches != s->backwards / s->micro_batches)
-        wrong = "is a forward of the next batch before this one's update";
-    else if (*kind == FT_ACT_FORWARD && (s->forwards - s->backwards) / s->micro_batches > INT16_MAX)
-        wrong = "is more batches ahead of the backwards than a lag can say";
+    const char *wrong = find_fault(l->schedule, s, *kind);
     if (!wrong) return FT_OK;
     return ft_fail(err, FT_INVALID,
                    "schedule %s: stage %d, after %lld forwards and %lld backwards: the next "
                    "action %s",
                    l->schedule->name, stage, (long long)s->forwards, (long long)s->backwards,
                    wrong);
+}
+
+static void advance(ft_stage_state *s, ft_action_kind kind)
+{
+    s->forwards += kind == FT_ACT_FORWARD;
+    s->backwards += kind == FT_ACT_BACKWARD || kind == FT_ACT_BACKWARD_INPUT;
+    s->weights += kind == FT_ACT_BACKWARD || kind == FT_ACT_BACKWARD_WEIGHT;
 }
 
 /* The owners of what the stage takes over: where the edges U->W that end at it begin. */
@@ -79,21 +108,57 @@ static ft_status count_updates(writer *w, int64_t *updates, ft_error *err)
             ft_action_kind kind;
             FT_TRY(ask_rule(w->leg, w->owner_stages[i], s, &kind, err));
             if (kind == FT_ACT_FORWARD && s->forwards == w->state.forwards) break;
-            (*(kind == FT_ACT_FORWARD ? &s->forwards : &s->backwards))++;
+            advance(s, kind);
         }
-        int64_t done = s->backwards / s->micro_batches;
+        int64_t done = s->weights / s->micro_batches;
         if (done < *updates) *updates = done;
     }
     return FT_OK;
 }
 
-static void put(writer *w, ft_action_kind kind, int64_t batch, int64_t micro, int64_t lag)
+/* Lowers at[i] to the updates that the stage has done before its forward of micro-batch i. */
+static ft_status follow_versions(const leg *l, int stage, int32_t *at, ft_error *err)
 {
-    w->order->actions[w->order->n++] = (ft_action){.kind = (uint8_t)kind,
-                                                   .stage = (int16_t)w->stage,
-                                                   .lag = (int16_t)lag,
-                                                   .batch = (int32_t)batch,
-                                                   .micro = (int32_t)micro};
+    const stage_share *share = &l->shares.of[stage];
+    ft_stage_state s = begin_state(l, stage);
+    while (s.forwards < (int64_t)l->n_batches * share->per_batch) {
+        ft_action_kind kind;
+        FT_TRY(ask_rule(l, stage, &s, &kind, err));
+        int32_t updates = (int32_t)(s.weights / s.micro_batches);
+        for (int r = 0; kind == FT_ACT_FORWARD && r < share->n; r++) {
+            int64_t i = share_index(share, r, s.forwards);
+            if (updates < at[i]) at[i] = updates;
+        }
+        advance(&s, kind);
+    }
+    return FT_OK;
+}
+
+/* The versions that vertical sync reads: those of the stages that run furthest ahead. */
+static ft_status find_versions(const leg *l, const int32_t **out, ft_error *err)
+{
+    *out = NULL;
+    if (l->weights != FT_WEIGHTS_VERTICAL) return FT_OK;
+    int32_t *at = ft_arena_array(l->arena, leg_micros(l), sizeof *at);
+    if (!at) return ft_fail(err, FT_NOMEM, "plan: no memory for the order of stages");
+    for (int64_t i = 0; i < leg_micros(l); i++) at[i] = l->n_batches;
+    for (int s = 0; s < l->pipeline->n_stages; s++)
+        if (!l->height[s]) FT_TRY(follow_versions(l, s, at, err));
+    *out = at;
+    return FT_OK;
+}
+
+/* -- writing ----------------------------------------------------------------------------------- */
+
+static ft_action *put(writer *w, ft_action_kind kind, int64_t batch, int64_t micro, int64_t lag)
+{
+    ft_action *a = &w->order->actions[w->order->n++];
+    *a = (ft_action){.kind = (uint8_t)kind,
+                     .stage = (int16_t)w->stage,
+                     .lag = (int16_t)lag,
+                     .batch = (int32_t)batch,
+                     .micro = (int32_t)micro};
+    return a;
 }
 
 static void put_adopts(writer *w, int64_t before)
@@ -101,79 +166,137 @@ static void put_adopts(writer *w, int64_t before)
     while (w->n_owners && w->adopted < before) put(w, FT_ACT_ADOPT, w->adopted++, 0, 0);
 }
 
-/* Of a forward that comes after the leg's batches only the W before it are written. */
-static ft_status put_forward(writer *w, ft_error *err)
+/* Versions that must be kept for one of `batch - lag` to be read now. */
+static void need_version(writer *w, int64_t batch, int64_t lag)
+{
+    int64_t kept = w->state.weights / w->state.micro_batches - (batch - lag) + 1;
+    if (kept > w->order->versions) w->order->versions = (int)kept;
+}
+
+/* The lag of the next forward, whose newest weights have `newest`. */
+static int64_t forward_lag(const writer *w, int64_t batch, int64_t newest, int64_t index)
+{
+    if (w->versions) return batch - w->versions[index];
+    if (w->leg->weights == FT_WEIGHTS_DOUBLE && batch > 0 && newest < 1) return 1;
+    return newest;
+}
+
+static ft_status write_forward(writer *w, ft_error *err)
 {
     ft_stage_state *s = &w->state;
-    int64_t updates, batch = s->forwards / s->micro_batches;
-    FT_TRY(count_updates(w, &updates, err));
-    put_adopts(w, updates);
-    if (s->forwards < leg_micros(w->leg)) {
-        put(w, FT_ACT_FORWARD, batch, s->forwards % s->micro_batches,
-            batch - s->backwards / s->micro_batches);
-        int64_t in_flight = s->forwards + 1 - s->backwards;
-        if (in_flight > w->order->in_flight) w->order->in_flight = (int)in_flight;
-    }
-    s->forwards++;
+    int64_t batch = s->forwards / s->micro_batches;
+    int64_t index = share_index(w->share, w->replica, s->forwards);
+    int64_t newest = batch - s->weights / s->micro_batches;
+    int64_t lag = forward_lag(w, batch, newest, index), most = INT16_MAX;
+    if (w->leg->weights == FT_WEIGHTS_DOUBLE) most = 1;
+    if (lag > most || lag < newest)
+        return ft_fail(err, FT_INVALID,
+                       "schedule %s: stage %d works %lld batches ahead, at most %lld",
+                       w->leg->schedule->name, w->stage, (long long)newest, (long long)most);
+    int64_t micro = index % w->share->micros;
+    if (w->leg->weights == FT_WEIGHTS_PREDICT && lag) put(w, FT_ACT_PREDICT, batch, micro, lag);
+    need_version(w, batch, lag);
+    put(w, FT_ACT_FORWARD, batch, micro, lag);
+    if (w->lags) w->lags[s->forwards] = (int16_t)lag;
+    int64_t in_flight = s->forwards + 1 - s->weights;
+    if (in_flight > w->order->in_flight) w->order->in_flight = (int)in_flight;
     return FT_OK;
 }
 
-static void put_backward(writer *w)
+/* Of a forward that comes after the leg's batches only the W before it are written. */
+static ft_status put_forward(writer *w, ft_error *err)
+{
+    int64_t updates;
+    FT_TRY(count_updates(w, &updates, err));
+    put_adopts(w, updates);
+    if (w->state.forwards < w->total) FT_TRY(write_forward(w, err));
+    w->state.forwards++;
+    return FT_OK;
+}
+
+/* A backward, or one of its halves; behind the last of a batch, what is per batch. */
+static void put_backward(writer *w, ft_action_kind kind)
 {
     ft_stage_state *s = &w->state;
-    int64_t batch = s->backwards / s->micro_batches;
-    put(w, FT_ACT_BACKWARD, batch, s->backwards % s->micro_batches, 0);
-    s->backwards++;
-    if (s->backwards % s->micro_batches) return;
-    if (w->leg->pipeline->reduces) put(w, FT_ACT_REDUCE, batch, 0, 0);
+    int64_t local = kind == FT_ACT_BACKWARD_WEIGHT ? s->weights : s->backwards;
+    if (local >= w->total) {
+        advance(s, kind);
+        return;
+    }
+    int64_t index = share_index(w->share, w->replica, local), micros = w->share->micros;
+    int64_t batch = index / micros, lag = 0;
+    if (kind != FT_ACT_BACKWARD_WEIGHT) {
+        /* without older versions a backward reads the newest, whichever its batch */
+        lag = w->lags ? w->lags[local] : batch - s->weights / s->micro_batches;
+        need_version(w, batch, lag);
+    }
+    put(w, kind, batch, index % micros, lag);
+    advance(s, kind);
+    if (kind == FT_ACT_BACKWARD_INPUT || s->weights % s->micro_batches) return;
+    if (w->leg->reduces) put(w, FT_ACT_REDUCE, batch, 0, 0);
     put(w, FT_ACT_UPDATE, batch, 0, 0);
 }
 
-static ft_status order_stage(const leg *l, int stage, ft_error *err)
+static bool keeps_versions(ft_weights weights)
 {
-    writer w = {
-        .leg = l, .stage = stage, .state = begin_state(l, stage), .order = &l->orders[stage]};
-    FT_TRY(find_owners(&w, err));
-    int64_t per_batch = 2 * (int64_t)l->pipeline->micro_batches + 3;
-    w.order->actions = ft_arena_array(l->arena, per_batch * l->n_batches, sizeof(ft_action));
-    if (!w.order->actions)
-        return ft_fail(err, FT_NOMEM, "plan: no memory for the order of stage %d", stage);
-    while (w.state.backwards < leg_micros(l)) {
+    return weights == FT_WEIGHTS_STASH || weights == FT_WEIGHTS_VERTICAL ||
+           weights == FT_WEIGHTS_DOUBLE;
+}
+
+static ft_status order_seat(writer *w, ft_error *err)
+{
+    const leg *l = w->leg;
+    int64_t per_batch = 4 * (int64_t)w->share->per_batch + 3;
+    w->state = begin_state(l, w->stage);
+    w->total = (int64_t)l->n_batches * w->share->per_batch;
+    FT_TRY(find_owners(w, err));
+    w->order->versions = 1;
+    w->order->actions = ft_arena_array(l->arena, per_batch * l->n_batches, sizeof(ft_action));
+    if (keeps_versions(l->weights))
+        w->lags = ft_arena_array(l->arena, w->total, sizeof *w->lags);
+    if (!w->order->actions || (keeps_versions(l->weights) && !w->lags))
+        return ft_fail(err, FT_NOMEM, "plan: no memory for the order of stage %d", w->stage);
+    while (w->state.weights < w->total) {
         ft_action_kind kind;
-        FT_TRY(ask_rule(l, stage, &w.state, &kind, err));
+        FT_TRY(ask_rule(l, w->stage, &w->state, &kind, err));
         if (kind == FT_ACT_FORWARD)
-            FT_TRY(put_forward(&w, err));
+            FT_TRY(put_forward(w, err));
         else
-            put_backward(&w);
+            put_backward(w, kind);
     }
-    put_adopts(&w, l->n_batches);
+    put_adopts(w, l->n_batches);
     return FT_OK;
 }
 
 /* The one order of a schedule of forwards alone. */
-static ft_status order_forwards(const leg *l, int stage, ft_error *err)
+static ft_status order_forwards(writer *w, ft_error *err)
 {
-    stage_order *order = &l->orders[stage];
-    int micros = l->pipeline->micro_batches;
-    order->actions = ft_arena_array(l->arena, leg_micros(l), sizeof(ft_action));
-    if (!order->actions)
-        return ft_fail(err, FT_NOMEM, "plan: no memory for the order of stage %d", stage);
-    for (int batch = 0; batch < l->n_batches; batch++)
-        for (int micro = 0; micro < micros; micro++)
-            order->actions[order->n++] = (ft_action){.kind = FT_ACT_FORWARD,
-                                                     .stage = (int16_t)stage,
-                                                     .batch = batch,
-                                                     .micro = micro};
-    order->in_flight = 1;
+    int64_t total = (int64_t)w->leg->n_batches * w->share->per_batch;
+    w->order->actions = ft_arena_array(w->leg->arena, total, sizeof(ft_action));
+    if (!w->order->actions)
+        return ft_fail(err, FT_NOMEM, "plan: no memory for the order of stage %d", w->stage);
+    for (int64_t i = 0; i < total; i++) {
+        int64_t index = share_index(w->share, w->replica, i), micros = w->share->micros;
+        put(w, FT_ACT_FORWARD, index / micros, index % micros, 0);
+    }
+    w->order->in_flight = w->order->versions = 1;
     return FT_OK;
 }
 
 ft_status leg_order(leg *l, ft_error *err)
 {
-    int n = l->pipeline->n_stages;
-    l->orders = ft_arena_array(l->arena, n, sizeof *l->orders);
-    if (!l->orders) return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", n);
-    for (int s = 0; s < n; s++)
-        FT_TRY(l->schedule->forward_only ? order_forwards(l, s, err) : order_stage(l, s, err));
+    l->orders = ft_arena_array(l->arena, l->shares.n_seats, sizeof *l->orders);
+    if (!l->orders) return ft_fail(err, FT_NOMEM, "plan: no memory for the order of stages");
+    const int32_t *versions;
+    FT_TRY(find_versions(l, &versions, err));
+    for (int stage = 0; stage < l->pipeline->n_stages; stage++) {
+        const stage_share *share = &l->shares.of[stage];
+        for (int r = 0; r < share->n; r++) {
+            writer w = {.leg = l, .stage = stage, .replica = r, .share = share};
+            w.order = &l->orders[share->first + r];
+            w.versions = versions;
+            FT_TRY(l->schedule->forward_only ? order_forwards(&w, err) : order_seat(&w, err));
+        }
+    }
     return FT_OK;
 }

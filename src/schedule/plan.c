@@ -8,14 +8,19 @@
 
 /* -- actions ----------------------------------------------------------------------------------- */
 
+typedef enum { SCOPE_MICRO, SCOPE_BATCH } scope;
+
 typedef struct action_row {
     char letter;
     const char *word;
-    bool per_micro;
+    scope scope;
+    ft_stream stream;
+    item_kind item;
 } action_row;
 
 static const action_row action_rows[] = {
-#define FT_ACTION_ROW(name, letter, word, micro) {letter, word, micro},
+#define FT_ACTION_ROW(name, letter, word, scope, stream, item)                                     \
+    {letter, word, SCOPE_##scope, FT_STREAM_##stream, ITEM_##item},
     FT_ACTION_LIST(FT_ACTION_ROW)
 #undef FT_ACTION_ROW
 };
@@ -24,21 +29,28 @@ const char *ft_action_word(ft_action_kind kind) { return action_rows[kind].word;
 
 char ft_action_letter(ft_action_kind kind) { return action_rows[kind].letter; }
 
-bool ft_action_per_micro(ft_action_kind kind) { return action_rows[kind].per_micro; }
+bool ft_action_per_micro(ft_action_kind kind) { return action_rows[kind].scope == SCOPE_MICRO; }
+
+ft_stream ft_action_stream(ft_action_kind kind) { return action_rows[kind].stream; }
+
+item_kind action_item(ft_action_kind kind) { return action_rows[kind].item; }
 
 const char *action_text(char text[ACTION_TEXT], const ft_action *a)
 {
     const action_row *row = &action_rows[a->kind];
-    if (row->per_micro)
-        snprintf(text, ACTION_TEXT, "%c%d.%d.%d", row->letter, a->stage, a->batch, a->micro);
-    else
-        snprintf(text, ACTION_TEXT, "%c%d.%d", row->letter, a->stage, a->batch);
+    int used = snprintf(text, ACTION_TEXT, "%c%d.%d", row->letter, a->stage, a->batch);
+    if (row->scope == SCOPE_MICRO)
+        used += snprintf(text + used, ACTION_TEXT - (size_t)used, ".%d", a->micro);
+    if (row->item == ITEM_EDGE)
+        snprintf(text + used, ACTION_TEXT - (size_t)used, ":%d", a->item);
+    if (row->item == ITEM_CLASS && a->item >= 0 && a->item < FT_PLAN_CLASSES)
+        snprintf(text + used, ACTION_TEXT - (size_t)used, ":%s", plan_class_names[a->item]);
     return text;
 }
 
 int64_t ft_action_index(const ft_plan *plan, const ft_action *a)
 {
-    if (!action_rows[a->kind].per_micro) return a->batch;
+    if (!ft_action_per_micro(a->kind)) return a->batch;
     return (int64_t)a->batch * plan->micro_batches + a->micro;
 }
 
@@ -48,9 +60,10 @@ int64_t ft_action_index(const ft_plan *plan, const ft_action *a)
 static bool kinds_join(ft_action_kind from, ft_action_kind to)
 {
     static const ft_action_kind joins[][2] = {
-        {FT_ACT_FORWARD, FT_ACT_FORWARD}, {FT_ACT_BACKWARD, FT_ACT_BACKWARD},
-        {FT_ACT_REDUCE, FT_ACT_REDUCE},   {FT_ACT_REDUCE, FT_ACT_UPDATE},
-        {FT_ACT_UPDATE, FT_ACT_ADOPT},
+        {FT_ACT_FORWARD, FT_ACT_FORWARD},         {FT_ACT_BACKWARD, FT_ACT_BACKWARD},
+        {FT_ACT_BACKWARD, FT_ACT_BACKWARD_INPUT}, {FT_ACT_BACKWARD_INPUT, FT_ACT_BACKWARD},
+        {FT_ACT_REDUCE, FT_ACT_REDUCE},           {FT_ACT_REDUCE, FT_ACT_UPDATE},
+        {FT_ACT_UPDATE, FT_ACT_ADOPT},            {FT_ACT_BACKWARD_INPUT, FT_ACT_BACKWARD_INPUT},
     };
     for (size_t i = 0; i < sizeof joins / sizeof *joins; i++)
         if (joins[i][0] == from && joins[i][1] == to) return true;
@@ -66,8 +79,8 @@ ft_status edge_check(const ft_edge *e, int number, int n_stages, ft_error *err)
     if (!kinds_join(e->from_kind, e->to_kind))
         return ft_fail(
             err, FT_INVALID,
-            "edge %d joins action kind %d to %d, expected F to F, B to B, R to R, R to U "
-            "or U to W",
+            "edge %d joins action kind %d to %d, expected F to F, B or I to B or I, R to "
+            "R, R to U or U to W",
             number, (int)e->from_kind, (int)e->to_kind);
     if (e->slots < 1 || e->slots > PLAN_MAX_SLOTS)
         return ft_fail(err, FT_INVALID, "edge %d has %d slots, expected 1 to %d", number, e->slots,
@@ -139,6 +152,31 @@ ft_status ft_plan_annotate(ft_plan *plan, int n_nodes, const int *node_stage, co
     if (recomputes) plan->recompute = recomputes;
     if (bytes) plan->memory = (const int64_t(*)[FT_PLAN_CLASSES])bytes;
     return FT_OK;
+}
+
+/* -- what the lists say --------------------------------------------------------------------------
+ */
+
+void ft_plan_staleness(const ft_plan *plan, int stage, int from_batch, int *least, int *most)
+{
+    *least = *most = -1;
+    for (int d = 0; d < plan->n_devices; d++) {
+        cursor c;
+        for (cursor_begin(&c, plan, d); c.more; cursor_step(&c)) {
+            if (c.now.stage != stage || c.now.kind != FT_ACT_FORWARD || c.now.batch < from_batch)
+                continue;
+            if (*least < 0 || c.now.lag < *least) *least = c.now.lag;
+            if (c.now.lag > *most) *most = c.now.lag;
+        }
+    }
+}
+
+int ft_plan_replica(const ft_plan *plan, int stage, int64_t index)
+{
+    int n = plan->replica_first[stage + 1] - plan->replica_first[stage];
+    stage_share s = {.n = n, .rule = plan->replica_rule[stage], .micros = plan->micro_batches};
+    s.per_batch = plan->micro_batches / n;
+    return share_replica(&s, index);
 }
 
 /* -- lists ---------------------------------------------------------------------------------------

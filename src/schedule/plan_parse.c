@@ -21,9 +21,14 @@ typedef struct parser {
     const char *end; /* of the line */
     int line;
     ft_plan *plan;
-    int *device, *depth, *in_flight; /* by stage */
+    int *device, *depth, *in_flight, *versions; /* by stage */
+    int *replicas_at, *n_replicas; /* by stage: where its devices begin in `replicas`, how many */
+    uint8_t *rule;
+    int64_t *reduce_bytes;
     bool *recompute;
     bool *stage_seen;
+    bool *by_policy; /* by device */
+    growing replicas;
     int64_t (*memory)[FT_PLAN_CLASSES];
     bool *memory_seen;
     growing edges, nodes;
@@ -173,15 +178,23 @@ static ft_status read_stages(parser *p, ft_error *err)
     ft_plan *plan = p->plan;
     FT_TRY(read_int(p, "stages", 1, PLAN_MAX_STAGES, &plan->n_stages, err));
     int64_t n = plan->n_stages;
-    if (!(p->device = ft_arena_array(plan->arena, n, sizeof(int))) ||
-        !(p->depth = ft_arena_array(plan->arena, n, sizeof(int))) ||
-        !(p->in_flight = ft_arena_array(plan->arena, n, sizeof(int))) ||
+    if (!(p->device = ft_arena_array(plan->arena, 6 * n, sizeof(int))) ||
+        !(p->rule = ft_arena_array(plan->arena, n, sizeof *p->rule)) ||
+        !(p->reduce_bytes = ft_arena_array(plan->arena, n, sizeof *p->reduce_bytes)) ||
         !(p->recompute = ft_arena_array(plan->arena, n, sizeof(bool))) ||
         !(p->stage_seen = ft_arena_array(plan->arena, n, sizeof(bool))))
         return no_memory(p, err);
+    p->depth = p->device + n;
+    p->in_flight = p->depth + n;
+    p->versions = p->in_flight + n;
+    p->replicas_at = p->versions + n;
+    p->n_replicas = p->replicas_at + n;
     plan->device = p->device;
     plan->depth = p->depth;
     plan->in_flight = p->in_flight;
+    plan->versions = p->versions;
+    plan->replica_rule = p->rule;
+    plan->reduce_bytes = p->reduce_bytes;
     plan->recompute = p->recompute;
     return FT_OK;
 }
@@ -193,8 +206,10 @@ static ft_status read_devices(parser *p, ft_error *err)
     int64_t n = plan->n_devices;
     if (!(p->lists = ft_arena_array(plan->arena, n, sizeof *p->lists)) ||
         !(p->memory = ft_arena_array(plan->arena, n, sizeof *p->memory)) ||
-        !(p->memory_seen = ft_arena_array(plan->arena, n, sizeof(bool))))
+        !(p->memory_seen = ft_arena_array(plan->arena, n, sizeof(bool))) ||
+        !(p->by_policy = ft_arena_array(plan->arena, n, sizeof(bool))))
         return no_memory(p, err);
+    plan->by_policy = p->by_policy;
     return FT_OK;
 }
 
@@ -218,6 +233,62 @@ static ft_status read_body_repeats(parser *p, ft_error *err)
     return read_int(p, "body-repeats", 0, PLAN_MAX_BATCHES, &p->plan->body_repeats, err);
 }
 
+/* "0" or "0,2,5": the stage's devices. */
+static ft_status read_stage_devices(parser *p, int s, ft_error *err)
+{
+    word w = next_word(p);
+    const char *at = w.text, *end = w.text + w.length;
+    p->replicas_at[s] = (int)p->replicas.n;
+    do {
+        int64_t device;
+        if (p->n_replicas[s] == p->plan->n_devices ||
+            !scan_number(&at, end, p->plan->n_devices - 1, &device))
+            return fault(p, err, "device is '%.*s', expected a number from 0 to %d", w.length,
+                         w.text, p->plan->n_devices - 1);
+        int *place = grow(&p->replicas, sizeof *place);
+        if (!place) return no_memory(p, err);
+        *place = (int)device;
+        if (!p->n_replicas[s]++) p->device[s] = (int)device;
+    } while (scan_char(&at, end, ','));
+    if (at == end) return FT_OK;
+    return fault(p, err, "device is '%.*s', expected numbers with ',' between them", w.length,
+                 w.text);
+}
+
+static ft_status read_rule(parser *p, int s, ft_error *err)
+{
+    word w = next_word(p);
+    for (int i = 0; i < FT_REPLICAS_COUNT; i++)
+        if (word_is(w, replica_rule_name(i))) {
+            p->rule[s] = (uint8_t)i;
+            return FT_OK;
+        }
+    return fault(p, err, "replicas is '%.*s', expected round-robin or block", w.length, w.text);
+}
+
+/* What may follow, each at most once. */
+static ft_status read_stage_rest(parser *p, int s, ft_error *err)
+{
+    static const char *const keys[] = {"versions", "replicas", "reduce-bytes", "recompute"};
+    unsigned seen = 0;
+    p->versions[s] = 1;
+    for (;;) {
+        const char *before = p->at;
+        word w = next_word(p);
+        int key = 0;
+        while (key < 4 && !word_is(w, keys[key])) key++;
+        if (key == 4 || seen >> key & 1) {
+            p->at = before;
+            return FT_OK;
+        }
+        seen |= 1U << key;
+        if (key == 0) FT_TRY(read_int(p, keys[0], 1, INT16_MAX, &p->versions[s], err));
+        if (key == 1) FT_TRY(read_rule(p, s, err));
+        if (key == 2) FT_TRY(read_number(p, keys[2], 0, INT64_MAX, &p->reduce_bytes[s], err));
+        if (key == 3) p->recompute[s] = true;
+    }
+}
+
 static ft_status read_stage(parser *p, ft_error *err)
 {
     int s;
@@ -225,16 +296,21 @@ static ft_status read_stage(parser *p, ft_error *err)
     if (p->stage_seen[s]) return fault(p, err, "stage %d stands twice", s);
     p->stage_seen[s] = true;
     FT_TRY(expect(p, "device", err));
-    FT_TRY(read_int(p, "device", 0, p->plan->n_devices - 1, &p->device[s], err));
+    FT_TRY(read_stage_devices(p, s, err));
     FT_TRY(expect(p, "depth", err));
     FT_TRY(read_int(p, "depth", 0, p->plan->n_stages - 1, &p->depth[s], err));
     FT_TRY(expect(p, "in-flight", err));
     FT_TRY(read_int(p, "in-flight", 0, PLAN_MAX_ACTIONS, &p->in_flight[s], err));
-    const char *before = p->at;
-    if (word_is(next_word(p), "recompute"))
-        p->recompute[s] = true;
-    else
-        p->at = before;
+    return read_stage_rest(p, s, err);
+}
+
+static ft_status read_order(parser *p, ft_error *err)
+{
+    int d;
+    FT_TRY(read_int(p, "order", 0, p->plan->n_devices - 1, &d, err));
+    FT_TRY(expect(p, "policy", err));
+    if (p->by_policy[d]) return fault(p, err, "order of device %d stands twice", d);
+    p->by_policy[d] = true;
     return FT_OK;
 }
 
@@ -315,11 +391,35 @@ static ft_status read_memory(parser *p, ft_error *err)
     return FT_OK;
 }
 
-/* "F0.3.2-5~1": the first action, and how many there are; 0 when it is not one. */
+/* ":1" or ":activations", where the kind needs it. */
+static bool scan_item(const char **at, const char *end, ft_action_kind kind, int16_t *item)
+{
+    int64_t edge;
+    item_kind wanted = action_item(kind);
+    *item = 0;
+    if (wanted == ITEM_NOTHING) return true;
+    if (!scan_char(at, end, ':')) return false;
+    if (wanted == ITEM_EDGE) {
+        if (!scan_number(at, end, PLAN_MAX_ITEM, &edge)) return false;
+        *item = (int16_t)edge;
+        return true;
+    }
+    for (int c = 0; c < FT_PLAN_CLASSES; c++) {
+        size_t length = strlen(plan_class_names[c]);
+        if ((size_t)(end - *at) < length || memcmp(*at, plan_class_names[c], length)) continue;
+        *at += length;
+        *item = (int16_t)c;
+        return true;
+    }
+    return false;
+}
+
+/* "F0.3.2-5:1~1": the first action, and how many there are; 0 when it is not one. */
 static int64_t scan_actions(const parser *p, word w, ft_action *a)
 {
     const char *at = w.text, *end = w.text + w.length;
     ft_action_kind kind;
+    int16_t item;
     int64_t stage, batch, micro = 0, last = 0, lag = 0;
     if (!scan_kind(&at, end, &kind) || !scan_number(&at, end, p->plan->n_stages - 1, &stage) ||
         !scan_char(&at, end, '.') || !scan_number(&at, end, p->plan->n_batches - 1, &batch))
@@ -330,12 +430,16 @@ static int64_t scan_actions(const parser *p, word w, ft_action *a)
         last = micro;
         if (scan_char(&at, end, '-') && (!scan_number(&at, end, most, &last) || last < micro))
             return 0;
-        if (scan_char(&at, end, '~') && !scan_number(&at, end, INT16_MAX, &lag)) return 0;
     }
+    if (!scan_item(&at, end, kind, &item)) return 0;
+    if (ft_action_per_micro(kind) && scan_char(&at, end, '~') &&
+        !scan_number(&at, end, INT16_MAX, &lag))
+        return 0;
     if (at != end) return 0;
     *a = (ft_action){.kind = (uint8_t)kind,
                      .stage = (int16_t)stage,
                      .lag = (int16_t)lag,
+                     .item = item,
                      .batch = (int32_t)batch,
                      .micro = (int32_t)micro};
     return last - micro + 1;
@@ -351,8 +455,9 @@ static ft_status read_list(parser *p, int part, ft_error *err)
         if (!n)
             return fault(
                 p, err,
-                "action is '%.*s', expected as F0.3.2, F0.3.2-5, F0.3.2~1 or U0.3, with a stage "
-                "below %d, a batch below %d and a micro-batch below %d",
+                "action is '%.*s', expected as F0.3.2, F0.3.2-5, F0.3.2~1, S0.3.2:1, "
+                "O0.3.2:activations or U0.3, with a stage below %d, a batch below %d and a "
+                "micro-batch below %d",
                 w.length, w.text, p->plan->n_stages, p->plan->n_batches, p->plan->micro_batches);
         p->stored += n;
         if (p->stored > PLAN_MAX_STORED)
@@ -374,7 +479,7 @@ static ft_status read_drain(parser *p, ft_error *err) { return read_list(p, 2, e
 
 /* -- all of it --------------------------------------------------------------------------------- */
 
-enum { SIZES = 6, ROW_NODES = 10 };
+enum { SIZES = 6 };
 
 typedef struct word_row {
     const char *word;
@@ -394,7 +499,8 @@ static const word_row words[] = {
     {"forward-only", true, read_forward_only},
     {"stage", false, read_stage},
     {"edge", false, read_edge},
-    [ROW_NODES] = {"nodes", true, read_nodes},
+    {"order", false, read_order},
+    {"nodes", true, read_nodes},
     {"node-stage", false, read_node_stage},
     {"memory", false, read_memory},
     {"warm-up", false, read_warmup},
@@ -488,6 +594,23 @@ static bool keep_list(ft_arena *arena, const growing *g, ft_action_list *out)
     return true;
 }
 
+/* Devices of all replicas, stage by stage. */
+static bool keep_replicas(parser *p)
+{
+    ft_plan *plan = p->plan;
+    int *first = ft_arena_array(plan->arena, (int64_t)plan->n_stages + 1, sizeof *first);
+    int *devices = ft_arena_array(plan->arena, p->replicas.n, sizeof *devices);
+    if (!first || !devices) return false;
+    for (int s = 0; s < plan->n_stages; s++) {
+        const int *from = (const int *)p->replicas.items + p->replicas_at[s];
+        first[s + 1] = first[s] + p->n_replicas[s];
+        memcpy(devices + first[s], from, (size_t)p->n_replicas[s] * sizeof *devices);
+    }
+    plan->replica_first = first;
+    plan->replica_device = devices;
+    return true;
+}
+
 /* Moves what grew into the plan's arena. */
 static bool keep_all(parser *p)
 {
@@ -495,7 +618,7 @@ static bool keep_all(parser *p)
     const void *edges, *nodes;
     ft_device_plan *devices = ft_arena_array(plan->arena, plan->n_devices, sizeof *devices);
     if (!devices || !keep(plan->arena, &p->edges, sizeof(ft_edge), &edges) ||
-        !keep(plan->arena, &p->nodes, sizeof(int), &nodes))
+        !keep(plan->arena, &p->nodes, sizeof(int), &nodes) || !keep_replicas(p))
         return false;
     for (int d = 0; d < plan->n_devices; d++)
         if (!keep_list(plan->arena, &p->lists[d][0], &devices[d].warmup) ||
@@ -525,6 +648,7 @@ done:
     for (int d = 0; p.lists && d < (p.plan ? p.plan : *out)->n_devices; d++)
         for (int part = 0; part < 3; part++) ft_free(p.lists[d][part].items);
     ft_free(p.edges.items);
+    ft_free(p.replicas.items);
     ft_free(p.nodes.items);
     ft_plan_free(p.plan);
     return status;

@@ -10,8 +10,10 @@
  *   body-batches N            batches by which a repetition of the body differs from the next
  *   body-repeats N            0: there is no body
  *   forward-only              the leg evaluates; absent from plans for training
- *   stage S device D depth N in-flight N [recompute]
+ *   stage S device D[,D...] depth N in-flight N [versions N] [replicas RULE] [reduce-bytes N]
+ *     [recompute]             on one line; devices of the replicas; RULE round-robin or block
  *   edge F0>F1 bytes N slots N        letters of the actions and stages; numbered as they stand
+ *   order D policy            device D chooses among what is ready; else it follows its list
  *   nodes N
  *   node-stage S*N ...        the stage of each node: N nodes of stage S
  *   memory D weights N gradients N optimizer N versions N packed N activations N workspace N
@@ -20,9 +22,11 @@
  *   body D ACTION ...         before it of the same word and device
  *   drain D ACTION ...
  *
- * ACTION is letter, stage, '.', batch, and for F and B '.', micro-batch: F0.3.2; F0.3.2-5 is F0.3.2
- * F0.3.3 F0.3.4 F0.3.5. A lag that is not 0 stands at the end: F0.3.2~1. Batches are those of the
- * leg, in the body those of its first repetition. plan_parse.c reads it back. */
+ * ACTION is letter, stage, '.', batch, and where it is per micro-batch '.', micro-batch: F0.3.2;
+ * F0.3.2-5 is F0.3.2 F0.3.3 F0.3.4 F0.3.5. Behind ':' stands the edge of an S or V and the memory
+ * class of an O, L or D: S0.3.2:1, O0.3.2:activations. A lag that is not 0 stands at the end:
+ * F0.3.2~1. Batches are those of the leg, in the body those of its first repetition. plan_parse.c
+ * reads it back. */
 #include "schedule/internal.h"
 
 #include <inttypes.h>
@@ -61,6 +65,19 @@ static void line_add(line *l, const char *item)
     ft_text_add(l->text, " %s", item);
 }
 
+static void write_stage(const ft_plan *p, int s, ft_text *text)
+{
+    int first = p->replica_first[s], n = p->replica_first[s + 1] - first;
+    ft_text_add(text, "stage %d device", s);
+    for (int i = 0; i < n; i++)
+        ft_text_add(text, "%c%d", i ? ',' : ' ', p->replica_device[first + i]);
+    ft_text_add(text, " depth %d in-flight %d", p->depth[s], p->in_flight[s]);
+    if (p->versions[s] != 1) ft_text_add(text, " versions %d", p->versions[s]);
+    if (n > 1) ft_text_add(text, " replicas %s", replica_rule_name(p->replica_rule[s]));
+    if (p->reduce_bytes[s]) ft_text_add(text, " reduce-bytes %" PRId64, p->reduce_bytes[s]);
+    ft_text_add(text, "%s\n", p->recompute[s] ? " recompute" : "");
+}
+
 static void write_head(const ft_plan *p, ft_text *text)
 {
     ft_text_add(text, "ftpipe-plan 1\n");
@@ -69,15 +86,15 @@ static void write_head(const ft_plan *p, ft_text *text)
                 p->n_devices, p->micro_batches, p->n_batches);
     ft_text_add(text, "body-batches %d\nbody-repeats %d\n%s\n", p->body_batches, p->body_repeats,
                 p->forward_only ? "forward-only\n" : "");
-    for (int s = 0; s < p->n_stages; s++)
-        ft_text_add(text, "stage %d device %d depth %d in-flight %d%s\n", s, p->device[s],
-                    p->depth[s], p->in_flight[s], p->recompute[s] ? " recompute" : "");
+    for (int s = 0; s < p->n_stages; s++) write_stage(p, s, text);
     for (int e = 0; e < p->n_edges; e++) {
         const ft_edge *edge = &p->edges[e];
         ft_text_add(text, "edge %c%d>%c%d bytes %" PRId64 " slots %d\n",
                     ft_action_letter(edge->from_kind), edge->from, ft_action_letter(edge->to_kind),
                     edge->to, edge->bytes, edge->slots);
     }
+    for (int d = 0; d < p->n_devices; d++)
+        if (p->by_policy[d]) ft_text_add(text, "order %d policy\n", d);
 }
 
 static void write_nodes(const ft_plan *p, ft_text *text)
@@ -112,7 +129,7 @@ static int count_run(const ft_action_list *list, int first)
     for (; ft_action_per_micro(a->kind) && first + n < list->n; n++) {
         const ft_action *b = &list->actions[first + n];
         if (b->kind != a->kind || b->stage != a->stage || b->batch != a->batch ||
-            b->lag != a->lag || b->micro != a->micro + n)
+            b->lag != a->lag || b->item != a->item || b->micro != a->micro + n)
             break;
     }
     return n;
@@ -125,10 +142,14 @@ static void write_list(const char *word, int device, const ft_action_list *list,
         const ft_action *a = &list->actions[i];
         char item[ACTION_TEXT + 32];
         run = count_run(list, i);
-        size_t used = strlen(action_text(item, a));
+        char name[ACTION_TEXT];
+        const char *colon = strchr(action_text(name, a), ':');
+        int begin = colon ? (int)(colon - name) : (int)strlen(name);
+        int used = snprintf(item, sizeof item, "%.*s", begin, name);
         if (run > 1)
-            used += (size_t)snprintf(item + used, sizeof item - used, "-%d", a->micro + run - 1);
-        if (a->lag) snprintf(item + used, sizeof item - used, "~%d", a->lag);
+            used += snprintf(item + used, sizeof item - (size_t)used, "-%d", a->micro + run - 1);
+        used += snprintf(item + used, sizeof item - (size_t)used, "%s", name + begin);
+        if (a->lag) snprintf(item + used, sizeof item - (size_t)used, "~%d", a->lag);
         line_add(&l, item);
         if (a->kind == FT_ACT_UPDATE) line_end(&l); /* a line per batch, where stages do not mix */
     }

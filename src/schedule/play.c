@@ -7,25 +7,12 @@
 
 #include <stdio.h>
 
-/* A moment at which a device is looked at: its action ends, or data arrives. */
-typedef struct moment {
-    int64_t ns;
-    int device;
-    bool ends;
-} moment;
-
-typedef struct heap {
-    moment *at;
-    int64_t n, capacity;
-    ft_arena *arena;
-} heap;
-
 typedef struct player {
     leg *leg;
-    const int64_t *cost_ns;
+    const int64_t *cost_ns, *sum_ns;
     int64_t now;
-    int64_t *next;             /* by stage: position in its order */
-    int *stage_first, *stages; /* stages of device d: stages[stage_first[d]] ... */
+    int64_t *next;           /* by seat: position in its order */
+    int *seat_first, *seats; /* seats on device d: seats[seat_first[d]] ... */
     ft_action **lists;         /* by device: what it has started so far */
     bool *busy;
     heap heap;
@@ -34,80 +21,40 @@ typedef struct player {
     int n_dirty;
 } player;
 
-/* -- the heap ------------------------------------------------------------------------------------
- */
-
-static bool earlier(const moment *a, const moment *b)
-{
-    if (a->ns != b->ns) return a->ns < b->ns;
-    return a->device < b->device;
-}
-
-static void heap_swap(heap *h, int64_t i, int64_t j)
-{
-    moment m = h->at[i];
-    h->at[i] = h->at[j];
-    h->at[j] = m;
-}
-
-static bool heap_add(heap *h, moment m)
-{
-    if (h->n == h->capacity) {
-        int64_t capacity = h->capacity ? 2 * h->capacity : 256;
-        moment *bigger = ft_arena_array(h->arena, capacity, sizeof *bigger);
-        if (!bigger) return false;
-        for (int64_t i = 0; i < h->n; i++) bigger[i] = h->at[i];
-        h->at = bigger;
-        h->capacity = capacity;
-    }
-    int64_t i = h->n++;
-    h->at[i] = m;
-    for (; i && earlier(&h->at[i], &h->at[(i - 1) / 2]); i = (i - 1) / 2)
-        heap_swap(h, i, (i - 1) / 2);
-    return true;
-}
-
-static moment heap_pop(heap *h)
-{
-    moment top = h->at[0];
-    h->at[0] = h->at[--h->n];
-    for (int64_t i = 0;;) {
-        int64_t least = i;
-        for (int64_t child = 2 * i + 1; child <= 2 * i + 2; child++)
-            if (child < h->n && earlier(&h->at[child], &h->at[least])) least = child;
-        if (least == i) return top;
-        heap_swap(h, i, least);
-        i = least;
-    }
-}
-
 /* -- choosing ---------------------------------------------------------------------------------- */
 
-static int64_t index_of(const player *p, const ft_action *a)
+/* At one moment ends come before other reasons to look at a device. */
+static int64_t moment_of(int device, bool ends)
 {
-    if (!ft_action_per_micro(a->kind)) return a->batch;
-    return (int64_t)a->batch * p->leg->pipeline->micro_batches + a->micro;
+    return ends ? device : PLAN_MAX_STAGES + device;
 }
 
-/* The stage's next action, when it can start now. */
-static const ft_action *ready_action(const player *p, int stage)
+static meeting meet(const player *p, int seat, const ft_action *a)
 {
-    const stage_order *order = &p->leg->orders[stage];
-    if (p->next[stage] == order->n) return NULL;
-    const ft_action *a = &order->actions[p->next[stage]];
-    int spot = spot_of(stage, a->kind);
-    int64_t index = index_of(p, a);
-    bool full;
-    if (wires_blocking(p->leg->wires, spot, index, &full) >= 0) return NULL;
-    return wires_start_ns(p->leg->wires, spot, index) <= p->now ? a : NULL;
+    const seating *shares = &p->leg->shares;
+    meeting m = {.stage = a->stage, .kind = a->kind, .index = a->batch};
+    if (ft_action_per_micro(a->kind))
+        m.index = (int64_t)a->batch * p->leg->pipeline->micro_batches + a->micro;
+    m.replica = seat - shares->of[a->stage].first;
+    return m;
 }
 
-/* Not a forward; then closer to the loss; then older. */
-static bool goes_before(const player *p, const ft_action *a, const ft_action *b)
+/* The seat's next action, when it can start now. */
+static const ft_action *ready_action(const player *p, int seat)
+{
+    const stage_order *order = &p->leg->orders[seat];
+    if (p->next[seat] == order->n) return NULL;
+    const ft_action *a = &order->actions[p->next[seat]];
+    meeting m = meet(p, seat, a);
+    int64_t cause;
+    if (wires_blocking(p->leg->wires, &m).reason != STOP_NOTHING) return NULL;
+    return wires_start_ns(p->leg->wires, &m, &cause) <= p->now ? a : NULL;
+}
+
+bool policy_goes_before(const int *depth, const ft_action *a, const ft_action *b)
 {
     bool a_forward = a->kind == FT_ACT_FORWARD, b_forward = b->kind == FT_ACT_FORWARD;
     if (a_forward != b_forward) return b_forward;
-    const int *depth = p->leg->depth;
     if (depth[a->stage] != depth[b->stage]) return depth[a->stage] < depth[b->stage];
     if (a->batch != b->batch) return a->batch < b->batch;
     if (a->micro != b->micro) return a->micro < b->micro;
@@ -116,8 +63,9 @@ static bool goes_before(const player *p, const ft_action *a, const ft_action *b)
 
 /* -- playing ----------------------------------------------------------------------------------- */
 
-static void look_at(player *p, int device)
+static void look_at(void *user, int device)
 {
+    player *p = user;
     if (p->is_dirty[device]) return;
     p->is_dirty[device] = true;
     p->dirty[p->n_dirty++] = device;
@@ -126,36 +74,56 @@ static void look_at(player *p, int device)
 static bool start_something(player *p, int device)
 {
     const ft_action *best = NULL;
-    for (int i = p->stage_first[device]; i < p->stage_first[device + 1]; i++) {
-        const ft_action *a = ready_action(p, p->stages[i]);
-        if (a && (!best || goes_before(p, a, best))) best = a;
+    int best_seat = -1;
+    for (int i = p->seat_first[device]; i < p->seat_first[device + 1]; i++) {
+        const ft_action *a = ready_action(p, p->seats[i]);
+        if (!a || (best && !policy_goes_before(p->leg->depth, a, best))) continue;
+        best = a;
+        best_seat = p->seats[i];
     }
     if (!best) return true;
-    p->next[best->stage]++;
+    p->next[best_seat]++;
     p->lists[device][p->leg->done[device].n++] = *best;
     p->busy[device] = true;
     int64_t end = p->now + p->cost_ns[spot_of(best->stage, best->kind)];
-    return heap_add(&p->heap, (moment){end, device, true});
+    return heap_add(&p->heap, (moment){end, moment_of(device, true)});
+}
+
+/* The stage's devices are looked at again at `ns`, now or later. */
+static bool look_later(player *p, int stage, int64_t ns)
+{
+    const stage_share *s = &p->leg->shares.of[stage];
+    for (int i = 0; i < s->n; i++) {
+        int device = p->leg->shares.seat_device[s->first + i];
+        if (ns == p->now)
+            look_at(p, device);
+        else if (!heap_add(&p->heap, (moment){ns, moment_of(device, false)}))
+            return false;
+    }
+    return true;
 }
 
 /* The action that the device is at has ended: its data leaves, its slots are free. */
 static bool end_action(player *p, int device)
 {
     const ft_action *a = &p->lists[device][p->leg->done[device].n - 1];
-    const int *device_of = p->leg->pipeline->device;
     wires *w = p->leg->wires;
+    int replica = shares_find(&p->leg->shares, a->stage, device);
+    meeting m = meet(p, p->leg->shares.of[a->stage].first + replica, a);
     int spot = spot_of(a->stage, a->kind);
     p->busy[device] = false;
-    wires_complete(w, spot, index_of(p, a), p->now);
+    wires_complete(w, &m, p->now, -1);
     look_at(p, device);
-    for (int i = w->in_first[spot]; i < w->in_first[spot + 1]; i++)
-        look_at(p, device_of[w->edges[w->in[i]].from]);
+    wires_wake(w, &m, look_at, p);
+    if (wires_join(w, &m)) {
+        w->group_ns[a->stage] = p->now + p->sum_ns[a->stage];
+        if (!look_later(p, a->stage, w->group_ns[a->stage])) return false;
+    }
     for (int i = w->out_first[spot]; i < w->out_first[spot + 1]; i++) {
-        int e = w->out[i], to = device_of[w->edges[e].to];
-        if (!w->transfer_ns[e])
-            look_at(p, to);
-        else if (!heap_add(&p->heap, (moment){p->now + w->transfer_ns[e], to, false}))
-            return false;
+        int e = w->out[i];
+        int64_t there = p->now + w->transfer_ns[e];
+        wires_arrive(w, e, m.index, there, -1);
+        if (!look_later(p, w->edges[e].to, there)) return false;
     }
     return true;
 }
@@ -173,9 +141,9 @@ static bool play_all(player *p)
         p->now = p->heap.at[0].ns;
         while (p->heap.n && p->heap.at[0].ns == p->now) {
             moment m = heap_pop(&p->heap);
-            if (!m.ends)
-                look_at(p, m.device);
-            else if (!end_action(p, m.device))
+            if (m.what >= PLAN_MAX_STAGES)
+                look_at(p, (int)m.what - PLAN_MAX_STAGES);
+            else if (!end_action(p, (int)m.what))
                 return false;
         }
     }
@@ -183,39 +151,41 @@ static bool play_all(player *p)
 
 static ft_status report_stuck(const player *p, ft_error *err)
 {
-    char text[512] = "", one[128];
+    char text[512] = "", one[160];
     int used = 0, stuck = 0;
-    for (int s = 0; s < p->leg->pipeline->n_stages; s++) {
-        const stage_order *order = &p->leg->orders[s];
-        if (p->next[s] == order->n) continue;
-        const ft_action *a = &order->actions[p->next[s]];
-        wires_explain(p->leg->wires, a, index_of(p, a), one, sizeof one);
-        if (stuck++ < 4)
+    for (int seat = 0; seat < p->leg->shares.n_seats; seat++) {
+        const stage_order *order = &p->leg->orders[seat];
+        if (p->next[seat] == order->n) continue;
+        const ft_action *a = &order->actions[p->next[seat]];
+        meeting m = meet(p, seat, a);
+        wires_explain(p->leg->wires, a, &m, one, sizeof one);
+        if (stuck++ < 3)
             used +=
                 snprintf(text + used, sizeof text - (size_t)used, "%s%s", used ? "; " : "", one);
     }
     if (!stuck) return FT_OK;
     return ft_fail(err, FT_INFEASIBLE, "schedule %s cannot complete, %d stages wait: %s%s",
-                   p->leg->schedule->name, stuck, text, stuck > 4 ? "; ..." : "");
+                   p->leg->schedule->name, stuck, text, stuck > 3 ? "; ..." : "");
 }
 
 /* -- setting up -------------------------------------------------------------------------------- */
 
-static bool list_stages(player *p)
+static bool list_seats(player *p)
 {
-    const ft_pipeline *pipe = p->leg->pipeline;
-    for (int s = 0; s < pipe->n_stages; s++) p->stage_first[pipe->device[s] + 1]++;
-    for (int d = 0; d < pipe->n_devices; d++) p->stage_first[d + 1] += p->stage_first[d];
-    int *fill = ft_arena_array(p->leg->arena, pipe->n_devices, sizeof(int));
+    const seating *shares = &p->leg->shares;
+    int n_devices = p->leg->pipeline->n_devices;
+    for (int i = 0; i < shares->n_seats; i++) p->seat_first[shares->seat_device[i] + 1]++;
+    for (int d = 0; d < n_devices; d++) p->seat_first[d + 1] += p->seat_first[d];
+    int *fill = ft_arena_array(p->leg->arena, n_devices, sizeof(int));
     if (!fill) return false;
-    for (int s = 0; s < pipe->n_stages; s++) {
-        int d = pipe->device[s];
-        p->stages[p->stage_first[d] + fill[d]++] = s;
+    for (int i = 0; i < shares->n_seats; i++) {
+        int d = shares->seat_device[i];
+        p->seats[p->seat_first[d] + fill[d]++] = i;
     }
-    for (int d = 0; d < pipe->n_devices; d++) {
+    for (int d = 0; d < n_devices; d++) {
         int64_t n = 0;
-        for (int i = p->stage_first[d]; i < p->stage_first[d + 1]; i++)
-            n += p->leg->orders[p->stages[i]].n;
+        for (int i = p->seat_first[d]; i < p->seat_first[d + 1]; i++)
+            n += p->leg->orders[p->seats[i]].n;
         p->lists[d] = ft_arena_array(p->leg->arena, n, sizeof(ft_action));
         if (!p->lists[d]) return false;
     }
@@ -225,30 +195,41 @@ static bool list_stages(player *p)
 static bool make_arrays(player *p)
 {
     ft_arena *arena = p->leg->arena;
-    int n_stages = p->leg->pipeline->n_stages, n_devices = p->leg->pipeline->n_devices;
+    int n_seats = p->leg->shares.n_seats, n_devices = p->leg->pipeline->n_devices;
     p->heap.arena = arena;
-    return (p->next = ft_arena_array(arena, n_stages, sizeof(int64_t))) &&
-           (p->stages = ft_arena_array(arena, n_stages, sizeof(int))) &&
-           (p->stage_first = ft_arena_array(arena, n_devices + 1, sizeof(int))) &&
+    return (p->next = ft_arena_array(arena, n_seats, sizeof(int64_t))) &&
+           (p->seats = ft_arena_array(arena, n_seats, sizeof(int))) &&
+           (p->seat_first = ft_arena_array(arena, n_devices + 1, sizeof(int))) &&
            (p->lists = ft_arena_array(arena, n_devices, sizeof(ft_action *))) &&
            (p->busy = ft_arena_array(arena, n_devices, sizeof(bool))) &&
            (p->dirty = ft_arena_array(arena, n_devices, sizeof(int))) &&
            (p->is_dirty = ft_arena_array(arena, n_devices, sizeof(bool))) &&
            (p->leg->done = ft_arena_array(arena, n_devices, sizeof(ft_action_list))) &&
-           list_stages(p);
+           list_seats(p);
+}
+
+static ft_status round_costs(player *p, ft_error *err)
+{
+    leg *l = p->leg;
+    const ft_stage_costs *costs = l->pipeline->costs;
+    int n = l->pipeline->n_stages;
+    int64_t *cost_ns, *sum_ns = ft_arena_array(l->arena, n, sizeof *sum_ns);
+    if (!sum_ns) return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", n);
+    FT_TRY(costs_round(&cost_ns, l->arena, n, costs, err));
+    for (int s = 0; costs && costs->all_reduce_ns && s < n; s++)
+        FT_TRY(cost_round(&sum_ns[s], costs->all_reduce_ns[s], "all-reduce of stage", s, err));
+    p->cost_ns = cost_ns;
+    p->sum_ns = sum_ns;
+    return wires_add_times(l->wires, l->arena, costs ? costs->transfer_ns : NULL,
+                           (int64_t)l->n_batches * l->pipeline->micro_batches, err);
 }
 
 ft_status leg_play(leg *l, ft_error *err)
 {
-    const ft_pipeline *pipe = l->pipeline;
     player p = {.leg = l};
-    int64_t *cost_ns;
-    FT_TRY(costs_round(&cost_ns, l->arena, pipe->n_stages, pipe->costs, err));
-    p.cost_ns = cost_ns;
-    FT_TRY(wires_add_times(l->wires, l->arena, pipe->costs ? pipe->costs->transfer_ns : NULL,
-                           (int64_t)l->n_batches * pipe->micro_batches, err));
+    FT_TRY(round_costs(&p, err));
     if (!make_arrays(&p) || !play_all(&p))
         return ft_fail(err, FT_NOMEM, "plan: no memory to play %d batches", l->n_batches);
-    for (int d = 0; d < pipe->n_devices; d++) l->done[d].actions = p.lists[d];
+    for (int d = 0; d < l->pipeline->n_devices; d++) l->done[d].actions = p.lists[d];
     return report_stuck(&p, err);
 }

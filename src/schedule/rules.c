@@ -4,7 +4,8 @@
  * go in their own order both ways, so that gradients are summed in the same order under every
  * schedule. Sources: Huang et al., "GPipe", arXiv:1811.06965; Narayanan et al., "PipeDream", SOSP
  * 2019, section 3.2 (one forward, one backward); Eliad et al., "FTPipe", USENIX ATC 2021 (without
- * flush, by depth). */
+ * flush, by depth); Narayanan et al., "Memory-Efficient Pipeline-Parallel DNN Training", ICML 2021
+ * (2BW); Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024, section 2 (ZB-H1). */
 #include "schedule/schedule.h"
 
 #include <string.h>
@@ -12,7 +13,7 @@
 /* Every backward of the batches before the next forward's is done. */
 static bool batch_is_open(const ft_stage_state *s)
 {
-    return s->forwards / s->micro_batches == s->backwards / s->micro_batches;
+    return s->forwards / s->micro_batches == s->weights / s->micro_batches;
 }
 
 static ft_action_kind choose(bool forward) { return forward ? FT_ACT_FORWARD : FT_ACT_BACKWARD; }
@@ -65,13 +66,66 @@ static const ft_schedule async = {
     .next = async_next,
 };
 
+static const ft_schedule double_buffered = {
+    .name = "2bw",
+    .doc = "as async with two weight buffers: each batch reads weights one update old",
+    .synchronous = false,
+    .weights = FT_WEIGHTS_DOUBLE,
+    .next = async_next,
+};
+
+/* 1F1B with the input's gradient in the place of the backward. The weights' gradients wait, as many
+ * as the stages before this one leave room for in memory: they fill the gaps at the end. */
+static ft_action_kind zero_bubble_next(const ft_stage_state *s)
+{
+    if (s->backwards - s->weights > s->height) return FT_ACT_BACKWARD_WEIGHT;
+    if (batch_is_open(s) && s->forwards - s->backwards <= s->depth) return FT_ACT_FORWARD;
+    if (s->forwards > s->backwards) return FT_ACT_BACKWARD_INPUT;
+    return FT_ACT_BACKWARD_WEIGHT;
+}
+
+static const ft_schedule zero_bubble = {
+    .name = "zero-bubble",
+    .doc = "1f1b with backward in halves; gradients of weights fill the bubbles (ZB-H1)",
+    .synchronous = true,
+    .splits = true,
+    .next = zero_bubble_next,
+};
+
+static const ft_schedule interleaved = {
+    .name = "interleaved",
+    .doc = "1f1b with several stages per device in turns, for smaller bubbles and more transfers",
+    .synchronous = true,
+    .interleaves = true,
+    .next = one_f_one_b_next,
+};
+
+static const ft_schedule data_parallel = {
+    .name = "data-parallel",
+    .doc = "every device has the whole model and a share of each batch; the baseline",
+    .synchronous = true,
+    .replicates = true,
+    .next = sequential_next,
+};
+
 const ft_schedule ft_schedule_evaluate = {
     .name = "evaluate",
     .doc = "forwards alone, one micro-batch after the other",
     .forward_only = true,
 };
 
-const ft_schedule *const ft_schedules[] = {&sequential, &gpipe, &one_f_one_b, &async, NULL};
+const ft_schedule *const ft_schedules[] = {&sequential,      &gpipe,       &one_f_one_b,
+                                           &async,           &double_buffered, &zero_bubble,
+                                           &interleaved,     &data_parallel, NULL};
+
+static const char *const weights_words[FT_WEIGHTS_COUNT] = {
+    [FT_WEIGHTS_OWN] = "own",
+#define FT_WEIGHTS_WORD(name, word, doc) [FT_WEIGHTS_##name] = word,
+    FT_WEIGHTS_LIST(FT_WEIGHTS_WORD)
+#undef FT_WEIGHTS_WORD
+};
+
+const char *ft_weights_word(ft_weights weights) { return weights_words[weights]; }
 
 const ft_schedule *ft_schedule_find(const char *name)
 {

@@ -2,18 +2,26 @@
  *
  * Pure: plain arrays in, plain arrays out. A schedule is a rule per stage; ft_plan_make plays the
  * rule against dependencies, buffers and costs and writes down what every device does: the plan.
- * The engine executes the plan, ft_plan_simulate executes it against costs; both give an
- * ft_timeline.
+ * The engine executes the plan, ft_plan_simulate (timeline.h) executes it against costs; both give
+ * an ft_timeline.
  *
  * A plan covers one leg of training: n_batches optimizer batches, from drained to drained pipeline.
- * Each device has one strict list of actions: warm-up, a body repeated body_repeats times, and
- * drain. In the body, `batch` is that of the first repetition (body_batches are added each further
- * time). A plan of forwards alone evaluates: nothing is kept for a backward, so one micro-batch is
- * in flight in each stage, and no action has a lag.
+ * Each device has one list of actions: warm-up, a body repeated body_repeats times, and drain. In
+ * the body, `batch` is that of the first repetition (body_batches are added each further time). A
+ * plan of forwards alone evaluates: nothing is kept for a backward, so one micro-batch is in flight
+ * in each stage, and no action has a lag.
  *
  * Waiting is only on edges: an action waits until the edges into (stage, kind) were filled for its
  * index, and an action that fills an edge waits for a free slot of it. Index: micro-batch number of
- * the leg (batch * micro_batches + micro) for F and B, batch number for R, U and W. */
+ * the leg (batch * micro_batches + micro), or batch number of kinds that are per batch.
+ *
+ * Versions: a stage's weights are version u after u updates. An action of batch b with lag l reads
+ * version b - l; a stage keeps its newest `versions`. So a lag of 0 is what a synchronous run has,
+ * weight stashing gives a backward the lag of its forward, vertical sync every stage the lag of the
+ * first, 2BW a lag of 1 to everybody, and prediction puts a P before its forward.
+ *
+ * Replicas: a stage may be on several devices. Micro-batches are dealt to them by a rule; R, U and
+ * W are done by each, and no U of a batch before every replica's R of it: there they sum. */
 #ifndef FT_SCHEDULE_H
 #define FT_SCHEDULE_H
 
@@ -23,39 +31,55 @@
 #include "base/error.h"
 #include "base/text.h"
 
-/* name, letter in plan files, word in tables, whether it is per micro-batch */
+/* name, letter in plan files, word in tables, per MICRO-batch or BATCH, stream, what ':' names */
 #define FT_ACTION_LIST(X)                                                                          \
-    X(FORWARD, 'F', "forward", true)                                                               \
-    X(BACKWARD, 'B', "backward", true)                                                             \
-    X(REDUCE, 'R', "reduce", false)   /* sum gradient terms of tied weights; squared norms */      \
-    X(UPDATE, 'U', "update", false)   /* optimizer step of the parameters that the stage owns */   \
-    X(ADOPT, 'W', "adopt", false)     /* take over tied weights that another stage has updated */
+    X(FORWARD, 'F', "forward", MICRO, COMPUTE, NOTHING)                                            \
+    X(BACKWARD, 'B', "backward", MICRO, COMPUTE, NOTHING)                                          \
+    X(REDUCE, 'R', "reduce", BATCH, COMPUTE, NOTHING) /* sum gradients of ties; squared norms */   \
+    X(UPDATE, 'U', "update", BATCH, COMPUTE, NOTHING) /* optimizer step of what the stage owns */  \
+    X(ADOPT, 'W', "adopt", BATCH, COMPUTE, NOTHING)   /* take over tied weights from their owner */\
+    X(BACKWARD_INPUT, 'I', "backward-input", MICRO, COMPUTE, NOTHING) /* I and G stand for a B */  \
+    X(BACKWARD_WEIGHT, 'G', "backward-weight", MICRO, COMPUTE, NOTHING)                            \
+    X(RECOMPUTE, 'C', "recompute", MICRO, COMPUTE, NOTHING) /* activations that were dropped */    \
+    X(PREDICT, 'P', "predict", MICRO, COMPUTE, NOTHING) /* weights `lag` updates ahead, for an F */\
+    X(SEND, 'S', "send", MICRO, OUT, EDGE)       /* along an edge, instead of when it is made */   \
+    X(RECEIVE, 'V', "receive", MICRO, IN, EDGE)  /* out of the edge's slot, which is free then */  \
+    X(SWAP_OUT, 'O', "swap-out", MICRO, OUT, CLASS) /* to host memory, and off the device */       \
+    X(SWAP_IN, 'L', "swap-in", MICRO, IN, CLASS)                                                   \
+    X(DROP, 'D', "drop", MICRO, COMPUTE, CLASS) /* forget what the host has or C can make again */ \
+    X(DRAIN, 'Z', "drain", BATCH, COMPUTE, NOTHING) /* nothing of the stage is in flight here */
 
 typedef enum {
-#define FT_ACTION_ENUM(name, letter, word, micro) FT_ACT_##name,
+#define FT_ACTION_ENUM(name, ...) FT_ACT_##name,
     FT_ACTION_LIST(FT_ACTION_ENUM)
 #undef FT_ACTION_ENUM
         FT_ACT_COUNT
 } ft_action_kind;
 
+/* What an action runs on. A list is the order in which a device's actions are begun: those of the
+ * compute stream one after the other; a copy begins when the compute action before it has ended,
+ * in the order of its stream, and runs beside those behind it until one needs what it moves. */
+typedef enum { FT_STREAM_COMPUTE, FT_STREAM_IN, FT_STREAM_OUT, FT_STREAM_COUNT } ft_stream;
+
 const char *ft_action_word(ft_action_kind kind); /* "forward" */
 char ft_action_letter(ft_action_kind kind);      /* 'F' */
-bool ft_action_per_micro(ft_action_kind kind);   /* F and B; the others are per batch */
+bool ft_action_per_micro(ft_action_kind kind);   /* the others are per batch */
+ft_stream ft_action_stream(ft_action_kind kind);
 
 typedef struct ft_action {
     uint8_t kind; /* ft_action_kind */
     int16_t stage;
-    int16_t lag;   /* F and B: batch number minus number of updates of this stage applied before it,
-                      so 0 is what a synchronous run has */
+    int16_t lag;   /* F, B, I: batch number minus the version that it reads; P: updates ahead */
+    int16_t item;  /* S and V: an edge; O, L and D: a memory class; 0 for the others */
     int32_t batch; /* in the leg; of an action of the body: in its first repetition */
-    int32_t micro; /* F and B: in its batch; 0 for the others */
+    int32_t micro; /* in its batch; 0 for those per batch */
 } ft_action;
 
 /* Data that passes from one stage's action to another's. from != to. A slot is taken when the
  * action that fills it starts, and is free again when the action that reads it has ended. */
 typedef struct ft_edge {
     int from, to;                   /* stages */
-    ft_action_kind from_kind, to_kind; /* F->F, B->B, R->R, R->U or U->W */
+    ft_action_kind from_kind, to_kind; /* F->F, B or I->B or I, R->R, R->U or U->W */
     int64_t bytes;
     int slots;                      /* buffers at the receiver, >= 1 */
 } ft_edge;
@@ -65,24 +89,54 @@ typedef struct ft_edge {
 typedef struct ft_stage_costs {
     const double *forward_ns, *backward_ns, *reduce_ns, *update_ns, *adopt_ns;
     const double *transfer_ns;
+    const double *backward_input_ns, *backward_weight_ns, *recompute_ns, *predict_ns;
+    const double *all_reduce_ns; /* over a stage's replicas, per batch */
 } ft_stage_costs;
 
-/* The state a rule sees: one stage, in a leg that never ends. */
+/* The state a rule sees: one stage, or one of its replicas, in a leg that never
+ * ends. */
 typedef struct ft_stage_state {
-    int depth;         /* longest path to the last stage; 0 is the last */
-    int micro_batches; /* per batch */
-    int64_t forwards, backwards; /* done so far */
+    int depth;         /* workers behind it over its own, or: longest path to the last stage, if no
+                          stage has replicas; 0 is the last */
+    int height;        /* longest path from a first stage */
+    int micro_batches; /* per batch, of this replica */
+    int64_t forwards, backwards; /* done so far; backwards: B or I */
+    int64_t weights;             /* G done so far; as backwards where there is no G */
+    void *payload;               /* of the schedule */
 } ft_stage_state;
+
+/* Which weights a schedule without flush works with. */
+#define FT_WEIGHTS_LIST(X)                                                                         \
+    X(LATEST, "none", "the newest, forward and backward")                                          \
+    X(STASH, "stash", "backward reads what its forward read")                                      \
+    X(VERTICAL, "vertical", "every stage reads the version that the first one read")               \
+    X(DOUBLE, "2bw", "two versions: every batch reads that of the batch before the one before it") \
+    X(PREDICT, "predict", "forward reads the newest, moved ahead by the updates that are missing")
+
+typedef enum {
+    FT_WEIGHTS_OWN, /* of a pipeline: those of the schedule */
+#define FT_WEIGHTS_ENUM(name, word, doc) FT_WEIGHTS_##name,
+    FT_WEIGHTS_LIST(FT_WEIGHTS_ENUM)
+#undef FT_WEIGHTS_ENUM
+        FT_WEIGHTS_COUNT
+} ft_weights;
+
+const char *ft_weights_word(ft_weights weights); /* "stash" */
 
 typedef struct ft_schedule {
     const char *name;
     const char *doc;
     bool synchronous; /* no forward of a batch before the update of the batch before it */
     bool forward_only; /* a leg has forwards alone, and ends with the last of them */
-    /* FT_ACT_FORWARD or FT_ACT_BACKWARD. It does not know how long the leg is: the forwards of
-     * batches after the last are left out of what it says. NULL in a schedule of forwards alone,
-     * which has one order. */
+    bool splits;      /* backward-input and backward-weight instead of backward */
+    bool interleaves; /* not by stage: stages s, s + P, s + 2P ... of device s take turns */
+    bool replicates;  /* makes sense with replicas only */
+    ft_weights weights; /* FT_WEIGHTS_OWN is FT_WEIGHTS_LATEST */
+    /* FT_ACT_FORWARD, FT_ACT_BACKWARD or, where it splits, one of its halves. It does not know how
+     * long the leg is: what belongs to batches after the last is left out of what it says. NULL in a
+     * schedule of forwards alone, which has one order. */
     ft_action_kind (*next)(const ft_stage_state *state);
+    void *payload; /* for next */
 } ft_schedule;
 
 extern const ft_schedule *const ft_schedules[]; /* for training; NULL at the end */
@@ -93,6 +147,10 @@ const ft_schedule *ft_schedule_find(const char *name);
 typedef struct ft_pipeline {
     int n_stages, n_devices;
     const int *device;     /* by stage */
+    const int *replica_first, *replica_device; /* as in ft_plan; NULL: one device each */
+    const uint8_t *replica_rule;               /* by stage, ft_replica_rule; may be NULL */
+    const int64_t *reduce_bytes;               /* by stage; may be NULL */
+    ft_weights weights;
     int micro_batches;     /* per batch */
     int n_batches;         /* in the leg */
     bool reduces;          /* every stage has an R action before its U (clipping or ties) */
@@ -114,15 +172,27 @@ typedef struct ft_device_plan {
 
 enum { FT_PLAN_CLASSES = 8 }; /* as FT_MEMORY_CLASSES */
 
+/* Which replica of n gets micro-batch m of M (a multiple of n): m % n, or m / (M / n). */
+typedef enum { FT_REPLICAS_ROUND_ROBIN, FT_REPLICAS_BLOCK, FT_REPLICAS_COUNT } ft_replica_rule;
+
 /* The plan. Transparent, read-only; made and freed by the functions below only. */
 typedef struct ft_plan {
     char schedule[32]; /* name of the rule it came from; information only */
     int n_stages, n_devices, micro_batches, n_batches;
     int body_batches, body_repeats;
     bool forward_only;
-    const int *device;    /* by stage */
+    const int *device;    /* by stage: of its first replica */
+    const int *replica_first; /* by stage, and one more: its devices, in the order of its replicas,
+                                 are replica_device[replica_first[s]] ... */
+    const int *replica_device;
+    const uint8_t *replica_rule;
+    const int64_t *reduce_bytes; /* by stage: what its replicas sum per batch */
     const int *depth;     /* by stage */
-    const int *in_flight; /* by stage: micro-batches between forward and backward, at most */
+    const int *in_flight; /* by stage: micro-batches whose activations a device holds, at most */
+    const int *versions;  /* by stage: weight versions kept, at least 1 */
+    const bool *by_policy; /* by device: the list gives each stage's order alone; the device takes
+                              the ready action that is not a forward, then nearest to the loss, then
+                              oldest */
     const bool *recompute; /* by stage */
     int n_edges;
     const ft_edge *edges;
@@ -155,8 +225,10 @@ ft_status ft_plan_annotate(ft_plan *plan, int n_nodes, const int *node_stage, co
 
 /* Proves the plan: every F, B, R, U, W exactly once and in an order that respects the edges, with
  * the real numbers of slots and in-flight buffers, on any timing (strict lists and FIFO edges make
- * one untimed run a proof); lags and in_flight are what the lists say. FT_INFEASIBLE names the
- * devices, actions and edges that wait for each other; FT_INVALID what is missing or wrong. */
+ * one untimed run a proof; where a policy chooses, stages that meet in queues only); every version
+ * that is read is kept, what is needed is on the device; lags and in_flight are what the lists say.
+ * FT_INFEASIBLE names the devices, actions and edges that wait for each other; FT_INVALID what is
+ * missing or wrong. */
 ft_status ft_plan_check(const ft_plan *plan, ft_error *err);
 
 /* The device's list, unrolled: number of actions, and the i-th with leg-wide batch numbers. */
@@ -171,38 +243,10 @@ int64_t ft_action_index(const ft_plan *plan, const ft_action *action);
 ft_status ft_plan_write(const ft_plan *plan, ft_text *text, ft_error *err);
 ft_status ft_plan_parse(ft_plan **out, const char *text, ft_error *err);
 
-/* -- timelines --------------------------------------------------------------------------------- */
+/* Lags of a stage's forwards: the least and the most of those after `from_batch`. */
+void ft_plan_staleness(const ft_plan *plan, int stage, int from_batch, int *least, int *most);
 
-typedef struct ft_event {
-    int64_t start_ns, end_ns; /* from the start of the leg */
-    int32_t batch, micro;     /* in the leg */
-    int16_t device, stage;
-    int16_t lag;
-    uint8_t kind;
-} ft_event;
-
-typedef struct ft_timeline {
-    int n_devices, n_stages;
-    int64_t n_events, capacity;
-    ft_event *events; /* by device, then start; capacity is set when it is made */
-} ft_timeline;
-
-/* A timeline without events, with room for `capacity`; freed with ft_timeline_free. */
-ft_status ft_timeline_new(ft_timeline **out, int n_devices, int n_stages, int64_t capacity,
-                          ft_error *err);
-void ft_timeline_free(ft_timeline *timeline);
-
-/* When the last event ends, and how long the device's events take together. */
-int64_t ft_timeline_end_ns(const ft_timeline *timeline);
-int64_t ft_timeline_busy_ns(const ft_timeline *timeline, int device);
-
-/* Chrome trace JSON, as Perfetto opens it: pid = device, tid = stage, slices "F stage 0 mb 3".
- * FT_INVALID when events of a device overlap or are out of order. */
-ft_status ft_timeline_write_trace(const ft_timeline *timeline, ft_text *text, ft_error *err);
-
-/* Executes the plan against costs: discrete events, one action at a time per device, transfers of
- * transfer_ns that do not occupy the devices. Deterministic. */
-ft_status ft_plan_simulate(ft_timeline **out, const ft_plan *plan, const ft_stage_costs *costs,
-                           ft_error *err);
+/* Which of the stage's replicas works on the micro-batch with this number in the leg. */
+int ft_plan_replica(const ft_plan *plan, int stage, int64_t index);
 
 #endif

@@ -1,8 +1,9 @@
-/* schedule/timeline.c - what happened when: sums, and the trace that Perfetto opens. */
-#include <string.h>
+/* schedule/timeline.c - what happened when: sums, the critical path, memory over time. */
+#include "schedule/internal.h"
+
+#include <stdlib.h>
 
 #include "base/alloc.h"
-#include "schedule/schedule.h"
 
 ft_status ft_timeline_new(ft_timeline **out, int n_devices, int n_stages, int64_t capacity,
                           ft_error *err)
@@ -30,6 +31,8 @@ void ft_timeline_free(ft_timeline *timeline)
 {
     if (!timeline) return;
     ft_free(timeline->events);
+    ft_free(timeline->passages);
+    ft_free(timeline->cause);
     ft_free(timeline);
 }
 
@@ -46,90 +49,76 @@ int64_t ft_timeline_busy_ns(const ft_timeline *timeline, int device)
     int64_t busy = 0;
     for (int64_t i = 0; i < timeline->n_events; i++) {
         const ft_event *e = &timeline->events[i];
-        if (e->device == device) busy += e->end_ns - e->start_ns;
+        if (e->device == device && ft_action_stream(e->kind) == FT_STREAM_COMPUTE)
+            busy += e->end_ns - e->start_ns;
     }
     return busy;
 }
 
-/* -- trace ------------------------------------------------------------------------------------- */
-
-/* Slices of one track must not overlap: events by device, and each after the one before it. */
-static ft_status check_events(const ft_timeline *t, ft_error *err)
+ft_status timeline_add_causes(ft_timeline *t, int64_t n_passages, ft_error *err)
 {
+    int64_t causes, passages;
+    if (ft_size_mul(t->capacity, sizeof *t->cause, &causes) &&
+        ft_size_mul(n_passages, sizeof *t->passages, &passages)) {
+        t->cause = ft_alloc(causes);
+        t->passages = ft_alloc(passages);
+    }
+    if (!t->cause || !t->passages)
+        return ft_fail(err, FT_NOMEM, "timeline: no memory for %lld passages",
+                       (long long)n_passages);
+    t->passage_capacity = n_passages;
+    return FT_OK;
+}
+
+int64_t ft_timeline_critical_path(const ft_timeline *t, int64_t *events, int64_t n)
+{
+    int64_t at = -1, length = 0;
+    for (int64_t i = 0; t->cause && i < t->n_events; i++)
+        if (at < 0 || t->events[i].end_ns > t->events[at].end_ns) at = i;
+    for (; at >= 0 && length < t->n_events; at = t->cause[at], length++)
+        if (length < n) events[length] = at;
+    return length;
+}
+
+/* -- memory ------------------------------------------------------------------------------------ */
+
+/* Micro-batches that the event adds to its stage's activations: when it starts, if positive, and
+ * when it ends, if negative. */
+static int added_by(const ft_event *e)
+{
+    static const int added[FT_ACT_COUNT] = {
+        [FT_ACT_FORWARD] = 1,           [FT_ACT_BACKWARD] = -1, [FT_ACT_RECOMPUTE] = 1,
+        [FT_ACT_BACKWARD_WEIGHT] = -1,  [FT_ACT_SWAP_IN] = 1,   [FT_ACT_SWAP_OUT] = -1,
+        [FT_ACT_DROP] = -1,
+    };
+    bool moves = action_item(e->kind) == ITEM_CLASS;
+    return moves && e->class != CLASS_ACTIVATIONS ? 0 : added[e->kind];
+}
+
+static int compare_points(const void *a, const void *b)
+{
+    const ft_memory_point *p = a, *q = b;
+    if (p->ns != q->ns) return p->ns < q->ns ? -1 : 1;
+    return (p->bytes > q->bytes) - (p->bytes < q->bytes);
+}
+
+int64_t ft_timeline_memory(const ft_timeline *t, int device, const int64_t *saved_bytes,
+                           ft_memory_point *points, int64_t *peak)
+{
+    int64_t n = 0, bytes = 0;
     for (int64_t i = 0; i < t->n_events; i++) {
         const ft_event *e = &t->events[i];
-        if (e->device < 0 || e->device >= t->n_devices || e->stage < 0 || e->stage >= t->n_stages ||
-            e->kind >= FT_ACT_COUNT || e->start_ns < 0 || e->end_ns < e->start_ns)
-            return ft_fail(
-                err, FT_INVALID,
-                "timeline: event %lld (device %d, stage %d, kind %d, %lld to %lld ns) is "
-                "out of range",
-                (long long)i, e->device, e->stage, e->kind, (long long)e->start_ns,
-                (long long)e->end_ns);
-        const ft_event *before = i ? e - 1 : NULL;
-        if (before && (before->device > e->device ||
-                       (before->device == e->device && before->end_ns > e->start_ns)))
-            return ft_fail(err, FT_INVALID,
-                           "timeline: event %lld of device %d begins at %lld ns, before the end of "
-                           "event %lld",
-                           (long long)i, e->device, (long long)e->start_ns, (long long)(i - 1));
+        int added = added_by(e);
+        if (e->device != device || !added) continue;
+        points[n].ns = added > 0 ? e->start_ns : e->end_ns;
+        points[n++].bytes = added * saved_bytes[e->stage];
     }
-    return FT_OK;
-}
-
-static void write_names(const ft_timeline *t, bool *placed, ft_text *text)
-{
-    for (int d = 0; d < t->n_devices; d++)
-        ft_text_add(
-            text,
-            "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"device "
-            "%d\"}},\n",
-            d, d);
-    for (int64_t i = 0; i < t->n_events; i++) {
-        int stage = t->events[i].stage, device = t->events[i].device;
-        if (placed[stage]) continue;
-        placed[stage] = true;
-        ft_text_add(
-            text,
-            "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":"
-            "\"stage %d\"}},\n",
-            device, stage, stage);
+    qsort(points, (size_t)n, sizeof *points, compare_points);
+    *peak = 0;
+    for (int64_t i = 0; i < n; i++) {
+        points[i].bytes += bytes;
+        bytes = points[i].bytes;
+        if (bytes > *peak) *peak = bytes;
     }
-}
-
-/* Microseconds with three decimals are exact, and independent of the locale. */
-static void write_slice(const ft_event *e, ft_text *text)
-{
-    char letter = ft_action_letter(e->kind);
-    long long start = e->start_ns, length = e->end_ns - e->start_ns;
-    ft_text_add(text, "{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%lld.%03lld,\"dur\":%lld.%03lld,",
-                e->device, e->stage, start / 1000, start % 1000, length / 1000, length % 1000);
-    ft_text_add(text, "\"cat\":\"%s\",", ft_action_word(e->kind));
-    if (ft_action_per_micro(e->kind))
-        ft_text_add(
-            text, "\"name\":\"%c stage %d mb %d\",\"args\":{\"batch\":%d,\"micro\":%d,\"lag\":%d}}",
-            letter, e->stage, e->micro, e->batch, e->micro, e->lag);
-    else
-        ft_text_add(text, "\"name\":\"%c stage %d batch %d\",\"args\":{\"batch\":%d}}", letter,
-                    e->stage, e->batch, e->batch);
-}
-
-ft_status ft_timeline_write_trace(const ft_timeline *timeline, ft_text *text, ft_error *err)
-{
-    FT_TRY(check_events(timeline, err));
-    bool *placed = ft_alloc(timeline->n_stages);
-    if (!placed) return ft_fail(err, FT_NOMEM, "timeline: no memory for the trace");
-    ft_text_add(text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
-    write_names(timeline, placed, text);
-    ft_free(placed);
-    for (int64_t i = 0; i < timeline->n_events; i++) {
-        write_slice(&timeline->events[i], text);
-        ft_text_add(text, i + 1 < timeline->n_events ? ",\n" : "\n");
-    }
-    if (!timeline->n_events) /* no comma may stand before the bracket */
-        ft_text_add(text, "{\"ph\":\"M\",\"pid\":0,\"name\":\"process_sort_index\",\"args\":"
-                          "{\"sort_index\":0}}\n");
-    ft_text_add(text, "]}\n");
-    if (text->failed) return ft_fail(err, FT_NOMEM, "timeline: no memory for the trace");
-    return FT_OK;
+    return n;
 }

@@ -2,7 +2,10 @@
  *
  * Item i of an edge is made by action i of one (stage, kind) and used by action i of another. So
  * two counts per edge say everything: item i is there when the maker has completed more than i
- * actions, and there is room for it when the user has completed more than i - slots. */
+ * actions, and there is room for it when the user has completed more than i - slots. With replicas
+ * each of these counts is that of the replica which has the item, and every replica of the receiver
+ * has slots of its own; what is per batch concerns all replicas. S and V, where a plan has them,
+ * take the places of the maker's end and of the user's. */
 #include "schedule/internal.h"
 
 #include <stdio.h>
@@ -11,6 +14,9 @@ static ft_status no_memory(int n_edges, ft_error *err)
 {
     return ft_fail(err, FT_NOMEM, "plan: no memory for %d edges", n_edges);
 }
+
+/* -- making --------------------------------------------------------------------------------------
+ */
 
 static int spot_at(const ft_edge *e, bool incoming)
 {
@@ -35,104 +41,295 @@ static bool group_edges(ft_arena *arena, int n_spots, int n_edges, const ft_edge
     return true;
 }
 
-ft_status wires_new(wires **out, ft_arena *arena, int n_stages, int n_edges, const ft_edge *edges,
-                    ft_error *err)
+ft_status wires_new(wires **out, ft_arena *arena, const seating *shares, int n_edges,
+                    const ft_edge *edges, ft_error *err)
 {
-    int n_spots = n_stages * FT_ACT_COUNT;
+    int n_spots = shares->n_stages * FT_ACT_COUNT;
     wires *w = ft_arena_alloc(arena, sizeof *w);
-    if (!w || !(w->done = ft_arena_array(arena, n_spots, sizeof(int64_t))) ||
+    if (!w || !(w->done = ft_arena_array(arena, shares->n_seats, FT_ACT_COUNT * sizeof(int64_t))) ||
         !group_edges(arena, n_spots, n_edges, edges, true, &w->in_first, &w->in) ||
         !group_edges(arena, n_spots, n_edges, edges, false, &w->out_first, &w->out))
         return no_memory(n_edges, err);
     w->n_edges = n_edges;
     w->edges = edges;
+    w->shares = shares;
     *out = w;
     return FT_OK;
+}
+
+static void mark_copies(wires *w, const ft_action_list *list)
+{
+    for (int i = 0; i < list->n; i++) {
+        const ft_action *a = &list->actions[i];
+        if (action_item(a->kind) != ITEM_EDGE) continue;
+        (a->kind == FT_ACT_SEND ? w->is_sent : w->is_received)[a->item] = true;
+    }
+}
+
+ft_status wires_add_copies(wires *w, ft_arena *arena, const ft_plan *plan, ft_error *err)
+{
+    w->is_sent = ft_arena_array(arena, w->n_edges, sizeof(bool));
+    w->is_received = ft_arena_array(arena, w->n_edges, sizeof(bool));
+    w->sent = ft_arena_array(arena, w->n_edges, sizeof(int64_t));
+    w->received = ft_arena_array(arena, w->n_edges, sizeof(int64_t));
+    if (!w->is_sent || !w->is_received || !w->sent || !w->received)
+        return no_memory(w->n_edges, err);
+    for (int d = 0; d < plan->n_devices; d++) {
+        mark_copies(w, &plan->devices[d].warmup);
+        mark_copies(w, &plan->devices[d].body);
+        mark_copies(w, &plan->devices[d].drain);
+    }
+    return FT_OK;
+}
+
+/* Slots that are ever used at one receiver. */
+static int64_t ring_length(const wires *w, int edge)
+{
+    const ft_edge *e = &w->edges[edge];
+    int64_t ring = w->ring_first[edge + 1] - w->ring_first[edge];
+    return ring / w->shares->of[e->to].n;
 }
 
 ft_status wires_add_times(wires *w, ft_arena *arena, const double *transfer_ns, int64_t micros,
                           ft_error *err)
 {
+    const seating *shares = w->shares;
     int64_t *transfer = ft_arena_array(arena, w->n_edges, sizeof(int64_t));
     w->ring_first = ft_arena_array(arena, w->n_edges + 1, sizeof(int64_t));
     if (!transfer || !w->ring_first) return no_memory(w->n_edges, err);
     for (int e = 0; e < w->n_edges; e++) {
         int64_t ring = w->edges[e].slots < micros ? w->edges[e].slots : micros;
-        w->ring_first[e + 1] = w->ring_first[e] + ring;
+        w->ring_first[e + 1] = w->ring_first[e] + ring * shares->of[w->edges[e].to].n;
         if (transfer_ns)
             FT_TRY(cost_round(&transfer[e], transfer_ns[e], "transfer of edge", e, err));
     }
-    w->arrival_ns = ft_arena_array(arena, w->ring_first[w->n_edges], sizeof(int64_t));
-    w->release_ns = ft_arena_array(arena, w->ring_first[w->n_edges], sizeof(int64_t));
-    if (!w->arrival_ns || !w->release_ns) return no_memory(w->n_edges, err);
+    int64_t n = w->ring_first[w->n_edges];
+    w->arrival_ns = ft_arena_array(arena, n, 4 * (int64_t)sizeof(int64_t));
+    w->group_ns = ft_arena_array(arena, shares->n_stages, 2 * (int64_t)sizeof(int64_t));
+    if (!w->arrival_ns || !w->group_ns) return no_memory(w->n_edges, err);
+    w->release_ns = w->arrival_ns + n;
+    w->maker = w->release_ns + n;
+    w->user = w->maker + n;
+    w->group_event = w->group_ns + shares->n_stages;
     w->transfer_ns = transfer;
     return FT_OK;
 }
 
-int wires_blocking(const wires *w, int spot, int64_t index, bool *full)
+/* -- counting ------------------------------------------------------------------------------------
+ */
+
+/* Whether the (stage, kind) has completed item `index`; what is per batch, at every replica. */
+static bool has_done(const wires *w, int stage, ft_action_kind kind, int64_t index)
 {
-    *full = false;
-    for (int i = w->in_first[spot]; i < w->in_first[spot + 1]; i++) {
-        const ft_edge *e = &w->edges[w->in[i]];
-        if (w->done[spot_of(e->from, e->from_kind)] <= index) return w->in[i];
+    const stage_share *s = &w->shares->of[stage];
+    if (s->n == 1) return w->done[spot_of(s->first, kind)] > index;
+    if (ft_action_per_micro(kind))
+        return w->done[spot_of(s->first + share_replica(s, index), kind)] > share_local(s, index);
+    for (int i = 0; i < s->n; i++)
+        if (w->done[spot_of(s->first + i, kind)] <= index) return false;
+    return true;
+}
+
+/* Whether the receiver has a slot for item `index`: it has completed the one `slots` before it. */
+static bool has_slot(const wires *w, int edge, int64_t index)
+{
+    const ft_edge *e = &w->edges[edge];
+    if (w->is_received && w->is_received[edge]) return w->received[edge] > index - e->slots;
+    const stage_share *s = &w->shares->of[e->to];
+    if (s->n == 1) return w->done[spot_of(s->first, e->to_kind)] > index - e->slots;
+    if (!ft_action_per_micro(e->to_kind)) return has_done(w, e->to, e->to_kind, index - e->slots);
+    int64_t local = share_local(s, index) - e->slots;
+    return w->done[spot_of(s->first + share_replica(s, index), e->to_kind)] > local;
+}
+
+/* Whether item `index` has been put on the edge. */
+static bool is_filled(const wires *w, int edge, int64_t index)
+{
+    const ft_edge *e = &w->edges[edge];
+    if (w->is_sent && w->is_sent[edge]) return w->sent[edge] > index;
+    return has_done(w, e->from, e->from_kind, index);
+}
+
+/* S and V look at their own edge alone. */
+static stop copy_blocking(const wires *w, const meeting *m)
+{
+    const ft_edge *e = &w->edges[m->item];
+    if (m->kind == FT_ACT_RECEIVE) {
+        if (is_filled(w, m->item, m->index)) return (stop){0};
+        return (stop){STOP_UNFILLED, m->item};
     }
-    *full = true;
+    if (!has_done(w, e->from, e->from_kind, m->index)) return (stop){STOP_UNFILLED, m->item};
+    if (!has_slot(w, m->item, m->index)) return (stop){STOP_FULL, m->item};
+    return (stop){0};
+}
+
+/* An edge's own number for the action: its batch, where the other end is per batch. */
+stop wires_blocking(const wires *w, const meeting *m)
+{
+    if (action_item(m->kind) == ITEM_EDGE) return copy_blocking(w, m);
+    int spot = spot_of(m->stage, m->kind);
+    for (int i = w->in_first[spot]; i < w->in_first[spot + 1]; i++) {
+        int e = w->in[i];
+        bool there = w->is_received && w->is_received[e] ? w->received[e] > m->index
+                                                         : is_filled(w, e, m->index);
+        if (!there) return (stop){STOP_UNFILLED, e};
+    }
+    for (int i = w->out_first[spot]; i < w->out_first[spot + 1]; i++) {
+        int e = w->out[i];
+        if (w->is_sent && w->is_sent[e]) continue;
+        if (!has_slot(w, e, m->index)) return (stop){STOP_FULL, e};
+    }
+    if (m->kind == FT_ACT_UPDATE && w->shares->of[m->stage].n > 1 &&
+        !has_done(w, m->stage, FT_ACT_REDUCE, m->index))
+        return (stop){STOP_GROUP, -1};
+    return (stop){0};
+}
+
+/* -- timing ------------------------------------------------------------------------------------ */
+
+/* The item's place in the ring of its receiver; of what is per batch, at one replica. */
+static int64_t ring_place(const wires *w, int edge, int64_t index, int replica)
+{
+    const ft_edge *e = &w->edges[edge];
+    const stage_share *s = &w->shares->of[e->to];
+    int64_t ring = ring_length(w, edge), local = index;
+    if (s->n > 1 && ft_action_per_micro(e->to_kind)) {
+        replica = share_replica(s, index);
+        local = share_local(s, index);
+    }
+    return w->ring_first[edge] + replica * ring + local % ring;
+}
+
+static void later(int64_t *start, int64_t *cause, int64_t ns, int64_t event)
+{
+    if (ns <= *start) return;
+    *start = ns;
+    *cause = event;
+}
+
+/* Into the replica of the action, or out to every one of what is per batch. */
+static void wait_for_items(const wires *w, const meeting *m, int64_t *start, int64_t *cause)
+{
+    int spot = spot_of(m->stage, m->kind);
+    for (int i = w->in_first[spot]; i < w->in_first[spot + 1]; i++) {
+        int64_t at = ring_place(w, w->in[i], m->index, m->replica);
+        later(start, cause, w->arrival_ns[at], w->maker[at]);
+    }
     for (int i = w->out_first[spot]; i < w->out_first[spot + 1]; i++) {
         const ft_edge *e = &w->edges[w->out[i]];
-        if (w->done[spot_of(e->to, e->to_kind)] <= index - e->slots) return w->out[i];
+        int n = ft_action_per_micro(e->to_kind) ? 1 : w->shares->of[e->to].n;
+        for (int r = 0; r < n; r++) {
+            /* zero until the ring has gone round once, then the release of item index - slots */
+            int64_t at = ring_place(w, w->out[i], m->index, r);
+            later(start, cause, w->release_ns[at], w->user[at]);
+        }
     }
-    return -1;
 }
 
-static int64_t ring_place(const wires *w, int edge, int64_t index)
-{
-    int64_t ring = w->ring_first[edge + 1] - w->ring_first[edge];
-    return w->ring_first[edge] + index % ring;
-}
-
-int64_t wires_start_ns(const wires *w, int spot, int64_t index)
+int64_t wires_start_ns(const wires *w, const meeting *m, int64_t *cause)
 {
     int64_t start = 0;
-    for (int i = w->in_first[spot]; i < w->in_first[spot + 1]; i++) {
-        int64_t at = w->arrival_ns[ring_place(w, w->in[i], index)];
-        if (at > start) start = at;
+    *cause = -1;
+    if (action_item(m->kind) == ITEM_EDGE) {
+        int64_t at = ring_place(w, m->item, m->index, 0);
+        if (m->kind == FT_ACT_RECEIVE)
+            later(&start, cause, w->arrival_ns[at], w->maker[at]);
+        else
+            later(&start, cause, w->release_ns[at], w->user[at]);
+        return start;
     }
-    for (int i = w->out_first[spot]; i < w->out_first[spot + 1]; i++) {
-        /* zero until the ring has gone round once, and then the release of item index - slots */
-        int64_t at = w->release_ns[ring_place(w, w->out[i], index)];
-        if (at > start) start = at;
-    }
+    wait_for_items(w, m, &start, cause);
+    if (m->kind == FT_ACT_UPDATE && w->shares->of[m->stage].n > 1)
+        later(&start, cause, w->group_ns[m->stage], w->group_event[m->stage]);
     return start;
 }
 
-void wires_complete(wires *w, int spot, int64_t index, int64_t end_ns)
+static void release(wires *w, int edge, const meeting *m, int64_t end_ns, int64_t event)
 {
-    w->done[spot]++;
+    int64_t at = ring_place(w, edge, m->index, m->replica);
+    w->release_ns[at] = end_ns;
+    w->user[at] = event;
+}
+
+void wires_complete(wires *w, const meeting *m, int64_t end_ns, int64_t event)
+{
+    if (action_item(m->kind) == ITEM_EDGE) {
+        (m->kind == FT_ACT_SEND ? w->sent : w->received)[m->item]++;
+        if (w->transfer_ns && m->kind == FT_ACT_RECEIVE) release(w, m->item, m, end_ns, event);
+        return;
+    }
+    int seat = w->shares->of[m->stage].first + m->replica;
+    w->done[spot_of(seat, m->kind)]++;
     if (!w->transfer_ns) return;
+    int spot = spot_of(m->stage, m->kind);
     for (int i = w->in_first[spot]; i < w->in_first[spot + 1]; i++)
-        w->release_ns[ring_place(w, w->in[i], index)] = end_ns;
-    for (int i = w->out_first[spot]; i < w->out_first[spot + 1]; i++) {
-        int e = w->out[i];
-        w->arrival_ns[ring_place(w, e, index)] = end_ns + w->transfer_ns[e];
+        if (!w->is_received || !w->is_received[w->in[i]])
+            release(w, w->in[i], m, end_ns, event);
+}
+
+void wires_arrive(wires *w, int edge, int64_t index, int64_t ns, int64_t event)
+{
+    const ft_edge *e = &w->edges[edge];
+    int n = ft_action_per_micro(e->to_kind) ? 1 : w->shares->of[e->to].n;
+    for (int r = 0; r < n; r++) {
+        int64_t at = ring_place(w, edge, index, r);
+        if (w->arrival_ns[at] > ns) continue; /* a part from another replica comes later */
+        w->arrival_ns[at] = ns;
+        w->maker[at] = event;
     }
 }
 
-void wires_explain(const wires *w, const ft_action *action, int64_t index, char *text, int size)
+bool wires_join(const wires *w, const meeting *m)
 {
-    bool full;
+    if (m->kind != FT_ACT_REDUCE || w->shares->of[m->stage].n == 1) return false;
+    return has_done(w, m->stage, FT_ACT_REDUCE, m->index);
+}
+
+/* -- waking and telling --------------------------------------------------------------------------
+ */
+
+static void wake_stage(const wires *w, int stage, wake_fn *look, void *user)
+{
+    const stage_share *s = &w->shares->of[stage];
+    for (int i = 0; i < s->n; i++) look(user, w->shares->seat_device[s->first + i]);
+}
+
+void wires_wake(const wires *w, const meeting *m, wake_fn *look, void *user)
+{
+    if (action_item(m->kind) == ITEM_EDGE) {
+        wake_stage(w, w->edges[m->item].from, look, user);
+        wake_stage(w, w->edges[m->item].to, look, user);
+        return;
+    }
+    int spot = spot_of(m->stage, m->kind);
+    for (int i = w->in_first[spot]; i < w->in_first[spot + 1]; i++)
+        wake_stage(w, w->edges[w->in[i]].from, look, user);
+    for (int i = w->out_first[spot]; i < w->out_first[spot + 1]; i++)
+        wake_stage(w, w->edges[w->out[i]].to, look, user);
+    if (m->kind == FT_ACT_REDUCE && w->shares->of[m->stage].n > 1)
+        wake_stage(w, m->stage, look, user);
+}
+
+void wires_explain(const wires *w, const ft_action *action, const meeting *m, char *text, int size)
+{
     char name[ACTION_TEXT];
-    int edge = wires_blocking(w, spot_of(action->stage, action->kind), index, &full);
+    stop why = wires_blocking(w, m);
     action_text(name, action);
-    if (edge < 0) {
+    if (why.reason == STOP_NOTHING) {
         snprintf(text, (size_t)size, "%s could start", name);
         return;
     }
-    const ft_edge *e = &w->edges[edge];
+    if (why.reason == STOP_GROUP) {
+        snprintf(text, (size_t)size, "%s waits for the reduce of every replica of stage %d", name,
+                 m->stage);
+        return;
+    }
+    const ft_edge *e = &w->edges[why.edge];
     char from = ft_action_letter(e->from_kind), to = ft_action_letter(e->to_kind);
-    if (full)
+    if (why.reason == STOP_FULL)
         snprintf(text, (size_t)size, "%s waits for a free slot of edge %d, %c%d>%c%d (%d slot%s)",
-                 name, edge, from, e->from, to, e->to, e->slots, e->slots == 1 ? "" : "s");
+                 name, why.edge, from, e->from, to, e->to, e->slots, e->slots == 1 ? "" : "s");
     else
-        snprintf(text, (size_t)size, "%s waits for edge %d, %c%d>%c%d, to be filled", name, edge,
-                 from, e->from, to, e->to);
+        snprintf(text, (size_t)size, "%s waits for edge %d, %c%d>%c%d, to be filled", name,
+                 why.edge, from, e->from, to, e->to);
 }

@@ -1,0 +1,37 @@
+/* schedule/heap.c - moments in the order of time: a binary heap in an arena. */
+#include "schedule/internal.h"
+
+static bool earlier(moment a, moment b)
+{
+    return a.ns < b.ns || (a.ns == b.ns && a.what < b.what);
+}
+
+bool heap_add(heap *h, moment m)
+{
+    if (h->n == h->capacity) {
+        int64_t capacity = h->capacity ? 2 * h->capacity : 256;
+        moment *bigger = ft_arena_array(h->arena, capacity, sizeof *bigger);
+        if (!bigger) return false;
+        for (int64_t i = 0; i < h->n; i++) bigger[i] = h->at[i];
+        h->at = bigger;
+        h->capacity = capacity;
+    }
+    int64_t i = h->n++;
+    for (; i && earlier(m, h->at[(i - 1) / 2]); i = (i - 1) / 2) h->at[i] = h->at[(i - 1) / 2];
+    h->at[i] = m;
+    return true;
+}
+
+moment heap_pop(heap *h)
+{
+    moment top = h->at[0], last = h->at[--h->n];
+    int64_t i = 0;
+    for (int64_t child = 1; child < h->n; child = 2 * i + 1) {
+        if (child + 1 < h->n && earlier(h->at[child + 1], h->at[child])) child++;
+        if (!earlier(h->at[child], last)) break;
+        h->at[i] = h->at[child];
+        i = child;
+    }
+    h->at[i] = last;
+    return top;
+}

@@ -1,0 +1,113 @@
+/* schedule/interleave.c - several stages of one device in turns, by a list that is known at once.
+ *
+ * Stage s is on device s mod P, so a micro-batch visits every device once per chunk of P stages.
+ * Devices take P micro-batches through one chunk, then the same ones through the next: forwards
+ * from the first chunk on, backwards from the last. Device p runs 2 (P - p - 1) + (V - 1) P
+ * forwards ahead and then one of each in turn, flushed at the end of a batch. Source: Narayanan et
+ * al., "Efficient Large-Scale Language Model Training on GPU Clusters", SC 2021, section 2.2. */
+#include "schedule/internal.h"
+
+typedef struct turns {
+    const leg *leg;
+    int device, n_devices, n_chunks;
+    int64_t micros;
+    ft_action *list;
+    int64_t n;
+    int64_t *forwards, *backwards; /* by chunk: done of this batch */
+} turns;
+
+static ft_status check_pipeline(const leg *l, ft_error *err)
+{
+    const ft_pipeline *p = l->pipeline;
+    if (l->shares.several || p->n_stages % p->n_devices)
+        return ft_fail(err, FT_INVALID,
+                       "schedule %s: %d stages on %d devices, expected as many on each, without "
+                       "replicas",
+                       l->schedule->name, p->n_stages, p->n_devices);
+    for (int s = 0; s < p->n_stages; s++)
+        if (p->device[s] != s % p->n_devices)
+            return ft_fail(err, FT_INVALID,
+                           "schedule %s: stage %d is on device %d, expected %d: devices in turns",
+                           l->schedule->name, s, p->device[s], s % p->n_devices);
+    if (p->micro_batches % p->n_devices == 0) return FT_OK;
+    return ft_fail(err, FT_INVALID,
+                   "schedule %s: %d micro-batches, expected a multiple of the %d devices",
+                   l->schedule->name, p->micro_batches, p->n_devices);
+}
+
+static void put(turns *t, ft_action_kind kind, int chunk, int batch, int64_t micro)
+{
+    int stage = chunk * t->n_devices + t->device;
+    t->list[t->n++] = (ft_action){.kind = (uint8_t)kind,
+                                  .stage = (int16_t)stage,
+                                  .batch = batch,
+                                  .micro = (int32_t)micro};
+}
+
+static void put_forward(turns *t, int batch, int64_t k)
+{
+    int chunk = (int)(k / t->n_devices % t->n_chunks);
+    stage_order *order = &t->leg->orders[chunk * t->n_devices + t->device];
+    put(t, FT_ACT_FORWARD, chunk, batch, t->forwards[chunk]++);
+    int64_t in_flight = t->forwards[chunk] - t->backwards[chunk];
+    if (in_flight > order->in_flight) order->in_flight = (int)in_flight;
+}
+
+static void put_backward(turns *t, int batch, int64_t k)
+{
+    int chunk = t->n_chunks - 1 - (int)(k / t->n_devices % t->n_chunks);
+    put(t, FT_ACT_BACKWARD, chunk, batch, t->backwards[chunk]++);
+    if (t->backwards[chunk] < t->micros) return;
+    if (t->leg->reduces) put(t, FT_ACT_REDUCE, chunk, batch, 0);
+    put(t, FT_ACT_UPDATE, chunk, batch, 0);
+}
+
+/* A replica's weights are taken over before the next batch begins. */
+static void put_adopts(turns *t, int batch)
+{
+    const wires *w = t->leg->wires;
+    for (int chunk = 0; chunk < t->n_chunks; chunk++) {
+        int spot = spot_of(chunk * t->n_devices + t->device, FT_ACT_ADOPT);
+        if (w->in_first[spot] < w->in_first[spot + 1]) put(t, FT_ACT_ADOPT, chunk, batch, 0);
+        t->forwards[chunk] = t->backwards[chunk] = 0;
+    }
+}
+
+static void put_batch(turns *t, int batch)
+{
+    int64_t total = t->micros * t->n_chunks;
+    int64_t ahead = 2 * (int64_t)(t->n_devices - t->device - 1);
+    ahead += (int64_t)(t->n_chunks - 1) * t->n_devices;
+    if (ahead > total) ahead = total;
+    for (int64_t k = 0; k < ahead; k++) put_forward(t, batch, k);
+    for (int64_t k = 0; k < total; k++) {
+        if (ahead + k < total) put_forward(t, batch, ahead + k);
+        put_backward(t, batch, k);
+    }
+    put_adopts(t, batch);
+}
+
+ft_status leg_interleave(leg *l, ft_error *err)
+{
+    const ft_pipeline *p = l->pipeline;
+    FT_TRY(check_pipeline(l, err));
+    int chunks = p->n_stages / p->n_devices;
+    int64_t length = (2 * (int64_t)p->micro_batches + 3) * chunks * l->n_batches;
+    int64_t *counts = ft_arena_array(l->arena, 2 * (int64_t)chunks, sizeof *counts);
+    l->orders = ft_arena_array(l->arena, p->n_stages, sizeof *l->orders);
+    l->done = ft_arena_array(l->arena, p->n_devices, sizeof *l->done);
+    if (!counts || !l->orders || !l->done)
+        return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", p->n_stages);
+    for (int s = 0; s < p->n_stages; s++) l->orders[s].versions = 1;
+    for (int d = 0; d < p->n_devices; d++) {
+        turns t = {.leg = l, .device = d, .n_devices = p->n_devices, .n_chunks = chunks};
+        t.micros = p->micro_batches;
+        t.forwards = counts;
+        t.backwards = counts + chunks;
+        t.list = ft_arena_array(l->arena, length, sizeof *t.list);
+        if (!t.list) return ft_fail(err, FT_NOMEM, "plan: no memory for device %d", d);
+        for (int batch = 0; batch < l->n_batches; batch++) put_batch(&t, batch);
+        l->done[d] = (ft_action_list){.n = (int)t.n, .actions = t.list};
+    }
+    return FT_OK;
+}
