@@ -367,14 +367,43 @@ static outcome train_in_two_legs(const char *schedule, bool threaded, int n, boo
 
 static void test_draining(void)
 {
-    for (int i = 0; ft_schedules[i]; i++)
+    static const char *const names[] = {"sequential", "gpipe", "1f1b", "async"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         for (int n = 1; n <= 4; n++) {
-            outcome planned = train_in_two_legs(ft_schedules[i]->name, true, n, false);
-            outcome drained = train_in_two_legs(ft_schedules[i]->name, true, n, true);
-            outcome replayed = train_in_two_legs(ft_schedules[i]->name, false, n, true);
+            outcome planned = train_in_two_legs(names[i], true, n, false);
+            outcome drained = train_in_two_legs(names[i], true, n, true);
+            outcome replayed = train_in_two_legs(names[i], false, n, true);
             CHECK(memcmp(&planned, &drained, sizeof planned) == 0);
             CHECK(memcmp(&planned, &replayed, sizeof planned) == 0);
         }
+}
+
+/* What can be planned and not executed is refused before memory is taken for it. */
+static void test_kinds_that_are_not_executed(void)
+{
+    static const struct {
+        const char *schedule;
+        ft_weights weights;
+        const char *words;
+    } rows[] = {{"zero-bubble", FT_WEIGHTS_OWN, "has a backward-input action of stage"},
+                {"async", FT_WEIGHTS_STASH, "weight versions, which can be planned and simulated"},
+                {"async", FT_WEIGHTS_PREDICT, "has a predict action of stage"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        pipeline p;
+        ft_error err = {FT_OK, ""};
+        ft_blueprint *b = NULL;
+        ft_run *run = NULL;
+        if (!pipeline_init(&p, "cpu:3", rows[i].schedule)) return;
+        p.options.weights = rows[i].weights;
+        if (!CHECK_STATUS(ft_blueprint_new(&b, &p.options, &err), FT_OK))
+            fprintf(stderr, "%s\n", err.message);
+        else {
+            CHECK_STATUS(ft_run_new(&run, b, &err), FT_UNSUPPORTED);
+            if (!CHECK(strstr(err.message, rows[i].words))) fprintf(stderr, "%s\n", err.message);
+        }
+        ft_blueprint_free(b);
+        ft_graph_free(p.g);
+    }
 }
 
 static void test_blueprint(void)
@@ -584,6 +613,7 @@ static void test_no_memory(void)
 int main(void)
 {
     RUN(test_program);
+    RUN(test_kinds_that_are_not_executed);
     RUN(test_blueprint);
     RUN(test_training);
     RUN(test_draining);

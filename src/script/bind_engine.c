@@ -204,14 +204,6 @@ static const ft_evaluation_options *opt_evaluation(lua_State *L, int t)
     return o;
 }
 
-static const ft_schedule *opt_schedule(lua_State *L, int t)
-{
-    const char *name = script_opt_string(L, t, "schedule", "1f1b");
-    const ft_schedule *schedule = ft_schedule_find(name);
-    if (!schedule) luaL_error(L, "option 'schedule': there is no '%s'", name);
-    return schedule;
-}
-
 const ft_optimizer *script_opt_optimizer(lua_State *L, int t)
 {
     const char *name = script_opt_string(L, t, "optimizer", "adamw");
@@ -244,10 +236,11 @@ const double *script_opt_hypers(lua_State *L, int t, const ft_optimizer *optimiz
 /*** Everything decided before a run.
  * @function engine.blueprint
  * @tparam table options graphs, node_stage (by forward node), stage_device, recompute (by stage),
- *   devices (text or table), micro_batches, micro_batch_size, schedule, batches (of the longest
- *   leg), optimizer, hypers, no_decay (by parameter: true where weight_decay counts as 0), clip,
- *   seed, costs (by device, see profile.measure; false where modelled); evaluation (optional):
- *   { graphs = without gradients, node_stage = by node, batches = of the longest leg }
+ *   devices (text or table), micro_batches, micro_batch_size, schedule (a name, or a rule as
+ *   schedule.make takes), staleness, batches (of the longest leg), optimizer, hypers, no_decay (by
+ *   parameter: true where weight_decay counts as 0), clip, seed, costs (by device, see
+ *   profile.measure; false where modelled); evaluation (optional): { graphs = without gradients,
+ *   node_stage = by node, batches = of the longest leg }
  * @treturn blueprint */
 static int engine_blueprint(lua_State *L)
 {
@@ -259,6 +252,7 @@ static int engine_blueprint(lua_State *L)
                                         "micro_batches",
                                         "micro_batch_size",
                                         "schedule",
+                                        "staleness",
                                         "batches",
                                         "optimizer",
                                         "hypers",
@@ -283,7 +277,9 @@ static int engine_blueprint(lua_State *L)
     o.recompute = opt_flags(L, 1, "recompute", o.n_stages);
     o.micro_batches = (int)script_opt_int(L, 1, "micro_batches", 1, 1, 1 << 20);
     o.micro_batch_size = script_opt_int(L, 1, "micro_batch_size", 1, 1, 1 << 30);
-    o.schedule = opt_schedule(L, 1);
+    o.schedule = script_push_schedule(L, 1, "1f1b");
+    int schedule = lua_gettop(L);
+    o.weights = script_opt_weights(L, 1);
     o.n_batches = (int)script_opt_int(L, 1, "batches", 1, 1, 1 << 30);
     o.optimizer = script_opt_optimizer(L, 1);
     o.hypers = script_opt_hypers(L, 1, o.optimizer);
@@ -293,14 +289,19 @@ static int engine_blueprint(lua_State *L)
     o.evaluation = opt_evaluation(L, 1);
     o.costs = script_opt_costs(L, 1, o.n_devices, o.graphs[o.n_graphs - 1]);
     void **box = script_box_new(L, BLUEPRINT);
-    lua_createtable(L, 2, 0); /* holds on to the graphs */
+    lua_createtable(L, 4, 0); /* holds on to the graphs, and a rule with the thread it runs on */
     lua_getfield(L, 1, "graphs");
     lua_rawseti(L, -2, 1);
     lua_getfield(L, 1, "evaluation");
     lua_rawseti(L, -2, 2);
+    lua_pushvalue(L, schedule);
+    lua_rawseti(L, -2, 3);
+    lua_pushthread(L);
+    lua_rawseti(L, -2, 4);
     lua_setfenv(L, -2);
-    if (ft_blueprint_new((ft_blueprint **)box, &o, &err) != FT_OK) return script_raise(L, &err);
-    return 1;
+    if (ft_blueprint_new((ft_blueprint **)box, &o, &err) == FT_OK) return 1;
+    script_explain_schedule(o.schedule, &err);
+    return script_raise(L, &err);
 }
 
 static int blueprint_gc(lua_State *L)

@@ -34,6 +34,14 @@ const ft_work_costs *const *script_opt_costs(lua_State *L, int t, int n_devices,
  * JSON. */
 void script_push_timeline(lua_State *L, const ft_timeline *timeline, bool trace);
 
+/* The schedule in field `schedule` of the options at t: by name, or a table with a rule in Lua, which
+ * then is on the stack and lives as long as it is held. Pushes one value in any case. */
+const ft_schedule *script_push_schedule(lua_State *L, int t, const char *preset);
+/* What a rule in Lua raised takes the place of the message that this led to. */
+void script_explain_schedule(const ft_schedule *schedule, ft_error *err);
+/* The field `staleness` of the options at t. */
+ft_weights script_opt_weights(lua_State *L, int t);
+
 /* blueprint:run(), and the class of what it gives. */
 int script_run_new(lua_State *L);
 void script_run_class(lua_State *L);

@@ -18,7 +18,7 @@ static const luaL_Reg openers[] = {
     {"io", script_bind_io},           {"data", script_bind_data},
     {"graph", script_bind_graph},     {"engine", script_bind_engine},
     {"program", script_bind_program}, {"partition", script_bind_partition},
-    {"profile", script_bind_profile},
+    {"profile", script_bind_profile}, {"schedule", script_bind_schedule},
     {NULL, NULL},
 };
 

@@ -162,5 +162,6 @@ int script_bind_engine(lua_State *L);
 int script_bind_program(lua_State *L);
 int script_bind_profile(lua_State *L);
 int script_bind_partition(lua_State *L);
+int script_bind_schedule(lua_State *L);
 
 #endif

@@ -1,0 +1,538 @@
+/* script/bind_schedule.c - core.schedule: plans by themselves, without a model.
+ *
+ * Made by a rule of the table or one written in Lua, or read from text; checked, simulated on
+ * machines. A rule in Lua is only called while the binding that needs it is; what it raises ends
+ * that call. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "script/bindings.h"
+
+static const char PLAN[] = "ftpipe.schedule_plan", RULE[] = "ftpipe.schedule_rule";
+
+static ft_plan *check_plan(lua_State *L, int i) { return script_box_check(L, i, PLAN); }
+
+static void set_number(lua_State *L, const char *key, double value)
+{
+    lua_pushnumber(L, value);
+    lua_setfield(L, -2, key);
+}
+
+/* -- rules in Lua ------------------------------------------------------------------------------ */
+
+typedef struct lua_rule {
+    ft_schedule schedule;
+    lua_State *L;
+    int next;          /* reference to the function */
+    char name[32];
+    char message[200]; /* what it raised; empty: nothing */
+} lua_rule;
+
+static void push_state(lua_State *L, const ft_stage_state *s)
+{
+    lua_createtable(L, 0, 6);
+    set_number(L, "depth", s->depth);
+    set_number(L, "height", s->height);
+    set_number(L, "micro_batches", s->micro_batches);
+    set_number(L, "forwards", (double)s->forwards);
+    set_number(L, "backwards", (double)s->backwards);
+    set_number(L, "weights", (double)s->weights);
+}
+
+static ft_action_kind letter_kind(const char *letter)
+{
+    int kind = 0;
+    while (kind < FT_ACT_COUNT && (!letter || letter[0] != ft_action_letter(kind) || letter[1]))
+        kind++;
+    return kind;
+}
+
+static ft_action_kind ask_lua(const ft_stage_state *state)
+{
+    lua_rule *rule = state->payload;
+    lua_State *L = rule->L;
+    if (!lua_checkstack(L, 4)) return FT_ACT_COUNT;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, rule->next);
+    push_state(L, state);
+    ft_action_kind kind = FT_ACT_COUNT;
+    if (lua_pcall(L, 1, 1, 0) == 0)
+        kind = letter_kind(lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL);
+    else if (!rule->message[0])
+        snprintf(rule->message, sizeof rule->message, "%s",
+                 lua_tostring(L, -1) ? lua_tostring(L, -1) : "next failed");
+    lua_pop(L, 1);
+    return kind;
+}
+
+static int rule_gc(lua_State *L)
+{
+    lua_rule *rule = lua_touserdata(L, 1);
+    luaL_unref(L, LUA_REGISTRYINDEX, rule->next);
+    rule->next = LUA_NOREF;
+    return 0;
+}
+
+static const ft_schedule *push_rule(lua_State *L, int t)
+{
+    static const char *const names[] = {"name", "doc", "next", "synchronous", "splits", NULL};
+    script_options(L, t, names);
+    const char *name = script_opt_string(L, t, "name", "custom");
+    lua_rule *rule = lua_newuserdata(L, sizeof *rule);
+    memset(rule, 0, sizeof *rule);
+    rule->next = LUA_NOREF;
+    luaL_getmetatable(L, RULE);
+    lua_setmetatable(L, -2);
+    snprintf(rule->name, sizeof rule->name, "%s", name);
+    lua_getfield(L, t, "next");
+    if (!lua_isfunction(L, -1)) luaL_error(L, "option 'next' of the schedule: expected a function");
+    rule->next = luaL_ref(L, LUA_REGISTRYINDEX);
+    rule->L = L;
+    rule->schedule = (ft_schedule){.name = rule->name,
+                                   .doc = "a rule in Lua",
+                                   .synchronous = script_opt_bool(L, t, "synchronous", false),
+                                   .splits = script_opt_bool(L, t, "splits", false),
+                                   .next = ask_lua,
+                                   .payload = rule};
+    return &rule->schedule;
+}
+
+const ft_schedule *script_push_schedule(lua_State *L, int t, const char *preset)
+{
+    lua_getfield(L, t, "schedule");
+    if (lua_istable(L, -1)) {
+        const ft_schedule *schedule = push_rule(L, lua_gettop(L));
+        lua_remove(L, -2);
+        return schedule;
+    }
+    const char *name = script_opt_string(L, t, "schedule", preset);
+    const ft_schedule *schedule = ft_schedule_find(name);
+    if (!schedule) luaL_error(L, "option 'schedule': there is no '%s'", name);
+    return schedule;
+}
+
+void script_explain_schedule(const ft_schedule *schedule, ft_error *err)
+{
+    if (schedule->next != ask_lua) return;
+    lua_rule *rule = schedule->payload;
+    if (rule->message[0])
+        snprintf(err->message, sizeof err->message, "schedule %s: next: %s", rule->name,
+                 rule->message);
+    rule->message[0] = '\0';
+}
+
+ft_weights script_opt_weights(lua_State *L, int t)
+{
+    const char *name = script_opt_string(L, t, "staleness", "own");
+    int weights = 0;
+    while (weights < FT_WEIGHTS_COUNT && strcmp(ft_weights_word(weights), name)) weights++;
+    if (weights == FT_WEIGHTS_COUNT) luaL_error(L, "option 'staleness': there is no '%s'", name);
+    return (ft_weights)weights;
+}
+
+/* -- lists of options -------------------------------------------------------------------------- */
+
+/* Numbers of the list at key in a userdata left on the stack; NULL (and nil) when it is absent. */
+static double *opt_numbers(lua_State *L, int t, const char *key, int n)
+{
+    lua_getfield(L, t, key);
+    if (lua_isnil(L, -1)) return NULL;
+    if (!lua_istable(L, -1) || (int)lua_objlen(L, -1) != n)
+        luaL_error(L, "option '%s': expected a list of %d numbers", key, n);
+    double *list = lua_newuserdata(L, ((size_t)n + 1) * sizeof *list);
+    for (int i = 0; i < n; i++) {
+        lua_rawgeti(L, -2, i + 1);
+        list[i] = script_check_number(L, lua_gettop(L));
+        lua_pop(L, 1);
+    }
+    return list;
+}
+
+static int *need_ints(lua_State *L, int t, const char *key, int n, int base)
+{
+    lua_getfield(L, t, key);
+    if (!lua_istable(L, -1) || (n >= 0 && (int)lua_objlen(L, -1) != n))
+        luaL_error(L, "option '%s': expected a list%s", key, n < 0 ? "" : " as long as the others");
+    n = (int)lua_objlen(L, -1);
+    int *list = lua_newuserdata(L, ((size_t)n + 1) * sizeof *list);
+    for (int i = 0; i < n; i++) {
+        lua_rawgeti(L, -2, i + 1);
+        list[i] = (int)script_check_int(L, lua_gettop(L), base, INT32_MAX) - base;
+        lua_pop(L, 1);
+    }
+    return list;
+}
+
+static int list_length(lua_State *L, int t, const char *key)
+{
+    lua_getfield(L, t, key);
+    int n = lua_istable(L, -1) ? (int)lua_objlen(L, -1) : 0;
+    lua_pop(L, 1);
+    return n;
+}
+
+static ft_stage_costs opt_costs(lua_State *L, int t, int n_stages, int n_edges)
+{
+    return (ft_stage_costs){
+        .forward_ns = opt_numbers(L, t, "forward_ns", n_stages),
+        .backward_ns = opt_numbers(L, t, "backward_ns", n_stages),
+        .reduce_ns = opt_numbers(L, t, "reduce_ns", n_stages),
+        .update_ns = opt_numbers(L, t, "update_ns", n_stages),
+        .adopt_ns = opt_numbers(L, t, "adopt_ns", n_stages),
+        .transfer_ns = opt_numbers(L, t, "transfer_ns", n_edges),
+        .backward_input_ns = opt_numbers(L, t, "backward_input_ns", n_stages),
+        .backward_weight_ns = opt_numbers(L, t, "backward_weight_ns", n_stages),
+        .recompute_ns = opt_numbers(L, t, "recompute_ns", n_stages),
+        .predict_ns = opt_numbers(L, t, "predict_ns", n_stages),
+        .all_reduce_ns = opt_numbers(L, t, "all_reduce_ns", n_stages),
+    };
+}
+
+static int64_t field_int(lua_State *L, int t, const char *key)
+{
+    return script_opt_int(L, t, key, 0, 0, (int64_t)1 << 53);
+}
+
+/* Edges { from =, to =, kind = "F", bytes =, slots = }; kind of both ends, or to_kind of the second.
+ */
+static ft_edge *need_edges(lua_State *L, int t, int n)
+{
+    ft_edge *edges = lua_newuserdata(L, ((size_t)n + 1) * sizeof *edges);
+    lua_getfield(L, t, "edges");
+    for (int i = 0; i < n; i++) {
+        lua_rawgeti(L, -1, i + 1);
+        int edge = lua_gettop(L);
+        script_check_table(L, edge);
+        const char *kind = script_opt_string(L, edge, "kind", "F");
+        const char *to_kind = script_opt_string(L, edge, "to_kind", kind);
+        edges[i] = (ft_edge){.from = (int)script_opt_int(L, edge, "from", 0, 1, INT16_MAX) - 1,
+                             .to = (int)script_opt_int(L, edge, "to", 0, 1, INT16_MAX) - 1,
+                             .from_kind = letter_kind(kind),
+                             .to_kind = letter_kind(to_kind),
+                             .bytes = field_int(L, edge, "bytes"),
+                             .slots = (int)script_opt_int(L, edge, "slots", 2, 1, INT32_MAX)};
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+    return edges;
+}
+
+/* -- making ------------------------------------------------------------------------------------ */
+
+/* Replicas: how many of each stage, and all devices stage by stage. */
+static void opt_replicas(lua_State *L, int t, ft_pipeline *p)
+{
+    int n = p->n_stages;
+    int *count = need_ints(L, t, "replicas", n, 0);
+    int *first = lua_newuserdata(L, ((size_t)n + 1) * sizeof *first);
+    first[0] = 0;
+    for (int s = 0; s < n; s++) {
+        if (count[s] < 1) luaL_error(L, "option 'replicas': stage %d has none", s + 1);
+        first[s + 1] = first[s] + count[s];
+    }
+    p->replica_first = first;
+    p->replica_device = need_ints(L, t, "device", first[n], 1);
+    int *device = lua_newuserdata(L, ((size_t)n + 1) * sizeof *device);
+    for (int s = 0; s < n; s++) device[s] = p->replica_device[first[s]];
+    p->device = device;
+    bool blocks = !strcmp(script_opt_string(L, t, "replica_rule", "round-robin"), "block");
+    uint8_t *rule = lua_newuserdata(L, (size_t)n + 1);
+    memset(rule, blocks ? FT_REPLICAS_BLOCK : FT_REPLICAS_ROUND_ROBIN, (size_t)n);
+    p->replica_rule = rule;
+}
+
+/*** Plays a schedule.
+ * @function schedule.make
+ * @tparam table options replicas (by stage), device (of all replicas, stage by stage), devices,
+ *   micro_batches, batches, reduces, edges (list of { from =, to =, kind = "F", to_kind =, bytes =,
+ *   slots = }), schedule (a name, or { name =, next =, synchronous =, splits = }), staleness, and
+ *   costs by stage: forward_ns, backward_ns ..., by edge: transfer_ns
+ * @treturn schedule_plan */
+static int schedule_make(lua_State *L)
+{
+    ft_error err = {FT_OK, ""};
+    script_check_table(L, 1);
+    int n_edges = list_length(L, 1, "edges");
+    ft_pipeline p = {.n_stages = list_length(L, 1, "replicas")};
+    opt_replicas(L, 1, &p);
+    p.n_devices = (int)script_opt_int(L, 1, "devices", 1, 1, INT16_MAX);
+    p.micro_batches = (int)script_opt_int(L, 1, "micro_batches", 1, 1, INT32_MAX);
+    p.n_batches = (int)script_opt_int(L, 1, "batches", 1, 1, INT32_MAX);
+    p.reduces = script_opt_bool(L, 1, "reduces", false);
+    p.n_edges = n_edges;
+    p.edges = need_edges(L, 1, n_edges);
+    p.weights = script_opt_weights(L, 1);
+    luaL_checkstack(L, 40, "options");
+    ft_stage_costs costs = opt_costs(L, 1, p.n_stages, n_edges);
+    p.costs = &costs;
+    const ft_schedule *schedule = script_push_schedule(L, 1, "1f1b");
+    void **box = script_box_new(L, PLAN);
+    if (ft_plan_make((ft_plan **)box, &p, schedule, &err) == FT_OK) return 1;
+    script_explain_schedule(schedule, &err);
+    return script_raise(L, &err);
+}
+
+/*** Reads a plan's text; it is not checked yet.
+ * @function schedule.parse
+ * @tparam string text
+ * @treturn schedule_plan */
+static int schedule_parse(lua_State *L)
+{
+    ft_error err;
+    const char *text = script_check_string(L, 1);
+    void **box = script_box_new(L, PLAN);
+    if (ft_plan_parse((ft_plan **)box, text, &err) != FT_OK) return script_raise(L, &err);
+    return 1;
+}
+
+/* -- plans ------------------------------------------------------------------------------------- */
+
+static int plan_gc(lua_State *L)
+{
+    void **box = script_box(L, 1, PLAN);
+    ft_plan_free(*box);
+    *box = NULL;
+    return 0;
+}
+
+static int plan_text(lua_State *L)
+{
+    ft_error err;
+    ft_text text = {0};
+    ft_status status = ft_plan_write(check_plan(L, 1), &text, &err);
+    if (status == FT_OK) lua_pushlstring(L, text.data, (size_t)text.length);
+    ft_text_fini(&text);
+    return status == FT_OK ? 1 : script_raise(L, &err);
+}
+
+/*** Proves the plan; raises what is wrong with it.
+ * @function schedule_plan:check */
+static int plan_check(lua_State *L)
+{
+    ft_error err;
+    if (ft_plan_check(check_plan(L, 1), &err) != FT_OK) return script_raise(L, &err);
+    lua_settop(L, 1);
+    return 1;
+}
+
+static void push_stage(lua_State *L, const ft_plan *plan, int s)
+{
+    int least, most, first = plan->replica_first[s];
+    lua_createtable(L, 0, 8);
+    lua_newtable(L);
+    for (int i = first; i < plan->replica_first[s + 1]; i++) {
+        lua_pushinteger(L, plan->replica_device[i] + 1);
+        lua_rawseti(L, -2, i - first + 1);
+    }
+    lua_setfield(L, -2, "devices");
+    set_number(L, "depth", plan->depth[s]);
+    set_number(L, "in_flight", plan->in_flight[s]);
+    set_number(L, "versions", plan->versions[s]);
+    lua_pushboolean(L, plan->recompute[s]);
+    lua_setfield(L, -2, "recompute");
+    ft_plan_staleness(plan, s, plan->n_batches / 2, &least, &most);
+    set_number(L, "least_staleness", least);
+    set_number(L, "most_staleness", most);
+}
+
+/*** What the plan says: schedule, devices, micro_batches, batches, node_stage, stages (each with
+ * devices, depth, in_flight, versions, recompute, least_staleness and most_staleness of its forwards
+ * in the second half of the leg).
+ * @function schedule_plan:describe */
+static int plan_describe(lua_State *L)
+{
+    const ft_plan *plan = check_plan(L, 1);
+    ft_error err;
+    if (ft_plan_check(plan, &err) != FT_OK) return script_raise(L, &err);
+    lua_createtable(L, 0, 6);
+    lua_pushstring(L, plan->schedule);
+    lua_setfield(L, -2, "schedule");
+    set_number(L, "devices", plan->n_devices);
+    set_number(L, "micro_batches", plan->micro_batches);
+    set_number(L, "batches", plan->n_batches);
+    lua_createtable(L, plan->n_stages, 0);
+    for (int s = 0; s < plan->n_stages; s++) {
+        push_stage(L, plan, s);
+        lua_rawseti(L, -2, s + 1);
+    }
+    lua_setfield(L, -2, "stages");
+    lua_createtable(L, plan->n_nodes, 0);
+    for (int i = 0; i < plan->n_nodes; i++) {
+        lua_pushinteger(L, plan->node_stage[i] + 1);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, "node_stage");
+    return 1;
+}
+
+/*** The letters of what a stage does in a leg, forwards and backwards alone: "FFBFBB".
+ * @function schedule_plan:letters
+ * @tparam int stage */
+static int plan_letters(lua_State *L)
+{
+    const ft_plan *plan = check_plan(L, 1);
+    int stage = (int)script_check_int(L, 2, 1, plan->n_stages) - 1;
+    ft_error err;
+    luaL_Buffer buffer;
+    if (ft_plan_check(plan, &err) != FT_OK) return script_raise(L, &err);
+    luaL_buffinit(L, &buffer);
+    for (int64_t i = 0, d = plan->device[stage]; i < ft_plan_length(plan, (int)d); i++) {
+        ft_action a = ft_plan_at(plan, (int)d, i);
+        if (a.stage == stage && ft_action_per_micro(a.kind))
+            luaL_addchar(&buffer, ft_action_letter(a.kind));
+    }
+    luaL_pushresult(&buffer);
+    return 1;
+}
+
+/* -- simulating -------------------------------------------------------------------------------- */
+
+/* { places =, links = { { from =, to =, bytes_per_s =, latency_ns =, duplex = } }, hand_off_ns =,
+ * launch_ns = by device, copy_bytes_per_s = by device } */
+static bool opt_machine(lua_State *L, int t, int n_devices, ft_machine *m)
+{
+    lua_getfield(L, t, "machine");
+    if (lua_isnil(L, -1)) return false;
+    int table = lua_gettop(L), n = list_length(L, table, "links");
+    ft_link *links = lua_newuserdata(L, ((size_t)n + 1) * sizeof *links);
+    lua_getfield(L, table, "links");
+    for (int i = 0; i < n; i++) {
+        lua_rawgeti(L, -1, i + 1);
+        int link = lua_gettop(L);
+        script_check_table(L, link);
+        links[i] = (ft_link){.a = (int)script_opt_int(L, link, "from", 0, 1, INT16_MAX) - 1,
+                             .b = (int)script_opt_int(L, link, "to", 0, 1, INT16_MAX) - 1,
+                             .bytes_per_s = script_opt_number(L, link, "bytes_per_s", 0),
+                             .latency_ns = field_int(L, link, "latency_ns"),
+                             .duplex = script_opt_bool(L, link, "duplex", false)};
+        lua_pop(L, 1);
+    }
+    *m = (ft_machine){.n_devices = n_devices, .n_links = n, .links = links};
+    m->n_places = (int)script_opt_int(L, table, "places", n_devices, 1, INT16_MAX);
+    m->hand_off_ns = field_int(L, table, "hand_off_ns");
+    m->copy_bytes_per_s = opt_numbers(L, table, "copy_bytes_per_s", n_devices);
+    double *launch = opt_numbers(L, table, "launch_ns", n_devices);
+    int64_t *launch_ns = launch ? lua_newuserdata(L, ((size_t)n_devices + 1) * 8) : NULL;
+    for (int d = 0; launch && d < n_devices; d++) launch_ns[d] = (int64_t)launch[d];
+    m->launch_ns = launch_ns;
+    return true;
+}
+
+/* By kind: how long the critical path is at it; what is not an action is on its way or waiting. */
+static void push_critical(lua_State *L, const ft_timeline *t)
+{
+    int64_t n = ft_timeline_critical_path(t, NULL, 0), by_kind[FT_ACT_COUNT] = {0};
+    int64_t *path = ft_alloc((n + 1) * (int64_t)sizeof *path);
+    lua_newtable(L);
+    if (!path) return;
+    ft_timeline_critical_path(t, path, n);
+    for (int64_t i = 0; i < n; i++) {
+        const ft_event *e = &t->events[path[i]];
+        by_kind[e->kind] += e->end_ns - e->start_ns;
+    }
+    ft_free(path);
+    set_number(L, "events", (double)n);
+    for (int k = 0; k < FT_ACT_COUNT; k++)
+        if (by_kind[k]) set_number(L, ft_action_word(k), (double)by_kind[k]);
+}
+
+/* By link: how long something passed over it. */
+static void push_links(lua_State *L, const ft_timeline *t, const ft_machine *m)
+{
+    lua_createtable(L, m->n_links, 0);
+    for (int i = 0; i < m->n_links; i++) {
+        int64_t busy = 0;
+        for (int64_t k = 0; k < t->n_passages; k++)
+            if (t->passages[k].link == i) busy += t->passages[k].end_ns - t->passages[k].start_ns;
+        lua_pushnumber(L, (double)busy);
+        lua_rawseti(L, -2, i + 1);
+    }
+}
+
+/*** Simulates the plan.
+ * @function schedule_plan:simulate
+ * @tparam[opt] table options costs by stage and edge as in make; machine = { places =, links =,
+ *   hand_off_ns =, launch_ns =, copy_bytes_per_s = }; delay_ns, seed; trace
+ * @treturn table end_ns, events, busy_ns (by device), critical (ns by kind on the critical path),
+ *   link_ns (by link, with a machine), trace */
+static int plan_simulate(lua_State *L)
+{
+    ft_error err;
+    const ft_plan *plan = check_plan(L, 1);
+    if (lua_isnoneornil(L, 2)) {
+        lua_settop(L, 1);
+        lua_newtable(L);
+    }
+    script_check_table(L, 2);
+    luaL_checkstack(L, 40, "options");
+    ft_machine machine;
+    ft_stage_costs costs = opt_costs(L, 2, plan->n_stages, plan->n_edges);
+    bool has_machine = opt_machine(L, 2, plan->n_devices, &machine);
+    bool trace = script_opt_bool(L, 2, "trace", false);
+    ft_simulation options = {.costs = list_length(L, 2, "forward_ns") ? &costs : NULL,
+                             .machine = has_machine ? &machine : NULL,
+                             .delay_ns = field_int(L, 2, "delay_ns"),
+                             .seed = (uint64_t)field_int(L, 2, "seed")};
+    ft_timeline *timeline = NULL;
+    if (ft_plan_simulate_on(&timeline, plan, &options, &err) != FT_OK) return script_raise(L, &err);
+    script_push_timeline(L, timeline, trace);
+    push_critical(L, timeline);
+    lua_setfield(L, -2, "critical");
+    if (has_machine) {
+        push_links(L, timeline, &machine);
+        lua_setfield(L, -2, "link_ns");
+    }
+    ft_timeline_free(timeline);
+    return 1;
+}
+
+static int plan_tostring(lua_State *L)
+{
+    const ft_plan *plan = check_plan(L, 1);
+    lua_pushfstring(L, "plan: %s, %d stages on %d devices, %d micro-batches, %d batches",
+                    plan->schedule[0] ? plan->schedule : "by hand", plan->n_stages,
+                    plan->n_devices, plan->micro_batches, plan->n_batches);
+    return 1;
+}
+
+/*** The schedules there are: { name =, doc =, synchronous = }.
+ * @function schedule.list */
+static int schedule_list(lua_State *L)
+{
+    lua_newtable(L);
+    for (int i = 0; ft_schedules[i]; i++) {
+        lua_createtable(L, 0, 3);
+        lua_pushstring(L, ft_schedules[i]->name);
+        lua_setfield(L, -2, "name");
+        lua_pushstring(L, ft_schedules[i]->doc);
+        lua_setfield(L, -2, "doc");
+        lua_pushboolean(L, ft_schedules[i]->synchronous);
+        lua_setfield(L, -2, "synchronous");
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+int script_bind_schedule(lua_State *L)
+{
+    static const luaL_Reg methods[] = {{"text", plan_text},
+                                       {"check", plan_check},
+                                       {"describe", plan_describe},
+                                       {"letters", plan_letters},
+                                       {"simulate", plan_simulate},
+                                       {"free", plan_gc},
+                                       {NULL, NULL}};
+    static const luaL_Reg meta[] = {
+        {"__gc", plan_gc}, {"__tostring", plan_tostring}, {NULL, NULL}};
+    static const luaL_Reg rule_meta[] = {{"__gc", rule_gc}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"make", schedule_make},
+                                         {"parse", schedule_parse},
+                                         {"list", schedule_list},
+                                         {NULL, NULL}};
+    script_class(L, PLAN, methods, meta);
+    script_class(L, RULE, NULL, rule_meta);
+    lua_pop(L, 2);
+    lua_newtable(L);
+    luaL_register(L, NULL, functions);
+    return 1;
+}
