@@ -6,7 +6,7 @@ local suggest = require("ftpipe.suggest")
 --- ft.NAME is the module ftpipe.NAME.
 local PARTS = {
    "args", "cluster", "graph_import", "model", "opts", "partition", "plan", "profile", "run",
-   "task", "tensor", "units",
+   "schedule", "task", "tensor", "units",
 }
 
 --- ft.NAME is a table of core.

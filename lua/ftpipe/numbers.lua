@@ -5,8 +5,13 @@
 -- where the pipeline is drained.
 
 local core = require("ftpipe.core")
+local schedules = require("ftpipe.schedule")
 
 local M = {}
+
+local function is_async(plan)
+   return not schedules.is_synchronous(plan.options.rule or plan.options.schedule)
+end
 
 local function digest(value) return core.sys.sha256(value):sub(1, 16) end
 
@@ -69,14 +74,14 @@ local ROWS = {
       function(run) return run.rate.schedule ~= "constant" and run.rate.steps or nil end },
    { "precision", "--precision", function(run) return run.args.precision end },
    { "kind", "--schedule", function(run)
-      return run.plan.options.schedule == "async" and "async" or "synchronous"
+      return is_async(run.plan) and "async" or "synchronous"
    end },
    { "pipeline", "the pipeline of --schedule async (--devices, --stages, --partition, --recompute)",
       function(run)
-         return run.plan.options.schedule == "async" and async_pipeline(run.plan) or nil
+         return is_async(run.plan) and async_pipeline(run.plan) or nil
       end },
    { "drains", "--save-every and --eval-every, which drain --schedule async", function(run)
-      if run.plan.options.schedule ~= "async" then return nil end
+      if not is_async(run.plan) then return nil end
       return ("%s %s"):format(tostring(run.args.save_every), tostring(run.args.eval_every))
    end },
 }

@@ -1,7 +1,10 @@
 --- From model and cluster to a plan: graphs, partition, blueprint, prediction.
 
 local core = require("ftpipe.core")
+local describe = require("ftpipe.plan.describe")
+local edit = require("ftpipe.plan.edit")
 local evaluate = require("ftpipe.evaluate")
+local explain = require("ftpipe.plan.explain")
 local profiles = require("ftpipe.profile")
 local shares = require("ftpipe.profile.shares")
 
@@ -191,6 +194,7 @@ local function options_of(model, data, args)
       partition = partition_rule(args),
       stages = args.stages,
       schedule = args.schedule,
+      staleness = args.staleness ~= "none" and args.staleness or nil,
       recompute = args.recompute,
       optimizer = args.optimizer,
       hypers = args.optimizer ~= "adafactor" and { weight_decay = args.weight_decay } or {},
@@ -276,7 +280,8 @@ local function draw(o, graphs, partition, flags)
       devices = o.devices,
       micro_batches = o.micro_batches,
       micro_batch_size = o.batch / o.micro_batches,
-      schedule = o.schedule,
+      schedule = o.rule or o.schedule,
+      staleness = o.staleness,
       batches = o.batches,
       optimizer = o.optimizer,
       hypers = o.hypers,
@@ -377,7 +382,8 @@ local function draw_evaluation(o, graphs, partition)
    stage, device = without_empty(
       evaluate.stages(graphs[1], partition.stage, graphs.evaluation[1]), device)
    local own = copy(o)
-   own.schedule, own.batches, own.clip = "evaluate", o.eval_batches, 0
+   own.schedule, own.rule, own.staleness = "evaluate", nil, nil
+   own.batches, own.clip = o.eval_batches, 0
    return draw(own, graphs.evaluation, { stage = stage, device = device, name = partition.name },
       recompute_flags("never", #device))
 end
@@ -401,16 +407,19 @@ end
 --- A plan for training.
 -- @tparam table o either model, data (as the task loads it, or nil) and args (of ft.args); or
 --   model, devices (text or cluster), batch, micro_batches, buckets (lengths of a source,
---   ascending), lengths (of other fields, by name: { target = 8 }), partition, stages, schedule,
---   recompute, optimizer, hypers, decay_exempt ("vectors", else "none"), clip, seed, precision
---   ("bf16", else "f32"), dropout, steps, batches (of the longest leg); eval_batches (of the
---   longest evaluation; nil: there is none), eval_only (true: there is nothing else); profile
---   ("modelled", which is the preset, "measured", "fresh": not from the cache, or a profile's
---   file), shares (of batches by bucket; all in the last one, when absent)
+--   ascending), lengths (of other fields, by name: { target = 8 }), partition, stages, schedule (a
+--   name, or what ft.schedule gives), staleness, recompute, optimizer, hypers, decay_exempt
+--   ("vectors", else "none"), clip, seed, precision ("bf16", else "f32"), dropout, steps, batches
+--   (of the longest leg); eval_batches (of the longest evaluation; nil: there is none), eval_only
+--   (true: there is nothing else); profile ("modelled", which is the preset, "measured", "fresh":
+--   not from the cache, or a profile's file), shares (of batches by bucket; all in the last one,
+--   when absent)
 -- @treturn plan .only: it can be looked at but not run (--dry-run, or devices that are not there)
 function M.new(o)
    local args = o.args
+   local rule = type(o.schedule) == "table" and o.schedule or nil
    o = args and options_of(o.model, o.data, args) or copy(o)
+   if rule then o.rule, o.schedule = rule, rule.name end
    if o.batch % o.micro_batches ~= 0 then
       usage("--batch %d is not a multiple of --micro-batches %d", o.batch, o.micro_batches)
    end
@@ -428,6 +437,17 @@ function M.new(o)
    plan.devices_name = name_of(o.devices)
    plan.only = devices[1].kind == "sim" or args ~= nil and args.dry_run
    return setmetatable(plan, Plan)
+end
+
+--- The plan with another partition.
+local function redraw(plan, partition)
+   local o = plan.options
+   local drawn = draw(o, plan.graphs, partition, recompute_flags(o.recompute, #partition.device))
+   if o.recompute == "auto" then drawn = recompute_where_needed(drawn) end
+   for _, key in ipairs { "beside", "only", "profile", "devices_name" } do
+      drawn[key] = plan[key]
+   end
+   return setmetatable(drawn, Plan)
 end
 
 --- Raises `plan infeasible` when a device is over its budget; else gives the plan back.
@@ -479,60 +499,30 @@ function Plan:evaluation_text()
    return self.beside and self.blueprint:plan_text(true) or nil
 end
 
-local classes = {
-   "weights", "gradients", "optimizer", "versions", "packed", "activations", "workspace", "buffers",
-}
+function Plan:__tostring() return describe.text(self) end
 
-local function memory_row(name, row, budget)
-   local parts = {}
-   for _, class in ipairs(classes) do
-      if row[class] > 0 then parts[#parts + 1] = ("%s %.1f"):format(class, row[class] / 1e6) end
-   end
-   return ("  %-10s %8.1f of %.0f MB: %s"):format(name, row.total / 1e6, budget / 1e6,
-      table.concat(parts, ", "))
+--- Why a forward node (its number) or everything in a scope is where it is: what the plan would be
+-- with it on each device.
+-- @treturn string
+function Plan:why(node) return explain.why(self, node) end
+
+--- How another plan of the same model differs.
+-- @treturn table list of lines with a tostring
+function Plan:diff(other) return explain.diff(self, other) end
+
+--- The plan with a node, or everything in a scope, on another device (its number or name). Stages
+-- are cut before and behind it, and neighbours on one device become one; recomputation is chosen
+-- anew.
+-- @treturn plan a new one
+function Plan:move(block, device)
+   local set = edit.find(self, block)
+   return redraw(self, edit.partition(self, set, edit.device(self, device)))
 end
 
---- Where the pipeline of an asynchronous schedule is drained, which is where its numbers depend on
--- it; nil when that is at the end alone.
-local function drains_line(o)
-   local parts = {}
-   if o.save_every then parts[#parts + 1] = ("every %d steps to save"):format(o.save_every) end
-   if o.eval_every then parts[#parts + 1] = ("every %d steps to evaluate"):format(o.eval_every) end
-   if o.schedule ~= "async" or #parts == 0 then return nil end
-   return "drains: " .. table.concat(parts, ", ")
-end
-
-local function evaluation_line(kind)
-   return "evaluation: forwards through the same stages, in the memory of training"
-      .. (evaluate.decodes(kind) and "; answers by all threads, on the stages' weights" or "")
-end
-
-function Plan:__tostring()
-   local o = self.options
-   local lines = {
-      ("plan: %s, %d stage%s on %d device%s (%s), batch %d in %d micro-batches, partition %s")
-         :format(o.schedule, self.n_stages, self.n_stages == 1 and "" or "s", #self.devices,
-            #self.devices == 1 and "" or "s", self.devices_name, o.batch, o.micro_batches,
-            self.partition.name),
-   }
-   for s, stage in ipairs(self.blueprint:stages()) do
-      lines[#lines + 1] = ("  stage %d on %s: %s, forward %.2f ms, backward %.2f ms, %d in flight")
-         :format(s, self.devices[stage.device].name, self:span(s), stage.forward_ns / 1e6,
-            stage.backward_ns / 1e6, stage.in_flight)
-   end
-   lines[#lines + 1] = ("costs: %s"):format(self.profile and self.profile:summary() or "modelled")
-   lines[#lines + 1] = "memory:"
-   for d, row in ipairs(self.memory) do
-      lines[#lines + 1] = memory_row(self.devices[d].name, row, self.devices[d].memory_bytes)
-   end
-   local predicted = self:simulate(math.min(o.batches, 8))
-   local bubbles = {}
-   for d, bubble in ipairs(predicted.bubble) do bubbles[d] = ("%.0f %%"):format(100 * bubble) end
-   lines[#lines + 1] = ("predicted: %.1f samples/s, idle %s"):format(predicted.samples_per_second,
-      table.concat(bubbles, " "))
-   lines[#lines + 1] = drains_line(o)
-   if self.beside then lines[#lines + 1] = evaluation_line(o.model.family.kind) end
-   return table.concat(lines, "\n")
+--- Writes the plan as text, which --partition and ft.schedule.load read.
+function Plan:save(path)
+   core.sys.write_file(path, self:text())
+   return self
 end
 
 return setmetatable(M, { __call = function(_, o) return M.new(o) end })

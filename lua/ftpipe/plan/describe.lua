@@ -1,0 +1,65 @@
+--- A plan as people read it.
+
+local evaluate = require("ftpipe.evaluate")
+local schedules = require("ftpipe.schedule")
+
+local M = {}
+
+local classes = {
+   "weights", "gradients", "optimizer", "versions", "packed", "activations", "workspace", "buffers",
+}
+
+local function memory_row(name, row, budget)
+   local parts = {}
+   for _, class in ipairs(classes) do
+      if row[class] > 0 then parts[#parts + 1] = ("%s %.1f"):format(class, row[class] / 1e6) end
+   end
+   return ("  %-10s %8.1f of %.0f MB: %s"):format(name, row.total / 1e6, budget / 1e6,
+      table.concat(parts, ", "))
+end
+
+--- Where the pipeline of an asynchronous schedule is drained, which is where its numbers depend on
+-- it; nil when that is at the end alone.
+local function drains_line(o)
+   local parts = {}
+   if o.save_every then parts[#parts + 1] = ("every %d steps to save"):format(o.save_every) end
+   if o.eval_every then parts[#parts + 1] = ("every %d steps to evaluate"):format(o.eval_every) end
+   if schedules.is_synchronous(o.rule or o.schedule) or #parts == 0 then return nil end
+   return "drains: " .. table.concat(parts, ", ")
+end
+
+local function evaluation_line(kind)
+   return "evaluation: forwards through the same stages, in the memory of training"
+      .. (evaluate.decodes(kind) and "; answers by all threads, on the stages' weights" or "")
+end
+
+--- Stages, memory of every device, prediction.
+function M.text(plan)
+   local o = plan.options
+   local lines = {
+      ("plan: %s, %d stage%s on %d device%s (%s), batch %d in %d micro-batches, partition %s")
+         :format(o.schedule, plan.n_stages, plan.n_stages == 1 and "" or "s", #plan.devices,
+            #plan.devices == 1 and "" or "s", plan.devices_name, o.batch, o.micro_batches,
+            plan.partition.name),
+   }
+   for s, stage in ipairs(plan.blueprint:stages()) do
+      lines[#lines + 1] = ("  stage %d on %s: %s, forward %.2f ms, backward %.2f ms, %d in flight")
+         :format(s, plan.devices[stage.device].name, plan:span(s), stage.forward_ns / 1e6,
+            stage.backward_ns / 1e6, stage.in_flight)
+   end
+   lines[#lines + 1] = ("costs: %s"):format(plan.profile and plan.profile:summary() or "modelled")
+   lines[#lines + 1] = "memory:"
+   for d, row in ipairs(plan.memory) do
+      lines[#lines + 1] = memory_row(plan.devices[d].name, row, plan.devices[d].memory_bytes)
+   end
+   local predicted = plan:simulate(math.min(o.batches, 8))
+   local bubbles = {}
+   for d, bubble in ipairs(predicted.bubble) do bubbles[d] = ("%.0f %%"):format(100 * bubble) end
+   lines[#lines + 1] = ("predicted: %.1f samples/s, idle %s"):format(predicted.samples_per_second,
+      table.concat(bubbles, " "))
+   lines[#lines + 1] = drains_line(o)
+   if plan.beside then lines[#lines + 1] = evaluation_line(o.model.family.kind) end
+   return table.concat(lines, "\n")
+end
+
+return M

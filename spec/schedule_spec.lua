@@ -1,0 +1,189 @@
+--- Schedules in Lua, plans by themselves, and questions to plans.
+
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
+local ft = require("ftpipe")
+local pipeline = require("spec.support.pipeline")
+
+local function stages(n, costs)
+   local list = {}
+   for s = 1, n do
+      list[s] = { device = s }
+      for key, value in pairs(costs or { forward_ns = 10, backward_ns = 20 }) do
+         list[s][key] = value
+      end
+   end
+   return list
+end
+
+--- FTPipe's depth with a supremum of staleness: g(D) at the first stage, one less behind it.
+local function virtual_depths(n, supremum)
+   local g, depth = math.min(n, supremum - 1), {}
+   for d = n - 1, 0, -1 do
+      g = math.max(0, g - 1)
+      depth[d] = g
+   end
+   return depth
+end
+
+describe("schedules", function()
+   it("are listed with what they do", function()
+      local names = {}
+      for _, row in ipairs(ft.schedule.list()) do
+         names[#names + 1] = row.name
+         assert.is_true(#row.doc > 10)
+      end
+      assert.equal("sequential gpipe 1f1b async 2bw zero-bubble interleaved data-parallel",
+         table.concat(names, " "))
+   end)
+
+   it("give the published orders of four stages", function()
+      local rows = {
+         async = { "FFFFBFBFBFBFBBBB", "FFFBFBFBFBFBFBBB", "FFBFBFBFBFBFBFBB", "FBFBFBFBFBFBFBFB" },
+         gpipe = { "FFFFBBBBFFFFBBBB", "FFFFBBBBFFFFBBBB", "FFFFBBBBFFFFBBBB", "FFFFBBBBFFFFBBBB" },
+         ["1f1b"] = { "FFFFBBBBFFFFBBBB", "FFFBFBBBFFFBFBBB", "FFBFBFBBFFBFBFBB",
+            "FBFBFBFBFBFBFBFB" },
+      }
+      for name, letters in pairs(rows) do
+         local plan = ft.schedule.play {
+            stages = stages(4), micro_batches = 4, batches = 2, schedule = name }
+         for s = 1, 4 do assert.equal(letters[s], plan:letters(s)) end
+      end
+   end)
+
+   it("are rules of Lua", function()
+      for _, row in ipairs { { 8, 4, "0 0 0 0 0 0 1 2" }, { 16, 8, "0 0 0 0 0 0 0 0 0 0 1 2 3 4 5 6" },
+         { 15, 8, "0 0 0 0 0 0 0 0 0 1 2 3 4 5 6" }, { 4, 4, "0 0 1 2" } } do
+         local depth = virtual_depths(row[1], row[2])
+         assert.equal(row[3], table.concat(depth, " ", 0, row[1] - 1))
+         local plan = ft.schedule.play {
+            stages = stages(row[1]), micro_batches = 1, batches = 30,
+            schedule = ft.schedule {
+               name = "virtual-1f1b",
+               next = function(s)
+                  return s.forwards - s.backwards <= depth[s.depth] and "F" or "B"
+               end,
+            },
+         }
+         for s, stage in ipairs(plan:describe().stages) do
+            assert.equal(depth[row[1] - s], stage.most_staleness)
+            assert.equal(depth[row[1] - s] + 1, stage.in_flight)
+         end
+      end
+   end)
+
+   it("refuse rules that fail or say what cannot be", function()
+      local function play(next)
+         return pcall(ft.schedule.play, { stages = stages(2), micro_batches = 2, batches = 2,
+            schedule = ft.schedule { name = "mine", next = next } })
+      end
+      local _, err = play(function() error("no idea") end)
+      assert.matches("schedule mine: next: .*no idea", tostring(err))
+      _, err = play(function() return "X" end)
+      assert.matches("the next action is neither forward nor backward", tostring(err))
+      _, err = play(function() return "B" end)
+      assert.matches("is a backward without its forward", tostring(err))
+      _, err = play(function() return "G" end)
+      assert.matches("is half a backward, expected a whole one", tostring(err))
+      assert.error_matches(function() ft.schedule { name = "x" } end, "next")
+      assert.error_matches(function() ft.schedule { name = "x", nxt = 1 } end, "nxt")
+   end)
+
+   it("play replicas, halves and versions", function()
+      local plan = ft.schedule.play {
+         stages = { { device = { 1, 2, 3 }, forward_ns = 30, backward_ns = 60 },
+            { device = 4, forward_ns = 10, backward_ns = 20 } },
+         micro_batches = 3, batches = 20, schedule = "async", staleness = "stash", slots = 4,
+      }
+      local first = plan:describe().stages[1]
+      assert.same({ 1, 2, 3 }, first.devices)
+      assert.equal(first.most_staleness + 1, first.versions)
+      local halves = ft.schedule.play {
+         stages = stages(4, { forward_ns = 10, backward_input_ns = 10, backward_weight_ns = 10 }),
+         micro_batches = 8, batches = 1, schedule = "zero-bubble" }
+      assert.equal(8 * 30 + 3 * 10, halves:simulate().end_ns)
+   end)
+
+   it("simulate shared links", function()
+      local plan = ft.schedule.play {
+         stages = stages(2), micro_batches = 4, batches = 2, schedule = "gpipe", bytes = 1000 }
+      local free = plan:simulate()
+      local machine = { links = { { from = 1, to = 2, bytes_per_s = 1e9, latency_ns = 5 } } }
+      local slow = plan:simulate { machine = machine }
+      assert.is_true(slow.end_ns > free.end_ns)
+      assert.equal(16 * 1005, slow.link_ns[1])
+      assert.is_true(slow.critical.forward > 0)
+      assert.error_matches(function()
+         plan:simulate { machine = { links = {} } }
+      end, "no way from place 0 to place 1")
+   end)
+
+   it("come back from files", function()
+      local plan = ft.schedule.play {
+         stages = stages(3), micro_batches = 2, batches = 50, schedule = "2bw", slots = 4,
+         staleness = "vertical" }
+      files.in_directory(function(dir)
+         core.sys.write_file(dir .. "/plan.txt", plan:text())
+         assert.equal(plan:text(), ft.schedule.load(dir .. "/plan.txt"):text())
+      end)
+      assert.error_matches(function() ft.schedule.parse("ftpipe-plan 1\nstages 1\n") end,
+         "there is no line 'devices'")
+   end)
+end)
+
+describe("plans of models", function()
+   local function plan_of(o)
+      o.devices, o.steps = o.devices or "sim:2x1GB", 4
+      return (pipeline.plan(o))
+   end
+
+   it("take a schedule from Lua", function()
+      local rule = ft.schedule { name = "two-ahead",
+         next = function(s) return s.forwards - s.backwards < 2 and "F" or "B" end }
+      local plan = plan_of { schedule = rule }
+      assert.matches("schedule two%-ahead", plan:text())
+      assert.matches("plan: two%-ahead, 2 stages", tostring(plan))
+   end)
+
+   it("count the bytes of weight versions", function()
+      local plan = plan_of { schedule = "2bw" }
+      for _, row in ipairs(plan.memory) do assert.equal(row.weights, row.versions) end
+   end)
+
+   it("say why a block is where it is, and move it", function()
+      local plan = plan_of {}
+      local why = plan:why("decoder/block.2")
+      assert.matches("^decoder/block.2 %(%d+ nodes%) is in stage 2 on sim:1 card\n", why)
+      assert.matches("on sim:0 card: [%d.]+ samples/s %([-+][%d.]+ %%%), 4 stages", why)
+      assert.is_nil(why:find("on sim:1 card:", 1, true))
+      local moved = plan:move("decoder/block.2", 1)
+      assert.equal(4, moved.n_stages)
+      assert.matches("decoder/block.2: stage 2 on sim:1 card %-> stage 3 on sim:0 card %(%d+ nodes%)",
+         tostring(plan:diff(moved)))
+      assert.equal(0, #plan:diff(plan))
+      assert.equal(0, #plan:diff(moved:move("decoder/block.2", "sim:1 card")))
+      assert.error_matches(function() plan:move("decoder/block.9", 1) end, "no forward node is")
+      assert.error_matches(function() plan:move("decoder/block.2", 3) end, "no device '3'")
+   end)
+
+   it("are saved and loaded", function()
+      files.in_directory(function(dir)
+         local path = dir .. "/plan.txt"
+         local plan = plan_of {}:move("decoder/block.2", 1):save(path)
+         assert.equal(plan:text(), ft.schedule.load(path):text())
+         assert.same(plan.partition.stage, plan_of { partition = path }.partition.stage)
+      end)
+   end)
+end)
+
+describe("interleaved pipelines", function()
+   it("compute what one device computes", function()
+      local function losses(o)
+         o.steps = 4
+         return pipeline.train(o).losses
+      end
+      local one = losses { schedule = "sequential" }
+      local two = losses { schedule = "interleaved", devices = "cpu:2", stages = 4 }
+      assert.same(one, two)
+   end)
+end)
