@@ -42,10 +42,8 @@ static void link_devices(bench *b, int n_devices)
                                   .latency_ns = 5000,
                                   .duplex = true};
     for (int h = 0; h < hosts; h++)
-        b->links[n++] = (ft_link){.a = n_devices + h,
-                                  .b = n_devices + hosts,
-                                  .bytes_per_s = 3e9,
-                                  .latency_ns = 10000};
+        b->links[n++] = (ft_link){
+            .a = n_devices + h, .b = n_devices + hosts, .bytes_per_s = 3e9, .latency_ns = 10000};
     b->machine = (ft_machine){.n_devices = n_devices,
                               .n_places = n_devices + hosts + 1,
                               .n_links = n,
@@ -95,8 +93,8 @@ static double measure(const bench *b, const ft_plan *plan, int rounds)
 
 int main(int argc, char **argv)
 {
-    static const int cases[][3] = {{4, 16, 40}, {16, 16, 40}, {16, 64, 20}, {64, 64, 20},
-                                   {64, 256, 2}};
+    static const int cases[][3] = {
+        {4, 16, 40}, {16, 16, 40}, {16, 64, 20}, {64, 64, 20}, {64, 256, 2}};
     static bench b;
     int rounds = argc > 1 ? atoi(argv[1]) : 5;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

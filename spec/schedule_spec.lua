@@ -39,7 +39,8 @@ describe("schedules", function()
 
    it("give the published orders of four stages", function()
       local rows = {
-         async = { "FFFFBFBFBFBFBBBB", "FFFBFBFBFBFBFBBB", "FFBFBFBFBFBFBFBB", "FBFBFBFBFBFBFBFB" },
+         async = { "FFFFBFBFBFBFBBBB", "FFFBFBFBFBFBFBBB", "FFBFBFBFBFBFBFBB",
+            "FBFBFBFBFBFBFBFB" },
          gpipe = { "FFFFBBBBFFFFBBBB", "FFFFBBBBFFFFBBBB", "FFFFBBBBFFFFBBBB", "FFFFBBBBFFFFBBBB" },
          ["1f1b"] = { "FFFFBBBBFFFFBBBB", "FFFBFBBBFFFBFBBB", "FFBFBFBBFFBFBFBB",
             "FBFBFBFBFBFBFBFB" },
@@ -52,8 +53,9 @@ describe("schedules", function()
    end)
 
    it("are rules of Lua", function()
-      for _, row in ipairs { { 8, 4, "0 0 0 0 0 0 1 2" }, { 16, 8, "0 0 0 0 0 0 0 0 0 0 1 2 3 4 5 6" },
-         { 15, 8, "0 0 0 0 0 0 0 0 0 1 2 3 4 5 6" }, { 4, 4, "0 0 1 2" } } do
+      for _, row in ipairs { { 8, 4, "0 0 0 0 0 0 1 2" },
+         { 16, 8, "0 0 0 0 0 0 0 0 0 0 1 2 3 4 5 6" }, { 15, 8, "0 0 0 0 0 0 0 0 0 1 2 3 4 5 6" },
+         { 4, 4, "0 0 1 2" } } do
          local depth = virtual_depths(row[1], row[2])
          assert.equal(row[3], table.concat(depth, " ", 0, row[1] - 1))
          local plan = ft.schedule.play {
@@ -158,7 +160,8 @@ describe("plans of models", function()
       assert.is_nil(why:find("on sim:1 card:", 1, true))
       local moved = plan:move("decoder/block.2", 1)
       assert.equal(4, moved.n_stages)
-      assert.matches("decoder/block.2: stage 2 on sim:1 card %-> stage 3 on sim:0 card %(%d+ nodes%)",
+      assert.matches(
+         "decoder/block.2: stage 2 on sim:1 card %-> stage 3 on sim:0 card %(%d+ nodes%)",
          tostring(plan:diff(moved)))
       assert.equal(0, #plan:diff(plan))
       assert.equal(0, #plan:diff(moved:move("decoder/block.2", "sim:1 card")))
@@ -173,6 +176,20 @@ describe("plans of models", function()
          assert.equal(plan:text(), ft.schedule.load(path):text())
          assert.same(plan.partition.stage, plan_of { partition = path }.partition.stage)
       end)
+   end)
+end)
+
+describe("the engine", function()
+   it("refuses what it cannot execute yet by name", function()
+      for _, row in ipairs { { "zero-bubble", "has a backward%-input action of stage 0" },
+         { "2bw", "stage 0 has 2 weight versions" } } do
+         local plan = pipeline.plan { schedule = row[1], devices = "cpu:2", steps = 4 }
+         local ok, err = pcall(plan.blueprint.run, plan.blueprint)
+         assert.is_false(ok)
+         assert.equal("unsupported", err.status)
+         assert.matches(row[2] .. ".*can be planned and simulated but not executed yet",
+            err.message)
+      end
    end)
 end)
 

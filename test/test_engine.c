@@ -378,34 +378,6 @@ static void test_draining(void)
         }
 }
 
-/* What can be planned and not executed is refused before memory is taken for it. */
-static void test_kinds_that_are_not_executed(void)
-{
-    static const struct {
-        const char *schedule;
-        ft_weights weights;
-        const char *words;
-    } rows[] = {{"zero-bubble", FT_WEIGHTS_OWN, "has a backward-input action of stage"},
-                {"async", FT_WEIGHTS_STASH, "weight versions, which can be planned and simulated"},
-                {"async", FT_WEIGHTS_PREDICT, "has a predict action of stage"}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        pipeline p;
-        ft_error err = {FT_OK, ""};
-        ft_blueprint *b = NULL;
-        ft_run *run = NULL;
-        if (!pipeline_init(&p, "cpu:3", rows[i].schedule)) return;
-        p.options.weights = rows[i].weights;
-        if (!CHECK_STATUS(ft_blueprint_new(&b, &p.options, &err), FT_OK))
-            fprintf(stderr, "%s\n", err.message);
-        else {
-            CHECK_STATUS(ft_run_new(&run, b, &err), FT_UNSUPPORTED);
-            if (!CHECK(strstr(err.message, rows[i].words))) fprintf(stderr, "%s\n", err.message);
-        }
-        ft_blueprint_free(b);
-        ft_graph_free(p.g);
-    }
-}
-
 static void test_blueprint(void)
 {
     pipeline p;
@@ -613,7 +585,6 @@ static void test_no_memory(void)
 int main(void)
 {
     RUN(test_program);
-    RUN(test_kinds_that_are_not_executed);
     RUN(test_blueprint);
     RUN(test_training);
     RUN(test_draining);

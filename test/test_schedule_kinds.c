@@ -17,82 +17,75 @@
 #define LAST_STAGE "warm-up 1 F1.0.0 B1.0.0 U1.0 F1.1.0 B1.1.0 U1.1 F1.2.0 B1.2.0 U1.2\n"
 
 /* Weight stashing: a backward reads the version that its forward read. */
-static const char *const stashed =
-    HEAD(2, 2, 1, 3) TWO_STAGES(" versions 2", "") EDGES
+static const char *const stashed = HEAD(2, 2, 1, 3) TWO_STAGES(" versions 2", "") EDGES
     "warm-up 0 F0.0.0 F0.1.0~1 B0.0.0 U0.0 F0.2.0~1 B0.1.0~1 U0.1 B0.2.0~1 U0.2\n" LAST_STAGE;
 
 /* Vertical sync: stage 1 reads the version that stage 0 read. */
-static const char *const vertical =
-    HEAD(2, 2, 1, 3) TWO_STAGES(" versions 2", " versions 2") EDGES
+static const char *const vertical = HEAD(2, 2, 1, 3) TWO_STAGES(" versions 2", " versions 2") EDGES
     "warm-up 0 F0.0.0 F0.1.0~1 B0.0.0 U0.0 F0.2.0~1 B0.1.0~1 U0.1 B0.2.0~1 U0.2\n"
     "warm-up 1 F1.0.0 B1.0.0 U1.0 F1.1.0~1 B1.1.0~1 U1.1 F1.2.0~1 B1.2.0~1 U1.2\n";
 
 /* Prediction: a P moves the weights ahead by the lag of the forward behind it. */
-static const char *const predicted =
-    HEAD(2, 2, 1, 3) TWO_STAGES("", "") EDGES
-    "warm-up 0 F0.0.0 P0.1.0~1 F0.1.0~1 B0.0.0 U0.0 P0.2.0~1 F0.2.0~1 B0.1.0 U0.1 B0.2.0 U0.2\n"
-    LAST_STAGE;
+static const char *const predicted = HEAD(2, 2, 1, 3) TWO_STAGES("", "") EDGES
+    "warm-up 0 F0.0.0 P0.1.0~1 F0.1.0~1 B0.0.0 U0.0 P0.2.0~1 F0.2.0~1 B0.1.0 U0.1 B0.2.0 "
+    "U0.2\n" LAST_STAGE;
 
 /* Backward in halves: the weights' gradients of stage 1 come last. */
 static const char *const halves =
-    HEAD(2, 2, 2, 1)
-    "stage 0 device 0 depth 1 in-flight 2\nstage 1 device 1 depth 0 in-flight 2\n"
-    "edge F0>F1 bytes 64 slots 2\nedge I1>I0 bytes 64 slots 1\n"
-    "warm-up 0 F0.0.0-1 I0.0.0 G0.0.0 I0.0.1 G0.0.1 Z0.0 U0.0\n"
-    "warm-up 1 F1.0.0 I1.0.0 F1.0.1 I1.0.1 G1.0.0-1 U1.0\n";
+    HEAD(2, 2, 2, 1) "stage 0 device 0 depth 1 in-flight 2\nstage 1 device 1 depth 0 in-flight 2\n"
+                     "edge F0>F1 bytes 64 slots 2\nedge I1>I0 bytes 64 slots 1\n"
+                     "warm-up 0 F0.0.0-1 I0.0.0 G0.0.0 I0.0.1 G0.0.1 Z0.0 U0.0\n"
+                     "warm-up 1 F1.0.0 I1.0.0 F1.0.1 I1.0.1 G1.0.0-1 U1.0\n";
 
 /* Stage 0 twice, stage 1 once. */
-static const char *const replicated =
-    HEAD(2, 3, 2, 1)
-    "stage 0 device 0,2 depth 1 in-flight 1 replicas round-robin reduce-bytes 1000\n"
-    "stage 1 device 1 depth 0 in-flight 1\n"
-    "edge F0>F1 bytes 64 slots 2\nedge B1>B0 bytes 64 slots 1\n"
-    "warm-up 0 F0.0.0 B0.0.0 R0.0 U0.0\n"
-    "warm-up 1 F1.0.0 B1.0.0 F1.0.1 B1.0.1 R1.0 U1.0\n"
-    "warm-up 2 F0.0.1 B0.0.1 R0.0 U0.0\n";
+static const char *const replicated = HEAD(
+    2, 3, 2, 1) "stage 0 device 0,2 depth 1 in-flight 1 replicas round-robin reduce-bytes 1000\n"
+                "stage 1 device 1 depth 0 in-flight 1\n"
+                "edge F0>F1 bytes 64 slots 2\nedge B1>B0 bytes 64 slots 1\n"
+                "warm-up 0 F0.0.0 B0.0.0 R0.0 U0.0\n"
+                "warm-up 1 F1.0.0 B1.0.0 F1.0.1 B1.0.1 R1.0 U1.0\n"
+                "warm-up 2 F0.0.1 B0.0.1 R0.0 U0.0\n";
 
 /* Forgotten activations are made again. */
-static const char *const recomputed =
-    HEAD(2, 2, 2, 1)
-    "stage 0 device 0 depth 1 in-flight 1\nstage 1 device 1 depth 0 in-flight 1\n" EDGES
-    "warm-up 0 F0.0.0 D0.0.0:activations F0.0.1 D0.0.1:activations\n"
-    "warm-up 0 C0.0.0 B0.0.0 C0.0.1 B0.0.1 U0.0\n"
-    "warm-up 1 F1.0.0 B1.0.0 F1.0.1 B1.0.1 U1.0\n";
+static const char *const recomputed = HEAD(
+    2, 2, 2, 1) "stage 0 device 0 depth 1 in-flight 1\nstage 1 device 1 depth 0 in-flight 1\n" EDGES
+                "warm-up 0 F0.0.0 D0.0.0:activations F0.0.1 D0.0.1:activations\n"
+                "warm-up 0 C0.0.0 B0.0.0 C0.0.1 B0.0.1 U0.0\n"
+                "warm-up 1 F1.0.0 B1.0.0 F1.0.1 B1.0.1 U1.0\n";
 
 /* Activations wait in host memory; weights come from there and leave again. */
 static const char *const swapped =
-    HEAD(2, 1, 2, 1)
-    "stage 0 device 0 depth 1 in-flight 2\nstage 1 device 0 depth 0 in-flight 2\n"
-    "edge F0>F1 bytes 64 slots 2\nedge B1>B0 bytes 64 slots 2\n"
-    "warm-up 0 L0.0.0:weights F0.0.0 O0.0.0:activations F0.0.1 O0.0.1:activations D0.0.1:weights\n"
-    "warm-up 0 L1.0.0:weights F1.0.0-1 B1.0.0-1 U1.0 O1.0.1:weights\n"
-    "warm-up 0 L0.0.0:weights L0.0.0-1:activations B0.0.0-1 U0.0 O0.0.1:weights\n";
+    HEAD(2, 1, 2, 1) "stage 0 device 0 depth 1 in-flight 2\nstage 1 device 0 depth 0 in-flight 2\n"
+                     "edge F0>F1 bytes 64 slots 2\nedge B1>B0 bytes 64 slots 2\n"
+                     "warm-up 0 L0.0.0:weights F0.0.0 O0.0.0:activations F0.0.1 O0.0.1:activations "
+                     "D0.0.1:weights\n"
+                     "warm-up 0 L1.0.0:weights F1.0.0-1 B1.0.0-1 U1.0 O1.0.1:weights\n"
+                     "warm-up 0 L0.0.0:weights L0.0.0-1:activations B0.0.0-1 U0.0 O0.0.1:weights\n";
 
 /* What stage 0 sends, it sends when it says so; stage 1 takes it out of the slot. */
-static const char *const copied =
-    HEAD(2, 2, 2, 1) TWO_STAGES("", "") "edge F0>F1 bytes 64 slots 1\nedge B1>B0 bytes 64 slots 1\n"
-    "warm-up 0 F0.0.0 S0.0.0:0 F0.0.1 S0.0.1:0 B0.0.0-1 U0.0\n"
-    "warm-up 1 V1.0.0:0 F1.0.0 V1.0.1:0 B1.0.0 F1.0.1 B1.0.1 U1.0\n";
+static const char *const copied = HEAD(2, 2, 2, 1)
+    TWO_STAGES("", "") "edge F0>F1 bytes 64 slots 1\nedge B1>B0 bytes 64 slots 1\n"
+                       "warm-up 0 F0.0.0 S0.0.0:0 F0.0.1 S0.0.1:0 B0.0.0-1 U0.0\n"
+                       "warm-up 1 V1.0.0:0 F1.0.0 V1.0.1:0 B1.0.0 F1.0.1 B1.0.1 U1.0\n";
 
 /* Two stages each on two devices in turns: interleaved. */
 static const char *const interleaved =
-    HEAD(4, 2, 2, 1)
-    "stage 0 device 0 depth 3 in-flight 2\nstage 1 device 1 depth 2 in-flight 2\n"
-    "stage 2 device 0 depth 1 in-flight 2\nstage 3 device 1 depth 0 in-flight 1\n"
-    "edge F0>F1 bytes 8 slots 2\nedge F1>F2 bytes 8 slots 2\nedge F2>F3 bytes 8 slots 2\n"
-    "edge B3>B2 bytes 8 slots 2\nedge B2>B1 bytes 8 slots 2\nedge B1>B0 bytes 8 slots 2\n"
-    "warm-up 0 F0.0.0-1 F2.0.0-1 B2.0.0-1 U2.0 B0.0.0-1 U0.0\n"
-    "warm-up 1 F1.0.0-1 F3.0.0 B3.0.0 F3.0.1 B3.0.1 U3.0 B1.0.0-1 U1.0\n";
+    HEAD(4, 2, 2,
+         1) "stage 0 device 0 depth 3 in-flight 2\nstage 1 device 1 depth 2 in-flight 2\n"
+            "stage 2 device 0 depth 1 in-flight 2\nstage 3 device 1 depth 0 in-flight 1\n"
+            "edge F0>F1 bytes 8 slots 2\nedge F1>F2 bytes 8 slots 2\nedge F2>F3 bytes 8 slots 2\n"
+            "edge B3>B2 bytes 8 slots 2\nedge B2>B1 bytes 8 slots 2\nedge B1>B0 bytes 8 slots 2\n"
+            "warm-up 0 F0.0.0-1 F2.0.0-1 B2.0.0-1 U2.0 B0.0.0-1 U0.0\n"
+            "warm-up 1 F1.0.0-1 F3.0.0 B3.0.0 F3.0.1 B3.0.1 U3.0 B1.0.0-1 U1.0\n";
 
 /* Device 0 has both ends of the pipeline and takes what is ready. */
 static const char *const by_policy =
-    HEAD(3, 2, 2, 1)
-    "stage 0 device 0 depth 2 in-flight 2\nstage 1 device 1 depth 1 in-flight 2\n"
-    "stage 2 device 0 depth 0 in-flight 1\n"
-    "edge F0>F1 bytes 8 slots 1\nedge F1>F2 bytes 8 slots 1\n"
-    "edge B2>B1 bytes 8 slots 1\nedge B1>B0 bytes 8 slots 1\norder 0 policy\n"
-    "warm-up 0 F2.0.0 B2.0.0 F2.0.1 B2.0.1 U2.0 F0.0.0-1 B0.0.0-1 U0.0\n"
-    "warm-up 1 F1.0.0-1 B1.0.0-1 U1.0\n";
+    HEAD(3, 2, 2, 1) "stage 0 device 0 depth 2 in-flight 2\nstage 1 device 1 depth 1 in-flight 2\n"
+                     "stage 2 device 0 depth 0 in-flight 1\n"
+                     "edge F0>F1 bytes 8 slots 1\nedge F1>F2 bytes 8 slots 1\n"
+                     "edge B2>B1 bytes 8 slots 1\nedge B1>B0 bytes 8 slots 1\norder 0 policy\n"
+                     "warm-up 0 F2.0.0 B2.0.0 F2.0.1 B2.0.1 U2.0 F0.0.0-1 B0.0.0-1 U0.0\n"
+                     "warm-up 1 F1.0.0-1 B1.0.0-1 U1.0\n";
 
 static const char *const all[] = {stashed,    vertical, predicted, halves,      replicated,
                                   recomputed, swapped,  copied,    interleaved, by_policy};
@@ -146,14 +139,16 @@ static void test_wrong_ones_are_refused_in_words(void)
         {stashed, " versions 2", "", "B0.1.0 has another lag"},
         {stashed, "B0.1.0~1", "B0.1.0~2", "B0.1.0 reads a version of the weights that is not kept"},
         {vertical, "F1.1.0~1", "F1.1.0~3", "F1.1.0 reads a version"},
-        {vertical, "F0.1.0~1", "F0.1.0", "F0.1.0 reads a version of the weights that does not "
-                                         "exist yet"},
+        {vertical, "F0.1.0~1", "F0.1.0",
+         "F0.1.0 reads a version of the weights that does not "
+         "exist yet"},
         {predicted, "P0.1.0~1", "P0.1.0~2", "F0.1.0 has another lag than its predict"},
         {predicted, "P0.1.0~1", "P0.2.0~1", "P0.2.0 is not for the next forward"},
         {halves, "I0.0.0 G0.0.0", "G0.0.0 I0.0.0", "G0.0.0 stands before its backward-input"},
         {halves, "I0.0.0 G0.0.0", "B0.0.0", "B0.0.0 and backward-input stand in one stage"},
         {halves, "G0.0.1 Z0.0", "Z0.0 G0.0.1", "Z0.0 stands where something is in flight"},
-        {halves, "I1.0.1 G1.0.0-1", "G1.0.0 I1.0.1", "U1.0 stands before the last backward of its batch"},
+        {halves, "I1.0.1 G1.0.0-1", "G1.0.0 I1.0.1",
+         "U1.0 stands before the last backward of its batch"},
         {replicated, "F0.0.0 B0.0.0", "F0.0.1 B0.0.1", "F0.0.1 belongs to the replica on device 2"},
         {replicated, "device 0,2", "device 0,0", "stage 0 has two replicas on device 0"},
         {replicated, "R1.0 ", "", "U1.0 stands before its reduce"},

@@ -192,7 +192,7 @@ static void test_damaged_lists_are_caught(void)
         ft_plan *plan = NULL;
         ft_rng_init(&rng, 3, (uint64_t)seed);
         case_random(&c, &rng);
-        const ft_schedule *schedule = ft_schedules[ft_rng_below(&rng, 4)]; /* those of whole backwards */
+        const ft_schedule *schedule = ft_schedules[ft_rng_below(&rng, 4)]; /* whole ones */
         if (!CHECK_STATUS(ft_plan_make(&plan, &c.pipeline, schedule, &err), FT_OK)) continue;
         int d = c.device[0];
         ft_action_list *list = (ft_action_list *)(uintptr_t)&plan->devices[d].warmup;

@@ -145,13 +145,11 @@ static void test_versions_of_each_way(void)
         const char *schedule;
         ft_weights weights;
         int micros, first_lag, first_versions, last_lag, last_versions;
-    } rows[] = {{"async", FT_WEIGHTS_OWN, 1, 3, 1, 0, 1},
-                {"async", FT_WEIGHTS_STASH, 1, 3, 4, 0, 1},
-                {"async", FT_WEIGHTS_VERTICAL, 1, 3, 4, 3, 4},
-                {"async", FT_WEIGHTS_PREDICT, 1, 3, 1, 0, 1},
-                {"async", FT_WEIGHTS_STASH, 2, 2, 3, 0, 1},
-                {"2bw", FT_WEIGHTS_OWN, 4, 1, 2, 1, 2},
-                {"1f1b", FT_WEIGHTS_STASH, 4, 0, 1, 0, 1}};
+    } rows[] = {
+        {"async", FT_WEIGHTS_OWN, 1, 3, 1, 0, 1},      {"async", FT_WEIGHTS_STASH, 1, 3, 4, 0, 1},
+        {"async", FT_WEIGHTS_VERTICAL, 1, 3, 4, 3, 4}, {"async", FT_WEIGHTS_PREDICT, 1, 3, 1, 0, 1},
+        {"async", FT_WEIGHTS_STASH, 2, 2, 3, 0, 1},    {"2bw", FT_WEIGHTS_OWN, 4, 1, 2, 1, 2},
+        {"1f1b", FT_WEIGHTS_STASH, 4, 0, 1, 0, 1}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         pipeline_case c;
         int least, most;

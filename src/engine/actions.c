@@ -386,10 +386,11 @@ ft_status check_executable(const ft_plan *plan, ft_error *err)
         if (!a) a = find_unknown(&lists->body);
         if (!a) a = find_unknown(&lists->drain);
         if (a)
-            return ft_fail(err, FT_UNSUPPORTED,
-                           "engine: device %d has a %s action of stage %d, which can be planned and "
-                           "simulated but not executed yet",
-                           d, ft_action_word(a->kind), a->stage);
+            return ft_fail(
+                err, FT_UNSUPPORTED,
+                "engine: device %d has a %s action of stage %d, which can be planned and "
+                "simulated but not executed yet",
+                d, ft_action_word(a->kind), a->stage);
         if (plan->by_policy[d])
             return ft_fail(err, FT_UNSUPPORTED,
                            "engine: device %d chooses its order by policy, which can be simulated "
@@ -402,7 +403,8 @@ ft_status check_executable(const ft_plan *plan, ft_error *err)
             return ft_fail(err, FT_UNSUPPORTED,
                            "engine: stage %d has %d %s, which can be planned and simulated but not "
                            "executed yet",
-                           s, n > 1 ? n : plan->versions[s], n > 1 ? "replicas" : "weight versions");
+                           s, n > 1 ? n : plan->versions[s],
+                           n > 1 ? "replicas" : "weight versions");
     }
     return FT_OK;
 }

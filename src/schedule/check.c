@@ -65,7 +65,8 @@ static ft_status check_place(const seating *shares, int device, const ft_action 
     if (s->n == 1 || !ft_action_per_micro(a->kind) || share_replica(s, index) == replica)
         return FT_OK;
     return ft_fail(err, FT_INVALID, "plan: device %d: %s belongs to the replica on device %d",
-                   device, action_text(name, a), shares->seat_device[s->first + share_replica(s, index)]);
+                   device, action_text(name, a),
+                   shares->seat_device[s->first + share_replica(s, index)]);
 }
 
 static ft_status check_action(const ft_plan *p, const seating *shares, int device,
@@ -80,7 +81,8 @@ static ft_status check_action(const ft_plan *p, const seating *shares, int devic
                        action_text(name, a), a->stage, p->n_stages);
     if (a->batch < 0 || last_batch >= p->n_batches)
         return ft_fail(err, FT_INVALID, "plan: device %d: %s reaches batch %lld of %d", device,
-                       action_text(name, a), (long long)(a->batch < 0 ? a->batch : last_batch), p->n_batches);
+                       action_text(name, a), (long long)(a->batch < 0 ? a->batch : last_batch),
+                       p->n_batches);
     int micros = ft_action_per_micro(a->kind) ? p->micro_batches : 1;
     if (a->micro < 0 || a->micro >= micros)
         return ft_fail(err, FT_INVALID, "plan: device %d: %s names micro-batch %d of %d", device,
@@ -138,6 +140,12 @@ static ft_status check(const ft_plan *plan, bool walks, ft_error *err)
     return status;
 }
 
-ft_status plan_check_lists(const ft_plan *plan, ft_error *err) { return check(plan, false, err); }
+ft_status plan_check_lists(const ft_plan *plan, ft_error *err)
+{
+    return check(plan, false, err);
+}
 
-ft_status ft_plan_check(const ft_plan *plan, ft_error *err) { return check(plan, true, err); }
+ft_status ft_plan_check(const ft_plan *plan, ft_error *err)
+{
+    return check(plan, true, err);
+}

@@ -35,8 +35,7 @@ static const char *find_version_fault(const checker *c, const progress *s, const
 {
     int64_t version = (int64_t)a->batch - a->lag, newest = s->done[FT_ACT_UPDATE];
     int kept = c->plan->versions[a->stage];
-    if (kept == 1 && version != newest)
-        return "has another lag than the updates before it give";
+    if (kept == 1 && version != newest) return "has another lag than the updates before it give";
     if (version > newest) return "reads a version of the weights that does not exist yet";
     if (version < 0 || version <= newest - kept)
         return "reads a version of the weights that is not kept any more";
@@ -45,7 +44,10 @@ static const char *find_version_fault(const checker *c, const progress *s, const
 
 /* -- memory ------------------------------------------------------------------------------------ */
 
-static bool on_device(uint8_t at) { return at == AT_DEVICE || at == AT_BOTH; }
+static bool on_device(uint8_t at)
+{
+    return at == AT_DEVICE || at == AT_BOTH;
+}
 
 /* What the stage's own tensors must be on the device for the kind, as bits of classes. */
 static unsigned needed_classes(ft_action_kind kind)
@@ -71,7 +73,7 @@ static const char *find_class_fault(const progress *s, const ft_action *a)
         [CLASS_GRADIENTS] = "needs the gradients, which are not on the device",
         [CLASS_OPTIMIZER] = "needs the optimizer's state, which is not on the device",
     };
-    for (unsigned class = 0; class <= CLASS_OPTIMIZER; class++)
+    for (unsigned class = 0; class <= CLASS_OPTIMIZER; class ++)
         if (needed_classes(a->kind) >> class & 1 && !on_device(s->at[class])) return words[class];
     return NULL;
 }
@@ -164,8 +166,7 @@ static const char *find_backward_fault(const checker *c, const progress *s, cons
 
 static const char *find_forward_fault(const checker *c, const progress *s, const ft_action *a)
 {
-    if (s->predicted && s->predicted != a->lag)
-        return "has another lag than its predict";
+    if (s->predicted && s->predicted != a->lag) return "has another lag than its predict";
     return find_version_fault(c, s, a);
 }
 
@@ -176,7 +177,8 @@ static const char *find_batch_fault(const checker *c, const progress *s, const f
     if (a->kind == FT_ACT_ADOPT)
         return s->adopts ? NULL : "has nothing to adopt: no edge U to W ends at its stage";
     if (a->kind == FT_ACT_DRAIN)
-        return finished(s) == s->done[FT_ACT_FORWARD] ? NULL : "stands where something is in flight";
+        return finished(s) == s->done[FT_ACT_FORWARD] ? NULL
+                                                      : "stands where something is in flight";
     if (batches <= a->batch) return "stands before the last backward of its batch";
     if (a->kind == FT_ACT_UPDATE && c->reduces && s->done[FT_ACT_REDUCE] <= a->batch)
         return "stands before its reduce";
@@ -238,7 +240,7 @@ static void apply(progress *s, const ft_action *a)
         s->predicted = a->lag;
         break;
     case FT_ACT_UPDATE:
-        for (int class = 0; class <= CLASS_OPTIMIZER; class++)
+        for (int class = 0; class <= CLASS_OPTIMIZER; class ++)
             if (s->at[class] == AT_BOTH) s->at[class] = AT_DEVICE; /* the host's copy is old */
         break;
     default:
@@ -304,10 +306,9 @@ static ft_status check_copies(const checker *c, ft_error *err)
     int64_t micros = (int64_t)c->plan->n_batches * c->plan->micro_batches;
     for (int i = 0; i < 2 * c->plan->n_edges; i++)
         if (c->copies[i] && c->copies[i] != micros)
-            return ft_fail(err, FT_INVALID, "plan: edge %d has %lld %s actions, expected %lld", i / 2,
-                           (long long)c->copies[i],
-                           ft_action_word(i % 2 ? FT_ACT_RECEIVE : FT_ACT_SEND),
-                           (long long)micros);
+            return ft_fail(err, FT_INVALID, "plan: edge %d has %lld %s actions, expected %lld",
+                           i / 2, (long long)c->copies[i],
+                           ft_action_word(i % 2 ? FT_ACT_RECEIVE : FT_ACT_SEND), (long long)micros);
     return FT_OK;
 }
 
@@ -317,8 +318,8 @@ static void look_at_list(checker *c, const ft_action_list *list, int device)
 {
     for (int i = 0; i < list->n; i++) {
         const ft_action *a = &list->actions[i];
-        progress *s = &c->seats[c->shares->of[a->stage].first +
-                                shares_find(c->shares, a->stage, device)];
+        progress *s =
+            &c->seats[c->shares->of[a->stage].first + shares_find(c->shares, a->stage, device)];
         if (a->kind == FT_ACT_REDUCE) c->reduces = true;
         if (a->kind == FT_ACT_BACKWARD_INPUT || a->kind == FT_ACT_BACKWARD_WEIGHT) s->splits = true;
         if (action_item(a->kind) == ITEM_CLASS || a->kind == FT_ACT_RECOMPUTE) s->moves = true;

@@ -38,10 +38,8 @@ static ft_status check_pipeline(const leg *l, ft_error *err)
 static void put(turns *t, ft_action_kind kind, int chunk, int batch, int64_t micro)
 {
     int stage = chunk * t->n_devices + t->device;
-    t->list[t->n++] = (ft_action){.kind = (uint8_t)kind,
-                                  .stage = (int16_t)stage,
-                                  .batch = batch,
-                                  .micro = (int32_t)micro};
+    t->list[t->n++] = (ft_action){
+        .kind = (uint8_t)kind, .stage = (int16_t)stage, .batch = batch, .micro = (int32_t)micro};
 }
 
 static void put_forward(turns *t, int batch, int64_t k)

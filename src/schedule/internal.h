@@ -82,11 +82,16 @@ typedef struct seating {
 
 const char *replica_rule_name(int rule);
 
-/* By stage: devices replica_device[replica_first[s]] ...; NULL arrays: device[s] alone. FT_INVALID
- * when a stage has one device twice, or replicas that micro_batches cannot be dealt to. */
-ft_status shares_new(seating *out, ft_arena *arena, int n_stages, int n_devices, int micro_batches,
-                     const int *device, const int *replica_first, const int *replica_device,
-                     const uint8_t *replica_rule, ft_error *err);
+/* Where stages are: devices replica_device[replica_first[s]] ..., or, without these, device[s]. */
+typedef struct seat_request {
+    int n_stages, n_devices, micro_batches;
+    const int *device, *replica_first, *replica_device;
+    const uint8_t *replica_rule; /* may be NULL */
+} seat_request;
+
+/* FT_INVALID when a stage has one device twice, or replicas that micro_batches cannot be dealt to.
+ */
+ft_status shares_new(seating *out, ft_arena *arena, const seat_request *q, ft_error *err);
 ft_status shares_of_plan(seating *out, ft_arena *arena, const ft_plan *plan, ft_error *err);
 
 /* The replica that has micro-batch `index` of the leg, and its number there. */
@@ -100,7 +105,10 @@ int shares_find(const seating *all, int stage, int device);
 /* -- wires (wires.c) --------------------------------------------------------------------------- */
 
 /* Index of (stage or seat, kind) in the tables below. */
-static inline int spot_of(int stage, int kind) { return stage * FT_ACT_COUNT + kind; }
+static inline int spot_of(int stage, int kind)
+{
+    return stage * FT_ACT_COUNT + kind;
+}
 
 /* An action as the wires meet it. */
 typedef struct meeting {

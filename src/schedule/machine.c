@@ -7,7 +7,10 @@
 
 enum { MAX_PLACES = 1024, MAX_LINKS = 1 << 20 };
 
-static ft_status no_memory(ft_error *err) { return ft_fail(err, FT_NOMEM, "machine: no memory"); }
+static ft_status no_memory(ft_error *err)
+{
+    return ft_fail(err, FT_NOMEM, "machine: no memory");
+}
 
 /* -- input ---------------------------------------------------------------------------------------
  */
@@ -23,8 +26,10 @@ static ft_status check_link(const ft_machine *m, int i, ft_error *err)
         return ft_fail(err, FT_INVALID, "machine: link %d has %g bytes/s, expected above 0", i,
                        l->bytes_per_s);
     if (l->latency_ns < 0 || l->latency_ns > MACHINE_MAX_NS)
-        return ft_fail(err, FT_INVALID, "machine: link %d has a latency of %lld ns, expected 0 to "
-                       "1e9", i, (long long)l->latency_ns);
+        return ft_fail(err, FT_INVALID,
+                       "machine: link %d has a latency of %lld ns, expected 0 to "
+                       "1e9",
+                       i, (long long)l->latency_ns);
     return FT_OK;
 }
 
@@ -37,8 +42,10 @@ static ft_status check_device(const ft_machine *m, int d, ft_error *err)
         return ft_fail(err, FT_INVALID, "machine: device %d copies %g bytes/s, expected 0 or more",
                        d, m->copy_bytes_per_s[d]);
     if (m->launch_ns && (m->launch_ns[d] < 0 || m->launch_ns[d] > MACHINE_MAX_NS))
-        return ft_fail(err, FT_INVALID, "machine: a launch on device %d takes %lld ns, expected 0 "
-                       "to 1e9", d, (long long)m->launch_ns[d]);
+        return ft_fail(err, FT_INVALID,
+                       "machine: a launch on device %d takes %lld ns, expected 0 "
+                       "to 1e9",
+                       d, (long long)m->launch_ns[d]);
     return FT_OK;
 }
 

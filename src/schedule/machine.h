@@ -8,8 +8,8 @@ enum { MACHINE_MAX_NS = 1000000000 }; /* of a latency, a launch, a hand-off: a s
 
 /* The way from a place to another. */
 typedef struct way {
-    int n;        /* lanes; -1: there is no way */
-    int *lanes;   /* 2 * link, and one more the other way round where the link is duplex */
+    int n;         /* lanes; -1: there is no way */
+    int *lanes;    /* 2 * link, and one more the other way round where the link is duplex */
     int narrowest; /* link */
     double ns_per_byte;
     int64_t latency_ns;

@@ -12,7 +12,10 @@ enum {
     PROVE_MOST = 1000000, /* actions; a longer plan is proven as the shorter leg that was played */
 };
 
-static ft_status no_memory(ft_error *err) { return ft_fail(err, FT_NOMEM, "plan: no memory"); }
+static ft_status no_memory(ft_error *err)
+{
+    return ft_fail(err, FT_NOMEM, "plan: no memory");
+}
 
 /* -- input ---------------------------------------------------------------------------------------
  */
@@ -44,7 +47,8 @@ static ft_status check_edge(const ft_pipeline *p, int e, ft_error *err)
     if (edge->from_kind == FT_ACT_REDUCE && !p->reduces)
         return ft_fail(err, FT_INVALID, "pipeline: edge %d begins at a reduce, but there is none",
                        e);
-    if (edge->to_kind == FT_ACT_ADOPT && (is_replicated(p, edge->from) || is_replicated(p, edge->to)))
+    if (edge->to_kind == FT_ACT_ADOPT &&
+        (is_replicated(p, edge->from) || is_replicated(p, edge->to)))
         return ft_fail(err, FT_INVALID,
                        "pipeline: edge %d ties weights of stage %d to stage %d, which has replicas",
                        e, edge->from, edge->to);
@@ -243,8 +247,14 @@ static int batches_to_play(int n_batches, int64_t wanted)
 static ft_status play_leg(leg *l, fold *f, ft_error *err)
 {
     const ft_pipeline *p = l->pipeline;
-    FT_TRY(shares_new(&l->shares, l->arena, p->n_stages, p->n_devices, p->micro_batches, p->device,
-                      p->replica_first, p->replica_device, p->replica_rule, err));
+    const seat_request q = {.n_stages = p->n_stages,
+                            .n_devices = p->n_devices,
+                            .micro_batches = p->micro_batches,
+                            .device = p->device,
+                            .replica_first = p->replica_first,
+                            .replica_device = p->replica_device,
+                            .replica_rule = p->replica_rule};
+    FT_TRY(shares_new(&l->shares, l->arena, &q, err));
     l->reduces = (p->reduces || l->shares.several) && !l->schedule->forward_only;
     l->weights = p->weights ? p->weights : l->schedule->weights;
     FT_TRY(wires_new(&l->wires, l->arena, &l->shares, p->n_edges, p->edges, err));

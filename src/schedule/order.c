@@ -252,8 +252,7 @@ static ft_status order_seat(writer *w, ft_error *err)
     FT_TRY(find_owners(w, err));
     w->order->versions = 1;
     w->order->actions = ft_arena_array(l->arena, per_batch * l->n_batches, sizeof(ft_action));
-    if (keeps_versions(l->weights))
-        w->lags = ft_arena_array(l->arena, w->total, sizeof *w->lags);
+    if (keeps_versions(l->weights)) w->lags = ft_arena_array(l->arena, w->total, sizeof *w->lags);
     if (!w->order->actions || (keeps_versions(l->weights) && !w->lags))
         return ft_fail(err, FT_NOMEM, "plan: no memory for the order of stage %d", w->stage);
     while (w->state.weights < w->total) {

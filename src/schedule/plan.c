@@ -25,15 +25,30 @@ static const action_row action_rows[] = {
 #undef FT_ACTION_ROW
 };
 
-const char *ft_action_word(ft_action_kind kind) { return action_rows[kind].word; }
+const char *ft_action_word(ft_action_kind kind)
+{
+    return action_rows[kind].word;
+}
 
-char ft_action_letter(ft_action_kind kind) { return action_rows[kind].letter; }
+char ft_action_letter(ft_action_kind kind)
+{
+    return action_rows[kind].letter;
+}
 
-bool ft_action_per_micro(ft_action_kind kind) { return action_rows[kind].scope == SCOPE_MICRO; }
+bool ft_action_per_micro(ft_action_kind kind)
+{
+    return action_rows[kind].scope == SCOPE_MICRO;
+}
 
-ft_stream ft_action_stream(ft_action_kind kind) { return action_rows[kind].stream; }
+ft_stream ft_action_stream(ft_action_kind kind)
+{
+    return action_rows[kind].stream;
+}
 
-item_kind action_item(ft_action_kind kind) { return action_rows[kind].item; }
+item_kind action_item(ft_action_kind kind)
+{
+    return action_rows[kind].item;
+}
 
 const char *action_text(char text[ACTION_TEXT], const ft_action *a)
 {
@@ -41,8 +56,7 @@ const char *action_text(char text[ACTION_TEXT], const ft_action *a)
     int used = snprintf(text, ACTION_TEXT, "%c%d.%d", row->letter, a->stage, a->batch);
     if (row->scope == SCOPE_MICRO)
         used += snprintf(text + used, ACTION_TEXT - (size_t)used, ".%d", a->micro);
-    if (row->item == ITEM_EDGE)
-        snprintf(text + used, ACTION_TEXT - (size_t)used, ":%d", a->item);
+    if (row->item == ITEM_EDGE) snprintf(text + used, ACTION_TEXT - (size_t)used, ":%d", a->item);
     if (row->item == ITEM_CLASS && a->item >= 0 && a->item < FT_PLAN_CLASSES)
         snprintf(text + used, ACTION_TEXT - (size_t)used, ":%s", plan_class_names[a->item]);
     return text;
@@ -60,10 +74,14 @@ int64_t ft_action_index(const ft_plan *plan, const ft_action *a)
 static bool kinds_join(ft_action_kind from, ft_action_kind to)
 {
     static const ft_action_kind joins[][2] = {
-        {FT_ACT_FORWARD, FT_ACT_FORWARD},         {FT_ACT_BACKWARD, FT_ACT_BACKWARD},
-        {FT_ACT_BACKWARD, FT_ACT_BACKWARD_INPUT}, {FT_ACT_BACKWARD_INPUT, FT_ACT_BACKWARD},
-        {FT_ACT_REDUCE, FT_ACT_REDUCE},           {FT_ACT_REDUCE, FT_ACT_UPDATE},
-        {FT_ACT_UPDATE, FT_ACT_ADOPT},            {FT_ACT_BACKWARD_INPUT, FT_ACT_BACKWARD_INPUT},
+        {FT_ACT_FORWARD, FT_ACT_FORWARD},
+        {FT_ACT_BACKWARD, FT_ACT_BACKWARD},
+        {FT_ACT_BACKWARD, FT_ACT_BACKWARD_INPUT},
+        {FT_ACT_BACKWARD_INPUT, FT_ACT_BACKWARD},
+        {FT_ACT_REDUCE, FT_ACT_REDUCE},
+        {FT_ACT_REDUCE, FT_ACT_UPDATE},
+        {FT_ACT_UPDATE, FT_ACT_ADOPT},
+        {FT_ACT_BACKWARD_INPUT, FT_ACT_BACKWARD_INPUT},
     };
     for (size_t i = 0; i < sizeof joins / sizeof *joins; i++)
         if (joins[i][0] == from && joins[i][1] == to) return true;

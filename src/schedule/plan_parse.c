@@ -1,155 +1,12 @@
 /* schedule/plan_parse.c - reads the text of a plan; the grammar stands in plan_text.c.
  *
  * One row per word that may begin a line. What was read is in range and complete; whether it makes
- * sense is for ft_plan_check. Numbers are limited before anything is allocated for them. */
-#include "schedule/internal.h"
+ * sense is for ft_plan_check. */
+#include "schedule/plan_words.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-
-/* An array that grows, of any type. */
-typedef struct growing {
-    void *items;
-    int64_t n, capacity;
-} growing;
-
-typedef struct parser {
-    const char *at;  /* in the line */
-    const char *end; /* of the line */
-    int line;
-    ft_plan *plan;
-    int *device, *depth, *in_flight, *versions; /* by stage */
-    int *replicas_at, *n_replicas; /* by stage: where its devices begin in `replicas`, how many */
-    uint8_t *rule;
-    int64_t *reduce_bytes;
-    bool *recompute;
-    bool *stage_seen;
-    bool *by_policy; /* by device */
-    growing replicas;
-    int64_t (*memory)[FT_PLAN_CLASSES];
-    bool *memory_seen;
-    growing edges, nodes;
-    growing (*lists)[3]; /* by device: warm-up, body, drain */
-    int64_t stored;      /* actions in all lists */
-    uint32_t seen;       /* rows of `words` that have been read, as bits */
-    int n_nodes;
-} parser;
-
-static ft_status fault(const parser *p, ft_error *err, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static ft_status fault(const parser *p, ft_error *err, const char *format, ...)
-{
-    char text[256];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    return ft_fail(err, FT_FORMAT, "plan, line %d: %s", p->line, text);
-}
-
-static ft_status no_memory(const parser *p, ft_error *err)
-{
-    return ft_fail(err, FT_NOMEM, "plan, line %d: no memory", p->line);
-}
-
-/* Room for one more item, or NULL. */
-static void *grow(growing *g, int64_t size)
-{
-    if (g->n == g->capacity) {
-        int64_t capacity = g->capacity ? 2 * g->capacity : 64;
-        void *items = ft_realloc(g->items, capacity * size);
-        if (!items) return NULL;
-        g->items = items;
-        g->capacity = capacity;
-    }
-    return (char *)g->items + g->n++ * size;
-}
-
-/* -- words and numbers ---------------------------------------------------------------------------
- */
-
-typedef struct word {
-    const char *text;
-    int length;
-} word;
-
-static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-
-static word next_word(parser *p)
-{
-    while (p->at < p->end && is_space(*p->at)) p->at++;
-    word w = {.text = p->at};
-    while (p->at < p->end && !is_space(*p->at)) p->at++;
-    w.length = (int)(p->at - w.text > 200 ? 200 : p->at - w.text);
-    return w;
-}
-
-static bool word_is(word w, const char *text)
-{
-    return (int)strlen(text) == w.length && !memcmp(w.text, text, (size_t)w.length);
-}
-
-/* Moves *at over a decimal number of 0 to `most`; false when there is none. */
-static bool scan_number(const char **at, const char *end, int64_t most, int64_t *out)
-{
-    const char *begin = *at;
-    int64_t value = 0;
-    for (; *at < end && **at >= '0' && **at <= '9'; ++*at) {
-        int digit = **at - '0';
-        if (value > most / 10 || value * 10 > most - digit) return false;
-        value = value * 10 + digit;
-    }
-    *out = value;
-    return *at > begin;
-}
-
-static bool scan_char(const char **at, const char *end, char c)
-{
-    if (*at >= end || **at != c) return false;
-    ++*at;
-    return true;
-}
-
-static ft_status read_number(parser *p, const char *what, int64_t least, int64_t most, int64_t *out,
-                             ft_error *err)
-{
-    word w = next_word(p);
-    const char *at = w.text;
-    if (scan_number(&at, w.text + w.length, most, out) && at == w.text + w.length && *out >= least)
-        return FT_OK;
-    return fault(p, err, "%s is '%.*s', expected a number from %lld to %lld", what, w.length,
-                 w.text, (long long)least, (long long)most);
-}
-
-static ft_status read_int(parser *p, const char *what, int64_t least, int64_t most, int *out,
-                          ft_error *err)
-{
-    int64_t value;
-    FT_TRY(read_number(p, what, least, most, &value, err));
-    *out = (int)value;
-    return FT_OK;
-}
-
-static ft_status expect(parser *p, const char *text, ft_error *err)
-{
-    word w = next_word(p);
-    if (word_is(w, text)) return FT_OK;
-    return fault(p, err, "found '%.*s', expected '%s'", w.length, w.text, text);
-}
-
-static bool scan_kind(const char **at, const char *end, ft_action_kind *kind)
-{
-    for (int k = 0; k < FT_ACT_COUNT; k++)
-        if (scan_char(at, end, ft_action_letter(k))) {
-            *kind = k;
-            return true;
-        }
-    return false;
-}
 
 /* -- lines ------------------------------------------------------------------------------------- */
 
@@ -159,9 +16,9 @@ static ft_status read_schedule(parser *p, ft_error *err)
     char name[sizeof p->plan->schedule] = "";
     if (w.length < (int)sizeof name) memcpy(name, w.text, (size_t)w.length);
     if (!schedule_name_ok(name))
-        return fault(p, err,
-                     "schedule is '%.*s', expected 1 to 31 letters, digits, '-', '_' or '.'",
-                     w.length, w.text);
+        return parser_fault(p, err,
+                            "schedule is '%.*s', expected 1 to 31 letters, digits, '-', '_' or '.'",
+                            w.length, w.text);
     memcpy(p->plan->schedule, name, sizeof name);
     return FT_OK;
 }
@@ -183,7 +40,7 @@ static ft_status read_stages(parser *p, ft_error *err)
         !(p->reduce_bytes = ft_arena_array(plan->arena, n, sizeof *p->reduce_bytes)) ||
         !(p->recompute = ft_arena_array(plan->arena, n, sizeof(bool))) ||
         !(p->stage_seen = ft_arena_array(plan->arena, n, sizeof(bool))))
-        return no_memory(p, err);
+        return parser_no_memory(p, err);
     p->depth = p->device + n;
     p->in_flight = p->depth + n;
     p->versions = p->in_flight + n;
@@ -208,7 +65,7 @@ static ft_status read_devices(parser *p, ft_error *err)
         !(p->memory = ft_arena_array(plan->arena, n, sizeof *p->memory)) ||
         !(p->memory_seen = ft_arena_array(plan->arena, n, sizeof(bool))) ||
         !(p->by_policy = ft_arena_array(plan->arena, n, sizeof(bool))))
-        return no_memory(p, err);
+        return parser_no_memory(p, err);
     plan->by_policy = p->by_policy;
     return FT_OK;
 }
@@ -243,16 +100,16 @@ static ft_status read_stage_devices(parser *p, int s, ft_error *err)
         int64_t device;
         if (p->n_replicas[s] == p->plan->n_devices ||
             !scan_number(&at, end, p->plan->n_devices - 1, &device))
-            return fault(p, err, "device is '%.*s', expected a number from 0 to %d", w.length,
-                         w.text, p->plan->n_devices - 1);
-        int *place = grow(&p->replicas, sizeof *place);
-        if (!place) return no_memory(p, err);
+            return parser_fault(p, err, "device is '%.*s', expected a number from 0 to %d",
+                                w.length, w.text, p->plan->n_devices - 1);
+        int *place = growing_add(&p->replicas, sizeof *place);
+        if (!place) return parser_no_memory(p, err);
         *place = (int)device;
         if (!p->n_replicas[s]++) p->device[s] = (int)device;
     } while (scan_char(&at, end, ','));
     if (at == end) return FT_OK;
-    return fault(p, err, "device is '%.*s', expected numbers with ',' between them", w.length,
-                 w.text);
+    return parser_fault(p, err, "device is '%.*s', expected numbers with ',' between them",
+                        w.length, w.text);
 }
 
 static ft_status read_rule(parser *p, int s, ft_error *err)
@@ -263,7 +120,8 @@ static ft_status read_rule(parser *p, int s, ft_error *err)
             p->rule[s] = (uint8_t)i;
             return FT_OK;
         }
-    return fault(p, err, "replicas is '%.*s', expected round-robin or block", w.length, w.text);
+    return parser_fault(p, err, "replicas is '%.*s', expected round-robin or block", w.length,
+                        w.text);
 }
 
 /* What may follow, each at most once. */
@@ -293,7 +151,7 @@ static ft_status read_stage(parser *p, ft_error *err)
 {
     int s;
     FT_TRY(read_int(p, "stage", 0, p->plan->n_stages - 1, &s, err));
-    if (p->stage_seen[s]) return fault(p, err, "stage %d stands twice", s);
+    if (p->stage_seen[s]) return parser_fault(p, err, "stage %d stands twice", s);
     p->stage_seen[s] = true;
     FT_TRY(expect(p, "device", err));
     FT_TRY(read_stage_devices(p, s, err));
@@ -309,7 +167,7 @@ static ft_status read_order(parser *p, ft_error *err)
     int d;
     FT_TRY(read_int(p, "order", 0, p->plan->n_devices - 1, &d, err));
     FT_TRY(expect(p, "policy", err));
-    if (p->by_policy[d]) return fault(p, err, "order of device %d stands twice", d);
+    if (p->by_policy[d]) return parser_fault(p, err, "order of device %d stands twice", d);
     p->by_policy[d] = true;
     return FT_OK;
 }
@@ -332,21 +190,23 @@ static ft_status read_edge(parser *p, ft_error *err)
     ft_edge e = {0};
     word w = next_word(p);
     if (!scan_edge(w, p->plan->n_stages, &e))
-        return fault(p, err, "edge is '%.*s', expected two actions with stages below %d, as F0>F1",
-                     w.length, w.text, p->plan->n_stages);
+        return parser_fault(p, err,
+                            "edge is '%.*s', expected two actions with stages below %d, as F0>F1",
+                            w.length, w.text, p->plan->n_stages);
     FT_TRY(expect(p, "bytes", err));
     FT_TRY(read_number(p, "bytes", 0, INT64_MAX, &e.bytes, err));
     FT_TRY(expect(p, "slots", err));
     FT_TRY(read_int(p, "slots", 1, PLAN_MAX_SLOTS, &e.slots, err));
-    if (p->edges.n == PLAN_MAX_EDGES) return fault(p, err, "more than %d edges", PLAN_MAX_EDGES);
+    if (p->edges.n == PLAN_MAX_EDGES)
+        return parser_fault(p, err, "more than %d edges", PLAN_MAX_EDGES);
     ft_status status = edge_check(&e, (int)p->edges.n, p->plan->n_stages, err);
     if (status != FT_OK) {
         if (err) err->status = FT_FORMAT;
         ft_error_wrap(err, "plan, line %d", p->line);
         return FT_FORMAT;
     }
-    ft_edge *place = grow(&p->edges, sizeof e);
-    if (!place) return no_memory(p, err);
+    ft_edge *place = growing_add(&p->edges, sizeof e);
+    if (!place) return parser_no_memory(p, err);
     *place = e;
     return FT_OK;
 }
@@ -363,14 +223,14 @@ static ft_status read_node_stage(parser *p, ft_error *err)
         int64_t stage, times;
         if (!scan_number(&at, end, p->plan->n_stages - 1, &stage) || !scan_char(&at, end, '*') ||
             !scan_number(&at, end, p->n_nodes - p->nodes.n, &times) || at != end)
-            return fault(
+            return parser_fault(
                 p, err,
                 "node-stage is '%.*s', expected STAGE*NODES with a stage below %d and at most "
                 "%lld nodes more",
                 w.length, w.text, p->plan->n_stages, (long long)(p->n_nodes - p->nodes.n));
         for (int64_t i = 0; i < times; i++) {
-            int *place = grow(&p->nodes, sizeof *place);
-            if (!place) return no_memory(p, err);
+            int *place = growing_add(&p->nodes, sizeof *place);
+            if (!place) return parser_no_memory(p, err);
             *place = (int)stage;
         }
     }
@@ -381,7 +241,7 @@ static ft_status read_memory(parser *p, ft_error *err)
 {
     int d;
     FT_TRY(read_int(p, "memory", 0, p->plan->n_devices - 1, &d, err));
-    if (p->memory_seen[d]) return fault(p, err, "memory of device %d stands twice", d);
+    if (p->memory_seen[d]) return parser_fault(p, err, "memory of device %d stands twice", d);
     p->memory_seen[d] = true;
     for (int c = 0; c < FT_PLAN_CLASSES; c++) {
         FT_TRY(expect(p, plan_class_names[c], err));
@@ -453,7 +313,7 @@ static ft_status read_list(parser *p, int part, ft_error *err)
         ft_action a;
         int64_t n = scan_actions(p, w, &a);
         if (!n)
-            return fault(
+            return parser_fault(
                 p, err,
                 "action is '%.*s', expected as F0.3.2, F0.3.2-5, F0.3.2~1, S0.3.2:1, "
                 "O0.3.2:activations or U0.3, with a stage below %d, a batch below %d and a "
@@ -461,21 +321,30 @@ static ft_status read_list(parser *p, int part, ft_error *err)
                 w.length, w.text, p->plan->n_stages, p->plan->n_batches, p->plan->micro_batches);
         p->stored += n;
         if (p->stored > PLAN_MAX_STORED)
-            return fault(p, err, "more than %d actions", PLAN_MAX_STORED);
+            return parser_fault(p, err, "more than %d actions", PLAN_MAX_STORED);
         for (; n; n--, a.micro++) {
-            ft_action *place = grow(&p->lists[d][part], sizeof a);
-            if (!place) return no_memory(p, err);
+            ft_action *place = growing_add(&p->lists[d][part], sizeof a);
+            if (!place) return parser_no_memory(p, err);
             *place = a;
         }
     }
     return FT_OK;
 }
 
-static ft_status read_warmup(parser *p, ft_error *err) { return read_list(p, 0, err); }
+static ft_status read_warmup(parser *p, ft_error *err)
+{
+    return read_list(p, 0, err);
+}
 
-static ft_status read_body(parser *p, ft_error *err) { return read_list(p, 1, err); }
+static ft_status read_body(parser *p, ft_error *err)
+{
+    return read_list(p, 1, err);
+}
 
-static ft_status read_drain(parser *p, ft_error *err) { return read_list(p, 2, err); }
+static ft_status read_drain(parser *p, ft_error *err)
+{
+    return read_list(p, 2, err);
+}
 
 /* -- all of it --------------------------------------------------------------------------------- */
 
@@ -515,7 +384,7 @@ static ft_status read_sizes_first(const parser *p, int row, ft_error *err)
     if (row <= SIZES) return FT_OK; /* the sizes themselves, and the schedule */
     for (int i = 0; i < SIZES; i++)
         if (!(p->seen >> i & 1))
-            return fault(p, err, "'%s' stands before '%s'", words[row].word, words[i].word);
+            return parser_fault(p, err, "'%s' stands before '%s'", words[row].word, words[i].word);
     return FT_OK;
 }
 
@@ -525,14 +394,14 @@ static ft_status read_line(parser *p, ft_error *err)
     if (!w.length) return FT_OK;
     int row = 0;
     while (row < N_WORDS && !word_is(w, words[row].word)) row++;
-    if (row == N_WORDS) return fault(p, err, "unknown word '%.*s'", w.length, w.text);
+    if (row == N_WORDS) return parser_fault(p, err, "unknown word '%.*s'", w.length, w.text);
     if (words[row].once && (p->seen >> row & 1))
-        return fault(p, err, "'%s' stands twice", words[row].word);
+        return parser_fault(p, err, "'%s' stands twice", words[row].word);
     FT_TRY(read_sizes_first(p, row, err));
     p->seen |= 1U << row;
     FT_TRY(words[row].read(p, err));
     w = next_word(p);
-    if (w.length) return fault(p, err, "'%.*s' was not expected here", w.length, w.text);
+    if (w.length) return parser_fault(p, err, "'%.*s' was not expected here", w.length, w.text);
     return FT_OK;
 }
 
@@ -641,7 +510,7 @@ ft_status ft_plan_parse(ft_plan **out, const char *text, ft_error *err)
     if (!p.plan) return ft_fail(err, FT_NOMEM, "plan: no memory");
     FT_GO(read_lines(&p, text, err));
     FT_GO(check_complete(&p, err));
-    if (!keep_all(&p)) FT_GO(no_memory(&p, err));
+    if (!keep_all(&p)) FT_GO(parser_no_memory(&p, err));
     *out = p.plan;
     p.plan = NULL;
 done:

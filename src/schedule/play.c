@@ -13,7 +13,7 @@ typedef struct player {
     int64_t now;
     int64_t *next;           /* by seat: position in its order */
     int *seat_first, *seats; /* seats on device d: seats[seat_first[d]] ... */
-    ft_action **lists;         /* by device: what it has started so far */
+    ft_action **lists;       /* by device: what it has started so far */
     bool *busy;
     heap heap;
     int *dirty; /* devices to look at, a stack */

@@ -16,7 +16,10 @@ static bool batch_is_open(const ft_stage_state *s)
     return s->forwards / s->micro_batches == s->weights / s->micro_batches;
 }
 
-static ft_action_kind choose(bool forward) { return forward ? FT_ACT_FORWARD : FT_ACT_BACKWARD; }
+static ft_action_kind choose(bool forward)
+{
+    return forward ? FT_ACT_FORWARD : FT_ACT_BACKWARD;
+}
 
 static ft_action_kind sequential_next(const ft_stage_state *s)
 {
@@ -114,18 +117,20 @@ const ft_schedule ft_schedule_evaluate = {
     .forward_only = true,
 };
 
-const ft_schedule *const ft_schedules[] = {&sequential,      &gpipe,       &one_f_one_b,
-                                           &async,           &double_buffered, &zero_bubble,
-                                           &interleaved,     &data_parallel, NULL};
+const ft_schedule *const ft_schedules[] = {&sequential,  &gpipe,           &one_f_one_b,
+                                           &async,       &double_buffered, &zero_bubble,
+                                           &interleaved, &data_parallel,   NULL};
 
-static const char *const weights_words[FT_WEIGHTS_COUNT] = {
-    [FT_WEIGHTS_OWN] = "own",
+static const char *const weights_words[FT_WEIGHTS_COUNT] = {[FT_WEIGHTS_OWN] = "own",
 #define FT_WEIGHTS_WORD(name, word, doc) [FT_WEIGHTS_##name] = word,
-    FT_WEIGHTS_LIST(FT_WEIGHTS_WORD)
+                                                            FT_WEIGHTS_LIST(FT_WEIGHTS_WORD)
 #undef FT_WEIGHTS_WORD
 };
 
-const char *ft_weights_word(ft_weights weights) { return weights_words[weights]; }
+const char *ft_weights_word(ft_weights weights)
+{
+    return weights_words[weights];
+}
 
 const ft_schedule *ft_schedule_find(const char *name)
 {

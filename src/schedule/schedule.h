@@ -37,13 +37,14 @@
     X(BACKWARD, 'B', "backward", MICRO, COMPUTE, NOTHING)                                          \
     X(REDUCE, 'R', "reduce", BATCH, COMPUTE, NOTHING) /* sum gradients of ties; squared norms */   \
     X(UPDATE, 'U', "update", BATCH, COMPUTE, NOTHING) /* optimizer step of what the stage owns */  \
-    X(ADOPT, 'W', "adopt", BATCH, COMPUTE, NOTHING)   /* take over tied weights from their owner */\
+    X(ADOPT, 'W', "adopt", BATCH, COMPUTE, NOTHING) /* take over tied weights from their owner */  \
     X(BACKWARD_INPUT, 'I', "backward-input", MICRO, COMPUTE, NOTHING) /* I and G stand for a B */  \
     X(BACKWARD_WEIGHT, 'G', "backward-weight", MICRO, COMPUTE, NOTHING)                            \
     X(RECOMPUTE, 'C', "recompute", MICRO, COMPUTE, NOTHING) /* activations that were dropped */    \
-    X(PREDICT, 'P', "predict", MICRO, COMPUTE, NOTHING) /* weights `lag` updates ahead, for an F */\
-    X(SEND, 'S', "send", MICRO, OUT, EDGE)       /* along an edge, instead of when it is made */   \
-    X(RECEIVE, 'V', "receive", MICRO, IN, EDGE)  /* out of the edge's slot, which is free then */  \
+    X(PREDICT, 'P', "predict", MICRO, COMPUTE,                                                     \
+      NOTHING)                                  /* weights `lag` updates ahead, for an F */        \
+    X(SEND, 'S', "send", MICRO, OUT, EDGE)      /* along an edge, instead of when it is made */    \
+    X(RECEIVE, 'V', "receive", MICRO, IN, EDGE) /* out of the edge's slot, which is free then */   \
     X(SWAP_OUT, 'O', "swap-out", MICRO, OUT, CLASS) /* to host memory, and off the device */       \
     X(SWAP_IN, 'L', "swap-in", MICRO, IN, CLASS)                                                   \
     X(DROP, 'D', "drop", MICRO, COMPUTE, CLASS) /* forget what the host has or C can make again */ \
@@ -78,10 +79,10 @@ typedef struct ft_action {
 /* Data that passes from one stage's action to another's. from != to. A slot is taken when the
  * action that fills it starts, and is free again when the action that reads it has ended. */
 typedef struct ft_edge {
-    int from, to;                   /* stages */
+    int from, to;                      /* stages */
     ft_action_kind from_kind, to_kind; /* F->F, B or I->B or I, R->R, R->U or U->W */
     int64_t bytes;
-    int slots;                      /* buffers at the receiver, >= 1 */
+    int slots; /* buffers at the receiver, >= 1 */
 } ft_edge;
 
 /* Predicted times, ns, rounded to whole ones. Arrays are by stage, transfer_ns by edge. backward_ns
@@ -126,15 +127,15 @@ const char *ft_weights_word(ft_weights weights); /* "stash" */
 typedef struct ft_schedule {
     const char *name;
     const char *doc;
-    bool synchronous; /* no forward of a batch before the update of the batch before it */
-    bool forward_only; /* a leg has forwards alone, and ends with the last of them */
-    bool splits;      /* backward-input and backward-weight instead of backward */
-    bool interleaves; /* not by stage: stages s, s + P, s + 2P ... of device s take turns */
-    bool replicates;  /* makes sense with replicas only */
+    bool synchronous;   /* no forward of a batch before the update of the batch before it */
+    bool forward_only;  /* a leg has forwards alone, and ends with the last of them */
+    bool splits;        /* backward-input and backward-weight instead of backward */
+    bool interleaves;   /* not by stage: stages s, s + P, s + 2P ... of device s take turns */
+    bool replicates;    /* makes sense with replicas only */
     ft_weights weights; /* FT_WEIGHTS_OWN is FT_WEIGHTS_LATEST */
     /* FT_ACT_FORWARD, FT_ACT_BACKWARD or, where it splits, one of its halves. It does not know how
-     * long the leg is: what belongs to batches after the last is left out of what it says. NULL in a
-     * schedule of forwards alone, which has one order. */
+     * long the leg is: what belongs to batches after the last is left out of what it says. NULL in
+     * a schedule of forwards alone, which has one order. */
     ft_action_kind (*next)(const ft_stage_state *state);
     void *payload; /* for next */
 } ft_schedule;
@@ -146,17 +147,17 @@ const ft_schedule *ft_schedule_find(const char *name);
 /* What the planner gets. Everything is copied. */
 typedef struct ft_pipeline {
     int n_stages, n_devices;
-    const int *device;     /* by stage */
+    const int *device;                         /* by stage */
     const int *replica_first, *replica_device; /* as in ft_plan; NULL: one device each */
     const uint8_t *replica_rule;               /* by stage, ft_replica_rule; may be NULL */
     const int64_t *reduce_bytes;               /* by stage; may be NULL */
     ft_weights weights;
-    int micro_batches;     /* per batch */
-    int n_batches;         /* in the leg */
-    bool reduces;          /* every stage has an R action before its U (clipping or ties) */
+    int micro_batches; /* per batch */
+    int n_batches;     /* in the leg */
+    bool reduces;      /* every stage has an R action before its U (clipping or ties) */
     int n_edges;
-    const ft_edge *edges;  /* F->F and B->B edges, R->R and R->U, and U->W for tied replicas; a
-                              stage that is the target of a U->W edge has a W action per batch */
+    const ft_edge *edges; /* F->F and B->B edges, R->R and R->U, and U->W for tied replicas; a
+                             stage that is the target of a U->W edge has a W action per batch */
     const ft_stage_costs *costs; /* decide the order of stages that share a device; NULL: F and B
                                     take one unit each, the rest nothing */
 } ft_pipeline;
@@ -181,15 +182,15 @@ typedef struct ft_plan {
     int n_stages, n_devices, micro_batches, n_batches;
     int body_batches, body_repeats;
     bool forward_only;
-    const int *device;    /* by stage: of its first replica */
+    const int *device;        /* by stage: of its first replica */
     const int *replica_first; /* by stage, and one more: its devices, in the order of its replicas,
                                  are replica_device[replica_first[s]] ... */
     const int *replica_device;
     const uint8_t *replica_rule;
     const int64_t *reduce_bytes; /* by stage: what its replicas sum per batch */
-    const int *depth;     /* by stage */
-    const int *in_flight; /* by stage: micro-batches whose activations a device holds, at most */
-    const int *versions;  /* by stage: weight versions kept, at least 1 */
+    const int *depth;            /* by stage */
+    const int *in_flight;  /* by stage: micro-batches whose activations a device holds, at most */
+    const int *versions;   /* by stage: weight versions kept, at least 1 */
     const bool *by_policy; /* by device: the list gives each stage's order alone; the device takes
                               the ready action that is not a forward, then nearest to the loss, then
                               oldest */
@@ -197,7 +198,7 @@ typedef struct ft_plan {
     int n_edges;
     const ft_edge *edges;
     const ft_device_plan *devices;
-    int n_nodes;          /* forward nodes of the graph; 0 when the plan was made without one */
+    int n_nodes; /* forward nodes of the graph; 0 when the plan was made without one */
     const int *node_stage;
     const int64_t (*memory)[FT_PLAN_CLASSES]; /* by device, planned bytes of each class; may be 0 */
     struct ft_arena *arena;

@@ -15,7 +15,10 @@ static const rule_row rules[FT_REPLICAS_COUNT] = {
     [FT_REPLICAS_BLOCK] = {"block", false},
 };
 
-const char *replica_rule_name(int rule) { return rules[rule].name; }
+const char *replica_rule_name(int rule)
+{
+    return rules[rule].name;
+}
 
 int share_replica(const stage_share *s, int64_t index)
 {
@@ -66,34 +69,39 @@ static ft_status check_share(const seating *all, int stage, int n_devices, ft_er
                    (long long)s->micros, s->n, stage);
 }
 
-ft_status shares_new(seating *out, ft_arena *arena, int n_stages, int n_devices, int micro_batches,
-                     const int *device, const int *replica_first, const int *replica_device,
-                     const uint8_t *replica_rule, ft_error *err)
+ft_status shares_new(seating *out, ft_arena *arena, const seat_request *q, ft_error *err)
 {
-    int n_seats = replica_first ? replica_first[n_stages] : n_stages;
-    stage_share *list = ft_arena_array(arena, n_stages, sizeof *list);
+    int n_seats = q->replica_first ? q->replica_first[q->n_stages] : q->n_stages;
+    stage_share *list = ft_arena_array(arena, q->n_stages, sizeof *list);
     int *seats = ft_arena_array(arena, 2 * (int64_t)n_seats, sizeof *seats);
-    if (!list || !seats) return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", n_stages);
-    *out = (seating){.n_stages = n_stages, .n_seats = n_seats, .of = list, .seat_device = seats};
+    if (!list || !seats)
+        return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", q->n_stages);
+    *out = (seating){.n_stages = q->n_stages, .n_seats = n_seats, .of = list, .seat_device = seats};
     out->seat_stage = seats + n_seats;
-    for (int s = 0; s < n_stages; s++) {
-        int first = replica_first ? replica_first[s] : s;
-        int n = replica_first ? replica_first[s + 1] - first : 1;
-        list[s] = (stage_share){.first = first, .n = n, .rule = replica_rule ? replica_rule[s] : 0};
-        list[s].micros = micro_batches;
-        list[s].per_batch = micro_batches / n;
+    for (int s = 0; s < q->n_stages; s++) {
+        int first = q->replica_first ? q->replica_first[s] : s;
+        int n = q->replica_first ? q->replica_first[s + 1] - first : 1;
+        list[s] = (stage_share){.first = first, .n = n, .micros = q->micro_batches};
+        list[s].rule = q->replica_rule ? q->replica_rule[s] : 0;
+        list[s].per_batch = q->micro_batches / n;
         for (int i = 0; i < n; i++) {
-            seats[first + i] = replica_first ? replica_device[first + i] : device[s];
+            seats[first + i] = q->replica_first ? q->replica_device[first + i] : q->device[s];
             seats[n_seats + first + i] = s;
         }
         out->several = out->several || n > 1;
-        FT_TRY(check_share(out, s, n_devices, err));
+        FT_TRY(check_share(out, s, q->n_devices, err));
     }
     return FT_OK;
 }
 
 ft_status shares_of_plan(seating *out, ft_arena *arena, const ft_plan *p, ft_error *err)
 {
-    return shares_new(out, arena, p->n_stages, p->n_devices, p->micro_batches, p->device,
-                      p->replica_first, p->replica_device, p->replica_rule, err);
+    const seat_request q = {.n_stages = p->n_stages,
+                            .n_devices = p->n_devices,
+                            .micro_batches = p->micro_batches,
+                            .device = p->device,
+                            .replica_first = p->replica_first,
+                            .replica_device = p->replica_device,
+                            .replica_rule = p->replica_rule};
+    return shares_new(out, arena, &q, err);
 }

@@ -311,7 +311,8 @@ static bool is_complete(const simulation *s)
 static ft_status report_stuck(const simulation *s, ft_error *err)
 {
     ft_status status = plan_walk(s->plan, &s->shares, s->arena, err);
-    return status != FT_OK ? status : ft_fail(err, FT_INFEASIBLE, "simulate: actions wait for ever");
+    return status != FT_OK ? status
+                           : ft_fail(err, FT_INFEASIBLE, "simulate: actions wait for ever");
 }
 
 ft_status ft_plan_simulate_on(ft_timeline **out, const ft_plan *plan, const ft_simulation *options,

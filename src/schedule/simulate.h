@@ -25,21 +25,21 @@ typedef struct simulation {
     seating shares;
     wires *wires;
     runners runners;
-    roads roads;       /* when options->machine */
+    roads roads;           /* when options->machine */
     const int64_t *sum_ns; /* by stage: all-reduce, without a machine */
     int64_t *time_ns;      /* by seat and kind */
     bool copies;           /* some stream other than compute is used */
     ft_timeline *timeline;
     int64_t now;
-    running *running;      /* by device */
-    int64_t *free_ns;      /* by device and stream: until when it is taken */
-    int64_t *last;         /* by device and stream: its last event; -1: none */
-    int64_t *at;           /* by device and stream: its next event */
-    int *moving;           /* by seat and class: copies of it under way */
+    running *running;        /* by device */
+    int64_t *free_ns;        /* by device and stream: until when it is taken */
+    int64_t *last;           /* by device and stream: its last event; -1: none */
+    int64_t *at;             /* by device and stream: its next event */
+    int *moving;             /* by seat and class: copies of it under way */
     uint8_t **moving_micros; /* by seat: the same by local micro-batch; NULL: none move */
-    int64_t *moved;        /* by seat: the last copy that ended; -1: none */
-    int64_t *look_ns;      /* by device: when a policy looks again; -1: it does not */
-    copy *copying;         /* those under way, by number */
+    int64_t *moved;          /* by seat: the last copy that ended; -1: none */
+    int64_t *look_ns;        /* by device: when a policy looks again; -1: it does not */
+    copy *copying;           /* those under way, by number */
     int64_t n_copying, *idle_copies, n_idle, copy_capacity;
     heap heap;
     int *dirty; /* devices to look at, a stack */

@@ -73,8 +73,7 @@ void simulation_send(simulation *s, const meeting *m, int64_t event)
     int spot = spot_of(m->stage, m->kind);
     int device = s->shares.seat_device[s->shares.of[m->stage].first + m->replica];
     for (int i = w->out_first[spot]; i < w->out_first[spot + 1]; i++)
-        if (!w->is_sent || !w->is_sent[w->out[i]])
-            send_item(s, w->out[i], device, m->index, event);
+        if (!w->is_sent || !w->is_sent[w->out[i]]) send_item(s, w->out[i], device, m->index, event);
     if (wires_join(w, m)) reduce(s, m->stage, event);
 }
 

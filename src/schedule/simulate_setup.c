@@ -3,7 +3,10 @@
 
 #include <string.h>
 
-static ft_status no_memory(ft_error *err) { return ft_fail(err, FT_NOMEM, "simulate: no memory"); }
+static ft_status no_memory(ft_error *err)
+{
+    return ft_fail(err, FT_NOMEM, "simulate: no memory");
+}
 
 /* -- times of actions -------------------------------------------------------------------------- */
 
@@ -36,8 +39,8 @@ static ft_status find_times(simulation *s, ft_error *err)
     FT_TRY(costs_round(&cost_ns, s->arena, s->plan->n_stages, s->options->costs, err));
     for (int seat = 0; seat < n; seat++)
         for (int k = 0; k < FT_ACT_COUNT; k++) {
-            bool works = ft_action_stream(k) == FT_STREAM_COMPUTE && k != FT_ACT_DROP &&
-                         k != FT_ACT_DRAIN;
+            bool works =
+                ft_action_stream(k) == FT_STREAM_COMPUTE && k != FT_ACT_DROP && k != FT_ACT_DRAIN;
             int64_t *time = &s->time_ns[spot_of(seat, k)];
             *time = cost_ns[spot_of(s->shares.seat_stage[seat], k)];
             if (works && m && m->launch_ns) *time += m->launch_ns[s->shares.seat_device[seat]];
@@ -135,7 +138,8 @@ static int64_t count_passages(const simulation *s)
     int64_t n = 0, batches = p->n_batches;
     if (!s->options->machine) return 0;
     for (int e = 0; e < p->n_edges; e++) {
-        const stage_share *from = &s->shares.of[p->edges[e].from], *to = &s->shares.of[p->edges[e].to];
+        const stage_share *from = &s->shares.of[p->edges[e].from],
+                          *to = &s->shares.of[p->edges[e].to];
         bool micro = ft_action_per_micro(p->edges[e].from_kind);
         n += micro ? batches * p->micro_batches : batches * from->n * to->n;
     }
@@ -218,8 +222,8 @@ ft_status simulation_begin(simulation *s, const ft_plan *plan, const ft_simulati
     FT_TRY(add_moving_micros(s, err));
     FT_TRY(wires_add_times(s->wires, arena, options->costs ? options->costs->transfer_ns : NULL,
                            (int64_t)plan->n_batches * plan->micro_batches, err));
-    if (options->machine) FT_TRY(machine_new(&s->roads, arena, options->machine,
-                                             plan->n_devices, err));
+    if (options->machine)
+        FT_TRY(machine_new(&s->roads, arena, options->machine, plan->n_devices, err));
     FT_TRY(find_times(s, err));
     if (options->machine) FT_TRY(check_ways(s, err));
     FT_TRY(runners_new(&s->runners, arena, plan, err));

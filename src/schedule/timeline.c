@@ -87,8 +87,9 @@ int64_t ft_timeline_critical_path(const ft_timeline *t, int64_t *events, int64_t
 static int added_by(const ft_event *e)
 {
     static const int added[FT_ACT_COUNT] = {
-        [FT_ACT_FORWARD] = 1,           [FT_ACT_BACKWARD] = -1, [FT_ACT_RECOMPUTE] = 1,
-        [FT_ACT_BACKWARD_WEIGHT] = -1,  [FT_ACT_SWAP_IN] = 1,   [FT_ACT_SWAP_OUT] = -1,
+        [FT_ACT_FORWARD] = 1,   [FT_ACT_BACKWARD] = -1,
+        [FT_ACT_RECOMPUTE] = 1, [FT_ACT_BACKWARD_WEIGHT] = -1,
+        [FT_ACT_SWAP_IN] = 1,   [FT_ACT_SWAP_OUT] = -1,
         [FT_ACT_DROP] = -1,
     };
     bool moves = action_item(e->kind) == ITEM_CLASS;

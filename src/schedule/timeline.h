@@ -32,7 +32,7 @@ typedef struct ft_timeline {
     ft_event *events; /* capacity is set when it is made */
     int64_t n_passages, passage_capacity;
     ft_passage *passages; /* NULL in a run's */
-    int64_t *cause;       /* by event: that whose end, or whose data, it waited for last; -1: none */
+    int64_t *cause; /* by event: that whose end, or whose data, it waited for last; -1: none */
 } ft_timeline;
 
 /* A timeline without events, with room for `capacity`; freed with ft_timeline_free. */
@@ -54,8 +54,8 @@ typedef struct ft_memory_point {
 } ft_memory_point;
 
 /* saved_bytes: by stage, what a micro-batch's forward leaves for its backward. `points` has room
- * for one per event of the device; returns how many were written. *peak: the most bytes. At one time
- * what is freed goes before what is taken. */
+ * for one per event of the device; returns how many were written. *peak: the most bytes. At one
+ * time what is freed goes before what is taken. */
 int64_t ft_timeline_memory(const ft_timeline *timeline, int device, const int64_t *saved_bytes,
                            ft_memory_point *points, int64_t *peak);
 
@@ -83,17 +83,18 @@ typedef struct ft_machine {
     int n_devices, n_places;
     int n_links;
     const ft_link *links;
-    const int *home;             /* by device: the place whose memory it swaps to; NULL: no swaps */
+    const int *home; /* by device: the place whose memory it swaps to; NULL: no swaps */
     const double *copy_bytes_per_s; /* by device: what an edge carries is copied at both ends by the
                                     compute stream; 0 or NULL: for nothing */
-    const int64_t *launch_ns;    /* by device, of an action; may be NULL */
-    int64_t hand_off_ns;         /* from the end of an action to the begin of one that waits for it
-                                    on another device */
+    const int64_t *launch_ns;       /* by device, of an action; may be NULL */
+    int64_t hand_off_ns; /* from the end of an action to the begin of one that waits for it
+                            on another device */
 } ft_machine;
 
 typedef struct ft_simulation {
-    const ft_stage_costs *costs; /* NULL: micro-batch actions take one unit each, the rest nothing */
-    const ft_machine *machine;   /* NULL: transfers take transfer_ns and wait for nobody */
+    const ft_stage_costs
+        *costs;                /* NULL: micro-batch actions take one unit each, the rest nothing */
+    const ft_machine *machine; /* NULL: transfers take transfer_ns and wait for nobody */
     const int64_t (*swap_bytes)[FT_PLAN_CLASSES]; /* by stage; activations: of a micro-batch */
     int64_t delay_ns; /* every action takes up to this much longer, by chance */
     uint64_t seed;    /* of the delays */

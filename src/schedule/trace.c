@@ -3,7 +3,10 @@
 
 #include "base/alloc.h"
 
-static int stream_of(const ft_event *e) { return (int)ft_action_stream(e->kind); }
+static int stream_of(const ft_event *e)
+{
+    return (int)ft_action_stream(e->kind);
+}
 
 /* Slices of one track must not overlap: events by device and stream, and each after the one before
  * it. */
@@ -56,8 +59,8 @@ static void write_names(const ft_timeline *t, bool *placed, ft_text *text)
 static void write_begin(int pid, int tid, int64_t start_ns, int64_t end_ns, ft_text *text)
 {
     long long start = start_ns, length = end_ns - start_ns;
-    ft_text_add(text, "{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%lld.%03lld,\"dur\":%lld.%03lld,", pid,
-                tid, start / 1000, start % 1000, length / 1000, length % 1000);
+    ft_text_add(text, "{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%lld.%03lld,\"dur\":%lld.%03lld,",
+                pid, tid, start / 1000, start % 1000, length / 1000, length % 1000);
 }
 
 /* What passes over links: one track per edge, beneath the devices. */

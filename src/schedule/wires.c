@@ -263,8 +263,7 @@ void wires_complete(wires *w, const meeting *m, int64_t end_ns, int64_t event)
     if (!w->transfer_ns) return;
     int spot = spot_of(m->stage, m->kind);
     for (int i = w->in_first[spot]; i < w->in_first[spot + 1]; i++)
-        if (!w->is_received || !w->is_received[w->in[i]])
-            release(w, w->in[i], m, end_ns, event);
+        if (!w->is_received || !w->is_received[w->in[i]]) release(w, w->in[i], m, end_ns, event);
 }
 
 void wires_arrive(wires *w, int edge, int64_t index, int64_t ns, int64_t event)

@@ -11,7 +11,10 @@
 
 static const char PLAN[] = "ftpipe.schedule_plan", RULE[] = "ftpipe.schedule_rule";
 
-static ft_plan *check_plan(lua_State *L, int i) { return script_box_check(L, i, PLAN); }
+static ft_plan *check_plan(lua_State *L, int i)
+{
+    return script_box_check(L, i, PLAN);
+}
 
 static void set_number(lua_State *L, const char *key, double value)
 {
@@ -24,7 +27,7 @@ static void set_number(lua_State *L, const char *key, double value)
 typedef struct lua_rule {
     ft_schedule schedule;
     lua_State *L;
-    int next;          /* reference to the function */
+    int next; /* reference to the function */
     char name[32];
     char message[200]; /* what it raised; empty: nothing */
 } lua_rule;
@@ -193,7 +196,8 @@ static int64_t field_int(lua_State *L, int t, const char *key)
     return script_opt_int(L, t, key, 0, 0, (int64_t)1 << 53);
 }
 
-/* Edges { from =, to =, kind = "F", bytes =, slots = }; kind of both ends, or to_kind of the second.
+/* Edges { from =, to =, kind = "F", bytes =, slots = }; kind of both ends, or to_kind of the
+ * second.
  */
 static ft_edge *need_edges(lua_State *L, int t, int n)
 {
@@ -336,8 +340,8 @@ static void push_stage(lua_State *L, const ft_plan *plan, int s)
 }
 
 /*** What the plan says: schedule, devices, micro_batches, batches, node_stage, stages (each with
- * devices, depth, in_flight, versions, recompute, least_staleness and most_staleness of its forwards
- * in the second half of the leg).
+ * devices, depth, in_flight, versions, recompute, least_staleness and most_staleness of its
+ * forwards in the second half of the leg).
  * @function schedule_plan:describe */
 static int plan_describe(lua_State *L)
 {
@@ -490,8 +494,8 @@ static int plan_tostring(lua_State *L)
 {
     const ft_plan *plan = check_plan(L, 1);
     lua_pushfstring(L, "plan: %s, %d stages on %d devices, %d micro-batches, %d batches",
-                    plan->schedule[0] ? plan->schedule : "by hand", plan->n_stages,
-                    plan->n_devices, plan->micro_batches, plan->n_batches);
+                    plan->schedule[0] ? plan->schedule : "by hand", plan->n_stages, plan->n_devices,
+                    plan->micro_batches, plan->n_batches);
     return 1;
 }
 
@@ -522,13 +526,10 @@ int script_bind_schedule(lua_State *L)
                                        {"simulate", plan_simulate},
                                        {"free", plan_gc},
                                        {NULL, NULL}};
-    static const luaL_Reg meta[] = {
-        {"__gc", plan_gc}, {"__tostring", plan_tostring}, {NULL, NULL}};
+    static const luaL_Reg meta[] = {{"__gc", plan_gc}, {"__tostring", plan_tostring}, {NULL, NULL}};
     static const luaL_Reg rule_meta[] = {{"__gc", rule_gc}, {NULL, NULL}};
-    static const luaL_Reg functions[] = {{"make", schedule_make},
-                                         {"parse", schedule_parse},
-                                         {"list", schedule_list},
-                                         {NULL, NULL}};
+    static const luaL_Reg functions[] = {
+        {"make", schedule_make}, {"parse", schedule_parse}, {"list", schedule_list}, {NULL, NULL}};
     script_class(L, PLAN, methods, meta);
     script_class(L, RULE, NULL, rule_meta);
     lua_pop(L, 2);

@@ -34,8 +34,8 @@ const ft_work_costs *const *script_opt_costs(lua_State *L, int t, int n_devices,
  * JSON. */
 void script_push_timeline(lua_State *L, const ft_timeline *timeline, bool trace);
 
-/* The schedule in field `schedule` of the options at t: by name, or a table with a rule in Lua, which
- * then is on the stack and lives as long as it is held. Pushes one value in any case. */
+/* The schedule in field `schedule` of the options at t: by name, or a table with a rule in Lua,
+ * which then is on the stack and lives as long as it is held. Pushes one value in any case. */
 const ft_schedule *script_push_schedule(lua_State *L, int t, const char *preset);
 /* What a rule in Lua raised takes the place of the message that this led to. */
 void script_explain_schedule(const ft_schedule *schedule, ft_error *err);

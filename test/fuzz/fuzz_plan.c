@@ -1,10 +1,12 @@
-/* test/fuzz/fuzz_plan.c - any text is read as a plan or refused, and any plan is checked. */
+/* test/fuzz/fuzz_plan.c - any text is read as a plan or refused, any plan is checked, and what is
+ * proven can be simulated. */
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "schedule/schedule.h"
+#include "schedule/timeline.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -25,7 +27,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size) memcpy(text, data, size);
     if (ft_plan_parse(&plan, text, &err) == FT_OK) {
         ft_text again = {0};
-        if (is_short(plan)) (void)ft_plan_check(plan, &err);
+        ft_timeline *timeline = NULL;
+        if (is_short(plan) && ft_plan_check(plan, &err) == FT_OK &&
+            ft_plan_simulate(&timeline, plan, NULL, &err) != FT_OK &&
+            err.status == FT_INFEASIBLE)
+            abort(); /* proven, and yet it waits for ever */
+        ft_timeline_free(timeline);
         (void)ft_plan_write(plan, &again, &err);
         ft_text_fini(&again);
         ft_plan_free(plan);

@@ -97,7 +97,8 @@ local function differing_nodes(a, b, lines)
       end
    end
    for _, key in ipairs(order) do
-      lines[#lines + 1] = ("%s (%d node%s)"):format(key, counts[key], counts[key] == 1 and "" or "s")
+      lines[#lines + 1] = ("%s (%d node%s)"):format(key, counts[key],
+         counts[key] == 1 and "" or "s")
    end
 end
 
