@@ -57,13 +57,15 @@ static void put_backward(turns *t, int batch, int64_t k)
     put(t, FT_ACT_BACKWARD, chunk, batch, t->backwards[chunk]++);
     if (t->backwards[chunk] < t->micros) return;
     if (t->leg->reduces) put(t, FT_ACT_REDUCE, chunk, batch, 0);
-    put(t, FT_ACT_UPDATE, chunk, batch, 0);
 }
 
-/* A replica's weights are taken over before the next batch begins. */
-static void put_adopts(turns *t, int batch)
+/* Updates may wait for what every stage reduces, so those of the device stand behind all of its
+ * backwards; a replica's weights are taken over before the next batch begins. */
+static void put_updates(turns *t, int batch)
 {
     const wires *w = t->leg->wires;
+    for (int chunk = t->n_chunks - 1; chunk >= 0; chunk--)
+        put(t, FT_ACT_UPDATE, chunk, batch, 0);
     for (int chunk = 0; chunk < t->n_chunks; chunk++) {
         int spot = spot_of(chunk * t->n_devices + t->device, FT_ACT_ADOPT);
         if (w->in_first[spot] < w->in_first[spot + 1]) put(t, FT_ACT_ADOPT, chunk, batch, 0);
@@ -82,7 +84,7 @@ static void put_batch(turns *t, int batch)
         if (ahead + k < total) put_forward(t, batch, ahead + k);
         put_backward(t, batch, k);
     }
-    put_adopts(t, batch);
+    put_updates(t, batch);
 }
 
 ft_status leg_interleave(leg *l, ft_error *err)
