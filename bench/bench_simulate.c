@@ -22,7 +22,7 @@ typedef struct bench {
     int device[MAX_STAGES];
     double forward_ns[MAX_STAGES], backward_ns[MAX_STAGES];
     ft_edge edges[2 * MAX_STAGES];
-    ft_link links[MAX_LINKS];
+    ft_cable links[MAX_LINKS];
 } bench;
 
 static void must(ft_status status, const ft_error *err)
@@ -36,13 +36,13 @@ static void link_devices(bench *b, int n_devices)
 {
     int hosts = (n_devices + PER_HOST - 1) / PER_HOST, n = 0;
     for (int d = 0; d < n_devices; d++)
-        b->links[n++] = (ft_link){.a = d,
+        b->links[n++] = (ft_cable){.a = d,
                                   .b = n_devices + d / PER_HOST,
                                   .bytes_per_s = 12e9,
                                   .latency_ns = 5000,
                                   .duplex = true};
     for (int h = 0; h < hosts; h++)
-        b->links[n++] = (ft_link){
+        b->links[n++] = (ft_cable){
             .a = n_devices + h, .b = n_devices + hosts, .bytes_per_s = 3e9, .latency_ns = 10000};
     b->machine = (ft_machine){.n_devices = n_devices,
                               .n_places = n_devices + hosts + 1,

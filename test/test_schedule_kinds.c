@@ -221,7 +221,7 @@ static void test_swaps_overlap_with_computing(void)
 {
     const double forward[] = {100, 100}, backward[] = {200, 200};
     const ft_stage_costs costs = {.forward_ns = forward, .backward_ns = backward};
-    const ft_link link = {.a = 0, .b = 1, .bytes_per_s = 1e9, .duplex = true};
+    const ft_cable link = {.a = 0, .b = 1, .bytes_per_s = 1e9, .duplex = true};
     const int home[] = {1};
     const int64_t bytes[2][FT_PLAN_CLASSES] = {{50, 0, 0, 0, 0, 80}, {50}};
     const ft_machine machine = {

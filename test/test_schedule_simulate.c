@@ -246,12 +246,12 @@ static void check_pairs(ft_machine *m, int64_t first, int64_t second)
 /* 1000 bytes at 1 GB/s take 1000 ns, and 10 ns on the way. */
 static void test_links_serve_who_asked_first(void)
 {
-    ft_link own[4], bus[5];
+    ft_cable own[4], bus[5];
     const int64_t launch[] = {3, 3, 3, 3};
     const double copies[] = {1e9, 1e9, 2e9, 2e9};
     for (int d = 0; d < 4; d++) {
-        own[d] = (ft_link){.a = d, .b = 4, .bytes_per_s = 1e9, .latency_ns = 5, .duplex = true};
-        bus[d] = (ft_link){.a = d, .b = 4 + d % 2, .bytes_per_s = 4e9, .latency_ns = 0};
+        own[d] = (ft_cable){.a = d, .b = 4, .bytes_per_s = 1e9, .latency_ns = 5, .duplex = true};
+        bus[d] = (ft_cable){.a = d, .b = 4 + d % 2, .bytes_per_s = 4e9, .latency_ns = 0};
     }
     ft_machine m = {.n_devices = 4, .n_places = 5, .n_links = 4, .links = own};
     check_pairs(&m, 1110, 1110); /* each over links of its own */
@@ -260,7 +260,7 @@ static void test_links_serve_who_asked_first(void)
     check_pairs(&m, 1153, 1153);
     m.copy_bytes_per_s = copies; /* the sender copies 1000 bytes */
     check_pairs(&m, 2153, 1653);
-    bus[4] = (ft_link){.a = 4, .b = 5, .bytes_per_s = 1e9, .latency_ns = 10, .duplex = true};
+    bus[4] = (ft_cable){.a = 4, .b = 5, .bytes_per_s = 1e9, .latency_ns = 10, .duplex = true};
     ft_machine shared = {.n_devices = 4, .n_places = 6, .n_links = 5, .links = bus};
     check_pairs(&shared, 1110, 2110); /* one link between the hosts: the second waits */
 }
@@ -271,7 +271,7 @@ static void test_bad_machines_are_refused(void)
     ft_error err = {0};
     case_chain(&c, 2, 1, 1, 1, 10, 10);
     ft_plan *plan = make(&c, "1f1b");
-    ft_link link = {.a = 0, .b = 1, .bytes_per_s = 1e9};
+    ft_cable link = {.a = 0, .b = 1, .bytes_per_s = 1e9};
     ft_machine m = {.n_devices = 2, .n_places = 2, .n_links = 1, .links = &link};
     const ft_simulation options = {.machine = &m};
     ft_timeline *t = NULL;
@@ -315,16 +315,16 @@ static void test_memory_over_time(void)
 
 /* -- chance ------------------------------------------------------------------------------------ */
 
-static void random_machine(ft_machine *m, ft_link *links, int n_devices, ft_rng *rng)
+static void random_machine(ft_machine *m, ft_cable *links, int n_devices, ft_rng *rng)
 {
     int n = 0;
     for (int d = 0; d < n_devices; d++)
-        links[n++] = (ft_link){.a = d,
+        links[n++] = (ft_cable){.a = d,
                                .b = n_devices + (int)ft_rng_below(rng, 2),
                                .bytes_per_s = 1e9 * (double)(1 + ft_rng_below(rng, 9)),
                                .latency_ns = (int64_t)ft_rng_below(rng, 20),
                                .duplex = ft_rng_below(rng, 2)};
-    links[n++] = (ft_link){.a = n_devices, .b = n_devices + 1, .bytes_per_s = 1e9};
+    links[n++] = (ft_cable){.a = n_devices, .b = n_devices + 1, .bytes_per_s = 1e9};
     *m = (ft_machine){.n_devices = n_devices,
                       .n_places = n_devices + 2,
                       .n_links = n,
@@ -348,7 +348,7 @@ static void test_no_deadlock_under_any_delay(void)
         pipeline_case c;
         ft_error err = {0};
         ft_machine m;
-        ft_link links[8];
+        ft_cable links[8];
         ft_rng_init(&rng, 9, seed);
         case_random(&c, &rng);
         random_machine(&m, links, c.pipeline.n_devices, &rng);

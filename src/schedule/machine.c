@@ -17,7 +17,7 @@ static ft_status no_memory(ft_error *err)
 
 static ft_status check_link(const ft_machine *m, int i, ft_error *err)
 {
-    const ft_link *l = &m->links[i];
+    const ft_cable *l = &m->links[i];
     if (l->a < 0 || l->a >= m->n_places || l->b < 0 || l->b >= m->n_places || l->a == l->b)
         return ft_fail(err, FT_INVALID,
                        "machine: link %d joins places %d and %d, expected two different ones of %d",
@@ -81,7 +81,7 @@ static void search(const ft_machine *m, const int *first, const int *list, int f
     while (head < tail) {
         int place = queue[head++];
         for (int i = first[place]; i < first[place + 1]; i++) {
-            const ft_link *l = &m->links[list[i]];
+            const ft_cable *l = &m->links[list[i]];
             int other = l->a == place ? l->b : l->a;
             if (other == from || came_by[other] >= 0) continue;
             came_by[other] = list[i];
@@ -95,7 +95,7 @@ static int trace(const ft_machine *m, const int *came_by, int from, int to, int 
 {
     int n = 0;
     for (int place = to; place != from;) {
-        const ft_link *l = &m->links[came_by[place]];
+        const ft_cable *l = &m->links[came_by[place]];
         bool forward = l->b == place;
         if (lanes) lanes[n] = 2 * came_by[place] + (l->duplex && !forward);
         n++;
@@ -116,7 +116,7 @@ static ft_status write_way(roads *out, const int *came_by, int from, int to, ft_
     if (!w->lanes) return no_memory(err);
     trace(m, came_by, from, to, w->lanes);
     for (int i = 0; i < w->n; i++) {
-        const ft_link *l = &m->links[w->lanes[i] / 2];
+        const ft_cable *l = &m->links[w->lanes[i] / 2];
         double ns = 1e9 / l->bytes_per_s;
         w->latency_ns += l->latency_ns;
         if (ns <= w->ns_per_byte) continue;

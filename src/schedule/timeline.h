@@ -68,12 +68,12 @@ ft_status ft_timeline_write_trace(const ft_timeline *timeline, ft_text *text, ft
 
 /* A cable between two places. What passes in one direction waits for what asked before; with
  * `duplex` the two directions do not wait for each other. */
-typedef struct ft_link {
+typedef struct ft_cable {
     int a, b; /* places */
     double bytes_per_s;
     int64_t latency_ns;
     bool duplex;
-} ft_link;
+} ft_cable;
 
 /* What a plan runs on. Places are devices, 0 to n_devices - 1, and others behind them: hosts and
  * switches. Data takes the way over the fewest links (then over those with the lowest numbers), all
@@ -82,7 +82,7 @@ typedef struct ft_link {
 typedef struct ft_machine {
     int n_devices, n_places;
     int n_links;
-    const ft_link *links;
+    const ft_cable *links;
     const int *home; /* by device: the place whose memory it swaps to; NULL: no swaps */
     const double *copy_bytes_per_s; /* by device: what an edge carries is copied at both ends by the
                                     compute stream; 0 or NULL: for nothing */

@@ -398,13 +398,13 @@ static bool opt_machine(lua_State *L, int t, int n_devices, ft_machine *m)
     lua_getfield(L, t, "machine");
     if (lua_isnil(L, -1)) return false;
     int table = lua_gettop(L), n = list_length(L, table, "links");
-    ft_link *links = lua_newuserdata(L, ((size_t)n + 1) * sizeof *links);
+    ft_cable *links = lua_newuserdata(L, ((size_t)n + 1) * sizeof *links);
     lua_getfield(L, table, "links");
     for (int i = 0; i < n; i++) {
         lua_rawgeti(L, -1, i + 1);
         int link = lua_gettop(L);
         script_check_table(L, link);
-        links[i] = (ft_link){.a = (int)script_opt_int(L, link, "from", 0, 1, INT16_MAX) - 1,
+        links[i] = (ft_cable){.a = (int)script_opt_int(L, link, "from", 0, 1, INT16_MAX) - 1,
                              .b = (int)script_opt_int(L, link, "to", 0, 1, INT16_MAX) - 1,
                              .bytes_per_s = script_opt_number(L, link, "bytes_per_s", 0),
                              .latency_ns = field_int(L, link, "latency_ns"),
