@@ -211,6 +211,7 @@ describe("a BERT graph", function()
          }, args = {
             devices = "cpu:1", batch = 4, micro_batches = 2, partition = "seq", schedule = "1f1b",
             recompute = "never", optimizer = "sgd", clip = 0, seed = 1, steps = 2,
+            profile = "modelled",
          } }.options.buckets
       end
       assert.same({ 8, 16, 20 }, buckets(18))

@@ -93,9 +93,8 @@ local PRESETS = {
       "devices", "model", "init", "data", "train_file", "eval_file", "cache", "batch",
       "micro_batches", "schedule", "staleness", "partition", "profile", "stages", "recompute",
       "optimizer", "lr", "warmup", "lr_schedule", "clip", "weight_decay", "decay_exempt", "dropout",
-      "steps",
-      "epochs", "eval_every", "patience", "eval_only", "precision", "seed", "out", "save_every",
-      "keep", "resume", "dry_run",
+      "steps", "epochs", "eval_every", "patience", "eval_only", "precision", "seed", "out",
+      "save_every", "keep", "resume", "dry_run",
    },
    -- What the recipes of T5 have in common: the tiny one inside the program learns with AdamW; one
    -- that was given, with FTPipe's Adafactor (Eliad et al., USENIX ATC 2021).

@@ -188,8 +188,8 @@ local function options_of(model, data, args)
       devices = args.devices,
       batch = args.batch,
       micro_batches = args.micro_batches,
+      train = data and data.train and data.train.dataset,
       buckets = buckets,
-      shares = data and data.train and shares.of(data.train.dataset, buckets, args.batch),
       lengths = lengths,
       partition = partition_rule(args),
       stages = args.stages,
@@ -254,10 +254,17 @@ local function take_profile(o, graph, devices)
    local ok, profile = pcall(profiles, graph, o.devices, {
       measure = true, fresh = how == "fresh", recompute = o.recompute == "always",
       accumulate = o.micro_batches > 1, optimizer = o.optimizer, hypers = o.hypers,
+      dtype = o.precision,
    })
    if ok then return profile end
    if profile.status ~= "out of memory" then error(profile, 0) end
    return nil -- a block that does not fit here is modelled; the plan says whether a run would
+end
+
+--- Costs of a profile, averaged over the length buckets that batches fall into.
+local function average_costs(profile, o, graphs)
+   local part = o.shares or o.train and shares.of(o.train, o.buckets, o.batch)
+   return shares.blend(profile:costs(graphs[#graphs]), graphs, part, o.devices)
 end
 
 --- Costs by device: all of a list are alike.
@@ -426,7 +433,7 @@ function M.new(o)
    local devices = core.engine.devices(o.devices)
    local graphs = build_graphs(o)
    local profile = not o.eval_only and take_profile(o, graphs[#graphs], devices) or nil
-   o.costs = profile and shares.blend(profile:costs(graphs[#graphs]), graphs, o.shares, o.devices)
+   if profile then o.costs = average_costs(profile, o, graphs) end
    local partition = M.partition(graphs[#graphs], o.partition, o.stages or #devices, o.devices,
       o.micro_batches, nil, o.costs)
    local flags = recompute_flags(o.recompute, count_stages(partition.stage))

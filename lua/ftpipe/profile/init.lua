@@ -146,7 +146,7 @@ local function head_of(t, device, devices, o)
    local name = type(device) == "string" and device or device.name or "described"
    return {
       hardware = devices[1].kind == "cpu" and hardware() or "not here",
-      device = name, dtype = "f32", versions = "ftpipe " .. core.version,
+      device = name, dtype = o.dtype, versions = "ftpipe " .. core.version,
       threads = threads,
       busy = math.max(1, math.min(#devices, math.floor(core.sys.cores() / threads))),
       optimizer = o.optimizer or "adamw", options = options_text(o), graph = digest(t),
@@ -233,6 +233,7 @@ local RULES = {
    whole = { type = "boolean", default = false, help = "the whole step too, to compare" },
    recompute = { type = "boolean", default = false, help = "forward nodes run again, too" },
    accumulate = { type = "boolean", default = true, help = "gradients of several micro-batches" },
+   dtype = { type = "string", default = "f32", help = "of products, for the head" },
    optimizer = { type = "string", default = "adamw", help = "whose updates" },
    calibrate = { type = "table", help = "what :calibration() of a measured profile gives" },
    hypers = { type = "table", help = "of the optimizer" },
