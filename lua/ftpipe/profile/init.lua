@@ -148,7 +148,8 @@ local function head_of(t, device, devices, o)
       hardware = devices[1].kind == "cpu" and hardware() or "not here",
       device = name, dtype = o.dtype, versions = "ftpipe " .. core.version,
       threads = threads,
-      busy = math.max(1, math.min(#devices, math.floor(core.sys.cores() / threads))),
+      busy = devices[1].kind == "cpu" and math.max(1,
+         math.min(#devices, math.floor(core.sys.cores() / threads))) or 1,
       optimizer = o.optimizer or "adamw", options = options_text(o), graph = digest(t),
    }
 end
