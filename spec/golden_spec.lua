@@ -22,9 +22,7 @@ describe("the golden checker", function()
       end)
    end
 
-   -- Directories with ten-step losses of one or three optimizers.
-   for _, name in ipairs { "t5_v1_0", "t5_v1_1", "t5_rte_real", "bert_qa", "minilm_squad",
-      "gpt2", "gpt2_wikitext_real" } do
+   for _, name in ipairs { "t5_v1_0", "t5_v1_1", "bert_qa", "gpt2" } do
       it("passes on losses in bf16: " .. name, function()
          local dir = files.shared("golden/" .. name, pending)
          if not dir then return end
