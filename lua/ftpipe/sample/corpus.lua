@@ -12,7 +12,7 @@ local wic = require("ftpipe.sample.wic")
 local corpus = {}
 
 -- Streams of the seed.
-local STREAM = { lines = 11, problems = 12 }
+local STREAM = { lines = 11, problems = 12, passages = 13 }
 
 local function sentinel(i)
    return ("<extra_id_%d>"):format(i)
@@ -178,6 +178,15 @@ corpus.mixture = {
    { share = 0.03, make = forms.boolq },
    { share = 0.03, make = forms.multirc },
 }
+
+--- An endless sequence of lines for the tiny GPT-2 to be pre-trained on: a passage each, its marks
+-- set apart as in WikiText.
+-- @tparam integer seed
+-- @treturn function returning the next line
+function corpus.passages(seed)
+   local rng = random.new(seed, STREAM.passages)
+   return function() return " " .. corpus.passage(rng):gsub("%.", " .") .. " \n" end
+end
 
 local function draw_problem(rng)
    local left = rng:fraction()
