@@ -1,7 +1,8 @@
 --- Fine-tune BERT on SQuAD v1.1 (which words of a paragraph answer the question?) through a
 -- pipeline.
 --
--- The settings are those of FTPipe for BERT-large (Eliad et al., USENIX ATC 2021): 384 tokens, two
+-- Without flags: the tiny BERT and the paragraphs inside the program. With a model of one's own the
+-- settings are those of FTPipe for BERT-large (Eliad et al., USENIX ATC 2021): 384 tokens, two
 -- epochs of batches of 24, AdamW at 3e-5, falling linearly to 0, without warm-up and decay (of
 -- --weight-decay biases and norms stay out, as in BERT's own recipe). A context that is too long is
 -- read in windows 128 tokens apart.
@@ -10,23 +11,25 @@ local ft = require("ftpipe")
 
 local args = ft.args {
    "Fine-tune BERT on SQuAD v1.1 through a pipeline.",
+   "ftpipe recipes/bert_squad.lua",
    "ftpipe recipes/bert_squad.lua --model DIR --data DIR --devices cpu:2",
    "ftpipe recipes/bert_squad.lua --model DIR --train-file train.json --eval-file dev.json",
    "ftpipe recipes/bert_squad.lua --model bert-large --devices sim:8x11GB",
    preset = "fine_tune",
-   model = { required = true },
+   model = { default = "embedded:bert_tiny" },
    devices = { default = "cpu:2" },
-   batch = { default = 24 },
+   batch = { default = 32 },
    epochs = { default = 2 },
    optimizer = { default = "adamw" },
-   lr = { default = 3e-5 },
+   lr = { default = 1e-3 },
    lr_schedule = { default = "linear" },
    warmup = { default = 0 },
    decay_exempt = { default = "vectors" },
    clip = { default = 0 },
-   max_source = { default = 384 },
+   max_source = { default = 128 },
    doc_stride = { default = 128, min = 1, help = "tokens from window to window of a context" },
    max_query = { default = 64, min = 1, help = "tokens of a question" },
+   with = { model = { batch = 24, lr = 3e-5, max_source = 384 } },
 }
 
 local model = ft.model(args)
@@ -41,6 +44,7 @@ print(plan)
 if plan.only then return plan:check() end
 
 local run = ft.run { plan = plan, task = task, data = data, args = args }
+if model.embedded then print(("before: %s"):format(run:evaluate())) end
 
 if not args.eval_only then
    for step in run:train() do run:show(step) end

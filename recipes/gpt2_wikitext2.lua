@@ -1,6 +1,7 @@
 --- Fine-tune GPT-2 on WikiText-2 (continue Wikipedia articles) through a pipeline.
 --
--- The settings are those of FTPipe (Eliad et al., USENIX ATC 2021): disjoint blocks of 1024 tokens,
+-- Without flags: the tiny GPT-2 and the articles inside the program. With a model of one's own the
+-- settings are those of FTPipe (Eliad et al., USENIX ATC 2021): disjoint blocks of 1024 tokens,
 -- three epochs of batches of 4, AdamW at 5e-5, falling linearly to 0. With --stride the evaluation
 -- moves a window over the text instead, which gives lower perplexities; the result names what was
 -- done.
@@ -9,21 +10,23 @@ local ft = require("ftpipe")
 
 local args = ft.args {
    "Fine-tune GPT-2 on WikiText-2 through a pipeline.",
+   "ftpipe recipes/gpt2_wikitext2.lua",
    "ftpipe recipes/gpt2_wikitext2.lua --model DIR --data DIR --devices cpu:2",
    "ftpipe recipes/gpt2_wikitext2.lua --model DIR --data DIR --eval-only --stride 512",
    "ftpipe recipes/gpt2_wikitext2.lua --model gpt2-xl --devices sim:8x11GB",
    preset = "fine_tune",
-   model = { required = true },
+   model = { default = "embedded:gpt2_tiny" },
    devices = { default = "cpu:2" },
-   batch = { default = 4 },
+   batch = { default = 8 },
    epochs = { default = 3 },
    optimizer = { default = "adamw" },
-   lr = { default = 5e-5 },
+   lr = { default = 2e-3 },
    lr_schedule = { default = "linear" },
    warmup = { default = 0 },
    clip = { default = 0 },
-   block = { default = 1024, min = 2, help = "tokens of an example" },
+   block = { default = 128, min = 2, help = "tokens of an example" },
    stride = { type = "int", min = 1, help = "evaluate on windows this many tokens apart" },
+   with = { model = { batch = 4, lr = 5e-5, block = 1024 } },
 }
 
 local model = ft.model(args)

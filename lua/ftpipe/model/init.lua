@@ -155,8 +155,10 @@ function Model:saved_config()
 end
 
 function Model:__tostring()
-   if self.embedded then return "the tiny model inside the program (--model DIR for a real one)" end
-   local words = { ("model %s (%s)"):format(self.name, self.raw.model_type) }
+   local words = {
+      self.embedded and "the tiny model inside the program (--model DIR for a real one)"
+         or ("model %s (%s)"):format(self.name, self.raw.model_type),
+   }
    for _, note in ipairs(self.notes) do words[#words + 1] = note end
    return table.concat(words, ": ")
 end

@@ -4,6 +4,7 @@
 -- sizes are those of Devlin et al., "BERT", NAACL 2019.
 
 local reader = require("ftpipe.squad.reader")
+local sample = require("ftpipe.sample.squad")
 local task = require("ftpipe.task")
 
 return task.define {
@@ -20,4 +21,5 @@ return task.define {
    max_source = 384,
    stride = 128,
    max_query = 64,
+   sample = sample.examples,
 }

@@ -4,6 +4,7 @@
 -- others have <unk> for rare ones; any other text is taken as it is.
 
 local language_model = require("ftpipe.data.language_model")
+local sample = require("ftpipe.sample.wikitext2")
 local task = require("ftpipe.task")
 
 local function layout(name, train, eval)
@@ -19,4 +20,5 @@ return task.define {
       layout("text", "train.txt", "test.txt"),
    },
    block = 1024,
+   sample = sample.examples,
 }
