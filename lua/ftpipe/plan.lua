@@ -176,6 +176,12 @@ local function partition_rule(args)
    return args.partition
 end
 
+--- Batches of an evaluation; nil when there is nothing to evaluate on, as in pre-training.
+local function count_eval_batches(data, batch)
+   if not data then return UNKNOWN_BATCHES end
+   return data.eval and evaluate.count_batches(data.eval.dataset, batch)
+end
+
 --- What ft.args gives, as options of `new`.
 local function options_of(model, data, args)
    if args.patience and not args.eval_every then
@@ -206,8 +212,7 @@ local function options_of(model, data, args)
       dropout = args.dropout or model.config.dropout_rate,
       steps = steps,
       batches = math.min(args.eval_every or steps, args.save_every or steps, steps),
-      eval_batches = data and data.eval and evaluate.count_batches(data.eval.dataset, args.batch)
-         or UNKNOWN_BATCHES,
+      eval_batches = count_eval_batches(data, args.batch),
       eval_only = args.eval_only,
       eval_every = args.eval_every,
       save_every = args.save_every,
