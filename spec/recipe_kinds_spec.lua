@@ -73,9 +73,16 @@ end
 describe("recipes/bert_squad.lua", function()
    it("learns to answer about people and things that it never saw together", function()
       if core.sanitized then return pending("takes minutes under sanitizers") end
-      local before, after = learn(RECIPES[1].file, "f1 ([%d.]+)")
-      assert.is_true(before < 20, "before: " .. before)
-      assert.is_true(after > 70, "after: " .. after)
+      -- The encoder was pre-trained to tell answers from other words, so by the luck of its signs a
+      -- new head may find some; the baseline is the median of five.
+      local before = {}
+      for seed = 1, 5 do
+         before[seed] = learn(RECIPES[1].file, "f1 ([%d.]+)", "--eval-only", "--seed", "" .. seed)
+      end
+      table.sort(before)
+      local _, after = learn(RECIPES[1].file, "f1 ([%d.]+)")
+      assert.is_true(before[3] < 30, "before: " .. table.concat(before, " "))
+      assert.is_true(after > 90, "after: " .. after)
    end)
 end)
 
