@@ -154,9 +154,6 @@ local function count_steps(args, data)
    return math.max(1, math.ceil(args.epochs * data.train.dataset:size() / args.batch))
 end
 
--- Batches of an evaluation whose data is not there; more of them need no more memory.
-local UNKNOWN_BATCHES = 64
-
 --- Costs come from a profile taken here when training on devices that are here.
 local function profile_rule(args)
    if args.profile then return args.profile end
@@ -175,6 +172,9 @@ local function partition_rule(args)
    end
    return args.partition
 end
+
+-- Batches of an evaluation whose data is not there; more of them need no more memory.
+local UNKNOWN_BATCHES = 64
 
 --- Batches of an evaluation; nil when there is nothing to evaluate on, as in pre-training.
 local function count_eval_batches(data, batch)
