@@ -12,7 +12,7 @@ local args = ft.args {
    "ftpipe recipes/t5_boolq.lua --model DIR --data DIR --devices cpu:2 --schedule async",
    "ftpipe recipes/t5_boolq.lua --model t5-3b --devices sim:8x11GB",
    preset = "t5",
-   steps = { default = 400 },
+   steps = { default = 600 },
    max_source = { default = 512 },
    max_target = { default = 4 },
    with = { model = { batch = 20, micro_batches = 5, steps = 3200, warmup = 200 } },

@@ -15,7 +15,7 @@ local args = ft.args {
    "ftpipe recipes/t5_multirc.lua --model DIR --data DIR --devices cpu:2 --schedule async",
    "ftpipe recipes/t5_multirc.lua --model t5-3b --devices sim:8x11GB",
    preset = "t5",
-   steps = { default = 400 },
+   steps = { default = 500 },
    max_source = { default = 512 },
    max_target = { default = 4 },
    with = { model = { batch = 8, micro_batches = 2, steps = 17000, warmup = 1000 } },

@@ -1,8 +1,7 @@
 --- The sample of BoolQ: passages and questions to be answered by yes or no, in SuperGLUE's format.
 --
--- A passage tells two facts that have nothing to do with each other; the question is about one of
--- them. Rows come in fours: the passage and its mirror, the question and its mirror (see
--- facts.lua), every pairing, so that neither side alone tells the answer.
+-- A passage tells one fact. Rows come in fours: the passage and its mirror, the question and its
+-- mirror (see facts.lua), every pairing, so that neither side alone tells the answer.
 
 local facts = require("ftpipe.sample.facts")
 local groups = require("ftpipe.sample.groups")
@@ -16,16 +15,14 @@ local boolq = {
 
 --- Two passages, two questions, every pairing.
 function boolq.draw(rng, held_out)
-   local drawn, other = facts.draw_apart(rng, held_out)
-   local question, is_first = rng:pick(drawn.group.asks), rng:chance(0.5)
-   local beside = facts.fill(other.premise, other.role)
+   local drawn = facts.draw(rng, held_out)
+   local question = rng:pick(drawn.group.asks)
    local rows, roles = {}, { drawn.role, facts.mirror(drawn.role, drawn.swap) }
    for i, passage_role in ipairs(roles) do
-      local told = facts.fill(drawn.premise, passage_role)
       for j, question_role in ipairs(roles) do
          rows[#rows + 1] = {
             question = facts.fill(question, question_role),
-            passage = is_first and told .. " " .. beside or beside .. " " .. told,
+            passage = facts.fill(drawn.premise, passage_role),
             label = i == j,
          }
       end

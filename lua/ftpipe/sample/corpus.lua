@@ -59,72 +59,48 @@ local function denoise(rng)
    return table.concat(source, " "), table.concat(target, " ")
 end
 
---- One fact or two, as { text = what tells them, claims = {{ group =, role = }, ...} }: what can be
--- asked about. Of two facts that is what they were drawn apart for, twice.
-local function tell(rng)
-   local told = rng:chance(0.8) and { facts.draw(rng, false) } or { facts.draw_apart(rng, false) }
-   local sentences, claims = {}, {}
-   for i, drawn in ipairs(told) do
-      sentences[i] = facts.fill(drawn.premise, drawn.role)
-      for _, group in ipairs(told[2] and { drawn.group, drawn.group } or drawn.fact.groups) do
-         claims[#claims + 1] = { group = group, role = drawn.role }
-      end
-   end
-   return { text = table.concat(rng:shuffle(sentences), " "), claims = claims }
-end
-
---- Puts what is told in front of what is asked, or behind it.
-local function beside(rng, told, asked)
-   local all = table.concat(asked, " ")
-   return rng:chance(0.2) and told.text .. " " .. all or all .. " " .. told.text
-end
-
---- An open question and one of its answers.
-local function question_and_answer(rng, group)
+--- What follows from a fact, or a question that it answers and an answer.
+local function statement_or_answer(rng, group)
+   if rng:chance(0.6) then return rng:pick(group) end
    local open = rng:pick(group.open)
    return open[1] .. " " .. open[1 + rng:integer(#open - 1)] .. "."
 end
 
--- Masks, in statements and answers that stand beside what decides them, the words that it decides.
+-- Masks, in statements that stand beside their premise, the words that the premise decides.
 local function recall(rng)
-   local told = tell(rng)
+   local drawn = facts.draw(rng, false)
    local source, target, n_spans = {}, {}, 0
-   for i, claim in ipairs(told.claims) do
-      local blanked = setmetatable({}, { __index = claim.role })
-      local text = rng:chance(0.6) and rng:pick(claim.group)
-         or question_and_answer(rng, claim.group)
-      for _, name in ipairs(facts.roles_of(text)) do
-         if facts.is_swapped(claim.group, name) then
+   for _, group in ipairs(drawn.fact.groups) do
+      local blanked = setmetatable({}, { __index = drawn.role })
+      local statement = statement_or_answer(rng, group)
+      for _, name in ipairs(facts.roles_of(statement)) do
+         if facts.is_swapped(group, name) then
             blanked[name] = sentinel(n_spans)
-            target[#target + 1] = sentinel(n_spans) .. " " .. claim.role[name]
+            target[#target + 1] = sentinel(n_spans) .. " " .. drawn.role[name]
             n_spans = n_spans + 1
          end
       end
-      source[i] = facts.fill(text, blanked)
+      source[#source + 1] = facts.fill(statement, blanked)
    end
    target[#target + 1] = sentinel(n_spans)
-   return beside(rng, told, source), table.concat(target, " ")
+   source[#source + 1] = facts.fill(drawn.premise, drawn.role)
+   return table.concat(source, " "), table.concat(target, " ")
 end
 
-local CLAIMS = {
-   function(rng, group) return rng:pick(group) end,
-   function(rng, group) return rng:pick(group.asks) .. "?" end,
-   question_and_answer,
-}
-
--- Proofreads statements, questions and answers against what is told: says of each whether it is
--- correct or not.
+-- Proofreads statements, and questions, against their premise: says of each whether it is correct
+-- or not.
 local function proofread(rng)
-   local told = tell(rng)
+   local drawn = facts.draw(rng, false)
    local source, target = {}, {}
-   for i, claim in ipairs(rng:shuffle(told.claims)) do
+   for i, group in ipairs(rng:shuffle { unpack(drawn.fact.groups) }) do
       local is_right = rng:chance(0.5)
-      local role = is_right and claim.role or facts.mirror(claim.role, claim.group.swap)
-      local text = rng:pick(CLAIMS)(rng, claim.group)
-      source[i] = facts.fill(text, role) .. " " .. sentinel(i - 1)
-      target[i] = sentinel(i - 1) .. (is_right and " correct" or " not")
+      local told = is_right and drawn.role or facts.mirror(drawn.role, group.swap)
+      local text = rng:chance(0.6) and rng:pick(group) or rng:pick(group.asks) .. "?"
+      source[#source + 1] = facts.fill(text, told) .. " " .. sentinel(i - 1)
+      target[#target + 1] = sentinel(i - 1) .. (is_right and " correct" or " not")
    end
-   return beside(rng, told, source), table.concat(target, " ")
+   source[#source + 1] = facts.fill(drawn.premise, drawn.role)
+   return table.concat(source, " "), table.concat(target, " ")
 end
 
 -- Says of a word in two sentences what it is in each.
@@ -169,10 +145,10 @@ local forms = {
 
 -- Kinds of problem and the share of each.
 corpus.mixture = {
-   { share = 0.06, make = denoise },
-   { share = 0.36, make = recall },
-   { share = 0.40, make = proofread },
-   { share = 0.06, make = gloss },
+   { share = 0.08, make = denoise },
+   { share = 0.38, make = recall },
+   { share = 0.32, make = proofread },
+   { share = 0.10, make = gloss },
    { share = 0.03, make = forms.rte },
    { share = 0.03, make = forms.wic },
    { share = 0.03, make = forms.boolq },

@@ -1,10 +1,10 @@
 --- The sample of MultiRC: paragraphs, questions about them and answers any number of which are
 -- right, in SuperGLUE's format.
 --
--- A paragraph tells two facts that have nothing to do with each other and has a question about
--- each. Rows come in twos, a paragraph and its mirror (see facts.lua), with the same questions and
--- answers: what is right in one is wrong in the other. So half of the answers are right, and
--- neither the paragraph nor question and answer alone tell which.
+-- A paragraph tells one fact and has a question about it. Rows come in twos, a paragraph and its
+-- mirror (see facts.lua), with the same question and answers: what is right in one is wrong in the
+-- other. So half of the answers are right, and neither the paragraph nor question and answer alone
+-- tell which.
 
 local facts = require("ftpipe.sample.facts")
 local groups = require("ftpipe.sample.groups")
@@ -12,7 +12,7 @@ local groups = require("ftpipe.sample.groups")
 local multirc = {
    name = "multirc",
    size = 2,
-   defaults = { seed = 1, train = 520, held_out = 66 }, -- of some six answers each
+   defaults = { seed = 1, train = 1040, held_out = 132 }, -- of some three answers each
    streams = { train = 41, held_out = 42 },
 }
 
@@ -48,23 +48,20 @@ end
 
 --- A paragraph and its mirror.
 function multirc.draw(rng, held_out)
-   local told = rng:shuffle { facts.draw_apart(rng, held_out) }
-   local asked = rng:shuffle { ask(rng, told[1]), ask(rng, told[2]) }
-   local rows = {}
-   for i, is_mirrored in ipairs { false, true } do
-      local sentences, questions = {}, {}
-      for s, drawn in ipairs(told) do
-         local role = is_mirrored and facts.mirror(drawn.role, drawn.swap) or drawn.role
-         sentences[s] = facts.fill(drawn.premise, role)
-      end
-      for q, one in ipairs(asked) do questions[q] = question_of(one, is_mirrored) end
-      rows[i] = { passage = { text = table.concat(sentences, " "), questions = questions } }
+   local drawn = facts.draw(rng, held_out)
+   local asked, rows = ask(rng, drawn), {}
+   for i, role in ipairs { drawn.role, facts.mirror(drawn.role, drawn.swap) } do
+      rows[i] = {
+         passage = {
+            text = facts.fill(drawn.premise, role), questions = { question_of(asked, i == 2) },
+         },
+      }
    end
    return rows
 end
 
 function multirc.key(row)
-   return row.passage.text
+   return row.passage.text .. "\n" .. row.passage.questions[1].question
 end
 
 --- Numbers questions and answers over a split, as the published files do.
