@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "partition/orders.h"
 #include "partition/placing.h"
 
 /* -- rules: higher is merged earlier ----------------------------------------------------------- */
@@ -64,31 +65,18 @@ int coarsener_count(void)
 
 /* -- orders ------------------------------------------------------------------------------------ */
 
-/* Units in the order in which a depth-first walk over forward nodes finishes them; units that only
- * have backward nodes stand where the first of their neighbours stands. */
+/* Units where the first of their forward nodes stands; units that only have backward nodes last. */
 bool order_units(const ground *g, uint64_t rule, int *order)
 {
-    int *unmet = ft_arena_array(g->arena, g->n, sizeof *unmet);
-    int *ready = ft_arena_array(g->arena, g->n, sizeof *ready);
+    const dag d = {g->n, g->next_first, g->next, g->back_first, g->back};
+    int *nodes = ft_arena_array(g->arena, g->n, sizeof *nodes), n = 0;
     bool *done = ft_arena_array(g->arena, g->n_units, sizeof *done);
-    if (!unmet || !ready || !done) return false;
-    ft_rng rng;
-    ft_rng_init(&rng, g->options->seed, rule);
-    int n_ready = 0, n = 0;
-    for (int at = g->n_forward - 1; at >= 0; at--) {
-        int node = g->order[at];
-        unmet[node] = g->back_first[node + 1] - g->back_first[node];
-        if (!unmet[node]) ready[n_ready++] = node;
-    }
-    while (n_ready) {
-        int pick = n_ready - 1;
-        if (rule && ft_rng_below(&rng, 8) == 0) pick = (int)ft_rng_below(&rng, (uint64_t)n_ready);
-        int node = ready[pick];
-        memmove(&ready[pick], &ready[pick + 1], (size_t)(--n_ready - pick) * sizeof *ready);
-        if (!done[g->unit[node]]) order[n++] = g->unit[node];
-        done[g->unit[node]] = true;
-        for (int i = g->next_first[node + 1] - 1; i >= g->next_first[node]; i--)
-            if (--unmet[g->next[i]] == 0) ready[n_ready++] = g->next[i];
+    if (!nodes || !done || !dag_order(g->arena, &d, g->options->seed, rule, nodes)) return false;
+    for (int i = 0; i < g->n; i++) {
+        int unit = g->unit[nodes[i]];
+        if (g->rank[nodes[i]] >= g->n_forward || done[unit]) continue;
+        order[n++] = unit;
+        done[unit] = true;
     }
     for (int u = 0; u < g->n_units; u++)
         if (!done[u]) order[n++] = u;

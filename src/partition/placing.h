@@ -60,7 +60,7 @@ typedef struct coarsener {
 int coarsener_count(void);
 /* Cuts the order of units by rule i; blocks are in the ground's arena. */
 bool coarsen(const ground *g, int rule, const int *order, int wanted, blocks *out);
-/* A topological order of units: depth first; rule > 0: another one at random. */
+/* An order of units, topological where ties allow one; the rules are those of dag_order. */
 bool order_units(const ground *g, uint64_t rule, int *order);
 
 #endif

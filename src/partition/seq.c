@@ -5,9 +5,10 @@
 #include <string.h>
 
 #include "partition/lattice.h"
+#include "partition/orders.h"
 #include "partition/table.h"
 
-enum { N_ORDERS = 6, MOST_DOWN_SETS = 60000, ORDERED_ELEMENTS = 12000 };
+enum { N_ORDERS = 8, MOST_DOWN_SETS = 60000, ORDERED_ELEMENTS = 12000 };
 
 static const double FIRST_STEP = 0.004; /* from the lower bound on, relatively */
 
@@ -45,33 +46,9 @@ static bool cut(seq *s, const lattice *l, double limit_ns)
     return true;
 }
 
-/* A topological order of elements. Rule 0: as numbered; 1: depth first; others: depth first, with
- * the ready elements in random turns. */
-static bool make_order(const seq *s, int rule, int *order)
+static dag dag_of(const elements *e)
 {
-    const elements *e = &s->e;
-    int *unmet = ft_arena_array(s->g->arena, e->n, sizeof *unmet);
-    int *ready = ft_arena_array(s->g->arena, e->n, sizeof *ready);
-    if (!unmet || !ready) return false;
-    ft_rng rng;
-    ft_rng_init(&rng, s->g->options->seed, (uint64_t)rule);
-    int n_ready = 0;
-    for (int i = e->n - 1; i >= 0; i--) {
-        unmet[i] = e->back_first[i + 1] - e->back_first[i];
-        if (!unmet[i]) ready[n_ready++] = i;
-    }
-    for (int n = 0; n < e->n; n++) {
-        int pick = n_ready - 1;
-        if (rule > 1 && n_ready > 1 && ft_rng_below(&rng, 4) == 0)
-            pick = (int)ft_rng_below(&rng, (uint64_t)n_ready);
-        order[n] = rule ? ready[pick] : n;
-        if (!rule) continue;
-        memmove(&ready[pick], &ready[pick + 1], (size_t)(n_ready - pick - 1) * sizeof *ready);
-        n_ready--;
-        for (int i = e->next_first[order[n] + 1] - 1; i >= e->next_first[order[n]]; i--)
-            if (--unmet[e->next[i]] == 0) ready[n_ready++] = e->next[i];
-    }
-    return true;
+    return (dag){e->n, e->next_first, e->next, e->back_first, e->back};
 }
 
 /* Nothing is slower than everything in one place, and every transfer besides. */
@@ -95,7 +72,9 @@ static bool cut_order(seq *s, int rule)
 {
     lattice l;
     int *order = ft_arena_array(s->g->arena, s->e.n, sizeof *order);
-    if (!order || !make_order(s, rule, order) || !lattice_chain(s->g, &s->e, order, &l))
+    const dag d = dag_of(&s->e);
+    if (!order || !dag_order(s->g->arena, &d, s->g->options->seed, (uint64_t)rule, order) ||
+        !lattice_chain(s->g, &s->e, order, &l))
         return false;
     if (s->best_ns < HUGE_VAL) return cut(s, &l, s->best_ns);
     double step = s->g->lower_bound_ns * FIRST_STEP;
@@ -128,11 +107,17 @@ ft_status solve_seq(ground *g, ft_partition_result *result, ft_error *err)
     lattice all;
     bool too_many = false;
     int64_t most = g->options->max_down_sets ? g->options->max_down_sets : MOST_DOWN_SETS;
-    if (!seq_new(&s, g) || !cut_order(&s, 1) || !lattice_all(g, &s.e, most, &all, &too_many))
+    if (!seq_new(&s, g) || !cut_order(&s, 0)) return ground_no_memory(g, err);
+    const dag d = dag_of(&s.e);
+    int width = dag_width(g->arena, &d);
+    if (width < 0) return ground_no_memory(g, err);
+    if (width >= 24 || 1 << width > most)
+        too_many = true;
+    else if (!lattice_all(g, &s.e, most, &all, &too_many))
         return ground_no_memory(g, err);
     if (!too_many && !cut(&s, &all, s.best_ns)) return ground_no_memory(g, err);
-    for (int rule = 0; too_many && rule < N_ORDERS && rule * s.e.n <= ORDERED_ELEMENTS; rule++)
-        if (rule != 1 && !cut_order(&s, rule)) return ground_no_memory(g, err);
+    for (int rule = 1; too_many && rule < N_ORDERS && rule * s.e.n <= ORDERED_ELEMENTS; rule++)
+        if (!cut_order(&s, rule)) return ground_no_memory(g, err);
     if (ground_stopped(g)) return ground_cancelled(err);
     if (s.best_ns == HUGE_VAL) return say_infeasible(g, err);
     int *stage_of = ft_arena_array(g->arena, g->n, sizeof *stage_of);
