@@ -29,8 +29,11 @@ bool incumbent_offer(incumbent *best, const placing *p, int from)
 {
     double price = placing_slowest(p);
     int64_t moved = placing_moved(p);
+    bool guessed = p->g->problem->last_ns && p->last_device < 0; /* the last stage may save some */
+    if (!guessed && (price > best->price || (price == best->price && moved >= best->moved)))
+        return false;
+    if (!placing_valid(p, &price)) return false;
     if (price > best->price || (price == best->price && moved >= best->moved)) return false;
-    if (!placing_valid(p)) return false;
     best->price = price;
     best->moved = moved;
     best->from = from;
@@ -113,13 +116,25 @@ static void swap(annealing *a)
     }
 }
 
+/* The stage of the last block saves its device some time. */
+static void follow_last(annealing *a)
+{
+    int device;
+    double ns;
+    if (!a->p->g->problem->last_ns) return;
+    intervals_last(a->how->blocks, a->p->g, &device, &ns);
+    placing_gain(a->p, device, ns);
+}
+
 static void undo(annealing *a)
 {
     while (a->n_changes) {
         const change *c = &a->changes[--a->n_changes];
         placing_move(a->p, c->unit, c->device);
     }
-    if (a->how->blocks) intervals_undo(a->how->blocks);
+    if (!a->how->blocks) return;
+    intervals_undo(a->how->blocks);
+    follow_last(a);
 }
 
 /* Units go where their blocks are; nothing is changed when one of them may not. */
@@ -138,6 +153,7 @@ static void propose_blocks(annealing *a)
         undo(a);
         return;
     }
+    follow_last(a);
 }
 
 static void propose(annealing *a)
@@ -185,7 +201,7 @@ static bool step(annealing *a, double temperature)
     if (!a->n_changes) return false;
     double energy = new_energy(a, excess, touched, &n_touched), rise = energy - a->energy;
     bool accept = rise <= 0 || ft_rng_uniform(a->rng) < exp(-rise / temperature);
-    if (accept && a->limited) accept = placing_valid(a->p);
+    if (accept && a->limited) accept = placing_valid(a->p, NULL);
     if (!accept) {
         undo(a);
         return false;
@@ -209,7 +225,8 @@ bool anneal(placing *p, const cooling *how, ft_rng *rng, incumbent *best)
     const ground *g = p->g;
     annealing a;
     if (!annealing_new(&a, p, how, rng)) return false;
-    a.limited = !how->blocks && stages_limited(g) && placing_valid(p);
+    if (how->blocks) follow_last(&a);
+    a.limited = !how->blocks && stages_limited(g) && placing_valid(p, NULL);
     double known = fmin(best->price, placing_slowest(p)), floor_ns = g->lower_bound_ns;
     a.target = fmax(floor_ns, known * (1 - 1e-4));
     sum_energy(&a);
@@ -235,6 +252,7 @@ bool settle(placing *p, const cooling *how, ft_rng *rng, incumbent *best)
     if (!annealing_new(&a, p, how, rng)) return false;
     a.target = best->price;
     placing_set(p, best->device);
+    if (how->blocks) follow_last(&a);
     sum_energy(&a);
     for (int64_t i = 0; i < how->moves; i++) {
         double after[FT_PARTITION_DEVICES];

@@ -44,6 +44,22 @@ static void cut_stages(intervals *v, const int *order, const int *stage, const i
     v->begin[v->n] = v->n_units;
 }
 
+static bool sum_gains(intervals *v, const ground *g)
+{
+    int n = v->n_units;
+    if (!g->problem->last_ns) return true;
+    v->gain_ns = ft_arena_array(g->arena, g->problem->n_kinds * (int64_t)(n + 1), sizeof(double));
+    if (!v->gain_ns) return false;
+    for (int k = 0; k < g->problem->n_kinds; k++) {
+        double *gain = &v->gain_ns[(int64_t)k * (n + 1)];
+        for (int i = 0; i < n; i++) {
+            const load *w = &g->weight[v->order[i]];
+            gain[i + 1] = gain[i] + w->ns[k] - w->last_ns[k];
+        }
+    }
+    return true;
+}
+
 bool intervals_new(intervals *v, const ground *g, const int *unit_device, int wanted, uint64_t rule)
 {
     int n = g->n_units, room = (wanted > n ? wanted : n) + 2;
@@ -66,7 +82,7 @@ bool intervals_new(intervals *v, const ground *g, const int *unit_device, int wa
                      .old_device = space + 3 * room};
     cut_stages(v, order, stage, unit_device);
     while (v->n < wanted) split_longest(v);
-    return true;
+    return sum_gains(v, g);
 }
 
 /* -- changes ----------------------------------------------------------------------------------- */
@@ -178,4 +194,14 @@ int intervals_block(const intervals *v, int place)
             high = middle - 1;
     }
     return low;
+}
+
+void intervals_last(const intervals *v, const ground *g, int *device, double *ns)
+{
+    int b = v->n - 1, n = v->n_units;
+    while (v->begin[b] == n) b--;
+    *device = v->device[b];
+    while (b > 0 && (v->device[b - 1] == *device || v->begin[b - 1] == v->begin[b])) b--;
+    const double *gain = &v->gain_ns[(int64_t)g->problem->devices[*device].kind * (n + 1)];
+    *ns = gain[n] - gain[v->begin[b]];
 }

@@ -12,6 +12,7 @@ typedef struct intervals {
     const int *order;
     int *begin, *device;         /* begin has n + 1 */
     int *old_begin, *old_device; /* before the last change */
+    double *gain_ns; /* [kind][place]: what the places before it save in the last stage */
 } intervals;
 
 /* `wanted` blocks, at least as many as the placement has stages, from a placement: its stages, the
@@ -28,5 +29,8 @@ bool intervals_propose(intervals *v, ft_rng *rng, int slowest, int n_devices, in
 void intervals_undo(intervals *v);
 /* The block that holds a place in the order. */
 int intervals_block(const intervals *v, int place);
+
+/* The device of the last stage and what running at its own profile saves there. */
+void intervals_last(const intervals *v, const ground *g, int *device, double *ns);
 
 #endif

@@ -10,7 +10,13 @@
 #include "partition/anneal.h"
 #include "partition/table.h"
 
-enum { EXACT_UNITS = 12, EXACT_STEPS = 4000000, ASSIGN_STEPS = 20000, SEQ_SETS = 20000 };
+enum {
+    EXACT_UNITS = 12,
+    EXACT_STEPS = 4000000,
+    ASSIGN_STEPS = 20000,
+    SEQ_SETS = 20000,
+    SEQ_WORK = 8000000
+};
 enum {
     STAGES_A_DEVICE = 8,
     RESTARTS = 8,
@@ -27,7 +33,9 @@ typedef struct mixed {
     placing p;
     incumbent best;
     int *order, *device;
-    incumbent pool[POOL]; /* the best of the sweep, which need not be valid */
+    double seq_ns;               /* the contiguous one; HUGE_VAL: there is none */
+    int *seq_stage, *seq_device; /* by node, by unit */
+    incumbent pool[POOL];        /* the best of the sweep, which need not be valid */
     int n_pool;
     bool whole;   /* all placements were looked at */
     int restarts; /* made */
@@ -43,10 +51,13 @@ static int most_stages(const ground *g)
 
 static bool mixed_new(mixed *m, ground *g)
 {
-    *m = (mixed){.g = g, .best = {.price = HUGE_VAL, .moved = INT64_MAX}};
+    *m = (mixed){.g = g, .best = {.price = HUGE_VAL, .moved = INT64_MAX}, .seq_ns = HUGE_VAL};
     m->best.device = ft_arena_array(g->arena, g->n_units, sizeof(int));
     m->order = ft_arena_array(g->arena, g->n_units, sizeof(int));
     m->device = ft_arena_array(g->arena, g->n_units, sizeof(int));
+    m->seq_stage = ft_arena_array(g->arena, g->n, sizeof(int));
+    m->seq_device = ft_arena_array(g->arena, g->n_units, sizeof(int));
+    if (!m->seq_stage || !m->seq_device) return false;
     return m->best.device && m->order && m->device && placing_new(&m->p, g) &&
            order_units(g, 0, m->order);
 }
@@ -57,18 +68,29 @@ static void offer(mixed *m, const int *device, int from)
     incumbent_offer(&m->best, &m->p, from);
 }
 
+/* Down-sets that seq may look at: what it takes grows with their stages as well. */
+static int64_t most_sets(const ground *g)
+{
+    int64_t most = SEQ_WORK / g->n_units;
+    return most < SEQ_SETS ? most : SEQ_SETS;
+}
+
 /* The contiguous optimum, or the best found, is never lost. A failure says that there is none. */
 static ft_status start_from_seq(mixed *m, ft_error *err)
 {
     ft_partition_options options = *m->g->options;
     ground copy = *m->g;
     ft_partition_result result = {0};
-    if (!options.max_down_sets) options.max_down_sets = SEQ_SETS;
+    if (!options.max_down_sets) options.max_down_sets = most_sets(m->g);
     copy.options = &options;
     ft_status status = solve_seq(&copy, &result, err);
     if (status == FT_OK) {
         for (int i = 0; i < m->g->n; i++) m->device[m->g->unit[i]] = result.device[i];
         offer(m, m->device, 0);
+        if (stages_allowed(m->g, result.stage_device, result.n_stages))
+            m->seq_ns = result.objective_ns;
+        memcpy(m->seq_stage, result.stage, (size_t)m->g->n * sizeof(int));
+        memcpy(m->seq_device, m->device, (size_t)m->g->n_units * sizeof(int));
     }
     ft_partition_result_free(&result);
     return status == FT_INFEASIBLE ? FT_OK : status;
@@ -247,7 +269,11 @@ static ft_status search(ground *g, ft_partition_result *result, ft_error *err)
     }
     if (ground_stopped(g)) return ground_cancelled(err);
     if (m.best.price == HUGE_VAL) return say_infeasible(&m, err);
-    FT_TRY(result_make(g, m.best.device, NULL, result, err));
+    /* cut into stages anew, what is contiguous can lose some of what its last stage saves */
+    if (m.seq_ns < m.best.price)
+        FT_TRY(result_make(g, m.seq_device, m.seq_stage, result, err));
+    else
+        FT_TRY(result_make(g, m.best.device, NULL, result, err));
     result->proved = m.whole && !g->problem->last_ns;
     result->restarts = m.restarts;
     return FT_OK;

@@ -9,7 +9,7 @@
 bool placing_new(placing *p, const ground *g)
 {
     int64_t n_devices = g->problem->n_devices;
-    *p = (placing){.g = g};
+    *p = (placing){.g = g, .last_device = -1};
     p->device = ft_arena_array(g->arena, g->n_units, sizeof *p->device);
     p->sums = ft_arena_array(g->arena, n_devices, sizeof *p->sums);
     p->price = ft_arena_array(g->arena, n_devices, sizeof *p->price);
@@ -21,13 +21,36 @@ bool placing_new(placing *p, const ground *g)
     return true;
 }
 
+static double price_with(const placing *p, int device, double gain_ns)
+{
+    load sums = p->sums[device];
+    sums.ns[p->g->problem->devices[device].kind] -= gain_ns;
+    return load_price(p->g, &sums, device, false);
+}
+
+static void set_price(placing *p, int device)
+{
+    p->price[device] = device == p->last_device ? price_with(p, device, p->last_gain_ns)
+                                                : load_price(p->g, &p->sums[device], device, false);
+}
+
+void placing_gain(placing *p, int device, double ns)
+{
+    int before = p->last_device;
+    if (before == device && p->last_gain_ns == ns) return;
+    p->last_device = device;
+    p->last_gain_ns = ns;
+    if (before >= 0) set_price(p, before);
+    if (device >= 0) set_price(p, device);
+}
+
 static void change(placing *p, int unit, int device, int sign)
 {
     int64_t row = (int64_t)device * (p->g->n_nets + 1);
     load_change(p->g, &p->sums[device], p->held + row, p->makes + row, unit, sign);
     p->count[device] += sign;
     if (!p->count[device]) p->sums[device] = (load){.out = 0};
-    p->price[device] = load_price(p->g, &p->sums[device], device, false);
+    set_price(p, device);
 }
 
 void placing_move(placing *p, int unit, int device)
@@ -39,6 +62,7 @@ void placing_move(placing *p, int unit, int device)
 
 void placing_set(placing *p, const int *device)
 {
+    placing_gain(p, -1, 0);
     for (int u = 0; u < p->g->n_units; u++) placing_move(p, u, -1);
     memset(p->sums, 0, (size_t)p->g->problem->n_devices * sizeof *p->sums);
     for (int d = 0; d < p->g->problem->n_devices; d++) p->price[d] = 0;
@@ -73,15 +97,32 @@ static bool fits_in_flight(const placing *p, const int *stage_of, int n_stages, 
     return true;
 }
 
-bool placing_valid(const placing *p)
+/* The slowest device when the last stage runs at its own profile. */
+static double slowest_with_gain(const placing *p, const int *stage_of, int last, int device)
 {
     const ground *g = p->g;
+    double gain = 0, slowest = 0;
+    int kind = g->problem->devices[device].kind;
+    for (int i = 0; i < g->n; i++) {
+        int64_t at = (int64_t)kind * g->n + i;
+        if (stage_of[i] == last) gain += g->problem->node_ns[at] - g->problem->last_ns[at];
+    }
+    for (int d = 0; d < g->problem->n_devices; d++)
+        slowest = fmax(slowest, price_with(p, d, d == device ? gain : 0));
+    return slowest;
+}
+
+bool placing_valid(const placing *p, double *slowest_ns)
+{
+    const ground *g = p->g;
+    bool gains = slowest_ns && g->problem->last_ns;
     for (int u = 0; u < g->n_units; u++)
         if (!ground_allows(g, u, p->device[u])) return false;
     for (int d = 0; d < g->problem->n_devices; d++)
         if (!load_fits(g, &p->sums[d], d, 1)) return false;
     bool flight = g->problem->saved_bytes && g->problem->in_flight > 1;
-    if (!flight && !stages_limited(g)) return true;
+    if (slowest_ns) *slowest_ns = placing_slowest(p);
+    if (!flight && !gains && !stages_limited(g)) return true;
     ground probe = *g;
     if (!(probe.arena = ft_arena_new())) return false;
     int *space = ft_arena_array(probe.arena, 2 * (int64_t)g->n, sizeof *space);
@@ -89,6 +130,7 @@ bool placing_valid(const placing *p)
     int n = space && bytes ? stages_make(&probe, p->device, space, space + g->n) : -1;
     bool valid = n >= 0 && stages_allowed(g, space + g->n, n) &&
                  (!flight || fits_in_flight(p, space, n, bytes));
+    if (valid && gains) *slowest_ns = slowest_with_gain(p, space, n - 1, space[g->n + n - 1]);
     ft_arena_free(probe.arena);
     return valid;
 }
@@ -145,7 +187,7 @@ static void keep_best(branching *x)
     double slowest = placing_slowest(&x->p);
     int64_t moved = placing_moved(&x->p);
     if (slowest > x->best || (slowest == x->best && moved >= x->best_moved)) return;
-    if (!placing_valid(&x->p)) return;
+    if (!placing_valid(&x->p, NULL)) return;
     x->best = slowest;
     x->best_moved = moved;
     memcpy(x->device, x->p.device, (size_t)x->p.g->n_units * sizeof *x->device);

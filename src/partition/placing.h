@@ -10,9 +10,11 @@ typedef struct placing {
     int *device; /* by unit; -1: nowhere yet */
     load *sums;  /* by device */
     double *price;
-    int *count;  /* of units, by device */
-    int *held;   /* [device][net] */
-    bool *makes; /* [device][net] */
+    int *count;          /* of units, by device */
+    int *held;           /* [device][net] */
+    bool *makes;         /* [device][net] */
+    int last_device;     /* that is known to have the last stage, or -1 */
+    double last_gain_ns; /* by which that stage is faster than elsewhere, before the slowdown */
 } placing;
 
 /* Blocks that are placed as one: units of block b are list[first[b]] ... */
@@ -28,8 +30,11 @@ void placing_move(placing *p, int unit, int device);
 /* Prices all devices anew, without the rounding that moves leave behind. */
 void placing_set(placing *p, const int *device);
 double placing_slowest(const placing *p);
-/* Whether memory, pins and the limits on stages hold; *moved: bytes. */
-bool placing_valid(const placing *p);
+/* Says what the last stage saves its device; -1: nothing is known. */
+void placing_gain(placing *p, int device, double ns);
+/* Whether memory, pins and the limits on stages hold. *slowest_ns, if not NULL and they do: the
+ * slowest device, with the last stage at its own profile. */
+bool placing_valid(const placing *p, double *slowest_ns);
 int64_t placing_moved(const placing *p);
 
 /* Largest first, then branch and bound over all placements of the blocks, at most `budget` steps:
