@@ -250,6 +250,28 @@ static void test_seq_equals_brute_force(void)
     }
 }
 
+static void test_greedy_is_contiguous_and_not_better(void)
+{
+    int found = 0;
+    for (uint64_t seed = 0; seed < N_CASES; seed++) {
+        random_case c;
+        ft_partition_result r, mixed;
+        ft_error err;
+        make_case(&c, seed);
+        c.options.method = "greedy";
+        if (ft_partition_solve(&c.problem, &c.options, &r, &err) == FT_OK) {
+            found++;
+            check_result(&c, &r);
+            c.options.method = "mixed";
+            CHECK_STATUS(ft_partition_solve(&c.problem, &c.options, &mixed, &err), FT_OK);
+            CHECK(mixed.objective_ns <= r.objective_ns * (1 + 1e-12));
+            ft_partition_result_free(&mixed);
+        }
+        ft_partition_result_free(&r);
+    }
+    CHECK(found > N_CASES / 2);
+}
+
 static void test_no_memory_leaves_nothing_behind(void)
 {
     random_case c;
@@ -258,8 +280,9 @@ static void test_no_memory_leaves_nothing_behind(void)
     int64_t live = ft_alloc_live();
     for (int64_t n = 1;; n++) {
         ft_partition_result r;
-        c.options.method = n % 2 ? "mixed" : "seq";
-        ft_alloc_fail_after(n / 2 + 1);
+        static const char *const methods[] = {"mixed", "seq", "greedy"};
+        c.options.method = methods[n % 3];
+        ft_alloc_fail_after(n / 3 + 1);
         ft_status status = ft_partition_solve(&c.problem, &c.options, &r, &err);
         ft_alloc_fail_after(0);
         ft_partition_result_free(&r);
@@ -273,6 +296,7 @@ int main(void)
 {
     RUN(test_mixed_equals_brute_force);
     RUN(test_seq_equals_brute_force);
+    RUN(test_greedy_is_contiguous_and_not_better);
     RUN(test_no_memory_leaves_nothing_behind);
     return check_report();
 }

@@ -33,7 +33,7 @@ end
 
 --- Places the nodes of a problem on its devices.
 -- @tparam table problem
--- @tparam[opt] table options method ("best"), cost ("overlap"), seed, restarts, effort, max_stages,
+-- @tparam[opt] table options method ("best"), cost ("overlap"), seed, restarts, deadline_ms, effort, max_stages,
 --   max_stages_per_device, blocks, max_down_sets
 -- @treturn table stage and device by node, stage_device and stage_replicas by stage, loads by
 --   device, objective_ns, lower_bound_ns, gap, proved, n_stages, moved_bytes, restarts, method

@@ -8,7 +8,7 @@
 
 #include "partition/anneal.h"
 
-enum { LONGEST_RUN = 512, CHECKED_EVERY = 4096 };
+enum { LONGEST_RUN = 512, CHECKED_EVERY = 512 };
 
 typedef struct change {
     int unit, device; /* the device it was on */
@@ -234,7 +234,8 @@ bool anneal(placing *p, const cooling *how, ft_rng *rng, incumbent *best)
         double left = 1 - (double)i / (double)how->moves;
         double temperature = a.target * (how->heat * left * left + 1e-7);
         if (i % CHECKED_EVERY == 0) {
-            if (ground_stopped(g) || best->price <= floor_ns * (1 + 1e-12)) break;
+            if (ground_stopped(g) || ground_late(g)) break;
+            if (best->price <= floor_ns * (1 + 1e-12)) break;
             sum_energy(&a); /* without what rounding has left */
         }
         if (!step(&a, temperature) || a.energy > a.target * 1e-12) continue;

@@ -21,9 +21,20 @@ static double sum(double compute, double out, double out_grad, double in, double
     return compute + out + out_grad + in + in_grad;
 }
 
+/* Narayanan et al., "PipeDream", SOSP 2019, section 3.1, as its optimizer computes it: what a
+ * device computes is the least of it; price_pipedream does the rest. */
+static double compute_alone(double compute, double out, double out_grad, double in, double in_grad)
+{
+    (void)out, (void)out_grad, (void)in, (void)in_grad;
+    return compute;
+}
+
 static const cost_model models[] = {
-    {"overlap", "compute, and what of sending values and gradients it does not hide", overlap},
-    {"sum", "compute and every transfer in and out, one after the other", sum},
+    {"overlap", "compute, and what of sending values and gradients it does not hide", overlap,
+     NULL},
+    {"sum", "compute and every transfer in and out, one after the other", sum, NULL},
+    {"pipedream", "contiguous stages with replicas, as PipeDream's optimizer counts them",
+     compute_alone, price_pipedream},
 };
 
 enum { N_MODELS = sizeof models / sizeof *models };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "partition/internal.h"
 
 ft_status ground_no_memory(const ground *g, ft_error *err)
@@ -36,6 +37,11 @@ int ground_in_flight(const ground *g, int s, int n)
 bool ground_stopped(const ground *g)
 {
     return g->options->stop && *g->options->stop;
+}
+
+bool ground_late(const ground *g)
+{
+    return g->deadline && ft_now_ns() > g->deadline;
 }
 
 ft_status ground_cancelled(ft_error *err)
@@ -390,6 +396,7 @@ ft_status ground_new(ground *out, const ft_partition_problem *problem,
                      const ft_partition_options *options, const cost_model *cost, ft_error *err)
 {
     *out = (ground){.problem = problem, .options = options, .cost = cost, .n = problem->n_nodes};
+    if (options->deadline_ns) out->deadline = ft_now_ns() + options->deadline_ns;
     FT_TRY(check_sizes(problem, err));
     FT_TRY(check_devices(problem, err));
     FT_TRY(check_nodes(out, err));

@@ -25,6 +25,8 @@ typedef struct cost_model {
     const char *name, *doc;
     /* The price of compute_ns and of transfers, given as ns on the device's link. */
     double (*price)(double compute_ns, double out, double out_grad, double in, double in_grad);
+    /* NULL, or what prices a whole result, once its stages and sums are there. */
+    ft_status (*judge)(const ground *g, ft_partition_result *result, ft_error *err);
 } cost_model;
 
 typedef struct net {
@@ -57,6 +59,7 @@ struct ground {
     double *work;     /* by unit: ns on the device that is fastest for it */
     double *rate;     /* by device: `work` that it does in a ns, at most */
     double last_gain; /* by how much the last stage may be faster, >= 1 */
+    int64_t deadline; /* on the clock of ft_now_ns; 0: none */
 };
 
 /* Checks the problem and builds its ground; freed with ground_free whatever is returned. */
@@ -82,6 +85,8 @@ int64_t load_bytes(const load *sums, int in_flight);
 bool load_fits(const ground *g, const load *sums, int device, int in_flight);
 /* Whether the caller wants the search to end. */
 bool ground_stopped(const ground *g);
+/* Whether the deadline has passed. */
+bool ground_late(const ground *g);
 ft_status ground_cancelled(ft_error *err);
 /* Micro-batches in flight in stage s of n. */
 int ground_in_flight(const ground *g, int s, int n);
@@ -108,7 +113,10 @@ typedef struct method {
 } method;
 
 ft_status solve_seq(ground *g, ft_partition_result *result, ft_error *err);
+ft_status solve_greedy(ground *g, ft_partition_result *result, ft_error *err);
 ft_status solve_pipedream(ground *g, ft_partition_result *result, ft_error *err);
+/* The price of a split with replicas under pipedream's own model; sets stage_replicas too. */
+ft_status price_pipedream(const ground *g, ft_partition_result *result, ft_error *err);
 ft_status solve_mixed(ground *g, ft_partition_result *result, ft_error *err);
 
 #endif

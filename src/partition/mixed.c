@@ -224,8 +224,19 @@ static bool refine(mixed *m)
 {
     const ground *g = m->g;
     int restarts = g->options->restarts ? g->options->restarts : RESTARTS;
-    for (; m->restarts < restarts && !ground_stopped(g); m->restarts++)
+    int *known = ft_arena_array(g->arena, g->n_units, sizeof *known);
+    if (!known) return false;
+    while (m->restarts < restarts && !ground_stopped(g) && !ground_late(g)) {
+        incumbent before = m->best;
+        memcpy(known, m->best.device, (size_t)g->n_units * sizeof *known);
         if (!restart(m, m->restarts)) return false;
+        if (ground_late(g)) {
+            m->best = before;
+            memcpy(m->best.device, known, (size_t)g->n_units * sizeof *known);
+            break;
+        }
+        m->restarts++;
+    }
     if (m->best.price == HUGE_VAL) return true;
     bool by_blocks = moves_blocks(g, 1);
     intervals v;

@@ -62,17 +62,19 @@ typedef struct ft_partition_problem {
 } ft_partition_problem;
 
 typedef struct ft_partition_options {
-    const char *method;        /* NULL: "best" */
-    const char *cost;          /* NULL: "overlap" */
-    uint64_t seed;             /* the same problem, options and seed give the same result */
-    int restarts;              /* budget of partitioners that search; 0: 8 */
-    int64_t effort; /* moves that a restart of `mixed` tries for each node; 0: up to 2000, and
-                       20000 to 60000 in all */
-    int max_stages;            /* of `mixed`; 0: `blocks`, or 8 times the devices */
+    const char *method;  /* NULL: "best" */
+    const char *cost;    /* NULL: "overlap" */
+    uint64_t seed;       /* the same problem, options and seed give the same result */
+    int restarts;        /* budget of partitioners that search; 0: 8 */
+    int64_t deadline_ns; /* no restart begins later than this after the call, 0: none; the result
+                            says how many were made, and as many of them give the same */
+    int64_t effort;      /* moves that a restart of `mixed` tries for each node; 0: up to 2000, and
+                            20000 to 60000 in all */
+    int max_stages;      /* of `mixed`; 0: `blocks`, or 8 times the devices */
     int max_stages_per_device; /* 0: no limit */
     int blocks;                /* L of `mixed`; 0: swept from 1 to 8 times the devices */
     int64_t max_down_sets;     /* `seq` is exact while the graph has no more; 0: 60000 */
-    const volatile int *stop; /* not 0: give up, FT_CANCELLED; NULL: never */
+    const volatile int *stop;  /* not 0: give up, FT_CANCELLED; NULL: never */
     /* `pipedream`: whether transfers between stages count, whether replicas are allowed. */
     bool free_transfers, straight;
 } ft_partition_options;

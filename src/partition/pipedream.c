@@ -66,15 +66,22 @@ static bool keeps_memory(const dream *d, const level *l, int i, int j, int used,
     return copies * bytes <= d->memory;
 }
 
+/* ns of work on states i ... j shared by r replicas, which exchange gradients. */
+static double replicate(const dream *d, const level *l, double ns, int i, int j, int r,
+                        double inside)
+{
+    double exchange =
+        4.0 * (r - 1) * between(d->s.param_bytes, i, j) / (l->bytes_per_s * r) / inside;
+    return (ns + 1e9 * exchange) / r;
+}
+
 /* States i ... j as one stage of r replicas. */
 static double one_stage(const dream *d, int index, int i, int j, int used, int r, double inside)
 {
     const level *l = &d->levels[index];
     double ns = work(d, index, i, j);
     if (ns == HUGE_VAL || !keeps_memory(d, l, i, j, used, r)) return HUGE_VAL;
-    double exchange =
-        4.0 * (r - 1) * between(d->s.param_bytes, i, j) / (l->bytes_per_s * r) / inside;
-    return (ns + 1e9 * exchange) / r;
+    return replicate(d, l, ns, i, j, r, inside);
 }
 
 static double transfer(const dream *d, const level *l, int state, int replicas)
@@ -113,11 +120,8 @@ static void fill_column(const dream *d, int index, int i, int j)
 
 static ft_status solve_levels(dream *d, ft_error *err)
 {
-    double inside = 1;
     for (int index = 0; index < d->n_levels; index++) {
         level *l = &d->levels[index];
-        l->inside = inside;
-        inside = l->machines;
         l->n_first = index == d->n_levels - 1 ? 1 : d->s.n;
         l->cells = ft_alloc((int64_t)l->n_first * d->s.n * l->machines * (int64_t)sizeof(cell));
         if (!l->cells) return ground_no_memory(d->g, err);
@@ -207,6 +211,7 @@ static ft_status set_levels(dream *d, ft_error *err)
         if (!(d->levels[i].bytes_per_s >= 1))
             return ft_fail(err, FT_INVALID, "partition: level %d has links of %g bytes/s", i + 1,
                            d->levels[i].bytes_per_s);
+        d->levels[i].inside = i ? d->levels[i - 1].machines : 1;
         machines *= d->levels[i].machines;
     }
     if (machines != p->n_devices)
@@ -247,4 +252,83 @@ ft_status solve_pipedream(ground *g, ft_partition_result *result, ft_error *err)
     }
     for (int i = 0; i < d.n_levels; i++) ft_free(d.levels[i].cells);
     return status;
+}
+
+/* -- pricing a split that is given ------------------------------------------------------------- */
+
+typedef struct pricing {
+    dream d;             /* its states are the ends of the stages */
+    const int *replicas; /* by stage */
+} pricing;
+
+static double price_level(const pricing *x, int index, int i, int j, int machines, int times);
+
+/* Stages i ... j as one unit of the level, r times over. */
+static double price_unit(const pricing *x, int index, int i, int j, int r, int times)
+{
+    if (index) return price_level(x, index - 1, i, j, x->d.levels[index - 1].machines, times * r);
+    return i == j && x->replicas[j] == times * r ? between(x->d.s.compute_ns, i, j) : HUGE_VAL;
+}
+
+/* Devices that the stages have, and that so many machines of the level are. */
+static bool are_machines(const pricing *x, int index, int i, int j, int64_t machines, int times)
+{
+    int64_t devices = 0;
+    for (int s = i; s <= j; s++) devices += x->replicas[s];
+    for (int l = 0; l < index; l++) machines *= x->d.levels[l].machines;
+    return devices == machines * times;
+}
+
+/* The recurrence of fill_column, where the stages are known but not how they nest in levels. */
+static double price_level(const pricing *x, int index, int i, int j, int machines, int times)
+{
+    const level *l = &x->d.levels[index];
+    double best = HUGE_VAL;
+    if (!are_machines(x, index, i, j, machines, times)) return HUGE_VAL;
+    double ns = price_unit(x, index, i, j, machines, times);
+    if (ns < HUGE_VAL && keeps_memory(&x->d, l, i, j, machines, machines))
+        best = replicate(&x->d, l, ns, i, j, machines, l->inside);
+    for (int k = j - 1; k >= i; k--)
+        for (int r = 1; r < machines; r++) {
+            if (!are_machines(x, index, k + 1, j, r, times)) continue;
+            ns = price_unit(x, index, k + 1, j, r, times);
+            if (ns == HUGE_VAL || !keeps_memory(&x->d, l, k + 1, j, machines, r)) continue;
+            ns = replicate(&x->d, l, ns, k + 1, j, r, 1);
+            ns = fmax(ns, fmax(transfer(&x->d, l, k, r), transfer(&x->d, l, j, r)));
+            best = fmin(best, fmax(ns, price_level(x, index, i, k, machines - r, times)));
+        }
+    return best;
+}
+
+/* A device without nodes repeats the stage of the device before it. */
+static ft_status count_replicas(const ground *g, ft_partition_result *r, ft_error *err)
+{
+    for (int s = 0; s < r->n_stages; s++) {
+        int end = s + 1 < r->n_stages ? r->stage_device[s + 1] : g->problem->n_devices;
+        r->stage_replicas[s] = end - r->stage_device[s];
+        if (r->stage_device[0] != 0 || r->stage_replicas[s] < 1)
+            return ft_fail(err, FT_INVALID,
+                           "partition: stage %d is on device %d; pipedream prices one stage after "
+                           "another on devices in turn, from the first on",
+                           s + 1, r->stage_device[s] + 1);
+    }
+    return FT_OK;
+}
+
+ft_status price_pipedream(const ground *g, ft_partition_result *r, ft_error *err)
+{
+    pricing x = {.d = {.g = g}, .replicas = r->stage_replicas};
+    FT_TRY(set_levels(&x.d, err));
+    FT_TRY(count_replicas(g, r, err));
+    FT_TRY(states_of_stages(g, r->stage, r->n_stages, &x.d.s, err));
+    int top = x.d.n_levels - 1;
+    double ns = price_level(&x, top, 0, r->n_stages - 1, x.d.levels[top].machines, 1);
+    if (ns == HUGE_VAL)
+        return ft_fail(err, FT_INFEASIBLE,
+                       "partition: pipedream's levels cannot be filled with these %d stages, or "
+                       "their memory is not enough",
+                       r->n_stages);
+    r->objective_ns = ns;
+    r->lower_bound_ns = fmin(r->lower_bound_ns, ns);
+    return FT_OK;
 }

@@ -12,6 +12,8 @@ static const method methods[] = {
     {"mixed", "Mixed-pipe: blocks on any device in any order, refined", solve_mixed, true},
     {"pipedream", "contiguous stages with replicas, over a hierarchy of links", solve_pipedream,
      false},
+    {"greedy", "contiguous stages refined level by level, for graphs of any size", solve_greedy,
+     true},
     {"best", "the best of all", solve_best, true},
 };
 
@@ -88,6 +90,7 @@ static ft_status check_options(const ft_partition_problem *p, const ft_partition
         int64_t value, most;
     } counts[] = {
         {"restarts", o->restarts, 1000000},
+        {"deadline_ns", o->deadline_ns, (int64_t)1 << 60},
         {"effort", o->effort, 1000000000},
         {"max_stages", o->max_stages, 1 << 30},
         {"max_stages_per_device", o->max_stages_per_device, 1 << 30},
@@ -127,6 +130,11 @@ ft_status ft_partition_solve(const ft_partition_problem *problem,
                        list_names(ft_partition_method_name, names, sizeof names));
     FT_TRY(find_cost(options->cost, &cost, err));
     FT_TRY(check_options(problem, options, err));
+    if (cost->judge && how->placed && how->solve != solve_best)
+        return ft_fail(err, FT_INVALID,
+                       "partition: method %s cannot search by cost model %s, expected method "
+                       "pipedream",
+                       how->name, cost->name);
     ground g;
     ft_status status = ground_new(&g, problem, options, cost, err);
     result->method = how->name;
@@ -197,6 +205,8 @@ ft_status ft_partition_evaluate(const ft_partition_problem *problem, const char 
     FT_GO(check_devices(&g, device, space, err));
     if (stage) FT_GO(check_stages(&g, device, stage, space + g.n, err));
     status = result_make(&g, space, stage, result, err);
+    if (cost->judge && (status == FT_OK || status == FT_INFEASIBLE)) /* it counts memory its way */
+        status = cost->judge(&g, result, err);
 done:
     ground_free(&g);
     return status;

@@ -192,6 +192,16 @@ static void sum_state(const ground *g, states *s, int state)
     }
 }
 
+static bool allocate_sums(const ground *g, states *s)
+{
+    s->compute_ns = ft_arena_array(g->arena, 4 * (int64_t)s->n, 8);
+    if (!s->compute_ns) return false;
+    s->activation_bytes = s->compute_ns + s->n;
+    s->param_bytes = s->compute_ns + 2 * (int64_t)s->n;
+    s->cut_bytes = s->compute_ns + 3 * (int64_t)s->n;
+    return true;
+}
+
 /* Puts states into the order and fills what leads to what. */
 static bool finish(explorer *x)
 {
@@ -205,13 +215,9 @@ static bool finish(explorer *x)
     uint64_t *counted = ft_arena_array(g->arena, s->words, 8);
     s->reached_words = n / 64 + 1;
     s->reached = ft_arena_array(g->arena, (int64_t)n * s->reached_words, 8);
-    s->compute_ns = ft_arena_array(g->arena, 4 * (int64_t)n, 8);
-    if (!order || !place || !sets || !output_bytes || !counted || !s->reached || !s->compute_ns)
-        return false;
+    if (!order || !place || !sets || !output_bytes || !counted || !s->reached) return false;
+    if (!allocate_sums(g, s)) return false;
     if (!sort_states(x, order) || !find_outputs(g, output_bytes)) return false;
-    s->activation_bytes = s->compute_ns + n;
-    s->param_bytes = s->compute_ns + 2 * (int64_t)n;
-    s->cut_bytes = s->compute_ns + 3 * (int64_t)n;
     for (int i = 0; i < n; i++) {
         place[order[i]] = i;
         memcpy(&sets[(int64_t)i * s->words], set_of(s, order[i]), (size_t)s->words * 8);
@@ -229,14 +235,40 @@ static bool finish(explorer *x)
     return true;
 }
 
+static ft_status check_forward(const ground *g, ft_error *err)
+{
+    if (g->n_forward == g->n) return FT_OK;
+    return ft_fail(err, FT_INVALID,
+                   "partition: pipedream takes forward nodes with their backward times, not "
+                   "backward nodes");
+}
+
+ft_status states_of_stages(const ground *g, const int *stage_of, int n_stages, states *out,
+                           ft_error *err)
+{
+    explorer x = {.g = g, .s = out};
+    *out = (states){.n = n_stages, .words = g->n / 64 + 1};
+    FT_TRY(check_forward(g, err));
+    out->sets = ft_arena_array(g->arena, (int64_t)n_stages * out->words, 8);
+    double *output_bytes = ft_arena_array(g->arena, g->n, 8);
+    uint64_t *counted = ft_arena_array(g->arena, out->words, 8);
+    if (!out->sets || !output_bytes || !counted || !allocate_sums(g, out) || !find_ancestors(&x) ||
+        !find_outputs(g, output_bytes))
+        return ground_no_memory(g, err);
+    for (int s = 0; s < n_stages; s++) {
+        for (int i = 0; i < g->n; i++)
+            if (stage_of[i] <= s) put(set_of(out, s), i);
+        sum_state(g, out, s);
+        out->cut_bytes[s] = sum_cut(&x, s, output_bytes, counted);
+    }
+    return FT_OK;
+}
+
 ft_status states_make(const ground *g, states *out, ft_error *err)
 {
     explorer x = {.g = g, .s = out, .step_room = 64 * MOST_STATES};
     *out = (states){.words = g->n / 64 + 1};
-    if (g->n_forward < g->n)
-        return ft_fail(err, FT_INVALID,
-                       "partition: pipedream takes forward nodes with their backward times, not "
-                       "backward nodes");
+    FT_TRY(check_forward(g, err));
     out->sets = ft_arena_array(g->arena, (int64_t)MOST_STATES * out->words, 8);
     x.parent_first = ft_arena_array(g->arena, MOST_STATES + 1, sizeof *x.parent_first);
     x.to = ft_arena_array(g->arena, x.step_room, sizeof *x.to);

@@ -14,6 +14,9 @@ typedef struct states {
     double *cut_bytes; /* by state: outputs that are used outside its set */
 } states;
 
+/* The ends of stages as states, in turn. */
+ft_status states_of_stages(const ground *g, const int *stage_of, int n_stages, states *out,
+                           ft_error *err);
 /* In the ground's arena, in a topological order. FT_INFEASIBLE when there are too many. */
 ft_status states_make(const ground *g, states *out, ft_error *err);
 bool states_hold(const states *s, int state, int node);

@@ -341,24 +341,17 @@ static int finish(lua_State *L, ft_status status, const ft_error *err, ft_partit
     return 1;
 }
 
-static const char *const option_keys[] = {"method",
-                                          "cost",
-                                          "seed",
-                                          "restarts",
-                                          "effort",
-                                          "max_stages",
-                                          "max_stages_per_device",
-                                          "blocks",
-                                          "max_down_sets",
-                                          "free_transfers",
-                                          "straight",
-                                          NULL};
+static const char *const option_keys[] = {
+    "method",      "cost",          "seed",           "restarts",
+    "deadline_ms", "effort",        "max_stages",     "max_stages_per_device",
+    "blocks",      "max_down_sets", "free_transfers", "straight",
+    NULL};
 
 /*** Places the nodes of a problem on devices.
  * @function core.partition.solve
  * @tparam table problem lists by node and edge; see src/partition/partition.h. Nodes, edges,
  *   devices and kinds count from 1; a pin of 0 is none.
- * @tparam[opt] table options method, cost, seed, restarts, effort, max_stages,
+ * @tparam[opt] table options method, cost, seed, restarts, deadline_ms, effort, max_stages,
  *   max_stages_per_device, blocks, max_down_sets, free_transfers, straight
  * @treturn table stage and device by node, stage_device and stage_replicas by stage, loads by
  *   device, n_stages, objective_ns, moved_bytes, lower_bound_ns, gap, proved, restarts, down_sets,
@@ -377,6 +370,7 @@ static int solve(lua_State *L)
         .cost = script_opt_string(L, 2, "cost", NULL),
         .seed = (uint64_t)script_opt_int(L, 2, "seed", 0, 0, (int64_t)1 << 53),
         .restarts = (int)script_opt_int(L, 2, "restarts", 0, 0, 1 << 20),
+        .deadline_ns = 1000000 * script_opt_int(L, 2, "deadline_ms", 0, 0, 1 << 30),
         .effort = script_opt_int(L, 2, "effort", 0, 0, 1 << 30),
         .max_stages = (int)script_opt_int(L, 2, "max_stages", 0, 0, 1 << 30),
         .max_stages_per_device = (int)script_opt_int(L, 2, "max_stages_per_device", 0, 0, 1 << 30),

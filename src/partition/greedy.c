@@ -1,0 +1,177 @@
+/* partition/greedy.c - contiguous stages for graphs of any size: a topological order divided at
+ * random into equal work, and refined level by level, from long runs of the order to single
+ * elements. A run may go to any stage between those that it depends on and those that depend on it,
+ * which keeps the stages acyclic, and goes where the slower of the two devices gets faster. */
+#include <math.h>
+#include <string.h>
+
+#include "partition/lattice.h"
+#include "partition/orders.h"
+#include "partition/placing.h"
+#include "partition/anneal.h"
+
+enum { GREEDY_RESTARTS = 8, LONGEST_RUN = 64, PASSES = 10 };
+
+typedef struct greedy {
+    const ground *g;
+    elements e;
+    placing p;
+    int *order, *stage; /* of elements; stage s is on device s */
+    int *unit_device;
+    incumbent best;
+} greedy;
+
+static bool greedy_new(greedy *x, ground *g)
+{
+    *x = (greedy){.g = g, .best = {.price = HUGE_VAL, .moved = INT64_MAX}};
+    if (!elements_make(g, &x->e) || !placing_new(&x->p, g)) return false;
+    x->order = ft_arena_array(g->arena, x->e.n, sizeof *x->order);
+    x->stage = ft_arena_array(g->arena, x->e.n, sizeof *x->stage);
+    x->unit_device = ft_arena_array(g->arena, g->n_units, sizeof *x->unit_device);
+    x->best.device = ft_arena_array(g->arena, g->n_units, sizeof *x->best.device);
+    return x->order && x->stage && x->unit_device && x->best.device;
+}
+
+/* Stages of work in proportion to what their devices do in a ns, give or take a tenth. */
+static void divide(greedy *x, ft_rng *rng)
+{
+    const ground *g = x->g;
+    int n_devices = g->problem->n_devices, s = 0;
+    double left = 0, rate = 0, work = 0;
+    for (int u = 0; u < g->n_units; u++) left += g->work[u];
+    for (int d = 0; d < n_devices; d++) rate += g->rate[d];
+    double wanted = rate > 0 ? left * g->rate[0] / rate : 0;
+    for (int at = 0; at < x->e.n; at++) {
+        int element = x->order[at];
+        double own = 0;
+        for (int i = x->e.first[element]; i < x->e.first[element + 1]; i++)
+            own += g->work[x->e.list[i]];
+        if (s + 1 < n_devices && work > 0 && work + own / 2 > wanted) {
+            rate -= g->rate[s++];
+            left -= work;
+            work = 0;
+            wanted = left * g->rate[s] / rate * (0.95 + 0.1 * ft_rng_uniform(rng));
+        }
+        work += own;
+        x->stage[element] = s;
+        for (int i = x->e.first[element]; i < x->e.first[element + 1]; i++)
+            x->unit_device[x->e.list[i]] = s;
+    }
+}
+
+static void move_element(greedy *x, int element, int stage)
+{
+    x->stage[element] = stage;
+    for (int i = x->e.first[element]; i < x->e.first[element + 1]; i++)
+        placing_move(&x->p, x->e.list[i], stage);
+}
+
+/* Stages that the elements order[from] ... order[to - 1], now all in one, may go to. */
+static void range_of(const greedy *x, int from, int to, const int *place, int *low, int *high)
+{
+    const elements *e = &x->e;
+    *low = 0;
+    *high = x->g->problem->n_devices - 1;
+    for (int at = from; at < to; at++) {
+        int element = x->order[at];
+        for (int i = e->back_first[element]; i < e->back_first[element + 1]; i++) {
+            int other = e->back[i], inside = place[other] >= from && place[other] < to;
+            if (!inside && x->stage[other] > *low) *low = x->stage[other];
+        }
+        for (int i = e->next_first[element]; i < e->next_first[element + 1]; i++) {
+            int other = e->next[i], inside = place[other] >= from && place[other] < to;
+            if (!inside && x->stage[other] < *high) *high = x->stage[other];
+        }
+    }
+}
+
+static bool fits(const greedy *x, int stage)
+{
+    const ground *g = x->g;
+    return load_fits(g, &x->p.sums[stage], stage,
+                     ground_in_flight(g, stage, g->problem->n_devices));
+}
+
+static bool may_be_on(const greedy *x, int from, int to, int stage)
+{
+    for (int at = from; at < to; at++)
+        for (int i = x->e.first[x->order[at]]; i < x->e.first[x->order[at] + 1]; i++)
+            if (!ground_allows(x->g, x->e.list[i], stage)) return false;
+    return true;
+}
+
+/* Whether it was better there: the slower device faster, or as fast with fewer bytes moved. */
+static bool try_move(greedy *x, int from, int to, int stage)
+{
+    int before = x->stage[x->order[from]];
+    if (stage == before || !may_be_on(x, from, to, stage)) return false;
+    const double *price = x->p.price;
+    double slower = fmax(price[before], price[stage]);
+    int64_t moved = placing_moved(&x->p);
+    bool fitted = fits(x, before);
+    for (int at = from; at < to; at++) move_element(x, x->order[at], stage);
+    double now = fmax(price[before], price[stage]);
+    bool better = now < slower || (now == slower && placing_moved(&x->p) < moved);
+    if (fits(x, stage) && (better || !fitted)) return true;
+    for (int at = from; at < to; at++) move_element(x, x->order[at], before);
+    return false;
+}
+
+/* Tries every run of at most `length` elements of one stage once; returns whether any moved. */
+static bool pass(greedy *x, int length, const int *place)
+{
+    bool any = false;
+    for (int from = 0, to; from < x->e.n; from = to) {
+        int low, high, own = x->stage[x->order[from]];
+        for (to = from + 1; to < x->e.n && to - from < length; to++)
+            if (x->stage[x->order[to]] != own) break;
+        range_of(x, from, to, place, &low, &high);
+        const int targets[] = {own - 1, own + 1, low, high};
+        for (int i = 0; i < 4; i++)
+            if (targets[i] >= low && targets[i] <= high && try_move(x, from, to, targets[i])) {
+                any = true;
+                break;
+            }
+    }
+    return any;
+}
+
+static bool restart(greedy *x, int r)
+{
+    ground own = *x->g;
+    const dag d = {x->e.n, x->e.next_first, x->e.next, x->e.back_first, x->e.back};
+    ft_rng rng;
+    if (!(own.arena = ft_arena_new())) return false;
+    ft_rng_init(&rng, x->g->options->seed, (uint64_t)r + 1);
+    int *place = ft_arena_array(own.arena, x->e.n, sizeof *place);
+    bool ok = place && dag_order(own.arena, &d, x->g->options->seed, (uint64_t)r, x->order);
+    if (ok) {
+        for (int at = 0; at < x->e.n; at++) place[x->order[at]] = at;
+        divide(x, &rng);
+        placing_set(&x->p, x->unit_device);
+        for (int length = LONGEST_RUN; length; length /= 4)
+            for (int i = 0; i < PASSES && pass(x, length, place); i++) continue;
+        incumbent_offer(&x->best, &x->p, r + 1);
+    }
+    ft_arena_free(own.arena);
+    return ok;
+}
+
+ft_status solve_greedy(ground *g, ft_partition_result *result, ft_error *err)
+{
+    greedy x;
+    int restarts = g->options->restarts ? g->options->restarts : GREEDY_RESTARTS, r = 0;
+    if (!greedy_new(&x, g)) return ground_no_memory(g, err);
+    for (; r < restarts && !ground_stopped(g) && !(r && ground_late(g)); r++)
+        if (!restart(&x, r)) return ground_no_memory(g, err);
+    if (ground_stopped(g)) return ground_cancelled(err);
+    if (x.best.price == HUGE_VAL)
+        return ft_fail(
+            err, FT_INFEASIBLE,
+            "partition: greedy found no contiguous stages of %d nodes on %d devices that "
+            "keep memory, pins and the limits on stages",
+            g->n, g->problem->n_devices);
+    FT_TRY(result_make(g, x.best.device, NULL, result, err));
+    result->restarts = r;
+    return FT_OK;
+}
