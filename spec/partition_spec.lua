@@ -101,6 +101,59 @@ describe("ft.partition", function()
       assert.is_true(first.n_stages <= 5)
    end)
 
+   it("prices replicas under `pipedream`", function()
+      -- 90 ns on three devices, which exchange 3e-9 GB each: 4 * 2 / 3 * 3 ns, shared by three
+      local problem = set(chain({ 90, 20 }, 5, 4), { fixed_bytes = { 3, 0 } })
+      local result = ft.partition.evaluate(problem, { 1, 4 }, nil, "pipedream")
+      assert.same({ 3, 1 }, result.stage_replicas)
+      assert.is_true(math.abs(result.objective_ns - (90 + 8) / 3) < 1e-9)
+      local best = ft.partition(problem, { cost = "pipedream" })
+      assert.equal("pipedream", best.method)
+      assert.is_true(best.objective_ns <= result.objective_ns)
+      assert.fails_with(function() ft.partition.evaluate(problem, { 2, 1 }, nil, "pipedream") end,
+         "stage 1 is on device 2; pipedream prices one stage after another")
+      assert.fails_with(function()
+         ft.partition(problem, { cost = "pipedream", method = "seq" })
+      end, "method seq cannot search by cost model pipedream")
+   end)
+
+   it("greedy keeps stages contiguous and memory within its limits", function()
+      local problem = chain({ 3, 1, 1, 3, 2, 2, 4, 1, 5, 2 }, 1, 3)
+      for d = 1, 3 do problem.devices[d].memory_bytes = 5 end
+      problem.fixed_bytes = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 }
+      local result = ft.partition(problem, { method = "greedy" })
+      assert.is_true(result.n_stages <= 3)
+      for _, load in ipairs(result.loads) do assert.is_true(load.memory_bytes <= 5) end
+      assert.is_true(result.objective_ns >= ft.partition(problem, { method = "seq" }).objective_ns)
+   end)
+
+   it("stops at a deadline, and as many restarts give the same", function()
+      local times = {}
+      for i = 1, 400 do times[i] = 1000 + i * i % 97 end
+      local problem = chain(times, 10, 4)
+      local options = { method = "mixed", blocks = 8, restarts = 100000, deadline_ms = 60 }
+      local result = ft.partition(problem, options)
+      assert.is_true(result.restarts < 100000)
+      if result.restarts > 0 then
+         local again = ft.partition(problem,
+            { method = "mixed", blocks = 8, restarts = result.restarts })
+         assert.same(result.device, again.device)
+      end
+   end)
+
+   it("mixed keeps to its stages in graphs of thousands of nodes", function()
+      local times = {}
+      for i = 1, 3000 do
+         times[i] = (i % 5 == 0 and 4000 or 200) * (i <= 1500 and 6 or 1) + i % 7
+      end
+      local problem = chain(times, 100, 8)
+      local seq = ft.partition(problem, { method = "seq" })
+      local result = ft.partition(problem, { method = "mixed", blocks = 16, restarts = 3 })
+      assert.is_true(result.n_stages <= 16)
+      assert.is_true(result.objective_ns <= seq.objective_ns)
+      assert.is_true(result.gap < 0.005)
+   end)
+
    it("prefers fewer bytes at the same speed", function()
       local result = ft.partition(chain({ 1, 1, 1, 1, 1, 1, 1, 1 }, 1, 2), { method = "mixed" })
       assert.equal(4, result.objective_ns)
@@ -258,6 +311,12 @@ describe("graphs with known results", function()
             })
             assert.is_true(math.abs(result.objective_ns / 1e9 / row.value - 1) < 1e-9)
             assert.equal(row.n_states, result.down_sets)
+            if row.activation_compression_ratio == 1 then
+               local priced = ft.partition.evaluate(problem, result.device, result.stage,
+                  "pipedream")
+               assert.is_true(math.abs(priced.objective_ns / 1e9 / row.value - 1) < 1e-9)
+               assert.same(result.stage_replicas, priced.stage_replicas)
+            end
          end
       end
    end)

@@ -156,15 +156,35 @@ static void propose_blocks(annealing *a)
     follow_last(a);
 }
 
+/* A cluster of any level goes where a neighbour of one of its units is; two may change places. */
+static void move_cluster(annealing *a)
+{
+    const clusters *c = a->how->groups;
+    int level = below(a, c->n_levels), unit = below(a, a->p->g->n_units);
+    int from = a->p->device[unit], to = pick_device(a, unit);
+    bool only_from = below(a, 2);
+    const int *first = &c->first[level][c->of[level][unit]];
+    for (int i = first[0]; i < first[1]; i++)
+        if (!only_from || a->p->device[c->list[level][i]] == from) move(a, c->list[level][i], to);
+    if (below(a, 4)) return;
+    int other = below(a, a->p->g->n_units);
+    first = &c->first[level][c->of[level][other]];
+    if (c->of[level][other] == c->of[level][unit] || a->p->device[other] != to) return;
+    for (int i = first[0]; i < first[1]; i++)
+        if (a->p->device[c->list[level][i]] == to) move(a, c->list[level][i], from);
+}
+
 static void propose(annealing *a)
 {
-    int kind = below(a, 8);
+    int kind = below(a, a->how->groups ? 12 : 8);
     a->n_changes = 0;
     if (a->how->blocks) {
         propose_blocks(a);
     } else if (kind < 4) {
         int unit = below(a, a->p->g->n_units);
         move(a, unit, pick_device(a, unit));
+    } else if (kind >= 8) {
+        move_cluster(a);
     } else if (kind < 6) {
         swap(a);
     } else if (kind == 6) {

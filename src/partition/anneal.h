@@ -2,6 +2,7 @@
 #ifndef FT_PARTITION_ANNEAL_H
 #define FT_PARTITION_ANNEAL_H
 
+#include "partition/clusters.h"
 #include "partition/intervals.h"
 
 /* What is known to be best, by price, then bytes moved. */
@@ -17,11 +18,12 @@ bool incumbent_offer(incumbent *best, const placing *p, int from);
 
 /* What is changed, and for how long. */
 typedef struct cooling {
-    const int *order;  /* of units; runs along it are moved together */
-    intervals *blocks; /* NULL: any unit may move; else borders and devices of blocks alone */
-    int64_t moves;     /* that are tried */
-    double heat;       /* temperature to start from, times the target */
-    int from;          /* number of the search */
+    const int *order;       /* of units; runs along it are moved together */
+    const clusters *groups; /* NULL, or units that are moved together as well */
+    intervals *blocks;      /* NULL: any unit may move; else borders and devices of blocks alone */
+    int64_t moves;          /* that are tried */
+    double heat;            /* temperature to start from, times the target */
+    int from;               /* number of the search */
 } cooling;
 
 /* Moves units between devices, by simulated annealing towards a target just below the incumbent:

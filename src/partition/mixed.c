@@ -37,6 +37,7 @@ typedef struct mixed {
     int *seq_stage, *seq_device; /* by node, by unit */
     incumbent pool[POOL];        /* the best of the sweep, which need not be valid */
     int n_pool;
+    clusters groups;
     bool whole;   /* all placements were looked at */
     int restarts; /* made */
 } mixed;
@@ -212,7 +213,10 @@ static bool restart(mixed *m, int r)
         placing_set(&m->p, by_blocks && r % 2 && m->n_pool ? m->pool[r / 2 % m->n_pool].device
                                                            : m->best.device);
     bool ok = !by_blocks || intervals_new(&v, &own, m->p.device, most_stages(&own), (uint64_t)r);
-    if (by_blocks) how.blocks = &v;
+    if (by_blocks)
+        how.blocks = &v;
+    else if (m->groups.n_levels)
+        how.groups = &m->groups;
     m->p.g = &own;
     ok = ok && anneal(&m->p, &how, &rng, &m->best);
     m->p.g = m->g;
@@ -226,6 +230,7 @@ static bool refine(mixed *m)
     int restarts = g->options->restarts ? g->options->restarts : RESTARTS;
     int *known = ft_arena_array(g->arena, g->n_units, sizeof *known);
     if (!known) return false;
+    if (!clusters_make(g, &m->groups)) return false;
     while (m->restarts < restarts && !ground_stopped(g) && !ground_late(g)) {
         incumbent before = m->best;
         memcpy(known, m->best.device, (size_t)g->n_units * sizeof *known);

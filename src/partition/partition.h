@@ -8,6 +8,8 @@
  *     C     time of its nodes (and of the cheap nodes cloned to it), by the device's kind and rate;
  *     out   bytes of the values made on it and used elsewhere, each once; in_grad their gradients;
  *     in    bytes of the values used on it and made elsewhere, each once; out_grad their gradients.
+ * `out` counts a value once however many devices use it: every pair of devices has its own link, so
+ * that sends of one value go side by side. What is moved counts each destination.
  * A price depends on the sums of its own device only, which is what makes exact search possible. */
 #ifndef FT_PARTITION_H
 #define FT_PARTITION_H
@@ -119,7 +121,9 @@ ft_status ft_partition_solve(const ft_partition_problem *problem,
 
 /* Prices a placement by node -> device; stages are made from it, as few as are found. `stage` may
  * be given to be checked instead (NULL: made). FT_INFEASIBLE, with *result filled, when a device's
- * nodes need more memory than it has. */
+ * nodes need more memory than it has.
+ * Under the cost model `pipedream`, whose transfers count here, a device without nodes is a replica
+ * of the stage of the device before it, and memory is counted as pipedream does. */
 ft_status ft_partition_evaluate(const ft_partition_problem *problem, const char *cost,
                                 const int *device, const int *stage, ft_partition_result *result,
                                 ft_error *err);

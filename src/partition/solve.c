@@ -48,27 +48,63 @@ static bool is_better(const ft_partition_result *a, const ft_partition_result *b
     return a->n_stages < b->n_stages;
 }
 
+/* Pipedream's stages without replicas, priced by the cost model of the others. */
+static ft_status solve_straight(ground *g, ft_partition_result *result, ft_error *err)
+{
+    ft_partition_options options = *g->options;
+    const ft_partition_options *given = g->options;
+    options.straight = true;
+    g->options = &options;
+    ft_status status = solve_pipedream(g, result, err);
+    g->options = given;
+    if (status == FT_INVALID) return FT_INFEASIBLE; /* it does not apply */
+    if (status != FT_OK) return status;
+    if (!stages_allowed(g, result->stage_device, result->n_stages)) return FT_INFEASIBLE;
+    result->objective_ns = 0;
+    result->lower_bound_ns = g->lower_bound_ns;
+    result->proved = false;
+    for (int d = 0; d < g->problem->n_devices; d++) {
+        const ft_partition_load *own = &result->loads[d];
+        int64_t limit = g->problem->devices[d].memory_bytes;
+        if (limit && own->memory_bytes > limit) return FT_INFEASIBLE;
+        if (own->price_ns > result->objective_ns) result->objective_ns = own->price_ns;
+    }
+    for (int i = 0; i < g->n; i++)
+        if (!ground_allows(g, g->unit[i], result->device[i])) return FT_INFEASIBLE;
+    return FT_OK;
+}
+
+static ft_status try_method(ground *g, const method *how, ft_partition_result *out, ft_error *err)
+{
+    if (how->placed) return g->cost->judge ? FT_INFEASIBLE : how->solve(g, out, err);
+    return g->cost->judge ? how->solve(g, out, err) : solve_straight(g, out, err);
+}
+
 static ft_status solve_best(ground *g, ft_partition_result *result, ft_error *err)
 {
-    ft_status first = FT_INFEASIBLE;
-    bool found = false;
+    bool found = false, said = false; /* the first to fail says why */
     for (int i = 0; i < N_METHODS; i++) {
-        if (methods[i].solve == solve_best || !methods[i].placed) continue;
+        if (methods[i].solve == solve_best) continue;
         ft_partition_result own = {0};
-        ft_status status = methods[i].solve(g, &own, found ? NULL : err);
+        ft_error why = {FT_OK, ""};
+        ft_status status = try_method(g, &methods[i], &own, &why);
         own.method = methods[i].name;
         if (status == FT_OK && (!found || is_better(&own, result))) {
             ft_partition_result_free(result);
             *result = own;
             own = (ft_partition_result){0};
             found = true;
-        } else if (status != FT_OK && status != FT_INFEASIBLE) {
-            ft_partition_result_free(&own);
-            return ft_fail(err, status, "partition: %s failed", methods[i].name);
         }
         ft_partition_result_free(&own);
+        if (status == FT_OK || (status == FT_INFEASIBLE && (said || !why.message[0]))) continue;
+        if (err) *err = why;
+        said = true;
+        if (status != FT_INFEASIBLE) {
+            ft_partition_result_free(result);
+            return status;
+        }
     }
-    return found ? FT_OK : first;
+    return found ? FT_OK : FT_INFEASIBLE;
 }
 
 /* "a, b, c" of the names of a table. */

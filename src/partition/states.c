@@ -17,6 +17,7 @@ typedef struct explorer {
     int *parent_first; /* steps: to[first[s] ... first[s + 1] - 1], in the order they were found */
     int *to;
     int n_steps, step_room;
+    uint64_t *hashes; /* by state, so that most sets need not be compared */
 } explorer;
 
 static uint64_t *set_of(const states *s, int state)
@@ -65,8 +66,11 @@ static int number_of(explorer *x)
 {
     states *s = x->s;
     const uint64_t *wanted = set_of(s, s->n);
+    uint64_t hash = 0;
+    for (int w = 0; w < s->words; w++) hash = (hash ^ wanted[w]) * 0x9e3779b97f4a7c15u;
+    x->hashes[s->n] = hash;
     for (int i = s->n - 1; i >= 0; i--)
-        if (!memcmp(set_of(s, i), wanted, (size_t)s->words * 8)) return i;
+        if (x->hashes[i] == hash && !memcmp(set_of(s, i), wanted, (size_t)s->words * 8)) return i;
     return s->n++;
 }
 
@@ -272,7 +276,8 @@ ft_status states_make(const ground *g, states *out, ft_error *err)
     out->sets = ft_arena_array(g->arena, (int64_t)MOST_STATES * out->words, 8);
     x.parent_first = ft_arena_array(g->arena, MOST_STATES + 1, sizeof *x.parent_first);
     x.to = ft_arena_array(g->arena, x.step_room, sizeof *x.to);
-    if (!out->sets || !x.parent_first || !x.to || !find_ancestors(&x))
+    x.hashes = ft_arena_array(g->arena, MOST_STATES, 8);
+    if (!out->sets || !x.parent_first || !x.to || !x.hashes || !find_ancestors(&x))
         return ground_no_memory(g, err);
     FT_TRY(explore(&x, err));
     return finish(&x) ? FT_OK : ground_no_memory(g, err);
