@@ -254,21 +254,24 @@ describe("graphs with known results", function()
       end
    end)
 
-   it("mixed is never above that, and near the best known on layer graphs", function()
+   -- these two need more than the 8 restarts of the others
+   local RESTARTS = {
+      ["LayerGraphs/resnet50_inference"] = 32, ["OperatorGraphs/bert_l-6_inference"] = 32,
+   }
+
+   it("mixed is never above that, and near the best known", function()
       local rows, dir = expected("expected_dnn.json")
       for _, row in ipairs(rows or {}) do
-         if row.workload:match("^Layer") then
-            local problem = ft.graph_import.device_placement(dir .. "dnn/" .. row.workload
-               .. ".json")
-            local result = ft.partition(problem, {
-               method = "mixed", cost = "sum", effort = 3000, max_stages = 1000,
-            })
-            local ms = result.objective_ns / 1e6
-            assert.is_true(ms <= row.contig_opt * (1 + 1e-9))
-            assert.is_true(ms <= row.noncontig_best * 1.002,
-               ("%s: %g in %d stages, not %g"):format(row.workload, ms, result.n_stages,
-                  row.noncontig_best))
-         end
+         local problem = ft.graph_import.device_placement(dir .. "dnn/" .. row.workload .. ".json")
+         local result = ft.partition(problem, {
+            method = "mixed", cost = "sum", effort = 1000, max_stages = 100000,
+            restarts = RESTARTS[row.workload],
+         })
+         local ms = result.objective_ns / 1e6
+         assert.is_true(ms <= row.contig_opt * (1 + 1e-9))
+         assert.is_true(ms <= row.noncontig_best * 1.002,
+            ("%s: %g in %d stages, not %g"):format(row.workload, ms, result.n_stages,
+               row.noncontig_best))
       end
    end)
 
