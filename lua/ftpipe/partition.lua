@@ -33,8 +33,8 @@ end
 
 --- Places the nodes of a problem on its devices.
 -- @tparam table problem
--- @tparam[opt] table options method ("best"), cost ("overlap"), seed, restarts, deadline_ms, effort,
---   max_stages, max_stages_per_device, blocks, max_down_sets, straight, free_transfers
+-- @tparam[opt] table options method ("best"), cost ("overlap"), seed, restarts, deadline_ms,
+--   effort, max_stages, max_stages_per_device, blocks, max_down_sets, straight, free_transfers
 -- @treturn table stage and device by node, stage_device and stage_replicas by stage, loads by
 --   device, objective_ns, lower_bound_ns, gap, proved, n_stages, moved_bytes, restarts, method
 -- @raise invalid argument — the problem makes no sense; plan infeasible — nothing fits
