@@ -79,6 +79,7 @@ int main(void)
         sample s;
         int devices = sizes[i][1];
         if (make_sample(&s, sizes[i][0], devices)) {
+            time_method(&s, "greedy", 0);
             time_method(&s, "seq", 0);
             time_method(&s, "mixed", 2 * devices);
         }
