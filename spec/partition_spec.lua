@@ -268,7 +268,7 @@ describe("graphs with known results", function()
             restarts = RESTARTS[row.workload],
          })
          local ms = result.objective_ns / 1e6
-         assert.is_true(ms <= row.contig_opt * (1 + 1e-9))
+         assert.is_true(ms <= row.contig_opt * (1 + 1e-7)) -- times are read to a nanosecond
          assert.is_true(ms <= row.noncontig_best * 1.002,
             ("%s: %g in %d stages, not %g"):format(row.workload, ms, result.n_stages,
                row.noncontig_best))
