@@ -1,8 +1,8 @@
 # ft_room(NAME USES ROOM...): a static library of src/NAME/*.c(pp), and a test of every
 # test/test_NAME*.c that links this room alone (with what it uses).
-set(FT_TEST_TIMEOUT 120) # seconds; sanitizers are several times slower
+set(FT_TEST_TIMEOUT 400) # seconds; sanitizers are several times slower
 if(FTPIPE_SANITIZE)
-  set(FT_TEST_TIMEOUT 600)
+  set(FT_TEST_TIMEOUT 1200)
 endif()
 
 function(ft_room name)
