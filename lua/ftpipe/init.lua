@@ -5,7 +5,7 @@ local suggest = require("ftpipe.suggest")
 
 --- ft.NAME is the module ftpipe.NAME.
 local PARTS = {
-   "args", "cluster", "graph_import", "model", "opts", "partition", "plan", "profile", "run",
+   "args", "cluster", "graph", "model", "opts", "partition", "plan", "profile", "run",
    "schedule", "task", "tensor", "units",
 }
 

@@ -477,15 +477,19 @@ static int graph_partition(lua_State *L)
     return status == FT_OK ? 1 : script_raise(L, &err);
 }
 
-/*** Modelled times of all nodes on the first device of the list, ns. */
+/*** Modelled times of all nodes on a device, ns.
+ * @function graph:times
+ * @tparam string devices as in --devices
+ * @tparam[opt=1] int which of them */
 static int graph_times(lua_State *L)
 {
     int n;
     ft_graph *g = script_check_graph(L, 1);
     const ft_device *devices = script_check_devices(L, 2, &n);
+    const ft_device *device = &devices[script_arg_int(L, 3, 1, 1, n) - 1];
     lua_createtable(L, ft_graph_n_nodes(g), 0);
     for (int i = 0; i < ft_graph_n_nodes(g); i++) {
-        lua_pushnumber(L, ft_node_time_ns(g, i, devices));
+        lua_pushnumber(L, ft_node_time_ns(g, i, device));
         lua_rawseti(L, -2, i + 1);
     }
     return 1;
@@ -510,6 +514,7 @@ int script_bind_graph(lua_State *L)
                                        {"text", graph_text},
                                        {"partition", graph_partition},
                                        {"times", graph_times},
+                                       {"weights", script_graph_weights},
                                        {NULL, NULL}};
     static const luaL_Reg meta[] = {
         {"__gc", graph_gc}, {"__tostring", graph_tostring}, {NULL, NULL}};

@@ -8,6 +8,9 @@
 /* The graph in the box at index i. */
 ft_graph *script_check_graph(lua_State *L, int i);
 
+/* graph:weights(), in a file of its own. */
+int script_graph_weights(lua_State *L);
+
 /* The blueprint in the box at index i. */
 ft_blueprint *script_check_blueprint(lua_State *L, int i);
 

@@ -1,0 +1,120 @@
+--- Graphs as pictures: DOT for Graphviz, and SVG that needs nothing.
+
+local collapse = require("ftpipe.graph.collapse")
+local units = require("ftpipe.units")
+local xml = require("ftpipe.graph.xml")
+
+local M = {}
+
+-- Okabe and Ito's colours, which people see apart whatever their colour vision.
+local COLOURS = {
+   "#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#0072B2", "#D55E00", "#BBBBBB",
+}
+
+--- The colour of a device, counted from 1; grey without one.
+function M.colour(device)
+   return device and COLOURS[(device - 1) % #COLOURS + 1] or "#DDDDDD"
+end
+
+--- "encoder/block.3", "12 nodes, 3.20 ms, 12.6 MB": what a box says.
+local function lines_of(node)
+   local words = {}
+   if node.count > 1 then words[1] = ("%d nodes"):format(node.count) end
+   words[#words + 1] = ("%.2f ms"):format((node.forward_ns + node.backward_ns) / 1e6)
+   if node.parameter_bytes > 0 then
+      words[#words + 1] = units.format_bytes(node.parameter_bytes)
+   end
+   if node.stage then
+      words[#words + 1] = ("stage %d on device %d"):format(node.stage, node.device)
+   end
+   return node.id, table.concat(words, ", ")
+end
+
+local function dot_text(text)
+   return (text:gsub('[\\"]', "\\%0"):gsub("%c", " "))
+end
+
+--- DOT, nodes of one scope joined.
+-- @tparam graph graph
+-- @tparam[opt] table o depth (2) of scopes, result of ft.partition
+-- @treturn string
+function M.dot(graph, o)
+   o = o or {}
+   local groups = collapse.groups(graph, o.depth or 2, o.result)
+   local lines = { "digraph model {", "  node [shape=box, style=filled, fontname=sans];" }
+   for i, node in ipairs(groups.nodes) do
+      local name, weight = lines_of(node)
+      lines[#lines + 1] = ('  n%d [label="%s\\n%s", fillcolor="%s"];'):format(i, dot_text(name),
+         dot_text(weight), M.colour(node.device))
+   end
+   for _, edge in ipairs(groups.edges) do
+      local label = edge.bytes > 0 and (' [label="%s"]'):format(units.format_bytes(edge.bytes)) or ""
+      lines[#lines + 1] = ("  n%d -> n%d%s;"):format(edge.from, edge.to, label)
+   end
+   lines[#lines + 1] = "}\n"
+   return table.concat(lines, "\n")
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- SVG: layers from top to bottom, in each of them nodes in the order of the graph.
+
+local BOX = { width = 220, height = 40, gap_x = 24, gap_y = 34, margin = 16 }
+
+local function places_of(groups)
+   local layer, places, filled, widest = collapse.layers(groups), {}, {}, 1
+   for i = 1, #groups.nodes do
+      local row = layer[i]
+      filled[row] = (filled[row] or 0) + 1
+      widest = math.max(widest, filled[row])
+      places[i] = { row = row, column = filled[row] }
+   end
+   for _, place in ipairs(places) do
+      -- every row stands in the middle
+      local free = (widest - filled[place.row]) / 2
+      place.x = BOX.margin + (place.column - 1 + free) * (BOX.width + BOX.gap_x)
+      place.y = BOX.margin + (place.row - 1) * (BOX.height + BOX.gap_y)
+   end
+   return places, 2 * BOX.margin + widest * (BOX.width + BOX.gap_x) - BOX.gap_x,
+      2 * BOX.margin + #filled * (BOX.height + BOX.gap_y) - BOX.gap_y
+end
+
+local function box_svg(node, place)
+   local name, weight = lines_of(node)
+   return ([[<g><title>%s: %s</title><rect x="%g" y="%g" width="%d" height="%d" rx="5" fill="%s" ]]
+      .. [[stroke="#555"/><text x="%g" y="%g">%s</text><text x="%g" y="%g" class="w">%s</text></g>]])
+      :format(xml.escape(name), xml.escape(weight), place.x, place.y, BOX.width, BOX.height,
+         M.colour(node.device), place.x + 8, place.y + 17, xml.escape(name:sub(1, 32)),
+         place.x + 8, place.y + 32, xml.escape(weight))
+end
+
+local function edge_svg(edge, places)
+   local from, to = places[edge.from], places[edge.to]
+   local x1, y1 = from.x + BOX.width / 2, from.y + BOX.height
+   local x2, y2 = to.x + BOX.width / 2, to.y
+   -- edges over several layers swing out, so that they do not run through boxes
+   local swing = math.abs(to.row - from.row) > 1 and BOX.width * 0.7 or 0
+   return ([[<path d="M%g %g C%g %g %g %g %g %g"><title>%s</title></path>]]):format(x1, y1,
+      x1 + swing, y1 + BOX.gap_y, x2 + swing, y2 - BOX.gap_y, x2, y2,
+      units.format_bytes(edge.bytes))
+end
+
+--- A drawing, nodes of one scope joined.
+-- @tparam graph graph
+-- @tparam[opt] table o depth (2) of scopes, result of ft.partition
+-- @treturn string
+function M.svg(graph, o)
+   o = o or {}
+   local groups = collapse.groups(graph, o.depth or 2, o.result)
+   local places, width, height = places_of(groups)
+   local lines = {
+      ([[<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" width="%g" height="%g">]])
+         :format(width, height, width, height),
+      "<style>text{font:12px sans-serif}.w{font-size:10px}path{fill:none;stroke:#888}</style>",
+   }
+   for _, edge in ipairs(groups.edges) do lines[#lines + 1] = edge_svg(edge, places) end
+   for i, node in ipairs(groups.nodes) do lines[#lines + 1] = box_svg(node, places[i]) end
+   lines[#lines + 1] = "</svg>\n"
+   return table.concat(lines, "\n")
+end
+
+return M

@@ -1,0 +1,90 @@
+--- Reads the JSON of "Efficient Algorithms for Device Placement of DNN Graph Operators" (Tarnawski
+-- et al., NeurIPS 2020): nodes with latencies on accelerators and on CPUs, the devices in it.
+--
+-- Latencies and transfers are in milliseconds; a byte of the graph is a nanosecond of transfer.
+-- Accelerators are of kind 1; CPUs, which pay no transfers and have no limit of memory, of kind 2.
+
+local core = require("ftpipe.core")
+local builder = require("ftpipe.graph.builder")
+
+local M = {}
+
+local NS_PER_MS = 1e6
+local MOST_DEVICES = 1024
+
+local function flag(value) return value == true or value == 1 end
+
+local function list_of(root, key, path)
+   if type(root[key]) ~= "table" or getmetatable(root[key]) ~= core.json.array_meta then
+      builder.malformed("%s: no list \"%s\"", path, key)
+   end
+   return root[key]
+end
+
+local function count_of(root, key, path)
+   local n = builder.cost(path, key, root[key])
+   if n > MOST_DEVICES or n % 1 ~= 0 then
+      builder.malformed("%s: %s is %s, expected a count up to %d", path, key, tostring(root[key]),
+         MOST_DEVICES)
+   end
+   return n
+end
+
+local function devices_of(root, path)
+   local devices, memory = {}, builder.cost(path, "maxSizePerFPGA", root.maxSizePerFPGA)
+   for _ = 1, count_of(root, "maxFPGAs", path) do
+      devices[#devices + 1] = { kind = 1, bytes_per_s = 1e9, memory_bytes = math.floor(memory) }
+   end
+   if root.maxCPUs ~= nil then
+      for _ = 1, count_of(root, "maxCPUs", path) do devices[#devices + 1] = { kind = 2 } end
+   end
+   return devices
+end
+
+local function add_node(b, row, where)
+   if type(row) ~= "table" then builder.malformed("%s: expected an object", where) end
+   local backward = flag(row.isBackwardNode)
+   b:node(where, {
+      id = row.id,
+      name = row.name,
+      [backward and "backward_ns" or "forward_ns"] =
+         builder.cost(where, "fpgaLatency", row.fpgaLatency) * NS_PER_MS,
+      ns2 = builder.cost(where, "cpuLatency", row.cpuLatency) * NS_PER_MS,
+      parameter_bytes = builder.cost(where, "size", row.size),
+      tie = type(row.colorClass) == "number" and row.colorClass >= 0 and row.colorClass or nil,
+      backward = backward,
+      kind2_only = not flag(row.supportedOnFpga),
+   })
+end
+
+local function add_edge(b, row, where, scale)
+   if type(row) ~= "table" then builder.malformed("%s: expected an object", where) end
+   local ns = builder.cost(where, "cost", row.cost) * NS_PER_MS * scale
+   b:edge(where, row.sourceId, row.destId, { bytes = math.floor(ns + 0.5) })
+end
+
+--- Whether a decoded file is of this kind.
+function M.is(root) return root.maxFPGAs ~= nil end
+
+--- @tparam table root the decoded file
+-- @tparam string path for messages
+-- @tparam[opt] table options transfer_scale multiplies transfers; 1000 where a file has them in
+--   seconds
+-- @treturn table parts of a graph, with devices
+function M.read(root, path, options)
+   local scale = options and options.transfer_scale or 1
+   local b, devices = builder.new(path), devices_of(root, path)
+   for i, row in ipairs(list_of(root, "nodes", path)) do
+      add_node(b, row, ("%s: node %d"):format(path, i))
+   end
+   for e, row in ipairs(list_of(root, "edges", path)) do
+      add_edge(b, row, ("%s: edge %d"):format(path, e), scale)
+   end
+   local parts = b:finish()
+   parts.devices = devices
+   -- what a node needs in memory is all of it: training adds nothing
+   parts.memory_factor = 1
+   return parts
+end
+
+return M

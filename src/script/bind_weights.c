@@ -1,0 +1,139 @@
+/* script/bind_weights.c - graph:weights: what partitioning needs to know of a graph beside times.
+ *
+ * All lists are by forward node or by edge between forward nodes; what belongs to the gradient of a
+ * node counts to the node. */
+#include <string.h>
+
+#include "script/bindings.h"
+
+static void set_at(lua_State *L, int list, int i, double value)
+{
+    lua_pushnumber(L, value);
+    lua_rawseti(L, list, i + 1);
+}
+
+static double node_flops(const ft_graph *g, const ft_node *node)
+{
+    ft_spec in[FT_MAX_IN], out[FT_MAX_OUT];
+    for (int i = 0; i < FT_MAX_IN; i++) {
+        in[i] = (ft_spec){.shape = {.n_dims = -1}};
+        if (node->in[i] != FT_NO_VALUE) in[i] = ft_graph_value(g, node->in[i])->spec;
+    }
+    for (int k = 0; k < node->op->n_out; k++) out[k] = ft_graph_value(g, node->out + k)->spec;
+    return node->op->cost(in, out, node->attrs).flops;
+}
+
+/* Marks, by value, what the gradients read. */
+static void mark_saved(const ft_graph *g, bool *saved)
+{
+    for (int n = ft_graph_n_forward(g); n < ft_graph_n_nodes(g); n++) {
+        const ft_node *node = ft_graph_node(g, n);
+        for (int i = 0; i < node->n_in; i++)
+            if (node->in[i] != FT_NO_VALUE) saved[node->in[i]] = true;
+    }
+}
+
+/* Marks the forward nodes that depend on parameters: what they make has a gradient. A graph without
+ * gradients has none. */
+static void mark_trained(const ft_graph *g, bool *trained)
+{
+    if (ft_graph_n_nodes(g) == ft_graph_n_forward(g)) return;
+    for (int n = 0; n < ft_graph_n_forward(g); n++) {
+        const ft_node *node = ft_graph_node(g, n);
+        for (int i = 0; i < node->n_in; i++) {
+            if (node->in[i] == FT_NO_VALUE) continue;
+            const ft_value *v = ft_graph_value(g, node->in[i]);
+            if (v->kind == FT_VALUE_PARAM || (v->kind == FT_VALUE_NODE && trained[v->source]))
+                trained[n] = true;
+        }
+    }
+}
+
+/* A parameter's bytes count at the node that uses it first. */
+static int64_t new_parameter_bytes(const ft_graph *g, const ft_node *node, bool *seen)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < node->n_in; i++) {
+        const ft_value *v =
+            node->in[i] == FT_NO_VALUE ? NULL : ft_graph_value(g, node->in[i]);
+        if (!v || v->kind != FT_VALUE_PARAM || seen[v->source]) continue;
+        seen[v->source] = true;
+        bytes += ft_spec_bytes(&v->spec);
+    }
+    return bytes;
+}
+
+/* Fills the lists by node, which are at the stack's index `first` and on. */
+static void fill_nodes(lua_State *L, const ft_graph *g, int first, const bool *saved, bool *seen)
+{
+    for (int n = 0; n < ft_graph_n_forward(g); n++) {
+        const ft_node *node = ft_graph_node(g, n);
+        int64_t output = 0, kept = 0;
+        for (int k = 0; k < node->op->n_out; k++) {
+            int64_t bytes = ft_spec_bytes(&ft_graph_value(g, node->out + k)->spec);
+            output += bytes;
+            if (saved[node->out + k]) kept += bytes;
+        }
+        set_at(L, first, n, (double)new_parameter_bytes(g, node, seen));
+        set_at(L, first + 1, n, (double)kept);
+        set_at(L, first + 2, n, (double)output);
+        set_at(L, first + 3, n, node_flops(g, node));
+    }
+}
+
+/* Fills the lists by edge. */
+static void fill_edges(lua_State *L, const ft_graph *g, int first, const bool *trained)
+{
+    int e = 0;
+    for (int n = 0; n < ft_graph_n_forward(g); n++) {
+        const ft_node *node = ft_graph_node(g, n);
+        for (int i = 0; i < node->n_in; i++) {
+            if (node->in[i] == FT_NO_VALUE) continue;
+            const ft_value *v = ft_graph_value(g, node->in[i]);
+            if (v->kind != FT_VALUE_NODE) continue;
+            int64_t bytes = ft_spec_bytes(&v->spec);
+            bool returns = trained[v->source] && v->spec.dtype != FT_I32;
+            set_at(L, first, e, v->source + 1);
+            set_at(L, first + 1, e, n + 1);
+            set_at(L, first + 2, e, (double)bytes);
+            set_at(L, first + 3, e, returns ? (double)bytes : 0);
+            set_at(L, first + 4, e++, node->in[i]);
+        }
+    }
+}
+
+static bool *new_marks(lua_State *L, int n)
+{
+    return memset(lua_newuserdata(L, (size_t)n + 1), 0, (size_t)n + 1);
+}
+
+/*** Bytes and floating-point operations of a graph.
+ * @function graph:weights
+ * @treturn table by forward node: parameter_bytes (where a parameter is used first), saved_bytes
+ *   (of its outputs, read by gradients), output_bytes, flops (of the forward node); by edge between
+ *   forward nodes, one for each use: edge_from, edge_to, edge_bytes, edge_grad_bytes, edge_value */
+int script_graph_weights(lua_State *L)
+{
+    static const char *const names[] = {
+        "parameter_bytes", "saved_bytes", "output_bytes",    "flops",     "edge_from",
+        "edge_to",         "edge_bytes",  "edge_grad_bytes", "edge_value"};
+    enum { N_LISTS = sizeof names / sizeof *names, EDGES = 4 };
+    const ft_graph *g = script_check_graph(L, 1);
+    lua_settop(L, 1);
+    luaL_checkstack(L, N_LISTS + 8, "weights");
+    bool *saved = new_marks(L, ft_graph_n_values(g)), *trained = new_marks(L, ft_graph_n_nodes(g)),
+         *seen = new_marks(L, ft_graph_n_params(g));
+    mark_saved(g, saved);
+    mark_trained(g, trained);
+    lua_createtable(L, 0, N_LISTS);
+    int result = lua_gettop(L);
+    for (int i = 0; i < N_LISTS; i++) {
+        lua_createtable(L, ft_graph_n_forward(g), 0);
+        lua_pushvalue(L, -1);
+        lua_setfield(L, result, names[i]);
+    }
+    fill_nodes(L, g, result + 1, saved, seen);
+    fill_edges(L, g, result + 1 + EDGES, trained);
+    lua_settop(L, result);
+    return 1;
+}
