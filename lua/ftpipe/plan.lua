@@ -5,6 +5,7 @@ local describe = require("ftpipe.plan.describe")
 local edit = require("ftpipe.plan.edit")
 local evaluate = require("ftpipe.evaluate")
 local explain = require("ftpipe.plan.explain")
+local placement = require("ftpipe.placement")
 local profiles = require("ftpipe.profile")
 local shares = require("ftpipe.profile.shares")
 
@@ -46,7 +47,7 @@ local function from_scopes(graph, scopes)
    return { stage = stage }
 end
 
---- Assigns forward nodes to stages.
+--- Assigns forward nodes to stages; placement.solve knows the other methods.
 -- @tparam graph graph with gradients
 -- @param how "seq" (the balanced contiguous optimum over modelled costs), the path of a plan file,
 --   or a list of scopes at which stages begin
@@ -68,7 +69,8 @@ function M.partition(graph, how, stages, device, micro_batches, memory, costs)
       return result
    end
    if not core.sys.exists(how) then
-      usage("--partition '%s' is neither 'seq' nor a plan file", how)
+      usage("--partition '%s' is neither a plan file nor one of: seq, %s", how,
+         table.concat(placement.names(), ", "))
    end
    local result = from_file(how, graph:counts().forward)
    result.name = how
@@ -340,6 +342,18 @@ local function parameter_budget(plan)
    return math.max(1, math.floor(budget * 4 * weights / kept))
 end
 
+--- The same for placement.solve: bytes that training keeps for a byte of parameters, and the most
+-- that a device needs beside them.
+local function budget_of(plan)
+   local others, weights, kept = 0, 0, 0
+   for _, row in ipairs(plan.memory) do
+      others = math.max(others, row.activations + row.workspace + row.buffers)
+      weights = weights + row.weights
+      kept = kept + row.weights + row.gradients + row.optimizer + row.packed
+   end
+   return { factor = kept / weights, others = others }
+end
+
 local function any_over(plan)
    for d in ipairs(plan.devices) do
       if is_over(plan, d) then return true end
@@ -353,15 +367,21 @@ local function fit(plan)
    local o, graphs = plan.options, plan.graphs
    local auto = o.recompute == "auto"
    if auto then plan = recompute_where_needed(plan) end
-   if not any_over(plan) or o.partition ~= "seq" then return plan end
+   local placed = placement.is(o.partition)
+   if not any_over(plan) or not placed and o.partition ~= "seq" then return plan end
    local leanest = plan
    if auto then
       leanest = draw(o, graphs, plan.partition, recompute_flags("always", plan.n_stages))
    end
-   local ok, partition = pcall(M.partition, graphs[#graphs], "seq", plan.n_stages, o.devices,
-      o.micro_batches, parameter_budget(leanest), o.costs)
+   local ok, partition
+   if placed then
+      ok, partition = pcall(placement.solve, graphs[#graphs], o.partition, o, budget_of(leanest))
+   else
+      ok, partition = pcall(M.partition, graphs[#graphs], "seq", plan.n_stages, o.devices,
+         o.micro_batches, parameter_budget(leanest), o.costs)
+   end
    if not ok then return plan end
-   plan = draw(o, graphs, partition, recompute_flags(o.recompute, plan.n_stages))
+   plan = draw(o, graphs, partition, recompute_flags(o.recompute, count_stages(partition.stage)))
    return auto and recompute_where_needed(plan) or plan
 end
 
@@ -439,8 +459,9 @@ function M.new(o)
    local graphs = build_graphs(o)
    local profile = not o.eval_only and take_profile(o, graphs[#graphs], devices) or nil
    if profile then o.costs = average_costs(profile, o, graphs) end
-   local partition = M.partition(graphs[#graphs], o.partition, o.stages or #devices, o.devices,
-      o.micro_batches, nil, o.costs)
+   local partition = placement.is(o.partition) and placement.solve(graphs[#graphs], o.partition, o)
+      or M.partition(graphs[#graphs], o.partition, o.stages or #devices, o.devices,
+         o.micro_batches, nil, o.costs)
    local flags = recompute_flags(o.recompute, count_stages(partition.stage))
    local plan = o.eval_only and draw_evaluation(o, graphs, partition)
       or fit(draw(o, graphs, partition, flags))

@@ -33,22 +33,6 @@ static void mark_saved(const ft_graph *g, bool *saved)
     }
 }
 
-/* Marks the forward nodes that depend on parameters: what they make has a gradient. A graph without
- * gradients has none. */
-static void mark_trained(const ft_graph *g, bool *trained)
-{
-    if (ft_graph_n_nodes(g) == ft_graph_n_forward(g)) return;
-    for (int n = 0; n < ft_graph_n_forward(g); n++) {
-        const ft_node *node = ft_graph_node(g, n);
-        for (int i = 0; i < node->n_in; i++) {
-            if (node->in[i] == FT_NO_VALUE) continue;
-            const ft_value *v = ft_graph_value(g, node->in[i]);
-            if (v->kind == FT_VALUE_PARAM || (v->kind == FT_VALUE_NODE && trained[v->source]))
-                trained[n] = true;
-        }
-    }
-}
-
 /* A parameter's bytes count at the node that uses it first. */
 static int64_t new_parameter_bytes(const ft_graph *g, const ft_node *node, bool *seen)
 {
@@ -81,23 +65,35 @@ static void fill_nodes(lua_State *L, const ft_graph *g, int first, const bool *s
     }
 }
 
-/* Fills the lists by edge. */
-static void fill_edges(lua_State *L, const ft_graph *g, int first, const bool *trained)
+/* Adds an edge to the lists by edge. */
+static void add_edge(lua_State *L, int first, int from, int to, double bytes, double grad_bytes,
+                     ft_value_id value)
 {
-    int e = 0;
-    for (int n = 0; n < ft_graph_n_forward(g); n++) {
+    int e = (int)lua_objlen(L, first);
+    set_at(L, first, e, from + 1);
+    set_at(L, first + 1, e, to + 1);
+    set_at(L, first + 2, e, bytes);
+    set_at(L, first + 3, e, grad_bytes);
+    set_at(L, first + 4, e, value);
+}
+
+/* Edges of values, and edges of gradients: where a node's gradient reads what the gradient of
+ * another made, the other stands after it, and bytes come back along an edge that carries none
+ * forward. Where uses of a value are summed, that is from each use to the one after it. */
+static void fill_edges(lua_State *L, const ft_graph *g, int first)
+{
+    for (int n = 0; n < ft_graph_n_nodes(g); n++) {
         const ft_node *node = ft_graph_node(g, n);
         for (int i = 0; i < node->n_in; i++) {
             if (node->in[i] == FT_NO_VALUE) continue;
             const ft_value *v = ft_graph_value(g, node->in[i]);
             if (v->kind != FT_VALUE_NODE) continue;
-            int64_t bytes = ft_spec_bytes(&v->spec);
-            bool returns = trained[v->source] && v->spec.dtype != FT_I32;
-            set_at(L, first, e, v->source + 1);
-            set_at(L, first + 1, e, n + 1);
-            set_at(L, first + 2, e, (double)bytes);
-            set_at(L, first + 3, e, returns ? (double)bytes : 0);
-            set_at(L, first + 4, e++, node->in[i]);
+            const ft_node *maker = ft_graph_node(g, v->source);
+            double bytes = (double)ft_spec_bytes(&v->spec);
+            if (node->phase == FT_FORWARD)
+                add_edge(L, first, v->source, n, bytes, 0, node->in[i]);
+            else if (maker->phase == FT_BACKWARD && maker->origin != node->origin)
+                add_edge(L, first, node->origin, maker->origin, 0, bytes, node->in[i]);
         }
     }
 }
@@ -110,8 +106,9 @@ static bool *new_marks(lua_State *L, int n)
 /*** Bytes and floating-point operations of a graph.
  * @function graph:weights
  * @treturn table by forward node: parameter_bytes (where a parameter is used first), saved_bytes
- *   (of its outputs, read by gradients), output_bytes, flops (of the forward node); by edge between
- *   forward nodes, one for each use: edge_from, edge_to, edge_bytes, edge_grad_bytes, edge_value */
+ *   (of its outputs, read by gradients), output_bytes, flops (of the forward node); by edge, one for
+ *   each use of a value or of a gradient: edge_from, edge_to, edge_bytes, edge_grad_bytes,
+ *   edge_value */
 int script_graph_weights(lua_State *L)
 {
     static const char *const names[] = {
@@ -121,10 +118,8 @@ int script_graph_weights(lua_State *L)
     const ft_graph *g = script_check_graph(L, 1);
     lua_settop(L, 1);
     luaL_checkstack(L, N_LISTS + 8, "weights");
-    bool *saved = new_marks(L, ft_graph_n_values(g)), *trained = new_marks(L, ft_graph_n_nodes(g)),
-         *seen = new_marks(L, ft_graph_n_params(g));
+    bool *saved = new_marks(L, ft_graph_n_values(g)), *seen = new_marks(L, ft_graph_n_params(g));
     mark_saved(g, saved);
-    mark_trained(g, trained);
     lua_createtable(L, 0, N_LISTS);
     int result = lua_gettop(L);
     for (int i = 0; i < N_LISTS; i++) {
@@ -133,7 +128,7 @@ int script_graph_weights(lua_State *L)
         lua_setfield(L, result, names[i]);
     }
     fill_nodes(L, g, result + 1, saved, seen);
-    fill_edges(L, g, result + 1 + EDGES, trained);
+    fill_edges(L, g, result + 1 + EDGES);
     lua_settop(L, result);
     return 1;
 }
