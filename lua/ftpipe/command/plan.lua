@@ -1,0 +1,166 @@
+--- ftpipe plan MODEL|GRAPHFILE: how a model would be cut and run, without running it.
+
+local core = require("ftpipe.core")
+local args = require("ftpipe.args")
+
+local M = { help = "how a model or a graph file would be cut, and how fast and large that is" }
+
+local FORMATS = { "table", "json", "html", "svg", "dot", "graphml" }
+
+local declared = {
+   "Plans a model (a directory, or a built-in configuration) or a graph from a file (PipeDream's\n"
+      .. "profiles, device-placement JSON, GraphML, ftpipe's own), on devices that need not exist.",
+   "ftpipe plan t5-3b --devices sim:4x11GB --partition mixed --max-source 320",
+   "ftpipe plan t5-3b --devices sim:4x11GB --search",
+   "ftpipe plan gnmt.txt --devices sim:4x2080ti --compare",
+   "ftpipe plan gpt2-xl --devices sim:8x2080ti --format html > plan.html",
+   devices = { default = false },
+   batch = { default = 32 }, micro_batches = { default = 8 },
+   schedule = true, partition = { default = "mixed" }, stages = true, recompute = true,
+   optimizer = true, max_source = true, max_target = true, seed = true,
+   compare = { type = "boolean", default = false, help = "all partitioners side by side" },
+   search = { type = "boolean", default = false,
+      help = "try micro-batches, schedules and partitions; print what was tried" },
+   mem = { type = "boolean", default = false, help = "memory by class" },
+   format = { choices = FORMATS, default = "table", help = "what is printed" },
+   depth = { type = "int", min = 1, max = 16, default = 2, help = "of scopes, in pictures" },
+   cost = { choices = { "overlap", "sum", "pipedream" }, default = "overlap",
+      help = "what --compare counts, and a graph file is cut by" },
+}
+
+local function usage(format, ...)
+   core.fail("invalid argument", format:format(...) .. "; see ftpipe plan --help", 2)
+end
+
+local function options_of(flags)
+   if flags.batch % flags.micro_batches ~= 0 then
+      usage("--batch %d is not a multiple of --micro-batches %d", flags.batch, flags.micro_batches)
+   end
+   return {
+      devices = flags.devices, batch = flags.batch, micro_batches = flags.micro_batches,
+      schedule = flags.schedule, partition = flags.partition, stages = flags.stages,
+      recompute = flags.recompute, optimizer = flags.optimizer, source = flags.max_source,
+      target = flags.max_target, seed = flags.seed, cost = flags.cost,
+   }
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- What is printed.
+
+-- By format: subject, further tables, flags -> text.
+local printers = {
+   table = function(subject, tables, flags)
+      local compare = require("ftpipe.compare")
+      local parts = { subject:text(flags.mem) }
+      for _, entry in ipairs(tables) do
+         parts[#parts + 1] = entry.title .. ":\n" .. compare.text(entry.cells)
+      end
+      return table.concat(parts, "\n") .. "\n"
+   end,
+   json = function(subject, tables)
+      local data = subject:data()
+      for _, entry in ipairs(tables) do
+         local rows = {}
+         for i = 2, #entry.cells do
+            local row = {}
+            for c, word in ipairs(entry.cells[i]) do
+               row[#entry.cells[i] == #entry.cells[1] and entry.cells[1][c]
+                  or c == 1 and entry.cells[1][1] or "problem"] = word
+            end
+            rows[i - 1] = row
+         end
+         data[entry.key] = core.json.array(rows)
+      end
+      return core.json.encode(data, { sort = true }) .. "\n"
+   end,
+   html = function(subject, tables, flags)
+      return require("ftpipe.page").html(subject, tables, flags.depth)
+   end,
+}
+for _, form in ipairs { "svg", "dot", "graphml" } do
+   printers[form] = function(subject, _, flags)
+      return subject.graph:format(form, { result = subject.result, depth = flags.depth })
+   end
+end
+
+local function comparison(subject, flags)
+   local compare, contract = require("ftpipe.compare"), require("ftpipe.graph.contract")
+   local graph, problem = subject.graph, subject.problem
+   if graph.operators then
+      graph = contract.by_scope(graph) or graph
+      problem = graph:problem { devices = flags.devices, micro_batches = flags.micro_batches }
+      -- times alone: what fits is decided with memory to the byte, above
+      for _, device in ipairs(problem.devices) do device.memory_bytes = 0 end
+   end
+   local rows = compare.all(problem, { cost = flags.cost, seed = flags.seed, blocks = flags.stages })
+   return {
+      title = ("partitioners, cost model %s"):format(flags.cost), key = "compare",
+      cells = compare.cells(rows),
+   }
+end
+
+-- ---------------------------------------------------------------------------------------------
+
+--- Raises exit 3 with the device that is over, and what would help.
+local function check_fits(subject, model, o)
+   if subject.fits then return end
+   local planner = require("ftpipe.planner")
+   local most, culprit = 0, nil
+   for d, row in ipairs(subject.memory) do
+      if row.total - row.budget > most then most, culprit = row.total - row.budget, d end
+   end
+   local lines = planner.remedies(model, o, most)
+   local row = subject.memory[culprit]
+   core.fail("plan infeasible", ("device %s needs %.1f MB of memory, its budget is %.1f MB; what "
+      .. "would help: %s"):format(subject.names[culprit], row.total / 1e6, row.budget / 1e6,
+      #lines > 0 and table.concat(lines, "; ") or "a smaller batch"))
+end
+
+local function plan_file(path, flags)
+   local graphs, explore = require("ftpipe.graph"), require("ftpipe.explore")
+   local graph = graphs.load(path)
+   if not flags.devices and not graph.devices then
+      usage("%s names no devices; give --devices, such as sim:4x11GB", path)
+   end
+   if flags.search then usage("--search plans models, %s is a graph", path) end
+   return explore.file(graph, options_of(flags))
+end
+
+local function plan_model(name, flags)
+   local model = require("ftpipe.model") { model = name }
+   flags.devices = flags.devices or "cpu"
+   local o = options_of(flags)
+   if flags.search then
+      local found = require("ftpipe.planner").search(model, o)
+      if not found.best then
+         io.stderr:write(tostring(found), "\n")
+         local row = found.rows[1]
+         if row.problem then core.fail("plan infeasible", row.problem) end
+         check_fits(row.subject, model, row.options)
+      end
+      return found.best.subject, model, o, {
+         title = "tried", key = "search", cells = found:cells(),
+      }
+   end
+   return require("ftpipe.explore").model(model, o), model, o
+end
+
+--- @tparam {string,...} argv the words after "plan"
+function M.run(argv)
+   local path
+   if argv[1] and not argv[1]:find("^%-") then path = table.remove(argv, 1) end
+   local flags = args.read(declared, argv, "plan MODEL|GRAPHFILE")
+   if not path then usage("plan needs a model or a graph file") end
+   local tables, subject, model, o, tried = {}, nil, nil, nil, nil
+   if core.sys.exists(path) == "file" then
+      subject = plan_file(path, flags)
+   else
+      subject, model, o, tried = plan_model(path, flags)
+   end
+   tables[1] = tried
+   if flags.compare then tables[#tables + 1] = comparison(subject, flags) end
+   io.stdout:write(printers[flags.format](subject, tables, flags))
+   if model then check_fits(subject, model, o) end
+end
+
+return M

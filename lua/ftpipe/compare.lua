@@ -1,0 +1,93 @@
+--- All partitioners on one problem, side by side.
+
+local core = require("ftpipe.core")
+local partition = require("ftpipe.partition")
+local units = require("ftpipe.units")
+
+local M = {}
+
+--- How evenly work is spread: the mean of the devices' times over the longest, 1 at best.
+function M.balance(result)
+   local sum, most = 0, 0
+   for _, load in ipairs(result.loads) do
+      sum, most = sum + load.price_ns, math.max(most, load.price_ns)
+   end
+   return most > 0 and sum / #result.loads / most or 1
+end
+
+local function options_for(method, o)
+   local options = { method = method, cost = o.cost, seed = o.seed, restarts = o.restarts or 4 }
+   if method == "mixed" or method == "best" then options.blocks = o.blocks end
+   return options
+end
+
+--- Runs every method.
+-- @tparam table problem
+-- @tparam[opt] table o cost, seed, restarts, blocks (of mixed)
+-- @treturn table rows { method =, result = or problem = (why not), seconds = }, in the order of the
+--   methods
+function M.all(problem, o)
+   o = o or {}
+   local rows = {}
+   for i, method in ipairs(partition.methods) do
+      local start = core.sys.time_ns()
+      local ok, result = pcall(partition, problem, options_for(method.name, o))
+      if not ok and (type(result) ~= "table" or result.status == "cancelled") then
+         error(result, 0)
+      end
+      rows[i] = {
+         method = method.name, seconds = (core.sys.time_ns() - start) / 1e9,
+         result = ok and result or nil, problem = not ok and result.message or nil,
+      }
+   end
+   return rows
+end
+
+local COLUMNS = {
+   { "method", function(row) return row.method end },
+   { "slowest ms", function(row) return ("%.2f"):format(row.result.objective_ns / 1e6) end },
+   { "balance", function(row) return ("%.3f"):format(M.balance(row.result)) end },
+   { "moved", function(row) return units.format_bytes(row.result.moved_bytes) end },
+   { "stages", function(row) return tostring(row.result.n_stages) end },
+   { "above bound", function(row)
+      return row.result.proved and "optimal" or ("%.1f %%"):format(100 * row.result.gap)
+   end },
+   { "found in", function(row) return units.format_seconds(row.seconds) end },
+}
+
+--- The rows as a table of words, its head first; a method without a result has one word more.
+function M.cells(rows)
+   local head = {}
+   for c, column in ipairs(COLUMNS) do head[c] = column[1] end
+   local cells = { head }
+   for i, row in ipairs(rows) do
+      cells[i + 1] = { row.method }
+      for c, column in ipairs(COLUMNS) do
+         if row.result then cells[i + 1][c] = column[2](row) end
+      end
+      if row.problem then cells[i + 1][2] = row.problem end
+   end
+   return cells
+end
+
+--- Rows of words in columns.
+function M.text(cells)
+   local width, lines = {}, {}
+   for _, row in ipairs(cells) do
+      for c, word in ipairs(row) do
+         -- what is said instead of a row's numbers takes no column
+         if #row == #cells[1] then width[c] = math.max(width[c] or 0, #word) end
+      end
+   end
+   for i, row in ipairs(cells) do
+      local words = {}
+      for c, word in ipairs(row) do
+         local pad = (" "):rep((width[c] or 0) - #word)
+         words[c] = c == 1 and word .. pad or #row == #cells[1] and pad .. word or word
+      end
+      lines[i] = "  " .. table.concat(words, "  ")
+   end
+   return table.concat(lines, "\n")
+end
+
+return M

@@ -1,0 +1,145 @@
+--- Stages of a partitioned graph: what each weighs, what passes between them, and how a schedule
+-- plays over them.
+
+local core = require("ftpipe.core")
+
+local M = {}
+
+--- Forward and backward time of a node on a device of the problem.
+local function times_on(node, device)
+   local kind, slowdown = device.kind or 1, device.slowdown or 1
+   local forward, backward = node.forward_ns, node.backward_ns
+   local own = forward + backward
+   local ns = kind > 1 and node["ns" .. kind] or nil
+   if not ns then return forward * slowdown, backward * slowdown end
+   if own == 0 then return ns * slowdown, 0 end
+   return ns * slowdown * forward / own, ns * slowdown * backward / own
+end
+
+local function new_stages(result)
+   local stages = {}
+   for s, device in ipairs(result.stage_device) do
+      stages[s] = {
+         device = device, replicas = result.stage_replicas and result.stage_replicas[s] or 1,
+         forward_ns = 0, backward_ns = 0, parameter_bytes = 0, saved_bytes = 0, nodes = 0,
+      }
+   end
+   return stages
+end
+
+local function add_node(stage, node, device)
+   local forward, backward = times_on(node, device)
+   stage.nodes = stage.nodes + 1
+   stage.forward_ns = stage.forward_ns + forward / stage.replicas
+   stage.backward_ns = stage.backward_ns + backward / stage.replicas
+   stage.parameter_bytes = stage.parameter_bytes + node.parameter_bytes
+   stage.saved_bytes = stage.saved_bytes + node.saved_bytes
+   local name = node.scope or node.name or node.id
+   stage.first, stage.last = stage.first or name, name
+end
+
+--- The link between two devices: what the slower end carries; nothing costs within a device.
+local function transfer_ns(bytes, from, to)
+   if from == to then return 0 end
+   local ns = 0
+   for _, device in ipairs { from, to } do
+      local rate = device.bytes_per_s or 0
+      if rate > 0 then ns = math.max(ns, 1e9 * bytes / rate) end
+   end
+   return ns
+end
+
+--- Adds an edge of nodes to the edge of their stages; a value that several nodes of a stage use
+-- passes once. What gradients pass to an earlier stage goes back along an edge to a later one.
+local function join_edges(graph, result)
+   local edges, by_ends, seen = {}, {}, {}
+   for _, edge in ipairs(graph.edges) do
+      local from, to = result.stage[edge.from], result.stage[edge.to]
+      local back = from > to
+      local low, high = math.min(from, to), math.max(from, to)
+      local ends = low .. " " .. high
+      local value = ends .. " " .. edge.from .. " " .. tostring(edge.value)
+      if low ~= high and not seen[value] then
+         seen[value] = true
+         local row = by_ends[ends]
+         if not row then
+            row = { from = low, to = high, bytes = 0, grad_bytes = 0 }
+            edges[#edges + 1], by_ends[ends] = row, row
+         end
+         row.bytes = row.bytes + (back and 0 or edge.bytes)
+         row.grad_bytes = row.grad_bytes + edge.grad_bytes + (back and edge.bytes or 0)
+      end
+   end
+   return edges
+end
+
+--- @tparam graph graph
+-- @tparam table devices of the problem
+-- @tparam table result stage by node, stage_device (of ft.partition)
+-- @treturn table stages { device =, replicas =, forward_ns =, backward_ns =, parameter_bytes =,
+--   saved_bytes =, nodes =, first =, last = (names) }, edges { from =, to =, bytes =, grad_bytes =,
+--   ns =, grad_ns = }
+function M.of(graph, devices, result)
+   local stages, edges = new_stages(result), join_edges(graph, result)
+   for i, node in ipairs(graph.nodes) do
+      local stage = stages[result.stage[i]]
+      add_node(stage, node, devices[stage.device])
+   end
+   for _, edge in ipairs(edges) do
+      local from, to = devices[stages[edge.from].device], devices[stages[edge.to].device]
+      edge.ns = transfer_ns(edge.bytes, from, to)
+      edge.grad_ns = transfer_ns(edge.grad_bytes, from, to)
+   end
+   return { stages = stages, edges = edges, n_devices = #devices }
+end
+
+--- Bytes that pass between devices for one micro-batch.
+function M.moved_bytes(cut)
+   local bytes = 0
+   for _, edge in ipairs(cut.edges) do
+      if cut.stages[edge.from].device ~= cut.stages[edge.to].device then
+         bytes = bytes + edge.bytes + edge.grad_bytes
+      end
+   end
+   return bytes
+end
+
+--- Plays a schedule. The k replicas of a stage count as one device that is k times as fast.
+-- @tparam table cut of `of`
+-- @tparam table o schedule, micro_batches, batches, trace; factors (by stage, of its times)
+-- @treturn table end_ns, busy_ns by device, in_flight by stage, trace
+function M.play(cut, o)
+   local stages = {}
+   for s, stage in ipairs(cut.stages) do
+      local factor = o.factors and o.factors[s] or 1
+      stages[s] = {
+         device = stage.device, forward_ns = stage.forward_ns * factor,
+         backward_ns = stage.backward_ns * factor,
+      }
+   end
+   return core.pipeline.play {
+      stages = stages, edges = cut.edges, devices = cut.n_devices, schedule = o.schedule,
+      micro_batches = o.micro_batches, batches = o.batches, trace = o.trace,
+   }
+end
+
+--- The longest time of `draws` plays in which each stage's time is off by up to `noise`, over the
+-- time of a play without noise.
+function M.worst_case(cut, o, noise, draws)
+   local exact, worst, state = M.play(cut, o).end_ns, 1, 1
+   for _ = 1, draws do
+      local factors = {}
+      for s = 1, #cut.stages do
+         state = (state * 16807) % 2147483647 -- Park and Miller, CACM 1988
+         factors[s] = 1 + noise * (2 * state / 2147483647 - 1)
+      end
+      local played = M.play(cut, {
+         schedule = o.schedule, micro_batches = o.micro_batches, batches = o.batches,
+         factors = factors,
+      })
+      worst = math.max(worst, played.end_ns / exact)
+   end
+   return worst
+end
+
+return M
