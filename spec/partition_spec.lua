@@ -242,8 +242,8 @@ describe("graphs with known results", function()
       for _, row in ipairs(rows or {}) do
          for key, scale in pairs { contig_opt = 1, ms_contig_opt = 1000 } do
             if row[key] then
-               local problem = ft.graph_import.device_placement(dir .. "dnn/" .. row.workload
-                  .. ".json", scale)
+               local problem = ft.graph.load(dir .. "dnn/" .. row.workload .. ".json",
+                  { transfer_scale = scale }):problem()
                local result = ft.partition(problem, { method = "seq", cost = "sum" })
                assert.is_true(math.abs(result.objective_ns / 1e6 / row[key] - 1) < 1e-3,
                   ("%s %s: %g, not %g"):format(row.workload, key, result.objective_ns / 1e6,
@@ -262,7 +262,7 @@ describe("graphs with known results", function()
    it("mixed is never above that, and near the best known", function()
       local rows, dir = expected("expected_dnn.json")
       for _, row in ipairs(rows or {}) do
-         local problem = ft.graph_import.device_placement(dir .. "dnn/" .. row.workload .. ".json")
+         local problem = ft.graph.load(dir .. "dnn/" .. row.workload .. ".json"):problem()
          local result = ft.partition(problem, {
             method = "mixed", cost = "sum", effort = 1000, max_stages = 100000,
             restarts = RESTARTS[row.workload],
@@ -278,8 +278,8 @@ describe("graphs with known results", function()
    it("three stages a device are enough for 39.95 and 90.95 ms", function()
       local _, dir = expected("expected_dnn.json")
       for name, ms in pairs(dir and { bert24 = 39.95, gnmt = 90.95 } or {}) do
-         local problem = ft.graph_import.device_placement(
-            ("%sdnn/LayerGraphs/%s_training.json"):format(dir, name))
+         local problem = ft.graph.load(("%sdnn/LayerGraphs/%s_training.json"):format(dir, name))
+            :problem()
          local result = ft.partition(problem, {
             method = "mixed", cost = "sum", max_stages_per_device = 3, effort = 500,
          })
@@ -294,8 +294,8 @@ describe("graphs with known results", function()
       for _, row in ipairs(rows or {}) do
          -- the two-level instance of the largest graph alone takes as long as all others
          if row.workload ~= "gnmt_large" or row.P <= 2 then
-            graphs[row.workload] = graphs[row.workload] or ft.graph_import.pipedream(dir
-               .. "pipedream/" .. row.workload .. ".txt")
+            graphs[row.workload] = graphs[row.workload] or ft.graph.load(dir .. "pipedream/"
+               .. row.workload .. ".txt"):problem { devices = {}, memory_factor = 1 }
             local problem = graphs[row.workload]
             problem.level_devices, problem.level_bytes_per_s = {}, {}
             for i, machines in ipairs(row.machines_per_level) do

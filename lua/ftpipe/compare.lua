@@ -83,9 +83,11 @@ function M.text(cells)
       local words = {}
       for c, word in ipairs(row) do
          local pad = (" "):rep((width[c] or 0) - #word)
-         words[c] = c == 1 and word .. pad or #row == #cells[1] and pad .. word or word
+         -- words begin on the left, numbers end on the right
+         local left = c == 1 or c == #cells[1] or #row < #cells[1]
+         words[c] = left and word .. pad or pad .. word
       end
-      lines[i] = "  " .. table.concat(words, "  ")
+      lines[i] = ("  " .. table.concat(words, "  ")):gsub("%s+$", "")
    end
    return table.concat(lines, "\n")
 end

@@ -185,6 +185,12 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Words.
 
+local LONGEST_NAME = 28
+
+local function short(name)
+   return #name <= LONGEST_NAME and name or name:sub(1, LONGEST_NAME - 3) .. "..."
+end
+
 --- Stage rows as words, the head first.
 function Subject:stage_cells()
    local cells = {
@@ -197,7 +203,7 @@ function Subject:stage_cells()
          tostring(s), row.device .. many, tostring(row.nodes), ("%.2f"):format(row.forward_ms),
          ("%.2f"):format(row.backward_ms), tostring(row.in_flight),
          units.format_bytes(row.parameter_bytes), units.format_bytes(row.sends_bytes),
-         ("%s .. %s"):format(row.first, row.last),
+         ("%s .. %s"):format(short(row.first), short(row.last)),
       }
    end
    return cells

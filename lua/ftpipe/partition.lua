@@ -1,6 +1,6 @@
 --- Weighted graphs placed on devices: ft.partition(problem, options).
 --
---    local problem = ft.graph_import.device_placement("bert24_training.json")
+--    local problem = ft.graph("bert24_training.json"):problem()
 --    local result = ft.partition(problem, { method = "seq", cost = "sum" })
 --    print(result)
 --

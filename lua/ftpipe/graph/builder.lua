@@ -71,8 +71,8 @@ function Builder:node(where, row)
          M.malformed("%s: tie is %s, expected a whole number", where, tostring(row.tie))
       end
    end
-   node.backward = row.backward or nil
-   node.kind2_only = row.kind2_only or nil
+   node.backward = row.backward and true or nil
+   node.kind2_only = row.kind2_only and true or nil
    self.nodes[#self.nodes + 1] = node
    self.index[id] = #self.nodes
 end

@@ -78,7 +78,10 @@ end
 -- Reading.
 
 local readers = {
-   boolean = function(text) return text:match("^%s*(%w+)%s*$") == "true" or nil end,
+   boolean = function(text)
+      local word = text:match("^%s*(%w+)%s*$")
+      return word == "true" or word == "1" or nil
+   end,
    string = function(text) return text end,
    double = function(text) return text end,
    int = function(text) return text end,

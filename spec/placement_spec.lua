@@ -1,0 +1,97 @@
+local core = require("ftpipe.core")
+local ft = require("ftpipe")
+local partition = require("ftpipe.partition")
+local process = require("spec.support.process")
+
+local RECIPE = "recipes/t5_rte.lua"
+
+local function run(...) return process.ftpipe { RECIPE, ... } end
+
+local function options(changes)
+   local model = ft.model { model = "t5-small" }
+   local o = {
+      model = model, devices = "sim:2x11GB", batch = 8, micro_batches = 4, buckets = { 64 },
+      lengths = { target = 8 }, partition = "mixed", schedule = "1f1b", recompute = "auto",
+      optimizer = "adamw", hypers = {}, clip = 0, seed = 1, dropout = 0.1, steps = 2, batches = 2,
+   }
+   for key, value in pairs(changes or {}) do o[key] = value end
+   return o
+end
+
+describe("--partition", function()
+   it("mixed puts several stages on a device, and scopes stay whole", function()
+      local plan = ft.plan(options { stages = 4 })
+      assert.equal("mixed", plan.partition.name)
+      assert.is_true(plan.n_stages > 2)
+      local stage_of, graph = {}, plan.graphs[1]
+      for n, stage in ipairs(plan.partition.stage) do
+         local scope = graph:node(n).scope
+         assert.equal(stage_of[scope] or stage, stage, scope)
+         stage_of[scope] = stage
+      end
+   end)
+
+   it("trains to the same bits however the model is cut", function()
+      local found = {}
+      for _, how in ipairs { "seq", "mixed", "best", "pipedream-straight" } do
+         local out, err, exit = run("--partition", how, "--steps", "3", "--devices", "cpu:2")
+         assert.equal(0, exit, err)
+         found[how] = out:match("after: [^\n]+")
+         assert.truthy(found[how])
+         assert.equal(found.seq, found[how], how)
+      end
+   end)
+
+   it("looks at memory again when a first plan does not fit", function()
+      local model = ft.model { model = "t5-3b" }
+      local plan = ft.plan(options {
+         model = model, devices = "sim:4x11GB", batch = 40, micro_batches = 5, buckets = { 320 },
+         optimizer = "adafactor",
+      })
+      assert.has_no.errors(function() plan:check() end)
+   end)
+
+   it("refuses replicated stages, naming what would run", function()
+      local solve = partition.solve
+      finally(function() partition.solve = solve end)
+      partition.solve = function(...)
+         local result = solve(...)
+         result.stage_replicas[1] = 2
+         return result
+      end
+      local ok, problem = pcall(ft.plan, options { partition = "pipedream" })
+      assert.is_false(ok)
+      assert.equal("unsupported", problem.status)
+      assert.matches("puts stage 1 on 2 devices", problem.message)
+      assert.matches("pipedream%-straight", problem.message)
+   end)
+
+   it("says what there is", function()
+      local _, err, exit = run("--partition", "mixd", "--dry-run")
+      assert.equal(2, exit)
+      assert.matches("'mixd' is neither a plan file nor one of: seq, best, mixed, pipedream", err)
+   end)
+end)
+
+describe("weights of graphs", function()
+   it("have gradients come back along the chain in which uses are summed", function()
+      local graph = core.graph.new()
+      local x, w = graph:input("x", "f32", { 2, 3 }), graph:param("w", { 3, 3 })
+      local a = graph:add("linear", { x, w })
+      local b, c = graph:add("linear", { a, w }), graph:add("linear", { a, w })
+      local sum = graph:add("mean", { graph:add("add", { b, c }) })
+      graph:grad(graph:output("loss", sum) and sum)
+      local weights, found = graph:weights(), {}
+      for e, from in ipairs(weights.edge_from) do
+         if weights.edge_grad_bytes[e] > 0 then
+            found[#found + 1] = from .. "-" .. weights.edge_to[e]
+         end
+         assert.is_true(from < weights.edge_to[e])
+      end
+      table.sort(found)
+      assert.truthy(table.concat(found, " "):find("2-3", 1, true), table.concat(found, " "))
+      assert.same({ 36, 0, 0 }, {
+         weights.parameter_bytes[1], weights.parameter_bytes[2], weights.parameter_bytes[3],
+      })
+   end)
+end)
