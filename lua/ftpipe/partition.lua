@@ -33,12 +33,19 @@ end
 
 --- Places the nodes of a problem on its devices.
 -- @tparam table problem
--- @tparam[opt] table options method ("best"), cost ("overlap"), seed, restarts, deadline_ms,
---   effort, max_stages, max_stages_per_device, blocks, max_down_sets, straight, free_transfers
+-- @tparam[opt] table options method ("best"; or a function from the problem to a list of devices by
+--   node), cost ("overlap"), seed, restarts, deadline_ms, effort, max_stages,
+--   max_stages_per_device, blocks, max_down_sets, straight, free_transfers
 -- @treturn table stage and device by node, stage_device and stage_replicas by stage, loads by
 --   device, objective_ns, lower_bound_ns, gap, proved, n_stages, moved_bytes, restarts, method
 -- @raise invalid argument — the problem makes no sense; plan infeasible — nothing fits
 function M.solve(problem, options)
+   local method = options and options.method
+   if type(method) == "function" then
+      local result = M.evaluate(problem, method(problem), nil, options.cost)
+      result.method = "custom"
+      return result
+   end
    return setmetatable(core.partition.solve(problem, options), Result)
 end
 

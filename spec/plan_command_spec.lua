@@ -1,0 +1,150 @@
+local core = require("ftpipe.core")
+local ft = require("ftpipe")
+local files = require("spec.support.files")
+local process = require("spec.support.process")
+
+local function plan(...) return process.ftpipe { "plan", ... } end
+
+local CHAIN = [[
+ftpipe weighted graph 1
+node a forward_ns=1000000 backward_ns=2000000 parameter_bytes=1000
+node b forward_ns=1000000 backward_ns=2000000 parameter_bytes=1000
+node c forward_ns=2000000 backward_ns=4000000 parameter_bytes=1000
+edge a b bytes=1000 grad_bytes=1000
+edge b c bytes=1000 grad_bytes=1000
+]]
+
+local function with_chain(body)
+   files.in_directory(function(dir)
+      core.sys.write_file(dir .. "/chain.txt", CHAIN)
+      body(dir .. "/chain.txt")
+   end)
+end
+
+describe("ftpipe plan", function()
+   it("plans a model that nobody here could hold", function()
+      local out, err, exit = plan("t5-3b", "--devices", "sim:4x11GB", "--max-source", "320",
+         "--batch", "40", "--micro-batches", "5", "--optimizer", "adafactor", "--mem")
+      assert.equal(0, exit, err)
+      assert.matches("partition mixed, schedule 1f1b, 8 stages on 4 devices", out)
+      assert.matches("weights", out)
+      assert.matches("predicted: [%d.]+ s a batch, [%d.]+ samples/s", out)
+   end)
+
+   it("plans a graph file; balanced stages are as fast as they can be", function()
+      with_chain(function(path)
+         local out, err, exit = plan(path, "--devices", "sim:2x11GB", "--schedule", "async",
+            "--micro-batches", "4", "--batch", "4", "--format", "json")
+         assert.equal(0, exit, err)
+         local data = core.json.decode(out)
+         -- four micro-batches of 6 ms on the slower device
+         assert.is_true(math.abs(data.seconds_per_batch - 24e-3) < 0.1e-3)
+         assert.equal(2, #data.stages)
+         assert.same({ 1, 1, 2 }, { unpack(data.node_stage) })
+      end)
+   end)
+
+   it("compares all partitioners", function()
+      with_chain(function(path)
+         local out, _, exit = plan(path, "--devices", "sim:2x11GB", "--compare")
+         assert.equal(0, exit)
+         for _, method in ipairs(ft.partition.methods) do
+            assert.matches("\n  " .. method.name .. " +6.00 +1.000", out)
+         end
+      end)
+   end)
+
+   it("prints every format", function()
+      with_chain(function(path)
+         local heads = {
+            json = "^{", html = "^<!DOCTYPE html>", svg = "^<svg ", dot = "^digraph ",
+            graphml = "^<%?xml",
+         }
+         for format, head in pairs(heads) do
+            local out, err, exit = plan(path, "--devices", "sim:2x11GB", "--format", format)
+            assert.equal(0, exit, err)
+            assert.matches(head, out)
+            if format == "html" then -- one page that loads nothing
+               assert.is_nil(out:find("src=", 1, true) or out:find("<link", 1, true))
+            end
+         end
+      end)
+   end)
+
+   it("says what would help when nothing fits: exit 3", function()
+      local out, err, exit = plan("t5-3b", "--devices", "sim:2x11GB", "--optimizer", "adamw",
+         "--batch", "8", "--micro-batches", "4")
+      assert.equal(3, exit)
+      assert.matches("stages on 2 devices", out)
+      assert.matches("needs [%d.]+ MB of memory, its budget is 11000%.0 MB; what would help", err)
+      assert.matches("%-%-optimizer adafactor: saves [%d.]+ GB", err)
+      assert.equal(1, select(2, err:gsub("\n", "")))
+   end)
+
+   it("refuses what it cannot plan with one line", function()
+      local function refused(code, pattern, ...)
+         local _, err, exit = plan(...)
+         assert.equal(code, exit, err)
+         assert.matches(pattern, err)
+         assert.equal(1, select(2, err:gsub("\n", "")), err)
+      end
+      refused(2, "plan needs a model or a graph file")
+      refused(2, "%-%-batch 10 is not a multiple", "t5-small", "--batch", "10")
+      refused(6, "'t5%-medium' is neither a directory nor", "t5-medium")
+      with_chain(function(path)
+         refused(2, "names no devices", path)
+         refused(2, "%-%-search plans models", path, "--search", "--devices", "sim:2x11GB")
+         core.sys.write_file(path, "ftpipe weighted graph 1\nnode a forward_ns=-1\n")
+         refused(6, "chain%.txt:2: forward_ns is %-1", path, "--devices", "sim:2x11GB")
+      end)
+   end)
+end)
+
+describe("ft.planner", function()
+   local o = {
+      devices = "sim:2x11GB", batch = 8, source = 64, target = 8, optimizer = "adamw",
+      counts = { 2, 4 }, schedules = { "1f1b", "async" }, partitions = { "seq", "mixed" },
+   }
+
+   it("takes the fastest that fits and says why not the others", function()
+      local found = ft.planner(ft.model { model = "t5-small" }, o)
+      assert.equal(8, #found.rows)
+      assert.equal(found.best, found.rows[1])
+      for i, row in ipairs(found.rows) do
+         assert.is_true(row.over_bytes > 0 or row.seconds >= found.best.seconds)
+         assert.is_true((row.verdict == "chosen") == (i == 1))
+      end
+      assert.matches("slower", tostring(found))
+   end)
+
+   it("keeps a front that nothing beats in everything", function()
+      local found = ft.planner(ft.model { model = "t5-small" }, o)
+      assert.is_true(#found.front >= 1)
+      local synchronous = false
+      for _, row in ipairs(found.front) do
+         synchronous = synchronous or row.staleness == 0
+         for _, other in ipairs(found.rows) do
+            assert.is_false(other.seconds < row.seconds and other.memory_bytes < row.memory_bytes
+               and other.staleness < row.staleness and other.moved_bytes < row.moved_bytes
+               and other.stages < row.stages)
+         end
+      end
+      assert.is_true(synchronous)
+   end)
+
+   it("bounds the worst case by the noise", function()
+      local found = ft.planner(ft.model { model = "t5-small" }, o)
+      local ratio = ft.planner.worst_seconds(found.best) / found.best.seconds
+      assert.is_true(ratio >= 1 and ratio <= 1.05 + 1e-9, "" .. ratio)
+   end)
+
+   it("says when nothing fits", function()
+      local tight = {}
+      for key, value in pairs(o) do tight[key] = value end
+      tight.devices = "sim:2x100MB"
+      local found = ft.planner(ft.model { model = "t5-small" }, tight)
+      assert.is_nil(found.best)
+      assert.matches("nothing fits", tostring(found))
+      assert.matches("too much memory", found.rows[1].verdict)
+   end)
+end)
