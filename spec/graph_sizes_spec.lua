@@ -9,7 +9,7 @@ local function gpt3()
    return raw
 end
 
--- Products of a decoder or an encoder of `l` layers of width h over s tokens: 24 s l h^2, the scores
+-- Products of a decoder or an encoder of `l` layers of width h over s tokens: 24 s l h^2, scores
 -- and what they weigh 4 s^2 l h, half of it (and the diagonal) when causal, the head 2 s h V
 -- (Narayanan et al., SC 2021, appendix, forward alone).
 local function layers(s, l, h, V, causal)

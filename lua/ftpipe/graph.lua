@@ -47,7 +47,8 @@ end
 -- @treturn graph .path
 -- @raise malformed data — with file, line or row, and the culprit
 function M.load(path, options)
-   local text, parts = core.sys.read_file(path), nil
+   local text = core.sys.read_file(path)
+   local parts
    if text_form.is(text) then
       parts = text_form.read(text, path)
    elseif text:find("^%s*[%[{]") then

@@ -187,8 +187,9 @@ function Found:cells()
 end
 
 function Found:__tostring()
-   local last = self.best and "front (*): nothing is faster, smaller, less late, with less moved and"
-      .. " fewer stages; worst: with every stage's time off by up to 5 %" or "nothing fits"
+   local last = self.best and "front (*): no other is as fast, as small, as little late, with as "
+      .. "little moved and as few stages; worst: with stages' times off by up to 5 %"
+      or "nothing fits"
    return compare.text(self:cells()) .. "\n" .. last
 end
 

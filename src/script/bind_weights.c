@@ -106,8 +106,8 @@ static bool *new_marks(lua_State *L, int n)
 /*** Bytes and floating-point operations of a graph.
  * @function graph:weights
  * @treturn table by forward node: parameter_bytes (where a parameter is used first), saved_bytes
- *   (of its outputs, read by gradients), output_bytes, flops (of the forward node); by edge, one for
- *   each use of a value or of a gradient: edge_from, edge_to, edge_bytes, edge_grad_bytes,
+ *   (of its outputs, read by gradients), output_bytes, flops (of the forward node); by edge, one
+ *   for each use of a value or of a gradient: edge_from, edge_to, edge_bytes, edge_grad_bytes,
  *   edge_value */
 int script_graph_weights(lua_State *L)
 {

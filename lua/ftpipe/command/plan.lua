@@ -92,7 +92,9 @@ local function comparison(subject, flags)
       -- times alone: what fits is decided with memory to the byte, above
       for _, device in ipairs(problem.devices) do device.memory_bytes = 0 end
    end
-   local rows = compare.all(problem, { cost = flags.cost, seed = flags.seed, blocks = flags.stages })
+   local rows = compare.all(problem, {
+      cost = flags.cost, seed = flags.seed, blocks = flags.stages,
+   })
    return {
       title = ("partitioners, cost model %s"):format(flags.cost), key = "compare",
       cells = compare.cells(rows),
@@ -151,13 +153,12 @@ function M.run(argv)
    if argv[1] and not argv[1]:find("^%-") then path = table.remove(argv, 1) end
    local flags = args.read(declared, argv, "plan MODEL|GRAPHFILE")
    if not path then usage("plan needs a model or a graph file") end
-   local tables, subject, model, o, tried = {}, nil, nil, nil, nil
+   local tables, subject, model, o = {}, nil, nil, nil
    if core.sys.exists(path) == "file" then
       subject = plan_file(path, flags)
    else
-      subject, model, o, tried = plan_model(path, flags)
+      subject, model, o, tables[1] = plan_model(path, flags)
    end
-   tables[1] = tried
    if flags.compare then tables[#tables + 1] = comparison(subject, flags) end
    io.stdout:write(printers[flags.format](subject, tables, flags))
    if model then check_fits(subject, model, o) end

@@ -48,7 +48,8 @@ function M.dot(graph, o)
          dot_text(weight), M.colour(node.device))
    end
    for _, edge in ipairs(groups.edges) do
-      local label = edge.bytes > 0 and (' [label="%s"]'):format(units.format_bytes(edge.bytes)) or ""
+      local label = ""
+      if edge.bytes > 0 then label = (' [label="%s"]'):format(units.format_bytes(edge.bytes)) end
       lines[#lines + 1] = ("  n%d -> n%d%s;"):format(edge.from, edge.to, label)
    end
    lines[#lines + 1] = "}\n"
@@ -81,7 +82,8 @@ end
 local function box_svg(node, place)
    local name, weight = lines_of(node)
    return ([[<g><title>%s: %s</title><rect x="%g" y="%g" width="%d" height="%d" rx="5" fill="%s" ]]
-      .. [[stroke="#555"/><text x="%g" y="%g">%s</text><text x="%g" y="%g" class="w">%s</text></g>]])
+      .. [[stroke="#555"/><text x="%g" y="%g">%s</text><text x="%g" y="%g" class="w">%s</text>]]
+      .. "</g>")
       :format(xml.escape(name), xml.escape(weight), place.x, place.y, BOX.width, BOX.height,
          M.colour(node.device), place.x + 8, place.y + 17, xml.escape(name:sub(1, 32)),
          place.x + 8, place.y + 32, xml.escape(weight))
