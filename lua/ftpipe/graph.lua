@@ -111,10 +111,11 @@ local function kinds_of(devices)
    return kinds, of_device
 end
 
---- Forward and backward times by forward node, on one device of the list.
-local function times_of(graph, n_forward, devices, d)
+--- Forward and backward times by forward node: times of all nodes, each backward one with the node
+-- that it belongs to.
+local function times_of(graph, n_forward, node_ns)
    local forward, backward = {}, {}
-   for i, ns in ipairs(graph:times(devices, d)) do
+   for i, ns in ipairs(node_ns) do
       if i <= n_forward then
          forward[i], backward[i] = ns, 0
       else
@@ -148,12 +149,14 @@ end
 --- The weights of a graph of operators.
 -- @tparam graph graph of ft.model families
 -- @tparam string devices whose times are modelled
+-- @tparam[opt] table costs of a profile: times of all nodes on devices of the first kind
 -- @treturn graph .operators: the given one
-function M.of(graph, devices)
+function M.of(graph, devices, costs)
    local nodes, edges = rows_of(graph)
    local kinds = kinds_of(core.engine.devices(devices))
    for k, kind in ipairs(kinds) do
-      local forward, backward = times_of(graph, #nodes, devices, kind.device)
+      local forward, backward = times_of(graph, #nodes,
+         costs and k == 1 and costs.node_ns or graph:times(devices, kind.device))
       for i, node in ipairs(nodes) do
          if k == 1 then
             node.forward_ns, node.backward_ns = forward[i], backward[i]

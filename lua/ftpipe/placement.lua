@@ -90,7 +90,8 @@ local function first_that_fits(weighted, name, o, budget)
    local n_devices, failure = #core.engine.devices(o.devices), nil
    for _, how in ipairs(ATTEMPTS) do
       local never, always = o.recompute == "never", o.recompute == "always"
-      if how.unlimited or how.recompute and not never or not how.recompute and not always then
+      local fits_rule = how.recompute and not never or not how.recompute and not always
+      if how.unlimited and not budget or fits_rule and not how.unlimited then
          local options = options_of(name, n_devices, o.stages)
          options.blocks = options.blocks and math.min(options.blocks, #weighted.nodes)
          local ok, result = pcall(partition, attempt(weighted, o, how, budget), options)
@@ -114,13 +115,14 @@ end
 -- @tparam graph graph of operators, or one of ft.graph
 -- @tparam string name one of `names`
 -- @tparam table o devices (text), stages (at most; 2 for each device), micro_batches, schedule,
---   recompute (always, never, auto), optimizer
+--   recompute (always, never, auto), optimizer, costs (of a profile)
 -- @tparam[opt] table budget what a plan showed: factor (bytes kept for a byte of parameters),
 --   others (bytes that a device needs beside them)
 -- @treturn table stage by node, device by stage, name, result of ft.partition
 -- @raise unsupported — the result replicates stages
 function M.solve(graph, name, o, budget)
-   local weighted = type(graph) == "userdata" and graphs.of(graph, o.devices) or graph
+   local weighted = type(graph) == "userdata" and graphs.of(graph, o.devices, o.costs)
+      or graph
    local small, of = contract.by_scope(weighted)
    local result = first_that_fits(small or weighted, name, o, budget)
    check_runnable(name, result)

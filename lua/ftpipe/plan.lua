@@ -361,28 +361,49 @@ local function any_over(plan)
    return false
 end
 
+--- The plan of a partition, recomputing where --recompute auto finds it needed.
+local function settle(o, graphs, partition)
+   local plan = draw(o, graphs, partition,
+      recompute_flags(o.recompute, count_stages(partition.stage)))
+   return o.recompute == "auto" and recompute_where_needed(plan) or plan
+end
+
+--- The same plan with the least memory that recomputing gives it.
+local function leanest(plan)
+   if plan.options.recompute ~= "auto" then return plan end
+   return draw(plan.options, plan.graphs, plan.partition,
+      recompute_flags("always", plan.n_stages))
+end
+
+-- Placements that are tried one after the other, each with less memory for parameters: what the one
+-- before it left for them.
+local PLACEMENTS = 3
+
+local function fit_placed(plan)
+   local others = 0
+   for _ = 1, PLACEMENTS do
+      if not any_over(plan) then break end
+      local budget = budget_of(leanest(plan))
+      if budget.others <= others then break end
+      others = budget.others
+      local ok, partition = pcall(placement.solve, plan.graphs[#plan.graphs],
+         plan.options.partition, plan.options, budget)
+      if not ok then break end
+      plan = settle(plan.options, plan.graphs, partition)
+   end
+   return plan
+end
+
 --- What is balanced by time alone may not fit; a partition that also looks at memory may, when the
 -- stages that need it recompute.
 local function fit(plan)
    local o, graphs = plan.options, plan.graphs
-   local auto = o.recompute == "auto"
-   if auto then plan = recompute_where_needed(plan) end
-   local placed = placement.is(o.partition)
-   if not any_over(plan) or not placed and o.partition ~= "seq" then return plan end
-   local leanest = plan
-   if auto then
-      leanest = draw(o, graphs, plan.partition, recompute_flags("always", plan.n_stages))
-   end
-   local ok, partition
-   if placed then
-      ok, partition = pcall(placement.solve, graphs[#graphs], o.partition, o, budget_of(leanest))
-   else
-      ok, partition = pcall(M.partition, graphs[#graphs], "seq", plan.n_stages, o.devices,
-         o.micro_batches, parameter_budget(leanest), o.costs)
-   end
-   if not ok then return plan end
-   plan = draw(o, graphs, partition, recompute_flags(o.recompute, count_stages(partition.stage)))
-   return auto and recompute_where_needed(plan) or plan
+   if o.recompute == "auto" then plan = recompute_where_needed(plan) end
+   if placement.is(o.partition) then return fit_placed(plan) end
+   if not any_over(plan) or o.partition ~= "seq" then return plan end
+   local ok, partition = pcall(M.partition, graphs[#graphs], "seq", plan.n_stages, o.devices,
+      o.micro_batches, parameter_budget(leanest(plan)), o.costs)
+   return ok and settle(o, graphs, partition) or plan
 end
 
 local function copy(options)

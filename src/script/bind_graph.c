@@ -485,8 +485,11 @@ static int graph_times(lua_State *L)
 {
     int n;
     ft_graph *g = script_check_graph(L, 1);
+    lua_settop(L, 3);
+    int which = (int)script_arg_int(L, 3, 1, 1, FT_MAX_DEVICES);
     const ft_device *devices = script_check_devices(L, 2, &n);
-    const ft_device *device = &devices[script_arg_int(L, 3, 1, 1, n) - 1];
+    if (which > n) return script_arg_error(L, 3, "device %d of %d", which, n);
+    const ft_device *device = &devices[which - 1];
     lua_createtable(L, ft_graph_n_nodes(g), 0);
     for (int i = 0; i < ft_graph_n_nodes(g); i++) {
         lua_pushnumber(L, ft_node_time_ns(g, i, device));

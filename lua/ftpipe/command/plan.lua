@@ -153,7 +153,7 @@ function M.run(argv)
    if argv[1] and not argv[1]:find("^%-") then path = table.remove(argv, 1) end
    local flags = args.read(declared, argv, "plan MODEL|GRAPHFILE")
    if not path then usage("plan needs a model or a graph file") end
-   local tables, subject, model, o = {}, nil, nil, nil
+   local tables, subject, model, o = {}
    if core.sys.exists(path) == "file" then
       subject = plan_file(path, flags)
    else
