@@ -104,23 +104,56 @@ function M.moved_bytes(cut)
    return bytes
 end
 
---- Plays a schedule. The k replicas of a stage count as one device that is k times as fast.
--- @tparam table cut of `of`
--- @tparam table o schedule, micro_batches, batches, trace; factors (by stage, of its times)
--- @treturn table end_ns, busy_ns by device, in_flight by stage, trace
-function M.play(cut, o)
-   local stages = {}
+--- Options of core.schedule.make, which are also costs of a simulation. An edge of stages is one of
+-- values and one of gradients.
+local function pipeline(cut, o)
+   local p = {
+      replicas = {}, device = {}, forward_ns = {}, backward_ns = {}, edges = {}, transfer_ns = {},
+      devices = cut.n_devices, schedule = o.schedule, micro_batches = o.micro_batches,
+      batches = o.batches,
+   }
    for s, stage in ipairs(cut.stages) do
       local factor = o.factors and o.factors[s] or 1
-      stages[s] = {
-         device = stage.device, forward_ns = stage.forward_ns * factor,
-         backward_ns = stage.backward_ns * factor,
-      }
+      p.replicas[s], p.device[s] = 1, stage.device
+      p.forward_ns[s] = stage.forward_ns * factor
+      p.backward_ns[s] = stage.backward_ns * factor
    end
-   return core.pipeline.play {
-      stages = stages, edges = cut.edges, devices = cut.n_devices, schedule = o.schedule,
-      micro_batches = o.micro_batches, batches = o.batches, trace = o.trace,
+   for _, edge in ipairs(cut.edges) do
+      local e = #p.edges
+      p.edges[e + 1] = { from = edge.from, to = edge.to, kind = "F", bytes = edge.bytes }
+      p.edges[e + 2] = { from = edge.to, to = edge.from, kind = "B", bytes = edge.grad_bytes }
+      p.transfer_ns[e + 1], p.transfer_ns[e + 2] = edge.ns, edge.grad_ns
+   end
+   return p
+end
+
+-- Buffers of an edge to begin with; a schedule that cannot complete with them gets more.
+local SLOTS = 2
+
+local function make(p)
+   local most = p.micro_batches * p.batches + #p.replicas
+   for slots = 1, math.ceil(math.log(most) / math.log(SLOTS)) + 1 do
+      for _, edge in ipairs(p.edges) do edge.slots = math.min(SLOTS ^ slots, most) end
+      local ok, plan = pcall(core.schedule.make, p)
+      if ok then return plan end
+      if type(plan) ~= "table" or plan.status ~= "plan infeasible" then error(plan, 0) end
+   end
+   return core.schedule.make(p)
+end
+
+--- Plays a schedule. The k replicas of a stage count as one device that is k times as fast.
+-- @tparam table cut of `of`
+-- @tparam table o schedule, micro_batches, batches; factors (by stage, of its times)
+-- @treturn table end_ns, busy_ns by device, in_flight by stage
+function M.play(cut, o)
+   local p = pipeline(cut, o)
+   local plan = make(p)
+   local played = plan:simulate {
+      forward_ns = p.forward_ns, backward_ns = p.backward_ns, transfer_ns = p.transfer_ns,
    }
+   played.in_flight = {}
+   for s, stage in ipairs(plan:describe().stages) do played.in_flight[s] = stage.in_flight end
+   return played
 end
 
 --- The longest time of `draws` plays in which each stage's time is off by up to `noise`, over the

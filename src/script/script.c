@@ -19,7 +19,6 @@ static const luaL_Reg openers[] = {
     {"graph", script_bind_graph},     {"engine", script_bind_engine},
     {"program", script_bind_program}, {"partition", script_bind_partition},
     {"profile", script_bind_profile}, {"schedule", script_bind_schedule},
-    {"pipeline", script_bind_pipeline},
     {NULL, NULL},
 };
 

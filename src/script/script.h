@@ -163,6 +163,5 @@ int script_bind_program(lua_State *L);
 int script_bind_profile(lua_State *L);
 int script_bind_partition(lua_State *L);
 int script_bind_schedule(lua_State *L);
-int script_bind_pipeline(lua_State *L);
 
 #endif
