@@ -6,7 +6,7 @@ local suggest = require("ftpipe.suggest")
 --- ft.NAME is the module ftpipe.NAME.
 local PARTS = {
    "args", "cluster", "compare", "explore", "graph", "model", "opts", "partition", "plan",
-   "planner", "profile", "run", "schedule", "task", "tensor", "units",
+   "planner", "profile", "run", "schedule", "stages", "swap", "task", "tensor", "units",
 }
 
 --- ft.NAME is a table of core.

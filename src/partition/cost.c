@@ -110,6 +110,23 @@ static double last_gain_ns(const ground *g, const ft_partition_result *r, int ki
     return gain;
 }
 
+static ft_status sum_memory(const ground *g, const load *sums, ft_partition_result *r,
+                            ft_error *err)
+{
+    const ft_partition_problem *p = g->problem;
+    if (p->swaps) {
+        int64_t *bytes = ft_arena_array(g->arena, p->n_devices, sizeof *bytes);
+        if (!bytes || !pack_memory(g, r, bytes)) return ground_no_memory(g, err);
+        for (int d = 0; d < p->n_devices; d++) r->loads[d].memory_bytes = bytes[d];
+        return FT_OK;
+    }
+    for (int d = 0; d < p->n_devices; d++) r->loads[d].memory_bytes = sums[d].fixed;
+    for (int i = 0; p->saved_bytes && i < g->n; i++)
+        r->loads[r->device[i]].memory_bytes +=
+            ground_in_flight(g, r->stage[i], r->n_stages) * p->saved_bytes[i];
+    return FT_OK;
+}
+
 static ft_status price_devices(const ground *g, const load *sums, ft_partition_result *r,
                                ft_error *err)
 {
@@ -117,9 +134,7 @@ static ft_status price_devices(const ground *g, const load *sums, ft_partition_r
     ft_status status = FT_OK;
     int last = r->stage_device[r->n_stages - 1];
     for (int s = 0; s < r->n_stages; s++) r->loads[r->stage_device[s]].n_stages++;
-    for (int i = 0; p->saved_bytes && i < g->n; i++)
-        r->loads[r->device[i]].memory_bytes +=
-            ground_in_flight(g, r->stage[i], r->n_stages) * p->saved_bytes[i];
+    FT_TRY(sum_memory(g, sums, r, err));
     for (int d = 0; d < p->n_devices; d++) {
         ft_partition_load *out = &r->loads[d];
         load own = sums[d];
@@ -130,7 +145,6 @@ static ft_status price_devices(const ground *g, const load *sums, ft_partition_r
         out->out_grad_bytes = own.out_grad;
         out->in_bytes = own.in;
         out->in_grad_bytes = own.in_grad;
-        out->memory_bytes += own.fixed;
         out->price_ns = load_price(g, &own, d, false);
         r->objective_ns = fmax(r->objective_ns, out->price_ns);
         r->moved_bytes += own.in + own.out_grad;

@@ -117,6 +117,9 @@ ft_status solve_greedy(ground *g, ft_partition_result *result, ft_error *err);
 ft_status solve_pipedream(ground *g, ft_partition_result *result, ft_error *err);
 /* The price of a split with replicas under pipedream's own model; sets stage_replicas too. */
 ft_status price_pipedream(const ground *g, ft_partition_result *result, ft_error *err);
+ft_status solve_pack(ground *g, ft_partition_result *result, ft_error *err);
+/* Of each device, the bytes of its largest stage with what enters it; false without memory. */
+bool pack_memory(const ground *g, const ft_partition_result *r, int64_t *device_bytes);
 ft_status solve_mixed(ground *g, ft_partition_result *result, ft_error *err);
 
 #endif

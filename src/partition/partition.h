@@ -56,6 +56,10 @@ typedef struct ft_partition_problem {
      * pipelines have, or in_flight in every stage when `flat`, as GPipe has. 0 is 1. */
     int in_flight;
     bool flat;
+    /* A device holds one stage at a time, with the values that enter it, and the others are in host
+     * memory: what has to fit is its largest stage, of one micro-batch. Moving stages to and from
+     * the host is in no price. */
+    bool swaps;
     /* PipeDream's hierarchy, innermost level first; 0 levels: all devices on one level. Used by
      * the partitioner `pipedream` only. */
     int n_levels;
@@ -74,7 +78,8 @@ typedef struct ft_partition_options {
                             20000 to 60000 in all */
     int max_stages;      /* of `mixed`; 0: `blocks`, or 8 times the devices */
     int max_stages_per_device; /* 0: no limit */
-    int blocks;                /* L of `mixed`; 0: swept from 1 to 8 times the devices */
+    int blocks; /* L of `mixed`; 0: swept from 1 to 8 times the devices. Packs of `pack`; 0: as few
+                   as fit */
     int64_t max_down_sets;     /* `seq` is exact while the graph has no more; 0: 60000 */
     const volatile int *stop;  /* not 0: give up, FT_CANCELLED; NULL: never */
     /* `pipedream`: whether transfers between stages count, whether replicas are allowed. */

@@ -14,6 +14,8 @@ static const method methods[] = {
      false},
     {"greedy", "contiguous stages refined level by level, for graphs of any size", solve_greedy,
      true},
+    {"pack", "Harmony: contiguous packs of equal time for devices that swap, dealt in turn",
+     solve_pack, false},
     {"best", "the best of all", solve_best, true},
 };
 

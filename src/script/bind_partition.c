@@ -120,6 +120,7 @@ static const char *const problem_keys[] = {"names",
                                            "devices",
                                            "in_flight",
                                            "flat",
+                                           "swaps",
                                            "forbid_device",
                                            "level_devices",
                                            "level_bytes_per_s",
@@ -254,6 +255,7 @@ static ft_partition_problem check_problem(lua_State *L, int t)
     check_levels(L, t, &p);
     p.in_flight = (int)script_opt_int(L, t, "in_flight", 0, 0, 1 << 20);
     p.flat = script_opt_bool(L, t, "flat", false);
+    p.swaps = script_opt_bool(L, t, "swaps", false);
     return p;
 }
 
