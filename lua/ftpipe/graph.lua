@@ -13,6 +13,7 @@
 
 local core = require("ftpipe.core")
 local builder = require("ftpipe.graph.builder")
+local contract = require("ftpipe.graph.contract")
 local draw = require("ftpipe.graph.draw")
 local graphml = require("ftpipe.graph.graphml")
 local json_form = require("ftpipe.graph.json")
@@ -285,6 +286,12 @@ end
 
 -- ---------------------------------------------------------------------------------------------
 -- Asking.
+
+--- The graph with the nodes of each scope as one; nil where that has a cycle.
+-- @tparam[opt] int depth names of a scope that count: 2 makes blocks of "encoder/block.3/attn"
+-- @treturn[opt] graph
+-- @treturn[opt] {int,...} its node, by node of this one
+function Graph:by_scope(depth) return contract.by_scope(self, depth) end
 
 --- Sums over the nodes: forward_ns, backward_ns, parameter_bytes, saved_bytes, output_bytes, flops.
 function Graph:totals()

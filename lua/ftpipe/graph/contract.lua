@@ -16,13 +16,24 @@ local function add(group, node)
    end
 end
 
+--- The first `depth` names of a scope; all of them without depth.
+local function outer(scope, depth)
+   local names = {}
+   for name in (scope or ""):gmatch("[^/]+") do
+      if #names == depth then break end
+      names[#names + 1] = name
+   end
+   return names[1] and table.concat(names, "/")
+end
+
 --- Groups by scope, and the group of every node.
-local function group(graph)
+local function group(graph, depth)
    local nodes, of, by_scope = {}, {}, {}
    for i, node in ipairs(graph.nodes) do
-      local scope = node.scope or i
+      local name = outer(node.scope, depth)
+      local scope = name or i
       if not by_scope[scope] then
-         nodes[#nodes + 1] = { id = tostring(scope), scope = node.scope }
+         nodes[#nodes + 1] = { id = tostring(scope), scope = name }
          by_scope[scope] = #nodes
       end
       of[i] = by_scope[scope]
@@ -51,10 +62,11 @@ end
 
 --- A graph of one node for each scope, and the node of every node; nil where that has a cycle.
 -- @tparam graph graph without ties
+-- @tparam[opt] int depth names of a scope that count: 2 makes blocks of "encoder/block.3/attn"
 -- @treturn[opt] graph
 -- @treturn[opt] {int,...}
-function M.by_scope(graph)
-   local nodes, of = group(graph)
+function M.by_scope(graph, depth)
+   local nodes, of = group(graph, depth)
    local edges = join(graph, of)
    if #builder.order(nodes, edges) < #nodes then return nil end
    local result = {}

@@ -1,0 +1,240 @@
+--- FTPipe's figures beside ours: plans of T5-3B on eight RTX 2080 Ti, speed-ups over GPipe with a
+-- contiguous partition, seconds of an epoch, numbers of stages, balance of memory.
+--
+--    ftpipe examples/papers/ftpipe.lua
+--    ftpipe examples/papers/ftpipe.lua --small-batch 0.5      small products run below their rate
+--    ftpipe examples/papers/ftpipe.lua --uncalibrated
+--
+-- Eliad et al., "Fine-tuning giant neural networks on commodity hardware with automatic pipeline
+-- model parallelism", USENIX ATC 2021: its slides, and the plans and results kept with its code.
+-- Ours: graphs of the models, times modelled for the card and scaled so that an encoder block takes
+-- what it took on theirs, our partitioners, our simulator.
+
+local ft = require("ftpipe")
+local reports = require("report")
+
+local args = ft.args {
+   "FTPipe's figures beside ours, on simulated cards.",
+   "ftpipe examples/papers/ftpipe.lua --small-batch 0.5",
+   devices = { default = "sim:8x2080ti" },
+   uncalibrated = { type = "boolean", help = "times as modelled, not scaled to theirs" },
+   small_batch = { type = "number", default = 0, min = 0, max = 8, value = "MS",
+      help = "ms that a block loses in each direction, whatever its size" },
+   link = { type = "rate", default = "12 GB/s", help = "between two cards" },
+}
+
+local report = reports.new()
+
+-- ---------------------------------------------------------------------------------------------
+-- Graphs of blocks, and plans of them.
+
+-- An encoder block of T5-3B, micro-batches of 4 x 512: forward and backward, without and with
+-- recomputation, and the same of a decoder block for 4 tokens; ms.
+local ENCODER_MS, ENCODER_AGAIN_MS, DECODER_MS, DECODER_AGAIN_MS = 65.7, 90.8, 11.6, 15.4
+
+local scale = 1
+local graphs = {}
+
+--- A model's blocks, times scaled.
+local function blocks_of(model, batch, source, target)
+   local key = table.concat({ model, batch, source, target }, " ")
+   if graphs[key] then return graphs[key] end
+   local graph = ft.graph(model, {
+      devices = args.devices, batch = batch, source = source, target = target,
+   }):by_scope(2)
+   for _, node in ipairs(graph.nodes) do
+      local lost = node.scope:match("block") and args.small_batch * 1e6 or 0
+      node.forward_ns = node.forward_ns * scale + lost
+      node.backward_ns = node.backward_ns * scale + lost
+   end
+   graphs[key] = graph
+   return graph
+end
+
+local function find_block(graph, scope)
+   for _, node in ipairs(graph.nodes) do
+      if node.scope == scope then return node end
+   end
+end
+
+-- Bytes kept for a byte of parameters: weights and gradients; Adafactor's state is small.
+local MEMORY_FACTOR = 2
+
+--- Places a graph. Stages recompute, in asynchronous pipelines but for the last.
+local function place(graph, method, synchronous, options)
+   local problem = graph:problem {
+      devices = args.devices, recompute = true, memory_factor = MEMORY_FACTOR,
+   }
+   if synchronous then problem.last_ns = nil end
+   for _, device in ipairs(problem.devices) do device.bytes_per_s = args.link end
+   local all = { method = method }
+   for key, value in pairs(options or {}) do all[key] = value end
+   local result = ft.partition(problem, all)
+   return { graph = graph, problem = problem, result = result, synchronous = synchronous }
+end
+
+local SHORT, LONG = 4, 12 -- batches; their difference has no warm-up in it
+
+--- Seconds of a batch in the long run.
+local function batch_seconds(plan, schedule, micro_batches)
+   local cut = ft.stages.of(plan.graph, plan.problem.devices, plan.result)
+   for s, stage in ipairs(cut.stages) do
+      if plan.synchronous or s < #cut.stages then
+         stage.backward_ns = stage.backward_ns + stage.forward_ns
+      end
+   end
+   local function play(batches)
+      return ft.stages.play(cut, {
+         schedule = schedule, micro_batches = micro_batches, batches = batches,
+      }).end_ns
+   end
+   return (play(LONG) - play(SHORT)) / (LONG - SHORT) / 1e9
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Blocks and plans of T5-3B, 512 tokens and 4 of answer.
+
+local two = { format = "%.2f" }
+local whole = { format = "%.0f" }
+
+local function calibrate()
+   local block = find_block(blocks_of("t5-3b", 4, 512, 4), "encoder/block.1")
+   local modelled = (block.forward_ns + block.backward_ns) / 1e6
+   if not args.uncalibrated then
+      scale = (ENCODER_MS - 2 * args.small_batch) / (modelled - 2 * args.small_batch)
+   end
+   graphs = {}
+   return modelled
+end
+
+local function print_blocks(modelled)
+   report:section("T5-3B, micro-batches of 4 x 512: ms of a block, forward and backward",
+      "profiles in the plans kept with FTPipe's code")
+   local graph = blocks_of("t5-3b", 4, 512, 4)
+   local encoder, decoder = find_block(graph, "encoder/block.1"),
+      find_block(graph, "decoder/block.1")
+   local function ms(node, again)
+      return (node.forward_ns * (again and 2 or 1) + node.backward_ns) / 1e6
+   end
+   report:line("modelled: %.1f ms for an encoder block; times %.3f", modelled, scale)
+   local note = args.uncalibrated and "without --uncalibrated" or nil
+   local o = { format = "%.2f", note = note }
+   report:row("encoder block", ENCODER_MS, ms(encoder), o)
+   report:row("encoder block, recomputing", ENCODER_AGAIN_MS, ms(encoder, true), o)
+   report:row("decoder block", DECODER_MS, ms(decoder), o)
+   report:row("decoder block, recomputing", DECODER_AGAIN_MS, ms(decoder, true), o)
+end
+
+--- Sum over the slowest, as a share of all devices.
+local function balance(plan)
+   local sum = 0
+   for _, load in ipairs(plan.result.loads) do sum = sum + load.compute_ns end
+   return sum / #plan.result.loads / plan.result.objective_ns
+end
+
+local function parameters(plan)
+   local least, most = math.huge, 0
+   for d in ipairs(plan.result.loads) do
+      local bytes = 0
+      for i, node in ipairs(plan.graph.nodes) do
+         if plan.result.device[i] == d then bytes = bytes + node.parameter_bytes end
+      end
+      least, most = math.min(least, bytes), math.max(most, bytes)
+   end
+   return most / 4e6, least / 4e6
+end
+
+-- Method; shape; slowest device ms, mean load over slowest, millions of parameters on the fullest
+-- and the emptiest card.
+local plans = {
+   { "mixed", 4, 512, 4, 319.2, .991, 418, 352 },
+   { "seq", 4, 512, 4, 363.7, .858, 1241, 151 },
+   { "mixed", 8, 320, 8, 379.6, .979, 385, 352 },
+   { "seq", 8, 320, 8, 427.1, .855, 1174, 151 },
+   { "mixed", 64, 64, 4, 571.6, .989, 385, 352 },
+   { "seq", 64, 64, 4, 608.2, .858, 972, 151 },
+}
+
+local function print_plans()
+   report:section("Plans of T5-3B on eight cards: slowest card ms, balance, millions of parameters",
+      "plans kept with FTPipe's code, no communication")
+   for _, row in ipairs(plans) do
+      local plan = place(blocks_of("t5-3b", row[2], row[3], row[4]), row[1])
+      local name = ("%s %dx%d/%d"):format(row[1], row[2], row[3], row[4])
+      local most, least = parameters(plan)
+      report:row(name .. ", ms", row[5], plan.result.objective_ns / 1e6, { format = "%.1f" })
+      report:row(name .. ", balance", row[6], balance(plan), { format = "%.3f" })
+      local tie = { format = "%.0f", note = "equally fast plans; ours moves fewer bytes" }
+      report:row(name .. ", fullest card", row[7], most, tie)
+      report:row(name .. ", emptiest card", row[8], least, tie)
+   end
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- The number of blocks.
+
+local function print_study()
+   report:section("Stages of T5-3B 512/4, slowest card with communication, ms",
+      "plans kept with FTPipe's code: L = 16 gave 15 stages, L = 32 gave 29")
+   local graph = blocks_of("t5-3b", 4, 512, 4)
+   for _, row in ipairs { { 8, 387.4 }, { 16, 342.8 }, { 32, 444.9 } } do
+      local plan = place(graph, row[1] == 8 and "seq" or "mixed", false, {
+         max_stages = row[1] > 8 and row[1] + 2 or nil, cost = "sum",
+      })
+      report:row(("at most %d blocks, %d stages"):format(row[1], plan.result.n_stages), row[2],
+         plan.result.objective_ns / 1e6, {
+            format = "%.1f", note = "biases cloned, blocks refined: more of them cost nothing here",
+         })
+   end
+   local mixed = place(graph, "mixed")
+   report:row("MB sent for a micro-batch", 1196, mixed.result.moved_bytes / 2e6, {
+      format = "%.0f", note = "position biases are cloned: 134 of 143 MB at a boundary of theirs",
+   })
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Speed-ups.
+
+-- Task; model, tokens in and out; examples of an epoch; samples x micro-batches of the asynchronous
+-- run and of GPipe; how the asynchronous one is cut; published speed-up of its epoch, and of mixed
+-- GPipe's, over contiguous GPipe; published seconds of an epoch of contiguous GPipe, where known.
+local tasks = {
+   { "WiC", "t5-3b", 64, 4, 5428, { 64, 2 }, { 16, 8 }, "mixed", 2.48, 1.19, 199.4 },
+   { "RTE", "t5-3b", 320, 8, 2490, { 8, 5 }, { 4, 10 }, "mixed", 2.71, 1.20, 400.5 },
+   { "BoolQ", "t5-3b", 512, 4, 9427, { 4, 5 }, { 2, 10 }, "mixed", 2.13, 1.08, 3154.7 },
+   { "MultiRC", "t5-3b", 512, 4, 27243, { 4, 2 }, { 1, 8 }, "mixed", 3.32, 1.11 },
+   { "WikiText-2", "gpt2-xl", 1024, 1, 2300, { 1, 1 }, { 1, 8 }, "seq", 1.60 },
+   { "SQuAD", "bert-large", 384, 1, 88000, { 24, 1 }, { 2, 12 }, "seq", 2.04 },
+}
+
+local function epoch_seconds(task, method, schedule, sizes)
+   local graph = blocks_of(task[2], sizes[1], task[3], task[4])
+   local plan = place(graph, method, schedule == "gpipe")
+   return batch_seconds(plan, schedule, sizes[2]) * task[5] / (sizes[1] * sizes[2])
+end
+
+local function print_tasks()
+   report:section("Speed-up of an epoch over GPipe with a contiguous partition",
+      "slides, and scripts for the seconds")
+   for _, task in ipairs(tasks) do
+      local base = epoch_seconds(task, "seq", "gpipe", task[7])
+      local async = epoch_seconds(task, task[8], "async", task[6])
+      local note = args.small_batch == 0 and "--small-batch" or nil
+      report:row(("%s, async %s"):format(task[1], task[8]), task[9], base / async,
+         { format = "%.2f", note = note })
+      if task[10] then
+         report:row(("%s, GPipe mixed"):format(task[1]), task[10],
+            base / epoch_seconds(task, "mixed", "gpipe", task[7]), two)
+      end
+      if task[11] then
+         report:row(("%s, seconds of GPipe seq"):format(task[1]), task[11], base, whole)
+      end
+   end
+end
+
+local modelled = calibrate()
+print_blocks(modelled)
+print_plans()
+print_study()
+print_tasks()
+report:finish()
