@@ -69,7 +69,7 @@ local slide = {
 
 local function print_volumes()
    local N, M, R = args.devices, args.micro_batches, args.layers
-   report:section(("Volumes: tensors of a layer moved in an update, N=%d M=%d R=%d"):format(N, M, R),
+   report:section(("Volumes: tensors of a layer moved, N=%d M=%d R=%d"):format(N, M, R),
       "HotOS 2021, table \"swap load\"; per layer, whatever is at either end of the model left out")
    for _, schedule in ipairs(slide) do
       local counts = ft.swap.volumes(schedule[1], {
@@ -103,7 +103,8 @@ local trainings = {
    { name = "T5-11B", builtin = "t5-11b", parameters = 11e9, tokens = 1e12, each = 3,
       shape = { 24, 1024, 65536, 512 }, pretrain = { 3.30e22, 36002 }, wiki = { 1.35e19, 15 },
       glue = { 1.62e19, 18 } },
-   { name = "GPT-3", builtin = "gpt3-175b", parameters = 3.14e23 / 6 / 300e9, tokens = 300e9, each = 6,
+   { name = "GPT-3", builtin = "gpt3-175b", parameters = 3.14e23 / 6 / 300e9, tokens = 300e9,
+      each = 6,
       shape = { 96, 12288, 49152, 2048 }, pretrain = { 3.14e23, 342564 }, wiki = { 7.16e20, 781 },
       glue = { 8.59e20, 937 } },
 }
@@ -115,7 +116,8 @@ end
 --- Parameters of a built-in model, and those that are no embedding; from its graph.
 local function count(name)
    local model = ft.model.open { model = name, init = "random" }
-   local graph = model.family.training(model.config, { batch = 1, source = 8, target = 8, dropout = 0 })
+   local size = { batch = 1, source = 8, target = 8, dropout = 0 }
+   local graph = model.family.training(model.config, size)
    local all, inside = 0, 0
    for _, param in ipairs(graph:params()) do
       local n = 1
@@ -200,7 +202,7 @@ local rates = {
    free_s = .04,
 }
 
--- Devices share, how many, backward micro-batch, layers of a pack; seconds without and with overlap.
+-- Devices share, how many, backward micro-batch, layers of a pack; seconds serial and with overlap.
 local estimates = {
    { "pipeline", 1, 8, 10, 33.662780, 32.669708 }, { "pipeline", 1, 4, 10, 37.272616, 36.273424 },
    { "pipeline", 2, 8, 10, 18.306822, 17.612108 }, { "pipeline", 2, 4, 10, 20.157440, 19.460287 },

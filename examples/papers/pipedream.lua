@@ -21,6 +21,7 @@ local args = ft.args {
    levels = { choices = { "flat", "two" }, default = "flat",
       help = "flat: all GPUs on the network of the servers; two: servers and what is inside" },
    faster = { type = "number", default = 1, min = 1e-6, help = "GPUs than those of the profiles" },
+   only = { type = "string", default = "", value = "NAME", help = "one model of table 1" },
    free_transfers = { type = "boolean", help = "activations cost nothing" },
 }
 
@@ -45,11 +46,12 @@ end
 local function problem_of(name, levels, faster)
    local path, why = find_profile(name)
    if not path then return nil, why end
-   problems[name] = problems[name] or ft.graph_import.pipedream(path)
+   -- placed on one device until the levels are known; the bytes of parameters as they are
+   problems[name] = problems[name] or ft.graph(path):problem { devices = { {} }, memory_factor = 1 }
    local problem, n_devices = {}, 1
    for key, value in pairs(problems[name]) do problem[key] = value end
-   problem.node_ns, problem.level_devices, problem.level_bytes_per_s = {}, {}, {}
-   for i, ns in ipairs(problems[name].node_ns) do problem.node_ns[i] = ns / faster end
+   problem.node_ns, problem.level_devices, problem.level_bytes_per_s = { {} }, {}, {}
+   for i, ns in ipairs(problems[name].node_ns[1]) do problem.node_ns[1][i] = ns / faster end
    for i, level in ipairs(levels) do
       problem.level_devices[i], problem.level_bytes_per_s[i] = level[1], level[2]
       n_devices = n_devices * level[1]
@@ -65,7 +67,7 @@ end
 --- Time of a minibatch with data parallelism: level by level, compute and then the all-reduce.
 local function data_parallel_ns(problem, levels)
    local ns, bytes, inside = 0, 0, 1
-   for _, node_ns in ipairs(problem.node_ns) do ns = ns + node_ns end
+   for _, node_ns in ipairs(problem.node_ns[1]) do ns = ns + node_ns end
    for _, fixed in ipairs(problem.fixed_bytes) do bytes = bytes + fixed end
    for _, level in ipairs(levels) do
       local n, bytes_per_s = level[1], level[2]
@@ -168,12 +170,14 @@ local function levels_of(servers, gpus, cluster)
 end
 
 -- Slowest and fastest GPUs that a gap is closed with, and the times that the distance is halved.
-local SLOWEST, FASTEST, HALVINGS = 1 / 64, 64, 9
+local SLOWEST, FASTEST, HALVINGS = 1 / 16, 16, 7
 
 --- How much faster GPUs have to be for the speed-up to be as published; nil when none are.
 local function faster_for(profile, levels, published, free_transfers)
    local low, high = SLOWEST, FASTEST
-   local function speed_up(faster) return solve(profile, levels, faster, free_transfers).speed_up end
+   local function speed_up(faster)
+      return solve(profile, levels, faster, free_transfers).speed_up
+   end
    if speed_up(low) > published or speed_up(high) < published then return nil end
    for _ = 1, HALVINGS do
       local middle = math.sqrt(low * high)
@@ -219,10 +223,12 @@ local function print_table_1()
    for _, key in ipairs { "A", "B", "C" } do
       report:line("cluster %s: %s", key, clusters[key].name)
    end
-   for _, row in ipairs(table_1) do print_row(row) end
-   report:line("--faster S takes GPUs S times as fast as those of the profiles: fitted, not measured")
+   for _, row in ipairs(table_1) do
+      if args.only == "" or args.only == row[1] then print_row(row) end
+   end
+   report:line("--faster S takes GPUs S times as fast as those of the profiles; fitted")
 end
 
-print_optimized()
+if args.only == "" then print_optimized() end
 print_table_1()
 report:finish()

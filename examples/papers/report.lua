@@ -30,7 +30,7 @@ end
 function Report:row(name, published, ours, o)
    o = o or {}
    local differs = published == ours and 0 or ours / published - 1
-   local far = not (math.abs(differs) <= TOLERANCE)
+   local far = math.abs(differs) > TOLERANCE
    local mark = ""
    self.rows = self.rows + 1
    if far and o.note then
@@ -58,9 +58,10 @@ end
 --- The last line: how many figures, and how far.
 function Report:finish()
    print()
-   print(("%d figures: %d within 10 %% (at most %.1f %%), %d with the assumption named, %d residual%s")
-      :format(self.rows, self.rows - self.noted - #self.residuals, 100 * self.worst, self.noted,
-         #self.residuals, #self.residuals == 1 and "" or "s"))
+   local n = #self.residuals
+   print(("%d figures: %d within 10 %% (at most %.1f %%), %d with the assumption named, %s"):format(
+      self.rows, self.rows - self.noted - n, 100 * self.worst, self.noted,
+      ("%d residual%s"):format(n, n == 1 and "" or "s")))
 end
 
 return M
