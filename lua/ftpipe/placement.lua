@@ -17,7 +17,6 @@ local METHODS = {
    pipedream = { method = "pipedream" },
    ["pipedream-straight"] = { method = "pipedream", straight = true },
    greedy = { method = "greedy" },
-   pack = { method = "pack" },
    best = { method = "best", restarts = 4 },
 }
 
