@@ -21,6 +21,15 @@ local function options_for(method, o)
    return options
 end
 
+--- Methods that the problem is for: packs are for devices that swap.
+local function applicable(problem)
+   local list = {}
+   for _, method in ipairs(partition.methods) do
+      if method.name ~= "pack" or problem.swaps then list[#list + 1] = method end
+   end
+   return list
+end
+
 --- Runs every method.
 -- @tparam table problem
 -- @tparam[opt] table o cost, seed, restarts, blocks (of mixed)
@@ -29,13 +38,13 @@ end
 function M.all(problem, o)
    o = o or {}
    local rows = {}
-   for i, method in ipairs(partition.methods) do
+   for _, method in ipairs(applicable(problem)) do
       local start = core.sys.time_ns()
       local ok, result = pcall(partition, problem, options_for(method.name, o))
       if not ok and (type(result) ~= "table" or result.status == "cancelled") then
          error(result, 0)
       end
-      rows[i] = {
+      rows[#rows + 1] = {
          method = method.name, seconds = (core.sys.time_ns() - start) / 1e9,
          result = ok and result or nil, problem = not ok and result.message or nil,
       }
