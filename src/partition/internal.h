@@ -106,10 +106,16 @@ ft_status result_make(const ground *g, const int *unit_device, const int *stage_
 
 /* -- partitioners ------------------------------------------------------------------------------ */
 
+typedef enum method_kind {
+    PLACES,    /* priced by the cost model, so that `best` can compare it */
+    SPLITS,    /* has a price of its own; its stages without replicas are compared */
+    STANDS_OUT /* for devices that work in another way; `best` leaves it out */
+} method_kind;
+
 typedef struct method {
     const char *name, *doc;
     ft_status (*solve)(ground *g, ft_partition_result *result, ft_error *err);
-    bool placed; /* it prices as the cost models do, so that `best` can compare it */
+    method_kind kind;
 } method;
 
 ft_status solve_seq(ground *g, ft_partition_result *result, ft_error *err);

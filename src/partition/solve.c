@@ -8,15 +8,15 @@
 static ft_status solve_best(ground *g, ft_partition_result *result, ft_error *err);
 
 static const method methods[] = {
-    {"seq", "the contiguous optimum: one stage a device, exact over down-sets", solve_seq, true},
-    {"mixed", "Mixed-pipe: blocks on any device in any order, refined", solve_mixed, true},
+    {"seq", "the contiguous optimum: one stage a device, exact over down-sets", solve_seq, PLACES},
+    {"mixed", "Mixed-pipe: blocks on any device in any order, refined", solve_mixed, PLACES},
     {"pipedream", "contiguous stages with replicas, over a hierarchy of links", solve_pipedream,
-     false},
+     SPLITS},
     {"greedy", "contiguous stages refined level by level, for graphs of any size", solve_greedy,
-     true},
+     PLACES},
     {"pack", "Harmony: contiguous packs of equal time for devices that swap, dealt in turn",
-     solve_pack, false},
-    {"best", "the best of all", solve_best, true},
+     solve_pack, STANDS_OUT},
+    {"best", "the best of all", solve_best, PLACES},
 };
 
 enum { N_METHODS = sizeof methods / sizeof *methods };
@@ -78,7 +78,8 @@ static ft_status solve_straight(ground *g, ft_partition_result *result, ft_error
 
 static ft_status try_method(ground *g, const method *how, ft_partition_result *out, ft_error *err)
 {
-    if (how->placed) return g->cost->judge ? FT_INFEASIBLE : how->solve(g, out, err);
+    if (how->kind == STANDS_OUT) return FT_INFEASIBLE;
+    if (how->kind == PLACES) return g->cost->judge ? FT_INFEASIBLE : how->solve(g, out, err);
     return g->cost->judge ? how->solve(g, out, err) : solve_straight(g, out, err);
 }
 
@@ -168,7 +169,7 @@ ft_status ft_partition_solve(const ft_partition_problem *problem,
                        list_names(ft_partition_method_name, names, sizeof names));
     FT_TRY(find_cost(options->cost, &cost, err));
     FT_TRY(check_options(problem, options, err));
-    if (cost->judge && how->placed && how->solve != solve_best)
+    if (cost->judge && how->kind == PLACES && how->solve != solve_best)
         return ft_fail(err, FT_INVALID,
                        "partition: method %s cannot search by cost model %s, expected method "
                        "pipedream",
