@@ -68,7 +68,12 @@ static void test_odd_numbers(void)
         CHECK(y[0] == 1.0f && y[1] == -1.0f && y[2] == 1.0f && y[3] == -1.0f && y[4] == 0.0f);
         x[3] = NAN;
         CHECK(isnan(simd->math->largest(x, 19)) && isnan(simd->math->sum(x, 19)));
-        for (int n = 0; n < 70; n++) CHECK(simd->math->finite(x, n) == (n <= 3));
+        float wide[70] = {0};
+        for (int at = 0; at < 70; at++) { /* in every lane of bodies and tails */
+            wide[at] = at % 2 ? NAN : -INFINITY;
+            for (int n = 0; n <= 70; n++) CHECK(simd->math->finite(wide, n) == (n <= at));
+            wide[at] = 1.0f;
+        }
         simd->softmax->row(y, x, 19);
         CHECK(isnan(y[0]));
         simd->softmax->sums(y, x, 19);

@@ -111,7 +111,7 @@ static int stage_actions(const ft_plan *plan, int stage, int until, ft_action *o
 /* A shorter leg is the longer one without the batches after it: what draining early relies on. */
 static void check_shorter_leg(pipeline_case *c, const ft_plan *plan, int batches)
 {
-    enum { MOST = 9 * (2 * 6 + 3) };
+    enum { MOST = 9 * (4 * 6 + 6) }; /* batches, with halves of backwards */
     ft_error err = {0};
     ft_plan *shorter = NULL;
     int n_batches = c->pipeline.n_batches;
