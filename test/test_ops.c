@@ -284,7 +284,7 @@ static void test_samples(void)
         for (int i = 0; i < (*op)->n_samples; i++) {
             op_case c;
             const ft_sample *sample = &(*op)->samples[i];
-            if (case_needs_bf16(*op, sample) && !ft_cpu_has_bf16()) {
+            if (case_needs_bf16(*op, sample) && !ft_ops_have_bf16()) {
                 fprintf(stderr, "  skipped: row %s, sample %d: no bf16 here\n", (*op)->name, i);
                 continue;
             }

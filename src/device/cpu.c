@@ -100,15 +100,6 @@ ft_isa ft_cpu_isa(void)
     return FT_ISA_BASE;
 }
 
-bool ft_cpu_has_bf16(void)
-{
-#if defined(__x86_64__)
-    return ft_cpu_isa() == FT_ISA_AVX512 && __builtin_cpu_supports("avx512bf16");
-#else
-    return false;
-#endif
-}
-
 const char *ft_isa_name(ft_isa isa)
 {
     static const char *const names[] = {"base", "avx2", "avx512"};

@@ -60,9 +60,6 @@ typedef enum { FT_ISA_BASE, FT_ISA_AVX2, FT_ISA_AVX512, FT_ISA_COUNT } ft_isa;
 ft_isa ft_cpu_isa(void);
 const char *ft_isa_name(ft_isa isa);
 
-/* Whether this CPU multiplies bf16 (avx512_bf16; who has amx_bf16 has that too). */
-bool ft_cpu_has_bf16(void);
-
 /* Threads that work on one call together. */
 typedef struct ft_team ft_team;
 

@@ -12,11 +12,10 @@ static int find_attr(const ft_op *op, const char *name)
 
 ft_status ft_graph_bf16(ft_graph *g, ft_error *err)
 {
-    if (!ft_cpu_has_bf16())
+    if (!ft_ops_have_bf16())
         return ft_fail(err, FT_UNSUPPORTED,
-                       "precision bf16 needs a CPU with avx512_bf16 or amx_bf16 instructions, this "
-                       "one has %s without them; f32 runs everywhere",
-                       ft_isa_name(ft_cpu_isa()));
+                       "precision bf16 needs a CPU with avx512_bf16 or amx_bf16 instructions, which "
+                       "this one does not have or DNNL_MAX_CPU_ISA rules out; f32 runs everywhere");
     for (int n = 0; n < g->n_nodes; n++) {
         int at = find_attr(g->nodes[n].op, "bf16");
         if (at >= 0) g->nodes[n].attrs[at] = 1.0;

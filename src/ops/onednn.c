@@ -24,6 +24,13 @@ enum {
 
 void ft_ops_thread_init(void) { omp_set_num_threads(1); }
 
+/* Instruction sets are sets of bits: each has those of the ones that it contains. */
+bool ft_ops_have_bf16(void)
+{
+    const unsigned wanted = dnnl_cpu_isa_avx512_core_bf16;
+    return ((unsigned)dnnl_get_effective_cpu_isa() & wanted) == wanted;
+}
+
 static ft_status dnnl_failed(ft_error *err, dnnl_status_t status, const char *what)
 {
     return ft_fail(err, status == dnnl_out_of_memory ? FT_NOMEM : FT_DEVICE,

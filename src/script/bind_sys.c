@@ -15,6 +15,7 @@
 #include "base/sha256.h"
 #include "device/device.h"
 #include "io/io.h"
+#include "ops/ops.h"
 #include "script/script.h"
 #include "script/state.h"
 
@@ -36,9 +37,9 @@ static int sys_cores(lua_State *L) {
     return 1;
 }
 
-/* has_bf16(): whether this CPU multiplies bf16. */
+/* has_bf16(): whether products of bf16 operands are worth it here. */
 static int sys_has_bf16(lua_State *L) {
-    lua_pushboolean(L, ft_cpu_has_bf16());
+    lua_pushboolean(L, ft_ops_have_bf16());
     return 1;
 }
 
