@@ -108,12 +108,17 @@ describe("a parameter that is not finite", function()
       end
    end)
 
-   it("is found in a model of another family", function()
-      local message = diverge { family = "bert", devices = "cpu:2",
-         plant = plant("bert.encoder.layer.1.output.dense.bias", NAN) }
-      assert.matches("^step 1: 'linear' in .*1.* %(forward%) gave nan from the parameter "
-         .. "'bert%.encoder%.layer%.1%.output%.dense%.bias', which is not finite; ", message)
-   end)
+   local others = {
+      { "bert", "bert.encoder.layer.1.output.dense.bias", "encoder/block.1/ff" },
+      { "gpt2", "transformer.h.1.attn.c_proj.bias", "block.1/attn" },
+   }
+   for _, case in ipairs(others) do
+      it("is named in models of other families: " .. case[1], function()
+         assert_message(("step 1: 'linear' in %s (forward) gave inf from the parameter '%s', which "
+            .. "is not finite; micro-batch 1 of 4"):format(case[3], case[2]),
+            { family = case[1], gated = true, plant = plant(case[2], INF), steps = 3 })
+      end)
+   end
 end)
 
 describe("a step that is too long", function()

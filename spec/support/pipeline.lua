@@ -26,7 +26,7 @@ local function with_presets(options)
 end
 
 -- By family: config.json of a small model of odd sizes, and one synthetic batch of ragged rows.
-local families = { t5 = {}, bert = {} }
+local families = { t5 = {}, bert = {}, gpt2 = {} }
 
 local SOURCES = { 12, 16 }
 local TARGET = 5
@@ -47,6 +47,15 @@ function families.bert.config(o)
       model_type = "bert", vocab_size = o.vocab_size, hidden_size = o.d_model,
       intermediate_size = o.d_ff, num_hidden_layers = 3, num_attention_heads = 3,
       max_position_embeddings = 20, type_vocab_size = 3, hidden_act = o.gated and "gelu" or "relu",
+   }
+end
+
+--- GPT-2: three blocks.
+function families.gpt2.config(o)
+   return {
+      model_type = "gpt2", vocab_size = o.vocab_size, n_embd = o.d_model, n_inner = o.d_ff,
+      n_layer = 3, n_head = 3, n_positions = 20, tie_word_embeddings = o.tied,
+      activation_function = o.gated and "gelu_new" or "relu",
    }
 end
 
@@ -103,6 +112,22 @@ function families.bert.batch(o, number, source)
       batch.counts.start_positions = batch.counts.start_positions + (counts and 1 or 0)
    end
    batch.counts.end_positions = batch.counts.start_positions
+   return batch
+end
+
+function families.gpt2.batch(o, number, source)
+   local batch = {
+      input_ids = ints(o.batch, source), labels = ints(o.batch, source), counts = { labels = 0 },
+   }
+   for b = 1, o.batch do
+      local length = source - (b + number) % 5
+      for t = 1, source do
+         batch.input_ids:set(b, t, (7 * b + 3 * t * t + number) % 59 + 2)
+         batch.labels:set(b, t, -100)
+         if t > 1 and t <= length then batch.labels:set(b, t - 1, batch.input_ids:get(b, t)) end
+      end
+      batch.counts.labels = batch.counts.labels + length - 1
+   end
    return batch
 end
 
