@@ -45,12 +45,6 @@ M.forms = {
 --- What a saved model is to Hugging Face, whatever the model was that it came from.
 M.architecture = "BertForQuestionAnswering"
 
--- hidden_act -> activation of the `linear` row, and the row that follows it.
-local activations = {
-   relu = { fused = 1 },
-   gelu = { fused = 0, row = "gelu_erf" },
-}
-
 local UNCASED, CASED = 30522, 28996
 
 -- name = { vocab_size, hidden_size, intermediate_size, layers, heads } of the published ones.
@@ -114,9 +108,7 @@ end
 
 --- What changes the computation in ways that are not built here.
 local function check_form(config, raw)
-   if not activations[config.hidden_act] then
-      check.refuse("hidden_act is '%s', expected 'gelu' or 'relu'", tostring(config.hidden_act))
-   end
+   config.activation = check.activation(config, "hidden_act")
    if config.position_embedding_type ~= "absolute" then
       check.refuse("position_embedding_type is '%s', expected 'absolute'",
          tostring(config.position_embedding_type))
@@ -233,7 +225,7 @@ end
 
 function Builder:feed_forward(x, prefix)
    local c = self.c
-   local activation = activations[c.hidden_act]
+   local activation = c.activation
    local h = self:linear(x, prefix .. ".intermediate.dense", c.intermediate_size, c.hidden_size,
       activation.fused)
    if activation.row then h = self.g:add(activation.row, { h }) end

@@ -74,4 +74,20 @@ function M.flags(config, keys)
    end
 end
 
+-- activation in config.json -> that of the `linear` row, and the row that follows it.
+local activations = {
+   relu = { fused = 1 },
+   gelu = { fused = 0, row = "gelu_erf" },
+   gelu_new = { fused = 0, row = "gelu" },
+   gelu_pytorch_tanh = { fused = 0, row = "gelu" },
+}
+
+--- How the activation that the key names is built: fused (the activation of `linear`) and row (the
+-- one that follows it, or nil).
+function M.activation(config, key)
+   return activations[config[key]] or M.refuse(
+      "'%s' is %s, expected 'gelu', 'gelu_new', 'gelu_pytorch_tanh' or 'relu'", key,
+      tostring(config[key]))
+end
+
 return M

@@ -44,14 +44,6 @@ M.forms = {
    },
 }
 
--- activation_function -> activation of the `linear` row, and the row that follows it.
-local activations = {
-   relu = { fused = 1 },
-   gelu = { fused = 0, row = "gelu_erf" },
-   gelu_new = { fused = 0, row = "gelu" },
-   gelu_pytorch_tanh = { fused = 0, row = "gelu" },
-}
-
 local VOCABULARY, END_OF_TEXT = 50257, 50256
 
 -- name = { width, layers, heads, positions }. Table 2.1 has a width of 5140 for 13 billion
@@ -116,10 +108,7 @@ local function check_form(config, raw)
    if raw.add_cross_attention == true then
       check.refuse("'add_cross_attention' is true, expected a model of its own")
    end
-   if not activations[config.activation_function] then
-      check.refuse("activation_function is '%s', expected 'gelu_new', 'gelu' or 'relu'",
-         tostring(config.activation_function))
-   end
+   config.activation = check.activation(config, "activation_function")
    if config.n_embd % config.n_head ~= 0 then
       check.refuse("n_embd %d is not a multiple of n_head, %d", config.n_embd, config.n_head)
    end
@@ -226,7 +215,7 @@ end
 
 function Builder:feed_forward(x, name)
    local c = self.c
-   local activation = activations[c.activation_function]
+   local activation = c.activation
    local h = self:linear(x, name .. ".c_fc", c.n_inner, c.n_embd, activation.fused)
    if activation.row then h = self.g:add(activation.row, { h }) end
    return self:linear(h, name .. ".c_proj", c.n_embd, c.n_inner)

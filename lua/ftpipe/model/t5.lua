@@ -6,6 +6,7 @@
 -- of its stack's table, so that no stage sends a bias to another.
 
 local core = require("ftpipe.core")
+local check = require("ftpipe.model.check")
 
 local M = {}
 
@@ -84,48 +85,19 @@ function M.builtin_names()
    return names
 end
 
-local function refuse(format, ...)
-   core.fail("unsupported", "config.json: " .. format:format(...), 6)
-end
-
-local function is_whole(value)
-   return type(value) == "number" and value % 1 == 0 and math.abs(value) <= 2 ^ 31 - 1
-end
-
-local function check_size(raw, key)
-   if not is_whole(raw[key]) or raw[key] < 1 then
-      refuse("'%s' is %s, expected a positive integer", key, tostring(raw[key]))
-   end
-end
-
 --- What `presets` gave defaults for, and may be anything in config.json.
 local function check_values(config)
-   for _, key in ipairs { "pad_token_id", "eos_token_id", "decoder_start_token_id" } do
-      local id = config[key]
-      if not is_whole(id) or id < 0 or id >= config.vocab_size then
-         refuse("'%s' is %s, expected an id below vocab_size, %d", key, tostring(id),
-            config.vocab_size)
-      end
-   end
-   for _, key in ipairs { "layer_norm_epsilon", "initializer_factor" } do
-      local value = config[key]
-      if type(value) ~= "number" or not (value > 0 and value < math.huge) then
-         refuse("'%s' is %s, expected a number above 0", key, tostring(value))
-      end
-   end
-   local tied = config.tie_word_embeddings
-   if type(tied) ~= "boolean" then
-      refuse("'tie_word_embeddings' is %s, expected true or false", tostring(tied))
-   end
+   check.ids(config, { "pad_token_id", "eos_token_id", "decoder_start_token_id" })
+   check.positive(config, { "layer_norm_epsilon", "initializer_factor" })
+   check.rates(config, { "dropout_rate" })
+   check.flags(config, { "tie_word_embeddings" })
    -- Half of the buckets are for one direction, half of those for exact distances.
-   for _, key in ipairs { "relative_attention_num_buckets", "relative_attention_max_distance" } do
-      check_size(config, key)
-   end
+   check.sizes(config, { "relative_attention_num_buckets", "relative_attention_max_distance" })
    local buckets, farthest = config.relative_attention_num_buckets,
       config.relative_attention_max_distance
    if buckets < 4 or farthest <= buckets / 2 then
-      refuse("%d buckets of relative positions up to distance %d, expected at least 4 buckets and a"
-         .. " distance above half of them", buckets, farthest)
+      check.refuse("%d buckets of relative positions up to distance %d, expected at least 4 buckets"
+         .. " and a distance above half of them", buckets, farthest)
    end
 end
 
@@ -135,27 +107,21 @@ end
 -- @treturn table every field below, numbers and booleans
 function M.config(raw, untied)
    if raw.model_type ~= "t5" and raw.model_type ~= "mt5" then
-      refuse("model_type is '%s', expected 't5'", tostring(raw.model_type))
+      check.refuse("model_type is '%s', expected 't5'", tostring(raw.model_type))
    end
-   for _, key in ipairs(required) do check_size(raw, key) end
-   local config = {}
-   for key, preset in pairs(presets) do
-      local value = raw[key]
-      if value == nil or value == core.json.null then value = preset end
-      config[key] = value
-   end
-   for _, key in ipairs(required) do config[key] = raw[key] end
+   local config = check.with_presets(raw, presets, required)
+   check.sizes(config, required)
    local decoder_layers = raw.num_decoder_layers
    if decoder_layers == nil or decoder_layers == core.json.null then
       decoder_layers = raw.num_layers
    end
    config.num_decoder_layers = decoder_layers
-   check_size(config, "num_decoder_layers")
+   check.sizes(config, { "num_decoder_layers" })
    check_values(config)
    local forms = { relu = false, ["gated-gelu"] = true }
    config.gated = forms[config.feed_forward_proj]
    if config.gated == nil then
-      refuse("feed_forward_proj is '%s', expected 'relu' or 'gated-gelu'",
+      check.refuse("feed_forward_proj is '%s', expected 'relu' or 'gated-gelu'",
          tostring(config.feed_forward_proj))
    end
    config.tied = config.tie_word_embeddings and not untied
