@@ -8,7 +8,8 @@ local process = require("spec.support.process")
 -- Name, and how many figures it has at least: loss, logits, gradients, optimizers, greedy rows.
 local directories = {
    { "golden/t5_v1_0", 7 }, { "golden/t5_v1_1", 7 }, { "golden/t5_rte_real", 7 },
-   { "golden/bert_qa", 7 }, { "golden/minilm_squad", 5 },
+   { "golden/bert_qa", 7 }, { "golden/minilm_squad", 5 }, { "golden/gpt2", 7 },
+   { "golden/gpt2_wikitext_real", 6 },
 }
 
 describe("the golden checker", function()

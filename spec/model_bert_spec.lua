@@ -2,7 +2,7 @@ local bert = require("ftpipe.model.bert")
 local checkpoint = require("ftpipe.checkpoint")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
-local judge = require("spec.support.bert_reference")
+local judge = require("spec.support.reference")
 local models = require("ftpipe.model")
 local plans = require("ftpipe.plan")
 require("ftpipe.tensor") -- pointer()
@@ -87,8 +87,8 @@ describe("a BERT configuration", function()
       refused({ model_type = "roberta" }, "model_type is 'roberta', expected 'bert'")
       refused({ position_embedding_type = "relative_key" },
          "position_embedding_type is 'relative_key', expected 'absolute'")
-      refused({ hidden_act = "silu" }, "hidden_act is 'silu', expected 'gelu' or 'relu'")
-      refused({ hidden_act = 3 }, "hidden_act is '3'")
+      refused({ hidden_act = "silu" }, "'hidden_act' is silu, expected 'gelu', 'gelu_new', ")
+      refused({ hidden_act = 3 }, "'hidden_act' is 3")
       refused({ is_decoder = true }, "'is_decoder' is true, expected an encoder")
       refused({ num_attention_heads = 5 },
          "hidden_size 12 is not a multiple of num_attention_heads, 5")
@@ -139,7 +139,7 @@ end)
 
 describe("a BERT graph", function()
    it("obeys the rules of graphs and comes back from its text", function()
-      for _, act in ipairs { "gelu", "relu" } do
+      for _, act in ipairs { "gelu", "relu", "gelu_new" } do
          local config = bert.config(raw_config { hidden_act = act })
          local graph = bert.training(config, { batch = 2, source = 9, dropout = 0.1 })
          graph:verify()
@@ -232,7 +232,7 @@ describe("a BERT graph", function()
          local out = run_training(config, params, starts, ends)
          local loss = 0
          for b = 1, 3 do
-            local first, last = judge.logits(raw, numbers, IDS[b], TYPES[b], MASK[b])
+            local first, last = judge.bert(raw, numbers, IDS[b], TYPES[b], MASK[b])
             for t = 1, 9 do
                assert.is_true(math.abs(first[t] - out.start_logits:get(b, t)) < 2e-5)
                assert.is_true(math.abs(last[t] - out.end_logits:get(b, t)) < 2e-5)

@@ -1,5 +1,5 @@
---- BERT with a span head in plain Lua numbers (f64), one sample at a time, written from the paper's
--- equations and nothing of the project: the judge of the graphs.
+--- BERT with a span head and GPT-2 in plain Lua numbers (f64), one sample at a time, written from
+-- the papers' equations and nothing of the project: the judges of the graphs.
 
 local M = {}
 
@@ -21,9 +21,14 @@ end
 
 local acts = {
    gelu = function(x) return 0.5 * x * (1 + erf(x / math.sqrt(2))) end,
+   gelu_new = function(x)
+      local u = math.exp(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x ^ 3))
+      return 0.5 * x * (1 + (u - 1) / (u + 1))
+   end,
    relu = function(x) return math.max(x, 0) end,
 }
 
+--- Weights as BERT's files have them, (out, in).
 local function linear(p, name, x)
    local y = {}
    for n, row in ipairs(p[name .. ".weight"]) do y[n] = dot(row, x) + p[name .. ".bias"][n] end
@@ -69,37 +74,43 @@ local function head_of(row, h, width)
    return part
 end
 
-local function attention(c, p, name, xs, mask)
-   local width = c.hidden_size / c.num_attention_heads
-   local function project(kind)
-      return each(xs, function(x) return linear(p, name .. ".self." .. kind, x) end)
-   end
-   local q, k, v = project("query"), project("key"), project("value")
-   return each(xs, function(_, t)
+--- Softmax of scaled products of queries and keys, times values, head by head.
+-- @tparam function bias what is added to the score of query t and key j
+local function attend(q, k, v, heads, bias)
+   local width = #q[1] / heads
+   return each(q, function(query, t)
       local y = {}
-      for h = 1, c.num_attention_heads do
-         local scores = each(k, function(key, j)
-            return dot(head_of(q[t], h, width), head_of(key, h, width)) / math.sqrt(width)
-               + (mask[j] == 0 and -1e4 or 0)
-         end)
-         local p_h = softmax(scores)
+      for h = 1, heads do
+         local p_h = softmax(each(k, function(key, j)
+            return dot(head_of(query, h, width), head_of(key, h, width)) / math.sqrt(width)
+               + bias(t, j)
+         end))
          for i = 1, width do
             local sum = 0
-            for j = 1, #xs do sum = sum + p_h[j] * v[j][(h - 1) * width + i] end
+            for j = 1, #k do sum = sum + p_h[j] * v[j][(h - 1) * width + i] end
             y[#y + 1] = sum
          end
       end
-      return linear(p, name .. ".output.dense", y)
+      return y
    end)
 end
 
---- Logits of one sample.
+local function attention(c, p, name, xs, mask)
+   local function project(kind)
+      return each(xs, function(x) return linear(p, name .. ".self." .. kind, x) end)
+   end
+   local y = attend(project("query"), project("key"), project("value"), c.num_attention_heads,
+      function(_, j) return mask[j] == 0 and -1e4 or 0 end)
+   return each(y, function(row) return linear(p, name .. ".output.dense", row) end)
+end
+
+--- BERT's logits of one sample.
 -- @tparam table c config.json
 -- @tparam table p parameters as nested tables, by name
 -- @tparam table ids, types, mask lists of numbers
 -- @treturn table start logits
 -- @treturn table end logits
-function M.logits(c, p, ids, types, mask)
+function M.bert(c, p, ids, types, mask)
    local e, eps = "bert.embeddings.", c.layer_norm_eps
    local xs = each(ids, function(id, t)
       local x = add(p[e .. "word_embeddings.weight"][id + 1],
@@ -121,6 +132,52 @@ function M.logits(c, p, ids, types, mask)
    end
    local both = each(xs, function(x) return linear(p, "qa_outputs", x) end)
    return each(both, function(y) return y[1] end), each(both, function(y) return y[2] end)
+end
+
+--- Weights as GPT-2's files have them, (in, out).
+local function conv1d(p, name, x)
+   local y = {}
+   for n, bias in ipairs(p[name .. ".bias"]) do
+      y[n] = bias
+      for k, row in ipairs(p[name .. ".weight"]) do y[n] = y[n] + x[k] * row[n] end
+   end
+   return y
+end
+
+local function causal_attention(c, p, name, xs)
+   local packed = each(xs, function(x) return conv1d(p, name .. ".c_attn", x) end)
+   local function part(i)
+      return each(packed, function(row) return head_of(row, i, c.n_embd) end)
+   end
+   local y = attend(part(1), part(2), part(3), c.n_head,
+      function(t, j) return j > t and -math.huge or 0 end)
+   return each(y, function(row) return conv1d(p, name .. ".c_proj", row) end)
+end
+
+--- GPT-2's logits of one sample, a row for each token.
+-- @tparam table c config.json
+-- @tparam table p parameters as nested tables, by name
+-- @tparam table ids list of numbers
+function M.gpt2(c, p, ids)
+   local wte, eps = p["transformer.wte.weight"], c.layer_norm_epsilon
+   local xs = each(ids, function(id, t) return add(wte[id + 1], p["transformer.wpe.weight"][t]) end)
+   for i = 0, c.n_layer - 1 do
+      local name = ("transformer.h.%d."):format(i)
+      local function normed(which)
+         return each(xs, function(x) return norm(p, name .. which, x, eps) end)
+      end
+      local attended = causal_attention(c, p, name .. "attn", normed("ln_1"))
+      xs = each(xs, function(x, t) return add(x, attended[t]) end)
+      xs = each(normed("ln_2"), function(x, t)
+         local h = each(conv1d(p, name .. "mlp.c_fc", x), acts[c.activation_function])
+         return add(xs[t], conv1d(p, name .. "mlp.c_proj", h))
+      end)
+   end
+   local head = p["lm_head.weight"] or wte
+   return each(xs, function(x)
+      local y = norm(p, "transformer.ln_f", x, eps)
+      return each(head, function(row) return dot(row, y) end)
+   end)
 end
 
 --- Minus the log of the probability of position `at` (counted from 0).
