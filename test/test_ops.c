@@ -1,8 +1,8 @@
 /* test/test_ops.c - the walk of the operator table: a row is tested by being a row.
  *
  * For every row and every one of its samples: the shape rule and its refusals, the kernel against
- * the reference, teams, guards, unchanged inputs, accumulation, packing, and no allocation. The
- * gradients are in test_ops_grad.c. */
+ * the reference, teams, guards, unchanged inputs, accumulation, packing, what is prepared, and no
+ * allocation. The gradients are in test_ops_grad.c. */
 #include "check.h"
 #include "op_case.h"
 
@@ -38,7 +38,8 @@ static void test_parts(void)
         bool sizes = op->n_in <= FT_MAX_IN && op->min_in <= op->n_in && op->n_out >= 1 &&
                      op->n_out <= FT_MAX_OUT && ft_op_attr_count(op) <= FT_MAX_ATTRS;
         bool packs = !op->pack_input || (op->pack && op->pack_bytes && op->pack_kind);
-        if (!CHECK(whole && sizes && packs && ft_op_find(op->name) == op))
+        bool prepares = (op->prepare != NULL) == (op->forget != NULL);
+        if (!CHECK(whole && sizes && packs && prepares && ft_op_find(op->name) == op))
             fprintf(stderr, "  row %s\n", op->name);
         if (!CHECK((op->grad != NULL) != without_gradient(op)))
             fprintf(stderr, "  row %s: gradient\n", op->name);
@@ -132,7 +133,7 @@ static void check_cost(const ft_op *op, const op_case *c)
 
 /* One run of the kernel into fresh outputs, with everything around it checked. */
 static void run_kernel(op_case *c, ft_team *team, twin *out, uint32_t accumulate,
-                       const void *packed)
+                       const void *packed, const void *prepared)
 {
     const ft_op *op = c->op;
     ft_view in[FT_MAX_IN] = {0}, outs[FT_MAX_OUT] = {0};
@@ -143,7 +144,7 @@ static void run_kernel(op_case *c, ft_team *team, twin *out, uint32_t accumulate
                         : 0;
     void *work = guarded_new(bytes);
     ft_call call = {.in = in, .out = outs, .attrs = c->sample->attrs, .packed = packed,
-                    .work = work, .key = c->key, .accumulate = accumulate, .team = team};
+                    .prepared = prepared, .work = work, .key = c->key, .accumulate = accumulate, .team = team};
     ft_error err = {0};
     int64_t allocations = ft_alloc_count();
     if (!CHECK(op->kernel(&call, &err) == FT_OK)) say(op, c->sample, err.message);
@@ -215,7 +216,7 @@ static void check_accumulation(op_case *c, const twin *plain)
         twin_draw(&out[k], &rng, 0, false);
         int64_t n = twin_count(&out[k]);
         double top = 0.0, error = 0.0;
-        run_kernel(c, NULL, out, 1u << k, NULL);
+        run_kernel(c, NULL, out, 1u << k, NULL, NULL);
         for (int64_t i = 0; i < n; i++) {
             double result = (double)((float *)plain[k].fast)[i];
             double wanted = ((double *)out[k].judged)[i] + result;
@@ -227,7 +228,28 @@ static void check_accumulation(op_case *c, const twin *plain)
     }
 }
 
-static void check_packed(op_case *c)
+/* What is prepared changes no bit, whoever uses it. */
+static void check_prepared(op_case *c, ft_team *team, const void *packed)
+{
+    const ft_op *op = c->op;
+    if (!op->prepare) return;
+    void *prepared = NULL;
+    ft_error err = {0};
+    twin with[FT_MAX_OUT], without[FT_MAX_OUT];
+    ft_call_kind kind = {.packed = packed != NULL, .team_size = ft_team_size(team)};
+    memcpy(kind.in, c->in_specs, sizeof kind.in);
+    new_outputs(c, with);
+    new_outputs(c, without);
+    CHECK_STATUS(op->prepare(&prepared, &kind, c->sample->attrs, &err), FT_OK);
+    run_kernel(c, team, without, 0, packed, NULL);
+    run_kernel(c, team, with, 0, packed, prepared);
+    if (!CHECK(same_bits(c, with, without))) say(op, c->sample, "depends on being prepared");
+    op->forget(prepared);
+    free_outputs(c, with);
+    free_outputs(c, without);
+}
+
+static void check_packed(op_case *c, ft_team *team)
 {
     const ft_op *op = c->op;
     if (!op->pack_input) return;
@@ -239,8 +261,10 @@ static void check_packed(op_case *c)
     const void *weight = c->in[op->pack_input - 1].fast;
     CHECK_STATUS(op->pack(c->in_specs, c->sample->attrs, weight, packed, NULL, &err), FT_OK);
     CHECK(guarded_intact(packed, bytes));
-    run_kernel(c, NULL, out, 0, packed);
+    run_kernel(c, NULL, out, 0, packed, NULL);
     compare(c, out, "packed");
+    check_prepared(c, NULL, packed);
+    check_prepared(c, team, packed);
     free_outputs(c, out);
     guarded_free(packed);
 }
@@ -259,8 +283,8 @@ static void check_kernel(op_case *c, ft_team *team)
     new_outputs(c, together);
     if (!CHECK(case_judge(c->op, c->in, c->out, c->sample->attrs, &c->key, &err) == FT_OK))
         say(c->op, c->sample, err.message);
-    run_kernel(c, NULL, alone, 0, NULL);
-    run_kernel(c, team, together, 0, NULL);
+    run_kernel(c, NULL, alone, 0, NULL, NULL);
+    run_kernel(c, team, together, 0, NULL, NULL);
     compare(c, alone, "kernel against reference");
     if (!CHECK(same_bits(c, alone, together))) say(c->op, c->sample, "depends on the team");
     for (int i = 0; i < c->op->n_in; i++) {
@@ -270,7 +294,8 @@ static void check_kernel(op_case *c, ft_team *team)
         twin_free(&before.in[i]);
     }
     check_accumulation(c, alone);
-    check_packed(c);
+    check_prepared(c, team, NULL);
+    check_packed(c, team);
     free_outputs(c, alone);
     free_outputs(c, together);
 }

@@ -74,7 +74,8 @@ static ft_status compile_stage(ft_blueprint *b, int s, int bucket, ft_phase phas
         .n_terms = phase == FT_BACKWARD ? cut->n_grads : 0,
         .packs = stage->packs,
         .n_packs = stage->n_packs,
-        .team_size = b->options.devices[stage->device].n_threads};
+        .team_size = b->options.devices[stage->device].n_threads,
+        .planned = b->options.devices[stage->device].kind != FT_DEVICE_CPU};
     int loss_node = ft_graph_value(q.graph, b->loss)->source;
     if (phase == FT_FORWARD && b->splits[bucket]->node_stage[loss_node] == s)
         keep[q.n_keep++] = b->loss;

@@ -20,6 +20,8 @@ typedef struct step {
     int64_t work_at;    /* the row's own workspace */
     int64_t work_bytes; /* 0: none */
     int pack;           /* number in the request's packs, or -1 */
+    void *prepared;     /* of the row for this node; or NULL */
+    void (*forget)(void *prepared); /* the row's; the node may be gone by then */
     uint32_t grads;     /* outputs that are gradient terms, written in place */
 } step;
 
@@ -202,7 +204,7 @@ static int find_pack(const ft_program_request *q, const ft_node *node)
     return -1;
 }
 
-static void compile_step(ft_program *p, const ft_program_request *q, int s)
+static ft_status compile_step(ft_program *p, const ft_program_request *q, int s, ft_error *err)
 {
     step *st = &p->steps[s];
     st->node = ft_graph_node(q->graph, q->nodes[s]);
@@ -224,6 +226,11 @@ static void compile_step(ft_program *p, const ft_program_request *q, int s)
         st->out_place[k] = p->places[v];
         if (p->places[v].home == FT_HOME_GRAD) st->grads |= 1u << k;
     }
+    if (q->planned || !st->node->op->prepare) return FT_OK;
+    st->forget = st->node->op->forget;
+    ft_call_kind kind = {.packed = st->pack >= 0, .team_size = q->team_size};
+    input_specs(q->graph, st->node, kind.in);
+    return st->node->op->prepare(&st->prepared, &kind, st->node->attrs, err);
 }
 
 ft_status ft_program_new(ft_program **out, const ft_program_request *q, ft_error *err)
@@ -234,6 +241,7 @@ ft_status ft_program_new(ft_program **out, const ft_program_request *q, ft_error
     ft_status status = FT_NOMEM;
     int n_values = ft_graph_n_values(q->graph);
     if (p) {
+        p->arena = arena;
         p->steps = ft_arena_array(arena, q->n_nodes + 1, sizeof(step));
         p->places = ft_arena_array(arena, n_values + 1, sizeof(ft_place));
         p->deposits = ft_arena_array(arena, q->n_terms + 1, sizeof(deposit));
@@ -242,23 +250,28 @@ ft_status ft_program_new(ft_program **out, const ft_program_request *q, ft_error
         ft_fail(err, FT_NOMEM, "program: no memory for %d nodes", q->n_nodes);
         goto done;
     }
-    p->arena = arena;
     p->graph = q->graph;
     p->n_steps = q->n_nodes;
     memcpy(p->places, q->places, (size_t)n_values * sizeof(ft_place));
     place_terms(p, q);
     FT_GO(lay_out(p, q, scratch, err));
-    for (int s = 0; s < q->n_nodes; s++) compile_step(p, q, s);
+    for (int s = 0; s < q->n_nodes; s++) FT_GO(compile_step(p, q, s, err));
     *out = p;
 done:
     ft_arena_free(scratch);
-    if (!*out) ft_arena_free(arena);
+    if (!*out && p) ft_program_free(p);
+    if (!p) ft_arena_free(arena);
     return status;
 }
 
 void ft_program_free(ft_program *program)
 {
-    if (program) ft_arena_free(program->arena);
+    if (!program) return;
+    for (int s = 0; s < program->n_steps; s++) {
+        const step *st = &program->steps[s];
+        if (st->prepared) st->forget(st->prepared);
+    }
+    ft_arena_free(program->arena);
 }
 
 int64_t ft_program_work_bytes(const ft_program *program)
@@ -336,15 +349,17 @@ static void watch_step(const step *st, const ft_call *call, ft_watch *watch)
 
 static ft_status run_step(const step *st, const ft_bases *bases, ft_error *err)
 {
-    ft_view in[FT_MAX_IN], out[FT_MAX_OUT];
-    memcpy(in, st->in, sizeof in);
-    memcpy(out, st->out, sizeof out);
+    ft_view in[FT_MAX_IN], out[FT_MAX_OUT]; /* of which a row looks at as many as it has */
+    memcpy(in, st->in, (size_t)st->node->op->n_in * sizeof *in);
+    memcpy(out, st->out, (size_t)st->n_out * sizeof *out);
     for (int i = 0; i < st->node->n_in; i++) in[i].data = ft_place_address(bases, st->in_place[i]);
     for (int k = 0; k < st->n_out; k++) out[k].data = ft_place_address(bases, st->out_place[k]);
+    const void *packed = st->pack >= 0 ? bases->packed[st->pack] : NULL;
     ft_call call = {.in = in,
                     .out = out,
                     .attrs = st->node->attrs,
-                    .packed = st->pack >= 0 ? bases->packed[st->pack] : NULL,
+                    .packed = packed,
+                    .prepared = (st->pack >= 0) == (packed != NULL) ? st->prepared : NULL,
                     .work = st->work_bytes ? bases->work + st->work_at : NULL,
                     .key = bases->key,
                     .accumulate = bases->accumulate ? st->grads & st->node->op->accumulates : 0,

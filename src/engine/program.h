@@ -50,6 +50,7 @@ typedef struct ft_program_request {
     const ft_pack *packs; /* packed copies that exist; may be none */
     int n_packs;
     int team_size;
+    bool planned; /* it will never run: nothing is made ready for that */
 } ft_program_request;
 
 typedef struct ft_program ft_program;

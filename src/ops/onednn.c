@@ -1,9 +1,10 @@
 /* ops/onednn.c - the only file that calls oneDNN.
  *
- * A primitive is made for every call. That takes about 3 us when oneDNN has met the same one:
- * it keeps the last 1024 in a cache of its own, which threads share; the first time costs up to
- * some ms of code generation. Scratch memory is the caller's. The engine is made once and stays,
- * since cached primitives point to it: the one mutable object of the room. */
+ * A product's primitives are made beforehand (ft_onednn_prepare), or for the call, which takes 2 to
+ * 3 us when oneDNN has met the same ones: it keeps the last 1024 in a cache of its own, which
+ * threads share; the first time costs up to some ms of code generation. Scratch memory is the
+ * caller's. The engine is made once and stays, since cached primitives point to it: the one mutable
+ * object of the room. */
 #include "ops/onednn.h"
 
 #include <oneapi/dnnl/dnnl.h>
@@ -11,6 +12,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "ops/ops.h"
 
 enum {
@@ -228,35 +230,75 @@ static int64_t scratch_of(const_dnnl_primitive_desc_t pd)
     return layout_bytes(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
 }
 
-/* How the rows of a product are cut: n_tiles of `rows` rows, the last one may be smaller. */
-typedef struct tiling {
+/* Tiles of one number of rows. */
+typedef struct tile_kind {
+    dnnl_primitive_desc_t described;
+    dnnl_primitive_t primitive;
+} tile_kind;
+
+/* The rows are cut into n_tiles of `rows` rows; the last one may have fewer. */
+struct ft_prepared {
     dnnl_memory_desc_t weight;
     int64_t rows, last_rows;
-    int n_tiles;
-    int64_t scratch_bytes;       /* of one thread */
-    dnnl_primitive_desc_t whole; /* of all rows, to be destroyed */
-} tiling;
+    int n_tiles, n_threads;
+    int64_t scratch_bytes; /* of one thread */
+    tile_kind usual, last; /* last: when it has fewer rows than the others */
+};
 
-static dnnl_status_t cut_rows(tiling *t, const ft_product *p, int n_threads)
+static void prepared_fini(ft_prepared *t)
 {
-    dnnl_status_t rc = describe(&t->whole, p, p->m, &t->weight);
+    tile_kind *kinds[] = {&t->usual, &t->last};
+    for (int i = 0; i < 2; i++) {
+        if (kinds[i]->primitive) dnnl_primitive_destroy(kinds[i]->primitive);
+        if (kinds[i]->described) dnnl_primitive_desc_destroy(kinds[i]->described);
+    }
+}
+
+static dnnl_status_t describe_tiles(ft_prepared *t, const ft_product *p)
+{
+    dnnl_status_t rc = dnnl_success;
+    if (!t->usual.described) rc = describe(&t->usual.described, p, t->rows, &t->weight);
+    if (rc == dnnl_success && t->last_rows != t->rows)
+        rc = describe(&t->last.described, p, t->last_rows, &t->weight);
     if (rc != dnnl_success) return rc;
-    t->scratch_bytes = scratch_of(t->whole);
+    t->scratch_bytes = scratch_of(t->usual.described);
+    if (t->last.described && scratch_of(t->last.described) > t->scratch_bytes)
+        t->scratch_bytes = scratch_of(t->last.described);
+    return dnnl_success;
+}
+
+/* Describes the tiles of a product with a weight in t->weight's layout; prepared_fini frees what
+ * was made, also after a failure. */
+static dnnl_status_t cut_rows(ft_prepared *t, const ft_product *p, int n_threads)
+{
+    dnnl_primitive_desc_t whole;
+    dnnl_status_t rc = describe(&whole, p, p->m, &t->weight);
+    if (rc != dnnl_success) return rc;
+    t->n_threads = n_threads;
     t->rows = TILE_ROWS;
     if (p->x_transposed)
         t->rows = gemm_piece_size(p->m);
-    else if (rows_are_independent(t->whole))
+    else if (rows_are_independent(whole))
         t->rows = (p->m + n_threads - 1) / n_threads;
     t->n_tiles = piece_count(p->m, t->rows);
     t->last_rows = p->m - (t->n_tiles - 1) * t->rows;
-    for (int last = 0; last < 2 && t->n_tiles > 1; last++) {
-        dnnl_primitive_desc_t pd;
-        rc = describe(&pd, p, last ? t->last_rows : t->rows, &t->weight);
-        if (rc != dnnl_success) return rc;
-        if (scratch_of(pd) > t->scratch_bytes) t->scratch_bytes = scratch_of(pd);
-        dnnl_primitive_desc_destroy(pd);
+    if (t->n_tiles == 1) {
+        t->rows = t->last_rows;
+        t->usual.described = whole;
+    } else {
+        dnnl_primitive_desc_destroy(whole);
     }
-    return dnnl_success;
+    return describe_tiles(t, p);
+}
+
+/* As cut_rows, ready to run. */
+static dnnl_status_t prepare(ft_prepared *t, const ft_product *p, int n_threads)
+{
+    dnnl_status_t rc = cut_rows(t, p, n_threads);
+    if (rc == dnnl_success) rc = dnnl_primitive_create(&t->usual.primitive, t->usual.described);
+    if (rc == dnnl_success && t->last.described)
+        rc = dnnl_primitive_create(&t->last.primitive, t->last.described);
+    return rc;
 }
 
 int64_t ft_onednn_work_bytes(const ft_product *p, int team_size)
@@ -265,82 +307,88 @@ int64_t ft_onednn_work_bytes(const ft_product *p, int team_size)
     omp_set_num_threads(1);
     int64_t most = 0;
     for (int packed = 0; packed < 2; packed++) {
-        tiling t = {.weight = plain_layout(p, operand_type(p))};
+        ft_prepared t = {.weight = plain_layout(p, operand_type(p))};
         dnnl_status_t rc = packed ? packed_layout(&t.weight, p) : dnnl_success;
         if (rc == dnnl_success) rc = cut_rows(&t, p, team_size);
-        if (t.whole) dnnl_primitive_desc_destroy(t.whole);
+        prepared_fini(&t);
         if (rc != dnnl_success) return NO_MACHINE_BYTES;
         if (t.scratch_bytes > most) most = t.scratch_bytes;
     }
     return most >= NO_MACHINE_BYTES / team_size ? NO_MACHINE_BYTES : most * team_size;
 }
 
+static ft_status product_failed(const ft_product *p, dnnl_status_t rc, ft_error *err)
+{
+    dnnl_failed(err, rc, "matmul");
+    return ft_error_wrap(err, "product of %lld x %lld x %lld", (long long)p->m, (long long)p->n,
+                         (long long)p->k);
+}
+
+ft_status ft_onednn_prepare(ft_prepared **out, const ft_product *p, bool packed, int team_size,
+                            ft_error *err)
+{
+    *out = NULL;
+    if (!p->m || !p->n || !p->k) return FT_OK;
+    ft_prepared *t = ft_alloc(sizeof *t);
+    if (!t) return ft_fail(err, FT_NOMEM, "oneDNN: no memory for a product");
+    omp_set_num_threads(1);
+    t->weight = plain_layout(p, operand_type(p));
+    dnnl_status_t rc = packed ? packed_layout(&t->weight, p) : dnnl_success;
+    if (rc == dnnl_success) rc = prepare(t, p, team_size);
+    if (rc == dnnl_success) {
+        *out = t;
+        return FT_OK;
+    }
+    ft_onednn_forget(t);
+    return product_failed(p, rc, err);
+}
+
+void ft_onednn_forget(ft_prepared *prepared)
+{
+    if (!prepared) return;
+    prepared_fini(prepared);
+    ft_free(prepared);
+}
+
 typedef struct product_job {
     const ft_product *product;
     const ft_product_data *data;
-    const void *weight; /* packed or plain, as tiling.weight says */
-    tiling tiling;
-    int n_threads;
+    const void *weight; /* packed or plain, as prepared->weight says */
+    const ft_prepared *prepared;
     _Atomic int failed; /* a dnnl_status_t */
 } product_job;
-
-/* A primitive with what its execution needs. */
-typedef struct runner {
-    dnnl_primitive_desc_t own; /* NULL: the description is borrowed */
-    const_dnnl_primitive_desc_t described;
-    dnnl_primitive_t primitive;
-    dnnl_stream_t stream;
-} runner;
-
-static dnnl_status_t runner_init(runner *r, const product_job *job, int64_t rows)
-{
-    dnnl_status_t rc = dnnl_success;
-    *r = (runner){.described = job->tiling.whole};
-    if (rows != job->product->m) {
-        rc = describe(&r->own, job->product, rows, &job->tiling.weight);
-        r->described = r->own;
-    }
-    if (rc == dnnl_success) rc = dnnl_primitive_create(&r->primitive, r->described);
-    if (rc == dnnl_success)
-        rc = dnnl_stream_create(&r->stream, process_engine(), dnnl_stream_default_flags);
-    return rc;
-}
-
-static void runner_fini(runner *r)
-{
-    if (r->stream) dnnl_stream_destroy(r->stream);
-    if (r->primitive) dnnl_primitive_destroy(r->primitive);
-    if (r->own) dnnl_primitive_desc_destroy(r->own);
-}
 
 typedef struct argument {
     int name;
     const void *data;
 } argument;
 
-static dnnl_status_t runner_execute(const runner *r, const argument *arguments, int n)
+static dnnl_status_t execute(const tile_kind *kind, dnnl_stream_t stream,
+                             const argument *arguments, int n)
 {
     dnnl_exec_arg_t list[5];
     dnnl_status_t rc = dnnl_success;
     int made = 0;
     for (int i = 0; i < n && rc == dnnl_success; i++) {
-        const dnnl_memory_desc_t *md =
-            dnnl_primitive_desc_query_md(r->described, dnnl_query_exec_arg_md, arguments[i].name);
+        const dnnl_memory_desc_t *md = dnnl_primitive_desc_query_md(
+            kind->described, dnnl_query_exec_arg_md, arguments[i].name);
         list[i].arg = arguments[i].name;
         rc = dnnl_memory_create(&list[i].memory, md, process_engine(),
                                 (void *)(uintptr_t)arguments[i].data);
         made += rc == dnnl_success;
     }
-    if (rc == dnnl_success) rc = dnnl_primitive_execute(r->primitive, r->stream, n, list);
+    if (rc == dnnl_success) rc = dnnl_primitive_execute(kind->primitive, stream, n, list);
     while (made) dnnl_memory_destroy(list[--made].memory);
     return rc;
 }
 
-static dnnl_status_t run_tile(const runner *r, const product_job *job, int tile, void *scratch)
+static dnnl_status_t run_tile(const product_job *job, int tile, dnnl_stream_t stream, void *scratch)
 {
     const ft_product *p = job->product;
     const ft_product_data *d = job->data;
-    int64_t row = tile * job->tiling.rows, x_bytes = p->bf16 ? 2 : 4;
+    const ft_prepared *t = job->prepared;
+    bool short_one = t->last.primitive && tile == t->n_tiles - 1;
+    int64_t row = tile * t->rows, x_bytes = p->bf16 ? 2 : 4;
     const argument arguments[] = {
         {DNNL_ARG_SRC, (const char *)d->x + row * x_bytes * (p->x_transposed ? 1 : p->k)},
         {DNNL_ARG_WEIGHTS, job->weight},
@@ -348,29 +396,24 @@ static dnnl_status_t run_tile(const runner *r, const product_job *job, int tile,
         {DNNL_ARG_SCRATCHPAD, scratch},
         {DNNL_ARG_BIAS, d->bias},
     };
-    return runner_execute(r, arguments, p->bias ? 5 : 4);
+    return execute(short_one ? &t->last : &t->usual, stream, arguments, p->bias ? 5 : 4);
 }
 
-/* Thread i of the team does a range of the tiles; only the last of all can have another size. */
+/* Thread i of the team does a range of the tiles. */
 static void product_share(void *arg, int i)
 {
     product_job *job = arg;
-    const tiling *t = &job->tiling;
-    int start = (int)((int64_t)t->n_tiles * i / job->n_threads);
-    int end = (int)((int64_t)t->n_tiles * (i + 1) / job->n_threads);
+    const ft_prepared *t = job->prepared;
+    int start = (int)((int64_t)t->n_tiles * i / t->n_threads);
+    int end = (int)((int64_t)t->n_tiles * (i + 1) / t->n_threads);
+    if (start == end) return;
     char *scratch = (char *)job->data->work + i * t->scratch_bytes;
-    runner r = {.primitive = NULL};
-    dnnl_status_t rc = dnnl_success;
+    dnnl_stream_t stream = NULL;
     omp_set_num_threads(1);
-    for (int tile = start; tile < end && rc == dnnl_success; tile++) {
-        bool last = tile == t->n_tiles - 1;
-        if (tile == start || (last && t->last_rows != t->rows)) {
-            runner_fini(&r);
-            rc = runner_init(&r, job, last ? t->last_rows : t->rows);
-        }
-        if (rc == dnnl_success) rc = run_tile(&r, job, tile, scratch);
-    }
-    runner_fini(&r);
+    dnnl_status_t rc = dnnl_stream_create(&stream, process_engine(), dnnl_stream_default_flags);
+    for (int tile = start; tile < end && rc == dnnl_success; tile++)
+        rc = run_tile(job, tile, stream, scratch);
+    if (stream) dnnl_stream_destroy(stream);
     if (rc != dnnl_success) atomic_store(&job->failed, (int)rc);
 }
 
@@ -394,19 +437,21 @@ ft_status ft_onednn_product(const ft_product *p, const ft_product_data *data, ft
     }
     omp_set_num_threads(1);
     const packed_weight *packed = data->packed;
-    product_job job = {.product = p, .data = data, .n_threads = ft_team_size(team)};
+    ft_prepared own = {.n_threads = 0};
+    product_job job = {.product = p, .data = data, .prepared = data->prepared};
+    dnnl_status_t rc = dnnl_success;
     job.weight = packed ? (const void *)packed->data : data->weight;
-    job.tiling.weight = packed ? packed->layout : plain_layout(p, operand_type(p));
-    dnnl_status_t rc = cut_rows(&job.tiling, p, job.n_threads);
+    if (!job.prepared) {
+        own.weight = packed ? packed->layout : plain_layout(p, operand_type(p));
+        rc = prepare(&own, p, ft_team_size(team));
+        job.prepared = &own;
+    }
     if (rc == dnnl_success) {
-        ft_team_run(team, job.n_threads, product_share, &job);
+        ft_team_run(team, job.prepared->n_threads, product_share, &job);
         rc = (dnnl_status_t)atomic_load(&job.failed);
     }
-    if (job.tiling.whole) dnnl_primitive_desc_destroy(job.tiling.whole);
-    if (rc == dnnl_success) return FT_OK;
-    dnnl_failed(err, rc, "matmul");
-    return ft_error_wrap(err, "product of %lld x %lld x %lld", (long long)p->m, (long long)p->n,
-                         (long long)p->k);
+    prepared_fini(&own);
+    return rc == dnnl_success ? FT_OK : product_failed(p, rc, err);
 }
 
 /* -- packing ----------------------------------------------------------------------------------- */

@@ -42,10 +42,13 @@ typedef struct ft_product {
     int64_t y_step;    /* elements from one row of y to the next, 0: n */
 } ft_product;
 
+typedef struct ft_prepared ft_prepared; /* a product that is ready to run */
+
 typedef struct ft_product_data {
     const void *x;
     const void *weight;  /* not read when `packed` is given */
     const void *packed;  /* of ft_onednn_pack for the same n, k and transposed; NULL: none */
+    const ft_prepared *prepared; /* of this product with such a weight; NULL: none */
     const float *bias;   /* NULL without a bias */
     float *y;
     void *work; /* ft_onednn_work_bytes, 64-byte aligned */
@@ -53,6 +56,12 @@ typedef struct ft_product_data {
 
 ft_status ft_onednn_product(const ft_product *product, const ft_product_data *data, ft_team *team,
                             ft_error *err);
+
+/* What calls of one product share, with a packed weight or a plain one, for teams of this size; *out
+ * is NULL for a product of nothing. Calls of any threads may use it at once. */
+ft_status ft_onednn_prepare(ft_prepared **out, const ft_product *product, bool packed,
+                            int team_size, ft_error *err);
+void ft_onednn_forget(ft_prepared *prepared);
 
 /* Scratch memory of ft_onednn_product. A size that no machine has when oneDNN cannot tell. */
 int64_t ft_onednn_work_bytes(const ft_product *product, int team_size);

@@ -42,6 +42,20 @@ static int64_t product_work(const ft_product *product, int team_size)
                          : ft_onednn_work_bytes(product, team_size);
 }
 
+/* A product in bf16 with a weight that is not packed is several (ops/bf16.c). */
+static ft_status prepare(void **out, const ft_call_kind *kind, const ft_product *product,
+                         ft_error *err)
+{
+    ft_prepared *prepared = NULL;
+    ft_status status = FT_OK;
+    if (kind->packed || !product->bf16)
+        status = ft_onednn_prepare(&prepared, product, kind->packed, kind->team_size, err);
+    *out = prepared;
+    return status;
+}
+
+static void forget(void *prepared) { ft_onednn_forget(prepared); }
+
 /* -- linear ------------------------------------------------------------------------------------ */
 
 static const ft_attr_rule linear_attrs[] = {
@@ -112,6 +126,7 @@ static ft_status linear_kernel(const ft_call *call, ft_error *err)
     ft_product_data data = {.x = ft_in(call, 0),
                             .weight = ft_in(call, 1),
                             .packed = call->packed,
+                            .prepared = call->prepared,
                             .bias = ft_in(call, 2),
                             .y = ft_out(call, 0),
                             .work = call->work};
@@ -154,6 +169,13 @@ static ft_status linear_pack(const ft_spec *in, const double *attrs, const void 
     ft_product product = linear_product(in, attrs);
     (void)team;
     return ft_onednn_pack(&product, weight, packed, err);
+}
+
+static ft_status linear_prepare(void **out, const ft_call_kind *kind, const double *attrs,
+                                ft_error *err)
+{
+    ft_product product = linear_product(kind->in, attrs);
+    return prepare(out, kind, &product, err);
 }
 
 /* By how the weight is stored against how the product reads it. */
@@ -241,6 +263,8 @@ const ft_op ft_op_linear = {
     .pack_bytes = linear_pack_bytes,
     .pack = linear_pack,
     .pack_kind = linear_pack_kind,
+    .prepare = linear_prepare,
+    .forget = forget,
     .samples = linear_samples,
     .n_samples = sizeof linear_samples / sizeof *linear_samples,
 };
@@ -285,6 +309,7 @@ static ft_status input_kernel(const ft_call *call, ft_error *err)
     ft_product_data data = {.x = ft_in(call, 0),
                             .weight = ft_in(call, 1),
                             .packed = call->packed,
+                            .prepared = call->prepared,
                             .y = ft_out(call, 0),
                             .work = call->work};
     return run_product(&product, &data, call->team, err);
@@ -326,6 +351,13 @@ static ft_status input_pack(const ft_spec *in, const double *attrs, const void *
     return ft_onednn_pack(&product, weight, packed, err);
 }
 
+static ft_status input_prepare(void **out, const ft_call_kind *kind, const double *attrs,
+                               ft_error *err)
+{
+    ft_product product = input_product(kind->in, attrs);
+    return prepare(out, kind, &product, err);
+}
+
 static const char *input_pack_kind(const double *attrs)
 {
     return attrs[GRAD_BF16] != 0.0 ? "bf16" : "weight";
@@ -356,6 +388,8 @@ const ft_op ft_op_linear_grad_input = {
     .pack_bytes = input_pack_bytes,
     .pack = input_pack,
     .pack_kind = input_pack_kind,
+    .prepare = input_prepare,
+    .forget = forget,
     .samples = input_samples,
     .n_samples = sizeof input_samples / sizeof *input_samples,
 };

@@ -34,12 +34,20 @@ typedef struct ft_call {
     const ft_view *out;
     const double *attrs;  /* in the order of the row's attribute rules */
     const void *packed;   /* packed copy of the row's packed input, NULL: use the plain one */
+    const void *prepared; /* of op->prepare for calls of this kind, NULL: nothing */
     void *work;           /* op->workspace bytes, 64-byte aligned */
     ft_rng_key key;
     uint32_t accumulate;  /* bit i: add to out[i] instead of overwriting; only for outputs that the
                              row lists in `accumulates` */
     ft_team *team;
 } ft_call;
+
+/* Calls that differ in the data alone. */
+typedef struct ft_call_kind {
+    ft_spec in[FT_MAX_IN];
+    bool packed; /* with a packed copy */
+    int team_size;
+} ft_call_kind;
 
 typedef struct ft_op ft_op; /* one row, below */
 
@@ -118,6 +126,10 @@ struct ft_op {
                       ft_team *team, ft_error *err);
     /* Nodes whose rows give one name share a packed copy when pack_bytes agree. */
     const char *(*pack_kind)(const double *attrs);
+    /* What calls of one kind can share and is dear to make, into *out, which may become NULL. Calls
+     * of any threads may use it at once. `prepare` NULL: nothing. */
+    ft_status (*prepare)(void **out, const ft_call_kind *kind, const double *attrs, ft_error *err);
+    void (*forget)(void *prepared);
     const ft_sample *samples;
     int n_samples;
 };
