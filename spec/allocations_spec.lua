@@ -1,4 +1,5 @@
 local core = require("ftpipe.core")
+local files = require("spec.support.files")
 local process = require("spec.support.process")
 
 describe("a training step", function()
@@ -7,7 +8,7 @@ describe("a training step", function()
       local executable = core.sys.executable()
       local library = executable:match("^(.*)/[^/]*$") .. "/libcount_malloc.so"
       if not core.sys.exists(library) then return pending("no " .. library) end
-      local directory = process.directory()
+      local directory = files.directory()
 
       --- Allocations by workers in a run of so many steps: the program's own, and libraries'.
       local function count(steps)
@@ -21,7 +22,7 @@ describe("a training step", function()
 
       local own, libraries = count(10)
       local own_of_more, libraries_of_more = count(40)
-      process.remove(directory)
+      files.remove(directory)
       print(("30 more steps: %d allocations of our own, %d inside libraries"):format(
          own_of_more - own, libraries_of_more - libraries))
       assert.equal(own, own_of_more)

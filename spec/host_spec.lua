@@ -1,4 +1,5 @@
 local core = require("ftpipe.core")
+local files = require("spec.support.files")
 local process = require("spec.support.process")
 
 local ftpipe = process.ftpipe
@@ -7,11 +8,11 @@ describe("the program", function()
    local directory
 
    setup(function()
-      directory = process.directory()
+      directory = files.directory()
       core.sys.write_file(directory .. "/show", "print(#arg, arg[0], arg[-1] ~= nil, ...)")
    end)
 
-   teardown(function() process.remove(directory) end)
+   teardown(function() files.remove(directory) end)
 
    it("runs code, modules and standard input", function()
       assert.equal("1\n", (ftpipe { "-e", "print(1)" }))
@@ -58,13 +59,18 @@ describe("the program", function()
       assert.matches("^ftpipe " .. core.version:gsub("%.", "%%."), (ftpipe { "-v" }))
    end)
 
+   it("has help on commands by word and by flag", function()
+      assert.equal((ftpipe { "--help" }), (ftpipe { "help" }))
+      assert.equal((ftpipe { "plan", "--help", "all" }), (ftpipe { "help", "plan", "all" }))
+      process.refused(2, "a script has its own help: ftpipe %S*/show %-%-help",
+         { "help", directory .. "/show" })
+      process.refused(2, "there is no file or command 'plam' %(did you mean 'plan'%?%)",
+         { "help", "plam" })
+   end)
+
    it("refuses what it does not know with one line and code 2", function()
       local function refused(arguments, pattern)
-         local out, err, code = ftpipe(arguments)
-         assert.equal("", out)
-         assert.matches(pattern, err)
-         assert.equal(1, select(2, err:gsub("\n", "")))
-         assert.equal(2, code)
+         assert.equal("", process.refused(2, pattern, arguments))
       end
       refused({ "--hlep" }, "unknown option '%-%-hlep' %(did you mean '%-%-help'%?%)")
       refused({ "-e" }, "needs a value")

@@ -87,10 +87,7 @@ describe("ftpipe plan", function()
 
    it("refuses what it cannot plan with one line", function()
       local function refused(code, pattern, ...)
-         local _, err, exit = plan(...)
-         assert.equal(code, exit, err)
-         assert.matches(pattern, err)
-         assert.equal(1, select(2, err:gsub("\n", "")), err)
+         process.refused(code, pattern, { "plan", ... })
       end
       refused(2, "plan needs a model or a graph file")
       refused(2, "%-%-batch 10 is not a multiple", "t5-small", "--batch", "10")

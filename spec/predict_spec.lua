@@ -9,20 +9,15 @@ local function predict(arguments, stdin)
    return process.ftpipe({ "predict", unpack(arguments) }, stdin)
 end
 
---- One line on stderr that matches, nothing on stdout, the exit code.
 local function refused(code, pattern, arguments, stdin)
-   local out, err, exit = predict(arguments, stdin)
-   assert.equal(code, exit, err)
-   assert.equal("", out)
-   assert.matches(pattern, err)
-   assert.equal(1, select(2, err:gsub("\n", "")), err)
+   assert.equal("", process.refused(code, pattern, { "predict", unpack(arguments) }, stdin))
 end
 
 describe("ftpipe predict", function()
    local directory, model, run
 
    setup(function()
-      directory = process.directory()
+      directory = files.directory()
       model, run = directory .. "/model", directory .. "/run"
       files.tiny_model(model)
       core.sys.write_file(directory .. "/rows.jsonl",
@@ -33,7 +28,7 @@ describe("ftpipe predict", function()
       assert.equal(0, exit, err)
    end)
 
-   teardown(function() process.remove(directory) end)
+   teardown(function() files.remove(directory) end)
 
    it("answers one text", function()
       local out, err, exit = predict { model, "--text", SOURCE:format("kite") }

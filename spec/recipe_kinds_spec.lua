@@ -18,10 +18,7 @@ local RECIPES = {
 
 --- One line on stderr that matches, and the exit code.
 local function refused(recipe, code, pattern, arguments)
-   local _, err, exit = process.ftpipe { recipe.file, unpack(arguments) }
-   assert.equal(code, exit, err)
-   assert.matches(pattern, err)
-   assert.equal(1, select(2, err:gsub("\n", "")), err)
+   process.refused(code, pattern, { recipe.file, unpack(arguments) })
 end
 
 for _, recipe in ipairs(RECIPES) do

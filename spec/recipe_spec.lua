@@ -25,10 +25,7 @@ local GOOD = line("Ben has a red kite.", "entailment"):rep(8)
 
 --- One line on stderr that matches, the exit code, and no run directory.
 local function refused(code, pattern, arguments, out_dir)
-   local _, err, exit = run(unpack(arguments))
-   assert.equal(code, exit, err)
-   assert.matches(pattern, err)
-   assert.equal(1, select(2, err:gsub("\n", "")), err)
+   process.refused(code, pattern, { RECIPE, unpack(arguments) })
    if out_dir then assert.is_false(core.sys.exists(out_dir) and true or false) end
 end
 

@@ -1,13 +1,13 @@
 local core = require("ftpipe.core")
-local process = require("spec.support.process")
+local files = require("spec.support.files")
 
 local sys = core.sys
 
 describe("core.sys", function()
    local directory
 
-   setup(function() directory = process.directory() end)
-   teardown(function() process.remove(directory) end)
+   setup(function() directory = files.directory() end)
+   teardown(function() files.remove(directory) end)
 
    it("writes, reads and lists files", function()
       sys.mkdir(directory .. "/a/b")

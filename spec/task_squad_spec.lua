@@ -31,7 +31,7 @@ local function with_task(contents, overrides, body)
 end
 
 local function fault(contents)
-   return files.failure(with_task, contents, {}, function() end).message:gsub("/tmp/[^/ ]*/?", "")
+   return (files.fault(with_task, contents, {}, function() end))
 end
 
 describe("the SQuAD task", function()

@@ -93,8 +93,18 @@ local function no_script(path)
       path, hint)
 end
 
---- What is not a file: a sub-command with its arguments, or an error.
+--- ftpipe help [COMMAND [all]].
+local function help_on(topic, ...)
+   if not topic then return M.help() end
+   if core.sys.exists(topic) == "file" then
+      usage_error("a script has its own help: ftpipe %s --help", topic)
+   end
+   return M.command(topic, "--help", ...)
+end
+
+--- What is not a file: a sub-command with its arguments, help on one, or an error.
 function M.command(name, ...)
+   if name == "help" then return help_on(...) end
    for _, known in ipairs(M.commands()) do
       if name == known then return require("ftpipe.command." .. name).run { ... } end
    end

@@ -4,22 +4,29 @@ local core = require("ftpipe.core")
 
 local M = {}
 
-local function remove_tree(path)
+--- A new, empty directory, for `remove` to take away.
+function M.directory()
+   local dir = os.tmpname()
+   os.remove(dir)
+   core.sys.mkdir(dir)
+   return dir
+end
+
+--- Removes a file, or a directory with everything in it.
+function M.remove(path)
    if core.sys.exists(path) == "directory" and not os.remove(path) then
-      for _, name in ipairs(core.sys.list_dir(path)) do remove_tree(path .. "/" .. name) end
+      for _, name in ipairs(core.sys.list_dir(path)) do M.remove(path .. "/" .. name) end
    end
    os.remove(path)
 end
 
 --- Calls body(dir) with a new, empty directory that is gone afterwards.
 function M.in_directory(body)
-   local dir = os.tmpname()
-   os.remove(dir)
-   core.sys.mkdir(dir)
+   local dir = M.directory()
    local ok, problem = xpcall(function() body(dir) end, function(e)
       return type(e) == "string" and debug.traceback(e) or e
    end)
-   remove_tree(dir)
+   M.remove(dir)
    if not ok then error(problem, 0) end
 end
 
@@ -45,6 +52,12 @@ function M.failure(f, ...)
    local ok, problem = pcall(f, ...)
    assert(not ok, "expected an error")
    return problem
+end
+
+--- The same: its message without temporary directories, and its status.
+function M.fault(f, ...)
+   local problem = M.failure(f, ...)
+   return problem.message:gsub("/tmp/[^/ ]*/?", ""), problem.status
 end
 
 return M

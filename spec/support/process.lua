@@ -1,6 +1,8 @@
 --- Runs programs, for specs of the command line.
 
+local assert = require("luassert")
 local core = require("ftpipe.core")
+local files = require("spec.support.files")
 
 local M = {}
 
@@ -8,26 +10,14 @@ local function quote(word)
    return "'" .. word:gsub("'", "'\\''") .. "'"
 end
 
---- A fresh directory under the system's temporary one.
-function M.directory()
-   local pipe = assert(io.popen("mktemp -d"))
-   local path = pipe:read("*l")
-   pipe:close()
-   return path
-end
-
-function M.remove(directory)
-   os.execute("rm -rf " .. quote(directory))
-end
-
 --- Runs a shell command: what it printed, what it said on stderr, its exit code.
 function M.shell(command)
-   local directory = M.directory()
+   local directory = files.directory()
    local pipe = assert(io.popen(("{ %s\n} 2>%s/err; echo \"|$?\""):format(command, directory)))
    local out, code = pipe:read("*a"):match("^(.*)|(%d+)\n$")
    pipe:close()
    local err = core.sys.read_file(directory .. "/err")
-   M.remove(directory)
+   files.remove(directory)
    return out, err, tonumber(code)
 end
 
@@ -36,6 +26,16 @@ function M.ftpipe(arguments, stdin, seconds)
    local words = { ("timeout -k 5 %d"):format(seconds or 60), quote(core.sys.executable()) }
    for _, word in ipairs(arguments) do words[#words + 1] = quote(word) end
    return M.shell(("printf %%s %s | %s"):format(quote(stdin or ""), table.concat(words, " ")))
+end
+
+--- Runs this program, which must refuse: with this exit code, and one line that matches.
+-- @treturn string what it printed before
+function M.refused(code, pattern, arguments, stdin)
+   local out, err, exit = M.ftpipe(arguments, stdin)
+   assert.equal(code, exit, err)
+   assert.matches(pattern, err)
+   assert.equal(1, select(2, err:gsub("\n", "")), err)
+   return out
 end
 
 return M

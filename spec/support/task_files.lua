@@ -31,9 +31,9 @@ end
 
 --- What loading these files fails with: message without directories, status.
 function M.fault(name, contents, options)
-   local problem
-   M.with(name, contents, function(load) problem = files.failure(load, options) end)
-   return problem.message:gsub("/tmp/[^/ ]*/", ""), problem.status
+   local message, status
+   M.with(name, contents, function(load) message, status = files.fault(load, options) end)
+   return message, status
 end
 
 --- The loaded evaluation split of one file of rows.
