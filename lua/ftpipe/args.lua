@@ -181,13 +181,24 @@ local function value_name(rule)
    return opts.type_of(rule) == "string" and " TEXT" or " N"
 end
 
-local function flag_line(flag)
+--- " [32; 40 with --model]": the default, and those that come with other flags.
+local function default_note(flag, with)
+   local default, notes = flag.rule.default, {}
+   if default ~= nil and default ~= false then notes[1] = tostring(default) end
+   for _, other in ipairs(opts.names(with or {})) do
+      local value = with[other][flag.name]
+      if value ~= nil and value ~= default then
+         notes[#notes + 1] = ("%s with --%s"):format(tostring(value), (other:gsub("_", "-")))
+      end
+   end
+   return notes[1] and (" [%s]"):format(table.concat(notes, "; ")) or ""
+end
+
+local function flag_line(flag, with)
    local rule = flag.rule
    local left = "  " .. (rule.short and rule.short .. ", " or "") .. flag.flag .. value_name(rule)
-   local default = rule.default
-   local note = default ~= nil and default ~= false and (" [%s]"):format(tostring(default)) or ""
    local gap = #left < 34 and (" "):rep(34 - #left) or "  "
-   return left .. gap .. (rule.help or "") .. note
+   return left .. gap .. (rule.help or "") .. default_note(flag, with)
 end
 
 --- The text of --help. Flags with one choice only are left out, there is nothing to choose; rare
@@ -205,7 +216,7 @@ function M.help(declaration, script, all)
       if flag.rule.rare and not all then
          rare[#rare + 1] = flag.flag
       elseif not choices or #choices > 1 then
-         lines[#lines + 1] = flag_line(flag)
+         lines[#lines + 1] = flag_line(flag, declared.with)
       end
    end
    if rare[1] then lines[#lines + 1] = "  --help all: also " .. table.concat(rare, ", ") end
