@@ -1,0 +1,72 @@
+--- What README.md and doc/ name has to be there.
+
+local core = require("ftpipe.core")
+local process = require("spec.support.process")
+
+local texts = { ["README.md"] = core.sys.read_file("README.md") }
+for _, name in ipairs(core.sys.list_dir("doc")) do
+   texts["doc/" .. name] = core.sys.read_file("doc/" .. name)
+end
+
+--- Calls visit(file, word) for every match of a pattern.
+local function each(pattern, visit)
+   local n = 0
+   for file, text in pairs(texts) do
+      for word in text:gmatch(pattern) do
+         visit(file, word)
+         n = n + 1
+      end
+   end
+   assert.is_true(n > 0)
+end
+
+--- All that --help says of the recipes and the commands.
+local function help()
+   local parts = { process.shell("./dev help"), (process.ftpipe { "--help" }) }
+   for _, recipe in ipairs(core.sys.list_dir("recipes")) do
+      parts[#parts + 1] = process.ftpipe { "recipes/" .. recipe, "--help", "all" }
+   end
+   for _, command in ipairs(require("ftpipe.host").commands()) do
+      parts[#parts + 1] = process.ftpipe { command, "--help", "all" }
+   end
+   return table.concat(parts, "\n") .. "\n"
+end
+
+describe("README.md and doc/", function()
+   it("name files and directories that are there", function()
+      local tops = {}
+      for _, name in ipairs(core.sys.list_dir(".")) do tops[name] = name ~= "build" end
+      each("%f[%w_./]([%l_]+/[%w_./]*[%w_/])", function(file, path)
+         local is_name = path:find("%u%u") ~= nil -- op_NAME.c
+         if tops[path:match("^[^/]+")] and not is_name then
+            assert.is_truthy(core.sys.exists(path), ("%s: there is no %s"):format(file, path))
+         end
+      end)
+   end)
+
+   it("name flags and commands of ./dev that are there", function()
+      local known = help()
+      each("%f[%w-](%-%-%l[%l-]+)", function(file, flag)
+         assert.is_truthy(known:find(flag:gsub("%-", "%%-") .. "[^%l-]"),
+            ("%s: there is no %s"):format(file, flag))
+      end)
+      each("%./dev (%l+)", function(file, command)
+         assert.is_truthy(known:find("%f[%l]" .. command .. "%f[^%l]"),
+            ("%s: there is no ./dev %s"):format(file, command))
+      end)
+   end)
+
+   it("have a line for every recipe and every room", function()
+      local readme = texts["README.md"]
+      for _, recipe in ipairs(core.sys.list_dir("recipes")) do
+         assert.is_truthy(readme:find("\n| `" .. recipe .. "` |", 1, true), recipe)
+      end
+      local rooms = readme:match("| room | what it is |(.-)\n\n")
+      for _, room in ipairs(core.sys.list_dir("src")) do
+         assert.is_truthy(rooms:find("`" .. room .. "`", 1, true), room)
+      end
+      for room in rooms:gmatch("`(%l+)`") do
+         assert.equal("directory", (core.sys.exists("src/" .. room)), room)
+      end
+   end)
+end)
