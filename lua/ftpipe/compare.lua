@@ -3,6 +3,7 @@
 local core = require("ftpipe.core")
 local partition = require("ftpipe.partition")
 local units = require("ftpipe.units")
+local words = require("ftpipe.words")
 
 local M = {}
 
@@ -85,18 +86,18 @@ function M.text(cells)
    for _, row in ipairs(cells) do
       for c, word in ipairs(row) do
          -- what is said instead of a row's numbers takes no column
-         if #row == #cells[1] then width[c] = math.max(width[c] or 0, #word) end
+         if #row == #cells[1] then width[c] = math.max(width[c] or 0, words.width(word)) end
       end
    end
    for i, row in ipairs(cells) do
-      local words = {}
+      local padded = {}
       for c, word in ipairs(row) do
-         local pad = (" "):rep((width[c] or 0) - #word)
+         local pad = (" "):rep((width[c] or 0) - words.width(word))
          -- words begin on the left, numbers end on the right
          local left = c == 1 or c == #cells[1] or #row < #cells[1]
-         words[c] = left and word .. pad or pad .. word
+         padded[c] = left and word .. pad or pad .. word
       end
-      lines[i] = ("  " .. table.concat(words, "  ")):gsub("%s+$", "")
+      lines[i] = ("  " .. table.concat(padded, "  ")):gsub("%s+$", "")
    end
    return table.concat(lines, "\n")
 end

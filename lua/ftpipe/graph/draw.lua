@@ -2,6 +2,7 @@
 
 local collapse = require("ftpipe.graph.collapse")
 local units = require("ftpipe.units")
+local words = require("ftpipe.words")
 local xml = require("ftpipe.graph.xml")
 
 local M = {}
@@ -18,16 +19,16 @@ end
 
 --- "encoder/block.3", "12 nodes, 3.20 ms, 12.6 MB": what a box says.
 local function lines_of(node)
-   local words = {}
-   if node.count > 1 then words[1] = ("%d nodes"):format(node.count) end
-   words[#words + 1] = ("%.2f ms"):format((node.forward_ns + node.backward_ns) / 1e6)
+   local parts = {}
+   if node.count > 1 then parts[1] = ("%d nodes"):format(node.count) end
+   parts[#parts + 1] = ("%.2f ms"):format((node.forward_ns + node.backward_ns) / 1e6)
    if node.parameter_bytes > 0 then
-      words[#words + 1] = units.format_bytes(node.parameter_bytes)
+      parts[#parts + 1] = units.format_bytes(node.parameter_bytes)
    end
    if node.stage then
-      words[#words + 1] = ("stage %d on device %d"):format(node.stage, node.device)
+      parts[#parts + 1] = ("stage %d on device %d"):format(node.stage, node.device)
    end
-   return node.id, table.concat(words, ", ")
+   return node.id, table.concat(parts, ", ")
 end
 
 local function dot_text(text)
@@ -85,7 +86,7 @@ local function box_svg(node, place)
       .. [[stroke="#555"/><text x="%g" y="%g">%s</text><text x="%g" y="%g" class="w">%s</text>]]
       .. "</g>")
       :format(xml.escape(name), xml.escape(weight), place.x, place.y, BOX.width, BOX.height,
-         M.colour(node.device), place.x + 8, place.y + 17, xml.escape(name:sub(1, 32)),
+         M.colour(node.device), place.x + 8, place.y + 17, xml.escape(words.short(name, 32)),
          place.x + 8, place.y + 32, xml.escape(weight))
 end
 
