@@ -2,67 +2,16 @@ local ft = require("ftpipe")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 
---- A graph with a bit of everything.
-local EVERYTHING = [[
-ftpipe weighted graph 1
-memory_factor 1
-device kind=1 memory_bytes=1000000 bytes_per_s=1000000000
-device kind=2
-node a name="the \"first\" one" op=linear scope=enc/block.0 forward_ns=1.5 parameter_bytes=8 ns2=0
-node "b c" forward_ns=0.1 backward_ns=12345678901 saved_bytes=7 tie=3 kind2_only=1
-node d scope=enc/block.1 backward_ns=3 tie=3 backward=1
-edge a "b c" bytes=10 grad_bytes=10 value=4
-edge "b c" d
-]]
-
-local PIPEDREAM = table.concat({
-   "n1 -- Input0 -- forward_compute_time=9, backward_compute_time=0, activation_size=4, "
-      .. "parameter_size=0",
-   "n2 -- Linear(a=1, b=2) -- forward_compute_time=0.5, backward_compute_time=1, "
-      .. "activation_size=[1.0; 2.0], parameter_size=12",
-   "n3 -- ReLU -- forward_compute_time=0.25, backward_compute_time=0.5, activation_size=3, "
-      .. "parameter_size=0",
-   "\tn1 -- n2", "\tn2 -- n3",
-}, "\n")
-
-local PLACEMENT = [[{ "maxFPGAs": 2, "maxCPUs": 1, "maxSizePerFPGA": 100,
- "nodes": [
-  {"id": 7, "name": "a", "fpgaLatency": 1, "cpuLatency": 9, "isBackwardNode": 0,
-   "supportedOnFpga": 1, "size": 50, "colorClass": 1},
-  {"id": 8, "name": "b", "fpgaLatency": 2, "cpuLatency": 9, "isBackwardNode": 0,
-   "supportedOnFpga": 1, "size": 60},
-  {"id": 9, "name": "ag", "fpgaLatency": 3, "cpuLatency": 9, "isBackwardNode": 1,
-   "supportedOnFpga": 1, "size": 0, "colorClass": 1}],
- "edges": [{"sourceId": 7, "destId": 8, "cost": 0.5}, {"sourceId": 8, "destId": 9, "cost": 0.5}] }]]
-
-local GRAPHML = [[<?xml version="1.0"?>
-<!-- from elsewhere -->
-<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
- <key id="k0" for="node" attr.name="forward_ns" attr.type="double"/>
- <key id="k1" for="node" attr.name="name" attr.type="string"/>
- <key id="k2" for="edge" attr.name="bytes" attr.type="double"/>
- <key id="k3" for="node" attr.name="colour" attr.type="string"/>
- <graph edgedefault="directed">
-  <node id="x"><data key="k0">10</data><data key="k1">a &lt;b&gt; &#233;</data></node>
-  <node id="y"><data key="k0">20</data><data key="k3">red</data></node>
-  <edge source="x" target="y"><data key="k2">64</data></edge>
- </graph>
-</graphml>
-]]
-
---- Calls body(path) with a file that holds the text.
-local function with_file(text, body)
-   files.in_directory(function(dir)
-      core.sys.write_file(dir .. "/graph", text)
-      body(dir .. "/graph")
-   end)
+local function corpus(name)
+   return core.sys.read_file("test/fuzz/corpus/graph_files/" .. name)
 end
 
-local function load(text)
-   local graph
-   with_file(text, function(path) graph = ft.graph.load(path) end)
-   return graph
-end
+local EVERYTHING = corpus("everything.txt") -- a bit of all that there is
+local PIPEDREAM = corpus("pipedream.txt")
+local PLACEMENT = corpus("placement.json")
+local GRAPHML = corpus("foreign.graphml")
+
+local function load(text) return ft.graph.read(text, "graph") end
 
 describe("ft.graph files", function()
    it("go through our text form without a change", function()
@@ -114,6 +63,43 @@ describe("ft.graph files", function()
       assert.matches("2 stages on 2 devices", tostring(subject))
    end)
 
+   it("are GraphML with defaults of keys, for nodes and edges at once", function()
+      local graph = load([[<graphml><key id="f" attr.name="forward_ns"><default>3</default></key>
+         <key id="b" for="all" attr.name="bytes"/><key id="k" for="node" attr.name="kind2_only"
+         attr.type="boolean"><default>true</default></key><graph edgedefault="directed">
+         <node id="x"/><node id="y"><data key="f">4</data><data key="k">false</data></node>
+         <edge source="x" target="y"><data key="b">5</data></edge></graph></graphml>]])
+      assert.same({ id = "x", f = 3, k = true }, {
+         id = graph.nodes[1].id, f = graph.nodes[1].forward_ns, k = graph.nodes[1].kind2_only,
+      })
+      assert.same({ 4, 5 }, { graph.nodes[2].forward_ns, graph.edges[1].bytes })
+      assert.is_nil(graph.nodes[2].kind2_only)
+   end)
+
+   it("are read from disk, whatever mark of byte order they begin with", function()
+      files.in_directory(function(dir)
+         core.sys.write_file(dir .. "/g", "\239\187\191" .. EVERYTHING)
+         local graph = ft.graph(dir .. "/g")
+         assert.equal(EVERYTHING, graph:format("txt"))
+         graph:save(dir .. "/g.json")
+         assert.equal(EVERYTHING, ft.graph.load(dir .. "/g.json"):format("txt"))
+         assert.matches("no form 'png'", files.failure(graph.save, graph, dir .. "/g.png").message)
+      end)
+   end)
+
+   it("are contracted by scope; values of several makers stay several", function()
+      local graph = load("ftpipe weighted graph 1\nnode a scope=s parameter_bytes=3\n"
+         .. "node b scope=s parameter_bytes=4\nnode c\nedge a c bytes=5 value=1\n"
+         .. "edge b c bytes=7 value=1\nedge b c bytes=7 value=1\n")
+      local small = graph:by_scope()
+      assert.same({ 7, 0 }, { small.nodes[1].parameter_bytes, small.nodes[2].parameter_bytes })
+      assert.same({ 5, 7 }, { small.edges[1].bytes, small.edges[2].bytes })
+      assert.equal(2, #small.edges)
+      assert.not_equal(small.edges[1].value, small.edges[2].value)
+      assert.matches("node b c is tied to others", files.failure(graph.by_scope,
+         load(EVERYTHING)).message)
+   end)
+
    it("are drawn, nodes of one scope together", function()
       local graph = load(EVERYTHING)
       assert.equal(2, select(2, graph:format("dot", { depth = 1 }):gsub("fillcolor=", "")))
@@ -127,6 +113,9 @@ end)
 
 describe("files that are refused name file, place and culprit:", function()
    local function node(text) return "ftpipe weighted graph 1\n" .. text .. "\n" end
+   local function ours(row)
+      return ('{"format": "ftpipe weighted graph 1", "nodes": [%s], "edges": []}'):format(row)
+   end
    local cases = {
       { "nothing in it", "", "graph: a graph without nodes" },
       { "another version", "ftpipe weighted graph 9\n", "graph:1: 'ftpipe weighted graph 9'" },
@@ -137,11 +126,19 @@ describe("files that are refused name file, place and culprit:", function()
       { "no number", node "node a forward_ns=x", "graph:2: forward_ns is x" },
       { "a key that is not", node "node a forwards=1", "graph:2: there is no key 'forwards'" },
       { "a quote that is open", node 'node "a', "graph:2: a quote is not closed" },
+      { "a word for true", node "node a backward=yes", "graph:2: backward is 'yes', expected 1" },
+      { "a name that is no text", node 'node a name="\\xff"', "name '%?' is not text in UTF%-8" },
+      { "a device of no kind", "ftpipe weighted graph 1\ndevice kind=9\nnode a",
+         "graph:2: kind is 9, expected 1 to 4" },
+      { "a device that stands still", "ftpipe weighted graph 1\ndevice slowdown=0\nnode a",
+         "graph:2: slowdown is 0" },
       { "a cycle", node "node a\nnode b\nnode c\nedge a b\nedge b c\nedge c b",
          "the graph has a cycle: [bc] %-> [bc] %-> [bc]" },
-      { "PipeDream: half a line", "n1 -- x", "graph:1: neither a node nor an edge" },
+      { "PipeDream: half a line", "n1 -- x", "graph:1: neither a node, 'id .*', nor an edge" },
       { "PipeDream: a time missing", "n1 -- x -- forward_compute_time=1",
-         "graph:1: backward_compute_time is nil" },
+         "graph:1: backward_compute_time is missing" },
+      { "PipeDream: a time without a number", (PIPEDREAM:gsub("time=0.25", "time=")),
+         "graph:3: forward_compute_time is , expected a number" },
       { "PipeDream: an edge to nowhere", PIPEDREAM .. "\n\tn3 -- n9",
          "graph:6: there is no node n9" },
       { "placement: no list", '{"maxFPGAs": 1, "maxSizePerFPGA": 1}', 'no list "nodes"' },
@@ -149,10 +146,27 @@ describe("files that are refused name file, place and culprit:", function()
          "graph: node 2: fpgaLatency is %-2" },
       { "placement: too many devices", (PLACEMENT:gsub('"maxFPGAs": 2', '"maxFPGAs": 1e9')),
          "maxFPGAs is 1" },
+      { "placement: a word for a flag",
+         (PLACEMENT:gsub('"supportedOnFpga": 1', '"supportedOnFpga": "yes"')),
+         "graph: node 1: supportedOnFpga is yes, expected 0 or 1" },
+      { "placement: a colour that is none", (PLACEMENT:gsub('Class": 1}', 'Class": "red"}')),
+         "graph: node [13]: tie is red" },
+      { "JSON: a list", "[1]", "graph: expected an object" },
+      { "JSON: a key that is not", ours '{"id": "a", "forwad_ns": 1}',
+         "node 1: there is no key 'forwad_ns' %(did you mean 'forward_ns'%?%)" },
+      { "JSON: a number for true", ours '{"id": "a", "backward": 0}',
+         "node 1: backward is 0, expected true or false" },
+      { "JSON: an id that is a list", ours '{"id": [1]}', "node 1: id is a table, expected text" },
+      { "JSON: no id", ours '{"id": null}', "node 1: id is null, expected text" },
       { "JSON of something else", '{"a": 1}', "neither \"maxFPGAs\"" },
       { "GraphML: an element left open", "<graphml><graph>", "<graph> is not closed" },
       { "GraphML: undirected", '<graphml><graph edgedefault="undirected"/></graphml>',
          "graph:1: the graph is undirected" },
+      { "GraphML: a graph in a node",
+         '<graphml><graph><node id="a"><graph/></node></graph></graphml>',
+         "graph:1: a graph in a node, expected a flat graph" },
+      { "GraphML: an edge with one end", '<graphml><graph><edge source="a"/></graph></graphml>',
+         "graph:1: an edge without two ends" },
       { "GraphML: entities of its own", "<!DOCTYPE x [<!ENTITY a 'b'>]><graphml/>",
          "graph:1: document types are not read" },
       { "GraphML: an edge to nowhere", (GRAPHML:gsub('target="y"', 'target="z"')),
@@ -160,12 +174,10 @@ describe("files that are refused name file, place and culprit:", function()
    }
    for _, case in ipairs(cases) do
       it(case[1], function()
-         with_file(case[2], function(path)
-            local problem = files.failure(ft.graph.load, path)
-            assert.matches(case[3], tostring(problem))
-            assert.equal("malformed data", problem.status)
-            assert.equal(6, problem.exit)
-         end)
+         local problem = files.failure(load, case[2])
+         assert.matches(case[3], tostring(problem))
+         assert.equal("malformed data", problem.status)
+         assert.equal(6, problem.exit)
       end)
    end
 end)
@@ -195,25 +207,15 @@ describe("importers", function()
       return text
    end
 
+   local check = dofile("test/fuzz/graph_files.lua")
+
    for name, seed in pairs {
-      text = EVERYTHING, pipedream = PIPEDREAM, placement = PLACEMENT, graphml = GRAPHML,
+      text = EVERYTHING, json = load(EVERYTHING):format("json"), pipedream = PIPEDREAM,
+      placement = PLACEMENT, graphml = GRAPHML,
    } do
-      it("survive a thousand broken files: " .. name, function()
+      it("refuse or understand a thousand broken files: " .. name, function()
          local random = generator(#seed)
-         local json = name == "text" and load(seed):format("json") or seed
-         files.in_directory(function(dir)
-            for i = 1, 1000 do
-               core.sys.write_file(dir .. "/x", mutated(i % 2 == 0 and seed or json, random))
-               local ok, problem = pcall(ft.graph.load, dir .. "/x")
-               -- what is not refused is a graph that partitioners take
-               if ok then
-                  problem:format("txt")
-               else
-                  assert.equal("table", type(problem), tostring(problem))
-                  assert.equal("malformed data", problem.status)
-               end
-            end
-         end)
+         for _ = 1, 1000 do check(mutated(seed, random)) end
       end)
    end
 end)

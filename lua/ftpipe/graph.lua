@@ -33,35 +33,34 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Files.
 
-local function read_json(path)
-   local root = core.json.read(path)
-   if type(root) ~= "table" then builder.malformed("%s: expected an object", path) end
+local function read_json(text, path, options)
+   local root = builder.object(core.json.decode(text, path), path)
    for _, form in ipairs { placement, json_form } do
-      if form.is(root) then return form end
+      if form.is(root) then return form.read(root, path, options) end
    end
    builder.malformed("%s: neither \"maxFPGAs\" (device placement) nor \"format\" (ours)", path)
 end
 
---- Reads a graph: our text, JSON and GraphML, PipeDream's profiles, device-placement JSON.
--- @tparam string path
+local BYTE_ORDER_MARK = "^\239\187\191"
+
+--- Reads a graph from a text: our own, JSON and GraphML, PipeDream's profiles, device-placement
+-- JSON.
+-- @tparam string text
+-- @tparam string path for messages
 -- @tparam[opt] table options transfer_scale, of device placement
 -- @treturn graph .path
 -- @raise malformed data — with file, line or row, and the culprit
-function M.load(path, options)
-   local text = core.sys.read_file(path)
-   local parts
-   if text_form.is(text) then
-      parts = text_form.read(text, path)
-   elseif text:find("^%s*[%[{]") then
-      parts = read_json(path).read(core.json.read(path), path, options)
-   elseif graphml.is(text) then
-      parts = graphml.read(text, path)
-   else
-      parts = pipedream.read(text, path)
-   end
+function M.read(text, path, options)
+   text = text:gsub(BYTE_ORDER_MARK, "")
+   local read = text_form.is(text) and text_form.read or text:find("^%s*[%[{]") and read_json
+      or graphml.is(text) and graphml.read or pipedream.read
+   local parts = read(text, path, options)
    parts.path, parts.title = path, path
    return setmetatable(parts, Graph)
 end
+
+--- Reads a graph from a file.
+function M.load(path, options) return M.read(core.sys.read_file(path), path, options) end
 
 -- Ending of a file, and what is written there.
 local writers = {

@@ -6,6 +6,7 @@
 --    local parts = b:finish()      -- { nodes =, edges = }, acyclic, everything checked
 
 local core = require("ftpipe.core")
+local suggest = require("ftpipe.suggest")
 
 local M = {}
 local Builder = {}
@@ -19,24 +20,137 @@ M.node_numbers = {
 }
 M.edge_numbers = { { "bytes" }, { "grad_bytes" } }
 
---- What nodes say beside numbers.
+--- What nodes say beside numbers, and what is true or false of them.
 M.node_words = { "name", "op", "scope" }
+M.node_flags = { "backward", "kind2_only" }
+
+M.device_numbers = { { "kind" }, { "slowdown" }, { "memory_bytes" }, { "bytes_per_s" } }
 
 -- Bytes are whole numbers that a double holds.
 local MOST = 2 ^ 53
+local MOST_KINDS = 4
 
-function M.malformed(format, ...)
-   core.fail("malformed data", format:format(...))
+-- ---------------------------------------------------------------------------------------------
+-- Refusing.
+
+-- Of a culprit, messages show so many bytes.
+local MOST_SHOWN = 120
+
+--- A value of a file as it may stand in a message: on one line, not too long.
+local function shown(value)
+   if value == nil then return "missing" end
+   if value == core.json.null then return "null" end
+   if type(value) == "table" then return "a table" end
+   local text = tostring(value):gsub("%c", "?")
+   return #text > MOST_SHOWN and text:sub(1, MOST_SHOWN) .. "..." or text
+end
+
+--- Raises: the place, which is the first argument of the format, and culprits.
+function M.malformed(format, where, ...)
+   local words = { ... }
+   for i = 1, select("#", ...) do
+      if type(words[i]) ~= "number" then words[i] = shown(words[i]) end
+   end
+   core.fail("malformed data", format:format(where:gsub("%c", "?"), unpack(words)))
 end
 
 --- A number that a cost can be, or an error that names the row and the key.
 function M.cost(where, key, value)
    local number = type(value) == "string" and tonumber(value) or value
    if type(number) ~= "number" or not (number >= 0 and number <= MOST) then
-      M.malformed("%s: %s is %s, expected a number from 0 to 2^53", where, key, tostring(value))
+      M.malformed("%s: %s is %s, expected a number from 0 to 2^53", where, key, shown(value))
    end
    return number
 end
+
+local function whole(where, key, value)
+   local number = M.cost(where, key, value)
+   if number % 1 ~= 0 or number >= 2 ^ 31 then
+      M.malformed("%s: %s is %s, expected a whole number", where, key, shown(value))
+   end
+   return number
+end
+
+--- Fifteen digits when they are enough to read the number back, else seventeen.
+function M.number_text(value)
+   local short = ("%.15g"):format(value)
+   return tonumber(short) == value and short or ("%.17g"):format(value)
+end
+
+--- What can stand in every form: text in UTF-8 without control characters but blanks; numbers, that
+-- JSON has as ids, become text.
+local function word(where, key, value)
+   if type(value) == "number" then value = M.number_text(value) end
+   if type(value) ~= "string" then
+      M.malformed("%s: %s is %s, expected text", where, key, shown(value))
+   end
+   if value:find("[%z\1-\8\11\12\14-\31\127]") or core.data.utf8_fault(value) then
+      M.malformed("%s: %s '%s' is not text in UTF-8", where, key,
+         (value:gsub("[^%w%p ]", "?")))
+   end
+   return value
+end
+
+local function flag(where, key, value)
+   if value ~= nil and type(value) ~= "boolean" then
+      M.malformed("%s: %s is %s, expected true or false", where, key, shown(value))
+   end
+   return value or nil
+end
+
+--- A set of the names of such lists: of names, or of rows with a name first.
+function M.names(...)
+   local set = {}
+   for _, list in ipairs { ... } do
+      for _, entry in ipairs(list) do set[type(entry) == "table" and entry[1] or entry] = true end
+   end
+   return set
+end
+
+--- Refuses keys that are not in the set.
+function M.check_key(where, key, known)
+   if known[key] then return end
+   local names = {}
+   for name in pairs(known) do names[#names + 1] = name end
+   table.sort(names)
+   M.malformed("%s: there is no key '%s'%s", where, key, suggest.hint(shown(key), names))
+end
+
+--- The list `key` of a decoded JSON file.
+function M.list(root, key, path)
+   if type(root[key]) ~= "table" or getmetatable(root[key]) ~= core.json.array_meta then
+      M.malformed("%s: no list \"%s\"", path, key)
+   end
+   return root[key]
+end
+
+--- An item of such a list, which has to be an object.
+function M.object(row, where)
+   if type(row) ~= "table" or getmetatable(row) == core.json.array_meta then
+      M.malformed("%s: expected an object", where)
+   end
+   return row
+end
+
+local device_keys = M.names(M.device_numbers)
+
+--- A device that a file names.
+function M.device(where, given)
+   local device = {}
+   for key, value in pairs(given) do
+      M.check_key(where, key, device_keys)
+      device[key] = M.cost(where, key, value)
+   end
+   local kind = device.kind or 1
+   if kind % 1 ~= 0 or kind < 1 or kind > MOST_KINDS then
+      M.malformed("%s: kind is %s, expected 1 to %d", where, kind, MOST_KINDS)
+   end
+   if device.slowdown == 0 then M.malformed("%s: slowdown is 0, expected more", where) end
+   return device
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Building.
 
 local function read_numbers(where, rows, given, into)
    for _, row in ipairs(rows) do
@@ -59,20 +173,15 @@ end
 --- Adds a node. Beside its numbers and words it has an id, and may have tie (nodes of one number
 -- share a device), backward (it follows its tie) and kind2_only (not on devices of kind 1).
 function Builder:node(where, row)
-   local id = row.id
-   if id == nil or id == "" then M.malformed("%s: a node without an id", where) end
-   id = tostring(id)
+   if row.id == nil or row.id == "" then M.malformed("%s: a node without an id", where) end
+   local id = word(where, "id", row.id)
    if self.index[id] then M.malformed("%s: node %s again", where, id) end
    local node = read_numbers(where, M.node_numbers, row, { id = id })
-   for _, key in ipairs(M.node_words) do node[key] = row[key] and tostring(row[key]) or nil end
-   if row.tie ~= nil then
-      node.tie = M.cost(where, "tie", row.tie)
-      if node.tie % 1 ~= 0 or node.tie >= 2 ^ 31 then
-         M.malformed("%s: tie is %s, expected a whole number", where, tostring(row.tie))
-      end
+   for _, key in ipairs(M.node_words) do
+      if row[key] ~= nil then node[key] = word(where, key, row[key]) end
    end
-   node.backward = row.backward and true or nil
-   node.kind2_only = row.kind2_only and true or nil
+   if row.tie ~= nil then node.tie = whole(where, "tie", row.tie) end
+   for _, key in ipairs(M.node_flags) do node[key] = flag(where, key, row[key]) end
    self.nodes[#self.nodes + 1] = node
    self.index[id] = #self.nodes
 end
@@ -80,14 +189,10 @@ end
 --- Adds an edge by ids; its ends may come later. `value`: edges of one maker and one number carry
 -- one value.
 function Builder:edge(where, from, to, row)
+   if from == nil or to == nil then M.malformed("%s: an edge without two ends", where) end
    local edge = read_numbers(where, M.edge_numbers, row, { where = where })
-   edge.from, edge.to = tostring(from), tostring(to)
-   if row.value ~= nil then
-      edge.value = M.cost(where, "value", row.value)
-      if edge.value % 1 ~= 0 or edge.value >= 2 ^ 31 then
-         M.malformed("%s: value is %s, expected a whole number", where, tostring(row.value))
-      end
-   end
+   edge.from, edge.to = word(where, "source", from), word(where, "target", to)
+   if row.value ~= nil then edge.value = whole(where, "value", row.value) end
    self.edges[#self.edges + 1] = edge
 end
 

@@ -1,17 +1,21 @@
 --- Graphs as people look at them: nodes of one scope as one, and in layers.
 
+local contract = require("ftpipe.graph.contract")
+
 local M = {}
 
-local SUMMED = { "forward_ns", "backward_ns", "parameter_bytes", "saved_bytes", "flops" }
-
---- The first `depth` parts of a scope: "encoder/block.3" of "encoder/block.3/attn" at 2.
-local function prefix(scope, depth)
-   local parts = {}
-   for part in scope:gmatch("[^/]+") do
-      if #parts == depth then break end
-      parts[#parts + 1] = part
+--- Edges by their ends, bytes added up.
+local function bundled(edges)
+   local bundles, by_ends = {}, {}
+   for _, edge in ipairs(edges) do
+      local ends = edge.from .. " " .. edge.to
+      if not by_ends[ends] then
+         by_ends[ends] = { from = edge.from, to = edge.to, bytes = 0 }
+         bundles[#bundles + 1] = by_ends[ends]
+      end
+      by_ends[ends].bytes = by_ends[ends].bytes + edge.bytes
    end
-   return table.concat(parts, "/")
+   return bundles
 end
 
 --- Sums the nodes of one group into one; a node without a scope stays alone. Groups of different
@@ -21,44 +25,17 @@ end
 -- @tparam[opt] table result of ft.partition
 -- @treturn table { nodes = with count =, stage =, device =; edges = }
 function M.groups(graph, depth, result)
-   local nodes, by_key, group_of = {}, {}, {}
-   for i, node in ipairs(graph.nodes) do
-      local label = node.scope and prefix(node.scope, depth) or node.name or node.id
-      local stage = result and result.stage[i]
-      local key = (node.scope and "s" or "n" .. i) .. " " .. label .. " " .. tostring(stage)
-      local group = by_key[key]
-      if not group then
-         group = {
-            id = label, count = 0, stage = stage, device = result and result.device[i],
-            number = #nodes + 1,
-         }
-         for _, name in ipairs(SUMMED) do group[name] = 0 end
-         nodes[#nodes + 1], by_key[key] = group, group
-      end
-      group.count = group.count + 1
-      for _, name in ipairs(SUMMED) do group[name] = group[name] + node[name] end
-      group_of[i] = group
-   end
-   return { nodes = nodes, edges = M.joined(graph, group_of) }
-end
-
---- Edges between groups, the bytes of each value counted once.
-function M.joined(graph, group_of)
-   local edges, by_ends, sent = {}, {}, {}
-   for _, edge in ipairs(graph.edges) do
-      local from, to = group_of[edge.from].number, group_of[edge.to].number
-      if from ~= to then
-         local key = from .. " " .. to
-         local value = key .. " " .. edge.from .. " " .. tostring(edge.value)
-         local joined = by_ends[key]
-         if not joined then
-            joined = { from = from, to = to, bytes = 0 }
-            edges[#edges + 1], by_ends[key] = joined, joined
-         end
-         if not sent[value] then joined.bytes, sent[value] = joined.bytes + edge.bytes, true end
-      end
-   end
-   return edges
+   local function stage_of(i) return result and result.stage[i] end
+   local nodes, of = contract.group(graph.nodes, function(node, i)
+      return (contract.outer(node.scope, depth) or "/" .. i) .. " " .. tostring(stage_of(i))
+   end, function(node, i)
+      return {
+         id = contract.outer(node.scope, depth) or node.name or node.id, count = 0,
+         stage = stage_of(i), device = result and result.device[i],
+      }
+   end)
+   for _, number in ipairs(of) do nodes[number].count = nodes[number].count + 1 end
+   return { nodes = nodes, edges = bundled(contract.join(graph.edges, of)) }
 end
 
 --- The layer of every node: one more than the highest before it. Edges of a cycle that lead back to

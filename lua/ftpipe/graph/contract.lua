@@ -1,23 +1,14 @@
---- Operator graphs with the nodes of one scope as one: what partitioners get where thousands of
--- nodes would only be moved together.
+--- Graphs with several nodes as one: what partitioners get where thousands of nodes would only be
+-- moved together, and what pictures show.
 
+local core = require("ftpipe.core")
 local builder = require("ftpipe.graph.builder")
 
 local M = {}
 
-local SUMMED = {
-   "forward_ns", "backward_ns", "ns2", "ns3", "ns4", "parameter_bytes", "saved_bytes",
-   "output_bytes", "flops",
-}
-
-local function add(group, node)
-   for _, key in ipairs(SUMMED) do
-      if node[key] then group[key] = (group[key] or 0) + node[key] end
-   end
-end
-
---- The first `depth` names of a scope; all of them without depth.
-local function outer(scope, depth)
+--- The first `depth` names of a scope ("encoder/block.3" of "encoder/block.3/attn" at 2); all of
+-- them without depth; nil where there is none.
+function M.outer(scope, depth)
    local names = {}
    for name in (scope or ""):gmatch("[^/]+") do
       if #names == depth then break end
@@ -26,38 +17,48 @@ local function outer(scope, depth)
    return names[1] and table.concat(names, "/")
 end
 
---- Groups by scope, and the group of every node.
-local function group(graph, depth)
-   local nodes, of, by_scope = {}, {}, {}
-   for i, node in ipairs(graph.nodes) do
-      local name = outer(node.scope, depth)
-      local scope = name or i
-      if not by_scope[scope] then
-         nodes[#nodes + 1] = { id = tostring(scope), scope = name }
-         by_scope[scope] = #nodes
+--- Sums the nodes that have equal keys.
+-- @tparam {table,...} nodes
+-- @tparam function key_of (node, number) to its key
+-- @tparam function make (node, number) to an empty group, of the first node of a key
+-- @treturn {table,...} groups
+-- @treturn {int,...} group by node
+function M.group(nodes, key_of, make)
+   local groups, of, by_key = {}, {}, {}
+   for i, node in ipairs(nodes) do
+      local key = key_of(node, i)
+      if not by_key[key] then
+         groups[#groups + 1] = make(node, i)
+         by_key[key] = #groups
       end
-      of[i] = by_scope[scope]
-      add(nodes[of[i]], node)
+      of[i] = by_key[key]
+      local group = groups[of[i]]
+      for _, row in ipairs(builder.node_numbers) do
+         local name = row[1]
+         if node[name] then group[name] = (group[name] or 0) + node[name] end
+      end
    end
-   return nodes, of
+   return groups, of
 end
 
---- Edges between groups. Values keep their numbers where nodes of one group have numbers of their
--- own; a value that several nodes of a group use arrives once.
-local function join(graph, of)
-   local edges, seen = {}, {}
-   for _, edge in ipairs(graph.edges) do
+--- Edges between groups: a value that several nodes of a group use arrives once, and has a number
+-- of its own among those of its makers.
+function M.join(edges, of)
+   local joined, seen, numbers, n = {}, {}, {}, 0
+   for _, edge in ipairs(edges) do
       local from, to = of[edge.from], of[edge.to]
-      local value = edge.value or edge.from
-      local key = from .. " " .. to .. " " .. value
-      if from ~= to and not seen[key] then
-         seen[key] = true
-         edges[#edges + 1] = {
-            from = from, to = to, bytes = edge.bytes, grad_bytes = edge.grad_bytes, value = value,
+      local value = edge.from .. " " .. (edge.value or "")
+      local arrival = value .. " " .. to
+      if from ~= to and not seen[arrival] then
+         if not numbers[value] then n, numbers[value] = n + 1, n + 1 end
+         seen[arrival] = true
+         joined[#joined + 1] = {
+            from = from, to = to, bytes = edge.bytes, grad_bytes = edge.grad_bytes,
+            value = numbers[value],
          }
       end
    end
-   return edges
+   return joined
 end
 
 --- A graph of one node for each scope, and the node of every node; nil where that has a cycle.
@@ -66,8 +67,17 @@ end
 -- @treturn[opt] graph
 -- @treturn[opt] {int,...}
 function M.by_scope(graph, depth)
-   local nodes, of = group(graph, depth)
-   local edges = join(graph, of)
+   for _, node in ipairs(graph.nodes) do
+      if node.tie or node.kind2_only then
+         core.fail("invalid argument", ("graph:by_scope: node %s is %s, which a group cannot be")
+            :format(node.id, node.tie and "tied to others" or "for devices of kind 2 alone"), 2)
+      end
+   end
+   local function scope_of(node, i) return M.outer(node.scope, depth) or i end
+   local nodes, of = M.group(graph.nodes, scope_of, function(node, i)
+      return { id = tostring(scope_of(node, i)), scope = M.outer(node.scope, depth) }
+   end)
+   local edges = M.join(graph.edges, of)
    if #builder.order(nodes, edges) < #nodes then return nil end
    local result = {}
    for key, value in pairs(graph) do result[key] = value end

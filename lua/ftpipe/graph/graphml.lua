@@ -8,8 +8,8 @@ local xml = require("ftpipe.graph.xml")
 
 local M = {}
 
---- Rows: name, what it belongs to, type in the file.
-local function rows()
+--- Keys: name, what it belongs to, type in the file.
+local function known()
    local list = {}
    local function add(for_what, kind, names)
       for _, entry in ipairs(names) do
@@ -22,23 +22,20 @@ local function rows()
    add("node", "string", builder.node_words)
    add("node", "double", builder.node_numbers)
    add("node", "int", { "tie", "stage", "device" })
-   add("node", "boolean", { "backward", "kind2_only" })
+   add("node", "boolean", builder.node_flags)
    add("edge", "double", builder.edge_numbers)
    add("edge", "int", { "value" })
    return list
 end
 
-local function number(value)
-   local short = ("%.15g"):format(value)
-   return tonumber(short) == value and short or ("%.17g"):format(value)
-end
+local KEYS = known()
 
 local function add_data(lines, of, row)
-   for _, key in ipairs(rows()) do
+   for _, key in ipairs(KEYS) do
       local value = key.of == of and row[key.name]
       if value and not (key.zero and value == 0) then
          lines[#lines + 1] = ('      <data key="%s_%s">%s</data>'):format(of, key.name,
-            type(value) == "number" and number(value) or xml.escape(value))
+            type(value) == "number" and builder.number_text(value) or xml.escape(value))
       end
    end
 end
@@ -51,7 +48,7 @@ function M.write(graph, result)
       '<?xml version="1.0" encoding="UTF-8"?>',
       '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">',
    }
-   for _, key in ipairs(rows()) do
+   for _, key in ipairs(KEYS) do
       lines[#lines + 1] = ('  <key id="%s_%s" for="%s" attr.name="%s" attr.type="%s"/>'):format(
          key.of, key.name, key.of, key.name, key.kind)
    end
@@ -77,41 +74,70 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Reading.
 
-local readers = {
-   boolean = function(text)
-      local word = text:match("^%s*(%w+)%s*$")
-      return word == "true" or word == "1" or nil
-   end,
-   string = function(text) return text end,
-   double = function(text) return text end,
-   int = function(text) return text end,
-}
+local BOOLEANS = { ["true"] = true, ["1"] = true, ["false"] = false, ["0"] = false }
 
---- The row of data of a node or edge, by the keys of the file.
-local function data_of(element, keys)
+--- What a text says; what it cannot say is refused where the row is checked.
+local function value_of(key, text)
+   if key.kind ~= "boolean" then return text end
+   local value = BOOLEANS[text:match("^%s*(%w+)%s*$")]
+   if value == nil then return text end
+   return value
+end
+
+--- The row of data of a node or edge ("node", "edge"), by the keys of the file.
+local function data_of(element, of, keys)
    local row = {}
+   for _, key in pairs(keys) do
+      if key.of == of then row[key.name] = key.default end
+   end
    for _, child in ipairs(element.children) do
       local key = child.name == "data" and keys[child.attributes.key]
-      if key then row[key.name] = readers[key.kind](child.text) end
+      if key and key.of == of then row[key.name] = value_of(key, child.text) end
    end
    return row
 end
 
---- Keys of the file that we know, by their ids.
+--- Keys of the file that we know, by their ids, each with its default.
 local function known_keys(root)
    local by_name, keys = {}, {}
-   for _, key in ipairs(rows()) do by_name[key.of .. " " .. key.name] = key end
+   for _, key in ipairs(KEYS) do by_name[key.of .. " " .. key.name] = key end
    for _, child in ipairs(root.children) do
       if child.name == "key" then
          local a = child.attributes
-         local name = a["attr.name"] or a.id or ""
-         local key = by_name[(a["for"] or "node") .. " " .. name]
-            or a["for"] == "all" and by_name["node " .. name]
-         if key and a.id then keys[a.id] = key end
+         local name, of = a["attr.name"] or a.id or "", a["for"] or "all"
+         local key = by_name[of .. " " .. name]
+            or of == "all" and (by_name["node " .. name] or by_name["edge " .. name])
+         if key and a.id then
+            keys[a.id] = { name = key.name, of = key.of, kind = key.kind }
+            for _, default in ipairs(child.children) do
+               if default.name == "default" then
+                  keys[a.id].default = value_of(key, default.text)
+               end
+            end
+         end
       end
    end
    return keys
 end
+
+local read_element = {
+   node = function(b, element, where, keys)
+      for _, child in ipairs(element.children) do
+         if child.name == "graph" then
+            builder.malformed("%s: a graph in a node, expected a flat graph", where(child))
+         end
+      end
+      local row = data_of(element, "node", keys)
+      row.id = element.attributes.id
+      b:node(where(element), row)
+   end,
+   edge = function(b, element, where, keys)
+      local a = element.attributes
+      b:edge(where(element), a.source, a.target, data_of(element, "edge", keys))
+   end,
+   data = function() end,
+   desc = function() end,
+}
 
 --- Whether a text is of this form.
 function M.is(text) return text:find("^%s*<") ~= nil end
@@ -134,20 +160,9 @@ function M.read(text, path)
    end
    local keys = known_keys(root)
    for _, child in ipairs(graph.children) do
-      if child.name == "node" then
-         local row = data_of(child, keys)
-         row.id = child.attributes.id
-         b:node(where(child), row)
-      elseif child.name == "edge" then
-         local a = child.attributes
-         if not a.source or not a.target then
-            builder.malformed("%s: an edge without two ends", where(child))
-         end
-         b:edge(where(child), a.source, a.target, data_of(child, keys))
-      elseif child.name ~= "data" and child.name ~= "desc" then
-         builder.malformed("%s: <%s> is not read, expected nodes and edges", where(child),
-            child.name)
-      end
+      local read = read_element[child.name] or builder.malformed(
+         "%s: <%s> is not read, expected nodes and edges", where(child), child.name)
+      read(b, child, where, keys)
    end
    return b:finish()
 end

@@ -45,11 +45,14 @@ end
 --- Whether a decoded file is of this kind.
 function M.is(root) return root.format ~= nil end
 
-local function rows_of(root, key, path)
-   if type(root[key]) ~= "table" or getmetatable(root[key]) ~= core.json.array_meta then
-      builder.malformed("%s: no list \"%s\"", path, key)
-   end
-   return root[key]
+-- Stage and device are what `write` adds of a partition.
+local node_keys = builder.names(builder.node_numbers, builder.node_words, builder.node_flags,
+   { "id", "tie", "stage", "device" })
+local edge_keys = builder.names(builder.edge_numbers, { "from", "to", "value" })
+local root_keys = builder.names { "format", "memory_factor", "devices", "nodes", "edges" }
+
+local function check_keys(row, where, known)
+   for key in pairs(builder.object(row, where)) do builder.check_key(where, key, known) end
 end
 
 --- @tparam table root the decoded file
@@ -57,25 +60,25 @@ end
 -- @treturn table parts of a graph
 function M.read(root, path)
    if root.format ~= M.format then
-      builder.malformed("%s: format is '%s', expected '%s'", path, tostring(root.format), M.format)
+      builder.malformed("%s: format is '%s', expected '%s'", path, root.format, M.format)
    end
+   check_keys(root, path, root_keys)
    local b = builder.new(path)
-   for i, row in ipairs(rows_of(root, "nodes", path)) do
+   for i, row in ipairs(builder.list(root, "nodes", path)) do
       local where = ("%s: node %d"):format(path, i)
-      if type(row) ~= "table" then builder.malformed("%s: expected an object", where) end
+      check_keys(row, where, node_keys)
       b:node(where, row)
    end
-   for e, row in ipairs(rows_of(root, "edges", path)) do
+   for e, row in ipairs(builder.list(root, "edges", path)) do
       local where = ("%s: edge %d"):format(path, e)
-      if type(row) ~= "table" then builder.malformed("%s: expected an object", where) end
+      check_keys(row, where, edge_keys)
       b:edge(where, row.from, row.to, row)
    end
    local parts = b:finish()
-   parts.devices = root.devices and rows_of(root, "devices", path)
-   for d, device in ipairs(parts.devices or {}) do
-      for key, value in pairs(device) do
-         builder.cost(("%s: device %d"):format(path, d), key, value)
-      end
+   for d, row in ipairs(root.devices and builder.list(root, "devices", path) or {}) do
+      local where = ("%s: device %d"):format(path, d)
+      parts.devices = parts.devices or {}
+      parts.devices[d] = builder.device(where, builder.object(row, where))
    end
    parts.memory_factor = root.memory_factor
       and builder.cost(path, "memory_factor", root.memory_factor)

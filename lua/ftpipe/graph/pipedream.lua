@@ -9,13 +9,13 @@ local NS_PER_MS = 1e6
 
 -- "[1.0; 2.0]" is the sizes of several outputs.
 local function sizes_of(text)
-   local sum = 0
+   local sum
    for part in text:gsub("[%[%]]", ""):gmatch("[^;]+") do
       local value = tonumber(part)
       if not value then return text end
-      sum = sum + value
+      sum = (sum or 0) + value
    end
-   return sum
+   return sum or text
 end
 
 -- Key of the file, key of a node, factor.
@@ -28,10 +28,16 @@ local columns = {
 
 local function parse_node(line, where)
    local id, description, values = line:match("^(%S+) %-%- (.-) %-%- (.*)$")
-   if not id then builder.malformed("%s: neither a node nor an edge", where) end
+   if not id then
+      builder.malformed("%s: neither a node, 'id -- description -- key=value, ...', nor an edge",
+         where)
+   end
    local given = {}
    values = values:gsub(" %-%- .*$", "")
-   for key, text in (values .. ", "):gmatch("([%w_]+)=(.-), ") do given[key] = sizes_of(text) end
+   for item in (values .. ", "):gmatch("(.-), ") do
+      local key, text = item:match("^%s*([%w_]+)=(.*)$")
+      if key then given[key] = sizes_of(text) end
+   end
    local row = { id = id, name = description }
    for _, column in ipairs(columns) do
       row[column[2]] = builder.cost(where, column[1], given[column[1]]) * column[3]

@@ -4,7 +4,6 @@
 -- Latencies and transfers are in milliseconds; a byte of the graph is a nanosecond of transfer.
 -- Accelerators are of kind 1; CPUs, which pay no transfers and have no limit of memory, of kind 2.
 
-local core = require("ftpipe.core")
 local builder = require("ftpipe.graph.builder")
 
 local M = {}
@@ -12,19 +11,19 @@ local M = {}
 local NS_PER_MS = 1e6
 local MOST_DEVICES = 1024
 
-local function flag(value) return value == true or value == 1 end
-
-local function list_of(root, key, path)
-   if type(root[key]) ~= "table" or getmetatable(root[key]) ~= core.json.array_meta then
-      builder.malformed("%s: no list \"%s\"", path, key)
+--- Files have 0 and 1, or booleans.
+local function flag(where, key, value, preset)
+   if value == nil then return preset end
+   if value ~= 0 and value ~= 1 and type(value) ~= "boolean" then
+      builder.malformed("%s: %s is %s, expected 0 or 1", where, key, value)
    end
-   return root[key]
+   return value == 1 or value == true
 end
 
 local function count_of(root, key, path)
    local n = builder.cost(path, key, root[key])
    if n > MOST_DEVICES or n % 1 ~= 0 then
-      builder.malformed("%s: %s is %s, expected a count up to %d", path, key, tostring(root[key]),
+      builder.malformed("%s: %s is %s, expected a count up to %d", path, key, root[key],
          MOST_DEVICES)
    end
    return n
@@ -42,8 +41,9 @@ local function devices_of(root, path)
 end
 
 local function add_node(b, row, where)
-   if type(row) ~= "table" then builder.malformed("%s: expected an object", where) end
-   local backward = flag(row.isBackwardNode)
+   builder.object(row, where)
+   local backward = flag(where, "isBackwardNode", row.isBackwardNode, false)
+   local class = row.colorClass
    b:node(where, {
       id = row.id,
       name = row.name,
@@ -51,14 +51,14 @@ local function add_node(b, row, where)
          builder.cost(where, "fpgaLatency", row.fpgaLatency) * NS_PER_MS,
       ns2 = builder.cost(where, "cpuLatency", row.cpuLatency) * NS_PER_MS,
       parameter_bytes = builder.cost(where, "size", row.size),
-      tie = type(row.colorClass) == "number" and row.colorClass >= 0 and row.colorClass or nil,
+      tie = not (type(class) == "number" and class < 0) and class or nil,
       backward = backward,
-      kind2_only = not flag(row.supportedOnFpga),
+      kind2_only = not flag(where, "supportedOnFpga", row.supportedOnFpga, true),
    })
 end
 
 local function add_edge(b, row, where, scale)
-   if type(row) ~= "table" then builder.malformed("%s: expected an object", where) end
+   builder.object(row, where)
    local ns = builder.cost(where, "cost", row.cost) * NS_PER_MS * scale
    b:edge(where, row.sourceId, row.destId, { bytes = math.floor(ns + 0.5) })
 end
@@ -74,10 +74,10 @@ function M.is(root) return root.maxFPGAs ~= nil end
 function M.read(root, path, options)
    local scale = options and options.transfer_scale or 1
    local b, devices = builder.new(path), devices_of(root, path)
-   for i, row in ipairs(list_of(root, "nodes", path)) do
+   for i, row in ipairs(builder.list(root, "nodes", path)) do
       add_node(b, row, ("%s: node %d"):format(path, i))
    end
-   for e, row in ipairs(list_of(root, "edges", path)) do
+   for e, row in ipairs(builder.list(root, "edges", path)) do
       add_edge(b, row, ("%s: edge %d"):format(path, e), scale)
    end
    local parts = b:finish()

@@ -21,24 +21,14 @@ local function word(text)
    end) .. '"'
 end
 
---- Fifteen digits when they are enough to read the number back, else seventeen.
-local function number(value)
-   local short = ("%.15g"):format(value)
-   return tonumber(short) == value and short or ("%.17g"):format(value)
-end
-
 local function add_numbers(parts, rows, row)
    for _, entry in ipairs(rows) do
       local key, value = entry[1], row[entry[1]]
       if value and (value ~= 0 or entry.optional) then
-         parts[#parts + 1] = key .. "=" .. number(value)
+         parts[#parts + 1] = key .. "=" .. builder.number_text(value)
       end
    end
 end
-
-local device_numbers = {
-   { "kind" }, { "slowdown" }, { "memory_bytes" }, { "bytes_per_s" },
-}
 
 local function node_line(node)
    local parts = { "node " .. word(node.id) }
@@ -46,9 +36,10 @@ local function node_line(node)
       if node[key] then parts[#parts + 1] = key .. "=" .. word(node[key]) end
    end
    add_numbers(parts, builder.node_numbers, node)
-   if node.tie then parts[#parts + 1] = "tie=" .. number(node.tie) end
-   if node.backward then parts[#parts + 1] = "backward=1" end
-   if node.kind2_only then parts[#parts + 1] = "kind2_only=1" end
+   if node.tie then parts[#parts + 1] = "tie=" .. builder.number_text(node.tie) end
+   for _, key in ipairs(builder.node_flags) do
+      if node[key] then parts[#parts + 1] = key .. "=1" end
+   end
    return table.concat(parts, " ")
 end
 
@@ -57,11 +48,11 @@ end
 function M.write(graph)
    local lines = { M.head }
    if graph.memory_factor then
-      lines[#lines + 1] = "memory_factor " .. number(graph.memory_factor)
+      lines[#lines + 1] = "memory_factor " .. builder.number_text(graph.memory_factor)
    end
    for _, device in ipairs(graph.devices or {}) do
       local parts = { "device" }
-      add_numbers(parts, device_numbers, device)
+      add_numbers(parts, builder.device_numbers, device)
       lines[#lines + 1] = table.concat(parts, " ")
    end
    for _, node in ipairs(graph.nodes) do lines[#lines + 1] = node_line(node) end
@@ -70,7 +61,7 @@ function M.write(graph)
          "edge", word(graph.nodes[edge.from].id), word(graph.nodes[edge.to].id),
       }
       add_numbers(parts, builder.edge_numbers, edge)
-      if edge.value then parts[#parts + 1] = "value=" .. number(edge.value) end
+      if edge.value then parts[#parts + 1] = "value=" .. builder.number_text(edge.value) end
       lines[#lines + 1] = table.concat(parts, " ")
    end
    return table.concat(lines, "\n") .. "\n"
@@ -117,7 +108,7 @@ local function read_pairs(line, at, where, known)
       if line:sub(at, at) ~= "=" then
          builder.malformed("%s: '%s' has no value, expected key=value", where, key)
       end
-      if not known[key] then builder.malformed("%s: there is no key '%s'", where, key) end
+      builder.check_key(where, key, known)
       if row[key] then builder.malformed("%s: %s again", where, key) end
       local value
       if not line:find("^=%s", at) then value, at = next_word(line, at + 1, where, "%s") end
@@ -126,18 +117,10 @@ local function read_pairs(line, at, where, known)
    end
 end
 
-local function set_of(...)
-   local set = {}
-   for _, list in ipairs { ... } do
-      for _, entry in ipairs(list) do set[type(entry) == "table" and entry[1] or entry] = true end
-   end
-   return set
-end
-
-local node_keys = set_of(builder.node_numbers, builder.node_words,
-   { "tie", "backward", "kind2_only" })
-local edge_keys = set_of(builder.edge_numbers, { "value" })
-local device_keys = set_of(device_numbers)
+local node_keys = builder.names(builder.node_numbers, builder.node_words, builder.node_flags,
+   { "tie" })
+local edge_keys = builder.names(builder.edge_numbers, { "value" })
+local device_keys = builder.names(builder.device_numbers)
 
 local read_line = {
    node = function(state, line, at, where)
@@ -145,10 +128,11 @@ local read_line = {
       if not id then builder.malformed("%s: a node without an id", where) end
       local row = read_pairs(line, rest, where, node_keys)
       row.id = id
-      for _, key in ipairs { "backward", "kind2_only" } do
+      for _, key in ipairs(builder.node_flags) do
          if row[key] and row[key] ~= "1" then
             builder.malformed("%s: %s is '%s', expected 1", where, key, row[key])
          end
+         row[key] = row[key] and true
       end
       state.builder:node(where, row)
    end,
@@ -156,13 +140,10 @@ local read_line = {
       local from, middle = next_word(line, at, where, "%s")
       local to, rest
       if from then to, rest = next_word(line, middle, where, "%s") end
-      if not to then builder.malformed("%s: an edge without two ends", where) end
       state.builder:edge(where, from, to, read_pairs(line, rest, where, edge_keys))
    end,
    device = function(state, line, at, where)
-      local row = read_pairs(line, at, where, device_keys)
-      for key, value in pairs(row) do row[key] = builder.cost(where, key, value) end
-      table.insert(state.devices, row)
+      table.insert(state.devices, builder.device(where, read_pairs(line, at, where, device_keys)))
    end,
    memory_factor = function(state, line, at, where)
       state.memory_factor = builder.cost(where, "memory_factor", line:sub(at):match("%S+") or "")

@@ -90,22 +90,18 @@ function Reader:tag(element, at, stop)
       if closing ~= element.name or not element.parent then
          self:fail(at, "</%s> closes no <%s>", closing, closing)
       end
+      element.text, element.texts = table.concat(element.texts), nil
       return element.parent
    end
    local name, rest, slash = body:match("^([%a_][%w_:.%-]*)(.-)(/?)$")
    if not name then self:fail(at, "not a tag: '<%s>'", body:sub(1, 40)) end
    local child = {
       name = name, attributes = self:attributes(rest, at), children = {}, text = "", at = at,
-      parent = element, depth = element.depth + 1,
+      parent = element, depth = element.depth + 1, texts = {},
    }
    if child.depth > MOST_DEPTH then self:fail(at, "elements are nested too deep") end
    table.insert(element.children, child)
    return slash == "/" and element or child
-end
-
---- Text before a tag, or of a CDATA section; blanks alone are no text.
-local function add_text(element, text)
-   if text:find("%S") then element.text = element.text .. text end
 end
 
 --- Reads a document.
@@ -115,15 +111,15 @@ end
 --   "path:line" of an element
 function M.read(text, path)
    local reader = setmetatable({ text = text, path = path, counted = 1, line = 1 }, Reader)
-   local root = { name = "", children = {}, text = "", depth = 0 }
+   local root = { name = "", children = {}, texts = {}, depth = 0 }
    local element, at = root, 1
    while true do
       local open = text:find("<", at, true)
-      add_text(element, reader:decode(text:sub(at, (open or #text + 1) - 1), at))
+      table.insert(element.texts, reader:decode(text:sub(at, (open or #text + 1) - 1), at))
       if not open then break end
       if text:sub(open, open + 8) == "<![CDATA[" then
          local close = text:find("]]>", open, true) or reader:fail(open, "CDATA without an end")
-         add_text(element, text:sub(open + 9, close - 1))
+         table.insert(element.texts, text:sub(open + 9, close - 1))
          at = close + 3
       elseif text:sub(open, open + 1) == "<!" and not reader:skip(open) then
          reader:fail(open, "document types are not read")
@@ -145,7 +141,9 @@ end
 function M.escape(text)
    return (tostring(text):gsub('[<>&"]', {
       ["<"] = "&lt;", [">"] = "&gt;", ["&"] = "&amp;", ['"'] = "&quot;",
-   }):gsub("[%z\1-\8\11\12\14-\31]", " "))
+   }):gsub("[%z\1-\8\11\12\14-\31]", " "):gsub("[\t\r\n]", function(c)
+      return ("&#%d;"):format(c:byte()) -- readers make blanks of those in attributes
+   end))
 end
 
 return M

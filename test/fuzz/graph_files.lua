@@ -1,0 +1,47 @@
+--- What is done with any text as a graph file: it is refused in one line, or it is a graph that
+-- comes back from every form, is drawn, and is taken by a partitioner.
+
+local graphs = require("ftpipe.graph")
+local partition = require("ftpipe.partition")
+
+-- A partitioner's turn comes for graphs up to this size.
+local MOST_NODES = 24
+
+--- Whether an error is one of these statuses and one line; other errors are raised again.
+local function check_refusal(problem, ...)
+   if type(problem) == "table" and not problem.message:find("%c") then
+      for _, status in ipairs { ... } do
+         if problem.status == status then return end
+      end
+   end
+   error(tostring(problem), 0)
+end
+
+local function check_partition(graph)
+   local devices = graph.devices or { { memory_bytes = 1e9, bytes_per_s = 1e9 }, {} }
+   local ok, result = pcall(function()
+      return partition(graph:problem { devices = devices, micro_batches = 2 },
+         { method = "seq", max_down_sets = 1000 })
+   end)
+   if not ok then check_refusal(result, "invalid argument", "plan infeasible") end
+end
+
+--- Takes a text; raises for what may not be.
+return function(text)
+   local ok, graph = pcall(graphs.read, text, "file")
+   if not ok then
+      check_refusal(graph, "malformed data")
+      return
+   end
+   local plain = graph:format("txt")
+   for _, form in ipairs { "txt", "json", "graphml" } do
+      local again = graphs.read(graph:format(form), form)
+      if form == "graphml" then -- it has no place for them
+         again.devices, again.memory_factor = graph.devices, graph.memory_factor
+      end
+      if again:format("txt") ~= plain then error(form .. ": another graph comes back", 0) end
+   end
+   graph:format("dot")
+   graph:format("svg")
+   if #graph.nodes <= MOST_NODES and #(graph.devices or {}) <= 4 then check_partition(graph) end
+end
