@@ -44,6 +44,31 @@ describe("ftpipe plan", function()
       end)
    end)
 
+   it("recomputes in a graph file where memory asks for it, and says what does not fit", function()
+      files.in_directory(function(dir)
+         core.sys.write_file(dir .. "/g", "ftpipe weighted graph 1\n"
+            .. "node a forward_ns=1e6 backward_ns=2e6 saved_bytes=100e6 parameter_bytes=1e6\n"
+            .. "node b forward_ns=1e6 backward_ns=2e6 saved_bytes=100e6 parameter_bytes=1e6\n"
+            .. "edge a b bytes=1000 grad_bytes=1000\n")
+         local function of(devices, ...)
+            return plan(dir .. "/g", "--devices", devices, "--partition", "seq", "--schedule",
+               "gpipe", "--micro-batches", "4", "--batch", "4", ...)
+         end
+         local out = of("sim:2x1GB")
+         assert.not_matches("recomputed", out)
+         assert.matches("\n  [^\n]*404.0 MB", out) -- 4 x 100 MB, and 4 x 1 MB of parameters
+         out = of("sim:2x1GB", "--recompute", "always", "--mem")
+         assert.matches("4 micro%-batches, 1 stages recomputed", out)
+         assert.matches("\n  [^\n]*104.0 MB", out) -- one micro-batch, its input is from outside
+         local _, err, exit = of("sim:2x300MB", "--recompute", "never")
+         assert.equal(3, exit, err)
+         _, err, exit = of("sim:2x300MB")
+         assert.equal(3, exit)
+         assert.matches("device sim:%d card needs 404.0 MB of memory, its budget is 300.0 MB", err)
+         assert.equal(1, select(2, err:gsub("\n", "")), err)
+      end)
+   end)
+
    it("compares all partitioners", function()
       with_chain(function(path)
          local out, _, exit = plan(path, "--devices", "sim:2x11GB", "--compare")
@@ -94,7 +119,7 @@ describe("ftpipe plan", function()
       refused(6, "'t5%-medium' is neither a directory nor", "t5-medium")
       with_chain(function(path)
          refused(2, "names no devices", path)
-         refused(2, "%-%-search plans models", path, "--search", "--devices", "sim:2x11GB")
+         refused(2, "%-%-search is for models", path, "--search", "--devices", "sim:2x11GB")
          core.sys.write_file(path, "ftpipe weighted graph 1\nnode a forward_ns=-1\n")
          refused(6, "chain%.txt:2: forward_ns is %-1", path, "--devices", "sim:2x11GB")
       end)

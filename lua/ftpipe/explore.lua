@@ -11,6 +11,7 @@ local partition = require("ftpipe.partition")
 local plans = require("ftpipe.plan")
 local stages = require("ftpipe.stages")
 local units = require("ftpipe.units")
+local words = require("ftpipe.words")
 
 local M = {}
 local Subject = {}
@@ -61,17 +62,31 @@ end
 local function file_memory(cut, in_flight, problem, factor)
    local rows = {}
    for d, device in ipairs(problem.devices) do
-      rows[d] = { budget = device.memory_bytes or 0, parts = { parameters = 0, activations = 0 } }
+      rows[d] = {
+         budget = device.memory_bytes or 0,
+         parts = { parameters = 0, activations = 0, workspace = 0 },
+      }
    end
    for s, stage in ipairs(cut.stages) do
       for d = stage.device, stage.device + stage.replicas - 1 do
          local parts = rows[d].parts
          parts.parameters = parts.parameters + stage.parameter_bytes * factor
          parts.activations = parts.activations + stage.saved_bytes * in_flight[s]
+         -- stages of one device work one at a time
+         parts.workspace = math.max(parts.workspace, stage.again_bytes or 0)
       end
    end
-   for _, row in ipairs(rows) do row.total = row.parts.parameters + row.parts.activations end
+   for _, row in ipairs(rows) do
+      row.total = row.parts.parameters + row.parts.activations + row.parts.workspace
+   end
    return rows
+end
+
+local function all_fit(memory)
+   for _, row in ipairs(memory) do
+      if row.budget > 0 and row.total > row.budget then return false end
+   end
+   return true
 end
 
 local function device_names(o, problem)
@@ -82,20 +97,23 @@ local function device_names(o, problem)
    return names
 end
 
---- Plans a graph from a file.
--- @tparam graph graph
--- @tparam table o devices (those of the file when absent), partition, cost, stages, schedule,
---   micro_batches, batch, seed
--- @treturn subject
-function M.file(graph, o)
+-- Bytes that training keeps for a byte of parameters: weights, gradients, and what the optimizer
+-- adds (Adafactor's rows and columns are next to nothing).
+local MEMORY_FACTORS = { adamw = 4, adafactor = 2, sgd = 2 }
+
+local function plan_file(graph, o, recompute)
+   local factor = graph.memory_factor or MEMORY_FACTORS[o.optimizer or "adamw"]
    local problem = graph:problem {
       devices = o.devices, micro_batches = o.micro_batches, in_flight = o.micro_batches,
-      flat = o.schedule == "gpipe",
+      flat = o.schedule == "gpipe", memory_factor = factor, recompute = recompute,
    }
    local result = partition(problem, {
       method = o.partition, cost = o.cost, seed = o.seed, blocks = o.stages,
    })
    local cut = stages.of(graph, problem.devices, result)
+   local recomputed = {}
+   for s = 1, #cut.stages do recomputed[s] = recompute and s < #cut.stages end
+   if recompute then stages.recompute(cut) end
    local function play(batches)
       return stages.play(cut, {
          schedule = o.schedule, micro_batches = o.micro_batches, batches = batches,
@@ -103,14 +121,29 @@ function M.file(graph, o)
    end
    local played = play(LONG)
    local seconds = steady(function(batches) return play(batches).end_ns end)
-   local names = device_names(o, problem)
+   local names, memory = device_names(o, problem), file_memory(cut, played.in_flight, problem, factor)
    return setmetatable({
       title = tostring(graph), graph = graph, problem = problem, result = result, cut = cut,
-      names = names, options = o, method = result.method, fits = true,
-      stages = stage_rows(cut, played.in_flight, names),
-      memory = file_memory(cut, played.in_flight, problem, graph.memory_factor or 4),
+      names = names, options = o, method = result.method, fits = all_fit(memory),
+      stages = stage_rows(cut, played.in_flight, names), memory = memory, recompute = recomputed,
       seconds = seconds, samples_per_second = o.batch / seconds, idle = idle_of(played),
    }, Subject)
+end
+
+--- Plans a graph from a file.
+-- @tparam graph graph
+-- @tparam table o devices (those of the file when absent), partition, cost, stages, schedule,
+--   recompute ("auto": where memory asks for it; "always", else never), optimizer, micro_batches,
+--   batch, seed
+-- @treturn subject it may be over a budget, see `fits`
+function M.file(graph, o)
+   if o.recompute ~= "auto" then return plan_file(graph, o, o.recompute == "always") end
+   local ok, subject = pcall(plan_file, graph, o, false)
+   if ok and subject.fits then return subject end
+   if not ok and (type(subject) ~= "table" or subject.status ~= "plan infeasible") then
+      error(subject, 0)
+   end
+   return plan_file(graph, o, true)
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -166,16 +199,13 @@ function M.model(model, o)
    for s, stage in ipairs(times) do -- with what is recomputed
       cut.stages[s].forward_ns, cut.stages[s].backward_ns = stage.forward_ns, stage.backward_ns
    end
-   local names, memory, fits = {}, model_memory(plan), true
-   for d, device in ipairs(plan.devices) do
-      names[d] = device.name
-      fits = fits and memory[d].total <= memory[d].budget
-   end
+   local names, memory = {}, model_memory(plan)
+   for d, device in ipairs(plan.devices) do names[d] = device.name end
    local seconds = steady(function(batches) return plan.blueprint:simulate(batches).end_ns end)
    return setmetatable({
       title = ("%s, %d x %d source tokens"):format(model.name, o.batch, o.source),
       graph = graph, problem = problem, result = result, cut = cut, names = names, options = o,
-      method = plan.partition.name, plan = plan, fits = fits, memory = memory,
+      method = plan.partition.name, plan = plan, fits = all_fit(memory), memory = memory,
       stages = stage_rows(cut, in_flight, names), recompute = plan.recompute,
       seconds = seconds, samples_per_second = o.batch / seconds,
       idle = idle_of(plan.blueprint:simulate(LONG)),
@@ -186,10 +216,6 @@ end
 -- Words.
 
 local LONGEST_NAME = 28
-
-local function short(name)
-   return #name <= LONGEST_NAME and name or name:sub(1, LONGEST_NAME - 3) .. "..."
-end
 
 --- Stage rows as words, the head first.
 function Subject:stage_cells()
@@ -203,7 +229,8 @@ function Subject:stage_cells()
          tostring(s), row.device .. many, tostring(row.nodes), ("%.2f"):format(row.forward_ms),
          ("%.2f"):format(row.backward_ms), tostring(row.in_flight),
          units.format_bytes(row.parameter_bytes), units.format_bytes(row.sends_bytes),
-         ("%s .. %s"):format(short(row.first), short(row.last)),
+         ("%s .. %s"):format(words.short(row.first, LONGEST_NAME),
+            words.short(row.last, LONGEST_NAME)),
       }
    end
    return cells
@@ -219,24 +246,26 @@ function Subject:memory_cells(by_class)
       if most > 0 then classes[#classes + 1], cells[1][#cells[1] + 1] = class, class end
    end
    for d, row in ipairs(self.memory) do
-      local words = {
+      local line = {
          self.names[d], units.format_bytes(row.total),
          row.budget > 0 and units.format_bytes(row.budget) or "none",
          ("%.0f %%"):format(100 * self.idle[d]),
       }
       for _, class in ipairs(classes) do
-         words[#words + 1] = units.format_bytes(row.parts[class] or 0)
+         line[#line + 1] = units.format_bytes(row.parts[class] or 0)
       end
-      cells[d + 1] = words
+      cells[d + 1] = line
    end
    return cells
 end
 
 --- What was planned, in a line.
 function Subject:headline()
-   local o = self.options
-   return ("%s: partition %s, schedule %s, %d stages on %d devices, %d micro-batches"):format(
-      self.title, self.method, o.schedule, #self.stages, #self.names, o.micro_batches)
+   local o, recomputed = self.options, 0
+   for s = 1, #self.stages do recomputed = recomputed + (self.recompute[s] and 1 or 0) end
+   return ("%s: partition %s, schedule %s, %d stages on %d devices, %d micro-batches%s"):format(
+      self.title, self.method, o.schedule, #self.stages, #self.names, o.micro_batches,
+      recomputed > 0 and (", %d stages recomputed"):format(recomputed) or "")
 end
 
 --- The prediction, in a line.

@@ -93,6 +93,21 @@ function M.of(graph, devices, result)
    return { stages = stages, edges = edges, n_devices = #devices }
 end
 
+--- Makes all stages but the last, which keeps its activations, run their forwards again before their
+-- backwards: what waits is what arrives, and what one micro-batch saves is there while it is worked
+-- on (`again_bytes`).
+function M.recompute(cut)
+   for s = 1, #cut.stages - 1 do
+      local stage = cut.stages[s]
+      stage.backward_ns = stage.backward_ns + stage.forward_ns
+      stage.again_bytes, stage.saved_bytes = stage.saved_bytes, 0
+   end
+   for _, edge in ipairs(cut.edges) do
+      local stage = cut.stages[edge.to]
+      if stage.again_bytes then stage.saved_bytes = stage.saved_bytes + edge.bytes end
+   end
+end
+
 --- Bytes that pass between devices for one micro-batch.
 function M.moved_bytes(cut)
    local bytes = 0

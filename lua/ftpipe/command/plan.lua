@@ -103,28 +103,33 @@ end
 
 -- ---------------------------------------------------------------------------------------------
 
---- Raises exit 3 with the device that is over, and what would help.
+--- Raises exit 3 with the device that is over, and what would help; of a graph file without a model.
 local function check_fits(subject, model, o)
    if subject.fits then return end
-   local planner = require("ftpipe.planner")
    local most, culprit = 0, nil
    for d, row in ipairs(subject.memory) do
-      if row.total - row.budget > most then most, culprit = row.total - row.budget, d end
+      if row.budget > 0 and row.total - row.budget > most then most, culprit = row.total - row.budget, d end
    end
-   local lines = planner.remedies(model, o, most)
+   local lines = model and require("ftpipe.planner").remedies(model, o, most)
+      or { "more devices", "another partition or schedule", "--optimizer adafactor" }
    local row = subject.memory[culprit]
    core.fail("plan infeasible", ("device %s needs %.1f MB of memory, its budget is %.1f MB; what "
       .. "would help: %s"):format(subject.names[culprit], row.total / 1e6, row.budget / 1e6,
       #lines > 0 and table.concat(lines, "; ") or "a smaller batch"))
 end
 
-local function plan_file(path, flags)
+-- Flags that say what a graph file has said.
+local OF_MODELS = { "search", "max_source", "max_target" }
+
+local function plan_file(path, flags, given)
    local graphs, explore = require("ftpipe.graph"), require("ftpipe.explore")
    local graph = graphs.load(path)
    if not flags.devices and not graph.devices then
       usage("%s names no devices; give --devices, such as sim:4x11GB", path)
    end
-   if flags.search then usage("--search plans models, %s is a graph", path) end
+   for _, name in ipairs(OF_MODELS) do
+      if given[name] then usage("--%s is for models, %s is a graph", name:gsub("_", "-"), path) end
+   end
    return explore.file(graph, options_of(flags))
 end
 
@@ -151,17 +156,17 @@ end
 function M.run(argv)
    local path
    if argv[1] and not argv[1]:find("^%-") then path = table.remove(argv, 1) end
-   local flags = args.read(declared, argv, "plan MODEL|GRAPHFILE")
+   local flags, given = args.read(declared, argv, "plan MODEL|GRAPHFILE")
    if not path then usage("plan needs a model or a graph file") end
    local tables, subject, model, o = {}
    if core.sys.exists(path) == "file" then
-      subject = plan_file(path, flags)
+      subject = plan_file(path, flags, given)
    else
       subject, model, o, tables[1] = plan_model(path, flags)
    end
    if flags.compare then tables[#tables + 1] = comparison(subject, flags) end
    io.stdout:write(printers[flags.format](subject, tables, flags))
-   if model then check_fits(subject, model, o) end
+   check_fits(subject, model, o)
 end
 
 return M
