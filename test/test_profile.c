@@ -108,9 +108,27 @@ static void test_equal_blocks_are_measured_once(void)
         CHECK(p->pack_ns[1] == p->pack_ns[4]);
     }
     ft_profile_free(p);
+    ft_graph_free(g);
+}
+
+static void test_whole(void)
+{
+    setting s;
+    ft_profile *p = NULL;
+    ft_graph *g = make_graph(true);
+    if (!CHECK(g != NULL)) return;
+    make_setting(&s, g, "cpu:2", 2);
     s.options.whole = true;
+    if (CHECK_STATUS(ft_profile_measure(&p, &s.options, NULL), FT_OK)) {
+        CHECK(p->n_blocks == LAYERS + 2 && p->n_distinct == 3);
+        /* as many nodes either way: not the same time in a test, but no multiple of it */
+        CHECK(p->whole_ns > p->pass_ns / 5 && p->whole_ns < 5 * p->pass_ns);
+        CHECK(p->whole_bytes > 4 * (int64_t)sizeof(float) * LAYERS * WIDTH * WIDTH);
+    }
+    ft_profile_free(p);
+    s.devices[0].memory_bytes = 64 << 10; /* a block at a time */
     if (CHECK_STATUS(ft_profile_measure(&p, &s.options, NULL), FT_OK))
-        CHECK(p->n_blocks == 1 && p->n_distinct == 1);
+        CHECK(p->whole_ns == 0 && p->whole_bytes > 64 << 10 && p->pass_ns > 0);
     ft_profile_free(p);
     ft_graph_free(g);
 }
@@ -206,6 +224,7 @@ int main(void)
 {
     RUN(test_nodes_and_parameters);
     RUN(test_equal_blocks_are_measured_once);
+    RUN(test_whole);
     RUN(test_blocks_that_do_not_fit_together);
     RUN(test_refusals);
     RUN(test_descriptions);

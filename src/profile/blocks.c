@@ -28,11 +28,11 @@ static bool same_block(const char *a, const char *b)
     return length == block_name_length(b) && strncmp(a, b, length) == 0;
 }
 
-static int number_blocks(const ft_measure_options *o, int *stage_of)
+static int number_blocks(const ft_measure_options *o, bool whole, int *stage_of)
 {
     int n = 0, n_forward = ft_graph_n_forward(o->graph);
     for (int i = 0; i < n_forward; i++) {
-        bool begins = i == 0 || (!o->whole && !same_block(ft_graph_node(o->graph, i - 1)->scope,
+        bool begins = i == 0 || (!whole && !same_block(ft_graph_node(o->graph, i - 1)->scope,
                                                           ft_graph_node(o->graph, i)->scope));
         n += begins;
         stage_of[i] = n - 1;
@@ -142,14 +142,14 @@ static ft_status find_equal(profile_cut *cut, const ft_measure_options *o, ft_ar
 
 /* -- cutting ----------------------------------------------------------------------------------- */
 
-ft_status profile_cut_graph(profile_cut *cut, const ft_measure_options *o, ft_arena *arena,
-                            ft_error *err)
+ft_status profile_cut_graph(profile_cut *cut, const ft_measure_options *o, bool whole,
+                            ft_arena *arena, ft_error *err)
 {
     int n_forward = ft_graph_n_forward(o->graph), n_nodes = ft_graph_n_nodes(o->graph);
     int *stage_of = ft_arena_array(arena, n_forward + 1, sizeof(int));
     *cut = (profile_cut){0};
     if (!stage_of) return no_memory(err);
-    int n = cut->n_blocks = number_blocks(o, stage_of);
+    int n = cut->n_blocks = number_blocks(o, whole, stage_of);
     bool *recompute = ft_arena_array(arena, n + 1, sizeof(bool));
     cut->blocks = ft_arena_array(arena, n + 1, sizeof *cut->blocks);
     cut->node_block = ft_arena_array(arena, n_nodes + 1, sizeof(int));
@@ -158,7 +158,8 @@ ft_status profile_cut_graph(profile_cut *cut, const ft_measure_options *o, ft_ar
         cut->node_block[i] = stage_of[ft_graph_node(o->graph, i)->origin];
     FT_TRY(ft_graph_split(o->graph, stage_of, recompute, n, &cut->split, err));
     for (int i = 0; i < n; i++) recompute[i] = true;
-    if (o->recompute) FT_TRY(ft_graph_split(o->graph, stage_of, recompute, n, &cut->again, err));
+    if (o->recompute && !whole)
+        FT_TRY(ft_graph_split(o->graph, stage_of, recompute, n, &cut->again, err));
     for (int i = 0; i < n; i++) {
         cut->blocks[i].cut = &cut->split->stages[i];
         if (cut->again) cut->blocks[i].again = &cut->again->stages[i];

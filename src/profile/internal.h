@@ -21,9 +21,10 @@ typedef struct profile_cut {
     const ft_split *split, *again;
 } profile_cut;
 
-/* Everything goes into the arena and the graph's. */
-ft_status profile_cut_graph(profile_cut *out, const ft_measure_options *options, ft_arena *arena,
-                            ft_error *err);
+/* Cuts into blocks, or makes a single block of the whole, which is never recomputed. Everything
+ * goes into the arena and the graph's. */
+ft_status profile_cut_graph(profile_cut *out, const ft_measure_options *options, bool whole,
+                            ft_arena *arena, ft_error *err);
 
 /* -- bench.c: a block made ready to run -------------------------------------------------------- */
 
@@ -81,12 +82,54 @@ typedef struct block_samples {
     samples *update, *norm; /* by position in the cut's parameters */
 } block_samples;
 
-/* -- crew.c: workers that run blocks side by side ---------------------------------------------- */
+/* -- worker.c: what one worker does ------------------------------------------------------------ */
 
-/* Measures blocks first .. first + n - 1 of the bench together, for about `seconds`; notes[w] is by
- * block, for worker w. *rounds: how many the first worker made. */
-ft_status crew_measure(const bench *b, int first, int n, double seconds,
-                       block_samples *const *notes, int64_t *rounds, ft_error *err);
+/* Blocks first .. first + n - 1 of a bench; notes[w] is by block of the bench, for worker w. */
+typedef struct crew_part {
+    const bench *bench;
+    int first, n;
+    block_samples *const *notes;
+} crew_part;
+
+enum { CREW_PARTS = 2 };
+
+typedef struct worker {
+    const crew_part *parts; /* of one graph; options and clock of the first are those of all */
+    int n_parts;
+    const float *noise; /* of worker_noise */
+    int number;
+    /* Set by the crew for every round: */
+    const crew_part *part; /* whose turn it is */
+    bool noting;
+    int64_t rounds; /* before this one */
+    /* Set by worker_make: */
+    ft_team *team;
+    char *memory[CREW_PARTS], *work, *inputs_memory;
+    int64_t memory_bytes[CREW_PARTS], work_bytes, inputs_bytes;
+    void **inputs, **params, **grads;
+    const void **packed;
+    int64_t *step_ns;
+} worker;
+
+/* What values and weights are filled with; freed with ft_free. NULL: no memory. */
+float *worker_noise(void);
+/* The worker's memory, filled; worker_free follows whatever is returned. */
+ft_status worker_make(worker *w, ft_error *err);
+void worker_free(worker *w);
+/* All forwards, all backwards and those with recomputation, once. */
+ft_status worker_passes(const worker *w, ft_error *err);
+/* All updates, once. */
+ft_status worker_updates(const worker *w, ft_error *err);
+
+/* -- crew.c: workers side by side -------------------------------------------------------------- */
+
+/* Measures parts of one graph, a few rounds of each in turn so that a machine whose speed changes
+ * changes for all of them, for about `seconds` in all; updates of the first one only. *rounds: how
+ * many of the first part the first worker noted. */
+ft_status crew_measure(const crew_part *parts, int n_parts, double seconds, int64_t *rounds,
+                       ft_error *err);
+
+/* -- rates.c ----------------------------------------------------------------------------------- */
 
 /* How long a hand-off between two busy threads takes, ns; 0 when they cannot be made. */
 double crew_handoff_ns(void);

@@ -232,9 +232,38 @@ static void fill_bytes(ft_profile *p, const ft_measure_options *o, const profile
 
 /* -- measuring --------------------------------------------------------------------------------- */
 
-/* Blocks that fit in memory together are measured together, the others one group after another. */
-static ft_status measure_groups(ft_profile *p, const bench *b, const notebook *book, ft_error *err)
+/* Blocks, or the whole, with what was noted of them. */
+typedef struct bench_notes {
+    bench bench;
+    notebook book;
+} bench_notes;
+
+static int64_t bench_bytes(const bench *b)
 {
+    int64_t bytes = 0;
+    for (int i = 0; i < b->n_blocks; i++) bytes += b->blocks[i].bytes * b->blocks[i].copies;
+    return bytes;
+}
+
+/* Everything together and in turn with the whole, where there is memory for both. */
+static ft_status measure_beside(ft_profile *p, const bench_notes *blocks, const bench_notes *whole,
+                                ft_error *err)
+{
+    const crew_part parts[] = {{&blocks->bench, 0, blocks->bench.n_blocks, blocks->book.of},
+                               {&whole->bench, 0, whole->bench.n_blocks, whole->book.of}};
+    summary s;
+    FT_TRY(crew_measure(parts, 2, blocks->bench.options->seconds, &p->n_rounds, err));
+    for (profile_pass pass = PASS_FORWARD; pass <= PASS_BACKWARD; pass++) {
+        FT_TRY(summarize(&whole->book, 0, pass, 0, pick_pass, &s, err));
+        p->whole_ns += s.median;
+    }
+    return FT_OK;
+}
+
+/* Blocks that fit in memory together are measured together, the others one group after another. */
+static ft_status measure_groups(ft_profile *p, const bench_notes *blocks, ft_error *err)
+{
+    const bench *b = &blocks->bench;
     int64_t budget = b->options->device->memory_bytes;
     for (int first = 0, n; first < b->n_blocks; first += n) {
         int64_t bytes = 0, rounds = 0;
@@ -250,7 +279,8 @@ static ft_status measure_groups(ft_profile *p, const bench *b, const notebook *b
                 ft_graph_node(b->options->graph, b->blocks[first].block->cut->forward[0])->scope,
                 (double)b->blocks[first].bytes / 1e6, (double)budget / 1e6);
         double share = b->options->seconds * n / b->n_blocks;
-        FT_TRY(crew_measure(b, first, n, share, book->of, &rounds, err));
+        const crew_part part = {b, first, n, blocks->book.of};
+        FT_TRY(crew_measure(&part, 1, share, &rounds, err));
         if (first == 0 || rounds < p->n_rounds) p->n_rounds = rounds;
     }
     return FT_OK;
@@ -275,23 +305,45 @@ static ft_status make_arrays(ft_profile *p, const ft_measure_options *o, ft_erro
     return ok ? FT_OK : no_memory(err);
 }
 
+static ft_status make_bench(bench_notes *b, profile_cut *cut, const ft_measure_options *o,
+                            bool whole, ft_arena *arena, ft_error *err)
+{
+    FT_TRY(profile_cut_graph(cut, o, whole, arena, err));
+    FT_TRY(bench_new(&b->bench, o, cut, arena, err));
+    return make_notes(&b->book, &b->bench, arena, err);
+}
+
+static void free_bench(bench_notes *b)
+{
+    free_notes(&b->book, &b->bench);
+    bench_free(&b->bench);
+}
+
+static ft_status measure_all(ft_profile *p, profile_cut cuts[2], bench_notes *blocks,
+                             bench_notes *whole, const ft_measure_options *o, ft_error *err)
+{
+    FT_TRY(make_bench(blocks, &cuts[0], o, false, p->arena, err));
+    if (o->whole) FT_TRY(make_bench(whole, &cuts[1], o, true, p->arena, err));
+    p->n_blocks = cuts[0].n_blocks;
+    p->n_distinct = cuts[0].n_distinct;
+    p->whole_bytes = bench_bytes(&whole->bench);
+    if (o->whole && bench_bytes(&blocks->bench) + p->whole_bytes <= o->device->memory_bytes)
+        FT_TRY(measure_beside(p, blocks, whole, err));
+    else
+        FT_TRY(measure_groups(p, blocks, err));
+    return fill_profile(p, &blocks->book, &blocks->bench, err);
+}
+
 static ft_status measure(ft_profile *p, const ft_measure_options *o, ft_error *err)
 {
-    profile_cut cut;
-    bench b = {0};
-    notebook book = {0};
+    profile_cut cuts[2];
+    bench_notes blocks = {0}, whole = {0};
     FT_TRY(make_arrays(p, o, err));
-    FT_TRY(profile_cut_graph(&cut, o, p->arena, err));
-    p->n_blocks = cut.n_blocks;
-    p->n_distinct = cut.n_distinct;
-    ft_status status = bench_new(&b, o, &cut, p->arena, err);
-    if (status == FT_OK) status = make_notes(&book, &b, p->arena, err);
-    if (status == FT_OK) status = measure_groups(p, &b, &book, err);
-    if (status == FT_OK) status = fill_profile(p, &book, &b, err);
-    free_notes(&book, &b);
-    bench_free(&b);
+    ft_status status = measure_all(p, cuts, &blocks, &whole, o, err);
+    free_bench(&blocks);
+    free_bench(&whole);
     FT_TRY(status);
-    fill_bytes(p, o, &cut);
+    fill_bytes(p, o, &cuts[0]);
     p->copy_bytes_per_s = crew_copy_rate();
     p->handoff_ns = crew_handoff_ns();
     return FT_OK;

@@ -23,7 +23,7 @@ typedef struct ft_measure_options {
     const double *hypers;
     bool recompute;  /* also forward nodes that are run again before backward */
     bool accumulate; /* gradients are added to those of earlier micro-batches */
-    bool whole;      /* the graph as a single block: the judge of the sum over blocks */
+    bool whole;      /* also the graph as a single block, in turn with the others: their judge */
     double seconds;  /* of measuring, about; two rounds are run in any case */
 } ft_measure_options;
 
@@ -39,6 +39,8 @@ typedef struct ft_profile {
     int64_t *output_bytes, *workspace_bytes; /* by node */
     int64_t *saved_bytes; /* by forward node: of its outputs, what its block keeps for backward */
     double pass_ns;       /* one forward and one backward of everything, timed by block */
+    double whole_ns;      /* the same, as a single block; 0 when it was not measured */
+    int64_t whole_bytes;  /* that a worker needs for it beside the blocks; 0 unless asked for */
     double copy_bytes_per_s; /* of a copy between two workers' memory */
     double handoff_ns;       /* from the end of an action to the start of the one waiting for it */
     int n_blocks, n_distinct;
@@ -46,7 +48,7 @@ typedef struct ft_profile {
     struct ft_arena *arena;
 } ft_profile;
 
-/* Measures. FT_NOMEM says how much was asked for; FT_INVALID for a graph without gradients or a
+/* Measures. The whole is left out where it does not fit beside the blocks. FT_NOMEM says how much was asked for; FT_INVALID for a graph without gradients or a
  * device that is not a CPU. */
 ft_status ft_profile_measure(ft_profile **out, const ft_measure_options *options, ft_error *err);
 void ft_profile_free(ft_profile *profile);

@@ -113,6 +113,8 @@ static void push_profile(lua_State *L, const ft_profile *p)
     set_bytes(L, "workspace_bytes", p->workspace_bytes, p->n_nodes);
     set_bytes(L, "saved_bytes", p->saved_bytes, p->n_forward);
     set_number(L, "pass_ns", p->pass_ns);
+    set_number(L, "whole_ns", p->whole_ns);
+    set_number(L, "whole_bytes", (double)p->whole_bytes);
     set_number(L, "copy_bytes_per_s", p->copy_bytes_per_s);
     set_number(L, "handoff_ns", p->handoff_ns);
     set_number(L, "blocks", p->n_blocks);
@@ -127,8 +129,8 @@ static void push_profile(lua_State *L, const ft_profile *p)
  * (devices that work at once), memory_bytes (for all of them together), optimizer, hypers,
  * recompute, accumulate, whole, seconds
  * @treturn table node_ns, node_spread, recompute_ns, pack_ns, update_ns, norm_ns, output_bytes,
- *   workspace_bytes, saved_bytes (lists), pass_ns, copy_bytes_per_s, handoff_ns, blocks, distinct,
- *   rounds */
+ *   workspace_bytes, saved_bytes (lists), pass_ns, whole_ns (0: there was no memory for it),
+ *   whole_bytes, copy_bytes_per_s, handoff_ns, blocks, distinct, rounds */
 static int profile_measure(lua_State *L)
 {
     static const char *const names[] = {"device",  "busy",      "memory_bytes", "optimizer",
