@@ -46,10 +46,24 @@ describe("a measured profile", function()
          profile:save(dir .. "/p")
          assert.equal(profile:text(), profiles.load(dir .. "/p"):text())
       end)
-      assert.matches("^ftpipe profile 1\nhardware ", profile:text())
+      assert.matches("^ftpipe profile 2\nhardware ", profile:text())
       assert.matches("\nforward %d+ [%d.]+ .* linear f32%(2, 16, 24%) f32%(15, 24%)",
          profile:text())
       assert.matches("\nupdate 1 [%d.]+ [%d.]+  f32%(61, 24%)\n", profile:text())
+   end)
+
+   it("has the same lines, but for figures, as another of the same graph", function()
+      local function lines(p) return (p:text():gsub("%f[%d]%d[%d.e+]*", "#")) end
+      local other = profiles(graph, "cpu:2", { fresh = true, seconds = 0.01, recompute = true })
+      assert.equal(lines(profile), lines(other))
+   end)
+
+   it("has a spread beside every median, and what the roofline says", function()
+      for _, kind in ipairs { "forward", "backward" } do
+         for _, row in ipairs(profile.rows[kind]) do
+            assert.is_true(row.spread >= 0 and row.modelled_ns > 0, row.text)
+         end
+      end
    end)
 
    it("prints a table by operator", function()
@@ -68,6 +82,13 @@ describe("a measured profile", function()
          best = math.min(best, math.abs(compared:difference()))
       end
       assert.is_true(best < 0.25, best)
+   end)
+
+   it("says what the whole step would need where there is no memory for it", function()
+      profile.left_out_bytes = 5e9
+      assert.matches("\nwhole step not measured: each of %d workers would need 5.0 GB for it$",
+         tostring(profile))
+      profile.left_out_bytes = nil
    end)
 
    it("refuses nodes of another graph, by name", function()
@@ -98,16 +119,35 @@ describe("a calibrated profile", function()
    local measured = profiles(graph, "cpu:1", { fresh = true, seconds = 0.02 })
 
    it("models what was measured as it was measured", function()
-      local again = profiles(graph, "cpu:1", { calibrate = measured:calibration(graph) })
+      local again = profiles(graph, "cpu:1", { calibrate = measured:calibration() })
       assert.equal("modelled, calibrated", again.head.source)
       near(again:sums().pass, measured:sums().pass, 1e-6)
+   end)
+
+   it("comes from a file, by flag", function()
+      files.in_directory(function(dir)
+         measured:save(dir .. "/p")
+         local function run(...)
+            return process.ftpipe { "profile", "t5-small", "--devices", "cpu:2", "--max-source",
+               "16", ... }
+         end
+         local plain, calibrated = run("--calibrate", dir .. "/none"), nil
+         assert.equal("", plain)
+         calibrated = run("--calibrate", dir .. "/p", "--out", dir .. "/q")
+         assert.matches("^profile: modelled, calibrated on cpu:2", calibrated)
+         local again = profiles.load(dir .. "/q"):calibration()
+         for op, factor in pairs(measured:calibration()) do
+            if again[op] then near(again[op], factor, 1e-3) end
+         end
+         assert.is_truthy(again.linear)
+      end)
    end)
 
    it("corrects other shapes by operator", function()
       local model = pipeline.model()
       local longer = model.family.training(model.config, { batch = 4, source = 32, target = 5 })
       local plain = profiles(longer, "cpu:1"):operators()
-      local factors, by_op = measured:calibration(graph), {}
+      local factors, by_op = measured:calibration(), {}
       local corrected = profiles(longer, "cpu:1", { calibrate = factors }):operators()
       for _, entry in ipairs(corrected) do by_op[entry.op] = entry.ns end
       for _, entry in ipairs(plain) do
@@ -117,7 +157,7 @@ describe("a calibrated profile", function()
 end)
 
 describe("a profile's file", function()
-   local head = "ftpipe profile 1\ndevice cpu:2\ncopy_bytes_per_s 1e10\nhandoff_ns 500\n"
+   local head = "ftpipe profile 2\ndevice cpu:2\ncopy_bytes_per_s 1e10\nhandoff_ns 500\n"
 
    local function refused(pattern, text)
       files.in_directory(function(dir)
@@ -129,18 +169,18 @@ describe("a profile's file", function()
    end
 
    it("says which line is wrong and how", function()
-      refused("/p, line 1: '', expected 'ftpipe profile 1'", "")
-      refused("line 1: 'ftpipe profile 2', expected 'ftpipe profile 1'", "ftpipe profile 2\n")
+      refused("/p, line 1: '', expected 'ftpipe profile 2'", "")
+      refused("line 1: 'ftpipe profile 1', expected 'ftpipe profile 2'", "ftpipe profile 1\n")
       refused("line 5: unknown key 'hardwear' %(did you mean 'hardware'%?%)",
          head .. "hardwear x\n")
       refused("line 5: a second 'device'", head .. "device cpu:3\n")
       refused("line 2: handoff_ns is '%-5', expected a number, 0 or more",
-         "ftpipe profile 1\nhandoff_ns -5\n")
+         "ftpipe profile 2\nhandoff_ns -5\n")
       refused("line 5: ns is 'nan', expected a number", head .. "update 3 nan 5  f32(2)\n")
       refused("line 5: the line ends before norm_ns; expected count ns norm_ns",
          head .. "update 3 7\n")
       refused("line 5: no node after the numbers", head .. "update 3 7 5\n")
-      refused("'copy_bytes_per_s' is missing", "ftpipe profile 1\ndevice cpu:2\n")
+      refused("'copy_bytes_per_s' is missing", "ftpipe profile 2\ndevice cpu:2\n")
    end)
 end)
 

@@ -10,30 +10,31 @@ local M = { help = "what every operator of a model costs on a device" }
 local declared = {
    "What every operator of a model costs on a device, and how well their sum agrees with a whole\n"
       .. "step. CPU devices are measured, described ones (sim:) modelled.",
-   "ftpipe profile --model t5-small --devices cpu:2 --batch 2",
-   "ftpipe profile --model t5-3b --devices sim:8x2080ti --batch 4 --out t5-3b.profile",
+   "ftpipe profile t5-small --devices cpu:2 --batch 2 --out t5-small.profile",
+   "ftpipe profile t5-base --devices sim:4x8GB --calibrate t5-small.profile",
+   "ftpipe profile t5-3b --devices sim:8x2080ti --batch 4 --out t5-3b.profile",
    model = { default = "t5-small" },
    devices = true,
    batch = { default = 1, help = "samples of a micro-batch" },
    max_source = true, max_target = true, dropout = true, optimizer = true,
    recompute_too = { type = "boolean", default = false, help = "forward run again for backward" },
    seconds = { type = "number", min = 0, default = 3, help = "of measuring, about" },
+   calibrate = { type = "string", value = "FILE",
+      help = "a measured profile that corrects what is modelled, operator by operator" },
    out = { type = "string", value = "FILE", help = "where to write the profile" },
 }
 
 --- @tparam {string,...} argv words after the sub-command's name
 function M.run(argv)
-   if argv[1] == "--help" or argv[1] == "-h" then
-      print(args.help(declared, "profile"))
-      return
-   end
-   local o = args.parse(declared, argv)
+   if argv[1] and not argv[1]:find("^%-") then table.insert(argv, 1, "--model") end
+   local o = args.read(declared, argv, "profile MODEL")
    local model = models.open { model = o.model, init = "random" }
-   local here = core.engine.devices(o.devices)[1].kind == "cpu"
+   local measure = core.engine.devices(o.devices)[1].kind == "cpu" and not o.calibrate
    local profile = profiles(model, o.devices, {
-      fresh = here, whole = here, batch = o.batch, source = o.max_source, target = o.max_target,
-      dropout = o.dropout or 0.1, optimizer = o.optimizer, seconds = o.seconds,
-      recompute = o.recompute_too,
+      fresh = measure, whole = measure, batch = o.batch, source = o.max_source,
+      target = o.max_target, dropout = o.dropout or 0.1, optimizer = o.optimizer,
+      seconds = o.seconds, recompute = o.recompute_too,
+      calibrate = o.calibrate and profiles.load(o.calibrate):calibration(),
    })
    print(profile)
    if o.out then profile:save(o.out) end

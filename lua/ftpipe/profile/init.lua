@@ -12,6 +12,7 @@ local core = require("ftpipe.core")
 local cache = require("ftpipe.data.cache")
 local opts = require("ftpipe.opts")
 local texts = require("ftpipe.profile.text")
+local units = require("ftpipe.units")
 
 local M = {}
 local Profile = {}
@@ -74,7 +75,7 @@ end
 
 local function gather_rows(t, raw)
    local columns = {
-      ns = raw.node_ns, spread = raw.node_spread, output_bytes = raw.output_bytes,
+      ns = raw.node_ns, modelled_ns = raw.modelled_ns, spread = raw.node_spread, output_bytes = raw.output_bytes,
       workspace_bytes = raw.workspace_bytes, saved_bytes = raw.saved_bytes,
       recompute_ns = raw.recompute_ns or {}, pack_ns = raw.pack_ns,
    }
@@ -173,7 +174,7 @@ local function measure(graph, t, head, o)
    local request = {
       device = head.device, busy = head.busy, optimizer = head.optimizer, hypers = o.hypers or {},
       recompute = o.recompute or false, accumulate = o.accumulate ~= false,
-      seconds = o.seconds or SECONDS,
+      whole = o.whole or false, seconds = o.seconds or SECONDS,
       memory_bytes = math.floor(core.sys.memory() * MEMORY_SHARE),
    }
    local raw
@@ -187,17 +188,18 @@ local function measure(graph, t, head, o)
          error(result, 0)
       end
    end
+   raw.modelled_ns = graph:times(head.device)
    head.busy = request.busy
    head.source = "measured"
    for _, key in ipairs { "rounds", "blocks", "distinct", "pass_ns", "copy_bytes_per_s",
       "handoff_ns" } do
       head[key] = raw[key]
    end
-   if o.whole then
-      request.whole = true
-      head.whole_ns = core.profile.measure(graph, request).pass_ns
-   end
-   return setmetatable({ head = head, rows = gather_rows(t, raw) }, Profile)
+   head.whole_ns = raw.whole_ns > 0 and raw.whole_ns or nil
+   return setmetatable({
+      head = head, rows = gather_rows(t, raw),
+      left_out_bytes = o.whole and not head.whole_ns and raw.whole_bytes or nil,
+   }, Profile)
 end
 
 local function zeros(n)
@@ -210,8 +212,9 @@ end
 -- and writes), norms as one.
 local function model(graph, t, head, devices, calibration)
    local device = devices[1] -- a row is all that is needed
+   local modelled = graph:times({ device })
    local raw = {
-      node_ns = graph:times({ device }), node_spread = {}, output_bytes = {}, workspace_bytes = {},
+      node_ns = modelled, modelled_ns = modelled, node_spread = {}, output_bytes = {}, workspace_bytes = {},
       saved_bytes = {}, pack_ns = zeros(t.forward), update_ns = {}, norm_ns = {},
    }
    for p, param in ipairs(graph:params()) do
@@ -220,8 +223,11 @@ local function model(graph, t, head, devices, calibration)
       raw.update_ns[p] = 1e9 * 7 * bytes / device.bytes_per_s
       raw.norm_ns[p] = 1e9 * bytes / device.bytes_per_s
    end
-   for n, ns in ipairs(calibration and raw.node_ns or {}) do
-      raw.node_ns[n] = ns * (calibration[graph:node(n).op] or 1)
+   if calibration then
+      raw.node_ns = {}
+      for n, ns in ipairs(modelled) do
+         raw.node_ns[n] = ns * (calibration[graph:node(n).op] or 1)
+      end
    end
    head.source = calibration and "modelled, calibrated" or "modelled"
    head.copy_bytes_per_s, head.handoff_ns = device.bytes_per_s / 2, device.link_latency_ns
@@ -333,7 +339,7 @@ function Profile:difference()
    return self.head.whole_ns and self:sums().pass / self.head.whole_ns - 1
 end
 
---- Times by operator, the heaviest first: { op =, count =, ns =, share = }.
+--- Times by operator, the heaviest first: { op =, count =, ns =, modelled_ns =, share = }.
 function Profile:operators()
    local list, by_op, pass = {}, {}, self:sums().pass
    for _, kind in ipairs { "forward", "backward" } do
@@ -341,10 +347,11 @@ function Profile:operators()
          local op = row.text:match("^%S+")
          local entry = by_op[op]
          if not entry then
-            entry = { op = op, count = 0, ns = 0 }
+            entry = { op = op, count = 0, ns = 0, modelled_ns = 0 }
             by_op[op], list[#list + 1] = entry, entry
          end
          entry.count, entry.ns = entry.count + row.count, entry.ns + row.count * row.ns
+         entry.modelled_ns = entry.modelled_ns + row.count * row.modelled_ns
       end
    end
    for _, entry in ipairs(list) do entry.share = pass > 0 and entry.ns / pass or 0 end
@@ -354,16 +361,12 @@ end
 
 --- How much longer each operator takes than modelled: what was measured at one shape corrects what
 -- is modelled at others, or on a device of the same kind.
--- @tparam graph graph that the profile is of
 -- @treturn table factor by operator
-function Profile:calibration(graph)
-   local measured, modelled = self:costs(graph).node_ns, graph:times(self.head.device)
-   local took, expected, factors = {}, {}, {}
-   for n, ns in ipairs(measured) do
-      local op = graph:node(n).op
-      took[op], expected[op] = (took[op] or 0) + ns, (expected[op] or 0) + modelled[n]
+function Profile:calibration()
+   local factors = {}
+   for _, entry in ipairs(self:operators()) do
+      if entry.modelled_ns > 0 then factors[entry.op] = entry.ns / entry.modelled_ns end
    end
-   for op, ns in pairs(took) do factors[op] = ns / expected[op] end
    return factors
 end
 
@@ -386,6 +389,9 @@ function Profile:__tostring()
    if self:difference() then
       lines[#lines + 1] = ("sum of operators %.2f ms, whole step %.2f ms (%+.1f %%)"):format(
          sums.pass / 1e6, head.whole_ns / 1e6, 100 * self:difference())
+   elseif self.left_out_bytes then
+      lines[#lines + 1] = ("whole step not measured: each of %d workers would need %s for it")
+         :format(head.busy, units.format_bytes(self.left_out_bytes))
    end
    return table.concat(lines, "\n")
 end

@@ -1,10 +1,10 @@
 --- Profiles as text: a head of `key value` lines, then one line for each kind of node.
 --
---    ftpipe profile 1
+--    ftpipe profile 2
 --    hardware AMD EPYC 9654, 2 cores
 --    ...
---    forward COUNT NS SPREAD RECOMPUTE_NS PACK_NS OUTPUT SAVED WORKSPACE  linear f32(2, 32) ...
---    backward COUNT NS SPREAD 0 0 OUTPUT 0 WORKSPACE  linear_grad ...
+--    forward COUNT NS MODELLED_NS SPREAD RECOMPUTE_NS PACK_NS OUTPUT SAVED WORKSPACE  linear ...
+--    backward COUNT NS MODELLED_NS SPREAD 0 0 OUTPUT 0 WORKSPACE  linear_grad f32(2, 32) ...
 --    update COUNT NS NORM_NS  f32(512, 512)
 --
 -- Lines come sorted, so that two profiles of one graph can be compared line by line.
@@ -14,7 +14,7 @@ local suggest = require("ftpipe.suggest")
 
 local M = {}
 
-local VERSION = "ftpipe profile 1"
+local VERSION = "ftpipe profile 2"
 
 --- Keys of the head in their order; numbers or words.
 local HEAD = {
@@ -28,8 +28,8 @@ local HEAD = {
 --- Columns of the lines, after their first word.
 M.COLUMNS = {
    forward = {
-      "count", "ns", "spread", "recompute_ns", "pack_ns", "output_bytes", "saved_bytes",
-      "workspace_bytes",
+      "count", "ns", "modelled_ns", "spread", "recompute_ns", "pack_ns", "output_bytes",
+      "saved_bytes", "workspace_bytes",
    },
    update = { "count", "ns", "norm_ns" },
 }
