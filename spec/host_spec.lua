@@ -123,6 +123,37 @@ describe("the program", function()
       assert.same({ "", "ftpipe: terminated\n", 143 }, { out, err, code })
    end)
 
+   it("stops a long solve in C on SIGTERM, with code 143", function()
+      local out, err, code = ftpipe { "-e", [[local ft = require("ftpipe")
+         local n = 60
+         local p = { node_ns = {}, edge_from = {}, edge_to = {}, edge_bytes = {},
+            devices = { {}, {}, {} } }
+         for i = 1, n do
+            p.node_ns[i] = 1e6 + 1e5 * (i * i % 17)
+            if i > 1 then
+               p.edge_from[i - 1], p.edge_to[i - 1], p.edge_bytes[i - 1] = i - 1, i, 8
+            end
+         end
+         io.popen("sleep 0.3; kill -TERM " .. ft.sys.getpid())
+         ft.partition(p, { method = "mixed", restarts = 1000000 })]] }
+      assert.same({ "", "ftpipe: partition: stopped before it was done\n", 143 },
+         { out, err, code })
+   end)
+
+   it("lets a handler of another error finish, then stops", function()
+      local out, err, code = ftpipe { "-e", [[local sys = require("ftpipe.core").sys
+         jit.off()
+         print(xpcall(function() error("first", 0) end, function(problem)
+            os.execute("kill -TERM " .. sys.getpid())
+            for _ = 1, 1000 do sys.time_ns() end
+            return "handled " .. problem
+         end))
+         for _ = 1, 1000 do sys.time_ns() end]] }
+      assert.matches("^ftpipe: terminated", err)
+      assert.equal(143, code)
+      assert.not_matches("error in error", out)
+   end)
+
    it("leaves the interrupt to a script that holds it", function()
       local out, _, code = ftpipe { "-e", [[jit.off() local sys = require("ftpipe.core").sys
          sys.hold_interrupt(true) io.popen("sleep 0.2; kill -INT " .. sys.getpid())

@@ -61,8 +61,18 @@ void script_push_error(lua_State *L, ft_status status, const char *message, int 
     lua_setmetatable(L, -2);
 }
 
+/* A signal becomes an error once, whoever sees it first: the hook that would raise it goes. Returns
+ * the exit code of the error. */
+static int take_interrupt(lua_State *L) {
+    lua_sethook(L, NULL, 0, 0);
+    int signal_number = script_interrupted(L);
+    return 128 + (signal_number > 0 ? signal_number : SIGINT);
+}
+
 int script_raise(lua_State *L, const ft_error *err) {
-    script_push_error(L, err->status, err->message, script_status_exit(err->status));
+    bool stopped = err->status == FT_CANCELLED && script_interrupted(L);
+    int exit_code = stopped ? take_interrupt(L) : script_status_exit(err->status);
+    script_push_error(L, err->status, err->message, exit_code);
     return lua_error(L);
 }
 
@@ -160,11 +170,12 @@ int script_traceback(lua_State *L) {
 
 void script_interrupt_hook(lua_State *L, lua_Debug *where) {
     (void)where;
-    lua_sethook(L, NULL, 0, 0);
+    /* A handler of another error is at work, and another error would make "error in error handling"
+     * of both: the hook stays until it is done. */
+    if (lua_status(L) == LUA_ERRERR) return;
+    int exit_code = take_interrupt(L);
     if (script_state_of(L)->hold_interrupt) return;
-    int signal_number = script_interrupted(L);
-    bool terminated = signal_number == SIGTERM;
-    script_push_error(L, FT_CANCELLED, terminated ? "terminated" : "interrupted",
-                      128 + (signal_number > 0 ? signal_number : SIGINT));
+    bool terminated = exit_code == 128 + SIGTERM;
+    script_push_error(L, FT_CANCELLED, terminated ? "terminated" : "interrupted", exit_code);
     lua_error(L);
 }
