@@ -131,11 +131,31 @@ static void test_every_kind(void)
     }
 }
 
+/* A plan in which `to` stands for the first `from`, and words of what is said of it. */
+typedef struct fault {
+    const char *plan, *from, *to, *words;
+} fault;
+
+/* What parses is refused by the check. */
+static void check_fault(const fault *f, ft_status parses)
+{
+    char text[2048];
+    ft_error err = {0};
+    ft_plan *plan = NULL;
+    const char *at = strstr(f->plan, f->from);
+    if (!CHECK(at)) return;
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(at - f->plan), f->plan, f->to,
+             at + strlen(f->from));
+    CHECK_STATUS(ft_plan_parse(&plan, text, &err), parses);
+    if (plan) CHECK(ft_plan_check(plan, &err) != FT_OK);
+    if (!CHECK(strstr(err.message, f->words)))
+        fprintf(stderr, "%s for %s said: %s\n", f->to, f->from, err.message);
+    ft_plan_free(plan);
+}
+
 static void test_wrong_ones_are_refused_in_words(void)
 {
-    static const struct {
-        const char *plan, *from, *to, *words;
-    } rows[] = {
+    static const fault rows[] = {
         {stashed, " versions 2", "", "B0.1.0 has another lag"},
         {stashed, "B0.1.0~1", "B0.1.0~2", "B0.1.0 reads a version of the weights that is not kept"},
         {vertical, "F1.1.0~1", "F1.1.0~3", "F1.1.0 reads a version"},
@@ -168,27 +188,12 @@ static void test_wrong_ones_are_refused_in_words(void)
         {interleaved, "F0.0.0-1 F2.0.0-1", "F2.0.0-1 F0.0.0-1", "waits for edge 1, F1>F2"},
         {by_policy, "order 0 policy\n", "", "device 0: F2.0.0 waits for edge 1"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char text[2048];
-        ft_error err = {0};
-        const char *at = strstr(rows[i].plan, rows[i].from);
-        if (!CHECK(at)) continue;
-        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - rows[i].plan), rows[i].plan, rows[i].to,
-                 at + strlen(rows[i].from));
-        ft_plan *plan = parse(text);
-        if (!plan) continue;
-        CHECK(ft_plan_check(plan, &err) != FT_OK);
-        if (!CHECK(strstr(err.message, rows[i].words)))
-            fprintf(stderr, "row %d said: %s\n", (int)i, err.message);
-        ft_plan_free(plan);
-    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) check_fault(&rows[i], FT_OK);
 }
 
 static void test_bad_words_are_refused_with_their_line(void)
 {
-    static const struct {
-        const char *plan, *from, *to, *words;
-    } rows[] = {
+    static const fault rows[] = {
         {stashed, "versions 2", "versions 0", "line 8: versions is '0'"},
         {stashed, "versions 2", "versions 2 versions 2", "'versions' was not expected here"},
         {replicated, "round-robin", "at-random", "line 8: replicas is 'at-random', expected"},
@@ -201,19 +206,7 @@ static void test_bad_words_are_refused_with_their_line(void)
         {swapped, "L0.0.0:weights", "L0.0.0:colours", "action is 'L0.0.0:colours', expected"},
         {swapped, "L0.0.0:weights", "L0.0.0:weights5", "action is 'L0.0.0:weights5', expected"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char text[2048];
-        ft_error err = {0};
-        ft_plan *plan = NULL;
-        const char *at = strstr(rows[i].plan, rows[i].from);
-        if (!CHECK(at)) continue;
-        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - rows[i].plan), rows[i].plan, rows[i].to,
-                 at + strlen(rows[i].from));
-        CHECK_STATUS(ft_plan_parse(&plan, text, &err), FT_FORMAT);
-        if (!CHECK(strstr(err.message, rows[i].words)))
-            fprintf(stderr, "row %d said: %s\n", (int)i, err.message);
-        ft_plan_free(plan);
-    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) check_fault(&rows[i], FT_FORMAT);
 }
 
 /* A copy runs beside what follows in its list; what needs it waits. */
