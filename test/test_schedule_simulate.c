@@ -119,6 +119,27 @@ static void test_data_parallel_is_the_share_of_each(void)
         }
 }
 
+/* What passes over stages waits at its reader while those work on it: a slot for each of them and
+ * one more is as good as any number; with one fewer the forwards of a batch wait. */
+static void test_slots_of_edges_over_stages(void)
+{
+    static const char *const names[] = {"sequential", "gpipe", "1f1b", "async"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (int over = 1; over <= 5; over++) {
+            int64_t end[3];
+            const int slots[] = {over + 2, 100, over + 1};
+            for (int k = 0; k < 3; k++) {
+                pipeline_case c;
+                case_chain(&c, 7, 8, 4, 2, 10, 20);
+                case_edge(&c, 0, FT_ACT_FORWARD, over + 1, FT_ACT_FORWARD, slots[k]);
+                case_edge(&c, over + 1, FT_ACT_BACKWARD, 0, FT_ACT_BACKWARD, slots[k]);
+                end[k] = end_of(&c, names[i]);
+            }
+            CHECK(end[0] == end[1]);
+            CHECK(!strcmp(names[i], "gpipe") ? end[2] > end[0] : end[2] >= end[0]);
+        }
+}
+
 /* -- staleness --------------------------------------------------------------------------------- */
 
 /* The published values of 15 stages, by depth and micro-batches per update. */
@@ -265,6 +286,48 @@ static void test_links_serve_who_asked_first(void)
     check_pairs(&shared, 1110, 2110); /* one link between the hosts: the second waits */
 }
 
+/* Through a host that lets one transfer through at a time: devices to it, it to devices. */
+static void test_what_all_ways_cross_is_shared(void)
+{
+    ft_cable links[9];
+    for (int d = 0; d < 4; d++) {
+        links[d] = (ft_cable){.a = d, .b = 4, .bytes_per_s = 1e9, .latency_ns = 5, .one_way = true};
+        links[4 + d] =
+            (ft_cable){.a = 5, .b = d, .bytes_per_s = 1e9, .latency_ns = 5, .one_way = true};
+    }
+    links[8] = (ft_cable){.a = 4, .b = 5, .bytes_per_s = 1e9, .one_way = true};
+    ft_machine m = {.n_devices = 4, .n_places = 6, .n_links = 9, .links = links};
+    check_pairs(&m, 1110, 2110);
+    links[8].bytes_per_s = 2e9; /* has room for the second when half of the first's time is over */
+    check_pairs(&m, 1110, 1610);
+    links[0].bytes_per_s = 1e8;
+    check_pairs(&m, 10110, 1610); /* a slow link holds up nobody but itself */
+    links[8].a = 5;               /* backwards: there is no way any more */
+    links[8].b = 4;
+    double latency[16], per_byte[16];
+    ft_error err = {0};
+    CHECK_STATUS(ft_machine_idle(&m, latency, per_byte, &err), FT_INVALID);
+    CHECK(strstr(err.message, "no way from device 0 to device 1"));
+    links[8].one_way = false;
+    CHECK_STATUS(ft_machine_idle(&m, latency, per_byte, &err), FT_OK);
+    CHECK(latency[1] == 10 && per_byte[1] == 10 && per_byte[6] == 1 && latency[5] == 0);
+}
+
+/* Ways do not lead through devices, however short they are. */
+static void test_devices_pass_nothing_on(void)
+{
+    const ft_cable links[] = {{.a = 0, .b = 1, .bytes_per_s = 1e9},
+                              {.a = 1, .b = 2, .bytes_per_s = 1e9},
+                              {.a = 0, .b = 3, .bytes_per_s = 1e8},
+                              {.a = 3, .b = 4, .bytes_per_s = 1e8},
+                              {.a = 4, .b = 2, .bytes_per_s = 1e8}};
+    ft_machine m = {.n_devices = 3, .n_places = 5, .n_links = 5, .links = links};
+    double latency[9], per_byte[9];
+    ft_error err = {0};
+    CHECK_STATUS(ft_machine_idle(&m, latency, per_byte, &err), FT_OK);
+    CHECK(per_byte[1] == 1 && per_byte[2] == 10);
+}
+
 static void test_bad_machines_are_refused(void)
 {
     pipeline_case c;
@@ -383,10 +446,13 @@ int main(void)
     RUN(test_bubble_of_stages_in_turns);
     RUN(test_steady_state_is_the_slowest_device);
     RUN(test_data_parallel_is_the_share_of_each);
+    RUN(test_slots_of_edges_over_stages);
     RUN(test_published_staleness);
     RUN(test_versions_of_each_way);
     RUN(test_one_forward_one_backward_round_robin);
     RUN(test_links_serve_who_asked_first);
+    RUN(test_what_all_ways_cross_is_shared);
+    RUN(test_devices_pass_nothing_on);
     RUN(test_bad_machines_are_refused);
     RUN(test_memory_over_time);
     RUN(test_no_deadlock_under_any_delay);

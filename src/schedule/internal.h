@@ -244,8 +244,9 @@ ft_status fold_find(fold *out, ft_arena *arena, int n_devices, const ft_action_l
 /* -- timelines (timeline.c) ----------------------------------------------------------------------
  */
 
-/* Room for causes and passages in a timeline that has none. */
-ft_status timeline_add_causes(ft_timeline *timeline, int64_t n_passages, ft_error *err);
+/* Room for causes, passages and times of links in a timeline that has none. */
+ft_status timeline_add_causes(ft_timeline *timeline, int64_t n_passages, int n_links,
+                              ft_error *err);
 
 /* -- running -------------------------------------------------------------------------------------
  */

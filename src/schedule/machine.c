@@ -1,8 +1,8 @@
 /* schedule/machine.c - ways over links, and who has to wait on them.
  *
- * Every pair of places has one way, the one over the fewest links. A transfer takes all links of
- * its way at once, for as long as the narrowest needs; each link remembers until when it is taken,
- * per direction where it is duplex. */
+ * Every pair of places has one way, the one over the fewest links. A transfer begins when all links
+ * of its way are free; each link remembers until when it is taken, per direction where it is
+ * duplex. */
 #include "schedule/machine.h"
 
 enum { MAX_PLACES = 1024, MAX_LINKS = 1 << 20 };
@@ -71,7 +71,8 @@ static ft_status check_machine(const ft_machine *m, int n_devices, ft_error *err
 /* -- ways ----------------------------------------------------------------------------------------
  */
 
-/* For each place the link by which the search from `from` came to it; -1: not reached. */
+/* For each place the link by which the search from `from` came to it; -1: not reached. Devices end
+ * ways, they do not pass on. */
 static void search(const ft_machine *m, const int *first, const int *list, int from, int *came_by,
                    int *queue)
 {
@@ -80,10 +81,11 @@ static void search(const ft_machine *m, const int *first, const int *list, int f
     queue[tail++] = from;
     while (head < tail) {
         int place = queue[head++];
+        if (place < m->n_devices && place != from) continue;
         for (int i = first[place]; i < first[place + 1]; i++) {
             const ft_cable *l = &m->links[list[i]];
             int other = l->a == place ? l->b : l->a;
-            if (other == from || came_by[other] >= 0) continue;
+            if (other == from || came_by[other] >= 0 || (l->one_way && l->b == place)) continue;
             came_by[other] = list[i];
             queue[tail++] = other;
         }
@@ -116,9 +118,8 @@ static ft_status write_way(roads *out, const int *came_by, int from, int to, ft_
     if (!w->lanes) return no_memory(err);
     trace(m, came_by, from, to, w->lanes);
     for (int i = 0; i < w->n; i++) {
-        const ft_cable *l = &m->links[w->lanes[i] / 2];
-        double ns = 1e9 / l->bytes_per_s;
-        w->latency_ns += l->latency_ns;
+        double ns = out->ns_per_byte[w->lanes[i] / 2];
+        w->latency_ns += m->links[w->lanes[i] / 2].latency_ns;
         if (ns <= w->ns_per_byte) continue;
         w->ns_per_byte = ns;
         w->narrowest = w->lanes[i] / 2;
@@ -157,8 +158,11 @@ ft_status machine_new(roads *out, ft_arena *arena, const ft_machine *m, int n_de
     int *came_by = ft_arena_array(arena, 2 * n, sizeof *came_by);
     *out = (roads){.machine = m};
     out->ways = ft_arena_array(arena, n * n, sizeof *out->ways);
-    out->free_ns = ft_arena_array(arena, 2 * (int64_t)m->n_links, sizeof *out->free_ns);
-    if (!came_by || !out->ways || !out->free_ns) return no_memory(err);
+    out->ns_per_byte = ft_arena_array(arena, m->n_links, sizeof *out->ns_per_byte);
+    out->free_ns = ft_arena_array(arena, 4 * (int64_t)m->n_links, sizeof *out->free_ns);
+    if (!came_by || !out->ways || !out->ns_per_byte || !out->free_ns) return no_memory(err);
+    out->taken_ns = out->free_ns + 2 * (int64_t)m->n_links;
+    for (int i = 0; i < m->n_links; i++) out->ns_per_byte[i] = 1e9 / m->links[i].bytes_per_s;
     for (int from = 0; from < m->n_places; from++) {
         search(m, first, list, from, came_by, came_by + n);
         for (int to = 0; to < m->n_places; to++)
@@ -172,20 +176,63 @@ const way *machine_way(const roads *m, int from, int to)
     return &m->ways[from * m->machine->n_places + to];
 }
 
-static int64_t take(roads *m, const way *w, int64_t now, int64_t ns)
+ft_status ft_machine_idle(const ft_machine *machine, double *latency_ns, double *ns_per_byte,
+                          ft_error *err)
 {
-    int64_t start = now;
-    for (int i = 0; i < w->n; i++)
-        if (m->free_ns[w->lanes[i]] > start) start = m->free_ns[w->lanes[i]];
-    for (int i = 0; i < w->n; i++) m->free_ns[w->lanes[i]] = start + ns;
-    return start;
+    roads all;
+    int n = machine->n_devices;
+    ft_arena *arena = ft_arena_new();
+    if (!arena) return no_memory(err);
+    ft_status status = machine_new(&all, arena, machine, n, err);
+    for (int i = 0; status == FT_OK && i < n * n; i++) {
+        const way *w = machine_way(&all, i / n, i % n);
+        if (w->n < 0)
+            status = ft_fail(err, FT_INVALID,
+                             "machine: there is no way from device %d to device %d", i / n, i % n);
+        latency_ns[i] = (double)w->latency_ns;
+        ns_per_byte[i] = w->ns_per_byte;
+    }
+    ft_arena_free(arena);
+    return status;
+}
+
+static void take(roads *m, int lane, int64_t start, int64_t ns)
+{
+    m->free_ns[lane] = start + ns;
+    m->taken_ns[lane] += ns;
+}
+
+static int64_t pass_ns(int64_t bytes, double ns_per_byte)
+{
+    return (int64_t)((double)bytes * ns_per_byte + 0.5);
 }
 
 int64_t machine_pass(roads *m, const way *w, int64_t now, int64_t bytes, int64_t *start)
 {
-    int64_t ns = (int64_t)((double)bytes * w->ns_per_byte + 0.5);
-    *start = take(m, w, now, ns);
-    return *start + ns + w->latency_ns;
+    *start = now;
+    for (int i = 0; i < w->n; i++)
+        if (m->free_ns[w->lanes[i]] > *start) *start = m->free_ns[w->lanes[i]];
+    for (int i = 0; i < w->n; i++)
+        take(m, w->lanes[i], *start, pass_ns(bytes, m->ns_per_byte[w->lanes[i] / 2]));
+    return *start + pass_ns(bytes, w->ns_per_byte) + w->latency_ns;
+}
+
+/* From a device of a ring to the next. */
+static const way *ring_way(const roads *m, const int *devices, int n, int i)
+{
+    return machine_way(m, devices[i], devices[(i + 1) % n]);
+}
+
+/* A byte on every way of the ring: what the lane needs for all of those that it is on. */
+static double ring_ns_per_byte(const roads *m, const int *devices, int n, int lane)
+{
+    double ns = 0;
+    for (int i = 0; i < n; i++) {
+        const way *w = ring_way(m, devices, n, i);
+        for (int k = 0; k < w->n; k++)
+            if (w->lanes[k] == lane) ns += m->ns_per_byte[lane / 2];
+    }
+    return ns;
 }
 
 /* A ring: each of n devices passes 2 (n - 1) parts of bytes / n to the next one. All of its ways
@@ -197,16 +244,10 @@ int64_t machine_reduce(roads *m, const int *devices, int n, int64_t now, int64_t
     int64_t latency = 0;
     *start = now;
     for (int i = 0; i < n; i++) {
-        const way *w = machine_way(m, devices[i], devices[(i + 1) % n]);
+        const way *w = ring_way(m, devices, n, i);
         if (w->latency_ns > latency) latency = w->latency_ns;
         for (int k = 0; k < w->n; k++) {
-            double ns = 0;
-            for (int j = 0; j < n; j++) {
-                const way *other = machine_way(m, devices[j], devices[(j + 1) % n]);
-                for (int h = 0; h < other->n; h++)
-                    if (other->lanes[h] == w->lanes[k])
-                        ns += 1e9 / m->machine->links[w->lanes[k] / 2].bytes_per_s;
-            }
+            double ns = ring_ns_per_byte(m, devices, n, w->lanes[k]);
             if (ns > slowest) slowest = ns;
             if (m->free_ns[w->lanes[k]] > *start) *start = m->free_ns[w->lanes[k]];
         }
@@ -214,8 +255,9 @@ int64_t machine_reduce(roads *m, const int *devices, int n, int64_t now, int64_t
     int64_t steps = 2 * ((int64_t)n - 1);
     int64_t ns = (int64_t)((double)steps * (double)bytes / n * slowest + 0.5) + steps * latency;
     for (int i = 0; i < n; i++) {
-        const way *w = machine_way(m, devices[i], devices[(i + 1) % n]);
-        for (int k = 0; k < w->n; k++) m->free_ns[w->lanes[k]] = *start + ns;
+        const way *w = ring_way(m, devices, n, i);
+        for (int k = 0; k < w->n; k++) /* once each */
+            if (m->free_ns[w->lanes[k]] < *start + ns) take(m, w->lanes[k], *start, ns);
     }
     return *start + ns;
 }

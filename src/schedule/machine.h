@@ -17,8 +17,10 @@ typedef struct way {
 
 typedef struct roads {
     const ft_machine *machine;
-    way *ways;        /* by place and place */
-    int64_t *free_ns; /* by lane: until when it is taken */
+    way *ways;           /* by place and place */
+    double *ns_per_byte; /* by link */
+    int64_t *free_ns;    /* by lane: until when it is taken */
+    int64_t *taken_ns;   /* by lane: how long it was, in all */
 } roads;
 
 /* FT_INVALID when the machine is not one, or has other devices than n_devices. */

@@ -175,17 +175,28 @@ ft_status ft_plan_annotate(ft_plan *plan, int n_nodes, const int *node_stage, co
 /* -- what the lists say --------------------------------------------------------------------------
  */
 
+/* Widens least to most by the lags of the list, whose batches are `later` ones in the end. */
+static void widen_lags(const ft_action_list *list, int stage, int64_t later, int from_batch,
+                       int *least, int *most)
+{
+    for (int i = 0; i < list->n; i++) {
+        const ft_action *a = &list->actions[i];
+        if (a->stage != stage || a->kind != FT_ACT_FORWARD || a->batch + later < from_batch)
+            continue;
+        if (*least < 0 || a->lag < *least) *least = a->lag;
+        if (a->lag > *most) *most = a->lag;
+    }
+}
+
 void ft_plan_staleness(const ft_plan *plan, int stage, int from_batch, int *least, int *most)
 {
+    int64_t later = (int64_t)(plan->body_repeats - 1) * plan->body_batches;
     *least = *most = -1;
     for (int d = 0; d < plan->n_devices; d++) {
-        cursor c;
-        for (cursor_begin(&c, plan, d); c.more; cursor_step(&c)) {
-            if (c.now.stage != stage || c.now.kind != FT_ACT_FORWARD || c.now.batch < from_batch)
-                continue;
-            if (*least < 0 || c.now.lag < *least) *least = c.now.lag;
-            if (c.now.lag > *most) *most = c.now.lag;
-        }
+        const ft_device_plan *lists = &plan->devices[d];
+        widen_lags(&lists->warmup, stage, 0, from_batch, least, most);
+        if (plan->body_repeats) widen_lags(&lists->body, stage, later, from_batch, least, most);
+        widen_lags(&lists->drain, stage, 0, from_batch, least, most);
     }
 }
 

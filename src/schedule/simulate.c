@@ -329,6 +329,10 @@ ft_status ft_plan_simulate_on(ft_timeline **out, const ft_plan *plan, const ft_s
     if (s.out_of_memory) FT_GO(ft_fail(err, FT_NOMEM, "simulate: no memory"));
     if (!is_complete(&s)) FT_GO(report_stuck(&s, err));
     s.timeline->n_events = s.timeline->capacity;
+    for (int i = 0; i < s.timeline->n_links; i++) {
+        const int64_t *lanes = &s.roads.taken_ns[2 * (int64_t)i];
+        s.timeline->link_ns[i] = lanes[0] > lanes[1] ? lanes[0] : lanes[1];
+    }
     *out = s.timeline;
     s.timeline = NULL;
 done:

@@ -154,7 +154,8 @@ static ft_status make_timeline(simulation *s, ft_error *err)
     int64_t n = 0;
     for (int d = 0; d < s->plan->n_devices; d++) n += ft_plan_length(s->plan, d);
     FT_TRY(ft_timeline_new(&s->timeline, s->plan->n_devices, s->plan->n_stages, n, err));
-    return timeline_add_causes(s->timeline, count_passages(s), err);
+    int n_links = s->options->machine ? s->options->machine->n_links : 0;
+    return timeline_add_causes(s->timeline, count_passages(s), n_links, err);
 }
 
 /* -- all of it --------------------------------------------------------------------------------- */

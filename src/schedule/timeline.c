@@ -33,6 +33,7 @@ void ft_timeline_free(ft_timeline *timeline)
     ft_free(timeline->events);
     ft_free(timeline->passages);
     ft_free(timeline->cause);
+    ft_free(timeline->link_ns);
     ft_free(timeline);
 }
 
@@ -55,18 +56,20 @@ int64_t ft_timeline_busy_ns(const ft_timeline *timeline, int device)
     return busy;
 }
 
-ft_status timeline_add_causes(ft_timeline *t, int64_t n_passages, ft_error *err)
+ft_status timeline_add_causes(ft_timeline *t, int64_t n_passages, int n_links, ft_error *err)
 {
     int64_t causes, passages;
     if (ft_size_mul(t->capacity, sizeof *t->cause, &causes) &&
         ft_size_mul(n_passages, sizeof *t->passages, &passages)) {
         t->cause = ft_alloc(causes);
         t->passages = ft_alloc(passages);
+        t->link_ns = ft_alloc(n_links * (int64_t)sizeof *t->link_ns);
     }
-    if (!t->cause || !t->passages)
+    if (!t->cause || !t->passages || !t->link_ns)
         return ft_fail(err, FT_NOMEM, "timeline: no memory for %lld passages",
                        (long long)n_passages);
     t->passage_capacity = n_passages;
+    t->n_links = n_links;
     return FT_OK;
 }
 

@@ -33,6 +33,8 @@ typedef struct ft_timeline {
     int64_t n_passages, passage_capacity;
     ft_passage *passages; /* NULL in a run's */
     int64_t *cause; /* by event: that whose end, or whose data, it waited for last; -1: none */
+    int n_links;    /* of the machine of a simulation; 0 without */
+    int64_t *link_ns; /* by link: how long it was taken, in its busier direction */
 } ft_timeline;
 
 /* A timeline without events, with room for `capacity`; freed with ft_timeline_free. */
@@ -73,12 +75,15 @@ typedef struct ft_cable {
     double bytes_per_s;
     int64_t latency_ns;
     bool duplex;
+    bool one_way; /* from a to b alone */
 } ft_cable;
 
 /* What a plan runs on. Places are devices, 0 to n_devices - 1, and others behind them: hosts and
- * switches. Data takes the way over the fewest links (then over those with the lowest numbers), all
- * of them at once: as long as the narrowest needs, and the sum of their latencies. A host link that
- * all devices share is a link to a place that all their ways cross. */
+ * switches. Data takes the way over the fewest links (then over those with the lowest numbers) that
+ * passes through no other device. It needs as long as the narrowest of them, and the sum of their
+ * latencies; each is taken for as long as it needs itself, so that a fast one has room for others
+ * meanwhile. What a host lets through in all is a link from one place, where the links of its
+ * devices end, to another, where they begin: one way each. */
 typedef struct ft_machine {
     int n_devices, n_places;
     int n_links;
@@ -99,6 +104,11 @@ typedef struct ft_simulation {
     int64_t delay_ns; /* every action takes up to this much longer, by chance */
     uint64_t seed;    /* of the delays */
 } ft_simulation;
+
+/* What transfers take while nothing else is under way: from device i to j, at i * n_devices + j,
+ * latency_ns and for every byte ns_per_byte more. FT_INVALID where there is no way. */
+ft_status ft_machine_idle(const ft_machine *machine, double *latency_ns, double *ns_per_byte,
+                          ft_error *err);
 
 /* Executes the plan against costs: discrete events, deterministic. Actions take their time on
  * devices and streams, transfers theirs on links; one that finds its way taken waits. */
