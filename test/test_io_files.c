@@ -1,10 +1,11 @@
-/* test/test_io_files.c - writing: safetensors, whole files, directories, a full disk. */
+/* test/test_io_files.c - writing: safetensors, whole files, directories, locks, a full disk. */
 #include "io/io.h"
 
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -177,6 +178,39 @@ static void links(void)
     CHECK(place_free(&p) == 0);
 }
 
+/* What another process finds: whether it gets the lock (exit 0), and who has it (1: this one). */
+static int try_elsewhere(const char *path)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        ft_lock *lock;
+        int64_t holder;
+        ft_status status = ft_lock_take(&lock, path, &holder, NULL);
+        _exit(status != FT_OK ? 3 : lock ? 0 : holder == getppid() ? 1 : 2);
+    }
+    int status = 0;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void locks(void)
+{
+    place p = place_new();
+    ft_error err = {0};
+    ft_lock *lock;
+    int64_t holder;
+    CHECK_STATUS(ft_lock_take(&lock, in(&p, "lock"), &holder, &err), FT_OK);
+    CHECK(lock && holder == 0);
+    CHECK(try_elsewhere(p.path) == 1);
+    ft_lock_free(lock);
+    CHECK(try_elsewhere(p.path) == 0);
+    CHECK(try_elsewhere(p.path) == 0); /* the one before it ended without giving it back */
+    CHECK_STATUS(ft_lock_take(&lock, in(&p, "no/lock"), &holder, &err), FT_NOT_FOUND);
+    CHECK(!lock && mentions(&err, "cannot open"));
+    ft_lock_free(lock);
+    CHECK(place_free(&p) == 1);
+}
+
 int main(void)
 {
     RUN(write_and_read);
@@ -185,5 +219,6 @@ int main(void)
     RUN(whole_files);
     RUN(exchanged_directories);
     RUN(links);
+    RUN(locks);
     return check_report();
 }

@@ -80,6 +80,15 @@ ft_status ft_link_read(const char *path, char *out, int64_t size, ft_error *err)
 /* Bytes that may still be written to the file system of a file or directory that exists. */
 ft_status ft_disk_free(const char *path, int64_t *bytes, ft_error *err);
 
+typedef struct ft_lock ft_lock;
+
+/* Locks a file for this process, and makes it when it is not there; the lock lasts until it is
+ * freed or the process ends. When another process has it, *out is NULL and *holder the number of
+ * that process (0: not known). Within a process the file is locked once: whichever lock of it is
+ * freed first unlocks it. A file system that has no locks gives one to everybody. */
+ft_status ft_lock_take(ft_lock **out, const char *path, int64_t *holder, ft_error *err);
+void ft_lock_free(ft_lock *lock);
+
 /* JSON through jansson: duplicate keys refused, errors as "file:line:column: what". The text need
  * not be NUL-terminated; `name` is for messages. json_decref the result. */
 ft_status ft_json_parse(json_t **out, const char *text, int64_t size, const char *name,

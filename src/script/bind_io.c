@@ -9,6 +9,7 @@
 #include "script/script.h"
 
 static const char ARCHIVE[] = "ftpipe.archive";
+static const char LOCK[] = "ftpipe.lock";
 
 static ft_archive *check_archive(lua_State *L, int i)
 {
@@ -292,6 +293,35 @@ static int io_free_bytes(lua_State *L)
     return 1;
 }
 
+/* -- locks ------------------------------------------------------------------------------------ */
+
+/*** Locks a file for this process, and makes it when it is not there. The lock is given back by
+ * lock:free(), with the object, or when the process ends.
+ * @function io.lock
+ * @tparam string path
+ * @treturn lock nil when another process has it
+ * @treturn integer the number of that process, 0 when it is not known */
+static int io_lock(lua_State *L)
+{
+    ft_error err;
+    int64_t holder = 0;
+    const char *path = check_text(L, 1);
+    void **box = script_box_new(L, LOCK);
+    if (ft_lock_take((ft_lock **)box, path, &holder, &err) != FT_OK) return script_raise(L, &err);
+    if (*box) return 1;
+    lua_pushnil(L);
+    lua_pushinteger(L, (lua_Integer)holder);
+    return 2;
+}
+
+static int lock_free(lua_State *L)
+{
+    void **box = script_box(L, 1, LOCK);
+    ft_lock_free(*box);
+    *box = NULL;
+    return 0;
+}
+
 int script_bind_io(lua_State *L)
 {
     static const luaL_Reg functions[] = {
@@ -304,6 +334,7 @@ int script_bind_io(lua_State *L)
         {"link_target", io_link_target},
         {"hard_link", io_hard_link},
         {"free_bytes", io_free_bytes},
+        {"lock", io_lock},
         {NULL, NULL},
     };
     static const luaL_Reg methods[] = {
@@ -318,7 +349,10 @@ int script_bind_io(lua_State *L)
         {"__tostring", archive_tostring},
         {NULL, NULL},
     };
+    static const luaL_Reg lock_methods[] = {{"free", lock_free}, {NULL, NULL}};
+    static const luaL_Reg lock_meta[] = {{"__gc", lock_free}, {NULL, NULL}};
     script_class(L, ARCHIVE, methods, meta);
+    script_class(L, LOCK, lock_methods, lock_meta);
     lua_newtable(L);
     luaL_register(L, NULL, functions);
     return 1;
