@@ -1,6 +1,7 @@
 --- Evaluation through the stages of training: the same loss however it is cut, in planned memory.
 
 local core = require("ftpipe.core")
+local decode = require("ftpipe.decode")
 local evaluate = require("ftpipe.evaluate")
 local files = require("spec.support.files")
 local pipeline = require("spec.support.pipeline")
@@ -35,9 +36,9 @@ end
 local function loss_of(run, dataset, threaded)
    local o, answers = run.plan.options, {}
    local loss = evaluate.run {
-      model = o.model, core = run.core, params = run.params, inputs = run.plan.graphs[1]:inputs(),
-      dataset = dataset, batch = o.batch, micro_batches = o.micro_batches, buckets = o.buckets,
-      lengths = o.lengths, threads = 1, threaded = threaded, beside = run.plan.beside,
+      model = o.model, core = run.core, inputs = run.plan.graphs[1]:inputs(), dataset = dataset,
+      batch = o.batch, micro_batches = o.micro_batches, buckets = o.buckets, lengths = o.lengths,
+      threaded = threaded, beside = run.plan.beside,
       take = function(number, rows) answers[number] = rows end,
    }
    return loss, answers
@@ -102,6 +103,28 @@ describe("evaluation", function()
       assert.same(answers, other_answers)
    end)
 
+   it("answers what decoding one token at a time answers", function()
+      local run = start { devices = "cpu:3", eval_batches = 3, tied = false }
+      -- Small next to what the blocks add, so that a token is not followed by itself.
+      run.params["shared.weight"]:fill_normal(3, 0.05, 1)
+      run.core:refresh()
+      local _, answers = loss_of(run, dataset)
+      local o, different, longest = run.plan.options, {}, 0
+      local source = o.buckets[#o.buckets]
+      local decoder = decode.greedy(o.model, run.params,
+         { batch = EXAMPLES, source = source, target = o.lengths.target })
+      local batch = core.data.batcher({
+         dataset = dataset, batch = EXAMPLES, buckets = { source }, lengths = o.lengths,
+         columns = o.model.family.columns(o.model.config), shuffle = false,
+      }):next()
+      assert.same(decode.run(decoder, batch.input_ids, batch.mask), answers)
+      for _, answer in ipairs(answers) do
+         different[table.concat(answer, " ")], longest = true, math.max(longest, #answer)
+      end
+      assert.is_not_nil(next(different, (next(different))))
+      assert.equal(o.lengths.target, longest)
+   end)
+
    it("leaves training as it is, in the memory that was planned", function()
       local function train(evaluates)
          local run = start { devices = "cpu:3", eval_batches = evaluates and 3, steps = 6 }
@@ -164,10 +187,10 @@ describe("evaluation by kind", function()
       local run = start(options)
       local o, list = run.plan.options, {}
       local loss = evaluate.run {
-         model = o.model, core = run.core, params = run.params,
-         inputs = run.plan.graphs[1]:inputs(), dataset = dataset, examples = examples,
-         batch = o.batch, micro_batches = o.micro_batches, buckets = o.buckets,
-         lengths = kind ~= "span" and o.lengths or {}, threads = 1, beside = run.plan.beside,
+         model = o.model, core = run.core, inputs = run.plan.graphs[1]:inputs(),
+         dataset = dataset, examples = examples, batch = o.batch,
+         micro_batches = o.micro_batches, buckets = o.buckets,
+         lengths = kind ~= "span" and o.lengths or {}, beside = run.plan.beside,
          take = function(number, prediction) list[number] = prediction end,
       }
       assert.equal(kind, o.model.family.kind)

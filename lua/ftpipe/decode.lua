@@ -1,4 +1,5 @@
---- Greedy decoding with a key/value cache.
+--- Greedy decoding with a key/value cache, for predictions on one device; evaluation in a pipeline
+-- is drafts.lua.
 --
 -- Two graphs: one runs over the inputs once, the other makes one token per run. Caches are tensors
 -- that the second graph gives out and gets back, so they are updated in place. `greedy` and `run`

@@ -1,28 +1,27 @@
---- Evaluation: forwards through the stages of a run, and greedy answers of text-to-text models.
+--- Evaluation: forwards through the stages of a run.
 --
--- The forwards are a plan of their own over the same devices, stages and weights (engine.h), on
--- graphs without gradients and dropout. What a task scores is a row of `kinds`, by the kind of the
--- model. Decoding is not a plan: all threads of the devices work on one batch, on the stages'
--- weights where they are.
+-- They are a plan of their own over the same devices, stages and weights (engine.h), on graphs
+-- without gradients and dropout. What a task scores is a row of `kinds`, by the kind of the model.
+-- Answers of text-to-text models are decoded by the same forwards (drafts.lua), so that no device
+-- ever has to hold more than its stages.
 
 local core = require("ftpipe.core")
 require("ftpipe.tensor") -- pointer()
-local decode = require("ftpipe.decode")
+local drafts = require("ftpipe.drafts")
 local feed = require("ftpipe.feed")
 local watch = require("ftpipe.watch")
 
 local M = {}
 
-local DECODE_BATCH = 32
 local IGNORED = -100
 
 -- ---------------------------------------------------------------------------------------------
--- Kinds: what the graph gives beside the loss, and what the task gets for each example.
+-- Kinds: what the graph gives beside the loss (as family.training is asked for it, or named by
+-- `outputs`), and what the task gets for each example (`predict`, or the answer of its drafts).
 
 local kinds = {}
 
---- Loss over all labels; the answers come from decoding.
-kinds.text2text = { decodes = true }
+kinds.text2text = { asks = "likeliest" }
 
 kinds.language_model = {}
 
@@ -46,8 +45,9 @@ function kinds.language_model.predict(batch, outputs, row, example)
    return { nll = sum, tokens = scored }
 end
 
-kinds.span = { logits = true }
+kinds.span = { asks = "logits" }
 
+--- A row of a matrix.
 local function list_of(tensor, row)
    local length = tensor:shape()[2]
    local values, list = tensor:pointer(), {}
@@ -60,10 +60,7 @@ function kinds.span.predict(_, outputs, row)
    return { start = list_of(outputs.start_logits, row), ["end"] = list_of(outputs.end_logits, row) }
 end
 
---- Whether models of a kind are evaluated by decoding, beside the forwards.
-function M.decodes(kind) return kinds[kind].decodes == true end
-
---- What a row of a batch predicts, of kinds that need no decoding.
+--- What a row of a batch predicts, of kinds that take one forward.
 function M.predict(model, batch, outputs, row)
    return kinds[model.family.kind].predict(batch, outputs, row)
 end
@@ -77,7 +74,8 @@ end
 function M.graph(model, size)
    local kind, own = kinds[model.family.kind], {}
    for key, value in pairs(size) do own[key] = value end
-   own.dropout, own.grads, own.logits = 0, false, kind.logits
+   own.dropout, own.grads = 0, false
+   if kind.asks then own[kind.asks] = true end
    local graph = model.family.training(model.config, own)
    if kind.outputs then kind.outputs(graph) end
    return graph
@@ -85,6 +83,9 @@ end
 
 -- What an operator of training is in a graph without dropout.
 local without_dropout = { dropout_add = "add" }
+
+-- What training does not have: it goes with the node before it, the loss.
+local follows = { argmax = true }
 
 --- Numbers nodes by scope and operator: name(n) is the same in both graphs.
 local function namer(graph)
@@ -108,7 +109,8 @@ function M.stages(training, stage, graph)
    name = namer(graph)
    for n = 1, graph:counts().forward do
       local key = name(n)
-      result[n] = known[key] or error("evaluation has a node that training has not: " .. key)
+      result[n] = known[key] or follows[graph:node(n).op] and result[n - 1]
+         or error("evaluation has a node that training has not: " .. key)
    end
    return result
 end
@@ -117,10 +119,10 @@ end
 -- Forwards.
 
 --- Batches of a data set in its order; the rows that the last one lacks have number 0.
-local function batches_of(o, batch)
+local function batches_of(o, dataset)
    return core.data.batcher {
-      dataset = o.dataset,
-      batch = batch,
+      dataset = dataset,
+      batch = o.batch,
       buckets = o.buckets,
       lengths = o.lengths,
       columns = o.model.family.columns(o.model.config),
@@ -131,22 +133,15 @@ end
 --- How many batches an evaluation has.
 function M.count_batches(dataset, batch) return math.ceil(dataset:size() / batch) end
 
---- Gives a batch weights with which its loss is a sum over labels.
-local function weigh(o, batch)
-   for _, row in ipairs(o.model.family.losses) do
-      batch[row.weight] = core.tensor.zeros({ o.micro_batches }):fill(row.share)
-   end
-   return batch
-end
-
---- Runs the leg: take(batch, result) for each batch in order. False when a signal ended it.
-local function forward(o, take)
-   local batches, n = batches_of(o, o.batch), M.count_batches(o.dataset, o.batch)
+--- Runs the leg of a data set: take(batch, result) for each batch in order. False when a signal
+-- ended it.
+local function run_leg(o, dataset, take)
+   local batches, n = batches_of(o, dataset), M.count_batches(dataset, o.batch)
    local waiting, fed = {}, 0
    o.core:begin(n, 1, o.threaded, o.beside)
    for taken = 1, n do
       while fed < n and o.core:wants() do
-         local batch = weigh(o, batches:next())
+         local batch = feed.weigh(o.model.family, batches:next(), o.micro_batches, true)
          o.core:feed(feed.list(o.inputs, batch), batch.bucket, 0)
          fed = fed + 1
          waiting[fed] = batch
@@ -162,58 +157,71 @@ local function forward(o, take)
    return true
 end
 
---- Loss, and predictions by example of kinds that need no decoding; nil when interrupted.
-local function run_forwards(o, kind)
+--- One forward over every example of a data set: visit(number, batch, outputs, row).
+-- @treturn number the mean loss of the labels that count; nil when a signal ended it
+local function forward(o, dataset, visit)
    local total, labels = 0, 0
    local counted = o.model.family.losses[1].labels
-   local whole = forward(o, function(batch, result)
+   local whole = run_leg(o, dataset, function(batch, result)
       total, labels = total + result.loss, labels + batch.counts[counted]
-      if not kind.predict then return end
       for row, number in ipairs(batch.index) do
-         if number > 0 then
-            local example = o.examples and o.examples[number]
-            o.take(number, kind.predict(batch, result.outputs, row, example))
-         end
+         if number > 0 then visit(number, batch, result.outputs, row) end
       end
    end)
    return whole and total / labels or nil
 end
 
 -- ---------------------------------------------------------------------------------------------
--- Decoding.
+-- Answers.
 
---- Greedy answers by example. False when a signal ended it.
-local function run_decoding(o)
-   local batches, decoders = batches_of(o, DECODE_BATCH), {}
-   local batch = batches:next()
-   while batch do
-      if core.sys.interrupted() then return false end
-      decoders[batch.bucket] = decoders[batch.bucket] or decode.greedy(o.model, o.params, {
-         batch = DECODE_BATCH, source = o.buckets[batch.bucket], target = o.lengths.target,
-         threads = o.threads,
-      })
-      local rows = decode.run(decoders[batch.bucket], batch.input_ids, batch.mask)
-      for row, number in ipairs(batch.index) do
-         if number > 0 then o.take(number, rows[row]) end
-      end
-      batch = batches:next()
+--- The examples whose answers are not whole yet, with drafts for targets.
+local function drafted(o, book, open)
+   local dataset = core.data.dataset { "source", "target" }
+   for _, row in ipairs(open) do
+      row.draft = book:next(row.ids, row.verified)
+      dataset:add { source = o.dataset:get(row.number, "source"), target = row.draft }
    end
-   return true
+   return dataset
+end
+
+--- Forwards until every answer is whole: the first one over the data as it is, whose targets are
+-- the first drafts, the next ones over what is left. Returns the loss of the first.
+local function answer(o)
+   local book = drafts.new(o.model.config.eos_token_id, o.lengths.target)
+   local open = {}
+   local function verify(number, draft, outputs, row)
+      local ids, verified = book:verify(draft, list_of(outputs.likeliest, row))
+      if not verified then return o.take(number, ids) end
+      open[#open + 1] = { number = number, ids = ids, verified = verified }
+   end
+   local loss = forward(o, o.dataset, function(number, _, outputs, row)
+      local target = o.dataset:get(number, "target")
+      book:learn(target)
+      verify(number, target, outputs, row)
+   end)
+   while loss and #open > 0 do
+      local rows, left = open, drafted(o, book, open)
+      open = {}
+      if not forward(o, left, function(k, _, outputs, row)
+         verify(rows[k].number, rows[k].draft, outputs, row)
+      end) then return nil end
+   end
+   return loss
 end
 
 --- Evaluates; nothing depends on the size of a batch but the order of sums.
--- @tparam table o model, core (the engine's run), params (by name), inputs (of the graph), dataset,
---   examples (optional: a row may have `scored`), batch and micro_batches (of the plan), buckets,
---   lengths, threads (for decoding), threaded, beside (true: the run trains as well), take (called
---   with the number of an example and what the kind predicts: ids, { nll =, tokens = } or { start
---   =, end = })
+-- @tparam table o model, core (the engine's run), inputs (of the graph), dataset, examples
+--   (optional: a row may have `scored`), batch and micro_batches (of the plan), buckets, lengths,
+--   threaded, beside (true: the run trains as well), take (called with the number of an example and
+--   what the kind predicts: ids, { nll =, tokens = } or { start =, end = }; each example once)
 -- @treturn number the mean loss of the labels that count; nil when a signal ended it, where
 --   signals are held
 function M.run(o)
-   local kind = kinds[o.model.family.kind]
-   local loss = run_forwards(o, kind)
-   if loss and kind.decodes and not run_decoding(o) then return nil end
-   return loss
+   local predict = kinds[o.model.family.kind].predict
+   if not predict then return answer(o) end
+   return forward(o, o.dataset, function(number, batch, outputs, row)
+      o.take(number, predict(batch, outputs, row, o.examples and o.examples[number]))
+   end)
 end
 
 return M

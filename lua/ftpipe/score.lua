@@ -10,13 +10,6 @@ Score.__index = Score
 --- A score of the fields that the functions below look at.
 function M.new(fields) return setmetatable(fields, Score) end
 
---- Threads of all devices of a plan, as many as there are cores at most.
-local function threads_of(plan)
-   local n = 0
-   for _, device in ipairs(plan.devices) do n = n + device.threads end
-   return math.min(n, core.sys.cores())
-end
-
 --- What is written of a prediction, by the kind of the model.
 local rows = {}
 
@@ -37,7 +30,7 @@ end
 function rows.span(_, _, prediction) return prediction end
 
 --- Evaluates a run on a split.
--- @tparam table run of ft.run: model, plan, params, core, task; threaded
+-- @tparam table run of ft.run: model, plan, core, inputs, task; threaded
 -- @tparam table split of the task
 -- @treturn score metric, value, metrics, loss, examples (how many), predictions (rows by example),
 --   scorer; nil when a signal ended it, where signals are held
@@ -46,10 +39,10 @@ function M.of(run, split)
    local scorer = run.task:scorer(split)
    local score = { predictions = {}, scorer = scorer, tokenizer = run.task.tokenizer }
    score.loss = evaluate.run {
-      model = run.model, core = run.core, params = run.params, inputs = run.inputs,
-      dataset = split.dataset, examples = split.examples, batch = o.batch,
-      micro_batches = o.micro_batches, buckets = o.buckets, lengths = o.lengths,
-      threads = threads_of(run.plan), threaded = run.threaded, beside = run.plan.beside,
+      model = run.model, core = run.core, inputs = run.inputs, dataset = split.dataset,
+      examples = split.examples, batch = o.batch, micro_batches = o.micro_batches,
+      buckets = o.buckets, lengths = o.lengths, threaded = run.threaded,
+      beside = run.plan.beside,
       take = function(number, prediction)
          scorer:add(number, rows[kind](score, number, prediction))
       end,

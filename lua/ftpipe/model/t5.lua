@@ -309,9 +309,11 @@ end
 --
 -- Inputs: input_ids (B, S), mask (B, S), decoder_ids (B, T), labels (B, T) with -100
 -- where nothing counts, loss_weight (1): one over the number of labels that count in the whole
--- batch. Output: loss; and logits when asked for.
+-- batch. Output: loss; when asked for, logits, and likeliest (B, T): the token of the largest logit
+-- after each of decoder_ids.
 -- @tparam table config from `config`
--- @tparam table size batch, source, target; dropout; logits (true: keep them); grads (false: none)
+-- @tparam table size batch, source, target; dropout; logits (true: keep them); likeliest (true);
+--   grads (false: none)
 -- @treturn graph
 function M.training(config, size)
    local b = builder(config, size.dropout)
@@ -328,6 +330,7 @@ function M.training(config, size)
    local loss = g:add("cross_entropy", { logits, labels, weight })
    g:output("loss", loss)
    if size.logits then g:output("logits", logits) end
+   if size.likeliest then g:output("likeliest", g:add("argmax", { logits })) end
    if size.grads ~= false then g:grad(loss) end
    return g
 end

@@ -1,6 +1,5 @@
 --- A plan as people read it.
 
-local evaluate = require("ftpipe.evaluate")
 local schedules = require("ftpipe.schedule")
 
 local M = {}
@@ -28,10 +27,7 @@ local function drains_line(o)
    return "drains: " .. table.concat(parts, ", ")
 end
 
-local function evaluation_line(kind)
-   return "evaluation: forwards through the same stages, in the memory of training"
-      .. (evaluate.decodes(kind) and "; answers by all threads, on the stages' weights" or "")
-end
+local EVALUATION = "evaluation: forwards through the same stages, in the memory of training"
 
 --- Stages, memory of every device, prediction.
 function M.text(plan)
@@ -58,7 +54,7 @@ function M.text(plan)
    lines[#lines + 1] = ("predicted: %.1f samples/s, idle %s"):format(predicted.samples_per_second,
       table.concat(bubbles, " "))
    lines[#lines + 1] = drains_line(o)
-   if plan.beside then lines[#lines + 1] = evaluation_line(o.model.family.kind) end
+   if plan.beside then lines[#lines + 1] = EVALUATION end
    return table.concat(lines, "\n")
 end
 
