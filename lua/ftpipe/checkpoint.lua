@@ -7,6 +7,7 @@
 local core = require("ftpipe.core")
 local families = require("ftpipe.model.families")
 local forms = require("ftpipe.forms")
+local replace = require("ftpipe.replace")
 local suggest = require("ftpipe.suggest")
 local tokenizers = require("ftpipe.tokenizer")
 
@@ -300,50 +301,9 @@ local function write_files(dir, o)
    core.io.write(dir .. "/model.safetensors", named_tensors(o.tensors))
 end
 
---- Whether a file of the old directory belongs to the old model only.
-local function is_outdated(name)
-   return name:find("^model.*%.safetensors") or name:find("^pytorch_model.*%.bin")
-end
-
---- Moves what somebody put into the old directory into the new one; whether nothing is left there
--- that would be missed.
-local function keep_others(old, new)
-   for _, name in ipairs(core.sys.list_dir(old)) do
-      if not core.sys.exists(new .. "/" .. name) and not is_outdated(name)
-         and not os.rename(old .. "/" .. name, new .. "/" .. name) then
-         return false
-      end
-   end
-   return true
-end
-
---- Removes a directory of files; a link to one is removed itself.
-local function remove_directory(dir)
-   if not core.sys.exists(dir) or os.remove(dir) then return end
-   for _, name in ipairs(core.sys.list_dir(dir)) do os.remove(dir .. "/" .. name) end
-   os.remove(dir)
-end
-
---- Puts a directory in the place of another, if there is one: whole or not at all. Files of the old
--- one that are not part of a checkpoint stay.
--- @tparam string path
--- @tparam function fill (dir): makes the directory of that name, and what is in it
-local function replace_directory(path, fill)
-   local dir = #path > 1 and path:gsub("/+$", "") or path
-   local kind = core.sys.exists(dir)
-   if kind and kind ~= "directory" then
-      fail("invalid argument", "%s: is there and not a directory", dir)
-   end
-   local beside = ("%s.tmp-%d"):format(dir, core.sys.getpid())
-   remove_directory(beside)
-   local ok, problem = pcall(function()
-      fill(beside)
-      core.io.exchange(beside, dir)
-   end)
-   -- What was at dir is beside it now; a link is removed at once, and what it points to stays.
-   if ok and kind and not os.remove(beside) and not keep_others(beside, dir) then return end
-   remove_directory(beside)
-   if not ok then error(problem, 0) end
+--- Whether a file of a directory that is replaced does not belong to its old model only.
+local function stays(name)
+   return not (name:find("^model.*%.safetensors") or name:find("^pytorch_model.*%.bin"))
 end
 
 --- Saves a model as a directory that `open` and Hugging Face transformers read.
@@ -357,7 +317,7 @@ end
 -- @raise input or output failed
 -- @usage checkpoint.save("out/hf", { config = ckpt.config, tensors = params, source = ckpt })
 function M.save(dir, o)
-   replace_directory(dir, function(beside) write_files(beside, o) end)
+   replace.directory(dir, function(beside) write_files(beside, o) end, stays)
 end
 
 --- Makes `dir` the same checkpoint as `from`, a directory on the same file system: its files get a
@@ -365,7 +325,7 @@ end
 -- @treturn boolean false when the file system cannot do that; dir is then as it was
 function M.link(dir, from)
    local unable = {}
-   local ok, problem = pcall(replace_directory, dir, function(beside)
+   local ok, problem = pcall(replace.directory, dir, function(beside)
       core.sys.mkdir(beside)
       for _, name in ipairs(core.sys.list_dir(from)) do
          if not core.io.hard_link(from .. "/" .. name, beside .. "/" .. name) then
@@ -373,7 +333,7 @@ function M.link(dir, from)
          end
       end
       core.io.sync(beside)
-   end)
+   end, stays)
    if not ok and problem ~= unable then error(problem, 0) end
    return ok
 end

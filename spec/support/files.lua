@@ -1,6 +1,7 @@
 --- Files for specs: temporary directories, and published inputs that do not come with the sources.
 
 local core = require("ftpipe.core")
+local replace = require("ftpipe.replace")
 
 local M = {}
 
@@ -13,12 +14,7 @@ function M.directory()
 end
 
 --- Removes a file, or a directory with everything in it.
-function M.remove(path)
-   if core.sys.exists(path) == "directory" and not os.remove(path) then
-      for _, name in ipairs(core.sys.list_dir(path)) do M.remove(path .. "/" .. name) end
-   end
-   os.remove(path)
-end
+M.remove = replace.remove
 
 --- Calls body(dir) with a new, empty directory that is gone afterwards.
 function M.in_directory(body)

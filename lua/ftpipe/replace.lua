@@ -1,0 +1,51 @@
+--- Directories that are there whole or not at all: made beside their place, then exchanged with
+-- what is in it.
+
+local core = require("ftpipe.core")
+
+local M = {}
+
+--- Removes a file, a link, or a directory with all that is in it.
+function M.remove(path)
+   if not core.io.link_target(path) and core.sys.exists(path) == "directory" then
+      for _, name in ipairs(core.sys.list_dir(path)) do M.remove(path .. "/" .. name) end
+   end
+   os.remove(path)
+end
+
+--- Moves what the new directory lacks of the old one into it; false when that is not possible.
+local function move_kept(old, new, keeps)
+   for _, name in ipairs(core.sys.list_dir(old)) do
+      if keeps(name) and not core.sys.exists(new .. "/" .. name)
+         and not os.rename(old .. "/" .. name, new .. "/" .. name) then
+         return false
+      end
+   end
+   return true
+end
+
+--- Puts a directory in its place, in which there may be another, or a link to one, which is
+-- replaced itself.
+-- @tparam string path
+-- @tparam function fill (dir): makes the directory of that name, and what is in it
+-- @tparam[opt] function keeps (name): whether what the old directory has of that name stays, where
+--   the new one has nothing of that name
+-- @raise what `fill` raises, input or output failed: then the old one is as it was
+function M.directory(path, fill, keeps)
+   local dir = #path > 1 and path:gsub("/+$", "") or path
+   local kind = core.sys.exists(dir)
+   if kind and kind ~= "directory" then
+      core.fail("invalid argument", dir .. ": is there and not a directory")
+   end
+   local beside = ("%s.tmp-%d"):format(dir, core.sys.getpid())
+   M.remove(beside)
+   local ok, problem = pcall(function()
+      fill(beside)
+      core.io.exchange(beside, dir)
+   end)
+   local old = ok and keeps and kind and not core.io.link_target(beside) -- it is beside now
+   if not old or move_kept(beside, dir, keeps) then M.remove(beside) end
+   if not ok then error(problem, 0) end
+end
+
+return M
