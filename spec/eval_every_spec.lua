@@ -39,6 +39,12 @@ describe("evaluation inside training", function()
          assert.same(summary.memory_planned_bytes, summary.memory_measured_bytes)
          assert.equal("file", core.sys.exists(dir .. "/run/plan-evaluate.txt"))
 
+         local resumed, same_rows, said = run(dir .. "/run", "--steps", "60", "--eval-every", "20",
+            "--lr", "3e-3", "--resume")
+         assert.same(rows, same_rows) -- nothing was left to do, and nothing is noted twice
+         assert.equal(summary.value, resumed.value)
+         assert.matches("goes on from .*/checkpoints/step%-60, after step 60 of 60\n", said)
+
          local again = run(dir .. "/again", "--eval-only")
          assert.equal(50, math.floor(again.value + 0.5))
          assert.is_nil(again.best_step)

@@ -200,6 +200,26 @@ describe("a run that is resumed", function()
       end)
    end
 
+   for _, family in ipairs { "gpt2", "bert" } do
+      for _, schedule in ipairs { "1f1b", "async" } do
+         it(("goes on to the same bits with another family: %s, %s"):format(family, schedule),
+            function()
+               files.in_directory(function(dir)
+                  local out = dir .. "/run"
+                  local flags = { "--family", family, "--schedule", schedule, "--devices", "cpu:2",
+                     "--save-every", "5" }
+                  local all = with(flags, "--out", out)
+                  faults["SIGKILL during a step"](dir, out, all)
+                  local run = follow(dir, { flags = with(all, "--resume") })
+                  assert.equal(0, run.exit, run.err)
+                  local expected = schedule == "async" and reference(unpack(flags))
+                     or synchronous_reference("--family", family)
+                  assert.is_true(expected == result_of(out))
+               end)
+            end)
+      end
+   end
+
    for _, flags in ipairs { { "--optimizer", "adafactor" },
       { "--optimizer", "sgd", "--clip", "0.5" } } do
       it("has the state of " .. flags[2] .. " by the names of parameters", function()
@@ -276,6 +296,28 @@ describe("a run that cannot be resumed", function()
             with(resume, "--steps", "25"))
          refused(dir, 2, "%-%-resume goes on from the checkpoints of %-%-out, give it too",
             { "--resume" })
+         refused(dir, 2, "%-%-eval%-only does not train, give one of them %(%-%-model .*/run/hf is",
+            with(resume, "--eval-only"))
+         refused(dir, 2, "holds a run %(.*/step%-20%): give another directory",
+            with(out, "--eval-only"))
+      end)
+   end)
+
+   it("says which process is running there, and lets it go on", function()
+      files.in_directory(function(dir)
+         local flags = { "--out", dir .. "/run", "--save-every", "1" }
+         core.sys.mkdir(dir .. "/other")
+         local run = follow(dir, { flags = flags, at = 1, act = function(pid)
+            os.execute("kill -STOP " .. pid)
+            for _, more in ipairs { "--resume", "--eval-only" } do
+               refused(dir .. "/other", 2, ("%%-%%-out .*/run: process %s is running there; wait "
+                  .. "for it, or give another directory"):format(pid), with(flags, more))
+            end
+            os.execute("kill -CONT " .. pid)
+         end })
+         assert.equal(0, run.exit, run.err)
+         assert.equal(STEPS, #run.steps)
+         refused(dir, 2, "holds a run", flags) -- and nobody is running there
       end)
    end)
 
@@ -292,6 +334,8 @@ describe("a run that cannot be resumed", function()
          end
          broken("state.json", function(s) return s:gsub('"format": 1', '"format": 7') end,
             "state%.json: format 7, expected 1")
+         broken("state.json", function(s) return s:gsub('"step": 20', '"best": 3, "step": 20') end,
+            "state%.json: 'best' is not an evaluation")
          broken("state.json", function(s) return s:sub(1, 40) end, "state%.json:%d+:%d+")
          broken("state.json", function(s) return s:gsub('"step": 20', '"step": 19') end,
             "expected the losses of 19 steps")

@@ -13,6 +13,7 @@
 local core = require("ftpipe.core")
 local checkpoint = require("ftpipe.checkpoint")
 local numbers = require("ftpipe.numbers")
+local replace = require("ftpipe.replace")
 
 local M = {}
 
@@ -21,14 +22,6 @@ local SLACK_BYTES = 1e6 -- of files that are not tensors
 local PRESET_KEEP = 2
 
 local function root_of(out) return out .. "/checkpoints" end
-
---- Removes a directory with all that is in it.
-local function remove_tree(path)
-   if not core.io.link_target(path) and core.sys.exists(path) == "directory" then
-      for _, name in ipairs(core.sys.list_dir(path)) do remove_tree(path .. "/" .. name) end
-   end
-   os.remove(path)
-end
 
 -- ---------------------------------------------------------------------------------------------
 -- Finding.
@@ -46,14 +39,14 @@ function M.find_best(out)
    return target and root_of(out) .. "/" .. target
 end
 
---- Refuses to train over what an earlier run left.
-function M.check_unused(out)
+--- Refuses to write over what an earlier run left.
+-- @tparam string out
+-- @tparam boolean evaluates the run cannot go on with it: it only evaluates
+function M.check_unused(out, evaluates)
    local found = M.find(out)
-   if found then
-      core.fail("invalid argument",
-         ("--out %s holds a run (%s): give --resume to go on with it, or another directory"):format(
-            out, found), 2)
-   end
+   if not found then return end
+   core.fail("invalid argument", ("--out %s holds a run (%s): give %sanother directory"):format(out,
+      found, evaluates and "" or "--resume to go on with it, or "), 2)
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -142,7 +135,7 @@ end
 --- Removes what processes that were killed left half-written.
 local function sweep(root)
    for _, name in ipairs(core.sys.list_dir(root)) do
-      if name:find("%.tmp%-%d+$") then remove_tree(root .. "/" .. name) end
+      if name:find("%.tmp%-%d+$") then replace.remove(root .. "/" .. name) end
    end
 end
 
@@ -157,7 +150,7 @@ local function retire(root, keep)
       local path = ("%s/step-%d"):format(root, steps[i])
       local away = ("%s.tmp-%d"):format(path, core.sys.getpid())
       -- Out of its name first: what has the name of a checkpoint is a whole one.
-      if "step-" .. steps[i] ~= best and os.rename(path, away) then remove_tree(away) end
+      if "step-" .. steps[i] ~= best and os.rename(path, away) then replace.remove(away) end
    end
 end
 
@@ -168,17 +161,14 @@ end
 -- @raise input or output failed: then the one before it is as it was
 function M.write(run, is_best)
    local root, name = root_of(run.out), "step-" .. run.done
-   local beside = ("%s/%s.tmp-%d"):format(root, name, core.sys.getpid())
    core.sys.mkdir(root)
    sweep(root)
    M.check_room(run)
    local ok, problem = pcall(function()
-      write_files(run, beside)
-      core.io.exchange(beside, root .. "/" .. name)
+      replace.directory(root .. "/" .. name, function(dir) write_files(run, dir) end)
       if is_best then core.io.link(root .. "/best", name) end
       core.io.link(root .. "/latest", name)
    end)
-   remove_tree(beside)
    if not ok then
       local lack = missing(run)
       core.fail(type(problem) == "table" and problem.status or "input or output failed",
@@ -208,6 +198,14 @@ local function read_record(path)
       if type(record[key]) ~= "number" then
          core.fail("malformed data", ("%s: '%s' is no number"):format(file, key))
       end
+   end
+   local best = record.best
+   if best ~= nil and not (type(best) == "table" and type(best.step) == "number"
+      and type(best.value) == "number" and type(best.metric) == "string"
+      and type(best.text) == "string" and type(best.since) == "number")
+   then
+      core.fail("malformed data",
+         file .. ": 'best' is not an evaluation (step, value, metric, text, since)")
    end
    return record
 end

@@ -1,7 +1,8 @@
---- A small run that specs stop, kill and resume: the T5 of spec/support/pipeline.lua with random
+--- A small run that specs stop, kill and resume: a model of spec/support/pipeline.lua with random
 -- weights on examples made here. Prints "step N" for each.
 --
--- --drain-at K (of this script alone): a leg ends at step K too, as one does that is interrupted.
+-- Flags of this script alone: --family, and --drain-at K: a leg ends at step K too, as one does
+-- that is interrupted.
 
 package.path = "./?.lua;" .. package.path
 
@@ -13,6 +14,8 @@ local args = ft.args {
    devices = { default = "cpu:2" }, steps = { default = 30 }, lr = { default = 3e-3 },
    lr_schedule = { default = "linear" }, clip = { default = 0 },
    profile = { default = "modelled" }, -- the same stages whatever else the machine does
+   dropout = { default = 0.1 },
+   family = { choices = { "t5", "gpt2", "bert" }, default = "t5", help = "of the model" },
    drain_at = { type = "int", min = 1, help = "a step at which a leg ends" },
 }
 
@@ -22,11 +25,23 @@ local function ids(n, seed)
    return list
 end
 
-local dataset = core.data.dataset { "source", "target" }
-for i = 1, 50 do dataset:add { source = ids(16 - i % 9, i), target = ids(1 + i % 4, i + 50) } end
+--- By family: the length groups of a data set, and one example.
+local examples = {
+   t5 = { groups = { "source", "target" }, make = function(i)
+      return { source = ids(16 - i % 9, i), target = ids(1 + i % 4, i + 50) }
+   end },
+   gpt2 = { groups = { "source" }, make = function(i) return { source = ids(16 - i % 9, i) } end },
+   bert = { groups = { { "source", "segments" }, "start", "end" }, make = function(i)
+      local source, segments = ids(16 - i % 9, i), {}
+      for t = 1, #source do segments[t] = t > 3 and 1 or 0 end
+      return { source = source, segments = segments, start = { i % 5 }, ["end"] = { i % 5 + 2 } }
+   end },
+}
 
-local model = require("spec.support.pipeline").model()
-model.config.dropout_rate = 0.1
+local dataset = core.data.dataset(examples[args.family].groups)
+for i = 1, 50 do dataset:add(examples[args.family].make(i)) end
+
+local model = require("spec.support.pipeline").model { family = args.family }
 local data = { train = { dataset = dataset }, eval = { dataset = dataset } }
 local plan = ft.plan { model = model, data = data, args = args }
 local task = { name = "spec", rows = { overrides = {} } }

@@ -1,0 +1,103 @@
+--- The directory of a run, --out, but for its checkpoints (state.lua).
+--
+--    config.lua                     the resolved arguments, and what the task was made with
+--    plan.txt, plan-evaluate.txt    the plans
+--    metrics.jsonl                  a row for each step and each evaluation
+--    timeline.json                  what the devices did in the last leg, for Perfetto
+--    summary.json                   what came of it
+--    lock                           held by the process that writes here
+
+local core = require("ftpipe.core")
+
+local M = {}
+local Directory = {}
+Directory.__index = Directory
+
+--- Takes the lock, unless it is there already.
+local function lock(directory)
+   if directory.lock then return end
+   local path = directory.path
+   local taken, holder = core.io.lock(path .. "/lock")
+   directory.lock = taken
+   if taken then return end
+   core.fail("invalid argument", ("--out %s: %s is running there; wait for it, or give another "
+      .. "directory"):format(path, holder > 0 and "process " .. holder or "another process"), 2)
+end
+
+--- The directory of that path, which need not be there before `begin`.
+-- @raise invalid argument: another process has it
+function M.new(path)
+   local directory = setmetatable({ path = path, evaluated = {} }, Directory)
+   if core.sys.exists(path) then lock(directory) end
+   return directory
+end
+
+--- A Lua table as source text, keys sorted.
+local function serialize(value, indent)
+   if type(value) ~= "table" then
+      return type(value) == "string" and ("%q"):format(value) or tostring(value)
+   end
+   local keys, lines = {}, {}
+   for key in pairs(value) do keys[#keys + 1] = key end
+   table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
+   for _, key in ipairs(keys) do
+      local name = type(key) == "string" and ("[%q]"):format(key) or ("[%s]"):format(tostring(key))
+      lines[#lines + 1] = ("%s   %s = %s,"):format(indent, name,
+         serialize(value[key], indent .. "   "))
+   end
+   return "{\n" .. table.concat(lines, "\n") .. "\n" .. indent .. "}"
+end
+
+--- Rows of metrics.jsonl up to a step: those after it will be written again. Notes which of them
+-- are evaluations.
+local function keep_rows(directory, path, step)
+   local kept = {}
+   if step == 0 or not core.sys.exists(path) then return kept end
+   for line in core.sys.read_file(path):gmatch("[^\n]*\n") do
+      local ok, row = pcall(core.json.decode, line)
+      if ok and type(row) == "table" and (tonumber(row.step) or 0) <= step then
+         kept[#kept + 1] = line
+         if row.eval_loss then directory.evaluated[row.step] = true end
+      end
+   end
+   return kept
+end
+
+--- Writes what is known before the first step.
+-- @tparam plan plan
+-- @tparam table settings for config.lua
+-- @tparam int done steps that the run goes on from
+function Directory:begin(plan, settings, done)
+   core.sys.mkdir(self.path)
+   lock(self)
+   self:write("plan.txt", plan:text())
+   local evaluation = plan:evaluation_text()
+   if evaluation then self:write("plan-evaluate.txt", evaluation) end
+   self:write("config.lua", "return " .. serialize(settings, "") .. "\n")
+   local metrics = self.path .. "/metrics.jsonl"
+   core.sys.write_file(metrics, table.concat(keep_rows(self, metrics, done)))
+   self.metrics = assert(io.open(metrics, "a"))
+end
+
+--- Replaces a file, whole or not at all.
+function Directory:write(name, text) core.sys.write_file(self.path .. "/" .. name, text) end
+
+--- Appends a row to metrics.jsonl; of evaluations after one step, the first.
+function Directory:note(row)
+   if row.eval_loss then
+      if self.evaluated[row.step] then return end
+      self.evaluated[row.step] = true
+   end
+   self.metrics:write(core.json.encode(row), "\n")
+   self.metrics:flush()
+end
+
+--- Ends it: another process may have the directory.
+-- @tparam table summary for summary.json
+function Directory:close(summary)
+   self:write("summary.json", core.json.encode(summary, { indent = 2 }) .. "\n")
+   self.metrics:close()
+   self.lock:free()
+end
+
+return M

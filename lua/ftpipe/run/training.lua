@@ -1,0 +1,168 @@
+--- The training loop of a run: methods of ftpipe.run.
+--
+-- Training goes in legs. A leg is so many steps in one go, at the end of which the pipeline is
+-- empty, so that the run can be saved or evaluated there.
+
+local core = require("ftpipe.core")
+local feed = require("ftpipe.feed")
+local forecast = require("ftpipe.forecast")
+local progress = require("ftpipe.progress")
+local watch = require("ftpipe.watch")
+
+local M = {}
+
+local SIGINT = 2
+
+-- ---------------------------------------------------------------------------------------------
+-- Steps.
+
+local function feed_batch(run, batch, rate)
+   feed.weigh(run.model.family, batch, run.plan.options.micro_batches)
+   run.core:feed(feed.list(run.inputs, batch), batch.bucket, rate)
+end
+
+local function note_step(run, leg, result)
+   run.losses[#run.losses + 1] = result.loss
+   if not run.directory then return end
+   run.directory:note {
+      v = 1, step = result.step, loss = result.loss, lr = result.rate,
+      gnorm = result.grad_norm == result.grad_norm and result.grad_norm or nil,
+      step_s = (result.end_ns - leg.end_ns) / 1e9,
+   }
+   leg.end_ns = result.end_ns
+end
+
+--- After the first steps: what the plan said of them.
+local function compare(run, result)
+   if not run.forecast then return end
+   local line = run.forecast:note(result, function() return run.core:measured() end)
+   if not line then return end
+   run.line:close()
+   io.stderr:write(line, "\n")
+end
+
+--- Steps of training, pulled: for step in run:steps(batcher, n) do ... end
+--
+-- A step has .step (counts from 1), .loss, .rate, .grad_norm. The loop may be left early:
+-- run:stop() then ends the leg. On Ctrl-C or SIGTERM no further batch is fed, what was fed is
+-- finished, so that the leg ends as if it had been planned so short, and the loop ends with
+-- run.interrupted set.
+-- @tparam batcher batcher
+-- @tparam int n steps, all in one leg
+function M:steps(batcher, n)
+   self.core:begin(n, self.done + 1, self.threaded)
+   local leg = { fed = 0, taken = 0, end_ns = 0, start_ns = core.sys.time_ns() }
+   self.leg = leg
+   return function()
+      while leg.fed < n and self.core:wants() and not self.interrupted do
+         local step = self.done + leg.fed - leg.taken + 1
+         feed_batch(self, batcher:next(), core.engine.rate(self.rate, step))
+         leg.fed = leg.fed + 1
+      end
+      self.interrupted = self.interrupted or core.sys.interrupted()
+      if self.interrupted then self.core:drain() end
+      if leg.taken == leg.fed then
+         self:stop()
+         return nil
+      end
+      local result = watch.next(self.core)
+      leg.taken = leg.taken + 1
+      self.done = self.done + 1
+      note_step(self, leg, result)
+      compare(self, result)
+      return result
+   end
+end
+
+--- Ends the leg under way, if there is one.
+function M:stop()
+   local leg = self.leg
+   if not leg then return end
+   self.leg = nil
+   self.timeline = self.core:finish(self.directory ~= nil)
+   self.seconds = self.seconds + (core.sys.time_ns() - leg.start_ns) / 1e9
+   if self.directory then self.directory:write("timeline.json", self.timeline.trace) end
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Legs.
+
+--- Batches of the training data from the start, in the run's order.
+local function open_batches(run)
+   local o = run.plan.options
+   return core.data.batcher {
+      dataset = run.data.train.dataset,
+      batch = o.batch,
+      buckets = o.buckets,
+      lengths = o.lengths,
+      columns = run.model.family.columns(run.model.config),
+      seed = o.seed,
+      shuffle = true,
+      prefetch = 4,
+   }
+end
+
+--- Steps to the next one at which the pipeline is drained, to be saved or evaluated. These are
+-- multiples of --save-every and --eval-every, wherever the run began.
+function M:leg_length()
+   local stop = self.plan.options.steps
+   for _, flag in ipairs { "save_every", "eval_every" } do
+      local every = self.args[flag]
+      if every then stop = math.min(stop, (math.floor(self.done / every) + 1) * every) end
+   end
+   return stop - self.done
+end
+
+--- What is due between legs: an evaluation, a checkpoint.
+local function between_legs(run)
+   local last = run.done >= run.plan.options.steps
+   local function due(every) return every and (last or run.done % every == 0) end
+   if due(run.args.eval_every) and run.judged ~= run.done then run:judge() end
+   if run.interrupted then return end
+   if last or run.stopped or due(run.args.save_every) then run:checkpoint() end
+end
+
+--- Ends a run that a signal stopped: saves it and raises `cancelled`.
+function M:abandon()
+   local path = self.directory and self.done > 0 and self:checkpoint()
+   if path and not self.best:step() then self:publish(path) end
+   core.fail("cancelled", ("stopped after step %d of %d; %s"):format(self.done,
+      self.plan.options.steps, path and ("saved %s, --resume goes on"):format(path)
+         or "nothing was saved"),
+      self.interrupted == SIGINT and 130 or 75)
+end
+
+--- All steps of the run: for step in run:train() do run:show(step) end
+--
+-- In legs, each followed by an evaluation (see judge) or a checkpoint, where --eval-every and
+-- --save-every ask for it. Where evaluations were made, the run has the best weights once the last
+-- step is done, when --out has kept them. After Ctrl-C or SIGTERM what is under way is finished and
+-- saved, and `cancelled` is raised.
+function M:train()
+   local o = self.plan.options
+   local batches, leg = open_batches(self), nil
+   if self.done > 0 then batches:seek(self.done + 1) end
+   self.line = progress.new(o.steps, o.batch)
+   self.forecast = forecast.new(self.plan, math.min(o.batches, o.steps))
+   core.sys.hold_interrupt(true) -- steps() looks at the signal itself
+   return function()
+      local step = leg and leg()
+      while not step and not self.interrupted do
+         if self.done > 0 then between_legs(self) end
+         if self.done >= o.steps or self.stopped or self.interrupted then break end
+         leg = self:steps(batches, self:leg_length())
+         step = leg()
+      end
+      if not step then
+         self.line:close()
+         if self.interrupted then self:abandon() end
+         self:take_best()
+      end
+      return step
+   end
+end
+
+--- Shows a step of training on the progress line.
+function M:show(step) self.line:step(step) end
+
+return M
