@@ -88,6 +88,9 @@ describe("predictions of a language model", function()
             predict(model, items(1), { batch = 1, tokens = 3 }))
          assert.matches("^a%.jsonl:2: field 'text' is missing %(have: t%)",
             files.failure(predict, model, items(2), { batch = 1, tokens = 3 }).message)
+         rows[2].text = ""
+         assert.matches("^a%.jsonl:2: the text is empty",
+            files.failure(predict, model, items(2), { batch = 1, tokens = 3 }).message)
       end)
    end)
 end)

@@ -66,6 +66,8 @@ describe("ftpipe predict", function()
       refused(2, "needs a run or the directory of a model", {})
       refused(2, "needs one of %-%-text and %-%-file", { model })
       refused(2, "needs one of %-%-text and %-%-file", { model, "--text", "a", "--file", "b" })
+      refused(2, "%-%-context goes with %-%-text",
+         { model, "--file", "b", "--context", "a" })
       refused(2, "unknown flag '%-%-tetx' %(did you mean '%-%-text'%?%)", { model, "--tetx", "a" })
       refused(2, "no task is called 'rtf' %(did you mean 'rte'%?%)",
          { model, "--text", "a", "--task", "rtf" })

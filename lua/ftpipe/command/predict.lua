@@ -118,6 +118,7 @@ function M.run(argv)
    if (flags.text == nil) == (flags.file == nil) then
       usage("predict needs one of --text and --file")
    end
+   if flags.context and not flags.text then usage("--context goes with --text") end
    local source = find_source(path)
    local model = models.open { model = source.model }
    local job = {

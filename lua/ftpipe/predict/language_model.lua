@@ -1,5 +1,6 @@
 --- Predictions of language models: greedy continuations of texts.
 
+local core = require("ftpipe.core")
 local decode = require("ftpipe.decode")
 local records = require("ftpipe.records")
 local weights = require("ftpipe.predict.weights")
@@ -16,6 +17,10 @@ local function prompts_of(job)
    end
    for i, item in ipairs(items) do
       list[i] = item.text or records.string(items.rows, item.row, "text")
+      if list[i] == "" then
+         core.fail("malformed data", (item.row and records.where(items.rows, item.row)
+            or items.path) .. ": the text is empty, expected something to go on with")
+      end
    end
    return list
 end

@@ -31,7 +31,8 @@ end
 
 --- The windows of the questions as a data set, and the split that the scorer wants.
 local function windows_of(job, questions)
-   local task, kind = job.task, job.task.rows
+   local task = job.task or job.usage("--task says how contexts are cut into windows")
+   local kind = task.rows
    task.tokenizer = job.model:tokenizer()
    local dataset, notes = kind.prepare(task, nil, questions, { unlabelled = true })
    return dataset, kind.split(task, nil, notes, function() return questions end)
