@@ -55,7 +55,7 @@ describe("a GPT-2 configuration", function()
       end
       refused({ model_type = "gptj" }, "model_type is 'gptj', expected 'gpt2'")
       refused({ activation_function = "silu" },
-         "'activation_function' is silu, expected 'gelu', 'gelu_new', 'gelu_pytorch_tanh' or 'relu'")
+         "'activation_function' is silu, expected 'gelu', 'gelu_new', 'gelu_pytorch_tanh'")
       refused({ n_head = 5 }, "n_embd 12 is not a multiple of n_head, 5")
       refused({ n_layer = 0 }, "'n_layer' is 0, expected a positive integer")
       refused({ n_inner = -1 }, "'n_inner' is %-1, expected a positive integer")

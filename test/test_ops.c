@@ -144,7 +144,8 @@ static void run_kernel(op_case *c, ft_team *team, twin *out, uint32_t accumulate
                         : 0;
     void *work = guarded_new(bytes);
     ft_call call = {.in = in, .out = outs, .attrs = c->sample->attrs, .packed = packed,
-                    .prepared = prepared, .work = work, .key = c->key, .accumulate = accumulate, .team = team};
+                    .prepared = prepared, .work = work, .key = c->key, .accumulate = accumulate,
+                    .team = team};
     ft_error err = {0};
     int64_t allocations = ft_alloc_count();
     if (!CHECK(op->kernel(&call, &err) == FT_OK)) say(op, c->sample, err.message);

@@ -121,7 +121,8 @@ local function plan_file(graph, o, recompute)
    end
    local played = play(LONG)
    local seconds = steady(function(batches) return play(batches).end_ns end)
-   local names, memory = device_names(o, problem), file_memory(cut, played.in_flight, problem, factor)
+   local names = device_names(o, problem)
+   local memory = file_memory(cut, played.in_flight, problem, factor)
    return setmetatable({
       title = tostring(graph), graph = graph, problem = problem, result = result, cut = cut,
       names = names, options = o, method = result.method, fits = all_fit(memory),

@@ -93,9 +93,9 @@ function M.of(graph, devices, result)
    return { stages = stages, edges = edges, n_devices = #devices }
 end
 
---- Makes all stages but the last, which keeps its activations, run their forwards again before their
--- backwards: what waits is what arrives, and what one micro-batch saves is there while it is worked
--- on (`again_bytes`).
+--- Makes all stages but the last, which keeps its activations, run their forwards again before
+-- their backwards: what waits is what arrives, and what one micro-batch saves is there while it is
+-- worked on (`again_bytes`).
 function M.recompute(cut)
    for s = 1, #cut.stages - 1 do
       local stage = cut.stages[s]

@@ -57,8 +57,8 @@ typedef struct ft_product_data {
 ft_status ft_onednn_product(const ft_product *product, const ft_product_data *data, ft_team *team,
                             ft_error *err);
 
-/* What calls of one product share, with a packed weight or a plain one, for teams of this size; *out
- * is NULL for a product of nothing. Calls of any threads may use it at once. */
+/* What calls of one product share, with a packed weight or a plain one, for teams of this size;
+ * *out is NULL for a product of nothing. Calls of any threads may use it at once. */
 ft_status ft_onednn_prepare(ft_prepared **out, const ft_product *product, bool packed,
                             int team_size, ft_error *err);
 void ft_onednn_forget(ft_prepared *prepared);

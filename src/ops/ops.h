@@ -157,8 +157,8 @@ bool ft_dropout_keeps(const ft_rng_key *key, uint32_t sample, uint64_t index, ui
 /* Whether no number is infinite or NaN. */
 bool ft_all_finite(const float *x, int64_t n, ft_team *team);
 
-/* Whether products of bf16 operands are worth it here: the CPU multiplies bf16 (avx512_bf16; who has
- * amx_bf16 has that too), and oneDNN is not kept from it by DNNL_MAX_CPU_ISA. */
+/* Whether products of bf16 operands are worth it here: the CPU multiplies bf16 (avx512_bf16;
+ * who has amx_bf16 has that too), and oneDNN is not kept from it by DNNL_MAX_CPU_ISA. */
 bool ft_ops_have_bf16(void);
 
 /* Called once on each thread that will run kernels: libraries below use one thread a call. */

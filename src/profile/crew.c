@@ -51,8 +51,8 @@ static void take_turn(worker *w, int n_parts)
     w->noting = n_parts > 1 ? w->rounds % TURN > 0 : w->rounds > 0;
 }
 
-/* Rounds until the leader ends the phase, at least one of each part noted. Gives how many were noted
- * of the first. */
+/* Rounds until the leader ends the phase, at least one of each part noted. Gives how many were
+ * noted of the first. */
 static int64_t run_phase(member *m, crew_phase phase, int n_parts, double seconds, int most,
                          ft_status (*round)(const worker *, ft_error *))
 {

@@ -162,8 +162,8 @@ static ft_status fill_nodes(ft_profile *p, const notebook *book, const bench *b,
     return FT_OK;
 }
 
-/* What only a neighbouring block's backward needs (a block's last nodes) is not run again within the
- * block; in a stage of several blocks it is, and takes as long as it took forward. */
+/* What only a neighbouring block's backward needs (a block's last nodes) is not run again within
+ * the block; in a stage of several blocks it is, and takes as long as it took forward. */
 static ft_status fill_again(ft_profile *p, const notebook *book, int distinct, const ft_stage *cut,
                             ft_error *err)
 {

@@ -48,8 +48,8 @@ typedef struct ft_profile {
     struct ft_arena *arena;
 } ft_profile;
 
-/* Measures. The whole is left out where it does not fit beside the blocks. FT_NOMEM says how much was asked for; FT_INVALID for a graph without gradients or a
- * device that is not a CPU. */
+/* Measures. The whole is left out where it does not fit beside the blocks. FT_NOMEM says
+ * how much was asked for; FT_INVALID for a graph without gradients or a device that is no CPU. */
 ft_status ft_profile_measure(ft_profile **out, const ft_measure_options *options, ft_error *err);
 void ft_profile_free(ft_profile *profile);
 

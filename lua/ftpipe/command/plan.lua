@@ -103,12 +103,13 @@ end
 
 -- ---------------------------------------------------------------------------------------------
 
---- Raises exit 3 with the device that is over, and what would help; of a graph file without a model.
+--- Raises exit 3 with the device that is over, and what would help; of a graph file alone.
 local function check_fits(subject, model, o)
    if subject.fits then return end
    local most, culprit = 0, nil
    for d, row in ipairs(subject.memory) do
-      if row.budget > 0 and row.total - row.budget > most then most, culprit = row.total - row.budget, d end
+      local over = row.budget > 0 and row.total - row.budget or 0
+      if over > most then most, culprit = over, d end
    end
    local lines = model and require("ftpipe.planner").remedies(model, o, most)
       or { "more devices", "another partition or schedule", "--optimizer adafactor" }

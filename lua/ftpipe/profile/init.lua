@@ -75,7 +75,8 @@ end
 
 local function gather_rows(t, raw)
    local columns = {
-      ns = raw.node_ns, modelled_ns = raw.modelled_ns, spread = raw.node_spread, output_bytes = raw.output_bytes,
+      ns = raw.node_ns, modelled_ns = raw.modelled_ns, spread = raw.node_spread,
+      output_bytes = raw.output_bytes,
       workspace_bytes = raw.workspace_bytes, saved_bytes = raw.saved_bytes,
       recompute_ns = raw.recompute_ns or {}, pack_ns = raw.pack_ns,
    }
@@ -214,7 +215,8 @@ local function model(graph, t, head, devices, calibration)
    local device = devices[1] -- a row is all that is needed
    local modelled = graph:times({ device })
    local raw = {
-      node_ns = modelled, modelled_ns = modelled, node_spread = {}, output_bytes = {}, workspace_bytes = {},
+      node_ns = modelled, modelled_ns = modelled, node_spread = {},
+      output_bytes = {}, workspace_bytes = {},
       saved_bytes = {}, pack_ns = zeros(t.forward), update_ns = {}, norm_ns = {},
    }
    for p, param in ipairs(graph:params()) do
