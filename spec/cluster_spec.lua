@@ -2,7 +2,10 @@ local core = require("ftpipe.core")
 local cluster = require("ftpipe.cluster")
 local files = require("spec.support.files")
 local gpt2 = require("ftpipe.model.gpt2")
+local pipeline = require("spec.support.pipeline")
 local plans = require("ftpipe.plan")
+local playing = require("ftpipe.played")
+local schedules = require("ftpipe.schedule")
 
 local function refused(pattern, ...)
    local problem = files.failure(cluster, ...)
@@ -85,6 +88,19 @@ describe("a cluster from a table", function()
       assert.is_nil(c:link(2, 2))
    end)
 
+   it("has links of pairs in one direction or both", function()
+      local c = cluster {
+         devices = { { card = "2080ti", count = 3 } },
+         links = { { from = 1, to = 2, bandwidth = "50GB/s", one_way = true },
+            { from = 2, to = 3, bandwidth = "60GB/s" } },
+      }
+      local usual = c[1].link_bytes_per_s
+      assert.equal(50e9, c:link(1, 2).bytes_per_s)
+      assert.equal(usual, c:link(2, 1).bytes_per_s)
+      assert.equal(60e9, c:link(3, 2).bytes_per_s)
+      assert.equal(usual, c:link(1, 3).bytes_per_s) -- not through device 2
+   end)
+
    it("prints hosts and network", function()
       local text = tostring(two_hosts())
       assert.matches("^cluster shed: 3 devices, 28.0 GB\n", text)
@@ -113,6 +129,71 @@ describe("a cluster from a table", function()
          return plan:simulate(2).seconds
       end
       assert.is_true(seconds("1MB/s") > 2 * seconds("10GB/s"))
+   end)
+
+   it("is what partitioners place stages on", function()
+      local function stages(how)
+         return pipeline.plan {
+            devices = cluster { devices = { { card = "t4" }, { card = "v100" } } }, partition = how,
+            steps = 2,
+         }.blueprint:stages()
+      end
+      for _, how in ipairs { "mixed", "greedy", "best" } do
+         assert.is_true(#stages(how) >= 2, how)
+      end
+   end)
+
+   it("makes transfers wait for each other where they share a host's link", function()
+      -- 1 MB takes 1 ms; of one micro-batch six values pass between the four devices
+      local function batch_ms(shared)
+         local c = cluster {
+            devices = { { card = "2080ti", count = 4, link = "1GB/s", latency = 0 } },
+            hosts = { host = { bandwidth = "1GB/s", shared = shared } },
+         }
+         local stages = {}
+         for s = 1, 4 do stages[s] = { device = s, forward_ns = 2e6, backward_ns = 3e6 } end
+         local function end_ms(batches)
+            local plan = schedules.play {
+               stages = stages, micro_batches = 1, batches = batches, bytes = 1e6, slots = 20,
+               schedule = schedules { name = "ahead", next = function(s)
+                  return s.forwards - s.backwards <= 5 * s.depth and "F" or "B"
+               end },
+            }
+            local played = plan:simulate { machine = c.machine }
+            if shared and batches > 100 then
+               local name, share = playing.busiest_link(played, c.machine)
+               assert.equal("host host", name)
+               assert.is_true(share > 0.9)
+            end
+            return played.end_ns / 1e6
+         end
+         return (end_ms(150) - end_ms(50)) / 100
+      end
+      assert.is_true(math.abs(batch_ms(false) - 5) < 1e-9) -- the slowest device
+      assert.is_true(math.abs(batch_ms(true) - 6) < 1e-9) -- the link
+   end)
+
+   it("is what plans are simulated on", function()
+      local function plan_of(shared)
+         local config = gpt2.config {
+            model_type = "gpt2", vocab_size = 60, n_embd = 64, n_layer = 4, n_head = 2,
+            n_positions = 16, n_ctx = 16,
+         }
+         return plans.new {
+            model = { family = gpt2, config = config }, batch = 16, micro_batches = 8,
+            devices = cluster {
+               devices = { { card = "v100", count = 4, link = "1GB/s" } },
+               hosts = { host = { bandwidth = "1GB/s", shared = shared } },
+            },
+            buckets = { 16 }, partition = "seq", schedule = "1f1b", recompute = "never",
+            optimizer = "sgd", hypers = {}, clip = 0, seed = 1, dropout = 0, steps = 4, batches = 4,
+         }
+      end
+      local own, shared = plan_of(false), plan_of(true)
+      assert.equal(own:text(), shared:text())
+      assert.is_true(shared:simulate(4).seconds > 1.05 * own:simulate(4).seconds)
+      assert.matches("; busiest link: host host, %d+ %%", tostring(shared))
+      assert.matches("; busiest link: link of sim:%d v100, %d+ %%", tostring(own))
    end)
 
    it("says which row is wrong and how", function()

@@ -113,7 +113,7 @@ describe("schedules", function()
       local machine = { links = { { from = 1, to = 2, bytes_per_s = 1e9, latency_ns = 5 } } }
       local slow = plan:simulate { machine = machine }
       assert.is_true(slow.end_ns > free.end_ns)
-      assert.equal(16 * 1005, slow.link_ns[1])
+      assert.equal(16 * 1000, slow.link_ns[1])
       assert.is_true(slow.critical.forward > 0)
       assert.error_matches(function()
          plan:simulate { machine = { links = {} } }

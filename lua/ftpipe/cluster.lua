@@ -13,9 +13,10 @@
 --       links = { { from = 1, to = 2, bandwidth = "50GB/s" } },   -- both ways, unless one_way
 --    }
 --
--- A cluster is a list of device rows, as core.engine.devices gives them, with `links` for pairs
--- whose link is not the default one of the receiver, and `hosts` by name. Plans take it as
--- `devices`.
+-- A cluster is a list of device rows, as core.engine.devices gives them, with `hosts` by name, and
+-- `machine`: the links that plans for it share, as schedule_plan:simulate takes them, each with a
+-- name. Devices are linked to their host, hosts to the network, both directions at once; what is
+-- `shared` lets through one transfer at a time. Plans take it as `devices`.
 
 local core = require("ftpipe.core")
 local opts = require("ftpipe.opts")
@@ -115,25 +116,6 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Links.
 
---- What a transfer between two devices gets when nothing else moves: the narrowest part of the way,
--- and all latencies.
-local function route(cluster, from, to, network)
-   local a, b = cluster[from], cluster[to]
-   local bytes = math.min(a.link_bytes_per_s, b.link_bytes_per_s)
-   local latency = math.max(a.link_latency_ns, b.link_latency_ns)
-   for _, name in ipairs(a.host == b.host and { a.host } or { a.host, b.host }) do
-      local host = cluster.hosts[name]
-      if host then
-         bytes = math.min(bytes, host.bytes_per_s)
-         latency = latency + host.latency_ns
-      end
-   end
-   if a.host ~= b.host then
-      bytes, latency = math.min(bytes, network.bytes_per_s), latency + network.latency_ns
-   end
-   return { from = from, to = to, bytes_per_s = bytes, latency_ns = latency }
-end
-
 local function check_route(what, given)
    local row = check_row(what, ROUTE, given)
    return {
@@ -164,19 +146,77 @@ local function read_routes(cluster, o)
    cluster.network = o.network and check_route("network", o.network)
 end
 
-local function fill_links(cluster, o)
-   cluster.links = {}
-   local at = {}
-   local function set(link)
-      local key = link.from .. " " .. link.to
-      if not at[key] then at[key] = #cluster.links + 1 end
-      cluster.links[at[key]] = link
+local Wiring = {}
+Wiring.__index = Wiring
+
+function Wiring:place()
+   self.places = self.places + 1
+   return self.places
+end
+
+function Wiring:link(name, from, to, bytes_per_s, latency, one_way)
+   self.links[#self.links + 1] = {
+      name = name, from = from, to = to, bytes_per_s = bytes_per_s,
+      latency_ns = math.floor(latency + .5), duplex = not one_way, one_way = one_way,
+   }
+end
+
+--- Where links end and where they begin: one place, or two with what is shared between them.
+function Wiring:hub(name, row)
+   local inlet = self:place()
+   if not (row and row.shared) then return { inlet = inlet, outlet = inlet } end
+   local outlet = self:place()
+   self:link(name, inlet, outlet, row.bytes_per_s, row.latency_ns, true)
+   return { inlet = inlet, outlet = outlet }
+end
+
+--- Links of one end with a hub, which may itself be one.
+function Wiring:join(name, from, to, hub, bytes_per_s, latency)
+   if hub.inlet == hub.outlet and from == to then
+      self:link(name, from, hub.inlet, bytes_per_s, latency)
+   else
+      self:link(name, from, hub.inlet, bytes_per_s, latency, true)
+      self:link(name, hub.outlet, to, bytes_per_s, latency, true)
    end
-   for from = 1, #cluster do
-      for to = 1, #cluster do
-         if from ~= to then set(route(cluster, from, to, cluster.network)) end
+end
+
+--- Half of a link's latency is at each of its ends; a host that is not shared is a part of the
+-- links of its devices.
+local function join_device(wiring, number, device, row, hub)
+   local bytes, latency = device.link_bytes_per_s, device.link_latency_ns / 2
+   if row and not row.shared then
+      bytes, latency = math.min(bytes, row.bytes_per_s), latency + row.latency_ns / 2
+   end
+   wiring:join("link of " .. device.name, number, number, hub, bytes, latency)
+end
+
+local function join_hosts(wiring, network, hubs, order)
+   if #order < 2 then return end
+   local hub = wiring:hub("network", network)
+   local latency = network.shared and 0 or network.latency_ns / 2
+   for _, name in ipairs(order) do
+      wiring:join("network of host " .. name, hubs[name].outlet, hubs[name].inlet, hub,
+         network.bytes_per_s, latency)
+   end
+end
+
+--- Links of devices with hosts, and of hosts with the network.
+local function wire(cluster)
+   local wiring = setmetatable({ places = #cluster, links = {} }, Wiring)
+   local hubs, order = {}, {}
+   for d, device in ipairs(cluster) do
+      local host = device.host
+      local row = cluster.hosts[host]
+      if not hubs[host] then
+         hubs[host], order[#order + 1] = wiring:hub("host " .. host, row), host
       end
+      join_device(wiring, d, device, row, hubs[host])
    end
+   join_hosts(wiring, cluster.network, hubs, order)
+   return wiring
+end
+
+local function add_links(cluster, o)
    for i, given in ipairs(o.links or {}) do
       local what = ("link %d"):format(i)
       local row = check_row(what, LINK, given)
@@ -186,11 +226,8 @@ local function fill_links(cluster, o)
          end
       end
       if row.from == row.to then fail("%s: from device %d to itself", what, row.from) end
-      local bytes, latency = rate(row, "bandwidth", nil, what), latency_ns(row.latency)
-      set { from = row.from, to = row.to, bytes_per_s = bytes, latency_ns = latency }
-      if not row.one_way then
-         set { from = row.to, to = row.from, bytes_per_s = bytes, latency_ns = latency }
-      end
+      cluster.machine:link(what, row.from, row.to, rate(row, "bandwidth", nil, what),
+         latency_ns(row.latency), row.one_way)
    end
 end
 
@@ -204,7 +241,8 @@ local function described(o)
    if #cluster == 0 then fail("there is no device, expected at least one") end
    if #cluster > 256 then fail("%d devices, expected at most 256", #cluster) end
    read_routes(cluster, o)
-   fill_links(cluster, o)
+   cluster.machine = wire(cluster)
+   add_links(cluster, o)
    return cluster
 end
 
@@ -216,6 +254,7 @@ local function from_text(text, measure)
       device.host = "host"
       cluster[i] = device
    end
+   if cluster[1].kind == "sim" then cluster.machine = wire(cluster) end
    if measure then
       for key, value in pairs(core.profile.rates(full)) do
          for _, device in ipairs(cluster) do device[key] = math.max(value, 1) end
@@ -240,14 +279,29 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Asking.
 
---- The link from one device to another: { bytes_per_s =, latency_ns = }; nil from one to itself.
+--- Devices in a word: the text, or the name of a cluster.
+function M.name_of(devices)
+   return type(devices) == "string" and devices or devices.name or "described"
+end
+
+--- Devices with the links that a plan for them shares, where they are described.
+-- @param devices a text as in --devices, or a cluster
+-- @return the cluster, or what was given when its devices are here
+function M.wired(devices)
+   if type(devices) == "string" and devices:find("^sim:") then return from_text(devices) end
+   return devices
+end
+
+--- What a transfer from one device to another gets when nothing else moves: { bytes_per_s =,
+-- latency_ns = }; nil from one to itself.
 function Cluster:link(from, to)
-   for _, link in ipairs(self.links or {}) do
-      if link.from == from and link.to == to then return link end
-   end
    if from == to then return nil end
    local device = self[to]
-   return { bytes_per_s = device.link_bytes_per_s, latency_ns = device.link_latency_ns }
+   local bytes, latency = device.link_bytes_per_s, device.link_latency_ns
+   if self.machine then
+      bytes, latency = core.schedule.way({ machine = self.machine, devices = #self }, from, to)
+   end
+   return { bytes_per_s = bytes, latency_ns = latency }
 end
 
 --- Bytes of all devices.

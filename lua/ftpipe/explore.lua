@@ -1,14 +1,18 @@
 --- Plans of models and of graph files as one thing to look at: what `ftpipe plan` prints.
 --
 -- A subject is { title =, graph = (weighted), problem =, result = { stage =, device = (by node) },
--- cut = (ft stages), stages =, memory =, seconds = (of a batch), samples_per_second =, idle = (by
--- device), bound = whether it fits }.
+-- cut = (ft stages), stages =, memory =, seconds = (of a batch), samples_per_second =, played =
+-- (a simulation), play = (gives one of so many batches, with its trace when asked for), proof =,
+-- fits = (whether it is within its budgets) }.
 
+local clusters = require("ftpipe.cluster")
 local core = require("ftpipe.core")
 local compare = require("ftpipe.compare")
+local describe = require("ftpipe.plan.describe")
 local graphs = require("ftpipe.graph")
 local partition = require("ftpipe.partition")
 local plans = require("ftpipe.plan")
+local playing = require("ftpipe.played")
 local stages = require("ftpipe.stages")
 local units = require("ftpipe.units")
 local words = require("ftpipe.words")
@@ -17,18 +21,15 @@ local M = {}
 local Subject = {}
 Subject.__index = Subject
 
--- Batches that predictions are taken from: the difference of two legs has no warm-up in it.
-local SHORT, LONG = 2, 6
-
---- Seconds of a batch in the long run.
-local function steady(play)
-   return (play(LONG) - play(SHORT)) / (LONG - SHORT) / 1e9
+--- Batches of two legs whose difference has neither warm-up nor drain in it.
+local function legs(n_stages, micro_batches)
+   local short = math.max(2, math.ceil(2 * n_stages / micro_batches))
+   return short, 3 * short
 end
 
-local function idle_of(played)
-   local idle = {}
-   for d, busy in ipairs(played.busy_ns) do idle[d] = 1 - busy / played.end_ns end
-   return idle
+--- Seconds of a batch in the long run.
+local function steady(short, long, play)
+   return (play(long) - play(short)) / (long - short) / 1e9
 end
 
 local function sent_by_stage(cut)
@@ -42,15 +43,24 @@ local function sent_by_stage(cut)
    return sent
 end
 
---- Stage rows, from the cut and what the schedule keeps in flight.
-local function stage_rows(cut, in_flight, names)
+--- The links that the devices share, where they are described.
+local function machine_of(devices)
+   local wired = devices and clusters.wired(devices)
+   return type(wired) == "table" and wired.machine or nil
+end
+
+--- Stage rows, from the cut and what the plan says of each: micro-batches in flight, and updates by
+-- which weights are late.
+local function stage_rows(cut, planned, names)
    local rows, sent = {}, sent_by_stage(cut)
    for s, stage in ipairs(cut.stages) do
       rows[s] = {
          stage = s, device = names[stage.device] or tostring(stage.device), nodes = stage.nodes,
          first = stage.first, last = stage.last, replicas = stage.replicas,
          forward_ms = stage.forward_ns / 1e6, backward_ms = stage.backward_ns / 1e6,
-         in_flight = in_flight[s], parameter_bytes = stage.parameter_bytes, sends_bytes = sent[s],
+         in_flight = planned[s].in_flight, least_staleness = planned[s].least_staleness,
+         most_staleness = planned[s].most_staleness, parameter_bytes = stage.parameter_bytes,
+         sends_bytes = sent[s],
       }
    end
    return rows
@@ -59,7 +69,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Graph files.
 
-local function file_memory(cut, in_flight, problem, factor)
+local function file_memory(cut, planned, problem, factor)
    local rows = {}
    for d, device in ipairs(problem.devices) do
       rows[d] = {
@@ -71,7 +81,7 @@ local function file_memory(cut, in_flight, problem, factor)
       for d = stage.device, stage.device + stage.replicas - 1 do
          local parts = rows[d].parts
          parts.parameters = parts.parameters + stage.parameter_bytes * factor
-         parts.activations = parts.activations + stage.saved_bytes * in_flight[s]
+         parts.activations = parts.activations + stage.saved_bytes * planned[s].in_flight
          -- stages of one device work one at a time
          parts.workspace = math.max(parts.workspace, stage.again_bytes or 0)
       end
@@ -114,20 +124,23 @@ local function plan_file(graph, o, recompute)
    local recomputed = {}
    for s = 1, #cut.stages do recomputed[s] = recompute and s < #cut.stages end
    if recompute then stages.recompute(cut) end
-   local function play(batches)
+   cut.machine = machine_of(o.devices)
+   local function play(batches, trace)
       return stages.play(cut, {
-         schedule = o.schedule, micro_batches = o.micro_batches, batches = batches,
+         schedule = o.schedule, micro_batches = o.micro_batches, batches = batches, trace = trace,
       })
    end
-   local played = play(LONG)
-   local seconds = steady(function(batches) return play(batches).end_ns end)
+   local short, long = legs(#cut.stages, o.micro_batches)
+   local played = play(long)
+   local seconds = steady(short, long, function(batches) return play(batches).end_ns end)
    local names = device_names(o, problem)
-   local memory = file_memory(cut, played.in_flight, problem, factor)
+   local memory = file_memory(cut, played.stages, problem, factor)
    return setmetatable({
       title = tostring(graph), graph = graph, problem = problem, result = result, cut = cut,
       names = names, options = o, method = result.method, fits = all_fit(memory),
-      stages = stage_rows(cut, played.in_flight, names), memory = memory, recompute = recomputed,
-      seconds = seconds, samples_per_second = o.batch / seconds, idle = idle_of(played),
+      stages = stage_rows(cut, played.stages, names), proof = playing.proof(played.stages),
+      memory = memory, recompute = recomputed, seconds = seconds,
+      samples_per_second = o.batch / seconds, played = played, play = play,
    }, Subject)
 end
 
@@ -150,28 +163,29 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Models.
 
-local MEMORY_CLASSES = {
-   "weights", "gradients", "optimizer", "versions", "packed", "activations", "workspace", "buffers",
-}
-
 local function model_memory(plan)
    local rows = {}
    for d, row in ipairs(plan.memory) do
       local parts = {}
-      for _, class in ipairs(MEMORY_CLASSES) do parts[class] = row[class] end
+      for _, class in ipairs(describe.classes) do parts[class] = row[class] end
       rows[d] = { total = row.total, budget = plan.devices[d].memory_bytes, parts = parts }
    end
    return rows
 end
 
+-- Stages that partitioners make of each device, at most, when nobody says how many.
+local STAGES_PER_DEVICE = 2
+
 --- The options of ft.plan for a model that is only looked at.
 function M.plan_options(model, o)
    local dropout = model.config.dropout_rate
+   local stages_at_most = o.stages or STAGES_PER_DEVICE * #core.engine.devices(o.devices)
+   local _, long = legs(stages_at_most, o.micro_batches)
    return {
       model = model, devices = o.devices, batch = o.batch, micro_batches = o.micro_batches,
       buckets = { o.source }, lengths = { target = o.target }, partition = o.partition,
       stages = o.stages, schedule = o.schedule, recompute = o.recompute, optimizer = o.optimizer,
-      hypers = {}, clip = 0, seed = o.seed or 1, dropout = dropout, steps = LONG, batches = LONG,
+      hypers = {}, clip = 0, seed = o.seed or 1, dropout = dropout, steps = long, batches = long,
    }
 end
 
@@ -191,25 +205,29 @@ function M.model(model, o)
    local graph = graphs.of(plan.graphs[#plan.graphs], o.devices)
    graph.title = model.name
    local problem = graph:problem { devices = o.devices, micro_batches = o.micro_batches }
-   local in_flight, on, times = {}, {}, plan.blueprint:stages()
-   for s, stage in ipairs(times) do in_flight[s], on[s] = stage.in_flight, stage.device end
+   local on, times = {}, plan.blueprint:stages()
+   for s, stage in ipairs(times) do on[s] = stage.device end
    local result = {
       stage = plan.partition.stage, device = by_node(plan.partition.stage, on), stage_device = on,
    }
    local cut = stages.of(graph, problem.devices, result)
+   cut.machine = plan.machine
    for s, stage in ipairs(times) do -- with what is recomputed
       cut.stages[s].forward_ns, cut.stages[s].backward_ns = stage.forward_ns, stage.backward_ns
    end
    local names, memory = {}, model_memory(plan)
    for d, device in ipairs(plan.devices) do names[d] = device.name end
-   local seconds = steady(function(batches) return plan.blueprint:simulate(batches).end_ns end)
+   local long = plan.options.batches
+   local function play(batches, trace) return plan.blueprint:simulate(batches, trace) end
+   local seconds = steady(long / 3, long, function(batches) return play(batches).end_ns end)
    return setmetatable({
       title = ("%s, %d x %d source tokens"):format(model.name, o.batch, o.source),
       graph = graph, problem = problem, result = result, cut = cut, names = names, options = o,
       method = plan.partition.name, plan = plan, fits = all_fit(memory), memory = memory,
-      stages = stage_rows(cut, in_flight, names), recompute = plan.recompute,
+      stages = stage_rows(cut, times, names), proof = playing.proof(times),
+      recompute = plan.recompute,
       seconds = seconds, samples_per_second = o.batch / seconds,
-      idle = idle_of(plan.blueprint:simulate(LONG)),
+      played = play(long), play = play,
    }, Subject)
 end
 
@@ -218,17 +236,23 @@ end
 
 local LONGEST_NAME = 28
 
+--- "1 to 2": updates that forwards of a stage are behind, in the long run.
+local function late_words(row)
+   if row.least_staleness == row.most_staleness then return tostring(row.most_staleness) end
+   return ("%d to %d"):format(row.least_staleness, row.most_staleness)
+end
+
 --- Stage rows as words, the head first.
 function Subject:stage_cells()
    local cells = {
-      { "stage", "device", "nodes", "forward ms", "backward ms", "in flight", "parameters", "sends",
-         "from .. to" },
+      { "stage", "device", "nodes", "forward ms", "backward ms", "in flight", "late", "parameters",
+         "sends", "from .. to" },
    }
    for s, row in ipairs(self.stages) do
       local many = row.replicas > 1 and (" x %d"):format(row.replicas) or ""
       cells[s + 1] = {
          tostring(s), row.device .. many, tostring(row.nodes), ("%.2f"):format(row.forward_ms),
-         ("%.2f"):format(row.backward_ms), tostring(row.in_flight),
+         ("%.2f"):format(row.backward_ms), tostring(row.in_flight), late_words(row),
          units.format_bytes(row.parameter_bytes), units.format_bytes(row.sends_bytes),
          ("%s .. %s"):format(words.short(row.first, LONGEST_NAME),
             words.short(row.last, LONGEST_NAME)),
@@ -239,9 +263,9 @@ end
 
 --- Memory as words, the head first; by class when asked for.
 function Subject:memory_cells(by_class)
-   local cells = { { "device", "memory", "budget", "idle" } }
+   local cells, idle = { { "device", "memory", "budget", "idle" } }, playing.idle(self.played)
    local classes = {}
-   for _, class in ipairs(by_class and { "parameters", unpack(MEMORY_CLASSES) } or {}) do
+   for _, class in ipairs(by_class and { "parameters", unpack(describe.classes) } or {}) do
       local most = 0
       for _, row in ipairs(self.memory) do most = math.max(most, row.parts[class] or 0) end
       if most > 0 then classes[#classes + 1], cells[1][#cells[1] + 1] = class, class end
@@ -250,7 +274,7 @@ function Subject:memory_cells(by_class)
       local line = {
          self.names[d], units.format_bytes(row.total),
          row.budget > 0 and units.format_bytes(row.budget) or "none",
-         ("%.0f %%"):format(100 * self.idle[d]),
+         ("%.0f %%"):format(100 * idle[d]),
       }
       for _, class in ipairs(classes) do
          line[#line + 1] = units.format_bytes(row.parts[class] or 0)
@@ -276,11 +300,18 @@ function Subject:prediction()
       units.format_bytes(stages.moved_bytes(self.cut) * self.options.micro_batches))
 end
 
+--- What holds the prediction back, in a line.
+function Subject:limits()
+   local link, share = playing.busiest_link(self.played, self.cut.machine)
+   return "critical path: " .. playing.critical(self.played)
+      .. (link and ("; busiest link: %s, %.0f %%"):format(link, 100 * share) or "")
+end
+
 --- The whole, as text.
 function Subject:text(by_class)
    return table.concat({
       self:headline(), compare.text(self:stage_cells()), compare.text(self:memory_cells(by_class)),
-      self:prediction(),
+      self:prediction(), "proved: " .. self.proof, self:limits(),
    }, "\n")
 end
 
@@ -288,11 +319,12 @@ function Subject:__tostring() return self:text() end
 
 --- The whole, as a table for JSON.
 function Subject:data()
-   local o, memory = self.options, {}
+   local o, memory, idle = self.options, {}, playing.idle(self.played)
+   local link, share = playing.busiest_link(self.played, self.cut.machine)
    for d, row in ipairs(self.memory) do
       memory[d] = {
          device = self.names[d], bytes = row.total, budget_bytes = row.budget,
-         idle = self.idle[d], classes = row.parts,
+         idle = idle[d], classes = row.parts,
       }
    end
    return {
@@ -300,6 +332,7 @@ function Subject:data()
       micro_batches = o.micro_batches, batch = o.batch, fits = self.fits,
       seconds_per_batch = self.seconds, samples_per_second = self.samples_per_second,
       moved_bytes = stages.moved_bytes(self.cut) * o.micro_batches,
+      critical_ns = self.played.critical, busiest_link = link, busiest_share = share,
       stages = core.json.array(self.stages), devices = core.json.array(memory),
       node_stage = core.json.array(self.result.stage),
    }

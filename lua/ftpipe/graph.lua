@@ -21,14 +21,11 @@ local pipedream = require("ftpipe.graph.pipedream")
 local placement = require("ftpipe.graph.placement")
 local text_form = require("ftpipe.graph.text")
 local units = require("ftpipe.units")
+local usage = require("ftpipe.usage")
 
 local M = {}
 local Graph = {}
 Graph.__index = Graph
-
-local function usage(format, ...)
-   core.fail("invalid argument", format:format(...), 2)
-end
 
 -- ---------------------------------------------------------------------------------------------
 -- Files.
@@ -196,7 +193,8 @@ end
 local function device_rows(self, o)
    local given = o.devices or self.devices
    if not given then usage("graph:problem needs devices; the file has none") end
-   if type(given) == "table" then return given end
+   local is_cluster = type(given) == "table" and given[1] and given[1].flops_per_s
+   if type(given) == "table" and not is_cluster then return given end
    local devices = core.engine.devices(given)
    local _, kinds = kinds_of(devices)
    local rows = {}
@@ -256,10 +254,10 @@ local function edge_lists(self, problem)
 end
 
 --- What ft.partition solves.
--- @tparam table o devices (as in --devices, or a list of { kind =, slowdown =, memory_bytes =,
---   bytes_per_s = }; those of the file when absent), micro_batches (of a batch; what shares an
---   update), recompute (false), memory_factor (4: bytes that training keeps for a byte of
---   parameters), in_flight, flat
+-- @tparam table o devices (as in --devices, a cluster, or a list of { kind =, slowdown =,
+--   memory_bytes =, bytes_per_s = }; those of the file when absent), micro_batches (of a batch;
+--   what shares an update), recompute (false), memory_factor (4: bytes that training keeps for a
+--   byte of parameters), in_flight, flat
 -- @treturn table problem
 function Graph:problem(o)
    o = o or {}

@@ -1,6 +1,8 @@
---- A plan as one HTML page that needs nothing else: tables, bars of memory, the graph as SVG.
+--- A plan as one HTML page that needs nothing else: tables, bars of memory, its first batches in
+-- time and the graph as SVG.
 
 local draw = require("ftpipe.graph.draw")
+local timeline = require("ftpipe.timeline")
 local xml = require("ftpipe.graph.xml")
 
 local M = {}
@@ -11,6 +13,8 @@ td,th{border:1px solid #ccc;padding:.25em .6em;text-align:right}
 td:first-child,th:first-child{text-align:left}
 .bar{display:flex;height:1.4em;width:50em;background:#eee;margin:.2em 0}.bar div{height:100%}
 details svg{max-width:100%;height:auto}]]
+
+local BATCHES = 2 -- of the timeline
 
 local function table_html(cells)
    local lines = { "<table>" }
@@ -74,8 +78,9 @@ function M.html(subject, tables, depth)
    local parts = {
       "<!DOCTYPE html>", '<html lang="en"><head><meta charset="utf-8">',
       ("<title>%s</title><style>%s</style></head><body>"):format(xml.escape(subject.title), STYLE),
-      ("<h1>%s</h1><p>%s</p><p>%s</p>"):format(xml.escape(subject.title),
-         xml.escape(subject:headline()), xml.escape(subject:prediction())),
+      ("<h1>%s</h1><p>%s</p><p>%s<br>%s<br>proved: %s</p>"):format(xml.escape(subject.title),
+         xml.escape(subject:headline()), xml.escape(subject:prediction()),
+         xml.escape(subject:limits()), subject.proof),
       "<h2>Stages</h2>", table_html(subject:stage_cells()),
       "<h2>Memory</h2>", table_html(subject:memory_cells()), legend(classes),
    }
@@ -86,6 +91,10 @@ function M.html(subject, tables, depth)
       parts[#parts + 1] = ("<h2>%s</h2>"):format(xml.escape(entry.title))
       parts[#parts + 1] = table_html(entry.cells)
    end
+   parts[#parts + 1] = ("<h2>First %d batches</h2><p>%s</p>"):format(BATCHES,
+      "What each device computes, with the numbers of micro-batches; below, the bytes of "
+      .. "activations that it holds.")
+   parts[#parts + 1] = timeline.svg(subject.play(BATCHES, true), subject.names)
    parts[#parts + 1] = "<h2>Graph</h2><details open><summary>coloured by device</summary>"
    parts[#parts + 1] = draw.svg(subject.graph, { result = subject.result, depth = depth })
    parts[#parts + 1] = "</details></body></html>\n"

@@ -1,11 +1,13 @@
 --- From model and cluster to a plan: graphs, partition, blueprint, prediction.
 
+local clusters = require("ftpipe.cluster")
 local core = require("ftpipe.core")
 local describe = require("ftpipe.plan.describe")
 local edit = require("ftpipe.plan.edit")
 local evaluate = require("ftpipe.evaluate")
 local explain = require("ftpipe.plan.explain")
 local placement = require("ftpipe.placement")
+local playing = require("ftpipe.played")
 local profiles = require("ftpipe.profile")
 local shares = require("ftpipe.profile.shares")
 
@@ -284,14 +286,15 @@ end
 --- The blueprint of a partition, with its memory by device.
 local function draw(o, graphs, partition, flags)
    local n_stages = count_stages(partition.stage)
-   local devices = core.engine.devices(o.devices)
+   local wired = clusters.wired(o.devices)
+   local devices = core.engine.devices(wired)
    local blueprint = core.engine.blueprint {
       evaluation = beside(o, graphs, partition),
       graphs = graphs,
       node_stage = partition.stage,
       stage_device = partition.device or place_stages(n_stages, #devices),
       recompute = flags,
-      devices = o.devices,
+      devices = wired,
       micro_batches = o.micro_batches,
       micro_batch_size = o.batch / o.micro_batches,
       schedule = o.rule or o.schedule,
@@ -307,6 +310,7 @@ local function draw(o, graphs, partition, flags)
    return {
       options = o, graphs = graphs, devices = devices, partition = partition, n_stages = n_stages,
       recompute = flags, blueprint = blueprint, memory = blueprint:memory(),
+      machine = type(wired) == "table" and wired.machine or nil,
    }
 end
 
@@ -522,17 +526,21 @@ function Plan:span(stage)
    return ("%s .. %s"):format(first, last)
 end
 
---- Plays `batches` batches against modelled costs.
--- @treturn table seconds, samples_per_second, bubble (by device, 0..1), trace when asked for
+--- Plays `batches` batches against modelled costs; transfers of described devices share links.
+-- @treturn table seconds, samples_per_second, bubble (by device, 0..1), critical (what the end
+--   waited for, in words), busiest_link (name, nil without one), busiest_share (0..1), trace when
+--   asked for
 function Plan:simulate(batches, trace)
    local timeline = self.blueprint:simulate(batches, trace)
    local seconds = timeline.end_ns / 1e9
-   local bubble = {}
-   for d, busy in ipairs(timeline.busy_ns) do bubble[d] = 1 - busy / timeline.end_ns end
+   local link, share = playing.busiest_link(timeline, self.machine)
    return {
       seconds = seconds,
       samples_per_second = batches * self.options.batch / seconds,
-      bubble = bubble,
+      bubble = playing.idle(timeline),
+      critical = playing.critical(timeline),
+      busiest_link = link,
+      busiest_share = share,
       trace = timeline.trace,
    }
 end

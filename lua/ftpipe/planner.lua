@@ -23,14 +23,10 @@ local function changed(o, changes)
    return result
 end
 
---- Updates that a stage's weights are behind at most, when a micro-batch is as many behind as there
--- are in flight after it.
+--- Updates that a stage's weights are behind at most.
 local function staleness_of(subject)
-   if subject.options.schedule ~= "async" then return 0 end
    local most = 0
-   for _, row in ipairs(subject.stages) do
-      most = math.max(most, math.ceil((row.in_flight - 1) / subject.options.micro_batches))
-   end
+   for _, row in ipairs(subject.stages) do most = math.max(most, row.most_staleness) end
    return most
 end
 
@@ -197,6 +193,7 @@ end
 -- Remedies.
 
 local function with_devices(devices, factor)
+   if type(devices) ~= "string" then return nil end
    local kind, count, rest = devices:match("^(%l+:)(%d+)(.*)$")
    if not kind then return nil end
    return ("%s%d%s"):format(kind, count * factor, rest)

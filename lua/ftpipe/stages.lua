@@ -159,18 +159,24 @@ local function make(p)
    return core.schedule.make(p)
 end
 
+local function saved_bytes(cut)
+   local list = {}
+   for s, stage in ipairs(cut.stages) do list[s] = stage.saved_bytes end
+   return list
+end
+
 --- Plays a schedule. The k replicas of a stage count as one device that is k times as fast.
--- @tparam table cut of `of`
--- @tparam table o schedule, micro_batches, batches; factors (by stage, of its times)
--- @treturn table end_ns, busy_ns by device, in_flight by stage
+-- @tparam table cut of `of`; its machine, if it has one, has the links that transfers share
+-- @tparam table o schedule, micro_batches, batches; factors (by stage, of its times); trace
+-- @treturn table as of schedule_plan:simulate, with stages as of schedule_plan:describe
 function M.play(cut, o)
    local p = pipeline(cut, o)
    local plan = make(p)
    local played = plan:simulate {
       forward_ns = p.forward_ns, backward_ns = p.backward_ns, transfer_ns = p.transfer_ns,
+      machine = cut.machine, trace = o.trace, saved_bytes = o.trace and saved_bytes(cut) or nil,
    }
-   played.in_flight = {}
-   for s, stage in ipairs(plan:describe().stages) do played.in_flight[s] = stage.in_flight end
+   played.stages = plan:describe().stages
    return played
 end
 

@@ -25,6 +25,7 @@ local cache = require("ftpipe.data.cache")
 local files = require("ftpipe.data.files")
 local opts = require("ftpipe.opts")
 local suggest = require("ftpipe.suggest")
+local usage = require("ftpipe.usage")
 
 local M = {}
 local Task = {}
@@ -39,10 +40,6 @@ local kinds = {
 
 local function fail(status, format, ...)
    core.fail(status, format:format(...))
-end
-
-local function usage(format, ...)
-   core.fail("invalid argument", format:format(...), 2)
 end
 
 -- ---------------------------------------------------------------------------------------------

@@ -27,12 +27,41 @@ static ft_status check_options(const ft_engine_options *o, ft_error *err)
         if (o->stage_device[s] < 0 || o->stage_device[s] >= o->n_devices)
             return ft_fail(err, FT_INVALID, "engine: stage %d is on device %d, there are %d", s,
                            o->stage_device[s], o->n_devices);
+    if (o->machine && o->machine->n_devices != o->n_devices)
+        return ft_fail(err, FT_INVALID, "engine: a machine of %d devices, there are %d",
+                       o->machine->n_devices, o->n_devices);
     if (o->clip > 0 && !o->schedule->synchronous)
         return ft_fail(err, FT_INVALID,
                        "engine: clipping by the global norm needs a synchronous schedule, "
                        "'%s' updates each stage at its own time",
                        o->schedule->name);
     return FT_OK;
+}
+
+/* NULL stays NULL; `ok` turns false without memory. */
+static void *copy_given(ft_arena *arena, const void *source, int64_t n, int64_t size, bool *ok)
+{
+    void *copy = source ? copy_array(arena, source, n, size) : NULL;
+    *ok = *ok && (copy || !source);
+    return copy;
+}
+
+static ft_status copy_machine(ft_blueprint *b, const ft_machine *m, ft_error *err)
+{
+    if (!m) return FT_OK;
+    ft_machine *c = ft_arena_alloc(b->arena, sizeof *c);
+    bool ok = c;
+    if (ok) {
+        *c = *m;
+        c->links = copy_given(b->arena, m->links, m->n_links, sizeof *m->links, &ok);
+        c->home = copy_given(b->arena, m->home, m->n_devices, sizeof *m->home, &ok);
+        c->copy_bytes_per_s = copy_given(b->arena, m->copy_bytes_per_s, m->n_devices,
+                                         sizeof *m->copy_bytes_per_s, &ok);
+        c->launch_ns =
+            copy_given(b->arena, m->launch_ns, m->n_devices, sizeof *m->launch_ns, &ok);
+    }
+    b->options.machine = c;
+    return ok ? FT_OK : ft_fail(err, FT_NOMEM, "engine: no memory for the machine");
 }
 
 static ft_status copy_options(ft_blueprint *b, const ft_engine_options *o, ft_error *err)
@@ -48,7 +77,8 @@ static ft_status copy_options(ft_blueprint *b, const ft_engine_options *o, ft_er
     c->hypers = copy_array(b->arena, o->hypers, FT_MAX_HYPERS, sizeof(double));
     c->no_decay = NULL; /* in what each parameter's hypers are: assign_hypers */
     bool ok = c->graphs && c->node_stage && c->recompute && c->stage_device && c->devices;
-    return ok && c->hypers ? FT_OK : ft_fail(err, FT_NOMEM, "engine: no memory for the options");
+    if (!ok || !c->hypers) return ft_fail(err, FT_NOMEM, "engine: no memory for the options");
+    return copy_machine(b, o->machine, err);
 }
 
 /* The graphs of all buckets are one graph with other shapes. */
@@ -187,7 +217,6 @@ static ft_status assemble(ft_blueprint *b, const ft_engine_options *options, ft_
     FT_TRY(blueprint_find_edges(b, err));
     FT_TRY(blueprint_estimate(b, err));
     b->options.costs = NULL;
-    b->options.links = NULL;
     FT_TRY(make_plan(b, err));
     FT_TRY(blueprint_compile(b, err));
     FT_TRY(blueprint_add_evaluation(b, err));
@@ -243,4 +272,14 @@ const ft_plan *ft_blueprint_plan(const ft_blueprint *b)
 const ft_stage_costs *ft_blueprint_costs(const ft_blueprint *b)
 {
     return &b->costs;
+}
+
+int64_t ft_blueprint_slot_bytes(const ft_blueprint *b, int stage)
+{
+    return b->stages[stage].slot_bytes;
+}
+
+const ft_machine *ft_blueprint_machine(const ft_blueprint *b)
+{
+    return b->options.machine;
 }

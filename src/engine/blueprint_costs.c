@@ -127,17 +127,33 @@ static void price_copies(const ft_blueprint *b, double *times)
     }
 }
 
+/* Without a machine. */
 static double price_transfer(const ft_blueprint *b, const ft_edge *edge)
 {
     int from = b->stages[edge->from].device, to = b->stages[edge->to].device;
     const ft_device *device = &b->options.devices[to];
     if (from == to) return 0;
     if (costs_of(b, to)) return costs_of(b, to)->handoff_ns;
-    if (b->options.links) {
-        const ft_link *link = &b->options.links[from * b->options.n_devices + to];
-        return link->latency_ns + 1e9 * (double)edge->bytes / link->bytes_per_s;
-    }
     return (double)device->link_latency_ns + 1e9 * (double)edge->bytes / device->link_bytes_per_s;
+}
+
+static ft_status price_transfers(const ft_blueprint *b, double *times, ft_error *err)
+{
+    int n = b->options.n_devices;
+    if (!b->options.machine) {
+        for (int e = 0; e < b->n_edges; e++) times[e] = price_transfer(b, &b->edges[e]);
+        return FT_OK;
+    }
+    double *latency = ft_arena_array(b->arena, 2 * (int64_t)n * n, sizeof *latency);
+    if (!latency) return ft_fail(err, FT_NOMEM, "engine: no memory for costs");
+    double *per_byte = latency + (int64_t)n * n;
+    FT_TRY(ft_machine_idle(b->options.machine, latency, per_byte, err));
+    for (int e = 0; e < b->n_edges; e++) {
+        const ft_edge *edge = &b->edges[e];
+        int way = b->stages[edge->from].device * n + b->stages[edge->to].device;
+        times[e] = latency[way] + (double)edge->bytes * per_byte[way];
+    }
+    return FT_OK;
 }
 
 ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
@@ -160,7 +176,7 @@ ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
     price_copies(b, times);
     for (int s = 0; s < n; s++)
         times[5 * n + s] = times[n + s] / 2; /* a product's two gradients cost the same */
-    for (int e = 0; e < b->n_edges; e++) transfer[e] = price_transfer(b, &b->edges[e]);
+    FT_TRY(price_transfers(b, transfer, err));
     b->costs = (ft_stage_costs){.forward_ns = times,
                                 .backward_ns = times + n,
                                 .reduce_ns = times + 2 * n,

@@ -30,11 +30,6 @@ typedef struct ft_work_costs {
     double handoff_ns;          /* from the end of an action to the start of one waiting for it */
 } ft_work_costs;
 
-/* From one device to another. */
-typedef struct ft_link {
-    double bytes_per_s, latency_ns;
-} ft_link;
-
 /* Evaluation between legs of training, through the same stages and with their weights. It works in
  * the memory that training's activations, workspace and buffers have, which is made as large as the
  * larger of both needs. */
@@ -70,8 +65,8 @@ typedef struct ft_engine_options {
     uint64_t seed;
     /* By device, NULL where it is modelled; NULL: all are. Not used after ft_blueprint_new. */
     const ft_work_costs *const *costs;
-    /* By sender, then receiver; NULL: what the receiver's row says. Not used afterwards either. */
-    const ft_link *links;
+    const ft_machine *machine; /* links of devices that are described; NULL: transfers take what the
+                                  receiver's row says, and none waits for another */
     const ft_evaluation_options *evaluation; /* NULL: training alone */
 } ft_engine_options;
 
@@ -88,6 +83,10 @@ const ft_blueprint *ft_blueprint_evaluation(const ft_blueprint *blueprint);
 const ft_plan *ft_blueprint_plan(const ft_blueprint *blueprint);
 /* Times that the plan was made with. */
 const ft_stage_costs *ft_blueprint_costs(const ft_blueprint *blueprint);
+/* Bytes that a micro-batch in flight holds in a stage: what its forward leaves for its backward. */
+int64_t ft_blueprint_slot_bytes(const ft_blueprint *blueprint, int stage);
+/* What transfers pass over in a simulation; NULL when the options have no machine. */
+const ft_machine *ft_blueprint_machine(const ft_blueprint *blueprint);
 /* A plan for a leg of another length (not longer); the caller's to ft_plan_free. */
 ft_status ft_blueprint_leg(ft_plan **out, const ft_blueprint *blueprint, int n_batches,
                            ft_error *err);

@@ -13,12 +13,6 @@ ft_blueprint *script_check_blueprint(lua_State *L, int i)
 
 /* -- devices ----------------------------------------------------------------------------------- */
 
-static void set_number(lua_State *L, const char *key, double value)
-{
-    lua_pushnumber(L, value);
-    lua_setfield(L, -2, key);
-}
-
 /*** The devices that a text means.
  * @function engine.devices
  * @param text as in --devices, or a list of such rows as this gives
@@ -35,12 +29,12 @@ static int engine_devices(lua_State *L)
         lua_setfield(L, -2, "name");
         lua_pushstring(L, devices[d].kind == FT_DEVICE_CPU ? "cpu" : "sim");
         lua_setfield(L, -2, "kind");
-        set_number(L, "threads", devices[d].n_threads);
-        set_number(L, "memory_bytes", (double)devices[d].memory_bytes);
-        set_number(L, "flops_per_s", devices[d].flops_per_s);
-        set_number(L, "bytes_per_s", devices[d].bytes_per_s);
-        set_number(L, "link_bytes_per_s", devices[d].link_bytes_per_s);
-        set_number(L, "link_latency_ns", (double)devices[d].link_latency_ns);
+        script_set_number(L, "threads", devices[d].n_threads);
+        script_set_number(L, "memory_bytes", (double)devices[d].memory_bytes);
+        script_set_number(L, "flops_per_s", devices[d].flops_per_s);
+        script_set_number(L, "bytes_per_s", devices[d].bytes_per_s);
+        script_set_number(L, "link_bytes_per_s", devices[d].link_bytes_per_s);
+        script_set_number(L, "link_latency_ns", (double)devices[d].link_latency_ns);
         lua_rawseti(L, -2, d + 1);
     }
     return 1;
@@ -58,10 +52,10 @@ static int engine_cards(lua_State *L)
         lua_createtable(L, 0, 5);
         lua_pushstring(L, card->name);
         lua_setfield(L, -2, "name");
-        set_number(L, "memory_bytes", card->memory_bytes);
-        set_number(L, "flops_per_s", card->flops_per_s * FT_CARD_PRODUCTS);
-        set_number(L, "bytes_per_s", card->bytes_per_s * FT_CARD_MEMORY);
-        set_number(L, "link_bytes_per_s", card->link_bytes_per_s);
+        script_set_number(L, "memory_bytes", card->memory_bytes);
+        script_set_number(L, "flops_per_s", card->flops_per_s * FT_CARD_PRODUCTS);
+        script_set_number(L, "bytes_per_s", card->bytes_per_s * FT_CARD_MEMORY);
+        script_set_number(L, "link_bytes_per_s", card->link_bytes_per_s);
         lua_rawseti(L, -2, i + 1);
     }
     return 1;
@@ -132,7 +126,7 @@ static int engine_parse_plan(lua_State *L)
     lua_createtable(L, 0, 4);
     lua_pushstring(L, plan->schedule);
     lua_setfield(L, -2, "schedule");
-    set_number(L, "micro_batches", plan->micro_batches);
+    script_set_number(L, "micro_batches", plan->micro_batches);
     set_list(L, "node_stage", plan->node_stage, plan->n_nodes);
     set_list(L, "device", plan->device, plan->n_stages);
     ft_plan_free(plan);
@@ -268,7 +262,10 @@ static int engine_blueprint(lua_State *L)
     script_options(L, 1, names);
     o.graphs = opt_graphs(L, 1, &o.n_graphs);
     o.devices = script_opt_devices(L, 1, "devices", "cpu:1", &o.n_devices);
-    o.links = script_opt_links(L, 1, o.devices, o.n_devices);
+    ft_machine machine;
+    lua_getfield(L, 1, "devices");
+    if (lua_istable(L, -1))
+        o.machine = script_opt_machine(L, lua_gettop(L), o.n_devices, &machine);
     lua_getfield(L, 1, "stage_device");
     o.n_stages = (int)lua_objlen(L, -1);
     lua_pop(L, 1);
@@ -340,8 +337,9 @@ static int blueprint_memory(lua_State *L)
     for (int d = 0; d < plan->n_devices; d++) {
         lua_createtable(L, 0, FT_MEMORY_CLASSES + 1);
         for (int c = 0; c < FT_MEMORY_CLASSES; c++)
-            set_number(L, ft_memory_class_name((ft_memory_class)c), (double)plan->memory[d][c]);
-        set_number(L, "total", (double)ft_blueprint_device_bytes(b, d));
+            script_set_number(L, ft_memory_class_name((ft_memory_class)c),
+                              (double)plan->memory[d][c]);
+        script_set_number(L, "total", (double)ft_blueprint_device_bytes(b, d));
         lua_rawseti(L, -2, d + 1);
     }
     return 1;
@@ -358,7 +356,7 @@ static int blueprint_check_memory(lua_State *L)
     return 1;
 }
 
-/*** By stage: device, depth, in_flight, forward_ns and backward_ns (modelled).
+/*** By stage: device, forward_ns and backward_ns (modelled), and what schedule_plan:describe says.
  * @function blueprint:stages */
 static int blueprint_stages(lua_State *L)
 {
@@ -367,12 +365,11 @@ static int blueprint_stages(lua_State *L)
     const ft_stage_costs *costs = ft_blueprint_costs(b);
     lua_createtable(L, plan->n_stages, 0);
     for (int s = 0; s < plan->n_stages; s++) {
-        lua_createtable(L, 0, 5);
-        set_number(L, "device", plan->device[s] + 1);
-        set_number(L, "depth", plan->depth[s]);
-        set_number(L, "in_flight", plan->in_flight[s]);
-        set_number(L, "forward_ns", costs->forward_ns[s]);
-        set_number(L, "backward_ns", costs->backward_ns[s]);
+        lua_createtable(L, 0, 9);
+        script_set_number(L, "device", plan->device[s] + 1);
+        script_set_stage(L, plan, s);
+        script_set_number(L, "forward_ns", costs->forward_ns[s]);
+        script_set_number(L, "backward_ns", costs->backward_ns[s]);
         lua_rawseti(L, -2, s + 1);
     }
     return 1;
@@ -383,8 +380,8 @@ void script_push_timeline(lua_State *L, const ft_timeline *timeline, bool trace)
     ft_error err = {FT_OK, ""};
     ft_text text = {0};
     lua_createtable(L, 0, 4);
-    set_number(L, "end_ns", (double)ft_timeline_end_ns(timeline));
-    set_number(L, "events", (double)timeline->n_events);
+    script_set_number(L, "end_ns", (double)ft_timeline_end_ns(timeline));
+    script_set_number(L, "events", (double)timeline->n_events);
     lua_createtable(L, timeline->n_devices, 0);
     for (int d = 0; d < timeline->n_devices; d++) {
         lua_pushnumber(L, (double)ft_timeline_busy_ns(timeline, d));
@@ -399,11 +396,11 @@ void script_push_timeline(lua_State *L, const ft_timeline *timeline, bool trace)
     lua_setfield(L, -2, "trace");
 }
 
-/*** Plays the plan of a leg against modelled costs.
+/*** Plays the plan of a leg against modelled costs, on the machine of the devices if they have one.
  * @function blueprint:simulate
  * @tparam int batches
  * @tparam[opt] boolean trace with the Chrome trace as text
- * @treturn table { end_ns =, events =, busy_ns = by device, trace = } */
+ * @treturn table as schedule_plan:simulate */
 static int blueprint_simulate(lua_State *L)
 {
     ft_error err;
@@ -412,9 +409,14 @@ static int blueprint_simulate(lua_State *L)
     bool trace = lua_toboolean(L, 3);
     ft_plan *plan = NULL;
     ft_timeline *timeline = NULL;
+    int n = ft_blueprint_plan(b)->n_stages;
+    int64_t *saved_bytes = lua_newuserdata(L, (size_t)n * sizeof *saved_bytes);
+    for (int s = 0; s < n; s++) saved_bytes[s] = ft_blueprint_slot_bytes(b, s);
     ft_status status = ft_blueprint_leg(&plan, b, batches, &err);
-    if (status == FT_OK) status = ft_plan_simulate(&timeline, plan, ft_blueprint_costs(b), &err);
-    if (status == FT_OK) script_push_timeline(L, timeline, trace);
+    const ft_simulation options = {.costs = ft_blueprint_costs(b),
+                                   .machine = ft_blueprint_machine(b)};
+    if (status == FT_OK) status = ft_plan_simulate_on(&timeline, plan, &options, &err);
+    if (status == FT_OK) script_push_simulation(L, timeline, trace, saved_bytes);
     ft_timeline_free(timeline);
     ft_plan_free(plan);
     return status == FT_OK ? 1 : script_raise(L, &err);

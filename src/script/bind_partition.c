@@ -271,25 +271,19 @@ static void push_ints(lua_State *L, const char *key, const int *list, int n, int
     lua_setfield(L, -2, key);
 }
 
-static void set_number(lua_State *L, const char *key, double value)
-{
-    lua_pushnumber(L, value);
-    lua_setfield(L, -2, key);
-}
-
 static void push_loads(lua_State *L, const ft_partition_load *loads, int n)
 {
     lua_createtable(L, n, 0);
     for (int d = 0; d < n; d++) {
         lua_createtable(L, 0, 8);
-        set_number(L, "compute_ns", loads[d].compute_ns);
-        set_number(L, "out_bytes", (double)loads[d].out_bytes);
-        set_number(L, "out_grad_bytes", (double)loads[d].out_grad_bytes);
-        set_number(L, "in_bytes", (double)loads[d].in_bytes);
-        set_number(L, "in_grad_bytes", (double)loads[d].in_grad_bytes);
-        set_number(L, "memory_bytes", (double)loads[d].memory_bytes);
-        set_number(L, "price_ns", loads[d].price_ns);
-        set_number(L, "stages", loads[d].n_stages);
+        script_set_number(L, "compute_ns", loads[d].compute_ns);
+        script_set_number(L, "out_bytes", (double)loads[d].out_bytes);
+        script_set_number(L, "out_grad_bytes", (double)loads[d].out_grad_bytes);
+        script_set_number(L, "in_bytes", (double)loads[d].in_bytes);
+        script_set_number(L, "in_grad_bytes", (double)loads[d].in_grad_bytes);
+        script_set_number(L, "memory_bytes", (double)loads[d].memory_bytes);
+        script_set_number(L, "price_ns", loads[d].price_ns);
+        script_set_number(L, "stages", loads[d].n_stages);
         lua_rawseti(L, -2, d + 1);
     }
     lua_setfield(L, -2, "loads");
@@ -303,13 +297,14 @@ static void push_result(lua_State *L, const ft_partition_result *r, const ft_par
     push_ints(L, "stage_device", r->stage_device, r->n_stages, 1);
     push_ints(L, "stage_replicas", r->stage_replicas, r->n_stages, 0);
     push_loads(L, r->loads, p->n_devices);
-    set_number(L, "n_stages", r->n_stages);
-    set_number(L, "objective_ns", r->objective_ns);
-    set_number(L, "moved_bytes", (double)r->moved_bytes);
-    set_number(L, "lower_bound_ns", r->lower_bound_ns);
-    set_number(L, "gap", r->lower_bound_ns > 0 ? r->objective_ns / r->lower_bound_ns - 1 : 0);
-    set_number(L, "restarts", (double)r->restarts);
-    set_number(L, "down_sets", (double)r->down_sets);
+    script_set_number(L, "n_stages", r->n_stages);
+    script_set_number(L, "objective_ns", r->objective_ns);
+    script_set_number(L, "moved_bytes", (double)r->moved_bytes);
+    script_set_number(L, "lower_bound_ns", r->lower_bound_ns);
+    double gap = r->lower_bound_ns > 0 ? r->objective_ns / r->lower_bound_ns - 1 : 0;
+    script_set_number(L, "gap", gap);
+    script_set_number(L, "restarts", (double)r->restarts);
+    script_set_number(L, "down_sets", (double)r->down_sets);
     lua_pushboolean(L, r->proved);
     lua_setfield(L, -2, "proved");
     lua_pushstring(L, r->method);

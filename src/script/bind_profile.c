@@ -73,12 +73,6 @@ const ft_work_costs *const *script_opt_costs(lua_State *L, int t, int n_devices,
 
 /* -- profiles out ------------------------------------------------------------------------------ */
 
-static void set_number(lua_State *L, const char *key, double value)
-{
-    lua_pushnumber(L, value);
-    lua_setfield(L, -2, key);
-}
-
 static void set_numbers(lua_State *L, const char *key, const double *list, int n)
 {
     if (!list) return;
@@ -112,14 +106,14 @@ static void push_profile(lua_State *L, const ft_profile *p)
     set_bytes(L, "output_bytes", p->output_bytes, p->n_nodes);
     set_bytes(L, "workspace_bytes", p->workspace_bytes, p->n_nodes);
     set_bytes(L, "saved_bytes", p->saved_bytes, p->n_forward);
-    set_number(L, "pass_ns", p->pass_ns);
-    set_number(L, "whole_ns", p->whole_ns);
-    set_number(L, "whole_bytes", (double)p->whole_bytes);
-    set_number(L, "copy_bytes_per_s", p->copy_bytes_per_s);
-    set_number(L, "handoff_ns", p->handoff_ns);
-    set_number(L, "blocks", p->n_blocks);
-    set_number(L, "distinct", p->n_distinct);
-    set_number(L, "rounds", (double)p->n_rounds);
+    script_set_number(L, "pass_ns", p->pass_ns);
+    script_set_number(L, "whole_ns", p->whole_ns);
+    script_set_number(L, "whole_bytes", (double)p->whole_bytes);
+    script_set_number(L, "copy_bytes_per_s", p->copy_bytes_per_s);
+    script_set_number(L, "handoff_ns", p->handoff_ns);
+    script_set_number(L, "blocks", p->n_blocks);
+    script_set_number(L, "distinct", p->n_distinct);
+    script_set_number(L, "rounds", (double)p->n_rounds);
 }
 
 /*** Measures what every node of a graph costs on a CPU device.
@@ -171,10 +165,10 @@ static int profile_rates(lua_State *L)
     int busy = cores / devices[0].n_threads < n ? cores / devices[0].n_threads : n;
     if (ft_profile_rates(devices, busy > 1 ? busy : 1, &err) != FT_OK) return script_raise(L, &err);
     lua_createtable(L, 0, 4);
-    set_number(L, "flops_per_s", devices[0].flops_per_s);
-    set_number(L, "bytes_per_s", devices[0].bytes_per_s);
-    set_number(L, "link_bytes_per_s", devices[0].link_bytes_per_s);
-    set_number(L, "link_latency_ns", (double)devices[0].link_latency_ns);
+    script_set_number(L, "flops_per_s", devices[0].flops_per_s);
+    script_set_number(L, "bytes_per_s", devices[0].bytes_per_s);
+    script_set_number(L, "link_bytes_per_s", devices[0].link_bytes_per_s);
+    script_set_number(L, "link_latency_ns", (double)devices[0].link_latency_ns);
     return 1;
 }
 

@@ -16,12 +16,6 @@ static ft_plan *check_plan(lua_State *L, int i)
     return script_box_check(L, i, PLAN);
 }
 
-static void set_number(lua_State *L, const char *key, double value)
-{
-    lua_pushnumber(L, value);
-    lua_setfield(L, -2, key);
-}
-
 /* -- rules in Lua ------------------------------------------------------------------------------ */
 
 typedef struct lua_rule {
@@ -35,12 +29,12 @@ typedef struct lua_rule {
 static void push_state(lua_State *L, const ft_stage_state *s)
 {
     lua_createtable(L, 0, 6);
-    set_number(L, "depth", s->depth);
-    set_number(L, "height", s->height);
-    set_number(L, "micro_batches", s->micro_batches);
-    set_number(L, "forwards", (double)s->forwards);
-    set_number(L, "backwards", (double)s->backwards);
-    set_number(L, "weights", (double)s->weights);
+    script_set_number(L, "depth", s->depth);
+    script_set_number(L, "height", s->height);
+    script_set_number(L, "micro_batches", s->micro_batches);
+    script_set_number(L, "forwards", (double)s->forwards);
+    script_set_number(L, "backwards", (double)s->backwards);
+    script_set_number(L, "weights", (double)s->weights);
 }
 
 static ft_action_kind letter_kind(const char *letter)
@@ -135,8 +129,7 @@ ft_weights script_opt_weights(lua_State *L, int t)
 
 /* -- lists of options -------------------------------------------------------------------------- */
 
-/* Numbers of the list at key in a userdata left on the stack; NULL (and nil) when it is absent. */
-static double *opt_numbers(lua_State *L, int t, const char *key, int n)
+double *script_opt_numbers(lua_State *L, int t, const char *key, int n)
 {
     lua_getfield(L, t, key);
     if (lua_isnil(L, -1)) return NULL;
@@ -151,7 +144,16 @@ static double *opt_numbers(lua_State *L, int t, const char *key, int n)
     return list;
 }
 
-static int *need_ints(lua_State *L, int t, const char *key, int n, int base)
+/* The same as whole bytes, zeros when it is absent. */
+static const int64_t *opt_bytes(lua_State *L, int t, const char *key, int n)
+{
+    const double *given = script_opt_numbers(L, t, key, n);
+    int64_t *bytes = lua_newuserdata(L, ((size_t)n + 1) * sizeof *bytes);
+    for (int i = 0; i < n; i++) bytes[i] = given ? (int64_t)given[i] : 0;
+    return bytes;
+}
+
+int *script_need_ints(lua_State *L, int t, const char *key, int n, int base)
 {
     lua_getfield(L, t, key);
     if (!lua_istable(L, -1) || (n >= 0 && (int)lua_objlen(L, -1) != n))
@@ -166,7 +168,7 @@ static int *need_ints(lua_State *L, int t, const char *key, int n, int base)
     return list;
 }
 
-static int list_length(lua_State *L, int t, const char *key)
+int script_list_length(lua_State *L, int t, const char *key)
 {
     lua_getfield(L, t, key);
     int n = lua_istable(L, -1) ? (int)lua_objlen(L, -1) : 0;
@@ -177,21 +179,21 @@ static int list_length(lua_State *L, int t, const char *key)
 static ft_stage_costs opt_costs(lua_State *L, int t, int n_stages, int n_edges)
 {
     return (ft_stage_costs){
-        .forward_ns = opt_numbers(L, t, "forward_ns", n_stages),
-        .backward_ns = opt_numbers(L, t, "backward_ns", n_stages),
-        .reduce_ns = opt_numbers(L, t, "reduce_ns", n_stages),
-        .update_ns = opt_numbers(L, t, "update_ns", n_stages),
-        .adopt_ns = opt_numbers(L, t, "adopt_ns", n_stages),
-        .transfer_ns = opt_numbers(L, t, "transfer_ns", n_edges),
-        .backward_input_ns = opt_numbers(L, t, "backward_input_ns", n_stages),
-        .backward_weight_ns = opt_numbers(L, t, "backward_weight_ns", n_stages),
-        .recompute_ns = opt_numbers(L, t, "recompute_ns", n_stages),
-        .predict_ns = opt_numbers(L, t, "predict_ns", n_stages),
-        .all_reduce_ns = opt_numbers(L, t, "all_reduce_ns", n_stages),
+        .forward_ns = script_opt_numbers(L, t, "forward_ns", n_stages),
+        .backward_ns = script_opt_numbers(L, t, "backward_ns", n_stages),
+        .reduce_ns = script_opt_numbers(L, t, "reduce_ns", n_stages),
+        .update_ns = script_opt_numbers(L, t, "update_ns", n_stages),
+        .adopt_ns = script_opt_numbers(L, t, "adopt_ns", n_stages),
+        .transfer_ns = script_opt_numbers(L, t, "transfer_ns", n_edges),
+        .backward_input_ns = script_opt_numbers(L, t, "backward_input_ns", n_stages),
+        .backward_weight_ns = script_opt_numbers(L, t, "backward_weight_ns", n_stages),
+        .recompute_ns = script_opt_numbers(L, t, "recompute_ns", n_stages),
+        .predict_ns = script_opt_numbers(L, t, "predict_ns", n_stages),
+        .all_reduce_ns = script_opt_numbers(L, t, "all_reduce_ns", n_stages),
     };
 }
 
-static int64_t field_int(lua_State *L, int t, const char *key)
+int64_t script_field_int(lua_State *L, int t, const char *key)
 {
     return script_opt_int(L, t, key, 0, 0, (int64_t)1 << 53);
 }
@@ -213,7 +215,7 @@ static ft_edge *need_edges(lua_State *L, int t, int n)
                              .to = (int)script_opt_int(L, edge, "to", 0, 1, INT16_MAX) - 1,
                              .from_kind = letter_kind(kind),
                              .to_kind = letter_kind(to_kind),
-                             .bytes = field_int(L, edge, "bytes"),
+                             .bytes = script_field_int(L, edge, "bytes"),
                              .slots = (int)script_opt_int(L, edge, "slots", 2, 1, INT32_MAX)};
         lua_pop(L, 1);
     }
@@ -227,7 +229,7 @@ static ft_edge *need_edges(lua_State *L, int t, int n)
 static void opt_replicas(lua_State *L, int t, ft_pipeline *p)
 {
     int n = p->n_stages;
-    int *count = need_ints(L, t, "replicas", n, 0);
+    int *count = script_need_ints(L, t, "replicas", n, 0);
     int *first = lua_newuserdata(L, ((size_t)n + 1) * sizeof *first);
     first[0] = 0;
     for (int s = 0; s < n; s++) {
@@ -235,7 +237,7 @@ static void opt_replicas(lua_State *L, int t, ft_pipeline *p)
         first[s + 1] = first[s] + count[s];
     }
     p->replica_first = first;
-    p->replica_device = need_ints(L, t, "device", first[n], 1);
+    p->replica_device = script_need_ints(L, t, "device", first[n], 1);
     int *device = lua_newuserdata(L, ((size_t)n + 1) * sizeof *device);
     for (int s = 0; s < n; s++) device[s] = p->replica_device[first[s]];
     p->device = device;
@@ -256,8 +258,8 @@ static int schedule_make(lua_State *L)
 {
     ft_error err = {FT_OK, ""};
     script_check_table(L, 1);
-    int n_edges = list_length(L, 1, "edges");
-    ft_pipeline p = {.n_stages = list_length(L, 1, "replicas")};
+    int n_edges = script_list_length(L, 1, "edges");
+    ft_pipeline p = {.n_stages = script_list_length(L, 1, "replicas")};
     opt_replicas(L, 1, &p);
     p.n_devices = (int)script_opt_int(L, 1, "devices", 1, 1, INT16_MAX);
     p.micro_batches = (int)script_opt_int(L, 1, "micro_batches", 1, 1, INT32_MAX);
@@ -319,9 +321,23 @@ static int plan_check(lua_State *L)
     return 1;
 }
 
+void script_set_stage(lua_State *L, const ft_plan *plan, int s)
+{
+    int least, most, buffers = 0;
+    for (int e = 0; e < plan->n_edges; e++)
+        if (plan->edges[e].to == s && plan->edges[e].bytes) buffers += plan->edges[e].slots;
+    ft_plan_staleness(plan, s, plan->n_batches / 2, &least, &most);
+    script_set_number(L, "depth", plan->depth[s]);
+    script_set_number(L, "in_flight", plan->in_flight[s]);
+    script_set_number(L, "versions", plan->versions[s]);
+    script_set_number(L, "buffers", buffers);
+    script_set_number(L, "least_staleness", least);
+    script_set_number(L, "most_staleness", most);
+}
+
 static void push_stage(lua_State *L, const ft_plan *plan, int s)
 {
-    int least, most, first = plan->replica_first[s];
+    int first = plan->replica_first[s];
     lua_createtable(L, 0, 8);
     lua_newtable(L);
     for (int i = first; i < plan->replica_first[s + 1]; i++) {
@@ -329,19 +345,14 @@ static void push_stage(lua_State *L, const ft_plan *plan, int s)
         lua_rawseti(L, -2, i - first + 1);
     }
     lua_setfield(L, -2, "devices");
-    set_number(L, "depth", plan->depth[s]);
-    set_number(L, "in_flight", plan->in_flight[s]);
-    set_number(L, "versions", plan->versions[s]);
     lua_pushboolean(L, plan->recompute[s]);
     lua_setfield(L, -2, "recompute");
-    ft_plan_staleness(plan, s, plan->n_batches / 2, &least, &most);
-    set_number(L, "least_staleness", least);
-    set_number(L, "most_staleness", most);
+    script_set_stage(L, plan, s);
 }
 
 /*** What the plan says: schedule, devices, micro_batches, batches, node_stage, stages (each with
- * devices, depth, in_flight, versions, recompute, least_staleness and most_staleness of its
- * forwards in the second half of the leg).
+ * devices, depth, in_flight, versions, recompute, buffers of the edges that end there,
+ * least_staleness and most_staleness of its forwards in the second half of the leg).
  * @function schedule_plan:describe */
 static int plan_describe(lua_State *L)
 {
@@ -351,9 +362,9 @@ static int plan_describe(lua_State *L)
     lua_createtable(L, 0, 6);
     lua_pushstring(L, plan->schedule);
     lua_setfield(L, -2, "schedule");
-    set_number(L, "devices", plan->n_devices);
-    set_number(L, "micro_batches", plan->micro_batches);
-    set_number(L, "batches", plan->n_batches);
+    script_set_number(L, "devices", plan->n_devices);
+    script_set_number(L, "micro_batches", plan->micro_batches);
+    script_set_number(L, "batches", plan->n_batches);
     lua_createtable(L, plan->n_stages, 0);
     for (int s = 0; s < plan->n_stages; s++) {
         push_stage(L, plan, s);
@@ -391,74 +402,15 @@ static int plan_letters(lua_State *L)
 
 /* -- simulating -------------------------------------------------------------------------------- */
 
-/* { places =, links = { { from =, to =, bytes_per_s =, latency_ns =, duplex = } }, hand_off_ns =,
- * launch_ns = by device, copy_bytes_per_s = by device } */
-static bool opt_machine(lua_State *L, int t, int n_devices, ft_machine *m)
-{
-    lua_getfield(L, t, "machine");
-    if (lua_isnil(L, -1)) return false;
-    int table = lua_gettop(L), n = list_length(L, table, "links");
-    ft_cable *links = lua_newuserdata(L, ((size_t)n + 1) * sizeof *links);
-    lua_getfield(L, table, "links");
-    for (int i = 0; i < n; i++) {
-        lua_rawgeti(L, -1, i + 1);
-        int link = lua_gettop(L);
-        script_check_table(L, link);
-        links[i] = (ft_cable){.a = (int)script_opt_int(L, link, "from", 0, 1, INT16_MAX) - 1,
-                             .b = (int)script_opt_int(L, link, "to", 0, 1, INT16_MAX) - 1,
-                             .bytes_per_s = script_opt_number(L, link, "bytes_per_s", 0),
-                             .latency_ns = field_int(L, link, "latency_ns"),
-                             .duplex = script_opt_bool(L, link, "duplex", false)};
-        lua_pop(L, 1);
-    }
-    *m = (ft_machine){.n_devices = n_devices, .n_links = n, .links = links};
-    m->n_places = (int)script_opt_int(L, table, "places", n_devices, 1, INT16_MAX);
-    m->hand_off_ns = field_int(L, table, "hand_off_ns");
-    m->copy_bytes_per_s = opt_numbers(L, table, "copy_bytes_per_s", n_devices);
-    double *launch = opt_numbers(L, table, "launch_ns", n_devices);
-    int64_t *launch_ns = launch ? lua_newuserdata(L, ((size_t)n_devices + 1) * 8) : NULL;
-    for (int d = 0; launch && d < n_devices; d++) launch_ns[d] = (int64_t)launch[d];
-    m->launch_ns = launch_ns;
-    return true;
-}
-
-/* By kind: how long the critical path is at it; what is not an action is on its way or waiting. */
-static void push_critical(lua_State *L, const ft_timeline *t)
-{
-    int64_t n = ft_timeline_critical_path(t, NULL, 0), by_kind[FT_ACT_COUNT] = {0};
-    int64_t *path = ft_alloc((n + 1) * (int64_t)sizeof *path);
-    lua_newtable(L);
-    if (!path) return;
-    ft_timeline_critical_path(t, path, n);
-    for (int64_t i = 0; i < n; i++) {
-        const ft_event *e = &t->events[path[i]];
-        by_kind[e->kind] += e->end_ns - e->start_ns;
-    }
-    ft_free(path);
-    set_number(L, "events", (double)n);
-    for (int k = 0; k < FT_ACT_COUNT; k++)
-        if (by_kind[k]) set_number(L, ft_action_word(k), (double)by_kind[k]);
-}
-
-/* By link: how long something passed over it. */
-static void push_links(lua_State *L, const ft_timeline *t, const ft_machine *m)
-{
-    lua_createtable(L, m->n_links, 0);
-    for (int i = 0; i < m->n_links; i++) {
-        int64_t busy = 0;
-        for (int64_t k = 0; k < t->n_passages; k++)
-            if (t->passages[k].link == i) busy += t->passages[k].end_ns - t->passages[k].start_ns;
-        lua_pushnumber(L, (double)busy);
-        lua_rawseti(L, -2, i + 1);
-    }
-}
-
 /*** Simulates the plan.
  * @function schedule_plan:simulate
  * @tparam[opt] table options costs by stage and edge as in make; machine = { places =, links =,
- *   hand_off_ns =, launch_ns =, copy_bytes_per_s = }; delay_ns, seed; trace
+ *   hand_off_ns =, launch_ns =, copy_bytes_per_s =, homes = }; swap_bytes (by stage and class);
+ *   delay_ns, seed; trace, and saved_bytes (by stage, what a micro-batch's forward leaves for its
+ *   backward)
  * @treturn table end_ns, events, busy_ns (by device), critical (ns by kind on the critical path),
- *   link_ns (by link, with a machine), trace */
+ *   link_ns (by link of the machine: how long its busier direction is taken); with trace: trace,
+ *   memory (by device: peak, points { ns, bytes } of activations) */
 static int plan_simulate(lua_State *L)
 {
     ft_error err;
@@ -471,21 +423,16 @@ static int plan_simulate(lua_State *L)
     luaL_checkstack(L, 40, "options");
     ft_machine machine;
     ft_stage_costs costs = opt_costs(L, 2, plan->n_stages, plan->n_edges);
-    bool has_machine = opt_machine(L, 2, plan->n_devices, &machine);
     bool trace = script_opt_bool(L, 2, "trace", false);
-    ft_simulation options = {.costs = list_length(L, 2, "forward_ns") ? &costs : NULL,
-                             .machine = has_machine ? &machine : NULL,
-                             .delay_ns = field_int(L, 2, "delay_ns"),
-                             .seed = (uint64_t)field_int(L, 2, "seed")};
+    const int64_t *saved_bytes = opt_bytes(L, 2, "saved_bytes", plan->n_stages);
+    ft_simulation options = {.costs = script_list_length(L, 2, "forward_ns") ? &costs : NULL,
+                             .machine = script_opt_machine(L, 2, plan->n_devices, &machine),
+                             .swap_bytes = script_opt_swap_bytes(L, 2, plan->n_stages),
+                             .delay_ns = script_field_int(L, 2, "delay_ns"),
+                             .seed = (uint64_t)script_field_int(L, 2, "seed")};
     ft_timeline *timeline = NULL;
     if (ft_plan_simulate_on(&timeline, plan, &options, &err) != FT_OK) return script_raise(L, &err);
-    script_push_timeline(L, timeline, trace);
-    push_critical(L, timeline);
-    lua_setfield(L, -2, "critical");
-    if (has_machine) {
-        push_links(L, timeline, &machine);
-        lua_setfield(L, -2, "link_ns");
-    }
+    script_push_simulation(L, timeline, trace, saved_bytes);
     ft_timeline_free(timeline);
     return 1;
 }
@@ -529,7 +476,8 @@ int script_bind_schedule(lua_State *L)
     static const luaL_Reg meta[] = {{"__gc", plan_gc}, {"__tostring", plan_tostring}, {NULL, NULL}};
     static const luaL_Reg rule_meta[] = {{"__gc", rule_gc}, {NULL, NULL}};
     static const luaL_Reg functions[] = {
-        {"make", schedule_make}, {"parse", schedule_parse}, {"list", schedule_list}, {NULL, NULL}};
+        {"make", schedule_make}, {"parse", schedule_parse}, {"list", schedule_list},
+        {"way", script_schedule_way},   {NULL, NULL}};
     script_class(L, PLAN, methods, meta);
     script_class(L, RULE, NULL, rule_meta);
     lua_pop(L, 2);

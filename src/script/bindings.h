@@ -19,9 +19,21 @@ ft_blueprint *script_check_blueprint(lua_State *L, int i);
 ft_device *script_check_devices(lua_State *L, int i, int *n);
 /* The same for a key of the table at t. */
 ft_device *script_opt_devices(lua_State *L, int t, const char *key, const char *preset, int *n);
-/* Links by sender, then receiver, of the cluster at key 'devices' of the table at t; NULL when it
- * has none of its own. Left on the stack. */
-const ft_link *script_opt_links(lua_State *L, int t, const ft_device *devices, int n);
+/* Lists at a key of the table at t, in userdata left on the stack: numbers (NULL, and nil, when it
+ * is absent), and whole numbers less `base` (n < 0: of any length); a number of the table, 0 when
+ * it is absent; how long a list is. */
+double *script_opt_numbers(lua_State *L, int t, const char *key, int n);
+int *script_need_ints(lua_State *L, int t, const char *key, int n, int base);
+int64_t script_field_int(lua_State *L, int t, const char *key);
+int script_list_length(lua_State *L, int t, const char *key);
+
+/* The field `machine` of the table at t into *m, its arrays left on the stack; NULL when there is
+ * none. */
+const ft_machine *script_opt_machine(lua_State *L, int t, int n_devices, ft_machine *m);
+/* The field `swap_bytes`, by stage and class; NULL when there is none. */
+const int64_t (*script_opt_swap_bytes(lua_State *L, int t, int n_stages))[FT_PLAN_CLASSES];
+/* core.schedule.way. */
+int script_schedule_way(lua_State *L);
 
 /* Options 'optimizer' (preset adamw) and 'hypers' of the table at t; hypers stay on the stack. */
 const ft_optimizer *script_opt_optimizer(lua_State *L, int t);
@@ -36,6 +48,15 @@ const ft_work_costs *const *script_opt_costs(lua_State *L, int t, int n_devices,
 /* Pushes { end_ns =, events =, busy_ns = by device } and, when asked for, trace = Chrome trace
  * JSON. */
 void script_push_timeline(lua_State *L, const ft_timeline *timeline, bool trace);
+/* The same of a simulation, with critical = ns by kind on the critical path, link_ns = by link of
+ * its machine, and, with the trace, memory = by device { peak =, points = { { ns, bytes } } } of
+ * activations; saved_bytes by stage, of a micro-batch. */
+void script_push_simulation(lua_State *L, const ft_timeline *timeline, bool trace,
+                            const int64_t *saved_bytes);
+
+/* Sets in the table at the top what the plan says of a stage: depth, in_flight, versions, buffers,
+ * least_staleness, most_staleness. */
+void script_set_stage(lua_State *L, const ft_plan *plan, int stage);
 
 /* The schedule in field `schedule` of the options at t: by name, or a table with a rule in Lua,
  * which then is on the stack and lives as long as it is held. Pushes one value in any case. */

@@ -109,6 +109,11 @@ void script_push_shape(lua_State *L, const ft_shape *shape) {
     }
 }
 
+void script_set_number(lua_State *L, const char *key, double value) {
+    lua_pushnumber(L, value);
+    lua_setfield(L, -2, key);
+}
+
 /* -- option tables ---------------------------------------------------------------------------- */
 
 void script_options(lua_State *L, int t, const char *const *names) {

@@ -1,8 +1,8 @@
-/* script/devices.c - devices and links as Lua gives them: texts, or tables of rows.
+/* script/devices.c - devices as Lua gives them: texts, or tables of rows.
  *
  * A table has one row for each device: { name =, memory_bytes =, flops_per_s =, bytes_per_s =,
- * link_bytes_per_s =, link_latency_ns = }; rows of kind "cpu" also have threads. Its `links`, if
- * there, is a list of { from =, to =, bytes_per_s =, latency_ns = } for pairs of devices. */
+ * link_bytes_per_s =, link_latency_ns = }; rows of kind "cpu" also have threads. Its `machine`, if
+ * there, is what bind_schedule.c reads. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,35 +70,4 @@ ft_device *script_opt_devices(lua_State *L, int t, const char *key, const char *
     lua_getfield(L, t, key);
     if (lua_isnil(L, -1)) lua_pushstring(L, preset);
     return script_check_devices(L, lua_gettop(L), n);
-}
-
-const ft_link *script_opt_links(lua_State *L, int t, const ft_device *devices, int n)
-{
-    lua_getfield(L, t, "devices");
-    if (!lua_istable(L, -1)) return NULL;
-    lua_getfield(L, -1, "links");
-    if (!lua_istable(L, -1)) return NULL;
-    int list = lua_gettop(L);
-    ft_link *links = lua_newuserdata(L, (size_t)n * (size_t)n * sizeof *links);
-    for (int from = 0; from < n; from++)
-        for (int to = 0; to < n; to++)
-            links[from * n + to] =
-                (ft_link){devices[to].link_bytes_per_s, (double)devices[to].link_latency_ns};
-    for (int i = 1; i <= (int)lua_objlen(L, list); i++) {
-        lua_rawgeti(L, list, i);
-        script_check_table(L, lua_gettop(L));
-        int row = lua_gettop(L);
-        int from = (int)script_opt_int(L, row, "from", 0, 1, n) - 1;
-        int to = (int)script_opt_int(L, row, "to", 0, 1, n) - 1;
-        ft_link link = {script_opt_number(L, row, "bytes_per_s", 0),
-                        script_opt_number(L, row, "latency_ns", 0)};
-        if (from < 0 || to < 0 || !(link.bytes_per_s > 0) || !(link.latency_ns >= 0))
-            luaL_error(L,
-                       "link %d: from %d to %d at %f bytes/s, %f ns: expected devices, a rate "
-                       "above 0 and a latency of 0 or more",
-                       i, from + 1, to + 1, link.bytes_per_s, link.latency_ns);
-        links[from * n + to] = link;
-        lua_pop(L, 1);
-    }
-    return links;
 }

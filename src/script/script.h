@@ -104,6 +104,9 @@ ft_dtype script_arg_dtype(lua_State *L, int i, ft_dtype preset);
 ft_shape script_check_shape(lua_State *L, int i);
 void script_push_shape(lua_State *L, const ft_shape *shape);
 
+/* Sets a number in the table at the top. */
+void script_set_number(lua_State *L, const char *key, double value);
+
 /* -- option tables: the table is at index t (positive) ---------------------------------------- */
 
 /* Refuses keys that are not in `names` (NULL ends it) and lists the valid ones. */

@@ -1,16 +1,18 @@
 --- A plan as people read it.
 
+local playing = require("ftpipe.played")
 local schedules = require("ftpipe.schedule")
 
 local M = {}
 
-local classes = {
+--- Classes of memory in the order in which they are printed.
+M.classes = {
    "weights", "gradients", "optimizer", "versions", "packed", "activations", "workspace", "buffers",
 }
 
 local function memory_row(name, row, budget)
    local parts = {}
-   for _, class in ipairs(classes) do
+   for _, class in ipairs(M.classes) do
       if row[class] > 0 then parts[#parts + 1] = ("%s %.1f"):format(class, row[class] / 1e6) end
    end
    return ("  %-10s %8.1f of %.0f MB: %s"):format(name, row.total / 1e6, budget / 1e6,
@@ -29,6 +31,20 @@ end
 
 local EVALUATION = "evaluation: forwards through the same stages, in the memory of training"
 
+--- What a stage's forwards work with, when that is not the newest weights of the schedule's order.
+local function staleness_words(stage)
+   if stage.most_staleness == 0 then return "" end
+   local least, most = stage.least_staleness, stage.most_staleness
+   return (", weights %s%d update%s late"):format(least < most and least .. " to " or "", most,
+      most == 1 and "" or "s")
+end
+
+local function link_words(predicted)
+   if not predicted.busiest_link then return "" end
+   return ("; busiest link: %s, %.0f %%"):format(predicted.busiest_link,
+      100 * predicted.busiest_share)
+end
+
 --- Stages, memory of every device, prediction.
 function M.text(plan)
    local o = plan.options
@@ -41,7 +57,7 @@ function M.text(plan)
    for s, stage in ipairs(plan.blueprint:stages()) do
       lines[#lines + 1] = ("  stage %d on %s: %s, forward %.2f ms, backward %.2f ms, %d in flight")
          :format(s, plan.devices[stage.device].name, plan:span(s), stage.forward_ns / 1e6,
-            stage.backward_ns / 1e6, stage.in_flight)
+            stage.backward_ns / 1e6, stage.in_flight) .. staleness_words(stage)
    end
    lines[#lines + 1] = ("costs: %s"):format(plan.profile and plan.profile:summary() or "modelled")
    lines[#lines + 1] = "memory:"
@@ -53,6 +69,8 @@ function M.text(plan)
    for d, bubble in ipairs(predicted.bubble) do bubbles[d] = ("%.0f %%"):format(100 * bubble) end
    lines[#lines + 1] = ("predicted: %.1f samples/s, idle %s"):format(predicted.samples_per_second,
       table.concat(bubbles, " "))
+   lines[#lines + 1] = "proved: " .. playing.proof(plan.blueprint:stages())
+   lines[#lines + 1] = "critical path: " .. predicted.critical .. link_words(predicted)
    lines[#lines + 1] = drains_line(o)
    if plan.beside then lines[#lines + 1] = EVALUATION end
    return table.concat(lines, "\n")

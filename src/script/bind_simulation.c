@@ -1,0 +1,147 @@
+/* script/bind_simulation.c - machines from Lua, and what simulations say to it. */
+#include "base/alloc.h"
+#include "script/bindings.h"
+
+/* -- machines ---------------------------------------------------------------------------------- */
+
+/* { places =, links = { { from =, to =, bytes_per_s =, latency_ns =, duplex =, one_way = } },
+ * hand_off_ns =, launch_ns = by device, copy_bytes_per_s = by device, homes = by device the place
+ * whose memory it swaps to } */
+const ft_machine *script_opt_machine(lua_State *L, int t, int n_devices, ft_machine *m)
+{
+    luaL_checkstack(L, 20, "options");
+    lua_getfield(L, t, "machine");
+    if (lua_isnil(L, -1)) return NULL;
+    script_check_table(L, lua_gettop(L));
+    int table = lua_gettop(L), n = script_list_length(L, table, "links");
+    ft_cable *links = lua_newuserdata(L, ((size_t)n + 1) * sizeof *links);
+    lua_getfield(L, table, "links");
+    for (int i = 0; i < n; i++) {
+        lua_rawgeti(L, -1, i + 1);
+        int link = lua_gettop(L);
+        script_check_table(L, link);
+        links[i] = (ft_cable){.a = (int)script_opt_int(L, link, "from", 0, 1, INT16_MAX) - 1,
+                             .b = (int)script_opt_int(L, link, "to", 0, 1, INT16_MAX) - 1,
+                             .bytes_per_s = script_opt_number(L, link, "bytes_per_s", 0),
+                             .latency_ns = script_field_int(L, link, "latency_ns"),
+                             .duplex = script_opt_bool(L, link, "duplex", false),
+                             .one_way = script_opt_bool(L, link, "one_way", false)};
+        lua_pop(L, 1);
+    }
+    *m = (ft_machine){.n_devices = n_devices, .n_links = n, .links = links};
+    m->n_places = (int)script_opt_int(L, table, "places", n_devices, 1, INT16_MAX);
+    m->hand_off_ns = script_field_int(L, table, "hand_off_ns");
+    m->copy_bytes_per_s = script_opt_numbers(L, table, "copy_bytes_per_s", n_devices);
+    double *launch = script_opt_numbers(L, table, "launch_ns", n_devices);
+    int64_t *launch_ns = launch ? lua_newuserdata(L, ((size_t)n_devices + 1) * 8) : NULL;
+    for (int d = 0; launch && d < n_devices; d++) launch_ns[d] = (int64_t)launch[d];
+    m->launch_ns = launch_ns;
+    if (script_list_length(L, table, "homes"))
+        m->home = script_need_ints(L, table, "homes", n_devices, 1);
+    return m;
+}
+
+/* By stage, what a swap of each class moves: { weights =, gradients =, optimizer =, activations =
+ * (of a micro-batch) }; NULL when it is absent. */
+const int64_t (*script_opt_swap_bytes(lua_State *L, int t, int n_stages))[FT_PLAN_CLASSES]
+{
+    lua_getfield(L, t, "swap_bytes");
+    if (lua_isnil(L, -1)) return NULL;
+    if (script_list_length(L, t, "swap_bytes") != n_stages)
+        luaL_error(L, "option 'swap_bytes': expected a list of %d tables", n_stages);
+    int64_t(*bytes)[FT_PLAN_CLASSES] = lua_newuserdata(L, (size_t)n_stages * sizeof *bytes);
+    for (int s = 0; s < n_stages; s++) {
+        lua_rawgeti(L, -2, s + 1);
+        script_check_table(L, lua_gettop(L));
+        for (int c = 0; c < FT_PLAN_CLASSES; c++)
+            bytes[s][c] =
+                script_field_int(L, lua_gettop(L), ft_memory_class_name((ft_memory_class)c));
+        lua_pop(L, 1);
+    }
+    return (const int64_t(*)[FT_PLAN_CLASSES])bytes;
+}
+
+/*** What a transfer between two devices of a machine takes while nothing else is under way.
+ * @function schedule.way
+ * @tparam table options machine (as of simulate), devices (how many)
+ * @tparam int from
+ * @tparam int to
+ * @treturn number bytes_per_s
+ * @treturn number latency_ns */
+int script_schedule_way(lua_State *L)
+{
+    ft_error err;
+    ft_machine machine;
+    script_check_table(L, 1);
+    int n = (int)script_opt_int(L, 1, "devices", 1, 1, FT_MAX_DEVICES);
+    int from = (int)script_check_int(L, 2, 1, n) - 1, to = (int)script_check_int(L, 3, 1, n) - 1;
+    if (!script_opt_machine(L, 1, n, &machine))
+        return script_arg_error(L, 1, "there is no machine");
+    double *latency_ns = lua_newuserdata(L, 2 * (size_t)n * (size_t)n * sizeof *latency_ns);
+    double *ns_per_byte = latency_ns + (size_t)n * (size_t)n;
+    if (ft_machine_idle(&machine, latency_ns, ns_per_byte, &err) != FT_OK)
+        return script_raise(L, &err);
+    lua_pushnumber(L, 1e9 / ns_per_byte[from * n + to]);
+    lua_pushnumber(L, latency_ns[from * n + to]);
+    return 2;
+}
+
+/* -- what a simulation says -------------------------------------------------------------------- */
+
+/* By kind: how long the critical path is at it; what is not an action is on its way or waiting. */
+static void push_critical(lua_State *L, const ft_timeline *t)
+{
+    int64_t n = ft_timeline_critical_path(t, NULL, 0), by_kind[FT_ACT_COUNT] = {0};
+    int64_t *path = ft_alloc((n + 1) * (int64_t)sizeof *path);
+    lua_newtable(L);
+    if (!path) return;
+    ft_timeline_critical_path(t, path, n);
+    for (int64_t i = 0; i < n; i++) {
+        const ft_event *e = &t->events[path[i]];
+        by_kind[e->kind] += e->end_ns - e->start_ns;
+    }
+    ft_free(path);
+    script_set_number(L, "events", (double)n);
+    for (int k = 0; k < FT_ACT_COUNT; k++)
+        if (by_kind[k]) script_set_number(L, ft_action_word(k), (double)by_kind[k]);
+}
+
+static void push_memory(lua_State *L, const ft_timeline *t, const int64_t *saved_bytes)
+{
+    ft_memory_point *points = lua_newuserdata(L, ((size_t)t->n_events + 1) * sizeof *points);
+    lua_createtable(L, t->n_devices, 0);
+    for (int d = 0; d < t->n_devices; d++) {
+        int64_t peak, n = ft_timeline_memory(t, d, saved_bytes, points, &peak);
+        lua_createtable(L, 0, 2);
+        script_set_number(L, "peak", (double)peak);
+        lua_createtable(L, (int)n, 0);
+        for (int64_t i = 0; i < n; i++) {
+            lua_createtable(L, 2, 0);
+            lua_pushnumber(L, (double)points[i].ns);
+            lua_rawseti(L, -2, 1);
+            lua_pushnumber(L, (double)points[i].bytes);
+            lua_rawseti(L, -2, 2);
+            lua_rawseti(L, -2, (int)i + 1);
+        }
+        lua_setfield(L, -2, "points");
+        lua_rawseti(L, -2, d + 1);
+    }
+    lua_remove(L, -2);
+}
+
+void script_push_simulation(lua_State *L, const ft_timeline *timeline, bool trace,
+                            const int64_t *saved_bytes)
+{
+    script_push_timeline(L, timeline, trace);
+    push_critical(L, timeline);
+    lua_setfield(L, -2, "critical");
+    lua_createtable(L, timeline->n_links, 0);
+    for (int i = 0; i < timeline->n_links; i++) {
+        lua_pushnumber(L, (double)timeline->link_ns[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, "link_ns");
+    if (!trace) return;
+    push_memory(L, timeline, saved_bytes);
+    lua_setfield(L, -2, "memory");
+}
