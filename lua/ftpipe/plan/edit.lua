@@ -1,12 +1,8 @@
 --- A plan with a part of its model elsewhere.
 
-local core = require("ftpipe.core")
+local usage = require("ftpipe.usage")
 
 local M = {}
-
-local function usage(format, ...)
-   core.fail("invalid argument", format:format(...), 2)
-end
 
 local function is_within(scope, block)
    return scope == block or scope:sub(1, #block + 1) == block .. "/"

@@ -1,0 +1,41 @@
+--- What the work of a plan costs where it was measured.
+
+local clusters = require("ftpipe.cluster")
+local core = require("ftpipe.core")
+local profiles = require("ftpipe.profile")
+local shares = require("ftpipe.profile.shares")
+local usage = require("ftpipe.usage")
+
+local M = {}
+
+--- The profile that --profile asks for, nil when costs are modelled.
+function M.profile(o, graph, devices)
+   local how = o.profile or "modelled"
+   if how == "modelled" then return nil end
+   if how ~= "measured" and how ~= "fresh" then
+      if core.sys.exists(how) ~= "file" then
+         usage("--profile '%s' is neither measured, fresh, modelled nor a profile's file", how)
+      end
+      return profiles.load(how)
+   end
+   if devices[1].kind ~= "cpu" then
+      usage("--profile %s: devices %s are not here to be measured", how,
+         clusters.name_of(o.devices))
+   end
+   local ok, profile = pcall(profiles, graph, o.devices, {
+      measure = true, fresh = how == "fresh", recompute = o.recompute == "always",
+      accumulate = o.micro_batches > 1, optimizer = o.optimizer, hypers = o.hypers,
+      dtype = o.precision,
+   })
+   if ok then return profile end
+   if profile.status ~= "out of memory" then error(profile, 0) end
+   return nil -- a block that does not fit here is modelled; the plan says whether a run would
+end
+
+--- Costs of a profile, averaged over the length buckets that batches fall into.
+function M.average(profile, o, graphs)
+   local part = o.shares or o.train and shares.of(o.train, o.buckets, o.batch)
+   return shares.blend(profile:costs(graphs[#graphs]), graphs, part, o.devices)
+end
+
+return M

@@ -1,0 +1,97 @@
+--- From a partition to a blueprint: everything of a plan that the engine decides.
+
+local clusters = require("ftpipe.cluster")
+local core = require("ftpipe.core")
+local evaluate = require("ftpipe.evaluate")
+local stages = require("ftpipe.plan.stages")
+local usage = require("ftpipe.usage")
+
+local M = {}
+
+-- Whether stages recompute to begin with; "auto" turns it on where memory does not suffice.
+local recompute_rules = { always = true, never = false, auto = false }
+
+--- By stage, whether it recomputes to begin with.
+function M.recompute_flags(rule, n_stages)
+   local first = recompute_rules[rule]
+   if first == nil then
+      usage("--recompute '%s', expected always, never or auto", tostring(rule))
+   end
+   local flags = {}
+   for s = 1, n_stages do flags[s] = first end
+   return flags
+end
+
+--- Evaluation through the stages of a partition, as an option of the blueprint; nil without any.
+local function beside(o, graphs, partition)
+   if not graphs.evaluation then return nil end
+   return {
+      graphs = graphs.evaluation,
+      node_stage = evaluate.stages(graphs[1], partition.stage, graphs.evaluation[1]),
+      batches = o.eval_batches,
+   }
+end
+
+--- Which parameters weight decay leaves alone, by number: with "vectors" those of one dimension,
+-- which are the biases and the norms of every family.
+local function exempt_flags(rule, graph)
+   if rule ~= "vectors" then return nil end
+   local flags = {}
+   for i, param in ipairs(graph:params()) do flags[i] = #param.dims == 1 end
+   return flags
+end
+
+--- Costs by device: all of a list are alike.
+local function by_device(costs, n)
+   local list = {}
+   for d = 1, n do list[d] = costs end
+   return costs and list
+end
+
+--- The blueprint of a partition, with its memory by device.
+function M.blueprint(o, graphs, partition, flags)
+   local n_stages = stages.count(partition.stage)
+   local wired = clusters.wired(o.devices)
+   local devices = core.engine.devices(wired)
+   local blueprint = core.engine.blueprint {
+      evaluation = beside(o, graphs, partition),
+      graphs = graphs,
+      node_stage = partition.stage,
+      stage_device = partition.device or stages.place(n_stages, #devices),
+      recompute = flags,
+      devices = wired,
+      micro_batches = o.micro_batches,
+      micro_batch_size = o.batch / o.micro_batches,
+      schedule = o.rule or o.schedule,
+      staleness = o.staleness,
+      batches = o.batches,
+      optimizer = o.optimizer,
+      hypers = o.hypers,
+      no_decay = exempt_flags(o.decay_exempt, graphs[1]),
+      clip = o.clip,
+      seed = o.seed,
+      costs = by_device(o.costs, #devices),
+   }
+   return {
+      options = o, graphs = graphs, devices = devices, partition = partition, n_stages = n_stages,
+      recompute = flags, blueprint = blueprint, memory = blueprint:memory(),
+      machine = type(wired) == "table" and wired.machine or nil,
+   }
+end
+
+--- A plan of forwards alone: no gradients, no optimizer.
+function M.evaluation(o, graphs, partition)
+   local n_devices = #core.engine.devices(o.devices)
+   local device = partition.device or stages.place(stages.count(partition.stage), n_devices)
+   local stage
+   stage, device = stages.without_empty(
+      evaluate.stages(graphs[1], partition.stage, graphs.evaluation[1]), device)
+   local own = {}
+   for key, value in pairs(o) do own[key] = value end
+   own.schedule, own.rule, own.staleness = "evaluate", nil, nil
+   own.batches, own.clip = o.eval_batches, 0
+   local kept = { stage = stage, device = device, name = partition.name }
+   return M.blueprint(own, graphs.evaluation, kept, M.recompute_flags("never", #device))
+end
+
+return M

@@ -1,0 +1,102 @@
+--- Makes a plan fit the budgets of its devices: by recomputing, and by a partition that looks at
+-- memory too.
+
+local draw = require("ftpipe.plan.draw")
+local placement = require("ftpipe.placement")
+local stages = require("ftpipe.plan.stages")
+
+local M = {}
+
+local function is_over(plan, device)
+   return plan.memory[device].total > plan.devices[device].memory_bytes
+end
+
+--- Recomputes in the stages of devices that are over their budgets, until none of them can help.
+function M.recompute_where_needed(plan)
+   local changed = true
+   while changed do
+      changed = false
+      for s, stage in ipairs(plan.blueprint:stages()) do
+         if is_over(plan, stage.device) and not plan.recompute[s] then
+            plan.recompute[s], changed = true, true
+         end
+      end
+      if changed then
+         plan = draw.blueprint(plan.options, plan.graphs, plan.partition, plan.recompute)
+      end
+   end
+   return plan
+end
+
+--- What a plan shows of its memory: factor (bytes that training keeps for a byte of parameters),
+-- others (the most that a device needs beside them), room (the least that a device has left).
+local function budget_of(plan)
+   local others, room, weights, kept = 0, math.huge, 0, 0
+   for d, row in ipairs(plan.memory) do
+      local own = row.activations + row.workspace + row.buffers
+      others, room = math.max(others, own), math.min(room, plan.devices[d].memory_bytes - own)
+      weights = weights + row.weights
+      kept = kept + row.weights + row.gradients + row.optimizer + row.versions + row.packed
+   end
+   return { factor = kept / weights, others = others, room = room }
+end
+
+--- Bytes that a stage's parameters may weigh, at four times their size, as graph:partition counts.
+local function parameter_budget(plan)
+   local budget = budget_of(plan)
+   return math.max(1, math.floor(4 * budget.room / budget.factor))
+end
+
+local function any_over(plan)
+   for d in ipairs(plan.devices) do
+      if is_over(plan, d) then return true end
+   end
+   return false
+end
+
+--- The plan of a partition, recomputing where --recompute auto finds it needed.
+local function settle(o, graphs, partition)
+   local plan = draw.blueprint(o, graphs, partition,
+      draw.recompute_flags(o.recompute, stages.count(partition.stage)))
+   return o.recompute == "auto" and M.recompute_where_needed(plan) or plan
+end
+
+--- The same plan with the least memory that recomputing gives it.
+local function leanest(plan)
+   if plan.options.recompute ~= "auto" then return plan end
+   return draw.blueprint(plan.options, plan.graphs, plan.partition,
+      draw.recompute_flags("always", plan.n_stages))
+end
+
+-- Placements that are tried one after the other, each with less memory for parameters: what the one
+-- before it left for them.
+local PLACEMENTS = 3
+
+local function fit_placed(plan)
+   local others = 0
+   for _ = 1, PLACEMENTS do
+      if not any_over(plan) then break end
+      local budget = budget_of(leanest(plan))
+      if budget.others <= others then break end
+      others = budget.others
+      local ok, partition = pcall(placement.solve, plan.graphs[#plan.graphs],
+         plan.options.partition, plan.options, budget)
+      if not ok then break end
+      plan = settle(plan.options, plan.graphs, partition)
+   end
+   return plan
+end
+
+--- What is balanced by time alone may not fit; a partition that also looks at memory may, when the
+-- stages that need it recompute.
+function M.fit(plan)
+   local o, graphs = plan.options, plan.graphs
+   if o.recompute == "auto" then plan = M.recompute_where_needed(plan) end
+   if placement.is(o.partition) then return fit_placed(plan) end
+   if not any_over(plan) or o.partition ~= "seq" then return plan end
+   local ok, partition = pcall(stages.partition, graphs[#graphs], "seq", plan.n_stages, o.devices,
+      o.micro_batches, parameter_budget(leanest(plan)), o.costs)
+   return ok and settle(o, graphs, partition) or plan
+end
+
+return M

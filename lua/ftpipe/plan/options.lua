@@ -1,0 +1,126 @@
+--- What a recipe's arguments and data mean for its plan.
+
+local core = require("ftpipe.core")
+local evaluate = require("ftpipe.evaluate")
+local schedules = require("ftpipe.schedule")
+local usage = require("ftpipe.usage")
+
+local M = {}
+
+--- Lengths to pad to: at most four, multiples of 8, the last one holds every example. A model may
+-- have a longest length of its own.
+local function length_buckets(longest, most)
+   local buckets = {}
+   for quarter = 1, 4 do
+      local length = math.max(8, math.ceil(longest * quarter / 4 / 8) * 8)
+      if longest <= most then length = math.min(length, most) end
+      if length ~= buckets[#buckets] then buckets[#buckets + 1] = length end
+   end
+   return buckets
+end
+
+local function longest_of(data, field)
+   local longest = 0
+   for _, split in pairs(data) do longest = math.max(longest, split.dataset:longest(field)) end
+   return longest
+end
+
+--- Length buckets of the first length group of the data, and the lengths of the others by their
+-- first field; a split whose examples are all equally long says so in `length`. Without data: as
+-- long as the flags allow.
+local function lengths_of(model, data, args)
+   if not data then return { args.block or args.max_source }, { target = args.max_target } end
+   local positions = model.family.positions
+   local most = positions and positions(model.config) or math.huge
+   local buckets, lengths
+   local split = select(2, next(data))
+   for _, group in ipairs(split.dataset:groups()) do
+      local longest = longest_of(data, group[1])
+      if lengths then
+         lengths[group[1]] = longest
+      else
+         buckets = split.length and { split.length } or length_buckets(longest, most)
+         lengths = {}
+      end
+   end
+   return buckets, lengths
+end
+
+-- Updates in a plan that is only looked at, when there is no data to count epochs of.
+local PLANNED_STEPS = 100
+
+--- Updates of the whole run: --steps, or as many as --epochs makes.
+local function count_steps(args, data)
+   if not args.epochs then return args.steps end
+   if not data then return PLANNED_STEPS end -- only possible when planning, see Task:open
+   if not data.train then return 1 end -- --eval-only
+   return math.max(1, math.ceil(args.epochs * data.train.dataset:size() / args.batch))
+end
+
+--- Costs come from a profile taken here when training on devices that are here.
+local function profile_rule(args)
+   if args.profile then return args.profile end
+   local here = core.engine.devices(args.devices)[1].kind == "cpu"
+   return here and not args.eval_only and "measured" or "modelled"
+end
+
+--- Where the stages come from. What an asynchronous run computes depends on them, and a profile
+-- taken another time may give others: it goes on with those that it recorded.
+local function partition_rule(args)
+   local recorded = args.resume and args.out and args.out .. "/plan.txt"
+   local chosen = core.sys.exists(args.partition) -- by the user, in a file
+   if recorded and not chosen and not schedules.is_synchronous(args.schedule)
+      and core.sys.exists(recorded)
+   then
+      return recorded
+   end
+   return args.partition
+end
+
+-- Batches of an evaluation whose data is not there; more of them need no more memory.
+local UNKNOWN_BATCHES = 64
+
+--- Batches of an evaluation; nil when there is nothing to evaluate on, as in pre-training.
+local function count_eval_batches(data, batch)
+   if not data then return UNKNOWN_BATCHES end
+   return data.eval and evaluate.count_batches(data.eval.dataset, batch)
+end
+
+--- What ft.args gives, as options of ft.plan.
+function M.of(model, data, args)
+   if args.patience and not args.eval_every then
+      usage("--patience counts evaluations, give --eval-every too")
+   end
+   local steps = count_steps(args, data)
+   local buckets, lengths = lengths_of(model, data, args)
+   return {
+      model = model,
+      devices = args.devices,
+      batch = args.batch,
+      micro_batches = args.micro_batches,
+      train = data and data.train and data.train.dataset,
+      buckets = buckets,
+      lengths = lengths,
+      partition = partition_rule(args),
+      stages = args.stages,
+      schedule = args.schedule,
+      staleness = args.staleness ~= "none" and args.staleness or nil,
+      recompute = args.recompute,
+      optimizer = args.optimizer,
+      hypers = args.optimizer ~= "adafactor" and { weight_decay = args.weight_decay } or {},
+      decay_exempt = args.decay_exempt,
+      clip = args.clip,
+      seed = args.seed,
+      precision = args.precision,
+      profile = profile_rule(args),
+      dropout = args.dropout or model.config.dropout_rate,
+      steps = steps,
+      batches = math.min(args.eval_every or steps, args.save_every or steps, steps),
+      eval_batches = count_eval_batches(data, args.batch),
+      eval_only = args.eval_only,
+      eval_every = args.eval_every,
+      save_every = args.save_every,
+   }
+end
+
+return M

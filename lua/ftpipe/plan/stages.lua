@@ -1,0 +1,95 @@
+--- Where the stages of a plan are: by forward node its stage, by stage its device.
+
+local core = require("ftpipe.core")
+local placement = require("ftpipe.placement")
+local usage = require("ftpipe.usage")
+
+local M = {}
+
+--- Stages from a plan file.
+local function from_file(path, n_forward)
+   local plan = core.engine.parse_plan(core.sys.read_file(path))
+   if #plan.node_stage ~= n_forward then
+      usage("%s: the plan is for a graph of %d forward nodes, this one has %d", path,
+         #plan.node_stage, n_forward)
+   end
+   return { stage = plan.node_stage, device = plan.device }
+end
+
+--- Stages that begin at the given scopes: { "decoder/block.0", ... } makes two of them.
+local function from_scopes(graph, scopes)
+   local stage, at = {}, 1
+   for n = 1, graph:counts().forward do
+      local scope = graph:node(n).scope
+      if scopes[at] and (scope == scopes[at] or scope:sub(1, #scopes[at] + 1) == scopes[at] .. "/")
+      then
+         at = at + 1
+      end
+      stage[n] = at
+   end
+   if at <= #scopes then
+      usage("partition: no node after the cut before it is in scope '%s'", scopes[at])
+   end
+   return { stage = stage }
+end
+
+--- Assigns forward nodes to stages; placement.solve knows the other methods.
+-- @tparam graph graph with gradients
+-- @param how "seq" (the balanced contiguous optimum over modelled costs), the path of a plan file,
+--   or a list of scopes at which stages begin
+-- @tparam int stages for "seq"
+-- @param device the kind to model: a text or a cluster
+-- @tparam[opt=1] int micro_batches per update
+-- @tparam[opt] number memory bytes of a stage for parameters, see graph:partition
+-- @tparam[opt] table costs of the graph's nodes, as a profile has them; modelled without
+-- @treturn table { stage = by node, device = by stage or nil, name = for people }
+function M.partition(graph, how, stages, device, micro_batches, memory, costs)
+   if type(how) == "table" then
+      local result = from_scopes(graph, how)
+      result.name = table.concat(how, ",")
+      return result
+   end
+   if how == "seq" then
+      local result = graph:partition(stages, device, memory, micro_batches, costs)
+      result.name = "seq"
+      return result
+   end
+   if not core.sys.exists(how) then
+      usage("--partition '%s' is neither a plan file nor one of: seq, %s", how,
+         table.concat(placement.names(), ", "))
+   end
+   local result = from_file(how, graph:counts().forward)
+   result.name = how
+   return result
+end
+
+--- How many stages there are.
+function M.count(stage)
+   local most = 0
+   for _, s in ipairs(stage) do most = math.max(most, s) end
+   return most
+end
+
+--- Stage s runs on device s; when there are more stages than devices, in turns.
+function M.place(n_stages, n_devices)
+   local device = {}
+   for s = 1, n_stages do device[s] = (s - 1) % n_devices + 1 end
+   return device
+end
+
+--- Stages numbered without those that no node is in; their devices likewise.
+function M.without_empty(stage, device)
+   local used, number, devices = {}, {}, {}
+   for _, s in ipairs(stage) do used[s] = true end
+   for s = 1, M.count(stage) do
+      if used[s] then
+         devices[#devices + 1] = device[s]
+         number[s] = #devices
+      end
+   end
+   local result = {}
+   for n, s in ipairs(stage) do result[n] = number[s] end
+   return result, devices
+end
+
+return M
