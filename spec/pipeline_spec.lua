@@ -204,6 +204,31 @@ describe("the asynchronous schedule", function()
    end)
 end)
 
+describe("a value that passes over stages", function()
+   -- the encoder's output is read by every cross-attention: from stage 0 to stage 5, over four
+   local cuts = {
+      "decoder/block.0", "decoder/block.1", "decoder/block.1/cross", "decoder/block.2",
+      "decoder/block.2/cross", "head",
+   }
+   local judge = { steps = 8 }
+
+   for _, schedule in ipairs { "gpipe", "1f1b", "async" } do
+      it("has a buffer for each, in the plan, in memory and in use: " .. schedule, function()
+         local o = { devices = "cpu:3", partition = cuts, schedule = schedule, steps = 8 }
+         local run = pipeline.train(o)
+         assert_planned_memory(run)
+         local bytes, slots = run.plan:text():match("\nedge F0>F5 bytes (%d+) slots (%d+)\n")
+         assert.equal(2 * 16 * 24 * 4, tonumber(bytes)) -- a micro-batch of the longer bucket
+         assert.equal("6", slots)
+         if schedule == "async" then
+            assert_equal_runs(pipeline.train(with(o, { threaded = false })), run)
+         else
+            assert_equal_runs(reference("8 steps", judge), run)
+         end
+      end)
+   end
+end)
+
 describe("the memory of a run", function()
    local options = { devices = "cpu:2", schedule = "1f1b", steps = 2 }
 

@@ -48,6 +48,126 @@ local function pack(times, bytes, n)
    return packs, table.concat(names, ",")
 end
 
+describe("a plan with swaps, by hand", function()
+   -- Harmony on one device: a pack's weights come once for all micro-batches, its update follows
+   -- its backward at once, what is stashed leaves and returns
+   local TEXT = [[
+ftpipe-plan 1
+stages 2
+devices 1
+micro-batches 2
+batches 1
+body-batches 0
+body-repeats 0
+
+stage 0 device 0 depth 1 in-flight 2
+stage 1 device 0 depth 0 in-flight 2
+edge F0>F1 bytes 64 slots 2
+edge B1>B0 bytes 64 slots 2
+
+warm-up 0 L0.0.0:weights F0.0.0 O0.0.0:activations F0.0.1 O0.0.1:activations D0.0.1:weights
+warm-up 0 L1.0.0:weights F1.0.0-1 B1.0.0-1 U1.0
+warm-up 0 O1.0.1:weights L0.0.0:weights L0.0.0-1:activations B0.0.0-1 U0.0
+warm-up 0 O0.0.1:weights
+]]
+
+   local function simulate(plan, swap_bytes)
+      return plan:simulate {
+         forward_ns = { 100, 100 }, backward_ns = { 200, 200 }, swap_bytes = swap_bytes,
+         machine = {
+            places = 2, homes = { 2 },
+            links = { { from = 1, to = 2, bytes_per_s = 1e9, duplex = true } },
+         },
+      }
+   end
+
+   it("is read, proven and written", function()
+      local plan = ft.schedule.parse(TEXT)
+      assert.equal(plan:text(), ft.schedule.parse(plan:text()):text())
+      for _, stage in ipairs(plan:describe().stages) do assert.equal(2, stage.in_flight) end
+   end)
+
+   it("is simulated: what computing waits for, and what the link to the host carries", function()
+      local plan = ft.schedule.parse(TEXT)
+      assert.equal(4 * 100 + 4 * 200, simulate(plan).end_ns)
+      local played = simulate(plan, {
+         { weights = 50, activations = 80 }, { weights = 50 },
+      })
+      -- weights in, then those of the second pack; behind its backward the first pack's weights and
+      -- first activations; its weights leave last
+      assert.equal(50 + 400 + 800 + 50 + (50 + 80) + 50, played.end_ns)
+      assert.equal(3 * 50 + 2 * 80, played.link_ns[1]) -- in, which is the busier direction
+   end)
+
+   it("is refused where a swap is missing or has no home", function()
+      local without_drop = TEXT:gsub("D0%.0%.1:weights", "")
+      assert.fails_with(function() ft.schedule.parse(without_drop) end,
+         "L0.0.0:weights moves what is not in host memory")
+      assert.fails_with(function()
+         ft.schedule.parse(TEXT):simulate {
+            swap_bytes = { { weights = 1 }, {} }, machine = { places = 1, links = {} },
+         }
+      end, "a home of device 0")
+   end)
+end)
+
+describe("ft.swap.plan", function()
+   --- Swaps of a plan's text by class: in and out.
+   local function count_swaps(text)
+      local counts = {}
+      for letter, class in text:gmatch(" ([LO])[%d.%-]+:(%l+)") do
+         local key = letter .. " " .. class
+         counts[key] = (counts[key] or 0) + 1
+      end
+      return counts
+   end
+
+   it("moves what Harmony's table says, less what stays where it is", function()
+      for devices = 1, 3 do
+         for packs = devices + 1, 7 do
+            for micro_batches = 1, 4 do
+               local o = { packs = packs, devices = devices, micro_batches = micro_batches }
+               local plan, N, M, R = ft.swap.plan(o), devices, micro_batches, packs
+               assert.equal(plan:text(), ft.schedule.parse(plan:text()):text())
+               local text = ft.swap.text(o)
+               local c = count_swaps(text)
+               local table_of = ft.swap.volumes("harmony-pp",
+                  { devices = N, micro_batches = M, layers = R })
+               -- each device's last forward and first backward are of one pack
+               assert.equal(table_of.W - N, c["L weights"] + c["O weights"])
+               assert.equal(table_of.K, c["L optimizer"] + c["O optimizer"])
+               -- the last pack stashes nothing
+               assert.equal(table_of.X - 2 * M, c["L activations"] + c["O activations"])
+            end
+         end
+      end
+   end)
+
+   it("never stalls on free links, and waits for slow ones", function()
+      local function end_ns(devices, swap_bytes)
+         local o = { packs = 6, devices = devices, micro_batches = 6, batches = 2 }
+         local plan, costs = ft.swap.plan(o), { forward_ns = {}, backward_ns = {}, swap_bytes = {} }
+         for k = 1, 6 do
+            costs.forward_ns[k], costs.backward_ns[k] = 100, 300
+            costs.swap_bytes[k] = { weights = swap_bytes, activations = swap_bytes / 10 }
+         end
+         costs.machine = { places = devices + 1, homes = {}, links = {} }
+         for d = 1, devices do
+            costs.machine.homes[d] = devices + 1
+            for to = d + 1, devices + 1 do
+               table.insert(costs.machine.links,
+                  { from = d, to = to, bytes_per_s = 1e9, duplex = true })
+            end
+         end
+         return plan:simulate(costs).end_ns
+      end
+      assert.equal(2 * 6 * 6 * 400, end_ns(1, 0))
+      assert.is_true(end_ns(2, 0) < 0.6 * end_ns(1, 0))
+      assert.is_true(end_ns(3, 0) < 0.45 * end_ns(1, 0))
+      assert.is_true(end_ns(1, 1000) > end_ns(1, 0))
+   end)
+end)
+
 describe("ft.swap.estimate", function()
    -- mode, devices, samples of a backward micro-batch, layers of a pack, seconds without and with
    -- overlap, as Harmony's own scheduler estimates them
