@@ -57,8 +57,7 @@ static ft_status copy_machine(ft_blueprint *b, const ft_machine *m, ft_error *er
         c->home = copy_given(b->arena, m->home, m->n_devices, sizeof *m->home, &ok);
         c->copy_bytes_per_s = copy_given(b->arena, m->copy_bytes_per_s, m->n_devices,
                                          sizeof *m->copy_bytes_per_s, &ok);
-        c->launch_ns =
-            copy_given(b->arena, m->launch_ns, m->n_devices, sizeof *m->launch_ns, &ok);
+        c->launch_ns = copy_given(b->arena, m->launch_ns, m->n_devices, sizeof *m->launch_ns, &ok);
     }
     b->options.machine = c;
     return ok ? FT_OK : ft_fail(err, FT_NOMEM, "engine: no memory for the machine");

@@ -32,8 +32,8 @@ typedef struct ft_timeline {
     ft_event *events; /* capacity is set when it is made */
     int64_t n_passages, passage_capacity;
     ft_passage *passages; /* NULL in a run's */
-    int64_t *cause; /* by event: that whose end, or whose data, it waited for last; -1: none */
-    int n_links;    /* of the machine of a simulation; 0 without */
+    int64_t *cause;   /* by event: that whose end, or whose data, it waited for last; -1: none */
+    int n_links;      /* of the machine of a simulation; 0 without */
     int64_t *link_ns; /* by link: how long it was taken, in its busier direction */
 } ft_timeline;
 

@@ -475,9 +475,11 @@ int script_bind_schedule(lua_State *L)
                                        {NULL, NULL}};
     static const luaL_Reg meta[] = {{"__gc", plan_gc}, {"__tostring", plan_tostring}, {NULL, NULL}};
     static const luaL_Reg rule_meta[] = {{"__gc", rule_gc}, {NULL, NULL}};
-    static const luaL_Reg functions[] = {
-        {"make", schedule_make}, {"parse", schedule_parse}, {"list", schedule_list},
-        {"way", script_schedule_way},   {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"make", schedule_make},
+                                         {"parse", schedule_parse},
+                                         {"list", schedule_list},
+                                         {"way", script_schedule_way},
+                                         {NULL, NULL}};
     script_class(L, PLAN, methods, meta);
     script_class(L, RULE, NULL, rule_meta);
     lua_pop(L, 2);

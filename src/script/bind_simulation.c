@@ -21,11 +21,11 @@ const ft_machine *script_opt_machine(lua_State *L, int t, int n_devices, ft_mach
         int link = lua_gettop(L);
         script_check_table(L, link);
         links[i] = (ft_cable){.a = (int)script_opt_int(L, link, "from", 0, 1, INT16_MAX) - 1,
-                             .b = (int)script_opt_int(L, link, "to", 0, 1, INT16_MAX) - 1,
-                             .bytes_per_s = script_opt_number(L, link, "bytes_per_s", 0),
-                             .latency_ns = script_field_int(L, link, "latency_ns"),
-                             .duplex = script_opt_bool(L, link, "duplex", false),
-                             .one_way = script_opt_bool(L, link, "one_way", false)};
+                              .b = (int)script_opt_int(L, link, "to", 0, 1, INT16_MAX) - 1,
+                              .bytes_per_s = script_opt_number(L, link, "bytes_per_s", 0),
+                              .latency_ns = script_field_int(L, link, "latency_ns"),
+                              .duplex = script_opt_bool(L, link, "duplex", false),
+                              .one_way = script_opt_bool(L, link, "one_way", false)};
         lua_pop(L, 1);
     }
     *m = (ft_machine){.n_devices = n_devices, .n_links = n, .links = links};
