@@ -2,6 +2,7 @@ local core = require("ftpipe.core")
 local ft = require("ftpipe")
 local files = require("spec.support.files")
 local process = require("spec.support.process")
+local xml = require("ftpipe.graph.xml")
 
 local function plan(...) return process.ftpipe { "plan", ... } end
 
@@ -29,6 +30,8 @@ describe("ftpipe plan", function()
       assert.matches("partition mixed, schedule 1f1b, 8 stages on 4 devices", out)
       assert.matches("weights", out)
       assert.matches("predicted: [%d.]+ s a batch, [%d.]+ samples/s", out)
+      assert.matches("proved: completes on any timing with %d+ buffers between stages", out)
+      assert.matches("critical path: backward %d+ %%, forward %d+ %%", out)
    end)
 
    it("plans a graph file; balanced stages are as fast as they can be", function()
@@ -95,6 +98,13 @@ describe("ftpipe plan", function()
             assert.matches(head, out)
             if format == "html" then -- one page that loads nothing
                assert.is_nil(out:find("src=", 1, true) or out:find("<link", 1, true))
+               local svgs = {}
+               for svg in out:gmatch("<svg .-</svg>") do
+                  svgs[#svgs + 1] = svg
+                  assert.has_no.errors(function() xml.read(svg, "page") end)
+               end
+               assert.equal(2, #svgs) -- in time: forward, backward of 8 micro-batches, update
+               assert.equal(2 * 2 * (8 + 8 + 1), select(2, svgs[1]:gsub("<rect", "")))
             end
          end
       end)

@@ -152,6 +152,27 @@ describe("plans of models", function()
       for _, row in ipairs(plan.memory) do assert.equal(row.weights, row.versions) end
    end)
 
+   it("say how late weights are, what the end waits for, and what is proved", function()
+      local text = tostring(plan_of { schedule = "async", micro_batches = 1, batch = 2 })
+      assert.matches("stage 1 on [^\n]*, 2 in flight, weights 1 update late\n", text)
+      assert.matches("stage 2 on [^\n]*, 1 in flight\n", text)
+      assert.matches("\nproved: completes on any timing with %d+ buffers between stages\n", text)
+      local path, sum = text:match("\ncritical path: ([^\n;]+)"), 0
+      for share in path:gmatch("%l (%d+) %%") do sum = sum + share end
+      assert.is_true(sum >= 97 and sum <= 102, path)
+      assert.not_matches("late", tostring(plan_of {}))
+   end)
+
+   it("have in time the activations that they have in memory", function()
+      for _, schedule in ipairs { "gpipe", "1f1b", "async" } do
+         local plan = plan_of { schedule = schedule, devices = "sim:3x1GB" }
+         for d, memory in ipairs(plan.blueprint:simulate(4, true).memory) do
+            assert.equal(plan.memory[d].activations, memory.peak)
+            assert.equal(0, memory.points[#memory.points][2])
+         end
+      end
+   end)
+
    it("say why a block is where it is, and move it", function()
       local plan = plan_of {}
       local why = plan:why("decoder/block.2")

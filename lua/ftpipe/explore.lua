@@ -284,12 +284,12 @@ function Subject:memory_cells(by_class)
    return cells
 end
 
---- What was planned, in a line.
-function Subject:headline()
+--- What was chosen, in a line.
+function Subject:setting()
    local o, recomputed = self.options, 0
    for s = 1, #self.stages do recomputed = recomputed + (self.recompute[s] and 1 or 0) end
-   return ("%s: partition %s, schedule %s, %d stages on %d devices, %d micro-batches%s"):format(
-      self.title, self.method, o.schedule, #self.stages, #self.names, o.micro_batches,
+   return ("partition %s, schedule %s, %d stages on %d devices, %d micro-batches%s"):format(
+      self.method, o.schedule, #self.stages, #self.names, o.micro_batches,
       recomputed > 0 and (", %d stages recomputed"):format(recomputed) or "")
 end
 
@@ -310,7 +310,7 @@ end
 --- The whole, as text.
 function Subject:text(by_class)
    return table.concat({
-      self:headline(), compare.text(self:stage_cells()), compare.text(self:memory_cells(by_class)),
+      self.title .. ": " .. self:setting(), compare.text(self:stage_cells()), compare.text(self:memory_cells(by_class)),
       self:prediction(), "proved: " .. self.proof, self:limits(),
    }, "\n")
 end

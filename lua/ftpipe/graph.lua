@@ -70,7 +70,8 @@ local writers = {
 
 --- The graph in a form: "txt", "json", "graphml", "dot" or "svg".
 -- @tparam string form
--- @tparam[opt] table o result (of ft.partition), depth (of scopes, in pictures; 2)
+-- @tparam[opt] table o result (of ft.partition); in pictures names (of its devices), depth (of
+--   scopes; 2)
 function Graph:format(form, o)
    if not writers[form] then
       usage("graph: there is no form '%s', expected one of: dot, graphml, json, svg, txt", form)

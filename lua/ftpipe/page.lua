@@ -9,10 +9,10 @@ local M = {}
 
 local STYLE = [[
 body{font:14px sans-serif;margin:2em;max-width:75em}table{border-collapse:collapse;margin:1em 0}
-td,th{border:1px solid #ccc;padding:.25em .6em;text-align:right}
-td:first-child,th:first-child{text-align:left}
+td,th{border:1px solid #ccc;padding:.25em .6em;text-align:left;white-space:nowrap}
+.n{text-align:right}
 .bar{display:flex;height:1.4em;width:50em;background:#eee;margin:.2em 0}.bar div{height:100%}
-details svg{max-width:100%;height:auto}]]
+svg{max-width:100%;height:auto}]]
 
 local BATCHES = 2 -- of the timeline
 
@@ -24,7 +24,8 @@ local function table_html(cells)
          -- what is said instead of numbers takes the rest of the row
          local span = c == #row and c < #cells[1] and (' colspan="%d"'):format(#cells[1] - c + 1)
             or ""
-         words[c] = ("<%s%s>%s</%s>"):format(tag, span, xml.escape(word), tag)
+         local number = word:find("^[%d.-]") and ' class="n"' or ""
+         words[c] = ("<%s%s%s>%s</%s>"):format(tag, span, number, xml.escape(word), tag)
       end
       lines[#lines + 1] = "<tr>" .. table.concat(words) .. "</tr>"
    end
@@ -79,7 +80,7 @@ function M.html(subject, tables, depth)
       "<!DOCTYPE html>", '<html lang="en"><head><meta charset="utf-8">',
       ("<title>%s</title><style>%s</style></head><body>"):format(xml.escape(subject.title), STYLE),
       ("<h1>%s</h1><p>%s</p><p>%s<br>%s<br>proved: %s</p>"):format(xml.escape(subject.title),
-         xml.escape(subject:headline()), xml.escape(subject:prediction()),
+         xml.escape(subject:setting()), xml.escape(subject:prediction()),
          xml.escape(subject:limits()), subject.proof),
       "<h2>Stages</h2>", table_html(subject:stage_cells()),
       "<h2>Memory</h2>", table_html(subject:memory_cells()), legend(classes),
@@ -92,11 +93,13 @@ function M.html(subject, tables, depth)
       parts[#parts + 1] = table_html(entry.cells)
    end
    parts[#parts + 1] = ("<h2>First %d batches</h2><p>%s</p>"):format(BATCHES,
-      "What each device computes, with the numbers of micro-batches; below, the bytes of "
+      "What each device computes, with the numbers of micro-batches: forwards blue, backwards "
+      .. "orange, once a batch grey, stages of one device in shades. Below, the bytes of "
       .. "activations that it holds.")
    parts[#parts + 1] = timeline.svg(subject.play(BATCHES, true), subject.names)
    parts[#parts + 1] = "<h2>Graph</h2><details open><summary>coloured by device</summary>"
-   parts[#parts + 1] = draw.svg(subject.graph, { result = subject.result, depth = depth })
+   parts[#parts + 1] = draw.svg(subject.graph,
+      { result = subject.result, names = subject.names, depth = depth })
    parts[#parts + 1] = "</details></body></html>\n"
    return table.concat(parts, "\n")
 end

@@ -79,7 +79,8 @@ local printers = {
 }
 for _, form in ipairs { "svg", "dot", "graphml" } do
    printers[form] = function(subject, _, flags)
-      return subject.graph:format(form, { result = subject.result, depth = flags.depth })
+      return subject.graph:format(form,
+         { result = subject.result, names = subject.names, depth = flags.depth })
    end
 end
 

@@ -17,18 +17,20 @@ function M.colour(device)
    return device and COLOURS[(device - 1) % #COLOURS + 1] or "#DDDDDD"
 end
 
---- "encoder/block.3", "12 nodes, 3.20 ms, 12.6 MB": what a box says.
-local function lines_of(node)
+-- Ink on the dark ones.
+local DARK = { ["#0072B2"] = true }
+
+--- "encoder/block.3", "12 nodes, 3.20 ms, 12.6 MB", "stage 2, sim:0": what a box says.
+local function lines_of(node, names)
    local parts = {}
    if node.count > 1 then parts[1] = ("%d nodes"):format(node.count) end
    parts[#parts + 1] = ("%.2f ms"):format((node.forward_ns + node.backward_ns) / 1e6)
    if node.parameter_bytes > 0 then
       parts[#parts + 1] = units.format_bytes(node.parameter_bytes)
    end
-   if node.stage then
-      parts[#parts + 1] = ("stage %d on device %d"):format(node.stage, node.device)
-   end
-   return node.id, table.concat(parts, ", ")
+   local place = node.stage and ("stage %d, %s"):format(node.stage,
+      names and names[node.device]:match("^%S*") or ("device %d"):format(node.device)) or ""
+   return node.id, table.concat(parts, ", "), place
 end
 
 local function dot_text(text)
@@ -37,16 +39,21 @@ end
 
 --- DOT, nodes of one scope joined.
 -- @tparam graph graph
--- @tparam[opt] table o depth (2) of scopes, result of ft.partition
+-- @tparam[opt] table o depth (2) of scopes, result of ft.partition, names of its devices
 -- @treturn string
 function M.dot(graph, o)
    o = o or {}
    local groups = collapse.groups(graph, o.depth or 2, o.result)
-   local lines = { "digraph model {", "  node [shape=box, style=filled, fontname=sans];" }
+   local lines = {
+      "digraph model {", "  node [shape=box, style=filled, fontname=sans];",
+      "  edge [fontname=sans, fontsize=10];",
+   }
    for i, node in ipairs(groups.nodes) do
-      local name, weight = lines_of(node)
-      lines[#lines + 1] = ('  n%d [label="%s\\n%s", fillcolor="%s"];'):format(i, dot_text(name),
-         dot_text(weight), M.colour(node.device))
+      local name, weight, place = lines_of(node, o.names)
+      local colour = M.colour(node.device)
+      lines[#lines + 1] = ('  n%d [label="%s\\n%s%s", fillcolor="%s"%s];'):format(i,
+         dot_text(name), dot_text(weight), place ~= "" and "\\n" .. dot_text(place) or "", colour,
+         DARK[colour] and ", fontcolor=white" or "")
    end
    for _, edge in ipairs(groups.edges) do
       local label = ""
@@ -60,7 +67,8 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- SVG: layers from top to bottom, in each of them nodes in the order of the graph.
 
-local BOX = { width = 220, height = 40, gap_x = 24, gap_y = 34, margin = 16 }
+local BOX = { width = 300, height = 40, gap_x = 24, gap_y = 34, margin = 16, swing = 90 }
+local LONGEST_NAME = 30
 
 local function places_of(groups)
    local layer, places, filled, widest = collapse.layers(groups), {}, {}, 1
@@ -76,34 +84,41 @@ local function places_of(groups)
       place.x = BOX.margin + (place.column - 1 + free) * (BOX.width + BOX.gap_x)
       place.y = BOX.margin + (place.row - 1) * (BOX.height + BOX.gap_y)
    end
-   return places, 2 * BOX.margin + widest * (BOX.width + BOX.gap_x) - BOX.gap_x,
+   return places, 2 * BOX.margin + widest * (BOX.width + BOX.gap_x) - BOX.gap_x + BOX.swing,
       2 * BOX.margin + #filled * (BOX.height + BOX.gap_y) - BOX.gap_y
 end
 
-local function box_svg(node, place)
-   local name, weight = lines_of(node)
-   return ([[<g><title>%s: %s</title><rect x="%g" y="%g" width="%d" height="%d" rx="5" fill="%s" ]]
-      .. [[stroke="#555"/><text x="%g" y="%g">%s</text><text x="%g" y="%g" class="w">%s</text>]]
-      .. "</g>")
-      :format(xml.escape(name), xml.escape(weight), place.x, place.y, BOX.width, BOX.height,
-         M.colour(node.device), place.x + 8, place.y + 17, xml.escape(words.short(name, 32)),
-         place.x + 8, place.y + 32, xml.escape(weight))
+local function box_svg(node, place, names)
+   local name, weight, where = lines_of(node, names)
+   local colour = M.colour(node.device)
+   return ([[<g fill="%s"><title>%s: %s</title><rect x="%g" y="%g" width="%d" height="%d" rx="5" ]]
+      .. [[fill="%s" stroke="#555"/><text x="%g" y="%g">%s</text><text x="%g" y="%g" class="e">]]
+      .. [[%s</text><text x="%g" y="%g" class="w">%s</text></g>]])
+      :format(DARK[colour] and "#FFF" or "#000", xml.escape(name), xml.escape(weight), place.x,
+         place.y, BOX.width, BOX.height, colour, place.x + 8, place.y + 17,
+         xml.escape(words.short(name, LONGEST_NAME)), place.x + BOX.width - 8, place.y + 17,
+         xml.escape(where), place.x + 8, place.y + 32, xml.escape(weight))
 end
 
 local function edge_svg(edge, places)
    local from, to = places[edge.from], places[edge.to]
    local x1, y1 = from.x + BOX.width / 2, from.y + BOX.height
    local x2, y2 = to.x + BOX.width / 2, to.y
-   -- edges over several layers swing out, so that they do not run through boxes
-   local swing = math.abs(to.row - from.row) > 1 and BOX.width * 0.7 or 0
+   local rows = math.abs(to.row - from.row)
+   local out1, out2, down = 0, 0, BOX.gap_y
+   if rows > 1 then -- beside the boxes between, from side to side, the longer the further out
+      x1, y1, x2, y2 = from.x + BOX.width, y1 - BOX.height / 2, to.x + BOX.width,
+         y2 + BOX.height / 2
+      local swing = math.max(x1, x2) + BOX.swing * (1 - 1 / rows)
+      out1, out2, down = swing - x1, swing - x2, 0
+   end
    return ([[<path d="M%g %g C%g %g %g %g %g %g"><title>%s</title></path>]]):format(x1, y1,
-      x1 + swing, y1 + BOX.gap_y, x2 + swing, y2 - BOX.gap_y, x2, y2,
-      units.format_bytes(edge.bytes))
+      x1 + out1, y1 + down, x2 + out2, y2 - down, x2, y2, units.format_bytes(edge.bytes))
 end
 
 --- A drawing, nodes of one scope joined.
 -- @tparam graph graph
--- @tparam[opt] table o depth (2) of scopes, result of ft.partition
+-- @tparam[opt] table o depth (2) of scopes, result of ft.partition, names of its devices
 -- @treturn string
 function M.svg(graph, o)
    o = o or {}
@@ -112,10 +127,11 @@ function M.svg(graph, o)
    local lines = {
       ([[<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" width="%g" height="%g">]])
          :format(width, height, width, height),
-      "<style>text{font:12px sans-serif}.w{font-size:10px}path{fill:none;stroke:#888}</style>",
+      "<style>text{font:12px sans-serif}.w,.e{font-size:10px}.e{text-anchor:end}"
+         .. "path{fill:none;stroke:#888}</style>",
    }
    for _, edge in ipairs(groups.edges) do lines[#lines + 1] = edge_svg(edge, places) end
-   for i, node in ipairs(groups.nodes) do lines[#lines + 1] = box_svg(node, places[i]) end
+   for i, node in ipairs(groups.nodes) do lines[#lines + 1] = box_svg(node, places[i], o.names) end
    lines[#lines + 1] = "</svg>\n"
    return table.concat(lines, "\n")
 end
