@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "check.h"
 #include "schedule/timeline.h"
 
 enum { CASE_STAGES = 16, CASE_EDGES = 256 };
@@ -141,6 +142,52 @@ static inline bool case_plays(const pipeline_case *c, const ft_schedule *schedul
     if (schedule->interleaves || schedule->replicates) return false;
     return schedule->weights != FT_WEIGHTS_DOUBLE ||
            c->pipeline.micro_batches >= c->pipeline.n_stages;
+}
+
+/* -- plans --------------------------------------------------------------------------------------
+ */
+
+/* Of a schedule by name; NULL, a failed check and what was wrong when there is none. */
+static inline ft_plan *case_plan(const pipeline_case *c, const char *name)
+{
+    ft_error err = {0};
+    ft_plan *plan = NULL;
+    if (!CHECK_STATUS(ft_plan_make(&plan, &c->pipeline, ft_schedule_find(name), &err), FT_OK))
+        fprintf(stderr, "%s: %s\n", name, err.message);
+    return plan;
+}
+
+/* The same from its text. */
+static inline ft_plan *case_parse(const char *text)
+{
+    ft_error err = {0};
+    ft_plan *plan = NULL;
+    if (!CHECK_STATUS(ft_plan_parse(&plan, text, &err), FT_OK))
+        fprintf(stderr, "%s\n", err.message);
+    return plan;
+}
+
+/* A plan's text in which `to` stands for the first `from`, and words of what is said of it. */
+typedef struct plan_fault {
+    const char *plan, *from, *to, *words;
+} plan_fault;
+
+/* It does not parse, or the check refuses it; the message has the words. */
+static inline void case_fault(const plan_fault *f, ft_status parses)
+{
+    char text[2048];
+    ft_error err = {0};
+    ft_plan *plan = NULL;
+    const char *at = strstr(f->plan, f->from);
+    if (!CHECK(at)) return;
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(at - f->plan), f->plan, f->to,
+             at + strlen(f->from));
+    CHECK_STATUS(ft_plan_parse(&plan, text, &err), parses);
+    CHECK(!plan == (parses != FT_OK));
+    if (plan) CHECK(ft_plan_check(plan, &err) != FT_OK);
+    if (!CHECK(strstr(err.message, f->words)))
+        fprintf(stderr, "%s for %s said: %s\n", f->to, f->from, err.message);
+    ft_plan_free(plan);
 }
 
 #endif

@@ -6,15 +6,6 @@
 
 static const ft_schedule *find(const char *name) { return ft_schedule_find(name); }
 
-static ft_plan *make(const pipeline_case *c, const char *name)
-{
-    ft_error err = {0};
-    ft_plan *plan = NULL;
-    if (!CHECK_STATUS(ft_plan_make(&plan, &c->pipeline, find(name), &err), FT_OK))
-        fprintf(stderr, "%s\n", err.message);
-    return plan;
-}
-
 /* The letters of what the stage does, F and B only. */
 static void order_letters(const ft_plan *plan, int stage, char *out)
 {
@@ -67,7 +58,7 @@ static void test_orders_of_four_stages(void)
         pipeline_case c;
         char letters[64];
         case_chain(&c, 4, rows[i].micro_batches, rows[i].n_batches, 2, 10, 20);
-        ft_plan *plan = make(&c, rows[i].schedule);
+        ft_plan *plan = case_plan(&c, rows[i].schedule);
         for (int s = 0; plan && s < 4; s++) {
             CHECK(plan->depth[s] == 3 - s);
             order_letters(plan, s, letters);
@@ -97,7 +88,7 @@ static void test_whole_list_of_a_stage(void)
     pipeline_case c;
     case_chain(&c, 2, 3, 2, 1, 1, 1);
     c.pipeline.reduces = true;
-    ft_plan *plan = make(&c, "gpipe");
+    ft_plan *plan = case_plan(&c, "gpipe");
     if (plan)
         check_list(plan, 0,
                    "F0.0.0 F0.0.1 F0.0.2 B0.0.0 B0.0.1 B0.0.2 R0.0 U0.0 "
@@ -109,7 +100,7 @@ static int64_t end_of(const pipeline_case *c, const char *schedule)
 {
     ft_error err = {0};
     ft_timeline *timeline = NULL;
-    ft_plan *plan = make(c, schedule);
+    ft_plan *plan = case_plan(c, schedule);
     if (!plan || !CHECK_STATUS(ft_plan_simulate(&timeline, plan, &c->costs, &err), FT_OK))
         return -1;
     int64_t end = ft_timeline_end_ns(timeline);
@@ -173,7 +164,7 @@ static void test_lags_are_the_theoretical_staleness(void)
     for (int micros = 1; micros <= 5; micros++) {
         pipeline_case c;
         case_chain(&c, 8, micros, 40, 2, 10, 20);
-        ft_plan *plan = make(&c, "async");
+        ft_plan *plan = case_plan(&c, "async");
         for (int s = 0; plan && s < 8; s++) {
             int least = 99, most = -1, depth = plan->depth[s];
             for (int64_t i = 0; i < ft_plan_length(plan, s); i++) {
@@ -198,7 +189,7 @@ static void test_tied_weights_have_one_version_per_micro_batch(void)
         case_chain(&c, 4, micros, 30, 2, 10, 20);
         case_tie(&c, 0, 3, 5);
         case_norms(&c, 5);
-        ft_plan *plan = make(&c, "async");
+        ft_plan *plan = case_plan(&c, "async");
         int version[2][120] = {{0}}, n_adopts = 0;
         for (int side = 0; plan && side < 2; side++) {
             int stage = side ? 3 : 0, count = 0;
@@ -226,8 +217,8 @@ static void test_a_replica_upstream_of_its_owner_cannot_be_async(void)
     case_tie(&c, 3, 0, 3);
     CHECK_STATUS(ft_plan_make(&plan, &c.pipeline, find("async"), &err), FT_INFEASIBLE);
     CHECK(strstr(err.message, "W0.0 waits for edge 7, U3>W0"));
-    ft_plan_free(make(&c, "1f1b"));
-    ft_plan_free(make(&c, "gpipe"));
+    ft_plan_free(case_plan(&c, "1f1b"));
+    ft_plan_free(case_plan(&c, "gpipe"));
 }
 
 /* A skipping edge needs as many slots as the sender runs ahead: one fewer blocks. */
@@ -265,7 +256,7 @@ static void test_the_stage_near_the_loss_goes_first(void)
     case_chain(&c, 3, 3, 1, 2, 10, 10);
     c.device[2] = 0;
     c.pipeline.n_devices = 2;
-    ft_plan *plan = make(&c, "1f1b");
+    ft_plan *plan = case_plan(&c, "1f1b");
     if (plan) {
         check_list(
             plan, 0,
@@ -283,7 +274,7 @@ static void test_a_backward_goes_before_a_forward(void)
     case_chain(&c, 2, 3, 1, 2, 10, 10);
     c.device[1] = 0;
     c.pipeline.n_devices = 1;
-    ft_plan *plan = make(&c, "1f1b");
+    ft_plan *plan = case_plan(&c, "1f1b");
     if (plan)
         check_list(plan, 0,
                    "F0.0.0 F1.0.0 B1.0.0 F0.0.1 B0.0.0 F1.0.1 B1.0.1 F0.0.2 B0.0.1 F1.0.2 B1.0.2 "
@@ -302,7 +293,7 @@ static void test_long_legs_are_short_plans(void)
         case_suit(&c, ft_schedules[i]);
         case_norms(&c, 3);
         case_tie(&c, 0, 7, 4);
-        ft_plan *plan = make(&c, ft_schedules[i]->name);
+        ft_plan *plan = case_plan(&c, ft_schedules[i]->name);
         for (int d = 0; plan && d < 8; d++) {
             const ft_device_plan *lists = &plan->devices[d];
             stored += lists->warmup.n + lists->body.n + lists->drain.n;

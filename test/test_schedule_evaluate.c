@@ -13,14 +13,6 @@ static void case_forwards(pipeline_case *c, int n_stages, int micro_batches, int
     c->pipeline.n_edges = n;
 }
 
-static ft_plan *make(const pipeline_case *c)
-{
-    ft_error err = {0};
-    ft_plan *plan = NULL;
-    CHECK_STATUS(ft_plan_make(&plan, &c->pipeline, &ft_schedule_evaluate, &err), FT_OK);
-    return plan;
-}
-
 static void test_every_forward_once_and_nothing_else(void)
 {
     for (int n_stages = 1; n_stages <= 5; n_stages++)
@@ -28,7 +20,7 @@ static void test_every_forward_once_and_nothing_else(void)
             pipeline_case c;
             ft_error err = {0};
             case_forwards(&c, n_stages, 4, 100, slots);
-            ft_plan *plan = make(&c);
+            ft_plan *plan = case_plan(&c, "evaluate");
             if (!CHECK(plan != NULL)) return;
             CHECK(plan->forward_only);
             CHECK_STATUS(ft_plan_check(plan, &err), FT_OK);
@@ -52,7 +44,7 @@ static void test_takes_the_time_of_a_full_pipeline(void)
     ft_error err = {0};
     ft_timeline *timeline = NULL;
     case_forwards(&c, 4, 2, 10, 2);
-    ft_plan *plan = make(&c);
+    ft_plan *plan = case_plan(&c, "evaluate");
     CHECK_STATUS(ft_plan_simulate(&timeline, plan, &c.costs, &err), FT_OK);
     CHECK(ft_timeline_end_ns(timeline) == 3 * (20 + 3));
     ft_timeline_free(timeline);
@@ -66,7 +58,7 @@ static void test_text_comes_back(void)
     ft_text text = {0}, again = {0};
     ft_plan *read = NULL;
     case_forwards(&c, 3, 2, 40, 2);
-    ft_plan *plan = make(&c);
+    ft_plan *plan = case_plan(&c, "evaluate");
     CHECK_STATUS(ft_plan_write(plan, &text, &err), FT_OK);
     CHECK(strstr(text.data, "\nforward-only\n") != NULL);
     CHECK_STATUS(ft_plan_parse(&read, text.data, &err), FT_OK);

@@ -90,22 +90,13 @@ static const char *const by_policy =
 static const char *const all[] = {stashed,    vertical, predicted, halves,      replicated,
                                   recomputed, swapped,  copied,    interleaved, by_policy};
 
-static ft_plan *parse(const char *text)
-{
-    ft_error err = {0};
-    ft_plan *plan = NULL;
-    if (!CHECK_STATUS(ft_plan_parse(&plan, text, &err), FT_OK))
-        fprintf(stderr, "%s\n", err.message);
-    return plan;
-}
-
 /* They parse, are proven, are simulated under any delays, and come back as they were. */
 static void test_every_kind(void)
 {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         ft_error err = {0};
         ft_text once = {0}, twice = {0};
-        ft_plan *plan = parse(all[i]), *again = NULL;
+        ft_plan *plan = case_parse(all[i]), *again = NULL;
         if (!plan) continue;
         if (!CHECK_STATUS(ft_plan_check(plan, &err), FT_OK))
             fprintf(stderr, "plan %d: %s\n", (int)i, err.message);
@@ -121,7 +112,7 @@ static void test_every_kind(void)
             ft_text_fini(&trace);
         }
         CHECK_STATUS(ft_plan_write(plan, &once, &err), FT_OK);
-        again = parse(once.data);
+        again = case_parse(once.data);
         if (again) CHECK_STATUS(ft_plan_write(again, &twice, &err), FT_OK);
         CHECK(again && !strcmp(once.data, twice.data));
         ft_plan_free(plan);
@@ -131,31 +122,9 @@ static void test_every_kind(void)
     }
 }
 
-/* A plan in which `to` stands for the first `from`, and words of what is said of it. */
-typedef struct fault {
-    const char *plan, *from, *to, *words;
-} fault;
-
-/* What parses is refused by the check. */
-static void check_fault(const fault *f, ft_status parses)
-{
-    char text[2048];
-    ft_error err = {0};
-    ft_plan *plan = NULL;
-    const char *at = strstr(f->plan, f->from);
-    if (!CHECK(at)) return;
-    snprintf(text, sizeof text, "%.*s%s%s", (int)(at - f->plan), f->plan, f->to,
-             at + strlen(f->from));
-    CHECK_STATUS(ft_plan_parse(&plan, text, &err), parses);
-    if (plan) CHECK(ft_plan_check(plan, &err) != FT_OK);
-    if (!CHECK(strstr(err.message, f->words)))
-        fprintf(stderr, "%s for %s said: %s\n", f->to, f->from, err.message);
-    ft_plan_free(plan);
-}
-
 static void test_wrong_ones_are_refused_in_words(void)
 {
-    static const fault rows[] = {
+    static const plan_fault rows[] = {
         {stashed, " versions 2", "", "B0.1.0 has another lag"},
         {stashed, "B0.1.0~1", "B0.1.0~2", "B0.1.0 reads a version of the weights that is not kept"},
         {vertical, "F1.1.0~1", "F1.1.0~3", "F1.1.0 reads a version"},
@@ -188,12 +157,12 @@ static void test_wrong_ones_are_refused_in_words(void)
         {interleaved, "F0.0.0-1 F2.0.0-1", "F2.0.0-1 F0.0.0-1", "waits for edge 1, F1>F2"},
         {by_policy, "order 0 policy\n", "", "device 0: F2.0.0 waits for edge 1"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) check_fault(&rows[i], FT_OK);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) case_fault(&rows[i], FT_OK);
 }
 
 static void test_bad_words_are_refused_with_their_line(void)
 {
-    static const fault rows[] = {
+    static const plan_fault rows[] = {
         {stashed, "versions 2", "versions 0", "line 8: versions is '0'"},
         {stashed, "versions 2", "versions 2 versions 2", "'versions' was not expected here"},
         {replicated, "round-robin", "at-random", "line 8: replicas is 'at-random', expected"},
@@ -206,7 +175,7 @@ static void test_bad_words_are_refused_with_their_line(void)
         {swapped, "L0.0.0:weights", "L0.0.0:colours", "action is 'L0.0.0:colours', expected"},
         {swapped, "L0.0.0:weights", "L0.0.0:weights5", "action is 'L0.0.0:weights5', expected"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) check_fault(&rows[i], FT_FORMAT);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) case_fault(&rows[i], FT_FORMAT);
 }
 
 /* A copy runs beside what follows in its list; what needs it waits. */
@@ -223,7 +192,7 @@ static void test_swaps_overlap_with_computing(void)
         .costs = &costs, .machine = &machine, .swap_bytes = (const int64_t(*)[8])bytes};
     ft_error err = {0};
     ft_timeline *timeline = NULL;
-    ft_plan *plan = parse(swapped);
+    ft_plan *plan = case_parse(swapped);
     if (!plan) return;
     if (!CHECK_STATUS(ft_plan_simulate_on(&timeline, plan, &options, &err), FT_OK)) {
         fprintf(stderr, "%s\n", err.message);

@@ -3,15 +3,6 @@
 #include "check.h"
 #include "schedule_cases.h"
 
-static ft_plan *make(const pipeline_case *c, const char *name)
-{
-    ft_error err = {0};
-    ft_plan *plan = NULL;
-    if (!CHECK_STATUS(ft_plan_make(&plan, &c->pipeline, ft_schedule_find(name), &err), FT_OK))
-        fprintf(stderr, "%s: %s\n", name, err.message);
-    return plan;
-}
-
 static ft_timeline *simulate(const ft_plan *plan, const ft_simulation *options)
 {
     ft_error err = {0};
@@ -23,7 +14,7 @@ static ft_timeline *simulate(const ft_plan *plan, const ft_simulation *options)
 
 static int64_t end_of(const pipeline_case *c, const char *name)
 {
-    ft_plan *plan = make(c, name);
+    ft_plan *plan = case_plan(c, name);
     ft_timeline *timeline = simulate(plan, &(ft_simulation){.costs = &c->costs});
     int64_t end = timeline ? ft_timeline_end_ns(timeline) : -1;
     ft_timeline_free(timeline);
@@ -44,7 +35,7 @@ static void test_bubble_of_halved_backwards(void)
             case_suit(&c, ft_schedule_find("zero-bubble"));
             for (int s = 0; s < stages; s++) c.input_ns[s] = c.weight_ns[s] = 10;
             CHECK(end_of(&c, "zero-bubble") == 30 * micros + 10 * (stages - 1));
-            ft_plan *plan = make(&c, "zero-bubble");
+            ft_plan *plan = case_plan(&c, "zero-bubble");
             for (int s = 0; plan && s < stages; s++) CHECK(plan->in_flight[s] <= stages);
             ft_plan_free(plan);
         }
@@ -153,7 +144,7 @@ static void test_published_staleness(void)
         pipeline_case c;
         int least, most;
         case_chain(&c, 15, rows[i][0], 60, 2, 10, 20);
-        ft_plan *plan = make(&c, "async");
+        ft_plan *plan = case_plan(&c, "async");
         if (!plan) continue;
         ft_plan_staleness(plan, 14 - rows[i][1], 20, &least, &most);
         CHECK(least == rows[i][2] && most == rows[i][3]);
@@ -179,7 +170,7 @@ static void test_versions_of_each_way(void)
         int least, most;
         case_chain(&c, 4, rows[i].micros, 40, 2, 10, 20);
         c.pipeline.weights = rows[i].weights;
-        ft_plan *plan = make(&c, rows[i].schedule);
+        ft_plan *plan = case_plan(&c, rows[i].schedule);
         if (!plan) continue;
         ft_plan_staleness(plan, 0, 10, &least, &most);
         CHECK(most == rows[i].first_lag && plan->versions[0] == rows[i].first_versions);
@@ -210,7 +201,7 @@ static void test_one_forward_one_backward_round_robin(void)
     c.pipeline.n_devices = REPLICAS + 1;
     c.pipeline.replica_first = first;
     c.pipeline.replica_device = devices;
-    ft_plan *plan = make(&c, "async");
+    ft_plan *plan = case_plan(&c, "async");
     ft_timeline *timeline = simulate(plan, &(ft_simulation){.costs = &c.costs});
     if (timeline) {
         CHECK(plan->in_flight[0] == 2 && plan->in_flight[1] == 1);
@@ -333,7 +324,7 @@ static void test_bad_machines_are_refused(void)
     pipeline_case c;
     ft_error err = {0};
     case_chain(&c, 2, 1, 1, 1, 10, 10);
-    ft_plan *plan = make(&c, "1f1b");
+    ft_plan *plan = case_plan(&c, "1f1b");
     ft_cable link = {.a = 0, .b = 1, .bytes_per_s = 1e9};
     ft_machine m = {.n_devices = 2, .n_places = 2, .n_links = 1, .links = &link};
     const ft_simulation options = {.machine = &m};
@@ -364,7 +355,7 @@ static void test_memory_over_time(void)
     pipeline_case c;
     const int64_t saved[] = {10, 100, 1000};
     case_chain(&c, 3, 6, 2, 2, 10, 20);
-    ft_plan *plan = make(&c, "1f1b");
+    ft_plan *plan = case_plan(&c, "1f1b");
     ft_timeline *t = simulate(plan, &(ft_simulation){.costs = &c.costs});
     for (int d = 0; t && d < 3; d++) {
         ft_memory_point points[64];

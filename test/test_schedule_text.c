@@ -9,7 +9,7 @@ static void check_words(const ft_error *err, const char *words)
     if (!CHECK(strstr(err->message, words))) fprintf(stderr, "said: %s\n", err->message);
 }
 
-static const char *const small_plan = /* written by hand */
+static const char small_plan[] = /* written by hand */
     "ftpipe-plan 1\n"
     "schedule by-hand  # a comment\n"
     "stages 2\n"
@@ -42,19 +42,10 @@ static const char *const small_plan = /* written by hand */
     "body 1 F1.1.0 B1.1.0 F1.1.1 B1.1.1 U1.1\n"
     "drain 1 F1.4.0 B1.4.0 F1.4.1 B1.4.1 U1.4\n";
 
-static ft_plan *parse(const char *text)
-{
-    ft_error err = {0};
-    ft_plan *plan = NULL;
-    if (!CHECK_STATUS(ft_plan_parse(&plan, text, &err), FT_OK))
-        fprintf(stderr, "%s\n", err.message);
-    return plan;
-}
-
 static void test_a_plan_written_by_hand(void)
 {
     ft_error err = {0};
-    ft_plan *plan = parse(small_plan);
+    ft_plan *plan = case_parse(small_plan);
     if (!plan) return;
     if (!CHECK_STATUS(ft_plan_check(plan, &err), FT_OK)) fprintf(stderr, "%s\n", err.message);
     CHECK(!strcmp(plan->schedule, "by-hand"));
@@ -72,7 +63,7 @@ static void test_text_comes_back_as_it_was(void)
 {
     ft_error err = {0};
     ft_text text = {0};
-    ft_plan *plan = parse(small_plan);
+    ft_plan *plan = case_parse(small_plan);
     if (!plan) return;
     CHECK_STATUS(ft_plan_write(plan, &text, &err), FT_OK);
     /* but for the comment and where lists were broken, the writer's text is the hand's */
@@ -109,102 +100,71 @@ static void test_annotations_are_kept(void)
     ft_plan_free(plan);
 }
 
-/* Replaces the first `from` in the small plan. */
-static void edited(char *out, size_t size, const char *from, const char *to)
-{
-    const char *at = strstr(small_plan, from);
-    if (!CHECK(at)) return;
-    snprintf(out, size, "%.*s%s%s", (int)(at - small_plan), small_plan, to, at + strlen(from));
-}
-
 static void test_bad_text_is_refused_with_its_line(void)
 {
-    static const struct {
-        const char *from, *to, *words;
-    } rows[] = {
-        {"ftpipe-plan 1", "ftpipe-plan 2", "line 1: expected 'ftpipe-plan 1'"},
-        {"ftpipe-plan 1\n", "", "line 1: expected"},
-        {"schedule by-hand", "schedule by hand", "line 2: 'hand' was not expected here"},
-        {"stages 2", "stages 0", "line 3: stages is '0', expected a number from 1 to 4096"},
-        {"stages 2", "stages 5000", "line 3: stages is '5000'"},
-        {"stages 2", "stages 99999999999999999999999", "line 3: stages is '9999"},
-        {"stages 2", "stages -1", "line 3: stages is '-1'"},
-        {"devices 2\n", "", "line 9: 'stage' stands before 'devices'"},
-        {"devices 2\n", "devices 2\ndevices 2\n", "line 5: 'devices' stands twice"},
-        {"nodes 7", "colour 7", "line 15: unknown word 'colour'"},
-        {"stage 1", "stage 0", "line 11: stage 0 stands twice"},
-        {"stage 1 device 1", "stage 1 device 2",
+    static const plan_fault rows[] = {
+        {small_plan, "ftpipe-plan 1", "ftpipe-plan 2", "line 1: expected 'ftpipe-plan 1'"},
+        {small_plan, "ftpipe-plan 1\n", "", "line 1: expected"},
+        {small_plan, "schedule by-hand", "schedule by hand",
+         "line 2: 'hand' was not expected here"},
+        {small_plan, "stages 2", "stages 0",
+         "line 3: stages is '0', expected a number from 1 to 4096"},
+        {small_plan, "stages 2", "stages 5000", "line 3: stages is '5000'"},
+        {small_plan, "stages 2", "stages 99999999999999999999999", "line 3: stages is '9999"},
+        {small_plan, "stages 2", "stages -1", "line 3: stages is '-1'"},
+        {small_plan, "devices 2\n", "", "line 9: 'stage' stands before 'devices'"},
+        {small_plan, "devices 2\n", "devices 2\ndevices 2\n", "line 5: 'devices' stands twice"},
+        {small_plan, "nodes 7", "colour 7", "line 15: unknown word 'colour'"},
+        {small_plan, "stage 1", "stage 0", "line 11: stage 0 stands twice"},
+        {small_plan, "stage 1 device 1", "stage 1 device 2",
          "line 11: device is '2', expected a number from 0 to 1"},
-        {"depth 1 in-flight", "depth 1 inflight",
+        {small_plan, "depth 1 in-flight", "depth 1 inflight",
          "line 10: found 'inflight', expected 'in-flight'"},
-        {"F0>F1", "F0-F1", "line 12: edge is 'F0-F1'"},
-        {"F0>F1", "F0>F2", "line 12: edge is 'F0>F2', expected two actions with stages below 2"},
-        {"F0>F1", "F1>F1", "line 12: edge 0 goes from stage 1 to stage 1"},
-        {"F0>F1", "F0>U1", "line 12: edge 0 joins"},
-        {"slots 2", "slots 0", "line 12: slots is '0'"},
-        {"0*3 1*4", "0*3 1*5", "line 16: node-stage is '1*5'"},
-        {"0*3 1*4", "0*3 1*3", "'node-stage' gives 6 nodes, 'nodes' 7"},
-        {"versions 4", "version 4", "line 18: found 'version', expected 'versions'"},
-        {"memory 1", "memory 0", "line 19: memory of device 0 stands twice"},
-        {"buffers 9", "buffers 9 10", "line 19: '10' was not expected here"},
-        {"F0.0.0-1", "F0.0.0-2", "line 21: action is 'F0.0.0-2'"},
-        {"F0.0.0-1", "F0.0.1-0", "line 21: action is 'F0.0.1-0'"},
-        {"F0.0.0-1", "F0.0", "line 21: action is 'F0.0'"},
-        {"U0.0", "U0.0.0", "line 22: action is 'U0.0.0'"},
-        {"U0.4", "U0.5", "line 25: action is 'U0.5'"},
-        {"U1.4\n", "u1.4\n", "line 29: action is 'u1.4'"},
+        {small_plan, "F0>F1", "F0-F1", "line 12: edge is 'F0-F1'"},
+        {small_plan, "F0>F1", "F0>F2",
+         "line 12: edge is 'F0>F2', expected two actions with stages below 2"},
+        {small_plan, "F0>F1", "F1>F1", "line 12: edge 0 goes from stage 1 to stage 1"},
+        {small_plan, "F0>F1", "F0>U1", "line 12: edge 0 joins"},
+        {small_plan, "slots 2", "slots 0", "line 12: slots is '0'"},
+        {small_plan, "0*3 1*4", "0*3 1*5", "line 16: node-stage is '1*5'"},
+        {small_plan, "0*3 1*4", "0*3 1*3", "'node-stage' gives 6 nodes, 'nodes' 7"},
+        {small_plan, "versions 4", "version 4", "line 18: found 'version', expected 'versions'"},
+        {small_plan, "memory 1", "memory 0", "line 19: memory of device 0 stands twice"},
+        {small_plan, "buffers 9", "buffers 9 10", "line 19: '10' was not expected here"},
+        {small_plan, "F0.0.0-1", "F0.0.0-2", "line 21: action is 'F0.0.0-2'"},
+        {small_plan, "F0.0.0-1", "F0.0.1-0", "line 21: action is 'F0.0.1-0'"},
+        {small_plan, "F0.0.0-1", "F0.0", "line 21: action is 'F0.0'"},
+        {small_plan, "U0.0", "U0.0.0", "line 22: action is 'U0.0.0'"},
+        {small_plan, "U0.4", "U0.5", "line 25: action is 'U0.5'"},
+        {small_plan, "U1.4\n", "u1.4\n", "line 29: action is 'u1.4'"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char text[4096] = "";
-        ft_error err = {0};
-        ft_plan *plan = NULL;
-        edited(text, sizeof text, rows[i].from, rows[i].to);
-        CHECK_STATUS(ft_plan_parse(&plan, text, &err), FT_FORMAT);
-        CHECK(!plan);
-        check_words(&err, rows[i].words);
-    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) case_fault(&rows[i], FT_FORMAT);
 }
 
 static void test_wrong_plans_are_refused_in_words(void)
 {
-    static const struct {
-        const char *from, *to, *words;
-        ft_status status;
-    } rows[] = {
-        {"in-flight 2", "in-flight 3", "stage 0 has 2 micro-batches in flight, the plan says 3",
-         FT_INVALID},
-        {"F0.1.0~1", "F0.1.0", "device 0: F0.1.0 has another lag than the updates", FT_INVALID},
-        {"B0.0.1 U0.0", "U0.0 B0.0.1", "U0.0 stands before the last backward of its batch",
-         FT_INVALID},
-        {"B1.0.1 U1.0", "B1.0.1", "device 1: F1.1.0 has another lag", FT_INVALID},
-        {"F0.4.1 B0.4.0-1 U0.4", "F0.4.1 B0.4.0-1", "stage 0 has 4 update actions, expected 5",
-         FT_INVALID},
-        {"F0.4.1 B0.4.0-1 U0.4", "F0.4.1 B0.4.0-1 W0.0 U0.4", "W0.0 has nothing to adopt",
-         FT_INVALID},
-        {"F0.4.1 B0.4.0-1 U0.4", "F0.4.1 B0.4.0-1 R0.0 U0.4", "stands before its reduce",
-         FT_INVALID},
-        {"F1.4.1 B1.4.1", "B1.4.1 F1.4.1", "B1.4.1 stands before its forward", FT_INVALID},
-        {"F0.0.0-1", "F0.0.0", "device 0: F0.1.0 is out of its order, missing or twice",
-         FT_INVALID},
-        {"body-repeats 3", "body-repeats 2", "out of its order", FT_INVALID},
-        {"body-repeats 3", "body-repeats 5", "U0.0 reaches batch 4 of 5", FT_OK},
-        {"stage 1 device 1", "stage 1 device 0", "device 1: F1.0.0 belongs to device 0",
-         FT_INVALID},
+    static const plan_fault rows[] = {
+        {small_plan, "in-flight 2", "in-flight 3",
+         "stage 0 has 2 micro-batches in flight, the plan says 3"},
+        {small_plan, "F0.1.0~1", "F0.1.0", "device 0: F0.1.0 has another lag than the updates"},
+        {small_plan, "B0.0.1 U0.0", "U0.0 B0.0.1",
+         "U0.0 stands before the last backward of its batch"},
+        {small_plan, "B1.0.1 U1.0", "B1.0.1", "device 1: F1.1.0 has another lag"},
+        {small_plan, "F0.4.1 B0.4.0-1 U0.4", "F0.4.1 B0.4.0-1",
+         "stage 0 has 4 update actions, expected 5"},
+        {small_plan, "F0.4.1 B0.4.0-1 U0.4", "F0.4.1 B0.4.0-1 W0.0 U0.4",
+         "W0.0 has nothing to adopt"},
+        {small_plan, "F0.4.1 B0.4.0-1 U0.4", "F0.4.1 B0.4.0-1 R0.0 U0.4",
+         "stands before its reduce"},
+        {small_plan, "F1.4.1 B1.4.1", "B1.4.1 F1.4.1", "B1.4.1 stands before its forward"},
+        {small_plan, "F0.0.0-1", "F0.0.0",
+         "device 0: F0.1.0 is out of its order, missing or twice"},
+        {small_plan, "body-repeats 3", "body-repeats 2", "out of its order"},
+        {small_plan, "body-repeats 3", "body-repeats 5", "F0.1.0 reaches batch 5 of 5"},
+        {small_plan, "stage 1 device 1", "stage 1 device 0",
+         "device 1: F1.0.0 belongs to device 0"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char text[4096] = "";
-        ft_error err = {0};
-        ft_plan *plan = NULL;
-        edited(text, sizeof text, rows[i].from, rows[i].to);
-        if (!CHECK_STATUS(ft_plan_parse(&plan, text, &err), FT_OK)) continue;
-        if (rows[i].status == FT_OK) /* fails one way or the other */
-            CHECK_STATUS(ft_plan_check(plan, &err), FT_INVALID);
-        else {
-            CHECK_STATUS(ft_plan_check(plan, &err), rows[i].status);
-            check_words(&err, rows[i].words);
-        }
-        ft_plan_free(plan);
-    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) case_fault(&rows[i], FT_OK);
 }
 
 /* Gradients of two batches would be summed into one update. */
@@ -215,7 +175,7 @@ static void test_batches_do_not_mix(void)
         "body-batches 0\nbody-repeats 0\nstage 0 device 0 depth 0 in-flight 1\n"
         "warm-up 0 F0.0.0 B0.0.0 F0.1.0~1 B0.1.0 U0.0 U0.1\n";
     ft_error err = {0};
-    ft_plan *plan = parse(text);
+    ft_plan *plan = case_parse(text);
     if (!plan) return;
     CHECK_STATUS(ft_plan_check(plan, &err), FT_INVALID);
     check_words(&err, "device 0: B0.1.0 stands before the update of the batch before");
@@ -235,7 +195,7 @@ static void test_a_deadlock_is_named(void)
         "warm-up 1 F1.0.0-1 B1.0.0-1 U1.0\n";
     ft_error err = {0};
     ft_timeline *timeline;
-    ft_plan *plan = parse(text);
+    ft_plan *plan = case_parse(text);
     if (!plan) return;
     CHECK_STATUS(ft_plan_check(plan, &err), FT_INFEASIBLE);
     check_words(&err, "2 devices wait for ever: device 0: B0.0.0 waits for edge 1, B1>B0, to be "
