@@ -310,7 +310,8 @@ end
 --- The whole, as text.
 function Subject:text(by_class)
    return table.concat({
-      self.title .. ": " .. self:setting(), compare.text(self:stage_cells()), compare.text(self:memory_cells(by_class)),
+      self.title .. ": " .. self:setting(), compare.text(self:stage_cells()),
+      compare.text(self:memory_cells(by_class)),
       self:prediction(), "proved: " .. self.proof, self:limits(),
    }, "\n")
 end
