@@ -63,6 +63,18 @@ describe("recipes/t5_rte.lua", function()
          { "--batch", "30", "--micro-batches", "4" })
       refused(2, "clipping by the global norm needs a synchronous schedule",
          { "--schedule", "async", "--clip", "1" })
+      refused(2, "%-%-staleness stash is for schedules that do not drain, as async; %-%-schedule 1f1b",
+         { "--staleness", "stash" })
+   end)
+
+   it("plans stale weights of every kind, which do not run yet", function()
+      for _, staleness in ipairs { "stash", "vertical", "predict" } do
+         local flags = { "--schedule", "async", "--staleness", staleness }
+         local out, err, exit = run("--dry-run", unpack(flags))
+         assert.equal(0, exit, err)
+         assert.matches("predicted: %d+", out)
+         refused(2, "can be planned and simulated but not executed yet", flags)
+      end
    end)
 
    it("refuses a budget that is too small before anything runs", function()

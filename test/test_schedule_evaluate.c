@@ -111,6 +111,19 @@ static void test_edges_of_training_are_refused(void)
     CHECK(!plan);
 }
 
+static void test_stale_weights_are_refused(void)
+{
+    pipeline_case c;
+    ft_error err = {0};
+    ft_plan *plan = NULL;
+    case_chain(&c, 2, 2, 4, 1, 1, 1);
+    c.pipeline.n_edges = 0;
+    c.pipeline.weights = FT_WEIGHTS_VERTICAL;
+    CHECK_STATUS(ft_plan_make(&plan, &c.pipeline, &ft_schedule_evaluate, &err), FT_INVALID);
+    CHECK(strstr(err.message, "there is no 'vertical'") != NULL);
+    CHECK(!plan);
+}
+
 int main(void)
 {
     RUN(test_every_forward_once_and_nothing_else);
@@ -118,5 +131,6 @@ int main(void)
     RUN(test_text_comes_back);
     RUN(test_plans_by_hand_are_checked);
     RUN(test_edges_of_training_are_refused);
+    RUN(test_stale_weights_are_refused);
     return check_report();
 }

@@ -62,6 +62,7 @@ ft_status blueprint_add_evaluation(ft_blueprint *b, ft_error *err)
     o.stage_device = device;
     o.recompute = recompute;
     o.schedule = &ft_schedule_evaluate;
+    o.weights = FT_WEIGHTS_OWN;
     o.clip = 0;
     o.evaluation = NULL;
     return blueprint_build(&b->evaluation, &o, b, trained_stage, err);

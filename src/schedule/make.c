@@ -66,6 +66,10 @@ static ft_status check_pipeline(const ft_pipeline *p, const ft_schedule *schedul
     if (p->weights >= FT_WEIGHTS_COUNT || schedule->weights >= FT_WEIGHTS_COUNT)
         return ft_fail(err, FT_INVALID, "pipeline: there is no way %d of choosing weights",
                        (int)p->weights);
+    if (schedule->forward_only && p->weights != FT_WEIGHTS_OWN)
+        return ft_fail(err, FT_INVALID,
+                       "schedule %s: forwards alone have weights of one version, there is no '%s'",
+                       schedule->name, ft_weights_word(p->weights));
     bool several = p->replica_first && p->replica_first[p->n_stages] > p->n_stages;
     if (schedule->replicates && !several && p->n_devices > 1)
         return ft_fail(err, FT_INVALID, "schedule %s: expected a stage with several replicas",

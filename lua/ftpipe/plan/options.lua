@@ -86,11 +86,20 @@ local function count_eval_batches(data, batch)
    return data.eval and evaluate.count_batches(data.eval.dataset, batch)
 end
 
---- What ft.args gives, as options of ft.plan.
-function M.of(model, data, args)
+--- Refuses flags that mean nothing together.
+local function check_flags(args)
    if args.patience and not args.eval_every then
       usage("--patience counts evaluations, give --eval-every too")
    end
+   if (args.staleness or "none") ~= "none" and schedules.is_synchronous(args.schedule) then
+      usage("--staleness %s is for schedules that do not drain, as async; --schedule %s never has "
+         .. "stale weights", args.staleness, args.schedule)
+   end
+end
+
+--- What ft.args gives, as options of ft.plan.
+function M.of(model, data, args)
+   check_flags(args)
    local steps = count_steps(args, data)
    local buckets, lengths = lengths_of(model, data, args)
    return {
