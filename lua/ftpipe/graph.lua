@@ -76,7 +76,12 @@ function Graph:format(form, o)
    if not writers[form] then
       usage("graph: there is no form '%s', expected one of: dot, graphml, json, svg, txt", form)
    end
-   return writers[form](self, o or {})
+   o = o or {}
+   if o.result and #o.result.device ~= #self.nodes then
+      usage("graph: the result is of a graph of %d nodes, this one has %d", #o.result.device,
+         #self.nodes)
+   end
+   return writers[form](self, o)
 end
 
 --- Writes a file; its ending says the form.

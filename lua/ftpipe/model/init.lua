@@ -5,6 +5,7 @@ local bit = require("bit")
 local core = require("ftpipe.core")
 local checkpoint = require("ftpipe.checkpoint")
 local families = require("ftpipe.model.families")
+local opts = require("ftpipe.opts")
 
 local M = {}
 local Model = {}
@@ -61,11 +62,16 @@ local function open_files(name, asset, random)
 end
 
 --- Opens a model.
--- @tparam table o model: a directory in Hugging Face layout, a built-in configuration, or
---   "embedded:NAME" for one inside the program; init = "random": initial values instead of weights
+-- @param o model: a directory in Hugging Face layout, a built-in configuration, or
+--   "embedded:NAME" for one inside the program; init = "random": initial values instead of
+--   weights; or the first alone, as a text
 -- @treturn model .raw (config.json), .config, .family, .files, .checkpoint (nil: initial values),
 --   .notes (lines: what a user should know of the checkpoint)
 function M.open(o)
+   if type(o) == "string" then o = { model = o } end
+   if type(o) ~= "table" or type(o.model) ~= "string" then
+      opts.fail("ft.model", "expected a name or a directory, as \"t5-small\" or { model = DIR }")
+   end
    local name, random = o.model, o.init == "random"
    local asset = name:match("^embedded:(.+)$")
    if asset or core.sys.exists(name) then
