@@ -55,7 +55,8 @@ describe("args", function()
          "--schedule", "1fb1")
       refuses("%-%-precision: 'fp16' is not available %(expected one of: f32, bf16%)",
          "--precision", "fp16")
-      refuses("too many arguments", "extra")
+      refuses("'extra' belongs to no flag; see %-%-help", "extra")
+      refuses("'extra' belongs to no flag", "--steps", "3", "--dry-run", "extra", "--lr=1")
    end)
 
    it("shows in help what is declared and nothing else", function()

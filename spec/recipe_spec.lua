@@ -54,6 +54,12 @@ describe("recipes/t5_rte.lua", function()
       end
    end)
 
+   it("prints its plan before it trains, also where stdout is no terminal", function()
+      local out = process.shell(("'%s' %s --steps 1 --profile modelled 2>&1"):format(
+         core.sys.executable(), RECIPE))
+      assert.is_true(out:find("\nplan: ", 1, true) < out:find("\nstep=1 ", 1, true))
+   end)
+
    it("refuses wrong flags with one line", function()
       refused(2, "unknown flag '%-%-modle' %(did you mean '%-%-model'%?%)", { "--modle", "x" })
       refused(2, "%-%-schedule: 'foo' is not available", { "--schedule", "foo" })

@@ -25,7 +25,7 @@ local M = {}
 -- are in --help all only.
 local COMMON = {
    { "devices", { type = "string", default = "cpu", value = "LIST",
-      help = "cpu, cpu:N, cpu:NxT, cpu:N/2GB, sim:8x11GB" } },
+      help = "cpu, cpu:N, cpu:NxT, cpu:N/2GB, sim:8x11GB, sim:4x3090" } },
    { "model", { type = "string", value = "NAME|DIR",
       help = "configuration, or directory with weights" } },
    { "init", { rare = true, choices = { "weights", "random" }, default = "weights",
@@ -242,9 +242,22 @@ local function build_parser(flags)
    return parser
 end
 
+--- The first word that is neither a flag nor its value.
+local function find_stray(argv, flags)
+   local takes_value = {}
+   for _, flag in ipairs(flags) do
+      takes_value[flag.flag] = opts.type_of(flag.rule) ~= "boolean"
+   end
+   for i, word in ipairs(argv) do
+      if not word:find("^%-.") and not takes_value[argv[i - 1]] then return word end
+   end
+end
+
 --- Makes one line of what argparse found wrong, with our own hint for unknown flags.
-local function one_line(message, flags)
+local function one_line(message, flags, argv)
    local wrong = message:match("^unknown option '(.-)'")
+   local stray = message == "too many arguments" and find_stray(argv, flags)
+   if stray then return ("'%s' belongs to no flag; see --help"):format(stray) end
    if not wrong then return (message:gsub("%s*\n%s*", "; ")) end
    local names = {}
    for i, flag in ipairs(flags) do names[i] = flag.flag end
@@ -286,7 +299,7 @@ function M.parse(declaration, argv)
    local declared = with_preset(declaration)
    local flags = flags_of(declared)
    local ok, result = build_parser(flags):pparse(argv)
-   if not ok then core.fail("invalid argument", one_line(result, flags), 2) end
+   if not ok then core.fail("invalid argument", one_line(result, flags, argv), 2) end
    local values, given, defaults = {}, {}, defaults_with(declared, result)
    local without_default = replaced(result)
    for _, flag in ipairs(flags) do
@@ -318,8 +331,10 @@ local function wants_help(argv)
    return false
 end
 
---- The flags among `argv`; --help prints what there is for `script` and ends the program.
+--- The flags among `argv`; --help prints what there is for `script` and ends the program. What is
+-- printed from then on appears line by line, also where stdout is a file.
 function M.read(declared, argv, script)
+   io.stdout:setvbuf("line")
    local wanted, all = wants_help(argv)
    if wanted then
       print(M.help(declared, script, all))

@@ -116,7 +116,7 @@ function M.run(argv)
    local flags = args.read(declared, argv, "predict RUN|DIR")
    if not path then usage("predict needs a run or the directory of a model") end
    if (flags.text == nil) == (flags.file == nil) then
-      usage("predict needs one of --text and --file")
+      usage("predict needs one of --text and --file (- is stdin)")
    end
    if flags.context and not flags.text then usage("--context goes with --text") end
    local source = find_source(path)

@@ -79,7 +79,10 @@ end
 -- @treturn string path
 function M.find(task, o, split)
    local file = o[split .. "_file"]
-   if file then return layout_of_file(task, file), file end
+   if file then
+      if not exists(file) then fail("not found", "--%s-file %s: no such file", split, file) end
+      return layout_of_file(task, file), file
+   end
    if not o.data then
       fail("invalid argument", "task %s: no %s data, give --data or --%s-file", task.name, split,
          split)
