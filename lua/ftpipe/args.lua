@@ -38,14 +38,14 @@ local COMMON = {
    { "batch", { type = "int", min = 1, default = 8, help = "samples of an update" } },
    { "micro_batches", { type = "int", min = 1, default = 4, help = "pieces of a batch" } },
    { "schedule", { choices = { "sequential", "gpipe", "1f1b", "async", "interleaved", "2bw",
-      "zero-bubble" }, default = "1f1b",
-      help = "order of work; 2bw, zero-bubble: plans only" } },
+      "zero-bubble" }, default = "1f1b", value = "NAME",
+      help = "sequential, gpipe, 1f1b, async, interleaved; 2bw, zero-bubble: plans only" } },
    { "staleness", { choices = { "none", "stash", "vertical", "predict" }, default = "none",
-      help = "weights of async; others than none: plans only" } },
-   { "partition", { type = "string", default = "seq", value = "seq|mixed|best|FILE",
-      help = "how the model is cut; pipedream too" } },
-   { "profile", { rare = true, type = "string", value = "measured|fresh|modelled|FILE",
-      help = "what work costs; measured where devices are here, else modelled" } },
+      value = "NAME", help = "of async: none; stash, vertical, predict: plans only" } },
+   { "partition", { type = "string", default = "seq", value = "NAME|FILE",
+      help = "stages: seq, mixed, greedy, pipedream, best, or those of a plan" } },
+   { "profile", { rare = true, type = "string", value = "NAME|FILE",
+      help = "costs: measured, as they are kept, or fresh; modelled" } },
    { "stages", { rare = true, type = "int", min = 1,
       help = "pieces of the model; one for each device" } },
    { "recompute", { choices = { "auto", "always", "never" }, default = "auto",
@@ -176,8 +176,8 @@ end
 
 local function value_name(rule)
    if opts.type_of(rule) == "boolean" then return "" end
-   if rule.choices then return " " .. table.concat(rule.choices, "|") end
    if rule.value then return " " .. rule.value end
+   if rule.choices then return " " .. table.concat(rule.choices, "|") end
    return opts.type_of(rule) == "string" and " TEXT" or " N"
 end
 
@@ -194,11 +194,21 @@ local function default_note(flag, with)
    return notes[1] and (" [%s]"):format(table.concat(notes, "; ")) or ""
 end
 
+local COLUMN, WIDTH = 34, 100 -- where what flags are for begins, and where lines end
+
 local function flag_line(flag, with)
    local rule = flag.rule
    local left = "  " .. (rule.short and rule.short .. ", " or "") .. flag.flag .. value_name(rule)
-   local gap = #left < 34 and (" "):rep(34 - #left) or "  "
-   return left .. gap .. (rule.help or "") .. default_note(flag, with)
+   local line = left .. (" "):rep(math.max(COLUMN - #left, 2))
+   local lines, text = {}, (rule.help or "") .. default_note(flag, with)
+   for word in text:gmatch("%S+") do
+      if #line + #word > WIDTH then
+         lines[#lines + 1], line = line:gsub("%s+$", ""), (" "):rep(COLUMN)
+      end
+      line = line .. word .. " "
+   end
+   lines[#lines + 1] = line:gsub("%s+$", "")
+   return table.concat(lines, "\n")
 end
 
 --- The text of --help. Flags with one choice only are left out, there is nothing to choose; rare
