@@ -5,7 +5,7 @@
 -- of it are proven to complete before anything runs; ft.plan { schedule = rule } trains with it.
 local ft = require("ftpipe")
 
--- As 1f1b, which begins with as many forwards as there are stages behind it, but twice as many: then
+-- 1f1b begins with as many forwards as there are stages behind it; this with twice as many, so that
 -- there is work to do while activations and gradients are under way.
 local eager = ft.schedule {
    name = "eager-1f1b",
