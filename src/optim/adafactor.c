@@ -8,7 +8,9 @@
  *   others: v = beta v + (1 - beta) G,  u = g / sqrt(v)
  *   u /= max(1, rms(u) / clip_threshold)
  *   p -= rate * max(eps2, rms(p)) * (u + weight_decay p)
- * rms(u) is over the whole tensor, so that u is made twice: to be measured, and to be applied.
+ * rms(u) is over the whole tensor, so that u is made twice: to be measured, and to be applied. The
+ * factors need all of g, rms(u) the factors, the step both rms: passes of 4, 4, 4 and 12 bytes for
+ * a number, each at what one core reads or writes.
  * The rate of a step is an argument: nothing that one tensor does to it reaches the next.
  *
  * A matrix is cut into at most MAX_BLOCKS blocks of rows. Behind the parts that are saved, the
@@ -83,13 +85,13 @@ static void row_state(job *j, int64_t r, double sum)
 static void squares_block(void *arg, int i)
 {
     job *j = arg;
-    double *columns = j->columns + i * j->C, sums[4];
+    double *columns = j->columns + i * j->C, sums[FT_SQUARE_ROWS];
     float eps = (float)j->eps;
     int64_t r = i * j->block, end = ft_block_end(j->R, j->block, i);
     memset(columns, 0, (size_t)j->C * sizeof *columns);
-    for (; r + 4 <= end; r += 4) {
+    for (; r + FT_SQUARE_ROWS <= end; r += FT_SQUARE_ROWS) {
         j->simd->square_rows(columns, sums, j->g + r * j->C, j->scale, eps, j->C);
-        for (int k = 0; k < 4; k++) row_state(j, r + k, sums[k]);
+        for (int k = 0; k < FT_SQUARE_ROWS; k++) row_state(j, r + k, sums[k]);
     }
     for (; r < end; r++)
         row_state(j, r, j->simd->square_row(columns, j->g + r * j->C, j->scale, eps, j->C));
@@ -172,7 +174,7 @@ static void set_size(job *j, const ft_update *u, double squares, int64_t n)
     const double *h = u->hypers;
     double rate = u->rate, rms = sqrt(squares / (double)n);
     if (h[SCALE_PARAMETER] != 0.0)
-        rate *= fmax(h[EPS2], sqrt(ft_squared_norm(u->param, n, u->team) / (double)n));
+        rate *= fmax(h[EPS2], sqrt(ft_rough_squared_norm(u->param, n, u->team) / (double)n));
     j->keep = (float)(1.0 - rate * h[WEIGHT_DECAY]);
     j->size = (float)(rate / fmax(1.0, rms / h[CLIP]) * (double)u->grad_scale);
 }

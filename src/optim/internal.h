@@ -26,7 +26,7 @@ static inline int ft_blocks(int64_t n, int64_t block)
 /* Places a part of this shape at the end of a state of *bytes, 64-byte aligned. */
 void ft_state_add(ft_state_part *part, const char *name, ft_shape shape, int64_t *bytes);
 
-/* Sum of (scale x)^2, as ft_squared_norm. */
-double ft_scaled_squares(const float *x, float scale, int64_t n, ft_team *team);
+/* As ft_squared_norm, to some 1e-7 of itself: products and short runs are summed in f32. */
+double ft_rough_squared_norm(const float *x, int64_t n, ft_team *team);
 
 #endif

@@ -5,10 +5,10 @@
 
 typedef struct job {
     const ft_optim_simd *simd;
+    double (*squares)(const float *x, int64_t n);
     float *dst;
     const float *x;
     double *sums;
-    float scale;
     int64_t n, part;
     atomic_bool odd; /* a sum is not finite */
 } job;
@@ -17,18 +17,18 @@ static void squares_part(void *arg, int i)
 {
     const job *j = arg;
     int64_t from = i * j->part;
-    j->sums[i] = j->simd->squares(j->x + from, j->scale, ft_block_end(j->n, j->part, i) - from);
+    j->sums[i] = j->squares(j->x + from, ft_block_end(j->n, j->part, i) - from);
 }
 
 /* Parts follow from n alone. */
-double ft_scaled_squares(const float *x, float scale, int64_t n, ft_team *team)
+static double sum_of_squares(double (*squares)(const float *, int64_t), const float *x, int64_t n,
+                             ft_team *team)
 {
     double sums[FT_MAX_SUMS], total = 0.0;
     int64_t part = (n + FT_MAX_SUMS - 1) / FT_MAX_SUMS;
-    job j = {.simd = ft_optim_simd_get(),
+    job j = {.squares = squares,
              .x = x,
              .sums = sums,
-             .scale = scale,
              .n = n,
              .part = part < FT_BLOCK ? FT_BLOCK : part};
     int n_parts = ft_blocks(n, j.part);
@@ -39,7 +39,12 @@ double ft_scaled_squares(const float *x, float scale, int64_t n, ft_team *team)
 
 double ft_squared_norm(const float *x, int64_t n, ft_team *team)
 {
-    return ft_scaled_squares(x, 1.0f, n, team);
+    return sum_of_squares(ft_optim_simd_get()->squares, x, n, team);
+}
+
+double ft_rough_squared_norm(const float *x, int64_t n, ft_team *team)
+{
+    return sum_of_squares(ft_optim_simd_get()->rough_squares, x, n, team);
 }
 
 static void add_block(void *arg, int i)

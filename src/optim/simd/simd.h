@@ -18,19 +18,22 @@ typedef struct ft_adamw_step {
     float eps;
 } ft_adamw_step;
 
+enum { FT_SQUARE_ROWS = 8 };
+
 typedef struct ft_optim_simd {
     void (*adamw)(float *p, float *m, float *v, const float *g, const ft_adamw_step *s, int64_t n);
     /* m = momentum m + scale g + decay p; p -= rate m; hypers: scale, momentum, decay, rate */
     void (*sgd)(float *p, float *m, const float *g, const float hypers[4], int64_t n);
-    /* Sum of (scale x)^2. */
-    double (*squares)(const float *x, float scale, int64_t n);
+    /* Sum of x^2; and with products and short runs summed in f32, at the speed of memory. */
+    double (*squares)(const float *x, int64_t n);
+    double (*rough_squares)(const float *x, int64_t n);
     /* dst += src; whether every sum is finite. */
     bool (*add)(float *dst, const float *src, int64_t n);
 
-    /* Adafactor. (scale g)^2 + eps of four rows of n, and of one: added to the columns, and summed
-     * for each row. */
-    void (*square_rows)(double *columns, double sums[4], const float *g, float scale, float eps,
-                        int64_t n);
+    /* Adafactor. (scale g)^2 + eps of FT_SQUARE_ROWS rows of n, and of one: added to the columns,
+     * and summed for each row. */
+    void (*square_rows)(double *columns, double sums[FT_SQUARE_ROWS], const float *g, float scale,
+                        float eps, int64_t n);
     double (*square_row)(double *columns, const float *g, float scale, float eps, int64_t n);
     /* Sum of u^2 for u = scale g * row * column; and p = keep p - row_size g * column. */
     double (*factored_squares)(const float *g, const float *column, float row, float scale,

@@ -56,19 +56,37 @@ static double fold_f32(lanes sums)
     return fold(__builtin_convertvector(sums, wide));
 }
 
-static double squares(const float *x, float scale, int64_t n)
+static double squares(const float *x, int64_t n)
 {
     wide a = {0}, b = {0};
     double rest = 0.0;
     int64_t i = 0;
     for (; i + 2 * LANES <= n; i += 2 * LANES) {
-        wide u = __builtin_convertvector(load(x + i) * scale, wide);
-        wide v = __builtin_convertvector(load(x + i + LANES) * scale, wide);
+        wide u = __builtin_convertvector(load(x + i), wide);
+        wide v = __builtin_convertvector(load(x + i + LANES), wide);
         a += u * u;
         b += v * v;
     }
-    for (; i < n; i++) rest += (double)(x[i] * scale) * (double)(x[i] * scale);
+    for (; i < n; i++) rest += (double)x[i] * (double)x[i];
     return fold(a + b) + rest;
+}
+
+static double rough_squares(const float *x, int64_t n)
+{
+    double sum = 0.0;
+    int64_t i = 0;
+    while (i + 4 * LANES <= n) {
+        int64_t end = i + RUN < n ? i + RUN : n;
+        lanes total[4] = {{0}, {0}, {0}, {0}};
+        for (; i + 4 * LANES <= end; i += 4 * LANES)
+            for (int k = 0; k < 4; k++) {
+                lanes u = load(x + i + k * LANES);
+                total[k] += u * u;
+            }
+        sum += fold_f32((total[0] + total[1]) + (total[2] + total[3]));
+    }
+    for (; i < n; i++) sum += (double)x[i] * (double)x[i];
+    return sum;
 }
 
 /* 0 times a sum is 0 when it is finite, else NaN, which stays in `odd`. */
@@ -89,31 +107,30 @@ static bool add(float *restrict dst, const float *restrict src, int64_t n)
     return fold_f32(odd) + (double)rest == 0.0;
 }
 
-/* Four rows at a time halve the traffic of the column sums, which are what takes time. */
-static void square_rows(double *restrict columns, double sums[4], const float *restrict g,
-                        float scale, float eps, int64_t n)
+/* The more rows at a time, the less the traffic of the column sums, which are what takes time. */
+static void square_rows(double *restrict columns, double sums[FT_SQUARE_ROWS],
+                        const float *restrict g, float scale, float eps, int64_t n)
 {
-    const float *rows[4] = {g, g + n, g + 2 * n, g + 3 * n};
-    for (int r = 0; r < 4; r++) sums[r] = 0.0;
+    for (int r = 0; r < FT_SQUARE_ROWS; r++) sums[r] = 0.0;
     int64_t i = 0;
     while (i + LANES <= n) {
         int64_t end = i + RUN < n ? i + RUN : n;
-        lanes total[4] = {{0}, {0}, {0}, {0}};
+        lanes total[FT_SQUARE_ROWS];
+        for (int r = 0; r < FT_SQUARE_ROWS; r++) total[r] = (lanes){0};
         for (; i + LANES <= end; i += LANES) {
-            lanes square[4];
-            for (int r = 0; r < 4; r++) {
-                lanes u = load(rows[r] + i) * scale;
-                square[r] = u * u + eps;
-                total[r] += square[r];
+            lanes column = {0};
+            for (int r = 0; r < FT_SQUARE_ROWS; r++) {
+                lanes u = load(g + r * n + i) * scale, square = u * u + eps;
+                total[r] += square;
+                column += square;
             }
-            lanes column = (square[0] + square[1]) + (square[2] + square[3]);
             *(wide_memory *)(columns + i) += __builtin_convertvector(column, wide);
         }
-        for (int r = 0; r < 4; r++) sums[r] += fold_f32(total[r]);
+        for (int r = 0; r < FT_SQUARE_ROWS; r++) sums[r] += fold_f32(total[r]);
     }
     for (; i < n; i++)
-        for (int r = 0; r < 4; r++) {
-            float u = rows[r][i] * scale;
+        for (int r = 0; r < FT_SQUARE_ROWS; r++) {
+            float u = g[r * n + i] * scale;
             columns[i] += (double)(u * u + eps);
             sums[r] += (double)(u * u + eps);
         }
@@ -190,6 +207,7 @@ const ft_optim_simd EXPAND(ft_optim_simd, FT_ISA_SUFFIX) = {
     .adamw = adamw,
     .sgd = sgd,
     .squares = squares,
+    .rough_squares = rough_squares,
     .add = add,
     .square_rows = square_rows,
     .square_row = square_row,
