@@ -2,7 +2,6 @@
 #include "base/rng.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Multipliers and Weyl increments of Philox4x32, table 2 of the paper. */
 #define M0 0xD2511F53u
@@ -13,16 +12,20 @@
 void ft_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4])
 {
     uint32_t k0 = key[0], k1 = key[1];
-    uint32_t c[4] = {counter[0], counter[1], counter[2], counter[3]};
-    for (int round = 0; round < 10; round++) {
-        uint64_t a = (uint64_t)M0 * c[0], b = (uint64_t)M1 * c[2];
-        uint32_t next[4] = {(uint32_t)(b >> 32) ^ c[1] ^ k0, (uint32_t)b,
-                            (uint32_t)(a >> 32) ^ c[3] ^ k1, (uint32_t)a};
-        memcpy(c, next, sizeof c);
+    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+    for (int round = 0; round < 10; round++) { /* in registers: an array would stay in memory */
+        uint64_t a = (uint64_t)M0 * c0, b = (uint64_t)M1 * c2;
+        c0 = (uint32_t)(b >> 32) ^ c1 ^ k0;
+        c2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
+        c1 = (uint32_t)b;
+        c3 = (uint32_t)a;
         k0 += W0;
         k1 += W1;
     }
-    memcpy(out, c, sizeof c);
+    out[0] = c0;
+    out[1] = c1;
+    out[2] = c2;
+    out[3] = c3;
 }
 
 void ft_rng_init(ft_rng *rng, uint64_t seed, uint64_t stream)
