@@ -68,7 +68,16 @@ static void free_notes(const notebook *book, const bench *b)
 
 typedef struct summary {
     double median, spread;
+    double mean; /* without the slowest tenth: what others caused */
 } summary;
+
+static double mean_of(const double *sorted, int64_t n)
+{
+    int64_t kept = n - n / 10;
+    double sum = 0;
+    for (int64_t i = 0; i < kept; i++) sum += sorted[i];
+    return sum / (double)kept;
+}
 
 static int compare(const void *a, const void *b)
 {
@@ -83,7 +92,7 @@ static ft_status summarize(const notebook *book, int block, profile_pass pass, i
 {
     int64_t n = 0;
     for (int m = 0; m < book->n_members; m++) n += pick(&book->of[m][block], pass, i)->n;
-    *out = (summary){0, 0};
+    *out = (summary){0};
     if (!n) return FT_OK; /* a parameter without a gradient has no update */
     double *all = ft_alloc(n * (int64_t)sizeof *all);
     if (!all) return no_memory(err);
@@ -95,6 +104,7 @@ static ft_status summarize(const notebook *book, int block, profile_pass pass, i
     }
     qsort(all, (size_t)n, sizeof *all, compare);
     out->median = n % 2 ? all[n / 2] : (all[n / 2 - 1] + all[n / 2]) / 2;
+    out->mean = mean_of(all, n);
     if (out->median > 0) out->spread = (all[n * 3 / 4] - all[n / 4]) / 2 / out->median;
     ft_free(all);
     return FT_OK;
@@ -131,24 +141,31 @@ static const samples *pick_norm(const block_samples *s, profile_pass pass, int i
 
 /* -- from blocks to nodes ---------------------------------------------------------------------- */
 
+/* Medians of a pass's nodes, scaled to add up to the mean of the pass: medians do not add up, since
+ * what slows each node down now and then is in none of them. */
+static ft_status fill_pass(ft_profile *p, const notebook *book, int distinct, profile_pass pass,
+                           const int *nodes, int n, ft_error *err)
+{
+    summary s;
+    double sum = 0;
+    for (int i = 0; i < n; i++) {
+        FT_TRY(summarize(book, distinct, pass, i, pick_node, &s, err));
+        p->node_ns[nodes[i]] = s.median;
+        p->node_spread[nodes[i]] = s.spread;
+        sum += s.median;
+    }
+    FT_TRY(summarize(book, distinct, pass, 0, pick_pass, &s, err));
+    for (int i = 0; i < n && sum > 0; i++) p->node_ns[nodes[i]] *= s.mean / sum;
+    p->pass_ns += s.mean;
+    return FT_OK;
+}
+
 static ft_status fill_nodes(ft_profile *p, const notebook *book, const bench *b, int distinct,
                             const ft_stage *cut, ft_error *err)
 {
     summary s;
-    for (int i = 0; i < cut->n_forward; i++) {
-        FT_TRY(summarize(book, distinct, PASS_FORWARD, i, pick_node, &s, err));
-        p->node_ns[cut->forward[i]] = s.median;
-        p->node_spread[cut->forward[i]] = s.spread;
-    }
-    for (int i = 0; i < cut->n_backward; i++) {
-        FT_TRY(summarize(book, distinct, PASS_BACKWARD, i, pick_node, &s, err));
-        p->node_ns[cut->backward[i]] = s.median;
-        p->node_spread[cut->backward[i]] = s.spread;
-    }
-    for (profile_pass pass = PASS_FORWARD; pass <= PASS_BACKWARD; pass++) {
-        FT_TRY(summarize(book, distinct, pass, 0, pick_pass, &s, err));
-        p->pass_ns += s.median;
-    }
+    FT_TRY(fill_pass(p, book, distinct, PASS_FORWARD, cut->forward, cut->n_forward, err));
+    FT_TRY(fill_pass(p, book, distinct, PASS_BACKWARD, cut->backward, cut->n_backward, err));
     const bench_block *block = &b->blocks[distinct];
     for (int i = 0; i < block->n_packs; i++) {
         /* The node that packs, by its position: this block may be another than the one measured. */
@@ -255,7 +272,7 @@ static ft_status measure_beside(ft_profile *p, const bench_notes *blocks, const 
     FT_TRY(crew_measure(parts, 2, blocks->bench.options->seconds, &p->n_rounds, err));
     for (profile_pass pass = PASS_FORWARD; pass <= PASS_BACKWARD; pass++) {
         FT_TRY(summarize(&whole->book, 0, pass, 0, pick_pass, &s, err));
-        p->whole_ns += s.median;
+        p->whole_ns += s.mean;
     }
     return FT_OK;
 }

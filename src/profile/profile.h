@@ -24,13 +24,13 @@ typedef struct ft_measure_options {
     bool recompute;  /* also forward nodes that are run again before backward */
     bool accumulate; /* gradients are added to those of earlier micro-batches */
     bool whole;      /* also the graph as a single block, in turn with the others: their judge */
-    double seconds;  /* of measuring, about; two rounds are run in any case */
+    double seconds;  /* of work, about; two rounds are run in any case */
 } ft_measure_options;
 
 /* Arrays die with the profile. */
 typedef struct ft_profile {
     int n_nodes, n_forward, n_params;
-    double *node_ns;      /* by node: median */
+    double *node_ns;      /* by node: median, those of a block scaled to the mean of its pass */
     double *node_spread;  /* by node: half of what lies between the quartiles, over the median */
     double *recompute_ns; /* by forward node; NULL unless asked for */
     double *pack_ns;      /* by forward node: the packed copies of its weight, once per update */

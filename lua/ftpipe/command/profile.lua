@@ -18,7 +18,7 @@ local declared = {
    batch = { default = 1, help = "samples of a micro-batch" },
    max_source = true, max_target = true, dropout = true, optimizer = true,
    recompute_too = { type = "boolean", default = false, help = "forward run again for backward" },
-   seconds = { type = "number", min = 0, default = 3, help = "of measuring, about" },
+   seconds = { type = "number", min = 0, default = 4, help = "of measuring, about" },
    calibrate = { type = "string", value = "FILE",
       help = "a measured profile that corrects what is modelled, operator by operator" },
    out = { type = "string", value = "FILE", help = "where to write the profile" },
