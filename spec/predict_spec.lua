@@ -68,6 +68,8 @@ describe("ftpipe predict", function()
       refused(2, "needs one of %-%-text and %-%-file", { model, "--text", "a", "--file", "b" })
       refused(2, "%-%-context goes with %-%-text",
          { model, "--file", "b", "--context", "a" })
+      refused(2, "%-%-devices sim:2x11GB is for planning",
+         { model, "--text", "a", "--devices", "sim:2x11GB" })
       refused(2, "unknown flag '%-%-tetx' %(did you mean '%-%-text'%?%)", { model, "--tetx", "a" })
       refused(2, "no task is called 'rtf' %(did you mean 'rte'%?%)",
          { model, "--text", "a", "--task", "rtf" })
@@ -79,6 +81,7 @@ describe("ftpipe predict", function()
       refused(6, "stdin:2: byte 0xff is not UTF%-8", { model, "-" }, "a\nb\255\n")
       refused(6, "stdin:1: field 'hypothesis' is missing %(have: premise%)", { run, "-" },
          '{"premise": "x"}\n')
+      refused(6, "stdin: is one JSON value over several lines", { run, "-" }, '{\n"data": []\n}\n')
       refused(6, "stdin:1:12", { run, "-" }, '{"premise": \n')
    end)
 

@@ -128,6 +128,9 @@ function M.run(argv)
       threads = 0,
    }
    for _, device in ipairs(core.engine.devices(flags.devices)) do
+      if device.kind ~= "cpu" then
+         usage("--devices %s is for planning, predict runs on cpu", flags.devices)
+      end
       job.threads = job.threads + device.threads
    end
    if job.task and job.task.kind ~= model.family.kind then

@@ -36,6 +36,15 @@ local function form_of(path, text)
    return text:find('"paragraphs"%s*:') and "document" or "rows"
 end
 
+--- Refuses one JSON value that goes over several lines, where each line is to be a row.
+local function check_rows(path, text)
+   if pcall(core.json.decode, text:match("[^\n]*")) or not pcall(core.json.decode, text) then
+      return
+   end
+   fail("%s: is one JSON value over several lines, expected a JSON object a line, or SQuAD's JSON",
+      path)
+end
+
 --- The inputs: a list of { text =, context = } or { row = }, with `path`; and `rows` (the list that
 -- rows are of), or `document` (a text) for the kind to read.
 -- @tparam table job flags: text, context, file
@@ -56,6 +65,7 @@ function M.read(job)
    elseif form == "lines" then
       items = lines_of(text, path)
    else
+      if not path:find("%.tsv$") then check_rows(path, text) end
       items = { rows = records.parse(path, text) }
       for i, row in ipairs(items.rows) do items[i] = { row = row } end
    end
