@@ -168,6 +168,33 @@ static void unshuffled(void)
     in_order(5);
 }
 
+/* Every example once, by length; those of equal length in the dataset's order. */
+static void longest_first(void)
+{
+    enum { N = 23, BATCH = 4 };
+    ft_dataset *dataset = examples(N);
+    ft_error err = {0};
+    ft_batcher *batcher;
+    ft_batcher_options o = options(BATCH, false, 0);
+    o.longest_first = true;
+    CHECK_STATUS(ft_batcher_new(&batcher, dataset, &o, &err), FT_OK);
+    const ft_batch *batch;
+    int64_t seen = 0, before = -1, length = 9;
+    while (ft_batcher_next(batcher, &batch, &err) == FT_OK && batch)
+        for (int b = 0; b < BATCH; b++) {
+            int64_t i = batch->index[b], n = i < 0 ? 0 : ft_dataset_get(dataset, i, 0).n;
+            if (i < 0) continue;
+            CHECK(n < length || (n == length && i > before));
+            CHECK(o.buckets[batch->bucket] >= n);
+            length = n;
+            before = i;
+            seen++;
+        }
+    CHECK(seen == N && length == 1);
+    ft_batcher_free(batcher);
+    ft_dataset_free(dataset);
+}
+
 /* A batch after a seek equals the same batch reached by drawing. */
 static void seeking(void)
 {
@@ -363,6 +390,7 @@ int main(void)
 {
     RUN(shuffled);
     RUN(unshuffled);
+    RUN(longest_first);
     RUN(seeking);
     RUN(borrowed);
     RUN(other_columns);

@@ -118,7 +118,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Forwards.
 
---- Batches of a data set in its order; the rows that the last one lacks have number 0.
+--- Batches of a data set; the rows that the last one lacks have number 0.
 local function batches_of(o, dataset)
    return core.data.batcher {
       dataset = dataset,
@@ -127,6 +127,7 @@ local function batches_of(o, dataset)
       lengths = o.lengths,
       columns = o.model.family.columns(o.model.config),
       shuffle = false,
+      longest_first = true,
    }
 end
 
@@ -209,7 +210,8 @@ local function answer(o)
    return loss
 end
 
---- Evaluates; nothing depends on the size of a batch but the order of sums.
+--- Evaluates; nothing depends on the size of a batch but the order of sums, and how far examples are
+-- padded, which the loss of spans, a choice among all positions, sees a little of.
 -- @tparam table o model, core (the engine's run), inputs (of the graph), dataset, examples
 --   (optional: a row may have `scored`), batch and micro_batches (of the plan), buckets, lengths,
 --   threaded, beside (true: the run trains as well), take (called with the number of an example and

@@ -56,8 +56,8 @@ static void shuffle(ft_batcher *batcher, int64_t epoch)
     ft_rng rng;
     int64_t n = ft_dataset_size(batcher->dataset), *order = batcher->order;
     for (int64_t i = 0; i < n; i++) order[i] = i;
-    if (batcher->options.shuffle) ft_rng_init(&rng, batcher->options.seed, (uint64_t)epoch);
-    for (int64_t i = n - 1; batcher->options.shuffle && i > 0; i--) {
+    ft_rng_init(&rng, batcher->options.seed, (uint64_t)epoch);
+    for (int64_t i = n - 1; i > 0; i--) {
         int64_t j = (int64_t)ft_rng_below(&rng, (uint64_t)i + 1);
         int64_t kept = order[i];
         order[i] = order[j];
@@ -70,7 +70,7 @@ static void shuffle(ft_batcher *batcher, int64_t epoch)
 static int64_t example_at(ft_batcher *batcher, int64_t position)
 {
     int64_t n = ft_dataset_size(batcher->dataset), epoch = position / n;
-    if (!batcher->options.shuffle) return epoch == 0 ? position : -1;
+    if (!batcher->options.shuffle) return epoch == 0 ? batcher->order[position] : -1;
     if (epoch != batcher->epoch) shuffle(batcher, epoch);
     return batcher->order[position % n];
 }
@@ -317,6 +317,28 @@ static ft_status make_slot(const ft_batcher *batcher, ft_batch *slot, ft_error *
                    (long long)o->batch);
 }
 
+/* The order of the one epoch without shuffling: as they are, or by length, the longest first, those
+ * of equal length as they are (a counting sort). */
+static ft_status set_order(ft_batcher *batcher, ft_error *err)
+{
+    const ft_dataset *dataset = batcher->dataset;
+    int64_t n = ft_dataset_size(dataset), longest = ft_dataset_longest(dataset, 0);
+    for (int64_t i = 0; i < n; i++) batcher->order[i] = i;
+    if (batcher->options.shuffle || !batcher->options.longest_first) return FT_OK;
+    int64_t *from =
+        ft_alloc((longest + 1) * (int64_t)sizeof *from); /* by ids less than `longest` */
+    if (!from) return ft_fail(err, FT_NOMEM, "batcher: no memory");
+    for (int64_t i = 0; i < n; i++) {
+        int64_t fewer = longest - ft_dataset_get(dataset, i, 0).n;
+        if (fewer < longest) from[fewer + 1]++;
+    }
+    for (int64_t fewer = 0; fewer < longest; fewer++) from[fewer + 1] += from[fewer];
+    for (int64_t i = 0; i < n; i++)
+        batcher->order[from[longest - ft_dataset_get(dataset, i, 0).n]++] = i;
+    ft_free(from);
+    return FT_OK;
+}
+
 static ft_status init(ft_batcher *batcher, ft_error *err)
 {
     ft_batcher_options *o = &batcher->options;
@@ -328,6 +350,7 @@ static ft_status init(ft_batcher *batcher, ft_error *err)
     batcher->order = ft_alloc(ft_dataset_size(batcher->dataset) * (int64_t)sizeof *batcher->order);
     batcher->slots = ft_alloc(batcher->n_slots * (int64_t)sizeof *batcher->slots);
     if (!batcher->order || !batcher->slots) return ft_fail(err, FT_NOMEM, "batcher: no memory");
+    FT_TRY(set_order(batcher, err));
     for (int i = 0; i < batcher->n_slots; i++) FT_TRY(make_slot(batcher, &batcher->slots[i], err));
     return start_thread(batcher, err);
 }

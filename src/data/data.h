@@ -188,8 +188,9 @@ typedef struct ft_batcher_options {
     int n_columns;
     ft_column columns[FT_MAX_COLUMNS];
     uint64_t seed;
-    bool shuffle; /* a new order each epoch; else the dataset's */
-    int prefetch; /* batches kept ready by a thread; 0: made when asked for, no thread */
+    bool shuffle;       /* a new order each epoch; else the dataset's */
+    bool longest_first; /* without shuffling: by ids in group 0 instead, so that little is padded */
+    int prefetch;       /* batches kept ready by a thread; 0: made when asked for, no thread */
 } ft_batcher_options;
 
 typedef struct ft_batch_column {

@@ -402,6 +402,7 @@ static ft_batcher_options check_options(lua_State *L, int t, const ft_dataset *d
         .batch = script_opt_int(L, t, "batch", 0, 1, INT32_MAX),
         .seed = (uint64_t)script_opt_int(L, t, "seed", 0, 0, max_exact),
         .shuffle = script_opt_bool(L, t, "shuffle", true),
+        .longest_first = script_opt_bool(L, t, "longest_first", false),
         .prefetch = (int)script_opt_int(L, t, "prefetch", PRESET_PREFETCH, 0, 1024),
     };
     if (options.batch == 0) script_arg_error(L, t, "option 'batch' is missing");
@@ -417,14 +418,16 @@ static ft_batcher_options check_options(lua_State *L, int t, const ft_dataset *d
  *   length group, ascending); `lengths` (of other groups, by a field of them; the dataset's
  *   longest); `columns` (a list of { name =, field =, as =, pad =, first = }: the tensors of a
  *   batch, see ft_column; as: "ids", "mask", "shift_right", "shift_left", "scalar"); `seed` (0);
- *   `shuffle` (true: endless, a new order each epoch; false: the dataset's order, once); `prefetch`
- *   (2; 0: no thread)
+ *   `shuffle` (true: endless, a new order each epoch; false: the dataset's order, once);
+ *   `longest_first` (false; true: without shuffling, examples by their length); `prefetch` (2; 0:
+ *   no thread)
  * @treturn batcher
  * @raise invalid argument: the dataset is empty or does not fit */
 static int data_batcher(lua_State *L)
 {
-    static const char *const names[] = {"dataset", "batch",   "buckets",  "lengths", "columns",
-                                        "seed",    "shuffle", "prefetch", NULL};
+    static const char *const names[] = {"dataset",  "batch", "buckets", "lengths",
+                                        "columns",  "seed",  "shuffle", "longest_first",
+                                        "prefetch", NULL};
     ft_error err;
     script_options(L, 1, names);
     lua_getfield(L, 1, "dataset");
