@@ -66,6 +66,31 @@ describe("evaluation inside training", function()
       end)
    end)
 
+   it("knows the best evaluation when it goes on after kill -9", function()
+      files.in_directory(function(dir)
+         local flags = { "--steps", "30", "--eval-every", "10", "--lr", "3e-3" }
+         local whole, wanted_rows = run(dir .. "/whole", unpack(flags))
+         local cut = dir .. "/cut"
+         local _, err = process.shell(([[
+            '%s' recipes/t5_rte.lua --out '%s' %s >/dev/null 2>&1 & pid=$!
+            for _ in $(seq 6000); do
+               grep -q '"step": 14' '%s/metrics.jsonl' 2>/dev/null && break
+               sleep 0.01
+            done
+            kill -9 $pid; wait $pid; echo "exit $?" >&2]]):format(core.sys.executable(), cut,
+            table.concat(flags, " "), cut))
+         assert.matches("exit 137", err)
+         flags[#flags + 1] = "--resume"
+         local summary, rows = run(cut, unpack(flags))
+         assert.same(wanted_rows, rows)
+         for _, key in ipairs { "best_step", "best_value", "value", "eval_loss", "loss_last" } do
+            assert.equal(whole[key], summary[key], key)
+         end
+         assert.is_true(core.sys.read_file(dir .. "/whole/hf/model.safetensors")
+            == core.sys.read_file(cut .. "/hf/model.safetensors"))
+      end)
+   end)
+
    it("stops when patience is at its end", function()
       files.in_directory(function(dir)
          -- A rate of nothing: no evaluation is better than the first.
