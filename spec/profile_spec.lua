@@ -316,8 +316,9 @@ describe("a forecast", function()
          lines[#lines + 1] = f:note({ end_ns = 1e9 + step * 0.011e9 }, reached)
       end
       assert.same({
-         "a step: predicted 10.00 ms, measured 11.00 ms (+10.0 %); memory so far: "
-            .. "cpu:0 2.0 MB of 2.0 MB planned, cpu:1 1.1 MB of 1.0 MB planned",
+         "a step: predicted 10.00 ms, measured 11.00 ms (+10.0 %); memory: "
+            .. "cpu:0 predicted 2.0 MB, measured 2.0 MB (+0.0 %), "
+            .. "cpu:1 predicted 1.0 MB, measured 1.1 MB (+10.0 %)",
       }, lines)
    end)
 
