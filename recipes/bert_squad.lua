@@ -11,10 +11,10 @@ local ft = require("ftpipe")
 
 local args = ft.args {
    "Fine-tune BERT on SQuAD v1.1 through a pipeline.",
-   "ftpipe recipes/bert_squad.lua",
-   "ftpipe recipes/bert_squad.lua --model DIR --data DIR --devices cpu:2",
-   "ftpipe recipes/bert_squad.lua --model DIR --train-file train.json --eval-file dev.json",
-   "ftpipe recipes/bert_squad.lua --model bert-large --devices sim:8x11GB",
+   "ftpipe SCRIPT",
+   "ftpipe SCRIPT --model DIR --data DIR --devices cpu:2",
+   "ftpipe SCRIPT --model DIR --train-file train.json --eval-file dev.json",
+   "ftpipe SCRIPT --model bert-large --devices sim:8x11GB",
    preset = "fine_tune",
    model = { default = "embedded:bert_tiny" },
    devices = { default = "cpu:2" },
@@ -32,24 +32,9 @@ local args = ft.args {
    with = { model = { batch = 24, lr = 3e-5, max_source = 384 } },
 }
 
-local model = ft.model(args)
-local task = ft.task.squad {
-   max_source = args.max_source, stride = args.doc_stride, max_query = args.max_query,
+return ft.fine_tune {
+   args = args,
+   task = ft.task.squad {
+      max_source = args.max_source, stride = args.doc_stride, max_query = args.max_query,
+   },
 }
-local data = task:open(model, args)
-print(("%s: %s; %s"):format(task.name, model, data or "no data, planning only"))
-
-local plan = ft.plan { model = model, data = data, args = args }
-print(plan)
-if plan.only then return plan:check() end
-
-local run = ft.run { plan = plan, task = task, data = data, args = args }
-if model.embedded then print(("before: %s"):format(run:evaluate())) end
-
-if not args.eval_only then
-   for step in run:train() do run:show(step) end
-end
-local score = run:evaluate()
-print(("after: %s"):format(score))
-
-return run:close(score)

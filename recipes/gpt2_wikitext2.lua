@@ -10,10 +10,10 @@ local ft = require("ftpipe")
 
 local args = ft.args {
    "Fine-tune GPT-2 on WikiText-2 through a pipeline.",
-   "ftpipe recipes/gpt2_wikitext2.lua",
-   "ftpipe recipes/gpt2_wikitext2.lua --model DIR --data DIR --devices cpu:2",
-   "ftpipe recipes/gpt2_wikitext2.lua --model DIR --data DIR --eval-only --stride 512",
-   "ftpipe recipes/gpt2_wikitext2.lua --model gpt2-xl --devices sim:8x11GB",
+   "ftpipe SCRIPT",
+   "ftpipe SCRIPT --model DIR --data DIR --devices cpu:2",
+   "ftpipe SCRIPT --model DIR --data DIR --eval-only --stride 512",
+   "ftpipe SCRIPT --model gpt2-xl --devices sim:8x11GB",
    preset = "fine_tune",
    model = { default = "embedded:gpt2_tiny" },
    devices = { default = "cpu:2" },
@@ -29,22 +29,7 @@ local args = ft.args {
    with = { model = { batch = 4, lr = 5e-5, block = 1024 } },
 }
 
-local model = ft.model(args)
-local task = ft.task.wikitext2 { block = args.block, stride = args.stride }
-local data = task:open(model, args)
-print(("%s: %s; %s"):format(task.name, model, data or "no data, planning only"))
-
-local plan = ft.plan { model = model, data = data, args = args }
-print(plan)
-if plan.only then return plan:check() end
-
-local run = ft.run { plan = plan, task = task, data = data, args = args }
-print(("before: %s"):format(run:evaluate()))
-
-if not args.eval_only then
-   for step in run:train() do run:show(step) end
-end
-local score = run:evaluate()
-print(("after: %s"):format(score))
-
-return run:close(score)
+return ft.fine_tune {
+   args = args,
+   task = ft.task.wikitext2 { block = args.block, stride = args.stride },
+}

@@ -11,9 +11,6 @@ local ft = require("ftpipe")
 
 local args = ft.args {
    "Fine-tune T5 on MultiRC through a pipeline.",
-   "ftpipe recipes/t5_multirc.lua",
-   "ftpipe recipes/t5_multirc.lua --model DIR --data DIR --devices cpu:2 --schedule async",
-   "ftpipe recipes/t5_multirc.lua --model t5-3b --devices sim:8x11GB",
    preset = "t5",
    steps = { default = 500 },
    max_source = { default = 512 },
@@ -21,22 +18,7 @@ local args = ft.args {
    with = { model = { batch = 8, micro_batches = 2, steps = 17000, warmup = 1000 } },
 }
 
-local model = ft.model(args)
-local task = ft.task.multirc { max_source = args.max_source, max_target = args.max_target }
-local data = task:open(model, args)
-print(("%s: %s; %s"):format(task.name, model, data or "no data, planning only"))
-
-local plan = ft.plan { model = model, data = data, args = args }
-print(plan)
-if plan.only then return plan:check() end
-
-local run = ft.run { plan = plan, task = task, data = data, args = args }
-print(("before: %s"):format(run:evaluate()))
-
-if not args.eval_only then
-   for step in run:train() do run:show(step) end
-end
-local score = run:evaluate()
-print(("after: %s"):format(score))
-
-return run:close(score)
+return ft.fine_tune {
+   args = args,
+   task = ft.task.multirc { max_source = args.max_source, max_target = args.max_target },
+}

@@ -2,7 +2,7 @@
 --
 --    local args = ft.args {
 --       "Fine-tune T5 on RTE.",                       -- what --help says first
---       "ftpipe recipes/t5_rte.lua --devices cpu:2",   -- examples, any number
+--       "ftpipe SCRIPT --devices cpu:2",               -- examples, any number
 --       preset = "fine_tune",                         -- all that one of those below declares
 --       devices = true,                               -- a common flag as it is
 --       steps = { default = 400 },                    -- a common flag with another default
@@ -11,7 +11,7 @@
 --       with = { model = { steps = 4200 } },          -- defaults that hold when --model is given
 --    }
 --
--- --micro-batches is args.micro_batches. Rules are those of opts.lua. A flag of type "boolean"
+-- SCRIPT in an example is the script's own name. --micro-batches is args.micro_batches. Rules are those of opts.lua. A flag of type "boolean"
 -- takes no value. A wrong flag or value ends the program with one line and exit code 2.
 
 local argparse = require("argparse")
@@ -99,6 +99,9 @@ local PRESETS = {
    -- What the recipes of T5 have in common: the tiny one inside the program learns with AdamW; one
    -- that was given, with FTPipe's Adafactor (Eliad et al., USENIX ATC 2021).
    t5 = {
+      [2] = "ftpipe SCRIPT",
+      [3] = "ftpipe SCRIPT --model DIR --data DIR --devices cpu:2 --schedule async",
+      [4] = "ftpipe SCRIPT --model t5-3b --devices sim:8x11GB",
       preset = "fine_tune",
       model = { default = "embedded:t5_tiny" },
       devices = { default = "cpu:2" },
@@ -231,7 +234,9 @@ function M.help(declaration, script, all)
    end
    if rare[1] then lines[#lines + 1] = "  --help all: also " .. table.concat(rare, ", ") end
    if declared[2] then lines[#lines + 1] = "" end
-   for i = 2, #declared do lines[#lines + 1] = "  " .. declared[i] end
+   for i = 2, #declared do
+      lines[#lines + 1] = "  " .. declared[i]:gsub("SCRIPT", function() return script end)
+   end
    return table.concat(lines, "\n")
 end
 

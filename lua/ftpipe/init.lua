@@ -5,8 +5,8 @@ local suggest = require("ftpipe.suggest")
 
 --- ft.NAME is the module ftpipe.NAME.
 local PARTS = {
-   "args", "cluster", "compare", "explore", "graph", "model", "opts", "partition", "plan",
-   "planner", "profile", "run", "schedule", "stages", "swap", "task", "tensor", "units",
+   "args", "cluster", "compare", "explore", "fine_tune", "graph", "model", "opts", "partition",
+   "plan", "planner", "profile", "run", "schedule", "stages", "swap", "task", "tensor", "units",
 }
 
 --- ft.NAME is a table of core.

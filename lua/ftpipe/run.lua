@@ -26,10 +26,12 @@ local function bind_params(run)
    return list
 end
 
---- Fills the parameters: from the model's checkpoint, or with initial values.
+--- Fills the parameters: from the model's checkpoint, or with initial values. run.fresh: names of
+-- those that the checkpoint lacks.
 local function fill_params(run)
    local list = bind_params(run)
-   run.model:fill(list, function(i) return run.core:param(i) end, run.plan.options.seed)
+   local seed = run.plan.options.seed
+   run.fresh = run.model:fill(list, function(i) return run.core:param(i) end, seed)
    run.core:refresh()
 end
 
