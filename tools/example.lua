@@ -2,7 +2,8 @@
 --
 --    print(1 + 1)   --> 2
 --
--- The texts behind --> are, in order, the lines of output. Each line is one check.
+-- The texts behind --> are, in order, the lines of output. Each line is one check. What a script
+-- says on stderr is passed on.
 
 local core = require("ftpipe.core")
 
@@ -16,7 +17,7 @@ local function expected_lines(path)
 end
 
 local function printed_lines(path)
-   local command = ("'%s' '%s' 2>&1"):format(core.sys.executable(), path)
+   local command = ("'%s' '%s'"):format(core.sys.executable(), path)
    local pipe = assert(io.popen(command))
    local lines = {}
    for line in pipe:lines() do lines[#lines + 1] = line end

@@ -311,6 +311,24 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Finding tasks.
 
+--- The task of a file of one's own: a Lua script that returns what `define` gives.
+-- @tparam string path
+-- @treturn function(overrides) as ft.task.NAME
+-- @raise not found; malformed data: the script does not compile, or returns something else; what it
+--    raises itself
+-- @usage local task = ft.task.load("examples/tasks/colour.lua") {}
+function M.load(path)
+   local chunk, problem = loadstring(core.sys.read_file(path), "@" .. path)
+   if not chunk then fail("malformed data", "%s: %s", path, problem) end
+   local make = chunk()
+   local task = type(make) == "function" and make {} or nil
+   if getmetatable(task) ~= Task then
+      fail("malformed data", "%s: returns a %s, expected what ft.task.define gives", path,
+         type(make))
+   end
+   return make
+end
+
 --- Names of the tasks that are there.
 function M.names()
    local names = {}
@@ -328,8 +346,8 @@ local function find_task(_, name)
    if ok then return found end
    if type(found) == "string" and found:find("module '" .. module .. "' not found", 1, true) then
       local names = M.names()
-      fail("invalid argument", "no task is called '%s'%s (there are: %s)", tostring(name),
-         suggest.hint(tostring(name), names), table.concat(names, ", "))
+      fail("invalid argument", "no task is called '%s'%s (there are: %s, and FILE.lua)",
+         tostring(name), suggest.hint(tostring(name), names), table.concat(names, ", "))
    end
    return error(found, 0)
 end

@@ -19,7 +19,8 @@ local declared = {
    context = { type = "string", help = "where the answer to --text is" },
    file = { type = "string", value = "FILE",
       help = "texts, one a line; rows of the task; SQuAD's JSON; - is stdin" },
-   task = { type = "string", value = "NAME", help = "what rows of --file mean; a run knows it" },
+   task = { type = "string", value = "NAME|FILE.lua",
+      help = "what rows of --file mean; a run knows it" },
    tokens = { type = "int", min = 1, default = 32, help = "of a continuation, at most" },
    max_source = { default = false }, max_target = { default = false },
    batch = { default = 32, help = "inputs that are worked on at once" },
@@ -83,7 +84,8 @@ end
 --- The task of a name, made with the settings of the run; nil without a name.
 local function find_task(name, source, flags)
    if not name then return nil end
-   local make = require("ftpipe.task")[name]
+   local tasks = require("ftpipe.task")
+   local make = name:find("%.lua$") and tasks.load(name) or tasks[name]
    local overrides = {}
    for key in pairs(make {}.rows.overrides) do
       overrides[key] = flags[key]
