@@ -62,7 +62,7 @@ describe("the RTE task", function()
          local data = load { max_source = 16, tokenizer = tokenizer }
          assert.equal(1, data.eval.cut_sources)
          assert.equal(1, data.train.cut_sources)
-         assert.equal(0, data.train.cut_targets)
+         assert.matches("val%.jsonl %(1 examples, 1 cut to 16 ids%)$", tostring(data))
          assert.equal(16, data.eval.dataset:longest("source"))
          local batcher = core.data.batcher {
             dataset = data.eval.dataset, batch = 1, buckets = { 16 }, lengths = { target = 16 },
@@ -84,6 +84,7 @@ describe("the RTE task", function()
          local train = load().train
          assert.equal(2, #train.examples)
          assert.equal(3, train.unlabelled)
+         assert.matches("%(2 examples, 3 without a label left out%) and ", tostring(load()))
       end)
       local message = fault { ["train.jsonl"] = row("a", "b"), ["val.jsonl"] = SUPERGLUE }
       assert.equal("train.jsonl: none of its 1 rows has a label", message)
@@ -134,10 +135,9 @@ describe("the RTE task", function()
       with_files({ ["train.jsonl"] = SUPERGLUE, ["val.jsonl"] = SUPERGLUE }, function(load)
          local rte, eval = task.rte(), load().eval
          assert.same({ metric = "accuracy", value = 100, metrics = { accuracy = 100 } },
-            rte:score(eval, { "entailment", "not_entailment" }))
-         assert.equal(50, rte:score(eval, { "entailment", "Not_entailment" }).value)
-         assert.equal(0, rte:score(eval, { "", "entailment" }).value)
-         assert.equal("invalid argument", files.failure(rte.score, rte, eval, { "" }).status)
+            task_files.score(rte, eval, { "entailment", "not_entailment" }))
+         assert.equal(50, task_files.score(rte, eval, { "entailment", "Not_entailment" }).value)
+         assert.equal(0, task_files.score(rte, eval, { "", "entailment" }).value)
       end)
    end)
 
@@ -146,7 +146,7 @@ describe("the RTE task", function()
       assert.equal(3200, #data.train.examples)
       assert.equal(400, #data.eval.examples)
       assert.equal(50, data.eval.majority.percent)
-      assert.equal(0, data.train.cut_sources + data.eval.cut_sources + data.train.cut_targets)
+      assert.equal(0, data.train.cut_sources + data.eval.cut_sources)
    end)
 
    it("agrees with the published inputs of SuperGLUE's RTE", function()
@@ -220,8 +220,17 @@ describe("a task", function()
          assert.equal("multi question: q answer: b", data.train.examples[2].source)
          assert.equal("False", data.train.examples[2].target)
          assert.same({ metric = "all", value = 2, metrics = { all = 2, none = 0 } },
-            multi:score(data.eval, { "True", "True" }))
+            task_files.score(multi, data.eval, { "True", "True" }))
       end)
+   end)
+
+   it("has answers that fit whole", function()
+      local problem = files.failure(task_files.with, "rte",
+         { ["train.jsonl"] = SUPERGLUE, ["val.jsonl"] = SUPERGLUE },
+         function(load) load { max_target = 2 } end)
+      assert.matches("^task rte: the answer '[a-z_]*entailment' is %d+ ids with its end, max_target "
+         .. "is 2$", problem.message)
+      assert.equal(2, problem.exit)
    end)
 
    it("is found by its name", function()

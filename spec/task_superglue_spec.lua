@@ -109,17 +109,17 @@ describe("the MultiRC task", function()
 
    it("scores answers by F1 and whole questions", function()
       local multirc, split = task.multirc(), task_files.eval_of("multirc", text)
-      local all = multirc:score(split, { "True", "False", "False", "True" })
+      local all = task_files.score(multirc, split, { "True", "False", "False", "True" })
       assert.same({ metric = "average", value = 100,
          metrics = { average = 100, f1a = 100, em = 100 } }, all)
       -- One of two right ones found, none wrongly: P = 1, R = 1/2; two of three questions whole.
-      local some = multirc:score(split, { "True", "False", "False", "False" })
+      local some = task_files.score(multirc, split, { "True", "False", "False", "False" })
       assert.near(200 / 3, some.metrics.f1a, 1e-9)
       assert.near(200 / 3, some.metrics.em, 1e-9)
       -- What is no answer is the wrong one: here true, false, true, false.
-      local none = multirc:score(split, { "", "yes", "true", "Tru" })
+      local none = task_files.score(multirc, split, { "", "yes", "true", "Tru" })
       assert.same({ average = 0, f1a = 0, em = 0 }, none.metrics)
-      assert.equal(0, multirc:score(split, { "False", "False", "True", "False" }).metrics.f1a)
+      assert.equal(0, task_files.score(multirc, split, { "False", "False", "True", "False" }).metrics.f1a)
    end)
 
    it("streams: scores do not depend on the order", function()
@@ -127,7 +127,7 @@ describe("the MultiRC task", function()
       local scorer = multirc:scorer(split)
       for _, i in ipairs { 4, 2, 1, 3 } do scorer:add(i, i == 4 and "False" or i == 1 and "True"
          or "False") end
-      assert.same(multirc:score(split, { "True", "False", "False", "False" }), scorer:result())
+      assert.same(task_files.score(multirc, split, { "True", "False", "False", "False" }), scorer:result())
    end)
 
    it("names the place inside a row", function()

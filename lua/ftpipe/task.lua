@@ -16,7 +16,9 @@
 --    prepare(task, layout, rows, o)  the slow part: a dataset, and plain values ("notes"); o.split
 --                                  is "train" or "eval"
 --    modules                       optional: names of others whose code `prepare` runs
---    split(task, layout, notes, read_rows)  the rest of a split; read_rows() gives the rows
+--    split(task, layout, notes, read_rows)  the rest of a split: examples, and remarks, a list of
+--                                  what a user should know of the data (optional); read_rows()
+--                                  gives the rows
 --    sources(task, layout, rows)   see Task:sources
 --    scorer(task, split)           see Task:scorer
 
@@ -200,7 +202,9 @@ local Data = {
       local parts = {}
       for _, name in ipairs { "train", "eval" } do
          local split = data[name]
-         parts[#parts + 1] = split and ("%s (%d examples)"):format(split.path, #split.examples)
+         local words = split and { ("%d examples"):format(#split.examples) }
+         for _, remark in ipairs(split and split.remarks or {}) do words[#words + 1] = remark end
+         parts[#parts + 1] = split and ("%s (%s)"):format(split.path, table.concat(words, ", "))
       end
       return table.concat(parts, " and ")
    end,
@@ -288,20 +292,6 @@ end
 -- @tparam table split of `load`
 function Task:scorer(split)
    return self.rows.scorer(self, split)
-end
-
---- Scores predictions that are all there.
--- @tparam table split of `load`
--- @tparam table predictions one for each example, in order
--- @treturn table as a scorer's result
-function Task:score(split, predictions)
-   if #predictions ~= #split.examples then
-      fail("invalid argument", "task %s: %d answers for %d examples", self.name, #predictions,
-         #split.examples)
-   end
-   local scorer = self:scorer(split)
-   for i, prediction in ipairs(predictions) do scorer:add(i, prediction) end
-   return scorer:result()
 end
 
 function Task:__tostring()

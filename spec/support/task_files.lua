@@ -48,4 +48,11 @@ function M.eval_of(name, text, options)
    return split
 end
 
+--- The score of predictions that are all there.
+function M.score(of, split, predictions)
+   local scorer = of:scorer(split)
+   for i, prediction in ipairs(predictions) do scorer:add(i, prediction) end
+   return scorer:result()
+end
+
 return M

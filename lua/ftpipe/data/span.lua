@@ -90,13 +90,17 @@ function M.prepare(task, _, rows, o)
 end
 
 --- A split: `examples` (a list of { question =, window = } by number), `windows` (by question, how
--- many), `pieces` and `query` (by question), `unplaced`, `encoder`, `questions()` (the rows).
+-- many), `pieces` and `query` (by question), `unplaced`, `encoder`, `questions()` (the rows),
+-- `remarks`.
 function M.split(task, _, notes, read_rows)
    local encoder = encoder_of(task)
    local split = {
       examples = {}, windows = {}, pieces = notes.pieces, query = notes.query,
-      unplaced = notes.unplaced, encoder = encoder, questions = read_rows,
+      unplaced = notes.unplaced, encoder = encoder, questions = read_rows, remarks = {},
    }
+   if notes.unplaced > 0 then
+      split.remarks[1] = ("%d answers not where answer_start says"):format(notes.unplaced)
+   end
    for number, pieces in ipairs(notes.pieces) do
       local windows = #encoder:windows(pieces, notes.query[number])
       split.windows[number] = windows

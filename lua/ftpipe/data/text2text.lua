@@ -126,11 +126,17 @@ local function finish(ids, most, eos)
    return ids, cut
 end
 
+--- The ids of all answers. One that is cut could be taken for another, and is never given.
 local function encode_targets(task, o)
    local targets = {}
    for i, answer in ipairs(task.definition.answers) do
-      local ids, cut = finish(o.tokenizer:encode(answer.target), o.max_target, o.eos_id)
-      targets[i] = { ids = ids, cut = cut }
+      local ids = o.tokenizer:encode(answer.target)
+      ids[#ids + 1] = o.eos_id
+      if #ids > o.max_target then
+         core.fail("invalid argument", ("task %s: the answer '%s' is %d ids with its end, "
+            .. "max_target is %d"):format(task.name, answer.target, #ids, o.max_target), 2)
+      end
+      targets[i] = ids
    end
    return targets
 end
@@ -138,19 +144,19 @@ end
 --- Tokenises rows.
 -- @treturn dataset of fields source and target
 -- @treturn table what `split` wants to know beside it, plain values only: answers (numbers by
---    example), groups, unlabelled, cut_sources, cut_targets
+--    example), groups, unlabelled, cut_sources, max_source
 function M.prepare(task, layout, rows, o)
    local dataset = core.data.dataset { "source", "target" }
    local targets, group_of = encode_targets(task, o), task.definition.group
-   local notes = { answers = {}, groups = group_of and {}, cut_sources = 0, cut_targets = 0 }
+   local notes = {
+      answers = {}, groups = group_of and {}, cut_sources = 0, max_source = o.max_source,
+   }
    local waiting = {}
    local function add_waiting()
       for _, source in ipairs(o.tokenizer:encode_all(waiting)) do
          local ids, cut = finish(source, o.max_source, o.eos_id)
-         local target = targets[notes.answers[dataset:size() + 1]]
-         dataset:add { source = ids, target = target.ids }
+         dataset:add { source = ids, target = targets[notes.answers[dataset:size() + 1]] }
          notes.cut_sources = notes.cut_sources + (cut and 1 or 0)
-         notes.cut_targets = notes.cut_targets + (target.cut and 1 or 0)
       end
       waiting = {}
    end
@@ -215,9 +221,16 @@ local function majority(task, examples)
    return best
 end
 
+local function remarks(notes)
+   local list, cut, unlabelled = {}, notes.cut_sources, notes.unlabelled
+   if cut > 0 then list[1] = ("%d cut to %d ids"):format(cut, notes.max_source) end
+   if unlabelled > 0 then list[#list + 1] = ("%d without a label left out"):format(unlabelled) end
+   return list
+end
+
 --- A split: `examples` (a list of { number =, target =, group =, source =, row = }), `unlabelled`
--- (rows left out because they have no label), `cut_sources` and `cut_targets` (how many were longer
--- than allowed), `majority` ({ answer =, percent = }: what always giving the best answer scores).
+-- (rows left out because they have no label), `cut_sources` (how many were longer than allowed),
+-- `majority` ({ answer =, percent = }: what always giving the best answer scores), `remarks`.
 function M.split(task, layout, notes, read_rows)
    local examples = {}
    for i, answer in ipairs(notes.answers) do
@@ -230,8 +243,8 @@ function M.split(task, layout, notes, read_rows)
       examples = lazily(task, layout, read_rows, examples),
       unlabelled = notes.unlabelled,
       cut_sources = notes.cut_sources,
-      cut_targets = notes.cut_targets,
       majority = majority(task, examples),
+      remarks = remarks(notes),
    }
 end
 
