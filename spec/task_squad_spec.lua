@@ -65,7 +65,8 @@ describe("the SQuAD task", function()
             for k = 1, n do flat[k] = 0 end
             scorer:add(i, { start = flat, ["end"] = flat })
          end
-         assert.same({ "em", "f1" }, { next(scorer:result().metrics) and "em", "f1" })
+         -- Everywhere alike: the first word of the first window is the answer.
+         assert.same({ em = 0, f1 = 0 }, scorer:result().metrics)
       end)
    end)
 
