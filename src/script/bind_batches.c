@@ -207,11 +207,7 @@ static int dataset_get(lua_State *L)
     const ft_dataset *dataset = check_dataset(L, 1)->dataset;
     int64_t i = script_check_int(L, 2, 1, ft_dataset_size(dataset)) - 1;
     ft_id_run ids = ft_dataset_get(dataset, i, check_field_name(L, 3, dataset));
-    lua_createtable(L, (int)ids.n, 0);
-    for (int64_t k = 0; k < ids.n; k++) {
-        lua_pushinteger(L, ids.ids[k]);
-        lua_rawseti(L, -2, (int)k + 1);
-    }
+    script_push_ids(L, ids.ids, ids.n);
     return 1;
 }
 

@@ -48,9 +48,18 @@ static const int32_t *check_ids(lua_State *L, int t, int64_t *n)
     return ids;
 }
 
+void script_push_ids(lua_State *L, const int32_t *ids, int64_t n)
+{
+    lua_createtable(L, (int)n, 0);
+    for (int64_t i = 0; i < n; i++) {
+        lua_pushinteger(L, ids[i]);
+        lua_rawseti(L, -2, (int)i + 1);
+    }
+}
+
 /* -- tokenizers ------------------------------------------------------------------------------- */
 
-static ft_tokenizer *check_tokenizer(lua_State *L, int i)
+ft_tokenizer *script_check_tokenizer(lua_State *L, int i)
 {
     return script_box_check(L, i, TOKENIZER);
 }
@@ -96,7 +105,7 @@ static int tokenizer_free(lua_State *L)
 static int tokenizer_encode(lua_State *L)
 {
     ft_error err;
-    const ft_tokenizer *tokenizer = check_tokenizer(L, 1);
+    const ft_tokenizer *tokenizer = script_check_tokenizer(L, 1);
     const char *text = script_check_string(L, 2);
     int64_t size = (int64_t)lua_objlen(L, 2), n = 0;
     int32_t *ids = NULL;
@@ -104,11 +113,7 @@ static int tokenizer_encode(lua_State *L)
     if (ft_tokenizer_encode(tokenizer, text, size, &ids, &n, &err) != FT_OK)
         return script_raise(L, &err);
     *box = ids;
-    lua_createtable(L, (int)n, 0);
-    for (int64_t i = 0; i < n; i++) {
-        lua_pushinteger(L, ids[i]);
-        lua_rawseti(L, -2, (int)i + 1);
-    }
+    script_push_ids(L, ids, n);
     ft_free(*box);
     *box = NULL;
     return 1;
@@ -157,19 +162,14 @@ static script_texts *check_texts(lua_State *L, int t)
 static int tokenizer_encode_all(lua_State *L)
 {
     ft_error err;
-    const ft_tokenizer *tokenizer = check_tokenizer(L, 1);
+    const ft_tokenizer *tokenizer = script_check_tokenizer(L, 1);
     script_texts *all = check_texts(L, 2);
     int threads = ft_cpu_cores();
     if (ft_encode_texts(tokenizer, all->texts, all->n, threads, &err) != FT_OK)
         return script_raise(L, &err);
     lua_createtable(L, (int)all->n, 0);
     for (int64_t i = 0; i < all->n; i++) {
-        const ft_encoding *text = &all->texts[i];
-        lua_createtable(L, (int)text->n, 0);
-        for (int64_t k = 0; k < text->n; k++) {
-            lua_pushinteger(L, text->ids[k]);
-            lua_rawseti(L, -2, (int)k + 1);
-        }
+        script_push_ids(L, all->texts[i].ids, all->texts[i].n);
         lua_rawseti(L, -2, (int)i + 1);
     }
     return 1;
@@ -184,7 +184,7 @@ static int tokenizer_encode_all(lua_State *L)
 static int tokenizer_decode(lua_State *L)
 {
     ft_error err;
-    const ft_tokenizer *tokenizer = check_tokenizer(L, 1);
+    const ft_tokenizer *tokenizer = script_check_tokenizer(L, 1);
     bool skip = lua_isnoneornil(L, 3) || lua_toboolean(L, 3);
     int64_t n = 0, size = 0;
     char *text = NULL;
@@ -205,7 +205,7 @@ static int tokenizer_decode(lua_State *L)
  * @treturn string */
 static int tokenizer_piece(lua_State *L)
 {
-    const ft_tokenizer *tokenizer = check_tokenizer(L, 1);
+    const ft_tokenizer *tokenizer = script_check_tokenizer(L, 1);
     int64_t id = script_check_int(L, 2, INT32_MIN, INT32_MAX);
     lua_pushstring(L, ft_tokenizer_piece(tokenizer, (int32_t)id));
     return 1;
@@ -216,7 +216,7 @@ static int tokenizer_piece(lua_State *L)
  * @treturn integer */
 static int tokenizer_size(lua_State *L)
 {
-    lua_pushinteger(L, ft_tokenizer_size(check_tokenizer(L, 1)));
+    lua_pushinteger(L, ft_tokenizer_size(script_check_tokenizer(L, 1)));
     return 1;
 }
 

@@ -11,20 +11,24 @@ static const char TOKENIZER[] = "ftpipe.tokenizer";
 static const char STRINGS[] = "ftpipe.strings"; /* words of C on their way into Lua */
 static const char PAIR[] = "ftpipe.pair";       /* ids and segments on theirs */
 
-static ft_tokenizer *check_tokenizer(lua_State *L, int i)
-{
-    return script_box_check(L, i, TOKENIZER);
-}
-
-/* A required option that holds the bytes of a file; they live as long as the table holds them. */
-static ft_slice check_bytes(lua_State *L, const char *key)
+/* An option of table t that holds the bytes of a file, NULL when it is absent; they live as long as
+ * the table holds them. */
+static ft_slice opt_bytes(lua_State *L, int t, const char *key)
 {
     size_t n = 0;
-    if (!script_opt_string(L, 1, key, NULL)) script_arg_error(L, 1, "option '%s' is missing", key);
-    lua_getfield(L, 1, key);
+    if (!script_opt_string(L, t, key, NULL)) return (ft_slice){0};
+    lua_getfield(L, t, key);
     const char *bytes = lua_tolstring(L, -1, &n);
     lua_pop(L, 1);
     return (ft_slice){bytes, (int64_t)n};
+}
+
+/* The same of the first table, where it has to be there. */
+static ft_slice check_bytes(lua_State *L, const char *key)
+{
+    ft_slice bytes = opt_bytes(L, 1, key);
+    if (!bytes.bytes) script_arg_error(L, 1, "option '%s' is missing", key);
+    return bytes;
 }
 
 /* A string argument. */
@@ -106,6 +110,26 @@ static int data_tokenizer_json(lua_State *L)
     return 1;
 }
 
+/*** Adds the tokens of files beside the vocabulary, before the tokenizer is used.
+ * @function tokenizer:add_files
+ * @tparam table options `added` and `map` (the bytes of added_tokens.json and
+ *   special_tokens_map.json, both optional); `name` of their directory (".")
+ * @treturn tokenizer itself
+ * @raise malformed data */
+static int tokenizer_add_files(lua_State *L)
+{
+    static const char *const names[] = {"added", "map", "name", NULL};
+    ft_error err;
+    ft_tokenizer *tokenizer = script_check_tokenizer(L, 1);
+    script_options(L, 2, names);
+    ft_slice added = opt_bytes(L, 2, "added"), map = opt_bytes(L, 2, "map");
+    const char *name = script_opt_string(L, 2, "name", ".");
+    if (ft_tokenizer_add_files(tokenizer, added, map, name, &err) != FT_OK)
+        return script_raise(L, &err);
+    lua_settop(L, 1);
+    return 1;
+}
+
 /* -- asking ----------------------------------------------------------------------------------- */
 
 /*** The kind: "unigram", "wordpiece" or "byte_bpe".
@@ -113,7 +137,7 @@ static int data_tokenizer_json(lua_State *L)
  * @treturn string */
 static int tokenizer_kind(lua_State *L)
 {
-    lua_pushstring(L, ft_tokenizer_kind(check_tokenizer(L, 1)));
+    lua_pushstring(L, ft_tokenizer_kind(script_check_tokenizer(L, 1)));
     return 1;
 }
 
@@ -123,19 +147,10 @@ static int tokenizer_kind(lua_State *L)
  * @treturn integer nil when the vocabulary has none */
 static int tokenizer_special(lua_State *L)
 {
-    int32_t id = ft_tokenizer_special(check_tokenizer(L, 1), script_check_string(L, 2));
+    int32_t id = ft_tokenizer_special(script_check_tokenizer(L, 1), script_check_string(L, 2));
     if (id == FT_NO_ID) return 0;
     lua_pushinteger(L, id);
     return 1;
-}
-
-static void push_ids(lua_State *L, const int32_t *ids, int64_t n)
-{
-    lua_createtable(L, (int)n, 0);
-    for (int64_t i = 0; i < n; i++) {
-        lua_pushinteger(L, ids[i]);
-        lua_rawseti(L, -2, (int)i + 1);
-    }
 }
 
 /* Two blocks that are freed together. */
@@ -173,7 +188,7 @@ static script_pair *new_pair(lua_State *L)
 static int tokenizer_encode_pair(lua_State *L)
 {
     ft_error err;
-    const ft_tokenizer *tokenizer = check_tokenizer(L, 1);
+    const ft_tokenizer *tokenizer = script_check_tokenizer(L, 1);
     ft_slice a = check_slice(L, 2), b = {0};
     bool pair_of_two = !lua_isnoneornil(L, 3);
     if (pair_of_two) b = check_slice(L, 3);
@@ -182,8 +197,8 @@ static int tokenizer_encode_pair(lua_State *L)
     if (ft_tokenizer_encode_pair(tokenizer, a, pair_of_two ? &b : NULL, &pair->ids, &pair->segments,
                                  &n, &err) != FT_OK)
         return script_raise(L, &err);
-    push_ids(L, pair->ids, n);
-    push_ids(L, pair->segments, n);
+    script_push_ids(L, pair->ids, n);
+    script_push_ids(L, pair->segments, n);
     return 2;
 }
 
@@ -195,7 +210,7 @@ static int tokenizer_encode_pair(lua_State *L)
 static int tokenizer_pieces(lua_State *L)
 {
     ft_error err;
-    const ft_tokenizer *tokenizer = check_tokenizer(L, 1);
+    const ft_tokenizer *tokenizer = script_check_tokenizer(L, 1);
     const char *text = script_check_string(L, 2);
     int64_t n = 0;
     script_pair *pair = new_pair(L);
@@ -240,7 +255,7 @@ static int push_words(lua_State *L, const char *text, int64_t size, const ft_bas
  * @raise malformed data: the text is not UTF-8 */
 static int tokenizer_basic(lua_State *L)
 {
-    const ft_basic_options *own = ft_tokenizer_basic(check_tokenizer(L, 1));
+    const ft_basic_options *own = ft_tokenizer_basic(script_check_tokenizer(L, 1));
     ft_basic_options options = {true, true, true};
     const char *text = script_check_string(L, 2);
     if (own) options = *own;
@@ -256,6 +271,7 @@ void script_add_tokenizers(lua_State *L)
                                          {NULL, NULL}};
     static const luaL_Reg methods[] = {{"kind", tokenizer_kind},
                                        {"special", tokenizer_special},
+                                       {"add_files", tokenizer_add_files},
                                        {"encode_pair", tokenizer_encode_pair},
                                        {"pieces", tokenizer_pieces},
                                        {"basic", tokenizer_basic},

@@ -2,6 +2,7 @@
 #ifndef FT_SCRIPT_BINDINGS_H
 #define FT_SCRIPT_BINDINGS_H
 
+#include "data/data.h"
 #include "engine/engine.h"
 #include "script/script.h"
 
@@ -72,6 +73,11 @@ void script_run_class(lua_State *L);
 
 /* Pushes a box for a block of ft_alloc on its way into Lua; it frees what it still holds. */
 void **script_block_box(lua_State *L);
+
+/* The tokenizer in the box at index i. */
+ft_tokenizer *script_check_tokenizer(lua_State *L, int i);
+/* Pushes a list of ids. */
+void script_push_ids(lua_State *L, const int32_t *ids, int64_t n);
 
 /* Adds datasets and batchers to core.data, the table at the top. */
 void script_add_batches(lua_State *L);
