@@ -256,6 +256,15 @@ describe("a checkpoint's tokenizer", function()
          ["tokenizer_config.json"] = '{"do_lower_case": false}' }, function(ckpt)
          assert.same({ 15 }, ckpt:tokenizer():encode("Hello"))
       end)
+      with("bert", { ["vocab.txt"] = table.concat(WORDS, "\n"),
+         ["added_tokens.json"] = '{"covid": 18, "<e>": 19}',
+         ["special_tokens_map.json"] = '{"cls_token": "<e>"}' }, function(ckpt)
+         local tokenizer = ckpt:tokenizer()
+         assert.same({ HELLO, 18, 19 }, tokenizer:encode("helloCovid<e>"))
+         assert.same({ 20, 19, SEP },
+            { tokenizer:size(), tokenizer:special("cls"), tokenizer:special("sep") })
+         assert.equal("hello covid", tokenizer:decode { 19, HELLO, 18 })
+      end)
       with("gpt2", { ["tokenizer.json"] = bpe_json().bytes }, function(ckpt)
          assert.equal("byte_bpe", ckpt:tokenizer():kind())
       end)
@@ -263,5 +272,10 @@ describe("a checkpoint's tokenizer", function()
          assert.matches("expected tokenizer.json or vocab.json with merges.txt",
             files.failure(ckpt.tokenizer, ckpt).message)
       end)
+      with("bert", { ["vocab.txt"] = table.concat(WORDS, "\n"), ["added_tokens.json"] = "{" },
+         function(ckpt)
+            assert.matches("^/tmp/.*/added_tokens.json:1:1: ",
+               files.failure(ckpt.tokenizer, ckpt).message)
+         end)
    end)
 end)

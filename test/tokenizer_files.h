@@ -7,6 +7,11 @@
 static const char vocab_txt[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhello\nrun\n##ning\n##n\n"
                                 "world\n,\n!\n##l\n\xE4\xB8\xAD\n";
 
+/* Beside vocab.txt. */
+static const char added_json[] = "{\"<new>\":14,\"covid\":15,\"UP\":16}";
+static const char map_json[] = "{\"sep_token\":\"<new>\",\"mask_token\":{\"content\":\"[MASK]\","
+                               "\"lstrip\":true},\"additional_special_tokens\":[\"world\"]}";
+
 /* Letters a to d, a space, what they make; other bytes have no piece. */
 static const char vocab_json[] = "{\"a\":0,\"b\":1,\"c\":2,\"d\":3,\"\\u0120\":4,\"ab\":5,\"cd\":6,"
                                  "\"abcd\":7,\"\\u0120a\":8,\"aa\":9,\"ba\":10,"

@@ -14,11 +14,18 @@ local function setting(ckpt, key)
    return tonumber(value)
 end
 
-local function open_spiece(ckpt)
-   local tokenizer = core.data.tokenizer {
-      bytes = ckpt:file("spiece.model"), extra_ids = setting(ckpt, "extra_ids") or 100,
+--- A tokenizer with the tokens that are named in files beside its own. (tokenizer.json has them.)
+local function with_others(ckpt, tokenizer)
+   return tokenizer:add_files {
+      added = ckpt:file("added_tokens.json"), map = ckpt:file("special_tokens_map.json"),
+      name = ckpt.path,
    }
-   return tokenizer
+end
+
+local function open_spiece(ckpt)
+   return with_others(ckpt, core.data.tokenizer {
+      bytes = ckpt:file("spiece.model"), extra_ids = setting(ckpt, "extra_ids") or 100,
+   })
 end
 
 local function open_json(ckpt)
@@ -28,18 +35,18 @@ local function open_json(ckpt)
 end
 
 local function open_wordpiece(ckpt)
-   return core.data.wordpiece {
+   return with_others(ckpt, core.data.wordpiece {
       vocab = ckpt:file("vocab.txt"), name = ckpt.path .. "/vocab.txt",
       lower = setting(ckpt, "do_lower_case"), strip_accents = setting(ckpt, "strip_accents"),
       split_han = setting(ckpt, "tokenize_chinese_chars"),
-   }
+   })
 end
 
 local function open_byte_bpe(ckpt)
-   return core.data.byte_bpe {
+   return with_others(ckpt, core.data.byte_bpe {
       vocab = ckpt:file("vocab.json"), merges = ckpt:file("merges.txt"), name = ckpt.path,
       prefix_space = setting(ckpt, "add_prefix_space"),
-   }
+   })
 end
 
 -- What a tokenizer can be read from. tokenizer.json says most, so it goes before the others; but

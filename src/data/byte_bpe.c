@@ -60,6 +60,11 @@ static const char *byte_bpe_piece(const void *model, int32_t id)
     return ((const byte_bpe *)model)->vocabulary.pieces[id].text;
 }
 
+static int32_t byte_bpe_find(const void *model, const char *piece, int64_t size)
+{
+    return ft_vocabulary_find(&((const byte_bpe *)model)->vocabulary, piece, size);
+}
+
 static void byte_bpe_free(void *model)
 {
     byte_bpe *b = model;
@@ -184,6 +189,7 @@ const ft_tokenizer_kind_row ft_kind_byte_bpe = {
     .separator = "",
     .size = byte_bpe_size,
     .piece = byte_bpe_piece,
+    .find = byte_bpe_find,
     .encode = byte_bpe_encode,
     .decode = byte_bpe_decode,
     .free = byte_bpe_free,

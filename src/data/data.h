@@ -51,6 +51,11 @@ ft_status ft_tokenizer_load_byte_bpe(ft_tokenizer **out, ft_slice vocab, ft_slic
 /* Any of the three from tokenizer.json. FT_UNSUPPORTED names the part that has another rule. */
 ft_status ft_tokenizer_load_json(ft_tokenizer **out, const char *json, int64_t size,
                                  const char *name, ft_error *err);
+/* Adds what old checkpoints keep in files beside these: added_tokens.json and
+ * special_tokens_map.json of a directory; bytes NULL: it has none. Before the tokenizer is used;
+ * after a failure it is for ft_tokenizer_free. FT_FORMAT names the file and the token. */
+ft_status ft_tokenizer_add_files(ft_tokenizer *tokenizer, ft_slice added, ft_slice map,
+                                 const char *dir, ft_error *err);
 /* NULL is accepted. */
 void ft_tokenizer_free(ft_tokenizer *tokenizer);
 

@@ -72,12 +72,18 @@ const char *ft_spm_piece(const ft_spm *spm, int id)
     return spm->processor.IdToPiece(id).c_str();
 }
 
-int ft_spm_special(const ft_spm *spm, const char *piece)
+int32_t ft_spm_find(const ft_spm *spm, const char *piece, int64_t size)
 {
     const auto &processor = spm->processor;
-    int id = processor.PieceToId(piece);
-    if (id < 0 || id >= processor.GetPieceSize() || processor.IdToPiece(id) != piece) return -1;
-    return processor.IsControl(id) || processor.IsUnknown(id) ? id : -1;
+    std::string_view text(piece, static_cast<size_t>(size));
+    int id = processor.PieceToId(text);
+    bool found = id >= 0 && id < processor.GetPieceSize() && processor.IdToPiece(id) == text;
+    return found ? id : FT_NO_ID;
+}
+
+bool ft_spm_is_special(const ft_spm *spm, int32_t id)
+{
+    return spm->processor.IsControl(id) || spm->processor.IsUnknown(id);
 }
 
 ft_status ft_spm_encode(const ft_spm *spm, const char *text, int64_t size, ft_ids_sink *sink,

@@ -9,6 +9,23 @@
 #include "base/alloc.h"
 #include "data/tokenizer.h"
 
+static void make_small(char *out, const char *text, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        out[i] = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] - 'A' + 'a') : text[i];
+}
+
+/* Enters a text by its small letters. */
+static ft_status add_caseless(ft_specials *specials, const char *text, int64_t size, int32_t id,
+                              ft_error *err)
+{
+    char small[FT_SPECIAL_LONGEST];
+    make_small(small, text, size);
+    specials->starts[(unsigned char)small[0]] = true;
+    if (small[0] >= 'a' && small[0] <= 'z') specials->starts[small[0] - 'a' + 'A'] = true;
+    return ft_vocabulary_add(&specials->small, small, size, id, err);
+}
+
 ft_status ft_specials_add(ft_specials *specials, const char *text, int64_t size, int32_t id,
                           int flags, ft_error *err)
 {
@@ -26,7 +43,7 @@ ft_status ft_specials_add(ft_specials *specials, const char *text, int64_t size,
     specials->flags[id] = (unsigned char)flags;
     specials->starts[(unsigned char)text[0]] = true;
     specials->lengths[size] = true;
-    return FT_OK;
+    return flags & FT_SPECIAL_CASELESS ? add_caseless(specials, text, size, id, err) : FT_OK;
 }
 
 ft_status ft_specials_add_names(ft_specials *specials, const ft_special_name *names,
@@ -46,6 +63,7 @@ ft_status ft_specials_add_names(ft_specials *specials, const ft_special_name *na
 void ft_specials_fini(ft_specials *specials)
 {
     ft_vocabulary_fini(&specials->texts);
+    ft_vocabulary_fini(&specials->small);
     ft_free(specials->flags);
     *specials = (ft_specials){0};
 }
@@ -89,13 +107,24 @@ static bool is_word(int32_t c)
     return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_PC;
 }
 
+/* The token whose text these n bytes are, in its own letters before any case, or FT_NO_ID. */
+static int32_t find_text(const ft_specials *specials, const char *text, int64_t n)
+{
+    char small[FT_SPECIAL_LONGEST];
+    int32_t id = ft_vocabulary_find(&specials->texts, text, n);
+    if (id != FT_NO_ID || specials->small.n == 0) return id;
+    make_small(small, text, n);
+    id = ft_vocabulary_find(&specials->small, small, n);
+    return id != FT_NO_ID && specials->flags[id] & FT_SPECIAL_CASELESS ? id : FT_NO_ID;
+}
+
 /* The longest special token that text[at] begins. */
 static ft_match match_at(const ft_specials *specials, const char *text, int64_t size, int64_t at)
 {
     int64_t left = size - at, longest = specials->texts.longest;
     for (int64_t n = left < longest ? left : longest; n > 0; n--) {
         if (!specials->lengths[n]) continue;
-        int32_t id = ft_vocabulary_find(&specials->texts, text + at, n);
+        int32_t id = find_text(specials, text + at, n);
         if (id == FT_NO_ID) continue;
         bool inside = (at > 0 && is_word(char_at(text, size, step_back(text, at)))) ||
                       is_word(char_at(text, size, at + n));

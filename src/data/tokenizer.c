@@ -13,11 +13,16 @@
 
 enum { MAX_TEXT = INT32_MAX / 4 }; /* bytes; sentencepiece counts normalised bytes in an int */
 
+/* What a special token may be for. */
+static const char *const roles[] = {"pad", "unk", "bos", "eos", "cls", "sep", "mask"};
+enum { N_ROLES = sizeof roles / sizeof *roles };
+
 struct ft_tokenizer {
     const ft_tokenizer_kind_row *kind;
     void *model;
     ft_specials specials;
     int size;
+    int32_t by_role[N_ROLES]; /* what a file said; else FT_NO_ID */
 };
 
 ft_status ft_tokenizer_new(ft_tokenizer **out, const ft_tokenizer_kind_row *kind, void *model,
@@ -31,16 +36,26 @@ ft_status ft_tokenizer_new(ft_tokenizer **out, const ft_tokenizer_kind_row *kind
         return ft_fail(err, FT_NOMEM, "tokenizer: no memory");
     }
     int n_model = kind->size(model), n_special = specials->texts.n;
-    *tokenizer = (ft_tokenizer){kind, model, *specials, n_model > n_special ? n_model : n_special};
+    *tokenizer = (ft_tokenizer){.kind = kind,
+                                .model = model,
+                                .specials = *specials,
+                                .size = n_model > n_special ? n_model : n_special};
+    for (int i = 0; i < N_ROLES; i++) tokenizer->by_role[i] = FT_NO_ID;
     *specials = (ft_specials){0};
-    for (int32_t id = n_model; id < tokenizer->size; id++)
-        if (!ft_specials_get(&tokenizer->specials, id).text) {
-            int last = tokenizer->size - 1;
-            ft_tokenizer_free(tokenizer);
+    ft_status status = ft_tokenizer_check(tokenizer, err);
+    if (status == FT_OK)
+        *out = tokenizer;
+    else
+        ft_tokenizer_free(tokenizer);
+    return status;
+}
+
+ft_status ft_tokenizer_check(const ft_tokenizer *tokenizer, ft_error *err)
+{
+    for (int32_t id = tokenizer->kind->size(tokenizer->model); id < tokenizer->size; id++)
+        if (!ft_specials_get(&tokenizer->specials, id).text)
             return ft_fail(err, FT_FORMAT, "no piece has id %d, and another one has %d", (int)id,
-                           last);
-        }
-    *out = tokenizer;
+                           tokenizer->size - 1);
     return FT_OK;
 }
 
@@ -50,6 +65,50 @@ void ft_tokenizer_free(ft_tokenizer *tokenizer)
     tokenizer->kind->free(tokenizer->model);
     ft_specials_fini(&tokenizer->specials);
     ft_free(tokenizer);
+}
+
+/* -- tokens of other files -------------------------------------------------------------------- */
+
+/* The number of a role, N_ROLES when there is none of that name. */
+static int find_role(const char *name)
+{
+    int i = 0;
+    while (i < N_ROLES && strcmp(roles[i], name) != 0) i++;
+    return i;
+}
+
+/* The id of a text that is special, or else a piece. */
+static int32_t find_text(const ft_tokenizer *tokenizer, ft_slice text)
+{
+    int32_t id = ft_vocabulary_find(&tokenizer->specials.texts, text.bytes, text.size);
+    return id != FT_NO_ID ? id : tokenizer->kind->find(tokenizer->model, text.bytes, text.size);
+}
+
+ft_status ft_tokenizer_add_text(ft_tokenizer *tokenizer, ft_slice text, int32_t id, ft_error *err)
+{
+    const ft_basic_options *basic = ft_tokenizer_basic(tokenizer);
+    int32_t known = find_text(tokenizer, text);
+    if (known != id && id < tokenizer->kind->size(tokenizer->model))
+        return ft_fail(err, FT_FORMAT, "added token '%.64s' has id %d, which is that of '%.64s'",
+                       text.bytes, (int)id, ft_tokenizer_piece(tokenizer, id));
+    if (ft_specials_get(&tokenizer->specials, id).text && known == id) return FT_OK;
+    FT_TRY(ft_specials_add(&tokenizer->specials, text.bytes, text.size, id,
+                           basic && basic->lower ? FT_SPECIAL_CASELESS : 0, err));
+    if (id >= tokenizer->size) tokenizer->size = id + 1;
+    return FT_OK;
+}
+
+ft_status ft_tokenizer_set_special(ft_tokenizer *tokenizer, ft_slice text, int flags,
+                                   const char *role, ft_error *err)
+{
+    int32_t id = find_text(tokenizer, text);
+    int number = find_role(role);
+    if (id == FT_NO_ID) return FT_OK;
+    if (number < N_ROLES) tokenizer->by_role[number] = id;
+    if (!ft_specials_get(&tokenizer->specials, id).text)
+        return ft_specials_add(&tokenizer->specials, text.bytes, text.size, id, flags, err);
+    tokenizer->specials.flags[id] = (unsigned char)flags;
+    return FT_OK;
 }
 
 const char *ft_tokenizer_kind(const ft_tokenizer *tokenizer)
@@ -71,6 +130,8 @@ const char *ft_tokenizer_piece(const ft_tokenizer *tokenizer, int32_t id)
 
 int32_t ft_tokenizer_special(const ft_tokenizer *tokenizer, const char *name)
 {
+    int role = find_role(name);
+    if (role < N_ROLES && tokenizer->by_role[role] != FT_NO_ID) return tokenizer->by_role[role];
     const ft_special_name *row = tokenizer->kind->specials;
     while (row->name && strcmp(row->name, name) != 0) row++;
     for (int i = 0; row->name && i < 3 && row->texts[i]; i++) {

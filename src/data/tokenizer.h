@@ -76,6 +76,7 @@ enum {
     FT_SPECIAL_STRIP_LEFT = 2,  /* takes the blanks before it away */
     FT_SPECIAL_STRIP_RIGHT = 4, /* and those behind it */
     FT_SPECIAL_WORD = 8,        /* only where no letter, mark, number or connector is next to it */
+    FT_SPECIAL_CASELESS = 16,   /* ASCII letters match whatever their case */
 };
 
 enum { FT_SPECIAL_LONGEST = 255 };
@@ -85,6 +86,7 @@ typedef struct ft_specials {
     ft_vocabulary texts; /* by id, with gaps */
     unsigned char *flags;
     int n_flags;
+    ft_vocabulary small;                  /* the same of caseless ones, in small letters */
     bool starts[256];                     /* by first byte */
     bool lengths[FT_SPECIAL_LONGEST + 1]; /* by bytes of the text */
 } ft_specials;
@@ -131,6 +133,7 @@ typedef struct ft_tokenizer_kind_row {
     const char *separator;           /* between special tokens and their neighbours when decoding */
     int (*size)(const void *model);
     const char *(*piece)(const void *model, int32_t id); /* id is in [0, size) */
+    int32_t (*find)(const void *model, const char *piece, int64_t size); /* its id, or FT_NO_ID */
     /* Ids of valid UTF-8 text that holds no special tokens. */
     ft_status (*encode)(const void *model, const char *text, int64_t size, ft_ids *ids,
                         ft_error *err);
@@ -145,6 +148,14 @@ extern const ft_tokenizer_kind_row ft_kind_unigram, ft_kind_wordpiece, ft_kind_b
 /* Puts a tokenizer together. Takes over model and specials, also when it fails. */
 ft_status ft_tokenizer_new(ft_tokenizer **out, const ft_tokenizer_kind_row *kind, void *model,
                            ft_specials *specials, ft_error *err);
+/* A text with an id of its own, that of an equal piece or one past all pieces. */
+ft_status ft_tokenizer_add_text(ft_tokenizer *tokenizer, ft_slice text, int32_t id, ft_error *err);
+/* Makes a text special that has an id, whatever it was before; one that has none is passed over.
+ * `role` is what ft_tokenizer_special finds it by from now on, if that is a name that it knows. */
+ft_status ft_tokenizer_set_special(ft_tokenizer *tokenizer, ft_slice text, int flags,
+                                   const char *role, ft_error *err);
+/* FT_FORMAT when an id has neither a piece nor a text. */
+ft_status ft_tokenizer_check(const ft_tokenizer *tokenizer, ft_error *err);
 /* Adds those of the kind's special names that the vocabulary has. */
 ft_status ft_specials_add_names(ft_specials *specials, const ft_special_name *names,
                                 const ft_vocabulary *vocabulary, ft_error *err);
@@ -163,8 +174,10 @@ void ft_spm_free(ft_spm *spm);
 int ft_spm_size(const ft_spm *spm);
 /* The piece of an id in [0, size); lives as long as the model. */
 const char *ft_spm_piece(const ft_spm *spm, int id);
-/* The id of a control or unknown piece with exactly this text, or -1. */
-int ft_spm_special(const ft_spm *spm, const char *piece);
+/* The id of the piece with exactly this text, or FT_NO_ID. */
+int32_t ft_spm_find(const ft_spm *spm, const char *piece, int64_t size);
+/* Whether a piece is one that stands for no text: control or unknown. */
+bool ft_spm_is_special(const ft_spm *spm, int32_t id);
 
 /* Takes ids of a piece of text; false when out of memory. */
 typedef bool ft_ids_sink(void *context, const int *ids, int64_t n);
@@ -181,7 +194,6 @@ ft_status ft_spm_decode(const ft_spm *spm, const int32_t *ids, int64_t n, ft_tex
 /* Checks what libsentencepiece takes on trust when it loads a model: FT_FORMAT for bytes that would
  * send it out of bounds. */
 ft_status ft_spm_check(const void *bytes, int64_t size, ft_error *err);
-
 /* -- unigram (unigram.c): libsentencepiece ---------------------------------------------------- */
 
 /* FT_FORMAT when the bytes are no model. The model is for ft_kind_unigram.free. */

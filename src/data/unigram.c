@@ -32,6 +32,11 @@ static const char *unigram_piece(const void *model, int32_t id)
     return ft_spm_piece(model, id);
 }
 
+static int32_t unigram_find(const void *model, const char *piece, int64_t size)
+{
+    return ft_spm_find(model, piece, size);
+}
+
 static bool append_ids(void *context, const int *ids, int64_t n)
 {
     return ft_ids_add(context, ids, n);
@@ -70,6 +75,7 @@ const ft_tokenizer_kind_row ft_kind_unigram = {
     .separator = "",
     .size = unigram_size,
     .piece = unigram_piece,
+    .find = unigram_find,
     .encode = unigram_encode,
     .decode = unigram_decode,
     .free = unigram_free,
@@ -94,10 +100,10 @@ static ft_status add_special_pieces(ft_specials *specials, const ft_spm *spm, ft
 {
     for (const ft_special_name *row = special_names; row->name; row++)
         for (int i = 0; i < 3 && row->texts[i]; i++) {
-            int id = ft_spm_special(spm, row->texts[i]);
-            if (id >= 0)
-                FT_TRY(ft_specials_add(specials, row->texts[i], (int64_t)strlen(row->texts[i]), id,
-                                       FT_SPECIAL_HIDDEN, err));
+            int64_t size = (int64_t)strlen(row->texts[i]);
+            int32_t id = ft_spm_find(spm, row->texts[i], size);
+            if (id != FT_NO_ID && ft_spm_is_special(spm, id))
+                FT_TRY(ft_specials_add(specials, row->texts[i], size, id, FT_SPECIAL_HIDDEN, err));
         }
     return FT_OK;
 }

@@ -34,6 +34,11 @@ static const char *wordpiece_piece(const void *model, int32_t id)
     return ((const wordpiece *)model)->vocabulary.pieces[id].text;
 }
 
+static int32_t wordpiece_find(const void *model, const char *piece, int64_t size)
+{
+    return ft_vocabulary_find(&((const wordpiece *)model)->vocabulary, piece, size);
+}
+
 static void wordpiece_free(void *model)
 {
     wordpiece *w = model;
@@ -131,6 +136,7 @@ const ft_tokenizer_kind_row ft_kind_wordpiece = {
     .separator = " ",
     .size = wordpiece_size,
     .piece = wordpiece_piece,
+    .find = wordpiece_find,
     .encode = wordpiece_encode,
     .decode = wordpiece_decode,
     .free = wordpiece_free,

@@ -1,6 +1,7 @@
 /* test/fuzz/fuzz_tokenizer_files.c - the first byte chooses what the others are: vocab.txt (v),
- * vocab.json (j), merges.txt (m), tokenizer.json (t), or text for WordPiece (w), for BPE (b), for
- * tokenizer.json's kinds (x). What loads then meets a text. */
+ * vocab.json (j), merges.txt (m), tokenizer.json (t), added_tokens.json (a), special_tokens_map.json
+ * (s), or text for WordPiece (w), for BPE (b), for tokenizer.json's kinds (x). What loads then meets
+ * a text. */
 #include <string.h>
 
 #include "../tokenizer_files.h"
@@ -38,6 +39,23 @@ static void use(ft_tokenizer *tokenizer, ft_slice text)
     ft_tokenizer_free(tokenizer);
 }
 
+/* The bytes as a file beside vocab.txt. */
+static void use_with(ft_slice file, char form, ft_slice text)
+{
+    ft_tokenizer *tokenizer;
+    ft_error err;
+    ft_slice vocab = SLICE(vocab_txt), added = SLICE(added_json), none = {0};
+    if (ft_tokenizer_load_wordpiece(&tokenizer, vocab.bytes, vocab.size, "own", &uncased, &err) !=
+        FT_OK)
+        __builtin_trap();
+    ft_status status = ft_tokenizer_add_files(tokenizer, form == 'a' ? file : added,
+                                              form == 's' ? file : none, "own", &err);
+    if (status == FT_OK)
+        use(tokenizer, text);
+    else
+        ft_tokenizer_free(tokenizer);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const ft_slice json[] = {SLICE(wordpiece_json), SLICE(bpe_json), SLICE(unigram_json)};
@@ -54,6 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         ft_tokenizer_load_wordpiece(&tokenizer, vocab.bytes, vocab.size, "own", &uncased, &err) ==
             FT_OK)
         use(tokenizer, text);
+    if (form == 'a' || form == 's') use_with(rest, form, text);
     if ((form == 'j' || form == 'm' || form == 'b') &&
         ft_tokenizer_load_byte_bpe(&tokenizer, ids, merges, form == 'b', "own", &err) == FT_OK)
         use(tokenizer, text);
