@@ -1,8 +1,9 @@
---- WordPiece and byte-level BPE: text into ids, against Hugging Face `tokenizers` on one thread.
+--- All three kinds: text into ids, against Hugging Face `tokenizers` on one thread.
 --
---    ftpipe bench/tokenizer.lua [BERT_DIR [GPT2_DIR [TEXT]]]
+--    ftpipe bench/tokenizer.lua [BERT_DIR [GPT2_DIR [T5_DIR [TEXT]]]]
 --
--- The directories hold vocab.txt, and vocab.json with merges.txt. Both sides take the text line by
+-- The directories hold vocab.txt; vocab.json with merges.txt; spiece.model, and tokenizer.json for
+-- the other side. Both sides take the text line by
 -- line, in turns, in CPU time; medians are compared, and the numbers of ids have to be equal.
 -- FTPIPE_PEER_PYTHON names a Python that has `tokenizers`.
 
@@ -15,7 +16,8 @@ local ROUNDS = 5
 local shared = os.getenv("FTPIPE_SHARED") or "../shared"
 local BERT = arg[1] or shared .. "/data/vocab/bert-base-uncased"
 local GPT2 = arg[2] or shared .. "/data/vocab/gpt2"
-local TEXT = arg[3] or shared .. "/data/wikitext2/wiki.valid.tokens"
+local T5 = arg[3] or shared .. "/data/vocab/t5"
+local TEXT = arg[4] or shared .. "/data/wikitext2/wiki.valid.tokens"
 
 local function read(dir, name)
    return core.sys.read_file(dir .. "/" .. name)
@@ -29,6 +31,9 @@ local KINDS = {
       return core.data.byte_bpe {
          vocab = read(dir, "vocab.json"), merges = read(dir, "merges.txt"),
       }
+   end },
+   { name = "unigram", dir = T5, file = "spiece.model", open = function(dir)
+      return core.data.tokenizer { path = dir .. "/spiece.model" }
    end },
 }
 

@@ -38,8 +38,8 @@ describe("a task of one's own", function()
          assert.same({ "colour", "accuracy", 4 }, { summary.task, summary.metric, summary.steps })
 
          local first = run(0, "predict", out, "--task", TASK, "--file", rows):match("[^\n]+")
-         local text = "question: Which colour has the ball? paragraph: Ben has a red kite. Anna has "
-            .. "a blue ball."
+         local text = "question: Which colour has the ball? paragraph: Ben has a red kite. Anna "
+            .. "has a blue ball."
          assert.equal(first, run(0, "predict", out .. "/hf", "--text", text):match("[^\n]+"))
          assert.matches("no task is called 'colour' %(there are: .*, and FILE.lua%)",
             select(2, run(2, "predict", out, "--file", rows)))

@@ -81,6 +81,8 @@ describe("a SQuAD file", function()
    end)
 
    it("has questions, and each has an answer", function()
+      assert.equal("x.json: is empty, expected an object with a field 'data'", fault(" \n"))
+      assert.equal("x.json: holds an array, expected an object with a field 'data'", fault("[]"))
       assert.equal("x.json: holds no questions", fault { data = core.json.array {} })
       assert.equal("x.json: data[0].paragraphs[0].qas[0].answers: is empty, expected an answer "
          .. "(SQuAD v1.1 has no questions without one)", fault(article(paragraph("c",

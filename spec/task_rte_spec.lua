@@ -228,8 +228,8 @@ describe("a task", function()
       local problem = files.failure(task_files.with, "rte",
          { ["train.jsonl"] = SUPERGLUE, ["val.jsonl"] = SUPERGLUE },
          function(load) load { max_target = 2 } end)
-      assert.matches("^task rte: the answer '[a-z_]*entailment' is %d+ ids with its end, max_target "
-         .. "is 2$", problem.message)
+      assert.matches("^task rte: the answer '[a-z_]*entailment' is %d+ ids with its end, "
+         .. "max_target is 2$", problem.message)
       assert.equal(2, problem.exit)
    end)
 

@@ -119,7 +119,8 @@ describe("the MultiRC task", function()
       -- What is no answer is the wrong one: here true, false, true, false.
       local none = task_files.score(multirc, split, { "", "yes", "true", "Tru" })
       assert.same({ average = 0, f1a = 0, em = 0 }, none.metrics)
-      assert.equal(0, task_files.score(multirc, split, { "False", "False", "True", "False" }).metrics.f1a)
+      local no_hit = task_files.score(multirc, split, { "False", "False", "True", "False" })
+      assert.equal(0, no_hit.metrics.f1a)
    end)
 
    it("streams: scores do not depend on the order", function()
@@ -127,7 +128,8 @@ describe("the MultiRC task", function()
       local scorer = multirc:scorer(split)
       for _, i in ipairs { 4, 2, 1, 3 } do scorer:add(i, i == 4 and "False" or i == 1 and "True"
          or "False") end
-      assert.same(task_files.score(multirc, split, { "True", "False", "False", "False" }), scorer:result())
+      assert.same(task_files.score(multirc, split, { "True", "False", "False", "False" }),
+         scorer:result())
    end)
 
    it("names the place inside a row", function()
@@ -146,6 +148,8 @@ describe("the MultiRC task", function()
       assert.equal(
          "val.jsonl:1: field 'passage.questions[0].answers[1].text' is missing (have: idx, label)",
          fault(paragraph("x", question("q", 1, answer("a", 1), answer(nil, 1)))))
+      assert.equal("val.jsonl: its rows hold no example",
+         fault { passage = { text = "x", questions = json.array {} } })
       assert.equal("val.jsonl:1: label '2', expected one of: 0, 1",
          fault(paragraph("x", question("q", 1, answer("a", 2)))))
    end)

@@ -18,6 +18,10 @@ if kind == "wordpiece":
     tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+elif kind == "unigram":
+    tokenizer = Tokenizer.from_file(directory + "/tokenizer.json")
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
 else:
     tokenizer = Tokenizer(models.BPE.from_file(directory + "/vocab.json", directory + "/merges.txt"))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -11,7 +11,8 @@
 --       with = { model = { steps = 4200 } },          -- defaults that hold when --model is given
 --    }
 --
--- SCRIPT in an example is the script's own name. --micro-batches is args.micro_batches. Rules are those of opts.lua. A flag of type "boolean"
+-- SCRIPT in an example is the script's own name. --micro-batches is args.micro_batches. Rules are
+-- those of opts.lua. A flag of type "boolean"
 -- takes no value. A wrong flag or value ends the program with one line and exit code 2.
 
 local argparse = require("argparse")

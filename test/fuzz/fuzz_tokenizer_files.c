@@ -1,7 +1,7 @@
 /* test/fuzz/fuzz_tokenizer_files.c - the first byte chooses what the others are: vocab.txt (v),
- * vocab.json (j), merges.txt (m), tokenizer.json (t), added_tokens.json (a), special_tokens_map.json
- * (s), or text for WordPiece (w), for BPE (b), for tokenizer.json's kinds (x). What loads then meets
- * a text. */
+ * vocab.json (j), merges.txt (m), tokenizer.json (t), added_tokens.json (a),
+ * special_tokens_map.json (s), or text for WordPiece (w), for BPE (b), for tokenizer.json's kinds
+ * (x). What loads then meets a text. */
 #include <string.h>
 
 #include "../tokenizer_files.h"

@@ -168,7 +168,8 @@ function M.prepare(task, layout, rows, o)
    end)
    add_waiting()
    if dataset:size() == 0 then
-      fail("malformed data", "%s: none of its %d rows has a label", rows.path, notes.unlabelled)
+      fail("malformed data", notes.unlabelled == 0 and "%s: its rows hold no example"
+         or "%s: none of its %d rows has a label", rows.path, notes.unlabelled)
    end
    return dataset, notes
 end

@@ -151,9 +151,10 @@ end
 --    other and share the context's string; the list has `path`
 -- @raise malformed data, with line and column, or with the path of the field
 function M.parse(text, file, unlabelled)
-   local root = core.json.decode(text, file)
+   local root = text:find("%S") and core.json.decode(text, file)
    if kind_of(root) ~= "object" then
-      core.fail("malformed data", ("%s: expected an object with a field 'data'"):format(file))
+      core.fail("malformed data", ("%s: %s, expected an object with a field 'data'"):format(file,
+         root and "holds " .. with_article(kind_of(root)) or "is empty"))
    end
    if root.data == nil then
       core.fail("malformed data",
