@@ -210,8 +210,8 @@ local function answer(o)
    return loss
 end
 
---- Evaluates; nothing depends on the size of a batch but the order of sums, and how far examples are
--- padded, which the loss of spans, a choice among all positions, sees a little of.
+--- Evaluates; nothing depends on the size of a batch but the order of sums, and how far examples
+-- are padded, which the loss of spans, a choice among all positions, sees a little of.
 -- @tparam table o model, core (the engine's run), inputs (of the graph), dataset, examples
 --   (optional: a row may have `scored`), batch and micro_batches (of the plan), buckets, lengths,
 --   threaded, beside (true: the run trains as well), take (called with the number of an example and
