@@ -4,6 +4,7 @@ local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local ft = require("ftpipe")
 local pipeline = require("spec.support.pipeline")
+local xml = require("ftpipe.graph.xml")
 
 local function stages(n, costs)
    local list = {}
@@ -161,6 +162,27 @@ describe("plans of models", function()
       for share in path:gmatch("%l (%d+) %%") do sum = sum + share end
       assert.is_true(sum >= 97 and sum <= 102, path)
       assert.not_matches("late", tostring(plan_of {}))
+   end)
+
+   it("are drawn in time, and answer in words", function()
+      files.in_directory(function(dir)
+         local plan = plan_of {}
+         plan:draw(dir .. "/plan.svg", 3):draw(dir .. "/plan.json")
+         local svg = core.sys.read_file(dir .. "/plan.svg")
+         assert.equal("svg", xml.read(svg, "plan.svg").name)
+         assert.equal(3 * 2 * (4 + 4 + 2) + 3, select(2, svg:gsub("<rect", ""))) -- 3: adopted ties
+         local trace = core.json.decode(core.sys.read_file(dir .. "/plan.json"))
+         assert.is_true(#trace.traceEvents > 40)
+         assert.error_matches(function() plan:draw(dir .. "/plan.png") end,
+            "plan.png is neither .svg nor .json")
+         assert.matches("^[%d.]+ samples/s, idle %d+ %% %d+ %%\ncritical path: backward %d+ %%",
+            tostring(plan:simulate(2)))
+      end)
+      local played = ft.schedule.play {
+         stages = stages(2), micro_batches = 4, batches = 2, schedule = "gpipe",
+      }:simulate()
+      assert.equal("0 us, idle 20 % 20 %\ncritical path: backward 67 %, forward 33 %",
+         tostring(played))
    end)
 
    it("have in time the activations that they have in memory", function()

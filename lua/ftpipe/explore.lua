@@ -301,18 +301,14 @@ function Subject:prediction()
 end
 
 --- What holds the prediction back, in a line.
-function Subject:limits()
-   local link, share = playing.busiest_link(self.played, self.cut.machine)
-   return "critical path: " .. playing.critical(self.played)
-      .. (link and ("; busiest link: %s, %.0f %%"):format(link, 100 * share) or "")
-end
+function Subject:limits() return playing.limits(self.played, self.cut.machine) end
 
 --- The whole, as text.
 function Subject:text(by_class)
    return table.concat({
       self.title .. ": " .. self:setting(), compare.text(self:stage_cells()),
       compare.text(self:memory_cells(by_class)),
-      self:prediction(), "proved: " .. self.proof, self:limits(),
+      "proved: " .. self.proof, self:prediction(), self:limits(),
    }, "\n")
 end
 

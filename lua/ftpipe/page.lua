@@ -79,9 +79,9 @@ function M.html(subject, tables, depth)
    local parts = {
       "<!DOCTYPE html>", '<html lang="en"><head><meta charset="utf-8">',
       ("<title>%s</title><style>%s</style></head><body>"):format(xml.escape(subject.title), STYLE),
-      ("<h1>%s</h1><p>%s</p><p>%s<br>%s<br>proved: %s</p>"):format(xml.escape(subject.title),
-         xml.escape(subject:setting()), xml.escape(subject:prediction()),
-         xml.escape(subject:limits()), subject.proof),
+      ("<h1>%s</h1><p>%s</p><p>proved: %s<br>%s<br>%s</p>"):format(xml.escape(subject.title),
+         xml.escape(subject:setting()), subject.proof,
+         xml.escape(subject:prediction()), xml.escape(subject:limits())),
       "<h2>Stages</h2>", table_html(subject:stage_cells()),
       "<h2>Memory</h2>", table_html(subject:memory_cells()), legend(classes),
    }

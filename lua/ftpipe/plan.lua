@@ -13,6 +13,8 @@ local options = require("ftpipe.plan.options")
 local placement = require("ftpipe.placement")
 local playing = require("ftpipe.played")
 local stages = require("ftpipe.plan.stages")
+local timeline = require("ftpipe.timeline")
+local usage = require("ftpipe.usage")
 
 local M = {}
 local Plan = {}
@@ -57,8 +59,7 @@ function M.new(o)
    o = args and options.of(o.model, o.data, args) or copy(o)
    if rule then o.rule, o.schedule = rule, rule.name end
    if o.batch % o.micro_batches ~= 0 then
-      core.fail("invalid argument", ("--batch %d is not a multiple of --micro-batches %d"):format(
-         o.batch, o.micro_batches), 2)
+      usage("--batch %d is not a multiple of --micro-batches %d", o.batch, o.micro_batches)
    end
    local devices = core.engine.devices(o.devices)
    local graphs = build_graphs(o)
@@ -107,23 +108,40 @@ function Plan:span(stage)
    return ("%s .. %s"):format(first, last)
 end
 
+local Prediction = {}
+
+function Prediction:__tostring()
+   return ("%.1f samples/s, idle %s\n%s"):format(self.samples_per_second,
+      playing.percents(self.bubble), self.limits)
+end
+
 --- Plays `batches` batches against modelled costs; transfers of described devices share links.
--- @treturn table seconds, samples_per_second, bubble (by device, 0..1), critical (what the end
---   waited for, in words), busiest_link (name, nil without one), busiest_share (0..1), trace when
---   asked for
+-- @treturn table seconds, samples_per_second, bubble (by device, 0..1), limits (what holds it back,
+--   in words), trace when asked for; with a tostring
 function Plan:simulate(batches, trace)
-   local timeline = self.blueprint:simulate(batches, trace)
-   local seconds = timeline.end_ns / 1e9
-   local link, share = playing.busiest_link(timeline, self.machine)
-   return {
+   local played = self.blueprint:simulate(batches, trace)
+   local seconds = played.end_ns / 1e9
+   return setmetatable({
       seconds = seconds,
       samples_per_second = batches * self.options.batch / seconds,
-      bubble = playing.idle(timeline),
-      critical = playing.critical(timeline),
-      busiest_link = link,
-      busiest_share = share,
-      trace = timeline.trace,
-   }
+      bubble = playing.idle(played),
+      limits = playing.limits(played, self.machine),
+      trace = played.trace,
+   }, Prediction)
+end
+
+--- Writes the first batches in time.
+-- @tparam string path of a drawing (.svg), or of a trace for Perfetto (.json)
+-- @tparam[opt=2] int batches
+function Plan:draw(path, batches)
+   local form = path:match("%.(%l+)$")
+   if form ~= "svg" and form ~= "json" then
+      usage("plan:draw: %s is neither .svg nor .json", path)
+   end
+   local played, names = self.blueprint:simulate(batches or 2, true), {}
+   for d, device in ipairs(self.devices) do names[d] = device.name end
+   core.sys.write_file(path, form == "svg" and timeline.svg(played, names) or played.trace)
+   return self
 end
 
 --- Planned bytes of every device.

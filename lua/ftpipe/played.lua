@@ -3,7 +3,16 @@
 --
 -- A simulation is what blueprint:simulate and schedule_plan:simulate give.
 
+local units = require("ftpipe.units")
+
 local M = {}
+
+--- "5 % 12 %" of shares.
+function M.percents(shares)
+   local parts = {}
+   for i, share in ipairs(shares) do parts[i] = ("%.0f %%"):format(100 * share) end
+   return table.concat(parts, " ")
+end
 
 --- The share of the time in which a device computes nothing, by device.
 function M.idle(played)
@@ -58,6 +67,21 @@ function M.critical(played)
       end
    end
    return table.concat(words, ", ")
+end
+
+--- "critical path: ...; busiest link: host a, 65 %": what holds a plan back.
+function M.limits(played, machine)
+   local link, share = M.busiest_link(played, machine)
+   return "critical path: " .. M.critical(played)
+      .. (link and ("; busiest link: %s, %.0f %%"):format(link, 100 * share) or "")
+end
+
+--- The simulation with a tostring.
+function M.speak(played, machine)
+   return setmetatable(played, { __tostring = function()
+      return ("%s, idle %s\n%s"):format(units.format_seconds(played.end_ns / 1e9),
+         M.percents(M.idle(played)), M.limits(played, machine))
+   end })
 end
 
 return M

@@ -12,6 +12,7 @@
 
 local core = require("ftpipe.core")
 local opts = require("ftpipe.opts")
+local playing = require("ftpipe.played")
 
 local M = {}
 
@@ -101,10 +102,11 @@ function Played:letters(stage) return self.plan:letters(stage) end
 
 --- Plays the plan against the costs of its stages.
 -- @tparam[opt] table o machine, delay_ns, seed, trace
+-- @treturn table as of schedule_plan:simulate, with a tostring
 function Played:simulate(o)
    local all = add_costs({}, self.stages)
    for key, value in pairs(o or {}) do all[key] = value end
-   return self.plan:simulate(all)
+   return playing.speak(self.plan:simulate(all), all.machine)
 end
 
 --- Plays a schedule over stages that are given by their costs alone.

@@ -39,12 +39,6 @@ local function staleness_words(stage)
       most == 1 and "" or "s")
 end
 
-local function link_words(predicted)
-   if not predicted.busiest_link then return "" end
-   return ("; busiest link: %s, %.0f %%"):format(predicted.busiest_link,
-      100 * predicted.busiest_share)
-end
-
 --- Stages, memory of every device, prediction.
 function M.text(plan)
    local o = plan.options
@@ -64,13 +58,8 @@ function M.text(plan)
    for d, row in ipairs(plan.memory) do
       lines[#lines + 1] = memory_row(plan.devices[d].name, row, plan.devices[d].memory_bytes)
    end
-   local predicted = plan:simulate(math.min(o.batches, 8))
-   local bubbles = {}
-   for d, bubble in ipairs(predicted.bubble) do bubbles[d] = ("%.0f %%"):format(100 * bubble) end
-   lines[#lines + 1] = ("predicted: %.1f samples/s, idle %s"):format(predicted.samples_per_second,
-      table.concat(bubbles, " "))
    lines[#lines + 1] = "proved: " .. playing.proof(plan.blueprint:stages())
-   lines[#lines + 1] = "critical path: " .. predicted.critical .. link_words(predicted)
+   lines[#lines + 1] = "predicted: " .. tostring(plan:simulate(math.min(o.batches, 8)))
    lines[#lines + 1] = drains_line(o)
    if plan.beside then lines[#lines + 1] = EVALUATION end
    return table.concat(lines, "\n")
