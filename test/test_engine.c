@@ -418,6 +418,47 @@ static void test_blueprint(void)
     ft_graph_free(p.g);
 }
 
+static int64_t simulated_ns(const ft_blueprint *b)
+{
+    ft_error err = {FT_OK, ""};
+    ft_timeline *timeline = NULL;
+    const ft_simulation options = {.costs = ft_blueprint_costs(b),
+                                   .machine = ft_blueprint_machine(b)};
+    CHECK_STATUS(ft_plan_simulate_on(&timeline, ft_blueprint_plan(b), &options, &err), FT_OK);
+    int64_t end = timeline ? ft_timeline_end_ns(timeline) : -1;
+    ft_timeline_free(timeline);
+    return end;
+}
+
+/* Links of described devices price transfers while they are idle, and are shared in simulations;
+ * the caller's may go. */
+static void test_machine(void)
+{
+    pipeline p;
+    ft_error err = {FT_OK, ""};
+    int64_t end[2] = {0};
+    for (int shared = 0; shared < 2; shared++) {
+        ft_blueprint *b = NULL;
+        ft_cable links[3];
+        for (int d = 0; d < 3; d++)
+            links[d] = (ft_cable){
+                .a = d, .b = 3, .bytes_per_s = 1e6, .latency_ns = 50, .duplex = !shared};
+        const ft_machine machine = {.n_devices = 3, .n_places = 4, .n_links = 3, .links = links};
+        if (!pipeline_init(&p, "cpu:3", "1f1b")) return;
+        p.options.machine = &machine;
+        CHECK_STATUS(ft_blueprint_new(&b, &p.options, &err), FT_OK);
+        memset(links, 0, sizeof links);
+        const ft_plan *plan = ft_blueprint_plan(b);
+        for (int e = 0; e < plan->n_edges; e++)
+            CHECK_NEAR(ft_blueprint_costs(b)->transfer_ns[e],
+                       100 + 1000 * (double)plan->edges[e].bytes, 1e-6);
+        end[shared] = simulated_ns(b);
+        ft_blueprint_free(b);
+        ft_graph_free(p.g);
+    }
+    CHECK(end[0] > 0 && end[1] > end[0]);
+}
+
 /* -- errors ------------------------------------------------------------------------------------ */
 
 static void refused(pipeline *p, const char *words)
@@ -439,6 +480,13 @@ static void test_contradictions(void)
     pipeline_init(&p, "cpu:2", "gpipe");
     p.stage_device[1] = 2;
     refused(&p, "stage 1 is on device 2, there are 2");
+    const ft_machine machine = {.n_devices = 3, .n_places = 3};
+    pipeline_init(&p, "cpu:2", "gpipe");
+    p.options.machine = &machine;
+    refused(&p, "a machine of 3 devices, there are 2");
+    pipeline_init(&p, "cpu:3", "gpipe");
+    p.options.machine = &machine;
+    refused(&p, "there is no way from device 0 to device 1");
     pipeline_init(&p, "cpu:2", "gpipe");
     p.options.micro_batches = 0;
     refused(&p, "micro-batches 0 of 3");
@@ -556,6 +604,8 @@ static void test_optimizer_state(void)
 /* Fails the first, second, third ... allocation until a blueprint and a run are made. */
 static void test_no_memory(void)
 {
+    const ft_cable link = {.a = 0, .b = 1, .bytes_per_s = 1e9};
+    const ft_machine machine = {.n_devices = 2, .n_places = 2, .n_links = 1, .links = &link};
     int64_t live = ft_alloc_live();
     bool made = false;
     int failures = 0;
@@ -565,6 +615,7 @@ static void test_no_memory(void)
         ft_blueprint *b = NULL;
         ft_run *run = NULL;
         if (!pipeline_init(&p, "cpu:2x2", "1f1b")) return;
+        p.options.machine = &machine;
         ft_alloc_fail_after(n);
         ft_status status = ft_blueprint_new(&b, &p.options, &err);
         if (status == FT_OK) status = ft_run_new(&run, b, &err);
@@ -586,6 +637,7 @@ int main(void)
 {
     RUN(test_program);
     RUN(test_blueprint);
+    RUN(test_machine);
     RUN(test_training);
     RUN(test_draining);
     RUN(test_contradictions);
