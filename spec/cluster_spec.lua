@@ -143,6 +143,37 @@ describe("a cluster from a table", function()
       end
    end)
 
+   it("has neighbours in the pipeline on devices with a good link, where they are alike", function()
+      local function plan_of(order, partition)
+         local rows = {}
+         for d, host in ipairs(order) do
+            rows[d] = { card = "2080ti", host = host, latency = 0 }
+         end
+         return pipeline.plan {
+            devices = cluster { devices = rows, network = { bandwidth = "1MB/s" } },
+            partition = partition or "seq", steps = 4,
+         }
+      end
+      local function hosts_of(plan, order)
+         local list = {}
+         for s, stage in ipairs(plan.blueprint:stages()) do list[s] = order[stage.device] end
+         return table.concat(list)
+      end
+      local together, mixed = { "a", "a", "b", "b" }, { "a", "b", "a", "b" }
+      local best = plan_of(together)
+      local found = plan_of(mixed)
+      assert.is_true(hosts_of(found, mixed) == hosts_of(best, together))
+      assert.is_true(math.abs(found:simulate(4).seconds / best:simulate(4).seconds - 1) < 1e-6)
+      files.in_directory(function(dir) -- what a person chose stays
+         local path = dir .. "/plan.txt"
+         core.sys.write_file(path, (best:text():gsub("(stage %d+ device )(%d)", function(words, d)
+            return words .. ({ ["0"] = "0", ["1"] = "2", ["2"] = "1", ["3"] = "3" })[d]
+         end)))
+         local kept = plan_of(together, path)
+         assert.is_true(kept:simulate(4).seconds > 1.05 * best:simulate(4).seconds)
+      end)
+   end)
+
    it("makes transfers wait for each other where they share a host's link", function()
       -- 1 MB takes 1 ms; of one micro-batch six values pass between the four devices
       local function batch_ms(shared)

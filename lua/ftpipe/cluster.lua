@@ -299,7 +299,9 @@ function Cluster:link(from, to)
    local device = self[to]
    local bytes, latency = device.link_bytes_per_s, device.link_latency_ns
    if self.machine then
-      bytes, latency = core.schedule.way({ machine = self.machine, devices = #self }, from, to)
+      local latencies, ns_per_byte = core.schedule.ways { machine = self.machine, devices = #self }
+      local way = (from - 1) * #self + to
+      bytes, latency = 1e9 / ns_per_byte[way], latencies[way]
    end
    return { bytes_per_s = bytes, latency_ns = latency }
 end

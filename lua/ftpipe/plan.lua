@@ -1,5 +1,6 @@
 --- From model and cluster to a plan: graphs, partition, blueprint, prediction.
 
+local arrange = require("ftpipe.plan.arrange")
 local clusters = require("ftpipe.cluster")
 local core = require("ftpipe.core")
 local costs = require("ftpipe.plan.costs")
@@ -42,6 +43,22 @@ local function build_graphs(o)
    return graphs
 end
 
+-- Batches of a simulation that is only compared.
+local COMPARED = 8
+
+--- The plan with devices that are alike changed about, where that makes it faster.
+local function with_good_links(plan)
+   local o, devices = plan.options, arrange.devices(plan)
+   if not devices then return plan end
+   local partition = copy(plan.partition)
+   partition.device = devices
+   local other = draw.blueprint(o, plan.graphs, partition, plan.recompute)
+   local batches = math.min(o.batches, COMPARED)
+   local ns, before = other.blueprint:simulate(batches).end_ns,
+      plan.blueprint:simulate(batches).end_ns
+   return ns < before and other or plan
+end
+
 --- A plan for training.
 -- @tparam table o either model, data (as the task loads it, or nil) and args (of ft.args); or
 --   model, devices (text or cluster), batch, micro_batches, buckets (lengths of a source,
@@ -71,6 +88,10 @@ function M.new(o)
    local flags = draw.recompute_flags(o.recompute, stages.count(partition.stage))
    local plan = o.eval_only and draw.evaluation(o, graphs, partition)
       or fit.fit(draw.blueprint(o, graphs, partition, flags))
+   -- devices in a file are somebody's choice; interleaved stages have theirs by number
+   local chosen = type(o.partition) == "string" and core.sys.exists(o.partition)
+   local fixed = chosen or o.eval_only or o.schedule == "interleaved"
+   if not fixed then plan = with_good_links(plan) end
    plan.beside = plan.graphs.evaluation ~= nil
    plan.profile = profile
    plan.devices_name = clusters.name_of(o.devices)

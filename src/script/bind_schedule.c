@@ -478,7 +478,7 @@ int script_bind_schedule(lua_State *L)
     static const luaL_Reg functions[] = {{"make", schedule_make},
                                          {"parse", schedule_parse},
                                          {"list", schedule_list},
-                                         {"way", script_schedule_way},
+                                         {"ways", script_schedule_ways},
                                          {NULL, NULL}};
     script_class(L, PLAN, methods, meta);
     script_class(L, RULE, NULL, rule_meta);

@@ -61,28 +61,34 @@ const int64_t (*script_opt_swap_bytes(lua_State *L, int t, int n_stages))[FT_PLA
     return (const int64_t(*)[FT_PLAN_CLASSES])bytes;
 }
 
-/*** What a transfer between two devices of a machine takes while nothing else is under way.
- * @function schedule.way
+static void push_list(lua_State *L, const double *list, int n)
+{
+    lua_createtable(L, n, 0);
+    for (int i = 0; i < n; i++) {
+        lua_pushnumber(L, list[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+}
+
+/*** What transfers between devices of a machine take while nothing else is under way.
+ * @function schedule.ways
  * @tparam table options machine (as of simulate), devices (how many)
- * @tparam int from
- * @tparam int to
- * @treturn number bytes_per_s
- * @treturn number latency_ns */
-int script_schedule_way(lua_State *L)
+ * @treturn table latency_ns from device i to j, at (i - 1) * devices + j
+ * @treturn table ns for every byte, likewise */
+int script_schedule_ways(lua_State *L)
 {
     ft_error err;
     ft_machine machine;
     script_check_table(L, 1);
     int n = (int)script_opt_int(L, 1, "devices", 1, 1, FT_MAX_DEVICES);
-    int from = (int)script_check_int(L, 2, 1, n) - 1, to = (int)script_check_int(L, 3, 1, n) - 1;
     if (!script_opt_machine(L, 1, n, &machine))
         return script_arg_error(L, 1, "there is no machine");
     double *latency_ns = lua_newuserdata(L, 2 * (size_t)n * (size_t)n * sizeof *latency_ns);
     double *ns_per_byte = latency_ns + (size_t)n * (size_t)n;
     if (ft_machine_idle(&machine, latency_ns, ns_per_byte, &err) != FT_OK)
         return script_raise(L, &err);
-    lua_pushnumber(L, 1e9 / ns_per_byte[from * n + to]);
-    lua_pushnumber(L, latency_ns[from * n + to]);
+    push_list(L, latency_ns, n * n);
+    push_list(L, ns_per_byte, n * n);
     return 2;
 }
 

@@ -33,8 +33,8 @@ int script_list_length(lua_State *L, int t, const char *key);
 const ft_machine *script_opt_machine(lua_State *L, int t, int n_devices, ft_machine *m);
 /* The field `swap_bytes`, by stage and class; NULL when there is none. */
 const int64_t (*script_opt_swap_bytes(lua_State *L, int t, int n_stages))[FT_PLAN_CLASSES];
-/* core.schedule.way. */
-int script_schedule_way(lua_State *L);
+/* core.schedule.ways. */
+int script_schedule_ways(lua_State *L);
 
 /* Options 'optimizer' (preset adamw) and 'hypers' of the table at t; hypers stay on the stack. */
 const ft_optimizer *script_opt_optimizer(lua_State *L, int t);

@@ -9,16 +9,18 @@
 
 #include "script/bindings.h"
 
-/* A positive number of row i (1-based) at the top of the stack. */
-static double row_number(lua_State *L, int i, const char *key, double preset)
+/* A number of row i (1-based) at the top of the stack: above 0, or 0 where that `may_be_zero`. */
+static double row_number(lua_State *L, int i, const char *key, double preset, bool may_be_zero)
 {
     lua_getfield(L, -1, key);
     double value = lua_isnil(L, -1) ? preset : lua_tonumber(L, -1);
-    if ((!lua_isnil(L, -1) && lua_type(L, -1) != LUA_TNUMBER) || !(value > 0) || !isfinite(value))
-        luaL_error(L, "device %d: '%s' is %s, expected a number above 0", i, key,
+    bool fits = value > 0 || (may_be_zero && value == 0);
+    if ((!lua_isnil(L, -1) && lua_type(L, -1) != LUA_TNUMBER) || !fits || !isfinite(value))
+        luaL_error(L, "device %d: '%s' is %s, expected a number %s", i, key,
                    lua_isnil(L, -1)      ? "missing"
                    : lua_tostring(L, -1) ? lua_tostring(L, -1)
-                                         : "?");
+                                         : "?",
+                   may_be_zero ? "of 0 or more" : "above 0");
     lua_pop(L, 1);
     return value;
 }
@@ -31,12 +33,12 @@ static void read_device(lua_State *L, int i, ft_device *d)
     lua_pop(L, 1);
     *d = (ft_device){.kind = cpu ? FT_DEVICE_CPU : FT_DEVICE_SIM,
                      .index = i - 1,
-                     .n_threads = (int)row_number(L, i, "threads", 1),
-                     .memory_bytes = (int64_t)row_number(L, i, "memory_bytes", NAN),
-                     .flops_per_s = row_number(L, i, "flops_per_s", NAN),
-                     .bytes_per_s = row_number(L, i, "bytes_per_s", NAN),
-                     .link_bytes_per_s = row_number(L, i, "link_bytes_per_s", NAN),
-                     .link_latency_ns = (int64_t)row_number(L, i, "link_latency_ns", 1)};
+                     .n_threads = (int)row_number(L, i, "threads", 1, false),
+                     .memory_bytes = (int64_t)row_number(L, i, "memory_bytes", NAN, false),
+                     .flops_per_s = row_number(L, i, "flops_per_s", NAN, false),
+                     .bytes_per_s = row_number(L, i, "bytes_per_s", NAN, false),
+                     .link_bytes_per_s = row_number(L, i, "link_bytes_per_s", NAN, false),
+                     .link_latency_ns = (int64_t)row_number(L, i, "link_latency_ns", 1, true)};
     lua_getfield(L, -1, "name");
     const char *name = lua_tostring(L, -1);
     snprintf(d->name, sizeof d->name, "%s", name ? name : "device");

@@ -1,0 +1,66 @@
+--- Which of several devices that are alike gets which stages: those that pass much to each other
+-- get devices with a good link between them. Partitioners see the link of each device alone.
+
+local core = require("ftpipe.core")
+
+local M = {}
+
+local RATES = { "kind", "memory_bytes", "flops_per_s", "bytes_per_s", "link_bytes_per_s" }
+
+local function alike(a, b)
+   for _, key in ipairs(RATES) do
+      if a[key] ~= b[key] then return false end
+   end
+   return true
+end
+
+--- The time of all transfers of a batch, one after the other, when the stages of device d are on
+-- place[d].
+local function price(transfers, home, place, ways)
+   local ns = 0
+   for _, t in ipairs(transfers) do
+      local from, to = place[home[t.from]], place[home[t.to]]
+      local way = (from - 1) * #place + to
+      ns = ns + t.messages * ways.latency_ns[way] + t.bytes * ways.ns_per_byte[way]
+   end
+   return ns
+end
+
+--- Swaps pairs of devices while that makes transfers cheaper.
+local function improve(plan, home, place, ways)
+   local transfers = plan.blueprint:transfers()
+   local best, before = price(transfers, home, place, ways), math.huge
+   local first = best
+   while best < before do
+      before = best
+      for a = 1, #place do
+         for b = a + 1, #place do
+            if alike(plan.devices[place[a]], plan.devices[place[b]]) then
+               place[a], place[b] = place[b], place[a]
+               local ns = price(transfers, home, place, ways)
+               if ns < best then best = ns else place[a], place[b] = place[b], place[a] end
+            end
+         end
+      end
+   end
+   return best < first
+end
+
+--- By stage, a device that is as good as the one the plan has, with less to pay for transfers.
+-- @tparam plan plan drawn, on described devices
+-- @treturn[opt] {int,...} devices; nil when those of the plan are as good
+function M.devices(plan)
+   if not plan.machine then return nil end
+   local ways, home, place = {}, {}, {}
+   ways.latency_ns, ways.ns_per_byte = core.schedule.ways {
+      machine = plan.machine, devices = #plan.devices,
+   }
+   for s, stage in ipairs(plan.blueprint:stages()) do home[s] = stage.device end
+   for d in ipairs(plan.devices) do place[d] = d end
+   if not improve(plan, home, place, ways) then return nil end
+   local list = {}
+   for s, device in ipairs(home) do list[s] = place[device] end
+   return list
+end
+
+return M
