@@ -1,4 +1,5 @@
-/* ops/bf16.h - products whose operands are rounded to bf16 first.
+/* ops/bf16.h - products whose operands are rounded to bf16 first: those of rows with the attribute
+ * bf16.
  *
  * Operands come as f32 and are converted in each call; packed weights are converted once, when they
  * are packed. Products are summed in f32 (Micikevicius et al., arXiv:1710.03740, with bf16's range
@@ -7,6 +8,19 @@
 #define FT_OPS_BF16_H
 
 #include "ops/onednn.h"
+#include "ops/ops.h"
+
+#define FT_BF16_RULE                                                                               \
+    {                                                                                              \
+        .name = "bf16", .preset = 0, .min = 0, .max = 1, .integer = true,                          \
+        .help = "1: operands of the product are rounded to bf16"                                   \
+    }
+
+extern const ft_attr_rule ft_bf16_attrs[]; /* of a row that has no other attribute */
+
+/* Tolerance of samples: two operands that are off by 2^-9 of themselves each, in sums that may
+ * cancel. */
+#define FT_BF16_ERROR 8e-3
 
 /* As ft_onednn_product, with x and the weight in f32; product->bf16 is set. */
 ft_status ft_bf16_product(const ft_product *product, const ft_product_data *data, ft_team *team,

@@ -107,7 +107,7 @@ ft_value_id ft_add2(ft_builder *b, const ft_op *op, ft_value_id a, ft_value_id c
 
 /* -- the rows ---------------------------------------------------------------------------------- */
 
-/* op_linear.c */
+/* op_linear.c, op_linear_weight.c */
 extern const ft_op ft_op_linear, ft_op_linear_grad_input, ft_op_linear_grad_weight, ft_op_bias_grad;
 /* op_matmul.c, op_attention.c, op_cache_append.c */
 extern const ft_op ft_op_matmul, ft_op_attention, ft_op_attention_grad, ft_op_cache_append;

@@ -12,7 +12,7 @@
  *  3. The gradient of a row is built from other rows, through ft_builder; it runs nothing.
  *  4. All inputs and outputs are contiguous.
  *  5. Random numbers come from call->key and the index of the element inside its sample (axis 0 of
- *     the first input counts samples), see ops/dropout in the README of the room. */
+ *     the first input counts samples), see op_dropout.c. */
 #ifndef FT_OPS_H
 #define FT_OPS_H
 
