@@ -20,7 +20,7 @@ extern const ft_attr_rule ft_bf16_attrs[]; /* of a row that has no other attribu
 
 /* Tolerance of samples: two operands that are off by 2^-9 of themselves each, in sums that may
  * cancel. */
-#define FT_BF16_OFF 8e-3
+#define FT_BF16_GAP 8e-3
 
 /* As ft_onednn_product, with x and the weight in f32; product->bf16 is set. */
 ft_status ft_bf16_product(const ft_product *product, const ft_product_data *data, ft_team *team,

@@ -220,16 +220,16 @@ static const ft_sample linear_samples[] = {
      .tolerance = 2e-6},
     {.in = {FT_F32_OF(2, 300, 40), FT_F32_OF(2, 620, 40), FT_F32_OF(1, 620)},
      .attrs = {1, 0, 1},
-     .tolerance = FT_BF16_OFF},
+     .tolerance = FT_BF16_GAP},
     {.in = {FT_F32_OF(3, 2, 3, 33), FT_F32_OF(2, 33, 270), FT_ABSENT},
      .attrs = {0, 1, 1},
-     .tolerance = FT_BF16_OFF},
+     .tolerance = FT_BF16_GAP},
     {.in = {FT_F32_OF(2, 1, 1), FT_F32_OF(2, 1, 1), FT_F32_OF(1, 1)},
      .attrs = {0, 0, 1},
-     .tolerance = FT_BF16_OFF},
+     .tolerance = FT_BF16_GAP},
     {.in = {FT_F32_OF(2, 0, 4), FT_F32_OF(2, 3, 4), FT_F32_OF(1, 3)},
      .attrs = {0, 0, 1},
-     .tolerance = FT_BF16_OFF},
+     .tolerance = FT_BF16_GAP},
 };
 
 const ft_op ft_op_linear = {
@@ -355,7 +355,7 @@ static const ft_sample input_samples[] = {
     {.in = {FT_F32_OF(2, 1, 1), FT_F32_OF(2, 1, 9)}, .tolerance = 1e-6},
     {.in = {FT_F32_OF(2, 270, 16), FT_F32_OF(2, 16, 1)}, .tolerance = 2e-6},
     {.in = {FT_F32_OF(2, 3, 5), FT_F32_OF(2, 5, 600)}, .tolerance = 1e-6},
-    {.in = {FT_F32_OF(2, 200, 33), FT_F32_OF(2, 33, 600)}, .attrs = {1}, .tolerance = FT_BF16_OFF},
+    {.in = {FT_F32_OF(2, 200, 33), FT_F32_OF(2, 33, 600)}, .attrs = {1}, .tolerance = FT_BF16_GAP},
 };
 
 const ft_op ft_op_linear_grad_input = {
