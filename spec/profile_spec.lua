@@ -86,7 +86,7 @@ describe("a measured profile", function()
 
    it("says what the whole step would need where there is no memory for it", function()
       profile.left_out_bytes = 5e9
-      assert.matches("\nwhole step not measured: each of %d workers would need 5.0 GB for it$",
+      assert.matches("\nwhole step not measured: a worker would need 5.0 GB for it$",
          tostring(profile))
       profile.left_out_bytes = nil
    end)

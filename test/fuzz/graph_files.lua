@@ -36,9 +36,6 @@ return function(text)
    local plain = graph:format("txt")
    for _, form in ipairs { "txt", "json", "graphml" } do
       local again = graphs.read(graph:format(form), form)
-      if form == "graphml" then -- it has no place for them
-         again.devices, again.memory_factor = graph.devices, graph.memory_factor
-      end
       if again:format("txt") ~= plain then error(form .. ": another graph comes back", 0) end
    end
    graph:format("dot")

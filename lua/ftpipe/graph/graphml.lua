@@ -1,9 +1,11 @@
 --- GraphML (graphml.graphdrawing.org): graphs for yEd, Gephi and networkx, and from them.
 --
 -- What nodes and edges weigh are data keys by the names that our text form has; other keys of a
--- file are passed over.
+-- file are passed over. Of a graph there are its memory_factor and its devices, in lines as the text
+-- form has them.
 
 local builder = require("ftpipe.graph.builder")
+local text_form = require("ftpipe.graph.text")
 local xml = require("ftpipe.graph.xml")
 
 local M = {}
@@ -23,6 +25,8 @@ local function known()
    add("node", "double", builder.node_numbers)
    add("node", "int", { "tie", "stage", "device" })
    add("node", "boolean", builder.node_flags)
+   add("graph", "double", { "memory_factor" })
+   add("graph", "string", { "devices" })
    add("edge", "double", builder.edge_numbers)
    add("edge", "int", { "value" })
    return list
@@ -34,7 +38,7 @@ local function add_data(lines, of, row)
    for _, key in ipairs(KEYS) do
       local value = key.of == of and row[key.name]
       if value and not (key.zero and value == 0) then
-         lines[#lines + 1] = ('      <data key="%s_%s">%s</data>'):format(of, key.name,
+         lines[#lines + 1] = ('<data key="%s_%s">%s</data>'):format(of, key.name,
             type(value) == "number" and builder.number_text(value) or xml.escape(value))
       end
    end
@@ -53,6 +57,12 @@ function M.write(graph, result)
          key.of, key.name, key.of, key.name, key.kind)
    end
    lines[#lines + 1] = '  <graph edgedefault="directed">'
+   local devices = {}
+   for d, device in ipairs(graph.devices or {}) do devices[d] = text_form.device_text(device) end
+   add_data(lines, "graph", {
+      memory_factor = graph.memory_factor,
+      devices = graph.devices and table.concat(devices, "\n"),
+   })
    for i, node in ipairs(graph.nodes) do
       lines[#lines + 1] = ('    <node id="%s">'):format(xml.escape(node.id))
       local row = setmetatable({
@@ -84,7 +94,7 @@ local function value_of(key, text)
    return value
 end
 
---- The row of data of a node or edge ("node", "edge"), by the keys of the file.
+--- The row of data of a "graph", "node" or "edge", by the keys of the file.
 local function data_of(element, of, keys)
    local row = {}
    for _, key in pairs(keys) do
@@ -159,12 +169,21 @@ function M.read(text, path)
       builder.malformed("%s: the graph is undirected, expected a directed one", where(graph))
    end
    local keys = known_keys(root)
+   local of_graph, devices = data_of(graph, "graph", keys), nil
+   for line in (of_graph.devices and of_graph.devices .. "\n" or ""):gmatch("(.-)\n") do
+      devices = devices or {}
+      table.insert(devices, text_form.read_device(line, 1, where(graph)))
+   end
    for _, child in ipairs(graph.children) do
       local read = read_element[child.name] or builder.malformed(
          "%s: <%s> is not read, expected nodes and edges", where(child), child.name)
       read(b, child, where, keys)
    end
-   return b:finish()
+   local parts = b:finish()
+   parts.devices = devices
+   parts.memory_factor = of_graph.memory_factor
+      and builder.cost(where(graph), "memory_factor", of_graph.memory_factor)
+   return parts
 end
 
 return M

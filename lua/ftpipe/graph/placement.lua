@@ -37,6 +37,7 @@ local function devices_of(root, path)
    if root.maxCPUs ~= nil then
       for _ = 1, count_of(root, "maxCPUs", path) do devices[#devices + 1] = { kind = 2 } end
    end
+   if #devices == 0 then builder.malformed("%s: maxFPGAs is 0 and there are no CPUs", path) end
    return devices
 end
 

@@ -43,6 +43,13 @@ local function node_line(node)
    return table.concat(parts, " ")
 end
 
+--- A device as its line has it: "kind=1 memory_bytes=11000000000".
+function M.device_text(device)
+   local parts = {}
+   add_numbers(parts, builder.device_numbers, device)
+   return table.concat(parts, " ")
+end
+
 --- @tparam graph graph
 -- @treturn string
 function M.write(graph)
@@ -51,9 +58,7 @@ function M.write(graph)
       lines[#lines + 1] = "memory_factor " .. builder.number_text(graph.memory_factor)
    end
    for _, device in ipairs(graph.devices or {}) do
-      local parts = { "device" }
-      add_numbers(parts, builder.device_numbers, device)
-      lines[#lines + 1] = table.concat(parts, " ")
+      lines[#lines + 1] = ("device " .. M.device_text(device)):gsub(" $", "")
    end
    for _, node in ipairs(graph.nodes) do lines[#lines + 1] = node_line(node) end
    for _, edge in ipairs(graph.edges) do
@@ -122,6 +127,11 @@ local node_keys = builder.names(builder.node_numbers, builder.node_words, builde
 local edge_keys = builder.names(builder.edge_numbers, { "value" })
 local device_keys = builder.names(builder.device_numbers)
 
+--- A device from its line, from a place on.
+function M.read_device(line, at, where)
+   return builder.device(where, read_pairs(line, at, where, device_keys))
+end
+
 local read_line = {
    node = function(state, line, at, where)
       local id, rest = next_word(line, at, where, "%s")
@@ -143,7 +153,7 @@ local read_line = {
       state.builder:edge(where, from, to, read_pairs(line, rest, where, edge_keys))
    end,
    device = function(state, line, at, where)
-      table.insert(state.devices, builder.device(where, read_pairs(line, at, where, device_keys)))
+      table.insert(state.devices, M.read_device(line, at, where))
    end,
    memory_factor = function(state, line, at, where)
       state.memory_factor = builder.cost(where, "memory_factor", line:sub(at):match("%S+") or "")

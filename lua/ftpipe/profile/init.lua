@@ -392,8 +392,8 @@ function Profile:__tostring()
       lines[#lines + 1] = ("sum of operators %.2f ms, whole step %.2f ms (%+.1f %%)"):format(
          sums.pass / 1e6, head.whole_ns / 1e6, 100 * self:difference())
    elseif self.left_out_bytes then
-      lines[#lines + 1] = ("whole step not measured: each of %d workers would need %s for it")
-         :format(head.busy, units.format_bytes(self.left_out_bytes))
+      lines[#lines + 1] = ("whole step not measured: a worker would need %s for it"):format(
+         units.format_bytes(self.left_out_bytes))
    end
    return table.concat(lines, "\n")
 end
