@@ -141,22 +141,35 @@ static const samples *pick_norm(const block_samples *s, profile_pass pass, int i
 
 /* -- from blocks to nodes ---------------------------------------------------------------------- */
 
-/* Medians of a pass's nodes, scaled to add up to the mean of the pass: medians do not add up, since
- * what slows each node down now and then is in none of them. */
-static ft_status fill_pass(ft_profile *p, const notebook *book, int distinct, profile_pass pass,
-                           const int *nodes, int n, ft_error *err)
+/* What medians of a pass's n nodes are scaled by to add up to the mean of the pass: medians do not
+ * add up, since what slows each node down now and then is in none of them. */
+static ft_status pass_scale(const notebook *book, int distinct, profile_pass pass, int n,
+                            double *scale, double *mean, ft_error *err)
 {
     summary s;
     double sum = 0;
     for (int i = 0; i < n; i++) {
         FT_TRY(summarize(book, distinct, pass, i, pick_node, &s, err));
-        p->node_ns[nodes[i]] = s.median;
-        p->node_spread[nodes[i]] = s.spread;
         sum += s.median;
     }
     FT_TRY(summarize(book, distinct, pass, 0, pick_pass, &s, err));
-    for (int i = 0; i < n && sum > 0; i++) p->node_ns[nodes[i]] *= s.mean / sum;
-    p->pass_ns += s.mean;
+    *mean = s.mean;
+    *scale = sum > 0 ? s.mean / sum : 1;
+    return FT_OK;
+}
+
+static ft_status fill_pass(ft_profile *p, const notebook *book, int distinct, profile_pass pass,
+                           const int *nodes, int n, ft_error *err)
+{
+    summary s;
+    double scale, mean;
+    FT_TRY(pass_scale(book, distinct, pass, n, &scale, &mean, err));
+    p->pass_ns += mean;
+    for (int i = 0; i < n; i++) {
+        FT_TRY(summarize(book, distinct, pass, i, pick_node, &s, err));
+        p->node_ns[nodes[i]] = s.median * scale;
+        p->node_spread[nodes[i]] = s.spread;
+    }
     return FT_OK;
 }
 
@@ -185,11 +198,13 @@ static ft_status fill_again(ft_profile *p, const notebook *book, int distinct, c
                             ft_error *err)
 {
     summary s;
+    double scale, mean;
+    FT_TRY(pass_scale(book, distinct, PASS_AGAIN, cut->n_backward, &scale, &mean, err));
     for (int i = 0; i < cut->n_forward; i++)
         p->recompute_ns[cut->forward[i]] = p->node_ns[cut->forward[i]];
     for (int i = 0; i < cut->n_recompute; i++) {
         FT_TRY(summarize(book, distinct, PASS_AGAIN, i, pick_node, &s, err));
-        p->recompute_ns[cut->backward[i]] = s.median;
+        p->recompute_ns[cut->backward[i]] = s.median * scale;
     }
     return FT_OK;
 }
