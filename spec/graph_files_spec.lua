@@ -211,6 +211,12 @@ describe("importers", function()
 
    local check = dofile("test/fuzz/graph_files.lua")
 
+   it("refuse results of another graph", function()
+      local other = { result = { device = { 1, 1, 1, 1 } } }
+      assert.fails_with(function() load(PIPEDREAM):format("svg", other) end,
+         "the result is of a graph of 4 nodes, this one has 2")
+   end)
+
    for name, seed in pairs {
       text = EVERYTHING, json = load(EVERYTHING):format("json"), pipedream = PIPEDREAM,
       placement = PLACEMENT, graphml = GRAPHML,

@@ -126,6 +126,14 @@ describe("a built-in T5", function()
       assert.matches("'t5%-smal' is neither a directory nor a built%-in configuration",
          problem.message)
    end)
+
+   it("opens by a name alone, and says what it expects instead of others", function()
+      assert.equal("t5-small", models("t5-small").name)
+      for _, wrong in ipairs { {}, 7, { model = 7 } } do
+         assert.fails_with(function() models(wrong) end,
+            "ft.model: expected a name or a directory, as \"t5%-small\" or { model = DIR }")
+      end
+   end)
 end)
 
 describe("a T5 graph", function()

@@ -91,6 +91,9 @@ local function check_flags(args)
    if args.patience and not args.eval_every then
       usage("--patience counts evaluations, give --eval-every too")
    end
+   if args.save_every and not args.out then
+      usage("--save-every saves in the directory that --out names, give it too")
+   end
    if (args.staleness or "none") ~= "none" and schedules.is_synchronous(args.schedule) then
       usage("--staleness %s is for schedules that do not drain, as async; --schedule %s never has "
          .. "stale weights", args.staleness, args.schedule)
