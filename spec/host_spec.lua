@@ -104,6 +104,15 @@ describe("the program", function()
       end
    end)
 
+   it("fails when what it prints cannot be written", function()
+      if not core.sys.exists("/dev/full") then return pending("there is no /dev/full") end
+      local out, err, code = process.shell(("'%s' -e 'print(1)' >/dev/full; echo $?; "
+         .. "'%s' plan t5-small --format json --devices sim:2x11GB >/dev/full"):format(
+         core.sys.executable(), core.sys.executable()))
+      local line = "ftpipe: standard output cannot be written: No space left on device\n"
+      assert.same({ "6\n", line:rep(2), 6 }, { out, err, code })
+   end)
+
    it("prefers modules of FTPIPE_LUA", function()
       core.sys.mkdir(directory .. "/modules/ftpipe")
       core.sys.write_file(directory .. "/modules/ftpipe/units.lua", "return 'mine'")

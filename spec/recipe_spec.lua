@@ -68,7 +68,8 @@ describe("recipes/t5_rte.lua", function()
       refused(2, "%-%-batch 30 is not a multiple of %-%-micro%-batches 4",
          { "--batch", "30", "--micro-batches", "4" })
       refused(2, "%-%-patience counts evaluations, give %-%-eval%-every too", { "--patience", "1" })
-      refused(2, "%-%-save%-every saves in the directory that %-%-out names", { "--save-every", "1" })
+      refused(2, "%-%-save%-every saves in the directory that %-%-out names",
+         { "--save-every", "1" })
       refused(2, "clipping by the global norm needs a synchronous schedule",
          { "--schedule", "async", "--clip", "1" })
       refused(2, "%-%-staleness stash is for schedules that do not drain, as async",

@@ -3,6 +3,7 @@
  * It behaves as `lua` does for scripts, options and `arg`, so that busted runs in it: a file of any
  * name is a script, and an error that is nil ends the process silently. The words of --help and of
  * usage errors are in lua/ftpipe/host.lua. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,6 +203,13 @@ static int run(lua_State *L, int argc, char **argv) {
     return run_script(L, stdin_argv, 2, 1);
 }
 
+/* What was printed has to have been written: a full disk is no success. */
+static int check_written(int code) {
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || code != 0) return code;
+    fprintf(stderr, "ftpipe: standard output cannot be written: %s\n", strerror(errno));
+    return script_status_exit(FT_IO);
+}
+
 int main(int argc, char **argv) {
     const char *lua_dir = getenv("FTPIPE_LUA");
     script_host host = {app_modules, app_assets, &interrupt_signal, lua_dir};
@@ -220,5 +228,5 @@ int main(int argc, char **argv) {
     int code = run(L, argc, argv);
     interrupt_state = NULL;
     lua_close(L);
-    return code;
+    return check_written(code);
 }

@@ -7,6 +7,7 @@ local models = require("ftpipe.model")
 
 local M = { help = "answers of a model to a text or a file, as JSON lines" }
 
+local BROKEN_PIPE = 32 -- EPIPE
 local BROKEN_PIPE_EXIT = 141 -- what a shell says of a program that SIGPIPE ended
 
 local declared = {
@@ -99,8 +100,11 @@ end
 
 --- Writes a line; a reader that went away ends the program without a word.
 local function emit(row)
-   if io.stdout:write(core.json.encode(row), "\n") and io.stdout:flush() then return end
-   os.exit(BROKEN_PIPE_EXIT, true)
+   local written, problem, errno = io.stdout:write(core.json.encode(row), "\n")
+   if written then written, problem, errno = io.stdout:flush() end
+   if written then return end
+   if errno == BROKEN_PIPE then os.exit(BROKEN_PIPE_EXIT, true) end
+   core.fail("input or output failed", "standard output cannot be written: " .. problem)
 end
 
 --- A word that is no flag, taken out of argv.
@@ -116,6 +120,7 @@ function M.run(argv)
       if word == "-" and argv[i - 1] ~= "--file" then argv[i] = "--file=-" end
    end
    local flags = args.read(declared, argv, "predict RUN|DIR")
+   io.stdout:setvbuf("full") -- `emit` flushes, which tells what a line's end would not
    if not path then usage("predict needs a run or the directory of a model") end
    if (flags.text == nil) == (flags.file == nil) then
       usage("predict needs one of --text and --file (- is stdin)")
