@@ -164,7 +164,7 @@ static double compare(dnnl_engine_t engine, int kind, const int64_t mnk[3], int 
         int64_t t3 = ft_thread_cpu_ns();
         mine[at] = (double)(t1 - t0);
         theirs[at] = (double)(t2 - t1);
-        sgemm[at] = kind == 2 ? (double)(t3 - t2) : INFINITY;
+        sgemm[at] = kind == 2 ? (double)(t3 - t2) : (double)INFINITY;
     }
     double us = median(mine, rounds), other = median(theirs, rounds);
     double alternative = median(sgemm, rounds);
