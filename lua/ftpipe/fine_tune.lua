@@ -3,7 +3,7 @@
 --    local args = ft.args { "Fine-tune T5 on RTE.", preset = "t5", steps = { default = 800 } }
 --    return ft.fine_tune { args = args, task = ft.task.rte { max_source = args.max_source } }
 --
--- Nothing in here is closed to scripts that want it otherwise: examples/loop.lua writes it out.
+-- Nothing in here is closed to scripts that want it otherwise: examples/own_task.lua writes it out.
 
 local models = require("ftpipe.model")
 local opts = require("ftpipe.opts")
