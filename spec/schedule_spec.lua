@@ -220,6 +220,20 @@ describe("plans of models", function()
          assert.same(plan.partition.stage, plan_of { partition = path }.partition.stage)
       end)
    end)
+
+   it("name the file in which something is wrong, and the line", function()
+      files.in_directory(function(dir)
+         local path = dir .. "/plan.txt"
+         core.sys.write_file(path, "ftpipe-plan 1\nshcedule 1f1b\n")
+         for _, read in ipairs {
+            function() ft.schedule.load(path) end, function() plan_of { partition = path } end,
+         } do
+            local problem = files.failure(read)
+            assert.equal("malformed data", problem.status)
+            assert.equal(path .. ": plan, line 2: unknown word 'shcedule'", problem.message)
+         end
+      end)
+   end)
 end)
 
 describe("the engine", function()

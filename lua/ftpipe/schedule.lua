@@ -130,7 +130,17 @@ end
 -- @raise malformed input — with the line; invalid argument, plan infeasible — what is wrong
 function M.parse(text) return core.schedule.parse(text):check() end
 
---- The same from a file.
-function M.load(path) return M.parse(core.sys.read_file(path)) end
+--- What `read` makes of the text of a file; an error of it names the file.
+function M.from_file(path, read)
+   local text = core.sys.read_file(path)
+   local ok, result = pcall(read, text)
+   if ok then return result end
+   if type(result) ~= "table" then error(result, 0) end
+   return core.fail(result.status, path .. ": " .. result.message, result.exit)
+end
+
+--- A plan from a file, checked.
+-- @raise as `parse`, with the name of the file
+function M.load(path) return M.from_file(path, M.parse) end
 
 return setmetatable(M, { __call = function(_, o) return M.rule(o) end })
