@@ -1,6 +1,7 @@
 --- ftpipe predict on what runs of the other kinds leave: the run, its model, a text, a file.
 
 local core = require("ftpipe.core")
+local files = require("spec.support.files")
 local process = require("spec.support.process")
 
 local CONTEXT = "Ben has a red kite . Ann has a blue boat ."
@@ -45,7 +46,7 @@ for _, case in ipairs(RUNS) do
       local dir
 
       setup(function()
-         dir = process.directory()
+         dir = files.directory()
          local data = dir .. "/train" .. case.ends
          core.sys.write_file(data, case.train)
          local _, err, exit = process.ftpipe { case.recipe, "--train-file", data,
@@ -53,7 +54,7 @@ for _, case in ipairs(RUNS) do
          assert.equal(0, exit, err)
       end)
 
-      teardown(function() process.remove(dir) end)
+      teardown(function() files.remove(dir) end)
 
       local function answers(path, ...)
          local out, err, exit = process.ftpipe { "predict", path, ... }
