@@ -309,9 +309,11 @@ static const char *remedy(const ft_blueprint *b, int device)
     int64_t moving = bytes[FT_MEMORY_ACTIVATIONS] + bytes[FT_MEMORY_WORKSPACE];
     int64_t staying = bytes[FT_MEMORY_WEIGHTS] + bytes[FT_MEMORY_GRADIENTS] +
                       bytes[FT_MEMORY_OPTIMIZER] + bytes[FT_MEMORY_PACKED];
+    bool trains = !b->options.schedule->forward_only;
     if (moving > staying)
-        return "--recompute always, more --micro-batches or a shorter --max-source";
-    return "more devices, or --optimizer adafactor (a smaller state)";
+        return trains ? "--recompute always, more --micro-batches or a shorter --max-source"
+                      : "more --micro-batches or a shorter --max-source";
+    return trains ? "more devices, or --optimizer adafactor (a smaller state)" : "more devices";
 }
 
 ft_status ft_blueprint_check_memory(const ft_blueprint *b, ft_error *err)
