@@ -219,6 +219,7 @@ static outcome train_on(const char *devices, const char *schedule, bool threaded
         CHECK(ft_run_allocations(run) == 0);
         for (int d = 0; d < p.options.n_devices; d++) {
             int64_t bytes[FT_MEMORY_CLASSES], total = 0;
+            CHECK(ft_run_busy_ns(run, d) == ft_timeline_busy_ns(ft_run_timeline(run), d));
             ft_run_measured(run, d, bytes);
             CHECK(memcmp(bytes, plan->memory[d], sizeof bytes) == 0);
             for (int c = 0; c < FT_MEMORY_CLASSES; c++) total += bytes[c];

@@ -31,21 +31,40 @@ local function clock(seconds)
    return ("%d:%02d"):format(seconds / 60, seconds % 60)
 end
 
+--- A number of each device: "18 21".
+local function by_device(list, format, separator)
+   local words = {}
+   for d, value in ipairs(list) do words[d] = format:format(value) end
+   return table.concat(words, separator)
+end
+
+--- The line of a terminal, no longer than it is wide, so that the next one covers it.
+local function show(text)
+   local columns = core.sys.columns()
+   io.stderr:write("\r", columns and text:sub(1, columns - 1) or text, "\27[K")
+end
+
 --- Notes a finished step and shows it.
 -- @tparam table step step, loss, rate
-function Progress:step(step)
+-- @tparam function load gives what the devices do, as lists: idle (percent of the time), memory
+--   (MB that were reached)
+function Progress:step(step, load)
    self.done = self.done + 1
    self.smooth = self.smooth and 0.9 * self.smooth + 0.1 * step.loss or step.loss
    local seconds = (core.sys.time_ns() - self.start_ns) / 1e9
    local speed = self.done * self.batch / seconds
-   local eta = (self.total - step.step) * seconds / self.done
+   local eta = clock((self.total - step.step) * seconds / self.done)
    if self.terminal then
-      io.stderr:write(("\rstep %d/%d  loss %.4f  lr %.2e  %.1f samples/s%s  ETA %s \27[K"):format(
-         step.step, self.total, self.smooth, step.rate, speed, self.score or "", clock(eta)))
+      local now = load()
+      show(("step %d/%d  loss %.4f  lr %.2e  %.1f samples/s%s  ETA %s  idle %s %%  %s MB"):format(
+         step.step, self.total, self.smooth, step.rate, speed, self.score or "", eta,
+         by_device(now.idle, "%.0f", " "), by_device(now.memory, "%.1f", " ")))
    elseif seconds - self.last_plain >= PLAIN_SECONDS or step.step == self.total then
+      local now = load()
       self.last_plain = seconds
-      io.stderr:write(("step=%d of=%d loss=%.4f lr=%.3e samples_per_second=%.1f eta=%s\n"):format(
-         step.step, self.total, self.smooth, step.rate, speed, clock(eta)))
+      io.stderr:write(("step=%d of=%d loss=%.4f lr=%.3e samples_per_second=%.1f eta=%s "
+         .. "idle_percent=%s memory_mb=%s\n"):format(step.step, self.total, self.smooth, step.rate,
+         speed, eta, by_device(now.idle, "%.0f", ","), by_device(now.memory, "%.1f", ",")))
    end
 end
 

@@ -163,6 +163,8 @@ int ft_run_n_outputs(const ft_run *run);
 ft_status ft_run_output(const ft_run *run, int i, const char **name, ft_view *out, ft_error *err);
 /* Actions that all devices have behind them in this leg: grows while anything moves. */
 int64_t ft_run_progress(const ft_run *run);
+/* What the device's actions in this leg took together; the rest of the time it waited. */
+int64_t ft_run_busy_ns(const ft_run *run, int device);
 /* What each device is doing or waits for, one line each. */
 ft_status ft_run_describe(const ft_run *run, ft_text *text, ft_error *err);
 /* Ends the leg: waits for the workers (telling them to stop when the leg is not complete). */

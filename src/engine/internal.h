@@ -42,7 +42,7 @@ typedef struct stage_info {
     int64_t *term_at; /* by position in cut[0]->grads: offset in the block */
     int n_packs;
     ft_pack *packs;
-    int64_t *pack_at; /* evaluation: the number of the same copy in the stage of training */
+    int64_t *pack_at;   /* evaluation: the number of the same copy in the stage of training */
     ft_place **places;  /* by bucket, by value: where values live in this stage */
     int64_t slot_bytes; /* saved values of one micro-batch, largest over the buckets */
     int64_t slots_at;
@@ -160,7 +160,8 @@ typedef struct worker {
     char *block;
     int64_t block_bytes;
     int64_t length, position; /* of the device's list */
-    _Atomic int64_t passed; /* position, for other threads */
+    _Atomic int64_t passed;   /* position, for other threads */
+    _Atomic int64_t busy_ns;  /* in the events of this leg, for other threads */
     ft_event *events;
     int64_t n_events;
     /* By class: highest end that a live tensor reached in it; of the run of training; read while

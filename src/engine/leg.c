@@ -49,6 +49,7 @@ static void reset(ft_run *run)
         w->position = w->n_events = w->allocations = 0;
         w->length = ft_plan_length(run->plan, d);
         atomic_store(&w->passed, 0);
+        atomic_store(&w->busy_ns, 0);
     }
     run->fed = run->taken = 0;
     atomic_store(&run->n_batches, run->plan->n_batches);
@@ -205,6 +206,11 @@ int64_t ft_run_progress(const ft_run *run)
     for (int d = 0; d < run->blueprint->options.n_devices; d++)
         n += atomic_load(&run->workers[d].passed);
     return n;
+}
+
+int64_t ft_run_busy_ns(const ft_run *run, int device)
+{
+    return atomic_load_explicit(&run->workers[device].busy_ns, memory_order_relaxed);
 }
 
 ft_status ft_run_describe(const ft_run *run, ft_text *text, ft_error *err)

@@ -32,6 +32,7 @@ static void record(worker *w, const ft_action *a, int64_t start, int64_t end)
                                           .stage = a->stage,
                                           .lag = a->lag,
                                           .kind = a->kind};
+    atomic_fetch_add_explicit(&w->busy_ns, end - start, memory_order_relaxed);
 }
 
 static void pass_action(worker *w)

@@ -277,6 +277,19 @@ static int run_progress(lua_State *L)
     return 1;
 }
 
+/*** What the actions of this leg took, by device, in ns; the rest of the time a device waited. */
+static int run_busy(lua_State *L)
+{
+    const ft_run *run = check_run(L, 1)->now;
+    int n = ft_run_n_devices(run);
+    lua_createtable(L, n, 0);
+    for (int d = 0; d < n; d++) {
+        lua_pushnumber(L, (double)ft_run_busy_ns(run, d));
+        lua_rawseti(L, -2, d + 1);
+    }
+    return 1;
+}
+
 /*** What each device does or waits for, one line each. */
 static int run_describe(lua_State *L)
 {
@@ -318,7 +331,7 @@ void script_run_class(lua_State *L)
         {"wants", run_wants},       {"feed", run_feed},         {"next", run_next},
         {"finish", run_finish},     {"progress", run_progress}, {"describe", run_describe},
         {"measured", run_measured}, {"free", run_free},         {"state", run_state},
-        {"drain", run_drain},       {NULL, NULL}};
+        {"drain", run_drain},       {"busy", run_busy},         {NULL, NULL}};
     static const luaL_Reg meta[] = {{"__gc", run_free}, {NULL, NULL}};
     script_class(L, RUN, methods, meta);
     lua_pop(L, 1);

@@ -162,7 +162,18 @@ function M:train()
    end
 end
 
+--- What the devices do: how much of the leg they waited, and the memory that they reached.
+local function load_of(run)
+   local ns = core.sys.time_ns() - run.leg.start_ns
+   local load = { idle = {}, memory = {} }
+   for d, busy_ns in ipairs(run.core:busy()) do
+      load.idle[d] = math.max(0, 100 * (1 - busy_ns / ns))
+   end
+   for d, row in ipairs(run.core:measured()) do load.memory[d] = row.total / 1e6 end
+   return load
+end
+
 --- Shows a step of training on the progress line.
-function M:show(step) self.line:step(step) end
+function M:show(step) self.line:step(step, function() return load_of(self) end) end
 
 return M
