@@ -217,6 +217,8 @@ static void bad_models(void)
         {5, 1u << 10 | 1u << 9, "x", 2, "unit 5 leads to 511 of 256"},
         {9, 0x80000002u, "x", 2, "unit 9 leads to 2 of 2"},
         {9, 0x80000001u, "x", 2, NULL},
+        {0, 0x80000001u, "x", 2, "unit 0 is a leaf, and the root"},
+        {7, 0x100u, "x", 2, "unit 7 leads to no leaf"},
         {0, 0, "x", 1, "does not end in NUL"},
     };
     ft_tokenizer *tokenizer;

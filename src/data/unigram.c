@@ -22,19 +22,24 @@ static const ft_special_name special_names[] = {
     {"cls", {"[CLS]"}},          {"sep", {"[SEP]"}}, {"mask", {"[MASK]"}}, {NULL, {NULL}},
 };
 
+typedef struct unigram {
+    ft_spm *spm;
+    ft_segmenter *segmenter; /* NULL: the library encodes */
+} unigram;
+
 static int unigram_size(const void *model)
 {
-    return ft_spm_size(model);
+    return ft_spm_size(((const unigram *)model)->spm);
 }
 
 static const char *unigram_piece(const void *model, int32_t id)
 {
-    return ft_spm_piece(model, id);
+    return ft_spm_piece(((const unigram *)model)->spm, id);
 }
 
 static int32_t unigram_find(const void *model, const char *piece, int64_t size)
 {
-    return ft_spm_find(model, piece, size);
+    return ft_spm_find(((const unigram *)model)->spm, piece, size);
 }
 
 static bool append_ids(void *context, const int *ids, int64_t n)
@@ -45,7 +50,9 @@ static bool append_ids(void *context, const int *ids, int64_t n)
 static ft_status unigram_encode(const void *model, const char *text, int64_t size, ft_ids *ids,
                                 ft_error *err)
 {
-    return ft_spm_encode(model, text, size, append_ids, ids, err);
+    const unigram *u = model;
+    if (u->segmenter) return ft_segmenter_encode(u->segmenter, text, size, ids, err);
+    return ft_spm_encode(u->spm, text, size, append_ids, ids, err);
 }
 
 static bool append_bytes(void *context, const char *bytes, int64_t n)
@@ -57,15 +64,20 @@ static bool append_bytes(void *context, const char *bytes, int64_t n)
 static ft_status unigram_decode(const void *model, const int32_t *ids, int64_t n, ft_bytes *text,
                                 ft_error *err)
 {
-    const char *first = ft_spm_piece(model, ids[0]);
+    const unigram *u = model;
+    const char *first = ft_spm_piece(u->spm, ids[0]);
     bool spaced = text->n > 0 && strncmp(first, space_mark, sizeof space_mark - 1) == 0;
     if (spaced && !ft_bytes_add(text, " ", 1)) return ft_bytes_no_memory(text, err);
-    return ft_spm_decode(model, ids, n, append_bytes, text, err);
+    return ft_spm_decode(u->spm, ids, n, append_bytes, text, err);
 }
 
 static void unigram_free(void *model)
 {
-    ft_spm_free(model);
+    unigram *u = model;
+    if (!u) return;
+    ft_spm_free(u->spm);
+    ft_segmenter_free(u->segmenter);
+    ft_free(u);
 }
 
 const ft_tokenizer_kind_row ft_kind_unigram = {
@@ -87,11 +99,16 @@ ft_status ft_unigram_new(void **out, const void *bytes, int64_t size, ft_error *
     if (size <= 0 || size > INT32_MAX)
         return ft_fail(err, FT_FORMAT, "tokenizer: model of %lld bytes, expected 1 to %d",
                        (long long)size, INT32_MAX);
-    ft_spm *spm;
     FT_TRY(ft_spm_check(bytes, size, err));
-    FT_TRY(ft_spm_load(&spm, bytes, size, err));
-    *out = spm;
-    return FT_OK;
+    unigram *u = ft_alloc(sizeof *u);
+    if (!u) return ft_fail(err, FT_NOMEM, "tokenizer: no memory");
+    ft_status status = FT_OK;
+    FT_GO(ft_spm_load(&u->spm, bytes, size, err));
+    FT_GO(ft_segmenter_new(&u->segmenter, bytes, size, err));
+    *out = u;
+done:
+    if (status != FT_OK) unigram_free(u);
+    return status;
 }
 
 /* -- spiece.model ----------------------------------------------------------------------------- */
@@ -131,11 +148,11 @@ ft_status ft_tokenizer_load(ft_tokenizer **out, const void *bytes, int64_t size,
         return ft_fail(err, FT_INVALID, "tokenizer: %d extra ids, expected 0 to %d", extra_ids,
                        MAX_EXTRA_IDS);
     FT_GO(ft_unigram_new(&model, bytes, size, err));
-    FT_GO(add_special_pieces(&specials, model, err));
-    FT_GO(add_sentinels(&specials, ft_spm_size(model), extra_ids, err));
+    FT_GO(add_special_pieces(&specials, ((const unigram *)model)->spm, err));
+    FT_GO(add_sentinels(&specials, unigram_size(model), extra_ids, err));
     return ft_tokenizer_new(out, &ft_kind_unigram, model, &specials, err);
 done:
-    ft_spm_free(model);
+    unigram_free(model);
     ft_specials_fini(&specials);
     return status;
 }
