@@ -1,7 +1,5 @@
-/* data/spm_file.c - reads protobuf fields and units of tries. */
+/* data/spm_file.c - reads protobuf fields. */
 #include "data/spm_file.h"
-
-#include <string.h>
 
 enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
 
@@ -44,17 +42,4 @@ bool ft_field_take(ft_span *message, ft_field *out)
     default:
         return false;
     }
-}
-
-uint32_t ft_trie_unit(ft_span trie, int64_t i)
-{
-    uint32_t unit;
-    memcpy(&unit, trie.data + 4 * i, 4);
-    return unit;
-}
-
-int64_t ft_trie_base(uint32_t unit, int64_t i)
-{
-    uint32_t offset = (unit >> 10) << ((unit & 0x200u) >> 6);
-    return i ^ (int64_t)offset;
 }

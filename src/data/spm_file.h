@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Fields of ModelProto, and of the messages in them, that are looked at. */
 enum { FT_SPM_PIECES = 1, FT_SPM_TRAINER = 2, FT_SPM_NORMALIZER = 3, FT_SPM_DENORMALIZER = 5 };
@@ -43,9 +44,19 @@ enum { FT_SPM_TRIE_AT = 4 };
 #define FT_SPM_TRIE_LEAF 0x80000000u
 #define FT_SPM_TRIE_ENDS 0x100u /* a key ends here: base leads to its leaf */
 
-uint32_t ft_trie_unit(ft_span trie, int64_t i);
+static inline uint32_t ft_trie_unit(ft_span trie, int64_t i)
+{
+    uint32_t unit;
+    memcpy(&unit, trie.data + 4 * i, 4);
+    return unit;
+}
+
 /* At most 2^30 past i. */
-int64_t ft_trie_base(uint32_t unit, int64_t i);
+static inline int64_t ft_trie_base(uint32_t unit, int64_t i)
+{
+    uint32_t offset = (unit >> 10) << ((unit & 0x200u) >> 6);
+    return i ^ (int64_t)offset;
+}
 
 /* A piece of a model; its id is its number among all. */
 typedef struct ft_scored_piece {

@@ -45,6 +45,7 @@ return task.define {
          expand = answers_of,
          template = "multirc question: {question} answer: {answer} paragraph: {paragraph}",
          clean = function(text)
+            if not text:find("<", 1, true) then return text end
             return (text:gsub("<br>", " "):gsub("</?b>", ""))
          end,
       },
