@@ -70,6 +70,8 @@ describe("ftpipe predict", function()
          { model, "--file", "b", "--context", "a" })
       refused(2, "%-%-devices sim:2x11GB is for planning",
          { model, "--text", "a", "--devices", "sim:2x11GB" })
+      refused(2, "%-%-tokens is not for models like .*/model %(t5%)",
+         { model, "--text", "a", "--tokens", "3" })
       refused(2, "unknown flag '%-%-tetx' %(did you mean '%-%-text'%?%)", { model, "--tetx", "a" })
       refused(2, "no task is called 'rtf' %(did you mean 'rte'%?%)",
          { model, "--text", "a", "--task", "rtf" })

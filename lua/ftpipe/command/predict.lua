@@ -22,7 +22,7 @@ local declared = {
       help = "texts, one a line; rows of the task; SQuAD's JSON; - is stdin" },
    task = { type = "string", value = "NAME|FILE.lua",
       help = "what rows of --file mean; a run knows it" },
-   tokens = { type = "int", min = 1, default = 32, help = "of a continuation, at most" },
+   tokens = { type = "int", min = 1, help = "of a continuation, at most (32)" },
    max_source = { default = false }, max_target = { default = false },
    batch = { default = 32, help = "inputs that are worked on at once" },
    devices = true,
@@ -30,6 +30,23 @@ local declared = {
 
 local function usage(format, ...)
    core.fail("invalid argument", format:format(...) .. "; see ftpipe predict --help", 2)
+end
+
+-- Flags that are for models of some kinds alone.
+local OF_KINDS = {
+   { "tokens", { language_model = true } }, { "context", { span = true } },
+   { "max_source", { text2text = true, span = true } }, { "max_target", { text2text = true } },
+}
+
+--- Refuses a flag that would do nothing.
+local function check_flags(flags, model)
+   for _, row in ipairs(OF_KINDS) do
+      local name, kinds = row[1], row[2]
+      if flags[name] ~= nil and not kinds[model.family.kind] then
+         usage("--%s is not for models like %s (%s)", (name:gsub("_", "-")), model.name,
+            model.raw.model_type)
+      end
+   end
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -128,6 +145,7 @@ function M.run(argv)
    if flags.context and not flags.text then usage("--context goes with --text") end
    local source = find_source(path)
    local model = models.open { model = source.model }
+   check_flags(flags, model)
    local job = {
       model = model, flags = flags,
       task = find_task(flags.task or source.task or only_task(model.family.kind), source, flags),

@@ -7,6 +7,7 @@ local weights = require("ftpipe.predict.weights")
 
 local M = {}
 
+local MOST_TOKENS = 32
 local SHORT = 8 -- tokens: any length will do for a graph whose parameters are listed
 
 --- The texts to go on with: those given, or the field `text` of rows.
@@ -36,7 +37,7 @@ function M.run(job)
          ids[#ids + 1] = tokenizer:encode(prompts[i])
       end
       local rows = decode.continue(model, params, ids,
-         { most = job.flags.tokens, threads = job.threads })
+         { most = job.flags.tokens or MOST_TOKENS, threads = job.threads })
       for i, row in ipairs(rows) do
          job.emit { index = first + i - 1, answer = tokenizer:decode(row) }
       end
