@@ -245,6 +245,12 @@ describe("the memory of a run", function()
       end)
    end
 
+   it("is measured while a leg goes on, buffers too", function()
+      local record = {}
+      local run = pipeline.train(with(options, { record = record, steps = 6 }))
+      assert.same(run.planned, record.reached)
+   end)
+
    --- The options with budgets of so many bytes for each device.
    local function budgeted(bytes)
       return with(options, { devices = ("cpu:2/%dB"):format(bytes) })

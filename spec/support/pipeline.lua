@@ -173,6 +173,7 @@ function M.steps(run, plan, o, first, n)
       losses[#losses + 1] = result.loss
       norms[#norms + 1] = result.grad_norm
    end
+   if o.record then o.record.reached = run:measured() end
    return losses, norms, run:finish(o.trace)
 end
 
@@ -180,7 +181,8 @@ end
 --
 -- Beside the presets: plant (a function that changes the initial parameters, by name), shape and
 -- edit (two that change batch number 0, 1, ..., before and after its labels are weighed), record
--- (a table that gets the losses and the parameters even when training fails).
+-- (a table that gets the losses and the parameters even when training fails, and as `reached` what
+-- memory was measured before the leg ended).
 -- @treturn table losses, norms, params (tables of numbers by name), timeline, planned and measured
 --   (bytes by device), plan, grown (bytes by which the process grew)
 function M.train(options)

@@ -220,6 +220,9 @@ ft_status check_executable(const ft_plan *plan, ft_error *err);
 ft_status pack_weights(ft_run *run, int stage, int param, ft_team *team, ft_error *err);
 /* Raises a class's mark to `end` (an offset in the device's block). */
 void mark_memory(worker *w, ft_memory_class c, int64_t end);
+/* leg.c: raises the marks of buffers to every slot that was filled in the leg. For the thread that
+ * runs the leg. */
+void mark_buffers(const ft_run *run);
 
 /* finite.c: finds the node that gave the first number that is not finite, and notes it for the
  * batch. The action was executed, and what it received is in place again. */

@@ -244,8 +244,7 @@ static void gather_events(ft_run *run)
     }
 }
 
-/* Buffers: every slot that was filled at least once. */
-static void mark_buffers(ft_run *run)
+void mark_buffers(const ft_run *run)
 {
     const ft_blueprint *b = run->blueprint;
     for (int e = 0; e < b->n_edges; e++) {

@@ -221,6 +221,7 @@ ft_status ft_run_refresh(ft_run *run, ft_error *err)
 
 void ft_run_measured(const ft_run *run, int device, int64_t bytes[FT_MEMORY_CLASSES])
 {
+    if (run->active) mark_buffers(run);
     for (int c = 0; c < FT_MEMORY_CLASSES; c++)
         bytes[c] = atomic_load_explicit(&run->workers[device].high[c], memory_order_relaxed);
 }
