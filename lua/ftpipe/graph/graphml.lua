@@ -1,8 +1,8 @@
 --- GraphML (graphml.graphdrawing.org): graphs for yEd, Gephi and networkx, and from them.
 --
 -- What nodes and edges weigh are data keys by the names that our text form has; other keys of a
--- file are passed over. Of a graph there are its memory_factor and its devices, in lines as the text
--- form has them.
+-- file are passed over. Of a graph there are its memory_factor and its devices, in lines as the
+-- text form has them.
 
 local builder = require("ftpipe.graph.builder")
 local text_form = require("ftpipe.graph.text")
