@@ -375,22 +375,23 @@ static int blueprint_stages(lua_State *L)
     return 1;
 }
 
-/*** What passes between stages in a batch.
+/*** What passes between stages in a batch; signals without bytes are left out.
  * @function blueprint:transfers
  * @treturn table list of { from =, to = (stages), bytes =, messages = } */
 static int blueprint_transfers(lua_State *L)
 {
     const ft_plan *plan = ft_blueprint_plan(script_check_blueprint(L, 1));
-    lua_createtable(L, plan->n_edges, 0);
-    for (int e = 0; e < plan->n_edges; e++) {
+    lua_newtable(L);
+    for (int e = 0, n = 0; e < plan->n_edges; e++) {
         const ft_edge *edge = &plan->edges[e];
+        if (!edge->bytes) continue;
         double messages = ft_action_per_micro(edge->from_kind) ? plan->micro_batches : 1;
         lua_createtable(L, 0, 4);
         script_set_number(L, "from", edge->from + 1);
         script_set_number(L, "to", edge->to + 1);
         script_set_number(L, "bytes", (double)edge->bytes * messages);
         script_set_number(L, "messages", messages);
-        lua_rawseti(L, -2, e + 1);
+        lua_rawseti(L, -2, ++n);
     }
     return 1;
 }

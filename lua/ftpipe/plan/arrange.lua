@@ -14,6 +14,20 @@ local function alike(a, b)
    return true
 end
 
+--- Whether it matters where a device is: not when all ways are alike.
+local function differ(ways, n)
+   local latency, per_byte = ways.latency_ns, ways.ns_per_byte
+   for from = 1, n do
+      for to = 1, n do
+         local way = (from - 1) * n + to
+         if from ~= to and (latency[way] ~= latency[2] or per_byte[way] ~= per_byte[2]) then
+            return true
+         end
+      end
+   end
+   return false
+end
+
 --- The time of all transfers of a batch, one after the other, when the stages of device d are on
 -- place[d].
 local function price(transfers, home, place, ways)
@@ -55,6 +69,7 @@ function M.devices(plan)
    ways.latency_ns, ways.ns_per_byte = core.schedule.ways {
       machine = plan.machine, devices = #plan.devices,
    }
+   if not differ(ways, #plan.devices) then return nil end
    for s, stage in ipairs(plan.blueprint:stages()) do home[s] = stage.device end
    for d in ipairs(plan.devices) do place[d] = d end
    if not improve(plan, home, place, ways) then return nil end
