@@ -85,6 +85,16 @@ static void make_case(random_case *c, uint64_t seed)
 /* -- brute force, priced and cut into stages apart from the code under test ---------------------
  */
 
+/* Devices other than the maker's that use the value of a node. */
+static int destinations(const random_case *c, const int *device, int node)
+{
+    unsigned to = 0;
+    for (int e = 0; e < c->problem.n_edges; e++)
+        if (c->edge_from[e] == node && device[c->edge_to[e]] != device[node])
+            to |= 1u << device[c->edge_to[e]];
+    return __builtin_popcount(to);
+}
+
 static double device_price(const random_case *c, const int *device, int d)
 {
     const ft_partition_problem *p = &c->problem;
@@ -93,23 +103,18 @@ static double device_price(const random_case *c, const int *device, int d)
         if (device[i] == d)
             compute += c->devices[d].slowdown * c->node_ns[c->devices[d].kind * p->n_nodes + i];
         int64_t bytes = 0, grad = 0;
-        bool here = false, away = false;
+        bool here = false;
         for (int e = 0; e < p->n_edges; e++) {
             if (c->edge_from[e] != i) continue;
             bytes = c->edge_bytes[e];
             grad = c->edge_grad_bytes[e];
-            if (device[c->edge_to[e]] == d)
-                here = true;
-            else
-                away = true;
+            here |= device[c->edge_to[e]] == d;
         }
-        if (device[i] == d && away) {
-            out += (double)bytes;
-            all += (double)(bytes + grad);
-        } else if (device[i] != d && here) {
-            back += (double)grad;
-            all += (double)(bytes + grad);
-        }
+        int to = device[i] == d ? destinations(c, device, i) : 0;
+        bool used = device[i] != d && here;
+        out += (double)(to * bytes);
+        back += used ? (double)grad : 0;
+        all += to || used ? (double)(bytes + grad) : 0;
     }
     if (c->devices[d].bytes_per_s == 0) return compute;
     return c->sums ? compute + all : compute + fmax(0, out - compute) + fmax(0, back - compute);
@@ -215,9 +220,11 @@ static void test_mixed_equals_brute_force(void)
     CHECK(infeasible > 0 && infeasible < N_CASES / 4);
 }
 
-/* The contiguous optimum: the best placement whose devices have one stage each. */
+/* The contiguous optimum: the best placement whose devices have one stage each. What is not proved
+ * is not better. */
 static void test_seq_equals_brute_force(void)
 {
+    int found = 0, proved = 0;
     for (uint64_t seed = 0; seed < N_CASES; seed++) {
         random_case c;
         ft_partition_result r;
@@ -243,11 +250,16 @@ static void test_seq_equals_brute_force(void)
         ft_status status = ft_partition_solve(&c.problem, &c.options, &r, &err);
         CHECK_STATUS(status, best == HUGE_VAL ? FT_INFEASIBLE : FT_OK);
         if (status == FT_OK) {
-            CHECK_NEAR(r.objective_ns, best, 1e-9);
+            CHECK(r.objective_ns >= best - 1e-9);
+            if (r.proved || c.sums) CHECK_NEAR(r.objective_ns, best, 1e-9);
+            found++;
+            proved += r.proved;
             check_result(&c, &r);
         }
         ft_partition_result_free(&r);
     }
+    printf("seq: %d of %d proved\n", proved, found);
+    CHECK(proved > found * 9 / 10);
 }
 
 static void test_greedy_is_contiguous_and_not_better(void)

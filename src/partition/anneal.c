@@ -19,8 +19,8 @@ typedef struct annealing {
     const cooling *how;
     ft_rng *rng;
     double target, energy;
-    double *excess; /* by device */
-    bool limited;   /* stages are limited: placements have to stay valid */
+    double *excess, *after; /* by device: as it is, and after the changes */
+    bool limited;           /* stages are limited: placements have to stay valid */
     change *changes;
     int n_changes, room;
 } annealing;
@@ -194,40 +194,40 @@ static void propose(annealing *a)
     }
 }
 
-/* The energy after the changes; only devices that took part are looked at. */
-static double new_energy(const annealing *a, double *excess, int *touched, int *n_touched)
+/* By how much the changes raise the energy; only devices whose price they touched are looked at. */
+static double energy_rise(annealing *a)
 {
-    double energy = a->energy;
-    *n_touched = 0;
-    for (int i = 0; i < a->n_changes; i++) {
-        const int ends[2] = {a->changes[i].device, a->p->device[a->changes[i].unit]};
-        for (int side = 0; side < 2; side++) {
-            bool known = false;
-            for (int t = 0; t < *n_touched && !known; t++) known = touched[t] == ends[side];
-            if (known) continue;
-            touched[*n_touched] = ends[side];
-            excess[*n_touched] = excess_of(a, ends[side]);
-            energy += excess[(*n_touched)++] - a->excess[ends[side]];
-        }
+    double rise = 0;
+    for (int t = 0; t < a->p->n_touched; t++) {
+        int d = a->p->touched[t];
+        a->after[d] = excess_of(a, d);
+        rise += a->after[d] - a->excess[d];
     }
-    return energy;
+    return rise;
+}
+
+static void accept_rise(annealing *a, double rise)
+{
+    for (int t = 0; t < a->p->n_touched; t++) {
+        int d = a->p->touched[t];
+        a->excess[d] = a->after[d];
+    }
+    a->energy += rise;
 }
 
 static bool step(annealing *a, double temperature)
 {
-    double excess[FT_PARTITION_DEVICES];
-    int touched[FT_PARTITION_DEVICES], n_touched;
+    placing_watch(a->p);
     propose(a);
     if (!a->n_changes) return false;
-    double energy = new_energy(a, excess, touched, &n_touched), rise = energy - a->energy;
+    double rise = energy_rise(a);
     bool accept = rise <= 0 || ft_rng_uniform(a->rng) < exp(-rise / temperature);
     if (accept && a->limited) accept = placing_valid(a->p, NULL);
     if (!accept) {
         undo(a);
         return false;
     }
-    for (int t = 0; t < n_touched; t++) a->excess[touched[t]] = excess[t];
-    a->energy = energy;
+    accept_rise(a, rise);
     return true;
 }
 
@@ -236,8 +236,9 @@ static bool annealing_new(annealing *a, placing *p, const cooling *how, ft_rng *
     const ground *g = p->g;
     *a = (annealing){.p = p, .how = how, .rng = rng, .room = g->n_units + 2};
     a->excess = ft_arena_array(g->arena, g->problem->n_devices, sizeof *a->excess);
+    a->after = ft_arena_array(g->arena, g->problem->n_devices, sizeof *a->after);
     a->changes = ft_arena_array(g->arena, a->room, sizeof *a->changes);
-    return a->excess && a->changes;
+    return a->excess && a->after && a->changes;
 }
 
 bool anneal(placing *p, const cooling *how, ft_rng *rng, incumbent *best)
@@ -276,20 +277,19 @@ bool settle(placing *p, const cooling *how, ft_rng *rng, incumbent *best)
     if (how->blocks) follow_last(&a);
     sum_energy(&a);
     for (int64_t i = 0; i < how->moves; i++) {
-        double after[FT_PARTITION_DEVICES];
-        int touched[FT_PARTITION_DEVICES], n_touched;
         if (i % CHECKED_EVERY == 0 && ground_stopped(p->g)) break;
+        placing_watch(p);
         propose(&a);
         if (!a.n_changes) continue;
-        double energy = new_energy(&a, after, touched, &n_touched) - a.energy;
+        double rise = energy_rise(&a);
         int64_t now = placing_moved(p);
-        bool keep = energy <= a.target * 1e-12 && now <= moved;
+        bool keep = rise <= a.target * 1e-12 && now <= moved;
         if (keep && now < moved) keep = incumbent_offer(best, p, best->from);
         if (!keep) {
             undo(&a);
             continue;
         }
-        for (int t = 0; t < n_touched; t++) a.excess[touched[t]] = after[t];
+        accept_rise(&a, rise);
         moved = now;
     }
     return true;

@@ -11,7 +11,7 @@
 #include "partition/orders.h"
 #include "partition/placing.h"
 
-/* -- rules: higher is merged earlier ----------------------------------------------------------- */
+/* -- rules: the pressure to merge neighbours i and i + 1, the highest goes first --------------- */
 
 /* What sends longer than it works has to grow until its work covers that. */
 static double uncovered(const sequence *s, int i)
@@ -47,18 +47,13 @@ static double matching(const sequence *s, int i)
     return s->cut_ns[i] * s->cut_ns[i] / (1 + s->ns[i] * s->ns[i + 1]);
 }
 
-static const coarsener rules[] = {
-    {"smallest", "the smallest interval and its smaller neighbour", smallest},
-    {"centers", "intervals of equal numbers of units", centers},
-    {"balanced", "the pair with the least work", balanced},
-    {"cover", "computation covers communication", uncovered},
-    {"outliers", "the heaviest transfer", heavy_edge},
-    {"matching", "heavy transfers between light intervals", matching},
+static double (*const rules[])(const sequence *s, int i) = {
+    smallest, centers, balanced, uncovered, heavy_edge, matching,
 };
 
 enum { N_RULES = sizeof rules / sizeof *rules };
 
-int coarsener_count(void)
+int coarsen_rules(void)
 {
     return N_RULES;
 }
@@ -107,7 +102,6 @@ static bool sequence_new(sequence *s, const ground *g, const int *order, int wan
         place[order[i]] = i;
         s->begin[i] = i;
         s->ns[i] = unit_work(g, order[i]);
-        s->total_ns += s->ns[i];
         s->count[i] = s->ns[i] > 0;
     }
     s->begin[n] = n;
@@ -156,7 +150,7 @@ static void merge_marked(sequence *s, const bool *gone)
 
 /* Merges an eighth of what is too many, and one by one in the end; first of all whatever does
  * nothing. An interval takes part in one merge a round. */
-static void merge_round(sequence *s, const coarsener *rule, double *pressure, int *by, bool *gone)
+static void merge_round(sequence *s, int rule, double *pressure, int *by, bool *gone)
 {
     int most = 1 + (s->n - s->wanted) / 8;
     for (int i = 0; i < s->n; i++) {
@@ -164,7 +158,7 @@ static void merge_round(sequence *s, const coarsener *rule, double *pressure, in
         gone[i] = false;
         if (i + 1 == s->n) break;
         bool empty = s->ns[i] == 0 || s->ns[i + 1] == 0;
-        pressure[i] = empty ? HUGE_VAL : rule->pressure(s, i);
+        pressure[i] = empty ? HUGE_VAL : rules[rule](s, i);
     }
     qsort_r(by, (size_t)(s->n - 1), sizeof *by, compare_pressure, pressure);
     for (int k = 0; k + 1 < s->n && most > 0; k++) {
@@ -186,7 +180,7 @@ bool coarsen(const ground *g, int rule, const int *order, int wanted, blocks *ou
     int *list = ft_arena_array(g->arena, n, sizeof *list);
     if (!pressure || !by || !gone || !list || !sequence_new(&s, g, order, wanted)) return false;
     memcpy(list, order, (size_t)n * sizeof *list);
-    while (s.n > wanted) merge_round(&s, &rules[rule], pressure, by, gone);
+    while (s.n > wanted) merge_round(&s, rule, pressure, by, gone);
     *out = (blocks){.n = s.n, .first = s.begin, .list = list};
     return true;
 }

@@ -30,11 +30,11 @@ static double compute_alone(double compute, double out, double out_grad, double 
 }
 
 static const cost_model models[] = {
-    {"overlap", "compute, and what of sending values and gradients it does not hide", overlap,
+    {"overlap", "compute, and what of sending values and gradients it does not hide", overlap, true,
      NULL},
-    {"sum", "compute and every transfer in and out, one after the other", sum, NULL},
+    {"sum", "compute and every transfer in and out, one after the other", sum, false, NULL},
     {"pipedream", "contiguous stages with replicas, as PipeDream's optimizer counts them",
-     compute_alone, price_pipedream},
+     compute_alone, false, price_pipedream},
 };
 
 enum { N_MODELS = sizeof models / sizeof *models };
@@ -79,6 +79,24 @@ static ft_status allocate_result(const ground *g, ft_partition_result *r, ft_err
     return FT_OK;
 }
 
+/* What is sent to more than one device counts again for each of them. */
+static bool add_copies(const ground *g, const int *unit_device, load *sums)
+{
+    int *seen = ft_arena_array(g->arena, g->problem->n_devices, sizeof *seen);
+    if (!seen) return false;
+    for (int at = 0; at < g->n_nets; at++) {
+        const net *v = &g->nets[at];
+        int spread = 0;
+        for (int i = 0; i < v->n_units; i++) {
+            int *last = &seen[unit_device[v->units[i]]];
+            spread += *last != at + 1;
+            *last = at + 1;
+        }
+        if (spread > 2) sums[unit_device[v->maker]].out += (spread - 2) * v->bytes;
+    }
+    return true;
+}
+
 /* Sums of every device, clones included. */
 static bool sum_devices(const ground *g, const int *unit_device, load *sums)
 {
@@ -96,18 +114,7 @@ static bool sum_devices(const ground *g, const int *unit_device, load *sums)
             for (int i = first[d]; i < first[d + 1]; i++)
                 load_change(g, pass ? &discarded : &sums[d], held, makes, units[i], pass ? -1 : 1);
         }
-    return true;
-}
-
-/* What the last stage saves its device by running at its own profile. */
-static double last_gain_ns(const ground *g, const ft_partition_result *r, int kind)
-{
-    const ft_partition_problem *p = g->problem;
-    double gain = 0;
-    for (int i = 0; p->last_ns && i < g->n; i++)
-        if (r->stage[i] == r->n_stages - 1)
-            gain += p->node_ns[(int64_t)kind * g->n + i] - p->last_ns[(int64_t)kind * g->n + i];
-    return gain;
+    return !g->cost->each_destination || add_copies(g, unit_device, sums);
 }
 
 static ft_status sum_memory(const ground *g, const load *sums, ft_partition_result *r,
@@ -139,7 +146,7 @@ static ft_status price_devices(const ground *g, const load *sums, ft_partition_r
         ft_partition_load *out = &r->loads[d];
         load own = sums[d];
         int kind = p->devices[d].kind;
-        if (d == last) own.ns[kind] -= last_gain_ns(g, r, kind);
+        if (d == last) own.ns[kind] -= stages_gain_ns(g, r->stage, r->n_stages - 1, kind);
         out->compute_ns = own.ns[kind] * p->devices[d].slowdown;
         out->out_bytes = own.out;
         out->out_grad_bytes = own.out_grad;

@@ -227,20 +227,23 @@ bool elements_make(const ground *g, elements *out)
     if (!x.arcs || !x.of || !x.orphan || !number) return false;
     for (int u = 0; u < n; u++) x.of[u] = u;
     collect_arcs(&x);
-    bool pinned = g->problem->pin || g->problem->n_forbids;
+    bool kept_apart = g->problem->pin || g->problem->n_forbids || g->options->in_order;
     if (!fuse_cycles(&x, &n)) return false;
-    if (!pinned && memory_is_ample(g) && !absorb_free(&x, &n)) return false;
+    if (!kept_apart && memory_is_ample(g) && !absorb_free(&x, &n)) return false;
     n = close_gaps(&x, n, number);
     *out = (elements){.n = n, .of = x.of};
     out->first = ft_arena_array(g->arena, n + 2, sizeof *out->first);
     out->list = ft_arena_array(g->arena, g->n_units, sizeof *out->list);
-    out->order = ft_arena_array(g->arena, n, sizeof *out->order);
-    if (!out->first || !out->list || !out->order) return false;
+    if (!out->first || !out->list) return false;
     for (int u = 0; u < g->n_units; u++) out->first[x.of[u] + 2]++;
     for (int i = 2; i <= n; i++) out->first[i] += out->first[i - 1];
     for (int u = 0; u < g->n_units; u++) out->list[out->first[x.of[u] + 1]++] = u;
-    for (int i = 0; i < n; i++) out->order[i] = i;
     if (!index_arcs(&x, n, &out->next_first, &out->next)) return false;
     for (int i = 0; i < x.n_arcs; i++) x.arcs[i] = (arc){x.arcs[i].to, x.arcs[i].from};
     return index_arcs(&x, n, &out->back_first, &out->back);
+}
+
+dag elements_dag(const elements *e)
+{
+    return (dag){e->n, e->next_first, e->next, e->back_first, e->back};
 }

@@ -16,6 +16,7 @@ typedef struct greedy {
     const ground *g;
     elements e;
     placing p;
+    int n_stages;
     int *order, *stage; /* of elements; stage s is on device s */
     int *unit_device;
     incumbent best;
@@ -24,6 +25,8 @@ typedef struct greedy {
 static bool greedy_new(greedy *x, ground *g)
 {
     *x = (greedy){.g = g, .best = {.price = HUGE_VAL, .moved = INT64_MAX}};
+    int most = g->options->max_stages;
+    x->n_stages = most && most < g->problem->n_devices ? most : g->problem->n_devices;
     if (!elements_make(g, &x->e) || !placing_new(&x->p, g)) return false;
     x->order = ft_arena_array(g->arena, x->e.n, sizeof *x->order);
     x->stage = ft_arena_array(g->arena, x->e.n, sizeof *x->stage);
@@ -36,17 +39,17 @@ static bool greedy_new(greedy *x, ground *g)
 static void divide(greedy *x, ft_rng *rng)
 {
     const ground *g = x->g;
-    int n_devices = g->problem->n_devices, s = 0;
+    int s = 0;
     double left = 0, rate = 0, work = 0;
     for (int u = 0; u < g->n_units; u++) left += g->work[u];
-    for (int d = 0; d < n_devices; d++) rate += g->rate[d];
+    for (int d = 0; d < x->n_stages; d++) rate += g->rate[d];
     double wanted = rate > 0 ? left * g->rate[0] / rate : 0;
     for (int at = 0; at < x->e.n; at++) {
         int element = x->order[at];
         double own = 0;
         for (int i = x->e.first[element]; i < x->e.first[element + 1]; i++)
             own += g->work[x->e.list[i]];
-        if (s + 1 < n_devices && work > 0 && work + own / 2 > wanted) {
+        if (s + 1 < x->n_stages && work > 0 && work + own / 2 > wanted) {
             rate -= g->rate[s++];
             left -= work;
             work = 0;
@@ -71,7 +74,7 @@ static void range_of(const greedy *x, int from, int to, const int *place, int *l
 {
     const elements *e = &x->e;
     *low = 0;
-    *high = x->g->problem->n_devices - 1;
+    *high = x->n_stages - 1;
     for (int at = from; at < to; at++) {
         int element = x->order[at];
         for (int i = e->back_first[element]; i < e->back_first[element + 1]; i++) {
@@ -89,7 +92,7 @@ static bool fits(const greedy *x, int stage)
 {
     const ground *g = x->g;
     return load_fits(g, &x->p.sums[stage], stage,
-                     ground_in_flight(g, stage, g->problem->n_devices));
+                     ground_in_flight(g, stage, x->n_stages));
 }
 
 static bool may_be_on(const greedy *x, int from, int to, int stage)
@@ -100,17 +103,25 @@ static bool may_be_on(const greedy *x, int from, int to, int stage)
     return true;
 }
 
+/* The slowest of the devices that were touched. */
+static double slowest_touched(const placing *p)
+{
+    double slowest = 0;
+    for (int t = 0; t < p->n_touched; t++) slowest = fmax(slowest, p->price[p->touched[t]]);
+    return slowest;
+}
+
 /* Whether it was better there: the slower device faster, or as fast with fewer bytes moved. */
 static bool try_move(greedy *x, int from, int to, int stage)
 {
     int before = x->stage[x->order[from]];
     if (stage == before || !may_be_on(x, from, to, stage)) return false;
-    const double *price = x->p.price;
-    double slower = fmax(price[before], price[stage]);
+    double slower = fmax(x->p.price[before], x->p.price[stage]);
     int64_t moved = placing_moved(&x->p);
     bool fitted = fits(x, before);
+    placing_watch(&x->p);
     for (int at = from; at < to; at++) move_element(x, x->order[at], stage);
-    double now = fmax(price[before], price[stage]);
+    double now = slowest_touched(&x->p);
     bool better = now < slower || (now == slower && placing_moved(&x->p) < moved);
     if (fits(x, stage) && (better || !fitted)) return true;
     for (int at = from; at < to; at++) move_element(x, x->order[at], before);
@@ -139,7 +150,7 @@ static bool pass(greedy *x, int length, const int *place)
 static bool restart(greedy *x, int r)
 {
     ground own = *x->g;
-    const dag d = {x->e.n, x->e.next_first, x->e.next, x->e.back_first, x->e.back};
+    const dag d = elements_dag(&x->e);
     ft_rng rng;
     if (!(own.arena = ft_arena_new())) return false;
     ft_rng_init(&rng, x->g->options->seed, (uint64_t)r + 1);
@@ -166,11 +177,7 @@ ft_status solve_greedy(ground *g, ft_partition_result *result, ft_error *err)
         if (!restart(&x, r)) return ground_no_memory(g, err);
     if (ground_stopped(g)) return ground_cancelled(err);
     if (x.best.price == HUGE_VAL)
-        return ft_fail(
-            err, FT_INFEASIBLE,
-            "partition: greedy found no contiguous stages of %d nodes on %d devices that "
-            "keep memory, pins and the limits on stages",
-            g->n, g->problem->n_devices);
+        return ground_infeasible(g, "contiguous cut", ", as far as greedy searched", err);
     FT_TRY(result_make(g, x.best.device, NULL, result, err));
     result->restarts = r;
     return FT_OK;

@@ -49,6 +49,26 @@ ft_status ground_cancelled(ft_error *err)
     return ft_fail(err, FT_CANCELLED, "partition: stopped before it was done");
 }
 
+ft_status ground_infeasible(const ground *g, const char *what, const char *how, ft_error *err)
+{
+    const ft_partition_problem *p = g->problem;
+    int64_t needed = 0, there = 0;
+    bool limited = true;
+    for (int u = 0; u < g->n_units; u++) needed += load_bytes(&g->weight[u], 1);
+    for (int d = 0; d < p->n_devices; d++) {
+        limited &= p->devices[d].memory_bytes > 0;
+        there += p->devices[d].memory_bytes;
+    }
+    if (limited && needed > there)
+        return ft_fail(err, FT_INFEASIBLE,
+                       "partition: %d nodes need %lld bytes, all devices together have %lld", g->n,
+                       (long long)needed, (long long)there);
+    return ft_fail(err, FT_INFEASIBLE,
+                   "partition: no %s of %d nodes on %d devices keeps memory, pins and the limits "
+                   "on stages%s",
+                   what, g->n, p->n_devices, how);
+}
+
 /* -- checks ------------------------------------------------------------------------------------ */
 
 static ft_status check_sizes(const ft_partition_problem *p, ft_error *err)

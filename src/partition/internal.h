@@ -25,6 +25,7 @@ typedef struct cost_model {
     const char *name, *doc;
     /* The price of compute_ns and of transfers, given as ns on the device's link. */
     double (*price)(double compute_ns, double out, double out_grad, double in, double in_grad);
+    bool each_destination; /* `out` counts a value for each device it goes to, not once */
     /* NULL, or what prices a whole result, once its stages and sums are there. */
     ft_status (*judge)(const ground *g, ft_partition_result *result, ft_error *err);
 } cost_model;
@@ -75,7 +76,8 @@ bool ground_allows(const ground *g, int unit, int device);
 
 /* -- sums -------------------------------------------------------------------------------------- */
 
-/* Adds the unit to the set with these sums, or takes it out (sign -1). `held` has, by net, how many
+/* Adds the unit to the set with these sums, or takes it out (sign -1). `out` counts values once:
+ * where they go is no matter of the set. `held` has, by net, how many
  * of its units are in the set, and `makes` whether the maker is. */
 void load_change(const ground *g, load *sums, int *held, bool *makes, int unit, int sign);
 /* Price of a set on a device; last: it is the last stage, at its own profile. */
@@ -88,6 +90,8 @@ bool ground_stopped(const ground *g);
 /* Whether the deadline has passed. */
 bool ground_late(const ground *g);
 ft_status ground_cancelled(ft_error *err);
+/* FT_INFEASIBLE: no `what` was found, in words; `how` follows them, "" when all were looked at. */
+ft_status ground_infeasible(const ground *g, const char *what, const char *how, ft_error *err);
 /* Micro-batches in flight in stage s of n. */
 int ground_in_flight(const ground *g, int s, int n);
 
@@ -96,6 +100,8 @@ int ground_in_flight(const ground *g, int s, int n);
 /* Cuts a placement (unit -> device) into stages, as few as are found: exactly the fewest for up to
  * 16 forward nodes. stage_of by node. Returns the number of stages; -1 without memory. */
 int stages_make(const ground *g, const int *unit_device, int *stage_of, int *stage_device);
+/* By how much the nodes of stage `last` are faster at its own profile on devices of a kind, ns. */
+double stages_gain_ns(const ground *g, const int *stage_of, int last, int kind);
 /* Whether the options limit stages at all, and whether the limits hold. */
 bool stages_limited(const ground *g);
 bool stages_allowed(const ground *g, const int *stage_device, int n_stages);

@@ -3,15 +3,14 @@
 #define FT_PARTITION_LATTICE_H
 
 #include "partition/internal.h"
+#include "partition/orders.h"
 
 /* Units that a contiguous partition cannot or need not separate, with their order. */
 typedef struct elements {
     int n;
-    bool absorbed;     /* units were joined to neighbours though memory might part them */
-    int *of;           /* by unit */
-    int *first, *list; /* units by element, CSR */
+    int *of;                                    /* by unit */
+    int *first, *list;                          /* units by element, CSR */
     int *next_first, *next, *back_first, *back; /* order among elements, CSR, no doubles */
-    int *order;                                 /* a topological order */
 } elements;
 
 /* Down-sets in an order of growing size: state 0 is empty, the last one is everything. From state s
@@ -25,8 +24,9 @@ typedef struct lattice {
 } lattice;
 
 /* Units that are on cycles with each other are one element; so is a unit that costs nothing and
- * has one neighbour, with that neighbour, where memory is no question. */
+ * has one neighbour, with that neighbour, where memory is no question and no order is asked for. */
 bool elements_make(const ground *g, elements *out);
+dag elements_dag(const elements *e);
 /* All down-sets when there are at most `most`. *too_many when there are more; false: no memory. */
 bool lattice_all(const ground *g, const elements *e, int64_t most, lattice *out, bool *too_many);
 /* Those that an order of the elements passes. */

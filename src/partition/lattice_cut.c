@@ -34,7 +34,8 @@ typedef struct walk {
     const lattice *l;
     device_class *classes;
     int n_classes, n_counts;
-    bool in_turn; /* too many kinds of devices to combine them: they are used in the order given */
+    bool in_turn; /* devices are used in the order given: it is asked for, or there are too many
+                     kinds to combine them */
     double limit_ns;
     int n_stages;      /* that the whole cut has, where memory depends on it; else 0 */
     bool by_bytes;     /* second pass: fewest bytes moved, nothing slower than the limit */
@@ -90,7 +91,8 @@ static bool make_classes(walk *w)
         w->classes[c].stride = (int)counts;
         counts *= w->classes[c].n + 1;
     }
-    if (counts * w->l->n > (int64_t)1 << 26 || counts > MAX_COUNTS || w->n_classes > 255) {
+    if (g->options->in_order || counts * w->l->n > (int64_t)1 << 26 || counts > MAX_COUNTS ||
+        w->n_classes > 255) {
         w->in_turn = true;
         counts = n_devices + 1;
     }
@@ -317,7 +319,7 @@ static int walk_all(walk *w)
     w->best[0] = 0;
     w->sums = (load){.out = 0};
     for (w->begin = 0; w->begin < n && !ground_stopped(w->g); w->begin++) {
-        if (w->in_turn) leave_devices_empty(w);
+        if (w->in_turn && !w->g->options->in_order) leave_devices_empty(w);
         const double *from = &w->best[(int64_t)w->begin * w->n_counts];
         w->n_live = 0;
         for (int c = 0; c < w->n_counts; c++)
@@ -332,6 +334,8 @@ static int walk_all(walk *w)
     const double *end = &w->best[(int64_t)(n - 1) * w->n_counts];
     for (int c = 0; c < w->n_counts; c++) {
         if (end[c] == HUGE_VAL || (w->n_stages && count_all(w, c) != w->n_stages)) continue;
+        if (w->g->options->max_stages && count_all(w, c) > w->g->options->max_stages) continue;
+        if (w->g->options->in_order && c + 1 < w->n_counts) continue;
         if (found < 0 || end[c] < end[found] ||
             (end[c] == end[found] && count_all(w, c) < count_all(w, found)))
             found = c;
@@ -344,14 +348,14 @@ static int walk_all(walk *w)
 static void trace(const walk *w, int counts, int *unit_device, int *unit_stage)
 {
     const elements *e = w->e;
-    int used[256] = {0}, s = count_all(w, counts);
+    int s = count_all(w, counts);
     for (int state = w->l->n - 1; state;) {
         int64_t at = (int64_t)state * w->n_counts + counts;
         int before = w->from[at], c = w->by[at];
         counts -= w->in_turn ? 1 : w->classes[c].stride;
         s--;
         if (before != state) {
-            int device = w->in_turn ? counts : w->classes[c].list[used[c]++];
+            int device = w->in_turn ? counts : w->classes[c].list[count_of(w, counts, c)];
             for (int x = 0; x < e->n; x++) {
                 if (!lattice_holds(w->l, state, x) || lattice_holds(w->l, before, x)) continue;
                 for (int i = e->first[x]; i < e->first[x + 1]; i++) {

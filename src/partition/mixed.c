@@ -45,9 +45,14 @@ typedef struct mixed {
 /* Stages that pass nothing on but work cost little in a price and much in a pipeline. */
 static int most_stages(const ground *g)
 {
-    const ft_partition_options *o = g->options;
-    if (o->max_stages) return o->max_stages;
-    return o->blocks ? o->blocks : STAGES_A_DEVICE * g->problem->n_devices;
+    int most = g->options->max_stages;
+    return most ? most : STAGES_A_DEVICE * g->problem->n_devices;
+}
+
+/* Whether the deadline has passed and there is something to show. */
+static bool is_due(const mixed *m)
+{
+    return ground_late(m->g) && (m->best.price < HUGE_VAL || m->seq_ns < HUGE_VAL);
 }
 
 static bool mixed_new(mixed *m, ground *g)
@@ -67,6 +72,18 @@ static void offer(mixed *m, const int *device, int from)
 {
     placing_set(&m->p, device);
     incumbent_offer(&m->best, &m->p, from);
+}
+
+/* The quickest start, which is never lost either. A failure says that it found none. */
+static ft_status start_from_greedy(mixed *m, ft_error *err)
+{
+    ft_partition_result result = {0};
+    ft_status status = solve_greedy(m->g, &result, err);
+    for (int i = 0; status == FT_OK && i < m->g->n; i++)
+        m->device[m->g->unit[i]] = result.device[i];
+    if (status == FT_OK) offer(m, m->device, 0);
+    ft_partition_result_free(&result);
+    return status == FT_INFEASIBLE ? FT_OK : status;
 }
 
 /* Down-sets that seq may look at: what it takes grows with their stages as well. */
@@ -146,7 +163,7 @@ static bool sweep(mixed *m)
     const ground *g = m->g;
     ground own = *g;
     for (int n = next_blocks(m, 0); n; n = next_blocks(m, n))
-        for (int rule = 0; rule < coarsener_count() && !ground_stopped(g); rule++) {
+        for (int rule = 0; rule < coarsen_rules() && !ground_stopped(g) && !is_due(m); rule++) {
             blocks b;
             bool whole;
             if (!(own.arena = ft_arena_new())) return false;
@@ -253,38 +270,19 @@ static bool refine(mixed *m)
     return settle(&m->p, &how, &rng, &m->best);
 }
 
-static ft_status say_infeasible(const mixed *m, ft_error *err)
-{
-    const ground *g = m->g;
-    int64_t needed = 0, there = 0;
-    bool limited = true;
-    for (int u = 0; u < g->n_units; u++) needed += load_bytes(&g->weight[u], 1);
-    for (int d = 0; d < g->problem->n_devices; d++) {
-        limited &= g->problem->devices[d].memory_bytes > 0;
-        there += g->problem->devices[d].memory_bytes;
-    }
-    if (limited && needed > there)
-        return ft_fail(err, FT_INFEASIBLE,
-                       "partition: %d nodes need %lld bytes, all devices together have %lld", g->n,
-                       (long long)needed, (long long)there);
-    return ft_fail(err, FT_INFEASIBLE,
-                   "partition: no placement of %d nodes on %d devices keeps memory, pins and the "
-                   "limits on stages%s",
-                   g->n, g->problem->n_devices, m->whole ? "" : " as far as was searched");
-}
-
 static ft_status search(ground *g, ft_partition_result *result, ft_error *err)
 {
     mixed m;
     if (!mixed_new(&m, g)) return ground_no_memory(g, err);
     if (g->n_units <= EXACT_UNITS && !each_unit(&m)) return ground_no_memory(g, err);
-    if (!m.whole) {
+    if (!m.whole) FT_TRY(start_from_greedy(&m, err));
+    if (!m.whole && !is_due(&m)) {
         FT_TRY(start_from_seq(&m, err));
-        if (!sweep(&m)) return ground_no_memory(g, err);
-        if (!refine(&m)) return ground_no_memory(g, err);
+        if (!sweep(&m) || !refine(&m)) return ground_no_memory(g, err);
     }
     if (ground_stopped(g)) return ground_cancelled(err);
-    if (m.best.price == HUGE_VAL) return say_infeasible(&m, err);
+    if (m.best.price == HUGE_VAL && m.seq_ns == HUGE_VAL)
+        return ground_infeasible(g, "placement", m.whole ? "" : ", as far as was searched", err);
     /* cut into stages anew, what is contiguous can lose some of what its last stage saves */
     if (m.seq_ns < m.best.price)
         FT_TRY(result_make(g, m.seq_device, m.seq_stage, result, err));

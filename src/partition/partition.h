@@ -6,11 +6,11 @@
  *
  * The sums of a device, of the nodes placed on it:
  *     C     time of its nodes (and of the cheap nodes cloned to it), by the device's kind and rate;
- *     out   bytes of the values made on it and used elsewhere, each once; in_grad their gradients;
+ *     out   bytes of the values made on it and used elsewhere; in_grad their gradients, each once;
  *     in    bytes of the values used on it and made elsewhere, each once; out_grad their gradients.
- * `out` counts a value once however many devices use it: every pair of devices has its own link, so
- * that sends of one value go side by side. What is moved counts each destination.
- * A price depends on the sums of its own device only, which is what makes exact search possible. */
+ * `out` counts a value for each device that it goes to under cost model `overlap`, and once under
+ * `sum`, where a price depends on what its own device holds alone. `seq` searches by such prices:
+ * under `overlap` its result is proved where sending one value twice makes no stage slower. */
 #ifndef FT_PARTITION_H
 #define FT_PARTITION_H
 
@@ -72,16 +72,19 @@ typedef struct ft_partition_options {
     const char *cost;    /* NULL: "overlap" */
     uint64_t seed;       /* the same problem, options and seed give the same result */
     int restarts;        /* budget of partitioners that search; 0: 8 */
-    int64_t deadline_ns; /* no restart begins later than this after the call, 0: none; the result
-                            says how many were made, and as many of them give the same */
+    int64_t deadline_ns; /* no restart begins later than this after the call, nor, once there is
+                            a placement, what comes before them; 0: none. The result says how many
+                            were made, and as many of them give the same */
     int64_t effort;      /* moves that a restart of `mixed` tries for each node; 0: up to 2000, and
                             20000 to 60000 in all */
-    int max_stages;      /* of `mixed`; 0: `blocks`, or 8 times the devices */
+    int max_stages;      /* 0: `blocks`; without them no limit, of `mixed` 8 times the devices */
     int max_stages_per_device; /* 0: no limit */
     int blocks; /* L of `mixed`; 0: swept from 1 to 8 times the devices. Packs of `pack`; 0: as few
                    as fit */
-    int64_t max_down_sets;     /* `seq` is exact while the graph has no more; 0: 60000 */
-    const volatile int *stop;  /* not 0: give up, FT_CANCELLED; NULL: never */
+    int64_t max_down_sets; /* `seq` is exact while the graph has no more; 0: 60000 */
+    bool in_order; /* `seq` cuts the nodes in the order they are numbered in, which has to be a
+                      topological one: stage s on device s, and none is empty */
+    const volatile int *stop; /* not 0: give up, FT_CANCELLED; NULL: never */
     /* `pipedream`: whether transfers between stages count, whether replicas are allowed. */
     bool free_transfers, straight;
 } ft_partition_options;

@@ -243,6 +243,12 @@ ft_status solve_pipedream(ground *g, ft_partition_result *result, ft_error *err)
                              (long long)g->problem->devices[0].memory_bytes);
         else
             status = read_result(&d, result, err);
+        int most = g->options->max_stages;
+        if (status == FT_OK && most && result->n_stages > most)
+            status = ft_fail(err, FT_INFEASIBLE,
+                             "partition: pipedream's best has %d stages, more than the %d that "
+                             "were asked for",
+                             result->n_stages, most);
         if (status == FT_OK) {
             result->objective_ns = best->ns;
             result->lower_bound_ns = fmin(result->lower_bound_ns, best->ns);

@@ -14,9 +14,14 @@ bool placing_new(placing *p, const ground *g)
     p->sums = ft_arena_array(g->arena, n_devices, sizeof *p->sums);
     p->price = ft_arena_array(g->arena, n_devices, sizeof *p->price);
     p->count = ft_arena_array(g->arena, n_devices, sizeof *p->count);
+    p->spread = ft_arena_array(g->arena, g->n_nets + 1, sizeof *p->spread);
+    p->touched = ft_arena_array(g->arena, n_devices, sizeof *p->touched);
+    p->is_touched = ft_arena_array(g->arena, n_devices, sizeof *p->is_touched);
     p->held = ft_arena_array(g->arena, n_devices * (g->n_nets + 1), sizeof *p->held);
     p->makes = ft_arena_array(g->arena, n_devices * (g->n_nets + 1), sizeof *p->makes);
-    if (!p->device || !p->sums || !p->price || !p->count || !p->held || !p->makes) return false;
+    if (!p->device || !p->sums || !p->price || !p->count || !p->held || !p->makes || !p->spread ||
+        !p->touched || !p->is_touched)
+        return false;
     for (int u = 0; u < g->n_units; u++) p->device[u] = -1;
     return true;
 }
@@ -28,8 +33,15 @@ static double price_with(const placing *p, int device, double gain_ns)
     return load_price(p->g, &sums, device, false);
 }
 
+void placing_watch(placing *p)
+{
+    while (p->n_touched) p->is_touched[p->touched[--p->n_touched]] = false;
+}
+
 static void set_price(placing *p, int device)
 {
+    if (!p->is_touched[device]) p->touched[p->n_touched++] = device;
+    p->is_touched[device] = true;
     p->price[device] = device == p->last_device ? price_with(p, device, p->last_gain_ns)
                                                 : load_price(p->g, &p->sums[device], device, false);
 }
@@ -44,10 +56,37 @@ void placing_gain(placing *p, int device, double ns)
     if (device >= 0) set_price(p, device);
 }
 
+/* Copies of a value beyond the first that its maker's device sends, when so many devices hold some
+ * of it. */
+static int copies(int spread)
+{
+    return spread > 2 ? spread - 2 : 0;
+}
+
+/* After a unit came to a device or left it: what the makers of its values send. */
+static void follow_copies(placing *p, int unit, int device, int sign)
+{
+    const ground *g = p->g;
+    const int *held = p->held + (int64_t)device * (g->n_nets + 1);
+    for (int i = g->nets_first[unit]; i < g->nets_first[unit + 1]; i++) {
+        int at = g->unit_nets[i], before = p->spread[at];
+        const net *v = &g->nets[at];
+        if (v->n_units < 3 || v->bytes == 0) continue;
+        if (held[at] == (sign > 0)) p->spread[at] += sign;
+        int from = v->maker == unit ? device : p->device[v->maker];
+        int more = copies(p->spread[at]) - copies(before);
+        if (v->maker == unit) more = sign * copies(sign > 0 ? p->spread[at] : before);
+        if (from < 0 || !more) continue;
+        p->sums[from].out += more * v->bytes;
+        if (from != device) set_price(p, from);
+    }
+}
+
 static void change(placing *p, int unit, int device, int sign)
 {
     int64_t row = (int64_t)device * (p->g->n_nets + 1);
     load_change(p->g, &p->sums[device], p->held + row, p->makes + row, unit, sign);
+    if (p->g->cost->each_destination) follow_copies(p, unit, device, sign);
     p->count[device] += sign;
     if (!p->count[device]) p->sums[device] = (load){.out = 0};
     set_price(p, device);
@@ -101,12 +140,7 @@ static bool fits_in_flight(const placing *p, const int *stage_of, int n_stages, 
 static double slowest_with_gain(const placing *p, const int *stage_of, int last, int device)
 {
     const ground *g = p->g;
-    double gain = 0, slowest = 0;
-    int kind = g->problem->devices[device].kind;
-    for (int i = 0; i < g->n; i++) {
-        int64_t at = (int64_t)kind * g->n + i;
-        if (stage_of[i] == last) gain += g->problem->node_ns[at] - g->problem->last_ns[at];
-    }
+    double slowest = 0, gain = stages_gain_ns(g, stage_of, last, g->problem->devices[device].kind);
     for (int d = 0; d < g->problem->n_devices; d++)
         slowest = fmax(slowest, price_with(p, d, d == device ? gain : 0));
     return slowest;

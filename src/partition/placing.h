@@ -10,7 +10,10 @@ typedef struct placing {
     int *device; /* by unit; -1: nowhere yet */
     load *sums;  /* by device */
     double *price;
-    int *count;          /* of units, by device */
+    int *count;              /* of units, by device */
+    int *spread;             /* by net: devices that hold some of it */
+    int *touched, n_touched; /* devices whose price was made anew, each once; see placing_watch */
+    bool *is_touched;
     int *held;           /* [device][net] */
     bool *makes;         /* [device][net] */
     int last_device;     /* that is known to have the last stage, or -1 */
@@ -27,6 +30,8 @@ typedef struct blocks {
 bool placing_new(placing *p, const ground *g);
 /* Puts the unit on a device (or nowhere, -1). */
 void placing_move(placing *p, int unit, int device);
+/* Begins the list of touched devices anew. */
+void placing_watch(placing *p);
 /* Prices all devices anew, without the rounding that moves leave behind. */
 void placing_set(placing *p, const int *device);
 double placing_slowest(const placing *p);
@@ -52,18 +57,11 @@ typedef struct sequence {
     int *count;     /* units */
     int *begin;     /* place of its first unit in the order */
     int n_units;
-    double total_ns;
 } sequence;
 
-/* Rules that cut a topological order of units into `n` blocks; a row each. */
-typedef struct coarsener {
-    const char *name, *doc;
-    /* The pressure to merge the neighbours i and i + 1, the largest goes first. */
-    double (*pressure)(const sequence *s, int i);
-} coarsener;
-
-int coarsener_count(void);
-/* Cuts the order of units by rule i; blocks are in the ground's arena. */
+/* Rules that cut an order of units into blocks. */
+int coarsen_rules(void);
+/* Cuts the order of units by rule i into `wanted`; blocks are in the ground's arena. */
 bool coarsen(const ground *g, int rule, const int *order, int wanted, blocks *out);
 /* An order of units, topological where ties allow one; the rules are those of dag_order. */
 bool order_units(const ground *g, uint64_t rule, int *order);

@@ -11,6 +11,7 @@
 enum { N_ORDERS = 8, MOST_DOWN_SETS = 60000, ORDERED_ELEMENTS = 12000 };
 
 static const double FIRST_STEP = 0.004; /* from the lower bound on, relatively */
+static const double ROUNDING = 1e-9;
 
 typedef struct seq {
     ground *g;
@@ -46,11 +47,6 @@ static bool cut(seq *s, const lattice *l, double limit_ns)
     return true;
 }
 
-static dag dag_of(const elements *e)
-{
-    return (dag){e->n, e->next_first, e->next, e->back_first, e->back};
-}
-
 /* Nothing is slower than everything in one place, and every transfer besides. */
 static double most_ns(const ground *g)
 {
@@ -67,15 +63,11 @@ static double most_ns(const ground *g)
     return most;
 }
 
-/* Widens the limit from the lower bound on until an order can be cut within it. */
-static bool cut_order(seq *s, int rule)
+/* Widens the limit from the lower bound on until the order can be cut within it. */
+static bool cut_order(seq *s, const int *order)
 {
     lattice l;
-    int *order = ft_arena_array(s->g->arena, s->e.n, sizeof *order);
-    const dag d = dag_of(&s->e);
-    if (!order || !dag_order(s->g->arena, &d, s->g->options->seed, (uint64_t)rule, order) ||
-        !lattice_chain(s->g, &s->e, order, &l))
-        return false;
+    if (!lattice_chain(s->g, &s->e, order, &l)) return false;
     if (s->best_ns < HUGE_VAL) return cut(s, &l, s->best_ns);
     double step = s->g->lower_bound_ns * FIRST_STEP;
     for (double limit = s->g->lower_bound_ns + step; step > 0 && s->best_ns == HUGE_VAL;
@@ -86,45 +78,77 @@ static bool cut_order(seq *s, int rule)
     return s->best_ns < HUGE_VAL || cut(s, &l, HUGE_VAL);
 }
 
-static ft_status say_infeasible(const ground *g, ft_error *err)
+static bool cut_by_rule(seq *s, int rule)
 {
-    int64_t needed = 0, there = 0;
-    for (int u = 0; u < g->n_units; u++) needed += load_bytes(&g->weight[u], 1);
-    for (int d = 0; d < g->problem->n_devices; d++) {
-        if (!g->problem->devices[d].memory_bytes) there = INT64_MAX / 2;
-        if (there < INT64_MAX / 2) there += g->problem->devices[d].memory_bytes;
+    int *order = ft_arena_array(s->g->arena, s->e.n, sizeof *order);
+    const dag d = elements_dag(&s->e);
+    return order && dag_order(s->g->arena, &d, s->g->options->seed, (uint64_t)rule, order) &&
+           cut_order(s, order);
+}
+
+/* Elements stand where their first nodes do. */
+static ft_status cut_in_order(seq *s, ft_error *err)
+{
+    const ground *g = s->g;
+    const ft_partition_problem *p = g->problem;
+    char name[96], other[96];
+    int n = 0, *order = ft_arena_array(g->arena, s->e.n, sizeof *order);
+    int *place = ft_arena_array(g->arena, s->e.n, sizeof *place);
+    if (!order || !place) return ground_no_memory(g, err);
+    for (int i = 0; i < g->n; i++) {
+        int element = s->e.of[g->unit[i]];
+        if (place[element]) continue;
+        order[n++] = element;
+        place[element] = n;
     }
-    return ft_fail(err, FT_INFEASIBLE,
-                   "partition: no contiguous cut of %d nodes on %d devices keeps memory and pins: "
-                   "nodes need %lld bytes, devices have %lld%s",
-                   g->n, g->problem->n_devices, (long long)needed, (long long)there,
-                   there >= INT64_MAX / 2 ? " or no limit" : "");
+    for (int e = 0; e < p->n_edges; e++) {
+        int from = p->edge_from[e], to = p->edge_to[e];
+        if (g->rank[from] >= g->n_forward || g->rank[to] >= g->n_forward) continue;
+        if (place[s->e.of[g->unit[from]]] > place[s->e.of[g->unit[to]]])
+            return ft_fail(err, FT_INVALID,
+                           "partition: %s uses %s, which stands after it; expected nodes in an "
+                           "order in which they can run",
+                           ground_name(g, to, name), ground_name(g, from, other));
+    }
+    return cut_order(s, order) ? FT_OK : ground_no_memory(g, err);
+}
+
+/* All down-sets when there are few enough, which *proved says, several orders otherwise. */
+static ft_status cut_any_order(seq *s, bool *proved, ft_error *err)
+{
+    ground *g = s->g;
+    lattice all;
+    bool too_many = false;
+    int64_t most = g->options->max_down_sets ? g->options->max_down_sets : MOST_DOWN_SETS;
+    if (!cut_by_rule(s, 0)) return ground_no_memory(g, err);
+    const dag d = elements_dag(&s->e);
+    int width = dag_width(g->arena, &d);
+    if (width < 0) return ground_no_memory(g, err);
+    if (width >= 24 || 1 << width > most)
+        too_many = true;
+    else if (!lattice_all(g, &s->e, most, &all, &too_many))
+        return ground_no_memory(g, err);
+    if (!too_many && !cut(s, &all, s->best_ns)) return ground_no_memory(g, err);
+    for (int rule = 1; too_many && rule < N_ORDERS && rule * s->e.n <= ORDERED_ELEMENTS; rule++)
+        if (!cut_by_rule(s, rule)) return ground_no_memory(g, err);
+    *proved = !too_many;
+    return FT_OK;
 }
 
 ft_status solve_seq(ground *g, ft_partition_result *result, ft_error *err)
 {
     seq s;
-    lattice all;
-    bool too_many = false;
-    int64_t most = g->options->max_down_sets ? g->options->max_down_sets : MOST_DOWN_SETS;
-    if (!seq_new(&s, g) || !cut_order(&s, 0)) return ground_no_memory(g, err);
-    const dag d = dag_of(&s.e);
-    int width = dag_width(g->arena, &d);
-    if (width < 0) return ground_no_memory(g, err);
-    if (width >= 24 || 1 << width > most)
-        too_many = true;
-    else if (!lattice_all(g, &s.e, most, &all, &too_many))
-        return ground_no_memory(g, err);
-    if (!too_many && !cut(&s, &all, s.best_ns)) return ground_no_memory(g, err);
-    for (int rule = 1; too_many && rule < N_ORDERS && rule * s.e.n <= ORDERED_ELEMENTS; rule++)
-        if (!cut_order(&s, rule)) return ground_no_memory(g, err);
+    bool proved = true;
+    if (!seq_new(&s, g)) return ground_no_memory(g, err);
+    FT_TRY(g->options->in_order ? cut_in_order(&s, err) : cut_any_order(&s, &proved, err));
     if (ground_stopped(g)) return ground_cancelled(err);
-    if (s.best_ns == HUGE_VAL) return say_infeasible(g, err);
+    if (s.best_ns == HUGE_VAL) return ground_infeasible(g, "contiguous cut", "", err);
     int *stage_of = ft_arena_array(g->arena, g->n, sizeof *stage_of);
     if (!stage_of) return ground_no_memory(g, err);
     for (int i = 0; i < g->n; i++) stage_of[i] = s.best_stage[g->unit[i]];
     FT_TRY(result_make(g, s.best_device, stage_of, result, err));
-    result->proved = !too_many;
+    /* sums of one stage do not know to how many devices it sends a value */
+    result->proved = proved && result->objective_ns <= s.best_ns * (1 + ROUNDING);
     result->down_sets = s.states;
     return FT_OK;
 }

@@ -140,9 +140,10 @@ static ft_status check_options(const ft_partition_problem *p, const ft_partition
         if (counts[i].value < 0 || counts[i].value > counts[i].most)
             return ft_fail(err, FT_INVALID, "partition: %s is %lld, expected 0 to %lld",
                            counts[i].name, (long long)counts[i].value, (long long)counts[i].most);
-    if (o->blocks > p->n_nodes)
+    int stages = o->in_order ? p->n_devices : o->blocks;
+    if (stages > p->n_nodes)
         return ft_fail(err, FT_INVALID, "partition: %d stages of %d nodes, expected no more",
-                       o->blocks, p->n_nodes);
+                       stages, p->n_nodes);
     return FT_OK;
 }
 
@@ -174,8 +175,13 @@ ft_status ft_partition_solve(const ft_partition_problem *problem,
                        "partition: method %s cannot search by cost model %s, expected method "
                        "pipedream",
                        how->name, cost->name);
+    if (options->in_order && how->solve != solve_seq)
+        return ft_fail(err, FT_INVALID, "partition: method %s keeps no order, expected seq",
+                       how->name);
     ground g;
-    ft_status status = ground_new(&g, problem, options, cost, err);
+    ft_partition_options own = *options;
+    if (!own.max_stages) own.max_stages = own.blocks;
+    ft_status status = ground_new(&g, problem, &own, cost, err);
     result->method = how->name;
     if (status == FT_OK) status = how->solve(&g, result, err);
     ground_free(&g);

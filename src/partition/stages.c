@@ -162,6 +162,16 @@ int stages_make(const ground *g, const int *unit_device, int *stage_of, int *sta
     return n < 0 ? n : place_backward(g, unit_device, stage_of, stage_device, n);
 }
 
+double stages_gain_ns(const ground *g, const int *stage_of, int last, int kind)
+{
+    const ft_partition_problem *p = g->problem;
+    int64_t row = (int64_t)kind * g->n;
+    double gain = 0;
+    for (int i = 0; p->last_ns && i < g->n; i++)
+        if (stage_of[i] == last) gain += p->node_ns[row + i] - p->last_ns[row + i];
+    return gain;
+}
+
 bool stages_limited(const ground *g)
 {
     const ft_partition_options *o = g->options;
