@@ -44,6 +44,44 @@ describe("--partition", function()
       end
    end)
 
+   it("seq gives unequal devices stages by their own rates, in their order", function()
+      local o = options {
+         partition = "seq", devices = "sim:1x2080ti,1xh200", batch = 64, buckets = { 512 },
+      }
+      local slow, fast = unpack(ft.plan(o).blueprint:stages())
+      assert.same({ 1, 2 }, { slow.device, fast.device })
+      local function seconds(stage) return stage.forward_ns + stage.backward_ns end
+      assert.is_true(math.abs(seconds(slow) / seconds(fast) - 1) < 0.25,
+         seconds(slow) .. " and " .. seconds(fast))
+   end)
+
+   it("seq looks at the memory of each device", function()
+      local function device(memory)
+         return { memory = memory, flops = 1e13, bandwidth = "500GB/s", link = "12GB/s" }
+      end
+      local plan = ft.plan(options {
+         partition = "seq", model = ft.model { model = "t5-large" }, buckets = { 128 },
+         devices = ft.cluster { devices = { device("4GB"), device("14GB") } },
+      })
+      assert.has_no.errors(function() plan:check() end)
+      assert.is_true(plan.memory[2].weights > 2 * plan.memory[1].weights)
+   end)
+
+   it("mixed takes described clusters", function()
+      local device = { memory = "11GB", flops = 1e13, bandwidth = "500GB/s", link = "12GB/s" }
+      local plan = ft.plan(options { devices = ft.cluster { devices = { device, device } } })
+      assert.has_no.errors(function() plan:check() end)
+   end)
+
+   it("takes as many stages as --stages says, at most", function()
+      for how, most in pairs { seq = 3, mixed = 3, greedy = 3, best = 3 } do
+         local plan = ft.plan(options {
+            partition = how, stages = most, devices = "sim:4x11GB", micro_batches = 4,
+         })
+         assert.is_true(plan.n_stages <= most, how)
+      end
+   end)
+
    it("looks at memory again when a first plan does not fit", function()
       local model = ft.model { model = "t5-3b" }
       local plan = ft.plan(options {
@@ -71,7 +109,7 @@ describe("--partition", function()
    it("says what there is", function()
       local _, err, exit = run("--partition", "mixd", "--dry-run")
       assert.equal(2, exit)
-      assert.matches("'mixd' is neither a plan file nor one of: seq, best, .*mixed, pipedream", err)
+      assert.matches("'mixd' is neither a plan file nor one of: best, .*mixed, .*seq", err)
    end)
 end)
 

@@ -48,7 +48,7 @@ local COMMON = {
    { "profile", { rare = true, type = "string", value = "NAME|FILE",
       help = "costs: measured, as they are kept, or fresh; modelled" } },
    { "stages", { rare = true, type = "int", min = 1,
-      help = "pieces of the model; one for each device" } },
+      help = "pieces of the model; one for each device, with mixed at most two" } },
    { "recompute", { choices = { "auto", "always", "never" }, default = "auto",
       help = "activations; auto: where memory asks for it" } },
    { "optimizer", { choices = { "adamw", "adafactor", "sgd" }, default = "adamw",

@@ -17,9 +17,9 @@ function M.balance(result)
 end
 
 local function options_for(method, o)
-   local options = { method = method, cost = o.cost, seed = o.seed, restarts = o.restarts or 4 }
-   if method == "mixed" or method == "best" then options.blocks = o.blocks end
-   return options
+   return {
+      method = method, cost = o.cost, seed = o.seed, restarts = o.restarts or 4, blocks = o.blocks,
+   }
 end
 
 --- Methods that the problem is for: packs are for devices that swap.
@@ -33,7 +33,7 @@ end
 
 --- Runs every method.
 -- @tparam table problem
--- @tparam[opt] table o cost, seed, restarts, blocks (of mixed)
+-- @tparam[opt] table o cost, seed, restarts, blocks (stages, at most)
 -- @treturn table rows { method =, result = or problem = (why not), seconds = }, in the order of the
 --   methods
 function M.all(problem, o)

@@ -7,9 +7,10 @@
 --    g:save("t5.svg", { result = result })  -- .txt .json .graphml .dot .svg
 --
 -- Nodes are rows { id =, name =, op =, scope =, forward_ns =, backward_ns =, ns2 .. ns4 (both, on
--- devices of kind 2 to 4), parameter_bytes =, saved_bytes = (for the backward), output_bytes =,
--- flops =, tie =, backward =, kind2_only = }; edges { from =, to = (numbers of nodes), bytes =,
--- grad_bytes =, value = }. src/partition/partition.h says what each of them means.
+-- devices of kind 2 to 4), update1 .. update4 (by kind: ns of a batch, not of a micro-batch),
+-- parameter_bytes =, saved_bytes = (for the backward), output_bytes =, flops =, tie =, backward =,
+-- kind2_only = }; edges { from =, to = (numbers of nodes), bytes =, grad_bytes =, value = }.
+-- src/partition/partition.h says what each of them means.
 
 local core = require("ftpipe.core")
 local builder = require("ftpipe.graph.builder")
@@ -95,7 +96,7 @@ end
 
 local MOST_KINDS = 4
 
---- Devices of one speed are of one kind. Gives kinds { device = number of one of them }, and by
+--- Devices of one speed are of one kind. Gives, by kind, the number of one of its devices, and by
 -- device its kind and how much slower it is: what is left of more kinds than there may be is priced
 -- as the first, at the ratio of their rates.
 local function kinds_of(devices)
@@ -103,7 +104,7 @@ local function kinds_of(devices)
    for d, device in ipairs(devices) do
       local speed = device.flops_per_s .. " " .. device.bytes_per_s
       if not by_speed[speed] and #kinds < MOST_KINDS then
-         kinds[#kinds + 1] = { device = d, bytes_per_s = device.bytes_per_s }
+         kinds[#kinds + 1] = d
          by_speed[speed] = #kinds
       end
       of_device[d] = {
@@ -152,15 +153,18 @@ end
 --- The weights of a graph of operators.
 -- @tparam graph graph of ft.model families
 -- @tparam string devices whose times are modelled
--- @tparam[opt] table costs of a profile: times of all nodes on devices of the first kind
+-- @tparam[opt] table costs of a profile: times on devices of the first kind
 -- @treturn graph .operators: the given one
 function M.of(graph, devices, costs)
    local nodes, edges = rows_of(graph)
    local kinds = kinds_of(core.engine.devices(devices))
-   for k, kind in ipairs(kinds) do
+   for k, device in ipairs(kinds) do
+      local measured = k == 1 and costs or nil
       local forward, backward = times_of(graph, #nodes,
-         costs and k == 1 and costs.node_ns or graph:times(devices, kind.device))
+         measured and measured.node_ns or graph:times(devices, device))
+      local update = graph:update_times(devices, device, measured)
       for i, node in ipairs(nodes) do
+         node["update" .. k] = update[i]
          if k == 1 then
             node.forward_ns, node.backward_ns = forward[i], backward[i]
          else
@@ -169,7 +173,7 @@ function M.of(graph, devices, costs)
       end
    end
    return setmetatable({
-      nodes = nodes, edges = edges, kinds = kinds, operators = graph, title = tostring(graph),
+      nodes = nodes, edges = edges, operators = graph, title = tostring(graph),
    }, Graph)
 end
 
@@ -214,22 +218,18 @@ local function device_rows(self, o)
    return rows
 end
 
--- Passes over a parameter that its update makes: AdamW reads p, g, m, v and writes p, m, v.
-local UPDATE_PASSES = 7
 -- Weights, gradients and two moments.
 local MEMORY_FACTOR = 4
 
---- Times of kind k by node. Recomputing repeats the forward; an update is shared by the
--- micro-batches of a batch.
+--- Times of kind k by node. Recomputing repeats the forward; what a batch costs is shared by its
+-- micro-batches.
 local function kind_times(self, k, micro_batches, recompute)
-   local list, kind = {}, self.kinds and self.kinds[k]
-   local update = kind and micro_batches and UPDATE_PASSES * 1e9 / kind.bytes_per_s / micro_batches
-      or 0
+   local list = {}
    for i, node in ipairs(self.nodes) do
       local own = node.forward_ns + node.backward_ns
       local ns = k == 1 and own or node["ns" .. k] or own
       if recompute and own > 0 then ns = ns * (1 + node.forward_ns / own) end
-      list[i] = ns + update * node.parameter_bytes
+      list[i] = ns + (micro_batches and node["update" .. k] or 0) / (micro_batches or 1)
    end
    return list
 end
@@ -262,8 +262,8 @@ end
 --- What ft.partition solves.
 -- @tparam table o devices (as in --devices, a cluster, or a list of { kind =, slowdown =,
 --   memory_bytes =, bytes_per_s = }; those of the file when absent), micro_batches (of a batch;
---   what shares an update), recompute (false), memory_factor (4: bytes that training keeps for a
---   byte of parameters), in_flight, flat
+--   without them, what a batch costs beside them is left out), recompute (false), memory_factor (4:
+--   bytes that training keeps for a byte of parameters), in_flight, flat
 -- @treturn table problem
 function Graph:problem(o)
    o = o or {}

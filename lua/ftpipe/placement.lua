@@ -3,6 +3,7 @@
 local core = require("ftpipe.core")
 local contract = require("ftpipe.graph.contract")
 local graphs = require("ftpipe.graph")
+local opts = require("ftpipe.opts")
 local partition = require("ftpipe.partition")
 
 local M = {}
@@ -11,8 +12,11 @@ local function unsupported(format, ...)
    core.fail("unsupported", format:format(...), 2)
 end
 
--- Options of ft.partition by what --partition says; `seq` has its own, exact in the graph's order.
+-- What --partition says, as options of ft.partition. `in_order`: stage s is on device s, and on
+-- from the first one again when there are more stages; nodes keep their order, and scopes need not
+-- stay together.
 local METHODS = {
+   seq = { method = "seq", in_order = true },
    mixed = { method = "mixed", restarts = 4 },
    pipedream = { method = "pipedream" },
    ["pipedream-straight"] = { method = "pipedream", straight = true },
@@ -20,56 +24,79 @@ local METHODS = {
    best = { method = "best", restarts = 4 },
 }
 
---- What --partition may say beside seq and a file, sorted.
+--- What --partition may say beside a file, sorted.
 function M.names()
-   local there, names = {}, {}
-   for _, row in ipairs(partition.methods) do there[row.name] = true end
-   for name, options in pairs(METHODS) do
-      if there[options.method] then names[#names + 1] = name end
-   end
-   table.sort(names)
-   return names
+   return opts.names(METHODS)
 end
 
-function M.is(name)
-   for _, known in ipairs(M.names()) do
-      if known == name then return true end
-   end
-   return false
-end
+function M.is(name) return METHODS[name] ~= nil end
 
--- Stages of `mixed` for each device when nobody says how many.
+-- Stages of mixed and best for each device, at most, when nobody says how many.
 local STAGES_PER_DEVICE = 2
 
-local function options_of(name, n_devices, stages)
+local function options_of(name, n_devices, n_nodes, stages)
    local options = {}
    for key, value in pairs(METHODS[name]) do options[key] = value end
+   if options.in_order then return options end
    if options.method == "mixed" or options.method == "best" then
-      options.blocks = stages or STAGES_PER_DEVICE * n_devices
+      stages = stages or STAGES_PER_DEVICE * n_devices
    end
+   options.blocks = stages and math.min(stages, n_nodes)
    return options
 end
 
 -- What a placement must respect, tried in this order: with activations, without them (recomputed),
 -- and without memory, so that the plan can say what is missing.
 local ATTEMPTS = { {}, { recompute = true }, { recompute = true, unlimited = true } }
+-- Stages in order are balanced by time alone, until a plan shows what else takes how much memory.
+local BY_TIME = { { unlimited = true, bare = true } }
+local BY_BUDGET = { { bare = true } }
+
+local function attempts_of(name, budget)
+   if not METHODS[name].in_order then return ATTEMPTS end
+   return budget and BY_BUDGET or BY_TIME
+end
 
 -- Bytes that training keeps for a byte of parameters: weight, gradient, state of the optimizer, and
 -- for products on CPUs what is packed.
 local MEMORY_FACTOR = { adamw = 4, adafactor = 2.1, sgd = 3 }
 
-local function attempt(graph, o, how, budget)
+--- Leaves each device its memory for parameters. What it needs beside them depends on its stages:
+-- where these may change their places, every device keeps the most for it.
+local function limit_memory(devices, how, others, in_order)
+   for d, device in ipairs(devices) do
+      if how.unlimited then
+         device.memory_bytes = 0
+      elseif others then
+         local own = in_order and others[d] or math.max(unpack(others))
+         device.memory_bytes = math.max(1, device.memory_bytes - own)
+      end
+   end
+end
+
+--- A device for each stage. Those that are one share its memory.
+local function take_turns(devices, n_stages)
+   local rows, share = {}, math.ceil(n_stages / #devices)
+   for s = 1, n_stages do
+      local row = {}
+      for key, value in pairs(devices[(s - 1) % #devices + 1]) do row[key] = value end
+      row.memory_bytes = math.ceil(row.memory_bytes / share)
+      rows[s] = row
+   end
+   return rows
+end
+
+local function attempt(graph, name, o, how, budget)
    local problem = graph:problem {
       devices = o.devices, micro_batches = o.micro_batches,
       memory_factor = budget and budget.factor or MEMORY_FACTOR[o.optimizer],
       recompute = how.recompute, in_flight = o.micro_batches, flat = o.schedule == "gpipe",
    }
-   for _, device in ipairs(problem.devices) do
-      if how.unlimited then
-         device.memory_bytes = 0
-      elseif budget then
-         device.memory_bytes = math.max(1, device.memory_bytes - budget.others)
-      end
+   local in_order = METHODS[name].in_order
+   limit_memory(problem.devices, how, budget and budget.others, in_order)
+   if how.bare then problem.saved_bytes = nil end
+   if in_order then
+      problem.devices = take_turns(problem.devices, o.stages or #problem.devices)
    end
    return problem
 end
@@ -84,16 +111,18 @@ local function check_runnable(name, result)
    end
 end
 
+--- Whether --recompute allows what the attempt assumes.
+local function is_allowed(how, rule)
+   return how.bare or rule ~= (how.recompute and "never" or "always")
+end
+
 --- The first attempt that a placement is found for; raises what the last one says.
 local function first_that_fits(weighted, name, o, budget)
    local n_devices, failure = #core.engine.devices(o.devices), nil
-   for _, how in ipairs(ATTEMPTS) do
-      local never, always = o.recompute == "never", o.recompute == "always"
-      local fits_rule = how.recompute and not never or not how.recompute and not always
-      if how.unlimited and not budget or fits_rule and not how.unlimited then
-         local options = options_of(name, n_devices, o.stages)
-         options.blocks = options.blocks and math.min(options.blocks, #weighted.nodes)
-         local ok, result = pcall(partition, attempt(weighted, o, how, budget), options)
+   for _, how in ipairs(attempts_of(name, budget)) do
+      if how.unlimited and not budget or not how.unlimited and is_allowed(how, o.recompute) then
+         local options = options_of(name, n_devices, #weighted.nodes, o.stages)
+         local ok, result = pcall(partition, attempt(weighted, name, o, how, budget), options)
          if ok then return result end
          failure = result
          if type(result) ~= "table" or result.status ~= "plan infeasible" then break end
@@ -110,23 +139,27 @@ local function spread(list, of)
 end
 
 --- Assigns the forward nodes of a graph to stages, and stages to devices. Nodes of one scope stay
--- together.
+-- together, but for seq.
 -- @tparam graph graph of operators, or one of ft.graph
 -- @tparam string name one of `names`
--- @tparam table o devices (text), stages (at most; 2 for each device), micro_batches, schedule,
---   recompute (always, never, auto), optimizer, costs (of a profile)
+-- @tparam table o devices (text or cluster), stages (at most; of seq exactly; 2 for each device,
+--   of seq 1), micro_batches, schedule, recompute (always, never, auto), optimizer, costs (of a
+--   profile)
 -- @tparam[opt] table budget what a plan showed: factor (bytes kept for a byte of parameters),
---   others (bytes that a device needs beside them)
--- @treturn table stage by node, device by stage, name, result of ft.partition
+--   others (by device: bytes that it needs beside them)
+-- @treturn table stage by node, device by stage (nil: in turn), name
 -- @raise unsupported — the result replicates stages
 function M.solve(graph, name, o, budget)
    local weighted = type(graph) == "userdata" and graphs.of(graph, o.devices, o.costs)
       or graph
+   if METHODS[name].in_order then
+      return { stage = first_that_fits(weighted, name, o, budget).stage, name = name }
+   end
    local small, of = contract.by_scope(weighted)
    local result = first_that_fits(small or weighted, name, o, budget)
    check_runnable(name, result)
    local stage = small and spread(result.stage, of) or result.stage
-   return { stage = stage, device = result.stage_device, name = name, result = result }
+   return { stage = stage, device = result.stage_device, name = name }
 end
 
 return M

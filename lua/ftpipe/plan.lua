@@ -11,7 +11,6 @@ local evaluate = require("ftpipe.evaluate")
 local explain = require("ftpipe.plan.explain")
 local fit = require("ftpipe.plan.fit")
 local options = require("ftpipe.plan.options")
-local placement = require("ftpipe.placement")
 local playing = require("ftpipe.played")
 local stages = require("ftpipe.plan.stages")
 local timeline = require("ftpipe.timeline")
@@ -82,9 +81,7 @@ function M.new(o)
    local graphs = build_graphs(o)
    local profile = not o.eval_only and costs.profile(o, graphs[#graphs], devices) or nil
    if profile then o.costs = costs.average(profile, o, graphs) end
-   local partition = placement.is(o.partition) and placement.solve(graphs[#graphs], o.partition, o)
-      or stages.partition(graphs[#graphs], o.partition, o.stages or #devices, o.devices,
-         o.micro_batches, nil, o.costs)
+   local partition = stages.partition(graphs[#graphs], o)
    local flags = draw.recompute_flags(o.recompute, stages.count(partition.stage))
    local plan = o.eval_only and draw.evaluation(o, graphs, partition)
       or fit.fit(draw.blueprint(o, graphs, partition, flags))

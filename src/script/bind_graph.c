@@ -2,12 +2,9 @@
  *
  * Values are handles: positive integers that mean nothing but "this value of this graph"; further
  * outputs of a node follow its first one by number. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "engine/engine.h"
-#include "partition/sequence.h"
 #include "script/bindings.h"
 
 static const char GRAPH[] = "ftpipe.graph";
@@ -329,152 +326,15 @@ static int graph_tostring(lua_State *L)
     return 1;
 }
 
-/* -- partition --------------------------------------------------------------------------------- */
+/* -- times ------------------------------------------------------------------------------------- */
 
-/* The problem's arrays, in one block that is freed at the end. */
-typedef struct problem_arrays {
-    double *node_ns;
-    int64_t *node_bytes, *edge_bytes;
-    int *edge_from, *edge_to, *edge_value, *stage;
-} problem_arrays;
-
-static void free_arrays(problem_arrays *a)
+/* Of the devices that the text or cluster at i means, the one whose number is at i + 1, or 1. */
+static const ft_device *check_device(lua_State *L, int i)
 {
-    ft_free(a->node_ns);
-    ft_free(a->node_bytes);
-    ft_free(a->edge_bytes);
-    ft_free(a->edge_from);
-    ft_free(a->edge_to);
-    ft_free(a->edge_value);
-    ft_free(a->stage);
-}
-
-static bool allocate_arrays(problem_arrays *a, int64_t nodes, int64_t edges)
-{
-    *a = (problem_arrays){ft_alloc(nodes * 8), ft_alloc(nodes * 8), ft_alloc(edges * 8),
-                          ft_alloc(edges * 4), ft_alloc(edges * 4), ft_alloc(edges * 4),
-                          ft_alloc(nodes * 4)};
-    return a->node_ns && a->node_bytes && a->edge_bytes && a->edge_from && a->edge_to &&
-           a->edge_value && a->stage;
-}
-
-/* What a parameter costs beside the products it is in. At the node that uses it first: memory of
- * four times its size (weight, gradient, two moments), and, shared by the micro-batches of a batch,
- * the time of its update (measured, or seven passes over it) and of summing the gradients of its
- * further uses (three passes each). At every node whose row packs it: copies in another layout
- * (measured, or two of three passes each). */
-static void weigh_params(const ft_graph *g, const ft_device *device, const ft_work_costs *costs,
-                         int micro_batches, int *first, problem_arrays *a)
-{
-    for (int n = ft_graph_n_forward(g) - 1; n >= 0; n--)
-        for (int i = 0; i < ft_graph_node(g, n)->n_in; i++) {
-            ft_value_id in = ft_graph_node(g, n)->in[i];
-            const ft_value *v = in == FT_NO_VALUE ? NULL : ft_graph_value(g, in);
-            if (v && v->kind == FT_VALUE_PARAM) first[v->source] = n + 1;
-        }
-    for (int n = 0; n < ft_graph_n_forward(g); n++)
-        for (int i = 0; i < ft_graph_node(g, n)->n_in; i++) {
-            ft_value_id in = ft_graph_node(g, n)->in[i];
-            const ft_value *v = in == FT_NO_VALUE ? NULL : ft_graph_value(g, in);
-            if (!v || v->kind != FT_VALUE_PARAM) continue;
-            int owner = first[v->source] - 1;
-            int64_t bytes = ft_spec_bytes(&v->spec);
-            double pass_ns = 1e9 * (double)bytes / device->bytes_per_s / micro_batches;
-            if (n != owner)
-                a->node_ns[owner] += 3 * pass_ns;
-            else
-                a->node_ns[n] += costs ? costs->update_ns[v->source] / micro_batches : 7 * pass_ns;
-            if (ft_graph_node(g, n)->op->pack_input == i + 1)
-                a->node_ns[n] += costs ? costs->pack_ns[n] / micro_batches : 2 * 3 * pass_ns;
-            if (n == owner) a->node_bytes[n] += 4 * bytes;
-        }
-}
-
-/* Nodes and edges of the problem; returns the number of edges. */
-static int collect_problem(const ft_graph *g, const ft_device *device, const ft_work_costs *costs,
-                           problem_arrays *a)
-{
-    int n_forward = ft_graph_n_forward(g), n_edges = 0;
-    for (int n = 0; n < ft_graph_n_nodes(g); n++)
-        a->node_ns[ft_graph_node(g, n)->origin] +=
-            costs ? costs->node_ns[n] : ft_node_time_ns(g, n, device);
-    for (int n = 0; n < n_forward; n++) {
-        const ft_node *node = ft_graph_node(g, n);
-        for (int i = 0; i < node->n_in; i++) {
-            if (node->in[i] == FT_NO_VALUE) continue;
-            const ft_value *v = ft_graph_value(g, node->in[i]);
-            if (v->kind != FT_VALUE_NODE) continue;
-            a->edge_from[n_edges] = v->source;
-            a->edge_to[n_edges] = n;
-            a->edge_value[n_edges] = node->in[i];
-            a->edge_bytes[n_edges++] = ft_spec_bytes(&v->spec);
-        }
-    }
-    return n_edges;
-}
-
-static void push_partition(lua_State *L, const ft_sequence_result *r, int n)
-{
-    lua_createtable(L, 0, 4);
-    lua_createtable(L, n, 0);
-    for (int i = 0; i < n; i++) {
-        lua_pushinteger(L, r->stage[i] + 1);
-        lua_rawseti(L, -2, i + 1);
-    }
-    lua_setfield(L, -2, "stage");
-    lua_pushnumber(L, r->slowest_ns);
-    lua_setfield(L, -2, "slowest_ns");
-    lua_pushnumber(L, r->lower_bound_ns);
-    lua_setfield(L, -2, "lower_bound_ns");
-    lua_pushnumber(L, (double)r->cut_bytes);
-    lua_setfield(L, -2, "cut_bytes");
-}
-
-/*** The balanced contiguous partition: exact over node costs.
- * @function graph:partition
- * @tparam int stages
- * @tparam string device the kind to model, as in --devices
- * @tparam[opt=0] number memory_bytes of each stage for parameters and what training adds to them
- *   (weights, gradients, optimizer state: four times the weights); 0: no limit
- * @tparam[opt=1] int micro_batches that share the cost of an update
- * @tparam[opt] table costs measured, see profile.measure; absent: modelled
- * @treturn table { stage = by forward node, slowest_ns =, lower_bound_ns =, cut_bytes = } */
-static int graph_partition(lua_State *L)
-{
-    ft_error err = {FT_OK, ""};
-    ft_graph *g = script_check_graph(L, 1);
-    int stages = (int)script_check_int(L, 2, 1, 4096);
-    int64_t memory = script_arg_int(L, 4, 0, 0, (int64_t)1 << 53);
-    int micro_batches = (int)script_arg_int(L, 5, 1, 1, 1 << 20);
-    const ft_work_costs *costs = lua_isnoneornil(L, 6) ? NULL : script_check_costs(L, 6, g);
-    int n_devices, n = ft_graph_n_forward(g);
-    const ft_device *devices = script_check_devices(L, 3, &n_devices);
-    size_t first_bytes = ((size_t)ft_graph_n_params(g) + 1) * sizeof(int);
-    int *first = memset(lua_newuserdata(L, first_bytes), 0, first_bytes);
-    problem_arrays a;
-    ft_status status = FT_NOMEM;
-    ft_sequence_result result = {0};
-    if (allocate_arrays(&a, n + 1, (int64_t)n * FT_MAX_IN + 1)) {
-        weigh_params(g, devices, costs, micro_batches, first, &a);
-        ft_sequence_problem problem = {.n_nodes = n,
-                                        .node_ns = a.node_ns,
-                                        .node_bytes = a.node_bytes,
-                                        .n_edges = collect_problem(g, devices, costs, &a),
-                                        .edge_from = a.edge_from,
-                                        .edge_to = a.edge_to,
-                                        .edge_bytes = a.edge_bytes,
-                                        .edge_value = a.edge_value,
-                                        .n_stages = stages,
-                                        .stage_memory_bytes = memory,
-                                        .link_bytes_per_s = devices[0].link_bytes_per_s};
-        result.stage = a.stage;
-        status = ft_sequence_cut(&problem, &result, &err);
-    } else {
-        ft_fail(&err, FT_NOMEM, "partition: no memory for %d nodes", n);
-    }
-    if (status == FT_OK) push_partition(L, &result, n);
-    free_arrays(&a);
-    return status == FT_OK ? 1 : script_raise(L, &err);
+    int n, which = (int)script_arg_int(L, i + 1, 1, 1, FT_MAX_DEVICES);
+    const ft_device *devices = script_check_devices(L, i, &n);
+    if (which > n) script_arg_error(L, i + 1, "device %d of %d", which, n);
+    return &devices[which - 1];
 }
 
 /*** Modelled times of all nodes on a device, ns.
@@ -483,16 +343,66 @@ static int graph_partition(lua_State *L)
  * @tparam[opt=1] int which of them */
 static int graph_times(lua_State *L)
 {
-    int n;
     ft_graph *g = script_check_graph(L, 1);
     lua_settop(L, 3);
-    int which = (int)script_arg_int(L, 3, 1, 1, FT_MAX_DEVICES);
-    const ft_device *devices = script_check_devices(L, 2, &n);
-    if (which > n) return script_arg_error(L, 3, "device %d of %d", which, n);
-    const ft_device *device = &devices[which - 1];
+    const ft_device *device = check_device(L, 2);
     lua_createtable(L, ft_graph_n_nodes(g), 0);
     for (int i = 0; i < ft_graph_n_nodes(g); i++) {
         lua_pushnumber(L, ft_node_time_ns(g, i, device));
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+/* Passes over a parameter: an update reads p, g, m, v and writes p, m, v; a sum of the gradients of
+ * two uses reads both and writes one; packing makes two copies in another layout, each as long. */
+enum { UPDATE_PASSES = 7, SUM_PASSES = 3, PACK_PASSES = 6 };
+
+/* Adds to `ns`, by forward node, what parameters cost beside the products they are in: at the
+ * node that uses one first, its update and the sums of the gradients of its further uses; at every
+ * node whose row packs it, that. `first` is zeroed, by parameter. */
+static void sum_updates(const ft_graph *g, const ft_device *device, const ft_work_costs *costs,
+                        int *first, double *ns)
+{
+    for (int n = 0; n < ft_graph_n_forward(g); n++)
+        for (int i = 0; i < ft_graph_node(g, n)->n_in; i++) {
+            ft_value_id in = ft_graph_node(g, n)->in[i];
+            const ft_value *v = in == FT_NO_VALUE ? NULL : ft_graph_value(g, in);
+            if (!v || v->kind != FT_VALUE_PARAM) continue;
+            double pass_ns = 1e9 * (double)ft_spec_bytes(&v->spec) / device->bytes_per_s;
+            int *owner = &first[v->source];
+            if (!*owner) {
+                *owner = n + 1;
+                ns[n] += costs ? costs->update_ns[v->source] : UPDATE_PASSES * pass_ns;
+            } else if (*owner != n + 1) {
+                ns[*owner - 1] += SUM_PASSES * pass_ns;
+            }
+            if (ft_graph_node(g, n)->op->pack_input == i + 1)
+                ns[n] += costs ? costs->pack_ns[n] : PACK_PASSES * pass_ns;
+        }
+}
+
+/*** What a batch costs beside its micro-batches, by forward node, ns: updates of parameters, sums
+ * of the gradients of their uses, packed copies.
+ * @function graph:update_times
+ * @tparam string devices as in --devices
+ * @tparam[opt=1] int which of them
+ * @tparam[opt] table costs measured there, see profile.measure; modelled without */
+static int graph_update_times(lua_State *L)
+{
+    ft_graph *g = script_check_graph(L, 1);
+    lua_settop(L, 4);
+    int n = ft_graph_n_forward(g), n_params = ft_graph_n_params(g);
+    const ft_work_costs *costs = lua_isnil(L, 4) ? NULL : script_check_costs(L, 4, g);
+    const ft_device *device = check_device(L, 2);
+    int *first = lua_newuserdata(L, ((size_t)n_params + 1) * sizeof *first);
+    double *ns = lua_newuserdata(L, ((size_t)n + 1) * sizeof *ns);
+    memset(first, 0, ((size_t)n_params + 1) * sizeof *first);
+    memset(ns, 0, ((size_t)n + 1) * sizeof *ns);
+    sum_updates(g, device, costs, first, ns);
+    lua_createtable(L, n, 0);
+    for (int i = 0; i < n; i++) {
+        lua_pushnumber(L, ns[i]);
         lua_rawseti(L, -2, i + 1);
     }
     return 1;
@@ -515,8 +425,8 @@ int script_bind_graph(lua_State *L)
                                        {"inputs", graph_inputs},
                                        {"node", graph_node},
                                        {"text", graph_text},
-                                       {"partition", graph_partition},
                                        {"times", graph_times},
+                                       {"update_times", graph_update_times},
                                        {"weights", script_graph_weights},
                                        {NULL, NULL}};
     static const luaL_Reg meta[] = {

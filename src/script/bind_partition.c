@@ -102,29 +102,11 @@ static const char *const *opt_names(lua_State *L, int t, int n)
 
 /* -- problems ---------------------------------------------------------------------------------- */
 
-static const char *const problem_keys[] = {"names",
-                                           "node_ns",
-                                           "last_ns",
-                                           "fixed_bytes",
-                                           "saved_bytes",
-                                           "tie",
-                                           "backward",
-                                           "cheap",
-                                           "pin",
-                                           "forbid_node",
-                                           "edge_from",
-                                           "edge_to",
-                                           "edge_bytes",
-                                           "edge_grad_bytes",
-                                           "edge_value",
-                                           "devices",
-                                           "in_flight",
-                                           "flat",
-                                           "swaps",
-                                           "forbid_device",
-                                           "level_devices",
-                                           "level_bytes_per_s",
-                                           NULL};
+static const char *const problem_keys[] = {
+    "names",      "node_ns",         "last_ns",       "fixed_bytes",       "saved_bytes", "tie",
+    "backward",   "cheap",           "pin",           "forbid_node",       "edge_from",   "edge_to",
+    "edge_bytes", "edge_grad_bytes", "edge_value",    "devices",           "in_flight",   "flat",
+    "swaps",      "forbid_device",   "level_devices", "level_bytes_per_s", NULL};
 
 /* node_ns is a list of times, or, where devices differ in kind, a list of such lists. */
 static const double *check_times(lua_State *L, int t, const char *key, int *n_nodes, int *n_kinds)
@@ -338,18 +320,20 @@ static int finish(lua_State *L, ft_status status, const ft_error *err, ft_partit
     return 1;
 }
 
-static const char *const option_keys[] = {
-    "method",      "cost",          "seed",           "restarts",
-    "deadline_ms", "effort",        "max_stages",     "max_stages_per_device",
-    "blocks",      "max_down_sets", "free_transfers", "straight",
-    NULL};
+static const char *const option_keys[] = {"method",      "cost",
+                                          "seed",        "restarts",
+                                          "deadline_ms", "effort",
+                                          "max_stages",  "max_stages_per_device",
+                                          "blocks",      "max_down_sets",
+                                          "in_order",    "free_transfers",
+                                          "straight",    NULL};
 
 /*** Places the nodes of a problem on devices.
  * @function core.partition.solve
  * @tparam table problem lists by node and edge; see src/partition/partition.h. Nodes, edges,
  *   devices and kinds count from 1; a pin of 0 is none.
  * @tparam[opt] table options method, cost, seed, restarts, deadline_ms, effort, max_stages,
- *   max_stages_per_device, blocks, max_down_sets, free_transfers, straight
+ *   max_stages_per_device, blocks, max_down_sets, in_order, free_transfers, straight
  * @treturn table stage and device by node, stage_device and stage_replicas by stage, loads by
  *   device, n_stages, objective_ns, moved_bytes, lower_bound_ns, gap, proved, restarts, down_sets,
  *   method */
@@ -373,6 +357,7 @@ static int solve(lua_State *L)
         .max_stages_per_device = (int)script_opt_int(L, 2, "max_stages_per_device", 0, 0, 1 << 30),
         .blocks = (int)script_opt_int(L, 2, "blocks", 0, 0, 1 << 30),
         .max_down_sets = script_opt_int(L, 2, "max_down_sets", 0, 0, 1 << 24),
+        .in_order = script_opt_bool(L, 2, "in_order", false),
         .stop = (const volatile int *)script_interrupt_flag(L),
         .free_transfers = script_opt_bool(L, 2, "free_transfers", false),
         .straight = script_opt_bool(L, 2, "straight", false),

@@ -17,6 +17,8 @@ M.node_numbers = {
    { "forward_ns" }, { "backward_ns" }, { "parameter_bytes" }, { "saved_bytes" },
    { "output_bytes" }, { "flops" },
    { "ns2", optional = true }, { "ns3", optional = true }, { "ns4", optional = true },
+   { "update1", optional = true }, { "update2", optional = true }, { "update3", optional = true },
+   { "update4", optional = true },
 }
 M.edge_numbers = { { "bytes" }, { "grad_bytes" } }
 

@@ -29,22 +29,15 @@ function M.recompute_where_needed(plan)
 end
 
 --- What a plan shows of its memory: factor (bytes that training keeps for a byte of parameters),
--- others (the most that a device needs beside them), room (the least that a device has left).
+-- others (by device, the bytes that it needs beside them).
 local function budget_of(plan)
-   local others, room, weights, kept = 0, math.huge, 0, 0
+   local others, weights, kept = {}, 0, 0
    for d, row in ipairs(plan.memory) do
-      local own = row.activations + row.workspace + row.buffers
-      others, room = math.max(others, own), math.min(room, plan.devices[d].memory_bytes - own)
+      others[d] = row.activations + row.workspace + row.buffers
       weights = weights + row.weights
       kept = kept + row.weights + row.gradients + row.optimizer + row.versions + row.packed
    end
-   return { factor = kept / weights, others = others, room = room }
-end
-
---- Bytes that a stage's parameters may weigh, at four times their size, as graph:partition counts.
-local function parameter_budget(plan)
-   local budget = budget_of(plan)
-   return math.max(1, math.floor(4 * budget.room / budget.factor))
+   return { factor = kept / weights, others = others }
 end
 
 local function any_over(plan)
@@ -72,31 +65,22 @@ end
 -- before it left for them.
 local PLACEMENTS = 3
 
-local function fit_placed(plan)
-   local others = 0
-   for _ = 1, PLACEMENTS do
-      if not any_over(plan) then break end
-      local budget = budget_of(leanest(plan))
-      if budget.others <= others then break end
-      others = budget.others
-      local ok, partition = pcall(placement.solve, plan.graphs[#plan.graphs],
-         plan.options.partition, plan.options, budget)
-      if not ok then break end
-      plan = settle(plan.options, plan.graphs, partition)
-   end
-   return plan
-end
-
 --- What is balanced by time alone may not fit; a partition that also looks at memory may, when the
 -- stages that need it recompute.
 function M.fit(plan)
-   local o, graphs = plan.options, plan.graphs
+   local o, graphs, most = plan.options, plan.graphs, 0
    if o.recompute == "auto" then plan = M.recompute_where_needed(plan) end
-   if placement.is(o.partition) then return fit_placed(plan) end
-   if not any_over(plan) or o.partition ~= "seq" then return plan end
-   local ok, partition = pcall(stages.partition, graphs[#graphs], "seq", plan.n_stages, o.devices,
-      o.micro_batches, parameter_budget(leanest(plan)), o.costs)
-   return ok and settle(o, graphs, partition) or plan
+   for _ = 1, placement.is(o.partition) and PLACEMENTS or 0 do
+      if not any_over(plan) then break end
+      local budget = budget_of(leanest(plan))
+      local others = math.max(unpack(budget.others))
+      if others <= most then break end
+      most = others
+      local ok, partition = pcall(placement.solve, graphs[#graphs], o.partition, o, budget)
+      if not ok then break end
+      plan = settle(o, graphs, partition)
+   end
+   return plan
 end
 
 return M

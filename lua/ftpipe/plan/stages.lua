@@ -34,32 +34,25 @@ local function from_scopes(graph, scopes)
    return { stage = stage }
 end
 
---- Assigns forward nodes to stages; placement.solve knows the other methods.
+--- Assigns forward nodes to stages.
 -- @tparam graph graph with gradients
--- @param how "seq" (the balanced contiguous optimum over modelled costs), the path of a plan file,
---   or a list of scopes at which stages begin
--- @tparam int stages for "seq"
--- @param device the kind to model: a text or a cluster
--- @tparam[opt=1] int micro_batches per update
--- @tparam[opt] number memory bytes of a stage for parameters, see graph:partition
--- @tparam[opt] table costs of the graph's nodes, as a profile has them; modelled without
--- @treturn table { stage = by node, device = by stage or nil, name = for people }
-function M.partition(graph, how, stages, device, micro_batches, memory, costs)
+-- @tparam table o partition (what placement.solve knows, the path of a plan file, or a list of
+--   scopes at which stages begin), and the options of placement.solve
+-- @treturn table { stage = by node, device = by stage or nil (in turn), name = for people }
+function M.partition(graph, o)
+   local how = o.partition
+   if placement.is(how) then return placement.solve(graph, how, o) end
+   local result
    if type(how) == "table" then
-      local result = from_scopes(graph, how)
+      result = from_scopes(graph, how)
       result.name = table.concat(how, ",")
       return result
    end
-   if how == "seq" then
-      local result = graph:partition(stages, device, memory, micro_batches, costs)
-      result.name = "seq"
-      return result
-   end
    if not core.sys.exists(how) then
-      usage("--partition '%s' is neither a plan file nor one of: seq, %s", how,
+      usage("--partition '%s' is neither a plan file nor one of: %s", how,
          table.concat(placement.names(), ", "))
    end
-   local result = from_file(how, graph:counts().forward)
+   result = from_file(how, graph:counts().forward)
    result.name = how
    return result
 end
