@@ -117,6 +117,53 @@ describe("ft.partition", function()
       end, "method seq cannot search by cost model pipedream")
    end)
 
+   it("counts what is sent to each destination under `overlap`, once under `sum`", function()
+      local problem = {
+         node_ns = { 4, 9, 9 }, devices = {}, edge_from = { 1, 1 }, edge_to = { 2, 3 },
+         edge_bytes = { 6, 6 },
+      }
+      for d = 1, 3 do problem.devices[d] = { bytes_per_s = 1e9 } end
+      assert.equal(12, ft.partition.evaluate(problem, { 1, 2, 3 }).loads[1].price_ns)
+      assert.equal(10, ft.partition.evaluate(problem, { 1, 2, 3 }, nil, "sum").loads[1].price_ns)
+      assert.equal(12, ft.partition.evaluate(problem, { 1, 2, 3 }).loads[1].out_bytes)
+      -- what is searched by sums of one stage is not proved where a value goes to two others
+      local result = ft.partition(problem, { method = "seq" })
+      assert.equal(12, result.objective_ns)
+      assert.is_false(result.proved)
+      assert.equal(12, ft.partition(problem, { method = "mixed" }).objective_ns)
+   end)
+
+   it("cuts nodes in their order, a stage for each device in turn", function()
+      local problem = chain({ 6, 1, 1, 1, 1, 2 }, 0, 3)
+      problem.devices[2].slowdown = 0.5
+      local result = ft.partition(problem, { method = "seq", in_order = true })
+      assert.same({ 1, 2, 3 }, result.stage_device)
+      assert.equal(6, result.objective_ns)
+      -- nothing takes any time, and no device is left out
+      assert.equal(3, ft.partition(chain({ 0, 0, 0, 0, 0 }, 0, 3),
+         { method = "seq", in_order = true }).n_stages)
+      assert.fails_with(function()
+         ft.partition(chain({ 1, 1 }, 0, 3), { method = "seq", in_order = true })
+      end, "3 stages of 2 nodes")
+      assert.fails_with(function()
+         ft.partition(set(problem, { edge_from = { 2 }, edge_to = { 1 }, edge_bytes = { 0 } }),
+            { method = "seq", in_order = true })
+      end, "node 1 uses node 2, which stands after it")
+      assert.fails_with(function() ft.partition(problem, { method = "mixed", in_order = true }) end,
+         "mixed keeps no order")
+   end)
+
+   it("makes no more stages than asked for, by any method", function()
+      local problem = chain({ 3, 1, 2, 3, 2, 2, 1, 4, 5, 2, 7, 1, 3, 4 }, 1, 4)
+      for _, method in ipairs { "seq", "greedy", "mixed", "best" } do
+         local result = ft.partition(problem, { method = method, blocks = 3 })
+         assert.is_true(result.n_stages <= 3, method)
+      end
+      assert.fails_with(function()
+         ft.partition(problem, { method = "pipedream", straight = true, blocks = 3 })
+      end, "has 4 stages, more than the 3")
+   end)
+
    it("greedy keeps stages contiguous and memory within its limits", function()
       local problem = chain({ 3, 1, 1, 3, 2, 2, 4, 1, 5, 2 }, 1, 3)
       for d = 1, 3 do problem.devices[d].memory_bytes = 5 end

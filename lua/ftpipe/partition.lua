@@ -27,26 +27,61 @@ function Result:__tostring()
          or ("at most %.1f %% above the optimum"):format(100 * self.gap), self.n_stages,
          self.moved_bytes / 1e6),
    }
+   local referee = self.referee
+   if referee then
+      lines[2] = ("  referee: no placement is below %.3f ms%s, found in %.1f s"):format(
+         referee.bound_ns / 1e6, referee.optimal and ", and one is as fast" or "", referee.seconds)
+   end
    for d, load in ipairs(self.loads) do lines[#lines + 1] = describe_load(d, load) end
    return table.concat(lines, "\n")
+end
+
+-- Seconds of the referee when nobody says how many, and how far its arithmetic may be off.
+local REFEREE_SECONDS, TOLERANCE = 60, 1e-6
+
+--- Has a result judged by cbc: result.referee, and a higher bound where it found one.
+local function judge(problem, result, cost, seconds)
+   if seconds == true then seconds = REFEREE_SECONDS end
+   if type(seconds) ~= "number" or not (seconds >= 1 and seconds <= 1e6) then
+      core.fail("invalid argument", ("ft.partition: referee is %s, expected true or the seconds "
+         .. "that it has, 1 to 1e6"):format(tostring(seconds)), 2)
+   end
+   local verdict = require("ftpipe.referee").judge(problem, cost, result.objective_ns,
+      math.floor(seconds))
+   if verdict.device then -- which may need more memory than there is, where several are in flight
+      local ok, own = pcall(M.evaluate, problem, verdict.device, nil, cost)
+      verdict.objective_ns = ok and own.objective_ns or nil
+   end
+   result.referee = verdict
+   result.lower_bound_ns = math.max(result.lower_bound_ns,
+      math.min(verdict.bound_ns, result.objective_ns))
+   result.gap = result.lower_bound_ns > 0 and result.objective_ns / result.lower_bound_ns - 1 or 0
+   if result.gap <= TOLERANCE then result.proved, result.gap = true, 0 end
 end
 
 --- Places the nodes of a problem on its devices.
 -- @tparam table problem
 -- @tparam[opt] table options method ("best"; or a function from the problem to a list of devices by
 --   node), cost ("overlap"), seed, restarts, deadline_ms, effort, max_stages,
---   max_stages_per_device, blocks, max_down_sets, straight, free_transfers
+--   max_stages_per_device, blocks, max_down_sets, in_order, straight, free_transfers; referee
+--   (true, or the seconds it has: see ftpipe.referee)
 -- @treturn table stage and device by node, stage_device and stage_replicas by stage, loads by
 --   device, objective_ns, lower_bound_ns, gap, proved, n_stages, moved_bytes, restarts, method
 -- @raise invalid argument — the problem makes no sense; plan infeasible — nothing fits
 function M.solve(problem, options)
-   local method = options and options.method
-   if type(method) == "function" then
-      local result = M.evaluate(problem, method(problem), nil, options.cost)
-      result.method = "custom"
-      return result
+   local own, seconds = {}, nil
+   for key, value in pairs(options or {}) do
+      if key == "referee" then seconds = value else own[key] = value end
    end
-   return setmetatable(core.partition.solve(problem, options), Result)
+   local result
+   if type(own.method) == "function" then
+      result = M.evaluate(problem, own.method(problem), nil, own.cost)
+      result.method = "custom"
+   else
+      result = setmetatable(core.partition.solve(problem, own), Result)
+   end
+   if seconds then judge(problem, result, own.cost or "overlap", seconds) end
+   return result
 end
 
 --- Prices a placement that was made elsewhere.
