@@ -4,9 +4,9 @@
 --    ft.partition(problem, { method = "mixed", cost = "sum", referee = 60 })   -- at most 60 s
 --
 -- Binary x(u, d) says that unit u (nodes that share a device) is on device d; the time of the
--- slowest device is minimized. It judges placements in any number of stages, so that what it cannot beat is
--- optimal, contiguous or not. Where micro-batches are in flight it counts one of them: then its
--- optimum is a bound alone.
+-- slowest device is minimized. It judges placements in any number of stages, so that what it cannot
+-- beat is optimal, contiguous or not. Where micro-batches are in flight it counts one of them: then
+-- its optimum is a bound alone.
 
 local core = require("ftpipe.core")
 
@@ -275,8 +275,8 @@ function M.judge(problem, cost, known_ns, seconds)
    local bound = said:match("Lower bound:%s+(%S+)")
       or optimal and said:match("Objective value:%s+(%S+)")
    if not tonumber(bound) then
-      core.fail("input or output failed", ("referee: cbc gave neither a solution nor a bound in %d s; it said: %s")
-         :format(seconds, said:gsub("%s+", " "):sub(-200)))
+      core.fail("input or output failed", ("referee: cbc gave neither a solution nor a bound in "
+         .. "%d s; it said: %s"):format(seconds, said:gsub("%s+", " "):sub(-200)))
    end
    return {
       bound_ns = tonumber(bound) * p.scale, optimal = optimal,
