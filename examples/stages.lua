@@ -19,7 +19,7 @@ for _, blocks in ipairs { 8, 16, 32, 48 } do
    local result = ft.partition(problem, { method = "mixed", blocks = blocks })
    local balance = ft.compare.balance(result)
    assert(result.n_stages <= blocks and balance <= 1)
-   if not best or result.objective_ns < 0.999 * best.objective_ns then best = result end
+   if not best or result.objective_ns < best.objective_ns then best = result end
 end
 print(best.n_stages > 8, best.objective_ns < 0.97 * contiguous.objective_ns)   --> true	true
 print(ft.compare.balance(best) > 0.985)                                        --> true
