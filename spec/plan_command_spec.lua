@@ -47,6 +47,23 @@ describe("ftpipe plan", function()
       end)
    end)
 
+   it("splits the backwards of a graph file where the schedule does", function()
+      with_chain(function(path)
+         local seconds = {}
+         for _, schedule in ipairs { "1f1b", "zero-bubble" } do
+            local out, err, exit = plan(path, "--devices", "sim:2x11GB", "--schedule", schedule,
+               "--micro-batches", "4", "--batch", "4", "--partition", "seq", "--format", "json")
+            assert.equal(0, exit, err)
+            seconds[schedule] = core.json.decode(out).seconds_per_batch
+         end
+         -- two stages of 6 ms, four micro-batches: 1f1b waits for one more; no schedule is faster
+         -- than the work
+         assert.is_true(math.abs(seconds["1f1b"] / 30e-3 - 1) < 0.01, seconds["1f1b"])
+         assert.is_true(seconds["zero-bubble"] < 29e-3, seconds["zero-bubble"])
+         assert.is_true(seconds["zero-bubble"] >= 24e-3, seconds["zero-bubble"])
+      end)
+   end)
+
    it("recomputes in a graph file where memory asks for it, and says what does not fit", function()
       files.in_directory(function(dir)
          core.sys.write_file(dir .. "/g", "ftpipe weighted graph 1\n"

@@ -53,7 +53,8 @@ local function chain(n, bytes, slots, kind)
    return edges
 end
 
-local function splits_backwards(schedule)
+--- Whether a schedule (a name, or a rule) splits backwards into those of inputs and of weights.
+function M.splits_backwards(schedule)
    return schedule == "zero-bubble" or (type(schedule) == "table" and schedule.splits)
 end
 
@@ -116,7 +117,7 @@ end
 -- @treturn table plan with text, describe, letters and simulate
 function M.play(o)
    local device, replicas, most = flatten(o.stages)
-   local kind = splits_backwards(o.schedule) and "I" or "B"
+   local kind = M.splits_backwards(o.schedule) and "I" or "B"
    local plan = core.schedule.make(add_costs({
       replicas = replicas, device = device, devices = math.max(most, o.devices or 0),
       micro_batches = o.micro_batches, batches = o.batches, reduces = o.reduces,

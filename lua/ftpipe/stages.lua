@@ -2,6 +2,7 @@
 -- plays over them.
 
 local core = require("ftpipe.core")
+local schedules = require("ftpipe.schedule")
 
 local M = {}
 
@@ -21,7 +22,7 @@ local function new_stages(result)
    for s, device in ipairs(result.stage_device) do
       stages[s] = {
          device = device, replicas = result.stage_replicas and result.stage_replicas[s] or 1,
-         forward_ns = 0, backward_ns = 0, parameter_bytes = 0, saved_bytes = 0, nodes = 0,
+         forward_ns = 0, backward_ns = 0, weight_ns = 0, parameter_bytes = 0, saved_bytes = 0, nodes = 0,
       }
    end
    return stages
@@ -32,6 +33,9 @@ local function add_node(stage, node, device)
    stage.nodes = stage.nodes + 1
    stage.forward_ns = stage.forward_ns + forward / stage.replicas
    stage.backward_ns = stage.backward_ns + backward / stage.replicas
+   if node.parameter_bytes > 0 then -- gradients of weights are as much work as those of inputs
+      stage.weight_ns = stage.weight_ns + backward / 2 / stage.replicas
+   end
    stage.parameter_bytes = stage.parameter_bytes + node.parameter_bytes
    stage.saved_bytes = stage.saved_bytes + node.saved_bytes
    local name = node.scope or node.name or node.id
@@ -76,9 +80,9 @@ end
 --- @tparam graph graph
 -- @tparam table devices of the problem
 -- @tparam table result stage by node, stage_device (of ft.partition)
--- @treturn table stages { device =, replicas =, forward_ns =, backward_ns =, parameter_bytes =,
---   saved_bytes =, nodes =, first =, last = (names) }, edges { from =, to =, bytes =, grad_bytes =,
---   ns =, grad_ns = }
+-- @treturn table stages { device =, replicas =, forward_ns =, backward_ns =, weight_ns = (what of
+--   backward_ns is for gradients of weights), parameter_bytes =, saved_bytes =, nodes =, first =,
+--   last = (names) }, edges { from =, to =, bytes =, grad_bytes =, ns =, grad_ns = }
 function M.of(graph, devices, result)
    local stages, edges = new_stages(result), join_edges(graph, result)
    for i, node in ipairs(graph.nodes) do
@@ -122,8 +126,10 @@ end
 --- Options of core.schedule.make, which are also costs of a simulation. An edge of stages is one of
 -- values and one of gradients.
 local function pipeline(cut, o)
+   local splits = schedules.splits_backwards(o.schedule)
    local p = {
-      replicas = {}, device = {}, forward_ns = {}, backward_ns = {}, edges = {}, transfer_ns = {},
+      replicas = {}, device = {}, forward_ns = {}, backward_ns = {}, backward_input_ns = {},
+      backward_weight_ns = {}, edges = {}, transfer_ns = {},
       devices = cut.n_devices, schedule = o.schedule, micro_batches = o.micro_batches,
       batches = o.batches,
    }
@@ -132,11 +138,15 @@ local function pipeline(cut, o)
       p.replicas[s], p.device[s] = 1, stage.device
       p.forward_ns[s] = stage.forward_ns * factor
       p.backward_ns[s] = stage.backward_ns * factor
+      p.backward_input_ns[s] = (stage.backward_ns - stage.weight_ns) * factor
+      p.backward_weight_ns[s] = stage.weight_ns * factor
    end
    for _, edge in ipairs(cut.edges) do
       local e = #p.edges
       p.edges[e + 1] = { from = edge.from, to = edge.to, kind = "F", bytes = edge.bytes }
-      p.edges[e + 2] = { from = edge.to, to = edge.from, kind = "B", bytes = edge.grad_bytes }
+      p.edges[e + 2] = {
+         from = edge.to, to = edge.from, kind = splits and "I" or "B", bytes = edge.grad_bytes,
+      }
       p.transfer_ns[e + 1], p.transfer_ns[e + 2] = edge.ns, edge.grad_ns
    end
    return p
@@ -175,6 +185,7 @@ function M.play(cut, o)
    local played = plan:simulate {
       forward_ns = p.forward_ns, backward_ns = p.backward_ns, transfer_ns = p.transfer_ns,
       machine = cut.machine, trace = o.trace, saved_bytes = o.trace and saved_bytes(cut) or nil,
+      backward_input_ns = p.backward_input_ns, backward_weight_ns = p.backward_weight_ns,
    }
    played.stages = plan:describe().stages
    return played
