@@ -341,7 +341,8 @@ function Profile:difference()
    return self.head.whole_ns and self:sums().pass / self.head.whole_ns - 1
 end
 
---- Times by operator, the heaviest first: { op =, count =, ns =, modelled_ns =, share = }.
+--- Times by operator, the heaviest first: { op =, count =, ns =, modelled_ns =, share =, spread =
+-- (half of what lies between the quartiles, as a part of the time; the mean of its nodes) }.
 function Profile:operators()
    local list, by_op, pass = {}, {}, self:sums().pass
    for _, kind in ipairs { "forward", "backward" } do
@@ -349,14 +350,18 @@ function Profile:operators()
          local op = row.text:match("^%S+")
          local entry = by_op[op]
          if not entry then
-            entry = { op = op, count = 0, ns = 0, modelled_ns = 0 }
+            entry = { op = op, count = 0, ns = 0, modelled_ns = 0, spread = 0 }
             by_op[op], list[#list + 1] = entry, entry
          end
          entry.count, entry.ns = entry.count + row.count, entry.ns + row.count * row.ns
          entry.modelled_ns = entry.modelled_ns + row.count * row.modelled_ns
+         entry.spread = entry.spread + row.count * row.ns * (row.spread or 0)
       end
    end
-   for _, entry in ipairs(list) do entry.share = pass > 0 and entry.ns / pass or 0 end
+   for _, entry in ipairs(list) do
+      entry.share = pass > 0 and entry.ns / pass or 0
+      entry.spread = entry.ns > 0 and entry.spread / entry.ns or 0
+   end
    table.sort(list, function(a, b) return a.ns > b.ns or a.ns == b.ns and a.op < b.op end)
    return list
 end
@@ -385,8 +390,9 @@ function Profile:__tostring()
             sums.forward / 1e6, sums.backward / 1e6, sums.update / 1e6),
    }
    for _, entry in ipairs(self:operators()) do
-      lines[#lines + 1] = ("  %-24s %5d nodes %10.3f ms %5.1f %%"):format(entry.op, entry.count,
-         entry.ns / 1e6, 100 * entry.share)
+      local spread = head.source == "measured" and (", +-%4.1f %%"):format(100 * entry.spread) or ""
+      lines[#lines + 1] = ("  %-24s %5d nodes %10.3f ms %5.1f %%%s"):format(entry.op, entry.count,
+         entry.ns / 1e6, 100 * entry.share, spread)
    end
    if self:difference() then
       lines[#lines + 1] = ("sum of operators %.2f ms, whole step %.2f ms (%+.1f %%)"):format(
