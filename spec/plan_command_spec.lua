@@ -47,6 +47,32 @@ describe("ftpipe plan", function()
       end)
    end)
 
+   it("takes costs from a profile, measured or calibrated", function()
+      files.in_directory(function(dir)
+         local shape = { "--devices", "sim:2x8GB", "--max-source", "16", "--max-target", "4" }
+         local function run(...)
+            local words = { ... }
+            for _, word in ipairs(shape) do words[#words + 1] = word end
+            local out, err, exit = process.ftpipe(words)
+            assert.equal(0, exit, err)
+            return out
+         end
+         run("profile", "t5-small", "--batch", "2", "--out", dir .. "/p")
+         local text = core.sys.read_file(dir .. "/p")
+         -- everything takes a millisecond and 4 ns
+         core.sys.write_file(dir .. "/p", (text:gsub("(ward %d+) [%d.]+", "%1 1000004.0")))
+         local function seconds(...)
+            local out = run("plan", "t5-small", "--batch", "8", "--micro-batches", "4",
+               "--partition", "seq", "--format", "json", ...)
+            return core.json.decode(out).seconds_per_batch
+         end
+         assert.is_true(seconds("--profile", dir .. "/p") > 20 * seconds())
+         local _, err, exit = plan("t5-small", "--devices", "sim:2x8GB", "--profile", dir .. "/p")
+         assert.equal(2, exit)
+         assert.matches("profile .*/p: it has no node .*; it is of another graph\n$", err)
+      end)
+   end)
+
    it("splits the backwards of a graph file where the schedule does", function()
       with_chain(function(path)
          local seconds = {}

@@ -185,7 +185,8 @@ function M.plan_options(model, o)
       model = model, devices = o.devices, batch = o.batch, micro_batches = o.micro_batches,
       buckets = { o.source }, lengths = { target = o.target }, partition = o.partition,
       stages = o.stages, schedule = o.schedule, recompute = o.recompute, optimizer = o.optimizer,
-      hypers = {}, clip = 0, seed = o.seed or 1, dropout = dropout, steps = long, batches = long,
+      profile = o.profile, hypers = {}, clip = 0, seed = o.seed or 1, dropout = dropout,
+      steps = long, batches = long,
    }
 end
 
@@ -198,7 +199,7 @@ end
 --- Plans a model.
 -- @tparam model model
 -- @tparam table o devices, batch, micro_batches, source, target, partition, stages, schedule,
---   recompute, optimizer
+--   recompute, optimizer, profile (as of ft.plan)
 -- @treturn subject .plan; it may be over a budget, see `fits`
 function M.model(model, o)
    local plan = plans(M.plan_options(model, o))

@@ -18,6 +18,7 @@ local declared = {
    batch = { default = 32 }, micro_batches = { default = 8 },
    schedule = true, partition = { default = "mixed" }, stages = true, recompute = true,
    optimizer = true, max_source = true, max_target = true, seed = true,
+   profile = { rare = false, default = "modelled", help = "what work costs; for models" },
    compare = { type = "boolean", default = false, help = "all partitioners side by side" },
    search = { type = "boolean", default = false,
       help = "try micro-batches, schedules and partitions; print what was tried" },
@@ -40,7 +41,7 @@ local function options_of(flags)
       devices = flags.devices, batch = flags.batch, micro_batches = flags.micro_batches,
       schedule = flags.schedule, partition = flags.partition, stages = flags.stages,
       recompute = flags.recompute, optimizer = flags.optimizer, source = flags.max_source,
-      target = flags.max_target, seed = flags.seed, cost = flags.cost,
+      target = flags.max_target, seed = flags.seed, cost = flags.cost, profile = flags.profile,
    }
 end
 
@@ -121,7 +122,7 @@ local function check_fits(subject, model, o)
 end
 
 -- Flags that say what a graph file has said.
-local OF_MODELS = { "search", "max_source", "max_target" }
+local OF_MODELS = { "search", "max_source", "max_target", "profile" }
 
 local function plan_file(path, flags, given)
    local graphs, explore = require("ftpipe.graph"), require("ftpipe.explore")
