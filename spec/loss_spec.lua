@@ -181,13 +181,28 @@ describe("bf16", function()
       assert_close(0.5, packed("bf16") / packed("f32"), 0.1, "share")
    end)
 
+   --- Plans a recipe in bf16 with oneDNN's own switch set, which makes any CPU one without it.
+   local function plan_without(isa, devices)
+      return process.shell(("DNNL_MAX_CPU_ISA=%s %s recipes/t5_rte.lua --precision bf16 --dry-run "
+         .. "--devices %s"):format(isa, core.sys.executable(), devices))
+   end
+
    it("is refused in one line where products cannot use it", function()
-      -- oneDNN's own switch makes any CPU one without bf16.
-      local _, err, exit = process.shell(("DNNL_MAX_CPU_ISA=AVX512_CORE %s recipes/t5_rte.lua "
-         .. "--precision bf16 --dry-run"):format(core.sys.executable()))
-      assert.equal(2, exit, err)
-      assert.matches("precision bf16 needs a CPU with avx512_bf16 or amx_bf16 instructions, which "
-         .. "this one does not have or DNNL_MAX_CPU_ISA rules out; f32 runs everywhere\n$", err)
-      assert.equal(1, select(2, err:gsub("\n", "\n")), err)
+      for _, isa in ipairs { "AVX512_CORE", "AVX2" } do
+         local _, err, exit = plan_without(isa, "cpu:2")
+         assert.equal(2, exit, err)
+         assert.matches("precision bf16 needs a CPU with avx512_bf16 or amx_bf16 instructions, "
+            .. "which this one does not have or DNNL_MAX_CPU_ISA rules out; f32 runs everywhere\n$",
+            err)
+         assert.equal(1, select(2, err:gsub("\n", "\n")), err)
+      end
+   end)
+
+   it("can be planned anywhere for devices that are not here", function()
+      for _, isa in ipairs { "AVX512_CORE", "AVX2" } do
+         local out, err, exit = plan_without(isa, "sim:2x8GB")
+         assert.equal(0, exit, err)
+         assert.matches("predicted: ", out)
+      end
    end)
 end)

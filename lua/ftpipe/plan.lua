@@ -27,7 +27,9 @@ local function copy(given)
 end
 
 --- The graphs of a plan, one for each bucket, with those of evaluation as `evaluation`.
-local function build_graphs(o)
+-- @tparam table o options of a plan
+-- @tparam boolean planned they will not run here
+local function build_graphs(o, planned)
    local graphs = { evaluation = o.eval_batches and {} }
    for i, source in ipairs(o.buckets) do
       local size = { batch = o.batch / o.micro_batches, source = source, dropout = o.dropout }
@@ -35,8 +37,8 @@ local function build_graphs(o)
       graphs[i] = o.model.family.training(o.model.config, size)
       if graphs.evaluation then graphs.evaluation[i] = evaluate.graph(o.model, size) end
       if o.precision == "bf16" then
-         graphs[i]:bf16()
-         if graphs.evaluation then graphs.evaluation[i]:bf16() end
+         graphs[i]:bf16(planned)
+         if graphs.evaluation then graphs.evaluation[i]:bf16(planned) end
       end
    end
    return graphs
@@ -78,7 +80,7 @@ function M.new(o)
       usage("--batch %d is not a multiple of --micro-batches %d", o.batch, o.micro_batches)
    end
    local devices = core.engine.devices(o.devices)
-   local graphs = build_graphs(o)
+   local graphs = build_graphs(o, devices[1].kind == "sim")
    local profile = not o.eval_only and costs.profile(o, graphs[#graphs], devices) or nil
    if profile then o.costs = costs.average(profile, o, graphs) end
    local partition = stages.partition(graphs[#graphs], o)

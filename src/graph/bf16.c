@@ -10,9 +10,9 @@ static int find_attr(const ft_op *op, const char *name)
     return -1;
 }
 
-ft_status ft_graph_bf16(ft_graph *g, ft_error *err)
+ft_status ft_graph_bf16(ft_graph *g, bool planned, ft_error *err)
 {
-    if (!ft_ops_have_bf16())
+    if (!planned && !ft_ops_have_bf16())
         return ft_fail(err, FT_UNSUPPORTED,
                        "precision bf16 needs a CPU with avx512_bf16 or amx_bf16 instructions, "
                        "which this one does not have or DNNL_MAX_CPU_ISA rules out; f32 runs "

@@ -99,8 +99,8 @@ ft_status ft_graph_grad(ft_graph *g, ft_value_id loss, ft_error *err);
 
 /* Products with weights read operands rounded to bf16: the attribute bf16 of every row that has one
  * is set, in forward and in what ft_graph_grad has made or will make. Everything else stays f32.
- * FT_UNSUPPORTED where the CPU has no instructions for it. */
-ft_status ft_graph_bf16(ft_graph *g, ft_error *err);
+ * FT_UNSUPPORTED where the CPU has no instructions for it, unless the graph is only `planned`. */
+ft_status ft_graph_bf16(ft_graph *g, bool planned, ft_error *err);
 
 /* Every rule that a graph obeys, checked; the message shows the offending node. */
 ft_status ft_graph_verify(const ft_graph *g, ft_error *err);

@@ -40,6 +40,15 @@ static void convert(conversion c, ft_team *team)
 
 /* -- products with a weight -------------------------------------------------------------------- */
 
+/* What oneDNN needs for the product; where it has no bf16 nothing runs, and plans for other machines
+ * take what it needs in f32. */
+static int64_t inner_work_bytes(const ft_product *p, int team_size)
+{
+    ft_product product = *p;
+    product.bf16 = ft_ops_have_bf16();
+    return ft_onednn_work_bytes(&product, team_size);
+}
+
 static bool is_empty(const ft_product *p) { return !p->m || !p->n || !p->k; }
 
 /* The product of `columns` columns of the weight, as they lie when converted. */
@@ -56,9 +65,9 @@ int64_t ft_bf16_work_bytes(const ft_product *p, int team_size)
     if (is_empty(p)) return 0;
     int64_t columns = p->n < BLOCK_COLUMNS ? p->n : BLOCK_COLUMNS, rest = p->n % columns;
     ft_product block = block_of(p, columns), last = block_of(p, rest ? rest : columns);
-    int64_t most = ft_onednn_work_bytes(p, team_size);
-    int64_t others[] = {ft_onednn_work_bytes(&block, team_size),
-                        rest ? ft_onednn_work_bytes(&last, team_size) : 0};
+    int64_t most = inner_work_bytes(p, team_size);
+    int64_t others[] = {inner_work_bytes(&block, team_size),
+                        rest ? inner_work_bytes(&last, team_size) : 0};
     for (int i = 0; i < 2; i++) most = others[i] > most ? others[i] : most;
     return bf16_bytes(p->m * p->k) + bf16_bytes(columns * p->k) + most;
 }
@@ -113,9 +122,9 @@ int64_t ft_bf16_outer_work_bytes(int64_t M, int64_t N, int64_t K, int team_size)
     ft_product product = outer_product(M, N, K);
     if (is_empty(&product)) return 0;
     product.add = true; /* of the two kinds of call the one that needs more */
-    int64_t adding = ft_onednn_work_bytes(&product, team_size);
+    int64_t adding = inner_work_bytes(&product, team_size);
     product.add = false;
-    int64_t plain = ft_onednn_work_bytes(&product, team_size);
+    int64_t plain = inner_work_bytes(&product, team_size);
     return bf16_bytes(M * N) + bf16_bytes(M * K) + (adding > plain ? adding : plain);
 }
 

@@ -178,12 +178,14 @@ static int graph_grad(lua_State *L)
 
 /*** Products with weights read operands rounded to bf16; everything else stays f32.
  * @function graph:bf16
+ * @tparam[opt=false] boolean planned it will not be run here
  * @treturn graph itself
- * @raise unsupported: the CPU has no instructions for it */
+ * @raise unsupported: it would be run, and the CPU has no instructions for it */
 static int graph_bf16(lua_State *L)
 {
     ft_error err;
-    if (ft_graph_bf16(script_check_graph(L, 1), &err) != FT_OK) return script_raise(L, &err);
+    ft_graph *g = script_check_graph(L, 1);
+    if (ft_graph_bf16(g, lua_toboolean(L, 2), &err) != FT_OK) return script_raise(L, &err);
     lua_settop(L, 1);
     return 1;
 }
