@@ -40,8 +40,8 @@ static void convert(conversion c, ft_team *team)
 
 /* -- products with a weight -------------------------------------------------------------------- */
 
-/* What oneDNN needs for the product; where it has no bf16 nothing runs, and plans for other machines
- * take what it needs in f32. */
+/* What oneDNN needs for the product; where it has no bf16 nothing runs, and plans for other
+ * machines take what it needs in f32. */
 static int64_t inner_work_bytes(const ft_product *p, int team_size)
 {
     ft_product product = *p;
