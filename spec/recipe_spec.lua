@@ -72,8 +72,10 @@ describe("recipes/t5_rte.lua", function()
          { "--save-every", "1" })
       refused(2, "clipping by the global norm needs a synchronous schedule",
          { "--schedule", "async", "--clip", "1" })
-      refused(2, "%-%-staleness stash is for schedules that do not drain, as async",
+      refused(2, "%-%-staleness stash is for async; %-%-schedule 1f1b drains",
          { "--staleness", "stash" })
+      refused(2, "%-%-staleness stash is for async; %-%-schedule 2bw says itself",
+         { "--staleness", "stash", "--schedule", "2bw" })
    end)
 
    it("plans stale weights of every kind, which do not run yet", function()

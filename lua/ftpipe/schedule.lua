@@ -31,16 +31,29 @@ function M.rule(o)
    return opts.check("schedule", rule_options, o)
 end
 
---- Names of the schedules of the program, with one line each: { name =, doc =, synchronous = }.
+--- Names of the schedules of the program, with one line each: { name =, doc =, synchronous =,
+-- weights = ("own", or which it reads when they are late) }.
 function M.list() return core.schedule.list() end
+
+local function find_row(name)
+   for _, row in ipairs(core.schedule.list()) do
+      if row.name == name then return row end
+   end
+   return { synchronous = true, weights = "own" } -- that of evaluation
+end
 
 --- Whether every batch of the schedule (a name, or a rule) ends before the next one begins.
 function M.is_synchronous(schedule)
    if type(schedule) == "table" then return schedule.synchronous or false end
-   for _, row in ipairs(core.schedule.list()) do
-      if row.name == schedule then return row.synchronous end
-   end
-   return true
+   return find_row(schedule).synchronous
+end
+
+--- Whether a --staleness may be chosen for a schedule (a name, or a rule): it does not drain, and
+-- has no way of its own with weights that are late.
+function M.may_be_stale(schedule)
+   if type(schedule) == "table" then return not schedule.synchronous end
+   local row = find_row(schedule)
+   return not row.synchronous and row.weights == "own"
 end
 
 --- Forward edges from each stage to the next, and backward ones.

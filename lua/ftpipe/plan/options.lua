@@ -94,9 +94,10 @@ local function check_flags(args)
    if args.save_every and not args.out then
       usage("--save-every saves in the directory that --out names, give it too")
    end
-   if (args.staleness or "none") ~= "none" and schedules.is_synchronous(args.schedule) then
-      usage("--staleness %s is for schedules that do not drain, as async; --schedule %s never has "
-         .. "stale weights", args.staleness, args.schedule)
+   if (args.staleness or "none") ~= "none" and not schedules.may_be_stale(args.schedule) then
+      usage("--staleness %s is for async; --schedule %s %s", args.staleness, args.schedule,
+         schedules.is_synchronous(args.schedule) and "drains, its weights are never late"
+         or "says itself which weights it reads")
    end
 end
 
