@@ -16,18 +16,31 @@ typedef struct greedy {
     const ground *g;
     elements e;
     placing p;
-    int n_stages;
-    int *order, *stage; /* of elements; stage s is on device s */
+    int n_stages, *on;  /* devices of the stages */
+    int *order, *stage; /* of elements */
     int *unit_device;
     incumbent best;
 } greedy;
 
+/* As many devices as there may be stages: the fastest ones, in their own order. */
+static bool choose_devices(greedy *x)
+{
+    const ground *g = x->g;
+    int n = g->problem->n_devices, most = g->options->max_stages;
+    if (!(x->on = ft_arena_array(g->arena, n, sizeof *x->on))) return false;
+    for (int d = 0; d < n; d++) {
+        int faster = 0;
+        for (int other = 0; other < n; other++)
+            faster += g->rate[other] > g->rate[d] || (g->rate[other] == g->rate[d] && other < d);
+        if (!most || faster < most) x->on[x->n_stages++] = d;
+    }
+    return true;
+}
+
 static bool greedy_new(greedy *x, ground *g)
 {
     *x = (greedy){.g = g, .best = {.price = HUGE_VAL, .moved = INT64_MAX}};
-    int most = g->options->max_stages;
-    x->n_stages = most && most < g->problem->n_devices ? most : g->problem->n_devices;
-    if (!elements_make(g, &x->e) || !placing_new(&x->p, g)) return false;
+    if (!elements_make(g, &x->e) || !placing_new(&x->p, g) || !choose_devices(x)) return false;
     x->order = ft_arena_array(g->arena, x->e.n, sizeof *x->order);
     x->stage = ft_arena_array(g->arena, x->e.n, sizeof *x->stage);
     x->unit_device = ft_arena_array(g->arena, g->n_units, sizeof *x->unit_device);
@@ -42,23 +55,23 @@ static void divide(greedy *x, ft_rng *rng)
     int s = 0;
     double left = 0, rate = 0, work = 0;
     for (int u = 0; u < g->n_units; u++) left += g->work[u];
-    for (int d = 0; d < x->n_stages; d++) rate += g->rate[d];
-    double wanted = rate > 0 ? left * g->rate[0] / rate : 0;
+    for (int i = 0; i < x->n_stages; i++) rate += g->rate[x->on[i]];
+    double wanted = rate > 0 ? left * g->rate[x->on[0]] / rate : 0;
     for (int at = 0; at < x->e.n; at++) {
         int element = x->order[at];
         double own = 0;
         for (int i = x->e.first[element]; i < x->e.first[element + 1]; i++)
             own += g->work[x->e.list[i]];
         if (s + 1 < x->n_stages && work > 0 && work + own / 2 > wanted) {
-            rate -= g->rate[s++];
+            rate -= g->rate[x->on[s++]];
             left -= work;
             work = 0;
-            wanted = left * g->rate[s] / rate * (0.95 + 0.1 * ft_rng_uniform(rng));
+            wanted = left * g->rate[x->on[s]] / rate * (0.95 + 0.1 * ft_rng_uniform(rng));
         }
         work += own;
         x->stage[element] = s;
         for (int i = x->e.first[element]; i < x->e.first[element + 1]; i++)
-            x->unit_device[x->e.list[i]] = s;
+            x->unit_device[x->e.list[i]] = x->on[s];
     }
 }
 
@@ -66,7 +79,7 @@ static void move_element(greedy *x, int element, int stage)
 {
     x->stage[element] = stage;
     for (int i = x->e.first[element]; i < x->e.first[element + 1]; i++)
-        placing_move(&x->p, x->e.list[i], stage);
+        placing_move(&x->p, x->e.list[i], x->on[stage]);
 }
 
 /* Stages that the elements order[from] ... order[to - 1], now all in one, may go to. */
@@ -91,7 +104,7 @@ static void range_of(const greedy *x, int from, int to, const int *place, int *l
 static bool fits(const greedy *x, int stage)
 {
     const ground *g = x->g;
-    return load_fits(g, &x->p.sums[stage], stage,
+    return load_fits(g, &x->p.sums[x->on[stage]], x->on[stage],
                      ground_in_flight(g, stage, x->n_stages));
 }
 
@@ -99,7 +112,7 @@ static bool may_be_on(const greedy *x, int from, int to, int stage)
 {
     for (int at = from; at < to; at++)
         for (int i = x->e.first[x->order[at]]; i < x->e.first[x->order[at] + 1]; i++)
-            if (!ground_allows(x->g, x->e.list[i], stage)) return false;
+            if (!ground_allows(x->g, x->e.list[i], x->on[stage])) return false;
     return true;
 }
 
@@ -116,7 +129,7 @@ static bool try_move(greedy *x, int from, int to, int stage)
 {
     int before = x->stage[x->order[from]];
     if (stage == before || !may_be_on(x, from, to, stage)) return false;
-    double slower = fmax(x->p.price[before], x->p.price[stage]);
+    double slower = fmax(x->p.price[x->on[before]], x->p.price[x->on[stage]]);
     int64_t moved = placing_moved(&x->p);
     bool fitted = fits(x, before);
     placing_watch(&x->p);
