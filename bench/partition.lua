@@ -5,7 +5,6 @@
 -- Times are of the processor, on one core, with the problem's way from Lua to C and back.
 
 local ft = require("ftpipe")
-local compare = require("ftpipe.compare")
 
 -- ---------------------------------------------------------------------------------------------
 -- What was found, in how long.
@@ -35,10 +34,7 @@ local function t5_3b()
    report("mixed, L = 16, a deadline of 1 ms", .05, solve(problem,
       { method = "mixed", blocks = 16, deadline_ms = 1 }))
    report("seq", nil, solve(problem, { method = "seq" }))
-   local start = os.clock()
-   local rows = compare.all(problem, { restarts = 8 })
-   print(("L swept, every method: %.3f s (goal 5)"):format(os.clock() - start))
-   print(compare.text(compare.cells(rows)))
+   report("best: every method, L swept", 5, solve(problem, { method = "best" }))
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -48,7 +44,8 @@ end
 -- three further on, and the encoder's last value goes to every eighth block of the decoder.
 local function layers(n, n_devices)
    local problem = {
-      node_ns = {}, edge_from = {}, edge_to = {}, edge_bytes = {}, edge_grad_bytes = {}, devices = {},
+      node_ns = {}, edge_from = {}, edge_to = {}, edge_bytes = {}, edge_grad_bytes = {},
+      devices = {},
    }
    local function edge(from, to)
       if to > n then return end
