@@ -1,5 +1,6 @@
 local core = require("ftpipe.core")
 local cluster = require("ftpipe.cluster")
+local explore = require("ftpipe.explore")
 local files = require("spec.support.files")
 local gpt2 = require("ftpipe.model.gpt2")
 local pipeline = require("spec.support.pipeline")
@@ -118,7 +119,7 @@ describe("a cluster from a table", function()
          local plan = plans.new {
             model = { family = gpt2, config = config }, batch = 4, micro_batches = 2,
             devices = cluster {
-               devices = { { card = "t4" }, { card = "v100" } },
+               devices = { { card = "t4", latency = 0 }, { card = "v100" } },
                links = { { from = 1, to = 2, bandwidth = bandwidth } },
             },
             buckets = { 16 }, partition = "seq", schedule = "gpipe", recompute = "never",
@@ -225,6 +226,23 @@ describe("a cluster from a table", function()
       assert.is_true(shared:simulate(4).seconds > 1.05 * own:simulate(4).seconds)
       assert.matches("; busiest link: host host, %d+ %%", tostring(shared))
       assert.matches("; busiest link: link of sim:%d v100, %d+ %%", tostring(own))
+   end)
+
+   it("is placed by every partitioner, each device by its rates", function()
+      local devices = cluster {
+         devices = { { card = "3090" }, { card = "2080ti", count = 2, memory = "9GB" } },
+      }
+      for _, how in ipairs { "mixed", "greedy", "seq" } do
+         local subject = explore("bert-base-uncased", { devices = devices, partition = how })
+         assert.is_true(subject.fits)
+         assert.equal(9e9, subject.memory[3].budget)
+         local on = {}
+         for _, stage in ipairs(subject.stages) do
+            on[stage.device] = (on[stage.device] or 0) + stage.parameter_bytes
+         end
+         -- the faster card has more of the model, where the partitioner knows of it
+         if how ~= "seq" then assert.is_true(on["sim:0 3090"] > on["sim:1 2080ti"], how) end
+      end
    end)
 
    it("says which row is wrong and how", function()
