@@ -31,29 +31,29 @@ function M.rule(o)
    return opts.check("schedule", rule_options, o)
 end
 
---- Names of the schedules of the program, with one line each: { name =, doc =, synchronous =,
--- weights = ("own", or which it reads when they are late) }.
+--- The schedules of the program: { name =, doc = (one line), synchronous =, splits =, weights =
+-- ("own", or which it reads when they are late) }.
 function M.list() return core.schedule.list() end
 
-local function find_row(name)
+--- What a schedule (a name, or a rule) says of itself.
+local function row_of(schedule)
+   if type(schedule) == "table" then return schedule end
    for _, row in ipairs(core.schedule.list()) do
-      if row.name == name then return row end
+      if row.name == schedule then return row end
    end
    return { synchronous = true, weights = "own" } -- that of evaluation
 end
 
 --- Whether every batch of the schedule (a name, or a rule) ends before the next one begins.
-function M.is_synchronous(schedule)
-   if type(schedule) == "table" then return schedule.synchronous or false end
-   return find_row(schedule).synchronous
-end
+function M.is_synchronous(schedule) return row_of(schedule).synchronous or false end
 
---- Whether a --staleness may be chosen for a schedule (a name, or a rule): it does not drain, and
--- has no way of its own with weights that are late.
+--- Whether its backwards come in halves.
+function M.splits(schedule) return row_of(schedule).splits or false end
+
+--- Whether a --staleness may be chosen for it: it does not drain, and has no way of its own with
+-- weights that are late.
 function M.may_be_stale(schedule)
-   if type(schedule) == "table" then return not schedule.synchronous end
-   local row = find_row(schedule)
-   return not row.synchronous and row.weights == "own"
+   return not M.is_synchronous(schedule) and (row_of(schedule).weights or "own") == "own"
 end
 
 --- Forward edges from each stage to the next, and backward ones.
@@ -64,11 +64,6 @@ local function chain(n, bytes, slots, kind)
       edges[#edges + 1] = { from = s + 1, to = s, kind = kind, bytes = bytes, slots = slots }
    end
    return edges
-end
-
---- Whether a schedule (a name, or a rule) splits backwards into those of inputs and of weights.
-function M.splits_backwards(schedule)
-   return schedule == "zero-bubble" or (type(schedule) == "table" and schedule.splits)
 end
 
 --- Devices of all stages in one list, and how many each has.
@@ -130,7 +125,7 @@ end
 -- @treturn table plan with text, describe, letters and simulate
 function M.play(o)
    local device, replicas, most = flatten(o.stages)
-   local kind = M.splits_backwards(o.schedule) and "I" or "B"
+   local kind = M.splits(o.schedule) and "I" or "B"
    local plan = core.schedule.make(add_costs({
       replicas = replicas, device = device, devices = math.max(most, o.devices or 0),
       micro_batches = o.micro_batches, batches = o.batches, reduces = o.reduces,

@@ -123,31 +123,36 @@ function M.moved_bytes(cut)
    return bytes
 end
 
---- Options of core.schedule.make, which are also costs of a simulation. An edge of stages is one of
+--- Costs of stages and of their edges, as core.schedule takes them. An edge of stages is one of
 -- values and one of gradients.
-local function pipeline(cut, o)
-   local splits = schedules.splits_backwards(o.schedule)
-   local p = {
-      replicas = {}, device = {}, forward_ns = {}, backward_ns = {}, backward_input_ns = {},
-      backward_weight_ns = {}, edges = {}, transfer_ns = {},
-      devices = cut.n_devices, schedule = o.schedule, micro_batches = o.micro_batches,
-      batches = o.batches,
+local function costs_of(cut)
+   local costs = {
+      forward_ns = {}, backward_ns = {}, backward_input_ns = {}, backward_weight_ns = {},
+      recompute_ns = {}, transfer_ns = {},
    }
    for s, stage in ipairs(cut.stages) do
-      local factor = o.factors and o.factors[s] or 1
-      p.replicas[s], p.device[s] = 1, stage.device
-      p.forward_ns[s] = stage.forward_ns * factor
-      p.backward_ns[s] = stage.backward_ns * factor
-      p.backward_input_ns[s] = (stage.backward_ns - stage.weight_ns) * factor
-      p.backward_weight_ns[s] = stage.weight_ns * factor
+      costs.forward_ns[s] = stage.forward_ns
+      costs.recompute_ns[s] = costs.forward_ns[s]
+      costs.backward_ns[s] = stage.backward_ns
+      costs.backward_input_ns[s] = stage.backward_ns - stage.weight_ns
+      costs.backward_weight_ns[s] = stage.weight_ns
    end
-   for _, edge in ipairs(cut.edges) do
-      local e = #p.edges
-      p.edges[e + 1] = { from = edge.from, to = edge.to, kind = "F", bytes = edge.bytes }
-      p.edges[e + 2] = {
-         from = edge.to, to = edge.from, kind = splits and "I" or "B", bytes = edge.grad_bytes,
-      }
-      p.transfer_ns[e + 1], p.transfer_ns[e + 2] = edge.ns, edge.grad_ns
+   for e, edge in ipairs(cut.edges) do
+      costs.transfer_ns[2 * e - 1], costs.transfer_ns[2 * e] = edge.ns, edge.grad_ns
+   end
+   return costs
+end
+
+--- Options of core.schedule.make, which are also costs of a simulation.
+local function pipeline(cut, o)
+   local p = costs_of(cut)
+   p.replicas, p.device, p.edges, p.devices = {}, {}, {}, cut.n_devices
+   p.schedule, p.micro_batches, p.batches = o.schedule, o.micro_batches, o.batches
+   for s, stage in ipairs(cut.stages) do p.replicas[s], p.device[s] = 1, stage.device end
+   local back = schedules.splits(o.schedule) and "I" or "B"
+   for e, edge in ipairs(cut.edges) do
+      p.edges[2 * e - 1] = { from = edge.from, to = edge.to, kind = "F", bytes = edge.bytes }
+      p.edges[2 * e] = { from = edge.to, to = edge.from, kind = back, bytes = edge.grad_bytes }
    end
    return p
 end
@@ -175,39 +180,27 @@ local function saved_bytes(cut)
    return list
 end
 
---- Plays a schedule. The k replicas of a stage count as one device that is k times as fast.
+--- The plan of a schedule. The k replicas of a stage count as one device that is k times as fast.
 -- @tparam table cut of `of`; its machine, if it has one, has the links that transfers share
--- @tparam table o schedule, micro_batches, batches; factors (by stage, of its times); trace
--- @treturn table as of schedule_plan:simulate, with stages as of schedule_plan:describe
-function M.play(cut, o)
-   local p = pipeline(cut, o)
-   local plan = make(p)
-   local played = plan:simulate {
-      forward_ns = p.forward_ns, backward_ns = p.backward_ns, transfer_ns = p.transfer_ns,
-      machine = cut.machine, trace = o.trace, saved_bytes = o.trace and saved_bytes(cut) or nil,
-      backward_input_ns = p.backward_input_ns, backward_weight_ns = p.backward_weight_ns,
-   }
-   played.stages = plan:describe().stages
-   return played
+-- @tparam table o schedule, micro_batches, batches
+-- @treturn schedule_plan
+-- @treturn table costs, and machine, to simulate it with
+function M.plan(cut, o)
+   local costs = costs_of(cut)
+   costs.machine = cut.machine
+   return make(pipeline(cut, o)), costs
 end
 
---- The longest time of `draws` plays in which each stage's time is off by up to `noise`, over the
--- time of a play without noise.
-function M.worst_case(cut, o, noise, draws)
-   local exact, worst, state = M.play(cut, o).end_ns, 1, 1
-   for _ = 1, draws do
-      local factors = {}
-      for s = 1, #cut.stages do
-         state = (state * 16807) % 2147483647 -- Park and Miller, CACM 1988
-         factors[s] = 1 + noise * (2 * state / 2147483647 - 1)
-      end
-      local played = M.play(cut, {
-         schedule = o.schedule, micro_batches = o.micro_batches, batches = o.batches,
-         factors = factors,
-      })
-      worst = math.max(worst, played.end_ns / exact)
-   end
-   return worst
+--- Plays a schedule.
+-- @tparam table cut as of `plan`
+-- @tparam table o as of `plan`; trace
+-- @treturn table as of schedule_plan:simulate, with stages as of schedule_plan:describe
+function M.play(cut, o)
+   local plan, options = M.plan(cut, o)
+   options.trace, options.saved_bytes = o.trace, o.trace and saved_bytes(cut) or nil
+   local played = plan:simulate(options)
+   played.stages = plan:describe().stages
+   return played
 end
 
 return M

@@ -446,19 +446,21 @@ static int plan_tostring(lua_State *L)
     return 1;
 }
 
-/*** The schedules there are: { name =, doc =, synchronous = }.
+/*** The schedules there are: { name =, doc =, synchronous =, splits = (backwards into halves) }.
  * @function schedule.list */
 static int schedule_list(lua_State *L)
 {
     lua_newtable(L);
     for (int i = 0; ft_schedules[i]; i++) {
-        lua_createtable(L, 0, 4);
+        lua_createtable(L, 0, 5);
         lua_pushstring(L, ft_schedules[i]->name);
         lua_setfield(L, -2, "name");
         lua_pushstring(L, ft_schedules[i]->doc);
         lua_setfield(L, -2, "doc");
         lua_pushboolean(L, ft_schedules[i]->synchronous);
         lua_setfield(L, -2, "synchronous");
+        lua_pushboolean(L, ft_schedules[i]->splits);
+        lua_setfield(L, -2, "splits");
         lua_pushstring(L, ft_weights_word(ft_schedules[i]->weights));
         lua_setfield(L, -2, "weights");
         lua_rawseti(L, -2, i + 1);
