@@ -115,6 +115,32 @@ describe("ftpipe plan", function()
       end)
    end)
 
+   it("plays every schedule over a graph file", function()
+      with_chain(function(path)
+         for _, schedule in ipairs { "gpipe", "zero-bubble", "async", "2bw" } do
+            local out, err, exit = plan(path, "--devices", "sim:2x11GB", "--partition", "seq",
+               "--schedule", schedule, "--format", "json")
+            assert.equal(0, exit, err)
+            local seconds = core.json.decode(out).seconds_per_batch
+            -- eight micro-batches of 6 ms on both devices, and at most what both take to fill
+            assert.is_true(seconds > 48e-3 - 1e-6 and seconds < 48e-3 + 7e-3, schedule)
+         end
+      end)
+   end)
+
+   it("searches what is not given, and prints flags that repeat it", function()
+      local out, err, exit = plan("t5-small", "--devices", "sim:2x11GB", "--batch", "12",
+         "--schedule", "gpipe", "--search")
+      assert.equal(0, exit, err)
+      assert.not_matches("1f1b", out)
+      local flags = out:match("\nchosen: ([^\n]+)")
+      assert.matches("--schedule gpipe", flags, 1, true)
+      local words = {}
+      for word in flags:gmatch("%S+") do words[#words + 1] = word end
+      local again = plan("t5-small", "--devices", "sim:2x11GB", "--batch", "12", unpack(words))
+      assert.equal(out:match("predicted: [^\n]+"), again:match("predicted: [^\n]+"))
+   end)
+
    it("compares all partitioners", function()
       with_chain(function(path)
          local out, _, exit = plan(path, "--devices", "sim:2x11GB", "--compare")
@@ -176,54 +202,5 @@ describe("ftpipe plan", function()
          core.sys.write_file(path, "ftpipe weighted graph 1\nnode a forward_ns=-1\n")
          refused(6, "chain%.txt:2: forward_ns is %-1", path, "--devices", "sim:2x11GB")
       end)
-   end)
-end)
-
-describe("ft.planner", function()
-   local o = {
-      devices = "sim:2x11GB", batch = 8, source = 64, target = 8, optimizer = "adamw",
-      counts = { 2, 4 }, schedules = { "1f1b", "async" }, partitions = { "seq", "mixed" },
-   }
-
-   it("takes the fastest that fits and says why not the others", function()
-      local found = ft.planner(ft.model { model = "t5-small" }, o)
-      assert.equal(8, #found.rows)
-      assert.equal(found.best, found.rows[1])
-      for i, row in ipairs(found.rows) do
-         assert.is_true(row.over_bytes > 0 or row.seconds >= found.best.seconds)
-         assert.is_true((row.verdict == "chosen") == (i == 1))
-      end
-      assert.matches("slower", tostring(found))
-   end)
-
-   it("keeps a front that nothing beats in everything", function()
-      local found = ft.planner(ft.model { model = "t5-small" }, o)
-      assert.is_true(#found.front >= 1)
-      local synchronous = false
-      for _, row in ipairs(found.front) do
-         synchronous = synchronous or row.staleness == 0
-         for _, other in ipairs(found.rows) do
-            assert.is_false(other.seconds < row.seconds and other.memory_bytes < row.memory_bytes
-               and other.staleness < row.staleness and other.moved_bytes < row.moved_bytes
-               and other.stages < row.stages)
-         end
-      end
-      assert.is_true(synchronous)
-   end)
-
-   it("bounds the worst case by the noise", function()
-      local found = ft.planner(ft.model { model = "t5-small" }, o)
-      local ratio = ft.planner.worst_seconds(found.best) / found.best.seconds
-      assert.is_true(ratio >= 1 and ratio <= 1.05 + 1e-9, "" .. ratio)
-   end)
-
-   it("says when nothing fits", function()
-      local tight = {}
-      for key, value in pairs(o) do tight[key] = value end
-      tight.devices = "sim:2x100MB"
-      local found = ft.planner(ft.model { model = "t5-small" }, tight)
-      assert.is_nil(found.best)
-      assert.matches("nothing fits", tostring(found))
-      assert.matches("too much memory", found.rows[1].verdict)
    end)
 end)

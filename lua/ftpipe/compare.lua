@@ -1,4 +1,6 @@
 --- All partitioners on one problem, side by side.
+--
+--    print(ft.compare(problem, { cost = "sum" }))
 
 local core = require("ftpipe.core")
 local partition = require("ftpipe.partition")
@@ -6,6 +8,7 @@ local units = require("ftpipe.units")
 local words = require("ftpipe.words")
 
 local M = {}
+local Rows = {}
 
 --- How evenly work is spread: the mean of the devices' times over the longest, 1 at best.
 function M.balance(result)
@@ -38,7 +41,7 @@ end
 --   methods
 function M.all(problem, o)
    o = o or {}
-   local rows = {}
+   local rows = setmetatable({}, Rows)
    for _, method in ipairs(applicable(problem)) do
       local start = core.sys.time_ns()
       local ok, result = pcall(partition, problem, options_for(method.name, o))
@@ -53,10 +56,18 @@ function M.all(problem, o)
    return rows
 end
 
+--- Bytes of the fullest device.
+local function fullest(result)
+   local most = 0
+   for _, load in ipairs(result.loads) do most = math.max(most, load.memory_bytes) end
+   return most
+end
+
 local COLUMNS = {
    { "method", function(row) return row.method end },
    { "slowest ms", function(row) return ("%.2f"):format(row.result.objective_ns / 1e6) end },
    { "balance", function(row) return ("%.3f"):format(M.balance(row.result)) end },
+   { "memory", function(row) return units.format_bytes(fullest(row.result)) end },
    { "moved", function(row) return units.format_bytes(row.result.moved_bytes) end },
    { "stages", function(row) return tostring(row.result.n_stages) end },
    { "above bound", function(row)
@@ -102,4 +113,6 @@ function M.text(cells)
    return table.concat(lines, "\n")
 end
 
-return M
+function Rows.__tostring(rows) return M.text(M.cells(rows)) end
+
+return setmetatable(M, { __call = function(_, problem, o) return M.all(problem, o) end })

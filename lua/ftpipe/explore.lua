@@ -1,5 +1,8 @@
 --- Plans of models and of graph files as one thing to look at: what `ftpipe plan` prints.
 --
+--    local plan = ft.explore("t5-3b", { devices = "sim:4x11GB", batch = 40, source = 320 })
+--    print(plan, plan.seconds, plan.fits)
+--
 -- A subject is { title =, graph = (weighted), problem =, result = { stage =, device = (by node) },
 -- cut = (ft stages), stages =, memory =, seconds = (of a batch), samples_per_second =, played =
 -- (a simulation), play = (gives one of so many batches, with its trace when asked for), proof =,
@@ -10,7 +13,10 @@ local core = require("ftpipe.core")
 local compare = require("ftpipe.compare")
 local describe = require("ftpipe.plan.describe")
 local graphs = require("ftpipe.graph")
+local models = require("ftpipe.model")
+local opts = require("ftpipe.opts")
 local partition = require("ftpipe.partition")
+local placement = require("ftpipe.placement")
 local plans = require("ftpipe.plan")
 local playing = require("ftpipe.played")
 local stages = require("ftpipe.stages")
@@ -67,6 +73,42 @@ local function stage_rows(cut, planned, names)
 end
 
 -- ---------------------------------------------------------------------------------------------
+-- Options.
+
+local OPTIONS = {
+   devices = { type = "any", help = "as --devices, or a cluster" },
+   batch = { default = 32, min = 1, type = "int", help = "samples of an update" },
+   micro_batches = { default = 8, min = 1, type = "int", help = "pieces of a batch" },
+   source = { default = 128, min = 1, type = "int", help = "tokens of an input" },
+   target = { default = 8, min = 1, type = "int", help = "tokens of an answer" },
+   partition = { type = "any", default = "mixed", help = "how the model is cut" },
+   stages = { type = "int", min = 1, help = "pieces of the model" },
+   schedule = { type = "any", default = "1f1b", help = "order of work: a name, or ft.schedule" },
+   staleness = { choices = { "none", "stash", "vertical", "predict" }, default = "none",
+      help = "weights of async" },
+   recompute = { choices = { "auto", "always", "never" }, default = "auto", help = "activations" },
+   optimizer = { choices = { "adamw", "adafactor", "sgd" }, default = "adamw",
+      help = "update rule" },
+   seed = { type = "int", min = 0, default = 1, help = "of partitioners" },
+   cost = { type = "string", help = "what a graph file is cut by" },
+   profile = { type = "string", default = "modelled", help = "what work costs; for models" },
+}
+
+--- Options as they are taken here: checked, with those of `ftpipe plan` where they are absent.
+function M.options(given)
+   local o = opts.check("ft.explore", OPTIONS, given)
+   if o.batch % o.micro_batches ~= 0 then
+      opts.fail("ft.explore", "batch %d is not a multiple of micro_batches %d", o.batch,
+         o.micro_batches)
+   end
+   return o
+end
+
+local function name_of(schedule)
+   return type(schedule) == "table" and schedule.name or schedule
+end
+
+-- ---------------------------------------------------------------------------------------------
 -- Graph files.
 
 local function file_memory(cut, planned, problem, factor)
@@ -107,12 +149,8 @@ local function device_names(o, problem)
    return names
 end
 
--- Bytes that training keeps for a byte of parameters: weights, gradients, and what the optimizer
--- adds (Adafactor's rows and columns are next to nothing).
-local MEMORY_FACTORS = { adamw = 4, adafactor = 2, sgd = 2 }
-
 local function plan_file(graph, o, recompute)
-   local factor = graph.memory_factor or MEMORY_FACTORS[o.optimizer or "adamw"]
+   local factor = graph.memory_factor or placement.MEMORY_FACTOR[o.optimizer]
    local problem = graph:problem {
       devices = o.devices, micro_batches = o.micro_batches, in_flight = o.micro_batches,
       flat = o.schedule == "gpipe", memory_factor = factor, recompute = recompute,
@@ -146,11 +184,11 @@ end
 
 --- Plans a graph from a file.
 -- @tparam graph graph
--- @tparam table o devices (those of the file when absent), partition, cost, stages, schedule,
---   recompute ("auto": where memory asks for it; "always", else never), optimizer, micro_batches,
---   batch, seed
+-- @tparam[opt] table given devices (those of the file when absent), partition, cost, stages,
+--   schedule, recompute, optimizer, micro_batches, batch, seed
 -- @treturn subject it may be over a budget, see `fits`
-function M.file(graph, o)
+function M.file(graph, given)
+   local o = M.options(given)
    if o.recompute ~= "auto" then return plan_file(graph, o, o.recompute == "always") end
    local ok, subject = pcall(plan_file, graph, o, false)
    if ok and subject.fits then return subject end
@@ -173,20 +211,17 @@ local function model_memory(plan)
    return rows
 end
 
--- Stages that partitioners make of each device, at most, when nobody says how many.
-local STAGES_PER_DEVICE = 2
-
 --- The options of ft.plan for a model that is only looked at.
 function M.plan_options(model, o)
    local dropout = model.config.dropout_rate
-   local stages_at_most = o.stages or STAGES_PER_DEVICE * #core.engine.devices(o.devices)
+   local stages_at_most = placement.stages(#core.engine.devices(o.devices), o.stages)
    local _, long = legs(stages_at_most, o.micro_batches)
    return {
       model = model, devices = o.devices, batch = o.batch, micro_batches = o.micro_batches,
       buckets = { o.source }, lengths = { target = o.target }, partition = o.partition,
       stages = o.stages, schedule = o.schedule, recompute = o.recompute, optimizer = o.optimizer,
-      profile = o.profile, hypers = {}, clip = 0, seed = o.seed or 1, dropout = dropout,
-      steps = long, batches = long,
+      staleness = o.staleness ~= "none" and o.staleness or nil, profile = o.profile,
+      hypers = {}, clip = 0, seed = o.seed, dropout = dropout, steps = long, batches = long,
    }
 end
 
@@ -196,13 +231,23 @@ local function by_node(stage, devices)
    return list
 end
 
+--- A model that is given, or what ft.model takes as `model`.
+function M.open(what)
+   return type(what) == "string" and models.open { model = what } or what
+end
+
 --- Plans a model.
--- @tparam model model
--- @tparam table o devices, batch, micro_batches, source, target, partition, stages, schedule,
---   recompute, optimizer, profile (as of ft.plan)
+-- @param what a model, or what ft.model takes as `model`
+-- @tparam[opt] table given devices ("cpu"), batch, micro_batches, source, target, partition,
+--   stages, schedule, staleness, recompute, optimizer, profile (as of ft.plan), seed
+-- @tparam[opt] table placements of earlier plans, see ftpipe.placement
 -- @treturn subject .plan; it may be over a budget, see `fits`
-function M.model(model, o)
-   local plan = plans(M.plan_options(model, o))
+function M.model(what, given, placements)
+   local model, o = M.open(what), M.options(given)
+   o.devices = o.devices or "cpu"
+   local plan_options = M.plan_options(model, o)
+   plan_options.placements = placements
+   local plan = plans(plan_options)
    local graph = graphs.of(plan.graphs[#plan.graphs], o.devices)
    graph.title = model.name
    local problem = graph:problem { devices = o.devices, micro_batches = o.micro_batches }
@@ -220,16 +265,24 @@ function M.model(model, o)
    for d, device in ipairs(plan.devices) do names[d] = device.name end
    local long = plan.options.batches
    local function play(batches, trace) return plan.blueprint:simulate(batches, trace) end
-   local seconds = steady(long / 3, long, function(batches) return play(batches).end_ns end)
-   return setmetatable({
+   local subject = setmetatable({
       title = ("%s, %d x %d source tokens"):format(model.name, o.batch, o.source),
       graph = graph, problem = problem, result = result, cut = cut, names = names, options = o,
       method = plan.partition.name, plan = plan, fits = all_fit(memory), memory = memory,
       stages = stage_rows(cut, times, names), proof = playing.proof(times),
-      recompute = plan.recompute,
-      seconds = seconds, samples_per_second = o.batch / seconds,
-      played = play(long), play = play,
+      recompute = plan.recompute, played = play(long), play = play,
    }, Subject)
+   subject.seconds = subject:seconds_with(nil)
+   subject.samples_per_second = o.batch / subject.seconds
+   return subject
+end
+
+--- Seconds of a batch of a model when each stage takes `factors` times as long.
+function Subject:seconds_with(factors)
+   local long = self.plan.options.batches
+   return steady(long / 3, long, function(batches)
+      return self.plan.blueprint:simulate(batches, false, factors).end_ns
+   end)
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -246,14 +299,15 @@ end
 --- Stage rows as words, the head first.
 function Subject:stage_cells()
    local cells = {
-      { "stage", "device", "nodes", "forward ms", "backward ms", "in flight", "late", "parameters",
-         "sends", "from .. to" },
+      { "stage", "device", "nodes", "forward ms", "backward ms", "recompute", "in flight", "late",
+         "parameters", "sends", "from .. to" },
    }
    for s, row in ipairs(self.stages) do
       local many = row.replicas > 1 and (" x %d"):format(row.replicas) or ""
       cells[s + 1] = {
          tostring(s), row.device .. many, tostring(row.nodes), ("%.2f"):format(row.forward_ms),
-         ("%.2f"):format(row.backward_ms), tostring(row.in_flight), late_words(row),
+         ("%.2f"):format(row.backward_ms), self.recompute[s] and "yes" or "-",
+         tostring(row.in_flight), late_words(row),
          units.format_bytes(row.parameter_bytes), units.format_bytes(row.sends_bytes),
          ("%s .. %s"):format(words.short(row.first, LONGEST_NAME),
             words.short(row.last, LONGEST_NAME)),
@@ -290,7 +344,7 @@ function Subject:setting()
    local o, recomputed = self.options, 0
    for s = 1, #self.stages do recomputed = recomputed + (self.recompute[s] and 1 or 0) end
    return ("partition %s, schedule %s, %d stages on %d devices, %d micro-batches%s"):format(
-      self.method, o.schedule, #self.stages, #self.names, o.micro_batches,
+      self.method, name_of(o.schedule), #self.stages, #self.names, o.micro_batches,
       recomputed > 0 and (", %d stages recomputed"):format(recomputed) or "")
 end
 
@@ -326,7 +380,7 @@ function Subject:data()
       }
    end
    return {
-      title = self.title, partition = self.method, schedule = o.schedule,
+      title = self.title, partition = self.method, schedule = name_of(o.schedule),
       micro_batches = o.micro_batches, batch = o.batch, fits = self.fits,
       seconds_per_batch = self.seconds, samples_per_second = self.samples_per_second,
       moved_bytes = stages.moved_bytes(self.cut) * o.micro_batches,
@@ -336,4 +390,10 @@ function Subject:data()
    }
 end
 
-return M
+--- Plans a model, or a graph: what `model` and `file` do.
+-- @param what a model, its name or directory, a graph of ft.graph, or a graph's file
+return setmetatable(M, { __call = function(_, what, o)
+   if type(what) == "string" and core.sys.exists(what) == "file" then what = graphs.load(what) end
+   if type(what) == "table" and what.nodes then return M.file(what, o) end
+   return M.model(what, o)
+end })

@@ -71,7 +71,7 @@ local function legend(classes)
 end
 
 --- @tparam table subject of ftpipe.explore
--- @tparam[opt] table tables further ones: { { title =, cells = }, ... }
+-- @tparam[opt] table tables further ones: { { title =, cells =, note = }, ... }
 -- @tparam[opt=2] int depth of scopes in the drawing
 -- @treturn string
 function M.html(subject, tables, depth)
@@ -91,6 +91,7 @@ function M.html(subject, tables, depth)
    for _, entry in ipairs(tables or {}) do
       parts[#parts + 1] = ("<h2>%s</h2>"):format(xml.escape(entry.title))
       parts[#parts + 1] = table_html(entry.cells)
+      if entry.note then parts[#parts + 1] = "<pre>" .. xml.escape(entry.note) .. "</pre>" end
    end
    parts[#parts + 1] = ("<h2>First %d batches</h2><p>%s</p>"):format(BATCHES,
       "What each device computes, with the numbers of micro-batches: forwards blue, backwards "

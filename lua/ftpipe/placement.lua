@@ -34,12 +34,15 @@ function M.is(name) return METHODS[name] ~= nil end
 -- Stages of mixed and best for each device, at most, when nobody says how many.
 local STAGES_PER_DEVICE = 2
 
+--- Stages of mixed and best, at most: those that are asked for, if any are.
+function M.stages(n_devices, asked) return asked or STAGES_PER_DEVICE * n_devices end
+
 local function options_of(name, n_devices, n_nodes, stages)
    local options = {}
    for key, value in pairs(METHODS[name]) do options[key] = value end
    if options.in_order then return options end
    if options.method == "mixed" or options.method == "best" then
-      stages = stages or STAGES_PER_DEVICE * n_devices
+      stages = M.stages(n_devices, stages)
    end
    options.blocks = stages and math.min(stages, n_nodes)
    return options
@@ -59,7 +62,7 @@ end
 
 -- Bytes that training keeps for a byte of parameters: weight, gradient, state of the optimizer, and
 -- for products on CPUs what is packed.
-local MEMORY_FACTOR = { adamw = 4, adafactor = 2.1, sgd = 3 }
+M.MEMORY_FACTOR = { adamw = 4, adafactor = 2.1, sgd = 3 }
 
 --- Leaves each device its memory for parameters. What it needs beside them depends on its stages:
 -- where these may change their places, every device keeps the most for it.
@@ -89,7 +92,7 @@ end
 local function attempt(graph, name, o, how, budget)
    local problem = graph:problem {
       devices = o.devices, micro_batches = o.micro_batches,
-      memory_factor = budget and budget.factor or MEMORY_FACTOR[o.optimizer],
+      memory_factor = budget and budget.factor or M.MEMORY_FACTOR[o.optimizer],
       recompute = how.recompute, in_flight = o.micro_batches, flat = o.schedule == "gpipe",
    }
    local in_order = METHODS[name].in_order
@@ -138,18 +141,7 @@ local function spread(list, of)
    return result
 end
 
---- Assigns the forward nodes of a graph to stages, and stages to devices. Nodes of one scope stay
--- together, but for seq.
--- @tparam graph graph of operators, or one of ft.graph
--- @tparam string name one of `names`
--- @tparam table o devices (text or cluster), stages (at most; of seq exactly; 2 for each device,
---   of seq 1), micro_batches, schedule, recompute (always, never, auto), optimizer, costs (of a
---   profile)
--- @tparam[opt] table budget what a plan showed: factor (bytes kept for a byte of parameters),
---   others (by device: bytes that it needs beside them)
--- @treturn table stage by node, device by stage (nil: in turn), name
--- @raise unsupported — the result replicates stages
-function M.solve(graph, name, o, budget)
+local function solve(graph, name, o, budget)
    local weighted = type(graph) == "userdata" and graphs.of(graph, o.devices, o.costs)
       or graph
    if METHODS[name].in_order then
@@ -160,6 +152,30 @@ function M.solve(graph, name, o, budget)
    check_runnable(name, result)
    local stage = small and spread(result.stage, of) or result.stage
    return { stage = stage, device = result.stage_device, name = name }
+end
+
+--- What a placement depends on, of the options that plans of one model and batch differ in.
+local function key_of(name, o, budget)
+   return ("%s %s %s %s %s %s"):format(name, o.stages, o.recompute, o.schedule == "gpipe",
+      budget and budget.factor, budget and table.concat(budget.others, " "))
+end
+
+--- Assigns the forward nodes of a graph to stages, and stages to devices. Nodes of one scope stay
+-- together, but for seq.
+-- @tparam graph graph of operators, or one of ft.graph
+-- @tparam string name one of `names`
+-- @tparam table o devices (text or cluster), stages (at most; of seq exactly; 2 for each device,
+--   of seq 1), micro_batches, schedule, recompute (always, never, auto), optimizer, costs (of a
+--   profile), placements (a table that is filled, for calls that differ in name, stages, schedule
+--   and recompute alone: many schedules ask for the same)
+-- @tparam[opt] table budget what a plan showed: factor (bytes kept for a byte of parameters),
+--   others (by device: bytes that it needs beside them)
+-- @treturn table stage by node, device by stage (nil: in turn), name; not to be changed
+-- @raise unsupported — the result replicates stages
+function M.solve(graph, name, o, budget)
+   local known, key = o.placements or {}, key_of(name, o, budget)
+   known[key] = known[key] or solve(graph, name, o, budget)
+   return known[key]
 end
 
 return M

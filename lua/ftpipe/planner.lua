@@ -1,11 +1,16 @@
 --- Chooses how to train: micro-batches, stages, schedule, recomputation and partition that fit and
 -- are fastest, by planning and simulating each; what fits less well is kept and can be looked at.
 --
---    local found = ft.planner(model, { devices = "sim:4x11GB", batch = 40, source = 320 })
---    print(found)
+--    local found = ft.planner("t5-3b", { devices = "sim:4x11GB", batch = 40, source = 320 })
+--    print(found)              -- all that was tried, and why the rest lost
+--    print(found.best.subject)
 
 local compare = require("ftpipe.compare")
+local core = require("ftpipe.core")
 local explore = require("ftpipe.explore")
+local noise = require("ftpipe.planner.noise")
+local opts = require("ftpipe.opts")
+local remedies = require("ftpipe.planner.remedies")
 local stages = require("ftpipe.stages")
 local units = require("ftpipe.units")
 
@@ -13,21 +18,14 @@ local M = {}
 local Found = {}
 Found.__index = Found
 
--- How far a profile may be off, and how many draws of it are played.
-local NOISE, DRAWS = 0.05, 16
+-- ---------------------------------------------------------------------------------------------
+-- One choice.
 
 local function changed(o, changes)
    local result = {}
    for key, value in pairs(o) do result[key] = value end
    for key, value in pairs(changes) do result[key] = value end
    return result
-end
-
---- Updates that a stage's weights are behind at most.
-local function staleness_of(subject)
-   local most = 0
-   for _, row in ipairs(subject.stages) do most = math.max(most, row.most_staleness) end
-   return most
 end
 
 local function largest_memory(subject)
@@ -39,11 +37,27 @@ local function largest_memory(subject)
    return most, over
 end
 
+local function most_late(subject)
+   local most = 0
+   for _, row in ipairs(subject.stages) do most = math.max(most, row.most_staleness) end
+   return most
+end
+
+local function count_recomputed(subject)
+   local n = 0
+   for _, flag in ipairs(subject.recompute) do n = n + (flag and 1 or 0) end
+   return n
+end
+
 --- Plans one choice.
--- @treturn table options, subject or problem (why there is none), seconds, memory_bytes,
---   over_bytes (beyond the fullest budget; 0: it fits), staleness, moved_bytes, stages
-function M.try(model, o)
-   local ok, subject = pcall(explore.model, model, o)
+-- @tparam model model
+-- @tparam table o of explore.model
+-- @tparam[opt] table placements of plans that differ in stages, schedule or partition alone
+-- @treturn table options, subject or problem (why there is none), seconds, memory_bytes (of the
+--   fullest device), over_bytes (beyond a budget; 0: it fits), staleness, moved_bytes, stages,
+--   recomputed (stages)
+function M.try(model, o, placements)
+   local ok, subject = pcall(explore.model, model, o, placements)
    if not ok then
       if type(subject) ~= "table" or subject.status == "cancelled" then error(subject, 0) end
       return { options = o, problem = subject.message }
@@ -51,40 +65,88 @@ function M.try(model, o)
    local memory, over = largest_memory(subject)
    return {
       options = o, subject = subject, seconds = subject.seconds, memory_bytes = memory,
-      over_bytes = over, staleness = staleness_of(subject), stages = #subject.stages,
+      over_bytes = over, staleness = most_late(subject), stages = #subject.stages,
+      recomputed = count_recomputed(subject),
       moved_bytes = stages.moved_bytes(subject.cut) * o.micro_batches,
    }
 end
+
+-- ---------------------------------------------------------------------------------------------
+-- What is tried.
 
 --- Divisors of the batch, as numbers of micro-batches: from the number of devices on, few enough to
 -- try.
 local function micro_batch_counts(batch, n_devices)
    local counts = {}
-   for m = 1, batch do
-      if batch % m == 0 and m >= math.min(n_devices, batch) and m <= 8 * n_devices then
-         counts[#counts + 1] = m
-      end
+   for m = math.min(n_devices, batch), math.min(batch, 8 * n_devices) do
+      if batch % m == 0 then counts[#counts + 1] = m end
    end
    return counts
 end
 
---- What is tried: every partition, schedule and recomputation on every number of micro-batches.
-local function choices(o, n_devices)
-   local list = {}
-   for _, m in ipairs(o.counts or micro_batch_counts(o.batch, n_devices)) do
-      for _, schedule in ipairs(o.schedules or { "1f1b", "gpipe", "async" }) do
-         for _, how in ipairs(o.partitions or { "seq", "mixed" }) do
-            list[#list + 1] = {
-               micro_batches = m, schedule = schedule, partition = how, recompute = "auto",
-            }
-         end
+local ANY_ORDER = { "1f1b", "zero-bubble", "gpipe", "2bw", "async" }
+
+-- How stages may lie: the partition, stages of each device, and the schedules that it is for.
+-- Interleaving is for equal numbers of stages, devices in turns.
+local LAYOUTS = {
+   { partition = "seq", per_device = 1, schedules = ANY_ORDER },
+   { partition = "seq", per_device = 2, schedules = { "interleaved" } },
+   { partition = "mixed", per_device = 2, schedules = ANY_ORDER },
+   { partition = "mixed", per_device = 3, schedules = ANY_ORDER },
+}
+
+local function contains(list, value)
+   for _, entry in ipairs(list or { value }) do
+      if entry == value then return true end
+   end
+   return false
+end
+
+--- The layouts of the partitions that the caller allows; those with a number of stages of its own
+-- once.
+local function layouts_of(only, n_stages)
+   local list, seen = {}, {}
+   for _, layout in ipairs(LAYOUTS) do
+      local key = layout.partition .. layout.schedules[1]
+      if contains(only.partitions, layout.partition) and not (n_stages and seen[key]) then
+         list[#list + 1] = layout
+      end
+      seen[key], seen[layout.partition] = true, true
+   end
+   for _, name in ipairs(only.partitions or {}) do
+      if not seen[name] then
+         list[#list + 1] = { partition = name, per_device = 1, schedules = ANY_ORDER }
       end
    end
    return list
 end
 
+--- Options of what is tried, without what the caller has ruled out.
+local function choices(o, only, n_devices)
+   local list = {}
+   local function add(layout, micro_batches, schedule)
+      if not contains(only.schedules, schedule) then return end
+      if schedule == "interleaved" and micro_batches % n_devices > 0 then return end
+      list[#list + 1] = changed(o, {
+         micro_batches = micro_batches, schedule = schedule, partition = layout.partition,
+         stages = o.stages or layout.per_device * n_devices,
+      })
+   end
+   for _, layout in ipairs(layouts_of(only, o.stages)) do
+      for _, m in ipairs(only.counts or micro_batch_counts(o.batch, n_devices)) do
+         for _, schedule in ipairs(layout.schedules) do add(layout, m, schedule) end
+      end
+   end
+   return list
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- What is better.
+
 -- What is better when it is less.
 local GOALS = { "seconds", "memory_bytes", "staleness", "moved_bytes", "stages" }
+
+local function fits(row) return not row.problem and row.over_bytes == 0 end
 
 local function dominates(a, b)
    local better = false
@@ -99,14 +161,11 @@ end
 local function pareto(rows)
    local front = {}
    for _, row in ipairs(rows) do
-      local beaten = row.problem ~= nil or row.over_bytes > 0
+      row.front = fits(row)
       for _, other in ipairs(rows) do
-         if not beaten and not other.problem and other.over_bytes == 0 then
-            beaten = dominates(other, row)
-         end
+         if row.front and fits(other) then row.front = not dominates(other, row) end
       end
-      row.front = not beaten
-      if not beaten then front[#front + 1] = row end
+      if row.front then front[#front + 1] = row end
    end
    return front
 end
@@ -119,10 +178,11 @@ local function verdict(row, best)
       return ("%s too much memory"):format(units.format_bytes(row.over_bytes))
    end
    if row.seconds == best.seconds then return "as fast" end
-   return ("%.0f %% slower"):format(100 * (row.seconds / best.seconds - 1))
+   return ("%.1f %% slower"):format(100 * (row.seconds / best.seconds - 1))
 end
 
-local function order(a, b)
+--- Rows that fit by time, then those that do not by what is too much, then those without a plan.
+local function comes_first(a, b)
    local worth_a = a.problem and 2 or a.over_bytes > 0 and 1 or 0
    local worth_b = b.problem and 2 or b.over_bytes > 0 and 1 or 0
    if worth_a ~= worth_b then return worth_a < worth_b end
@@ -131,124 +191,178 @@ local function order(a, b)
    return a.number < b.number
 end
 
---- Tries the choices and takes the fastest that fits.
--- @tparam model model
--- @tparam table o devices, batch, source, target, optimizer; counts, schedules, partitions (lists
---   of what is tried)
--- @treturn table rows (the best first), best (nil: nothing fits), front
-function M.search(model, o)
-   local n_devices = #require("ftpipe.core").engine.devices(o.devices)
-   local rows = {}
-   for i, choice in ipairs(choices(o, n_devices)) do
-      rows[i] = M.try(model, changed(o, choice))
-      rows[i].number = i
+--- Lets go of a plan that nobody will ask for: it neither is the first nor could become the fastest
+-- when the profile is a little off. Plans of large models are large.
+local function forget(row, first)
+   if row == first or not row.subject then return end
+   if not fits(first) or not fits(row) or row.seconds >= noise.out_of_reach(first) then
+      row.subject = nil
    end
-   table.sort(rows, order)
-   local best = not rows[1].problem and rows[1].over_bytes == 0 and rows[1] or nil
-   for _, row in ipairs(rows) do row.verdict = verdict(row, best or rows[1]) end
-   if not best then rows[1].verdict = verdict(rows[1], nil) end
-   return setmetatable({ rows = rows, best = best, front = pareto(rows) }, Found)
 end
 
---- The time of a row's batch when its profile is off by up to 5 %: the worst of some draws.
-function M.worst_seconds(row)
-   local o = row.options
-   return row.seconds * stages.worst_case(row.subject.cut,
-      { schedule = o.schedule, micro_batches = o.micro_batches, batches = 4 }, NOISE, DRAWS)
+--- Of rows that fit, how long each may take and in how many draws it is the fastest.
+local function judge(rows)
+   local near, subjects = {}, {}
+   for _, row in ipairs(rows) do
+      if fits(row) and row.subject then near[#near + 1] = row end
+   end
+   for i, row in ipairs(near) do subjects[i] = row.subject end
+   for i, judgement in ipairs(noise.judge(subjects)) do
+      near[i].wins, near[i].worst_seconds = judgement.wins, judgement.worst_seconds
+   end
 end
 
-local HEAD = {
-   "micro-batches", "schedule", "partition", "stages", "batch", "worst", "memory", "late", "moved",
-   "front", "why",
+-- ---------------------------------------------------------------------------------------------
+-- Searching.
+
+local ONLY = {
+   counts = { type = "table", help = "numbers of micro-batches to try" },
+   schedules = { type = "table", help = "schedules to try" },
+   partitions = { type = "table", help = "partitions to try" },
 }
+
+-- Options of a plan that are one of a list here.
+local LIST_OF = { micro_batches = "counts", schedule = "schedules", partition = "partitions" }
+
+--- What the caller leaves open, as lists of what is tried, and the other options.
+local function split(given)
+   local only, rest = {}, {}
+   for key, value in pairs(given or {}) do
+      if LIST_OF[key] then
+         only[LIST_OF[key]] = { value }
+      else
+         (ONLY[key] and only or rest)[key] = value
+      end
+   end
+   rest.micro_batches = 1
+   rest = explore.options(rest)
+   rest.devices = rest.devices or "cpu"
+   return opts.check("ft.planner", ONLY, only), rest
+end
+
+--- Tries the choices and takes the fastest that fits.
+-- @param what a model, or what ft.model takes as `model`
+-- @tparam table given options of ft.explore, of which those given are kept; or, to try several,
+--   counts (of micro-batches), schedules, partitions: lists
+-- @treturn table rows (the best first; those near it have .subject), best (nil: nothing fits),
+--   front
+function M.search(what, given)
+   local only, o = split(given)
+   local model = explore.open(what)
+   local rows, placements, first = {}, {}, nil
+   for i, choice in ipairs(choices(o, only, #core.engine.devices(o.devices))) do
+      local m = choice.micro_batches
+      placements[m] = placements[m] or {}
+      local row = M.try(model, choice, placements[m])
+      row.number, rows[i] = i, row
+      if not first or comes_first(row, first) then first = row end
+      for _, other in ipairs(rows) do forget(other, first) end
+      collectgarbage() -- plans are small in Lua and large in C
+   end
+   if not first then
+      core.fail("plan infeasible", "nothing to try: no schedule is for this partition", 2)
+   end
+   table.sort(rows, comes_first)
+   local best = fits(first) and first or nil
+   for _, row in ipairs(rows) do row.verdict = verdict(row, best) end
+   judge(rows)
+   return setmetatable({ model = model, rows = rows, best = best, front = pareto(rows) }, Found)
+end
+
+--- What would make a plan fit, see ftpipe.planner.remedies.
+function M.remedies(model, o, over_bytes)
+   return remedies.find(function(options) return M.try(model, options) end, o, over_bytes)
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Words.
+
+local function share(row) return ("%d %%"):format(100 * row.wins / noise.DRAWS + .5) end
+
+-- Heads, and what stands below them.
+local COLUMNS = {
+   { "micro-batches", function(row) return tostring(row.options.micro_batches) end },
+   { "schedule", function(row) return row.options.schedule end },
+   { "partition", function(row) return row.options.partition end },
+   { "stages", function(row) return tostring(row.stages) end },
+   { "recompute", function(row) return ("%d/%d"):format(row.recomputed, row.stages) end },
+   { "batch", function(row) return units.format_seconds(row.seconds) end },
+   { "worst", function(row)
+      return row.worst_seconds and units.format_seconds(row.worst_seconds) or "-"
+   end },
+   { "wins", function(row) return row.wins and share(row) or "-" end },
+   { "memory", function(row) return units.format_bytes(row.memory_bytes) end },
+   { "late", function(row) return tostring(row.staleness) end },
+   { "moved", function(row) return units.format_bytes(row.moved_bytes) end },
+   { "front", function(row) return row.front and "*" or "" end },
+   { "why", function(row) return row.verdict end },
+}
+
+-- Columns of a choice that there is no plan of, before why.
+local CHOICE_COLUMNS = 3
 
 --- Rows as words, the head first.
 function Found:cells()
-   local cells = { HEAD }
+   local head, cells = {}, {}
+   for c, column in ipairs(COLUMNS) do head[c] = column[1] end
+   cells[1] = head
    for i, row in ipairs(self.rows) do
-      local o = row.options
-      local words = { tostring(o.micro_batches), o.schedule, o.partition }
-      if not row.problem then
-         words[4] = tostring(row.stages)
-         words[5] = units.format_seconds(row.seconds)
-         words[6] = row.front and units.format_seconds(M.worst_seconds(row)) or "-"
-         words[7] = units.format_bytes(row.memory_bytes)
-         words[8], words[9] = tostring(row.staleness), units.format_bytes(row.moved_bytes)
-         words[10] = row.front and "*" or ""
+      local words = {}
+      for c, column in ipairs(COLUMNS) do
+         if not row.problem or c <= CHOICE_COLUMNS then words[#words + 1] = column[2](row) end
       end
-      words[#words + 1] = row.verdict
+      if row.problem then words[#words + 1] = row.problem end
       cells[i + 1] = words
    end
    return cells
 end
 
-function Found:__tostring()
-   local last = self.best and "front (*): no other is as fast, as small, as little late, with as "
-      .. "little moved and as few stages; worst: with stages' times off by up to 5 %"
-      or "nothing fits"
-   return compare.text(self:cells()) .. "\n" .. last
+--- Flags that give a row's plan.
+local function flags_of(row)
+   local o = row.options
+   return ("--micro-batches %d --schedule %s --partition %s --stages %d"):format(o.micro_batches,
+      o.schedule, o.partition, o.stages)
 end
 
--- ---------------------------------------------------------------------------------------------
--- Remedies.
-
-local function with_devices(devices, factor)
-   if type(devices) ~= "string" then return nil end
-   local kind, count, rest = devices:match("^(%l+:)(%d+)(.*)$")
-   if not kind then return nil end
-   return ("%s%d%s"):format(kind, count * factor, rest)
-end
-
---- Changes that may make a plan fit: what to say, and the options that differ.
-local function remedies_for(o)
-   local list = {}
-   local function add(words, changes) list[#list + 1] = { words = words, changes = changes } end
-   if o.recompute ~= "always" then add("--recompute always", { recompute = "always" }) end
-   for _, factor in ipairs { 2, 4, 8 } do
-      local m = o.micro_batches * factor
-      if o.batch % m == 0 then
-         add(("--micro-batches %d"):format(m), { micro_batches = m, recompute = "auto" })
-      end
-   end
-   if o.partition ~= "mixed" then
-      add("--partition mixed", { partition = "mixed", recompute = "auto" })
-   end
-   for _, name in ipairs { "adafactor", "sgd" } do
-      if o.optimizer ~= name then
-         add("--optimizer " .. name, { optimizer = name, recompute = "auto" })
-      end
-   end
-   local more = with_devices(o.devices, 2)
-   if more then add("--devices " .. more, { devices = more, recompute = "auto" }) end
-   return list
-end
-
---- What would make a plan that is over its budgets fit, planned and ranked: those that suffice
--- first, the fastest of them first; then by what they save.
--- @tparam model model
--- @tparam table o of explore.model
--- @tparam int over_bytes of the plan as it is
--- @treturn {string,...} lines
-function M.remedies(model, o, over_bytes)
-   local rows = {}
-   for i, remedy in ipairs(remedies_for(o)) do
-      local row = M.try(model, changed(o, remedy.changes))
-      row.words, row.number = remedy.words, i
-      if not row.problem then rows[#rows + 1] = row end
-   end
-   table.sort(rows, order)
-   local lines = {}
+--- The row of the list that is least by a goal; of equals the first.
+local function least(rows, goal)
+   local best = rows[1]
    for _, row in ipairs(rows) do
-      local saved = over_bytes - row.over_bytes
-      if row.over_bytes == 0 then
-         lines[#lines + 1] = ("%s: fits, %s a batch"):format(row.words,
-            units.format_seconds(row.seconds))
-      elseif saved > 0 then
-         lines[#lines + 1] = ("%s: saves %s, still %s too much"):format(row.words,
-            units.format_bytes(saved), units.format_bytes(row.over_bytes))
+      if row[goal] < best[goal] then best = row end
+   end
+   return best
+end
+
+--- What was found, in lines: the choice, and what is better than it in one way.
+function Found:summary()
+   local best = self.best
+   if not best then return "nothing fits" end
+   local lines = {
+      "chosen: " .. flags_of(best),
+      ("at worst %s a batch, when all work takes %d %% longer; the fastest in %s of %d draws in "
+         .. "which blocks are off by up to %d %%"):format(units.format_seconds(best.worst_seconds),
+         100 * noise.SHARE, share(best), noise.DRAWS, 100 * noise.SHARE),
+   }
+   local function note(words, row)
+      if row and row ~= best then
+         lines[#lines + 1] = ("%s: %s (%s, %s)"):format(words, flags_of(row), row.verdict,
+            units.format_bytes(row.memory_bytes))
       end
    end
-   return lines
+   local punctual = {}
+   for _, row in ipairs(self.front) do
+      if row.staleness == 0 then punctual[#punctual + 1] = row end
+   end
+   note("with no weights late", punctual[1])
+   note("with least memory", least(self.front, "memory_bytes"))
+   note("with least moved", least(self.front, "moved_bytes"))
+   lines[#lines + 1] = "front (*): nothing is as fast, as small, as little late, with as little "
+      .. "moved and as few stages"
+   return table.concat(lines, "\n")
+end
+
+function Found:__tostring()
+   return compare.text(self:cells()) .. "\n" .. self:summary()
 end
 
 return setmetatable(M, { __call = function(_, model, o) return M.search(model, o) end })

@@ -11,17 +11,17 @@ local declared = {
    "Plans a model (a directory, or a built-in configuration) or a graph from a file (PipeDream's\n"
       .. "profiles, device-placement JSON, GraphML, ftpipe's own), on devices that need not exist.",
    "ftpipe plan t5-3b --devices sim:4x11GB --partition mixed --max-source 320",
-   "ftpipe plan t5-3b --devices sim:4x11GB --search",
+   "ftpipe plan t5-3b --devices sim:4x11GB --batch 40 --max-source 320 --search",
    "ftpipe plan gnmt.txt --devices sim:4x2080ti --compare",
    "ftpipe plan gpt2-xl --devices sim:8x2080ti --format html > plan.html",
    devices = { default = false },
    batch = { default = 32 }, micro_batches = { default = 8 },
-   schedule = true, partition = { default = "mixed" }, stages = true, recompute = true,
-   optimizer = true, max_source = true, max_target = true, seed = true,
+   schedule = true, staleness = true, partition = { default = "mixed" }, stages = true,
+   recompute = true, optimizer = true, max_source = true, max_target = true, seed = true,
    profile = { rare = false, default = "modelled", help = "what work costs; for models" },
    compare = { type = "boolean", default = false, help = "all partitioners side by side" },
    search = { type = "boolean", default = false,
-      help = "try micro-batches, schedules and partitions; print what was tried" },
+      help = "try what is not given of micro-batches, schedule, partition, stages" },
    mem = { type = "boolean", default = false, help = "memory by class" },
    format = { choices = FORMATS, default = "table", help = "what is printed" },
    depth = { type = "int", min = 1, max = 16, default = 2, help = "of scopes, in pictures" },
@@ -33,16 +33,29 @@ local function usage(format, ...)
    core.fail("invalid argument", format:format(...) .. "; see ftpipe plan --help", 2)
 end
 
+--- Options of ft.explore.
 local function options_of(flags)
-   if flags.batch % flags.micro_batches ~= 0 then
-      usage("--batch %d is not a multiple of --micro-batches %d", flags.batch, flags.micro_batches)
-   end
    return {
       devices = flags.devices, batch = flags.batch, micro_batches = flags.micro_batches,
-      schedule = flags.schedule, partition = flags.partition, stages = flags.stages,
-      recompute = flags.recompute, optimizer = flags.optimizer, source = flags.max_source,
-      target = flags.max_target, seed = flags.seed, cost = flags.cost, profile = flags.profile,
+      schedule = flags.schedule, staleness = flags.staleness, partition = flags.partition,
+      stages = flags.stages, recompute = flags.recompute, optimizer = flags.optimizer,
+      source = flags.max_source, target = flags.max_target, seed = flags.seed, cost = flags.cost,
+      profile = flags.profile,
    }
+end
+
+local function check_batch(flags)
+   if flags.batch % flags.micro_batches == 0 then return end
+   usage("--batch %d is not a multiple of --micro-batches %d", flags.batch, flags.micro_batches)
+end
+
+--- The same for ft.planner: what was not given is left open.
+local function open_options(flags, given)
+   local o = options_of(flags)
+   for _, key in ipairs { "micro_batches", "schedule", "partition" } do
+      if not given[key] then o[key] = nil end
+   end
+   return o
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -55,6 +68,7 @@ local printers = {
       local parts = { subject:text(flags.mem) }
       for _, entry in ipairs(tables) do
          parts[#parts + 1] = entry.title .. ":\n" .. compare.text(entry.cells)
+         parts[#parts + 1] = entry.note
       end
       return table.concat(parts, "\n") .. "\n"
    end,
@@ -85,21 +99,29 @@ for _, form in ipairs { "svg", "dot", "graphml" } do
    end
 end
 
+--- The problem of a model: blocks of its scopes. Memory is counted and does not bound; what fits is
+-- decided to the byte, by the plan above the table.
+local function model_problem(subject)
+   local placement, o = require("ftpipe.placement"), subject.options
+   local graph = subject.graph:by_scope() or subject.graph
+   local problem = graph:problem {
+      devices = o.devices, micro_batches = o.micro_batches, in_flight = o.micro_batches,
+      flat = o.schedule == "gpipe", recompute = o.recompute == "always",
+      memory_factor = placement.MEMORY_FACTOR[o.optimizer],
+   }
+   for _, device in ipairs(problem.devices) do device.memory_bytes = 0 end
+   return problem, placement.stages(#problem.devices, o.stages)
+end
+
+--- All partitioners side by side, on the subject's graph.
 local function comparison(subject, flags)
-   local compare, contract = require("ftpipe.compare"), require("ftpipe.graph.contract")
-   local graph, problem = subject.graph, subject.problem
-   if graph.operators then
-      graph = contract.by_scope(graph) or graph
-      problem = graph:problem { devices = flags.devices, micro_batches = flags.micro_batches }
-      -- times alone: what fits is decided with memory to the byte, above
-      for _, device in ipairs(problem.devices) do device.memory_bytes = 0 end
-   end
-   local rows = compare.all(problem, {
-      cost = flags.cost, seed = flags.seed, blocks = flags.stages,
-   })
+   local compare = require("ftpipe.compare")
+   local problem, blocks = subject.problem, flags.stages
+   if subject.plan then problem, blocks = model_problem(subject) end
+   local rows = compare.all(problem, { cost = flags.cost, seed = flags.seed, blocks = blocks })
    return {
-      title = ("partitioners, cost model %s"):format(flags.cost), key = "compare",
-      cells = compare.cells(rows),
+      title = ("partitioners, slowest and fullest device, cost model %s"):format(flags.cost),
+      key = "compare", cells = compare.cells(rows),
    }
 end
 
@@ -133,25 +155,30 @@ local function plan_file(path, flags, given)
    for _, name in ipairs(OF_MODELS) do
       if given[name] then usage("--%s is for models, %s is a graph", name:gsub("_", "-"), path) end
    end
+   check_batch(flags)
    return explore.file(graph, options_of(flags))
 end
 
-local function plan_model(name, flags)
+--- The best plan of a search, and the table of what was tried; exit 3 when nothing fits.
+local function search(model, flags, given)
+   local found = require("ftpipe.planner").search(model, open_options(flags, given))
+   if not found.best then
+      io.stderr:write(tostring(found), "\n")
+      local row = found.rows[1]
+      if row.problem then core.fail("plan infeasible", row.problem) end
+      check_fits(row.subject, model, row.options)
+   end
+   return found.best.subject, model, found.best.options, {
+      title = "tried", key = "search", cells = found:cells(), note = found:summary(),
+   }
+end
+
+local function plan_model(name, flags, given)
    local model = require("ftpipe.model") { model = name }
    flags.devices = flags.devices or "cpu"
+   if flags.search then return search(model, flags, given) end
+   check_batch(flags)
    local o = options_of(flags)
-   if flags.search then
-      local found = require("ftpipe.planner").search(model, o)
-      if not found.best then
-         io.stderr:write(tostring(found), "\n")
-         local row = found.rows[1]
-         if row.problem then core.fail("plan infeasible", row.problem) end
-         check_fits(row.subject, model, row.options)
-      end
-      return found.best.subject, model, o, {
-         title = "tried", key = "search", cells = found:cells(),
-      }
-   end
    return require("ftpipe.explore").model(model, o), model, o
 end
 
@@ -165,7 +192,7 @@ function M.run(argv)
    if core.sys.exists(path) == "file" then
       subject = plan_file(path, flags, given)
    else
-      subject, model, o, tables[1] = plan_model(path, flags)
+      subject, model, o, tables[1] = plan_model(path, flags, given)
    end
    if flags.compare then tables[#tables + 1] = comparison(subject, flags) end
    io.stdout:write(printers[flags.format](subject, tables, flags))

@@ -1,0 +1,162 @@
+local ft = require("ftpipe")
+local noise = require("ftpipe.planner.noise")
+
+local function options(changes)
+   local o = {
+      devices = "sim:2x11GB", batch = 8, source = 64, target = 8, counts = { 2, 4 },
+      schedules = { "1f1b", "async" }, partitions = { "seq", "mixed" },
+   }
+   for key, value in pairs(changes or {}) do o[key] = value end
+   return o
+end
+
+describe("ft.planner", function()
+   local found
+
+   setup(function() found = ft.planner("t5-small", options()) end)
+
+   it("takes the fastest that fits and says why not the others", function()
+      assert.equal(12, #found.rows) -- seq, and mixed with two and three stages for a device
+      assert.equal(found.best, found.rows[1])
+      for i, row in ipairs(found.rows) do
+         assert.is_true(row.over_bytes > 0 or row.seconds >= found.best.seconds)
+         assert.is_true((row.verdict == "chosen") == (i == 1))
+      end
+      assert.matches("slower", tostring(found))
+   end)
+
+   it("keeps a front that nothing beats in everything", function()
+      assert.is_true(#found.front >= 1)
+      local punctual = false
+      for _, row in ipairs(found.front) do
+         punctual = punctual or row.staleness == 0
+         for _, other in ipairs(found.rows) do
+            assert.is_false(other.seconds < row.seconds and other.memory_bytes < row.memory_bytes
+               and other.staleness < row.staleness and other.moved_bytes < row.moved_bytes
+               and other.stages < row.stages)
+         end
+      end
+      assert.is_true(punctual)
+   end)
+
+   it("tries every schedule, each on stages that it is for", function()
+      local all = ft.planner("t5-small", {
+         devices = "sim:2x11GB", batch = 4, source = 64, counts = { 4 },
+      })
+      local seen = {}
+      for _, row in ipairs(all.rows) do
+         assert.is_nil(row.problem)
+         seen[row.options.schedule] = true
+         if row.options.schedule == "async" then
+            assert.equal(math.ceil((row.stages - 1) / 4), row.staleness)
+         elseif row.options.schedule == "2bw" then
+            assert.equal(1, row.staleness)
+         else
+            assert.equal(0, row.staleness)
+         end
+      end
+      assert.same({ ["1f1b"] = true, gpipe = true, interleaved = true, ["2bw"] = true,
+         ["zero-bubble"] = true, async = true }, seen)
+   end)
+
+   it("keeps what is given", function()
+      local kept = ft.planner("t5-small", {
+         devices = "sim:2x11GB", batch = 12, source = 64, schedule = "gpipe", stages = 4,
+         partition = "mixed", recompute = "always",
+      })
+      assert.is_true(#kept.rows >= 4)
+      for _, row in ipairs(kept.rows) do
+         assert.equal("gpipe", row.options.schedule)
+         assert.equal("mixed", row.options.partition)
+         assert.equal(4, row.options.stages)
+         assert.equal(row.stages, row.recomputed)
+      end
+      assert.error_matches(function()
+         ft.planner("t5-small", { devices = "sim:2x11GB", batch = 4, schedules = { "slow" } })
+      end, "nothing to try")
+      assert.error_matches(function() ft.planner("t5-small", { batches = 4 }) end,
+         "unknown option 'batches' %(did you mean 'batch'%?%)")
+   end)
+
+   it("says when nothing fits, and what would help", function()
+      local model = ft.model { model = "t5-small" }
+      local tight = ft.planner(model, options { devices = "sim:2x100MB" })
+      assert.is_nil(tight.best)
+      assert.matches("nothing fits", tostring(tight))
+      assert.matches("too much memory", tight.rows[1].verdict)
+      local row = tight.rows[1]
+      local lines = ft.planner.remedies(model, row.options, row.over_bytes)
+      local before = math.huge
+      for _, line in ipairs(lines) do
+         local left = tonumber(line:match("still ([%d.]+) MB too much") or 0)
+         assert.is_true(line:find(": fits, ", 1, true) ~= nil or left > 0, line)
+         assert.is_true(left <= 0 or before == math.huge or left >= before, line)
+         before = left > 0 and left or before
+      end
+      -- one change is not enough
+      assert.matches("%-%-optimizer adafactor %-%-devices sim:4x100MB", table.concat(lines, "\n"))
+   end)
+end)
+
+describe("noise", function()
+   it("is bounded by the profile in which everything takes longer", function()
+      local random = require("ftpipe.sample.random").new(1)
+      local plans = {
+         { "1f1b", "mixed" }, { "gpipe", "seq" }, { "async", "mixed" }, { "2bw", "mixed" },
+         { "zero-bubble", "seq" }, { "interleaved", "seq" },
+      }
+      for _, row in ipairs(plans) do
+         local subject = ft.explore("t5-small", {
+            devices = "sim:2x2080ti", batch = 8, micro_batches = 4, source = 64, stages = 4,
+            schedule = row[1], partition = row[2],
+         })
+         local longest = {}
+         for s = 1, #subject.stages do longest[s] = 1 + noise.SHARE end
+         local function ns(by_stage)
+            return subject.plan.blueprint:simulate(6, false, by_stage).end_ns
+         end
+         local bound, exact = ns(longest), ns(nil)
+         assert.is_true(bound > exact and bound <= 1.05 * exact + 100, row[1])
+         for _ = 1, 20 do
+            local factors = {}
+            for s = 1, #longest do factors[s] = 1 + noise.SHARE * (2 * random:fraction() - 1) end
+            assert.is_true(ns(factors) <= bound, row[1])
+         end
+      end
+   end)
+
+   it("leaves the choice to those within reach", function()
+      local found = ft.planner("t5-small", options())
+      local wins = 0
+      for _, row in ipairs(found.rows) do
+         wins = wins + (row.wins or 0)
+         local near = row.seconds < noise.out_of_reach(found.best.subject)
+         assert.equal(near, row.wins ~= nil)
+         assert.is_true(not near or row.worst_seconds >= row.seconds)
+      end
+      assert.equal(noise.DRAWS, wins)
+   end)
+
+   it("is the same for blocks of the same name in all plans", function()
+      local a = ft.explore("t5-small", { devices = "sim:2x2080ti", partition = "seq" })
+      local b = ft.explore("t5-small", { devices = "sim:2x2080ti", partition = "seq" })
+      local x, y = unpack(noise.seconds({ a, b }, 1))
+      assert.equal(x, y)
+      assert.is_true(x ~= a.seconds and math.abs(x / a.seconds - 1) < noise.SHARE)
+      assert.not_equal(x, noise.seconds({ a }, 2)[1])
+   end)
+end)
+
+describe("a Lua table of options", function()
+   it("is checked where plans are explored", function()
+      local function refused(pattern, o)
+         local ok, problem = pcall(ft.explore, "t5-small", o)
+         assert.is_false(ok)
+         assert.matches(pattern, problem.message)
+         assert.equal(2, problem.exit)
+      end
+      refused("batch 10 is not a multiple of micro_batches 8", { batch = 10 })
+      refused("unknown option 'microbatches' %(did you mean 'micro_batches'", { microbatches = 4 })
+      refused("option 'recompute': 'sometimes' is not available", { recompute = "sometimes" })
+   end)
+end)
