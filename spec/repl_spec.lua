@@ -12,6 +12,19 @@ describe("repl", function()
       assert.same({ true }, { evaluate("return") })
    end)
 
+   it("shows what is in a plain table", function()
+      local function shown(text)
+         local _, result = repl.evaluate((repl.compile(text)))
+         return result
+      end
+      assert.equal("{}", shown("{}"))
+      assert.equal('{ a = "x", b = {...} }', shown("{ a = 'x', b = { 1 } }"))
+      assert.equal("{ a = {}, [1] = 5, [2] = { x = {...} } }", shown("{ 5, { x = {} }, a = {} }"))
+      assert.matches("^{\n  .*\n  %.%.%. 76 more\n}$", shown(
+         "(function() local t = {} for i = 1, 100 do t[i] = ('y'):rep(9) end return t end)()"))
+      assert.matches("^ftpipe .*: ft%.args, ", shown("require('ftpipe')"))
+   end)
+
    it("asks for more when a chunk is not complete", function()
       local chunk, _, more = repl.compile("for i = 1, 2 do")
       assert.is_nil(chunk)

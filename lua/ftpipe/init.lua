@@ -19,6 +19,14 @@ local function find(list, name)
    return false
 end
 
+local function names_of_parts()
+   local names = {}
+   for _, entry in ipairs(PARTS) do names[#names + 1] = entry end
+   for _, entry in ipairs(CORE) do names[#names + 1] = entry end
+   table.sort(names)
+   return names
+end
+
 local function load_part(ft, name)
    local part
    if find(PARTS, name) then
@@ -26,10 +34,7 @@ local function load_part(ft, name)
    elseif find(CORE, name) then
       part = core[name]
    else
-      local names = {}
-      for _, entry in ipairs(PARTS) do names[#names + 1] = entry end
-      for _, entry in ipairs(CORE) do names[#names + 1] = entry end
-      table.sort(names)
+      local names = names_of_parts()
       error(("ft has no '%s'%s (it has: %s)"):format(tostring(name),
          suggest.hint(tostring(name), names), table.concat(names, ", ")), 2)
    end
@@ -37,4 +42,9 @@ local function load_part(ft, name)
    return part
 end
 
-return setmetatable({ version = core.version }, { __index = load_part })
+return setmetatable({ version = core.version }, {
+   __index = load_part,
+   __tostring = function()
+      return ("ftpipe %s: ft.%s"):format(core.version, table.concat(names_of_parts(), ", ft."))
+   end,
+})

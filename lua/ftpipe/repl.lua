@@ -16,11 +16,68 @@ function M.compile(text)
    return chunk, problem, not chunk and problem:find("'<eof>'", 1, true) ~= nil
 end
 
---- The values of a chunk as one line of text, or nil when there are none.
+-- What is shown of a plain table, and of one in it.
+local MOST_ENTRIES, LONGEST_LINE, LONGEST_ENTRY = 24, 96, 80
+
+--- Names before numbers, each in its order.
+local function comes_first(a, b)
+   if type(a) ~= type(b) then return type(a) == "string" end
+   if type(a) == "string" or type(a) == "number" then return a < b end
+   return tostring(a) < tostring(b)
+end
+
+local function is_plain(value)
+   return type(value) == "table" and not (getmetatable(value) or {}).__tostring
+end
+
+local function in_braces(entries)
+   return #entries > 0 and "{ " .. table.concat(entries, ", ") .. " }" or "{}"
+end
+
+local entries_of
+
+--- A value in a part of a line.
+local function short(value)
+   local text = is_plain(value) and in_braces(entries_of(value))
+      or type(value) == "string" and ("%q"):format(value) or tostring(value)
+   local line = text:match("^[^\n]*")
+   return line == text and #text <= LONGEST_ENTRY and text or line:sub(1, LONGEST_ENTRY) .. " ..."
+end
+
+--- "a = 1" and "[1] = 5" of a plain table; tables in it as {...}, unless they are asked for.
+function entries_of(value, deep)
+   local keys, entries = {}, {}
+   for key in pairs(value) do keys[#keys + 1] = key end
+   table.sort(keys, comes_first)
+   for i = 1, math.min(#keys, MOST_ENTRIES) do
+      local key, inner = keys[i], value[keys[i]]
+      local name = type(key) == "string" and key:match("^[%a_][%w_]*$")
+         or ("[%s]"):format(tostring(key))
+      entries[i] = ("%s = %s"):format(name, is_plain(inner) and not deep and "{...}"
+         or short(inner))
+   end
+   if #keys > MOST_ENTRIES then
+      entries[#entries + 1] = ("... %d more"):format(#keys - MOST_ENTRIES)
+   end
+   return entries
+end
+
+--- A list of tables with one of them on each line; of others the entries, on one line if they fit.
+local function show_table(value)
+   local entries = entries_of(value, #value > 0)
+   local line = in_braces(entries)
+   return #line <= LONGEST_LINE and line or "{\n  " .. table.concat(entries, "\n  ") .. "\n}"
+end
+
+local function show_value(value)
+   return is_plain(value) and show_table(value) or tostring(value)
+end
+
+--- The values of a chunk as text, or nil when there are none.
 local function show(n, ...)
    if n == 0 then return nil end
    local texts = {}
-   for i = 1, n do texts[i] = tostring((select(i, ...))) end
+   for i = 1, n do texts[i] = show_value((select(i, ...))) end
    return table.concat(texts, "\t")
 end
 
@@ -54,11 +111,30 @@ local function read_chunk(read_line)
    return text
 end
 
+-- `help` at the prompt.
+local HELP = setmetatable({}, { __tostring = function() return [[
+A model on devices that need not be here; an expression prints its value:
+  p = ft.explore("t5-3b", { devices = "sim:4x11GB", batch = 40, source = 320 })
+  p                                   stages, memory, prediction
+  p.seconds, p.fits, p.stages[1]      the same as values
+  p.plan:why("decoder/block.3")       what it would be on each other device
+  q = p.plan:move("decoder/block.3", 2)
+  p.plan:diff(q)                      what is then different
+What is fastest, what else there is, and what would help when nothing fits:
+  ft.planner("t5-3b", { devices = "sim:4x11GB", batch = 40, source = 320 })
+All partitioners on one graph:
+  g = ft.graph("gpt2-xl", { devices = "sim:8x2080ti", batch = 1, source = 1024 }):by_scope(2)
+  ft.compare(g:problem { devices = "sim:8x2080ti" })
+  ft.partition(g:problem { devices = "sim:8x2080ti" }, { method = "mixed", blocks = 16 })
+Devices: ft.cluster "2xh200+4x3090". Everything there is: ft]] end })
+
 --- Reads, runs and prints until the end of input.
 function M.run(read_line)
    if jit then jit.off() end
    rawset(_G, "ft", require("ftpipe"))
-   print(("ftpipe %s, %d cores; ft is loaded, Ctrl-D ends"):format(core.version, core.sys.cores()))
+   rawset(_G, "help", HELP)
+   print(("ftpipe %s, %d cores; ft is loaded, help is help, Ctrl-D ends"):format(core.version,
+      core.sys.cores()))
    while true do
       local chunk, problem = read_chunk(read_line)
       if chunk == nil then return end
