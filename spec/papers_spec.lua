@@ -51,16 +51,19 @@ describe("examples/papers/pipedream.lua", function()
       local dir = files.shared("data/graphs/pipedream", pending)
       if not dir then return end
       local out, counts = run { "pipedream.lua", "--profiles", dir }
-      assert.is_true(counts.left <= 1)
+      assert.equal(0, counts.left)
       for _, name in ipairs { "vgg16, 16 GPUs, ms", "gnmt_large, 16 GPUs, ms" } do
          local published, ours = row(out, name)
          assert.is_true(math.abs(published - ours) < .011)
       end
       assert.matches("AWD LM, 1x4 A +skipped: no awd_lm.txt", out)
-      local faster = out:match("VGG%-16, 2x8 B[^\n]+%-%-faster ([%d.]+)")
-      out = run { "pipedream.lua", "--profiles", dir, "--faster", faster, "--only", "VGG-16" }
-      local published, ours = row(out, "VGG-16, 2x8 B, speed-up")
-      assert.is_true(math.abs(ours / published - 1) < .05)
+      for _, name in ipairs { "VGG-16", "GNMT-8" } do
+         local words = { "pipedream.lua", "--profiles", dir, "--only", name }
+         local switches = out:match(name:gsub("%p", "%%%0") .. ", 2x8 B[^\n]+(%-%-faster [^\n]+)")
+         for word in switches:gmatch("%S+") do words[#words + 1] = word end
+         local published, ours = row((run(words)), name .. ", 2x8 B, speed-up")
+         assert.is_true(math.abs(ours / published - 1) < .105, name)
+      end
    end)
 end)
 
@@ -68,7 +71,7 @@ describe("examples/papers/ftpipe.lua", function()
    it("has plans near theirs, and names what the rest assumes", function()
       local out, counts = run { "ftpipe.lua" }
       assert.equal(45, counts.all)
-      assert.is_true(counts.left <= 1)
+      assert.equal(0, counts.left)
       for name, least in pairs { ["mixed 4x512/4"] = .985, ["mixed 8x320/8"] = .985 } do
          local _, balance = row(out, name .. ", balance")
          assert.is_true(balance >= least)
@@ -77,5 +80,8 @@ describe("examples/papers/ftpipe.lua", function()
       end
       local _, async = row(out, "BoolQ, async mixed")
       assert.is_true(async > 1.5)
+      -- their GPipe makes nothing again for the first backward of a batch
+      local published, ours = row(out, "WikiText-2, async seq")
+      assert.is_true(math.abs(ours / published - 1) < .05)
    end)
 end)

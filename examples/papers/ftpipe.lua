@@ -3,6 +3,7 @@
 --
 --    ftpipe examples/papers/ftpipe.lua
 --    ftpipe examples/papers/ftpipe.lua --small-batch 0.5      small products run below their rate
+--    ftpipe examples/papers/ftpipe.lua --gpipe-keeps none     GPipe recomputes everything
 --    ftpipe examples/papers/ftpipe.lua --uncalibrated
 --
 -- Eliad et al., "Fine-tuning giant neural networks on commodity hardware with automatic pipeline
@@ -20,6 +21,8 @@ local args = ft.args {
    uncalibrated = { type = "boolean", help = "times as modelled, not scaled to theirs" },
    small_batch = { type = "number", default = 0, min = 0, max = 25, value = "MS",
       help = "ms that a block takes in each direction however small the micro-batch is" },
+   gpipe_keeps = { choices = { "one", "none" }, default = "one",
+      help = "micro-batches of a batch that GPipe's stages do not recompute" },
    link = { type = "rate", default = "12 GB/s", help = "between two cards" },
 }
 
@@ -88,6 +91,33 @@ end
 -- 2080 Ti's memory sustains.
 local UPDATE_NS_PER_BYTE = 7e9 / (.85 * 616e9)
 
+--- An action of GPipe, or some in a row, as FTPipe's code does them: what the first backward of a
+-- batch needs is kept; what the others need is made again right before them, also while their
+-- gradients are on the way.
+local function recompute_apart(action)
+   local kind, stage, batch, first, last = action:match("^([FB])(%d+)%.(%d+)%.(%d+)%-?(%d*)$")
+   if not kind then return action end
+   local words = {}
+   for micro = tonumber(first), tonumber(last) or tonumber(first) do
+      local what = ("%s.%s.%d"):format(stage, batch, micro)
+      if micro > 0 and kind == "B" then words[#words + 1] = "C" .. what end
+      words[#words + 1] = kind .. what
+      if micro > 0 and kind == "F" then words[#words + 1] = "D" .. what .. ":activations" end
+   end
+   return table.concat(words, " ")
+end
+
+--- The text of a plan with that done to all of its actions.
+local function keep_one(text)
+   local lines = {}
+   for line in text:gmatch("[^\n]+") do
+      local head, actions = line:match("^([%a-]+ %d+) (.*%d%.%d.*)$")
+      lines[#lines + 1] = head and head .. " " .. actions:gsub("%S+", recompute_apart)
+         or line:gsub("in%-flight %d+", "in-flight 2")
+   end
+   return table.concat(lines, "\n") .. "\n"
+end
+
 -- Micro-batches for each stage of a play, so that the second half of one twice as long is steady.
 local WARM_UP = 3
 
@@ -96,20 +126,23 @@ local WARM_UP = 3
 local function batch_seconds(plan, schedule, micro_batches, least)
    local cut = ft.stages.of(plan.graph, plan.problem.devices, plan.result)
    local counts, rest = count_blocks(plan), 1 - 2 * least / ENCODER_MS
+   local apart = schedule == "gpipe" and args.gpipe_keeps == "one"
    for s, stage in ipairs(cut.stages) do
       local more = counts[s] * least * 1e6
       stage.forward_ns = stage.forward_ns * rest + more
       stage.backward_ns = stage.backward_ns * rest + more
-      if plan.synchronous or s < #cut.stages then
+      if not apart and (plan.synchronous or s < #cut.stages) then
          stage.backward_ns = stage.backward_ns + stage.forward_ns
       end
       stage.backward_ns = stage.backward_ns
          + stage.parameter_bytes * UPDATE_NS_PER_BYTE / micro_batches
    end
    local function play(batches)
-      return ft.stages.play(cut, {
+      local made, costs = ft.stages.plan(cut, {
          schedule = schedule, micro_batches = micro_batches, batches = batches,
-      }).end_ns
+      })
+      if apart then made = ft.schedule.parse(keep_one(made:text())) end
+      return made:simulate(costs).end_ns
    end
    local batches = math.ceil(WARM_UP * #cut.stages / micro_batches)
    return (play(2 * batches) - play(batches)) / batches / 1e9
@@ -226,12 +259,21 @@ local tasks = {
    { "SQuAD", "bert-large", 384, 1, 88000, { 24, 1 }, { 2, 12 }, "seq", 2.04 },
 }
 
+-- Stages of `mixed`, at most, of which the faster ones are taken: as they did.
+local MOST_STAGES = { 20, 64 }
+
 --- Seconds of an epoch as a function of the least ms of a block.
 local function epoch_of(task, method, schedule, sizes)
-   local graph = blocks_of(task[2], sizes[1], task[3], task[4])
-   local plan = place(graph, method, schedule == "gpipe")
+   local graph, plans_of_task = blocks_of(task[2], sizes[1], task[3], task[4]), {}
+   for i, most in ipairs(method == "mixed" and MOST_STAGES or { 0 }) do
+      plans_of_task[i] = place(graph, method, schedule == "gpipe", { max_stages = most })
+   end
    return function(least)
-      return batch_seconds(plan, schedule, sizes[2], least) * task[5] / (sizes[1] * sizes[2])
+      local seconds = math.huge
+      for _, plan in ipairs(plans_of_task) do
+         seconds = math.min(seconds, batch_seconds(plan, schedule, sizes[2], least))
+      end
+      return seconds * task[5] / (sizes[1] * sizes[2])
    end
 end
 
