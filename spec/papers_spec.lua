@@ -4,7 +4,7 @@ local process = require("spec.support.process")
 --- Runs a script of examples/papers; gives its output and the counts of its last line.
 local function run(arguments)
    arguments[1] = "examples/papers/" .. arguments[1]
-   local out, err, code = process.ftpipe(arguments)
+   local out, err, code = process.ftpipe(arguments, nil, 240)
    assert.equal("", err)
    assert.equal(0, code)
    local all, near, left = out:match("(%d+) figures: (%d+) within .- named, (%d+) residual")
