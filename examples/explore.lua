@@ -18,17 +18,18 @@ local cards = "sim:4x11GB"
 local seq, mixed = explore(cards, "seq", 5, "1f1b"), explore(cards, "mixed", 5, "1f1b")
 print("seq", #seq.stages .. " stages", seq.fits and "fits" or "does not fit")
                                 --> seq	4 stages	does not fit
-print("mixed", #mixed.stages .. " stages", mixed.fits and "fits" or "does not fit")
-                                --> mixed	8 stages	fits
+print("mixed", #mixed.stages > 4, mixed.fits and "fits" or "does not fit")
+                                --> mixed	true	fits
 
 -- A card that is known by its size alone is one of 10 TFLOP/s and 500 GB/s, of which work reaches
--- 76 and 85 %, as it did on the 2080 Ti that FTPipe measured: some 8 s a batch. At its peaks it
--- would be 6 s.
+-- 76 and 85 %, as it did on the 2080 Ti that FTPipe measured. At its peaks it would be faster: 6 s
+-- a batch instead of 8.
 local peaks = ft.cluster {
    devices = { { count = 4, memory = "11GB", flops = 10e12, bandwidth = "500GB/s",
       link = "12GB/s" } },
 }
-print(explore(peaks, "mixed", 5, "1f1b").seconds < 0.8 * mixed.seconds)   --> true
+local share = explore(peaks, "seq", 20, "1f1b").seconds / explore(cards, "seq", 20, "1f1b").seconds
+print(share > 0.74 and share < 0.8)                     --> true
 
 -- Smaller micro-batches need less memory, so that less is computed again, and keep the pipeline
 -- full; without flushes the cards never wait for the last one, and weights are an update late.
