@@ -85,6 +85,16 @@ describe("ft.graph files", function()
       end)
    end)
 
+   it("of models are contracted by scope without a value that is sent twice", function()
+      local small = ft.graph("t5-small", { devices = "sim:1x2080ti", batch = 1 }):by_scope()
+      local seen = {}
+      for _, edge in ipairs(small.edges) do
+         local arrival = ("%d %d %d"):format(edge.from, edge.to, edge.value)
+         assert.is_nil(seen[arrival])
+         seen[arrival] = true
+      end
+   end)
+
    it("are contracted by scope; values of several makers stay several", function()
       local graph = load("ftpipe weighted graph 1\nnode a scope=s parameter_bytes=3\n"
          .. "node b scope=s parameter_bytes=4\nnode c\nedge a c bytes=5 value=1\n"

@@ -35,7 +35,7 @@ function M.groups(graph, depth, result)
       }
    end)
    for _, number in ipairs(of) do nodes[number].count = nodes[number].count + 1 end
-   return { nodes = nodes, edges = bundled(contract.join(graph.edges, of)) }
+   return { nodes = nodes, edges = bundled(contract.join(graph, of)) }
 end
 
 --- The layer of every node: one more than the highest before it. Edges of a cycle that lead back to

@@ -42,19 +42,24 @@ function M.group(nodes, key_of, make)
 end
 
 --- Edges between groups: a value that several nodes of a group use arrives once, and has a number
--- of its own among those of its makers.
-function M.join(edges, of)
+-- of its own in the whole graph. Those of operators have that already; what gradients give back
+-- begins at several nodes under one number.
+function M.join(graph, of)
    local joined, seen, numbers, n = {}, {}, {}, 0
-   for _, edge in ipairs(edges) do
+   local function number_of(edge)
+      if graph.operators then return edge.value end
+      local key = edge.from .. " " .. (edge.value or "")
+      if not numbers[key] then n, numbers[key] = n + 1, n + 1 end
+      return numbers[key]
+   end
+   for _, edge in ipairs(graph.edges) do
       local from, to = of[edge.from], of[edge.to]
-      local value = edge.from .. " " .. (edge.value or "")
-      local arrival = value .. " " .. to
+      local value = number_of(edge)
+      local arrival = from .. " " .. to .. " " .. value
       if from ~= to and not seen[arrival] then
-         if not numbers[value] then n, numbers[value] = n + 1, n + 1 end
          seen[arrival] = true
          joined[#joined + 1] = {
-            from = from, to = to, bytes = edge.bytes, grad_bytes = edge.grad_bytes,
-            value = numbers[value],
+            from = from, to = to, bytes = edge.bytes, grad_bytes = edge.grad_bytes, value = value,
          }
       end
    end
@@ -77,7 +82,7 @@ function M.by_scope(graph, depth)
    local nodes, of = M.group(graph.nodes, scope_of, function(node, i)
       return { id = tostring(scope_of(node, i)), scope = M.outer(node.scope, depth) }
    end)
-   local edges = M.join(graph.edges, of)
+   local edges = M.join(graph, of)
    if #builder.order(nodes, edges) < #nodes then return nil end
    local result = {}
    for key, value in pairs(graph) do result[key] = value end
