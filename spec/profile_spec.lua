@@ -69,7 +69,8 @@ describe("a measured profile", function()
    it("prints a table by operator", function()
       local text = tostring(profile)
       assert.matches("^profile: measured on cpu:2 %(.*%), %d at once: forward [%d.]+ ms", text)
-      assert.matches("\n  linear_grad_weight +%d+ nodes +[%d.]+ ms +[%d.]+ %%, %+%- *[%d.]+ %%", text)
+      assert.matches("\n  linear_grad_weight +%d+ nodes +[%d.]+ ms +[%d.]+ %%, %+%- *[%d.]+ %%",
+         text)
    end)
 
    -- A machine that does other things moves single figures; the benchmark holds them to 3 %.

@@ -22,7 +22,8 @@ local function new_stages(result)
    for s, device in ipairs(result.stage_device) do
       stages[s] = {
          device = device, replicas = result.stage_replicas and result.stage_replicas[s] or 1,
-         forward_ns = 0, backward_ns = 0, weight_ns = 0, parameter_bytes = 0, saved_bytes = 0, nodes = 0,
+         forward_ns = 0, backward_ns = 0, weight_ns = 0, parameter_bytes = 0,
+         saved_bytes = 0, nodes = 0,
       }
    end
    return stages
