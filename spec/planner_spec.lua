@@ -98,6 +98,30 @@ describe("ft.planner", function()
    end)
 end)
 
+describe("recomputation by itself", function()
+   it("is where memory asks for it, and nowhere else", function()
+      local draw = require("ftpipe.plan.draw")
+      local some, all = 0, 0
+      for _, budget in ipairs { "1900MB", "2100MB", "2300MB" } do
+         local plan = ft.explore("t5-base", {
+            devices = "sim:2x" .. budget, batch = 16, micro_batches = 4, source = 256, stages = 6,
+            partition = "mixed", optimizer = "adafactor",
+         }).plan
+         local on = plan.blueprint:stages()
+         for s, flag in ipairs(plan.recompute) do
+            local d, flags = on[s].device, { unpack(plan.recompute) }
+            all = all + 1
+            if flag and plan.memory[d].total <= plan.devices[d].memory_bytes then
+               flags[s], some = false, some + 1
+               local kept = draw.blueprint(plan.options, plan.graphs, plan.partition, flags)
+               assert.is_true(kept.memory[d].total > plan.devices[d].memory_bytes)
+            end
+         end
+      end
+      assert.is_true(some >= 1 and some < all)
+   end)
+end)
+
 describe("noise", function()
    it("is bounded by the profile in which everything takes longer", function()
       local random = require("ftpipe.sample.random").new(1)

@@ -28,6 +28,33 @@ function M.recompute_where_needed(plan)
    return plan
 end
 
+--- Stages that recompute, those first that hold the fewest micro-batches: of the same memory they
+-- save most time.
+local function recomputed(plan)
+   local list, rows = {}, plan.blueprint:stages()
+   for s, flag in ipairs(plan.recompute) do
+      if flag then list[#list + 1] = s end
+   end
+   table.sort(list, function(a, b)
+      local x, y = rows[a].in_flight, rows[b].in_flight
+      return x < y or x == y and a < b
+   end)
+   return list, rows
+end
+
+--- Recomputes no more than memory asks for: a device with several stages may have room for what
+-- some of them keep.
+local function keep_where_possible(plan)
+   local list, rows = recomputed(plan)
+   for _, s in ipairs(list) do
+      local flags = {}
+      for i, flag in ipairs(plan.recompute) do flags[i] = flag and i ~= s end
+      local kept = draw.blueprint(plan.options, plan.graphs, plan.partition, flags)
+      if not is_over(kept, rows[s].device) then plan = kept end
+   end
+   return plan
+end
+
 --- What a plan shows of its memory: factor (bytes that training keeps for a byte of parameters),
 -- others (by device, the bytes that it needs beside them).
 local function budget_of(plan)
@@ -80,7 +107,7 @@ function M.fit(plan)
       if not ok then break end
       plan = settle(o, graphs, partition)
    end
-   return plan
+   return o.recompute == "auto" and not any_over(plan) and keep_where_possible(plan) or plan
 end
 
 return M
