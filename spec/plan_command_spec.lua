@@ -73,6 +73,22 @@ describe("ftpipe plan", function()
       end)
    end)
 
+   it("gives tables as numbers in JSON", function()
+      local out, err, exit = plan("t5-small", "--devices", "sim:2x2GB", "--batch", "8",
+         "--schedule", "1f1b", "--search", "--compare", "--format", "json")
+      assert.equal(0, exit, err)
+      local data, methods = core.json.decode(out), {}
+      for i, row in ipairs(data.compare) do
+         methods[i] = row.method
+         assert.is_true(row.slowest_ns > 0 and row.balance <= 1 and row.memory_bytes > 0)
+      end
+      assert.equal("seq mixed pipedream greedy best", table.concat(methods, " "))
+      for i, row in ipairs(data.search) do
+         assert.equal(i == 1, row.chosen)
+         assert.is_true(row.over_bytes > 0 or row.seconds_per_batch >= data.seconds_per_batch)
+      end
+   end)
+
    it("splits the backwards of a graph file where the schedule does", function()
       with_chain(function(path)
          local seconds = {}

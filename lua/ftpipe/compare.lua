@@ -91,6 +91,23 @@ function M.cells(rows)
    return cells
 end
 
+--- The rows as numbers, for programs.
+function M.data(rows)
+   local list = {}
+   for i, row in ipairs(rows) do
+      local result = row.result
+      list[i] = {
+         method = row.method, problem = row.problem, found_in_seconds = row.seconds,
+      }
+      if result then
+         list[i].slowest_ns, list[i].balance = result.objective_ns, M.balance(result)
+         list[i].memory_bytes, list[i].moved_bytes = fullest(result), result.moved_bytes
+         list[i].stages, list[i].gap, list[i].proved = result.n_stages, result.gap, result.proved
+      end
+   end
+   return list
+end
+
 --- Rows of words in columns.
 function M.text(cells)
    local width, lines = {}, {}

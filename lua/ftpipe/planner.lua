@@ -317,6 +317,27 @@ function Found:cells()
    return cells
 end
 
+-- What rows are compared by, as programs read it.
+local FIGURES = {
+   "problem", "stages", "recomputed", "memory_bytes", "over_bytes", "staleness", "moved_bytes",
+   "front", "verdict",
+}
+
+--- Rows as numbers, for programs; "wins" is the share of draws in which a row is the fastest.
+function Found:data()
+   local list = {}
+   for i, row in ipairs(self.rows) do
+      local o = row.options
+      list[i] = {
+         micro_batches = o.micro_batches, schedule = o.schedule, partition = o.partition,
+         seconds_per_batch = row.seconds, worst_seconds_per_batch = row.worst_seconds,
+         chosen = row == self.best, wins = row.wins and row.wins / noise.DRAWS,
+      }
+      for _, key in ipairs(FIGURES) do list[i][key] = row[key] end
+   end
+   return list
+end
+
 --- Flags that give a row's plan.
 local function flags_of(row)
    local o = row.options

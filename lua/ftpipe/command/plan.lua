@@ -75,16 +75,7 @@ local printers = {
    json = function(subject, tables)
       local data = subject:data()
       for _, entry in ipairs(tables) do
-         local rows = {}
-         for i = 2, #entry.cells do
-            local row = {}
-            for c, word in ipairs(entry.cells[i]) do
-               row[#entry.cells[i] == #entry.cells[1] and entry.cells[1][c]
-                  or c == 1 and entry.cells[1][1] or "problem"] = word
-            end
-            rows[i - 1] = row
-         end
-         data[entry.key] = core.json.array(rows)
+         data[entry.key] = core.json.array(entry.data)
       end
       return core.json.encode(data, { sort = true }) .. "\n"
    end,
@@ -121,7 +112,7 @@ local function comparison(subject, flags)
    local rows = compare.all(problem, { cost = flags.cost, seed = flags.seed, blocks = blocks })
    return {
       title = ("partitioners, slowest and fullest device, cost model %s"):format(flags.cost),
-      key = "compare", cells = compare.cells(rows),
+      key = "compare", cells = compare.cells(rows), data = compare.data(rows),
    }
 end
 
@@ -169,7 +160,8 @@ local function search(model, flags, given)
       check_fits(row.subject, model, row.options)
    end
    return found.best.subject, model, found.best.options, {
-      title = "tried", key = "search", cells = found:cells(), note = found:summary(),
+      title = "tried", key = "search", cells = found:cells(), data = found:data(),
+      note = found:summary(),
    }
 end
 
