@@ -191,7 +191,8 @@ static ft_status write_forward(writer *w, ft_error *err)
     if (w->leg->weights == FT_WEIGHTS_DOUBLE) most = 1;
     if (lag > most || lag < newest)
         return ft_fail(err, FT_INVALID,
-                       "schedule %s: stage %d works %lld batches ahead, at most %lld",
+                       "schedule %s: stage %d works %lld batches ahead, at most %lld: expected "
+                       "more micro-batches or fewer stages",
                        w->leg->schedule->name, w->stage, (long long)newest, (long long)most);
     int64_t micro = index % w->share->micros;
     if (w->leg->weights == FT_WEIGHTS_PREDICT && lag) put(w, FT_ACT_PREDICT, batch, micro, lag);
