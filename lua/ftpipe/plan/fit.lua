@@ -43,15 +43,19 @@ local function recomputed(plan)
 end
 
 --- Recomputes no more than memory asks for: a device with several stages may have room for what
--- some of them keep.
+-- some of them keep. One that keeps may make room for the next, by what recomputing needs itself.
 local function keep_where_possible(plan)
-   local list, rows = recomputed(plan)
-   for _, s in ipairs(list) do
-      local flags = {}
-      for i, flag in ipairs(plan.recompute) do flags[i] = flag and i ~= s end
-      local kept = draw.blueprint(plan.options, plan.graphs, plan.partition, flags)
-      if not is_over(kept, rows[s].device) then plan = kept end
-   end
+   local changed
+   repeat
+      changed = false
+      local list, rows = recomputed(plan)
+      for _, s in ipairs(list) do
+         local flags = {}
+         for i, flag in ipairs(plan.recompute) do flags[i] = flag and i ~= s end
+         local kept = draw.blueprint(plan.options, plan.graphs, plan.partition, flags)
+         if not is_over(kept, rows[s].device) then plan, changed = kept, true end
+      end
+   until not changed
    return plan
 end
 
@@ -67,11 +71,13 @@ local function budget_of(plan)
    return { factor = kept / weights, others = others }
 end
 
-local function any_over(plan)
-   for d in ipairs(plan.devices) do
-      if is_over(plan, d) then return true end
+--- Bytes by which the fullest device is over its budget; 0 when none is.
+local function worst_over(plan)
+   local most = 0
+   for d, device in ipairs(plan.devices) do
+      most = math.max(most, plan.memory[d].total - device.memory_bytes)
    end
-   return false
+   return most
 end
 
 --- The plan of a partition, recomputing where --recompute auto finds it needed.
@@ -89,8 +95,19 @@ local function leanest(plan)
 end
 
 -- Placements that are tried one after the other, each with less memory for parameters: what the one
--- before it left for them.
+-- before it left for them, or what it was over by where that is no less.
 local PLACEMENTS = 3
+
+--- What the next placement is to leave beside parameters on every device, given the last one.
+local function next_budget(plan, most)
+   local lean = leanest(plan)
+   local budget = budget_of(lean)
+   if math.max(unpack(budget.others)) <= most then
+      local others = most + worst_over(lean)
+      for d in ipairs(budget.others) do budget.others[d] = others end
+   end
+   return budget
+end
 
 --- What is balanced by time alone may not fit; a partition that also looks at memory may, when the
 -- stages that need it recompute.
@@ -98,16 +115,14 @@ function M.fit(plan)
    local o, graphs, most = plan.options, plan.graphs, 0
    if o.recompute == "auto" then plan = M.recompute_where_needed(plan) end
    for _ = 1, placement.is(o.partition) and PLACEMENTS or 0 do
-      if not any_over(plan) then break end
-      local budget = budget_of(leanest(plan))
-      local others = math.max(unpack(budget.others))
-      if others <= most then break end
-      most = others
+      if worst_over(plan) == 0 then break end
+      local budget = next_budget(plan, most)
+      most = math.max(unpack(budget.others))
       local ok, partition = pcall(placement.solve, graphs[#graphs], o.partition, o, budget)
       if not ok then break end
       plan = settle(o, graphs, partition)
    end
-   return o.recompute == "auto" and not any_over(plan) and keep_where_possible(plan) or plan
+   return o.recompute == "auto" and worst_over(plan) == 0 and keep_where_possible(plan) or plan
 end
 
 return M
