@@ -47,6 +47,9 @@ describe("ft.planner", function()
       for _, row in ipairs(all.rows) do
          assert.is_nil(row.problem)
          seen[row.options.schedule] = true
+         local planned = row.options.schedule == "2bw" or row.options.schedule == "zero-bubble"
+         assert.equal(not planned, row.runs)
+         assert.equal(planned, row.verdict:find("a plan only", 1, true) ~= nil)
          if row.options.schedule == "async" then
             assert.equal(math.ceil((row.stages - 1) / 8), row.staleness)
          elseif row.options.schedule == "2bw" then
@@ -57,6 +60,12 @@ describe("ft.planner", function()
       end
       assert.same({ ["1f1b"] = true, gpipe = true, interleaved = true, ["2bw"] = true,
          ["zero-bubble"] = true, async = true }, seen)
+      assert.is_true(all.best.runs)
+      local only = ft.planner("t5-small", {
+         devices = "sim:2x11GB", batch = 8, source = 64, schedule = "zero-bubble",
+         partition = "seq",
+      })
+      assert.equal("chosen, a plan only", only.best.verdict)
    end)
 
    it("keeps what is given", function()

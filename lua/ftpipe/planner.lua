@@ -55,7 +55,7 @@ end
 -- @tparam[opt] table placements of plans that differ in stages, schedule or partition alone
 -- @treturn table options, subject or problem (why there is none), seconds, memory_bytes (of the
 --   fullest device), over_bytes (beyond a budget; 0: it fits), staleness, moved_bytes, stages,
---   recomputed (stages)
+--   recomputed (stages), runs (false: it can be simulated alone)
 function M.try(model, o, placements)
    local ok, subject = pcall(explore.model, model, o, placements)
    if not ok then
@@ -66,7 +66,7 @@ function M.try(model, o, placements)
    return {
       options = o, subject = subject, seconds = subject.seconds, memory_bytes = memory,
       over_bytes = over, staleness = most_late(subject), stages = #subject.stages,
-      recomputed = count_recomputed(subject),
+      recomputed = count_recomputed(subject), runs = subject.plan.blueprint:is_executable(),
       moved_bytes = stages.moved_bytes(subject.cut) * o.micro_batches,
    }
 end
@@ -172,22 +172,30 @@ end
 
 --- Why a row was not taken.
 local function verdict(row, best)
-   if row == best then return "chosen" end
+   if row == best then return row.runs and "chosen" or "chosen, a plan only" end
    if row.problem then return row.problem end
    if row.over_bytes > 0 then
       return ("%s too much memory"):format(units.format_bytes(row.over_bytes))
    end
-   if row.seconds == best.seconds then return "as fast" end
-   return ("%.1f %% slower"):format(100 * (row.seconds / best.seconds - 1))
+   local off = row.seconds / best.seconds - 1
+   return (off == 0 and "as fast" or ("%.1f %% %s"):format(100 * math.abs(off),
+      off < 0 and "faster" or "slower")) .. (row.runs and "" or ", a plan only")
 end
 
---- Rows that fit by time, then those that do not by what is too much, then those without a plan.
+--- What rows are sorted by first: those that fit and run, then those that fit and are plans only,
+-- those that do not fit, those without a plan.
+local function rank(row)
+   if row.problem then return 3 end
+   if row.over_bytes > 0 then return 2 end
+   return row.runs and 0 or 1
+end
+
+--- Rows that fit by time, those that do not by what is too much.
 local function comes_first(a, b)
-   local worth_a = a.problem and 2 or a.over_bytes > 0 and 1 or 0
-   local worth_b = b.problem and 2 or b.over_bytes > 0 and 1 or 0
-   if worth_a ~= worth_b then return worth_a < worth_b end
-   if worth_a == 0 and a.seconds ~= b.seconds then return a.seconds < b.seconds end
-   if worth_a == 1 and a.over_bytes ~= b.over_bytes then return a.over_bytes < b.over_bytes end
+   local rank_a, rank_b = rank(a), rank(b)
+   if rank_a ~= rank_b then return rank_a < rank_b end
+   if rank_a <= 1 and a.seconds ~= b.seconds then return a.seconds < b.seconds end
+   if rank_a == 2 and a.over_bytes ~= b.over_bytes then return a.over_bytes < b.over_bytes end
    return a.number < b.number
 end
 
@@ -200,11 +208,12 @@ local function forget(row, first)
    end
 end
 
---- Of rows that fit, how long each may take and in how many draws it is the fastest.
+--- Of rows that fit and run as the first one does, how long each may take and in how many draws it
+-- is the fastest.
 local function judge(rows)
    local near, subjects = {}, {}
    for _, row in ipairs(rows) do
-      if fits(row) and row.subject then near[#near + 1] = row end
+      if fits(row) and row.subject and row.runs == rows[1].runs then near[#near + 1] = row end
    end
    for i, row in ipairs(near) do subjects[i] = row.subject end
    for i, judgement in ipairs(noise.judge(subjects)) do
@@ -240,7 +249,7 @@ local function split(given)
    return opts.check("ft.planner", ONLY, only), rest
 end
 
---- Tries the choices and takes the fastest that fits.
+--- Tries the choices and takes the fastest that fits, of those that can be run if there are any.
 -- @param what a model, or what ft.model takes as `model`
 -- @tparam table given options of ft.explore, of which those given are kept; or, to try several,
 --   counts (of micro-batches), schedules, partitions: lists
@@ -320,7 +329,7 @@ end
 -- What rows are compared by, as programs read it.
 local FIGURES = {
    "problem", "stages", "recomputed", "memory_bytes", "over_bytes", "staleness", "moved_bytes",
-   "front", "verdict",
+   "front", "runs", "verdict",
 }
 
 --- Rows as numbers, for programs; "wins" is the share of draws in which a row is the fastest.
@@ -374,6 +383,7 @@ function Found:summary()
    for _, row in ipairs(self.front) do
       if row.staleness == 0 then punctual[#punctual + 1] = row end
    end
+   note("fastest of all", least(self.front, "seconds"))
    note("with no weights late", punctual[1])
    note("with least memory", least(self.front, "memory_bytes"))
    note("with least moved", least(self.front, "moved_bytes"))

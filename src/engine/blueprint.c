@@ -268,6 +268,11 @@ const ft_plan *ft_blueprint_plan(const ft_blueprint *b)
     return b->plan;
 }
 
+ft_status ft_blueprint_check_executable(const ft_blueprint *b, ft_error *err)
+{
+    return check_executable(b->plan, err);
+}
+
 const ft_stage_costs *ft_blueprint_costs(const ft_blueprint *b)
 {
     return &b->costs;

@@ -81,6 +81,8 @@ void ft_blueprint_free(ft_blueprint *blueprint);
 const ft_blueprint *ft_blueprint_evaluation(const ft_blueprint *blueprint);
 /* The plan of the longest leg, annotated with assignment and memory. */
 const ft_plan *ft_blueprint_plan(const ft_blueprint *blueprint);
+/* FT_UNSUPPORTED, with what the engine lacks, for a plan that can be simulated but not run. */
+ft_status ft_blueprint_check_executable(const ft_blueprint *blueprint, ft_error *err);
 /* Times that the plan was made with. */
 const ft_stage_costs *ft_blueprint_costs(const ft_blueprint *blueprint);
 /* Bytes that a micro-batch in flight holds in a stage: what its forward leaves for its backward. */

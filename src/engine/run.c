@@ -109,7 +109,7 @@ static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
 static ft_status new_run(ft_run **out, const ft_blueprint *blueprint, ft_run *trains, ft_error *err)
 {
     *out = NULL;
-    FT_TRY(check_executable(ft_blueprint_plan(blueprint), err));
+    FT_TRY(ft_blueprint_check_executable(blueprint, err));
     ft_arena *arena = ft_arena_new();
     ft_run *run = arena ? ft_arena_alloc(arena, sizeof *run) : NULL;
     if (!run) {

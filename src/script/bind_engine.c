@@ -356,6 +356,17 @@ static int blueprint_check_memory(lua_State *L)
     return 1;
 }
 
+/*** Whether the plan can be run, not only simulated.
+ * @function blueprint:is_executable */
+static int blueprint_is_executable(lua_State *L)
+{
+    ft_error err;
+    ft_status status = ft_blueprint_check_executable(script_check_blueprint(L, 1), &err);
+    if (status != FT_OK && status != FT_UNSUPPORTED) return script_raise(L, &err);
+    lua_pushboolean(L, status == FT_OK);
+    return 1;
+}
+
 /*** By stage: device, forward_ns and backward_ns (modelled), and what schedule_plan:describe says.
  * @function blueprint:stages */
 static int blueprint_stages(lua_State *L)
@@ -492,6 +503,7 @@ int script_bind_engine(lua_State *L)
     static const luaL_Reg methods[] = {{"plan_text", blueprint_plan_text},
                                        {"memory", blueprint_memory},
                                        {"check_memory", blueprint_check_memory},
+                                       {"is_executable", blueprint_is_executable},
                                        {"stages", blueprint_stages},
                                        {"transfers", blueprint_transfers},
                                        {"simulate", blueprint_simulate},
