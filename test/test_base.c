@@ -123,7 +123,7 @@ static void test_map(void)
     }
     bool good = true;
     for (int i = 0; i < N_KEYS; i++) {
-        char same[24];
+        char same[32];
         snprintf(same, sizeof same, "block.%d.weight", i);
         good = good && ft_map_find(&map, same, &value) && value == i;
     }
