@@ -16,6 +16,7 @@
 -- takes no value. A wrong flag or value ends the program with one line and exit code 2.
 
 local argparse = require("argparse")
+local copy = require("ftpipe.copy")
 local core = require("ftpipe.core")
 local opts = require("ftpipe.opts")
 local suggest = require("ftpipe.suggest")
@@ -120,9 +121,7 @@ local PRESETS = {
 local NO_FLAGS = { preset = true, with = true }
 
 local function merged(rule, changes)
-   local result = {}
-   for key, value in pairs(rule) do result[key] = value end
-   for key, value in pairs(changes) do result[key] = value end
+   local result = copy(rule, changes)
    if result.default == false and opts.type_of(result) ~= "boolean" then result.default = nil end
    return result
 end
@@ -142,8 +141,8 @@ local function with_preset(declared)
       opts.fail("ft.args", "no preset is called '%s' (there are: %s)", tostring(name),
          table.concat(opts.names(PRESETS), ", "))
    end
-   local base, all = with_preset(PRESETS[name]), {}
-   for key, value in pairs(base) do all[key] = value end
+   local base = with_preset(PRESETS[name])
+   local all = copy(base)
    for key, own in pairs(declared) do all[key] = joined(base[key], own) end
    all.with = {}
    for _, part in ipairs { base.with or {}, declared.with or {} } do

@@ -1,5 +1,7 @@
 --- Which evaluation of a run was the best, and when to stop waiting for a better one.
 
+local copy = require("ftpipe.copy")
+
 local M = {}
 local Best = {}
 Best.__index = Best
@@ -34,10 +36,7 @@ function Best:step() return self.found and self.found.step end
 
 --- A table of plain values with which `new` goes on.
 function Best:state()
-   if not self.found then return nil end
-   local state = { since = self.since }
-   for key, value in pairs(self.found) do state[key] = value end
-   return state
+   return self.found and copy(self.found, { since = self.since })
 end
 
 --- "accuracy 93.2 % at step 40"

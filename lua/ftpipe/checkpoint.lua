@@ -4,6 +4,7 @@
 -- directory beside its target and exchanges the two, so that there is a whole checkpoint at any
 -- moment.
 
+local copy = require("ftpipe.copy")
 local core = require("ftpipe.core")
 local families = require("ftpipe.model.families")
 local forms = require("ftpipe.forms")
@@ -268,8 +269,7 @@ end
 --- Text of config.json: that of the source with what has changed, so that keys which mean nothing
 -- here, and the way numbers are written, stay.
 local function config_text(o)
-   local config, changes = {}, {}
-   for key, value in pairs(o.config) do config[key] = value end
+   local config, changes = copy(o.config), {}
    for _, key in ipairs { "dtype", "torch_dtype" } do
       if config[key] ~= nil then config[key] = "float32" end
    end

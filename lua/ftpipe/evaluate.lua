@@ -5,6 +5,7 @@
 -- Answers of text-to-text models are decoded by the same forwards (drafts.lua), so that no device
 -- ever has to hold more than its stages.
 
+local copy = require("ftpipe.copy")
 local core = require("ftpipe.core")
 require("ftpipe.tensor") -- pointer()
 local drafts = require("ftpipe.drafts")
@@ -72,9 +73,8 @@ end
 -- @tparam model model
 -- @tparam table size as family.training takes it
 function M.graph(model, size)
-   local kind, own = kinds[model.family.kind], {}
-   for key, value in pairs(size) do own[key] = value end
-   own.dropout, own.grads = 0, false
+   local kind = kinds[model.family.kind]
+   local own = copy(size, { dropout = 0, grads = false })
    if kind.asks then own[kind.asks] = true end
    local graph = model.family.training(model.config, own)
    if kind.outputs then kind.outputs(graph) end

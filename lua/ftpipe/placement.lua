@@ -1,5 +1,6 @@
 --- Stages of a recipe by ft.partition's methods: what --partition mixed and its like mean.
 
+local copy = require("ftpipe.copy")
 local core = require("ftpipe.core")
 local contract = require("ftpipe.graph.contract")
 local graphs = require("ftpipe.graph")
@@ -38,8 +39,7 @@ local STAGES_PER_DEVICE = 2
 function M.stages(n_devices, asked) return asked or STAGES_PER_DEVICE * n_devices end
 
 local function options_of(name, n_devices, n_nodes, stages)
-   local options = {}
-   for key, value in pairs(METHODS[name]) do options[key] = value end
+   local options = copy(METHODS[name])
    if options.in_order then return options end
    if options.method == "mixed" or options.method == "best" then
       stages = M.stages(n_devices, stages)
@@ -81,8 +81,7 @@ end
 local function take_turns(devices, n_stages)
    local rows, share = {}, math.ceil(n_stages / #devices)
    for s = 1, n_stages do
-      local row = {}
-      for key, value in pairs(devices[(s - 1) % #devices + 1]) do row[key] = value end
+      local row = copy(devices[(s - 1) % #devices + 1])
       row.memory_bytes = math.ceil(row.memory_bytes / share)
       rows[s] = row
    end

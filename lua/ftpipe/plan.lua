@@ -2,6 +2,7 @@
 
 local arrange = require("ftpipe.plan.arrange")
 local clusters = require("ftpipe.cluster")
+local copy = require("ftpipe.copy")
 local core = require("ftpipe.core")
 local costs = require("ftpipe.plan.costs")
 local describe = require("ftpipe.plan.describe")
@@ -19,12 +20,6 @@ local usage = require("ftpipe.usage")
 local M = {}
 local Plan = {}
 Plan.__index = Plan
-
-local function copy(given)
-   local result = {}
-   for key, value in pairs(given) do result[key] = value end
-   return result
-end
 
 --- The graphs of a plan, one for each bucket, with those of evaluation as `evaluation`.
 -- @tparam table o options of a plan

@@ -6,6 +6,7 @@
 --    print(found.best.subject)
 
 local compare = require("ftpipe.compare")
+local copy = require("ftpipe.copy")
 local core = require("ftpipe.core")
 local explore = require("ftpipe.explore")
 local noise = require("ftpipe.planner.noise")
@@ -20,13 +21,6 @@ Found.__index = Found
 
 -- ---------------------------------------------------------------------------------------------
 -- One choice.
-
-local function changed(o, changes)
-   local result = {}
-   for key, value in pairs(o) do result[key] = value end
-   for key, value in pairs(changes) do result[key] = value end
-   return result
-end
 
 local function largest_memory(subject)
    local most, over = 0, 0
@@ -127,7 +121,7 @@ local function choices(o, only, n_devices)
    local function add(layout, micro_batches, schedule)
       if not contains(only.schedules, schedule) then return end
       if schedule == "interleaved" and micro_batches % n_devices > 0 then return end
-      list[#list + 1] = changed(o, {
+      list[#list + 1] = copy(o, {
          micro_batches = micro_batches, schedule = schedule, partition = layout.partition,
          stages = o.stages or layout.per_device * n_devices,
       })

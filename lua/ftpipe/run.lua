@@ -4,6 +4,7 @@
 -- lists, checkpoints/ (state.lua), predictions, and hf/, the model of the best evaluation, or the
 -- last.
 
+local copy = require("ftpipe.copy")
 local core = require("ftpipe.core")
 local best = require("ftpipe.best")
 local checkpoint = require("ftpipe.checkpoint")
@@ -43,8 +44,7 @@ end
 
 --- What config.lua holds: the arguments, and what the task was made with.
 local function settings_of(run)
-   local settings = { task = run.task.name, task_settings = {} }
-   for key, value in pairs(run.args) do settings[key] = value end
+   local settings = copy({ task = run.task.name, task_settings = {} }, run.args)
    for key in pairs(run.task.rows.overrides) do settings.task_settings[key] = run.task[key] end
    return settings
 end

@@ -10,6 +10,7 @@
 -- first), micro_batches per update, and how many forwards, backwards and weights (backward-weights)
 -- are done. It says what comes next: "F" or "B", or, when it `splits`, "F", "I" or "G".
 
+local copy = require("ftpipe.copy")
 local core = require("ftpipe.core")
 local opts = require("ftpipe.opts")
 local playing = require("ftpipe.played")
@@ -113,8 +114,7 @@ function Played:letters(stage) return self.plan:letters(stage) end
 -- @tparam[opt] table o machine, delay_ns, seed, trace
 -- @treturn table as of schedule_plan:simulate, with a tostring
 function Played:simulate(o)
-   local all = add_costs({}, self.stages)
-   for key, value in pairs(o or {}) do all[key] = value end
+   local all = copy(add_costs({}, self.stages), o)
    return playing.speak(self.plan:simulate(all), all.machine)
 end
 

@@ -1,6 +1,7 @@
 --- Graphs with several nodes as one: what partitioners get where thousands of nodes would only be
 -- moved together, and what pictures show.
 
+local copy = require("ftpipe.copy")
 local core = require("ftpipe.core")
 local builder = require("ftpipe.graph.builder")
 
@@ -84,9 +85,7 @@ function M.by_scope(graph, depth)
    end)
    local edges = M.join(graph, of)
    if #builder.order(nodes, edges) < #nodes then return nil end
-   local result = {}
-   for key, value in pairs(graph) do result[key] = value end
-   result.nodes, result.edges = nodes, edges
+   local result = copy(graph, { nodes = nodes, edges = edges })
    return setmetatable(result, getmetatable(graph)), of
 end
 

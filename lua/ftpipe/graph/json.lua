@@ -1,5 +1,6 @@
 --- Weighted graphs as JSON of our own, and from it.
 
+local copy = require("ftpipe.copy")
 local core = require("ftpipe.core")
 local builder = require("ftpipe.graph.builder")
 
@@ -9,13 +10,6 @@ local function list(rows, make)
    local result = {}
    for i, row in ipairs(rows) do result[i] = make(row) end
    return core.json.array(result)
-end
-
-local function copied(row, changes)
-   local result = {}
-   for key, value in pairs(row) do result[key] = value end
-   for key, value in pairs(changes) do result[key] = value end
-   return result
 end
 
 --- @tparam graph graph
@@ -29,12 +23,12 @@ function M.write(graph, result)
       devices = graph.devices and core.json.array(graph.devices),
       nodes = list(graph.nodes, function(node)
          i = i + 1
-         return copied(node, {
+         return copy(node, {
             stage = result and result.stage[i], device = result and result.device[i],
          })
       end),
       edges = list(graph.edges, function(edge)
-         return copied(edge, {
+         return copy(edge, {
             from = graph.nodes[edge.from].id, to = graph.nodes[edge.to].id,
          })
       end),

@@ -2,6 +2,7 @@
 
 local bit = require("bit")
 
+local copy = require("ftpipe.copy")
 local core = require("ftpipe.core")
 local checkpoint = require("ftpipe.checkpoint")
 local families = require("ftpipe.model.families")
@@ -154,8 +155,7 @@ end
 --- config.json of the model as it is saved: a family that puts a head of its own on any checkpoint
 -- names it.
 function Model:saved_config()
-   local raw = {}
-   for key, value in pairs(self.raw) do raw[key] = value end
+   local raw = copy(self.raw)
    if self.family.architecture then raw.architectures = { self.family.architecture } end
    return raw
 end

@@ -1,6 +1,7 @@
 --- From a partition to a blueprint: everything of a plan that the engine decides.
 
 local clusters = require("ftpipe.cluster")
+local copy = require("ftpipe.copy")
 local core = require("ftpipe.core")
 local evaluate = require("ftpipe.evaluate")
 local stages = require("ftpipe.plan.stages")
@@ -86,8 +87,7 @@ function M.evaluation(o, graphs, partition)
    local stage
    stage, device = stages.without_empty(
       evaluate.stages(graphs[1], partition.stage, graphs.evaluation[1]), device)
-   local own = {}
-   for key, value in pairs(o) do own[key] = value end
+   local own = copy(o)
    own.schedule, own.rule, own.staleness = "evaluate", nil, nil
    own.batches, own.clip = o.eval_batches, 0
    local kept = { stage = stage, device = device, name = partition.name }

@@ -1,6 +1,7 @@
 --- What would make a plan that does not fit fit: changes, each of them planned, ranked by what they
 -- save.
 
+local copy = require("ftpipe.copy")
 local units = require("ftpipe.units")
 
 local M = {}
@@ -30,18 +31,11 @@ local function changes_of(o)
    return list
 end
 
-local function changed(o, changes)
-   local result = {}
-   for key, value in pairs(o) do result[key] = value end
-   for key, value in pairs(changes) do result[key] = value end
-   return result
-end
-
 --- The changes of the options, planned; `before` is what was changed already.
 local function plan_changes(try, o, before)
    local rows = {}
    for _, change in ipairs(changes_of(o)) do
-      local row = try(changed(o, change.changes))
+      local row = try(copy(o, change.changes))
       row.words = before and before .. " " .. change.words or change.words
       row.number = #rows + 1
       if not row.problem then rows[#rows + 1] = row end

@@ -3,6 +3,8 @@
 -- A profile is of the longest bucket. A node's cost in a shorter one is taken in proportion to what
 -- is modelled for both.
 
+local copy = require("ftpipe.copy")
+
 local M = {}
 
 local SAMPLE = 2000 -- examples looked at, evenly spread
@@ -47,8 +49,7 @@ function M.blend(costs, graphs, shares, device)
          factor[n] = factor[n] + shares[b] * ns / last[n]
       end
    end
-   local result = {}
-   for key, value in pairs(costs) do result[key] = value end
+   local result = copy(costs)
    for _, key in ipairs { "node_ns", "recompute_ns" } do
       if costs[key] then
          result[key] = {}
