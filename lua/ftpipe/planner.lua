@@ -247,13 +247,15 @@ end
 -- @param what a model, or what ft.model takes as `model`
 -- @tparam table given options of ft.explore, of which those given are kept; or, to try several,
 --   counts (of micro-batches), schedules, partitions: lists
+-- @tparam[opt] function seen called with how many choices were tried, and of how many
 -- @treturn table rows (the best first; those near it have .subject), best (nil: nothing fits),
 --   front
-function M.search(what, given)
+function M.search(what, given, seen)
    local only, o = split(given)
    local model = explore.open(what)
    local rows, placements, first = {}, {}, nil
-   for i, choice in ipairs(choices(o, only, #core.engine.devices(o.devices))) do
+   local all = choices(o, only, #core.engine.devices(o.devices))
+   for i, choice in ipairs(all) do
       local m = choice.micro_batches
       placements[m] = placements[m] or {}
       local row = M.try(model, choice, placements[m])
@@ -261,6 +263,7 @@ function M.search(what, given)
       if not first or comes_first(row, first) then first = row end
       for _, other in ipairs(rows) do forget(other, first) end
       collectgarbage() -- plans are small in Lua and large in C
+      if seen then seen(i, #all) end
    end
    if not first then
       core.fail("plan infeasible", "nothing to try: no schedule is for this partition", 2)
@@ -390,4 +393,4 @@ function Found:__tostring()
    return compare.text(self:cells()) .. "\n" .. self:summary()
 end
 
-return setmetatable(M, { __call = function(_, model, o) return M.search(model, o) end })
+return setmetatable(M, { __call = function(_, ...) return M.search(...) end })

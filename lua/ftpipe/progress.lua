@@ -44,6 +44,17 @@ local function show(text)
    io.stderr:write("\r", columns and text:sub(1, columns - 1) or text, "\27[K")
 end
 
+--- A count that rewrites itself on a terminal, and is gone at its end; nothing elsewhere.
+-- @tparam string what is counted: "plans"
+-- @treturn function of how many are done, and of how many
+function M.counter(what)
+   if not core.sys.isatty(2) then return function() end end
+   return function(done, total)
+      show(done < total and ("%d of %d %s"):format(done, total, what) or "")
+      if done == total then io.stderr:write("\r") end
+   end
+end
+
 --- Notes a finished step and shows it.
 -- @tparam table step step, loss, rate
 -- @tparam function load gives what the devices do, as lists: idle (percent of the time), memory
