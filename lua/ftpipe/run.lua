@@ -4,14 +4,15 @@
 -- lists, checkpoints/ (state.lua), predictions, and hf/, the model of the best evaluation, or the
 -- last.
 
-local copy = require("ftpipe.copy")
-local core = require("ftpipe.core")
 local best = require("ftpipe.best")
 local checkpoint = require("ftpipe.checkpoint")
+local copy = require("ftpipe.copy")
+local core = require("ftpipe.core")
 local directories = require("ftpipe.run.directory")
 local scores = require("ftpipe.score")
 local states = require("ftpipe.state")
 local training = require("ftpipe.run.training")
+local usage = require("ftpipe.usage")
 
 local M = {}
 local Run = setmetatable({}, { __index = training })
@@ -83,8 +84,6 @@ function M.new(o)
    end
    return run
 end
-
-local function usage(format, ...) core.fail("invalid argument", format:format(...), 2) end
 
 --- The checkpoint that the run goes on from, nil for one that begins.
 function Run:find_start()
