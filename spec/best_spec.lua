@@ -1,7 +1,16 @@
 local best = require("ftpipe.best")
 local scores = require("ftpipe.score")
 
-local function score(metric, value) return scores.new { metric = metric, value = value } end
+local METRICS = {
+   accuracy = { unit = "%", better = "higher" },
+   ["mean error"] = { unit = "points", better = "lower" },
+   loss = { unit = "", better = "lower" },
+}
+
+local function score(metric, value)
+   local row = METRICS[metric]
+   return scores.new { metric = metric, value = value, unit = row.unit, better = row.better }
+end
 
 --- The steps at which a metric is the best so far, and where patience ends.
 local function follow(metric, values, patience)
@@ -20,13 +29,16 @@ describe("the best of a run", function()
       assert.is_nil(over)
    end)
 
-   it("is the lowest of perplexities", function()
-      assert.same({ 1, 3 }, (follow("perplexity (disjoint blocks of 32)", { 30, 31, 20, 25 })))
+   it("is the lowest where the metric says that lower is better, whatever its name", function()
+      local steps, over, b = follow("mean error", { 30, 31, 20, 25, 20 }, 2)
+      assert.same({ 1, 3 }, steps)
+      assert.equal(5, over)
+      assert.equal("mean error 20.00 points at step 3", tostring(b))
    end)
 
    it("never is what is not a number", function()
-      assert.same({ 1, 3 }, (follow("f1", { 1, 0 / 0, 2 })))
-      assert.same({ 2 }, (follow("f1", { 0 / 0, 1 })))
+      assert.same({ 1, 3 }, (follow("accuracy", { 1, 0 / 0, 2 })))
+      assert.same({ 2 }, (follow("loss", { 0 / 0, 1 })))
    end)
 
    it("is waited for as long as patience says", function()

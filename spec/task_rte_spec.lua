@@ -125,16 +125,17 @@ describe("the RTE task", function()
       with_files({ ["train.jsonl"] = SUPERGLUE, ["val.jsonl"] = text }, function(load)
          local data = load()
          assert.equal("not_entailment", data.eval.majority.answer)
-         assert.near(100 * 2 / 3, data.eval.majority.percent, 1e-12)
+         assert.near(100 * 2 / 3, data.eval.majority.value, 1e-12)
          assert.equal("entailment", data.train.majority.answer)
-         assert.equal(50, data.train.majority.percent)
+         assert.equal(50, data.train.majority.value)
       end)
    end)
 
    it("scores answers by the letter, in percent", function()
       with_files({ ["train.jsonl"] = SUPERGLUE, ["val.jsonl"] = SUPERGLUE }, function(load)
          local rte, eval = task.rte(), load().eval
-         assert.same({ metric = "accuracy", value = 100, metrics = { accuracy = 100 } },
+         assert.same({ metric = "accuracy", unit = "%", better = "higher", value = 100,
+            metrics = { accuracy = 100 } },
             task_files.score(rte, eval, { "entailment", "not_entailment" }))
          assert.equal(50, task_files.score(rte, eval, { "entailment", "Not_entailment" }).value)
          assert.equal(0, task_files.score(rte, eval, { "", "entailment" }).value)
@@ -145,7 +146,7 @@ describe("the RTE task", function()
       local data = task.rte():load { sample = true, tokenizer = task_files.tokenizer() }
       assert.equal(3200, #data.train.examples)
       assert.equal(400, #data.eval.examples)
-      assert.equal(50, data.eval.majority.percent)
+      assert.equal(50, data.eval.majority.value)
       assert.equal(0, data.train.cut_sources + data.eval.cut_sources)
    end)
 
@@ -158,7 +159,7 @@ describe("the RTE task", function()
       local data = task.rte():load { data = dir, tokenizer = tokenizer }
       assert.equal(2490, #data.train.examples)
       assert.equal(277, #data.eval.examples)
-      assert.near(52.708, data.eval.majority.percent, 5e-4)
+      assert.near(52.708, data.eval.majority.value, 5e-4)
       assert.equal(316, data.train.dataset:longest("source"))
       assert.equal(6, data.train.dataset:longest("target"))
       local batcher = core.data.batcher {
@@ -187,13 +188,16 @@ describe("a task", function()
       local answers = { { label = false, target = "False" }, { label = true, target = "True" } }
       local make = task.define {
          kind = "text2text", name = "multi", answers = answers, max_source = 32, max_target = 4,
-         metric = function()
-            local n = 0
-            return {
-               add = function() n = n + 1 end,
-               result = function() return "all", { all = n, none = 0 } end,
-            }
-         end,
+         metric = {
+            name = "all", unit = "answers", better = "lower",
+            start = function()
+               local n = 0
+               return {
+                  add = function() n = n + 1 end,
+                  result = function() return { all = n, none = 0 } end,
+               }
+            end,
+         },
          layouts = {
             {
                name = "pairs", train = "train.jsonl", eval = "val.jsonl",
@@ -219,7 +223,8 @@ describe("a task", function()
          assert.equal(1, data.train.unlabelled)
          assert.equal("multi question: q answer: b", data.train.examples[2].source)
          assert.equal("False", data.train.examples[2].target)
-         assert.same({ metric = "all", value = 2, metrics = { all = 2, none = 0 } },
+         assert.same({ metric = "all", unit = "answers", better = "lower", value = 2,
+            metrics = { all = 2, none = 0 } },
             task_files.score(multi, data.eval, { "True", "True" }))
       end)
    end)

@@ -80,8 +80,8 @@ describe("the SQuAD task", function()
             ends[dataset:get(i, "end")[1] + 1] = 3
             scorer:add(i, { start = starts, ["end"] = ends })
          end
-         assert.same({ metric = "f1", value = 100, metrics = { em = 100, f1 = 100 } },
-            scorer:result())
+         assert.same({ metric = "f1", unit = "%", better = "higher", value = 100,
+            metrics = { em = 100, f1 = 100 } }, scorer:result())
       end)
    end)
 

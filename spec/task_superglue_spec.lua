@@ -110,7 +110,7 @@ describe("the MultiRC task", function()
    it("scores answers by F1 and whole questions", function()
       local multirc, split = task.multirc(), task_files.eval_of("multirc", text)
       local all = task_files.score(multirc, split, { "True", "False", "False", "True" })
-      assert.same({ metric = "average", value = 100,
+      assert.same({ metric = "average", unit = "%", better = "higher", value = 100,
          metrics = { average = 100, f1a = 100, em = 100 } }, all)
       -- One of two right ones found, none wrongly: P = 1, R = 1/2; two of three questions whole.
       local some = task_files.score(multirc, split, { "True", "False", "False", "False" })
@@ -171,7 +171,7 @@ describe("published data", function()
             eval_file = path, eval_only = true, tokenizer = core.data.tokenizer { path = spiece },
          }).eval
          assert.equal(case.n, #split.examples)
-         assert.near(case.majority, split.majority.percent, 5e-4)
+         assert.near(case.majority, split.majority.value, 5e-4)
          assert.equal(case.most, split.dataset:longest("source"))
          local n = 0
          for _, vector in ipairs(json.read(vectors)) do

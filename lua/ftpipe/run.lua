@@ -227,6 +227,8 @@ function Run:summary(score)
    return {
       task = self.task.name,
       metric = score.metric,
+      unit = score.unit,
+      better = score.better,
       value = score.value,
       metrics = score.metrics,
       eval_loss = score.loss,

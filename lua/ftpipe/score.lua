@@ -2,6 +2,7 @@
 
 local core = require("ftpipe.core")
 local evaluate = require("ftpipe.evaluate")
+local metrics = require("ftpipe.metric")
 
 local M = {}
 local Score = {}
@@ -32,8 +33,9 @@ function rows.span(_, _, prediction) return prediction end
 --- Evaluates a run on a split.
 -- @tparam table run of ft.run: model, plan, core, inputs, task; threaded
 -- @tparam table split of the task
--- @treturn score metric, value, metrics, loss, examples (how many), predictions (rows by example),
---   scorer; nil when a signal ended it, where signals are held
+-- @treturn score metric, unit, better, value, metrics (see metric/init.lua), loss, examples (how
+--   many), predictions (rows by example), scorer; nil when a signal ended it, where signals are
+--   held
 function M.of(run, split)
    local o, kind = run.plan.options, run.model.family.kind
    local scorer = run.task:scorer(split)
@@ -48,31 +50,21 @@ function M.of(run, split)
       end,
    }
    if not score.loss then return nil end
-   local result = scorer:result()
-   score.metric, score.value, score.metrics = result.metric, result.value, result.metrics
+   for key, value in pairs(scorer:result()) do score[key] = value end
    score.examples = #split.examples
-   score.majority = split.majority and split.majority.percent
+   score.majority = split.majority and split.majority.value
    return M.new(score)
 end
 
---- Perplexity is better when lower, every other metric when higher.
-function Score:lower_is_better() return self.metric:find("^perplexity") ~= nil end
-
 --- Whether it beats another score of the same metric; what is not a number beats nothing.
-function Score:is_better_than(other)
-   if self.value ~= self.value then return false end
-   if other.value ~= other.value then return true end
-   if self:lower_is_better() then return self.value < other.value end
-   return self.value > other.value
-end
+function Score:is_better_than(other) return metrics.beats(self, self.value, other.value) end
 
 --- "accuracy 93.2 %"
-function Score:short()
-   return (self:lower_is_better() and "%s %.2f" or "%s %.1f %%"):format(self.metric, self.value)
-end
+function Score:short() return self.metric .. " " .. metrics.text(self, self.value) end
 
 function Score:__tostring()
-   local majority = self.majority and (" (majority %.1f %%)"):format(self.majority) or ""
+   local majority = self.majority
+      and (" (majority %s)"):format(metrics.text(self, self.majority)) or ""
    return ("%s on %d held-out examples%s, loss %.4f"):format(Score.short(self), self.examples,
       majority, self.loss)
 end
@@ -81,7 +73,7 @@ end
 function Score:row(step)
    return {
       v = 1, step = step, eval_loss = self.loss, metric = self.metric, value = self.value,
-      metrics = self.metrics,
+      unit = self.unit, better = self.better, metrics = self.metrics,
    }
 end
 

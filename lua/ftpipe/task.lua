@@ -7,11 +7,12 @@
 --
 --    local task = ft.task.rte {}
 --    local data = task:load { data = "RTE", tokenizer = tokenizer }
---    data.train.dataset, data.eval.dataset, data.eval.majority.percent
+--    data.train.dataset, data.eval.dataset, data.eval.majority.value
 --
 -- A module of a kind has
 --    definition, overrides, load   option rules of a definition, of a task made of it, of `load`,
 --                                  beyond those that every task has
+--    check(definition)             refuses options that do not go together (optional)
 --    options(model, args)          what flags of a recipe are options of `load`
 --    prepare(task, layout, rows, o)  the slow part: a dataset, and plain values ("notes"); o.split
 --                                  is "train" or "eval"
@@ -85,6 +86,7 @@ function M.define(definition)
    local kind = kind_of(definition)
    local origin = debug.getinfo(2, "S").source
    definition = opts.check("task", joined(definition_rules, kind.definition), definition)
+   if kind.check then kind.check(definition) end
    return function(overrides)
       local task = opts.check("task " .. definition.name, kind.overrides, overrides)
       for name in pairs(kind.overrides) do
@@ -288,7 +290,8 @@ end
 --
 -- scorer:add(i, prediction) notes the prediction for example i, each example once; what it is
 -- depends on the kind (a text for text2text). scorer:result() gives `metric` (the name of the
--- figure that counts), `value` (it), `metrics` (all figures by name; shares in percent).
+-- figure that counts), `unit`, `better` ("higher" or "lower"), `value`, and `metrics` (all figures
+-- by name; shares in percent).
 -- @tparam table split of `load`
 function Task:scorer(split)
    return self.rows.scorer(self, split)

@@ -12,7 +12,7 @@ function M.tokenizer()
 end
 
 --- Calls body(load, dir), where load(options) loads the task from a directory with these files.
--- @tparam string name of the task
+-- @tparam string|task name of the task, or one
 -- @tparam table contents text by file name
 function M.with(name, contents, body)
    files.in_directory(function(dir)
@@ -24,7 +24,7 @@ function M.with(name, contents, body)
          for _, key in ipairs { "train_file", "eval_file" } do
             if options[key] then options[key] = dir .. "/" .. options[key] end
          end
-         return task[name]():load(options)
+         return (type(name) == "string" and task[name]() or name):load(options)
       end, dir)
    end)
 end

@@ -86,7 +86,7 @@ function M.split(task, _, notes)
 end
 
 --- A scorer: scorer:add(i, { nll = sum in nats, tokens = how many } of example i), scorer:result()
--- -> { metric = with the definition in words, value =, metrics = }; lower is better.
+-- as of metric/init.lua.
 function M.scorer(_, split)
    return windows.scorer(split)
 end

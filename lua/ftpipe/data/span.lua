@@ -111,8 +111,8 @@ function M.split(task, _, notes, read_rows)
    return split
 end
 
---- A scorer: scorer:add(i, { start =, ["end"] = logits of window i }), scorer:result() -> { metric
--- = "f1", value =, metrics = { em =, f1 = } }, scorer:write(dir) the predictions.
+--- A scorer: scorer:add(i, { start =, ["end"] = logits of window i }), scorer:result() as of
+-- metric/init.lua, with the figures em and f1, scorer:write(dir) the predictions.
 function M.scorer(_, split)
    return scorer.new(split)
 end

@@ -4,7 +4,7 @@
 --    answers     a list of { label =, target = }: values of the label and their target texts; where
 --                one of two is the true one it comes last
 --    label       the field with the label ("label")
---    metric      a name of data/metrics.lua, or such a function
+--    metric      a name of metric/answers.lua, or such a table
 --    group       a function row -> what the examples of one question have in common, for metrics
 --                that score whole questions
 --    max_source, max_target  ids of a source and of a target at most, </s> included
@@ -15,7 +15,9 @@
 --    clean       a function of the source text
 
 local core = require("ftpipe.core")
-local metrics = require("ftpipe.data.metrics")
+local answer_metrics = require("ftpipe.metric.answers")
+local metrics = require("ftpipe.metric")
+local opts = require("ftpipe.opts")
 local records = require("ftpipe.records")
 
 local M = {}
@@ -29,8 +31,8 @@ end
 M.definition = {
    answers = { type = "table", required = true },
    label = { type = "string", default = "label" },
-   metric = { type = "any", required = true },
-   group = { type = "function" },
+   metric = { type = answer_metrics.convert, required = true },
+   group = { type = "function", help = "function(row) -> what the examples of a question share" },
    max_source = { type = "int", min = 2, required = true },
    max_target = { type = "int", min = 2, required = true },
 }
@@ -45,6 +47,15 @@ M.load = {
    max_target = { type = "int", min = 2 },
    eos_id = { type = "int", min = 0, default = 1 },
 }
+
+--- Refuses a definition that lacks what its metric needs.
+function M.check(definition)
+   local metric = definition.metric
+   if metric.needs and definition[metric.needs] == nil then
+      opts.fail("task", "metric '%s' needs option '%s' (%s)", metric.name, metric.needs,
+         M.definition[metric.needs].help)
+   end
+end
 
 --- What a model and the flags of a recipe say about loading.
 function M.options(model, args)
@@ -198,25 +209,24 @@ local function lazily(task, layout, read_rows, examples)
    return examples
 end
 
-local function accumulator(task)
-   local metric = task.definition.metric
-   return (metrics[metric] or metric)(task)
+local function result_of(task, accumulated)
+   local metric, figures = task.definition.metric, accumulated.result()
+   if type(figures) ~= "table" or type(figures[metric.name]) ~= "number" then
+      fail("invalid argument", "task %s: result() of metric '%s' gives no figure of that name",
+         task.name, metric.name)
+   end
+   return metrics.result(metric, figures)
 end
 
-local function result_of(accumulated)
-   local name, all = accumulated.result()
-   return { metric = name, value = all[name], metrics = all }
-end
-
---- The answer that scores most when it is always given, and how much, in percent.
+--- The answer that scores best when it is always given, and its value.
 local function majority(task, examples)
-   local best
+   local metric, best = task.definition.metric, nil
    for _, answer in ipairs(task.definition.answers) do
-      local score = accumulator(task)
+      local score = metric.start(task)
       for _, example in ipairs(examples) do score.add(example, answer.target) end
-      local percent = result_of(score).value
-      if not best or percent > best.percent then
-         best = { answer = answer.target, percent = percent }
+      local value = result_of(task, score).value
+      if not best or metrics.beats(metric, value, best.value) then
+         best = { answer = answer.target, value = value }
       end
    end
    return best
@@ -231,7 +241,7 @@ end
 
 --- A split: `examples` (a list of { number =, target =, group =, source =, row = }), `unlabelled`
 -- (rows left out because they have no label), `cut_sources` (how many were longer than allowed),
--- `majority` ({ answer =, percent = }: what always giving the best answer scores), `remarks`.
+-- `majority` ({ answer =, value = }: what always giving the best answer scores), `remarks`.
 function M.split(task, layout, notes, read_rows)
    local examples = {}
    for i, answer in ipairs(notes.answers) do
@@ -249,13 +259,12 @@ function M.split(task, layout, notes, read_rows)
    }
 end
 
---- A scorer: scorer:add(i, answer) for example i, then scorer:result() -> { metric =, value =,
--- metrics = }, in percent.
+--- A scorer: scorer:add(i, answer) for example i, then scorer:result() as of metric/init.lua.
 function M.scorer(task, split)
-   local score = accumulator(task)
+   local score = task.definition.metric.start(task)
    return {
       add = function(_, i, answer) score.add(split.examples[i], answer) end,
-      result = function() return result_of(score) end,
+      result = function() return result_of(task, score) end,
    }
 end
 

@@ -11,6 +11,7 @@
 -- fixed-length models".
 
 local core = require("ftpipe.core")
+local metrics = require("ftpipe.metric")
 
 local M = {}
 
@@ -124,26 +125,22 @@ function Sum:add(_, prediction)
 end
 
 --- The perplexity, with its definition.
--- @treturn table metric (with the definition in words), value, metrics (by names that say it too)
+-- @treturn table as of metric/init.lua: the metric has the definition in words, the figures have it
+--    in their names
 function Sum:result()
    local split, value = self.split, math.exp(self.nll / self.tokens)
-   if not split.stride then
-      return {
-         metric = ("perplexity (disjoint blocks of %d)"):format(split.length),
-         value = value,
-         metrics = { [("perplexity_blocks_%d"):format(split.length)] = value },
-      }
+   local metric, figures = { unit = "", better = "lower" }, {}
+   if split.stride then
+      metric.name = ("perplexity (windows of %d, stride %d)"):format(split.length, split.stride)
+      figures[("perplexity_windows_%d_stride_%d"):format(split.length, split.stride)] = value
+      if split.stride < split.length then -- else the first token of each window is left out
+         figures.word_perplexity = math.exp(self.nll / split.words)
+      end
+   else
+      metric.name = ("perplexity (disjoint blocks of %d)"):format(split.length)
+      figures[("perplexity_blocks_%d"):format(split.length)] = value
    end
-   local metrics = {}
-   metrics[("perplexity_windows_%d_stride_%d"):format(split.length, split.stride)] = value
-   if split.stride < split.length then -- else the first token of each window is left out
-      metrics.word_perplexity = math.exp(self.nll / split.words)
-   end
-   return {
-      metric = ("perplexity (windows of %d, stride %d)"):format(split.length, split.stride),
-      value = value,
-      metrics = metrics,
-   }
+   return metrics.result(metric, figures, value)
 end
 
 return M

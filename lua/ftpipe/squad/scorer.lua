@@ -5,6 +5,7 @@
 
 local core = require("ftpipe.core")
 local metric = require("ftpipe.metric.squad")
+local metrics = require("ftpipe.metric")
 local project = require("ftpipe.squad.project")
 local spans = require("ftpipe.squad.spans")
 
@@ -80,12 +81,11 @@ function Scorer:add(i, prediction)
 end
 
 --- The score over all questions of the split; one whose windows did not all come has no answer.
--- @treturn table metric ("f1"), value, metrics (em, f1), in percent
+-- @treturn table as of metric/init.lua, with the figures em and f1
 function Scorer:result()
    local sum = metric.sum()
    sum.n, sum.em, sum.f1 = #self.questions, self.sum.em, self.sum.f1
-   local metrics = sum:result()
-   return { metric = "f1", value = metrics.f1, metrics = metrics }
+   return metrics.result({ name = "f1", unit = "%", better = "higher" }, sum:result())
 end
 
 --- An object in the order of the questions, a member a line.
