@@ -115,6 +115,13 @@ static void test_every_kind(void)
         again = case_parse(once.data);
         if (again) CHECK_STATUS(ft_plan_write(again, &twice, &err), FT_OK);
         CHECK(again && !strcmp(once.data, twice.data));
+        for (int n = 1; n <= plan->n_batches; n++) {
+            ft_plan *cut = NULL;
+            if (CHECK_STATUS(ft_plan_cut(&cut, plan, n, &err), FT_OK) &&
+                !CHECK_STATUS(ft_plan_check(cut, &err), FT_OK))
+                fprintf(stderr, "plan %d, %d batches: %s\n", (int)i, n, err.message);
+            ft_plan_free(cut);
+        }
         ft_plan_free(plan);
         ft_plan_free(again);
         ft_text_fini(&once);

@@ -11,6 +11,7 @@ typedef enum { AT_DEVICE, AT_BOTH, AT_HOST, AT_NOWHERE } residence;
 typedef struct progress {
     int64_t done[FT_ACT_COUNT];
     int64_t held, in_flight; /* micro-batches with activations on the device: now, and at most */
+    int64_t versions;        /* of the weights that are needed at once */
     bool adopts;             /* an edge U->W ends here */
     bool splits;             /* I and G stand for B */
     bool moves;              /* swaps, drops or recomputes */
@@ -26,18 +27,25 @@ typedef struct checker {
     progress *seats;
     int64_t *copies; /* by edge, then S and V: done */
     bool reduces;
+    const int *versions; /* by stage: kept; NULL: any that is read */
 } checker;
 
 /* -- versions ---------------------------------------------------------------------------------- */
 
+/* Versions that the stage keeps when the action reads its own: from that one to the newest. */
+static int64_t versions_read(const progress *s, const ft_action *a)
+{
+    return s->done[FT_ACT_UPDATE] - ((int64_t)a->batch - a->lag) + 1;
+}
+
 /* Version `batch - lag` is among those that the stage keeps. */
 static const char *find_version_fault(const checker *c, const progress *s, const ft_action *a)
 {
-    int64_t version = (int64_t)a->batch - a->lag, newest = s->done[FT_ACT_UPDATE];
-    int kept = c->plan->versions[a->stage];
-    if (kept == 1 && version != newest) return "has another lag than the updates before it give";
-    if (version > newest) return "reads a version of the weights that does not exist yet";
-    if (version < 0 || version <= newest - kept)
+    int64_t needed = versions_read(s, a);
+    int64_t kept = c->versions ? c->versions[a->stage] : needed;
+    if (kept == 1 && needed != 1) return "has another lag than the updates before it give";
+    if (needed < 1) return "reads a version of the weights that does not exist yet";
+    if (a->lag > a->batch || needed > kept)
         return "reads a version of the weights that is not kept any more";
     return NULL;
 }
@@ -223,9 +231,16 @@ static const char *find_fault(const checker *c, progress *s, const ft_action *a)
     return find_batch_fault(c, s, a);
 }
 
+static bool reads_weights(ft_action_kind kind)
+{
+    return kind == FT_ACT_FORWARD || kind == FT_ACT_BACKWARD || kind == FT_ACT_BACKWARD_INPUT;
+}
+
 /* What the action does to the seat. */
 static void apply(progress *s, const ft_action *a)
 {
+    int64_t versions = reads_weights(a->kind) ? versions_read(s, a) : 1;
+    if (versions > s->versions) s->versions = versions;
     s->done[a->kind]++;
     switch ((ft_action_kind)a->kind) {
     case FT_ACT_FORWARD:
@@ -266,7 +281,7 @@ static ft_status check_device(const checker *c, int device, ft_error *err)
                            action_text(name, &at.now), fault);
         }
         apply(s, &at.now);
-        if (c->plan->forward_only) s->held = s->in_flight = 1;
+        if (c->plan->forward_only) s->held = s->in_flight = s->versions = 1;
     }
     return FT_OK;
 }
@@ -285,7 +300,6 @@ static int64_t wanted_count(const checker *c, int stage, const progress *s, ft_a
 
 static ft_status check_seat(const checker *c, int seat, ft_error *err)
 {
-    const ft_plan *p = c->plan;
     int stage = c->shares->seat_stage[seat];
     const progress *s = &c->seats[seat];
     for (int k = 0; k < FT_ACT_COUNT; k++)
@@ -293,11 +307,33 @@ static ft_status check_seat(const checker *c, int seat, ft_error *err)
             return ft_fail(err, FT_INVALID, "plan: stage %d has %lld %s actions, expected %lld",
                            stage, (long long)s->done[k], ft_action_word(k),
                            (long long)wanted_count(c, stage, s, k));
-    if (s->in_flight > p->in_flight[stage] ||
-        (s->in_flight < p->in_flight[stage] && c->shares->of[stage].n == 1))
+    return FT_OK;
+}
+
+/* What the stage's replicas need at most. */
+static void measure_stage(const checker *c, int stage, int *in_flight, int *versions)
+{
+    *in_flight = 0;
+    *versions = 1;
+    const stage_share *share = &c->shares->of[stage];
+    for (const progress *s = c->seats + share->first; s < c->seats + share->first + share->n; s++) {
+        if (s->in_flight > *in_flight) *in_flight = (int)s->in_flight;
+        if (s->versions > *versions) *versions = (int)s->versions;
+    }
+}
+
+static ft_status check_stage(const checker *c, int stage, ft_error *err)
+{
+    int in_flight, versions, said = c->plan->in_flight[stage], kept = c->plan->versions[stage];
+    measure_stage(c, stage, &in_flight, &versions);
+    if (in_flight != said)
         return ft_fail(err, FT_INVALID,
-                       "plan: stage %d has %lld micro-batches in flight, the plan says %d", stage,
-                       (long long)s->in_flight, p->in_flight[stage]);
+                       "plan: stage %d has %d micro-batches in flight, the plan says %d", stage,
+                       in_flight, said);
+    if (versions != kept)
+        return ft_fail(err, FT_INVALID,
+                       "plan: stage %d reads %d versions of its weights, the plan says %d", stage,
+                       versions, kept);
     return FT_OK;
 }
 
@@ -359,16 +395,41 @@ static ft_status add_micros(checker *c, ft_arena *arena, ft_error *err)
     return FT_OK;
 }
 
+/* One pass over all lists. */
+static ft_status pass(checker *c, const ft_plan *p, const seating *shares, const int *versions,
+                      ft_arena *arena, ft_error *err)
+{
+    *c = (checker){.plan = p, .shares = shares, .versions = versions};
+    c->seats = ft_arena_array(arena, shares->n_seats, sizeof *c->seats);
+    c->copies = ft_arena_array(arena, 2 * (int64_t)p->n_edges, sizeof *c->copies);
+    if (!c->seats || !c->copies)
+        return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", p->n_stages);
+    look_ahead(c);
+    FT_TRY(add_micros(c, arena, err));
+    for (int d = 0; d < p->n_devices; d++) FT_TRY(check_device(c, d, err));
+    return FT_OK;
+}
+
 ft_status plan_check_order(const ft_plan *p, const seating *shares, ft_arena *arena, ft_error *err)
 {
-    checker c = {.plan = p, .shares = shares};
-    c.seats = ft_arena_array(arena, shares->n_seats, sizeof *c.seats);
-    c.copies = ft_arena_array(arena, 2 * (int64_t)p->n_edges, sizeof *c.copies);
-    if (!c.seats || !c.copies)
-        return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", p->n_stages);
-    look_ahead(&c);
-    FT_TRY(add_micros(&c, arena, err));
-    for (int d = 0; d < p->n_devices; d++) FT_TRY(check_device(&c, d, err));
+    checker c;
+    FT_TRY(pass(&c, p, shares, p->versions, arena, err));
     for (int seat = 0; seat < shares->n_seats; seat++) FT_TRY(check_seat(&c, seat, err));
+    for (int stage = 0; stage < p->n_stages; stage++) FT_TRY(check_stage(&c, stage, err));
     return check_copies(&c, err);
+}
+
+ft_status plan_measure(const ft_plan *p, int *in_flight, int *versions, ft_error *err)
+{
+    seating shares;
+    checker c;
+    ft_status status;
+    ft_arena *arena = ft_arena_new();
+    if (!arena) return ft_fail(err, FT_NOMEM, "plan: no memory to measure it");
+    FT_GO(shares_of_plan(&shares, arena, p, err));
+    FT_GO(pass(&c, p, &shares, NULL, arena, err));
+    for (int s = 0; s < p->n_stages; s++) measure_stage(&c, s, &in_flight[s], &versions[s]);
+done:
+    ft_arena_free(arena);
+    return status;
 }

@@ -15,7 +15,7 @@ typedef struct stretch {
 static bool same_but_moved(const ft_action *a, const ft_action *b, int batches)
 {
     return a->kind == b->kind && a->stage == b->stage && a->lag == b->lag && a->micro == b->micro &&
-           a->batch + batches == b->batch;
+           a->item == b->item && a->batch + batches == b->batch;
 }
 
 /* Actions of the list that belong to batch 0: as many as belong to any other. */
@@ -119,4 +119,37 @@ ft_status fold_find(fold *out, ft_arena *arena, int n_devices, const ft_action_l
     }
     *out = best;
     return FT_OK;
+}
+
+static bool copy_list(ft_arena *arena, ft_action_list *out, const ft_action *from, int64_t n,
+                      int later)
+{
+    ft_action *actions = ft_arena_array(arena, n, sizeof *actions);
+    if (!actions) return false;
+    for (int64_t i = 0; i < n; i++) {
+        actions[i] = from[i];
+        actions[i].batch += later;
+    }
+    *out = (ft_action_list){.n = (int)n, .actions = actions};
+    return true;
+}
+
+bool fold_write(ft_plan *plan, const ft_action_list *lists, const fold *f, int later)
+{
+    ft_device_plan *devices = ft_arena_array(plan->arena, plan->n_devices, sizeof *devices);
+    if (!devices) return false;
+    for (int d = 0; d < plan->n_devices; d++) {
+        const ft_action *actions = lists[d].actions;
+        int64_t start = f->repeats ? f->start[d] : lists[d].n;
+        int64_t length = f->repeats ? f->length[d] : 0;
+        int64_t drain = start + length * f->repeats;
+        if (!copy_list(plan->arena, &devices[d].warmup, actions, start, 0) ||
+            !copy_list(plan->arena, &devices[d].body, actions + start, length, 0) ||
+            !copy_list(plan->arena, &devices[d].drain, actions + drain, lists[d].n - drain, later))
+            return false;
+    }
+    plan->devices = devices;
+    plan->body_batches = f->repeats ? f->batches : 0;
+    plan->body_repeats = f->repeats ? f->repeats + later / f->batches : 0;
+    return true;
 }

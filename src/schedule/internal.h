@@ -43,6 +43,9 @@ bool schedule_name_ok(const char *name);
 /* An empty plan with an arena of its own, or NULL. */
 ft_plan *plan_new(void);
 
+/* n items of so many bytes, copied; NULL without memory. */
+void *plan_copy(ft_arena *arena, const void *from, int64_t n, int64_t size);
+
 /* A device's list from first to last, one action at a time. */
 typedef struct cursor {
     const ft_device_plan *lists;
@@ -240,6 +243,9 @@ typedef struct fold {
 } fold;
 ft_status fold_find(fold *out, ft_arena *arena, int n_devices, const ft_action_list *lists,
                     ft_error *err);
+/* Gives the plan warm-up, body and drain of each device. The body is repeated for `later` batches
+ * more than the lists say, and the drain is so many later. False: no memory. */
+bool fold_write(ft_plan *plan, const ft_action_list *lists, const fold *f, int later);
 
 /* -- timelines (timeline.c) ----------------------------------------------------------------------
  */
@@ -277,6 +283,8 @@ ft_status plan_check_lists(const ft_plan *plan, ft_error *err);
 /* check_order.c: all of these but the ranges. */
 ft_status plan_check_order(const ft_plan *plan, const seating *shares, ft_arena *arena,
                            ft_error *err);
+/* Likewise: what the lists need, by stage: micro-batches in flight, and versions of the weights. */
+ft_status plan_measure(const ft_plan *plan, int *in_flight, int *versions, ft_error *err);
 /* walk.c: runs the lists to the end; FT_INFEASIBLE with who waits for what. */
 ft_status plan_walk(const ft_plan *plan, const seating *shares, ft_arena *arena, ft_error *err);
 

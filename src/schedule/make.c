@@ -136,39 +136,6 @@ static ft_status find_depths(leg *l, ft_error *err)
 /* -- output --------------------------------------------------------------------------------------
  */
 
-static bool copy_list(ft_arena *arena, ft_action_list *out, const ft_action *from, int64_t n,
-                      int later)
-{
-    ft_action *actions = ft_arena_array(arena, n, sizeof *actions);
-    if (!actions) return false;
-    for (int64_t i = 0; i < n; i++) {
-        actions[i] = from[i];
-        actions[i].batch += later;
-    }
-    *out = (ft_action_list){.n = (int)n, .actions = actions};
-    return true;
-}
-
-/* Warm-up, body and drain of each device; the drain is `later` batches later than it was played. */
-static bool write_lists(ft_plan *plan, const leg *l, const fold *f, int later)
-{
-    ft_device_plan *devices = ft_arena_array(plan->arena, plan->n_devices, sizeof *devices);
-    if (!devices) return false;
-    for (int d = 0; d < plan->n_devices; d++) {
-        const ft_action_list *list = &l->done[d];
-        int64_t start = f->repeats ? f->start[d] : list->n;
-        int64_t length = f->repeats ? f->length[d] : 0;
-        int64_t drain = start + length * f->repeats;
-        if (!copy_list(plan->arena, &devices[d].warmup, list->actions, start, 0) ||
-            !copy_list(plan->arena, &devices[d].body, list->actions + start, length, 0) ||
-            !copy_list(plan->arena, &devices[d].drain, list->actions + drain, list->n - drain,
-                       later))
-            return false;
-    }
-    plan->devices = devices;
-    return true;
-}
-
 static bool write_stages(ft_plan *plan, const leg *l)
 {
     const ft_pipeline *p = l->pipeline;
@@ -227,9 +194,7 @@ static ft_status write_plan(ft_plan **out, const leg *l, const fold *f, int n_ba
     plan->micro_batches = l->pipeline->micro_batches;
     plan->n_batches = n_batches;
     plan->forward_only = l->schedule->forward_only;
-    plan->body_batches = f->repeats ? f->batches : 0;
-    plan->body_repeats = f->repeats ? f->repeats + later / f->batches : 0;
-    if (!write_stages(plan, l) || !write_lists(plan, l, f, later)) {
+    if (!write_stages(plan, l) || !fold_write(plan, l->done, f, later)) {
         ft_plan_free(plan);
         return no_memory(err);
     }

@@ -136,7 +136,7 @@ void ft_plan_free(ft_plan *plan)
     if (plan) ft_arena_free(plan->arena);
 }
 
-static void *copy_array(ft_arena *arena, const void *from, int64_t n, int64_t size)
+void *plan_copy(ft_arena *arena, const void *from, int64_t n, int64_t size)
 {
     void *to = ft_arena_array(arena, n, size);
     if (to && n) memcpy(to, from, (size_t)(n * size));
@@ -156,12 +156,12 @@ ft_status ft_plan_annotate(ft_plan *plan, int n_nodes, const int *node_stage, co
     int *stages = NULL;
     bool *recomputes = NULL;
     int64_t(*bytes)[FT_PLAN_CLASSES] = NULL;
-    if (node_stage && !(stages = copy_array(plan->arena, node_stage, n_nodes, sizeof(int))))
+    if (node_stage && !(stages = plan_copy(plan->arena, node_stage, n_nodes, sizeof(int))))
         return ft_fail(err, FT_NOMEM, "plan: no memory for %d nodes", n_nodes);
     if (recompute &&
-        !(recomputes = copy_array(plan->arena, recompute, plan->n_stages, sizeof(bool))))
+        !(recomputes = plan_copy(plan->arena, recompute, plan->n_stages, sizeof(bool))))
         return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", plan->n_stages);
-    if (memory && !(bytes = copy_array(plan->arena, memory, plan->n_devices, sizeof *memory)))
+    if (memory && !(bytes = plan_copy(plan->arena, memory, plan->n_devices, sizeof *memory)))
         return ft_fail(err, FT_NOMEM, "plan: no memory for %d devices", plan->n_devices);
     if (stages) {
         plan->n_nodes = n_nodes;

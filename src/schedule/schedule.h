@@ -219,6 +219,12 @@ ft_status ft_plan_make(ft_plan **out, const ft_pipeline *pipeline, const ft_sche
                        ft_error *err);
 void ft_plan_free(ft_plan *plan);
 
+/* The plan of a leg of n_batches, at most the plan's, which ft_plan_check has passed: every list
+ * without the actions of the batches after them. In-flight numbers and versions are those that the
+ * shorter lists need; everything else is the plan's, copied. Of a plan by ft_plan_make each stage's
+ * order is that of a plan made for n_batches, and so is each device's, where it has one stage. */
+ft_status ft_plan_cut(ft_plan **out, const ft_plan *plan, int n_batches, ft_error *err);
+
 /* Adds what the planner does not know, for print and file: assignment, recomputation, memory (any
  * may be NULL). */
 ft_status ft_plan_annotate(ft_plan *plan, int n_nodes, const int *node_stage, const bool *recompute,
