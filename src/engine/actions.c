@@ -18,7 +18,7 @@ static char *edge_slot(const ft_run *run, int e, int64_t index)
     return block + b->cargoes[e].base + index % edge->slots * b->cargoes[e].slot_bytes;
 }
 
-static int64_t item_at(const cargo *c, int bucket, int i)
+static int64_t item_at(const ft_cargo *c, int bucket, int i)
 {
     return c->at[bucket * c->n + i];
 }
@@ -79,11 +79,11 @@ static void receive_values(worker *w, const ft_action *a, int bucket, const ft_p
                            const ft_bases *bases)
 {
     const ft_blueprint *b = w->run->blueprint;
-    const stage_info *stage = &b->stages[a->stage];
+    const ft_stage_layout *stage = &b->stages[a->stage];
     const ft_graph *g = b->options.graphs[bucket];
     for (int i = 0; i < stage->n_in_edges[a->kind]; i++) {
         int e = stage->in_edges[a->kind][i];
-        const cargo *c = &b->cargoes[e];
+        const ft_cargo *c = &b->cargoes[e];
         char *slot = edge_slot(w->run, e, ft_action_index(w->run->plan, a));
         for (int k = 0; k < c->n; k++) {
             int64_t bytes = value_bytes(g, c->items[k]);
@@ -103,11 +103,11 @@ static bool send_values(worker *w, const ft_action *a, int bucket, const ft_prog
 {
     bool finite = true;
     const ft_blueprint *b = w->run->blueprint;
-    const stage_info *stage = &b->stages[a->stage];
+    const ft_stage_layout *stage = &b->stages[a->stage];
     const ft_graph *g = b->options.graphs[bucket];
     for (int i = 0; i < stage->n_out_edges[a->kind]; i++) {
         int e = stage->out_edges[a->kind][i];
-        const cargo *c = &b->cargoes[e];
+        const ft_cargo *c = &b->cargoes[e];
         char *slot = edge_slot(w->run, e, ft_action_index(w->run->plan, a));
         for (int k = 0; k < c->n; k++) {
             const ft_spec *spec = &ft_graph_value(g, c->items[k])->spec;
@@ -138,9 +138,9 @@ static void hand_out(const worker *w, const ft_action *a, int bucket, const ft_p
 {
     const ft_blueprint *b = w->run->blueprint;
     for (int i = 0; i < b->n_outputs; i++) {
-        const output_info *out = &b->outputs[i];
+        const ft_output_layout *out = &b->outputs[i];
         if (out->stage != a->stage) continue;
-        int64_t bytes = blueprint_output_bytes(b, out, bucket);
+        int64_t bytes = ft_blueprint_output_bytes(b, out, bucket);
         char *slot = w->block + out->at + a->batch % b->batch_slots * out->slot_bytes;
         memcpy(slot + a->micro * bytes,
                ft_place_address(bases, ft_program_place(program, out->value)), (size_t)bytes);
@@ -151,7 +151,7 @@ static ft_status run_program(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_run *run = w->run;
     const ft_blueprint *b = run->blueprint;
-    const stage_info *stage = &b->stages[a->stage];
+    const ft_stage_layout *stage = &b->stages[a->stage];
     stage_state *state = &run->stages[a->stage];
     int bucket = batch_of(run, a->batch)->bucket;
     bool forward = a->kind == FT_ACT_FORWARD;
@@ -215,10 +215,10 @@ static const float *find_term(const ft_run *run, int owner, int term, const ft_a
 {
     const ft_blueprint *b = run->blueprint;
     if (b->term_stage[term] == owner) return run->stages[owner].grads[term];
-    const stage_info *stage = &b->stages[owner];
+    const ft_stage_layout *stage = &b->stages[owner];
     for (int i = 0; i < stage->n_in_edges[FT_ACT_REDUCE]; i++) {
         int e = stage->in_edges[FT_ACT_REDUCE][i];
-        const cargo *c = &b->cargoes[e];
+        const ft_cargo *c = &b->cargoes[e];
         for (int k = 0; k < c->n; k++)
             if (c->items[k] == term)
                 return (const float *)(edge_slot(run, e, a->batch) + item_at(c, 0, k));
@@ -229,11 +229,11 @@ static const float *find_term(const ft_run *run, int owner, int term, const ft_a
 static void send_terms(worker *w, const ft_action *a)
 {
     const ft_blueprint *b = w->run->blueprint;
-    const stage_info *stage = &b->stages[a->stage];
+    const ft_stage_layout *stage = &b->stages[a->stage];
     for (int i = 0; i < stage->n_out_edges[FT_ACT_REDUCE]; i++) {
         int e = stage->out_edges[FT_ACT_REDUCE][i];
-        const cargo *c = &b->cargoes[e];
-        if (c->kind != CARGO_TERMS) continue;
+        const ft_cargo *c = &b->cargoes[e];
+        if (c->kind != FT_CARGO_TERMS) continue;
         char *slot = edge_slot(w->run, e, a->batch);
         for (int k = 0; k < c->n; k++) {
             int param = ft_graph_grad_term(b->options.graphs[0], c->items[k])->param;
@@ -247,12 +247,12 @@ static ft_status do_reduce(worker *w, const ft_action *a, ft_error *err)
 {
     (void)err;
     const ft_blueprint *b = w->run->blueprint;
-    const stage_info *stage = &b->stages[a->stage];
+    const ft_stage_layout *stage = &b->stages[a->stage];
     double *norms = w->run->norms + a->batch % b->batch_slots * b->n_params;
     send_terms(w, a);
     for (int i = 0; i < stage->n_params; i++) {
         int p = stage->params[i].param;
-        const param_info *info = &b->params[p];
+        const ft_param_layout *info = &b->params[p];
         if (!stage->params[i].owned || !info->n_terms) continue;
         float *sum = w->run->stages[a->stage].grads[info->terms[0]];
         int64_t count = ft_shape_count(&info->spec.shape);
@@ -282,7 +282,7 @@ static double global_norm(const ft_run *run, int64_t batch)
 
 ft_status pack_weights(ft_run *run, int s, int param, ft_team *team, ft_error *err)
 {
-    const stage_info *stage = &run->blueprint->stages[s];
+    const ft_stage_layout *stage = &run->blueprint->stages[s];
     worker *w = &run->workers[stage->device];
     for (int i = 0; i < stage->n_packs; i++) {
         const ft_pack *pack = &stage->packs[i];
@@ -298,7 +298,7 @@ ft_status pack_weights(ft_run *run, int s, int param, ft_team *team, ft_error *e
 static void update_param(worker *w, const ft_action *a, int p, float grad_scale)
 {
     const ft_blueprint *b = w->run->blueprint;
-    const param_info *info = &b->params[p];
+    const ft_param_layout *info = &b->params[p];
     ft_update update = {.spec = &info->spec,
                         .param = w->run->stages[a->stage].params[p],
                         .grad = w->run->stages[a->stage].grads[info->terms[0]],
@@ -319,7 +319,7 @@ static void update_param(worker *w, const ft_action *a, int p, float grad_scale)
 static ft_status do_update(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
-    const stage_info *stage = &b->stages[a->stage];
+    const ft_stage_layout *stage = &b->stages[a->stage];
     double norm = global_norm(w->run, a->batch), clip = b->options.clip;
     float scale = clip > 0 && norm > clip ? (float)(clip / (norm + 1e-6)) : 1.0f;
     bool updates = may_update(w, a);
@@ -331,9 +331,9 @@ static ft_status do_update(worker *w, const ft_action *a, ft_error *err)
             FT_TRY(pack_weights(w->run, a->stage, stage->params[i].param, w->team, err));
     for (int i = 0; i < stage->n_out_edges[FT_ACT_UPDATE]; i++) {
         int e = stage->out_edges[FT_ACT_UPDATE][i];
-        const cargo *c = &b->cargoes[e];
+        const ft_cargo *c = &b->cargoes[e];
         char *slot = edge_slot(w->run, e, a->batch);
-        for (int k = 0; c->kind == CARGO_WEIGHTS && k < c->n; k++)
+        for (int k = 0; c->kind == FT_CARGO_WEIGHTS && k < c->n; k++)
             memcpy(slot + item_at(c, 0, k), w->run->stages[a->stage].params[c->items[k]],
                    (size_t)ft_spec_bytes(&b->params[c->items[k]].spec));
     }
@@ -345,12 +345,12 @@ static ft_status do_update(worker *w, const ft_action *a, ft_error *err)
 static ft_status do_adopt(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
-    const stage_info *stage = &b->stages[a->stage];
+    const ft_stage_layout *stage = &b->stages[a->stage];
     for (int i = 0; i < stage->n_in_edges[FT_ACT_ADOPT]; i++) {
         int e = stage->in_edges[FT_ACT_ADOPT][i];
-        const cargo *c = &b->cargoes[e];
+        const ft_cargo *c = &b->cargoes[e];
         char *slot = edge_slot(w->run, e, a->batch);
-        for (int k = 0; c->kind == CARGO_WEIGHTS && k < c->n; k++) {
+        for (int k = 0; c->kind == FT_CARGO_WEIGHTS && k < c->n; k++) {
             void *param = w->run->stages[a->stage].params[c->items[k]];
             int64_t bytes = ft_spec_bytes(&b->params[c->items[k]].spec);
             memcpy(param, slot + item_at(c, 0, k), (size_t)bytes);
@@ -407,6 +407,11 @@ ft_status check_executable(const ft_plan *plan, ft_error *err)
                            n > 1 ? "replicas" : "weight versions");
     }
     return FT_OK;
+}
+
+ft_status ft_run_check(const ft_blueprint *b, ft_error *err)
+{
+    return check_executable(b->plan, err);
 }
 
 /* The plan says how many updates a micro-batch may be behind; the engine has counted them. */

@@ -1,109 +1,21 @@
 /* engine/engine.h - a plan executed on devices.
  *
- * A blueprint holds all that is decided before a run: stages, edges between them, the plan, and the
- * place of every byte on every device. It needs no weights and allocates no device memory, so it
- * also serves for planning on hardware that is not there. A run is a blueprint with memory and
- * weights; it executes legs of the plan and decides nothing.
+ * A run is a blueprint with memory and weights; it executes legs of the plan and decides nothing.
  *
  * Lifetime:
- *  1. A blueprint borrows the graphs of its options; they must outlive it. All else is copied.
- *  2. A run borrows its blueprint, except that after ft_run_end it may be freed without it.
- *  3. Between ft_run_begin and ft_run_end the devices' workers own the parameters; at other times
+ *  1. A run borrows its blueprint, except that after ft_run_end it may be freed without it.
+ *  2. Between ft_run_begin and ft_run_end the devices' workers own the parameters; at other times
  *     they may be read and written by the caller.
  * One thread at a time may call the functions of one run. */
 #ifndef FT_ENGINE_H
 #define FT_ENGINE_H
 
-#include "engine/program.h"
-#include "memory/memory.h"
-#include "optim/optim.h"
-#include "schedule/timeline.h"
-
-/* What work takes on one device, ns, as a profile has it. */
-typedef struct ft_work_costs {
-    const double *node_ns;      /* by node */
-    const double *recompute_ns; /* by forward node, run again before backward; NULL: as node_ns */
-    const double *pack_ns;      /* by forward node: packed copies of its weight, per update */
-    const double *update_ns;    /* by parameter: its optimizer step */
-    const double *norm_ns;      /* by parameter: the squared norm of its gradient */
-    double copy_bytes_per_s;    /* into and out of the buffers of edges */
-    double handoff_ns;          /* from the end of an action to the start of one waiting for it */
-} ft_work_costs;
-
-/* Evaluation between legs of training, through the same stages and with their weights. It works in
- * the memory that training's activations, workspace and buffers have, which is made as large as the
- * larger of both needs. */
-typedef struct ft_evaluation_options {
-    ft_graph *const *graphs; /* one per length bucket, without gradients: parameters are those of
-                                the same names and shapes; output "loss" is a scalar, the others
-                                are handed out */
-    int n_graphs;
-    const int *node_stage; /* by node: a stage of training that uses the node's parameters */
-    int n_batches;         /* in the longest leg */
-} ft_evaluation_options;
-
-typedef struct ft_engine_options {
-    ft_graph *const *graphs; /* one per length bucket, ascending: the same nodes with other shapes,
-                                gradients included unless the schedule is one of forwards alone;
-                                output "loss" is a scalar */
-    int n_graphs;
-    int n_stages;
-    const int *node_stage;   /* by forward node */
-    const bool *recompute;   /* by stage */
-    const int *stage_device; /* by stage */
-    const ft_device *devices;
-    int n_devices;
-    int micro_batches;        /* per batch */
-    int64_t micro_batch_size; /* samples */
-    const ft_schedule *schedule; /* must outlive the blueprint */
-    ft_weights weights;          /* FT_WEIGHTS_OWN: those of the schedule */
-    int n_batches; /* in the longest leg */
-    const ft_optimizer *optimizer;
-    const double *hypers;
-    const bool *no_decay; /* by parameter: its weight_decay counts as 0; NULL: of none */
-    double clip; /* largest global gradient norm; 0: no clipping */
-    uint64_t seed;
-    /* By device, NULL where it is modelled; NULL: all are. Not used after ft_blueprint_new. */
-    const ft_work_costs *const *costs;
-    const ft_machine *machine; /* links of devices that are described; NULL: transfers take what the
-                                  receiver's row says, and none waits for another */
-    const ft_evaluation_options *evaluation; /* NULL: training alone */
-} ft_engine_options;
-
-typedef struct ft_blueprint ft_blueprint;
-
-/* FT_INVALID for options that contradict each other (clipping in an asynchronous schedule needs
- * every stage's gradients at once), FT_INFEASIBLE when the plan cannot complete. */
-ft_status ft_blueprint_new(ft_blueprint **out, const ft_engine_options *options, ft_error *err);
-void ft_blueprint_free(ft_blueprint *blueprint);
-
-/* What evaluation legs are made from; NULL when the options have none. Borrowed. */
-const ft_blueprint *ft_blueprint_evaluation(const ft_blueprint *blueprint);
-/* The plan of the longest leg, annotated with assignment and memory. */
-const ft_plan *ft_blueprint_plan(const ft_blueprint *blueprint);
-/* FT_UNSUPPORTED, with what the engine lacks, for a plan that can be simulated but not run. */
-ft_status ft_blueprint_check_executable(const ft_blueprint *blueprint, ft_error *err);
-/* Times that the plan was made with. */
-const ft_stage_costs *ft_blueprint_costs(const ft_blueprint *blueprint);
-/* Bytes that a micro-batch in flight holds in a stage: what its forward leaves for its backward. */
-int64_t ft_blueprint_slot_bytes(const ft_blueprint *blueprint, int stage);
-/* What transfers pass over in a simulation; NULL when the options have no machine. */
-const ft_machine *ft_blueprint_machine(const ft_blueprint *blueprint);
-/* A plan for a leg of another length (not longer); the caller's to ft_plan_free. */
-ft_status ft_blueprint_leg(ft_plan **out, const ft_blueprint *blueprint, int n_batches,
-                           ft_error *err);
-/* FT_INFEASIBLE when a device's planned memory is over its budget: the message has the breakdown by
- * class and what would help. */
-ft_status ft_blueprint_check_memory(const ft_blueprint *blueprint, ft_error *err);
-int64_t ft_blueprint_device_bytes(const ft_blueprint *blueprint, int device);
-
-/* Modelled time of a node on a device, ns: the larger of arithmetic and memory traffic at the
- * device's rates (roofline), plus the cost of a call. */
-double ft_node_time_ns(const ft_graph *graph, int node, const ft_device *device);
-
-/* -- runs ------------------------------------------------------------------------------------- */
+#include "blueprint/blueprint.h"
 
 typedef struct ft_run ft_run;
+
+/* FT_UNSUPPORTED, with what the engine lacks, for a plan that can be simulated but not run. */
+ft_status ft_run_check(const ft_blueprint *blueprint, ft_error *err);
 
 /* Allocates and touches every device's block; parameters are zero. FT_NOMEM says how much. */
 ft_status ft_run_new(ft_run **out, const ft_blueprint *blueprint, ft_error *err);

@@ -83,17 +83,15 @@ static ft_error describe(const worker *w, const ft_action *a, const ft_watch *fo
                          const char *param)
 {
     const ft_run *run = w->run;
-    const ft_engine_options *o = &run->blueprint->options;
+    const ft_blueprint_options *o = &run->blueprint->options;
     const ft_node *node = found->node;
     char where[256] = "a value", from[256] = "";
     if (node)
         snprintf(where, sizeof where, "'%s'%s%s (%s)", node->op->name, node->scope[0] ? " in " : "",
                  node->scope, node->phase == FT_BACKWARD ? "backward" : "forward");
-    if (param)
-        snprintf(from, sizeof from, " from the parameter '%s', which is not finite", param);
+    if (param) snprintf(from, sizeof from, " from the parameter '%s', which is not finite", param);
     ft_error failure;
-    ft_fail(&failure, FT_DIVERGED,
-            "%s %lld: %s gave %s%s; stage %d of %d, micro-batch %d of %d",
+    ft_fail(&failure, FT_DIVERGED, "%s %lld: %s gave %s%s; stage %d of %d, micro-batch %d of %d",
             run->plan->forward_only ? "evaluation batch" : "step",
             (long long)(run->first_step + a->batch), where, found->nan ? "nan" : "inf", from,
             a->stage + 1, o->n_stages, a->micro + 1, o->micro_batches);
@@ -103,7 +101,7 @@ static ft_error describe(const worker *w, const ft_action *a, const ft_watch *fo
 ft_status explain_failure(worker *w, const ft_action *a, int bucket, const ft_program *program,
                           const ft_bases *bases, ft_error *err)
 {
-    const stage_info *stage = &w->run->blueprint->stages[a->stage];
+    const ft_stage_layout *stage = &w->run->blueprint->stages[a->stage];
     const ft_graph *g = w->run->blueprint->options.graphs[bucket];
     ft_watch every = {.every = true}, *found = &every;
     ft_bases again = *bases;

@@ -15,7 +15,7 @@ static void reset_gate(ft_gate *gate)
 
 static ft_status make_timeline(ft_run *run, ft_error *err)
 {
-    const ft_engine_options *o = &run->blueprint->options;
+    const ft_blueprint_options *o = &run->blueprint->options;
     int64_t total = 0;
     for (int d = 0; d < o->n_devices; d++) total += ft_plan_length(run->plan, d);
     ft_timeline_free(run->timeline);
@@ -186,7 +186,7 @@ int ft_run_n_outputs(const ft_run *run)
 ft_status ft_run_output(const ft_run *run, int i, const char **name, ft_view *out, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
-    const output_info *info = &b->outputs[i];
+    const ft_output_layout *info = &b->outputs[i];
     if (!run->taken) return ft_fail(err, FT_INVALID, "engine: no batch was taken yet");
     int64_t ring = (run->taken - 1) % b->batch_slots;
     ft_spec spec = ft_graph_value(b->options.graphs[run->batches[ring].bucket], info->value)->spec;

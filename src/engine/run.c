@@ -46,7 +46,7 @@ static void borrow_block(ft_run *run, int d)
 static void point_at_trained(ft_run *run, int s)
 {
     const ft_blueprint *b = run->blueprint;
-    const stage_info *stage = &b->stages[s];
+    const ft_stage_layout *stage = &b->stages[s];
     const stage_state *trained = &run->trains->stages[b->trained_stage[s]];
     stage_state *state = &run->stages[s];
     for (int i = 0; i < stage->n_params; i++) {
@@ -59,7 +59,7 @@ static void point_at_trained(ft_run *run, int s)
 static ft_status point_stage(ft_run *run, int s, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
-    const stage_info *stage = &b->stages[s];
+    const ft_stage_layout *stage = &b->stages[s];
     stage_state *state = &run->stages[s];
     char *block = run->workers[stage->device].block;
     state->params = ft_arena_array(run->arena, b->n_params + 1, sizeof(void *));
@@ -73,7 +73,7 @@ static ft_status point_stage(ft_run *run, int s, ft_error *err)
         return FT_OK;
     }
     for (int i = 0; i < stage->n_params; i++) {
-        const stage_param *sp = &stage->params[i];
+        const ft_stage_param *sp = &stage->params[i];
         int64_t at = sp->owned || sp->replica ? sp->at : b->params[sp->param].at;
         state->params[sp->param] = block + at;
     }
@@ -109,7 +109,7 @@ static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
 static ft_status new_run(ft_run **out, const ft_blueprint *blueprint, ft_run *trains, ft_error *err)
 {
     *out = NULL;
-    FT_TRY(ft_blueprint_check_executable(blueprint, err));
+    FT_TRY(ft_run_check(blueprint, err));
     ft_arena *arena = ft_arena_new();
     ft_run *run = arena ? ft_arena_alloc(arena, sizeof *run) : NULL;
     if (!run) {
@@ -175,14 +175,14 @@ static char *owner_block(const ft_run *run, int param)
 
 ft_view ft_run_param(const ft_run *run, int param)
 {
-    const param_info *info = &run->blueprint->params[param];
+    const ft_param_layout *info = &run->blueprint->params[param];
     return ft_view_of(&info->spec, owner_block(run, param) + info->at);
 }
 
 bool ft_run_state(const ft_run *run, int param, int part, const char **name, ft_view *out)
 {
     const ft_blueprint *b = run->blueprint;
-    const param_info *info = &b->params[param];
+    const ft_param_layout *info = &b->params[param];
     ft_state_part parts[FT_MAX_STATE_PARTS];
     int64_t bytes = 0;
     if (!info->n_terms) return false;
@@ -201,10 +201,10 @@ ft_status ft_run_refresh(ft_run *run, ft_error *err)
         return ft_fail(err, FT_INVALID, "engine: a leg is running");
     ft_ops_thread_init();
     for (int s = 0; s < b->options.n_stages; s++) {
-        const stage_info *stage = &b->stages[s];
+        const ft_stage_layout *stage = &b->stages[s];
         worker *w = &run->workers[stage->device];
         for (int i = 0; i < stage->n_params; i++) {
-            const stage_param *sp = &stage->params[i];
+            const ft_stage_param *sp = &stage->params[i];
             int64_t bytes = ft_spec_bytes(&b->params[sp->param].spec);
             if (sp->replica)
                 memcpy(run->stages[s].params[sp->param], ft_run_param(run, sp->param).data,

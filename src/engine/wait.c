@@ -22,7 +22,7 @@ static uint32_t action_number(const ft_run *run, const ft_action *a)
 /* The i-th thing that the action waits for; false past the last. */
 static bool nth_wait(const ft_run *run, const ft_action *a, int i, wait *out)
 {
-    const stage_info *stage = &run->blueprint->stages[a->stage];
+    const ft_stage_layout *stage = &run->blueprint->stages[a->stage];
     uint32_t index = action_number(run, a);
     if (i == 0) {
         ft_gate *gate = (ft_gate *)(uintptr_t)&run->fed_gate;
@@ -89,14 +89,14 @@ void describe_wait(const worker *w, const ft_action *a, char *text, int size)
 
 void free_edges(ft_run *run, const ft_action *a)
 {
-    const stage_info *stage = &run->blueprint->stages[a->stage];
+    const ft_stage_layout *stage = &run->blueprint->stages[a->stage];
     for (int i = 0; i < stage->n_in_edges[a->kind]; i++)
         ft_gate_open(&run->edges[stage->in_edges[a->kind][i]].freed);
 }
 
 void fill_edges(ft_run *run, const ft_action *a)
 {
-    const stage_info *stage = &run->blueprint->stages[a->stage];
+    const ft_stage_layout *stage = &run->blueprint->stages[a->stage];
     for (int i = 0; i < stage->n_out_edges[a->kind]; i++)
         ft_gate_open(&run->edges[stage->out_edges[a->kind][i]].filled);
 }

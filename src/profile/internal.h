@@ -3,6 +3,7 @@
 #define FT_PROFILE_INTERNAL_H
 
 #include "base/arena.h"
+#include "memory/memory.h"
 #include "profile/profile.h"
 
 /* -- blocks.c: a graph cut into blocks --------------------------------------------------------- */

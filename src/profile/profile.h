@@ -13,7 +13,8 @@
 #ifndef FT_PROFILE_H
 #define FT_PROFILE_H
 
-#include "engine/engine.h"
+#include "optim/optim.h"
+#include "program/program.h"
 
 typedef struct ft_measure_options {
     ft_graph *graph; /* with gradients; it is cut, so it must not be used by others meanwhile */

@@ -257,7 +257,7 @@ static int engine_blueprint(lua_State *L)
                                         "costs",
                                         NULL};
     ft_error err;
-    ft_engine_options o = {0};
+    ft_blueprint_options o = {0};
     script_check_table(L, 1);
     script_options(L, 1, names);
     o.graphs = opt_graphs(L, 1, &o.n_graphs);
@@ -361,7 +361,7 @@ static int blueprint_check_memory(lua_State *L)
 static int blueprint_is_executable(lua_State *L)
 {
     ft_error err;
-    ft_status status = ft_blueprint_check_executable(script_check_blueprint(L, 1), &err);
+    ft_status status = ft_run_check(script_check_blueprint(L, 1), &err);
     if (status != FT_OK && status != FT_UNSUPPORTED) return script_raise(L, &err);
     lua_pushboolean(L, status == FT_OK);
     return 1;

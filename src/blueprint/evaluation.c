@@ -1,11 +1,13 @@
-/* engine/blueprint_evaluation.c - evaluation through the stages of training.
+/* blueprint/evaluation.c - evaluation through the stages of training.
  *
  * Such a blueprint is one of forwards alone. It owns no parameter: its stages read those of the
  * stages of training that they stand for, plain and packed, where they are. It owns no memory
  * either: its activations, workspace and buffers lie where training has its own, since legs of the
  * two are never under way at once. (Forwards alone without training beside them are a blueprint
  * like any other.) */
-#include "engine/internal.h"
+#include <stddef.h>
+
+#include "blueprint/internal.h"
 
 static ft_status no_memory(ft_error *err)
 {
@@ -46,7 +48,7 @@ ft_status blueprint_add_evaluation(ft_blueprint *b, ft_error *err)
     if (v->n_graphs < 1 || ft_graph_n_grads(v->graphs[0]) || !ft_graph_n_nodes(v->graphs[0]))
         return ft_fail(err, FT_INVALID,
                        "engine: evaluation needs graphs of forward nodes, without gradients");
-    ft_engine_options o = b->options;
+    ft_blueprint_options o = b->options;
     int *node_stage = ft_arena_array(b->arena, ft_graph_n_nodes(v->graphs[0]), sizeof(int));
     int *trained_stage = ft_arena_array(b->arena, o.n_stages, sizeof(int));
     int *device = ft_arena_array(b->arena, o.n_stages, sizeof(int));
@@ -80,7 +82,7 @@ static bool holds(const ft_stage *cut, int param)
 static ft_status find_trained(ft_blueprint *b, int p, ft_error *err)
 {
     const ft_graph *g = b->trains->options.graphs[0];
-    param_info *info = &b->params[p];
+    ft_param_layout *info = &b->params[p];
     ft_value_id v = ft_graph_find(g, info->name);
     if (v == FT_NO_VALUE || ft_graph_value(g, v)->kind != FT_VALUE_PARAM ||
         !ft_shape_equal(&ft_graph_value(g, v)->spec.shape, &info->spec.shape))
@@ -96,7 +98,7 @@ ft_status blueprint_find_trained(ft_blueprint *b, ft_error *err)
     for (int p = 0; p < b->n_params; p++) FT_TRY(find_trained(b, p, err));
     for (int s = 0; s < b->options.n_stages; s++)
         for (int i = 0; i < b->stages[s].n_params; i++) {
-            stage_param *sp = &b->stages[s].params[i];
+            ft_stage_param *sp = &b->stages[s].params[i];
             int trained = b->trained_stage[s];
             sp->owned = sp->replica = false;
             if (!holds(b->trains->stages[trained].cut[0], b->params[sp->param].trained))
@@ -110,8 +112,8 @@ ft_status blueprint_find_trained(ft_blueprint *b, ft_error *err)
 /* Keeps the copies that training has, with their numbers there. */
 void blueprint_share_packs(ft_blueprint *b, int s)
 {
-    stage_info *stage = &b->stages[s];
-    const stage_info *trained = &b->trains->stages[b->trained_stage[s]];
+    ft_stage_layout *stage = &b->stages[s];
+    const ft_stage_layout *trained = &b->trains->stages[b->trained_stage[s]];
     int n = 0;
     for (int i = 0; i < stage->n_packs; i++)
         for (int k = 0; k < trained->n_packs; k++) {
@@ -135,13 +137,13 @@ ft_status blueprint_find_outputs(ft_blueprint *b, ft_error *err)
     b->outputs = ft_arena_array(b->arena, n + 1, sizeof *b->outputs);
     if (!b->outputs) return no_memory(err);
     for (int i = 0; i < n && b->options.schedule->forward_only; i++) {
-        output_info out = {0};
+        ft_output_layout out = {0};
         out.value = ft_graph_output_value(g, i, &out.name);
         const ft_value *value = ft_graph_value(g, out.value);
         if (out.value == b->loss || value->kind != FT_VALUE_NODE) continue;
         out.stage = b->splits[0]->node_stage[value->source];
         for (int k = 0; k < b->options.n_graphs; k++) {
-            int64_t bytes = blueprint_output_bytes(b, &out, k) * b->options.micro_batches;
+            int64_t bytes = ft_blueprint_output_bytes(b, &out, k) * b->options.micro_batches;
             if (bytes > out.slot_bytes) out.slot_bytes = bytes;
         }
         b->outputs[b->n_outputs++] = out;
@@ -149,7 +151,7 @@ ft_status blueprint_find_outputs(ft_blueprint *b, ft_error *err)
     return FT_OK;
 }
 
-int64_t blueprint_output_bytes(const ft_blueprint *b, const output_info *out, int bucket)
+int64_t ft_blueprint_output_bytes(const ft_blueprint *b, const ft_output_layout *out, int bucket)
 {
     return ft_spec_bytes(&ft_graph_value(b->options.graphs[bucket], out->value)->spec);
 }

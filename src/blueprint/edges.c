@@ -1,4 +1,4 @@
-/* engine/blueprint_edges.c - who owns which parameter, and what passes between stages.
+/* blueprint/edges.c - who owns which parameter, and what passes between stages.
  *
  * A parameter is owned by the stage of its first use. Other stages that use it send their gradient
  * terms to the owner once per batch and take over its new value once per batch: from a replica of
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/internal.h"
+#include "blueprint/internal.h"
 
 static ft_status no_memory(ft_error *err)
 {
@@ -25,7 +25,7 @@ static bool stage_uses(const ft_blueprint *b, int stage, int param)
 
 static int find_owner(const ft_blueprint *b, int param)
 {
-    const param_info *p = &b->params[param];
+    const ft_param_layout *p = &b->params[param];
     if (p->n_terms) return b->term_stage[p->terms[0]];
     for (int s = 0; s < b->options.n_stages; s++)
         if (stage_uses(b, s, param)) return s;
@@ -34,13 +34,13 @@ static int find_owner(const ft_blueprint *b, int param)
 
 static ft_status list_params(ft_blueprint *b, int s, ft_error *err)
 {
-    stage_info *stage = &b->stages[s];
+    ft_stage_layout *stage = &b->stages[s];
     stage->params = ft_arena_array(b->arena, b->n_params + 1, sizeof *stage->params);
     if (!stage->params) return no_memory(err);
     for (int p = 0; p < b->n_params; p++) {
         int owner = b->params[p].owner;
         if (owner != s && !stage_uses(b, s, p)) continue;
-        stage->params[stage->n_params++] = (stage_param){
+        stage->params[stage->n_params++] = (ft_stage_param){
             .param = p, .owned = owner == s, .replica = b->stages[owner].device != stage->device};
     }
     return FT_OK;
@@ -59,7 +59,7 @@ ft_status blueprint_find_owners(ft_blueprint *b, ft_error *err)
         b->params[term->param].n_terms++;
     }
     for (int p = 0; p < b->n_params; p++) {
-        param_info *info = &b->params[p];
+        ft_param_layout *info = &b->params[p];
         const ft_value *value = ft_graph_value(g, ft_graph_param_value(g, p));
         info->name = value->name;
         info->spec = value->spec;
@@ -68,7 +68,7 @@ ft_status blueprint_find_owners(ft_blueprint *b, ft_error *err)
         info->n_terms = 0;
     }
     for (int t = 0; t < b->n_terms; t++) {
-        param_info *info = &b->params[ft_graph_grad_term(g, t)->param];
+        ft_param_layout *info = &b->params[ft_graph_grad_term(g, t)->param];
         info->terms[info->n_terms++] = t;
     }
     for (int p = 0; p < b->n_params; p++) b->params[p].owner = find_owner(b, p);
@@ -91,11 +91,12 @@ static int get_edge(ft_blueprint *b, const ft_edge *wanted)
     return b->n_edges++;
 }
 
-static ft_status add_item(ft_blueprint *b, ft_edge edge, cargo_kind kind, int item, ft_error *err)
+static ft_status add_item(ft_blueprint *b, ft_edge edge, ft_cargo_kind kind, int item,
+                          ft_error *err)
 {
-    cargo *c = &b->cargoes[get_edge(b, &edge)];
+    ft_cargo *c = &b->cargoes[get_edge(b, &edge)];
     c->kind = kind;
-    if (kind == CARGO_NOTHING) return FT_OK;
+    if (kind == FT_CARGO_NOTHING) return FT_OK;
     if (!c->items) {
         int room = b->splits[0]->n_transfers + b->n_terms + b->n_params;
         c->items = ft_arena_array(b->arena, room + 1, sizeof(int));
@@ -112,7 +113,7 @@ static ft_status add_value_edges(ft_blueprint *b, ft_error *err)
         const ft_transfer *t = &split->transfers[i];
         ft_action_kind kind = t->phase == FT_FORWARD ? FT_ACT_FORWARD : b->backward;
         ft_edge edge = {.from = t->from, .to = t->to, .from_kind = kind, .to_kind = kind};
-        FT_TRY(add_item(b, edge, CARGO_VALUES, t->value, err));
+        FT_TRY(add_item(b, edge, FT_CARGO_VALUES, t->value, err));
     }
     return FT_OK;
 }
@@ -126,17 +127,18 @@ static ft_status add_tie_edges(ft_blueprint *b, ft_error *err)
                         .to = owner,
                         .from_kind = FT_ACT_REDUCE,
                         .to_kind = FT_ACT_REDUCE};
-        FT_TRY(add_item(b, edge, CARGO_TERMS, t, err));
+        FT_TRY(add_item(b, edge, FT_CARGO_TERMS, t, err));
     }
     for (int s = 0; s < b->options.n_stages; s++)
         for (int i = 0; i < b->stages[s].n_params; i++) {
-            const stage_param *p = &b->stages[s].params[i];
+            const ft_stage_param *p = &b->stages[s].params[i];
             if (p->owned) continue;
             ft_edge edge = {.from = b->params[p->param].owner,
                             .to = s,
                             .from_kind = FT_ACT_UPDATE,
                             .to_kind = FT_ACT_ADOPT};
-            FT_TRY(add_item(b, edge, p->replica ? CARGO_WEIGHTS : CARGO_NOTHING, p->param, err));
+            FT_TRY(
+                add_item(b, edge, p->replica ? FT_CARGO_WEIGHTS : FT_CARGO_NOTHING, p->param, err));
         }
     return FT_OK;
 }
@@ -150,24 +152,24 @@ static ft_status add_norm_edges(ft_blueprint *b, ft_error *err)
         for (int t = 0; t < b->options.n_stages; t++) {
             ft_edge edge = {
                 .from = s, .to = t, .from_kind = FT_ACT_REDUCE, .to_kind = FT_ACT_UPDATE};
-            if (s != t) FT_TRY(add_item(b, edge, CARGO_NOTHING, 0, err));
+            if (s != t) FT_TRY(add_item(b, edge, FT_CARGO_NOTHING, 0, err));
         }
     return FT_OK;
 }
 
 /* -- sizes ------------------------------------------------------------------------------------- */
 
-static int64_t item_bytes(const ft_blueprint *b, const cargo *c, int bucket, int i)
+static int64_t item_bytes(const ft_blueprint *b, const ft_cargo *c, int bucket, int i)
 {
     const ft_graph *g = b->options.graphs[bucket];
     switch (c->kind) {
-    case CARGO_VALUES:
+    case FT_CARGO_VALUES:
         return ft_spec_bytes(&ft_graph_value(g, c->items[i])->spec);
-    case CARGO_TERMS:
+    case FT_CARGO_TERMS:
         return ft_spec_bytes(&b->params[ft_graph_grad_term(g, c->items[i])->param].spec);
-    case CARGO_WEIGHTS:
+    case FT_CARGO_WEIGHTS:
         return ft_spec_bytes(&b->params[c->items[i]].spec);
-    case CARGO_NOTHING:
+    case FT_CARGO_NOTHING:
         break;
     }
     return 0;
@@ -175,7 +177,7 @@ static int64_t item_bytes(const ft_blueprint *b, const cargo *c, int bucket, int
 
 static ft_status size_edge(ft_blueprint *b, int e, ft_error *err)
 {
-    cargo *c = &b->cargoes[e];
+    ft_cargo *c = &b->cargoes[e];
     c->at = ft_arena_array(b->arena, (int64_t)b->options.n_graphs * c->n + 1, sizeof(int64_t));
     if (!c->at) return no_memory(err);
     for (int bucket = 0; bucket < b->options.n_graphs; bucket++) {
@@ -208,7 +210,7 @@ static void find_depths(const ft_blueprint *b, int *depth)
  * leg. */
 static void choose_slots(ft_blueprint *b, const int *depth)
 {
-    const ft_engine_options *o = &b->options;
+    const ft_blueprint_options *o = &b->options;
     for (int e = 0; e < b->n_edges; e++) {
         ft_edge *edge = &b->edges[e];
         int ahead = abs(depth[edge->from] - depth[edge->to]);
@@ -223,14 +225,14 @@ static ft_status index_edges(ft_blueprint *b, ft_error *err)
 {
     for (int s = 0; s < b->options.n_stages; s++)
         for (int k = 0; k < FT_ACT_COUNT; k++) {
-            stage_info *stage = &b->stages[s];
+            ft_stage_layout *stage = &b->stages[s];
             stage->in_edges[k] = ft_arena_array(b->arena, b->n_edges + 1, sizeof(int));
             stage->out_edges[k] = ft_arena_array(b->arena, b->n_edges + 1, sizeof(int));
             if (!stage->in_edges[k] || !stage->out_edges[k]) return no_memory(err);
         }
     for (int e = 0; e < b->n_edges; e++) {
         const ft_edge *edge = &b->edges[e];
-        stage_info *from = &b->stages[edge->from], *to = &b->stages[edge->to];
+        ft_stage_layout *from = &b->stages[edge->from], *to = &b->stages[edge->to];
         from->out_edges[edge->from_kind][from->n_out_edges[edge->from_kind]++] = e;
         to->in_edges[edge->to_kind][to->n_in_edges[edge->to_kind]++] = e;
     }

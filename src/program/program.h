@@ -1,4 +1,4 @@
-/* engine/program.h - a list of nodes made ready to run.
+/* program/program.h - a list of nodes made ready to run.
  *
  * A program is compiled once: every operand gets a place, values that live inside the program are
  * laid out in one work area, views are prepared. Running it allocates nothing and decides nothing:
@@ -6,8 +6,8 @@
  *
  * Lifetime: a program borrows the graph, which must outlive it. It is read-only after
  * ft_program_new, so threads may run one program at once, each with its own bases. */
-#ifndef FT_ENGINE_PROGRAM_H
-#define FT_ENGINE_PROGRAM_H
+#ifndef FT_PROGRAM_H
+#define FT_PROGRAM_H
 
 #include "graph/graph.h"
 
@@ -55,8 +55,11 @@ typedef struct ft_program_request {
 
 typedef struct ft_program ft_program;
 
+/* Compiles; FT_NOMEM, or what a row says that cannot make ready its call. */
 ft_status ft_program_new(ft_program **out, const ft_program_request *request, ft_error *err);
+/* NULL is accepted. */
 void ft_program_free(ft_program *program);
+/* The size of its work area. */
 int64_t ft_program_work_bytes(const ft_program *program);
 /* Where a value of the program lives; values it does not know give home COUNT. */
 ft_place ft_program_place(const ft_program *program, ft_value_id value);

@@ -1,4 +1,4 @@
-/* engine/blueprint_memory.c - the place of every byte of every device.
+/* blueprint/places.c - the place of every byte of every device.
  *
  * A device's block is its memory classes one after the other. Weights, gradients, optimizer state
  * and packed copies stay for the whole run. Activations are slots, as many per stage as the plan
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/internal.h"
+#include "blueprint/internal.h"
 
 static ft_status no_memory(ft_error *err)
 {
@@ -20,7 +20,7 @@ static ft_status no_memory(ft_error *err)
 static ft_status place_values(ft_blueprint *b, int s, int bucket, ft_error *err)
 {
     const ft_graph *g = b->options.graphs[bucket];
-    stage_info *stage = &b->stages[s];
+    ft_stage_layout *stage = &b->stages[s];
     int n = ft_graph_n_values(g);
     ft_place *places = ft_arena_array(b->arena, n + 1, sizeof *places);
     if (!places) return no_memory(err);
@@ -46,15 +46,15 @@ static int edge_values(const ft_blueprint *b, const int *edges, int n_edges, ft_
 {
     int n = 0;
     for (int i = 0; i < n_edges; i++) {
-        const cargo *c = &b->cargoes[edges[i]];
-        for (int k = 0; c->kind == CARGO_VALUES && k < c->n; k++) values[n++] = c->items[k];
+        const ft_cargo *c = &b->cargoes[edges[i]];
+        for (int k = 0; c->kind == FT_CARGO_VALUES && k < c->n; k++) values[n++] = c->items[k];
     }
     return n;
 }
 
 static ft_status compile_stage(ft_blueprint *b, int s, int bucket, ft_phase phase, ft_error *err)
 {
-    stage_info *stage = &b->stages[s];
+    ft_stage_layout *stage = &b->stages[s];
     const ft_stage *cut = stage->cut[bucket];
     int room = b->splits[bucket]->n_transfers + b->n_outputs + 2;
     int kind = phase == FT_FORWARD ? FT_ACT_FORWARD : (int)b->backward;
@@ -87,7 +87,7 @@ static ft_status compile_stage(ft_blueprint *b, int s, int bucket, ft_phase phas
 
 static ft_status find_packs(ft_blueprint *b, int s, ft_error *err)
 {
-    stage_info *stage = &b->stages[s];
+    ft_stage_layout *stage = &b->stages[s];
     const ft_stage *cut = stage->cut[0];
     int n = cut->n_forward + cut->n_backward;
     int *nodes = ft_arena_array(b->arena, n + 1, sizeof(int));
@@ -107,7 +107,7 @@ ft_status blueprint_compile(ft_blueprint *b, ft_error *err)
 {
     int n = b->options.n_graphs;
     for (int s = 0; s < b->options.n_stages; s++) {
-        stage_info *stage = &b->stages[s];
+        ft_stage_layout *stage = &b->stages[s];
         stage->forward = ft_arena_array(b->arena, n, sizeof(void *));
         stage->backward = ft_arena_array(b->arena, n, sizeof(void *));
         stage->places = ft_arena_array(b->arena, n, sizeof(void *));
@@ -125,7 +125,7 @@ ft_status blueprint_compile(ft_blueprint *b, ft_error *err)
 /* -- blocks ------------------------------------------------------------------------------------ */
 
 /* Takes `bytes` of a class; the offset is within the class until finish_blocks. */
-static int64_t take(block_info *block, ft_memory_class class, int64_t bytes)
+static int64_t take(ft_block_layout *block, ft_memory_class class, int64_t bytes)
 {
     int64_t at = block->bytes[class];
     block->bytes[class] += ft_memory_round(bytes);
@@ -134,11 +134,11 @@ static int64_t take(block_info *block, ft_memory_class class, int64_t bytes)
 
 static void take_params(ft_blueprint *b, int s)
 {
-    stage_info *stage = &b->stages[s];
-    block_info *block = &b->blocks[stage->device];
+    ft_stage_layout *stage = &b->stages[s];
+    ft_block_layout *block = &b->blocks[stage->device];
     for (int i = 0; i < stage->n_params; i++) {
-        stage_param *sp = &stage->params[i];
-        param_info *p = &b->params[sp->param];
+        ft_stage_param *sp = &stage->params[i];
+        ft_param_layout *p = &b->params[sp->param];
         int64_t bytes = ft_spec_bytes(&p->spec);
         if (sp->owned || sp->replica) sp->at = take(block, FT_MEMORY_WEIGHTS, bytes);
         for (int v = 1; (sp->owned || sp->replica) && v < b->plan->versions[s]; v++)
@@ -155,8 +155,8 @@ static void take_params(ft_blueprint *b, int s)
 
 static ft_status take_stage(ft_blueprint *b, int s, ft_error *err)
 {
-    stage_info *stage = &b->stages[s];
-    block_info *block = &b->blocks[stage->device];
+    ft_stage_layout *stage = &b->stages[s];
+    ft_block_layout *block = &b->blocks[stage->device];
     const ft_stage *cut = stage->cut[0];
     stage->term_at = ft_arena_array(b->arena, cut->n_grads + 1, sizeof(int64_t));
     if (!stage->term_at) return no_memory(err);
@@ -194,8 +194,8 @@ static int most_in_flight(const ft_blueprint *b)
 static void take_outputs(ft_blueprint *b)
 {
     for (int i = 0; i < b->n_outputs; i++) {
-        output_info *out = &b->outputs[i];
-        block_info *block = &b->blocks[b->stages[out->stage].device];
+        ft_output_layout *out = &b->outputs[i];
+        ft_block_layout *block = &b->blocks[b->stages[out->stage].device];
         out->slot_bytes = ft_memory_round(out->slot_bytes);
         out->at = take(block, FT_MEMORY_BUFFERS, out->slot_bytes * b->batch_slots);
     }
@@ -204,7 +204,7 @@ static void take_outputs(ft_blueprint *b)
 static ft_status take_buffers(ft_blueprint *b, ft_error *err)
 {
     for (int e = 0; e < b->n_edges; e++) {
-        block_info *block = &b->blocks[b->stages[b->edges[e].to].device];
+        ft_block_layout *block = &b->blocks[b->stages[b->edges[e].to].device];
         b->edges[e].slots = b->plan->edges[e].slots;
         b->cargoes[e].base =
             take(block, FT_MEMORY_BUFFERS, b->cargoes[e].slot_bytes * b->edges[e].slots);
@@ -239,8 +239,8 @@ static ft_status take_buffers(ft_blueprint *b, ft_error *err)
 static void place_classes(ft_blueprint *b)
 {
     for (int d = 0; d < b->options.n_devices; d++) {
-        block_info *block = &b->blocks[d];
-        block_info *other = b->evaluation ? &b->evaluation->blocks[d] : NULL;
+        ft_block_layout *block = &b->blocks[d];
+        ft_block_layout *other = b->evaluation ? &b->evaluation->blocks[d] : NULL;
         for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
             block->begin[c] = block->total;
             if (other && other->bytes[c] > block->bytes[c]) block->bytes[c] = other->bytes[c];
@@ -265,7 +265,7 @@ static void finish_blocks(ft_blueprint *b)
 {
     place_classes(b);
     for (int s = 0; s < b->options.n_stages; s++) {
-        stage_info *stage = &b->stages[s];
+        ft_stage_layout *stage = &b->stages[s];
         const int64_t *begin = b->blocks[stage->device].begin;
         for (int i = 0; i < stage->n_params; i++) stage->params[i].at += begin[FT_MEMORY_WEIGHTS];
         for (int i = 0; i < stage->cut[0]->n_grads; i++)
@@ -320,7 +320,7 @@ ft_status ft_blueprint_check_memory(const ft_blueprint *b, ft_error *err)
 {
     for (int d = 0; d < b->options.n_devices; d++) {
         const ft_device *device = &b->options.devices[d];
-        const block_info *block = &b->blocks[d];
+        const ft_block_layout *block = &b->blocks[d];
         if (block->total <= device->memory_bytes) continue;
         char text[512];
         int used = 0;

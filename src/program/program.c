@@ -1,5 +1,5 @@
-/* engine/program.c - a list of nodes made ready to run. */
-#include "engine/program.h"
+/* program/program.c - a list of nodes made ready to run. */
+#include "program/program.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,12 +17,12 @@ typedef struct step {
     ft_view out[FT_MAX_OUT];
     ft_place in_place[FT_MAX_IN];
     ft_place out_place[FT_MAX_OUT];
-    int64_t work_at;    /* the row's own workspace */
-    int64_t work_bytes; /* 0: none */
-    int pack;           /* number in the request's packs, or -1 */
-    void *prepared;     /* of the row for this node; or NULL */
+    int64_t work_at;                /* the row's own workspace */
+    int64_t work_bytes;             /* 0: none */
+    int pack;                       /* number in the request's packs, or -1 */
+    void *prepared;                 /* of the row for this node; or NULL */
     void (*forget)(void *prepared); /* the row's; the node may be gone by then */
-    uint32_t grads;     /* outputs that are gradient terms, written in place */
+    uint32_t grads;                 /* outputs that are gradient terms, written in place */
 } step;
 
 /* A gradient term that its row cannot add to by itself: copied or added after the step. */

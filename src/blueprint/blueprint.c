@@ -1,8 +1,8 @@
-/* engine/blueprint.c - everything decided before a run. */
+/* blueprint/blueprint.c - everything decided before a run. */
 #include <string.h>
 
 #include "base/alloc.h"
-#include "engine/internal.h"
+#include "blueprint/internal.h"
 
 /* -- options ----------------------------------------------------------------------------------- */
 
@@ -13,7 +13,7 @@ static void *copy_array(ft_arena *arena, const void *source, int64_t n, int64_t 
     return copy;
 }
 
-static ft_status check_options(const ft_engine_options *o, ft_error *err)
+static ft_status check_options(const ft_blueprint_options *o, ft_error *err)
 {
     if (o->n_graphs < 1 || o->n_stages < 1 || o->n_devices < 1 || o->micro_batches < 1 ||
         o->n_batches < 1 || o->micro_batch_size < 1)
@@ -63,9 +63,9 @@ static ft_status copy_machine(ft_blueprint *b, const ft_machine *m, ft_error *er
     return ok ? FT_OK : ft_fail(err, FT_NOMEM, "engine: no memory for the machine");
 }
 
-static ft_status copy_options(ft_blueprint *b, const ft_engine_options *o, ft_error *err)
+static ft_status copy_options(ft_blueprint *b, const ft_blueprint_options *o, ft_error *err)
 {
-    ft_engine_options *c = &b->options;
+    ft_blueprint_options *c = &b->options;
     int n_forward = ft_graph_n_forward(o->graphs[0]);
     *c = *o;
     c->graphs = copy_array(b->arena, o->graphs, o->n_graphs, sizeof *o->graphs);
@@ -81,7 +81,7 @@ static ft_status copy_options(ft_blueprint *b, const ft_engine_options *o, ft_er
 }
 
 /* The graphs of all buckets are one graph with other shapes. */
-static ft_status check_buckets(const ft_engine_options *o, ft_error *err)
+static ft_status check_buckets(const ft_blueprint_options *o, ft_error *err)
 {
     const ft_graph *first = o->graphs[0];
     for (int i = 1; i < o->n_graphs; i++) {
@@ -106,7 +106,7 @@ static ft_status check_buckets(const ft_engine_options *o, ft_error *err)
 
 static ft_status cut_graphs(ft_blueprint *b, ft_error *err)
 {
-    const ft_engine_options *o = &b->options;
+    const ft_blueprint_options *o = &b->options;
     b->splits = ft_arena_array(b->arena, o->n_graphs, sizeof *b->splits);
     b->stages = ft_arena_array(b->arena, o->n_stages, sizeof *b->stages);
     if (!b->splits || !b->stages) return ft_fail(err, FT_NOMEM, "engine: no memory for stages");
@@ -114,7 +114,7 @@ static ft_status cut_graphs(ft_blueprint *b, ft_error *err)
         FT_TRY(ft_graph_split(o->graphs[i], o->node_stage, o->recompute, o->n_stages, &b->splits[i],
                               err));
     for (int s = 0; s < o->n_stages; s++) {
-        stage_info *stage = &b->stages[s];
+        ft_stage_layout *stage = &b->stages[s];
         stage->device = o->stage_device[s];
         stage->cut = ft_arena_array(b->arena, o->n_graphs, sizeof *stage->cut);
         if (!stage->cut) return ft_fail(err, FT_NOMEM, "engine: no memory for stages");
@@ -195,7 +195,7 @@ static ft_status annotate_memory(ft_blueprint *b, ft_error *err)
                             (const int64_t(*)[FT_PLAN_CLASSES])memory, err);
 }
 
-static ft_status assemble(ft_blueprint *b, const ft_engine_options *options, ft_error *err)
+static ft_status assemble(ft_blueprint *b, const ft_blueprint_options *options, ft_error *err)
 {
     FT_TRY(check_options(options, err));
     FT_TRY(check_buckets(options, err));
@@ -224,7 +224,7 @@ static ft_status assemble(ft_blueprint *b, const ft_engine_options *options, ft_
     return annotate_memory(b, err);
 }
 
-ft_status blueprint_build(ft_blueprint **out, const ft_engine_options *options,
+ft_status blueprint_build(ft_blueprint **out, const ft_blueprint_options *options,
                           const ft_blueprint *trains, int *trained_stage, ft_error *err)
 {
     *out = NULL;
@@ -245,7 +245,7 @@ ft_status blueprint_build(ft_blueprint **out, const ft_engine_options *options,
     return status;
 }
 
-ft_status ft_blueprint_new(ft_blueprint **out, const ft_engine_options *options, ft_error *err)
+ft_status ft_blueprint_new(ft_blueprint **out, const ft_blueprint_options *options, ft_error *err)
 {
     return blueprint_build(out, options, NULL, NULL, err);
 }
@@ -266,11 +266,6 @@ void ft_blueprint_free(ft_blueprint *b)
 const ft_plan *ft_blueprint_plan(const ft_blueprint *b)
 {
     return b->plan;
-}
-
-ft_status ft_blueprint_check_executable(const ft_blueprint *b, ft_error *err)
-{
-    return check_executable(b->plan, err);
 }
 
 const ft_stage_costs *ft_blueprint_costs(const ft_blueprint *b)

@@ -1,9 +1,11 @@
-/* engine/blueprint_costs.c - times of nodes and stages: from a profile, else modelled.
+/* blueprint/costs.c - times of nodes and stages: from a profile, else modelled.
  *
  * Roofline: a node takes the longer of its arithmetic at the device's rate and its traffic at the
  * device's bandwidth (Williams, Waterman, Patterson: "Roofline", CACM 2009), plus the cost of
  * calling a kernel. Good enough to balance stages and to order those that share a device. */
-#include "engine/internal.h"
+#include <stddef.h>
+
+#include "blueprint/internal.h"
 
 /* What a call of a small kernel costs beside its work, from the operator benchmark. */
 static const double CALL_NS = 1500;
@@ -55,11 +57,11 @@ static double traffic_ns(double bytes, const ft_device *device)
 /* Modelled: bytes that reduce, update and adopt move, per stage. */
 static void model_steps(const ft_blueprint *b, int s, double *reduce, double *update, double *adopt)
 {
-    const stage_info *stage = &b->stages[s];
+    const ft_stage_layout *stage = &b->stages[s];
     const ft_device *device = &b->options.devices[stage->device];
     double owned = 0, summed = 0, replicas = 0;
     for (int i = 0; i < stage->n_params; i++) {
-        const param_info *p = &b->params[stage->params[i].param];
+        const ft_param_layout *p = &b->params[stage->params[i].param];
         double bytes = (double)ft_spec_bytes(&p->spec);
         if (stage->params[i].owned) {
             owned += bytes;
@@ -77,7 +79,7 @@ static void model_steps(const ft_blueprint *b, int s, double *reduce, double *up
 static void price_packs(const ft_blueprint *b, int s, const ft_work_costs *costs, double *update,
                         double *adopt)
 {
-    const stage_info *stage = &b->stages[s];
+    const ft_stage_layout *stage = &b->stages[s];
     const ft_graph *g = b->options.graphs[0];
     for (int i = 0; i < stage->cut[0]->n_forward; i++) {
         const ft_node *node = ft_graph_node(g, stage->cut[0]->forward[i]);
@@ -93,12 +95,12 @@ static void price_packs(const ft_blueprint *b, int s, const ft_work_costs *costs
 static void price_steps(const ft_blueprint *b, int s, const ft_work_costs *costs, double *reduce,
                         double *update, double *adopt)
 {
-    const stage_info *stage = &b->stages[s];
+    const ft_stage_layout *stage = &b->stages[s];
     double summed = 0, replicas = 0;
     *reduce = *update = *adopt = 0;
     for (int i = 0; i < stage->n_params; i++) {
         int number = stage->params[i].param;
-        const param_info *p = &b->params[number];
+        const ft_param_layout *p = &b->params[number];
         double bytes = (double)ft_spec_bytes(&p->spec);
         if (stage->params[i].replica) replicas += bytes;
         if (!stage->params[i].owned || !p->n_terms) continue;
@@ -117,7 +119,7 @@ static void price_copies(const ft_blueprint *b, double *times)
     int n = b->options.n_stages;
     for (int e = 0; e < b->n_edges; e++) {
         const ft_edge *edge = &b->edges[e];
-        if (b->cargoes[e].kind != CARGO_VALUES) continue;
+        if (b->cargoes[e].kind != FT_CARGO_VALUES) continue;
         int ends[] = {edge->from, edge->to};
         double *row = edge->from_kind == FT_ACT_FORWARD ? times : times + n;
         for (int i = 0; i < 2; i++) {

@@ -1,0 +1,201 @@
+/* blueprint/blueprint.h - everything decided before a run.
+ *
+ * Pure: a graph, a cut into stages and a plan in; out come stages, the edges between them, what all
+ * of it costs, and the place of every byte on every device. It needs no weights and allocates no
+ * device memory, so it also serves for planning on hardware that is not there.
+ *
+ * A blueprint borrows the graphs of its options; they must outlive it. All else is copied. */
+#ifndef FT_BLUEPRINT_H
+#define FT_BLUEPRINT_H
+
+#include "base/arena.h"
+#include "memory/memory.h"
+#include "optim/optim.h"
+#include "program/program.h"
+#include "schedule/timeline.h"
+
+/* What work takes on one device, ns, as a profile has it. */
+typedef struct ft_work_costs {
+    const double *node_ns;      /* by node */
+    const double *recompute_ns; /* by forward node, run again before backward; NULL: as node_ns */
+    const double *pack_ns;      /* by forward node: packed copies of its weight, per update */
+    const double *update_ns;    /* by parameter: its optimizer step */
+    const double *norm_ns;      /* by parameter: the squared norm of its gradient */
+    double copy_bytes_per_s;    /* into and out of the buffers of edges */
+    double handoff_ns;          /* from the end of an action to the start of one waiting for it */
+} ft_work_costs;
+
+/* Evaluation between legs of training, through the same stages and with their weights. It works in
+ * the memory that training's activations, workspace and buffers have, which is made as large as the
+ * larger of both needs. */
+typedef struct ft_evaluation_options {
+    ft_graph *const *graphs; /* one per length bucket, without gradients: parameters are those of
+                                the same names and shapes; output "loss" is a scalar, the others
+                                are handed out */
+    int n_graphs;
+    const int *node_stage; /* by node: a stage of training that uses the node's parameters */
+    int n_batches;         /* in the longest leg */
+} ft_evaluation_options;
+
+typedef struct ft_blueprint_options {
+    ft_graph *const *graphs; /* one per length bucket, ascending: the same nodes with other shapes,
+                                gradients included unless the schedule is one of forwards alone;
+                                output "loss" is a scalar */
+    int n_graphs;
+    int n_stages;
+    const int *node_stage;   /* by forward node */
+    const bool *recompute;   /* by stage */
+    const int *stage_device; /* by stage */
+    const ft_device *devices;
+    int n_devices;
+    int micro_batches;           /* per batch */
+    int64_t micro_batch_size;    /* samples */
+    const ft_schedule *schedule; /* must outlive the blueprint */
+    ft_weights weights;          /* FT_WEIGHTS_OWN: those of the schedule */
+    int n_batches;               /* in the longest leg */
+    const ft_optimizer *optimizer;
+    const double *hypers;
+    const bool *no_decay; /* by parameter: its weight_decay counts as 0; NULL: of none */
+    double clip;          /* largest global gradient norm; 0: no clipping */
+    uint64_t seed;
+    /* By device, NULL where it is modelled; NULL: all are. Not used after ft_blueprint_new. */
+    const ft_work_costs *const *costs;
+    const ft_machine *machine; /* links of devices that are described; NULL: transfers take what the
+                                  receiver's row says, and none waits for another */
+    const ft_evaluation_options *evaluation; /* NULL: training alone */
+} ft_blueprint_options;
+
+typedef struct ft_blueprint ft_blueprint;
+
+/* FT_INVALID for options that contradict each other (clipping in an asynchronous schedule needs
+ * every stage's gradients at once), FT_INFEASIBLE when the plan cannot complete. */
+ft_status ft_blueprint_new(ft_blueprint **out, const ft_blueprint_options *options, ft_error *err);
+void ft_blueprint_free(ft_blueprint *blueprint);
+
+/* What evaluation legs are made from; NULL when the options have none. Borrowed. */
+const ft_blueprint *ft_blueprint_evaluation(const ft_blueprint *blueprint);
+/* The plan of the longest leg, annotated with assignment and memory. */
+const ft_plan *ft_blueprint_plan(const ft_blueprint *blueprint);
+/* Times that the plan was made with. */
+const ft_stage_costs *ft_blueprint_costs(const ft_blueprint *blueprint);
+/* Bytes that a micro-batch in flight holds in a stage: what its forward leaves for its backward. */
+int64_t ft_blueprint_slot_bytes(const ft_blueprint *blueprint, int stage);
+/* What transfers pass over in a simulation; NULL when the options have no machine. */
+const ft_machine *ft_blueprint_machine(const ft_blueprint *blueprint);
+/* A plan for a leg of another length (not longer); the caller's to ft_plan_free. */
+ft_status ft_blueprint_leg(ft_plan **out, const ft_blueprint *blueprint, int n_batches,
+                           ft_error *err);
+/* FT_INFEASIBLE when a device's planned memory is over its budget: the message has the breakdown by
+ * class and what would help. */
+ft_status ft_blueprint_check_memory(const ft_blueprint *blueprint, ft_error *err);
+int64_t ft_blueprint_device_bytes(const ft_blueprint *blueprint, int device);
+
+/* Modelled time of a node on a device, ns: the larger of arithmetic and memory traffic at the
+ * device's rates (roofline), plus the cost of a call. */
+double ft_node_time_ns(const ft_graph *graph, int node, const ft_device *device);
+
+/* -- what it holds -----------------------------------------------------------------------------
+ *
+ * Transparent and read-only, for the engine. Offsets are in bytes, in the block of a device. */
+
+/* What an edge of the plan carries. */
+typedef enum {
+    FT_CARGO_VALUES,  /* activations or their gradients, per micro-batch */
+    FT_CARGO_TERMS,   /* gradient terms of parameters that the receiver owns */
+    FT_CARGO_WEIGHTS, /* updated parameters for a replica */
+    FT_CARGO_NOTHING  /* order alone: norms, or weights on the same device */
+} ft_cargo_kind;
+
+typedef struct ft_cargo {
+    ft_cargo_kind kind;
+    int n;
+    int *items;         /* value, term or parameter numbers */
+    int64_t *at;        /* by bucket, then item: offset in a slot */
+    int64_t slot_bytes; /* largest over the buckets */
+    int64_t base;       /* offset of slot 0 in the receiving device's block */
+} ft_cargo;
+
+/* A parameter as one stage sees it. */
+typedef struct ft_stage_param {
+    int param;
+    bool owned;   /* this stage updates it */
+    bool replica; /* this stage has its own copy, owned elsewhere on another device */
+    int64_t at;   /* in the stage's device block */
+} ft_stage_param;
+
+typedef struct ft_stage_layout {
+    int device;
+    const ft_stage **cut;             /* by bucket */
+    ft_program **forward, **backward; /* by bucket */
+    int n_params;
+    ft_stage_param *params;
+    int64_t *term_at; /* by position in cut[0]->grads: offset in the block */
+    int n_packs;
+    ft_pack *packs;
+    int64_t *pack_at;   /* evaluation: the number of the same copy in the stage of training */
+    ft_place **places;  /* by bucket, by value: where values live in this stage */
+    int64_t slot_bytes; /* saved values of one micro-batch, largest over the buckets */
+    int64_t slots_at;
+    int *in_edges[FT_ACT_COUNT], n_in_edges[FT_ACT_COUNT]; /* by kind of this stage's action */
+    int *out_edges[FT_ACT_COUNT], n_out_edges[FT_ACT_COUNT];
+} ft_stage_layout;
+
+/* A value that an evaluation hands out. */
+typedef struct ft_output_layout {
+    const char *name;
+    ft_value_id value;
+    int stage;          /* that makes it */
+    int64_t at;         /* of batch slot 0, in the block of that stage's device */
+    int64_t slot_bytes; /* of all micro-batches of a batch, largest over the buckets */
+} ft_output_layout;
+
+typedef struct ft_param_layout {
+    const char *name;
+    int trained; /* its number in training; evaluation alone */
+    ft_spec spec;
+    int owner;        /* stage */
+    int64_t at;       /* in the owner's device block */
+    int64_t state_at; /* optimizer state, there too */
+    int n_terms;
+    int *terms;           /* graph order */
+    const double *hypers; /* of its updates */
+} ft_param_layout;
+
+/* Offsets of the classes in a device's block. */
+typedef struct ft_block_layout {
+    int64_t begin[FT_MEMORY_CLASSES], bytes[FT_MEMORY_CLASSES];
+    int64_t total;
+} ft_block_layout;
+
+struct ft_blueprint {
+    ft_arena *arena;
+    ft_blueprint_options options; /* deep copies of its arrays */
+    const ft_split **splits;      /* by bucket */
+    int n_params, n_inputs, n_terms;
+    ft_param_layout *params;
+    int *term_stage; /* by term */
+    ft_stage_layout *stages;
+    int n_edges;
+    ft_edge *edges;
+    ft_cargo *cargoes; /* by edge */
+    ft_stage_costs costs;
+    ft_block_layout *blocks; /* by device */
+    int batch_slots;         /* batches that are in memory at once */
+    int64_t *input_at;       /* by input: offset in a batch slot; micro-batches contiguous */
+    int64_t *input_bytes;    /* by bucket, then input: of one micro-batch */
+    int64_t batch_slot_bytes, batch_at; /* in the block of stage 0's device */
+    ft_value_id loss;
+    ft_action_kind backward; /* that gives gradients of inputs: whole, or the half that does */
+    ft_plan *plan;
+    ft_blueprint *evaluation;   /* of training: may be NULL */
+    const ft_blueprint *trains; /* of evaluation: what it belongs to; NULL in training */
+    int *trained_stage;         /* of evaluation: by stage, the stage of training */
+    int n_outputs;
+    ft_output_layout *outputs;
+};
+
+/* Of one micro-batch. */
+int64_t ft_blueprint_output_bytes(const ft_blueprint *blueprint, const ft_output_layout *out,
+                                  int bucket);
+
+#endif
