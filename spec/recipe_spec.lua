@@ -158,7 +158,7 @@ describe("recipes/t5_rte.lua", function()
          assert.equal(first.eval_loss, again.eval_loss)
          assert.equal(predicted, predicted_again)
          assert.same(first.memory_planned_bytes, first.memory_measured_bytes)
-         for _, name in ipairs { "config.lua", "plan.txt", "metrics.jsonl", "timeline.json" } do
+         for _, name in ipairs { "run.json", "plan.txt", "metrics.jsonl", "timeline.json" } do
             assert.equal("file", core.sys.exists(dir .. "/run/" .. name), name)
          end
          assert.truthy(core.json.read(dir .. "/run/timeline.json").traceEvents)

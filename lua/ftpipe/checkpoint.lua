@@ -9,6 +9,7 @@ local core = require("ftpipe.core")
 local families = require("ftpipe.model.families")
 local forms = require("ftpipe.forms")
 local replace = require("ftpipe.replace")
+local small_file = require("ftpipe.small_file")
 local suggest = require("ftpipe.suggest")
 local tokenizers = require("ftpipe.tokenizer")
 
@@ -31,6 +32,8 @@ local WEIGHTS = {
    "pytorch_model.bin.index.json",
 }
 
+local MOST_BYTES = 2 ^ 28 -- of a file that is not weights; the largest vocabularies have 2^25
+
 -- ---------------------------------------------------------------------------------------------
 -- Where the files are: a directory, or inside the program.
 
@@ -43,7 +46,7 @@ local function directory_files(path)
    return {
       path = path,
       has = function(name) return core.sys.exists(path .. "/" .. name) == "file" end,
-      read = function(name) return core.sys.read_file(path .. "/" .. name) end,
+      read = function(name) return small_file(path .. "/" .. name, MOST_BYTES) end,
       archive = function() return core.io.archive(path) end,
    }
 end

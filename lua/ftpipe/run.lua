@@ -6,9 +6,9 @@
 
 local best = require("ftpipe.best")
 local checkpoint = require("ftpipe.checkpoint")
-local copy = require("ftpipe.copy")
 local core = require("ftpipe.core")
 local directories = require("ftpipe.run.directory")
+local records = require("ftpipe.run.record")
 local scores = require("ftpipe.score")
 local states = require("ftpipe.state")
 local training = require("ftpipe.run.training")
@@ -43,13 +43,6 @@ local function rate_of(args, steps)
    return { schedule = args.lr_schedule, peak = args.lr, warmup = warmup, steps = steps }
 end
 
---- What config.lua holds: the arguments, and what the task was made with.
-local function settings_of(run)
-   local settings = copy({ task = run.task.name, task_settings = {} }, run.args)
-   for key in pairs(run.task.rows.overrides) do settings.task_settings[key] = run.task[key] end
-   return settings
-end
-
 --- @tparam table o plan, task, data (as the task loads it), args (of ft.args); threaded (false: a
 --   replay of the plan on one thread)
 function M.new(o)
@@ -79,7 +72,7 @@ function M.new(o)
       fill_params(run)
    end
    if run.directory then
-      run.directory:begin(plan, settings_of(run), run.done)
+      run.directory:begin(plan, records.text(run), run.done)
       if not args.eval_only then states.check_room(run) end
    end
    return run

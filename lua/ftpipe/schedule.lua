@@ -14,8 +14,11 @@ local copy = require("ftpipe.copy")
 local core = require("ftpipe.core")
 local opts = require("ftpipe.opts")
 local playing = require("ftpipe.played")
+local small_file = require("ftpipe.small_file")
 
 local M = {}
+
+local MOST_BYTES = 2 ^ 26 -- of a plan file
 
 local rule_options = {
    name = { type = "string", default = "custom", help = "letters, digits, '-', '_' and '.'" },
@@ -141,7 +144,7 @@ function M.parse(text) return core.schedule.parse(text):check() end
 
 --- What `read` makes of the text of a file; an error of it names the file.
 function M.from_file(path, read)
-   local text = core.sys.read_file(path)
+   local text = small_file(path, MOST_BYTES)
    local ok, result = pcall(read, text)
    if ok then return result end
    if type(result) ~= "table" then error(result, 0) end

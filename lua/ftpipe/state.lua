@@ -14,12 +14,14 @@ local core = require("ftpipe.core")
 local checkpoint = require("ftpipe.checkpoint")
 local numbers = require("ftpipe.numbers")
 local replace = require("ftpipe.replace")
+local small_file = require("ftpipe.small_file")
 
 local M = {}
 
 local FORMAT = 1
 local SLACK_BYTES = 1e6 -- of files that are not tensors
 local PRESET_KEEP = 2
+local MOST_BYTES = 2 ^ 20 -- of state.json
 
 local function root_of(out) return out .. "/checkpoints" end
 
@@ -189,7 +191,7 @@ function M.publish(out, path) return checkpoint.link(out .. "/hf", path .. "/hf"
 
 local function read_record(path)
    local file = path .. "/state/state.json"
-   local record = core.json.read(file)
+   local record = core.json.decode(small_file(file, MOST_BYTES), file)
    if type(record) ~= "table" or record.format ~= FORMAT then
       core.fail("malformed data", ("%s: format %s, expected %d (this is ftpipe %s)"):format(file,
          tostring(type(record) == "table" and record.format), FORMAT, core.version))

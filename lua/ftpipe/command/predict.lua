@@ -4,6 +4,8 @@ local core = require("ftpipe.core")
 local args = require("ftpipe.args")
 local input = require("ftpipe.predict.input")
 local models = require("ftpipe.model")
+local records = require("ftpipe.run.record")
+local states = require("ftpipe.state")
 
 local M = { help = "answers of a model to a text or a file, as JSON lines" }
 
@@ -52,39 +54,30 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- What to predict with.
 
---- A table that a run wrote as Lua.
-local function read_config(path)
-   local chunk = loadstring(core.sys.read_file(path), "@" .. path)
-   local ok, config = false, nil
-   if chunk then ok, config = pcall(setfenv(chunk, {})) end
-   if not ok or type(config) ~= "table" then
-      core.fail("malformed data", path .. ": not what a run writes, expected a Lua table")
-   end
-   return config
+--- Where the model of a run is: not in hf/ before its end, or when it only evaluated.
+local function model_of(path, record)
+   if core.sys.exists(path .. "/hf") then return path .. "/hf" end
+   local saved = states.find(path)
+   if saved then return saved .. "/hf" end
+   if type(record.flags.model) == "string" then return record.flags.model end
+   return core.fail("malformed data", records.path(path) .. ": names no model")
 end
 
---- The model's directory, and of a run its task and settings.
+--- The model's directory, and of a run its task.
 local function find_source(path)
    if not core.sys.exists(path) then
       core.fail("not found", ("'%s': there is no such directory, expected a run or a model")
          :format(path))
    end
-   if core.sys.exists(path .. "/config.json") then return { model = path, settings = {} } end
-   if not core.sys.exists(path .. "/config.lua") then
-      core.fail("not found", ("'%s' is neither a run (config.lua) nor a model (config.json)")
+   if core.sys.exists(path .. "/config.json") then
+      return { model = path, task = { settings = {} } }
+   end
+   if not core.sys.exists(records.path(path)) then
+      core.fail("not found", ("'%s' is neither a run (run.json) nor a model (config.json)")
          :format(path))
    end
-   local settings = read_config(path .. "/config.lua")
-   local model = path .. "/hf"
-   if not core.sys.exists(model) then -- not at its end yet, or it only evaluated
-      model = path .. "/checkpoints/latest/hf"
-      if not core.sys.exists(model) then model = settings.model end
-   end
-   if type(model) ~= "string" then
-      core.fail("malformed data", path .. "/config.lua: names no model")
-   end
-   local made_with = type(settings.task_settings) == "table" and settings.task_settings or {}
-   return { model = model, settings = made_with, task = settings.task }
+   local record = records.read(path)
+   return { model = model_of(path, record), task = record.task }
 end
 
 --- The one task of a kind; nil when there are several, or none.
@@ -107,7 +100,7 @@ local function find_task(name, source, flags)
    local overrides = {}
    for key in pairs(make {}.rows.overrides) do
       overrides[key] = flags[key]
-      if overrides[key] == nil then overrides[key] = source.settings[key] end
+      if overrides[key] == nil then overrides[key] = source.task.settings[key] end
    end
    return make(overrides)
 end
@@ -148,7 +141,8 @@ function M.run(argv)
    check_flags(flags, model)
    local job = {
       model = model, flags = flags,
-      task = find_task(flags.task or source.task or only_task(model.family.kind), source, flags),
+      task = find_task(flags.task or source.task.name or only_task(model.family.kind), source,
+         flags),
       emit = emit, usage = usage,
       threads = 0,
    }

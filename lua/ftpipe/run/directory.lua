@@ -1,6 +1,6 @@
 --- The directory of a run, --out, but for its checkpoints (state.lua).
 --
---    config.lua                     the resolved arguments, and what the task was made with
+--    run.json                       what was asked for (record.lua)
 --    plan.txt, plan-evaluate.txt    the plans
 --    metrics.jsonl                  a row for each step and each evaluation
 --    timeline.json                  what the devices did in the last leg, for Perfetto
@@ -8,8 +8,12 @@
 --    lock                           held by the process that writes here
 
 local core = require("ftpipe.core")
+local records = require("ftpipe.run.record")
+local small_file = require("ftpipe.small_file")
 
 local M = {}
+
+local MOST_BYTES = 2 ^ 30 -- of metrics.jsonl, some millions of rows
 local Directory = {}
 Directory.__index = Directory
 
@@ -32,28 +36,12 @@ function M.new(path)
    return directory
 end
 
---- A Lua table as source text, keys sorted.
-local function serialize(value, indent)
-   if type(value) ~= "table" then
-      return type(value) == "string" and ("%q"):format(value) or tostring(value)
-   end
-   local keys, lines = {}, {}
-   for key in pairs(value) do keys[#keys + 1] = key end
-   table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
-   for _, key in ipairs(keys) do
-      local name = type(key) == "string" and ("[%q]"):format(key) or ("[%s]"):format(tostring(key))
-      lines[#lines + 1] = ("%s   %s = %s,"):format(indent, name,
-         serialize(value[key], indent .. "   "))
-   end
-   return "{\n" .. table.concat(lines, "\n") .. "\n" .. indent .. "}"
-end
-
 --- Rows of metrics.jsonl up to a step: those after it will be written again. Notes which of them
 -- are evaluations.
 local function keep_rows(directory, path, step)
    local kept = {}
    if step == 0 or not core.sys.exists(path) then return kept end
-   for line in core.sys.read_file(path):gmatch("[^\n]*\n") do
+   for line in small_file(path, MOST_BYTES):gmatch("[^\n]*\n") do
       local ok, row = pcall(core.json.decode, line)
       if ok and type(row) == "table" and (tonumber(row.step) or 0) <= step then
          kept[#kept + 1] = line
@@ -65,15 +53,15 @@ end
 
 --- Writes what is known before the first step.
 -- @tparam plan plan
--- @tparam table settings for config.lua
+-- @tparam string record for run.json
 -- @tparam int done steps that the run goes on from
-function Directory:begin(plan, settings, done)
+function Directory:begin(plan, record, done)
    core.sys.mkdir(self.path)
    lock(self)
    self:write("plan.txt", plan:text())
    local evaluation = plan:evaluation_text()
    if evaluation then self:write("plan-evaluate.txt", evaluation) end
-   self:write("config.lua", "return " .. serialize(settings, "") .. "\n")
+   core.sys.write_file(records.path(self.path), record)
    local metrics = self.path .. "/metrics.jsonl"
    core.sys.write_file(metrics, table.concat(keep_rows(self, metrics, done)))
    self.metrics = assert(io.open(metrics, "a"))

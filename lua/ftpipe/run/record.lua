@@ -1,0 +1,75 @@
+--- run.json of a run directory: what a run was asked for, as data.
+--
+--    ftpipe   the version that wrote it
+--    flags    the flags of the recipe with their values; of --warmup, the steps that were used
+--    task     name, settings (what the task was made with)
+--
+-- Nothing in a run directory is ever executed: it may come from anywhere.
+
+local copy = require("ftpipe.copy")
+local core = require("ftpipe.core")
+local small_file = require("ftpipe.small_file")
+
+local M = {}
+
+local NAME = "run.json"
+local FORMAT = 1
+local MOST_BYTES = 2 ^ 20
+
+--- Where the record of a run directory is.
+function M.path(dir) return dir .. "/" .. NAME end
+
+--- What JSON can say of a value: nil of functions and objects.
+local function plain(value)
+   local kind = type(value)
+   if kind == "number" then return math.abs(value) < math.huge and value or tostring(value) end
+   if kind == "string" or kind == "boolean" then return value end
+   if kind ~= "table" then return nil end
+   local result = {}
+   for key, inner in pairs(value) do result[tostring(key)] = plain(inner) end
+   return result
+end
+
+--- The text of run.json.
+function M.text(run)
+   local settings = {}
+   for key in pairs(run.task.rows.overrides) do settings[key] = run.task[key] end
+   return core.json.encode({
+      format = FORMAT,
+      ftpipe = core.version,
+      flags = plain(copy(run.args, { warmup = run.rate.warmup })),
+      task = { name = run.task.name, settings = plain(settings) },
+   }, { indent = 2, sort = true }) .. "\n"
+end
+
+local function is_object(value)
+   return type(value) == "table" and getmetatable(value) ~= core.json.array_meta
+end
+
+--- Raises unless entry `name` of a record is a `kind`, or missing; "object" is a table of names.
+local function check_entry(path, table, name, kind)
+   local value = table[name]
+   local fine = value == nil or (kind == "object" and is_object(value)) or type(value) == kind
+   if fine then return end
+   core.fail("malformed data", ("%s: '%s' is no %s"):format(path, name, kind))
+end
+
+--- Reads run.json.
+-- @treturn table flags, task = { name =, settings = }: all there, and of these types
+-- @raise not found; malformed data: it is not what a run writes
+function M.read(dir)
+   local path = M.path(dir)
+   local record = core.json.decode(small_file(path, MOST_BYTES), path)
+   if not is_object(record) or record.format ~= FORMAT then
+      core.fail("malformed data", ("%s: not what a run writes, expected a JSON object of format %d")
+         :format(path, FORMAT))
+   end
+   for _, name in ipairs { "flags", "task" } do check_entry(path, record, name, "object") end
+   local task = record.task or {}
+   check_entry(path, task, "name", "string")
+   check_entry(path, task, "settings", "object")
+   task.settings = task.settings or {}
+   return { flags = record.flags or {}, task = task }
+end
+
+return M
