@@ -63,7 +63,7 @@ end)
 
 describe("the loss", function()
    local sizes = { t5 = 61, gpt2 = 61 }
-   -- of families whose head's weights are all zero, every token is as likely: the loss is ln(vocabulary)
+   -- where the head's weights are all zero, every token is as likely
    local heads = { t5 = "shared.weight", gpt2 = "wte.weight" }
 
    for family, vocabulary in pairs(sizes) do

@@ -5,7 +5,7 @@
 --
 -- Faults are in tools/faults/ROOM.lua, each a table:
 --
---    { "src/optim/rate.c", "step < warmup", "step <= warmup", "c/optim", "warm-up is a step longer" }
+--    { "src/optim/rate.c", "step < warmup", "step <= warmup", "c/optim", "a longer warm-up" }
 --
 -- a file, what stands there exactly once, what stands there instead, the tests to run (a regular
 -- expression over names, as of `./dev test`), and what is wrong then. A fault must compile, and the
@@ -57,13 +57,31 @@ end
 
 --- A copy of what is committed and of what is changed, built.
 local function prepare(directory)
-   os.execute(("mkdir -p '%s'"):format(directory))
-   local copied = os.execute(("git ls-files -co --exclude-standard -z | "
-      .. "rsync -a --checksum --delete --exclude /build --exclude /mutate.log "
-      .. "--from0 --files-from=- ./ '%s/'"):format(directory)) == 0
-   assert(copied, "the sources could not be copied (is rsync installed?)")
+   local copied = os.execute(([[
+      mkdir -p '%s' &&
+      find '%s' -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} + &&
+      git ls-files -co --exclude-standard -z | tar --null --files-from - -cf - | tar -xf - -C '%s'
+   ]]):format(directory, directory, directory)) == 0
+   assert(copied, directory .. ": the sources could not be copied")
    assert(quiet(directory, "cmake --preset release && ninja -C build/release -j 1"),
       directory .. ": the sources do not build, see mutate.log there")
+end
+
+--- What is to be built for tests, as targets of the build.
+local function targets_of(directory, tests)
+   local pipe = assert(io.popen(("ctest --test-dir '%s/build/release' -N -R '%s'"):format(directory,
+      tests)))
+   local targets, seen = {}, {}
+   for line in pipe:lines() do
+      local kind, name = line:match("^ *Test +#%d+: (%l+)/(%S+)")
+      local target = ({ c = "test_", fuzz = "fuzz_" })[kind]
+      target = target and target .. name or "ftpipe"
+      if kind and not seen[target] then
+         seen[target], targets[#targets + 1] = true, target
+      end
+   end
+   pipe:close()
+   return table.concat(targets, " ")
 end
 
 local function run_tests(directory, tests)
@@ -79,7 +97,8 @@ local function try(directory, fault)
    local changed, problem = with_fault(text, fault)
    if not changed then return "stale: " .. problem end
    core.sys.write_file(path, changed)
-   local builds = quiet(directory, "ninja -C build/release -j 1")
+   local builds = quiet(directory, "ninja -C build/release -j 1 "
+      .. targets_of(directory, fault.tests))
    local passed = builds and run_tests(directory, fault.tests)
    core.sys.write_file(path, text)
    if not builds then return "stale: it does not compile" end
@@ -140,7 +159,7 @@ end
 local o = require("ftpipe.args").read({
    "Puts faults into copies of the sources and counts those that the tests see.",
    jobs = { default = 2, min = 1, help = "copies that are worked on at the same time" },
-   only = { type = "string", value = "TEXT", help = "faults with this in their room, file or words" },
+   only = { type = "string", value = "TEXT", help = "faults with this in room, file or words" },
    list = { type = "boolean", default = false, help = "print the faults, run nothing" },
    job = { type = "int", min = 1, help = "be this job, for the program itself" },
 }, arg, "tools/mutate.lua")
@@ -151,6 +170,6 @@ if o.list then
 elseif o.job then
    work(faults, o.job, o.jobs)
 else
-   os.exit(report(faults, collect(faults, math.min(o.jobs, math.max(1, #faults)), o.only)) and 0 or 1,
-      true)
+   local jobs = math.min(o.jobs, math.max(1, #faults))
+   os.exit(report(faults, collect(faults, jobs, o.only)) and 0 or 1, true)
 end

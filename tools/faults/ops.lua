@@ -16,6 +16,6 @@ return {
    { DROPOUT, "^ key->node * 0x9E3779B9u", "", "c/ops|spec/closed_forms",
       "all nodes draw alike" },
    { DROPOUT, ">= threshold;", "> threshold;", "c/ops", "a draw too many is dropped" },
-   { DROPOUT, "65536.0f / (65536.0f - (float)threshold)", "65536.0f / (65537.0f - (float)threshold)",
-      "c/ops", "what is kept is scaled too little" },
+   { DROPOUT, "65536.0f / (65536.0f - (float)threshold)",
+      "65536.0f / (65537.0f - (float)threshold)", "c/ops", "what is kept is scaled too little" },
 }
