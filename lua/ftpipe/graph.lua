@@ -36,7 +36,8 @@ local function read_json(text, path, options)
    for _, form in ipairs { placement, json_form } do
       if form.is(root) then return form.read(root, path, options) end
    end
-   builder.malformed("%s: neither \"maxFPGAs\" (device placement) nor \"format\" (ours)", path)
+   builder.malformed("%s: the JSON is no graph that is known here: device placement has a key "
+      .. "\"maxFPGAs\", ftpipe's own files have \"format\": \"" .. json_form.format .. "\"", path)
 end
 
 local BYTE_ORDER_MARK = "^\239\187\191"

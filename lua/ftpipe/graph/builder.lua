@@ -42,7 +42,8 @@ local MOST_SHOWN = 120
 local function shown(value)
    if value == nil then return "missing" end
    if value == core.json.null then return "null" end
-   if type(value) == "table" then return "a table" end
+   if getmetatable(value) == core.json.array_meta then return "a list" end
+   if type(value) == "table" then return "an object" end
    local text = tostring(value):gsub("%c", "?")
    return #text > MOST_SHOWN and text:sub(1, MOST_SHOWN) .. "..." or text
 end
