@@ -69,7 +69,9 @@ describe("ftpipe plan", function()
          assert.is_true(seconds("--profile", dir .. "/p") > 20 * seconds())
          local _, err, exit = plan("t5-small", "--devices", "sim:2x8GB", "--profile", dir .. "/p")
          assert.equal(2, exit)
-         assert.matches("profile .*/p: it has no node .*; it is of another graph\n$", err)
+         assert.matches("profile .*/p was measured for another model, batch or length: "
+            .. "it has no node .*; measure this one with ftpipe profile %-%-out FILE, or leave "
+            .. "%-%-profile out\n$", err)
       end)
    end)
 

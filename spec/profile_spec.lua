@@ -94,7 +94,8 @@ describe("a measured profile", function()
 
    it("refuses nodes of another graph, by name", function()
       local problem = files.failure(profile.costs, profile, graph_of { d_model = 32 })
-      assert.matches("it has no node 'embedding .*'; it is of another graph", problem.message)
+      assert.matches("was measured for another model, .* no node 'embedding .*'; measure this one",
+         problem.message)
    end)
 end)
 

@@ -96,8 +96,9 @@ end
 local function lookup(profile, by_text, text, what)
    local row = by_text[text]
    if not row then
-      core.fail("invalid argument", ("profile %s: it has no %s '%s'; it is of another graph")
-         :format(profile.path or "of " .. profile.head.device, what, text))
+      core.fail("invalid argument", ("profile %s was measured for another model, batch or length: "
+         .. "it has no %s '%s'; measure this one with ftpipe profile --out FILE, or "
+         .. "leave --profile out"):format(profile.path or "of " .. profile.head.device, what, text))
    end
    return row
 end
