@@ -95,11 +95,14 @@ describe("a BERT configuration", function()
       refused({ hidden_size = -8 }, "'hidden_size' is %-8, expected a positive integer")
       refused({ intermediate_size = 1.5 }, "'intermediate_size' is 1.5")
       refused({ vocab_size = 2 ^ 40 }, "'vocab_size' is 1099511627776")
+      refused({ num_hidden_layers = 4097 },
+         "'num_hidden_layers' is 4097, expected at most 4096 layers")
       refused({ num_hidden_layers = core.json.null }, "'num_hidden_layers'")
       refused({ type_vocab_size = 0 }, "'type_vocab_size' is 0, expected a positive integer")
-      refused({ max_position_embeddings = "long" }, "'max_position_embeddings' is long")
+      refused({ max_position_embeddings = "long" },
+         "'max_position_embeddings' is the string 'long'")
       refused({ layer_norm_eps = 0 }, "'layer_norm_eps' is 0, expected a number above 0")
-      refused({ initializer_range = "x" }, "'initializer_range' is x")
+      refused({ initializer_range = "x" }, "'initializer_range' is the string 'x'")
       refused({ hidden_dropout_prob = 1 }, "'hidden_dropout_prob' is 1, expected a number from 0")
       refused({ attention_probs_dropout_prob = -0.1 }, "'attention_probs_dropout_prob' is %-0.1")
       refused({ pad_token_id = 23 }, "'pad_token_id' is 23, expected an id below vocab_size, 23")
@@ -191,7 +194,8 @@ describe("a BERT graph", function()
       local config = bert.config(raw_config())
       local problem = files.failure(bert.training, config, { batch = 1, source = 12 })
       assert.equal(2, problem.exit)
-      assert.equal("sequences of 12 tokens, the model has 11 positions (max_position_embeddings)",
+      assert.equal("sequences of 12 tokens are too long for the model: it has 11 positions "
+         .. "(max_position_embeddings in config.json); give fewer with --max-source",
          problem.message)
    end)
 
@@ -216,7 +220,7 @@ describe("a BERT graph", function()
       end
       assert.same({ 8, 16, 20 }, buckets(18))
       assert.same({ 8, 16 }, buckets(16))
-      assert.matches("24 tokens, the model has 20 positions",
+      assert.matches("24 tokens are too long for the model: it has 20 positions",
          files.failure(buckets, 21).message)
    end)
 

@@ -58,6 +58,7 @@ describe("a GPT-2 configuration", function()
          "'activation_function' is silu, expected 'gelu', 'gelu_new', 'gelu_pytorch_tanh'")
       refused({ n_head = 5 }, "n_embd 12 is not a multiple of n_head, 5")
       refused({ n_layer = 0 }, "'n_layer' is 0, expected a positive integer")
+      refused({ n_layer = 4097 }, "'n_layer' is 4097, expected at most 4096 layers")
       refused({ n_inner = -1 }, "'n_inner' is %-1, expected a positive integer")
       refused({ layer_norm_epsilon = 0 }, "'layer_norm_epsilon' is 0, expected a number above 0")
       refused({ attn_pdrop = 1 }, "'attn_pdrop' is 1, expected a number from 0 to below 1")
@@ -84,7 +85,7 @@ describe("a GPT-2 graph", function()
    it("has no more positions than the model", function()
       local problem = files.failure(gpt2.training, gpt2.config(raw_config()),
          { batch = 1, source = 12 })
-      assert.matches("12 tokens, the model has 11 positions", problem.message)
+      assert.matches("12 tokens are too long for the model: it has 11 positions", problem.message)
    end)
 
    for _, form in ipairs { { "gelu_new", true }, { "gelu", false }, { "relu", true } } do

@@ -59,7 +59,12 @@ describe("a T5 configuration", function()
       refused({ model_type = "bert" }, "model_type is 'bert', expected 't5'")
       refused({ feed_forward_proj = "silu" }, "'silu', expected 'relu' or 'gated%-gelu'")
       refused({ d_model = 0 }, "'d_model' is 0, expected a positive integer")
-      refused({ d_model = "24" }, "'d_model' is 24, expected a positive integer")
+      refused({ d_model = "24" }, "'d_model' is the string '24', expected a positive integer")
+      refused({ d_kv = core.json.array {} }, "'d_kv' is a list, expected a positive integer")
+      refused({ num_layers = 10000000 },
+         "'num_layers' is 10000000, expected at most 4096 layers")
+      refused({ num_decoder_layers = 4097 },
+         "'num_decoder_layers' is 4097, expected at most 4096 layers")
       refused({ num_heads = 2.5 }, "'num_heads' is 2.5")
       refused({ vocab_size = core.json.null }, "'vocab_size'")
       refused({ num_decoder_layers = -1 }, "'num_decoder_layers' is %-1")
@@ -67,15 +72,17 @@ describe("a T5 configuration", function()
       refused({ relative_attention_num_buckets = 2 },
          "2 buckets .* up to distance 128, expected at least 4")
       refused({ relative_attention_max_distance = 16 }, "32 buckets .* up to distance 16, expected")
-      refused({ relative_attention_max_distance = "x" }, "'relative_attention_max_distance' is x")
+      refused({ relative_attention_max_distance = "x" },
+         "'relative_attention_max_distance' is the string 'x'")
       refused({ layer_norm_epsilon = "tiny" },
-         "'layer_norm_epsilon' is tiny, expected a number above 0")
-      refused({ initializer_factor = {} }, "'initializer_factor' is table")
+         "'layer_norm_epsilon' is the string 'tiny', expected a number above 0")
+      refused({ initializer_factor = {} }, "'initializer_factor' is an object")
       refused({ tie_word_embeddings = "yes" },
-         "'tie_word_embeddings' is yes, expected true or false")
+         "'tie_word_embeddings' is the string 'yes', expected true or false")
       refused({ eos_token_id = 61 }, "'eos_token_id' is 61, expected an id below vocab_size, 61")
       refused({ pad_token_id = -1 }, "'pad_token_id' is %-1")
-      refused({ decoder_start_token_id = "0" }, "'decoder_start_token_id' is 0, expected an id")
+      refused({ decoder_start_token_id = "0" },
+         "'decoder_start_token_id' is the string '0', expected an id")
    end)
 end)
 

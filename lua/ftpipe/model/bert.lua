@@ -96,6 +96,7 @@ end
 
 local function check_values(config)
    check.sizes(config, required)
+   check.layers(config, { "num_hidden_layers" })
    check.sizes(config, { "max_position_embeddings", "type_vocab_size" })
    check.positive(config, { "layer_norm_eps", "initializer_range" })
    check.rates(config, { "hidden_dropout_prob", "attention_probs_dropout_prob" })
@@ -243,10 +244,7 @@ end
 
 --- The last hidden state, and the inputs that it is made of.
 local function encoder(config, size)
-   if size.source > config.max_position_embeddings then
-      core.fail("invalid argument", ("sequences of %d tokens, the model has %d positions "
-         .. "(max_position_embeddings)"):format(size.source, config.max_position_embeddings), 2)
-   end
+   check.length(config, "max_position_embeddings", size.source, "--max-source")
    local b = builder(config, size.dropout)
    local dims = { size.batch, size.source }
    local ids = b.g:input("input_ids", "i32", dims)

@@ -25,13 +25,44 @@ function M.with_presets(raw, presets, required)
    return config
 end
 
+--- A value as messages show it: what is no number, true or false says what it is.
+local function shown(value)
+   if value == nil then return "missing" end
+   if value == core.json.null then return "null" end
+   if type(value) == "string" then return ("the string '%s'"):format(value) end
+   if getmetatable(value) == core.json.array_meta then return "a list" end
+   return type(value) == "table" and "an object" or tostring(value)
+end
+
 --- Each key must be a positive integer.
 function M.sizes(config, keys)
    for _, key in ipairs(keys) do
       if not M.is_whole(config[key]) or config[key] < 1 then
-         M.refuse("'%s' is %s, expected a positive integer", key, tostring(config[key]))
+         M.refuse("'%s' is %s, expected a positive integer", key, shown(config[key]))
       end
    end
+end
+
+-- A graph has nodes for every layer; published models have up to some hundred layers.
+local MOST_LAYERS = 4096
+
+--- Each key must be a number of layers.
+function M.layers(config, keys)
+   M.sizes(config, keys)
+   for _, key in ipairs(keys) do
+      if config[key] > MOST_LAYERS then
+         M.refuse("'%s' is %d, expected at most %d layers", key, config[key], MOST_LAYERS)
+      end
+   end
+end
+
+--- Sequences must not be longer than the positions of the model, which the key of config.json says.
+-- @tparam string flag what makes them shorter, for the message
+function M.length(config, key, length, flag)
+   if length <= config[key] then return end
+   core.fail("invalid argument", ("sequences of %d tokens are too long for the model: it has %d "
+      .. "positions (%s in config.json); give fewer with %s"):format(length, config[key], key,
+      flag), 2)
 end
 
 --- Each key must be a number above 0.
@@ -39,7 +70,7 @@ function M.positive(config, keys)
    for _, key in ipairs(keys) do
       local value = config[key]
       if type(value) ~= "number" or not (value > 0 and value < math.huge) then
-         M.refuse("'%s' is %s, expected a number above 0", key, tostring(value))
+         M.refuse("'%s' is %s, expected a number above 0", key, shown(value))
       end
    end
 end
@@ -49,7 +80,7 @@ function M.rates(config, keys)
    for _, key in ipairs(keys) do
       local value = config[key]
       if type(value) ~= "number" or not (value >= 0 and value < 1) then
-         M.refuse("'%s' is %s, expected a number from 0 to below 1", key, tostring(value))
+         M.refuse("'%s' is %s, expected a number from 0 to below 1", key, shown(value))
       end
    end
 end
@@ -59,7 +90,7 @@ function M.ids(config, keys)
    for _, key in ipairs(keys) do
       local id = config[key]
       if not M.is_whole(id) or id < 0 or id >= config.vocab_size then
-         M.refuse("'%s' is %s, expected an id below vocab_size, %d", key, tostring(id),
+         M.refuse("'%s' is %s, expected an id below vocab_size, %d", key, shown(id),
             config.vocab_size)
       end
    end
@@ -69,7 +100,7 @@ end
 function M.flags(config, keys)
    for _, key in ipairs(keys) do
       if type(config[key]) ~= "boolean" then
-         M.refuse("'%s' is %s, expected true or false", key, tostring(config[key]))
+         M.refuse("'%s' is %s, expected true or false", key, shown(config[key]))
       end
    end
 end

@@ -135,6 +135,7 @@ function M.config(raw, untied)
    end
    local config = check.with_presets(raw, presets, required)
    check.sizes(config, required)
+   check.layers(config, { "n_layer" })
    config.n_inner = raw.n_inner
    if raw.n_inner == nil or raw.n_inner == core.json.null then config.n_inner = 4 * raw.n_embd end
    check.sizes(config, { "n_positions", "n_inner" })
@@ -245,12 +246,6 @@ function Builder:head(x)
    return g:add("linear", { x, weight })
 end
 
-local function check_length(config, length)
-   if length <= config.n_positions then return end
-   core.fail("invalid argument", ("sequences of %d tokens, the model has %d positions "
-      .. "(n_positions)"):format(length, config.n_positions), 2)
-end
-
 -- ---------------------------------------------------------------------------------------------
 -- Graphs.
 
@@ -265,7 +260,7 @@ end
 -- @treturn graph
 -- @raise invalid argument: the model has fewer positions than `source`
 function M.training(config, size)
-   check_length(config, size.source)
+   check.length(config, "n_positions", size.source, "--max-source")
    local b = builder(config, size.dropout)
    local g = b.g
    local ids = g:input("input_ids", "i32", { size.batch, size.source })
@@ -309,7 +304,7 @@ end
 -- @tparam table size batch, length, target (positions of a cache)
 -- @raise invalid argument: the model has fewer positions than `target`
 function M.decoding(config, size)
-   check_length(config, size.target)
+   check.length(config, "n_positions", size.target, "--tokens")
    local b = builder(config, 0)
    local g = b.g
    local ids = g:input("input_ids", "i32", { size.batch, size.length })

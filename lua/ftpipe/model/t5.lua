@@ -116,7 +116,7 @@ function M.config(raw, untied)
       decoder_layers = raw.num_layers
    end
    config.num_decoder_layers = decoder_layers
-   check.sizes(config, { "num_decoder_layers" })
+   check.layers(config, { "num_layers", "num_decoder_layers" })
    check_values(config)
    local forms = { relu = false, ["gated-gelu"] = true }
    config.gated = forms[config.feed_forward_proj]
