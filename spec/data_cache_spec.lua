@@ -52,10 +52,40 @@ local function same(a, b)
    end
 end
 
+local OWN = [[
+local function change(text) return text:%s() end
+return require("ftpipe").task.define {
+   kind = "text2text", name = "own", metric = "accuracy", max_source = 16, max_target = 4,
+   answers = { { label = "entailment", target = "a" }, { label = "not_entailment", target = "b" } },
+   layouts = { {
+      name = "rows", train = "train.jsonl", eval = "val.jsonl", template = "{hypothesis} {premise}",
+      clean = function(text) return change(text) end,
+   } },
+}
+]]
+
 describe("the cache of tokenised data", function()
    if not core.source("ftpipe.task") then
       return pending("keeps nothing while modules come from a directory")
    end
+
+   it("knows the script of a task of one's own by its text", function()
+      files.in_directory(function(dir)
+         local script, rows = dir .. "/own.lua", dir .. "/rows.jsonl"
+         core.sys.write_file(rows, many_rows(0))
+         local function load(method)
+            core.sys.write_file(script, OWN:format(method))
+            return task.load(script) {}:load({
+               eval_file = rows, eval_only = true, tokenizer = task_files.tokenizer(),
+               tokenizer_key = "tiny", cache = dir .. "/cache",
+            }).eval.dataset:pack()
+         end
+         local lower = load("lower")
+         assert.is_true(lower == load("lower"))
+         assert.equal(1, #core.sys.list_dir(dir .. "/cache"))
+         assert.is_false(lower == load("upper"))
+      end)
+   end)
 
    it("gives what was made, without making it", function()
       with_data(function(load, dir)

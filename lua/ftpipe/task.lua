@@ -319,7 +319,12 @@ function M.load(path)
       fail("malformed data", "%s: returns a %s, expected what ft.task.define gives", path,
          type(make))
    end
-   return make
+   -- `define` cannot tell where a script's last call comes from.
+   return function(overrides)
+      local made = make(overrides)
+      made.origin = "@" .. path
+      return made
+   end
 end
 
 --- Names of the tasks that are there.
