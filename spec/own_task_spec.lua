@@ -41,8 +41,77 @@ describe("a task of one's own", function()
          local text = "question: Which colour has the ball? paragraph: Ben has a red kite. Anna "
             .. "has a blue ball."
          assert.equal(first, run(0, "predict", out .. "/hf", "--text", text):match("[^\n]+"))
-         assert.matches("no task is called 'colour' %(there are: .*, and FILE.lua%)",
-            select(2, run(2, "predict", out, "--file", rows)))
+         assert.equal(first, run(0, "predict", out, "--file", rows):match("[^\n]+"))
+      end)
+   end)
+
+   it("is of a run what can be said without functions; else the file is asked for, and compared",
+      function()
+         files.in_directory(function(dir)
+            local out, file, rows = dir .. "/run", dir .. "/task.lua", dir .. "/rows.jsonl"
+            local with_function = core.sys.read_file(TASK):gsub("template = ",
+               "clean = function(text) return text end, %0")
+            core.sys.write_file(file, with_function)
+            core.sys.write_file(rows, ROWS)
+            core.sys.write_file(dir .. "/recipe.lua", (RECIPE:gsub("examples/tasks/colour", dir
+               .. "/task")))
+            local _, err, exit = process.ftpipe { dir .. "/recipe.lua", "--eval-only", "--out",
+               out }
+            assert.equal(0, exit, err)
+            process.refused(2, "its task 'colour' makes texts of rows with functions, and nothing "
+               .. "that a run names is executed by itself: give %-%-task /.*/task.lua",
+               { "predict", out, "--file", rows })
+            local words = { "predict", out, "--file", rows, "--task", file }
+            local answers
+            answers, err, exit = process.ftpipe(words)
+            assert.equal("0 ", exit .. " " .. err)
+            core.sys.write_file(file, with_function .. "\n-- changed")
+            local again
+            again, err, exit = process.ftpipe(words)
+            assert.equal(0, exit, err)
+            assert.equal(answers, again)
+            assert.matches("^%-%-task .*/task.lua: not the file as it was when the run was made\n$",
+               err)
+         end)
+      end)
+
+   it("is nothing that a run directory could have executed, or that it could break", function()
+      files.in_directory(function(dir)
+         local out, rows, marker = dir .. "/run", dir .. "/rows.jsonl", dir .. "/marker"
+         core.sys.write_file(rows, ROWS)
+         core.sys.mkdir(out)
+         files.tiny_model(out .. "/hf")
+         core.sys.write_file(dir .. "/evil.lua", ("io.open(%q, 'w'):close()"):format(marker))
+         local digest = core.sys.sha256(core.sys.read_file(dir .. "/evil.lua"))
+         local evil = dir .. "/evil.lua"
+         local layout = { name = "a", train = "a.jsonl", template = "{story}" }
+         for pattern, own in pairs {
+            ["run.json: no task is called '/.*evil.lua'"] = { name = evil },
+            ["run.json: no task is called 'load'"] = { name = "load" },
+            ["give %-%-task /.*evil.lua"] = { name = "x", kind = "text2text", file = evil,
+               sha256 = digest },
+            ["run.json: task: option 'kind' is 'io', expected one of"] = { name = "x", kind = "io",
+               layouts = { layout } },
+            ["run.json: layout of task x: expected a table of options, got a number"] = {
+               name = "x", kind = "text2text", layouts = { 3 } },
+            ["run.json: layout of task x: option 'template' is missing"] = { name = "x",
+               kind = "text2text", layouts = { { name = "a", train = "a.jsonl" } } },
+            ["run.json: task x: option 'max_source': expected an integer"] = { name = "x",
+               kind = "text2text", layouts = { layout }, settings = { max_source = "many" } },
+            ["rows.jsonl: task x has no layout of .jsonl files"] = { name = "x",
+               kind = "text2text", layouts = { a = layout } },
+            ["run.json: 'layouts' is no table"] = { name = "x", kind = "text2text", layouts = 1 },
+            ["run.json: 'task' is no object"] = 7,
+            ["rows.jsonl:1: field 'other' is missing"] = { name = "x", kind = "text2text",
+               layouts = { { name = "a", train = "a.jsonl", template = "{other}" } } },
+         } do
+            core.sys.write_file(out .. "/run.json", core.json.encode { format = 1, task = own })
+            local _, err, exit = process.ftpipe { "predict", out, "--file", rows }
+            assert.is_true(exit == 2 or exit == 6, err)
+            assert.matches(pattern, err)
+            assert.equal(1, select(2, err:gsub("\n", "")), err)
+            assert.is_nil(core.sys.exists(marker))
+         end
       end)
    end)
 

@@ -12,6 +12,7 @@
 -- A module of a kind has
 --    definition, overrides, load   option rules of a definition, of a task made of it, of `load`,
 --                                  beyond those that every task has
+--    layout                        rules of what predictions need of a layout; optional
 --    check(definition)             refuses options that do not go together (optional)
 --    options(model, args)          what flags of a recipe are options of `load`
 --    prepare(task, layout, rows, o)  the slow part: a dataset, and plain values ("notes"); o.split
@@ -87,15 +88,16 @@ function M.define(definition)
    local origin = debug.getinfo(2, "S").source
    definition = opts.check("task", joined(definition_rules, kind.definition), definition)
    if kind.check then kind.check(definition) end
-   return function(overrides)
+   local function make(overrides)
       local task = opts.check("task " .. definition.name, kind.overrides, overrides)
       for name in pairs(kind.overrides) do
          if task[name] == nil then task[name] = definition[name] end
       end
       task.definition, task.name, task.kind = definition, definition.name, definition.kind
-      task.rows, task.origin = kind, origin
+      task.rows, task.origin, task.make = kind, origin, make
       return setmetatable(task, Task)
    end
+   return make
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -302,16 +304,80 @@ function Task:__tostring()
 end
 
 -- ---------------------------------------------------------------------------------------------
+-- Tasks as data, for who predicts with what a run has left.
+
+--- Whether a task is one of those inside the program.
+local function is_inside(task)
+   return package.loaded["ftpipe.task." .. task.name] == task.make
+end
+
+--- What a task's predictions need of its layouts: strings. Nil when one needs a function to make
+-- sources of rows.
+local function plain_layouts(task)
+   local list = {}
+   for i, layout in ipairs(task.definition.layouts) do
+      list[i] = {}
+      for key, value in pairs(layout) do
+         if type(value) == "function" and key ~= "read" then return nil end
+         if type(value) == "string" then list[i][key] = value end
+      end
+      list[i].columns = layout.columns
+   end
+   return list
+end
+
+--- The task as plain values.
+-- @treturn table name, settings; of one that is defined outside the program also file and sha256 of
+--   its script (nil: it is no file), kind, layouts (nil: predicting needs the script)
+function Task:record()
+   local record = { name = self.name, settings = {} }
+   for key in pairs(self.rows.overrides) do record.settings[key] = self[key] end
+   if is_inside(self) then return record end
+   local path = self.origin:match("^@(.*)")
+   record.file = path and core.sys.exists(path) == "file" and path or nil
+   record.sha256 = record.file and core.sys.sha256(core.sys.read_file(record.file))
+   record.kind, record.layouts = self.kind, plain_layouts(self)
+   return record
+end
+
+local layout_rules = {
+   name = { type = "string" }, train = { type = "string", required = true },
+   eval = { type = "string" }, columns = { type = "table" },
+}
+
+--- What tasks of the kind of a record have in common.
+-- @raise invalid argument: there is no such kind
+function M.kind(record) return kind_of(record) end
+
+--- A task of what `record` gave, for predictions alone: nothing can be trained or scored with it.
+-- @tparam table record with layouts
+-- @tparam table overrides as of ft.task.NAME
+-- @raise invalid argument: a value is not what it has to be
+function M.restore(record, overrides)
+   local kind = kind_of(record)
+   local task, layouts = opts.check("task " .. record.name, kind.overrides, overrides), {}
+   for i, layout in ipairs(record.layouts) do
+      layouts[i] = opts.check("layout of task " .. record.name,
+         joined(layout_rules, kind.layout), layout)
+   end
+   task.definition = { kind = record.kind, name = record.name, layouts = layouts }
+   task.name, task.kind, task.rows = record.name, record.kind, kind
+   return setmetatable(task, Task)
+end
+
+-- ---------------------------------------------------------------------------------------------
 -- Finding tasks.
 
 --- The task of a file of one's own: a Lua script that returns what `define` gives.
 -- @tparam string path
 -- @treturn function(overrides) as ft.task.NAME
+-- @treturn string digest of the file
 -- @raise not found; malformed data: the script does not compile, or returns something else; what it
 --    raises itself
 -- @usage local task = ft.task.load("examples/tasks/colour.lua") {}
 function M.load(path)
-   local chunk, problem = loadstring(core.sys.read_file(path), "@" .. path)
+   local text = core.sys.read_file(path)
+   local chunk, problem = loadstring(text, "@" .. path)
    if not chunk then fail("malformed data", "%s: %s", path, problem) end
    local make = chunk()
    local task = type(make) == "function" and make {} or nil
@@ -320,11 +386,12 @@ function M.load(path)
          type(make))
    end
    -- `define` cannot tell where a script's last call comes from.
-   return function(overrides)
+   local function own(overrides)
       local made = make(overrides)
       made.origin = "@" .. path
       return made
    end
+   return own, core.sys.sha256(text)
 end
 
 --- Names of the tasks that are there.
@@ -337,8 +404,10 @@ function M.names()
    return names
 end
 
---- ft.task.NAME is the task of task/NAME.lua.
-local function find_task(_, name)
+--- The task of task/NAME.lua.
+-- @treturn function(overrides)
+-- @raise invalid argument: there is none
+function M.named(name)
    local module = "ftpipe.task." .. tostring(name)
    local ok, found = pcall(require, module)
    if ok then return found end
@@ -350,4 +419,4 @@ local function find_task(_, name)
    return error(found, 0)
 end
 
-return setmetatable(M, { __index = find_task })
+return setmetatable(M, { __index = function(_, name) return M.named(name) end })

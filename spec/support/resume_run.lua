@@ -44,7 +44,7 @@ for i = 1, 50 do dataset:add(examples[args.family].make(i)) end
 local model = require("spec.support.pipeline").model { family = args.family }
 local data = { train = { dataset = dataset }, eval = { dataset = dataset } }
 local plan = ft.plan { model = model, data = data, args = args }
-local task = { name = "spec", rows = { overrides = {} } }
+local task = { name = "spec", record = function() return { name = "spec", settings = {} } end }
 local run = ft.run { plan = plan, task = task, data = data, args = args }
 
 local leg_length = run.leg_length

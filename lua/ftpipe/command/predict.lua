@@ -23,7 +23,7 @@ local declared = {
    file = { type = "string", value = "FILE",
       help = "texts, one a line; rows of the task; SQuAD's JSON; - is stdin" },
    task = { type = "string", value = "NAME|FILE.lua",
-      help = "what rows of --file mean; a run knows it" },
+      help = "what rows of --file mean; a run knows it, unless its task has functions" },
    tokens = { type = "int", min = 1, help = "of a continuation, at most (32)" },
    max_source = { default = false }, max_target = { default = false },
    batch = { default = 32, help = "inputs that are worked on at once" },
@@ -63,7 +63,7 @@ local function model_of(path, record)
    return core.fail("malformed data", records.path(path) .. ": names no model")
 end
 
---- The model's directory, and of a run its task.
+--- The model's directory, and of a run its path and task (as records.read gives it).
 local function find_source(path)
    if not core.sys.exists(path) then
       core.fail("not found", ("'%s': there is no such directory, expected a run or a model")
@@ -77,14 +77,14 @@ local function find_source(path)
          :format(path))
    end
    local record = records.read(path)
-   return { model = model_of(path, record), task = record.task }
+   return { path = path, model = model_of(path, record), task = record.task }
 end
 
 --- The one task of a kind; nil when there are several, or none.
 local function only_task(kind)
    local tasks, found = require("ftpipe.task"), nil
    for _, name in ipairs(tasks.names()) do
-      if tasks[name] {}.kind == kind then
+      if tasks.named(name) {}.kind == kind then
          if found then return nil end
          found = name
       end
@@ -92,17 +92,70 @@ local function only_task(kind)
    return found
 end
 
---- The task of a name, made with the settings of the run; nil without a name.
-local function find_task(name, source, flags)
-   if not name then return nil end
-   local tasks = require("ftpipe.task")
-   local make = name:find("%.lua$") and tasks.load(name) or tasks[name]
+--- What a task takes of flags, and of what the run's task was made with.
+local function overrides_of(kind, recorded, flags)
    local overrides = {}
-   for key in pairs(make {}.rows.overrides) do
+   for key in pairs(kind.overrides) do
       overrides[key] = flags[key]
-      if overrides[key] == nil then overrides[key] = source.task.settings[key] end
+      if overrides[key] == nil then overrides[key] = recorded.settings[key] end
    end
-   return make(overrides)
+   return overrides
+end
+
+--- The task of a file; says so when it is another one than that of the run.
+local function load_task(path, recorded)
+   local make, digest = require("ftpipe.task").load(path)
+   if recorded.sha256 and digest ~= recorded.sha256 then
+      io.stderr:write(("--task %s: not the file as it was when the run was made\n"):format(path))
+   end
+   return make
+end
+
+--- The task of one's own that a run was made with, from what the run has of it as data.
+local function recorded_task(source, flags)
+   local tasks, recorded = require("ftpipe.task"), source.task
+   if not recorded.layouts then
+      usage("%s: its task '%s' makes texts of rows with functions, and nothing that a run names is "
+         .. "executed by itself: give --task %s", source.path, recorded.name,
+         recorded.file or "FILE.lua, a script that returns it")
+   end
+   local ok, task = pcall(function()
+      return tasks.restore(recorded, overrides_of(tasks.kind(recorded), recorded, flags))
+   end)
+   if ok then return task end
+   return core.fail("malformed data", ("%s: %s"):format(records.path(source.path), tostring(task)))
+end
+
+--- The task of --task: a name, or a file.
+local function asked_task(name, recorded)
+   return name:find("%.lua$") and load_task(name, recorded) or require("ftpipe.task").named(name)
+end
+
+--- The task inside the program that a run was made with; a name from a run loads nothing else.
+local function inside_task(source)
+   local tasks = require("ftpipe.task")
+   for _, name in ipairs(tasks.names()) do
+      if name == source.task.name then return tasks.named(name) end
+   end
+   return core.fail("malformed data", ("%s: no task is called '%s' (there are: %s)"):format(
+      records.path(source.path), source.task.name, table.concat(tasks.names(), ", ")))
+end
+
+--- The task of --task, else that of the run, else the only one there is for such models; nil when
+-- there is none.
+local function find_task(source, flags, model)
+   local recorded, make = source.task
+   if flags.task then
+      make = asked_task(flags.task, recorded)
+   elseif recorded.name and recorded.kind then
+      return recorded_task(source, flags)
+   elseif recorded.name then
+      make = inside_task(source)
+   else
+      local name = only_task(model.family.kind)
+      make = name and require("ftpipe.task").named(name)
+   end
+   return make and make(overrides_of(make {}.rows, recorded, flags))
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -141,8 +194,7 @@ function M.run(argv)
    check_flags(flags, model)
    local job = {
       model = model, flags = flags,
-      task = find_task(flags.task or source.task.name or only_task(model.family.kind), source,
-         flags),
+      task = find_task(source, flags, model),
       emit = emit, usage = usage,
       threads = 0,
    }

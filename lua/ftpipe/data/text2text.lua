@@ -42,6 +42,11 @@ M.overrides = {
    max_target = { type = "int", min = 2, help = "ids of a target at most" },
 }
 
+M.layout = {
+   template = { type = "string", required = true },
+   label = { type = "string" },
+}
+
 M.load = {
    max_source = { type = "int", min = 2 },
    max_target = { type = "int", min = 2 },

@@ -2,9 +2,11 @@
 --
 --    ftpipe   the version that wrote it
 --    flags    the flags of the recipe with their values; of --warmup, the steps that were used
---    task     name, settings (what the task was made with)
+--    task     its name and what it was made with; of a task of one's own, what predictions need of
+--             it (Task:record)
 --
--- Nothing in a run directory is ever executed: it may come from anywhere.
+-- Nothing in a run directory is ever executed, and no file that it names: it may come from
+-- anywhere.
 
 local copy = require("ftpipe.copy")
 local core = require("ftpipe.core")
@@ -16,6 +18,12 @@ local NAME = "run.json"
 local FORMAT = 1
 local MOST_BYTES = 2 ^ 20
 
+-- Entries of a task.
+local TASK = {
+   name = "string", settings = "object", file = "string", sha256 = "string", kind = "string",
+   layouts = "table",
+}
+
 --- Where the record of a run directory is.
 function M.path(dir) return dir .. "/" .. NAME end
 
@@ -26,19 +34,18 @@ local function plain(value)
    if kind == "string" or kind == "boolean" then return value end
    if kind ~= "table" then return nil end
    local result = {}
-   for key, inner in pairs(value) do result[tostring(key)] = plain(inner) end
+   local is_list = #value > 0
+   for key, inner in pairs(value) do result[is_list and key or tostring(key)] = plain(inner) end
    return result
 end
 
 --- The text of run.json.
 function M.text(run)
-   local settings = {}
-   for key in pairs(run.task.rows.overrides) do settings[key] = run.task[key] end
    return core.json.encode({
       format = FORMAT,
       ftpipe = core.version,
       flags = plain(copy(run.args, { warmup = run.rate.warmup })),
-      task = { name = run.task.name, settings = plain(settings) },
+      task = plain(run.task:record()),
    }, { indent = 2, sort = true }) .. "\n"
 end
 
@@ -55,7 +62,7 @@ local function check_entry(path, table, name, kind)
 end
 
 --- Reads run.json.
--- @treturn table flags, task = { name =, settings = }: all there, and of these types
+-- @treturn table flags, task = what Task:record gives, where only `settings` has to be there
 -- @raise not found; malformed data: it is not what a run writes
 function M.read(dir)
    local path = M.path(dir)
@@ -66,8 +73,7 @@ function M.read(dir)
    end
    for _, name in ipairs { "flags", "task" } do check_entry(path, record, name, "object") end
    local task = record.task or {}
-   check_entry(path, task, "name", "string")
-   check_entry(path, task, "settings", "object")
+   for name, kind in pairs(TASK) do check_entry(path, task, name, kind) end
    task.settings = task.settings or {}
    return { flags = record.flags or {}, task = task }
 end
