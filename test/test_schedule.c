@@ -207,20 +207,6 @@ static void test_tied_weights_have_one_version_per_micro_batch(void)
     }
 }
 
-/* A replica before its owner would wait for an update that waits for it. */
-static void test_a_replica_upstream_of_its_owner_cannot_be_async(void)
-{
-    pipeline_case c;
-    ft_plan *plan;
-    ft_error err = {0};
-    case_chain(&c, 4, 4, 6, 2, 10, 20);
-    case_tie(&c, 3, 0, 3);
-    CHECK_STATUS(ft_plan_make(&plan, &c.pipeline, find("async"), &err), FT_INFEASIBLE);
-    CHECK(strstr(err.message, "W0.0 waits for edge 7, U3>W0"));
-    ft_plan_free(case_plan(&c, "1f1b"));
-    ft_plan_free(case_plan(&c, "gpipe"));
-}
-
 /* A skipping edge needs as many slots as the sender runs ahead: one fewer blocks. */
 static void test_one_slot_fewer_blocks(void)
 {
@@ -409,7 +395,6 @@ int main(void)
     RUN(test_a_slot_is_held_to_the_end_of_its_use);
     RUN(test_lags_are_the_theoretical_staleness);
     RUN(test_tied_weights_have_one_version_per_micro_batch);
-    RUN(test_a_replica_upstream_of_its_owner_cannot_be_async);
     RUN(test_one_slot_fewer_blocks);
     RUN(test_the_stage_near_the_loss_goes_first);
     RUN(test_a_backward_goes_before_a_forward);

@@ -91,38 +91,68 @@ static ft_status check_pipeline(const ft_pipeline *p, const ft_schedule *schedul
     return FT_OK;
 }
 
+/* Sorts stages so that edges between actions of the kind lead to earlier ones. Returns a stage that
+ * is on a circle of them or before it; -1: there is none. */
+static int sort_stages(const wires *w, int n, ft_action_kind kind, int *left, int *queue)
+{
+    int head = 0, tail = 0;
+    for (int s = 0; s < n; s++) {
+        int spot = spot_of(s, kind);
+        left[s] = 0;
+        for (int i = w->out_first[spot]; i < w->out_first[spot + 1]; i++)
+            left[s] += w->edges[w->out[i]].to_kind == kind;
+        if (!left[s]) queue[tail++] = s;
+    }
+    while (head < tail) {
+        int spot = spot_of(queue[head++], kind);
+        for (int i = w->in_first[spot]; i < w->in_first[spot + 1]; i++) {
+            const ft_edge *e = &w->edges[w->in[i]];
+            if (e->from_kind == kind && !--left[e->from]) queue[tail++] = e->from;
+        }
+    }
+    for (int s = 0; s < n; s++)
+        if (left[s]) return s;
+    return -1;
+}
+
+/* Leaves the queue of forwards. */
+static ft_status check_circles(const wires *w, int n, int *left, int *queue, ft_error *err)
+{
+    int s = sort_stages(w, n, FT_ACT_REDUCE, left, queue);
+    if (s >= 0)
+        return ft_fail(err, FT_INVALID,
+                       "pipeline: stages that share weights wait for each other's gradients in a "
+                       "circle, stage %d is on it or before it: expected owners in one order, as "
+                       "the first stage of each shared weight",
+                       s);
+    s = sort_stages(w, n, FT_ACT_FORWARD, left, queue);
+    if (s < 0) return FT_OK;
+    return ft_fail(err, FT_INVALID,
+                   "pipeline: forward edges go in a circle, stage %d is on it or before it", s);
+}
+
 /* Longest path to a stage without forward edges out, over the forward edges, in stages and in the
  * workers that these have. */
 static ft_status find_depths(leg *l, ft_error *err)
 {
     const wires *w = l->wires;
-    int n = l->pipeline->n_stages, head = 0, tail = 0;
+    int n = l->pipeline->n_stages;
     int *left = ft_arena_array(l->arena, n, sizeof(int));
     int *queue = ft_arena_array(l->arena, n, sizeof(int));
     l->depth = ft_arena_array(l->arena, 3 * (int64_t)n, sizeof(int));
     if (!left || !queue || !l->depth) return no_memory(err);
     l->ahead = l->depth + n;
     l->height = l->ahead + n;
-    for (int s = 0; s < n; s++) {
-        int spot = spot_of(s, FT_ACT_FORWARD);
-        left[s] = w->out_first[spot + 1] - w->out_first[spot];
-        if (!left[s]) queue[tail++] = s;
-    }
-    while (head < tail) {
-        int to = queue[head++], spot = spot_of(to, FT_ACT_FORWARD);
+    FT_TRY(check_circles(w, n, left, queue, err));
+    for (int k = 0; k < n; k++) {
+        int to = queue[k], spot = spot_of(to, FT_ACT_FORWARD);
         int workers = l->ahead[to] + l->shares.of[to].n;
         for (int i = w->in_first[spot]; i < w->in_first[spot + 1]; i++) {
             int from = w->edges[w->in[i]].from;
             if (l->depth[from] < l->depth[to] + 1) l->depth[from] = l->depth[to] + 1;
             if (l->ahead[from] < workers) l->ahead[from] = workers;
-            if (!--left[from]) queue[tail++] = from;
         }
     }
-    for (int s = 0; s < n; s++)
-        if (left[s])
-            return ft_fail(err, FT_INVALID,
-                           "pipeline: forward edges go in a circle, stage %d is on it or before it",
-                           s);
     for (int i = n - 1; i >= 0; i--) {
         int from = queue[i], spot = spot_of(from, FT_ACT_FORWARD);
         for (int k = w->out_first[spot]; k < w->out_first[spot + 1]; k++) {

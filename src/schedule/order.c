@@ -207,9 +207,9 @@ static ft_status write_forward(writer *w, ft_error *err)
 /* Of a forward that comes after the leg's batches only the W before it are written. */
 static ft_status put_forward(writer *w, ft_error *err)
 {
-    int64_t updates;
+    int64_t updates, own = w->state.weights / w->state.micro_batches;
     FT_TRY(count_updates(w, &updates, err));
-    put_adopts(w, updates);
+    put_adopts(w, updates < own ? updates : own); /* the owner waits for this stage's R */
     if (w->state.forwards < w->total) FT_TRY(write_forward(w, err));
     w->state.forwards++;
     return FT_OK;

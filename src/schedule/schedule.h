@@ -206,13 +206,14 @@ typedef struct ft_plan {
 
 /* Plays `schedule` over the pipeline. A stage's own order follows from its rule alone: R and U
  * stand right after the last B of their batch; a W stands before the first forward of the replica
- * whose owner (every owner, when there are several) ran that forward with the newer weights, so
- * that every use of a tied weight by one micro-batch reads one version, and nobody waits for it;
- * those left over stand at the end. What a leg of fewer batches does is what a longer one does
- * without the actions of the batches after them, stage by stage. A device with several stages
- * takes, among the actions that are ready, anything but a forward first, then the stage closer to
- * the loss, then the older micro-batch. Long legs are played for some tens of batches and then
- * extended by the period found.
+ * whose owner (every owner, when there are several) ran that forward with the newer weights, but
+ * not before the replica's own R and U of the batch, for which the owner waits; those left over
+ * stand at the end. So, where no owner is nearer to the loss than its replicas, every use of a tied
+ * weight by one micro-batch reads one version. What a leg of fewer batches does is what a longer
+ * one does without the actions of the batches after them, stage by stage. A device with several
+ * stages takes, among the actions that are ready, anything but a forward first, then the stage
+ * closer to the loss, then the older micro-batch. Long legs are played for some tens of batches and
+ * then extended by the period found.
  * FT_INFEASIBLE when no order completes with these slots (more of them may help); FT_INVALID for
  * bad input, or a rule that asks for what cannot be. */
 ft_status ft_plan_make(ft_plan **out, const ft_pipeline *pipeline, const ft_schedule *schedule,
