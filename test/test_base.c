@@ -100,7 +100,11 @@ static void test_arena(void)
     }
     CHECK(aligned && zeroed);
     CHECK(!strcmp(ft_arena_strdup(arena, "name"), "name"));
-    CHECK(ft_arena_alloc(arena, 1 << 20) != NULL);
+    char *large = ft_arena_alloc(arena, 1 << 20);
+    bool all_zero = large != NULL;
+    for (int i = 0; large && i < 1 << 20; i++) all_zero = all_zero && large[i] == 0;
+    memset(large, 0xff, 1 << 20); /* beyond a chunk, this would be seen by the heap */
+    CHECK(all_zero);
     CHECK(!ft_arena_array(arena, (int64_t)1 << 40, (int64_t)1 << 40) && !ft_arena_alloc(arena, -1));
     ft_arena_free(arena);
     ft_arena_free(NULL);
@@ -201,6 +205,31 @@ static void test_rng(void)
     CHECK_NEAR(squares / N, 1, 5 * sqrt(2.0 / N));
     CHECK_NEAR(uniform / N, 0.5, 5 * sqrt(1.0 / 12 / N));
     CHECK(in_range && ft_rng_below(&rng, 1) == 0);
+}
+
+/* Two thirds of 2^64: without rejection, the lower half would be drawn twice as often. */
+static void test_rng_favours_no_value(void)
+{
+    enum { N = 20000 };
+    uint64_t n = UINT64_MAX / 3 * 2;
+    ft_rng rng;
+    ft_rng_init(&rng, 5, 0);
+    int low = 0;
+    for (int i = 0; i < N; i++) low += ft_rng_below(&rng, n) < n / 2;
+    CHECK_NEAR(low, N / 2.0, 5 * sqrt(N / 4.0));
+}
+
+/* A stream does not begin anew after 2^32 blocks. */
+static void test_rng_carries(void)
+{
+    ft_rng rng, fresh;
+    ft_rng_init(&rng, 5, 0);
+    fresh = rng;
+    rng.counter[0] = UINT32_MAX;
+    for (int i = 0; i < 4; i++) ft_rng_u32(&rng); /* the last block */
+    int same = 0;
+    for (int i = 0; i < 4; i++) same += ft_rng_u32(&rng) == ft_rng_u32(&fresh);
+    CHECK(rng.counter[1] == 1 && same == 0);
 }
 
 /* -- gates and clocks ----------------------------------------------------------------------- */
@@ -304,6 +333,8 @@ int main(void)
     RUN(test_map_without_memory);
     RUN(test_philox);
     RUN(test_rng);
+    RUN(test_rng_favours_no_value);
+    RUN(test_rng_carries);
     RUN(test_gate);
     RUN(test_gate_timeout_and_wrap);
     RUN(test_clock);

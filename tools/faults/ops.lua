@@ -2,10 +2,11 @@
 local BIAS = "src/ops/relative_bias.c"
 local DROPOUT = "src/ops/op_dropout.c"
 return {
-   { BIAS, "if (distance < exact)", "if (distance <= exact)", "c/ops|spec/model_t5",
-      "the first wide bucket is one distance shorter" },
-   { BIAS, "distance >= max_distance", "distance > max_distance", "c/ops|spec/model_t5",
-      "the last bucket begins a distance later" },
+   { BIAS, "int64_t exact = buckets / 2;", "int64_t exact = buckets / 2 - 1;",
+      "c/ops|spec/model_t5", "wide buckets begin a distance early" },
+   { BIAS, "log((double)max_distance / (double)exact)",
+      "log((double)(max_distance + 1) / (double)exact)", "c/ops|spec/model_t5",
+      "wide buckets are wider" },
    { BIAS, "steps + 1e-9", "steps", "c/ops|spec/model_t5", "buckets begin late by rounding" },
    { BIAS, "if (key_minus_query > 0) base = buckets;", "if (key_minus_query >= 0) base = buckets;",
       "c/ops|spec/model_t5", "a token's own position counts as behind it" },

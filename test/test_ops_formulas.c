@@ -1,0 +1,96 @@
+/* test/test_ops_formulas.c - what rows compute at the edges of their formulas, written out. */
+#include "base/rng.h"
+#include "check.h"
+#include "ops/attention.h"
+#include "ops/internal.h"
+
+/* -- buckets of relative positions ------------------------------------------------------------- */
+
+/* The first distance of each bucket behind the exact ones, with at most 128 as the last: what
+ * Raffel et al., arXiv:1910.10683, section 2.1, gives for T5's presets. */
+static void check_buckets(const int *first, int n, int exact, int n_buckets, int sign, int base,
+                          bool bidirectional)
+{
+    for (int distance = 0; distance < 300; distance++) {
+        int wanted = distance < exact ? distance : exact - 1;
+        for (int i = 0; i < n && distance >= first[i]; i++) wanted = exact + i;
+        int found = ft_relative_bucket(sign * distance, n_buckets, 128, bidirectional);
+        if (!CHECK(found == wanted + (distance ? base : 0)))
+            fprintf(stderr, "  distance %d: bucket %d, expected %d\n", sign * distance, found,
+                    wanted);
+    }
+}
+
+static void test_relative_buckets(void)
+{
+    static const int two_sided[] = {8, 12, 16, 23, 32, 46, 64, 91};
+    static const int one_sided[] = {16, 19, 21, 24, 27, 31, 35, 40,
+                                    46, 52, 59, 67, 77, 87, 99, 113};
+    check_buckets(two_sided, 8, 8, 32, -1, 0, true);
+    check_buckets(two_sided, 8, 8, 32, 1, 16, true);
+    check_buckets(one_sided, 16, 16, 32, -1, 0, false);
+    for (int ahead = 0; ahead < 200; ahead++)
+        CHECK(ft_relative_bucket(ahead, 32, 128, false) == 0);
+}
+
+/* -- dropout ----------------------------------------------------------------------------------- */
+
+/* The 16 bits of a Philox block that an element has: see the top of op_dropout.c. */
+static uint32_t draw(const ft_rng_key *key, uint32_t sample, uint64_t index)
+{
+    uint32_t out[4], block[4] = {(uint32_t)(index / 8), (uint32_t)(index / 8 >> 32), sample,
+                                 0x44524F50u};
+    uint32_t keys[2] = {(uint32_t)key->seed ^ key->node * 0x9E3779B9u,
+                        (uint32_t)(key->seed >> 32) ^ key->step};
+    ft_philox(keys, block, out);
+    return out[index % 8 / 2] >> 16 * (index % 2) & 0xffff;
+}
+
+static void test_dropout_draws(void)
+{
+    const ft_rng_key key = {.seed = 0x123456789abcdefull, .step = 17, .node = 5, .sample = 3};
+    int kept = 0, at_threshold = 0;
+    enum { N = 200000 };
+    uint32_t threshold = ft_dropout_threshold(0.25);
+    CHECK(threshold == 16384 && ft_dropout_threshold(0) == 0);
+    CHECK_NEAR(ft_dropout_scale(threshold), 4.0 / 3.0, 1e-7);
+    for (uint64_t i = 0; i < N; i++) {
+        uint32_t bits = draw(&key, 9, i);
+        bool keeps = ft_dropout_keeps(&key, 9, i, threshold);
+        kept += keeps;
+        at_threshold += bits == threshold;
+        if (keeps != (bits >= threshold)) CHECK(!"an element is kept by its own bits");
+    }
+    CHECK(at_threshold > 0); /* those that are just kept */
+    CHECK_NEAR(kept / (double)N, 0.75, 5 * sqrt(0.75 * 0.25 / N));
+    CHECK(ft_dropout_keeps(&key, 9, (uint64_t)1 << 40, 0));
+}
+
+/* Every part of the key counts. */
+static void test_dropout_keys(void)
+{
+    const ft_rng_key key = {.seed = 1, .step = 2, .node = 3};
+    ft_rng_key others[] = {key, key, key, key};
+    others[0].seed = 2;
+    others[1].seed = 1 | (uint64_t)1 << 40;
+    others[2].step = 3;
+    others[3].node = 4;
+    uint32_t half = ft_dropout_threshold(0.5);
+    for (int k = 0; k < 5; k++) {
+        int same = 0;
+        for (uint64_t i = 0; i < 4096; i++) {
+            bool other = k < 4 ? ft_dropout_keeps(&others[k], 0, i, half)
+                               : ft_dropout_keeps(&key, 1, i, half);
+            same += other == ft_dropout_keeps(&key, 0, i, half);
+        }
+        CHECK_NEAR(same, 2048, 5 * 32);
+    }
+}
+
+int main(void)
+{
+    RUN(test_relative_buckets);
+    RUN(test_dropout_draws);
+    RUN(test_dropout_keys);
+    return check_report();
+}
