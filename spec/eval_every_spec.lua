@@ -9,6 +9,7 @@ local function run(dir, ...)
    local rows = {}
    for line in core.sys.read_file(dir .. "/metrics.jsonl"):gmatch("[^\n]+") do
       local row = core.json.decode(line)
+      row.time, row.eval_s = nil, nil
       if row.eval_loss then rows[#rows + 1] = row end
    end
    return core.json.read(dir .. "/summary.json"), rows, err, out

@@ -332,8 +332,8 @@ describe("a run that cannot be resumed", function()
             refused(dir, 6, pattern, { "--out", out, "--resume" })
             core.sys.write_file(state .. name, bytes)
          end
-         broken("state.json", function(s) return s:gsub('"format": 1', '"format": 7') end,
-            "state%.json: format 7, expected 1")
+         broken("state.json", function(s) return s:gsub('"format": 2', '"format": 7') end,
+            "state%.json: format 7, expected 2")
          broken("state.json", function(s) return s:gsub('"step": 20', '"best": 3, "step": 20') end,
             "state%.json: 'best' is not an evaluation")
          broken("state.json", function(s) return s:sub(1, 40) end, "state%.json:%d+:%d+")

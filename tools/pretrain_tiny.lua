@@ -142,7 +142,7 @@ print(plan)
 local run = ft.run { plan = plan, data = data, args = args }
 prepare(run, family)
 for step in run:train() do run:show(step) end
-print(("loss %.4f over the last tenth"):format(run:mean_loss()))
+print(("running mean of losses %.4f"):format(run.loss_mean))
 
 local tensors = {}
 for name, tensor in pairs(run.params) do

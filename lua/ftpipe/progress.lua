@@ -10,16 +10,13 @@ Progress.__index = Progress
 local PLAIN_SECONDS = 5 -- between plain lines, at least
 
 --- @tparam int total steps of the run
--- @tparam int batch samples per step
-function M.new(total, batch)
+function M.new(total)
    return setmetatable({
       total = total,
-      batch = batch,
       terminal = core.sys.isatty(2),
       start_ns = core.sys.time_ns(),
       done = 0,
       last_plain = -math.huge,
-      smooth = nil,
    }, Progress)
 end
 
@@ -31,10 +28,10 @@ local function clock(seconds)
    return ("%d:%02d"):format(seconds / 60, seconds % 60)
 end
 
---- A number of each device: "18 21".
-local function by_device(list, format, separator)
+--- A number of each device, in some unit: "18 21".
+local function by_device(list, unit, format, separator)
    local words = {}
-   for d, value in ipairs(list) do words[d] = format:format(value) end
+   for d, value in ipairs(list) do words[d] = format:format(value / unit) end
    return table.concat(words, separator)
 end
 
@@ -56,26 +53,22 @@ function M.counter(what)
 end
 
 --- Notes a finished step and shows it.
--- @tparam table step step, loss, rate
--- @tparam function load gives what the devices do, as lists: idle (percent of the time), memory
---   (MB that were reached)
-function Progress:step(step, load)
+-- @tparam table step of the training loop (see run/training.lua)
+function Progress:step(step)
    self.done = self.done + 1
-   self.smooth = self.smooth and 0.9 * self.smooth + 0.1 * step.loss or step.loss
    local seconds = (core.sys.time_ns() - self.start_ns) / 1e9
-   local speed = self.done * self.batch / seconds
    local eta = clock((self.total - step.step) * seconds / self.done)
    if self.terminal then
-      local now = load()
-      show(("step %d/%d  loss %.4f  lr %.2e  %.1f samples/s%s  ETA %s  idle %s %%  %s MB"):format(
-         step.step, self.total, self.smooth, step.rate, speed, self.score or "", eta,
-         by_device(now.idle, "%.0f", " "), by_device(now.memory, "%.1f", " ")))
+      show(("step %d/%d  loss %.4f (mean %.4f)  lr %.2e  %.1f samples/s%s  ETA %s  idle %s %%  "
+         .. "%s MB"):format(step.step, self.total, step.loss, step.loss_mean, step.rate,
+         step.samples_per_second, self.score or "", eta, by_device(step.idle, 1, "%.0f", " "),
+         by_device(step.memory, 1e6, "%.1f", " ")))
    elseif seconds - self.last_plain >= PLAIN_SECONDS or step.step == self.total then
-      local now = load()
       self.last_plain = seconds
-      io.stderr:write(("step=%d of=%d loss=%.4f lr=%.3e samples_per_second=%.1f eta=%s "
-         .. "idle_percent=%s memory_mb=%s\n"):format(step.step, self.total, self.smooth, step.rate,
-         speed, eta, by_device(now.idle, "%.0f", ","), by_device(now.memory, "%.1f", ",")))
+      io.stderr:write(("step=%d of=%d loss=%.4f loss_mean=%.4f lr=%.3e samples_per_second=%.1f "
+         .. "eta=%s idle_percent=%s memory_mb=%s\n"):format(step.step, self.total, step.loss,
+         step.loss_mean, step.rate, step.samples_per_second, eta,
+         by_device(step.idle, 1, "%.0f", ","), by_device(step.memory, 1e6, "%.1f", ",")))
    end
 end
 

@@ -7,6 +7,7 @@
 local best = require("ftpipe.best")
 local checkpoint = require("ftpipe.checkpoint")
 local core = require("ftpipe.core")
+local figures = require("ftpipe.figures")
 local directories = require("ftpipe.run.directory")
 local records = require("ftpipe.run.record")
 local scores = require("ftpipe.score")
@@ -63,6 +64,7 @@ function M.new(o)
       best = best.new(args.patience),
       losses = {},
       seconds = 0,
+      tokens = 0,
       done = 0,
    }, Run)
    local from = run:find_start()
@@ -194,61 +196,12 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Results.
 
-local function mean(list, first, last)
-   local sum = 0
-   for i = first, last do sum = sum + list[i] end
-   return sum / (last - first + 1)
-end
-
-local function totals(rows)
-   local list = {}
-   for d, row in ipairs(rows) do list[d] = row.total end
-   return list
-end
-
---- Mean loss over the last tenth of the steps, or the first when asked for; nil before any step.
-function Run:mean_loss(first)
-   local n = #self.losses
-   local tenth = math.max(1, math.floor(n / 10))
-   if n == 0 then return nil end
-   return first and mean(self.losses, 1, tenth) or mean(self.losses, n - tenth + 1, n)
-end
-
---- What summary.json holds.
-function Run:summary(score)
-   local o, n = self.plan.options, #self.losses
-   return {
-      task = self.task.name,
-      metric = score.metric,
-      unit = score.unit,
-      better = score.better,
-      value = score.value,
-      metrics = score.metrics,
-      eval_loss = score.loss,
-      steps = self.done,
-      best_step = self.best:step(),
-      best_value = self.best.found and self.best.found.value,
-      stopped_early = self.stopped or nil,
-      seconds = self.seconds,
-      samples_per_second = self.seconds > 0 and n * o.batch / self.seconds or 0,
-      loss_first = self:mean_loss(true),
-      loss_last = self:mean_loss(),
-      devices = self.plan.devices_name,
-      schedule = o.schedule,
-      partition = self.plan.partition.name,
-      step_seconds_predicted = self.forecast and self.forecast.predicted_s,
-      step_seconds_measured = self.forecast and self.forecast.measured_s,
-      memory_planned_bytes = self.plan:memory_bytes(),
-      memory_measured_bytes = totals(self.core:measured()),
-   }
-end
-
 --- Ends the run: hf/, predictions.jsonl and summary.json.
 -- @tparam score score of the last evaluation
 -- @treturn table the summary
 function Run:close(score)
    self:stop()
-   local summary = self:summary(score)
+   local summary = figures.summary(self, score)
    if self.directory then
       if self.done > 0 then
          if not self.restored then self:checkpoint() end

@@ -40,6 +40,7 @@ function M.of(run, split)
    local o, kind = run.plan.options, run.model.family.kind
    local scorer = run.task:scorer(split)
    local score = { predictions = {}, scorer = scorer, tokenizer = run.task.tokenizer }
+   local start_ns = core.sys.time_ns()
    score.loss = evaluate.run {
       model = run.model, core = run.core, inputs = run.inputs, dataset = split.dataset,
       examples = split.examples, batch = o.batch, micro_batches = o.micro_batches,
@@ -52,6 +53,7 @@ function M.of(run, split)
    if not score.loss then return nil end
    for key, value in pairs(scorer:result()) do score[key] = value end
    score.examples = #split.examples
+   score.seconds = (core.sys.time_ns() - start_ns) / 1e9
    score.majority = split.majority and split.majority.value
    return M.new(score)
 end
@@ -72,7 +74,8 @@ end
 --- The row of metrics.jsonl.
 function Score:row(step)
    return {
-      v = 1, step = step, eval_loss = self.loss, metric = self.metric, value = self.value,
+      v = 1, step = step, time = core.sys.unix_time(), eval_s = self.seconds,
+      eval_loss = self.loss, metric = self.metric, value = self.value,
       unit = self.unit, better = self.better, metrics = self.metrics,
    }
 end

@@ -12,13 +12,14 @@
 
 local core = require("ftpipe.core")
 local checkpoint = require("ftpipe.checkpoint")
+local figures = require("ftpipe.figures")
 local numbers = require("ftpipe.numbers")
 local replace = require("ftpipe.replace")
 local small_file = require("ftpipe.small_file")
 
 local M = {}
 
-local FORMAT = 1
+local FORMAT = 2
 local SLACK_BYTES = 1e6 -- of files that are not tensors
 local PRESET_KEEP = 2
 local MOST_BYTES = 2 ^ 20 -- of state.json
@@ -119,6 +120,7 @@ local function record_of(run)
       step = run.done,
       batch = run.done, -- batches drawn: one for each step, over all epochs
       seconds = run.seconds,
+      tokens = run.tokens,
       best = run.best:state(),
       judged = run.judged,
       numbers = numbers.of(run),
@@ -196,7 +198,7 @@ local function read_record(path)
       core.fail("malformed data", ("%s: format %s, expected %d (this is ftpipe %s)"):format(file,
          tostring(type(record) == "table" and record.format), FORMAT, core.version))
    end
-   for _, key in ipairs { "step", "batch", "seconds" } do
+   for _, key in ipairs { "step", "batch", "seconds", "tokens" } do
       if type(record[key]) ~= "number" then
          core.fail("malformed data", ("%s: '%s' is no number"):format(file, key))
       end
@@ -249,6 +251,7 @@ function M.read(run, path)
    run.losses = read_losses(archive, file, record.step)
    archive:close()
    run.core:refresh()
+   run.loss_mean, run.tokens = figures.mean(run.losses), record.tokens
    run.done, run.seconds, run.judged = record.step, record.seconds, record.judged
    run.saved = run.done
    return record.best

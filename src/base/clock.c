@@ -12,4 +12,6 @@ static int64_t read_clock(clockid_t id)
 
 int64_t ft_now_ns(void) { return read_clock(CLOCK_MONOTONIC); }
 
+int64_t ft_calendar_ns(void) { return read_clock(CLOCK_REALTIME); }
+
 int64_t ft_thread_cpu_ns(void) { return read_clock(CLOCK_THREAD_CPUTIME_ID); }

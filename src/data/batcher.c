@@ -118,6 +118,21 @@ static void fill_column(const ft_batcher *batcher, ft_batch *out, int c)
     filled->counted = counted;
 }
 
+static int64_t count_tokens(const ft_batcher *batcher, const ft_batch *out)
+{
+    int64_t tokens = 0;
+    bool counted[FT_MAX_FIELDS] = {false};
+    for (int c = 0; c < out->n_columns; c++) {
+        const batcher_column *column = &batcher->columns[c];
+        if (column->kind->scalar || counted[column->group]) continue;
+        counted[column->group] = true;
+        for (int64_t b = 0; b < out->batch; b++)
+            if (out->index[b] >= 0)
+                tokens += ft_dataset_get(batcher->dataset, out->index[b], column->field).n;
+    }
+    return tokens;
+}
+
 /* Fills batch `number`; false past the end. */
 static bool fill(ft_batcher *batcher, ft_batch *out, int64_t number)
 {
@@ -127,6 +142,7 @@ static bool fill(ft_batcher *batcher, ft_batch *out, int64_t number)
         out->index[b] = example_at(batcher, number * out->batch + b);
     out->bucket = find_bucket(batcher, out);
     for (int c = 0; c < out->n_columns; c++) fill_column(batcher, out, c);
+    out->tokens = count_tokens(batcher, out);
     return true;
 }
 

@@ -211,6 +211,8 @@ typedef struct ft_batch {
     int64_t number; /* counts from 0 over epochs: the position to seek to */
     int bucket;
     int64_t batch; /* B */
+    int64_t tokens; /* ids of its examples, without padding: of one field of each length group that
+                       a column with a length axis shows */
     int n_columns;
     ft_batch_column columns[FT_MAX_COLUMNS];
     int64_t *index; /* (B): number of the example in the dataset */

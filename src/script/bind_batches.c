@@ -483,18 +483,19 @@ static void set_index(lua_State *L, const ft_batch *batch)
  * @function batcher:next
  * @treturn table nil past the end; else an i32 tensor (B, L), or (B) for scalars, for each column
  *   by its name; `number` (from 1, over all epochs), `bucket` (from 1), `counts` (by column, how
- *   many of its values are not -100), and `index`, the numbers of the examples in the dataset (0
- *   for a row that is not there) */
+ *   many of its values are not -100), `tokens` (ids of its examples, without padding), and `index`,
+ *   the numbers of the examples in the dataset (0 for a row that is not there) */
 static int batcher_next(lua_State *L)
 {
     ft_error err;
     const ft_batch *batch = NULL;
     if (ft_batcher_next(check_batcher(L, 1), &batch, &err) != FT_OK) return script_raise(L, &err);
     if (!batch) return 0;
-    lua_createtable(L, 0, batch->n_columns + 4);
+    lua_createtable(L, 0, batch->n_columns + 5);
     for (int c = 0; c < batch->n_columns; c++) set_column(L, batch, &batch->columns[c]);
     set_number(L, "number", batch->number + 1);
     set_number(L, "bucket", batch->bucket + 1);
+    set_number(L, "tokens", batch->tokens);
     set_index(L, batch);
     lua_createtable(L, 0, batch->n_columns);
     for (int c = 0; c < batch->n_columns; c++)

@@ -27,6 +27,12 @@ static int sys_time_ns(lua_State *L) {
     return 1;
 }
 
+/* unix_time(): seconds since 1970, UTC. */
+static int sys_unix_time(lua_State *L) {
+    lua_pushnumber(L, (double)(ft_calendar_ns() / 1000) / 1e6);
+    return 1;
+}
+
 static int sys_getpid(lua_State *L) {
     lua_pushinteger(L, getpid());
     return 1;
@@ -220,6 +226,7 @@ static int sys_list_dir(lua_State *L) {
 int script_bind_sys(lua_State *L) {
     static const luaL_Reg functions[] = {
         {"time_ns", sys_time_ns},
+        {"unix_time", sys_unix_time},
         {"getpid", sys_getpid},
         {"cores", sys_cores},
         {"has_bf16", sys_has_bf16},

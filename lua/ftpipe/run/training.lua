@@ -6,6 +6,7 @@
 local core = require("ftpipe.core")
 local feed = require("ftpipe.feed")
 local forecast = require("ftpipe.forecast")
+local figures = require("ftpipe.figures")
 local progress = require("ftpipe.progress")
 local watch = require("ftpipe.watch")
 
@@ -19,17 +20,34 @@ local SIGINT = 2
 local function feed_batch(run, batch, rate)
    feed.weigh(run.model.family, batch, run.plan.options.micro_batches)
    run.core:feed(feed.list(run.inputs, batch), batch.bucket, rate)
+   run.leg.tokens[run.leg.fed + 1] = batch.tokens
 end
 
-local function note_step(run, leg, result)
-   run.losses[#run.losses + 1] = result.loss
-   if not run.directory then return end
-   run.directory:note {
-      v = 1, step = result.step, loss = result.loss, lr = result.rate,
-      gnorm = result.grad_norm == result.grad_norm and result.grad_norm or nil,
-      step_s = (result.end_ns - leg.end_ns) / 1e9,
-   }
-   leg.end_ns = result.end_ns
+--- Seconds of training so far, without what is done between legs.
+local function training_seconds(run)
+   return run.seconds + (core.sys.time_ns() - run.leg.start_ns) / 1e9
+end
+
+--- What the devices do: percent of the leg that they waited, and the bytes that they reached.
+local function load_of(run)
+   local ns = core.sys.time_ns() - run.leg.start_ns
+   local idle, memory = {}, {}
+   for d, busy_ns in ipairs(run.core:busy()) do idle[d] = math.max(0, 100 * (1 - busy_ns / ns)) end
+   for d, row in ipairs(run.core:measured()) do memory[d] = row.total end
+   return idle, memory
+end
+
+--- Notes the figures of a step, in the step itself: what the line shows is what the row says.
+local function note_step(run, leg, step)
+   run.losses[#run.losses + 1] = step.loss
+   run.loss_mean = figures.next_mean(run.loss_mean, step.loss)
+   run.tokens = run.tokens + leg.tokens[leg.taken]
+   step.loss_mean, step.tokens = run.loss_mean, leg.tokens[leg.taken]
+   step.seconds = (step.end_ns - leg.end_ns) / 1e9
+   step.samples_per_second = run.done * run.plan.options.batch / training_seconds(run)
+   step.idle, step.memory = load_of(run)
+   leg.end_ns = step.end_ns
+   if run.directory then run.directory:note(figures.of_step(run, step)) end
 end
 
 --- After the first steps: what the plan said of them.
@@ -43,7 +61,9 @@ end
 
 --- Steps of training, pulled: for step in run:steps(batcher, n) do ... end
 --
--- A step has .step (counts from 1), .loss, .rate, .grad_norm. The loop may be left early:
+-- A step has .step (counts from 1), .loss, .loss_mean, .rate, .grad_norm, .tokens (without
+-- padding), .seconds, .samples_per_second (of the training so far), and by device .idle (percent of
+-- the leg so far) and .memory (bytes reached). The loop may be left early:
 -- run:stop() then ends the leg. On Ctrl-C or SIGTERM no further batch is fed, what was fed is
 -- finished, so that the leg ends as if it had been planned so short, and the loop ends with
 -- run.interrupted set.
@@ -51,7 +71,7 @@ end
 -- @tparam int n steps, all in one leg
 function M:steps(batcher, n)
    self.core:begin(n, self.done + 1, self.threaded)
-   local leg = { fed = 0, taken = 0, end_ns = 0, start_ns = core.sys.time_ns() }
+   local leg = { fed = 0, taken = 0, tokens = {}, end_ns = 0, start_ns = core.sys.time_ns() }
    self.leg = leg
    return function()
       while leg.fed < n and self.core:wants() and not self.interrupted do
@@ -142,7 +162,7 @@ function M:train()
    local o = self.plan.options
    local batches, leg = open_batches(self), nil
    if self.done > 0 then batches:seek(self.done + 1) end
-   self.line = progress.new(o.steps, o.batch)
+   self.line = progress.new(o.steps)
    self.forecast = forecast.new(self.plan, math.min(o.batches, o.steps))
    core.sys.hold_interrupt(true) -- steps() looks at the signal itself
    return function()
@@ -162,18 +182,7 @@ function M:train()
    end
 end
 
---- What the devices do: how much of the leg they waited, and the memory that they reached.
-local function load_of(run)
-   local ns = core.sys.time_ns() - run.leg.start_ns
-   local load = { idle = {}, memory = {} }
-   for d, busy_ns in ipairs(run.core:busy()) do
-      load.idle[d] = math.max(0, 100 * (1 - busy_ns / ns))
-   end
-   for d, row in ipairs(run.core:measured()) do load.memory[d] = row.total / 1e6 end
-   return load
-end
-
 --- Shows a step of training on the progress line.
-function M:show(step) self.line:step(step, function() return load_of(self) end) end
+function M:show(step) self.line:step(step) end
 
 return M

@@ -1,0 +1,85 @@
+--- The figures of a run: a row of metrics.jsonl, and summary.json. doc/metrics.md lists them.
+
+local core = require("ftpipe.core")
+
+local M = {}
+
+local SHARE = 0.1 -- of a new loss in the running mean
+
+--- The running mean of losses with one more: each weighs 0.9 of the one after it.
+-- @tparam ?number mean nil before the first
+-- @tparam number loss
+function M.next_mean(mean, loss) return mean and (1 - SHARE) * mean + SHARE * loss or loss end
+
+--- The running mean after all of these losses; nil after none.
+function M.mean(losses)
+   local mean
+   for _, loss in ipairs(losses) do mean = M.next_mean(mean, loss) end
+   return mean
+end
+
+--- The row of a step.
+-- @tparam run run
+-- @tparam table step see run/training.lua
+function M.of_step(run, step)
+   local known = step.grad_norm == step.grad_norm -- no schedule without a flush has it
+   return {
+      v = 1, step = step.step, time = core.sys.unix_time(),
+      epoch = step.step * run.plan.options.batch / run.data.train.dataset:size(),
+      loss = step.loss, loss_mean = step.loss_mean, lr = step.rate,
+      gnorm = known and step.grad_norm or nil,
+      step_s = step.seconds, tokens = step.tokens,
+      tokens_per_second = step.tokens / step.seconds,
+      samples_per_second = step.samples_per_second,
+      idle_percent = step.idle, memory_bytes = step.memory,
+   }
+end
+
+local function totals(rows)
+   local list = {}
+   for d, row in ipairs(rows) do list[d] = row.total end
+   return list
+end
+
+--- Adds what training was like.
+local function add_training(summary, run)
+   local n, seconds = #run.losses, run.seconds
+   if n == 0 or seconds == 0 then return end
+   summary.samples_per_second = n * run.plan.options.batch / seconds
+   summary.tokens_per_second = run.tokens / seconds
+   summary.loss_first, summary.loss_last = run.losses[1], run.losses[n]
+   summary.loss_mean = run.loss_mean
+end
+
+--- What summary.json holds.
+-- @tparam run run
+-- @tparam score score of the last evaluation
+function M.summary(run, score)
+   local forecast, found = run.forecast or {}, run.best.found or {}
+   local summary = {
+      task = run.task.name,
+      metric = score.metric,
+      unit = score.unit,
+      better = score.better,
+      value = score.value,
+      metrics = score.metrics,
+      eval_loss = score.loss,
+      eval_seconds = score.seconds,
+      steps = run.done,
+      best_step = found.step,
+      best_value = found.value,
+      stopped_early = run.stopped or nil,
+      seconds = run.seconds,
+      devices = run.plan.devices_name,
+      schedule = run.plan.options.schedule,
+      partition = run.plan.partition.name,
+      step_seconds_predicted = forecast.predicted_s,
+      step_seconds_measured = forecast.measured_s,
+      memory_planned_bytes = run.plan:memory_bytes(),
+      memory_measured_bytes = totals(run.core:measured()),
+   }
+   add_training(summary, run)
+   return summary
+end
+
+return M
