@@ -65,6 +65,14 @@ describe("the gradient norm", function()
       end
    end)
 
+   it("is known without clipping, where stages update together", function()
+      local clipped = pipeline.train { devices = "cpu:2", clip = 1e9, steps = 2 }
+      local run = pipeline.train { devices = "cpu:2", clip = 0, steps = 2 }
+      assert.same(clipped.norms, run.norms)
+      run = pipeline.train { devices = "cpu:2", clip = 0, steps = 2, schedule = "async" }
+      assert.is_true(run.norms[1] ~= run.norms[1])
+   end)
+
    it("is that of each parameter's summed gradient", function()
       local batch, initial
       local options = { clip = 1e9, steps = 1, micro_batches = 1, dropout = 0,

@@ -106,7 +106,7 @@ static void price_steps(const ft_blueprint *b, int s, const ft_work_costs *costs
         if (!stage->params[i].owned || !p->n_terms) continue;
         *update += costs->update_ns[number];
         summed += bytes * 3 * (p->n_terms - 1);
-        if (b->options.clip > 0) *reduce += costs->norm_ns[number];
+        if (b->options.schedule->synchronous) *reduce += costs->norm_ns[number];
     }
     *reduce += traffic_ns(summed, &b->options.devices[stage->device]);
     *adopt += traffic_ns(replicas * 2, &b->options.devices[stage->device]);

@@ -261,7 +261,7 @@ static ft_status do_reduce(worker *w, const ft_action *a, ft_error *err)
             const float *term = find_term(w->run, a->stage, info->terms[t], a);
             finite = ft_sum_into(sum, term, count, w->team); /* what is not finite stays so */
         }
-        if (b->options.clip > 0) norms[p] = ft_squared_norm(sum, count, w->team);
+        if (b->options.schedule->synchronous) norms[p] = ft_squared_norm(sum, count, w->team);
         if (!finite) note_bad_sum(w, a, p);
     }
     return FT_OK;
@@ -273,7 +273,7 @@ static ft_status do_reduce(worker *w, const ft_action *a, ft_error *err)
 static double global_norm(const ft_run *run, int64_t batch)
 {
     const ft_blueprint *b = run->blueprint;
-    if (b->options.clip <= 0) return NAN;
+    if (!b->options.schedule->synchronous) return NAN;
     const double *norms = run->norms + batch % b->batch_slots * b->n_params;
     double sum = 0;
     for (int p = 0; p < b->n_params; p++) sum += norms[p];

@@ -49,7 +49,7 @@ typedef struct ft_feed {
 typedef struct ft_result {
     int64_t step;     /* counts from 1 over the run */
     double loss;      /* sum over micro-batches, in their order */
-    double grad_norm; /* before clipping; NAN when not clipping */
+    double grad_norm; /* before clipping; NAN where stages update at their own times */
     double rate;
     int64_t end_ns; /* since the start of the leg */
 } ft_result;
