@@ -27,6 +27,12 @@ static int put_number(char *at, uint64_t number, int n)
     return n;
 }
 
+static int put_text(char *at, const char *text)
+{
+    memcpy(at, text, strlen(text));
+    return (int)strlen(text);
+}
+
 /* Adds an uncompressed entry; `extra` bytes of padding, as PyTorch adds for alignment. */
 static void add(builder *z, const char *name, const char *bytes, int size, int extra)
 {
@@ -207,6 +213,46 @@ static void no_memory(void)
     CHECK(n > 3);
 }
 
+/* A file whose pickle is n times the opcode of an empty dict. */
+static ft_status open_dicts(int n, ft_error *err)
+{
+    int size = n + 4096;
+    ft_archive *archive;
+    char *bytes = calloc(1, (size_t)size), directory[256] = {0};
+    int at = 30 + put_text(bytes + 30, "archive/data.pkl");
+    put_number(bytes, 0x04034b50, 4);
+    put_number(bytes + 26, (uint64_t)at - 30, 2);
+    memset(bytes + at, '}', (size_t)n);
+    put_number(directory, 0x02014b50, 4);
+    put_number(directory + 20, (uint64_t)n, 4);
+    put_number(directory + 24, (uint64_t)n, 4);
+    put_number(directory + 28, (uint64_t)at - 30, 2);
+    memcpy(directory + 46, bytes + 30, (size_t)at - 30);
+    builder end = {.n_directory = 46 + at - 30, .entries = 1};
+    memcpy(end.directory, directory, (size_t)end.n_directory);
+    finish(&end);
+    put_number(end.bytes + end.n_directory + 16, (uint64_t)(at + n), 4);
+    memcpy(bytes + at + n, end.bytes, (size_t)end.n);
+    put_number(bytes + 4, 1, 2); /* version: a length past any of safetensors */
+    ft_status status = ft_archive_load(&archive, bytes, at + n + end.n, "model.bin", err);
+    ft_archive_close(archive);
+    free(bytes);
+    return status;
+}
+
+static void limits_its_values(void)
+{
+    ft_error err = {0};
+    CHECK_STATUS(open_dicts(100, &err), FT_FORMAT);
+    CHECK(mentions(&err, "no stop follows"));
+    CHECK_STATUS(open_dicts(24 << 18, &err), FT_FORMAT);
+    CHECK(mentions(&err, "no stop follows"));
+    CHECK_STATUS(open_dicts((24 << 18) + 1, &err), FT_FORMAT);
+    CHECK(mentions(&err, "opcode 0x7d at byte 6291456: makes more than 6291456 values"));
+    CHECK_STATUS(open_dicts((1 << 26) + 1, &err), FT_FORMAT);
+    CHECK(mentions(&err, "data.pkl of 67108865 bytes is over the limit of 67108864"));
+}
+
 int main(void)
 {
     RUN(reads_a_tensor);
@@ -214,5 +260,6 @@ int main(void)
     RUN(refuses);
     RUN(survives_damage);
     RUN(no_memory);
+    RUN(limits_its_values);
     return check_report();
 }

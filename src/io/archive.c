@@ -15,6 +15,9 @@
 #include "base/alloc.h"
 #include "io/internal.h"
 
+/* Each shard is an open file; the largest published models have some hundred. */
+enum { MAX_SHARDS = 512 };
+
 typedef struct ft_shard {
     const char *file; /* name within the index, or the path */
     const char *path;
@@ -122,38 +125,52 @@ static ft_status open_single(ft_archive *archive, const char *path, ft_error *er
     return list_single(archive, path, open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err);
 }
 
-/* The number of the shard of this file name, opened if it is the first time; -1 on failure. */
-static ft_status find_shard(ft_archive *archive, const char *index, const char *file, int *out,
-                            ft_error *err)
+/* An index of shards while it is read. */
+typedef struct shard_index {
+    ft_archive *archive;
+    const char *path;
+    json_t *numbers; /* file name -> its shard */
+} shard_index;
+
+/* Opens the shard of a file name. */
+static ft_status add_shard(const shard_index *index, const char *file, ft_error *err)
 {
-    for (int i = archive->n_shards - 1; i >= 0; i--) {
-        if (strcmp(archive->shards[i].file, file) != 0) continue;
-        *out = i;
-        return FT_OK;
-    }
+    ft_archive *archive = index->archive;
     if (!file[0] || strchr(file, '/') || strcmp(file, ".") == 0 || strcmp(file, "..") == 0)
-        return ft_fail(err, FT_FORMAT, "%s: shard '%s' is not a plain file name", index,
+        return ft_fail(err, FT_FORMAT, "%s: shard '%s' is not a plain file name", index->path,
                        ft_show(file).text);
-    const char *slash = strrchr(index, '/');
-    const char *path = join(archive->arena, index, slash ? slash - index + 1 : 0, file);
+    if (archive->n_shards == MAX_SHARDS)
+        return ft_fail(err, FT_FORMAT, "%s: names more than %d shards", index->path, MAX_SHARDS);
+    const char *slash = strrchr(index->path, '/');
+    const char *path = join(archive->arena, index->path, slash ? slash - index->path + 1 : 0, file);
     const char *name = ft_arena_strdup(archive->arena, file);
-    if (!path || !name) return no_memory(archive, err);
-    *out = archive->n_shards;
+    if (!path || !name ||
+        json_object_set_new(index->numbers, file, json_integer(archive->n_shards)) != 0)
+        return no_memory(archive, err);
     return open_shard(archive, name, path, err);
 }
 
-static ft_status add_mapped(ft_archive *archive, const char *index, const char *name,
-                            const json_t *file, ft_error *err)
+/* The number of the shard of this file name, opened if it is the first time. */
+static ft_status find_shard(const shard_index *index, const char *file, int *out, ft_error *err)
 {
+    const json_t *known = json_object_get(index->numbers, file);
+    *out = known ? (int)json_integer_value(known) : index->archive->n_shards;
+    return known ? FT_OK : add_shard(index, file, err);
+}
+
+static ft_status add_mapped(const shard_index *index, const char *name, const json_t *file,
+                            ft_error *err)
+{
+    ft_archive *archive = index->archive;
     int shard = 0;
     if (!json_is_string(file))
-        return ft_fail(err, FT_FORMAT, "%s: weight_map: '%s' is not mapped to a file name", index,
-                       ft_show(name).text);
-    FT_TRY(find_shard(archive, index, json_string_value(file), &shard, err));
+        return ft_fail(err, FT_FORMAT, "%s: weight_map: '%s' is not mapped to a file name",
+                       index->path, ft_show(name).text);
+    FT_TRY(find_shard(index, json_string_value(file), &shard, err));
     const ft_item *item = ft_header_find(&archive->shards[shard].header, name);
     if (!item)
-        return ft_fail(err, FT_FORMAT, "%s: weight_map: tensor '%s' is not in its shard %s", index,
-                       ft_show(name).text, archive->shards[shard].path);
+        return ft_fail(err, FT_FORMAT, "%s: weight_map: tensor '%s' is not in its shard %s",
+                       index->path, ft_show(name).text, archive->shards[shard].path);
     archive->records[archive->n_records++] = make_record(item, shard);
     return FT_OK;
 }
@@ -167,6 +184,7 @@ static int compare_records(const void *a, const void *b)
 static ft_status open_index(ft_archive *archive, const char *path, ft_error *err)
 {
     json_t *root = NULL;
+    shard_index index = {.archive = archive, .path = path};
     FT_TRY(ft_json_read(&root, path, err));
     ft_status status = FT_OK;
     json_t *map = json_object_get(root, "weight_map"); /* NULL too when root is no object */
@@ -175,16 +193,21 @@ static ft_status open_index(ft_archive *archive, const char *path, ft_error *err
         goto done;
     }
     int64_t n = (int64_t)json_object_size(map);
+    FT_GO(ft_tensors_check(n, path, err));
     archive->records = ft_arena_array(archive->arena, n, sizeof(ft_record));
-    archive->shards = ft_arena_array(archive->arena, n, sizeof(ft_shard)); /* at most one a name */
-    if (!archive->records || !archive->shards) {
+    /* at most one a name */
+    archive->shards = ft_arena_array(archive->arena, n < MAX_SHARDS ? n : MAX_SHARDS,
+                                     sizeof(ft_shard));
+    index.numbers = json_object();
+    if (!archive->records || !archive->shards || !index.numbers) {
         status = no_memory(archive, err);
         goto done;
     }
     for (void *i = json_object_iter(map); i; i = json_object_iter_next(map, i))
-        FT_GO(add_mapped(archive, path, json_object_iter_key(i), json_object_iter_value(i), err));
+        FT_GO(add_mapped(&index, json_object_iter_key(i), json_object_iter_value(i), err));
     qsort(archive->records, (size_t)archive->n_records, sizeof(ft_record), compare_records);
 done:
+    json_decref(index.numbers);
     json_decref(root);
     return status;
 }

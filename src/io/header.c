@@ -30,6 +30,13 @@ const ft_file_dtype *ft_file_dtype_find(const char *name)
     return NULL;
 }
 
+ft_status ft_tensors_check(int64_t n, const char *path, ft_error *err)
+{
+    if (n <= FT_MAX_TENSORS) return FT_OK;
+    return ft_fail(err, FT_FORMAT, "%s: names %lld tensors, over the limit of %d", path,
+                   (long long)n, FT_MAX_TENSORS);
+}
+
 /* Where a message is about: the file and, within it, the tensor. */
 typedef struct ft_where {
     const char *path;
@@ -115,6 +122,7 @@ static ft_status read_items(ft_header *out, ft_arena *arena, json_t *root, const
     if (!json_is_object(root))
         return ft_fail(err, FT_FORMAT, "%s: header is not a JSON object", path);
     int64_t size = (int64_t)json_object_size(root);
+    FT_TRY(ft_tensors_check(size, path, err));
     out->items = ft_arena_array(arena, size, sizeof(ft_item));
     if (!out->items)
         return ft_fail(err, FT_NOMEM, "%s: no memory for %lld tensors", path, (long long)size);

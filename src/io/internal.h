@@ -69,6 +69,11 @@ typedef struct ft_header {
     int64_t data_start; /* bytes, from the start of the file */
 } ft_header;
 
+/* Tensors that an archive may hold; the largest published models have a hundred thousand. */
+enum { FT_MAX_TENSORS = 1 << 18 };
+/* FT_FORMAT for more than that. */
+ft_status ft_tensors_check(int64_t n, const char *path, ft_error *err);
+
 /* Reads and checks the header of an open file of `size` bytes; names and items live in the arena.
  * FT_FORMAT names the path and the broken rule. */
 ft_status ft_header_read(ft_header *out, ft_arena *arena, int fd, int64_t size, const char *path,

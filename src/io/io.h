@@ -89,6 +89,9 @@ typedef struct ft_lock ft_lock;
 ft_status ft_lock_take(ft_lock **out, const char *path, int64_t *holder, ft_error *err);
 void ft_lock_free(ft_lock *lock);
 
+/* Values of one JSON text; SQuAD has some 800,000. */
+enum { FT_MAX_JSON_VALUES = 1 << 23 };
+
 /* JSON through jansson: duplicate keys refused, errors as "file:line:column: what". The text need
  * not be NUL-terminated; `name` is for messages. json_decref the result. */
 ft_status ft_json_parse(json_t **out, const char *text, int64_t size, const char *name,

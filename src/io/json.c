@@ -1,5 +1,6 @@
 /* io/json.c - JSON through jansson, with our errors.
  *
+ * A value takes up to 300 bytes of memory and two of text, so values are counted first.
  * jansson refuses what we want refused: nesting past 2048 levels, text that is not UTF-8, a NUL
  * within a string (it would cut the string for every C reader), numbers that do not fit. */
 #include "io/io.h"
@@ -25,6 +26,23 @@ static ft_status refuse_nul(const char *text, int64_t size, const char *name, ft
                    (long long)(nul - start) + 1);
 }
 
+/* Counts what begins a value or follows one, outside strings. */
+static int64_t count_values(const char *text, int64_t size)
+{
+    int64_t n = 0;
+    bool quoted = false;
+    for (int64_t i = 0; i < size; i++) {
+        char c = text[i];
+        if (quoted && c == '\\')
+            i++;
+        else if (c == '"')
+            quoted = !quoted;
+        else if (!quoted)
+            n += c == ',' || c == '{' || c == '[';
+    }
+    return n;
+}
+
 ft_status ft_json_parse(json_t **out, const char *text, int64_t size, const char *name,
                         ft_error *err)
 {
@@ -32,6 +50,10 @@ ft_status ft_json_parse(json_t **out, const char *text, int64_t size, const char
     *out = NULL;
     if (size == 0) text = ""; /* may be NULL */
     FT_TRY(refuse_nul(text, size, name, err));
+    int64_t n_values = count_values(text, size);
+    if (n_values > FT_MAX_JSON_VALUES)
+        return ft_fail(err, FT_FORMAT, "%s: holds %lld JSON values, over the limit of %d", name,
+                       (long long)n_values, FT_MAX_JSON_VALUES);
     size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY;
     *out = json_loadb(text, (size_t)size, flags, &error);
     if (*out) return FT_OK;

@@ -14,19 +14,27 @@ typedef enum { NEW_DICT, NEW_TENSOR, NEW_PARAMETER, STORAGE_TYPE } callee;
 typedef struct value value;
 struct value {
     kind kind;
-    int64_t number;             /* NUMBER (booleans too) */
-    const char *text;           /* TEXT; key of a STORAGE */
-    value **items;              /* LIST (tuples too); DICT: key, value, key, value ... */
-    int64_t n, capacity;        /* of items */
     callee callee;              /* GLOBAL */
     const ft_file_dtype *dtype; /* STORAGE, GLOBAL of a storage type */
-    ft_pickled tensor;          /* TENSOR */
+    union {
+        struct { /* first: this is what an initializer without it zeroes */
+            value **items;       /* LIST (tuples too); DICT: key, value, key, value ... */
+            int64_t n, capacity; /* of items */
+        };
+        int64_t number;     /* NUMBER (booleans too) */
+        const char *text;   /* TEXT; key of a STORAGE */
+        ft_pickled *tensor; /* TENSOR */
+    };
 };
+
+/* A tensor takes some twenty values: a file of FT_MAX_TENSORS, a few more. */
+enum { MAX_VALUES = 24 * FT_MAX_TENSORS };
 
 typedef struct machine {
     const unsigned char *at, *end;
     ft_arena *arena;
     value stack, memo; /* used as lists */
+    int64_t n_values;
     ft_error *err;
 } machine;
 
@@ -59,6 +67,8 @@ static ft_status append(const machine *m, value *list, value *item)
 /* Pushes a new value; the caller fills it in. */
 static ft_status push(machine *m, kind wanted, value **out)
 {
+    if (m->n_values++ == MAX_VALUES)
+        return ft_fail(m->err, FT_FORMAT, "makes more than %d values", MAX_VALUES);
     value *made = ft_arena_alloc(m->arena, sizeof *made);
     if (!made) return no_memory(m);
     made->kind = wanted;
@@ -276,10 +286,10 @@ static bool is_contiguous(const value *sizes, const value *strides)
     return true;
 }
 
-/* Whether a value is a list of n numbers, none negative (any n when n < 0). */
+/* Whether a value is a list of n numbers, none negative. */
 static bool is_sizes(const value *list, int64_t n)
 {
-    if (list->kind != LIST || (n >= 0 && list->n != n)) return false;
+    if (list->kind != LIST || list->n != n) return false;
     for (int64_t i = 0; i < list->n; i++)
         if (list->items[i]->kind != NUMBER || list->items[i]->number < 0) return false;
     return true;
@@ -290,18 +300,22 @@ static ft_status push_tensor(machine *m, const value *args)
 {
     value *made = NULL;
     if (args->n < 4 || args->items[0]->kind != STORAGE || args->items[1]->kind != NUMBER ||
-        args->items[1]->number < 0 || !is_sizes(args->items[2], -1) ||
-        !is_sizes(args->items[3], args->items[2]->n))
+        args->items[1]->number < 0 || args->items[2]->kind != LIST)
         return bad(m, "a tensor is not in the form that PyTorch writes");
     const value *sizes = args->items[2];
-    if (sizes->n > FT_MAX_DIMS || !is_contiguous(sizes, args->items[3]))
+    bool fits = sizes->n <= FT_MAX_DIMS; /* longer lists are not even looked through */
+    if (fits && (!is_sizes(sizes, sizes->n) || !is_sizes(args->items[3], sizes->n)))
+        return bad(m, "a tensor is not in the form that PyTorch writes");
+    if (!fits || !is_contiguous(sizes, args->items[3]))
         return ft_fail(m->err, FT_UNSUPPORTED,
                        "a tensor is not contiguous or has more than %d dimensions", FT_MAX_DIMS);
     FT_TRY(push(m, TENSOR, &made));
-    made->tensor = (ft_pickled){.storage = args->items[0]->text, .dtype = args->items[0]->dtype};
-    made->tensor.offset = args->items[1]->number;
-    made->tensor.n_dims = (int)sizes->n;
-    for (int64_t i = 0; i < sizes->n; i++) made->tensor.dims[i] = sizes->items[i]->number;
+    made->tensor = ft_arena_alloc(m->arena, sizeof *made->tensor);
+    if (!made->tensor) return no_memory(m);
+    *made->tensor = (ft_pickled){.storage = args->items[0]->text, .dtype = args->items[0]->dtype};
+    made->tensor->offset = args->items[1]->number;
+    made->tensor->n_dims = (int)sizes->n;
+    for (int64_t i = 0; i < sizes->n; i++) made->tensor->dims[i] = sizes->items[i]->number;
     return FT_OK;
 }
 
@@ -475,7 +489,7 @@ static ft_status collect(machine *m, ft_pickled **out, int *n)
         if (key->kind != TEXT) return bad(m, "a key is not a string");
         if (item->kind != TENSOR)
             return ft_fail(m->err, FT_FORMAT, "'%s' is not a tensor", ft_show(key->text).text);
-        (*out)[*n] = item->tensor;
+        (*out)[*n] = *item->tensor;
         (*out)[(*n)++].name = key->text;
     }
     return FT_OK;

@@ -15,8 +15,23 @@ enum {
     CENTRAL_BYTES = 46, /* entry of the central directory, without names */
     LOCAL_BYTES = 30,   /* header in front of an entry's bytes, without names */
     MAX_COMMENT = 65535,
-    MAX_DIRECTORY = 1 << 28,
+    MAX_DIRECTORY = 1 << 26, /* some 250 bytes for each of FT_MAX_TENSORS */
+    MAX_PICKLE = 1 << 26,
 };
+
+/* An entry's bytes within the file. */
+typedef struct range {
+    int64_t begin, size;
+} range;
+
+/* An entry of the directory, by its name behind the directory that all are in. */
+typedef struct entry {
+    const char *name; /* not terminated */
+    int64_t n_name;
+    const char *record;
+    bool located; /* `where` is known */
+    range where;
+} entry;
 
 typedef struct zip {
     ft_arena *arena;
@@ -25,12 +40,9 @@ typedef struct zip {
     const char *path;
     char *directory; /* the central directory */
     int64_t directory_bytes;
+    entry *entries; /* by name */
+    int64_t n_entries;
 } zip;
-
-/* An entry's bytes within the file. */
-typedef struct range {
-    int64_t begin, size;
-} range;
 
 static uint64_t little(const char *bytes, int n)
 {
@@ -88,16 +100,61 @@ static ft_status find_directory(const zip *z, range *out, ft_error *err)
     return FT_OK;
 }
 
+static int compare_entries(const void *a, const void *b)
+{
+    const entry *x = a, *y = b;
+    int order = memcmp(x->name, y->name, (size_t)(x->n_name < y->n_name ? x->n_name : y->n_name));
+    return order ? order : (x->n_name > y->n_name) - (x->n_name < y->n_name);
+}
+
+/* The size of the record at a place of the directory. */
+static ft_status record_size(const zip *z, int64_t at, int64_t *out, ft_error *err)
+{
+    const char *record = z->directory + at;
+    *out = CENTRAL_BYTES + (int64_t)little(record + 28, 2) + (int64_t)little(record + 30, 2) +
+           (int64_t)little(record + 32, 2);
+    if (little(record, 4) != 0x02014b50 || *out > z->directory_bytes - at)
+        return bad(z, "its directory is damaged", err);
+    return FT_OK;
+}
+
+/* Sorts the entries by their names. */
+static ft_status index_entries(zip *z, ft_error *err)
+{
+    int64_t n = 0, size = 0;
+    for (int64_t at = 0; at + CENTRAL_BYTES <= z->directory_bytes; at += size, n++)
+        FT_TRY(record_size(z, at, &size, err));
+    z->entries = ft_arena_array(z->arena, n + 1, sizeof(entry));
+    if (!z->entries) return ft_fail(err, FT_NOMEM, "%s: no memory for its directory", z->path);
+    for (int64_t at = 0; at + CENTRAL_BYTES <= z->directory_bytes; at += size) {
+        FT_TRY(record_size(z, at, &size, err));
+        const char *name = z->directory + at + CENTRAL_BYTES;
+        int64_t n_name = (int64_t)little(z->directory + at + 28, 2);
+        const char *slash = memchr(name, '/', (size_t)n_name);
+        if (!slash) continue;
+        z->entries[z->n_entries++] = (entry){.name = slash + 1,
+                                             .n_name = name + n_name - slash - 1,
+                                             .record = z->directory + at};
+    }
+    qsort(z->entries, (size_t)z->n_entries, sizeof(entry), compare_entries);
+    for (int64_t i = 1; i < z->n_entries; i++)
+        if (compare_entries(&z->entries[i - 1], &z->entries[i]) == 0)
+            return bad(z, "two entries have one name", err);
+    return FT_OK;
+}
+
 static ft_status read_directory(zip *z, ft_error *err)
 {
     range where;
     FT_TRY(find_directory(z, &where, err));
     if (where.size < 0 || where.size > MAX_DIRECTORY)
-        return bad(z, "its directory is too big", err);
+        return ft_fail(err, FT_FORMAT, "%s: its directory of %lld bytes is over the limit of %d",
+                       z->path, (long long)where.size, MAX_DIRECTORY);
     z->directory = ft_arena_alloc(z->arena, where.size);
     if (!z->directory) return ft_fail(err, FT_NOMEM, "%s: no memory for its directory", z->path);
     z->directory_bytes = where.size;
-    return read_at(z, z->directory, where.size, where.begin, err);
+    FT_TRY(read_at(z, z->directory, where.size, where.begin, err));
+    return index_entries(z, err);
 }
 
 /* Replaces sizes and offset that are all ones by those of the zip64 extra field. */
@@ -136,37 +193,30 @@ static ft_status locate(const zip *z, const char *record, range *out, ft_error *
     return FT_OK;
 }
 
-/* Finds the entry whose name, behind the directory that all are in, is `name`. */
-static ft_status find_entry(const zip *z, const char *name, range *out, ft_error *err)
+/* Finds the bytes of an entry by its name. */
+static ft_status find_entry(zip *z, const char *name, range *out, ft_error *err)
 {
-    int64_t n = (int64_t)strlen(name);
-    for (int64_t at = 0; at + CENTRAL_BYTES <= z->directory_bytes;) {
-        const char *record = z->directory + at;
-        int64_t n_name = (int64_t)little(record + 28, 2);
-        int64_t size = CENTRAL_BYTES + n_name + (int64_t)little(record + 30, 2) +
-                       (int64_t)little(record + 32, 2);
-        if (little(record, 4) != 0x02014b50 || size > z->directory_bytes - at)
-            return bad(z, "its directory is damaged", err);
-        const char *entry = record + CENTRAL_BYTES;
-        const char *slash = memchr(entry, '/', (size_t)n_name);
-        if (slash && entry + n_name - slash - 1 == n && memcmp(slash + 1, name, (size_t)n) == 0)
-            return locate(z, record, out, err);
-        at += size;
-    }
-    return ft_fail(err, FT_FORMAT, "%s: not a file of PyTorch: it has no entry %s", z->path,
-                   ft_show(name).text);
+    entry key = {.name = name, .n_name = (int64_t)strlen(name)};
+    entry *found = bsearch(&key, z->entries, (size_t)z->n_entries, sizeof(entry), compare_entries);
+    if (!found)
+        return ft_fail(err, FT_FORMAT, "%s: not a file of PyTorch: it has no entry %s", z->path,
+                       ft_show(name).text);
+    if (!found->located) FT_TRY(locate(z, found->record, &found->where, err));
+    found->located = true;
+    *out = found->where;
+    return FT_OK;
 }
 
 /* -- tensors ---------------------------------------------------------------------------------- */
 
-static ft_status make_item(const zip *z, const ft_pickled *tensor, ft_item *item, ft_error *err)
+static ft_status make_item(zip *z, const ft_pickled *tensor, ft_item *item, ft_error *err)
 {
-    char entry[300];
+    char file[300];
     range storage;
     int64_t bytes = tensor->dtype->bits / 8, size = 0, first = 0;
     if (strlen(tensor->storage) > 255) return bad(z, "the key of a storage is too long", err);
-    strcat(strcpy(entry, "data/"), tensor->storage);
-    FT_TRY(find_entry(z, entry, &storage, err));
+    strcat(strcpy(file, "data/"), tensor->storage);
+    FT_TRY(find_entry(z, file, &storage, err));
     *item = (ft_item){.name = tensor->name, .dtype = tensor->dtype, .n_dims = tensor->n_dims};
     item->count = 1;
     bool fits = true;
@@ -191,9 +241,10 @@ static int compare_names(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static ft_status make_header(const zip *z, const ft_pickled *tensors, int n, ft_header *out,
+static ft_status make_header(zip *z, const ft_pickled *tensors, int n, ft_header *out,
                              ft_error *err)
 {
+    FT_TRY(ft_tensors_check(n, z->path, err));
     out->items = ft_arena_array(z->arena, n + 1, sizeof(ft_item));
     if (!out->items) return ft_fail(err, FT_NOMEM, "%s: no memory for its tensors", z->path);
     for (; out->n < n; out->n++) FT_TRY(make_item(z, &tensors[out->n], &out->items[out->n], err));
@@ -215,7 +266,9 @@ ft_status ft_torch_read(ft_header *out, ft_arena *arena, int fd, int64_t size, c
     *out = (ft_header){0};
     FT_TRY(read_directory(&z, err));
     FT_TRY(find_entry(&z, "data.pkl", &pickle, err));
-    if (pickle.size > MAX_DIRECTORY) return bad(&z, "data.pkl is too big", err);
+    if (pickle.size > MAX_PICKLE)
+        return ft_fail(err, FT_FORMAT, "%s: data.pkl of %lld bytes is over the limit of %d", path,
+                       (long long)pickle.size, MAX_PICKLE);
     char *bytes = ft_alloc(pickle.size);
     if (!bytes) return ft_fail(err, FT_NOMEM, "%s: no memory for data.pkl", path);
     ft_status status = FT_OK;
