@@ -214,24 +214,26 @@ local function match(ckpt, params)
          found.unexpected[#found.unexpected + 1] = name
       end
    end
-   for i, name in ipairs(found.missing) do
-      local near = suggest.nearest(name, found.unexpected) or ckpt.archive:nearest(name)
-      found.missing[i] = name .. (near and (" (nearest in the file: %s)"):format(near) or "")
-   end
    return found
 end
 
-local function list_some(what, list)
+local MOST_LISTED = 4
+
+--- "5 missing: a, b, c, d and 1 more"; nil for an empty list. `say` makes a text of an item.
+local function list_some(what, list, say)
    if #list == 0 then return nil end
-   local most = 4
-   local rest = #list > most and (" and %d more"):format(#list - most) or ""
-   return ("%d %s: %s%s"):format(#list, what, table.concat(list, ", ", 1, math.min(#list, most)),
-      rest)
+   local shown = {}
+   for i = 1, math.min(#list, MOST_LISTED) do shown[i] = say and say(list[i]) or list[i] end
+   local rest = #list > MOST_LISTED and (" and %d more"):format(#list - MOST_LISTED) or ""
+   return ("%d %s: %s%s"):format(#list, what, table.concat(shown, ", "), rest)
 end
 
 local function check_faults(ckpt, faults)
    local parts = {}
-   parts[#parts + 1] = list_some("missing", faults.missing)
+   parts[#parts + 1] = list_some("missing", faults.missing, function(name)
+      local near = suggest.nearest(name, faults.unexpected) or ckpt.archive:nearest(name)
+      return name .. (near and (" (nearest in the file: %s)"):format(near) or "")
+   end)
    parts[#parts + 1] = list_some("of another shape", faults.shapes)
    parts[#parts + 1] = list_some("unexpected", faults.unexpected)
    if #parts == 0 then return end

@@ -23,16 +23,25 @@ function M.distance(a, b)
    return previous[#b]
 end
 
+-- A hint is not worth more than this: so many names, and so many letters of a name.
+local MOST_NAMES = 10000
+local MOST_LETTERS = 255
+
 --- The name of the list nearest to `wrong`, nil when none is near (more than a third of its letters
--- differ). Of equals the first.
+-- differ). Of equals the first. Longer lists and longer names are not looked through.
 function M.nearest(wrong, names)
-   local best, best_distance
-   for _, name in ipairs(names) do
-      local d = M.distance(wrong:lower(), name:lower())
-      if not best or d < best_distance then best, best_distance = name, d end
+   if #wrong > MOST_LETTERS then return nil end
+   local most = math.max(1, math.floor(#wrong / 3))
+   local best, best_distance = nil, most + 1
+   for i = 1, min(#names, MOST_NAMES) do
+      local name = names[i]
+      -- letters that one of them has more are all different
+      if math.abs(#name - #wrong) < best_distance then
+         local d = M.distance(wrong:lower(), name:lower())
+         if d < best_distance then best, best_distance = name, d end
+      end
    end
-   if best and best_distance <= math.max(1, math.floor(#wrong / 3)) then return best end
-   return nil
+   return best
 end
 
 --- " (did you mean 'x'?)", or "".

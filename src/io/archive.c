@@ -311,7 +311,10 @@ int ft_archive_find(const ft_archive *archive, const char *name)
     return found ? (int)(found - archive->records) : -1;
 }
 
-enum { MAX_SPELLING = 255 }; /* bytes of a name that are compared in spelling */
+enum {
+    MAX_SPELLING = 255,   /* bytes of a name that are compared in spelling */
+    MAX_COMPARED = 10000, /* names, those around the place where a missing one would stand */
+};
 
 /* Edits (insert, delete, replace one byte) that turn a into b. */
 static int edit_distance(const char *a, const char *b)
@@ -332,11 +335,26 @@ static int edit_distance(const char *a, const char *b)
     return row[m];
 }
 
+/* How many names stand before this one. */
+static int count_before(const ft_archive *archive, const char *name)
+{
+    int from = 0, to = archive->n_records;
+    while (from < to) {
+        int middle = from + (to - from) / 2;
+        if (strcmp(archive->records[middle].entry.name, name) < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
 const char *ft_archive_nearest(const ft_archive *archive, const char *name)
 {
     const char *best = NULL;
-    int least = 0;
-    for (int i = 0; i < archive->n_records; i++) {
+    int least = 0, place = count_before(archive, name);
+    for (int i = place < MAX_COMPARED / 2 ? 0 : place - MAX_COMPARED / 2;
+         i < archive->n_records && i < place + MAX_COMPARED / 2; i++) {
         int distance = edit_distance(name, archive->records[i].entry.name);
         if (best && distance >= least) continue;
         best = archive->records[i].entry.name;

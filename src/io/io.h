@@ -36,7 +36,8 @@ void ft_archive_close(ft_archive *archive);
 int ft_archive_count(const ft_archive *archive);
 const ft_entry *ft_archive_entry(const ft_archive *archive, int i);
 int ft_archive_find(const ft_archive *archive, const char *name); /* -1: none */
-/* The name nearest in spelling, for error messages; NULL for an empty archive. */
+/* The name nearest in spelling, for error messages; NULL for an empty archive. Of many names some
+ * thousands are looked at, and the first 255 bytes of each. */
 const char *ft_archive_nearest(const ft_archive *archive, const char *name);
 
 /* Reads entry i into dst (contiguous, shapes equal), converting to dst's dtype. FT_SHAPE names both
