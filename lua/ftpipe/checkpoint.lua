@@ -27,10 +27,7 @@ local CARRIED = {
    "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt", "vocab.txt",
 }
 
-local WEIGHTS = {
-   "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
-   "pytorch_model.bin.index.json",
-}
+local WEIGHTS = core.io.weight_files
 
 local MOST_BYTES = 2 ^ 28 -- of a file that is not weights; the largest vocabularies have 2^25
 
@@ -303,7 +300,7 @@ local function write_files(dir, o)
       local bytes = o.source:file(name)
       if bytes then core.sys.write_file(dir .. "/" .. name, bytes) end
    end
-   core.io.write(dir .. "/model.safetensors", named_tensors(o.tensors))
+   core.io.write(dir .. "/" .. WEIGHTS[1], named_tensors(o.tensors))
 end
 
 --- Whether a file of a directory that is replaced does not belong to its old model only.

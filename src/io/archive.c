@@ -196,8 +196,8 @@ static ft_status open_index(ft_archive *archive, const char *path, ft_error *err
     FT_GO(ft_tensors_check(n, path, err));
     archive->records = ft_arena_array(archive->arena, n, sizeof(ft_record));
     /* at most one a name */
-    archive->shards = ft_arena_array(archive->arena, n < MAX_SHARDS ? n : MAX_SHARDS,
-                                     sizeof(ft_shard));
+    archive->shards =
+        ft_arena_array(archive->arena, n < MAX_SHARDS ? n : MAX_SHARDS, sizeof(ft_shard));
     index.numbers = json_object();
     if (!archive->records || !archive->shards || !index.numbers) {
         status = no_memory(archive, err);
@@ -212,21 +212,29 @@ done:
     return status;
 }
 
+static ft_status open_file(ft_archive *archive, const char *path, ft_error *err)
+{
+    return ends_with(path, ".json") ? open_index(archive, path, err)
+                                    : open_single(archive, path, err);
+}
+
+const char *const ft_archive_files[] = {"model.safetensors", "model.safetensors.index.json",
+                                        "pytorch_model.bin", "pytorch_model.bin.index.json", NULL};
+
 /* Finds the file within a directory that holds its tensors. */
 static ft_status open_directory(ft_archive *archive, const char *path, ft_error *err)
 {
-    static const char *const files[] = {"/model.safetensors", "/model.safetensors.index.json",
-                                        "/pytorch_model.bin", "/pytorch_model.bin.index.json"};
-    for (int i = 0; i < 4; i++) {
-        const char *file = join(archive->arena, path, (int64_t)strlen(path), files[i]);
+    int64_t n = (int64_t)strlen(path);
+    const char *directory = join(archive->arena, path, n, "/");
+    if (!directory) return no_memory(archive, err);
+    for (int i = 0; ft_archive_files[i]; i++) {
+        const char *file = join(archive->arena, directory, n + 1, ft_archive_files[i]);
         if (!file) return no_memory(archive, err);
-        if (access(file, F_OK) != 0) continue;
-        return i % 2 == 0 ? open_single(archive, file, err) : open_index(archive, file, err);
+        if (access(file, F_OK) == 0) return open_file(archive, file, err);
     }
-    return ft_fail(err, FT_NOT_FOUND,
-                   "%s: holds neither model.safetensors nor model.safetensors.index.json, nor the"
-                   " same of pytorch_model.bin",
-                   path);
+    return ft_fail(err, FT_NOT_FOUND, "%s: holds no weights, expected %s, %s, %s or %s", path,
+                   ft_archive_files[0], ft_archive_files[1], ft_archive_files[2],
+                   ft_archive_files[3]);
 }
 
 static ft_status open_path(ft_archive *archive, const char *path, ft_error *err)
@@ -234,8 +242,7 @@ static ft_status open_path(ft_archive *archive, const char *path, ft_error *err)
     struct stat info;
     if (stat(path, &info) != 0) return ft_errno_fail(err, path, "cannot open");
     if (S_ISDIR(info.st_mode)) return open_directory(archive, path, err);
-    return ends_with(path, ".json") ? open_index(archive, path, err)
-                                    : open_single(archive, path, err);
+    return open_file(archive, path, err);
 }
 
 /* An archive without shards that knows its name. */

@@ -117,8 +117,9 @@ ft_status ft_link_read(const char *path, char *out, int64_t size, ft_error *err)
     ssize_t n = readlink(path, out, (size_t)size);
     if (n < 0 && errno == EINVAL) return ft_fail(err, FT_NOT_FOUND, "%s: is not a link", path);
     if (n < 0) return ft_errno_fail(err, path, "cannot read link");
-    if (n >= size) return ft_fail(err, FT_IO, "%s: links to a name of more than %lld bytes", path,
-                                  (long long)size - 1);
+    if (n >= size)
+        return ft_fail(err, FT_IO, "%s: links to a name of more than %lld bytes", path,
+                       (long long)size - 1);
     out[n] = 0;
     return FT_OK;
 }

@@ -21,10 +21,13 @@ typedef struct ft_entry {
     const char *dtype_name; /* as in the file */
 } ft_entry;
 
+/* The names that a directory's weights may have, NULL behind the last; the first that is there
+ * counts. */
+extern const char *const ft_archive_files[];
+
 /* Opens a .safetensors file, a zip of PyTorch (.bin), an index of shards (.index.json), or a
- * directory holding model.safetensors, model.safetensors.index.json, or the same of
- * pytorch_model.bin. FT_NOT_FOUND, FT_IO, FT_FORMAT: the message names the file and the rule that
- * is broken. */
+ * directory holding one of ft_archive_files. FT_NOT_FOUND, FT_IO, FT_FORMAT: the message names the
+ * file and the rule that is broken. */
 ft_status ft_archive_open(ft_archive **out, const char *path, ft_error *err);
 /* As ft_archive_open, of a safetensors file that lies in memory; the bytes are copied. `name`
  * stands for the path in messages. */

@@ -17,7 +17,7 @@ struct value {
     callee callee;              /* GLOBAL */
     const ft_file_dtype *dtype; /* STORAGE, GLOBAL of a storage type */
     union {
-        struct { /* first: this is what an initializer without it zeroes */
+        struct {                 /* first: this is what an initializer without it zeroes */
             value **items;       /* LIST (tuples too); DICT: key, value, key, value ... */
             int64_t n, capacity; /* of items */
         };

@@ -132,9 +132,8 @@ static ft_status index_entries(zip *z, ft_error *err)
         int64_t n_name = (int64_t)little(z->directory + at + 28, 2);
         const char *slash = memchr(name, '/', (size_t)n_name);
         if (!slash) continue;
-        z->entries[z->n_entries++] = (entry){.name = slash + 1,
-                                             .n_name = name + n_name - slash - 1,
-                                             .record = z->directory + at};
+        z->entries[z->n_entries++] = (entry){
+            .name = slash + 1, .n_name = name + n_name - slash - 1, .record = z->directory + at};
     }
     qsort(z->entries, (size_t)z->n_entries, sizeof(entry), compare_entries);
     for (int64_t i = 1; i < z->n_entries; i++)

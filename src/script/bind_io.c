@@ -355,5 +355,13 @@ int script_bind_io(lua_State *L)
     script_class(L, LOCK, lock_methods, lock_meta);
     lua_newtable(L);
     luaL_register(L, NULL, functions);
+    /* weight_files: the names that a directory's weights may have, the first that is there counts
+     */
+    lua_newtable(L);
+    for (int i = 0; ft_archive_files[i]; i++) {
+        lua_pushstring(L, ft_archive_files[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, "weight_files");
     return 1;
 }
