@@ -29,6 +29,9 @@ static void test_relative_buckets(void)
     check_buckets(two_sided, 8, 8, 32, -1, 0, true);
     check_buckets(two_sided, 8, 8, 32, 1, 16, true);
     check_buckets(one_sided, 16, 16, 32, -1, 0, false);
+    /* 9 buckets up to 128: the steps are powers of 2, whose logarithms come out a hair too small */
+    for (int i = 0; i < 5; i++)
+        CHECK(ft_relative_bucket(-(4 << i), 9, 128, false) == 4 + i);
     for (int ahead = 0; ahead < 200; ahead++)
         CHECK(ft_relative_bucket(ahead, 32, 128, false) == 0);
 }
