@@ -1,11 +1,14 @@
---- What README.md and doc/ name has to be there.
+--- What README.md, CONTRIBUTING.md and doc/ name has to be there.
 
 local core = require("ftpipe.core")
 local process = require("spec.support.process")
 
-local texts = { ["README.md"] = core.sys.read_file("README.md") }
+local texts = {}
+for _, name in ipairs { "README.md", "CONTRIBUTING.md" } do
+   texts[name] = core.sys.read_file(name)
+end
 for _, name in ipairs(core.sys.list_dir("doc")) do
-   texts["doc/" .. name] = core.sys.read_file("doc/" .. name)
+   if name:find("%.md$") then texts["doc/" .. name] = core.sys.read_file("doc/" .. name) end
 end
 
 --- Calls visit(file, word) for every match of a pattern.
@@ -32,7 +35,7 @@ local function help()
    return table.concat(parts, "\n") .. "\n"
 end
 
-describe("README.md and doc/", function()
+describe("README.md, CONTRIBUTING.md and doc/", function()
    it("name files and directories that are there", function()
       local tops = {}
       for _, name in ipairs(core.sys.list_dir(".")) do tops[name] = name ~= "build" end
@@ -42,6 +45,12 @@ describe("README.md and doc/", function()
             assert.is_truthy(core.sys.exists(path), ("%s: there is no %s"):format(file, path))
          end
       end)
+   end)
+
+   it("lead to every page of doc/", function()
+      for name in pairs(texts) do
+         assert.is_truthy(name == "README.md" or texts["README.md"]:find(name, 1, true), name)
+      end
    end)
 
    it("name flags and commands of ./dev that are there", function()
@@ -61,7 +70,7 @@ describe("README.md and doc/", function()
       for _, recipe in ipairs(core.sys.list_dir("recipes")) do
          assert.is_truthy(readme:find("\n| `" .. recipe .. "` |", 1, true), recipe)
       end
-      local rooms = readme:match("| room | what it is |(.-)\n\n")
+      local rooms = texts["CONTRIBUTING.md"]:match("| room | what it is |(.-)\n\n")
       for _, room in ipairs(core.sys.list_dir("src")) do
          assert.is_truthy(rooms:find("`" .. room .. "`", 1, true), room)
       end
