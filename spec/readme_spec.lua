@@ -39,7 +39,7 @@ describe("README.md, CONTRIBUTING.md and doc/", function()
    it("name files and directories that are there", function()
       local tops = {}
       for _, name in ipairs(core.sys.list_dir(".")) do tops[name] = name ~= "build" end
-      each("%f[%w_./]([%l_]+/[%w_./]*[%w_/])", function(file, path)
+      each("%f[%w_./]([%l_]+/[%w_./%-]*[%w_/])", function(file, path)
          local is_name = path:find("%u%u") ~= nil -- op_NAME.c
          if tops[path:match("^[^/]+")] and not is_name then
             assert.is_truthy(core.sys.exists(path), ("%s: there is no %s"):format(file, path))
