@@ -11,11 +11,11 @@
 #include "data/data.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "base/thread.h"
 #include "data/internal.h"
 
 enum { MAX_PREFETCH = 1024 };
@@ -177,21 +177,15 @@ static void *prefetch(void *context)
     return NULL;
 }
 
-/* Signals are for the main thread, so the new thread starts with all of them blocked. */
 static ft_status start_thread(ft_batcher *batcher, ft_error *err)
 {
     if (!batcher->threaded) return FT_OK;
-    sigset_t all, old;
-    sigfillset(&all);
     batcher->made = batcher->taken = batcher->returned = 0;
     batcher->stop = batcher->finished = false;
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int code = pthread_create(&batcher->thread, NULL, prefetch, batcher);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (code != 0) {
-        char reason[128];
-        return ft_fail(err, FT_NOMEM, "batcher: cannot start its thread: %s",
-                       strerror_r(code, reason, sizeof reason));
+    ft_status status = ft_thread_start(&batcher->thread, prefetch, batcher, err);
+    if (status != FT_OK) {
+        ft_error_wrap(err, "batcher");
+        return status;
     }
     batcher->running = true;
     return FT_OK;

@@ -1,9 +1,9 @@
 /* data/encode.c - many texts encoded at once, on several threads. */
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "data/data.h"
 
 enum { MAX_THREADS = 64 };
@@ -43,15 +43,13 @@ static void *encode_some(void *context)
     return NULL;
 }
 
-/* Starts up to n threads; returns how many there are. Signals are for the main thread. */
+/* Starts up to n threads; returns how many there are. */
 static int start_threads(encode_job *job, pthread_t *threads, int n)
 {
-    sigset_t all, old;
     int started = 0;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    while (started < n && pthread_create(&threads[started], NULL, encode_some, job) == 0) started++;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    while (started < n &&
+           ft_thread_start(&threads[started], encode_some, job, NULL) == FT_OK)
+        started++;
     return started;
 }
 

@@ -5,13 +5,11 @@
  * thread gets exactly one index. */
 #include "device/device.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/gate.h"
+#include "base/thread.h"
 
 enum { CACHE_LINE = 64, MAX_TEAM = 1024 };
 
@@ -54,23 +52,19 @@ static void *helper_main(void *arg)
     }
 }
 
-/* Helpers take no signals: an interrupt belongs to the main thread. */
 static ft_status start_helpers(ft_team *team, ft_error *err)
 {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = 0;
-    for (int i = 1; i < team->size && !rc; i++) {
+    for (int i = 1; i < team->size; i++) {
         helper *h = &team->helpers[i - 1];
         *h = (helper){.team = team, .index = i};
-        rc = pthread_create(&h->thread, NULL, helper_main, h);
-        if (!rc) team->n_started++;
+        ft_status status = ft_thread_start(&h->thread, helper_main, h, err);
+        if (status != FT_OK) {
+            ft_error_wrap(err, "thread %d of a team of %d", i + 1, team->size);
+            return status;
+        }
+        team->n_started++;
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (!rc) return FT_OK;
-    return ft_fail(err, FT_DEVICE, "cannot start thread %d of a team of %d: %s",
-                   team->n_started + 2, team->size, strerror(rc));
+    return FT_OK;
 }
 
 ft_status ft_team_new(ft_team **out, int n_threads, ft_error *err)

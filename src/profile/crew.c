@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/gate.h"
+#include "base/thread.h"
 #include "profile/internal.h"
 
 /* Rounds that are noted; of TURN rounds of a part the first is not, for caches are as others left
@@ -71,15 +72,18 @@ static int64_t run_phase(member *m, crew_phase phase, int n_parts, double second
     int64_t noted[CREW_PARTS] = {0};
     int going_on = phase;
     for (w->rounds = 0; atomic_load(&m->crew->phase) == (int)phase; w->rounds++) {
+        ft_signals signals;
         take_turn(w, n_parts);
-        if (round(w, &error) != FT_OK) {
+        ft_signals_hold(&signals); /* once, not for each product: that would be measured */
+        ft_status status = round(w, &error);
+        ft_signals_release(&signals);
+        if (status != FT_OK) {
             fail(m->crew, &error);
             return 0;
         }
         noted[w->part - w->parts] += w->noting;
         int64_t fewest = noted[n_parts - 1] < noted[0] ? noted[n_parts - 1] : noted[0];
-        bool enough = fewest >= most ||
-                      (fewest > 0 && is_over(w, start, clock_start, seconds));
+        bool enough = fewest >= most || (fewest > 0 && is_over(w, start, clock_start, seconds));
         if (m->leads && enough)
             atomic_compare_exchange_strong(&m->crew->phase, &going_on, (int)phase + 1);
     }
@@ -118,12 +122,12 @@ static void *work(void *arg)
 /* Starts the others, leads them, and waits for them. */
 static ft_status run_crew(crew *c, member *members, int n, ft_error *err)
 {
-    while (c->n_others < n - 1 && pthread_create(&members[c->n_others + 1].thread, NULL, work,
-                                                 &members[c->n_others + 1]) == 0)
+    ft_error error = {FT_OK, ""};
+    for (member *m = &members[1];
+         m < members + n && ft_thread_start(&m->thread, work, m, &error) == FT_OK; m++)
         c->n_others++;
     if (c->n_others < n - 1) {
-        ft_error error;
-        ft_fail(&error, FT_DEVICE, "profile: cannot start %d threads", n);
+        ft_error_wrap(&error, "profile: thread %d of %d", c->n_others + 2, n);
         fail(c, &error);
     }
     work(&members[0]);
@@ -146,10 +150,10 @@ ft_status crew_measure(const crew_part *parts, int n_parts, double seconds, int6
     }
     pthread_mutex_init(&c.lock, NULL);
     for (int i = 0; i < n_members; i++)
-        members[i] = (member){
-            .crew = &c,
-            .leads = i == 0,
-            .worker = {.parts = parts, .n_parts = n_parts, .noise = noise, .number = i}};
+        members[i] =
+            (member){.crew = &c,
+                     .leads = i == 0,
+                     .worker = {.parts = parts, .n_parts = n_parts, .noise = noise, .number = i}};
     status = run_crew(&c, members, n_members, err);
     *rounds = members[0].noted;
     for (int i = 0; i < n_members; i++) worker_free(&members[i].worker);

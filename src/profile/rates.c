@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/gate.h"
+#include "base/thread.h"
 #include "profile/internal.h"
 
 static double best_of(double a, double b)
@@ -43,7 +44,7 @@ double crew_handoff_ns(void)
     table_tennis t = {0};
     pthread_t other;
     int64_t passed[EXCHANGES];
-    if (pthread_create(&other, NULL, answer, &t) != 0) return 0;
+    if (ft_thread_start(&other, answer, &t, NULL) != FT_OK) return 0;
     for (uint32_t i = 1; i <= EXCHANGES; i++) {
         int64_t start = ft_now_ns();
         ft_gate_open(&t.there);
@@ -156,7 +157,7 @@ ft_status ft_profile_rates(ft_device *device, int n_busy, ft_error *err)
     int started = 1;
     for (int i = 0; status == FT_OK && i < n_busy; i++) runners[i].device = device;
     while (status == FT_OK && started < n_busy &&
-           pthread_create(&threads[started], NULL, run, &runners[started]) == 0)
+           ft_thread_start(&threads[started], run, &runners[started], NULL) == FT_OK)
         started++;
     if (status == FT_OK) {
         run(&runners[0]);
