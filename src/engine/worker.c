@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/thread.h"
 
 void run_fail(ft_run *run, const ft_error *error)
 {
@@ -88,12 +89,12 @@ ft_status workers_start(ft_run *run, ft_error *err)
 {
     for (int d = 0; d < run->blueprint->options.n_devices; d++) {
         worker *w = &run->workers[d];
-        if (pthread_create(&w->thread, NULL, work, w) != 0) {
-            ft_fail(err, FT_DEVICE, "engine: cannot start a thread for device %s",
-                    run->blueprint->options.devices[d].name);
+        ft_status status = ft_thread_start(&w->thread, work, w, err);
+        if (status != FT_OK) {
+            ft_error_wrap(err, "engine: device %s", run->blueprint->options.devices[d].name);
             atomic_store(&run->stop, true);
             workers_join(run);
-            return FT_DEVICE;
+            return status;
         }
         w->started = true;
     }
@@ -118,7 +119,10 @@ ft_status workers_replay(ft_run *run, int64_t wanted, ft_error *err)
             worker *w = &run->workers[d];
             ft_action a;
             if (!next_action(w, &a) || !action_is_ready(w, &a)) continue;
+            ft_signals signals;
+            ft_signals_hold(&signals); /* once, not for each product */
             ft_status status = step(w, &a, err);
+            ft_signals_release(&signals);
             if (status != FT_OK) return status;
             moved = true;
         }

@@ -4,7 +4,11 @@
  * 3 us when oneDNN has met the same ones: it keeps the last 1024 in a cache of its own, which
  * threads share; the first time costs up to some ms of code generation. Scratch memory is the
  * caller's. The engine is made once and stays, since cached primitives point to it: the one mutable
- * object of the room. */
+ * object of the room.
+ *
+ * While oneDNN's generated code runs it may point the stack register into the heap (its issue 4845,
+ * mended in 2026): the frame of a signal handler would lie on live data, and an alternate stack
+ * does not help. So the library is only called between `enter` and `leave`. */
 #include "ops/onednn.h"
 
 #include <oneapi/dnnl/dnnl.h>
@@ -13,6 +17,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "ops/ops.h"
 
 enum {
@@ -24,7 +29,22 @@ enum {
 };
 #define NO_MACHINE_BYTES (INT64_C(1) << 50)
 
-void ft_ops_thread_init(void) { omp_set_num_threads(1); }
+void ft_ops_thread_init(void)
+{
+    omp_set_num_threads(1);
+}
+
+/* Around every use of the library: its thread is the caller's alone, which takes no signals. */
+static void enter(ft_signals *signals)
+{
+    omp_set_num_threads(1); /* of the calling thread, which may be a helper of a team */
+    ft_signals_hold(signals);
+}
+
+static void leave(const ft_signals *signals)
+{
+    ft_signals_release(signals);
+}
 
 /* Instruction sets are sets of bits: each has those of the ones that it contains. */
 bool ft_ops_have_bf16(void)
@@ -68,10 +88,12 @@ ft_status ft_onednn_gemm(const ft_gemm *g, ft_error *err)
         scale_rows(g);
         return FT_OK;
     }
-    omp_set_num_threads(1); /* of the calling thread, which may be a helper of a team */
+    ft_signals signals;
+    enter(&signals);
     dnnl_status_t rc =
         dnnl_sgemm(g->transpose_a ? 'T' : 'N', g->transpose_b ? 'T' : 'N', g->m, g->n, g->k,
                    g->alpha, g->a, g->lda, g->b, g->ldb, g->beta, g->c, g->ldc);
+    leave(&signals);
     return rc == dnnl_success ? FT_OK : dnnl_failed(err, rc, "sgemm");
 }
 
@@ -97,7 +119,10 @@ static void gemm_piece(void *arg, int i)
     if (status != FT_OK) atomic_store(&job->failed, (int)status);
 }
 
-static int piece_count(int64_t n, int64_t size) { return (int)((n + size - 1) / size); }
+static int piece_count(int64_t n, int64_t size)
+{
+    return (int)((n + size - 1) / size);
+}
 
 /* Rows or columns of a piece of m, whatever the team. Each piece reads and packs all of the other
  * matrix, so that many small ones cost time, and that one should be the smaller. */
@@ -134,7 +159,10 @@ static dnnl_memory_desc_t matrix(dnnl_data_type_t type, int64_t rows, int64_t co
     return md;
 }
 
-static dnnl_data_type_t operand_type(const ft_product *p) { return p->bf16 ? dnnl_bf16 : dnnl_f32; }
+static dnnl_data_type_t operand_type(const ft_product *p)
+{
+    return p->bf16 ? dnnl_bf16 : dnnl_f32;
+}
 
 /* Our scratch memory; adding to y and relu after the product if asked. */
 static dnnl_status_t attributes(dnnl_primitive_attr_t *out, const ft_product *p)
@@ -161,8 +189,8 @@ static dnnl_status_t describe(dnnl_primitive_desc_t *out, const ft_product *p, i
     dnnl_engine_t engine = process_engine();
     if (!engine) return dnnl_runtime_error;
     dnnl_data_type_t type = operand_type(p);
-    dnnl_memory_desc_t x = p->x_transposed ? matrix(type, rows, p->k, 1, p->m)
-                                           : matrix(type, rows, p->k, p->k, 1);
+    dnnl_memory_desc_t x =
+        p->x_transposed ? matrix(type, rows, p->k, 1, p->m) : matrix(type, rows, p->k, p->k, 1);
     dnnl_memory_desc_t y = matrix(dnnl_f32, rows, p->n, p->y_step ? p->y_step : p->n, 1);
     dnnl_memory_desc_t bias = matrix(dnnl_f32, 1, p->n, p->n, 1);
     dnnl_matmul_desc_t matmul;
@@ -208,10 +236,13 @@ static int64_t layout_bytes(const dnnl_memory_desc_t *layout)
 int64_t ft_onednn_packed_bytes(const ft_product *p)
 {
     if (!p->n || !p->k) return 0;
-    omp_set_num_threads(1);
+    ft_signals signals;
+    enter(&signals);
     dnnl_memory_desc_t layout;
-    if (packed_layout(&layout, p) != dnnl_success) return NO_MACHINE_BYTES;
-    return (int64_t)sizeof(packed_weight) + layout_bytes(&layout);
+    dnnl_status_t rc = packed_layout(&layout, p);
+    int64_t bytes = rc == dnnl_success ? layout_bytes(&layout) : 0;
+    leave(&signals);
+    return rc == dnnl_success ? (int64_t)sizeof(packed_weight) + bytes : NO_MACHINE_BYTES;
 }
 
 /* Whether rows may be cut anywhere without a change of bits. Seen, not promised by oneDNN: 2.6.3's
@@ -304,16 +335,18 @@ static dnnl_status_t prepare(ft_prepared *t, const ft_product *p, int n_threads)
 int64_t ft_onednn_work_bytes(const ft_product *p, int team_size)
 {
     if (!p->m || !p->n || !p->k) return 0;
-    omp_set_num_threads(1);
     int64_t most = 0;
+    ft_signals signals;
+    enter(&signals);
     for (int packed = 0; packed < 2; packed++) {
         ft_prepared t = {.weight = plain_layout(p, operand_type(p))};
         dnnl_status_t rc = packed ? packed_layout(&t.weight, p) : dnnl_success;
         if (rc == dnnl_success) rc = cut_rows(&t, p, team_size);
         prepared_fini(&t);
-        if (rc != dnnl_success) return NO_MACHINE_BYTES;
+        if (rc != dnnl_success) t.scratch_bytes = NO_MACHINE_BYTES;
         if (t.scratch_bytes > most) most = t.scratch_bytes;
     }
+    leave(&signals);
     return most >= NO_MACHINE_BYTES / team_size ? NO_MACHINE_BYTES : most * team_size;
 }
 
@@ -331,10 +364,12 @@ ft_status ft_onednn_prepare(ft_prepared **out, const ft_product *p, bool packed,
     if (!p->m || !p->n || !p->k) return FT_OK;
     ft_prepared *t = ft_alloc(sizeof *t);
     if (!t) return ft_fail(err, FT_NOMEM, "oneDNN: no memory for a product");
-    omp_set_num_threads(1);
+    ft_signals signals;
+    enter(&signals);
     t->weight = plain_layout(p, operand_type(p));
     dnnl_status_t rc = packed ? packed_layout(&t->weight, p) : dnnl_success;
     if (rc == dnnl_success) rc = prepare(t, p, team_size);
+    leave(&signals);
     if (rc == dnnl_success) {
         *out = t;
         return FT_OK;
@@ -363,8 +398,8 @@ typedef struct argument {
     const void *data;
 } argument;
 
-static dnnl_status_t execute(const tile_kind *kind, dnnl_stream_t stream,
-                             const argument *arguments, int n)
+static dnnl_status_t execute(const tile_kind *kind, dnnl_stream_t stream, const argument *arguments,
+                             int n)
 {
     dnnl_exec_arg_t list[5];
     dnnl_status_t rc = dnnl_success;
@@ -399,7 +434,8 @@ static dnnl_status_t run_tile(const product_job *job, int tile, dnnl_stream_t st
     return execute(short_one ? &t->last : &t->usual, stream, arguments, p->bias ? 5 : 4);
 }
 
-/* Thread i of the team does a range of the tiles. */
+/* Thread i of the team does a range of the tiles. Thread 0 has entered, the others take no signals.
+ */
 static void product_share(void *arg, int i)
 {
     product_job *job = arg;
@@ -435,7 +471,8 @@ ft_status ft_onednn_product(const ft_product *p, const ft_product_data *data, ft
         product_of_nothing(p, data);
         return FT_OK;
     }
-    omp_set_num_threads(1);
+    ft_signals signals;
+    enter(&signals);
     const packed_weight *packed = data->packed;
     ft_prepared own = {.n_threads = 0};
     product_job job = {.product = p, .data = data, .prepared = data->prepared};
@@ -451,6 +488,7 @@ ft_status ft_onednn_product(const ft_product *p, const ft_product_data *data, ft
         rc = (dnnl_status_t)atomic_load(&job.failed);
     }
     prepared_fini(&own);
+    leave(&signals);
     return rc == dnnl_success ? FT_OK : product_failed(p, rc, err);
 }
 
@@ -485,10 +523,12 @@ static dnnl_status_t reorder(const dnnl_memory_desc_t *from, const float *weight
 ft_status ft_onednn_pack(const ft_product *p, const float *weight, void *packed, ft_error *err)
 {
     if (!p->n || !p->k) return FT_OK;
-    omp_set_num_threads(1);
+    ft_signals signals;
+    enter(&signals);
     packed_weight *target = packed;
     dnnl_memory_desc_t from = plain_layout(p, dnnl_f32);
     dnnl_status_t rc = packed_layout(&target->layout, p);
     if (rc == dnnl_success) rc = reorder(&from, weight, &target->layout, target->data);
+    leave(&signals);
     return rc == dnnl_success ? FT_OK : dnnl_failed(err, rc, "packing a weight");
 }

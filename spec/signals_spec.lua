@@ -1,0 +1,75 @@
+--- Signals: they change no number, and the second one ends the program.
+
+local core = require("ftpipe.core")
+local ffi = require("ffi")
+local pipeline = require("spec.support.pipeline")
+local process = require("spec.support.process")
+
+ffi.cdef [[
+   typedef struct { long every_s, every_us, first_s, first_us; } spec_timer;
+   int setitimer(int which, const spec_timer *new, void *old);
+   void (*signal(int number, int (*handler)(int)))(int);
+   int abs(int x);
+]]
+
+local SIGALRM = 14
+
+--- Calls body while SIGALRM comes 2000 times a second, to a handler that does nothing.
+local function under_timer(body)
+   local before = ffi.C.signal(SIGALRM, ffi.C.abs)
+   ffi.C.setitimer(0, ffi.new("spec_timer", 0, 500, 0, 500), nil)
+   local ok, result = pcall(body)
+   ffi.C.setitimer(0, ffi.new("spec_timer"), nil)
+   ffi.C.signal(SIGALRM, ffi.cast("int (*)(int)", before))
+   return assert(ok and result, result)
+end
+
+--- A script that does not see its first signal, as the loop is compiled, and then gets `signals`.
+local function ended_by(signals)
+   local script = ([[local sys = require("ftpipe.core").sys
+      local pid = sys.getpid()
+      io.popen("for s in %s; do sleep 0.3; kill -$s " .. pid .. "; done")
+      print("begun") io.stdout:flush()
+      local i = 0
+      while true do i = i + 1 end]]):format(signals)
+   -- a background job is given SIGINT ignored, and a shell tells signals by codes of its own
+   return process.shell(("timeout 60 env --default-signal=INT '%s' -e '%s' & wait $!"):format(
+      core.sys.executable(), script))
+end
+
+describe("signals", function()
+   it("do not change what is trained on the thread that takes them", function()
+      for _, family in ipairs { "t5", "gpt2" } do
+         local options = { family = family, d_model = 192, d_ff = 384, d_kv = 64, steps = 3,
+            batch = 32, threaded = false }
+         local quiet = pipeline.train(options)
+         for _ = 1, 3 do
+            local disturbed = under_timer(function() return pipeline.train(options) end)
+            assert.same(quiet.losses, disturbed.losses)
+            assert.same(quiet.params, disturbed.params)
+         end
+      end
+   end)
+
+   it("end a compiled loop when they come twice", function()
+      if core.sanitized then return pending("ThreadSanitizer holds signals back") end
+      for signals, code in pairs {
+         ["INT INT"] = 130, ["TERM TERM"] = 143, ["INT TERM"] = 143, ["TERM INT"] = 130,
+      } do
+         local out, _, got = ended_by(signals)
+         assert.same({ signals, "begun\n", code }, { signals, out, got })
+      end
+   end)
+
+   it("stop a line at the prompt, which goes on after Ctrl-C and ends after SIGTERM", function()
+      local command = [[{ printf '%%s\n' 'p = io.popen("sleep 0.5; kill -%s " .. ft.sys.getpid())'
+         %s sleep %d; } | timeout 60 env --default-signal=INT '%s' -i & wait $!]]
+      local program = core.sys.executable()
+      for _, line in ipairs { "", "printf '%s\n' 'while true do ft.sys.time_ns() end';" } do
+         local _, err, code = process.shell(command:format("INT", line, 2, program))
+         assert.same({ "", 0 }, { (err:gsub("interrupted\n", "")), code })
+         _, err, code = process.shell(command:format("TERM", line, 5, program))
+         assert.same({ "ftpipe: terminated\n", 143 }, { err, code })
+      end
+   end)
+end)
