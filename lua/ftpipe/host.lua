@@ -35,7 +35,7 @@ A recipe has its own flags: ftpipe recipes/t5_rte.lua --help
 environment: FTPIPE_LUA=DIR   Lua modules that come before those inside the program
              XDG_CACHE_HOME   what is kept goes to ftpipe/ in it, instead of ~/.cache
 exit codes:  0 done, 1 error, 2 usage, 3 plan does not fit, 4 diverged, 5 lost worker,
-             6 bad data or checkpoint, 75 stopped and saved, 130 interrupted]==]
+             6 bad data or checkpoint, 75 stopped and saved, 130 interrupted, 143 terminated]==]
 
 local OPTIONS = { "-e", "-l", "-i", "-v", "-h", "--help", "--version", "-", "--" }
 

@@ -128,18 +128,36 @@ All partitioners on one graph:
   ft.partition(g:problem { devices = "sim:8x2080ti" }, { method = "mixed", blocks = 16 })
 Devices: ft.cluster "2xh200+4x3090". Everything there is: ft]] end })
 
---- Reads, runs and prints until the end of input.
+--- Evaluates, and may be interrupted meanwhile.
+local function interruptible(chunk)
+   local ok, done, text = pcall(function()
+      core.sys.hold_interrupt(false)
+      local done, text = M.evaluate(chunk)
+      core.sys.hold_interrupt(true)
+      return done, text
+   end)
+   core.sys.hold_interrupt(true)
+   if ok then return done, text end
+   return false, tostring(done) -- interrupted just before or after the chunk
+end
+
+local SIGTERM = 15
+
+--- Reads, runs and prints until the end of input, or SIGTERM.
 function M.run(read_line)
    if jit then jit.off() end
    rawset(_G, "ft", require("ftpipe"))
    rawset(_G, "help", HELP)
    print(("ftpipe %s, %d cores; ft is loaded, help is help, Ctrl-D ends"):format(core.version,
       core.sys.cores()))
+   core.sys.hold_interrupt(true)
    while true do
       local chunk, problem = read_chunk(read_line)
       if chunk == nil then return end
+      local ok, text
+      if chunk then ok, text = interruptible(chunk) end
+      if core.sys.interrupted() == SIGTERM then core.fail("cancelled", "terminated", 143) end
       if chunk then
-         local ok, text = M.evaluate(chunk)
          core.sys.clear_interrupt()
          if not ok then problem = text elseif text then print(text) end
       end

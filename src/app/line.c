@@ -137,7 +137,9 @@ static int read_line(lua_State *L) {
     r->prompt = luaL_checkstring(L, 1);
     if (push_line(L, r)) return 1;
     fputc('\n', stdout);
-    if (*r->interrupt) {
+    if (*r->interrupt == SIGTERM) { /* kept: the prompt ends */
+        lua_pushboolean(L, false);
+    } else if (*r->interrupt) {
         *r->interrupt = 0;
         lua_sethook(L, NULL, 0, 0);
         lua_pushboolean(L, false);

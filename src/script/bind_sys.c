@@ -110,10 +110,8 @@ static int sys_hold_interrupt(lua_State *L) {
     return 0;
 }
 
-/* clear_interrupt(): forgets the signal, and that one was held, as the REPL does before it prompts
- * again. */
+/* clear_interrupt(): forgets the signal, as the prompt does before it reads on. */
 static int sys_clear_interrupt(lua_State *L) {
-    script_state_of(L)->hold_interrupt = false;
     *script_state_of(L)->host->interrupt = 0;
     lua_sethook(L, NULL, 0, 0);
     return 0;
