@@ -1,8 +1,10 @@
 /* blueprint/edges.c - who owns which parameter, and what passes between stages.
  *
- * A parameter is owned by the stage of its first use. Other stages that use it send their gradient
- * terms to the owner once per batch and take over its new value once per batch: from a replica of
- * their own when they are on another device, in place when they share the owner's. */
+ * A parameter is owned by the stage among its users that is the furthest from the loss, so that
+ * stages wait for each other in one direction, and nobody needs a weight before its owner has it.
+ * Other stages that use it send their gradient terms to the owner once per batch and take over its
+ * new value once per batch: from a replica of their own when they are on another device, in place
+ * when they share the owner's. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,10 +25,29 @@ static bool stage_uses(const ft_blueprint *b, int stage, int param)
     return false;
 }
 
-static int find_owner(const ft_blueprint *b, int param)
+/* Longest path to the last stage over what forwards pass on; n_stages rounds reach a fixed point
+ * because a split has no cycle. */
+static void find_depths(const ft_blueprint *b, int *depth)
+{
+    const ft_split *split = b->splits[0];
+    for (int round = 0; round < b->options.n_stages; round++)
+        for (int i = 0; i < split->n_transfers; i++) {
+            const ft_transfer *t = &split->transfers[i];
+            if (t->phase == FT_FORWARD && depth[t->from] < depth[t->to] + 1)
+                depth[t->from] = depth[t->to] + 1;
+        }
+}
+
+/* Of the stages with a term: the deepest, then the first. Without terms: the first user. */
+static int find_owner(const ft_blueprint *b, int param, const int *depth)
 {
     const ft_param_layout *p = &b->params[param];
-    if (p->n_terms) return b->term_stage[p->terms[0]];
+    int owner = p->n_terms ? b->term_stage[p->terms[0]] : -1;
+    for (int t = 1; t < p->n_terms; t++) {
+        int s = b->term_stage[p->terms[t]];
+        if (depth[s] > depth[owner] || (depth[s] == depth[owner] && s < owner)) owner = s;
+    }
+    if (owner >= 0) return owner;
     for (int s = 0; s < b->options.n_stages; s++)
         if (stage_uses(b, s, param)) return s;
     return 0; /* used nowhere: kept and saved all the same */
@@ -71,7 +92,10 @@ ft_status blueprint_find_owners(ft_blueprint *b, ft_error *err)
         ft_param_layout *info = &b->params[ft_graph_grad_term(g, t)->param];
         info->terms[info->n_terms++] = t;
     }
-    for (int p = 0; p < b->n_params; p++) b->params[p].owner = find_owner(b, p);
+    int *depth = ft_arena_array(b->arena, b->options.n_stages, sizeof(int));
+    if (!depth) return no_memory(err);
+    find_depths(b, depth);
+    for (int p = 0; p < b->n_params; p++) b->params[p].owner = find_owner(b, p, depth);
     for (int s = 0; s < b->options.n_stages; s++) FT_TRY(list_params(b, s, err));
     return FT_OK;
 }
@@ -191,18 +215,6 @@ static ft_status size_edge(ft_blueprint *b, int e, ft_error *err)
         if (bytes > b->edges[e].bytes) b->edges[e].bytes = bytes;
     }
     return FT_OK;
-}
-
-/* Longest path to the last stage over forward edges; n_stages rounds reach a fixed point because a
- * split has no cycle. */
-static void find_depths(const ft_blueprint *b, int *depth)
-{
-    for (int round = 0; round < b->options.n_stages; round++)
-        for (int e = 0; e < b->n_edges; e++) {
-            const ft_edge *edge = &b->edges[e];
-            if (edge->from_kind == FT_ACT_FORWARD && depth[edge->from] < depth[edge->to] + 1)
-                depth[edge->from] = depth[edge->to] + 1;
-        }
 }
 
 /* A producer may be ahead of its consumer by as many micro-batches as their depths differ; one

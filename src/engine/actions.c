@@ -211,7 +211,7 @@ static ft_status do_backward(worker *w, const ft_action *a, ft_error *err)
 /* -- reduce ------------------------------------------------------------------------------------ */
 
 /* Where a term is for its owner: its own accumulator, or the slot of an edge. */
-static const float *find_term(const ft_run *run, int owner, int term, const ft_action *a)
+static float *find_term(const ft_run *run, int owner, int term, const ft_action *a)
 {
     const ft_blueprint *b = run->blueprint;
     if (b->term_stage[term] == owner) return run->stages[owner].grads[term];
@@ -221,7 +221,7 @@ static const float *find_term(const ft_run *run, int owner, int term, const ft_a
         const ft_cargo *c = &b->cargoes[e];
         for (int k = 0; k < c->n; k++)
             if (c->items[k] == term)
-                return (const float *)(edge_slot(run, e, a->batch) + item_at(c, 0, k));
+                return (float *)(edge_slot(run, e, a->batch) + item_at(c, 0, k));
     }
     return NULL; /* not reached: the edges were made from the terms */
 }
@@ -243,6 +243,28 @@ static void send_terms(worker *w, const ft_action *a)
     }
 }
 
+/* The accumulator that the owner has of one of its own terms: where it leaves their sum. */
+static float *sum_of_terms(const ft_run *run, const ft_param_layout *info)
+{
+    const int *term = info->terms;
+    while (run->blueprint->term_stage[*term] != info->owner) term++;
+    return run->stages[info->owner].grads[*term];
+}
+
+/* In the order of the terms, which is that of the graph; the first may be in a slot. */
+static bool sum_terms(worker *w, const ft_action *a, const ft_param_layout *info, float *sum)
+{
+    int64_t count = ft_shape_count(&info->spec.shape);
+    float *first = find_term(w->run, a->stage, info->terms[0], a);
+    bool finite = true;
+    for (int t = 1; t < info->n_terms; t++) {
+        const float *term = find_term(w->run, a->stage, info->terms[t], a);
+        finite = ft_sum_into(first, term, count, w->team); /* what is not finite stays so */
+    }
+    if (first != sum) memcpy(sum, first, (size_t)count * sizeof *sum);
+    return finite;
+}
+
 static ft_status do_reduce(worker *w, const ft_action *a, ft_error *err)
 {
     (void)err;
@@ -254,13 +276,9 @@ static ft_status do_reduce(worker *w, const ft_action *a, ft_error *err)
         int p = stage->params[i].param;
         const ft_param_layout *info = &b->params[p];
         if (!stage->params[i].owned || !info->n_terms) continue;
-        float *sum = w->run->stages[a->stage].grads[info->terms[0]];
+        float *sum = sum_of_terms(w->run, info);
+        bool finite = sum_terms(w, a, info, sum);
         int64_t count = ft_shape_count(&info->spec.shape);
-        bool finite = true;
-        for (int t = 1; t < info->n_terms; t++) {
-            const float *term = find_term(w->run, a->stage, info->terms[t], a);
-            finite = ft_sum_into(sum, term, count, w->team); /* what is not finite stays so */
-        }
         if (b->options.schedule->synchronous) norms[p] = ft_squared_norm(sum, count, w->team);
         if (!finite) note_bad_sum(w, a, p);
     }
@@ -301,7 +319,7 @@ static void update_param(worker *w, const ft_action *a, int p, float grad_scale)
     const ft_param_layout *info = &b->params[p];
     ft_update update = {.spec = &info->spec,
                         .param = w->run->stages[a->stage].params[p],
-                        .grad = w->run->stages[a->stage].grads[info->terms[0]],
+                        .grad = sum_of_terms(w->run, info),
                         .grad_scale = grad_scale,
                         .state = w->block + info->state_at,
                         .hypers = info->hypers,

@@ -1,0 +1,88 @@
+--- Weights that several stages share: any partition completes, and computes what one device does.
+
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
+local pipeline = require("spec.support.pipeline")
+
+-- Forward nodes of the T5 of specs: the decoder's embedding and first self-attention need nothing
+-- of the encoder, so a stage of them may come before it. They share the embedding and, with later
+-- blocks, the position bias: stages are owners for each other.
+local DECODER_FIRST, DECODER_LAST, NODES = 41, 49, 104
+
+--- The text of a plan that says where nodes are; its order of work is one micro-batch.
+local function partition_text(stage, device)
+   local lines = {
+      "ftpipe-plan 1", "stages " .. #device, "devices 2", "micro-batches 1",
+      "batches 1", "body-batches 0", "body-repeats 0",
+   }
+   for s, d in ipairs(device) do
+      lines[#lines + 1] = ("stage %d device %d depth 0 in-flight 1"):format(s - 1, d - 1)
+   end
+   lines[#lines + 1] = "nodes " .. #stage
+   for _, s in ipairs(stage) do lines[#lines + 1] = ("node-stage %d*1"):format(s - 1) end
+   return table.concat(lines, "\n") .. "\n"
+end
+
+--- Stages of the nodes in an order that their values allow, cut in places from a seed.
+local function random_partition(rng, n_devices)
+   local order, last = {}, rng(DECODER_FIRST, DECODER_LAST)
+   for n = DECODER_FIRST, last do order[#order + 1] = n end
+   local first = #order
+   for n = 1, NODES do
+      if n < DECODER_FIRST or n > last then order[#order + 1] = n end
+   end
+   local cuts, stage, device, s = { [first + 1] = true }, {}, { rng(n_devices) }, 1
+   for _ = 1, rng(0, 4) do cuts[rng(first + 2, NODES)] = true end
+   for i, n in ipairs(order) do
+      if cuts[i] then
+         s = s + 1
+         device[s] = rng(n_devices)
+      end
+      stage[n] = s
+   end
+   return stage, device
+end
+
+--- Numbers from a seed: rng(n) is 1 to n, rng(a, b) a to b.
+local function numbers(seed)
+   return function(a, b)
+      seed = (seed * 69069 + 1) % 2 ^ 32
+      if not b then a, b = 1, a end
+      return a + math.floor(seed / 2 ^ 16) % (b - a + 1)
+   end
+end
+
+local function train(partition, changes)
+   local o = { devices = "cpu:2", steps = 4, partition = partition, d_model = 12, vocab_size = 61 }
+   for key, value in pairs(changes) do o[key] = value end
+   return pipeline.train(o)
+end
+
+local function same(a, b)
+   assert.same(a.losses, b.losses)
+   assert.same(a.params, b.params)
+end
+
+describe("weights that stages share", function()
+   local judge
+   setup(function()
+      judge = pipeline.train {
+         devices = "cpu:1", steps = 4, schedule = "sequential", threaded = false, d_model = 12,
+      }
+   end)
+
+   for seed = 1, 12 do
+      it("are the same on any partition, the decoder's embedding first, seed " .. seed, function()
+         files.in_directory(function(dir)
+            local path = dir .. "/plan.txt"
+            core.sys.write_file(path, partition_text(random_partition(numbers(seed), 2)))
+            local schedule = seed % 2 == 0 and "1f1b" or "gpipe"
+            same(judge, train(path, { schedule = schedule }))
+            local options = { schedule = "async", micro_batches = seed % 3 == 0 and 2 or 4 }
+            local run = train(path, options)
+            options.threaded = false
+            same(train(path, options), run)
+         end)
+      end)
+   end
+end)
