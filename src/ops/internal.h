@@ -2,6 +2,7 @@
 #ifndef FT_OPS_INTERNAL_H
 #define FT_OPS_INTERNAL_H
 
+#include "ops/maps.h"
 #include "ops/ops.h"
 #include "ops/simd/simd.h"
 
@@ -116,9 +117,11 @@ extern const ft_op ft_op_embedding, ft_op_embedding_grad;
 /* op_rms_norm.c, op_layer_norm.c */
 extern const ft_op ft_op_rms_norm, ft_op_rms_norm_grad, ft_op_layer_norm, ft_op_layer_norm_grad;
 /* op_unary.c */
-extern const ft_op ft_op_relu, ft_op_relu_grad, ft_op_gelu, ft_op_gelu_grad, ft_op_gelu_erf,
-    ft_op_gelu_erf_grad, ft_op_tanh, ft_op_tanh_grad, ft_op_exp, ft_op_log, ft_op_sqrt,
-    ft_op_sqrt_grad, ft_op_neg, ft_op_scale, ft_op_copy;
+#define FT_DECLARE_MAP(row, ...) extern const ft_op ft_op_##row;
+FT_MAP1_LIST(FT_DECLARE_MAP)
+FT_MAP2_LIST(FT_DECLARE_MAP)
+#undef FT_DECLARE_MAP
+extern const ft_op ft_op_scale, ft_op_copy;
 /* op_binary.c */
 extern const ft_op ft_op_add, ft_op_sub, ft_op_mul, ft_op_div, ft_op_sum_to;
 /* op_gated_gelu.c */

@@ -36,10 +36,10 @@ INLINE void map2_number(float *y, const float *a, float b, int64_t n, vf (*f)(vf
 }
 
 /* NaN is kept: it is not below 0. */
-static inline vf relu(vf x) { return vf_select(x < 0.0f, vf_set(0.0f), x); }
-static inline vf gelu(vf x) { return x * vf_gelu_gate(x); }
-static inline vf negative(vf x) { return -x; }
-static inline vf gelu_erf(vf x)
+static inline vf vf_relu(vf x) { return vf_select(x < 0.0f, vf_set(0.0f), x); }
+static inline vf vf_gelu(vf x) { return x * vf_gelu_gate(x); }
+static inline vf vf_neg(vf x) { return -x; }
+static inline vf vf_gelu_erf(vf x)
 {
     vf density;
     return x * vf_normal(x, &density);
@@ -49,25 +49,26 @@ static inline vf add(vf a, vf b) { return a + b; }
 static inline vf sub(vf a, vf b) { return a - b; }
 static inline vf mul(vf a, vf b) { return a * b; }
 static inline vf divide(vf a, vf b) { return a / b; }
-static inline vf relu_grad(vf dy, vf y) { return vf_select(y > 0.0f, dy, vf_set(0.0f)); }
-static inline vf gelu_grad(vf dy, vf x) { return dy * vf_gelu_slope(x, vf_gelu_gate(x)); }
-static inline vf tanh_grad(vf dy, vf y) { return dy * ((1.0f - y) * (1.0f + y)); }
-static inline vf sqrt_grad(vf dy, vf y) { return dy * 0.5f / y; }
-static inline vf gated_gelu(vf a, vf b) { return gelu(a) * b; }
-static inline vf gelu_erf_grad(vf dy, vf x)
+static inline vf vf_relu_grad(vf dy, vf y) { return vf_select(y > 0.0f, dy, vf_set(0.0f)); }
+static inline vf vf_gelu_grad(vf dy, vf x) { return dy * vf_gelu_slope(x, vf_gelu_gate(x)); }
+static inline vf vf_tanh_grad(vf dy, vf y) { return dy * ((1.0f - y) * (1.0f + y)); }
+static inline vf vf_sqrt_grad(vf dy, vf y) { return dy * 0.5f / y; }
+static inline vf gated_gelu(vf a, vf b) { return vf_gelu(a) * b; }
+static inline vf vf_gelu_erf_grad(vf dy, vf x)
 {
     vf density, normal = vf_normal(x, &density);
     return dy * (x * density + normal);
 }
 
-static void relu_map(float *y, const float *x, int64_t n) { map1(y, x, n, relu); }
-static void gelu_map(float *y, const float *x, int64_t n) { map1(y, x, n, gelu); }
-static void gelu_erf_map(float *y, const float *x, int64_t n) { map1(y, x, n, gelu_erf); }
-static void tanh_map(float *y, const float *x, int64_t n) { map1(y, x, n, vf_tanh); }
-static void exp_map(float *y, const float *x, int64_t n) { map1(y, x, n, vf_exp); }
-static void log_map(float *y, const float *x, int64_t n) { map1(y, x, n, vf_log); }
-static void sqrt_map(float *y, const float *x, int64_t n) { map1(y, x, n, vf_sqrt); }
-static void neg_map(float *y, const float *x, int64_t n) { map1(y, x, n, negative); }
+#define MAP1(row, ...)                                                                             \
+    static void row##_map(float *y, const float *x, int64_t n) { map1(y, x, n, vf_##row); }
+#define MAP2(row, ...)                                                                             \
+    static void row##_map(float *dx, const float *dy, const float *v, int64_t n)                   \
+    {                                                                                              \
+        map2(dx, dy, v, n, vf_##row);                                                              \
+    }
+FT_MAP1_LIST(MAP1)
+FT_MAP2_LIST(MAP2)
 
 static void add_map(float *y, const float *a, const float *b, int64_t n) { map2(y, a, b, n, add); }
 static void sub_map(float *y, const float *a, const float *b, int64_t n) { map2(y, a, b, n, sub); }
@@ -75,31 +76,6 @@ static void mul_map(float *y, const float *a, const float *b, int64_t n) { map2(
 static void div_map(float *y, const float *a, const float *b, int64_t n)
 {
     map2(y, a, b, n, divide);
-}
-
-static void relu_grad_map(float *dx, const float *dy, const float *y, int64_t n)
-{
-    map2(dx, dy, y, n, relu_grad);
-}
-
-static void gelu_grad_map(float *dx, const float *dy, const float *x, int64_t n)
-{
-    map2(dx, dy, x, n, gelu_grad);
-}
-
-static void gelu_erf_grad_map(float *dx, const float *dy, const float *x, int64_t n)
-{
-    map2(dx, dy, x, n, gelu_erf_grad);
-}
-
-static void tanh_grad_map(float *dx, const float *dy, const float *y, int64_t n)
-{
-    map2(dx, dy, y, n, tanh_grad);
-}
-
-static void sqrt_grad_map(float *dx, const float *dy, const float *y, int64_t n)
-{
-    map2(dx, dy, y, n, sqrt_grad);
 }
 
 static void gated_gelu_map(float *y, const float *a, const float *b, int64_t n)
@@ -226,24 +202,14 @@ static void to_bf16(uint16_t *y, const float *x, int64_t n)
 }
 
 const ft_simd_math FT_ISA_NAME(ft_simd_math) = {
-    .map1 = {[FT_MAP_RELU] = relu_map,
-             [FT_MAP_GELU] = gelu_map,
-             [FT_MAP_GELU_ERF] = gelu_erf_map,
-             [FT_MAP_TANH] = tanh_map,
-             [FT_MAP_EXP] = exp_map,
-             [FT_MAP_LOG] = log_map,
-             [FT_MAP_SQRT] = sqrt_map,
-             [FT_MAP_NEG] = neg_map},
-    .map2 = {[FT_MAP_ADD] = add_map,
+#define AT(row, number, ...) [FT_MAP_##number] = row##_map,
+    .map1 = {FT_MAP1_LIST(AT)},
+    .map2 = {FT_MAP2_LIST(AT)[FT_MAP_ADD] = add_map,
              [FT_MAP_SUB] = sub_map,
              [FT_MAP_MUL] = mul_map,
              [FT_MAP_DIV] = div_map,
-             [FT_MAP_RELU_GRAD] = relu_grad_map,
-             [FT_MAP_GELU_GRAD] = gelu_grad_map,
-             [FT_MAP_GELU_ERF_GRAD] = gelu_erf_grad_map,
-             [FT_MAP_TANH_GRAD] = tanh_grad_map,
-             [FT_MAP_SQRT_GRAD] = sqrt_grad_map,
              [FT_MAP_GATED_GELU] = gated_gelu_map},
+#undef AT
     .scalar_right = {[FT_MAP_ADD] = add_number,
                      [FT_MAP_SUB] = sub_number,
                      [FT_MAP_MUL] = mul_number,

@@ -10,35 +10,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "ops/maps.h"
+
 /* y[i] = f(x[i]) and y[i] = f(a[i], b[i]). */
 typedef void (*ft_map1)(float *y, const float *x, int64_t n);
 typedef void (*ft_map2)(float *y, const float *a, const float *b, int64_t n);
 
-typedef enum {
-    FT_MAP_RELU,
-    FT_MAP_GELU,     /* tanh form */
-    FT_MAP_GELU_ERF, /* exact form */
-    FT_MAP_TANH,
-    FT_MAP_EXP,
-    FT_MAP_LOG,
-    FT_MAP_SQRT,
-    FT_MAP_NEG,
-    FT_MAP1_COUNT
-} ft_map1_kind;
+#define FT_MAP_NUMBER(row, number, ...) FT_MAP_##number,
+typedef enum { FT_MAP1_LIST(FT_MAP_NUMBER) FT_MAP1_COUNT } ft_map1_kind;
 
 typedef enum {
     FT_MAP_ADD,
     FT_MAP_SUB,
     FT_MAP_MUL,
     FT_MAP_DIV,
-    FT_MAP_RELU_GRAD,     /* (dy, y) */
-    FT_MAP_GELU_GRAD,     /* (dy, x) */
-    FT_MAP_GELU_ERF_GRAD, /* (dy, x) */
-    FT_MAP_TANH_GRAD,     /* (dy, y) */
-    FT_MAP_SQRT_GRAD,     /* (dy, y) */
-    FT_MAP_GATED_GELU,    /* gelu(a) * b */
-    FT_MAP2_COUNT
+    FT_MAP_GATED_GELU, /* gelu(a) * b */
+    FT_MAP2_LIST(FT_MAP_NUMBER) FT_MAP2_COUNT
 } ft_map2_kind;
+#undef FT_MAP_NUMBER
 
 typedef struct ft_simd_math {
     ft_map1 map1[FT_MAP1_COUNT];

@@ -1,0 +1,30 @@
+/* ops/maps.h - rows that are a function of every number, as two lists.
+ *
+ * A new one is a line here, its function in f64 in op_unary.c, and vf_NAME, its vector form, in
+ * simd/math.c (or vec_math.h). Everything else is made from the lists: the number of the vector
+ * kernel, the row with kernel, reference, cost and gradient, and its place in the table. */
+#ifndef FT_OPS_MAPS_H
+#define FT_OPS_MAPS_H
+
+/* y = f(x): row, its number FT_MAP_..., f in f64, operations for a number, what its gradient is
+ * made of (op_unary.c) and by which row, doc */
+#define FT_MAP1_LIST(X)                                                                            \
+    X(relu, RELU, relu, 1, from_y, relu_grad, "y = max(x, 0)")                                     \
+    X(gelu, GELU, gelu, 25, from_x, gelu_grad,                                                     \
+      "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), \"gelu_new\"")                           \
+    X(gelu_erf, GELU_ERF, gelu_erf, 25, from_x, gelu_erf_grad, "y = x/2 (1 + erf(x / sqrt(2)))")   \
+    X(tanh, TANH, tanh, 25, from_y, tanh_grad, "y = tanh(x)")                                      \
+    X(exp, EXP, exp, 25, from_y, mul, "y = e^x")                                                   \
+    X(log, LOG, log, 25, from_x, div, "y = natural logarithm of x")                                \
+    X(sqrt, SQRT, sqrt, 1, from_y, sqrt_grad, "y = square root of x")                              \
+    X(neg, NEG, negative, 1, from_dy, neg, "y = -x")
+
+/* dx = g(dy, x or y), gradients of those above: row, number, g in f64, operations, doc */
+#define FT_MAP2_LIST(X)                                                                            \
+    X(relu_grad, RELU_GRAD, relu_grad, 2, "dx = dy where y > 0, else 0; (dy, y)")                  \
+    X(gelu_grad, GELU_GRAD, gelu_grad, 35, "gradient of gelu; (dy, x)")                            \
+    X(gelu_erf_grad, GELU_ERF_GRAD, gelu_erf_grad, 35, "gradient of gelu_erf; (dy, x)")            \
+    X(tanh_grad, TANH_GRAD, tanh_grad, 2, "dx = dy (1 - y^2); (dy, y)")                            \
+    X(sqrt_grad, SQRT_GRAD, sqrt_grad, 2, "dx = dy / (2 y); (dy, y)")
+
+#endif
