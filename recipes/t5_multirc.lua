@@ -2,7 +2,8 @@
 --
 -- Without flags: the tiny T5 and the MultiRC-format paragraphs inside the program. With a model of
 -- one's own the settings are those of FTPipe (Eliad et al., USENIX ATC 2021): 512 source and 4
--- target tokens, batches of 8 in two pieces, Adafactor at 1e-3, constant after warm-up.
+-- target tokens, batches of 8 in two pieces, Adafactor at 1e-3, constant after warm-up (with
+-- --schedule async it falls, doc/staleness.md).
 --
 -- Scored over whole questions: the mean of F1 over all answers and of the share of questions that
 -- are all right.

@@ -2,7 +2,8 @@
 --
 -- Without flags: the tiny T5 and the RTE-format sentences inside the program. With a model of one's
 -- own the settings are those of FTPipe (Eliad et al., USENIX ATC 2021): 320 source and 8 target
--- tokens, batches of 40 in five pieces, Adafactor at 1e-3, constant after warm-up.
+-- tokens, batches of 40 in five pieces, Adafactor at 1e-3, constant after warm-up (with --schedule
+-- async it falls, doc/staleness.md).
 
 local ft = require("ftpipe")
 

@@ -13,6 +13,7 @@ local explain = require("ftpipe.plan.explain")
 local fit = require("ftpipe.plan.fit")
 local options = require("ftpipe.plan.options")
 local playing = require("ftpipe.played")
+local rates = require("ftpipe.rate")
 local stages = require("ftpipe.plan.stages")
 local timeline = require("ftpipe.timeline")
 local usage = require("ftpipe.usage")
@@ -71,6 +72,7 @@ function M.new(o)
    local rule = type(o.schedule) == "table" and o.schedule or nil
    o = args and options.of(o.model, o.data, args) or copy(o)
    if rule then o.rule, o.schedule = rule, rule.name end
+   o.rate = args and rates.of(args, o.rule or o.schedule, o.steps)
    if o.batch % o.micro_batches ~= 0 then
       usage("--batch %d is not a multiple of --micro-batches %d", o.batch, o.micro_batches)
    end

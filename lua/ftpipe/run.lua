@@ -38,12 +38,6 @@ local function fill_params(run)
    run.core:refresh()
 end
 
---- The learning rate over the run. Warm-up is never more than a tenth of it.
-local function rate_of(args, steps)
-   local warmup = math.min(args.warmup or steps, math.floor(steps / 10))
-   return { schedule = args.lr_schedule, peak = args.lr, warmup = warmup, steps = steps }
-end
-
 --- @tparam table o plan, task, data (as the task loads it), args (of ft.args); threaded (false: a
 --   replay of the plan on one thread)
 function M.new(o)
@@ -58,7 +52,7 @@ function M.new(o)
       out = args.out,
       directory = args.out and directories.new(args.out),
       threaded = o.threaded ~= false,
-      rate = rate_of(args, plan.options.steps),
+      rate = plan.options.rate,
       core = plan.blueprint:run(),
       inputs = plan.graphs[1]:inputs(),
       best = best.new(args.patience),

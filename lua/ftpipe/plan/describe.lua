@@ -1,6 +1,7 @@
 --- A plan as people read it.
 
 local playing = require("ftpipe.played")
+local rates = require("ftpipe.rate")
 local schedules = require("ftpipe.schedule")
 
 local M = {}
@@ -61,6 +62,7 @@ function M.text(plan)
    lines[#lines + 1] = "proved: " .. playing.proof(plan.blueprint:stages())
    lines[#lines + 1] = "predicted: " .. tostring(plan:simulate(math.min(o.batches, 8)))
    lines[#lines + 1] = drains_line(o)
+   if o.rate and not o.eval_only then lines[#lines + 1] = "rate: " .. rates.words(o.rate) end
    if plan.beside then lines[#lines + 1] = EVALUATION end
    return table.concat(lines, "\n")
 end

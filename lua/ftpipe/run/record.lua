@@ -1,7 +1,8 @@
 --- run.json of a run directory: what a run was asked for, as data.
 --
 --    ftpipe   the version that wrote it
---    flags    the flags of the recipe with their values; of --warmup, the steps that were used
+--    flags    the flags of the recipe with their values; of --warmup and --lr-schedule, what was
+--             used
 --    task     its name and what it was made with; of a task of one's own, what predictions need of
 --             it (Task:record)
 --
@@ -44,7 +45,8 @@ function M.text(run)
    return core.json.encode({
       format = FORMAT,
       ftpipe = core.version,
-      flags = plain(copy(run.args, { warmup = run.rate.warmup })),
+      flags = plain(copy(run.args,
+         { warmup = run.rate.warmup, lr_schedule = run.rate.schedule })),
       task = plain(run.task:record()),
    }, { indent = 2, sort = true }) .. "\n"
 end

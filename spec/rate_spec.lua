@@ -1,0 +1,49 @@
+local args = require("ftpipe.args")
+local core = require("ftpipe.core")
+local process = require("spec.support.process")
+local rates = require("ftpipe.rate")
+
+local function rate(schedule, flags)
+   local declared = { preset = "fine_tune", steps = { default = 200 } }
+   return rates.of(args.parse(declared, flags or {}), schedule, 200)
+end
+
+describe("the learning rate of a run", function()
+   it("stays after warm-up with schedules that drain", function()
+      for _, schedule in ipairs { "sequential", "gpipe", "1f1b", "interleaved", "zero-bubble" } do
+         assert.equal("constant", rate(schedule).schedule)
+      end
+      local late = rate("1f1b")
+      assert.equal(late.peak, core.engine.rate(late, 200))
+   end)
+
+   it("falls to 0 with those that do not, rules of one's own among them", function()
+      local function next_action(state)
+         return state.forwards - state.backwards < 4 and "F" or "B"
+      end
+      for _, schedule in ipairs { "async", { name = "mine", next = next_action } } do
+         local falls = rate(schedule)
+         assert.equal("linear", falls.schedule)
+         assert.equal(0, core.engine.rate(falls, 200))
+         assert.near(falls.peak / 2, core.engine.rate(falls, 110), 1e-12) -- warm-up is 20 steps
+      end
+   end)
+
+   it("is what --lr-schedule says with either", function()
+      assert.equal("constant", rate("async", { "--lr-schedule", "constant" }).schedule)
+      assert.equal("cosine", rate("async", { "--lr-schedule", "cosine" }).schedule)
+      assert.equal("linear", rate("1f1b", { "--lr-schedule", "linear" }).schedule)
+   end)
+
+   it("is in what the plan says", function()
+      local function said(...)
+         return (process.ftpipe { "recipes/t5_rte.lua", "--dry-run", "--profile", "modelled", ... })
+      end
+      assert.matches("\nrate: 0.001 after 80 steps of warm%-up, then linear to 0 at step 800\n",
+         said("--schedule", "async"))
+      assert.matches("\nrate: 0.001 after 80 steps of warm%-up, constant\n", said())
+      assert.matches("\nrate: 0.01, constant\n",
+         said("--schedule", "async", "--lr-schedule", "constant", "--lr", "0.01", "--warmup", "0"))
+      assert.is_nil(said("--eval-only"):find("rate:", 1, true))
+   end)
+end)
