@@ -5,8 +5,10 @@
 -- the exact one. Parameters bear the names of Hugging Face's BertForQuestionAnswering; the pooler,
 -- which a span head does not use, is not there.
 
-local core = require("ftpipe.core")
+local blocks = require("ftpipe.model.blocks")
 local check = require("ftpipe.model.check")
+local copy = require("ftpipe.copy")
+local core = require("ftpipe.core")
 
 local M = {}
 
@@ -64,7 +66,7 @@ local published = {
 --   `-whole-word-masking` after it
 function M.builtin(name)
    local size = published[name]
-   return size and {
+   return size and copy(presets, {
       model_type = "bert",
       architectures = { M.architecture },
       vocab_size = size[1],
@@ -72,15 +74,7 @@ function M.builtin(name)
       intermediate_size = size[3],
       num_hidden_layers = size[4],
       num_attention_heads = size[5],
-      hidden_act = "gelu",
-      hidden_dropout_prob = 0.1,
-      attention_probs_dropout_prob = 0.1,
-      max_position_embeddings = 512,
-      type_vocab_size = 2,
-      layer_norm_eps = 1e-12,
-      initializer_range = 0.02,
-      pad_token_id = 0,
-   }
+   })
 end
 
 --- Names that `builtin` knows, sorted.
@@ -164,37 +158,15 @@ M.losses = {
 }
 
 -- ---------------------------------------------------------------------------------------------
--- Blocks. A builder holds the graph, the configuration and the dropout rates.
+-- Blocks.
 
-local Builder = {}
-Builder.__index = Builder
+local Builder = blocks.class { bias = true, width = "hidden_size", eps = "layer_norm_eps" }
 
 local function builder(config, dropout)
    local rates = type(dropout) == "table" and dropout or { hidden = dropout, attention = dropout }
-   return setmetatable({
-      g = core.graph.new(), c = config, dropout = rates.hidden or 0,
-      attention_dropout = rates.attention or 0,
-   }, Builder)
-end
-
-function Builder:norm(x, name)
-   local weight = self.g:param(name .. ".weight", { self.c.hidden_size })
-   local bias = self.g:param(name .. ".bias", { self.c.hidden_size })
-   return self.g:add("layer_norm", { x, weight, bias }, { eps = self.c.layer_norm_eps })
-end
-
-function Builder:linear(x, name, n_out, n_in, activation)
-   local weight = self.g:param(name .. ".weight", { n_out, n_in })
-   local bias = self.g:param(name .. ".bias", { n_out })
-   return self.g:add("linear", { x, weight, bias }, { activation = activation or 0 })
-end
-
---- LayerNorm(residual + dropout(x))
-function Builder:join(x, residual, name)
-   local g = self.g
-   local sum = self.dropout == 0 and g:add("add", { residual, x })
-      or g:add("dropout_add", { x, residual }, { p = self.dropout })
-   return self:norm(sum, name)
+   local b = Builder.new(config, rates.hidden)
+   b.attention_dropout = rates.attention or 0
+   return b
 end
 
 function Builder:embed(ids, types, length)
@@ -207,8 +179,7 @@ function Builder:embed(ids, types, length)
    x = g:add("add", { x, g:add("embedding", { types, tensor("token_type", c.type_vocab_size) }) })
    local positions = tensor("position", c.max_position_embeddings)
    x = g:add("add", { x, g:add("slice", { positions }, { axis = 0, count = length }) })
-   x = self:norm(x, name .. "LayerNorm")
-   return self.dropout == 0 and x or g:add("dropout", { x }, { p = self.dropout })
+   return self:drop(self:layer_norm(x, name .. "LayerNorm"))
 end
 
 function Builder:attention(x, mask, name)
@@ -224,22 +195,16 @@ function Builder:attention(x, mask, name)
    return self:linear(y, name .. ".output.dense", c.hidden_size, c.hidden_size)
 end
 
-function Builder:feed_forward(x, prefix)
-   local c = self.c
-   local activation = c.activation
-   local h = self:linear(x, prefix .. ".intermediate.dense", c.intermediate_size, c.hidden_size,
-      activation.fused)
-   if activation.row then h = self.g:add(activation.row, { h }) end
-   return self:linear(h, prefix .. ".output.dense", c.hidden_size, c.intermediate_size)
-end
-
+--- Each half of a block is normalised after the residual.
 function Builder:block(x, mask, i)
    local prefix = ("bert.encoder.layer.%d"):format(i)
    self.g:scope(("encoder/block.%d/attn"):format(i))
-   x = self:join(self:attention(x, mask, prefix .. ".attention"), x,
-      prefix .. ".attention.output.LayerNorm")
+   local y = self:attention(x, mask, prefix .. ".attention")
+   x = self:layer_norm(self:join(y, x), prefix .. ".attention.output.LayerNorm")
    self.g:scope(("encoder/block.%d/ff"):format(i))
-   return self:join(self:feed_forward(x, prefix), x, prefix .. ".output.LayerNorm")
+   y = self:feed_forward(x, prefix .. ".intermediate.dense", prefix .. ".output.dense",
+      self.c.intermediate_size)
+   return self:layer_norm(self:join(y, x), prefix .. ".output.LayerNorm")
 end
 
 --- The last hidden state, and the inputs that it is made of.

@@ -5,8 +5,10 @@
 -- layouts of Hugging Face's GPT2LMHeadModel: weights of blocks are stored (in, out), and one
 -- product gives queries, keys and values together.
 
-local core = require("ftpipe.core")
+local blocks = require("ftpipe.model.blocks")
 local check = require("ftpipe.model.check")
+local copy = require("ftpipe.copy")
+local core = require("ftpipe.core")
 
 local M = {}
 
@@ -61,7 +63,7 @@ local published = {
 -- @tparam string name `gpt2`, `gpt2-medium`, `gpt2-large`, `gpt2-xl`; `gpt3-13b`, `gpt3-175b`
 function M.builtin(name)
    local size = published[name]
-   return size and {
+   return size and copy(presets, {
       model_type = "gpt2",
       architectures = { "GPT2LMHeadModel" },
       vocab_size = VOCABULARY,
@@ -70,15 +72,9 @@ function M.builtin(name)
       n_head = size[3],
       n_positions = size[4],
       n_ctx = size[4],
-      activation_function = "gelu_new",
-      layer_norm_epsilon = 1e-5,
-      initializer_range = 0.02,
-      resid_pdrop = 0.1,
-      embd_pdrop = 0.1,
-      attn_pdrop = 0.1,
       bos_token_id = END_OF_TEXT,
       eos_token_id = END_OF_TEXT,
-   }
+   })
 end
 
 --- Names that `builtin` knows, sorted.
@@ -168,34 +164,11 @@ end
 M.losses = { { weight = "loss_weight", labels = "labels", share = 1 } }
 
 -- ---------------------------------------------------------------------------------------------
--- Blocks. A builder holds the graph, the configuration and the dropout rate.
+-- Blocks.
 
-local Builder = {}
-Builder.__index = Builder
-
-local function builder(config, dropout)
-   return setmetatable({ g = core.graph.new(), c = config, dropout = dropout or 0 }, Builder)
-end
-
-function Builder:norm(x, name)
-   local weight = self.g:param(name .. ".weight", { self.c.n_embd })
-   local bias = self.g:param(name .. ".bias", { self.c.n_embd })
-   return self.g:add("layer_norm", { x, weight, bias }, { eps = self.c.layer_norm_epsilon })
-end
-
---- A product with a weight as GPT-2's files have it: (in, out).
-function Builder:linear(x, name, n_out, n_in, activation)
-   local weight = self.g:param(name .. ".weight", { n_in, n_out })
-   local bias = self.g:param(name .. ".bias", { n_out })
-   return self.g:add("linear", { x, weight, bias },
-      { transposed = true, activation = activation or 0 })
-end
-
---- residual + dropout(x)
-function Builder:join(x, residual)
-   if self.dropout == 0 then return self.g:add("add", { residual, x }) end
-   return self.g:add("dropout_add", { x, residual }, { p = self.dropout })
-end
+local Builder = blocks.class {
+   bias = true, transposed = true, width = "n_embd", eps = "layer_norm_epsilon",
+}
 
 --- Embedded ids; `place` gives the embedded positions out of their table.
 function Builder:embed(ids, place)
@@ -203,8 +176,7 @@ function Builder:embed(ids, place)
    g:scope("embed")
    local tokens = g:param("transformer.wte.weight", { c.vocab_size, c.n_embd })
    local positions = g:param("transformer.wpe.weight", { c.n_positions, c.n_embd })
-   local x = g:add("add", { g:add("embedding", { ids, tokens }), place(positions) })
-   return self.dropout == 0 and x or g:add("dropout", { x }, { p = self.dropout })
+   return self:drop(g:add("add", { g:add("embedding", { ids, tokens }), place(positions) }))
 end
 
 function Builder:attend(inputs)
@@ -214,33 +186,26 @@ function Builder:attend(inputs)
    })
 end
 
-function Builder:feed_forward(x, name)
-   local c = self.c
-   local activation = c.activation
-   local h = self:linear(x, name .. ".c_fc", c.n_inner, c.n_embd, activation.fused)
-   if activation.row then h = self.g:add(activation.row, { h }) end
-   return self:linear(h, name .. ".c_proj", c.n_embd, c.n_inner)
-end
-
 --- One block.
 -- @tparam function attend what becomes of queries, keys and values, packed
 function Builder:block(x, i, attend)
    local c = self.c
    local prefix = ("transformer.h.%d."):format(i)
    self.g:scope(("block.%d/attn"):format(i))
-   local h = self:norm(x, prefix .. "ln_1")
+   local h = self:layer_norm(x, prefix .. "ln_1")
    local y = attend(self:linear(h, prefix .. "attn.c_attn", 3 * c.n_embd, c.n_embd), i)
    x = self:join(self:linear(y, prefix .. "attn.c_proj", c.n_embd, c.n_embd), x)
    self.g:scope(("block.%d/ff"):format(i))
-   h = self:norm(x, prefix .. "ln_2")
-   return self:join(self:feed_forward(h, prefix .. "mlp"), x)
+   h = self:layer_norm(x, prefix .. "ln_2")
+   return self:join(self:feed_forward(h, prefix .. "mlp.c_fc", prefix .. "mlp.c_proj", c.n_inner),
+      x)
 end
 
 --- Logits of the last hidden state.
 function Builder:head(x)
    local c, g = self.c, self.g
    g:scope("head")
-   x = self:norm(x, "transformer.ln_f")
+   x = self:layer_norm(x, "transformer.ln_f")
    local weight = g:param(c.tied and "transformer.wte.weight" or "lm_head.weight",
       { c.vocab_size, c.n_embd })
    return g:add("linear", { x, weight })
@@ -261,7 +226,7 @@ end
 -- @raise invalid argument: the model has fewer positions than `source`
 function M.training(config, size)
    check.length(config, "n_positions", size.source, "--max-source")
-   local b = builder(config, size.dropout)
+   local b = Builder.new(config, size.dropout)
    local g = b.g
    local ids = g:input("input_ids", "i32", { size.batch, size.source })
    local labels = g:input("labels", "i32", { size.batch, size.source })
@@ -305,7 +270,7 @@ end
 -- @raise invalid argument: the model has fewer positions than `target`
 function M.decoding(config, size)
    check.length(config, "n_positions", size.target, "--tokens")
-   local b = builder(config, 0)
+   local b = Builder.new(config, 0)
    local g = b.g
    local ids = g:input("input_ids", "i32", { size.batch, size.length })
    local places = g:input("positions", "i32", { size.length })

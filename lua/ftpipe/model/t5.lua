@@ -5,8 +5,9 @@
 -- Face names. Attention takes the table of relative position biases itself: every block is one use
 -- of its stack's table, so that no stage sends a bias to another.
 
-local core = require("ftpipe.core")
+local blocks = require("ftpipe.model.blocks")
 local check = require("ftpipe.model.check")
+local core = require("ftpipe.core")
 
 local M = {}
 
@@ -163,34 +164,13 @@ function M.columns(config)
 end
 
 -- ---------------------------------------------------------------------------------------------
--- Blocks. A builder holds the graph, the configuration and the dropout rate.
+-- Blocks.
 
-local Builder = {}
-Builder.__index = Builder
-
-local function builder(config, dropout)
-   return setmetatable({ g = core.graph.new(), c = config, dropout = dropout or 0 }, Builder)
-end
+local Builder = blocks.class {}
 
 function Builder:norm(x, name)
-   local weight = self.g:param(name, { self.c.d_model })
+   local weight = self.g:param(name .. ".weight", { self.c.d_model })
    return self.g:add("rms_norm", { x, weight }, { eps = self.c.layer_norm_epsilon })
-end
-
-function Builder:linear(x, name, n_out, n_in, activation)
-   local weight = self.g:param(name, { n_out, n_in })
-   return self.g:add("linear", { x, weight }, { activation = activation or 0 })
-end
-
-function Builder:drop(x)
-   if self.dropout == 0 then return x end
-   return self.g:add("dropout", { x }, { p = self.dropout })
-end
-
---- residual + dropout(x)
-function Builder:join(x, residual)
-   if self.dropout == 0 then return self.g:add("add", { residual, x }) end
-   return self.g:add("dropout_add", { x, residual }, { p = self.dropout })
 end
 
 --- Attention of x to `memory` (x itself when it is self-attention).
@@ -198,11 +178,11 @@ end
 function Builder:attention(x, memory, opts)
    local c = self.c
    local inner = c.num_heads * c.d_kv
-   local q = self:linear(x, opts.name .. ".q.weight", inner, c.d_model)
-   local k = self:linear(memory, opts.name .. ".k.weight", inner, c.d_model)
-   local v = self:linear(memory, opts.name .. ".v.weight", inner, c.d_model)
+   local q = self:linear(x, opts.name .. ".q", inner, c.d_model)
+   local k = self:linear(memory, opts.name .. ".k", inner, c.d_model)
+   local v = self:linear(memory, opts.name .. ".v", inner, c.d_model)
    local y = self:attend({ q, k, v, opts.mask or false }, opts)
-   return self:linear(y, opts.name .. ".o.weight", c.d_model, inner)
+   return self:linear(y, opts.name .. ".o", c.d_model, inner)
 end
 
 --- The attention row itself; inputs are q, k, v, mask and, appended here, the bias table.
@@ -229,13 +209,13 @@ function Builder:feed_forward(x, prefix)
    local name = prefix .. ".DenseReluDense"
    local h
    if c.gated then
-      local gate = self:linear(x, name .. ".wi_0.weight", c.d_ff, c.d_model)
-      local value = self:linear(x, name .. ".wi_1.weight", c.d_ff, c.d_model)
+      local gate = self:linear(x, name .. ".wi_0", c.d_ff, c.d_model)
+      local value = self:linear(x, name .. ".wi_1", c.d_ff, c.d_model)
       h = g:add("gated_gelu", { gate, value })
    else
-      h = self:linear(x, name .. ".wi.weight", c.d_ff, c.d_model, 1)
+      h = self:linear(x, name .. ".wi", c.d_ff, c.d_model, 1)
    end
-   return self:linear(self:drop(h), name .. ".wo.weight", c.d_model, c.d_ff)
+   return self:linear(self:drop(h), name .. ".wo", c.d_model, c.d_ff)
 end
 
 local bias_names = {
@@ -253,7 +233,7 @@ end
 function Builder:encoder_block(x, mask, i)
    local prefix = ("encoder.block.%d.layer."):format(i)
    self.g:scope(("encoder/block.%d/attn"):format(i))
-   local h = self:norm(x, prefix .. "0.layer_norm.weight")
+   local h = self:norm(x, prefix .. "0.layer_norm")
    local y = self:attention(h, h, {
       name = prefix .. "0.SelfAttention",
       mask = mask,
@@ -262,7 +242,7 @@ function Builder:encoder_block(x, mask, i)
    })
    x = self:join(y, x)
    self.g:scope(("encoder/block.%d/ff"):format(i))
-   h = self:norm(x, prefix .. "1.layer_norm.weight")
+   h = self:norm(x, prefix .. "1.layer_norm")
    return self:join(self:feed_forward(h, prefix .. "1"), x)
 end
 
@@ -270,14 +250,14 @@ function Builder:encoder(ids, mask)
    local x = self:embed(ids, "encoder")
    for i = 0, self.c.num_layers - 1 do x = self:encoder_block(x, mask, i) end
    self.g:scope("encoder/norm")
-   return self:drop(self:norm(x, "encoder.final_layer_norm.weight"))
+   return self:drop(self:norm(x, "encoder.final_layer_norm"))
 end
 
 --- One block of the decoder over the whole target.
 function Builder:decoder_block(x, encoded, mask, i)
    local prefix = ("decoder.block.%d.layer."):format(i)
    self.g:scope(("decoder/block.%d/attn"):format(i))
-   local h = self:norm(x, prefix .. "0.layer_norm.weight")
+   local h = self:norm(x, prefix .. "0.layer_norm")
    local y = self:attention(h, h, {
       name = prefix .. "0.SelfAttention",
       table_name = bias_names.decoder,
@@ -285,11 +265,11 @@ function Builder:decoder_block(x, encoded, mask, i)
    })
    x = self:join(y, x)
    self.g:scope(("decoder/block.%d/cross"):format(i))
-   h = self:norm(x, prefix .. "1.layer_norm.weight")
+   h = self:norm(x, prefix .. "1.layer_norm")
    y = self:attention(h, encoded, { name = prefix .. "1.EncDecAttention", mask = mask })
    x = self:join(y, x)
    self.g:scope(("decoder/block.%d/ff"):format(i))
-   h = self:norm(x, prefix .. "2.layer_norm.weight")
+   h = self:norm(x, prefix .. "2.layer_norm")
    return self:join(self:feed_forward(h, prefix .. "2"), x)
 end
 
@@ -297,9 +277,9 @@ end
 function Builder:head(x)
    local c, g = self.c, self.g
    g:scope("head")
-   x = self:drop(self:norm(x, "decoder.final_layer_norm.weight"))
+   x = self:drop(self:norm(x, "decoder.final_layer_norm"))
    if c.scaled then x = g:add("scale", { x }, { factor = c.d_model ^ -0.5 }) end
-   return self:linear(x, c.tied and "shared.weight" or "lm_head.weight", c.vocab_size, c.d_model)
+   return self:linear(x, c.tied and "shared" or "lm_head", c.vocab_size, c.d_model)
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -316,7 +296,7 @@ end
 --   grads (false: none)
 -- @treturn graph
 function M.training(config, size)
-   local b = builder(config, size.dropout)
+   local b = Builder.new(config, size.dropout)
    local g = b.g
    local ids = g:input("input_ids", "i32", { size.batch, size.source })
    local mask = g:input("mask", "i32", { size.batch, size.source })
@@ -339,7 +319,7 @@ end
 --
 -- Inputs: input_ids, mask. Outputs: cross_k.i and cross_v.i of every decoder block.
 function M.encoding(config, size)
-   local b = builder(config, 0)
+   local b = Builder.new(config, 0)
    local g = b.g
    local ids = g:input("input_ids", "i32", { size.batch, size.source })
    local mask = g:input("mask", "i32", { size.batch, size.source })
@@ -348,8 +328,8 @@ function M.encoding(config, size)
    for i = 0, config.num_decoder_layers - 1 do
       local name = ("decoder.block.%d.layer.1.EncDecAttention"):format(i)
       g:scope(("decoder/block.%d/cross"):format(i))
-      g:output("cross_k." .. i, b:linear(encoded, name .. ".k.weight", inner, config.d_model))
-      g:output("cross_v." .. i, b:linear(encoded, name .. ".v.weight", inner, config.d_model))
+      g:output("cross_k." .. i, b:linear(encoded, name .. ".k", inner, config.d_model))
+      g:output("cross_v." .. i, b:linear(encoded, name .. ".v", inner, config.d_model))
    end
    return g
 end
@@ -360,32 +340,32 @@ function Builder:decoder_step(x, step, i)
    local inner = c.num_heads * c.d_kv
    local prefix = ("decoder.block.%d.layer."):format(i)
    g:scope(("decoder/block.%d/attn"):format(i))
-   local h = self:norm(x, prefix .. "0.layer_norm.weight")
+   local h = self:norm(x, prefix .. "0.layer_norm")
    local name = prefix .. "0.SelfAttention"
    local cache = {}
    for _, kind in ipairs({ "k", "v" }) do
       local old = g:input(("self_%s.%d"):format(kind, i), "f32", { step.batch, step.target, inner })
-      local new = self:linear(h, ("%s.%s.weight"):format(name, kind), inner, c.d_model)
+      local new = self:linear(h, ("%s.%s"):format(name, kind), inner, c.d_model)
       cache[kind] = g:add("cache_append", { old, new, step.position })
       g:output(("self_%s.%d"):format(kind, i) .. ".next", cache[kind])
    end
-   local q = self:linear(h, name .. ".q.weight", inner, c.d_model)
+   local q = self:linear(h, name .. ".q", inner, c.d_model)
    local y = self:attend({ q, cache.k, cache.v, false }, {
       table_name = bias_names.decoder,
       causal = true,
       position = step.position,
    })
-   x = self:join(self:linear(y, name .. ".o.weight", c.d_model, inner), x)
+   x = self:join(self:linear(y, name .. ".o", c.d_model, inner), x)
    g:scope(("decoder/block.%d/cross"):format(i))
-   h = self:norm(x, prefix .. "1.layer_norm.weight")
+   h = self:norm(x, prefix .. "1.layer_norm")
    name = prefix .. "1.EncDecAttention"
-   q = self:linear(h, name .. ".q.weight", inner, c.d_model)
+   q = self:linear(h, name .. ".q", inner, c.d_model)
    local k = g:input("cross_k." .. i, "f32", { step.batch, step.source, inner })
    local v = g:input("cross_v." .. i, "f32", { step.batch, step.source, inner })
    y = self:attend({ q, k, v, step.mask }, {})
-   x = self:join(self:linear(y, name .. ".o.weight", c.d_model, inner), x)
+   x = self:join(self:linear(y, name .. ".o", c.d_model, inner), x)
    g:scope(("decoder/block.%d/ff"):format(i))
-   h = self:norm(x, prefix .. "2.layer_norm.weight")
+   h = self:norm(x, prefix .. "2.layer_norm")
    return self:join(self:feed_forward(h, prefix .. "2"), x)
 end
 
@@ -395,7 +375,7 @@ end
 -- I), cross_k.i, cross_v.i (B, S, I). Outputs: next (B, 1), the likeliest token, and self_k.i.next,
 -- self_v.i.next, the caches with this position in them.
 function M.decoding(config, size)
-   local b = builder(config, 0)
+   local b = Builder.new(config, 0)
    local g = b.g
    local ids = g:input("decoder_ids", "i32", { size.batch, 1 })
    local step = { batch = size.batch, source = size.source, target = size.target }

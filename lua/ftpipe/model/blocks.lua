@@ -1,0 +1,77 @@
+--- What families build their blocks from: a builder holds a graph, a configuration and the dropout
+-- rate, and adds to the graph.
+--
+--    local Builder = blocks.class { bias = true, transposed = true }
+--    local b = Builder.new(config, dropout)
+--    x = b:join(b:linear(x, "h.0.mlp.c_proj", c.width, c.inner), x)
+--
+-- Values are numbers of the graph; names are those of parameters in a checkpoint.
+
+local core = require("ftpipe.core")
+
+local M = {}
+
+local Blocks = {}
+
+--- A class of builders, to which a family adds methods of its own.
+-- @tparam table form bias (true: products and norms have one), transposed (true: weights are stored
+--   (in, out)), width and eps (keys of the configuration: numbers of a hidden state, and what layer
+--   norms add to the variance)
+function M.class(form)
+   local Builder = setmetatable({}, { __index = Blocks })
+   Builder.__index = Builder
+   --- A builder with a graph of its own.
+   -- @tparam table config of the family
+   -- @tparam[opt=0] number dropout
+   function Builder.new(config, dropout)
+      return setmetatable({
+         g = core.graph.new(), c = config, dropout = dropout or 0, form = form,
+      }, Builder)
+   end
+   return Builder
+end
+
+--- Layer norm of x over its last axis.
+function Blocks:layer_norm(x, name)
+   local c, form = self.c, self.form
+   local weight = self.g:param(name .. ".weight", { c[form.width] })
+   local bias = self.g:param(name .. ".bias", { c[form.width] })
+   return self.g:add("layer_norm", { x, weight, bias }, { eps = c[form.eps] })
+end
+
+--- The product of x with a weight, its bias added where the family has one.
+-- @tparam[opt=0] int activation of the row `linear`
+function Blocks:linear(x, name, n_out, n_in, activation)
+   local form = self.form
+   local inputs = {
+      x, self.g:param(name .. ".weight", form.transposed and { n_in, n_out } or { n_out, n_in }),
+   }
+   if form.bias then inputs[3] = self.g:param(name .. ".bias", { n_out }) end
+   return self.g:add("linear", inputs,
+      { transposed = form.transposed, activation = activation or 0 })
+end
+
+--- dropout(x)
+function Blocks:drop(x)
+   if self.dropout == 0 then return x end
+   return self.g:add("dropout", { x }, { p = self.dropout })
+end
+
+--- residual + dropout(x)
+function Blocks:join(x, residual)
+   if self.dropout == 0 then return self.g:add("add", { residual, x }) end
+   return self.g:add("dropout_add", { x, residual }, { p = self.dropout })
+end
+
+--- Two products with the configuration's activation between them.
+-- @tparam string first name of the product that widens
+-- @tparam string second name of the one that narrows
+-- @tparam int inner width between them
+function Blocks:feed_forward(x, first, second, inner)
+   local width, activation = self.c[self.form.width], self.c.activation
+   local h = self:linear(x, first, inner, width, activation.fused)
+   if activation.row then h = self.g:add(activation.row, { h }) end
+   return self:linear(h, second, width, inner)
+end
+
+return M
