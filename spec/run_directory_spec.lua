@@ -7,6 +7,9 @@ local process = require("spec.support.process")
 
 local STEPS = { "--steps", "4", "--keep", "1", "--save-every", "2", "--devices", "cpu:2" }
 
+local ROW = '{"premise": "Ben has a red kite.", "hypothesis": "Ben has a kite.", '
+   .. '"label": "entailment"}\n'
+
 local function copied(from, to)
    local _, err, exit = process.shell(("rm -rf '%s' && cp -a '%s' '%s'"):format(to, from, to))
    assert.equal(0, exit, err)
@@ -78,8 +81,7 @@ describe("a run directory", function()
       root = files.directory()
       files.tiny_model(root .. "/model")
       local rows = root .. "/rows.jsonl"
-      core.sys.write_file(rows, '{"premise": "Ben has a red kite.", '
-         .. '"hypothesis": "Ben has a kite.", "label": "entailment"}\n')
+      core.sys.write_file(rows, ROW)
       whole.predict, whole["--resume"] = root .. "/trained", root .. "/stopped"
       local _, err, exit = process.ftpipe { "recipes/t5_rte.lua", "--model", root .. "/model",
          "--train-file", rows, "--eval-file", rows, "--out", whole.predict, "--batch", "10",
@@ -130,5 +132,133 @@ describe("a run directory", function()
                assert.matches('^{.*"index": 1', out)
             end)
       end
+   end
+end)
+
+--- What a used --out is refused with, before anything is measured or planned.
+local function refused(pattern, ...)
+   local out = process.refused(2, pattern, { "recipes/t5_rte.lua", ... })
+   assert.equal("", out)
+end
+
+--- Trains the model root/plain, with evaluations between.
+local function train(root, out, steps, ...)
+   local _, err, exit = process.ftpipe { "recipes/t5_rte.lua", "--model", root .. "/plain",
+      "--train-file", root .. "/rows.jsonl", "--eval-file", root .. "/rows.jsonl", "--batch", "10",
+      "--profile", "modelled", "--out", out, "--steps", steps, "--eval-every", "2", "--keep", "1",
+      ... }
+   assert.equal(0, exit, err)
+   return err
+end
+
+--- Digests of all files of a directory by path.
+local function digests(dir)
+   local list = {}
+   for _, path in ipairs(files_in(dir)) do
+      list[path] = core.io.link_target(dir .. "/" .. path)
+         or core.sys.sha256(core.sys.read_file(dir .. "/" .. path))
+   end
+   list.lock = nil
+   return list
+end
+
+describe("an --out that is used already", function()
+   local root
+
+   setup(function()
+      root = files.directory()
+      files.tiny_model(root .. "/m/hf")
+      files.tiny_model(root .. "/plain")
+      core.sys.write_file(root .. "/rows.jsonl", ROW)
+      train(root, root .. "/run", "4")
+   end)
+
+   teardown(function() files.remove(root) end)
+
+   it("is refused when it holds a model, whatever is asked for", function()
+      local before = digests(root)
+      for _, more in ipairs { {}, { "--resume" }, { "--eval-only" } } do
+         refused("%-%-out /.*/m holds a model %(/.*/m/hf%): give another directory", "--model",
+            root .. "/m/hf", "--data", "/nope", "--out", root .. "/m", unpack(more))
+         refused("%-%-out /.*/plain/ holds a model %(.*/config.json%)", "--out", root .. "/plain/",
+            unpack(more))
+      end
+      os.execute(("ln -s plain '%s/link'"):format(root))
+      refused("holds a model", "--out", root .. "/link")
+      os.remove(root .. "/link")
+      assert.same(before, digests(root))
+   end)
+
+   it("is refused when it holds a run, by any sign of one", function()
+      local before = digests(root .. "/run")
+      local copy = root .. "/copy"
+      for _, left in ipairs { "run.json", "metrics.jsonl", "checkpoints" } do
+         core.sys.mkdir(copy)
+         os.execute(("cp -r '%s/run/%s' '%s'"):format(root, left, copy))
+         refused("%-%-out /.*/copy holds a run %(/.*/copy/" .. left .. ".*%): give %-%-resume to "
+            .. "go on with it, or another directory", "--out", copy)
+         refused("holds a run %(.*%): give another directory", "--out", copy, "--eval-only")
+         files.remove(copy)
+      end
+      core.sys.mkdir(copy)
+      os.execute(("cp -r '%s/run/hf' '%s/run/run.json' '%s'"):format(root, root, copy))
+      refused("%-%-resume: /.*/copy/hf is a model, and there is no checkpoint to go on from",
+         "--out", copy, "--resume")
+      files.remove(copy)
+      assert.same(before, digests(root .. "/run"))
+   end)
+
+   it("is not written to where the run reads", function()
+      core.sys.mkdir(root .. "/out/data")
+      core.sys.write_file(root .. "/out/rows.jsonl", "")
+      refused("%-%-data /.*/out/data is in %-%-out /.*/out, where this run writes", "--data",
+         root .. "/out/data", "--out", root .. "/out")
+      refused("%-%-train%-file .*rows.jsonl is in %-%-out", "--train-file",
+         root .. "/out/data/../rows.jsonl", "--out", root .. "/out")
+      refused("%-%-model /.*/run/hf is in %-%-out /.*/run,", "--model", root .. "/run/hf", "--out",
+         root .. "/run", "--resume")
+   end)
+
+   it("is refused when it cannot be written to", function()
+      core.sys.write_file(root .. "/file", "")
+      refused("%-%-out /.*/file: /.*/file is not a directory", "--out", root .. "/file")
+      refused("%-%-out /.*/file/in/it: /.*/file is not a directory", "--out", root .. "/file/in/it")
+      local directory = require("ftpipe.run.directory")
+      local may_write = core.sys.may_write
+      core.sys.may_write = function() return false end -- root may write everywhere
+      local problem = files.failure(directory.check, { out = root .. "/new/in/it" })
+      core.sys.may_write = may_write
+      assert.matches("^%-%-out /.*/new/in/it: /[^:]* cannot be written to$", problem.message)
+   end)
+
+   it("is nothing to a run that only plans", function()
+      local _, err, exit = process.ftpipe { "recipes/t5_rte.lua", "--out", root .. "/run", "-n" }
+      assert.equal(0, exit, err)
+   end)
+
+   for how, copy in pairs {
+      ["without its links"] = "cp -a '%s' '%s' && find '%s' -type l -delete",
+      ["with directories in place of its links"] = "cp -rL '%s' '%s'",
+      ["with a directory in place of a checkpoint"] =
+         "cp -rL '%s' '%s' && rm -r '%s'/checkpoints/step-*",
+   } do
+      it("goes on when it was copied " .. how, function()
+         local from, to = root .. "/stopped", root .. "/copied"
+         files.remove(from)
+         files.remove(to)
+         train(root, from, "4")
+         local _, err, exit = process.shell(copy:format(from, to, to))
+         assert.equal(0, exit, err)
+         for _, out in ipairs { from, to } do
+            assert.matches("goes on from .*/step%-4, after step 4 of 6",
+               train(root, out, "6", "--resume"))
+         end
+         local function computed(dir)
+            local list = digests(dir .. "/checkpoints")
+            list["step-6/state/state.json"] = nil -- has the time it took
+            return list
+         end
+         assert.same(computed(from), computed(to))
+      end)
    end
 end)

@@ -5,6 +5,7 @@
 --
 -- Nothing in here is closed to scripts that want it otherwise: examples/own_task.lua writes it out.
 
+local directories = require("ftpipe.run.directory")
 local models = require("ftpipe.model")
 local opts = require("ftpipe.opts")
 local plans = require("ftpipe.plan")
@@ -32,6 +33,7 @@ end
 return function(o)
    o = opts.check("ft.fine_tune", rules, o)
    local args, task = o.args, o.task
+   directories.check(args)
    local model = models.open(args)
    local data = task:open(model, args)
    print(("%s: %s; %s"):format(task.name, model, data or "no data, planning only"))

@@ -13,7 +13,6 @@ local records = require("ftpipe.run.record")
 local scores = require("ftpipe.score")
 local states = require("ftpipe.state")
 local training = require("ftpipe.run.training")
-local usage = require("ftpipe.usage")
 
 local M = {}
 local Run = setmetatable({}, { __index = training })
@@ -76,16 +75,9 @@ end
 
 --- The checkpoint that the run goes on from, nil for one that begins.
 function Run:find_start()
-   local args = self.args
-   if args.resume and not self.out then
-      usage("--resume goes on from the checkpoints of --out, give it too")
-   end
-   if args.resume and args.eval_only then
-      usage("--resume goes on with training and --eval-only does not train, give one of them "
-         .. "(--model %s/hf is what the run has left)", self.out)
-   end
-   if not self.out then return nil end
-   if not args.resume then return states.check_unused(self.out, args.eval_only) end
+   directories.check(self.args) -- again: now no other process writes there
+   if not self.args.resume then return nil end
+   states.mend(self.out)
    local path = states.find(self.out)
    if not path then
       io.stderr:write(("--resume: no checkpoint in %s, starting at step 1\n"):format(self.out))

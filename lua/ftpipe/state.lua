@@ -26,31 +26,46 @@ local MOST_BYTES = 2 ^ 20 -- of state.json
 
 local function root_of(out) return out .. "/checkpoints" end
 
+local function path_of(out, step) return ("%s/step-%d"):format(root_of(out), step) end
+
+local function record_file(path) return path .. "/state/state.json" end
+
 -- ---------------------------------------------------------------------------------------------
 -- Finding.
 
---- The newest checkpoint of a run directory.
+--- Steps of the whole checkpoints of a run directory, ascending: what has such a name was renamed
+-- to it when it was whole.
+local function steps_of(out)
+   local steps, root = {}, root_of(out)
+   if core.sys.exists(root) ~= "directory" then return steps end
+   for _, name in ipairs(core.sys.list_dir(root)) do
+      local step = tonumber(name:match("^step%-(%d+)$"))
+      if step and core.sys.exists(root .. "/" .. name .. "/hf") then steps[#steps + 1] = step end
+   end
+   table.sort(steps)
+   return steps
+end
+
+--- The checkpoint that a link of a run directory points to, nil when it is none.
+local function linked(out, name)
+   local target = core.io.link_target(root_of(out) .. "/" .. name)
+   local path = target and target:find("^step%-%d+$") and root_of(out) .. "/" .. target
+   return path and core.sys.exists(path) == "directory" and path or nil
+end
+
+--- The newest checkpoint of a run directory, also of one that was copied without its links, or with
+-- what they point to in their place.
 -- @treturn string its path; nil when there is none
 function M.find(out)
-   local target = core.io.link_target(root_of(out) .. "/latest")
-   return target and root_of(out) .. "/" .. target
+   local path, steps = linked(out, "latest"), steps_of(out)
+   if path then return path end
+   if #steps > 0 then return path_of(out, steps[#steps]) end
+   path = root_of(out) .. "/latest"
+   return core.sys.exists(path .. "/hf") and path or nil
 end
 
 --- The checkpoint of the best evaluation, or nil.
-function M.find_best(out)
-   local target = core.io.link_target(root_of(out) .. "/best")
-   return target and root_of(out) .. "/" .. target
-end
-
---- Refuses to write over what an earlier run left.
--- @tparam string out
--- @tparam boolean evaluates the run cannot go on with it: it only evaluates
-function M.check_unused(out, evaluates)
-   local found = M.find(out)
-   if not found then return end
-   core.fail("invalid argument", ("--out %s holds a run (%s): give %sanother directory"):format(out,
-      found, evaluates and "" or "--resume to go on with it, or "), 2)
-end
+function M.find_best(out) return linked(out, "best") end
 
 -- ---------------------------------------------------------------------------------------------
 -- Room.
@@ -131,7 +146,7 @@ local function write_files(run, dir)
    core.sys.mkdir(dir .. "/state")
    run:save(dir .. "/hf")
    core.io.write(dir .. "/state/state.safetensors", tensors_of(run))
-   core.sys.write_file(dir .. "/state/state.json",
+   core.sys.write_file(record_file(dir),
       core.json.encode(record_of(run), { indent = 2 }) .. "\n")
    core.io.sync(dir)
 end
@@ -144,17 +159,13 @@ local function sweep(root)
 end
 
 --- Removes the oldest checkpoints; the best one and the last `keep` stay.
-local function retire(root, keep)
-   local steps, best = {}, core.io.link_target(root .. "/best")
-   for _, name in ipairs(core.sys.list_dir(root)) do
-      steps[#steps + 1] = tonumber(name:match("^step%-(%d+)$"))
-   end
-   table.sort(steps)
+local function retire(out, keep)
+   local steps, best = steps_of(out), M.find_best(out)
    for i = 1, #steps - keep do
-      local path = ("%s/step-%d"):format(root, steps[i])
+      local path = path_of(out, steps[i])
       local away = ("%s.tmp-%d"):format(path, core.sys.getpid())
       -- Out of its name first: what has the name of a checkpoint is a whole one.
-      if "step-" .. steps[i] ~= best and os.rename(path, away) then replace.remove(away) end
+      if path ~= best and os.rename(path, away) then replace.remove(away) end
    end
 end
 
@@ -179,7 +190,7 @@ function M.write(run, is_best)
          ("step %d could not be saved: %s%s; %s"):format(run.done, tostring(problem),
             lack and " (" .. lack .. ")" or "", what_is_left(run)))
    end
-   retire(root, run.args.keep or PRESET_KEEP)
+   retire(run.out, run.args.keep or PRESET_KEEP)
    return root .. "/" .. name
 end
 
@@ -191,9 +202,11 @@ function M.publish(out, path) return checkpoint.link(out .. "/hf", path .. "/hf"
 -- ---------------------------------------------------------------------------------------------
 -- Reading.
 
+local function read_text(path) return small_file(record_file(path), MOST_BYTES) end
+
 local function read_record(path)
-   local file = path .. "/state/state.json"
-   local record = core.json.decode(small_file(file, MOST_BYTES), file)
+   local file = record_file(path)
+   local record = core.json.decode(read_text(path), file)
    if type(record) ~= "table" or record.format ~= FORMAT then
       core.fail("malformed data", ("%s: format %s, expected %d (this is ftpipe %s)"):format(file,
          tostring(type(record) == "table" and record.format), FORMAT, core.version))
@@ -202,6 +215,9 @@ local function read_record(path)
       if type(record[key]) ~= "number" then
          core.fail("malformed data", ("%s: '%s' is no number"):format(file, key))
       end
+   end
+   if record.step < 0 or record.step % 1 ~= 0 or record.step > 2 ^ 53 then
+      core.fail("malformed data", ("%s: 'step' is no number of a step"):format(file))
    end
    local best = record.best
    if best ~= nil and not (type(best) == "table" and type(best.step) == "number"
@@ -212,6 +228,38 @@ local function read_record(path)
          file .. ": 'best' is not an evaluation (step, value, metric, text, since)")
    end
    return record
+end
+
+--- Where a checkpoint lies under a link's name instead of behind it: gives it its own name, or
+-- removes it if that is there already.
+local function unfold(out, name)
+   local path = root_of(out) .. "/" .. name
+   if core.io.link_target(path) or core.sys.exists(path) ~= "directory" then return end
+   local own = path_of(out, read_record(path).step)
+   if not core.sys.exists(own) then
+      local moved, problem = os.rename(path, own)
+      if not moved then core.fail("input or output failed", problem) end
+   elseif read_text(own) == read_text(path) then
+      replace.remove(path)
+   else
+      core.fail("malformed data", ("%s: a directory, and not the same as %s: remove one of them")
+         :format(path, own))
+   end
+end
+
+--- Makes the links of a run directory anew that a copy has lost.
+-- @raise malformed data
+function M.mend(out)
+   for _, name in ipairs { "latest", "best" } do unfold(out, name) end
+   local newest = M.find(out)
+   if not newest then return end
+   if not linked(out, "latest") then
+      core.io.link(root_of(out) .. "/latest", newest:match("[^/]+$"))
+   end
+   local best = read_record(newest).best
+   if best and not linked(out, "best") and core.sys.exists(path_of(out, best.step)) then
+      core.io.link(root_of(out) .. "/best", ("step-%d"):format(best.step))
+   end
 end
 
 local function read_optimizer(run, archive, path)

@@ -3,7 +3,9 @@
  * What Lua's own io and os libraries do well (getenv, remove, rename, date) is not repeated. */
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
@@ -147,6 +149,20 @@ static int sys_exists(lua_State *L) {
     return 2;
 }
 
+/* real_path(path): the same without links and dots, nil when nothing is there. */
+static int sys_real_path(lua_State *L) {
+    char path[PATH_MAX];
+    if (!realpath(script_check_string(L, 1), path)) return 0;
+    lua_pushstring(L, path);
+    return 1;
+}
+
+/* may_write(path): whether this process may make files in a directory. */
+static int sys_may_write(lua_State *L) {
+    lua_pushboolean(L, access(script_check_string(L, 1), W_OK | X_OK) == 0);
+    return 1;
+}
+
 /* mkdir(path): as mkdir -p. */
 static int sys_mkdir(lua_State *L) {
     ft_error err;
@@ -238,6 +254,8 @@ int script_bind_sys(lua_State *L) {
         {"isatty", sys_isatty},
         {"columns", sys_columns},
         {"exists", sys_exists},
+        {"real_path", sys_real_path},
+        {"may_write", sys_may_write},
         {"mkdir", sys_mkdir},
         {"read_file", sys_read_file},
         {"write_file", sys_write_file},

@@ -1,6 +1,7 @@
 --- What a recipe's arguments and data mean for its plan.
 
 local core = require("ftpipe.core")
+local directories = require("ftpipe.run.directory")
 local evaluate = require("ftpipe.evaluate")
 local schedules = require("ftpipe.schedule")
 local usage = require("ftpipe.usage")
@@ -88,6 +89,7 @@ end
 
 --- Refuses flags that mean nothing together.
 local function check_flags(args)
+   directories.check(args)
    if args.patience and not args.eval_every then
       usage("--patience counts evaluations, give --eval-every too")
    end

@@ -10,6 +10,8 @@
 local core = require("ftpipe.core")
 local records = require("ftpipe.run.record")
 local small_file = require("ftpipe.small_file")
+local states = require("ftpipe.state")
+local usage = require("ftpipe.usage")
 
 local M = {}
 
@@ -35,6 +37,94 @@ function M.new(path)
    if core.sys.exists(path) then lock(directory) end
    return directory
 end
+
+-- ---------------------------------------------------------------------------------------------
+-- What is there already.
+
+-- Names that only runs, or only models, have.
+local OF_RUNS = { "run.json", "metrics.jsonl" }
+local OF_MODELS = {
+   "hf", "config.json", "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+   "pytorch_model.bin.index.json",
+}
+
+local function first_of(path, names)
+   for _, name in ipairs(names) do
+      if core.sys.exists(path .. "/" .. name) then return path .. "/" .. name end
+   end
+   return nil
+end
+
+--- What a directory holds, whatever links in it are lost.
+-- @treturn string "run", "model" or nil
+-- @treturn string what shows it
+local function contents(path)
+   local sign = states.find(path) or first_of(path, OF_RUNS)
+   if sign then return "run", sign end
+   sign = first_of(path, OF_MODELS)
+   return sign and "model", sign
+end
+
+--- Refuses to write over a model, or a run that is not to go on.
+local function check_unused(args)
+   local out = args.out
+   local what, sign = contents(out)
+   if not what then return end
+   if what == "run" and args.resume then
+      if states.find(out) or not core.sys.exists(out .. "/hf") then return end
+      usage("--resume: %s/hf is a model, and there is no checkpoint to go on from: give another "
+         .. "directory", out)
+   end
+   local or_resume = what == "run" and not args.eval_only
+   usage("--out %s holds a %s (%s): give %sanother directory", out, what, sign,
+      or_resume and "--resume to go on with it, or " or "")
+end
+
+--- Refuses a directory that cannot be made, or written to.
+local function check_writable(out)
+   local there = #out > 1 and out:gsub("/+$", "") or out
+   while not core.sys.exists(there) and there ~= "." do
+      there = there:match("^(.+)/[^/]*$") or (there:find("^/") and "/" or ".")
+   end
+   if core.sys.exists(there) ~= "directory" then
+      usage("--out %s: %s is not a directory", out, there)
+   end
+   if not core.sys.may_write(there) then usage("--out %s: %s cannot be written to", out, there) end
+end
+
+--- Refuses to write where the run reads.
+local function check_apart(args)
+   local out = core.sys.real_path(args.out)
+   if not out then return end
+   for _, flag in ipairs { "model", "data", "train_file", "eval_file" } do
+      local path = args[flag] and core.sys.real_path(args[flag])
+      if path and (path .. "/"):sub(1, #out + 1) == out .. "/" then
+         usage("--%s %s is in --out %s, where this run writes: give another --out",
+            (flag:gsub("_", "-")), args[flag], args.out)
+      end
+   end
+end
+
+--- Refuses an --out, or a --resume, that the run would stop at: before it has measured or planned
+-- anything. What only plans writes nothing.
+-- @tparam table args of ft.args
+-- @raise invalid argument
+function M.check(args)
+   if args.resume and not args.out then
+      usage("--resume goes on from the checkpoints of --out, give it too")
+   end
+   if args.resume and args.eval_only then
+      usage("--resume goes on with training and --eval-only does not train, give one of them "
+         .. "(--model %s/hf is what the run has left)", args.out)
+   end
+   if not args.out or args.dry_run or (args.devices or ""):find("^sim") then return end
+   check_writable(args.out)
+   check_unused(args)
+   check_apart(args)
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Writing.
 
 --- Rows of metrics.jsonl up to a step: those after it will be written again. Notes which of them
 -- are evaluations.
