@@ -45,7 +45,7 @@ describe("the WiC task", function()
          "wic", { ["val.jsonl"] = lines(wic(true), wic("yes")) }, { eval_only = true })))
       assert.equal("val.jsonl:1: label 'true', expected one of: false, true", (task_files.fault(
          "wic", { ["val.jsonl"] = lines(wic("true")) }, { eval_only = true })))
-      assert.equal("val.jsonl:1: label is a table, expected one of: false, true",
+      assert.equal("val.jsonl:1: label is a list, expected one of: false, true",
          (task_files.fault("wic", { ["val.jsonl"] = lines(wic({ 1 })) }, { eval_only = true })))
    end)
 

@@ -4,6 +4,7 @@
 -- list has `path`. Errors name the file, the line and, for what is inside a line, the column.
 
 local core = require("ftpipe.core")
+local shown = require("ftpipe.shown")
 
 local M = {}
 
@@ -87,7 +88,7 @@ local function read_header(path, number, line)
    local names, seen = split_tabs(line), {}
    for _, name in ipairs(names) do
       if name == "" or seen[name] then
-         fail("%s:%d: the header line names a column '%s' %s", path, number, name,
+         fail("%s:%d: the header line names a column '%s' %s", path, number, shown(name),
             name == "" and "(without a name)" or "twice")
       end
       seen[name] = true
@@ -112,7 +113,7 @@ function M.tsv(path, text)
          local fields = split_tabs(line)
          if #fields ~= #names then
             fail("%s:%d: %d columns, the header line names %d (%s)", path, number, #fields, #names,
-               table.concat(names, ", "))
+               M.listed(names))
          end
          local row = {}
          for i, name in ipairs(names) do row[name] = fields[i] end
@@ -144,6 +145,11 @@ function M.where(rows, row)
    return ("%s:%d"):format(rows.path, row.line)
 end
 
+--- Names as they may stand in a message.
+function M.listed(names)
+   return shown(table.concat(names, ", "))
+end
+
 --- The names of a row's fields, sorted.
 function M.names(row)
    local names = {}
@@ -157,7 +163,7 @@ end
 local function check_type(rows, row, name, value, expected, have)
    if value == nil or value == core.json.null then
       fail("%s: field '%s' is missing (have: %s)", M.where(rows, row), name,
-         table.concat(M.names(have), ", "))
+         M.listed(M.names(have)))
    end
    if type(value) ~= expected then
       fail("%s: field '%s' is a %s, expected a %s", M.where(rows, row), name, type(value), expected)

@@ -4,18 +4,10 @@
 local graphs = require("ftpipe.graph")
 local partition = require("ftpipe.partition")
 
+local check_refusal = dofile("test/fuzz/refusal.lua")
+
 -- A partitioner's turn comes for graphs up to this size.
 local MOST_NODES = 24
-
---- Whether an error is one of these statuses and one line; other errors are raised again.
-local function check_refusal(problem, ...)
-   if type(problem) == "table" and not problem.message:find("%c") then
-      for _, status in ipairs { ... } do
-         if problem.status == status then return end
-      end
-   end
-   error(tostring(problem), 0)
-end
 
 local function check_partition(graph)
    local devices = graph.devices or { { memory_bytes = 1e9, bytes_per_s = 1e9 }, {} }

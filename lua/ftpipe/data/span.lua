@@ -10,6 +10,7 @@
 local core = require("ftpipe.core")
 local features = require("ftpipe.squad.features")
 local scorer = require("ftpipe.squad.scorer")
+local shown = require("ftpipe.shown")
 
 local M = {}
 
@@ -79,7 +80,7 @@ function M.prepare(task, _, rows, o)
    for _, row in ipairs(rows) do
       if not add_question(dataset, encoder, notes, row) then
          fail("malformed data", "%s: the context of question '%s' has no text that the tokenizer "
-            .. "knows", rows.path, row.id)
+            .. "knows", rows.path, shown(row.id))
       end
    end
    if notes.unplaced == #rows and not (o and o.unlabelled) then

@@ -19,6 +19,7 @@ local answer_metrics = require("ftpipe.metric.answers")
 local metrics = require("ftpipe.metric")
 local opts = require("ftpipe.opts")
 local records = require("ftpipe.records")
+local shown = require("ftpipe.shown")
 
 local M = {}
 
@@ -99,7 +100,7 @@ local function answer_of(task, layout, rows, row)
       labels[i] = tostring(answer.label)
    end
    return fail("malformed data", "%s: %s %s, expected one of: %s", records.where(rows, row), field,
-      type(label) == "table" and "is a table" or ("'%s'"):format(tostring(label)),
+      (type(label) == "table" and "is %s" or "'%s'"):format(shown(label)),
       table.concat(labels, ", "))
 end
 

@@ -6,6 +6,7 @@
 --    local parts = b:finish()      -- { nodes =, edges = }, acyclic, everything checked
 
 local core = require("ftpipe.core")
+local shown = require("ftpipe.shown")
 local suggest = require("ftpipe.suggest")
 
 local M = {}
@@ -34,19 +35,6 @@ local MOST_KINDS = 4
 
 -- ---------------------------------------------------------------------------------------------
 -- Refusing.
-
--- Of a culprit, messages show so many bytes.
-local MOST_SHOWN = 120
-
---- A value of a file as it may stand in a message: on one line, not too long.
-local function shown(value)
-   if value == nil then return "missing" end
-   if value == core.json.null then return "null" end
-   if getmetatable(value) == core.json.array_meta then return "a list" end
-   if type(value) == "table" then return "an object" end
-   local text = tostring(value):gsub("%c", "?")
-   return #text > MOST_SHOWN and text:sub(1, MOST_SHOWN) .. "..." or text
-end
 
 --- Raises: the place, which is the first argument of the format, and culprits.
 function M.malformed(format, where, ...)

@@ -1,6 +1,7 @@
 --- What families ask of config.json: each fault is one line that names key, value and expectation.
 
 local core = require("ftpipe.core")
+local shown = require("ftpipe.shown")
 
 local M = {}
 
@@ -25,20 +26,16 @@ function M.with_presets(raw, presets, required)
    return config
 end
 
---- A value as messages show it: what is no number, true or false says what it is.
-local function shown(value)
-   if value == nil then return "missing" end
-   if value == core.json.null then return "null" end
-   if type(value) == "string" then return ("the string '%s'"):format(value) end
-   if getmetatable(value) == core.json.array_meta then return "a list" end
-   return type(value) == "table" and "an object" or tostring(value)
+--- A value as messages show it: a string is called one, lest '64' looks like a number.
+local function told(value)
+   return (type(value) == "string" and "the string '%s'" or "%s"):format(shown(value))
 end
 
 --- Each key must be a positive integer.
 function M.sizes(config, keys)
    for _, key in ipairs(keys) do
       if not M.is_whole(config[key]) or config[key] < 1 then
-         M.refuse("'%s' is %s, expected a positive integer", key, shown(config[key]))
+         M.refuse("'%s' is %s, expected a positive integer", key, told(config[key]))
       end
    end
 end
@@ -70,7 +67,7 @@ function M.positive(config, keys)
    for _, key in ipairs(keys) do
       local value = config[key]
       if type(value) ~= "number" or not (value > 0 and value < math.huge) then
-         M.refuse("'%s' is %s, expected a number above 0", key, shown(value))
+         M.refuse("'%s' is %s, expected a number above 0", key, told(value))
       end
    end
 end
@@ -80,7 +77,7 @@ function M.rates(config, keys)
    for _, key in ipairs(keys) do
       local value = config[key]
       if type(value) ~= "number" or not (value >= 0 and value < 1) then
-         M.refuse("'%s' is %s, expected a number from 0 to below 1", key, shown(value))
+         M.refuse("'%s' is %s, expected a number from 0 to below 1", key, told(value))
       end
    end
 end
@@ -90,7 +87,7 @@ function M.ids(config, keys)
    for _, key in ipairs(keys) do
       local id = config[key]
       if not M.is_whole(id) or id < 0 or id >= config.vocab_size then
-         M.refuse("'%s' is %s, expected an id below vocab_size, %d", key, shown(id),
+         M.refuse("'%s' is %s, expected an id below vocab_size, %d", key, told(id),
             config.vocab_size)
       end
    end
@@ -100,7 +97,7 @@ end
 function M.flags(config, keys)
    for _, key in ipairs(keys) do
       if type(config[key]) ~= "boolean" then
-         M.refuse("'%s' is %s, expected true or false", key, shown(config[key]))
+         M.refuse("'%s' is %s, expected true or false", key, told(config[key]))
       end
    end
 end
@@ -118,7 +115,7 @@ local activations = {
 function M.activation(config, key)
    return activations[config[key]] or M.refuse(
       "'%s' is %s, expected 'gelu', 'gelu_new', 'gelu_pytorch_tanh' or 'relu'", key,
-      tostring(config[key]))
+      shown(config[key]))
 end
 
 return M

@@ -4,6 +4,7 @@
 -- data[3].paragraphs[0].qas[2].answers[0], counted from 0 as most tools that print JSON do.
 
 local core = require("ftpipe.core")
+local shown = require("ftpipe.shown")
 
 local M = {}
 
@@ -58,7 +59,7 @@ local function names_of(object)
    local names = {}
    for name in pairs(object) do names[#names + 1] = name end
    table.sort(names)
-   return #names > 0 and table.concat(names, ", ") or "nothing"
+   return #names > 0 and shown(table.concat(names, ", ")) or "nothing"
 end
 
 --- A field of an object that must be there, of one kind.
@@ -116,7 +117,7 @@ local function read_answer(file, place, context, answer)
       fault(file, below(place, "answer_start"), "is %.17g, past the end of the context", start)
    end
    if context:sub(at, at + #text - 1) ~= text and not context:find(text, 1, true) then
-      fault(file, place, "the context does not hold the answer '%s'", text)
+      fault(file, place, "the context does not hold the answer '%s'", shown(text))
    end
    return { text = text, at = at }
 end
@@ -170,7 +171,7 @@ function M.parse(text, file, unlabelled)
             local question = read_question(file, place, context, qa, unlabelled)
             local other = places[question.id]
             if other then
-               fault(file, below(place, "id"), "'%s' is also the id of %s", question.id,
+               fault(file, below(place, "id"), "'%s' is also the id of %s", shown(question.id),
                   path_of(other))
             end
             places[question.id] = place

@@ -1,0 +1,9 @@
+/* test/fuzz/fuzz_records.c - the first byte chooses a task, the rest is its file. */
+#include "script/script.h"
+
+#include "lua_target.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    return run_in_lua("test/fuzz/records.lua", data, size);
+}
