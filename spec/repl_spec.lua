@@ -29,9 +29,30 @@ describe("repl", function()
       local chunk, _, more = repl.compile("for i = 1, 2 do")
       assert.is_nil(chunk)
       assert.is_true(more)
-      chunk, _, more = repl.compile("for i = = 2 do")
-      assert.is_nil(chunk)
-      assert.is_false(more)
+      for text, wanted in pairs {
+         ["for i = = 2 do"] = false, ["end"] = false, ["x = 1 end"] = false, ["1 +"] = true,
+         ["{1,"] = true, ["{1,\n2"] = true, ["= {"] = true, ["x = {"] = true, ["[[a"] = true,
+         ["f("] = true, ["'a"] = false, ["if x then"] = true, ["}"] = false, ["1 2"] = false,
+      } do
+         chunk, _, more = repl.compile(text)
+         assert.same({ nil, wanted }, { chunk, more }, text)
+      end
+   end)
+
+   it("shows numbers as they are", function()
+      local function shown(text) return select(2, repl.evaluate((repl.compile(text)))) end
+      assert.equal("9007199254740992", shown("2^53"))
+      assert.equal("{ a = 9007199254740991 }", shown("{ a = 2^53 - 1 }"))
+      assert.equal("0.1\t0.30000000000000004\t1e+300\t14", shown("0.1, 0.1 + 0.2, 1e300, 14"))
+      assert.equal("nan\tinf\t-inf", (shown("math.abs(0/0), 1/0, -1/0"):gsub("^%-nan", "nan")))
+   end)
+
+   it("reads chunks over lines, and says what is none", function()
+      local process = require("spec.support.process")
+      local out, err = process.ftpipe({ "-i" }, "end\n{1,\n2}\n2^53\n")
+      assert.matches("{ %[1%] = 1, %[2%] = 2 }\n", out)
+      assert.matches("9007199254740992\n", out)
+      assert.matches("near 'end'\n", err)
    end)
 
    it("reports errors and goes on", function()

@@ -5,15 +5,22 @@ local core = require("ftpipe.core")
 
 local M = {}
 
+--- Whether a text ended where its chunk did not. LuaJIT also says '<eof>' where it would have been
+-- right, as after a stray "end"; a quoted string ends with its line.
+local function is_open(problem)
+   return problem:find("near '<eof>'$") ~= nil and not problem:find("unfinished string", 1, true)
+end
+
 --- The chunk of a text: an expression when it is one, else statements. The third result tells that
 -- more lines could complete it.
 function M.compile(text)
    local expression = text:match("^%s*=(.*)$") or text
-   local chunk = loadstring("return " .. expression, "=stdin")
+   local chunk, of_expression = loadstring("return " .. expression, "=stdin")
    if chunk then return chunk end
    local problem
    chunk, problem = loadstring(text, "=stdin")
-   return chunk, problem, not chunk and problem:find("'<eof>'", 1, true) ~= nil
+   if chunk then return chunk end
+   return nil, problem, is_open(of_expression) or is_open(problem)
 end
 
 -- What is shown of a plain table, and of one in it.
@@ -36,10 +43,20 @@ end
 
 local entries_of
 
+--- A value as `tostring` has it; a number in the fewest digits that are it and no other.
+local function text_of(value)
+   if type(value) ~= "number" then return tostring(value) end
+   for digits = 14, 16 do
+      local text = ("%." .. digits .. "g"):format(value)
+      if tonumber(text) == value then return text end
+   end
+   return value == value and ("%.17g"):format(value) or tostring(value)
+end
+
 --- A value in a part of a line.
 local function short(value)
    local text = is_plain(value) and in_braces(entries_of(value))
-      or type(value) == "string" and ("%q"):format(value) or tostring(value)
+      or type(value) == "string" and ("%q"):format(value) or text_of(value)
    local line = text:match("^[^\n]*")
    return line == text and #text <= LONGEST_ENTRY and text or line:sub(1, LONGEST_ENTRY) .. " ..."
 end
@@ -70,7 +87,7 @@ local function show_table(value)
 end
 
 local function show_value(value)
-   return is_plain(value) and show_table(value) or tostring(value)
+   return is_plain(value) and show_table(value) or text_of(value)
 end
 
 --- The values of a chunk as text, or nil when there are none.
