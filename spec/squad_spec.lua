@@ -241,6 +241,50 @@ describe("candidates", function()
    end)
 end)
 
+describe("the home of a piece", function()
+   -- Of two windows of 300 and 180 pieces the longer one has 0.01 x 120 more: 85 pieces of context
+   -- there are better than 86 in the other, 84 are not better than 87.
+   local pair = { { first = 1, n = 300 }, { first = 129, n = 180 } }
+
+   it("weighs a hundredth of a window's length against its context", function()
+      local function is_in(number, piece)
+         local s = piece - pair[number].first + 3 -- [CLS] and [SEP] before it, counted from 1
+         local logits = row(310, { [s] = 9 })
+         for _, candidate in ipairs(spans.candidates(pair, number, 0, logits, logits)) do
+            if candidate.first == piece then return true end
+         end
+         return false
+      end
+      assert.same({ true, false }, { is_in(1, 215), is_in(2, 215) })
+      assert.same({ false, true }, { is_in(1, 216), is_in(2, 216) })
+   end)
+end)
+
+describe("the best twenty", function()
+   it("starts and ends of a window are looked at", function()
+      local logits = {}
+      for i = 1, 42 do logits[i] = i >= 3 and i <= 41 and 100 - i or -9 end
+      local windows, starts, ends = { { first = 1, n = 39 } }, {}, {}
+      for _, c in ipairs(spans.candidates(windows, 1, 0, logits, logits)) do
+         starts[c.first], ends[c.last] = true, true
+      end
+      for piece = 1, 39 do
+         assert.equal(piece <= 20 or nil, starts[piece], piece)
+         assert.equal(piece <= 20 or nil, ends[piece], piece)
+      end
+   end)
+
+   it("answers of a question are kept", function()
+      local candidates = {}
+      for i = 1, 30 do
+         candidates[i] = { start = -i, stop = 0, window = 1, order = i, first = i }
+      end
+      local answers = spans.answers(candidates, function(c) return "text " .. c.first end)
+      assert.equal(20, #answers)
+      assert.equal("text 20", answers[20].text)
+   end)
+end)
+
 describe("answers", function()
    it("are listed best first, each text once, with probabilities", function()
       local answers = spans.answers({
