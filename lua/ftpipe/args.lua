@@ -70,6 +70,8 @@ local COMMON = {
    { "eval_every", { type = "int", min = 1, help = "steps between evaluations" } },
    { "patience", { rare = true, type = "int", min = 1,
       help = "evaluations without a better one after which to stop" } },
+   { "eval_limit", { rare = true, type = "int", min = 1, value = "N",
+      help = "evaluate on the first N rows, questions or blocks" } },
    { "eval_only", { type = "boolean", default = false, help = "evaluate, do not train" } },
    { "precision", { choices = { "f32", "bf16" }, default = "f32",
       help = "of products with weights; the rest is f32" } },
@@ -95,8 +97,8 @@ local PRESETS = {
       "devices", "model", "init", "data", "train_file", "eval_file", "cache", "batch",
       "micro_batches", "schedule", "staleness", "partition", "profile", "stages", "recompute",
       "optimizer", "lr", "warmup", "lr_schedule", "clip", "weight_decay", "decay_exempt", "dropout",
-      "steps", "epochs", "eval_every", "patience", "eval_only", "precision", "seed", "out",
-      "save_every", "keep", "resume", "dry_run",
+      "steps", "epochs", "eval_every", "patience", "eval_limit", "eval_only", "precision", "seed",
+      "out", "save_every", "keep", "resume", "dry_run",
    },
    -- What the recipes of T5 have in common: the tiny one inside the program learns with AdamW; one
    -- that was given, with FTPipe's Adafactor (Eliad et al., USENIX ATC 2021).

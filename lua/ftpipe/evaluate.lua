@@ -67,7 +67,7 @@ function M.predict(model, batch, outputs, row)
 end
 
 -- ---------------------------------------------------------------------------------------------
--- Graphs and stages.
+-- Graphs.
 
 --- The graph of evaluation.
 -- @tparam model model
@@ -79,40 +79,6 @@ function M.graph(model, size)
    local graph = model.family.training(model.config, own)
    if kind.outputs then kind.outputs(graph) end
    return graph
-end
-
--- What an operator of training is in a graph without dropout.
-local without_dropout = { dropout_add = "add" }
-
--- What training does not have: it goes with the node before it, the loss.
-local follows = { argmax = true }
-
---- Numbers nodes by scope and operator: name(n) is the same in both graphs.
-local function namer(graph)
-   local seen = {}
-   return function(n)
-      local node = graph:node(n)
-      local key = node.scope .. " " .. (without_dropout[node.op] or node.op)
-      seen[key] = (seen[key] or 0) + 1
-      return key .. " " .. seen[key]
-   end
-end
-
---- Stages of an evaluation graph's nodes: those that the same nodes have in training.
--- @tparam graph training
--- @tparam {int,...} stage by forward node of training
--- @tparam graph graph of M.graph, of the same model
-function M.stages(training, stage, graph)
-   local known, result = {}, {}
-   local name = namer(training)
-   for n = 1, training:counts().forward do known[name(n)] = stage[n] end
-   name = namer(graph)
-   for n = 1, graph:counts().forward do
-      local key = name(n)
-      result[n] = known[key] or follows[graph:node(n).op] and result[n - 1]
-         or error("evaluation has a node that training has not: " .. key)
-   end
-   return result
 end
 
 -- ---------------------------------------------------------------------------------------------

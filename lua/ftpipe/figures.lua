@@ -65,6 +65,7 @@ function M.summary(run, score)
       metrics = score.metrics,
       eval_loss = score.loss,
       eval_seconds = score.seconds,
+      eval_examples = score.examples,
       steps = run.done,
       best_step = found.step,
       best_value = found.value,

@@ -91,7 +91,8 @@ end
 local function attempt(graph, name, o, how, budget)
    local problem = graph:problem {
       devices = o.devices, micro_batches = o.micro_batches,
-      memory_factor = budget and budget.factor or M.MEMORY_FACTOR[o.optimizer],
+      memory_factor = budget and budget.factor or o.memory_factor
+         or M.MEMORY_FACTOR[o.optimizer],
       recompute = how.recompute, in_flight = o.micro_batches, flat = o.schedule == "gpipe",
    }
    local in_order = METHODS[name].in_order
@@ -164,9 +165,10 @@ end
 -- @tparam graph graph of operators, or one of ft.graph
 -- @tparam string name one of `names`
 -- @tparam table o devices (text or cluster), stages (at most; of seq exactly; 2 for each device,
---   of seq 1), micro_batches, schedule, recompute (always, never, auto), optimizer, costs (of a
---   profile), placements (a table that is filled, for calls that differ in name, stages, schedule
---   and recompute alone: many schedules ask for the same)
+--   of seq 1), micro_batches, schedule, recompute (always, never, auto), optimizer, memory_factor
+--   (bytes kept for a byte of parameters, else what the optimizer needs), costs (of a profile),
+--   placements (a table that is filled, for calls that differ in name, stages, schedule and
+--   recompute alone: many schedules ask for the same)
 -- @tparam[opt] table budget what a plan showed: factor (bytes kept for a byte of parameters),
 --   others (by device: bytes that it needs beside them)
 -- @treturn table stage by node, device by stage (nil: in turn), name; not to be changed

@@ -9,6 +9,7 @@ local describe = require("ftpipe.plan.describe")
 local draw = require("ftpipe.plan.draw")
 local edit = require("ftpipe.plan.edit")
 local evaluate = require("ftpipe.evaluate")
+local evaluation = require("ftpipe.plan.evaluation")
 local explain = require("ftpipe.plan.explain")
 local fit = require("ftpipe.plan.fit")
 local options = require("ftpipe.plan.options")
@@ -28,7 +29,8 @@ Plan.__index = Plan
 local function build_graphs(o, planned)
    local graphs = { evaluation = o.eval_batches and {} }
    for i, source in ipairs(o.buckets) do
-      local size = { batch = o.batch / o.micro_batches, source = source, dropout = o.dropout }
+      local size = { batch = o.batch / o.micro_batches, source = source }
+      size.dropout = o.eval_only and 0 or o.dropout
       for field, length in pairs(o.lengths or {}) do size[field] = length end
       graphs[i] = o.model.family.training(o.model.config, size)
       if graphs.evaluation then graphs.evaluation[i] = evaluate.graph(o.model, size) end
@@ -56,6 +58,12 @@ local function with_good_links(plan)
    return ns < before and other or plan
 end
 
+local function draw_training(o, graphs)
+   local partition = stages.partition(graphs[#graphs], o)
+   local flags = draw.recompute_flags(o.recompute, stages.count(partition.stage))
+   return fit.fit(draw.blueprint(o, graphs, partition, flags))
+end
+
 --- A plan for training.
 -- @tparam table o either model, data (as the task loads it, or nil) and args (of ft.args); or
 --   model, devices (text or cluster), batch, micro_batches, buckets (lengths of a source,
@@ -64,8 +72,8 @@ end
 --   ("vectors", else "none"), clip, seed, precision ("bf16", else "f32"), dropout, steps, batches
 --   (of the longest leg); eval_batches (of the longest evaluation; nil: there is none), eval_only
 --   (true: there is nothing else); profile ("modelled", which is the preset, "measured", "fresh":
---   not from the cache, or a profile's file), shares (of batches by bucket; all in the last one,
---   when absent)
+--   not from the cache, or a profile's file), evaluated (the data set of eval_only, for its
+--   lengths), shares (of batches by bucket; all in the last one, when absent)
 -- @treturn plan .only: it can be looked at but not run (--dry-run, or devices that are not there)
 function M.new(o)
    local args = o.args
@@ -78,12 +86,12 @@ function M.new(o)
    end
    local devices = core.engine.devices(o.devices)
    local graphs = build_graphs(o, devices[1].kind == "sim")
-   local profile = not o.eval_only and costs.profile(o, graphs[#graphs], devices) or nil
-   if profile then o.costs = costs.average(profile, o, graphs) end
-   local partition = stages.partition(graphs[#graphs], o)
-   local flags = draw.recompute_flags(o.recompute, stages.count(partition.stage))
-   local plan = o.eval_only and draw.evaluation(o, graphs, partition)
-      or fit.fit(draw.blueprint(o, graphs, partition, flags))
+   local profile = costs.profile(o, graphs[#graphs], devices)
+   if profile then
+      o.costs = (o.eval_only and costs.evaluation or costs.average)(profile, o, graphs)
+   end
+   local plan = o.eval_only and draw.evaluation(o, graphs, evaluation.partition(o, graphs))
+      or draw_training(o, graphs)
    -- devices in a file are somebody's choice; interleaved stages have theirs by number
    local chosen = type(o.partition) == "string" and core.sys.exists(o.partition)
    local fixed = chosen or o.eval_only or o.schedule == "interleaved"

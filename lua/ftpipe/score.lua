@@ -3,6 +3,7 @@
 local core = require("ftpipe.core")
 local evaluate = require("ftpipe.evaluate")
 local metrics = require("ftpipe.metric")
+local progress = require("ftpipe.progress")
 
 local M = {}
 local Score = {}
@@ -40,7 +41,7 @@ function M.of(run, split)
    local o, kind = run.plan.options, run.model.family.kind
    local scorer = run.task:scorer(split)
    local score = { predictions = {}, scorer = scorer, tokenizer = run.task.tokenizer }
-   local start_ns = core.sys.time_ns()
+   local start_ns, line = core.sys.time_ns(), progress.evaluation(#split.examples)
    score.loss = evaluate.run {
       model = run.model, core = run.core, inputs = run.inputs, dataset = split.dataset,
       examples = split.examples, batch = o.batch, micro_batches = o.micro_batches,
@@ -48,8 +49,10 @@ function M.of(run, split)
       beside = run.plan.beside,
       take = function(number, prediction)
          scorer:add(number, rows[kind](score, number, prediction))
+         line:add()
       end,
    }
+   line:close()
    if not score.loss then return nil end
    for key, value in pairs(scorer:result()) do score[key] = value end
    score.examples = #split.examples
@@ -75,8 +78,9 @@ end
 function Score:row(step)
    return {
       v = 1, step = step, time = core.sys.unix_time(), eval_s = self.seconds,
-      eval_loss = self.loss, metric = self.metric, value = self.value,
-      unit = self.unit, better = self.better, metrics = self.metrics,
+      eval_loss = self.loss, eval_examples = self.examples,
+      metric = self.metric, value = self.value, unit = self.unit, better = self.better,
+      metrics = self.metrics,
    }
 end
 

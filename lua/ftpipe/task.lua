@@ -17,6 +17,8 @@
 --    options(model, args)          what flags of a recipe are options of `load`
 --    prepare(task, layout, rows, o)  the slow part: a dataset, and plain values ("notes"); o.split
 --                                  is "train" or "eval"
+--    limit(rows, n)                optional: what is left of rows when n are asked for, where that
+--                                  is not the first n
 --    modules                       optional: names of others whose code `prepare` runs
 --    split(task, layout, notes, read_rows)  the rest of a split: examples, and remarks, a list of
 --                                  what a user should know of the data (optional); read_rows()
@@ -26,6 +28,7 @@
 
 local core = require("ftpipe.core")
 local cache = require("ftpipe.data.cache")
+local copy = require("ftpipe.copy")
 local files = require("ftpipe.data.files")
 local opts = require("ftpipe.opts")
 local suggest = require("ftpipe.suggest")
@@ -131,6 +134,7 @@ end
 --- Where the split of a file is kept, nil when it is not.
 local function cache_path(task, found, path, o)
    if not o.cache or not o.tokenizer_key then return nil end
+   if o.split == "eval" and o.eval_limit then return nil end -- soon made
    local settings = { split = o.split }
    for name in pairs(task.rows.load) do settings[name] = o[name] end
    for name in pairs(task.rows.overrides) do settings[name] = o[name] end
@@ -146,11 +150,24 @@ local function cache_path(task, found, path, o)
    }, modules)
 end
 
+--- What eval_limit leaves of the rows of a split.
+local function limited(task, rows, o)
+   local most = o.split == "eval" and o.eval_limit
+   if not most then return rows end
+   if task.rows.limit then return task.rows.limit(rows, most) end
+   local kept = copy(rows)
+   for i = most + 1, #rows do kept[i] = nil end
+   return kept
+end
+
 --- The rows of a file, read when first asked for, and their layout.
-local function reader(task, found, path)
+local function reader(task, found, path, o)
    local rows, layout
    return function()
-      if not rows then rows, layout = files.read(task, found, path) end
+      if not rows then
+         rows, layout = files.read(task, found, path)
+         rows = limited(task, rows, o)
+      end
       return rows, layout
    end
 end
@@ -170,7 +187,7 @@ end
 --- One split of a file: from the cache, or made and put there.
 local function load_file(task, found, path, o)
    local kept = cache_path(task, found, path, o)
-   local read_rows = reader(task, found, path)
+   local read_rows = reader(task, found, path, o)
    local dataset, notes
    if kept then dataset, notes = cache.read(kept) end
    if dataset then
@@ -181,11 +198,12 @@ local function load_file(task, found, path, o)
    dataset, notes = task.rows.prepare(task, layout, rows, o)
    if kept then cache.write(kept, dataset, { layout = layout.name, notes = notes }) end
    -- Read again in the unlikely case that rows are looked at: parsed rows are large.
-   return finish_split(task, layout, path, dataset, notes, reader(task, found, path))
+   return finish_split(task, layout, path, dataset, notes, reader(task, found, path, o))
 end
 
 local function load_sample(task, rows, o)
    local layout = task.definition.layouts[1]
+   rows = limited(task, rows, o)
    local dataset, notes = task.rows.prepare(task, layout, rows, o)
    return finish_split(task, layout, rows.path, dataset, notes, function() return rows end)
 end
@@ -198,6 +216,7 @@ local load_rules = {
    tokenizer = { required = true },
    tokenizer_key = { type = "string", help = "a digest of what the tokenizer was made of" },
    cache = { type = "string", help = "a directory for tokenised data; nothing is kept without" },
+   eval_limit = { type = "int", min = 1, help = "rows of the evaluation split at most" },
    eval_only = { type = "boolean", default = false, help = "no training split" },
 }
 
@@ -220,7 +239,8 @@ local Data = {
 -- name), and what its kind adds.
 -- @tparam table o where from: `data` (a directory), `train_file` and `eval_file` (they go before
 --    it), or `sample` = true (embedded data); `tokenizer`; `cache` and `tokenizer_key` (both, or
---    nothing is kept); `eval_only` (true: no training split); and options of the kind
+--    nothing is kept); `eval_only` (true: no training split); `eval_limit` (rows, questions or
+--    blocks that are evaluated, the first ones); and options of the kind
 -- @treturn table { train = split, eval = split }
 -- @raise not found, malformed data, invalid argument
 -- @usage local data = task:load { data = "RTE", tokenizer = tokenizer }
@@ -272,7 +292,7 @@ function Task:open(model, args)
    end
    local o = self.rows.options(model, args)
    o.data, o.train_file, o.eval_file = args.data, args.train_file, args.eval_file
-   o.sample, o.eval_only = not named, args.eval_only
+   o.sample, o.eval_only, o.eval_limit = not named, args.eval_only, args.eval_limit
    o.tokenizer, o.tokenizer_key = model:tokenizer(), model.files:tokenizer_key()
    o.cache = cache_of(args)
    return self:load(o)

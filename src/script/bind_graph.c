@@ -277,8 +277,17 @@ static int graph_inputs(lua_State *L)
     return 1;
 }
 
-/*** One node: { op =, scope =, phase = "forward" or "backward", origin =, out = its first output,
- * which the others follow by number }. */
+/* How many of a node's inputs are parameters. */
+static int count_params(const ft_graph *g, const ft_node *node)
+{
+    int n = 0;
+    for (int i = 0; i < node->n_in; i++)
+        n += node->in[i] != FT_NO_VALUE && ft_graph_value(g, node->in[i])->kind == FT_VALUE_PARAM;
+    return n;
+}
+
+/*** One node: { op =, scope =, phase = "forward" or "backward", origin =, params = how many it
+ * uses, out = its first output, which the others follow by number }. */
 static int graph_node(lua_State *L)
 {
     ft_graph *g = script_check_graph(L, 1);
@@ -292,6 +301,7 @@ static int graph_node(lua_State *L)
     lua_pushstring(L, node->phase == FT_FORWARD ? "forward" : "backward");
     lua_setfield(L, -2, "phase");
     set_count(L, "origin", node->origin + 1);
+    set_count(L, "params", count_params(g, node));
     push_value(L, node->out);
     lua_setfield(L, -2, "out");
     return 1;

@@ -5,6 +5,7 @@
 --    stride      tokens from window to window of the evaluation; nil: disjoint blocks
 -- Rows are a list with one text in it, as `read` gives it.
 
+local copy = require("ftpipe.copy")
 local core = require("ftpipe.core")
 local windows = require("ftpipe.data.windows")
 
@@ -47,6 +48,9 @@ end
 --- What a model and the flags of a recipe say about loading: nothing that the task does not say.
 function M.options() return {} end
 
+--- What is left of rows when n blocks, or windows, are asked for.
+function M.limit(rows, n) return copy(rows, { blocks = n }) end
+
 local function check_sizes(task)
    if task.stride and task.stride > task.block then
       core.fail("invalid argument", ("task %s: windows of %d tokens, %d apart, would leave tokens "
@@ -61,7 +65,7 @@ end
 
 --- Tokenises a text.
 -- @treturn dataset of field source
--- @treturn table notes: tokens of the text, words of it, stride
+-- @treturn table notes: tokens of the text, words of it (nil when it is not all there), stride
 -- @raise malformed data: the text is shorter than a block
 function M.prepare(task, _, rows, o)
    check_sizes(task)
@@ -72,7 +76,11 @@ function M.prepare(task, _, rows, o)
          stride and "2" or ("a block of %d"):format(task.block))
    end
    local notes = { tokens = #ids, words = windows.count_words(text), stride = stride }
-   return windows.dataset(ids, windows.cut(#ids, task.block, stride)), notes
+   if rows.blocks then -- of words that are left out it cannot be told how many tokens they are
+      notes.tokens = math.min(#ids, (rows.blocks - 1) * (stride or task.block) + task.block)
+      notes.words = notes.tokens == #ids and notes.words or nil
+   end
+   return windows.dataset(ids, windows.cut(notes.tokens, task.block, stride)), notes
 end
 
 --- A split: `examples` (a list of { first =, n =, scored = how many of its tokens,

@@ -110,7 +110,7 @@ Sum.__index = Sum
 
 --- A running perplexity.
 -- @tparam table split `length` of its examples, `stride` (nil: disjoint blocks), `words` of the
---    text
+--    text (nil: not all of it is there)
 -- @treturn table with :add(i, { nll =, tokens = }) and :result()
 function M.scorer(split)
    return setmetatable({ split = split, nll = 0, tokens = 0 }, Sum)
@@ -133,7 +133,8 @@ function Sum:result()
    if split.stride then
       metric.name = ("perplexity (windows of %d, stride %d)"):format(split.length, split.stride)
       figures[("perplexity_windows_%d_stride_%d"):format(split.length, split.stride)] = value
-      if split.stride < split.length then -- else the first token of each window is left out
+      -- With the length for a stride the first token of each window is left out.
+      if split.words and split.stride < split.length then
          figures.word_perplexity = math.exp(self.nll / split.words)
       end
    else

@@ -67,6 +67,19 @@ function M.join(graph, of)
    return joined
 end
 
+--- A graph of one node for each number, and the node of every node.
+-- @tparam graph graph without ties
+-- @tparam {int,...} number by node; what it makes is to have no cycle
+-- @treturn graph
+-- @treturn {int,...}
+function M.by_number(graph, number)
+   local nodes, of = M.group(graph.nodes, function(_, i) return number[i] end, function(node)
+      return { id = node.id, op = node.op, scope = node.scope }
+   end)
+   local result = copy(graph, { nodes = nodes, edges = M.join(graph, of) })
+   return setmetatable(result, getmetatable(graph)), of
+end
+
 --- A graph of one node for each scope, and the node of every node; nil where that has a cycle.
 -- @tparam graph graph without ties
 -- @tparam[opt] int depth names of a scope that count: 2 makes blocks of "encoder/block.3/attn"

@@ -2,6 +2,7 @@
 
 local clusters = require("ftpipe.cluster")
 local core = require("ftpipe.core")
+local evaluation = require("ftpipe.plan.evaluation")
 local profiles = require("ftpipe.profile")
 local shares = require("ftpipe.profile.shares")
 local usage = require("ftpipe.usage")
@@ -30,6 +31,17 @@ function M.profile(o, graph, devices)
    if ok then return profile end
    if profile.status ~= "out of memory" then error(profile, 0) end
    return nil -- a block that does not fit here is modelled; the plan says whether a run would
+end
+
+--- Costs of evaluation by a profile of training without dropout. What training does not have is
+-- modelled. Batches of evaluation are sorted by length: each is about as long as its examples.
+function M.evaluation(profile, o, graphs)
+   local graph, modelled = graphs.evaluation[#graphs], {}
+   for n, ns in ipairs(graph:times(o.devices)) do
+      if evaluation.is_added(graph:node(n).op) then modelled[n] = ns end
+   end
+   local part = o.shares or o.evaluated and shares.of(o.evaluated, o.buckets, 1)
+   return shares.blend(profile:costs(graph, modelled), graphs.evaluation, part, o.devices)
 end
 
 --- Costs of a profile, averaged over the length buckets that batches fall into.

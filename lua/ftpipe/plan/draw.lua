@@ -3,7 +3,7 @@
 local clusters = require("ftpipe.cluster")
 local copy = require("ftpipe.copy")
 local core = require("ftpipe.core")
-local evaluate = require("ftpipe.evaluate")
+local evaluation = require("ftpipe.plan.evaluation")
 local stages = require("ftpipe.plan.stages")
 local usage = require("ftpipe.usage")
 
@@ -28,7 +28,7 @@ local function beside(o, graphs, partition)
    if not graphs.evaluation then return nil end
    return {
       graphs = graphs.evaluation,
-      node_stage = evaluate.stages(graphs[1], partition.stage, graphs.evaluation[1]),
+      node_stage = evaluation.stages(graphs[1], partition.stage, graphs.evaluation[1]),
       batches = o.eval_batches,
    }
 end
@@ -81,12 +81,12 @@ function M.blueprint(o, graphs, partition, flags)
 end
 
 --- A plan of forwards alone: no gradients, no optimizer.
+-- @tparam table partition of the graphs of evaluation
 function M.evaluation(o, graphs, partition)
    local n_devices = #core.engine.devices(o.devices)
    local device = partition.device or stages.place(stages.count(partition.stage), n_devices)
    local stage
-   stage, device = stages.without_empty(
-      evaluate.stages(graphs[1], partition.stage, graphs.evaluation[1]), device)
+   stage, device = stages.without_empty(partition.stage, device)
    local own = copy(o)
    own.schedule, own.rule, own.staleness = "evaluate", nil, nil
    own.batches, own.clip = o.eval_batches, 0

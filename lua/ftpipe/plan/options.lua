@@ -58,11 +58,11 @@ local function count_steps(args, data)
    return math.max(1, math.ceil(args.epochs * data.train.dataset:size() / args.batch))
 end
 
---- Costs come from a profile taken here when training on devices that are here.
+--- Costs come from a profile taken here when the devices are here.
 local function profile_rule(args)
    if args.profile then return args.profile end
    local here = core.engine.devices(args.devices)[1].kind == "cpu"
-   return here and not args.eval_only and "measured" or "modelled"
+   return here and "measured" or "modelled"
 end
 
 --- Where the stages come from. What an asynchronous run computes depends on them, and a profile
@@ -132,6 +132,7 @@ function M.of(model, data, args)
       steps = steps,
       batches = math.min(args.eval_every or steps, args.save_every or steps, steps),
       eval_batches = count_eval_batches(data, args.batch),
+      evaluated = data and data.eval and data.eval.dataset,
       eval_only = args.eval_only,
       eval_every = args.eval_every,
       save_every = args.save_every,

@@ -104,8 +104,10 @@ local function lookup(profile, by_text, text, what)
 end
 
 --- Costs of a graph's nodes, as plans take them.
+-- @tparam graph graph
+-- @tparam[opt] table known times by number of forward nodes that the profile need not have, ns
 -- @treturn table node_ns, recompute_ns, pack_ns, update_ns, norm_ns, copy_bytes_per_s, handoff_ns
-function Profile:costs(graph)
+function Profile:costs(graph, known)
    local t = texts_of(graph)
    local forward, backward = index(self.rows.forward), index(self.rows.backward)
    local update = index(self.rows.update)
@@ -115,7 +117,9 @@ function Profile:costs(graph)
       copy_bytes_per_s = self.head.copy_bytes_per_s, handoff_ns = self.head.handoff_ns,
    }
    for n, text in ipairs(t.node) do
-      local row = lookup(self, n <= t.forward and forward or backward, text, "node")
+      local ns = known and known[n]
+      local row = ns and { ns = ns, recompute_ns = ns, pack_ns = 0 }
+         or lookup(self, n <= t.forward and forward or backward, text, "node")
       costs.node_ns[n] = row.ns
       if n <= t.forward then
          costs.pack_ns[n] = row.pack_ns

@@ -1,0 +1,176 @@
+--- What an evaluation shows, where it is cut, and how much of the data it looks at.
+
+local core = require("ftpipe.core")
+local evaluate = require("ftpipe.evaluate")
+local evaluation = require("ftpipe.plan.evaluation")
+local files = require("spec.support.files")
+local models = require("ftpipe.model")
+local process = require("spec.support.process")
+local progress = require("ftpipe.progress")
+
+--- A line of progress by a clock of one's own: add(seconds) counts an example then.
+local function follow(total, terminal)
+   local said, now = {}, 0
+   local line = progress.evaluation(total, {
+      terminal = terminal, columns = 30, now = function() return now end,
+      write = function(text) said[#said + 1] = text end,
+   })
+   return function(seconds)
+      now = seconds * 1e9
+      line:add()
+   end, said, line
+end
+
+describe("the progress of an evaluation", function()
+   it("is a line now and then on a terminal, and gone at its end", function()
+      local add, said, line = follow(10, true)
+      add(0.1)
+      assert.equal(0, #said)
+      add(0.5)
+      add(0.6)
+      add(2)
+      line:close()
+      assert.same({
+         "\revaluated 2/10  4.0 samples/s\27[K", "\revaluated 4/10  2.0 samples/s\27[K",
+         "\r\27[K",
+      }, said)
+   end)
+
+   it("is plain lines elsewhere, when it takes long", function()
+      local add, said, line = follow(10, false)
+      for second = 1, 6 do add(second) end
+      line:close()
+      assert.same({ "evaluated=5 of=10 samples_per_second=1.0 eta=0:05\n" }, said)
+   end)
+end)
+
+--- The graph of evaluation of a small model with many words, so that the head is most of the work.
+local function wordy(name, size)
+   local model = models.open { model = "embedded:" .. name }
+   model.config.vocab_size = 30000
+   return { model = model, training = model.family.training(model.config, size),
+      graph = evaluate.graph(model, size) }
+end
+
+--- The forward nodes of some operator.
+local function nodes_of(graph, op)
+   local list = {}
+   for n = 1, graph:counts().forward do
+      if graph:node(n).op == op then list[#list + 1] = n end
+   end
+   return list
+end
+
+--- The bytes that pass between stages, of the largest value.
+local function largest_sent(graph, stage)
+   local weights, most = graph:weights(), 0
+   for e, from in ipairs(weights.edge_from) do
+      if stage[from] ~= stage[weights.edge_to[e]] then
+         most = math.max(most, weights.edge_bytes[e])
+      end
+   end
+   return most
+end
+
+describe("the cut of an evaluation", function()
+   local size = { batch = 2, source = 16, target = 8, dropout = 0 }
+
+   for _, name in ipairs { "t5_tiny", "gpt2_tiny" } do
+      local it_is = wordy(name, size)
+      local logits = 2 * (name == "t5_tiny" and 8 or 16) * 30000 * 4
+
+      it("is not between logits and what is made of them: " .. name, function()
+         for _, method in ipairs { "seq", "mixed", "pipedream-straight" } do
+            local partition = evaluation.partition({
+               model = it_is.model, devices = "cpu:2", batch = 8, micro_batches = 4,
+               partition = method, optimizer = "adamw", recompute = "auto", schedule = "1f1b",
+            }, { it_is.training, evaluation = { it_is.graph } })
+            local most = 0
+            for _, s in ipairs(partition.stage) do most = math.max(most, s) end
+            assert.is_true(most >= 2, method)
+            assert.is_true(largest_sent(it_is.graph, partition.stage) < logits / 4, method)
+         end
+      end)
+
+      it("takes the loss back to the logits beside training: " .. name, function()
+         local stage, loss = {}, nodes_of(it_is.training, "cross_entropy")[1]
+         for n = 1, it_is.training:counts().forward do stage[n] = n < loss and 1 or 2 end
+         local found = evaluation.stages(it_is.training, stage, it_is.graph)
+         assert.equal(it_is.graph:counts().forward, #found)
+         for _, s in ipairs(found) do assert.equal(1, s) end
+         stage[loss - 1] = 2 -- a node with parameters stays where they are
+         found = evaluation.stages(it_is.training, stage, it_is.graph)
+         assert.equal(2, found[nodes_of(it_is.graph, "cross_entropy")[1]])
+      end)
+   end
+end)
+
+describe("nodes that stay with what they read", function()
+   it("use no parameter", function()
+      for _, name in ipairs { "t5_tiny", "gpt2_tiny", "bert_tiny" } do
+         local graph = wordy(name, { batch = 2, source = 16, target = 8, dropout = 0 }).graph
+         local staying = 0
+         for n, first in ipairs(evaluation.leaders(graph)) do
+            assert.is_true(first == n or graph:node(n).params == 0, graph:node(n).op)
+            staying = staying + (first ~= n and 1 or 0)
+         end
+         assert.is_true(staying > 0, name)
+      end
+   end)
+end)
+
+describe("evaluation alone", function()
+   if core.sanitized then
+      return it("is slow", function() pending("takes minutes under sanitizers") end)
+   end
+
+   it("is planned with measured costs", function()
+      local out, err, exit = process.ftpipe { "recipes/bert_squad.lua", "--eval-only",
+         "--eval-limit", "4", "--profile", "fresh" }
+      assert.equal(0, exit, err)
+      assert.matches("\ncosts: measured", out)
+      out = process.ftpipe { "recipes/bert_squad.lua", "--eval-only", "--dry-run" }
+      assert.matches("\ncosts: measured", out)
+   end)
+end)
+
+describe("--eval-limit", function()
+   if core.sanitized then
+      return it("is slow", function() pending("takes minutes under sanitizers") end)
+   end
+
+   local cases = {
+      { recipe = "t5_rte", n = "7 held%-out" }, { recipe = "t5_multirc", n = "%d+ held%-out" },
+      { recipe = "gpt2_wikitext2", n = "7 held%-out" },
+      { recipe = "bert_squad", n = "7 held%-out" },
+      { recipe = "gpt2_wikitext2", n = "7 held%-out", stride = "32" },
+   }
+   for _, case in ipairs(cases) do
+      it("looks at the first rows alone: " .. case.recipe, function()
+         local out, err, exit = process.ftpipe { "recipes/" .. case.recipe .. ".lua", "--eval-only",
+            "--eval-limit", "7", "--profile", "modelled", case.stride and "--stride", case.stride }
+         assert.equal(0, exit, err)
+         assert.matches("score: [^\n]* on " .. case.n, out)
+      end)
+   end
+
+   it("scores what a file of these rows alone scores", function()
+      files.in_directory(function(dir)
+         local rows = {}
+         for i = 1, 9 do
+            rows[i] = core.json.encode { premise = "Anna has a kite.", hypothesis = "Anna has it.",
+               label = i % 3 == 0 and "entailment" or "not_entailment" }
+         end
+         core.sys.write_file(dir .. "/all.jsonl", table.concat(rows, "\n") .. "\n")
+         core.sys.write_file(dir .. "/some.jsonl", table.concat(rows, "\n", 1, 4) .. "\n")
+         local function score(file, ...)
+            local out, err, exit = process.ftpipe { "recipes/t5_rte.lua", "--eval-only",
+               "--eval-file", dir .. "/" .. file, "--profile", "modelled", ... }
+            assert.equal(0, exit, err)
+            return out:match("score: [^\n]+")
+         end
+         assert.equal(score("some.jsonl"), score("all.jsonl", "--eval-limit", "4"))
+         assert.not_equal(score("all.jsonl"), score("some.jsonl"))
+      end)
+   end)
+end)
