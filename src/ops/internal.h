@@ -114,7 +114,7 @@ extern const ft_op ft_op_linear, ft_op_linear_grad_input, ft_op_linear_grad_weig
 extern const ft_op ft_op_matmul, ft_op_attention, ft_op_attention_grad, ft_op_cache_append;
 /* op_embedding.c */
 extern const ft_op ft_op_embedding, ft_op_embedding_grad;
-/* op_rms_norm.c, op_layer_norm.c */
+/* op_norm.c */
 extern const ft_op ft_op_rms_norm, ft_op_rms_norm_grad, ft_op_layer_norm, ft_op_layer_norm_grad;
 /* op_unary.c */
 #define FT_DECLARE_MAP(row, ...) extern const ft_op ft_op_##row;
