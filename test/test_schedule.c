@@ -4,7 +4,10 @@
 
 #include "base/alloc.h"
 
-static const ft_schedule *find(const char *name) { return ft_schedule_find(name); }
+static const ft_schedule *find(const char *name)
+{
+    return ft_schedule_find(name);
+}
 
 /* The letters of what the stage does, F and B only. */
 static void order_letters(const ft_plan *plan, int stage, char *out)

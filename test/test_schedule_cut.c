@@ -34,8 +34,7 @@ static bool same_text(const ft_plan *a, const ft_plan *b)
     ft_error err = {0};
     ft_text of_a = {0}, of_b = {0};
     bool same = CHECK_STATUS(ft_plan_write(a, &of_a, &err), FT_OK) &&
-                CHECK_STATUS(ft_plan_write(b, &of_b, &err), FT_OK) &&
-                !strcmp(of_a.data, of_b.data);
+                CHECK_STATUS(ft_plan_write(b, &of_b, &err), FT_OK) && !strcmp(of_a.data, of_b.data);
     if (!same) fprintf(stderr, "%s\n-- against\n%s\n", of_a.data, of_b.data);
     ft_text_fini(&of_a);
     ft_text_fini(&of_b);

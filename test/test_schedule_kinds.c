@@ -162,7 +162,7 @@ static void test_wrong_ones_are_refused_in_words(void)
         {copied, "S0.0.0:0", "S0.0.0:1", "S0.0.0:1 names edge B1>B0, expected one that leaves"},
         {copied, "S0.0.0:0", "S0.0.0:7", "S0.0.0:7 names edge 7 of 2"},
         {interleaved, "F0.0.0-1 F2.0.0-1", "F2.0.0-1 F0.0.0-1", "waits for edge 1, F1>F2"},
-        {by_policy, "order 0 policy\n", "", "device 0: F2.0.0 waits for edge 1"},
+        {by_policy, "order 0 policy\n", "", "device 0, line 15: F2.0.0 waits for edge 1"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) case_fault(&rows[i], FT_OK);
 }

@@ -116,8 +116,8 @@ static void check_shorter_leg(pipeline_case *c, const ft_plan *plan, int batches
     ft_plan *shorter = NULL;
     int n_batches = c->pipeline.n_batches;
     c->pipeline.n_batches = batches;
-    if (CHECK_STATUS(
-            ft_plan_make(&shorter, &c->pipeline, ft_schedule_find(plan->schedule), &err), FT_OK))
+    if (CHECK_STATUS(ft_plan_make(&shorter, &c->pipeline, ft_schedule_find(plan->schedule), &err),
+                     FT_OK))
         for (int s = 0; s < plan->n_stages; s++) {
             ft_action some[MOST] = {{0}}, all[MOST] = {{0}};
             int n = stage_actions(plan, s, batches, some);

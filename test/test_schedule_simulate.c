@@ -374,10 +374,10 @@ static void random_machine(ft_machine *m, ft_cable *links, int n_devices, ft_rng
     int n = 0;
     for (int d = 0; d < n_devices; d++)
         links[n++] = (ft_cable){.a = d,
-                               .b = n_devices + (int)ft_rng_below(rng, 2),
-                               .bytes_per_s = 1e9 * (double)(1 + ft_rng_below(rng, 9)),
-                               .latency_ns = (int64_t)ft_rng_below(rng, 20),
-                               .duplex = ft_rng_below(rng, 2)};
+                                .b = n_devices + (int)ft_rng_below(rng, 2),
+                                .bytes_per_s = 1e9 * (double)(1 + ft_rng_below(rng, 9)),
+                                .latency_ns = (int64_t)ft_rng_below(rng, 20),
+                                .duplex = ft_rng_below(rng, 2)};
     links[n++] = (ft_cable){.a = n_devices, .b = n_devices + 1, .bytes_per_s = 1e9};
     *m = (ft_machine){.n_devices = n_devices,
                       .n_places = n_devices + 2,

@@ -128,8 +128,7 @@ static void test_more_buffers_are_as_good(void)
         random_branches(&c, &rng);
         random_ties(&c, &rng);
         choose_slots(&c);
-        for (int e = 0; e < c.pipeline.n_edges; e++)
-            c.edges[e].slots += (int)ft_rng_below(&rng, 4);
+        for (int e = 0; e < c.pipeline.n_edges; e++) c.edges[e].slots += (int)ft_rng_below(&rng, 4);
         try_schedule(&c, ft_schedule_find("async"), "more buffers");
     }
 }

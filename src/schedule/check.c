@@ -23,7 +23,11 @@ static ft_status check_sizes(const ft_plan *p, ft_error *err)
     FT_TRY(check_range("edges", p->n_edges, 0, PLAN_MAX_EDGES, err));
     FT_TRY(check_range("repetitions of the body", p->body_repeats, 0, p->n_batches, err));
     FT_TRY(check_range("batches in the body", p->body_batches, 0, p->n_batches, err));
-    for (int e = 0; e < p->n_edges; e++) FT_TRY(edge_check(&p->edges[e], e, p->n_stages, err));
+    for (int e = 0; e < p->n_edges; e++)
+        if (edge_check(&p->edges[e], e, p->n_stages, err) != FT_OK) {
+            ft_error_wrap(err, "plan");
+            return at_line(p->edge_line ? p->edge_line[e] : 0, err);
+        }
     return FT_OK;
 }
 
@@ -100,7 +104,8 @@ static ft_status check_list(const ft_plan *p, const seating *shares, int device,
     int64_t more = body && p->body_repeats ? (p->body_repeats - 1) * (int64_t)p->body_batches : 0;
     for (int i = 0; i < list->n; i++) {
         const ft_action *a = &list->actions[i];
-        FT_TRY(check_action(p, shares, device, a, a->batch + more, err));
+        if (check_action(p, shares, device, a, a->batch + more, err) != FT_OK)
+            return at_line(list->lines ? list->lines[i] : 0, err);
     }
     return FT_OK;
 }
@@ -120,22 +125,37 @@ static ft_status check_stored(const ft_plan *p, const seating *shares, ft_error 
 
 /* -- all of it --------------------------------------------------------------------------------- */
 
-/* The lists by themselves; gives the shares that the walk needs too. */
-static ft_status check_lists(const ft_plan *p, seating *shares, ft_arena *arena, ft_error *err)
+/* Sizes and lists by themselves; gives the shares that everything else needs. */
+static ft_status check_ranges(const ft_plan *p, seating *shares, ft_arena *arena, ft_error *err)
 {
     FT_TRY(check_sizes(p, err));
     FT_TRY(shares_of_plan(shares, arena, p, err));
-    FT_TRY(check_stored(p, shares, err));
-    return plan_check_order(p, shares, arena, err);
+    return check_stored(p, shares, err);
 }
 
 static ft_status check(const ft_plan *plan, bool walks, ft_error *err)
 {
     seating shares;
+    ft_status status;
     ft_arena *arena = ft_arena_new();
     if (!arena) return ft_fail(err, FT_NOMEM, "plan: no memory to check it");
-    ft_status status = check_lists(plan, &shares, arena, err);
-    if (status == FT_OK && walks) status = plan_walk(plan, &shares, arena, err);
+    FT_GO(check_ranges(plan, &shares, arena, err));
+    FT_GO(plan_check_order(plan, &shares, arena, err));
+    if (walks) FT_GO(plan_walk(plan, &shares, arena, err));
+done:
+    ft_arena_free(arena);
+    return status;
+}
+
+ft_status plan_derive(const ft_plan *plan, const derived *out, ft_error *err)
+{
+    seating shares;
+    ft_status status;
+    ft_arena *arena = ft_arena_new();
+    if (!arena) return ft_fail(err, FT_NOMEM, "plan: no memory to check it");
+    FT_GO(check_ranges(plan, &shares, arena, err));
+    FT_GO(plan_measure(plan, &shares, arena, out, err));
+done:
     ft_arena_free(arena);
     return status;
 }

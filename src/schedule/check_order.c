@@ -277,8 +277,9 @@ static ft_status check_device(const checker *c, int device, ft_error *err)
         const char *fault = find_fault(c, s, &at.now);
         if (fault) {
             char name[ACTION_TEXT];
-            return ft_fail(err, FT_INVALID, "plan: device %d: %s %s", device,
-                           action_text(name, &at.now), fault);
+            ft_fail(err, FT_INVALID, "plan: device %d: %s %s", device, action_text(name, &at.now),
+                    fault);
+            return at_line(at.line, err);
         }
         apply(s, &at.now);
         if (c->plan->forward_only) s->held = s->in_flight = s->versions = 1;
@@ -303,37 +304,53 @@ static ft_status check_seat(const checker *c, int seat, ft_error *err)
     int stage = c->shares->seat_stage[seat];
     const progress *s = &c->seats[seat];
     for (int k = 0; k < FT_ACT_COUNT; k++)
-        if (counts_up(k) && s->done[k] != wanted_count(c, stage, s, k))
-            return ft_fail(err, FT_INVALID, "plan: stage %d has %lld %s actions, expected %lld",
-                           stage, (long long)s->done[k], ft_action_word(k),
-                           (long long)wanted_count(c, stage, s, k));
+        if (counts_up(k) && s->done[k] != wanted_count(c, stage, s, k)) {
+            ft_fail(err, FT_INVALID, "plan: stage %d has %lld %s actions, expected %lld", stage,
+                    (long long)s->done[k], ft_action_word(k),
+                    (long long)wanted_count(c, stage, s, k));
+            return at_line(c->plan->stage_line ? c->plan->stage_line[stage] : 0, err);
+        }
     return FT_OK;
 }
 
-/* What the stage's replicas need at most. */
-static void measure_stage(const checker *c, int stage, int *in_flight, int *versions)
+/* What a stage's replicas need at most; depths from the edges. */
+static ft_status derive(const checker *c, ft_arena *arena, const derived *out, ft_error *err)
 {
-    *in_flight = 0;
-    *versions = 1;
-    const stage_share *share = &c->shares->of[stage];
-    for (const progress *s = c->seats + share->first; s < c->seats + share->first + share->n; s++) {
-        if (s->in_flight > *in_flight) *in_flight = (int)s->in_flight;
-        if (s->versions > *versions) *versions = (int)s->versions;
+    const ft_plan *p = c->plan;
+    wires *w;
+    depths far;
+    FT_TRY(wires_new(&w, arena, c->shares, p->n_edges, p->edges, err));
+    FT_TRY(depths_find(&far, arena, w, err));
+    for (int stage = 0; stage < p->n_stages; stage++) {
+        const stage_share *share = &c->shares->of[stage];
+        out->depth[stage] = far.depth[stage];
+        out->in_flight[stage] = 0;
+        out->versions[stage] = 1;
+        for (int i = 0; i < share->n; i++) {
+            const progress *s = &c->seats[share->first + i];
+            if (s->in_flight > out->in_flight[stage]) out->in_flight[stage] = (int)s->in_flight;
+            if (s->versions > out->versions[stage]) out->versions[stage] = (int)s->versions;
+        }
     }
+    return FT_OK;
 }
 
-static ft_status check_stage(const checker *c, int stage, ft_error *err)
+/* Compares what stages need with what the plan says. */
+static ft_status check_stages(const ft_plan *p, const derived *found, ft_error *err)
 {
-    int in_flight, versions, said = c->plan->in_flight[stage], kept = c->plan->versions[stage];
-    measure_stage(c, stage, &in_flight, &versions);
-    if (in_flight != said)
-        return ft_fail(err, FT_INVALID,
-                       "plan: stage %d has %d micro-batches in flight, the plan says %d", stage,
-                       in_flight, said);
-    if (versions != kept)
-        return ft_fail(err, FT_INVALID,
-                       "plan: stage %d reads %d versions of its weights, the plan says %d", stage,
-                       versions, kept);
+    const struct {
+        const int *found, *said;
+        const char *what;
+    } rows[] = {{found->depth, p->depth, "stages behind it (depth)"},
+                {found->in_flight, p->in_flight, "micro-batches in flight"},
+                {found->versions, p->versions, "versions of its weights"}};
+    for (int s = 0; s < p->n_stages; s++)
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+            if (rows[i].found[s] != rows[i].said[s]) {
+                ft_fail(err, FT_INVALID, "plan: stage %d has %d %s, the plan says %d", s,
+                        rows[i].found[s], rows[i].what, rows[i].said[s]);
+                return at_line(p->stage_line ? p->stage_line[s] : 0, err);
+            }
     return FT_OK;
 }
 
@@ -341,10 +358,12 @@ static ft_status check_copies(const checker *c, ft_error *err)
 {
     int64_t micros = (int64_t)c->plan->n_batches * c->plan->micro_batches;
     for (int i = 0; i < 2 * c->plan->n_edges; i++)
-        if (c->copies[i] && c->copies[i] != micros)
-            return ft_fail(err, FT_INVALID, "plan: edge %d has %lld %s actions, expected %lld",
-                           i / 2, (long long)c->copies[i],
-                           ft_action_word(i % 2 ? FT_ACT_RECEIVE : FT_ACT_SEND), (long long)micros);
+        if (c->copies[i] && c->copies[i] != micros) {
+            ft_fail(err, FT_INVALID, "plan: edge %d has %lld %s actions, expected %lld", i / 2,
+                    (long long)c->copies[i], ft_action_word(i % 2 ? FT_ACT_RECEIVE : FT_ACT_SEND),
+                    (long long)micros);
+            return at_line(c->plan->edge_line ? c->plan->edge_line[i / 2] : 0, err);
+        }
     return FT_OK;
 }
 
@@ -413,23 +432,20 @@ static ft_status pass(checker *c, const ft_plan *p, const seating *shares, const
 ft_status plan_check_order(const ft_plan *p, const seating *shares, ft_arena *arena, ft_error *err)
 {
     checker c;
+    int *numbers = ft_arena_array(arena, 3 * (int64_t)p->n_stages, sizeof *numbers);
+    if (!numbers) return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", p->n_stages);
+    derived found = {numbers, numbers + p->n_stages, numbers + 2 * (int64_t)p->n_stages};
     FT_TRY(pass(&c, p, shares, p->versions, arena, err));
     for (int seat = 0; seat < shares->n_seats; seat++) FT_TRY(check_seat(&c, seat, err));
-    for (int stage = 0; stage < p->n_stages; stage++) FT_TRY(check_stage(&c, stage, err));
+    FT_TRY(derive(&c, arena, &found, err));
+    FT_TRY(check_stages(p, &found, err));
     return check_copies(&c, err);
 }
 
-ft_status plan_measure(const ft_plan *p, int *in_flight, int *versions, ft_error *err)
+ft_status plan_measure(const ft_plan *p, const seating *shares, ft_arena *arena, const derived *out,
+                       ft_error *err)
 {
-    seating shares;
     checker c;
-    ft_status status;
-    ft_arena *arena = ft_arena_new();
-    if (!arena) return ft_fail(err, FT_NOMEM, "plan: no memory to measure it");
-    FT_GO(shares_of_plan(&shares, arena, p, err));
-    FT_GO(pass(&c, p, &shares, NULL, arena, err));
-    for (int s = 0; s < p->n_stages; s++) measure_stage(&c, s, &in_flight[s], &versions[s]);
-done:
-    ft_arena_free(arena);
-    return status;
+    FT_TRY(pass(&c, p, shares, NULL, arena, err));
+    return derive(&c, arena, out, err);
 }

@@ -17,8 +17,8 @@ static ft_status no_memory(ft_error *err)
 /* Which repetitions of the body stay. */
 typedef struct kept {
     int n_batches;
-    int64_t whole;  /* so many are complete, on every device */
-    int64_t some;   /* so many have an action that stays, on some device */
+    int64_t whole;   /* so many are complete, on every device */
+    int64_t some;    /* so many have an action that stays, on some device */
     int64_t skipped; /* of the whole ones, behind the first two, are not written out */
 } kept;
 
@@ -108,7 +108,7 @@ static bool copy_head(ft_plan *to, const ft_plan *from)
     to->replica_device = plan_copy(arena, from->replica_device, seats, sizeof(int));
     to->replica_rule = plan_copy(arena, from->replica_rule, n, 1);
     to->reduce_bytes = plan_copy(arena, from->reduce_bytes, n, sizeof(int64_t));
-    to->depth = plan_copy(arena, from->depth, n, sizeof(int));
+    to->stage_line = to->edge_line = NULL;
     to->by_policy = plan_copy(arena, from->by_policy, from->n_devices, sizeof(bool));
     to->recompute = plan_copy(arena, from->recompute, n, sizeof(bool));
     to->edges = plan_copy(arena, from->edges, from->n_edges, sizeof(ft_edge));
@@ -117,18 +117,20 @@ static bool copy_head(ft_plan *to, const ft_plan *from)
     if (from->memory)
         to->memory = plan_copy(arena, from->memory, from->n_devices, sizeof *from->memory);
     return to->device && to->replica_first && to->replica_device && to->replica_rule &&
-           to->reduce_bytes && to->depth && to->by_policy && to->recompute && to->edges &&
+           to->reduce_bytes && to->by_policy && to->recompute && to->edges &&
            (to->node_stage || !from->n_nodes) && (to->memory || !from->memory);
 }
 
 /* In-flight numbers and versions as the lists need them. */
 static ft_status measure(ft_plan *plan, ft_error *err)
 {
-    int *numbers = ft_arena_array(plan->arena, 2 * (int64_t)plan->n_stages, sizeof *numbers);
+    int n = plan->n_stages, *numbers = ft_arena_array(plan->arena, 3 * (int64_t)n, sizeof(int));
     if (!numbers) return no_memory(err);
-    plan->in_flight = numbers;
-    plan->versions = numbers + plan->n_stages;
-    return plan_measure(plan, numbers, numbers + plan->n_stages, err);
+    derived found = {numbers, numbers + n, numbers + 2 * (int64_t)n};
+    plan->depth = found.depth;
+    plan->in_flight = found.in_flight;
+    plan->versions = found.versions;
+    return plan_derive(plan, &found, err);
 }
 
 ft_status ft_plan_cut(ft_plan **out, const ft_plan *plan, int n_batches, ft_error *err)

@@ -54,6 +54,7 @@ typedef struct cursor {
     int repetition; /* of the body */
     int at;         /* in the part's list */
     bool more;      /* `now` is an action */
+    int line;       /* of it in the text; 0: none */
     ft_action now;
 } cursor;
 
@@ -175,6 +176,18 @@ void wires_wake(const wires *w, const meeting *m, wake_fn *look, void *user);
 /* "F0.0.1 waits for a free slot of F0>F1 (2 slots)", into text. */
 void wires_explain(const wires *w, const ft_action *action, const meeting *m, char *text, int size);
 
+/* -- depths (depths.c) ------------------------------------------------------------------------- */
+
+/* By stage, over the edges between forwards. */
+typedef struct depths {
+    const int *depth;  /* longest path to a stage without edges out */
+    const int *height; /* longest path from a stage without edges in */
+    const int *ahead;  /* workers behind it; the depth where there are no replicas */
+} depths;
+
+/* FT_INVALID for edges that go in a circle, those between forwards or those between reduces. */
+ft_status depths_find(depths *out, ft_arena *arena, const wires *w, ft_error *err);
+
 /* -- whole times (costs.c) -----------------------------------------------------------------------
  */
 
@@ -201,42 +214,14 @@ typedef struct heap {
 bool heap_add(heap *h, moment m); /* false: no memory */
 moment heap_pop(heap *h);
 
-/* -- making --------------------------------------------------------------------------------------
+/* The policy of a device with several stages: not a forward; then closer to the loss; then older.
  */
-
-/* What a seat does, from first to last. */
-typedef struct stage_order {
-    ft_action *actions;
-    int64_t n;
-    int in_flight, versions;
-} stage_order;
-
-/* A leg that is being made: everything is in the arena. */
-typedef struct leg {
-    ft_arena *arena;
-    const ft_pipeline *pipeline;
-    const ft_schedule *schedule;
-    ft_weights weights;
-    int n_batches; /* that are played; at most the pipeline's */
-    bool reduces;
-    seating shares;
-    wires *wires;
-    int *depth, *height;  /* by stage */
-    int *ahead;           /* by stage: workers behind it; the depth where there are no replicas */
-    stage_order *orders;  /* by seat */
-    ft_action_list *done; /* by device */
-} leg;
-
-/* order.c: the orders of all seats, by the rule alone. */
-ft_status leg_order(leg *leg, ft_error *err);
-/* play.c: who goes first on each device; gives leg->done. */
-ft_status leg_play(leg *leg, ft_error *err);
-/* interleave.c: both of them, where stages of a device take turns. */
-ft_status leg_interleave(leg *leg, ft_error *err);
-/* The policy: not a forward; then closer to the loss; then older. */
 bool policy_goes_before(const int *depth, const ft_action *a, const ft_action *b);
 
-/* fold.c: a repeating middle. Device d repeats length[d] actions from start[d]. */
+/* -- folding (fold.c) --------------------------------------------------------------------------
+ */
+
+/* A repeating middle: device d repeats length[d] actions from start[d]. */
 typedef struct fold {
     int batches, repeats; /* repeats 0: nothing repeats */
     int64_t *start, *length;
@@ -278,13 +263,25 @@ meeting meeting_of(const ft_plan *plan, const seating *shares, int device, const
 /* -- checking ------------------------------------------------------------------------------------
  */
 
+/* What a plan says of its stages that follows from its edges and lists; by stage. */
+typedef struct derived {
+    int *depth, *in_flight, *versions;
+} derived;
+
+/* The same message with the line of the text, which is not one when it is 0: what began with "plan"
+ * begins with "plan, line 7". Gives the error's status. */
+ft_status at_line(int line, ft_error *err);
+
 /* check.c: everything but waiting: ranges, counts, each stage's order, lags, in-flight numbers. */
 ft_status plan_check_lists(const ft_plan *plan, ft_error *err);
-/* check_order.c: all of these but the ranges. */
+/* What follows from a plan that need not say it. */
+ft_status plan_derive(const ft_plan *plan, const derived *out, ft_error *err);
+/* check_order.c: all but the ranges; the derived values are compared with what the plan says. */
 ft_status plan_check_order(const ft_plan *plan, const seating *shares, ft_arena *arena,
                            ft_error *err);
-/* Likewise: what the lists need, by stage: micro-batches in flight, and versions of the weights. */
-ft_status plan_measure(const ft_plan *plan, int *in_flight, int *versions, ft_error *err);
+/* Likewise, without comparing. */
+ft_status plan_measure(const ft_plan *plan, const seating *shares, ft_arena *arena,
+                       const derived *out, ft_error *err);
 /* walk.c: runs the lists to the end; FT_INFEASIBLE with who waits for what. */
 ft_status plan_walk(const ft_plan *plan, const seating *shares, ft_arena *arena, ft_error *err);
 

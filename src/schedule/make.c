@@ -3,7 +3,7 @@
  * Orders, then playing, then folding, then the proof. A long leg is played for `n` batches, where n
  * differs from the leg's number by a multiple of every period tried, and its body is then repeated
  * more often; when no body is found, or the proof fails, more batches are played. */
-#include "schedule/internal.h"
+#include "schedule/leg.h"
 
 #include <string.h>
 
@@ -91,78 +91,6 @@ static ft_status check_pipeline(const ft_pipeline *p, const ft_schedule *schedul
     return FT_OK;
 }
 
-/* Sorts stages so that edges between actions of the kind lead to earlier ones. Returns a stage that
- * is on a circle of them or before it; -1: there is none. */
-static int sort_stages(const wires *w, int n, ft_action_kind kind, int *left, int *queue)
-{
-    int head = 0, tail = 0;
-    for (int s = 0; s < n; s++) {
-        int spot = spot_of(s, kind);
-        left[s] = 0;
-        for (int i = w->out_first[spot]; i < w->out_first[spot + 1]; i++)
-            left[s] += w->edges[w->out[i]].to_kind == kind;
-        if (!left[s]) queue[tail++] = s;
-    }
-    while (head < tail) {
-        int spot = spot_of(queue[head++], kind);
-        for (int i = w->in_first[spot]; i < w->in_first[spot + 1]; i++) {
-            const ft_edge *e = &w->edges[w->in[i]];
-            if (e->from_kind == kind && !--left[e->from]) queue[tail++] = e->from;
-        }
-    }
-    for (int s = 0; s < n; s++)
-        if (left[s]) return s;
-    return -1;
-}
-
-/* Leaves the queue of forwards. */
-static ft_status check_circles(const wires *w, int n, int *left, int *queue, ft_error *err)
-{
-    int s = sort_stages(w, n, FT_ACT_REDUCE, left, queue);
-    if (s >= 0)
-        return ft_fail(err, FT_INVALID,
-                       "pipeline: stages that share weights wait for each other's gradients in a "
-                       "circle, stage %d is on it or before it: expected owners in one order, as "
-                       "the first stage of each shared weight",
-                       s);
-    s = sort_stages(w, n, FT_ACT_FORWARD, left, queue);
-    if (s < 0) return FT_OK;
-    return ft_fail(err, FT_INVALID,
-                   "pipeline: forward edges go in a circle, stage %d is on it or before it", s);
-}
-
-/* Longest path to a stage without forward edges out, over the forward edges, in stages and in the
- * workers that these have. */
-static ft_status find_depths(leg *l, ft_error *err)
-{
-    const wires *w = l->wires;
-    int n = l->pipeline->n_stages;
-    int *left = ft_arena_array(l->arena, n, sizeof(int));
-    int *queue = ft_arena_array(l->arena, n, sizeof(int));
-    l->depth = ft_arena_array(l->arena, 3 * (int64_t)n, sizeof(int));
-    if (!left || !queue || !l->depth) return no_memory(err);
-    l->ahead = l->depth + n;
-    l->height = l->ahead + n;
-    FT_TRY(check_circles(w, n, left, queue, err));
-    for (int k = 0; k < n; k++) {
-        int to = queue[k], spot = spot_of(to, FT_ACT_FORWARD);
-        int workers = l->ahead[to] + l->shares.of[to].n;
-        for (int i = w->in_first[spot]; i < w->in_first[spot + 1]; i++) {
-            int from = w->edges[w->in[i]].from;
-            if (l->depth[from] < l->depth[to] + 1) l->depth[from] = l->depth[to] + 1;
-            if (l->ahead[from] < workers) l->ahead[from] = workers;
-        }
-    }
-    for (int i = n - 1; i >= 0; i--) {
-        int from = queue[i], spot = spot_of(from, FT_ACT_FORWARD);
-        for (int k = w->out_first[spot]; k < w->out_first[spot + 1]; k++) {
-            int to = w->edges[w->out[k]].to;
-            if (l->height[to] < l->height[from] + 1) l->height[to] = l->height[from] + 1;
-        }
-    }
-    return FT_OK;
-}
-
 /* -- output --------------------------------------------------------------------------------------
  */
 
@@ -183,7 +111,7 @@ static bool write_stages(ft_plan *plan, const leg *l)
     for (int s = 0; s < p->n_stages; s++) {
         const stage_share *share = &shares->of[s];
         numbers[s] = shares->seat_device[share->first];
-        depth[s] = l->depth[s];
+        depth[s] = l->depths.depth[s];
         first[s] = share->first;
         rule[s] = (uint8_t)share->rule;
         if (p->reduce_bytes) reduce_bytes[s] = p->reduce_bytes[s];
@@ -257,7 +185,7 @@ static ft_status play_leg(leg *l, fold *f, ft_error *err)
     l->reduces = (p->reduces || l->shares.several) && !l->schedule->forward_only;
     l->weights = p->weights ? p->weights : l->schedule->weights;
     FT_TRY(wires_new(&l->wires, l->arena, &l->shares, p->n_edges, p->edges, err));
-    FT_TRY(find_depths(l, err));
+    FT_TRY(depths_find(&l->depths, l->arena, l->wires, err));
     if (l->schedule->interleaves)
         FT_TRY(leg_interleave(l, err));
     else {

@@ -4,7 +4,7 @@
  * meets, and so the numbers a run computes, are known before it starts. Nor does it depend on the
  * length of the leg: an order is the endless one of the rule, without what belongs to later
  * batches. So a leg that is drained early computes what a shorter leg does. */
-#include "schedule/internal.h"
+#include "schedule/leg.h"
 
 typedef struct writer {
     const leg *leg;
@@ -29,8 +29,8 @@ static int64_t leg_micros(const leg *l)
 static ft_stage_state begin_state(const leg *l, int stage)
 {
     const stage_share *s = &l->shares.of[stage];
-    return (ft_stage_state){.depth = (l->ahead[stage] + s->n - 1) / s->n,
-                            .height = l->height[stage],
+    return (ft_stage_state){.depth = (l->depths.ahead[stage] + s->n - 1) / s->n,
+                            .height = l->depths.height[stage],
                             .micro_batches = s->per_batch,
                             .payload = l->schedule->payload};
 }
@@ -143,7 +143,7 @@ static ft_status find_versions(const leg *l, const int32_t **out, ft_error *err)
     if (!at) return ft_fail(err, FT_NOMEM, "plan: no memory for the order of stages");
     for (int64_t i = 0; i < leg_micros(l); i++) at[i] = l->n_batches;
     for (int s = 0; s < l->pipeline->n_stages; s++)
-        if (!l->height[s]) FT_TRY(follow_versions(l, s, at, err));
+        if (!l->depths.height[s]) FT_TRY(follow_versions(l, s, at, err));
     *out = at;
     return FT_OK;
 }

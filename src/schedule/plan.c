@@ -68,6 +68,17 @@ int64_t ft_action_index(const ft_plan *plan, const ft_action *a)
     return (int64_t)a->batch * plan->micro_batches + a->micro;
 }
 
+ft_status at_line(int line, ft_error *err)
+{
+    static const char plan[] = "plan";
+    if (!err) return FT_INVALID;
+    ft_error old = *err;
+    size_t begin = strlen(plan);
+    if (line && !strncmp(old.message, plan, begin))
+        ft_fail(err, old.status, "%s, line %d%s", plan, line, old.message + begin);
+    return old.status;
+}
+
 /* -- what edges may be ---------------------------------------------------------------------------
  */
 
@@ -250,6 +261,7 @@ static void cursor_settle(cursor *c)
         }
     }
     c->now = part_list(c)->actions[c->at];
+    c->line = part_list(c)->lines ? part_list(c)->lines[c->at] : 0;
     if (c->part == 1)
         c->now.batch = (int32_t)(c->now.batch + (int64_t)c->repetition * c->body_batches);
 }

@@ -35,7 +35,7 @@ static ft_status read_stages(parser *p, ft_error *err)
     ft_plan *plan = p->plan;
     FT_TRY(read_int(p, "stages", 1, PLAN_MAX_STAGES, &plan->n_stages, err));
     int64_t n = plan->n_stages;
-    if (!(p->device = ft_arena_array(plan->arena, 6 * n, sizeof(int))) ||
+    if (!(p->device = ft_arena_array(plan->arena, 7 * n, sizeof(int))) ||
         !(p->rule = ft_arena_array(plan->arena, n, sizeof *p->rule)) ||
         !(p->reduce_bytes = ft_arena_array(plan->arena, n, sizeof *p->reduce_bytes)) ||
         !(p->recompute = ft_arena_array(plan->arena, n, sizeof(bool))) ||
@@ -46,6 +46,7 @@ static ft_status read_stages(parser *p, ft_error *err)
     p->versions = p->in_flight + n;
     p->replicas_at = p->versions + n;
     p->n_replicas = p->replicas_at + n;
+    p->stage_line = p->n_replicas + n;
     plan->device = p->device;
     plan->depth = p->depth;
     plan->in_flight = p->in_flight;
@@ -53,6 +54,7 @@ static ft_status read_stages(parser *p, ft_error *err)
     plan->replica_rule = p->rule;
     plan->reduce_bytes = p->reduce_bytes;
     plan->recompute = p->recompute;
+    plan->stage_line = p->stage_line;
     return FT_OK;
 }
 
@@ -124,26 +126,55 @@ static ft_status read_rule(parser *p, int s, ft_error *err)
                         w.text);
 }
 
-/* What may follow, each at most once. */
+static ft_status read_recompute(parser *p, int s, ft_error *err)
+{
+    (void)err;
+    p->recompute[s] = true;
+    return FT_OK;
+}
+
+static ft_status read_depth(parser *p, int s, ft_error *err)
+{
+    return read_int(p, "depth", 0, p->plan->n_stages - 1, &p->depth[s], err);
+}
+
+static ft_status read_in_flight(parser *p, int s, ft_error *err)
+{
+    return read_int(p, "in-flight", 0, PLAN_MAX_ACTIONS, &p->in_flight[s], err);
+}
+
+static ft_status read_versions(parser *p, int s, ft_error *err)
+{
+    return read_int(p, "versions", 1, INT16_MAX, &p->versions[s], err);
+}
+
+static ft_status read_reduce_bytes(parser *p, int s, ft_error *err)
+{
+    return read_number(p, "reduce-bytes", 0, INT64_MAX, &p->reduce_bytes[s], err);
+}
+
+/* What may follow the devices of a stage, each at most once. */
 static ft_status read_stage_rest(parser *p, int s, ft_error *err)
 {
-    static const char *const keys[] = {"versions", "replicas", "reduce-bytes", "recompute"};
+    static const struct {
+        const char *word;
+        ft_status (*read)(parser *p, int stage, ft_error *err);
+    } keys[] = {{"depth", read_depth},         {"in-flight", read_in_flight},
+                {"versions", read_versions},   {"replicas", read_rule},
+                {"recompute", read_recompute}, {"reduce-bytes", read_reduce_bytes}};
+    enum { KEYS = sizeof keys / sizeof *keys };
     unsigned seen = 0;
-    p->versions[s] = 1;
     for (;;) {
         const char *before = p->at;
         word w = next_word(p);
         int key = 0;
-        while (key < 4 && !word_is(w, keys[key])) key++;
-        if (key == 4 || seen >> key & 1) {
+        while (key < KEYS && !word_is(w, keys[key].word)) key++;
+        if (key == KEYS || seen >> key & 1) {
             p->at = before;
             return FT_OK;
         }
         seen |= 1U << key;
-        if (key == 0) FT_TRY(read_int(p, keys[0], 1, INT16_MAX, &p->versions[s], err));
-        if (key == 1) FT_TRY(read_rule(p, s, err));
-        if (key == 2) FT_TRY(read_number(p, keys[2], 0, INT64_MAX, &p->reduce_bytes[s], err));
-        if (key == 3) p->recompute[s] = true;
+        FT_TRY(keys[key].read(p, s, err));
     }
 }
 
@@ -153,12 +184,11 @@ static ft_status read_stage(parser *p, ft_error *err)
     FT_TRY(read_int(p, "stage", 0, p->plan->n_stages - 1, &s, err));
     if (p->stage_seen[s]) return parser_fault(p, err, "stage %d stands twice", s);
     p->stage_seen[s] = true;
+    p->stage_line[s] = p->line;
+    p->versions[s] = 1;
+    p->depth[s] = p->in_flight[s] = UNSAID;
     FT_TRY(expect(p, "device", err));
     FT_TRY(read_stage_devices(p, s, err));
-    FT_TRY(expect(p, "depth", err));
-    FT_TRY(read_int(p, "depth", 0, p->plan->n_stages - 1, &p->depth[s], err));
-    FT_TRY(expect(p, "in-flight", err));
-    FT_TRY(read_int(p, "in-flight", 0, PLAN_MAX_ACTIONS, &p->in_flight[s], err));
     return read_stage_rest(p, s, err);
 }
 
@@ -206,8 +236,10 @@ static ft_status read_edge(parser *p, ft_error *err)
         return FT_FORMAT;
     }
     ft_edge *place = growing_add(&p->edges, sizeof e);
-    if (!place) return parser_no_memory(p, err);
+    int *line = growing_add(&p->edge_lines, sizeof *line);
+    if (!place || !line) return parser_no_memory(p, err);
     *place = e;
+    *line = p->line;
     return FT_OK;
 }
 
@@ -323,9 +355,11 @@ static ft_status read_list(parser *p, int part, ft_error *err)
         if (p->stored > PLAN_MAX_STORED)
             return parser_fault(p, err, "more than %d actions", PLAN_MAX_STORED);
         for (; n; n--, a.micro++) {
-            ft_action *place = growing_add(&p->lists[d][part], sizeof a);
-            if (!place) return parser_no_memory(p, err);
+            ft_action *place = growing_add(&p->lists[d][part].actions, sizeof a);
+            int *line = growing_add(&p->lists[d][part].lines, sizeof *line);
+            if (!place || !line) return parser_no_memory(p, err);
             *place = a;
+            *line = p->line;
         }
     }
     return FT_OK;
@@ -455,11 +489,13 @@ static bool keep(ft_arena *arena, const growing *g, int64_t size, const void **o
     return copy != NULL;
 }
 
-static bool keep_list(ft_arena *arena, const growing *g, ft_action_list *out)
+static bool keep_list(ft_arena *arena, const growing_list *g, ft_action_list *out)
 {
-    const void *actions;
-    if (!keep(arena, g, sizeof(ft_action), &actions)) return false;
-    *out = (ft_action_list){.n = (int)g->n, .actions = actions};
+    const void *actions, *lines;
+    if (!keep(arena, &g->actions, sizeof(ft_action), &actions) ||
+        !keep(arena, &g->lines, sizeof(int), &lines))
+        return false;
+    *out = (ft_action_list){.n = (int)g->actions.n, .actions = actions, .lines = lines};
     return true;
 }
 
@@ -484,9 +520,10 @@ static bool keep_replicas(parser *p)
 static bool keep_all(parser *p)
 {
     ft_plan *plan = p->plan;
-    const void *edges, *nodes;
+    const void *edges, *edge_lines, *nodes;
     ft_device_plan *devices = ft_arena_array(plan->arena, plan->n_devices, sizeof *devices);
     if (!devices || !keep(plan->arena, &p->edges, sizeof(ft_edge), &edges) ||
+        !keep(plan->arena, &p->edge_lines, sizeof(int), &edge_lines) ||
         !keep(plan->arena, &p->nodes, sizeof(int), &nodes) || !keep_replicas(p))
         return false;
     for (int d = 0; d < plan->n_devices; d++)
@@ -497,9 +534,29 @@ static bool keep_all(parser *p)
     plan->devices = devices;
     plan->n_edges = (int)p->edges.n;
     plan->edges = edges;
+    plan->edge_line = edge_lines;
     plan->n_nodes = p->n_nodes;
     plan->node_stage = p->n_nodes ? nodes : NULL;
     return true;
+}
+
+/* Gives the stages the depths and in-flight counts that are not said. */
+static ft_status derive_unsaid(const parser *p, ft_error *err)
+{
+    int n = p->plan->n_stages;
+    bool unsaid = false;
+    for (int s = 0; s < n; s++)
+        unsaid = unsaid || p->depth[s] == UNSAID || p->in_flight[s] == UNSAID;
+    if (!unsaid) return FT_OK;
+    int *numbers = ft_arena_array(p->plan->arena, 3 * (int64_t)n, sizeof *numbers);
+    if (!numbers) return parser_no_memory(p, err);
+    derived found = {numbers, numbers + n, numbers + 2 * (int64_t)n};
+    FT_TRY(plan_derive(p->plan, &found, err));
+    for (int s = 0; s < n; s++) {
+        if (p->depth[s] == UNSAID) p->depth[s] = found.depth[s];
+        if (p->in_flight[s] == UNSAID) p->in_flight[s] = found.in_flight[s];
+    }
+    return FT_OK;
 }
 
 ft_status ft_plan_parse(ft_plan **out, const char *text, ft_error *err)
@@ -511,12 +568,17 @@ ft_status ft_plan_parse(ft_plan **out, const char *text, ft_error *err)
     FT_GO(read_lines(&p, text, err));
     FT_GO(check_complete(&p, err));
     if (!keep_all(&p)) FT_GO(parser_no_memory(&p, err));
+    FT_GO(derive_unsaid(&p, err));
     *out = p.plan;
     p.plan = NULL;
 done:
     for (int d = 0; p.lists && d < (p.plan ? p.plan : *out)->n_devices; d++)
-        for (int part = 0; part < 3; part++) ft_free(p.lists[d][part].items);
+        for (int part = 0; part < 3; part++) {
+            ft_free(p.lists[d][part].actions.items);
+            ft_free(p.lists[d][part].lines.items);
+        }
     ft_free(p.edges.items);
+    ft_free(p.edge_lines.items);
     ft_free(p.replicas.items);
     ft_free(p.nodes.items);
     ft_plan_free(p.plan);

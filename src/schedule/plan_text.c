@@ -10,8 +10,10 @@
  *   body-batches N            batches by which a repetition of the body differs from the next
  *   body-repeats N            0: there is no body
  *   forward-only              the leg evaluates; absent from plans for training
- *   stage S device D[,D...] depth N in-flight N [versions N] [replicas RULE] [reduce-bytes N]
- *     [recompute]             on one line; devices of the replicas; RULE round-robin or block
+ *   stage S device D[,D...] [depth N] [in-flight N] [versions N] [replicas RULE]
+ *     [reduce-bytes N] [recompute]
+ *                             on one line; devices of the replicas; RULE round-robin or block;
+ *                             depth and in-flight, when left out, are what edges and lists give
  *   edge F0>F1 bytes N slots N        letters of the actions and stages; numbered as they stand
  *   order D policy            device D chooses among what is ready; else it follows its list
  *   nodes N

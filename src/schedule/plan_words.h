@@ -10,12 +10,20 @@ typedef struct growing {
     int64_t n, capacity;
 } growing;
 
+/* Actions and the lines that they stand on. */
+typedef struct growing_list {
+    growing actions, lines;
+} growing_list;
+
+enum { UNSAID = -1 };
+
 typedef struct parser {
     const char *at;  /* in the line */
     const char *end; /* of the line */
     int line;
     ft_plan *plan;
     int *device, *depth, *in_flight, *versions; /* by stage */
+    int *stage_line;
     int *replicas_at, *n_replicas; /* by stage: where its devices begin in `replicas`, how many */
     uint8_t *rule;
     int64_t *reduce_bytes;
@@ -25,10 +33,10 @@ typedef struct parser {
     growing replicas;
     int64_t (*memory)[FT_PLAN_CLASSES];
     bool *memory_seen;
-    growing edges, nodes;
-    growing (*lists)[3]; /* by device: warm-up, body, drain */
-    int64_t stored;      /* actions in all lists */
-    uint32_t seen;       /* rows of `words` that have been read, as bits */
+    growing edges, edge_lines, nodes;
+    growing_list (*lists)[3]; /* by device: warm-up, body, drain */
+    int64_t stored;           /* actions in all lists */
+    uint32_t seen;            /* rows of `words` that have been read, as bits */
     int n_nodes;
 } parser;
 

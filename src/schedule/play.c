@@ -3,7 +3,7 @@
  * A discrete simulation: a device that is idle takes one of the actions that are ready, and nothing
  * is started before its data has arrived. Stages are sequential processes that meet in queues of
  * fixed size only, so whether all of them finish does not depend on these choices (Kahn, 1974). */
-#include "schedule/internal.h"
+#include "schedule/leg.h"
 
 #include <stdio.h>
 
@@ -77,7 +77,7 @@ static bool start_something(player *p, int device)
     int best_seat = -1;
     for (int i = p->seat_first[device]; i < p->seat_first[device + 1]; i++) {
         const ft_action *a = ready_action(p, p->seats[i]);
-        if (!a || (best && !policy_goes_before(p->leg->depth, a, best))) continue;
+        if (!a || (best && !policy_goes_before(p->leg->depths.depth, a, best))) continue;
         best = a;
         best_seat = p->seats[i];
     }

@@ -165,6 +165,7 @@ typedef struct ft_pipeline {
 typedef struct ft_action_list {
     int n;
     const ft_action *actions;
+    const int *lines; /* of the text that the plan was read from, by action; NULL: of none */
 } ft_action_list;
 
 typedef struct ft_device_plan {
@@ -198,6 +199,7 @@ typedef struct ft_plan {
     int n_edges;
     const ft_edge *edges;
     const ft_device_plan *devices;
+    const int *stage_line, *edge_line; /* as `lines` */
     int n_nodes; /* forward nodes of the graph; 0 when the plan was made without one */
     const int *node_stage;
     const int64_t (*memory)[FT_PLAN_CLASSES]; /* by device, planned bytes of each class; may be 0 */
@@ -234,9 +236,9 @@ ft_status ft_plan_annotate(ft_plan *plan, int n_nodes, const int *node_stage, co
 /* Proves the plan: every F, B, R, U, W exactly once and in an order that respects the edges, with
  * the real numbers of slots and in-flight buffers, on any timing (strict lists and FIFO edges make
  * one untimed run a proof; where a policy chooses, stages that meet in queues only); every version
- * that is read is kept, what is needed is on the device; lags and in_flight are what the lists say.
- * FT_INFEASIBLE names the devices, actions and edges that wait for each other; FT_INVALID what is
- * missing or wrong. */
+ * that is read is kept, what is needed is on the device; depths, in-flight counts and versions are
+ * those that edges and lists give. FT_INFEASIBLE names the devices, actions and edges that wait for
+ * each other; FT_INVALID what is missing or wrong; both the line of a plan that was read. */
 ft_status ft_plan_check(const ft_plan *plan, ft_error *err);
 
 /* The device's list, unrolled: number of actions, and the i-th with leg-wide batch numbers. */
@@ -246,8 +248,9 @@ ft_action ft_plan_at(const ft_plan *plan, int device, int64_t i);
 int64_t ft_action_index(const ft_plan *plan, const ft_action *action);
 
 /* Text with a version line that ft_plan_parse reads back; grammar in plan_text.c; small enough to
- * edit. Unknown keys are refused, errors (FT_FORMAT) carry the line number; a parsed plan is not
- * yet checked. */
+ * edit. Unknown keys are refused, errors (FT_FORMAT) carry the line number. Depths and in-flight
+ * counts that are left out are those that edges and lists give; a parsed plan is not yet checked.
+ */
 ft_status ft_plan_write(const ft_plan *plan, ft_text *text, ft_error *err);
 ft_status ft_plan_parse(ft_plan **out, const char *text, ft_error *err);
 

@@ -59,9 +59,16 @@ static void run(walk *w, runner *r)
     }
 }
 
+static const char *line_text(char text[32], int line)
+{
+    text[0] = 0;
+    if (line) snprintf(text, 32, ", line %d", line);
+    return text;
+}
+
 static ft_status report_stuck(const walk *w, ft_error *err)
 {
-    char text[512] = "", one[160];
+    char text[512] = "", one[160], line[32];
     int used = 0, stuck = 0;
     for (int i = 0; i < w->runners.n; i++) {
         const runner *r = &w->runners.list[i];
@@ -69,8 +76,8 @@ static ft_status report_stuck(const walk *w, ft_error *err)
         meeting m = meeting_of(w->plan, w->shares, r->device, &r->cursor.now);
         wires_explain(w->wires, &r->cursor.now, &m, one, sizeof one);
         if (stuck++ < 3)
-            used += snprintf(text + used, sizeof text - (size_t)used, "%sdevice %d: %s",
-                             used ? "; " : "", r->device, one);
+            used += snprintf(text + used, sizeof text - (size_t)used, "%sdevice %d%s: %s",
+                             used ? "; " : "", r->device, line_text(line, r->cursor.line), one);
     }
     if (!stuck) return FT_OK;
     bool alone = w->runners.n == w->plan->n_devices;

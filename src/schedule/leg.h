@@ -1,0 +1,36 @@
+/* schedule/leg.h - a leg that is being made; for make.c and what it plays with. */
+#ifndef FT_SCHEDULE_LEG_H
+#define FT_SCHEDULE_LEG_H
+
+#include "schedule/internal.h"
+
+/* What a seat does, from first to last. */
+typedef struct stage_order {
+    ft_action *actions;
+    int64_t n;
+    int in_flight, versions;
+} stage_order;
+
+/* A leg that is being made: everything is in the arena. */
+typedef struct leg {
+    ft_arena *arena;
+    const ft_pipeline *pipeline;
+    const ft_schedule *schedule;
+    ft_weights weights;
+    int n_batches; /* that are played; at most the pipeline's */
+    bool reduces;
+    seating shares;
+    wires *wires;
+    depths depths;
+    stage_order *orders;  /* by seat */
+    ft_action_list *done; /* by device */
+} leg;
+
+/* order.c: the orders of all seats, by the rule alone. */
+ft_status leg_order(leg *leg, ft_error *err);
+/* play.c: who goes first on each device; gives leg->done. */
+ft_status leg_play(leg *leg, ft_error *err);
+/* interleave.c: both of them, where stages of a device take turns. */
+ft_status leg_interleave(leg *leg, ft_error *err);
+
+#endif
