@@ -14,17 +14,20 @@
 
 typedef enum { FT_DEVICE_CPU, FT_DEVICE_SIM } ft_device_kind;
 
+struct ft_driver; /* device/driver.h: what it can do */
+
 /* One device as planned for. Rates are what a cost model may count on, not promises. */
 typedef struct ft_device {
     ft_device_kind kind;
-    int index;             /* position in the cluster, 0-based */
-    int n_threads;         /* threads of a CPU device, 1 for others */
-    int64_t memory_bytes;  /* budget */
-    double flops_per_s;    /* f32 multiply-adds count twice */
-    double bytes_per_s;    /* memory bandwidth */
-    double link_bytes_per_s; /* to another device */
+    const struct ft_driver *driver; /* NULL: it exists for planning only */
+    int index;                      /* position in the cluster, 0-based */
+    int n_threads;                  /* threads of a CPU device, 1 for others */
+    int64_t memory_bytes;           /* budget */
+    double flops_per_s;             /* f32 multiply-adds count twice */
+    double bytes_per_s;             /* memory bandwidth */
+    double link_bytes_per_s;        /* to another device */
     int64_t link_latency_ns;
-    char name[32];         /* "cpu:0", "sim:3 2080ti" */
+    char name[32]; /* "cpu:0", "sim:3 2080ti" */
 } ft_device;
 
 enum { FT_MAX_DEVICES = 256, FT_CARDS = 15 };
@@ -46,7 +49,7 @@ const ft_card *ft_card_nearest(const char *name);
 /* Reads a device list: "cpu" (one device of one thread per core), "cpu:N", "cpu:NxT", "cpu:N/2GB"
  * (budget of each), "sim:8x11GB", "sim:8x2080ti", "sim:4x2080ti+2x3090/20GB". GB is 10^9, GiB 2^30.
  * Writes at most FT_MAX_DEVICES into out and the count into *n. FT_INVALID says what was
- * expected. */
+ * expected. What is said of cpu holds for every name of ft_drivers. */
 ft_status ft_devices_parse(const char *text, ft_device *out, int *n, ft_error *err);
 
 /* Cores that this process may use, and bytes of memory that it may fill. */

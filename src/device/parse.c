@@ -3,7 +3,7 @@
  *   list  = "cpu" | "cpu:" N [ "x" T ] [ "/" size ] | "sim:" group { ( "," | "+" ) group }
  *   group = N "x" ( card [ "/" size ] | size )
  *   size  = number ( "B" | "kB" | "KiB" | "MB" | "MiB" | "GB" | "GiB" | "TB" | "TiB" ) */
-#include "device/device.h"
+#include "device/driver.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,11 +92,20 @@ static ft_status read_size(reader *r, int64_t *out)
 
 /* -- cpu ------------------------------------------------------------------------------------ */
 
-static void fill_cpu(ft_device *out, int n, int threads, int64_t memory)
+const ft_driver *ft_driver_find(const char *name, size_t n)
+{
+    for (int i = 0; ft_drivers[i]; i++)
+        if (strlen(ft_drivers[i]->name) == n && strncmp(ft_drivers[i]->name, name, n) == 0)
+            return ft_drivers[i];
+    return NULL;
+}
+
+static void fill_cpu(ft_device *out, int n, int threads, int64_t memory, const ft_driver *driver)
 {
     if (!memory) memory = ft_cpu_memory_bytes() / n;
     for (int i = 0; i < n; i++) {
-        out[i] = (ft_device){.kind = FT_DEVICE_CPU,
+        out[i] = (ft_device){.kind = driver->kind,
+                             .driver = driver,
                              .index = i,
                              .n_threads = threads,
                              .memory_bytes = memory,
@@ -104,11 +113,11 @@ static void fill_cpu(ft_device *out, int n, int threads, int64_t memory)
                              .bytes_per_s = cpu_thread_bytes_per_s * threads,
                              .link_bytes_per_s = cpu_link_bytes_per_s,
                              .link_latency_ns = CPU_LATENCY_NS};
-        snprintf(out[i].name, sizeof out[i].name, "cpu:%d", i);
+        snprintf(out[i].name, sizeof out[i].name, "%.16s:%d", driver->name, i);
     }
 }
 
-static ft_status parse_cpu(reader *r, ft_device *out, int *n)
+static ft_status parse_cpu(reader *r, const ft_driver *driver, ft_device *out, int *n)
 {
     int count = ft_cpu_cores(), threads = 1;
     int64_t memory = 0;
@@ -121,7 +130,7 @@ static ft_status parse_cpu(reader *r, ft_device *out, int *n)
     if (*r->at)
         return refuse(r, "nothing more, as in cpu, cpu:2 (devices), cpu:2x4 (threads of each) or "
                          "cpu:2/4GB (memory of each)");
-    fill_cpu(out, count, threads, memory);
+    fill_cpu(out, count, threads, memory, driver);
     *n = count;
     return FT_OK;
 }
@@ -146,8 +155,9 @@ static ft_status refuse_card(const reader *r)
     size_t length = strcspn(r->at, ",+/");
     if (length < sizeof name) memcpy(name, r->at, length);
     const ft_card *near = ft_card_nearest(name);
-    int used = snprintf(expected, sizeof expected, "a size such as 11GB, or a card%s%s%s:",
-                        near ? " (did you mean " : "", near ? near->name : "", near ? "?)" : "");
+    int used = snprintf(expected, sizeof expected,
+                        "a size such as 11GB, or a card%s%s%s:", near ? " (did you mean " : "",
+                        near ? near->name : "", near ? "?)" : "");
     for (int i = 0; i < FT_CARDS && used < (int)sizeof expected; i++)
         used += snprintf(expected + used, sizeof expected - (size_t)used, " %s", ft_cards[i].name);
     return refuse(r, expected);
@@ -206,6 +216,7 @@ ft_status ft_devices_parse(const char *text, ft_device *out, int *n, ft_error *e
             "sim:8x2080ti to plan and simulate",
             text);
     if (take(&r, "sim:")) return parse_sim(&r, out, n);
-    if (take(&r, "cpu")) return parse_cpu(&r, out, n);
+    for (int i = 0; ft_drivers[i]; i++)
+        if (take(&r, ft_drivers[i]->name)) return parse_cpu(&r, ft_drivers[i], out, n);
     return refuse(&r, "cpu, cpu:2, cpu:2x4, cpu:2/4GB, sim:8x11GB or sim:8x2080ti");
 }

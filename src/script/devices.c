@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device/driver.h"
 #include "script/bindings.h"
 
 /* A number of row i (1-based) at the top of the stack: above 0, or 0 where that `may_be_zero`. */
@@ -29,9 +30,11 @@ static void read_device(lua_State *L, int i, ft_device *d)
 {
     if (!lua_istable(L, -1)) luaL_error(L, "device %d: expected a table", i);
     lua_getfield(L, -1, "kind");
-    bool cpu = lua_isstring(L, -1) && strcmp(lua_tostring(L, -1), "cpu") == 0;
+    const char *kind = lua_tostring(L, -1);
+    const ft_driver *driver = kind ? ft_driver_find(kind, strlen(kind)) : NULL;
     lua_pop(L, 1);
-    *d = (ft_device){.kind = cpu ? FT_DEVICE_CPU : FT_DEVICE_SIM,
+    *d = (ft_device){.kind = driver ? driver->kind : FT_DEVICE_SIM,
+                     .driver = driver,
                      .index = i - 1,
                      .n_threads = (int)row_number(L, i, "threads", 1, false),
                      .memory_bytes = (int64_t)row_number(L, i, "memory_bytes", NAN, false),

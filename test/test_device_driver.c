@@ -1,0 +1,294 @@
+/* test/test_device_driver.c - what every driver promises, on the drivers of this program: order in
+ * a stream, events between streams, memory, failures of those who use it wrongly. */
+#include <pthread.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/gate.h"
+#include "base/thread.h"
+#include "check.h"
+#include "device/driver.h"
+
+enum { BYTES = 1 << 20, PEERS = 2 };
+
+/* Two devices with a compute stream, two copy streams, and memory on both sides. */
+typedef struct rig {
+    ft_device devices[PEERS];
+    ft_executor *executor[PEERS];
+    ft_device_stream *compute[PEERS], *in[PEERS], *out[PEERS];
+    void *block[PEERS], *host[PEERS];
+} rig;
+
+static bool rig_init(rig *r, const ft_driver *driver)
+{
+    ft_error err = {FT_OK, ""};
+    char text[32];
+    int n = 0;
+    bool ok = true;
+    *r = (rig){0};
+    snprintf(text, sizeof text, "%s:%d/16MB", driver->name, PEERS);
+    if (!CHECK_STATUS(ft_devices_parse(text, r->devices, &n, &err), FT_OK)) return false;
+    for (int d = 0; d < PEERS && ok; d++) {
+        ok = driver->open(&r->executor[d], &r->devices[d], &err) == FT_OK &&
+             driver->enter(r->executor[d], &err) == FT_OK &&
+             driver->alloc(r->executor[d], FT_OF_DEVICE, BYTES, &r->block[d], &err) == FT_OK &&
+             driver->alloc(r->executor[d], FT_OF_HOST, BYTES, &r->host[d], &err) == FT_OK;
+        ok = ok &&
+             driver->open_stream(&r->compute[d], r->executor[d], FT_FOR_COMPUTE, &err) == FT_OK &&
+             driver->open_stream(&r->in[d], r->executor[d], FT_FOR_COPIES, &err) == FT_OK &&
+             driver->open_stream(&r->out[d], r->executor[d], FT_FOR_COPIES, &err) == FT_OK;
+    }
+    if (!ok) fprintf(stderr, "%s\n", err.message);
+    return CHECK(ok);
+}
+
+static void rig_fini(rig *r, const ft_driver *driver)
+{
+    for (int d = 0; d < PEERS; d++) {
+        driver->close_stream(r->compute[d]);
+        driver->close_stream(r->in[d]);
+        driver->close_stream(r->out[d]);
+        driver->release(r->executor[d], FT_OF_DEVICE, r->block[d], BYTES);
+        driver->release(r->executor[d], FT_OF_HOST, r->host[d], BYTES);
+        driver->close(r->executor[d]);
+    }
+}
+
+/* -- a task ------------------------------------------------------------------------------------ */
+
+/* y[i] = x[i] + 1; x NULL: y[i] = value. */
+typedef struct add_one {
+    const int *x;
+    int *y;
+    int n, value;
+} add_one;
+
+static ft_status run_add(const void *arg, ft_device_stream *stream, ft_error *err)
+{
+    const add_one *a = arg;
+    (void)stream;
+    if (a->n < 0) return ft_fail(err, FT_INVALID, "a task's own failure");
+    for (int i = 0; i < a->n; i++) a->y[i] = a->x ? a->x[i] + 1 : a->value;
+    return FT_OK;
+}
+
+static int accesses_of_add(const void *arg, ft_access out[FT_MAX_ACCESSES])
+{
+    const add_one *a = arg;
+    int n = 0;
+    out[n++] = (ft_access){a->y, a->n * 4, false, true};
+    if (a->x) out[n++] = (ft_access){a->x, a->n * 4, true, false};
+    return n;
+}
+
+static const ft_task add_task = {"add one", run_add, accesses_of_add};
+
+/* -- tests ------------------------------------------------------------------------------------- */
+
+/* A value goes from device 0 through its host memory to device 1, over four streams. */
+static void test_a_way_around(const ft_driver *d)
+{
+    rig r;
+    enum { N = BYTES / 8 };
+    if (!rig_init(&r, d)) return;
+    ft_device_event *made, *out, *in;
+    CHECK_STATUS(d->open_event(&made, r.executor[0], NULL), FT_OK);
+    CHECK_STATUS(d->open_event(&out, r.executor[0], NULL), FT_OK);
+    CHECK_STATUS(d->open_event(&in, r.executor[1], NULL), FT_OK);
+    CHECK(d->passed_ns(made) < 0);
+    int64_t start = ft_now_ns();
+    int wrong = 0;
+    for (int round = 0; round < 20; round++) {
+        int *x = r.block[0], *y = r.block[1], *z = y + N;
+        if (round) CHECK_STATUS(d->wait(r.compute[0], in, NULL), FT_OK);
+        d->occupy(r.compute[0], x, N * 4);
+        add_one fill = {.y = x, .n = N, .value = round};
+        CHECK_STATUS(d->launch(r.compute[0], &add_task, &fill, NULL), FT_OK);
+        CHECK_STATUS(d->record(r.compute[0], made, NULL), FT_OK);
+        CHECK_STATUS(d->wait(r.out[0], made, NULL), FT_OK);
+        CHECK_STATUS(d->copy(r.out[0], (ft_location){NULL, r.host[0]},
+                             (ft_location){r.executor[0], x}, N * 4, NULL),
+                     FT_OK);
+        d->vacate(r.out[0], x, N * 4);
+        CHECK_STATUS(d->record(r.out[0], out, NULL), FT_OK);
+        CHECK_STATUS(d->wait(r.in[1], out, NULL), FT_OK);
+        d->occupy(r.in[1], y, 2 * N * 4);
+        CHECK_STATUS(d->copy(r.in[1], (ft_location){r.executor[1], y},
+                             (ft_location){NULL, r.host[0]}, N * 4, NULL),
+                     FT_OK);
+        CHECK_STATUS(d->record(r.in[1], in, NULL), FT_OK);
+        CHECK_STATUS(d->wait(r.compute[1], in, NULL), FT_OK);
+        add_one add = {.x = y, .y = z, .n = N};
+        CHECK_STATUS(d->launch(r.compute[1], &add_task, &add, NULL), FT_OK);
+        for (int i = 0; i < N; i++) wrong += z[i] != round + 1;
+        CHECK_STATUS(d->record(r.compute[1], in, NULL), FT_OK);
+        CHECK_STATUS(d->wait(r.in[1], in, NULL), FT_OK);
+        d->vacate(r.in[1], y, 2 * N * 4);
+        CHECK_STATUS(d->record(r.in[1], in, NULL), FT_OK);
+    }
+    for (int k = 0; k < PEERS; k++) CHECK_STATUS(d->finish(r.in[k], NULL), FT_OK);
+    for (int k = 0; k < PEERS; k++) CHECK_STATUS(d->finish(r.out[k], NULL), FT_OK);
+    CHECK(wrong == 0);
+    CHECK(d->passed_ns(out) >= start && d->passed_ns(in) <= ft_now_ns());
+    CHECK(d->passed_ns(in) >= d->passed_ns(out));
+    for (int k = 0; k < PEERS; k++) CHECK_STATUS(d->health(r.executor[k], NULL), FT_OK);
+    d->close_event(made);
+    d->close_event(out);
+    d->close_event(in);
+    rig_fini(&r, d);
+}
+
+/* Peer to peer, and within a device; more copies than any queue holds, in the stream's order. */
+static void test_many_copies(const ft_driver *d)
+{
+    rig r;
+    enum { COPIES = 2000 };
+    if (!rig_init(&r, d)) return;
+    int *host = r.host[0], *there = r.block[1];
+    for (int i = 0; i < COPIES; i++) host[i] = i;
+    d->occupy(r.out[0], r.block[0], COPIES * 4);
+    d->occupy(r.out[0], there, COPIES * 8);
+    for (int i = 0; i < COPIES; i++)
+        CHECK_STATUS(d->copy(r.out[0], (ft_location){r.executor[0], (int *)r.block[0] + i},
+                             (ft_location){NULL, host + i}, 4, NULL),
+                     FT_OK);
+    CHECK_STATUS(d->copy(r.out[0], (ft_location){r.executor[1], there},
+                         (ft_location){r.executor[0], r.block[0]}, COPIES * 4, NULL),
+                 FT_OK);
+    CHECK_STATUS(d->copy(r.out[0], (ft_location){r.executor[1], there + COPIES},
+                         (ft_location){r.executor[1], there}, COPIES * 4, NULL),
+                 FT_OK);
+    CHECK_STATUS(d->copy(r.out[0], (ft_location){NULL, r.host[1]},
+                         (ft_location){r.executor[1], there + COPIES}, COPIES * 4, NULL),
+                 FT_OK);
+    CHECK_STATUS(d->finish(r.out[0], NULL), FT_OK);
+    CHECK(memcmp(r.host[1], host, COPIES * 4) == 0);
+    rig_fini(&r, d);
+}
+
+static void test_wrong_use(const ft_driver *d)
+{
+    rig r;
+    ft_error err = {FT_OK, ""};
+    if (!rig_init(&r, d)) return;
+    ft_device_event *event;
+    add_one fails = {.n = -1};
+    CHECK_STATUS(d->open_event(&event, r.executor[0], &err), FT_OK);
+    CHECK_STATUS(d->wait(r.compute[0], event, &err), FT_INVALID);
+    CHECK(strstr(err.message, "never recorded") != NULL);
+    CHECK_STATUS(d->wait(r.in[0], event, &err), FT_INVALID);
+    CHECK_STATUS(d->launch(r.in[0], &add_task, &fails, &err), FT_INVALID);
+    CHECK(strstr(err.message, "add one") && strstr(err.message, "for copies"));
+    CHECK_STATUS(d->launch(r.compute[0], &add_task, &fails, &err), FT_INVALID);
+    CHECK(strcmp(err.message, "a task's own failure") == 0);
+    void *all = NULL;
+    ft_alloc_fail_after(1);
+    CHECK_STATUS(d->alloc(r.executor[0], FT_OF_DEVICE, BYTES, &all, &err), FT_NOMEM);
+    ft_alloc_fail_after(0);
+    CHECK(!all && strstr(err.message, r.devices[0].name) != NULL);
+    d->close_event(event);
+    rig_fini(&r, d);
+}
+
+static void test_limits(const ft_driver *d)
+{
+    rig r;
+    ft_limits limits;
+    if (!rig_init(&r, d)) return;
+    d->limits(r.executor[0], &limits);
+    CHECK(limits.device_bytes > 0 && limits.device_bytes <= 16000000 && limits.host_bytes > 0);
+    CHECK((uintptr_t)r.block[0] % (uintptr_t)limits.align == 0);
+    rig_fini(&r, d);
+}
+
+/* Every allocation of a driver fails once: FT_NOMEM, and nothing is left. */
+static void test_out_of_memory(const ft_driver *d)
+{
+    ft_device device;
+    ft_error err;
+    char text[32];
+    int n;
+    snprintf(text, sizeof text, "%s:1x2", d->name);
+    CHECK_STATUS(ft_devices_parse(text, &device, &n, &err), FT_OK);
+    int64_t alive = ft_alloc_live();
+    for (int64_t after = 1;; after++) {
+        ft_executor *executor = NULL;
+        ft_device_stream *stream = NULL;
+        ft_device_event *event = NULL;
+        ft_alloc_fail_after(after);
+        ft_status status = d->open(&executor, &device, &err);
+        if (status == FT_OK) status = d->open_stream(&stream, executor, FT_FOR_COPIES, &err);
+        if (status == FT_OK) status = d->open_event(&event, executor, &err);
+        ft_alloc_fail_after(0);
+        if (event) d->close_event(event);
+        if (stream) d->close_stream(stream);
+        if (executor) d->close(executor);
+        CHECK(ft_alloc_live() == alive);
+        if (status == FT_OK) break;
+        if (!CHECK(status == FT_NOMEM && err.message[0])) break;
+    }
+}
+
+/* Two threads, each of which records what the other waits for. */
+typedef struct player {
+    rig *rig;
+    const ft_driver *driver;
+    int side;
+    ft_device_event **events;
+    ft_gate *turn;
+    int wrong;
+} player;
+
+static void *play(void *arg)
+{
+    player *p = arg;
+    const ft_driver *d = p->driver;
+    rig *r = p->rig;
+    int *mine = r->block[p->side], *theirs = r->block[1 - p->side];
+    p->wrong += d->enter(r->executor[p->side], NULL) != FT_OK;
+    for (uint32_t round = (uint32_t)p->side; round < 200; round += 2) {
+        ft_gate_wait(p->turn, round, NULL, -1);
+        if (round) p->wrong += d->wait(r->compute[p->side], p->events[1 - p->side], NULL) != FT_OK;
+        add_one fill = {.y = mine, .n = 100, .value = (int)round};
+        if (round) p->wrong += theirs[99] != (int)round - 1;
+        p->wrong += d->launch(r->compute[p->side], &add_task, &fill, NULL) != FT_OK;
+        p->wrong += d->record(r->compute[p->side], p->events[p->side], NULL) != FT_OK;
+        ft_gate_open(p->turn);
+    }
+    return NULL;
+}
+
+static void test_two_threads(const ft_driver *d)
+{
+    rig r;
+    pthread_t other;
+    ft_gate turn = {0};
+    ft_device_event *events[PEERS];
+    if (!rig_init(&r, d)) return;
+    for (int k = 0; k < PEERS; k++) {
+        CHECK_STATUS(d->open_event(&events[k], r.executor[k], NULL), FT_OK);
+        d->occupy(r.compute[k], r.block[k], BYTES);
+    }
+    player players[PEERS] = {{&r, d, 0, events, &turn, 0}, {&r, d, 1, events, &turn, 0}};
+    CHECK_STATUS(ft_thread_start(&other, play, &players[1], NULL), FT_OK);
+    play(&players[0]);
+    pthread_join(other, NULL);
+    CHECK(players[0].wrong == 0 && players[1].wrong == 0);
+    for (int k = 0; k < PEERS; k++) d->close_event(events[k]);
+    rig_fini(&r, d);
+}
+
+int main(void)
+{
+    for (int i = 0; ft_drivers[i]; i++) {
+        const ft_driver *d = ft_drivers[i];
+        test_a_way_around(d);
+        test_many_copies(d);
+        test_wrong_use(d);
+        test_limits(d);
+        test_out_of_memory(d);
+        test_two_threads(d);
+    }
+    return check_report();
+}
