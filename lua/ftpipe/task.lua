@@ -264,6 +264,8 @@ function Task:load(o)
    return setmetatable(result, Data)
 end
 
+local EMBEDDED = "embedded" -- what --data calls the data inside the program
+
 local function check_kind(task, model)
    if model.family.kind == task.kind then return end
    usage("task %s is %s, --model %s is %s", task.name, task.kind, model.name,
@@ -276,23 +278,30 @@ local function cache_of(args)
    return args.cache or cache.directory()
 end
 
---- Loads what a recipe's flags name: --data, --train-file and --eval-file, or the embedded data
--- when the model is embedded too.
+--- Loads what a recipe's flags name: --data, --train-file and --eval-file, or the embedded data, by
+-- its name or when the model is embedded too.
 -- @tparam model model
 -- @tparam table args of ft.args
 -- @treturn table as `load`; nil when nothing is named and the run would only plan
 -- @raise invalid argument: the model is of another kind
 function Task:open(model, args)
    check_kind(self, model)
-   local named = args.data or args.train_file or args.eval_file
+   local by_file = args.train_file or args.eval_file
+   local named = args.data or by_file
    if not named and not model.embedded then
       if args.dry_run or args.devices:match("^sim") then return nil end
       fail("invalid argument", "no data for --model %s: give --data DIR, or --train-file and "
-         .. "--eval-file", model.name)
+         .. "--eval-file, or --data %s", model.name, EMBEDDED)
+   end
+   local sample = not named or args.data == EMBEDDED
+   if sample and by_file then
+      usage("--data %s has both splits, --train-file and --eval-file name others: give one of them",
+         EMBEDDED)
    end
    local o = self.rows.options(model, args)
-   o.data, o.train_file, o.eval_file = args.data, args.train_file, args.eval_file
-   o.sample, o.eval_only, o.eval_limit = not named, args.eval_only, args.eval_limit
+   o.data, o.train_file, o.eval_file = not sample and args.data or nil, args.train_file,
+      args.eval_file
+   o.sample, o.eval_only, o.eval_limit = sample, args.eval_only, args.eval_limit
    o.tokenizer, o.tokenizer_key = model:tokenizer(), model.files:tokenizer_key()
    o.cache = cache_of(args)
    return self:load(o)
