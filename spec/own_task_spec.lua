@@ -18,6 +18,50 @@ local ROWS = [[
 { "story": "Ben has a red kite. Anna has a blue ball.", "thing": "kite", "colour": "red" }
 ]]
 
+-- Prints the steps that were done and the loss on held-out data, in all digits; %s are what is done
+-- after a step, and in the end.
+local LOOP = [[
+local ft = require("ftpipe")
+local args = ft.args { "A loop.", preset = "t5", steps = { default = 6 } }
+local model = ft.model(args)
+local task = ft.task.load("examples/tasks/colour.lua") {}
+local data = task:open(model, args)
+local plan = ft.plan { model = model, data = data, args = args }
+local run = ft.run { plan = plan, task = task, data = data, args = args }
+for step in run:train() do if step.step == 2 then %s end end
+%s
+local score = run:evaluate()
+print(run.done, ("%%.17g"):format(score.loss))
+local summary = run:close(score)
+print(summary.steps, #run.losses)
+]]
+
+describe("a training loop", function()
+   it("may be left, or evaluate in its middle: the weights are those after run.done steps",
+      function()
+         files.in_directory(function(dir)
+            local function go(inside, after, ...)
+               core.sys.write_file(dir .. "/loop.lua", LOOP:format(inside, after))
+               local out, err, exit = process.ftpipe { dir .. "/loop.lua", "--profile", "modelled",
+                  ... }
+               assert.equal(0, exit, err)
+               return out:match("^(%d+)\t(%S+)\n(%d+)\t(%d+)\n$")
+            end
+            local done, loss, steps, n = go("break", "", "--out", dir .. "/run")
+            assert.is_true(tonumber(done) >= 2 and tonumber(done) < 6, done)
+            assert.same({ done, done }, { steps, n })
+            assert.equal(loss, select(2, go("", "", "--steps", done)))
+            assert.equal(tonumber(done), core.json.read(dir .. "/run/summary.json").steps)
+            assert.equal("step-" .. done, core.io.link_target(dir .. "/run/checkpoints/latest"))
+
+            local whole = { go("", "") }
+            assert.equal("6", whole[1])
+            assert.same(whole, { go("break", "for _ in run:train() do end") })
+            assert.same(whole, { go("run:evaluate()", "") })
+         end)
+      end)
+end)
+
 describe("a task of one's own", function()
    it("trains, evaluates and predicts like those inside", function()
       files.in_directory(function(dir)

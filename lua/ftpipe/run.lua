@@ -140,10 +140,14 @@ local function evaluate(run)
    return score
 end
 
---- Loss and metrics on the evaluation data.
+--- Loss and metrics on the evaluation data. Training that was left early ends first, at run.done.
 -- @treturn score see score.lua
 -- @raise cancelled: a signal came
-function Run:evaluate() return evaluate(self) or self:abandon() end
+function Run:evaluate()
+   if self.leg then self.line:close() end
+   self:stop()
+   return evaluate(self) or self:abandon()
+end
 
 --- Evaluates between legs: says so, keeps the best model in hf/, and ends training at the end of
 -- --patience.

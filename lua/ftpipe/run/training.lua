@@ -59,6 +59,18 @@ local function compare(run, result)
    io.stderr:write(line, "\n")
 end
 
+--- The result of the next step.
+local function take(run, leg)
+   leg.failed = true -- unless there is one
+   local result = watch.next(run.core)
+   leg.failed = nil
+   leg.taken = leg.taken + 1
+   run.done = run.done + 1
+   note_step(run, leg, result)
+   compare(run, result)
+   return result
+end
+
 --- Steps of training, pulled: for step in run:steps(batcher, n) do ... end
 --
 -- A step has .step (counts from 1), .loss, .loss_mean, .rate, .grad_norm, .tokens (without
@@ -74,7 +86,7 @@ function M:steps(batcher, n)
    local leg = { fed = 0, taken = 0, tokens = {}, end_ns = 0, start_ns = core.sys.time_ns() }
    self.leg = leg
    return function()
-      while leg.fed < n and self.core:wants() and not self.interrupted do
+      while self.leg == leg and leg.fed < n and self.core:wants() and not self.interrupted do
          local step = self.done + leg.fed - leg.taken + 1
          feed_batch(self, batcher:next(), core.engine.rate(self.rate, step))
          leg.fed = leg.fed + 1
@@ -85,19 +97,19 @@ function M:steps(batcher, n)
          self:stop()
          return nil
       end
-      local result = watch.next(self.core)
-      leg.taken = leg.taken + 1
-      self.done = self.done + 1
-      note_step(self, leg, result)
-      compare(self, result)
-      return result
+      return take(self, leg)
    end
 end
 
---- Ends the leg under way, if there is one.
+--- Ends the leg under way, if there is one: what was fed is finished first, so that the weights are
+-- those after a step.
 function M:stop()
    local leg = self.leg
    if not leg then return end
+   if leg.taken < leg.fed and not leg.failed then
+      self.core:drain()
+      while leg.taken < leg.fed do take(self, leg) end
+   end
    self.leg = nil
    self.timeline = self.core:finish(self.directory ~= nil)
    self.seconds = self.seconds + (core.sys.time_ns() - leg.start_ns) / 1e9
@@ -159,6 +171,7 @@ end
 -- step is done, when --out has kept them. After Ctrl-C or SIGTERM what is under way is finished and
 -- saved, and `cancelled` is raised.
 function M:train()
+   self:stop() -- what is left of a loop before this one
    local o = self.plan.options
    local batches, leg = open_batches(self), nil
    if self.done > 0 then batches:seek(self.done + 1) end
