@@ -1,5 +1,6 @@
 --- What a recipe's arguments and data mean for its plan.
 
+local buckets = require("ftpipe.data.buckets")
 local core = require("ftpipe.core")
 local directories = require("ftpipe.run.directory")
 local evaluate = require("ftpipe.evaluate")
@@ -7,18 +8,6 @@ local schedules = require("ftpipe.schedule")
 local usage = require("ftpipe.usage")
 
 local M = {}
-
---- Lengths to pad to: at most four, multiples of 8, the last one holds every example. A model may
--- have a longest length of its own.
-local function length_buckets(longest, most)
-   local buckets = {}
-   for quarter = 1, 4 do
-      local length = math.max(8, math.ceil(longest * quarter / 4 / 8) * 8)
-      if longest <= most then length = math.min(length, most) end
-      if length ~= buckets[#buckets] then buckets[#buckets + 1] = length end
-   end
-   return buckets
-end
 
 local function longest_of(data, field)
    local longest = 0
@@ -31,20 +20,18 @@ end
 -- long as the flags allow.
 local function lengths_of(model, data, args)
    if not data then return { args.block or args.max_source }, { target = args.max_target } end
-   local positions = model.family.positions
-   local most = positions and positions(model.config) or math.huge
-   local buckets, lengths
+   local lengths_to_pad, lengths
    local split = select(2, next(data))
    for _, group in ipairs(split.dataset:groups()) do
       local longest = longest_of(data, group[1])
       if lengths then
          lengths[group[1]] = longest
       else
-         buckets = split.length and { split.length } or length_buckets(longest, most)
+         lengths_to_pad = split.length and { split.length } or buckets.of(model, longest)
          lengths = {}
       end
    end
-   return buckets, lengths
+   return lengths_to_pad, lengths
 end
 
 -- Updates in a plan that is only looked at, when there is no data to count epochs of.
@@ -107,14 +94,14 @@ end
 function M.of(model, data, args)
    check_flags(args)
    local steps = count_steps(args, data)
-   local buckets, lengths = lengths_of(model, data, args)
+   local lengths_to_pad, lengths = lengths_of(model, data, args)
    return {
       model = model,
       devices = args.devices,
       batch = args.batch,
       micro_batches = args.micro_batches,
       train = data and data.train and data.train.dataset,
-      buckets = buckets,
+      buckets = lengths_to_pad,
       lengths = lengths,
       partition = partition_rule(args),
       stages = args.stages,

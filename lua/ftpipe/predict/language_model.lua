@@ -1,5 +1,6 @@
 --- Predictions of language models: greedy continuations of texts.
 
+local batches = require("ftpipe.predict.batches")
 local core = require("ftpipe.core")
 local decode = require("ftpipe.decode")
 local records = require("ftpipe.records")
@@ -26,20 +27,31 @@ local function prompts_of(job)
    return list
 end
 
+--- The ids of texts, and the numbers of the texts, the longest first.
+local function by_length(tokenizer, prompts)
+   local ids, order = {}, {}
+   for i, prompt in ipairs(prompts) do ids[i], order[i] = tokenizer:encode(prompt), i end
+   table.sort(order, function(a, b) return #ids[a] > #ids[b] or #ids[a] == #ids[b] and a < b end)
+   return ids, order
+end
+
 --- Continues every input, in order: { index =, answer = what follows }.
 function M.run(job)
    local model, prompts = job.model, prompts_of(job)
    local tokenizer = model:tokenizer()
    local params = weights.load(model, { batch = 1, source = SHORT })
-   for first = 1, #prompts, job.flags.batch do
-      local ids = {}
-      for i = first, math.min(first + job.flags.batch - 1, #prompts) do
-         ids[#ids + 1] = tokenizer:encode(prompts[i])
+   local ids, order = by_length(tokenizer, prompts)
+   local take = batches.in_order(job.emit)
+   for first = 1, #order, job.flags.batch do
+      local together = {}
+      for k = first, math.min(first + job.flags.batch - 1, #order) do
+         together[#together + 1] = ids[order[k]]
       end
-      local rows = decode.continue(model, params, ids,
+      local rows = decode.continue(model, params, together,
          { most = job.flags.tokens or MOST_TOKENS, threads = job.threads })
-      for i, row in ipairs(rows) do
-         job.emit { index = first + i - 1, answer = tokenizer:decode(row) }
+      for k, row in ipairs(rows) do
+         local number = order[first + k - 1]
+         take(number, { index = number, answer = tokenizer:decode(row) })
       end
    end
 end

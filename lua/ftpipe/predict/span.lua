@@ -1,5 +1,6 @@
 --- Predictions of models that find spans: the answer to a question in a context.
 
+local batches = require("ftpipe.predict.batches")
 local core = require("ftpipe.core")
 local evaluate = require("ftpipe.evaluate")
 local feed = require("ftpipe.feed")
@@ -38,6 +39,21 @@ local function windows_of(job, questions)
    return dataset, kind.split(task, nil, notes, function() return questions end)
 end
 
+--- Programs by length of their inputs.
+local function programs_of(job, size)
+   local model, by_name = job.model, weights.load(job.model, size)
+   return batches.lazily(function(length)
+      local graph = evaluate.graph(model, { batch = size.batch, source = length })
+      local params = {}
+      for i, param in ipairs(graph:params()) do params[i] = by_name[param.name] end
+      local program = core.program.new(graph, { threads = job.threads })
+      return function(batch)
+         feed.weigh(model.family, batch, 1)
+         return program:run(params, feed.list(graph:inputs(), batch))
+      end
+   end)
+end
+
 --- Answers every question, in order: { index =, id =, question =, answer =, score = its share, from
 -- 0 to 1, among the best answers }.
 function M.run(job)
@@ -47,18 +63,9 @@ function M.run(job)
    local size = {
       batch = math.min(job.flags.batch, dataset:size()), source = dataset:longest("source"),
    }
-   local graph = evaluate.graph(model, size)
-   local params, by_name = {}, weights.load(model, size)
-   for i, param in ipairs(graph:params()) do params[i] = by_name[param.name] end
-   local program = core.program.new(graph, { threads = job.threads })
-   local batches = core.data.batcher {
-      dataset = dataset, batch = size.batch, buckets = { size.source },
-      columns = model.family.columns(model.config), shuffle = false, prefetch = 0,
-   }
-   local said = 0
-   for batch in function() return batches:next() end do
-      feed.weigh(model.family, batch, 1)
-      local outputs = program:run(params, feed.list(graph:inputs(), batch))
+   local programs, said = programs_of(job, size), 0
+   batches.each(model, dataset, size.batch, function(batch, length)
+      local outputs = programs[length](batch)
       for row, number in ipairs(batch.index) do
          if number > 0 then scorer:add(number, evaluate.predict(model, batch, outputs, row)) end
       end
@@ -70,7 +77,7 @@ function M.run(job)
             score = best.probability,
          }
       end
-   end
+   end)
 end
 
 return M

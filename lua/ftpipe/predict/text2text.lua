@@ -1,6 +1,7 @@
 --- Predictions of text-to-text models: greedy answers.
 
 local core = require("ftpipe.core")
+local batches = require("ftpipe.predict.batches")
 local decode = require("ftpipe.decode")
 local weights = require("ftpipe.predict.weights")
 
@@ -42,23 +43,22 @@ function M.run(job)
    end
    local target = limit("max_target", MAX_TARGET)
    local dataset = dataset_of(job, sources_of(job), limit("max_source", MAX_SOURCE))
-   local model, size = job.model, {}
-   size.batch = math.min(job.flags.batch, dataset:size())
-   size.source, size.target = dataset:longest("source"), target
-   size.threads = job.threads
-   local decoder = decode.greedy(model, weights.load(model, size), size)
-   local batches = core.data.batcher {
-      dataset = dataset, batch = size.batch, buckets = { size.source },
-      columns = model.family.columns(model.config), shuffle = false, prefetch = 0,
-   }
-   for batch in function() return batches:next() end do
-      local rows = decode.run(decoder, batch.input_ids, batch.mask)
+   local model, size = job.model, math.min(job.flags.batch, dataset:size())
+   local params = weights.load(model,
+      { batch = size, source = dataset:longest("source"), target = target })
+   local decoders = batches.lazily(function(length)
+      return decode.greedy(model, params,
+         { batch = size, source = length, target = target, threads = job.threads })
+   end)
+   local take = batches.in_order(job.emit)
+   batches.each(model, dataset, size, function(batch, length)
+      local rows = decode.run(decoders[length], batch.input_ids, batch.mask)
       for row, number in ipairs(batch.index) do
          if number > 0 then
-            job.emit { index = number, answer = model:tokenizer():decode(rows[row]) }
+            take(number, { index = number, answer = model:tokenizer():decode(rows[row]) })
          end
       end
-   end
+   end)
 end
 
 return M
