@@ -157,7 +157,7 @@ describe("evaluation", function()
       local text = plan:evaluation_text()
       assert.matches("\nforward%-only\n", text)
       assert.is_nil(text:find(" [BRUW]%d"))
-      assert.equal("evaluate", core.engine.parse_plan(text).schedule)
+      assert.equal("evaluate", core.schedule.parse(text):describe().schedule)
       assert.is_nil(plan:text():find("forward%-only"))
    end)
 

@@ -7,6 +7,9 @@
 
 typedef struct pipeline {
     ft_graph *g;
+    ft_cut cut;
+    const ft_schedule *schedule;
+    ft_plan *plan;
     ft_blueprint_options options;
     int node_stage[NODES], stage_device[3];
     bool recompute[3];
@@ -20,26 +23,67 @@ static inline bool pipeline_init(pipeline *p, const char *devices, const char *s
     ft_error err = {FT_OK, ""};
     *p = (pipeline){.node_stage = {0, 0, 0, 1, 2, 2, 2, 2}, .recompute = {false, true, false}};
     p->g = make_graph(ROWS, "loss");
+    p->schedule = ft_schedule_find(schedule);
     const ft_optimizer *adamw = ft_optimizer_find("adamw");
-    p->options = (ft_blueprint_options){.graphs = &p->g,
-                                     .n_graphs = 1,
-                                     .n_stages = 3,
-                                     .node_stage = p->node_stage,
-                                     .recompute = p->recompute,
-                                     .stage_device = p->stage_device,
-                                     .devices = p->devices,
-                                     .micro_batches = MICRO,
-                                     .micro_batch_size = ROWS,
-                                     .schedule = ft_schedule_find(schedule),
-                                     .n_batches = 10,
-                                     .optimizer = adamw,
-                                     .hypers = p->hypers,
-                                     .seed = 1};
-    bool ok = p->g && p->options.schedule &&
-              ft_devices_parse(devices, p->devices, &p->options.n_devices, &err) == FT_OK &&
+    p->cut = (ft_cut){.graphs = &p->g,
+                      .n_graphs = 1,
+                      .n_stages = 3,
+                      .node_stage = p->node_stage,
+                      .recompute = p->recompute,
+                      .stage_device = p->stage_device,
+                      .devices = p->devices,
+                      .micro_batches = MICRO,
+                      .n_batches = 10};
+    p->options = (ft_blueprint_options){
+        .micro_batch_size = ROWS, .optimizer = adamw, .hypers = p->hypers, .seed = 1};
+    bool ok = p->g && p->schedule &&
+              ft_devices_parse(devices, p->devices, &p->cut.n_devices, &err) == FT_OK &&
               ft_optimizer_hypers(adamw, NULL, NULL, 0, p->hypers, &err) == FT_OK;
-    for (int s = 0; s < 3; s++) p->stage_device[s] = s % p->options.n_devices;
+    if (ok) p->cut.together = p->schedule->synchronous;
+    for (int s = 0; s < 3; s++) p->stage_device[s] = s % p->cut.n_devices;
     return CHECK(ok);
+}
+
+/* The plan of the schedule for the cut. */
+static inline ft_status pipeline_plan(pipeline *p, ft_error *err)
+{
+    ft_wiring *wiring;
+    FT_TRY(ft_wiring_new(&wiring, &p->cut, err));
+    const ft_pipeline made_for = {.n_stages = p->cut.n_stages,
+                                  .n_devices = p->cut.n_devices,
+                                  .device = p->stage_device,
+                                  .micro_batches = p->cut.micro_batches,
+                                  .n_batches = p->cut.n_batches,
+                                  .reduces = true,
+                                  .n_edges = wiring->n_edges,
+                                  .edges = wiring->edges,
+                                  .costs = &wiring->costs};
+    ft_status status = ft_plan_make(&p->plan, &made_for, p->schedule, err);
+    ft_wiring_free(wiring);
+    if (status == FT_OK)
+        status = ft_plan_annotate(p->plan, NODES, p->node_stage, p->recompute, NULL, err);
+    return status;
+}
+
+/* The blueprint of the plan, which is made unless it is there. */
+static inline ft_status pipeline_draw(ft_blueprint **out, pipeline *p, ft_error *err)
+{
+    *out = NULL;
+    if (!p->plan) FT_TRY(pipeline_plan(p, err));
+    p->options.graphs = p->cut.graphs;
+    p->options.n_graphs = p->cut.n_graphs;
+    p->options.devices = p->devices;
+    p->options.n_devices = p->cut.n_devices;
+    p->options.machine = p->cut.machine;
+    p->options.plan = p->plan;
+    return ft_blueprint_new(out, &p->options, err);
+}
+
+/* After everything that was made of it. */
+static inline void pipeline_free(pipeline *p)
+{
+    ft_plan_free(p->plan);
+    ft_graph_free(p->g);
 }
 
 #endif

@@ -11,7 +11,7 @@ static void test_blueprint(void)
     ft_error err = {FT_OK, ""};
     ft_blueprint *b = NULL;
     if (!pipeline_init(&p, "cpu:3", "1f1b")) return;
-    CHECK_STATUS(ft_blueprint_new(&b, &p.options, &err), FT_OK);
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
     const ft_plan *plan = ft_blueprint_plan(b);
     CHECK(plan->n_stages == 3 && plan->n_devices == 3 && plan->n_batches == 10);
     CHECK(plan->in_flight[0] == 3 && plan->in_flight[1] == 2 && plan->in_flight[2] == 1);
@@ -29,19 +29,19 @@ static void test_blueprint(void)
     }
     CHECK(term && weight);
     ft_plan *leg = NULL;
-    CHECK_STATUS(ft_blueprint_leg(&leg, b, 2, &err), FT_OK);
+    CHECK_STATUS(ft_plan_cut(&leg, ft_blueprint_plan(b), 2, &err), FT_OK);
     CHECK(leg && leg->n_batches == 2);
     ft_plan_free(leg);
     CHECK_STATUS(ft_blueprint_check_memory(b, &err), FT_OK);
     ft_blueprint_free(b);
 
     p.devices[1].memory_bytes = ft_memory_round(1);
-    CHECK_STATUS(ft_blueprint_new(&b, &p.options, &err), FT_OK);
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
     CHECK_STATUS(ft_blueprint_check_memory(b, &err), FT_INFEASIBLE);
     CHECK(strstr(err.message, "device cpu:1 needs"));
     CHECK(strstr(err.message, "what would help") != NULL);
     ft_blueprint_free(b);
-    ft_graph_free(p.g);
+    pipeline_free(&p);
 }
 
 static int64_t simulated_ns(const ft_blueprint *b)
@@ -71,8 +71,8 @@ static void test_machine(void)
                 (ft_cable){.a = d, .b = 3, .bytes_per_s = 1e6, .latency_ns = 50, .duplex = !shared};
         const ft_machine machine = {.n_devices = 3, .n_places = 4, .n_links = 3, .links = links};
         if (!pipeline_init(&p, "cpu:3", "1f1b")) return;
-        p.options.machine = &machine;
-        CHECK_STATUS(ft_blueprint_new(&b, &p.options, &err), FT_OK);
+        p.cut.machine = &machine;
+        CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
         memset(links, 0, sizeof links);
         const ft_plan *plan = ft_blueprint_plan(b);
         for (int e = 0; e < plan->n_edges; e++)
@@ -80,7 +80,7 @@ static void test_machine(void)
                        100 + 1000 * (double)plan->edges[e].bytes, 1e-6);
         end[shared] = simulated_ns(b);
         ft_blueprint_free(b);
-        ft_graph_free(p.g);
+        pipeline_free(&p);
     }
     CHECK(end[0] > 0 && end[1] > end[0]);
 }
@@ -89,10 +89,10 @@ static void refused(pipeline *p, const char *words)
 {
     ft_error err = {FT_OK, ""};
     ft_blueprint *b = NULL;
-    CHECK_STATUS(ft_blueprint_new(&b, &p->options, &err), FT_INVALID);
+    CHECK_STATUS(pipeline_draw(&b, p, &err), FT_INVALID);
     if (!CHECK(!b && strstr(err.message, words))) fprintf(stderr, "%s\n", err.message);
     ft_blueprint_free(b);
-    ft_graph_free(p->g);
+    pipeline_free(p);
 }
 
 static void test_contradictions(void)
@@ -100,25 +100,28 @@ static void test_contradictions(void)
     pipeline p;
     pipeline_init(&p, "cpu:3", "async");
     p.options.clip = 1;
-    refused(&p, "clipping by the global norm needs a synchronous schedule, 'async'");
+    refused(
+        &p,
+        "clipping by the global norm needs a synchronous schedule: in this plan ('async') stage 1 "
+        "updates without waiting for the gradients of stage 0 (an edge R0>U1,");
     pipeline_init(&p, "cpu:2", "gpipe");
     p.stage_device[1] = 2;
     refused(&p, "stage 1 is on device 2, there are 2");
     const ft_machine machine = {.n_devices = 3, .n_places = 3};
     pipeline_init(&p, "cpu:2", "gpipe");
-    p.options.machine = &machine;
+    p.cut.machine = &machine;
     refused(&p, "a machine of 3 devices, there are 2");
     pipeline_init(&p, "cpu:3", "gpipe");
-    p.options.machine = &machine;
+    p.cut.machine = &machine;
     refused(&p, "there is no way from device 0 to device 1");
     pipeline_init(&p, "cpu:2", "gpipe");
-    p.options.micro_batches = 0;
-    refused(&p, "micro-batches 0 of 3");
+    p.cut.micro_batches = 0;
+    refused(&p, "micro-batches 0, batches 10");
     pipeline_init(&p, "cpu:2", "gpipe");
     p.node_stage[3] = 0;
     refused(&p, "stage 1");
     pipeline_init(&p, "cpu:2", "gpipe");
-    ft_graph_free(p.g);
+    pipeline_free(&p);
     p.g = make_graph(ROWS, "cost");
     refused(&p, "no scalar output named 'loss'");
 
@@ -127,8 +130,8 @@ static void test_contradictions(void)
     ft_error err;
     ft_graph_new(&other, &err);
     graphs[1] = other;
-    p.options.graphs = graphs;
-    p.options.n_graphs = 2;
+    p.cut.graphs = graphs;
+    p.cut.n_graphs = 2;
     refused(&p, "length bucket 1 has other nodes");
     ft_graph_free(other);
 }

@@ -62,17 +62,17 @@ static outcome train_on(const char *devices, const char *schedule, bool threaded
     ft_blueprint *b = NULL;
     ft_run *run = NULL;
     if (!pipeline_init(&p, devices, schedule)) return o;
-    if (CHECK_STATUS(ft_blueprint_new(&b, &p.options, &err), FT_OK) &&
+    if (CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK) &&
         CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK)) {
         const ft_plan *plan = ft_blueprint_plan(b);
         write_params(run);
         CHECK_STATUS(train(run, plan, threaded, o.losses, &err), FT_OK);
         memcpy(o.w2, ft_run_param(run, 1).data, sizeof o.w2);
         int64_t actions = 0;
-        for (int d = 0; d < p.options.n_devices; d++) actions += ft_plan_length(plan, d);
+        for (int d = 0; d < p.cut.n_devices; d++) actions += ft_plan_length(plan, d);
         CHECK(ft_run_timeline(run)->n_events == actions && ft_run_progress(run) == actions);
         CHECK(ft_run_allocations(run) == 0);
-        for (int d = 0; d < p.options.n_devices; d++) {
+        for (int d = 0; d < p.cut.n_devices; d++) {
             int64_t bytes[FT_MEMORY_CLASSES], total = 0;
             CHECK(ft_run_busy_ns(run, d) == ft_timeline_busy_ns(ft_run_timeline(run), d));
             ft_run_measured(run, d, bytes);
@@ -84,7 +84,7 @@ static outcome train_on(const char *devices, const char *schedule, bool threaded
         fprintf(stderr, "%s\n", err.message);
     ft_run_free(run);
     ft_blueprint_free(b);
-    ft_graph_free(p.g);
+    pipeline_free(&p);
     return o;
 }
 
@@ -118,10 +118,10 @@ static outcome train_in_two_legs(const char *schedule, bool threaded, int n, boo
     ft_run *run = NULL;
     ft_plan *first = NULL, *second = NULL;
     if (!pipeline_init(&p, "cpu:3", schedule)) return o;
-    CHECK_STATUS(ft_blueprint_new(&b, &p.options, &err), FT_OK);
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
     CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
-    CHECK_STATUS(ft_blueprint_leg(&first, b, drain ? 10 : n, &err), FT_OK);
-    CHECK_STATUS(ft_blueprint_leg(&second, b, 10 - n, &err), FT_OK);
+    CHECK_STATUS(ft_plan_cut(&first, ft_blueprint_plan(b), drain ? 10 : n, &err), FT_OK);
+    CHECK_STATUS(ft_plan_cut(&second, ft_blueprint_plan(b), 10 - n, &err), FT_OK);
     write_params(run);
     CHECK_STATUS(ft_run_begin(run, first, 1, threaded, &err), FT_OK);
     for (int fed = 0, taken = 0; taken < n; taken++) {
@@ -143,7 +143,7 @@ static outcome train_in_two_legs(const char *schedule, bool threaded, int n, boo
     ft_plan_free(first);
     ft_plan_free(second);
     ft_blueprint_free(b);
-    ft_graph_free(p.g);
+    pipeline_free(&p);
     return o;
 }
 
@@ -170,7 +170,7 @@ static void test_misuse(void)
     ft_run *run = NULL;
     ft_result result;
     if (!pipeline_init(&p, "cpu:3", "1f1b")) return;
-    CHECK_STATUS(ft_blueprint_new(&b, &p.options, &err), FT_OK);
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
     CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
     CHECK_STATUS(feed(run, (int64_t)MICRO * ROWS), FT_INVALID); /* no leg */
     CHECK_STATUS(ft_run_next(run, &result, 0, &err), FT_INVALID);
@@ -189,22 +189,22 @@ static void test_misuse(void)
     ft_text_fini(&text);
     ft_run_free(run); /* ends the leg */
     ft_blueprint_free(b);
-    ft_graph_free(p.g);
+    pipeline_free(&p);
 
     pipeline_init(&p, "cpu:3", "1f1b");
     p.devices[1].memory_bytes = ft_memory_round(1);
-    CHECK_STATUS(ft_blueprint_new(&b, &p.options, &err), FT_OK);
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
     CHECK_STATUS(ft_run_new(&run, b, &err), FT_INFEASIBLE);
     CHECK(!run);
     ft_blueprint_free(b);
-    ft_graph_free(p.g);
+    pipeline_free(&p);
 
     pipeline_init(&p, "sim:3x11GB", "1f1b");
-    CHECK_STATUS(ft_blueprint_new(&b, &p.options, &err), FT_OK);
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
     CHECK_STATUS(ft_run_new(&run, b, &err), FT_DEVICE);
     CHECK(strstr(err.message, "planning only"));
     ft_blueprint_free(b);
-    ft_graph_free(p.g);
+    pipeline_free(&p);
 }
 
 /* A number that is not finite ends the leg and says where it came from; the run still works. */
@@ -216,7 +216,7 @@ static void test_not_finite(bool threaded)
     ft_run *run = NULL;
     double losses[10];
     if (!pipeline_init(&p, "cpu:3", "1f1b")) return;
-    CHECK_STATUS(ft_blueprint_new(&b, &p.options, &err), FT_OK);
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
     CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
     write_params(run);
     *(float *)ft_run_param(run, 2).data = NAN;
@@ -232,7 +232,7 @@ static void test_not_finite(bool threaded)
     CHECK(losses[9] < losses[0]);
     ft_run_free(run);
     ft_blueprint_free(b);
-    ft_graph_free(p.g);
+    pipeline_free(&p);
 }
 
 static void test_optimizer_state(void)
@@ -245,7 +245,7 @@ static void test_optimizer_state(void)
     const char *name;
     ft_view view;
     if (!pipeline_init(&p, "cpu:3", "gpipe")) return;
-    CHECK_STATUS(ft_blueprint_new(&b, &p.options, &err), FT_OK);
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
     CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
     write_params(run);
     CHECK(ft_run_state(run, 1, 0, &name, &view) && *(float *)view.data == 0);
@@ -257,7 +257,7 @@ static void test_optimizer_state(void)
     CHECK(!ft_run_state(run, 1, 2, &name, &view) && !ft_run_state(run, 1, -1, &name, &view));
     ft_run_free(run);
     ft_blueprint_free(b);
-    ft_graph_free(p.g);
+    pipeline_free(&p);
 }
 
 /* -- failing allocations ----------------------------------------------------------------------- */
@@ -276,9 +276,9 @@ static void test_no_memory(void)
         ft_blueprint *b = NULL;
         ft_run *run = NULL;
         if (!pipeline_init(&p, "cpu:2x2", "1f1b")) return;
-        p.options.machine = &machine;
+        p.cut.machine = &machine;
         ft_alloc_fail_after(n);
-        ft_status status = ft_blueprint_new(&b, &p.options, &err);
+        ft_status status = pipeline_draw(&b, &p, &err);
         if (status == FT_OK) status = ft_run_new(&run, b, &err);
         ft_alloc_fail_after(0);
         made = status == FT_OK;
@@ -288,7 +288,7 @@ static void test_no_memory(void)
         }
         ft_run_free(run);
         ft_blueprint_free(b);
-        ft_graph_free(p.g); /* it owns its splits */
+        pipeline_free(&p); /* it owns its splits */
         CHECK(ft_alloc_live() == live);
     }
     CHECK(made && failures > 20);

@@ -290,10 +290,13 @@ local function train(case, name, steps)
    local settings = case.golden.optimizers[name]
    local stage = {}
    for n = 1, case.graph:counts().forward do stage[n] = 1 end
-   local blueprint = core.engine.blueprint {
+   local plan = core.engine.plan {
       graphs = { case.graph }, node_stage = stage, stage_device = { 1 }, devices = "cpu:1",
-      micro_batch_size = case.size.batch, schedule = "sequential", batches = steps,
-      optimizer = name, hypers = hyper_names[name](settings),
+      schedule = "sequential", batches = steps,
+   }
+   local blueprint = core.engine.blueprint {
+      graphs = { case.graph }, plan = plan, devices = "cpu:1",
+      micro_batch_size = case.size.batch, optimizer = name, hypers = hyper_names[name](settings),
    }
    local run = blueprint:run()
    checkpoint.load(case.model.checkpoint, case.list, function(i) return run:param(i) end)

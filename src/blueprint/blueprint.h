@@ -4,7 +4,8 @@
  * of it costs, and the place of every byte on every device. It needs no weights and allocates no
  * device memory, so it also serves for planning on hardware that is not there.
  *
- * A blueprint borrows the graphs of its options; they must outlive it. All else is copied. */
+ * A blueprint borrows the graphs and plans of its options; they must outlive it. All else is
+ * copied. */
 #ifndef FT_BLUEPRINT_H
 #define FT_BLUEPRINT_H
 
@@ -25,22 +26,10 @@ typedef struct ft_work_costs {
     double handoff_ns;          /* from the end of an action to the start of one waiting for it */
 } ft_work_costs;
 
-/* Evaluation between legs of training, through the same stages and with their weights. It works in
- * the memory that training's activations, workspace and buffers have, which is made as large as the
- * larger of both needs. */
-typedef struct ft_evaluation_options {
-    ft_graph *const *graphs; /* one per length bucket, without gradients: parameters are those of
-                                the same names and shapes; output "loss" is a scalar, the others
-                                are handed out */
-    int n_graphs;
-    const int *node_stage; /* by node: a stage of training that uses the node's parameters */
-    int n_batches;         /* in the longest leg */
-} ft_evaluation_options;
-
-typedef struct ft_blueprint_options {
+/* A graph cut into stages that are on devices. */
+typedef struct ft_cut {
     ft_graph *const *graphs; /* one per length bucket, ascending: the same nodes with other shapes,
-                                gradients included unless the schedule is one of forwards alone;
-                                output "loss" is a scalar */
+                                gradients included unless forward_only; output "loss" is a scalar */
     int n_graphs;
     int n_stages;
     const int *node_stage;   /* by forward node */
@@ -48,45 +37,83 @@ typedef struct ft_blueprint_options {
     const int *stage_device; /* by stage */
     const ft_device *devices;
     int n_devices;
-    int micro_batches;           /* per batch */
-    int64_t micro_batch_size;    /* samples */
-    const ft_schedule *schedule; /* must outlive the blueprint */
-    ft_weights weights;          /* FT_WEIGHTS_OWN: those of the schedule */
-    int n_batches;               /* in the longest leg */
+    int micro_batches; /* per batch */
+    int n_batches;     /* in the longest leg */
+    bool forward_only;
+    bool splits;   /* backward-input and backward-weight instead of backward */
+    bool together; /* no stage updates before all have reduced: for the norm of all gradients, and
+                      so that none updates by a step in which another finds numbers that are not
+                      finite */
+    /* By device, NULL where it is modelled; NULL: all are. */
+    const ft_work_costs *const *costs;
+    const ft_machine *machine; /* links of devices that are described; NULL: transfers take what the
+                                  receiver's row says, and none waits for another */
+} ft_cut;
+
+/* What a plan for a cut is made from. */
+typedef struct ft_wiring {
+    int n_edges;
+    const ft_edge *edges; /* with the slots that equal stages need */
+    ft_stage_costs costs;
+    ft_arena *arena;
+} ft_wiring;
+
+/* FT_INVALID for a cut that contradicts itself. *out dies with ft_wiring_free, before the graphs.
+ */
+ft_status ft_wiring_new(ft_wiring **out, const ft_cut *cut, ft_error *err);
+/* NULL is accepted. */
+void ft_wiring_free(ft_wiring *wiring);
+
+/* Evaluation between legs of training, with its weights. It works in the memory that training's
+ * activations, workspace and buffers have, which is made as large as the larger of both needs. */
+typedef struct ft_evaluation_options {
+    ft_graph *const *graphs; /* one per length bucket, without gradients: parameters are those of
+                                the same names and shapes; output "loss" is a scalar, the others
+                                are handed out */
+    int n_graphs;
+    const ft_plan *plan; /* of forwards alone; a stage reads parameters that training has on its
+                            device */
+} ft_evaluation_options;
+
+typedef struct ft_blueprint_options {
+    ft_graph *const *graphs; /* as in a cut */
+    int n_graphs;
+    const ft_plan *plan; /* of the longest leg, with the stage of every forward node */
+    const ft_device *devices;
+    int n_devices;
+    int64_t micro_batch_size; /* samples */
     const ft_optimizer *optimizer;
     const double *hypers;
     const bool *no_decay; /* by parameter: its weight_decay counts as 0; NULL: of none */
     double clip;          /* largest global gradient norm; 0: no clipping */
     uint64_t seed;
-    /* By device, NULL where it is modelled; NULL: all are. Not used after ft_blueprint_new. */
-    const ft_work_costs *const *costs;
-    const ft_machine *machine; /* links of devices that are described; NULL: transfers take what the
-                                  receiver's row says, and none waits for another */
+    const ft_work_costs *const *costs;       /* as in a cut; not used after ft_blueprint_new */
+    const ft_machine *machine;               /* as in a cut */
     const ft_evaluation_options *evaluation; /* NULL: training alone */
 } ft_blueprint_options;
 
 typedef struct ft_blueprint ft_blueprint;
 
-/* FT_INVALID for options that contradict each other (clipping in an asynchronous schedule needs
- * every stage's gradients at once), FT_INFEASIBLE when the plan cannot complete. */
+/* Proves the plan (ft_plan_check) and gives all that it needs a place. What is decided in it is
+ * taken from it: stages, devices, orders, versions, numbers of slots, in-flight counts; bytes of
+ * edges and memory follow from the graph, whatever it says of them. FT_INVALID says what the plan
+ * lacks that the graph asks for, FT_INFEASIBLE that it cannot complete, FT_UNSUPPORTED what has no
+ * layout yet. */
 ft_status ft_blueprint_new(ft_blueprint **out, const ft_blueprint_options *options, ft_error *err);
 void ft_blueprint_free(ft_blueprint *blueprint);
 
 /* What evaluation legs are made from; NULL when the options have none. Borrowed. */
 const ft_blueprint *ft_blueprint_evaluation(const ft_blueprint *blueprint);
-/* The plan of the longest leg, annotated with assignment and memory. */
+/* The plan of the longest leg, with bytes of edges and memory. Shorter ones are cut from it. */
 const ft_plan *ft_blueprint_plan(const ft_blueprint *blueprint);
-/* Times that the plan was made with. */
+/* Times of its stages and edges. */
 const ft_stage_costs *ft_blueprint_costs(const ft_blueprint *blueprint);
 /* Bytes that a micro-batch in flight holds in a stage: what its forward leaves for its backward. */
 int64_t ft_blueprint_slot_bytes(const ft_blueprint *blueprint, int stage);
 /* What transfers pass over in a simulation; NULL when the options have no machine. */
 const ft_machine *ft_blueprint_machine(const ft_blueprint *blueprint);
-/* A plan for a leg of another length (not longer); the caller's to ft_plan_free. */
-ft_status ft_blueprint_leg(ft_plan **out, const ft_blueprint *blueprint, int n_batches,
-                           ft_error *err);
 /* FT_INFEASIBLE when a device's planned memory is over its budget: the message has the breakdown by
- * class and what would help. */
+ * class. */
 ft_status ft_blueprint_check_memory(const ft_blueprint *blueprint, ft_error *err);
 int64_t ft_blueprint_device_bytes(const ft_blueprint *blueprint, int device);
 
@@ -121,6 +148,7 @@ typedef struct ft_stage_param {
     bool owned;   /* this stage updates it */
     bool replica; /* this stage has its own copy, owned elsewhere on another device */
     int64_t at;   /* in the stage's device block */
+    int trained;  /* evaluation: the stage of training whose memory it is read in */
 } ft_stage_param;
 
 typedef struct ft_stage_layout {
@@ -132,7 +160,8 @@ typedef struct ft_stage_layout {
     int64_t *term_at; /* by position in cut[0]->grads: offset in the block */
     int n_packs;
     ft_pack *packs;
-    int64_t *pack_at;   /* evaluation: the number of the same copy in the stage of training */
+    int64_t *pack_at;   /* evaluation: the number of the same copy in a stage of training */
+    int *pack_stage;    /* evaluation: that stage */
     ft_place **places;  /* by bucket, by value: where values live in this stage */
     int64_t slot_bytes; /* saved values of one micro-batch, largest over the buckets */
     int64_t slots_at;
@@ -169,7 +198,8 @@ typedef struct ft_block_layout {
 
 struct ft_blueprint {
     ft_arena *arena;
-    ft_blueprint_options options; /* deep copies of its arrays */
+    ft_cut cut;                   /* deep copies of its arrays */
+    ft_blueprint_options options; /* for what is not in the cut; likewise */
     const ft_split **splits;      /* by bucket */
     int n_params, n_inputs, n_terms;
     ft_param_layout *params;
@@ -185,11 +215,11 @@ struct ft_blueprint {
     int64_t *input_bytes;    /* by bucket, then input: of one micro-batch */
     int64_t batch_slot_bytes, batch_at; /* in the block of stage 0's device */
     ft_value_id loss;
-    ft_action_kind backward; /* that gives gradients of inputs: whole, or the half that does */
-    ft_plan *plan;
+    ft_action_kind backward;    /* that gives gradients of inputs: whole, or the half that does */
+    bool together;              /* no stage updates before all have reduced */
+    ft_plan plan;               /* the one of the options, with edges and memory as they are here */
     ft_blueprint *evaluation;   /* of training: may be NULL */
     const ft_blueprint *trains; /* of evaluation: what it belongs to; NULL in training */
-    int *trained_stage;         /* of evaluation: by stage, the stage of training */
     int n_outputs;
     ft_output_layout *outputs;
 };

@@ -30,18 +30,18 @@ double ft_node_time_ns(const ft_graph *graph, int node, const ft_device *device)
 /* What costs are known of a device; NULL: they are modelled. */
 static const ft_work_costs *costs_of(const ft_blueprint *b, int device)
 {
-    return b->options.costs ? b->options.costs[device] : NULL;
+    return b->cut.costs ? b->cut.costs[device] : NULL;
 }
 
 /* Backward begins with `n_again` forward nodes that are run again. */
 static double sum_nodes(const ft_blueprint *b, int s, const int *nodes, int n, int n_again)
 {
     const ft_work_costs *costs = costs_of(b, b->stages[s].device);
-    const ft_graph *g = b->options.graphs[b->options.n_graphs - 1];
+    const ft_graph *g = b->cut.graphs[b->cut.n_graphs - 1];
     double ns = 0;
     for (int i = 0; i < n; i++) {
         if (!costs)
-            ns += ft_node_time_ns(g, nodes[i], &b->options.devices[b->stages[s].device]);
+            ns += ft_node_time_ns(g, nodes[i], &b->cut.devices[b->stages[s].device]);
         else
             ns += i < n_again && costs->recompute_ns ? costs->recompute_ns[nodes[i]]
                                                      : costs->node_ns[nodes[i]];
@@ -58,7 +58,7 @@ static double traffic_ns(double bytes, const ft_device *device)
 static void model_steps(const ft_blueprint *b, int s, double *reduce, double *update, double *adopt)
 {
     const ft_stage_layout *stage = &b->stages[s];
-    const ft_device *device = &b->options.devices[stage->device];
+    const ft_device *device = &b->cut.devices[stage->device];
     double owned = 0, summed = 0, replicas = 0;
     for (int i = 0; i < stage->n_params; i++) {
         const ft_param_layout *p = &b->params[stage->params[i].param];
@@ -69,7 +69,7 @@ static void model_steps(const ft_blueprint *b, int s, double *reduce, double *up
         }
         if (stage->params[i].replica) replicas += bytes;
     }
-    if (b->options.clip > 0) summed += owned;
+    if (b->together) summed += owned;
     *reduce = traffic_ns(summed, device);
     *update = traffic_ns(owned * 7, device); /* AdamW reads p, g, m, v and writes p, m, v */
     *adopt = traffic_ns(replicas * 2, device);
@@ -80,7 +80,7 @@ static void price_packs(const ft_blueprint *b, int s, const ft_work_costs *costs
                         double *adopt)
 {
     const ft_stage_layout *stage = &b->stages[s];
-    const ft_graph *g = b->options.graphs[0];
+    const ft_graph *g = b->cut.graphs[0];
     for (int i = 0; i < stage->cut[0]->n_forward; i++) {
         const ft_node *node = ft_graph_node(g, stage->cut[0]->forward[i]);
         double ns = costs->pack_ns[stage->cut[0]->forward[i]];
@@ -106,17 +106,17 @@ static void price_steps(const ft_blueprint *b, int s, const ft_work_costs *costs
         if (!stage->params[i].owned || !p->n_terms) continue;
         *update += costs->update_ns[number];
         summed += bytes * 3 * (p->n_terms - 1);
-        if (b->options.schedule->synchronous) *reduce += costs->norm_ns[number];
+        if (b->together) *reduce += costs->norm_ns[number];
     }
-    *reduce += traffic_ns(summed, &b->options.devices[stage->device]);
-    *adopt += traffic_ns(replicas * 2, &b->options.devices[stage->device]);
+    *reduce += traffic_ns(summed, &b->cut.devices[stage->device]);
+    *adopt += traffic_ns(replicas * 2, &b->cut.devices[stage->device]);
     price_packs(b, s, costs, update, adopt);
 }
 
 /* A value that passes between devices is copied by its sender and by its receiver. */
 static void price_copies(const ft_blueprint *b, double *times)
 {
-    int n = b->options.n_stages;
+    int n = b->cut.n_stages;
     for (int e = 0; e < b->n_edges; e++) {
         const ft_edge *edge = &b->edges[e];
         if (b->cargoes[e].kind != FT_CARGO_VALUES) continue;
@@ -133,7 +133,7 @@ static void price_copies(const ft_blueprint *b, double *times)
 static double price_transfer(const ft_blueprint *b, const ft_edge *edge)
 {
     int from = b->stages[edge->from].device, to = b->stages[edge->to].device;
-    const ft_device *device = &b->options.devices[to];
+    const ft_device *device = &b->cut.devices[to];
     if (from == to) return 0;
     if (costs_of(b, to)) return costs_of(b, to)->handoff_ns;
     return (double)device->link_latency_ns + 1e9 * (double)edge->bytes / device->link_bytes_per_s;
@@ -141,15 +141,15 @@ static double price_transfer(const ft_blueprint *b, const ft_edge *edge)
 
 static ft_status price_transfers(const ft_blueprint *b, double *times, ft_error *err)
 {
-    int n = b->options.n_devices;
-    if (!b->options.machine) {
+    int n = b->cut.n_devices;
+    if (!b->cut.machine) {
         for (int e = 0; e < b->n_edges; e++) times[e] = price_transfer(b, &b->edges[e]);
         return FT_OK;
     }
     double *latency = ft_arena_array(b->arena, 2 * (int64_t)n * n, sizeof *latency);
     if (!latency) return ft_fail(err, FT_NOMEM, "engine: no memory for costs");
     double *per_byte = latency + (int64_t)n * n;
-    FT_TRY(ft_machine_idle(b->options.machine, latency, per_byte, err));
+    FT_TRY(ft_machine_idle(b->cut.machine, latency, per_byte, err));
     for (int e = 0; e < b->n_edges; e++) {
         const ft_edge *edge = &b->edges[e];
         int way = b->stages[edge->from].device * n + b->stages[edge->to].device;
@@ -160,7 +160,7 @@ static ft_status price_transfers(const ft_blueprint *b, double *times, ft_error 
 
 ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
 {
-    int n = b->options.n_stages, last = b->options.n_graphs - 1;
+    int n = b->cut.n_stages, last = b->cut.n_graphs - 1;
     double *times = ft_arena_array(b->arena, 6 * (int64_t)n, sizeof(double));
     double *transfer = ft_arena_array(b->arena, b->n_edges + 1, sizeof(double));
     if (!times || !transfer) return ft_fail(err, FT_NOMEM, "engine: no memory for costs");

@@ -30,7 +30,7 @@ static bool stage_uses(const ft_blueprint *b, int stage, int param)
 static void find_depths(const ft_blueprint *b, int *depth)
 {
     const ft_split *split = b->splits[0];
-    for (int round = 0; round < b->options.n_stages; round++)
+    for (int round = 0; round < b->cut.n_stages; round++)
         for (int i = 0; i < split->n_transfers; i++) {
             const ft_transfer *t = &split->transfers[i];
             if (t->phase == FT_FORWARD && depth[t->from] < depth[t->to] + 1)
@@ -48,7 +48,7 @@ static int find_owner(const ft_blueprint *b, int param, const int *depth)
         if (depth[s] > depth[owner] || (depth[s] == depth[owner] && s < owner)) owner = s;
     }
     if (owner >= 0) return owner;
-    for (int s = 0; s < b->options.n_stages; s++)
+    for (int s = 0; s < b->cut.n_stages; s++)
         if (stage_uses(b, s, param)) return s;
     return 0; /* used nowhere: kept and saved all the same */
 }
@@ -69,7 +69,7 @@ static ft_status list_params(ft_blueprint *b, int s, ft_error *err)
 
 ft_status blueprint_find_owners(ft_blueprint *b, ft_error *err)
 {
-    const ft_graph *g = b->options.graphs[0];
+    const ft_graph *g = b->cut.graphs[0];
     b->params = ft_arena_array(b->arena, b->n_params + 1, sizeof *b->params);
     b->term_stage = ft_arena_array(b->arena, b->n_terms + 1, sizeof(int));
     int *terms = ft_arena_array(b->arena, b->n_terms + 1, sizeof(int));
@@ -92,25 +92,27 @@ ft_status blueprint_find_owners(ft_blueprint *b, ft_error *err)
         ft_param_layout *info = &b->params[ft_graph_grad_term(g, t)->param];
         info->terms[info->n_terms++] = t;
     }
-    int *depth = ft_arena_array(b->arena, b->options.n_stages, sizeof(int));
+    int *depth = ft_arena_array(b->arena, b->cut.n_stages, sizeof(int));
     if (!depth) return no_memory(err);
     find_depths(b, depth);
     for (int p = 0; p < b->n_params; p++) b->params[p].owner = find_owner(b, p, depth);
-    for (int s = 0; s < b->options.n_stages; s++) FT_TRY(list_params(b, s, err));
+    for (int s = 0; s < b->cut.n_stages; s++) FT_TRY(list_params(b, s, err));
     return FT_OK;
 }
 
 /* -- edges ------------------------------------------------------------------------------------- */
 
+static bool same_ends(const ft_edge *a, const ft_edge *b)
+{
+    return a->from == b->from && a->to == b->to && a->from_kind == b->from_kind &&
+           a->to_kind == b->to_kind;
+}
+
 /* The number of the edge between those actions, added when it is new. */
 static int get_edge(ft_blueprint *b, const ft_edge *wanted)
 {
-    for (int e = 0; e < b->n_edges; e++) {
-        const ft_edge *edge = &b->edges[e];
-        if (edge->from == wanted->from && edge->to == wanted->to &&
-            edge->from_kind == wanted->from_kind && edge->to_kind == wanted->to_kind)
-            return e;
-    }
+    for (int e = 0; e < b->n_edges; e++)
+        if (same_ends(&b->edges[e], wanted)) return e;
     b->edges[b->n_edges] = *wanted;
     return b->n_edges++;
 }
@@ -145,7 +147,7 @@ static ft_status add_value_edges(ft_blueprint *b, ft_error *err)
 static ft_status add_tie_edges(ft_blueprint *b, ft_error *err)
 {
     for (int t = 0; t < b->n_terms; t++) {
-        int owner = b->params[ft_graph_grad_term(b->options.graphs[0], t)->param].owner;
+        int owner = b->params[ft_graph_grad_term(b->cut.graphs[0], t)->param].owner;
         if (b->term_stage[t] == owner) continue;
         ft_edge edge = {.from = b->term_stage[t],
                         .to = owner,
@@ -153,7 +155,7 @@ static ft_status add_tie_edges(ft_blueprint *b, ft_error *err)
                         .to_kind = FT_ACT_REDUCE};
         FT_TRY(add_item(b, edge, FT_CARGO_TERMS, t, err));
     }
-    for (int s = 0; s < b->options.n_stages; s++)
+    for (int s = 0; s < b->cut.n_stages; s++)
         for (int i = 0; i < b->stages[s].n_params; i++) {
             const ft_stage_param *p = &b->stages[s].params[i];
             if (p->owned) continue;
@@ -167,13 +169,11 @@ static ft_status add_tie_edges(ft_blueprint *b, ft_error *err)
     return FT_OK;
 }
 
-/* Synchronous stages update when all have reduced: for the global norm, and so that none updates by
- * a step in which another finds numbers that are not finite. */
 static ft_status add_norm_edges(ft_blueprint *b, ft_error *err)
 {
-    if (!b->options.schedule->synchronous) return FT_OK;
-    for (int s = 0; s < b->options.n_stages; s++)
-        for (int t = 0; t < b->options.n_stages; t++) {
+    if (!b->cut.together) return FT_OK;
+    for (int s = 0; s < b->cut.n_stages; s++)
+        for (int t = 0; t < b->cut.n_stages; t++) {
             ft_edge edge = {
                 .from = s, .to = t, .from_kind = FT_ACT_REDUCE, .to_kind = FT_ACT_UPDATE};
             if (s != t) FT_TRY(add_item(b, edge, FT_CARGO_NOTHING, 0, err));
@@ -185,7 +185,7 @@ static ft_status add_norm_edges(ft_blueprint *b, ft_error *err)
 
 static int64_t item_bytes(const ft_blueprint *b, const ft_cargo *c, int bucket, int i)
 {
-    const ft_graph *g = b->options.graphs[bucket];
+    const ft_graph *g = b->cut.graphs[bucket];
     switch (c->kind) {
     case FT_CARGO_VALUES:
         return ft_spec_bytes(&ft_graph_value(g, c->items[i])->spec);
@@ -202,9 +202,9 @@ static int64_t item_bytes(const ft_blueprint *b, const ft_cargo *c, int bucket, 
 static ft_status size_edge(ft_blueprint *b, int e, ft_error *err)
 {
     ft_cargo *c = &b->cargoes[e];
-    c->at = ft_arena_array(b->arena, (int64_t)b->options.n_graphs * c->n + 1, sizeof(int64_t));
+    c->at = ft_arena_array(b->arena, (int64_t)b->cut.n_graphs * c->n + 1, sizeof(int64_t));
     if (!c->at) return no_memory(err);
-    for (int bucket = 0; bucket < b->options.n_graphs; bucket++) {
+    for (int bucket = 0; bucket < b->cut.n_graphs; bucket++) {
         int64_t at = 0, bytes = 0;
         for (int i = 0; i < c->n; i++) {
             c->at[bucket * c->n + i] = at;
@@ -222,7 +222,7 @@ static ft_status size_edge(ft_blueprint *b, int e, ft_error *err)
  * leg. */
 static void choose_slots(ft_blueprint *b, const int *depth)
 {
-    const ft_blueprint_options *o = &b->options;
+    const ft_cut *o = &b->cut;
     for (int e = 0; e < b->n_edges; e++) {
         ft_edge *edge = &b->edges[e];
         int ahead = abs(depth[edge->from] - depth[edge->to]);
@@ -235,7 +235,7 @@ static void choose_slots(ft_blueprint *b, const int *depth)
 
 static ft_status index_edges(ft_blueprint *b, ft_error *err)
 {
-    for (int s = 0; s < b->options.n_stages; s++)
+    for (int s = 0; s < b->cut.n_stages; s++)
         for (int k = 0; k < FT_ACT_COUNT; k++) {
             ft_stage_layout *stage = &b->stages[s];
             stage->in_edges[k] = ft_arena_array(b->arena, b->n_edges + 1, sizeof(int));
@@ -253,16 +253,80 @@ static ft_status index_edges(ft_blueprint *b, ft_error *err)
 
 ft_status blueprint_find_edges(ft_blueprint *b, ft_error *err)
 {
-    int64_t stages = b->options.n_stages, most = stages * stages * 5 + 1; /* kinds of edges */
+    int64_t stages = b->cut.n_stages, most = stages * stages * 5 + 1; /* kinds of edges */
     b->edges = ft_arena_array(b->arena, most, sizeof *b->edges);
     b->cargoes = ft_arena_array(b->arena, most, sizeof *b->cargoes);
-    int *depth = ft_arena_array(b->arena, stages + 1, sizeof(int));
-    if (!b->edges || !b->cargoes || !depth) return no_memory(err);
+    if (!b->edges || !b->cargoes) return no_memory(err);
     FT_TRY(add_value_edges(b, err));
-    if (!b->options.schedule->forward_only) FT_TRY(add_tie_edges(b, err));
+    if (!b->cut.forward_only) FT_TRY(add_tie_edges(b, err));
     FT_TRY(add_norm_edges(b, err));
     for (int e = 0; e < b->n_edges; e++) FT_TRY(size_edge(b, e, err));
+    return FT_OK;
+}
+
+ft_status blueprint_choose_slots(ft_blueprint *b, ft_error *err)
+{
+    int *depth = ft_arena_array(b->arena, b->cut.n_stages + 1, sizeof(int));
+    if (!depth) return no_memory(err);
     find_depths(b, depth);
     choose_slots(b, depth);
+    return FT_OK;
+}
+
+/* -- a plan's edges ---------------------------------------------------------------------------- */
+
+/* What an edge carries, for people: the name of a parameter, or where a value is made. */
+static const char *describe_cargo(const ft_blueprint *b, const ft_cargo *c)
+{
+    const ft_graph *g = b->cut.graphs[0];
+    int first = c->n ? c->items[0] : 0;
+    switch (c->kind) {
+    case FT_CARGO_VALUES:
+        return ft_graph_node(g, ft_graph_value(g, first)->source)->scope;
+    case FT_CARGO_TERMS:
+        return b->params[ft_graph_grad_term(g, first)->param].name;
+    case FT_CARGO_WEIGHTS:
+        return b->params[first].name;
+    case FT_CARGO_NOTHING:
+        break;
+    }
+    return "weights that both use";
+}
+
+static ft_status report_missing(const ft_blueprint *b, int e, ft_error *err)
+{
+    const ft_edge *edge = &b->edges[e];
+    char from = ft_action_letter(edge->from_kind), to = ft_action_letter(edge->to_kind);
+    return ft_fail(err, FT_INVALID,
+                   "the plan has no edge %c%d>%c%d, but with these stages '%s' has to pass there: "
+                   "add 'edge %c%d>%c%d bytes 0 slots 2', or cut elsewhere",
+                   from, edge->from, to, edge->to, describe_cargo(b, &b->cargoes[e]), from,
+                   edge->from, to, edge->to);
+}
+
+ft_status blueprint_take_plan(ft_blueprint *b, const ft_plan *plan, ft_error *err)
+{
+    int n_found = b->n_edges, n = plan->n_edges;
+    ft_edge *found = b->edges;
+    ft_edge *edges = blueprint_copy(b->arena, plan->edges, n, sizeof *edges);
+    ft_cargo *cargoes = ft_arena_array(b->arena, n + 1, sizeof *cargoes);
+    if (!edges || !cargoes) return no_memory(err);
+    for (int e = 0; e < n; e++) {
+        cargoes[e].kind = FT_CARGO_NOTHING; /* what is not found here is order alone */
+        edges[e].bytes = 0;
+    }
+    for (int f = 0; f < n_found; f++) {
+        int e = 0;
+        while (e < n && !same_ends(&edges[e], &found[f])) e++;
+        if (e == n) return report_missing(b, f, err);
+        cargoes[e] = b->cargoes[f];
+        edges[e].bytes = found[f].bytes;
+    }
+    b->n_edges = n;
+    b->edges = edges;
+    b->cargoes = cargoes;
+    b->plan = *plan;
+    b->plan.edges = edges;
+    b->plan.arena = NULL; /* the rest is the other's */
     return index_edges(b, err);
 }

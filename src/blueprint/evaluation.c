@@ -1,7 +1,7 @@
-/* blueprint/evaluation.c - evaluation through the stages of training.
+/* blueprint/evaluation.c - evaluation with the weights of training.
  *
- * Such a blueprint is one of forwards alone. It owns no parameter: its stages read those of the
- * stages of training that they stand for, plain and packed, where they are. It owns no memory
+ * Such a blueprint is one of forwards alone. It owns no parameter: its stages read those of
+ * training on their devices, plain and packed, where they are. It owns no memory
  * either: its activations, workspace and buffers lie where training has its own, since legs of the
  * two are never under way at once. (Forwards alone without training beside them are a blueprint
  * like any other.) */
@@ -14,60 +14,23 @@ static ft_status no_memory(ft_error *err)
     return ft_fail(err, FT_NOMEM, "engine: no memory for evaluation");
 }
 
-/* -- stages ------------------------------------------------------------------------------------ */
-
-/* Numbers the stages of training that have a node in evaluation: one without (a dropout alone, say)
- * has nothing to do there. */
-static ft_status renumber(const ft_blueprint *b, int *node_stage, int *trained_stage, int *n_stages,
-                          ft_error *err)
-{
-    const ft_evaluation_options *v = b->options.evaluation;
-    int n_nodes = ft_graph_n_nodes(v->graphs[0]);
-    int *number = ft_arena_array(b->arena, b->options.n_stages + 1, sizeof(int));
-    if (!number) return no_memory(err);
-    for (int n = 0; n < n_nodes; n++) {
-        int s = v->node_stage[n];
-        if (s < 0 || s >= b->options.n_stages)
-            return ft_fail(err, FT_INVALID, "engine: evaluation has a node in stage %d of %d", s,
-                           b->options.n_stages);
-        number[s] = 1;
-    }
-    for (int s = 0; s < b->options.n_stages; s++) {
-        if (!number[s]) continue;
-        trained_stage[*n_stages] = s;
-        number[s] = (*n_stages)++;
-    }
-    for (int n = 0; n < n_nodes; n++) node_stage[n] = number[v->node_stage[n]];
-    return FT_OK;
-}
-
 ft_status blueprint_add_evaluation(ft_blueprint *b, ft_error *err)
 {
     const ft_evaluation_options *v = b->options.evaluation;
     if (!v) return FT_OK;
-    if (v->n_graphs < 1 || ft_graph_n_grads(v->graphs[0]) || !ft_graph_n_nodes(v->graphs[0]))
+    if (v->n_graphs < 1 || ft_graph_n_grads(v->graphs[0]) || !v->plan->forward_only)
         return ft_fail(err, FT_INVALID,
-                       "engine: evaluation needs graphs of forward nodes, without gradients");
+                       "evaluation needs graphs without gradients and a plan of forwards alone");
     ft_blueprint_options o = b->options;
-    int *node_stage = ft_arena_array(b->arena, ft_graph_n_nodes(v->graphs[0]), sizeof(int));
-    int *trained_stage = ft_arena_array(b->arena, o.n_stages, sizeof(int));
-    int *device = ft_arena_array(b->arena, o.n_stages, sizeof(int));
-    bool *recompute = ft_arena_array(b->arena, o.n_stages, sizeof(bool));
-    if (!node_stage || !trained_stage || !device || !recompute) return no_memory(err);
-    o.n_stages = 0;
-    FT_TRY(renumber(b, node_stage, trained_stage, &o.n_stages, err));
-    for (int s = 0; s < o.n_stages; s++) device[s] = b->options.stage_device[trained_stage[s]];
     o.graphs = v->graphs;
     o.n_graphs = v->n_graphs;
-    o.n_batches = v->n_batches;
-    o.node_stage = node_stage;
-    o.stage_device = device;
-    o.recompute = recompute;
-    o.schedule = &ft_schedule_evaluate;
-    o.weights = FT_WEIGHTS_OWN;
+    o.plan = v->plan;
+    o.devices = b->cut.devices;
+    o.machine = b->cut.machine;
+    o.costs = NULL; /* of other nodes */
     o.clip = 0;
     o.evaluation = NULL;
-    return blueprint_build(&b->evaluation, &o, b, trained_stage, err);
+    return blueprint_build(&b->evaluation, &o, b, err);
 }
 
 /* -- parameters -------------------------------------------------------------------------------- */
@@ -81,50 +44,72 @@ static bool holds(const ft_stage *cut, int param)
 
 static ft_status find_trained(ft_blueprint *b, int p, ft_error *err)
 {
-    const ft_graph *g = b->trains->options.graphs[0];
+    const ft_graph *g = b->trains->cut.graphs[0];
     ft_param_layout *info = &b->params[p];
     ft_value_id v = ft_graph_find(g, info->name);
     if (v == FT_NO_VALUE || ft_graph_value(g, v)->kind != FT_VALUE_PARAM ||
         !ft_shape_equal(&ft_graph_value(g, v)->spec.shape, &info->spec.shape))
         return ft_fail(err, FT_INVALID,
-                       "engine: training has no parameter '%s' of the shape that evaluation needs",
+                       "training has no parameter '%s' of the shape that evaluation needs",
                        info->name);
     info->trained = ft_graph_value(g, v)->source;
     return FT_OK;
 }
 
+/* A stage of training on the device that has the parameter, or -1. */
+static int find_holder(const ft_blueprint *trains, int device, int param)
+{
+    for (int s = 0; s < trains->cut.n_stages; s++)
+        if (trains->stages[s].device == device && holds(trains->stages[s].cut[0], param)) return s;
+    return -1;
+}
+
 ft_status blueprint_find_trained(ft_blueprint *b, ft_error *err)
 {
     for (int p = 0; p < b->n_params; p++) FT_TRY(find_trained(b, p, err));
-    for (int s = 0; s < b->options.n_stages; s++)
+    for (int s = 0; s < b->cut.n_stages; s++)
         for (int i = 0; i < b->stages[s].n_params; i++) {
             ft_stage_param *sp = &b->stages[s].params[i];
-            int trained = b->trained_stage[s];
+            const ft_param_layout *info = &b->params[sp->param];
             sp->owned = sp->replica = false;
-            if (!holds(b->trains->stages[trained].cut[0], b->params[sp->param].trained))
+            sp->trained = find_holder(b->trains, b->stages[s].device, info->trained);
+            if (sp->trained < 0)
                 return ft_fail(err, FT_INVALID,
-                               "engine: evaluation uses '%s' in stage %d, which does not have it",
-                               b->params[sp->param].name, trained);
+                               "evaluation uses '%s' in stage %d on device %d, where training does "
+                               "not have it",
+                               info->name, s, b->stages[s].device);
         }
     return FT_OK;
+}
+
+/* Finds a copy of training that is the same bytes on the same device. */
+static bool find_pack(const ft_blueprint *b, int device, const ft_pack *pack, int *stage,
+                      int64_t *at)
+{
+    const ft_blueprint *t = b->trains;
+    for (*stage = 0; *stage < t->cut.n_stages; ++*stage) {
+        const ft_stage_layout *trained = &t->stages[*stage];
+        for (int k = 0; trained->device == device && k < trained->n_packs; k++) {
+            *at = k;
+            if (b->params[pack->param].trained == trained->packs[k].param &&
+                ft_pack_equal(b->cut.graphs[0], pack, t->cut.graphs[0], &trained->packs[k]))
+                return true;
+        }
+    }
+    return false;
 }
 
 /* Keeps the copies that training has, with their numbers there. */
 void blueprint_share_packs(ft_blueprint *b, int s)
 {
     ft_stage_layout *stage = &b->stages[s];
-    const ft_stage_layout *trained = &b->trains->stages[b->trained_stage[s]];
     int n = 0;
-    for (int i = 0; i < stage->n_packs; i++)
-        for (int k = 0; k < trained->n_packs; k++) {
-            const ft_pack *a = &stage->packs[i], *t = &trained->packs[k];
-            if (b->params[a->param].trained != t->param ||
-                !ft_pack_equal(b->options.graphs[0], a, b->trains->options.graphs[0], t))
-                continue;
-            stage->packs[n] = *a;
-            stage->pack_at[n++] = k;
-            break;
-        }
+    for (int i = 0; i < stage->n_packs; i++) {
+        if (!find_pack(b, stage->device, &stage->packs[i], &stage->pack_stage[n],
+                       &stage->pack_at[n]))
+            continue;
+        stage->packs[n++] = stage->packs[i];
+    }
     stage->n_packs = n;
 }
 
@@ -132,18 +117,18 @@ void blueprint_share_packs(ft_blueprint *b, int s)
 
 ft_status blueprint_find_outputs(ft_blueprint *b, ft_error *err)
 {
-    const ft_graph *g = b->options.graphs[0];
+    const ft_graph *g = b->cut.graphs[0];
     int n = ft_graph_n_outputs(g);
     b->outputs = ft_arena_array(b->arena, n + 1, sizeof *b->outputs);
     if (!b->outputs) return no_memory(err);
-    for (int i = 0; i < n && b->options.schedule->forward_only; i++) {
+    for (int i = 0; i < n && b->cut.forward_only; i++) {
         ft_output_layout out = {0};
         out.value = ft_graph_output_value(g, i, &out.name);
         const ft_value *value = ft_graph_value(g, out.value);
         if (out.value == b->loss || value->kind != FT_VALUE_NODE) continue;
         out.stage = b->splits[0]->node_stage[value->source];
-        for (int k = 0; k < b->options.n_graphs; k++) {
-            int64_t bytes = ft_blueprint_output_bytes(b, &out, k) * b->options.micro_batches;
+        for (int k = 0; k < b->cut.n_graphs; k++) {
+            int64_t bytes = ft_blueprint_output_bytes(b, &out, k) * b->cut.micro_batches;
             if (bytes > out.slot_bytes) out.slot_bytes = bytes;
         }
         b->outputs[b->n_outputs++] = out;
@@ -153,7 +138,7 @@ ft_status blueprint_find_outputs(ft_blueprint *b, ft_error *err)
 
 int64_t ft_blueprint_output_bytes(const ft_blueprint *b, const ft_output_layout *out, int bucket)
 {
-    return ft_spec_bytes(&ft_graph_value(b->options.graphs[bucket], out->value)->spec);
+    return ft_spec_bytes(&ft_graph_value(b->cut.graphs[bucket], out->value)->spec);
 }
 
 const ft_blueprint *ft_blueprint_evaluation(const ft_blueprint *b)

@@ -5,16 +5,23 @@
 #include "base/arena.h"
 #include "blueprint/blueprint.h"
 
+/* cut.c: a copy of an array, of zeros when it is NULL; with room for one more. */
+void *blueprint_copy(ft_arena *arena, const void *source, int64_t n, int64_t size);
+/* The part of a blueprint that needs no plan: stages, parameters and edges. */
+ft_status blueprint_cut(ft_blueprint *b, const ft_cut *cut, ft_error *err);
 /* edges.c: ties, edges and their cargo, from splits. */
 ft_status blueprint_find_owners(ft_blueprint *b, ft_error *err);
 ft_status blueprint_find_edges(ft_blueprint *b, ft_error *err);
-/* places.c: programs, places, packs, blocks; needs b->plan for in-flight counts. */
+/* Gives the edges slots, for a plan that is yet to be made. */
+ft_status blueprint_choose_slots(ft_blueprint *b, ft_error *err);
+/* Edges and their slots become those of the plan. FT_INVALID names the one that it lacks. */
+ft_status blueprint_take_plan(ft_blueprint *b, const ft_plan *plan, ft_error *err);
+/* places.c: programs, places, packs, blocks; needs the plan. */
 ft_status blueprint_compile(ft_blueprint *b, ft_error *err);
 ft_status blueprint_lay_out(ft_blueprint *b, ft_error *err);
-/* blueprint.c: a blueprint of training (trains NULL), or of evaluation beside one; trained_stage is
- * borrowed. */
+/* blueprint.c: a blueprint of training (trains NULL), or of evaluation beside one. */
 ft_status blueprint_build(ft_blueprint **out, const ft_blueprint_options *options,
-                          const ft_blueprint *trains, int *trained_stage, ft_error *err);
+                          const ft_blueprint *trains, ft_error *err);
 /* evaluation.c: evaluation beside training whose stages are cut; then, of a blueprint of
  * evaluation, its parameters and packed copies in training, and its outputs. */
 ft_status blueprint_add_evaluation(ft_blueprint *b, ft_error *err);

@@ -19,7 +19,7 @@ static ft_status no_memory(ft_error *err)
 
 static ft_status place_values(ft_blueprint *b, int s, int bucket, ft_error *err)
 {
-    const ft_graph *g = b->options.graphs[bucket];
+    const ft_graph *g = b->cut.graphs[bucket];
     ft_stage_layout *stage = &b->stages[s];
     int n = ft_graph_n_values(g);
     ft_place *places = ft_arena_array(b->arena, n + 1, sizeof *places);
@@ -62,7 +62,7 @@ static ft_status compile_stage(ft_blueprint *b, int s, int bucket, ft_phase phas
     ft_value_id *keep = ft_arena_array(b->arena, room, sizeof *keep);
     if (!arrive || !keep) return no_memory(err);
     ft_program_request q = {
-        .graph = b->options.graphs[bucket],
+        .graph = b->cut.graphs[bucket],
         .nodes = phase == FT_FORWARD ? cut->forward : cut->backward,
         .n_nodes = phase == FT_FORWARD ? cut->n_forward : cut->n_backward,
         .places = stage->places[bucket],
@@ -74,8 +74,8 @@ static ft_status compile_stage(ft_blueprint *b, int s, int bucket, ft_phase phas
         .n_terms = phase == FT_BACKWARD ? cut->n_grads : 0,
         .packs = stage->packs,
         .n_packs = stage->n_packs,
-        .team_size = b->options.devices[stage->device].n_threads,
-        .planned = b->options.devices[stage->device].kind != FT_DEVICE_CPU};
+        .team_size = b->cut.devices[stage->device].n_threads,
+        .planned = b->cut.devices[stage->device].kind != FT_DEVICE_CPU};
     int loss_node = ft_graph_value(q.graph, b->loss)->source;
     if (phase == FT_FORWARD && b->splits[bucket]->node_stage[loss_node] == s)
         keep[q.n_keep++] = b->loss;
@@ -93,20 +93,21 @@ static ft_status find_packs(ft_blueprint *b, int s, ft_error *err)
     int *nodes = ft_arena_array(b->arena, n + 1, sizeof(int));
     stage->packs = ft_arena_array(b->arena, n + 1, sizeof *stage->packs);
     stage->pack_at = ft_arena_array(b->arena, n + 1, sizeof(int64_t));
-    if (!nodes || !stage->packs || !stage->pack_at) return no_memory(err);
+    stage->pack_stage = ft_arena_array(b->arena, n + 1, sizeof(int));
+    if (!nodes || !stage->packs || !stage->pack_at || !stage->pack_stage) return no_memory(err);
     memcpy(nodes, cut->forward, (size_t)cut->n_forward * sizeof(int));
     memcpy(nodes + cut->n_forward, cut->backward, (size_t)cut->n_backward * sizeof(int));
     /* Packed layouts are those of the CPU's products. */
-    if (b->options.devices[stage->device].kind == FT_DEVICE_CPU)
-        stage->n_packs = ft_program_packs(b->options.graphs[0], nodes, n, stage->packs);
+    if (b->cut.devices[stage->device].kind == FT_DEVICE_CPU)
+        stage->n_packs = ft_program_packs(b->cut.graphs[0], nodes, n, stage->packs);
     if (b->trains) blueprint_share_packs(b, s);
     return FT_OK;
 }
 
 ft_status blueprint_compile(ft_blueprint *b, ft_error *err)
 {
-    int n = b->options.n_graphs;
-    for (int s = 0; s < b->options.n_stages; s++) {
+    int n = b->cut.n_graphs;
+    for (int s = 0; s < b->cut.n_stages; s++) {
         ft_stage_layout *stage = &b->stages[s];
         stage->forward = ft_arena_array(b->arena, n, sizeof(void *));
         stage->backward = ft_arena_array(b->arena, n, sizeof(void *));
@@ -141,7 +142,7 @@ static void take_params(ft_blueprint *b, int s)
         ft_param_layout *p = &b->params[sp->param];
         int64_t bytes = ft_spec_bytes(&p->spec);
         if (sp->owned || sp->replica) sp->at = take(block, FT_MEMORY_WEIGHTS, bytes);
-        for (int v = 1; (sp->owned || sp->replica) && v < b->plan->versions[s]; v++)
+        for (int v = 1; (sp->owned || sp->replica) && v < b->plan.versions[s]; v++)
             take(block, FT_MEMORY_VERSIONS, bytes);
         if (!sp->owned) continue;
         ft_state_part parts[FT_MAX_STATE_PARTS];
@@ -161,14 +162,14 @@ static ft_status take_stage(ft_blueprint *b, int s, ft_error *err)
     stage->term_at = ft_arena_array(b->arena, cut->n_grads + 1, sizeof(int64_t));
     if (!stage->term_at) return no_memory(err);
     for (int i = 0; i < cut->n_grads; i++) {
-        const ft_grad_term *term = ft_graph_grad_term(b->options.graphs[0], cut->grads[i]);
+        const ft_grad_term *term = ft_graph_grad_term(b->cut.graphs[0], cut->grads[i]);
         stage->term_at[i] =
             take(block, FT_MEMORY_GRADIENTS, ft_spec_bytes(&b->params[term->param].spec));
     }
     for (int i = 0; i < stage->n_packs && !b->trains; i++)
         stage->pack_at[i] = take(block, FT_MEMORY_PACKED, stage->packs[i].bytes);
-    stage->slots_at = take(block, FT_MEMORY_ACTIVATIONS, stage->slot_bytes * b->plan->in_flight[s]);
-    for (int bucket = 0; bucket < b->options.n_graphs; bucket++) {
+    stage->slots_at = take(block, FT_MEMORY_ACTIVATIONS, stage->slot_bytes * b->plan.in_flight[s]);
+    for (int bucket = 0; bucket < b->cut.n_graphs; bucket++) {
         ft_program *programs[] = {stage->forward[bucket], stage->backward[bucket]};
         for (int i = 0; i < 2; i++) {
             int64_t bytes = ft_memory_round(ft_program_work_bytes(programs[i]));
@@ -182,10 +183,10 @@ static ft_status take_stage(ft_blueprint *b, int s, ft_error *err)
 /* Micro-batches that are in the pipeline at once, at most. */
 static int most_in_flight(const ft_blueprint *b)
 {
-    bool alone = b->options.schedule->forward_only;
+    bool alone = b->cut.forward_only;
     int most = 0;
-    for (int s = 0; s < b->options.n_stages; s++) {
-        int here = alone ? b->plan->depth[s] + 1 : b->plan->in_flight[s];
+    for (int s = 0; s < b->cut.n_stages; s++) {
+        int here = alone ? b->plan.depth[s] + 1 : b->plan.in_flight[s];
         if (here > most) most = here;
     }
     return most;
@@ -205,22 +206,21 @@ static ft_status take_buffers(ft_blueprint *b, ft_error *err)
 {
     for (int e = 0; e < b->n_edges; e++) {
         ft_block_layout *block = &b->blocks[b->stages[b->edges[e].to].device];
-        b->edges[e].slots = b->plan->edges[e].slots;
         b->cargoes[e].base =
             take(block, FT_MEMORY_BUFFERS, b->cargoes[e].slot_bytes * b->edges[e].slots);
     }
     /* Micro-batches in flight span so many batches, one more is being updated and one fed. */
-    int m = b->options.micro_batches, most = most_in_flight(b);
+    int m = b->cut.micro_batches, most = most_in_flight(b);
     b->batch_slots = (most + m - 1) / m + 2;
-    if (b->batch_slots > b->options.n_batches) b->batch_slots = b->options.n_batches;
+    if (b->batch_slots > b->cut.n_batches) b->batch_slots = b->cut.n_batches;
     b->input_at = ft_arena_array(b->arena, b->n_inputs + 1, sizeof(int64_t));
     b->input_bytes =
-        ft_arena_array(b->arena, (int64_t)b->options.n_graphs * b->n_inputs + 1, sizeof(int64_t));
+        ft_arena_array(b->arena, (int64_t)b->cut.n_graphs * b->n_inputs + 1, sizeof(int64_t));
     if (!b->input_at || !b->input_bytes) return no_memory(err);
     for (int i = 0; i < b->n_inputs; i++) {
         int64_t largest = 0;
-        for (int k = 0; k < b->options.n_graphs; k++) {
-            const ft_graph *g = b->options.graphs[k];
+        for (int k = 0; k < b->cut.n_graphs; k++) {
+            const ft_graph *g = b->cut.graphs[k];
             int64_t bytes = ft_spec_bytes(&ft_graph_value(g, ft_graph_input_value(g, i))->spec);
             b->input_bytes[k * b->n_inputs + i] = bytes;
             if (bytes > largest) largest = bytes;
@@ -238,7 +238,7 @@ static ft_status take_buffers(ft_blueprint *b, ft_error *err)
  * which are as large as the larger of both needs. */
 static void place_classes(ft_blueprint *b)
 {
-    for (int d = 0; d < b->options.n_devices; d++) {
+    for (int d = 0; d < b->cut.n_devices; d++) {
         ft_block_layout *block = &b->blocks[d];
         ft_block_layout *other = b->evaluation ? &b->evaluation->blocks[d] : NULL;
         for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
@@ -264,7 +264,7 @@ static void finish_buffers(ft_blueprint *b)
 static void finish_blocks(ft_blueprint *b)
 {
     place_classes(b);
-    for (int s = 0; s < b->options.n_stages; s++) {
+    for (int s = 0; s < b->cut.n_stages; s++) {
         ft_stage_layout *stage = &b->stages[s];
         const int64_t *begin = b->blocks[stage->device].begin;
         for (int i = 0; i < stage->n_params; i++) stage->params[i].at += begin[FT_MEMORY_WEIGHTS];
@@ -284,9 +284,9 @@ static void finish_blocks(ft_blueprint *b)
 
 ft_status blueprint_lay_out(ft_blueprint *b, ft_error *err)
 {
-    b->blocks = ft_arena_array(b->arena, b->options.n_devices, sizeof *b->blocks);
+    b->blocks = ft_arena_array(b->arena, b->cut.n_devices, sizeof *b->blocks);
     if (!b->blocks) return no_memory(err);
-    for (int s = 0; s < b->options.n_stages; s++) {
+    for (int s = 0; s < b->cut.n_stages; s++) {
         take_params(b, s);
         FT_TRY(take_stage(b, s, err));
     }
@@ -309,7 +309,7 @@ static const char *remedy(const ft_blueprint *b, int device)
     int64_t moving = bytes[FT_MEMORY_ACTIVATIONS] + bytes[FT_MEMORY_WORKSPACE];
     int64_t staying = bytes[FT_MEMORY_WEIGHTS] + bytes[FT_MEMORY_GRADIENTS] +
                       bytes[FT_MEMORY_OPTIMIZER] + bytes[FT_MEMORY_PACKED];
-    bool trains = !b->options.schedule->forward_only;
+    bool trains = !b->cut.forward_only;
     if (moving > staying)
         return trains ? "--recompute always, more --micro-batches or a shorter --max-source"
                       : "more --micro-batches or a shorter --max-source";
@@ -318,8 +318,8 @@ static const char *remedy(const ft_blueprint *b, int device)
 
 ft_status ft_blueprint_check_memory(const ft_blueprint *b, ft_error *err)
 {
-    for (int d = 0; d < b->options.n_devices; d++) {
-        const ft_device *device = &b->options.devices[d];
+    for (int d = 0; d < b->cut.n_devices; d++) {
+        const ft_device *device = &b->cut.devices[d];
         const ft_block_layout *block = &b->blocks[d];
         if (block->total <= device->memory_bytes) continue;
         char text[512];

@@ -80,7 +80,7 @@ static void receive_values(worker *w, const ft_action *a, int bucket, const ft_p
 {
     const ft_blueprint *b = w->run->blueprint;
     const ft_stage_layout *stage = &b->stages[a->stage];
-    const ft_graph *g = b->options.graphs[bucket];
+    const ft_graph *g = b->cut.graphs[bucket];
     for (int i = 0; i < stage->n_in_edges[a->kind]; i++) {
         int e = stage->in_edges[a->kind][i];
         const ft_cargo *c = &b->cargoes[e];
@@ -104,7 +104,7 @@ static bool send_values(worker *w, const ft_action *a, int bucket, const ft_prog
     bool finite = true;
     const ft_blueprint *b = w->run->blueprint;
     const ft_stage_layout *stage = &b->stages[a->stage];
-    const ft_graph *g = b->options.graphs[bucket];
+    const ft_graph *g = b->cut.graphs[bucket];
     for (int i = 0; i < stage->n_out_edges[a->kind]; i++) {
         int e = stage->out_edges[a->kind][i];
         const ft_cargo *c = &b->cargoes[e];
@@ -125,7 +125,7 @@ static bool take_loss(worker *w, const ft_action *a, int bucket, const ft_progra
                       const ft_bases *bases)
 {
     const ft_blueprint *b = w->run->blueprint;
-    int node = ft_graph_value(b->options.graphs[bucket], b->loss)->source;
+    int node = ft_graph_value(b->cut.graphs[bucket], b->loss)->source;
     if (a->kind != FT_ACT_FORWARD || b->splits[bucket]->node_stage[node] != a->stage) return true;
     const float *loss = ft_place_address(bases, ft_program_place(program, b->loss));
     batch_of(w->run, a->batch)->loss += (double)*loss;
@@ -156,7 +156,7 @@ static ft_status run_program(worker *w, const ft_action *a, ft_error *err)
     int bucket = batch_of(run, a->batch)->bucket;
     bool forward = a->kind == FT_ACT_FORWARD;
     const ft_program *program = (forward ? stage->forward : stage->backward)[bucket];
-    int64_t in_flight = ft_action_index(run->plan, a) % b->plan->in_flight[a->stage];
+    int64_t in_flight = ft_action_index(run->plan, a) % b->plan.in_flight[a->stage];
     int64_t slot_at = stage->slots_at + in_flight * stage->slot_bytes;
     int64_t work_at = b->blocks[w->device].begin[FT_MEMORY_WORKSPACE];
     ft_high_water water = {0, 0};
@@ -191,7 +191,7 @@ static ft_status do_forward(worker *w, const ft_action *a, ft_error *err)
 {
     FT_TRY(run_program(w, a, err));
     const ft_blueprint *b = w->run->blueprint;
-    if (w->run->plan->forward_only && a->micro == b->options.micro_batches - 1)
+    if (w->run->plan->forward_only && a->micro == b->cut.micro_batches - 1)
         finish_batch(w->run, a, NAN);
     return FT_OK;
 }
@@ -201,7 +201,7 @@ static ft_status do_backward(worker *w, const ft_action *a, ft_error *err)
     FT_TRY(run_program(w, a, err));
     const ft_stage *cut = w->run->blueprint->stages[a->stage].cut[0];
     for (int i = 0; i < cut->n_grads; i++) {
-        int param = ft_graph_grad_term(w->run->blueprint->options.graphs[0], cut->grads[i])->param;
+        int param = ft_graph_grad_term(w->run->blueprint->cut.graphs[0], cut->grads[i])->param;
         mark_tensor(w, FT_MEMORY_GRADIENTS, w->run->stages[a->stage].grads[cut->grads[i]],
                     ft_spec_bytes(&w->run->blueprint->params[param].spec));
     }
@@ -236,7 +236,7 @@ static void send_terms(worker *w, const ft_action *a)
         if (c->kind != FT_CARGO_TERMS) continue;
         char *slot = edge_slot(w->run, e, a->batch);
         for (int k = 0; k < c->n; k++) {
-            int param = ft_graph_grad_term(b->options.graphs[0], c->items[k])->param;
+            int param = ft_graph_grad_term(b->cut.graphs[0], c->items[k])->param;
             memcpy(slot + item_at(c, 0, k), w->run->stages[a->stage].grads[c->items[k]],
                    (size_t)ft_spec_bytes(&b->params[param].spec));
         }
@@ -279,7 +279,7 @@ static ft_status do_reduce(worker *w, const ft_action *a, ft_error *err)
         float *sum = sum_of_terms(w->run, info);
         bool finite = sum_terms(w, a, info, sum);
         int64_t count = ft_shape_count(&info->spec.shape);
-        if (b->options.schedule->synchronous) norms[p] = ft_squared_norm(sum, count, w->team);
+        if (b->together) norms[p] = ft_squared_norm(sum, count, w->team);
         if (!finite) note_bad_sum(w, a, p);
     }
     return FT_OK;
@@ -291,7 +291,7 @@ static ft_status do_reduce(worker *w, const ft_action *a, ft_error *err)
 static double global_norm(const ft_run *run, int64_t batch)
 {
     const ft_blueprint *b = run->blueprint;
-    if (!b->options.schedule->synchronous) return NAN;
+    if (!b->together) return NAN;
     const double *norms = run->norms + batch % b->batch_slots * b->n_params;
     double sum = 0;
     for (int p = 0; p < b->n_params; p++) sum += norms[p];
@@ -306,8 +306,8 @@ ft_status pack_weights(ft_run *run, int s, int param, ft_team *team, ft_error *e
         const ft_pack *pack = &stage->packs[i];
         if (param >= 0 && pack->param != param) continue;
         char *packed = w->block + stage->pack_at[i];
-        FT_TRY(ft_pack_make(run->blueprint->options.graphs[0], pack,
-                            run->stages[s].params[pack->param], packed, team, err));
+        FT_TRY(ft_pack_make(run->blueprint->cut.graphs[0], pack, run->stages[s].params[pack->param],
+                            packed, team, err));
         mark_tensor(w, FT_MEMORY_PACKED, packed, pack->bytes);
     }
     return FT_OK;
@@ -429,7 +429,7 @@ ft_status check_executable(const ft_plan *plan, ft_error *err)
 
 ft_status ft_run_check(const ft_blueprint *b, ft_error *err)
 {
-    return check_executable(b->plan, err);
+    return check_executable(&b->plan, err);
 }
 
 /* The plan says how many updates a micro-batch may be behind; the engine has counted them. */

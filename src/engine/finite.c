@@ -20,9 +20,9 @@ static batch_state *batch_of(const ft_run *run, const ft_action *a)
 static int64_t order_of(const ft_run *run, const ft_action *a)
 {
     const ft_blueprint *b = run->blueprint;
-    int64_t stages = b->options.n_stages, depth = b->plan->depth[a->stage];
+    int64_t stages = b->cut.n_stages, depth = b->plan.depth[a->stage];
     bool forward = a->kind == FT_ACT_FORWARD, micro = ft_action_per_micro(a->kind);
-    int64_t turn = 2 * (int64_t)(micro ? a->micro : b->options.micro_batches) + !forward;
+    int64_t turn = 2 * (int64_t)(micro ? a->micro : b->cut.micro_batches) + !forward;
     return (turn * (stages + 1) + (forward ? stages - depth : depth)) * stages + a->stage;
 }
 
@@ -83,7 +83,7 @@ static ft_error describe(const worker *w, const ft_action *a, const ft_watch *fo
                          const char *param)
 {
     const ft_run *run = w->run;
-    const ft_blueprint_options *o = &run->blueprint->options;
+    const ft_cut *o = &run->blueprint->cut;
     const ft_node *node = found->node;
     char where[256] = "a value", from[256] = "";
     if (node)
@@ -102,7 +102,7 @@ ft_status explain_failure(worker *w, const ft_action *a, int bucket, const ft_pr
                           const ft_bases *bases, ft_error *err)
 {
     const ft_stage_layout *stage = &w->run->blueprint->stages[a->stage];
-    const ft_graph *g = w->run->blueprint->options.graphs[bucket];
+    const ft_graph *g = w->run->blueprint->cut.graphs[bucket];
     ft_watch every = {.every = true}, *found = &every;
     ft_bases again = *bases;
     w->run->stages[a->stage].spoiled = true;
@@ -127,14 +127,14 @@ void note_bad_sum(worker *w, const ft_action *a, int param)
             "step %lld: the gradient of '%s', summed over its %d uses, is not finite; stage %d of "
             "%d",
             (long long)(w->run->first_step + a->batch), b->params[param].name,
-            b->params[param].n_terms, a->stage + 1, b->options.n_stages);
+            b->params[param].n_terms, a->stage + 1, b->cut.n_stages);
     note(w->run, a, &failure);
 }
 
 bool may_update(worker *w, const ft_action *a)
 {
     stage_state *stage = &w->run->stages[a->stage];
-    if (w->run->blueprint->options.schedule->synchronous) {
+    if (w->run->blueprint->together) {
         pthread_mutex_lock(&w->run->error_lock);
         if (batch_of(w->run, a)->failure.status != FT_OK) stage->spoiled = true;
         pthread_mutex_unlock(&w->run->error_lock);

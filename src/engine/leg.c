@@ -15,7 +15,7 @@ static void reset_gate(ft_gate *gate)
 
 static ft_status make_timeline(ft_run *run, ft_error *err)
 {
-    const ft_blueprint_options *o = &run->blueprint->options;
+    const ft_cut *o = &run->blueprint->cut;
     int64_t total = 0;
     for (int d = 0; d < o->n_devices; d++) total += ft_plan_length(run->plan, d);
     ft_timeline_free(run->timeline);
@@ -38,13 +38,13 @@ static void reset(ft_run *run)
     }
     reset_gate(&run->fed_gate);
     reset_gate(&run->done_gate);
-    for (int s = 0; s < b->options.n_stages; s++) {
+    for (int s = 0; s < b->cut.n_stages; s++) {
         run->stages[s].updates = 0;
         run->stages[s].spoiled = false;
     }
     for (int i = 0; i < b->batch_slots; i++) atomic_store(&run->batches[i].finished, 0);
     memset(run->norms, 0, (size_t)b->batch_slots * (size_t)b->n_params * sizeof(double));
-    for (int d = 0; d < b->options.n_devices; d++) {
+    for (int d = 0; d < b->cut.n_devices; d++) {
         worker *w = &run->workers[d];
         w->position = w->n_events = w->allocations = 0;
         w->length = ft_plan_length(run->plan, d);
@@ -63,7 +63,7 @@ ft_status ft_run_begin(ft_run *run, const ft_plan *plan, int64_t first_step, boo
     const ft_run *other = run->trains ? run->trains : run->evaluation;
     if (run->active || (other && other->active))
         return ft_fail(err, FT_INVALID, "engine: a leg is running already");
-    if (plan->forward_only != run->blueprint->options.schedule->forward_only)
+    if (plan->forward_only != run->blueprint->cut.forward_only)
         return ft_fail(err, FT_INVALID, "engine: the leg's plan is of %s, the run is not",
                        plan->forward_only ? "forwards alone" : "training");
     FT_TRY(check_executable(plan, err));
@@ -92,16 +92,16 @@ static ft_status check_feed(const ft_run *run, const ft_feed *feed, ft_error *er
     const ft_blueprint *b = run->blueprint;
     if (!ft_run_wants(run))
         return ft_fail(err, FT_INVALID, "engine: no room for another batch in this leg");
-    if (feed->bucket < 0 || feed->bucket >= b->options.n_graphs)
+    if (feed->bucket < 0 || feed->bucket >= b->cut.n_graphs)
         return ft_fail(err, FT_INVALID, "engine: length bucket %d, there are %d", feed->bucket,
-                       b->options.n_graphs);
+                       b->cut.n_graphs);
     if (feed->n_inputs != b->n_inputs)
         return ft_fail(err, FT_INVALID, "engine: %d inputs fed, the graph has %d", feed->n_inputs,
                        b->n_inputs);
-    const ft_graph *g = b->options.graphs[feed->bucket];
+    const ft_graph *g = b->cut.graphs[feed->bucket];
     for (int i = 0; i < b->n_inputs; i++) {
         const ft_value *value = ft_graph_value(g, ft_graph_input_value(g, i));
-        int64_t want = ft_shape_count(&value->spec.shape) * b->options.micro_batches;
+        int64_t want = ft_shape_count(&value->spec.shape) * b->cut.micro_batches;
         int64_t have = ft_shape_count(&feed->inputs[i].shape);
         if (feed->inputs[i].dtype != value->spec.dtype || have != want)
             return ft_fail(err, FT_SHAPE,
@@ -121,14 +121,14 @@ ft_status ft_run_feed(ft_run *run, const ft_feed *feed, ft_error *err)
     char *slot = w->block + b->batch_at + ring * b->batch_slot_bytes;
     for (int i = 0; i < b->n_inputs; i++)
         memcpy(slot + b->input_at[i], feed->inputs[i].data,
-               (size_t)(b->input_bytes[feed->bucket * b->n_inputs + i] * b->options.micro_batches));
+               (size_t)(b->input_bytes[feed->bucket * b->n_inputs + i] * b->cut.micro_batches));
     batch_state *batch = &run->batches[ring];
     batch->bucket = feed->bucket;
     batch->rate = feed->rate;
     batch->loss = 0;
     batch->failure = (ft_error){FT_OK, ""};
     atomic_store(&batch->finished, 0);
-    atomic_store(&batch->stages_left, b->options.n_stages);
+    atomic_store(&batch->stages_left, b->cut.n_stages);
     run->fed++;
     ft_gate_open(&run->fed_gate);
     return FT_OK;
@@ -189,11 +189,11 @@ ft_status ft_run_output(const ft_run *run, int i, const char **name, ft_view *ou
     const ft_output_layout *info = &b->outputs[i];
     if (!run->taken) return ft_fail(err, FT_INVALID, "engine: no batch was taken yet");
     int64_t ring = (run->taken - 1) % b->batch_slots;
-    ft_spec spec = ft_graph_value(b->options.graphs[run->batches[ring].bucket], info->value)->spec;
+    ft_spec spec = ft_graph_value(b->cut.graphs[run->batches[ring].bucket], info->value)->spec;
     if (spec.shape.n_dims == 0)
-        spec.shape = ft_shape_of(b->options.micro_batches);
+        spec.shape = ft_shape_of(b->cut.micro_batches);
     else
-        spec.shape.dims[0] *= b->options.micro_batches;
+        spec.shape.dims[0] *= b->cut.micro_batches;
     char *block = run->workers[b->stages[info->stage].device].block;
     *name = info->name;
     *out = ft_view_of(&spec, block + info->at + ring * info->slot_bytes);
@@ -203,7 +203,7 @@ ft_status ft_run_output(const ft_run *run, int i, const char **name, ft_view *ou
 int64_t ft_run_progress(const ft_run *run)
 {
     int64_t n = 0;
-    for (int d = 0; d < run->blueprint->options.n_devices; d++)
+    for (int d = 0; d < run->blueprint->cut.n_devices; d++)
         n += atomic_load(&run->workers[d].passed);
     return n;
 }
@@ -215,7 +215,7 @@ int64_t ft_run_busy_ns(const ft_run *run, int device)
 
 ft_status ft_run_describe(const ft_run *run, ft_text *text, ft_error *err)
 {
-    for (int d = 0; run->active && d < run->blueprint->options.n_devices; d++) {
+    for (int d = 0; run->active && d < run->blueprint->cut.n_devices; d++) {
         const worker *w = &run->workers[d];
         int64_t position = atomic_load(&w->passed);
         char missing[160];
@@ -224,8 +224,8 @@ ft_status ft_run_describe(const ft_run *run, ft_text *text, ft_error *err)
         describe_wait(w, &a, missing, sizeof missing);
         ft_text_add(
             text, "%s: action %lld of %lld, kind %d, stage %d, batch %d, micro-batch %d%s%s\n",
-            run->blueprint->options.devices[d].name, (long long)position, (long long)w->length,
-            a.kind, a.stage, a.batch, a.micro, missing[0] ? ", waits for " : ", at work", missing);
+            run->blueprint->cut.devices[d].name, (long long)position, (long long)w->length, a.kind,
+            a.stage, a.batch, a.micro, missing[0] ? ", waits for " : ", at work", missing);
     }
     return text->failed ? ft_fail(err, FT_NOMEM, "engine: no memory for a description") : FT_OK;
 }
@@ -236,7 +236,7 @@ ft_status ft_run_describe(const ft_run *run, ft_text *text, ft_error *err)
 static void gather_events(ft_run *run)
 {
     run->timeline->n_events = 0;
-    for (int d = 0; d < run->blueprint->options.n_devices; d++) {
+    for (int d = 0; d < run->blueprint->cut.n_devices; d++) {
         const worker *w = &run->workers[d];
         memmove(run->timeline->events + run->timeline->n_events, w->events,
                 (size_t)w->n_events * sizeof(ft_event));

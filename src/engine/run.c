@@ -10,7 +10,7 @@
 static ft_status allocate_block(ft_run *run, int d, ft_error *err)
 {
     worker *w = &run->workers[d];
-    const ft_device *device = &run->blueprint->options.devices[d];
+    const ft_device *device = &run->blueprint->cut.devices[d];
     int64_t bytes = run->blueprint->blocks[d].total;
     w->run = run;
     w->device = d;
@@ -47,13 +47,14 @@ static void point_at_trained(ft_run *run, int s)
 {
     const ft_blueprint *b = run->blueprint;
     const ft_stage_layout *stage = &b->stages[s];
-    const stage_state *trained = &run->trains->stages[b->trained_stage[s]];
+    const stage_state *trained = run->trains->stages;
     stage_state *state = &run->stages[s];
     for (int i = 0; i < stage->n_params; i++) {
         int p = stage->params[i].param;
-        state->params[p] = trained->params[b->params[p].trained];
+        state->params[p] = trained[stage->params[i].trained].params[b->params[p].trained];
     }
-    for (int i = 0; i < stage->n_packs; i++) state->packed[i] = trained->packed[stage->pack_at[i]];
+    for (int i = 0; i < stage->n_packs; i++)
+        state->packed[i] = trained[stage->pack_stage[i]].packed[stage->pack_at[i]];
 }
 
 static ft_status point_stage(ft_run *run, int s, ft_error *err)
@@ -86,23 +87,23 @@ static ft_status point_stage(ft_run *run, int s, ft_error *err)
 static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
 {
     run->blueprint = b;
-    run->n_devices = b->options.n_devices;
-    run->stages = ft_arena_array(run->arena, b->options.n_stages, sizeof *run->stages);
+    run->n_devices = b->cut.n_devices;
+    run->stages = ft_arena_array(run->arena, b->cut.n_stages, sizeof *run->stages);
     run->edges = ft_arena_array(run->arena, b->n_edges + 4, sizeof *run->edges);
     run->batches = ft_arena_array(run->arena, b->batch_slots, sizeof *run->batches);
     run->results = ft_arena_array(run->arena, b->batch_slots, sizeof *run->results);
     run->norms = ft_arena_array(run->arena, (int64_t)b->batch_slots * b->n_params + 1, 8);
-    run->workers = ft_arena_array(run->arena, b->options.n_devices, sizeof *run->workers);
+    run->workers = ft_arena_array(run->arena, b->cut.n_devices, sizeof *run->workers);
     if (!run->stages || !run->edges || !run->batches || !run->results || !run->norms ||
         !run->workers)
         return ft_fail(err, FT_NOMEM, "engine: no memory for a run");
-    for (int d = 0; d < b->options.n_devices; d++) {
+    for (int d = 0; d < b->cut.n_devices; d++) {
         if (run->trains)
             borrow_block(run, d);
         else
             FT_TRY(allocate_block(run, d, err));
     }
-    for (int s = 0; s < b->options.n_stages; s++) FT_TRY(point_stage(run, s, err));
+    for (int s = 0; s < b->cut.n_stages; s++) FT_TRY(point_stage(run, s, err));
     return FT_OK;
 }
 
@@ -200,7 +201,7 @@ ft_status ft_run_refresh(ft_run *run, ft_error *err)
     if (run->active || (run->evaluation && run->evaluation->active))
         return ft_fail(err, FT_INVALID, "engine: a leg is running");
     ft_ops_thread_init();
-    for (int s = 0; s < b->options.n_stages; s++) {
+    for (int s = 0; s < b->cut.n_stages; s++) {
         const ft_stage_layout *stage = &b->stages[s];
         worker *w = &run->workers[stage->device];
         for (int i = 0; i < stage->n_params; i++) {
@@ -229,7 +230,7 @@ void ft_run_measured(const ft_run *run, int device, int64_t bytes[FT_MEMORY_CLAS
 int64_t ft_run_allocations(const ft_run *run)
 {
     int64_t n = 0;
-    for (int d = 0; d < run->blueprint->options.n_devices; d++) n += run->workers[d].allocations;
+    for (int d = 0; d < run->blueprint->cut.n_devices; d++) n += run->workers[d].allocations;
     return n;
 }
 

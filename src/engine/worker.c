@@ -58,7 +58,7 @@ static ft_status step(worker *w, const ft_action *a, ft_error *err)
     int64_t start = ft_now_ns(), blocks = ft_alloc_thread_count();
     ft_status status = execute_action(w, a, err);
     if (status != FT_OK) {
-        ft_error_wrap(err, "device %s", w->run->blueprint->options.devices[w->device].name);
+        ft_error_wrap(err, "device %s", w->run->blueprint->cut.devices[w->device].name);
         return status;
     }
     w->allocations += ft_alloc_thread_count() - blocks;
@@ -87,11 +87,11 @@ static void *work(void *arg)
 
 ft_status workers_start(ft_run *run, ft_error *err)
 {
-    for (int d = 0; d < run->blueprint->options.n_devices; d++) {
+    for (int d = 0; d < run->blueprint->cut.n_devices; d++) {
         worker *w = &run->workers[d];
         ft_status status = ft_thread_start(&w->thread, work, w, err);
         if (status != FT_OK) {
-            ft_error_wrap(err, "engine: device %s", run->blueprint->options.devices[d].name);
+            ft_error_wrap(err, "engine: device %s", run->blueprint->cut.devices[d].name);
             atomic_store(&run->stop, true);
             workers_join(run);
             return status;
@@ -103,7 +103,7 @@ ft_status workers_start(ft_run *run, ft_error *err)
 
 void workers_join(ft_run *run)
 {
-    for (int d = 0; d < run->blueprint->options.n_devices; d++) {
+    for (int d = 0; d < run->blueprint->cut.n_devices; d++) {
         worker *w = &run->workers[d];
         if (w->started) pthread_join(w->thread, NULL);
         w->started = false;
@@ -115,7 +115,7 @@ ft_status workers_replay(ft_run *run, int64_t wanted, ft_error *err)
     bool moved = true;
     while (moved && ft_gate_count(&run->done_gate) <= (uint32_t)wanted) {
         moved = false;
-        for (int d = 0; d < run->blueprint->options.n_devices; d++) {
+        for (int d = 0; d < run->blueprint->cut.n_devices; d++) {
             worker *w = &run->workers[d];
             ft_action a;
             if (!next_action(w, &a) || !action_is_ready(w, &a)) continue;

@@ -137,7 +137,7 @@ typedef struct ft_stage {
 } ft_stage;
 
 typedef struct ft_split {
-    int n_stages;
+    int n_stages, n_nodes;
     const int *node_stage; /* by node, backward ones too */
     const ft_stage *stages;
     const ft_transfer *transfers; /* by from, to, phase, value */

@@ -25,6 +25,7 @@ struct ft_graph {
     int max_nodes, max_values, max_params, max_inputs, max_outputs, max_grads;
     int n_forward; /* -1 before the gradient pass */
     const char *scope;
+    const ft_split *last_split; /* asked for again: a plan is made for a cut, then laid out */
 };
 
 /* Room for one more element in an array of `count`, of `size` bytes each. */

@@ -302,8 +302,21 @@ static ft_status split(splitter *s, const bool *recompute, ft_split *out)
     ft_transfer *transfers = ft_arena_array(s->g->arena, s->n_transfers, sizeof *transfers);
     if (!transfers) return no_memory(s);
     for (int i = 0; i < s->n_transfers; i++) transfers[i] = s->transfers[i];
-    *out = (ft_split){s->n_stages, s->node_stage, s->stages, transfers, s->n_transfers};
+    *out =
+        (ft_split){s->n_stages, s->g->n_nodes, s->node_stage, s->stages, transfers, s->n_transfers};
     return FT_OK;
+}
+
+/* Whether the graph was cut so the last time. */
+static bool is_last(const ft_graph *g, const int *stage_of, const bool *recompute, int n_stages)
+{
+    const ft_split *last = g->last_split;
+    if (!last || last->n_stages != n_stages || last->n_nodes != g->n_nodes) return false;
+    for (int i = 0; i < n_stages; i++)
+        if (last->stages[i].recompute != (recompute && recompute[i])) return false;
+    for (int i = 0; i < ft_graph_n_forward(g); i++)
+        if (last->node_stage[i] != stage_of[i]) return false;
+    return true;
 }
 
 ft_status ft_graph_split(ft_graph *g, const int *stage_of, const bool *recompute, int n_stages,
@@ -313,6 +326,10 @@ ft_status ft_graph_split(ft_graph *g, const int *stage_of, const bool *recompute
     if (n_stages < 1 || n_stages > ft_graph_n_forward(g))
         return ft_fail(err, FT_INVALID, "%d stages for %d forward nodes, expected 1 to %d",
                        n_stages, ft_graph_n_forward(g), ft_graph_n_forward(g));
+    if (is_last(g, stage_of, recompute, n_stages)) {
+        *out = g->last_split;
+        return FT_OK;
+    }
     ft_split *result = ft_arena_alloc(g->arena, sizeof *result);
     if (!result) return ft_fail(err, FT_NOMEM, "no memory for a split");
     splitter s = {.g = g, .stage_of = stage_of, .n_stages = n_stages, .err = err};
@@ -321,6 +338,6 @@ ft_status ft_graph_split(ft_graph *g, const int *stage_of, const bool *recompute
     ft_free(s.order);
     ft_free(s.first);
     ft_free(s.transfers);
-    if (status == FT_OK) *out = result;
+    if (status == FT_OK) *out = g->last_split = result;
     return status;
 }

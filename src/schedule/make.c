@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
+
 enum {
     PERIODS = 12,         /* a multiple of every number of batches that fold.c tries */
     PROVE_MOST = 1000000, /* actions; a longer plan is proven as the shorter leg that was played */
@@ -227,11 +229,10 @@ static ft_status attempt(ft_plan **out, leg *l, ft_error *err)
     return write_plan(out, l, &f, whole, err);
 }
 
-ft_status ft_plan_make(ft_plan **out, const ft_pipeline *pipeline, const ft_schedule *schedule,
-                       ft_error *err)
+/* With the slots that the edges have. */
+static ft_status make(ft_plan **out, const ft_pipeline *pipeline, const ft_schedule *schedule,
+                      ft_error *err)
 {
-    *out = NULL;
-    FT_TRY(check_pipeline(pipeline, schedule, err));
     /* filling and draining take n_stages micro-batches at most; four times that, and some more */
     int64_t wanted = 4 * ((int64_t)pipeline->n_stages / pipeline->micro_batches + 1) + 16;
     for (; !*out; wanted *= 4) {
@@ -243,4 +244,31 @@ ft_status ft_plan_make(ft_plan **out, const ft_pipeline *pipeline, const ft_sche
         FT_TRY(status);
     }
     return FT_OK;
+}
+
+/* Every edge of `edges` has twice its slots; false when one would have more than the most. */
+static bool widen(const ft_pipeline *p, ft_edge *edges)
+{
+    for (int e = 0; e < p->n_edges; e++)
+        if ((edges[e].slots *= 2) > p->most_slots) return false;
+    return p->n_edges > 0;
+}
+
+ft_status ft_plan_make(ft_plan **out, const ft_pipeline *pipeline, const ft_schedule *schedule,
+                       ft_error *err)
+{
+    *out = NULL;
+    FT_TRY(check_pipeline(pipeline, schedule, err));
+    ft_status status = make(out, pipeline, schedule, err);
+    if (status != FT_INFEASIBLE || !pipeline->most_slots) return status;
+    int64_t bytes = pipeline->n_edges * (int64_t)sizeof(ft_edge);
+    ft_edge *edges = ft_alloc(bytes);
+    if (!edges) return no_memory(err);
+    ft_pipeline wider = *pipeline;
+    memcpy(edges, pipeline->edges, (size_t)bytes);
+    wider.edges = edges;
+    while (status == FT_INFEASIBLE && widen(pipeline, edges))
+        status = make(out, &wider, schedule, err);
+    ft_free(edges);
+    return status;
 }

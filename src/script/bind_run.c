@@ -146,7 +146,7 @@ static int run_begin(lua_State *L)
         if (!b) return script_arg_error(L, 5, "this run has no evaluation");
     }
     ft_plan *leg = NULL;
-    ft_status status = ft_blueprint_leg(&leg, b, batches, &err);
+    ft_status status = ft_plan_cut(&leg, ft_blueprint_plan(b), batches, &err);
     if (status == FT_OK) status = ft_run_begin(run, leg, first, threaded, &err);
     if (status != FT_OK) {
         ft_plan_free(leg);

@@ -11,9 +11,14 @@
 
 static const char PLAN[] = "ftpipe.schedule_plan", RULE[] = "ftpipe.schedule_rule";
 
-static ft_plan *check_plan(lua_State *L, int i)
+ft_plan *script_check_plan(lua_State *L, int i)
 {
     return script_box_check(L, i, PLAN);
+}
+
+ft_plan **script_push_plan_box(lua_State *L)
+{
+    return (ft_plan **)script_box_new(L, PLAN);
 }
 
 /* -- rules in Lua ------------------------------------------------------------------------------ */
@@ -305,7 +310,7 @@ static int plan_text(lua_State *L)
 {
     ft_error err;
     ft_text text = {0};
-    ft_status status = ft_plan_write(check_plan(L, 1), &text, &err);
+    ft_status status = ft_plan_write(script_check_plan(L, 1), &text, &err);
     if (status == FT_OK) lua_pushlstring(L, text.data, (size_t)text.length);
     ft_text_fini(&text);
     return status == FT_OK ? 1 : script_raise(L, &err);
@@ -316,7 +321,7 @@ static int plan_text(lua_State *L)
 static int plan_check(lua_State *L)
 {
     ft_error err;
-    if (ft_plan_check(check_plan(L, 1), &err) != FT_OK) return script_raise(L, &err);
+    if (ft_plan_check(script_check_plan(L, 1), &err) != FT_OK) return script_raise(L, &err);
     lua_settop(L, 1);
     return 1;
 }
@@ -350,13 +355,23 @@ static void push_stage(lua_State *L, const ft_plan *plan, int s)
     script_set_stage(L, plan, s);
 }
 
+static void set_list(lua_State *L, const char *key, const int *list, int n)
+{
+    lua_createtable(L, n, 0);
+    for (int i = 0; i < n; i++) {
+        lua_pushinteger(L, list[i] + 1);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, key);
+}
+
 /*** What the plan says: schedule, devices, micro_batches, batches, node_stage, stages (each with
  * devices, depth, in_flight, versions, recompute, buffers of the edges that end there,
  * least_staleness and most_staleness of its forwards in the second half of the leg).
  * @function schedule_plan:describe */
 static int plan_describe(lua_State *L)
 {
-    const ft_plan *plan = check_plan(L, 1);
+    const ft_plan *plan = script_check_plan(L, 1);
     ft_error err;
     if (ft_plan_check(plan, &err) != FT_OK) return script_raise(L, &err);
     lua_createtable(L, 0, 6);
@@ -371,12 +386,19 @@ static int plan_describe(lua_State *L)
         lua_rawseti(L, -2, s + 1);
     }
     lua_setfield(L, -2, "stages");
-    lua_createtable(L, plan->n_nodes, 0);
-    for (int i = 0; i < plan->n_nodes; i++) {
-        lua_pushinteger(L, plan->node_stage[i] + 1);
-        lua_rawseti(L, -2, i + 1);
-    }
-    lua_setfield(L, -2, "node_stage");
+    set_list(L, "node_stage", plan->node_stage, plan->n_nodes);
+    return 1;
+}
+
+/*** Where everything is, of a plan that need not be one that completes.
+ * @function schedule_plan:assignment
+ * @treturn table { node_stage = by forward node, device = by stage: of its first replica } */
+static int plan_assignment(lua_State *L)
+{
+    const ft_plan *plan = script_check_plan(L, 1);
+    lua_createtable(L, 0, 2);
+    set_list(L, "node_stage", plan->node_stage, plan->n_nodes);
+    set_list(L, "device", plan->device, plan->n_stages);
     return 1;
 }
 
@@ -385,7 +407,7 @@ static int plan_describe(lua_State *L)
  * @tparam int stage */
 static int plan_letters(lua_State *L)
 {
-    const ft_plan *plan = check_plan(L, 1);
+    const ft_plan *plan = script_check_plan(L, 1);
     int stage = (int)script_check_int(L, 2, 1, plan->n_stages) - 1;
     ft_error err;
     luaL_Buffer buffer;
@@ -414,7 +436,7 @@ static int plan_letters(lua_State *L)
 static int plan_simulate(lua_State *L)
 {
     ft_error err;
-    const ft_plan *plan = check_plan(L, 1);
+    const ft_plan *plan = script_check_plan(L, 1);
     if (lua_isnoneornil(L, 2)) {
         lua_settop(L, 1);
         lua_newtable(L);
@@ -439,7 +461,7 @@ static int plan_simulate(lua_State *L)
 
 static int plan_tostring(lua_State *L)
 {
-    const ft_plan *plan = check_plan(L, 1);
+    const ft_plan *plan = script_check_plan(L, 1);
     lua_pushfstring(L, "plan: %s, %d stages on %d devices, %d micro-batches, %d batches",
                     plan->schedule[0] ? plan->schedule : "by hand", plan->n_stages, plan->n_devices,
                     plan->micro_batches, plan->n_batches);
@@ -473,6 +495,7 @@ int script_bind_schedule(lua_State *L)
     static const luaL_Reg methods[] = {{"text", plan_text},
                                        {"check", plan_check},
                                        {"describe", plan_describe},
+                                       {"assignment", plan_assignment},
                                        {"letters", plan_letters},
                                        {"simulate", plan_simulate},
                                        {"free", plan_gc},

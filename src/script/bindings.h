@@ -15,6 +15,15 @@ int script_graph_weights(lua_State *L);
 /* The blueprint in the box at index i. */
 ft_blueprint *script_check_blueprint(lua_State *L, int i);
 
+/* core.engine.plan, core.engine.blueprint, and the class of what the latter gives. */
+int script_engine_plan(lua_State *L);
+int script_engine_blueprint(lua_State *L);
+void script_blueprint_class(lua_State *L);
+
+/* The plan in the box at index i; a new box, for one that is freed with it. */
+ft_plan *script_check_plan(lua_State *L, int i);
+ft_plan **script_push_plan_box(lua_State *L);
+
 /* The devices at index i: a text as in --devices, or a table of rows (devices.c); in a userdata
  * that is left on the stack. */
 ft_device *script_check_devices(lua_State *L, int i, int *n);

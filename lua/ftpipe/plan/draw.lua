@@ -23,16 +23,6 @@ function M.recompute_flags(rule, n_stages)
    return flags
 end
 
---- Evaluation through the stages of a partition, as an option of the blueprint; nil without any.
-local function beside(o, graphs, partition)
-   if not graphs.evaluation then return nil end
-   return {
-      graphs = graphs.evaluation,
-      node_stage = evaluation.stages(graphs[1], partition.stage, graphs.evaluation[1]),
-      batches = o.eval_batches,
-   }
-end
-
 --- Which parameters weight decay leaves alone, by number: with "vectors" those of one dimension,
 -- which are the biases and the norms of every family.
 local function exempt_flags(rule, graph)
@@ -49,29 +39,52 @@ local function by_device(costs, n)
    return costs and list
 end
 
+--- What the stages of a partition do in which order: a schedule_plan.
+local function play(o, graphs, cut)
+   return core.engine.plan {
+      graphs = graphs, node_stage = cut.stage, stage_device = cut.device,
+      recompute = cut.recompute, devices = cut.devices, micro_batches = o.micro_batches,
+      schedule = cut.schedule, staleness = cut.staleness, batches = cut.batches, costs = cut.costs,
+   }
+end
+
+--- Evaluation through the stages of a partition, as an option of the blueprint; nil without any.
+local function beside(o, graphs, cut)
+   if not graphs.evaluation then return nil end
+   local stage, device = stages.without_empty(
+      evaluation.stages(graphs[1], cut.stage, graphs.evaluation[1]), cut.device)
+   return {
+      graphs = graphs.evaluation,
+      plan = play(o, graphs.evaluation, {
+         stage = stage, device = device, devices = cut.devices, schedule = "evaluate",
+         batches = o.eval_batches,
+      }),
+   }
+end
+
 --- The blueprint of a partition, with its memory by device.
 function M.blueprint(o, graphs, partition, flags)
    local n_stages = stages.count(partition.stage)
    local wired = clusters.wired(o.devices)
    local devices = core.engine.devices(wired)
+   local costs = by_device(o.costs, #devices)
+   local cut = {
+      stage = partition.stage, device = partition.device or stages.place(n_stages, #devices),
+      recompute = flags, devices = wired, schedule = o.rule or o.schedule,
+      staleness = o.staleness, batches = o.batches, costs = costs,
+   }
    local blueprint = core.engine.blueprint {
-      evaluation = beside(o, graphs, partition),
       graphs = graphs,
-      node_stage = partition.stage,
-      stage_device = partition.device or stages.place(n_stages, #devices),
-      recompute = flags,
+      plan = play(o, graphs, cut),
+      evaluation = beside(o, graphs, cut),
       devices = wired,
-      micro_batches = o.micro_batches,
       micro_batch_size = o.batch / o.micro_batches,
-      schedule = o.rule or o.schedule,
-      staleness = o.staleness,
-      batches = o.batches,
       optimizer = o.optimizer,
       hypers = o.hypers,
       no_decay = exempt_flags(o.decay_exempt, graphs[1]),
       clip = o.clip,
       seed = o.seed,
-      costs = by_device(o.costs, #devices),
+      costs = costs,
    }
    return {
       options = o, graphs = graphs, devices = devices, partition = partition, n_stages = n_stages,

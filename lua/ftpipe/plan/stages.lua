@@ -9,7 +9,7 @@ local M = {}
 
 --- Stages from a plan file.
 local function from_file(path, n_forward)
-   local plan = schedules.from_file(path, core.engine.parse_plan)
+   local plan = schedules.from_file(path, core.schedule.parse):assignment()
    if #plan.node_stage ~= n_forward then
       usage("%s: the plan is for a graph of %d forward nodes, this one has %d", path,
          #plan.node_stage, n_forward)

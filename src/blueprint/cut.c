@@ -1,0 +1,185 @@
+/* blueprint/cut.c - graphs cut into stages, and what a plan for them is made from. */
+#include <string.h>
+
+#include "blueprint/internal.h"
+
+static ft_status no_memory(ft_error *err)
+{
+    return ft_fail(err, FT_NOMEM, "no memory to cut a graph into stages");
+}
+
+/* -- copies ------------------------------------------------------------------------------------ */
+
+void *blueprint_copy(ft_arena *arena, const void *source, int64_t n, int64_t size)
+{
+    void *copy = ft_arena_array(arena, n + 1, size);
+    if (copy && source && n) memcpy(copy, source, (size_t)(n * size));
+    return copy;
+}
+
+/* NULL stays NULL; `ok` turns false without memory. */
+static void *copy_given(ft_arena *arena, const void *source, int64_t n, int64_t size, bool *ok)
+{
+    void *copy = source ? blueprint_copy(arena, source, n, size) : NULL;
+    *ok = *ok && (copy || !source);
+    return copy;
+}
+
+static ft_status copy_machine(ft_blueprint *b, const ft_machine *m, ft_error *err)
+{
+    if (!m) return FT_OK;
+    ft_machine *c = ft_arena_alloc(b->arena, sizeof *c);
+    bool ok = c;
+    if (ok) {
+        *c = *m;
+        c->links = copy_given(b->arena, m->links, m->n_links, sizeof *m->links, &ok);
+        c->home = copy_given(b->arena, m->home, m->n_devices, sizeof *m->home, &ok);
+        c->copy_bytes_per_s = copy_given(b->arena, m->copy_bytes_per_s, m->n_devices,
+                                         sizeof *m->copy_bytes_per_s, &ok);
+        c->launch_ns = copy_given(b->arena, m->launch_ns, m->n_devices, sizeof *m->launch_ns, &ok);
+    }
+    b->cut.machine = c;
+    return ok ? FT_OK : no_memory(err);
+}
+
+static ft_status copy_cut(ft_blueprint *b, const ft_cut *o, ft_error *err)
+{
+    ft_cut *c = &b->cut;
+    ft_arena *arena = b->arena;
+    *c = *o;
+    c->graphs = blueprint_copy(arena, o->graphs, o->n_graphs, sizeof *o->graphs);
+    c->node_stage =
+        blueprint_copy(arena, o->node_stage, ft_graph_n_forward(o->graphs[0]), sizeof(int));
+    c->recompute = blueprint_copy(arena, o->recompute, o->n_stages, sizeof(bool));
+    c->stage_device = blueprint_copy(arena, o->stage_device, o->n_stages, sizeof(int));
+    c->devices = blueprint_copy(arena, o->devices, o->n_devices, sizeof *o->devices);
+    if (!c->graphs || !c->node_stage || !c->recompute || !c->stage_device || !c->devices)
+        return no_memory(err);
+    return copy_machine(b, o->machine, err);
+}
+
+/* -- checks ------------------------------------------------------------------------------------ */
+
+static ft_status check_cut(const ft_cut *o, ft_error *err)
+{
+    if (o->n_graphs < 1 || o->n_stages < 1 || o->n_devices < 1 || o->micro_batches < 1 ||
+        o->n_batches < 1)
+        return ft_fail(err, FT_INVALID,
+                       "graphs %d, stages %d, devices %d, micro-batches %d, batches %d: each must "
+                       "be at least 1",
+                       o->n_graphs, o->n_stages, o->n_devices, o->micro_batches, o->n_batches);
+    for (int s = 0; s < o->n_stages; s++)
+        if (o->stage_device[s] < 0 || o->stage_device[s] >= o->n_devices)
+            return ft_fail(err, FT_INVALID, "stage %d is on device %d, there are %d", s,
+                           o->stage_device[s], o->n_devices);
+    if (o->machine && o->machine->n_devices != o->n_devices)
+        return ft_fail(err, FT_INVALID, "a machine of %d devices, there are %d",
+                       o->machine->n_devices, o->n_devices);
+    return FT_OK;
+}
+
+/* The graphs of all buckets are one graph with other shapes. */
+static ft_status check_buckets(const ft_cut *o, ft_error *err)
+{
+    const ft_graph *first = o->graphs[0];
+    for (int i = 1; i < o->n_graphs; i++) {
+        const ft_graph *g = o->graphs[i];
+        bool same = ft_graph_n_nodes(g) == ft_graph_n_nodes(first) &&
+                    ft_graph_n_values(g) == ft_graph_n_values(first) &&
+                    ft_graph_n_params(g) == ft_graph_n_params(first) &&
+                    ft_graph_n_inputs(g) == ft_graph_n_inputs(first) &&
+                    ft_graph_n_grads(g) == ft_graph_n_grads(first);
+        for (int n = 0; same && n < ft_graph_n_nodes(g); n++)
+            same = ft_graph_node(g, n)->op == ft_graph_node(first, n)->op &&
+                   ft_graph_node(g, n)->out == ft_graph_node(first, n)->out;
+        if (!same)
+            return ft_fail(err, FT_INVALID,
+                           "the graph of length bucket %d has other nodes than the first", i);
+    }
+    return FT_OK;
+}
+
+/* -- stages ------------------------------------------------------------------------------------ */
+
+static ft_status cut_graphs(ft_blueprint *b, ft_error *err)
+{
+    const ft_cut *o = &b->cut;
+    b->splits = ft_arena_array(b->arena, o->n_graphs, sizeof *b->splits);
+    b->stages = ft_arena_array(b->arena, o->n_stages, sizeof *b->stages);
+    if (!b->splits || !b->stages) return no_memory(err);
+    for (int i = 0; i < o->n_graphs; i++)
+        FT_TRY(ft_graph_split(o->graphs[i], o->node_stage, o->recompute, o->n_stages, &b->splits[i],
+                              err));
+    for (int s = 0; s < o->n_stages; s++) {
+        ft_stage_layout *stage = &b->stages[s];
+        stage->device = o->stage_device[s];
+        stage->cut = ft_arena_array(b->arena, o->n_graphs, sizeof *stage->cut);
+        if (!stage->cut) return no_memory(err);
+        for (int i = 0; i < o->n_graphs; i++) stage->cut[i] = &b->splits[i]->stages[s];
+    }
+    return FT_OK;
+}
+
+static ft_status find_loss(ft_blueprint *b, ft_error *err)
+{
+    const ft_graph *g = b->cut.graphs[0];
+    b->loss = ft_graph_find(g, "loss");
+    if (b->loss == FT_NO_VALUE || ft_graph_value(g, b->loss)->spec.shape.n_dims != 0)
+        return ft_fail(err, FT_INVALID, "the graph has no scalar output named 'loss'");
+    return FT_OK;
+}
+
+ft_status blueprint_cut(ft_blueprint *b, const ft_cut *cut, ft_error *err)
+{
+    FT_TRY(check_cut(cut, err));
+    FT_TRY(check_buckets(cut, err));
+    FT_TRY(copy_cut(b, cut, err));
+    const ft_graph *g = cut->graphs[0];
+    b->n_params = ft_graph_n_params(g);
+    b->n_inputs = ft_graph_n_inputs(g);
+    b->n_terms = ft_graph_n_grads(g);
+    b->together = cut->together;
+    b->backward = cut->splits ? FT_ACT_BACKWARD_INPUT : FT_ACT_BACKWARD;
+    FT_TRY(find_loss(b, err));
+    FT_TRY(cut_graphs(b, err));
+    FT_TRY(blueprint_find_owners(b, err));
+    return blueprint_find_edges(b, err);
+}
+
+/* -- for a plan -------------------------------------------------------------------------------- */
+
+static ft_status wire(ft_blueprint *draft, const ft_cut *cut, ft_wiring *wiring, ft_error *err)
+{
+    FT_TRY(blueprint_cut(draft, cut, err));
+    FT_TRY(blueprint_choose_slots(draft, err));
+    FT_TRY(blueprint_estimate(draft, err));
+    wiring->n_edges = draft->n_edges;
+    wiring->edges = draft->edges;
+    wiring->costs = draft->costs;
+    return FT_OK;
+}
+
+ft_status ft_wiring_new(ft_wiring **out, const ft_cut *cut, ft_error *err)
+{
+    *out = NULL;
+    ft_arena *arena = ft_arena_new();
+    ft_wiring *wiring = arena ? ft_arena_alloc(arena, sizeof *wiring) : NULL;
+    ft_blueprint *draft = arena ? ft_arena_alloc(arena, sizeof *draft) : NULL;
+    ft_status status = FT_NOMEM;
+    if (!wiring || !draft)
+        no_memory(err);
+    else {
+        wiring->arena = draft->arena = arena;
+        status = wire(draft, cut, wiring, err);
+    }
+    if (status == FT_OK)
+        *out = wiring;
+    else
+        ft_arena_free(arena);
+    return status;
+}
+
+void ft_wiring_free(ft_wiring *wiring)
+{
+    if (wiring) ft_arena_free(wiring->arena);
+}

@@ -1,0 +1,425 @@
+/* script/bind_blueprint.c - from a graph to a plan for it, and from the plan to a blueprint. */
+#include "script/bindings.h"
+
+static const char BLUEPRINT[] = "ftpipe.blueprint";
+
+ft_blueprint *script_check_blueprint(lua_State *L, int i)
+{
+    return script_box_check(L, i, BLUEPRINT);
+}
+
+/* -- options ----------------------------------------------------------------------------------- */
+
+/* Integers of the list at key, 1-based in Lua when `base` is 1; anchored on the stack. */
+static int *opt_list(lua_State *L, int t, const char *key, int n, int base)
+{
+    int *list = lua_newuserdata(L, ((size_t)n + 1) * sizeof(int));
+    lua_getfield(L, t, key);
+    if (!lua_istable(L, -1) || (int)lua_objlen(L, -1) != n)
+        luaL_error(L, "option '%s': expected a list of %d integers", key, n);
+    for (int i = 0; i < n; i++) {
+        lua_rawgeti(L, -1, i + 1);
+        list[i] = (int)script_check_int(L, lua_gettop(L), base, INT32_MAX) - base;
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+    return list;
+}
+
+static bool *opt_flags(lua_State *L, int t, const char *key, int n)
+{
+    bool *list = lua_newuserdata(L, (size_t)n + 1);
+    lua_getfield(L, t, key);
+    bool table = lua_istable(L, -1);
+    for (int i = 0; i < n; i++) {
+        list[i] = false;
+        if (!table) continue;
+        lua_rawgeti(L, -1, i + 1);
+        list[i] = lua_toboolean(L, -1);
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+    return list;
+}
+
+static ft_graph **opt_graphs(lua_State *L, int t, int *n)
+{
+    lua_getfield(L, t, "graphs");
+    if (!lua_istable(L, -1) || lua_objlen(L, -1) == 0)
+        luaL_error(L, "option 'graphs': expected a list of graphs");
+    *n = (int)lua_objlen(L, -1);
+    ft_graph **graphs = lua_newuserdata(L, (size_t)*n * sizeof *graphs);
+    for (int i = 0; i < *n; i++) {
+        lua_rawgeti(L, -2, i + 1);
+        graphs[i] = script_check_graph(L, lua_gettop(L));
+        lua_pop(L, 1);
+    }
+    return graphs;
+}
+
+/* Devices, and the links between them where they are described; on the stack. */
+static const ft_device *opt_cluster(lua_State *L, int t, int *n, ft_machine *machine,
+                                    const ft_machine **links)
+{
+    const ft_device *devices = script_opt_devices(L, t, "devices", "cpu:1", n);
+    lua_getfield(L, t, "devices");
+    *links = lua_istable(L, -1) ? script_opt_machine(L, lua_gettop(L), *n, machine) : NULL;
+    return devices;
+}
+
+/* -- plans ------------------------------------------------------------------------------------- */
+
+enum { MOST_SLOTS = 256 };
+
+/* Plays the schedule over the cut's stages. */
+static ft_status make_plan(ft_plan **out, const ft_cut *cut, const ft_schedule *schedule,
+                           ft_weights weights, ft_error *err)
+{
+    ft_wiring *wiring;
+    FT_TRY(ft_wiring_new(&wiring, cut, err));
+    const ft_pipeline pipeline = {.n_stages = cut->n_stages,
+                                  .n_devices = cut->n_devices,
+                                  .device = cut->stage_device,
+                                  .micro_batches = cut->micro_batches,
+                                  .n_batches = cut->n_batches,
+                                  .reduces = !cut->forward_only,
+                                  .n_edges = wiring->n_edges,
+                                  .edges = wiring->edges,
+                                  .most_slots = MOST_SLOTS,
+                                  .weights = weights,
+                                  .costs = &wiring->costs};
+    ft_status status = ft_plan_make(out, &pipeline, schedule, err);
+    ft_wiring_free(wiring);
+    FT_TRY(status);
+    return ft_plan_annotate(*out, ft_graph_n_forward(cut->graphs[0]), cut->node_stage,
+                            cut->recompute, NULL, err);
+}
+
+/*** Plays a schedule over the stages of a graph.
+ * @function engine.plan
+ * @tparam table options graphs (by length bucket), node_stage (by forward node), stage_device,
+ *   recompute (by stage), devices (text or table), micro_batches, schedule (a name, or a rule as
+ *   schedule.make takes; it is not needed later), staleness, batches (of the longest leg), costs
+ * (by device, see profile.measure; false where modelled)
+ * @treturn schedule_plan for engine.blueprint with the same graphs */
+int script_engine_plan(lua_State *L)
+{
+    static const char *const names[] = {
+        "graphs",        "node_stage", "stage_device", "recompute", "devices", "schedule",
+        "micro_batches", "staleness",  "batches",      "costs",     NULL};
+    ft_error err = {FT_OK, ""};
+    ft_cut cut = {0};
+    ft_machine machine;
+    script_check_table(L, 1);
+    script_options(L, 1, names);
+    luaL_checkstack(L, 40, "options");
+    cut.graphs = opt_graphs(L, 1, &cut.n_graphs);
+    cut.devices = opt_cluster(L, 1, &cut.n_devices, &machine, &cut.machine);
+    cut.n_stages = script_list_length(L, 1, "stage_device");
+    cut.stage_device = opt_list(L, 1, "stage_device", cut.n_stages, 1);
+    cut.node_stage = opt_list(L, 1, "node_stage", ft_graph_n_forward(cut.graphs[0]), 1);
+    cut.recompute = opt_flags(L, 1, "recompute", cut.n_stages);
+    cut.micro_batches = (int)script_opt_int(L, 1, "micro_batches", 1, 1, 1 << 20);
+    cut.n_batches = (int)script_opt_int(L, 1, "batches", 1, 1, 1 << 30);
+    cut.costs = script_opt_costs(L, 1, cut.n_devices, cut.graphs[cut.n_graphs - 1]);
+    ft_weights weights = script_opt_weights(L, 1);
+    const ft_schedule *schedule = script_push_schedule(L, 1, "1f1b");
+    cut.forward_only = schedule->forward_only;
+    cut.splits = schedule->splits;
+    cut.together = schedule->synchronous;
+    ft_plan **box = script_push_plan_box(L);
+    if (make_plan(box, &cut, schedule, weights, &err) == FT_OK) return 1;
+    script_explain_schedule(schedule, &err);
+    return script_raise(L, &err);
+}
+
+/* -- blueprints -------------------------------------------------------------------------------- */
+
+static const ft_plan *opt_plan(lua_State *L, int t)
+{
+    lua_getfield(L, t, "plan");
+    return script_check_plan(L, lua_gettop(L));
+}
+
+/* What the table `evaluation` says, anchored on the stack; NULL when there is none. */
+static const ft_evaluation_options *opt_evaluation(lua_State *L, int t)
+{
+    static const char *const names[] = {"graphs", "plan", NULL};
+    lua_getfield(L, t, "evaluation");
+    if (lua_isnil(L, -1)) return NULL;
+    int own = lua_gettop(L);
+    script_check_table(L, own);
+    script_options(L, own, names);
+    ft_evaluation_options *o = lua_newuserdata(L, sizeof *o);
+    o->graphs = opt_graphs(L, own, &o->n_graphs);
+    o->plan = opt_plan(L, own);
+    return o;
+}
+
+/* Adds plan and graphs of the table at t to the list at the top. */
+static void hold_parts(lua_State *L, int t)
+{
+    int list = lua_gettop(L);
+    lua_getfield(L, t, "plan");
+    lua_rawseti(L, list, (int)lua_objlen(L, list) + 1);
+    lua_getfield(L, t, "graphs");
+    for (int i = 1, n = (int)lua_objlen(L, -1); i <= n; i++) {
+        lua_rawgeti(L, -1, i);
+        lua_rawseti(L, list, (int)lua_objlen(L, list) + 1);
+    }
+    lua_settop(L, list);
+}
+
+/*** Everything decided before a run.
+ * @function engine.blueprint
+ * @tparam table options graphs (by length bucket), plan (a schedule_plan with the stage of every
+ *   forward node: of engine.plan, or read), devices (text or table), micro_batch_size, optimizer,
+ *   hypers, no_decay (by parameter: true where weight_decay counts as 0), clip, seed, costs (by
+ *   device, see profile.measure; false where modelled); evaluation (optional): { graphs = without
+ *   gradients, plan = of forwards alone }
+ * @treturn blueprint */
+int script_engine_blueprint(lua_State *L)
+{
+    static const char *const names[] = {"graphs", "plan",      "devices",    "micro_batch_size",
+                                        "hypers", "no_decay",  "clip",       "seed",
+                                        "costs",  "optimizer", "evaluation", NULL};
+    ft_error err;
+    ft_blueprint_options o = {0};
+    ft_machine machine;
+    script_check_table(L, 1);
+    script_options(L, 1, names);
+    luaL_checkstack(L, 40, "options");
+    o.graphs = opt_graphs(L, 1, &o.n_graphs);
+    o.plan = opt_plan(L, 1);
+    o.devices = opt_cluster(L, 1, &o.n_devices, &machine, &o.machine);
+    o.micro_batch_size = script_opt_int(L, 1, "micro_batch_size", 1, 1, 1 << 30);
+    o.optimizer = script_opt_optimizer(L, 1);
+    o.hypers = script_opt_hypers(L, 1, o.optimizer);
+    o.no_decay = opt_flags(L, 1, "no_decay", ft_graph_n_params(o.graphs[0]));
+    o.clip = script_opt_number(L, 1, "clip", 0);
+    o.seed = (uint64_t)script_opt_int(L, 1, "seed", 0, 0, (int64_t)1 << 53);
+    o.evaluation = opt_evaluation(L, 1);
+    o.costs = script_opt_costs(L, 1, o.n_devices, o.graphs[o.n_graphs - 1]);
+    void **box = script_box_new(L, BLUEPRINT);
+    int at = lua_gettop(L);
+    lua_newtable(L); /* holds on to graphs and plans */
+    hold_parts(L, 1);
+    lua_getfield(L, 1, "evaluation");
+    if (lua_istable(L, -1)) {
+        lua_insert(L, -2);
+        hold_parts(L, lua_gettop(L) - 1);
+        lua_remove(L, -2);
+    } else
+        lua_pop(L, 1);
+    lua_setfenv(L, at);
+    if (ft_blueprint_new((ft_blueprint **)box, &o, &err) == FT_OK) return 1;
+    return script_raise(L, &err);
+}
+
+static int blueprint_gc(lua_State *L)
+{
+    void **box = script_box(L, 1, BLUEPRINT);
+    ft_blueprint_free(*box);
+    *box = NULL;
+    return 0;
+}
+
+/* -- what they say ----------------------------------------------------------------------------- */
+
+/*** The plan's text.
+ * @function blueprint:plan_text
+ * @tparam[opt] boolean evaluation the plan of evaluation, instead of training's */
+static int blueprint_plan_text(lua_State *L)
+{
+    ft_error err;
+    ft_text text = {0};
+    const ft_blueprint *b = script_check_blueprint(L, 1);
+    if (lua_toboolean(L, 2)) b = ft_blueprint_evaluation(b);
+    if (!b) return script_arg_error(L, 2, "this blueprint has no evaluation");
+    ft_status status = ft_plan_write(ft_blueprint_plan(b), &text, &err);
+    if (status == FT_OK) lua_pushlstring(L, text.data, (size_t)text.length);
+    ft_text_fini(&text);
+    return status == FT_OK ? 1 : script_raise(L, &err);
+}
+
+/*** Planned memory: by device, bytes of each class, and `total`.
+ * @function blueprint:memory */
+static int blueprint_memory(lua_State *L)
+{
+    const ft_blueprint *b = script_check_blueprint(L, 1);
+    const ft_plan *plan = ft_blueprint_plan(b);
+    lua_createtable(L, plan->n_devices, 0);
+    for (int d = 0; d < plan->n_devices; d++) {
+        lua_createtable(L, 0, FT_MEMORY_CLASSES + 1);
+        for (int c = 0; c < FT_MEMORY_CLASSES; c++)
+            script_set_number(L, ft_memory_class_name((ft_memory_class)c),
+                              (double)plan->memory[d][c]);
+        script_set_number(L, "total", (double)ft_blueprint_device_bytes(b, d));
+        lua_rawseti(L, -2, d + 1);
+    }
+    return 1;
+}
+
+/*** Raises `plan infeasible` when a device is over its budget.
+ * @function blueprint:check_memory */
+static int blueprint_check_memory(lua_State *L)
+{
+    ft_error err;
+    if (ft_blueprint_check_memory(script_check_blueprint(L, 1), &err) != FT_OK)
+        return script_raise(L, &err);
+    lua_settop(L, 1);
+    return 1;
+}
+
+/*** Whether the plan can be run, not only simulated.
+ * @function blueprint:is_executable */
+static int blueprint_is_executable(lua_State *L)
+{
+    ft_error err;
+    ft_status status = ft_run_check(script_check_blueprint(L, 1), &err);
+    if (status != FT_OK && status != FT_UNSUPPORTED) return script_raise(L, &err);
+    lua_pushboolean(L, status == FT_OK);
+    return 1;
+}
+
+/*** By stage: device, forward_ns and backward_ns (modelled), and what schedule_plan:describe says.
+ * @function blueprint:stages */
+static int blueprint_stages(lua_State *L)
+{
+    const ft_blueprint *b = script_check_blueprint(L, 1);
+    const ft_plan *plan = ft_blueprint_plan(b);
+    const ft_stage_costs *costs = ft_blueprint_costs(b);
+    lua_createtable(L, plan->n_stages, 0);
+    for (int s = 0; s < plan->n_stages; s++) {
+        lua_createtable(L, 0, 9);
+        script_set_number(L, "device", plan->device[s] + 1);
+        script_set_stage(L, plan, s);
+        script_set_number(L, "forward_ns", costs->forward_ns[s]);
+        script_set_number(L, "backward_ns", costs->backward_ns[s]);
+        lua_rawseti(L, -2, s + 1);
+    }
+    return 1;
+}
+
+/*** What passes between stages in a batch; signals without bytes are left out.
+ * @function blueprint:transfers
+ * @treturn table list of { from =, to = (stages), bytes =, messages = } */
+static int blueprint_transfers(lua_State *L)
+{
+    const ft_plan *plan = ft_blueprint_plan(script_check_blueprint(L, 1));
+    lua_newtable(L);
+    for (int e = 0, n = 0; e < plan->n_edges; e++) {
+        const ft_edge *edge = &plan->edges[e];
+        if (!edge->bytes) continue;
+        double messages = ft_action_per_micro(edge->from_kind) ? plan->micro_batches : 1;
+        lua_createtable(L, 0, 4);
+        script_set_number(L, "from", edge->from + 1);
+        script_set_number(L, "to", edge->to + 1);
+        script_set_number(L, "bytes", (double)edge->bytes * messages);
+        script_set_number(L, "messages", messages);
+        lua_rawseti(L, -2, ++n);
+    }
+    return 1;
+}
+
+void script_push_timeline(lua_State *L, const ft_timeline *timeline, bool trace)
+{
+    ft_error err = {FT_OK, ""};
+    ft_text text = {0};
+    lua_createtable(L, 0, 4);
+    script_set_number(L, "end_ns", (double)ft_timeline_end_ns(timeline));
+    script_set_number(L, "events", (double)timeline->n_events);
+    lua_createtable(L, timeline->n_devices, 0);
+    for (int d = 0; d < timeline->n_devices; d++) {
+        lua_pushnumber(L, (double)ft_timeline_busy_ns(timeline, d));
+        lua_rawseti(L, -2, d + 1);
+    }
+    lua_setfield(L, -2, "busy_ns");
+    if (!trace) return;
+    ft_status status = ft_timeline_write_trace(timeline, &text, &err);
+    if (status == FT_OK) lua_pushlstring(L, text.data, (size_t)text.length);
+    ft_text_fini(&text);
+    if (status != FT_OK) script_raise(L, &err);
+    lua_setfield(L, -2, "trace");
+}
+
+/* Costs in which all that a stage does takes as many times as long as the list at index i says, if
+ * there is one; on the stack. */
+static ft_stage_costs opt_factors(lua_State *L, int i, const ft_stage_costs *costs, int n)
+{
+    ft_stage_costs result = *costs;
+    const double **lists[] = {&result.forward_ns,         &result.backward_ns,
+                              &result.reduce_ns,          &result.update_ns,
+                              &result.adopt_ns,           &result.backward_input_ns,
+                              &result.backward_weight_ns, &result.recompute_ns,
+                              &result.predict_ns,         &result.all_reduce_ns};
+    if (lua_isnoneornil(L, i)) return result;
+    script_check_table(L, i);
+    if ((int)lua_objlen(L, i) != n) script_arg_error(L, i, "expected a number for each stage");
+    luaL_checkstack(L, 20, "factors");
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
+        if (!*lists[k]) continue;
+        double *list = lua_newuserdata(L, ((size_t)n + 1) * sizeof *list);
+        for (int s = 0; s < n; s++) {
+            lua_rawgeti(L, i, s + 1);
+            list[s] = (*lists[k])[s] * script_check_number(L, lua_gettop(L));
+            lua_pop(L, 1);
+        }
+        *lists[k] = list;
+    }
+    return result;
+}
+
+/*** Plays the plan of a leg against modelled costs, on the machine of the devices if they have one.
+ * @function blueprint:simulate
+ * @tparam int batches
+ * @tparam[opt] boolean trace with the Chrome trace as text
+ * @tparam[opt] table factors by stage, of its times
+ * @treturn table as schedule_plan:simulate */
+static int blueprint_simulate(lua_State *L)
+{
+    ft_error err;
+    const ft_blueprint *b = script_check_blueprint(L, 1);
+    int batches = (int)script_check_int(L, 2, 1, INT32_MAX);
+    bool trace = lua_toboolean(L, 3);
+    lua_settop(L, 4);
+    ft_plan *plan = NULL;
+    ft_timeline *timeline = NULL;
+    int n = ft_blueprint_plan(b)->n_stages;
+    int64_t *saved_bytes = lua_newuserdata(L, (size_t)n * sizeof *saved_bytes);
+    for (int s = 0; s < n; s++) saved_bytes[s] = ft_blueprint_slot_bytes(b, s);
+    const ft_stage_costs costs = opt_factors(L, 4, ft_blueprint_costs(b), n);
+    const ft_simulation options = {.costs = &costs, .machine = ft_blueprint_machine(b)};
+    ft_status status = ft_plan_cut(&plan, ft_blueprint_plan(b), batches, &err);
+    if (status == FT_OK) status = ft_plan_simulate_on(&timeline, plan, &options, &err);
+    if (status == FT_OK) script_push_simulation(L, timeline, trace, saved_bytes);
+    ft_timeline_free(timeline);
+    ft_plan_free(plan);
+    return status == FT_OK ? 1 : script_raise(L, &err);
+}
+
+static int blueprint_tostring(lua_State *L)
+{
+    const ft_blueprint *b = script_check_blueprint(L, 1);
+    const ft_plan *plan = ft_blueprint_plan(b);
+    lua_pushfstring(L, "blueprint: %s, %d stages on %d devices, %d micro-batches", plan->schedule,
+                    plan->n_stages, plan->n_devices, plan->micro_batches);
+    return 1;
+}
+
+void script_blueprint_class(lua_State *L)
+{
+    static const luaL_Reg methods[] = {{"plan_text", blueprint_plan_text},
+                                       {"memory", blueprint_memory},
+                                       {"check_memory", blueprint_check_memory},
+                                       {"is_executable", blueprint_is_executable},
+                                       {"stages", blueprint_stages},
+                                       {"transfers", blueprint_transfers},
+                                       {"simulate", blueprint_simulate},
+                                       {"run", script_run_new},
+                                       {NULL, NULL}};
+    static const luaL_Reg meta[] = {
+        {"__gc", blueprint_gc}, {"__tostring", blueprint_tostring}, {NULL, NULL}};
+    script_class(L, BLUEPRINT, methods, meta);
+    lua_pop(L, 1);
+}
