@@ -4,7 +4,8 @@
 --
 -- The same steps in bf16 run in turn with those in f32, where the CPU has bf16.
 --
--- MODEL is t5-small, t5-base, or a directory with the config.json of a T5 or a BERT.
+-- MODEL is t5-small, t5-base, bert-base, gpt2, or a directory with the config.json of one of these
+-- families.
 -- The peer runs when FTPIPE_PEER_PYTHON names a Python with torch and transformers: eager, f32, one
 -- thread, fused AdamW, the same shapes and dropout, weights random on both sides. Steps alternate;
 -- the figure is the ratio of medians of CPU time.
