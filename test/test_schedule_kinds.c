@@ -133,7 +133,7 @@ static void test_wrong_ones_are_refused_in_words(void)
 {
     static const plan_fault rows[] = {
         {stashed, " versions 2", "", "B0.1.0 has another lag"},
-        {stashed, "B0.1.0~1", "B0.1.0~2", "B0.1.0 reads a version of the weights that is not kept"},
+        {stashed, "B0.1.0~1", "B0.1.0~2", "B0.1.0 reads a version from before the first batch"},
         {vertical, "F1.1.0~1", "F1.1.0~3", "F1.1.0 reads a version"},
         {vertical, "F0.1.0~1", "F0.1.0",
          "F0.1.0 reads a version of the weights that does not "

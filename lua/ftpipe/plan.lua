@@ -16,6 +16,7 @@ local options = require("ftpipe.plan.options")
 local playing = require("ftpipe.played")
 local rates = require("ftpipe.rate")
 local stages = require("ftpipe.plan.stages")
+local texts = require("ftpipe.plan.text")
 local timeline = require("ftpipe.timeline")
 local usage = require("ftpipe.usage")
 
@@ -205,10 +206,10 @@ function Plan:move(block, device)
    return redraw(self, edit.partition(self, set, edit.device(self, device)))
 end
 
---- Writes the plan as text, which --partition and ft.schedule.load read.
-function Plan:save(path)
-   core.sys.write_file(path, self:text())
-   return self
-end
+--- Writes the plan as text, which --partition and ft.plan.load read.
+Plan.save = texts.save
+
+--- The order of work by itself, from a file, a text or a table: ftpipe/plan/text.lua.
+M.load, M.parse, M.of = texts.load, texts.parse, texts.of
 
 return setmetatable(M, { __call = function(_, o) return M.new(o) end })

@@ -14,11 +14,9 @@ local copy = require("ftpipe.copy")
 local core = require("ftpipe.core")
 local opts = require("ftpipe.opts")
 local playing = require("ftpipe.played")
-local small_file = require("ftpipe.small_file")
+local texts = require("ftpipe.plan.text")
 
 local M = {}
-
-local MOST_BYTES = 2 ^ 26 -- of a plan file
 
 local rule_options = {
    name = { type = "string", default = "custom", help = "letters, digits, '-', '_' and '.'" },
@@ -138,21 +136,7 @@ function M.play(o)
    return setmetatable({ plan = plan, stages = o.stages }, Played)
 end
 
---- A plan from its text, checked.
--- @raise malformed input — with the line; invalid argument, plan infeasible — what is wrong
-function M.parse(text) return core.schedule.parse(text):check() end
-
---- What `read` makes of the text of a file; an error of it names the file.
-function M.from_file(path, read)
-   local text = small_file(path, MOST_BYTES)
-   local ok, result = pcall(read, text)
-   if ok then return result end
-   if type(result) ~= "table" then error(result, 0) end
-   return core.fail(result.status, path .. ": " .. result.message, result.exit)
-end
-
---- A plan from a file, checked.
--- @raise as `parse`, with the name of the file
-function M.load(path) return M.from_file(path, M.parse) end
+--- Plans from text and files, checked.
+M.parse, M.load = texts.parse, texts.load
 
 return setmetatable(M, { __call = function(_, o) return M.rule(o) end })

@@ -45,8 +45,9 @@ static const char *find_version_fault(const checker *c, const progress *s, const
     int64_t kept = c->versions ? c->versions[a->stage] : needed;
     if (kept == 1 && needed != 1) return "has another lag than the updates before it give";
     if (needed < 1) return "reads a version of the weights that does not exist yet";
-    if (a->lag > a->batch || needed > kept)
-        return "reads a version of the weights that is not kept any more";
+    if (a->lag > a->batch)
+        return "reads a version from before the first batch: its lag is too large";
+    if (needed > kept) return "reads a version of the weights that is not kept any more";
     return NULL;
 }
 

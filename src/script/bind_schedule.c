@@ -512,5 +512,9 @@ int script_bind_schedule(lua_State *L)
     lua_pop(L, 2);
     lua_newtable(L);
     luaL_register(L, NULL, functions);
+    luaL_getmetatable(L, PLAN);
+    lua_getfield(L, -1, "__index");
+    lua_setfield(L, -3, "plan_methods"); /* Lua adds some */
+    lua_pop(L, 1);
     return 1;
 }

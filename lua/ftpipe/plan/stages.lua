@@ -2,14 +2,14 @@
 
 local core = require("ftpipe.core")
 local placement = require("ftpipe.placement")
-local schedules = require("ftpipe.schedule")
+local texts = require("ftpipe.plan.text")
 local usage = require("ftpipe.usage")
 
 local M = {}
 
 --- Stages from a plan file.
 local function from_file(path, n_forward)
-   local plan = schedules.from_file(path, core.schedule.parse):assignment()
+   local plan = texts.from_file(path, core.schedule.parse):assignment()
    if #plan.node_stage ~= n_forward then
       usage("%s: the plan is for a graph of %d forward nodes, this one has %d", path,
          #plan.node_stage, n_forward)
