@@ -1,37 +1,28 @@
 --- The table ft: `local ft = require("ftpipe")`. Loads a part when it is first used, nothing else.
 
 local core = require("ftpipe.core")
+local parts = require("ftpipe.parts")
 local suggest = require("ftpipe.suggest")
 
---- ft.NAME is the module ftpipe.NAME.
-local PARTS = {
-   "args", "cluster", "compare", "explore", "fine_tune", "graph", "model", "opts", "partition",
-   "plan", "planner", "profile", "run", "schedule", "stages", "swap", "task", "tensor", "units",
-}
+local modules = {}
+for _, row in ipairs(parts) do modules[row[1]] = row[2] end
 
 --- ft.NAME is a table of core.
-local CORE = { "json", "sys" }
-
-local function find(list, name)
-   for _, entry in ipairs(list) do
-      if entry == name then return true end
-   end
-   return false
-end
+local CORE = { json = true, sys = true }
 
 local function names_of_parts()
    local names = {}
-   for _, entry in ipairs(PARTS) do names[#names + 1] = entry end
-   for _, entry in ipairs(CORE) do names[#names + 1] = entry end
+   for name in pairs(modules) do names[#names + 1] = name end
+   for name in pairs(CORE) do names[#names + 1] = name end
    table.sort(names)
    return names
 end
 
 local function load_part(ft, name)
    local part
-   if find(PARTS, name) then
-      part = require("ftpipe." .. name)
-   elseif find(CORE, name) then
+   if modules[name] then
+      part = require(modules[name])
+   elseif CORE[name] then
       part = core[name]
    else
       local names = names_of_parts()

@@ -1,0 +1,146 @@
+--- Writes doc/lua.md, the reference of what recipes and the prompt call, from the comments in front
+-- of functions: ftpipe tools/reference.lua [FILE]
+--
+-- A comment begins with "---"; @tparam and @treturn lines say what goes in and comes out. What has
+-- no such comment is not for users.
+
+local core = require("ftpipe.core")
+local parts = require("ftpipe.parts")
+
+local M = {}
+
+local HEAD = [[
+# Lua reference
+
+`local ft = require("ftpipe")`. This page is made by `tools/reference.lua` from the comments in the
+source. `print(x)` shows what an object has to say.
+]]
+
+--- The file of a module.
+local function file_of(module)
+   local base = "lua/" .. module:gsub("%.", "/")
+   local path = base .. ".lua"
+   return core.sys.exists(path) and path or base .. "/init.lua"
+end
+
+--- Items of a file: { comment = (lines), code = (the line behind them) }.
+local function items_of(text)
+   local items, comment = {}, nil
+   for line in (text .. "\n"):gmatch("(.-)\n") do
+      if line:find("^%-%-%-") then
+         comment = { (line:gsub("^%-%-%- ?", "")) }
+      elseif comment and line:find("^%-%-") then
+         comment[#comment + 1] = line:gsub("^%-%- ?", "")
+      elseif comment then
+         items[#items + 1] = { comment = comment, code = line }
+         comment = nil
+      end
+   end
+   return items
+end
+
+--- Splits a comment into its text and its tags, each with the lines that go on with it.
+local function split(comment)
+   local text, tags = {}, {}
+   for _, line in ipairs(comment) do
+      local tag, rest = line:match("^@(%l+)%S*%s+(.*)$")
+      if tag then
+         tags[#tags + 1] = { tag = tag, head = line:match("^@%S+"), text = rest }
+      elseif tags[1] and line ~= "" then
+         tags[#tags].text = tags[#tags].text .. " " .. line:gsub("^%s+", "")
+      elseif line ~= "" or text[1] then
+         text[#text + 1] = line
+      end
+   end
+   return text, tags
+end
+
+local TAGS = {}
+
+--- "@tparam[opt=2] int batches of a leg" as "- `batches`: int, 2 when absent; of a leg".
+function TAGS.tparam(tag)
+   local kind, name, rest = tag.text:match("^(%b{})%s+(%S+)%s*(.*)$")
+   if not kind then kind, name, rest = tag.text:match("^(%S+)%s+(%S+)%s*(.*)$") end
+   if not kind then return "- " .. tag.text end
+   local default = tag.head:match("%[opt=(.-)%]")
+   local notes = { kind }
+   if default then
+      notes[2] = default .. " when absent"
+   elseif tag.head:find("[opt]", 1, true) then
+      notes[2] = "may be absent"
+   end
+   if rest ~= "" then rest = ": " .. rest end
+   return ("- `%s` (%s)%s"):format(name, table.concat(notes, ", "), rest)
+end
+
+function TAGS.param(tag)
+   local name, rest = tag.text:match("^(%S+)%s*(.*)$")
+   return ("- `%s`: %s"):format(name, rest)
+end
+
+function TAGS.treturn(tag) return "- gives " .. tag.text end
+
+function TAGS.raise(tag) return "- raises " .. tag.text end
+
+--- The lines of an item under its heading.
+local function body(comment)
+   local text, tags = split(comment)
+   local lines = {}
+   for _, line in ipairs(text) do lines[#lines + 1] = (line:gsub("^   ", "    ")) end
+   if tags[1] then lines[#lines + 1] = "" end
+   for _, tag in ipairs(tags) do
+      lines[#lines + 1] = TAGS[tag.tag] and TAGS[tag.tag](tag) or nil
+   end
+   return lines
+end
+
+--- Whether users meet objects of a class: it is the part's own, or prints itself.
+local function is_met(class, part, text)
+   return class:lower() == part:gsub("_", "") or text:find("function " .. class .. "[.:]__tostring")
+end
+
+--- What a user writes to call the function of this line of code; nil when it is for nobody.
+local function call_of(part, code, called, text)
+   local owner, mark, name, arguments = code:match("^function (%w+)([.:])([%w_]+)(%b())")
+   if not owner then
+      arguments = code:match("^return function(%b())")
+      return arguments and ("ft.%s%s"):format(part, arguments)
+   end
+   if name:find("^__") or owner ~= "M" and not is_met(owner, part, text) then return nil end
+   if owner == "M" then
+      return ("ft.%s%s%s"):format(part, name == called and "" or "." .. name, arguments)
+   end
+   return owner:lower() .. mark .. name .. arguments
+end
+
+--- The section of a part.
+local function section(part, module, what)
+   local text = core.sys.read_file(file_of(module))
+   local called = text:match("__call = function%(_, .-%) return M%.([%w_]+)")
+   local lines = { ("## ft.%s"):format(part), "", what:gsub("^%l", string.upper) .. ".", "" }
+   for i, item in ipairs(items_of(text)) do
+      local call = call_of(part, item.code, called, text)
+      if call then
+         lines[#lines + 1] = ("### `%s`"):format(call)
+         lines[#lines + 1] = ""
+      end
+      if call or (i == 1 and item.code == "") then
+         for _, line in ipairs(body(item.comment)) do lines[#lines + 1] = line end
+         lines[#lines + 1] = ""
+      end
+   end
+   return table.concat(lines, "\n")
+end
+
+--- The whole page.
+function M.page()
+   local sections = { HEAD }
+   for _, row in ipairs(parts) do sections[#sections + 1] = section(row[1], row[2], row[3]) end
+   return (table.concat(sections, "\n"):gsub("\n+$", "\n"))
+end
+
+if arg and arg[0] and arg[0]:find("reference%.lua$") then
+   core.sys.write_file(arg[1] or "doc/lua.md", M.page())
+end
+
+return M
