@@ -1,0 +1,67 @@
+--- Reference outputs that come with the sources: what PyTorch, transformers, tokenizers and
+-- SentencePiece make of the embedded models (tools/make_golden.py).
+
+local checkpoint = require("ftpipe.checkpoint")
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
+local golden = require("ftpipe.golden")
+
+-- Lines of a report that a family has: loss, logits, gradients, norms, optimizers, greedy rows.
+local FAMILIES = { t5 = 8, gpt2 = 8, bert = 8 }
+
+--- The embedded tensors, and those that the reference adds.
+local function tensors_of(ckpt, added)
+   local list = {}
+   local function take(archive, name, as)
+      local tensor = core.tensor.zeros(archive:spec(name).dims)
+      archive:read(name, tensor)
+      list[#list + 1] = { name = as, tensor = tensor }
+   end
+   for _, name in ipairs(ckpt.archive:names()) do
+      take(ckpt.archive, name, (name:gsub("^bert%.", "")))
+   end
+   for _, name in ipairs(added:names()) do
+      local own = name:match("^param%.(.*)")
+      if own then take(added, name, own) end
+   end
+   return list
+end
+
+--- Calls body(dir) with a golden directory: the embedded model with the reference outputs.
+local function with_golden(family, body)
+   local ckpt = checkpoint.open { asset = family .. "_tiny" }
+   local outputs = "spec/golden/" .. family
+   files.in_directory(function(dir)
+      local added = core.io.archive(outputs .. "/golden.safetensors")
+      core.io.write(dir .. "/model.safetensors", tensors_of(ckpt, added))
+      core.sys.write_file(dir .. "/config.json", ckpt:file("config.json"))
+      for _, name in ipairs { "golden.json", "golden.safetensors" } do
+         core.sys.write_file(dir .. "/" .. name, core.sys.read_file(outputs .. "/" .. name))
+      end
+      body(dir)
+   end)
+end
+
+for family, rows in pairs(FAMILIES) do
+   describe("the embedded model of " .. family, function()
+      it("computes what PyTorch computes", function()
+         with_golden(family, function(dir)
+            local report = golden.check(dir)
+            local text = table.concat(report:lines(), "\n")
+            assert.equal(0, report.failed, text)
+            assert.equal(rows, #report.rows, text)
+         end)
+      end)
+
+      it("has a tokenizer that gives the reference's ids and texts", function()
+         local tokenizer = checkpoint.open({ asset = family .. "_tiny" }):tokenizer()
+         for _, row in ipairs(core.json.read("spec/golden/" .. family .. "/tokens.json").rows) do
+            local ids = tokenizer:encode(row.text)
+            assert.equal(table.concat(row.ids, " "), table.concat(ids, " "), row.text)
+            if row.decoded ~= core.json.null then
+               assert.equal(row.decoded, tokenizer:decode(ids, false), row.text)
+            end
+         end
+      end)
+   end)
+end
