@@ -147,6 +147,34 @@ describe("byte-level BPE", function()
       assert.equal("\239\191\189\239\191\189a", tokenizer:decode { 0xFF, 0xC3, 97 })
    end)
 
+   it("remembers words and takes none for another", function()
+      -- Without merges a word has the ids of its bytes; there are more words than are remembered.
+      local tokenizer = byte_bpe { merges = "" }
+      local function letters(number, n)
+         local word = {}
+         for i = 1, n do
+            word[i] = string.char(97 + number % 26)
+            number = math.floor(number / 26)
+         end
+         return table.concat(word)
+      end
+      for pass = 1, 2 do
+         for number = 0, 40000, 40 do
+            local words = {}
+            for k = 0, 39 do words[k + 1] = letters(number + k, 4) end
+            for n = 1, 32 do words[#words + 1] = letters(number, n) end
+            local text = table.concat(words, " ")
+            local ids = tokenizer:encode(text)
+            assert.equal(#text, #ids)
+            for i = 1, #text do
+               if ids[i] ~= text:byte(i) then
+                  error(("pass %d: byte %d of '%s' has the id %d"):format(pass, i, text, ids[i]))
+               end
+            end
+         end
+      end
+   end)
+
    it("takes words of millions of bytes", function()
       local tokenizer = byte_bpe()
       local n = 2000001
