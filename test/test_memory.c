@@ -26,9 +26,9 @@ static void test_rounding_and_names(void)
 {
     CHECK(ft_memory_round(0) == 0 && ft_memory_round(1) == 64 && ft_memory_round(64) == 64);
     CHECK(ft_memory_round(65) == 128);
-    CHECK(!strcmp(ft_memory_class_name(FT_MEMORY_WEIGHTS), "weights"));
-    CHECK(!strcmp(ft_memory_class_name(FT_MEMORY_BUFFERS), "buffers"));
-    CHECK(!strcmp(ft_memory_class_name(FT_MEMORY_CLASSES), "unknown class"));
+    CHECK(!strcmp(ft_memory_classes[FT_MEMORY_WEIGHTS].name, "weights"));
+    CHECK(!strcmp(ft_memory_classes[FT_MEMORY_BUFFERS].name, "buffers"));
+    for (int c = 0; c < FT_MEMORY_CLASSES; c++) CHECK(ft_memory_classes[c].doc[0]);
 }
 
 /* The first and the third do not meet, the last fits behind the third. */

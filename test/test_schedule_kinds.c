@@ -156,8 +156,9 @@ static void test_wrong_ones_are_refused_in_words(void)
         {swapped, "L0.0.0:weights F0", "F0", "D0.0.1:weights drops what is nowhere else"},
         {swapped, "L0.0.0-1:activations", "L0.0.0:activations",
          "B0.0.1 needs its activations, which are not on the device"},
-        {swapped, "L0.0.0:weights L0", "L0", "B0.0.0 needs the weights, which are not on"},
-        {swapped, "D0.0.1:weights", "D0.0.1:buffers", "moves neither weights"},
+        {swapped, "L0.0.0:weights L0", "L0", "B0.0.0 needs its weights on the device"},
+        {swapped, "D0.0.1:weights", "D0.0.1:buffers",
+         "D0.0.1:buffers moves a class of memory that does not move"},
         {copied, "S0.0.1:0 ", "", "edge 0 has 1 send actions, expected 2"},
         {copied, "S0.0.0:0", "S0.0.0:1", "S0.0.0:1 names edge B1>B0, expected one that leaves"},
         {copied, "S0.0.0:0", "S0.0.0:7", "S0.0.0:7 names edge 7 of 2"},
@@ -192,7 +193,7 @@ static void test_swaps_overlap_with_computing(void)
     const ft_stage_costs costs = {.forward_ns = forward, .backward_ns = backward};
     const ft_cable link = {.a = 0, .b = 1, .bytes_per_s = 1e9, .duplex = true};
     const int home[] = {1};
-    const int64_t bytes[2][FT_PLAN_CLASSES] = {{50, 0, 0, 0, 0, 80}, {50}};
+    const int64_t bytes[2][FT_MEMORY_CLASSES] = {{50, 0, 0, 0, 0, 80}, {50}};
     const ft_machine machine = {
         .n_devices = 1, .n_places = 2, .n_links = 1, .links = &link, .home = home};
     const ft_simulation options = {

@@ -82,11 +82,11 @@ static void test_annotations_are_kept(void)
     ft_text text = {0};
     const int node_stage[] = {0, 0, 1, 0, 1};
     const bool recompute[] = {true, false};
-    int64_t memory[2][FT_PLAN_CLASSES] = {{11}, {22}};
+    int64_t memory[2][FT_MEMORY_CLASSES] = {{11}, {22}};
     case_chain(&c, 2, 2, 2, 1, 1, 1);
     CHECK_STATUS(ft_plan_make(&plan, &c.pipeline, ft_schedule_find("gpipe"), &err), FT_OK);
     CHECK_STATUS(ft_plan_annotate(plan, 5, node_stage, recompute,
-                                  (const int64_t(*)[FT_PLAN_CLASSES])memory, &err),
+                                  (const int64_t(*)[FT_MEMORY_CLASSES])memory, &err),
                  FT_OK);
     CHECK_STATUS(ft_plan_write(plan, &text, &err), FT_OK);
     CHECK(strstr(text.data, "nodes 5\nnode-stage 0*2 1*1 0*1 1*1\n"));

@@ -138,10 +138,10 @@ static ft_status check_clipping(ft_blueprint *b, ft_error *err)
 static ft_status annotate_memory(ft_blueprint *b, ft_error *err)
 {
     int n = b->cut.n_devices;
-    int64_t(*memory)[FT_PLAN_CLASSES] = ft_arena_array(b->arena, n, sizeof *memory);
+    int64_t(*memory)[FT_MEMORY_CLASSES] = ft_arena_array(b->arena, n, sizeof *memory);
     if (!memory) return no_memory(err);
     for (int d = 0; d < n; d++) memcpy(memory[d], b->blocks[d].bytes, sizeof memory[d]);
-    b->plan.memory = (const int64_t(*)[FT_PLAN_CLASSES])memory;
+    b->plan.memory = (const int64_t(*)[FT_MEMORY_CLASSES])memory;
     return FT_OK;
 }
 

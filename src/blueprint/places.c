@@ -327,7 +327,7 @@ ft_status ft_blueprint_check_memory(const ft_blueprint *b, ft_error *err)
         for (int c = 0; c < FT_MEMORY_CLASSES; c++)
             if (block->bytes[c] && used < (int)sizeof text)
                 used += snprintf(text + used, sizeof text - (size_t)used, "%s%s %.1f MB",
-                                 used ? ", " : "", ft_memory_class_name((ft_memory_class)c),
+                                 used ? ", " : "", ft_memory_classes[c].name,
                                  (double)block->bytes[c] / 1e6);
         return ft_fail(err, FT_INFEASIBLE,
                        "device %s needs %.1f MB of memory, its budget is %.1f MB (%s); what would "

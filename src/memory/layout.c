@@ -16,16 +16,6 @@ int64_t ft_memory_round(int64_t bytes)
     return (bytes + FT_MEMORY_ALIGN - 1) / FT_MEMORY_ALIGN * FT_MEMORY_ALIGN;
 }
 
-const char *ft_memory_class_name(ft_memory_class c)
-{
-    static const char *const names[] = {
-#define FT_MEMORY_NAME(name, text) text,
-        FT_MEMORY_CLASS_LIST(FT_MEMORY_NAME)
-#undef FT_MEMORY_NAME
-    };
-    return (unsigned)c < FT_MEMORY_CLASSES ? names[c] : "unknown class";
-}
-
 int64_t ft_memory_lower_bound(const ft_interval *intervals, int n)
 {
     int64_t most = 0;
@@ -77,9 +67,15 @@ static int compare_sizes(const block *a, const block *b)
     return a->number < b->number ? -1 : 1;
 }
 
-static int by_size(const void *left, const void *right) { return compare_sizes(left, right); }
+static int by_size(const void *left, const void *right)
+{
+    return compare_sizes(left, right);
+}
 
-static int64_t steps_of(const block *b) { return (int64_t)b->end - b->begin; }
+static int64_t steps_of(const block *b)
+{
+    return (int64_t)b->end - b->begin;
+}
 
 /* Those that live longest first, so that the short-lived ones share what is left. */
 static int by_life(const void *left, const void *right)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/memory_class.h"
 
 /* Everything in a device's block starts at a multiple of this. */
 enum { FT_MEMORY_ALIGN = 64 };
@@ -29,26 +30,5 @@ ft_status ft_memory_layout(const ft_interval *intervals, int n, int64_t *offsets
 
 /* The largest sum of rounded bytes alive at one step: no layout can be smaller. */
 int64_t ft_memory_lower_bound(const ft_interval *intervals, int n);
-
-/* What a device's memory holds. */
-#define FT_MEMORY_CLASS_LIST(X)                                                                    \
-    X(WEIGHTS, "weights")                                                                          \
-    X(GRADIENTS, "gradients")                                                                      \
-    X(OPTIMIZER, "optimizer")                                                                      \
-    X(VERSIONS, "versions")                                                                        \
-    X(PACKED, "packed")                                                                            \
-    X(ACTIVATIONS, "activations")                                                                  \
-    X(WORKSPACE, "workspace")                                                                      \
-    X(BUFFERS, "buffers")
-
-typedef enum {
-#define FT_MEMORY_ENUM(name, text) FT_MEMORY_##name,
-    FT_MEMORY_CLASS_LIST(FT_MEMORY_ENUM)
-#undef FT_MEMORY_ENUM
-        FT_MEMORY_CLASSES
-} ft_memory_class;
-
-/* "weights" and so on. */
-const char *ft_memory_class_name(ft_memory_class c);
 
 #endif

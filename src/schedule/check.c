@@ -35,9 +35,9 @@ static ft_status check_item(const ft_plan *p, int device, const ft_action *a, ft
 {
     item_kind kind = action_item(a->kind);
     char name[ACTION_TEXT];
-    if (kind == ITEM_CLASS && (a->item < 0 || a->item >= FT_PLAN_CLASSES))
+    if (kind == ITEM_CLASS && (a->item < 0 || a->item >= FT_MEMORY_CLASSES))
         return ft_fail(err, FT_INVALID, "plan: device %d: %s moves memory class %d of %d", device,
-                       action_text(name, a), a->item, FT_PLAN_CLASSES);
+                       action_text(name, a), a->item, FT_MEMORY_CLASSES);
     if (kind != ITEM_EDGE) return FT_OK;
     action_text(name, a);
     if (a->item < 0 || a->item >= p->n_edges)

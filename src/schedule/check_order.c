@@ -15,10 +15,10 @@ typedef struct progress {
     bool adopts;             /* an edge U->W ends here */
     bool splits;             /* I and G stand for B */
     bool moves;              /* swaps, drops or recomputes */
-    bool touched[FT_PLAN_CLASSES];
-    uint8_t at[FT_PLAN_CLASSES]; /* residence of what is not per micro-batch */
-    uint8_t *micros;             /* residence by local micro-batch; with moves */
-    int predicted;               /* lag of a P whose F has not come; 0: none */
+    bool touched[FT_MEMORY_CLASSES];
+    uint8_t at[FT_MEMORY_CLASSES]; /* residence of what is not per micro-batch */
+    uint8_t *micros;               /* residence by local micro-batch; with moves */
+    int predicted;                 /* lag of a P whose F has not come; 0: none */
 } progress;
 
 typedef struct checker {
@@ -62,15 +62,16 @@ static bool on_device(uint8_t at)
 static unsigned needed_classes(ft_action_kind kind)
 {
     static const unsigned needs[FT_ACT_COUNT] = {
-        [FT_ACT_FORWARD] = 1U << CLASS_WEIGHTS,
-        [FT_ACT_BACKWARD] = 1U << CLASS_WEIGHTS | 1U << CLASS_GRADIENTS,
-        [FT_ACT_REDUCE] = 1U << CLASS_GRADIENTS,
-        [FT_ACT_UPDATE] = 1U << CLASS_WEIGHTS | 1U << CLASS_GRADIENTS | 1U << CLASS_OPTIMIZER,
-        [FT_ACT_ADOPT] = 1U << CLASS_WEIGHTS,
-        [FT_ACT_BACKWARD_INPUT] = 1U << CLASS_WEIGHTS,
-        [FT_ACT_BACKWARD_WEIGHT] = 1U << CLASS_GRADIENTS,
-        [FT_ACT_RECOMPUTE] = 1U << CLASS_WEIGHTS,
-        [FT_ACT_PREDICT] = 1U << CLASS_WEIGHTS | 1U << CLASS_OPTIMIZER,
+        [FT_ACT_FORWARD] = 1U << FT_MEMORY_WEIGHTS,
+        [FT_ACT_BACKWARD] = 1U << FT_MEMORY_WEIGHTS | 1U << FT_MEMORY_GRADIENTS,
+        [FT_ACT_REDUCE] = 1U << FT_MEMORY_GRADIENTS,
+        [FT_ACT_UPDATE] =
+            1U << FT_MEMORY_WEIGHTS | 1U << FT_MEMORY_GRADIENTS | 1U << FT_MEMORY_OPTIMIZER,
+        [FT_ACT_ADOPT] = 1U << FT_MEMORY_WEIGHTS,
+        [FT_ACT_BACKWARD_INPUT] = 1U << FT_MEMORY_WEIGHTS,
+        [FT_ACT_BACKWARD_WEIGHT] = 1U << FT_MEMORY_GRADIENTS,
+        [FT_ACT_RECOMPUTE] = 1U << FT_MEMORY_WEIGHTS,
+        [FT_ACT_PREDICT] = 1U << FT_MEMORY_WEIGHTS | 1U << FT_MEMORY_OPTIMIZER,
     };
     return needs[kind];
 }
@@ -78,11 +79,11 @@ static unsigned needed_classes(ft_action_kind kind)
 static const char *find_class_fault(const progress *s, const ft_action *a)
 {
     static const char *const words[] = {
-        [CLASS_WEIGHTS] = "needs the weights, which are not on the device",
-        [CLASS_GRADIENTS] = "needs the gradients, which are not on the device",
-        [CLASS_OPTIMIZER] = "needs the optimizer's state, which is not on the device",
+#define FT_NEEDS_WORDS(name, word, ...) "needs its " word " on the device, where they are not",
+        FT_MEMORY_CLASS_LIST(FT_NEEDS_WORDS)
+#undef FT_NEEDS_WORDS
     };
-    for (unsigned class = 0; class <= CLASS_OPTIMIZER; class ++)
+    for (unsigned class = 0; class < FT_MEMORY_CLASSES; class ++)
         if (needed_classes(a->kind) >> class & 1 && !on_device(s->at[class])) return words[class];
     return NULL;
 }
@@ -142,11 +143,16 @@ static const char *move_class(progress *s, const ft_action *a)
 
 static const char *find_move_fault(progress *s, const ft_action *a, int64_t local)
 {
-    if (a->item == CLASS_ACTIVATIONS || a->kind == FT_ACT_RECOMPUTE)
+    if (a->kind == FT_ACT_RECOMPUTE) return move_activations(s, a, local);
+    switch (ft_memory_classes[a->item].moves) {
+    case FT_MOVES_MICRO:
         return move_activations(s, a, local);
-    if (a->item > CLASS_OPTIMIZER)
-        return "moves neither weights, gradients, optimizer nor activations";
-    return move_class(s, a);
+    case FT_MOVES_STAGE:
+        return move_class(s, a);
+    case FT_MOVES_NEVER:
+        break;
+    }
+    return "moves a class of memory that does not move";
 }
 
 /* -- one action -------------------------------------------------------------------------------- */
@@ -256,14 +262,14 @@ static void apply(progress *s, const ft_action *a)
         s->predicted = a->lag;
         break;
     case FT_ACT_UPDATE:
-        for (int class = 0; class <= CLASS_OPTIMIZER; class ++)
+        for (int class = 0; class < FT_MEMORY_CLASSES; class ++)
             if (s->at[class] == AT_BOTH) s->at[class] = AT_DEVICE; /* the host's copy is old */
         break;
     default:
         break;
     }
-    if (computes_backward(a->kind) && s->at[CLASS_GRADIENTS] == AT_BOTH)
-        s->at[CLASS_GRADIENTS] = AT_DEVICE;
+    if (computes_backward(a->kind) && s->at[FT_MEMORY_GRADIENTS] == AT_BOTH)
+        s->at[FT_MEMORY_GRADIENTS] = AT_DEVICE;
     if (s->held > s->in_flight) s->in_flight = s->held;
 }
 

@@ -61,10 +61,6 @@ typedef struct cursor {
 void cursor_begin(cursor *c, const ft_plan *plan, int device);
 void cursor_step(cursor *c);
 
-/* plan_text.c: names of the memory classes, in the order of FT_MEMORY_CLASS_LIST. */
-extern const char *const plan_class_names[FT_PLAN_CLASSES];
-enum { CLASS_WEIGHTS = 0, CLASS_GRADIENTS = 1, CLASS_OPTIMIZER = 2, CLASS_ACTIVATIONS = 5 };
-
 /* -- shares (shares.c) ------------------------------------------------------------------------- */
 
 /* How a stage's micro-batches are dealt to its replicas. A replica is a "seat": seats of all stages

@@ -57,8 +57,8 @@ const char *action_text(char text[ACTION_TEXT], const ft_action *a)
     if (row->scope == SCOPE_MICRO)
         used += snprintf(text + used, ACTION_TEXT - (size_t)used, ".%d", a->micro);
     if (row->item == ITEM_EDGE) snprintf(text + used, ACTION_TEXT - (size_t)used, ":%d", a->item);
-    if (row->item == ITEM_CLASS && a->item >= 0 && a->item < FT_PLAN_CLASSES)
-        snprintf(text + used, ACTION_TEXT - (size_t)used, ":%s", plan_class_names[a->item]);
+    if (row->item == ITEM_CLASS && a->item >= 0 && a->item < FT_MEMORY_CLASSES)
+        snprintf(text + used, ACTION_TEXT - (size_t)used, ":%s", ft_memory_classes[a->item].name);
     return text;
 }
 
@@ -155,7 +155,7 @@ void *plan_copy(ft_arena *arena, const void *from, int64_t n, int64_t size)
 }
 
 ft_status ft_plan_annotate(ft_plan *plan, int n_nodes, const int *node_stage, const bool *recompute,
-                           const int64_t (*memory)[FT_PLAN_CLASSES], ft_error *err)
+                           const int64_t (*memory)[FT_MEMORY_CLASSES], ft_error *err)
 {
     if (n_nodes < 0 || n_nodes > PLAN_MAX_NODES)
         return ft_fail(err, FT_INVALID, "plan: %d nodes, expected 0 to %d", n_nodes,
@@ -166,7 +166,7 @@ ft_status ft_plan_annotate(ft_plan *plan, int n_nodes, const int *node_stage, co
                            plan->n_stages);
     int *stages = NULL;
     bool *recomputes = NULL;
-    int64_t(*bytes)[FT_PLAN_CLASSES] = NULL;
+    int64_t(*bytes)[FT_MEMORY_CLASSES] = NULL;
     if (node_stage && !(stages = plan_copy(plan->arena, node_stage, n_nodes, sizeof(int))))
         return ft_fail(err, FT_NOMEM, "plan: no memory for %d nodes", n_nodes);
     if (recompute &&
@@ -179,7 +179,7 @@ ft_status ft_plan_annotate(ft_plan *plan, int n_nodes, const int *node_stage, co
         plan->node_stage = stages;
     }
     if (recomputes) plan->recompute = recomputes;
-    if (bytes) plan->memory = (const int64_t(*)[FT_PLAN_CLASSES])bytes;
+    if (bytes) plan->memory = (const int64_t(*)[FT_MEMORY_CLASSES])bytes;
     return FT_OK;
 }
 

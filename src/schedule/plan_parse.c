@@ -275,11 +275,11 @@ static ft_status read_memory(parser *p, ft_error *err)
     FT_TRY(read_int(p, "memory", 0, p->plan->n_devices - 1, &d, err));
     if (p->memory_seen[d]) return parser_fault(p, err, "memory of device %d stands twice", d);
     p->memory_seen[d] = true;
-    for (int c = 0; c < FT_PLAN_CLASSES; c++) {
-        FT_TRY(expect(p, plan_class_names[c], err));
-        FT_TRY(read_number(p, plan_class_names[c], 0, INT64_MAX, &p->memory[d][c], err));
+    for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
+        FT_TRY(expect(p, ft_memory_classes[c].name, err));
+        FT_TRY(read_number(p, ft_memory_classes[c].name, 0, INT64_MAX, &p->memory[d][c], err));
     }
-    p->plan->memory = (const int64_t(*)[FT_PLAN_CLASSES])p->memory;
+    p->plan->memory = (const int64_t(*)[FT_MEMORY_CLASSES])p->memory;
     return FT_OK;
 }
 
@@ -296,9 +296,10 @@ static bool scan_item(const char **at, const char *end, ft_action_kind kind, int
         *item = (int16_t)edge;
         return true;
     }
-    for (int c = 0; c < FT_PLAN_CLASSES; c++) {
-        size_t length = strlen(plan_class_names[c]);
-        if ((size_t)(end - *at) < length || memcmp(*at, plan_class_names[c], length)) continue;
+    for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
+        size_t length = strlen(ft_memory_classes[c].name);
+        if ((size_t)(end - *at) < length || memcmp(*at, ft_memory_classes[c].name, length))
+            continue;
         *at += length;
         *item = (int16_t)c;
         return true;

@@ -18,8 +18,7 @@
  *   order D policy            device D chooses among what is ready; else it follows its list
  *   nodes N
  *   node-stage S*N ...        the stage of each node: N nodes of stage S
- *   memory D weights N gradients N optimizer N versions N packed N activations N workspace N
- *     buffers N               all on one line: bytes on device D
+ *   memory D CLASS N ...      bytes on device D of every class of base/memory_class.h, in its order
  *   warm-up D ACTION ...      what device D does, in this order; a line goes on with the line
  *   body D ACTION ...         before it of the same word and device
  *   drain D ACTION ...
@@ -36,10 +35,6 @@
 #include <string.h>
 
 enum { LINE_WIDTH = 96 };
-
-const char *const plan_class_names[FT_PLAN_CLASSES] = {"weights",   "gradients", "optimizer",
-                                                       "versions",  "packed",    "activations",
-                                                       "workspace", "buffers"};
 
 /* A line that goes on with the same beginning when it is full. */
 typedef struct line {
@@ -117,8 +112,8 @@ static void write_memory(const ft_plan *p, ft_text *text)
     ft_text_add(text, "\n");
     for (int d = 0; d < p->n_devices; d++) {
         ft_text_add(text, "memory %d", d);
-        for (int c = 0; c < FT_PLAN_CLASSES; c++)
-            ft_text_add(text, " %s %" PRId64, plan_class_names[c], p->memory[d][c]);
+        for (int c = 0; c < FT_MEMORY_CLASSES; c++)
+            ft_text_add(text, " %s %" PRId64, ft_memory_classes[c].name, p->memory[d][c]);
         ft_text_add(text, "\n");
     }
 }

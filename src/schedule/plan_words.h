@@ -31,7 +31,7 @@ typedef struct parser {
     bool *stage_seen;
     bool *by_policy; /* by device */
     growing replicas;
-    int64_t (*memory)[FT_PLAN_CLASSES];
+    int64_t (*memory)[FT_MEMORY_CLASSES];
     bool *memory_seen;
     growing edges, edge_lines, nodes;
     growing_list (*lists)[3]; /* by device: warm-up, body, drain */

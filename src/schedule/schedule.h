@@ -29,6 +29,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/memory_class.h"
 #include "base/text.h"
 
 /* name, letter in plan files, word in tables, per MICRO-batch or BATCH, stream, what ':' names */
@@ -174,8 +175,6 @@ typedef struct ft_device_plan {
     ft_action_list warmup, body, drain;
 } ft_device_plan;
 
-enum { FT_PLAN_CLASSES = 8 }; /* as FT_MEMORY_CLASSES */
-
 /* Which replica of n gets micro-batch m of M (a multiple of n): m % n, or m / (M / n). */
 typedef enum { FT_REPLICAS_ROUND_ROBIN, FT_REPLICAS_BLOCK, FT_REPLICAS_COUNT } ft_replica_rule;
 
@@ -204,7 +203,8 @@ typedef struct ft_plan {
     const int *stage_line, *edge_line; /* as `lines` */
     int n_nodes; /* forward nodes of the graph; 0 when the plan was made without one */
     const int *node_stage;
-    const int64_t (*memory)[FT_PLAN_CLASSES]; /* by device, planned bytes of each class; may be 0 */
+    const int64_t (
+        *memory)[FT_MEMORY_CLASSES]; /* by device, planned bytes of each class; may be 0 */
     struct ft_arena *arena;
 } ft_plan;
 
@@ -233,7 +233,7 @@ ft_status ft_plan_cut(ft_plan **out, const ft_plan *plan, int n_batches, ft_erro
 /* Adds what the planner does not know, for print and file: assignment, recomputation, memory (any
  * may be NULL). */
 ft_status ft_plan_annotate(ft_plan *plan, int n_nodes, const int *node_stage, const bool *recompute,
-                           const int64_t (*memory)[FT_PLAN_CLASSES], ft_error *err);
+                           const int64_t (*memory)[FT_MEMORY_CLASSES], ft_error *err);
 
 /* Proves the plan: every F, B, R, U, W exactly once and in an order that respects the edges, with
  * the real numbers of slots and in-flight buffers, on any timing (strict lists and FIFO edges make

@@ -75,9 +75,10 @@ static int seat_of(const simulation *s, const meeting *m)
 static bool is_moving(const simulation *s, const meeting *m)
 {
     int seat = seat_of(s, m);
-    const int *moving = &s->moving[seat * FT_PLAN_CLASSES];
-    if (moving[CLASS_WEIGHTS] || moving[CLASS_GRADIENTS] || moving[CLASS_OPTIMIZER]) return true;
-    if (!ft_action_per_micro(m->kind) || !moving[CLASS_ACTIVATIONS]) return false;
+    const int *moving = &s->moving[seat * FT_MEMORY_CLASSES];
+    if (moving[FT_MEMORY_WEIGHTS] || moving[FT_MEMORY_GRADIENTS] || moving[FT_MEMORY_OPTIMIZER])
+        return true;
+    if (!ft_action_per_micro(m->kind) || !moving[FT_MEMORY_ACTIVATIONS]) return false;
     return s->moving_micros[seat][share_local(&s->shares.of[m->stage], m->index)] != 0;
 }
 
@@ -88,7 +89,7 @@ static bool is_blocked(const simulation *s, const meeting *m)
     if (!s->copies || action_item(m->kind) == ITEM_EDGE) return false;
     if (action_item(m->kind) != ITEM_CLASS) return is_moving(s, m);
     int seat = seat_of(s, m);
-    if (m->item != CLASS_ACTIVATIONS) return s->moving[seat * FT_PLAN_CLASSES + m->item] != 0;
+    if (m->item != FT_MEMORY_ACTIVATIONS) return s->moving[seat * FT_MEMORY_CLASSES + m->item] != 0;
     return s->moving_micros[seat][share_local(&s->shares.of[m->stage], m->index)] != 0;
 }
 
@@ -96,8 +97,8 @@ static void count_moving(simulation *s, const meeting *m, int by)
 {
     if (action_item(m->kind) != ITEM_CLASS) return;
     int seat = seat_of(s, m);
-    s->moving[seat * FT_PLAN_CLASSES + m->item] += by;
-    if (m->item == CLASS_ACTIVATIONS)
+    s->moving[seat * FT_MEMORY_CLASSES + m->item] += by;
+    if (m->item == FT_MEMORY_ACTIVATIONS)
         s->moving_micros[seat][share_local(&s->shares.of[m->stage], m->index)] += by;
 }
 

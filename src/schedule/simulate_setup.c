@@ -87,7 +87,7 @@ static ft_status check_ways(const simulation *s, ft_error *err)
         for (int i = 0; share->n > 1 && i < share->n; i++)
             FT_TRY(check_way(s, -1, devices[i], devices[(i + 1) % share->n],
                              s->plan->reduce_bytes[stage], err));
-        for (int c = 0; s->options->swap_bytes && c < FT_PLAN_CLASSES; c++)
+        for (int c = 0; s->options->swap_bytes && c < FT_MEMORY_CLASSES; c++)
             for (int i = 0; i < share->n; i++) {
                 int64_t bytes = s->options->swap_bytes[stage][c];
                 if (!bytes) continue;
@@ -165,7 +165,7 @@ static ft_status make_arrays(simulation *s, ft_error *err)
     int64_t devices = s->plan->n_devices, seats = s->shares.n_seats;
     int64_t *numbers = ft_arena_array(s->arena, 10 * devices + seats, sizeof *numbers);
     s->running = ft_arena_array(s->arena, devices, sizeof *s->running);
-    s->moving = ft_arena_array(s->arena, seats, FT_PLAN_CLASSES * (int64_t)sizeof(int));
+    s->moving = ft_arena_array(s->arena, seats, FT_MEMORY_CLASSES * (int64_t)sizeof(int));
     s->moving_micros = ft_arena_array(s->arena, seats, sizeof *s->moving_micros);
     s->dirty = ft_arena_array(s->arena, devices, sizeof *s->dirty);
     s->is_dirty = ft_arena_array(s->arena, devices, sizeof *s->is_dirty);

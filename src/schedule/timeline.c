@@ -96,7 +96,7 @@ static int added_by(const ft_event *e)
         [FT_ACT_DROP] = -1,
     };
     bool moves = action_item(e->kind) == ITEM_CLASS;
-    return moves && e->class != CLASS_ACTIVATIONS ? 0 : added[e->kind];
+    return moves && e->class != FT_MEMORY_ACTIVATIONS ? 0 : added[e->kind];
 }
 
 static int compare_points(const void *a, const void *b)

@@ -100,7 +100,7 @@ typedef struct ft_simulation {
     const ft_stage_costs
         *costs;                /* NULL: micro-batch actions take one unit each, the rest nothing */
     const ft_machine *machine; /* NULL: transfers take transfer_ns and wait for nobody */
-    const int64_t (*swap_bytes)[FT_PLAN_CLASSES]; /* by stage; activations: of a micro-batch */
+    const int64_t (*swap_bytes)[FT_MEMORY_CLASSES]; /* by stage; activations: of a micro-batch */
     int64_t delay_ns; /* every action takes up to this much longer, by chance */
     uint64_t seed;    /* of the delays */
 } ft_simulation;

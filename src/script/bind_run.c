@@ -314,7 +314,7 @@ static int run_measured(lua_State *L)
         lua_createtable(L, 0, FT_MEMORY_CLASSES + 1);
         for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
             lua_pushnumber(L, (double)bytes[c]);
-            lua_setfield(L, -2, ft_memory_class_name((ft_memory_class)c));
+            lua_setfield(L, -2, ft_memory_classes[c].name);
             total += bytes[c];
         }
         lua_pushnumber(L, (double)total);

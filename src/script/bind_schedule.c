@@ -490,6 +490,22 @@ static int schedule_list(lua_State *L)
     return 1;
 }
 
+/*** What a device's memory holds: { name =, doc = }, in the order of tables.
+ * @function schedule.memory_classes */
+static int schedule_memory_classes(lua_State *L)
+{
+    lua_createtable(L, FT_MEMORY_CLASSES, 0);
+    for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
+        lua_createtable(L, 0, 2);
+        lua_pushstring(L, ft_memory_classes[c].name);
+        lua_setfield(L, -2, "name");
+        lua_pushstring(L, ft_memory_classes[c].doc);
+        lua_setfield(L, -2, "doc");
+        lua_rawseti(L, -2, c + 1);
+    }
+    return 1;
+}
+
 int script_bind_schedule(lua_State *L)
 {
     static const luaL_Reg methods[] = {{"text", plan_text},
@@ -505,6 +521,7 @@ int script_bind_schedule(lua_State *L)
     static const luaL_Reg functions[] = {{"make", schedule_make},
                                          {"parse", schedule_parse},
                                          {"list", schedule_list},
+                                         {"memory_classes", schedule_memory_classes},
                                          {"ways", script_schedule_ways},
                                          {NULL, NULL}};
     script_class(L, PLAN, methods, meta);

@@ -43,22 +43,22 @@ const ft_machine *script_opt_machine(lua_State *L, int t, int n_devices, ft_mach
 
 /* By stage, what a swap of each class moves: { weights =, gradients =, optimizer =, activations =
  * (of a micro-batch) }; NULL when it is absent. */
-const int64_t (*script_opt_swap_bytes(lua_State *L, int t, int n_stages))[FT_PLAN_CLASSES]
+const int64_t (*script_opt_swap_bytes(lua_State *L, int t, int n_stages))[FT_MEMORY_CLASSES]
 {
     lua_getfield(L, t, "swap_bytes");
     if (lua_isnil(L, -1)) return NULL;
     if (script_list_length(L, t, "swap_bytes") != n_stages)
         luaL_error(L, "option 'swap_bytes': expected a list of %d tables", n_stages);
-    int64_t(*bytes)[FT_PLAN_CLASSES] = lua_newuserdata(L, (size_t)n_stages * sizeof *bytes);
+    int64_t(*bytes)[FT_MEMORY_CLASSES] = lua_newuserdata(L, (size_t)n_stages * sizeof *bytes);
     for (int s = 0; s < n_stages; s++) {
         lua_rawgeti(L, -2, s + 1);
         script_check_table(L, lua_gettop(L));
-        for (int c = 0; c < FT_PLAN_CLASSES; c++)
+        for (int c = 0; c < FT_MEMORY_CLASSES; c++)
             bytes[s][c] =
-                script_field_int(L, lua_gettop(L), ft_memory_class_name((ft_memory_class)c));
+                script_field_int(L, lua_gettop(L), ft_memory_classes[c].name);
         lua_pop(L, 1);
     }
-    return (const int64_t(*)[FT_PLAN_CLASSES])bytes;
+    return (const int64_t(*)[FT_MEMORY_CLASSES])bytes;
 }
 
 static void push_list(lua_State *L, const double *list, int n)

@@ -41,7 +41,7 @@ int script_list_length(lua_State *L, int t, const char *key);
  * none. */
 const ft_machine *script_opt_machine(lua_State *L, int t, int n_devices, ft_machine *m);
 /* The field `swap_bytes`, by stage and class; NULL when there is none. */
-const int64_t (*script_opt_swap_bytes(lua_State *L, int t, int n_stages))[FT_PLAN_CLASSES];
+const int64_t (*script_opt_swap_bytes(lua_State *L, int t, int n_stages))[FT_MEMORY_CLASSES];
 /* core.schedule.ways. */
 int script_schedule_ways(lua_State *L);
 

@@ -1,5 +1,6 @@
 --- A plan as people read it.
 
+local core = require("ftpipe.core")
 local playing = require("ftpipe.played")
 local rates = require("ftpipe.rate")
 local schedules = require("ftpipe.schedule")
@@ -7,9 +8,8 @@ local schedules = require("ftpipe.schedule")
 local M = {}
 
 --- Classes of memory in the order in which they are printed.
-M.classes = {
-   "weights", "gradients", "optimizer", "versions", "packed", "activations", "workspace", "buffers",
-}
+M.classes = {}
+for c, class in ipairs(core.schedule.memory_classes()) do M.classes[c] = class.name end
 
 local function memory_row(name, row, budget)
    local parts = {}

@@ -1,0 +1,39 @@
+/* base/memory_class.h - what a device's memory holds: one row per class, for all rooms and Lua. */
+#ifndef FT_BASE_MEMORY_CLASS_H
+#define FT_BASE_MEMORY_CLASS_H
+
+/* How swaps and drops of a plan move a class. */
+typedef enum {
+    FT_MOVES_STAGE, /* all of a stage's at once */
+    FT_MOVES_MICRO, /* those of one micro-batch */
+    FT_MOVES_NEVER
+} ft_class_moves;
+
+/* Name, word in plan files and tables, how it moves, what it is. The order is that of tables. */
+#define FT_MEMORY_CLASS_LIST(X)                                                                    \
+    X(WEIGHTS, "weights", STAGE, "the newest parameters")                                          \
+    X(GRADIENTS, "gradients", STAGE, "sums of gradients, one for each use of a parameter")         \
+    X(OPTIMIZER, "optimizer", STAGE, "the optimizer's state")                                      \
+    X(VERSIONS, "versions", NEVER, "older parameters that are still read")                         \
+    X(PACKED, "packed", NEVER, "copies of parameters in the order in which products read them")    \
+    X(ACTIVATIONS, "activations", MICRO, "what forwards leave for their backwards")                \
+    X(WORKSPACE, "workspace", NEVER, "what only the action under way needs")                       \
+    X(BUFFERS, "buffers", NEVER, "slots of edges, and batches that wait for their forwards")
+
+typedef enum {
+#define FT_MEMORY_ENUM(name, ...) FT_MEMORY_##name,
+    FT_MEMORY_CLASS_LIST(FT_MEMORY_ENUM)
+#undef FT_MEMORY_ENUM
+        FT_MEMORY_CLASSES
+} ft_memory_class;
+
+typedef struct ft_memory_class_row {
+    const char *name; /* "weights" */
+    ft_class_moves moves;
+    const char *doc;
+} ft_memory_class_row;
+
+/* By class. */
+extern const ft_memory_class_row ft_memory_classes[FT_MEMORY_CLASSES];
+
+#endif
