@@ -87,6 +87,24 @@ describe("ftpipe predict", function()
       refused(6, "stdin:1:12", { run, "-" }, '{"premise": \n')
    end)
 
+   it("refuses weights that are not finite, by name", function()
+      local broken = directory .. "/broken"
+      files.tiny_model(broken)
+      local archive = core.io.archive(broken .. "/model.safetensors")
+      for _, value in ipairs { 0 / 0, 1 / 0 } do
+         local list = {}
+         for i, name in ipairs(archive:names()) do
+            local tensor = archive:read(name, core.tensor.zeros(archive:spec(name).dims))
+            if name == "encoder.final_layer_norm.weight" then tensor:set(3, value) end
+            list[i] = { name = name, tensor = tensor }
+         end
+         core.io.write(broken .. "/model.safetensors", list)
+         refused(4, "/broken: the weights are not finite %(encoder.final_layer_norm.weight holds",
+            { broken, "--text", "a" })
+      end
+      archive:close()
+   end)
+
    it("ends without a word when its reader goes away", function()
       local rows = {}
       for i = 1, 200 do rows[i] = SOURCE:format("kite") end

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "ops/ops.h"
 #include "script/script.h"
 
 static const char tensor_class[] = "ftpipe.tensor";
@@ -399,6 +400,15 @@ static int tensor_equal(lua_State *L) {
     return 1;
 }
 
+/* is_finite(t): whether no element of a contiguous f32 tensor is NaN or infinite. */
+static int tensor_is_finite(lua_State *L) {
+    const ft_view *view = script_check_view(L, 1);
+    if (view->dtype != FT_F32 || !ft_view_contiguous(view))
+        script_arg_error(L, 1, "expected a contiguous f32 tensor");
+    lua_pushboolean(L, ft_all_finite(view->data, ft_shape_count(&view->shape), NULL));
+    return 1;
+}
+
 static int tensor_tostring(lua_State *L) {
     const ft_tensor *tensor = *script_box(L, 1, tensor_class);
     if (!tensor) {
@@ -451,6 +461,7 @@ int script_bind_tensor(lua_State *L) {
         {"count", tensor_count},
         {"is_contiguous", tensor_contiguous},
         {"equals", tensor_equal},
+        {"is_finite", tensor_is_finite},
         {"address", tensor_address},
         {NULL, NULL},
     };
