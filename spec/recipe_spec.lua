@@ -70,6 +70,9 @@ describe("recipes/t5_rte.lua", function()
       refused(2, "%-%-patience counts evaluations, give %-%-eval%-every too", { "--patience", "1" })
       refused(2, "%-%-save%-every saves in the directory that %-%-out names",
          { "--save-every", "1" })
+      refused(2, "%-%-keep is for checkpoints in the directory that %-%-out names",
+         { "--keep", "2" })
+      refused(2, "%-%-epochs: expected more than 0, got 0", { "--epochs", "0" })
       refused(2, "clipping by the global norm needs a synchronous schedule",
          { "--schedule", "async", "--clip", "1" })
       refused(2, "%-%-staleness stash is for async; %-%-schedule 1f1b drains",

@@ -66,6 +66,9 @@ end
 local function in_range(rule, value)
    if type(value) ~= "number" then return true end
    local lo, hi = rule.min, rule.max
+   if rule.above and not (value > rule.above) then
+      return false, ("expected more than %g, got %.17g"):format(rule.above, value)
+   end
    if (not lo or value >= lo) and (not hi or value <= hi) then return true end
    if lo and hi then return false, ("expected %g to %g, got %.17g"):format(lo, hi, value) end
    return false, ("expected at %s %g, got %.17g"):format(lo and "least" or "most", lo or hi, value)

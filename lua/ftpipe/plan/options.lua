@@ -83,6 +83,9 @@ local function check_flags(args)
    if args.save_every and not args.out then
       usage("--save-every saves in the directory that --out names, give it too")
    end
+   if args.keep and not args.out then
+      usage("--keep is for checkpoints in the directory that --out names, give it too")
+   end
    if (args.staleness or "none") ~= "none" and not schedules.may_be_stale(args.schedule) then
       usage("--staleness %s is for async; --schedule %s %s", args.staleness, args.schedule,
          schedules.is_synchronous(args.schedule) and "drains, its weights are never late"
