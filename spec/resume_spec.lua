@@ -2,6 +2,7 @@
 
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
+local process = require("spec.support.process")
 
 local SCRIPT = "spec/support/resume_run.lua"
 local STEPS = 20
@@ -268,6 +269,39 @@ describe("a run that is resumed", function()
          follow(dir, { flags = { "--out", out, "--save-every", "3", "--keep", "3" } })
          assert.same({ "latest", "step-15", "step-18", "step-20" },
             core.sys.list_dir(out .. "/checkpoints"))
+      end)
+   end)
+end)
+
+describe("a run on a disk that is nearly full", function()
+   --- Runs where so many bytes are free, each time that is asked: the last number stays.
+   local function refused(dir, free, pattern)
+      core.sys.write_file(dir .. "/script.lua", ([[
+         local free = { %s }
+         require("ftpipe.core").io.free_bytes = function()
+            return #free > 1 and table.remove(free, 1) or free[1]
+         end
+         dofile("spec/support/resume_run.lua")
+      ]]):format(free))
+      local out = process.refused(6, pattern, { dir .. "/script.lua", "--steps", "4",
+         "--save-every", "2", "--out", dir .. "/run" })
+      assert.is_nil(core.sys.exists(dir .. "/run/checkpoints/latest"))
+      return out
+   end
+
+   it("is refused before its first step, with what is missing", function()
+      files.in_directory(function(dir)
+         assert.equal("", refused(dir, "1e6", "/run: no room for a checkpoint: %d+%.%d MB are "
+            .. "missing: a checkpoint needs %d+%.%d MB, its disk has 1%.0 MB left; there is no "
+            .. "checkpoint yet\n$"))
+      end)
+   end)
+
+   it("does not begin a checkpoint that has no room", function()
+      files.in_directory(function(dir)
+         local out = refused(dir, "1e12, 1e6", "no room for a checkpoint: .* there is no checkpoint")
+         assert.equal("step 1\nstep 2\n", out)
+         assert.same({}, core.sys.list_dir(dir .. "/run/checkpoints"))
       end)
    end)
 end)
