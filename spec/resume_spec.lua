@@ -299,7 +299,8 @@ describe("a run on a disk that is nearly full", function()
 
    it("does not begin a checkpoint that has no room", function()
       files.in_directory(function(dir)
-         local out = refused(dir, "1e12, 1e6", "no room for a checkpoint: .* there is no checkpoint")
+         local out = refused(dir, "1e12, 1e6",
+            "no room for a checkpoint: .* there is no checkpoint")
          assert.equal("step 1\nstep 2\n", out)
          assert.same({}, core.sys.list_dir(dir .. "/run/checkpoints"))
       end)

@@ -262,3 +262,44 @@ describe("an --out that is used already", function()
       end)
    end
 end)
+
+describe("what a run cannot keep", function()
+   --- What is said on stderr while body runs.
+   local function said(body)
+      local text, stderr = {}, io.stderr
+      rawset(io, "stderr", {
+         write = function(_, ...) text[#text + 1] = table.concat { ... } end,
+      })
+      local ok, problem = pcall(body)
+      rawset(io, "stderr", stderr)
+      assert(ok, problem)
+      return table.concat(text)
+   end
+
+   local directories = require("ftpipe.run.directory")
+
+   it("is said once: metrics on a full disk", function()
+      if not core.sys.exists("/dev/full") then return pending("no /dev/full") end
+      files.in_directory(function(dir)
+         local directory = directories.new(dir)
+         directory.metrics = assert(io.open("/dev/full", "a"))
+         local text = said(function()
+            for step = 3, 5 do directory:note { step = step, loss = 1 } end
+         end)
+         assert.matches("^/.*/metrics.jsonl cannot be written from step 3 on: No space left on "
+            .. "device; the run goes on\n$", text)
+      end)
+   end)
+
+   it("is said: other processes out, where a file system has no locks", function()
+      files.in_directory(function(dir)
+         assert.equal("", said(function() directories.new(dir).lock:free() end))
+         local take = core.io.lock
+         core.io.lock = function(path) return take(path), false end
+         local text = said(function() directories.new(dir).lock:free() end)
+         core.io.lock = take
+         assert.equal("--out " .. dir .. ": its file system has no locks, nothing keeps another "
+            .. "process out\n", text)
+      end)
+   end)
+end)

@@ -66,7 +66,7 @@ end
 local function in_range(rule, value)
    if type(value) ~= "number" then return true end
    local lo, hi = rule.min, rule.max
-   if rule.above and not (value > rule.above) then
+   if rule.above and value <= rule.above then
       return false, ("expected more than %g, got %.17g"):format(rule.above, value)
    end
    if (not lo or value >= lo) and (not hi or value <= hi) then return true end

@@ -91,6 +91,8 @@ typedef struct ft_lock ft_lock;
  * that process (0: not known). Within a process the file is locked once: whichever lock of it is
  * freed first unlocks it. A file system that has no locks gives one to everybody. */
 ft_status ft_lock_take(ft_lock **out, const char *path, int64_t *holder, ft_error *err);
+/* Whether it keeps others out: false on a file system without locks. */
+bool ft_lock_guards(const ft_lock *lock);
 void ft_lock_free(ft_lock *lock);
 
 /* Values of one JSON text; SQuAD has some 800,000. */

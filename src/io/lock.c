@@ -13,6 +13,7 @@
 
 struct ft_lock {
     int fd;
+    bool guards; /* the file system has locks */
 };
 
 static bool is_held(int code)
@@ -26,13 +27,15 @@ static bool has_no_locks(int code)
 }
 
 /* Locks the whole file; *taken tells whether. *holder stays 0 when it is given back meanwhile. */
-static ft_status lock_whole(int fd, const char *path, bool *taken, int64_t *holder, ft_error *err)
+static ft_status lock_whole(ft_lock *lock, const char *path, bool *taken, int64_t *holder,
+                            ft_error *err)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    *taken = fcntl(fd, F_SETLK, &whole) == 0 || has_no_locks(errno);
+    lock->guards = fcntl(lock->fd, F_SETLK, &whole) == 0;
+    *taken = lock->guards || has_no_locks(errno);
     if (*taken) return FT_OK;
     if (!is_held(errno)) return ft_errno_fail(err, path, "cannot lock");
-    if (fcntl(fd, F_GETLK, &whole) == 0 && whole.l_type != F_UNLCK) *holder = whole.l_pid;
+    if (fcntl(lock->fd, F_GETLK, &whole) == 0 && whole.l_type != F_UNLCK) *holder = whole.l_pid;
     return FT_OK;
 }
 
@@ -44,13 +47,18 @@ ft_status ft_lock_take(ft_lock **out, const char *path, int64_t *holder, ft_erro
     if (!lock) return ft_fail(err, FT_NOMEM, "%s: no memory for a lock", path);
     bool taken = false;
     lock->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    ft_status status = lock->fd >= 0 ? lock_whole(lock->fd, path, &taken, holder, err)
+    ft_status status = lock->fd >= 0 ? lock_whole(lock, path, &taken, holder, err)
                                      : ft_errno_fail(err, path, "cannot open");
     if (taken)
         *out = lock;
     else
         ft_lock_free(lock);
     return status;
+}
+
+bool ft_lock_guards(const ft_lock *lock)
+{
+    return lock->guards;
 }
 
 void ft_lock_free(ft_lock *lock)

@@ -300,7 +300,8 @@ static int io_free_bytes(lua_State *L)
  * @function io.lock
  * @tparam string path
  * @treturn lock nil when another process has it
- * @treturn integer the number of that process, 0 when it is not known */
+ * @treturn boolean whether it keeps others out, which it does not where a file system has no locks;
+ *   or the number of the process that has it, 0 when it is not known */
 static int io_lock(lua_State *L)
 {
     ft_error err;
@@ -308,7 +309,10 @@ static int io_lock(lua_State *L)
     const char *path = check_text(L, 1);
     void **box = script_box_new(L, LOCK);
     if (ft_lock_take((ft_lock **)box, path, &holder, &err) != FT_OK) return script_raise(L, &err);
-    if (*box) return 1;
+    if (*box) {
+        lua_pushboolean(L, ft_lock_guards(*box));
+        return 2;
+    }
     lua_pushnil(L);
     lua_pushinteger(L, (lua_Integer)holder);
     return 2;

@@ -23,9 +23,14 @@ Directory.__index = Directory
 local function lock(directory)
    if directory.lock then return end
    local path = directory.path
-   local taken, holder = core.io.lock(path .. "/lock")
+   local taken, answer = core.io.lock(path .. "/lock")
    directory.lock = taken
+   if taken and not answer then
+      io.stderr:write(("--out %s: its file system has no locks, nothing keeps another process "
+         .. "out\n"):format(path))
+   end
    if taken then return end
+   local holder = answer
    core.fail("invalid argument", ("--out %s: %s is running there; wait for it, or give another "
       .. "directory"):format(path, holder > 0 and "process " .. holder or "another process"), 2)
 end
@@ -166,8 +171,12 @@ function Directory:note(row)
       if self.evaluated[row.step] then return end
       self.evaluated[row.step] = true
    end
-   self.metrics:write(core.json.encode(row), "\n")
-   self.metrics:flush()
+   local written, problem = self.metrics:write(core.json.encode(row), "\n")
+   if written then written, problem = self.metrics:flush() end
+   if written or self.unwritten then return end
+   self.unwritten = true
+   io.stderr:write(("%s/metrics.jsonl cannot be written from step %d on: %s; the run goes on\n")
+      :format(self.path, row.step, problem))
 end
 
 --- Ends it: another process may have the directory.
