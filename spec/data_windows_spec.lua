@@ -1,6 +1,6 @@
 local files = require("spec.support.files")
 local core = require("ftpipe.core")
-local language_model = require("ftpipe.data.language_model")
+local language_model = require("ftpipe.kind.language_model")
 local windows = require("ftpipe.data.windows")
 
 -- A tokenizer whose ids are bytes.

@@ -49,7 +49,7 @@ end
 local function predict(model, items, flags, task)
    local rows = {}
    items.path = items.path or "here"
-   require("ftpipe.predict." .. model.family.kind).run {
+   require("ftpipe.kind").of(model).answer {
       model = model, items = items, flags = flags, task = task, threads = 1,
       emit = function(row) rows[#rows + 1] = row end,
       usage = function(...) core.fail("invalid argument", string.format(...), 2) end,

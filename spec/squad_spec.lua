@@ -4,7 +4,7 @@ local files = require("spec.support.files")
 local project = require("ftpipe.squad.project")
 local reader = require("ftpipe.squad.reader")
 local short_pieces = require("spec.support.short_pieces")
-local span = require("ftpipe.data.span")
+local span = require("ftpipe.kind.span")
 local spans = require("ftpipe.squad.spans")
 
 local CONTEXT = "The Norsemen (Vikings) were led by Rollo, born 846–930."

@@ -12,7 +12,7 @@ local ft = require("ftpipe")
 local core = require("ftpipe.core")
 local cloze = require("ftpipe.sample.cloze")
 local corpus = require("ftpipe.sample.corpus")
-local span = require("ftpipe.data.span")
+local span = require("ftpipe.kind.span")
 local random = require("ftpipe.sample.random")
 local windows = require("ftpipe.data.windows")
 

@@ -2,6 +2,7 @@
 
 local core = require("ftpipe.core")
 local evaluate = require("ftpipe.evaluate")
+local kinds = require("ftpipe.kind")
 local metrics = require("ftpipe.metric")
 local progress = require("ftpipe.progress")
 
@@ -12,25 +13,6 @@ Score.__index = Score
 --- A score of the fields that the functions below look at.
 function M.new(fields) return setmetatable(fields, Score) end
 
---- What is written of a prediction, by the kind of the model.
-local rows = {}
-
-function rows.text2text(score, number, ids)
-   local text = score.tokenizer:decode(ids)
-   score.predictions[number] = { index = number, answer = text, ids = ids }
-   return text
-end
-
-function rows.language_model(score, number, prediction)
-   score.predictions[number] = {
-      index = number, nll = prediction.nll, tokens = prediction.tokens,
-   }
-   return prediction
-end
-
---- A task writes answers to spans itself: they are those of many windows.
-function rows.span(_, _, prediction) return prediction end
-
 --- Evaluates a run on a split.
 -- @tparam table run of ft.run: model, plan, core, inputs, task; threaded
 -- @tparam table split of the task
@@ -38,7 +20,7 @@ function rows.span(_, _, prediction) return prediction end
 --   many), predictions (rows by example), scorer; nil when a signal ended it, where signals are
 --   held
 function M.of(run, split)
-   local o, kind = run.plan.options, run.model.family.kind
+   local o, kind = run.plan.options, kinds.of(run.model)
    local scorer = run.task:scorer(split)
    local score = { predictions = {}, scorer = scorer, tokenizer = run.task.tokenizer }
    local start_ns, line = core.sys.time_ns(), progress.evaluation(#split.examples)
@@ -48,7 +30,7 @@ function M.of(run, split)
       buckets = o.buckets, lengths = o.lengths, threaded = run.threaded,
       beside = run.plan.beside,
       take = function(number, prediction)
-         scorer:add(number, rows[kind](score, number, prediction))
+         scorer:add(number, kind.note(score, number, prediction))
          line:add()
       end,
    }

@@ -1,35 +1,19 @@
 --- Tasks: rows of a data set as examples, and how predictions are scored.
 --
 -- A task is data, one file under task/: which files a data directory holds, how a row becomes an
--- example, what is scored. What tasks of one kind share is in data/, a module for each kind. This
+-- example, what is scored. What tasks of one kind share is in kind/, a module for each kind. This
 -- module does the rest: finding and reading files, the cache of tokenised data, loading what a
 -- recipe's flags name.
 --
 --    local task = ft.task.rte {}
 --    local data = task:load { data = "RTE", tokenizer = tokenizer }
 --    data.train.dataset, data.eval.dataset, data.eval.majority.value
---
--- A module of a kind has
---    definition, overrides, load   option rules of a definition, of a task made of it, of `load`,
---                                  beyond those that every task has
---    layout                        rules of what predictions need of a layout; optional
---    check(definition)             refuses options that do not go together (optional)
---    options(model, args)          what flags of a recipe are options of `load`
---    prepare(task, layout, rows, o)  the slow part: a dataset, and plain values ("notes"); o.split
---                                  is "train" or "eval"
---    limit(rows, n)                optional: what is left of rows when n are asked for, where that
---                                  is not the first n
---    modules                       optional: names of others whose code `prepare` runs
---    split(task, layout, notes, read_rows)  the rest of a split: examples, and remarks, a list of
---                                  what a user should know of the data (optional); read_rows()
---                                  gives the rows
---    sources(task, layout, rows)   see Task:sources
---    scorer(task, split)           see Task:scorer
 
 local core = require("ftpipe.core")
 local cache = require("ftpipe.data.cache")
 local copy = require("ftpipe.copy")
 local files = require("ftpipe.data.files")
+local kinds = require("ftpipe.kind")
 local opts = require("ftpipe.opts")
 local suggest = require("ftpipe.suggest")
 local usage = require("ftpipe.usage")
@@ -37,13 +21,6 @@ local usage = require("ftpipe.usage")
 local M = {}
 local Task = {}
 Task.__index = Task
-
--- A new kind is one line here and one file.
-local kinds = {
-   language_model = "ftpipe.data.language_model",
-   span = "ftpipe.data.span",
-   text2text = "ftpipe.data.text2text",
-}
 
 local function fail(status, format, ...)
    core.fail(status, format:format(...))
@@ -61,12 +38,10 @@ end
 
 local function kind_of(definition)
    local name = type(definition) == "table" and definition.kind or nil
-   local module = kinds[name]
-   if not module then
-      opts.fail("task", "option 'kind' is '%s', expected one of: %s", tostring(name),
-         table.concat(opts.names(kinds), ", "))
-   end
-   return require(module)
+   local kind = kinds.find(name)
+   if kind then return kind end
+   return opts.fail("task", "option 'kind' is '%s', expected one of: %s", tostring(name),
+      table.concat(kinds.names(), ", "))
 end
 
 local definition_rules = {
@@ -139,7 +114,7 @@ local function cache_path(task, found, path, o)
    for name in pairs(task.rows.load) do settings[name] = o[name] end
    for name in pairs(task.rows.overrides) do settings[name] = o[name] end
    local modules = {
-      "ftpipe.task", "ftpipe.records", "ftpipe.data.files", kinds[task.kind],
+      "ftpipe.task", "ftpipe.records", "ftpipe.data.files", kinds.module(task.kind),
    }
    local own = "ftpipe.task." .. task.name
    if package.preload[own] then modules[#modules + 1] = own end

@@ -3,7 +3,9 @@
 local core = require("ftpipe.core")
 local args = require("ftpipe.args")
 local input = require("ftpipe.predict.input")
+local kinds = require("ftpipe.kind")
 local models = require("ftpipe.model")
+local opts = require("ftpipe.opts")
 local records = require("ftpipe.run.record")
 local states = require("ftpipe.state")
 
@@ -34,17 +36,21 @@ local function usage(format, ...)
    core.fail("invalid argument", format:format(...) .. "; see ftpipe predict --help", 2)
 end
 
--- Flags that are for models of some kinds alone.
-local OF_KINDS = {
-   { "tokens", { language_model = true } }, { "context", { span = true } },
-   { "max_source", { text2text = true, span = true } }, { "max_target", { text2text = true } },
-}
+--- The flags that a kind understands, of those that some do not, as a set.
+local function flags_of(kind)
+   local set = {}
+   for _, name in ipairs(kind.flags) do set[name] = true end
+   return set
+end
 
 --- Refuses a flag that would do nothing.
 local function check_flags(flags, model)
-   for _, row in ipairs(OF_KINDS) do
-      local name, kinds = row[1], row[2]
-      if flags[name] ~= nil and not kinds[model.family.kind] then
+   local own, special = flags_of(kinds.of(model)), {}
+   for _, name in ipairs(kinds.names()) do
+      for flag in pairs(flags_of(kinds.find(name))) do special[flag] = true end
+   end
+   for _, name in ipairs(opts.names(special)) do
+      if flags[name] ~= nil and not own[name] then
          usage("--%s is not for models like %s (%s)", (name:gsub("_", "-")), model.name,
             model.raw.model_type)
       end
@@ -209,7 +215,7 @@ function M.run(argv)
          source.model, model.family.kind)
    end
    job.items = input.read(job)
-   require("ftpipe.predict." .. model.family.kind).run(job)
+   kinds.of(model).answer(job)
 end
 
 return M

@@ -13,7 +13,7 @@ local M = {}
 local Scorer = {}
 Scorer.__index = Scorer
 
---- @tparam table split of data/span.lua
+--- @tparam table split of kind/span.lua
 function M.new(split)
    return setmetatable({
       split = split,

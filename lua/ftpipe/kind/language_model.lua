@@ -1,12 +1,17 @@
---- Tasks of continuing a text: a file is one long text, cut into windows (see data/windows.lua).
+--- Kind language_model: a text goes on. A file is one long text, cut into windows (see
+-- data/windows.lua).
 --
--- A definition has, beside what every task has (see task.lua):
+-- The definition of a task has, beside what every task has (see task.lua):
 --    block       tokens of an example
 --    stride      tokens from window to window of the evaluation; nil: disjoint blocks
 -- Rows are a list with one text in it, as `read` gives it.
 
-local copy = require("ftpipe.copy")
 local core = require("ftpipe.core")
+local batches = require("ftpipe.predict.batches")
+local copy = require("ftpipe.copy")
+local decode = require("ftpipe.decode")
+local records = require("ftpipe.records")
+local weights = require("ftpipe.predict.weights")
 local windows = require("ftpipe.data.windows")
 
 local M = {}
@@ -97,6 +102,93 @@ end
 -- as of metric/init.lua.
 function M.scorer(_, split)
    return windows.scorer(split)
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Evaluation.
+
+local IGNORED = -100 -- a label that is not scored
+
+--- Names the terms of the labels an output.
+function M.outputs(graph)
+   for n = 1, graph:counts().forward do
+      local node = graph:node(n)
+      if node.op == "cross_entropy" then graph:output("nll", node.out + 2) end
+   end
+end
+
+--- The sum over the labels of a row that are scored: all, or the last example.scored of them.
+function M.predict(batch, outputs, row, example)
+   local length = batch.labels:shape()[2]
+   local labels, nll = batch.labels:pointer(), outputs.nll:pointer()
+   local first = (row - 1) * length
+   local n, sum = 0, 0
+   while n < length and labels[first + n] ~= IGNORED do n = n + 1 end
+   local scored = math.min(example and example.scored or n, n)
+   for t = n - scored, n - 1 do sum = sum + nll[first + t] end
+   return { nll = sum, tokens = scored }
+end
+
+
+--- What a scorer gets: { nll =, tokens = }.
+function M.note(score, number, prediction)
+   score.predictions[number] = {
+      index = number, nll = prediction.nll, tokens = prediction.tokens,
+   }
+   return prediction
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Prediction.
+
+M.flags = { "tokens" }
+
+local MOST_TOKENS = 32
+local SHORT = 8 -- tokens: any length will do for a graph whose parameters are listed
+
+--- The texts to go on with: those given, or the field `text` of rows.
+local function prompts_of(job)
+   local items, list = job.items, {}
+   if items.document then
+      job.usage("%s: expected texts, or rows with a field 'text'", items.path)
+   end
+   for i, item in ipairs(items) do
+      list[i] = item.text or records.string(items.rows, item.row, "text")
+      if list[i] == "" then
+         core.fail("malformed data", (item.row and records.where(items.rows, item.row)
+            or items.path) .. ": the text is empty, expected something to go on with")
+      end
+   end
+   return list
+end
+
+--- The ids of texts, and the numbers of the texts, the longest first.
+local function by_length(tokenizer, prompts)
+   local ids, order = {}, {}
+   for i, prompt in ipairs(prompts) do ids[i], order[i] = tokenizer:encode(prompt), i end
+   table.sort(order, function(a, b) return #ids[a] > #ids[b] or #ids[a] == #ids[b] and a < b end)
+   return ids, order
+end
+
+--- Continues every input, in order: { index =, answer = what follows }.
+function M.answer(job)
+   local model, prompts = job.model, prompts_of(job)
+   local tokenizer = model:tokenizer()
+   local params = weights.load(model, { batch = 1, source = SHORT })
+   local ids, order = by_length(tokenizer, prompts)
+   local take = batches.in_order(job.emit)
+   for first = 1, #order, job.flags.batch do
+      local together = {}
+      for k = first, math.min(first + job.flags.batch - 1, #order) do
+         together[#together + 1] = ids[order[k]]
+      end
+      local rows = decode.continue(model, params, together,
+         { most = job.flags.tokens or MOST_TOKENS, threads = job.threads })
+      for k, row in ipairs(rows) do
+         local number = order[first + k - 1]
+         take(number, { index = number, answer = tokenizer:decode(row) })
+      end
+   end
 end
 
 return M

@@ -1,6 +1,6 @@
---- Tasks that turn a text into one of a few answers: what Raffel et al. 2020 call text-to-text.
+--- Kind text2text: a text becomes one of a few answers, what Raffel et al. 2020 call text-to-text.
 --
--- A definition has, beside what every task has (see task.lua):
+-- The definition of a task has, beside what every task has (see task.lua):
 --    answers     a list of { label =, target = }: values of the label and their target texts; where
 --                one of two is the true one it comes last
 --    label       the field with the label ("label")
@@ -16,10 +16,15 @@
 
 local core = require("ftpipe.core")
 local answer_metrics = require("ftpipe.metric.answers")
+local batches = require("ftpipe.predict.batches")
+local decode = require("ftpipe.decode")
+local drafts = require("ftpipe.drafts")
+local evaluate = require("ftpipe.evaluate")
 local metrics = require("ftpipe.metric")
 local opts = require("ftpipe.opts")
 local records = require("ftpipe.records")
 local shown = require("ftpipe.shown")
+local weights = require("ftpipe.predict.weights")
 
 local M = {}
 
@@ -272,6 +277,113 @@ function M.scorer(task, split)
       add = function(_, i, answer) score.add(split.examples[i], answer) end,
       result = function() return result_of(task, score) end,
    }
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Evaluation.
+
+M.asks = "likeliest"
+
+--- The examples whose answers are not whole yet, with drafts for targets.
+local function drafted(o, book, open)
+   local dataset = core.data.dataset { "source", "target" }
+   for _, row in ipairs(open) do
+      row.draft = book:next(row.ids, row.verified)
+      dataset:add { source = o.dataset:get(row.number, "source"), target = row.draft }
+   end
+   return dataset
+end
+
+--- Evaluates by forwards until every answer is whole: the first one over the data as it is, whose
+-- targets are the first drafts, the next ones over what is left. Returns the loss of the first.
+function M.evaluate(o, forward)
+   local book = drafts.new(o.model.config.eos_token_id, o.lengths.target)
+   local open = {}
+   local function verify(number, draft, outputs, row)
+      local ids, verified = book:verify(draft, evaluate.row(outputs.likeliest, row))
+      if not verified then return o.take(number, ids) end
+      open[#open + 1] = { number = number, ids = ids, verified = verified }
+   end
+   local loss = forward(o, o.dataset, function(number, _, outputs, row)
+      local target = o.dataset:get(number, "target")
+      book:learn(target)
+      verify(number, target, outputs, row)
+   end)
+   while loss and #open > 0 do
+      local rows, left = open, drafted(o, book, open)
+      open = {}
+      if not forward(o, left, function(k, _, outputs, row)
+         verify(rows[k].number, rows[k].draft, outputs, row)
+      end) then return nil end
+   end
+   return loss
+end
+
+
+--- What a scorer gets: the text of an answer.
+function M.note(score, number, ids)
+   local text = score.tokenizer:decode(ids)
+   score.predictions[number] = { index = number, answer = text, ids = ids }
+   return text
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Prediction.
+
+M.flags = { "max_source", "max_target" }
+
+local MAX_SOURCE, MAX_TARGET = 512, 32 -- of texts that belong to no task
+
+--- The source texts: those given, or what the task makes of rows.
+local function sources_of(job)
+   local items, list = job.items, {}
+   if items.document then
+      core.fail("malformed data",
+         items.path .. ": expected one JSON object a line, or a text a line")
+   end
+   if items.rows then
+      if not job.task then job.usage("%s holds rows: --task says what they mean", items.path) end
+      return job.task:sources(items.rows)
+   end
+   for i, item in ipairs(items) do list[i] = item.text end
+   return list
+end
+
+local function dataset_of(job, sources, max_source)
+   local tokenizer, eos = job.model:tokenizer(), job.model.config.eos_token_id
+   local dataset = core.data.dataset { "source", "target" }
+   for _, text in ipairs(sources) do
+      local ids = tokenizer:encode(text)
+      for i = #ids, max_source, -1 do ids[i] = nil end
+      ids[#ids + 1] = eos
+      dataset:add { source = ids, target = { eos } }
+   end
+   return dataset
+end
+
+--- Answers every input, in order: { index =, answer = }.
+function M.answer(job)
+   local function limit(key, preset)
+      return job.flags[key] or job.task and job.task[key] or preset
+   end
+   local target = limit("max_target", MAX_TARGET)
+   local dataset = dataset_of(job, sources_of(job), limit("max_source", MAX_SOURCE))
+   local model, size = job.model, math.min(job.flags.batch, dataset:size())
+   local params = weights.load(model,
+      { batch = size, source = dataset:longest("source"), target = target })
+   local decoders = batches.lazily(function(length)
+      return decode.greedy(model, params,
+         { batch = size, source = length, target = target, threads = job.threads })
+   end)
+   local take = batches.in_order(job.emit)
+   batches.each(model, dataset, size, function(batch, length)
+      local rows = decode.run(decoders[length], batch.input_ids, batch.mask)
+      for row, number in ipairs(batch.index) do
+         if number > 0 then
+            take(number, { index = number, answer = model:tokenizer():decode(rows[row]) })
+         end
+      end
+   end)
 end
 
 return M
