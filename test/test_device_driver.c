@@ -121,8 +121,9 @@ static void test_a_way_around(const ft_driver *d)
         CHECK_STATUS(d->wait(r.compute[1], in, NULL), FT_OK);
         add_one add = {.x = y, .y = z, .n = N};
         CHECK_STATUS(d->launch(r.compute[1], &add_task, &add, NULL), FT_OK);
-        for (int i = 0; i < N; i++) wrong += z[i] != round + 1;
         CHECK_STATUS(d->record(r.compute[1], in, NULL), FT_OK);
+        CHECK_STATUS(d->await(in, NULL), FT_OK);
+        for (int i = 0; i < N; i++) wrong += z[i] != round + 1;
         CHECK_STATUS(d->wait(r.in[1], in, NULL), FT_OK);
         d->vacate(r.in[1], y, 2 * N * 4);
         CHECK_STATUS(d->record(r.in[1], in, NULL), FT_OK);
@@ -178,6 +179,7 @@ static void test_wrong_use(const ft_driver *d)
     CHECK_STATUS(d->wait(r.compute[0], event, &err), FT_INVALID);
     CHECK(strstr(err.message, "never recorded") != NULL);
     CHECK_STATUS(d->wait(r.in[0], event, &err), FT_INVALID);
+    CHECK_STATUS(d->await(event, &err), FT_INVALID);
     CHECK_STATUS(d->launch(r.in[0], &add_task, &fails, &err), FT_INVALID);
     CHECK(strstr(err.message, "add one") && strstr(err.message, "for copies"));
     CHECK_STATUS(d->launch(r.compute[0], &add_task, &fails, &err), FT_INVALID);

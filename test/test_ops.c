@@ -38,6 +38,8 @@ static void test_parts(void)
         bool sizes = op->n_in <= FT_MAX_IN && op->min_in <= op->n_in && op->n_out >= 1 &&
                      op->n_out <= FT_MAX_OUT && ft_op_attr_count(op) <= FT_MAX_ATTRS;
         bool packs = !op->pack_input || (op->pack && op->pack_bytes && op->pack_kind);
+        CHECK(ft_op_kernel(op, FT_DEVICE_CPU, FT_F32) == op->kernel);
+        CHECK(!ft_op_kernel(op, FT_DEVICE_CPU, FT_I32) && !ft_op_kernel(op, FT_DEVICE_SIM, FT_F32));
         bool prepares = (op->prepare != NULL) == (op->forget != NULL);
         if (!CHECK(whole && sizes && packs && prepares && ft_op_find(op->name) == op))
             fprintf(stderr, "  row %s\n", op->name);

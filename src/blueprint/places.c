@@ -75,7 +75,7 @@ static ft_status compile_stage(ft_blueprint *b, int s, int bucket, ft_phase phas
         .packs = stage->packs,
         .n_packs = stage->n_packs,
         .team_size = b->cut.devices[stage->device].n_threads,
-        .planned = b->cut.devices[stage->device].kind != FT_DEVICE_CPU};
+        .kind = b->cut.devices[stage->device].kind};
     int loss_node = ft_graph_value(q.graph, b->loss)->source;
     if (phase == FT_FORWARD && b->splits[bucket]->node_stage[loss_node] == s)
         keep[q.n_keep++] = b->loss;

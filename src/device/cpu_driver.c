@@ -137,6 +137,16 @@ static int64_t cpu_passed_ns(const ft_device_event *which)
     return atomic_load_explicit(&e->passed_ns, memory_order_relaxed);
 }
 
+static ft_status cpu_await(ft_device_event *which, ft_error *err)
+{
+    event *e = (event *)which;
+    if (!e->submitted)
+        return ft_fail(err, FT_INVALID, "device %s: a wait for an event that was never recorded",
+                       which->executor->device->name);
+    ft_gate_wait(&e->passed, e->submitted, NULL, -1);
+    return FT_OK;
+}
+
 /* -- copy streams ------------------------------------------------------------------------------ */
 
 static void *copy_thread(void *arg)
@@ -225,13 +235,8 @@ static ft_status cpu_wait(ft_device_stream *on, ft_device_event *which, ft_error
 {
     stream *s = (stream *)on;
     event *e = (event *)which;
-    if (!e->submitted)
-        return ft_fail(err, FT_INVALID, "device %s: a wait for an event that was never recorded",
-                       on->executor->device->name);
-    if (s->is_thread)
-        submit(s, (work){.kind = DO_WAIT, .event = e, .number = e->submitted});
-    else
-        ft_gate_wait(&e->passed, e->submitted, NULL, -1);
+    if (!s->is_thread || !e->submitted) return cpu_await(which, err);
+    submit(s, (work){.kind = DO_WAIT, .event = e, .number = e->submitted});
     return FT_OK;
 }
 
@@ -256,6 +261,22 @@ static ft_status cpu_launch(ft_device_stream *on, const ft_task *task, const voi
     return task->run(arg, on, err);
 }
 
+static ft_status run_plain(const void *arg, ft_device_stream *on, ft_error *err)
+{
+    const ft_plain_work *w = arg;
+    (void)on;
+    return w->run(w->arg, err);
+}
+
+static int plain_accesses(const void *arg, ft_access out[FT_MAX_ACCESSES])
+{
+    const ft_plain_work *w = arg;
+    memcpy(out, w->accesses, (size_t)w->n_accesses * sizeof *out);
+    return w->n_accesses;
+}
+
+const ft_task ft_plain_task = {"a function", run_plain, plain_accesses};
+
 const ft_driver ft_cpu_driver = {
     .name = "cpu",
     .kind = FT_DEVICE_CPU,
@@ -275,6 +296,7 @@ const ft_driver ft_cpu_driver = {
     .record = cpu_record,
     .wait = cpu_wait,
     .passed_ns = cpu_passed_ns,
+    .await = cpu_await,
     .finish = cpu_finish,
     .copy = cpu_copy,
     .launch = cpu_launch,

@@ -12,7 +12,7 @@
  *     put these two in order themselves (base/gate.h).
  *  3. Reading or overwriting what another stream wrote, and overwriting what it reads, needs an
  *     event between the two.
- *  4. Memory between `vacate` and `occupy` holds nothing. A block starts vacant.
+ *  4. Memory between `vacate` and `occupy` holds nothing. A block starts occupied, by zeros.
  *  5. A function that fails has submitted nothing. What fails after it was submitted is told by
  *     the next `wait`, `finish` or `health` of the executor, and by every later one; what comes
  *     after it is not executed, but its events are passed, so that nobody waits for ever.
@@ -117,6 +117,8 @@ struct ft_driver {
     ft_status (*wait)(ft_device_stream *stream, ft_device_event *event, ft_error *err);
     /* When the newest record was passed (ft_now_ns); -1 while it was not. */
     int64_t (*passed_ns)(const ft_device_event *event);
+    /* The caller waits for the newest record. */
+    ft_status (*await)(ft_device_event *event, ft_error *err);
     /* The caller waits for all that was submitted. */
     ft_status (*finish)(ft_device_stream *stream, ft_error *err);
 
@@ -128,6 +130,17 @@ struct ft_driver {
     ft_status (*launch)(ft_device_stream *stream, const ft_task *task, const void *arg,
                         ft_error *err);
 };
+
+/* Work of a plain function, on devices whose memory the CPU computes in: the argument of
+ * ft_plain_task. */
+typedef struct ft_plain_work {
+    ft_status (*run)(void *arg, ft_error *err);
+    void *arg;
+    int n_accesses;
+    ft_access accesses[FT_MAX_ACCESSES];
+} ft_plain_work;
+
+extern const ft_task ft_plain_task;
 
 extern const ft_driver ft_cpu_driver;
 

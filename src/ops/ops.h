@@ -7,7 +7,8 @@
  * Rules for rows:
  *  1. A kernel reads call->in, writes call->out and nothing else. It never allocates, never keeps
  *     state and is deterministic: the same inputs give the same bits for any team size.
- *  2. `kernel` is the fast one (f32 data, i32 ids). `reference` is the naive one: plain loops over
+ *  2. `kernel` is the fast one of the CPU (f32 data, i32 ids); kernels.c has those of other kinds of
+ *     devices. `reference` is the naive one: plain loops over
  *     contiguous f64 data (ids stay i32); it is the judge of the kernel and of the gradient.
  *  3. The gradient of a row is built from other rows, through ft_builder; it runs nothing.
  *  4. All inputs and outputs are contiguous.
@@ -18,7 +19,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
-#include "device/device.h"
+#include "device/driver.h"
 #include "tensor/tensor.h"
 
 enum { FT_MAX_IN = 8, FT_MAX_OUT = 4, FT_MAX_ATTRS = 8 };
@@ -40,6 +41,7 @@ typedef struct ft_call {
     uint32_t accumulate;  /* bit i: add to out[i] instead of overwriting; only for outputs that the
                              row lists in `accumulates` */
     ft_team *team;
+    ft_device_stream *stream; /* that the kernel works on; NULL: its caller, on the CPU */
 } ft_call;
 
 /* Calls that differ in the data alone. */
@@ -149,6 +151,18 @@ ft_status ft_op_attrs(const ft_op *op, const char *const *names, const double *v
 /* The row's shape rule with its checks of number and presence of inputs around it. */
 ft_status ft_op_shape(const ft_op *op, const ft_spec *in, int n_in, const double *attrs,
                       ft_spec *out, ft_error *err);
+
+/* The row's kernel for a kind of device and the dtype of its arithmetic; NULL: there is none. */
+ft_kernel ft_op_kernel(const ft_op *op, ft_device_kind kind, ft_dtype dtype);
+
+/* A call as work of a stream: the argument of ft_row_task. */
+typedef struct ft_row_run {
+    const ft_op *op;
+    ft_kernel kernel;
+    const ft_call *call;
+} ft_row_run;
+
+extern const ft_task ft_row_task;
 
 /* Dropout's random numbers: whether element `index` of sample `sample` is kept. threshold is
  * p * 65536 rounded; the scale of what is kept is 65536 / (65536 - threshold). */

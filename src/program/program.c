@@ -12,6 +12,7 @@
 /* One node with its operands. Views hold everything but the address. */
 typedef struct step {
     const ft_node *node;
+    ft_kernel kernel;
     int n_out;
     ft_view in[FT_MAX_IN];
     ft_view out[FT_MAX_OUT];
@@ -226,7 +227,12 @@ static ft_status compile_step(ft_program *p, const ft_program_request *q, int s,
         st->out_place[k] = p->places[v];
         if (p->places[v].home == FT_HOME_GRAD) st->grads |= 1u << k;
     }
-    if (q->planned || !st->node->op->prepare) return FT_OK;
+    if (q->kind == FT_DEVICE_SIM) return FT_OK;
+    st->kernel = ft_op_kernel(st->node->op, q->kind, FT_F32);
+    if (!st->kernel)
+        return ft_fail(err, FT_UNSUPPORTED, "'%s' in %s has no kernel for this kind of device",
+                       st->node->op->name, st->node->scope);
+    if (!st->node->op->prepare) return FT_OK;
     st->forget = st->node->op->forget;
     ft_call_kind kind = {.packed = st->pack >= 0, .team_size = q->team_size};
     input_specs(q->graph, st->node, kind.in);
@@ -347,6 +353,13 @@ static void watch_step(const step *st, const ft_call *call, ft_watch *watch)
     }
 }
 
+static ft_status launch(const ft_bases *bases, const ft_task *task, const void *arg, ft_error *err)
+{
+    ft_device_stream *stream = bases->stream;
+    return stream ? stream->executor->driver->launch(stream, task, arg, err)
+                  : task->run(arg, NULL, err);
+}
+
 static ft_status run_step(const step *st, const ft_bases *bases, ft_error *err)
 {
     ft_view in[FT_MAX_IN], out[FT_MAX_OUT]; /* of which a row looks at as many as it has */
@@ -363,27 +376,54 @@ static ft_status run_step(const step *st, const ft_bases *bases, ft_error *err)
                     .work = st->work_bytes ? bases->work + st->work_at : NULL,
                     .key = bases->key,
                     .accumulate = bases->accumulate ? st->grads & st->node->op->accumulates : 0,
-                    .team = bases->team};
+                    .team = bases->team,
+                    .stream = bases->stream};
     call.key.node = (uint32_t)st->node->key;
-    FT_TRY(st->node->op->kernel(&call, err));
+    const ft_row_run run = {st->node->op, st->kernel, &call};
+    FT_TRY(launch(bases, &ft_row_task, &run, err));
     if (bases->watch) watch_step(st, &call, bases->watch);
     return FT_OK;
 }
 
-static void make_deposits(const ft_program *p, const ft_bases *bases, int step_number)
+/* A term on its way into its sum. */
+typedef struct deposit_run {
+    const ft_bases *bases;
+    const float *term;
+    float *sum;
+    int64_t count;
+} deposit_run;
+
+static ft_status run_deposit(void *arg, ft_error *err)
+{
+    const deposit_run *d = arg;
+    (void)err;
+    if (d->bases->accumulate)
+        ft_sum_into(d->sum, d->term, d->count, d->bases->team);
+    else
+        memcpy(d->sum, d->term, (size_t)d->count * sizeof(float));
+    return FT_OK;
+}
+
+static ft_status make_deposits(const ft_program *p, const ft_bases *bases, int step_number,
+                               ft_error *err)
 {
     for (int i = 0; i < p->n_deposits; i++) {
         const deposit *d = &p->deposits[i];
         if (d->step != step_number) continue;
-        const float *term = ft_place_address(bases, p->places[d->value]);
-        float *sum = bases->grads[d->term];
-        if (bases->accumulate)
-            ft_sum_into(sum, term, d->count, bases->team);
-        else
-            memcpy(sum, term, (size_t)d->count * sizeof(float));
+        deposit_run run = {bases, ft_place_address(bases, p->places[d->value]),
+                           bases->grads[d->term], d->count};
+        int64_t bytes = d->count * (int64_t)sizeof(float);
+        const ft_plain_work work = {.run = run_deposit,
+                                    .arg = &run,
+                                    .n_accesses = 2,
+                                    .accesses = {{run.term, bytes, true, false},
+                                                 {run.sum, bytes, bases->accumulate, true}}};
+        FT_TRY(launch(bases, &ft_plain_task, &work, err));
         if (bases->watch)
-            ft_watch_value(bases->watch, p->steps[step_number].node, sum, d->count, bases->team);
+            ft_watch_value(bases->watch, p->steps[step_number].node, run.sum, d->count,
+                           bases->team);
     }
+    return FT_OK;
 }
 
 ft_status ft_program_run(const ft_program *program, const ft_bases *bases, ft_error *err)
@@ -396,7 +436,7 @@ ft_status ft_program_run(const ft_program *program, const ft_bases *bases, ft_er
             ft_error_wrap(err, "%s in %s", st->node->op->name, st->node->scope);
             return status;
         }
-        if (program->n_deposits) make_deposits(program, bases, s);
+        if (program->n_deposits) FT_TRY(make_deposits(program, bases, s, err));
         if (bases->high_water) record_touch(bases->high_water, st);
         if (bases->watch && bases->watch->every && bases->watch->node) break;
         if (!bases->step_ns) continue;

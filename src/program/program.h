@@ -50,12 +50,13 @@ typedef struct ft_program_request {
     const ft_pack *packs; /* packed copies that exist; may be none */
     int n_packs;
     int team_size;
-    bool planned; /* it will never run: nothing is made ready for that */
+    ft_device_kind kind; /* that it runs on; FT_DEVICE_SIM: never, and nothing is made ready */
 } ft_program_request;
 
 typedef struct ft_program ft_program;
 
-/* Compiles; FT_NOMEM, or what a row says that cannot make ready its call. */
+/* Compiles; FT_NOMEM, FT_UNSUPPORTED when a row has no kernel for the kind of device, or what a row
+ * says that cannot make ready its call. */
 ft_status ft_program_new(ft_program **out, const ft_program_request *request, ft_error *err);
 /* NULL is accepted. */
 void ft_program_free(ft_program *program);
@@ -90,6 +91,7 @@ typedef struct ft_bases {
     bool accumulate; /* gradient terms are added to; else overwritten */
     ft_rng_key key;  /* node is filled in per node */
     ft_team *team;
+    ft_device_stream *stream; /* NULL: the caller computes, on the CPU */
     ft_high_water *high_water; /* may be NULL */
     ft_watch *watch;           /* may be NULL */
     int64_t *step_ns; /* by position in the request's nodes: gets what each took; may be NULL */

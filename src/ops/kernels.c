@@ -1,0 +1,71 @@
+/* ops/kernels.c - which kernel executes a row: by kind of device and dtype of its arithmetic.
+ *
+ * A kind of device registers here with a line for each dtype that it computes in. The CPU's f32
+ * kernels are in the rows themselves. */
+#include "ops/internal.h"
+
+#include "device/driver.h"
+
+static ft_kernel own_kernel(const ft_op *op)
+{
+    return op->kernel;
+}
+
+/* `find` gives the row's kernel, or NULL. */
+static const struct {
+    ft_device_kind kind;
+    ft_dtype dtype;
+    ft_kernel (*find)(const ft_op *op);
+} lists[] = {
+    {FT_DEVICE_CPU, FT_F32, own_kernel},
+};
+
+ft_kernel ft_op_kernel(const ft_op *op, ft_device_kind kind, ft_dtype dtype)
+{
+    for (unsigned i = 0; i < sizeof lists / sizeof *lists; i++)
+        if (lists[i].kind == kind && lists[i].dtype == dtype) return lists[i].find(op);
+    return NULL;
+}
+
+/* -- as work of a stream ----------------------------------------------------------------------- */
+
+static ft_status run_row(const void *arg, ft_device_stream *stream, ft_error *err)
+{
+    const ft_row_run *run = arg;
+    (void)stream; /* of the call as well */
+    return run->kernel(run->call, err);
+}
+
+static int64_t view_bytes(const ft_view *view)
+{
+    ft_spec spec = ft_view_spec(view);
+    return ft_spec_bytes(&spec);
+}
+
+static int row_accesses(const void *arg, ft_access out[FT_MAX_ACCESSES])
+{
+    const ft_row_run *run = arg;
+    const ft_call *call = run->call;
+    const ft_op *op = run->op;
+    ft_spec specs[FT_MAX_IN];
+    int n = 0;
+    for (int i = 0; i < op->n_in; i++) {
+        specs[i] = (ft_spec){.shape = {.n_dims = -1}};
+        if (!call->in[i].data) continue;
+        specs[i] = ft_view_spec(&call->in[i]);
+        bool packed = call->packed && i == op->pack_input - 1;
+        if (!packed)
+            out[n++] = (ft_access){call->in[i].data, view_bytes(&call->in[i]), true, false};
+    }
+    for (int k = 0; k < op->n_out; k++)
+        out[n++] = (ft_access){call->out[k].data, view_bytes(&call->out[k]),
+                               call->accumulate >> k & 1, true};
+    if (call->packed)
+        out[n++] = (ft_access){call->packed, op->pack_bytes(specs, call->attrs), true, false};
+    if (call->work && op->workspace)
+        out[n++] = (ft_access){
+            call->work, op->workspace(specs, call->attrs, ft_team_size(call->team)), false, true};
+    return n;
+}
+
+const ft_task ft_row_task = {"a row", run_row, row_accesses};
