@@ -10,14 +10,6 @@
 
 /* -- addresses --------------------------------------------------------------------------------- */
 
-static char *edge_slot(const ft_run *run, int e, int64_t index)
-{
-    const ft_blueprint *b = run->blueprint;
-    const ft_edge *edge = &b->edges[e];
-    char *block = run->workers[b->stages[edge->to].device].block;
-    return block + b->cargoes[e].base + index % edge->slots * b->cargoes[e].slot_bytes;
-}
-
 static int64_t item_at(const ft_cargo *c, int bucket, int i)
 {
     return c->at[bucket * c->n + i];
@@ -48,11 +40,13 @@ static int64_t value_bytes(const ft_graph *g, ft_value_id v)
 /* -- results ----------------------------------------------------------------------------------- */
 
 /* The stage that is last to update a batch, or to forward it in evaluation, reports it. */
-static void finish_batch(ft_run *run, const ft_action *a, double norm)
+static ft_status finish_batch(worker *w, const ft_action *a, double norm, ft_error *err)
 {
+    ft_run *run = w->run;
     const ft_blueprint *b = run->blueprint;
     batch_state *batch = batch_of(run, a->batch);
-    if (atomic_fetch_sub(&batch->stages_left, 1) != 1) return;
+    FT_TRY(end_batch(w, a, err));
+    if (atomic_fetch_sub(&batch->stages_left, 1) != 1) return FT_OK;
     run->results[a->batch % b->batch_slots] = (ft_result){.step = run->first_step + a->batch,
                                                           .loss = batch->loss,
                                                           .grad_norm = norm,
@@ -60,6 +54,7 @@ static void finish_batch(ft_run *run, const ft_action *a, double norm)
                                                           .end_ns = ft_now_ns() - run->start_ns};
     atomic_store(&batch->finished, (int64_t)a->batch + 1);
     ft_gate_open(&run->done_gate);
+    return FT_OK;
 }
 
 /* -- forward and backward ---------------------------------------------------------------------- */
@@ -75,8 +70,8 @@ static void set_inputs(const ft_run *run, const ft_action *a, int bucket)
 }
 
 /* Copies the values of the edges in to where the program expects them. */
-static void receive_values(worker *w, const ft_action *a, int bucket, const ft_program *program,
-                           const ft_bases *bases)
+static ft_status receive_values(worker *w, const ft_action *a, int bucket,
+                                const ft_program *program, const ft_bases *bases, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
     const ft_stage_layout *stage = &b->stages[a->stage];
@@ -88,20 +83,22 @@ static void receive_values(worker *w, const ft_action *a, int bucket, const ft_p
         for (int k = 0; k < c->n; k++) {
             int64_t bytes = value_bytes(g, c->items[k]);
             ft_place place = ft_program_place(program, c->items[k]);
-            memcpy(ft_place_address(bases, place), slot + item_at(c, bucket, k), (size_t)bytes);
+            FT_TRY(copy_on(w->compute, at_device(w->run, w->device, ft_place_address(bases, place)),
+                           at_device(w->run, w->device, slot + item_at(c, bucket, k)), bytes, err));
             int64_t *mark =
                 place.home == FT_HOME_SAVED ? &bases->high_water->saved : &bases->high_water->work;
             int64_t end = place.at + ft_memory_round(bytes);
             if (end > *mark) *mark = end;
         }
     }
+    return FT_OK;
 }
 
-/* Returns whether all that was sent is finite. */
-static bool send_values(worker *w, const ft_action *a, int bucket, const ft_program *program,
-                        const ft_bases *bases)
+/* *finite: whether all that was sent is. */
+static ft_status send_values(worker *w, const ft_action *a, int bucket, const ft_program *program,
+                             const ft_bases *bases, bool *finite, ft_error *err)
 {
-    bool finite = true;
+    *finite = true;
     const ft_blueprint *b = w->run->blueprint;
     const ft_stage_layout *stage = &b->stages[a->stage];
     const ft_graph *g = b->cut.graphs[bucket];
@@ -112,12 +109,14 @@ static bool send_values(worker *w, const ft_action *a, int bucket, const ft_prog
         for (int k = 0; k < c->n; k++) {
             const ft_spec *spec = &ft_graph_value(g, c->items[k])->spec;
             const void *data = ft_place_address(bases, ft_program_place(program, c->items[k]));
-            memcpy(slot + item_at(c, bucket, k), data, (size_t)ft_spec_bytes(spec));
-            finite = finite && (spec->dtype != FT_F32 ||
-                                ft_all_finite(data, ft_shape_count(&spec->shape), w->team));
+            int receiver = b->stages[b->edges[e].to].device;
+            FT_TRY(copy_on(w->compute, at_device(w->run, receiver, slot + item_at(c, bucket, k)),
+                           at_device(w->run, w->device, data), ft_spec_bytes(spec), err));
+            *finite = *finite && (spec->dtype != FT_F32 ||
+                                  ft_all_finite(data, ft_shape_count(&spec->shape), w->team));
         }
     }
-    return finite;
+    return FT_OK;
 }
 
 /* Adds the loss to the batch's, in the stage that makes it; returns whether it is finite. */
@@ -133,8 +132,8 @@ static bool take_loss(worker *w, const ft_action *a, int bucket, const ft_progra
 }
 
 /* Copies the outputs of the stage to where the caller finds them. */
-static void hand_out(const worker *w, const ft_action *a, int bucket, const ft_program *program,
-                     const ft_bases *bases)
+static ft_status hand_out(const worker *w, const ft_action *a, int bucket,
+                          const ft_program *program, const ft_bases *bases, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
     for (int i = 0; i < b->n_outputs; i++) {
@@ -142,9 +141,12 @@ static void hand_out(const worker *w, const ft_action *a, int bucket, const ft_p
         if (out->stage != a->stage) continue;
         int64_t bytes = ft_blueprint_output_bytes(b, out, bucket);
         char *slot = w->block + out->at + a->batch % b->batch_slots * out->slot_bytes;
-        memcpy(slot + a->micro * bytes,
-               ft_place_address(bases, ft_program_place(program, out->value)), (size_t)bytes);
+        const void *value = ft_place_address(bases, ft_program_place(program, out->value));
+        if (a->micro == 0) occupy(w, slot, out->slot_bytes);
+        FT_TRY(copy_on(w->compute, at_device(w->run, w->device, slot + a->micro * bytes),
+                       at_device(w->run, w->device, value), bytes, err));
     }
+    return FT_OK;
 }
 
 static ft_status run_program(worker *w, const ft_action *a, ft_error *err)
@@ -172,19 +174,27 @@ static ft_status run_program(worker *w, const ft_action *a, ft_error *err)
                               .step = (uint32_t)(run->first_step + a->batch),
                               .sample = (uint32_t)(a->micro * b->options.micro_batch_size)},
                       .team = w->team,
+                      .stream = w->compute,
                       .high_water = &water,
                       .watch = &watch};
+    bool sent;
     set_inputs(run, a, bucket);
-    receive_values(w, a, bucket, program, &bases);
+    if (forward) occupy(w, bases.saved, stage->slot_bytes);
+    occupy(w, bases.work, ft_program_work_bytes(program));
+    FT_TRY(receive_values(w, a, bucket, program, &bases, err));
     FT_TRY(ft_program_run(program, &bases, err));
-    bool sent = send_values(w, a, bucket, program, &bases);
+    FT_TRY(send_values(w, a, bucket, program, &bases, &sent, err));
     bool loss = take_loss(w, a, bucket, program, &bases);
-    if (forward) hand_out(w, a, bucket, program, &bases);
+    if (forward) FT_TRY(hand_out(w, a, bucket, program, &bases, err));
     mark_memory(w, FT_MEMORY_WORKSPACE, work_at + water.work);
     if (water.saved) mark_memory(w, FT_MEMORY_ACTIVATIONS, slot_at + water.saved);
-    if (sent && loss && !watch.node) return FT_OK;
-    receive_values(w, a, bucket, program, &bases); /* the work area was used since */
-    return explain_failure(w, a, bucket, program, &bases, err);
+    if (!sent || !loss || watch.node) {
+        FT_TRY(receive_values(w, a, bucket, program, &bases, err)); /* the work area was used */
+        FT_TRY(explain_failure(w, a, bucket, program, &bases, err));
+    }
+    vacate(w, bases.work, ft_program_work_bytes(program));
+    if (!forward || run->plan->forward_only) vacate(w, bases.saved, stage->slot_bytes);
+    return FT_OK;
 }
 
 static ft_status do_forward(worker *w, const ft_action *a, ft_error *err)
@@ -192,7 +202,7 @@ static ft_status do_forward(worker *w, const ft_action *a, ft_error *err)
     FT_TRY(run_program(w, a, err));
     const ft_blueprint *b = w->run->blueprint;
     if (w->run->plan->forward_only && a->micro == b->cut.micro_batches - 1)
-        finish_batch(w->run, a, NAN);
+        return finish_batch(w, a, NAN, err);
     return FT_OK;
 }
 
@@ -226,7 +236,7 @@ static float *find_term(const ft_run *run, int owner, int term, const ft_action 
     return NULL; /* not reached: the edges were made from the terms */
 }
 
-static void send_terms(worker *w, const ft_action *a)
+static ft_status send_terms(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
     const ft_stage_layout *stage = &b->stages[a->stage];
@@ -237,10 +247,14 @@ static void send_terms(worker *w, const ft_action *a)
         char *slot = edge_slot(w->run, e, a->batch);
         for (int k = 0; k < c->n; k++) {
             int param = ft_graph_grad_term(b->cut.graphs[0], c->items[k])->param;
-            memcpy(slot + item_at(c, 0, k), w->run->stages[a->stage].grads[c->items[k]],
-                   (size_t)ft_spec_bytes(&b->params[param].spec));
+            int receiver = b->stages[b->edges[e].to].device;
+            FT_TRY(
+                copy_on(w->compute, at_device(w->run, receiver, slot + item_at(c, 0, k)),
+                        at_device(w->run, w->device, w->run->stages[a->stage].grads[c->items[k]]),
+                        ft_spec_bytes(&b->params[param].spec), err));
         }
     }
+    return FT_OK;
 }
 
 /* The accumulator that the owner has of one of its own terms: where it leaves their sum. */
@@ -251,36 +265,52 @@ static float *sum_of_terms(const ft_run *run, const ft_param_layout *info)
     return run->stages[info->owner].grads[*term];
 }
 
+/* The sum of a parameter's terms and, where they are clipped, its squared norm. */
+typedef struct summing {
+    worker *w;
+    const ft_action *action;
+    const ft_param_layout *info;
+    double *norm; /* NULL: not wanted */
+    bool finite;
+} summing;
+
 /* In the order of the terms, which is that of the graph; the first may be in a slot. */
-static bool sum_terms(worker *w, const ft_action *a, const ft_param_layout *info, float *sum)
+static ft_status sum_terms(void *arg, ft_error *err)
 {
+    summing *s = arg;
+    (void)err;
+    const ft_param_layout *info = s->info;
+    const ft_run *run = s->w->run;
     int64_t count = ft_shape_count(&info->spec.shape);
-    float *first = find_term(w->run, a->stage, info->terms[0], a);
-    bool finite = true;
+    float *first = find_term(run, s->action->stage, info->terms[0], s->action);
+    float *sum = sum_of_terms(run, info);
     for (int t = 1; t < info->n_terms; t++) {
-        const float *term = find_term(w->run, a->stage, info->terms[t], a);
-        finite = ft_sum_into(first, term, count, w->team); /* what is not finite stays so */
+        const float *term = find_term(run, s->action->stage, info->terms[t], s->action);
+        s->finite = ft_sum_into(first, term, count, s->w->team); /* what is not finite stays so */
     }
     if (first != sum) memcpy(sum, first, (size_t)count * sizeof *sum);
-    return finite;
+    if (s->norm) *s->norm = ft_squared_norm(sum, count, s->w->team);
+    return FT_OK;
 }
 
 static ft_status do_reduce(worker *w, const ft_action *a, ft_error *err)
 {
-    (void)err;
     const ft_blueprint *b = w->run->blueprint;
     const ft_stage_layout *stage = &b->stages[a->stage];
     double *norms = w->run->norms + a->batch % b->batch_slots * b->n_params;
-    send_terms(w, a);
+    FT_TRY(send_terms(w, a, err));
     for (int i = 0; i < stage->n_params; i++) {
         int p = stage->params[i].param;
         const ft_param_layout *info = &b->params[p];
         if (!stage->params[i].owned || !info->n_terms) continue;
-        float *sum = sum_of_terms(w->run, info);
-        bool finite = sum_terms(w, a, info, sum);
-        int64_t count = ft_shape_count(&info->spec.shape);
-        if (b->together) norms[p] = ft_squared_norm(sum, count, w->team);
-        if (!finite) note_bad_sum(w, a, p);
+        summing s = {w, a, info, b->together ? &norms[p] : NULL, true};
+        ft_plain_work work = {.run = sum_terms, .arg = &s};
+        touches(&work, sum_of_terms(w->run, info), ft_spec_bytes(&info->spec), true);
+        for (int t = 0; t < info->n_terms; t++)
+            touches(&work, find_term(w->run, a->stage, info->terms[t], a),
+                    ft_spec_bytes(&info->spec), t == 0 && info->n_terms > 1);
+        FT_TRY(compute(w, &work, err));
+        if (!s.finite) note_bad_sum(w, a, p);
     }
     return FT_OK;
 }
@@ -298,40 +328,93 @@ static double global_norm(const ft_run *run, int64_t batch)
     return sqrt(sum);
 }
 
-ft_status pack_weights(ft_run *run, int s, int param, ft_team *team, ft_error *err)
+typedef struct packing {
+    const ft_graph *graph;
+    const ft_pack *pack;
+    const void *weight;
+    void *packed;
+    ft_team *team;
+} packing;
+
+static ft_status make_pack(void *arg, ft_error *err)
+{
+    const packing *p = arg;
+    return ft_pack_make(p->graph, p->pack, p->weight, p->packed, p->team, err);
+}
+
+ft_status pack_weights(ft_run *run, int s, int param, ft_error *err)
 {
     const ft_stage_layout *stage = &run->blueprint->stages[s];
     worker *w = &run->workers[stage->device];
     for (int i = 0; i < stage->n_packs; i++) {
         const ft_pack *pack = &stage->packs[i];
         if (param >= 0 && pack->param != param) continue;
-        char *packed = w->block + stage->pack_at[i];
-        FT_TRY(ft_pack_make(run->blueprint->cut.graphs[0], pack, run->stages[s].params[pack->param],
-                            packed, team, err));
-        mark_tensor(w, FT_MEMORY_PACKED, packed, pack->bytes);
+        packing p = {run->blueprint->cut.graphs[0], pack, run->stages[s].params[pack->param],
+                     w->block + stage->pack_at[i], w->team};
+        ft_plain_work work = {.run = make_pack, .arg = &p};
+        touches(&work, p.weight, ft_spec_bytes(&run->blueprint->params[pack->param].spec), false);
+        touches(&work, p.packed, pack->bytes, true);
+        FT_TRY(compute(w, &work, err));
+        mark_tensor(w, FT_MEMORY_PACKED, p.packed, pack->bytes);
     }
     return FT_OK;
 }
 
-static void update_param(worker *w, const ft_action *a, int p, float grad_scale)
+typedef struct updating {
+    const ft_optimizer *optimizer;
+    ft_update update;
+} updating;
+
+static ft_status run_update(void *arg, ft_error *err)
+{
+    const updating *u = arg;
+    (void)err;
+    u->optimizer->update(&u->update);
+    return FT_OK;
+}
+
+static ft_status update_param(worker *w, const ft_action *a, int p, float grad_scale, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
     const ft_param_layout *info = &b->params[p];
-    ft_update update = {.spec = &info->spec,
-                        .param = w->run->stages[a->stage].params[p],
-                        .grad = sum_of_terms(w->run, info),
-                        .grad_scale = grad_scale,
-                        .state = w->block + info->state_at,
-                        .hypers = info->hypers,
-                        .rate = batch_of(w->run, a->batch)->rate,
-                        .step = w->run->first_step + a->batch,
-                        .team = w->team};
-    b->options.optimizer->update(&update);
+    updating u = {b->options.optimizer,
+                  {.spec = &info->spec,
+                   .param = w->run->stages[a->stage].params[p],
+                   .grad = sum_of_terms(w->run, info),
+                   .grad_scale = grad_scale,
+                   .state = w->block + info->state_at,
+                   .hypers = info->hypers,
+                   .rate = batch_of(w->run, a->batch)->rate,
+                   .step = w->run->first_step + a->batch,
+                   .team = w->team}};
     ft_state_part parts[FT_MAX_STATE_PARTS];
-    int64_t state_bytes = 0;
+    int64_t bytes = ft_spec_bytes(&info->spec), state_bytes = 0;
     b->options.optimizer->state(&info->spec, b->options.hypers, parts, &state_bytes);
-    if (state_bytes) mark_tensor(w, FT_MEMORY_OPTIMIZER, update.state, state_bytes);
-    mark_tensor(w, FT_MEMORY_WEIGHTS, update.param, ft_spec_bytes(&info->spec));
+    ft_plain_work work = {.run = run_update, .arg = &u};
+    touches(&work, u.update.param, bytes, true);
+    touches(&work, u.update.grad, bytes, false);
+    touches(&work, u.update.state, state_bytes, true);
+    FT_TRY(compute(w, &work, err));
+    if (state_bytes) mark_tensor(w, FT_MEMORY_OPTIMIZER, u.update.state, state_bytes);
+    mark_tensor(w, FT_MEMORY_WEIGHTS, u.update.param, bytes);
+    return FT_OK;
+}
+
+static ft_status send_weights(worker *w, const ft_action *a, ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    const ft_stage_layout *stage = &b->stages[a->stage];
+    for (int i = 0; i < stage->n_out_edges[FT_ACT_UPDATE]; i++) {
+        int e = stage->out_edges[FT_ACT_UPDATE][i], to = b->stages[b->edges[e].to].device;
+        const ft_cargo *c = &b->cargoes[e];
+        char *slot = edge_slot(w->run, e, a->batch);
+        for (int k = 0; c->kind == FT_CARGO_WEIGHTS && k < c->n; k++)
+            FT_TRY(
+                copy_on(w->compute, at_device(w->run, to, slot + item_at(c, 0, k)),
+                        at_device(w->run, w->device, w->run->stages[a->stage].params[c->items[k]]),
+                        ft_spec_bytes(&b->params[c->items[k]].spec), err));
+    }
+    return FT_OK;
 }
 
 static ft_status do_update(worker *w, const ft_action *a, ft_error *err)
@@ -343,21 +426,13 @@ static ft_status do_update(worker *w, const ft_action *a, ft_error *err)
     bool updates = may_update(w, a);
     for (int i = 0; updates && i < stage->n_params; i++)
         if (stage->params[i].owned && b->params[stage->params[i].param].n_terms)
-            update_param(w, a, stage->params[i].param, scale);
+            FT_TRY(update_param(w, a, stage->params[i].param, scale, err));
     for (int i = 0; updates && i < stage->n_params; i++)
         if (stage->params[i].owned)
-            FT_TRY(pack_weights(w->run, a->stage, stage->params[i].param, w->team, err));
-    for (int i = 0; i < stage->n_out_edges[FT_ACT_UPDATE]; i++) {
-        int e = stage->out_edges[FT_ACT_UPDATE][i];
-        const ft_cargo *c = &b->cargoes[e];
-        char *slot = edge_slot(w->run, e, a->batch);
-        for (int k = 0; c->kind == FT_CARGO_WEIGHTS && k < c->n; k++)
-            memcpy(slot + item_at(c, 0, k), w->run->stages[a->stage].params[c->items[k]],
-                   (size_t)ft_spec_bytes(&b->params[c->items[k]].spec));
-    }
+            FT_TRY(pack_weights(w->run, a->stage, stage->params[i].param, err));
+    FT_TRY(send_weights(w, a, err));
     w->run->stages[a->stage].updates++;
-    finish_batch(w->run, a, norm);
-    return FT_OK;
+    return finish_batch(w, a, norm, err);
 }
 
 static ft_status do_adopt(worker *w, const ft_action *a, ft_error *err)
@@ -371,13 +446,14 @@ static ft_status do_adopt(worker *w, const ft_action *a, ft_error *err)
         for (int k = 0; c->kind == FT_CARGO_WEIGHTS && k < c->n; k++) {
             void *param = w->run->stages[a->stage].params[c->items[k]];
             int64_t bytes = ft_spec_bytes(&b->params[c->items[k]].spec);
-            memcpy(param, slot + item_at(c, 0, k), (size_t)bytes);
+            FT_TRY(copy_on(w->compute, at_device(w->run, w->device, param),
+                           at_device(w->run, w->device, slot + item_at(c, 0, k)), bytes, err));
             mark_tensor(w, FT_MEMORY_WEIGHTS, param, bytes);
         }
     }
     for (int i = 0; i < stage->n_params; i++)
         if (!stage->params[i].owned)
-            FT_TRY(pack_weights(w->run, a->stage, stage->params[i].param, w->team, err));
+            FT_TRY(pack_weights(w->run, a->stage, stage->params[i].param, err));
     return FT_OK;
 }
 

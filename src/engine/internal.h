@@ -9,7 +9,8 @@
 #include "engine/engine.h"
 
 typedef struct edge_state {
-    ft_gate filled, freed;
+    ft_gate filled, freed;           /* submitted so often */
+    ft_device_event **full, **empty; /* by slot: written, read */
 } edge_state;
 
 typedef struct batch_state {
@@ -23,12 +24,13 @@ typedef struct batch_state {
 } batch_state;
 
 typedef struct stage_state {
-    void **params;       /* by parameter: address, NULL for those not here */
-    void **grads;        /* by term */
-    const void **packed; /* by pack of the stage */
-    void **inputs;       /* by input; set for each action */
-    int64_t updates;     /* of this leg */
-    bool spoiled;        /* saw a number that is not finite: updates no more */
+    void **params;           /* by parameter: address, NULL for those not here */
+    void **grads;            /* by term */
+    const void **packed;     /* by pack of the stage */
+    void **inputs;           /* by input; set for each action */
+    int64_t updates;         /* of this leg */
+    bool spoiled;            /* saw a number that is not finite: updates no more */
+    ft_device_event **ended; /* by ring slot: the stage is done with that batch */
 } stage_state;
 
 typedef struct worker {
@@ -36,7 +38,9 @@ typedef struct worker {
     int device;
     pthread_t thread;
     bool started;
-    ft_team *team;
+    ft_executor *executor;
+    ft_device_stream *compute;
+    ft_team *team; /* the executor's */
     char *block;
     int64_t block_bytes;
     int64_t length, position; /* of the device's list */
@@ -58,9 +62,11 @@ struct ft_run {
     worker *workers;
     stage_state *stages;
     edge_state *edges;
-    batch_state *batches; /* ring of blueprint->batch_slots */
-    double *norms;        /* by ring slot, then parameter: squared */
-    ft_result *results;   /* ring of batch_slots */
+    batch_state *batches;         /* ring of blueprint->batch_slots */
+    double *norms;                /* by ring slot, then parameter: squared */
+    ft_result *results;           /* ring of batch_slots */
+    ft_device_stream *feeder;     /* of the thread that runs the leg, on stage 0's device */
+    ft_device_event **fed_events; /* by ring slot */
     /* one leg */
     const ft_plan *plan;
     bool active, threaded;
@@ -88,16 +94,40 @@ ft_status wait_for_action(const worker *w, const ft_action *action, ft_error *er
 bool action_is_ready(const worker *w, const ft_action *action);
 /* One line on what is missing, into text (empty when nothing is). */
 void describe_wait(const worker *w, const ft_action *action, char *text, int size);
-/* After the action: its edges in are free, its edges out are filled. */
-void free_edges(ft_run *run, const ft_action *action);
-void fill_edges(ft_run *run, const ft_action *action);
+
+/* moves.c: streams and events of the run; what moves_open made is closed by moves_close. */
+ft_status moves_open(ft_run *run, ft_error *err);
+void moves_close(ft_run *run);
+/* Around an action, on its device's compute stream: waits for what it reads and may overwrite; what
+ * it read is free then, what it wrote is there. */
+ft_status begin_edges(worker *w, const ft_action *action, ft_error *err);
+ft_status end_edges(worker *w, const ft_action *action, ft_error *err);
+/* The slot of an edge for an action's index. */
+char *edge_slot(const ft_run *run, int edge, int64_t index);
+/* Copies a batch in, as number run->fed; notes that the stage is done with the action's batch;
+ * waits until every stage is done with batch run->taken. */
+ft_status load_batch(ft_run *run, const ft_feed *feed, ft_error *err);
+ft_status end_batch(worker *w, const ft_action *action, ft_error *err);
+ft_status unload_batch(ft_run *run, ft_error *err);
+/* Waits for all that was submitted. */
+ft_status finish_streams(ft_run *run, ft_error *err);
+/* On the worker's compute stream: memory that has contents from here, or none; a function. */
+void occupy(const worker *w, const void *address, int64_t bytes);
+void vacate(const worker *w, const void *address, int64_t bytes);
+ft_status compute(const worker *w, ft_plain_work *work, ft_error *err);
+/* Says that the work reads, or reads and writes, a range; past FT_MAX_ACCESSES they are left out.
+ */
+void touches(ft_plain_work *work, const void *address, int64_t bytes, bool writes);
+ft_status copy_on(ft_device_stream *stream, ft_location to, ft_location from, int64_t bytes,
+                  ft_error *err);
+ft_location at_device(const ft_run *run, int device, const void *address);
 
 /* actions.c: executes one action; everything it needs is there. */
 ft_status execute_action(worker *w, const ft_action *action, ft_error *err);
 /* FT_UNSUPPORTED names what of the plan the engine cannot do. */
 ft_status check_executable(const ft_plan *plan, ft_error *err);
 /* Packs the weights of a stage again; param >= 0: only copies of that one. */
-ft_status pack_weights(ft_run *run, int stage, int param, ft_team *team, ft_error *err);
+ft_status pack_weights(ft_run *run, int stage, int param, ft_error *err);
 /* Raises a class's mark to `end` (an offset in the device's block). */
 void mark_memory(worker *w, ft_memory_class c, int64_t end);
 /* leg.c: raises the marks of buffers to every slot that was filled in the leg. For the thread that

@@ -116,13 +116,8 @@ ft_status ft_run_feed(ft_run *run, const ft_feed *feed, ft_error *err)
 {
     FT_TRY(check_feed(run, feed, err));
     const ft_blueprint *b = run->blueprint;
-    int64_t ring = run->fed % b->batch_slots;
-    worker *w = &run->workers[b->stages[0].device];
-    char *slot = w->block + b->batch_at + ring * b->batch_slot_bytes;
-    for (int i = 0; i < b->n_inputs; i++)
-        memcpy(slot + b->input_at[i], feed->inputs[i].data,
-               (size_t)(b->input_bytes[feed->bucket * b->n_inputs + i] * b->cut.micro_batches));
-    batch_state *batch = &run->batches[ring];
+    FT_TRY(load_batch(run, feed, err));
+    batch_state *batch = &run->batches[run->fed % b->batch_slots];
     batch->bucket = feed->bucket;
     batch->rate = feed->rate;
     batch->loss = 0;
@@ -173,6 +168,7 @@ ft_status ft_run_next(ft_run *run, ft_result *out, int64_t timeout_ns, ft_error 
         run_fail(run, &batch->failure);
         return first_failure(run, err);
     }
+    FT_TRY(unload_batch(run, err));
     *out = run->results[run->taken % run->blueprint->batch_slots];
     run->taken++;
     return FT_OK;
@@ -274,9 +270,10 @@ ft_status ft_run_end(ft_run *run, ft_error *err)
         run_fail(run, &stopped);
     }
     workers_join(run);
+    ft_status finished = finish_streams(run, complete && status == FT_OK ? err : NULL);
     run->active = false;
     gather_events(run);
     mark_buffers(run);
     if (status == FT_OK && complete) status = first_failure(run, err);
-    return status;
+    return status == FT_OK && complete ? finished : status;
 }

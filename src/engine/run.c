@@ -14,19 +14,34 @@ static ft_status allocate_block(ft_run *run, int d, ft_error *err)
     int64_t bytes = run->blueprint->blocks[d].total;
     w->run = run;
     w->device = d;
-    if (device->kind != FT_DEVICE_CPU)
+    if (!device->driver)
         return ft_fail(err, FT_DEVICE,
                        "device %s exists for planning only; --dry-run shows the plan",
                        device->name);
     w->high = ft_arena_array(run->arena, FT_MEMORY_CLASSES, sizeof *w->high);
     if (!w->high) return ft_fail(err, FT_NOMEM, "engine: no memory for a worker");
-    FT_TRY(ft_team_new(&w->team, device->n_threads, err));
+    const ft_driver *driver = device->driver;
+    FT_TRY(driver->open(&w->executor, device, err));
+    FT_TRY(driver->enter(w->executor, err));
+    FT_TRY(driver->open_stream(&w->compute, w->executor, FT_FOR_COMPUTE, err));
+    w->team = w->executor->team;
     w->block_bytes = bytes;
-    w->block = ft_pages_alloc(bytes);
-    if (!w->block)
-        return ft_fail(err, FT_NOMEM, "device %s: no memory for its %.1f MB", device->name,
-                       (double)bytes / 1e6);
+    void *block = NULL;
+    FT_TRY(driver->alloc(w->executor, FT_OF_DEVICE, bytes, &block, err));
+    w->block = block;
+    const ft_block_layout *layout = &run->blueprint->blocks[d];
+    for (int c = FT_MEMORY_ACTIVATIONS; c < FT_MEMORY_CLASSES; c++) /* what comes and goes */
+        vacate(w, w->block + layout->begin[c], layout->bytes[c]);
     return FT_OK;
+}
+
+static void close_device(worker *w)
+{
+    if (!w->executor) return;
+    const ft_driver *driver = w->executor->driver;
+    if (w->compute) driver->close_stream(w->compute);
+    if (w->block) driver->release(w->executor, FT_OF_DEVICE, w->block, w->block_bytes);
+    driver->close(w->executor);
 }
 
 /* A worker of evaluation works in the memory of training's. */
@@ -36,6 +51,8 @@ static void borrow_block(ft_run *run, int d)
     worker *w = &run->workers[d];
     w->run = run;
     w->device = d;
+    w->executor = lender->executor;
+    w->compute = lender->compute;
     w->team = lender->team;
     w->block = lender->block;
     w->block_bytes = lender->block_bytes;
@@ -104,7 +121,7 @@ static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
             FT_TRY(allocate_block(run, d, err));
     }
     for (int s = 0; s < b->cut.n_stages; s++) FT_TRY(point_stage(run, s, err));
-    return FT_OK;
+    return moves_open(run, err);
 }
 
 static ft_status new_run(ft_run **out, const ft_blueprint *blueprint, ft_run *trains, ft_error *err)
@@ -142,10 +159,9 @@ void ft_run_free(ft_run *run)
     if (!run) return;
     if (run->active) ft_run_end(run, NULL);
     ft_run_free(run->evaluation);
-    for (int d = 0; run->workers && !run->trains && d < run->n_devices; d++) {
-        ft_team_free(run->workers[d].team);
-        ft_pages_free(run->workers[d].block, run->workers[d].block_bytes);
-    }
+    moves_close(run);
+    for (int d = 0; run->workers && !run->trains && d < run->n_devices; d++)
+        close_device(&run->workers[d]);
     ft_timeline_free(run->timeline);
     pthread_mutex_destroy(&run->error_lock);
     ft_arena_free(run->arena);
@@ -207,15 +223,18 @@ ft_status ft_run_refresh(ft_run *run, ft_error *err)
         for (int i = 0; i < stage->n_params; i++) {
             const ft_stage_param *sp = &stage->params[i];
             int64_t bytes = ft_spec_bytes(&b->params[sp->param].spec);
-            if (sp->replica)
-                memcpy(run->stages[s].params[sp->param], ft_run_param(run, sp->param).data,
-                       (size_t)bytes);
+            if (sp->replica) {
+                int owner = b->stages[b->params[sp->param].owner].device;
+                FT_TRY(copy_on(
+                    w->compute, at_device(run, stage->device, run->stages[s].params[sp->param]),
+                    at_device(run, owner, ft_run_param(run, sp->param).data), bytes, err));
+            }
             if (sp->owned || sp->replica)
                 mark_memory(w, FT_MEMORY_WEIGHTS, sp->at + ft_memory_round(bytes));
         }
-        FT_TRY(pack_weights(run, s, -1, w->team, err));
+        FT_TRY(pack_weights(run, s, -1, err));
     }
-    return FT_OK;
+    return finish_streams(run, err);
 }
 
 /* -- measuring --------------------------------------------------------------------------------- */

@@ -86,17 +86,3 @@ void describe_wait(const worker *w, const ft_action *a, char *text, int size)
         return;
     }
 }
-
-void free_edges(ft_run *run, const ft_action *a)
-{
-    const ft_stage_layout *stage = &run->blueprint->stages[a->stage];
-    for (int i = 0; i < stage->n_in_edges[a->kind]; i++)
-        ft_gate_open(&run->edges[stage->in_edges[a->kind][i]].freed);
-}
-
-void fill_edges(ft_run *run, const ft_action *a)
-{
-    const ft_stage_layout *stage = &run->blueprint->stages[a->stage];
-    for (int i = 0; i < stage->n_out_edges[a->kind]; i++)
-        ft_gate_open(&run->edges[stage->out_edges[a->kind][i]].filled);
-}

@@ -56,14 +56,14 @@ static bool next_action(worker *w, ft_action *a)
 static ft_status step(worker *w, const ft_action *a, ft_error *err)
 {
     int64_t start = ft_now_ns(), blocks = ft_alloc_thread_count();
-    ft_status status = execute_action(w, a, err);
+    ft_status status = begin_edges(w, a, err);
+    if (status == FT_OK) status = execute_action(w, a, err);
+    if (status == FT_OK) status = end_edges(w, a, err);
     if (status != FT_OK) {
         ft_error_wrap(err, "device %s", w->run->blueprint->cut.devices[w->device].name);
         return status;
     }
     w->allocations += ft_alloc_thread_count() - blocks;
-    free_edges(w->run, a);
-    fill_edges(w->run, a);
     record(w, a, start, ft_now_ns());
     pass_action(w);
     return FT_OK;
@@ -75,6 +75,7 @@ static void *work(void *arg)
     ft_error error = {FT_OK, ""};
     ft_action a;
     ft_ops_thread_init();
+    if (w->executor->driver->enter(w->executor, &error) != FT_OK) run_fail(w->run, &error);
     while (next_action(w, &a)) {
         ft_status status = wait_for_action(w, &a, &error);
         if (status == FT_OK && !action_is_left_out(w->run, &a)) status = step(w, &a, &error);

@@ -7,8 +7,8 @@
  * Rules for rows:
  *  1. A kernel reads call->in, writes call->out and nothing else. It never allocates, never keeps
  *     state and is deterministic: the same inputs give the same bits for any team size.
- *  2. `kernel` is the fast one of the CPU (f32 data, i32 ids); kernels.c has those of other kinds of
- *     devices. `reference` is the naive one: plain loops over
+ *  2. `kernel` is the fast one of the CPU (f32 data, i32 ids); kernels.c has those of other kinds
+ *     of devices. `reference` is the naive one: plain loops over
  *     contiguous f64 data (ids stay i32); it is the judge of the kernel and of the gradient.
  *  3. The gradient of a row is built from other rows, through ft_builder; it runs nothing.
  *  4. All inputs and outputs are contiguous.
