@@ -228,13 +228,15 @@ local function find_cycle(nodes, edges, missing)
    local node = select(2, next(before))
    local seen = {}
    while not seen[node] do seen[node], node = true, before[node] end
-   local names, at = { nodes[node].id }, node
+   local backwards, at = { nodes[node].id }, node
    repeat
       at = before[at]
-      table.insert(names, 1, nodes[at].id)
+      backwards[#backwards + 1] = nodes[at].id
    until at == node
-   if #names > 8 then
-      names = { names[1], names[2], names[3], "...", names[#names - 1], names[#names] }
+   local names, n = {}, #backwards
+   for i = 1, n do
+      if n <= 8 or i <= 3 or i >= n - 1 then names[#names + 1] = backwards[n + 1 - i] end
+      if n > 8 and i == 4 then names[#names + 1] = "..." end
    end
    return table.concat(names, " -> ")
 end

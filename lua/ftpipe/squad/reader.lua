@@ -92,16 +92,20 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Answers.
 
---- Byte position of character `number` (from 0) of a text, nil past its end.
-local function byte_of(text, number)
-   if not text:find("[\128-\255]") then return number < #text and number + 1 or nil end
-   local seen = -1
-   for i = 1, #text do
-      local byte = text:byte(i)
-      if byte < 128 or byte >= 192 then seen = seen + 1 end -- not the rest of a character
-      if seen == number then return i end
+--- A context with a function byte_of(number): the byte position of a character (from 0), nil past
+-- the end.
+local function located(text)
+   if not text:find("[\128-\255]") then
+      return { text = text, byte_of = function(n) return n < #text and n + 1 or nil end }
    end
-   return nil
+   local starts
+   return { text = text, byte_of = function(number)
+      if not starts then -- once for all answers
+         starts = {}
+         for start in text:gmatch("()[%z\1-\127\192-\255]") do starts[#starts + 1] = start end
+      end
+      return starts[number + 1]
+   end }
 end
 
 --- An answer as { text =, at = }, `at` its byte position in the context. A start that is off is
@@ -112,11 +116,12 @@ local function read_answer(file, place, context, answer)
    if start < 0 or start ~= math.floor(start) then
       fault(file, below(place, "answer_start"), "is %.17g, expected an integer from 0", start)
    end
-   local at = byte_of(context, start)
+   local at = context.byte_of(start)
    if not at then
       fault(file, below(place, "answer_start"), "is %.17g, past the end of the context", start)
    end
-   if context:sub(at, at + #text - 1) ~= text and not context:find(text, 1, true) then
+   local whole = context.text
+   if whole:sub(at, at + #text - 1) ~= text and not whole:find(text, 1, true) then
       fault(file, place, "the context does not hold the answer '%s'", shown(text))
    end
    return { text = text, at = at }
@@ -126,7 +131,7 @@ local function read_question(file, place, context, qa, unlabelled)
    local question = {
       id = text_field(file, place, qa, "id"),
       text = text_field(file, place, qa, "question"),
-      context = context,
+      context = context.text,
       answers = {},
    }
    if unlabelled then return question end
@@ -165,7 +170,7 @@ function M.parse(text, file, unlabelled)
    for a, article in objects(file, {}, root, "data") do
       for p, paragraph in objects(file, { "data", a }, article, "paragraphs") do
          local above = { "data", a, "paragraphs", p }
-         local context = text_field(file, above, paragraph, "context")
+         local context = located(text_field(file, above, paragraph, "context"))
          for q, qa in objects(file, above, paragraph, "qas") do
             local place = below(above, "qas", q)
             local question = read_question(file, place, context, qa, unlabelled)
