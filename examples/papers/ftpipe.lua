@@ -126,7 +126,7 @@ local WARM_UP = 3
 local function batch_seconds(plan, schedule, micro_batches, least)
    local cut = ft.stages.of(plan.graph, plan.problem.devices, plan.result)
    local counts, rest = count_blocks(plan), 1 - 2 * least / ENCODER_MS
-   local apart = schedule == "gpipe" and args.gpipe_keeps == "one"
+   local apart = ft.schedule.is_flat(schedule) and args.gpipe_keeps == "one"
    for s, stage in ipairs(cut.stages) do
       local more = counts[s] * least * 1e6
       stage.forward_ns = stage.forward_ns * rest + more
@@ -268,7 +268,7 @@ local function epoch_of(task, method, schedule, sizes)
    local graph = blocks_of(task[2], sizes[1], task[3], task[4])
    local best, fastest = nil, math.huge
    for _, most in ipairs(MOST_STAGES[method == "mixed" and schedule or "gpipe"]) do
-      local plan = place(graph, method, schedule == "gpipe", { max_stages = most })
+      local plan = place(graph, method, ft.schedule.is_flat(schedule), { max_stages = most })
       local seconds = batch_seconds(plan, schedule, sizes[2], args.small_batch)
       if seconds < fastest then best, fastest = plan, seconds end
    end

@@ -16,6 +16,7 @@
 -- takes no value. A wrong flag or value ends the program with one line and exit code 2.
 
 local argparse = require("argparse")
+local choices = require("ftpipe.choices")
 local copy = require("ftpipe.copy")
 local core = require("ftpipe.core")
 local opts = require("ftpipe.opts")
@@ -40,20 +41,19 @@ local COMMON = {
       help = "where tokenised data is kept" } },
    { "batch", { type = "int", min = 1, default = 8, help = "samples of an update" } },
    { "micro_batches", { type = "int", min = 1, default = 4, help = "pieces of a batch" } },
-   { "schedule", { choices = { "sequential", "gpipe", "1f1b", "async", "interleaved", "2bw",
-      "zero-bubble" }, default = "1f1b", value = "NAME",
-      help = "sequential, gpipe, 1f1b, async, interleaved; 2bw, zero-bubble: plans only" } },
-   { "staleness", { choices = { "none", "stash", "vertical", "predict" }, default = "none",
-      value = "NAME", help = "of async: none; stash, vertical, predict: plans only" } },
+   { "schedule", { choices = choices.schedules, default = "1f1b", value = "NAME",
+      help = choices.schedules_help } },
+   { "staleness", { choices = choices.staleness, default = "none",
+      value = "NAME", help = choices.staleness_help } },
    { "partition", { type = "string", default = "seq", value = "NAME|FILE",
-      help = "stages: seq, mixed, greedy, pipedream, best, or those of a plan" } },
+      help = "stages: " .. choices.partitions_help .. ", or those of a plan" } },
    { "profile", { rare = true, type = "string", value = "NAME|FILE",
       help = "costs: measured, as they are kept, or fresh; modelled" } },
    { "stages", { rare = true, type = "int", min = 1,
       help = "pieces of the model; one for each device, with mixed at most two" } },
    { "recompute", { choices = { "auto", "always", "never" }, default = "auto",
       help = "activations; auto: where memory asks for it" } },
-   { "optimizer", { choices = { "adamw", "adafactor", "sgd" }, default = "adamw",
+   { "optimizer", { choices = choices.optimizers, default = "adamw",
       help = "update rule" } },
    { "lr", { type = "number", min = 0, default = 1e-4, help = "learning rate" } },
    { "warmup", { type = "int", min = 0, help = "steps of warm-up, at most a tenth of all" } },
@@ -74,7 +74,7 @@ local COMMON = {
    { "eval_limit", { rare = true, type = "int", min = 1, value = "N",
       help = "evaluate on the first N rows, questions or blocks" } },
    { "eval_only", { type = "boolean", default = false, help = "evaluate, do not train" } },
-   { "precision", { choices = { "f32", "bf16" }, default = "f32",
+   { "precision", { choices = choices.precisions, default = choices.precisions[1],
       help = "of products with weights; the rest is f32" } },
    { "seed", { type = "int", min = 0, max = 2 ^ 53, default = 1, help = "of everything random" } },
    { "out", { type = "string", value = "DIR", help = "run directory: metrics, plan, model" } },
@@ -228,10 +228,10 @@ function M.help(declaration, script, all)
    lines[#lines + 1] = declared[1]
    lines[#lines + 1] = declared[1] and ""
    for _, flag in ipairs(flags_of(declared)) do
-      local choices = flag.rule.choices
+      local words = flag.rule.choices
       if flag.rule.rare and not all then
          rare[#rare + 1] = flag.flag
-      elseif not choices or #choices > 1 then
+      elseif not words or #words > 1 then
          lines[#lines + 1] = flag_line(flag, declared.with)
       end
    end

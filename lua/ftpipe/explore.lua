@@ -8,6 +8,7 @@
 -- (a simulation), play = (gives one of so many batches, with its trace when asked for), proof =,
 -- fits = (whether it is within its budgets) }.
 
+local choices = require("ftpipe.choices")
 local clusters = require("ftpipe.cluster")
 local core = require("ftpipe.core")
 local compare = require("ftpipe.compare")
@@ -19,6 +20,7 @@ local partition = require("ftpipe.partition")
 local placement = require("ftpipe.placement")
 local plans = require("ftpipe.plan")
 local playing = require("ftpipe.played")
+local schedules = require("ftpipe.schedule")
 local stages = require("ftpipe.stages")
 local units = require("ftpipe.units")
 local words = require("ftpipe.words")
@@ -84,10 +86,10 @@ local OPTIONS = {
    partition = { type = "any", default = "mixed", help = "how the model is cut" },
    stages = { type = "int", min = 1, help = "pieces of the model" },
    schedule = { type = "any", default = "1f1b", help = "order of work: a name, or ft.schedule" },
-   staleness = { choices = { "none", "stash", "vertical", "predict" }, default = "none",
+   staleness = { choices = choices.staleness, default = "none",
       help = "weights of async" },
    recompute = { choices = { "auto", "always", "never" }, default = "auto", help = "activations" },
-   optimizer = { choices = { "adamw", "adafactor", "sgd" }, default = "adamw",
+   optimizer = { choices = choices.optimizers, default = "adamw",
       help = "update rule" },
    seed = { type = "int", min = 0, default = 1, help = "of partitioners" },
    cost = { type = "string", help = "what a graph file is cut by" },
@@ -153,7 +155,7 @@ local function plan_file(graph, o, recompute)
    local factor = graph.memory_factor or placement.MEMORY_FACTOR[o.optimizer]
    local problem = graph:problem {
       devices = o.devices, micro_batches = o.micro_batches, in_flight = o.micro_batches,
-      flat = o.schedule == "gpipe", memory_factor = factor, recompute = recompute,
+      flat = schedules.is_flat(o.schedule), memory_factor = factor, recompute = recompute,
    }
    local result = partition(problem, {
       method = o.partition, cost = o.cost, seed = o.seed, blocks = o.stages,

@@ -6,6 +6,7 @@ local contract = require("ftpipe.graph.contract")
 local graphs = require("ftpipe.graph")
 local opts = require("ftpipe.opts")
 local partition = require("ftpipe.partition")
+local schedules = require("ftpipe.schedule")
 
 local M = {}
 
@@ -93,7 +94,7 @@ local function attempt(graph, name, o, how, budget)
       devices = o.devices, micro_batches = o.micro_batches,
       memory_factor = budget and budget.factor or o.memory_factor
          or M.MEMORY_FACTOR[o.optimizer],
-      recompute = how.recompute, in_flight = o.micro_batches, flat = o.schedule == "gpipe",
+      recompute = how.recompute, in_flight = o.micro_batches, flat = schedules.is_flat(o.schedule),
    }
    local in_order = METHODS[name].in_order
    limit_memory(problem.devices, how, budget and budget.others, in_order)
@@ -156,7 +157,7 @@ end
 
 --- What a placement depends on, of the options that plans of one model and batch differ in.
 local function key_of(name, o, budget)
-   return ("%s %s %s %s %s %s"):format(name, o.stages, o.recompute, o.schedule == "gpipe",
+   return ("%s %s %s %s %s %s"):format(name, o.stages, o.recompute, schedules.is_flat(o.schedule),
       budget and budget.factor, budget and table.concat(budget.others, " "))
 end
 

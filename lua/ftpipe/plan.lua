@@ -15,6 +15,8 @@ local fit = require("ftpipe.plan.fit")
 local options = require("ftpipe.plan.options")
 local playing = require("ftpipe.played")
 local rates = require("ftpipe.rate")
+local precision = require("ftpipe.precision")
+local schedules = require("ftpipe.schedule")
 local stages = require("ftpipe.plan.stages")
 local texts = require("ftpipe.plan.text")
 local timeline = require("ftpipe.timeline")
@@ -35,10 +37,8 @@ local function build_graphs(o, planned)
       for field, length in pairs(o.lengths or {}) do size[field] = length end
       graphs[i] = o.model.family.training(o.model.config, size)
       if graphs.evaluation then graphs.evaluation[i] = evaluate.graph(o.model, size) end
-      if o.precision == "bf16" then
-         graphs[i]:bf16(planned)
-         if graphs.evaluation then graphs.evaluation[i]:bf16(planned) end
-      end
+      precision.apply(o.precision, graphs[i], planned)
+      if graphs.evaluation then precision.apply(o.precision, graphs.evaluation[i], planned) end
    end
    return graphs
 end
@@ -95,7 +95,7 @@ function M.new(o)
       or draw_training(o, graphs)
    -- devices in a file are somebody's choice; interleaved stages have theirs by number
    local chosen = type(o.partition) == "string" and core.sys.exists(o.partition)
-   local fixed = chosen or o.eval_only or o.schedule == "interleaved"
+   local fixed = chosen or o.eval_only or schedules.interleaves(o.rule or o.schedule)
    if not fixed then plan = with_good_links(plan) end
    plan.beside = plan.graphs.evaluation ~= nil
    plan.profile = profile

@@ -12,6 +12,7 @@ local explore = require("ftpipe.explore")
 local noise = require("ftpipe.planner.noise")
 local opts = require("ftpipe.opts")
 local remedies = require("ftpipe.planner.remedies")
+local schedules = require("ftpipe.schedule")
 local stages = require("ftpipe.stages")
 local units = require("ftpipe.units")
 
@@ -78,13 +79,24 @@ local function micro_batch_counts(batch, n_devices)
    return counts
 end
 
-local ANY_ORDER = { "1f1b", "zero-bubble", "gpipe", "2bw", "async" }
+--- Schedules that are tried: in turns of devices, or in any order of stages.
+local function tried(interleaves)
+   local names = {}
+   for _, row in ipairs(schedules.list()) do
+      if row.interleaves == interleaves and not row.replicates and not row.serial then
+         names[#names + 1] = row.name
+      end
+   end
+   return names
+end
+
+local ANY_ORDER = tried(false)
 
 -- How stages may lie: the partition, stages of each device, and the schedules that it is for.
 -- Interleaving is for equal numbers of stages, devices in turns.
 local LAYOUTS = {
    { partition = "seq", per_device = 1, schedules = ANY_ORDER },
-   { partition = "seq", per_device = 2, schedules = { "interleaved" } },
+   { partition = "seq", per_device = 2, schedules = tried(true) },
    { partition = "mixed", per_device = 2, schedules = ANY_ORDER },
    { partition = "mixed", per_device = 3, schedules = ANY_ORDER },
 }
@@ -120,7 +132,7 @@ local function choices(o, only, n_devices)
    local list = {}
    local function add(layout, micro_batches, schedule)
       if not contains(only.schedules, schedule) then return end
-      if schedule == "interleaved" and micro_batches % n_devices > 0 then return end
+      if schedules.interleaves(schedule) and micro_batches % n_devices > 0 then return end
       list[#list + 1] = copy(o, {
          micro_batches = micro_batches, schedule = schedule, partition = layout.partition,
          stages = o.stages or layout.per_device * n_devices,

@@ -30,7 +30,8 @@ end
 function M.words(rate)
    local text = ("%g"):format(rate.peak)
    if rate.warmup > 0 then text = ("%s after %d steps of warm-up"):format(text, rate.warmup) end
-   return rate.schedule == "constant" and text .. ", constant"
+   local shape = rate.schedule
+   return shape == "constant" and text .. ", constant"
       or ("%s, then %s to 0 at step %d"):format(text, rate.schedule, rate.steps)
 end
 

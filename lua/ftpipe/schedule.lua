@@ -33,8 +33,9 @@ function M.rule(o)
    return opts.check("schedule", rule_options, o)
 end
 
---- The schedules of the program: { name =, doc = (one line), synchronous =, splits =, weights =
--- ("own", or which it reads when they are late) }.
+--- The schedules of the program: { name =, doc = (one line), weights = ("own", or which it reads
+-- when they are late), synchronous =, splits =, interleaves =, replicates =, flat =, serial =
+-- (columns of src/schedule/schedule.h) }.
 function M.list() return core.schedule.list() end
 
 --- What a schedule (a name, or a rule) says of itself.
@@ -56,6 +57,23 @@ function M.splits(schedule) return row_of(schedule).splits or false end
 -- weights that are late.
 function M.may_be_stale(schedule)
    return not M.is_synchronous(schedule) and (row_of(schedule).weights or "own") == "own"
+end
+
+--- Whether stages of a device take turns, s, s + P, s + 2P ... on device s.
+function M.interleaves(schedule) return row_of(schedule).interleaves or false end
+
+--- Whether every stage holds all micro-batches of a batch.
+function M.is_flat(schedule) return row_of(schedule).flat or false end
+
+--- Whether the engine executes it, with the weights that --staleness asks for; what it does not can
+-- be planned and simulated. A spec holds this to what the engine says of plans.
+function M.runs(schedule, staleness)
+   local row = row_of(schedule)
+   local weights = (staleness or "none") ~= "none" and staleness or row.weights or "own"
+   for _, way in ipairs(core.schedule.weights()) do
+      if way.name == weights and not way.newest then return false end
+   end
+   return not row.splits and not row.replicates
 end
 
 --- Forward edges from each stage to the next, and backward ones.

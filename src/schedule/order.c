@@ -238,23 +238,18 @@ static void put_backward(writer *w, ft_action_kind kind)
     put(w, FT_ACT_UPDATE, batch, 0, 0);
 }
 
-static bool keeps_versions(ft_weights weights)
-{
-    return weights == FT_WEIGHTS_STASH || weights == FT_WEIGHTS_VERTICAL ||
-           weights == FT_WEIGHTS_DOUBLE;
-}
-
 static ft_status order_seat(writer *w, ft_error *err)
 {
     const leg *l = w->leg;
     int64_t per_batch = 4 * (int64_t)w->share->per_batch + 3;
+    bool keeps = ft_weights_rows[l->weights].reads == FT_READS_KEPT;
     w->state = begin_state(l, w->stage);
     w->total = (int64_t)l->n_batches * w->share->per_batch;
     FT_TRY(find_owners(w, err));
     w->order->versions = 1;
     w->order->actions = ft_arena_array(l->arena, per_batch * l->n_batches, sizeof(ft_action));
-    if (keeps_versions(l->weights)) w->lags = ft_arena_array(l->arena, w->total, sizeof *w->lags);
-    if (!w->order->actions || (keeps_versions(l->weights) && !w->lags))
+    if (keeps) w->lags = ft_arena_array(l->arena, w->total, sizeof *w->lags);
+    if (!w->order->actions || (keeps && !w->lags))
         return ft_fail(err, FT_NOMEM, "plan: no memory for the order of stage %d", w->stage);
     while (w->state.weights < w->total) {
         ft_action_kind kind;

@@ -45,6 +45,7 @@ static const ft_schedule sequential = {
     .name = "sequential",
     .doc = "one micro-batch at a time, forward and backward; the judge of the others",
     .synchronous = true,
+    .serial = true,
     .next = sequential_next,
 };
 
@@ -52,6 +53,7 @@ static const ft_schedule gpipe = {
     .name = "gpipe",
     .doc = "all forwards of a batch, then all its backwards, then the update",
     .synchronous = true,
+    .flat = true,
     .next = gpipe_next,
 };
 
@@ -121,15 +123,16 @@ const ft_schedule *const ft_schedules[] = {&sequential,  &gpipe,           &one_
                                            &async,       &double_buffered, &zero_bubble,
                                            &interleaved, &data_parallel,   NULL};
 
-static const char *const weights_words[FT_WEIGHTS_COUNT] = {[FT_WEIGHTS_OWN] = "own",
-#define FT_WEIGHTS_WORD(name, word, doc) [FT_WEIGHTS_##name] = word,
-                                                            FT_WEIGHTS_LIST(FT_WEIGHTS_WORD)
-#undef FT_WEIGHTS_WORD
+const ft_weights_row ft_weights_rows[FT_WEIGHTS_COUNT] = {
+    [FT_WEIGHTS_OWN] = {"own", FT_READS_NEWEST, "those of the schedule"},
+#define FT_WEIGHTS_ROW(name, word, reads, doc) [FT_WEIGHTS_##name] = {word, FT_READS_##reads, doc},
+    FT_WEIGHTS_LIST(FT_WEIGHTS_ROW)
+#undef FT_WEIGHTS_ROW
 };
 
 const char *ft_weights_word(ft_weights weights)
 {
-    return weights_words[weights];
+    return ft_weights_rows[weights].word;
 }
 
 const ft_schedule *ft_schedule_find(const char *name)

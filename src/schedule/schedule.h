@@ -107,23 +107,34 @@ typedef struct ft_stage_state {
     void *payload;               /* of the schedule */
 } ft_stage_state;
 
+/* What reading them needs: nothing more, older versions, or a P before each forward. */
+typedef enum { FT_READS_NEWEST, FT_READS_KEPT, FT_READS_MOVED } ft_weights_reads;
+
 /* Which weights a schedule without flush works with. */
 #define FT_WEIGHTS_LIST(X)                                                                         \
-    X(LATEST, "none", "the newest, forward and backward")                                          \
-    X(STASH, "stash", "backward reads what its forward read")                                      \
-    X(VERTICAL, "vertical", "every stage reads the version that the first one read")               \
-    X(DOUBLE, "2bw", "two versions: every batch reads that of the batch before the one before it") \
-    X(PREDICT, "predict", "forward reads the newest, moved ahead by the updates that are missing")
+    X(LATEST, "none", NEWEST, "the newest, forward and backward")                                  \
+    X(STASH, "stash", KEPT, "backward reads what its forward read")                                \
+    X(VERTICAL, "vertical", KEPT, "every stage reads the version that the first one read")         \
+    X(DOUBLE, "2bw", KEPT, "two versions: every batch reads that of the batch before the last")    \
+    X(PREDICT, "predict", MOVED, "forward reads the newest, moved ahead by what is missing")
 
 typedef enum {
     FT_WEIGHTS_OWN, /* of a pipeline: those of the schedule */
-#define FT_WEIGHTS_ENUM(name, word, doc) FT_WEIGHTS_##name,
+#define FT_WEIGHTS_ENUM(name, ...) FT_WEIGHTS_##name,
     FT_WEIGHTS_LIST(FT_WEIGHTS_ENUM)
 #undef FT_WEIGHTS_ENUM
         FT_WEIGHTS_COUNT
 } ft_weights;
 
-const char *ft_weights_word(ft_weights weights); /* "stash" */
+typedef struct ft_weights_row {
+    const char *word; /* "stash"; of FT_WEIGHTS_OWN "own" */
+    ft_weights_reads reads;
+    const char *doc;
+} ft_weights_row;
+
+extern const ft_weights_row ft_weights_rows[FT_WEIGHTS_COUNT];
+/* "stash", "own". */
+const char *ft_weights_word(ft_weights weights);
 
 typedef struct ft_schedule {
     const char *name;
@@ -133,6 +144,8 @@ typedef struct ft_schedule {
     bool splits;        /* backward-input and backward-weight instead of backward */
     bool interleaves;   /* not by stage: stages s, s + P, s + 2P ... of device s take turns */
     bool replicates;    /* makes sense with replicas only */
+    bool flat;          /* every stage holds all micro-batches of a batch */
+    bool serial;        /* one micro-batch is under way, in one stage: a judge, never the fastest */
     ft_weights weights; /* FT_WEIGHTS_OWN is FT_WEIGHTS_LATEST */
     /* FT_ACT_FORWARD, FT_ACT_BACKWARD or, where it splits, one of its halves. It does not know how
      * long the leg is: what belongs to batches after the last is left out of what it says. NULL in

@@ -468,23 +468,50 @@ static int plan_tostring(lua_State *L)
     return 1;
 }
 
-/*** The schedules there are: { name =, doc =, synchronous =, splits = (backwards into halves) }.
+/*** Ways to choose weights that are late: { name =, doc =, newest = (they need neither older
+ * versions nor predictions) }.
+ * @function schedule.weights */
+static int schedule_weights(lua_State *L)
+{
+    lua_newtable(L);
+    for (int w = FT_WEIGHTS_OWN + 1; w < FT_WEIGHTS_COUNT; w++) {
+        lua_createtable(L, 0, 3);
+        lua_pushstring(L, ft_weights_rows[w].word);
+        lua_setfield(L, -2, "name");
+        lua_pushstring(L, ft_weights_rows[w].doc);
+        lua_setfield(L, -2, "doc");
+        lua_pushboolean(L, ft_weights_rows[w].reads == FT_READS_NEWEST);
+        lua_setfield(L, -2, "newest");
+        lua_rawseti(L, -2, w);
+    }
+    return 1;
+}
+
+/*** The schedules there are: { name =, doc =, weights =, and what schedule.h says of: synchronous
+ * =, splits =, interleaves =, replicates =, flat =, serial = }.
  * @function schedule.list */
 static int schedule_list(lua_State *L)
 {
     lua_newtable(L);
     for (int i = 0; ft_schedules[i]; i++) {
-        lua_createtable(L, 0, 5);
-        lua_pushstring(L, ft_schedules[i]->name);
+        const ft_schedule *row = ft_schedules[i];
+        const struct {
+            const char *key;
+            bool value;
+        } flags[] = {{"synchronous", row->synchronous}, {"splits", row->splits},
+                     {"interleaves", row->interleaves}, {"replicates", row->replicates},
+                     {"flat", row->flat},               {"serial", row->serial}};
+        lua_createtable(L, 0, 9);
+        lua_pushstring(L, row->name);
         lua_setfield(L, -2, "name");
-        lua_pushstring(L, ft_schedules[i]->doc);
+        lua_pushstring(L, row->doc);
         lua_setfield(L, -2, "doc");
-        lua_pushboolean(L, ft_schedules[i]->synchronous);
-        lua_setfield(L, -2, "synchronous");
-        lua_pushboolean(L, ft_schedules[i]->splits);
-        lua_setfield(L, -2, "splits");
-        lua_pushstring(L, ft_weights_word(ft_schedules[i]->weights));
+        lua_pushstring(L, ft_weights_word(row->weights));
         lua_setfield(L, -2, "weights");
+        for (size_t k = 0; k < sizeof flags / sizeof *flags; k++) {
+            lua_pushboolean(L, flags[k].value);
+            lua_setfield(L, -2, flags[k].key);
+        }
         lua_rawseti(L, -2, i + 1);
     }
     return 1;
@@ -521,6 +548,7 @@ int script_bind_schedule(lua_State *L)
     static const luaL_Reg functions[] = {{"make", schedule_make},
                                          {"parse", schedule_parse},
                                          {"list", schedule_list},
+                                         {"weights", schedule_weights},
                                          {"memory_classes", schedule_memory_classes},
                                          {"ways", script_schedule_ways},
                                          {NULL, NULL}};

@@ -2,6 +2,7 @@
 
 local core = require("ftpipe.core")
 local args = require("ftpipe.args")
+local schedules = require("ftpipe.schedule")
 
 local M = { help = "how a model or a graph file would be cut, and how fast and large that is" }
 
@@ -97,7 +98,7 @@ local function model_problem(subject)
    local graph = subject.graph:by_scope() or subject.graph
    local problem = graph:problem {
       devices = o.devices, micro_batches = o.micro_batches, in_flight = o.micro_batches,
-      flat = o.schedule == "gpipe", recompute = o.recompute == "always",
+      flat = schedules.is_flat(o.schedule), recompute = o.recompute == "always",
       memory_factor = placement.MEMORY_FACTOR[o.optimizer],
    }
    for _, device in ipairs(problem.devices) do device.memory_bytes = 0 end

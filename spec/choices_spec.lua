@@ -1,0 +1,68 @@
+--- What flags may say is what the tables of the program have, and what they say of it is so.
+
+local choices = require("ftpipe.choices")
+local core = require("ftpipe.core")
+local ft = require("ftpipe")
+local pipeline = require("spec.support.pipeline")
+local process = require("spec.support.process")
+local schedules = require("ftpipe.schedule")
+
+local function help_of(script)
+   local text = process.ftpipe { script, "--help" }
+   return (text:gsub("%s+", " "))
+end
+
+describe("choices", function()
+   it("are rows of the tables, and reach help", function()
+      local help = help_of("recipes/t5_rte.lua")
+      assert.is_true(#schedules.list() >= #choices.schedules)
+      for _, row in ipairs(schedules.list()) do
+         assert.equal(not row.replicates, help:find(row.name, 1, true) ~= nil)
+      end
+      for _, row in ipairs(core.schedule.weights()) do
+         assert.truthy(help:find(row.name, 1, true))
+      end
+      for _, name in ipairs(core.engine.optimizers()) do assert.matches(name, help) end
+      for _, name in ipairs(ft.opts.names { seq = {}, mixed = {} }) do
+         assert.matches(name, choices.partitions_help)
+      end
+   end)
+
+   it("say of a schedule whether it runs as the engine does", function()
+      local function runs(schedule, staleness)
+         local stages = schedules.interleaves(schedule) and 4 or nil
+         local plan = pipeline.plan {
+            schedule = schedule, staleness = staleness, devices = "cpu:2", stages = stages,
+            steps = 4, micro_batches = 4,
+         }
+         return plan.blueprint:is_executable()
+      end
+      for _, name in ipairs(choices.schedules) do
+         assert.equal(runs(name), schedules.runs(name), name)
+      end
+   end)
+
+   it("of staleness run as the engine does", function()
+      for _, name in ipairs(choices.staleness) do
+         local stages = {}
+         for s = 1, 2 do stages[s] = { forward_ns = 10, backward_ns = 20 } end
+         local text = ft.schedule.play({
+            stages = stages, micro_batches = 2, batches = 4, schedule = "async", slots = 3,
+            staleness = name,
+         }):text()
+         local more = text:find(" versions 2", 1, true) or text:find(" P0.", 1, true)
+         assert.equal(schedules.runs("async", name), more == nil, name)
+      end
+   end)
+
+   it("are what the search tries, but for the judge and what needs replicas", function()
+      local tried = {}
+      local found = ft.planner.search("t5-small", {
+         devices = "sim:2x11GB", batch = 8, counts = { 4 },
+      })
+      for _, row in ipairs(found.rows) do tried[row.options.schedule] = true end
+      for _, row in ipairs(schedules.list()) do
+         assert.equal(not (row.serial or row.replicates), tried[row.name] or false, row.name)
+      end
+   end)
+end)
