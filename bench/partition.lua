@@ -30,7 +30,8 @@ local function t5_3b()
    local problem = graph:problem { devices = devices, recompute = true, memory_factor = 2 }
    print(("T5-3B, 4 x 512 / 4, on %s: %d operators, %d edges"):format(devices, #graph.nodes,
       #graph.edges))
-   report("mixed, L = 16, all restarts", 1, solve(problem, { method = "mixed", blocks = 16 }))
+   report("mixed, L = 16, an effort of 4", 1, solve(problem,
+      { method = "mixed", blocks = 16, effort = 4 }))
    report("mixed, L = 16, a deadline of 1 ms", .05, solve(problem,
       { method = "mixed", blocks = 16, deadline_ms = 1 }))
    report("seq", nil, solve(problem, { method = "seq" }))
@@ -76,6 +77,9 @@ local function bar(seconds)
    return ("#"):rep(math.max(0, math.floor(6 * math.log10(seconds / 1e-4) + .5)))
 end
 
+-- Of mixed, however large the graph is.
+local EFFORT = 10
+
 local function growth()
    local plot = {}
    for _, size in ipairs(SIZES) do
@@ -83,7 +87,7 @@ local function growth()
       local problem = layers(n, devices)
       for _, method in ipairs { "greedy", "seq", "mixed" } do
          local result, seconds = solve(problem,
-            { method = method, blocks = method == "mixed" and 2 * devices or nil })
+            { method = method, blocks = method == "mixed" and 2 * devices or nil, effort = EFFORT })
          local what = ("%5d blocks on %2d devices, %s"):format(n, devices, method)
          report(what, method == "mixed" and goal or nil, result, seconds)
          plot[#plot + 1] = ("%6s %5d x %2d |%s"):format(method, n, devices, bar(seconds))

@@ -144,7 +144,7 @@ describe("the program", function()
             end
          end
          io.popen("sleep 0.3; kill -TERM " .. ft.sys.getpid())
-         ft.partition(p, { method = "mixed", restarts = 1000000 })]] }
+         ft.partition(p, { method = "mixed", effort = 1e6 })]] }
       assert.same({ "", "ftpipe: partition: stopped before it was done\n", 143 },
          { out, err, code })
    end)

@@ -174,17 +174,35 @@ describe("ft.partition", function()
       assert.is_true(result.objective_ns >= ft.partition(problem, { method = "seq" }).objective_ns)
    end)
 
-   it("stops at a deadline, and as many restarts give the same", function()
+   it("stops at a deadline, and the effort that was spent by then gives the same", function()
       local times = {}
       for i = 1, 400 do times[i] = 1000 + i * i % 97 end
       local problem = chain(times, 10, 4)
-      local options = { method = "mixed", blocks = 8, restarts = 100000, deadline_ms = 60 }
+      local options = { method = "mixed", blocks = 8, effort = 1e6, deadline_ms = 60 }
       local result = ft.partition(problem, options)
-      assert.is_true(result.restarts < 100000)
-      if result.restarts > 0 then
+      assert.is_true(result.effort < 1e6)
+      if result.effort > 0 then
          local again = ft.partition(problem,
-            { method = "mixed", blocks = 8, restarts = result.restarts })
+            { method = "mixed", blocks = 8, effort = result.effort })
          assert.same(result.device, again.device)
+         assert.equal(result.effort, again.effort)
+      end
+   end)
+
+   it("spends the effort that it is given, and a larger one finds nothing slower", function()
+      local times = {}
+      for i = 1, 60 do times[i] = 1000 + i * i * 7 % 397 end
+      local problem, last = chain(times, 300, 7), math.huge
+      for _, effort in ipairs { 0.01, 1, 10 } do
+         local result = ft.partition(problem, { method = "mixed", cost = "sum", effort = effort })
+         assert.is_true(result.effort > 0 and result.effort <= effort)
+         assert.is_true(result.objective_ns <= last)
+         last = result.objective_ns
+      end
+      assert.matches("; effort [%d.]+\n", tostring(ft.partition(problem, { effort = 1 })))
+      for _, effort in ipairs { -1, 0 / 0, 1e7 } do
+         assert.fails_with(function() ft.partition(problem, { effort = effort }) end,
+            "effort is .*, expected 0 to 1000000")
       end
    end)
 
@@ -195,7 +213,7 @@ describe("ft.partition", function()
       end
       local problem = chain(times, 100, 8)
       local seq = ft.partition(problem, { method = "seq" })
-      local result = ft.partition(problem, { method = "mixed", blocks = 16, restarts = 3 })
+      local result = ft.partition(problem, { method = "mixed", blocks = 16, effort = 3 })
       assert.is_true(result.n_stages <= 16)
       assert.is_true(result.objective_ns <= seq.objective_ns)
       assert.is_true(result.gap < 0.005)
@@ -301,22 +319,14 @@ describe("graphs with known results", function()
       end
    end)
 
-   -- these two need more than the 8 restarts of the others
-   local RESTARTS = {
-      ["LayerGraphs/resnet50_inference"] = 32, ["OperatorGraphs/bert_l-6_inference"] = 64,
-   }
-
-   it("mixed is never above that, and near the best known", function()
+   it("best is never above that, and near the best known, by default", function()
       local rows, dir = expected("expected_dnn.json")
       for _, row in ipairs(rows or {}) do
          local problem = ft.graph.load(dir .. "dnn/" .. row.workload .. ".json"):problem()
-         local result = ft.partition(problem, {
-            method = "mixed", cost = "sum", effort = 1000, max_stages = 100000,
-            restarts = RESTARTS[row.workload],
-         })
+         local result = ft.partition(problem, { cost = "sum" })
          local ms = result.objective_ns / 1e6
          assert.is_true(ms <= row.contig_opt * (1 + 1e-7)) -- times are read to a nanosecond
-         assert.is_true(ms <= row.noncontig_best * 1.002,
+         assert.is_true(ms <= row.noncontig_best * 1.005,
             ("%s: %g in %d stages, not %g"):format(row.workload, ms, result.n_stages,
                row.noncontig_best))
       end
@@ -328,7 +338,7 @@ describe("graphs with known results", function()
          local problem = ft.graph.load(("%sdnn/LayerGraphs/%s_training.json"):format(dir, name))
             :problem()
          local result = ft.partition(problem, {
-            method = "mixed", cost = "sum", max_stages_per_device = 3, effort = 500,
+            method = "mixed", cost = "sum", max_stages_per_device = 3,
          })
          assert.is_true(result.objective_ns / 1e6 <= ms)
          for _, load in ipairs(result.loads) do assert.is_true(load.stages <= 3) end
@@ -339,34 +349,30 @@ describe("graphs with known results", function()
       local rows, dir = expected("expected_pipedream.json")
       local graphs = {}
       for _, row in ipairs(rows or {}) do
-         -- the two-level instance of the largest graph alone takes as long as all others
-         if row.workload ~= "gnmt_large" or row.P <= 2 then
-            graphs[row.workload] = graphs[row.workload] or ft.graph.load(dir .. "pipedream/"
-               .. row.workload .. ".txt"):problem { devices = {}, memory_factor = 1 }
-            local problem = graphs[row.workload]
-            problem.level_devices, problem.level_bytes_per_s = {}, {}
-            for i, machines in ipairs(row.machines_per_level) do
-               problem.level_devices[i], problem.level_bytes_per_s[i] = machines, row.bandwidth[i]
-            end
-            problem.devices = {}
-            for d = 1, row.P do
-               problem.devices[d] = {
-                  memory_bytes = row.use_memory_constraint and row.memory or 0,
-                  bytes_per_s = row.bandwidth[1],
-               }
-            end
-            local result = ft.partition(problem, {
-               method = "pipedream", straight = row.straight,
-               free_transfers = row.activation_compression_ratio ~= 1,
-            })
-            assert.is_true(math.abs(result.objective_ns / 1e9 / row.value - 1) < 1e-9)
-            assert.equal(row.n_states, result.down_sets)
-            if row.activation_compression_ratio == 1 then
-               local priced = ft.partition.evaluate(problem, result.device, result.stage,
-                  "pipedream")
-               assert.is_true(math.abs(priced.objective_ns / 1e9 / row.value - 1) < 1e-9)
-               assert.same(result.stage_replicas, priced.stage_replicas)
-            end
+         graphs[row.workload] = graphs[row.workload] or ft.graph.load(dir .. "pipedream/"
+            .. row.workload .. ".txt"):problem { devices = {}, memory_factor = 1 }
+         local problem = graphs[row.workload]
+         problem.level_devices, problem.level_bytes_per_s = {}, {}
+         for i, machines in ipairs(row.machines_per_level) do
+            problem.level_devices[i], problem.level_bytes_per_s[i] = machines, row.bandwidth[i]
+         end
+         problem.devices = {}
+         for d = 1, row.P do
+            problem.devices[d] = {
+               memory_bytes = row.use_memory_constraint and row.memory or 0,
+               bytes_per_s = row.bandwidth[1],
+            }
+         end
+         local result = ft.partition(problem, {
+            method = "pipedream", straight = row.straight,
+            free_transfers = row.activation_compression_ratio ~= 1,
+         })
+         assert.is_true(math.abs(result.objective_ns / 1e9 / row.value - 1) < 1e-9)
+         assert.equal(row.n_states, result.down_sets)
+         if row.activation_compression_ratio == 1 then
+            local priced = ft.partition.evaluate(problem, result.device, result.stage, "pipedream")
+            assert.is_true(math.abs(priced.objective_ns / 1e9 / row.value - 1) < 1e-9)
+            assert.same(result.stage_replicas, priced.stage_replicas)
          end
       end
    end)

@@ -69,7 +69,7 @@ describe("the referee", function()
       if not has_cbc() then return end
       local problem = make(3, 20, 3, "overlap")
       local seq = ft.partition(problem, { method = "seq", referee = 30 })
-      local mixed = ft.partition(problem, { method = "mixed", restarts = 4, referee = 30 })
+      local mixed = ft.partition(problem, { method = "mixed", effort = 1, referee = 30 })
       assert.is_true(mixed.referee.bound_ns <= mixed.objective_ns * (1 + 1e-6))
       assert.is_true(seq.lower_bound_ns <= seq.objective_ns)
       assert.matches("referee: no placement is below", tostring(mixed))
@@ -80,7 +80,7 @@ describe("the referee", function()
       local path = files.shared("data/graphs/dnn/OperatorGraphs/bert_l-3_inference.json", pending)
       if not path or not has_cbc() then return end
       local result = ft.partition(ft.graph.load(path):problem(),
-         { method = "mixed", cost = "sum", effort = 1000, max_stages = 100000, referee = 60 })
+         { method = "mixed", cost = "sum", referee = 60 })
       assert.is_true(result.referee.bound_ns <= result.objective_ns * (1 + 1e-6))
    end)
 

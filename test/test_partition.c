@@ -48,7 +48,8 @@ static void make_case(random_case *c, uint64_t seed)
     memset(c, 0, sizeof *c);
     int n = 1 + (int)ft_rng_below(&rng, MOST_NODES);
     c->sums = ft_rng_below(&rng, 2);
-    c->options = (ft_partition_options){.method = "mixed", .cost = costs[c->sums], .seed = seed};
+    c->options = (ft_partition_options){
+        .method = "mixed", .cost = costs[c->sums], .seed = seed, .effort = 200000};
     c->problem = (ft_partition_problem){.n_nodes = n,
                                         .n_kinds = 2,
                                         .node_ns = c->node_ns,

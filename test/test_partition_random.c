@@ -110,8 +110,7 @@ static void make_case(random_case *c, uint64_t seed, const char *method)
     c->options = (ft_partition_options){.method = method,
                                         .cost = costs[c->sums],
                                         .seed = seed,
-                                        .restarts = 2,
-                                        .effort = 60,
+                                        .effort = 20000,
                                         .max_down_sets = 400};
     c->problem = (ft_partition_problem){.n_nodes = 13 + (int)below(&rng, MOST_NODES - 12),
                                         .n_kinds = KINDS,

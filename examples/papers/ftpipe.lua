@@ -60,7 +60,7 @@ local function find_block(graph, scope)
 end
 
 -- Of `mixed`: enough for chains of blocks.
-local RESTARTS, EFFORT = 2, 400
+local EFFORT = 1
 
 -- Bytes kept for a byte of parameters: weights and gradients; Adafactor's state is small.
 local MEMORY_FACTOR = 2
@@ -72,7 +72,7 @@ local function place(graph, method, synchronous, options)
    }
    if synchronous then problem.last_ns = nil end
    for _, device in ipairs(problem.devices) do device.bytes_per_s = args.link end
-   local all = { method = method, restarts = RESTARTS, effort = EFFORT }
+   local all = { method = method, effort = EFFORT }
    for key, value in pairs(options or {}) do all[key] = value end
    local result = ft.partition(problem, all)
    return { graph = graph, problem = problem, result = result, synchronous = synchronous }

@@ -21,7 +21,7 @@ end
 
 local function options_for(method, o)
    return {
-      method = method, cost = o.cost, seed = o.seed, restarts = o.restarts or 4, blocks = o.blocks,
+      method = method, cost = o.cost, seed = o.seed, effort = o.effort, blocks = o.blocks,
    }
 end
 
@@ -36,7 +36,7 @@ end
 
 --- Runs every method.
 -- @tparam table problem
--- @tparam[opt] table o cost, seed, restarts, blocks (stages, at most)
+-- @tparam[opt] table o cost, seed, effort, blocks (stages, at most)
 -- @treturn table rows { method =, result = or problem = (why not), seconds = }, in the order of the
 --   methods
 function M.all(problem, o)
@@ -73,6 +73,7 @@ local COLUMNS = {
    { "above bound", function(row)
       return row.result.proved and "optimal" or ("%.1f %%"):format(100 * row.result.gap)
    end },
+   { "effort", function(row) return ("%.1f"):format(row.result.effort) end },
    { "found in", function(row) return units.format_seconds(row.seconds) end },
 }
 
@@ -101,6 +102,7 @@ function M.data(rows)
       }
       if result then
          list[i].slowest_ns, list[i].balance = result.objective_ns, M.balance(result)
+         list[i].effort = result.effort
          list[i].memory_bytes, list[i].moved_bytes = fullest(result), result.moved_bytes
          list[i].stages, list[i].gap, list[i].proved = result.n_stages, result.gap, result.proved
       end

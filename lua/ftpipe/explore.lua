@@ -92,6 +92,7 @@ local OPTIONS = {
    optimizer = { choices = choices.optimizers, default = "adamw",
       help = "update rule" },
    seed = { type = "int", min = 0, default = 1, help = "of partitioners" },
+   effort = { type = "number", min = 0, help = "of partitioners that search, millions of steps" },
    cost = { type = "string", help = "what a graph file is cut by" },
    profile = { type = "string", default = "modelled", help = "what work costs; for models" },
 }
@@ -158,7 +159,7 @@ local function plan_file(graph, o, recompute)
       flat = schedules.is_flat(o.schedule), memory_factor = factor, recompute = recompute,
    }
    local result = partition(problem, {
-      method = o.partition, cost = o.cost, seed = o.seed, blocks = o.stages,
+      method = o.partition, cost = o.cost, seed = o.seed, effort = o.effort, blocks = o.stages,
    })
    local cut = stages.of(graph, problem.devices, result)
    local recomputed = {}
@@ -223,7 +224,7 @@ function M.plan_options(model, o)
       buckets = { o.source }, lengths = { target = o.target }, partition = o.partition,
       stages = o.stages, schedule = o.schedule, recompute = o.recompute, optimizer = o.optimizer,
       staleness = o.staleness ~= "none" and o.staleness or nil, profile = o.profile,
-      hypers = {}, clip = 0, seed = o.seed, dropout = dropout, steps = long, batches = long,
+      hypers = {}, clip = 0, seed = o.seed, effort = o.effort, dropout = dropout, steps = long, batches = long,
    }
 end
 

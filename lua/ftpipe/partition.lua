@@ -22,10 +22,10 @@ end
 
 function Result:__tostring()
    local lines = {
-      ("%s: slowest device %.3f ms, %s, %d stages, %.2f MB moved"):format(self.method,
+      ("%s: slowest device %.3f ms, %s, %d stages, %.2f MB moved; effort %.1f"):format(self.method,
          self.objective_ns / 1e6, self.proved and "optimal"
          or ("at most %.1f %% above the optimum"):format(100 * self.gap), self.n_stages,
-         self.moved_bytes / 1e6),
+         self.moved_bytes / 1e6, self.effort),
    }
    local referee = self.referee
    if referee then
@@ -62,11 +62,13 @@ end
 --- Places the nodes of a problem on its devices.
 -- @tparam table problem
 -- @tparam[opt] table options method ("best"; or a function from the problem to a list of devices by
---   node), cost ("overlap"), seed, restarts, deadline_ms, effort, max_stages,
+--   node), cost ("overlap"), seed, effort (millions of steps;
+--   the default takes some seconds at most), deadline_ms, max_stages,
 --   max_stages_per_device, blocks, max_down_sets, in_order, straight, free_transfers; referee
 --   (true, or the seconds it has: see ftpipe.referee)
 -- @treturn table stage and device by node, stage_device and stage_replicas by stage, loads by
---   device, objective_ns, lower_bound_ns, gap, proved, n_stages, moved_bytes, restarts, method
+--   device, objective_ns, lower_bound_ns, gap, proved, n_stages, moved_bytes, effort (that was spent:
+--   as much gives the same on any machine), method
 -- @raise invalid argument — the problem makes no sense; plan infeasible — nothing fits
 function M.solve(problem, options)
    local own, seconds = {}, nil

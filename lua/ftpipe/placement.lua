@@ -14,16 +14,19 @@ local function unsupported(format, ...)
    core.fail("unsupported", format:format(...), 2)
 end
 
+-- Of mixed and best, when nobody says how much: scopes are few, and a search asks for many plans.
+local EFFORT = 5
+
 -- What --partition says, as options of ft.partition. `in_order`: stage s is on device s, and on
 -- from the first one again when there are more stages; nodes keep their order, and scopes need not
 -- stay together.
 local METHODS = {
    seq = { method = "seq", in_order = true },
-   mixed = { method = "mixed", restarts = 4 },
+   mixed = { method = "mixed", effort = EFFORT },
    pipedream = { method = "pipedream" },
    ["pipedream-straight"] = { method = "pipedream", straight = true },
    greedy = { method = "greedy" },
-   best = { method = "best", restarts = 4 },
+   best = { method = "best", effort = EFFORT },
 }
 
 --- What --partition may say beside a file, sorted.
@@ -39,9 +42,10 @@ local STAGES_PER_DEVICE = 2
 --- Stages of mixed and best, at most: those that are asked for, if any are.
 function M.stages(n_devices, asked) return asked or STAGES_PER_DEVICE * n_devices end
 
-local function options_of(name, n_devices, n_nodes, stages)
+local function options_of(name, n_devices, n_nodes, stages, effort)
    local options = copy(METHODS[name])
    if options.in_order then return options end
+   options.effort = options.effort and (effort or options.effort)
    if options.method == "mixed" or options.method == "best" then
       stages = M.stages(n_devices, stages)
    end
@@ -115,6 +119,10 @@ local function check_runnable(name, result)
    end
 end
 
+local function is_infeasible(failure)
+   return type(failure) == "table" and failure.status == "plan infeasible"
+end
+
 --- Whether --recompute allows what the attempt assumes.
 local function is_allowed(how, rule)
    return how.bare or rule ~= (how.recompute and "never" or "always")
@@ -125,11 +133,11 @@ local function first_that_fits(weighted, name, o, budget)
    local n_devices, failure = #core.engine.devices(o.devices), nil
    for _, how in ipairs(attempts_of(name, budget)) do
       if how.unlimited and not budget or not how.unlimited and is_allowed(how, o.recompute) then
-         local options = options_of(name, n_devices, #weighted.nodes, o.stages)
+         local options = options_of(name, n_devices, #weighted.nodes, o.stages, o.effort)
          local ok, result = pcall(partition, attempt(weighted, name, o, how, budget), options)
          if ok then return result end
          failure = result
-         if type(result) ~= "table" or result.status ~= "plan infeasible" then break end
+         if not is_infeasible(result) then break end
       end
    end
    error(failure, 0)
@@ -142,23 +150,32 @@ local function spread(list, of)
    return result
 end
 
-local function solve(graph, name, o, budget)
-   local weighted = type(graph) == "userdata" and graphs.of(graph, o.devices, o.costs)
-      or graph
-   if METHODS[name].in_order then
-      return { stage = first_that_fits(weighted, name, o, budget).stage, name = name }
+--- The weights of a graph, and the same by scope; made once for all placements of it.
+local function views_of(graph, o, known)
+   if not known.views then
+      local weighted = type(graph) == "userdata" and graphs.of(graph, o.devices, o.costs) or graph
+      local small, of = contract.by_scope(weighted)
+      known.views = { weighted = weighted, small = small, of = of }
    end
-   local small, of = contract.by_scope(weighted)
-   local result = first_that_fits(small or weighted, name, o, budget)
+   return known.views
+end
+
+local function solve(graph, name, o, budget, known)
+   local views = views_of(graph, o, known)
+   if METHODS[name].in_order then
+      return { stage = first_that_fits(views.weighted, name, o, budget).stage, name = name }
+   end
+   local result = first_that_fits(views.small or views.weighted, name, o, budget)
    check_runnable(name, result)
-   local stage = small and spread(result.stage, of) or result.stage
+   local stage = views.small and spread(result.stage, views.of) or result.stage
    return { stage = stage, device = result.stage_device, name = name }
 end
 
 --- What a placement depends on, of the options that plans of one model and batch differ in.
 local function key_of(name, o, budget)
-   return ("%s %s %s %s %s %s"):format(name, o.stages, o.recompute, schedules.is_flat(o.schedule),
-      budget and budget.factor, budget and table.concat(budget.others, " "))
+   return ("%s %s %s %s %s %s %s"):format(name, o.stages, o.effort, o.recompute,
+      schedules.is_flat(o.schedule), budget and budget.factor,
+      budget and table.concat(budget.others, " "))
 end
 
 --- Assigns the forward nodes of a graph to stages, and stages to devices. Nodes of one scope stay
@@ -168,16 +185,21 @@ end
 -- @tparam table o devices (text or cluster), stages (at most; of seq exactly; 2 for each device,
 --   of seq 1), micro_batches, schedule, recompute (always, never, auto), optimizer, memory_factor
 --   (bytes kept for a byte of parameters, else what the optimizer needs), costs (of a profile),
---   placements (a table that is filled, for calls that differ in name, stages, schedule and
---   recompute alone: many schedules ask for the same)
+--   effort (of mixed and best), placements (a table that is filled, for calls that differ in name,
+--   stages, effort, schedule and recompute alone: many schedules ask for the same)
 -- @tparam[opt] table budget what a plan showed: factor (bytes kept for a byte of parameters),
 --   others (by device: bytes that it needs beside them)
 -- @treturn table stage by node, device by stage (nil: in turn), name; not to be changed
 -- @raise unsupported — the result replicates stages
 function M.solve(graph, name, o, budget)
    local known, key = o.placements or {}, key_of(name, o, budget)
-   known[key] = known[key] or solve(graph, name, o, budget)
-   return known[key]
+   if not known[key] then
+      local ok, found = pcall(solve, graph, name, o, budget, known)
+      if not ok and not is_infeasible(found) then error(found, 0) end
+      known[key] = { found = ok and found, failure = not ok and found }
+   end
+   if known[key].failure then error(known[key].failure, 0) end
+   return known[key].found
 end
 
 return M

@@ -9,6 +9,7 @@
 #include "partition/anneal.h"
 
 enum { LONGEST_RUN = 512, CHECKED_EVERY = 512 };
+static const double BETTER = 1e-4; /* by which a placement is faster than the one before it */
 
 typedef struct change {
     int unit, device; /* the device it was on */
@@ -25,7 +26,7 @@ typedef struct annealing {
     int n_changes, room;
 } annealing;
 
-bool incumbent_offer(incumbent *best, const placing *p, int from)
+bool incumbent_offer(incumbent *best, placing *p, int from)
 {
     double price = placing_slowest(p);
     int64_t moved = placing_moved(p);
@@ -94,6 +95,32 @@ static void move_run(annealing *a)
     bool only_from = below(a, 2);
     for (int i = begin; i < n && i < begin + length; i++)
         if (!only_from || a->p->device[a->how->order[i]] == from) move(a, a->how->order[i], to);
+}
+
+/* Moves units of one device, from a place in the order on, until they are so many or so much work
+ * has moved; returns the work. */
+static double move_from(annealing *a, int place, int to, int most, double work)
+{
+    const ground *g = a->p->g;
+    const int *order = a->how->order;
+    int from = a->p->device[order[place]];
+    double moved = 0;
+    for (int i = place; i < g->n_units && i < place + most && moved < work; i++)
+        if (a->p->device[order[i]] == from && move(a, order[i], to)) moved += g->work[order[i]];
+    return moved;
+}
+
+/* Runs of two devices change places; the second is about as much work as the first. */
+static void exchange(annealing *a)
+{
+    int n = a->p->g->n_units, most = n / 3 + 2 < LONGEST_RUN ? n / 3 + 2 : LONGEST_RUN;
+    int x = below(a, n), y = below(a, n);
+    int from = a->p->device[a->how->order[x]], to = a->p->device[a->how->order[y]];
+    if (from == to) return;
+    int length = (int)(2 * exp(ft_rng_uniform(a->rng) * log(most / 2.0)));
+    double work = move_from(a, x, to, length, HUGE_VAL);
+    if (a->p->device[a->how->order[y]] == to && work > 0 && (y < x || y >= x + length))
+        move_from(a, y, from, most, work);
 }
 
 /* All that make and use a value come to one device: bringing some of them gains nothing. */
@@ -176,14 +203,16 @@ static void move_cluster(annealing *a)
 
 static void propose(annealing *a)
 {
-    int kind = below(a, a->how->groups ? 12 : 8);
+    int kind = below(a, a->how->groups ? 13 : 9);
     a->n_changes = 0;
     if (a->how->blocks) {
         propose_blocks(a);
     } else if (kind < 4) {
         int unit = below(a, a->p->g->n_units);
         move(a, unit, pick_device(a, unit));
-    } else if (kind >= 8) {
+    } else if (kind == 8) {
+        exchange(a);
+    } else if (kind > 8) {
         move_cluster(a);
     } else if (kind < 6) {
         swap(a);
@@ -249,19 +278,20 @@ bool anneal(placing *p, const cooling *how, ft_rng *rng, incumbent *best)
     if (how->blocks) follow_last(&a);
     a.limited = !how->blocks && stages_limited(g) && placing_valid(p, NULL);
     double known = fmin(best->price, placing_slowest(p)), floor_ns = g->lower_bound_ns;
-    a.target = fmax(floor_ns, known * (1 - 1e-4));
+    a.target = fmax(floor_ns, known * (1 - how->aim));
     sum_energy(&a);
-    for (int64_t i = 0; i < how->moves; i++) {
-        double left = 1 - (double)i / (double)how->moves;
+    int64_t begin = p->steps;
+    for (int64_t i = 0; p->steps - begin < how->steps; i++, p->steps++) {
+        double left = 1 - (double)(p->steps - begin) / (double)how->steps;
         double temperature = a.target * (how->heat * left * left + 1e-7);
         if (i % CHECKED_EVERY == 0) {
             if (ground_stopped(g) || ground_late(g)) break;
             if (best->price <= floor_ns * (1 + 1e-12)) break;
             sum_energy(&a); /* without what rounding has left */
         }
-        if (!step(&a, temperature) || a.energy > a.target * 1e-12) continue;
+        if (!step(&a, temperature) || placing_slowest(p) > best->price * (1 - BETTER)) continue;
         if (!incumbent_offer(best, p, how->from)) continue;
-        a.target = fmax(floor_ns, best->price * (1 - 1e-4));
+        a.target = fmax(floor_ns, best->price * (1 - how->aim));
         sum_energy(&a);
     }
     return true;
@@ -276,7 +306,8 @@ bool settle(placing *p, const cooling *how, ft_rng *rng, incumbent *best)
     placing_set(p, best->device);
     if (how->blocks) follow_last(&a);
     sum_energy(&a);
-    for (int64_t i = 0; i < how->moves; i++) {
+    int64_t begin = p->steps;
+    for (int64_t i = 0; p->steps - begin < how->steps; i++, p->steps++) {
         if (i % CHECKED_EVERY == 0 && ground_stopped(p->g)) break;
         placing_watch(p);
         propose(&a);

@@ -14,15 +14,16 @@ typedef struct incumbent {
 } incumbent;
 
 /* Keeps the placement when it is valid and better. */
-bool incumbent_offer(incumbent *best, const placing *p, int from);
+bool incumbent_offer(incumbent *best, placing *p, int from);
 
 /* What is changed, and for how long. */
 typedef struct cooling {
     const int *order;       /* of units; runs along it are moved together */
     const clusters *groups; /* NULL, or units that are moved together as well */
     intervals *blocks;      /* NULL: any unit may move; else borders and devices of blocks alone */
-    int64_t moves;          /* that are tried */
+    int64_t steps;          /* of work, see placing */
     double heat;            /* temperature to start from, times the target */
+    double aim;             /* the target is this share below the incumbent */
     int from;               /* number of the search */
 } cooling;
 

@@ -184,14 +184,11 @@ static bool restart(greedy *x, int r)
 ft_status solve_greedy(ground *g, ft_partition_result *result, ft_error *err)
 {
     greedy x;
-    int restarts = g->options->restarts ? g->options->restarts : GREEDY_RESTARTS, r = 0;
     if (!greedy_new(&x, g)) return ground_no_memory(g, err);
-    for (; r < restarts && !ground_stopped(g) && !(r && ground_late(g)); r++)
+    for (int r = 0; r < GREEDY_RESTARTS && !ground_stopped(g) && !(r && ground_late(g)); r++)
         if (!restart(&x, r)) return ground_no_memory(g, err);
     if (ground_stopped(g)) return ground_cancelled(err);
     if (x.best.price == HUGE_VAL)
         return ground_infeasible(g, "contiguous cut", ", as far as greedy searched", err);
-    FT_TRY(result_make(g, x.best.device, NULL, result, err));
-    result->restarts = r;
-    return FT_OK;
+    return result_make(g, x.best.device, NULL, result, err);
 }

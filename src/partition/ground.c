@@ -49,11 +49,11 @@ ft_status ground_cancelled(ft_error *err)
     return ft_fail(err, FT_CANCELLED, "partition: stopped before it was done");
 }
 
-ft_status ground_infeasible(const ground *g, const char *what, const char *how, ft_error *err)
+ft_status ground_room(const ground *g, ft_error *err)
 {
     const ft_partition_problem *p = g->problem;
     int64_t needed = 0, there = 0;
-    bool limited = true;
+    bool limited = !p->swaps;
     for (int u = 0; u < g->n_units; u++) needed += load_bytes(&g->weight[u], 1);
     for (int d = 0; d < p->n_devices; d++) {
         limited &= p->devices[d].memory_bytes > 0;
@@ -63,6 +63,12 @@ ft_status ground_infeasible(const ground *g, const char *what, const char *how, 
         return ft_fail(err, FT_INFEASIBLE,
                        "partition: %d nodes need %lld bytes, all devices together have %lld", g->n,
                        (long long)needed, (long long)there);
+    return FT_OK;
+}
+
+ft_status ground_infeasible(const ground *g, const char *what, const char *how, ft_error *err)
+{
+    const ft_partition_problem *p = g->problem;
     return ft_fail(err, FT_INFEASIBLE,
                    "partition: no %s of %d nodes on %d devices keeps memory, pins and the limits "
                    "on stages%s",

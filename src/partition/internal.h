@@ -57,10 +57,11 @@ struct ground {
     int *nets_first, *unit_nets; /* nets by unit, CSR */
     bool *allowed;               /* [unit][device]; NULL: everything is */
     double lower_bound_ns;
-    double *work;     /* by unit: ns on the device that is fastest for it */
-    double *rate;     /* by device: `work` that it does in a ns, at most */
-    double last_gain; /* by how much the last stage may be faster, >= 1 */
-    int64_t deadline; /* on the clock of ft_now_ns; 0: none */
+    double *work;                          /* by unit: ns on the device that is fastest for it */
+    double *rate;                          /* by device: `work` that it does in a ns, at most */
+    double last_gain;                      /* by how much the last stage may be faster, >= 1 */
+    int64_t deadline;                      /* on the clock of ft_now_ns; 0: none */
+    const ft_partition_result *contiguous; /* that `seq` found before, or NULL */
 };
 
 /* Checks the problem and builds its ground; freed with ground_free whatever is returned. */
@@ -90,6 +91,8 @@ bool ground_stopped(const ground *g);
 /* Whether the deadline has passed. */
 bool ground_late(const ground *g);
 ft_status ground_cancelled(ft_error *err);
+/* FT_INFEASIBLE where all devices together have less memory than all nodes need. */
+ft_status ground_room(const ground *g, ft_error *err);
 /* FT_INFEASIBLE: no `what` was found, in words; `how` follows them, "" when all were looked at. */
 ft_status ground_infeasible(const ground *g, const char *what, const char *how, ft_error *err);
 /* Micro-batches in flight in stage s of n. */
@@ -125,6 +128,8 @@ typedef struct method {
 } method;
 
 ft_status solve_seq(ground *g, ft_partition_result *result, ft_error *err);
+/* `seq` with as many down-sets as some seconds suffice for, where the options do not say. */
+ft_status solve_seq_within(ground *g, ft_partition_result *result, ft_error *err);
 ft_status solve_greedy(ground *g, ft_partition_result *result, ft_error *err);
 ft_status solve_pipedream(ground *g, ft_partition_result *result, ft_error *err);
 /* The price of a split with replicas under pipedream's own model; sets stage_replicas too. */

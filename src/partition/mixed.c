@@ -10,20 +10,13 @@
 #include "partition/anneal.h"
 #include "partition/table.h"
 
+enum { EXACT_UNITS = 12, EXACT_STEPS = 4000000, ASSIGN_STEPS = 20000 };
 enum {
-    EXACT_UNITS = 12,
-    EXACT_STEPS = 4000000,
-    ASSIGN_STEPS = 20000,
-    SEQ_SETS = 20000,
-    SEQ_WORK = 8000000
-};
-enum {
-    STAGES_A_DEVICE = 8,
-    RESTARTS = 8,
-    EFFORT = 2000,
-    LEAST_MOVES = 20000,
-    MOST_MOVES = 60000,
-    BLOCK_MOVES = 300, /* for each block */
+    STEPS_A_UNIT = 500000,
+    ROUND = 2,  /* restarts of one length */
+    ROUNDS = 6, /* that the usual effort suffices for */
+    MOST_ROUNDS = 40,
+    SETTLING = 16, /* a part of that: fewer bytes at the same speed */
     POOL = 4,
     FEW_NODES = 256
 };
@@ -38,15 +31,15 @@ typedef struct mixed {
     incumbent pool[POOL];        /* the best of the sweep, which need not be valid */
     int n_pool;
     clusters groups;
-    bool whole;   /* all placements were looked at */
-    int restarts; /* made */
+    int64_t spent; /* steps of restarts */
+    bool whole;    /* all placements were looked at */
 } mixed;
 
-/* Stages that pass nothing on but work cost little in a price and much in a pipeline. */
+/* Blocks to move where stages are limited. */
 static int most_stages(const ground *g)
 {
-    int most = g->options->max_stages;
-    return most ? most : STAGES_A_DEVICE * g->problem->n_devices;
+    const ft_partition_options *o = g->options;
+    return o->max_stages ? o->max_stages : o->max_stages_per_device * g->problem->n_devices;
 }
 
 /* Whether the deadline has passed and there is something to show. */
@@ -86,30 +79,26 @@ static ft_status start_from_greedy(mixed *m, ft_error *err)
     return status == FT_INFEASIBLE ? FT_OK : status;
 }
 
-/* Down-sets that seq may look at: what it takes grows with their stages as well. */
-static int64_t most_sets(const ground *g)
+/* The contiguous optimum, or the best found, is never lost. */
+static void keep_contiguous(mixed *m, const ft_partition_result *found)
 {
-    int64_t most = SEQ_WORK / g->n_units;
-    return most < SEQ_SETS ? most : SEQ_SETS;
+    for (int i = 0; i < m->g->n; i++) m->device[m->g->unit[i]] = found->device[i];
+    offer(m, m->device, 0);
+    if (stages_allowed(m->g, found->stage_device, found->n_stages)) m->seq_ns = found->objective_ns;
+    memcpy(m->seq_stage, found->stage, (size_t)m->g->n * sizeof(int));
+    memcpy(m->seq_device, m->device, (size_t)m->g->n_units * sizeof(int));
 }
 
-/* The contiguous optimum, or the best found, is never lost. A failure says that there is none. */
+/* A failure says that there is none. */
 static ft_status start_from_seq(mixed *m, ft_error *err)
 {
-    ft_partition_options options = *m->g->options;
-    ground copy = *m->g;
     ft_partition_result result = {0};
-    if (!options.max_down_sets) options.max_down_sets = most_sets(m->g);
-    copy.options = &options;
-    ft_status status = solve_seq(&copy, &result, err);
-    if (status == FT_OK) {
-        for (int i = 0; i < m->g->n; i++) m->device[m->g->unit[i]] = result.device[i];
-        offer(m, m->device, 0);
-        if (stages_allowed(m->g, result.stage_device, result.n_stages))
-            m->seq_ns = result.objective_ns;
-        memcpy(m->seq_stage, result.stage, (size_t)m->g->n * sizeof(int));
-        memcpy(m->seq_device, m->device, (size_t)m->g->n_units * sizeof(int));
+    if (m->g->contiguous) {
+        keep_contiguous(m, m->g->contiguous);
+        return FT_OK;
     }
+    ft_status status = solve_seq_within(m->g, &result, err);
+    if (status == FT_OK) keep_contiguous(m, &result);
     ft_partition_result_free(&result);
     return status == FT_INFEASIBLE ? FT_OK : status;
 }
@@ -195,14 +184,18 @@ static void fill(mixed *m, ft_rng *rng)
     }
 }
 
-/* Moves that a restart tries. Those of blocks change many units each. */
-static int64_t count_moves(const mixed *m, bool by_blocks)
+/* Steps in all, when nobody says how many. */
+static int64_t default_effort(const ground *g)
 {
-    const ft_partition_options *o = m->g->options;
-    int64_t moves = (o->effort ? o->effort : EFFORT) * m->g->n_units;
-    if (o->effort) return moves;
-    if (by_blocks) return BLOCK_MOVES * ((int64_t)most_stages(m->g) + 4);
-    return moves < LEAST_MOVES ? LEAST_MOVES : moves > MOST_MOVES ? MOST_MOVES : moves;
+    int64_t steps = (int64_t)STEPS_A_UNIT * g->n_units;
+    return steps < FT_PARTITION_EFFORT ? steps : FT_PARTITION_EFFORT;
+}
+
+/* Steps of restart r. They double from round to round, and do not depend on the budget: a larger
+ * one makes the same restarts and then longer ones. */
+static int64_t restart_steps(const ground *g, int r)
+{
+    return (default_effort(g) / ((1 << ROUNDS) - 1) / ROUND) << r / ROUND;
 }
 
 /* Where stages are limited and there are many nodes, blocks are moved: counting the stages anew
@@ -212,16 +205,18 @@ static bool moves_blocks(const ground *g, int restart)
     return stages_limited(g) && (g->n > FEW_NODES || restart % 2);
 }
 
-static bool restart(mixed *m, int r)
+static bool restart(mixed *m, int r, int64_t steps)
 {
-    static const double heats[] = {0.002, 0.02, 0.1, 0.05}, block_heats[] = {0.001, 0.01, 0.05};
+    static const double heats[] = {0.03, 0.05, 0.03, 0.1}, block_heats[] = {0.001, 0.01, 0.05};
+    static const double AIM = 0.02, BLOCKS_AIM = 1e-4;
     ground own = *m->g; /* what a restart needs is freed with it */
     intervals v;
     ft_rng rng;
-    bool fresh = m->best.price == HUGE_VAL || (r % 4 == 3 && m->g->n <= FEW_NODES);
+    bool fresh = m->best.price == HUGE_VAL || r % 4 == 3;
     bool by_blocks = m->best.price < HUGE_VAL && moves_blocks(m->g, r);
-    cooling how = {.order = m->order, .moves = count_moves(m, by_blocks), .from = r + 1};
+    cooling how = {.order = m->order, .steps = steps, .from = r + 1};
     how.heat = by_blocks ? block_heats[r % 3] : heats[r % 4];
+    how.aim = by_blocks ? BLOCKS_AIM : AIM;
     if (!(own.arena = ft_arena_new())) return false;
     ft_rng_init(&rng, m->g->options->seed, (uint64_t)r + 1);
     if (fresh && !by_blocks)
@@ -241,36 +236,52 @@ static bool restart(mixed *m, int r)
     return ok;
 }
 
-static bool refine(mixed *m)
+/* Restarts within the budget, but one at least; one that a deadline ends is not kept. */
+static bool restart_within(mixed *m, int64_t budget, int64_t *spent)
 {
     const ground *g = m->g;
-    int restarts = g->options->restarts ? g->options->restarts : RESTARTS;
     int *known = ft_arena_array(g->arena, g->n_units, sizeof *known);
     if (!known) return false;
-    if (!clusters_make(g, &m->groups)) return false;
-    while (m->restarts < restarts && !ground_stopped(g) && !ground_late(g)) {
+    *spent = 0;
+    for (int r = 0; r < MOST_ROUNDS * ROUND && *spent < budget; r++) {
+        int64_t steps = restart_steps(g, r);
+        if (r && *spent + steps > budget) break;
+        if (ground_stopped(g) || ground_late(g)) break;
+        if (m->best.price <= g->lower_bound_ns) break; /* nothing is faster */
         incumbent before = m->best;
         memcpy(known, m->best.device, (size_t)g->n_units * sizeof *known);
-        if (!restart(m, m->restarts)) return false;
+        if (steps > budget) steps = budget;
+        if (!restart(m, r, steps)) return false;
         if (ground_late(g)) {
             m->best = before;
             memcpy(m->best.device, known, (size_t)g->n_units * sizeof *known);
             break;
         }
-        m->restarts++;
+        *spent += steps;
     }
+    return true;
+}
+
+static bool refine(mixed *m)
+{
+    const ground *g = m->g;
+    int64_t budget = g->options->effort ? g->options->effort : default_effort(g);
+    if (!clusters_make(g, &m->groups)) return false;
+    if (!restart_within(m, budget, &m->spent)) return false;
     if (m->best.price == HUGE_VAL) return true;
     bool by_blocks = moves_blocks(g, 1);
     intervals v;
     ft_rng rng;
     ft_rng_init(&rng, g->options->seed, 0);
     if (by_blocks && !intervals_new(&v, g, m->best.device, most_stages(g), 0)) return false;
-    cooling how = {
-        .order = m->order, .blocks = by_blocks ? &v : NULL, .moves = count_moves(m, by_blocks)};
+    int64_t least = restart_steps(g, 0);
+    cooling how = {.order = m->order,
+                   .blocks = by_blocks ? &v : NULL,
+                   .steps = m->spent / SETTLING > least ? m->spent / SETTLING : least};
     return settle(&m->p, &how, &rng, &m->best);
 }
 
-static ft_status search(ground *g, ft_partition_result *result, ft_error *err)
+ft_status solve_mixed(ground *g, ft_partition_result *result, ft_error *err)
 {
     mixed m;
     if (!mixed_new(&m, g)) return ground_no_memory(g, err);
@@ -289,17 +300,6 @@ static ft_status search(ground *g, ft_partition_result *result, ft_error *err)
     else
         FT_TRY(result_make(g, m.best.device, NULL, result, err));
     result->proved = m.whole && !g->problem->last_ns;
-    result->restarts = m.restarts;
+    result->effort = m.spent;
     return FT_OK;
-}
-
-ft_status solve_mixed(ground *g, ft_partition_result *result, ft_error *err)
-{
-    ft_partition_options options = *g->options;
-    options.max_stages = most_stages(g);
-    const ft_partition_options *given = g->options;
-    g->options = &options;
-    ft_status status = search(g, result, err);
-    g->options = given;
-    return status;
 }

@@ -19,7 +19,12 @@
 
 #include "base/error.h"
 
-enum { FT_PARTITION_KINDS = 4, FT_PARTITION_DEVICES = 1024, FT_PARTITION_LEVELS = 4 };
+enum {
+    FT_PARTITION_KINDS = 4,
+    FT_PARTITION_DEVICES = 1024,
+    FT_PARTITION_LEVELS = 4,
+    FT_PARTITION_EFFORT = 300000000 /* steps: some seconds of one core */
+};
 
 /* -- the problem ------------------------------------------------------------------------------- */
 
@@ -71,13 +76,13 @@ typedef struct ft_partition_options {
     const char *method;  /* NULL: "best" */
     const char *cost;    /* NULL: "overlap" */
     uint64_t seed;       /* the same problem, options and seed give the same result */
-    int restarts;        /* budget of partitioners that search; 0: 8 */
-    int64_t deadline_ns; /* no restart begins later than this after the call, nor, once there is
-                            a placement, what comes before them; 0: none. The result says how many
-                            were made, and as many of them give the same */
-    int64_t effort;      /* moves that a restart of `mixed` tries for each node; 0: up to 2000, and
-                            20000 to 60000 in all */
-    int max_stages;      /* 0: `blocks`; without them no limit, of `mixed` 8 times the devices */
+    int64_t effort;      /* budget of `mixed`, in steps: values of a node that are looked at as it
+                            moves. 0: 500000 for each node, at most FT_PARTITION_EFFORT. It is work
+                            and no time, so that results are the same on all machines */
+    int64_t deadline_ns; /* no restart is kept that ends later than this after the call, nor does,
+                            once there is a placement, what comes before them begin; 0: none. The
+                            result says what effort was spent, and that effort gives the same */
+    int max_stages;      /* 0: `blocks`; without them no limit */
     int max_stages_per_device; /* 0: no limit */
     int blocks; /* L of `mixed`; 0: swept from 1 to 8 times the devices. Packs of `pack`; 0: as few
                    as fit */
@@ -109,7 +114,7 @@ typedef struct ft_partition_result {
     int64_t moved_bytes;   /* values and gradients, once for each (value, device that lacks it) */
     double lower_bound_ns; /* no placement is below it */
     bool proved;           /* optimal among the placements that the method considers */
-    int64_t restarts;      /* made by methods that search */
+    int64_t effort;        /* spent by methods that search, in steps */
     int64_t down_sets;     /* looked at by `seq` */
     const char *method;    /* that found it, "seq" under "best"; a name of the table */
     void *memory;

@@ -86,6 +86,7 @@ static void change(placing *p, int unit, int device, int sign)
 {
     int64_t row = (int64_t)device * (p->g->n_nets + 1);
     load_change(p->g, &p->sums[device], p->held + row, p->makes + row, unit, sign);
+    p->steps += 1 + p->g->nets_first[unit + 1] - p->g->nets_first[unit];
     if (p->g->cost->each_destination) follow_copies(p, unit, device, sign);
     p->count[device] += sign;
     if (!p->count[device]) p->sums[device] = (load){.out = 0};
@@ -146,7 +147,7 @@ static double slowest_with_gain(const placing *p, const int *stage_of, int last,
     return slowest;
 }
 
-bool placing_valid(const placing *p, double *slowest_ns)
+bool placing_valid(placing *p, double *slowest_ns)
 {
     const ground *g = p->g;
     bool gains = slowest_ns && g->problem->last_ns;
@@ -157,6 +158,7 @@ bool placing_valid(const placing *p, double *slowest_ns)
     bool flight = g->problem->saved_bytes && g->problem->in_flight > 1;
     if (slowest_ns) *slowest_ns = placing_slowest(p);
     if (!flight && !gains && !stages_limited(g)) return true;
+    p->steps += g->n + g->problem->n_edges; /* stages are made of all of them */
     ground probe = *g;
     if (!(probe.arena = ft_arena_new())) return false;
     int *space = ft_arena_array(probe.arena, 2 * (int64_t)g->n, sizeof *space);

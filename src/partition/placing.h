@@ -7,8 +7,9 @@
 /* Units on devices, with the sums and prices of every device kept up to date. */
 typedef struct placing {
     const ground *g;
-    int *device; /* by unit; -1: nowhere yet */
-    load *sums;  /* by device */
+    int64_t steps; /* work done: values of units that moved */
+    int *device;   /* by unit; -1: nowhere yet */
+    load *sums;    /* by device */
     double *price;
     int *count;              /* of units, by device */
     int *spread;             /* by net: devices that hold some of it */
@@ -39,7 +40,7 @@ double placing_slowest(const placing *p);
 void placing_gain(placing *p, int device, double ns);
 /* Whether memory, pins and the limits on stages hold. *slowest_ns, if not NULL and they do: the
  * slowest device, with the last stage at its own profile. */
-bool placing_valid(const placing *p, double *slowest_ns);
+bool placing_valid(placing *p, double *slowest_ns);
 int64_t placing_moved(const placing *p);
 
 /* Largest first, then branch and bound over all placements of the blocks, at most `budget` steps:

@@ -9,6 +9,8 @@
 #include "partition/table.h"
 
 enum { N_ORDERS = 8, MOST_DOWN_SETS = 60000, ORDERED_ELEMENTS = 12000 };
+/* Within some seconds: down-sets, and those times units, since their stages grow as well. */
+enum { QUICK_DOWN_SETS = 20000, QUICK_WORK = 8000000 };
 
 static const double FIRST_STEP = 0.004; /* from the lower bound on, relatively */
 static const double ROUNDING = 1e-9;
@@ -151,4 +153,17 @@ ft_status solve_seq(ground *g, ft_partition_result *result, ft_error *err)
     result->proved = proved && result->objective_ns <= s.best_ns * (1 + ROUNDING);
     result->down_sets = s.states;
     return FT_OK;
+}
+
+ft_status solve_seq_within(ground *g, ft_partition_result *result, ft_error *err)
+{
+    const ft_partition_options *given = g->options;
+    ft_partition_options options = *given;
+    int64_t most = QUICK_WORK / g->n_units;
+    if (!options.max_down_sets)
+        options.max_down_sets = most < QUICK_DOWN_SETS ? most : QUICK_DOWN_SETS;
+    g->options = &options;
+    ft_status status = solve_seq(g, result, err);
+    g->options = given;
+    return status;
 }

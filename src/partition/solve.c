@@ -79,19 +79,25 @@ static ft_status solve_straight(ground *g, ft_partition_result *result, ft_error
 static ft_status try_method(ground *g, const method *how, ft_partition_result *out, ft_error *err)
 {
     if (how->kind == STANDS_OUT) return FT_INFEASIBLE;
-    if (how->kind == PLACES) return g->cost->judge ? FT_INFEASIBLE : how->solve(g, out, err);
-    return g->cost->judge ? how->solve(g, out, err) : solve_straight(g, out, err);
+    if (how->kind == SPLITS)
+        return g->cost->judge ? how->solve(g, out, err) : solve_straight(g, out, err);
+    if (g->cost->judge) return FT_INFEASIBLE;
+    return how->solve == solve_seq ? solve_seq_within(g, out, err) : how->solve(g, out, err);
 }
 
 static ft_status solve_best(ground *g, ft_partition_result *result, ft_error *err)
 {
     bool found = false, said = false; /* the first to fail says why */
+    int64_t effort = 0;
     for (int i = 0; i < N_METHODS; i++) {
         if (methods[i].solve == solve_best) continue;
         ft_partition_result own = {0};
         ft_error why = {FT_OK, ""};
+        /* seq stands before mixed, which begins with what it found */
+        g->contiguous = methods[i].solve == solve_mixed && found ? result : NULL;
         ft_status status = try_method(g, &methods[i], &own, &why);
         own.method = methods[i].name;
+        effort += own.effort;
         if (status == FT_OK && (!found || is_better(&own, result))) {
             ft_partition_result_free(result);
             *result = own;
@@ -107,6 +113,7 @@ static ft_status solve_best(ground *g, ft_partition_result *result, ft_error *er
             return status;
         }
     }
+    result->effort = effort;
     return found ? FT_OK : FT_INFEASIBLE;
 }
 
@@ -128,9 +135,8 @@ static ft_status check_options(const ft_partition_problem *p, const ft_partition
         const char *name;
         int64_t value, most;
     } counts[] = {
-        {"restarts", o->restarts, 1000000},
+        {"effort", o->effort, (int64_t)1 << 60},
         {"deadline_ns", o->deadline_ns, (int64_t)1 << 60},
-        {"effort", o->effort, 1000000000},
         {"max_stages", o->max_stages, 1 << 30},
         {"max_stages_per_device", o->max_stages_per_device, 1 << 30},
         {"blocks", o->blocks, 1 << 30},
@@ -183,6 +189,7 @@ ft_status ft_partition_solve(const ft_partition_problem *problem,
     if (!own.max_stages) own.max_stages = own.blocks;
     ft_status status = ground_new(&g, problem, &own, cost, err);
     result->method = how->name;
+    if (status == FT_OK && how->kind == PLACES && !cost->judge) status = ground_room(&g, err);
     if (status == FT_OK) status = how->solve(&g, result, err);
     ground_free(&g);
     return status;

@@ -1,4 +1,5 @@
 /* script/bind_partition.c - core.partition: weighted graphs placed on devices. */
+#include <math.h>
 #include <string.h>
 
 #include "partition/partition.h"
@@ -271,6 +272,9 @@ static void push_loads(lua_State *L, const ft_partition_load *loads, int n)
     lua_setfield(L, -2, "loads");
 }
 
+/* Lua says efforts in millions of steps. */
+static const double STEPS_OF_EFFORT = 1e6, MOST_EFFORT = 1e6;
+
 static void push_result(lua_State *L, const ft_partition_result *r, const ft_partition_problem *p)
 {
     lua_createtable(L, 0, 14);
@@ -285,7 +289,7 @@ static void push_result(lua_State *L, const ft_partition_result *r, const ft_par
     script_set_number(L, "lower_bound_ns", r->lower_bound_ns);
     double gap = r->lower_bound_ns > 0 ? r->objective_ns / r->lower_bound_ns - 1 : 0;
     script_set_number(L, "gap", gap);
-    script_set_number(L, "restarts", (double)r->restarts);
+    script_set_number(L, "effort", (double)r->effort / STEPS_OF_EFFORT);
     script_set_number(L, "down_sets", (double)r->down_sets);
     lua_pushboolean(L, r->proved);
     lua_setfield(L, -2, "proved");
@@ -320,22 +324,36 @@ static int finish(lua_State *L, ft_status status, const ft_error *err, ft_partit
     return 1;
 }
 
-static const char *const option_keys[] = {"method",      "cost",
-                                          "seed",        "restarts",
-                                          "deadline_ms", "effort",
-                                          "max_stages",  "max_stages_per_device",
-                                          "blocks",      "max_down_sets",
-                                          "in_order",    "free_transfers",
-                                          "straight",    NULL};
+static const char *const option_keys[] = {"method",
+                                          "cost",
+                                          "seed",
+                                          "effort",
+                                          "deadline_ms",
+                                          "max_stages",
+                                          "max_stages_per_device",
+                                          "blocks",
+                                          "max_down_sets",
+                                          "in_order",
+                                          "free_transfers",
+                                          "straight",
+                                          NULL};
+
+static int64_t opt_effort(lua_State *L, int t)
+{
+    double effort = script_opt_number(L, t, "effort", 0);
+    if (!(effort >= 0 && effort <= MOST_EFFORT))
+        script_arg_error(L, t, "effort is %f, expected 0 to 1000000 million steps", effort);
+    return (int64_t)ceil(effort * STEPS_OF_EFFORT);
+}
 
 /*** Places the nodes of a problem on devices.
  * @function core.partition.solve
  * @tparam table problem lists by node and edge; see src/partition/partition.h. Nodes, edges,
  *   devices and kinds count from 1; a pin of 0 is none.
- * @tparam[opt] table options method, cost, seed, restarts, deadline_ms, effort, max_stages,
- *   max_stages_per_device, blocks, max_down_sets, in_order, free_transfers, straight
+ * @tparam[opt] table options method, cost, seed, effort (millions of steps), deadline_ms,
+ * max_stages, max_stages_per_device, blocks, max_down_sets, in_order, free_transfers, straight
  * @treturn table stage and device by node, stage_device and stage_replicas by stage, loads by
- *   device, n_stages, objective_ns, moved_bytes, lower_bound_ns, gap, proved, restarts, down_sets,
+ *   device, n_stages, objective_ns, moved_bytes, lower_bound_ns, gap, proved, effort, down_sets,
  *   method */
 static int solve(lua_State *L)
 {
@@ -350,9 +368,8 @@ static int solve(lua_State *L)
         .method = script_opt_string(L, 2, "method", NULL),
         .cost = script_opt_string(L, 2, "cost", NULL),
         .seed = (uint64_t)script_opt_int(L, 2, "seed", 0, 0, (int64_t)1 << 53),
-        .restarts = (int)script_opt_int(L, 2, "restarts", 0, 0, 1 << 20),
         .deadline_ns = 1000000 * script_opt_int(L, 2, "deadline_ms", 0, 0, 1 << 30),
-        .effort = script_opt_int(L, 2, "effort", 0, 0, 1 << 30),
+        .effort = opt_effort(L, 2),
         .max_stages = (int)script_opt_int(L, 2, "max_stages", 0, 0, 1 << 30),
         .max_stages_per_device = (int)script_opt_int(L, 2, "max_stages_per_device", 0, 0, 1 << 30),
         .blocks = (int)script_opt_int(L, 2, "blocks", 0, 0, 1 << 30),

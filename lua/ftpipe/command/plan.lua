@@ -20,6 +20,8 @@ local declared = {
    schedule = true, staleness = true, partition = { default = "mixed" }, stages = true,
    recompute = true, optimizer = true, max_source = true, max_target = true, seed = true,
    profile = { rare = false, default = "modelled", help = "what work costs; for models" },
+   effort = { type = "number", min = 0, value = "N",
+      help = "of partitioners that search, in millions of steps: the same on any machine" },
    compare = { type = "boolean", default = false, help = "all partitioners side by side" },
    search = { type = "boolean", default = false,
       help = "try what is not given of micro-batches, schedule, partition, stages" },
@@ -41,7 +43,7 @@ local function options_of(flags)
       schedule = flags.schedule, staleness = flags.staleness, partition = flags.partition,
       stages = flags.stages, recompute = flags.recompute, optimizer = flags.optimizer,
       source = flags.max_source, target = flags.max_target, seed = flags.seed, cost = flags.cost,
-      profile = flags.profile,
+      effort = flags.effort, profile = flags.profile,
    }
 end
 
@@ -110,7 +112,9 @@ local function comparison(subject, flags)
    local compare = require("ftpipe.compare")
    local problem, blocks = subject.problem, flags.stages
    if subject.plan then problem, blocks = model_problem(subject) end
-   local rows = compare.all(problem, { cost = flags.cost, seed = flags.seed, blocks = blocks })
+   local rows = compare.all(problem, {
+      cost = flags.cost, seed = flags.seed, effort = flags.effort, blocks = blocks,
+   })
    return {
       title = ("partitioners, slowest and fullest device, cost model %s"):format(flags.cost),
       key = "compare", cells = compare.cells(rows), data = compare.data(rows),
