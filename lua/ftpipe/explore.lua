@@ -224,7 +224,8 @@ function M.plan_options(model, o)
       buckets = { o.source }, lengths = { target = o.target }, partition = o.partition,
       stages = o.stages, schedule = o.schedule, recompute = o.recompute, optimizer = o.optimizer,
       staleness = o.staleness ~= "none" and o.staleness or nil, profile = o.profile,
-      hypers = {}, clip = 0, seed = o.seed, effort = o.effort, dropout = dropout, steps = long, batches = long,
+      hypers = {}, clip = 0, seed = o.seed, effort = o.effort, dropout = dropout,
+      steps = long, batches = long,
    }
 end
 

@@ -62,13 +62,12 @@ end
 --- Places the nodes of a problem on its devices.
 -- @tparam table problem
 -- @tparam[opt] table options method ("best"; or a function from the problem to a list of devices by
---   node), cost ("overlap"), seed, effort (millions of steps;
---   the default takes some seconds at most), deadline_ms, max_stages,
---   max_stages_per_device, blocks, max_down_sets, in_order, straight, free_transfers; referee
---   (true, or the seconds it has: see ftpipe.referee)
+--   node), cost ("overlap"), seed, effort (millions of steps; the default takes some
+--   seconds at most), deadline_ms, max_stages, max_stages_per_device, blocks, max_down_sets,
+--   in_order, straight, free_transfers; referee (true, or the seconds it has: see ftpipe.referee)
 -- @treturn table stage and device by node, stage_device and stage_replicas by stage, loads by
---   device, objective_ns, lower_bound_ns, gap, proved, n_stages, moved_bytes, effort (that was spent:
---   as much gives the same on any machine), method
+--   device, objective_ns, lower_bound_ns, gap, proved, n_stages, moved_bytes, effort (that was
+--   spent: as much gives the same on any machine), method
 -- @raise invalid argument — the problem makes no sense; plan infeasible — nothing fits
 function M.solve(problem, options)
    local own, seconds = {}, nil

@@ -91,6 +91,7 @@ function M.new(o)
    if profile then
       o.costs = (o.eval_only and costs.evaluation or costs.average)(profile, o, graphs)
    end
+   o.placements = o.placements or {}
    local plan = o.eval_only and draw.evaluation(o, graphs, evaluation.partition(o, graphs))
       or draw_training(o, graphs)
    -- devices in a file are somebody's choice; interleaved stages have theirs by number

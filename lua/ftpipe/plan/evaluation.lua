@@ -96,7 +96,9 @@ function M.partition(o, drawn)
       return copy(given, { stage = M.stages(training, given.stage, graph) })
    end
    local small, of = contract.by_number(graphs.of(graph, o.devices, o.costs), M.leaders(graph))
-   local solved = placement.solve(small, o.partition, copy(o, { memory_factor = MEMORY_FACTOR }))
+   local solved = placement.solve(small, o.partition, copy(o, {
+      memory_factor = MEMORY_FACTOR, placements = {}, -- those are of training
+   }))
    local stage = {}
    for n, group in ipairs(of) do stage[n] = solved.stage[group] end
    return copy(solved, { stage = stage })

@@ -43,19 +43,27 @@ local function recomputed(plan)
 end
 
 --- Recomputes no more than memory asks for: a device with several stages may have room for what
--- some of them keep. One that keeps may make room for the next, by what recomputing needs itself.
+-- some of them keep. One that keeps may make room for the next, by what recomputing needs itself:
+-- a stage is tried again when another one of its device has changed since.
 local function keep_where_possible(plan)
-   local changed
+   local changes, tried = {}, {}
    repeat
-      changed = false
+      local again = false
       local list, rows = recomputed(plan)
       for _, s in ipairs(list) do
-         local flags = {}
-         for i, flag in ipairs(plan.recompute) do flags[i] = flag and i ~= s end
-         local kept = draw.blueprint(plan.options, plan.graphs, plan.partition, flags)
-         if not is_over(kept, rows[s].device) then plan, changed = kept, true end
+         local device = rows[s].device
+         local count = changes[device] or 0
+         if tried[s] ~= count then
+            local flags = {}
+            for i, flag in ipairs(plan.recompute) do flags[i] = flag and i ~= s end
+            local kept = draw.blueprint(plan.options, plan.graphs, plan.partition, flags)
+            tried[s] = count
+            if not is_over(kept, device) then
+               plan, again, changes[device] = kept, true, count + 1
+            end
+         end
       end
-   until not changed
+   until not again
    return plan
 end
 
