@@ -34,8 +34,16 @@ static void fail(lua_State *L)
     abort();
 }
 
-/* A state with the function of the file on its stack. */
-static lua_State *new_state(const char *file)
+static lua_State *state;
+
+/* What C holds for the state is no leak. */
+static void close_state(void)
+{
+    lua_close(state);
+}
+
+/* A state with the function of the file on its stack; one for all inputs. */
+static void open_state(const char *file)
 {
     static volatile sig_atomic_t interrupt;
     static const script_file nothing = {0};
@@ -45,14 +53,15 @@ static lua_State *new_state(const char *file)
     if (luaL_dostring(L, "jit.off()") != 0) fail(L);
     if (luaL_dofile(L, file) != 0) fail(L);
     lua_sethook(L, count_line, LUA_MASKLINE, 0);
-    return L;
+    state = L;
+    atexit(close_state);
 }
 
-/* Calls the function of the file; one state is for all inputs. */
+/* Calls the function of the file. */
 static int run_in_lua(const char *file, const uint8_t *data, size_t size)
 {
-    static lua_State *L;
-    if (!L) L = new_state(file);
+    if (!state) open_state(file);
+    lua_State *L = state;
     lua_pushcfunction(L, script_traceback);
     lua_pushvalue(L, 1);
     lua_pushlstring(L, size ? (const char *)data : "", size);
