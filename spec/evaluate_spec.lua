@@ -133,11 +133,7 @@ describe("evaluation", function()
          for _, loss in ipairs(pipeline.steps(run.core, run.plan, run.options, 4, 3)) do
             losses[#losses + 1] = loss
          end
-         if evaluates then
-            for d, planned in ipairs(run.plan.memory) do
-               assert.same(planned, run.core:measured()[d])
-            end
-         end
+         if evaluates then pipeline.assert_memory(run.plan, run.core:measured()) end
          return losses
       end
       assert.same(train(false), train(true))
@@ -147,9 +143,9 @@ describe("evaluation", function()
       local run = start { devices = "cpu:2", eval_batches = 3, eval_only = true }
       loss_of(run, dataset)
       for d, planned in ipairs(run.plan.memory) do
-         assert.equal(0, planned.gradients + planned.optimizer + planned.activations)
-         assert.same(planned, run.core:measured()[d])
+         assert.equal(0, planned.gradients + planned.optimizer + planned.activations, d)
       end
+      pipeline.assert_memory(run.plan, run.core:measured())
    end)
 
    it("is a plan of forwards alone, proven and readable", function()

@@ -26,13 +26,7 @@ local function assert_equal_runs(a, b)
 end
 
 --- Planned and measured bytes agree for every class of every device.
-local function assert_planned_memory(run)
-   for d, planned in ipairs(run.planned) do
-      for class, bytes in pairs(planned) do
-         assert.equal(bytes, run.measured[d][class], ("device %d, %s"):format(d, class))
-      end
-   end
-end
+local function assert_planned_memory(run) pipeline.assert_memory(run.plan, run.measured) end
 
 local function with(base, changes)
    local o = {}
@@ -247,7 +241,7 @@ describe("the memory of a run", function()
    it("is measured while a leg goes on, buffers too", function()
       local record = {}
       local run = pipeline.train(with(options, { record = record, steps = 6 }))
-      assert.same(run.planned, record.reached)
+      assert_planned_memory(with(run, { measured = record.reached }))
    end)
 
    --- The options with budgets of so many bytes for each device.

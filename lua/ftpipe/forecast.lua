@@ -1,11 +1,12 @@
 --- What a plan said of its run, held against the first steps of it.
 --
 --    a step: predicted 51.20 ms, measured 52.00 ms (+1.6 %); memory: cpu:0 predicted 310.2 MB,
---    measured 310.2 MB (+0.0 %)
+--    measured 309.8 MB (-0.1 %)
 --
 -- Steps are compared in the steady part: from the end of step `from` to the end of step `to`, both
 -- in the first leg, and in a simulation of the same steps. Memory is predicted for the longest
--- batches of training and of evaluation: until they have come, it is what was reached so far.
+-- batches of training and of evaluation and for all buffers at once; measured is the most that was
+-- live at one time so far.
 
 local M = {}
 local Forecast = {}
@@ -35,34 +36,26 @@ end
 local function milliseconds(seconds) return ("%.2f ms"):format(1e3 * seconds) end
 local function megabytes(bytes) return ("%.1f MB"):format(bytes / 1e6) end
 
---- "memory: cpu:0 predicted ..., measured ...", when every device has reached what it needs; else
--- what it has reached so far.
+--- "memory: cpu:0 predicted ..., measured ...": what was seen, whatever was planned.
 local function memory_words(plan, measured)
-   local parts, so_far, reached = {}, {}, true
+   local parts = {}
    for d, row in ipairs(measured) do
-      local name, planned = plan.devices[d].name, plan.memory[d].total
-      parts[d] = ("%s %s"):format(name, versus(planned, row.total, megabytes))
-      so_far[d] = ("%s %s of %s"):format(name, megabytes(row.total), megabytes(planned))
-      reached = reached and row.total >= planned
+      parts[d] = plan.devices[d].name .. " " .. versus(plan.memory[d].total, row.total, megabytes)
    end
-   if reached then return "memory: " .. table.concat(parts, ", "), true end
-   return "memory so far: " .. table.concat(so_far, ", "), false
+   return "memory: " .. table.concat(parts, ", ")
 end
 
---- A line, when the step at hand is the one to compare at, and one when memory is reached later;
--- nil otherwise.
+--- A line, when the step at hand is the one to compare at; nil otherwise.
 -- @tparam table result of the step: end_ns since the start of its leg
--- @tparam function measured gives the bytes by device (rows with total) that were really reached
+-- @tparam function measured gives the bytes by device (rows with total) that were live at one time
 function Forecast:note(result, measured)
    self.seen = (self.seen or 0) + 1
    if self.seen == self.from then self.from_ns = result.end_ns end
-   if self.seen < self.to or not self.from_ns or self.reached then return nil end
-   local words
-   words, self.reached = memory_words(self.plan, measured())
-   if self.seen > self.to then return self.reached and words or nil end
+   if self.seen ~= self.to or not self.from_ns then return nil end
    self.predicted_s = self:predicted()
    self.measured_s = (result.end_ns - self.from_ns) / 1e9 / (self.to - self.from)
-   return ("a step: %s; %s"):format(versus(self.predicted_s, self.measured_s, milliseconds), words)
+   return ("a step: %s; %s"):format(versus(self.predicted_s, self.measured_s, milliseconds),
+      memory_words(self.plan, measured()))
 end
 
 return M

@@ -152,6 +152,14 @@ function M.plan(options)
    }, o
 end
 
+--- What run:feed takes of synthetic batch `number`.
+-- @treturn table inputs, bucket
+function M.fed(plan, o, number)
+   local batch = make_batch(o, number)
+   feed.weigh(plan.options.model.family, batch, o.micro_batches)
+   return { inputs = feed.list(plan.graphs[1]:inputs(), batch), bucket = batch.bucket }
+end
+
 --- A leg of `n` steps of training, the first of which is number `first`.
 -- @treturn table losses
 -- @treturn table norms
@@ -205,6 +213,39 @@ function M.train(options)
    }
    run:free()
    return result
+end
+
+--- The most that was live on each device, of all classes, is no more than was planned for it, and
+-- most of that.
+function M.assert_totals(planned, measured)
+   for d, bytes in ipairs(planned) do
+      assert(measured[d] <= bytes and measured[d] > 0.7 * bytes,
+         ("device %d: planned %d, measured %d"):format(d, bytes, measured[d]))
+   end
+end
+
+--- Live tensors took what was planned. It was no more of buffers, which are not all in use at once,
+-- and of activations where a device has several stages, which are not all at their most at once.
+function M.assert_memory(plan, by_device)
+   local stages = {}
+   for _, stage in ipairs(plan.blueprint:stages()) do
+      stages[stage.device] = (stages[stage.device] or 0) + 1
+   end
+   for d, planned in ipairs(plan.memory) do
+      local measured = by_device[d]
+      for class, bytes in pairs(planned) do
+         local what = ("device %d, %s: planned %d, measured %d"):format(d, class, bytes,
+            measured[class])
+         if class == "buffers" or class == "total"
+            or (class == "activations" and stages[d] > 1)
+         then
+            assert(measured[class] <= bytes, what)
+            assert(measured[class] > 0 or bytes == 0, what)
+         else
+            assert(bytes == measured[class], what)
+         end
+      end
+   end
 end
 
 return M

@@ -125,6 +125,14 @@ double ft_node_time_ns(const ft_graph *graph, int node, const ft_device *device)
  *
  * Transparent and read-only, for the engine. Offsets are in bytes, in the block of a device. */
 
+/* Behind every tensor or slot in a block lies a guard, which nobody writes but the engine. */
+enum { FT_GUARD_BYTES = FT_MEMORY_ALIGN };
+
+/* What a tensor or slot of `bytes` takes of a block. */
+int64_t ft_place_bytes(int64_t bytes);
+/* What a place of `bytes` has room for. */
+int64_t ft_place_room(int64_t bytes);
+
 /* What an edge of the plan carries. */
 typedef enum {
     FT_CARGO_VALUES,  /* activations or their gradients, per micro-batch */
@@ -138,7 +146,8 @@ typedef struct ft_cargo {
     int n;
     int *items;         /* value, term or parameter numbers */
     int64_t *at;        /* by bucket, then item: offset in a slot */
-    int64_t slot_bytes; /* largest over the buckets */
+    int64_t *bytes;     /* by bucket: what a slot holds */
+    int64_t slot_bytes; /* the place of the largest */
     int64_t base;       /* offset of slot 0 in the receiving device's block */
 } ft_cargo;
 
@@ -160,10 +169,11 @@ typedef struct ft_stage_layout {
     int64_t *term_at; /* by position in cut[0]->grads: offset in the block */
     int n_packs;
     ft_pack *packs;
-    int64_t *pack_at;   /* evaluation: the number of the same copy in a stage of training */
-    int *pack_stage;    /* evaluation: that stage */
-    ft_place **places;  /* by bucket, by value: where values live in this stage */
-    int64_t slot_bytes; /* saved values of one micro-batch, largest over the buckets */
+    int64_t *pack_at;     /* evaluation: the number of the same copy in a stage of training */
+    int *pack_stage;      /* evaluation: that stage */
+    ft_place **places;    /* by bucket, by value: where values live in this stage */
+    int64_t *saved_bytes; /* by bucket: saved values of one micro-batch */
+    int64_t slot_bytes;   /* the place of the largest */
     int64_t slots_at;
     int *in_edges[FT_ACT_COUNT], n_in_edges[FT_ACT_COUNT]; /* by kind of this stage's action */
     int *out_edges[FT_ACT_COUNT], n_out_edges[FT_ACT_COUNT];
@@ -175,7 +185,7 @@ typedef struct ft_output_layout {
     ft_value_id value;
     int stage;          /* that makes it */
     int64_t at;         /* of batch slot 0, in the block of that stage's device */
-    int64_t slot_bytes; /* of all micro-batches of a batch, largest over the buckets */
+    int64_t slot_bytes; /* the place of all micro-batches of a batch, of the largest bucket */
 } ft_output_layout;
 
 typedef struct ft_param_layout {
@@ -223,6 +233,19 @@ struct ft_blueprint {
     int n_outputs;
     ft_output_layout *outputs;
 };
+
+/* One tensor or slot of a block, by its guard. */
+typedef struct ft_guard {
+    int device;
+    ft_memory_class class;
+    int64_t at;       /* of the guard, in the device's block */
+    const char *name; /* of a parameter; NULL: the class says it */
+    int stage, slot;  /* -1: of none */
+} ft_guard;
+
+/* Calls visit for every place that the blueprint has (that of evaluation: of its own alone). */
+void ft_blueprint_guards(const ft_blueprint *blueprint,
+                         void (*visit)(void *user, const ft_guard *guard), void *user);
 
 /* Of one micro-batch. */
 int64_t ft_blueprint_output_bytes(const ft_blueprint *blueprint, const ft_output_layout *out,

@@ -203,7 +203,8 @@ static ft_status size_edge(ft_blueprint *b, int e, ft_error *err)
 {
     ft_cargo *c = &b->cargoes[e];
     c->at = ft_arena_array(b->arena, (int64_t)b->cut.n_graphs * c->n + 1, sizeof(int64_t));
-    if (!c->at) return no_memory(err);
+    c->bytes = ft_arena_array(b->arena, b->cut.n_graphs, sizeof(int64_t));
+    if (!c->at || !c->bytes) return no_memory(err);
     for (int bucket = 0; bucket < b->cut.n_graphs; bucket++) {
         int64_t at = 0, bytes = 0;
         for (int i = 0; i < c->n; i++) {
@@ -211,7 +212,8 @@ static ft_status size_edge(ft_blueprint *b, int e, ft_error *err)
             bytes += item_bytes(b, c, bucket, i);
             at += ft_memory_round(item_bytes(b, c, bucket, i));
         }
-        if (at > c->slot_bytes) c->slot_bytes = at;
+        c->bytes[bucket] = at;
+        if (ft_place_bytes(at) > c->slot_bytes) c->slot_bytes = ft_place_bytes(at);
         if (bytes > b->edges[e].bytes) b->edges[e].bytes = bytes;
     }
     return FT_OK;
@@ -310,9 +312,11 @@ ft_status blueprint_take_plan(ft_blueprint *b, const ft_plan *plan, ft_error *er
     ft_edge *found = b->edges;
     ft_edge *edges = blueprint_copy(b->arena, plan->edges, n, sizeof *edges);
     ft_cargo *cargoes = ft_arena_array(b->arena, n + 1, sizeof *cargoes);
-    if (!edges || !cargoes) return no_memory(err);
+    int64_t *nothing = ft_arena_array(b->arena, b->cut.n_graphs, sizeof *nothing);
+    if (!edges || !cargoes || !nothing) return no_memory(err);
     for (int e = 0; e < n; e++) {
         cargoes[e].kind = FT_CARGO_NOTHING; /* what is not found here is order alone */
+        cargoes[e].bytes = nothing;
         edges[e].bytes = 0;
     }
     for (int f = 0; f < n_found; f++) {

@@ -36,7 +36,8 @@ static ft_status place_values(ft_blueprint *b, int s, int bucket, ft_error *err)
         places[v] = (ft_place){FT_HOME_SAVED, at};
         at += ft_memory_round(ft_spec_bytes(&ft_graph_value(g, v)->spec));
     }
-    if (at > stage->slot_bytes) stage->slot_bytes = at;
+    stage->saved_bytes[bucket] = at;
+    if (ft_place_bytes(at) > stage->slot_bytes) stage->slot_bytes = ft_place_bytes(at);
     stage->places[bucket] = places;
     return FT_OK;
 }
@@ -112,7 +113,9 @@ ft_status blueprint_compile(ft_blueprint *b, ft_error *err)
         stage->forward = ft_arena_array(b->arena, n, sizeof(void *));
         stage->backward = ft_arena_array(b->arena, n, sizeof(void *));
         stage->places = ft_arena_array(b->arena, n, sizeof(void *));
-        if (!stage->forward || !stage->backward || !stage->places) return no_memory(err);
+        stage->saved_bytes = ft_arena_array(b->arena, n, sizeof(int64_t));
+        if (!stage->forward || !stage->backward || !stage->places || !stage->saved_bytes)
+            return no_memory(err);
         FT_TRY(find_packs(b, s, err));
         for (int bucket = 0; bucket < n; bucket++) {
             FT_TRY(place_values(b, s, bucket, err));
@@ -125,12 +128,28 @@ ft_status blueprint_compile(ft_blueprint *b, ft_error *err)
 
 /* -- blocks ------------------------------------------------------------------------------------ */
 
-/* Takes `bytes` of a class; the offset is within the class until finish_blocks. */
-static int64_t take(ft_block_layout *block, ft_memory_class class, int64_t bytes)
+int64_t ft_place_bytes(int64_t bytes)
+{
+    return bytes ? ft_memory_round(bytes) + FT_GUARD_BYTES : 0;
+}
+
+int64_t ft_place_room(int64_t bytes)
+{
+    return bytes ? bytes - FT_GUARD_BYTES : 0;
+}
+
+/* Takes n slots of a class; the offset is within the class until finish_blocks. */
+static int64_t take_slots(ft_block_layout *block, ft_memory_class class, int64_t slot_bytes, int n)
 {
     int64_t at = block->bytes[class];
-    block->bytes[class] += ft_memory_round(bytes);
+    block->bytes[class] += slot_bytes * n;
     return at;
+}
+
+/* Takes the place of one tensor. */
+static int64_t take(ft_block_layout *block, ft_memory_class class, int64_t bytes)
+{
+    return take_slots(block, class, ft_place_bytes(bytes), 1);
 }
 
 static void take_params(ft_blueprint *b, int s)
@@ -168,11 +187,12 @@ static ft_status take_stage(ft_blueprint *b, int s, ft_error *err)
     }
     for (int i = 0; i < stage->n_packs && !b->trains; i++)
         stage->pack_at[i] = take(block, FT_MEMORY_PACKED, stage->packs[i].bytes);
-    stage->slots_at = take(block, FT_MEMORY_ACTIVATIONS, stage->slot_bytes * b->plan.in_flight[s]);
+    stage->slots_at =
+        take_slots(block, FT_MEMORY_ACTIVATIONS, stage->slot_bytes, b->plan.in_flight[s]);
     for (int bucket = 0; bucket < b->cut.n_graphs; bucket++) {
         ft_program *programs[] = {stage->forward[bucket], stage->backward[bucket]};
         for (int i = 0; i < 2; i++) {
-            int64_t bytes = ft_memory_round(ft_program_work_bytes(programs[i]));
+            int64_t bytes = ft_place_bytes(ft_program_work_bytes(programs[i]));
             if (bytes > block->bytes[FT_MEMORY_WORKSPACE])
                 block->bytes[FT_MEMORY_WORKSPACE] = bytes;
         }
@@ -197,8 +217,8 @@ static void take_outputs(ft_blueprint *b)
     for (int i = 0; i < b->n_outputs; i++) {
         ft_output_layout *out = &b->outputs[i];
         ft_block_layout *block = &b->blocks[b->stages[out->stage].device];
-        out->slot_bytes = ft_memory_round(out->slot_bytes);
-        out->at = take(block, FT_MEMORY_BUFFERS, out->slot_bytes * b->batch_slots);
+        out->slot_bytes = ft_place_bytes(out->slot_bytes);
+        out->at = take_slots(block, FT_MEMORY_BUFFERS, out->slot_bytes, b->batch_slots);
     }
 }
 
@@ -207,7 +227,7 @@ static ft_status take_buffers(ft_blueprint *b, ft_error *err)
     for (int e = 0; e < b->n_edges; e++) {
         ft_block_layout *block = &b->blocks[b->stages[b->edges[e].to].device];
         b->cargoes[e].base =
-            take(block, FT_MEMORY_BUFFERS, b->cargoes[e].slot_bytes * b->edges[e].slots);
+            take_slots(block, FT_MEMORY_BUFFERS, b->cargoes[e].slot_bytes, b->edges[e].slots);
     }
     /* Micro-batches in flight span so many batches, one more is being updated and one fed. */
     int m = b->cut.micro_batches, most = most_in_flight(b);
@@ -228,8 +248,9 @@ static ft_status take_buffers(ft_blueprint *b, ft_error *err)
         b->input_at[i] = b->batch_slot_bytes;
         b->batch_slot_bytes += ft_memory_round(largest * m);
     }
-    b->batch_at = take(&b->blocks[b->stages[0].device], FT_MEMORY_BUFFERS,
-                       b->batch_slot_bytes * b->batch_slots);
+    b->batch_slot_bytes = ft_place_bytes(b->batch_slot_bytes);
+    b->batch_at = take_slots(&b->blocks[b->stages[0].device], FT_MEMORY_BUFFERS,
+                             b->batch_slot_bytes, b->batch_slots);
     take_outputs(b);
     return FT_OK;
 }

@@ -20,18 +20,6 @@ static batch_state *batch_of(const ft_run *run, int64_t batch)
     return &run->batches[batch % run->blueprint->batch_slots];
 }
 
-void mark_memory(worker *w, ft_memory_class c, int64_t end)
-{
-    int64_t high = end - w->run->blueprint->blocks[w->device].begin[c];
-    if (high > atomic_load_explicit(&w->high[c], memory_order_relaxed))
-        atomic_store_explicit(&w->high[c], high, memory_order_relaxed);
-}
-
-static void mark_tensor(worker *w, ft_memory_class c, const void *start, int64_t bytes)
-{
-    mark_memory(w, c, (const char *)start - w->block + ft_memory_round(bytes));
-}
-
 static int64_t value_bytes(const ft_graph *g, ft_value_id v)
 {
     return ft_spec_bytes(&ft_graph_value(g, v)->spec);
@@ -142,7 +130,7 @@ static ft_status hand_out(const worker *w, const ft_action *a, int bucket,
         int64_t bytes = ft_blueprint_output_bytes(b, out, bucket);
         char *slot = w->block + out->at + a->batch % b->batch_slots * out->slot_bytes;
         const void *value = ft_place_address(bases, ft_program_place(program, out->value));
-        if (a->micro == 0) occupy(w, slot, out->slot_bytes);
+        if (a->micro == 0) occupy(w, slot, ft_place_room(out->slot_bytes));
         FT_TRY(copy_on(w->compute, at_device(w->run, w->device, slot + a->micro * bytes),
                        at_device(w->run, w->device, value), bytes, err));
     }
@@ -179,21 +167,21 @@ static ft_status run_program(worker *w, const ft_action *a, ft_error *err)
                       .watch = &watch};
     bool sent;
     set_inputs(run, a, bucket);
-    if (forward) occupy(w, bases.saved, stage->slot_bytes);
+    if (forward) occupy(w, bases.saved, ft_place_room(stage->slot_bytes));
     occupy(w, bases.work, ft_program_work_bytes(program));
     FT_TRY(receive_values(w, a, bucket, program, &bases, err));
     FT_TRY(ft_program_run(program, &bases, err));
     FT_TRY(send_values(w, a, bucket, program, &bases, &sent, err));
     bool loss = take_loss(w, a, bucket, program, &bases);
     if (forward) FT_TRY(hand_out(w, a, bucket, program, &bases, err));
-    mark_memory(w, FT_MEMORY_WORKSPACE, work_at + water.work);
-    if (water.saved) mark_memory(w, FT_MEMORY_ACTIVATIONS, slot_at + water.saved);
+    ledger_work(w, water.work);
     if (!sent || !loss || watch.node) {
         FT_TRY(receive_values(w, a, bucket, program, &bases, err)); /* the work area was used */
         FT_TRY(explain_failure(w, a, bucket, program, &bases, err));
     }
     vacate(w, bases.work, ft_program_work_bytes(program));
-    if (!forward || run->plan->forward_only) vacate(w, bases.saved, stage->slot_bytes);
+    if (!forward || run->plan->forward_only)
+        vacate(w, bases.saved, ft_place_room(stage->slot_bytes));
     return FT_OK;
 }
 
@@ -212,7 +200,7 @@ static ft_status do_backward(worker *w, const ft_action *a, ft_error *err)
     const ft_stage *cut = w->run->blueprint->stages[a->stage].cut[0];
     for (int i = 0; i < cut->n_grads; i++) {
         int param = ft_graph_grad_term(w->run->blueprint->cut.graphs[0], cut->grads[i])->param;
-        mark_tensor(w, FT_MEMORY_GRADIENTS, w->run->stages[a->stage].grads[cut->grads[i]],
+        ledger_keep(w, FT_MEMORY_GRADIENTS, &w->run->kept_terms[cut->grads[i]],
                     ft_spec_bytes(&w->run->blueprint->params[param].spec));
     }
     return FT_OK;
@@ -355,7 +343,7 @@ ft_status pack_weights(ft_run *run, int s, int param, ft_error *err)
         touches(&work, p.weight, ft_spec_bytes(&run->blueprint->params[pack->param].spec), false);
         touches(&work, p.packed, pack->bytes, true);
         FT_TRY(compute(w, &work, err));
-        mark_tensor(w, FT_MEMORY_PACKED, p.packed, pack->bytes);
+        ledger_keep(w, FT_MEMORY_PACKED, &run->stages[s].kept_packs[i], pack->bytes);
     }
     return FT_OK;
 }
@@ -395,8 +383,7 @@ static ft_status update_param(worker *w, const ft_action *a, int p, float grad_s
     touches(&work, u.update.grad, bytes, false);
     touches(&work, u.update.state, state_bytes, true);
     FT_TRY(compute(w, &work, err));
-    if (state_bytes) mark_tensor(w, FT_MEMORY_OPTIMIZER, u.update.state, state_bytes);
-    mark_tensor(w, FT_MEMORY_WEIGHTS, u.update.param, bytes);
+    ledger_keep(w, FT_MEMORY_OPTIMIZER, &w->run->kept_states[p], state_bytes);
     return FT_OK;
 }
 
@@ -448,7 +435,6 @@ static ft_status do_adopt(worker *w, const ft_action *a, ft_error *err)
             int64_t bytes = ft_spec_bytes(&b->params[c->items[k]].spec);
             FT_TRY(copy_on(w->compute, at_device(w->run, w->device, param),
                            at_device(w->run, w->device, slot + item_at(c, 0, k)), bytes, err));
-            mark_tensor(w, FT_MEMORY_WEIGHTS, param, bytes);
         }
     }
     for (int i = 0; i < stage->n_params; i++)
@@ -509,13 +495,18 @@ ft_status ft_run_check(const ft_blueprint *b, ft_error *err)
 }
 
 /* The plan says how many updates a micro-batch may be behind; the engine has counted them. */
+int counted_lag(const ft_run *run, const ft_action *a)
+{
+    bool reads = !run->plan->forward_only && ft_action_per_micro(a->kind);
+    return reads ? (int)(a->batch - run->stages[a->stage].updates) : 0;
+}
+
 static ft_status check_lag(const ft_run *run, const ft_action *a, ft_error *err)
 {
-    if (run->plan->forward_only || !ft_action_per_micro(a->kind)) return FT_OK;
-    int64_t lag = a->batch - run->stages[a->stage].updates;
+    int lag = counted_lag(run, a);
     if (lag == a->lag) return FT_OK;
-    return ft_fail(err, FT_INVALID, "stage %d is %lld updates behind, the plan says %d", a->stage,
-                   (long long)lag, a->lag);
+    return ft_fail(err, FT_INVALID, "stage %d is %d updates behind, the plan says %d", a->stage,
+                   lag, a->lag);
 }
 
 ft_status execute_action(worker *w, const ft_action *a, ft_error *err)

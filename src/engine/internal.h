@@ -3,14 +3,28 @@
 #define FT_ENGINE_INTERNAL_H
 
 #include <pthread.h>
+#include <stdio.h>
 
 #include "base/arena.h"
 #include "base/gate.h"
 #include "engine/engine.h"
 
+/* Slots of one kind, handed out in turn: those of an edge, of micro-batches in flight in a stage,
+ * of batches. */
+typedef struct pool {
+    const char *what; /* for people */
+    int number;       /* of the stage or edge; -1: of none */
+    int device;
+    ft_memory_class class;
+    int n;
+    _Atomic int64_t *holders; /* by slot: number of what is in it, and one more; 0: nothing */
+    int64_t *bytes;           /* by slot: what was handed out */
+} pool;
+
 typedef struct edge_state {
     ft_gate filled, freed;           /* submitted so often */
     ft_device_event **full, **empty; /* by slot: written, read */
+    pool slots;
 } edge_state;
 
 typedef struct batch_state {
@@ -24,11 +38,14 @@ typedef struct batch_state {
 } batch_state;
 
 typedef struct stage_state {
-    void **params;           /* by parameter: address, NULL for those not here */
-    void **grads;            /* by term */
-    const void **packed;     /* by pack of the stage */
-    void **inputs;           /* by input; set for each action */
-    int64_t updates;         /* of this leg */
+    void **params;       /* by parameter: address, NULL for those not here */
+    void **grads;        /* by term */
+    const void **packed; /* by pack of the stage */
+    void **inputs;       /* by input; set for each action */
+    bool *kept_params;   /* by position in the stage's: written, so that it counts as live */
+    bool *kept_packs;
+    pool slots;              /* of activations */
+    int64_t updates;         /* of this leg: counted where weights are written */
     bool spoiled;            /* saw a number that is not finite: updates no more */
     ft_device_event **ended; /* by ring slot: the stage is done with that batch */
 } stage_state;
@@ -48,9 +65,9 @@ typedef struct worker {
     _Atomic int64_t busy_ns;  /* in the events of this leg, for other threads */
     ft_event *events;
     int64_t n_events;
-    /* By class: highest end that a live tensor reached in it; of the run of training; read while
-     * the worker goes on. */
-    _Atomic int64_t *high;
+    /* By class: bytes of live tensors, and the most that they were; of the run of training; read
+     * while the worker goes on. */
+    _Atomic int64_t *live, *high;
     int64_t allocations;
 } worker;
 
@@ -62,11 +79,14 @@ struct ft_run {
     worker *workers;
     stage_state *stages;
     edge_state *edges;
-    batch_state *batches;         /* ring of blueprint->batch_slots */
-    double *norms;                /* by ring slot, then parameter: squared */
-    ft_result *results;           /* ring of batch_slots */
-    ft_device_stream *feeder;     /* of the thread that runs the leg, on stage 0's device */
-    ft_device_event **fed_events; /* by ring slot */
+    batch_state *batches;           /* ring of blueprint->batch_slots */
+    double *norms;                  /* by ring slot, then parameter: squared */
+    pool fed_slots;                 /* of inputs */
+    pool *output_slots;             /* by output */
+    bool *kept_terms, *kept_states; /* by gradient term; by parameter */
+    ft_result *results;             /* ring of batch_slots */
+    ft_device_stream *feeder;       /* of the thread that runs the leg, on stage 0's device */
+    ft_device_event **fed_events;   /* by ring slot */
     /* one leg */
     const ft_plan *plan;
     bool active, threaded;
@@ -124,15 +144,36 @@ ft_location at_device(const ft_run *run, int device, const void *address);
 
 /* actions.c: executes one action; everything it needs is there. */
 ft_status execute_action(worker *w, const ft_action *action, ft_error *err);
+/* How many updates the weights that it would read now are behind, as they were counted. */
+int counted_lag(const ft_run *run, const ft_action *action);
 /* FT_UNSUPPORTED names what of the plan the engine cannot do. */
 ft_status check_executable(const ft_plan *plan, ft_error *err);
 /* Packs the weights of a stage again; param >= 0: only copies of that one. */
 ft_status pack_weights(ft_run *run, int stage, int param, ft_error *err);
-/* Raises a class's mark to `end` (an offset in the device's block). */
-void mark_memory(worker *w, ft_memory_class c, int64_t end);
-/* leg.c: raises the marks of buffers to every slot that was filled in the leg. For the thread that
- * runs the leg. */
-void mark_buffers(const ft_run *run);
+
+/* ledger.c: what is live, counted where places are handed out and given back, and not by the plan.
+ * Pools of a run; nothing is in them. */
+ft_status ledger_new(ft_run *run, ft_error *err);
+/* Before a leg: empties every pool. */
+void ledger_reset(ft_run *run);
+/* A tensor that stays is written; the first time it becomes live. */
+void ledger_keep(worker *w, ft_memory_class c, bool *kept, int64_t bytes);
+/* So much of the workspace was used at once. */
+void ledger_work(worker *w, int64_t bytes);
+/* Around an action: slots that it fills are handed out, those that it is done with are given back.
+ * FT_INVALID when a slot is in use by another, or not by this one. */
+ft_status ledger_begin(worker *w, const ft_action *action, ft_error *err);
+ft_status ledger_end(worker *w, const ft_action *action, ft_error *err);
+/* A batch is fed, or was taken. */
+ft_status ledger_feed(ft_run *run, int64_t batch, int bucket, ft_error *err);
+ft_status ledger_take(ft_run *run, int64_t batch, ft_error *err);
+/* At the end of a leg: FT_INVALID when something is still handed out. */
+ft_status ledger_close(const ft_run *run, ft_error *err);
+
+/* guard.c: writes the guards of places; of tensors that stay for the run too, or only of slots. */
+ft_status guards_write(ft_run *run, bool all, ft_error *err);
+/* FT_INVALID names the place behind which something was written. */
+ft_status guards_check(ft_run *run, ft_error *err);
 
 /* finite.c: finds the node that gave the first number that is not finite, and notes it for the
  * batch. The action was executed, and what it received is in place again. */

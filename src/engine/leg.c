@@ -72,6 +72,8 @@ ft_status ft_run_begin(ft_run *run, const ft_plan *plan, int64_t first_step, boo
     run->threaded = threaded;
     FT_TRY(make_timeline(run, err));
     reset(run);
+    ledger_reset(run);
+    FT_TRY(guards_write(run, false, err));
     run->start_ns = ft_now_ns();
     ft_ops_thread_init();
     if (threaded) FT_TRY(workers_start(run, err));
@@ -115,6 +117,7 @@ static ft_status check_feed(const ft_run *run, const ft_feed *feed, ft_error *er
 ft_status ft_run_feed(ft_run *run, const ft_feed *feed, ft_error *err)
 {
     FT_TRY(check_feed(run, feed, err));
+    FT_TRY(ledger_feed(run, run->fed, feed->bucket, err));
     const ft_blueprint *b = run->blueprint;
     FT_TRY(load_batch(run, feed, err));
     batch_state *batch = &run->batches[run->fed % b->batch_slots];
@@ -169,6 +172,7 @@ ft_status ft_run_next(ft_run *run, ft_result *out, int64_t timeout_ns, ft_error 
         return first_failure(run, err);
     }
     FT_TRY(unload_batch(run, err));
+    FT_TRY(ledger_take(run, run->taken, err));
     *out = run->results[run->taken % run->blueprint->batch_slots];
     run->taken++;
     return FT_OK;
@@ -240,24 +244,6 @@ static void gather_events(ft_run *run)
     }
 }
 
-void mark_buffers(const ft_run *run)
-{
-    const ft_blueprint *b = run->blueprint;
-    for (int e = 0; e < b->n_edges; e++) {
-        int64_t used = ft_gate_count(&run->edges[e].filled);
-        if (used > b->edges[e].slots) used = b->edges[e].slots;
-        if (used && b->cargoes[e].slot_bytes)
-            mark_memory(&run->workers[b->stages[b->edges[e].to].device], FT_MEMORY_BUFFERS,
-                        b->cargoes[e].base + used * b->cargoes[e].slot_bytes);
-    }
-    int64_t used = run->fed < b->batch_slots ? run->fed : b->batch_slots;
-    for (int i = 0; used && i < b->n_outputs; i++)
-        mark_memory(&run->workers[b->stages[b->outputs[i].stage].device], FT_MEMORY_BUFFERS,
-                    b->outputs[i].at + used * b->outputs[i].slot_bytes);
-    mark_memory(&run->workers[b->stages[0].device], FT_MEMORY_BUFFERS,
-                b->batch_at + used * b->batch_slot_bytes);
-}
-
 ft_status ft_run_end(ft_run *run, ft_error *err)
 {
     if (!run->active) return FT_OK;
@@ -273,7 +259,9 @@ ft_status ft_run_end(ft_run *run, ft_error *err)
     ft_status finished = finish_streams(run, complete && status == FT_OK ? err : NULL);
     run->active = false;
     gather_events(run);
-    mark_buffers(run);
     if (status == FT_OK && complete) status = first_failure(run, err);
-    return status == FT_OK && complete ? finished : status;
+    if (status == FT_OK && complete) status = finished;
+    if (status == FT_OK && complete) status = ledger_close(run, err);
+    if (status == FT_OK && complete) status = guards_check(run, err);
+    return status;
 }

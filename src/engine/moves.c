@@ -122,7 +122,7 @@ ft_status begin_edges(worker *w, const ft_action *a, ft_error *err)
     for (int i = 0; i < stage->n_out_edges[a->kind]; i++) {
         int e = stage->out_edges[a->kind][i], slots = b->edges[e].slots;
         if (index >= slots) FT_TRY(wait_on(w->compute, run->edges[e].empty[index % slots], err));
-        occupy(w, edge_slot(run, e, index), b->cargoes[e].slot_bytes);
+        occupy(w, edge_slot(run, e, index), ft_place_room(b->cargoes[e].slot_bytes));
     }
     return FT_OK;
 }
@@ -135,7 +135,7 @@ ft_status end_edges(worker *w, const ft_action *a, ft_error *err)
     int64_t index = ft_action_index(run->plan, a);
     for (int i = 0; i < stage->n_in_edges[a->kind]; i++) {
         int e = stage->in_edges[a->kind][i];
-        vacate(w, edge_slot(run, e, index), b->cargoes[e].slot_bytes);
+        vacate(w, edge_slot(run, e, index), ft_place_room(b->cargoes[e].slot_bytes));
         FT_TRY(record_on(w->compute, run->edges[e].empty[index % b->edges[e].slots], err));
         ft_gate_open(&run->edges[e].freed);
     }
@@ -161,7 +161,7 @@ ft_status load_batch(ft_run *run, const ft_feed *feed, ft_error *err)
     const ft_blueprint *b = run->blueprint;
     char *slot = batch_slot(run, run->fed);
     ft_executor *executor = run->feeder->executor;
-    executor->driver->occupy(run->feeder, slot, b->batch_slot_bytes);
+    executor->driver->occupy(run->feeder, slot, ft_place_room(b->batch_slot_bytes));
     for (int i = 0; i < b->n_inputs; i++) {
         int64_t bytes = b->input_bytes[feed->bucket * b->n_inputs + i] * b->cut.micro_batches;
         FT_TRY(copy_on(run->feeder, (ft_location){executor, slot + b->input_at[i]},
@@ -185,7 +185,7 @@ ft_status unload_batch(ft_run *run, ft_error *err)
         FT_TRY(event->executor->driver->await(event, err));
     }
     run->feeder->executor->driver->vacate(run->feeder, batch_slot(run, run->taken),
-                                          b->batch_slot_bytes);
+                                          ft_place_room(b->batch_slot_bytes));
     return FT_OK;
 }
 

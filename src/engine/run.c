@@ -18,8 +18,9 @@ static ft_status allocate_block(ft_run *run, int d, ft_error *err)
         return ft_fail(err, FT_DEVICE,
                        "device %s exists for planning only; --dry-run shows the plan",
                        device->name);
+    w->live = ft_arena_array(run->arena, FT_MEMORY_CLASSES, sizeof *w->live);
     w->high = ft_arena_array(run->arena, FT_MEMORY_CLASSES, sizeof *w->high);
-    if (!w->high) return ft_fail(err, FT_NOMEM, "engine: no memory for a worker");
+    if (!w->live || !w->high) return ft_fail(err, FT_NOMEM, "engine: no memory for a worker");
     const ft_driver *driver = device->driver;
     FT_TRY(driver->open(&w->executor, device, err));
     FT_TRY(driver->enter(w->executor, err));
@@ -56,6 +57,7 @@ static void borrow_block(ft_run *run, int d)
     w->team = lender->team;
     w->block = lender->block;
     w->block_bytes = lender->block_bytes;
+    w->live = lender->live;
     w->high = lender->high;
 }
 
@@ -84,7 +86,10 @@ static ft_status point_stage(ft_run *run, int s, ft_error *err)
     state->grads = ft_arena_array(run->arena, b->n_terms + 1, sizeof(void *));
     state->packed = ft_arena_array(run->arena, stage->n_packs + 1, sizeof(void *));
     state->inputs = ft_arena_array(run->arena, b->n_inputs + 1, sizeof(void *));
-    if (!state->params || !state->grads || !state->packed || !state->inputs)
+    state->kept_params = ft_arena_array(run->arena, stage->n_params + 1, sizeof(bool));
+    state->kept_packs = ft_arena_array(run->arena, stage->n_packs + 1, sizeof(bool));
+    if (!state->params || !state->grads || !state->packed || !state->inputs ||
+        !state->kept_params || !state->kept_packs)
         return ft_fail(err, FT_NOMEM, "engine: no memory for stage %d", s);
     if (run->trains) {
         point_at_trained(run, s);
@@ -121,7 +126,9 @@ static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
             FT_TRY(allocate_block(run, d, err));
     }
     for (int s = 0; s < b->cut.n_stages; s++) FT_TRY(point_stage(run, s, err));
-    return moves_open(run, err);
+    FT_TRY(ledger_new(run, err));
+    FT_TRY(moves_open(run, err));
+    return run->trains ? FT_OK : guards_write(run, true, err);
 }
 
 static ft_status new_run(ft_run **out, const ft_blueprint *blueprint, ft_run *trains, ft_error *err)
@@ -230,7 +237,7 @@ ft_status ft_run_refresh(ft_run *run, ft_error *err)
                     at_device(run, owner, ft_run_param(run, sp->param).data), bytes, err));
             }
             if (sp->owned || sp->replica)
-                mark_memory(w, FT_MEMORY_WEIGHTS, sp->at + ft_memory_round(bytes));
+                ledger_keep(w, FT_MEMORY_WEIGHTS, &run->stages[s].kept_params[i], bytes);
         }
         FT_TRY(pack_weights(run, s, -1, err));
     }
@@ -241,7 +248,6 @@ ft_status ft_run_refresh(ft_run *run, ft_error *err)
 
 void ft_run_measured(const ft_run *run, int device, int64_t bytes[FT_MEMORY_CLASSES])
 {
-    if (run->active) mark_buffers(run);
     for (int c = 0; c < FT_MEMORY_CLASSES; c++)
         bytes[c] = atomic_load_explicit(&run->workers[device].high[c], memory_order_relaxed);
 }

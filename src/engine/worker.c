@@ -23,7 +23,7 @@ void run_fail(ft_run *run, const ft_error *error)
     ft_gate_wake(&run->done_gate);
 }
 
-static void record(worker *w, const ft_action *a, int64_t start, int64_t end)
+static void record(worker *w, const ft_action *a, int lag, int64_t start, int64_t end)
 {
     w->events[w->n_events++] = (ft_event){.start_ns = start - w->run->start_ns,
                                           .end_ns = end - w->run->start_ns,
@@ -31,7 +31,7 @@ static void record(worker *w, const ft_action *a, int64_t start, int64_t end)
                                           .micro = a->micro,
                                           .device = (int16_t)w->device,
                                           .stage = a->stage,
-                                          .lag = a->lag,
+                                          .lag = (int16_t)lag,
                                           .kind = a->kind};
     atomic_fetch_add_explicit(&w->busy_ns, end - start, memory_order_relaxed);
 }
@@ -56,15 +56,18 @@ static bool next_action(worker *w, ft_action *a)
 static ft_status step(worker *w, const ft_action *a, ft_error *err)
 {
     int64_t start = ft_now_ns(), blocks = ft_alloc_thread_count();
-    ft_status status = begin_edges(w, a, err);
+    int lag = counted_lag(w->run, a);
+    ft_status status = ledger_begin(w, a, err);
+    if (status == FT_OK) status = begin_edges(w, a, err);
     if (status == FT_OK) status = execute_action(w, a, err);
+    if (status == FT_OK) status = ledger_end(w, a, err); /* before others hear of it */
     if (status == FT_OK) status = end_edges(w, a, err);
     if (status != FT_OK) {
         ft_error_wrap(err, "device %s", w->run->blueprint->cut.devices[w->device].name);
         return status;
     }
     w->allocations += ft_alloc_thread_count() - blocks;
-    record(w, a, start, ft_now_ns());
+    record(w, a, lag, start, ft_now_ns());
     pass_action(w);
     return FT_OK;
 }

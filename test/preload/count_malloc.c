@@ -1,16 +1,18 @@
-/* test/preload/count_malloc.c - counts the allocations that the program's worker threads make.
+/* test/preload/count_malloc.c - counts the allocations that the program's threads make.
  *
- * Preloaded (LD_PRELOAD) into ftpipe, it stands before malloc, calloc, realloc and aligned_alloc. A
- * call counts when it comes from a thread other than the main one: as the program's own when the
- * code that called lies in the program, as a library's otherwise. At exit it writes both numbers to
- * the file that COUNT_MALLOC names. */
+ * Preloaded (LD_PRELOAD) into ftpipe, it stands before malloc, calloc, realloc, aligned_alloc,
+ * memalign, posix_memalign and mmap. A call of any thread counts as the program's own when the code
+ * that called lies in the program, as a library's otherwise (Lua's own memory is one's). At exit it
+ * writes both numbers to the file that COUNT_MALLOC names. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -48,7 +50,7 @@ __attribute__((destructor)) static void report(void)
 
 static void count(const void *caller)
 {
-    if (!program_end || syscall(SYS_gettid) == getpid()) return;
+    if (!program_end) return;
     uintptr_t at = (uintptr_t)caller;
     atomic_fetch_add(at >= program_begin && at < program_end ? &own : &libraries, 1);
 }
@@ -75,4 +77,29 @@ void *aligned_alloc(size_t alignment, size_t bytes)
 {
     count(__builtin_return_address(0));
     return __libc_memalign(alignment, bytes);
+}
+
+void *memalign(size_t alignment, size_t bytes)
+{
+    count(__builtin_return_address(0));
+    return __libc_memalign(alignment, bytes);
+}
+
+int posix_memalign(void **block, size_t alignment, size_t bytes)
+{
+    count(__builtin_return_address(0));
+    *block = __libc_memalign(alignment, bytes);
+    return *block ? 0 : ENOMEM;
+}
+
+void *mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset)
+{
+    count(__builtin_return_address(0));
+    return (void *)syscall(SYS_mmap, at, bytes, protection, flags, file, offset);
+}
+
+void *mmap64(void *at, size_t bytes, int protection, int flags, int file, off_t offset)
+{
+    count(__builtin_return_address(0));
+    return (void *)syscall(SYS_mmap, at, bytes, protection, flags, file, offset);
 }

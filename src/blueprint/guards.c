@@ -1,0 +1,104 @@
+/* blueprint/guards.c - where every place of a blueprint ends. */
+#include <stddef.h>
+
+#include "blueprint/internal.h"
+
+typedef struct walk {
+    const ft_blueprint *b;
+    void (*visit)(void *user, const ft_guard *guard);
+    void *user;
+} walk;
+
+static void visit_tensor(const walk *w, ft_guard guard, int64_t at, int64_t bytes)
+{
+    if (!bytes) return;
+    guard.at = at + ft_memory_round(bytes);
+    guard.slot = -1;
+    w->visit(w->user, &guard);
+}
+
+static void visit_slots(const walk *w, ft_guard guard, int64_t at, int64_t slot_bytes, int n)
+{
+    for (guard.slot = 0; slot_bytes && guard.slot < n; guard.slot++) {
+        guard.at = at + (guard.slot + 1) * slot_bytes - FT_GUARD_BYTES;
+        w->visit(w->user, &guard);
+    }
+}
+
+static void visit_params(const walk *w, int s)
+{
+    const ft_blueprint *b = w->b;
+    const ft_stage_layout *stage = &b->stages[s];
+    ft_guard guard = {.device = stage->device, .stage = s};
+    for (int i = 0; i < stage->n_params; i++) {
+        const ft_stage_param *sp = &stage->params[i];
+        const ft_param_layout *p = &b->params[sp->param];
+        ft_state_part parts[FT_MAX_STATE_PARTS];
+        int64_t state_bytes = 0;
+        guard.name = p->name;
+        guard.class = FT_MEMORY_WEIGHTS;
+        if (sp->owned || sp->replica) visit_tensor(w, guard, sp->at, ft_spec_bytes(&p->spec));
+        if (!sp->owned || !p->n_terms) continue;
+        b->options.optimizer->state(&p->spec, b->options.hypers, parts, &state_bytes);
+        guard.class = FT_MEMORY_OPTIMIZER;
+        visit_tensor(w, guard, p->state_at, state_bytes);
+    }
+}
+
+static void visit_stage(const walk *w, int s)
+{
+    const ft_blueprint *b = w->b;
+    const ft_stage_layout *stage = &b->stages[s];
+    const ft_stage *cut = stage->cut[0];
+    ft_guard guard = {.device = stage->device, .stage = s, .class = FT_MEMORY_GRADIENTS};
+    for (int i = 0; i < cut->n_grads; i++) {
+        const ft_param_layout *p =
+            &b->params[ft_graph_grad_term(b->cut.graphs[0], cut->grads[i])->param];
+        guard.name = p->name;
+        visit_tensor(w, guard, stage->term_at[i], ft_spec_bytes(&p->spec));
+    }
+    guard.class = FT_MEMORY_PACKED;
+    for (int i = 0; i < stage->n_packs && !b->trains; i++) {
+        guard.name = b->params[stage->packs[i].param].name;
+        visit_tensor(w, guard, stage->pack_at[i], stage->packs[i].bytes);
+    }
+    guard.name = NULL;
+    guard.class = FT_MEMORY_ACTIVATIONS;
+    visit_slots(w, guard, stage->slots_at, stage->slot_bytes, b->plan.in_flight[s]);
+}
+
+static void visit_buffers(const walk *w)
+{
+    const ft_blueprint *b = w->b;
+    ft_guard guard = {.class = FT_MEMORY_BUFFERS};
+    for (int e = 0; e < b->n_edges; e++) {
+        guard.stage = b->edges[e].to;
+        guard.device = b->stages[guard.stage].device;
+        visit_slots(w, guard, b->cargoes[e].base, b->cargoes[e].slot_bytes, b->edges[e].slots);
+    }
+    for (int i = 0; i < b->n_outputs; i++) {
+        guard.stage = b->outputs[i].stage;
+        guard.device = b->stages[guard.stage].device;
+        visit_slots(w, guard, b->outputs[i].at, b->outputs[i].slot_bytes, b->batch_slots);
+    }
+    guard.stage = 0;
+    guard.device = b->stages[0].device;
+    visit_slots(w, guard, b->batch_at, b->batch_slot_bytes, b->batch_slots);
+}
+
+void ft_blueprint_guards(const ft_blueprint *b, void (*visit)(void *user, const ft_guard *guard),
+                         void *user)
+{
+    const walk w = {b, visit, user};
+    for (int s = 0; s < b->cut.n_stages; s++) {
+        visit_params(&w, s);
+        visit_stage(&w, s);
+    }
+    for (int d = 0; d < b->cut.n_devices; d++) {
+        const ft_block_layout *block = &b->blocks[d];
+        ft_guard guard = {.device = d, .class = FT_MEMORY_WORKSPACE, .stage = -1};
+        visit_slots(&w, guard, block->begin[FT_MEMORY_WORKSPACE], block->bytes[FT_MEMORY_WORKSPACE],
+                    1);
+    }
+    visit_buffers(&w);
+}

@@ -1,0 +1,213 @@
+/* engine/ledger.c - what is live on every device, counted.
+ *
+ * A tensor that stays becomes live when it is first written. A slot becomes live when the action
+ * that fills it starts, and is free again when the one that is done with it has ended; who has it
+ * is noted, so that a slot which the plan gives to two at once is found. What a device needed is
+ * the most that was live on it at one time. Nothing here reads what the plan says of memory. */
+#include "engine/internal.h"
+
+/* -- bytes ------------------------------------------------------------------------------------- */
+
+static void raise_high(worker *w, ft_memory_class c, int64_t bytes)
+{
+    int64_t high = atomic_load_explicit(&w->high[c], memory_order_relaxed);
+    while (bytes > high && !atomic_compare_exchange_weak(&w->high[c], &high, bytes)) continue;
+}
+
+static void add_live(worker *w, ft_memory_class c, int64_t bytes)
+{
+    raise_high(w, c, atomic_fetch_add(&w->live[c], bytes) + bytes);
+}
+
+void ledger_keep(worker *w, ft_memory_class c, bool *kept, int64_t bytes)
+{
+    if (*kept) return;
+    *kept = true;
+    add_live(w, c, ft_place_bytes(bytes));
+}
+
+void ledger_work(worker *w, int64_t bytes)
+{
+    raise_high(w, FT_MEMORY_WORKSPACE, ft_place_bytes(bytes));
+}
+
+/* -- slots ------------------------------------------------------------------------------------- */
+
+static ft_status pool_new(pool *p, ft_arena *arena, const pool *about, ft_error *err)
+{
+    *p = *about;
+    p->holders = ft_arena_array(arena, p->n + 1, sizeof *p->holders);
+    p->bytes = ft_arena_array(arena, p->n + 1, sizeof *p->bytes);
+    return p->holders && p->bytes ? FT_OK : ft_fail(err, FT_NOMEM, "engine: no memory for a run");
+}
+
+static ft_status report(const pool *p, int64_t index, const char *does, int64_t holder,
+                        ft_error *err)
+{
+    char number[16] = "", other[48] = "nothing";
+    if (p->number >= 0) snprintf(number, sizeof number, " %d", p->number);
+    if (holder) snprintf(other, sizeof other, "number %lld", (long long)holder - 1);
+    return ft_fail(err, FT_INVALID,
+                   "engine: slot %lld of %d of %s%s is %s number %lld while %s is in it",
+                   (long long)(index % p->n), p->n, p->what, number, does, (long long)index, other);
+}
+
+static ft_status hand_out(ft_run *run, pool *p, int64_t index, int64_t bytes, ft_error *err)
+{
+    int64_t free = 0, slot = index % p->n;
+    if (!atomic_compare_exchange_strong(&p->holders[slot], &free, index + 1))
+        return report(p, index, "handed out to", free, err);
+    p->bytes[slot] = ft_place_bytes(bytes);
+    add_live(&run->workers[p->device], p->class, p->bytes[slot]);
+    return FT_OK;
+}
+
+static ft_status give_back(ft_run *run, pool *p, int64_t index, ft_error *err)
+{
+    int64_t mine = index + 1, slot = index % p->n, bytes = p->bytes[slot];
+    if (!atomic_compare_exchange_strong(&p->holders[slot], &mine, 0))
+        return report(p, index, "given back by", mine, err);
+    atomic_fetch_sub(&run->workers[p->device].live[p->class], bytes);
+    return FT_OK;
+}
+
+static void empty(ft_run *run, pool *p)
+{
+    for (int i = 0; i < p->n; i++) {
+        if (!atomic_load(&p->holders[i])) continue;
+        atomic_store(&p->holders[i], 0);
+        atomic_fetch_sub(&run->workers[p->device].live[p->class], p->bytes[i]);
+    }
+}
+
+static ft_status check_empty(const pool *p, ft_error *err)
+{
+    for (int i = 0; i < p->n; i++) {
+        int64_t holder = atomic_load(&p->holders[i]);
+        if (holder)
+            return ft_fail(err, FT_INVALID,
+                           "engine: number %lld is still in slot %d of %s%s%d at the end of a leg",
+                           (long long)holder - 1, i, p->what, p->number < 0 ? "" : " ", p->number);
+    }
+    return FT_OK;
+}
+
+/* -- a run's pools ----------------------------------------------------------------------------- */
+
+/* Calls `each` for every pool of a run until it fails. */
+static ft_status for_pools(const ft_run *run, ft_status (*each)(const pool *p, ft_error *err),
+                           ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    for (int s = 0; s < b->cut.n_stages; s++) FT_TRY(each(&run->stages[s].slots, err));
+    for (int e = 0; e < b->n_edges; e++) FT_TRY(each(&run->edges[e].slots, err));
+    for (int i = 0; i < b->n_outputs; i++) FT_TRY(each(&run->output_slots[i], err));
+    return each(&run->fed_slots, err);
+}
+
+ft_status ledger_new(ft_run *run, ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    ft_arena *arena = run->arena;
+    run->output_slots = ft_arena_array(arena, b->n_outputs + 1, sizeof *run->output_slots);
+    run->kept_terms = ft_arena_array(arena, b->n_terms + 1, sizeof(bool));
+    run->kept_states = ft_arena_array(arena, b->n_params + 1, sizeof(bool));
+    if (!run->output_slots || !run->kept_terms || !run->kept_states)
+        return ft_fail(err, FT_NOMEM, "engine: no memory for a run");
+    for (int s = 0; s < b->cut.n_stages; s++) {
+        const pool about = {"activations of stage",
+                            s,
+                            b->stages[s].device,
+                            FT_MEMORY_ACTIVATIONS,
+                            b->plan.in_flight[s] > 0 ? b->plan.in_flight[s] : 1,
+                            NULL,
+                            NULL};
+        FT_TRY(pool_new(&run->stages[s].slots, arena, &about, err));
+    }
+    for (int e = 0; e < b->n_edges; e++) {
+        const pool about = {
+            "edge", e,   b->stages[b->edges[e].to].device, FT_MEMORY_BUFFERS, b->edges[e].slots,
+            NULL,   NULL};
+        FT_TRY(pool_new(&run->edges[e].slots, arena, &about, err));
+    }
+    for (int i = 0; i < b->n_outputs; i++) {
+        const pool about = {
+            "output", i,   b->stages[b->outputs[i].stage].device, FT_MEMORY_BUFFERS, b->batch_slots,
+            NULL,     NULL};
+        FT_TRY(pool_new(&run->output_slots[i], arena, &about, err));
+    }
+    const pool about = {"batches", -1,  b->stages[0].device, FT_MEMORY_BUFFERS, b->batch_slots,
+                        NULL,      NULL};
+    return pool_new(&run->fed_slots, arena, &about, err);
+}
+
+void ledger_reset(ft_run *run)
+{
+    const ft_blueprint *b = run->blueprint;
+    for (int s = 0; s < b->cut.n_stages; s++) empty(run, &run->stages[s].slots);
+    for (int e = 0; e < b->n_edges; e++) empty(run, &run->edges[e].slots);
+    for (int i = 0; i < b->n_outputs; i++) empty(run, &run->output_slots[i]);
+    empty(run, &run->fed_slots);
+}
+
+ft_status ledger_close(const ft_run *run, ft_error *err)
+{
+    return for_pools(run, check_empty, err);
+}
+
+/* -- what happens ------------------------------------------------------------------------------ */
+
+static int bucket_of(const ft_run *run, const ft_action *a)
+{
+    return run->batches[a->batch % run->blueprint->batch_slots].bucket;
+}
+
+ft_status ledger_begin(worker *w, const ft_action *a, ft_error *err)
+{
+    ft_run *run = w->run;
+    const ft_stage_layout *stage = &run->blueprint->stages[a->stage];
+    int64_t index = ft_action_index(run->plan, a);
+    int bucket = bucket_of(run, a);
+    if (a->kind == FT_ACT_FORWARD)
+        FT_TRY(hand_out(run, &run->stages[a->stage].slots, index, stage->saved_bytes[bucket], err));
+    for (int i = 0; i < stage->n_out_edges[a->kind]; i++) {
+        int e = stage->out_edges[a->kind][i];
+        FT_TRY(hand_out(run, &run->edges[e].slots, index, run->blueprint->cargoes[e].bytes[bucket],
+                        err));
+    }
+    return FT_OK;
+}
+
+ft_status ledger_end(worker *w, const ft_action *a, ft_error *err)
+{
+    ft_run *run = w->run;
+    const ft_stage_layout *stage = &run->blueprint->stages[a->stage];
+    int64_t index = ft_action_index(run->plan, a);
+    ft_action_kind last = run->plan->forward_only ? FT_ACT_FORWARD : FT_ACT_BACKWARD;
+    for (int i = 0; i < stage->n_in_edges[a->kind]; i++)
+        FT_TRY(give_back(run, &run->edges[stage->in_edges[a->kind][i]].slots, index, err));
+    if (a->kind != last) return FT_OK;
+    return give_back(run, &run->stages[a->stage].slots, index, err);
+}
+
+ft_status ledger_feed(ft_run *run, int64_t batch, int bucket, ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    int64_t bytes = 0;
+    for (int i = 0; i < b->n_inputs; i++)
+        bytes += ft_memory_round(b->input_bytes[bucket * b->n_inputs + i] * b->cut.micro_batches);
+    FT_TRY(hand_out(run, &run->fed_slots, batch, bytes, err));
+    for (int i = 0; i < b->n_outputs; i++)
+        FT_TRY(hand_out(run, &run->output_slots[i], batch,
+                        ft_blueprint_output_bytes(b, &b->outputs[i], bucket) * b->cut.micro_batches,
+                        err));
+    return FT_OK;
+}
+
+ft_status ledger_take(ft_run *run, int64_t batch, ft_error *err)
+{
+    FT_TRY(give_back(run, &run->fed_slots, batch, err));
+    for (int i = 0; i < run->blueprint->n_outputs; i++)
+        FT_TRY(give_back(run, &run->output_slots[i], batch, err));
+    return FT_OK;
+}
