@@ -111,6 +111,39 @@ static void test_training(void)
     }
 }
 
+/* The lag of an action that reads weights is compared with the updates that were done: another one
+ * in the plan ends the leg, of forwards and of backwards. */
+static void test_lags_are_what_the_run_counts(void)
+{
+    static const ft_action_kind kinds[] = {FT_ACT_FORWARD, FT_ACT_BACKWARD};
+    for (int i = 0; i < 4; i++) {
+        pipeline p;
+        ft_error err = {FT_OK, ""};
+        ft_blueprint *b = NULL;
+        ft_run *run = NULL;
+        ft_plan *plan = NULL;
+        double losses[10];
+        if (!pipeline_init(&p, "cpu:3", i % 2 ? "async" : "1f1b")) return;
+        CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
+        CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
+        CHECK_STATUS(ft_plan_cut(&plan, ft_blueprint_plan(b), 2, &err), FT_OK);
+        if (!CHECK(plan)) return;
+        const ft_device_plan *lists = &plan->devices[1];
+        const ft_action_list *list = lists->warmup.n ? &lists->warmup : &lists->body;
+        for (int k = 0; k < list->n; k++) {
+            ft_action *a = (ft_action *)(uintptr_t)&list->actions[k];
+            if (a->kind == kinds[i / 2]) a->lag++;
+        }
+        write_params(run);
+        CHECK_STATUS(train(run, plan, false, losses, &err), FT_INVALID);
+        CHECK(strstr(err.message, "updates behind, the plan says"));
+        ft_run_free(run);
+        ft_plan_free(plan);
+        ft_blueprint_free(b);
+        pipeline_free(&p);
+    }
+}
+
 /* Two legs, of n and of 10 - n batches. The first is planned for n, or planned for 10 and drained
  * after n. */
 static outcome train_in_two_legs(const char *schedule, bool threaded, int n, bool drain)
@@ -394,6 +427,7 @@ static void test_no_memory(void)
 int main(void)
 {
     RUN(test_training);
+    RUN(test_lags_are_what_the_run_counts);
     RUN(test_draining);
     RUN(test_misuse);
     test_not_finite(true);

@@ -388,6 +388,33 @@ static void test_no_memory_is_an_error(void)
     }
 }
 
+/* Two stages on each of two devices in turns. Worked out by hand from the published order: device p
+ * runs 2 (P - p - 1) + (V - 1) P forwards ahead, P micro-batches through one stage and then the
+ * same ones through its next; backwards likewise, from its last stage on. */
+static void test_the_order_of_stages_in_turns(void)
+{
+    static const char *const wanted[] = {"F0.0 F0.1 F2.0 F2.1 F0.2 B2.0 F0.3 B2.1 F2.2 B0.0 F2.3 "
+                                         "B0.1 B2.2 B2.3 B0.2 B0.3 U2.0 U0.0 ",
+                                         "F1.0 F1.1 F3.0 B3.0 F3.1 B3.1 F1.2 B1.0 F1.3 B1.1 F3.2 "
+                                         "B3.2 F3.3 B3.3 B1.2 B1.3 U3.0 U1.0 "};
+    pipeline_case c;
+    case_chain(&c, 4, 4, 1, 4, 10, 20);
+    c.pipeline.n_devices = 2;
+    for (int s = 0; s < 4; s++) c.device[s] = s % 2;
+    ft_plan *plan = case_plan(&c, "interleaved");
+    for (int d = 0; plan && d < 2; d++) {
+        char text[256] = "";
+        int used = 0;
+        for (int64_t i = 0; i < ft_plan_length(plan, d); i++) {
+            ft_action a = ft_plan_at(plan, d, i);
+            used += snprintf(text + used, sizeof text - (size_t)used, "%c%d.%d ",
+                             ft_action_letter(a.kind), a.stage, a.micro);
+        }
+        if (!CHECK(!strcmp(text, wanted[d]))) fprintf(stderr, "device %d: %s\n", d, text);
+    }
+    ft_plan_free(plan);
+}
+
 int main(void)
 {
     RUN(test_rows);
@@ -405,5 +432,6 @@ int main(void)
     RUN(test_bad_input_is_refused_in_words);
     RUN(test_a_new_rule_is_a_row);
     RUN(test_no_memory_is_an_error);
+    RUN(test_the_order_of_stages_in_turns);
     return check_report();
 }

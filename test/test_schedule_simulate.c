@@ -277,6 +277,60 @@ static void test_links_serve_who_asked_first(void)
     check_pairs(&shared, 1110, 2110); /* one link between the hosts: the second waits */
 }
 
+/* Nanoseconds from the last R to the first U of a stage of n replicas on the machine. */
+static int64_t sum_on(const ft_machine *m, int n, int64_t bytes)
+{
+    pipeline_case c;
+    ft_error err = {0};
+    ft_plan *plan = NULL;
+    const int first[] = {0, n}, devices[] = {0, 1, 2, 3};
+    case_chain(&c, 1, 12, 1, 1, 100, 200);
+    c.pipeline.n_devices = n;
+    c.pipeline.replica_first = first;
+    c.pipeline.replica_device = devices;
+    c.pipeline.reduce_bytes = &bytes;
+    int64_t reduced = -1, updated = -1;
+    if (!CHECK_STATUS(ft_plan_make(&plan, &c.pipeline, ft_schedule_find("data-parallel"), &err),
+                      FT_OK))
+        return -1;
+    ft_timeline *t = simulate(plan, &(ft_simulation){.costs = &c.costs, .machine = m});
+    for (int64_t i = 0; t && i < t->n_events; i++) {
+        const ft_event *e = &t->events[i];
+        if (e->kind == FT_ACT_REDUCE && e->end_ns > reduced) reduced = e->end_ns;
+        if (e->kind == FT_ACT_UPDATE && (updated < 0 || e->start_ns < updated))
+            updated = e->start_ns;
+    }
+    ft_timeline_free(t);
+    ft_plan_free(plan);
+    return updated - reduced;
+}
+
+/* A ring of n passes 2 (n - 1) parts of an n-th each, one after the other: over cables from each to
+ * the next at the rate of the slowest; over one cable that all of them need, one at a time. */
+static void test_sums_go_round_a_ring(void)
+{
+    for (int n = 2; n <= 4; n++) {
+        ft_cable next[4], hub[5];
+        for (int d = 0; d < 4; d++) {
+            next[d] = (ft_cable){.a = d, .b = (d + 1) % n, .bytes_per_s = 1e9, .latency_ns = 7};
+            next[d].duplex = true;
+            hub[d] = (ft_cable){.a = d, .b = n, .bytes_per_s = 1e12, .one_way = true};
+        }
+        ft_machine ring = {.n_devices = n, .n_places = n, .n_links = n == 2 ? 1 : n, .links = next};
+        CHECK(sum_on(&ring, n, 1200) == 2 * (n - 1) * (1200 / n + 7));
+        next[0].bytes_per_s = 0.5e9;
+        CHECK(sum_on(&ring, n, 1200) == 2 * (n - 1) * (2400 / n + 7));
+        ft_cable bus[9];
+        for (int d = 0; d < n; d++) {
+            bus[d] = hub[d];
+            bus[n + d] = (ft_cable){.a = n + 1, .b = d, .bytes_per_s = 1e12, .one_way = true};
+        }
+        bus[2 * n] = (ft_cable){.a = n, .b = n + 1, .bytes_per_s = 1e9, .one_way = true};
+        ft_machine host = {.n_devices = n, .n_places = n + 2, .n_links = 2 * n + 1, .links = bus};
+        CHECK(sum_on(&host, n, 1200) == 2 * (n - 1) * 1200);
+    }
+}
+
 /* Through a host that lets one transfer through at a time: devices to it, it to devices. */
 static void test_what_all_ways_cross_is_shared(void)
 {
@@ -443,6 +497,7 @@ int main(void)
     RUN(test_one_forward_one_backward_round_robin);
     RUN(test_links_serve_who_asked_first);
     RUN(test_what_all_ways_cross_is_shared);
+    RUN(test_sums_go_round_a_ring);
     RUN(test_devices_pass_nothing_on);
     RUN(test_bad_machines_are_refused);
     RUN(test_memory_over_time);
