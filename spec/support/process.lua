@@ -21,9 +21,12 @@ function M.shell(command)
    return out, err, tonumber(code)
 end
 
+-- What hangs is ended after so many seconds; a machine that does other work as well takes longer.
+local SECONDS = 300
+
 --- Runs this program with arguments; stdin is empty, or the given text. It has so many seconds.
 function M.ftpipe(arguments, stdin, seconds)
-   local words = { ("timeout -k 5 %d"):format(seconds or 60), quote(core.sys.executable()) }
+   local words = { ("timeout -k 5 %d"):format(seconds or SECONDS), quote(core.sys.executable()) }
    for _, word in ipairs(arguments) do words[#words + 1] = quote(word) end
    return M.shell(("printf %%s %s | %s"):format(quote(stdin or ""), table.concat(words, " ")))
 end
