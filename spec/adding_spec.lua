@@ -1,0 +1,104 @@
+--- What CONTRIBUTING.md says of adding things, done on a copy of the sources: the lines go where it
+-- says, nothing else is touched, and what was added works.
+
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
+local process = require("spec.support.process")
+
+--- Puts text in front of, or behind, what stands in a file of the copy exactly once.
+local function insert(copy, path, mark, text, behind)
+   local whole = core.sys.read_file(copy .. "/" .. path)
+   local first, last = whole:find(mark, 1, true)
+   assert(first, ("%s has no '%s'"):format(path, mark))
+   assert(not whole:find(mark, last, true), ("%s has '%s' twice"):format(path, mark))
+   local at = behind and last or first - 1
+   core.sys.write_file(copy .. "/" .. path, whole:sub(1, at) .. text .. whole:sub(at + 1))
+   return select(2, text:gsub("\n", "\n"))
+end
+
+local function build(copy, targets)
+   local log, err, code = process.shell(("cd %s && { test -f build/release/build.ninja || "
+      .. "cmake --preset release; } >/dev/null && ninja -C build/release %s"):format(copy, targets))
+   assert.equal(0, code, log .. err)
+end
+
+--- What the program of the copy prints for a piece of Lua.
+local function evaluate(copy, code)
+   local out, err, exit = process.shell(("cd %s && build/release/ftpipe -e '%s'"):format(copy,
+      code))
+   assert.equal(0, exit, err)
+   return out
+end
+
+describe("CONTRIBUTING.md on adding", function()
+   local copy
+
+   setup(function()
+      copy = files.directory()
+      local _, err, code = process.shell(("git ls-files -co --exclude-standard -z | "
+         .. "tar --null --files-from - -cf - | tar -xf - -C %s"):format(copy))
+      assert(code == 0, err)
+   end)
+
+   teardown(function() files.remove(copy) end)
+
+   it("an operator that is a function of every number, in under 25 lines", function()
+      local lines = insert(copy, "src/ops/maps.h", "    X(tanh, TANH,", [[
+    X(softplus, SOFTPLUS, softplus, 25, from_x, softplus_grad, "y = log(1 + e^x)")                 \
+]])
+      lines = lines + insert(copy, "src/ops/maps.h", "    X(tanh_grad,", [[
+    X(softplus_grad, SOFTPLUS_GRAD, softplus_grad, 25, "dx = dy / (1 + e^-x); (dy, x)")            \
+]])
+      lines = lines + insert(copy, "src/ops/op_unary.c", "static double negative(", [[
+static double softplus(double x) { return fmax(x, 0.0) + log1p(exp(-fabs(x))); }
+static double softplus_grad(double dy, double x) { return dy / (1.0 + exp(-x)); }
+]])
+      lines = lines + insert(copy, "src/ops/simd/math.c", "static inline vf add(", [[
+static inline vf vf_softplus(vf x)
+{
+    vf rest = vf_exp(vf_select(x > 0.0f, -x, x));
+    return vf_select(x > 0.0f, x, vf_set(0.0f)) + vf_log(1.0f + rest);
+}
+static inline vf vf_softplus_grad(vf dy, vf x) { return dy / (1.0f + vf_exp(-x)); }
+
+]])
+      assert.is_true(lines < 25, lines)
+      build(copy, "ftpipe test_ops")
+      local walked, err, code = process.shell(("cd %s && build/release/test_ops"):format(copy))
+      assert.equal(0, code, walked .. err)
+      local out = evaluate(copy, [[
+         local ft = require("ftpipe")
+         local x = ft.tensor.from_table({ -2, 0, 3 })
+         local y = ft.tensor.ops.softplus(x)
+         for i = 1, 3 do
+            print(math.abs(y:get(i) - math.log(1 + math.exp(x:get(i)))) < 1e-6)
+         end]])
+      assert.equal("true\ntrue\ntrue\n", out)
+   end)
+
+   it("a schedule: one rule and its line in the list", function()
+      insert(copy, "src/schedule/rules.c", "const ft_schedule ft_schedule_evaluate", [[
+/* As 1f1b, with one micro-batch more in flight. */
+static ft_action_kind roomy_next(const ft_stage_state *s)
+{
+    return choose(batch_is_open(s) && s->forwards - s->backwards <= s->depth + 1);
+}
+
+static const ft_schedule roomy = {
+    .name = "roomy",
+    .doc = "1f1b with one micro-batch more in flight in each stage",
+    .synchronous = true,
+    .next = roomy_next,
+};
+
+]])
+      insert(copy, "src/schedule/rules.c", "&interleaved, &data_parallel", " &roomy,", false)
+      build(copy, "ftpipe")
+      local out, err, code = process.shell(("cd %s && build/release/ftpipe recipes/t5_rte.lua "
+         .. "--steps 4 --schedule roomy --profile modelled"):format(copy))
+      assert.equal(0, code, err)
+      assert.matches("plan: roomy, 2 stages", out)
+      assert.matches("roomy", (process.shell(("cd %s && build/release/ftpipe plan --help"):format(
+         copy))))
+   end)
+end)
