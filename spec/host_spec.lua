@@ -143,7 +143,7 @@ describe("the program", function()
          local p = { node_ns = {}, edge_from = {}, edge_to = {}, edge_bytes = {},
             devices = { {}, {}, {} } }
          for i = 1, n do
-            p.node_ns[i] = 1e6 + 1e5 * (i * i % 17)
+            p.node_ns[i] = 1e6 + 12345.6 * (i * i * 7919 % 1009)
             if i > 1 then
                p.edge_from[i - 1], p.edge_to[i - 1], p.edge_bytes[i - 1] = i - 1, i, 8
             end
