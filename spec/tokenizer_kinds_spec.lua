@@ -29,6 +29,11 @@ describe("WordPiece", function()
       assert.equal(100, #tokenizer:encode(("e"):rep(100)))
    end)
 
+   it("reads lines that end as on Windows", function()
+      local tokenizer = wordpiece { vocab = table.concat(WORDS, "\r\n") .. "\r\n" }
+      assert.same({ "hello", "!" }, tokenizer:pieces("hello!"))
+   end)
+
    it("keeps special tokens whole, in text and by name", function()
       local tokenizer = wordpiece()
       assert.same({ HELLO, MASK, WORLD }, tokenizer:encode("hello[MASK]world"))
@@ -63,7 +68,10 @@ describe("WordPiece", function()
       assert.same({ "ah", "\229\141\154", "\230\142\168", "zz" },
          tokenizer:basic("ah\229\141\154\230\142\168zz"))
       assert.same({ "i", "[", "mask", "]" }, tokenizer:basic("\196\176[MASK]"))
-      assert.same({}, tokenizer:basic("\194\173"))
+      assert.same({ "hello" }, tokenizer:basic("he\194\173l\239\191\189lo")) -- U+00AD, U+FFFD
+      for _, han in ipairs { "\228\184\128", "\233\191\191" } do -- U+4E00, U+9FFF
+         assert.same({ "a", han, "b" }, tokenizer:basic("a" .. han .. "b"))
+      end
    end)
 
    it("joins pieces by spaces", function()
@@ -71,6 +79,7 @@ describe("WordPiece", function()
       local ids = tokenizer:encode_pair("hello running", "world!")
       assert.equal("hello running world !", tokenizer:decode(ids))
       assert.equal("[CLS] hello running [SEP] world ! [SEP]", tokenizer:decode(ids, false))
+      assert.equal("##ning", tokenizer:decode { NING })
    end)
 
    it("refuses vocabularies without [UNK], and bytes that are no text", function()
@@ -134,7 +143,19 @@ describe("byte-level BPE", function()
       assert.same({ 259, 262, 259 }, tokenizer:encode("hello<|endoftext|>hello"))
       assert.equal(262, tokenizer:special("eos"))
       assert.is_nil(tokenizer:special("cls"))
-      assert.same({ 260 }, byte_bpe({ prefix_space = true }):encode("hello"))
+      local prefixed = byte_bpe { prefix_space = true }
+      assert.same({ 260 }, prefixed:encode("hello"))
+      assert.same({ 260 }, prefixed:encode(" hello"))
+   end)
+
+   it("has an id for every byte of a text", function()
+      local characters, bytes = {}, {}
+      for code = 0x80, 0x7FF do
+         characters[#characters + 1] = string.char(192 + math.floor(code / 64), 128 + code % 64)
+      end
+      local text = table.concat(characters)
+      for i = 1, #text do bytes[i] = text:byte(i) end
+      assert.same(bytes, byte_bpe({ merges = "" }):encode(text))
    end)
 
    it("gives every text back, and U+FFFD for a cut character", function()
@@ -296,6 +317,28 @@ describe("a checkpoint's tokenizer", function()
       with("gpt2", { ["tokenizer.json"] = bpe_json().bytes }, function(ckpt)
          assert.equal("byte_bpe", ckpt:tokenizer():kind())
       end)
+      local function marked(flags, text)
+         flags.content = "<|endoftext|>"
+         local ids
+         with("gpt2", { ["tokenizer.json"] = bpe_json().bytes }, function(ckpt)
+            core.sys.write_file(ckpt.path .. "/vocab.json", core.json.encode(bpe_vocabulary(EXTRA)))
+            core.sys.write_file(ckpt.path .. "/merges.txt", table.concat(MERGES, "\n"))
+            core.sys.write_file(ckpt.path .. "/special_tokens_map.json",
+               core.json.encode { mask_token = flags })
+            os.remove(ckpt.path .. "/tokenizer.json")
+            ids = checkpoint.open(ckpt.path):tokenizer():encode(text)
+         end)
+         return ids
+      end
+      local text, end_id, space = "hello <|endoftext|> hello", 262, 32
+      assert.same({ 259, space, end_id, 260 }, marked({}, text))
+      assert.same({ 259, end_id, 260 }, marked({ lstrip = true }, text))
+      assert.same({ 259, space, end_id, 259 }, marked({ rstrip = true }, text))
+      assert.same({ end_id, end_id },
+         marked({ lstrip = true, rstrip = true }, "<|endoftext|> <|endoftext|>"))
+      assert.same({ 259, space, end_id }, marked({ single_word = true }, "hello <|endoftext|>"))
+      local inside = marked({ single_word = true }, "hello<|endoftext|>")
+      assert.is_true(#inside > 2 and inside[#inside] ~= end_id)
       with("gpt2", { ["vocab.txt"] = "a" }, function(ckpt)
          assert.matches("expected tokenizer.json or vocab.json with merges.txt",
             files.failure(ckpt.tokenizer, ckpt).message)

@@ -372,9 +372,34 @@ static void packing(void)
     for (int64_t n = 0; n < size; n++)
         CHECK_STATUS(ft_dataset_unpack(&again, bytes, n, &err), FT_FORMAT);
     changed_bytes(bytes, size);
+    same[size - 4] = 5; /* an id below 0 that is not -100 */
+    CHECK_STATUS(ft_dataset_unpack(&again, same, size, &err), FT_FORMAT);
     ft_free(bytes);
     ft_free(same);
     ft_dataset_free(dataset);
+}
+
+/* Ids of two bytes up to the last one that fits, with nothing behind them. */
+static void packing_wide_ids(void)
+{
+    for (int32_t id = 65435; id <= 65436; id++) {
+        ft_dataset *dataset, *again;
+        ft_error err = {0};
+        uint8_t *bytes = NULL;
+        int64_t size = 0;
+        const ft_id_run row[] = {{&id, 1}, {&id, 1}, {&id, 1}};
+        CHECK_STATUS(ft_dataset_new(&dataset, fields, 3, &err), FT_OK);
+        CHECK_STATUS(ft_dataset_add(dataset, row, &err), FT_OK);
+        CHECK_STATUS(ft_dataset_pack(dataset, &bytes, &size, &err), FT_OK);
+        CHECK_STATUS(ft_dataset_unpack(&again, bytes, size, &err), FT_OK);
+        CHECK(ft_dataset_get(again, 0, 2).ids[0] == id);
+        ft_dataset_free(again);
+        ft_dataset_free(dataset);
+        bytes = ft_realloc(bytes, size + 1);
+        bytes[size] = 0;
+        CHECK_STATUS(ft_dataset_unpack(&again, bytes, size + 1, &err), FT_FORMAT);
+        ft_free(bytes);
+    }
 }
 
 /* -- no memory -------------------------------------------------------------------------------- */
@@ -464,6 +489,7 @@ int main(void)
     RUN(datasets);
     RUN(bad_fields);
     RUN(packing);
+    RUN(packing_wide_ids);
     RUN(no_memory);
     return check_report();
 }

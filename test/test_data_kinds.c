@@ -49,11 +49,8 @@ static void merging(void)
             uint64_t known = (uint64_t)(LETTERS + r);
             rules[r] = (rule){(int32_t)ft_rng_below(&rng, known),
                               (int32_t)ft_rng_below(&rng, known), LETTERS + r};
-            for (int s = 0; s < r; s++) /* the first of equal pairs counts */
-                if (rules[s].left == rules[r].left && rules[s].right == rules[r].right)
-                    rules[r].left = -2;
-            wrong += !ft_merges_add(&merges, rules[r].left < 0 ? 1000 + r : rules[r].left,
-                                    rules[r].right, rules[r].whole);
+            /* the first of equal pairs counts */
+            wrong += !ft_merges_add(&merges, rules[r].left, rules[r].right, rules[r].whole);
         }
         int32_t ids[LONGEST], plain[LONGEST];
         int64_t n = (int64_t)ft_rng_below(&rng, LONGEST + 1);

@@ -21,6 +21,7 @@ static void test_building(void)
     CHECK_STATUS(ft_graph_param(g, "w", &matrix, &again, NULL), FT_OK);
     CHECK_STATUS(ft_graph_output(g, "y", y, NULL), FT_OK);
     CHECK_STATUS(ft_graph_output(g, "y", y, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_output(g, "y", w, NULL), FT_INVALID);
     CHECK(again == w && ft_graph_n_params(g) == 1 && ft_graph_n_inputs(g) == 1);
     CHECK(ft_graph_n_values(g) == 3 && ft_graph_n_nodes(g) == 1 && ft_graph_n_forward(g) == 1);
     CHECK(ft_graph_n_outputs(g) == 1 && ft_graph_output_value(g, 0, NULL) == y);
@@ -90,6 +91,7 @@ static void test_refused_nodes(void)
     CHECK_STATUS(ft_graph_add(g, linear, (ft_value_id[]){x}, 1, NULL, &v, &err), FT_SHAPE);
     CHECK_STATUS(ft_graph_add(g, linear, (ft_value_id[]){x, 7}, 2, NULL, &v, &err), FT_INVALID);
     check_says(&err, "input 1 is value %7");
+    CHECK_STATUS(ft_graph_add(g, linear, (ft_value_id[]){x, 2}, 2, NULL, &v, &err), FT_INVALID);
     CHECK_STATUS(ft_graph_add(g, linear, (ft_value_id[]){x, x, x, x}, 4, NULL, &v, &err),
                  FT_INVALID);
     CHECK_STATUS(ft_graph_add(g, NULL, &x, 1, NULL, &v, &err), FT_INVALID);
@@ -97,6 +99,26 @@ static void test_refused_nodes(void)
     double attrs[FT_MAX_ATTRS] = {7};
     CHECK_STATUS(ft_graph_add(g, linear, (ft_value_id[]){x, x}, 2, attrs, &v, &err), FT_INVALID);
     CHECK(ft_graph_n_nodes(g) == 0 && ft_graph_n_values(g) == 2);
+    ft_graph_free(g);
+}
+
+/* Products of a graph that is only planned take it whatever this CPU has. */
+static void test_products_in_bf16(void)
+{
+    ft_graph *g;
+    ft_value_id x, w, y;
+    ft_spec spec = {FT_F32, ft_shape_of(4, 4)};
+    CHECK_STATUS(ft_graph_new(&g, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_input(g, "x", &spec, &x, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_param(g, "w", &spec, &w, NULL), FT_OK);
+    y = case_node(g, ft_op_find("linear"), x, w);
+    case_node(g, ft_op_find("tanh"), y, FT_NO_VALUE);
+    CHECK_STATUS(ft_graph_bf16(g, true, NULL), FT_OK);
+    const ft_node *product = ft_graph_node(g, 0);
+    int n = 0;
+    for (int i = 0; i < ft_op_attr_count(product->op); i++)
+        n += !strcmp(product->op->attrs[i].name, "bf16") && product->attrs[i] == 1.0;
+    CHECK(n == 1);
     ft_graph_free(g);
 }
 
@@ -380,6 +402,7 @@ int main(void)
     RUN(test_building);
     RUN(test_refused_names);
     RUN(test_refused_nodes);
+    RUN(test_products_in_bf16);
     RUN(test_verify_sees_what_is_broken);
     RUN(test_round_trip);
     RUN(test_odd_names_and_numbers);

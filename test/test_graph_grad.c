@@ -156,6 +156,31 @@ static void test_terms_are_owned(void)
     ft_graph_free(g);
 }
 
+/* Terms of one node are in the order of its inputs. */
+static void test_order_within_a_node(void)
+{
+    ft_graph *g;
+    CHECK_STATUS(ft_graph_new(&g, NULL), FT_OK);
+    ft_value_id p = case_param(g, 0, (ft_shape){0}), q = case_param(g, 1, (ft_shape){0});
+    CHECK_STATUS(ft_graph_grad(g, case_node(g, ft_op_find("mul"), p, q), NULL), FT_OK);
+    if (CHECK(ft_graph_n_grads(g) == 2))
+        CHECK(ft_graph_grad_term(g, 0)->param == 0 && ft_graph_grad_term(g, 1)->param == 1);
+    ft_graph_free(g);
+}
+
+/* What a norm keeps of its rows has no gradient, and carries none. */
+static void test_outputs_without_gradient(void)
+{
+    ft_graph *g;
+    ft_error err = {0};
+    CHECK_STATUS(ft_graph_new(&g, NULL), FT_OK);
+    ft_value_id x = case_param(g, 0, ft_shape_of(3)), w = case_param(g, 1, ft_shape_of(3));
+    ft_value_id kept = case_node(g, ft_op_find("rms_norm"), x, w) + 1;
+    CHECK_STATUS(ft_graph_grad(g, kept, &err), FT_INVALID);
+    CHECK(strstr(err.message, "no parameter influences"));
+    ft_graph_free(g);
+}
+
 /* a + b, whose rule makes one node and gives it to both inputs. */
 static void shared_grad(ft_builder *b, const ft_grad_site *site)
 {
@@ -322,6 +347,8 @@ int main(void)
     RUN(test_structure_of_random_graphs);
     RUN(test_order_of_sums);
     RUN(test_terms_are_owned);
+    RUN(test_order_within_a_node);
+    RUN(test_outputs_without_gradient);
     RUN(test_shared_terms_are_copied);
     RUN(test_gradient_draws_as_forward);
     RUN(test_refusals);

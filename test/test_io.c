@@ -50,6 +50,8 @@ static const header_case header_cases[] = {
     {"{\"w\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "dimension 0 is not"},
     {"{\"w\":{\"dtype\":\"F32\",\"shape\":[1.0],\"data_offsets\":[0,4]}}", 4, "dimension 0 is not"},
     {"{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "continue at byte 0"},
+    {"{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,8]}}", 8,
+     "hold 8 bytes, its shape and dtype F32 need 4"},
     {"{\"w\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,-4]}}", 0, "data_offsets is not"},
     {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
      "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}",
@@ -134,6 +136,7 @@ static void entries(void)
     CHECK(strcmp(ft_archive_entry(archive, 2)->dtype_name, "U16") == 0);
     CHECK(ft_archive_find(archive, "c") == 2 && ft_archive_find(archive, "d") == -1);
     CHECK(strcmp(ft_archive_nearest(archive, "cc"), "c") == 0);
+    CHECK(strcmp(ft_archive_nearest(archive, "d"), "a") == 0); /* the first of equals */
     CHECK(strcmp(ft_archive_nearest(archive, "b\nxy"), b->name) == 0);
 
     float out[4];

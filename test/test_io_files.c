@@ -20,7 +20,7 @@ static void write_and_read(void)
     int64_t whole[1] = {INT64_MIN}, whole_read[1];
     unsigned char bytes[3] = {0, 128, 255}, bytes_read[3];
     ft_named_view tensors[] = {
-        {"b \"quoted\\\n\xe2\x96\x81", ft_view_of(&(ft_spec){FT_F32, ft_shape_of(2, 3)}, f)},
+        {"b \"quoted\\\n\x1f\xe2\x96\x81", ft_view_of(&(ft_spec){FT_F32, ft_shape_of(2, 3)}, f)},
         {"u", ft_view_of(&(ft_spec){FT_U8, ft_shape_of(3)}, bytes)},
         {"a", ft_view_of(&(ft_spec){FT_F32, ft_shape_of(0, 3)}, f)},
         {"z", ft_view_of(&(ft_spec){FT_I64, {.n_dims = 0}}, whole)},
@@ -47,6 +47,26 @@ static void write_and_read(void)
     CHECK(memcmp(f, g, sizeof f) == 0 && memcmp(bytes, bytes_read, 3) == 0);
     CHECK(whole_read[0] == INT64_MIN);
     ft_archive_close(archive);
+    CHECK(place_free(&p) == 1);
+}
+
+/* Data is aligned whatever the header's length is. */
+static void aligned_data(void)
+{
+    place p = place_new();
+    ft_error err = {0};
+    double number = 1;
+    for (int n = 1; n <= 8; n++) {
+        char name[9] = "aaaaaaaa";
+        name[n] = 0;
+        ft_named_view tensor = {name, ft_view_of(&(ft_spec){FT_F64, ft_shape_of(1)}, &number)};
+        CHECK_STATUS(ft_safetensors_write(in(&p, "x"), &tensor, 1, &err), FT_OK);
+        char *text;
+        int64_t size;
+        CHECK_STATUS(ft_file_read(p.path, &text, &size, &err), FT_OK);
+        CHECK(size % 8 == 0 && memcmp(text + size - 8, &number, 8) == 0);
+        ft_free(text);
+    }
     CHECK(place_free(&p) == 1);
 }
 
@@ -214,6 +234,7 @@ static void locks(void)
 int main(void)
 {
     RUN(write_and_read);
+    RUN(aligned_data);
     RUN(bad_writes);
     RUN(full_disk);
     RUN(whole_files);

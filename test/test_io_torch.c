@@ -165,6 +165,20 @@ static void refuses(void)
     }
 }
 
+/* A method of compression, though both sizes are equal. */
+static void refuses_compression(void)
+{
+    builder z = make_file(pickle, N_PICKLE);
+    ft_error err = {0};
+    ft_archive *archive;
+    int at = 0;
+    while (memcmp(z.bytes + at, "PK\1\2", 4) != 0) at++;
+    z.bytes[at + 10] = 8;
+    CHECK_STATUS(open_builder(&archive, &z, &err), FT_FORMAT);
+    CHECK(mentions(&err, "an entry is compressed"));
+    ft_archive_close(archive);
+}
+
 /* No damage may do worse than an error: each bit flipped, and each length. */
 static void survives_damage(void)
 {
@@ -258,6 +272,7 @@ int main(void)
     RUN(reads_a_tensor);
     RUN(reads_a_directory_of_shards);
     RUN(refuses);
+    RUN(refuses_compression);
     RUN(survives_damage);
     RUN(no_memory);
     RUN(limits_its_values);

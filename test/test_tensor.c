@@ -161,6 +161,18 @@ static void test_rounding_to_nearest_even(void)
     CHECK(half[0] == 0x7bff && half[1] == 0x7c00 && half[2] == 0x7c00);
 }
 
+/* NaN whose set bits are those that do not fit. */
+static void test_nan_stays_nan(void)
+{
+    const uint32_t bits = 0x7f800001u;
+    float narrow;
+    uint16_t f16, bf16;
+    memcpy(&narrow, &bits, sizeof narrow);
+    ft_convert(&f16, FT_F16, &narrow, FT_F32, 1);
+    ft_convert(&bf16, FT_BF16, &narrow, FT_F32, 1);
+    CHECK(isnan(half_value(f16, 5)) && isnan(half_value(bf16, 8)));
+}
+
 static void test_integers(void)
 {
     double in[6] = {-1.9, 255.9, 300, -5, NAN, 1e300};
@@ -213,6 +225,12 @@ static void test_views_share_storage(void)
     CHECK(!ft_view_contiguous(ft_tensor_view(w)) && ft_view_contiguous(ft_tensor_view(v)));
     CHECK(ft_tensor_references(t) == 3);
     ft_error err = {0};
+    CHECK_STATUS(ft_tensor_narrow(&r, v, 0, 1, 1, NULL), FT_OK); /* (1, 4) */
+    ft_tensor *column = NULL;
+    CHECK_STATUS(ft_tensor_transpose(&column, r, 0, 1, NULL), FT_OK); /* (4, 1) */
+    CHECK(ft_view_contiguous(ft_tensor_view(column)));
+    ft_tensor_release(r);
+    ft_tensor_release(column);
     ft_shape flat = ft_shape_of(6);
     CHECK_STATUS(ft_tensor_reshape(&r, w, &flat, &err), FT_INVALID);
     CHECK(!r && strstr(err.message, "copy"));
@@ -284,7 +302,10 @@ static void test_bad_arguments(void)
     ft_tensor_release(other);
 }
 
-static void count_release(void *owner) { ++*(int *)owner; }
+static void count_release(void *owner)
+{
+    ++*(int *)owner;
+}
 
 static void test_wrapped_memory(void)
 {
@@ -372,6 +393,7 @@ int main(void)
     RUN(test_spec_check);
     RUN(test_halves_round_trip);
     RUN(test_rounding_to_nearest_even);
+    RUN(test_nan_stays_nan);
     RUN(test_integers);
     RUN(test_long_conversions);
     RUN(test_views_share_storage);
