@@ -19,4 +19,53 @@ return {
    { DROPOUT, ">= threshold;", "> threshold;", "c/ops", "a draw too many is dropped" },
    { DROPOUT, "65536.0f / (65536.0f - (float)threshold)",
       "65536.0f / (65537.0f - (float)threshold)", "c/ops", "what is kept is scaled too little" },
+   { "src/ops/op_cross_entropy.c", "(labels[i] < 0 || labels[i] >= V))",
+      "(labels[i] < 0 || labels[i] > V))", "^(c/ops|c/ops_formulas|c/ops_grad)$",
+      "a label may be one past the vocabulary" },
+   { "src/ops/op_cross_entropy.c", "memset(dx, 0, (size_t)j->V * sizeof *dx);", "",
+      "^(c/ops|c/ops_formulas|c/ops_grad)$", "logits of ignored labels have any gradient" },
+   { "src/ops/op_cross_entropy.c", ".scale = ft_in(call, 0)[0] * ft_in(call, 3)[0]};",
+      ".scale = ft_in(call, 3)[0]};", "^(c/ops|c/ops_formulas|c/ops_grad)$",
+      "the gradient does not depend on that of the loss" },
+   { "src/ops/op_norm.c",
+      [[for (int i = 0; i < 1 + n_params(centred); i++)
+        if]]
+         .. " (site->wanted[i]) site->din[i] = dx + i;",
+      [[for (int i = 0; i < 2; i++)
+        if (site->wanted[i]) site->din[i] = dx + i;]],
+      "^(c/ops|c/ops_grad)$", "the bias of a layer norm has no gradient" },
+   { "src/ops/op_norm.c", "ft_parts_sum(ft_out(call, 1), j.parts, n_parts, j.D, ft_adds(call, 1));",
+      "ft_parts_sum(ft_out(call, 1), j.parts, n_parts, j.D, false);",
+      "^(c/ops|c/ops_grad|c/program|c/engine)$",
+      "gradients of RMS norms are not added up over micro-batches" },
+   { "src/ops/op_argmax.c",
+      [[const float *x = ft_in(call, 0) + r * V;
+        int64_t best = 0;
+       ]]
+         .. [[ for (int64_t i = 1; i < V; i++)
+            if (x[i] > x[best]) best = i;]],
+      [[const float *x = ft_in(call, 0) + r * V;
+        int64_t best = 0;
+       ]]
+         .. [[ for (int64_t i = 1; i < V; i++)
+            if (x[i] >= x[best]) best = i;]],
+      "^(c/ops|c/ops_formulas)$", "of equal logits the last is the largest" },
+   { "src/ops/op_cache_append.c", "if (position < 0 || position + t > T)",
+      "if (position < 0 || position + t > T + 1)", "^(c/ops|c/ops_formulas|spec/model_t5)$",
+      "a cache takes a position too many" },
+   { "src/ops/op_embedding.c", "if (ids[i] < 0 || ids[i] >= limit)",
+      "if (ids[i] < 0 || ids[i] > limit)", "^(c/ops|c/ops_grad)$",
+      "an id may be one past the table" },
+   { "src/ops/op_reduce.c", "(float)(mean ? sum / (double)j.at.n : sum);", "(float)sum;",
+      "^(c/ops|c/ops_grad)$", "the mean of everything is its sum" },
+   { "src/ops/op_reduce.c", "j.factor = call->attrs[MEAN] != 0.0 ? 1.0f / (float)j.at.n : 1.0f;",
+      "j.factor = 1.0f;", "^(c/ops|c/ops_grad)$", "the gradient of a mean is that of a sum" },
+   { "src/ops/op_unary.c",
+      "void (*work)(void *, int) = ft_adds(call, 0) ? piece_of_sum : piece_of_scale;",
+      "void (*work)(void *, int) = piece_of_scale; (void)piece_of_sum;",
+      "^(c/ops|c/program|c/engine)$", "copied gradients replace each other" },
+   { "src/ops/op_softmax.c",
+      "site->din[0] = ft_add2(b, &ft_op_softmax_grad, site->dout[0], site->out[0], NULL);",
+      "site->din[0] = ft_add2(b, &ft_op_softmax_grad, site->dout[0], site->in[0], NULL);",
+      "^(c/ops|c/ops_grad)$", "the gradient of a softmax reads its input" },
 }

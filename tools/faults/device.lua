@@ -1,0 +1,20 @@
+--- Faults in src/device; see tools/mutate.lua.
+return {
+   { "src/device/parse.c", "if (!memory) memory = ft_cpu_memory_bytes() / n;",
+      "if (!memory) memory = ft_cpu_memory_bytes();", "^c/device$",
+      "each device of the CPU has all of its memory" },
+   { "src/device/parse.c", '{"GB", 1e9}', '{"GB", 0x1p30}', "^c/device$", "a GB is a GiB" },
+   { "src/device/parse.c", ".flops_per_s = cpu_thread_flops[ft_cpu_isa()] * threads,",
+      ".flops_per_s = cpu_thread_flops[ft_cpu_isa()],", "^c/device$", "threads add no speed" },
+   { "src/device/parse.c", 'if (count == FT_MAX_DEVICES) return refuse(r, "no more',
+      'if (count > FT_MAX_DEVICES) return refuse(r, "no more', "^c/device$",
+      "more devices than there may be are refused by another message" },
+   { "src/device/parse.c", ".index = *n,", ".index = i,", "^c/device$",
+      "devices of several groups have one number" },
+   { "src/device/parse.c", ".memory_bytes = memory ? memory : (int64_t)c->memory_bytes,",
+      ".memory_bytes = (int64_t)c->memory_bytes,", "^c/device$",
+      "the memory of a card cannot be given" },
+   { "src/device/team.c", "int first = base * index + (index < extra ? index : extra);",
+      "int first = base * index;", "^c/device$",
+      "work of a team that does not divide is done twice or never" },
+}

@@ -1,0 +1,62 @@
+--- Faults in src/engine; see tools/mutate.lua.
+return {
+   { "src/engine/actions.c", "if (lag == a->lag) return FT_OK;", "if (lag >= 0) return FT_OK;",
+      "^c/engine$", "the lag of an action is not checked" },
+   { "src/engine/actions.c", "double norm = global_norm(w->run, a->batch), clip = b->options.clip;",
+      "double norm = global_norm(w->run, a->batch), clip = 2 * b->options.clip;",
+      "^(c/engine|spec/closed_forms)$", "gradients are clipped at twice the limit" },
+   { "src/engine/actions.c", "(float)(clip / (norm + 1e-6))",
+      "(float)(clip / (norm * norm + 1e-6))", "^(c/engine|spec/closed_forms)$",
+      "gradients are clipped by the squared norm" },
+   { "src/engine/actions.c", "clip > 0 && norm > clip ?", "clip > 0 ?",
+      "^(c/engine|spec/closed_forms)$", "small gradients are clipped up to the limit" },
+   { "src/engine/actions.c", ".accumulate = a->micro > 0,", ".accumulate = a->micro > 1,",
+      "^c/engine$", "the first micro-batch is lost" },
+   { "src/engine/actions.c", ".step = (uint32_t)(run->first_step + a->batch),",
+      ".step = (uint32_t)run->first_step,", "^(c/engine|spec/closed_forms|spec/resume)$",
+      "dropout is the same in all steps of a leg" },
+   { "src/engine/actions.c", ".key = {.seed = b->options.seed,",
+      ".key = {.seed = 0 * b->options.seed,", "^(c/engine|spec/closed_forms)$",
+      "dropout does not depend on the seed" },
+   { "src/engine/actions.c", ".sample = (uint32_t)(a->micro * b->options.micro_batch_size)},",
+      ".sample = (uint32_t)a->micro},", "^(c/engine|spec/closed_forms)$",
+      "samples of two micro-batches have the same dropout" },
+   { "src/engine/actions.c",
+      [[for (int t = 1; t < info->n_terms; t++) {
+        const float *term]],
+      [[for (int t = info->n_terms - 1; t > 0; t--) {
+        const float *term]],
+      "^(c/engine|spec/ties|spec/pipeline)$",
+      "terms of a tied gradient are summed in another order" },
+   { "src/engine/actions.c", "s->finite = ft_sum_into(first, term, count, s->w->team);",
+      "(void)ft_sum_into(first, term, count, s->w->team);", "^(c/engine|spec/finite)$",
+      "a sum of terms that is not finite goes unnoticed" },
+   { "src/engine/actions.c", "for (int p = 0; p < b->n_params; p++) sum += norms[p];",
+      "for (int p = 0; p + 1 < b->n_params; p++) sum += norms[p];",
+      "^(c/engine|spec/closed_forms)$", "the global norm lacks the last parameter" },
+   { "src/engine/actions.c", "batch_of(w->run, a->batch)->loss += (double)*loss;",
+      "batch_of(w->run, a->batch)->loss = (double)*loss;", "^c/engine$",
+      "the loss is that of the last micro-batch" },
+   { "src/engine/actions.c", ".step = w->run->first_step + a->batch,",
+      ".step = w->run->first_step + a->batch + 1,", "^(c/engine|spec/closed_forms|spec/loss)$",
+      "the optimizer is a step ahead" },
+   { "src/engine/actions.c",
+      [[edge_slot(w->run, e, a->batch);
+        for (int k = 0; c->kind ==]]
+         .. " FT_CARGO_WEIGHTS && k < c->n; k++) {",
+      [[edge_slot(w->run, e, a->batch);
+        for (int k = 1; c->kind ==]]
+         .. " FT_CARGO_WEIGHTS && k < c->n; k++) {",
+      "^(c/engine|spec/ties)$", "a copy of tied weights is not adopted" },
+   { "src/engine/actions.c",
+      [[if (!stage->params[i].owned)
+            FT_TRY(pack_weights(]],
+      [[if (stage->params[i].owned)
+            FT_TRY(pack_weights(]],
+      "^(c/engine|spec/ties|spec/pipeline)$", "adopted weights are not packed anew" },
+   { "src/engine/finite.c", "return !stage->spoiled;", "return true;", "^(c/engine|spec/finite)$",
+      "weights are updated with gradients that are not finite" },
+   { "src/engine/finite.c", "(forward ? stages - depth : depth)) * stages",
+      "(forward ? depth : stages - depth)) * stages", "^(c/engine|spec/finite)$",
+      "the failure that is told is not the first one" },
+}

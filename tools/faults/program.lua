@@ -1,0 +1,22 @@
+--- Faults in src/program; see tools/mutate.lua.
+return {
+   { "src/program/program.c", "!shared_term(q, term->value) &&", "true &&",
+      "^(c/program|c/engine)$", "a value that is two terms goes into one accumulator" },
+   { "src/program/program.c", "touch(r, q->graph, q->keep[i], q->n_nodes);",
+      "touch(r, q->graph, q->keep[i], 0);", "^(c/program|c/engine)$",
+      "what is sent is overwritten before the end" },
+   { "src/program/program.c", "if (at > interval->end) interval->end = at;", "",
+      "^(c/program|c/engine)$", "the place of a value is free before its last use" },
+   { "src/program/program.c", "call.key.node = (uint32_t)st->node->key;", "",
+      "^(c/program|c/engine|spec/closed_forms)$", "all nodes draw alike" },
+   { "src/program/program.c", "ft_sum_into(d->sum, d->term, d->count, d->bases->team);",
+      "memcpy(d->sum, d->term, (size_t)d->count * sizeof(float));", "^(c/program|c/engine)$",
+      "deposits of micro-batches replace each other" },
+   { "src/program/program.c", "if (end > *mark) *mark = end;", "*mark = end;",
+      "^(c/program|c/engine)$", "the high-water mark falls" },
+   { "src/program/program.c", "packs[i].param == pack.param && packs[i].bytes == pack.bytes &&",
+      "packs[i].bytes == pack.bytes &&", "^(c/program|c/engine)$",
+      "weights of one size share a packed copy" },
+   { "src/program/program.c", "if (weight->kind != FT_VALUE_PARAM) continue;", "",
+      "^(c/program|c/engine)$", "what is no parameter is packed" },
+}
