@@ -285,15 +285,16 @@ static ft_status do_reduce(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
     const ft_stage_layout *stage = &b->stages[a->stage];
-    double *norms = w->run->norms + a->batch % b->batch_slots * b->n_params;
+    norm_cell *norms = w->run->norms + a->batch % b->batch_slots * b->n_params;
     FT_TRY(send_terms(w, a, err));
     for (int i = 0; i < stage->n_params; i++) {
         int p = stage->params[i].param;
         const ft_param_layout *info = &b->params[p];
         if (!stage->params[i].owned || !info->n_terms) continue;
-        summing s = {w, a, info, b->together ? &norms[p] : NULL, true};
+        summing s = {w, a, info, b->together ? &norms[p].squared : NULL, true};
         ft_plain_work work = {.run = sum_terms, .arg = &s};
         touches(&work, sum_of_terms(w->run, info), ft_spec_bytes(&info->spec), true);
+        touches(&work, &norms[p], sizeof *norms, true);
         for (int t = 0; t < info->n_terms; t++)
             touches(&work, find_term(w->run, a->stage, info->terms[t], a),
                     ft_spec_bytes(&info->spec), t == 0 && info->n_terms > 1);
@@ -306,14 +307,32 @@ static ft_status do_reduce(worker *w, const ft_action *a, ft_error *err)
 /* -- update ------------------------------------------------------------------------------------ */
 
 /* Global norm, summed in the order of the parameters whatever stages they are in. */
-static double global_norm(const ft_run *run, int64_t batch)
+typedef struct norming {
+    const norm_cell *norms;
+    int n;
+    double norm;
+} norming;
+
+static ft_status sum_norms(void *arg, ft_error *err)
 {
-    const ft_blueprint *b = run->blueprint;
-    if (!b->together) return NAN;
-    const double *norms = run->norms + batch % b->batch_slots * b->n_params;
+    norming *s = arg;
     double sum = 0;
-    for (int p = 0; p < b->n_params; p++) sum += norms[p];
-    return sqrt(sum);
+    (void)err;
+    for (int p = 0; p < s->n; p++) sum += s->norms[p].squared;
+    s->norm = sqrt(sum);
+    return FT_OK;
+}
+
+/* NAN where stages do not update together. */
+static ft_status global_norm(const worker *w, int64_t batch, double *out, ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    norming s = {w->run->norms + batch % b->batch_slots * b->n_params, b->n_params, NAN};
+    ft_plain_work work = {.run = sum_norms, .arg = &s};
+    touches(&work, s.norms, s.n * (int64_t)sizeof *s.norms, false);
+    if (b->together) FT_TRY(compute(w, &work, err));
+    *out = s.norm;
+    return FT_OK;
 }
 
 typedef struct packing {
@@ -408,7 +427,8 @@ static ft_status do_update(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
     const ft_stage_layout *stage = &b->stages[a->stage];
-    double norm = global_norm(w->run, a->batch), clip = b->options.clip;
+    double norm, clip = b->options.clip;
+    FT_TRY(global_norm(w, a->batch, &norm, err));
     float scale = clip > 0 && norm > clip ? (float)(clip / (norm + 1e-6)) : 1.0f;
     bool updates = may_update(w, a);
     for (int i = 0; updates && i < stage->n_params; i++)

@@ -50,6 +50,12 @@ typedef struct stage_state {
     ft_device_event **ended; /* by ring slot: the stage is done with that batch */
 } stage_state;
 
+/* A parameter's squared gradient norm, which the devices of its owner and of others share. */
+typedef struct norm_cell {
+    double squared;
+    char apart[56];
+} norm_cell;
+
 typedef struct worker {
     ft_run *run;
     int device;
@@ -80,7 +86,7 @@ struct ft_run {
     stage_state *stages;
     edge_state *edges;
     batch_state *batches;           /* ring of blueprint->batch_slots */
-    double *norms;                  /* by ring slot, then parameter: squared */
+    norm_cell *norms;               /* by ring slot, then parameter; host memory of a device */
     pool fed_slots;                 /* of inputs */
     pool *output_slots;             /* by output */
     bool *kept_terms, *kept_states; /* by gradient term; by parameter */

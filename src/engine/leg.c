@@ -43,7 +43,7 @@ static void reset(ft_run *run)
         run->stages[s].spoiled = false;
     }
     for (int i = 0; i < b->batch_slots; i++) atomic_store(&run->batches[i].finished, 0);
-    memset(run->norms, 0, (size_t)b->batch_slots * (size_t)b->n_params * sizeof(double));
+    memset(run->norms, 0, (size_t)b->batch_slots * (size_t)b->n_params * sizeof *run->norms);
     for (int d = 0; d < b->cut.n_devices; d++) {
         worker *w = &run->workers[d];
         w->position = w->n_events = w->allocations = 0;

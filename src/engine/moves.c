@@ -23,6 +23,11 @@ static void close_events(ft_device_event **events)
     for (int i = 0; events && events[i]; i++) events[i]->executor->driver->close_event(events[i]);
 }
 
+static int64_t norm_bytes(const ft_blueprint *b)
+{
+    return ((int64_t)b->batch_slots * b->n_params + 1) * (int64_t)sizeof(norm_cell);
+}
+
 ft_status moves_open(ft_run *run, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
@@ -38,6 +43,9 @@ ft_status moves_open(ft_run *run, ft_error *err)
                            &run->stages[s].ended, err));
     ft_executor *first = run->workers[b->stages[0].device].executor;
     FT_TRY(open_events(run, first, b->batch_slots, &run->fed_events, err));
+    void *norms = NULL;
+    FT_TRY(first->driver->alloc(first, FT_OF_HOST, norm_bytes(b), &norms, err));
+    run->norms = norms;
     return first->driver->open_stream(&run->feeder, first, FT_FOR_COMPUTE, err);
 }
 
@@ -52,6 +60,10 @@ void moves_close(ft_run *run)
     }
     for (int s = 0; run->stages && s < b->cut.n_stages; s++) close_events(run->stages[s].ended);
     close_events(run->fed_events);
+    if (run->norms) {
+        ft_executor *first = run->workers[b->stages[0].device].executor;
+        first->driver->release(first, FT_OF_HOST, run->norms, norm_bytes(b));
+    }
 }
 
 /* -- orders ------------------------------------------------------------------------------------ */
@@ -114,7 +126,8 @@ ft_status begin_edges(worker *w, const ft_action *a, ft_error *err)
     const ft_blueprint *b = run->blueprint;
     const ft_stage_layout *stage = &b->stages[a->stage];
     int64_t index = ft_action_index(run->plan, a);
-    FT_TRY(wait_on(w->compute, run->fed_events[a->batch % b->batch_slots], err));
+    if (ft_action_per_micro(a->kind)) /* reads the batch */
+        FT_TRY(wait_on(w->compute, run->fed_events[a->batch % b->batch_slots], err));
     for (int i = 0; i < stage->n_in_edges[a->kind]; i++) {
         int e = stage->in_edges[a->kind][i];
         FT_TRY(wait_on(w->compute, run->edges[e].full[index % b->edges[e].slots], err));
