@@ -8,7 +8,10 @@
 #include "base/gate.h"
 #include "base/thread.h"
 #include "check.h"
-#include "device/driver.h"
+#include "check_driver.h"
+
+static const ft_driver check_driver = CHECK_DRIVER("check");
+const ft_driver *const ft_drivers[] = {&ft_cpu_driver, &check_driver, NULL};
 
 enum { BYTES = 1 << 20, PEERS = 2 };
 
@@ -281,6 +284,91 @@ static void test_two_threads(const ft_driver *d)
     rig_fini(&r, d);
 }
 
+/* -- what the checking device refuses -----------------------------------------------------------
+ */
+
+/* Ends the test of one fault: the device is not asked any more. */
+static bool refused(ft_status status, const ft_error *err, const char *words)
+{
+    if (status == FT_DEVICE && strstr(err->message, words)) return true;
+    fprintf(stderr, "expected '%s', got status %d: %s\n", words, status, err->message);
+    return false;
+}
+
+static ft_status set(rig *r, ft_device_stream *on, int *y, ft_error *err)
+{
+    const add_one fill = {.y = y, .n = 16, .value = 1};
+    return r->executor[0]->driver->launch(on, &add_task, &fill, err);
+}
+
+static void test_refusals(void)
+{
+    const ft_driver *d = &check_driver;
+    ft_error err = {FT_OK, ""};
+    rig r;
+    ft_device_event *event;
+    if (!rig_init(&r, d)) return;
+    CHECK_STATUS(d->open_event(&event, r.executor[0], &err), FT_OK);
+    int *x = r.block[0], *y = x + 64, *z = x + 128;
+    const ft_location at_x = {r.executor[0], x}, at_y = {r.executor[0], y};
+    const ft_location host = {NULL, r.host[0]};
+
+    CHECK_STATUS(set(&r, r.compute[0], x, &err), FT_OK);
+    CHECK(refused(d->copy(r.out[0], host, at_x, 64, &err), &err, "reads without an event"));
+    CHECK(refused(set(&r, r.compute[1], x, &err), &err, "without an event after the write before"));
+    CHECK_STATUS(d->record(r.compute[0], event, &err), FT_OK);
+    CHECK_STATUS(d->wait(r.out[0], event, &err), FT_OK);
+    CHECK_STATUS(d->copy(r.out[0], host, at_x, 64, &err), FT_OK);
+    CHECK(refused(set(&r, r.compute[0], x, &err), &err, "without an event after a read"));
+    CHECK_STATUS(d->record(r.out[0], event, &err), FT_OK);
+    CHECK_STATUS(d->wait(r.compute[0], event, &err), FT_OK);
+    CHECK_STATUS(set(&r, r.compute[0], x, &err), FT_OK);
+
+    d->vacate(r.compute[0], y, 64);
+    CHECK(refused(d->copy(r.compute[0], at_x, at_y, 64, &err), &err, "reads what holds nothing"));
+    CHECK(refused(set(&r, r.compute[0], y, &err), &err, "writes what holds nothing"));
+    d->occupy(r.compute[0], y, 64);
+    CHECK_STATUS(set(&r, r.compute[0], y, &err), FT_OK);
+    CHECK(refused(set(&r, r.compute[0], (int *)r.block[0] + BYTES / 4 - 4, &err), &err,
+                  "is past the end"));
+    *z = 5; /* stands for numbers that are left there */
+    d->occupy(r.compute[0], z, 64);
+    CHECK(*z == -1);
+    CHECK_STATUS(d->health(r.executor[0], &err), FT_OK);
+
+    checks.fail_copy = 1; /* a copy that fails later, told by whoever waits */
+    CHECK_STATUS(d->record(r.compute[0], event, &err), FT_OK);
+    CHECK_STATUS(d->wait(r.out[0], event, &err), FT_OK);
+    ft_status first = d->copy(r.out[0], host, at_x, 64, &err);
+    CHECK(first == FT_OK || first == FT_DEVICE);
+    CHECK(refused(d->finish(r.out[0], &err), &err, "failed, as it was told to"));
+    CHECK(refused(d->health(r.executor[0], &err), &err, "failed, as it was told to"));
+    CHECK(refused(set(&r, r.compute[0], x, &err), &err, "failed, as it was told to"));
+    d->close_event(event);
+    rig_fini(&r, d);
+}
+
+/* A copy is done at different times with different seeds, and not later than it is waited for. */
+static void test_orders(void)
+{
+    const ft_driver *d = &check_driver;
+    int early = 0, late = 0;
+    for (uint32_t seed = 1; seed <= 40; seed++) {
+        rig r;
+        if (!rig_init(&r, d)) return;
+        checks.seed = seed;
+        *(int *)r.host[0] = 7;
+        CHECK_STATUS(d->copy(r.in[0], (ft_location){r.executor[0], r.block[0]},
+                             (ft_location){NULL, r.host[0]}, 4, NULL),
+                     FT_OK);
+        *(*(int *)r.block[0] == 7 ? &early : &late) += 1;
+        CHECK_STATUS(d->finish(r.in[0], NULL), FT_OK);
+        CHECK(*(int *)r.block[0] == 7);
+        rig_fini(&r, d);
+    }
+    CHECK(early > 0 && late > 0);
+}
+
 int main(void)
 {
     for (int i = 0; ft_drivers[i]; i++) {
@@ -292,5 +380,9 @@ int main(void)
         test_out_of_memory(d);
         test_two_threads(d);
     }
+    CHECK(checks.refused == 0 && checks.touches > 0);
+    test_refusals();
+    test_orders();
+    CHECK(checks.open == 0);
     return check_report();
 }

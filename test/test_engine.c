@@ -5,49 +5,15 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "engine/engine.h"
-#include "engine_case.h"
-
-/* -- pipelines --------------------------------------------------------------------------------- */
+#include "engine_run.h"
 
 static void write_params(ft_run *run)
 {
     ft_error err = {FT_OK, ""};
-    for (int p = 0; p < ft_run_n_params(run); p++) {
-        ft_view view = ft_run_param(run, p);
-        fill(view.data, ft_shape_count(&view.shape), (uint32_t)p + 3);
-    }
-    CHECK_STATUS(ft_run_refresh(run, &err), FT_OK);
+    CHECK_STATUS(set_params(run, &err), FT_OK);
 }
 
-static ft_status feed(ft_run *run, int64_t rows)
-{
-    ft_error err = {FT_OK, ""};
-    float x[MICRO * ROWS * IN], t[MICRO * ROWS * OUT];
-    fill(x, MICRO * ROWS * IN, 11);
-    fill(t, MICRO * ROWS * OUT, 12);
-    const ft_spec x_spec = {FT_F32, {2, {rows, IN}}}, t_spec = {FT_F32, {2, {rows, OUT}}};
-    const ft_view inputs[] = {ft_view_of(&x_spec, x), ft_view_of(&t_spec, t)};
-    const ft_feed f = {.bucket = 0, .n_inputs = 2, .inputs = inputs, .rate = 0.05};
-    return ft_run_feed(run, &f, &err);
-}
-
-/* Trains for the plan's batches; losses gets one for each. */
-static ft_status train(ft_run *run, const ft_plan *plan, bool threaded, double *losses,
-                       ft_error *err)
-{
-    FT_TRY(ft_run_begin(run, plan, 1, threaded, err));
-    for (int fed = 0, taken = 0; taken < plan->n_batches;) {
-        ft_result result;
-        while (fed < plan->n_batches && ft_run_wants(run)) {
-            FT_TRY(feed(run, (int64_t)MICRO * ROWS));
-            fed++;
-        }
-        FT_TRY(ft_run_next(run, &result, (int64_t)60e9, err));
-        CHECK(result.step == taken + 1 && result.rate == 0.05);
-        losses[taken++] = result.loss;
-    }
-    return ft_run_end(run, err);
-}
+/* -- pipelines --------------------------------------------------------------------------------- */
 
 typedef struct outcome {
     double losses[10];
@@ -164,7 +130,7 @@ static outcome train_in_two_legs(const char *schedule, bool threaded, int n, boo
     for (int fed = 0, taken = 0; taken < n; taken++) {
         ft_result result;
         while (fed < n && ft_run_wants(run)) {
-            CHECK_STATUS(feed(run, (int64_t)MICRO * ROWS), FT_OK);
+            CHECK_STATUS(feed(run, (int64_t)MICRO * ROWS, &err), FT_OK);
             fed++;
         }
         if (fed == n && drain) ft_run_drain(run); /* again and again: no matter */
@@ -209,13 +175,13 @@ static void test_misuse(void)
     if (!pipeline_init(&p, "cpu:3", "1f1b")) return;
     CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
     CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
-    CHECK_STATUS(feed(run, (int64_t)MICRO * ROWS), FT_INVALID); /* no leg */
+    CHECK_STATUS(feed(run, (int64_t)MICRO * ROWS, &err), FT_INVALID); /* no leg */
     CHECK_STATUS(ft_run_next(run, &result, 0, &err), FT_INVALID);
     CHECK_STATUS(ft_run_end(run, &err), FT_OK);
     CHECK_STATUS(ft_run_begin(run, ft_blueprint_plan(b), 1, true, &err), FT_OK);
     CHECK_STATUS(ft_run_begin(run, ft_blueprint_plan(b), 1, true, &err), FT_INVALID);
     CHECK_STATUS(ft_run_refresh(run, &err), FT_INVALID);
-    CHECK_STATUS(feed(run, ROWS), FT_SHAPE);
+    CHECK_STATUS(feed(run, ROWS, &err), FT_SHAPE);
     const ft_feed bad_bucket = {.bucket = 1, .n_inputs = 2}, few = {.bucket = 0, .n_inputs = 1};
     CHECK_STATUS(ft_run_feed(run, &bad_bucket, &err), FT_INVALID);
     CHECK_STATUS(ft_run_feed(run, &few, &err), FT_INVALID);

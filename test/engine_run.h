@@ -1,0 +1,48 @@
+/* test/engine_run.h - training runs of the chain of test/engine_case.h. */
+#ifndef FT_TEST_ENGINE_RUN_H
+#define FT_TEST_ENGINE_RUN_H
+
+#include "engine/engine.h"
+#include "engine_case.h"
+
+/* Gives every parameter the same numbers each time. */
+static inline ft_status set_params(ft_run *run, ft_error *err)
+{
+    for (int p = 0; p < ft_run_n_params(run); p++) {
+        ft_view view = ft_run_param(run, p);
+        fill(view.data, ft_shape_count(&view.shape), (uint32_t)p + 3);
+    }
+    return ft_run_refresh(run, err);
+}
+
+/* Feeds a batch, the same each time, of so many rows. */
+static inline ft_status feed(ft_run *run, int64_t rows, ft_error *err)
+{
+    float x[MICRO * ROWS * IN], t[MICRO * ROWS * OUT];
+    fill(x, MICRO * ROWS * IN, 11);
+    fill(t, MICRO * ROWS * OUT, 12);
+    const ft_spec x_spec = {FT_F32, {2, {rows, IN}}}, t_spec = {FT_F32, {2, {rows, OUT}}};
+    const ft_view inputs[] = {ft_view_of(&x_spec, x), ft_view_of(&t_spec, t)};
+    const ft_feed f = {.bucket = 0, .n_inputs = 2, .inputs = inputs, .rate = 0.05};
+    return ft_run_feed(run, &f, err);
+}
+
+/* Trains for the plan's batches; losses gets one for each. */
+static inline ft_status train(ft_run *run, const ft_plan *plan, bool threaded, double *losses,
+                              ft_error *err)
+{
+    FT_TRY(ft_run_begin(run, plan, 1, threaded, err));
+    for (int fed = 0, taken = 0; taken < plan->n_batches;) {
+        ft_result result;
+        while (fed < plan->n_batches && ft_run_wants(run)) {
+            FT_TRY(feed(run, (int64_t)MICRO * ROWS, err));
+            fed++;
+        }
+        FT_TRY(ft_run_next(run, &result, (int64_t)60e9, err));
+        CHECK(result.step == taken + 1 && result.rate == 0.05);
+        losses[taken++] = result.loss;
+    }
+    return ft_run_end(run, err);
+}
+
+#endif
