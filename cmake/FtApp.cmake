@@ -30,21 +30,26 @@ add_custom_command(OUTPUT ${embedded}
 
 enable_language(ASM)
 file(GLOB app_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/app/*.c)
-add_executable(ftpipe ${app_sources} ${embedded})
-# C modules for Lua (lfs, term: busted uses them) look for Lua's functions in the program.
-set_target_properties(ftpipe PROPERTIES ENABLE_EXPORTS ON)
-target_link_libraries(ftpipe PRIVATE ft_script)
-if(FTPIPE_LUAJIT_ARCHIVE)
-  target_link_options(ftpipe PRIVATE
-    "LINKER:--whole-archive,${FTPIPE_LUAJIT_ARCHIVE},--no-whole-archive")
-endif()
-if(TARGET ft_libedit)
-  target_link_libraries(ftpipe PRIVATE ft_libedit)
-  target_compile_definitions(ftpipe PRIVATE FTPIPE_HAVE_LIBEDIT)
-endif()
-if(FTPIPE_LUA_DIR)
-  target_compile_definitions(ftpipe PRIVATE FTPIPE_LUA_DIR="${FTPIPE_LUA_DIR}")
-endif()
+# ft_program(NAME SOURCE...): the program, with further sources.
+function(ft_program name)
+  add_executable(${name} ${app_sources} ${embedded} ${ARGN})
+  # C modules for Lua (lfs, term: busted uses them) look for Lua's functions in the program.
+  set_target_properties(${name} PROPERTIES ENABLE_EXPORTS ON)
+  target_link_libraries(${name} PRIVATE ft_script)
+  if(FTPIPE_LUAJIT_ARCHIVE)
+    target_link_options(${name} PRIVATE
+      "LINKER:--whole-archive,${FTPIPE_LUAJIT_ARCHIVE},--no-whole-archive")
+  endif()
+  if(TARGET ft_libedit)
+    target_link_libraries(${name} PRIVATE ft_libedit)
+    target_compile_definitions(${name} PRIVATE FTPIPE_HAVE_LIBEDIT)
+  endif()
+  if(FTPIPE_LUA_DIR)
+    target_compile_definitions(${name} PRIVATE FTPIPE_LUA_DIR="${FTPIPE_LUA_DIR}")
+  endif()
+endfunction()
+
+ft_program(ftpipe)
 
 include(GNUInstallDirs)
 install(TARGETS ftpipe RUNTIME)

@@ -14,6 +14,13 @@ foreach(spec IN LISTS specs)
   ft_test(${name} ftpipe tools/spec.lua ${spec})
 endforeach()
 
+# The program with a list of drivers of its own, in which cpu is the device that checks its users.
+ft_program(ftpipe_check ${CMAKE_SOURCE_DIR}/test/check_program.c)
+target_include_directories(ftpipe_check PRIVATE ${CMAKE_SOURCE_DIR}/test)
+foreach(name pipeline placement evaluate)
+  ft_test(check/${name} ftpipe_check tools/spec.lua spec/${name}_spec.lua)
+endforeach()
+
 file(GLOB examples CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/examples/*.lua)
 foreach(example IN LISTS examples)
   get_filename_component(name ${example} NAME_WE)
