@@ -260,12 +260,31 @@ local function build_parser(flags)
    return parser
 end
 
---- The first word that is neither a flag nor its value.
-local function find_stray(argv, flags)
+--- Flags that are followed by a value: { ["--steps"] = true }.
+local function flags_with_value(flags)
    local takes_value = {}
    for _, flag in ipairs(flags) do
       takes_value[flag.flag] = opts.type_of(flag.rule) ~= "boolean"
    end
+   return takes_value
+end
+
+--- The words with "--lr -1" as "--lr=-1": argparse takes what begins with "-" for a flag.
+local function with_negative_values(argv, flags)
+   local words, takes_value = {}, flags_with_value(flags)
+   for i, word in ipairs(argv) do
+      if takes_value[argv[i - 1]] and word:find("^%-%.?%d") then
+         words[#words] = words[#words] .. "=" .. word
+      else
+         words[#words + 1] = word
+      end
+   end
+   return words
+end
+
+--- The first word that is neither a flag nor its value.
+local function find_stray(argv, flags)
+   local takes_value = flags_with_value(flags)
    for i, word in ipairs(argv) do
       if not word:find("^%-.") and not takes_value[argv[i - 1]] then return word end
    end
@@ -316,7 +335,7 @@ end
 function M.parse(declaration, argv)
    local declared = with_preset(declaration)
    local flags = flags_of(declared)
-   local ok, result = build_parser(flags):pparse(argv)
+   local ok, result = build_parser(flags):pparse(with_negative_values(argv, flags))
    if not ok then core.fail("invalid argument", one_line(result, flags, argv), 2) end
    local values, given, defaults = {}, {}, defaults_with(declared, result)
    local without_default = replaced(result)
