@@ -106,6 +106,16 @@ describe("--partition", function()
       assert.matches("pipedream%-straight", problem.message)
    end)
 
+   it("tells a recipe that does not fit what would help, with what that saves", function()
+      local out, err, exit = run("--devices", "cpu:2/4MB", "--steps", "2", "--dry-run",
+         "--recompute", "always", "--profile", "modelled")
+      assert.equal(3, exit)
+      assert.matches("does not fit: cpu:%d needs [%d.]+ MB of its 4.0 MB", out)
+      assert.matches("what would help: .*: fits, .*: saves [%d.]+ MB, still ", err)
+      assert.not_matches("%-%-recompute", err)
+      assert.equal(1, select(2, err:gsub("\n", "")), err)
+   end)
+
    it("says what there is", function()
       local _, err, exit = run("--partition", "mixd", "--dry-run")
       assert.equal(2, exit)

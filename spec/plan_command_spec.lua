@@ -202,9 +202,27 @@ describe("ftpipe plan", function()
          "--batch", "8", "--micro-batches", "4")
       assert.equal(3, exit)
       assert.matches("stages on 2 devices", out)
-      assert.matches("needs [%d.]+ MB of memory, its budget is 11000%.0 MB; what would help", err)
+      assert.matches("^does not fit: ", out)
+      assert.matches("needs [%d.]+ MB of memory, its budget is 11000%.0 MB; no placement fits: .*; "
+         .. "what would help", err)
       assert.matches("%-%-optimizer adafactor: saves [%d.]+ GB", err)
       assert.equal(1, select(2, err:gsub("\n", "")))
+   end)
+
+   it("marks the partitions that do not fit", function()
+      local small = { "t5-small", "--batch", "8", "--compare", "--format", "json", "--devices" }
+      local function rows(devices)
+         local words = { unpack(small) }
+         words[#words + 1] = devices
+         local out = plan(unpack(words))
+         return core.json.decode(out).compare
+      end
+      for _, row in ipairs(rows("sim:2x2GB")) do assert.equal(0, row.over_bytes) end
+      local tight = rows("sim:2x300MB")
+      for _, row in ipairs(tight) do assert.equal(row.memory_bytes - 300e6, row.over_bytes) end
+      local out, _, exit = plan("t5-small", "--batch", "8", "--compare", "--devices", "sim:2x300MB")
+      assert.equal(3, exit)
+      assert.matches("\n  seq [^\n]*no, [%d.]+ [MG]B over", out)
    end)
 
    it("refuses what it cannot plan with one line", function()

@@ -107,6 +107,54 @@ describe("ft.planner", function()
    end)
 end)
 
+describe("a plan over its budgets", function()
+   local function explore(o)
+      return ft.explore("t5-3b", { devices = o.devices or "sim:4x11GB", batch = 40, source = 320,
+         optimizer = o.optimizer, partition = o.partition })
+   end
+
+   it("says so first, and that no placement fits where arithmetic says it", function()
+      local subject = explore {}
+      local text = tostring(subject)
+      assert.matches("^does not fit: sim:%d card needs [%d.]+ GB of its 11.0 GB, [%d.]+ GB too "
+         .. "much\nno placement fits: adamw keeps 16 bytes for each of 2.85 G parameters, 45.5 GB "
+         .. "in all, and the devices have 44.0 GB together\n", text)
+      assert.not_matches("\nproved: ", text)
+      assert.matches("^does not fit: sim:%d card", tostring(subject.plan))
+      -- with room for all parameters somewhere, arithmetic forbids nothing
+      assert.not_matches("no placement fits", tostring(explore { devices = "sim:4x11.5GB" }))
+      assert.not_matches("does not fit", tostring(explore { optimizer = "adafactor" }))
+   end)
+
+   it("is the one closest to fitting, which balances memory", function()
+      for _, partition in ipairs { "mixed", "seq" } do
+         local least, most = math.huge, 0
+         for _, row in ipairs(explore { partition = partition }.memory) do
+            least, most = math.min(least, row.total), math.max(most, row.total)
+         end
+         assert.is_true(most < 18e9 and most < 1.5 * least, partition .. " " .. most)
+      end
+   end)
+
+   it("is given remedies that change a flag once, and none that it has", function()
+      local model = ft.model { model = "t5-small" }
+      local o = ft.explore(model, {
+         devices = "sim:2x40MB", batch = 8, micro_batches = 4, source = 64, recompute = "always",
+      })
+      local over = require("ftpipe.plan.over").worst(o.memory)
+      local lines = ft.planner.remedies(model, o.options, over)
+      assert.is_true(#lines > 0)
+      for _, line in ipairs(lines) do
+         assert.not_matches("%-%-recompute", line)
+         local seen = {}
+         for flag in line:gmatch("%-%-[%l-]+") do
+            assert.is_nil(seen[flag], line)
+            seen[flag] = true
+         end
+      end
+   end)
+end)
+
 describe("recomputation by itself", function()
    it("is where memory asks for it, and nowhere else", function()
       local draw = require("ftpipe.plan.draw")

@@ -34,11 +34,21 @@ local function applicable(problem)
    return list
 end
 
+--- Bytes by which the device that is furthest over its budget is; 0 when none is.
+local function bytes_over(result, budgets)
+   local most = 0
+   for d, load in ipairs(result.loads) do
+      if budgets[d] > 0 then most = math.max(most, load.memory_bytes - budgets[d]) end
+   end
+   return most
+end
+
 --- Runs every method.
 -- @tparam table problem
 -- @tparam[opt] table o cost, seed, effort, blocks (stages, at most)
--- @treturn table rows { method =, result = or problem = (why not), seconds = }, in the order of the
---   methods
+--   budgets (by device, bytes: of a problem whose devices are not bounded)
+-- @treturn table rows { method =, result = or problem = (why not), seconds =, over_bytes = (beyond
+--   a budget) }, in the order of the methods
 function M.all(problem, o)
    o = o or {}
    local rows = setmetatable({}, Rows)
@@ -51,6 +61,7 @@ function M.all(problem, o)
       rows[#rows + 1] = {
          method = method.name, seconds = (core.sys.time_ns() - start) / 1e9,
          result = ok and result or nil, problem = not ok and result.message or nil,
+         over_bytes = ok and o.budgets and bytes_over(result, o.budgets) or 0,
       }
    end
    return rows
@@ -72,6 +83,10 @@ local COLUMNS = {
    { "stages", function(row) return tostring(row.result.n_stages) end },
    { "above bound", function(row)
       return row.result.proved and "optimal" or ("%.1f %%"):format(100 * row.result.gap)
+   end },
+   { "fits", function(row)
+      return row.over_bytes > 0 and ("no, %s over"):format(units.format_bytes(row.over_bytes))
+         or "yes"
    end },
    { "effort", function(row) return ("%.1f"):format(row.result.effort) end },
    { "found in", function(row) return units.format_seconds(row.seconds) end },
@@ -102,7 +117,7 @@ function M.data(rows)
       }
       if result then
          list[i].slowest_ns, list[i].balance = result.objective_ns, M.balance(result)
-         list[i].effort = result.effort
+         list[i].effort, list[i].over_bytes = result.effort, row.over_bytes
          list[i].memory_bytes, list[i].moved_bytes = fullest(result), result.moved_bytes
          list[i].stages, list[i].gap, list[i].proved = result.n_stages, result.gap, result.proved
       end

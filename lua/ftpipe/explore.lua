@@ -16,6 +16,7 @@ local describe = require("ftpipe.plan.describe")
 local graphs = require("ftpipe.graph")
 local models = require("ftpipe.model")
 local opts = require("ftpipe.opts")
+local over = require("ftpipe.plan.over")
 local partition = require("ftpipe.partition")
 local placement = require("ftpipe.placement")
 local plans = require("ftpipe.plan")
@@ -137,12 +138,7 @@ local function file_memory(cut, planned, problem, factor)
    return rows
 end
 
-local function all_fit(memory)
-   for _, row in ipairs(memory) do
-      if row.budget > 0 and row.total > row.budget then return false end
-   end
-   return true
-end
+local function all_fit(memory) return over.worst(memory) == 0 end
 
 local function device_names(o, problem)
    local names = {}
@@ -273,6 +269,7 @@ function M.model(what, given, placements)
       title = ("%s, %d x %d source tokens"):format(model.name, o.batch, o.source),
       graph = graph, problem = problem, result = result, cut = cut, names = names, options = o,
       method = plan.partition.name, plan = plan, fits = all_fit(memory), memory = memory,
+      least = over.least(plan),
       stages = stage_rows(cut, times, names), proof = playing.proof(times),
       recompute = plan.recompute, played = play(long), play = play,
    }, Subject)
@@ -362,13 +359,18 @@ end
 --- What holds the prediction back, in a line.
 function Subject:limits() return playing.limits(self.played, self.cut.machine) end
 
---- The whole, as text.
+--- The whole, as text; what does not fit says so first.
 function Subject:text(by_class)
-   return table.concat({
+   local lines = over.lines(self.memory, self.names, self.least, self.options.optimizer)
+   for _, line in ipairs {
       self.title .. ": " .. self:setting(), compare.text(self:stage_cells()),
       compare.text(self:memory_cells(by_class)),
-      "proved: " .. self.proof, self:prediction(), self:limits(),
-   }, "\n")
+      (self.fits and "proved: " or "proved, were there room: ") .. self.proof,
+      self:prediction(), self:limits(),
+   } do
+      lines[#lines + 1] = line
+   end
+   return table.concat(lines, "\n")
 end
 
 function Subject:__tostring() return self:text() end

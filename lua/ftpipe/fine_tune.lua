@@ -40,7 +40,8 @@ return function(o)
 
    local plan = plans.new { model = model, data = data, args = args }
    print(plan)
-   if plan.only then return plan:check() end
+   plan:check()
+   if plan.only then return plan end
 
    local run = runs.new { plan = plan, task = task, data = data, args = args }
    if not args.eval_only then

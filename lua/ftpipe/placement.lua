@@ -60,7 +60,11 @@ local ATTEMPTS = { {}, { recompute = true }, { recompute = true, unlimited = tru
 local BY_TIME = { { unlimited = true, bare = true } }
 local BY_BUDGET = { { bare = true } }
 
+-- A placement for memory alone, when nothing fits.
+local BY_MEMORY = { { unlimited = true, bare = true, balanced = true } }
+
 local function attempts_of(name, budget)
+   if budget and budget.balances_memory then return BY_MEMORY end
    if not METHODS[name].in_order then return ATTEMPTS end
    return budget and BY_BUDGET or BY_TIME
 end
@@ -93,6 +97,19 @@ local function take_turns(devices, n_stages)
    return rows
 end
 
+--- Bytes of parameters stand for times, what a device has for its speed; transfers are free.
+local function balance_memory(problem, devices)
+   local most, bytes = 0, {}
+   for d, device in ipairs(core.engine.devices(devices)) do
+      bytes[d] = device.memory_bytes
+      most = math.max(most, device.memory_bytes)
+   end
+   for d, device in ipairs(problem.devices) do
+      device.kind, device.slowdown, device.bytes_per_s = 1, most / math.max(1, bytes[d]), 0
+   end
+   problem.node_ns, problem.last_ns = { problem.fixed_bytes }, nil
+end
+
 local function attempt(graph, name, o, how, budget)
    local problem = graph:problem {
       devices = o.devices, micro_batches = o.micro_batches,
@@ -103,6 +120,7 @@ local function attempt(graph, name, o, how, budget)
    local in_order = METHODS[name].in_order
    limit_memory(problem.devices, how, budget and budget.others, in_order)
    if how.bare then problem.saved_bytes = nil end
+   if how.balanced then balance_memory(problem, o.devices) end
    if in_order then
       problem.devices = take_turns(problem.devices, o.stages or #problem.devices)
    end
@@ -132,7 +150,8 @@ end
 local function first_that_fits(weighted, name, o, budget)
    local n_devices, failure = #core.engine.devices(o.devices), nil
    for _, how in ipairs(attempts_of(name, budget)) do
-      if how.unlimited and not budget or not how.unlimited and is_allowed(how, o.recompute) then
+      local is_last = how.unlimited and (not budget or how.balanced)
+      if is_last or not how.unlimited and is_allowed(how, o.recompute) then
          local options = options_of(name, n_devices, #weighted.nodes, o.stages, o.effort)
          local ok, result = pcall(partition, attempt(weighted, name, o, how, budget), options)
          if ok then return result end
@@ -175,7 +194,7 @@ end
 local function key_of(name, o, budget)
    return ("%s %s %s %s %s %s %s"):format(name, o.stages, o.effort, o.recompute,
       schedules.is_flat(o.schedule), budget and budget.factor,
-      budget and table.concat(budget.others, " "))
+      budget and (budget.others and table.concat(budget.others, " ") or "balanced"))
 end
 
 --- Assigns the forward nodes of a graph to stages, and stages to devices. Nodes of one scope stay
@@ -188,7 +207,8 @@ end
 --   effort (of mixed and best), placements (a table that is filled, for calls that differ in name,
 --   stages, effort, schedule and recompute alone: many schedules ask for the same)
 -- @tparam[opt] table budget what a plan showed: factor (bytes kept for a byte of parameters),
---   others (by device: bytes that it needs beside them)
+--   others (by device: bytes that it needs beside them), or balances_memory (true: time is no
+--   matter)
 -- @treturn table stage by node, device by stage (nil: in turn), name; not to be changed
 -- @raise unsupported — the result replicates stages
 function M.solve(graph, name, o, budget)

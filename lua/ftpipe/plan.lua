@@ -15,6 +15,7 @@ local fit = require("ftpipe.plan.fit")
 local options = require("ftpipe.plan.options")
 local playing = require("ftpipe.played")
 local rates = require("ftpipe.rate")
+local remedies = require("ftpipe.planner.remedies")
 local precision = require("ftpipe.precision")
 local schedules = require("ftpipe.schedule")
 local stages = require("ftpipe.plan.stages")
@@ -117,10 +118,36 @@ local function redraw(plan, partition)
    return setmetatable(drawn, Plan)
 end
 
---- Raises `plan infeasible` when a device is over its budget; else gives the plan back.
+--- A plan with other options, as a row of ftpipe.planner.remedies: costs are modelled, since a
+-- measured profile is of one shape.
+local function try(o)
+   o = copy(o, { profile = "modelled" })
+   o.costs, o.placements = nil, nil
+   local ok, plan = pcall(M.new, o)
+   if not ok then
+      if type(plan) ~= "table" or plan.status == "cancelled" then error(plan, 0) end
+      return { options = o, problem = plan.message }
+   end
+   local batches = math.min(o.batches, COMPARED)
+   return {
+      options = o, over_bytes = fit.worst_over(plan),
+      seconds = plan:simulate(batches).seconds / batches,
+   }
+end
+
+--- What would make the plan fit, in lines; none of evaluation alone.
+function Plan:remedies()
+   if self.options.eval_only then return {} end
+   return remedies.find(try, self.options, fit.worst_over(self))
+end
+
+--- Raises `plan infeasible` when a device is over its budget, with what would help; else gives the
+-- plan back.
 function Plan:check()
-   self.blueprint:check_memory()
-   return self
+   local ok, problem = pcall(self.blueprint.check_memory, self.blueprint)
+   if ok then return self end
+   if fit.worst_over(self) == 0 then error(problem, 0) end
+   core.fail(problem.status, problem.message .. "; " .. remedies.words(self:remedies()))
 end
 
 --- Where a stage begins and ends, for people: "encoder/block.0 .. decoder/block.1".

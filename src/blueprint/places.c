@@ -323,20 +323,6 @@ int64_t ft_blueprint_device_bytes(const ft_blueprint *b, int device)
     return b->blocks[device].total;
 }
 
-/* What would help, by the class that weighs most. */
-static const char *remedy(const ft_blueprint *b, int device)
-{
-    const int64_t *bytes = b->blocks[device].bytes;
-    int64_t moving = bytes[FT_MEMORY_ACTIVATIONS] + bytes[FT_MEMORY_WORKSPACE];
-    int64_t staying = bytes[FT_MEMORY_WEIGHTS] + bytes[FT_MEMORY_GRADIENTS] +
-                      bytes[FT_MEMORY_OPTIMIZER] + bytes[FT_MEMORY_PACKED];
-    bool trains = !b->cut.forward_only;
-    if (moving > staying)
-        return trains ? "--recompute always, more --micro-batches or a shorter --max-source"
-                      : "more --micro-batches or a shorter --max-source";
-    return trains ? "more devices, or --optimizer adafactor (a smaller state)" : "more devices";
-}
-
 ft_status ft_blueprint_check_memory(const ft_blueprint *b, ft_error *err)
 {
     for (int d = 0; d < b->cut.n_devices; d++) {
@@ -351,10 +337,9 @@ ft_status ft_blueprint_check_memory(const ft_blueprint *b, ft_error *err)
                                  used ? ", " : "", ft_memory_classes[c].name,
                                  (double)block->bytes[c] / 1e6);
         return ft_fail(err, FT_INFEASIBLE,
-                       "device %s needs %.1f MB of memory, its budget is %.1f MB (%s); what would "
-                       "help: %s",
+                       "device %s needs %.1f MB of memory, its budget is %.1f MB (%s)",
                        device->name, (double)block->total / 1e6, (double)device->memory_bytes / 1e6,
-                       text, remedy(b, d));
+                       text);
     }
     return FT_OK;
 }

@@ -1,6 +1,8 @@
 --- ftpipe plan MODEL|GRAPHFILE: how a model would be cut and run, without running it.
 
 local core = require("ftpipe.core")
+local over = require("ftpipe.plan.over")
+local remedies = require("ftpipe.planner.remedies")
 local args = require("ftpipe.args")
 local schedules = require("ftpipe.schedule")
 
@@ -93,8 +95,8 @@ for _, form in ipairs { "svg", "dot", "graphml" } do
    end
 end
 
---- The problem of a model: blocks of its scopes. Memory is counted and does not bound; what fits is
--- decided to the byte, by the plan above the table.
+--- The problem of a model: blocks of its scopes. Memory is counted and does not bound: rows say
+-- what they are over their budgets by.
 local function model_problem(subject)
    local placement, o = require("ftpipe.placement"), subject.options
    local graph = subject.graph:by_scope() or subject.graph
@@ -103,17 +105,21 @@ local function model_problem(subject)
       flat = schedules.is_flat(o.schedule), recompute = o.recompute == "always",
       memory_factor = placement.MEMORY_FACTOR[o.optimizer],
    }
-   for _, device in ipairs(problem.devices) do device.memory_bytes = 0 end
-   return problem, placement.stages(#problem.devices, o.stages)
+   local budgets = {}
+   for d, device in ipairs(problem.devices) do
+      budgets[d], device.memory_bytes = device.memory_bytes, 0
+   end
+   return problem, placement.stages(#problem.devices, o.stages), budgets
 end
 
 --- All partitioners side by side, on the subject's graph.
 local function comparison(subject, flags)
    local compare = require("ftpipe.compare")
-   local problem, blocks = subject.problem, flags.stages
-   if subject.plan then problem, blocks = model_problem(subject) end
+   local problem, blocks, budgets = subject.problem, flags.stages, nil
+   if subject.plan then problem, blocks, budgets = model_problem(subject) end
    local rows = compare.all(problem, {
       cost = flags.cost, seed = flags.seed, effort = flags.effort, blocks = blocks,
+      budgets = budgets,
    })
    return {
       title = ("partitioners, slowest and fullest device, cost model %s"):format(flags.cost),
@@ -126,17 +132,14 @@ end
 --- Raises exit 3 with the device that is over, and what would help; of a graph file alone.
 local function check_fits(subject, model, o)
    if subject.fits then return end
-   local most, culprit = 0, nil
-   for d, row in ipairs(subject.memory) do
-      local over = row.budget > 0 and row.total - row.budget or 0
-      if over > most then most, culprit = over, d end
-   end
+   local most, culprit = over.worst(subject.memory)
    local lines = model and require("ftpipe.planner").remedies(model, o, most)
       or { "more devices", "another partition or schedule", "--optimizer adafactor" }
-   local row = subject.memory[culprit]
-   core.fail("plan infeasible", ("device %s needs %.1f MB of memory, its budget is %.1f MB; what "
-      .. "would help: %s"):format(subject.names[culprit], row.total / 1e6, row.budget / 1e6,
-      #lines > 0 and table.concat(lines, "; ") or "a smaller batch"))
+   local row, bound = subject.memory[culprit],
+      over.bound(subject.memory, subject.least, subject.options.optimizer)
+   core.fail("plan infeasible", ("device %s needs %.1f MB of memory, its budget is %.1f MB%s; %s")
+      :format(subject.names[culprit], row.total / 1e6, row.budget / 1e6,
+         bound and "; " .. bound or "", remedies.words(lines)))
 end
 
 -- Flags that say what a graph file has said.

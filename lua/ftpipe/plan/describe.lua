@@ -1,6 +1,7 @@
 --- A plan as people read it.
 
 local core = require("ftpipe.core")
+local over = require("ftpipe.plan.over")
 local playing = require("ftpipe.played")
 local rates = require("ftpipe.rate")
 local schedules = require("ftpipe.schedule")
@@ -40,15 +41,25 @@ local function staleness_words(stage)
       most == 1 and "" or "s")
 end
 
---- Stages, memory of every device, prediction.
+--- What is over its budget, in lines.
+local function over_lines(plan)
+   local memory, names = {}, {}
+   for d, device in ipairs(plan.devices) do
+      memory[d] = { total = plan.memory[d].total, budget = device.memory_bytes }
+      names[d] = device.name
+   end
+   return over.lines(memory, names, over.least(plan), plan.options.optimizer)
+end
+
+--- Stages, memory of every device, prediction; what does not fit says so first.
 function M.text(plan)
-   local o = plan.options
-   local lines = {
+   local o, lines = plan.options, over_lines(plan)
+   local fits = #lines == 0
+   lines[#lines + 1] =
       ("plan: %s, %d stage%s on %d device%s (%s), batch %d in %d micro-batches, partition %s")
          :format(o.schedule, plan.n_stages, plan.n_stages == 1 and "" or "s", #plan.devices,
             #plan.devices == 1 and "" or "s", plan.devices_name, o.batch, o.micro_batches,
-            plan.partition.name),
-   }
+            plan.partition.name)
    for s, stage in ipairs(plan.blueprint:stages()) do
       lines[#lines + 1] = ("  stage %d on %s: %s, forward %.2f ms, backward %.2f ms, %d in flight")
          :format(s, plan.devices[stage.device].name, plan:span(s), stage.forward_ns / 1e6,
@@ -59,7 +70,8 @@ function M.text(plan)
    for d, row in ipairs(plan.memory) do
       lines[#lines + 1] = memory_row(plan.devices[d].name, row, plan.devices[d].memory_bytes)
    end
-   lines[#lines + 1] = "proved: " .. playing.proof(plan.blueprint:stages())
+   lines[#lines + 1] = (fits and "proved: " or "proved, were there room: ")
+      .. playing.proof(plan.blueprint:stages())
    lines[#lines + 1] = "predicted: " .. tostring(plan:simulate(math.min(o.batches, 8)))
    lines[#lines + 1] = drains_line(o)
    if o.rate and not o.eval_only then lines[#lines + 1] = "rate: " .. rates.words(o.rate) end

@@ -80,7 +80,7 @@ local function budget_of(plan)
 end
 
 --- Bytes by which the fullest device is over its budget; 0 when none is.
-local function worst_over(plan)
+function M.worst_over(plan)
    local most = 0
    for d, device in ipairs(plan.devices) do
       most = math.max(most, plan.memory[d].total - device.memory_bytes)
@@ -111,26 +111,45 @@ local function next_budget(plan, most)
    local lean = leanest(plan)
    local budget = budget_of(lean)
    if math.max(unpack(budget.others)) <= most then
-      local others = most + worst_over(lean)
+      local others = most + M.worst_over(lean)
       for d in ipairs(budget.others) do budget.others[d] = others end
    end
    return budget
 end
 
+--- The plan of a placement with this budget; nil where there is none.
+local function placed(plan, budget)
+   local o, graphs = plan.options, plan.graphs
+   local ok, partition = pcall(placement.solve, graphs[#graphs], o.partition, o, budget)
+   return ok and settle(o, graphs, partition) or nil
+end
+
+--- Of two plans, either of them nil, the one that is closer to fitting; of equals the first.
+local function closer(a, b)
+   if not a or not b then return a or b end
+   return M.worst_over(b) < M.worst_over(a) and b or a
+end
+
 --- What is balanced by time alone may not fit; a partition that also looks at memory may, when the
--- stages that need it recompute.
+-- stages that need it recompute. Where none is found, the plan is the closest to fitting: of those
+-- that were tried, or of one that balances memory alone.
 function M.fit(plan)
-   local o, graphs, most = plan.options, plan.graphs, 0
+   local o, most = plan.options, 0
    if o.recompute == "auto" then plan = M.recompute_where_needed(plan) end
+   local best, last = plan, plan
    for _ = 1, placement.is(o.partition) and PLACEMENTS or 0 do
-      if worst_over(plan) == 0 then break end
-      local budget = next_budget(plan, most)
+      if M.worst_over(last) == 0 then break end
+      local budget = next_budget(last, most)
       most = math.max(unpack(budget.others))
-      local ok, partition = pcall(placement.solve, graphs[#graphs], o.partition, o, budget)
-      if not ok then break end
-      plan = settle(o, graphs, partition)
+      last = placed(plan, budget)
+      best = closer(best, last)
+      if not last then break end
    end
-   return o.recompute == "auto" and worst_over(plan) == 0 and keep_where_possible(plan) or plan
+   if M.worst_over(best) > 0 and placement.is(o.partition) then
+      local budget = budget_of(leanest(best))
+      best = closer(best, placed(plan, { factor = budget.factor, balances_memory = true }))
+   end
+   return o.recompute == "auto" and M.worst_over(best) == 0 and keep_where_possible(best) or best
 end
 
 return M

@@ -13,32 +13,49 @@ local function twice(devices)
    return kind and ("%s%d%s"):format(kind, count * 2, rest)
 end
 
---- Changes of options that need less memory: what to say, and the options that differ.
+-- Flags that are changed, in the order in which they are told.
+local FLAGS = { "recompute", "micro_batches", "partition", "optimizer", "devices" }
+
+--- Changes of options that need less memory: which flag, and its value.
 local function changes_of(o)
    local list = {}
-   local function add(words, changes) list[#list + 1] = { words = words, changes = changes } end
-   if o.recompute ~= "always" then add("--recompute always", { recompute = "always" }) end
+   local function add(flag, value) list[#list + 1] = { flag = flag, value = value } end
+   if o.recompute ~= "always" then add("recompute", "always") end
    for _, factor in ipairs { 2, 4, 8 } do
       local m = o.micro_batches * factor
-      if o.batch % m == 0 then add(("--micro-batches %d"):format(m), { micro_batches = m }) end
+      if o.batch % m == 0 then add("micro_batches", m) end
    end
-   if o.partition ~= "mixed" then add("--partition mixed", { partition = "mixed" }) end
+   if o.partition ~= "mixed" then add("partition", "mixed") end
    for _, name in ipairs { "adafactor", "sgd" } do
-      if o.optimizer ~= name then add("--optimizer " .. name, { optimizer = name }) end
+      if o.optimizer ~= name then add("optimizer", name) end
    end
    local more = twice(o.devices)
-   if more then add("--devices " .. more, { devices = more }) end
+   if more then add("devices", more) end
    return list
 end
 
---- The changes of the options, planned; `before` is what was changed already.
+--- The flags that differ, each once.
+local function words_of(changed)
+   local words = {}
+   for _, flag in ipairs(FLAGS) do
+      if changed[flag] then
+         words[#words + 1] = ("--%s %s"):format(flag:gsub("_", "-"), changed[flag])
+      end
+   end
+   return table.concat(words, " ")
+end
+
+--- The changes of the options, planned; `before` is what was changed already. A flag is changed
+-- once.
 local function plan_changes(try, o, before)
    local rows = {}
    for _, change in ipairs(changes_of(o)) do
-      local row = try(copy(o, change.changes))
-      row.words = before and before .. " " .. change.words or change.words
-      row.number = #rows + 1
-      if not row.problem then rows[#rows + 1] = row end
+      local row = not before[change.flag] and try(copy(o, { [change.flag] = change.value }))
+      if row and not row.problem then
+         row.changed = copy(before, { [change.flag] = change.value })
+         row.words, row.number = words_of(row.changed), #rows + 1
+         rows[#rows + 1] = row
+      end
    end
    return rows
 end
@@ -76,11 +93,11 @@ local MOST_CHANGES = 3
 -- @tparam int over_bytes by which it is over its budgets
 -- @treturn {string,...}
 function M.find(try, o, over_bytes)
-   local rows = plan_changes(try, o)
+   local rows = plan_changes(try, o, {})
    local best = best_of(rows)
    for _ = 2, MOST_CHANGES do
       if not best or best.over_bytes == 0 or best.over_bytes >= over_bytes then break end
-      local next_best = best_of(plan_changes(try, best.options, best.words))
+      local next_best = best_of(plan_changes(try, best.options, best.changed))
       if not next_best or next_best.over_bytes >= best.over_bytes then break end
       next_best.number = #rows + 1
       rows[#rows + 1], best = next_best, next_best
@@ -91,6 +108,11 @@ function M.find(try, o, over_bytes)
       if row.over_bytes < over_bytes then lines[#lines + 1] = describe(row, over_bytes) end
    end
    return lines
+end
+
+--- Lines of `find` as the end of a message.
+function M.words(lines)
+   return "what would help: " .. (#lines > 0 and table.concat(lines, "; ") or "a smaller batch")
 end
 
 return M

@@ -1,0 +1,70 @@
+--- What is said of a plan that is over its budgets: by how much, and whether any placement would
+-- not be.
+
+local units = require("ftpipe.units")
+
+local M = {}
+
+--- The device that is furthest over its budget; a budget of 0 is none.
+-- @tparam {table,...} memory by device: total, budget, bytes
+-- @treturn int bytes that it is over, 0 when everything fits
+-- @treturn[opt] int device
+function M.worst(memory)
+   local most, device = 0, nil
+   for d, row in ipairs(memory) do
+      local over = row.budget > 0 and row.total - row.budget or 0
+      if over > most then most, device = over, d end
+   end
+   return most, device
+end
+
+--- What training keeps of the parameters wherever they are: weights, gradients and the state of the
+-- optimizer. No placement needs less.
+-- @tparam plan plan
+-- @treturn table parameters, bytes_each, bytes
+function M.least(plan)
+   local parameters, weights, kept = 0, 0, 0
+   for _, param in ipairs(plan.graphs[#plan.graphs]:params()) do
+      local n = 1
+      for _, dim in ipairs(param.dims) do n = n * dim end
+      parameters = parameters + n
+   end
+   for _, row in ipairs(plan.memory) do
+      weights = weights + row.weights
+      kept = kept + row.weights + row.gradients + row.optimizer
+   end
+   local each = weights > 0 and 4 * kept / weights or 0
+   return { parameters = parameters, bytes_each = each, bytes = parameters * each }
+end
+
+--- "no placement fits: ...", where arithmetic says so; nil where it does not.
+-- @tparam {table,...} memory as of worst
+-- @tparam[opt] table least of M.least
+-- @tparam string optimizer
+function M.bound(memory, least, optimizer)
+   local budgets = 0
+   for _, row in ipairs(memory) do
+      if row.budget == 0 then return nil end
+      budgets = budgets + row.budget
+   end
+   if not least or least.bytes <= budgets then return nil end
+   return ("no placement fits: %s keeps %.3g bytes for each of %.2f G parameters, %s in all, and "
+      .. "the devices have %s together"):format(optimizer, least.bytes_each,
+      least.parameters / 1e9, units.format_bytes(least.bytes), units.format_bytes(budgets))
+end
+
+--- Lines that say first what does not fit; none when all does.
+-- @tparam {table,...} memory as of worst
+-- @tparam {string,...} names by device
+function M.lines(memory, names, least, optimizer)
+   local over, d = M.worst(memory)
+   if over == 0 then return {} end
+   local row = memory[d]
+   return {
+      ("does not fit: %s needs %s of its %s, %s too much"):format(names[d],
+         units.format_bytes(row.total), units.format_bytes(row.budget), units.format_bytes(over)),
+      M.bound(memory, least, optimizer),
+   }
+end
+
+return M
