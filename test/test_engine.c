@@ -52,8 +52,8 @@ static outcome train_on(const char *devices, const char *schedule, bool threaded
         }
     } else
         fprintf(stderr, "%s\n", err.message);
+    ft_blueprint_free(b); /* a run is freed without it */
     ft_run_free(run);
-    ft_blueprint_free(b);
     pipeline_free(&p);
     return o;
 }

@@ -81,12 +81,14 @@ struct ft_run {
     const ft_blueprint *blueprint;
     ft_run *evaluation; /* of training: may be NULL */
     ft_run *trains;     /* of evaluation: whose memory it works in; NULL in training */
-    int n_devices;
+    int n_devices, n_edges, n_stages; /* the run may outlive its blueprint */
     worker *workers;
     stage_state *stages;
     edge_state *edges;
-    batch_state *batches;           /* ring of blueprint->batch_slots */
-    norm_cell *norms;               /* by ring slot, then parameter; host memory of a device */
+    batch_state *batches; /* ring of blueprint->batch_slots */
+    norm_cell *norms;     /* by ring slot, then parameter; host memory of norms_at */
+    ft_executor *norms_at;
+    int64_t norms_bytes;
     pool fed_slots;                 /* of inputs */
     pool *output_slots;             /* by output */
     bool *kept_terms, *kept_states; /* by gradient term; by parameter */

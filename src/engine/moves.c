@@ -44,26 +44,25 @@ ft_status moves_open(ft_run *run, ft_error *err)
     ft_executor *first = run->workers[b->stages[0].device].executor;
     FT_TRY(open_events(run, first, b->batch_slots, &run->fed_events, err));
     void *norms = NULL;
-    FT_TRY(first->driver->alloc(first, FT_OF_HOST, norm_bytes(b), &norms, err));
+    int64_t bytes = norm_bytes(b);
+    FT_TRY(first->driver->alloc(first, FT_OF_HOST, bytes, &norms, err));
     run->norms = norms;
+    run->norms_at = first;
+    run->norms_bytes = bytes;
     return first->driver->open_stream(&run->feeder, first, FT_FOR_COMPUTE, err);
 }
 
 void moves_close(ft_run *run)
 {
-    const ft_blueprint *b = run->blueprint;
-    if (!b) return;
     if (run->feeder) run->feeder->executor->driver->close_stream(run->feeder);
-    for (int e = 0; run->edges && e < b->n_edges; e++) {
+    for (int e = 0; run->edges && e < run->n_edges; e++) {
         close_events(run->edges[e].full);
         close_events(run->edges[e].empty);
     }
-    for (int s = 0; run->stages && s < b->cut.n_stages; s++) close_events(run->stages[s].ended);
+    for (int s = 0; run->stages && s < run->n_stages; s++) close_events(run->stages[s].ended);
     close_events(run->fed_events);
-    if (run->norms) {
-        ft_executor *first = run->workers[b->stages[0].device].executor;
-        first->driver->release(first, FT_OF_HOST, run->norms, norm_bytes(b));
-    }
+    if (run->norms)
+        run->norms_at->driver->release(run->norms_at, FT_OF_HOST, run->norms, run->norms_bytes);
 }
 
 /* -- orders ------------------------------------------------------------------------------------ */

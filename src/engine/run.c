@@ -110,6 +110,8 @@ static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
 {
     run->blueprint = b;
     run->n_devices = b->cut.n_devices;
+    run->n_edges = b->n_edges;
+    run->n_stages = b->cut.n_stages;
     run->stages = ft_arena_array(run->arena, b->cut.n_stages, sizeof *run->stages);
     run->edges = ft_arena_array(run->arena, b->n_edges + 4, sizeof *run->edges);
     run->batches = ft_arena_array(run->arena, b->batch_slots, sizeof *run->batches);
