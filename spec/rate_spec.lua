@@ -2,10 +2,11 @@ local args = require("ftpipe.args")
 local core = require("ftpipe.core")
 local process = require("spec.support.process")
 local rates = require("ftpipe.rate")
+local schedules = require("ftpipe.schedule")
 
 local function rate(schedule, flags)
    local declared = { preset = "fine_tune", steps = { default = 200 } }
-   return rates.of(args.parse(declared, flags or {}), schedule, 200)
+   return rates.of(args.parse(declared, flags or {}), schedules.is_synchronous(schedule), 200)
 end
 
 describe("the learning rate of a run", function()

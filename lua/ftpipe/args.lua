@@ -47,6 +47,10 @@ local COMMON = {
       value = "NAME", help = choices.staleness_help } },
    { "partition", { type = "string", default = "seq", value = "NAME|FILE",
       help = "stages: " .. choices.partitions_help .. ", or those of a plan" } },
+   { "plan", { rare = true, type = "string", value = "FILE",
+      help = "a plan that is there: stages, devices, orders and slots are those of the file",
+      decides = { "micro_batches", "partition", "recompute", "schedule", "stages",
+         "staleness" } } },
    { "profile", { rare = true, type = "string", value = "NAME|FILE",
       help = "costs: measured, as they are kept, or fresh; modelled" } },
    { "stages", { rare = true, type = "int", min = 1,
@@ -96,8 +100,9 @@ end
 local PRESETS = {
    fine_tune = all_of {
       "devices", "model", "init", "data", "train_file", "eval_file", "cache", "batch",
-      "micro_batches", "schedule", "staleness", "partition", "profile", "stages", "recompute",
-      "optimizer", "lr", "warmup", "lr_schedule", "clip", "weight_decay", "decay_exempt", "dropout",
+      "micro_batches", "schedule", "staleness", "partition", "plan", "profile", "stages",
+      "recompute", "optimizer", "lr", "warmup", "lr_schedule", "clip", "weight_decay",
+      "decay_exempt", "dropout",
       "steps", "epochs", "eval_every", "patience", "eval_limit", "eval_only", "precision", "seed",
       "out", "save_every", "keep", "resume", "dry_run",
    },
@@ -327,6 +332,18 @@ local function replaced(result)
    return names
 end
 
+--- Refuses flags beside one that decides what they say.
+local function check_decided(flags, given)
+   for _, flag in ipairs(flags) do
+      for _, other in ipairs(given[flag.name] and flag.rule.decides or {}) do
+         if given[other] then
+            core.fail("invalid argument", ("%s decides what --%s says, leave one out"):format(
+               flag.flag, (other:gsub("_", "-"))), 2)
+         end
+      end
+   end
+end
+
 --- Reads flags.
 -- @tparam table declaration
 -- @tparam table argv list of strings
@@ -356,6 +373,7 @@ function M.parse(declaration, argv)
             rule.help and " (" .. rule.help .. ")" or ""), 2)
       end
    end
+   check_decided(flags, given)
    return values, given
 end
 

@@ -10,6 +10,7 @@
 
 local choices = require("ftpipe.choices")
 local clusters = require("ftpipe.cluster")
+local copy = require("ftpipe.copy")
 local core = require("ftpipe.core")
 local compare = require("ftpipe.compare")
 local describe = require("ftpipe.plan.describe")
@@ -38,7 +39,7 @@ end
 
 --- Seconds of a batch in the long run.
 local function steady(short, long, play)
-   return (play(long) - play(short)) / (long - short) / 1e9
+   return (play(long) - (short > 0 and play(short) or 0)) / (long - short) / 1e9
 end
 
 local function sent_by_stage(cut)
@@ -95,6 +96,7 @@ local OPTIONS = {
    seed = { type = "int", min = 0, default = 1, help = "of partitioners" },
    effort = { type = "number", min = 0, help = "of partitioners that search, millions of steps" },
    cost = { type = "string", help = "what a graph file is cut by" },
+   plan = { type = "any", help = "one that is there, as of ft.plan; for models" },
    profile = { type = "string", default = "modelled", help = "what work costs; for models" },
 }
 
@@ -221,7 +223,7 @@ function M.plan_options(model, o)
       stages = o.stages, schedule = o.schedule, recompute = o.recompute, optimizer = o.optimizer,
       staleness = o.staleness ~= "none" and o.staleness or nil, profile = o.profile,
       hypers = {}, clip = 0, seed = o.seed, effort = o.effort, dropout = dropout,
-      steps = long, batches = long,
+      steps = long, batches = long, plan = o.plan,
    }
 end
 
@@ -248,6 +250,8 @@ function M.model(what, given, placements)
    local plan_options = M.plan_options(model, o)
    plan_options.placements = placements
    local plan = plans(plan_options)
+   o = copy(o, { schedule = plan.options.rule or plan.options.schedule,
+      micro_batches = plan.options.micro_batches })
    local graph = graphs.of(plan.graphs[#plan.graphs], o.devices)
    graph.title = model.name
    local problem = graph:problem { devices = o.devices, micro_batches = o.micro_batches }
@@ -281,7 +285,7 @@ end
 --- Seconds of a batch of a model when each stage takes `factors` times as long.
 function Subject:seconds_with(factors)
    local long = self.plan.options.batches
-   return steady(long / 3, long, function(batches)
+   return steady(math.floor(long / 3), long, function(batches)
       return self.plan.blueprint:simulate(batches, false, factors).end_ns
    end)
 end

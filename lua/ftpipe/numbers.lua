@@ -5,12 +5,11 @@
 -- where the pipeline is drained.
 
 local core = require("ftpipe.core")
-local schedules = require("ftpipe.schedule")
 
 local M = {}
 
 local function is_async(plan)
-   return not schedules.is_synchronous(plan.options.rule or plan.options.schedule)
+   return not plan.options.synchronous
 end
 
 local function digest(value) return core.sys.sha256(value):sub(1, 16) end
@@ -80,6 +79,10 @@ local ROWS = {
       function(run)
          return is_async(run.plan) and async_pipeline(run.plan) or nil
       end },
+   { "plan", "--plan", function(run)
+      if not is_async(run.plan) or not run.args.plan then return nil end
+      return digest((run.plan:text():gsub("\nmemory [^\n]*", "")))
+   end },
    { "drains", "--save-every and --eval-every, which drain --schedule async", function(run)
       if not is_async(run.plan) then return nil end
       return ("%s %s"):format(tostring(run.args.save_every), tostring(run.args.eval_every))

@@ -12,6 +12,7 @@ local evaluate = require("ftpipe.evaluate")
 local evaluation = require("ftpipe.plan.evaluation")
 local explain = require("ftpipe.plan.explain")
 local fit = require("ftpipe.plan.fit")
+local givens = require("ftpipe.plan.given")
 local options = require("ftpipe.plan.options")
 local playing = require("ftpipe.played")
 local rates = require("ftpipe.rate")
@@ -66,6 +67,35 @@ local function draw_training(o, graphs)
    return fit.fit(draw.blueprint(o, graphs, partition, flags))
 end
 
+--- What a plan that is there already means for the graphs.
+local function draw_given(o, graphs)
+   local own = o.eval_only and graphs.evaluation or graphs
+   local partition, flags = givens.partition(o.given, own[1])
+   return draw.blueprint(o.eval_only and copy(o, { clip = 0 }) or o, own, partition, flags)
+end
+
+--- The options with what follows from each other: a rule has a name, a plan that is there decides
+-- what it says, a rate depends on whether the pipeline drains.
+local function settled(o)
+   local args = o.args
+   local rule = type(o.schedule) == "table" and o.schedule or nil
+   o = args and options.of(o.model, o.data, args) or copy(o)
+   if rule then o.rule, o.schedule = rule, rule.name end
+   if o.plan then
+      o = givens.decide(o, type(o.plan) == "table" and o.plan.said and o.plan
+         or givens.open(o.plan))
+   end
+   if o.synchronous == nil then
+      o.synchronous = schedules.is_synchronous(o.rule or o.schedule)
+   end
+   o.rate = args and rates.of(args, o.synchronous, o.steps)
+   if o.batch % o.micro_batches ~= 0 then
+      usage("--batch %d is not a multiple of --micro-batches %d", o.batch, o.micro_batches)
+   end
+   o.placements = o.placements or {}
+   return o
+end
+
 --- A plan for training.
 -- @tparam table o either model, data (as the task loads it, or nil) and args (of ft.args); or
 --   model, devices (text or cluster), batch, micro_batches, buckets (lengths of a source,
@@ -75,29 +105,25 @@ end
 --   (of the longest leg); eval_batches (of the longest evaluation; nil: there is none), eval_only
 --   (true: there is nothing else); profile ("modelled", which is the preset, "measured", "fresh":
 --   not from the cache, or a profile's file), evaluated (the data set of eval_only, for its
---   lengths), shares (of batches by bucket; all in the last one, when absent)
+--   lengths), shares (of batches by bucket; all in the last one, when absent), plan (one that is
+--   there: a file, or of ft.plan.load; it decides micro_batches, schedule, batches, partition,
+--   stages, recompute)
 -- @treturn plan .only: it can be looked at but not run (--dry-run, or devices that are not there)
 function M.new(o)
    local args = o.args
-   local rule = type(o.schedule) == "table" and o.schedule or nil
-   o = args and options.of(o.model, o.data, args) or copy(o)
-   if rule then o.rule, o.schedule = rule, rule.name end
-   o.rate = args and rates.of(args, o.rule or o.schedule, o.steps)
-   if o.batch % o.micro_batches ~= 0 then
-      usage("--batch %d is not a multiple of --micro-batches %d", o.batch, o.micro_batches)
-   end
+   o = settled(o)
    local devices = core.engine.devices(o.devices)
    local graphs = build_graphs(o, devices[1].kind == "sim")
    local profile = costs.profile(o, graphs[#graphs], devices)
    if profile then
       o.costs = (o.eval_only and costs.evaluation or costs.average)(profile, o, graphs)
    end
-   o.placements = o.placements or {}
-   local plan = o.eval_only and draw.evaluation(o, graphs, evaluation.partition(o, graphs))
+   local plan = o.given and draw_given(o, graphs)
+      or o.eval_only and draw.evaluation(o, graphs, evaluation.partition(o, graphs))
       or draw_training(o, graphs)
    -- devices in a file are somebody's choice; interleaved stages have theirs by number
    local chosen = type(o.partition) == "string" and core.sys.exists(o.partition)
-   local fixed = chosen or o.eval_only or schedules.interleaves(o.rule or o.schedule)
+   local fixed = chosen or o.given or o.eval_only or schedules.interleaves(o.rule or o.schedule)
    if not fixed then plan = with_good_links(plan) end
    plan.beside = plan.graphs.evaluation ~= nil
    plan.profile = profile
@@ -106,23 +132,32 @@ function M.new(o)
    return setmetatable(plan, Plan)
 end
 
---- The plan with another partition.
-local function redraw(plan, partition)
-   local o = plan.options
-   local drawn = draw.blueprint(o, plan.graphs, partition,
-      draw.recompute_flags(o.recompute, #partition.device))
-   if o.recompute == "auto" then drawn = fit.recompute_where_needed(drawn) end
+--- A plan of the same options, with what is known of them.
+local function keep(plan, drawn)
    for _, key in ipairs { "beside", "only", "profile", "devices_name" } do
       drawn[key] = plan[key]
    end
    return setmetatable(drawn, Plan)
 end
 
+--- The plan with another partition.
+local function redraw(plan, partition)
+   local o = plan.options
+   if o.given then
+      usage("the orders of this plan are given (%s): with other stages they would have to be made "
+         .. "anew, give --partition instead of --plan", o.given.name)
+   end
+   local drawn = draw.blueprint(o, plan.graphs, partition,
+      draw.recompute_flags(o.recompute, #partition.device))
+   if o.recompute == "auto" then drawn = fit.recompute_where_needed(drawn) end
+   return keep(plan, drawn)
+end
+
 --- A plan with other options, as a row of ftpipe.planner.remedies: costs are modelled, since a
 -- measured profile is of one shape.
 local function try(o)
    o = copy(o, { profile = "modelled" })
-   o.costs, o.placements = nil, nil
+   o.costs, o.placements, o.plan, o.given = nil, nil, nil, nil
    local ok, plan = pcall(M.new, o)
    if not ok then
       if type(plan) ~= "table" or plan.status == "cancelled" then error(plan, 0) end
@@ -232,6 +267,16 @@ function Plan:diff(other) return explain.diff(self, other) end
 function Plan:move(block, device)
    local set = edit.find(self, block)
    return redraw(self, edit.partition(self, set, edit.device(self, device)))
+end
+
+--- The plan with other words in its text, as edit of plans by themselves: slots, orders, the stages
+-- of nodes and what else it says, checked, for the same model.
+-- @tparam table|function changes
+-- @treturn plan a new one
+function Plan:edit(changes)
+   local edited = texts.edit(core.schedule.parse(self:text()), changes)
+   local o = givens.decide(self.options, givens.open(edited))
+   return keep(self, draw_given(o, self.graphs))
 end
 
 --- Writes the plan as text, which --partition and ft.plan.load read.

@@ -1,25 +1,22 @@
 --- The learning rate over a run, from its flags.
 
-local schedules = require("ftpipe.schedule")
-
 local M = {}
 
 --- After warm-up the rate stays, unless --lr-schedule says otherwise. With a schedule that does
 -- not drain it falls to 0 over the rest of the run: late weights differ from the newest ones by
 -- steps of the size of the rate, so at a rate that stays it is luck how the last steps leave the
 -- model (doc/staleness.md).
-local function schedule_of(args, schedule)
-   if args.lr_schedule then return args.lr_schedule end
-   return schedules.is_synchronous(schedule) and "constant" or "linear"
+local function schedule_of(args, synchronous)
+   return args.lr_schedule or (synchronous and "constant" or "linear")
 end
 
 --- @tparam table args of ft.args: lr, lr_schedule and warmup (may be nil)
--- @tparam string|table schedule that the run works by: a name, or a rule
+-- @tparam boolean synchronous the schedule of the run drains
 -- @tparam int steps of the whole run; warm-up is never more than a tenth of them
 -- @treturn table what engine.rate takes: schedule, peak, warmup, steps
-function M.of(args, schedule, steps)
+function M.of(args, synchronous, steps)
    return {
-      schedule = schedule_of(args, schedule),
+      schedule = schedule_of(args, synchronous),
       peak = args.lr,
       warmup = math.min(args.warmup or steps, math.floor(steps / 10)),
       steps = steps,

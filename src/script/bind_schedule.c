@@ -365,7 +365,17 @@ static void set_list(lua_State *L, const char *key, const int *list, int n)
     lua_setfield(L, -2, key);
 }
 
-/*** What the plan says: schedule, devices, micro_batches, batches, node_stage, stages (each with
+/* Whether no forward works with weights that are late. */
+static bool is_synchronous(const ft_plan *plan)
+{
+    int least, most = 0;
+    for (int s = 0; s < plan->n_stages && most <= 0; s++)
+        ft_plan_staleness(plan, s, 0, &least, &most);
+    return most <= 0;
+}
+
+/*** What the plan says: schedule, devices, micro_batches, batches, forward_only, synchronous (no
+ * forward works with weights that are late), node_stage, stages (each with
  * devices, depth, in_flight, versions, recompute, buffers of the edges that end there,
  * least_staleness and most_staleness of its forwards in the second half of the leg).
  * @function schedule_plan:describe */
@@ -374,12 +384,16 @@ static int plan_describe(lua_State *L)
     const ft_plan *plan = script_check_plan(L, 1);
     ft_error err;
     if (ft_plan_check(plan, &err) != FT_OK) return script_raise(L, &err);
-    lua_createtable(L, 0, 6);
+    lua_createtable(L, 0, 8);
     lua_pushstring(L, plan->schedule);
     lua_setfield(L, -2, "schedule");
     script_set_number(L, "devices", plan->n_devices);
     script_set_number(L, "micro_batches", plan->micro_batches);
     script_set_number(L, "batches", plan->n_batches);
+    lua_pushboolean(L, plan->forward_only);
+    lua_setfield(L, -2, "forward_only");
+    lua_pushboolean(L, is_synchronous(plan));
+    lua_setfield(L, -2, "synchronous");
     lua_createtable(L, plan->n_stages, 0);
     for (int s = 0; s < plan->n_stages; s++) {
         push_stage(L, plan, s);
@@ -498,9 +512,12 @@ static int schedule_list(lua_State *L)
         const struct {
             const char *key;
             bool value;
-        } flags[] = {{"synchronous", row->synchronous}, {"splits", row->splits},
-                     {"interleaves", row->interleaves}, {"replicates", row->replicates},
-                     {"flat", row->flat},               {"serial", row->serial}};
+        } flags[] = {{"synchronous", row->synchronous},
+                     {"splits", row->splits},
+                     {"interleaves", row->interleaves},
+                     {"replicates", row->replicates},
+                     {"flat", row->flat},
+                     {"serial", row->serial}};
         lua_createtable(L, 0, 9);
         lua_pushstring(L, row->name);
         lua_setfield(L, -2, "name");
@@ -535,14 +552,10 @@ static int schedule_memory_classes(lua_State *L)
 
 int script_bind_schedule(lua_State *L)
 {
-    static const luaL_Reg methods[] = {{"text", plan_text},
-                                       {"check", plan_check},
-                                       {"describe", plan_describe},
-                                       {"assignment", plan_assignment},
-                                       {"letters", plan_letters},
-                                       {"simulate", plan_simulate},
-                                       {"free", plan_gc},
-                                       {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"text", plan_text},         {"check", plan_check},
+                                       {"describe", plan_describe}, {"assignment", plan_assignment},
+                                       {"letters", plan_letters},   {"simulate", plan_simulate},
+                                       {"free", plan_gc},           {NULL, NULL}};
     static const luaL_Reg meta[] = {{"__gc", plan_gc}, {"__tostring", plan_tostring}, {NULL, NULL}};
     static const luaL_Reg rule_meta[] = {{"__gc", rule_gc}, {NULL, NULL}};
     static const luaL_Reg functions[] = {{"make", schedule_make},

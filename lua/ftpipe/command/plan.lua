@@ -19,7 +19,7 @@ local declared = {
    "ftpipe plan gpt2-xl --devices sim:8x2080ti --format html > plan.html",
    devices = { default = false },
    batch = { default = 32 }, micro_batches = { default = 8 },
-   schedule = true, staleness = true, partition = { default = "mixed" }, stages = true,
+   schedule = true, staleness = true, partition = { default = "mixed" }, stages = true, plan = true,
    recompute = true, optimizer = true, max_source = true, max_target = true, seed = true,
    profile = { rare = false, default = "modelled", help = "what work costs; for models" },
    effort = { type = "number", min = 0, value = "N",
@@ -45,7 +45,7 @@ local function options_of(flags)
       schedule = flags.schedule, staleness = flags.staleness, partition = flags.partition,
       stages = flags.stages, recompute = flags.recompute, optimizer = flags.optimizer,
       source = flags.max_source, target = flags.max_target, seed = flags.seed, cost = flags.cost,
-      effort = flags.effort, profile = flags.profile,
+      effort = flags.effort, profile = flags.profile, plan = flags.plan,
    }
 end
 
@@ -143,7 +143,7 @@ local function check_fits(subject, model, o)
 end
 
 -- Flags that say what a graph file has said.
-local OF_MODELS = { "search", "max_source", "max_target", "profile" }
+local OF_MODELS = { "search", "max_source", "max_target", "profile", "plan" }
 
 local function plan_file(path, flags, given)
    local graphs, explore = require("ftpipe.graph"), require("ftpipe.explore")

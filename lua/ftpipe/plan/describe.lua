@@ -4,7 +4,6 @@ local core = require("ftpipe.core")
 local over = require("ftpipe.plan.over")
 local playing = require("ftpipe.played")
 local rates = require("ftpipe.rate")
-local schedules = require("ftpipe.schedule")
 
 local M = {}
 
@@ -27,7 +26,7 @@ local function drains_line(o)
    local parts = {}
    if o.save_every then parts[#parts + 1] = ("every %d steps to save"):format(o.save_every) end
    if o.eval_every then parts[#parts + 1] = ("every %d steps to evaluate"):format(o.eval_every) end
-   if schedules.is_synchronous(o.rule or o.schedule) or #parts == 0 then return nil end
+   if o.synchronous or #parts == 0 then return nil end
    return "drains: " .. table.concat(parts, ", ")
 end
 

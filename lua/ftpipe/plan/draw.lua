@@ -75,7 +75,7 @@ function M.blueprint(o, graphs, partition, flags)
    }
    local blueprint = core.engine.blueprint {
       graphs = graphs,
-      plan = play(o, graphs, cut),
+      plan = partition.plan or play(o, graphs, cut),
       evaluation = beside(o, graphs, cut),
       devices = wired,
       micro_batch_size = o.batch / o.micro_batches,

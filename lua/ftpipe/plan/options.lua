@@ -4,6 +4,7 @@ local buckets = require("ftpipe.data.buckets")
 local core = require("ftpipe.core")
 local directories = require("ftpipe.run.directory")
 local evaluate = require("ftpipe.evaluate")
+local givens = require("ftpipe.plan.given")
 local schedules = require("ftpipe.schedule")
 local usage = require("ftpipe.usage")
 
@@ -98,6 +99,7 @@ function M.of(model, data, args)
    check_flags(args)
    local steps = count_steps(args, data)
    local lengths_to_pad, lengths = lengths_of(model, data, args)
+   local batches = math.min(args.eval_every or steps, args.save_every or steps, steps)
    return {
       model = model,
       devices = args.devices,
@@ -120,7 +122,8 @@ function M.of(model, data, args)
       profile = profile_rule(args),
       dropout = args.dropout or model.config.dropout_rate,
       steps = steps,
-      batches = math.min(args.eval_every or steps, args.save_every or steps, steps),
+      batches = batches,
+      plan = givens.recorded(args, batches) or args.plan,
       eval_batches = count_eval_batches(data, args.batch),
       evaluated = data and data.eval and data.eval.dataset,
       eval_only = args.eval_only,

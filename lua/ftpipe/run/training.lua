@@ -134,10 +134,12 @@ local function open_batches(run)
    }
 end
 
---- Steps to the next one at which the pipeline is drained, to be saved or evaluated. These are
--- multiples of --save-every and --eval-every, wherever the run began.
+--- Steps to the next one at which the pipeline is drained, to be saved or evaluated, or because the
+-- plan is of so many batches. These are multiples of --save-every, of --eval-every and of those
+-- batches, wherever the run began.
 function M:leg_length()
-   local stop = self.plan.options.steps
+   local o = self.plan.options
+   local stop = math.min(o.steps, (math.floor(self.done / o.batches) + 1) * o.batches)
    for _, flag in ipairs { "save_every", "eval_every" } do
       local every = self.args[flag]
       if every then stop = math.min(stop, (math.floor(self.done / every) + 1) * every) end

@@ -1,0 +1,83 @@
+--- A plan that is there already: from --plan, from ft.plan.load or an edit, or from the directory
+-- of a run that goes on. What it decides is taken from it: where the model is cut, devices, orders,
+-- slots, versions, recomputation. Bytes and memory follow from the model.
+
+local copy = require("ftpipe.copy")
+local core = require("ftpipe.core")
+local records = require("ftpipe.run.record")
+local texts = require("ftpipe.plan.text")
+local usage = require("ftpipe.usage")
+
+local M = {}
+
+--- Opens what the option `plan` may be: the path of a file, or a plan of ft.plan.load.
+-- @tparam string|schedule_plan what
+-- @tparam[opt] boolean recorded it is the one that this run has made itself before
+-- @treturn table plan, said = what it says of itself, name for people, recorded
+function M.open(what, recorded)
+   local plan = type(what) == "string" and texts.load(what) or what
+   return {
+      plan = plan, said = plan:describe(), recorded = recorded,
+      name = type(what) == "string" and what or "given",
+   }
+end
+
+--- Options of ft.plan with what the plan decides.
+function M.decide(o, given)
+   local said = given.said
+   if said.forward_only ~= (o.eval_only or false) then
+      usage("%s: the plan is of %s; with --eval-only a plan is one of forwards alone, else it "
+         .. "trains", given.name, said.forward_only and "forwards alone" or "training")
+   end
+   local decided = copy(o, {
+      given = given, schedule = said.schedule, micro_batches = said.micro_batches,
+      [o.eval_only and "eval_batches" or "batches"] = said.batches,
+   })
+   if not given.recorded then decided.synchronous = said.synchronous end
+   return decided
+end
+
+--- The cut of the plan, for a graph.
+-- @treturn table stage (by forward node), device (by stage), name, plan
+-- @treturn table by stage, whether it recomputes
+function M.partition(given, graph)
+   local said, n_forward = given.said, graph:counts().forward
+   if #said.node_stage ~= n_forward then
+      usage("%s: the plan is for a graph of %d forward nodes, this one has %d", given.name,
+         #said.node_stage, n_forward)
+   end
+   local device, recompute = {}, {}
+   for s, stage in ipairs(said.stages) do
+      device[s], recompute[s] = stage.devices[1], stage.recompute
+   end
+   return { stage = said.node_stage, device = device, name = given.name, plan = given.plan },
+      recompute
+end
+
+-- Flags that decide a plan. A run that goes on with the same ones goes on with the plan that it
+-- has: costs that are measured again could give another.
+local DECIDING = {
+   "batch", "clip", "devices", "micro_batches", "model", "optimizer", "partition", "plan",
+   "precision", "profile", "recompute", "schedule", "stages", "staleness",
+}
+
+--- The plan that a run has recorded in its directory; nil when there is none, when it is to go on
+-- by other flags, or in longer legs.
+-- @tparam table args of the recipe
+-- @tparam int batches of the longest leg
+function M.recorded(args, batches)
+   local path = args.out and args.out .. "/plan.txt"
+   if not args.resume or args.eval_only or not core.sys.exists(path)
+      or not core.sys.exists(records.path(args.out))
+   then
+      return nil
+   end
+   local flags = records.read(args.out).flags
+   for _, name in ipairs(DECIDING) do
+      if flags[name] ~= args[name] then return nil end
+   end
+   local given = M.open(path, true)
+   return given.said.batches >= batches and given or nil
+end
+
+return M
