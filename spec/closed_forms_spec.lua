@@ -145,6 +145,17 @@ describe("dropout", function()
       assert.not_equal(b.losses[1], same.losses[1])
    end)
 
+   it("is drawn anew for each node", function()
+      local graph = core.graph.new()
+      local x = graph:input("x", "f32", { 2, 64 })
+      for _, name in ipairs { "first", "second" } do
+         graph:output(name, graph:add("dropout", { x }, { p = 0.5 }))
+      end
+      local ones = core.tensor.zeros({ 2, 64 }):fill(1)
+      local out = core.program.new(graph):run({}, { ones }, { seed = 1, step = 1 })
+      assert.not_same(out.first:totable(), out.second:totable())
+   end)
+
    it("has the keys of one run of the whole graph with this seed and step", function()
       for _, seed in ipairs { 7, 2 ^ 40 + 3 } do
          local found = frozen { seed = seed, steps = 3 }

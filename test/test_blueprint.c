@@ -19,6 +19,10 @@ static void test_blueprint(void)
     CHECK(plan->n_nodes == NODES);
     CHECK(memcmp(plan->node_stage, p.node_stage, sizeof p.node_stage) == 0);
     CHECK(ft_blueprint_costs(b)->forward_ns[0] > 0 && ft_blueprint_costs(b)->backward_ns[2] > 0);
+    /* Stage 0 adds the other term of w2 (reads two, writes one) and reads w1 and w2 for the norm.
+     */
+    double bytes = 4 * (3 * HIDDEN * HIDDEN + HIDDEN * IN + HIDDEN * HIDDEN);
+    CHECK_NEAR(ft_blueprint_costs(b)->reduce_ns[0], 1e9 * bytes / p.devices[0].bytes_per_s, 1e-9);
     /* w2 is in two stages: its term goes to the owner, the new values come back. */
     bool term = false, weight = false;
     for (int e = 0; e < plan->n_edges; e++) {
@@ -40,6 +44,26 @@ static void test_blueprint(void)
     CHECK_STATUS(ft_blueprint_check_memory(b, &err), FT_INFEASIBLE);
     CHECK(strstr(err.message, "device cpu:1 needs"));
     CHECK(strstr(err.message, "its budget is") != NULL);
+    ft_blueprint_free(b);
+    pipeline_free(&p);
+}
+
+/* A node takes its arithmetic or its traffic, whatever is longer; what stays takes no time. */
+static void test_modelled_costs(void)
+{
+    enum { SUB = 5 };
+    pipeline p;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    if (!pipeline_init(&p, "cpu:1", "1f1b")) return;
+    ft_device slow = {.flops_per_s = 1e15, .bytes_per_s = 1e6}, fast = slow;
+    fast.bytes_per_s *= 2;
+    double traffic = 3 * ROWS * OUT * (double)sizeof(float); /* two are read, one is written */
+    CHECK_NEAR(ft_node_time_ns(p.g, SUB, &slow) - ft_node_time_ns(p.g, SUB, &fast),
+               1e9 * traffic / 2e6, 1e-6);
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
+    const ft_plan *plan = ft_blueprint_plan(b);
+    for (int e = 0; e < plan->n_edges; e++) CHECK(ft_blueprint_costs(b)->transfer_ns[e] == 0);
     ft_blueprint_free(b);
     pipeline_free(&p);
 }
@@ -139,6 +163,7 @@ static void test_contradictions(void)
 int main(void)
 {
     RUN(test_blueprint);
+    RUN(test_modelled_costs);
     RUN(test_machine);
     RUN(test_contradictions);
     CHECK(ft_alloc_live() == 0);

@@ -238,6 +238,30 @@ static void test_not_finite(bool threaded)
     pipeline_free(&p);
 }
 
+/* One micro-batch after the other: a batch that runs, one that is updated, and one that is fed. */
+static void test_batches_that_are_wanted(void)
+{
+    pipeline p;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    ft_run *run = NULL;
+    int n = 0;
+    if (!pipeline_init(&p, "cpu:3", "sequential")) return;
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
+    CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
+    write_params(run);
+    CHECK_STATUS(ft_run_begin(run, ft_blueprint_plan(b), 1, false, &err), FT_OK);
+    for (; ft_run_wants(run); n++) CHECK_STATUS(feed(run, (int64_t)MICRO * ROWS), FT_OK);
+    CHECK(n == 3);
+    ft_run_drain(run);
+    for (ft_result result; n > 0; n--)
+        CHECK_STATUS(ft_run_next(run, &result, (int64_t)60e9, &err), FT_OK);
+    CHECK_STATUS(ft_run_end(run, &err), FT_OK);
+    ft_run_free(run);
+    ft_blueprint_free(b);
+    pipeline_free(&p);
+}
+
 static void test_optimizer_state(void)
 {
     pipeline p;
@@ -398,6 +422,7 @@ int main(void)
     RUN(test_misuse);
     test_not_finite(true);
     test_not_finite(false);
+    RUN(test_batches_that_are_wanted);
     RUN(test_optimizer_state);
     RUN(test_faults_are_seen);
     RUN(test_live_buffers);

@@ -1,4 +1,5 @@
 /* test/test_program.c - the whole of a small chain as one program. */
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -55,12 +56,12 @@ typedef struct whole {
     float storage[MOST_TERMS][HIDDEN * HIDDEN];
 } whole;
 
-/* The whole graph as one program, the loss kept. */
+/* The whole graph as one program, the loss and y kept. */
 static ft_status compile(whole *w, ft_error *err)
 {
     ft_place places[MOST_VALUES];
     int nodes[MOST_VALUES], terms[MOST_TERMS];
-    ft_value_id loss = ft_graph_find(w->g, "loss");
+    const ft_value_id kept[] = {ft_graph_find(w->g, "loss"), ft_graph_find(w->g, "y")};
     for (int v = 0; v < ft_graph_n_values(w->g); v++) {
         const ft_value *value = ft_graph_value(w->g, v);
         ft_home home = value->kind == FT_VALUE_INPUT   ? FT_HOME_INPUT
@@ -74,8 +75,8 @@ static ft_status compile(whole *w, ft_error *err)
                                   .nodes = nodes,
                                   .n_nodes = ft_graph_n_nodes(w->g),
                                   .places = places,
-                                  .keep = &loss,
-                                  .n_keep = 1,
+                                  .keep = kept,
+                                  .n_keep = 2,
                                   .terms = terms,
                                   .n_terms = ft_graph_n_grads(w->g),
                                   .team_size = 1};
@@ -93,7 +94,12 @@ static double run_whole(whole *w, bool accumulate, ft_high_water *water)
                             .high_water = water};
     CHECK_STATUS(ft_program_run(w->program, &bases, &err), FT_OK);
     ft_place place = ft_program_place(w->program, ft_graph_find(w->g, "loss"));
-    return (double)*(float *)ft_place_address(&bases, place);
+    double loss = (double)*(float *)ft_place_address(&bases, place), sum = 0;
+    const float *y =
+        ft_place_address(&bases, ft_program_place(w->program, ft_graph_find(w->g, "y")));
+    for (int i = 0; i < ROWS * OUT; i++) sum += pow((double)(y[i] - w->n.t[i]), 2);
+    CHECK_NEAR(sum / (ROWS * OUT), loss, 1e-6); /* y is still there */
+    return loss;
 }
 
 static void test_program(void)
@@ -139,9 +145,33 @@ static void test_program(void)
     ft_graph_free(w.g);
 }
 
+/* A packed copy for each weight, however many products read it; none of what is computed. */
+static void test_packs(void)
+{
+    ft_error err = {FT_OK, ""};
+    ft_graph *g = NULL;
+    ft_pack packs[4];
+    const ft_spec spec = {FT_F32, {2, {64, 64}}};
+    const ft_op *linear = ft_op_find("linear");
+    ft_value_id x, a, b, v;
+    CHECK_STATUS(ft_graph_new(&g, &err), FT_OK);
+    CHECK_STATUS(ft_graph_input(g, "x", &spec, &x, &err), FT_OK);
+    CHECK_STATUS(ft_graph_param(g, "a", &spec, &a, &err), FT_OK);
+    CHECK_STATUS(ft_graph_param(g, "b", &spec, &b, &err), FT_OK);
+    const ft_value_id weights[] = {a, b, a, x};
+    v = x;
+    for (int i = 0; i < 4; i++)
+        CHECK_STATUS(ft_graph_add(g, linear, (ft_value_id[]){v, weights[i]}, 2, NULL, &v, &err),
+                     FT_OK);
+    CHECK(ft_program_packs(g, (int[]){0, 1, 2, 3}, 4, packs) == 2);
+    CHECK(packs[0].param == 0 && packs[1].param == 1 && packs[0].bytes == packs[1].bytes);
+    ft_graph_free(g);
+}
+
 int main(void)
 {
     RUN(test_program);
+    RUN(test_packs);
     CHECK(ft_alloc_live() == 0);
     return check_report();
 }
