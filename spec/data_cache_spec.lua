@@ -6,6 +6,23 @@ local files = require("spec.support.files")
 local task = require("ftpipe.task")
 local task_files = require("spec.support.task_files")
 
+describe("the name of tokenised data", function()
+   it("depends on all that it is made of", function()
+      local bytes, seen = ("x"):rep(2 ^ 18), {}
+      local function name(text, parts, module)
+         return cache.path("dir", text, parts, { "ftpipe.data." .. module })
+      end
+      for _, path in ipairs {
+         name(bytes, { a = 1 }, "windows"), name(bytes, { a = 2 }, "windows"),
+         name(bytes, { a = 1 }, "buckets"), name(bytes .. "y", { a = 1 }, "windows"),
+      } do
+         assert.is_nil(seen[path])
+         seen[path] = true
+      end
+      assert.is_true(seen[name(bytes, { a = 1 }, "windows")])
+   end)
+end)
+
 --- Rows for more bytes than a file needs to be kept.
 local function many_rows(seed)
    local list, filler = {}, ("Ben has a kite. "):rep(16)

@@ -15,6 +15,20 @@ local function split(text, block, stride)
    return language_model.split(task, nil, notes), dataset
 end
 
+describe("a part of a text", function()
+   it("has as many tokens as its windows, and no number of words", function()
+      local task = { name = "wikitext2", block = 4, stride = 2 }
+      local rows = { path = "x.txt", { text = "a b c d e f" } }
+      local function notes_of(blocks)
+         local _, notes = language_model.prepare(task, nil,
+            language_model.limit(rows, blocks), { tokenizer = bytes, split = "eval" })
+         return notes
+      end
+      assert.same({ tokens = 6, stride = 2 }, notes_of(2))
+      assert.is_number(notes_of(100).words)
+   end)
+end)
+
 local function near(expected, actual)
    assert.is_true(math.abs(expected - actual) < 1e-9 * expected, ("%.12g, not %.12g"):format(actual,
       expected))

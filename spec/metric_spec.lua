@@ -74,6 +74,17 @@ describe("a metric", function()
       end)
    end)
 
+   it("is computed over all examples, of many rows too", function()
+      local own, lines = define("accuracy") {}, {}
+      for i = 1, 300 do lines[i] = ('{"text": "%d", "label": %d}\n'):format(i, i % 2) end
+      local text = table.concat(lines)
+      task_files.with(own, { ["train.jsonl"] = text, ["val.jsonl"] = text }, function(load)
+         local split = load().eval
+         assert.same({ 300, 300 }, { #split.examples, split.dataset:size() })
+         assert.equal(50, split.majority.value)
+      end)
+   end)
+
    it("that is none is one line that lists those there are", function()
       local there = " (expected one of: accuracy, grouped_f1; or a table { name =, unit =, "
          .. "better =, start = })"

@@ -219,3 +219,16 @@ describe("the pre-training corpus", function()
       for task in pairs(forms) do assert.is_true(counts[task] > 100, task) end
    end)
 end)
+
+describe("the generator of sample data", function()
+   it("shuffles into every order, each as likely", function()
+      local counts = {}
+      for seed = 1, 1200 do
+         local order = table.concat(random.new(seed):shuffle({ "a", "b", "c" }))
+         counts[order] = (counts[order] or 0) + 1
+      end
+      for _, order in ipairs { "abc", "acb", "bac", "bca", "cab", "cba" } do
+         assert.is_true((counts[order] or 0) > 150 and counts[order] < 250, order)
+      end
+   end)
+end)

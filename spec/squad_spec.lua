@@ -155,6 +155,12 @@ describe("an answer's span", function()
 
    it("is the whole word where its pieces are not the word's", function()
       assert.equal("nors ##emen", pieces_at("sem"))
+      assert.equal("nors ##emen", pieces_at("Norsem"))
+   end)
+
+   it("is narrowed at the end of its words too", function()
+      local made = encoder()
+      assert.same({ 2, 2 }, { made:span(made:context("(were led"), { text = "were", at = 2 }) })
    end)
 
    it("is nowhere when the words at its start do not hold it", function()
@@ -238,6 +244,15 @@ describe("candidates", function()
       end
       assert.equal("1 2 3 4", starts(1))
       assert.equal("5 6 7 8", starts(2))
+      pair[2].first = 4 -- piece 5 has one piece behind it there, and one before it here
+      assert.equal("1 2 3 4 5", starts(1))
+      assert.equal("6 7 8 9", starts(2))
+   end)
+
+   it("come in the order of their logits, earlier ones before equals", function()
+      local found = spans.candidates({ { first = 1, n = 3 } }, 1, 1, row(7, {}), row(7, {}))
+      assert.same({ 1, 1, 0 }, { found[1].first, found[1].last, found[1].order })
+      assert.same({ 1, 3, 2 }, { found[3].first, found[3].last, found[3].order })
    end)
 end)
 
@@ -296,6 +311,14 @@ describe("answers", function()
       assert.equal("a", answers[1].text)
       assert.equal(2, answers[1].start_logit)
       assert.is_true(math.abs(answers[1].probability - 1 / (1 + math.exp(-1))) < 1e-12)
+   end)
+
+   it("of equal logits are those of the first window first", function()
+      local answers = spans.answers({
+         { start = 1, stop = 2, window = 2, order = 0, first = 2 },
+         { start = 2, stop = 1, window = 1, order = 0, first = 1 },
+      }, function(candidate) return "window " .. candidate.window end)
+      assert.same({ "window 1", "window 2" }, { answers[1].text, answers[2].text })
    end)
 
    it("are 'empty' without a candidate", function()

@@ -107,6 +107,12 @@ describe("the MultiRC task", function()
       assert.not_equal(split.examples[3].group, split.examples[4].group)
    end)
 
+   it("tells questions without numbers apart", function()
+      local split = task_files.eval_of("multirc", lines({ passage = { text = "p", questions = {
+         question("q", nil, answer("a", 1)), question("r", nil, answer("b", 1)) } } }))
+      assert.not_equal(split.examples[1].group, split.examples[2].group)
+   end)
+
    it("scores answers by F1 and whole questions", function()
       local multirc, split = task.multirc(), task_files.eval_of("multirc", text)
       local all = task_files.score(multirc, split, { "True", "False", "False", "True" })

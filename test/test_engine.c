@@ -251,7 +251,7 @@ static void test_batches_that_are_wanted(void)
     CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
     write_params(run);
     CHECK_STATUS(ft_run_begin(run, ft_blueprint_plan(b), 1, false, &err), FT_OK);
-    for (; ft_run_wants(run); n++) CHECK_STATUS(feed(run, (int64_t)MICRO * ROWS), FT_OK);
+    for (; ft_run_wants(run); n++) CHECK_STATUS(feed(run, (int64_t)MICRO * ROWS, &err), FT_OK);
     CHECK(n == 3);
     ft_run_drain(run);
     for (ft_result result; n > 0; n--)

@@ -1,5 +1,11 @@
 --- Faults in src/blueprint; see tools/mutate.lua.
 return {
+   { "src/blueprint/places.c", "return bytes ? ft_memory_round(bytes) + FT_GUARD_BYTES : 0;",
+      "return bytes ? bytes + FT_GUARD_BYTES : 0;", "^(c/blueprint|c/engine)$",
+      "tensors of a class are not aligned" },
+   { "src/blueprint/places.c", "stage->slot_bytes, b->plan.in_flight[s]);",
+      "stage->slot_bytes, 1);", "^(c/blueprint|c/engine)$",
+      "a stage keeps one micro-batch, whatever is in flight" },
    { "src/blueprint/places.c", "b->batch_slots = (most + m - 1) / m + 2;",
       "b->batch_slots = (most + m - 1) / m + 1;", "^(c/blueprint|c/engine|spec/pipeline)$",
       "a batch has a slot less" },
@@ -7,6 +13,10 @@ return {
       "if (other && other->bytes[c] > block->bytes[c]) block->bytes[c] = other->bytes[c];", "",
       "^(c/blueprint|c/engine|spec/evaluation|spec/evaluate)$",
       "evaluation has no room of its own" },
+   { "src/blueprint/places.c",
+      "take_slots(block, FT_MEMORY_BUFFERS, b->cargoes[e].slot_bytes, b->edges[e].slots);",
+      "take_slots(block, FT_MEMORY_BUFFERS, b->cargoes[e].slot_bytes, 1);",
+      "^(c/blueprint|c/engine)$", "an edge has one slot" },
    { "src/blueprint/places.c",
       [[if (phase == FT_FORWARD && b->splits[bucket]->node_stage[loss_node] == s)
  ]]
