@@ -82,13 +82,13 @@ describe("a parameter that is not finite", function()
    for _, case in ipairs(cases) do
       it("is named with the node that reads it first: " .. case[1], function()
          assert_message(("step 1: %s from the parameter '%s', which is not finite; "
-            .. "micro-batch 1 of 4"):format(case[3], case[1]),
+            .. "micro-batch 0 of 4"):format(case[3], case[1]),
             { plant = plant(case[1], case[2]), steps = 3 })
       end)
    end
 
    it("is named in the micro-batch that meets it, and nothing is updated by that step", function()
-      -- No row of the batches has token 1 but the second of the third micro-batch of step 3.
+      -- No row of the batches has token 1 but the second of micro-batch 2 of step 3.
       local options = {
          steps = 5, tied = false, dropout = 0,
          plant = function(params) params["shared.weight"]:set(2, 3, NAN) end,
@@ -97,7 +97,7 @@ describe("a parameter that is not finite", function()
          end,
       }
       assert_message("step 3: 'embedding' in encoder/embed (forward) gave nan from the parameter "
-         .. "'shared.weight', which is not finite; micro-batch 3 of 4", options)
+         .. "'shared.weight', which is not finite; micro-batch 2 of 4", options)
       local short = pipeline.train(with(options, { steps = 2 }))
       for _, schedule in ipairs { "gpipe", "1f1b" } do
          local _, record = diverge(with(options, { devices = "cpu:3", schedule = schedule }))
@@ -115,7 +115,7 @@ describe("a parameter that is not finite", function()
    for _, case in ipairs(others) do
       it("is named in models of other families: " .. case[1], function()
          assert_message(("step 1: 'linear' in %s (forward) gave inf from the parameter '%s', which "
-            .. "is not finite; micro-batch 1 of 4"):format(case[3], case[2]),
+            .. "is not finite; micro-batch 0 of 4"):format(case[3], case[2]),
             { family = case[1], gated = true, plant = plant(case[2], INF), steps = 3 })
       end)
    end
@@ -125,7 +125,7 @@ describe("a step that is too long", function()
    it("is found by the step after it", function()
       local message, record = diverge { devices = "cpu:2", rate = 1e30, steps = 4 }
       assert.matches("^step 2: '[%w_]+' in %S+ %(%l+%) gave [naif]+; stage %d of 2, "
-         .. "micro%-batch 1 of 4$", message)
+         .. "micro%-batch 0 of 4$", message)
       assert.equal(1, #record.losses)
    end)
 end)
@@ -134,7 +134,7 @@ describe("a gradient that is not finite", function()
    it("is named with its node, in backward", function()
       -- A heavy loss that is finite; logits as large as ever, made by large weights of the head.
       assert_message("step 1: 'linear_grad_input' in head (backward) gave inf; "
-         .. "micro-batch 2 of 4", {
+         .. "micro-batch 1 of 4", {
          steps = 3, tied = false,
          plant = function(params)
             scale(params["lm_head.weight"], 1e4)
@@ -148,7 +148,7 @@ describe("a gradient that is not finite", function()
 
    it("is found when only the sum over micro-batches is not finite", function()
       assert_message("step 1: 'linear_grad_weight' in head (backward) gave inf; "
-         .. "micro-batch 2 of 4", {
+         .. "micro-batch 1 of 4", {
          steps = 2, tied = false, dropout = 0,
          plant = function(params)
             scale(params["lm_head.weight"], 1e-4)

@@ -102,7 +102,7 @@ describe("--partition", function()
       local ok, problem = pcall(ft.plan, options { partition = "pipedream" })
       assert.is_false(ok)
       assert.equal("unsupported", problem.status)
-      assert.matches("puts stage 1 on 2 devices", problem.message)
+      assert.matches("puts stage 0 on 2 devices", problem.message)
       assert.matches("pipedream%-straight", problem.message)
    end)
 

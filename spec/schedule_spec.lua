@@ -155,8 +155,8 @@ describe("plans of models", function()
 
    it("say how late weights are, what the end waits for, and what is proved", function()
       local text = tostring(plan_of { schedule = "async", micro_batches = 1, batch = 2 })
-      assert.matches("stage 1 on [^\n]*, 2 in flight, weights 1 update late\n", text)
-      assert.matches("stage 2 on [^\n]*, 1 in flight\n", text)
+      assert.matches("stage 0 on [^\n]*, 2 in flight, weights 1 update late\n", text)
+      assert.matches("stage 1 on [^\n]*, 1 in flight\n", text)
       assert.matches("\nproved: completes on any timing with %d+ buffers between stages\n", text)
       local path, sum = text:match("\ncritical path: ([^\n;]+)"), 0
       for share in path:gmatch("%l (%d+) %%") do sum = sum + share end
@@ -198,13 +198,13 @@ describe("plans of models", function()
    it("say why a block is where it is, and move it", function()
       local plan = plan_of {}
       local why = plan:why("decoder/block.2")
-      assert.matches("^decoder/block.2 %(%d+ nodes%) is in stage 2 on sim:1 card\n", why)
+      assert.matches("^decoder/block.2 %(%d+ nodes%) is in stage 1 on sim:1 card\n", why)
       assert.matches("on sim:0 card: [%d.]+ samples/s %([-+][%d.]+ %%%), 4 stages", why)
       assert.is_nil(why:find("on sim:1 card:", 1, true))
       local moved = plan:move("decoder/block.2", 1)
       assert.equal(4, moved.n_stages)
       assert.matches(
-         "decoder/block.2: stage 2 on sim:1 card %-> stage 3 on sim:0 card %(%d+ nodes%)",
+         "decoder/block.2: stage 1 on sim:1 card %-> stage 2 on sim:0 card %(%d+ nodes%)",
          tostring(plan:diff(moved)))
       assert.equal(0, #plan:diff(plan))
       assert.equal(0, #plan:diff(moved:move("decoder/block.2", "sim:1 card")))
@@ -238,8 +238,10 @@ end)
 
 describe("the engine", function()
    it("refuses what it cannot execute yet by name", function()
-      for _, row in ipairs { { "zero-bubble", "has a backward%-input action of stage 0" },
-         { "2bw", "stage 0 has 2 weight versions" } } do
+      for _, row in ipairs {
+         { "zero-bubble", "backward%-input actions, as stage 0 has on device 0" },
+         { "2bw", "2 weight versions, as stage 0 has" },
+      } do
          local plan = pipeline.plan { schedule = row[1], devices = "cpu:2", steps = 4 }
          local ok, err = pcall(plan.blueprint.run, plan.blueprint)
          assert.is_false(ok)

@@ -227,7 +227,7 @@ static void test_not_finite(bool threaded)
     CHECK_STATUS(train(run, ft_blueprint_plan(b), threaded, losses, &err), FT_DIVERGED);
     if (!CHECK(strstr(err.message, "step 1: 'linear' (forward) ") == err.message &&
                strstr(err.message, "gave nan from the parameter 'w3', which is not "
-                                   "finite; stage 3 of 3, micro-batch 1 of 4")))
+                                   "finite; stage 2 of 3, micro-batch 0 of 4")))
         fprintf(stderr, "  %s\n", err.message);
     CHECK_STATUS(ft_run_end(run, &err), FT_OK);
     write_params(run);

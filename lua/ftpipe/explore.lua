@@ -310,7 +310,7 @@ function Subject:stage_cells()
    for s, row in ipairs(self.stages) do
       local many = row.replicas > 1 and (" x %d"):format(row.replicas) or ""
       cells[s + 1] = {
-         tostring(s), row.device .. many, tostring(row.nodes), ("%.2f"):format(row.forward_ms),
+         tostring(s - 1), row.device .. many, tostring(row.nodes), ("%.2f"):format(row.forward_ms),
          ("%.2f"):format(row.backward_ms), self.recompute[s] and "yes" or "-",
          tostring(row.in_flight), late_words(row),
          units.format_bytes(row.parameter_bytes), units.format_bytes(row.sends_bytes),

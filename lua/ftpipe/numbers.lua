@@ -40,6 +40,14 @@ end
 --- A warm-up that is over no longer matters.
 local function warming_up(was, is, step) return step < math.max(was or 0, is or 0) end
 
+--- Whether what only one kind of run has differs; that the kinds do is said by another row.
+local function both_have_one(was, is) return was ~= nil and is ~= nil end
+
+--- "every 20 steps", "never".
+local function how_often(steps)
+   return steps and ("every %d step%s"):format(steps, steps == 1 and "" or "s") or "never"
+end
+
 --- Rows: the name in the record, what a person calls it, how it is found; optionally whether a
 -- difference matters to a run that is past a step.
 local ROWS = {
@@ -70,7 +78,8 @@ local ROWS = {
    { "warmup", "--warmup (at most a tenth of --steps)",
       function(run) return run.rate.warmup end, warming_up },
    { "rate_steps", "--steps, to which --lr-schedule falls",
-      function(run) return run.rate.schedule ~= "constant" and run.rate.steps or nil end },
+      function(run) return run.rate.schedule ~= "constant" and run.rate.steps or nil end,
+      both_have_one },
    { "precision", "--precision", function(run) return run.args.precision end },
    { "kind", "--schedule", function(run)
       return is_async(run.plan) and "async" or "synchronous"
@@ -78,15 +87,16 @@ local ROWS = {
    { "pipeline", "the pipeline of --schedule async (--devices, --stages, --partition, --recompute)",
       function(run)
          return is_async(run.plan) and async_pipeline(run.plan) or nil
-      end },
+      end, both_have_one },
    { "plan", "--plan", function(run)
       if not is_async(run.plan) or not run.args.plan then return nil end
       return digest((run.plan:text():gsub("\nmemory [^\n]*", "")))
    end },
    { "drains", "--save-every and --eval-every, which drain --schedule async", function(run)
       if not is_async(run.plan) then return nil end
-      return ("%s %s"):format(tostring(run.args.save_every), tostring(run.args.eval_every))
-   end },
+      return ("%s to save and %s to evaluate"):format(how_often(run.args.save_every),
+         how_often(run.args.eval_every))
+   end, both_have_one },
 }
 
 --- The table of what decides the numbers: plain values by name.
@@ -100,6 +110,7 @@ function M.of(run)
 end
 
 local function show(value)
+   if value == nil then return "not given" end
    return type(value) == "number" and ("%.12g"):format(value) or tostring(value)
 end
 

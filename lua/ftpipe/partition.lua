@@ -15,9 +15,10 @@ local Result = {}
 Result.__index = Result
 
 local function describe_load(d, load)
-   return ("  device %d: %.2f ms in %d stage%s, %.1f MB, sends %.2f MB, receives %.2f MB"):format(d,
-      load.price_ns / 1e6, load.stages, load.stages == 1 and "" or "s", load.memory_bytes / 1e6,
-      (load.out_bytes + load.out_grad_bytes) / 1e6, (load.in_bytes + load.in_grad_bytes) / 1e6)
+   return ("  device %d: %.2f ms in %d stage%s, %.1f MB, sends %.2f MB, receives %.2f MB"):format(
+      d - 1, load.price_ns / 1e6, load.stages, load.stages == 1 and "" or "s",
+      load.memory_bytes / 1e6, (load.out_bytes + load.out_grad_bytes) / 1e6,
+      (load.in_bytes + load.in_grad_bytes) / 1e6)
 end
 
 function Result:__tostring()

@@ -131,7 +131,7 @@ local function check_runnable(name, result)
    for s, replicas in ipairs(result.stage_replicas) do
       if replicas > 1 then
          unsupported("--partition %s puts stage %d on %d devices, and runs have one device for a "
-            .. "stage; expected pipedream-straight, which replicates nothing, or %s", name, s,
+            .. "stage; expected pipedream-straight, which replicates nothing, or %s", name, s - 1,
             replicas, "mixed")
       end
    end

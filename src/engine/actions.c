@@ -488,9 +488,9 @@ ft_status check_executable(const ft_plan *plan, ft_error *err)
         if (a)
             return ft_fail(
                 err, FT_UNSUPPORTED,
-                "engine: device %d has a %s action of stage %d, which can be planned and "
-                "simulated but not executed yet",
-                d, ft_action_word(a->kind), a->stage);
+                "plan: %s actions, as stage %d has on device %d, can be planned and simulated but "
+                "not executed yet: expected a schedule without them, as 1f1b",
+                ft_action_word(a->kind), a->stage, d);
         if (plan->by_policy[d])
             return ft_fail(err, FT_UNSUPPORTED,
                            "engine: device %d chooses its order by policy, which can be simulated "
@@ -501,10 +501,11 @@ ft_status check_executable(const ft_plan *plan, ft_error *err)
         int n = plan->replica_first[s + 1] - plan->replica_first[s];
         if (n > 1 || plan->versions[s] > 1)
             return ft_fail(err, FT_UNSUPPORTED,
-                           "engine: stage %d has %d %s, which can be planned and simulated but not "
-                           "executed yet",
-                           s, n > 1 ? n : plan->versions[s],
-                           n > 1 ? "replicas" : "weight versions");
+                           "plan: %d %s, as stage %d has, can be planned and simulated but not "
+                           "executed yet: expected %s",
+                           n > 1 ? n : plan->versions[s], n > 1 ? "replicas" : "weight versions", s,
+                           n > 1 ? "one device for each stage"
+                                 : "a schedule that reads the newest weights, as 1f1b or async");
     }
     return FT_OK;
 }

@@ -94,7 +94,7 @@ static ft_error describe(const worker *w, const ft_action *a, const ft_watch *fo
     ft_fail(&failure, FT_DIVERGED, "%s %lld: %s gave %s%s; stage %d of %d, micro-batch %d of %d",
             run->plan->forward_only ? "evaluation batch" : "step",
             (long long)(run->first_step + a->batch), where, found->nan ? "nan" : "inf", from,
-            a->stage + 1, o->n_stages, a->micro + 1, o->micro_batches);
+            a->stage, o->n_stages, a->micro, o->micro_batches);
     return failure;
 }
 
@@ -127,7 +127,7 @@ void note_bad_sum(worker *w, const ft_action *a, int param)
             "step %lld: the gradient of '%s', summed over its %d uses, is not finite; stage %d of "
             "%d",
             (long long)(w->run->first_step + a->batch), b->params[param].name,
-            b->params[param].n_terms, a->stage + 1, b->cut.n_stages);
+            b->params[param].n_terms, a->stage, b->cut.n_stages);
     note(w->run, a, &failure);
 }
 

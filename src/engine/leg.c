@@ -222,10 +222,10 @@ ft_status ft_run_describe(const ft_run *run, ft_text *text, ft_error *err)
         if (position >= w->length) continue;
         ft_action a = ft_plan_at(run->plan, d, position);
         describe_wait(w, &a, missing, sizeof missing);
-        ft_text_add(
-            text, "%s: action %lld of %lld, kind %d, stage %d, batch %d, micro-batch %d%s%s\n",
-            run->blueprint->cut.devices[d].name, (long long)position, (long long)w->length, a.kind,
-            a.stage, a.batch, a.micro, missing[0] ? ", waits for " : ", at work", missing);
+        ft_text_add(text, "%s: action %lld of %lld, %s, stage %d, batch %d, micro-batch %d%s%s\n",
+                    run->blueprint->cut.devices[d].name, (long long)position, (long long)w->length,
+                    ft_action_word(a.kind), a.stage, a.batch, a.micro,
+                    missing[0] ? ", waits for " : ", at work", missing);
     }
     return text->failed ? ft_fail(err, FT_NOMEM, "engine: no memory for a description") : FT_OK;
 }

@@ -21,14 +21,19 @@ static ft_status check_pipeline(const leg *l, ft_error *err)
     const ft_pipeline *p = l->pipeline;
     if (l->shares.several || p->n_stages % p->n_devices)
         return ft_fail(err, FT_INVALID,
-                       "schedule %s: %d stages on %d devices, expected as many on each, without "
-                       "replicas",
-                       l->schedule->name, p->n_stages, p->n_devices);
+                       "schedule %s: %d stages on %d devices%s: devices take turns, so expected a "
+                       "number of stages that is %d, %d, %d ..., and one device for each stage",
+                       l->schedule->name, p->n_stages, p->n_devices,
+                       l->shares.several ? ", with replicas" : "", p->n_devices, 2 * p->n_devices,
+                       3 * p->n_devices);
     for (int s = 0; s < p->n_stages; s++)
         if (p->device[s] != s % p->n_devices)
-            return ft_fail(err, FT_INVALID,
-                           "schedule %s: stage %d is on device %d, expected %d: devices in turns",
-                           l->schedule->name, s, p->device[s], s % p->n_devices);
+            return ft_fail(
+                err, FT_INVALID,
+                "schedule %s: stage %d is on device %d, expected device %d: stages 0, 1, "
+                "2 ... go to the devices in turns, as a partition in the order of the "
+                "model has them",
+                l->schedule->name, s, p->device[s], s % p->n_devices);
     if (p->micro_batches % p->n_devices == 0) return FT_OK;
     return ft_fail(err, FT_INVALID,
                    "schedule %s: %d micro-batches, expected a multiple of the %d devices",

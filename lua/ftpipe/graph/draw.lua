@@ -28,8 +28,8 @@ local function lines_of(node, names)
    if node.parameter_bytes > 0 then
       parts[#parts + 1] = units.format_bytes(node.parameter_bytes)
    end
-   local place = node.stage and ("stage %d, %s"):format(node.stage,
-      names and names[node.device]:match("^%S*") or ("device %d"):format(node.device)) or ""
+   local place = node.stage and ("stage %d, %s"):format(node.stage - 1,
+      names and names[node.device]:match("^%S*") or ("device %d"):format(node.device - 1)) or ""
    return node.id, table.concat(parts, ", "), place
 end
 

@@ -61,7 +61,7 @@ function M.text(plan)
             plan.partition.name)
    for s, stage in ipairs(plan.blueprint:stages()) do
       lines[#lines + 1] = ("  stage %d on %s: %s, forward %.2f ms, backward %.2f ms, %d in flight")
-         :format(s, plan.devices[stage.device].name, plan:span(s), stage.forward_ns / 1e6,
+         :format(s - 1, plan.devices[stage.device].name, plan:span(s), stage.forward_ns / 1e6,
             stage.backward_ns / 1e6, stage.in_flight) .. staleness_words(stage)
    end
    lines[#lines + 1] = ("costs: %s"):format(plan.profile and plan.profile:summary() or "modelled")

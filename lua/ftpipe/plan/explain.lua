@@ -29,7 +29,7 @@ local function whereabouts(plan, set)
       if set[node] and not seen[s] then
          seen[s] = true
          only = #parts == 0 and stages[s].device or only == stages[s].device and only or nil
-         parts[#parts + 1] = ("stage %d on %s"):format(s, plan.devices[stages[s].device].name)
+         parts[#parts + 1] = ("stage %d on %s"):format(s - 1, plan.devices[stages[s].device].name)
       end
    end
    return table.concat(parts, ", "), only
@@ -80,7 +80,7 @@ end
 
 local function home(plan, stages, node)
    local s = plan.partition.stage[node]
-   return ("stage %d on %s"):format(s, plan.devices[stages[s].device].name), s, stages[s].device
+   return ("stage %d on %s"):format(s - 1, plan.devices[stages[s].device].name), s, stages[s].device
 end
 
 --- Blocks whose nodes are on another device, or in another stage.
