@@ -1,9 +1,31 @@
 local core = require("ftpipe.core")
+local files = require("spec.support.files")
+local flags = require("ftpipe.args")
 local ft = require("ftpipe")
 local partition = require("ftpipe.partition")
 local process = require("spec.support.process")
 
 local RECIPE = "recipes/t5_rte.lua"
+
+-- A recipe with a partitioner of its own, whose flags say what it answers.
+local OWN = [[
+local ft = require("ftpipe")
+local args = ft.args {
+   "Fine-tune T5 with a partitioner of one's own.", preset = "t5", steps = { default = 3 },
+   profile = { default = "modelled" }, eval_limit = { default = 20 },
+   cut = { type = "number", help = "share of the nodes in the first stage" },
+   first = { type = "int", default = 2, help = "device of the first stage" },
+   short = { type = "boolean", default = false, help = "answer with two nodes" },
+}
+local function own(problem)
+   if args.short then return { 1, 2 } end
+   local on, n = {}, #problem.names
+   for i = 1, n do on[i] = i <= args.cut * n and args.first or 1 end
+   return on
+end
+if args.cut or args.short then args.partition = own end
+return ft.fine_tune { args = args, task = ft.task.rte { max_source = args.max_source } }
+]]
 
 local function run(...) return process.ftpipe { RECIPE, ... } end
 
@@ -42,6 +64,52 @@ describe("--partition", function()
          assert.truthy(found[how])
          assert.equal(found.seq, found[how], how)
       end
+   end)
+
+   it("may be a partitioner of one's own, which trains to the same bits", function()
+      files.in_directory(function(dir)
+         local recipe = dir .. "/recipe.lua"
+         core.sys.write_file(recipe, OWN)
+         local out, err, exit = process.ftpipe { recipe, "--cut", "0.3" }
+         assert.equal(0, exit, err)
+         assert.matches("partition custom\n  stage 0 on cpu:1: encoder/embed", out)
+         local seq = process.ftpipe { recipe, "--partition", "seq" }
+         assert.matches("partition seq\n", seq)
+         assert.equal(seq:match("after: [^\n]+"), out:match("after: [^\n]+"))
+         process.refused(2, "gave a list whose %[1%] is '3', expected a device, 1 to 2\n$",
+            { recipe, "--cut", "0.3", "--first", "3" })
+         process.refused(2, "gave 2 devices, expected one for each of %d+ nodes\n$",
+            { recipe, "--short" })
+      end)
+   end)
+
+   it("may be a function in ft.plan, ft.explore and ft.planner", function()
+      local function halves(problem)
+         local on, n = {}, #problem.names
+         for i = 1, n do on[i] = i <= n / 2 and 1 or 2 end
+         return on
+      end
+      local devices = "sim:2x11GB"
+      local of_names = ft.plan(options { partition = halves })
+      assert.equal("custom", of_names.partition.name)
+      local args = flags.parse({ preset = "t5" }, { "--model", "t5-small", "--devices", devices,
+         "--steps", "2" })
+      local of_args = ft.plan { model = ft.model(args), args = args, partition = halves }
+      assert.same(of_names.partition.stage, of_args.partition.stage)
+      local subject = ft.explore("t5-small", { devices = devices, partition = halves })
+      assert.same(of_names.partition.stage, subject.plan.partition.stage)
+      assert.matches("partition custom, schedule 1f1b, 2 stages", tostring(subject))
+      local found = ft.planner("t5-small", {
+         devices = devices, partition = halves, schedule = "1f1b", micro_batches = 4,
+      })
+      assert.matches("\n +4 +1f1b +custom +2 ", tostring(found))
+      assert.equal("custom", found:data()[1].partition)
+      for _, answer in ipairs { { 0 }, { 1.5 }, { "1" }, 7, {} } do
+         local ok, problem = pcall(ft.plan, options { partition = function() return answer end })
+         assert.is_false(ok)
+         assert.matches("a partitioner of one's own gave ", problem.message)
+      end
+      assert.is_false((pcall(ft.plan, options { partition = 7 })))
    end)
 
    it("seq gives unequal devices stages by their own rates, in their order", function()

@@ -8,6 +8,7 @@
 -- what each of them means.
 
 local core = require("ftpipe.core")
+local usage = require("ftpipe.usage")
 
 local M = { methods = core.partition.methods, costs = core.partition.costs }
 
@@ -60,6 +61,26 @@ local function judge(problem, result, cost, seconds)
    if result.gap <= TOLERANCE then result.proved, result.gap = true, 0 end
 end
 
+--- What a partitioner of one's own says of a problem; raises when it is no placement.
+local function ask(partitioner, problem)
+   local device, n_nodes, n_devices = partitioner(problem), #problem.node_ns[1], #problem.devices
+   if type(device) ~= "table" then
+      usage("a partitioner of one's own gave a %s, expected a list with a device for each of %d "
+         .. "nodes", type(device), n_nodes)
+   end
+   if #device ~= n_nodes then
+      usage("a partitioner of one's own gave %d devices, expected one for each of %d nodes",
+         #device, n_nodes)
+   end
+   for n, d in ipairs(device) do
+      if type(d) ~= "number" or d % 1 ~= 0 or d < 1 or d > n_devices then
+         usage("a partitioner of one's own gave a list whose [%d] is '%s', expected a device, 1 to "
+            .. "%d", n, tostring(d), n_devices)
+      end
+   end
+   return device
+end
+
 --- Places the nodes of a problem on its devices.
 -- @tparam table problem
 -- @tparam[opt] table options method ("best"; or a function from the problem to a list of devices by
@@ -77,7 +98,7 @@ function M.solve(problem, options)
    end
    local result
    if type(own.method) == "function" then
-      result = M.evaluate(problem, own.method(problem), nil, own.cost)
+      result = M.evaluate(problem, ask(own.method, problem), nil, own.cost)
       result.method = "custom"
    else
       result = setmetatable(core.partition.solve(problem, own), Result)

@@ -34,7 +34,19 @@ function M.names()
    return opts.names(METHODS)
 end
 
-function M.is(name) return METHODS[name] ~= nil end
+--- What is known of a partition: a name, or a function from a problem to devices by node.
+local function row_of(how)
+   return METHODS[how] or type(how) == "function" and { method = how } or nil
+end
+
+--- Whether `solve` takes it.
+function M.is(how) return row_of(how) ~= nil end
+
+--- A partition in a word: its name, "custom", or the scopes at which stages begin.
+function M.title(how)
+   if type(how) == "table" then return table.concat(how, ",") end
+   return type(how) == "function" and "custom" or tostring(how)
+end
 
 -- Stages of mixed and best for each device, at most, when nobody says how many.
 local STAGES_PER_DEVICE = 2
@@ -43,7 +55,7 @@ local STAGES_PER_DEVICE = 2
 function M.stages(n_devices, asked) return asked or STAGES_PER_DEVICE * n_devices end
 
 local function options_of(name, n_devices, n_nodes, stages, effort)
-   local options = copy(METHODS[name])
+   local options = copy(row_of(name))
    if options.in_order then return options end
    options.effort = options.effort and (effort or options.effort)
    if options.method == "mixed" or options.method == "best" then
@@ -65,7 +77,7 @@ local BY_MEMORY = { { unlimited = true, bare = true, balanced = true } }
 
 local function attempts_of(name, budget)
    if budget and budget.balances_memory then return BY_MEMORY end
-   if not METHODS[name].in_order then return ATTEMPTS end
+   if not row_of(name).in_order then return ATTEMPTS end
    return budget and BY_BUDGET or BY_TIME
 end
 
@@ -117,7 +129,7 @@ local function attempt(graph, name, o, how, budget)
          or M.MEMORY_FACTOR[o.optimizer],
       recompute = how.recompute, in_flight = o.micro_batches, flat = schedules.is_flat(o.schedule),
    }
-   local in_order = METHODS[name].in_order
+   local in_order = row_of(name).in_order
    limit_memory(problem.devices, how, budget and budget.others, in_order)
    if how.bare then problem.saved_bytes = nil end
    if how.balanced then balance_memory(problem, o.devices) end
@@ -181,18 +193,18 @@ end
 
 local function solve(graph, name, o, budget, known)
    local views = views_of(graph, o, known)
-   if METHODS[name].in_order then
+   if row_of(name).in_order then
       return { stage = first_that_fits(views.weighted, name, o, budget).stage, name = name }
    end
    local result = first_that_fits(views.small or views.weighted, name, o, budget)
    check_runnable(name, result)
    local stage = views.small and spread(result.stage, views.of) or result.stage
-   return { stage = stage, device = result.stage_device, name = name }
+   return { stage = stage, device = result.stage_device, name = M.title(name) }
 end
 
 --- What a placement depends on, of the options that plans of one model and batch differ in.
 local function key_of(name, o, budget)
-   return ("%s %s %s %s %s %s %s"):format(name, o.stages, o.effort, o.recompute,
+   return ("%s %s %s %s %s %s %s"):format(tostring(name), o.stages, o.effort, o.recompute,
       schedules.is_flat(o.schedule), budget and budget.factor,
       budget and (budget.others and table.concat(budget.others, " ") or "balanced"))
 end
@@ -200,7 +212,7 @@ end
 --- Assigns the forward nodes of a graph to stages, and stages to devices. Nodes of one scope stay
 -- together, but for seq.
 -- @tparam graph graph of operators, or one of ft.graph
--- @tparam string name one of `names`
+-- @param name one of `names`, or a function from a problem to a list of devices by node
 -- @tparam table o devices (text or cluster), stages (at most; of seq exactly; 2 for each device,
 --   of seq 1), micro_batches, schedule, recompute (always, never, auto), optimizer, memory_factor
 --   (bytes kept for a byte of parameters, else what the optimizer needs), costs (of a profile),

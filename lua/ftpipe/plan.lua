@@ -77,7 +77,7 @@ end
 --- The options with what follows from each other: a rule has a name, a plan that is there decides
 -- what it says, a rate depends on whether the pipeline drains.
 local function settled(o)
-   local args = o.args
+   local args = o.args and copy(o.args, { partition = o.partition })
    local rule = type(o.schedule) == "table" and o.schedule or nil
    o = args and options.of(o.model, o.data, args) or copy(o)
    if rule then o.rule, o.schedule = rule, rule.name end
@@ -97,9 +97,11 @@ local function settled(o)
 end
 
 --- A plan for training.
--- @tparam table o either model, data (as the task loads it, or nil) and args (of ft.args); or
+-- @tparam table o either model, data (as the task loads it, or nil) and args (of ft.args), with
+--   schedule and partition in place of theirs if they are given; or
 --   model, devices (text or cluster), batch, micro_batches, buckets (lengths of a source,
---   ascending), lengths (of other fields, by name: { target = 8 }), partition, stages, schedule (a
+--   ascending), lengths (of other fields, by name: { target = 8 }), partition (a name, a plan
+--   file, a list of scopes, or a function: see ftpipe.plan.stages), stages, schedule (a
 --   name, or what ft.schedule gives), staleness, recompute, optimizer, hypers, decay_exempt
 --   ("vectors", else "none"), clip, seed, precision ("bf16", else "f32"), dropout, steps, batches
 --   (of the longest leg); eval_batches (of the longest evaluation; nil: there is none), eval_only

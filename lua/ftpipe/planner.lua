@@ -11,6 +11,7 @@ local core = require("ftpipe.core")
 local explore = require("ftpipe.explore")
 local noise = require("ftpipe.planner.noise")
 local opts = require("ftpipe.opts")
+local placement = require("ftpipe.placement")
 local remedies = require("ftpipe.planner.remedies")
 local schedules = require("ftpipe.schedule")
 local stages = require("ftpipe.stages")
@@ -301,7 +302,7 @@ local function share(row) return ("%d %%"):format(100 * row.wins / noise.DRAWS +
 local COLUMNS = {
    { "micro-batches", function(row) return tostring(row.options.micro_batches) end },
    { "schedule", function(row) return row.options.schedule end },
-   { "partition", function(row) return row.options.partition end },
+   { "partition", function(row) return placement.title(row.options.partition) end },
    { "stages", function(row) return tostring(row.stages) end },
    { "recompute", function(row) return ("%d/%d"):format(row.recomputed, row.stages) end },
    { "batch", function(row) return units.format_seconds(row.seconds) end },
@@ -347,7 +348,8 @@ function Found:data()
    for i, row in ipairs(self.rows) do
       local o = row.options
       list[i] = {
-         micro_batches = o.micro_batches, schedule = o.schedule, partition = o.partition,
+         micro_batches = o.micro_batches, schedule = o.schedule,
+         partition = placement.title(o.partition),
          seconds_per_batch = row.seconds, worst_seconds_per_batch = row.worst_seconds,
          chosen = row == self.best, wins = row.wins and row.wins / noise.DRAWS,
       }
@@ -360,7 +362,7 @@ end
 local function flags_of(row)
    local o = row.options
    return ("--micro-batches %d --schedule %s --partition %s --stages %d"):format(o.micro_batches,
-      o.schedule, o.partition, o.stages)
+      o.schedule, placement.title(o.partition), o.stages)
 end
 
 --- The row of the list that is least by a goal; of equals the first.

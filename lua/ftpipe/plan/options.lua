@@ -57,13 +57,14 @@ end
 -- taken another time may give others: it goes on with those that it recorded.
 local function partition_rule(args)
    local recorded = args.resume and args.out and args.out .. "/plan.txt"
-   local chosen = core.sys.exists(args.partition) -- by the user, in a file
+   local own = args.partition
+   local chosen = type(own) == "string" and core.sys.exists(own) -- by the user, in a file
    if recorded and not chosen and not schedules.is_synchronous(args.schedule)
       and core.sys.exists(recorded)
    then
       return recorded
    end
-   return args.partition
+   return own
 end
 
 -- Batches of an evaluation whose data is not there; more of them need no more memory.

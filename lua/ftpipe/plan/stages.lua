@@ -36,8 +36,9 @@ end
 
 --- Assigns forward nodes to stages.
 -- @tparam graph graph with gradients
--- @tparam table o partition (what placement.solve knows, the path of a plan file, or a list of
---   scopes at which stages begin), and the options of placement.solve
+-- @tparam table o partition (what placement.solve knows, a partitioner of one's own among it; the
+--   path of a plan file; or a list of scopes at which stages begin), and the options of
+--   placement.solve
 -- @treturn table { stage = by node, device = by stage or nil (in turn), name = for people }
 function M.partition(graph, o)
    local how = o.partition
@@ -45,11 +46,11 @@ function M.partition(graph, o)
    local result
    if type(how) == "table" then
       result = from_scopes(graph, how)
-      result.name = table.concat(how, ",")
+      result.name = placement.title(how)
       return result
    end
-   if not core.sys.exists(how) then
-      usage("--partition '%s' is neither a plan file nor one of: %s", how,
+   if type(how) ~= "string" or not core.sys.exists(how) then
+      usage("--partition '%s' is neither a plan file nor one of: %s", tostring(how),
          table.concat(placement.names(), ", "))
    end
    result = from_file(how, graph:counts().forward)
