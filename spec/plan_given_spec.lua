@@ -153,7 +153,34 @@ describe("a plan that is given", function()
    it("may be simulated, whoever cannot run it", function()
       local plan = pipeline.plan(with { plan = made { schedule = "zero-bubble" } })
       assert.is_true(plan:simulate(3).seconds > 0)
-      refused("device 0 has a backward%-input action", function() plan.blueprint:run() end)
+      refused("backward%-input actions.*not executed", function() plan.blueprint:run() end)
+   end)
+
+   it("has memory for the batches that its order needs at once", function()
+      local own = {
+         devices = "cpu:1", partition = { "decoder/block.0" }, micro_batches = 1, steps = 8,
+         eval_only = true, eval_batches = 8,
+      }
+      local plan = pipeline.plan(own)
+      local wide = plan:edit(function(text)
+         local first, second = {}, {}
+         for i = 0, 7 do first[i + 1], second[i + 1] = "F0." .. i .. ".0", "F1." .. i .. ".0" end
+         return (text:gsub("slots %d+", "slots 8"):gsub("body%-batches 1", "body-batches 0")
+            :gsub("body%-repeats 8", "body-repeats 0")
+            :gsub("\nbody 0 [^\n]*", "\nwarm-up 0 " .. table.concat(first, " ") .. " "
+               .. table.concat(second, " ")))
+      end)
+      assert.is_true(wide:memory_bytes()[1] > plan:memory_bytes()[1])
+      local run = wide.blueprint:run()
+      local batch = pipeline.fed(wide, { family = "t5", batch = 8, micro_batches = 1 }, 1)
+      run:refresh()
+      run:begin(8, 1, false)
+      for _ = 1, 8 do
+         assert.is_true(run:wants())
+         run:feed(batch.inputs, batch.bucket, 0)
+      end
+      for step = 1, 8 do assert.equal(step, run:next(60).step) end
+      run:finish()
    end)
 
    it("of a model is edited as one", function()

@@ -231,8 +231,7 @@ static ft_status take_buffers(ft_blueprint *b, ft_error *err)
     }
     /* Micro-batches in flight span so many batches, one more is being updated and one fed. */
     int m = b->cut.micro_batches, most = most_in_flight(b);
-    b->batch_slots = (most + m - 1) / m + 2;
-    if (b->batch_slots > b->cut.n_batches) b->batch_slots = b->cut.n_batches;
+    FT_TRY(ft_plan_batch_slots(&b->plan, (most + m - 1) / m + 2, &b->batch_slots, err));
     b->input_at = ft_arena_array(b->arena, b->n_inputs + 1, sizeof(int64_t));
     b->input_bytes =
         ft_arena_array(b->arena, (int64_t)b->cut.n_graphs * b->n_inputs + 1, sizeof(int64_t));
@@ -336,10 +335,9 @@ ft_status ft_blueprint_check_memory(const ft_blueprint *b, ft_error *err)
                 used += snprintf(text + used, sizeof text - (size_t)used, "%s%s %.1f MB",
                                  used ? ", " : "", ft_memory_classes[c].name,
                                  (double)block->bytes[c] / 1e6);
-        return ft_fail(err, FT_INFEASIBLE,
-                       "device %s needs %.1f MB of memory, its budget is %.1f MB (%s)",
-                       device->name, (double)block->total / 1e6, (double)device->memory_bytes / 1e6,
-                       text);
+        return ft_fail(
+            err, FT_INFEASIBLE, "device %s needs %.1f MB of memory, its budget is %.1f MB (%s)",
+            device->name, (double)block->total / 1e6, (double)device->memory_bytes / 1e6, text);
     }
     return FT_OK;
 }

@@ -141,7 +141,7 @@ static ft_status check(const ft_plan *plan, bool walks, ft_error *err)
     if (!arena) return ft_fail(err, FT_NOMEM, "plan: no memory to check it");
     FT_GO(check_ranges(plan, &shares, arena, err));
     FT_GO(plan_check_order(plan, &shares, arena, err));
-    if (walks) FT_GO(plan_walk(plan, &shares, arena, err));
+    if (walks) FT_GO(plan_walk(plan, &shares, 0, arena, err));
 done:
     ft_arena_free(arena);
     return status;
@@ -155,6 +155,26 @@ ft_status plan_derive(const ft_plan *plan, const derived *out, ft_error *err)
     if (!arena) return ft_fail(err, FT_NOMEM, "plan: no memory to check it");
     FT_GO(check_ranges(plan, &shares, arena, err));
     FT_GO(plan_measure(plan, &shares, arena, out, err));
+done:
+    ft_arena_free(arena);
+    return status;
+}
+
+ft_status ft_plan_batch_slots(const ft_plan *plan, int least, int *out, ft_error *err)
+{
+    seating shares;
+    ft_status status;
+    ft_arena *arena = ft_arena_new();
+    if (!arena) return ft_fail(err, FT_NOMEM, "plan: no memory to walk it");
+    FT_GO(shares_of_plan(&shares, arena, plan, err));
+    *out = least < 1 ? 1 : least;
+    while (*out < plan->n_batches) {
+        status = plan_walk(plan, &shares, *out, arena, err);
+        if (status != FT_INFEASIBLE) goto done;
+        *out *= 2;
+    }
+    *out = plan->n_batches; /* then none waits for another to end */
+    status = FT_OK;
 done:
     ft_arena_free(arena);
     return status;

@@ -278,7 +278,9 @@ ft_status plan_check_order(const ft_plan *plan, const seating *shares, ft_arena 
 /* Likewise, without comparing. */
 ft_status plan_measure(const ft_plan *plan, const seating *shares, ft_arena *arena,
                        const derived *out, ft_error *err);
-/* walk.c: runs the lists to the end; FT_INFEASIBLE with who waits for what. */
-ft_status plan_walk(const ft_plan *plan, const seating *shares, ft_arena *arena, ft_error *err);
+/* walk.c: runs the lists to the end; FT_INFEASIBLE with who waits for what. A batch begins when the
+ * one batch_slots before it has ended; 0: none waits for that. */
+ft_status plan_walk(const ft_plan *plan, const seating *shares, int batch_slots, ft_arena *arena,
+                    ft_error *err);
 
 #endif

@@ -256,6 +256,11 @@ ft_status ft_plan_annotate(ft_plan *plan, int n_nodes, const int *node_stage, co
  * each other; FT_INVALID what is missing or wrong; both the line of a plan that was read. */
 ft_status ft_plan_check(const ft_plan *plan, ft_error *err);
 
+/* How many batches have to be there at once, `least` or more, where a batch may begin when the one
+ * so many before it has ended in every stage: with fewer the plan, which ft_plan_check has passed,
+ * might wait for ever. At most its batches, and less than twice what would do. */
+ft_status ft_plan_batch_slots(const ft_plan *plan, int least, int *out, ft_error *err);
+
 /* The device's list, unrolled: number of actions, and the i-th with leg-wide batch numbers. */
 int64_t ft_plan_length(const ft_plan *plan, int device);
 ft_action ft_plan_at(const ft_plan *plan, int device, int64_t i);

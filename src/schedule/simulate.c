@@ -311,7 +311,7 @@ static bool is_complete(const simulation *s)
 /* The walk says who waits for what. */
 static ft_status report_stuck(const simulation *s, ft_error *err)
 {
-    ft_status status = plan_walk(s->plan, &s->shares, s->arena, err);
+    ft_status status = plan_walk(s->plan, &s->shares, 0, s->arena, err);
     return status != FT_OK ? status
                            : ft_fail(err, FT_INFEASIBLE, "simulate: actions wait for ever");
 }

@@ -16,6 +16,9 @@ typedef struct walk {
     int *queue; /* devices to look at again: a ring of n_devices, no device is in it twice */
     bool *queued;
     int head, n;
+    int batch_slots; /* a batch begins when the one so many before it has ended; 0: at once */
+    int ended;       /* batches that have ended in every stage, in order */
+    int *left;       /* by batch: stages that have not ended it */
 } walk;
 
 static ft_status walk_init(walk *w, ft_arena *arena, const ft_plan *plan, const seating *shares,
@@ -49,13 +52,32 @@ static int next_device(walk *w)
     return device;
 }
 
+/* Whether it is the last action of its batch in its stage. */
+static bool ends_batch(const ft_plan *plan, const ft_action *a)
+{
+    if (!plan->forward_only) return a->kind == FT_ACT_UPDATE;
+    return a->kind == FT_ACT_FORWARD && a->micro == plan->micro_batches - 1;
+}
+
+static void end_batch(walk *w, const ft_action *a)
+{
+    if (!w->batch_slots || !ends_batch(w->plan, a)) return;
+    w->left[a->batch]--;
+    while (w->ended < w->plan->n_batches && !w->left[w->ended]) {
+        w->ended++;
+        for (int d = 0; d < w->plan->n_devices; d++) look_at(w, d);
+    }
+}
+
 static void run(walk *w, runner *r)
 {
     for (; r->cursor.more; runner_step(r)) {
+        if (w->batch_slots && r->cursor.now.batch >= w->ended + w->batch_slots) return;
         meeting m = meeting_of(w->plan, w->shares, r->device, &r->cursor.now);
         if (wires_blocking(w->wires, &m).reason != STOP_NOTHING) return;
         wires_complete(w->wires, &m, 0, -1);
         wires_wake(w->wires, &m, look_at, w);
+        end_batch(w, &r->cursor.now);
     }
 }
 
@@ -86,10 +108,23 @@ static ft_status report_stuck(const walk *w, ft_error *err)
                    stuck > 3 ? "; ..." : "");
 }
 
-ft_status plan_walk(const ft_plan *plan, const seating *shares, ft_arena *arena, ft_error *err)
+static ft_status count_batches(walk *w, ft_arena *arena, ft_error *err)
+{
+    w->left = ft_arena_array(arena, w->plan->n_batches, sizeof *w->left);
+    if (!w->left)
+        return ft_fail(err, FT_NOMEM, "plan: no memory for %d batches", w->plan->n_batches);
+    for (int i = 0; i < w->plan->n_batches; i++)
+        w->left[i] = w->plan->replica_first[w->plan->n_stages]; /* by each replica */
+    return FT_OK;
+}
+
+ft_status plan_walk(const ft_plan *plan, const seating *shares, int batch_slots, ft_arena *arena,
+                    ft_error *err)
 {
     walk w;
     FT_TRY(walk_init(&w, arena, plan, shares, err));
+    w.batch_slots = batch_slots;
+    if (batch_slots) FT_TRY(count_batches(&w, arena, err));
     for (int d = 0; d < plan->n_devices; d++) look_at(&w, d);
     while (w.n) {
         int device = next_device(&w);

@@ -114,11 +114,12 @@ local function harmony_pipeline(c, o)
    end)
 end
 
+-- By name: what is done, and what of the options is divided among the devices evenly.
 local schedules = {
-   ["dp"] = data_parallel,
-   ["pp"] = pipeline,
-   ["harmony-dp"] = harmony_data_parallel,
-   ["harmony-pp"] = harmony_pipeline,
+   ["dp"] = { walk = data_parallel, divides = "micro_batches" },
+   ["pp"] = { walk = pipeline, divides = "layers" },
+   ["harmony-dp"] = { walk = harmony_data_parallel, divides = "micro_batches" },
+   ["harmony-pp"] = { walk = harmony_pipeline },
 }
 
 --- Transfers of one update by class, in tensors of one layer: W, dW, K, X, Y, dX (in and out of
@@ -126,19 +127,19 @@ local schedules = {
 -- @tparam string schedule "dp", "pp", "harmony-dp" or "harmony-pp"
 -- @tparam table o devices, micro_batches, layers, write_back
 function M.count(schedule, o)
-   local walk = schedules[schedule]
-   if not walk then
+   local row = schedules[schedule]
+   if not row then
       error(("swap.volumes: schedule '%s', expected dp, pp, harmony-dp or harmony-pp")
          :format(tostring(schedule)), 2)
    end
    o = opts.check("swap.volumes", rules, o)
-   local divided = schedule:match("pp$") and o.layers or o.micro_batches
-   if schedule ~= "harmony-pp" and divided % o.devices ~= 0 then
+   local divided = row.divides and o[row.divides]
+   if divided and divided % o.devices ~= 0 then
       error(("swap.volumes: %d %s are not a multiple of %d devices"):format(divided,
-         divided == o.layers and "layers" or "micro-batches", o.devices), 2)
+         (row.divides:gsub("_", "-")), o.devices), 2)
    end
    local c = setmetatable({ always = o.write_back == "always" }, Counter)
-   walk(c, o)
+   row.walk(c, o)
    c.always = nil
    return setmetatable(c, { __index = function() return 0 end })
 end
