@@ -386,6 +386,31 @@ describe("saving a checkpoint", function()
    end)
 end)
 
+describe("a checkpoint with second names for its files", function()
+   it("is on the disk before it has its place", function()
+      files.in_directory(function(dir)
+         write(dir, tensors())
+         local from, to, asked = dir .. "/from", dir .. "/to", {}
+         checkpoint.save(from, { config = { a = 1 }, tensors = tensors() })
+         local sync, exchange = core.io.sync, core.io.exchange
+         core.io.sync = function(path)
+            asked[#asked + 1] = "sync " .. path
+            return sync(path)
+         end
+         core.io.exchange = function(beside, place)
+            asked[#asked + 1] = "exchange " .. beside
+            return exchange(beside, place)
+         end
+         local ok, done = pcall(checkpoint.link, to, from)
+         core.io.sync, core.io.exchange = sync, exchange
+         assert.is_true(ok and done)
+         assert.same(core.sys.list_dir(from), core.sys.list_dir(to))
+         local beside = asked[2]:match("^exchange (.*)$")
+         assert.same({ "sync " .. beside, "exchange " .. beside }, asked)
+      end)
+   end)
+end)
+
 describe("the published T5 checkpoints", function()
    it("say by their contents whether the head is tied", function()
       local expected = { t5_v1_0 = false, t5_v1_1 = true, t5_rte_real = false }

@@ -53,6 +53,21 @@ for family, rows in pairs(FAMILIES) do
          end)
       end)
 
+      it("is told to differ where a reference is not a number", function()
+         with_golden(family, function(dir)
+            local list = {}
+            local outputs = core.io.archive(dir .. "/golden.safetensors")
+            for _, name in ipairs(outputs:names()) do
+               local tensor = core.tensor.zeros(outputs:spec(name).dims)
+               outputs:read(name, tensor)
+               if name:find("^grad") then tensor:fill(0 / 0) end
+               list[#list + 1] = { name = name, tensor = tensor }
+            end
+            core.io.write(dir .. "/golden.safetensors", list)
+            assert.is_true(golden.check(dir).failed > 0)
+         end)
+      end)
+
       it("has a tokenizer that gives the reference's ids and texts", function()
          local tokenizer = checkpoint.open({ asset = family .. "_tiny" }):tokenizer()
          for _, row in ipairs(core.json.read("spec/golden/" .. family .. "/tokens.json").rows) do

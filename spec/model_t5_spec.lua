@@ -50,6 +50,17 @@ describe("a T5 configuration", function()
       assert.is_false(config.scaled)
    end)
 
+   it("scales logits where it is said, whatever the head is", function()
+      for _, scaled in ipairs { true, false } do
+         local config = t5.config(raw_config {
+            tie_word_embeddings = not scaled, scale_decoder_outputs = scaled,
+         })
+         local graph, found = t5.training(config, { batch = 1, source = 4, target = 4 }), false
+         for n = 1, graph:counts().forward do found = found or graph:node(n).op == "scale" end
+         assert.equal(scaled, found)
+      end
+   end)
+
    it("refuses what is not T5, with the key, the value and what was expected", function()
       local function refused(changes, pattern)
          local problem = files.failure(t5.config, raw_config(changes))

@@ -307,6 +307,38 @@ describe("a run on a disk that is nearly full", function()
    end)
 end)
 
+describe("a checkpoint", function()
+   it("is on the disk before it has its name", function()
+      files.in_directory(function(dir)
+         core.sys.write_file(dir .. "/script.lua", ([[
+            local system, log = require("ftpipe.core").io, assert(io.open(%q, "w"))
+            for _, name in ipairs { "sync", "exchange" } do
+               local call = system[name]
+               system[name] = function(...)
+                  log:write(name, " ", table.concat({ ... }, " "), "\n")
+                  log:flush()
+                  return call(...)
+               end
+            end
+            dofile("spec/support/resume_run.lua")
+         ]]):format(dir .. "/log"))
+         local _, err, exit = process.ftpipe { dir .. "/script.lua", "--steps", "2",
+            "--save-every", "1", "--out", dir .. "/run" }
+         assert.equal(0, exit, err)
+         local synced, named = {}, 0
+         for line in core.sys.read_file(dir .. "/log"):gmatch("[^\n]+") do
+            local what, path, to = line:match("^(%l+) (%S+) ?(%S*)$")
+            if what == "sync" then synced[path] = true end
+            if to:find("/checkpoints/step%-%d+$") then
+               assert.is_true(synced[path], line)
+               named = named + 1
+            end
+         end
+         assert.equal(2, named)
+      end)
+   end)
+end)
+
 describe("a run that cannot be resumed", function()
    local function refused(dir, code, pattern, flags)
       local run = follow(dir, { flags = flags })

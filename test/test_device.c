@@ -48,6 +48,16 @@ static void test_good_lists(void)
     }
 }
 
+static void test_threads_add_speed(void)
+{
+    ft_device one[FT_MAX_DEVICES], four[FT_MAX_DEVICES];
+    int n;
+    CHECK_STATUS(ft_devices_parse("cpu:2x1", one, &n, NULL), FT_OK);
+    CHECK_STATUS(ft_devices_parse("cpu:2x4", four, &n, NULL), FT_OK);
+    CHECK_NEAR(four[1].flops_per_s, 4 * one[1].flops_per_s, 1);
+    CHECK_NEAR(four[1].bytes_per_s, 4 * one[1].bytes_per_s, 1);
+}
+
 static void test_names_and_defaults(void)
 {
     ft_device devices[FT_MAX_DEVICES];
@@ -221,6 +231,7 @@ static void test_team_errors(void)
 int main(void)
 {
     RUN(test_good_lists);
+    RUN(test_threads_add_speed);
     RUN(test_names_and_defaults);
     RUN(test_bad_lists);
     RUN(test_machine);

@@ -178,6 +178,27 @@ static double brute_force(const random_case *c)
 
 /* -- properties -------------------------------------------------------------------------------- */
 
+/* What each device computes; what all of them receive: values, and gradients of those. */
+static void check_loads(const random_case *c, const ft_partition_result *r)
+{
+    const ft_partition_problem *p = &c->problem;
+    double moved = 0;
+    for (int d = 0; d < p->n_devices; d++) {
+        double compute = 0;
+        for (int i = 0; i < p->n_nodes; i++) {
+            int64_t bytes = 0;
+            if (r->device[i] == d)
+                compute += c->devices[d].slowdown * c->node_ns[c->devices[d].kind * p->n_nodes + i];
+            for (int e = 0; e < p->n_edges && r->device[i] != d; e++)
+                if (c->edge_from[e] == i && r->device[c->edge_to[e]] == d)
+                    bytes = c->edge_bytes[e] + c->edge_grad_bytes[e];
+            moved += (double)bytes;
+        }
+        CHECK_NEAR(r->loads[d].compute_ns, compute, 1e-9);
+    }
+    CHECK_NEAR((double)r->moved_bytes, moved, 1e-9);
+}
+
 static void check_result(const random_case *c, const ft_partition_result *r)
 {
     const ft_partition_problem *p = &c->problem;
@@ -195,6 +216,7 @@ static void check_result(const random_case *c, const ft_partition_result *r)
     double slowest = 0;
     for (int d = 0; d < p->n_devices; d++) slowest = fmax(slowest, device_price(c, r->device, d));
     CHECK_NEAR(r->objective_ns, slowest, 1e-9);
+    check_loads(c, r);
 }
 
 static void test_mixed_equals_brute_force(void)
@@ -256,6 +278,10 @@ static void test_seq_equals_brute_force(void)
             found++;
             proved += r.proved;
             check_result(&c, &r);
+            ft_partition_result_free(&r);
+            c.options.max_down_sets = 1; /* along some orders alone, which may not fit */
+            if (seed % 8 == 0 && ft_partition_solve(&c.problem, &c.options, &r, &err) == FT_OK)
+                CHECK(!r.proved && r.objective_ns >= best - 1e-9);
         }
         ft_partition_result_free(&r);
     }

@@ -168,9 +168,39 @@ static void test_packs(void)
     ft_graph_free(g);
 }
 
+/* Four nodes in a row need the places of two values at a time, and that of the first if it is kept.
+ */
+static void test_kept_values_have_a_place(void)
+{
+    ft_error err = {FT_OK, ""};
+    ft_graph *g = NULL;
+    const ft_spec spec = {FT_F32, {1, {1000}}};
+    ft_value_id v[5];
+    CHECK_STATUS(ft_graph_new(&g, &err), FT_OK);
+    CHECK_STATUS(ft_graph_input(g, "x", &spec, &v[0], &err), FT_OK);
+    for (int i = 0; i < 4; i++)
+        CHECK_STATUS(ft_graph_add(g, ft_op_find("tanh"), &v[i], 1, NULL, &v[i + 1], &err), FT_OK);
+    ft_place places[5] = {{FT_HOME_INPUT, 0}};
+    for (int n_keep = 1; n_keep <= 2; n_keep++) {
+        ft_program *program = NULL;
+        const ft_program_request q = {.graph = g,
+                                      .nodes = (int[]){0, 1, 2, 3},
+                                      .n_nodes = 4,
+                                      .places = places,
+                                      .keep = (ft_value_id[]){v[4], v[1]},
+                                      .n_keep = n_keep,
+                                      .team_size = 1};
+        CHECK_STATUS(ft_program_new(&program, &q, &err), FT_OK);
+        CHECK(ft_program_work_bytes(program) / ft_spec_bytes(&spec) == 1 + n_keep);
+        ft_program_free(program);
+    }
+    ft_graph_free(g);
+}
+
 int main(void)
 {
     RUN(test_program);
+    RUN(test_kept_values_have_a_place);
     RUN(test_packs);
     CHECK(ft_alloc_live() == 0);
     return check_report();

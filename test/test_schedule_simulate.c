@@ -89,6 +89,29 @@ static void test_steady_state_is_the_slowest_device(void)
     }
 }
 
+/* A delay is as likely to be anything from 0 to the longest. */
+static void test_delays_are_drawn_from_all(void)
+{
+    pipeline_case c;
+    double sum = 0;
+    int64_t least = 3000, most = 0;
+    case_chain(&c, 1, 1, 1, 1, 100, 200);
+    int64_t end = end_of(&c, "sequential");
+    for (uint64_t seed = 0; seed < 300; seed++) { /* a forward, a backward, an update */
+        ft_plan *plan = case_plan(&c, "sequential");
+        const ft_simulation options = {.costs = &c.costs, .delay_ns = 1000, .seed = seed};
+        ft_timeline *t = simulate(plan, &options);
+        int64_t delay = t ? ft_timeline_end_ns(t) - end : -1;
+        sum += (double)delay;
+        least = delay < least ? delay : least;
+        most = delay > most ? delay : most;
+        ft_timeline_free(t);
+        ft_plan_free(plan);
+    }
+    CHECK(least >= 0 && least < 600 && most > 2400 && most <= 3000);
+    CHECK(sum / 300 > 1350 && sum / 300 < 1650);
+}
+
 /* Each replica does its share; the sum and the update come once per batch. */
 static void test_data_parallel_is_the_share_of_each(void)
 {
@@ -490,6 +513,7 @@ int main(void)
     RUN(test_bubble_of_halved_backwards);
     RUN(test_bubble_of_stages_in_turns);
     RUN(test_steady_state_is_the_slowest_device);
+    RUN(test_delays_are_drawn_from_all);
     RUN(test_data_parallel_is_the_share_of_each);
     RUN(test_slots_of_edges_over_stages);
     RUN(test_published_staleness);
