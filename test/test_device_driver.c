@@ -235,6 +235,45 @@ static void test_out_of_memory(const ft_driver *d)
     }
 }
 
+/* Computes until an event of another stream has passed. */
+static ft_status run_until(const void *arg, ft_device_stream *stream, ft_error *err)
+{
+    const ft_device_event *event = *(ft_device_event *const *)arg;
+    int64_t start = ft_now_ns();
+    while (stream->executor->driver->passed_ns(event) < 0)
+        if (ft_now_ns() - start > (int64_t)60e9)
+            return ft_fail(err, FT_HANG, "the copy waits for the computation");
+    return FT_OK;
+}
+
+static int touches_nothing(const void *arg, ft_access out[FT_MAX_ACCESSES])
+{
+    (void)arg;
+    (void)out;
+    return 0;
+}
+
+/* On the CPU a copy is done while its device computes. */
+static void test_copies_beside_compute(void)
+{
+    static const ft_task until = {"until an event", run_until, touches_nothing};
+    const ft_driver *d = &ft_cpu_driver;
+    rig r;
+    ft_device_event *event;
+    if (!rig_init(&r, d)) return;
+    CHECK_STATUS(d->open_event(&event, r.executor[0], NULL), FT_OK);
+    for (int i = 0; i < 20; i++) {
+        CHECK_STATUS(d->copy(r.in[0], (ft_location){r.executor[0], r.block[0]},
+                             (ft_location){NULL, r.host[0]}, BYTES, NULL),
+                     FT_OK);
+        CHECK_STATUS(d->record(r.in[0], event, NULL), FT_OK);
+        CHECK_STATUS(d->launch(r.compute[0], &until, &event, NULL), FT_OK);
+    }
+    CHECK_STATUS(d->finish(r.in[0], NULL), FT_OK);
+    d->close_event(event);
+    rig_fini(&r, d);
+}
+
 /* Two threads, each of which records what the other waits for. */
 typedef struct player {
     rig *rig;
@@ -381,6 +420,7 @@ int main(void)
         test_two_threads(d);
     }
     CHECK(checks.refused == 0 && checks.touches > 0);
+    test_copies_beside_compute();
     test_refusals();
     test_orders();
     CHECK(checks.open == 0);

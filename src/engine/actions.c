@@ -467,7 +467,8 @@ static ft_status do_adopt(worker *w, const ft_action *a, ft_error *err)
 
 static ft_status (*const kinds[FT_ACT_COUNT])(worker *, const ft_action *, ft_error *) = {
     [FT_ACT_FORWARD] = do_forward, [FT_ACT_BACKWARD] = do_backward, [FT_ACT_REDUCE] = do_reduce,
-    [FT_ACT_UPDATE] = do_update,   [FT_ACT_ADOPT] = do_adopt,
+    [FT_ACT_UPDATE] = do_update,   [FT_ACT_ADOPT] = do_adopt,       [FT_ACT_SWAP_OUT] = do_swap_out,
+    [FT_ACT_SWAP_IN] = do_swap_in, [FT_ACT_DROP] = do_drop,
 };
 
 /* The first action of a kind that has no function here, or NULL. */
@@ -518,7 +519,8 @@ ft_status ft_run_check(const ft_blueprint *b, ft_error *err)
 /* The plan says how many updates a micro-batch may be behind; the engine has counted them. */
 int counted_lag(const ft_run *run, const ft_action *a)
 {
-    bool reads = !run->plan->forward_only && ft_action_per_micro(a->kind);
+    bool reads =
+        !run->plan->forward_only && (a->kind == FT_ACT_FORWARD || a->kind == FT_ACT_BACKWARD);
     return reads ? (int)(a->batch - run->stages[a->stage].updates) : 0;
 }
 

@@ -44,10 +44,11 @@ typedef struct stage_state {
     void **inputs;       /* by input; set for each action */
     bool *kept_params;   /* by position in the stage's: written, so that it counts as live */
     bool *kept_packs;
-    pool slots;              /* of activations */
-    int64_t updates;         /* of this leg: counted where weights are written */
-    bool spoiled;            /* saw a number that is not finite: updates no more */
-    ft_device_event **ended; /* by ring slot: the stage is done with that batch */
+    pool slots;                /* of activations */
+    struct stage_swaps *swaps; /* in a leg that has them: swap.c */
+    int64_t updates;           /* of this leg: counted where weights are written */
+    bool spoiled;              /* saw a number that is not finite: updates no more */
+    ft_device_event **ended;   /* by ring slot: the stage is done with that batch */
 } stage_state;
 
 /* A parameter's squared gradient norm, which the devices of its owner and of others share. */
@@ -63,7 +64,8 @@ typedef struct worker {
     bool started;
     ft_executor *executor;
     ft_device_stream *compute;
-    ft_team *team; /* the executor's */
+    ft_device_stream *copies[2]; /* in and out, in a leg that swaps */
+    ft_team *team;               /* the executor's */
     char *block;
     int64_t block_bytes;
     int64_t length, position; /* of the device's list */
@@ -149,6 +151,16 @@ void touches(ft_plain_work *work, const void *address, int64_t bytes, bool write
 ft_status copy_on(ft_device_stream *stream, ft_location to, ft_location from, int64_t bytes,
                   ft_error *err);
 ft_location at_device(const ft_run *run, int device, const void *address);
+
+/* swap.c: around a leg, homes in host memory for what its plan moves there; what is still there at
+ * the end comes back. */
+ft_status swaps_begin(ft_run *run, ft_error *err);
+ft_status swaps_end(ft_run *run, ft_error *err);
+/* The compute stream waits for copies of what the action touches. */
+ft_status swaps_wait(worker *w, const ft_action *action, ft_error *err);
+ft_status do_swap_out(worker *w, const ft_action *action, ft_error *err);
+ft_status do_swap_in(worker *w, const ft_action *action, ft_error *err);
+ft_status do_drop(worker *w, const ft_action *action, ft_error *err);
 
 /* actions.c: executes one action; everything it needs is there. */
 ft_status execute_action(worker *w, const ft_action *action, ft_error *err);

@@ -168,7 +168,8 @@ ft_status ledger_begin(worker *w, const ft_action *a, ft_error *err)
     const ft_stage_layout *stage = &run->blueprint->stages[a->stage];
     int64_t index = ft_action_index(run->plan, a);
     int bucket = bucket_of(run, a);
-    if (a->kind == FT_ACT_FORWARD)
+    if (a->kind == FT_ACT_FORWARD ||
+        (a->kind == FT_ACT_SWAP_IN && a->item == FT_MEMORY_ACTIVATIONS))
         FT_TRY(hand_out(run, &run->stages[a->stage].slots, index, stage->saved_bytes[bucket], err));
     for (int i = 0; i < stage->n_out_edges[a->kind]; i++) {
         int e = stage->out_edges[a->kind][i];
@@ -186,7 +187,9 @@ ft_status ledger_end(worker *w, const ft_action *a, ft_error *err)
     ft_action_kind last = run->plan->forward_only ? FT_ACT_FORWARD : FT_ACT_BACKWARD;
     for (int i = 0; i < stage->n_in_edges[a->kind]; i++)
         FT_TRY(give_back(run, &run->edges[stage->in_edges[a->kind][i]].slots, index, err));
-    if (a->kind != last) return FT_OK;
+    bool leaves =
+        (a->kind == FT_ACT_SWAP_OUT || a->kind == FT_ACT_DROP) && a->item == FT_MEMORY_ACTIVATIONS;
+    if (a->kind != last && !leaves) return FT_OK;
     return give_back(run, &run->stages[a->stage].slots, index, err);
 }
 

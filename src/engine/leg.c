@@ -74,11 +74,13 @@ ft_status ft_run_begin(ft_run *run, const ft_plan *plan, int64_t first_step, boo
     reset(run);
     ledger_reset(run);
     FT_TRY(guards_write(run, false, err));
+    ft_status status = swaps_begin(run, err);
     run->start_ns = ft_now_ns();
     ft_ops_thread_init();
-    if (threaded) FT_TRY(workers_start(run, err));
-    run->active = true;
-    return FT_OK;
+    if (status == FT_OK && threaded) status = workers_start(run, err);
+    run->active = status == FT_OK;
+    if (status != FT_OK) swaps_end(run, NULL);
+    return status;
 }
 
 /* -- feeding ----------------------------------------------------------------------------------- */
@@ -256,7 +258,9 @@ ft_status ft_run_end(ft_run *run, ft_error *err)
         run_fail(run, &stopped);
     }
     workers_join(run);
-    ft_status finished = finish_streams(run, complete && status == FT_OK ? err : NULL);
+    ft_error *told = complete && status == FT_OK ? err : NULL;
+    ft_status finished = finish_streams(run, told), back = swaps_end(run, told);
+    if (finished == FT_OK) finished = back;
     run->active = false;
     gather_events(run);
     if (status == FT_OK && complete) status = first_failure(run, err);

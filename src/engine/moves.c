@@ -125,7 +125,7 @@ ft_status begin_edges(worker *w, const ft_action *a, ft_error *err)
     const ft_blueprint *b = run->blueprint;
     const ft_stage_layout *stage = &b->stages[a->stage];
     int64_t index = ft_action_index(run->plan, a);
-    if (ft_action_per_micro(a->kind)) /* reads the batch */
+    if (a->kind == FT_ACT_FORWARD || a->kind == FT_ACT_BACKWARD) /* reads the batch */
         FT_TRY(wait_on(w->compute, run->fed_events[a->batch % b->batch_slots], err));
     for (int i = 0; i < stage->n_in_edges[a->kind]; i++) {
         int e = stage->in_edges[a->kind][i];

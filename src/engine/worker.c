@@ -58,6 +58,7 @@ static ft_status step(worker *w, const ft_action *a, ft_error *err)
     int64_t start = ft_now_ns(), blocks = ft_alloc_thread_count();
     int lag = counted_lag(w->run, a);
     ft_status status = ledger_begin(w, a, err);
+    if (status == FT_OK) status = swaps_wait(w, a, err);
     if (status == FT_OK) status = begin_edges(w, a, err);
     if (status == FT_OK) status = execute_action(w, a, err);
     if (status == FT_OK) status = ledger_end(w, a, err); /* before others hear of it */
