@@ -230,6 +230,10 @@ describe("ftpipe plan", function()
          process.refused(code, pattern, { "plan", ... })
       end
       refused(2, "plan needs a model or a graph file")
+      refused(2, "staleness stash is for async; schedule 1f1b drains", "t5-small", "--staleness",
+         "stash", "--devices", "sim:2x8GB")
+      process.refused(2, "profile has a model already, t5%-small; leave %-%-model out",
+         { "profile", "t5-small", "--model", "gpt2" })
       refused(2, "%-%-batch 10 is not a multiple", "t5-small", "--batch", "10")
       refused(6, "'t5%-medium' is neither a directory nor", "t5-medium")
       with_chain(function(path)

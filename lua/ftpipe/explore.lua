@@ -100,6 +100,10 @@ local OPTIONS = {
    profile = { type = "string", default = "modelled", help = "what work costs; for models" },
 }
 
+local function name_of(schedule)
+   return type(schedule) == "table" and schedule.name or schedule
+end
+
 --- Options as they are taken here: checked, with those of `ftpipe plan` where they are absent.
 function M.options(given)
    local o = opts.check("ft.explore", OPTIONS, given)
@@ -110,8 +114,15 @@ function M.options(given)
    return o
 end
 
-local function name_of(schedule)
-   return type(schedule) == "table" and schedule.name or schedule
+--- Options of one plan, not of a search that tries several schedules.
+local function options_of_plan(given)
+   local o = M.options(given)
+   if o.staleness ~= "none" and not schedules.may_be_stale(o.schedule) then
+      opts.fail("ft.explore", "staleness %s is for async; schedule %s %s", o.staleness,
+         name_of(o.schedule), schedules.is_synchronous(o.schedule)
+            and "drains, its weights are never late" or "says itself which weights it reads")
+   end
+   return o
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -189,7 +200,7 @@ end
 --   schedule, recompute, optimizer, micro_batches, batch, seed
 -- @treturn subject it may be over a budget, see `fits`
 function M.file(graph, given)
-   local o = M.options(given)
+   local o = options_of_plan(given)
    if o.recompute ~= "auto" then return plan_file(graph, o, o.recompute == "always") end
    local ok, subject = pcall(plan_file, graph, o, false)
    if ok and subject.fits then return subject end
@@ -245,7 +256,7 @@ end
 -- @tparam[opt] table placements of earlier plans, see ftpipe.placement
 -- @treturn subject .plan; it may be over a budget, see `fits`
 function M.model(what, given, placements)
-   local model, o = M.open(what), M.options(given)
+   local model, o = M.open(what), options_of_plan(given)
    o.devices = o.devices or "cpu"
    local plan_options = M.plan_options(model, o)
    plan_options.placements = placements

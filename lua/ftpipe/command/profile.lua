@@ -4,6 +4,7 @@ local core = require("ftpipe.core")
 local args = require("ftpipe.args")
 local models = require("ftpipe.model")
 local profiles = require("ftpipe.profile")
+local usage = require("ftpipe.usage")
 
 local M = { help = "what every operator of a model costs on a device" }
 
@@ -26,7 +27,14 @@ local declared = {
 
 --- @tparam {string,...} argv words after the sub-command's name
 function M.run(argv)
-   if argv[1] and not argv[1]:find("^%-") then table.insert(argv, 1, "--model") end
+   if argv[1] and not argv[1]:find("^%-") then
+      for _, word in ipairs(argv) do
+         if word == "--model" or word:find("^%-%-model=") then
+            usage("profile has a model already, %s; leave --model out", argv[1])
+         end
+      end
+      table.insert(argv, 1, "--model")
+   end
    local o = args.read(declared, argv, "profile MODEL")
    local model = models.open { model = o.model, init = "random" }
    local measure = core.engine.devices(o.devices)[1].kind == "cpu" and not o.calibrate
