@@ -11,8 +11,16 @@ local function run(arguments)
    local out, err, code = process.ftpipe(arguments, nil, SECONDS)
    assert.equal("", err)
    assert.equal(0, code)
-   local all, near, left = out:match("(%d+) figures: (%d+) within .- named, (%d+) residual")
-   return out, { all = tonumber(all), near = tonumber(near), left = tonumber(left) }
+   local all, near, left, fitted = out:match(
+      "(%d+) figures: (%d+) within [^\n]*, (%d+) residuals?; (%d+) fitted")
+   local counts = {
+      all = tonumber(all), near = tonumber(near), left = tonumber(left), fitted = tonumber(fitted),
+   }
+   -- each row is what the closing line says, none is explained away
+   assert.equal(counts.all, counts.near + counts.left)
+   assert.equal(counts.left, select(2, out:gsub("%%  residual", "")))
+   assert.equal(counts.fitted, select(2, out:gsub("%%  fitted", "")))
+   return out, counts
 end
 
 --- The two figures of a row.
@@ -23,17 +31,21 @@ local function row(out, name)
 end
 
 describe("examples/papers/harmony.lua", function()
-   it("has every figure within 10 %, or the assumption named", function()
+   it("counts what differs by more than 10 %, and says what is probably missing", function()
       local out, counts = run { "harmony.lua" }
       assert.equal(83, counts.all)
-      assert.equal(0, counts.left)
+      assert.equal(8, counts.left)
+      assert.equal(0, counts.fitted)
+      assert.matches("\n   %(2%) their FLOP are those of one stack", out)
       local published, ours = row(out, "pipeline x2, searched packs")
       assert.equal(published, ours)
    end)
 
-   it("closes all gaps with the switches it names", function()
+   it("does not count what a switch was worked back from", function()
       local _, counts = run { "harmony.lua", "--parameters", "paper", "--fragmentation", "0.297" }
-      assert.equal(counts.all, counts.near)
+      assert.equal(0, counts.left)
+      assert.equal(24 + 2, counts.fitted)
+      assert.equal(83 - 26, counts.all)
    end)
 
    it("counts a virtual memory that tracks pages", function()
@@ -55,27 +67,30 @@ describe("examples/papers/pipedream.lua", function()
       local dir = files.shared("data/graphs/pipedream", pending)
       if not dir then return end
       local out, counts = run { "pipedream.lua", "--profiles", dir }
-      assert.equal(0, counts.left)
+      assert.equal(36, counts.all)
+      assert.equal(9, counts.left)
       for _, name in ipairs { "vgg16, 16 GPUs, ms", "gnmt_large, 16 GPUs, ms" } do
          local published, ours = row(out, name)
          assert.is_true(math.abs(published - ours) < .011)
       end
       assert.matches("AWD LM, 1x4 A +skipped: no awd_lm.txt", out)
-      for _, name in ipairs { "VGG-16", "GNMT-8" } do
-         local words = { "pipedream.lua", "--profiles", dir, "--only", name }
-         local switches = out:match(name:gsub("%p", "%%%0") .. ", 2x8 B[^\n]+(%-%-faster [^\n]+)")
-         for word in switches:gmatch("%S+") do words[#words + 1] = word end
-         local published, ours = row((run(words)), name .. ", 2x8 B, speed-up")
-         assert.is_true(math.abs(ours / published - 1) < .105, name)
+      -- no one speed of GPUs gives table 1; each that gives a row loses others
+      for _, faster in ipairs { "0.5", "2" } do
+         local _, other = run { "pipedream.lua", "--profiles", dir, "--only", "GNMT-8", "--faster",
+            faster, "--overlap" }
+         assert.is_true(other.left > 0)
       end
    end)
 end)
 
 describe("examples/papers/ftpipe.lua", function()
-   it("has plans near theirs, and names what the rest assumes", function()
+   it("has plans near theirs, and counts the rest", function()
       local out, counts = run { "ftpipe.lua" }
-      assert.equal(45, counts.all)
-      assert.equal(0, counts.left)
+      assert.equal(44, counts.all)
+      assert.equal(1, counts.fitted) -- the block that times are scaled by
+      assert.is_true(counts.left > 0)
+      -- a time of every block, however small it is, gives a row and not the table
+      assert.is_true(select(2, run { "ftpipe.lua", "--small-batch", "2.7" }).left > 0)
       for name, least in pairs { ["mixed 4x512/4"] = .985, ["mixed 8x320/8"] = .985 } do
          local _, balance = row(out, name .. ", balance")
          assert.is_true(balance >= least)

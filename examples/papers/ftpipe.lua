@@ -169,9 +169,9 @@ local function print_blocks(modelled)
       return (node.forward_ns * (again and 2 or 1) + node.backward_ns) / 1e6
    end
    report:line("modelled: %.1f ms for an encoder block; times %.3f", modelled, scale)
-   local note = args.uncalibrated and "without --uncalibrated" or nil
-   local o = { format = "%.2f", note = note }
-   report:row("encoder block", ENCODER_MS, ms(encoder), o)
+   local o = { format = "%.2f", why = "times are modelled and not scaled to theirs" }
+   report:row("encoder block", ENCODER_MS, ms(encoder),
+      { format = "%.2f", fitted = not args.uncalibrated })
    report:row("encoder block, recomputing", ENCODER_AGAIN_MS, ms(encoder, true), o)
    report:row("decoder block", DECODER_MS, ms(decoder), o)
    report:row("decoder block, recomputing", DECODER_AGAIN_MS, ms(decoder, true), o)
@@ -216,7 +216,10 @@ local function print_plans()
       local most, least = parameters(plan)
       report:row(name .. ", ms", row[5], plan.result.objective_ns / 1e6, { format = "%.1f" })
       report:row(name .. ", balance", row[6], balance(plan), { format = "%.3f" })
-      local tie = { format = "%.0f", note = "equally fast plans; ours moves fewer bytes" }
+      local tie = {
+         format = "%.0f",
+         why = "several cuts are about as fast, and nothing in the objective prefers theirs",
+      }
       report:row(name .. ", fullest card", row[7], most, tie)
       report:row(name .. ", emptiest card", row[8], least, tie)
    end
@@ -231,16 +234,19 @@ local function print_study()
    local graph = blocks_of("t5-3b", 4, 512, 4)
    for _, row in ipairs { { 8, 387.4 }, { 16, 342.8 }, { 32, 444.9 } } do
       local plan = place(graph, row[1] == 8 and "seq" or "mixed", false, {
-         max_stages = row[1] > 8 and row[1] + 2 or nil, cost = "sum",
+         max_stages = row[1] > 8 and row[1] or nil, cost = "sum",
       })
       report:row(("at most %d blocks, %d stages"):format(row[1], plan.result.n_stages), row[2],
          plan.result.objective_ns / 1e6, {
-            format = "%.1f", note = "biases cloned, blocks refined: more of them cost nothing here",
+            format = "%.1f",
+            why = "their blocks send a position bias each; ours clone it, so that more blocks cost "
+               .. "nothing",
          })
    end
    local mixed = place(graph, "mixed")
    report:row("MB sent for a micro-batch", 1196, mixed.result.moved_bytes / 2e6, {
-      format = "%.0f", note = "position biases are cloned: 134 of 143 MB at a boundary of theirs",
+      format = "%.0f",
+      why = "position biases are cloned here: they are 134 of 143 MB at a boundary of theirs",
    })
 end
 
@@ -263,56 +269,39 @@ local tasks = {
 -- wait, their turns cost time: two numbers are tried and the faster plan is taken, as they did.
 local MOST_STAGES = { async = { 20, 0 }, gpipe = { 0 } }
 
---- Seconds of an epoch as a function of the least ms of a block.
+--- Seconds of an epoch.
 local function epoch_of(task, method, schedule, sizes)
    local graph = blocks_of(task[2], sizes[1], task[3], task[4])
-   local best, fastest = nil, math.huge
+   local fastest = math.huge
    for _, most in ipairs(MOST_STAGES[method == "mixed" and schedule or "gpipe"]) do
       local plan = place(graph, method, ft.schedule.is_flat(schedule), { max_stages = most })
-      local seconds = batch_seconds(plan, schedule, sizes[2], args.small_batch)
-      if seconds < fastest then best, fastest = plan, seconds end
+      fastest = math.min(fastest, batch_seconds(plan, schedule, sizes[2], args.small_batch))
    end
-   return function(least)
-      return batch_seconds(best, schedule, sizes[2], least) * task[5] / (sizes[1] * sizes[2])
-   end
+   return fastest * task[5] / (sizes[1] * sizes[2])
 end
 
-local MOST_LEAST_MS, HALVINGS = 25, 7
-
---- Prints a figure, and when it is far off the least ms of a block with which it is as published.
-local function print_figure(name, published, value_of, o)
-   local ours, note = value_of(args.small_batch), nil
-   if math.abs(ours / published - 1) > .1 then
-      local low, high = 0, MOST_LEAST_MS
-      for _ = 1, HALVINGS do
-         local middle = (low + high) / 2
-         if value_of(middle) < published then low = middle else high = middle end
-      end
-      if math.abs(value_of(high) / published - 1) < .1 then
-         note = ("--small-batch %.2f"):format(high)
-      end
-   end
-   report:row(name, published, ours, { format = o, note = note })
-end
+local WHY_SPEED_UP = "their synchronous runs are slower than plans say; small kernels, Python and "
+   .. "hand-offs of theirs are in no model here, and no one time for each block gives all rows"
+local WHY_SECONDS = "seconds of theirs have data loading, evaluation and launches in them, ours "
+   .. "are of kernels at the rate of a large batch"
 
 local function print_tasks()
    report:section("Speed-up of an epoch over GPipe with a contiguous partition",
       "slides, and scripts for the seconds")
+   local ratio = { format = "%.2f", why = WHY_SPEED_UP }
    for _, task in ipairs(tasks) do
       local base = epoch_of(task, "seq", "gpipe", task[7])
       local async = epoch_of(task, task[8], "async", task[6])
-      print_figure(("%s, async %s"):format(task[1], task[8]), task[9],
-         function(least) return base(least) / async(least) end, "%.2f")
+      report:row(("%s, async %s"):format(task[1], task[8]), task[9], base / async, ratio)
       if task[10] then
          local mixed = epoch_of(task, "mixed", "gpipe", task[7])
-         print_figure(("%s, GPipe mixed"):format(task[1]), task[10],
-            function(least) return base(least) / mixed(least) end, "%.2f")
+         report:row(("%s, GPipe mixed"):format(task[1]), task[10], base / mixed, ratio)
       end
       if task[11] then
-         print_figure(("%s, seconds of GPipe seq"):format(task[1]), task[11], base, "%.0f")
+         report:row(("%s, seconds of GPipe seq"):format(task[1]), task[11], base,
+            { format = "%.0f", why = WHY_SECONDS })
       end
    end
-   report:line("--small-batch MS: what a block takes however small its micro-batch is; fitted")
 end
 
 local modelled = calibrate()

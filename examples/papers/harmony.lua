@@ -3,7 +3,7 @@
 --
 --    ftpipe examples/papers/harmony.lua
 --    ftpipe examples/papers/harmony.lua --write-back dirty     a virtual memory that tracks pages
---    ftpipe examples/papers/harmony.lua --parameters paper     sizes of models as the slides have
+--    ftpipe examples/papers/harmony.lua --parameters paper     sizes worked back from the slides
 --
 -- Li, Phanishayee, Murray, Kim: "Doing More with Less: Training Large DNN Models on Commodity
 -- Servers for the Masses", HotOS 2021 (slides); Li et al., "Harmony", VLDB 2022 (code).
@@ -19,7 +19,7 @@ local args = ft.args {
       help = "what devices that swap by themselves write to the host" },
    parameters = { choices = { "ours", "paper" }, default = "ours", help = "sizes of models" },
    fragmentation = { default = 0, min = 0, max = 0.99, type = "number",
-      help = "share of memory that nothing can use; the slides have 0.297" },
+      help = "share of memory that nothing can use; 0.297 is worked back from the slide" },
    devices = { default = 4, type = "int", min = 2, help = "N of the table of volumes" },
    micro_batches = { default = 16, type = "int", min = 1, help = "M" },
    layers = { default = 48, type = "int", min = 2, help = "R" },
@@ -77,7 +77,10 @@ local function print_volumes()
       })
       for _, row in ipairs(schedule[3]) do
          report:row(schedule[2]:gsub("parallelism", "par.") .. ", " .. row[1], row[2](N, M, R),
-            counts[row[1]] / R, { format = "%.3f", note = "--write-back always" })
+            counts[row[1]] / R, {
+               format = "%.3f",
+               why = "a memory that tracks pages writes back what has changed; theirs writes all",
+            })
       end
    end
 end
@@ -98,9 +101,12 @@ local trainings = {
       shape = { 24, 1024, 4096, 128 }, pretrain = { 5.33e20, 581 }, wiki = { 1.24e18, 1 },
       glue = { 1.49e18, 2 } },
    { name = "GPT-2", builtin = "gpt2-xl", parameters = 1.32e9, tokens = 300e9, each = 6,
+      why = "their FLOP are of 1.32 G parameters, GPT-2 has 1.56 G; the slide does not say which",
       shape = { 48, 1600, 6400, 1024 }, pretrain = { 2.38e21, 2592 }, wiki = { 6.30e18, 7 },
       glue = { 7.56e18, 8 } },
    { name = "T5-11B", builtin = "t5-11b", parameters = 11e9, tokens = 1e12, each = 3,
+      why = "their FLOP are those of one stack with attention as wide as the model; T5-11B has two "
+         .. "stacks, and 128 heads of 128",
       shape = { 24, 1024, 65536, 512 }, pretrain = { 3.30e22, 36002 }, wiki = { 1.35e19, 15 },
       glue = { 1.62e19, 18 } },
    { name = "GPT-3", builtin = "gpt3-175b", parameters = 3.14e23 / 6 / 300e9, tokens = 300e9,
@@ -145,8 +151,9 @@ local function print_training(row)
    elseif row.each == 3 then
       inside = inside / 2 -- a token passes the encoder or the decoder
    end
-   local note = { format = "%.3g", note = "--parameters paper" }
-   local whole = { format = "%.0f", note = "--parameters paper" }
+   local fitted = args.parameters == "paper" -- worked back from these very cells
+   local note = { format = "%.3g", why = row.why, fitted = fitted }
+   local whole = { format = "%.0f", why = row.why, fitted = fitted }
    local function rounded(value) return math.floor(value + .5) end -- as published
    local flop = row.each * parameters * row.tokens
    report:row(row.name .. " pre-training FLOP", row.pretrain[1], flop, note)
@@ -163,7 +170,8 @@ local function print_trainings()
    report:section("Days of training on one GTX 1080 Ti at its peak, 10.6 TFLOP/s",
       "HotOS 2021, table \"estimated training time\"; inputs and formula inferred from its cells")
    for _, row in ipairs(trainings) do print_training(row) end
-   report:line("--parameters paper: GPT-2 of 1.32 G parameters (ours has 1.56), T5 of one stack")
+   report:line("--parameters paper, worked back from the cells: GPT-2 of 1.32 G parameters (ours")
+   report:line("has 1.56), T5 of one stack")
    report:line("whose attention is as wide as the model (ours 128 heads of 128)")
 end
 
@@ -188,7 +196,10 @@ local function print_footprint()
       report:row(row[1], row[2], row[3] / 1e9, { format = "%.1f" })
    end
    local total = used / (1 - args.fragmentation)
-   local note = { format = "%.1f", note = "--fragmentation 0.297: a plan lays memory out" }
+   local note = {
+      format = "%.1f", fitted = args.fragmentation > 0,
+      why = "a plan lays memory out and wastes none; their allocator's share is not derived",
+   }
    report:row("what nothing can use", 38, (total - used) / 1e9, note)
    report:row("total", 128, total / 1e9, note)
 end

@@ -1,7 +1,8 @@
 --- Tables of published figures beside ours, for the scripts of this directory.
 --
--- A row that differs by more than 10 % is marked; `note` says which assumption closes the gap, and
--- a row without one is a residual that we cannot explain by a switch.
+-- A row that differs by more than 10 % is a residual, whatever might close its gap: a switch that
+-- is fitted to one row explains nothing. `why` says in a sentence what is probably missing. Figures
+-- that ours are calibrated to, or that a parameter was worked back from, are shown and not counted.
 
 local M = {}
 local Report = {}
@@ -10,12 +11,14 @@ Report.__index = Report
 local TOLERANCE = 0.1
 
 function M.new()
-   return setmetatable({ rows = 0, noted = 0, residuals = {}, worst = 0 }, Report)
+   return setmetatable({ rows = 0, shown = 0, fitted = 0, residuals = {}, worst = 0 }, Report)
 end
 
 --- A heading, and where the published figures are from.
 function Report:section(title, source)
-   if self.rows > 0 then print() end
+   self:reasons()
+   if self.shown > 0 then print() end
+   self.whys, self.why_of = {}, {}
    print(title)
    print(("   published: %s"):format(source))
    print(("   %-34s %14s %14s %9s"):format("", "published", "ours", "differs"))
@@ -26,21 +29,39 @@ local function show(format, value)
    return (format or "%.4g"):format(value)
 end
 
---- One figure. o: format (of string.format, or a function) of both, note.
+--- The number of a reason in its table.
+local function number_of(report, why)
+   if not report.why_of[why] then
+      table.insert(report.whys, why)
+      report.why_of[why] = #report.whys
+   end
+   return report.why_of[why]
+end
+
+--- Why figures of the last table differ, as far as is known.
+function Report:reasons()
+   for i, why in ipairs(self.whys or {}) do print(("   (%d) %s"):format(i, why)) end
+end
+
+--- One figure. o: format (of string.format, or a function) of both; why (what is probably missing
+-- where it differs); fitted (ours is made of this figure: it is not counted).
 function Report:row(name, published, ours, o)
    o = o or {}
    local differs = published == ours and 0 or ours / published - 1
    local far = math.abs(differs) > TOLERANCE
    local mark = ""
-   self.rows = self.rows + 1
-   if far and o.note then
-      self.noted = self.noted + 1
-      mark = "  " .. o.note
-   elseif far then
-      self.residuals[#self.residuals + 1] = name
-      mark = "  residual"
+   self.shown = self.shown + 1
+   if o.fitted then
+      self.fitted = self.fitted + 1
+      mark = "  fitted"
+   else
+      self.rows = self.rows + 1
+      if not far then self.worst = math.max(self.worst, math.abs(differs)) end
+      if far then
+         self.residuals[#self.residuals + 1] = name
+         mark = "  residual" .. (o.why and (" (%d)"):format(number_of(self, o.why)) or "")
+      end
    end
-   if not far then self.worst = math.max(self.worst, math.abs(differs)) end
    print(("   %-34s %14s %14s %+8.1f%%%s"):format(name, show(o.format, published),
       show(o.format, ours), 100 * differs, mark))
 end
@@ -57,11 +78,12 @@ end
 
 --- The last line: how many figures, and how far.
 function Report:finish()
+   self:reasons()
    print()
    local n = #self.residuals
-   print(("%d figures: %d within 10 %% (at most %.1f %%), %d with the assumption named, %s"):format(
-      self.rows, self.rows - self.noted - n, 100 * self.worst, self.noted,
-      ("%d residual%s"):format(n, n == 1 and "" or "s")))
+   print(("%d figures: %d within 10 %% (at most %.1f %%), %s; %d fitted and not counted"):format(
+      self.rows, self.rows - n, 100 * self.worst, ("%d residual%s"):format(n, n == 1 and "" or "s"),
+      self.fitted))
 end
 
 return M
