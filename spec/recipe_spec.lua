@@ -26,8 +26,9 @@ local GOOD = line("Ben has a red kite.", "entailment"):rep(8)
 
 --- One line on stderr that matches, the exit code, and no run directory.
 local function refused(code, pattern, arguments, out_dir)
-   process.refused(code, pattern, { RECIPE, unpack(arguments) })
+   local printed = process.refused(code, pattern, { RECIPE, unpack(arguments) })
    if out_dir then assert.is_false(core.sys.exists(out_dir) and true or false) end
+   return printed
 end
 
 describe("recipes/t5_rte.lua", function()
@@ -88,8 +89,33 @@ describe("recipes/t5_rte.lua", function()
          local out, err, exit = run("--dry-run", unpack(flags))
          assert.equal(0, exit, err)
          assert.matches("predicted: %d+", out)
-         refused(2, "can be planned and simulated but not executed yet", flags)
+         local printed = refused(2, "%-%-staleness " .. staleness .. " can be planned and "
+            .. "simulated, but not executed yet; %-%-dry%-run plans it\n$", flags)
+         assert.not_matches("plan:", printed)
       end
+      for _, schedule in ipairs { "zero-bubble", "2bw" } do
+         local printed = refused(2, "%-%-schedule " .. schedule:gsub("%-", "%%-") .. " can be "
+            .. "planned and simulated, but not executed yet", { "--schedule", schedule })
+         assert.not_matches("plan:", printed)
+      end
+   end)
+
+   it("says before it measures what a schedule in turns cannot do", function()
+      files.in_directory(function(dir)
+         local function refused_unmeasured(pattern, ...)
+            local _, err, exit = process.shell(("XDG_CACHE_HOME='%s' '%s' %s --schedule "
+               .. "interleaved --devices cpu:2 %s"):format(dir, core.sys.executable(), RECIPE,
+               table.concat({ ... }, " ")))
+            assert.equal(2, exit, err)
+            assert.matches(pattern, err)
+            assert.is_nil(core.sys.exists(dir .. "/ftpipe/profiles"))
+         end
+         refused_unmeasured("needs %-%-partition seq, .* %-%-partition mixed puts them on any",
+            "--partition mixed --stages 4")
+         refused_unmeasured("3 stages on 2 devices: devices take turns", "--stages 3")
+         refused_unmeasured("1 micro%-batches, expected a multiple of the 2 devices",
+            "--stages 4 --micro-batches 1")
+      end)
    end)
 
    it("refuses a budget that is too small before anything runs", function()

@@ -42,6 +42,9 @@ end
 --- Whether `solve` takes it.
 function M.is(how) return row_of(how) ~= nil end
 
+--- Whether its stages go to the devices in turns, in the order of the model.
+function M.is_in_order(how) return (row_of(how) or {}).in_order or false end
+
 --- A partition in a word: its name, "custom", or the scopes at which stages begin.
 function M.title(how)
    if type(how) == "table" then return table.concat(how, ",") end

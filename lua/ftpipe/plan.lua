@@ -14,6 +14,7 @@ local explain = require("ftpipe.plan.explain")
 local fit = require("ftpipe.plan.fit")
 local givens = require("ftpipe.plan.given")
 local options = require("ftpipe.plan.options")
+local placement = require("ftpipe.placement")
 local playing = require("ftpipe.played")
 local rates = require("ftpipe.rate")
 local remedies = require("ftpipe.planner.remedies")
@@ -74,6 +75,20 @@ local function draw_given(o, graphs)
    return draw.blueprint(o.eval_only and copy(o, { clip = 0 }) or o, own, partition, flags)
 end
 
+--- Refuses, before anything is measured, stages that a schedule which takes turns cannot have.
+local function check_turns(o)
+   local schedule, how = o.rule or o.schedule, o.partition
+   if o.given or o.eval_only or not schedules.interleaves(schedule) or not placement.is(how) then
+      return
+   end
+   if type(how) == "string" and not placement.is_in_order(how) then
+      usage("--schedule %s needs --partition seq, whose stages go to the devices in turns; "
+         .. "--partition %s puts them on any device", o.schedule, how)
+   end
+   local n_devices = #core.engine.devices(o.devices)
+   schedules.check_turns(schedule, o.stages or n_devices, n_devices, o.micro_batches)
+end
+
 --- The options with what follows from each other: a rule has a name, a plan that is there decides
 -- what it says, a rate depends on whether the pipeline drains.
 local function settled(o)
@@ -92,6 +107,7 @@ local function settled(o)
    if o.batch % o.micro_batches ~= 0 then
       usage("--batch %d is not a multiple of --micro-batches %d", o.batch, o.micro_batches)
    end
+   check_turns(o)
    o.placements = o.placements or {}
    return o
 end

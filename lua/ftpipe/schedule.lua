@@ -154,6 +154,13 @@ function M.play(o)
    return setmetatable({ plan = plan, stages = o.stages }, Played)
 end
 
+--- Raises what a schedule has against stages that go to devices in turns.
+function M.check_turns(schedule, n_stages, n_devices, micro_batches)
+   local stages = {}
+   for s = 1, n_stages do stages[s] = { device = (s - 1) % n_devices + 1 } end
+   M.play { stages = stages, micro_batches = micro_batches, batches = 1, schedule = schedule }
+end
+
 --- Plans from text and files, checked.
 M.parse, M.load = texts.parse, texts.load
 

@@ -95,9 +95,23 @@ local function check_flags(args)
    end
 end
 
+--- Refuses to train, on devices that are here, with what can only be planned.
+local function check_runs(args)
+   local staleness = args.staleness ~= "none" and args.staleness or nil
+   local here = core.engine.devices(args.devices)[1].kind == "cpu"
+   if not here or args.dry_run or args.eval_only or args.plan
+      or schedules.runs(args.schedule, staleness)
+   then
+      return
+   end
+   local what = staleness and "--staleness " .. staleness or "--schedule " .. args.schedule
+   usage("%s can be planned and simulated, but not executed yet; --dry-run plans it", what)
+end
+
 --- What ft.args gives, as options of ft.plan.
 function M.of(model, data, args)
    check_flags(args)
+   check_runs(args)
    local steps = count_steps(args, data)
    local lengths_to_pad, lengths = lengths_of(model, data, args)
    local batches = math.min(args.eval_every or steps, args.save_every or steps, steps)
