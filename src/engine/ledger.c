@@ -157,6 +157,7 @@ ft_status ledger_close(const ft_run *run, ft_error *err)
 
 /* -- what happens ------------------------------------------------------------------------------ */
 
+/* For actions that come before their batch is finished: later, the next one is in its slot. */
 static int bucket_of(const ft_run *run, const ft_action *a)
 {
     return run->batches[a->batch % run->blueprint->batch_slots].bucket;
@@ -167,9 +168,10 @@ ft_status ledger_begin(worker *w, const ft_action *a, ft_error *err)
     ft_run *run = w->run;
     const ft_stage_layout *stage = &run->blueprint->stages[a->stage];
     int64_t index = ft_action_index(run->plan, a);
-    int bucket = bucket_of(run, a);
-    if (a->kind == FT_ACT_FORWARD ||
-        (a->kind == FT_ACT_SWAP_IN && a->item == FT_MEMORY_ACTIVATIONS))
+    bool enters = a->kind == FT_ACT_FORWARD ||
+                  (a->kind == FT_ACT_SWAP_IN && a->item == FT_MEMORY_ACTIVATIONS);
+    int bucket = enters || stage->n_out_edges[a->kind] ? bucket_of(run, a) : 0;
+    if (enters)
         FT_TRY(hand_out(run, &run->stages[a->stage].slots, index, stage->saved_bytes[bucket], err));
     for (int i = 0; i < stage->n_out_edges[a->kind]; i++) {
         int e = stage->out_edges[a->kind][i];
