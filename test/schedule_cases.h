@@ -6,6 +6,7 @@
 
 #include "base/rng.h"
 #include "check.h"
+#include "schedule/make.h"
 #include "schedule/timeline.h"
 
 enum { CASE_STAGES = 16, CASE_EDGES = 256 };

@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "base/arena.h"
+#include "schedule/make.h"
 #include "schedule/timeline.h"
 
 /* Limits that keep every count of a plan, made or parsed, inside its type. */

@@ -4,6 +4,7 @@
 
 #include "data/data.h"
 #include "engine/engine.h"
+#include "schedule/make.h"
 #include "script/script.h"
 
 /* The graph in the box at index i. */
