@@ -400,6 +400,10 @@ end
 
 --- ft.args { ... }: the flags of the running script.
 setmetatable(M, { __call = function(_, declared)
+   if type(declared) ~= "table" then
+      opts.fail("ft.args", 'expected a table of flags, as { preset = "fine_tune" }, got a %s',
+         type(declared))
+   end
    local argv = rawget(_G, "arg") or {}
    return M.read(declared, argv, argv[0] or "FILE")
 end })

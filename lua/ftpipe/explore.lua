@@ -246,7 +246,10 @@ end
 
 --- A model that is given, or what ft.model takes as `model`.
 function M.open(what)
-   return type(what) == "string" and models.open { model = what } or what
+   if type(what) == "string" then return models.open { model = what } end
+   if type(what) == "table" and what.family then return what end
+   opts.fail("ft.explore", 'expected a model, its name or directory, as "t5-small", got a %s',
+      type(what))
 end
 
 --- Plans a model.

@@ -186,6 +186,10 @@ function M.from(what, o)
    o = o or {}
    local devices = o.devices or "cpu"
    if type(what) == "userdata" then return M.of(what, devices) end
+   if type(what) ~= "string" and not (type(what) == "table" and what.family) then
+      usage('ft.graph: expected a file, a model, its name or directory, as "t5-small", got a %s',
+         type(what))
+   end
    if type(what) == "string" then
       if core.sys.exists(what) == "file" then return M.load(what, o) end
       what = require("ftpipe.model") { model = what }

@@ -8,6 +8,7 @@
 -- what each of them means.
 
 local core = require("ftpipe.core")
+local opts = require("ftpipe.opts")
 local usage = require("ftpipe.usage")
 
 local M = { methods = core.partition.methods, costs = core.partition.costs }
@@ -92,6 +93,13 @@ end
 --   spent: as much gives the same on any machine), method
 -- @raise invalid argument — the problem makes no sense; plan infeasible — nothing fits
 function M.solve(problem, options)
+   if type(problem) ~= "table" or not problem.node_ns then
+      opts.fail("ft.partition", 'expected a problem, as ft.graph("t5-small"):problem { devices = '
+         .. '"sim:2x11GB" } gives it')
+   end
+   if type(options or {}) ~= "table" then
+      opts.fail("ft.partition", "expected a table of options, got a %s", type(options))
+   end
    local own, seconds = {}, nil
    for key, value in pairs(options or {}) do
       if key == "referee" then seconds = value else own[key] = value end

@@ -14,6 +14,7 @@ local explain = require("ftpipe.plan.explain")
 local fit = require("ftpipe.plan.fit")
 local givens = require("ftpipe.plan.given")
 local options = require("ftpipe.plan.options")
+local opts = require("ftpipe.opts")
 local placement = require("ftpipe.placement")
 local playing = require("ftpipe.played")
 local rates = require("ftpipe.rate")
@@ -89,6 +90,11 @@ local function check_turns(o)
    schedules.check_turns(schedule, o.stages or n_devices, n_devices, o.micro_batches)
 end
 
+-- What no plan can be made without, given or decided by something else.
+local NEEDED = {
+   "devices", "batch", "micro_batches", "buckets", "partition", "schedule", "batches",
+}
+
 --- The options with what follows from each other: a rule has a name, a plan that is there decides
 -- what it says, a rate depends on whether the pipeline drains.
 local function settled(o)
@@ -104,6 +110,9 @@ local function settled(o)
       o.synchronous = schedules.is_synchronous(o.rule or o.schedule)
    end
    o.rate = args and rates.of(args, o.synchronous, o.steps)
+   for _, key in ipairs(NEEDED) do
+      if o[key] == nil then opts.fail("ft.plan", "option '%s' is missing", key) end
+   end
    if o.batch % o.micro_batches ~= 0 then
       usage("--batch %d is not a multiple of --micro-batches %d", o.batch, o.micro_batches)
    end
@@ -128,6 +137,10 @@ end
 --   stages, recompute)
 -- @treturn plan .only: it can be looked at but not run (--dry-run, or devices that are not there)
 function M.new(o)
+   if type(o) ~= "table" or not o.model then
+      opts.fail("ft.plan", "expected a table of options with a model, as { model = "
+         .. 'ft.model "t5-small", args = ft.args { preset = "fine_tune" } }')
+   end
    local args = o.args
    o = settled(o)
    local devices = core.engine.devices(o.devices)

@@ -380,6 +380,9 @@ end
 --    raises itself
 -- @usage local task = ft.task.load("examples/tasks/colour.lua") {}
 function M.load(path)
+   if type(path) ~= "string" then
+      fail("invalid argument", "ft.task.load: expected a file's path, got a %s", type(path))
+   end
    local text = core.sys.read_file(path)
    local chunk, problem = loadstring(text, "@" .. path)
    if not chunk then fail("malformed data", "%s: %s", path, problem) end
