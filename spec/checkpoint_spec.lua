@@ -1,6 +1,8 @@
 local checkpoint = require("ftpipe.checkpoint")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
+local replace = require("ftpipe.replace")
+local states = require("ftpipe.state")
 
 local V, D = 6, 4
 
@@ -382,6 +384,44 @@ describe("saving a checkpoint", function()
          assert.equal("{}", core.sys.read_file(dir .. "/real/config.json"))
          assert.equal("mine", core.sys.read_file(dir .. "/real/notes.txt"))
          assert.same({ "hf", "real" }, core.sys.list_dir(dir))
+      end)
+   end)
+end)
+
+describe("a directory that is replaced", function()
+   it("keeps what it is told to where the new one has nothing of that name", function()
+      files.in_directory(function(dir)
+         local function fill(contents)
+            return function(beside)
+               core.sys.mkdir(beside)
+               for name, text in pairs(contents) do
+                  core.sys.write_file(beside .. "/" .. name, text)
+               end
+            end
+         end
+         local place = dir .. "/place"
+         replace.directory(place, fill { a = "old", b = "old", c = "old" })
+         replace.directory(place, fill { a = "new" }, function(name) return name ~= "c" end)
+         assert.same({ "a", "b" }, core.sys.list_dir(place))
+         assert.equal("new", core.sys.read_file(place .. "/a"))
+         assert.same({ "place" }, core.sys.list_dir(dir))
+      end)
+   end)
+end)
+
+describe("the newest checkpoint of a run", function()
+   it("is that of the link, or the last whole one where the link leads nowhere", function()
+      files.in_directory(function(dir)
+         local root = dir .. "/checkpoints"
+         core.sys.mkdir(root)
+         core.io.link(root .. "/latest", "step-9")
+         assert.is_nil(states.find(dir))
+         for _, name in ipairs { "step-3/hf", "step-12/hf", "step-20" } do
+            core.sys.mkdir(root .. "/" .. name)
+         end
+         assert.equal(root .. "/step-12", states.find(dir))
+         core.io.link(root .. "/latest", "step-3")
+         assert.equal(root .. "/step-3", states.find(dir))
       end)
    end)
 end)

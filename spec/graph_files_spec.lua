@@ -238,3 +238,11 @@ describe("importers", function()
       end)
    end
 end)
+
+describe("layers of a graph", function()
+   it("are one more than the highest before them", function()
+      local edges = { { from = 1, to = 2 }, { from = 2, to = 4 }, { from = 3, to = 4 } }
+      assert.same({ 1, 2, 1, 3 },
+         require("ftpipe.graph.collapse").layers({ nodes = { {}, {}, {}, {} }, edges = edges }))
+   end)
+end)

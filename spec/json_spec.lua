@@ -24,6 +24,13 @@ describe("core.json", function()
          assert.equal(number, json.decode(json.encode(number)))
       end
       assert.equal("[0.1, 1e-06, 3, 9007199254740992]", json.encode { 0.1, 1e-6, 3, 2 ^ 53 })
+      assert.equal("[1e+17, 18014398509481984.0]", json.encode { 1e17, 2 ^ 54 })
+   end)
+
+   it("refuses arrays with holes", function()
+      local list = { 1, 2, 3, 4 }
+      list[2] = nil
+      assert.fails_with(function() json.encode(list) end, "has 3 items up to its length of 4")
    end)
 
    it("refuses integers that a number does not hold", function()

@@ -85,6 +85,21 @@ describe("a metric", function()
       end)
    end)
 
+   it("of groups is the mean of F1 over answers and of whole questions", function()
+      local task_of = { definition = { answers = { { target = "False" }, { target = "True" } } } }
+      local score = require("ftpipe.metric.answers").convert("grouped_f1").start(task_of)
+      for _, row in ipairs { { "a", "True", "True" }, { "a", "False", "True" },
+         { "b", "True", "False" }, { "b", "False", "False" }, { "c", "False", "neither" },
+         { "d", "True", "True" } } do
+         score.add({ group = row[1], target = row[2] }, row[3])
+      end
+      -- 2 of 3 true ones are among the 4 that count as said to be; one question of 4 is right
+      local found, f1 = score.result(), 100 * 2 * 2 / (3 + 4)
+      assert.is_true(math.abs(found.f1a - f1) < 1e-9)
+      assert.equal(25, found.em)
+      assert.is_true(math.abs(found.average - (f1 + 25) / 2) < 1e-9)
+   end)
+
    it("that is none is one line that lists those there are", function()
       local there = " (expected one of: accuracy, grouped_f1; or a table { name =, unit =, "
          .. "better =, start = })"

@@ -285,3 +285,25 @@ describe("initial values", function()
          ["encoder.final_layer_norm.weight"]:get(1, 1), 1 })
    end)
 end)
+
+describe("greedy decoding", function()
+   it("ends a row with its end token, and all when every row has ended", function()
+      local script, step, last = { { 7, 8 }, { 1, 8 }, { 9, 1 }, { 9, 9 } }, 0, nil
+      local ids = core.tensor.zeros({ 2, 1 }, "i32")
+      local decoder = {
+         config = { decoder_start_token_id = 0, eos_token_id = 1 },
+         size = { batch = 2, target = 4 },
+         encode = { params = {}, program = { run = function() return {} end } },
+         step = {
+            params = {}, inputs = { { name = "decoder_ids" }, { name = "position" } },
+            program = { run = function(_, _, inputs)
+               step, last = step + 1, inputs[2]:get(1)
+               for b = 1, 2 do ids:set(b, 1, script[step][b]) end
+               return { next = ids }
+            end },
+         },
+      }
+      assert.same({ { 7, 1 }, { 8, 8, 1 } }, decode.run(decoder))
+      assert.same({ 3, 2 }, { step, last }) -- positions count from 0
+   end)
+end)

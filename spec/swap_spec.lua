@@ -329,3 +329,21 @@ describe("ft.swap.volumes", function()
       end, "swap.volumes: 4 micro-batches are not a multiple of 3 devices")
    end)
 end)
+
+describe("samples that do not divide", function()
+   it("are all in a micro-batch, on some device", function()
+      local tasks = require("ftpipe.swap.tasks")
+      assert.same({ 4, 4, 2 }, tasks.split(10, 4))
+      assert.same({ 4, 4 }, tasks.split(8, 4))
+      local seen = 0
+      for _, task in ipairs(tasks.compose {
+         mode = "data", devices = 3, samples = 8, forward_micro = 2, backward_micro = 2,
+         forward_packs = { { 1, 1 } }, backward_packs = { { 1, 1 }, { 2, 2 } },
+      }) do
+         for _, size in ipairs(task.kind == "forward" and task.micros or {}) do
+            seen = seen + size
+         end
+      end
+      assert.equal(8, seen)
+   end)
+end)

@@ -345,6 +345,23 @@ static void test_bad_input_is_refused_in_words(void)
     check_refused(&c.pipeline, find("1f1b"), "begins at a reduce");
 }
 
+static void test_unequal_turns_are_refused(void)
+{
+    pipeline_case c;
+    const int first[] = {0, 2}, devices[] = {0, 1};
+    case_chain(&c, 4, 3, 1, 2, 1, 1);
+    c.pipeline.n_devices = 2;
+    for (int s = 0; s < 4; s++) c.device[s] = s % 2;
+    check_refused(&c.pipeline, find("interleaved"),
+                  "3 micro-batches, expected a multiple of the 2 devices");
+    case_chain(&c, 1, 3, 1, 2, 1, 1);
+    c.pipeline.n_devices = 2;
+    c.pipeline.replica_first = first;
+    c.pipeline.replica_device = devices;
+    check_refused(&c.pipeline, find("data-parallel"),
+                  "3 micro-batches cannot be dealt to the 2 replicas of stage 0 alike");
+}
+
 static ft_action_kind eight_ahead(const ft_stage_state *s)
 {
     return s->forwards - s->backwards < 8 ? FT_ACT_FORWARD : FT_ACT_BACKWARD;
@@ -430,6 +447,7 @@ int main(void)
     RUN(test_a_backward_goes_before_a_forward);
     RUN(test_long_legs_are_short_plans);
     RUN(test_bad_input_is_refused_in_words);
+    RUN(test_unequal_turns_are_refused);
     RUN(test_a_new_rule_is_a_row);
     RUN(test_no_memory_is_an_error);
     RUN(test_the_order_of_stages_in_turns);
