@@ -101,4 +101,21 @@ static const ft_schedule roomy = {
       assert.matches("roomy", (process.shell(("cd %s && build/release/ftpipe plan --help"):format(
          copy))))
    end)
+
+   it("an option: its row and the code that reads it", function()
+      insert(copy, "lua/ftpipe/plan/options.lua", "   { \"recompute\", of =", [[
+   { "label", of = "recipe plan", type = "string", help = "what a plan is called" },
+]])
+      insert(copy, "lua/ftpipe/plan/describe.lua", "\nreturn M", [[
+
+local text = M.text
+function M.text(plan) return (plan.options.label or "") .. ": " .. text(plan) end
+]])
+      local lua = ("cd %s && FTPIPE_LUA=lua '%s' recipes/t5_rte.lua "):format(copy,
+         core.sys.executable())
+      assert.matches("%-%-label TEXT +what a plan is called", (process.shell(lua .. "--help all")))
+      local out, err, code = process.shell(lua .. "--dry-run --profile modelled --label mine")
+      assert.equal(0, code, err)
+      assert.matches("\nmine: plan: 1f1b", out)
+   end)
 end)

@@ -16,96 +16,17 @@
 -- takes no value. A wrong flag or value ends the program with one line and exit code 2.
 
 local argparse = require("argparse")
-local choices = require("ftpipe.choices")
 local copy = require("ftpipe.copy")
 local core = require("ftpipe.core")
+local options = require("ftpipe.plan.options")
 local opts = require("ftpipe.opts")
 local suggest = require("ftpipe.suggest")
 
 local M = {}
 
---- What every recipe may declare with `name = true`, in the order of --help. Those that are `rare`
--- are in --help all only.
-local COMMON = {
-   { "devices", { type = "string", default = "cpu", value = "LIST",
-      help = "cpu, cpu:N, cpu:NxT, cpu:N/2GB, sim:8x11GB, sim:4x3090" } },
-   { "model", { type = "string", value = "NAME|DIR",
-      help = "configuration, or directory with weights" } },
-   { "init", { rare = true, choices = { "weights", "random" }, default = "weights",
-      help = "where weights come from" } },
-   { "data", { type = "string", value = "DIR|embedded",
-      help = "directory of the task's files; those inside the program" } },
-   { "train_file", { type = "string", value = "FILE", help = "training examples" } },
-   { "eval_file", { type = "string", value = "FILE", help = "evaluation examples" } },
-   { "cache", { rare = true, type = "string", value = "DIR|none",
-      help = "where tokenised data is kept" } },
-   { "batch", { type = "int", min = 1, default = 8, help = "samples of an update" } },
-   { "micro_batches", { type = "int", min = 1, default = 4, help = "pieces of a batch" } },
-   { "schedule", { choices = choices.schedules, default = "1f1b", value = "NAME",
-      help = choices.schedules_help } },
-   { "staleness", { choices = choices.staleness, default = "none",
-      value = "NAME", help = choices.staleness_help } },
-   { "partition", { type = "string", default = "seq", value = "NAME|FILE",
-      help = "stages: " .. choices.partitions_help .. ", or those of a plan" } },
-   { "plan", { rare = true, type = "string", value = "FILE",
-      help = "a plan that is there: stages, devices, orders and slots are those of the file",
-      decides = { "micro_batches", "partition", "recompute", "schedule", "stages",
-         "staleness" } } },
-   { "profile", { rare = true, type = "string", value = "NAME|FILE",
-      help = "costs: measured, as they are kept, or fresh; modelled" } },
-   { "stages", { rare = true, type = "int", min = 1,
-      help = "pieces of the model; one for each device, with mixed at most two" } },
-   { "recompute", { choices = { "auto", "always", "never" }, default = "auto",
-      help = "activations; auto: where memory asks for it" } },
-   { "optimizer", { choices = choices.optimizers, default = "adamw",
-      help = "update rule" } },
-   { "lr", { type = "number", min = 0, default = 1e-4, help = "learning rate" } },
-   { "warmup", { type = "int", min = 0, help = "steps of warm-up, at most a tenth of all" } },
-   { "lr_schedule", { choices = { "constant", "linear", "cosine" },
-      help = "after warm-up [constant; linear with --schedule async]" } },
-   { "clip", { type = "number", min = 0, default = 1, help = "norm of gradients, 0 for none" } },
-   { "weight_decay", { type = "number", min = 0, default = 0, help = "decoupled weight decay" } },
-   { "decay_exempt", { rare = true, choices = { "none", "vectors" }, default = "none",
-      help = "vectors: biases and norms do not decay" } },
-   { "dropout", { type = "number", min = 0, max = 0.99, help = "probability, else the model's" } },
-   { "max_source", { type = "int", min = 1, default = 128, help = "tokens of an input" } },
-   { "max_target", { type = "int", min = 1, default = 8, help = "tokens of an answer" } },
-   { "steps", { type = "int", min = 1, help = "updates" } },
-   { "epochs", { type = "number", above = 0, help = "passes over the data, instead of steps" } },
-   { "eval_every", { type = "int", min = 1, help = "steps between evaluations" } },
-   { "patience", { rare = true, type = "int", min = 1,
-      help = "evaluations without a better one after which to stop" } },
-   { "eval_limit", { rare = true, type = "int", min = 1, value = "N",
-      help = "evaluate on the first N rows, questions or blocks" } },
-   { "eval_only", { type = "boolean", default = false, help = "evaluate, do not train" } },
-   { "precision", { choices = choices.precisions, default = choices.precisions[1],
-      help = "of products with weights; the rest is f32" } },
-   { "seed", { type = "int", min = 0, max = 2 ^ 53, default = 1, help = "of everything random" } },
-   { "out", { type = "string", value = "DIR", help = "run directory: metrics, plan, model" } },
-   { "save_every", { type = "int", min = 1, help = "steps between checkpoints in --out" } },
-   { "keep", { rare = true, type = "int", min = 1,
-      help = "checkpoints to keep, beside the best (2)" } },
-   { "resume", { type = "boolean", default = false, help = "go on from the checkpoint in --out" } },
-   { "dry_run", { type = "boolean", default = false, short = "-n",
-      help = "plan and predict only" } },
-}
-
-local function all_of(names)
-   local flags = {}
-   for _, name in ipairs(names) do flags[name] = true end
-   return flags
-end
-
 --- Declarations that a recipe, or another preset, may begin from.
 local PRESETS = {
-   fine_tune = all_of {
-      "devices", "model", "init", "data", "train_file", "eval_file", "cache", "batch",
-      "micro_batches", "schedule", "staleness", "partition", "plan", "profile", "stages",
-      "recompute", "optimizer", "lr", "warmup", "lr_schedule", "clip", "weight_decay",
-      "decay_exempt", "dropout",
-      "steps", "epochs", "eval_every", "patience", "eval_limit", "eval_only", "precision", "seed",
-      "out", "save_every", "keep", "resume", "dry_run",
-   },
+   fine_tune = options.flags("recipe"),
    -- What the recipes of T5 have in common: the tiny one inside the program learns with AdamW; one
    -- that was given, with FTPipe's Adafactor (Eliad et al., USENIX ATC 2021).
    t5 = {
@@ -168,10 +89,9 @@ local function flags_of(declared)
       seen[name] = true
       flags[#flags + 1] = { name = name, flag = "--" .. name:gsub("_", "-"), rule = rule }
    end
-   for _, entry in ipairs(COMMON) do
-      local name, rule = entry[1], entry[2]
-      local own = declared[name]
-      if own then add(name, own == true and rule or merged(rule, own)) end
+   for _, row in ipairs(options.rows) do -- what every recipe may declare with `name = true`
+      local own = declared[row[1]]
+      if own then add(row[1], own == true and row or merged(row, own)) end
    end
    for _, name in ipairs(opts.names(declared)) do
       local own = declared[name]

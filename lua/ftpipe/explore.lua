@@ -8,7 +8,6 @@
 -- (a simulation), play = (gives one of so many batches, with its trace when asked for), proof =,
 -- fits = (whether it is within its budgets) }.
 
-local choices = require("ftpipe.choices")
 local clusters = require("ftpipe.cluster")
 local copy = require("ftpipe.copy")
 local core = require("ftpipe.core")
@@ -16,6 +15,7 @@ local compare = require("ftpipe.compare")
 local describe = require("ftpipe.plan.describe")
 local graphs = require("ftpipe.graph")
 local models = require("ftpipe.model")
+local options = require("ftpipe.plan.options")
 local opts = require("ftpipe.opts")
 local over = require("ftpipe.plan.over")
 local partition = require("ftpipe.partition")
@@ -79,26 +79,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Options.
 
-local OPTIONS = {
-   devices = { type = "any", help = "as --devices, or a cluster" },
-   batch = { default = 32, min = 1, type = "int", help = "samples of an update" },
-   micro_batches = { default = 8, min = 1, type = "int", help = "pieces of a batch" },
-   source = { default = 128, min = 1, type = "int", help = "tokens of an input" },
-   target = { default = 8, min = 1, type = "int", help = "tokens of an answer" },
-   partition = { type = "any", default = "mixed", help = "how the model is cut" },
-   stages = { type = "int", min = 1, help = "pieces of the model" },
-   schedule = { type = "any", default = "1f1b", help = "order of work: a name, or ft.schedule" },
-   staleness = { choices = choices.staleness, default = "none",
-      help = "weights of async" },
-   recompute = { choices = { "auto", "always", "never" }, default = "auto", help = "activations" },
-   optimizer = { choices = choices.optimizers, default = "adamw",
-      help = "update rule" },
-   seed = { type = "int", min = 0, default = 1, help = "of partitioners" },
-   effort = { type = "number", min = 0, help = "of partitioners that search, millions of steps" },
-   cost = { type = "string", help = "what a graph file is cut by" },
-   plan = { type = "any", help = "one that is there, as of ft.plan; for models" },
-   profile = { type = "string", default = "modelled", help = "what work costs; for models" },
-}
+local OPTIONS = options.rules("explore")
 
 local function name_of(schedule)
    return type(schedule) == "table" and schedule.name or schedule
@@ -228,14 +209,12 @@ function M.plan_options(model, o)
    local dropout = model.config.dropout_rate
    local stages_at_most = placement.stages(#core.engine.devices(o.devices), o.stages)
    local _, long = legs(stages_at_most, o.micro_batches)
-   return {
-      model = model, devices = o.devices, batch = o.batch, micro_batches = o.micro_batches,
-      buckets = { o.source }, lengths = { target = o.target }, partition = o.partition,
-      stages = o.stages, schedule = o.schedule, recompute = o.recompute, optimizer = o.optimizer,
-      staleness = o.staleness ~= "none" and o.staleness or nil, profile = o.profile,
-      hypers = {}, clip = 0, seed = o.seed, effort = o.effort, dropout = dropout,
-      steps = long, batches = long, plan = o.plan,
-   }
+   local plan_options = copy(o, {
+      model = model, buckets = { o.source }, lengths = { target = o.target }, hypers = {}, clip = 0,
+      dropout = dropout, steps = long, batches = long,
+   })
+   plan_options.source, plan_options.target, plan_options.cost = nil, nil, nil
+   return plan_options
 end
 
 local function by_node(stage, devices)

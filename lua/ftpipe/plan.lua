@@ -1,5 +1,6 @@
 --- From model and cluster to a plan: graphs, partition, blueprint, prediction.
 
+local arguments = require("ftpipe.plan.arguments")
 local arrange = require("ftpipe.plan.arrange")
 local clusters = require("ftpipe.cluster")
 local copy = require("ftpipe.copy")
@@ -76,6 +77,39 @@ local function draw_given(o, graphs)
    return draw.blueprint(o.eval_only and copy(o, { clip = 0 }) or o, own, partition, flags)
 end
 
+-- Options of a plan besides those of options.lua.
+local RULES = copy(options.rules("plan"), {
+   model = { type = "table", required = true, help = "what ft.model gives" },
+   buckets = { type = "table", help = "lengths of a source, ascending" },
+   lengths = { type = "table", help = "of other fields, by name: { target = 8 }" },
+   batches = { type = "int", min = 1, help = "of the longest leg" },
+   hypers = { type = "table", help = "of the optimizer, by name" },
+   eval_batches = { type = "int", min = 1, help = "of the longest evaluation; none when absent" },
+   train = { type = "any", help = "a data set, for how often its lengths are" },
+   evaluated = { type = "any", help = "the data set of eval_only, for its lengths" },
+   shares = { type = "table", help = "of batches by bucket; all in the last one when absent" },
+   placements = { type = "table", help = "of earlier plans, see ftpipe.placement" },
+})
+
+-- The same when they follow from a recipe's flags and data.
+local OF_RECIPES = {
+   model = RULES.model,
+   args = { type = "table", required = true, help = "what ft.args gives" },
+   data = { type = "any", help = "what the task has loaded" },
+   schedule = { type = "any", help = "what ft.schedule gives, in place of --schedule" },
+   partition = { type = "any", help = "in place of --partition, as in ft.plan" },
+}
+
+--- The options of a plan from what is given: those themselves, or flags and data of a recipe.
+local function options_of(given)
+   if type(given) == "table" and given.args then
+      local o = opts.check("ft.plan", OF_RECIPES, given)
+      local args = copy(o.args, { partition = o.partition })
+      return arguments.of(o.model, o.data, args), args
+   end
+   return opts.check("ft.plan", RULES, given)
+end
+
 --- Refuses, before anything is measured, stages that a schedule which takes turns cannot have.
 local function check_turns(o)
    local schedule, how = o.rule or o.schedule, o.partition
@@ -90,17 +124,16 @@ local function check_turns(o)
    schedules.check_turns(schedule, o.stages or n_devices, n_devices, o.micro_batches)
 end
 
--- What no plan can be made without, given or decided by something else.
-local NEEDED = {
-   "devices", "batch", "micro_batches", "buckets", "partition", "schedule", "batches",
-}
+-- What has no default: it is given, or decided by something else.
+local NEEDED = { "buckets", "batches" }
 
 --- The options with what follows from each other: a rule has a name, a plan that is there decides
 -- what it says, a rate depends on whether the pipeline drains.
-local function settled(o)
-   local args = o.args and copy(o.args, { partition = o.partition })
-   local rule = type(o.schedule) == "table" and o.schedule or nil
-   o = args and options.of(o.model, o.data, args) or copy(o)
+local function settled(given)
+   local o, args = options_of(given)
+   local rule = type(given.schedule) == "table" and given.schedule or nil
+   if o.staleness == "none" then o.staleness = nil end -- that of the schedule
+   o.hypers = o.hypers or {}
    if rule then o.rule, o.schedule = rule, rule.name end
    if o.plan then
       o = givens.decide(o, type(o.plan) == "table" and o.plan.said and o.plan
@@ -122,27 +155,17 @@ local function settled(o)
 end
 
 --- A plan for training.
--- @tparam table o either model, data (as the task loads it, or nil) and args (of ft.args), with
---   schedule and partition in place of theirs if they are given; or
---   model, devices (text or cluster), batch, micro_batches, buckets (lengths of a source,
---   ascending), lengths (of other fields, by name: { target = 8 }), partition (a name, a plan
---   file, a list of scopes, or a function: see ftpipe.plan.stages), stages, schedule (a
---   name, or what ft.schedule gives), staleness, recompute, optimizer, hypers, decay_exempt
---   ("vectors", else "none"), clip, seed, precision ("bf16", else "f32"), dropout, steps, batches
---   (of the longest leg); eval_batches (of the longest evaluation; nil: there is none), eval_only
---   (true: there is nothing else); profile ("modelled", which is the preset, "measured", "fresh":
---   not from the cache, or a profile's file), evaluated (the data set of eval_only, for its
---   lengths), shares (of batches by bucket; all in the last one, when absent), plan (one that is
---   there: a file, or of ft.plan.load; it decides micro_batches, schedule, batches, partition,
---   stages, recompute)
+-- @tparam table given either model, data (as the task loads it, or nil), args (of ft.args), with
+--   schedule and partition in place of theirs if they are given; or model, buckets, batches, the
+--   options of plan/options.lua and those above. schedule: a name, or what ft.schedule gives;
+--   partition: a name, a plan file, a list of scopes, or a function, see ftpipe.plan.stages
 -- @treturn plan .only: it can be looked at but not run (--dry-run, or devices that are not there)
-function M.new(o)
-   if type(o) ~= "table" or not o.model then
+function M.new(given)
+   if type(given) ~= "table" or not given.model then
       opts.fail("ft.plan", "expected a table of options with a model, as { model = "
          .. 'ft.model "t5-small", args = ft.args { preset = "fine_tune" } }')
    end
-   local args = o.args
-   o = settled(o)
+   local o, args = settled(given), given.args
    local devices = core.engine.devices(o.devices)
    local graphs = build_graphs(o, devices[1].kind == "sim")
    local profile = costs.profile(o, graphs[#graphs], devices)

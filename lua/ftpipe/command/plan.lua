@@ -4,50 +4,35 @@ local core = require("ftpipe.core")
 local over = require("ftpipe.plan.over")
 local remedies = require("ftpipe.planner.remedies")
 local args = require("ftpipe.args")
+local copy = require("ftpipe.copy")
+local options = require("ftpipe.plan.options")
 local schedules = require("ftpipe.schedule")
 
 local M = { help = "how a model or a graph file would be cut, and how fast and large that is" }
 
 local FORMATS = { "table", "json", "html", "svg", "dot", "graphml" }
 
-local declared = {
+local declared = copy(options.flags("explore"), {
    "Plans a model (a directory, or a built-in configuration) or a graph from a file (PipeDream's\n"
       .. "profiles, device-placement JSON, GraphML, ftpipe's own), on devices that need not exist.",
    "ftpipe plan t5-3b --devices sim:4x11GB --partition mixed --max-source 320",
    "ftpipe plan t5-3b --devices sim:4x11GB --batch 40 --max-source 320 --search",
    "ftpipe plan gnmt.txt --devices sim:4x2080ti --compare",
    "ftpipe plan gpt2-xl --devices sim:8x2080ti --format html > plan.html",
-   devices = { default = false },
-   batch = { default = 32 }, micro_batches = { default = 8 },
-   schedule = true, staleness = true, partition = { default = "mixed" }, stages = true, plan = true,
-   recompute = true, optimizer = true, max_source = true, max_target = true, seed = true,
-   profile = { rare = false, default = "modelled", help = "what work costs; for models" },
-   effort = { type = "number", min = 0, value = "N",
-      help = "of partitioners that search, in millions of steps: the same on any machine" },
    compare = { type = "boolean", default = false, help = "all partitioners side by side" },
    search = { type = "boolean", default = false,
       help = "try what is not given of micro-batches, schedule, partition, stages" },
    mem = { type = "boolean", default = false, help = "memory by class" },
    format = { choices = FORMATS, default = "table", help = "what is printed" },
    depth = { type = "int", min = 1, max = 16, default = 2, help = "of scopes, in pictures" },
-   cost = { choices = { "overlap", "sum", "pipedream" }, default = "overlap",
-      help = "what --compare counts, and a graph file is cut by" },
-}
+})
 
 local function usage(format, ...)
    core.fail("invalid argument", format:format(...) .. "; see ftpipe plan --help", 2)
 end
 
 --- Options of ft.explore.
-local function options_of(flags)
-   return {
-      devices = flags.devices, batch = flags.batch, micro_batches = flags.micro_batches,
-      schedule = flags.schedule, staleness = flags.staleness, partition = flags.partition,
-      stages = flags.stages, recompute = flags.recompute, optimizer = flags.optimizer,
-      source = flags.max_source, target = flags.max_target, seed = flags.seed, cost = flags.cost,
-      effort = flags.effort, profile = flags.profile, plan = flags.plan,
-   }
-end
+local function options_of(flags) return options.pick("explore", flags) end
 
 local function check_batch(flags)
    if flags.batch % flags.micro_batches == 0 then return end

@@ -1,150 +1,152 @@
---- What a recipe's arguments and data mean for its plan.
+--- The options of runs and plans: one row each, in the order of --help.
+--
+-- A row is a rule of opts.lua with a name, and with `of`: who takes it.
+--
+--    recipe    flags of every recipe (preset "fine_tune")
+--    some      flags that a recipe may declare
+--    explore   flags of `ftpipe plan`, options of ft.explore and ft.planner
+--    plan      options of ft.plan
+--
+-- `explore = { ... }` and `plan = { ... }` change the rule there. `lua` is the name in ft.explore,
+-- where it is another; `lua_type` what Lua may give besides a text. `rare` flags are in --help all
+-- only. A new option is a row here and the code that reads it: flags, --help, checks and what is
+-- passed on follow.
 
-local buckets = require("ftpipe.data.buckets")
-local core = require("ftpipe.core")
-local directories = require("ftpipe.run.directory")
-local evaluate = require("ftpipe.evaluate")
-local givens = require("ftpipe.plan.given")
-local schedules = require("ftpipe.schedule")
-local usage = require("ftpipe.usage")
+local choices = require("ftpipe.choices")
+local copy = require("ftpipe.copy")
 
 local M = {}
 
-local function longest_of(data, field)
-   local longest = 0
-   for _, split in pairs(data) do longest = math.max(longest, split.dataset:longest(field)) end
-   return longest
-end
+M.rows = {
+   { "devices", of = "recipe explore plan", type = "string", default = "cpu", value = "LIST",
+      lua_type = "any", explore = { default = false },
+      help = "cpu, cpu:N, cpu:NxT, cpu:N/2GB, sim:8x11GB, sim:4x3090" },
+   { "model", of = "recipe", type = "string", value = "NAME|DIR",
+      help = "configuration, or directory with weights" },
+   { "init", of = "recipe", rare = true, choices = { "weights", "random" }, default = "weights",
+      help = "where weights come from" },
+   { "data", of = "recipe", type = "string", value = "DIR|embedded",
+      help = "directory of the task's files; those inside the program" },
+   { "train_file", of = "recipe", type = "string", value = "FILE", help = "training examples" },
+   { "eval_file", of = "recipe", type = "string", value = "FILE", help = "evaluation examples" },
+   { "cache", of = "recipe", rare = true, type = "string", value = "DIR|none",
+      help = "where tokenised data is kept" },
+   { "batch", of = "recipe explore plan", type = "int", min = 1, default = 8,
+      explore = { default = 32 }, help = "samples of an update" },
+   { "micro_batches", of = "recipe explore plan", type = "int", min = 1, default = 4,
+      explore = { default = 8 }, help = "pieces of a batch" },
+   { "schedule", of = "recipe explore plan", choices = choices.schedules, default = "1f1b",
+      value = "NAME", lua_type = "any", help = choices.schedules_help },
+   { "staleness", of = "recipe explore plan", choices = choices.staleness, default = "none",
+      value = "NAME", help = choices.staleness_help },
+   { "partition", of = "recipe explore plan", type = "string", default = "seq",
+      value = "NAME|FILE", lua_type = "any", explore = { default = "mixed" },
+      help = "stages: " .. choices.partitions_help .. ", or those of a plan" },
+   { "plan", of = "recipe explore plan", rare = true, type = "string", value = "FILE",
+      lua_type = "any",
+      help = "a plan that is there: stages, devices, orders and slots are those of the file",
+      decides = { "micro_batches", "partition", "recompute", "schedule", "stages",
+         "staleness" } },
+   { "profile", of = "recipe explore plan", rare = true, type = "string", value = "NAME|FILE",
+      explore = { rare = false, default = "modelled", help = "what work costs; for models" },
+      help = "costs: measured, as they are kept, or fresh; modelled" },
+   { "stages", of = "recipe explore plan", rare = true, type = "int", min = 1,
+      help = "pieces of the model; one for each device, with mixed at most two" },
+   { "effort", of = "recipe explore plan", rare = true, type = "number", min = 0, value = "N",
+      explore = { rare = false },
+      help = "of partitioners that search, in millions of steps: the same on any machine" },
+   { "recompute", of = "recipe explore plan", choices = { "auto", "always", "never" },
+      default = "auto", help = "activations; auto: where memory asks for it" },
+   { "optimizer", of = "recipe explore plan", choices = choices.optimizers, default = "adamw",
+      help = "update rule" },
+   { "lr", of = "recipe", type = "number", min = 0, default = 1e-4, help = "learning rate" },
+   { "warmup", of = "recipe", type = "int", min = 0,
+      help = "steps of warm-up, at most a tenth of all" },
+   { "lr_schedule", of = "recipe", choices = { "constant", "linear", "cosine" },
+      help = "after warm-up [constant; linear with --schedule async]" },
+   { "clip", of = "recipe plan", type = "number", min = 0, default = 1, plan = { default = 0 },
+      help = "norm of gradients, 0 for none" },
+   { "weight_decay", of = "recipe", type = "number", min = 0, default = 0,
+      help = "decoupled weight decay" },
+   { "decay_exempt", of = "recipe plan", rare = true, choices = { "none", "vectors" },
+      default = "none", help = "vectors: biases and norms do not decay" },
+   { "dropout", of = "recipe plan", type = "number", min = 0, max = 0.99, lua_type = "any",
+      help = "probability, else the model's" },
+   { "max_source", of = "some explore", lua = "source", type = "int", min = 1, default = 128,
+      help = "tokens of an input" },
+   { "max_target", of = "some explore", lua = "target", type = "int", min = 1, default = 8,
+      help = "tokens of an answer" },
+   { "steps", of = "recipe plan", type = "int", min = 1, help = "updates" },
+   { "epochs", of = "recipe", type = "number", above = 0,
+      help = "passes over the data, instead of steps" },
+   { "eval_every", of = "recipe plan", type = "int", min = 1,
+      help = "steps between evaluations" },
+   { "patience", of = "recipe", rare = true, type = "int", min = 1,
+      help = "evaluations without a better one after which to stop" },
+   { "eval_limit", of = "recipe", rare = true, type = "int", min = 1, value = "N",
+      help = "evaluate on the first N rows, questions or blocks" },
+   { "eval_only", of = "recipe plan", type = "boolean", default = false,
+      help = "evaluate, do not train" },
+   { "precision", of = "recipe plan", choices = choices.precisions, default = "f32",
+      help = "of products with weights; the rest is f32" },
+   { "seed", of = "recipe explore plan", type = "int", min = 0, max = 2 ^ 53, default = 1,
+      help = "of everything random" },
+   { "out", of = "recipe", type = "string", value = "DIR",
+      help = "run directory: metrics, plan, model" },
+   { "save_every", of = "recipe plan", type = "int", min = 1,
+      help = "steps between checkpoints in --out" },
+   { "keep", of = "recipe", rare = true, type = "int", min = 1,
+      help = "checkpoints to keep, beside the best (2)" },
+   { "resume", of = "recipe", type = "boolean", default = false,
+      help = "go on from the checkpoint in --out" },
+   { "dry_run", of = "recipe", type = "boolean", default = false, short = "-n",
+      help = "plan and predict only" },
+   { "cost", of = "explore", choices = choices.costs, default = "overlap",
+      help = "what --compare counts, and a graph file is cut by" },
+}
 
---- Length buckets of the first length group of the data, and the lengths of the others by their
--- first field; a split whose examples are all equally long says so in `length`. Without data: as
--- long as the flags allow.
-local function lengths_of(model, data, args)
-   if not data then return { args.block or args.max_source }, { target = args.max_target } end
-   local lengths_to_pad, lengths
-   local split = select(2, next(data))
-   for _, group in ipairs(split.dataset:groups()) do
-      local longest = longest_of(data, group[1])
-      if lengths then
-         lengths[group[1]] = longest
-      else
-         lengths_to_pad = split.length and { split.length } or buckets.of(model, longest)
-         lengths = {}
-      end
+--- The rows that `who` takes.
+function M.taken_by(who)
+   local list = {}
+   for _, row in ipairs(M.rows) do
+      if (" " .. row.of .. " "):find(" " .. who .. " ", 1, true) then list[#list + 1] = row end
    end
-   return lengths_to_pad, lengths
+   return list
 end
 
--- Updates in a plan that is only looked at, when there is no data to count epochs of.
-local PLANNED_STEPS = 100
-
---- Updates of the whole run: --steps, or as many as --epochs makes.
-local function count_steps(args, data)
-   if not args.epochs then return args.steps end
-   if not data then return PLANNED_STEPS end -- only possible when planning, see Task:open
-   if not data.train then return 1 end -- --eval-only
-   return math.max(1, math.ceil(args.epochs * data.train.dataset:size() / args.batch))
+--- The rule of a row for `who`: without a default where that is false.
+function M.rule(row, who)
+   local rule = copy(row, type(row[who]) == "table" and row[who] or nil)
+   if rule.default == false and rule.type ~= "boolean" then rule.default = nil end
+   return rule
 end
 
---- Costs come from a profile taken here when the devices are here.
-local function profile_rule(args)
-   if args.profile then return args.profile end
-   local here = core.engine.devices(args.devices)[1].kind == "cpu"
-   return here and "measured" or "modelled"
+--- Declarations of flags for ft.args, by name.
+function M.flags(who)
+   local flags = {}
+   for _, row in ipairs(M.taken_by(who)) do flags[row[1]] = row[who] or true end
+   return flags
 end
 
---- Where the stages come from. What an asynchronous run computes depends on them, and a profile
--- taken another time may give others: it goes on with those that it recorded.
-local function partition_rule(args)
-   local recorded = args.resume and args.out and args.out .. "/plan.txt"
-   local own = args.partition
-   local chosen = type(own) == "string" and core.sys.exists(own) -- by the user, in a file
-   if recorded and not chosen and not schedules.is_synchronous(args.schedule)
-      and core.sys.exists(recorded)
-   then
-      return recorded
+--- Rules of an option table in Lua, by name; `defaults` false: what is absent stays so.
+function M.rules(who, defaults)
+   local rules = {}
+   for _, row in ipairs(M.taken_by(who)) do
+      local rule = M.rule(row, who)
+      if row.lua_type then rule.type, rule.choices = row.lua_type, nil end
+      if defaults == false then rule.default = nil end
+      rules[row.lua or row[1]] = rule
    end
-   return own
+   return rules
 end
 
--- Batches of an evaluation whose data is not there; more of them need no more memory.
-local UNKNOWN_BATCHES = 64
-
---- Batches of an evaluation; nil when there is nothing to evaluate on, as in pre-training.
-local function count_eval_batches(data, batch)
-   if not data then return UNKNOWN_BATCHES end
-   return data.eval and evaluate.count_batches(data.eval.dataset, batch)
-end
-
---- Refuses flags that mean nothing together.
-local function check_flags(args)
-   directories.check(args)
-   if args.patience and not args.eval_every then
-      usage("--patience counts evaluations, give --eval-every too")
-   end
-   if args.save_every and not args.out then
-      usage("--save-every saves in the directory that --out names, give it too")
-   end
-   if args.keep and not args.out then
-      usage("--keep is for checkpoints in the directory that --out names, give it too")
-   end
-   if (args.staleness or "none") ~= "none" and not schedules.may_be_stale(args.schedule) then
-      usage("--staleness %s is for async; --schedule %s %s", args.staleness, args.schedule,
-         schedules.is_synchronous(args.schedule) and "drains, its weights are never late"
-         or "says itself which weights it reads")
-   end
-end
-
---- Refuses to train, on devices that are here, with what can only be planned.
-local function check_runs(args)
-   local staleness = args.staleness ~= "none" and args.staleness or nil
-   local here = core.engine.devices(args.devices)[1].kind == "cpu"
-   if not here or args.dry_run or args.eval_only or args.plan
-      or schedules.runs(args.schedule, staleness)
-   then
-      return
-   end
-   local what = staleness and "--staleness " .. staleness or "--schedule " .. args.schedule
-   usage("%s can be planned and simulated, but not executed yet; --dry-run plans it", what)
-end
-
---- What ft.args gives, as options of ft.plan.
-function M.of(model, data, args)
-   check_flags(args)
-   check_runs(args)
-   local steps = count_steps(args, data)
-   local lengths_to_pad, lengths = lengths_of(model, data, args)
-   local batches = math.min(args.eval_every or steps, args.save_every or steps, steps)
-   return {
-      model = model,
-      devices = args.devices,
-      batch = args.batch,
-      micro_batches = args.micro_batches,
-      train = data and data.train and data.train.dataset,
-      buckets = lengths_to_pad,
-      lengths = lengths,
-      partition = partition_rule(args),
-      stages = args.stages,
-      schedule = args.schedule,
-      staleness = args.staleness ~= "none" and args.staleness or nil,
-      recompute = args.recompute,
-      optimizer = args.optimizer,
-      hypers = args.optimizer ~= "adafactor" and { weight_decay = args.weight_decay } or {},
-      decay_exempt = args.decay_exempt,
-      clip = args.clip,
-      seed = args.seed,
-      precision = args.precision,
-      profile = profile_rule(args),
-      dropout = args.dropout or model.config.dropout_rate,
-      steps = steps,
-      batches = batches,
-      plan = givens.recorded(args, batches) or args.plan,
-      eval_batches = count_eval_batches(data, args.batch),
-      evaluated = data and data.eval and data.eval.dataset,
-      eval_only = args.eval_only,
-      eval_every = args.eval_every,
-      save_every = args.save_every,
-   }
+--- Values for `who` out of a larger table of them, by their names in Lua.
+-- @tparam string who
+-- @tparam table values by the names of flags
+function M.pick(who, values)
+   local picked = {}
+   for _, row in ipairs(M.taken_by(who)) do picked[row.lua or row[1]] = values[row[1]] end
+   return picked
 end
 
 return M

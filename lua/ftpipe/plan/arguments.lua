@@ -1,0 +1,137 @@
+--- What a recipe's arguments and data mean for its plan.
+
+local buckets = require("ftpipe.data.buckets")
+local copy = require("ftpipe.copy")
+local core = require("ftpipe.core")
+local directories = require("ftpipe.run.directory")
+local evaluate = require("ftpipe.evaluate")
+local givens = require("ftpipe.plan.given")
+local options = require("ftpipe.plan.options")
+local schedules = require("ftpipe.schedule")
+local usage = require("ftpipe.usage")
+
+local M = {}
+
+local function longest_of(data, field)
+   local longest = 0
+   for _, split in pairs(data) do longest = math.max(longest, split.dataset:longest(field)) end
+   return longest
+end
+
+--- Length buckets of the first length group of the data, and the lengths of the others by their
+-- first field; a split whose examples are all equally long says so in `length`. Without data: as
+-- long as the flags allow.
+local function lengths_of(model, data, args)
+   if not data then return { args.block or args.max_source }, { target = args.max_target } end
+   local lengths_to_pad, lengths
+   local split = select(2, next(data))
+   for _, group in ipairs(split.dataset:groups()) do
+      local longest = longest_of(data, group[1])
+      if lengths then
+         lengths[group[1]] = longest
+      else
+         lengths_to_pad = split.length and { split.length } or buckets.of(model, longest)
+         lengths = {}
+      end
+   end
+   return lengths_to_pad, lengths
+end
+
+-- Updates in a plan that is only looked at, when there is no data to count epochs of.
+local PLANNED_STEPS = 100
+
+--- Updates of the whole run: --steps, or as many as --epochs makes.
+local function count_steps(args, data)
+   if not args.epochs then return args.steps end
+   if not data then return PLANNED_STEPS end -- only possible when planning, see Task:open
+   if not data.train then return 1 end -- --eval-only
+   return math.max(1, math.ceil(args.epochs * data.train.dataset:size() / args.batch))
+end
+
+--- Costs come from a profile taken here when the devices are here.
+local function profile_rule(args)
+   if args.profile then return args.profile end
+   local here = core.engine.devices(args.devices)[1].kind == "cpu"
+   return here and "measured" or "modelled"
+end
+
+--- Where the stages come from. What an asynchronous run computes depends on them, and a profile
+-- taken another time may give others: it goes on with those that it recorded.
+local function partition_rule(args)
+   local recorded = args.resume and args.out and args.out .. "/plan.txt"
+   local own = args.partition
+   local chosen = type(own) == "string" and core.sys.exists(own) -- by the user, in a file
+   if recorded and not chosen and not schedules.is_synchronous(args.schedule)
+      and core.sys.exists(recorded)
+   then
+      return recorded
+   end
+   return own
+end
+
+-- Batches of an evaluation whose data is not there; more of them need no more memory.
+local UNKNOWN_BATCHES = 64
+
+--- Batches of an evaluation; nil when there is nothing to evaluate on, as in pre-training.
+local function count_eval_batches(data, batch)
+   if not data then return UNKNOWN_BATCHES end
+   return data.eval and evaluate.count_batches(data.eval.dataset, batch)
+end
+
+--- Refuses flags that mean nothing together.
+local function check_flags(args)
+   directories.check(args)
+   if args.patience and not args.eval_every then
+      usage("--patience counts evaluations, give --eval-every too")
+   end
+   if args.save_every and not args.out then
+      usage("--save-every saves in the directory that --out names, give it too")
+   end
+   if args.keep and not args.out then
+      usage("--keep is for checkpoints in the directory that --out names, give it too")
+   end
+   if (args.staleness or "none") ~= "none" and not schedules.may_be_stale(args.schedule) then
+      usage("--staleness %s is for async; --schedule %s %s", args.staleness, args.schedule,
+         schedules.is_synchronous(args.schedule) and "drains, its weights are never late"
+         or "says itself which weights it reads")
+   end
+end
+
+--- Refuses to train, on devices that are here, with what can only be planned.
+local function check_runs(args)
+   local staleness = args.staleness ~= "none" and args.staleness or nil
+   local here = core.engine.devices(args.devices)[1].kind == "cpu"
+   if not here or args.dry_run or args.eval_only or args.plan
+      or schedules.runs(args.schedule, staleness)
+   then
+      return
+   end
+   local what = staleness and "--staleness " .. staleness or "--schedule " .. args.schedule
+   usage("%s can be planned and simulated, but not executed yet; --dry-run plans it", what)
+end
+
+--- What ft.args gives, as options of ft.plan.
+function M.of(model, data, args)
+   check_flags(args)
+   check_runs(args)
+   local steps = count_steps(args, data)
+   local lengths_to_pad, lengths = lengths_of(model, data, args)
+   local batches = math.min(args.eval_every or steps, args.save_every or steps, steps)
+   return copy(options.pick("plan", args), {
+      model = model,
+      train = data and data.train and data.train.dataset,
+      buckets = lengths_to_pad,
+      lengths = lengths,
+      partition = partition_rule(args),
+      hypers = args.optimizer ~= "adafactor" and { weight_decay = args.weight_decay } or {},
+      profile = profile_rule(args),
+      dropout = args.dropout or model.config.dropout_rate,
+      steps = steps,
+      batches = batches,
+      plan = givens.recorded(args, batches) or args.plan,
+      eval_batches = count_eval_batches(data, args.batch),
+      evaluated = data and data.eval and data.eval.dataset,
+   })
+end
+
+return M
