@@ -71,6 +71,19 @@ describe("a plan that is given", function()
       assert.equal(judge.planned[1].total, run.planned[1].total)
    end)
 
+   it("moves to host memory and back what an edit says", function()
+      local plan = made():edit(function(text)
+         return (text:gsub("( U(%d+)%.(%d+))", " L%2.%3.0:optimizer%1 O%2.%3.0:optimizer"))
+      end)
+      local run = pipeline.train(with { plan = plan, trace = true })
+      assert_same_numbers(judge, run)
+      local _, moved = run.timeline.trace:gsub("\"L[^\"]* stage", "")
+      assert.equal(2 * options.steps, moved)
+      refused("drops what is nowhere else", function()
+         made():edit(function(text) return (text:gsub("( U1%.(%d+))", "%1 D1.%2.0:weights", 1)) end)
+      end)
+   end)
+
    it("has the order of an edit, and the memory that it needs", function()
       local plan = made():edit {
          ["F0.0.0-1 B0.0.0 F0.0.2 B0.0.1 F0.0.3 B0.0.2-3"] = "F0.0.0-2 B0.0.0-1 F0.0.3 B0.0.2-3",

@@ -71,8 +71,8 @@ typedef struct worker {
     int64_t length, position; /* of the device's list */
     _Atomic int64_t passed;   /* position, for other threads */
     _Atomic int64_t busy_ns;  /* in the events of this leg, for other threads */
-    ft_event *events;
-    int64_t n_events;
+    ft_event *events[FT_STREAM_COUNT]; /* by stream, as a timeline has them */
+    int64_t n_events[FT_STREAM_COUNT];
     /* By class: bytes of live tensors, and the most that they were; of the run of training; read
      * while the worker goes on. */
     _Atomic int64_t *live, *high;
@@ -156,6 +156,8 @@ ft_location at_device(const ft_run *run, int device, const void *address);
  * the end comes back. */
 ft_status swaps_begin(ft_run *run, ft_error *err);
 ft_status swaps_end(ft_run *run, ft_error *err);
+/* O, L or D. */
+bool is_swap(const ft_action *action);
 /* The compute stream waits for copies of what the action touches. */
 ft_status swaps_wait(worker *w, const ft_action *action, ft_error *err);
 ft_status do_swap_out(worker *w, const ft_action *action, ft_error *err);

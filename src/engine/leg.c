@@ -23,8 +23,13 @@ static ft_status make_timeline(ft_run *run, ft_error *err)
     FT_TRY(ft_timeline_new(&run->timeline, o->n_devices, o->n_stages, total, err));
     int64_t at = 0;
     for (int d = 0; d < o->n_devices; d++) {
-        run->workers[d].events = run->timeline->events + at;
-        at += ft_plan_length(run->plan, d);
+        worker *w = &run->workers[d];
+        int64_t n = ft_plan_length(run->plan, d), count[FT_STREAM_COUNT] = {0};
+        for (int64_t i = 0; i < n; i++) count[ft_action_stream(ft_plan_at(run->plan, d, i).kind)]++;
+        for (int k = 0; k < FT_STREAM_COUNT; at += count[k++]) {
+            w->events[k] = run->timeline->events + at;
+            w->n_events[k] = 0;
+        }
     }
     return FT_OK;
 }
@@ -46,7 +51,7 @@ static void reset(ft_run *run)
     memset(run->norms, 0, (size_t)b->batch_slots * (size_t)b->n_params * sizeof *run->norms);
     for (int d = 0; d < b->cut.n_devices; d++) {
         worker *w = &run->workers[d];
-        w->position = w->n_events = w->allocations = 0;
+        w->position = w->allocations = 0;
         w->length = ft_plan_length(run->plan, d);
         atomic_store(&w->passed, 0);
         atomic_store(&w->busy_ns, 0);
@@ -238,12 +243,13 @@ ft_status ft_run_describe(const ft_run *run, ft_text *text, ft_error *err)
 static void gather_events(ft_run *run)
 {
     run->timeline->n_events = 0;
-    for (int d = 0; d < run->blueprint->cut.n_devices; d++) {
-        const worker *w = &run->workers[d];
-        memmove(run->timeline->events + run->timeline->n_events, w->events,
-                (size_t)w->n_events * sizeof(ft_event));
-        run->timeline->n_events += w->n_events;
-    }
+    for (int d = 0; d < run->blueprint->cut.n_devices; d++)
+        for (int k = 0; k < FT_STREAM_COUNT; k++) {
+            const worker *w = &run->workers[d];
+            memmove(run->timeline->events + run->timeline->n_events, w->events[k],
+                    (size_t)w->n_events[k] * sizeof(ft_event));
+            run->timeline->n_events += w->n_events[k];
+        }
 }
 
 ft_status ft_run_end(ft_run *run, ft_error *err)

@@ -103,7 +103,7 @@ static ft_status move_class(const ft_run *run, int s, int class, ft_device_strea
 
 /* -- what a leg needs -------------------------------------------------------------------------- */
 
-static bool moves(const ft_action *a)
+bool is_swap(const ft_action *a)
 {
     return a->kind == FT_ACT_SWAP_OUT || a->kind == FT_ACT_SWAP_IN || a->kind == FT_ACT_DROP;
 }
@@ -122,7 +122,7 @@ static needs find_needs(const ft_plan *plan, int s)
     int out = 0, device = plan->device[s];
     for (int64_t i = 0; i < ft_plan_length(plan, device); i++) {
         ft_action a = ft_plan_at(plan, device, i);
-        if (a.stage != s || !moves(&a)) continue;
+        if (a.stage != s || !is_swap(&a)) continue;
         n.any = true;
         if (a.item == FT_MEMORY_ACTIVATIONS) {
             out += a.kind == FT_ACT_SWAP_OUT ? 1 : a.kind == FT_ACT_SWAP_IN ? -1 : 0;
@@ -285,7 +285,7 @@ ft_status swaps_wait(worker *w, const ft_action *a, ft_error *err)
         [FT_ACT_ADOPT] = WEIGHTS,
     };
     struct stage_swaps *swaps = w->run->stages[a->stage].swaps;
-    if (!swaps || moves(a)) return FT_OK;
+    if (!swaps || is_swap(a)) return FT_OK;
     for (int c = 0; c < UNITS; c++)
         if (touched[a->kind] >> c & 1) FT_TRY(settle(w, &swaps->classes[c], err));
     return ft_action_per_micro(a->kind) ? settle(w, slot_unit(w, a), err) : FT_OK;

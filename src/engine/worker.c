@@ -25,14 +25,17 @@ void run_fail(ft_run *run, const ft_error *error)
 
 static void record(worker *w, const ft_action *a, int lag, int64_t start, int64_t end)
 {
-    w->events[w->n_events++] = (ft_event){.start_ns = start - w->run->start_ns,
-                                          .end_ns = end - w->run->start_ns,
-                                          .batch = a->batch,
-                                          .micro = a->micro,
-                                          .device = (int16_t)w->device,
-                                          .stage = a->stage,
-                                          .lag = (int16_t)lag,
-                                          .kind = a->kind};
+    ft_stream stream = ft_action_stream(a->kind);
+    w->events[stream][w->n_events[stream]++] =
+        (ft_event){.start_ns = start - w->run->start_ns,
+                   .end_ns = end - w->run->start_ns,
+                   .batch = a->batch,
+                   .micro = a->micro,
+                   .device = (int16_t)w->device,
+                   .stage = a->stage,
+                   .lag = (int16_t)lag,
+                   .kind = a->kind,
+                   .class = is_swap(a) ? (uint8_t)a->item : 0};
     atomic_fetch_add_explicit(&w->busy_ns, end - start, memory_order_relaxed);
 }
 
