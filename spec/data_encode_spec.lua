@@ -32,3 +32,29 @@ describe("encoding many texts", function()
       assert.has_error(function() tokenizer:encode_all("a") end)
    end)
 end)
+
+describe("sources that are too long", function()
+   it("are cut, their end token is kept, and they are counted", function()
+      local function bytes(text) return { text:byte(1, #text) } end
+      local tokenizer = {
+         encode = function(_, text) return bytes(text) end,
+         encode_all = function(_, texts)
+            local list = {}
+            for i, text in ipairs(texts) do list[i] = bytes(text) end
+            return list
+         end,
+      }
+      local rows = { path = "rows.jsonl" }
+      for i, text in ipairs { "abc", "abcd", "abcdefgh" } do
+         rows[i] = { text = text, label = 0, line = i }
+      end
+      local task = { name = "own", definition = {
+         label = "label", answers = { { label = 0, target = "x" } },
+      } }
+      local dataset, notes = require("ftpipe.kind.text2text").prepare(task,
+         { template = "{text}" }, rows,
+         { tokenizer = tokenizer, max_source = 4, max_target = 4, eos_id = 1 })
+      assert.equal(2, notes.cut_sources)
+      for i = 1, 3 do assert.same({ 97, 98, 99, 1 }, dataset:get(i, "source")) end
+   end)
+end)

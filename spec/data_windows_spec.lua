@@ -2,6 +2,7 @@ local files = require("spec.support.files")
 local core = require("ftpipe.core")
 local language_model = require("ftpipe.kind.language_model")
 local windows = require("ftpipe.data.windows")
+require("ftpipe.tensor") -- pointer()
 
 -- A tokenizer whose ids are bytes.
 local bytes = { encode = function(_, text) return { text:byte(1, #text) } end }
@@ -150,5 +151,20 @@ describe("WikiText-2", function()
       assert.equal(245569, windows.count_words(core.sys.read_file(path)))
       assert.equal(279, #windows.blocks(286221, 1024))
       assert.equal(559, #windows.blocks(286221, 512))
+   end)
+end)
+
+describe("what a window predicts", function()
+   it("is the sum over its last labels, as many as are scored", function()
+      local labels = { { 1, 2, 3, 4 }, { 1, 2, 3, -100 } }
+      local batch = { labels = core.tensor.from_table(labels, "i32") }
+      local outputs = { nll = core.tensor.from_table({ { 1, 1, 1, 1 }, { 1, 2, 4, 8 } }, "f32") }
+      local function predict(example)
+         local found = language_model.predict(batch, outputs, 2, example)
+         return { found.nll, found.tokens }
+      end
+      assert.same({ 7, 3 }, predict(nil))
+      assert.same({ 6, 2 }, predict { scored = 2 })
+      assert.same({ 7, 3 }, predict { scored = 9 })
    end)
 end)
