@@ -162,15 +162,10 @@ end
 local SLOTS = 2
 
 local function make(p)
-   local most = p.micro_batches * p.batches + #p.replicas
-   for slots = 1, math.ceil(math.log(most) / math.log(SLOTS)) + 1 do
-      for _, edge in ipairs(p.edges) do
-         -- what passes over stages waits at its reader while those work on it, a slot for each
-         edge.slots = math.min(SLOTS ^ slots * math.abs(edge.to - edge.from), most)
-      end
-      local ok, plan = pcall(core.schedule.make, p)
-      if ok then return plan end
-      if type(plan) ~= "table" or plan.status ~= "plan infeasible" then error(plan, 0) end
+   p.most_slots = p.micro_batches * p.batches + #p.replicas
+   for _, edge in ipairs(p.edges) do
+      -- what passes over stages waits at its reader while those work on it, a slot for each
+      edge.slots = math.min(SLOTS * math.abs(edge.to - edge.from), p.most_slots)
    end
    return core.schedule.make(p)
 end

@@ -246,12 +246,18 @@ static ft_status make(ft_plan **out, const ft_pipeline *pipeline, const ft_sched
     return FT_OK;
 }
 
-/* Every edge of `edges` has twice its slots; false when one would have more than the most. */
+/* Every edge of `edges` has twice its slots, or the most; false when all have those already. */
 static bool widen(const ft_pipeline *p, ft_edge *edges)
 {
-    for (int e = 0; e < p->n_edges; e++)
-        if ((edges[e].slots *= 2) > p->most_slots) return false;
-    return p->n_edges > 0;
+    int most = p->most_slots < PLAN_MAX_SLOTS ? p->most_slots : PLAN_MAX_SLOTS;
+    bool wider = false;
+    for (int e = 0; e < p->n_edges; e++) {
+        if (edges[e].slots >= most) continue;
+        edges[e].slots *= 2;
+        if (edges[e].slots > most) edges[e].slots = most;
+        wider = true;
+    }
+    return wider;
 }
 
 ft_status ft_plan_make(ft_plan **out, const ft_pipeline *pipeline, const ft_schedule *schedule,

@@ -256,7 +256,8 @@ static void opt_replicas(lua_State *L, int t, ft_pipeline *p)
  * @function schedule.make
  * @tparam table options replicas (by stage), device (of all replicas, stage by stage), devices,
  *   micro_batches, batches, reduces, edges (list of { from =, to =, kind = "F", to_kind =, bytes =,
- *   slots = }), schedule (a name, or { name =, next =, synchronous =, splits = }), staleness, and
+ *   slots = }), most_slots (to which slots are doubled where no order completes; 0: they are as
+ * they are), schedule (a name, or { name =, next =, synchronous =, splits = }), staleness, and
  *   costs by stage: forward_ns, backward_ns ..., by edge: transfer_ns
  * @treturn schedule_plan */
 static int schedule_make(lua_State *L)
@@ -272,6 +273,7 @@ static int schedule_make(lua_State *L)
     p.reduces = script_opt_bool(L, 1, "reduces", false);
     p.n_edges = n_edges;
     p.edges = need_edges(L, 1, n_edges);
+    p.most_slots = (int)script_opt_int(L, 1, "most_slots", 0, 0, INT32_MAX);
     p.weights = script_opt_weights(L, 1);
     luaL_checkstack(L, 40, "options");
     ft_stage_costs costs = opt_costs(L, 1, p.n_stages, n_edges);
