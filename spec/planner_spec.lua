@@ -117,10 +117,13 @@ describe("a plan over its budgets", function()
       local subject = explore {}
       local text = tostring(subject)
       assert.matches("^does not fit: sim:%d card needs [%d.]+ GB of its 11.0 GB, [%d.]+ GB too "
-         .. "much\nno placement fits: adamw keeps 16 bytes for each of 2.85 G parameters, 45.5 GB "
+         .. "much\nno placement fits: adamw keeps 16 bytes for each of 2.85 G parameters, 45.6 GB "
          .. "in all, and the devices have 44.0 GB together\n", text)
       assert.not_matches("\nproved: ", text)
       assert.matches("^does not fit: sim:%d card", tostring(subject.plan))
+      -- a tied embedding on two devices is one parameter
+      assert.matches("adamw keeps 16 bytes for each of 2.85 G parameters, 45.6 GB in all",
+         tostring(explore { partition = "seq" }))
       -- with room for all parameters somewhere, arithmetic forbids nothing
       assert.not_matches("no placement fits", tostring(explore { devices = "sim:4x11.5GB" }))
       assert.not_matches("does not fit", tostring(explore { optimizer = "adafactor" }))

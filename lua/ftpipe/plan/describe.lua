@@ -42,12 +42,9 @@ end
 
 --- What is over its budget, in lines.
 local function over_lines(plan)
-   local memory, names = {}, {}
-   for d, device in ipairs(plan.devices) do
-      memory[d] = { total = plan.memory[d].total, budget = device.memory_bytes }
-      names[d] = device.name
-   end
-   return over.lines(memory, names, over.least(plan), plan.options.optimizer)
+   local names = {}
+   for d, device in ipairs(plan.devices) do names[d] = device.name end
+   return over.lines(over.memory(plan), names, over.least(plan), plan.options.optimizer)
 end
 
 --- Stages, memory of every device, prediction; what does not fit says so first.

@@ -2,6 +2,7 @@
 -- memory too.
 
 local draw = require("ftpipe.plan.draw")
+local over = require("ftpipe.plan.over")
 local placement = require("ftpipe.placement")
 local stages = require("ftpipe.plan.stages")
 
@@ -137,8 +138,9 @@ function M.fit(plan)
    local o, most = plan.options, 0
    if o.recompute == "auto" then plan = M.recompute_where_needed(plan) end
    local best, last = plan, plan
+   local hopeless = over.is_hopeless(over.memory(plan), over.least(plan))
    for _ = 1, placement.is(o.partition) and PLACEMENTS or 0 do
-      if M.worst_over(last) == 0 then break end
+      if M.worst_over(last) == 0 or hopeless then break end
       local budget = next_budget(last, most)
       most = math.max(unpack(budget.others))
       last = placed(plan, budget)

@@ -5,6 +5,8 @@ local units = require("ftpipe.units")
 
 local M = {}
 
+local FLOAT = 4 -- bytes
+
 --- The device that is furthest over its budget; a budget of 0 is none.
 -- @tparam {table,...} memory by device: total, budget, bytes
 -- @treturn int bytes that it is over, 0 when everything fits
@@ -23,18 +25,29 @@ end
 -- @tparam plan plan
 -- @treturn table parameters, bytes_each, bytes
 function M.least(plan)
-   local parameters, weights, kept = 0, 0, 0
+   local parameters, gradients, state = 0, 0, 0
    for _, param in ipairs(plan.graphs[#plan.graphs]:params()) do
       local n = 1
       for _, dim in ipairs(param.dims) do n = n * dim end
       parameters = parameters + n
    end
    for _, row in ipairs(plan.memory) do
-      weights = weights + row.weights
-      kept = kept + row.weights + row.gradients + row.optimizer
+      gradients, state = gradients + row.gradients, state + row.optimizer
    end
-   local each = weights > 0 and 4 * kept / weights or 0
+   -- weights that are tied, and their gradients, may be on several devices in this plan
+   local each = FLOAT + math.min(FLOAT, gradients / parameters) + state / parameters
    return { parameters = parameters, bytes_each = each, bytes = parameters * each }
+end
+
+--- Whether all devices together have less than that; a budget of 0 is none.
+-- @tparam table least of M.least
+function M.is_hopeless(memory, least)
+   local budgets = 0
+   for _, row in ipairs(memory) do
+      if row.budget == 0 then return false end
+      budgets = budgets + row.budget
+   end
+   return least.bytes > budgets, budgets
 end
 
 --- "no placement fits: ...", where arithmetic says so; nil where it does not.
@@ -42,15 +55,21 @@ end
 -- @tparam[opt] table least of M.least
 -- @tparam string optimizer
 function M.bound(memory, least, optimizer)
-   local budgets = 0
-   for _, row in ipairs(memory) do
-      if row.budget == 0 then return nil end
-      budgets = budgets + row.budget
-   end
-   if not least or least.bytes <= budgets then return nil end
+   if not least then return nil end
+   local hopeless, budgets = M.is_hopeless(memory, least)
+   if not hopeless then return nil end
    return ("no placement fits: %s keeps %.3g bytes for each of %.2f G parameters, %s in all, and "
       .. "the devices have %s together"):format(optimizer, least.bytes_each,
       least.parameters / 1e9, units.format_bytes(least.bytes), units.format_bytes(budgets))
+end
+
+--- Totals and budgets of a plan, as of worst.
+function M.memory(plan)
+   local memory = {}
+   for d, device in ipairs(plan.devices) do
+      memory[d] = { total = plan.memory[d].total, budget = device.memory_bytes }
+   end
+   return memory
 end
 
 --- Lines that say first what does not fit; none when all does.
