@@ -154,18 +154,8 @@ local function settled(given)
    return o
 end
 
---- A plan for training.
--- @tparam table given either model, data (as the task loads it, or nil), args (of ft.args), with
---   schedule and partition in place of theirs if they are given; or model, buckets, batches, the
---   options of plan/options.lua and those above. schedule: a name, or what ft.schedule gives;
---   partition: a name, a plan file, a list of scopes, or a function, see ftpipe.plan.stages
--- @treturn plan .only: it can be looked at but not run (--dry-run, or devices that are not there)
-function M.new(given)
-   if type(given) ~= "table" or not given.model then
-      opts.fail("ft.plan", "expected a table of options with a model, as { model = "
-         .. 'ft.model "t5-small", args = ft.args { preset = "fine_tune" } }')
-   end
-   local o, args = settled(given), given.args
+--- The plan of settled options.
+local function make(o)
    local devices = core.engine.devices(o.devices)
    local graphs = build_graphs(o, devices[1].kind == "sim")
    local profile = costs.profile(o, graphs[#graphs], devices)
@@ -182,8 +172,24 @@ function M.new(given)
    plan.beside = plan.graphs.evaluation ~= nil
    plan.profile = profile
    plan.devices_name = clusters.name_of(o.devices)
-   plan.only = devices[1].kind == "sim" or args ~= nil and args.dry_run
+   plan.only = devices[1].kind == "sim"
    return setmetatable(plan, Plan)
+end
+
+--- A plan for training.
+-- @tparam table given either model, data (as the task loads it, or nil), args (of ft.args), with
+--   schedule and partition in place of theirs if they are given; or model, buckets, batches, the
+--   options of plan/options.lua and those above. schedule: a name, or what ft.schedule gives;
+--   partition: a name, a plan file, a list of scopes, or a function, see ftpipe.plan.stages
+-- @treturn plan .only: it can be looked at but not run (--dry-run, or devices that are not there)
+function M.new(given)
+   if type(given) ~= "table" or not given.model then
+      opts.fail("ft.plan", "expected a table of options with a model, as { model = "
+         .. 'ft.model "t5-small", args = ft.args { preset = "fine_tune" } }')
+   end
+   local plan, args = make(settled(given)), given.args
+   plan.only = plan.only or args ~= nil and args.dry_run
+   return plan
 end
 
 --- A plan of the same options, with what is known of them.
@@ -211,8 +217,8 @@ end
 -- measured profile is of one shape.
 local function try(o)
    o = copy(o, { profile = "modelled" })
-   o.costs, o.placements, o.plan, o.given = nil, nil, nil, nil
-   local ok, plan = pcall(M.new, o)
+   o.costs, o.plan, o.given, o.placements = nil, nil, nil, {}
+   local ok, plan = pcall(make, o)
    if not ok then
       if type(plan) ~= "table" or plan.status == "cancelled" then error(plan, 0) end
       return { options = o, problem = plan.message }
