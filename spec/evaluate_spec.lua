@@ -127,7 +127,7 @@ describe("evaluation", function()
 
    it("leaves training as it is, in the memory that was planned", function()
       local function train(evaluates)
-         local run = start { devices = "cpu:3", eval_batches = evaluates and 3, steps = 6 }
+         local run = start { devices = "cpu:3", eval_batches = evaluates and 3 or nil, steps = 6 }
          local losses = pipeline.steps(run.core, run.plan, run.options, 1, 3)
          if evaluates then loss_of(run, dataset) end
          for _, loss in ipairs(pipeline.steps(run.core, run.plan, run.options, 4, 3)) do
