@@ -2,7 +2,7 @@
 -- numbers), medians, inputs of a training step.
 
 local core = require("ftpipe.core")
-local feed = require("ftpipe.feed")
+local feed = require("ftpipe.data.feed")
 
 local peer = {}
 

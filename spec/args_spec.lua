@@ -1,4 +1,4 @@
-local args = require("ftpipe.args")
+local args = require("ftpipe.recipe.args")
 
 local declared = {
    "Does a thing.",

@@ -1,5 +1,5 @@
-local best = require("ftpipe.best")
-local scores = require("ftpipe.score")
+local best = require("ftpipe.run.best")
+local scores = require("ftpipe.run.score")
 
 local METRICS = {
    accuracy = { unit = "%", better = "higher" },

@@ -1,8 +1,8 @@
-local checkpoint = require("ftpipe.checkpoint")
+local checkpoint = require("ftpipe.model.checkpoint")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
-local replace = require("ftpipe.replace")
-local states = require("ftpipe.state")
+local replace = require("ftpipe.model.replace")
+local states = require("ftpipe.store.state")
 
 local V, D = 6, 4
 

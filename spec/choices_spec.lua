@@ -1,6 +1,6 @@
 --- What flags may say is what the tables of the program have, and what they say of it is so.
 
-local choices = require("ftpipe.choices")
+local choices = require("ftpipe.plan.choices")
 local core = require("ftpipe.core")
 local ft = require("ftpipe")
 local pipeline = require("spec.support.pipeline")

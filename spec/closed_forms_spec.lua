@@ -4,7 +4,7 @@
 local ffi = require("ffi")
 
 local core = require("ftpipe.core")
-require("ftpipe.tensor") -- pointer()
+require("ftpipe.base.tensor") -- pointer()
 local pipeline = require("spec.support.pipeline")
 
 local function assert_close(wanted, found, tolerance, where)

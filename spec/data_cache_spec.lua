@@ -1,6 +1,6 @@
 --- Tokenised data on disk: what comes from there is what was made, and nothing else ever does.
 
-local cache = require("ftpipe.data.cache")
+local cache = require("ftpipe.base.cache")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local task = require("ftpipe.task")

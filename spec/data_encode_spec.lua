@@ -51,7 +51,7 @@ describe("sources that are too long", function()
       local task = { name = "own", definition = {
          label = "label", answers = { { label = 0, target = "x" } },
       } }
-      local dataset, notes = require("ftpipe.kind.text2text").prepare(task,
+      local dataset, notes = require("ftpipe.data.kind.text2text").prepare(task,
          { template = "{text}" }, rows,
          { tokenizer = tokenizer, max_source = 4, max_target = 4, eos_id = 1 })
       assert.equal(2, notes.cut_sources)

@@ -2,7 +2,7 @@
 
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
-local random = require("ftpipe.sample.random")
+local random = require("ftpipe.base.random")
 local short_pieces = require("spec.support.short_pieces")
 local task = require("ftpipe.task")
 local task_files = require("spec.support.task_files")

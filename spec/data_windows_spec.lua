@@ -1,8 +1,8 @@
 local files = require("spec.support.files")
 local core = require("ftpipe.core")
-local language_model = require("ftpipe.kind.language_model")
+local language_model = require("ftpipe.data.kind.language_model")
 local windows = require("ftpipe.data.windows")
-require("ftpipe.tensor") -- pointer()
+require("ftpipe.base.tensor") -- pointer()
 
 -- A tokenizer whose ids are bytes.
 local bytes = { encode = function(_, text) return { text:byte(1, #text) } end }

@@ -1,7 +1,7 @@
 --- Drafts give what decoding one token at a time gives, for any model: here one is a function from
 -- a prefix to the token after it.
 
-local drafts = require("ftpipe.drafts")
+local drafts = require("ftpipe.data.drafts")
 
 local EOS, MOST, VOCABULARY = 1, 6, 5
 

@@ -1,8 +1,8 @@
 --- Evaluation through the stages of training: the same loss however it is cut, in planned memory.
 
 local core = require("ftpipe.core")
-local decode = require("ftpipe.decode")
-local evaluate = require("ftpipe.evaluate")
+local decode = require("ftpipe.data.decode")
+local evaluate = require("ftpipe.data.evaluate")
 local files = require("spec.support.files")
 local pipeline = require("spec.support.pipeline")
 
@@ -59,7 +59,7 @@ local function judge(run, dataset)
       local list = {}
       for i, param in ipairs(graph:params()) do list[i] = run.params[param.name] end
       batch.loss_weight = core.tensor.zeros({ 1 }):fill(1)
-      local inputs = require("ftpipe.feed").list(graph:inputs(), batch)
+      local inputs = require("ftpipe.data.feed").list(graph:inputs(), batch)
       total = total + core.program.new(graph, {}):run(list, inputs).loss:get()
       labels = labels + batch.counts.labels
    end

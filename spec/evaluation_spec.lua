@@ -1,12 +1,12 @@
 --- What an evaluation shows, where it is cut, and how much of the data it looks at.
 
 local core = require("ftpipe.core")
-local evaluate = require("ftpipe.evaluate")
+local evaluate = require("ftpipe.data.evaluate")
 local evaluation = require("ftpipe.plan.evaluation")
 local files = require("spec.support.files")
 local models = require("ftpipe.model")
 local process = require("spec.support.process")
-local progress = require("ftpipe.progress")
+local progress = require("ftpipe.base.progress")
 
 --- A line of progress by a clock of one's own: add(seconds) counts an example then.
 local function follow(total, terminal)

@@ -1,7 +1,7 @@
 --- The figures of a run are what happened, and agree wherever they are shown.
 
 local core = require("ftpipe.core")
-local figures = require("ftpipe.figures")
+local figures = require("ftpipe.store.figures")
 local files = require("spec.support.files")
 local process = require("spec.support.process")
 

@@ -1,6 +1,6 @@
 --- The first number that is not finite stops the step, and the message says where it came from.
 
-require("ftpipe.tensor") -- pointer()
+require("ftpipe.base.tensor") -- pointer()
 local files = require("spec.support.files")
 local pipeline = require("spec.support.pipeline")
 

@@ -1,4 +1,4 @@
-local forms = require("ftpipe.forms")
+local forms = require("ftpipe.model.forms")
 
 local FORM = {
    names = { { "^wte%.", "model.wte." }, { "^h%.", "model.h." }, { "%.gamma$", ".weight" } },

@@ -1,10 +1,10 @@
 --- Reference outputs that come with the sources: what PyTorch, transformers, tokenizers and
 -- SentencePiece make of the embedded models (tools/make_golden.py).
 
-local checkpoint = require("ftpipe.checkpoint")
+local checkpoint = require("ftpipe.model.checkpoint")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
-local golden = require("ftpipe.golden")
+local golden = require("ftpipe.data.golden")
 
 -- Lines of a report that a family has: loss, logits, gradients, norms, optimizers, greedy rows.
 local FAMILIES = { t5 = 8, gpt2 = 8, bert = 8 }

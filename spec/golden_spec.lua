@@ -2,7 +2,7 @@
 
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
-local golden = require("ftpipe.golden")
+local golden = require("ftpipe.data.golden")
 local process = require("spec.support.process")
 
 -- Name, and how many figures it has at least: loss, logits, gradients, optimizers, greedy rows.

@@ -115,7 +115,7 @@ describe("ft.graph files", function()
       local svg = graph:format("svg")
       assert.matches("^<svg ", svg)
       assert.equal(3, select(2, svg:gsub("<rect", "")))
-      assert.has_no.errors(function() require("ftpipe.graph.xml").read(svg, "x.svg") end)
+      assert.has_no.errors(function() require("ftpipe.text.xml").read(svg, "x.svg") end)
    end)
 end)
 

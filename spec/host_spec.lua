@@ -119,9 +119,9 @@ describe("the program", function()
    end)
 
    it("prefers modules of FTPIPE_LUA", function()
-      core.sys.mkdir(directory .. "/modules/ftpipe")
-      core.sys.write_file(directory .. "/modules/ftpipe/units.lua", "return 'mine'")
-      local command = [[FTPIPE_LUA='%s/modules' '%s' -e 'print(require("ftpipe.units"))']]
+      core.sys.mkdir(directory .. "/modules/ftpipe/base")
+      core.sys.write_file(directory .. "/modules/ftpipe/base/units.lua", "return 'mine'")
+      local command = [[FTPIPE_LUA='%s/modules' '%s' -e 'print(require("ftpipe.base.units"))']]
       local out = process.shell(command:format(directory, core.sys.executable()))
       assert.equal("mine\n", out)
    end)

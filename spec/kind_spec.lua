@@ -1,7 +1,7 @@
 --- A kind is one file that says what is read, handed out, scored and predicted.
 
 local files = require("spec.support.files")
-local kinds = require("ftpipe.kind")
+local kinds = require("ftpipe.data.kind")
 local task = require("ftpipe.task")
 
 local NEEDED = {

@@ -2,13 +2,13 @@
 --
 -- Eight times the input may take up to 24 times the CPU time: a quadratic reader takes 64 times.
 
-local checkpoint = require("ftpipe.checkpoint")
+local checkpoint = require("ftpipe.model.checkpoint")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local graphs = require("ftpipe.graph")
-local records = require("ftpipe.records")
-local squad = require("ftpipe.squad.reader")
-local suggest = require("ftpipe.suggest")
+local records = require("ftpipe.text.records")
+local squad = require("ftpipe.data.squad.reader")
+local suggest = require("ftpipe.base.suggest")
 
 local TIMES, MOST = 8, 24
 

@@ -2,7 +2,7 @@
 -- cut; what decays is what the recipe says.
 
 local core = require("ftpipe.core")
-require("ftpipe.tensor") -- pointer()
+require("ftpipe.base.tensor") -- pointer()
 local pipeline = require("spec.support.pipeline")
 local process = require("spec.support.process")
 
@@ -163,7 +163,7 @@ describe("bf16", function()
             assert.same(judge.losses, run.losses)
             assert.same(judge.norms, run.norms)
             assert.same(judge.params, run.params)
-            for d, planned in ipairs(run.planned) do assert.same(planned, run.measured[d]) end
+            pipeline.assert_memory(run.plan, run.measured)
             assert.equal(0, run.timeline.allocations)
          end
          assert.is_true(judge.losses[6] < judge.losses[2])

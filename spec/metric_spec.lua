@@ -1,8 +1,8 @@
 --- A metric says its unit and which way is better; what compares and prints values asks it.
 
 local files = require("spec.support.files")
-local metrics = require("ftpipe.metric")
-local scores = require("ftpipe.score")
+local metrics = require("ftpipe.data.metric")
+local scores = require("ftpipe.run.score")
 local task = require("ftpipe.task")
 local task_files = require("spec.support.task_files")
 
@@ -87,7 +87,7 @@ describe("a metric", function()
 
    it("of groups is the mean of F1 over answers and of whole questions", function()
       local task_of = { definition = { answers = { { target = "False" }, { target = "True" } } } }
-      local score = require("ftpipe.metric.answers").convert("grouped_f1").start(task_of)
+      local score = require("ftpipe.data.metric.answers").convert("grouped_f1").start(task_of)
       for _, row in ipairs { { "a", "True", "True" }, { "a", "False", "True" },
          { "b", "True", "False" }, { "b", "False", "False" }, { "c", "False", "neither" },
          { "d", "True", "True" } } do

@@ -1,6 +1,6 @@
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
-local squad = require("ftpipe.metric.squad")
+local squad = require("ftpipe.data.metric.squad")
 
 local function near(expected, actual)
    assert.is_true(math.abs(expected - actual) < 5e-4, ("%.6f, not %.3f"):format(actual, expected))

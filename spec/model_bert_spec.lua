@@ -1,11 +1,11 @@
 local bert = require("ftpipe.model.bert")
-local checkpoint = require("ftpipe.checkpoint")
+local checkpoint = require("ftpipe.model.checkpoint")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local judge = require("spec.support.reference")
 local models = require("ftpipe.model")
 local plans = require("ftpipe.plan")
-require("ftpipe.tensor") -- pointer()
+require("ftpipe.base.tensor") -- pointer()
 
 local function raw_config(changes)
    local raw = {

@@ -2,7 +2,7 @@ local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local gpt2 = require("ftpipe.model.gpt2")
 local judge = require("spec.support.reference")
-require("ftpipe.tensor") -- pointer()
+require("ftpipe.base.tensor") -- pointer()
 
 local function raw_config(changes)
    local raw = {

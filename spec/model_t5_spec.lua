@@ -1,5 +1,5 @@
 local core = require("ftpipe.core")
-local decode = require("ftpipe.decode")
+local decode = require("ftpipe.data.decode")
 local files = require("spec.support.files")
 local models = require("ftpipe.model")
 local pipeline = require("spec.support.pipeline")

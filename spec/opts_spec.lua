@@ -1,5 +1,5 @@
-local opts = require("ftpipe.opts")
-local suggest = require("ftpipe.suggest")
+local opts = require("ftpipe.base.opts")
+local suggest = require("ftpipe.base.suggest")
 
 local rules = {
    stages = { type = "int", min = 1, max = 64, required = true, help = "pieces" },

@@ -1,8 +1,8 @@
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
-local flags = require("ftpipe.args")
+local flags = require("ftpipe.recipe.args")
 local ft = require("ftpipe")
-local partition = require("ftpipe.partition")
+local partition = require("ftpipe.placement.partition")
 local process = require("spec.support.process")
 
 local RECIPE = "recipes/t5_rte.lua"

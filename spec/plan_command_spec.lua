@@ -2,7 +2,7 @@ local core = require("ftpipe.core")
 local ft = require("ftpipe")
 local files = require("spec.support.files")
 local process = require("spec.support.process")
-local xml = require("ftpipe.graph.xml")
+local xml = require("ftpipe.text.xml")
 
 local function plan(...) return process.ftpipe { "plan", ... } end
 

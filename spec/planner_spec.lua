@@ -184,7 +184,7 @@ end)
 
 describe("noise", function()
    it("is bounded by the profile in which everything takes longer", function()
-      local random = require("ftpipe.sample.random").new(1)
+      local random = require("ftpipe.base.random").new(1)
       local plans = {
          { "1f1b", "mixed" }, { "gpipe", "seq" }, { "async", "mixed" }, { "2bw", "mixed" },
          { "zero-bubble", "seq" }, { "interleaved", "seq" },

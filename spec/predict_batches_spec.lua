@@ -1,6 +1,6 @@
 --- Predictions work on inputs of like lengths together, and give answers in the order of inputs.
 
-local batches = require("ftpipe.predict.batches")
+local batches = require("ftpipe.data.predict.batches")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local models = require("ftpipe.model")

@@ -1,7 +1,7 @@
 --- Predictions of language models and of spans, with small random models and tokenizers of words.
 
 local core = require("ftpipe.core")
-local checkpoint = require("ftpipe.checkpoint")
+local checkpoint = require("ftpipe.model.checkpoint")
 local files = require("spec.support.files")
 local models = require("ftpipe.model")
 local tasks = require("ftpipe.task")
@@ -49,7 +49,7 @@ end
 local function predict(model, items, flags, task)
    local rows = {}
    items.path = items.path or "here"
-   require("ftpipe.kind").of(model).answer {
+   require("ftpipe.data.kind").of(model).answer {
       model = model, items = items, flags = flags, task = task, threads = 1,
       emit = function(row) rows[#rows + 1] = row end,
       usage = function(...) core.fail("invalid argument", string.format(...), 2) end,

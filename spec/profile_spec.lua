@@ -1,6 +1,6 @@
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
-local forecast = require("ftpipe.forecast")
+local forecast = require("ftpipe.run.forecast")
 local pipeline = require("spec.support.pipeline")
 local process = require("spec.support.process")
 local profiles = require("ftpipe.profile")

@@ -1,7 +1,7 @@
-local args = require("ftpipe.args")
+local args = require("ftpipe.recipe.args")
 local core = require("ftpipe.core")
 local process = require("spec.support.process")
-local rates = require("ftpipe.rate")
+local rates = require("ftpipe.plan.rate")
 local schedules = require("ftpipe.schedule")
 
 local function rate(schedule, flags)

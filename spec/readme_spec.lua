@@ -29,7 +29,7 @@ local function help()
    for _, recipe in ipairs(core.sys.list_dir("recipes")) do
       parts[#parts + 1] = process.ftpipe { "recipes/" .. recipe, "--help", "all" }
    end
-   for _, command in ipairs(require("ftpipe.host").commands()) do
+   for _, command in ipairs(require("ftpipe.prompt.host").commands()) do
       parts[#parts + 1] = process.ftpipe { command, "--help", "all" }
    end
    return table.concat(parts, "\n") .. "\n"

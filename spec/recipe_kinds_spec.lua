@@ -1,4 +1,4 @@
-local checkpoint = require("ftpipe.checkpoint")
+local checkpoint = require("ftpipe.model.checkpoint")
 local core = require("ftpipe.core")
 local process = require("spec.support.process")
 local wikitext2 = require("ftpipe.sample.wikitext2")

@@ -1,6 +1,6 @@
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
-local records = require("ftpipe.records")
+local records = require("ftpipe.text.records")
 
 local function read(name, text)
    local rows

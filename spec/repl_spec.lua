@@ -1,4 +1,4 @@
-local repl = require("ftpipe.repl")
+local repl = require("ftpipe.prompt.repl")
 
 describe("repl", function()
    it("takes expressions and statements", function()

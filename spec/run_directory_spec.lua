@@ -223,7 +223,7 @@ describe("an --out that is used already", function()
       core.sys.write_file(root .. "/file", "")
       refused("%-%-out /.*/file: /.*/file is not a directory", "--out", root .. "/file")
       refused("%-%-out /.*/file/in/it: /.*/file is not a directory", "--out", root .. "/file/in/it")
-      local directory = require("ftpipe.run.directory")
+      local directory = require("ftpipe.store.directory")
       local may_write = core.sys.may_write
       core.sys.may_write = function() return false end -- root may write everywhere
       local problem = files.failure(directory.check, { out = root .. "/new/in/it" })
@@ -276,7 +276,7 @@ describe("what a run cannot keep", function()
       return table.concat(text)
    end
 
-   local directories = require("ftpipe.run.directory")
+   local directories = require("ftpipe.store.directory")
 
    it("is said once: metrics on a full disk", function()
       if not core.sys.exists("/dev/full") then return pending("no /dev/full") end

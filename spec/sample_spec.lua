@@ -1,6 +1,6 @@
 local corpus = require("ftpipe.sample.corpus")
 local facts = require("ftpipe.sample.facts")
-local random = require("ftpipe.sample.random")
+local random = require("ftpipe.base.random")
 local sample = require("spec.support.sample")
 local world = require("ftpipe.sample.world")
 

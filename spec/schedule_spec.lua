@@ -4,7 +4,7 @@ local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local ft = require("ftpipe")
 local pipeline = require("spec.support.pipeline")
-local xml = require("ftpipe.graph.xml")
+local xml = require("ftpipe.text.xml")
 
 local function stages(n, costs)
    local list = {}

@@ -1,11 +1,11 @@
 local core = require("ftpipe.core")
-local features = require("ftpipe.squad.features")
+local features = require("ftpipe.data.squad.features")
 local files = require("spec.support.files")
-local project = require("ftpipe.squad.project")
-local reader = require("ftpipe.squad.reader")
+local project = require("ftpipe.data.squad.project")
+local reader = require("ftpipe.data.squad.reader")
 local short_pieces = require("spec.support.short_pieces")
-local span = require("ftpipe.kind.span")
-local spans = require("ftpipe.squad.spans")
+local span = require("ftpipe.data.kind.span")
+local spans = require("ftpipe.data.squad.spans")
 
 local CONTEXT = "The Norsemen (Vikings) were led by Rollo, born 846–930."
 

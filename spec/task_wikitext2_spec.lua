@@ -1,4 +1,4 @@
-local checkpoint = require("ftpipe.checkpoint")
+local checkpoint = require("ftpipe.model.checkpoint")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local task = require("ftpipe.task")

@@ -1,5 +1,5 @@
 local core = require("ftpipe.core")
-local tensor = require("ftpipe.tensor")
+local tensor = require("ftpipe.base.tensor")
 
 local function values(t)
    return t:totable()

@@ -1,7 +1,7 @@
 -- WordPiece, byte-level BPE and tokenizer.json on small vocabularies of our own.
 
 local core = require("ftpipe.core")
-local checkpoint = require("ftpipe.checkpoint")
+local checkpoint = require("ftpipe.model.checkpoint")
 local files = require("spec.support.files")
 
 local WORDS = {

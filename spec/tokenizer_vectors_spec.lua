@@ -2,7 +2,7 @@
 -- vocabularies, through each form of the files.
 
 local core = require("ftpipe.core")
-local checkpoint = require("ftpipe.checkpoint")
+local checkpoint = require("ftpipe.model.checkpoint")
 local files = require("spec.support.files")
 
 -- JSON as a table. One text has a NUL in it, which the reader of JSON refuses: it comes in as a

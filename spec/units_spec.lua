@@ -1,4 +1,4 @@
-local units = require("ftpipe.units")
+local units = require("ftpipe.base.units")
 
 describe("units", function()
    it("reads sizes: GB is 10^9, GiB 2^30", function()

@@ -1,6 +1,6 @@
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
-local watch = require("ftpipe.watch")
+local watch = require("ftpipe.base.watch")
 
 --- What watch.next gives for a run of which `moved` says after so many seconds how much is done,
 -- and `result` what its next batch is; the seconds that it took.

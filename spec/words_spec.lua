@@ -1,4 +1,4 @@
-local words = require("ftpipe.words")
+local words = require("ftpipe.base.words")
 
 describe("words", function()
    it("are as wide as they have characters", function()

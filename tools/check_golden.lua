@@ -3,7 +3,7 @@
 -- Prints the worst error of everything that a directory has, and ends with the number of failures.
 -- With --precision bf16 losses alone, with products in bf16.
 
-local golden = require("ftpipe.golden")
+local golden = require("ftpipe.data.golden")
 
 local dirs, precision = {}, nil
 local usage = #arg == 0

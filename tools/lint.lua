@@ -313,6 +313,30 @@ function rules.headers(finding)
 end
 
 --- Nothing is left for later.
+--- Modules of lua/ftpipe are in rooms, and require those that tools/lua_rooms.lua lets them.
+function rules.lua_rooms(finding)
+   local rooms = dofile("tools/lua_rooms.lua")
+   local allowed = {}
+   for name, row in pairs(rooms) do
+      allowed[name] = { [name] = true, core = true }
+      for _, other in ipairs(row[2]) do allowed[name][other] = true end
+   end
+   for _, path in ipairs(files({ "lua/ftpipe" }, ".lua")) do
+      local room = path:match("^lua/ftpipe/([^/]+)/")
+      if room and not rooms[room] then
+         finding(path, 0, "no room is called '%s'", room)
+      elseif not room and not path:find("/init%.lua$") and not path:find("/parts%.lua$") then
+         finding(path, 0, "is in no room")
+      end
+      for number, line in ipairs(room and rooms[room] and lines_of(path) or {}) do
+         local other = line:match('require%(?"ftpipe%.([%w_]+)')
+         if other and not allowed[room][other] then
+            finding(path, number, "%s may not require %s", room, other)
+         end
+      end
+   end
+end
+
 function rules.leftovers(finding)
    local list = files({ "src", "kernels", "test", "bench", "cmake", "lua", "recipes", "examples",
       "spec" }, ".c", ".h", ".cpp", ".cu", ".cmake", ".lua")
@@ -342,8 +366,8 @@ end
 
 -- Running -----------------------------------------------------------------------------------------
 
-local ORDER = { "layers", "sizes", "calls", "comments", "globals", "headers", "leftovers",
-   "luacheck" }
+local ORDER = { "layers", "lua_rooms", "sizes", "calls", "comments", "globals", "headers",
+   "leftovers", "luacheck" }
 
 local chosen = {}
 for i = 2, #arg do chosen[i - 1] = arg[i] end

@@ -6,7 +6,7 @@
     /tmp/golden/bin/python tools/make_golden.py
 
 Run in the root of the sources, on the CPU, with one thread. A directory spec/golden/NAME goes
-with assets/NAME_tiny: golden.json and golden.safetensors as lua/ftpipe/golden.lua reads them; and
+with assets/NAME_tiny: golden.json and golden.safetensors as lua/ftpipe/data/golden.lua reads them; and
 tokens.json, texts with their ids. "param.NAME" is a parameter that the embedded weights lack.
 """
 import json

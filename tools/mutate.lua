@@ -156,7 +156,7 @@ local function report(faults, results)
    return stale == 0 and tried > 0 and seen >= LEAST_SHARE * tried
 end
 
-local o = require("ftpipe.args").read({
+local o = require("ftpipe.recipe.args").read({
    "Puts faults into copies of the sources and counts those that the tests see.",
    jobs = { default = 2, min = 1, help = "copies that are worked on at the same time" },
    only = { type = "string", value = "TEXT", help = "faults with this in room, file or words" },

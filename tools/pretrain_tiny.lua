@@ -12,8 +12,8 @@ local ft = require("ftpipe")
 local core = require("ftpipe.core")
 local cloze = require("ftpipe.sample.cloze")
 local corpus = require("ftpipe.sample.corpus")
-local span = require("ftpipe.kind.span")
-local random = require("ftpipe.sample.random")
+local span = require("ftpipe.data.kind.span")
+local random = require("ftpipe.base.random")
 local windows = require("ftpipe.data.windows")
 
 -- ---------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 local core = require("ftpipe.core")
 local parts = require("ftpipe.parts")
-local suggest = require("ftpipe.suggest")
+local suggest = require("ftpipe.base.suggest")
 
 local modules = {}
 for _, row in ipairs(parts) do modules[row[1]] = row[2] end

@@ -1,7 +1,7 @@
 --- Files for specs: temporary directories, and published inputs that do not come with the sources.
 
 local core = require("ftpipe.core")
-local replace = require("ftpipe.replace")
+local replace = require("ftpipe.model.replace")
 
 local M = {}
 

@@ -2,7 +2,7 @@
 -- share.
 
 local core = require("ftpipe.core")
-local feed = require("ftpipe.feed")
+local feed = require("ftpipe.data.feed")
 local models = require("ftpipe.model")
 local plans = require("ftpipe.plan")
 

@@ -2,7 +2,7 @@
  *
  * It behaves as `lua` does for scripts, options and `arg`, so that busted runs in it: a file of any
  * name is a script, and an error that is nil ends the process silently. The words of --help and of
- * usage errors are in lua/ftpipe/host.lua. */
+ * usage errors are in lua/ftpipe/prompt/host.lua. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -63,7 +63,7 @@ static int call(lua_State *L, int n_args) {
 /* Calls function `name` of module ftpipe.host with the n arguments at the top. */
 static int call_host(lua_State *L, const char *name, int n_args) {
     lua_getglobal(L, "require");
-    lua_pushliteral(L, "ftpipe.host");
+    lua_pushliteral(L, "ftpipe.prompt.host");
     int rc = lua_pcall(L, 1, 1, 0);
     if (rc != 0) return report(L);
     lua_getfield(L, -1, name);

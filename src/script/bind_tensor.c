@@ -1,6 +1,6 @@
 /* script/bind_tensor.c - core.tensor: the class, its views, and elements in and out.
  *
- * lua/ftpipe/tensor.lua adds arithmetic and the operators of the table (bind_ops.c) on top. */
+ * lua/ftpipe/base/tensor.lua adds arithmetic and the operators of the table (bind_ops.c) on top. */
 #include <math.h>
 #include <string.h>
 

@@ -32,7 +32,7 @@
 /* A file inside the program: a Lua module ("ftpipe.opts") or an asset ("t5_tiny/config.json"). */
 typedef struct script_file {
     const char *name;
-    const char *chunk; /* chunk name of a module ("@lua/ftpipe/opts.lua"), NULL for an asset */
+    const char *chunk; /* chunk name of a module ("@lua/ftpipe/base/opts.lua"), NULL for an asset */
     const void *bytes;
     int64_t size;
 } script_file;

@@ -2,7 +2,7 @@
 -- comes back from every form, is drawn, and is taken by a partitioner.
 
 local graphs = require("ftpipe.graph")
-local partition = require("ftpipe.partition")
+local partition = require("ftpipe.placement.partition")
 
 local check_refusal = dofile("test/fuzz/refusal.lua")
 

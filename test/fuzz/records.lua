@@ -2,7 +2,7 @@
 -- file, or become examples.
 
 local files = require("ftpipe.data.files")
-local records = require("ftpipe.records")
+local records = require("ftpipe.text.records")
 local task = require("ftpipe.task")
 
 local check_refusal = dofile("test/fuzz/refusal.lua")

@@ -1,7 +1,7 @@
 --- What is done with any text as a file of SQuAD: it is refused in one line that names it, or its
 -- questions become windows, with their answers where they say.
 
-local reader = require("ftpipe.squad.reader")
+local reader = require("ftpipe.data.squad.reader")
 local task = require("ftpipe.task")
 
 local check_refusal = dofile("test/fuzz/refusal.lua")

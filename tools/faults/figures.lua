@@ -1,5 +1,5 @@
 --- Faults in what is scored, shown and evaluated, of lua/ftpipe; see tools/mutate.lua.
-local SPANS = "lua/ftpipe/squad/spans.lua"
+local SPANS = "lua/ftpipe/data/squad/spans.lua"
 local EVALUATION = "lua/ftpipe/plan/evaluation.lua"
 return {
    { SPANS, "FULL_CONTEXT_WEIGHT = 0.01", "FULL_CONTEXT_WEIGHT = 0", "spec/squad",
@@ -7,13 +7,13 @@ return {
    { SPANS, "FULL_CONTEXT_WEIGHT = 0.01", "FULL_CONTEXT_WEIGHT = 0.1", "spec/squad",
       "the length of a window counts too much" },
    { SPANS, "M.BEST = 20", "M.BEST = 19", "spec/squad", "one of the best answers is not kept" },
-   { "lua/ftpipe/feed.lua", "math.max(batch.counts[row.labels], 1)",
+   { "lua/ftpipe/data/feed.lua", "math.max(batch.counts[row.labels], 1)",
       "math.max(batch.counts[row.labels] - 1, 1)", "spec/closed_forms",
       "the weight of labels is off by one label" },
-   { "lua/ftpipe/metric/init.lua", "function(a, b) return a < b end",
+   { "lua/ftpipe/data/metric/init.lua", "function(a, b) return a < b end",
       "function(a, b) return a > b end", "spec/metric$|spec/best",
       "lower is never better" },
-   { "lua/ftpipe/metric/init.lua", "return b ~= b or ", "return ", "spec/metric$|spec/best",
+   { "lua/ftpipe/data/metric/init.lua", "return b ~= b or ", "return ", "spec/metric$|spec/best",
       "a number does not beat what is none" },
    { EVALUATION, "leader[n] = stays and group or n", "leader[n] = n", "spec/evaluation",
       "logits are sent" },
@@ -22,10 +22,10 @@ return {
    { "lua/ftpipe/plan/options.lua", 'return here and "measured"',
       'return here and not args.eval_only and "measured"', "spec/evaluation",
       "evaluation is planned with modelled costs" },
-   { "lua/ftpipe/figures.lua", "(1 - SHARE) * mean + SHARE * loss", "(mean + loss) / 2",
+   { "lua/ftpipe/store/figures.lua", "(1 - SHARE) * mean + SHARE * loss", "(mean + loss) / 2",
       "spec/figures", "the running mean forgets at once" },
    { "src/data/batcher.c", "counted[column->group]) continue", "false) continue",
       "spec/batcher", "tokens count once for each column" },
-   { "lua/ftpipe/predict/batches.lua", "longest_first = true", "longest_first = false",
+   { "lua/ftpipe/data/predict/batches.lua", "longest_first = true", "longest_first = false",
       "spec/predict_batches", "inputs of all lengths are padded together" },
 }

@@ -2,9 +2,9 @@
 
 local core = require("ftpipe.core")
 local over = require("ftpipe.plan.over")
-local remedies = require("ftpipe.planner.remedies")
-local args = require("ftpipe.args")
-local copy = require("ftpipe.copy")
+local remedies = require("ftpipe.plan.remedies")
+local args = require("ftpipe.recipe.args")
+local copy = require("ftpipe.base.copy")
 local options = require("ftpipe.plan.options")
 local schedules = require("ftpipe.schedule")
 
@@ -54,7 +54,7 @@ end
 -- By format: subject, further tables, flags -> text.
 local printers = {
    table = function(subject, tables, flags)
-      local compare = require("ftpipe.compare")
+      local compare = require("ftpipe.planner.compare")
       local parts = { subject:text(flags.mem) }
       for _, entry in ipairs(tables) do
          parts[#parts + 1] = entry.title .. ":\n" .. compare.text(entry.cells)
@@ -70,7 +70,7 @@ local printers = {
       return core.json.encode(data, { sort = true }) .. "\n"
    end,
    html = function(subject, tables, flags)
-      return require("ftpipe.page").html(subject, tables, flags.depth)
+      return require("ftpipe.planner.page").html(subject, tables, flags.depth)
    end,
 }
 for _, form in ipairs { "svg", "dot", "graphml" } do
@@ -99,7 +99,7 @@ end
 
 --- All partitioners side by side, on the subject's graph.
 local function comparison(subject, flags)
-   local compare = require("ftpipe.compare")
+   local compare = require("ftpipe.planner.compare")
    local problem, blocks, budgets = subject.problem, flags.stages, nil
    if subject.plan then problem, blocks, budgets = model_problem(subject) end
    local rows = compare.all(problem, {
@@ -131,7 +131,7 @@ end
 local OF_MODELS = { "search", "max_source", "max_target", "profile", "plan" }
 
 local function plan_file(path, flags, given)
-   local graphs, explore = require("ftpipe.graph"), require("ftpipe.explore")
+   local graphs, explore = require("ftpipe.graph"), require("ftpipe.planner.explore")
    local graph = graphs.load(path)
    if not flags.devices and not graph.devices then
       usage("%s names no devices; give --devices, such as sim:4x11GB", path)
@@ -146,7 +146,7 @@ end
 --- The best plan of a search, and the table of what was tried; exit 3 when nothing fits.
 local function search(model, flags, given)
    local found = require("ftpipe.planner").search(model, open_options(flags, given),
-      require("ftpipe.progress").counter("plans"))
+      require("ftpipe.base.progress").counter("plans"))
    if not found.best then
       io.stderr:write(tostring(found), "\n")
       local row = found.rows[1]
@@ -165,7 +165,7 @@ local function plan_model(name, flags, given)
    if flags.search then return search(model, flags, given) end
    check_batch(flags)
    local o = options_of(flags)
-   return require("ftpipe.explore").model(model, o), model, o
+   return require("ftpipe.planner.explore").model(model, o), model, o
 end
 
 --- @tparam {string,...} argv the words after "plan"

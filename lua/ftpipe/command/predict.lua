@@ -1,13 +1,13 @@
 --- ftpipe predict RUN|DIR: answers of a fine-tuned model, one JSON object a line on stdout.
 
 local core = require("ftpipe.core")
-local args = require("ftpipe.args")
-local input = require("ftpipe.predict.input")
-local kinds = require("ftpipe.kind")
+local args = require("ftpipe.recipe.args")
+local input = require("ftpipe.data.predict.input")
+local kinds = require("ftpipe.data.kind")
 local models = require("ftpipe.model")
-local opts = require("ftpipe.opts")
-local records = require("ftpipe.run.record")
-local states = require("ftpipe.state")
+local opts = require("ftpipe.base.opts")
+local records = require("ftpipe.store.record")
+local states = require("ftpipe.store.state")
 
 local M = { help = "answers of a model to a text or a file, as JSON lines" }
 

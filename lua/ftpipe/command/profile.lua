@@ -1,10 +1,10 @@
 --- ftpipe profile MODEL: what every operator of a model costs on a device, measured or modelled.
 
 local core = require("ftpipe.core")
-local args = require("ftpipe.args")
+local args = require("ftpipe.recipe.args")
 local models = require("ftpipe.model")
 local profiles = require("ftpipe.profile")
-local usage = require("ftpipe.usage")
+local usage = require("ftpipe.base.usage")
 
 local M = { help = "what every operator of a model costs on a device" }
 

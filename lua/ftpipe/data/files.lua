@@ -6,7 +6,7 @@
 -- which a row of this layout is told from one of another whose files end alike.
 
 local core = require("ftpipe.core")
-local records = require("ftpipe.records")
+local records = require("ftpipe.text.records")
 
 local M = {}
 

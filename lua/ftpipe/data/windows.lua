@@ -11,7 +11,7 @@
 -- fixed-length models".
 
 local core = require("ftpipe.core")
-local metrics = require("ftpipe.metric")
+local metrics = require("ftpipe.data.metric")
 
 local M = {}
 

@@ -6,8 +6,9 @@
 --    local parts = b:finish()      -- { nodes =, edges = }, acyclic, everything checked
 
 local core = require("ftpipe.core")
-local shown = require("ftpipe.shown")
-local suggest = require("ftpipe.suggest")
+local malformed = require("ftpipe.base.malformed")
+local shown = require("ftpipe.base.shown")
+local suggest = require("ftpipe.base.suggest")
 
 local M = {}
 local Builder = {}
@@ -36,14 +37,7 @@ local MOST_KINDS = 4
 -- ---------------------------------------------------------------------------------------------
 -- Refusing.
 
---- Raises: the place, which is the first argument of the format, and culprits.
-function M.malformed(format, where, ...)
-   local words = { ... }
-   for i = 1, select("#", ...) do
-      if type(words[i]) ~= "number" then words[i] = shown(words[i]) end
-   end
-   core.fail("malformed data", format:format(where:gsub("%c", "?"), unpack(words)))
-end
+M.malformed = malformed
 
 --- A number that a cost can be, or an error that names the row and the key.
 function M.cost(where, key, value)

@@ -1,7 +1,7 @@
 --- Graphs with several nodes as one: what partitioners get where thousands of nodes would only be
 -- moved together, and what pictures show.
 
-local copy = require("ftpipe.copy")
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local builder = require("ftpipe.graph.builder")
 

@@ -1,9 +1,9 @@
 --- Graphs as pictures: DOT for Graphviz, and SVG that needs nothing.
 
 local collapse = require("ftpipe.graph.collapse")
-local units = require("ftpipe.units")
-local words = require("ftpipe.words")
-local xml = require("ftpipe.graph.xml")
+local units = require("ftpipe.base.units")
+local words = require("ftpipe.base.words")
+local xml = require("ftpipe.text.xml")
 
 local M = {}
 

@@ -6,7 +6,7 @@
 
 local builder = require("ftpipe.graph.builder")
 local text_form = require("ftpipe.graph.text")
-local xml = require("ftpipe.graph.xml")
+local xml = require("ftpipe.text.xml")
 
 local M = {}
 

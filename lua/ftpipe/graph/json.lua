@@ -1,6 +1,6 @@
 --- Weighted graphs as JSON of our own, and from it.
 
-local copy = require("ftpipe.copy")
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local builder = require("ftpipe.graph.builder")
 

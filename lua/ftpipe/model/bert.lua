@@ -7,7 +7,7 @@
 
 local blocks = require("ftpipe.model.blocks")
 local check = require("ftpipe.model.check")
-local copy = require("ftpipe.copy")
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 
 local M = {}
@@ -32,7 +32,7 @@ local required = {
    "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
 }
 
---- Names in older files, in files of a bare encoder and of other heads (ftpipe.forms).
+--- Names in older files, in files of a bare encoder and of other heads (ftpipe.model.forms).
 M.forms = {
    names = {
       { "^embeddings%.", "bert.embeddings." },

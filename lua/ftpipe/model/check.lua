@@ -1,7 +1,7 @@
 --- What families ask of config.json: each fault is one line that names key, value and expectation.
 
 local core = require("ftpipe.core")
-local shown = require("ftpipe.shown")
+local shown = require("ftpipe.base.shown")
 
 local M = {}
 

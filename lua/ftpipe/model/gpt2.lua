@@ -7,7 +7,7 @@
 
 local blocks = require("ftpipe.model.blocks")
 local check = require("ftpipe.model.check")
-local copy = require("ftpipe.copy")
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 
 local M = {}
@@ -32,7 +32,8 @@ local presets = {
 
 local required = { "vocab_size", "n_embd", "n_layer", "n_head" }
 
---- Names in other files (ftpipe.forms): those of the hub have no prefix and carry the causal masks.
+--- Names in other files (model/forms.lua): those of the hub have no prefix and carry the causal
+-- masks.
 M.forms = {
    names = {
       { "^wte%.", "transformer.wte." },

@@ -2,11 +2,11 @@
 
 local bit = require("bit")
 
-local copy = require("ftpipe.copy")
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
-local checkpoint = require("ftpipe.checkpoint")
+local checkpoint = require("ftpipe.model.checkpoint")
 local families = require("ftpipe.model.families")
-local opts = require("ftpipe.opts")
+local opts = require("ftpipe.base.opts")
 
 local M = {}
 local Model = {}

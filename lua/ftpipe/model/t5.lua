@@ -27,7 +27,7 @@ local presets = {
 
 local required = { "vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_heads" }
 
---- Other names in older files (ftpipe.forms): the tied embedding was written several times.
+--- Other names in older files (ftpipe.model.forms): the tied embedding was written several times.
 M.forms = {
    aliases = {
       ["shared.weight"] = {

@@ -1,14 +1,14 @@
 --- What a recipe's arguments and data mean for its plan.
 
 local buckets = require("ftpipe.data.buckets")
-local copy = require("ftpipe.copy")
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
-local directories = require("ftpipe.run.directory")
-local evaluate = require("ftpipe.evaluate")
+local directories = require("ftpipe.store.directory")
+local evaluate = require("ftpipe.data.evaluate")
 local givens = require("ftpipe.plan.given")
 local options = require("ftpipe.plan.options")
 local schedules = require("ftpipe.schedule")
-local usage = require("ftpipe.usage")
+local usage = require("ftpipe.base.usage")
 
 local M = {}
 

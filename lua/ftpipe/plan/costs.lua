@@ -1,11 +1,11 @@
 --- What the work of a plan costs where it was measured.
 
-local clusters = require("ftpipe.cluster")
+local clusters = require("ftpipe.placement.cluster")
 local core = require("ftpipe.core")
 local evaluation = require("ftpipe.plan.evaluation")
 local profiles = require("ftpipe.profile")
 local shares = require("ftpipe.profile.shares")
-local usage = require("ftpipe.usage")
+local usage = require("ftpipe.base.usage")
 
 local M = {}
 

@@ -2,8 +2,8 @@
 
 local core = require("ftpipe.core")
 local over = require("ftpipe.plan.over")
-local playing = require("ftpipe.played")
-local rates = require("ftpipe.rate")
+local playing = require("ftpipe.schedule.played")
+local rates = require("ftpipe.plan.rate")
 
 local M = {}
 

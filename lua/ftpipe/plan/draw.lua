@@ -1,11 +1,11 @@
 --- From a partition to a blueprint: everything of a plan that the engine decides.
 
-local clusters = require("ftpipe.cluster")
-local copy = require("ftpipe.copy")
+local clusters = require("ftpipe.placement.cluster")
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local evaluation = require("ftpipe.plan.evaluation")
 local stages = require("ftpipe.plan.stages")
-local usage = require("ftpipe.usage")
+local usage = require("ftpipe.base.usage")
 
 local M = {}
 

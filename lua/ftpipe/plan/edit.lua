@@ -1,6 +1,6 @@
 --- A plan with a part of its model elsewhere.
 
-local usage = require("ftpipe.usage")
+local usage = require("ftpipe.base.usage")
 
 local M = {}
 

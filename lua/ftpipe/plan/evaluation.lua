@@ -5,7 +5,7 @@
 -- stay with what they get: the loss and the likeliest token with the logits, which are never sent.
 
 local contract = require("ftpipe.graph.contract")
-local copy = require("ftpipe.copy")
+local copy = require("ftpipe.base.copy")
 local graphs = require("ftpipe.graph")
 local placement = require("ftpipe.placement")
 local stages = require("ftpipe.plan.stages")
@@ -75,7 +75,7 @@ end
 --- Stages of an evaluation graph's nodes beside training.
 -- @tparam graph training
 -- @tparam {int,...} stage by forward node of training
--- @tparam graph graph of ftpipe.evaluate, of the same model
+-- @tparam graph graph of ftpipe.data.evaluate, of the same model
 function M.stages(training, stage, graph)
    local result = trained_stages(training, stage, graph)
    for n, first in ipairs(M.leaders(graph)) do result[n] = result[first] end

@@ -2,11 +2,11 @@
 -- of a run that goes on. What it decides is taken from it: where the model is cut, devices, orders,
 -- slots, versions, recomputation. Bytes and memory follow from the model.
 
-local copy = require("ftpipe.copy")
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
-local records = require("ftpipe.run.record")
-local texts = require("ftpipe.plan.text")
-local usage = require("ftpipe.usage")
+local records = require("ftpipe.store.record")
+local texts = require("ftpipe.schedule.text")
+local usage = require("ftpipe.base.usage")
 
 local M = {}
 

@@ -12,8 +12,8 @@
 -- only. A new option is a row here and the code that reads it: flags, --help, checks and what is
 -- passed on follow.
 
-local choices = require("ftpipe.choices")
-local copy = require("ftpipe.copy")
+local choices = require("ftpipe.plan.choices")
+local copy = require("ftpipe.base.copy")
 
 local M = {}
 

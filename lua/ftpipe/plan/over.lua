@@ -1,7 +1,7 @@
 --- What is said of a plan that is over its budgets: by how much, and whether any placement would
 -- not be.
 
-local units = require("ftpipe.units")
+local units = require("ftpipe.base.units")
 
 local M = {}
 

@@ -2,8 +2,8 @@
 
 local core = require("ftpipe.core")
 local placement = require("ftpipe.placement")
-local texts = require("ftpipe.plan.text")
-local usage = require("ftpipe.usage")
+local texts = require("ftpipe.schedule.text")
+local usage = require("ftpipe.base.usage")
 
 local M = {}
 

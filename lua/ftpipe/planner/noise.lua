@@ -8,7 +8,7 @@
 -- Which of two plans is faster is another question for draws: in each, every block's time is off by
 -- up to 5 %, by chance and by itself, and alike in all plans.
 
-local random = require("ftpipe.sample.random")
+local random = require("ftpipe.base.random")
 
 local M = { SHARE = 0.05, DRAWS = 40 }
 

@@ -9,10 +9,10 @@
 -- mean; so the sum over a graph is what was measured.
 
 local core = require("ftpipe.core")
-local cache = require("ftpipe.data.cache")
-local opts = require("ftpipe.opts")
+local cache = require("ftpipe.base.cache")
+local opts = require("ftpipe.base.opts")
 local texts = require("ftpipe.profile.text")
-local units = require("ftpipe.units")
+local units = require("ftpipe.base.units")
 
 local M = {}
 local Profile = {}

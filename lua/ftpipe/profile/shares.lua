@@ -3,7 +3,7 @@
 -- A profile is of the longest bucket. A node's cost in a shorter one is taken in proportion to what
 -- is modelled for both.
 
-local copy = require("ftpipe.copy")
+local copy = require("ftpipe.base.copy")
 
 local M = {}
 

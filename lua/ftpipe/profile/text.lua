@@ -10,7 +10,7 @@
 -- Lines come sorted, so that two profiles of one graph can be compared line by line.
 
 local core = require("ftpipe.core")
-local suggest = require("ftpipe.suggest")
+local suggest = require("ftpipe.base.suggest")
 
 local M = {}
 

@@ -4,11 +4,11 @@
 -- empty, so that the run can be saved or evaluated there.
 
 local core = require("ftpipe.core")
-local feed = require("ftpipe.feed")
-local forecast = require("ftpipe.forecast")
-local figures = require("ftpipe.figures")
-local progress = require("ftpipe.progress")
-local watch = require("ftpipe.watch")
+local feed = require("ftpipe.data.feed")
+local forecast = require("ftpipe.run.forecast")
+local figures = require("ftpipe.store.figures")
+local progress = require("ftpipe.base.progress")
+local watch = require("ftpipe.base.watch")
 
 local M = {}
 

@@ -6,7 +6,7 @@
 -- the words that matter rather than any: Guu et al., arXiv:2002.08909, section 3.4.
 
 local facts = require("ftpipe.sample.facts")
-local random = require("ftpipe.sample.random")
+local random = require("ftpipe.base.random")
 local wic = require("ftpipe.sample.wic")
 
 local corpus = {}

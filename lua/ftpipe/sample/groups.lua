@@ -6,7 +6,7 @@
 -- (a group, or nil when what was drawn is of no use) and `key(row)` (a text that no two rows may
 -- share).
 
-local random = require("ftpipe.sample.random")
+local random = require("ftpipe.base.random")
 
 local M = {}
 

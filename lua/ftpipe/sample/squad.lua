@@ -2,7 +2,7 @@
 
 local facts = require("ftpipe.sample.facts")
 local paragraph = require("ftpipe.sample.paragraph")
-local random = require("ftpipe.sample.random")
+local random = require("ftpipe.base.random")
 
 local squad = {}
 

@@ -5,7 +5,7 @@
 -- that looks back; people with what they have and do are others in the held-out part.
 
 local facts = require("ftpipe.sample.facts")
-local random = require("ftpipe.sample.random")
+local random = require("ftpipe.base.random")
 local world = require("ftpipe.sample.world")
 
 local wikitext2 = {}

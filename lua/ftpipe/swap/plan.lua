@@ -7,7 +7,7 @@
 -- come while the last micro-batch of the present one computes.
 
 local core = require("ftpipe.core")
-local opts = require("ftpipe.opts")
+local opts = require("ftpipe.base.opts")
 
 local M = {}
 

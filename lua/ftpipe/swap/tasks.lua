@@ -7,7 +7,7 @@
 -- its share. The last backward pack holds the loss: its forward is its own recomputation.
 
 local core = require("ftpipe.core")
-local opts = require("ftpipe.opts")
+local opts = require("ftpipe.base.opts")
 
 local M = {}
 

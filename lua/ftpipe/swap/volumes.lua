@@ -7,7 +7,7 @@
 -- pages; with "dirty" only when it was changed. The tensor that the next task of the same
 -- micro-batch uses stays; stashed inputs X leave once and return once.
 
-local opts = require("ftpipe.opts")
+local opts = require("ftpipe.base.opts")
 
 local M = {}
 

@@ -5,7 +5,7 @@
 -- its questions and their answers a line. Every answer is one example; the template, and what is
 -- done about markup, are those with which T5 was trained.
 
-local records = require("ftpipe.records")
+local records = require("ftpipe.text.records")
 local sample = require("ftpipe.sample.multirc")
 local task = require("ftpipe.task")
 

@@ -3,7 +3,7 @@
 -- Rajpurkar et al., "SQuAD: 100,000+ Questions for Machine Comprehension of Text", EMNLP 2016. The
 -- sizes are those of Devlin et al., "BERT", NAACL 2019.
 
-local reader = require("ftpipe.squad.reader")
+local reader = require("ftpipe.data.squad.reader")
 local sample = require("ftpipe.sample.squad")
 local task = require("ftpipe.task")
 

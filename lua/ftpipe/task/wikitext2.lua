@@ -3,7 +3,7 @@
 -- Merity et al., "Pointer Sentinel Mixture Models", ICLR 2017. Raw files keep every word, the
 -- others have <unk> for rare ones; any other text is taken as it is.
 
-local language_model = require("ftpipe.kind.language_model")
+local language_model = require("ftpipe.data.kind.language_model")
 local sample = require("ftpipe.sample.wikitext2")
 local task = require("ftpipe.task")
 

@@ -1,0 +1,165 @@
+--- Option tables, checked by rules.
+--
+--    local rules = {
+--       stages = { type = "int", min = 1, required = true, help = "pieces of the model" },
+--       memory = { type = "bytes", default = "10 GiB" },
+--       schedule = { choices = { "gpipe", "1f1b" }, default = "1f1b" },
+--    }
+--    local o = opts.check("pipeline", rules, given)
+--
+-- Unknown keys, missing ones and wrong values are errors that name the line of the caller, the key
+-- and what was expected. args.lua reads flags with the same rules.
+
+local core = require("ftpipe.core")
+local suggest = require("ftpipe.base.suggest")
+local units = require("ftpipe.base.units")
+
+local M = {}
+
+local function expected(what)
+   return function(value)
+      if type(value) == what then return value end
+      return nil, ("expected a %s, got a %s"):format(what, type(value))
+   end
+end
+
+local function integer(value)
+   local number = units.number(value)
+   if number and number == math.floor(number) and math.abs(number) <= 2 ^ 53 then return number end
+   return nil, ("expected an integer, got '%s'"):format(tostring(value))
+end
+
+local function boolean(value)
+   if type(value) == "boolean" then return value end
+   if value == "true" or value == "false" then return value == "true" end
+   return nil, ("expected true or false, got '%s'"):format(tostring(value))
+end
+
+local function tensor(value)
+   if type(value) == "userdata" and getmetatable(value) == core.tensor.meta then return value end
+   return nil, ("expected a tensor, got a %s"):format(type(value))
+end
+
+local TYPES = {
+   int = integer,
+   number = units.number,
+   boolean = boolean,
+   string = expected("string"),
+   table = expected("table"),
+   ["function"] = expected("function"),
+   tensor = tensor,
+   bytes = units.bytes,
+   seconds = units.seconds,
+   rate = units.bytes_per_second,
+   any = function(value) return value end,
+}
+
+--- The type of a rule: its own, or that of its choices or default.
+function M.type_of(rule)
+   if rule.type then return rule.type end
+   if rule.choices then return "string" end
+   local of_default = type(rule.default)
+   if of_default == "nil" then return "any" end
+   return of_default
+end
+
+local function in_range(rule, value)
+   if type(value) ~= "number" then return true end
+   local lo, hi = rule.min, rule.max
+   if rule.above and value <= rule.above then
+      return false, ("expected more than %g, got %.17g"):format(rule.above, value)
+   end
+   if (not lo or value >= lo) and (not hi or value <= hi) then return true end
+   if lo and hi then return false, ("expected %g to %g, got %.17g"):format(lo, hi, value) end
+   return false, ("expected at %s %g, got %.17g"):format(lo and "least" or "most", lo or hi, value)
+end
+
+local function chosen(rule, value)
+   if not rule.choices then return true end
+   for _, choice in ipairs(rule.choices) do
+      if choice == value then return true end
+   end
+   return false, ("'%s' is not available%s (expected one of: %s)"):format(tostring(value),
+      suggest.hint(tostring(value), rule.choices), table.concat(rule.choices, ", "))
+end
+
+--- One value by its rule: the value in base units, or nil and what was expected.
+function M.convert(rule, value)
+   local kind = M.type_of(rule)
+   local convert = type(kind) == "function" and kind or TYPES[kind]
+   if not convert then error(("a rule has no type '%s'"):format(tostring(kind))) end
+   local result, problem = convert(value)
+   if result == nil then return nil, problem or "this value is not accepted" end
+   local fine
+   fine, problem = in_range(rule, result)
+   if fine then fine, problem = chosen(rule, result) end
+   if fine then return result end
+   return nil, problem
+end
+
+--- The names of the rules, sorted; items without a name are passed over.
+function M.names(rules)
+   local names = {}
+   for name in pairs(rules) do
+      if type(name) == "string" then names[#names + 1] = name end
+   end
+   table.sort(names)
+   return names
+end
+
+--- Raises what is wrong with an option, with the line of the caller outside ftpipe; exit code 2.
+function M.fail(what, format, ...)
+   core.fail("invalid argument", ("%s%s: %s"):format(core.where(), what, format:format(...)), 2)
+end
+
+local function check_keys(what, rules, given)
+   for key in pairs(given) do
+      if not rules[key] then
+         local names = M.names(rules)
+         M.fail(what, "unknown option '%s'%s (expected one of: %s)", tostring(key),
+            suggest.hint(tostring(key), names), table.concat(names, ", "))
+      end
+   end
+end
+
+--- The values of an option table: checked, in base units, defaults filled in.
+-- @tparam string what names the function in messages
+-- @tparam table rules
+-- @tparam[opt] table given
+function M.check(what, rules, given)
+   given = given == nil and {} or given
+   if type(given) ~= "table" then
+      M.fail(what, "expected a table of options, got a %s", type(given))
+   end
+   check_keys(what, rules, given)
+   local values = {}
+   for _, name in ipairs(M.names(rules)) do
+      local rule, value = rules[name], given[name]
+      if value == nil then value = rule.default end
+      if value ~= nil then
+         local problem
+         values[name], problem = M.convert(rule, value)
+         if problem then M.fail(what, "option '%s': %s", name, problem) end
+      elseif rule.required then
+         local help = rule.help and " (" .. rule.help .. ")" or ""
+         M.fail(what, "option '%s' is missing%s", name, help)
+      end
+   end
+   return values
+end
+
+--- One line for each rule: name, type, default, help.
+function M.help(rules)
+   local lines = {}
+   for _, name in ipairs(M.names(rules)) do
+      local rule = rules[name]
+      local kind = M.type_of(rule)
+      local default = rule.default ~= nil and tostring(rule.default) or ""
+      local note = rule.required and "required" or default
+      lines[#lines + 1] = ("  %-16s %-9s %-12s %s"):format(name,
+         type(kind) == "string" and kind or "value", note, rule.help or "")
+   end
+   return table.concat(lines, "\n")
+end
+
+return M

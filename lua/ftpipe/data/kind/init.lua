@@ -1,0 +1,64 @@
+--- Kinds of models and of tasks: what is read, handed out, scored and predicted. A kind is a file
+-- here, kind/NAME.lua, and needs no other; a model's family and a task's definition name it.
+--
+-- A kind has, for tasks (see task.lua)
+--    definition, overrides, load   option rules of a definition, of a task made of it, of
+--                                  Task:load, beyond those that every task has
+--    layout                        rules of what predictions need of a layout; optional
+--    check(definition)             refuses options that do not go together; optional
+--    options(model, args)          what flags of a recipe are options of Task:load
+--    prepare(task, layout, rows, o)  the slow part: a dataset, and plain values ("notes"); o.split
+--                                  is "train" or "eval"
+--    limit(rows, n)                what is left of rows when n are asked for, where that is not the
+--                                  first n; optional
+--    modules                       names of others whose code `prepare` runs; optional
+--    split(task, layout, notes, read_rows)  the rest of a split: examples, and remarks, a list of
+--                                  what a user should know of the data (optional); read_rows()
+--                                  gives the rows
+--    sources(task, layout, rows)   see Task:sources; optional
+--    scorer(task, split)           see Task:scorer
+-- for evaluation (see evaluate.lua)
+--    asks                          an option of family.training that makes the graph hand out what
+--                                  is scored; optional
+--    outputs(graph)                names what is scored an output, where no option does; optional
+--    predict(batch, outputs, row, example)  what one forward says of a row of a batch, or instead
+--    evaluate(o, forward)          all forwards
+--    note(score, number, prediction)  what the scorer gets; keeps rows of predictions.jsonl in
+--                                  score.predictions
+-- and for `ftpipe predict`
+--    flags                         names of the flags that it understands, of those that not all do
+--    answer(job)                   emits a row for each input (see command/predict.lua)
+
+local M = {}
+
+local PLACE = "ftpipe.data.kind."
+
+--- The names of all kinds, sorted.
+function M.names()
+   local names = {}
+   for module in pairs(package.preload) do
+      names[#names + 1] = module:match("^ftpipe%.data%.kind%.([%w_]+)$")
+   end
+   table.sort(names)
+   return names
+end
+
+--- The name of a kind's module.
+function M.module(name) return PLACE .. name end
+
+--- The kind of a name; nil when there is none.
+function M.find(name)
+   if type(name) ~= "string" or not name:find("^[%w_]+$") then return nil end
+   local ok, found = pcall(require, PLACE .. name)
+   if ok then return found end
+   if type(found) == "string" and found:find("module '" .. PLACE .. name .. "' not found", 1, true)
+   then
+      return nil
+   end
+   return error(found, 0)
+end
+
+--- The kind of a model.
+function M.of(model) return require(PLACE .. model.family.kind) end
+
+return M

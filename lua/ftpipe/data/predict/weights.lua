@@ -1,0 +1,28 @@
+--- The weights of a model as tensors by name, without a run.
+
+local copy = require("ftpipe.base.copy")
+local core = require("ftpipe.core")
+local checkpoint = require("ftpipe.model.checkpoint")
+
+local M = {}
+
+--- @tparam model model with a checkpoint
+-- @tparam table size as family.training takes it
+-- @raise diverged: a weight is not finite
+function M.load(model, size)
+   local own = copy({ dropout = 0, grads = false }, size)
+   model:check_trainable()
+   local list, params = model.family.training(model.config, own):params(), {}
+   for _, param in ipairs(list) do params[param.name] = core.tensor.zeros(param.dims) end
+   checkpoint.load(model.checkpoint, list, function(_, param) return params[param.name] end)
+   for _, param in ipairs(list) do
+      if not params[param.name]:is_finite() then
+         core.fail("diverged", ("%s: the weights are not finite (%s holds a NaN or an infinity), "
+            .. "they predict nothing; expected those of a run that did not diverge"):format(
+            model.name, param.name))
+      end
+   end
+   return params
+end
+
+return M

@@ -1,0 +1,113 @@
+--- Scores the windows of SQuAD questions as their logits come, in any order.
+--
+-- A window is reduced to its candidates at once; a question is answered and scored with its last
+-- window, and then only its answers are kept.
+
+local core = require("ftpipe.core")
+local metric = require("ftpipe.data.metric.squad")
+local metrics = require("ftpipe.data.metric")
+local project = require("ftpipe.data.squad.project")
+local spans = require("ftpipe.data.squad.spans")
+
+local M = {}
+local Scorer = {}
+Scorer.__index = Scorer
+
+--- @tparam table split of kind/span.lua
+function M.new(split)
+   return setmetatable({
+      split = split,
+      questions = split.questions(),
+      encoder = split.encoder,
+      tokenizer = split.encoder.tokenizer,
+      open = {}, -- by question: candidates, and windows still to come
+      best = {}, -- by question: its answers as JSON, and the first one
+      sum = metric.sum(),
+   }, Scorer)
+end
+
+--- The text of a candidate: its words in the context, cut to what was predicted.
+local function text_of(scorer, context, candidate)
+   local tokenizer, pieces = scorer.tokenizer, {}
+   for i = candidate.first, candidate.last do
+      pieces[#pieces + 1] = tokenizer:piece(context.ids[i])
+   end
+   local original = table.concat(context.words, " ", context.word_of[candidate.first],
+      context.word_of[candidate.last])
+   local seen = table.concat(tokenizer:basic(original), " ")
+   return project.text(project.join(pieces), original, seen)
+end
+
+local function golds_of(question)
+   local golds = {}
+   for i, answer in ipairs(question.answers) do golds[i] = answer.text end
+   return golds
+end
+
+--- Answers a question from what its windows gave, and scores it.
+local function close_question(scorer, number, candidates)
+   local question = scorer.questions[number]
+   local context = scorer.encoder:context(question.context)
+   local answers = spans.answers(candidates, function(candidate)
+      return text_of(scorer, context, candidate)
+   end)
+   scorer.best[number] = {
+      text = answers[1].text, probability = answers[1].probability,
+      json = core.json.encode(answers),
+   }
+   if #question.answers > 0 then scorer.sum:add(answers[1].text, golds_of(question)) end
+end
+
+--- Takes the logits of one window.
+-- @tparam int i number of the window in split.examples
+-- @tparam table prediction start, end: logits from [CLS] on, one list each
+function Scorer:add(i, prediction)
+   local split, example = self.split, self.split.examples[i]
+   local number = example.question
+   local open = self.open[number]
+   if not open then
+      open = { candidates = {}, missing = split.windows[number] }
+      self.open[number] = open
+   end
+   local windows = self.encoder:windows(split.pieces[number], split.query[number])
+   local found = spans.candidates(windows, example.window, split.query[number], prediction.start,
+      prediction["end"])
+   for _, candidate in ipairs(found) do open.candidates[#open.candidates + 1] = candidate end
+   open.missing = open.missing - 1
+   if open.missing == 0 then
+      self.open[number] = nil
+      close_question(self, number, open.candidates)
+   end
+end
+
+--- The score over all questions of the split; one whose windows did not all come has no answer.
+-- @treturn table as of metric/init.lua, with the figures em and f1
+function Scorer:result()
+   local sum = metric.sum()
+   sum.n, sum.em, sum.f1 = #self.questions, self.sum.em, self.sum.f1
+   return metrics.result({ name = "f1", unit = "%", better = "higher" }, sum:result())
+end
+
+--- An object in the order of the questions, a member a line.
+local function object_text(scorer, value)
+   local lines = {}
+   for number, question in ipairs(scorer.questions) do
+      local best = scorer.best[number]
+      if best then
+         lines[#lines + 1] = core.json.encode(question.id) .. ": " .. value(best)
+      end
+   end
+   return "{\n" .. table.concat(lines, ",\n") .. "\n}\n"
+end
+
+--- Writes predictions.json (the answer of each question by its id, as the official evaluation
+-- reads it) and nbest_predictions.json (the best answers with probabilities and logits).
+-- @tparam string dir
+function Scorer:write(dir)
+   core.sys.write_file(dir .. "/predictions.json",
+      object_text(self, function(best) return core.json.encode(best.text) end))
+   core.sys.write_file(dir .. "/nbest_predictions.json",
+      object_text(self, function(best) return best.json end))
+end
+
+return M

@@ -1,0 +1,323 @@
+--- Weighted graphs: models and profiles of other systems as one thing.
+--
+--    local g = ft.graph("t5-3b", { devices = "sim:8x2080ti", batch = 4, source = 512, target = 4 })
+--    local h = ft.graph("gnmt.txt")         -- PipeDream, device placement, GraphML, or our own
+--    print(g)
+--    local result = ft.partition(g:problem { devices = "sim:8x2080ti" }, { method = "mixed" })
+--    g:save("t5.svg", { result = result })  -- .txt .json .graphml .dot .svg
+--
+-- Nodes are rows { id =, name =, op =, scope =, forward_ns =, backward_ns =, ns2 .. ns4 (both, on
+-- devices of kind 2 to 4), update1 .. update4 (by kind: ns of a batch, not of a micro-batch),
+-- parameter_bytes =, saved_bytes = (for the backward), output_bytes =, flops =, tie =, backward =,
+-- kind2_only = }; edges { from =, to = (numbers of nodes), bytes =, grad_bytes =, value = }.
+-- src/partition/partition.h says what each of them means.
+
+local core = require("ftpipe.core")
+local builder = require("ftpipe.graph.builder")
+local contract = require("ftpipe.graph.contract")
+local draw = require("ftpipe.graph.draw")
+local graphml = require("ftpipe.graph.graphml")
+local json_form = require("ftpipe.graph.json")
+local pipedream = require("ftpipe.graph.pipedream")
+local placement = require("ftpipe.graph.placement")
+local text_form = require("ftpipe.graph.text")
+local units = require("ftpipe.base.units")
+local usage = require("ftpipe.base.usage")
+
+local M = {}
+local Graph = {}
+Graph.__index = Graph
+
+-- ---------------------------------------------------------------------------------------------
+-- Files.
+
+local function read_json(text, path, options)
+   local root = builder.object(core.json.decode(text, path), path)
+   for _, form in ipairs { placement, json_form } do
+      if form.is(root) then return form.read(root, path, options) end
+   end
+   builder.malformed("%s: the JSON is no graph that is known here: device placement has a key "
+      .. "\"maxFPGAs\", ftpipe's own files have \"format\": \"" .. json_form.format .. "\"", path)
+end
+
+local BYTE_ORDER_MARK = "^\239\187\191"
+
+--- Reads a graph from a text: our own, JSON and GraphML, PipeDream's profiles, device-placement
+-- JSON.
+-- @tparam string text
+-- @tparam string path for messages
+-- @tparam[opt] table options transfer_scale, of device placement
+-- @treturn graph .path
+-- @raise malformed data — with file, line or row, and the culprit
+function M.read(text, path, options)
+   text = text:gsub(BYTE_ORDER_MARK, "")
+   local read = text_form.is(text) and text_form.read or text:find("^%s*[%[{]") and read_json
+      or graphml.is(text) and graphml.read or pipedream.read
+   local parts = read(text, path, options)
+   parts.path, parts.title = path, path
+   return setmetatable(parts, Graph)
+end
+
+--- Reads a graph from a file.
+function M.load(path, options) return M.read(core.sys.read_file(path), path, options) end
+
+-- Ending of a file, and what is written there.
+local writers = {
+   txt = function(graph) return text_form.write(graph) end,
+   json = function(graph, o) return json_form.write(graph, o.result) end,
+   graphml = function(graph, o) return graphml.write(graph, o.result) end,
+   dot = function(graph, o) return draw.dot(graph, o) end,
+   svg = function(graph, o) return draw.svg(graph, o) end,
+}
+
+--- The graph in a form: "txt", "json", "graphml", "dot" or "svg".
+-- @tparam string form
+-- @tparam[opt] table o result (of ft.partition); in pictures names (of its devices), depth (of
+--   scopes; 2)
+function Graph:format(form, o)
+   if not writers[form] then
+      usage("graph: there is no form '%s', expected one of: dot, graphml, json, svg, txt", form)
+   end
+   o = o or {}
+   if o.result and #o.result.device ~= #self.nodes then
+      usage("graph: the result is of a graph of %d nodes, this one has %d", #o.result.device,
+         #self.nodes)
+   end
+   return writers[form](self, o)
+end
+
+--- Writes a file; its ending says the form.
+function Graph:save(path, o)
+   core.sys.write_file(path, self:format(path:match("%.(%w+)$") or "", o))
+   return self
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Graphs of operators with modelled times.
+
+local MOST_KINDS = 4
+
+--- Devices of one speed are of one kind. Gives, by kind, the number of one of its devices, and by
+-- device its kind and how much slower it is: what is left of more kinds than there may be is priced
+-- as the first, at the ratio of their rates.
+local function kinds_of(devices)
+   local kinds, by_speed, of_device = {}, {}, {}
+   for d, device in ipairs(devices) do
+      local speed = device.flops_per_s .. " " .. device.bytes_per_s
+      if not by_speed[speed] and #kinds < MOST_KINDS then
+         kinds[#kinds + 1] = d
+         by_speed[speed] = #kinds
+      end
+      of_device[d] = {
+         kind = by_speed[speed] or 1,
+         slowdown = by_speed[speed] and 1 or devices[1].flops_per_s / device.flops_per_s,
+      }
+   end
+   return kinds, of_device
+end
+
+--- Forward and backward times by forward node: times of all nodes, each backward one with the node
+-- that it belongs to.
+local function times_of(graph, n_forward, node_ns)
+   local forward, backward = {}, {}
+   for i, ns in ipairs(node_ns) do
+      if i <= n_forward then
+         forward[i], backward[i] = ns, 0
+      else
+         local origin = graph:node(i).origin
+         backward[origin] = backward[origin] + ns
+      end
+   end
+   return forward, backward
+end
+
+local function rows_of(graph)
+   local weights, nodes, edges = graph:weights(), {}, {}
+   for i = 1, graph:counts().forward do
+      local node = graph:node(i)
+      nodes[i] = {
+         id = ("%d:%s"):format(i, node.op), op = node.op, scope = node.scope ~= "" and node.scope
+            or nil,
+         parameter_bytes = weights.parameter_bytes[i], saved_bytes = weights.saved_bytes[i],
+         output_bytes = weights.output_bytes[i], flops = weights.flops[i],
+      }
+   end
+   for e, from in ipairs(weights.edge_from) do
+      edges[e] = {
+         from = from, to = weights.edge_to[e], bytes = weights.edge_bytes[e],
+         grad_bytes = weights.edge_grad_bytes[e], value = weights.edge_value[e],
+      }
+   end
+   return nodes, edges
+end
+
+--- The weights of a graph of operators.
+-- @tparam graph graph of ft.model families
+-- @tparam string devices whose times are modelled
+-- @tparam[opt] table costs of a profile: times on devices of the first kind
+-- @treturn graph .operators: the given one
+function M.of(graph, devices, costs)
+   local nodes, edges = rows_of(graph)
+   local kinds = kinds_of(core.engine.devices(devices))
+   for k, device in ipairs(kinds) do
+      local measured = k == 1 and costs or nil
+      local forward, backward = times_of(graph, #nodes,
+         measured and measured.node_ns or graph:times(devices, device))
+      local update = graph:update_times(devices, device, measured)
+      for i, node in ipairs(nodes) do
+         node["update" .. k] = update[i]
+         if k == 1 then
+            node.forward_ns, node.backward_ns = forward[i], backward[i]
+         else
+            node["ns" .. k] = forward[i] + backward[i]
+         end
+      end
+   end
+   return setmetatable({
+      nodes = nodes, edges = edges, operators = graph, title = tostring(graph),
+   }, Graph)
+end
+
+--- A graph of a model, a file, or a graph of operators.
+-- @param what a path, a built-in configuration, the directory of a model, a model, or a graph
+-- @tparam[opt] table o devices ("cpu"), batch (8), source (128), target (8): of the micro-batch
+-- @treturn graph
+function M.from(what, o)
+   o = o or {}
+   local devices = o.devices or "cpu"
+   if type(what) == "userdata" then return M.of(what, devices) end
+   if type(what) ~= "string" and not (type(what) == "table" and what.family) then
+      usage('ft.graph: expected a file, a model, its name or directory, as "t5-small", got a %s',
+         type(what))
+   end
+   if type(what) == "string" then
+      if core.sys.exists(what) == "file" then return M.load(what, o) end
+      what = require("ftpipe.model") { model = what }
+   end
+   local size = {
+      batch = o.batch or 8, source = o.source or 128, target = o.target or 8, dropout = o.dropout,
+   }
+   local graph = M.of(what.family.training(what.config, size), devices)
+   graph.title = ("%s, micro-batches of %d x %d"):format(what.name, size.batch, size.source)
+   return graph
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Problems.
+
+local function device_rows(self, o)
+   local given = o.devices or self.devices
+   if not given then usage("graph:problem needs devices; the file has none") end
+   local is_cluster = type(given) == "table" and given[1] and given[1].flops_per_s
+   if type(given) == "table" and not is_cluster then return given end
+   local devices = core.engine.devices(given)
+   local _, kinds = kinds_of(devices)
+   local rows = {}
+   for d, device in ipairs(devices) do
+      rows[d] = {
+         kind = self.operators and kinds[d].kind or 1,
+         slowdown = self.operators and kinds[d].slowdown or 1,
+         memory_bytes = device.memory_bytes, bytes_per_s = device.link_bytes_per_s,
+      }
+   end
+   return rows
+end
+
+-- Weights, gradients and two moments.
+local MEMORY_FACTOR = 4
+
+--- Times of kind k by node. Recomputing repeats the forward; what a batch costs is shared by its
+-- micro-batches.
+local function kind_times(self, k, micro_batches, recompute)
+   local list = {}
+   for i, node in ipairs(self.nodes) do
+      local own = node.forward_ns + node.backward_ns
+      local ns = k == 1 and own or node["ns" .. k] or own
+      if recompute and own > 0 then ns = ns * (1 + node.forward_ns / own) end
+      list[i] = ns + (micro_batches and node["update" .. k] or 0) / (micro_batches or 1)
+   end
+   return list
+end
+
+local function node_lists(self, problem, o)
+   local factor = o.memory_factor or self.memory_factor or MEMORY_FACTOR
+   for i, node in ipairs(self.nodes) do
+      problem.names[i] = node.name or node.scope or node.id
+      problem.fixed_bytes[i] = math.floor(node.parameter_bytes * factor)
+      problem.saved_bytes[i] = o.recompute and 0 or node.saved_bytes
+      problem.tie[i] = node.tie or -1
+      problem.backward[i] = node.backward or false
+      for d, device in ipairs(node.kind2_only and problem.devices or {}) do
+         if device.kind == 1 then
+            table.insert(problem.forbid_node, i)
+            table.insert(problem.forbid_device, d)
+         end
+      end
+   end
+end
+
+local function edge_lists(self, problem)
+   for e, edge in ipairs(self.edges) do
+      problem.edge_from[e], problem.edge_to[e] = edge.from, edge.to
+      problem.edge_bytes[e], problem.edge_grad_bytes[e] = edge.bytes, edge.grad_bytes
+      problem.edge_value[e] = edge.value or 0
+   end
+end
+
+--- What ft.partition solves.
+-- @tparam table o devices (as in --devices, a cluster, or a list of { kind =, slowdown =,
+--   memory_bytes =, bytes_per_s = }; those of the file when absent), micro_batches (of a batch;
+--   without them, what a batch costs beside them is left out), recompute (false), memory_factor (4:
+--   bytes that training keeps for a byte of parameters), in_flight, flat
+-- @treturn table problem
+function Graph:problem(o)
+   o = o or {}
+   local problem = {
+      names = {}, fixed_bytes = {}, saved_bytes = {}, tie = {}, backward = {},
+      forbid_node = {}, forbid_device = {},
+      edge_from = {}, edge_to = {}, edge_bytes = {}, edge_grad_bytes = {}, edge_value = {},
+      in_flight = o.in_flight, flat = o.flat,
+   }
+   problem.devices = device_rows(self, o)
+   node_lists(self, problem, o)
+   edge_lists(self, problem)
+   local kinds = 1
+   for _, device in ipairs(problem.devices) do kinds = math.max(kinds, device.kind or 1) end
+   problem.node_ns = {}
+   for k = 1, kinds do problem.node_ns[k] = kind_times(self, k, o.micro_batches, o.recompute) end
+   if o.recompute then -- the last stage keeps its activations
+      problem.last_ns = {}
+      for k = 1, kinds do problem.last_ns[k] = kind_times(self, k, o.micro_batches, false) end
+   end
+   return problem
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Asking.
+
+--- The graph with the nodes of each scope as one; nil where that has a cycle.
+-- @tparam[opt] int depth names of a scope that count: 2 makes blocks of "encoder/block.3/attn"
+-- @treturn[opt] graph
+-- @treturn[opt] {int,...} its node, by node of this one
+function Graph:by_scope(depth) return contract.by_scope(self, depth) end
+
+--- Sums over the nodes: forward_ns, backward_ns, parameter_bytes, saved_bytes, output_bytes, flops.
+function Graph:totals()
+   local sums = {}
+   for _, row in ipairs(builder.node_numbers) do
+      if not row.optional then sums[row[1]] = 0 end
+   end
+   for _, node in ipairs(self.nodes) do
+      for key, sum in pairs(sums) do sums[key] = sum + node[key] end
+   end
+   return sums
+end
+
+function Graph:__tostring()
+   local sums = self:totals()
+   return ("%s: %d nodes, %d edges, forward %.2f ms, backward %.2f ms, parameters %s"):format(
+      self.title, #self.nodes, #self.edges, sums.forward_ns / 1e6, sums.backward_ns / 1e6,
+      units.format_bytes(sums.parameter_bytes))
+end
+
+return setmetatable(M, { __call = function(_, what, o) return M.from(what, o) end })

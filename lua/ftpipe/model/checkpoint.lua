@@ -1,0 +1,343 @@
+--- Checkpoints in Hugging Face layout: config.json, weights, tokenizer files.
+--
+-- Reading goes tensor by tensor, straight into memory that is there already. Saving writes a
+-- directory beside its target and exchanges the two, so that there is a whole checkpoint at any
+-- moment.
+
+local copy = require("ftpipe.base.copy")
+local core = require("ftpipe.core")
+local families = require("ftpipe.model.families")
+local forms = require("ftpipe.model.forms")
+local replace = require("ftpipe.model.replace")
+local small_file = require("ftpipe.base.small_file")
+local suggest = require("ftpipe.base.suggest")
+local tokenizers = require("ftpipe.text.tokenizer")
+
+local M = {}
+local Checkpoint = {}
+Checkpoint.__index = Checkpoint
+
+local function fail(status, format, ...)
+   core.fail(status, format:format(...))
+end
+
+-- What a fine-tuned model takes over from its source, byte for byte.
+local CARRIED = {
+   "generation_config.json", "spiece.model", "tokenizer.json", "tokenizer_config.json",
+   "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt", "vocab.txt",
+}
+
+local WEIGHTS = core.io.weight_files
+
+local MOST_BYTES = 2 ^ 28 -- of a file that is not weights; the largest vocabularies have 2^25
+
+-- ---------------------------------------------------------------------------------------------
+-- Where the files are: a directory, or inside the program.
+
+local function directory_files(path)
+   local kind = core.sys.exists(path)
+   if not kind then fail("not found", "%s: no such directory", path) end
+   if kind ~= "directory" then
+      fail("invalid argument", "%s: not a directory, expected one in Hugging Face layout", path)
+   end
+   return {
+      path = path,
+      has = function(name) return core.sys.exists(path .. "/" .. name) == "file" end,
+      read = function(name) return small_file(path .. "/" .. name, MOST_BYTES) end,
+      archive = function() return core.io.archive(path) end,
+   }
+end
+
+local function embedded_files(prefix)
+   local there = {}
+   for _, name in ipairs(core.assets()) do there[name] = true end
+   local function read(name) return core.asset(prefix .. "/" .. name) end
+   return {
+      path = "embedded:" .. prefix,
+      has = function(name) return there[prefix .. "/" .. name] or false end,
+      read = read,
+      archive = function()
+         return core.io.archive_bytes(read(WEIGHTS[1]), "embedded:" .. prefix .. "/" .. WEIGHTS[1])
+      end,
+   }
+end
+
+--- Opens a checkpoint. Weights may be absent; then `load` says so.
+-- @tparam string|table source a directory, or { asset = name } for one inside the program
+-- @treturn checkpoint with `path`, `config` (config.json as a table, every key)
+-- @raise not found, malformed data
+-- @usage local ckpt = checkpoint.open("t5-small")
+function M.open(source)
+   local embedded = type(source) == "table"
+   local files = embedded and embedded_files(source.asset) or directory_files(source)
+   if not files.has("config.json") then
+      fail("not found", "%s: holds no config.json", files.path)
+   end
+   local text = files.read("config.json")
+   local config = core.json.decode(text, files.path .. "/config.json")
+   if type(config) ~= "table" or getmetatable(config) == core.json.array_meta then
+      fail("malformed data", "%s/config.json: expected a JSON object", files.path)
+   end
+   local ckpt = setmetatable({
+      path = files.path, files = files, config = config, config_text = text,
+   }, Checkpoint)
+   for _, name in ipairs(WEIGHTS) do
+      if not ckpt.archive and files.has(name) then ckpt.archive = files.archive() end
+   end
+   return ckpt
+end
+
+--- What the tensor of a name is: dtype, dims; nil when there is none.
+function Checkpoint:spec(name)
+   return self.archive and self.archive:spec(name)
+end
+
+--- The names of all tensors, sorted.
+function Checkpoint:names()
+   return self.archive and self.archive:names() or {}
+end
+
+--- The names of its tensors through its family's forms (ftpipe.model.forms).
+function Checkpoint:seen()
+   if not self.named then
+      local family = families[self.config.model_type]
+      self.named = forms.names(family and require(family).forms or {}, self:names())
+   end
+   return self.named
+end
+
+--- The name in the file of a parameter; nil when it is not there under a name of its own.
+function Checkpoint:name_of(parameter)
+   return self:seen():own(parameter)
+end
+
+--- Whether two tensors hold the same shape and values; neither is loaded whole.
+function Checkpoint:tensors_equal(name, other)
+   return self.archive:equal(name, other)
+end
+
+--- Reads a tensor into another one of the same shape, converting to its dtype.
+function Checkpoint:read(name, tensor)
+   return self.archive:read(name, tensor)
+end
+
+--- The bytes of a file of the checkpoint, nil when it is not there.
+function Checkpoint:file(name)
+   return self.files.has(name) and self.files.read(name) or nil
+end
+
+--- A digest of every file that the tokenizer may be made of.
+function Checkpoint:tokenizer_key()
+   local parts = {}
+   for _, name in ipairs(CARRIED) do
+      local bytes = self:file(name)
+      parts[#parts + 1] = bytes and name .. " " .. core.sys.sha256(bytes) or nil
+   end
+   return core.sys.sha256(table.concat(parts, "\n"))
+end
+
+--- The tokenizer that comes with the model (tokenizer.lua).
+function Checkpoint:tokenizer()
+   return tokenizers.open(self)
+end
+
+--- Closes its files; what was loaded stays.
+function Checkpoint:close()
+   if self.archive then self.archive:close() end
+   self.archive = nil
+end
+
+function Checkpoint:__tostring()
+   return ("checkpoint %s: %d tensors"):format(self.path, #self:names())
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Loading.
+
+local function dims_text(dims)
+   return "(" .. table.concat(dims, ", ") .. ")"
+end
+
+local function same_dims(a, b)
+   return dims_text(a) == dims_text(b)
+end
+
+--- Notes a parameter's source in the file and what repeats it, or that it is missing.
+local function match_one(ckpt, found, param)
+   local candidates = ckpt:seen():candidates(param.name)
+   local source = candidates[1]
+   if not source then
+      found.missing[#found.missing + 1] = param.name
+      return
+   end
+   found.sources[param.name] = source
+   found.known[source] = true
+   for i = 2, #candidates do
+      if ckpt:tensors_equal(candidates[i], source) then found.known[candidates[i]] = true end
+   end
+   local dims = ckpt:spec(source).dims
+   if not same_dims(dims, param.dims) then
+      found.shapes[#found.shapes + 1] = ("%s is %s, expected %s"):format(source, dims_text(dims),
+         dims_text(param.dims))
+   end
+end
+
+--- Takes out of the missing parameters those that may be absent, if all of their kind are.
+local function excuse_optional(ckpt, found)
+   local names, there, missing = ckpt:seen(), {}, {}
+   for parameter in pairs(found.sources) do
+      local pattern = names:optional(parameter)
+      if pattern then there[pattern] = true end
+   end
+   for _, name in ipairs(found.missing) do
+      local pattern = names:optional(name)
+      local list = pattern and not there[pattern] and found.fresh or missing
+      list[#list + 1] = name
+   end
+   found.missing = missing
+end
+
+--- Compares what is wanted with what is there.
+-- @treturn table sources: name in the file by parameter; fresh: parameters that the file need not
+--   hold and does not; missing, shapes, unexpected: lists of texts
+local function match(ckpt, params)
+   local found = {
+      sources = {}, known = {}, fresh = {}, missing = {}, shapes = {}, unexpected = {},
+   }
+   for _, param in ipairs(params) do match_one(ckpt, found, param) end
+   excuse_optional(ckpt, found)
+   for _, name in ipairs(ckpt:names()) do
+      if not found.known[name] and not ckpt:seen():ignored(name) then
+         found.unexpected[#found.unexpected + 1] = name
+      end
+   end
+   return found
+end
+
+local MOST_LISTED = 4
+
+--- "5 missing: a, b, c, d and 1 more"; nil for an empty list. `say` makes a text of an item.
+local function list_some(what, list, say)
+   if #list == 0 then return nil end
+   local shown = {}
+   for i = 1, math.min(#list, MOST_LISTED) do shown[i] = say and say(list[i]) or list[i] end
+   local rest = #list > MOST_LISTED and (" and %d more"):format(#list - MOST_LISTED) or ""
+   return ("%d %s: %s%s"):format(#list, what, table.concat(shown, ", "), rest)
+end
+
+local function check_faults(ckpt, faults)
+   local parts = {}
+   parts[#parts + 1] = list_some("missing", faults.missing, function(name)
+      local near = suggest.nearest(name, faults.unexpected) or ckpt.archive:nearest(name)
+      return name .. (near and (" (nearest in the file: %s)"):format(near) or "")
+   end)
+   parts[#parts + 1] = list_some("of another shape", faults.shapes)
+   parts[#parts + 1] = list_some("unexpected", faults.unexpected)
+   if #parts == 0 then return end
+   local only_shapes = #faults.missing == 0 and #faults.unexpected == 0
+   fail(only_shapes and "shape mismatch" or "malformed data",
+      "%s: its tensors are not those that config.json describes: %s", ckpt.path,
+      table.concat(parts, "; "))
+end
+
+--- Reads every parameter into memory that is there.
+--
+-- Everything is checked before the first byte is read: each parameter is in the file with its
+-- shape, and the file holds nothing else but repetitions of tied tensors and what its family's
+-- forms ignore.
+-- @tparam checkpoint ckpt
+-- @tparam table params a list of { name =, dims = }, as graph:params() gives it
+-- @tparam function tensor_of (i, param): the contiguous tensor of parameter i
+-- @treturn table names of the parameters that the family's forms let a file lack and that this one
+--   lacks: their tensors are as they were
+-- @raise not found, malformed data, shape mismatch, input or output failed
+function M.load(ckpt, params, tensor_of)
+   if not ckpt.archive then
+      fail("not found", "%s: holds no weights, expected %s", ckpt.path,
+         table.concat(WEIGHTS, " or "))
+   end
+   local found = match(ckpt, params)
+   check_faults(ckpt, found)
+   for i, param in ipairs(params) do
+      local source = found.sources[param.name]
+      if source then ckpt:read(source, tensor_of(i, param)) end
+   end
+   return found.fresh
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Saving.
+
+--- Text of config.json: that of the source with what has changed, so that keys which mean nothing
+-- here, and the way numbers are written, stay.
+local function config_text(o)
+   local config, changes = copy(o.config), {}
+   for _, key in ipairs { "dtype", "torch_dtype" } do
+      if config[key] ~= nil then config[key] = "float32" end
+   end
+   if not o.source then return core.json.encode(config, { indent = 2 }) .. "\n" end
+   for key, value in pairs(config) do
+      local old = o.source.config[key]
+      if old == nil or core.json.encode { old } ~= core.json.encode { value } then
+         changes[key] = value
+      end
+   end
+   if next(changes) == nil then return o.source.config_text end
+   return core.json.merge(o.source.config_text, changes, { indent = 2 }) .. "\n"
+end
+
+local function named_tensors(tensors)
+   local list = {}
+   for name, tensor in pairs(tensors) do list[#list + 1] = { name = name, tensor = tensor } end
+   table.sort(list, function(a, b) return a.name < b.name end)
+   return list
+end
+
+local function write_files(dir, o)
+   core.sys.mkdir(dir)
+   core.sys.write_file(dir .. "/config.json", config_text(o))
+   for _, name in ipairs(o.source and CARRIED or {}) do
+      local bytes = o.source:file(name)
+      if bytes then core.sys.write_file(dir .. "/" .. name, bytes) end
+   end
+   core.io.write(dir .. "/" .. WEIGHTS[1], named_tensors(o.tensors))
+end
+
+--- Whether a file of a directory that is replaced does not belong to its old model only.
+local function stays(name)
+   return not (name:find("^model.*%.safetensors") or name:find("^pytorch_model.*%.bin"))
+end
+
+--- Saves a model as a directory that `open` and Hugging Face transformers read.
+--
+-- The directory appears whole or not at all; one that is there is replaced, and files in it that
+-- are not part of a checkpoint stay. Tensors are written as they are, each once: tied ones have one
+-- name.
+-- @tparam string dir
+-- @tparam table o config (a table), tensors (by name, contiguous), source (the checkpoint that the
+--    model came from: its tokenizer files, generation_config.json and unknown keys are taken over)
+-- @raise input or output failed
+-- @usage checkpoint.save("out/hf", { config = ckpt.config, tensors = params, source = ckpt })
+function M.save(dir, o)
+   replace.directory(dir, function(beside) write_files(beside, o) end, stays)
+end
+
+--- Makes `dir` the same checkpoint as `from`, a directory on the same file system: its files get a
+-- second name there, and no second copy.
+-- @treturn boolean false when the file system cannot do that; dir is then as it was
+function M.link(dir, from)
+   local unable = {}
+   local ok, problem = pcall(replace.directory, dir, function(beside)
+      core.sys.mkdir(beside)
+      for _, name in ipairs(core.sys.list_dir(from)) do
+         if not core.io.hard_link(from .. "/" .. name, beside .. "/" .. name) then
+            error(unable, 0)
+         end
+      end
+      core.io.sync(beside)
+   end, stays)
+   if not ok and problem ~= unable then error(problem, 0) end
+   return ok
+end
+
+return M

@@ -1,0 +1,361 @@
+--- Clusters: devices with their rates and memory, and the links between them.
+--
+--    ft.cluster "cpu:2"                     -- devices of this machine; option measure: their rates
+--    ft.cluster "8x2080ti"                  -- described: cards by name, or sizes as in 4x11GB
+--    ft.cluster "2xh200+4x3090/20GB"
+--    ft.cluster {                           -- in full
+--       devices = {
+--          { card = "2080ti", count = 4, host = "a" },
+--          { name = "old", memory = "6GB", flops = 4e12, bandwidth = "200GB/s", host = "b" },
+--       },
+--       hosts = { a = { bandwidth = "12GB/s", shared = true } },
+--       network = { bandwidth = "1.2GB/s", latency = "30us" },
+--       links = { { from = 1, to = 2, bandwidth = "50GB/s" } },   -- both ways, unless one_way
+--    }
+--
+-- A cluster is a list of device rows, as core.engine.devices gives them, with `hosts` by name, and
+-- `machine`: the links that plans for it share, as schedule_plan:simulate takes them, each with a
+-- name. Devices are linked to their host, hosts to the network, both directions at once; what is
+-- `shared` lets through one transfer at a time. Plans take it as `devices`.
+
+local core = require("ftpipe.core")
+local opts = require("ftpipe.base.opts")
+local suggest = require("ftpipe.base.suggest")
+local units = require("ftpipe.base.units")
+
+local M = {}
+local Cluster = {}
+Cluster.__index = Cluster
+
+local LATENCY_NS = 10000 -- of a link between cards, unless told otherwise
+
+local function fail(format, ...) opts.fail("ft.cluster", format, ...) end
+
+-- ---------------------------------------------------------------------------------------------
+-- Rows.
+
+local DEVICE = {
+   name = { type = "string", help = "for people" },
+   card = { type = "string", help = "a card whose row gives what is not said here" },
+   count = { type = "int", min = 1, max = 256, default = 1, help = "devices like this" },
+   memory = { type = "bytes", help = "of each" },
+   flops = { type = "number", help = "f32 operations a second that work reaches" },
+   bandwidth = { type = "rate", help = "of memory, as work reaches it" },
+   link = { type = "rate", help = "to another device of its host" },
+   latency = { type = "seconds", help = "of that link" },
+   host = { type = "string", default = "host", help = "which machine it is in" },
+}
+
+local LINK = {
+   from = { type = "int", min = 1, required = true, help = "device" },
+   to = { type = "int", min = 1, required = true, help = "device" },
+   bandwidth = { type = "rate", required = true, help = "of the link" },
+   latency = { type = "seconds", help = "of the link" },
+   one_way = { type = "boolean", default = false, help = "not from `to` to `from`" },
+}
+
+local ROUTE = { -- of a host, or of the network between hosts
+   bandwidth = { type = "rate", required = true, help = "of the link" },
+   latency = { type = "seconds", help = "of the link" },
+   shared = { type = "boolean", default = false, help = "by all transfers at once" },
+}
+
+local WHOLE = {
+   name = { type = "string", help = "for people" },
+   devices = { type = "table", required = true, help = "list of devices" },
+   hosts = { type = "table", help = "links through a host, by its name" },
+   network = { type = "table", help = "link between hosts" },
+   links = { type = "table", help = "links of pairs" },
+}
+
+--- Options of one row, with its place in messages.
+local function check_row(what, rules, row)
+   return opts.check("ft.cluster: " .. what, rules, row)
+end
+
+local function find_card(name, what)
+   local names = {}
+   for _, card in ipairs(core.engine.cards()) do
+      if card.name == name then return card end
+      names[#names + 1] = card.name
+   end
+   fail("%s: there is no card '%s'%s (cards: %s)", what, name, suggest.hint(name, names),
+      table.concat(names, ", "))
+end
+
+--- A number above 0 from the row, else from the card.
+local function rate(row, key, preset, what)
+   local value = row[key] or preset
+   if not value then fail("%s: '%s' is missing, and no card says it", what, key) end
+   if not (value > 0 and value < math.huge) then
+      fail("%s: '%s' is %g, expected more than 0", what, key, value)
+   end
+   return value
+end
+
+local function latency_ns(seconds) return seconds and 1e9 * seconds or LATENCY_NS end
+
+local function add_devices(cluster, number, given)
+   local what = ("device %d"):format(number)
+   local row = check_row(what, DEVICE, given)
+   local card = row.card and find_card(row.card, what) or {}
+   for _ = 1, row.count do
+      local n = #cluster + 1
+      cluster[n] = {
+         kind = "sim", threads = 1, host = row.host,
+         name = ("sim:%d %s"):format(n - 1, row.name or row.card or "device"),
+         memory_bytes = rate(row, "memory", card.memory_bytes, what),
+         flops_per_s = rate(row, "flops", card.flops_per_s, what),
+         bytes_per_s = rate(row, "bandwidth", card.bytes_per_s, what),
+         link_bytes_per_s = rate(row, "link", card.link_bytes_per_s, what),
+         link_latency_ns = latency_ns(row.latency),
+      }
+   end
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Links.
+
+local function check_route(what, given)
+   local row = check_row(what, ROUTE, given)
+   return {
+      bytes_per_s = rate(row, "bandwidth", nil, what), shared = row.shared,
+      latency_ns = row.latency and 1e9 * row.latency or 0,
+   }
+end
+
+local function count_hosts(cluster)
+   local seen, n = {}, 0
+   for _, device in ipairs(cluster) do
+      if not seen[device.host] then seen[device.host], n = true, n + 1 end
+   end
+   return n, seen
+end
+
+--- Hosts and network, checked.
+local function read_routes(cluster, o)
+   local n, seen = count_hosts(cluster)
+   cluster.hosts = {}
+   for name, given in pairs(o.hosts or {}) do
+      if not seen[name] then fail("host '%s': no device is in it", tostring(name)) end
+      cluster.hosts[name] = check_route(("host '%s'"):format(name), given)
+   end
+   if n > 1 and not o.network then
+      fail("devices are in %d hosts, and 'network' does not say how they are linked", n)
+   end
+   cluster.network = o.network and check_route("network", o.network)
+end
+
+local Wiring = {}
+Wiring.__index = Wiring
+
+function Wiring:place()
+   self.places = self.places + 1
+   return self.places
+end
+
+function Wiring:link(name, from, to, bytes_per_s, latency, one_way)
+   self.links[#self.links + 1] = {
+      name = name, from = from, to = to, bytes_per_s = bytes_per_s,
+      latency_ns = math.floor(latency + .5), duplex = not one_way, one_way = one_way,
+   }
+end
+
+--- Where links end and where they begin: one place, or two with what is shared between them.
+function Wiring:hub(name, row)
+   local inlet = self:place()
+   if not (row and row.shared) then return { inlet = inlet, outlet = inlet } end
+   local outlet = self:place()
+   self:link(name, inlet, outlet, row.bytes_per_s, row.latency_ns, true)
+   return { inlet = inlet, outlet = outlet }
+end
+
+--- Links of one end with a hub, which may itself be one.
+function Wiring:join(name, from, to, hub, bytes_per_s, latency)
+   if hub.inlet == hub.outlet and from == to then
+      self:link(name, from, hub.inlet, bytes_per_s, latency)
+   else
+      self:link(name, from, hub.inlet, bytes_per_s, latency, true)
+      self:link(name, hub.outlet, to, bytes_per_s, latency, true)
+   end
+end
+
+--- Half of a link's latency is at each of its ends; a host that is not shared is a part of the
+-- links of its devices.
+local function join_device(wiring, number, device, row, hub)
+   local bytes, latency = device.link_bytes_per_s, device.link_latency_ns / 2
+   if row and not row.shared then
+      bytes, latency = math.min(bytes, row.bytes_per_s), latency + row.latency_ns / 2
+   end
+   wiring:join("link of " .. device.name, number, number, hub, bytes, latency)
+end
+
+local function join_hosts(wiring, network, hubs, order)
+   if #order < 2 then return end
+   local hub = wiring:hub("network", network)
+   local latency = network.shared and 0 or network.latency_ns / 2
+   for _, name in ipairs(order) do
+      wiring:join("network of host " .. name, hubs[name].outlet, hubs[name].inlet, hub,
+         network.bytes_per_s, latency)
+   end
+end
+
+--- Links of devices with hosts, and of hosts with the network.
+local function wire(cluster)
+   local wiring = setmetatable({ places = #cluster, links = {} }, Wiring)
+   local hubs, order = {}, {}
+   for d, device in ipairs(cluster) do
+      local host = device.host
+      local row = cluster.hosts[host]
+      if not hubs[host] then
+         hubs[host], order[#order + 1] = wiring:hub("host " .. host, row), host
+      end
+      join_device(wiring, d, device, row, hubs[host])
+   end
+   join_hosts(wiring, cluster.network, hubs, order)
+   return wiring
+end
+
+local function add_links(cluster, o)
+   for i, given in ipairs(o.links or {}) do
+      local what = ("link %d"):format(i)
+      local row = check_row(what, LINK, given)
+      for _, key in ipairs { "from", "to" } do
+         if row[key] > #cluster then
+            fail("%s: '%s' is device %d, there are %d", what, key, row[key], #cluster)
+         end
+      end
+      if row.from == row.to then fail("%s: from device %d to itself", what, row.from) end
+      cluster.machine:link(what, row.from, row.to, rate(row, "bandwidth", nil, what),
+         latency_ns(row.latency), row.one_way)
+   end
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Making.
+
+local function described(o)
+   o = opts.check("ft.cluster", WHOLE, o)
+   local cluster = setmetatable({ name = o.name or "described" }, Cluster)
+   for i, given in ipairs(o.devices) do add_devices(cluster, i, given) end
+   if #cluster == 0 then fail("there is no device, expected at least one") end
+   if #cluster > 256 then fail("%d devices, expected at most 256", #cluster) end
+   read_routes(cluster, o)
+   cluster.machine = wire(cluster)
+   add_links(cluster, o)
+   return cluster
+end
+
+--- Devices of a text: "cpu:2", "sim:8x11GB", or "8x11GB" for the latter.
+local function from_text(text, measure)
+   local full = text:find("^%d") and "sim:" .. text or text
+   local cluster = setmetatable({ name = full, hosts = {} }, Cluster)
+   for i, device in ipairs(core.engine.devices(full)) do
+      device.host = "host"
+      cluster[i] = device
+   end
+   if cluster[1].kind == "sim" then cluster.machine = wire(cluster) end
+   if measure then
+      for key, value in pairs(core.profile.rates(full)) do
+         for _, device in ipairs(cluster) do device[key] = math.max(value, 1) end
+      end
+   end
+   return cluster
+end
+
+--- A cluster.
+-- @param what a text as in --devices (without "sim:" where it begins with a number), or a table
+-- @tparam[opt] table options measure: rates of CPU devices as they are, while all of them work
+function M.new(what, options)
+   local o = opts.check("ft.cluster",
+      { measure = { type = "boolean", default = false, help = "rates of CPU devices" } }, options)
+   if type(what) == "string" then return from_text(what, o.measure) end
+   if type(what) ~= "table" then
+      fail("expected a text such as 8x2080ti or a table, got a %s", type(what))
+   end
+   return described(what)
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Asking.
+
+--- Devices in a word: the text, or the name of a cluster.
+function M.name_of(devices)
+   return type(devices) == "string" and devices or devices.name or "described"
+end
+
+--- Devices with the links that a plan for them shares, where they are described.
+-- @param devices a text as in --devices, or a cluster
+-- @return the cluster, or what was given when its devices are here
+function M.wired(devices)
+   if type(devices) == "string" and devices:find("^sim:") then return from_text(devices) end
+   return devices
+end
+
+--- What a transfer from one device to another gets when nothing else moves: { bytes_per_s =,
+-- latency_ns = }; nil from one to itself.
+function Cluster:link(from, to)
+   if from == to then return nil end
+   local device = self[to]
+   local bytes, latency = device.link_bytes_per_s, device.link_latency_ns
+   if self.machine then
+      local latencies, ns_per_byte = core.schedule.ways { machine = self.machine, devices = #self }
+      local way = (from - 1) * #self + to
+      bytes, latency = 1e9 / ns_per_byte[way], latencies[way]
+   end
+   return { bytes_per_s = bytes, latency_ns = latency }
+end
+
+--- Bytes of all devices.
+function Cluster:memory_bytes()
+   local sum = 0
+   for _, device in ipairs(self) do sum = sum + device.memory_bytes end
+   return sum
+end
+
+local function device_line(device, count, first)
+   local host = device.host ~= "host" and (" in " .. device.host) or ""
+   return ("  %-22s %s, %.3g TFLOP/s, memory %.0f GB/s, link %.3g GB/s%s"):format(
+      count > 1 and ("%d to %d: %d x %s"):format(first, first + count - 1, count,
+         device.name:match("%s(.*)$") or device.kind) or ("%d: %s"):format(first, device.name),
+      units.format_bytes(device.memory_bytes), device.flops_per_s / 1e12, device.bytes_per_s / 1e9,
+      device.link_bytes_per_s / 1e9, host)
+end
+
+local function alike(a, b)
+   for _, key in ipairs { "kind", "host", "memory_bytes", "flops_per_s", "bytes_per_s",
+      "link_bytes_per_s" } do
+      if a[key] ~= b[key] then return false end
+   end
+   return (a.name:match("%s(.*)$") or "") == (b.name:match("%s(.*)$") or "")
+end
+
+local function route_line(name, row)
+   return ("  %-22s %.3g GB/s%s%s"):format(name, row.bytes_per_s / 1e9,
+      row.latency_ns > 0 and (", %.3g us"):format(row.latency_ns / 1e3) or "",
+      row.shared and ", shared by all transfers" or "")
+end
+
+function Cluster:__tostring()
+   local lines = {
+      ("cluster %s: %d device%s, %s"):format(self.name, #self, #self == 1 and "" or "s",
+         units.format_bytes(self:memory_bytes())),
+   }
+   local first = 1
+   for i = 1, #self do
+      if i == #self or not alike(self[i], self[i + 1]) then
+         lines[#lines + 1] = device_line(self[first], i - first + 1, first)
+         first = i + 1
+      end
+   end
+   local names = {}
+   for name in pairs(self.hosts) do names[#names + 1] = name end
+   table.sort(names)
+   for _, name in ipairs(names) do
+      lines[#lines + 1] = route_line("host " .. name, self.hosts[name])
+   end
+   if self.network then lines[#lines + 1] = route_line("network", self.network) end
+   return table.concat(lines, "\n")
+end
+
+return setmetatable(M, { __call = function(_, ...) return M.new(...) end })

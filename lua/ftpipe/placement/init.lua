@@ -1,0 +1,240 @@
+--- Stages of a recipe by ft.partition's methods: what --partition mixed and its like mean.
+
+local copy = require("ftpipe.base.copy")
+local core = require("ftpipe.core")
+local contract = require("ftpipe.graph.contract")
+local graphs = require("ftpipe.graph")
+local opts = require("ftpipe.base.opts")
+local partition = require("ftpipe.placement.partition")
+local schedules = require("ftpipe.schedule")
+
+local M = {}
+
+local function unsupported(format, ...)
+   core.fail("unsupported", format:format(...), 2)
+end
+
+-- Of mixed and best, when nobody says how much: scopes are few, and a search asks for many plans.
+local EFFORT = 5
+
+-- What --partition says, as options of ft.partition. `in_order`: stage s is on device s, and on
+-- from the first one again when there are more stages; nodes keep their order, and scopes need not
+-- stay together.
+local METHODS = {
+   seq = { method = "seq", in_order = true },
+   mixed = { method = "mixed", effort = EFFORT },
+   pipedream = { method = "pipedream" },
+   ["pipedream-straight"] = { method = "pipedream", straight = true },
+   greedy = { method = "greedy" },
+   best = { method = "best", effort = EFFORT },
+}
+
+--- What --partition may say beside a file, sorted.
+function M.names()
+   return opts.names(METHODS)
+end
+
+--- What is known of a partition: a name, or a function from a problem to devices by node.
+local function row_of(how)
+   return METHODS[how] or type(how) == "function" and { method = how } or nil
+end
+
+--- Whether `solve` takes it.
+function M.is(how) return row_of(how) ~= nil end
+
+--- Whether its stages go to the devices in turns, in the order of the model.
+function M.is_in_order(how) return (row_of(how) or {}).in_order or false end
+
+--- A partition in a word: its name, "custom", or the scopes at which stages begin.
+function M.title(how)
+   if type(how) == "table" then return table.concat(how, ",") end
+   return type(how) == "function" and "custom" or tostring(how)
+end
+
+-- Stages of mixed and best for each device, at most, when nobody says how many.
+local STAGES_PER_DEVICE = 2
+
+--- Stages of mixed and best, at most: those that are asked for, if any are.
+function M.stages(n_devices, asked) return asked or STAGES_PER_DEVICE * n_devices end
+
+local function options_of(name, n_devices, n_nodes, stages, effort)
+   local options = copy(row_of(name))
+   if options.in_order then return options end
+   options.effort = options.effort and (effort or options.effort)
+   if options.method == "mixed" or options.method == "best" then
+      stages = M.stages(n_devices, stages)
+   end
+   options.blocks = stages and math.min(stages, n_nodes)
+   return options
+end
+
+-- What a placement must respect, tried in this order: with activations, without them (recomputed),
+-- and without memory, so that the plan can say what is missing.
+local ATTEMPTS = { {}, { recompute = true }, { recompute = true, unlimited = true } }
+-- Stages in order are balanced by time alone, until a plan shows what else takes how much memory.
+local BY_TIME = { { unlimited = true, bare = true } }
+local BY_BUDGET = { { bare = true } }
+
+-- A placement for memory alone, when nothing fits.
+local BY_MEMORY = { { unlimited = true, bare = true, balanced = true } }
+
+local function attempts_of(name, budget)
+   if budget and budget.balances_memory then return BY_MEMORY end
+   if not row_of(name).in_order then return ATTEMPTS end
+   return budget and BY_BUDGET or BY_TIME
+end
+
+-- Bytes that training keeps for a byte of parameters: weight, gradient, state of the optimizer, and
+-- for products on CPUs what is packed.
+M.MEMORY_FACTOR = { adamw = 4, adafactor = 2.1, sgd = 3 }
+
+--- Leaves each device its memory for parameters. What it needs beside them depends on its stages:
+-- where these may change their places, every device keeps the most for it.
+local function limit_memory(devices, how, others, in_order)
+   for d, device in ipairs(devices) do
+      if how.unlimited then
+         device.memory_bytes = 0
+      elseif others then
+         local own = in_order and others[d] or math.max(unpack(others))
+         device.memory_bytes = math.max(1, device.memory_bytes - own)
+      end
+   end
+end
+
+--- A device for each stage. Those that are one share its memory.
+local function take_turns(devices, n_stages)
+   local rows, share = {}, math.ceil(n_stages / #devices)
+   for s = 1, n_stages do
+      local row = copy(devices[(s - 1) % #devices + 1])
+      row.memory_bytes = math.ceil(row.memory_bytes / share)
+      rows[s] = row
+   end
+   return rows
+end
+
+--- Bytes of parameters stand for times, what a device has for its speed; transfers are free.
+local function balance_memory(problem, devices)
+   local most, bytes = 0, {}
+   for d, device in ipairs(core.engine.devices(devices)) do
+      bytes[d] = device.memory_bytes
+      most = math.max(most, device.memory_bytes)
+   end
+   for d, device in ipairs(problem.devices) do
+      device.kind, device.slowdown, device.bytes_per_s = 1, most / math.max(1, bytes[d]), 0
+   end
+   problem.node_ns, problem.last_ns = { problem.fixed_bytes }, nil
+end
+
+local function attempt(graph, name, o, how, budget)
+   local problem = graph:problem {
+      devices = o.devices, micro_batches = o.micro_batches,
+      memory_factor = budget and budget.factor or o.memory_factor
+         or M.MEMORY_FACTOR[o.optimizer],
+      recompute = how.recompute, in_flight = o.micro_batches, flat = schedules.is_flat(o.schedule),
+   }
+   local in_order = row_of(name).in_order
+   limit_memory(problem.devices, how, budget and budget.others, in_order)
+   if how.bare then problem.saved_bytes = nil end
+   if how.balanced then balance_memory(problem, o.devices) end
+   if in_order then
+      problem.devices = take_turns(problem.devices, o.stages or #problem.devices)
+   end
+   return problem
+end
+
+local function check_runnable(name, result)
+   for s, replicas in ipairs(result.stage_replicas) do
+      if replicas > 1 then
+         unsupported("--partition %s puts stage %d on %d devices, and runs have one device for a "
+            .. "stage; expected pipedream-straight, which replicates nothing, or %s", name, s - 1,
+            replicas, "mixed")
+      end
+   end
+end
+
+local function is_infeasible(failure)
+   return type(failure) == "table" and failure.status == "plan infeasible"
+end
+
+--- Whether --recompute allows what the attempt assumes.
+local function is_allowed(how, rule)
+   return how.bare or rule ~= (how.recompute and "never" or "always")
+end
+
+--- The first attempt that a placement is found for; raises what the last one says.
+local function first_that_fits(weighted, name, o, budget)
+   local n_devices, failure = #core.engine.devices(o.devices), nil
+   for _, how in ipairs(attempts_of(name, budget)) do
+      local is_last = how.unlimited and (not budget or how.balanced)
+      if is_last or not how.unlimited and is_allowed(how, o.recompute) then
+         local options = options_of(name, n_devices, #weighted.nodes, o.stages, o.effort)
+         local ok, result = pcall(partition, attempt(weighted, name, o, how, budget), options)
+         if ok then return result end
+         failure = result
+         if not is_infeasible(result) then break end
+      end
+   end
+   error(failure, 0)
+end
+
+--- By node of a graph, what a contracted graph has by group.
+local function spread(list, of)
+   local result = {}
+   for i, group in ipairs(of) do result[i] = list[group] end
+   return result
+end
+
+--- The weights of a graph, and the same by scope; made once for all placements of it.
+local function views_of(graph, o, known)
+   if not known.views then
+      local weighted = type(graph) == "userdata" and graphs.of(graph, o.devices, o.costs) or graph
+      local small, of = contract.by_scope(weighted)
+      known.views = { weighted = weighted, small = small, of = of }
+   end
+   return known.views
+end
+
+local function solve(graph, name, o, budget, known)
+   local views = views_of(graph, o, known)
+   if row_of(name).in_order then
+      return { stage = first_that_fits(views.weighted, name, o, budget).stage, name = name }
+   end
+   local result = first_that_fits(views.small or views.weighted, name, o, budget)
+   check_runnable(name, result)
+   local stage = views.small and spread(result.stage, views.of) or result.stage
+   return { stage = stage, device = result.stage_device, name = M.title(name) }
+end
+
+--- What a placement depends on, of the options that plans of one model and batch differ in.
+local function key_of(name, o, budget)
+   return ("%s %s %s %s %s %s %s"):format(tostring(name), o.stages, o.effort, o.recompute,
+      schedules.is_flat(o.schedule), budget and budget.factor,
+      budget and (budget.others and table.concat(budget.others, " ") or "balanced"))
+end
+
+--- Assigns the forward nodes of a graph to stages, and stages to devices. Nodes of one scope stay
+-- together, but for seq.
+-- @tparam graph graph of operators, or one of ft.graph
+-- @param name one of `names`, or a function from a problem to a list of devices by node
+-- @tparam table o devices (text or cluster), stages (at most; of seq exactly; 2 for each device,
+--   of seq 1), micro_batches, schedule, recompute (always, never, auto), optimizer, memory_factor
+--   (bytes kept for a byte of parameters, else what the optimizer needs), costs (of a profile),
+--   effort (of mixed and best), placements (a table that is filled, for calls that differ in name,
+--   stages, effort, schedule and recompute alone: many schedules ask for the same)
+-- @tparam[opt] table budget what a plan showed: factor (bytes kept for a byte of parameters),
+--   others (by device: bytes that it needs beside them), or balances_memory (true: time is no
+--   matter)
+-- @treturn table stage by node, device by stage (nil: in turn), name; not to be changed
+-- @raise unsupported — the result replicates stages
+function M.solve(graph, name, o, budget)
+   local known, key = o.placements or {}, key_of(name, o, budget)
+   if not known[key] then
+      local ok, found = pcall(solve, graph, name, o, budget, known)
+      if not ok and not is_infeasible(found) then error(found, 0) end
+      known[key] = { found = ok and found, failure = not ok and found }
+   end
+   if known[key].failure then error(known[key].failure, 0) end
+   return known[key].found
+end
+
+return M

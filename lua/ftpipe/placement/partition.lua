@@ -1,0 +1,130 @@
+--- Weighted graphs placed on devices: ft.partition(problem, options).
+--
+--    local problem = ft.graph("bert24_training.json"):problem()
+--    local result = ft.partition(problem, { method = "seq", cost = "sum" })
+--    print(result)
+--
+-- A problem is a table of lists by node and by edge, and of devices; src/partition/partition.h says
+-- what each of them means.
+
+local core = require("ftpipe.core")
+local opts = require("ftpipe.base.opts")
+local usage = require("ftpipe.base.usage")
+
+local M = { methods = core.partition.methods, costs = core.partition.costs }
+
+local Result = {}
+Result.__index = Result
+
+local function describe_load(d, load)
+   return ("  device %d: %.2f ms in %d stage%s, %.1f MB, sends %.2f MB, receives %.2f MB"):format(
+      d - 1, load.price_ns / 1e6, load.stages, load.stages == 1 and "" or "s",
+      load.memory_bytes / 1e6, (load.out_bytes + load.out_grad_bytes) / 1e6,
+      (load.in_bytes + load.in_grad_bytes) / 1e6)
+end
+
+function Result:__tostring()
+   local lines = {
+      ("%s: slowest device %.3f ms, %s, %d stages, %.2f MB moved; effort %.1f"):format(self.method,
+         self.objective_ns / 1e6, self.proved and "optimal"
+         or ("at most %.1f %% above the optimum"):format(100 * self.gap), self.n_stages,
+         self.moved_bytes / 1e6, self.effort),
+   }
+   local referee = self.referee
+   if referee then
+      lines[2] = ("  referee: no placement is below %.3f ms%s, found in %.1f s"):format(
+         referee.bound_ns / 1e6, referee.optimal and ", and one is as fast" or "", referee.seconds)
+   end
+   for d, load in ipairs(self.loads) do lines[#lines + 1] = describe_load(d, load) end
+   return table.concat(lines, "\n")
+end
+
+-- Seconds of the referee when nobody says how many, and how far its arithmetic may be off.
+local REFEREE_SECONDS, TOLERANCE = 60, 1e-6
+
+--- Has a result judged by cbc: result.referee, and a higher bound where it found one.
+local function judge(problem, result, cost, seconds)
+   if seconds == true then seconds = REFEREE_SECONDS end
+   if type(seconds) ~= "number" or not (seconds >= 1 and seconds <= 1e6) then
+      core.fail("invalid argument", ("ft.partition: referee is %s, expected true or the seconds "
+         .. "that it has, 1 to 1e6"):format(tostring(seconds)), 2)
+   end
+   local verdict = require("ftpipe.placement.referee").judge(problem, cost, result.objective_ns,
+      math.floor(seconds))
+   if verdict.device then -- which may need more memory than there is, where several are in flight
+      local ok, own = pcall(M.evaluate, problem, verdict.device, nil, cost)
+      verdict.objective_ns = ok and own.objective_ns or nil
+   end
+   result.referee = verdict
+   result.lower_bound_ns = math.max(result.lower_bound_ns,
+      math.min(verdict.bound_ns, result.objective_ns))
+   result.gap = result.lower_bound_ns > 0 and result.objective_ns / result.lower_bound_ns - 1 or 0
+   if result.gap <= TOLERANCE then result.proved, result.gap = true, 0 end
+end
+
+--- What a partitioner of one's own says of a problem; raises when it is no placement.
+local function ask(partitioner, problem)
+   local device, n_nodes, n_devices = partitioner(problem), #problem.node_ns[1], #problem.devices
+   if type(device) ~= "table" then
+      usage("a partitioner of one's own gave a %s, expected a list with a device for each of %d "
+         .. "nodes", type(device), n_nodes)
+   end
+   if #device ~= n_nodes then
+      usage("a partitioner of one's own gave %d devices, expected one for each of %d nodes",
+         #device, n_nodes)
+   end
+   for n, d in ipairs(device) do
+      if type(d) ~= "number" or d % 1 ~= 0 or d < 1 or d > n_devices then
+         usage("a partitioner of one's own gave a list whose [%d] is '%s', expected a device, 1 to "
+            .. "%d", n, tostring(d), n_devices)
+      end
+   end
+   return device
+end
+
+--- Places the nodes of a problem on its devices.
+-- @tparam table problem
+-- @tparam[opt] table options method ("best"; or a function from the problem to a list of devices by
+--   node), cost ("overlap"), seed, effort (millions of steps; the default takes some
+--   seconds at most), deadline_ms, max_stages, max_stages_per_device, blocks, max_down_sets,
+--   in_order, straight, free_transfers; referee (true, or the seconds
+--   it has: see placement/referee.lua)
+-- @treturn table stage and device by node, stage_device and stage_replicas by stage, loads by
+--   device, objective_ns, lower_bound_ns, gap, proved, n_stages, moved_bytes, effort (that was
+--   spent: as much gives the same on any machine), method
+-- @raise invalid argument — the problem makes no sense; plan infeasible — nothing fits
+function M.solve(problem, options)
+   if type(problem) ~= "table" or not problem.node_ns then
+      opts.fail("ft.partition", 'expected a problem, as ft.graph("t5-small"):problem { devices = '
+         .. '"sim:2x11GB" } gives it')
+   end
+   if type(options or {}) ~= "table" then
+      opts.fail("ft.partition", "expected a table of options, got a %s", type(options))
+   end
+   local own, seconds = {}, nil
+   for key, value in pairs(options or {}) do
+      if key == "referee" then seconds = value else own[key] = value end
+   end
+   local result
+   if type(own.method) == "function" then
+      result = M.evaluate(problem, ask(own.method, problem), nil, own.cost)
+      result.method = "custom"
+   else
+      result = setmetatable(core.partition.solve(problem, own), Result)
+   end
+   if seconds then judge(problem, result, own.cost or "overlap", seconds) end
+   return result
+end
+
+--- Prices a placement that was made elsewhere.
+-- @tparam table problem
+-- @tparam table device by node
+-- @tparam[opt] table stage by node; made, as few as are found, when it is absent
+-- @tparam[opt="overlap"] string cost
+function M.evaluate(problem, device, stage, cost)
+   return setmetatable(core.partition.evaluate(problem, device, stage, cost), Result)
+end
+
+return setmetatable(M, {
+   __call = function(_, problem, options) return M.solve(problem, options) end,
+})

@@ -1,0 +1,45 @@
+--- What flags and options may say, read from the tables of the program: a new row there is a choice
+-- here, in help and in messages.
+
+local core = require("ftpipe.core")
+local placement = require("ftpipe.placement")
+local precision = require("ftpipe.plan.precision")
+local schedules = require("ftpipe.schedule")
+
+local M = {}
+
+--- Names of the rows that `keep` keeps.
+local function names(rows, keep)
+   local list = {}
+   for _, row in ipairs(rows) do
+      if not keep or keep(row) then list[#list + 1] = row.name end
+   end
+   return list
+end
+
+--- "a, b; c, d: plans only": what runs, then what can only be planned and simulated.
+local function with_plans_only(list, runs)
+   local run, plan = {}, {}
+   for _, name in ipairs(list) do table.insert(runs(name) and run or plan, name) end
+   local text = table.concat(run, ", ")
+   return #plan == 0 and text or text .. "; " .. table.concat(plan, ", ") .. ": plans only"
+end
+
+--- Orders of work; those that only make sense with replicas are for ft.schedule.play.
+M.schedules = names(schedules.list(), function(row) return not row.replicates end)
+M.schedules_help = with_plans_only(M.schedules, schedules.runs)
+
+--- Which weights a schedule without a drain reads.
+M.staleness = names(core.schedule.weights())
+M.staleness_help = "of async: " .. with_plans_only(M.staleness, function(name)
+   return schedules.runs("async", name)
+end)
+
+M.partitions = placement.names()
+M.partitions_help = table.concat(M.partitions, ", ")
+
+M.optimizers = core.engine.optimizers()
+M.costs = names(core.partition.costs)
+M.precisions = names(precision.rows)
+
+return M

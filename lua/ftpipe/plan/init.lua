@@ -1,0 +1,348 @@
+--- From model and cluster to a plan: graphs, partition, blueprint, prediction.
+
+local arguments = require("ftpipe.plan.arguments")
+local arrange = require("ftpipe.plan.arrange")
+local clusters = require("ftpipe.placement.cluster")
+local copy = require("ftpipe.base.copy")
+local core = require("ftpipe.core")
+local costs = require("ftpipe.plan.costs")
+local describe = require("ftpipe.plan.describe")
+local draw = require("ftpipe.plan.draw")
+local edit = require("ftpipe.plan.edit")
+local evaluate = require("ftpipe.data.evaluate")
+local evaluation = require("ftpipe.plan.evaluation")
+local explain = require("ftpipe.plan.explain")
+local fit = require("ftpipe.plan.fit")
+local givens = require("ftpipe.plan.given")
+local options = require("ftpipe.plan.options")
+local opts = require("ftpipe.base.opts")
+local placement = require("ftpipe.placement")
+local playing = require("ftpipe.schedule.played")
+local rates = require("ftpipe.plan.rate")
+local remedies = require("ftpipe.plan.remedies")
+local precision = require("ftpipe.plan.precision")
+local schedules = require("ftpipe.schedule")
+local stages = require("ftpipe.plan.stages")
+local texts = require("ftpipe.schedule.text")
+local timeline = require("ftpipe.schedule.timeline")
+local usage = require("ftpipe.base.usage")
+
+local M = {}
+local Plan = {}
+Plan.__index = Plan
+
+--- The graphs of a plan, one for each bucket, with those of evaluation as `evaluation`.
+-- @tparam table o options of a plan
+-- @tparam boolean planned they will not run here
+local function build_graphs(o, planned)
+   local graphs = { evaluation = o.eval_batches and {} }
+   for i, source in ipairs(o.buckets) do
+      local size = { batch = o.batch / o.micro_batches, source = source }
+      size.dropout = o.eval_only and 0 or o.dropout
+      for field, length in pairs(o.lengths or {}) do size[field] = length end
+      graphs[i] = o.model.family.training(o.model.config, size)
+      if graphs.evaluation then graphs.evaluation[i] = evaluate.graph(o.model, size) end
+      precision.apply(o.precision, graphs[i], planned)
+      if graphs.evaluation then precision.apply(o.precision, graphs.evaluation[i], planned) end
+   end
+   return graphs
+end
+
+-- Batches of a simulation that is only compared.
+local COMPARED = 8
+
+--- The plan with devices that are alike changed about, where that makes it faster.
+local function with_good_links(plan)
+   local o, devices = plan.options, arrange.devices(plan)
+   if not devices then return plan end
+   local partition = copy(plan.partition)
+   partition.device = devices
+   local other = draw.blueprint(o, plan.graphs, partition, plan.recompute)
+   local batches = math.min(o.batches, COMPARED)
+   local ns, before = other.blueprint:simulate(batches).end_ns,
+      plan.blueprint:simulate(batches).end_ns
+   return ns < before and other or plan
+end
+
+local function draw_training(o, graphs)
+   local partition = stages.partition(graphs[#graphs], o)
+   local flags = draw.recompute_flags(o.recompute, stages.count(partition.stage))
+   return fit.fit(draw.blueprint(o, graphs, partition, flags))
+end
+
+--- What a plan that is there already means for the graphs.
+local function draw_given(o, graphs)
+   local own = o.eval_only and graphs.evaluation or graphs
+   local partition, flags = givens.partition(o.given, own[1])
+   return draw.blueprint(o.eval_only and copy(o, { clip = 0 }) or o, own, partition, flags)
+end
+
+-- Options of a plan besides those of options.lua.
+local RULES = copy(options.rules("plan"), {
+   model = { type = "table", required = true, help = "what ft.model gives" },
+   buckets = { type = "table", help = "lengths of a source, ascending" },
+   lengths = { type = "table", help = "of other fields, by name: { target = 8 }" },
+   batches = { type = "int", min = 1, help = "of the longest leg" },
+   hypers = { type = "table", help = "of the optimizer, by name" },
+   eval_batches = { type = "int", min = 1, help = "of the longest evaluation; none when absent" },
+   train = { type = "any", help = "a data set, for how often its lengths are" },
+   evaluated = { type = "any", help = "the data set of eval_only, for its lengths" },
+   shares = { type = "table", help = "of batches by bucket; all in the last one when absent" },
+   placements = { type = "table", help = "of earlier plans, see ftpipe.placement" },
+})
+
+-- The same when they follow from a recipe's flags and data.
+local OF_RECIPES = {
+   model = RULES.model,
+   args = { type = "table", required = true, help = "what ft.args gives" },
+   data = { type = "any", help = "what the task has loaded" },
+   schedule = { type = "any", help = "what ft.schedule gives, in place of --schedule" },
+   partition = { type = "any", help = "in place of --partition, as in ft.plan" },
+}
+
+--- The options of a plan from what is given: those themselves, or flags and data of a recipe.
+local function options_of(given)
+   if type(given) == "table" and given.args then
+      local o = opts.check("ft.plan", OF_RECIPES, given)
+      local args = copy(o.args, { partition = o.partition })
+      return arguments.of(o.model, o.data, args), args
+   end
+   return opts.check("ft.plan", RULES, given)
+end
+
+--- Refuses, before anything is measured, stages that a schedule which takes turns cannot have.
+local function check_turns(o)
+   local schedule, how = o.rule or o.schedule, o.partition
+   if o.given or o.eval_only or not schedules.interleaves(schedule) or not placement.is(how) then
+      return
+   end
+   if type(how) == "string" and not placement.is_in_order(how) then
+      usage("--schedule %s needs --partition seq, whose stages go to the devices in turns; "
+         .. "--partition %s puts them on any device", o.schedule, how)
+   end
+   local n_devices = #core.engine.devices(o.devices)
+   schedules.check_turns(schedule, o.stages or n_devices, n_devices, o.micro_batches)
+end
+
+-- What has no default: it is given, or decided by something else.
+local NEEDED = { "buckets", "batches" }
+
+--- The options with what follows from each other: a rule has a name, a plan that is there decides
+-- what it says, a rate depends on whether the pipeline drains.
+local function settled(given)
+   local o, args = options_of(given)
+   local rule = type(given.schedule) == "table" and given.schedule or nil
+   if o.staleness == "none" then o.staleness = nil end -- that of the schedule
+   o.hypers = o.hypers or {}
+   if rule then o.rule, o.schedule = rule, rule.name end
+   if o.plan then
+      o = givens.decide(o, type(o.plan) == "table" and o.plan.said and o.plan
+         or givens.open(o.plan))
+   end
+   if o.synchronous == nil then
+      o.synchronous = schedules.is_synchronous(o.rule or o.schedule)
+   end
+   o.rate = args and rates.of(args, o.synchronous, o.steps)
+   for _, key in ipairs(NEEDED) do
+      if o[key] == nil then opts.fail("ft.plan", "option '%s' is missing", key) end
+   end
+   if o.batch % o.micro_batches ~= 0 then
+      usage("--batch %d is not a multiple of --micro-batches %d", o.batch, o.micro_batches)
+   end
+   check_turns(o)
+   o.placements = o.placements or {}
+   return o
+end
+
+--- The plan of settled options.
+local function make(o)
+   local devices = core.engine.devices(o.devices)
+   local graphs = build_graphs(o, devices[1].kind == "sim")
+   local profile = costs.profile(o, graphs[#graphs], devices)
+   if profile then
+      o.costs = (o.eval_only and costs.evaluation or costs.average)(profile, o, graphs)
+   end
+   local plan = o.given and draw_given(o, graphs)
+      or o.eval_only and draw.evaluation(o, graphs, evaluation.partition(o, graphs))
+      or draw_training(o, graphs)
+   -- devices in a file are somebody's choice; interleaved stages have theirs by number
+   local chosen = type(o.partition) == "string" and core.sys.exists(o.partition)
+   local fixed = chosen or o.given or o.eval_only or schedules.interleaves(o.rule or o.schedule)
+   if not fixed then plan = with_good_links(plan) end
+   plan.beside = plan.graphs.evaluation ~= nil
+   plan.profile = profile
+   plan.devices_name = clusters.name_of(o.devices)
+   plan.only = devices[1].kind == "sim"
+   return setmetatable(plan, Plan)
+end
+
+--- A plan for training.
+-- @tparam table given either model, data (as the task loads it, or nil), args (of ft.args), with
+--   schedule and partition in place of theirs if they are given; or model, buckets, batches, the
+--   options of plan/options.lua and those above. schedule: a name, or what ft.schedule gives;
+--   partition: a name, a plan file, a list of scopes, or a function, see ftpipe.plan.stages
+-- @treturn plan .only: it can be looked at but not run (--dry-run, or devices that are not there)
+function M.new(given)
+   if type(given) ~= "table" or not given.model then
+      opts.fail("ft.plan", "expected a table of options with a model, as { model = "
+         .. 'ft.model "t5-small", args = ft.args { preset = "fine_tune" } }')
+   end
+   local plan, args = make(settled(given)), given.args
+   plan.only = plan.only or args ~= nil and args.dry_run
+   return plan
+end
+
+--- A plan of the same options, with what is known of them.
+local function keep(plan, drawn)
+   for _, key in ipairs { "beside", "only", "profile", "devices_name" } do
+      drawn[key] = plan[key]
+   end
+   return setmetatable(drawn, Plan)
+end
+
+--- The plan with another partition.
+local function redraw(plan, partition)
+   local o = plan.options
+   if o.given then
+      usage("the orders of this plan are given (%s): with other stages they would have to be made "
+         .. "anew, give --partition instead of --plan", o.given.name)
+   end
+   local drawn = draw.blueprint(o, plan.graphs, partition,
+      draw.recompute_flags(o.recompute, #partition.device))
+   if o.recompute == "auto" then drawn = fit.recompute_where_needed(drawn) end
+   return keep(plan, drawn)
+end
+
+--- A plan with other options, as a row of ftpipe.plan.remedies: costs are modelled, since a
+-- measured profile is of one shape.
+local function try(o)
+   o = copy(o, { profile = "modelled" })
+   o.costs, o.plan, o.given, o.placements = nil, nil, nil, {}
+   local ok, plan = pcall(make, o)
+   if not ok then
+      if type(plan) ~= "table" or plan.status == "cancelled" then error(plan, 0) end
+      return { options = o, problem = plan.message }
+   end
+   local batches = math.min(o.batches, COMPARED)
+   return {
+      options = o, over_bytes = fit.worst_over(plan),
+      seconds = plan:simulate(batches).seconds / batches,
+   }
+end
+
+--- What would make the plan fit, in lines; none of evaluation alone.
+function Plan:remedies()
+   if self.options.eval_only then return {} end
+   return remedies.find(try, self.options, fit.worst_over(self))
+end
+
+--- Raises `plan infeasible` when a device is over its budget, with what would help; else gives the
+-- plan back.
+function Plan:check()
+   local ok, problem = pcall(self.blueprint.check_memory, self.blueprint)
+   if ok then return self end
+   if fit.worst_over(self) == 0 then error(problem, 0) end
+   core.fail(problem.status, problem.message .. "; " .. remedies.words(self:remedies()))
+end
+
+--- Where a stage begins and ends, for people: "encoder/block.0 .. decoder/block.1".
+function Plan:span(stage)
+   local graph, first, last = self.graphs[#self.graphs], nil, nil
+   for n, s in ipairs(self.partition.stage) do
+      if s == stage then
+         first = first or graph:node(n).scope
+         last = graph:node(n).scope
+      end
+   end
+   return ("%s .. %s"):format(first, last)
+end
+
+local Prediction = {}
+
+function Prediction:__tostring()
+   return ("%.1f samples/s, idle %s\n%s"):format(self.samples_per_second,
+      playing.percents(self.bubble), self.limits)
+end
+
+--- Plays `batches` batches against modelled costs; transfers of described devices share links.
+-- @treturn table seconds, samples_per_second, bubble (by device, 0..1), limits (what holds it back,
+--   in words), trace when asked for; with a tostring
+function Plan:simulate(batches, trace)
+   local played = self.blueprint:simulate(batches, trace)
+   local seconds = played.end_ns / 1e9
+   return setmetatable({
+      seconds = seconds,
+      samples_per_second = batches * self.options.batch / seconds,
+      bubble = playing.idle(played),
+      limits = playing.limits(played, self.machine),
+      trace = played.trace,
+   }, Prediction)
+end
+
+--- Writes the first batches in time.
+-- @tparam string path of a drawing (.svg), or of a trace for Perfetto (.json)
+-- @tparam[opt=2] int batches
+function Plan:draw(path, batches)
+   local form = path:match("%.(%l+)$")
+   if form ~= "svg" and form ~= "json" then
+      usage("plan:draw: %s is neither .svg nor .json", path)
+   end
+   local played, names = self.blueprint:simulate(batches or 2, true), {}
+   for d, device in ipairs(self.devices) do names[d] = device.name end
+   core.sys.write_file(path, form == "svg" and timeline.svg(played, names) or played.trace)
+   return self
+end
+
+--- Planned bytes of every device.
+function Plan:memory_bytes()
+   local list = {}
+   for d, row in ipairs(self.memory) do list[d] = row.total end
+   return list
+end
+
+--- The plan's text, as in plan.txt.
+function Plan:text() return self.blueprint:plan_text() end
+
+--- The text of the plan of evaluation, as in plan-evaluate.txt; nil when that is the plan itself,
+-- or there is none.
+function Plan:evaluation_text()
+   return self.beside and self.blueprint:plan_text(true) or nil
+end
+
+function Plan:__tostring() return describe.text(self) end
+
+--- Why a forward node (its number) or everything in a scope is where it is: what the plan would be
+-- with it on each device.
+-- @treturn string
+function Plan:why(node) return explain.why(self, node) end
+
+--- How another plan of the same model differs.
+-- @treturn table list of lines with a tostring
+function Plan:diff(other) return explain.diff(self, other) end
+
+--- The plan with a node, or everything in a scope, on another device (its number or name). Stages
+-- are cut before and behind it, and neighbours on one device become one; recomputation is chosen
+-- anew.
+-- @treturn plan a new one
+function Plan:move(block, device)
+   local set = edit.find(self, block)
+   return redraw(self, edit.partition(self, set, edit.device(self, device)))
+end
+
+--- The plan with other words in its text, as edit of plans by themselves: slots, orders, the stages
+-- of nodes and what else it says, checked, for the same model.
+-- @tparam table|function changes
+-- @treturn plan a new one
+function Plan:edit(changes)
+   local edited = texts.edit(core.schedule.parse(self:text()), changes)
+   local o = givens.decide(self.options, givens.open(edited))
+   return keep(self, draw_given(o, self.graphs))
+end
+
+--- Writes the plan as text, which --partition and ft.plan.load read.
+Plan.save = texts.save
+
+--- The order of work by itself, from a file, a text or a table: ftpipe/plan/text.lua.
+M.load, M.parse, M.of = texts.load, texts.parse, texts.of
+
+return setmetatable(M, { __call = function(_, o) return M.new(o) end })

@@ -1,0 +1,118 @@
+--- What would make a plan that does not fit fit: changes, each of them planned, ranked by what they
+-- save.
+
+local copy = require("ftpipe.base.copy")
+local units = require("ftpipe.base.units")
+
+local M = {}
+
+--- The same devices, twice as many; nil for a cluster that is not a text.
+local function twice(devices)
+   if type(devices) ~= "string" then return nil end
+   local kind, count, rest = devices:match("^(%l+:)(%d+)(.*)$")
+   return kind and ("%s%d%s"):format(kind, count * 2, rest)
+end
+
+-- Flags that are changed, in the order in which they are told.
+local FLAGS = { "recompute", "micro_batches", "partition", "optimizer", "devices" }
+
+--- Changes of options that need less memory: which flag, and its value.
+local function changes_of(o)
+   local list = {}
+   local function add(flag, value) list[#list + 1] = { flag = flag, value = value } end
+   if o.recompute ~= "always" then add("recompute", "always") end
+   for _, factor in ipairs { 2, 4, 8 } do
+      local m = o.micro_batches * factor
+      if o.batch % m == 0 then add("micro_batches", m) end
+   end
+   if o.partition ~= "mixed" then add("partition", "mixed") end
+   for _, name in ipairs { "adafactor", "sgd" } do
+      if o.optimizer ~= name then add("optimizer", name) end
+   end
+   local more = twice(o.devices)
+   if more then add("devices", more) end
+   return list
+end
+
+--- The flags that differ, each once.
+local function words_of(changed)
+   local words = {}
+   for _, flag in ipairs(FLAGS) do
+      if changed[flag] then
+         words[#words + 1] = ("--%s %s"):format(flag:gsub("_", "-"), changed[flag])
+      end
+   end
+   return table.concat(words, " ")
+end
+
+--- The changes of the options, planned; `before` is what was changed already. A flag is changed
+-- once.
+local function plan_changes(try, o, before)
+   local rows = {}
+   for _, change in ipairs(changes_of(o)) do
+      local row = not before[change.flag] and try(copy(o, { [change.flag] = change.value }))
+      if row and not row.problem then
+         row.changed = copy(before, { [change.flag] = change.value })
+         row.words, row.number = words_of(row.changed), #rows + 1
+         rows[#rows + 1] = row
+      end
+   end
+   return rows
+end
+
+local function saves_more(a, b)
+   if a.over_bytes ~= b.over_bytes then return a.over_bytes < b.over_bytes end
+   if a.over_bytes == 0 and a.seconds ~= b.seconds then return a.seconds < b.seconds end
+   return a.number < b.number
+end
+
+local function best_of(rows)
+   local best = rows[1]
+   for _, row in ipairs(rows) do
+      if saves_more(row, best) then best = row end
+   end
+   return best
+end
+
+local function describe(row, over_bytes)
+   if row.over_bytes == 0 then
+      return ("%s: fits, %s a batch"):format(row.words, units.format_seconds(row.seconds))
+   end
+   return ("%s: saves %s, still %s too much"):format(row.words,
+      units.format_bytes(over_bytes - row.over_bytes), units.format_bytes(row.over_bytes))
+end
+
+-- Changes that are made at once, at most.
+local MOST_CHANGES = 3
+
+--- Lines that say what would help a plan which is over its budgets: those changes that suffice
+-- first, the fastest of them first; then the others, by what they save. When none suffices by
+-- itself, what saves most is kept and another change is made to it.
+-- @tparam function try from options to a row of ft.planner
+-- @tparam table o options of the plan
+-- @tparam int over_bytes by which it is over its budgets
+-- @treturn {string,...}
+function M.find(try, o, over_bytes)
+   local rows = plan_changes(try, o, {})
+   local best = best_of(rows)
+   for _ = 2, MOST_CHANGES do
+      if not best or best.over_bytes == 0 or best.over_bytes >= over_bytes then break end
+      local next_best = best_of(plan_changes(try, best.options, best.changed))
+      if not next_best or next_best.over_bytes >= best.over_bytes then break end
+      next_best.number = #rows + 1
+      rows[#rows + 1], best = next_best, next_best
+   end
+   table.sort(rows, saves_more)
+   local lines = {}
+   for _, row in ipairs(rows) do
+      if row.over_bytes < over_bytes then lines[#lines + 1] = describe(row, over_bytes) end
+   end
+   return lines
+end
+
+--- Lines of `find` as the end of a message.
+function M.words(lines)
+   return "what would help: " .. (#lines > 0 and table.concat(lines, "; ") or "a smaller batch")
+end
+
+return M

@@ -1,0 +1,152 @@
+--- All partitioners on one problem, side by side.
+--
+--    print(ft.compare(problem, { cost = "sum" }))
+
+local core = require("ftpipe.core")
+local partition = require("ftpipe.placement.partition")
+local units = require("ftpipe.base.units")
+local words = require("ftpipe.base.words")
+
+local M = {}
+local Rows = {}
+
+--- How evenly work is spread: the mean of the devices' times over the longest, 1 at best.
+function M.balance(result)
+   local sum, most = 0, 0
+   for _, load in ipairs(result.loads) do
+      sum, most = sum + load.price_ns, math.max(most, load.price_ns)
+   end
+   return most > 0 and sum / #result.loads / most or 1
+end
+
+local function options_for(method, o)
+   return {
+      method = method, cost = o.cost, seed = o.seed, effort = o.effort, blocks = o.blocks,
+   }
+end
+
+--- Methods that the problem is for: packs are for devices that swap.
+local function applicable(problem)
+   local list = {}
+   for _, method in ipairs(partition.methods) do
+      if method.name ~= "pack" or problem.swaps then list[#list + 1] = method end
+   end
+   return list
+end
+
+--- Bytes by which the device that is furthest over its budget is; 0 when none is.
+local function bytes_over(result, budgets)
+   local most = 0
+   for d, load in ipairs(result.loads) do
+      if budgets[d] > 0 then most = math.max(most, load.memory_bytes - budgets[d]) end
+   end
+   return most
+end
+
+--- Runs every method.
+-- @tparam table problem
+-- @tparam[opt] table o cost, seed, effort, blocks (stages, at most)
+--   budgets (by device, bytes: of a problem whose devices are not bounded)
+-- @treturn table rows { method =, result = or problem = (why not), seconds =, over_bytes = (beyond
+--   a budget) }, in the order of the methods
+function M.all(problem, o)
+   o = o or {}
+   local rows = setmetatable({}, Rows)
+   for _, method in ipairs(applicable(problem)) do
+      local start = core.sys.time_ns()
+      local ok, result = pcall(partition, problem, options_for(method.name, o))
+      if not ok and (type(result) ~= "table" or result.status == "cancelled") then
+         error(result, 0)
+      end
+      rows[#rows + 1] = {
+         method = method.name, seconds = (core.sys.time_ns() - start) / 1e9,
+         result = ok and result or nil, problem = not ok and result.message or nil,
+         over_bytes = ok and o.budgets and bytes_over(result, o.budgets) or 0,
+      }
+   end
+   return rows
+end
+
+--- Bytes of the fullest device.
+local function fullest(result)
+   local most = 0
+   for _, load in ipairs(result.loads) do most = math.max(most, load.memory_bytes) end
+   return most
+end
+
+local COLUMNS = {
+   { "method", function(row) return row.method end },
+   { "slowest ms", function(row) return ("%.2f"):format(row.result.objective_ns / 1e6) end },
+   { "balance", function(row) return ("%.3f"):format(M.balance(row.result)) end },
+   { "memory", function(row) return units.format_bytes(fullest(row.result)) end },
+   { "moved", function(row) return units.format_bytes(row.result.moved_bytes) end },
+   { "stages", function(row) return tostring(row.result.n_stages) end },
+   { "above bound", function(row)
+      return row.result.proved and "optimal" or ("%.1f %%"):format(100 * row.result.gap)
+   end },
+   { "fits", function(row)
+      return row.over_bytes > 0 and ("no, %s over"):format(units.format_bytes(row.over_bytes))
+         or "yes"
+   end },
+   { "effort", function(row) return ("%.1f"):format(row.result.effort) end },
+   { "found in", function(row) return units.format_seconds(row.seconds) end },
+}
+
+--- The rows as a table of words, its head first; a method without a result has one word more.
+function M.cells(rows)
+   local head = {}
+   for c, column in ipairs(COLUMNS) do head[c] = column[1] end
+   local cells = { head }
+   for i, row in ipairs(rows) do
+      cells[i + 1] = { row.method }
+      for c, column in ipairs(COLUMNS) do
+         if row.result then cells[i + 1][c] = column[2](row) end
+      end
+      if row.problem then cells[i + 1][2] = row.problem end
+   end
+   return cells
+end
+
+--- The rows as numbers, for programs.
+function M.data(rows)
+   local list = {}
+   for i, row in ipairs(rows) do
+      local result = row.result
+      list[i] = {
+         method = row.method, problem = row.problem, found_in_seconds = row.seconds,
+      }
+      if result then
+         list[i].slowest_ns, list[i].balance = result.objective_ns, M.balance(result)
+         list[i].effort, list[i].over_bytes = result.effort, row.over_bytes
+         list[i].memory_bytes, list[i].moved_bytes = fullest(result), result.moved_bytes
+         list[i].stages, list[i].gap, list[i].proved = result.n_stages, result.gap, result.proved
+      end
+   end
+   return list
+end
+
+--- Rows of words in columns.
+function M.text(cells)
+   local width, lines = {}, {}
+   for _, row in ipairs(cells) do
+      for c, word in ipairs(row) do
+         -- what is said instead of a row's numbers takes no column
+         if #row == #cells[1] then width[c] = math.max(width[c] or 0, words.width(word)) end
+      end
+   end
+   for i, row in ipairs(cells) do
+      local padded = {}
+      for c, word in ipairs(row) do
+         local pad = (" "):rep((width[c] or 0) - words.width(word))
+         -- words begin on the left, numbers end on the right
+         local left = c == 1 or c == #cells[1] or #row < #cells[1]
+         padded[c] = left and word .. pad or pad .. word
+      end
+      lines[i] = ("  " .. table.concat(padded, "  ")):gsub("%s+$", "")
+   end
+   return table.concat(lines, "\n")
+end
+
+function Rows.__tostring(rows) return M.text(M.cells(rows)) end
+
+return setmetatable(M, { __call = function(_, problem, o) return M.all(problem, o) end })

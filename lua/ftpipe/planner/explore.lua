@@ -1,0 +1,402 @@
+--- Plans of models and of graph files as one thing to look at: what `ftpipe plan` prints.
+--
+--    local plan = ft.explore("t5-3b", { devices = "sim:4x11GB", batch = 40, source = 320 })
+--    print(plan, plan.seconds, plan.fits)
+--
+-- A subject is { title =, graph = (weighted), problem =, result = { stage =, device = (by node) },
+-- cut = (ft stages), stages =, memory =, seconds = (of a batch), samples_per_second =, played =
+-- (a simulation), play = (gives one of so many batches, with its trace when asked for), proof =,
+-- fits = (whether it is within its budgets) }.
+
+local clusters = require("ftpipe.placement.cluster")
+local copy = require("ftpipe.base.copy")
+local core = require("ftpipe.core")
+local compare = require("ftpipe.planner.compare")
+local describe = require("ftpipe.plan.describe")
+local graphs = require("ftpipe.graph")
+local models = require("ftpipe.model")
+local options = require("ftpipe.plan.options")
+local opts = require("ftpipe.base.opts")
+local over = require("ftpipe.plan.over")
+local partition = require("ftpipe.placement.partition")
+local placement = require("ftpipe.placement")
+local plans = require("ftpipe.plan")
+local playing = require("ftpipe.schedule.played")
+local schedules = require("ftpipe.schedule")
+local stages = require("ftpipe.plan.cut")
+local units = require("ftpipe.base.units")
+local words = require("ftpipe.base.words")
+
+local M = {}
+local Subject = {}
+Subject.__index = Subject
+
+--- Batches of two legs whose difference has neither warm-up nor drain in it.
+local function legs(n_stages, micro_batches)
+   local short = math.max(2, math.ceil(2 * n_stages / micro_batches))
+   return short, 3 * short
+end
+
+--- Seconds of a batch in the long run.
+local function steady(short, long, play)
+   return (play(long) - (short > 0 and play(short) or 0)) / (long - short) / 1e9
+end
+
+local function sent_by_stage(cut)
+   local sent = {}
+   for s = 1, #cut.stages do sent[s] = 0 end
+   for _, edge in ipairs(cut.edges) do
+      local crosses = cut.stages[edge.from].device ~= cut.stages[edge.to].device
+      sent[edge.from] = sent[edge.from] + (crosses and edge.bytes or 0)
+      sent[edge.to] = sent[edge.to] + (crosses and edge.grad_bytes or 0)
+   end
+   return sent
+end
+
+--- The links that the devices share, where they are described.
+local function machine_of(devices)
+   local wired = devices and clusters.wired(devices)
+   return type(wired) == "table" and wired.machine or nil
+end
+
+--- Stage rows, from the cut and what the plan says of each: micro-batches in flight, and updates by
+-- which weights are late.
+local function stage_rows(cut, planned, names)
+   local rows, sent = {}, sent_by_stage(cut)
+   for s, stage in ipairs(cut.stages) do
+      rows[s] = {
+         stage = s, device = names[stage.device] or tostring(stage.device), nodes = stage.nodes,
+         first = stage.first, last = stage.last, replicas = stage.replicas,
+         forward_ms = stage.forward_ns / 1e6, backward_ms = stage.backward_ns / 1e6,
+         in_flight = planned[s].in_flight, least_staleness = planned[s].least_staleness,
+         most_staleness = planned[s].most_staleness, parameter_bytes = stage.parameter_bytes,
+         sends_bytes = sent[s],
+      }
+   end
+   return rows
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Options.
+
+local OPTIONS = options.rules("explore")
+
+local function name_of(schedule)
+   return type(schedule) == "table" and schedule.name or schedule
+end
+
+--- Options as they are taken here: checked, with those of `ftpipe plan` where they are absent.
+function M.options(given)
+   local o = opts.check("ft.explore", OPTIONS, given)
+   if o.batch % o.micro_batches ~= 0 then
+      opts.fail("ft.explore", "batch %d is not a multiple of micro_batches %d", o.batch,
+         o.micro_batches)
+   end
+   return o
+end
+
+--- Options of one plan, not of a search that tries several schedules.
+local function options_of_plan(given)
+   local o = M.options(given)
+   if o.staleness ~= "none" and not schedules.may_be_stale(o.schedule) then
+      opts.fail("ft.explore", "staleness %s is for async; schedule %s %s", o.staleness,
+         name_of(o.schedule), schedules.is_synchronous(o.schedule)
+            and "drains, its weights are never late" or "says itself which weights it reads")
+   end
+   return o
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Graph files.
+
+local function file_memory(cut, planned, problem, factor)
+   local rows = {}
+   for d, device in ipairs(problem.devices) do
+      rows[d] = {
+         budget = device.memory_bytes or 0,
+         parts = { parameters = 0, activations = 0, workspace = 0 },
+      }
+   end
+   for s, stage in ipairs(cut.stages) do
+      for d = stage.device, stage.device + stage.replicas - 1 do
+         local parts = rows[d].parts
+         parts.parameters = parts.parameters + stage.parameter_bytes * factor
+         parts.activations = parts.activations + stage.saved_bytes * planned[s].in_flight
+         -- stages of one device work one at a time
+         parts.workspace = math.max(parts.workspace, stage.again_bytes or 0)
+      end
+   end
+   for _, row in ipairs(rows) do
+      row.total = row.parts.parameters + row.parts.activations + row.parts.workspace
+   end
+   return rows
+end
+
+local function all_fit(memory) return over.worst(memory) == 0 end
+
+local function device_names(o, problem)
+   local names = {}
+   for d, device in ipairs(o.devices and core.engine.devices(o.devices) or problem.devices) do
+      names[d] = device.name or ("%d (kind %d)"):format(d, device.kind or 1)
+   end
+   return names
+end
+
+local function plan_file(graph, o, recompute)
+   local factor = graph.memory_factor or placement.MEMORY_FACTOR[o.optimizer]
+   local problem = graph:problem {
+      devices = o.devices, micro_batches = o.micro_batches, in_flight = o.micro_batches,
+      flat = schedules.is_flat(o.schedule), memory_factor = factor, recompute = recompute,
+   }
+   local result = partition(problem, {
+      method = o.partition, cost = o.cost, seed = o.seed, effort = o.effort, blocks = o.stages,
+   })
+   local cut = stages.of(graph, problem.devices, result)
+   local recomputed = {}
+   for s = 1, #cut.stages do recomputed[s] = recompute and s < #cut.stages end
+   if recompute then stages.recompute(cut) end
+   cut.machine = machine_of(o.devices)
+   local function play(batches, trace)
+      return stages.play(cut, {
+         schedule = o.schedule, micro_batches = o.micro_batches, batches = batches, trace = trace,
+      })
+   end
+   local short, long = legs(#cut.stages, o.micro_batches)
+   local played = play(long)
+   local seconds = steady(short, long, function(batches) return play(batches).end_ns end)
+   local names = device_names(o, problem)
+   local memory = file_memory(cut, played.stages, problem, factor)
+   return setmetatable({
+      title = tostring(graph), graph = graph, problem = problem, result = result, cut = cut,
+      names = names, options = o, method = result.method, fits = all_fit(memory),
+      stages = stage_rows(cut, played.stages, names), proof = playing.proof(played.stages),
+      memory = memory, recompute = recomputed, seconds = seconds,
+      samples_per_second = o.batch / seconds, played = played, play = play,
+   }, Subject)
+end
+
+--- Plans a graph from a file.
+-- @tparam graph graph
+-- @tparam[opt] table given devices (those of the file when absent), partition, cost, stages,
+--   schedule, recompute, optimizer, micro_batches, batch, seed
+-- @treturn subject it may be over a budget, see `fits`
+function M.file(graph, given)
+   local o = options_of_plan(given)
+   if o.recompute ~= "auto" then return plan_file(graph, o, o.recompute == "always") end
+   local ok, subject = pcall(plan_file, graph, o, false)
+   if ok and subject.fits then return subject end
+   if not ok and (type(subject) ~= "table" or subject.status ~= "plan infeasible") then
+      error(subject, 0)
+   end
+   return plan_file(graph, o, true)
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Models.
+
+local function model_memory(plan)
+   local rows = {}
+   for d, row in ipairs(plan.memory) do
+      local parts = {}
+      for _, class in ipairs(describe.classes) do parts[class] = row[class] end
+      rows[d] = { total = row.total, budget = plan.devices[d].memory_bytes, parts = parts }
+   end
+   return rows
+end
+
+--- The options of ft.plan for a model that is only looked at.
+function M.plan_options(model, o)
+   local dropout = model.config.dropout_rate
+   local stages_at_most = placement.stages(#core.engine.devices(o.devices), o.stages)
+   local _, long = legs(stages_at_most, o.micro_batches)
+   local plan_options = copy(o, {
+      model = model, buckets = { o.source }, lengths = { target = o.target }, hypers = {}, clip = 0,
+      dropout = dropout, steps = long, batches = long,
+   })
+   plan_options.source, plan_options.target, plan_options.cost = nil, nil, nil
+   return plan_options
+end
+
+local function by_node(stage, devices)
+   local list = {}
+   for i, s in ipairs(stage) do list[i] = devices[s] end
+   return list
+end
+
+--- A model that is given, or what ft.model takes as `model`.
+function M.open(what)
+   if type(what) == "string" then return models.open { model = what } end
+   if type(what) == "table" and what.family then return what end
+   opts.fail("ft.explore", 'expected a model, its name or directory, as "t5-small", got a %s',
+      type(what))
+end
+
+--- Plans a model.
+-- @param what a model, or what ft.model takes as `model`
+-- @tparam[opt] table given devices ("cpu"), batch, micro_batches, source, target, partition,
+--   stages, schedule, staleness, recompute, optimizer, profile (as of ft.plan), seed
+-- @tparam[opt] table placements of earlier plans, see ftpipe.placement
+-- @treturn subject .plan; it may be over a budget, see `fits`
+function M.model(what, given, placements)
+   local model, o = M.open(what), options_of_plan(given)
+   o.devices = o.devices or "cpu"
+   local plan_options = M.plan_options(model, o)
+   plan_options.placements = placements
+   local plan = plans(plan_options)
+   o = copy(o, { schedule = plan.options.rule or plan.options.schedule,
+      micro_batches = plan.options.micro_batches })
+   local graph = graphs.of(plan.graphs[#plan.graphs], o.devices)
+   graph.title = model.name
+   local problem = graph:problem { devices = o.devices, micro_batches = o.micro_batches }
+   local on, times = {}, plan.blueprint:stages()
+   for s, stage in ipairs(times) do on[s] = stage.device end
+   local result = {
+      stage = plan.partition.stage, device = by_node(plan.partition.stage, on), stage_device = on,
+   }
+   local cut = stages.of(graph, problem.devices, result)
+   cut.machine = plan.machine
+   for s, stage in ipairs(times) do -- with what is recomputed
+      cut.stages[s].forward_ns, cut.stages[s].backward_ns = stage.forward_ns, stage.backward_ns
+   end
+   local names, memory = {}, model_memory(plan)
+   for d, device in ipairs(plan.devices) do names[d] = device.name end
+   local long = plan.options.batches
+   local function play(batches, trace) return plan.blueprint:simulate(batches, trace) end
+   local subject = setmetatable({
+      title = ("%s, %d x %d source tokens"):format(model.name, o.batch, o.source),
+      graph = graph, problem = problem, result = result, cut = cut, names = names, options = o,
+      method = plan.partition.name, plan = plan, fits = all_fit(memory), memory = memory,
+      least = over.least(plan),
+      stages = stage_rows(cut, times, names), proof = playing.proof(times),
+      recompute = plan.recompute, played = play(long), play = play,
+   }, Subject)
+   subject.seconds = subject:seconds_with(nil)
+   subject.samples_per_second = o.batch / subject.seconds
+   return subject
+end
+
+--- Seconds of a batch of a model when each stage takes `factors` times as long.
+function Subject:seconds_with(factors)
+   local long = self.plan.options.batches
+   return steady(math.floor(long / 3), long, function(batches)
+      return self.plan.blueprint:simulate(batches, false, factors).end_ns
+   end)
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Words.
+
+local LONGEST_NAME = 28
+
+--- "1 to 2": updates that forwards of a stage are behind, in the long run.
+local function late_words(row)
+   if row.least_staleness == row.most_staleness then return tostring(row.most_staleness) end
+   return ("%d to %d"):format(row.least_staleness, row.most_staleness)
+end
+
+--- Stage rows as words, the head first.
+function Subject:stage_cells()
+   local cells = {
+      { "stage", "device", "nodes", "forward ms", "backward ms", "recompute", "in flight", "late",
+         "parameters", "sends", "from .. to" },
+   }
+   for s, row in ipairs(self.stages) do
+      local many = row.replicas > 1 and (" x %d"):format(row.replicas) or ""
+      cells[s + 1] = {
+         tostring(s - 1), row.device .. many, tostring(row.nodes), ("%.2f"):format(row.forward_ms),
+         ("%.2f"):format(row.backward_ms), self.recompute[s] and "yes" or "-",
+         tostring(row.in_flight), late_words(row),
+         units.format_bytes(row.parameter_bytes), units.format_bytes(row.sends_bytes),
+         ("%s .. %s"):format(words.short(row.first, LONGEST_NAME),
+            words.short(row.last, LONGEST_NAME)),
+      }
+   end
+   return cells
+end
+
+--- Memory as words, the head first; by class when asked for.
+function Subject:memory_cells(by_class)
+   local cells, idle = { { "device", "memory", "budget", "idle" } }, playing.idle(self.played)
+   local classes = {}
+   for _, class in ipairs(by_class and { "parameters", unpack(describe.classes) } or {}) do
+      local most = 0
+      for _, row in ipairs(self.memory) do most = math.max(most, row.parts[class] or 0) end
+      if most > 0 then classes[#classes + 1], cells[1][#cells[1] + 1] = class, class end
+   end
+   for d, row in ipairs(self.memory) do
+      local line = {
+         self.names[d], units.format_bytes(row.total),
+         row.budget > 0 and units.format_bytes(row.budget) or "none",
+         ("%.0f %%"):format(100 * idle[d]),
+      }
+      for _, class in ipairs(classes) do
+         line[#line + 1] = units.format_bytes(row.parts[class] or 0)
+      end
+      cells[d + 1] = line
+   end
+   return cells
+end
+
+--- What was chosen, in a line.
+function Subject:setting()
+   local o, recomputed = self.options, 0
+   for s = 1, #self.stages do recomputed = recomputed + (self.recompute[s] and 1 or 0) end
+   return ("partition %s, schedule %s, %d stages on %d devices, %d micro-batches%s"):format(
+      self.method, name_of(o.schedule), #self.stages, #self.names, o.micro_batches,
+      recomputed > 0 and (", %d stages recomputed"):format(recomputed) or "")
+end
+
+--- The prediction, in a line.
+function Subject:prediction()
+   return ("predicted: %s a batch, %.2f samples/s, %s moved a batch"):format(
+      units.format_seconds(self.seconds), self.samples_per_second,
+      units.format_bytes(stages.moved_bytes(self.cut) * self.options.micro_batches))
+end
+
+--- What holds the prediction back, in a line.
+function Subject:limits() return playing.limits(self.played, self.cut.machine) end
+
+--- The whole, as text; what does not fit says so first.
+function Subject:text(by_class)
+   local lines = over.lines(self.memory, self.names, self.least, self.options.optimizer)
+   for _, line in ipairs {
+      self.title .. ": " .. self:setting(), compare.text(self:stage_cells()),
+      compare.text(self:memory_cells(by_class)),
+      (self.fits and "proved: " or "proved, were there room: ") .. self.proof,
+      self:prediction(), self:limits(),
+   } do
+      lines[#lines + 1] = line
+   end
+   return table.concat(lines, "\n")
+end
+
+function Subject:__tostring() return self:text() end
+
+--- The whole, as a table for JSON.
+function Subject:data()
+   local o, memory, idle = self.options, {}, playing.idle(self.played)
+   local link, share = playing.busiest_link(self.played, self.cut.machine)
+   for d, row in ipairs(self.memory) do
+      memory[d] = {
+         device = self.names[d], bytes = row.total, budget_bytes = row.budget,
+         idle = idle[d], classes = row.parts,
+      }
+   end
+   return {
+      title = self.title, partition = self.method, schedule = name_of(o.schedule),
+      micro_batches = o.micro_batches, batch = o.batch, fits = self.fits,
+      seconds_per_batch = self.seconds, samples_per_second = self.samples_per_second,
+      moved_bytes = stages.moved_bytes(self.cut) * o.micro_batches,
+      critical_ns = self.played.critical, busiest_link = link, busiest_share = share,
+      stages = core.json.array(self.stages), devices = core.json.array(memory),
+      node_stage = core.json.array(self.result.stage),
+   }
+end
+
+--- Plans a model, or a graph: what `model` and `file` do.
+-- @param what a model, its name or directory, a graph of ft.graph, or a graph's file
+return setmetatable(M, { __call = function(_, what, o)
+   if type(what) == "string" and core.sys.exists(what) == "file" then what = graphs.load(what) end
+   if type(what) == "table" and what.nodes then return M.file(what, o) end
+   return M.model(what, o)
+end })

@@ -1,0 +1,410 @@
+--- Chooses how to train: micro-batches, stages, schedule, recomputation and partition that fit and
+-- are fastest, by planning and simulating each; what fits less well is kept and can be looked at.
+--
+--    local found = ft.planner("t5-3b", { devices = "sim:4x11GB", batch = 40, source = 320 })
+--    print(found)              -- all that was tried, and why the rest lost
+--    print(found.best.subject)
+
+local compare = require("ftpipe.planner.compare")
+local copy = require("ftpipe.base.copy")
+local core = require("ftpipe.core")
+local explore = require("ftpipe.planner.explore")
+local noise = require("ftpipe.planner.noise")
+local opts = require("ftpipe.base.opts")
+local placement = require("ftpipe.placement")
+local remedies = require("ftpipe.plan.remedies")
+local schedules = require("ftpipe.schedule")
+local stages = require("ftpipe.plan.cut")
+local units = require("ftpipe.base.units")
+
+local M = {}
+local Found = {}
+Found.__index = Found
+
+-- ---------------------------------------------------------------------------------------------
+-- One choice.
+
+local function largest_memory(subject)
+   local most, over = 0, 0
+   for _, row in ipairs(subject.memory) do
+      most = math.max(most, row.total)
+      over = math.max(over, row.total - row.budget)
+   end
+   return most, over
+end
+
+local function most_late(subject)
+   local most = 0
+   for _, row in ipairs(subject.stages) do most = math.max(most, row.most_staleness) end
+   return most
+end
+
+local function count_recomputed(subject)
+   local n = 0
+   for _, flag in ipairs(subject.recompute) do n = n + (flag and 1 or 0) end
+   return n
+end
+
+--- Plans one choice.
+-- @tparam model model
+-- @tparam table o of explore.model
+-- @tparam[opt] table placements of plans that differ in stages, schedule or partition alone
+-- @treturn table options, subject or problem (why there is none), seconds, memory_bytes (of the
+--   fullest device), over_bytes (beyond a budget; 0: it fits), staleness, moved_bytes, stages,
+--   recomputed (stages), runs (false: it can be simulated alone)
+function M.try(model, o, placements)
+   local ok, subject = pcall(explore.model, model, o, placements)
+   if not ok then
+      if type(subject) ~= "table" or subject.status == "cancelled" then error(subject, 0) end
+      return { options = o, problem = subject.message }
+   end
+   local memory, over = largest_memory(subject)
+   return {
+      options = o, subject = subject, seconds = subject.seconds, memory_bytes = memory,
+      over_bytes = over, staleness = most_late(subject), stages = #subject.stages,
+      recomputed = count_recomputed(subject), runs = subject.plan.blueprint:is_executable(),
+      moved_bytes = stages.moved_bytes(subject.cut) * o.micro_batches,
+   }
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- What is tried.
+
+--- Divisors of the batch, as numbers of micro-batches: from the number of devices on, few enough to
+-- try.
+local function micro_batch_counts(batch, n_devices)
+   local counts = {}
+   for m = math.min(n_devices, batch), math.min(batch, 8 * n_devices) do
+      if batch % m == 0 then counts[#counts + 1] = m end
+   end
+   return counts
+end
+
+--- Schedules that are tried: in turns of devices, or in any order of stages.
+local function tried(interleaves)
+   local names = {}
+   for _, row in ipairs(schedules.list()) do
+      if row.interleaves == interleaves and not row.replicates and not row.serial then
+         names[#names + 1] = row.name
+      end
+   end
+   return names
+end
+
+local ANY_ORDER = tried(false)
+
+-- How stages may lie: the partition, stages of each device, and the schedules that it is for.
+-- Interleaving is for equal numbers of stages, devices in turns.
+local LAYOUTS = {
+   { partition = "seq", per_device = 1, schedules = ANY_ORDER },
+   { partition = "seq", per_device = 2, schedules = tried(true) },
+   { partition = "mixed", per_device = 2, schedules = ANY_ORDER },
+   { partition = "mixed", per_device = 3, schedules = ANY_ORDER },
+}
+
+local function contains(list, value)
+   for _, entry in ipairs(list or { value }) do
+      if entry == value then return true end
+   end
+   return false
+end
+
+--- The layouts of the partitions that the caller allows; those with a number of stages of its own
+-- once.
+local function layouts_of(only, n_stages)
+   local list, seen = {}, {}
+   for _, layout in ipairs(LAYOUTS) do
+      local key = layout.partition .. layout.schedules[1]
+      if contains(only.partitions, layout.partition) and not (n_stages and seen[key]) then
+         list[#list + 1] = layout
+      end
+      seen[key], seen[layout.partition] = true, true
+   end
+   for _, name in ipairs(only.partitions or {}) do
+      if not seen[name] then
+         list[#list + 1] = { partition = name, per_device = 1, schedules = ANY_ORDER }
+      end
+   end
+   return list
+end
+
+--- Options of what is tried, without what the caller has ruled out.
+local function choices(o, only, n_devices)
+   local list = {}
+   local function add(layout, micro_batches, schedule)
+      if not contains(only.schedules, schedule) then return end
+      if schedules.interleaves(schedule) and micro_batches % n_devices > 0 then return end
+      list[#list + 1] = copy(o, {
+         micro_batches = micro_batches, schedule = schedule, partition = layout.partition,
+         stages = o.stages or layout.per_device * n_devices,
+      })
+   end
+   for _, layout in ipairs(layouts_of(only, o.stages)) do
+      for _, m in ipairs(only.counts or micro_batch_counts(o.batch, n_devices)) do
+         for _, schedule in ipairs(layout.schedules) do add(layout, m, schedule) end
+      end
+   end
+   return list
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- What is better.
+
+-- What is better when it is less.
+local GOALS = { "seconds", "memory_bytes", "staleness", "moved_bytes", "stages" }
+
+local function fits(row) return not row.problem and row.over_bytes == 0 end
+
+local function dominates(a, b)
+   local better = false
+   for _, goal in ipairs(GOALS) do
+      if a[goal] > b[goal] then return false end
+      better = better or a[goal] < b[goal]
+   end
+   return better
+end
+
+--- The rows that fit and that no other one beats in everything.
+local function pareto(rows)
+   local front = {}
+   for _, row in ipairs(rows) do
+      row.front = fits(row)
+      for _, other in ipairs(rows) do
+         if row.front and fits(other) then row.front = not dominates(other, row) end
+      end
+      if row.front then front[#front + 1] = row end
+   end
+   return front
+end
+
+--- Why a row was not taken.
+local function verdict(row, best)
+   if row == best then return row.runs and "chosen" or "chosen, a plan only" end
+   if row.problem then return row.problem end
+   if row.over_bytes > 0 then
+      return ("%s too much memory"):format(units.format_bytes(row.over_bytes))
+   end
+   local off = row.seconds / best.seconds - 1
+   return (off == 0 and "as fast" or ("%.1f %% %s"):format(100 * math.abs(off),
+      off < 0 and "faster" or "slower")) .. (row.runs and "" or ", a plan only")
+end
+
+--- What rows are sorted by first: those that fit and run, then those that fit and are plans only,
+-- those that do not fit, those without a plan.
+local function rank(row)
+   if row.problem then return 3 end
+   if row.over_bytes > 0 then return 2 end
+   return row.runs and 0 or 1
+end
+
+--- Rows that fit by time, those that do not by what is too much.
+local function comes_first(a, b)
+   local rank_a, rank_b = rank(a), rank(b)
+   if rank_a ~= rank_b then return rank_a < rank_b end
+   if rank_a <= 1 and a.seconds ~= b.seconds then return a.seconds < b.seconds end
+   if rank_a == 2 and a.over_bytes ~= b.over_bytes then return a.over_bytes < b.over_bytes end
+   return a.number < b.number
+end
+
+--- Lets go of a plan that nobody will ask for: it neither is the first nor could become the fastest
+-- when the profile is a little off. Plans of large models are large.
+local function forget(row, first)
+   if row == first or not row.subject then return end
+   if not fits(first) or not fits(row) or row.seconds >= noise.out_of_reach(first) then
+      row.subject = nil
+   end
+end
+
+--- Of rows that fit and run as the first one does, how long each may take and in how many draws it
+-- is the fastest.
+local function judge(rows)
+   local near, subjects = {}, {}
+   for _, row in ipairs(rows) do
+      if fits(row) and row.subject and row.runs == rows[1].runs then near[#near + 1] = row end
+   end
+   for i, row in ipairs(near) do subjects[i] = row.subject end
+   for i, judgement in ipairs(noise.judge(subjects)) do
+      near[i].wins, near[i].worst_seconds = judgement.wins, judgement.worst_seconds
+   end
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Searching.
+
+local ONLY = {
+   counts = { type = "table", help = "numbers of micro-batches to try" },
+   schedules = { type = "table", help = "schedules to try" },
+   partitions = { type = "table", help = "partitions to try" },
+}
+
+-- Options of a plan that are one of a list here.
+local LIST_OF = { micro_batches = "counts", schedule = "schedules", partition = "partitions" }
+
+--- What the caller leaves open, as lists of what is tried, and the other options.
+local function split(given)
+   local only, rest = {}, {}
+   for key, value in pairs(given or {}) do
+      if LIST_OF[key] then
+         only[LIST_OF[key]] = { value }
+      else
+         (ONLY[key] and only or rest)[key] = value
+      end
+   end
+   rest.micro_batches = 1
+   rest = explore.options(rest)
+   rest.devices = rest.devices or "cpu"
+   return opts.check("ft.planner", ONLY, only), rest
+end
+
+--- Tries the choices and takes the fastest that fits, of those that can be run if there are any.
+-- @param what a model, or what ft.model takes as `model`
+-- @tparam table given options of ft.explore, of which those given are kept; or, to try several,
+--   counts (of micro-batches), schedules, partitions: lists
+-- @tparam[opt] function seen called with how many choices were tried, and of how many
+-- @treturn table rows (the best first; those near it have .subject), best (nil: nothing fits),
+--   front
+function M.search(what, given, seen)
+   local only, o = split(given)
+   local model = explore.open(what)
+   local rows, placements, first = {}, {}, nil
+   local all = choices(o, only, #core.engine.devices(o.devices))
+   for i, choice in ipairs(all) do
+      local m = choice.micro_batches
+      placements[m] = placements[m] or {}
+      local row = M.try(model, choice, placements[m])
+      row.number, rows[i] = i, row
+      if not first or comes_first(row, first) then first = row end
+      for _, other in ipairs(rows) do forget(other, first) end
+      collectgarbage() -- plans are small in Lua and large in C
+      if seen then seen(i, #all) end
+   end
+   if not first then
+      core.fail("plan infeasible", "nothing to try: no schedule is for this partition", 2)
+   end
+   table.sort(rows, comes_first)
+   local best = fits(first) and first or nil
+   for _, row in ipairs(rows) do row.verdict = verdict(row, best) end
+   judge(rows)
+   return setmetatable({ model = model, rows = rows, best = best, front = pareto(rows) }, Found)
+end
+
+--- What would make a plan fit, see ftpipe.plan.remedies.
+function M.remedies(model, o, over_bytes)
+   return remedies.find(function(options) return M.try(model, options) end, o, over_bytes)
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Words.
+
+local function share(row) return ("%d %%"):format(100 * row.wins / noise.DRAWS + .5) end
+
+-- Heads, and what stands below them.
+local COLUMNS = {
+   { "micro-batches", function(row) return tostring(row.options.micro_batches) end },
+   { "schedule", function(row) return row.options.schedule end },
+   { "partition", function(row) return placement.title(row.options.partition) end },
+   { "stages", function(row) return tostring(row.stages) end },
+   { "recompute", function(row) return ("%d/%d"):format(row.recomputed, row.stages) end },
+   { "batch", function(row) return units.format_seconds(row.seconds) end },
+   { "worst", function(row)
+      return row.worst_seconds and units.format_seconds(row.worst_seconds) or "-"
+   end },
+   { "wins", function(row) return row.wins and share(row) or "-" end },
+   { "memory", function(row) return units.format_bytes(row.memory_bytes) end },
+   { "late", function(row) return tostring(row.staleness) end },
+   { "moved", function(row) return units.format_bytes(row.moved_bytes) end },
+   { "front", function(row) return row.front and "*" or "" end },
+   { "why", function(row) return row.verdict end },
+}
+
+-- Columns of a choice that there is no plan of, before why.
+local CHOICE_COLUMNS = 3
+
+--- Rows as words, the head first.
+function Found:cells()
+   local head, cells = {}, {}
+   for c, column in ipairs(COLUMNS) do head[c] = column[1] end
+   cells[1] = head
+   for i, row in ipairs(self.rows) do
+      local words = {}
+      for c, column in ipairs(COLUMNS) do
+         if not row.problem or c <= CHOICE_COLUMNS then words[#words + 1] = column[2](row) end
+      end
+      if row.problem then words[#words + 1] = row.problem end
+      cells[i + 1] = words
+   end
+   return cells
+end
+
+-- What rows are compared by, as programs read it.
+local FIGURES = {
+   "problem", "stages", "recomputed", "memory_bytes", "over_bytes", "staleness", "moved_bytes",
+   "front", "runs", "verdict",
+}
+
+--- Rows as numbers, for programs; "wins" is the share of draws in which a row is the fastest.
+function Found:data()
+   local list = {}
+   for i, row in ipairs(self.rows) do
+      local o = row.options
+      list[i] = {
+         micro_batches = o.micro_batches, schedule = o.schedule,
+         partition = placement.title(o.partition),
+         seconds_per_batch = row.seconds, worst_seconds_per_batch = row.worst_seconds,
+         chosen = row == self.best, wins = row.wins and row.wins / noise.DRAWS,
+      }
+      for _, key in ipairs(FIGURES) do list[i][key] = row[key] end
+   end
+   return list
+end
+
+--- Flags that give a row's plan.
+local function flags_of(row)
+   local o = row.options
+   return ("--micro-batches %d --schedule %s --partition %s --stages %d"):format(o.micro_batches,
+      o.schedule, placement.title(o.partition), o.stages)
+end
+
+--- The row of the list that is least by a goal; of equals the first.
+local function least(rows, goal)
+   local best = rows[1]
+   for _, row in ipairs(rows) do
+      if row[goal] < best[goal] then best = row end
+   end
+   return best
+end
+
+--- What was found, in lines: the choice, and what is better than it in one way.
+function Found:summary()
+   local best = self.best
+   if not best then return "nothing fits" end
+   local lines = {
+      "chosen: " .. flags_of(best),
+      ("at worst %s a batch, when all work takes %d %% longer; the fastest in %s of %d draws in "
+         .. "which blocks are off by up to %d %%"):format(units.format_seconds(best.worst_seconds),
+         100 * noise.SHARE, share(best), noise.DRAWS, 100 * noise.SHARE),
+   }
+   local function note(words, row)
+      if row and row ~= best then
+         lines[#lines + 1] = ("%s: %s (%s, %s)"):format(words, flags_of(row), row.verdict,
+            units.format_bytes(row.memory_bytes))
+      end
+   end
+   local punctual = {}
+   for _, row in ipairs(self.front) do
+      if row.staleness == 0 then punctual[#punctual + 1] = row end
+   end
+   note("fastest of all", least(self.front, "seconds"))
+   note("with no weights late", punctual[1])
+   note("with least memory", least(self.front, "memory_bytes"))
+   note("with least moved", least(self.front, "moved_bytes"))
+   lines[#lines + 1] = "front (*): nothing is as fast, as small, as little late, with as little "
+      .. "moved and as few stages"
+   return table.concat(lines, "\n")
+end
+
+function Found:__tostring()
+   return compare.text(self:cells()) .. "\n" .. self:summary()
+end
+
+return setmetatable(M, { __call = function(_, ...) return M.search(...) end })

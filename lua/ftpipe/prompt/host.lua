@@ -1,0 +1,118 @@
+--- What the program says about itself: help, version, and usage errors; and its sub-commands.
+-- src/app/main.c calls these; nothing here is loaded by a script that runs.
+--
+-- A sub-command is a module command/NAME.lua: a table with `help`, a line for --help, and
+-- `run(argv)`, which gets the words after its name.
+
+local core = require("ftpipe.core")
+local suggest = require("ftpipe.base.suggest")
+
+local M = {}
+
+local USAGE = [==[
+usage: ftpipe [options] [FILE [arguments]]
+       ftpipe COMMAND [arguments]
+
+Runs the Lua script FILE, as a recipe for fine-tuning. Without FILE: a prompt on a terminal,
+else the script is read from standard input. Commands, each with a --help of its own:
+
+%s
+
+  -e CODE      run CODE
+  -l MODULE    require MODULE
+  -i           prompt after running
+  -            run standard input
+  -v           print the version
+  -h, --help   print this
+  --           end of options
+
+A recipe has its own flags: ftpipe recipes/t5_rte.lua --help
+
+  ftpipe recipes/t5_rte.lua --devices cpu:2
+  ftpipe recipes/t5_rte.lua --model DIR --data DIR --out out/rte
+  ftpipe -e 'print(require("ftpipe").tensor.arange(5))'
+
+environment: FTPIPE_LUA=DIR   Lua modules that come before those inside the program
+             XDG_CACHE_HOME   what is kept goes to ftpipe/ in it, instead of ~/.cache
+exit codes:  0 done, 1 error, 2 usage, 3 plan does not fit, 4 diverged, 5 lost worker,
+             6 bad data or checkpoint, 75 stopped and saved, 130 interrupted, 143 terminated]==]
+
+local OPTIONS = { "-e", "-l", "-i", "-v", "-h", "--help", "--version", "-", "--" }
+
+local function usage_error(format, ...)
+   core.fail("invalid argument", format:format(...), 2)
+end
+
+--- The names of the sub-commands, sorted.
+function M.commands()
+   local names = {}
+   for module in pairs(package.preload) do
+      names[#names + 1] = module:match("^ftpipe%.command%.([%w_]+)$")
+   end
+   table.sort(names)
+   return names
+end
+
+function M.help()
+   local lines = {}
+   for i, name in ipairs(M.commands()) do
+      lines[i] = ("  %-12s %s"):format(name, require("ftpipe.command." .. name).help)
+   end
+   print((USAGE:gsub("%%s", function() return table.concat(lines, "\n") end)))
+end
+
+function M.version()
+   local runtime = type(jit) == "table" and jit.version or _VERSION
+   print(("ftpipe %s (%s, %d cores)"):format(core.version, runtime, core.sys.cores()))
+end
+
+function M.bad_option(option)
+   if option == "-e" or option == "-l" then
+      usage_error("option %s needs a value; see ftpipe --help", option)
+   end
+   usage_error("unknown option '%s'%s; see ftpipe --help", option, suggest.hint(option, OPTIONS))
+end
+
+--- Files near the wanted one: of its own directory, with the directory in front.
+local function neighbours(path)
+   local directory, name = path:match("^(.*/)([^/]*)$")
+   local found, names = pcall(core.sys.list_dir, directory or ".")
+   if not found then return nil end
+   return suggest.nearest(name or path, names), directory or ""
+end
+
+local function no_script(path)
+   local is_name = path:find("^[%w_]+$") ~= nil
+   if core.sys.exists(path) then
+      usage_error("'%s' is a directory; expected a Lua script", path)
+   end
+   local name, directory = neighbours(path)
+   if is_name and not name then name, directory = suggest.nearest(path, M.commands()), "" end
+   local hint = name and (" (did you mean '%s%s'?)"):format(directory, name) or ""
+   usage_error("there is no file %s'%s'%s; see ftpipe --help", is_name and "or command " or "",
+      path, hint)
+end
+
+--- ftpipe help [COMMAND [all]].
+local function help_on(topic, ...)
+   if not topic then return M.help() end
+   if core.sys.exists(topic) == "file" then
+      usage_error("a script has its own help: ftpipe %s --help", topic)
+   end
+   return M.command(topic, "--help", ...)
+end
+
+--- What is not a file: a sub-command with its arguments, help on one, or an error.
+function M.command(name, ...)
+   if name == "help" then return help_on(...) end
+   for _, known in ipairs(M.commands()) do
+      if name == known then return require("ftpipe.command." .. name).run { ... } end
+   end
+   return no_script(name)
+end
+
+function M.repl(read_line)
+   require("ftpipe.prompt.repl").run(read_line)
+end
+
+return M

@@ -1,0 +1,331 @@
+--- The flags of a recipe, from declarations.
+--
+--    local args = ft.args {
+--       "Fine-tune T5 on RTE.",                       -- what --help says first
+--       "ftpipe SCRIPT --devices cpu:2",               -- examples, any number
+--       preset = "fine_tune",                         -- all that one of those below declares
+--       devices = true,                               -- a common flag as it is
+--       steps = { default = 400 },                    -- a common flag with another default
+--       max_target = { default = false },             -- or with none
+--       beams = { default = 1, min = 1, help = "width" },   -- one of its own
+--       with = { model = { steps = 4200 } },          -- defaults that hold when --model is given
+--    }
+--
+-- SCRIPT in an example is the script's own name. --micro-batches is args.micro_batches. Rules are
+-- those of opts.lua. A flag of type "boolean"
+-- takes no value. A wrong flag or value ends the program with one line and exit code 2.
+
+local argparse = require("argparse")
+local copy = require("ftpipe.base.copy")
+local core = require("ftpipe.core")
+local options = require("ftpipe.plan.options")
+local opts = require("ftpipe.base.opts")
+local suggest = require("ftpipe.base.suggest")
+
+local M = {}
+
+--- Declarations that a recipe, or another preset, may begin from.
+local PRESETS = {
+   fine_tune = options.flags("recipe"),
+   -- What the recipes of T5 have in common: the tiny one inside the program learns with AdamW; one
+   -- that was given, with FTPipe's Adafactor (Eliad et al., USENIX ATC 2021).
+   t5 = {
+      [2] = "ftpipe SCRIPT",
+      [3] = "ftpipe SCRIPT --model DIR --data DIR --devices cpu:2 --schedule async",
+      [4] = "ftpipe SCRIPT --model t5-3b --devices sim:8x11GB",
+      preset = "fine_tune",
+      model = { default = "embedded:t5_tiny" },
+      devices = { default = "cpu:2" },
+      batch = { default = 32 },
+      optimizer = { default = "adamw" },
+      lr = { default = 1e-3 },
+      clip = { default = 0 },
+      max_source = true,
+      max_target = true,
+      with = { model = { optimizer = "adafactor", lr = 1e-3 } },
+   },
+}
+
+--- Keys of a declaration that are no flags.
+local NO_FLAGS = { preset = true, with = true }
+
+local function merged(rule, changes)
+   local result = copy(rule, changes)
+   if result.default == false and opts.type_of(result) ~= "boolean" then result.default = nil end
+   return result
+end
+
+--- Two declarations of a flag as one.
+local function joined(base, own)
+   if type(base) == "table" and own == true then return base end
+   if type(base) == "table" and type(own) == "table" then return merged(base, own) end
+   return own
+end
+
+--- A declaration with what its preset declares.
+local function with_preset(declared)
+   local name = declared.preset
+   if not name then return declared end
+   if not PRESETS[name] then
+      opts.fail("ft.args", "no preset is called '%s' (there are: %s)", tostring(name),
+         table.concat(opts.names(PRESETS), ", "))
+   end
+   local base = with_preset(PRESETS[name])
+   local all = copy(base)
+   for key, own in pairs(declared) do all[key] = joined(base[key], own) end
+   all.with = {}
+   for _, part in ipairs { base.with or {}, declared.with or {} } do
+      for flag, defaults in pairs(part) do
+         all.with[flag] = merged(all.with[flag] or {}, defaults)
+      end
+   end
+   return all
+end
+
+--- The declared flags as a list of { name =, flag =, rule = }: common ones first.
+local function flags_of(declared)
+   local flags, seen = {}, {}
+   local function add(name, rule)
+      seen[name] = true
+      flags[#flags + 1] = { name = name, flag = "--" .. name:gsub("_", "-"), rule = rule }
+   end
+   for _, row in ipairs(options.rows) do -- what every recipe may declare with `name = true`
+      local own = declared[row[1]]
+      if own then add(row[1], own == true and row or merged(row, own)) end
+   end
+   for _, name in ipairs(opts.names(declared)) do
+      local own = declared[name]
+      if own and not seen[name] and not NO_FLAGS[name] then
+         if type(own) ~= "table" then
+            opts.fail("ft.args", "'%s' is no common flag; expected { default =, help = }", name)
+         end
+         add(name, own)
+      end
+   end
+   return flags
+end
+
+local function value_name(rule)
+   if opts.type_of(rule) == "boolean" then return "" end
+   if rule.value then return " " .. rule.value end
+   if rule.choices then return " " .. table.concat(rule.choices, "|") end
+   return opts.type_of(rule) == "string" and " TEXT" or " N"
+end
+
+--- " [32; 40 with --model]": the default, and those that come with other flags.
+local function default_note(flag, with)
+   local default, notes = flag.rule.default, {}
+   if default ~= nil and default ~= false then notes[1] = tostring(default) end
+   for _, other in ipairs(opts.names(with or {})) do
+      local value = with[other][flag.name]
+      if value ~= nil and value ~= default then
+         notes[#notes + 1] = ("%s with --%s"):format(tostring(value), (other:gsub("_", "-")))
+      end
+   end
+   return notes[1] and (" [%s]"):format(table.concat(notes, "; ")) or ""
+end
+
+local COLUMN, WIDTH = 34, 100 -- where what flags are for begins, and where lines end
+
+local function flag_line(flag, with)
+   local rule = flag.rule
+   local left = "  " .. (rule.short and rule.short .. ", " or "") .. flag.flag .. value_name(rule)
+   local line = left .. (" "):rep(math.max(COLUMN - #left, 2))
+   local lines, text = {}, (rule.help or "") .. default_note(flag, with)
+   for word in text:gmatch("%S+") do
+      if #line + #word > WIDTH then
+         lines[#lines + 1], line = line:gsub("%s+$", ""), (" "):rep(COLUMN)
+      end
+      line = line .. word .. " "
+   end
+   lines[#lines + 1] = line:gsub("%s+$", "")
+   return table.concat(lines, "\n")
+end
+
+--- The text of --help. Flags with one choice only are left out, there is nothing to choose; rare
+-- ones are named in one line unless `all` is asked for.
+-- @tparam table declaration
+-- @tparam string script its name, for people
+-- @tparam[opt] boolean all
+function M.help(declaration, script, all)
+   local declared, rare = with_preset(declaration), {}
+   local lines = { ("usage: ftpipe %s [--flag VALUE ...]"):format(script) }
+   lines[#lines + 1] = declared[1]
+   lines[#lines + 1] = declared[1] and ""
+   for _, flag in ipairs(flags_of(declared)) do
+      local words = flag.rule.choices
+      if flag.rule.rare and not all then
+         rare[#rare + 1] = flag.flag
+      elseif not words or #words > 1 then
+         lines[#lines + 1] = flag_line(flag, declared.with)
+      end
+   end
+   if rare[1] then lines[#lines + 1] = "  --help all: also " .. table.concat(rare, ", ") end
+   if declared[2] then lines[#lines + 1] = "" end
+   for i = 2, #declared do
+      lines[#lines + 1] = "  " .. declared[i]:gsub("SCRIPT", function() return script end)
+   end
+   return table.concat(lines, "\n")
+end
+
+local function build_parser(flags)
+   local parser = argparse("ftpipe"):add_help(false)
+   for _, flag in ipairs(flags) do
+      local names = (flag.rule.short and flag.rule.short .. " " or "") .. flag.flag
+      if opts.type_of(flag.rule) == "boolean" then
+         parser:flag(names):target(flag.name)
+      else
+         parser:option(names):target(flag.name):convert(function(text)
+            local value, problem = opts.convert(flag.rule, text)
+            if value ~= nil then return value end
+            return nil, ("%s: %s"):format(flag.flag, problem)
+         end)
+      end
+   end
+   return parser
+end
+
+--- Flags that are followed by a value: { ["--steps"] = true }.
+local function flags_with_value(flags)
+   local takes_value = {}
+   for _, flag in ipairs(flags) do
+      takes_value[flag.flag] = opts.type_of(flag.rule) ~= "boolean"
+   end
+   return takes_value
+end
+
+--- The words with "--lr -1" as "--lr=-1": argparse takes what begins with "-" for a flag.
+local function with_negative_values(argv, flags)
+   local words, takes_value = {}, flags_with_value(flags)
+   for i, word in ipairs(argv) do
+      if takes_value[argv[i - 1]] and word:find("^%-%.?%d") then
+         words[#words] = words[#words] .. "=" .. word
+      else
+         words[#words + 1] = word
+      end
+   end
+   return words
+end
+
+--- The first word that is neither a flag nor its value.
+local function find_stray(argv, flags)
+   local takes_value = flags_with_value(flags)
+   for i, word in ipairs(argv) do
+      if not word:find("^%-.") and not takes_value[argv[i - 1]] then return word end
+   end
+end
+
+--- Makes one line of what argparse found wrong, with our own hint for unknown flags.
+local function one_line(message, flags, argv)
+   local wrong = message:match("^unknown option '(.-)'")
+   local stray = message == "too many arguments" and find_stray(argv, flags)
+   if stray then return ("'%s' belongs to no flag; see --help"):format(stray) end
+   if not wrong then return (message:gsub("%s*\n%s*", "; ")) end
+   local names = {}
+   for i, flag in ipairs(flags) do names[i] = flag.flag end
+   return ("unknown flag '%s'%s; see --help"):format(wrong, suggest.hint(wrong, names))
+end
+
+--- Defaults that come with flags that were given.
+local function defaults_with(declared, result)
+   local defaults = {}
+   for flag, values in pairs(declared.with or {}) do
+      if result[flag] ~= nil then
+         for name, value in pairs(values) do defaults[name] = value end
+      end
+   end
+   return defaults
+end
+
+--- Flags that say the same in two ways: one that is given goes before the other's default.
+local INSTEAD = { steps = "epochs", epochs = "steps" }
+
+--- Names of flags whose default does not hold, since another one is given in their place.
+local function replaced(result)
+   local names = {}
+   for name, other in pairs(INSTEAD) do
+      if result[name] ~= nil then names[other] = true end
+   end
+   if names.steps and names.epochs then
+      core.fail("invalid argument", "--steps and --epochs say the same in two ways, give one", 2)
+   end
+   return names
+end
+
+--- Refuses flags beside one that decides what they say.
+local function check_decided(flags, given)
+   for _, flag in ipairs(flags) do
+      for _, other in ipairs(given[flag.name] and flag.rule.decides or {}) do
+         if given[other] then
+            core.fail("invalid argument", ("%s decides what --%s says, leave one out"):format(
+               flag.flag, (other:gsub("_", "-"))), 2)
+         end
+      end
+   end
+end
+
+--- Reads flags.
+-- @tparam table declaration
+-- @tparam table argv list of strings
+-- @treturn table the values, with defaults
+-- @treturn table which names were given: { steps = true }
+function M.parse(declaration, argv)
+   local declared = with_preset(declaration)
+   local flags = flags_of(declared)
+   local ok, result = build_parser(flags):pparse(with_negative_values(argv, flags))
+   if not ok then core.fail("invalid argument", one_line(result, flags, argv), 2) end
+   local values, given, defaults = {}, {}, defaults_with(declared, result)
+   local without_default = replaced(result)
+   for _, flag in ipairs(flags) do
+      local name, rule = flag.name, flag.rule
+      local default = defaults[name]
+      if default == nil then default = rule.default end
+      if without_default[name] then default = nil end
+      given[name] = result[name] ~= nil or nil
+      values[name] = result[name]
+      if values[name] == nil and default ~= nil then
+         local problem
+         values[name], problem = opts.convert(rule, default)
+         if problem then opts.fail("ft.args", "default of '%s': %s", name, problem) end
+      end
+      if values[name] == nil and rule.required then
+         core.fail("invalid argument", ("%s is missing%s; see --help"):format(flag.flag,
+            rule.help and " (" .. rule.help .. ")" or ""), 2)
+      end
+   end
+   check_decided(flags, given)
+   return values, given
+end
+
+--- Whether help is asked for, and whether for all flags.
+local function wants_help(argv)
+   for i, word in ipairs(argv) do
+      if word == "--" then return false end
+      if word == "-h" or word == "--help" then return true, argv[i + 1] == "all" end
+   end
+   return false
+end
+
+--- The flags among `argv`; --help prints what there is for `script` and ends the program. What is
+-- printed from then on appears line by line, also where stdout is a file.
+function M.read(declared, argv, script)
+   io.stdout:setvbuf("line")
+   local wanted, all = wants_help(argv)
+   if wanted then
+      print(M.help(declared, script, all))
+      os.exit(0, true)
+   end
+   return M.parse(declared, argv)
+end
+
+--- ft.args { ... }: the flags of the running script.
+setmetatable(M, { __call = function(_, declared)
+   if type(declared) ~= "table" then
+      opts.fail("ft.args", 'expected a table of flags, as { preset = "fine_tune" }, got a %s',
+         type(declared))
+   end
+   local argv = rawget(_G, "arg") or {}
+   return M.read(declared, argv, argv[0] or "FILE")
+end })
+
+return M

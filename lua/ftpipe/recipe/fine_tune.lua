@@ -1,0 +1,54 @@
+--- An experiment from its flags to its result: what recipes do once they have said what is learnt.
+--
+--    local args = ft.args { "Fine-tune T5 on RTE.", preset = "t5", steps = { default = 800 } }
+--    return ft.fine_tune { args = args, task = ft.task.rte { max_source = args.max_source } }
+--
+-- Nothing in here is closed to scripts that want it otherwise: examples/own_task.lua writes it out.
+
+local directories = require("ftpipe.store.directory")
+local models = require("ftpipe.model")
+local opts = require("ftpipe.base.opts")
+local plans = require("ftpipe.plan")
+local runs = require("ftpipe.run")
+
+local rules = {
+   args = { type = "table", required = true },
+   task = { type = "table", required = true },
+}
+
+--- Whether to score the weights before they are trained, which costs as much as afterwards: not in
+-- the middle of a resumed run, and not when a new head of random values can only guess. The tiny
+-- models inside the program are quick, and show what chance is.
+local function is_telling(run)
+   return run.done == 0 and (run.model.embedded or #run.fresh == 0)
+end
+
+--- Opens the model of --model and the data of --data, plans, and says what is planned. Without
+-- devices to run on, or with --dry-run, that is all, and a plan that does not fit is an error.
+-- Otherwise it scores the model, trains it, scores it again and leaves in --out what the run made;
+-- with --eval-only it scores only.
+-- @tparam table o `args` of ft.args, with what the preset "fine_tune" declares; `task`
+-- @treturn table what summary.json holds; the plan, when that is all
+-- @raise invalid argument, not found, malformed data, plan infeasible, diverged, cancelled
+return function(o)
+   o = opts.check("ft.fine_tune", rules, o)
+   local args, task = o.args, o.task
+   directories.check(args)
+   local model = models.open(args)
+   local data = task:open(model, args)
+   print(("%s: %s; %s"):format(task.name, model, data or "no data, planning only"))
+
+   local plan = plans.new { model = model, data = data, args = args }
+   print(plan)
+   plan:check()
+   if plan.only then return plan end
+
+   local run = runs.new { plan = plan, task = task, data = data, args = args }
+   if not args.eval_only then
+      if is_telling(run) then print(("before: %s"):format(run:evaluate())) end
+      for step in run:train() do run:show(step) end
+   end
+   local score = run:evaluate()
+   print(("%s: %s"):format(args.eval_only and "score" or "after", score))
+   return run:close(score)
+end

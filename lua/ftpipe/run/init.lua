@@ -1,0 +1,206 @@
+--- A run: a plan executed on real devices.
+--
+-- Its training loop is run/training.lua. With --out it leaves a directory: what run/directory.lua
+-- lists, checkpoints/ (state.lua), predictions, and hf/, the model of the best evaluation, or the
+-- last.
+
+local best = require("ftpipe.run.best")
+local checkpoint = require("ftpipe.model.checkpoint")
+local core = require("ftpipe.core")
+local figures = require("ftpipe.store.figures")
+local directories = require("ftpipe.store.directory")
+local records = require("ftpipe.store.record")
+local scores = require("ftpipe.run.score")
+local states = require("ftpipe.store.state")
+local training = require("ftpipe.run.training")
+
+local M = {}
+local Run = setmetatable({}, { __index = training })
+Run.__index = Run
+
+-- ---------------------------------------------------------------------------------------------
+-- Making.
+
+local function bind_params(run)
+   local list = run.plan.graphs[1]:params()
+   run.params = {}
+   for i, param in ipairs(list) do run.params[param.name] = run.core:param(i) end
+   return list
+end
+
+--- Fills the parameters: from the model's checkpoint, or with initial values. run.fresh: names of
+-- those that the checkpoint lacks.
+local function fill_params(run)
+   local list = bind_params(run)
+   local seed = run.plan.options.seed
+   run.fresh = run.model:fill(list, function(i) return run.core:param(i) end, seed)
+   run.core:refresh()
+end
+
+--- @tparam table o plan, task, data (as the task loads it), args (of ft.args); threaded (false: a
+--   replay of the plan on one thread)
+function M.new(o)
+   local plan, args = o.plan, o.args
+   plan.options.model:check_trainable()
+   local run = setmetatable({
+      plan = plan,
+      model = plan.options.model,
+      task = o.task,
+      data = o.data,
+      args = args,
+      out = args.out,
+      directory = args.out and directories.new(args.out),
+      threaded = o.threaded ~= false,
+      rate = plan.options.rate,
+      core = plan.blueprint:run(),
+      inputs = plan.graphs[1]:inputs(),
+      best = best.new(args.patience),
+      losses = {},
+      seconds = 0,
+      tokens = 0,
+      done = 0,
+   }, Run)
+   local from = run:find_start()
+   if from then
+      run:go_on(from)
+   else
+      fill_params(run)
+   end
+   if run.directory then
+      run.directory:begin(plan, records.text(run), run.done)
+      if not args.eval_only then states.check_room(run) end
+   end
+   return run
+end
+
+--- The checkpoint that the run goes on from, nil for one that begins.
+function Run:find_start()
+   directories.check(self.args) -- again: now no other process writes there
+   if not self.args.resume then return nil end
+   states.mend(self.out)
+   local path = states.find(self.out)
+   if not path then
+      io.stderr:write(("--resume: no checkpoint in %s, starting at step 1\n"):format(self.out))
+   end
+   return path
+end
+
+--- Takes over weights, optimizer, position and history from a checkpoint.
+function Run:go_on(path)
+   bind_params(self)
+   local state = states.read(self, path)
+   self.best = best.new(self.args.patience, state)
+   self.stopped = self.best:is_over() or nil
+   io.stderr:write(("--resume: goes on from %s, after step %d of %d\n"):format(path, self.done,
+      self.plan.options.steps))
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Saving.
+
+--- Saves the run as it is after this step, whole or not at all, unless that was done already;
+-- `latest` then points to it.
+-- @tparam boolean is_best `best` is to point to it, too, and hf/ to be its model
+-- @treturn string the path of the checkpoint; nil without --out
+function Run:checkpoint(is_best)
+   if not self.out then return nil end
+   if self.saved == self.done and not is_best then return states.find(self.out) end
+   local path = states.write(self, is_best)
+   self.saved = self.done
+   if is_best then self:publish(path) end
+   return path
+end
+
+--- Makes hf/ the model of a checkpoint, whose weights are those of the run.
+function Run:publish(path)
+   if not states.publish(self.out, path) then self:save(self.out .. "/hf") end
+end
+
+--- Saves the model as a Hugging Face directory.
+function Run:save(dir)
+   local model = self.model
+   checkpoint.save(dir, {
+      config = model:saved_config(), tensors = self.params, source = model.files,
+   })
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Evaluation.
+
+--- The score of the weights there are; the last one again when they are the same. Nil when a signal
+-- came that the run holds.
+local function evaluate(run)
+   local step = run.restored or run.done -- the weights are those after this step
+   if run.score and run.score.step == step then return run.score end
+   local score = scores.of(run, run.data.eval)
+   run.interrupted = run.interrupted or core.sys.interrupted()
+   if not score then return nil end
+   score.step, run.score = step, score
+   if run.directory then run.directory:note(score:row(step)) end
+   return score
+end
+
+--- Loss and metrics on the evaluation data. Training that was left early ends first, at run.done.
+-- @treturn score see score.lua
+-- @raise cancelled: a signal came
+function Run:evaluate()
+   if self.leg then self.line:close() end
+   self:stop()
+   return evaluate(self) or self:abandon()
+end
+
+--- Evaluates between legs: says so, keeps the best model in hf/, and ends training at the end of
+-- --patience.
+function Run:judge()
+   self.line:close()
+   local score = evaluate(self)
+   if not score then return end
+   local better = self.best:note(self.done, score)
+   self.line:evaluated(score:short())
+   io.stderr:write(("step %d: %s%s\n"):format(self.done, tostring(score),
+      better and ", the best so far" or ""))
+   self.judged = self.done
+   if better then
+      self.best_score = score
+      self:checkpoint(true)
+   end
+   if self.best:is_over() then
+      self.stopped = true
+      io.stderr:write(("stopped: %d evaluations were not better than %s\n"):format(self.best.since,
+         tostring(self.best)))
+   end
+end
+
+--- After training: the weights of the best evaluation, where hf/ has kept them.
+function Run:take_best()
+   local step = self.best:step()
+   local path = step and step ~= self.done and self.out and states.find_best(self.out)
+   if not path then return end
+   local kept = checkpoint.open(path .. "/hf")
+   checkpoint.load(kept, self.plan.graphs[1]:params(), function(i) return self.core:param(i) end)
+   self.core:refresh()
+   self.restored, self.score = step, self.best_score
+   io.stderr:write(("hf/ is the best: %s\n"):format(tostring(self.best)))
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Results.
+
+--- Ends the run: hf/, predictions.jsonl and summary.json.
+-- @tparam score score of the last evaluation
+-- @treturn table the summary
+function Run:close(score)
+   self:stop()
+   local summary = figures.summary(self, score)
+   if self.directory then
+      if self.done > 0 then
+         if not self.restored then self:checkpoint() end
+         self:publish(states.find_best(self.out) or states.find(self.out))
+      end
+      score:write(self.out)
+      self.directory:close(summary)
+   end
+   return summary
+end
+
+return setmetatable(M, { __call = function(_, o) return M.new(o) end })

@@ -1,0 +1,167 @@
+--- Schedules: the order in which every stage works, and plans of them by themselves.
+--
+--    local eager = ft.schedule {
+--       name = "eager",
+--       next = function(state) return state.forwards - state.backwards < 4 and "F" or "B" end,
+--    }
+--    print(ft.plan { model = model, args = args, schedule = eager })
+--
+-- A rule sees one stage in a leg that never ends: depth (0 is the last stage), height (0 is the
+-- first), micro_batches per update, and how many forwards, backwards and weights (backward-weights)
+-- are done. It says what comes next: "F" or "B", or, when it `splits`, "F", "I" or "G".
+
+local copy = require("ftpipe.base.copy")
+local core = require("ftpipe.core")
+local opts = require("ftpipe.base.opts")
+local playing = require("ftpipe.schedule.played")
+local texts = require("ftpipe.schedule.text")
+
+local M = {}
+
+local rule_options = {
+   name = { type = "string", default = "custom", help = "letters, digits, '-', '_' and '.'" },
+   doc = { type = "string", help = "one line for people" },
+   next = { type = "function", required = true, help = "from state to letter" },
+   synchronous = { type = "boolean", default = false, help = "every batch is drained" },
+   splits = { type = "boolean", default = false, help = "backwards come in halves" },
+}
+
+--- A schedule from a rule in Lua.
+-- @tparam table o name, next, synchronous (false), splits (false), doc
+-- @treturn table what ft.plan and ft.schedule.play take as `schedule`
+function M.rule(o)
+   return opts.check("schedule", rule_options, o)
+end
+
+--- The schedules of the program: { name =, doc = (one line), weights = ("own", or which it reads
+-- when they are late), synchronous =, splits =, interleaves =, replicates =, flat =, serial =
+-- (columns of src/schedule/make.h) }.
+function M.list() return core.schedule.list() end
+
+--- What a schedule (a name, or a rule) says of itself.
+local function row_of(schedule)
+   if type(schedule) == "table" then return schedule end
+   for _, row in ipairs(core.schedule.list()) do
+      if row.name == schedule then return row end
+   end
+   return { synchronous = true, weights = "own" } -- that of evaluation
+end
+
+--- Whether every batch of the schedule (a name, or a rule) ends before the next one begins.
+function M.is_synchronous(schedule) return row_of(schedule).synchronous or false end
+
+--- Whether its backwards come in halves.
+function M.splits(schedule) return row_of(schedule).splits or false end
+
+--- Whether a --staleness may be chosen for it: it does not drain, and has no way of its own with
+-- weights that are late.
+function M.may_be_stale(schedule)
+   return not M.is_synchronous(schedule) and (row_of(schedule).weights or "own") == "own"
+end
+
+--- Whether stages of a device take turns, s, s + P, s + 2P ... on device s.
+function M.interleaves(schedule) return row_of(schedule).interleaves or false end
+
+--- Whether every stage holds all micro-batches of a batch.
+function M.is_flat(schedule) return row_of(schedule).flat or false end
+
+--- Whether the engine executes it, with the weights that --staleness asks for; what it does not can
+-- be planned and simulated. A spec holds this to what the engine says of plans.
+function M.runs(schedule, staleness)
+   local row = row_of(schedule)
+   local weights = (staleness or "none") ~= "none" and staleness or row.weights or "own"
+   for _, way in ipairs(core.schedule.weights()) do
+      if way.name == weights and not way.newest then return false end
+   end
+   return not row.splits and not row.replicates
+end
+
+--- Forward edges from each stage to the next, and backward ones.
+local function chain(n, bytes, slots, kind)
+   local edges = {}
+   for s = 1, n - 1 do
+      edges[#edges + 1] = { from = s, to = s + 1, bytes = bytes, slots = slots }
+      edges[#edges + 1] = { from = s + 1, to = s, kind = kind, bytes = bytes, slots = slots }
+   end
+   return edges
+end
+
+--- Devices of all stages in one list, and how many each has.
+local function flatten(stages)
+   local device, replicas, most = {}, {}, 0
+   for s, stage in ipairs(stages) do
+      local list = type(stage.device) == "table" and stage.device or { stage.device or s }
+      replicas[s] = #list
+      for _, d in ipairs(list) do
+         device[#device + 1] = d
+         most = math.max(most, d)
+      end
+   end
+   return device, replicas, most
+end
+
+local COSTS = {
+   "forward_ns", "backward_ns", "reduce_ns", "update_ns", "adopt_ns", "backward_input_ns",
+   "backward_weight_ns", "recompute_ns", "predict_ns", "all_reduce_ns",
+}
+
+--- Costs of the stages as lists, zero where a stage names none.
+local function add_costs(o, stages)
+   for _, key in ipairs(COSTS) do
+      local list = {}
+      for s, stage in ipairs(stages) do list[s] = stage[key] or 0 end
+      o[key] = list
+   end
+   return o
+end
+
+local Played = {}
+Played.__index = Played
+
+function Played:__tostring() return tostring(self.plan) end
+
+--- The plan's text.
+function Played:text() return self.plan:text() end
+
+--- What the plan says of its stages: devices, depth, in_flight, versions, staleness.
+function Played:describe() return self.plan:describe() end
+
+--- "FFBFBB": forwards and backwards of a stage in their order.
+function Played:letters(stage) return self.plan:letters(stage) end
+
+--- Plays the plan against the costs of its stages.
+-- @tparam[opt] table o machine, delay_ns, seed, trace
+-- @treturn table as of schedule_plan:simulate, with a tostring
+function Played:simulate(o)
+   local all = copy(add_costs({}, self.stages), o)
+   return playing.speak(self.plan:simulate(all), all.machine)
+end
+
+--- Plays a schedule over stages that are given by their costs alone.
+-- @tparam table o stages (each { device = a number or a list, forward_ns =, backward_ns =, ... }),
+--   micro_batches, batches, schedule, staleness, and either edges or bytes and slots of a chain;
+--   reduces, replica_rule
+-- @treturn table plan with text, describe, letters and simulate
+function M.play(o)
+   local device, replicas, most = flatten(o.stages)
+   local kind = M.splits(o.schedule) and "I" or "B"
+   local plan = core.schedule.make(add_costs({
+      replicas = replicas, device = device, devices = math.max(most, o.devices or 0),
+      micro_batches = o.micro_batches, batches = o.batches, reduces = o.reduces,
+      edges = o.edges or chain(#o.stages, o.bytes or 0, o.slots or 2, kind),
+      schedule = o.schedule, staleness = o.staleness, replica_rule = o.replica_rule,
+   }, o.stages))
+   return setmetatable({ plan = plan, stages = o.stages }, Played)
+end
+
+--- Raises what a schedule has against stages that go to devices in turns.
+function M.check_turns(schedule, n_stages, n_devices, micro_batches)
+   local stages = {}
+   for s = 1, n_stages do stages[s] = { device = (s - 1) % n_devices + 1 } end
+   M.play { stages = stages, micro_batches = micro_batches, batches = 1, schedule = schedule }
+end
+
+--- Plans from text and files, checked.
+M.parse, M.load = texts.parse, texts.load
+
+return setmetatable(M, { __call = function(_, o) return M.rule(o) end })

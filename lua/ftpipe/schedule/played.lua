@@ -1,0 +1,87 @@
+--- What a simulation says of itself: which device is idle, which link is taken, and what the end
+-- waited for.
+--
+-- A simulation is what blueprint:simulate and schedule_plan:simulate give.
+
+local units = require("ftpipe.base.units")
+
+local M = {}
+
+--- "5 % 12 %" of shares.
+function M.percents(shares)
+   local parts = {}
+   for i, share in ipairs(shares) do parts[i] = ("%.0f %%"):format(100 * share) end
+   return table.concat(parts, " ")
+end
+
+--- The share of the time in which a device computes nothing, by device.
+function M.idle(played)
+   local idle = {}
+   for d, busy in ipairs(played.busy_ns) do idle[d] = 1 - busy / played.end_ns end
+   return idle
+end
+
+--- What was proved of a plan: that it completes on any timing, with so many buffers between stages.
+-- @tparam table stages of blueprint:stages or schedule_plan:describe
+function M.proof(stages)
+   local buffers = 0
+   for _, stage in ipairs(stages) do buffers = buffers + stage.buffers end
+   return ("completes on any timing with %d buffer%s between stages"):format(buffers,
+      buffers == 1 and "" or "s")
+end
+
+-- Shares below this one round to nothing, and are not worth a word.
+local LEAST = 0.005
+
+--- The link that is taken for most of the time.
+-- @tparam table played
+-- @tparam[opt] table machine of the devices
+-- @treturn[opt] string its name; nil when next to nothing passes over links
+-- @treturn number share of the time
+function M.busiest_link(played, machine)
+   local most, name = 0, nil
+   for i, ns in ipairs(machine and played.link_ns or {}) do
+      if ns > most then most, name = ns, machine.links[i].name end
+   end
+   local share = most / played.end_ns
+   return share >= LEAST and name or nil, share
+end
+
+--- "backward 65 %, forward 33 %, transfers 2 %": what the longest chain of actions, of which each
+-- waited for the one before it, is made of.
+function M.critical(played)
+   local parts, words, rest = {}, {}, 1
+   for kind, ns in pairs(played.critical) do
+      if kind ~= "events" then
+         parts[#parts + 1] = { kind = kind, share = ns / played.end_ns }
+         rest = rest - ns / played.end_ns
+      end
+   end
+   table.sort(parts, function(a, b)
+      return a.share > b.share or a.share == b.share and a.kind < b.kind
+   end)
+   parts[#parts + 1] = { kind = "transfers", share = rest }
+   for _, part in ipairs(parts) do
+      if part.share >= LEAST then
+         words[#words + 1] = ("%s %.0f %%"):format(part.kind, 100 * part.share)
+      end
+   end
+   return table.concat(words, ", ")
+end
+
+--- "critical path: ...; busiest link: host a, 65 %": what holds a plan back.
+function M.limits(played, machine)
+   local link, share = M.busiest_link(played, machine)
+   return "critical path: " .. M.critical(played)
+      .. (link and ("; busiest link: %s, %.0f %%"):format(link, 100 * share) or "")
+end
+
+--- The simulation with a tostring.
+function M.speak(played, machine)
+   return setmetatable(played, { __tostring = function()
+      return ("%s, idle %s\n%s"):format(units.format_seconds(played.end_ns / 1e9),
+         M.percents(M.idle(played)), M.limits(played, machine))
+   end })
+end
+
+return M

@@ -1,0 +1,190 @@
+--- The directory of a run, --out, but for its checkpoints (state.lua).
+--
+--    run.json                       what was asked for (record.lua)
+--    plan.txt, plan-evaluate.txt    the plans
+--    metrics.jsonl                  a row for each step and each evaluation
+--    timeline.json                  what the devices did in the last leg, for Perfetto
+--    summary.json                   what came of it
+--    lock                           held by the process that writes here
+
+local core = require("ftpipe.core")
+local records = require("ftpipe.store.record")
+local small_file = require("ftpipe.base.small_file")
+local states = require("ftpipe.store.state")
+local usage = require("ftpipe.base.usage")
+
+local M = {}
+
+local MOST_BYTES = 2 ^ 30 -- of metrics.jsonl, some millions of rows
+local Directory = {}
+Directory.__index = Directory
+
+--- Takes the lock, unless it is there already.
+local function lock(directory)
+   if directory.lock then return end
+   local path = directory.path
+   local taken, answer = core.io.lock(path .. "/lock")
+   directory.lock = taken
+   if taken and not answer then
+      io.stderr:write(("--out %s: its file system has no locks, nothing keeps another process "
+         .. "out\n"):format(path))
+   end
+   if taken then return end
+   local holder = answer
+   core.fail("invalid argument", ("--out %s: %s is running there; wait for it, or give another "
+      .. "directory"):format(path, holder > 0 and "process " .. holder or "another process"), 2)
+end
+
+--- The directory of that path, which need not be there before `begin`.
+-- @raise invalid argument: another process has it
+function M.new(path)
+   local directory = setmetatable({ path = path, evaluated = {} }, Directory)
+   if core.sys.exists(path) then lock(directory) end
+   return directory
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- What is there already.
+
+-- Names that only runs, or only models, have.
+local OF_RUNS = { "run.json", "metrics.jsonl" }
+local OF_MODELS = {
+   "hf", "config.json", "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+   "pytorch_model.bin.index.json",
+}
+
+local function first_of(path, names)
+   for _, name in ipairs(names) do
+      if core.sys.exists(path .. "/" .. name) then return path .. "/" .. name end
+   end
+   return nil
+end
+
+--- What a directory holds, whatever links in it are lost.
+-- @treturn string "run", "model" or nil
+-- @treturn string what shows it
+local function contents(path)
+   local sign = states.find(path) or first_of(path, OF_RUNS)
+   if sign then return "run", sign end
+   sign = first_of(path, OF_MODELS)
+   return sign and "model", sign
+end
+
+--- Refuses to write over a model, or a run that is not to go on.
+local function check_unused(args)
+   local out = args.out
+   local what, sign = contents(out)
+   if not what then return end
+   if what == "run" and args.resume then
+      if states.find(out) or not core.sys.exists(out .. "/hf") then return end
+      usage("--resume: %s/hf is a model, and there is no checkpoint to go on from: give another "
+         .. "directory", out)
+   end
+   local or_resume = what == "run" and not args.eval_only
+   usage("--out %s holds a %s (%s): give %sanother directory", out, what, sign,
+      or_resume and "--resume to go on with it, or " or "")
+end
+
+--- Refuses a directory that cannot be made, or written to.
+local function check_writable(out)
+   local there = #out > 1 and out:gsub("/+$", "") or out
+   while not core.sys.exists(there) and there ~= "." do
+      there = there:match("^(.+)/[^/]*$") or (there:find("^/") and "/" or ".")
+   end
+   if core.sys.exists(there) ~= "directory" then
+      usage("--out %s: %s is not a directory", out, there)
+   end
+   if not core.sys.may_write(there) then usage("--out %s: %s cannot be written to", out, there) end
+end
+
+--- Refuses to write where the run reads.
+local function check_apart(args)
+   local out = core.sys.real_path(args.out)
+   if not out then return end
+   for _, flag in ipairs { "model", "data", "train_file", "eval_file" } do
+      local path = args[flag] and core.sys.real_path(args[flag])
+      if path and (path .. "/"):sub(1, #out + 1) == out .. "/" then
+         usage("--%s %s is in --out %s, where this run writes: give another --out",
+            (flag:gsub("_", "-")), args[flag], args.out)
+      end
+   end
+end
+
+--- Refuses an --out, or a --resume, that the run would stop at: before it has measured or planned
+-- anything. What only plans writes nothing.
+-- @tparam table args of ft.args
+-- @raise invalid argument
+function M.check(args)
+   if args.resume and not args.out then
+      usage("--resume goes on from the checkpoints of --out, give it too")
+   end
+   if args.resume and args.eval_only then
+      usage("--resume goes on with training and --eval-only does not train, give one of them "
+         .. "(--model %s/hf is what the run has left)", args.out)
+   end
+   if not args.out or args.dry_run or (args.devices or ""):find("^sim") then return end
+   check_writable(args.out)
+   check_unused(args)
+   check_apart(args)
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Writing.
+
+--- Rows of metrics.jsonl up to a step: those after it will be written again. Notes which of them
+-- are evaluations.
+local function keep_rows(directory, path, step)
+   local kept = {}
+   if step == 0 or not core.sys.exists(path) then return kept end
+   for line in small_file(path, MOST_BYTES):gmatch("[^\n]*\n") do
+      local ok, row = pcall(core.json.decode, line)
+      if ok and type(row) == "table" and (tonumber(row.step) or 0) <= step then
+         kept[#kept + 1] = line
+         if row.eval_loss then directory.evaluated[row.step] = true end
+      end
+   end
+   return kept
+end
+
+--- Writes what is known before the first step.
+-- @tparam plan plan
+-- @tparam string record for run.json
+-- @tparam int done steps that the run goes on from
+function Directory:begin(plan, record, done)
+   core.sys.mkdir(self.path)
+   lock(self)
+   self:write("plan.txt", plan:text())
+   local evaluation = plan:evaluation_text()
+   if evaluation then self:write("plan-evaluate.txt", evaluation) end
+   core.sys.write_file(records.path(self.path), record)
+   local metrics = self.path .. "/metrics.jsonl"
+   core.sys.write_file(metrics, table.concat(keep_rows(self, metrics, done)))
+   self.metrics = assert(io.open(metrics, "a"))
+end
+
+--- Replaces a file, whole or not at all.
+function Directory:write(name, text) core.sys.write_file(self.path .. "/" .. name, text) end
+
+--- Appends a row to metrics.jsonl; of evaluations after one step, the first.
+function Directory:note(row)
+   if row.eval_loss then
+      if self.evaluated[row.step] then return end
+      self.evaluated[row.step] = true
+   end
+   local written, problem = self.metrics:write(core.json.encode(row), "\n")
+   if written then written, problem = self.metrics:flush() end
+   if written or self.unwritten then return end
+   self.unwritten = true
+   io.stderr:write(("%s/metrics.jsonl cannot be written from step %d on: %s; the run goes on\n")
+      :format(self.path, row.step, problem))
+end
+
+--- Ends it: another process may have the directory.
+-- @tparam table summary for summary.json
+function Directory:close(summary)
+   self:write("summary.json", core.json.encode(summary, { indent = 2 }) .. "\n")
+   self.metrics:close()
+   self.lock:free()
+end
+
+return M

@@ -1,0 +1,83 @@
+--- run.json of a run directory: what a run was asked for, as data.
+--
+--    ftpipe   the version that wrote it
+--    flags    the flags of the recipe with their values; of --warmup and --lr-schedule, what was
+--             used
+--    task     its name and what it was made with; of a task of one's own, what predictions need of
+--             it (Task:record)
+--
+-- Nothing in a run directory is ever executed, and no file that it names: it may come from
+-- anywhere.
+
+local copy = require("ftpipe.base.copy")
+local core = require("ftpipe.core")
+local small_file = require("ftpipe.base.small_file")
+
+local M = {}
+
+local NAME = "run.json"
+local FORMAT = 1
+local MOST_BYTES = 2 ^ 20
+
+-- Entries of a task.
+local TASK = {
+   name = "string", settings = "object", file = "string", sha256 = "string", kind = "string",
+   layouts = "table",
+}
+
+--- Where the record of a run directory is.
+function M.path(dir) return dir .. "/" .. NAME end
+
+--- What JSON can say of a value: nil of functions and objects.
+local function plain(value)
+   local kind = type(value)
+   if kind == "number" then return math.abs(value) < math.huge and value or tostring(value) end
+   if kind == "string" or kind == "boolean" then return value end
+   if kind ~= "table" then return nil end
+   local result = {}
+   local is_list = #value > 0
+   for key, inner in pairs(value) do result[is_list and key or tostring(key)] = plain(inner) end
+   return result
+end
+
+--- The text of run.json.
+function M.text(run)
+   return core.json.encode({
+      format = FORMAT,
+      ftpipe = core.version,
+      flags = plain(copy(run.args,
+         { warmup = run.rate.warmup, lr_schedule = run.rate.schedule })),
+      task = plain(run.task:record()),
+   }, { indent = 2, sort = true }) .. "\n"
+end
+
+local function is_object(value)
+   return type(value) == "table" and getmetatable(value) ~= core.json.array_meta
+end
+
+--- Raises unless entry `name` of a record is a `kind`, or missing; "object" is a table of names.
+local function check_entry(path, table, name, kind)
+   local value = table[name]
+   local fine = value == nil or (kind == "object" and is_object(value)) or type(value) == kind
+   if fine then return end
+   core.fail("malformed data", ("%s: '%s' is no %s"):format(path, name, kind))
+end
+
+--- Reads run.json.
+-- @treturn table flags, task = what Task:record gives, where only `settings` has to be there
+-- @raise not found; malformed data: it is not what a run writes
+function M.read(dir)
+   local path = M.path(dir)
+   local record = core.json.decode(small_file(path, MOST_BYTES), path)
+   if not is_object(record) or record.format ~= FORMAT then
+      core.fail("malformed data", ("%s: not what a run writes, expected a JSON object of format %d")
+         :format(path, FORMAT))
+   end
+   for _, name in ipairs { "flags", "task" } do check_entry(path, record, name, "object") end
+   local task = record.task or {}
+   for name, kind in pairs(TASK) do check_entry(path, task, name, kind) end
+   task.settings = task.settings or {}
+   return { flags = record.flags or {}, task = task }
+end
+
+return M

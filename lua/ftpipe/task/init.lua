@@ -1,0 +1,429 @@
+--- Tasks: rows of a data set as examples, and how predictions are scored.
+--
+-- A task is data, one file under task/: which files a data directory holds, how a row becomes an
+-- example, what is scored. What tasks of one kind share is in kind/, a module for each kind. This
+-- module does the rest: finding and reading files, the cache of tokenised data, loading what a
+-- recipe's flags name.
+--
+--    local task = ft.task.rte {}
+--    local data = task:load { data = "RTE", tokenizer = tokenizer }
+--    data.train.dataset, data.eval.dataset, data.eval.majority.value
+
+local core = require("ftpipe.core")
+local cache = require("ftpipe.base.cache")
+local copy = require("ftpipe.base.copy")
+local files = require("ftpipe.data.files")
+local kinds = require("ftpipe.data.kind")
+local opts = require("ftpipe.base.opts")
+local suggest = require("ftpipe.base.suggest")
+local usage = require("ftpipe.base.usage")
+
+local M = {}
+local Task = {}
+Task.__index = Task
+
+local function fail(status, format, ...)
+   core.fail(status, format:format(...))
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Defining.
+
+local function joined(rules, more)
+   local all = {}
+   for name, rule in pairs(rules) do all[name] = rule end
+   for name, rule in pairs(more or {}) do all[name] = rule end
+   return all
+end
+
+local function kind_of(definition)
+   local name = type(definition) == "table" and definition.kind or nil
+   local kind = kinds.find(name)
+   if kind then return kind end
+   return opts.fail("task", "option 'kind' is '%s', expected one of: %s", tostring(name),
+      table.concat(kinds.names(), ", "))
+end
+
+local definition_rules = {
+   kind = { type = "string", required = true },
+   name = { type = "string", required = true },
+   layouts = { type = "table", required = true },
+   sample = { type = "function" },
+}
+
+--- Defines a task.
+--
+-- A definition has
+--    kind        what a prediction is; a model has one too, and they have to agree
+--    name        as in summary.json
+--    layouts     the forms in which the data is distributed, see data/files.lua
+--    sample      function(): train and evaluation rows of the embedded data, in the first layout;
+--                optional
+-- and what its kind asks for.
+-- @treturn function(overrides) that makes a task
+function M.define(definition)
+   local kind = kind_of(definition)
+   local origin = debug.getinfo(2, "S").source
+   definition = opts.check("task", joined(definition_rules, kind.definition), definition)
+   if kind.check then kind.check(definition) end
+   local function make(overrides)
+      local task = opts.check("task " .. definition.name, kind.overrides, overrides)
+      for name in pairs(kind.overrides) do
+         if task[name] == nil then task[name] = definition[name] end
+      end
+      task.definition, task.name, task.kind = definition, definition.name, definition.kind
+      task.rows, task.origin, task.make = kind, origin, make
+      return setmetatable(task, Task)
+   end
+   return make
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Loading.
+
+--- Both splits of the embedded data.
+local function sample_splits(task)
+   local sample = task.definition.sample
+   if not sample then
+      usage("task %s has no embedded data: give --data DIR, or --train-file and --eval-file",
+         task.name)
+   end
+   local rows = {}
+   rows.train, rows.eval = sample()
+   for split, list in pairs(rows) do
+      list.path = ("embedded %s data of task %s"):format(split, task.name)
+      for i, row in ipairs(list) do
+         list[i] = core.json.decode(core.json.encode(row)) -- what a file would have given
+         list[i].line = i
+      end
+   end
+   return rows
+end
+
+--- The text of the script that defined a task outside the program.
+local function origin_text(task)
+   local path = task.origin:match("^@(.*)")
+   return path and core.sys.exists(path) == "file" and core.sys.read_file(path) or task.origin
+end
+
+--- Where the split of a file is kept, nil when it is not.
+local function cache_path(task, found, path, o)
+   if not o.cache or not o.tokenizer_key then return nil end
+   if o.split == "eval" and o.eval_limit then return nil end -- soon made
+   local settings = { split = o.split }
+   for name in pairs(task.rows.load) do settings[name] = o[name] end
+   for name in pairs(task.rows.overrides) do settings[name] = o[name] end
+   local modules = {
+      "ftpipe.task", "ftpipe.text.records", "ftpipe.data.files", kinds.module(task.kind),
+   }
+   local own = "ftpipe.task." .. task.name
+   if package.preload[own] then modules[#modules + 1] = own end
+   for _, name in ipairs(task.rows.modules or {}) do modules[#modules + 1] = name end
+   return cache.path(o.cache, core.sys.read_file(path), {
+      definition = task.definition, layout = found.name, settings = settings,
+      tokenizer = o.tokenizer_key, origin = origin_text(task), ending = path:match("%.[^./]*$"),
+   }, modules)
+end
+
+--- What eval_limit leaves of the rows of a split.
+local function limited(task, rows, o)
+   local most = o.split == "eval" and o.eval_limit
+   if not most then return rows end
+   if task.rows.limit then return task.rows.limit(rows, most) end
+   local kept = copy(rows)
+   for i = most + 1, #rows do kept[i] = nil end
+   return kept
+end
+
+--- The rows of a file, read when first asked for, and their layout.
+local function reader(task, found, path, o)
+   local rows, layout
+   return function()
+      if not rows then
+         rows, layout = files.read(task, found, path)
+         rows = limited(task, rows, o)
+      end
+      return rows, layout
+   end
+end
+
+local function finish_split(task, layout, path, dataset, notes, read_rows)
+   local split = task.rows.split(task, layout, notes, read_rows)
+   split.dataset, split.path, split.layout = dataset, path, layout.name
+   return split
+end
+
+local function layout_named(task, name)
+   for _, layout in ipairs(task.definition.layouts) do
+      if layout.name == name then return layout end
+   end
+end
+
+--- One split of a file: from the cache, or made and put there.
+local function load_file(task, found, path, o)
+   local kept = cache_path(task, found, path, o)
+   local read_rows = reader(task, found, path, o)
+   local dataset, notes
+   if kept then dataset, notes = cache.read(kept) end
+   if dataset then
+      local layout = layout_named(task, notes.layout)
+      return finish_split(task, layout, path, dataset, notes.notes, read_rows)
+   end
+   local rows, layout = read_rows()
+   dataset, notes = task.rows.prepare(task, layout, rows, o)
+   if kept then cache.write(kept, dataset, { layout = layout.name, notes = notes }) end
+   -- Read again in the unlikely case that rows are looked at: parsed rows are large.
+   return finish_split(task, layout, path, dataset, notes, reader(task, found, path, o))
+end
+
+local function load_sample(task, rows, o)
+   local layout = task.definition.layouts[1]
+   rows = limited(task, rows, o)
+   local dataset, notes = task.rows.prepare(task, layout, rows, o)
+   return finish_split(task, layout, rows.path, dataset, notes, function() return rows end)
+end
+
+local load_rules = {
+   data = { type = "string", help = "a directory" },
+   train_file = { type = "string" },
+   eval_file = { type = "string" },
+   sample = { type = "boolean", default = false, help = "the embedded data" },
+   tokenizer = { required = true },
+   tokenizer_key = { type = "string", help = "a digest of what the tokenizer was made of" },
+   cache = { type = "string", help = "a directory for tokenised data; nothing is kept without" },
+   eval_limit = { type = "int", min = 1, help = "rows of the evaluation split at most" },
+   eval_only = { type = "boolean", default = false, help = "no training split" },
+}
+
+local Data = {
+   __tostring = function(data)
+      local parts = {}
+      for _, name in ipairs { "train", "eval" } do
+         local split = data[name]
+         local words = split and { ("%d examples"):format(#split.examples) }
+         for _, remark in ipairs(split and split.remarks or {}) do words[#words + 1] = remark end
+         parts[#parts + 1] = split and ("%s (%s)"):format(split.path, table.concat(words, ", "))
+      end
+      return table.concat(parts, " and ")
+   end,
+}
+
+--- Reads and tokenises the task's data; the task keeps the tokenizer as `task.tokenizer`.
+--
+-- A split has `dataset` (tokenised), `examples` (a list, in the same order), `path`, `layout` (its
+-- name), and what its kind adds.
+-- @tparam table o where from: `data` (a directory), `train_file` and `eval_file` (they go before
+--    it), or `sample` = true (embedded data); `tokenizer`; `cache` and `tokenizer_key` (both, or
+--    nothing is kept); `eval_only` (true: no training split); `eval_limit` (rows, questions or
+--    blocks that are evaluated, the first ones); and options of the kind
+-- @treturn table { train = split, eval = split }
+-- @raise not found, malformed data, invalid argument
+-- @usage local data = task:load { data = "RTE", tokenizer = tokenizer }
+function Task:load(o)
+   o = opts.check("task " .. self.name, joined(load_rules, self.rows.load), o)
+   for name in pairs(self.rows.overrides) do
+      if o[name] == nil then o[name] = self[name] end
+   end
+   self.tokenizer = o.tokenizer
+   local sample = o.sample and sample_splits(self)
+   local result = {}
+   for _, split in ipairs(o.eval_only and { "eval" } or { "train", "eval" }) do
+      o.split = split
+      if sample then
+         result[split] = load_sample(self, sample[split], o)
+      else
+         local found, path = files.find(self, o, split)
+         result[split] = load_file(self, found, path, o)
+      end
+   end
+   return setmetatable(result, Data)
+end
+
+local EMBEDDED = "embedded" -- what --data calls the data inside the program
+
+local function check_kind(task, model)
+   if model.family.kind == task.kind then return end
+   usage("task %s is %s, --model %s is %s", task.name, task.kind, model.name,
+      tostring(model.family.kind))
+end
+
+--- The cache's directory by --cache; nil for none.
+local function cache_of(args)
+   if args.cache == "none" then return nil end
+   return args.cache or cache.directory()
+end
+
+--- Loads what a recipe's flags name: --data, --train-file and --eval-file, or the embedded data, by
+-- its name or when the model is embedded too.
+-- @tparam model model
+-- @tparam table args of ft.args
+-- @treturn table as `load`; nil when nothing is named and the run would only plan
+-- @raise invalid argument: the model is of another kind
+function Task:open(model, args)
+   check_kind(self, model)
+   local by_file = args.train_file or args.eval_file
+   local named = args.data or by_file
+   if not named and not model.embedded then
+      if args.dry_run or args.devices:match("^sim") then return nil end
+      fail("invalid argument", "no data for --model %s: give --data DIR, or --train-file and "
+         .. "--eval-file, or --data %s", model.name, EMBEDDED)
+   end
+   local sample = not named or args.data == EMBEDDED
+   if sample and by_file then
+      usage("--data %s has both splits, --train-file and --eval-file name others: give one of them",
+         EMBEDDED)
+   end
+   local o = self.rows.options(model, args)
+   o.data, o.train_file, o.eval_file = not sample and args.data or nil, args.train_file,
+      args.eval_file
+   o.sample, o.eval_only, o.eval_limit = sample, args.eval_only, args.eval_limit
+   o.tokenizer, o.tokenizer_key = model:tokenizer(), model.files:tokenizer_key()
+   o.cache = cache_of(args)
+   return self:load(o)
+end
+
+--- What a model gets of rows that need no label, as it is predicted from: source texts in a task of
+-- kind text2text.
+-- @tparam {table,...} rows of records.lua
+function Task:sources(rows)
+   return self.rows.sources(self, files.layout_of(self, rows), rows)
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Scoring.
+
+--- Scores predictions one by one, so that none has to be kept.
+--
+-- scorer:add(i, prediction) notes the prediction for example i, each example once; what it is
+-- depends on the kind (a text for text2text). scorer:result() gives `metric` (the name of the
+-- figure that counts), `unit`, `better` ("higher" or "lower"), `value`, and `metrics` (all figures
+-- by name; shares in percent).
+-- @tparam table split of `load`
+function Task:scorer(split)
+   return self.rows.scorer(self, split)
+end
+
+function Task:__tostring()
+   return ("task %s (%s)"):format(self.name, self.kind)
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Tasks as data, for who predicts with what a run has left.
+
+--- Whether a task is one of those inside the program.
+local function is_inside(task)
+   return package.loaded["ftpipe.task." .. task.name] == task.make
+end
+
+--- What a task's predictions need of its layouts: strings. Nil when one needs a function to make
+-- sources of rows.
+local function plain_layouts(task)
+   local list = {}
+   for i, layout in ipairs(task.definition.layouts) do
+      list[i] = {}
+      for key, value in pairs(layout) do
+         if type(value) == "function" and key ~= "read" then return nil end
+         if type(value) == "string" then list[i][key] = value end
+      end
+      list[i].columns = layout.columns
+   end
+   return list
+end
+
+--- The task as plain values.
+-- @treturn table name, settings; of one that is defined outside the program also file and sha256 of
+--   its script (nil: it is no file), kind, layouts (nil: predicting needs the script)
+function Task:record()
+   local record = { name = self.name, settings = {} }
+   for key in pairs(self.rows.overrides) do record.settings[key] = self[key] end
+   if is_inside(self) then return record end
+   local path = self.origin:match("^@(.*)")
+   record.file = path and core.sys.exists(path) == "file" and path or nil
+   record.sha256 = record.file and core.sys.sha256(core.sys.read_file(record.file))
+   record.kind, record.layouts = self.kind, plain_layouts(self)
+   return record
+end
+
+local layout_rules = {
+   name = { type = "string" }, train = { type = "string", required = true },
+   eval = { type = "string" }, columns = { type = "table" },
+}
+
+--- What tasks of the kind of a record have in common.
+-- @raise invalid argument: there is no such kind
+function M.kind(record) return kind_of(record) end
+
+--- A task of what `record` gave, for predictions alone: nothing can be trained or scored with it.
+-- @tparam table record with layouts
+-- @tparam table overrides as of ft.task.NAME
+-- @raise invalid argument: a value is not what it has to be
+function M.restore(record, overrides)
+   local kind = kind_of(record)
+   local task, layouts = opts.check("task " .. record.name, kind.overrides, overrides), {}
+   for i, layout in ipairs(record.layouts) do
+      layouts[i] = opts.check("layout of task " .. record.name,
+         joined(layout_rules, kind.layout), layout)
+   end
+   task.definition = { kind = record.kind, name = record.name, layouts = layouts }
+   task.name, task.kind, task.rows = record.name, record.kind, kind
+   return setmetatable(task, Task)
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Finding tasks.
+
+--- The task of a file of one's own: a Lua script that returns what `define` gives.
+-- @tparam string path
+-- @treturn function(overrides) as ft.task.NAME
+-- @treturn string digest of the file
+-- @raise not found; malformed data: the script does not compile, or returns something else; what it
+--    raises itself
+-- @usage local task = ft.task.load("examples/tasks/colour.lua") {}
+function M.load(path)
+   if type(path) ~= "string" then
+      fail("invalid argument", "ft.task.load: expected a file's path, got a %s", type(path))
+   end
+   local text = core.sys.read_file(path)
+   local chunk, problem = loadstring(text, "@" .. path)
+   if not chunk then fail("malformed data", "%s: %s", path, problem) end
+   local make = chunk()
+   local task = type(make) == "function" and make {} or nil
+   if getmetatable(task) ~= Task then
+      fail("malformed data", "%s: returns a %s, expected what ft.task.define gives", path,
+         type(make))
+   end
+   -- `define` cannot tell where a script's last call comes from.
+   local function own(overrides)
+      local made = make(overrides)
+      made.origin = "@" .. path
+      return made
+   end
+   return own, core.sys.sha256(text)
+end
+
+--- Names of the tasks that are there.
+function M.names()
+   local names = {}
+   for module in pairs(package.preload) do
+      names[#names + 1] = module:match("^ftpipe%.task%.([%w_]+)$")
+   end
+   table.sort(names)
+   return names
+end
+
+--- The task of task/NAME.lua.
+-- @treturn function(overrides)
+-- @raise invalid argument: there is none
+function M.named(name)
+   local module = "ftpipe.task." .. tostring(name)
+   local ok, found = pcall(require, module)
+   if ok then return found end
+   if type(found) == "string" and found:find("module '" .. module .. "' not found", 1, true) then
+      local names = M.names()
+      fail("invalid argument", "no task is called '%s'%s (there are: %s, and FILE.lua)",
+         tostring(name), suggest.hint(tostring(name), names), table.concat(names, ", "))
+   end
+   return error(found, 0)
+end
+
+return setmetatable(M, { __index = function(_, name) return M.named(name) end })
