@@ -50,8 +50,14 @@ static float *numbers(float scale)
 static void round_of(runner *r, float *param, const float *grad, int round)
 {
     const ft_spec spec = {FT_F32, ft_shape_of(ROWS, COLUMNS)};
-    ft_update update = {.spec = &spec, .param = param, .grad = grad, .grad_scale = 1.0f,
-                        .state = r->state, .hypers = r->hypers, .rate = 1e-3, .step = round + 1};
+    ft_update update = {.spec = &spec,
+                        .param = param,
+                        .grad = grad,
+                        .grad_scale = 1.0f,
+                        .state = r->state,
+                        .hypers = r->hypers,
+                        .rate = 1e-3,
+                        .step = round + 1};
     int64_t start = ft_thread_cpu_ns();
     r->optimizer->update(&update);
     r->seconds[round] = (double)(ft_thread_cpu_ns() - start) * 1e-9;
@@ -60,7 +66,8 @@ static void round_of(runner *r, float *param, const float *grad, int round)
 int main(void)
 {
     const ft_spec spec = {FT_F32, ft_shape_of(ROWS, COLUMNS)};
-    runner runners[] = {{.name = "adamw", .bytes = 28}, {.name = "adafactor", .bytes = 24},
+    runner runners[] = {{.name = "adamw", .bytes = 28},
+                        {.name = "adafactor", .bytes = 24},
                         {.name = "sgd", .bytes = 20}};
     float *param = numbers(1e-3f), *grad = numbers(1e-4f), *spare = numbers(0.0f);
     double seconds[ROUNDS];

@@ -37,10 +37,10 @@ static void link_devices(bench *b, int n_devices)
     int hosts = (n_devices + PER_HOST - 1) / PER_HOST, n = 0;
     for (int d = 0; d < n_devices; d++)
         b->links[n++] = (ft_cable){.a = d,
-                                  .b = n_devices + d / PER_HOST,
-                                  .bytes_per_s = 12e9,
-                                  .latency_ns = 5000,
-                                  .duplex = true};
+                                   .b = n_devices + d / PER_HOST,
+                                   .bytes_per_s = 12e9,
+                                   .latency_ns = 5000,
+                                   .duplex = true};
     for (int h = 0; h < hosts; h++)
         b->links[n++] = (ft_cable){
             .a = n_devices + h, .b = n_devices + hosts, .bytes_per_s = 3e9, .latency_ns = 10000};

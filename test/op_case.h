@@ -118,7 +118,9 @@ static inline bool case_needs_bf16(const ft_op *op, const ft_sample *sample)
 /* False when the shape rule refuses the sample. */
 static inline bool case_init(op_case *c, const ft_op *op, const ft_sample *sample, ft_error *err)
 {
-    *c = (op_case){.op = op, .sample = sample, .n_in = op->n_in,
+    *c = (op_case){.op = op,
+                   .sample = sample,
+                   .n_in = op->n_in,
                    .key = {.seed = 0x1234567890abcdefu, .step = 3, .node = 17, .sample = 5}};
     ft_spec out[FT_MAX_OUT];
     memcpy(c->in_specs, sample->in, sizeof c->in_specs);

@@ -31,10 +31,10 @@ static void normal_forms(void)
         {"a an the other", "other"},
         {"  The  Denver-Broncos! ", "denverbroncos"},
         {"theatre Anna A.B.", "theatre anna ab"},
-        {"24\xe2\x80\x93\x61 10", "24\xe2\x80\x93 10"}, /* an en dash is a boundary of words */
-        {"\xc3\xa9\x61 x", "\xc3\xa9\x61 x"},             /* a letter with accent is not */
-        {"a\xcc\x81", "\xcc\x81"},                        /* a mark of its own is */
-        {"\xc3\x89\xc2\xa0\xe2\x80\x83X", "\xc3\xa9 x"},  /* blanks of Unicode */
+        {"24\xe2\x80\x93\x61 10", "24\xe2\x80\x93 10"},  /* an en dash is a boundary of words */
+        {"\xc3\xa9\x61 x", "\xc3\xa9\x61 x"},            /* a letter with accent is not */
+        {"a\xcc\x81", "\xcc\x81"},                       /* a mark of its own is */
+        {"\xc3\x89\xc2\xa0\xe2\x80\x83X", "\xc3\xa9 x"}, /* blanks of Unicode */
         {"\x1cx\x1fy\xc2\x85", "x y"},
         {"\xce\x9f\xce\xa3 \xce\xa3", "\xce\xbf\xcf\x82 \xcf\x83"}, /* final sigma, a lone one */
         {"\xce\x9f\xce\xa3'\xce\x9f", "\xce\xbf\xcf\x83\xce\xbf"},  /* a mark inside a word */

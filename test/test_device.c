@@ -179,7 +179,10 @@ static void test_team_assignment_is_fixed(void)
     ft_team_free(team);
 }
 
-static void add_one(void *arg, int i) { ((int64_t *)arg)[i]++; }
+static void add_one(void *arg, int i)
+{
+    ((int64_t *)arg)[i]++;
+}
 
 static void test_team_runs_do_not_allocate(void)
 {

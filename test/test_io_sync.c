@@ -16,7 +16,7 @@
 #include "check.h"
 #include "place.h"
 
-static char seen[64]; /* f: a file was synced, d: a directory, r: something was renamed */
+static char seen[64];  /* f: a file was synced, d: a directory, r: something was renamed */
 static int lock_fault; /* errno of taking a lock, 0: as it is */
 static int sync_fault;
 

@@ -141,12 +141,17 @@ static void run_kernel(op_case *c, ft_team *team, twin *out, uint32_t accumulate
     ft_view in[FT_MAX_IN] = {0}, outs[FT_MAX_OUT] = {0};
     for (int i = 0; i < op->n_in; i++) in[i] = twin_view(&c->in[i], false);
     for (int i = 0; i < op->n_out; i++) outs[i] = twin_view(&out[i], false);
-    int64_t bytes = op->workspace
-                        ? op->workspace(c->in_specs, c->sample->attrs, ft_team_size(team))
-                        : 0;
+    int64_t bytes =
+        op->workspace ? op->workspace(c->in_specs, c->sample->attrs, ft_team_size(team)) : 0;
     void *work = guarded_new(bytes);
-    ft_call call = {.in = in, .out = outs, .attrs = c->sample->attrs, .packed = packed,
-                    .prepared = prepared, .work = work, .key = c->key, .accumulate = accumulate,
+    ft_call call = {.in = in,
+                    .out = outs,
+                    .attrs = c->sample->attrs,
+                    .packed = packed,
+                    .prepared = prepared,
+                    .work = work,
+                    .key = c->key,
+                    .accumulate = accumulate,
                     .team = team};
     ft_error err = {0};
     int64_t allocations = ft_alloc_count();

@@ -30,10 +30,8 @@ static void test_relative_buckets(void)
     check_buckets(two_sided, 8, 8, 32, 1, 16, true);
     check_buckets(one_sided, 16, 16, 32, -1, 0, false);
     /* 9 buckets up to 128: the steps are powers of 2, whose logarithms come out a hair too small */
-    for (int i = 0; i < 5; i++)
-        CHECK(ft_relative_bucket(-(4 << i), 9, 128, false) == 4 + i);
-    for (int ahead = 0; ahead < 200; ahead++)
-        CHECK(ft_relative_bucket(ahead, 32, 128, false) == 0);
+    for (int i = 0; i < 5; i++) CHECK(ft_relative_bucket(-(4 << i), 9, 128, false) == 4 + i);
+    for (int ahead = 0; ahead < 200; ahead++) CHECK(ft_relative_bucket(ahead, 32, 128, false) == 0);
 }
 
 /* -- dropout ----------------------------------------------------------------------------------- */
@@ -41,8 +39,8 @@ static void test_relative_buckets(void)
 /* The 16 bits of a Philox block that an element has: see the top of op_dropout.c. */
 static uint32_t draw(const ft_rng_key *key, uint32_t sample, uint64_t index)
 {
-    uint32_t out[4], block[4] = {(uint32_t)(index / 8), (uint32_t)(index / 8 >> 32), sample,
-                                 0x44524F50u};
+    uint32_t out[4],
+        block[4] = {(uint32_t)(index / 8), (uint32_t)(index / 8 >> 32), sample, 0x44524F50u};
     uint32_t keys[2] = {(uint32_t)key->seed ^ key->node * 0x9E3779B9u,
                         (uint32_t)(key->seed >> 32) ^ key->step};
     ft_philox(keys, block, out);

@@ -91,8 +91,12 @@ static void site_init(site *s, const op_case *c, const twin *cotangents, const b
         s->r.values[s->r.n_values++] = cotangents[k];
     }
     s->n_borrowed = s->r.n_values;
-    ft_grad_site grad = {.in = s->in, .out = s->out, .dout = s->dout, .wanted = wanted,
-                         .attrs = c->sample->attrs, .din = s->din};
+    ft_grad_site grad = {.in = s->in,
+                         .out = s->out,
+                         .dout = s->dout,
+                         .wanted = wanted,
+                         .attrs = c->sample->attrs,
+                         .din = s->din};
     c->op->grad(&s->r.builder, &grad);
 }
 
@@ -192,8 +196,7 @@ static void check_gradient(op_case *c)
         scratch[k] = twin_new(&c->out[k].spec);
         twin_draw(&cotangents[k], &rng, 0, false);
     }
-    for (int i = 0; i < c->op->n_in; i++)
-        wanted[i] = c->in[i].fast && !without_gradient(c, i);
+    for (int i = 0; i < c->op->n_in; i++) wanted[i] = c->in[i].fast && !without_gradient(c, i);
     CHECK_STATUS(case_judge(c->op, c->in, c->out, c->sample->attrs, &c->key, &err), FT_OK);
     site s;
     site_init(&s, c, cotangents, wanted);

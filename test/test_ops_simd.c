@@ -13,7 +13,10 @@ static double gelu64(double x)
     return 0.5 * x * (1.0 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
 }
 
-static double gelu_erf64(double x) { return 0.5 * x * erfc(-x / sqrt(2.0)); }
+static double gelu_erf64(double x)
+{
+    return 0.5 * x * erfc(-x / sqrt(2.0));
+}
 
 /* Largest |y - f(x)| relative to |f(x)| + floor over N points of [low, high]. */
 static double error_of(ft_map1 map, double (*f)(double), double low, double high, double floor)
@@ -116,10 +119,20 @@ static void check_product(const ft_simd_product *simd, int64_t m, int64_t n, int
     for (int i = 0; i < COLUMNS * COLUMNS; i++) b[i] = (float)(i * 11 % 37 - 18) / 16.0f;
     for (int i = 0; i < ROWS * COLUMNS; i++) c[i] = 1.0f;
     (transposed ? simd->pack_transposed : simd->pack)(packed, b, COLUMNS, rows, columns);
-    ft_small_product p = {.m = m, .n = n, .k = k, .a = a, .a_row = across ? 1 : COLUMNS,
-                          .a_step = across ? COLUMNS : 1, .b = packed, .b_rows = rows,
-                          .b_columns = columns, .b_first = first, .c = c, .ldc = COLUMNS,
-                          .alpha = 0.5f, .add = add};
+    ft_small_product p = {.m = m,
+                          .n = n,
+                          .k = k,
+                          .a = a,
+                          .a_row = across ? 1 : COLUMNS,
+                          .a_step = across ? COLUMNS : 1,
+                          .b = packed,
+                          .b_rows = rows,
+                          .b_columns = columns,
+                          .b_first = first,
+                          .c = c,
+                          .ldc = COLUMNS,
+                          .alpha = 0.5f,
+                          .add = add};
     simd->multiply(&p);
     double worst = 0.0;
     for (int64_t i = 0; i < ROWS; i++)
@@ -152,7 +165,9 @@ static ft_status dropout(float *y, const float *x, ft_shape shape, uint32_t samp
     float input[N];
     memcpy(input, x, (size_t)ft_spec_bytes(&spec));
     ft_view in = ft_view_of(&spec, input), out = ft_view_of(&spec, y);
-    ft_call call = {.in = &in, .out = &out, .attrs = &p,
+    ft_call call = {.in = &in,
+                    .out = &out,
+                    .attrs = &p,
                     .key = {.seed = 77, .step = 1, .node = 2, .sample = sample}};
     return ft_op_dropout.kernel(&call, NULL);
 }

@@ -75,8 +75,14 @@ static void draw_grad(trial *t, int64_t step)
 
 static ft_update update_of(trial *t, int64_t step, ft_team *team)
 {
-    return (ft_update){.spec = &t->spec, .param = t->param, .grad = t->grad, .grad_scale = 0.5f,
-                       .state = t->state, .hypers = t->hypers, .rate = 1e-2, .step = step,
+    return (ft_update){.spec = &t->spec,
+                       .param = t->param,
+                       .grad = t->grad,
+                       .grad_scale = 0.5f,
+                       .state = t->state,
+                       .hypers = t->hypers,
+                       .rate = 1e-2,
+                       .step = step,
                        .team = team};
 }
 
@@ -184,9 +190,9 @@ static void train(trial *t, formula f, double tolerance, const char *what)
 
 static void test_formulas(void)
 {
-    const ft_shape shapes[] = {ft_shape_of(1), ft_shape_of(33), ft_shape_of(7, 33),
-                               ft_shape_of(300, 257), ft_shape_of(2, 3, 40, 9),
-                               ft_shape_of(50000), ft_shape_of(1, 1), {.n_dims = 0}};
+    const ft_shape shapes[] = {
+        ft_shape_of(1),           ft_shape_of(33),    ft_shape_of(7, 33), ft_shape_of(300, 257),
+        ft_shape_of(2, 3, 40, 9), ft_shape_of(50000), ft_shape_of(1, 1),  {.n_dims = 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         trial t = trial_new("adamw", shapes[i], 0.5);
         t.hypers[3] = 0.1;
@@ -252,7 +258,7 @@ static void test_teams(void)
     ft_team *team = NULL;
     CHECK_STATUS(ft_team_new(&team, 3, NULL), FT_OK);
     const ft_shape shapes[] = {ft_shape_of(300, 257), ft_shape_of(70001), ft_shape_of(3, 90, 20),
-                               ft_shape_of(0), ft_shape_of(0, 4), ft_shape_of(4, 0)};
+                               ft_shape_of(0),        ft_shape_of(0, 4),  ft_shape_of(4, 0)};
     for (const ft_optimizer *const *row = ft_optimizers; *row; row++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
             trial a = trial_new((*row)->name, shapes[i], 0.5);
@@ -382,8 +388,14 @@ static void test_isas(void)
 {
     enum { N = 77 };
     float g[N], p[N], m[N], v[N], first[N] = {0};
-    const ft_adamw_step step = {.grad_scale = 1, .beta1 = 0.9f, .rest1 = 0.1f, .beta2 = 0.99f,
-                                .rest2 = 0.01f, .keep = 0.999f, .size = 0.1f, .root = 1,
+    const ft_adamw_step step = {.grad_scale = 1,
+                                .beta1 = 0.9f,
+                                .rest1 = 0.1f,
+                                .beta2 = 0.99f,
+                                .rest2 = 0.01f,
+                                .keep = 0.999f,
+                                .size = 0.1f,
+                                .root = 1,
                                 .eps = 1e-8f};
     for (int isa = 0; isa <= (int)ft_cpu_isa(); isa++) {
         for (int i = 0; i < N; i++) {
@@ -394,8 +406,8 @@ static void test_isas(void)
         ft_optim_simd_of(isa)->adamw(p, m, v, g, &step, N);
         if (isa == 0) memcpy(first, p, sizeof p);
         for (int i = 0; i < N; i++) CHECK_NEAR(p[i], first[i], 1e-6);
-        CHECK_NEAR(ft_optim_simd_of(isa)->squares(g, N), 11 * (12.25 + 6.25 + 2.25 + 0.25 + 0.25 +
-                   2.25 + 6.25), 1e-12);
+        CHECK_NEAR(ft_optim_simd_of(isa)->squares(g, N),
+                   11 * (12.25 + 6.25 + 2.25 + 0.25 + 0.25 + 2.25 + 6.25), 1e-12);
     }
 }
 

@@ -350,6 +350,25 @@ function rules.leftovers(finding)
    end
 end
 
+--- C files are as `./dev format` leaves them.
+function rules.format(finding)
+   local list = files({ "src", "test", "bench" }, ".c", ".h")
+   local pipe = assert(io.popen("clang-format --dry-run " .. table.concat(list, " ")
+      .. " 2>&1; echo \"clang-format ended: $?\""))
+   local said = {}
+   for line in pipe:lines() do
+      local code, path = line:match("^clang%-format ended: (%d+)$"), line:match("^([^:]+):%d+:")
+      if code and code ~= "0" then
+         finding("clang-format", 0, "could not run: exit code %s", code)
+      end
+      if path and not said[path] then
+         finding(path, 0, "differs from what ./dev format makes of it")
+         said[path] = true
+      end
+   end
+   pipe:close()
+end
+
 --- luacheck on all Lua files.
 function rules.luacheck(finding)
    local pipe = assert(io.popen("luacheck -q --no-color --formatter plain " ..
@@ -367,7 +386,7 @@ end
 -- Running -----------------------------------------------------------------------------------------
 
 local ORDER = { "layers", "lua_rooms", "sizes", "calls", "comments", "globals", "headers",
-   "leftovers", "luacheck" }
+   "leftovers", "format", "luacheck" }
 
 local chosen = {}
 for i = 2, #arg do chosen[i - 1] = arg[i] end

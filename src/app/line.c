@@ -28,7 +28,8 @@ typedef struct reader {
 } reader;
 
 /* One character from the terminal: 1, 0 at the end of input, -1 when a signal came. */
-static int read_wide(reader *r, wchar_t *out) {
+static int read_wide(reader *r, wchar_t *out)
+{
     mbstate_t state = {0};
     for (;;) {
         char byte;
@@ -43,19 +44,22 @@ static int read_wide(reader *r, wchar_t *out) {
 
 #ifdef FTPIPE_HAVE_LIBEDIT
 
-static int edit_read(EditLine *edit, wchar_t *out) {
+static int edit_read(EditLine *edit, wchar_t *out)
+{
     reader *r = NULL;
     el_get(edit, EL_CLIENTDATA, &r);
     return read_wide(r, out);
 }
 
-static char *edit_prompt(EditLine *edit) {
+static char *edit_prompt(EditLine *edit)
+{
     reader *r = NULL;
     el_get(edit, EL_CLIENTDATA, &r);
     return (char *)(uintptr_t)r->prompt;
 }
 
-static void open_reader(reader *r) {
+static void open_reader(reader *r)
+{
     HistEvent event;
     setlocale(LC_CTYPE, "");
     r->edit = el_init("ftpipe", stdin, stdout, stderr);
@@ -72,7 +76,8 @@ static void open_reader(reader *r) {
     el_set(r->edit, EL_GETCFN, edit_read);
 }
 
-static void close_reader(reader *r) {
+static void close_reader(reader *r)
+{
     if (r->history) history_end(r->history);
     if (r->edit) el_end(r->edit);
     r->history = NULL;
@@ -80,7 +85,8 @@ static void close_reader(reader *r) {
 }
 
 /* Pushes the line and gives true, or false at the end of input and on a signal. */
-static bool push_line(lua_State *L, reader *r) {
+static bool push_line(lua_State *L, reader *r)
+{
     int n = 0;
     const char *line = r->edit ? el_gets(r->edit, &n) : NULL;
     if (!line || n <= 0 || *r->interrupt) {
@@ -95,16 +101,19 @@ static bool push_line(lua_State *L, reader *r) {
 
 #else
 
-static void open_reader(reader *r) {
+static void open_reader(reader *r)
+{
     (void)r;
     setlocale(LC_CTYPE, "");
 }
 
-static void close_reader(reader *r) {
+static void close_reader(reader *r)
+{
     (void)r;
 }
 
-static bool push_line(lua_State *L, reader *r) {
+static bool push_line(lua_State *L, reader *r)
+{
     fputs(r->prompt, stdout);
     fflush(stdout);
     luaL_Buffer buffer;
@@ -127,12 +136,14 @@ static bool push_line(lua_State *L, reader *r) {
 
 #endif
 
-static int reader_gc(lua_State *L) {
+static int reader_gc(lua_State *L)
+{
     close_reader(lua_touserdata(L, 1));
     return 0;
 }
 
-static int read_line(lua_State *L) {
+static int read_line(lua_State *L)
+{
     reader *r = lua_touserdata(L, lua_upvalueindex(1));
     r->prompt = luaL_checkstring(L, 1);
     if (push_line(L, r)) return 1;
@@ -149,7 +160,8 @@ static int read_line(lua_State *L) {
     return 1;
 }
 
-void app_push_reader(lua_State *L, volatile sig_atomic_t *interrupt) {
+void app_push_reader(lua_State *L, volatile sig_atomic_t *interrupt)
+{
     reader *r = lua_newuserdata(L, sizeof *r);
     *r = (reader){.interrupt = interrupt};
     lua_newtable(L);

@@ -17,7 +17,8 @@
 static volatile sig_atomic_t interrupt_signal;
 static lua_State *volatile interrupt_state;
 
-static void on_signal(int number) {
+static void on_signal(int number)
+{
     if (interrupt_signal) { /* the second one kills */
         signal(number, SIG_DFL);
         raise(number);
@@ -28,7 +29,8 @@ static void on_signal(int number) {
     if (L) lua_sethook(L, script_interrupt_hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
 }
 
-static void catch_signal(int number) {
+static void catch_signal(int number)
+{
     struct sigaction old;
     if (sigaction(number, NULL, &old) == 0 && old.sa_handler == SIG_IGN) return;
     struct sigaction action = {.sa_handler = on_signal};
@@ -39,7 +41,8 @@ static void catch_signal(int number) {
 /* -- running Lua: the functions return the exit code of the process ---------------------------- */
 
 /* Prints the error value at the top, pops it, gives its exit code. */
-static int report(lua_State *L) {
+static int report(lua_State *L)
+{
     int code = script_exit_code(L, lua_gettop(L));
     if (!lua_isnil(L, -1)) {
         const char *text = lua_tostring(L, -1);
@@ -51,7 +54,8 @@ static int report(lua_State *L) {
 }
 
 /* Calls the function below n arguments. */
-static int call(lua_State *L, int n_args) {
+static int call(lua_State *L, int n_args)
+{
     int base = lua_gettop(L) - n_args;
     lua_pushcfunction(L, script_traceback);
     lua_insert(L, base);
@@ -61,7 +65,8 @@ static int call(lua_State *L, int n_args) {
 }
 
 /* Calls function `name` of module ftpipe.host with the n arguments at the top. */
-static int call_host(lua_State *L, const char *name, int n_args) {
+static int call_host(lua_State *L, const char *name, int n_args)
+{
     lua_getglobal(L, "require");
     lua_pushliteral(L, "ftpipe.prompt.host");
     int rc = lua_pcall(L, 1, 1, 0);
@@ -73,14 +78,16 @@ static int call_host(lua_State *L, const char *name, int n_args) {
 }
 
 /* Runs the chunk that a luaL_load function just pushed, or reports why there is none. */
-static int run_chunk(lua_State *L, int load_rc, int n_args) {
+static int run_chunk(lua_State *L, int load_rc, int n_args)
+{
     if (load_rc != 0) return report(L);
     lua_insert(L, -n_args - 1);
     return call(L, n_args);
 }
 
 /* The global `arg`: arg[0] is the script, what follows it counts from 1, what precedes from -1. */
-static void set_arg(lua_State *L, char **argv, int argc, int script) {
+static void set_arg(lua_State *L, char **argv, int argc, int script)
+{
     lua_createtable(L, argc, script + 1);
     for (int i = 0; i < argc; i++) {
         lua_pushstring(L, argv[i]);
@@ -90,7 +97,8 @@ static void set_arg(lua_State *L, char **argv, int argc, int script) {
 }
 
 /* Modules beside the script are found first. */
-static void add_script_directory(lua_State *L, const char *script) {
+static void add_script_directory(lua_State *L, const char *script)
+{
     const char *slash = strrchr(script, '/');
     if (!slash) return; /* the default path has ./?.lua */
     lua_getglobal(L, "package");
@@ -102,7 +110,8 @@ static void add_script_directory(lua_State *L, const char *script) {
     lua_pop(L, 1);
 }
 
-static int run_script(lua_State *L, char **argv, int argc, int script) {
+static int run_script(lua_State *L, char **argv, int argc, int script)
+{
     const char *name = argv[script];
     bool from_stdin = strcmp(name, "-") == 0;
     struct stat info;
@@ -116,7 +125,8 @@ static int run_script(lua_State *L, char **argv, int argc, int script) {
     return run_chunk(L, luaL_loadfile(L, from_stdin ? NULL : name), argc - script - 1);
 }
 
-static int run_repl(lua_State *L) {
+static int run_repl(lua_State *L)
+{
     app_push_reader(L, &interrupt_signal);
     return call_host(L, "repl", 1);
 }
@@ -129,12 +139,14 @@ typedef struct options {
     int bad;    /* index of an option that is not one of ours, 0 when all are */
 } options;
 
-static bool takes_value(const char *option) {
+static bool takes_value(const char *option)
+{
     return option[1] == 'e' || option[1] == 'l';
 }
 
 /* Splits argv at the script; -e and -l are run by a second walk. */
-static options scan_options(int argc, char **argv) {
+static options scan_options(int argc, char **argv)
+{
     options o = {.script = argc};
     for (int i = 1; i < argc; i++) {
         const char *text = argv[i];
@@ -163,7 +175,8 @@ static options scan_options(int argc, char **argv) {
 }
 
 /* Runs -e CODE and -l MODULE in their order, up to the first that fails. */
-static int run_options(lua_State *L, char **argv, int end, bool *ran) {
+static int run_options(lua_State *L, char **argv, int end, bool *ran)
+{
     int code = 0;
     for (int i = 1; i < end && code == 0; i++) {
         const char *text = argv[i];
@@ -181,7 +194,8 @@ static int run_options(lua_State *L, char **argv, int end, bool *ran) {
     return code;
 }
 
-static int run(lua_State *L, int argc, char **argv) {
+static int run(lua_State *L, int argc, char **argv)
+{
     options o = scan_options(argc, argv);
     set_arg(L, argv, argc, o.script < argc ? o.script : 0);
     if (o.bad) {
@@ -204,13 +218,15 @@ static int run(lua_State *L, int argc, char **argv) {
 }
 
 /* What was printed has to have been written: a full disk is no success. */
-static int check_written(int code) {
+static int check_written(int code)
+{
     if ((fflush(stdout) == 0 && !ferror(stdout)) || code != 0) return code;
     fprintf(stderr, "ftpipe: standard output cannot be written: %s\n", strerror(errno));
     return script_status_exit(FT_IO);
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char **argv)
+{
     const char *lua_dir = getenv("FTPIPE_LUA");
     script_host host = {app_modules, app_assets, &interrupt_signal, lua_dir};
 #ifdef FTPIPE_LUA_DIR

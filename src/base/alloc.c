@@ -81,10 +81,22 @@ void ft_pages_free(void *pages, int64_t bytes)
     free(pages);
 }
 
-int64_t ft_alloc_live(void) { return atomic_load(&live_blocks); }
+int64_t ft_alloc_live(void)
+{
+    return atomic_load(&live_blocks);
+}
 
-int64_t ft_alloc_count(void) { return atomic_load(&total_blocks); }
+int64_t ft_alloc_count(void)
+{
+    return atomic_load(&total_blocks);
+}
 
-int64_t ft_alloc_thread_count(void) { return thread_blocks; }
+int64_t ft_alloc_thread_count(void)
+{
+    return thread_blocks;
+}
 
-void ft_alloc_fail_after(int64_t n) { atomic_store(&fail_countdown, n); }
+void ft_alloc_fail_after(int64_t n)
+{
+    atomic_store(&fail_countdown, n);
+}

@@ -19,7 +19,10 @@ struct ft_arena {
 
 enum { CHUNK_BYTES = 64 << 10 };
 
-ft_arena *ft_arena_new(void) { return ft_alloc(sizeof(ft_arena)); }
+ft_arena *ft_arena_new(void)
+{
+    return ft_alloc(sizeof(ft_arena));
+}
 
 void ft_arena_free(ft_arena *arena)
 {

@@ -59,7 +59,10 @@ uint64_t ft_rng_below(ft_rng *rng, uint64_t n)
     return x % n;
 }
 
-double ft_rng_uniform(ft_rng *rng) { return (double)(next_u64(rng) >> 11) * 0x1p-53; }
+double ft_rng_uniform(ft_rng *rng)
+{
+    return (double)(next_u64(rng) >> 11) * 0x1p-53;
+}
 
 double ft_rng_normal(ft_rng *rng)
 {

@@ -47,8 +47,8 @@ static void add_block(uint32_t hash[8], const uint8_t *block)
             uint32_t t1 = v[(15 - j) & 7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) +
                           ((e & f) ^ (~e & g)) + constants[t + j] + w[t + j];
             v[(11 - j) & 7] += t1;
-            v[(15 - j) & 7] = t1 + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) +
-                              ((a & b) ^ (a & c) ^ (b & c));
+            v[(15 - j) & 7] =
+                t1 + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
         }
     }
     for (int i = 0; i < 8; i++) hash[i] += v[i];

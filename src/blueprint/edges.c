@@ -187,14 +187,11 @@ static int64_t item_bytes(const ft_blueprint *b, const ft_cargo *c, int bucket, 
 {
     const ft_graph *g = b->cut.graphs[bucket];
     switch (c->kind) {
-    case FT_CARGO_VALUES:
-        return ft_spec_bytes(&ft_graph_value(g, c->items[i])->spec);
+    case FT_CARGO_VALUES: return ft_spec_bytes(&ft_graph_value(g, c->items[i])->spec);
     case FT_CARGO_TERMS:
         return ft_spec_bytes(&b->params[ft_graph_grad_term(g, c->items[i])->param].spec);
-    case FT_CARGO_WEIGHTS:
-        return ft_spec_bytes(&b->params[c->items[i]].spec);
-    case FT_CARGO_NOTHING:
-        break;
+    case FT_CARGO_WEIGHTS: return ft_spec_bytes(&b->params[c->items[i]].spec);
+    case FT_CARGO_NOTHING: break;
     }
     return 0;
 }
@@ -283,14 +280,10 @@ static const char *describe_cargo(const ft_blueprint *b, const ft_cargo *c)
     const ft_graph *g = b->cut.graphs[0];
     int first = c->n ? c->items[0] : 0;
     switch (c->kind) {
-    case FT_CARGO_VALUES:
-        return ft_graph_node(g, ft_graph_value(g, first)->source)->scope;
-    case FT_CARGO_TERMS:
-        return b->params[ft_graph_grad_term(g, first)->param].name;
-    case FT_CARGO_WEIGHTS:
-        return b->params[first].name;
-    case FT_CARGO_NOTHING:
-        break;
+    case FT_CARGO_VALUES: return ft_graph_node(g, ft_graph_value(g, first)->source)->scope;
+    case FT_CARGO_TERMS: return b->params[ft_graph_grad_term(g, first)->param].name;
+    case FT_CARGO_WEIGHTS: return b->params[first].name;
+    case FT_CARGO_NOTHING: break;
     }
     return "weights that both use";
 }

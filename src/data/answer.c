@@ -86,10 +86,8 @@ static bool is_case_ignorable(int32_t c)
     case UTF8PROC_CATEGORY_ME:
     case UTF8PROC_CATEGORY_CF:
     case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_SK:
-        return true;
-    default:
-        return false;
+    case UTF8PROC_CATEGORY_SK: return true;
+    default: return false;
     }
 }
 
@@ -112,8 +110,8 @@ static int64_t lower(const char *text, int64_t size, char *out)
     bool cased = false; /* the last character that is not case-ignorable */
     for (int64_t i = 0; i < size; i += bytes) {
         int32_t c = decode(text + i, size - i, &bytes);
-        bool final = c == CAPITAL_SIGMA && cased &&
-                     !begins_cased(text + i + bytes, size - i - bytes);
+        bool final =
+            c == CAPITAL_SIGMA && cased && !begins_cased(text + i + bytes, size - i - bytes);
         if (!is_case_ignorable(c)) cased = is_cased(c);
         if (is_ascii_punctuation(c)) continue;
         int32_t small = final ? FINAL_SIGMA : c == CAPITAL_I_DOT ? 'i' : utf8proc_tolower(c);
@@ -172,8 +170,7 @@ ft_status ft_answer_normal(const char *text, int64_t size, char **out, int64_t *
     FT_TRY(check_utf8(text, size, err));
     int64_t room;
     char *normal = ft_size_mul(size, MAX_GROWTH, &room) ? ft_alloc(room + MAX_UTF8) : NULL;
-    if (!normal)
-        return ft_fail(err, FT_NOMEM, "answer: no memory for %lld bytes", (long long)size);
+    if (!normal) return ft_fail(err, FT_NOMEM, "answer: no memory for %lld bytes", (long long)size);
     *n = drop_articles(normal, lower(text, size, normal));
     normal[*n] = 0;
     *out = normal;

@@ -57,24 +57,19 @@ static char_class class_of(int32_t c)
     case UTF8PROC_CATEGORY_CF:
     case UTF8PROC_CATEGORY_CS:
     case UTF8PROC_CATEGORY_CO:
-    case UTF8PROC_CATEGORY_CN:
-        return DROPPED;
+    case UTF8PROC_CATEGORY_CN: return DROPPED;
     case UTF8PROC_CATEGORY_ZS:
     case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP:
-        return BLANK;
-    case UTF8PROC_CATEGORY_MN:
-        return MARK;
+    case UTF8PROC_CATEGORY_ZP: return BLANK;
+    case UTF8PROC_CATEGORY_MN: return MARK;
     case UTF8PROC_CATEGORY_PC:
     case UTF8PROC_CATEGORY_PD:
     case UTF8PROC_CATEGORY_PS:
     case UTF8PROC_CATEGORY_PE:
     case UTF8PROC_CATEGORY_PI:
     case UTF8PROC_CATEGORY_PF:
-    case UTF8PROC_CATEGORY_PO:
-        return PUNCTUATION;
-    default:
-        return LETTER;
+    case UTF8PROC_CATEGORY_PO: return PUNCTUATION;
+    default: return LETTER;
     }
 }
 

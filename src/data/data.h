@@ -210,7 +210,7 @@ typedef struct ft_batch_column {
 typedef struct ft_batch {
     int64_t number; /* counts from 0 over epochs: the position to seek to */
     int bucket;
-    int64_t batch; /* B */
+    int64_t batch;  /* B */
     int64_t tokens; /* ids of its examples, without padding: of one field of each length group that
                        a column with a length axis shows */
     int n_columns;

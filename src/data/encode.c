@@ -47,8 +47,7 @@ static void *encode_some(void *context)
 static int start_threads(encode_job *job, pthread_t *threads, int n)
 {
     int started = 0;
-    while (started < n &&
-           ft_thread_start(&threads[started], encode_some, job, NULL) == FT_OK)
+    while (started < n && ft_thread_start(&threads[started], encode_some, job, NULL) == FT_OK)
         started++;
     return started;
 }

@@ -31,15 +31,10 @@ bool ft_field_take(ft_span *message, ft_field *out)
     if (!take_varint(message, &tag)) return false;
     *out = (ft_field){.number = tag >> 3, .is_bytes = (tag & 7) == WIRE_BYTES};
     switch (tag & 7) {
-    case WIRE_VARINT:
-        return take_varint(message, &out->value);
-    case WIRE_FIXED64:
-        return take_bytes(message, 8, &out->bytes);
-    case WIRE_FIXED32:
-        return take_bytes(message, 4, &out->bytes);
-    case WIRE_BYTES:
-        return take_varint(message, &size) && take_bytes(message, size, &out->bytes);
-    default:
-        return false;
+    case WIRE_VARINT: return take_varint(message, &out->value);
+    case WIRE_FIXED64: return take_bytes(message, 8, &out->bytes);
+    case WIRE_FIXED32: return take_bytes(message, 4, &out->bytes);
+    case WIRE_BYTES: return take_varint(message, &size) && take_bytes(message, size, &out->bytes);
+    default: return false;
     }
 }

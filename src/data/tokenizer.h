@@ -132,7 +132,7 @@ typedef struct ft_tokenizer_kind_row {
     const ft_special_name *specials; /* ends with a NULL name */
     const char *separator;           /* between special tokens and their neighbours when decoding */
     int (*size)(const void *model);
-    const char *(*piece)(const void *model, int32_t id); /* id is in [0, size) */
+    const char *(*piece)(const void *model, int32_t id);                 /* id is in [0, size) */
     int32_t (*find)(const void *model, const char *piece, int64_t size); /* its id, or FT_NO_ID */
     /* Ids of valid UTF-8 text that holds no special tokens. */
     ft_status (*encode)(const void *model, const char *text, int64_t size, ft_ids *ids,

@@ -95,7 +95,10 @@ void ft_team_free(ft_team *team)
     ft_free(team->block);
 }
 
-int ft_team_size(const ft_team *team) { return team ? team->size : 1; }
+int ft_team_size(const ft_team *team)
+{
+    return team ? team->size : 1;
+}
 
 void ft_team_run(ft_team *team, int n, void (*work)(void *arg, int i), void *arg)
 {

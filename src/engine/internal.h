@@ -68,9 +68,9 @@ typedef struct worker {
     ft_team *team;               /* the executor's */
     char *block;
     int64_t block_bytes;
-    int64_t length, position; /* of the device's list */
-    _Atomic int64_t passed;   /* position, for other threads */
-    _Atomic int64_t busy_ns;  /* in the events of this leg, for other threads */
+    int64_t length, position;          /* of the device's list */
+    _Atomic int64_t passed;            /* position, for other threads */
+    _Atomic int64_t busy_ns;           /* in the events of this leg, for other threads */
     ft_event *events[FT_STREAM_COUNT]; /* by stream, as a timeline has them */
     int64_t n_events[FT_STREAM_COUNT];
     /* By class: bytes of live tensors, and the most that they were; of the run of training; read

@@ -15,8 +15,7 @@ static ft_status allocate_block(ft_run *run, int d, ft_error *err)
     w->run = run;
     w->device = d;
     if (!device->driver)
-        return ft_fail(err, FT_DEVICE,
-                       "device %s exists for planning only, nothing runs there",
+        return ft_fail(err, FT_DEVICE, "device %s exists for planning only, nothing runs there",
                        device->name);
     w->live = ft_arena_array(run->arena, FT_MEMORY_CLASSES, sizeof *w->live);
     w->high = ft_arena_array(run->arena, FT_MEMORY_CLASSES, sizeof *w->high);

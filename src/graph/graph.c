@@ -301,27 +301,60 @@ bool ft_graph_made_in(const ft_graph *g, ft_value_id value, ft_phase phase)
     return v->kind == FT_VALUE_NODE && g->nodes[v->source].phase == phase;
 }
 
-int ft_graph_n_nodes(const ft_graph *g) { return g->n_nodes; }
+int ft_graph_n_nodes(const ft_graph *g)
+{
+    return g->n_nodes;
+}
 
-int ft_graph_n_forward(const ft_graph *g) { return g->n_forward < 0 ? g->n_nodes : g->n_forward; }
+int ft_graph_n_forward(const ft_graph *g)
+{
+    return g->n_forward < 0 ? g->n_nodes : g->n_forward;
+}
 
-int ft_graph_n_values(const ft_graph *g) { return g->n_values; }
+int ft_graph_n_values(const ft_graph *g)
+{
+    return g->n_values;
+}
 
-int ft_graph_n_params(const ft_graph *g) { return g->n_params; }
+int ft_graph_n_params(const ft_graph *g)
+{
+    return g->n_params;
+}
 
-int ft_graph_n_inputs(const ft_graph *g) { return g->n_inputs; }
+int ft_graph_n_inputs(const ft_graph *g)
+{
+    return g->n_inputs;
+}
 
-int ft_graph_n_outputs(const ft_graph *g) { return g->n_outputs; }
+int ft_graph_n_outputs(const ft_graph *g)
+{
+    return g->n_outputs;
+}
 
-int ft_graph_n_grads(const ft_graph *g) { return g->n_grads; }
+int ft_graph_n_grads(const ft_graph *g)
+{
+    return g->n_grads;
+}
 
-const ft_node *ft_graph_node(const ft_graph *g, int node) { return &g->nodes[node]; }
+const ft_node *ft_graph_node(const ft_graph *g, int node)
+{
+    return &g->nodes[node];
+}
 
-const ft_value *ft_graph_value(const ft_graph *g, ft_value_id value) { return &g->values[value]; }
+const ft_value *ft_graph_value(const ft_graph *g, ft_value_id value)
+{
+    return &g->values[value];
+}
 
-ft_value_id ft_graph_param_value(const ft_graph *g, int param) { return g->params[param]; }
+ft_value_id ft_graph_param_value(const ft_graph *g, int param)
+{
+    return g->params[param];
+}
 
-ft_value_id ft_graph_input_value(const ft_graph *g, int input) { return g->inputs[input]; }
+ft_value_id ft_graph_input_value(const ft_graph *g, int input)
+{
+    return g->inputs[input];
+}
 
 ft_value_id ft_graph_output_value(const ft_graph *g, int output, const char **name)
 {
@@ -329,7 +362,10 @@ ft_value_id ft_graph_output_value(const ft_graph *g, int output, const char **na
     return g->outputs[output].value;
 }
 
-const ft_grad_term *ft_graph_grad_term(const ft_graph *g, int grad) { return &g->grads[grad]; }
+const ft_grad_term *ft_graph_grad_term(const ft_graph *g, int grad)
+{
+    return &g->grads[grad];
+}
 
 ft_value_id ft_graph_find(const ft_graph *g, const char *name)
 {

@@ -32,7 +32,7 @@ typedef struct ft_node {
     ft_value_id in[FT_MAX_IN]; /* FT_NO_VALUE: absent optional input, and past n_in */
     ft_value_id out;           /* its outputs are out, out + 1, ... */
     double attrs[FT_MAX_ATTRS];
-    const char *scope;         /* "encoder/block.0/attn" */
+    const char *scope; /* "encoder/block.0/attn" */
     ft_phase phase;
     int origin; /* backward: the forward node in whose stage it runs; forward: itself */
     int key;    /* number for random draws: a gradient draws what its forward node drew */
@@ -121,17 +121,17 @@ typedef struct ft_transfer {
 
 /* What one stage computes. All lists are in ascending order. */
 typedef struct ft_stage {
-    const int *forward;  /* node numbers run by the forward action */
+    const int *forward; /* node numbers run by the forward action */
     int n_forward;
     const int *backward; /* node numbers run by the backward action (recomputed ones come first, see
                             n_recompute) */
     int n_backward;
-    int n_recompute;     /* leading entries of `backward` that are forward nodes run again */
+    int n_recompute;          /* leading entries of `backward` that are forward nodes run again */
     const ft_value_id *saved; /* made or received by forward, needed by backward of that stage */
     int n_saved;
-    const int *params;   /* parameters with a use in this stage */
+    const int *params; /* parameters with a use in this stage */
     int n_params;
-    const int *grads;    /* gradient terms (numbers) made by this stage */
+    const int *grads; /* gradient terms (numbers) made by this stage */
     int n_grads;
     bool recompute;
 } ft_stage;

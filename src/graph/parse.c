@@ -49,7 +49,10 @@ static ft_status expected(const parser *p, const char *what)
     return ft_fail(p->err, FT_FORMAT, "expected %s before \"%s\"", what, rest);
 }
 
-static bool at_end(const parser *p) { return *p->at == '\n' || !*p->at; }
+static bool at_end(const parser *p)
+{
+    return *p->at == '\n' || !*p->at;
+}
 
 static int hex_digit(char c)
 {

@@ -325,16 +325,13 @@ static ft_status reduce(machine *m)
     FT_TRY(pop(m, LIST, &args));
     FT_TRY(pop(m, GLOBAL, &function));
     switch (function->callee) {
-    case NEW_DICT:
-        return args->n == 0 ? push(m, DICT, &made) : bad(m, "a dict made of arguments");
-    case NEW_TENSOR:
-        return push_tensor(m, args);
+    case NEW_DICT: return args->n == 0 ? push(m, DICT, &made) : bad(m, "a dict made of arguments");
+    case NEW_TENSOR: return push_tensor(m, args);
     case NEW_PARAMETER:
         if (args->n == 0 || args->items[0]->kind != TENSOR)
             return bad(m, "a parameter of no tensor");
         return append(m, &m->stack, args->items[0]);
-    case STORAGE_TYPE:
-        break;
+    case STORAGE_TYPE: break;
     }
     return bad(m, "calls a storage type");
 }
@@ -391,34 +388,20 @@ static ft_status push_constant(machine *m, unsigned char code, bool *known)
     value *made = NULL;
     int64_t number = 0;
     switch (code) {
-    case '(':
-        return push(m, MARK, &made);
-    case '}':
-        return push(m, DICT, &made);
+    case '(': return push(m, MARK, &made);
+    case '}': return push(m, DICT, &made);
     case ')':
-    case ']':
-        return push(m, LIST, &made);
-    case 'N':
-        return push(m, NONE, &made);
-    case 0x88:
-        return push_number(m, 1); /* NEWTRUE */
-    case 0x89:
-        return push_number(m, 0); /* NEWFALSE */
-    case 'J':
-        return push_int32(m); /* BININT */
-    case 'K':                 /* BININT1, BININT2 */
-    case 'M':
-        FT_TRY(take_size(m, code == 'K' ? 1 : 2, &number));
-        return push_number(m, number);
-    case 0x8a:
-        return push_long(m); /* LONG1 */
-    case 'X':
-        return push_text(m, 4); /* BINUNICODE */
-    case 0x8c:
-        return push_text(m, 1); /* SHORT_BINUNICODE */
-    default:
-        *known = false;
-        return FT_OK;
+    case ']': return push(m, LIST, &made);
+    case 'N': return push(m, NONE, &made);
+    case 0x88: return push_number(m, 1); /* NEWTRUE */
+    case 0x89: return push_number(m, 0); /* NEWFALSE */
+    case 'J': return push_int32(m);      /* BININT */
+    case 'K':                            /* BININT1, BININT2 */
+    case 'M': FT_TRY(take_size(m, code == 'K' ? 1 : 2, &number)); return push_number(m, number);
+    case 0x8a: return push_long(m);    /* LONG1 */
+    case 'X': return push_text(m, 4);  /* BINUNICODE */
+    case 0x8c: return push_text(m, 1); /* SHORT_BINUNICODE */
+    default: *known = false; return FT_OK;
     }
 }
 
@@ -431,48 +414,27 @@ static ft_status execute(machine *m, unsigned char code)
     ft_status status = push_constant(m, code, &known);
     if (known) return status;
     switch (code) {
-    case 'q':
-        return put(m, 1);
-    case 'r':
-        return put(m, 4);
-    case 0x94:
-        return remember(m, m->memo.n); /* MEMOIZE */
-    case 'h':
-        return get(m, 1);
-    case 'j':
-        return get(m, 4);
-    case 't':
-        return marked_tuple(m);
-    case 0x85:
-        return make_tuple(m, 1);
-    case 0x86:
-        return make_tuple(m, 2);
-    case 0x87:
-        return make_tuple(m, 3);
-    case 'a':
-        return extend(m, LIST, 1);
-    case 'e':
-        return extend(m, LIST, 0);
-    case 's':
-        return extend(m, DICT, 2);
-    case 'u':
-        return extend(m, DICT, 0);
-    case 'c':
-        return read_global(m);
-    case 0x93:
-        return stack_global(m);
-    case 'Q':
-        return push_storage(m); /* BINPERSID */
-    case 'R':
-        return reduce(m);
-    case 'b':
-        return pop(m, DICT, &attributes); /* BUILD: attributes of a dict mean nothing here */
-    case 0x80:
-        return take(m, 1, &skipped); /* PROTO */
-    case 0x95:
-        return take(m, 8, &skipped); /* FRAME */
-    default:
-        break;
+    case 'q': return put(m, 1);
+    case 'r': return put(m, 4);
+    case 0x94: return remember(m, m->memo.n); /* MEMOIZE */
+    case 'h': return get(m, 1);
+    case 'j': return get(m, 4);
+    case 't': return marked_tuple(m);
+    case 0x85: return make_tuple(m, 1);
+    case 0x86: return make_tuple(m, 2);
+    case 0x87: return make_tuple(m, 3);
+    case 'a': return extend(m, LIST, 1);
+    case 'e': return extend(m, LIST, 0);
+    case 's': return extend(m, DICT, 2);
+    case 'u': return extend(m, DICT, 0);
+    case 'c': return read_global(m);
+    case 0x93: return stack_global(m);
+    case 'Q': return push_storage(m); /* BINPERSID */
+    case 'R': return reduce(m);
+    case 'b': return pop(m, DICT, &attributes); /* BUILD: attributes of a dict mean nothing here */
+    case 0x80: return take(m, 1, &skipped);     /* PROTO */
+    case 0x95: return take(m, 8, &skipped);     /* FRAME */
+    default: break;
     }
     return bad(m, "weights do not need it");
 }

@@ -98,7 +98,7 @@ typedef struct ft_attention_head {
     int64_t b, h;
     int64_t step, y_step; /* elements from one position to the next in q, k and v, and in y */
     int64_t first_q, first_k, first_y; /* number of the head's first element in q, k and v, y */
-    int64_t limit;            /* one past the last key that any query sees */
+    int64_t limit;                     /* one past the last key that any query sees */
     const float *mask, *line; /* what is added to scores, by key and by distance; or NULL */
     char *share;              /* the thread's part of the workspace */
     ft_dropout_draw draw;

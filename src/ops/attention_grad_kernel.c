@@ -70,19 +70,18 @@ static void multiply_keys(const block *b, block_rows x, int64_t packed, float fa
     const ft_attention_head *head = b->head;
     const ft_attention_job *job = head->job;
     int64_t D = job->a.D, j = square[0];
-    job->simd->product->multiply(
-        &(ft_small_product){.m = b->rows,
-                            .n = square[1],
-                            .k = D,
-                            .a = x.first,
-                            .a_row = x.step,
-                            .a_step = 1,
-                            .b = ft_attention_share(head, packed) + j * D,
-                            .b_rows = D,
-                            .b_columns = head->limit - j,
-                            .c = out,
-                            .ldc = job->at.ld,
-                            .alpha = factor});
+    job->simd->product->multiply(&(ft_small_product){.m = b->rows,
+                                                     .n = square[1],
+                                                     .k = D,
+                                                     .a = x.first,
+                                                     .a_row = x.step,
+                                                     .a_step = 1,
+                                                     .b = ft_attention_share(head, packed) + j * D,
+                                                     .b_rows = D,
+                                                     .b_columns = head->limit - j,
+                                                     .c = out,
+                                                     .ldc = job->at.ld,
+                                                     .alpha = factor});
 }
 
 /* The sums of keys j ... j + n at `sums` += factor * left^T right, where left is a square and right

@@ -14,8 +14,13 @@ typedef struct terms {
 /* k and v of packed inputs lie behind q. */
 static terms terms_of(const ft_call *call, const ft_attention *a, int q, int mask)
 {
-    terms t = {*a, ft_in64(call, q), ft_in64(call, q + 1), ft_in64(call, q + 2),
-               ft_in64(call, mask + 1), ft_ids(call, mask), call->key};
+    terms t = {*a,
+               ft_in64(call, q),
+               ft_in64(call, q + 1),
+               ft_in64(call, q + 2),
+               ft_in64(call, mask + 1),
+               ft_ids(call, mask),
+               call->key};
     if (a->packed) {
         t.k = t.q + a->H * a->D;
         t.v = t.k + a->H * a->D;
@@ -55,9 +60,8 @@ static int64_t bucket(const terms *t, int64_t i, int64_t j)
 static double score(const terms *t, int64_t b, int64_t h, int64_t i, int64_t j)
 {
     const ft_attention *a = &t->a;
-    double s =
-        a->scale *
-        dot(t->q + input_at(a, a->Tq, b, i, h), t->k + input_at(a, a->Tk, b, j, h), a->D);
+    double s = a->scale *
+               dot(t->q + input_at(a, a->Tq, b, i, h), t->k + input_at(a, a->Tk, b, j, h), a->D);
     return t->table ? s + t->table[bucket(t, i, j) * a->H + h] : s;
 }
 
@@ -109,8 +113,7 @@ ft_status ft_attention_reference(const ft_call *call, ft_error *err)
         for (int64_t h = 0; h < a->H; h++)
             for (int64_t i = 0; i < a->Tq; i++) {
                 double *at = &lse[(b * a->H + h) * a->Tq + i];
-                if (row_lse(&t, b, h, i, at))
-                    row_forward(&t, y, *at, (int64_t[]){b, h, i});
+                if (row_lse(&t, b, h, i, at)) row_forward(&t, y, *at, (int64_t[]){b, h, i});
             }
     return FT_OK;
 }

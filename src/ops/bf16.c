@@ -11,7 +11,10 @@ const ft_attr_rule ft_bf16_attrs[] = {FT_BF16_RULE, {.name = NULL}};
  * the caches, and the workspace small. */
 enum { BLOCK_COLUMNS = 256 };
 
-static int64_t bf16_bytes(int64_t n) { return (2 * n + 63) / 64 * 64; }
+static int64_t bf16_bytes(int64_t n)
+{
+    return (2 * n + 63) / 64 * 64;
+}
 
 /* -- conversion -------------------------------------------------------------------------------- */
 
@@ -22,7 +25,10 @@ typedef struct conversion {
     int64_t rows, n, step;
 } conversion;
 
-static int64_t rows_per_piece(int64_t n) { return n > FT_PIECE ? 1 : FT_PIECE / n; }
+static int64_t rows_per_piece(int64_t n)
+{
+    return n > FT_PIECE ? 1 : FT_PIECE / n;
+}
 
 static void convert_piece(void *arg, int i)
 {
@@ -49,7 +55,10 @@ static int64_t inner_work_bytes(const ft_product *p, int team_size)
     return ft_onednn_work_bytes(&product, team_size);
 }
 
-static bool is_empty(const ft_product *p) { return !p->m || !p->n || !p->k; }
+static bool is_empty(const ft_product *p)
+{
+    return !p->m || !p->n || !p->k;
+}
 
 /* The product of `columns` columns of the weight, as they lie when converted. */
 static ft_product block_of(const ft_product *p, int64_t columns)
@@ -135,7 +144,6 @@ ft_status ft_bf16_outer_product(const ft_bf16_outer *o, ft_team *team, ft_error 
     product.add = o->add;
     convert((conversion){(uint16_t *)(void *)dy, o->dy, o->M, o->N, o->N}, team);
     convert((conversion){(uint16_t *)(void *)x, o->x, o->M, o->K, o->K}, team);
-    ft_product_data data = {
-        .x = dy, .weight = x, .y = o->dw, .work = x + bf16_bytes(o->M * o->K)};
+    ft_product_data data = {.x = dy, .weight = x, .y = o->dw, .work = x + bf16_bytes(o->M * o->K)};
     return ft_onednn_product(&product, &data, team, err);
 }

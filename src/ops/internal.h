@@ -9,7 +9,10 @@
 /* -- rules (rules.c) --------------------------------------------------------------------------- */
 
 /* Whether an optional input is there. */
-static inline bool ft_present(const ft_spec *spec) { return spec->shape.n_dims >= 0; }
+static inline bool ft_present(const ft_spec *spec)
+{
+    return spec->shape.n_dims >= 0;
+}
 
 /* Size of axis -1, -2, ... counted from the end. */
 static inline int64_t ft_dim_back(const ft_shape *shape, int back)
@@ -31,8 +34,8 @@ ft_status ft_need_dtype(const char *op, const char *what, const ft_spec *spec, f
                         ft_error *err);
 ft_status ft_need_shape(const char *op, const char *what, const ft_spec *spec,
                         const ft_shape *shape, ft_error *err);
-ft_status ft_need_spec(const char *op, const char *what, const ft_spec *spec,
-                       const ft_spec *wanted, ft_error *err);
+ft_status ft_need_spec(const char *op, const char *what, const ft_spec *spec, const ft_spec *wanted,
+                       ft_error *err);
 ft_status ft_need_dims(const char *op, const char *what, const ft_spec *spec, int min_dims,
                        ft_error *err);
 
@@ -62,12 +65,30 @@ ft_cost ft_cost_of(const ft_spec *in, int n_in, const ft_spec *out, int n_out, d
 /* -- kernels ----------------------------------------------------------------------------------- */
 
 /* Data of input or output i, as the kernel (f32) and the reference (f64) see it. */
-static inline const float *ft_in(const ft_call *call, int i) { return call->in[i].data; }
-static inline float *ft_out(const ft_call *call, int i) { return call->out[i].data; }
-static inline const double *ft_in64(const ft_call *call, int i) { return call->in[i].data; }
-static inline double *ft_out64(const ft_call *call, int i) { return call->out[i].data; }
-static inline const int32_t *ft_ids(const ft_call *call, int i) { return call->in[i].data; }
-static inline bool ft_adds(const ft_call *call, int out) { return call->accumulate >> out & 1; }
+static inline const float *ft_in(const ft_call *call, int i)
+{
+    return call->in[i].data;
+}
+static inline float *ft_out(const ft_call *call, int i)
+{
+    return call->out[i].data;
+}
+static inline const double *ft_in64(const ft_call *call, int i)
+{
+    return call->in[i].data;
+}
+static inline double *ft_out64(const ft_call *call, int i)
+{
+    return call->out[i].data;
+}
+static inline const int32_t *ft_ids(const ft_call *call, int i)
+{
+    return call->in[i].data;
+}
+static inline bool ft_adds(const ft_call *call, int out)
+{
+    return call->accumulate >> out & 1;
+}
 
 /* Work is cut into pieces of fixed size, since what is computed must not depend on the team. */
 static inline int ft_pieces(int64_t n, int64_t piece)
@@ -102,9 +123,36 @@ ft_value_id ft_add2(ft_builder *b, const ft_op *op, ft_value_id a, ft_value_id c
 /* -- samples ----------------------------------------------------------------------------------- */
 
 /* Inputs of samples: FT_F32_OF(3, 2, 5, 7) is f32 of 3 dimensions. */
-#define FT_F32_OF(n, ...) {FT_F32, {n, {__VA_ARGS__}}}
-#define FT_I32_OF(n, ...) {FT_I32, {n, {__VA_ARGS__}}}
-#define FT_ABSENT {FT_F32, {-1, {0}}}
+#define FT_F32_OF(n, ...)                                                                          \
+    {                                                                                              \
+        FT_F32,                                                                                    \
+        {                                                                                          \
+            n,                                                                                     \
+            {                                                                                      \
+                __VA_ARGS__                                                                        \
+            }                                                                                      \
+        }                                                                                          \
+    }
+#define FT_I32_OF(n, ...)                                                                          \
+    {                                                                                              \
+        FT_I32,                                                                                    \
+        {                                                                                          \
+            n,                                                                                     \
+            {                                                                                      \
+                __VA_ARGS__                                                                        \
+            }                                                                                      \
+        }                                                                                          \
+    }
+#define FT_ABSENT                                                                                  \
+    {                                                                                              \
+        FT_F32,                                                                                    \
+        {                                                                                          \
+            -1,                                                                                    \
+            {                                                                                      \
+                0                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }
 
 /* -- the rows ---------------------------------------------------------------------------------- */
 

@@ -46,10 +46,10 @@ typedef struct ft_prepared ft_prepared; /* a product that is ready to run */
 
 typedef struct ft_product_data {
     const void *x;
-    const void *weight;  /* not read when `packed` is given */
-    const void *packed;  /* of ft_onednn_pack for the same n, k and transposed; NULL: none */
+    const void *weight; /* not read when `packed` is given */
+    const void *packed; /* of ft_onednn_pack for the same n, k and transposed; NULL: none */
     const ft_prepared *prepared; /* of this product with such a weight; NULL: none */
-    const float *bias;   /* NULL without a bias */
+    const float *bias;           /* NULL without a bias */
     float *y;
     void *work; /* ft_onednn_work_bytes, 64-byte aligned */
 } ft_product_data;

@@ -183,8 +183,7 @@ static ft_cost attention_cost(const ft_spec *in, const ft_spec *out, const doubl
 
 static int64_t attention_work(const ft_spec *in, const double *attrs, int team_size)
 {
-    ft_attention a =
-        ft_attention_of(&in[0].shape, shape_if(&in[1]), shape_if(&in[TABLE]), attrs);
+    ft_attention a = ft_attention_of(&in[0].shape, shape_if(&in[1]), shape_if(&in[TABLE]), attrs);
     return ft_attention_work(&a, team_size);
 }
 

@@ -53,8 +53,12 @@ static ft_status run(const ft_call *call, ft_map2_kind kind)
 {
     const ft_simd_math *math = ft_simd_get()->math;
     int64_t n = ft_shape_count(&call->in[0].shape), nb = ft_shape_count(&call->in[1].shape);
-    job j = {.map = math->map2[kind], .y = ft_out(call, 0), .a = ft_in(call, 0),
-             .b = ft_in(call, 1), .rows = 1, .D = n};
+    job j = {.map = math->map2[kind],
+             .y = ft_out(call, 0),
+             .a = ft_in(call, 0),
+             .b = ft_in(call, 1),
+             .rows = 1,
+             .D = n};
     if (n == 0) return FT_OK;
     if (nb == n) {
         ft_team_run(call->team, ft_pieces(n, FT_PIECE), flat_piece, &j);
@@ -86,14 +90,38 @@ static ft_status judge(const ft_call *call, ft_map2_kind kind)
     return FT_OK;
 }
 
-static ft_status add_kernel(const ft_call *c, ft_error *e) { return (void)e, run(c, FT_MAP_ADD); }
-static ft_status sub_kernel(const ft_call *c, ft_error *e) { return (void)e, run(c, FT_MAP_SUB); }
-static ft_status mul_kernel(const ft_call *c, ft_error *e) { return (void)e, run(c, FT_MAP_MUL); }
-static ft_status div_kernel(const ft_call *c, ft_error *e) { return (void)e, run(c, FT_MAP_DIV); }
-static ft_status add_judge(const ft_call *c, ft_error *e) { return (void)e, judge(c, FT_MAP_ADD); }
-static ft_status sub_judge(const ft_call *c, ft_error *e) { return (void)e, judge(c, FT_MAP_SUB); }
-static ft_status mul_judge(const ft_call *c, ft_error *e) { return (void)e, judge(c, FT_MAP_MUL); }
-static ft_status div_judge(const ft_call *c, ft_error *e) { return (void)e, judge(c, FT_MAP_DIV); }
+static ft_status add_kernel(const ft_call *c, ft_error *e)
+{
+    return (void)e, run(c, FT_MAP_ADD);
+}
+static ft_status sub_kernel(const ft_call *c, ft_error *e)
+{
+    return (void)e, run(c, FT_MAP_SUB);
+}
+static ft_status mul_kernel(const ft_call *c, ft_error *e)
+{
+    return (void)e, run(c, FT_MAP_MUL);
+}
+static ft_status div_kernel(const ft_call *c, ft_error *e)
+{
+    return (void)e, run(c, FT_MAP_DIV);
+}
+static ft_status add_judge(const ft_call *c, ft_error *e)
+{
+    return (void)e, judge(c, FT_MAP_ADD);
+}
+static ft_status sub_judge(const ft_call *c, ft_error *e)
+{
+    return (void)e, judge(c, FT_MAP_SUB);
+}
+static ft_status mul_judge(const ft_call *c, ft_error *e)
+{
+    return (void)e, judge(c, FT_MAP_MUL);
+}
+static ft_status div_judge(const ft_call *c, ft_error *e)
+{
+    return (void)e, judge(c, FT_MAP_DIV);
+}
 
 /* -- gradient rules ---------------------------------------------------------------------------- */
 

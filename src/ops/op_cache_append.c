@@ -51,7 +51,10 @@ static ft_status append(const ft_call *call, int64_t size, ft_error *err)
     return FT_OK;
 }
 
-static ft_status append_kernel(const ft_call *call, ft_error *err) { return append(call, 4, err); }
+static ft_status append_kernel(const ft_call *call, ft_error *err)
+{
+    return append(call, 4, err);
+}
 
 static ft_status append_reference(const ft_call *call, ft_error *err)
 {

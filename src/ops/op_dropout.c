@@ -52,8 +52,9 @@ bool ft_dropout_keeps(const ft_rng_key *key, uint32_t sample, uint64_t index, ui
     ft_dropout_draw draw = ft_dropout_draw_of(key, sample, threshold);
     uint64_t block = index / 8;
     uint32_t out[4];
-    ft_philox(draw.key, (const uint32_t[]){(uint32_t)block, (uint32_t)(block >> 32), sample,
-                                           0x44524F50u}, out);
+    ft_philox(draw.key,
+              (const uint32_t[]){(uint32_t)block, (uint32_t)(block >> 32), sample, 0x44524F50u},
+              out);
     int j = (int)(index % 8);
     return (out[j / 2] >> (16 * (j % 2)) & 0xffff) >= threshold;
 }
@@ -223,8 +224,8 @@ static void dropout_add_rule(ft_builder *b, const ft_grad_site *site)
 static void relu_dropout_rule(ft_builder *b, const ft_grad_site *site)
 {
     if (site->wanted[0])
-        site->din[0] = ft_add2(b, &ft_op_relu_dropout_grad, site->dout[0], site->out[0],
-                               site->attrs);
+        site->din[0] =
+            ft_add2(b, &ft_op_relu_dropout_grad, site->dout[0], site->out[0], site->attrs);
 }
 
 /* -- the rows ---------------------------------------------------------------------------------- */
@@ -235,10 +236,12 @@ static const ft_attr_rule attr_rules[] = {
 };
 
 static const ft_sample samples[] = {
-    {.in = {{FT_F32, {3, {3, 7, 33}}}, {FT_F32, {3, {3, 7, 33}}}}, .attrs = {0.1},
+    {.in = {{FT_F32, {3, {3, 7, 33}}}, {FT_F32, {3, {3, 7, 33}}}},
+     .attrs = {0.1},
      .tolerance = 2e-7},
     {.in = {{FT_F32, {1, {7}}}, {FT_F32, {1, {7}}}}, .attrs = {0.5}, .tolerance = 2e-7},
-    {.in = {{FT_F32, {3, {2, 11, 1000}}}, {FT_F32, {3, {2, 11, 1000}}}}, .attrs = {0.3},
+    {.in = {{FT_F32, {3, {2, 11, 1000}}}, {FT_F32, {3, {2, 11, 1000}}}},
+     .attrs = {0.3},
      .tolerance = 2e-7},
     {.in = {{FT_F32, {2, {5, 33}}}, {FT_F32, {2, {5, 33}}}}, .attrs = {0}, .tolerance = 2e-7},
     {.in = {{FT_F32, {0, {0}}}, {FT_F32, {0, {0}}}}, .attrs = {0.2}, .tolerance = 2e-7},
@@ -276,8 +279,7 @@ const ft_op ft_op_relu_dropout = {DROPOUT(1, ft_shape_same1, cost1),
                                   .kernel = relu_dropout_kernel,
                                   .reference = relu_dropout_judge,
                                   .random = true};
-const ft_op ft_op_relu_dropout_grad = {DROPOUT(2, ft_shape_same2, cost2),
-                                       .name = "relu_dropout_grad",
-                                       .doc = "dx = dy / (1 - p) where y > 0, else 0; (dy, y)",
-                                       .kernel = relu_dropout_grad_kernel,
-                                       .reference = relu_dropout_grad_judge};
+const ft_op ft_op_relu_dropout_grad = {
+    DROPOUT(2, ft_shape_same2, cost2), .name = "relu_dropout_grad",
+    .doc = "dx = dy / (1 - p) where y > 0, else 0; (dy, y)", .kernel = relu_dropout_grad_kernel,
+    .reference = relu_dropout_grad_judge};

@@ -54,16 +54,14 @@ static ft_cost embedding_cost(const ft_spec *in, const ft_spec *out, const doubl
 {
     (void)attrs;
     double n = ft_spec_size(&out[0]);
-    return (ft_cost){.flops = n,
-                     .bytes_read = 4.0 * (n + ft_spec_size(&in[0])),
-                     .bytes_written = 4.0 * n};
+    return (ft_cost){
+        .flops = n, .bytes_read = 4.0 * (n + ft_spec_size(&in[0])), .bytes_written = 4.0 * n};
 }
 
 static void embedding_grad_rule(ft_builder *b, const ft_grad_site *site)
 {
     const double attrs[FT_MAX_ATTRS] = {
-        [PADDING] = site->attrs[PADDING],
-        [ROWS] = (double)b->spec(b, site->in[1])->shape.dims[0]};
+        [PADDING] = site->attrs[PADDING], [ROWS] = (double)b->spec(b, site->in[1])->shape.dims[0]};
     if (site->wanted[1])
         site->din[1] = ft_add2(b, &ft_op_embedding_grad, site->dout[0], site->in[0], attrs);
 }
@@ -205,9 +203,9 @@ const ft_op ft_op_embedding = {
     .min_in = 2,
     .n_in = 2,
     .n_out = 1,
-    .attrs = (const ft_attr_rule[]){
-        {"padding", -1, -1, INT32_MAX, true, "id whose row gets no gradient, -1 for none"},
-        {.name = NULL}},
+    .attrs = (const ft_attr_rule[]){{"padding", -1, -1, INT32_MAX, true,
+                                     "id whose row gets no gradient, -1 for none"},
+                                    {.name = NULL}},
     .shape = embedding_shape,
     .cost = embedding_cost,
     .grad = embedding_grad_rule,

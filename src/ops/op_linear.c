@@ -40,7 +40,10 @@ static ft_status prepare(void **out, const ft_call_kind *kind, const ft_product 
     return status;
 }
 
-static void forget(void *prepared) { ft_onednn_forget(prepared); }
+static void forget(void *prepared)
+{
+    ft_onednn_forget(prepared);
+}
 
 /* -- linear ------------------------------------------------------------------------------------ */
 

@@ -135,10 +135,22 @@ static ft_status judge_sum(const ft_call *call, bool mean)
     return FT_OK;
 }
 
-static ft_status sum_kernel(const ft_call *c, ft_error *e) { return (void)e, run_sum(c, false); }
-static ft_status mean_kernel(const ft_call *c, ft_error *e) { return (void)e, run_sum(c, true); }
-static ft_status sum_judge(const ft_call *c, ft_error *e) { return (void)e, judge_sum(c, false); }
-static ft_status mean_judge(const ft_call *c, ft_error *e) { return (void)e, judge_sum(c, true); }
+static ft_status sum_kernel(const ft_call *c, ft_error *e)
+{
+    return (void)e, run_sum(c, false);
+}
+static ft_status mean_kernel(const ft_call *c, ft_error *e)
+{
+    return (void)e, run_sum(c, true);
+}
+static ft_status sum_judge(const ft_call *c, ft_error *e)
+{
+    return (void)e, judge_sum(c, false);
+}
+static ft_status mean_judge(const ft_call *c, ft_error *e)
+{
+    return (void)e, judge_sum(c, true);
+}
 
 static void spread_rule(ft_builder *b, const ft_grad_site *site, bool mean)
 {
@@ -147,8 +159,14 @@ static void spread_rule(ft_builder *b, const ft_grad_site *site, bool mean)
         site->din[0] = ft_add2(b, &ft_op_spread, site->dout[0], site->in[0], attrs);
 }
 
-static void sum_rule(ft_builder *b, const ft_grad_site *site) { spread_rule(b, site, false); }
-static void mean_rule(ft_builder *b, const ft_grad_site *site) { spread_rule(b, site, true); }
+static void sum_rule(ft_builder *b, const ft_grad_site *site)
+{
+    spread_rule(b, site, false);
+}
+static void mean_rule(ft_builder *b, const ft_grad_site *site)
+{
+    spread_rule(b, site, true);
+}
 
 /* -- spread: the gradient of both -------------------------------------------------------------- */
 

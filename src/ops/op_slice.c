@@ -91,8 +91,7 @@ static void slice_outer(void *arg, int outer)
 {
     const job *j = arg;
     const span *at = &j->at;
-    memcpy(j->y + outer * at->count * at->inner,
-           j->x + (outer * at->n + at->from) * at->inner,
+    memcpy(j->y + outer * at->count * at->inner, j->x + (outer * at->n + at->from) * at->inner,
            (size_t)(at->count * at->inner) * sizeof(float));
 }
 
@@ -180,10 +179,8 @@ static void grad_outer(void *arg, int outer)
 static ft_status grad_kernel(const ft_call *call, ft_error *err)
 {
     (void)err;
-    job j = {.at = grad_span(call),
-             .y = ft_out(call, 0),
-             .x = ft_in(call, 0),
-             .adds = ft_adds(call, 0)};
+    job j = {
+        .at = grad_span(call), .y = ft_out(call, 0), .x = ft_in(call, 0), .adds = ft_adds(call, 0)};
     ft_team_run(call->team, (int)j.at.outer, grad_outer, &j);
     return FT_OK;
 }
@@ -196,8 +193,7 @@ static ft_status grad_reference(const ft_call *call, ft_error *err)
     for (int64_t i = 0; i < at.outer * at.n * at.inner; i++) dx[i] = 0.0;
     for (int64_t o = 0; o < at.outer; o++)
         for (int64_t i = 0; i < at.count * at.inner; i++)
-            dx[(o * at.n + at.from) * at.inner + i] =
-                ft_in64(call, 0)[o * at.count * at.inner + i];
+            dx[(o * at.n + at.from) * at.inner + i] = ft_in64(call, 0)[o * at.count * at.inner + i];
     return FT_OK;
 }
 

@@ -38,8 +38,8 @@ typedef struct ft_call {
     const void *prepared; /* of op->prepare for calls of this kind, NULL: nothing */
     void *work;           /* op->workspace bytes, 64-byte aligned */
     ft_rng_key key;
-    uint32_t accumulate;  /* bit i: add to out[i] instead of overwriting; only for outputs that the
-                             row lists in `accumulates` */
+    uint32_t accumulate; /* bit i: add to out[i] instead of overwriting; only for outputs that the
+                            row lists in `accumulates` */
     ft_team *team;
     ft_device_stream *stream; /* that the kernel works on; NULL: its caller, on the CPU */
 } ft_call;
@@ -88,7 +88,7 @@ typedef struct ft_grad_site {
     const ft_value_id *dout; /* gradients of the outputs, FT_NO_VALUE where nothing flows back */
     const bool *wanted;      /* which inputs need a gradient */
     const double *attrs;
-    ft_value_id *din;        /* to fill, for wanted inputs; presets are FT_NO_VALUE */
+    ft_value_id *din; /* to fill, for wanted inputs; presets are FT_NO_VALUE */
 } ft_grad_site;
 
 /* One input set that every walk of the table tries. */

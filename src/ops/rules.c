@@ -47,8 +47,8 @@ ft_status ft_need_shape(const char *op, const char *what, const ft_spec *spec,
     return ft_shape_fail(err, op, what, spec, ft_shape_format(shape, text, sizeof text));
 }
 
-ft_status ft_need_spec(const char *op, const char *what, const ft_spec *spec,
-                       const ft_spec *wanted, ft_error *err)
+ft_status ft_need_spec(const char *op, const char *what, const ft_spec *spec, const ft_spec *wanted,
+                       ft_error *err)
 {
     FT_TRY(ft_need_dtype(op, what, spec, wanted->dtype, err));
     return ft_need_shape(op, what, spec, &wanted->shape, err);

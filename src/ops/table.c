@@ -23,7 +23,7 @@ const ft_op *const ft_ops[] = {
 #define MAP_LINE(row, ...) &ft_op_##row,
     FT_MAP1_LIST(MAP_LINE) FT_MAP2_LIST(MAP_LINE)
 #undef MAP_LINE
-    &ft_op_scale,
+        & ft_op_scale,
     &ft_op_copy,
     &ft_op_add,
     &ft_op_sub,

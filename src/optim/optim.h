@@ -19,7 +19,7 @@ typedef struct ft_hyper_rule {
 
 /* One parameter's update. */
 typedef struct ft_update {
-    const ft_spec *spec;  /* f32 */
+    const ft_spec *spec; /* f32 */
     float *param;
     const float *grad;    /* sum over micro-batches */
     float grad_scale;     /* gradient clipping: multiplies every gradient */

@@ -10,9 +10,15 @@ static double constant(double done)
     return 1.0;
 }
 
-static double linear(double done) { return 1.0 - done; }
+static double linear(double done)
+{
+    return 1.0 - done;
+}
 
-static double cosine(double done) { return 0.5 * (1.0 + cos(3.14159265358979323846 * done)); }
+static double cosine(double done)
+{
+    return 0.5 * (1.0 + cos(3.14159265358979323846 * done));
+}
 
 /* A schedule: the share of the peak after the share `done` of the steps behind the warm-up. */
 static const struct {

@@ -46,7 +46,7 @@ ft_status ft_optimizer_hypers(const ft_optimizer *optimizer, const char *const *
 
 void ft_state_add(ft_state_part *part, const char *name, ft_shape shape, int64_t *bytes)
 {
-    *part = (ft_state_part){
-        .name = name, .spec = {.dtype = FT_F32, .shape = shape}, .offset = *bytes};
+    *part =
+        (ft_state_part){.name = name, .spec = {.dtype = FT_F32, .shape = shape}, .offset = *bytes};
     *bytes += (ft_spec_bytes(&part->spec) + 63) / 64 * 64;
 }

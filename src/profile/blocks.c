@@ -33,7 +33,7 @@ static int number_blocks(const ft_measure_options *o, bool whole, int *stage_of)
     int n = 0, n_forward = ft_graph_n_forward(o->graph);
     for (int i = 0; i < n_forward; i++) {
         bool begins = i == 0 || (!whole && !same_block(ft_graph_node(o->graph, i - 1)->scope,
-                                                          ft_graph_node(o->graph, i)->scope));
+                                                       ft_graph_node(o->graph, i)->scope));
         n += begins;
         stage_of[i] = n - 1;
     }

@@ -295,20 +295,13 @@ ft_place ft_program_place(const ft_program *program, ft_value_id value)
 void *ft_place_address(const ft_bases *bases, ft_place place)
 {
     switch (place.home) {
-    case FT_HOME_WORK:
-        return bases->work + place.at;
-    case FT_HOME_SAVED:
-        return bases->saved + place.at;
-    case FT_HOME_INPUT:
-        return bases->inputs[place.at];
-    case FT_HOME_PARAM:
-        return bases->params[place.at];
-    case FT_HOME_GRAD:
-        return bases->grads[place.at];
-    case FT_HOME_BOUND:
-        return bases->bound[place.at];
-    case FT_HOME_COUNT:
-        break;
+    case FT_HOME_WORK: return bases->work + place.at;
+    case FT_HOME_SAVED: return bases->saved + place.at;
+    case FT_HOME_INPUT: return bases->inputs[place.at];
+    case FT_HOME_PARAM: return bases->params[place.at];
+    case FT_HOME_GRAD: return bases->grads[place.at];
+    case FT_HOME_BOUND: return bases->bound[place.at];
+    case FT_HOME_COUNT: break;
     }
     return NULL;
 }

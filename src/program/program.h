@@ -91,7 +91,7 @@ typedef struct ft_bases {
     bool accumulate; /* gradient terms are added to; else overwritten */
     ft_rng_key key;  /* node is filled in per node */
     ft_team *team;
-    ft_device_stream *stream; /* NULL: the caller computes, on the CPU */
+    ft_device_stream *stream;  /* NULL: the caller computes, on the CPU */
     ft_high_water *high_water; /* may be NULL */
     ft_watch *watch;           /* may be NULL */
     int64_t *step_ns; /* by position in the request's nodes: gets what each took; may be NULL */

@@ -114,8 +114,7 @@ static const char *move(uint8_t *at, ft_action_kind kind)
         if (on_device(*at)) return "makes again what is on the device";
         *at = AT_DEVICE;
         return NULL;
-    default:
-        return NULL;
+    default: return NULL;
     }
 }
 
@@ -145,12 +144,9 @@ static const char *find_move_fault(progress *s, const ft_action *a, int64_t loca
 {
     if (a->kind == FT_ACT_RECOMPUTE) return move_activations(s, a, local);
     switch (ft_memory_classes[a->item].moves) {
-    case FT_MOVES_MICRO:
-        return move_activations(s, a, local);
-    case FT_MOVES_STAGE:
-        return move_class(s, a);
-    case FT_MOVES_NEVER:
-        break;
+    case FT_MOVES_MICRO: return move_activations(s, a, local);
+    case FT_MOVES_STAGE: return move_class(s, a);
+    case FT_MOVES_NEVER: break;
     }
     return "moves a class of memory that does not move";
 }
@@ -255,18 +251,13 @@ static void apply(progress *s, const ft_action *a)
         s->predicted = 0;
         break;
     case FT_ACT_BACKWARD:
-    case FT_ACT_BACKWARD_WEIGHT:
-        s->held--;
-        break;
-    case FT_ACT_PREDICT:
-        s->predicted = a->lag;
-        break;
+    case FT_ACT_BACKWARD_WEIGHT: s->held--; break;
+    case FT_ACT_PREDICT: s->predicted = a->lag; break;
     case FT_ACT_UPDATE:
         for (int class = 0; class < FT_MEMORY_CLASSES; class ++)
             if (s->at[class] == AT_BOTH) s->at[class] = AT_DEVICE; /* the host's copy is old */
         break;
-    default:
-        break;
+    default: break;
     }
     if (computes_backward(a->kind) && s->at[FT_MEMORY_GRADIENTS] == AT_BOTH)
         s->at[FT_MEMORY_GRADIENTS] = AT_DEVICE;

@@ -265,15 +265,9 @@ static void happen(simulation *s, moment m)
 {
     int64_t number = m.what & (((int64_t)1 << WHEN_SHIFT) - 1);
     switch ((when)(m.what >> WHEN_SHIFT)) {
-    case WHEN_ENDS:
-        end_compute(s, (int)number);
-        break;
-    case WHEN_COPY_STARTS:
-        begin_copy(s, number);
-        break;
-    case WHEN_COPY_ENDS:
-        end_copy(s, number);
-        break;
+    case WHEN_ENDS: end_compute(s, (int)number); break;
+    case WHEN_COPY_STARTS: begin_copy(s, number); break;
+    case WHEN_COPY_ENDS: end_copy(s, number); break;
     case WHEN_LOOKED_AT:
         s->look_ns[number] = -1;
         look_at(s, (int)number);

@@ -252,8 +252,7 @@ static int blueprint_memory(lua_State *L)
     for (int d = 0; d < plan->n_devices; d++) {
         lua_createtable(L, 0, FT_MEMORY_CLASSES + 1);
         for (int c = 0; c < FT_MEMORY_CLASSES; c++)
-            script_set_number(L, ft_memory_classes[c].name,
-                              (double)plan->memory[d][c]);
+            script_set_number(L, ft_memory_classes[c].name, (double)plan->memory[d][c]);
         script_set_number(L, "total", (double)ft_blueprint_device_bytes(b, d));
         lua_rawseti(L, -2, d + 1);
     }

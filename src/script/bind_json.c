@@ -21,7 +21,8 @@ enum { MAX_DEPTH = 512 };
 static const char json_class[] = "ftpipe.json";
 static const char array_class[] = "ftpipe.json.array";
 
-static int json_gc(lua_State *L) {
+static int json_gc(lua_State *L)
+{
     void **box = script_box(L, 1, json_class);
     json_decref(*box);
     *box = NULL;
@@ -32,7 +33,8 @@ static int json_gc(lua_State *L) {
 
 static void push_value(lua_State *L, const json_t *value);
 
-static void push_integer(lua_State *L, json_int_t value) {
+static void push_integer(lua_State *L, json_int_t value)
+{
     const json_int_t limit = (json_int_t)1 << 53;
     if (value >= -limit && value <= limit) {
         lua_pushnumber(L, (double)value);
@@ -44,7 +46,8 @@ static void push_integer(lua_State *L, json_int_t value) {
     script_raise(L, &err);
 }
 
-static void push_array(lua_State *L, const json_t *value) {
+static void push_array(lua_State *L, const json_t *value)
+{
     size_t n = json_array_size(value);
     lua_createtable(L, (int)n, 0);
     luaL_getmetatable(L, array_class);
@@ -55,7 +58,8 @@ static void push_array(lua_State *L, const json_t *value) {
     }
 }
 
-static void push_object(lua_State *L, const json_t *value) {
+static void push_object(lua_State *L, const json_t *value)
+{
     lua_createtable(L, 0, (int)json_object_size(value));
     json_t *object = (json_t *)(uintptr_t)value; /* iterators only read, but are not const */
     for (void *it = json_object_iter(object); it; it = json_object_iter_next(object, it)) {
@@ -65,37 +69,25 @@ static void push_object(lua_State *L, const json_t *value) {
     }
 }
 
-static void push_value(lua_State *L, const json_t *value) {
+static void push_value(lua_State *L, const json_t *value)
+{
     luaL_checkstack(L, 4, "JSON is nested too deeply");
     switch (json_typeof(value)) {
-    case JSON_OBJECT:
-        push_object(L, value);
-        break;
-    case JSON_ARRAY:
-        push_array(L, value);
-        break;
+    case JSON_OBJECT: push_object(L, value); break;
+    case JSON_ARRAY: push_array(L, value); break;
     case JSON_STRING:
         lua_pushlstring(L, json_string_value(value), json_string_length(value));
         break;
-    case JSON_INTEGER:
-        push_integer(L, json_integer_value(value));
-        break;
-    case JSON_REAL:
-        lua_pushnumber(L, json_real_value(value));
-        break;
-    case JSON_TRUE:
-        lua_pushboolean(L, true);
-        break;
-    case JSON_FALSE:
-        lua_pushboolean(L, false);
-        break;
-    case JSON_NULL:
-        lua_pushlightuserdata(L, NULL);
-        break;
+    case JSON_INTEGER: push_integer(L, json_integer_value(value)); break;
+    case JSON_REAL: lua_pushnumber(L, json_real_value(value)); break;
+    case JSON_TRUE: lua_pushboolean(L, true); break;
+    case JSON_FALSE: lua_pushboolean(L, false); break;
+    case JSON_NULL: lua_pushlightuserdata(L, NULL); break;
     }
 }
 
-void script_push_json(lua_State *L, const json_t *value) {
+void script_push_json(lua_State *L, const json_t *value)
+{
     push_value(L, value);
 }
 
@@ -110,7 +102,8 @@ typedef struct place {
     int depth;
 } place;
 
-static json_t *attach(lua_State *L, const place *at, json_t *value) {
+static json_t *attach(lua_State *L, const place *at, json_t *value)
+{
     int rc = 0;
     if (!value)
         rc = -1;
@@ -126,7 +119,8 @@ static json_t *attach(lua_State *L, const place *at, json_t *value) {
 
 static void convert(lua_State *L, const place *at);
 
-static json_t *json_of_number(lua_State *L) {
+static json_t *json_of_number(lua_State *L)
+{
     double value = lua_tonumber(L, -1);
     if (!isfinite(value))
         luaL_error(L, "JSON has no %s", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
@@ -134,7 +128,8 @@ static json_t *json_of_number(lua_State *L) {
     return integer ? json_integer((json_int_t)value) : json_real(value);
 }
 
-static json_t *json_of_string(lua_State *L) {
+static json_t *json_of_string(lua_State *L)
+{
     size_t n = 0;
     const char *text = lua_tolstring(L, -1, &n);
     json_t *value = json_stringn(text, n);
@@ -143,7 +138,8 @@ static json_t *json_of_string(lua_State *L) {
 }
 
 /* Whether the table at the top is written as an array. */
-static bool is_array(lua_State *L) {
+static bool is_array(lua_State *L)
+{
     if (lua_getmetatable(L, -1)) {
         luaL_getmetatable(L, array_class);
         bool marked = lua_rawequal(L, -1, -2);
@@ -153,7 +149,8 @@ static bool is_array(lua_State *L) {
     return lua_objlen(L, -1) > 0;
 }
 
-static void convert_array(lua_State *L, const place *at) {
+static void convert_array(lua_State *L, const place *at)
+{
     json_t *array = attach(L, at, json_array());
     int n = (int)lua_objlen(L, -1), found = 0;
     for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
@@ -172,7 +169,8 @@ static void convert_array(lua_State *L, const place *at) {
     }
 }
 
-static void convert_object(lua_State *L, const place *at) {
+static void convert_object(lua_State *L, const place *at)
+{
     json_t *object = attach(L, at, json_object());
     for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
         if (lua_type(L, -2) != LUA_TSTRING)
@@ -187,31 +185,23 @@ static void convert_object(lua_State *L, const place *at) {
     }
 }
 
-static void convert(lua_State *L, const place *at) {
+static void convert(lua_State *L, const place *at)
+{
     if (at->depth > MAX_DEPTH)
         luaL_error(L, "tables nested past %d levels, or in a circle", MAX_DEPTH);
     luaL_checkstack(L, 8, "tables are nested too deeply");
     switch (lua_type(L, -1)) {
-    case LUA_TNUMBER:
-        attach(L, at, json_of_number(L));
-        return;
-    case LUA_TBOOLEAN:
-        attach(L, at, json_boolean(lua_toboolean(L, -1)));
-        return;
-    case LUA_TSTRING:
-        attach(L, at, json_of_string(L));
-        return;
-    case LUA_TTABLE:
-        is_array(L) ? convert_array(L, at) : convert_object(L, at);
-        return;
+    case LUA_TNUMBER: attach(L, at, json_of_number(L)); return;
+    case LUA_TBOOLEAN: attach(L, at, json_boolean(lua_toboolean(L, -1))); return;
+    case LUA_TSTRING: attach(L, at, json_of_string(L)); return;
+    case LUA_TTABLE: is_array(L) ? convert_array(L, at) : convert_object(L, at); return;
     case LUA_TLIGHTUSERDATA:
         if (!lua_touserdata(L, -1)) {
             attach(L, at, json_null());
             return;
         }
         break;
-    default:
-        break;
+    default: break;
     }
     luaL_error(L, "a %s cannot be written as JSON", luaL_typename(L, -1));
 }
@@ -219,7 +209,8 @@ static void convert(lua_State *L, const place *at) {
 /* -- functions -------------------------------------------------------------------------------- */
 
 /* Pushes a box with the value at index i as JSON. */
-static json_t *box_value(lua_State *L, int i) {
+static json_t *box_value(lua_State *L, int i)
+{
     void **box = script_box_new(L, json_class);
     place root = {NULL, NULL, box, 0};
     lua_pushvalue(L, i);
@@ -229,7 +220,8 @@ static json_t *box_value(lua_State *L, int i) {
 }
 
 /* Pushes a box with a parsed text. */
-static json_t *box_text(lua_State *L, const char *text, size_t size, const char *name) {
+static json_t *box_text(lua_State *L, const char *text, size_t size, const char *name)
+{
     void **box = script_box_new(L, json_class);
     ft_error err;
     if (ft_json_parse((json_t **)box, text, (int64_t)size, name, &err) != FT_OK)
@@ -238,7 +230,8 @@ static json_t *box_text(lua_State *L, const char *text, size_t size, const char 
 }
 
 /* Pushes the text of a value; options { indent =, sort = } at index i. */
-static int push_text(lua_State *L, const json_t *value, int i, bool sort) {
+static int push_text(lua_State *L, const json_t *value, int i, bool sort)
+{
     static const char *const names[] = {"indent", "sort", NULL};
     int indent = 0;
     if (!lua_isnoneornil(L, i)) {
@@ -258,7 +251,8 @@ static int push_text(lua_State *L, const json_t *value, int i, bool sort) {
 }
 
 /* decode(text [, name]): the value of a JSON text; `name` is for messages. */
-static int lua_json_decode(lua_State *L) {
+static int lua_json_decode(lua_State *L)
+{
     script_check_string(L, 1);
     size_t size = 0;
     const char *text = lua_tolstring(L, 1, &size);
@@ -267,7 +261,8 @@ static int lua_json_decode(lua_State *L) {
 }
 
 /* read(path): the value of a JSON file. */
-static int lua_json_read(lua_State *L) {
+static int lua_json_read(lua_State *L)
+{
     const char *path = script_check_string(L, 1);
     void **box = script_box_new(L, json_class);
     ft_error err;
@@ -277,7 +272,8 @@ static int lua_json_read(lua_State *L) {
 }
 
 /* encode(value [, { indent = 0, sort = true }]): its text. */
-static int lua_json_encode(lua_State *L) {
+static int lua_json_encode(lua_State *L)
+{
     luaL_checkany(L, 1);
     lua_settop(L, 2);
     return push_text(L, box_value(L, 1), 2, true);
@@ -285,7 +281,8 @@ static int lua_json_encode(lua_State *L) {
 
 /* merge(text, changes [, { indent =, sort = }]): the text of a JSON object with some of its members
  * set; all others keep their order and the way their numbers are written (1.0 stays 1.0). */
-static int lua_json_merge(lua_State *L) {
+static int lua_json_merge(lua_State *L)
+{
     script_check_string(L, 1);
     script_check_table(L, 2);
     lua_settop(L, 3);
@@ -301,7 +298,8 @@ static int lua_json_merge(lua_State *L) {
 }
 
 /* array(table): marks a table as a JSON array, for tables that may be empty; returns it. */
-static int lua_json_array(lua_State *L) {
+static int lua_json_array(lua_State *L)
+{
     script_check_table(L, 1);
     lua_settop(L, 1);
     luaL_getmetatable(L, array_class);
@@ -309,7 +307,8 @@ static int lua_json_array(lua_State *L) {
     return 1;
 }
 
-int script_bind_json(lua_State *L) {
+int script_bind_json(lua_State *L)
+{
     static const luaL_Reg functions[] = {{"decode", lua_json_decode}, {"read", lua_json_read},
                                          {"encode", lua_json_encode}, {"merge", lua_json_merge},
                                          {"array", lua_json_array},   {NULL, NULL}};

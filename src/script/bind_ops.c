@@ -18,7 +18,8 @@ typedef struct run {
     int first_out; /* stack index of the first output's box */
 } run;
 
-static const ft_op *check_op(lua_State *L, int i) {
+static const ft_op *check_op(lua_State *L, int i)
+{
     const char *name = script_check_string(L, i);
     const ft_op *op = ft_op_find(name);
     if (!op)
@@ -27,7 +28,8 @@ static const ft_op *check_op(lua_State *L, int i) {
 }
 
 /* The value at the top is no live tensor: says whether it was one. */
-static void refuse_input(lua_State *L, int i, int k) {
+static void refuse_input(lua_State *L, int i, int k)
+{
     const char *got = luaL_typename(L, -1);
     if (luaL_getmetafield(L, -1, "__name") && strcmp(lua_tostring(L, -1), "ftpipe.tensor") == 0)
         script_arg_error(L, i, "input %d: the tensor was freed", k + 1);
@@ -36,7 +38,8 @@ static void refuse_input(lua_State *L, int i, int k) {
 
 /* Reads { t, t, ... } at index i; false stands for an absent optional input. Copies of inputs that
  * are not contiguous stay on the stack. */
-static void read_inputs(lua_State *L, int i, run *r) {
+static void read_inputs(lua_State *L, int i, run *r)
+{
     script_check_table(L, i);
     r->n_in = (int)lua_objlen(L, i);
     if (r->n_in < r->op->min_in || r->n_in > r->op->n_in)
@@ -59,7 +62,8 @@ static void read_inputs(lua_State *L, int i, run *r) {
     }
 }
 
-static void read_attrs(lua_State *L, int i, run *r) {
+static void read_attrs(lua_State *L, int i, run *r)
+{
     const char *names[FT_MAX_ATTRS];
     double values[FT_MAX_ATTRS];
     int n = 0;
@@ -84,7 +88,8 @@ static void read_attrs(lua_State *L, int i, run *r) {
     if (ft_op_attrs(r->op, names, values, n, r->attrs, &err) != FT_OK) script_blame(L, &err);
 }
 
-static ft_view push_output(lua_State *L, const ft_spec *spec) {
+static ft_view push_output(lua_State *L, const ft_spec *spec)
+{
     ft_error err;
     ft_tensor **box = script_push_tensor_box(L);
     if (ft_tensor_new(box, spec, &err) != FT_OK) script_blame(L, &err);
@@ -93,7 +98,8 @@ static ft_view push_output(lua_State *L, const ft_spec *spec) {
 }
 
 /* Pushes boxes for the outputs, and one for the workspace above them. */
-static void *push_memory(lua_State *L, run *r) {
+static void *push_memory(lua_State *L, run *r)
+{
     ft_error err;
     if (ft_op_shape(r->op, r->in_specs, r->n_in, r->attrs, r->out_specs, &err) != FT_OK)
         script_blame(L, &err);
@@ -113,7 +119,8 @@ static void *push_memory(lua_State *L, run *r) {
  * @tparam[opt] table attrs
  * @tparam[opt=0] int seed for operators that draw random numbers
  * @return its outputs */
-static int ops_apply(lua_State *L) {
+static int ops_apply(lua_State *L)
+{
     run r = {.op = check_op(L, 1)};
     ft_rng_key key = {.seed = (uint64_t)script_arg_int(L, 4, 0, 0, INT64_C(1) << 53)};
     read_attrs(L, 3, &r);
@@ -128,7 +135,8 @@ static int ops_apply(lua_State *L) {
     return r.op->n_out;
 }
 
-static void push_attr_rules(lua_State *L, const ft_op *op) {
+static void push_attr_rules(lua_State *L, const ft_op *op)
+{
     lua_newtable(L);
     for (int k = 0; k < ft_op_attr_count(op); k++) {
         lua_createtable(L, 0, 3);
@@ -144,7 +152,8 @@ static void push_attr_rules(lua_State *L, const ft_op *op) {
 
 /*** What there is: { name, doc, min_in, n_in, n_out, attrs, random, differentiable } of every row.
  * @function ops.list */
-static int ops_list(lua_State *L) {
+static int ops_list(lua_State *L)
+{
     lua_newtable(L);
     for (int i = 0; ft_ops[i]; i++) {
         const ft_op *op = ft_ops[i];
@@ -170,7 +179,8 @@ static int ops_list(lua_State *L) {
     return 1;
 }
 
-int script_bind_ops(lua_State *L) {
+int script_bind_ops(lua_State *L)
+{
     static const luaL_Reg functions[] = {{"apply", ops_apply}, {"list", ops_list}, {NULL, NULL}};
     lua_newtable(L);
     luaL_register(L, NULL, functions);

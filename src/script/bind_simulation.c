@@ -54,8 +54,7 @@ const int64_t (*script_opt_swap_bytes(lua_State *L, int t, int n_stages))[FT_MEM
         lua_rawgeti(L, -2, s + 1);
         script_check_table(L, lua_gettop(L));
         for (int c = 0; c < FT_MEMORY_CLASSES; c++)
-            bytes[s][c] =
-                script_field_int(L, lua_gettop(L), ft_memory_classes[c].name);
+            bytes[s][c] = script_field_int(L, lua_gettop(L), ft_memory_classes[c].name);
         lua_pop(L, 1);
     }
     return (const int64_t(*)[FT_MEMORY_CLASSES])bytes;

@@ -24,41 +24,48 @@
 /* -- time, process ---------------------------------------------------------------------------- */
 
 /* time_ns(): nanoseconds of a clock that never goes back. */
-static int sys_time_ns(lua_State *L) {
+static int sys_time_ns(lua_State *L)
+{
     lua_pushnumber(L, (double)ft_now_ns());
     return 1;
 }
 
 /* unix_time(): seconds since 1970, UTC. */
-static int sys_unix_time(lua_State *L) {
+static int sys_unix_time(lua_State *L)
+{
     lua_pushnumber(L, (double)(ft_calendar_ns() / 1000) / 1e6);
     return 1;
 }
 
-static int sys_getpid(lua_State *L) {
+static int sys_getpid(lua_State *L)
+{
     lua_pushinteger(L, getpid());
     return 1;
 }
 
-static int sys_cores(lua_State *L) {
+static int sys_cores(lua_State *L)
+{
     lua_pushinteger(L, ft_cpu_cores());
     return 1;
 }
 
 /* has_bf16(): whether products of bf16 operands are worth it here. */
-static int sys_has_bf16(lua_State *L) {
+static int sys_has_bf16(lua_State *L)
+{
     lua_pushboolean(L, ft_ops_have_bf16());
     return 1;
 }
 
 /* memory(): bytes that this process may fill on the host. */
-static int sys_memory(lua_State *L) {
+static int sys_memory(lua_State *L)
+{
     lua_pushnumber(L, (double)ft_cpu_memory_bytes());
     return 1;
 }
 
 /* rss(): resident bytes of the process now, and the most there ever were. */
-static int sys_rss(lua_State *L) {
+static int sys_rss(lua_State *L)
+{
     long long pages = 0;
     FILE *file = fopen("/proc/self/statm", "r");
     if (file) {
@@ -73,14 +80,16 @@ static int sys_rss(lua_State *L) {
 }
 
 /* allocs(): live blocks of ft_alloc, and allocations ever made. */
-static int sys_allocs(lua_State *L) {
+static int sys_allocs(lua_State *L)
+{
     lua_pushnumber(L, (double)ft_alloc_live());
     lua_pushnumber(L, (double)ft_alloc_count());
     return 2;
 }
 
 /* executable(): the path of the running program. */
-static int sys_executable(lua_State *L) {
+static int sys_executable(lua_State *L)
+{
     char path[4096];
     ssize_t n = readlink("/proc/self/exe", path, sizeof path);
     if (n <= 0) {
@@ -95,7 +104,8 @@ static int sys_executable(lua_State *L) {
 /* -- interrupts ------------------------------------------------------------------------------- */
 
 /* interrupted(): the number of the signal that asked to stop, or nil. */
-static int sys_interrupted(lua_State *L) {
+static int sys_interrupted(lua_State *L)
+{
     int number = script_interrupted(L);
     if (number)
         lua_pushinteger(L, number);
@@ -106,14 +116,16 @@ static int sys_interrupted(lua_State *L) {
 
 /* hold_interrupt(on): while on, a signal does not end Lua code: the script looks at interrupted().
  */
-static int sys_hold_interrupt(lua_State *L) {
+static int sys_hold_interrupt(lua_State *L)
+{
     luaL_checktype(L, 1, LUA_TBOOLEAN);
     script_state_of(L)->hold_interrupt = lua_toboolean(L, 1);
     return 0;
 }
 
 /* clear_interrupt(): forgets the signal, as the prompt does before it reads on. */
-static int sys_clear_interrupt(lua_State *L) {
+static int sys_clear_interrupt(lua_State *L)
+{
     *script_state_of(L)->host->interrupt = 0;
     lua_sethook(L, NULL, 0, 0);
     return 0;
@@ -122,13 +134,15 @@ static int sys_clear_interrupt(lua_State *L) {
 /* -- terminal --------------------------------------------------------------------------------- */
 
 /* isatty(fd): 0, 1 or 2. */
-static int sys_isatty(lua_State *L) {
+static int sys_isatty(lua_State *L)
+{
     lua_pushboolean(L, isatty((int)script_check_int(L, 1, 0, 2)));
     return 1;
 }
 
 /* columns(): width of the terminal at stderr or stdout, nil when there is none. */
-static int sys_columns(lua_State *L) {
+static int sys_columns(lua_State *L)
+{
     struct winsize size = {0};
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
         if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 0;
@@ -139,7 +153,8 @@ static int sys_columns(lua_State *L) {
 /* -- files ------------------------------------------------------------------------------------ */
 
 /* exists(path): "file", "directory", "other", or nil; and the size in bytes. */
-static int sys_exists(lua_State *L) {
+static int sys_exists(lua_State *L)
+{
     struct stat info;
     if (stat(script_check_string(L, 1), &info) != 0) return 0;
     lua_pushstring(L, S_ISREG(info.st_mode)   ? "file"
@@ -150,7 +165,8 @@ static int sys_exists(lua_State *L) {
 }
 
 /* real_path(path): the same without links and dots, nil when nothing is there. */
-static int sys_real_path(lua_State *L) {
+static int sys_real_path(lua_State *L)
+{
     char path[PATH_MAX];
     if (!realpath(script_check_string(L, 1), path)) return 0;
     lua_pushstring(L, path);
@@ -158,19 +174,22 @@ static int sys_real_path(lua_State *L) {
 }
 
 /* may_write(path): whether this process may make files in a directory. */
-static int sys_may_write(lua_State *L) {
+static int sys_may_write(lua_State *L)
+{
     lua_pushboolean(L, access(script_check_string(L, 1), W_OK | X_OK) == 0);
     return 1;
 }
 
 /* mkdir(path): as mkdir -p. */
-static int sys_mkdir(lua_State *L) {
+static int sys_mkdir(lua_State *L)
+{
     ft_error err;
     if (ft_dir_make(script_check_string(L, 1), &err) != FT_OK) return script_raise(L, &err);
     return 0;
 }
 
-static int sys_read_file(lua_State *L) {
+static int sys_read_file(lua_State *L)
+{
     const char *path = script_check_string(L, 1);
     char *bytes = NULL;
     int64_t size = 0;
@@ -182,7 +201,8 @@ static int sys_read_file(lua_State *L) {
 }
 
 /* sha256(bytes): the digest in hexadecimal. */
-static int sys_sha256(lua_State *L) {
+static int sys_sha256(lua_State *L)
+{
     uint8_t digest[FT_SHA256_BYTES];
     char text[2 * FT_SHA256_BYTES + 1];
     const char *bytes = script_check_string(L, 1);
@@ -193,7 +213,8 @@ static int sys_sha256(lua_State *L) {
 }
 
 /* write_file(path, bytes): replaces the file whole. */
-static int sys_write_file(lua_State *L) {
+static int sys_write_file(lua_State *L)
+{
     const char *path = script_check_string(L, 1);
     script_check_string(L, 2);
     size_t size = 0;
@@ -203,7 +224,8 @@ static int sys_write_file(lua_State *L) {
     return 0;
 }
 
-static int close_dir(lua_State *L) {
+static int close_dir(lua_State *L)
+{
     void **box = script_box(L, 1, "ftpipe.directory");
     if (*box) closedir(*box);
     *box = NULL;
@@ -211,7 +233,8 @@ static int close_dir(lua_State *L) {
 }
 
 /* list_dir(path): the names in a directory, without "." and "..", sorted. */
-static int sys_list_dir(lua_State *L) {
+static int sys_list_dir(lua_State *L)
+{
     const char *path = script_check_string(L, 1);
     void **box = script_box_new(L, "ftpipe.directory");
     *box = opendir(path);
@@ -237,7 +260,8 @@ static int sys_list_dir(lua_State *L) {
     return 1;
 }
 
-int script_bind_sys(lua_State *L) {
+int script_bind_sys(lua_State *L)
+{
     static const luaL_Reg functions[] = {
         {"time_ns", sys_time_ns},
         {"unix_time", sys_unix_time},

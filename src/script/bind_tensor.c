@@ -13,27 +13,33 @@ static const char tensor_class[] = "ftpipe.tensor";
 
 /* -- boxes ------------------------------------------------------------------------------------ */
 
-ft_tensor **script_push_tensor_box(lua_State *L) {
+ft_tensor **script_push_tensor_box(lua_State *L)
+{
     return (ft_tensor **)script_box_new(L, tensor_class);
 }
 
-void script_push_tensor(lua_State *L, ft_tensor *tensor) {
+void script_push_tensor(lua_State *L, ft_tensor *tensor)
+{
     *script_push_tensor_box(L) = tensor;
 }
 
-ft_tensor *script_check_tensor(lua_State *L, int i) {
+ft_tensor *script_check_tensor(lua_State *L, int i)
+{
     return script_box_check(L, i, tensor_class);
 }
 
-ft_tensor *script_test_tensor(lua_State *L, int i) {
+ft_tensor *script_test_tensor(lua_State *L, int i)
+{
     return script_box_test(L, i, tensor_class);
 }
 
-const ft_view *script_check_view(lua_State *L, int i) {
+const ft_view *script_check_view(lua_State *L, int i)
+{
     return ft_tensor_view(script_check_tensor(L, i));
 }
 
-static int tensor_free(lua_State *L) {
+static int tensor_free(lua_State *L)
+{
     void **box = script_box(L, 1, tensor_class);
     ft_tensor_release(*box);
     *box = NULL;
@@ -41,13 +47,15 @@ static int tensor_free(lua_State *L) {
 }
 
 /* Ends a binding whose result is in the box at the top. */
-static int finish(lua_State *L, ft_status status, const ft_error *err) {
+static int finish(lua_State *L, ft_status status, const ft_error *err)
+{
     return status == FT_OK ? 1 : script_blame(L, err);
 }
 
 /* -- elements --------------------------------------------------------------------------------- */
 
-static void push_element(lua_State *L, const ft_view *view, int64_t index) {
+static void push_element(lua_State *L, const ft_view *view, int64_t index)
+{
     double value = ft_view_get(view, index);
     if (view->dtype == FT_BOOL)
         lua_pushboolean(L, value != 0);
@@ -55,27 +63,20 @@ static void push_element(lua_State *L, const ft_view *view, int64_t index) {
         lua_pushnumber(L, value);
 }
 
-static bool range_of(ft_dtype dtype, double *lo, double *hi) {
+static bool range_of(ft_dtype dtype, double *lo, double *hi)
+{
     switch (dtype) {
-    case FT_I32:
-        *lo = -2147483648.0, *hi = 2147483647.0;
-        return true;
-    case FT_I64:
-        *lo = -9007199254740992.0, *hi = 9007199254740992.0;
-        return true;
-    case FT_U8:
-        *lo = 0, *hi = 255;
-        return true;
-    case FT_BOOL:
-        *lo = 0, *hi = 1;
-        return true;
-    default:
-        return false;
+    case FT_I32: *lo = -2147483648.0, *hi = 2147483647.0; return true;
+    case FT_I64: *lo = -9007199254740992.0, *hi = 9007199254740992.0; return true;
+    case FT_U8: *lo = 0, *hi = 255; return true;
+    case FT_BOOL: *lo = 0, *hi = 1; return true;
+    default: return false;
     }
 }
 
 /* The number at index i of the stack, if the dtype holds it. `arg` is blamed. */
-static double check_element(lua_State *L, int i, ft_dtype dtype, int arg) {
+static double check_element(lua_State *L, int i, ft_dtype dtype, int arg)
+{
     if (lua_isboolean(L, i) && dtype == FT_BOOL) return lua_toboolean(L, i);
     if (lua_type(L, i) != LUA_TNUMBER)
         script_arg_error(L, arg, "elements of %s are numbers, got %s", ft_dtype_name(dtype),
@@ -87,7 +88,8 @@ static double check_element(lua_State *L, int i, ft_dtype dtype, int arg) {
 }
 
 /* The flat index of the n indices from stack index `first`. */
-static int64_t check_place(lua_State *L, const ft_view *view, int first, int n) {
+static int64_t check_place(lua_State *L, const ft_view *view, int first, int n)
+{
     if (n != view->shape.n_dims)
         script_arg_error(L, 1, "the tensor has %d dimensions, %d indices were given",
                          view->shape.n_dims, n);
@@ -101,14 +103,16 @@ static int64_t check_place(lua_State *L, const ft_view *view, int first, int n) 
 /*** An element.
  * @function tensor:get
  * @tparam int ... one index for each dimension, from 1 or from -1 backwards */
-static int tensor_get(lua_State *L) {
+static int tensor_get(lua_State *L)
+{
     const ft_view *view = script_check_view(L, 1);
     push_element(L, view, check_place(L, view, 2, lua_gettop(L) - 1));
     return 1;
 }
 
 /*** Sets an element: t:set(i, j, value). */
-static int tensor_set(lua_State *L) {
+static int tensor_set(lua_State *L)
+{
     const ft_view *view = script_check_view(L, 1);
     int n = lua_gettop(L) - 2;
     int64_t place = check_place(L, view, 2, n);
@@ -117,12 +121,14 @@ static int tensor_set(lua_State *L) {
     return 1;
 }
 
-static void fill(const ft_view *view, double value) {
+static void fill(const ft_view *view, double value)
+{
     int64_t n = ft_shape_count(&view->shape);
     for (int64_t i = 0; i < n; i++) ft_view_set(view, i, value);
 }
 
-static int tensor_fill(lua_State *L) {
+static int tensor_fill(lua_State *L)
+{
     const ft_view *view = script_check_view(L, 1);
     fill(view, check_element(L, 2, view->dtype, 2));
     lua_settop(L, 1);
@@ -130,7 +136,8 @@ static int tensor_fill(lua_State *L) {
 }
 
 /* t[i]: an element of a vector, a view of anything larger; t.name: a method. */
-static int tensor_index(lua_State *L) {
+static int tensor_index(lua_State *L)
+{
     if (lua_type(L, 2) != LUA_TNUMBER) {
         lua_pushvalue(L, 2);
         lua_rawget(L, lua_upvalueindex(1));
@@ -150,7 +157,8 @@ static int tensor_index(lua_State *L) {
 }
 
 /* t[i] = a number (all of t[i] gets it) or a tensor of the same shape. */
-static int tensor_newindex(lua_State *L) {
+static int tensor_newindex(lua_State *L)
+{
     ft_tensor *tensor = script_check_tensor(L, 1);
     const ft_view *view = ft_tensor_view(tensor);
     if (lua_type(L, 2) != LUA_TNUMBER || view->shape.n_dims == 0)
@@ -171,7 +179,8 @@ static int tensor_newindex(lua_State *L) {
 /* -- from and to tables ----------------------------------------------------------------------- */
 
 /* The shape of nested tables, read along their first items. */
-static ft_shape nested_shape(lua_State *L, int i) {
+static ft_shape nested_shape(lua_State *L, int i)
+{
     ft_shape shape = {.n_dims = 0};
     lua_pushvalue(L, i);
     while (lua_istable(L, -1)) {
@@ -186,7 +195,8 @@ static ft_shape nested_shape(lua_State *L, int i) {
 }
 
 /* Reads the table at the top as dimension `depth` of the view, from flat index *next on. */
-static void read_nested(lua_State *L, const ft_view *view, int depth, int64_t *next) {
+static void read_nested(lua_State *L, const ft_view *view, int depth, int64_t *next)
+{
     if (depth == view->shape.n_dims) {
         ft_view_set(view, (*next)++, check_element(L, -1, view->dtype, 1));
         return;
@@ -206,7 +216,8 @@ static void read_nested(lua_State *L, const ft_view *view, int depth, int64_t *n
 }
 
 /* Pushes a zeroed tensor. */
-static const ft_view *push_zeros(lua_State *L, ft_dtype dtype, const ft_shape *shape) {
+static const ft_view *push_zeros(lua_State *L, ft_dtype dtype, const ft_shape *shape)
+{
     ft_spec spec = {dtype, *shape};
     ft_error err;
     ft_tensor **box = script_push_tensor_box(L);
@@ -219,7 +230,8 @@ static const ft_view *push_zeros(lua_State *L, ft_dtype dtype, const ft_shape *s
  * @function tensor.zeros
  * @tparam table dims
  * @tparam[opt="f32"] string dtype */
-static int tensor_zeros(lua_State *L) {
+static int tensor_zeros(lua_State *L)
+{
     ft_shape shape = script_check_shape(L, 1);
     push_zeros(L, script_arg_dtype(L, 2, FT_F32), &shape);
     return 1;
@@ -229,7 +241,8 @@ static int tensor_zeros(lua_State *L) {
  * @function tensor.from_table
  * @tparam table values
  * @tparam[opt="f32"] string dtype */
-static int tensor_from_table(lua_State *L) {
+static int tensor_from_table(lua_State *L)
+{
     luaL_checkany(L, 1);
     ft_dtype dtype = script_arg_dtype(L, 2, FT_F32);
     ft_shape shape = nested_shape(L, 1);
@@ -241,7 +254,8 @@ static int tensor_from_table(lua_State *L) {
     return 1;
 }
 
-static void push_nested(lua_State *L, const ft_view *view, int depth, int64_t *next) {
+static void push_nested(lua_State *L, const ft_view *view, int depth, int64_t *next)
+{
     if (depth == view->shape.n_dims) {
         push_element(L, view, (*next)++);
         return;
@@ -254,7 +268,8 @@ static void push_nested(lua_State *L, const ft_view *view, int depth, int64_t *n
     }
 }
 
-static int tensor_totable(lua_State *L) {
+static int tensor_totable(lua_State *L)
+{
     int64_t next = 0;
     push_nested(L, script_check_view(L, 1), 0, &next);
     return 1;
@@ -265,7 +280,8 @@ static int tensor_totable(lua_State *L) {
  * @tparam int seed
  * @tparam[opt=1] number deviation standard deviation
  * @tparam[opt=0] int stream independent numbers under the same seed */
-static int tensor_fill_normal(lua_State *L) {
+static int tensor_fill_normal(lua_State *L)
+{
     const ft_view *view = script_check_view(L, 1);
     if (!ft_dtype_is_float(view->dtype))
         return script_arg_error(L, 1, "expected a tensor of a floating dtype");
@@ -285,7 +301,8 @@ static int tensor_fill_normal(lua_State *L) {
 }
 
 /*** Fills with start, start + step, ... in row-major order. */
-static int tensor_fill_range(lua_State *L) {
+static int tensor_fill_range(lua_State *L)
+{
     const ft_view *view = script_check_view(L, 1);
     double start = script_check_number(L, 2), step = script_check_number(L, 3);
     int64_t n = ft_shape_count(&view->shape);
@@ -297,7 +314,8 @@ static int tensor_fill_range(lua_State *L) {
 /* -- views ------------------------------------------------------------------------------------ */
 
 /*** t:narrow(axis, start, length): a view of `length` indices of an axis. */
-static int tensor_narrow(lua_State *L) {
+static int tensor_narrow(lua_State *L)
+{
     ft_tensor *tensor = script_check_tensor(L, 1);
     const ft_shape *shape = &ft_tensor_view(tensor)->shape;
     int axis = script_check_axis(L, 2, shape->n_dims);
@@ -309,7 +327,8 @@ static int tensor_narrow(lua_State *L) {
 }
 
 /*** t:select(axis, i): a view without the axis. */
-static int tensor_select(lua_State *L) {
+static int tensor_select(lua_State *L)
+{
     ft_tensor *tensor = script_check_tensor(L, 1);
     const ft_shape *shape = &ft_tensor_view(tensor)->shape;
     int axis = script_check_axis(L, 2, shape->n_dims);
@@ -320,7 +339,8 @@ static int tensor_select(lua_State *L) {
 }
 
 /*** t:transpose([axis, other]): a view with two axes swapped, the last two by default. */
-static int tensor_transpose(lua_State *L) {
+static int tensor_transpose(lua_State *L)
+{
     ft_tensor *tensor = script_check_tensor(L, 1);
     int n = ft_tensor_view(tensor)->shape.n_dims;
     if (n < 2) return script_arg_error(L, 1, "expected at least 2 dimensions, got %d", n);
@@ -332,7 +352,8 @@ static int tensor_transpose(lua_State *L) {
 }
 
 /*** t:view { 2, 3 }: the same elements in another shape, of a contiguous tensor. */
-static int tensor_view(lua_State *L) {
+static int tensor_view(lua_State *L)
+{
     ft_tensor *tensor = script_check_tensor(L, 1);
     ft_shape shape = script_check_shape(L, 2);
     ft_error err;
@@ -341,7 +362,8 @@ static int tensor_view(lua_State *L) {
 }
 
 /*** t:to(dtype): a contiguous copy, converted. t:copy() keeps the dtype. */
-static int tensor_to(lua_State *L) {
+static int tensor_to(lua_State *L)
+{
     ft_tensor *tensor = script_check_tensor(L, 1);
     const ft_view *view = ft_tensor_view(tensor);
     ft_dtype dtype = script_arg_dtype(L, 2, view->dtype);
@@ -353,7 +375,8 @@ static int tensor_to(lua_State *L) {
 }
 
 /*** t:copy_from(other): copies the elements of a tensor of the same shape, converting. */
-static int tensor_copy_from(lua_State *L) {
+static int tensor_copy_from(lua_State *L)
+{
     const ft_view *view = script_check_view(L, 1), *source = script_check_view(L, 2);
     ft_error err;
     if (ft_view_copy(view, source, &err) != FT_OK) return script_blame(L, &err);
@@ -363,35 +386,41 @@ static int tensor_copy_from(lua_State *L) {
 
 /* -- questions -------------------------------------------------------------------------------- */
 
-static int tensor_dtype(lua_State *L) {
+static int tensor_dtype(lua_State *L)
+{
     lua_pushstring(L, ft_dtype_name(script_check_view(L, 1)->dtype));
     return 1;
 }
 
-static int tensor_shape(lua_State *L) {
+static int tensor_shape(lua_State *L)
+{
     script_push_shape(L, &script_check_view(L, 1)->shape);
     return 1;
 }
 
-static int tensor_count(lua_State *L) {
+static int tensor_count(lua_State *L)
+{
     lua_pushnumber(L, (double)ft_shape_count(&script_check_view(L, 1)->shape));
     return 1;
 }
 
-static int tensor_length(lua_State *L) {
+static int tensor_length(lua_State *L)
+{
     const ft_shape *shape = &script_check_view(L, 1)->shape;
     if (shape->n_dims == 0) return script_arg_error(L, 1, "a scalar has no length");
     lua_pushnumber(L, (double)shape->dims[0]);
     return 1;
 }
 
-static int tensor_contiguous(lua_State *L) {
+static int tensor_contiguous(lua_State *L)
+{
     lua_pushboolean(L, ft_view_contiguous(script_check_view(L, 1)));
     return 1;
 }
 
 /* Whether two tensors have the same dtype, shape and elements (nan differs from nan). */
-static int tensor_equal(lua_State *L) {
+static int tensor_equal(lua_State *L)
+{
     const ft_view *a = script_check_view(L, 1), *b = script_check_view(L, 2);
     bool same = a->dtype == b->dtype && ft_shape_equal(&a->shape, &b->shape);
     int64_t n = same ? ft_shape_count(&a->shape) : 0;
@@ -401,7 +430,8 @@ static int tensor_equal(lua_State *L) {
 }
 
 /* is_finite(t): whether no element of a contiguous f32 tensor is NaN or infinite. */
-static int tensor_is_finite(lua_State *L) {
+static int tensor_is_finite(lua_State *L)
+{
     const ft_view *view = script_check_view(L, 1);
     if (view->dtype != FT_F32 || !ft_view_contiguous(view))
         script_arg_error(L, 1, "expected a contiguous f32 tensor");
@@ -409,7 +439,8 @@ static int tensor_is_finite(lua_State *L) {
     return 1;
 }
 
-static int tensor_tostring(lua_State *L) {
+static int tensor_tostring(lua_State *L)
+{
     const ft_tensor *tensor = *script_box(L, 1, tensor_class);
     if (!tensor) {
         lua_pushliteral(L, "tensor (freed)");
@@ -426,7 +457,8 @@ static int tensor_tostring(lua_State *L) {
 }
 
 /* The address of the first element and the C type behind it, for ffi.cast in tensor.lua. */
-static int tensor_address(lua_State *L) {
+static int tensor_address(lua_State *L)
+{
     static const char *const types[FT_DTYPE_COUNT] = {
         [FT_F32] = "float *",     [FT_F64] = "double *",   [FT_F16] = "uint16_t *",
         [FT_BF16] = "uint16_t *", [FT_I32] = "int32_t *",  [FT_I64] = "int64_t *",
@@ -440,7 +472,8 @@ static int tensor_address(lua_State *L) {
     return 2;
 }
 
-int script_bind_tensor(lua_State *L) {
+int script_bind_tensor(lua_State *L)
+{
     static const luaL_Reg methods[] = {
         {"free", tensor_free},
         {"get", tensor_get},

@@ -38,8 +38,7 @@ static int64_t new_parameter_bytes(const ft_graph *g, const ft_node *node, bool 
 {
     int64_t bytes = 0;
     for (int i = 0; i < node->n_in; i++) {
-        const ft_value *v =
-            node->in[i] == FT_NO_VALUE ? NULL : ft_graph_value(g, node->in[i]);
+        const ft_value *v = node->in[i] == FT_NO_VALUE ? NULL : ft_graph_value(g, node->in[i]);
         if (!v || v->kind != FT_VALUE_PARAM || seen[v->source]) continue;
         seen[v->source] = true;
         bytes += ft_spec_bytes(&v->spec);
@@ -111,9 +110,9 @@ static bool *new_marks(lua_State *L, int n)
  *   edge_value */
 int script_graph_weights(lua_State *L)
 {
-    static const char *const names[] = {
-        "parameter_bytes", "saved_bytes", "output_bytes",    "flops",     "edge_from",
-        "edge_to",         "edge_bytes",  "edge_grad_bytes", "edge_value"};
+    static const char *const names[] = {"parameter_bytes", "saved_bytes",     "output_bytes",
+                                        "flops",           "edge_from",       "edge_to",
+                                        "edge_bytes",      "edge_grad_bytes", "edge_value"};
     enum { N_LISTS = sizeof names / sizeof *names, EDGES = 4 };
     const ft_graph *g = script_check_graph(L, 1);
     lua_settop(L, 1);

@@ -2,7 +2,8 @@
 #include "script/script.h"
 #include "script/state.h"
 
-void script_class(lua_State *L, const char *name, const luaL_Reg *methods, const luaL_Reg *meta) {
+void script_class(lua_State *L, const char *name, const luaL_Reg *methods, const luaL_Reg *meta)
+{
     luaL_newmetatable(L, name);
     lua_pushstring(L, name);
     lua_setfield(L, -2, "__name");
@@ -12,7 +13,8 @@ void script_class(lua_State *L, const char *name, const luaL_Reg *methods, const
     if (meta) luaL_register(L, NULL, meta);
 }
 
-void **script_box_new(lua_State *L, const char *name) {
+void **script_box_new(lua_State *L, const char *name)
+{
     void **box = lua_newuserdata(L, sizeof *box);
     *box = NULL;
     luaL_getmetatable(L, name);
@@ -21,7 +23,8 @@ void **script_box_new(lua_State *L, const char *name) {
 }
 
 /* The box when the value at i is one of that class, else NULL. */
-static void **find_box(lua_State *L, int i, const char *name) {
+static void **find_box(lua_State *L, int i, const char *name)
+{
     void **box = lua_touserdata(L, i);
     if (!box || !lua_getmetatable(L, i)) return NULL;
     luaL_getmetatable(L, name);
@@ -31,32 +34,37 @@ static void **find_box(lua_State *L, int i, const char *name) {
 }
 
 /* "tensor" of "ftpipe.tensor". */
-static const char *short_name(const char *name) {
+static const char *short_name(const char *name)
+{
     static const char prefix[] = "ftpipe.";
     int i = 0;
     while (prefix[i] && name[i] == prefix[i]) i++;
     return prefix[i] ? name : name + i;
 }
 
-void **script_box(lua_State *L, int i, const char *name) {
+void **script_box(lua_State *L, int i, const char *name)
+{
     void **box = find_box(L, i, name);
     if (!box)
         script_arg_error(L, i, "expected a %s, got %s", short_name(name), luaL_typename(L, i));
     return box;
 }
 
-void *script_box_check(lua_State *L, int i, const char *name) {
+void *script_box_check(lua_State *L, int i, const char *name)
+{
     void **box = script_box(L, i, name);
     if (!*box) script_arg_error(L, i, "%s was freed", short_name(name));
     return *box;
 }
 
-void *script_box_test(lua_State *L, int i, const char *name) {
+void *script_box_test(lua_State *L, int i, const char *name)
+{
     void **box = find_box(L, i, name);
     return box ? *box : NULL;
 }
 
-void script_gc_step(lua_State *L, int64_t bytes) {
+void script_gc_step(lua_State *L, int64_t bytes)
+{
     /* The collector sees a box of 8 bytes where megabytes hang on it. Every 8 MiB it does work for
      * as many KiB of its own heap, a whole cycle when that is smaller: garbage outside is then
      * bounded, and small tensors cost nothing. */

@@ -9,7 +9,8 @@
 #include "script/script.h"
 
 /* Why the value at the top is no integer in [lo, hi], in words; false when it is one. */
-static bool integer_fault(lua_State *L, int i, int64_t lo, int64_t hi, char *text, size_t size) {
+static bool integer_fault(lua_State *L, int i, int64_t lo, int64_t hi, char *text, size_t size)
+{
     if (lua_type(L, i) != LUA_TNUMBER) {
         snprintf(text, size, "expected an integer, got %s", luaL_typename(L, i));
         return true;
@@ -25,49 +26,58 @@ static bool integer_fault(lua_State *L, int i, int64_t lo, int64_t hi, char *tex
     return true;
 }
 
-int64_t script_check_int(lua_State *L, int i, int64_t lo, int64_t hi) {
+int64_t script_check_int(lua_State *L, int i, int64_t lo, int64_t hi)
+{
     char fault[160];
     if (integer_fault(L, i, lo, hi, fault, sizeof fault)) script_arg_error(L, i, "%s", fault);
     return (int64_t)lua_tonumber(L, i);
 }
 
-int64_t script_arg_int(lua_State *L, int i, int64_t preset, int64_t lo, int64_t hi) {
+int64_t script_arg_int(lua_State *L, int i, int64_t preset, int64_t lo, int64_t hi)
+{
     return lua_isnoneornil(L, i) ? preset : script_check_int(L, i, lo, hi);
 }
 
-static void check_type(lua_State *L, int i, int type) {
+static void check_type(lua_State *L, int i, int type)
+{
     if (lua_type(L, i) != type)
         script_arg_error(L, i, "expected a %s, got %s", lua_typename(L, type), luaL_typename(L, i));
 }
 
-double script_check_number(lua_State *L, int i) {
+double script_check_number(lua_State *L, int i)
+{
     check_type(L, i, LUA_TNUMBER);
     return lua_tonumber(L, i);
 }
 
-const char *script_check_string(lua_State *L, int i) {
+const char *script_check_string(lua_State *L, int i)
+{
     check_type(L, i, LUA_TSTRING);
     return lua_tostring(L, i);
 }
 
-void script_check_table(lua_State *L, int i) {
+void script_check_table(lua_State *L, int i)
+{
     check_type(L, i, LUA_TTABLE);
 }
 
-int64_t script_check_index(lua_State *L, int i, int64_t n, const char *what) {
+int64_t script_check_index(lua_State *L, int i, int64_t n, const char *what)
+{
     if (n == 0) script_arg_error(L, i, "there is no %s to choose", what);
     int64_t value = script_check_int(L, i, -n, n);
     if (value == 0) script_arg_error(L, i, "%ss count from 1 (or from -1, backwards), got 0", what);
     return value > 0 ? value - 1 : value + n;
 }
 
-int script_check_axis(lua_State *L, int i, int n_dims) {
+int script_check_axis(lua_State *L, int i, int n_dims)
+{
     return (int)script_check_index(L, i, n_dims, "axis");
 }
 
 /* -- dtypes, shapes --------------------------------------------------------------------------- */
 
-ft_dtype script_check_dtype(lua_State *L, int i) {
+ft_dtype script_check_dtype(lua_State *L, int i)
+{
     const char *name = script_check_string(L, i);
     ft_dtype dtype = FT_F32;
     if (ft_dtype_find(name, &dtype)) return dtype;
@@ -80,11 +90,13 @@ ft_dtype script_check_dtype(lua_State *L, int i) {
     return dtype;
 }
 
-ft_dtype script_arg_dtype(lua_State *L, int i, ft_dtype preset) {
+ft_dtype script_arg_dtype(lua_State *L, int i, ft_dtype preset)
+{
     return lua_isnoneornil(L, i) ? preset : script_check_dtype(L, i);
 }
 
-ft_shape script_check_shape(lua_State *L, int i) {
+ft_shape script_check_shape(lua_State *L, int i)
+{
     check_type(L, i, LUA_TTABLE);
     ft_shape shape = {.n_dims = 0};
     size_t n = lua_objlen(L, i);
@@ -101,7 +113,8 @@ ft_shape script_check_shape(lua_State *L, int i) {
     return shape;
 }
 
-void script_push_shape(lua_State *L, const ft_shape *shape) {
+void script_push_shape(lua_State *L, const ft_shape *shape)
+{
     lua_createtable(L, shape->n_dims, 0);
     for (int d = 0; d < shape->n_dims; d++) {
         lua_pushnumber(L, (double)shape->dims[d]);
@@ -109,14 +122,16 @@ void script_push_shape(lua_State *L, const ft_shape *shape) {
     }
 }
 
-void script_set_number(lua_State *L, const char *key, double value) {
+void script_set_number(lua_State *L, const char *key, double value)
+{
     lua_pushnumber(L, value);
     lua_setfield(L, -2, key);
 }
 
 /* -- option tables ---------------------------------------------------------------------------- */
 
-void script_options(lua_State *L, int t, const char *const *names) {
+void script_options(lua_State *L, int t, const char *const *names)
+{
     check_type(L, t, LUA_TTABLE);
     for (lua_pushnil(L); lua_next(L, t); lua_pop(L, 1)) {
         const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : NULL;
@@ -135,8 +150,8 @@ void script_options(lua_State *L, int t, const char *const *names) {
     }
 }
 
-int64_t script_opt_int(lua_State *L, int t, const char *key, int64_t preset, int64_t lo,
-                       int64_t hi) {
+int64_t script_opt_int(lua_State *L, int t, const char *key, int64_t preset, int64_t lo, int64_t hi)
+{
     char fault[160];
     lua_getfield(L, t, key);
     if (lua_isnil(L, -1)) {
@@ -151,7 +166,8 @@ int64_t script_opt_int(lua_State *L, int t, const char *key, int64_t preset, int
 }
 
 /* Pushes the option when it is there and of that type; false when it is nil (nothing pushed). */
-static bool push_option(lua_State *L, int t, const char *key, int type) {
+static bool push_option(lua_State *L, int t, const char *key, int type)
+{
     lua_getfield(L, t, key);
     if (lua_isnil(L, -1)) {
         lua_pop(L, 1);
@@ -163,21 +179,24 @@ static bool push_option(lua_State *L, int t, const char *key, int type) {
     return true;
 }
 
-double script_opt_number(lua_State *L, int t, const char *key, double preset) {
+double script_opt_number(lua_State *L, int t, const char *key, double preset)
+{
     if (!push_option(L, t, key, LUA_TNUMBER)) return preset;
     double value = lua_tonumber(L, -1);
     lua_pop(L, 1);
     return value;
 }
 
-bool script_opt_bool(lua_State *L, int t, const char *key, bool preset) {
+bool script_opt_bool(lua_State *L, int t, const char *key, bool preset)
+{
     if (!push_option(L, t, key, LUA_TBOOLEAN)) return preset;
     bool value = lua_toboolean(L, -1);
     lua_pop(L, 1);
     return value;
 }
 
-const char *script_opt_string(lua_State *L, int t, const char *key, const char *preset) {
+const char *script_opt_string(lua_State *L, int t, const char *key, const char *preset)
+{
     if (!push_option(L, t, key, LUA_TSTRING)) return preset;
     const char *value = lua_tostring(L, -1);
     lua_pop(L, 1);

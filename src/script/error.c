@@ -12,44 +12,40 @@
 
 static const char error_class[] = "ftpipe.error";
 
-int script_status_exit(ft_status status) {
+int script_status_exit(ft_status status)
+{
     switch (status) {
-    case FT_OK:
-        return 0;
+    case FT_OK: return 0;
     case FT_INVALID:
-    case FT_UNSUPPORTED:
-        return 2;
-    case FT_INFEASIBLE:
-        return 3;
-    case FT_DIVERGED:
-        return 4;
-    case FT_HANG:
-        return 5;
+    case FT_UNSUPPORTED: return 2;
+    case FT_INFEASIBLE: return 3;
+    case FT_DIVERGED: return 4;
+    case FT_HANG: return 5;
     case FT_SHAPE:
     case FT_NOT_FOUND:
     case FT_IO:
-    case FT_FORMAT:
-        return 6;
-    case FT_CANCELLED:
-        return 130;
-    default:
-        return 1;
+    case FT_FORMAT: return 6;
+    case FT_CANCELLED: return 130;
+    default: return 1;
     }
 }
 
-static int error_to_string(lua_State *L) {
+static int error_to_string(lua_State *L)
+{
     lua_getfield(L, 1, "message");
     return 1;
 }
 
-void script_error_class(lua_State *L) {
+void script_error_class(lua_State *L)
+{
     luaL_newmetatable(L, error_class);
     lua_pushcfunction(L, error_to_string);
     lua_setfield(L, -2, "__tostring");
     lua_pop(L, 1);
 }
 
-void script_push_error(lua_State *L, ft_status status, const char *message, int exit_code) {
+void script_push_error(lua_State *L, ft_status status, const char *message, int exit_code)
+{
     lua_createtable(L, 0, 3);
     lua_pushstring(L, ft_status_text(status));
     lua_setfield(L, -2, "status");
@@ -63,13 +59,15 @@ void script_push_error(lua_State *L, ft_status status, const char *message, int 
 
 /* A signal becomes an error once, whoever sees it first: the hook that would raise it goes. Returns
  * the exit code of the error. */
-static int take_interrupt(lua_State *L) {
+static int take_interrupt(lua_State *L)
+{
     lua_sethook(L, NULL, 0, 0);
     int signal_number = script_interrupted(L);
     return 128 + (signal_number > 0 ? signal_number : SIGINT);
 }
 
-int script_raise(lua_State *L, const ft_error *err) {
+int script_raise(lua_State *L, const ft_error *err)
+{
     bool stopped = err->status == FT_CANCELLED && script_interrupted(L);
     int exit_code = stopped ? take_interrupt(L) : script_status_exit(err->status);
     script_push_error(L, err->status, err->message, exit_code);
@@ -77,14 +75,16 @@ int script_raise(lua_State *L, const ft_error *err) {
 }
 
 /* Whether a chunk is part of ftpipe itself, and so never the one to blame. */
-static bool is_ours(const script_host *host, const char *source) {
+static bool is_ours(const script_host *host, const char *source)
+{
     static const char embedded[] = "@lua/ftpipe/";
     if (strncmp(source, embedded, sizeof embedded - 1) == 0) return true;
     return host->lua_dir && source[0] == '@' &&
            strncmp(source + 1, host->lua_dir, strlen(host->lua_dir)) == 0;
 }
 
-void script_where(lua_State *L) {
+void script_where(lua_State *L)
+{
     const script_host *host = script_state_of(L)->host;
     lua_Debug frame;
     for (int level = 1; lua_getstack(L, level, &frame); level++) {
@@ -96,7 +96,8 @@ void script_where(lua_State *L) {
     lua_pushliteral(L, "");
 }
 
-int script_blame(lua_State *L, const ft_error *err) {
+int script_blame(lua_State *L, const ft_error *err)
+{
     script_where(L);
     lua_pushstring(L, err->message);
     lua_concat(L, 2);
@@ -107,7 +108,8 @@ int script_blame(lua_State *L, const ft_error *err) {
     return lua_error(L);
 }
 
-int script_arg_error(lua_State *L, int i, const char *format, ...) {
+int script_arg_error(lua_State *L, int i, const char *format, ...)
+{
     char text[512];
     va_list args;
     va_start(args, format);
@@ -127,14 +129,16 @@ int script_arg_error(lua_State *L, int i, const char *format, ...) {
 }
 
 /* The status of those words; FT_STATUS_COUNT when there is none. */
-static ft_status status_named(const char *text) {
+static ft_status status_named(const char *text)
+{
     int status = FT_OK + 1;
     while (status < FT_STATUS_COUNT && strcmp(ft_status_text((ft_status)status), text) != 0)
         status++;
     return (ft_status)status;
 }
 
-int script_lua_fail(lua_State *L) {
+int script_lua_fail(lua_State *L)
+{
     const char *text = script_check_string(L, 1);
     const char *message = script_check_string(L, 2);
     ft_status status = status_named(text);
@@ -144,7 +148,8 @@ int script_lua_fail(lua_State *L) {
     return lua_error(L);
 }
 
-int script_exit_code(lua_State *L, int i) {
+int script_exit_code(lua_State *L, int i)
+{
     int code = 1;
     if (!lua_istable(L, i)) return code;
     lua_pushvalue(L, i);
@@ -155,7 +160,8 @@ int script_exit_code(lua_State *L, int i) {
     return code;
 }
 
-int script_traceback(lua_State *L) {
+int script_traceback(lua_State *L)
+{
     if (!lua_isstring(L, 1)) {
         if (lua_isnil(L, 1) || lua_istable(L, 1) || !luaL_callmeta(L, 1, "__tostring")) {
             lua_settop(L, 1);
@@ -168,7 +174,8 @@ int script_traceback(lua_State *L) {
     return 1;
 }
 
-void script_interrupt_hook(lua_State *L, lua_Debug *where) {
+void script_interrupt_hook(lua_State *L, lua_Debug *where)
+{
     (void)where;
     /* A handler of another error is at work, and another error would make "error in error handling"
      * of both: the hook stays until it is done. */

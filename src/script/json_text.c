@@ -16,7 +16,8 @@ typedef struct writer {
     bool sort;
 } writer;
 
-static void write_real(ft_text *text, double value) {
+static void write_real(ft_text *text, double value)
+{
     char digits[40];
     for (int precision = 15; precision <= 17; precision++) {
         snprintf(digits, sizeof digits, "%.*g", precision, value);
@@ -26,7 +27,8 @@ static void write_real(ft_text *text, double value) {
 }
 
 /* jansson escapes; a scalar needs nothing else of its writer. */
-static void write_string(ft_text *text, const json_t *value) {
+static void write_string(ft_text *text, const json_t *value)
+{
     size_t size = json_dumpb(value, NULL, 0, JSON_ENCODE_ANY);
     char *quoted = ft_alloc((int64_t)size + 1); /* zeroed: the end of the string */
     if (!quoted || size == 0 || json_dumpb(value, quoted, size, JSON_ENCODE_ANY) != size)
@@ -36,13 +38,15 @@ static void write_string(ft_text *text, const json_t *value) {
     ft_free(quoted);
 }
 
-static void new_line(const writer *w, int depth) {
+static void new_line(const writer *w, int depth)
+{
     if (w->indent) ft_text_add(w->text, "\n%*s", depth * w->indent, "");
 }
 
 static void write_value(const writer *w, const json_t *value, int depth);
 
-static void write_array(const writer *w, const json_t *value, int depth) {
+static void write_array(const writer *w, const json_t *value, int depth)
+{
     size_t n = json_array_size(value);
     ft_text_add(w->text, "[");
     for (size_t i = 0; i < n; i++) {
@@ -54,11 +58,13 @@ static void write_array(const writer *w, const json_t *value, int depth) {
     ft_text_add(w->text, "]");
 }
 
-static int compare_names(const void *a, const void *b) {
+static int compare_names(const void *a, const void *b)
+{
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static void write_object(const writer *w, const json_t *value, int depth) {
+static void write_object(const writer *w, const json_t *value, int depth)
+{
     int64_t n = (int64_t)json_object_size(value), used = 0;
     const char **names = ft_alloc(n * (int64_t)sizeof *names);
     if (!names) {
@@ -84,36 +90,22 @@ static void write_object(const writer *w, const json_t *value, int depth) {
     ft_free(names);
 }
 
-static void write_value(const writer *w, const json_t *value, int depth) {
+static void write_value(const writer *w, const json_t *value, int depth)
+{
     switch (json_typeof(value)) {
-    case JSON_OBJECT:
-        write_object(w, value, depth);
-        break;
-    case JSON_ARRAY:
-        write_array(w, value, depth);
-        break;
-    case JSON_STRING:
-        write_string(w->text, value);
-        break;
-    case JSON_INTEGER:
-        ft_text_add(w->text, "%lld", (long long)json_integer_value(value));
-        break;
-    case JSON_REAL:
-        write_real(w->text, json_real_value(value));
-        break;
-    case JSON_TRUE:
-        ft_text_add(w->text, "true");
-        break;
-    case JSON_FALSE:
-        ft_text_add(w->text, "false");
-        break;
-    case JSON_NULL:
-        ft_text_add(w->text, "null");
-        break;
+    case JSON_OBJECT: write_object(w, value, depth); break;
+    case JSON_ARRAY: write_array(w, value, depth); break;
+    case JSON_STRING: write_string(w->text, value); break;
+    case JSON_INTEGER: ft_text_add(w->text, "%lld", (long long)json_integer_value(value)); break;
+    case JSON_REAL: write_real(w->text, json_real_value(value)); break;
+    case JSON_TRUE: ft_text_add(w->text, "true"); break;
+    case JSON_FALSE: ft_text_add(w->text, "false"); break;
+    case JSON_NULL: ft_text_add(w->text, "null"); break;
     }
 }
 
-void script_json_write(ft_text *text, const json_t *value, int indent, bool sort) {
+void script_json_write(ft_text *text, const json_t *value, int indent, bool sort)
+{
     writer w = {text, indent, sort};
     write_value(&w, value, 0);
 }

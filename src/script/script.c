@@ -13,12 +13,18 @@
 
 /* A new room's bindings are one line here, and one declaration in script.h. */
 static const luaL_Reg openers[] = {
-    {"sys", script_bind_sys},         {"json", script_bind_json},
-    {"tensor", script_bind_tensor},   {"ops", script_bind_ops},
-    {"io", script_bind_io},           {"data", script_bind_data},
-    {"graph", script_bind_graph},     {"engine", script_bind_engine},
-    {"program", script_bind_program}, {"partition", script_bind_partition},
-    {"profile", script_bind_profile}, {"schedule", script_bind_schedule},
+    {"sys", script_bind_sys},
+    {"json", script_bind_json},
+    {"tensor", script_bind_tensor},
+    {"ops", script_bind_ops},
+    {"io", script_bind_io},
+    {"data", script_bind_data},
+    {"graph", script_bind_graph},
+    {"engine", script_bind_engine},
+    {"program", script_bind_program},
+    {"partition", script_bind_partition},
+    {"profile", script_bind_profile},
+    {"schedule", script_bind_schedule},
     {NULL, NULL},
 };
 
@@ -30,7 +36,8 @@ static const bool is_sanitized = true;
 static const bool is_sanitized = false;
 #endif
 
-script_state *script_state_of(lua_State *L) {
+script_state *script_state_of(lua_State *L)
+{
     lua_getfield(L, LUA_REGISTRYINDEX, state_key);
     script_state *state = lua_touserdata(L, -1);
     lua_pop(L, 1);
@@ -40,7 +47,8 @@ script_state *script_state_of(lua_State *L) {
 /* -- modules ---------------------------------------------------------------------------------- */
 
 /* package.preload["ftpipe.x"](name): runs the embedded file of upvalue 1. */
-static int load_embedded(lua_State *L) {
+static int load_embedded(lua_State *L)
+{
     const script_file *file = lua_touserdata(L, lua_upvalueindex(1));
     if (luaL_loadbuffer(L, file->bytes, (size_t)file->size, file->chunk) != 0) return lua_error(L);
     lua_pushstring(L, file->name);
@@ -49,7 +57,8 @@ static int load_embedded(lua_State *L) {
 }
 
 /* package.loaders entry: ftpipe.a.b is DIR/ftpipe/a/b.lua or DIR/ftpipe/a/b/init.lua. */
-static int search_directory(lua_State *L) {
+static int search_directory(lua_State *L)
+{
     const char *name = luaL_checkstring(L, 1);
     const char *dir = script_state_of(L)->host->lua_dir;
     const char *slashed = luaL_gsub(L, name, ".", "/");
@@ -64,7 +73,8 @@ static int search_directory(lua_State *L) {
     return 1;
 }
 
-static void add_directory_searcher(lua_State *L) {
+static void add_directory_searcher(lua_State *L)
+{
     lua_getglobal(L, "package");
     lua_getfield(L, -1, "loaders");
     for (int i = (int)lua_objlen(L, -1); i >= 1; i--) {
@@ -76,7 +86,8 @@ static void add_directory_searcher(lua_State *L) {
     lua_pop(L, 2);
 }
 
-static void add_embedded(lua_State *L, const script_file *modules) {
+static void add_embedded(lua_State *L, const script_file *modules)
+{
     lua_getglobal(L, "package");
     lua_getfield(L, -1, "preload");
     for (const script_file *file = modules; file && file->name; file++) {
@@ -90,7 +101,8 @@ static void add_embedded(lua_State *L, const script_file *modules) {
 /* -- assets ----------------------------------------------------------------------------------- */
 
 /* core.asset(name): the bytes of an embedded file. */
-static int lua_asset(lua_State *L) {
+static int lua_asset(lua_State *L)
+{
     const char *name = script_check_string(L, 1);
     for (const script_file *file = script_state_of(L)->host->assets; file && file->name; file++) {
         if (strcmp(file->name, name) != 0) continue;
@@ -104,7 +116,8 @@ static int lua_asset(lua_State *L) {
 
 /* core.source(module): the text of an embedded Lua module, or nil. None has one while modules come
  * from a directory: what is embedded is not what runs. */
-static int lua_source(lua_State *L) {
+static int lua_source(lua_State *L)
+{
     const char *name = script_check_string(L, 1);
     if (script_state_of(L)->host->lua_dir) return 0;
     for (const script_file *file = script_state_of(L)->host->modules; file && file->name; file++) {
@@ -116,7 +129,8 @@ static int lua_source(lua_State *L) {
 }
 
 /* core.assets(): the names of the embedded files, in order. */
-static int lua_assets(lua_State *L) {
+static int lua_assets(lua_State *L)
+{
     lua_newtable(L);
     int n = 0;
     for (const script_file *file = script_state_of(L)->host->assets; file && file->name; file++) {
@@ -127,20 +141,19 @@ static int lua_assets(lua_State *L) {
 }
 
 /* core.where(): "file:line: " of the caller outside lua/ftpipe. */
-static int lua_where(lua_State *L) {
+static int lua_where(lua_State *L)
+{
     script_where(L);
     return 1;
 }
 
 /* -- opening ---------------------------------------------------------------------------------- */
 
-static int open_core(lua_State *L) {
-    static const luaL_Reg functions[] = {{"asset", lua_asset},
-                                         {"assets", lua_assets},
-                                         {"fail", script_lua_fail},
-                                         {"source", lua_source},
-                                         {"where", lua_where},
-                                         {NULL, NULL}};
+static int open_core(lua_State *L)
+{
+    static const luaL_Reg functions[] = {{"asset", lua_asset},      {"assets", lua_assets},
+                                         {"fail", script_lua_fail}, {"source", lua_source},
+                                         {"where", lua_where},      {NULL, NULL}};
     lua_newtable(L);
     luaL_register(L, NULL, functions);
     lua_pushstring(L, FTPIPE_VERSION);
@@ -155,7 +168,8 @@ static int open_core(lua_State *L) {
     return 1;
 }
 
-static int open_all(lua_State *L) {
+static int open_all(lua_State *L)
+{
     const script_host *host = lua_touserdata(L, 1);
     script_state *state = lua_newuserdata(L, sizeof *state);
     *state = (script_state){.host = host};
@@ -171,7 +185,8 @@ static int open_all(lua_State *L) {
     return 0;
 }
 
-lua_State *script_new(const script_host *host) {
+lua_State *script_new(const script_host *host)
+{
     lua_State *L = luaL_newstate();
     if (!L) return NULL;
     lua_gc(L, LUA_GCSTOP, 0);
@@ -182,10 +197,12 @@ lua_State *script_new(const script_host *host) {
     return NULL;
 }
 
-int script_interrupted(lua_State *L) {
+int script_interrupted(lua_State *L)
+{
     return (int)*script_state_of(L)->host->interrupt;
 }
 
-const volatile sig_atomic_t *script_interrupt_flag(lua_State *L) {
+const volatile sig_atomic_t *script_interrupt_flag(lua_State *L)
+{
     return script_state_of(L)->host->interrupt;
 }

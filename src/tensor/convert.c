@@ -24,7 +24,10 @@ static float f32_of_bits(uint32_t bits)
 
 /* -- f16 and bf16 --------------------------------------------------------------------------- */
 
-static uint32_t bits_from_bf16(uint16_t h) { return (uint32_t)h << 16; }
+static uint32_t bits_from_bf16(uint16_t h)
+{
+    return (uint32_t)h << 16;
+}
 
 /* Adds half of the last kept bit, one less when that bit is even: ties go to even. */
 static uint16_t bf16_from_bits(uint32_t x)

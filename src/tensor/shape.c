@@ -19,7 +19,10 @@ static const int64_t dtype_bytes[] = {
 #undef DTYPE_BYTES
 };
 
-int64_t ft_dtype_bytes(ft_dtype dtype) { return dtype_bytes[dtype]; }
+int64_t ft_dtype_bytes(ft_dtype dtype)
+{
+    return dtype_bytes[dtype];
+}
 
 const char *ft_dtype_name(ft_dtype dtype)
 {
@@ -28,7 +31,10 @@ const char *ft_dtype_name(ft_dtype dtype)
     return (unsigned)dtype < FT_DTYPE_COUNT ? names[dtype] : "unknown dtype";
 }
 
-const char *ft_dtype_file_name(ft_dtype dtype) { return dtype_file_names[dtype]; }
+const char *ft_dtype_file_name(ft_dtype dtype)
+{
+    return dtype_file_names[dtype];
+}
 
 bool ft_dtype_find(const char *name, ft_dtype *out)
 {

@@ -88,7 +88,10 @@ void ft_tensor_release(ft_tensor *tensor)
     ft_free(s);
 }
 
-const ft_view *ft_tensor_view(const ft_tensor *tensor) { return &tensor->view; }
+const ft_view *ft_tensor_view(const ft_tensor *tensor)
+{
+    return &tensor->view;
+}
 
 int64_t ft_tensor_references(const ft_tensor *tensor)
 {

@@ -29,8 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         ft_text again = {0};
         ft_timeline *timeline = NULL;
         if (is_short(plan) && ft_plan_check(plan, &err) == FT_OK &&
-            ft_plan_simulate(&timeline, plan, NULL, &err) != FT_OK &&
-            err.status == FT_INFEASIBLE)
+            ft_plan_simulate(&timeline, plan, NULL, &err) != FT_OK && err.status == FT_INFEASIBLE)
             abort(); /* proven, and yet it waits for ever */
         ft_timeline_free(timeline);
         (void)ft_plan_write(plan, &again, &err);

@@ -10,7 +10,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* The bytes of a file in a block of exactly their size, so that reading past them is seen. */
-static uint8_t *read_whole(const char *path, size_t *size) {
+static uint8_t *read_whole(const char *path, size_t *size)
+{
     FILE *file = fopen(path, "rb");
     if (!file) return NULL;
     fseek(file, 0, SEEK_END);
@@ -23,7 +24,8 @@ static uint8_t *read_whole(const char *path, size_t *size) {
 }
 
 /* Runs one file; false when it cannot be read. */
-static int run_file(const char *path) {
+static int run_file(const char *path)
+{
     size_t size = 0;
     uint8_t *bytes = read_whole(path, &size);
     if (!bytes) {
@@ -35,7 +37,8 @@ static int run_file(const char *path) {
     return 1;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char **argv)
+{
     int passed = 0, failed = 0;
     for (int i = 1; i < argc; i++) {
         DIR *dir = opendir(argv[i]);

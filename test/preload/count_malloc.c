@@ -37,7 +37,10 @@ static int find_program(struct dl_phdr_info *info, size_t size, void *arg)
     return 1; /* the first one is the program */
 }
 
-__attribute__((constructor)) static void begin(void) { dl_iterate_phdr(find_program, NULL); }
+__attribute__((constructor)) static void begin(void)
+{
+    dl_iterate_phdr(find_program, NULL);
+}
 
 __attribute__((destructor)) static void report(void)
 {

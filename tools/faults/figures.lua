@@ -19,7 +19,7 @@ return {
       "logits are sent" },
    { EVALUATION, "graph:node(n).params == 0", "true", "spec/evaluation",
       "a parameter is used where it is not" },
-   { "lua/ftpipe/plan/options.lua", 'return here and "measured"',
+   { "lua/ftpipe/plan/arguments.lua", 'return here and "measured"',
       'return here and not args.eval_only and "measured"', "spec/evaluation",
       "evaluation is planned with modelled costs" },
    { "lua/ftpipe/store/figures.lua", "(1 - SHARE) * mean + SHARE * loss", "(mean + loss) / 2",

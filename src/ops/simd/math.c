@@ -36,24 +36,60 @@ INLINE void map2_number(float *y, const float *a, float b, int64_t n, vf (*f)(vf
 }
 
 /* NaN is kept: it is not below 0. */
-static inline vf vf_relu(vf x) { return vf_select(x < 0.0f, vf_set(0.0f), x); }
-static inline vf vf_gelu(vf x) { return x * vf_gelu_gate(x); }
-static inline vf vf_neg(vf x) { return -x; }
+static inline vf vf_relu(vf x)
+{
+    return vf_select(x < 0.0f, vf_set(0.0f), x);
+}
+static inline vf vf_gelu(vf x)
+{
+    return x * vf_gelu_gate(x);
+}
+static inline vf vf_neg(vf x)
+{
+    return -x;
+}
 static inline vf vf_gelu_erf(vf x)
 {
     vf density;
     return x * vf_normal(x, &density);
 }
 
-static inline vf add(vf a, vf b) { return a + b; }
-static inline vf sub(vf a, vf b) { return a - b; }
-static inline vf mul(vf a, vf b) { return a * b; }
-static inline vf divide(vf a, vf b) { return a / b; }
-static inline vf vf_relu_grad(vf dy, vf y) { return vf_select(y > 0.0f, dy, vf_set(0.0f)); }
-static inline vf vf_gelu_grad(vf dy, vf x) { return dy * vf_gelu_slope(x, vf_gelu_gate(x)); }
-static inline vf vf_tanh_grad(vf dy, vf y) { return dy * ((1.0f - y) * (1.0f + y)); }
-static inline vf vf_sqrt_grad(vf dy, vf y) { return dy * 0.5f / y; }
-static inline vf gated_gelu(vf a, vf b) { return vf_gelu(a) * b; }
+static inline vf add(vf a, vf b)
+{
+    return a + b;
+}
+static inline vf sub(vf a, vf b)
+{
+    return a - b;
+}
+static inline vf mul(vf a, vf b)
+{
+    return a * b;
+}
+static inline vf divide(vf a, vf b)
+{
+    return a / b;
+}
+static inline vf vf_relu_grad(vf dy, vf y)
+{
+    return vf_select(y > 0.0f, dy, vf_set(0.0f));
+}
+static inline vf vf_gelu_grad(vf dy, vf x)
+{
+    return dy * vf_gelu_slope(x, vf_gelu_gate(x));
+}
+static inline vf vf_tanh_grad(vf dy, vf y)
+{
+    return dy * ((1.0f - y) * (1.0f + y));
+}
+static inline vf vf_sqrt_grad(vf dy, vf y)
+{
+    return dy * 0.5f / y;
+}
+static inline vf gated_gelu(vf a, vf b)
+{
+    return vf_gelu(a) * b;
+}
 static inline vf vf_gelu_erf_grad(vf dy, vf x)
 {
     vf density, normal = vf_normal(x, &density);
@@ -61,7 +97,10 @@ static inline vf vf_gelu_erf_grad(vf dy, vf x)
 }
 
 #define MAP1(row, ...)                                                                             \
-    static void row##_map(float *y, const float *x, int64_t n) { map1(y, x, n, vf_##row); }
+    static void row##_map(float *y, const float *x, int64_t n)                                     \
+    {                                                                                              \
+        map1(y, x, n, vf_##row);                                                                   \
+    }
 #define MAP2(row, ...)                                                                             \
     static void row##_map(float *dx, const float *dy, const float *v, int64_t n)                   \
     {                                                                                              \
@@ -70,9 +109,18 @@ static inline vf vf_gelu_erf_grad(vf dy, vf x)
 FT_MAP1_LIST(MAP1)
 FT_MAP2_LIST(MAP2)
 
-static void add_map(float *y, const float *a, const float *b, int64_t n) { map2(y, a, b, n, add); }
-static void sub_map(float *y, const float *a, const float *b, int64_t n) { map2(y, a, b, n, sub); }
-static void mul_map(float *y, const float *a, const float *b, int64_t n) { map2(y, a, b, n, mul); }
+static void add_map(float *y, const float *a, const float *b, int64_t n)
+{
+    map2(y, a, b, n, add);
+}
+static void sub_map(float *y, const float *a, const float *b, int64_t n)
+{
+    map2(y, a, b, n, sub);
+}
+static void mul_map(float *y, const float *a, const float *b, int64_t n)
+{
+    map2(y, a, b, n, mul);
+}
 static void div_map(float *y, const float *a, const float *b, int64_t n)
 {
     map2(y, a, b, n, divide);
@@ -204,11 +252,8 @@ static void to_bf16(uint16_t *y, const float *x, int64_t n)
 const ft_simd_math FT_ISA_NAME(ft_simd_math) = {
 #define AT(row, number, ...) [FT_MAP_##number] = row##_map,
     .map1 = {FT_MAP1_LIST(AT)},
-    .map2 = {FT_MAP2_LIST(AT)[FT_MAP_ADD] = add_map,
-             [FT_MAP_SUB] = sub_map,
-             [FT_MAP_MUL] = mul_map,
-             [FT_MAP_DIV] = div_map,
-             [FT_MAP_GATED_GELU] = gated_gelu_map},
+    .map2 = {FT_MAP2_LIST(AT)[FT_MAP_ADD] = add_map, [FT_MAP_SUB] = sub_map, [FT_MAP_MUL] = mul_map,
+             [FT_MAP_DIV] = div_map, [FT_MAP_GATED_GELU] = gated_gelu_map},
 #undef AT
     .scalar_right = {[FT_MAP_ADD] = add_number,
                      [FT_MAP_SUB] = sub_number,

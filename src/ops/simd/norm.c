@@ -7,7 +7,10 @@ typedef struct sums {
     vf a[4], b[4];
 } sums;
 
-static inline float fold(const vf x[4]) { return vf_sum((x[0] + x[1]) + (x[2] + x[3])); }
+static inline float fold(const vf x[4])
+{
+    return vf_sum((x[0] + x[1]) + (x[2] + x[3]));
+}
 
 static inline vf load(const float *p, int64_t left)
 {

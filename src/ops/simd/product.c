@@ -131,23 +131,12 @@ INLINE void panel_of(const ft_small_product *p, tile t, int vectors)
     for (; i + 6 <= p->m; i += 6, t.a += 6 * p->a_row, t.c += 6 * p->ldc)
         tile_of(p, &t, 6, vectors);
     switch (p->m - i) {
-    case 5:
-        tile_of(p, &t, 5, vectors);
-        break;
-    case 4:
-        tile_of(p, &t, 4, vectors);
-        break;
-    case 3:
-        tile_of(p, &t, 3, vectors);
-        break;
-    case 2:
-        tile_of(p, &t, 2, vectors);
-        break;
-    case 1:
-        tile_of(p, &t, 1, vectors);
-        break;
-    default:
-        break;
+    case 5: tile_of(p, &t, 5, vectors); break;
+    case 4: tile_of(p, &t, 4, vectors); break;
+    case 3: tile_of(p, &t, 3, vectors); break;
+    case 2: tile_of(p, &t, 2, vectors); break;
+    case 1: tile_of(p, &t, 1, vectors); break;
+    default: break;
     }
 }
 

@@ -8,10 +8,10 @@
 #include "ops/simd/vec.h"
 
 enum {
-    WIDE = FT_LANES / 2,     /* 64-bit lanes: blocks in a vector */
-    HALVES = FT_LANES * 2,   /* 16-bit draws in a vector */
-    PAIR = 2 * HALVES,       /* elements of one step: two vectors of draws */
-    N_STEPS = 64 / PAIR      /* steps that fill a word of 64 bits */
+    WIDE = FT_LANES / 2,   /* 64-bit lanes: blocks in a vector */
+    HALVES = FT_LANES * 2, /* 16-bit draws in a vector */
+    PAIR = 2 * HALVES,     /* elements of one step: two vectors of draws */
+    N_STEPS = 64 / PAIR    /* steps that fill a word of 64 bits */
 };
 
 typedef uint64_t vw __attribute__((vector_size(FT_LANES * 4)));

@@ -76,7 +76,7 @@ typedef struct ft_simd_softmax {
 
 /* Which elements of one sample dropout draws for (ops.h, ft_dropout_keeps). */
 typedef struct ft_dropout_draw {
-    uint32_t key[2];    /* Philox key: ft_dropout_key */
+    uint32_t key[2]; /* Philox key: ft_dropout_key */
     uint32_t sample;
     uint32_t threshold; /* dropped if 16 bits are below it; 1 ... 65535 */
 } ft_dropout_draw;
@@ -166,9 +166,9 @@ const ft_simd *ft_simd_of(int isa);
 
 /* name_avx512 and so on, inside the files of this folder. */
 #ifdef FT_ISA_SUFFIX
-#define FT_ISA_JOIN(name, suffix) name##_##suffix
+#define FT_ISA_JOIN(name, suffix)   name##_##suffix
 #define FT_ISA_EXPAND(name, suffix) FT_ISA_JOIN(name, suffix)
-#define FT_ISA_NAME(name) FT_ISA_EXPAND(name, FT_ISA_SUFFIX)
+#define FT_ISA_NAME(name)           FT_ISA_EXPAND(name, FT_ISA_SUFFIX)
 extern const ft_simd_math FT_ISA_NAME(ft_simd_math);
 extern const ft_simd_norm FT_ISA_NAME(ft_simd_norm);
 extern const ft_simd_softmax FT_ISA_NAME(ft_simd_softmax);

@@ -27,9 +27,15 @@ typedef int32_t vi __attribute__((vector_size(FT_LANES * 4)));
 typedef uint32_t vu __attribute__((vector_size(FT_LANES * 4)));
 typedef float vf_memory __attribute__((vector_size(FT_LANES * 4), aligned(4), may_alias));
 
-static inline vf vf_set(float x) { return x - (vf){0}; }
+static inline vf vf_set(float x)
+{
+    return x - (vf){0};
+}
 
-static inline vi vi_set(int32_t x) { return x - (vi){0}; }
+static inline vi vi_set(int32_t x)
+{
+    return x - (vi){0};
+}
 
 /* The numbers of the lanes: 0, 1, 2, ... */
 static inline vi vi_lanes(void)
@@ -43,9 +49,15 @@ static inline vi vi_lanes(void)
 #endif
 }
 
-static inline vf vf_load(const float *p) { return *(const vf_memory *)p; }
+static inline vf vf_load(const float *p)
+{
+    return *(const vf_memory *)p;
+}
 
-static inline void vf_store(float *p, vf x) { *(vf_memory *)p = x; }
+static inline void vf_store(float *p, vf x)
+{
+    *(vf_memory *)p = x;
+}
 
 /* The first n < FT_LANES elements; the rest is 0, and is not read. */
 static inline vf vf_load_part(const float *p, int n)
@@ -133,7 +145,10 @@ static inline vf vf_keep(uint32_t bits, vf x)
 #endif
 }
 
-static inline vf vf_abs(vf x) { return (vf)((vi)x & vi_set(0x7fffffff)); }
+static inline vf vf_abs(vf x)
+{
+    return (vf)((vi)x & vi_set(0x7fffffff));
+}
 
 /* The magnitude of x with the sign of s. */
 static inline vf vf_with_sign(vf x, vf s)

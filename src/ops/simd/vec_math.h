@@ -81,7 +81,10 @@ static inline vf vf_tanh(vf x)
 }
 
 /* 1 / (1 + e^-x) */
-static inline vf vf_sigmoid(vf x) { return 1.0f / (1.0f + vf_exp(-x)); }
+static inline vf vf_sigmoid(vf x)
+{
+    return 1.0f / (1.0f + vf_exp(-x));
+}
 
 /* Phi(x), the normal distribution, and its density. Q(|x|) = e^(-x^2/2) t P(t) with
  * t = 1 / (1 + 0.3 |x|); below 5e-7 while Phi is a normal number. */

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#define JOIN(name, suffix) name##_##suffix
+#define JOIN(name, suffix)   name##_##suffix
 #define EXPAND(name, suffix) JOIN(name, suffix)
 
 /* Partial sums that run side by side; where registers are narrower, the compiler takes several. */
@@ -176,8 +176,8 @@ static double factored_squares(const float *restrict g, const float *restrict co
     return sum;
 }
 
-static void factored_apply(float *restrict p, const float *restrict g,
-                           const float *restrict column, float row_size, float keep, int64_t n)
+static void factored_apply(float *restrict p, const float *restrict g, const float *restrict column,
+                           float row_size, float keep, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) p[i] = p[i] * keep - g[i] * (row_size * column[i]);
 }
