@@ -63,12 +63,15 @@ bool ft_sum_into(float *dst, const float *src, int64_t n, ft_team *team);
 
 /* Learning rate over steps: linear warm-up from 0, then by the row. */
 typedef struct ft_rate {
-    const char *schedule; /* "constant", "linear" (to 0 at `steps`), "cosine" (to 0 at `steps`) */
+    const char *schedule; /* a name of ft_rate_schedule */
     double peak;
     int64_t warmup; /* steps; the rate of step w <= warmup is peak * w / warmup */
     int64_t steps;  /* all of them */
 } ft_rate;
 
+/* Name of row i of the schedules, "constant", then those that fall to 0 at `steps`; NULL behind the
+ * last. */
+const char *ft_rate_schedule(int i);
 /* FT_INVALID for an unknown schedule (listing those there are), negative or non-finite numbers. */
 ft_status ft_rate_check(const ft_rate *rate, ft_error *err);
 double ft_rate_at(const ft_rate *rate, int64_t step); /* step counts from 1 */

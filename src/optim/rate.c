@@ -2,6 +2,7 @@
 #include "optim/optim.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static double constant(double done)
@@ -35,11 +36,25 @@ static int schedule_index(const char *name)
     return -1;
 }
 
+const char *ft_rate_schedule(int i)
+{
+    return i >= 0 && i < N_SCHEDULES ? schedules[i].name : NULL;
+}
+
+static ft_status fail_schedule(const char *name, ft_error *err)
+{
+    char known[128] = "";
+    size_t used = 0;
+    for (int i = 0; i < N_SCHEDULES && used < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "",
+                                 schedules[i].name);
+    return ft_fail(err, FT_INVALID, "rate: schedule %s, expected one of %s", name ? name : "(none)",
+                   known);
+}
+
 ft_status ft_rate_check(const ft_rate *rate, ft_error *err)
 {
-    if (schedule_index(rate->schedule) < 0)
-        return ft_fail(err, FT_INVALID, "rate: schedule %s, expected constant, linear or cosine",
-                       rate->schedule ? rate->schedule : "(none)");
+    if (schedule_index(rate->schedule) < 0) return fail_schedule(rate->schedule, err);
     if (!(rate->peak >= 0.0 && isfinite(rate->peak)))
         return ft_fail(err, FT_INVALID, "rate: peak is %g, expected a number from 0 on",
                        rate->peak);

@@ -77,6 +77,16 @@ static int engine_optimizers(lua_State *L)
     return 1;
 }
 
+static int engine_rate_schedules(lua_State *L)
+{
+    lua_newtable(L);
+    for (int i = 0; ft_rate_schedule(i); i++) {
+        lua_pushstring(L, ft_rate_schedule(i));
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
 /*** Learning rate at a step.
  * @function engine.rate
  * @tparam table rate { schedule =, peak =, warmup =, steps = }
@@ -133,6 +143,7 @@ int script_bind_engine(lua_State *L)
                                          {"cards", engine_cards},
                                          {"schedules", engine_schedules},
                                          {"optimizers", engine_optimizers},
+                                         {"rate_schedules", engine_rate_schedules},
                                          {"rate", engine_rate},
                                          {"plan", script_engine_plan},
                                          {"blueprint", script_engine_blueprint},

@@ -62,7 +62,7 @@ M.rows = {
    { "lr", of = "recipe", type = "number", min = 0, default = 1e-4, help = "learning rate" },
    { "warmup", of = "recipe", type = "int", min = 0,
       help = "steps of warm-up, at most a tenth of all" },
-   { "lr_schedule", of = "recipe", choices = { "constant", "linear", "cosine" },
+   { "lr_schedule", of = "recipe", choices = choices.rates,
       help = "after warm-up [constant; linear with --schedule async]" },
    { "clip", of = "recipe plan", type = "number", min = 0, default = 1, plan = { default = 0 },
       help = "norm of gradients, 0 for none" },
