@@ -87,22 +87,32 @@ describe("ftpipe predict", function()
       refused(6, "stdin:1:12", { run, "-" }, '{"premise": \n')
    end)
 
-   it("refuses weights that are not finite, by name", function()
-      local broken = directory .. "/broken"
+   --- The tiny model whose final norm has this number for its weights.
+   local function with_number(value)
+      local broken, list = directory .. "/broken", {}
       files.tiny_model(broken)
       local archive = core.io.archive(broken .. "/model.safetensors")
-      for _, value in ipairs { 0 / 0, 1 / 0 } do
-         local list = {}
-         for i, name in ipairs(archive:names()) do
-            local tensor = archive:read(name, core.tensor.zeros(archive:spec(name).dims))
-            if name == "encoder.final_layer_norm.weight" then tensor:set(3, value) end
-            list[i] = { name = name, tensor = tensor }
-         end
-         core.io.write(broken .. "/model.safetensors", list)
-         refused(4, "/broken: the weights are not finite %(encoder.final_layer_norm.weight holds",
-            { broken, "--text", "a" })
+      for i, name in ipairs(archive:names()) do
+         local tensor = archive:read(name, core.tensor.zeros(archive:spec(name).dims))
+         if name == "decoder.final_layer_norm.weight" then tensor:fill(value) end
+         list[i] = { name = name, tensor = tensor }
       end
+      core.io.write(broken .. "/model.safetensors", list)
       archive:close()
+      return broken
+   end
+
+   it("refuses weights that are not finite, by name", function()
+      for _, value in ipairs { 0 / 0, 1 / 0 } do
+         refused(4, "/broken predicts nothing here: the weights are not finite "
+            .. "%(decoder.final_layer_norm.weight holds a NaN or an infinity%)",
+            { with_number(value), "--text", "a" })
+      end
+   end)
+
+   it("answers nothing when finite weights make numbers that are not", function()
+      refused(4, "/broken predicts nothing here: '[%l_]+' in %S+ %(forward%) gave "
+         .. "%l+, expected finite numbers\n$", { with_number(3e38), "--text", "a" })
    end)
 
    it("ends without a word when its reader goes away", function()

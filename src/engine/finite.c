@@ -84,17 +84,14 @@ static ft_error describe(const worker *w, const ft_action *a, const ft_watch *fo
 {
     const ft_run *run = w->run;
     const ft_cut *o = &run->blueprint->cut;
-    const ft_node *node = found->node;
-    char where[256] = "a value", from[256] = "";
-    if (node)
-        snprintf(where, sizeof where, "'%s'%s%s (%s)", node->op->name, node->scope[0] ? " in " : "",
-                 node->scope, node->phase == FT_BACKWARD ? "backward" : "forward");
+    char what[256], from[256] = "";
+    ft_watch_words(found, what, sizeof what);
     if (param) snprintf(from, sizeof from, " from the parameter '%s', which is not finite", param);
     ft_error failure;
-    ft_fail(&failure, FT_DIVERGED, "%s %lld: %s gave %s%s; stage %d of %d, micro-batch %d of %d",
+    ft_fail(&failure, FT_DIVERGED, "%s %lld: %s%s; stage %d of %d, micro-batch %d of %d",
             run->plan->forward_only ? "evaluation batch" : "step",
-            (long long)(run->first_step + a->batch), where, found->nan ? "nan" : "inf", from,
-            a->stage, o->n_stages, a->micro, o->micro_batches);
+            (long long)(run->first_step + a->batch), what, from, a->stage, o->n_stages, a->micro,
+            o->micro_batches);
     return failure;
 }
 

@@ -332,6 +332,17 @@ void ft_watch_value(ft_watch *watch, const ft_node *node, const float *x, int64_
     for (int64_t i = 0; i < n; i++) watch->nan = watch->nan || isnan(x[i]);
 }
 
+void ft_watch_words(const ft_watch *watch, char *text, size_t size)
+{
+    const ft_node *node = watch->node;
+    const char *gave = watch->nan ? "nan" : "inf";
+    if (!node)
+        snprintf(text, size, "a value gave %s", gave);
+    else
+        snprintf(text, size, "'%s'%s%s (%s) gave %s", node->op->name, node->scope[0] ? " in " : "",
+                 node->scope, node->phase == FT_BACKWARD ? "backward" : "forward", gave);
+}
+
 /* Gradient terms that the step made in place; with watch->every all that it made. */
 static void watch_step(const step *st, const ft_call *call, ft_watch *watch)
 {

@@ -101,6 +101,9 @@ typedef struct ft_bases {
 /* Looks at one tensor of a node, unless something was found already. */
 void ft_watch_value(ft_watch *watch, const ft_node *node, const float *x, int64_t n, ft_team *team);
 
+/* "'linear' in decoder/block.0 (forward) gave inf": what was found, cut to size. */
+void ft_watch_words(const ft_watch *watch, char *text, size_t size);
+
 /* Address of a place. */
 void *ft_place_address(const ft_bases *bases, ft_place place);
 

@@ -23,6 +23,7 @@ typedef struct whole {
     ft_tensor **outputs; /* by graph output */
     void **inputs, **params, **grads, **bound;
     float **sums; /* by term: accumulators */
+    bool finite;  /* all that it makes has to be */
 } whole;
 
 static void whole_free(whole *w)
@@ -109,11 +110,12 @@ static ft_status compile(whole *w, ft_error *err)
 /*** A graph made ready to run as a whole.
  * @function program.new
  * @tparam graph graph
- * @tparam[opt] table options grads (true: gradients as well), threads
+ * @tparam[opt] table options grads (true: gradients as well), threads, finite (true: a run raises
+ * `diverged` at the first number that is not)
  * @treturn program */
 static int program_new(lua_State *L)
 {
-    static const char *const names[] = {"grads", "threads", NULL};
+    static const char *const names[] = {"grads", "threads", "finite", NULL};
     ft_error err = {FT_OK, ""};
     const ft_graph *g = script_check_graph(L, 1);
     if (lua_isnoneornil(L, 2)) {
@@ -123,6 +125,7 @@ static int program_new(lua_State *L)
     script_options(L, 2, names);
     bool grads = script_opt_bool(L, 2, "grads", false);
     int threads = (int)script_opt_int(L, 2, "threads", 1, 1, 1024);
+    bool finite = script_opt_bool(L, 2, "finite", false);
     void **box = script_box_new(L, PROGRAM);
     lua_createtable(L, 1, 0); /* holds on to the graph */
     lua_pushvalue(L, 1);
@@ -138,6 +141,7 @@ static int program_new(lua_State *L)
     *box = w;
     w->arena = arena;
     w->graph = g;
+    w->finite = finite;
     w->n_nodes = grads ? ft_graph_n_nodes(g) : ft_graph_n_forward(g);
     w->n_terms = grads ? ft_graph_n_grads(g) : 0;
     w->n_outputs = ft_graph_n_outputs(g);
@@ -187,6 +191,15 @@ static void push_outputs(lua_State *L, const whole *w)
     }
 }
 
+/* What a run that has to be finite found. */
+static ft_status check_watch(const ft_watch *watch, ft_error *err)
+{
+    char what[256];
+    if (!watch->node) return FT_OK;
+    ft_watch_words(watch, what, sizeof what);
+    return ft_fail(err, FT_DIVERGED, "%s, expected finite numbers", what);
+}
+
 /*** Runs the graph.
  * @function program:run
  * @tparam table params tensors in the graph's order of parameters
@@ -207,14 +220,18 @@ static int program_run(lua_State *L)
         key.seed = (uint64_t)script_opt_int(L, 4, "seed", 0, 0, (int64_t)1 << 53);
         key.step = (uint32_t)script_opt_int(L, 4, "step", 0, 0, UINT32_MAX);
     }
+    ft_watch watch = {.every = true};
     ft_bases bases = {.work = w->work,
                       .inputs = w->inputs,
                       .params = w->params,
                       .grads = w->grads,
                       .bound = w->bound,
                       .key = key,
-                      .team = w->team};
-    if (ft_program_run(w->program, &bases, &err) != FT_OK) return script_raise(L, &err);
+                      .team = w->team,
+                      .watch = w->finite ? &watch : NULL};
+    ft_status status = ft_program_run(w->program, &bases, &err);
+    if (status == FT_OK) status = check_watch(&watch, &err);
+    if (status != FT_OK) return script_raise(L, &err);
     push_outputs(L, w);
     return 1;
 }

@@ -176,6 +176,14 @@ local function emit(row)
    core.fail("input or output failed", "standard output cannot be written: " .. problem)
 end
 
+--- Answers every input. Weights may be finite, and still too large for what they make.
+local function answer(job, path)
+   local ok, problem = pcall(kinds.of(job.model).answer, job)
+   if ok then return end
+   if type(problem) ~= "table" or problem.status ~= "diverged" then error(problem, 0) end
+   core.fail("diverged", ("%s predicts nothing here: %s"):format(path, problem.message))
+end
+
 --- A word that is no flag, taken out of argv.
 local function take_word(argv)
    if argv[1] and not argv[1]:find("^%-") then return table.remove(argv, 1) end
@@ -215,7 +223,7 @@ function M.run(argv)
          source.model, model.family.kind)
    end
    job.items = input.read(job)
-   kinds.of(model).answer(job)
+   answer(job, source.model)
 end
 
 return M

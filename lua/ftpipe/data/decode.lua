@@ -19,7 +19,7 @@ local function prepare(graph, params, threads)
    return {
       graph = graph,
       inputs = graph:inputs(),
-      program = core.program.new(graph, { threads = threads }),
+      program = core.program.new(graph, { threads = threads, finite = true }),
       params = bind(graph, params),
    }
 end

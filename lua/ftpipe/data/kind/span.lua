@@ -181,7 +181,7 @@ local function programs_of(job, size)
       local graph = evaluate.graph(model, { batch = size.batch, source = length })
       local params = {}
       for i, param in ipairs(graph:params()) do params[i] = by_name[param.name] end
-      local program = core.program.new(graph, { threads = job.threads })
+      local program = core.program.new(graph, { threads = job.threads, finite = true })
       return function(batch)
          feed.weigh(model.family, batch, 1)
          return program:run(params, feed.list(graph:inputs(), batch))

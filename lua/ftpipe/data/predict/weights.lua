@@ -17,9 +17,8 @@ function M.load(model, size)
    checkpoint.load(model.checkpoint, list, function(_, param) return params[param.name] end)
    for _, param in ipairs(list) do
       if not params[param.name]:is_finite() then
-         core.fail("diverged", ("%s: the weights are not finite (%s holds a NaN or an infinity), "
-            .. "they predict nothing; expected those of a run that did not diverge"):format(
-            model.name, param.name))
+         core.fail("diverged", ("the weights are not finite (%s holds a NaN or an infinity), "
+            .. "expected those of a run that did not diverge"):format(param.name))
       end
    end
    return params
