@@ -51,6 +51,21 @@ describe("signals", function()
       end
    end)
 
+   it("that were ignored when the program began stay ignored, as under nohup", function()
+      local script = [[local sys = require("ftpipe.core").sys
+         for _ = 1, 3 do io.popen("kill -s %s " .. sys.getpid()):close() end
+         print("went on")]]
+      local codes = { INT = 130, TERM = 143, HUP = 129 } -- of those that are not
+      for name, code in pairs(codes) do
+         for action, expected in pairs { ignore = { "went on\n", 0 }, default = { "", code } } do
+            local command = "timeout 60 env --%s-signal=%s '%s' -e '%s' & wait $!"
+            local out, _, got = process.shell(command:format(action, name, core.sys.executable(),
+               script:format(name)))
+            assert.same(expected, { out, got }, action .. " " .. name)
+         end
+      end
+   end)
+
    it("end a compiled loop when they come twice", function()
       if core.sanitized then return pending("ThreadSanitizer holds signals back") end
       for signals, code in pairs {
