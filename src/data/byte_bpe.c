@@ -33,7 +33,7 @@ static const char pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^"
 
 /* A word and its ids. Who finds it busy does without. */
 typedef struct cache_slot {
-    atomic_flag busy;
+    atomic_bool busy;
     uint8_t n_bytes, n_ids; /* n_bytes 0: empty */
     char bytes[CACHE_BYTES];
     int32_t ids[CACHE_IDS];
@@ -97,10 +97,10 @@ static cache_slot *cache_slot_of(const byte_bpe *b, const char *word, int64_t n)
 static bool recall(const encoding *e, const char *word, int64_t n)
 {
     cache_slot *slot = cache_slot_of(e->model, word, n);
-    if (atomic_flag_test_and_set_explicit(&slot->busy, memory_order_acquire)) return false;
+    if (atomic_exchange_explicit(&slot->busy, true, memory_order_acquire)) return false;
     bool known = slot->n_bytes == n && memcmp(slot->bytes, word, (size_t)n) == 0 &&
                  ft_ids_add(e->ids, slot->ids, slot->n_ids);
-    atomic_flag_clear_explicit(&slot->busy, memory_order_release);
+    atomic_store_explicit(&slot->busy, false, memory_order_release);
     return known;
 }
 
@@ -108,13 +108,13 @@ static void remember(const encoding *e, const char *word, int64_t n, const int32
                      int64_t n_ids)
 {
     cache_slot *slot = cache_slot_of(e->model, word, n);
-    if (n_ids > CACHE_IDS || atomic_flag_test_and_set_explicit(&slot->busy, memory_order_acquire))
+    if (n_ids > CACHE_IDS || atomic_exchange_explicit(&slot->busy, true, memory_order_acquire))
         return;
     slot->n_bytes = (uint8_t)n;
     slot->n_ids = (uint8_t)n_ids;
     memcpy(slot->bytes, word, (size_t)n);
     memcpy(slot->ids, ids, (size_t)n_ids * sizeof *ids);
-    atomic_flag_clear_explicit(&slot->busy, memory_order_release);
+    atomic_store_explicit(&slot->busy, false, memory_order_release);
 }
 
 static ft_status encode_word(encoding *e, const char *word, int64_t n, ft_error *err)
@@ -197,17 +197,15 @@ const ft_tokenizer_kind_row ft_kind_byte_bpe = {
 
 /* -- making ----------------------------------------------------------------------------------- */
 
-/* The character that stands for a byte: printable ones of Latin-1 for themselves, the others, in
+/* The characters that stand for bytes: printable ones of Latin-1 for themselves, the others, in
  * order, from U+0100. */
-static int byte_char(int byte)
+static void byte_chars(int16_t chars[N_BYTES])
 {
-    int next = 256;
-    for (int i = 0; i <= byte; i++) {
+    int16_t next = 256;
+    for (int16_t i = 0; i < N_BYTES; i++) {
         bool printable = (i >= 33 && i <= 126) || (i >= 161 && i <= 172) || i >= 174;
-        if (i == byte) return printable ? i : next;
-        next += !printable;
+        chars[i] = printable ? i : next++;
     }
-    return 0;
 }
 
 static int64_t put_char(char *out, int c)
@@ -242,12 +240,13 @@ static ft_piece raw_piece(byte_bpe *b, ft_piece piece, const int16_t *byte_of)
 
 static bool make_raw(byte_bpe *b)
 {
-    int16_t byte_of[N_BYTES * 2];
+    int16_t byte_of[N_BYTES * 2], chars[N_BYTES];
     memset(byte_of, 0xFF, sizeof byte_of);
+    byte_chars(chars);
     for (int i = 0; i < N_BYTES; i++) {
         char text[2];
-        byte_of[byte_char(i)] = (int16_t)i;
-        b->bytes[i] = ft_vocabulary_find(&b->vocabulary, text, put_char(text, byte_char(i)));
+        byte_of[chars[i]] = (int16_t)i;
+        b->bytes[i] = ft_vocabulary_find(&b->vocabulary, text, put_char(text, chars[i]));
     }
     b->raw = ft_alloc(b->vocabulary.n * (int64_t)sizeof *b->raw);
     if (!b->raw) return false;
@@ -300,12 +299,11 @@ ft_status ft_byte_bpe_new(void **out, ft_vocabulary *vocabulary, ft_merges *merg
     *b = (byte_bpe){.vocabulary = *vocabulary, .merges = *merges, .prefix_space = prefix_space};
     *vocabulary = (ft_vocabulary){0};
     *merges = (ft_merges){0};
-    b->cache = ft_alloc(CACHE_SLOTS * (int64_t)sizeof *b->cache);
+    b->cache = ft_alloc(CACHE_SLOTS * (int64_t)sizeof *b->cache); /* zero: empty, not busy */
     if (!b->cache || !make_raw(b) || !make_pattern(b)) {
         byte_bpe_free(b);
         return ft_fail(err, FT_NOMEM, "tokenizer: no memory");
     }
-    for (int i = 0; i < CACHE_SLOTS; i++) atomic_flag_clear(&b->cache[i].busy);
     *out = b;
     return FT_OK;
 }
