@@ -11,7 +11,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "schedule/timeline.h"
+#include "schedule/schedule.h"
+#include "simulate/simulate.h"
 
 enum { MAX_STAGES = 256, MAX_DEVICES = 64, MAX_LINKS = 96, PER_HOST = 8 };
 

@@ -1,12 +1,12 @@
-# ft_room(NAME USES ROOM...): a static library of src/NAME/*.c(pp), and a test of every
-# test/test_NAME*.c that links this room alone (with what it uses).
+# ft_room(NAME USES ROOM... TESTS ROOM...): a static library of src/NAME/*.c(pp), and a test of every
+# test/test_NAME*.c that links this room alone (with what it uses) and the rooms of TESTS.
 set(FT_TEST_TIMEOUT 400) # seconds; sanitizers are several times slower
 if(FTPIPE_SANITIZE)
   set(FT_TEST_TIMEOUT 1200)
 endif()
 
 function(ft_room name)
-  cmake_parse_arguments(ARG "" "" "USES" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "USES;TESTS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.c
        ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
   add_library(ft_${name} STATIC ${sources})
@@ -24,6 +24,9 @@ function(ft_room name)
     add_executable(${stem} ${test})
     target_include_directories(${stem} PRIVATE ${CMAKE_SOURCE_DIR}/test)
     target_link_libraries(${stem} PRIVATE ft_${name})
+    foreach(room IN LISTS ARG_TESTS)
+      target_link_libraries(${stem} PRIVATE ft_${room})
+    endforeach()
     string(REPLACE "test_" "c/" ctest_name ${stem})
     add_test(NAME ${ctest_name} COMMAND ${stem} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
     set_tests_properties(${ctest_name} PROPERTIES TIMEOUT ${FT_TEST_TIMEOUT})

@@ -4,7 +4,7 @@
 
 #include "blueprint/blueprint.h"
 #include "chain_case.h"
-#include "schedule/make.h"
+#include "schedule/schedule.h"
 
 typedef struct pipeline {
     ft_graph *g;

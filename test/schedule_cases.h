@@ -1,4 +1,4 @@
-/* test/schedule_cases.h - pipelines for the tests of the schedule room. */
+/* test/schedule_cases.h - pipelines for the tests of plans. */
 #ifndef FT_TEST_SCHEDULE_CASES_H
 #define FT_TEST_SCHEDULE_CASES_H
 
@@ -6,8 +6,9 @@
 
 #include "base/rng.h"
 #include "check.h"
-#include "schedule/make.h"
-#include "schedule/timeline.h"
+#include "planfile/planfile.h"
+#include "schedule/schedule.h"
+#include "simulate/simulate.h"
 
 enum { CASE_STAGES = 16, CASE_EDGES = 256 };
 

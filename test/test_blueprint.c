@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "engine_case.h"
+#include "simulate/simulate.h"
 
 static void test_blueprint(void)
 {

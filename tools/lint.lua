@@ -104,10 +104,11 @@ local function reachable()
    return reach
 end
 
---- Headers that only some may see, by where these are: those of libraries, and what makes plans,
--- which who executes them cannot ask.
+--- Headers that only some may see, by where these are: those of libraries, and the parts of plans,
+-- which who executes plans does not need.
 local HOMES = {
-   ["schedule/make.h"] = { "src/schedule/", "src/script/" },
+   ["plan/making.h"] = { "src/plan/", "src/planfile/", "src/schedule/" },
+   ["plan/wires.h"] = { "src/plan/", "src/schedule/", "src/simulate/" },
    ["lua.h"] = { "src/script/", "src/app/" },
    ["lauxlib.h"] = { "src/script/", "src/app/" },
    ["lualib.h"] = { "src/script/", "src/app/" },

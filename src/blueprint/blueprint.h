@@ -10,10 +10,11 @@
 #define FT_BLUEPRINT_H
 
 #include "base/arena.h"
+#include "machine/machine.h"
 #include "memory/memory.h"
 #include "optim/optim.h"
+#include "plan/plan.h"
 #include "program/program.h"
-#include "schedule/timeline.h"
 
 /* What work takes on one device, ns, as a profile has it. */
 typedef struct ft_work_costs {

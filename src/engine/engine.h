@@ -11,6 +11,7 @@
 #define FT_ENGINE_H
 
 #include "blueprint/blueprint.h"
+#include "timeline/timeline.h"
 
 typedef struct ft_run ft_run;
 

@@ -5,7 +5,7 @@
  * from the first chunk on, backwards from the last. Device p runs 2 (P - p - 1) + (V - 1) P
  * forwards ahead and then one of each in turn, flushed at the end of a batch. Source: Narayanan et
  * al., "Efficient Large-Scale Language Model Training on GPU Clusters", SC 2021, section 2.2. */
-#include "schedule/leg.h"
+#include "schedule/internal.h"
 
 typedef struct turns {
     const leg *leg;
@@ -68,10 +68,10 @@ static void put_backward(turns *t, int batch, int64_t k)
  * backwards; a replica's weights are taken over before the next batch begins. */
 static void put_updates(turns *t, int batch)
 {
-    const wires *w = t->leg->wires;
+    const ft_wires *w = t->leg->wires;
     for (int chunk = t->n_chunks - 1; chunk >= 0; chunk--) put(t, FT_ACT_UPDATE, chunk, batch, 0);
     for (int chunk = 0; chunk < t->n_chunks; chunk++) {
-        int spot = spot_of(chunk * t->n_devices + t->device, FT_ACT_ADOPT);
+        int spot = ft_spot_of(chunk * t->n_devices + t->device, FT_ACT_ADOPT);
         if (w->in_first[spot] < w->in_first[spot + 1]) put(t, FT_ACT_ADOPT, chunk, batch, 0);
         t->forwards[chunk] = t->backwards[chunk] = 0;
     }

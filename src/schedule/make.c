@@ -3,7 +3,7 @@
  * Orders, then playing, then folding, then the proof. A long leg is played for `n` batches, where n
  * differs from the leg's number by a multiple of every period tried, and its body is then repeated
  * more often; when no body is found, or the proof fails, more batches are played. */
-#include "schedule/leg.h"
+#include "schedule/internal.h"
 
 #include <string.h>
 
@@ -59,12 +59,12 @@ static ft_status check_edge(const ft_pipeline *p, int e, ft_error *err)
 
 static ft_status check_pipeline(const ft_pipeline *p, const ft_schedule *schedule, ft_error *err)
 {
-    FT_TRY(check_range("stages", p->n_stages, PLAN_MAX_STAGES, err));
-    FT_TRY(check_range("devices", p->n_devices, PLAN_MAX_STAGES, err));
-    FT_TRY(check_range("micro-batches", p->micro_batches, PLAN_MAX_MICRO, err));
-    FT_TRY(check_range("batches", p->n_batches, PLAN_MAX_BATCHES, err));
-    FT_TRY(check_range("actions in a leg", per_batch(p, schedule) * p->n_batches, PLAN_MAX_ACTIONS,
-                       err));
+    FT_TRY(check_range("stages", p->n_stages, FT_PLAN_MAX_STAGES, err));
+    FT_TRY(check_range("devices", p->n_devices, FT_PLAN_MAX_STAGES, err));
+    FT_TRY(check_range("micro-batches", p->micro_batches, FT_PLAN_MAX_MICRO, err));
+    FT_TRY(check_range("batches", p->n_batches, FT_PLAN_MAX_BATCHES, err));
+    FT_TRY(check_range("actions in a leg", per_batch(p, schedule) * p->n_batches,
+                       FT_PLAN_MAX_ACTIONS, err));
     if (p->weights >= FT_WEIGHTS_COUNT || schedule->weights >= FT_WEIGHTS_COUNT)
         return ft_fail(err, FT_INVALID, "pipeline: there is no way %d of choosing weights",
                        (int)p->weights);
@@ -76,17 +76,17 @@ static ft_status check_pipeline(const ft_pipeline *p, const ft_schedule *schedul
     if (schedule->replicates && !several && p->n_devices > 1)
         return ft_fail(err, FT_INVALID, "schedule %s: expected a stage with several replicas",
                        schedule->name);
-    if (p->n_edges < 0 || p->n_edges > PLAN_MAX_EDGES)
+    if (p->n_edges < 0 || p->n_edges > FT_PLAN_MAX_EDGES)
         return ft_fail(err, FT_INVALID, "pipeline: %d edges, expected 0 to %d", p->n_edges,
-                       PLAN_MAX_EDGES);
+                       FT_PLAN_MAX_EDGES);
     for (int e = 0; e < p->n_edges; e++) {
-        FT_TRY(edge_check(&p->edges[e], e, p->n_stages, err));
+        FT_TRY(ft_edge_check(&p->edges[e], e, p->n_stages, err));
         if (p->edges[e].from_kind != FT_ACT_FORWARD && schedule->forward_only)
             return ft_fail(err, FT_INVALID,
                            "pipeline: edge %d is not between forwards, which are all there is", e);
         FT_TRY(check_edge(p, e, err));
     }
-    if (!schedule_name_ok(schedule->name))
+    if (!ft_plan_name_ok(schedule->name))
         return ft_fail(err, FT_INVALID,
                        "schedule '%s': expected a name of 1 to 31 letters, digits, '-', '_' or '.'",
                        schedule->name);
@@ -99,7 +99,7 @@ static ft_status check_pipeline(const ft_pipeline *p, const ft_schedule *schedul
 static bool write_stages(ft_plan *plan, const leg *l)
 {
     const ft_pipeline *p = l->pipeline;
-    const seating *shares = &l->shares;
+    const ft_seating *shares = &l->shares;
     int64_t n = p->n_stages;
     int *numbers = ft_arena_array(plan->arena, 5 * n + 1 + shares->n_seats, sizeof *numbers);
     ft_edge *edges = ft_arena_array(plan->arena, p->n_edges, sizeof *edges);
@@ -111,7 +111,7 @@ static bool write_stages(ft_plan *plan, const leg *l)
     int *depth = numbers + n, *in_flight = depth + n, *versions = in_flight + n;
     int *first = versions + n, *devices = first + n + 1;
     for (int s = 0; s < p->n_stages; s++) {
-        const stage_share *share = &shares->of[s];
+        const ft_stage_share *share = &shares->of[s];
         numbers[s] = shares->seat_device[share->first];
         depth[s] = l->depths.depth[s];
         first[s] = share->first;
@@ -142,10 +142,10 @@ static bool write_stages(ft_plan *plan, const leg *l)
 }
 
 /* The plan of a leg of n_batches, from the one that was played. */
-static ft_status write_plan(ft_plan **out, const leg *l, const fold *f, int n_batches,
+static ft_status write_plan(ft_plan **out, const leg *l, const ft_fold *f, int n_batches,
                             ft_error *err)
 {
-    ft_plan *plan = plan_new();
+    ft_plan *plan = ft_plan_new();
     if (!plan) return no_memory(err);
     int later = n_batches - l->n_batches;
     memcpy(plan->schedule, l->schedule->name, strlen(l->schedule->name));
@@ -154,7 +154,7 @@ static ft_status write_plan(ft_plan **out, const leg *l, const fold *f, int n_ba
     plan->micro_batches = l->pipeline->micro_batches;
     plan->n_batches = n_batches;
     plan->forward_only = l->schedule->forward_only;
-    if (!write_stages(plan, l) || !fold_write(plan, l->done, f, later)) {
+    if (!write_stages(plan, l) || !ft_fold_write(plan, l->done, f, later)) {
         ft_plan_free(plan);
         return no_memory(err);
     }
@@ -173,31 +173,31 @@ static int batches_to_play(int n_batches, int64_t wanted)
 }
 
 /* Orders, plays and folds l->n_batches. */
-static ft_status play_leg(leg *l, fold *f, ft_error *err)
+static ft_status play_leg(leg *l, ft_fold *f, ft_error *err)
 {
     const ft_pipeline *p = l->pipeline;
-    const seat_request q = {.n_stages = p->n_stages,
-                            .n_devices = p->n_devices,
-                            .micro_batches = p->micro_batches,
-                            .device = p->device,
-                            .replica_first = p->replica_first,
-                            .replica_device = p->replica_device,
-                            .replica_rule = p->replica_rule};
-    FT_TRY(shares_new(&l->shares, l->arena, &q, err));
+    const ft_seat_request q = {.n_stages = p->n_stages,
+                               .n_devices = p->n_devices,
+                               .micro_batches = p->micro_batches,
+                               .device = p->device,
+                               .replica_first = p->replica_first,
+                               .replica_device = p->replica_device,
+                               .replica_rule = p->replica_rule};
+    FT_TRY(ft_shares_new(&l->shares, l->arena, &q, err));
     l->reduces = (p->reduces || l->shares.several) && !l->schedule->forward_only;
     l->weights = p->weights ? p->weights : l->schedule->weights;
-    FT_TRY(wires_new(&l->wires, l->arena, &l->shares, p->n_edges, p->edges, err));
-    FT_TRY(depths_find(&l->depths, l->arena, l->wires, err));
+    FT_TRY(ft_wires_new(&l->wires, l->arena, &l->shares, p->n_edges, p->edges, err));
+    FT_TRY(ft_depths_find(&l->depths, l->arena, l->wires, err));
     if (l->schedule->interleaves)
         FT_TRY(leg_interleave(l, err));
     else {
         FT_TRY(leg_order(l, err));
         FT_TRY(leg_play(l, err));
     }
-    return fold_find(f, l->arena, p->n_devices, l->done, err);
+    return ft_fold_find(f, l->arena, p->n_devices, l->done, err);
 }
 
-static ft_status write_proven(ft_plan **out, const leg *l, const fold *f, int n_batches,
+static ft_status write_proven(ft_plan **out, const leg *l, const ft_fold *f, int n_batches,
                               ft_error *err)
 {
     ft_status status = write_plan(out, l, f, n_batches, err);
@@ -213,7 +213,7 @@ static ft_status write_proven(ft_plan **out, const leg *l, const fold *f, int n_
 static ft_status attempt(ft_plan **out, leg *l, ft_error *err)
 {
     int whole = l->pipeline->n_batches;
-    fold f;
+    ft_fold f;
     FT_TRY(play_leg(l, &f, err));
     if (l->n_batches == whole) return write_proven(out, l, &f, whole, err);
     bool steady = f.repeats >= 3 && 2 * (int64_t)f.repeats * f.batches >= l->n_batches;
@@ -249,7 +249,7 @@ static ft_status make(ft_plan **out, const ft_pipeline *pipeline, const ft_sched
 /* Every edge of `edges` has twice its slots, or the most; false when all have those already. */
 static bool widen(const ft_pipeline *p, ft_edge *edges)
 {
-    int most = p->most_slots < PLAN_MAX_SLOTS ? p->most_slots : PLAN_MAX_SLOTS;
+    int most = p->most_slots < FT_PLAN_MAX_SLOTS ? p->most_slots : FT_PLAN_MAX_SLOTS;
     bool wider = false;
     for (int e = 0; e < p->n_edges; e++) {
         if (edges[e].slots >= most) continue;

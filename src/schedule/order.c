@@ -4,12 +4,12 @@
  * meets, and so the numbers a run computes, are known before it starts. Nor does it depend on the
  * length of the leg: an order is the endless one of the rule, without what belongs to later
  * batches. So a leg that is drained early computes what a shorter leg does. */
-#include "schedule/leg.h"
+#include "schedule/internal.h"
 
 typedef struct writer {
     const leg *leg;
     int stage, replica;
-    const stage_share *share;
+    const ft_stage_share *share;
     ft_stage_state state;
     int64_t total; /* micro-batches of the leg that are its own */
     stage_order *order;
@@ -28,7 +28,7 @@ static int64_t leg_micros(const leg *l)
 
 static ft_stage_state begin_state(const leg *l, int stage)
 {
-    const stage_share *s = &l->shares.of[stage];
+    const ft_stage_share *s = &l->shares.of[stage];
     return (ft_stage_state){.depth = (l->depths.ahead[stage] + s->n - 1) / s->n,
                             .height = l->depths.height[stage],
                             .micro_batches = s->per_batch,
@@ -82,8 +82,8 @@ static void advance(ft_stage_state *s, ft_action_kind kind)
 /* The owners of what the stage takes over: where the edges U->W that end at it begin. */
 static ft_status find_owners(writer *w, ft_error *err)
 {
-    const wires *net = w->leg->wires;
-    int spot = spot_of(w->stage, FT_ACT_ADOPT);
+    const ft_wires *net = w->leg->wires;
+    int spot = ft_spot_of(w->stage, FT_ACT_ADOPT);
     int first = net->in_first[spot], n = net->in_first[spot + 1] - first;
     w->n_owners = n;
     if (!n) return FT_OK;
@@ -119,14 +119,14 @@ static ft_status count_updates(writer *w, int64_t *updates, ft_error *err)
 /* Lowers at[i] to the updates that the stage has done before its forward of micro-batch i. */
 static ft_status follow_versions(const leg *l, int stage, int32_t *at, ft_error *err)
 {
-    const stage_share *share = &l->shares.of[stage];
+    const ft_stage_share *share = &l->shares.of[stage];
     ft_stage_state s = begin_state(l, stage);
     while (s.forwards < (int64_t)l->n_batches * share->per_batch) {
         ft_action_kind kind;
         FT_TRY(ask_rule(l, stage, &s, &kind, err));
         int32_t updates = (int32_t)(s.weights / s.micro_batches);
         for (int r = 0; kind == FT_ACT_FORWARD && r < share->n; r++) {
-            int64_t i = share_index(share, r, s.forwards);
+            int64_t i = ft_share_index(share, r, s.forwards);
             if (updates < at[i]) at[i] = updates;
         }
         advance(&s, kind);
@@ -185,7 +185,7 @@ static ft_status write_forward(writer *w, ft_error *err)
 {
     ft_stage_state *s = &w->state;
     int64_t batch = s->forwards / s->micro_batches;
-    int64_t index = share_index(w->share, w->replica, s->forwards);
+    int64_t index = ft_share_index(w->share, w->replica, s->forwards);
     int64_t newest = batch - s->weights / s->micro_batches;
     int64_t lag = forward_lag(w, batch, newest, index), most = INT16_MAX;
     if (w->leg->weights == FT_WEIGHTS_DOUBLE) most = 1;
@@ -224,7 +224,7 @@ static void put_backward(writer *w, ft_action_kind kind)
         advance(s, kind);
         return;
     }
-    int64_t index = share_index(w->share, w->replica, local), micros = w->share->micros;
+    int64_t index = ft_share_index(w->share, w->replica, local), micros = w->share->micros;
     int64_t batch = index / micros, lag = 0;
     if (kind != FT_ACT_BACKWARD_WEIGHT) {
         /* without older versions a backward reads the newest, whichever its batch */
@@ -271,7 +271,7 @@ static ft_status order_forwards(writer *w, ft_error *err)
     if (!w->order->actions)
         return ft_fail(err, FT_NOMEM, "plan: no memory for the order of stage %d", w->stage);
     for (int64_t i = 0; i < total; i++) {
-        int64_t index = share_index(w->share, w->replica, i), micros = w->share->micros;
+        int64_t index = ft_share_index(w->share, w->replica, i), micros = w->share->micros;
         put(w, FT_ACT_FORWARD, index / micros, index % micros, 0);
     }
     w->order->in_flight = w->order->versions = 1;
@@ -285,7 +285,7 @@ ft_status leg_order(leg *l, ft_error *err)
     const int32_t *versions;
     FT_TRY(find_versions(l, &versions, err));
     for (int stage = 0; stage < l->pipeline->n_stages; stage++) {
-        const stage_share *share = &l->shares.of[stage];
+        const ft_stage_share *share = &l->shares.of[stage];
         for (int r = 0; r < share->n; r++) {
             writer w = {.leg = l, .stage = stage, .replica = r, .share = share};
             w.order = &l->orders[share->first + r];

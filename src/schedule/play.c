@@ -3,7 +3,7 @@
  * A discrete simulation: a device that is idle takes one of the actions that are ready, and nothing
  * is started before its data has arrived. Stages are sequential processes that meet in queues of
  * fixed size only, so whether all of them finish does not depend on these choices (Kahn, 1974). */
-#include "schedule/leg.h"
+#include "schedule/internal.h"
 
 #include <stdio.h>
 
@@ -15,7 +15,7 @@ typedef struct player {
     int *seat_first, *seats; /* seats on device d: seats[seat_first[d]] ... */
     ft_action **lists;       /* by device: what it has started so far */
     bool *busy;
-    heap heap;
+    ft_heap heap;
     int *dirty; /* devices to look at, a stack */
     bool *is_dirty;
     int n_dirty;
@@ -26,13 +26,13 @@ typedef struct player {
 /* At one moment ends come before other reasons to look at a device. */
 static int64_t moment_of(int device, bool ends)
 {
-    return ends ? device : PLAN_MAX_STAGES + device;
+    return ends ? device : FT_PLAN_MAX_STAGES + device;
 }
 
-static meeting meet(const player *p, int seat, const ft_action *a)
+static ft_meeting meet(const player *p, int seat, const ft_action *a)
 {
-    const seating *shares = &p->leg->shares;
-    meeting m = {.stage = a->stage, .kind = a->kind, .index = a->batch};
+    const ft_seating *shares = &p->leg->shares;
+    ft_meeting m = {.stage = a->stage, .kind = a->kind, .index = a->batch};
     if (ft_action_per_micro(a->kind))
         m.index = (int64_t)a->batch * p->leg->pipeline->micro_batches + a->micro;
     m.replica = seat - shares->of[a->stage].first;
@@ -45,20 +45,10 @@ static const ft_action *ready_action(const player *p, int seat)
     const stage_order *order = &p->leg->orders[seat];
     if (p->next[seat] == order->n) return NULL;
     const ft_action *a = &order->actions[p->next[seat]];
-    meeting m = meet(p, seat, a);
+    ft_meeting m = meet(p, seat, a);
     int64_t cause;
-    if (wires_blocking(p->leg->wires, &m).reason != STOP_NOTHING) return NULL;
-    return wires_start_ns(p->leg->wires, &m, &cause) <= p->now ? a : NULL;
-}
-
-bool policy_goes_before(const int *depth, const ft_action *a, const ft_action *b)
-{
-    bool a_forward = a->kind == FT_ACT_FORWARD, b_forward = b->kind == FT_ACT_FORWARD;
-    if (a_forward != b_forward) return b_forward;
-    if (depth[a->stage] != depth[b->stage]) return depth[a->stage] < depth[b->stage];
-    if (a->batch != b->batch) return a->batch < b->batch;
-    if (a->micro != b->micro) return a->micro < b->micro;
-    return a->stage > b->stage;
+    if (ft_wires_blocking(p->leg->wires, &m).reason != FT_STOP_NOTHING) return NULL;
+    return ft_wires_start_ns(p->leg->wires, &m, &cause) <= p->now ? a : NULL;
 }
 
 /* -- playing ----------------------------------------------------------------------------------- */
@@ -77,7 +67,7 @@ static bool start_something(player *p, int device)
     int best_seat = -1;
     for (int i = p->seat_first[device]; i < p->seat_first[device + 1]; i++) {
         const ft_action *a = ready_action(p, p->seats[i]);
-        if (!a || (best && !policy_goes_before(p->leg->depths.depth, a, best))) continue;
+        if (!a || (best && !ft_policy_goes_before(p->leg->depths.depth, a, best))) continue;
         best = a;
         best_seat = p->seats[i];
     }
@@ -85,19 +75,19 @@ static bool start_something(player *p, int device)
     p->next[best_seat]++;
     p->lists[device][p->leg->done[device].n++] = *best;
     p->busy[device] = true;
-    int64_t end = p->now + p->cost_ns[spot_of(best->stage, best->kind)];
-    return heap_add(&p->heap, (moment){end, moment_of(device, true)});
+    int64_t end = p->now + p->cost_ns[ft_spot_of(best->stage, best->kind)];
+    return ft_heap_add(&p->heap, (ft_moment){end, moment_of(device, true)});
 }
 
 /* The stage's devices are looked at again at `ns`, now or later. */
 static bool look_later(player *p, int stage, int64_t ns)
 {
-    const stage_share *s = &p->leg->shares.of[stage];
+    const ft_stage_share *s = &p->leg->shares.of[stage];
     for (int i = 0; i < s->n; i++) {
         int device = p->leg->shares.seat_device[s->first + i];
         if (ns == p->now)
             look_at(p, device);
-        else if (!heap_add(&p->heap, (moment){ns, moment_of(device, false)}))
+        else if (!ft_heap_add(&p->heap, (ft_moment){ns, moment_of(device, false)}))
             return false;
     }
     return true;
@@ -107,22 +97,22 @@ static bool look_later(player *p, int stage, int64_t ns)
 static bool end_action(player *p, int device)
 {
     const ft_action *a = &p->lists[device][p->leg->done[device].n - 1];
-    wires *w = p->leg->wires;
-    int replica = shares_find(&p->leg->shares, a->stage, device);
-    meeting m = meet(p, p->leg->shares.of[a->stage].first + replica, a);
-    int spot = spot_of(a->stage, a->kind);
+    ft_wires *w = p->leg->wires;
+    int replica = ft_shares_find(&p->leg->shares, a->stage, device);
+    ft_meeting m = meet(p, p->leg->shares.of[a->stage].first + replica, a);
+    int spot = ft_spot_of(a->stage, a->kind);
     p->busy[device] = false;
-    wires_complete(w, &m, p->now, -1);
+    ft_wires_complete(w, &m, p->now, -1);
     look_at(p, device);
-    wires_wake(w, &m, look_at, p);
-    if (wires_join(w, &m)) {
+    ft_wires_wake(w, &m, look_at, p);
+    if (ft_wires_join(w, &m)) {
         w->group_ns[a->stage] = p->now + p->sum_ns[a->stage];
         if (!look_later(p, a->stage, w->group_ns[a->stage])) return false;
     }
     for (int i = w->out_first[spot]; i < w->out_first[spot + 1]; i++) {
         int e = w->out[i];
         int64_t there = p->now + w->transfer_ns[e];
-        wires_arrive(w, e, m.index, there, -1);
+        ft_wires_arrive(w, e, m.index, there, -1);
         if (!look_later(p, w->edges[e].to, there)) return false;
     }
     return true;
@@ -140,9 +130,9 @@ static bool play_all(player *p)
         if (!p->heap.n) return true;
         p->now = p->heap.at[0].ns;
         while (p->heap.n && p->heap.at[0].ns == p->now) {
-            moment m = heap_pop(&p->heap);
-            if (m.what >= PLAN_MAX_STAGES)
-                look_at(p, (int)m.what - PLAN_MAX_STAGES);
+            ft_moment m = ft_heap_pop(&p->heap);
+            if (m.what >= FT_PLAN_MAX_STAGES)
+                look_at(p, (int)m.what - FT_PLAN_MAX_STAGES);
             else if (!end_action(p, (int)m.what))
                 return false;
         }
@@ -157,8 +147,8 @@ static ft_status report_stuck(const player *p, ft_error *err)
         const stage_order *order = &p->leg->orders[seat];
         if (p->next[seat] == order->n) continue;
         const ft_action *a = &order->actions[p->next[seat]];
-        meeting m = meet(p, seat, a);
-        wires_explain(p->leg->wires, a, &m, one, sizeof one);
+        ft_meeting m = meet(p, seat, a);
+        ft_wires_explain(p->leg->wires, a, &m, one, sizeof one);
         if (stuck++ < 3)
             used +=
                 snprintf(text + used, sizeof text - (size_t)used, "%s%s", used ? "; " : "", one);
@@ -172,7 +162,7 @@ static ft_status report_stuck(const player *p, ft_error *err)
 
 static bool list_seats(player *p)
 {
-    const seating *shares = &p->leg->shares;
+    const ft_seating *shares = &p->leg->shares;
     int n_devices = p->leg->pipeline->n_devices;
     for (int i = 0; i < shares->n_seats; i++) p->seat_first[shares->seat_device[i] + 1]++;
     for (int d = 0; d < n_devices; d++) p->seat_first[d + 1] += p->seat_first[d];
@@ -215,13 +205,13 @@ static ft_status round_costs(player *p, ft_error *err)
     int n = l->pipeline->n_stages;
     int64_t *cost_ns, *sum_ns = ft_arena_array(l->arena, n, sizeof *sum_ns);
     if (!sum_ns) return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", n);
-    FT_TRY(costs_round(&cost_ns, l->arena, n, costs, err));
+    FT_TRY(ft_costs_round(&cost_ns, l->arena, n, costs, err));
     for (int s = 0; costs && costs->all_reduce_ns && s < n; s++)
-        FT_TRY(cost_round(&sum_ns[s], costs->all_reduce_ns[s], "all-reduce of stage", s, err));
+        FT_TRY(ft_cost_round(&sum_ns[s], costs->all_reduce_ns[s], "all-reduce of stage", s, err));
     p->cost_ns = cost_ns;
     p->sum_ns = sum_ns;
-    return wires_add_times(l->wires, l->arena, costs ? costs->transfer_ns : NULL,
-                           (int64_t)l->n_batches * l->pipeline->micro_batches, err);
+    return ft_wires_add_times(l->wires, l->arena, costs ? costs->transfer_ns : NULL,
+                              (int64_t)l->n_batches * l->pipeline->micro_batches, err);
 }
 
 ft_status leg_play(leg *l, ft_error *err)

@@ -6,7 +6,7 @@
  * 2019, section 3.2 (one forward, one backward); Eliad et al., "FTPipe", USENIX ATC 2021 (without
  * flush, by depth); Narayanan et al., "Memory-Efficient Pipeline-Parallel DNN Training", ICML 2021
  * (2BW); Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024, section 2 (ZB-H1). */
-#include "schedule/make.h"
+#include "schedule/schedule.h"
 
 #include <string.h>
 

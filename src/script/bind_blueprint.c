@@ -1,4 +1,5 @@
 /* script/bind_blueprint.c - from a graph to a plan for it, and from the plan to a blueprint. */
+#include "planfile/planfile.h"
 #include "script/bindings.h"
 
 static const char BLUEPRINT[] = "ftpipe.blueprint";

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "planfile/planfile.h"
 #include "script/bindings.h"
 
 static const char PLAN[] = "ftpipe.schedule_plan", RULE[] = "ftpipe.schedule_rule";
@@ -503,7 +504,7 @@ static int schedule_weights(lua_State *L)
     return 1;
 }
 
-/*** The schedules there are: { name =, doc =, weights =, and what make.h says of: synchronous
+/*** The schedules there are: { name =, doc =, weights =, and what schedule.h says of: synchronous
  * =, splits =, interleaves =, replicates =, flat =, serial = }.
  * @function schedule.list */
 static int schedule_list(lua_State *L)

@@ -4,8 +4,9 @@
 
 #include "data/data.h"
 #include "engine/engine.h"
-#include "schedule/make.h"
+#include "schedule/schedule.h"
 #include "script/script.h"
+#include "simulate/simulate.h"
 
 /* The graph in the box at index i. */
 ft_graph *script_check_graph(lua_State *L, int i);

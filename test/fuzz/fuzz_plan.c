@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "schedule/timeline.h"
+#include "planfile/planfile.h"
+#include "simulate/simulate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -35,7 +35,7 @@ end
 
 --- The schedules of the program: { name =, doc = (one line), weights = ("own", or which it reads
 -- when they are late), synchronous =, splits =, interleaves =, replicates =, flat =, serial =
--- (columns of src/schedule/make.h) }.
+-- (columns of src/schedule/schedule.h) }.
 function M.list() return core.schedule.list() end
 
 --- What a schedule (a name, or a rule) says of itself.

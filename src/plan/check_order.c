@@ -1,0 +1,451 @@
+/* plan/check_order.c - each stage's actions are complete and in the order that training needs.
+ *
+ * One pass over the lists, with the state of every seat (a stage's replica on a device): what it
+ * has done, which weight versions it keeps, and what of its memory is on the device. */
+#include "plan/internal.h"
+
+/* Where a tensor is. */
+typedef enum { AT_DEVICE, AT_BOTH, AT_HOST, AT_NOWHERE } residence;
+
+/* How far a seat is. */
+typedef struct progress {
+    int64_t done[FT_ACT_COUNT];
+    int64_t held, in_flight; /* micro-batches with activations on the device: now, and at most */
+    int64_t versions;        /* of the weights that are needed at once */
+    bool adopts;             /* an edge U->W ends here */
+    bool splits;             /* I and G stand for B */
+    bool moves;              /* swaps, drops or recomputes */
+    bool touched[FT_MEMORY_CLASSES];
+    uint8_t at[FT_MEMORY_CLASSES]; /* residence of what is not per micro-batch */
+    uint8_t *micros;               /* residence by local micro-batch; with moves */
+    int predicted;                 /* lag of a P whose F has not come; 0: none */
+} progress;
+
+typedef struct checker {
+    const ft_plan *plan;
+    const ft_seating *shares;
+    progress *seats;
+    int64_t *copies; /* by edge, then S and V: done */
+    bool reduces;
+    const int *versions; /* by stage: kept; NULL: any that is read */
+} checker;
+
+/* -- versions ---------------------------------------------------------------------------------- */
+
+/* Versions that the stage keeps when the action reads its own: from that one to the newest. */
+static int64_t versions_read(const progress *s, const ft_action *a)
+{
+    return s->done[FT_ACT_UPDATE] - ((int64_t)a->batch - a->lag) + 1;
+}
+
+/* Version `batch - lag` is among those that the stage keeps. */
+static const char *find_version_fault(const checker *c, const progress *s, const ft_action *a)
+{
+    int64_t needed = versions_read(s, a);
+    int64_t kept = c->versions ? c->versions[a->stage] : needed;
+    if (kept == 1 && needed != 1) return "has another lag than the updates before it give";
+    if (needed < 1) return "reads a version of the weights that does not exist yet";
+    if (a->lag > a->batch)
+        return "reads a version from before the first batch: its lag is too large";
+    if (needed > kept) return "reads a version of the weights that is not kept any more";
+    return NULL;
+}
+
+/* -- memory ------------------------------------------------------------------------------------ */
+
+static bool on_device(uint8_t at)
+{
+    return at == AT_DEVICE || at == AT_BOTH;
+}
+
+/* What the stage's own tensors must be on the device for the kind, as bits of classes. */
+static unsigned needed_classes(ft_action_kind kind)
+{
+    static const unsigned needs[FT_ACT_COUNT] = {
+        [FT_ACT_FORWARD] = 1U << FT_MEMORY_WEIGHTS,
+        [FT_ACT_BACKWARD] = 1U << FT_MEMORY_WEIGHTS | 1U << FT_MEMORY_GRADIENTS,
+        [FT_ACT_REDUCE] = 1U << FT_MEMORY_GRADIENTS,
+        [FT_ACT_UPDATE] =
+            1U << FT_MEMORY_WEIGHTS | 1U << FT_MEMORY_GRADIENTS | 1U << FT_MEMORY_OPTIMIZER,
+        [FT_ACT_ADOPT] = 1U << FT_MEMORY_WEIGHTS,
+        [FT_ACT_BACKWARD_INPUT] = 1U << FT_MEMORY_WEIGHTS,
+        [FT_ACT_BACKWARD_WEIGHT] = 1U << FT_MEMORY_GRADIENTS,
+        [FT_ACT_RECOMPUTE] = 1U << FT_MEMORY_WEIGHTS,
+        [FT_ACT_PREDICT] = 1U << FT_MEMORY_WEIGHTS | 1U << FT_MEMORY_OPTIMIZER,
+    };
+    return needs[kind];
+}
+
+static const char *find_class_fault(const progress *s, const ft_action *a)
+{
+    static const char *const words[] = {
+#define FT_NEEDS_WORDS(name, word, ...) "needs its " word " on the device, where they are not",
+        FT_MEMORY_CLASS_LIST(FT_NEEDS_WORDS)
+#undef FT_NEEDS_WORDS
+    };
+    for (unsigned class = 0; class < FT_MEMORY_CLASSES; class ++)
+        if (needed_classes(a->kind) >> class & 1 && !on_device(s->at[class])) return words[class];
+    return NULL;
+}
+
+static bool computes_backward(ft_action_kind kind)
+{
+    return kind == FT_ACT_BACKWARD || kind == FT_ACT_BACKWARD_INPUT ||
+           kind == FT_ACT_BACKWARD_WEIGHT;
+}
+
+/* O, L, D and C change where a tensor is; NULL when they may. */
+static const char *move(uint8_t *at, ft_action_kind kind)
+{
+    switch (kind) {
+    case FT_ACT_SWAP_OUT:
+        if (!on_device(*at)) return "moves what is not on the device";
+        *at = AT_HOST;
+        return NULL;
+    case FT_ACT_SWAP_IN:
+        if (*at != AT_HOST) return "moves what is not in host memory";
+        *at = AT_BOTH;
+        return NULL;
+    case FT_ACT_DROP:
+        if (!on_device(*at)) return "drops what is not on the device";
+        *at = *at == AT_BOTH ? AT_HOST : AT_NOWHERE;
+        return NULL;
+    case FT_ACT_RECOMPUTE:
+        if (on_device(*at)) return "makes again what is on the device";
+        *at = AT_DEVICE;
+        return NULL;
+    default: return NULL;
+    }
+}
+
+static const char *move_activations(progress *s, const ft_action *a, int64_t local)
+{
+    ft_action_kind last = s->splits ? FT_ACT_BACKWARD_WEIGHT : FT_ACT_BACKWARD;
+    if (local >= s->done[FT_ACT_FORWARD] || local < s->done[last])
+        return "stands outside the time between its forward and its backward";
+    bool before = on_device(s->micros[local]);
+    const char *fault = move(&s->micros[local], a->kind);
+    s->held += on_device(s->micros[local]) - before;
+    return fault;
+}
+
+/* A class that a swap-in touches first has its home in host memory. */
+static const char *move_class(progress *s, const ft_action *a)
+{
+    uint8_t *at = &s->at[a->item];
+    if (!s->touched[a->item] && a->kind == FT_ACT_SWAP_IN) *at = AT_HOST;
+    s->touched[a->item] = true;
+    const char *fault = move(at, a->kind);
+    if (!fault && *at == AT_NOWHERE) return "drops what is nowhere else";
+    return fault;
+}
+
+static const char *find_move_fault(progress *s, const ft_action *a, int64_t local)
+{
+    if (a->kind == FT_ACT_RECOMPUTE) return move_activations(s, a, local);
+    switch (ft_memory_classes[a->item].moves) {
+    case FT_MOVES_MICRO: return move_activations(s, a, local);
+    case FT_MOVES_STAGE: return move_class(s, a);
+    case FT_MOVES_NEVER: break;
+    }
+    return "moves a class of memory that does not move";
+}
+
+/* -- one action -------------------------------------------------------------------------------- */
+
+/* Micro-batches that have no backward left to do. */
+static int64_t finished(const progress *s)
+{
+    return s->done[s->splits ? FT_ACT_BACKWARD_WEIGHT : FT_ACT_BACKWARD];
+}
+
+static const char *find_backward_fault(const checker *c, const progress *s, const ft_action *a,
+                                       int64_t local)
+{
+    if (s->splits == (a->kind == FT_ACT_BACKWARD))
+        return "and backward-input stand in one stage: whole or in halves, not both";
+    if (s->done[FT_ACT_FORWARD] <= local) return "stands before its forward";
+    if (a->kind == FT_ACT_BACKWARD_WEIGHT && s->done[FT_ACT_BACKWARD_INPUT] <= local)
+        return "stands before its backward-input";
+    if (a->kind != FT_ACT_BACKWARD_INPUT && a->batch != s->done[FT_ACT_UPDATE])
+        return "stands before the update of the batch before: gradients of two batches do not mix";
+    if (s->micros && !on_device(s->micros[local]))
+        return "needs its activations, which are not on the device";
+    if (a->kind == FT_ACT_BACKWARD_WEIGHT) return a->lag ? "has a lag" : NULL;
+    return find_version_fault(c, s, a);
+}
+
+static const char *find_forward_fault(const checker *c, const progress *s, const ft_action *a)
+{
+    if (s->predicted && s->predicted != a->lag) return "has another lag than its predict";
+    return find_version_fault(c, s, a);
+}
+
+static const char *find_batch_fault(const checker *c, const progress *s, const ft_action *a)
+{
+    int64_t batches = finished(s) / c->shares->of[a->stage].per_batch;
+    if (a->lag) return "has a lag";
+    if (a->kind == FT_ACT_ADOPT)
+        return s->adopts ? NULL : "has nothing to adopt: no edge U to W ends at its stage";
+    if (a->kind == FT_ACT_DRAIN)
+        return finished(s) == s->done[FT_ACT_FORWARD] ? NULL
+                                                      : "stands where something is in flight";
+    if (batches <= a->batch) return "stands before the last backward of its batch";
+    if (a->kind == FT_ACT_UPDATE && c->reduces && s->done[FT_ACT_REDUCE] <= a->batch)
+        return "stands before its reduce";
+    return NULL;
+}
+
+/* Kinds that stand once for every index, in its order. */
+static bool counts_up(ft_action_kind kind)
+{
+    return ft_action_item(kind) == FT_ITEM_NOTHING && kind != FT_ACT_RECOMPUTE &&
+           kind != FT_ACT_PREDICT && kind != FT_ACT_DRAIN;
+}
+
+/* What is wrong with `a` as the seat's next action; NULL when nothing. */
+static const char *find_fault(const checker *c, progress *s, const ft_action *a)
+{
+    const ft_stage_share *share = &c->shares->of[a->stage];
+    int64_t local = a->batch;
+    if (ft_action_per_micro(a->kind)) local = ft_share_local(share, ft_action_index(c->plan, a));
+    if (counts_up(a->kind) && local != s->done[a->kind])
+        return "is out of its order, missing or twice";
+    if (c->plan->forward_only)
+        return a->kind != FT_ACT_FORWARD ? "is not a forward, in a plan of forwards alone"
+               : a->lag                  ? "has a lag"
+                                         : NULL;
+    const char *fault = find_class_fault(s, a);
+    if (fault) return fault;
+    if (a->kind == FT_ACT_FORWARD) return find_forward_fault(c, s, a);
+    if (computes_backward(a->kind)) return find_backward_fault(c, s, a, local);
+    if (a->kind == FT_ACT_PREDICT) {
+        if (local != s->done[FT_ACT_FORWARD] || s->predicted) return "is not for the next forward";
+        return a->lag > 0 ? NULL : "predicts nothing, expected a lag";
+    }
+    if (a->lag && !ft_action_per_micro(a->kind)) return "has a lag";
+    if (ft_action_item(a->kind) == FT_ITEM_EDGE) {
+        int64_t *done = &c->copies[2 * a->item + (a->kind == FT_ACT_RECEIVE)];
+        return ft_action_index(c->plan, a) == (*done)++ ? NULL
+                                                        : "is out of its order, missing or twice";
+    }
+    if (ft_action_item(a->kind) == FT_ITEM_CLASS || a->kind == FT_ACT_RECOMPUTE)
+        return find_move_fault(s, a, local);
+    return find_batch_fault(c, s, a);
+}
+
+static bool reads_weights(ft_action_kind kind)
+{
+    return kind == FT_ACT_FORWARD || kind == FT_ACT_BACKWARD || kind == FT_ACT_BACKWARD_INPUT;
+}
+
+/* What the action does to the seat. */
+static void apply(progress *s, const ft_action *a)
+{
+    int64_t versions = reads_weights(a->kind) ? versions_read(s, a) : 1;
+    if (versions > s->versions) s->versions = versions;
+    s->done[a->kind]++;
+    switch ((ft_action_kind)a->kind) {
+    case FT_ACT_FORWARD:
+        s->held++;
+        s->predicted = 0;
+        break;
+    case FT_ACT_BACKWARD:
+    case FT_ACT_BACKWARD_WEIGHT: s->held--; break;
+    case FT_ACT_PREDICT: s->predicted = a->lag; break;
+    case FT_ACT_UPDATE:
+        for (int class = 0; class < FT_MEMORY_CLASSES; class ++)
+            if (s->at[class] == AT_BOTH) s->at[class] = AT_DEVICE; /* the host's copy is old */
+        break;
+    default: break;
+    }
+    if (computes_backward(a->kind) && s->at[FT_MEMORY_GRADIENTS] == AT_BOTH)
+        s->at[FT_MEMORY_GRADIENTS] = AT_DEVICE;
+    if (s->held > s->in_flight) s->in_flight = s->held;
+}
+
+/* -- lists and totals -------------------------------------------------------------------------- */
+
+static ft_status check_device(const checker *c, int device, ft_error *err)
+{
+    ft_cursor at;
+    for (ft_cursor_begin(&at, c->plan, device); at.more; ft_cursor_step(&at)) {
+        const ft_stage_share *share = &c->shares->of[at.now.stage];
+        progress *s = &c->seats[share->first + ft_shares_find(c->shares, at.now.stage, device)];
+        const char *fault = find_fault(c, s, &at.now);
+        if (fault) {
+            char name[FT_ACTION_TEXT];
+            ft_fail(err, FT_INVALID, "plan: device %d: %s %s", device,
+                    ft_action_text(name, &at.now), fault);
+            return at_line(at.line, err);
+        }
+        apply(s, &at.now);
+        if (c->plan->forward_only) s->held = s->in_flight = s->versions = 1;
+    }
+    return FT_OK;
+}
+
+static int64_t wanted_count(const checker *c, int stage, const progress *s, ft_action_kind kind)
+{
+    int64_t batches = c->plan->n_batches;
+    if (ft_action_per_micro(kind)) batches *= c->shares->of[stage].per_batch;
+    bool half = kind == FT_ACT_BACKWARD_INPUT || kind == FT_ACT_BACKWARD_WEIGHT;
+    if (c->plan->forward_only && kind != FT_ACT_FORWARD) return 0;
+    if ((kind == FT_ACT_REDUCE && !c->reduces) || (kind == FT_ACT_ADOPT && !s->adopts) ||
+        (kind == FT_ACT_BACKWARD && s->splits) || (half && !s->splits))
+        return 0;
+    return batches;
+}
+
+static ft_status check_seat(const checker *c, int seat, ft_error *err)
+{
+    int stage = c->shares->seat_stage[seat];
+    const progress *s = &c->seats[seat];
+    for (int k = 0; k < FT_ACT_COUNT; k++)
+        if (counts_up(k) && s->done[k] != wanted_count(c, stage, s, k)) {
+            ft_fail(err, FT_INVALID, "plan: stage %d has %lld %s actions, expected %lld", stage,
+                    (long long)s->done[k], ft_action_word(k),
+                    (long long)wanted_count(c, stage, s, k));
+            return at_line(c->plan->stage_line ? c->plan->stage_line[stage] : 0, err);
+        }
+    return FT_OK;
+}
+
+/* What a stage's replicas need at most; depths from the edges. */
+static ft_status derive(const checker *c, ft_arena *arena, const ft_derived *out, ft_error *err)
+{
+    const ft_plan *p = c->plan;
+    ft_wires *w;
+    ft_depths far;
+    FT_TRY(ft_wires_new(&w, arena, c->shares, p->n_edges, p->edges, err));
+    FT_TRY(ft_depths_find(&far, arena, w, err));
+    for (int stage = 0; stage < p->n_stages; stage++) {
+        const ft_stage_share *share = &c->shares->of[stage];
+        out->depth[stage] = far.depth[stage];
+        out->in_flight[stage] = 0;
+        out->versions[stage] = 1;
+        for (int i = 0; i < share->n; i++) {
+            const progress *s = &c->seats[share->first + i];
+            if (s->in_flight > out->in_flight[stage]) out->in_flight[stage] = (int)s->in_flight;
+            if (s->versions > out->versions[stage]) out->versions[stage] = (int)s->versions;
+        }
+    }
+    return FT_OK;
+}
+
+/* Compares what stages need with what the plan says. */
+static ft_status check_stages(const ft_plan *p, const ft_derived *found, ft_error *err)
+{
+    const struct {
+        const int *found, *said;
+        const char *what;
+    } rows[] = {{found->depth, p->depth, "stages behind it (depth)"},
+                {found->in_flight, p->in_flight, "micro-batches in flight"},
+                {found->versions, p->versions, "versions of its weights"}};
+    for (int s = 0; s < p->n_stages; s++)
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+            if (rows[i].found[s] != rows[i].said[s]) {
+                ft_fail(err, FT_INVALID, "plan: stage %d has %d %s, the plan says %d", s,
+                        rows[i].found[s], rows[i].what, rows[i].said[s]);
+                return at_line(p->stage_line ? p->stage_line[s] : 0, err);
+            }
+    return FT_OK;
+}
+
+static ft_status check_copies(const checker *c, ft_error *err)
+{
+    int64_t micros = (int64_t)c->plan->n_batches * c->plan->micro_batches;
+    for (int i = 0; i < 2 * c->plan->n_edges; i++)
+        if (c->copies[i] && c->copies[i] != micros) {
+            ft_fail(err, FT_INVALID, "plan: edge %d has %lld %s actions, expected %lld", i / 2,
+                    (long long)c->copies[i], ft_action_word(i % 2 ? FT_ACT_RECEIVE : FT_ACT_SEND),
+                    (long long)micros);
+            return at_line(c->plan->edge_line ? c->plan->edge_line[i / 2] : 0, err);
+        }
+    return FT_OK;
+}
+
+/* -- before ------------------------------------------------------------------------------------ */
+
+static void look_at_list(checker *c, const ft_action_list *list, int device)
+{
+    for (int i = 0; i < list->n; i++) {
+        const ft_action *a = &list->actions[i];
+        progress *s =
+            &c->seats[c->shares->of[a->stage].first + ft_shares_find(c->shares, a->stage, device)];
+        if (a->kind == FT_ACT_REDUCE) c->reduces = true;
+        if (a->kind == FT_ACT_BACKWARD_INPUT || a->kind == FT_ACT_BACKWARD_WEIGHT) s->splits = true;
+        if (ft_action_item(a->kind) == FT_ITEM_CLASS || a->kind == FT_ACT_RECOMPUTE)
+            s->moves = true;
+    }
+}
+
+/* Some list or edge has a reduce: then every stage has one per batch. */
+static void look_ahead(checker *c)
+{
+    const ft_plan *p = c->plan;
+    for (int e = 0; e < p->n_edges; e++) {
+        if (p->edges[e].from_kind == FT_ACT_REDUCE) c->reduces = true;
+        const ft_stage_share *to = &c->shares->of[p->edges[e].to];
+        for (int i = 0; p->edges[e].to_kind == FT_ACT_ADOPT && i < to->n; i++)
+            c->seats[to->first + i].adopts = true;
+    }
+    c->reduces = c->reduces || c->shares->several;
+    for (int d = 0; d < p->n_devices; d++) {
+        look_at_list(c, &p->devices[d].warmup, d);
+        look_at_list(c, &p->devices[d].body, d);
+        look_at_list(c, &p->devices[d].drain, d);
+    }
+}
+
+/* Room for where each micro-batch's activations are, of the seats that move some. No more than the
+ * lists are long: an index above that is out of its order. */
+static ft_status add_micros(checker *c, ft_arena *arena, ft_error *err)
+{
+    for (int seat = 0; seat < c->shares->n_seats; seat++) {
+        if (!c->seats[seat].moves) continue;
+        int64_t n = c->shares->of[c->shares->seat_stage[seat]].per_batch;
+        int64_t length = ft_plan_length(c->plan, c->shares->seat_device[seat]);
+        n = n * c->plan->n_batches < length ? n * c->plan->n_batches : length;
+        if (!(c->seats[seat].micros = ft_arena_array(arena, n + 1, 1)))
+            return ft_fail(err, FT_NOMEM, "plan: no memory for %lld micro-batches", (long long)n);
+    }
+    return FT_OK;
+}
+
+/* One pass over all lists. */
+static ft_status pass(checker *c, const ft_plan *p, const ft_seating *shares, const int *versions,
+                      ft_arena *arena, ft_error *err)
+{
+    *c = (checker){.plan = p, .shares = shares, .versions = versions};
+    c->seats = ft_arena_array(arena, shares->n_seats, sizeof *c->seats);
+    c->copies = ft_arena_array(arena, 2 * (int64_t)p->n_edges, sizeof *c->copies);
+    if (!c->seats || !c->copies)
+        return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", p->n_stages);
+    look_ahead(c);
+    FT_TRY(add_micros(c, arena, err));
+    for (int d = 0; d < p->n_devices; d++) FT_TRY(check_device(c, d, err));
+    return FT_OK;
+}
+
+ft_status plan_check_order(const ft_plan *p, const ft_seating *shares, ft_arena *arena,
+                           ft_error *err)
+{
+    checker c;
+    int *numbers = ft_arena_array(arena, 3 * (int64_t)p->n_stages, sizeof *numbers);
+    if (!numbers) return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", p->n_stages);
+    ft_derived found = {numbers, numbers + p->n_stages, numbers + 2 * (int64_t)p->n_stages};
+    FT_TRY(pass(&c, p, shares, p->versions, arena, err));
+    for (int seat = 0; seat < shares->n_seats; seat++) FT_TRY(check_seat(&c, seat, err));
+    FT_TRY(derive(&c, arena, &found, err));
+    FT_TRY(check_stages(p, &found, err));
+    return check_copies(&c, err);
+}
+
+ft_status plan_measure(const ft_plan *p, const ft_seating *shares, ft_arena *arena,
+                       const ft_derived *out, ft_error *err)
+{
+    checker c;
+    FT_TRY(pass(&c, p, shares, NULL, arena, err));
+    return derive(&c, arena, out, err);
+}

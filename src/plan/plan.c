@@ -1,0 +1,284 @@
+/* plan/plan.c - the plan as a value: its actions, its lists, its end. */
+#include "plan/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* -- actions ----------------------------------------------------------------------------------- */
+
+typedef enum { SCOPE_MICRO, SCOPE_BATCH } scope;
+
+typedef struct action_row {
+    char letter;
+    const char *word;
+    scope scope;
+    ft_stream stream;
+    ft_item_kind item;
+} action_row;
+
+static const action_row action_rows[] = {
+#define FT_ACTION_ROW(name, letter, word, scope, stream, item)                                     \
+    {letter, word, SCOPE_##scope, FT_STREAM_##stream, FT_ITEM_##item},
+    FT_ACTION_LIST(FT_ACTION_ROW)
+#undef FT_ACTION_ROW
+};
+
+const char *ft_action_word(ft_action_kind kind)
+{
+    return action_rows[kind].word;
+}
+
+char ft_action_letter(ft_action_kind kind)
+{
+    return action_rows[kind].letter;
+}
+
+bool ft_action_per_micro(ft_action_kind kind)
+{
+    return action_rows[kind].scope == SCOPE_MICRO;
+}
+
+ft_stream ft_action_stream(ft_action_kind kind)
+{
+    return action_rows[kind].stream;
+}
+
+ft_item_kind ft_action_item(ft_action_kind kind)
+{
+    return action_rows[kind].item;
+}
+
+const char *ft_action_text(char text[FT_ACTION_TEXT], const ft_action *a)
+{
+    const action_row *row = &action_rows[a->kind];
+    int used = snprintf(text, FT_ACTION_TEXT, "%c%d.%d", row->letter, a->stage, a->batch);
+    if (row->scope == SCOPE_MICRO)
+        used += snprintf(text + used, FT_ACTION_TEXT - (size_t)used, ".%d", a->micro);
+    if (row->item == FT_ITEM_EDGE)
+        snprintf(text + used, FT_ACTION_TEXT - (size_t)used, ":%d", a->item);
+    if (row->item == FT_ITEM_CLASS && a->item >= 0 && a->item < FT_MEMORY_CLASSES)
+        snprintf(text + used, FT_ACTION_TEXT - (size_t)used, ":%s",
+                 ft_memory_classes[a->item].name);
+    return text;
+}
+
+int64_t ft_action_index(const ft_plan *plan, const ft_action *a)
+{
+    if (!ft_action_per_micro(a->kind)) return a->batch;
+    return (int64_t)a->batch * plan->micro_batches + a->micro;
+}
+
+ft_status at_line(int line, ft_error *err)
+{
+    static const char plan[] = "plan";
+    if (!err) return FT_INVALID;
+    ft_error old = *err;
+    size_t begin = strlen(plan);
+    if (line && !strncmp(old.message, plan, begin))
+        ft_fail(err, old.status, "%s, line %d%s", plan, line, old.message + begin);
+    return old.status;
+}
+
+/* -- what edges may be ---------------------------------------------------------------------------
+ */
+
+static bool kinds_join(ft_action_kind from, ft_action_kind to)
+{
+    static const ft_action_kind joins[][2] = {
+        {FT_ACT_FORWARD, FT_ACT_FORWARD},
+        {FT_ACT_BACKWARD, FT_ACT_BACKWARD},
+        {FT_ACT_BACKWARD, FT_ACT_BACKWARD_INPUT},
+        {FT_ACT_BACKWARD_INPUT, FT_ACT_BACKWARD},
+        {FT_ACT_REDUCE, FT_ACT_REDUCE},
+        {FT_ACT_REDUCE, FT_ACT_UPDATE},
+        {FT_ACT_UPDATE, FT_ACT_ADOPT},
+        {FT_ACT_BACKWARD_INPUT, FT_ACT_BACKWARD_INPUT},
+    };
+    for (size_t i = 0; i < sizeof joins / sizeof *joins; i++)
+        if (joins[i][0] == from && joins[i][1] == to) return true;
+    return false;
+}
+
+ft_status ft_edge_check(const ft_edge *e, int number, int n_stages, ft_error *err)
+{
+    if (e->from < 0 || e->from >= n_stages || e->to < 0 || e->to >= n_stages || e->from == e->to)
+        return ft_fail(err, FT_INVALID,
+                       "edge %d goes from stage %d to stage %d, expected two different ones of %d",
+                       number, e->from, e->to, n_stages);
+    if (!kinds_join(e->from_kind, e->to_kind))
+        return ft_fail(
+            err, FT_INVALID,
+            "edge %d joins action kind %d to %d, expected F to F, B or I to B or I, R to "
+            "R, R to U or U to W",
+            number, (int)e->from_kind, (int)e->to_kind);
+    if (e->slots < 1 || e->slots > FT_PLAN_MAX_SLOTS)
+        return ft_fail(err, FT_INVALID, "edge %d has %d slots, expected 1 to %d", number, e->slots,
+                       FT_PLAN_MAX_SLOTS);
+    if (e->bytes < 0)
+        return ft_fail(err, FT_INVALID, "edge %d has %lld bytes, expected 0 or more", number,
+                       (long long)e->bytes);
+    return FT_OK;
+}
+
+bool ft_plan_name_ok(const char *name)
+{
+    size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.");
+    return n > 0 && n < sizeof((ft_plan *)0)->schedule && !name[n];
+}
+
+/* -- life ----------------------------------------------------------------------------------------
+ */
+
+ft_plan *ft_plan_new(void)
+{
+    ft_arena *arena = ft_arena_new();
+    if (!arena) return NULL;
+    ft_plan *plan = ft_arena_alloc(arena, sizeof *plan);
+    if (!plan) {
+        ft_arena_free(arena);
+        return NULL;
+    }
+    plan->arena = arena;
+    return plan;
+}
+
+void ft_plan_free(ft_plan *plan)
+{
+    if (plan) ft_arena_free(plan->arena);
+}
+
+void *plan_copy(ft_arena *arena, const void *from, int64_t n, int64_t size)
+{
+    void *to = ft_arena_array(arena, n, size);
+    if (to && n) memcpy(to, from, (size_t)(n * size));
+    return to;
+}
+
+ft_status ft_plan_annotate(ft_plan *plan, int n_nodes, const int *node_stage, const bool *recompute,
+                           const int64_t (*memory)[FT_MEMORY_CLASSES], ft_error *err)
+{
+    if (n_nodes < 0 || n_nodes > FT_PLAN_MAX_NODES)
+        return ft_fail(err, FT_INVALID, "plan: %d nodes, expected 0 to %d", n_nodes,
+                       FT_PLAN_MAX_NODES);
+    for (int i = 0; node_stage && i < n_nodes; i++)
+        if (node_stage[i] < 0 || node_stage[i] >= plan->n_stages)
+            return ft_fail(err, FT_INVALID, "plan: node %d is in stage %d of %d", i, node_stage[i],
+                           plan->n_stages);
+    int *stages = NULL;
+    bool *recomputes = NULL;
+    int64_t(*bytes)[FT_MEMORY_CLASSES] = NULL;
+    if (node_stage && !(stages = plan_copy(plan->arena, node_stage, n_nodes, sizeof(int))))
+        return ft_fail(err, FT_NOMEM, "plan: no memory for %d nodes", n_nodes);
+    if (recompute &&
+        !(recomputes = plan_copy(plan->arena, recompute, plan->n_stages, sizeof(bool))))
+        return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", plan->n_stages);
+    if (memory && !(bytes = plan_copy(plan->arena, memory, plan->n_devices, sizeof *memory)))
+        return ft_fail(err, FT_NOMEM, "plan: no memory for %d devices", plan->n_devices);
+    if (stages) {
+        plan->n_nodes = n_nodes;
+        plan->node_stage = stages;
+    }
+    if (recomputes) plan->recompute = recomputes;
+    if (bytes) plan->memory = (const int64_t(*)[FT_MEMORY_CLASSES])bytes;
+    return FT_OK;
+}
+
+/* -- what the lists say --------------------------------------------------------------------------
+ */
+
+/* Widens least to most by the lags of the list, whose batches are `later` ones in the end. */
+static void widen_lags(const ft_action_list *list, int stage, int64_t later, int from_batch,
+                       int *least, int *most)
+{
+    for (int i = 0; i < list->n; i++) {
+        const ft_action *a = &list->actions[i];
+        if (a->stage != stage || a->kind != FT_ACT_FORWARD || a->batch + later < from_batch)
+            continue;
+        if (*least < 0 || a->lag < *least) *least = a->lag;
+        if (a->lag > *most) *most = a->lag;
+    }
+}
+
+void ft_plan_staleness(const ft_plan *plan, int stage, int from_batch, int *least, int *most)
+{
+    int64_t later = (int64_t)(plan->body_repeats - 1) * plan->body_batches;
+    *least = *most = -1;
+    for (int d = 0; d < plan->n_devices; d++) {
+        const ft_device_plan *lists = &plan->devices[d];
+        widen_lags(&lists->warmup, stage, 0, from_batch, least, most);
+        if (plan->body_repeats) widen_lags(&lists->body, stage, later, from_batch, least, most);
+        widen_lags(&lists->drain, stage, 0, from_batch, least, most);
+    }
+}
+
+int ft_plan_replica(const ft_plan *plan, int stage, int64_t index)
+{
+    int n = plan->replica_first[stage + 1] - plan->replica_first[stage];
+    ft_stage_share s = {.n = n, .rule = plan->replica_rule[stage], .micros = plan->micro_batches};
+    s.per_batch = plan->micro_batches / n;
+    return ft_share_replica(&s, index);
+}
+
+/* -- lists ---------------------------------------------------------------------------------------
+ */
+
+int64_t ft_plan_length(const ft_plan *plan, int device)
+{
+    const ft_device_plan *d = &plan->devices[device];
+    return d->warmup.n + (int64_t)d->body.n * plan->body_repeats + d->drain.n;
+}
+
+ft_action ft_plan_at(const ft_plan *plan, int device, int64_t i)
+{
+    const ft_device_plan *d = &plan->devices[device];
+    if (i < d->warmup.n) return d->warmup.actions[i];
+    i -= d->warmup.n;
+    int64_t in_body = (int64_t)d->body.n * plan->body_repeats;
+    if (i >= in_body) return d->drain.actions[i - in_body];
+    ft_action a = d->body.actions[i % d->body.n];
+    a.batch += (int32_t)(i / d->body.n) * plan->body_batches;
+    return a;
+}
+
+static const ft_action_list *part_list(const ft_cursor *c)
+{
+    const ft_action_list *const parts[] = {&c->lists->warmup, &c->lists->body, &c->lists->drain};
+    return parts[c->part];
+}
+
+/* Moves over the ends of lists to the next action, if there is one. */
+static void cursor_settle(ft_cursor *c)
+{
+    while (c->at >= part_list(c)->n || (c->part == 1 && c->repetition >= c->body_repeats)) {
+        if (c->part == 1 && c->lists->body.n && ++c->repetition < c->body_repeats)
+            c->at = 0;
+        else if (c->part < 2) {
+            c->part++;
+            c->at = 0;
+        } else {
+            c->more = false;
+            return;
+        }
+    }
+    c->now = part_list(c)->actions[c->at];
+    c->line = part_list(c)->lines ? part_list(c)->lines[c->at] : 0;
+    if (c->part == 1)
+        c->now.batch = (int32_t)(c->now.batch + (int64_t)c->repetition * c->body_batches);
+}
+
+void ft_cursor_begin(ft_cursor *c, const ft_plan *plan, int device)
+{
+    *c = (ft_cursor){.lists = &plan->devices[device],
+                     .body_batches = plan->body_batches,
+                     .body_repeats = plan->body_repeats,
+                     .more = true};
+    cursor_settle(c);
+}
+
+void ft_cursor_step(ft_cursor *c)
+{
+    c->at++;
+    cursor_settle(c);
+}

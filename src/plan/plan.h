@@ -1,0 +1,190 @@
+/* plan/plan.h - plans: the order each stage works in.
+ *
+ * Pure: plain arrays in, plain arrays out. A plan says what every device does. It is made from a
+ * schedule (schedule/schedule.h), read from a file (planfile/planfile.h), written by hand or cut
+ * from another; whatever ft_plan_check passes is one. The engine executes it, ft_plan_simulate
+ * (simulate/simulate.h) executes it against costs; both give an ft_timeline.
+ *
+ * A plan covers one leg of training: n_batches optimizer batches, from drained to drained pipeline.
+ * Each device has one list of actions: warm-up, a body repeated body_repeats times, and drain. In
+ * the body, `batch` is that of the first repetition (body_batches are added each further time). A
+ * plan of forwards alone evaluates: nothing is kept for a backward, so one micro-batch is in flight
+ * in each stage, and no action has a lag.
+ *
+ * Waiting is only on edges: an action waits until the edges into (stage, kind) were filled for its
+ * index, and an action that fills an edge waits for a free slot of it. Index: micro-batch number of
+ * the leg (batch * micro_batches + micro), or batch number of kinds that are per batch.
+ *
+ * Versions: a stage's weights are version u after u updates. An action of batch b with lag l reads
+ * version b - l; a stage keeps its newest `versions`. So a lag of 0 is what a synchronous run has,
+ * weight stashing gives a backward the lag of its forward, vertical sync every stage the lag of the
+ * first, 2BW a lag of 1 to everybody, and prediction puts a P before its forward.
+ *
+ * Replicas: a stage may be on several devices. Micro-batches are dealt to them by a rule; R, U and
+ * W are done by each, and no U of a batch before every replica's R of it: there they sum. */
+#ifndef FT_PLAN_H
+#define FT_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/memory_class.h"
+
+/* name, letter in plan files, word in tables, per MICRO-batch or BATCH, stream, what ':' names */
+#define FT_ACTION_LIST(X)                                                                          \
+    X(FORWARD, 'F', "forward", MICRO, COMPUTE, NOTHING)                                            \
+    X(BACKWARD, 'B', "backward", MICRO, COMPUTE, NOTHING)                                          \
+    X(REDUCE, 'R', "reduce", BATCH, COMPUTE, NOTHING) /* sum gradients of ties; squared norms */   \
+    X(UPDATE, 'U', "update", BATCH, COMPUTE, NOTHING) /* optimizer step of what the stage owns */  \
+    X(ADOPT, 'W', "adopt", BATCH, COMPUTE, NOTHING) /* take over tied weights from their owner */  \
+    X(BACKWARD_INPUT, 'I', "backward-input", MICRO, COMPUTE, NOTHING) /* I and G stand for a B */  \
+    X(BACKWARD_WEIGHT, 'G', "backward-weight", MICRO, COMPUTE, NOTHING)                            \
+    X(RECOMPUTE, 'C', "recompute", MICRO, COMPUTE, NOTHING) /* activations that were dropped */    \
+    X(PREDICT, 'P', "predict", MICRO, COMPUTE,                                                     \
+      NOTHING)                                  /* weights `lag` updates ahead, for an F */        \
+    X(SEND, 'S', "send", MICRO, OUT, EDGE)      /* along an edge, instead of when it is made */    \
+    X(RECEIVE, 'V', "receive", MICRO, IN, EDGE) /* out of the edge's slot, which is free then */   \
+    X(SWAP_OUT, 'O', "swap-out", MICRO, OUT, CLASS) /* to host memory, and off the device */       \
+    X(SWAP_IN, 'L', "swap-in", MICRO, IN, CLASS)                                                   \
+    X(DROP, 'D', "drop", MICRO, COMPUTE, CLASS) /* forget what the host has or C can make again */ \
+    X(DRAIN, 'Z', "drain", BATCH, COMPUTE, NOTHING) /* nothing of the stage is in flight here */
+
+typedef enum {
+#define FT_ACTION_ENUM(name, ...) FT_ACT_##name,
+    FT_ACTION_LIST(FT_ACTION_ENUM)
+#undef FT_ACTION_ENUM
+        FT_ACT_COUNT
+} ft_action_kind;
+
+/* What an action runs on. A list is the order in which a device's actions are begun: those of the
+ * compute stream one after the other; a copy begins when the compute action before it has ended,
+ * in the order of its stream, and runs beside those behind it until one needs what it moves. */
+typedef enum { FT_STREAM_COMPUTE, FT_STREAM_IN, FT_STREAM_OUT, FT_STREAM_COUNT } ft_stream;
+
+const char *ft_action_word(ft_action_kind kind); /* "forward" */
+char ft_action_letter(ft_action_kind kind);      /* 'F' */
+bool ft_action_per_micro(ft_action_kind kind);   /* the others are per batch */
+ft_stream ft_action_stream(ft_action_kind kind);
+
+/* What stands behind the ':' of an action. */
+typedef enum { FT_ITEM_NOTHING, FT_ITEM_EDGE, FT_ITEM_CLASS } ft_item_kind;
+ft_item_kind ft_action_item(ft_action_kind kind);
+
+typedef struct ft_action {
+    uint8_t kind; /* ft_action_kind */
+    int16_t stage;
+    int16_t lag;   /* F, B, I: batch number minus the version that it reads; P: updates ahead */
+    int16_t item;  /* S and V: an edge; O, L and D: a memory class; 0 for the others */
+    int32_t batch; /* in the leg; of an action of the body: in its first repetition */
+    int32_t micro; /* in its batch; 0 for those per batch */
+} ft_action;
+
+enum { FT_ACTION_TEXT = 80 }; /* bytes for ft_action_text */
+
+/* "F0.3.2" or "O0.3.2:activations": letter, stage, batch, micro-batch, item. Returns text. */
+const char *ft_action_text(char text[FT_ACTION_TEXT], const ft_action *action);
+
+/* Data that passes from one stage's action to another's. from != to. A slot is taken when the
+ * action that fills it starts, and is free again when the action that reads it has ended. */
+typedef struct ft_edge {
+    int from, to;                      /* stages */
+    ft_action_kind from_kind, to_kind; /* F->F, B or I->B or I, R->R, R->U or U->W */
+    int64_t bytes;
+    int slots; /* buffers at the receiver, >= 1 */
+} ft_edge;
+
+/* Predicted times, ns, rounded to whole ones. Arrays are by stage, transfer_ns by edge. backward_ns
+ * has recomputation in. NULL stands for zeros. */
+typedef struct ft_stage_costs {
+    const double *forward_ns, *backward_ns, *reduce_ns, *update_ns, *adopt_ns;
+    const double *transfer_ns;
+    const double *backward_input_ns, *backward_weight_ns, *recompute_ns, *predict_ns;
+    const double *all_reduce_ns; /* over a stage's replicas, per batch */
+} ft_stage_costs;
+
+typedef struct ft_action_list {
+    int n;
+    const ft_action *actions;
+    const int *lines; /* of the text that the plan was read from, by action; NULL: of none */
+} ft_action_list;
+
+typedef struct ft_device_plan {
+    ft_action_list warmup, body, drain;
+} ft_device_plan;
+
+/* Which replica of n gets micro-batch m of M (a multiple of n): m % n, or m / (M / n). */
+typedef enum { FT_REPLICAS_ROUND_ROBIN, FT_REPLICAS_BLOCK, FT_REPLICAS_COUNT } ft_replica_rule;
+const char *ft_replica_rule_name(int rule);
+
+/* The plan. Transparent, read-only; made and freed by the functions below only. */
+typedef struct ft_plan {
+    char schedule[32]; /* name of the rule it came from; information only */
+    int n_stages, n_devices, micro_batches, n_batches;
+    int body_batches, body_repeats;
+    bool forward_only;
+    const int *device;        /* by stage: of its first replica */
+    const int *replica_first; /* by stage, and one more: its devices, in the order of its replicas,
+                                 are replica_device[replica_first[s]] ... */
+    const int *replica_device;
+    const uint8_t *replica_rule;
+    const int64_t *reduce_bytes; /* by stage: what its replicas sum per batch */
+    const int *depth;            /* by stage */
+    const int *in_flight;  /* by stage: micro-batches whose activations a device holds, at most */
+    const int *versions;   /* by stage: weight versions kept, at least 1 */
+    const bool *by_policy; /* by device: the list gives each stage's order alone; the device takes
+                              the ready action that is not a forward, then nearest to the loss, then
+                              oldest */
+    const bool *recompute; /* by stage */
+    int n_edges;
+    const ft_edge *edges;
+    const ft_device_plan *devices;
+    const int *stage_line, *edge_line; /* as `lines` */
+    int n_nodes; /* forward nodes of the graph; 0 when the plan was made without one */
+    const int *node_stage;
+    const int64_t (
+        *memory)[FT_MEMORY_CLASSES]; /* by device, planned bytes of each class; may be 0 */
+    struct ft_arena *arena;
+} ft_plan;
+
+/* NULL is accepted. */
+void ft_plan_free(ft_plan *plan);
+
+/* The plan of a leg of n_batches, at most the plan's, which ft_plan_check has passed: every list
+ * without the actions of the batches after them. In-flight numbers and versions are those that the
+ * shorter lists need; everything else is the plan's, copied. Of a plan by ft_plan_make each stage's
+ * order is that of a plan made for n_batches, and so is each device's, where it has one stage. */
+ft_status ft_plan_cut(ft_plan **out, const ft_plan *plan, int n_batches, ft_error *err);
+
+/* Adds what the planner does not know, for print and file: assignment, recomputation, memory (any
+ * may be NULL). */
+ft_status ft_plan_annotate(ft_plan *plan, int n_nodes, const int *node_stage, const bool *recompute,
+                           const int64_t (*memory)[FT_MEMORY_CLASSES], ft_error *err);
+
+/* Proves the plan: every F, B, R, U, W exactly once and in an order that respects the edges, with
+ * the real numbers of slots and in-flight buffers, on any timing (strict lists and FIFO edges make
+ * one untimed run a proof; where a policy chooses, stages that meet in queues only); every version
+ * that is read is kept, what is needed is on the device; depths, in-flight counts and versions are
+ * those that edges and lists give. FT_INFEASIBLE names the devices, actions and edges that wait for
+ * each other; FT_INVALID what is missing or wrong; both the line of a plan that was read. */
+ft_status ft_plan_check(const ft_plan *plan, ft_error *err);
+
+/* How many batches have to be there at once, `least` or more, where a batch may begin when the one
+ * so many before it has ended in every stage: with fewer the plan, which ft_plan_check has passed,
+ * might wait for ever. At most its batches, and less than twice what would do. */
+ft_status ft_plan_batch_slots(const ft_plan *plan, int least, int *out, ft_error *err);
+
+/* The device's list, unrolled: number of actions, and the i-th with leg-wide batch numbers. */
+int64_t ft_plan_length(const ft_plan *plan, int device);
+ft_action ft_plan_at(const ft_plan *plan, int device, int64_t i);
+/* The number in the leg of the action's micro-batch, or of its batch when it has none. */
+int64_t ft_action_index(const ft_plan *plan, const ft_action *action);
+
+/* Lags of a stage's forwards: the least and the most of those after `from_batch`. */
+void ft_plan_staleness(const ft_plan *plan, int stage, int from_batch, int *least, int *most);
+
+/* Which of the stage's replicas works on the micro-batch with this number in the leg. */
+int ft_plan_replica(const ft_plan *plan, int stage, int64_t index);
+
+#endif

@@ -1,0 +1,108 @@
+/* plan/shares.c - which replica of a stage works on which micro-batch.
+ *
+ * One row per rule. Micro-batches of a batch are a multiple of the replicas, so every replica has
+ * as many of each batch, and a replica's own count follows from the number in the leg. Source of
+ * the first rule: Narayanan et al., "PipeDream", SOSP 2019, section 3.2 (1F1B-RR). */
+#include "plan/internal.h"
+
+typedef struct rule_row {
+    const char *name;
+    bool deals; /* one to each in turn; else as many to one as it gets, then to the next */
+} rule_row;
+
+static const rule_row rules[FT_REPLICAS_COUNT] = {
+    [FT_REPLICAS_ROUND_ROBIN] = {"round-robin", true},
+    [FT_REPLICAS_BLOCK] = {"block", false},
+};
+
+const char *ft_replica_rule_name(int rule)
+{
+    return rules[rule].name;
+}
+
+int ft_share_replica(const ft_stage_share *s, int64_t index)
+{
+    if (s->n == 1) return 0;
+    int64_t m = index % s->micros;
+    return (int)(rules[s->rule].deals ? m % s->n : m / s->per_batch);
+}
+
+int64_t ft_share_local(const ft_stage_share *s, int64_t index)
+{
+    if (s->n == 1) return index;
+    int64_t m = index % s->micros;
+    int64_t k = rules[s->rule].deals ? m / s->n : m % s->per_batch;
+    return index / s->micros * s->per_batch + k;
+}
+
+int64_t ft_share_index(const ft_stage_share *s, int replica, int64_t local)
+{
+    if (s->n == 1) return local;
+    int64_t k = local % s->per_batch;
+    int64_t m = rules[s->rule].deals ? k * s->n + replica : replica * s->per_batch + k;
+    return local / s->per_batch * s->micros + m;
+}
+
+int ft_shares_find(const ft_seating *all, int stage, int device)
+{
+    const ft_stage_share *s = &all->of[stage];
+    for (int i = 0; i < s->n; i++)
+        if (all->seat_device[s->first + i] == device) return i;
+    return -1;
+}
+
+static ft_status check_share(const ft_seating *all, int stage, int n_devices, ft_error *err)
+{
+    const ft_stage_share *s = &all->of[stage];
+    for (int i = 0; i < s->n; i++) {
+        int device = all->seat_device[s->first + i];
+        if (device < 0 || device >= n_devices)
+            return ft_fail(err, FT_INVALID, "plan: stage %d is on device %d of %d", stage, device,
+                           n_devices);
+        if (ft_shares_find(all, stage, device) != i)
+            return ft_fail(err, FT_INVALID, "plan: stage %d has two replicas on device %d", stage,
+                           device);
+    }
+    if (s->micros % s->n == 0) return FT_OK;
+    return ft_fail(err, FT_INVALID,
+                   "plan: %lld micro-batches cannot be dealt to the %d replicas of stage %d alike",
+                   (long long)s->micros, s->n, stage);
+}
+
+ft_status ft_shares_new(ft_seating *out, ft_arena *arena, const ft_seat_request *q, ft_error *err)
+{
+    int n_seats = q->replica_first ? q->replica_first[q->n_stages] : q->n_stages;
+    ft_stage_share *list = ft_arena_array(arena, q->n_stages, sizeof *list);
+    int *seats = ft_arena_array(arena, 2 * (int64_t)n_seats, sizeof *seats);
+    if (!list || !seats)
+        return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", q->n_stages);
+    *out =
+        (ft_seating){.n_stages = q->n_stages, .n_seats = n_seats, .of = list, .seat_device = seats};
+    out->seat_stage = seats + n_seats;
+    for (int s = 0; s < q->n_stages; s++) {
+        int first = q->replica_first ? q->replica_first[s] : s;
+        int n = q->replica_first ? q->replica_first[s + 1] - first : 1;
+        list[s] = (ft_stage_share){.first = first, .n = n, .micros = q->micro_batches};
+        list[s].rule = q->replica_rule ? q->replica_rule[s] : 0;
+        list[s].per_batch = q->micro_batches / n;
+        for (int i = 0; i < n; i++) {
+            seats[first + i] = q->replica_first ? q->replica_device[first + i] : q->device[s];
+            seats[n_seats + first + i] = s;
+        }
+        out->several = out->several || n > 1;
+        FT_TRY(check_share(out, s, q->n_devices, err));
+    }
+    return FT_OK;
+}
+
+ft_status ft_shares_of_plan(ft_seating *out, ft_arena *arena, const ft_plan *p, ft_error *err)
+{
+    const ft_seat_request q = {.n_stages = p->n_stages,
+                               .n_devices = p->n_devices,
+                               .micro_batches = p->micro_batches,
+                               .device = p->device,
+                               .replica_first = p->replica_first,
+                               .replica_device = p->replica_device,
+                               .replica_rule = p->replica_rule};
+    return ft_shares_new(out, arena, &q, err);
+}

@@ -1,0 +1,135 @@
+/* plan/walk.c - executes the lists of a plan without a clock.
+ *
+ * Every runner has one list and every edge one maker and one user, so what happens does not depend
+ * on who is looked at first, and one pass is the proof that a plan completes on any timing (Kahn,
+ * 1974). A copy stands in its list like any other action here: letting it run beside what follows
+ * can only help. */
+#include "plan/internal.h"
+
+#include <stdio.h>
+
+typedef struct walk {
+    const ft_plan *plan;
+    const ft_seating *shares;
+    ft_wires *wires;
+    ft_runners runners;
+    int *queue; /* devices to look at again: a ring of n_devices, no device is in it twice */
+    bool *queued;
+    int head, n;
+    int batch_slots; /* a batch begins when the one so many before it has ended; 0: at once */
+    int ended;       /* batches that have ended in every stage, in order */
+    int *left;       /* by batch: stages that have not ended it */
+} walk;
+
+static ft_status walk_init(walk *w, ft_arena *arena, const ft_plan *plan, const ft_seating *shares,
+                           ft_error *err)
+{
+    *w = (walk){.plan = plan, .shares = shares};
+    w->queue = ft_arena_array(arena, plan->n_devices, sizeof *w->queue);
+    w->queued = ft_arena_array(arena, plan->n_devices, sizeof *w->queued);
+    if (!w->queue || !w->queued)
+        return ft_fail(err, FT_NOMEM, "plan: no memory for %d devices", plan->n_devices);
+    FT_TRY(ft_runners_new(&w->runners, arena, plan, err));
+    FT_TRY(ft_wires_new(&w->wires, arena, shares, plan->n_edges, plan->edges, err));
+    return ft_wires_add_copies(w->wires, arena, plan, err);
+}
+
+static void look_at(void *user, int device)
+{
+    walk *w = user;
+    if (w->queued[device]) return;
+    w->queued[device] = true;
+    int place = w->head + w->n++;
+    w->queue[place < w->plan->n_devices ? place : place - w->plan->n_devices] = device;
+}
+
+static int next_device(walk *w)
+{
+    int device = w->queue[w->head];
+    w->queued[device] = false;
+    w->head = w->head + 1 < w->plan->n_devices ? w->head + 1 : 0;
+    w->n--;
+    return device;
+}
+
+/* Whether it is the last action of its batch in its stage. */
+static bool ends_batch(const ft_plan *plan, const ft_action *a)
+{
+    if (!plan->forward_only) return a->kind == FT_ACT_UPDATE;
+    return a->kind == FT_ACT_FORWARD && a->micro == plan->micro_batches - 1;
+}
+
+static void end_batch(walk *w, const ft_action *a)
+{
+    if (!w->batch_slots || !ends_batch(w->plan, a)) return;
+    w->left[a->batch]--;
+    while (w->ended < w->plan->n_batches && !w->left[w->ended]) {
+        w->ended++;
+        for (int d = 0; d < w->plan->n_devices; d++) look_at(w, d);
+    }
+}
+
+static void run(walk *w, ft_runner *r)
+{
+    for (; r->cursor.more; ft_runner_step(r)) {
+        if (w->batch_slots && r->cursor.now.batch >= w->ended + w->batch_slots) return;
+        ft_meeting m = ft_meeting_of(w->plan, w->shares, r->device, &r->cursor.now);
+        if (ft_wires_blocking(w->wires, &m).reason != FT_STOP_NOTHING) return;
+        ft_wires_complete(w->wires, &m, 0, -1);
+        ft_wires_wake(w->wires, &m, look_at, w);
+        end_batch(w, &r->cursor.now);
+    }
+}
+
+static const char *line_text(char text[32], int line)
+{
+    text[0] = 0;
+    if (line) snprintf(text, 32, ", line %d", line);
+    return text;
+}
+
+static ft_status report_stuck(const walk *w, ft_error *err)
+{
+    char text[512] = "", one[160], line[32];
+    int used = 0, stuck = 0;
+    for (int i = 0; i < w->runners.n; i++) {
+        const ft_runner *r = &w->runners.list[i];
+        if (!r->cursor.more) continue;
+        ft_meeting m = ft_meeting_of(w->plan, w->shares, r->device, &r->cursor.now);
+        ft_wires_explain(w->wires, &r->cursor.now, &m, one, sizeof one);
+        if (stuck++ < 3)
+            used += snprintf(text + used, sizeof text - (size_t)used, "%sdevice %d%s: %s",
+                             used ? "; " : "", r->device, line_text(line, r->cursor.line), one);
+    }
+    if (!stuck) return FT_OK;
+    bool alone = w->runners.n == w->plan->n_devices;
+    return ft_fail(err, FT_INFEASIBLE, "plan: %d %s%s wait%s for ever: %s%s", stuck,
+                   alone ? "device" : "list", stuck > 1 ? "s" : "", stuck > 1 ? "" : "s", text,
+                   stuck > 3 ? "; ..." : "");
+}
+
+static ft_status count_batches(walk *w, ft_arena *arena, ft_error *err)
+{
+    w->left = ft_arena_array(arena, w->plan->n_batches, sizeof *w->left);
+    if (!w->left)
+        return ft_fail(err, FT_NOMEM, "plan: no memory for %d batches", w->plan->n_batches);
+    for (int i = 0; i < w->plan->n_batches; i++)
+        w->left[i] = w->plan->replica_first[w->plan->n_stages]; /* by each replica */
+    return FT_OK;
+}
+
+ft_status ft_plan_walk(const ft_plan *plan, const ft_seating *shares, int batch_slots,
+                       ft_arena *arena, ft_error *err)
+{
+    walk w;
+    FT_TRY(walk_init(&w, arena, plan, shares, err));
+    w.batch_slots = batch_slots;
+    if (batch_slots) FT_TRY(count_batches(&w, arena, err));
+    for (int d = 0; d < plan->n_devices; d++) look_at(&w, d);
+    while (w.n) {
+        int device = next_device(&w);
+        for (int i = w.runners.first[device]; i < w.runners.first[device + 1]; i++)
+            run(&w, &w.runners.list[i]);
+    }
+    return report_stuck(&w, err);
+}

@@ -1,0 +1,27 @@
+/* simulate/simulate.h - when everything of a plan would happen, given what it costs. */
+#ifndef FT_SIMULATE_H
+#define FT_SIMULATE_H
+
+#include "machine/machine.h"
+#include "plan/plan.h"
+#include "timeline/timeline.h"
+
+typedef struct ft_simulation {
+    const ft_stage_costs
+        *costs;                /* NULL: micro-batch actions take one unit each, the rest nothing */
+    const ft_machine *machine; /* NULL: transfers take transfer_ns and wait for nobody */
+    const int64_t (*swap_bytes)[FT_MEMORY_CLASSES]; /* by stage; activations: of a micro-batch */
+    int64_t delay_ns; /* every action takes up to this much longer, by chance */
+    uint64_t seed;    /* of the delays */
+} ft_simulation;
+
+/* Executes the plan against costs: discrete events, deterministic. Actions take their time on
+ * devices and streams, transfers theirs on links; one that finds its way taken waits. */
+ft_status ft_plan_simulate_on(ft_timeline **out, const ft_plan *plan,
+                              const ft_simulation *simulation, ft_error *err);
+
+/* As above with transfers of transfer_ns that do not occupy anything. */
+ft_status ft_plan_simulate(ft_timeline **out, const ft_plan *plan, const ft_stage_costs *costs,
+                           ft_error *err);
+
+#endif

@@ -1,0 +1,128 @@
+/* timeline/timeline.c - what happened when: sums, the critical path, memory over time. */
+#include "timeline/timeline.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+ft_status ft_timeline_new(ft_timeline **out, int n_devices, int n_stages, int64_t capacity,
+                          ft_error *err)
+{
+    int64_t bytes;
+    *out = NULL;
+    if (n_devices < 1 || n_stages < 1 || !ft_size_mul(capacity, sizeof(ft_event), &bytes))
+        return ft_fail(err, FT_INVALID,
+                       "timeline: %d devices, %d stages, %lld events; expected at least 1, 1 and 0",
+                       n_devices, n_stages, (long long)capacity);
+    ft_timeline *timeline = ft_alloc(sizeof *timeline);
+    if (timeline) timeline->events = ft_alloc(bytes);
+    if (!timeline || !timeline->events) {
+        ft_timeline_free(timeline);
+        return ft_fail(err, FT_NOMEM, "timeline: no memory for %lld events", (long long)capacity);
+    }
+    timeline->n_devices = n_devices;
+    timeline->n_stages = n_stages;
+    timeline->capacity = capacity;
+    *out = timeline;
+    return FT_OK;
+}
+
+void ft_timeline_free(ft_timeline *timeline)
+{
+    if (!timeline) return;
+    ft_free(timeline->events);
+    ft_free(timeline->passages);
+    ft_free(timeline->cause);
+    ft_free(timeline->link_ns);
+    ft_free(timeline);
+}
+
+int64_t ft_timeline_end_ns(const ft_timeline *timeline)
+{
+    int64_t end = 0;
+    for (int64_t i = 0; i < timeline->n_events; i++)
+        if (timeline->events[i].end_ns > end) end = timeline->events[i].end_ns;
+    return end;
+}
+
+int64_t ft_timeline_busy_ns(const ft_timeline *timeline, int device)
+{
+    int64_t busy = 0;
+    for (int64_t i = 0; i < timeline->n_events; i++) {
+        const ft_event *e = &timeline->events[i];
+        if (e->device == device && ft_action_stream(e->kind) == FT_STREAM_COMPUTE)
+            busy += e->end_ns - e->start_ns;
+    }
+    return busy;
+}
+
+ft_status ft_timeline_add_causes(ft_timeline *t, int64_t n_passages, int n_links, ft_error *err)
+{
+    int64_t causes, passages;
+    if (ft_size_mul(t->capacity, sizeof *t->cause, &causes) &&
+        ft_size_mul(n_passages, sizeof *t->passages, &passages)) {
+        t->cause = ft_alloc(causes);
+        t->passages = ft_alloc(passages);
+        t->link_ns = ft_alloc(n_links * (int64_t)sizeof *t->link_ns);
+    }
+    if (!t->cause || !t->passages || !t->link_ns)
+        return ft_fail(err, FT_NOMEM, "timeline: no memory for %lld passages",
+                       (long long)n_passages);
+    t->passage_capacity = n_passages;
+    t->n_links = n_links;
+    return FT_OK;
+}
+
+int64_t ft_timeline_critical_path(const ft_timeline *t, int64_t *events, int64_t n)
+{
+    int64_t at = -1, length = 0;
+    for (int64_t i = 0; t->cause && i < t->n_events; i++)
+        if (at < 0 || t->events[i].end_ns > t->events[at].end_ns) at = i;
+    for (; at >= 0 && length < t->n_events; at = t->cause[at], length++)
+        if (length < n) events[length] = at;
+    return length;
+}
+
+/* -- memory ------------------------------------------------------------------------------------ */
+
+/* Micro-batches that the event adds to its stage's activations: when it starts, if positive, and
+ * when it ends, if negative. */
+static int added_by(const ft_event *e)
+{
+    static const int added[FT_ACT_COUNT] = {
+        [FT_ACT_FORWARD] = 1,   [FT_ACT_BACKWARD] = -1,
+        [FT_ACT_RECOMPUTE] = 1, [FT_ACT_BACKWARD_WEIGHT] = -1,
+        [FT_ACT_SWAP_IN] = 1,   [FT_ACT_SWAP_OUT] = -1,
+        [FT_ACT_DROP] = -1,
+    };
+    bool moves = ft_action_item(e->kind) == FT_ITEM_CLASS;
+    return moves && e->class != FT_MEMORY_ACTIVATIONS ? 0 : added[e->kind];
+}
+
+static int compare_points(const void *a, const void *b)
+{
+    const ft_memory_point *p = a, *q = b;
+    if (p->ns != q->ns) return p->ns < q->ns ? -1 : 1;
+    return (p->bytes > q->bytes) - (p->bytes < q->bytes);
+}
+
+int64_t ft_timeline_memory(const ft_timeline *t, int device, const int64_t *saved_bytes,
+                           ft_memory_point *points, int64_t *peak)
+{
+    int64_t n = 0, bytes = 0;
+    for (int64_t i = 0; i < t->n_events; i++) {
+        const ft_event *e = &t->events[i];
+        int added = added_by(e);
+        if (e->device != device || !added) continue;
+        points[n].ns = added > 0 ? e->start_ns : e->end_ns;
+        points[n++].bytes = added * saved_bytes[e->stage];
+    }
+    qsort(points, (size_t)n, sizeof *points, compare_points);
+    *peak = 0;
+    for (int64_t i = 0; i < n; i++) {
+        points[i].bytes += bytes;
+        bytes = points[i].bytes;
+        if (bytes > *peak) *peak = bytes;
+    }
+    return n;
+}

@@ -1,0 +1,74 @@
+/* timeline/timeline.h - what happened when: of a run, or of a simulation.
+ *
+ * Events of a device are by stream, then by
+ * start; those of one stream do not overlap. A simulation adds what passed over links, and why each
+ * event began when it did. */
+#ifndef FT_TIMELINE_H
+#define FT_TIMELINE_H
+
+#include "base/text.h"
+#include "plan/plan.h"
+
+typedef struct ft_event {
+    int64_t start_ns, end_ns; /* from the start of the leg */
+    int32_t batch, micro;     /* in the leg */
+    int16_t device, stage;
+    int16_t lag;
+    uint8_t kind;
+    uint8_t class; /* what a swap or a drop moves; 0 for the others */
+} ft_event;
+
+/* Data on its way between devices, or between a device and host memory. */
+typedef struct ft_passage {
+    int64_t start_ns, end_ns;
+    int32_t edge;     /* of the plan; -1: a swap, -2: an all-reduce */
+    int32_t link;     /* the narrowest on its way; -1: without a machine */
+    int16_t from, to; /* devices; -1 is the host */
+    int32_t event;    /* that it belongs to */
+} ft_passage;
+
+typedef struct ft_timeline {
+    int n_devices, n_stages;
+    int64_t n_events, capacity;
+    ft_event *events; /* capacity is set when it is made */
+    int64_t n_passages, passage_capacity;
+    ft_passage *passages; /* NULL in a run's */
+    int64_t *cause;   /* by event: that whose end, or whose data, it waited for last; -1: none */
+    int n_links;      /* of the machine of a simulation; 0 without */
+    int64_t *link_ns; /* by link: how long it was taken, in its busier direction */
+} ft_timeline;
+
+/* A timeline without events, with room for `capacity`; freed with ft_timeline_free. */
+ft_status ft_timeline_new(ft_timeline **out, int n_devices, int n_stages, int64_t capacity,
+                          ft_error *err);
+void ft_timeline_free(ft_timeline *timeline);
+
+/* When the last event ends, and how long the device's compute events take together. */
+int64_t ft_timeline_end_ns(const ft_timeline *timeline);
+int64_t ft_timeline_busy_ns(const ft_timeline *timeline, int device);
+
+/* The chain of events that made the end as late as it is, last first; returns how many, of which
+ * at most `n` are written to `events`. 0 in a run's timeline, which knows no causes. */
+int64_t ft_timeline_critical_path(const ft_timeline *timeline, int64_t *events, int64_t n);
+
+/* Activations over time: a point whenever the device's bytes change. */
+typedef struct ft_memory_point {
+    int64_t ns, bytes;
+} ft_memory_point;
+
+/* saved_bytes: by stage, what a micro-batch's forward leaves for its backward. `points` has room
+ * for one per event of the device; returns how many were written. *peak: the most bytes. At one
+ * time what is freed goes before what is taken. */
+int64_t ft_timeline_memory(const ft_timeline *timeline, int device, const int64_t *saved_bytes,
+                           ft_memory_point *points, int64_t *peak);
+
+/* Chrome trace JSON, as Perfetto opens it: pid = device, tid = stage, slices "F stage 0 mb 3";
+ * copies and passages on tracks of their own. FT_INVALID when events of a stream overlap or are out
+ * of order. */
+ft_status ft_timeline_write_trace(const ft_timeline *timeline, ft_text *text, ft_error *err);
+
+/* For who simulates: room for causes, passages and times of links in a timeline that has none. */
+ft_status ft_timeline_add_causes(ft_timeline *timeline, int64_t n_passages, int n_links,
+                                 ft_error *err);
+
+#endif

@@ -1,0 +1,112 @@
+/* timeline/trace.c - a timeline as the trace that Perfetto opens. */
+#include "timeline/timeline.h"
+
+#include "base/alloc.h"
+
+static int stream_of(const ft_event *e)
+{
+    return (int)ft_action_stream(e->kind);
+}
+
+/* Slices of one track must not overlap: events by device and stream, and each after the one before
+ * it. */
+static ft_status check_events(const ft_timeline *t, ft_error *err)
+{
+    for (int64_t i = 0; i < t->n_events; i++) {
+        const ft_event *e = &t->events[i];
+        if (e->device < 0 || e->device >= t->n_devices || e->stage < 0 || e->stage >= t->n_stages ||
+            e->kind >= FT_ACT_COUNT || e->start_ns < 0 || e->end_ns < e->start_ns)
+            return ft_fail(
+                err, FT_INVALID,
+                "timeline: event %lld (device %d, stage %d, kind %d, %lld to %lld ns) is "
+                "out of range",
+                (long long)i, e->device, e->stage, e->kind, (long long)e->start_ns,
+                (long long)e->end_ns);
+        if (!i || e[-1].device < e->device) continue;
+        bool next_stream = e[-1].device == e->device && stream_of(&e[-1]) < stream_of(e);
+        bool behind = e[-1].device == e->device && stream_of(&e[-1]) == stream_of(e) &&
+                      e[-1].end_ns <= e->start_ns;
+        if (!next_stream && !behind)
+            return ft_fail(err, FT_INVALID,
+                           "timeline: event %lld of device %d begins at %lld ns, before the end of "
+                           "event %lld",
+                           (long long)i, e->device, (long long)e->start_ns, (long long)(i - 1));
+    }
+    return FT_OK;
+}
+
+static void write_names(const ft_timeline *t, bool *placed, ft_text *text)
+{
+    for (int d = 0; d < t->n_devices; d++)
+        ft_text_add(
+            text,
+            "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"device "
+            "%d\"}},\n",
+            d, d);
+    for (int64_t i = 0; i < t->n_events; i++) {
+        int stage = t->events[i].stage, device = t->events[i].device;
+        if (placed[stage]) continue;
+        placed[stage] = true;
+        ft_text_add(
+            text,
+            "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":"
+            "\"stage %d\"}},\n",
+            device, stage, stage);
+    }
+}
+
+/* Microseconds with three decimals are exact, and independent of the locale. */
+static void write_begin(int pid, int tid, int64_t start_ns, int64_t end_ns, ft_text *text)
+{
+    long long start = start_ns, length = end_ns - start_ns;
+    ft_text_add(text, "{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%lld.%03lld,\"dur\":%lld.%03lld,",
+                pid, tid, start / 1000, start % 1000, length / 1000, length % 1000);
+}
+
+/* What passes over links: one track per edge, beneath the devices. */
+static void write_passage(const ft_timeline *t, const ft_passage *p, ft_text *text)
+{
+    write_begin(t->n_devices, p->edge + 2, p->start_ns, p->end_ns, text);
+    ft_text_add(text,
+                "\"cat\":\"transfer\",\"name\":\"%d to %d\",\"args\":{\"edge\":%d,\"link\":%d}}",
+                p->from, p->to, p->edge, p->link);
+}
+
+static void write_slice(const ft_timeline *t, const ft_event *e, ft_text *text)
+{
+    char letter = ft_action_letter(e->kind);
+    int stream = stream_of(e);
+    write_begin(e->device, stream ? t->n_stages + stream : e->stage, e->start_ns, e->end_ns, text);
+    ft_text_add(text, "\"cat\":\"%s\",", ft_action_word(e->kind));
+    if (ft_action_per_micro(e->kind))
+        ft_text_add(
+            text, "\"name\":\"%c stage %d mb %d\",\"args\":{\"batch\":%d,\"micro\":%d,\"lag\":%d}}",
+            letter, e->stage, e->micro, e->batch, e->micro, e->lag);
+    else
+        ft_text_add(text, "\"name\":\"%c stage %d batch %d\",\"args\":{\"batch\":%d}}", letter,
+                    e->stage, e->batch, e->batch);
+}
+
+ft_status ft_timeline_write_trace(const ft_timeline *timeline, ft_text *text, ft_error *err)
+{
+    FT_TRY(check_events(timeline, err));
+    bool *placed = ft_alloc(timeline->n_stages);
+    if (!placed) return ft_fail(err, FT_NOMEM, "timeline: no memory for the trace");
+    ft_text_add(text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+    write_names(timeline, placed, text);
+    ft_free(placed);
+    for (int64_t i = 0; i < timeline->n_events; i++) {
+        write_slice(timeline, &timeline->events[i], text);
+        ft_text_add(text, i + 1 < timeline->n_events + timeline->n_passages ? ",\n" : "\n");
+    }
+    for (int64_t i = 0; i < timeline->n_passages; i++) {
+        write_passage(timeline, &timeline->passages[i], text);
+        ft_text_add(text, i + 1 < timeline->n_passages ? ",\n" : "\n");
+    }
+    if (!timeline->n_events) /* no comma may stand before the bracket */
+        ft_text_add(text, "{\"ph\":\"M\",\"pid\":0,\"name\":\"process_sort_index\",\"args\":"
+                          "{\"sort_index\":0}}\n");
+    ft_text_add(text, "]}\n");
+    if (text->failed) return ft_fail(err, FT_NOMEM, "timeline: no memory for the trace");
+    return FT_OK;
+}
