@@ -69,6 +69,102 @@ static void test_modelled_costs(void)
     pipeline_free(&p);
 }
 
+/* Measured costs alone: a value between devices is copied by both ends at their own rates, and a
+ * packed weight belongs to the update of its owner and to the adoption of another stage. */
+static void test_measured_costs(void)
+{
+    enum { MOST_NODES = 64 };
+    pipeline p;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    if (!pipeline_init(&p, "cpu:3", "1f1b")) return;
+    static const double none[MOST_NODES];
+    double pack_ns[MOST_NODES] = {[0] = 100, [2] = 30, [3] = 7, [4] = 2}; /* the products */
+    ft_work_costs costs[3];
+    const ft_work_costs *by_device[3] = {&costs[0], &costs[1], &costs[2]};
+    CHECK(ft_graph_n_nodes(p.g) <= MOST_NODES);
+    for (int d = 0; d < 3; d++)
+        costs[d] = (ft_work_costs){.node_ns = none,
+                                   .pack_ns = pack_ns,
+                                   .update_ns = none,
+                                   .norm_ns = none,
+                                   .copy_bytes_per_s = 1e6 * (d + 1),
+                                   .handoff_ns = 5};
+    p.options.costs = by_device;
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
+    const ft_stage_costs *c = ft_blueprint_costs(b);
+    double us = ROWS * HIDDEN * (double)sizeof(float); /* one value, at a byte per us */
+    const double forward[] = {us, us / 2 + us / 2, us / 3};
+    for (int s = 0; s < 3; s++) {
+        CHECK_NEAR(c->forward_ns[s], 1000 * forward[s], 1e-6);
+        CHECK_NEAR(c->backward_ns[s], 1000 * forward[s], 1e-6);
+    }
+    /* w2 belongs to stage 0, which reads it as stage 1 does */
+    double adopts = 1e9 * 2 * HIDDEN * HIDDEN * sizeof(float) / p.devices[1].bytes_per_s;
+    CHECK_NEAR(c->update_ns[0], 130, 1e-9);
+    CHECK_NEAR(c->update_ns[1], 0, 1e-9);
+    CHECK_NEAR(c->update_ns[2], 2, 1e-9);
+    CHECK_NEAR(c->adopt_ns[0], 0, 1e-9);
+    CHECK_NEAR(c->adopt_ns[1], 7 + adopts, 1e-9);
+    CHECK_NEAR(c->adopt_ns[2], 0, 1e-9);
+    ft_blueprint_free(b);
+    pipeline_free(&p);
+}
+
+/* loss = mean(W2 relu(W1 x)), with nodes behind it that only make another output. */
+static ft_graph *make_graph_with_a_tail(void)
+{
+    ft_error err = {FT_OK, ""};
+    ft_graph *g = NULL;
+    ft_value_id w1, w2, v, h, loss;
+    const ft_spec x = {FT_F32, {2, {ROWS, IN}}}, w1_spec = {FT_F32, {2, {HIDDEN, IN}}};
+    const ft_spec w2_spec = {FT_F32, {2, {HIDDEN, HIDDEN}}};
+    const ft_op *linear = ft_op_find("linear"), *tanh_op = ft_op_find("tanh");
+    bool ok = ft_graph_new(&g, &err) == FT_OK && ft_graph_input(g, "x", &x, &v, &err) == FT_OK &&
+              ft_graph_param(g, "w1", &w1_spec, &w1, &err) == FT_OK &&
+              ft_graph_param(g, "w2", &w2_spec, &w2, &err) == FT_OK &&
+              ft_graph_add(g, linear, (ft_value_id[]){v, w1}, 2, NULL, &v, &err) == FT_OK &&
+              ft_graph_add(g, ft_op_find("relu"), &v, 1, NULL, &v, &err) == FT_OK &&
+              ft_graph_add(g, linear, (ft_value_id[]){v, w2}, 2, NULL, &h, &err) == FT_OK &&
+              ft_graph_add(g, ft_op_find("mean"), &h, 1, NULL, &loss, &err) == FT_OK &&
+              ft_graph_output(g, "loss", loss, &err) == FT_OK &&
+              ft_graph_add(g, ft_op_find("mean"), &h, 1, NULL, &v, &err) == FT_OK;
+    for (int i = 0; ok && i < 3; i++) ok = ft_graph_add(g, tanh_op, &v, 1, NULL, &v, &err) == FT_OK;
+    if (CHECK(ok && ft_graph_output(g, "tail", v, &err) == FT_OK &&
+              ft_graph_grad(g, loss, &err) == FT_OK && ft_graph_n_forward(g) == NODES))
+        return g;
+    fprintf(stderr, "%s\n", err.message);
+    ft_graph_free(g);
+    return NULL;
+}
+
+/* The loss is read when its stage's forward is done: what comes behind it has other places. */
+static void test_the_loss_stays_until_it_is_read(void)
+{
+    enum { LOSS = 3 };
+    pipeline p;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    if (!pipeline_init(&p, "cpu:3", "1f1b")) return;
+    ft_graph_free(p.g);
+    p.g = make_graph_with_a_tail();
+    if (!p.g) return;
+    const int stages[NODES] = {0, 0, 1, 2, 2, 2, 2, 2};
+    memcpy(p.node_stage, stages, sizeof stages);
+    if (CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK)) {
+        const ft_program *program = b->stages[2].forward[0];
+        ft_place loss = ft_program_place(program, ft_graph_node(p.g, LOSS)->out);
+        CHECK(loss.home == FT_HOME_WORK);
+        for (int n = LOSS + 1; n < NODES; n++) {
+            ft_place other = ft_program_place(program, ft_graph_node(p.g, n)->out);
+            CHECK(other.home == FT_HOME_WORK && other.at != loss.at);
+        }
+    } else
+        fprintf(stderr, "%s\n", err.message);
+    ft_blueprint_free(b);
+    pipeline_free(&p);
+}
+
 static int64_t simulated_ns(const ft_blueprint *b)
 {
     ft_error err = {FT_OK, ""};
@@ -165,6 +261,8 @@ int main(void)
 {
     RUN(test_blueprint);
     RUN(test_modelled_costs);
+    RUN(test_measured_costs);
+    RUN(test_the_loss_stays_until_it_is_read);
     RUN(test_machine);
     RUN(test_contradictions);
     CHECK(ft_alloc_live() == 0);

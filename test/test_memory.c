@@ -56,6 +56,20 @@ static void test_the_smallest_hole_is_taken(void)
     CHECK(total == 1984 && ft_memory_lower_bound(v, 7) == 1984);
 }
 
+/* The same with the smaller hole further down, 192 bytes behind the second tensor, which is alive
+ * once the first is gone; the one further up has 448. */
+static void test_the_smallest_hole_is_taken_wherever_it_is(void)
+{
+    const ft_interval v[] = {{704, 0, 1}, {640, 0, 9}, {512, 2, 9},
+                             {448, 0, 1}, {384, 0, 9}, {60, 3, 4}};
+    int64_t offsets[6], total;
+    CHECK_STATUS(ft_memory_layout(v, 6, offsets, &total, NULL), FT_OK);
+    CHECK(is_valid(v, 6, offsets, total));
+    CHECK(offsets[0] == 0 && offsets[1] == 704 && offsets[2] == 0 && offsets[3] == 1344);
+    CHECK(offsets[4] == 1792 && offsets[5] == 512);
+    CHECK(total == 2176 && ft_memory_lower_bound(v, 6) == 2176);
+}
+
 static void test_random_layouts(void)
 {
     enum { MOST = 60 };
@@ -174,6 +188,7 @@ int main(void)
     RUN(test_rounding_and_names);
     RUN(test_a_layout_worked_out_by_hand);
     RUN(test_the_smallest_hole_is_taken);
+    RUN(test_the_smallest_hole_is_taken_wherever_it_is);
     RUN(test_random_layouts);
     RUN(test_transformers_lose_little);
     RUN(test_bad_intervals_are_refused_in_words);

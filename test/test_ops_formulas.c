@@ -88,10 +88,36 @@ static void test_dropout_keys(void)
     }
 }
 
+/* -- argmax ------------------------------------------------------------------------------------ */
+
+/* The first of equals, also of zeros of both signs, by the kernel and by the reference. */
+static void test_argmax_of_equals(void)
+{
+    enum { ROWS = 4, V = 5 };
+    static const float x[ROWS][V] = {
+        {1, 3, 2, 3, 3}, {7, 7, 7, 7, 7}, {-2, -1, -3, -9, -1}, {-0.0f, 0.0f, -1, 0.0f, -0.0f}};
+    static const int32_t wanted[ROWS] = {1, 0, 1, 0};
+    const ft_op *op = ft_op_find("argmax");
+    const ft_spec in = {FT_F32, ft_shape_of(ROWS, V)}, out = {FT_I32, {1, {ROWS}}};
+    const ft_spec judged = {FT_F64, in.shape};
+    double wide[ROWS * V];
+    int32_t fast[ROWS], reference[ROWS];
+    for (int i = 0; i < ROWS * V; i++) wide[i] = (double)x[i / V][i % V];
+    ft_view view = ft_view_of(&in, (void *)(uintptr_t)x), wide_view = ft_view_of(&judged, wide);
+    ft_view fast_view = ft_view_of(&out, fast), reference_view = ft_view_of(&out, reference);
+    ft_call call = {.in = &view, .out = &fast_view};
+    CHECK_STATUS(op->kernel(&call, NULL), FT_OK);
+    call.in = &wide_view;
+    call.out = &reference_view;
+    CHECK_STATUS(op->reference(&call, NULL), FT_OK);
+    for (int r = 0; r < ROWS; r++) CHECK(fast[r] == wanted[r] && reference[r] == wanted[r]);
+}
+
 int main(void)
 {
     RUN(test_relative_buckets);
     RUN(test_dropout_draws);
     RUN(test_dropout_keys);
+    RUN(test_argmax_of_equals);
     return check_report();
 }

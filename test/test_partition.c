@@ -311,6 +311,52 @@ static void test_greedy_is_contiguous_and_not_better(void)
     CHECK(found > N_CASES / 2);
 }
 
+/* A chain on three devices, one node each. Stage s of 3 keeps what its node saves for
+ * min(in_flight, 3 - s) micro-batches, or for in_flight where the schedule is flat; a device fits
+ * what is exactly as large as its memory. */
+static void test_memory_in_flight(void)
+{
+    enum { N = 3 };
+    static const double node_ns[N] = {5, 6, 7};
+    static const int64_t fixed[N] = {100, 200, 300}, saved[N] = {7, 11, 13}, bytes[N] = {1, 1, 1};
+    static const int from[] = {0, 1}, to[] = {1, 2}, device[N] = {0, 1, 2};
+    ft_partition_device devices[N];
+    ft_partition_problem p = {.n_nodes = N,
+                              .n_kinds = 1,
+                              .node_ns = node_ns,
+                              .fixed_bytes = fixed,
+                              .saved_bytes = saved,
+                              .n_edges = 2,
+                              .edge_from = from,
+                              .edge_to = to,
+                              .edge_bytes = bytes,
+                              .n_devices = N,
+                              .devices = devices};
+    for (int in_flight = 1; in_flight <= 4; in_flight++)
+        for (int flat = 0; flat < 2; flat++) {
+            int64_t wanted[N];
+            for (int s = 0; s < N; s++) {
+                int kept = flat || in_flight < N - s ? in_flight : N - s;
+                wanted[s] = fixed[s] + kept * saved[s];
+                devices[s] = (ft_partition_device){.slowdown = 1};
+            }
+            p.in_flight = in_flight;
+            p.flat = flat;
+            for (int lacks = -1; lacks < N; lacks++) { /* a byte, on that device; others: nothing */
+                ft_partition_result r = {0};
+                ft_error err;
+                for (int s = 0; s < N; s++)
+                    devices[s].memory_bytes = lacks < 0    ? wanted[s]
+                                              : lacks == s ? wanted[s] - 1
+                                                           : 0;
+                ft_status status = ft_partition_evaluate(&p, "sum", device, NULL, &r, &err);
+                if (CHECK_STATUS(status, lacks < 0 ? FT_OK : FT_INFEASIBLE) && CHECK(r.loads))
+                    for (int s = 0; s < N; s++) CHECK(r.loads[s].memory_bytes == wanted[s]);
+                ft_partition_result_free(&r);
+            }
+        }
+}
+
 static void test_no_memory_leaves_nothing_behind(void)
 {
     random_case c;
@@ -336,6 +382,7 @@ int main(void)
     RUN(test_mixed_equals_brute_force);
     RUN(test_seq_equals_brute_force);
     RUN(test_greedy_is_contiguous_and_not_better);
+    RUN(test_memory_in_flight);
     RUN(test_no_memory_leaves_nothing_behind);
     return check_report();
 }

@@ -4,9 +4,11 @@
 
 #include "base/alloc.h"
 #include "check.h"
+#include "memory/memory.h"
 #include "profile/profile.h"
 
-/* Four equal layers x = relu(W x) + x of a width, between an embedding and a loss. */
+/* Four equal layers x = relu(W x) + x of a width, between an embedding and a loss; other tests have
+ * other layers there. */
 enum { LAYERS = 4, WIDTH = 24, ROWS = 6, WORDS = 50, FORWARD = 1 + 3 * LAYERS + 2 };
 
 static bool add_layer(ft_graph *g, int layer, ft_value_id *x, ft_error *err)
@@ -24,7 +26,9 @@ static bool add_layer(ft_graph *g, int layer, ft_value_id *x, ft_error *err)
            ft_graph_add(g, ft_op_find("add"), (ft_value_id[]){y, *x}, 2, NULL, x, err) == FT_OK;
 }
 
-static ft_graph *make_graph(bool with_gradients)
+static ft_graph *make_graph_of(bool (*layer)(ft_graph *g, int number, ft_value_id *x,
+                                             ft_error *err),
+                               int n_layers, bool with_gradients)
 {
     ft_error err = {FT_OK, ""};
     ft_graph *g = NULL;
@@ -35,7 +39,7 @@ static ft_graph *make_graph(bool with_gradients)
         ft_graph_input(g, "ids", &ids, &x, &err) == FT_OK &&
         ft_graph_param(g, "table", &table, &t, &err) == FT_OK &&
         ft_graph_add(g, ft_op_find("embedding"), (ft_value_id[]){x, t}, 2, NULL, &x, &err) == FT_OK;
-    for (int i = 0; ok && i < LAYERS; i++) ok = add_layer(g, i, &x, &err);
+    for (int i = 0; ok && i < n_layers; i++) ok = layer(g, i, &x, &err);
     ok = ok && ft_graph_scope(g, "head", &err) == FT_OK &&
          ft_graph_add(g, ft_op_find("mul"), (ft_value_id[]){x, x}, 2, NULL, &x, &err) == FT_OK &&
          ft_graph_add(g, ft_op_find("mean"), &x, 1, NULL, &loss, &err) == FT_OK &&
@@ -45,6 +49,11 @@ static ft_graph *make_graph(bool with_gradients)
     fprintf(stderr, "%s\n", err.message);
     ft_graph_free(g);
     return NULL;
+}
+
+static ft_graph *make_graph(bool with_gradients)
+{
+    return make_graph_of(add_layer, LAYERS, with_gradients);
 }
 
 typedef struct setting {
@@ -110,6 +119,92 @@ static void test_equal_blocks_are_measured_once(void)
     }
     ft_profile_free(p);
     ft_graph_free(g);
+}
+
+/* -- layers that are not equal ----------------------------------------------------------------- */
+
+static bool add_node(ft_graph *g, const char *op, ft_value_id a, ft_value_id b, double attr,
+                     ft_value_id *out, ft_error *err)
+{
+    const ft_value_id in[] = {a, b};
+    return ft_graph_add(g, ft_op_find(op), in, b == FT_NO_VALUE ? 1 : 2, &attr, out, err) == FT_OK;
+}
+
+/* x * 2, x * 2, x * 3 */
+static bool add_scale(ft_graph *g, int layer, ft_value_id *x, ft_error *err)
+{
+    static const char *const scopes[] = {"body/layer.0", "body/layer.1", "body/layer.2"};
+    return ft_graph_scope(g, scopes[layer], err) == FT_OK &&
+           add_node(g, "scale", *x, FT_NO_VALUE, layer < 2 ? 2 : 3, x, err);
+}
+
+/* relu(x) - tanh(x), relu(x) - tanh(x), tanh(x) - relu(x) */
+static bool add_difference(ft_graph *g, int layer, ft_value_id *x, ft_error *err)
+{
+    static const char *const scopes[] = {"body/layer.0", "body/layer.1", "body/layer.2"};
+    ft_value_id a, b;
+    return ft_graph_scope(g, scopes[layer], err) == FT_OK &&
+           add_node(g, "relu", *x, FT_NO_VALUE, 0, &a, err) &&
+           add_node(g, "tanh", *x, FT_NO_VALUE, 0, &b, err) &&
+           add_node(g, "sub", layer < 2 ? a : b, layer < 2 ? b : a, 0, x, err);
+}
+
+/* tanh(tanh(x)) of layer 1, tanh(x) of layer 10 */
+static bool add_tanh(ft_graph *g, int node, ft_value_id *x, ft_error *err)
+{
+    static const char *const scopes[] = {"body/layer.1", "body/layer.1/ff", "body/layer.10"};
+    return ft_graph_scope(g, scopes[node], err) == FT_OK &&
+           add_node(g, "tanh", *x, FT_NO_VALUE, 0, x, err);
+}
+
+static bool add_square(ft_graph *g, int layer, ft_value_id *x, ft_error *err)
+{
+    (void)layer;
+    return ft_graph_scope(g, "body/square", err) == FT_OK && add_node(g, "mul", *x, *x, 0, x, err);
+}
+
+static ft_profile *measure_layers(bool (*layer)(ft_graph *g, int number, ft_value_id *x,
+                                                ft_error *err),
+                                  int n_layers, bool whole)
+{
+    setting s;
+    ft_profile *p = NULL;
+    ft_error err = {FT_OK, ""};
+    ft_graph *g = make_graph_of(layer, n_layers, true);
+    if (!CHECK(g != NULL)) return NULL;
+    make_setting(&s, g, "cpu:1", 1);
+    s.options.whole = whole;
+    if (!CHECK_STATUS(ft_profile_measure(&p, &s.options, &err), FT_OK))
+        fprintf(stderr, "%s\n", err.message);
+    ft_graph_free(g);
+    return p;
+}
+
+/* An attribute, who reads whom, and the number in a layer's name make another block. */
+static void test_unequal_blocks_are_measured_apart(void)
+{
+    static const struct {
+        bool (*layer)(ft_graph *g, int number, ft_value_id *x, ft_error *err);
+        int n_blocks, n_distinct;
+    } rows[] = {{add_scale, 5, 4}, {add_difference, 5, 4}, {add_tanh, 4, 4}};
+    for (int i = 0; i < 3; i++) {
+        ft_profile *p = measure_layers(rows[i].layer, 3, false);
+        CHECK(p && p->n_blocks == rows[i].n_blocks && p->n_distinct == rows[i].n_distinct);
+        ft_profile_free(p);
+    }
+}
+
+/* x * x keeps x for its gradient: each one more needs the place of one more tensor. */
+static void test_saved_values_have_places_of_their_own(void)
+{
+    int64_t bytes[3] = {0};
+    for (int n = 0; n < 3; n++) {
+        ft_profile *p = measure_layers(add_square, 2 + n, true);
+        if (p) bytes[n] = p->whole_bytes;
+        ft_profile_free(p);
+    }
+    CHECK(bytes[1] - bytes[0] == ft_memory_round(ROWS * WIDTH * (int64_t)sizeof(float)));
+    CHECK(bytes[2] - bytes[1] == bytes[1] - bytes[0]);
 }
 
 static void test_whole(void)
@@ -225,6 +320,8 @@ int main(void)
 {
     RUN(test_nodes_and_parameters);
     RUN(test_equal_blocks_are_measured_once);
+    RUN(test_unequal_blocks_are_measured_apart);
+    RUN(test_saved_values_have_places_of_their_own);
     RUN(test_whole);
     RUN(test_blocks_that_do_not_fit_together);
     RUN(test_refusals);
