@@ -11,18 +11,18 @@ return {
    { "src/base/arena.c", "(bytes + 15) & ~(int64_t)15", "bytes", "c/base",
       "blocks are not aligned" },
    { "src/base/utf8.c", "if (first == 0xED) high = 0x9F;", "if (first == 0xED) high = 0xBF;",
-      "^c/base_utf8$", "halves of surrogate pairs pass as UTF-8" },
-   { "src/base/utf8.c", "0x8080808080808080u", "0x8080808080808000u", "^c/base_utf8$",
+      "c/base_utf8", "halves of surrogate pairs pass as UTF-8" },
+   { "src/base/utf8.c", "0x8080808080808080u", "0x8080808080808000u", "c/base_utf8",
       "the first of eight bytes may be anything" },
-   { "src/base/sha256.c", "n + 9 > BLOCK", "n + 8 > BLOCK", "^c/base$",
+   { "src/base/sha256.c", "n + 9 > BLOCK", "n + 8 > BLOCK", "c/base",
       "SHA-256 of 56 bytes has its length in place of its end" },
    { "src/base/gate.c",
       "return (int32_t)(atomic_load_explicit(&gate->count, memory_order_acquire) -"
          .. " target) >= 0;",
-      "return atomic_load_explicit(&gate->count, memory_order_acquire) >= target;", "^c/base$",
+      "return atomic_load_explicit(&gate->count, memory_order_acquire) >= target;", "c/base",
       "a gate is open when its count is about to wrap around" },
    { "src/base/map.c", "*slot = (ft_map_slot){slot->key ? slot->key : key, hash, value};",
       "*slot = (ft_map_slot){slot->key ? slot->key : key, hash, slot->key ?"
          .. " slot->value : value};",
-      "^c/base$", "a key keeps its first value" },
+      "c/base", "a key keeps its first value" },
 }

@@ -6,7 +6,7 @@ return {
    { UPDATE, "v[i] * b2 + g * g * r2", "v[i] * b2 + fabsf(g) * r2", "c/optim",
       "AdamW's second moment is of absolute values" },
    { UPDATE, "p[i] = p[i] * keep - size * m1", "p[i] = p[i] - size * m1",
-      "c/optim|spec/loss", "AdamW does not decay" },
+      "c/optim spec/loss", "AdamW does not decay" },
    { UPDATE, "(sqrtf(v1) * root + eps)", "(sqrtf(v1 * root * root + eps))", "c/optim",
       "AdamW's eps is in the root" },
    { UPDATE, "grad[i] * scale + p[i] * decay", "(grad[i] + p[i] * decay) * scale", "c/optim",
@@ -33,6 +33,6 @@ return {
    { "src/optim/rate.c", "0.5 * (1.0 + cos(", "1.0 * (cos(", "c/optim", "cosine becomes negative" },
    { "src/optim/sums.c", "part < FT_BLOCK ? FT_BLOCK : part", "part", "c/optim",
       "parts of a norm have any size" },
-   { "src/optim/sums.c", "atomic_store(&j->odd, true);", "(void)0;", "c/optim|spec/finite",
+   { "src/optim/sums.c", "atomic_store(&j->odd, true);", "(void)0;", "c/optim spec/finite",
       "sums that are not finite go unnoticed" },
 }
