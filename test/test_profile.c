@@ -138,15 +138,18 @@ static bool add_scale(ft_graph *g, int layer, ft_value_id *x, ft_error *err)
            add_node(g, "scale", *x, FT_NO_VALUE, layer < 2 ? 2 : 3, x, err);
 }
 
-/* relu(x) - tanh(x), relu(x) - tanh(x), tanh(x) - relu(x) */
+/* a = b = tanh(x), then tanh(a) - tanh(b), the same, tanh(b) - tanh(a): the last one has the same
+ * nodes in the same order, which read others. */
 static bool add_difference(ft_graph *g, int layer, ft_value_id *x, ft_error *err)
 {
     static const char *const scopes[] = {"body/layer.0", "body/layer.1", "body/layer.2"};
-    ft_value_id a, b;
+    ft_value_id a, b, c, d;
     return ft_graph_scope(g, scopes[layer], err) == FT_OK &&
-           add_node(g, "relu", *x, FT_NO_VALUE, 0, &a, err) &&
+           add_node(g, "tanh", *x, FT_NO_VALUE, 0, &a, err) &&
            add_node(g, "tanh", *x, FT_NO_VALUE, 0, &b, err) &&
-           add_node(g, "sub", layer < 2 ? a : b, layer < 2 ? b : a, 0, x, err);
+           add_node(g, "tanh", layer < 2 ? a : b, FT_NO_VALUE, 0, &c, err) &&
+           add_node(g, "tanh", layer < 2 ? b : a, FT_NO_VALUE, 0, &d, err) &&
+           add_node(g, "sub", c, d, 0, x, err);
 }
 
 /* tanh(tanh(x)) of layer 1, tanh(x) of layer 10 */

@@ -110,14 +110,25 @@ local function quiet(directory, command)
    return os.execute(("cd '%s' && %s >>mutate.log 2>&1 </dev/null"):format(directory, command)) == 0
 end
 
---- A copy of what is committed and of what is changed, built.
+-- Copies what is committed and what is changed, but no file that is the same there: one that was
+-- last built with a fault in it has to stay newer than what was built. Removes what is not here.
+local COPY = [[
+   set -e
+   to='%s'
+   mkdir -p "$to"
+   git ls-files -co --exclude-standard | while read -r file; do
+      [ -f "$file" ] || continue
+      cmp -s "$file" "$to/$file" && continue
+      mkdir -p "$(dirname "$to/$file")"
+      cp "$file" "$to/$file"
+   done
+   (cd "$to" && find . -path ./build -prune -o -type f -print) | while read -r file; do
+      [ -f "$file" ] || rm "$to/$file"
+   done]]
+
+--- A copy of the sources, built.
 local function prepare(directory)
-   local copied = os.execute(([[
-      mkdir -p '%s' &&
-      find '%s' -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} + &&
-      git ls-files -co --exclude-standard -z | tar --null --files-from - -cf - | tar -xf - -C '%s'
-   ]]):format(directory, directory, directory)) == 0
-   assert(copied, directory .. ": the sources could not be copied")
+   assert(os.execute(COPY:format(directory)) == 0, directory .. ": the sources could not be copied")
    assert(quiet(directory, "cmake --preset release && ninja -C build/release -j 1"),
       directory .. ": the sources do not build, see mutate.log there")
 end
