@@ -37,6 +37,43 @@ describe("ft.planner", function()
          end
       end
       assert.is_true(punctual)
+      -- all that are at most as good in everything and worse in something, and no others, are out
+      local goals = { "seconds", "memory_bytes", "staleness", "moved_bytes", "stages" }
+      local function beats(a, b)
+         local worse = 0
+         for _, goal in ipairs(goals) do
+            if a[goal] > b[goal] then return false end
+            worse = worse + (b[goal] > a[goal] and 1 or 0)
+         end
+         return worse > 0
+      end
+      local in_front = {}
+      for _, row in ipairs(found.front) do in_front[row] = true end
+      for _, row in ipairs(found.rows) do
+         local beaten = row.over_bytes > 0
+         for _, other in ipairs(found.rows) do
+            beaten = beaten or other.over_bytes == 0 and beats(other, row)
+         end
+         assert.equal(not beaten, in_front[row] == true)
+      end
+   end)
+
+   it("counts what moves for all micro-batches", function()
+      -- cut at the same place, a batch moves the same in any number of parts
+      local function halves(problem)
+         local on, n = {}, #problem.names
+         for i = 1, n do on[i] = i <= n / 2 and 1 or 2 end
+         return on
+      end
+      local moved = {}
+      for _, m in ipairs { 2, 4, 8 } do
+         local row = ft.planner("t5-small", options {
+            schedules = { "1f1b" }, partitions = { halves }, counts = { m },
+         }).rows[1]
+         moved[#moved + 1] = row.moved_bytes
+      end
+      assert.is_true(moved[1] > 0)
+      assert.same({ moved[1], moved[1], moved[1] }, moved)
    end)
 
    it("tries every schedule, each on stages that it is for", function()
@@ -73,18 +110,37 @@ describe("ft.planner", function()
          devices = "sim:2x11GB", batch = 12, source = 64, schedule = "gpipe", stages = 4,
          partition = "mixed", recompute = "always",
       })
-      assert.is_true(#kept.rows >= 4)
+      local counts = {}
       for _, row in ipairs(kept.rows) do
+         assert.is_nil(row.problem)
+         counts[#counts + 1] = row.options.micro_batches
          assert.equal("gpipe", row.options.schedule)
          assert.equal("mixed", row.options.partition)
          assert.equal(4, row.options.stages)
          assert.equal(row.stages, row.recomputed)
       end
+      table.sort(counts)
+      assert.same({ 2, 3, 4, 6, 12 }, counts) -- divisors of the batch, one for each device at least
       assert.error_matches(function()
          ft.planner("t5-small", { devices = "sim:2x11GB", batch = 4, schedules = { "slow" } })
       end, "nothing to try")
       assert.error_matches(function() ft.planner("t5-small", { batches = 4 }) end,
          "unknown option 'batches' %(did you mean 'batch'%?%)")
+   end)
+
+   it("says of a plan by how much its fullest device is over", function()
+      local model = ft.model { model = "t5-small" }
+      for _, devices in ipairs { "sim:1x60MB,1x11GB", "sim:1x11GB,1x60MB" } do
+         local row = ft.planner(model, options {
+            devices = devices, counts = { 2 }, schedules = { "1f1b" }, partitions = { "seq" },
+         }).rows[1]
+         local small = devices:find("^sim:1x60MB") and 1 or 2
+         local memory = row.subject.memory
+         assert.equal(60e6, memory[small].budget)
+         assert.is_true(memory[3 - small].total < memory[3 - small].budget)
+         assert.equal(memory[small].total - 60e6, row.over_bytes)
+         assert.is_true(row.over_bytes > 0)
+      end
    end)
 
    it("says when nothing fits, and what would help", function()
@@ -93,6 +149,10 @@ describe("ft.planner", function()
       assert.is_nil(tight.best)
       assert.matches("nothing fits", tostring(tight))
       assert.matches("too much memory", tight.rows[1].verdict)
+      assert.equal(12, #tight.rows)
+      for i = 2, #tight.rows do
+         assert.is_true(tight.rows[i - 1].over_bytes <= tight.rows[i].over_bytes)
+      end
       local row = tight.rows[1]
       local lines = ft.planner.remedies(model, row.options, row.over_bytes)
       local before = math.huge

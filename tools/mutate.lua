@@ -8,8 +8,8 @@
 --    { "src/optim/rate.c", "step < warmup", "step <= warmup", "c/optim", "a longer warm-up" }
 --
 -- a file, what stands there exactly once, what stands there instead, the tests to run (names as of
--- `./dev test`, with a blank between them; "c/data*" is every one that begins so), and what is wrong
--- then. Not part of the test suite: it takes seconds for each fault.
+-- `./dev test`, with a blank between them; "c/data*" is every one that begins so), and what is then
+-- wrong. Not part of the test suite: it takes seconds for each fault.
 --
 -- A fault is stale, and counts as not seen, when its text does not stand in its file once, when it
 -- does not compile, when a test of that name does not exist, or when one fails without the fault.
@@ -179,8 +179,8 @@ end
 --- Prints "id<TAB>result" for the faults of a job.
 local function work(faults, number, jobs)
    local directory = ("build/mutate/%d"):format(number)
-   local mine, each = {}, math.ceil(#faults / jobs)
-   for i = (number - 1) * each + 1, math.min(number * each, #faults) do mine[#mine + 1] = faults[i] end
+   local each = math.ceil(#faults / jobs)
+   local mine = { unpack(faults, (number - 1) * each + 1, math.min(number * each, #faults)) }
    if #mine == 0 then return end
    prepare(directory)
    local job = { directory = directory, build = directory .. "/build/release" }

@@ -11,6 +11,7 @@ local core = require("ftpipe.core")
 local explore = require("ftpipe.planner.explore")
 local noise = require("ftpipe.planner.noise")
 local opts = require("ftpipe.base.opts")
+local over = require("ftpipe.plan.over")
 local placement = require("ftpipe.placement")
 local remedies = require("ftpipe.plan.remedies")
 local schedules = require("ftpipe.schedule")
@@ -24,13 +25,11 @@ Found.__index = Found
 -- ---------------------------------------------------------------------------------------------
 -- One choice.
 
+--- Of the fullest device.
 local function largest_memory(subject)
-   local most, over = 0, 0
-   for _, row in ipairs(subject.memory) do
-      most = math.max(most, row.total)
-      over = math.max(over, row.total - row.budget)
-   end
-   return most, over
+   local most = 0
+   for _, row in ipairs(subject.memory) do most = math.max(most, row.total) end
+   return most
 end
 
 local function most_late(subject)
@@ -58,10 +57,10 @@ function M.try(model, o, placements)
       if type(subject) ~= "table" or subject.status == "cancelled" then error(subject, 0) end
       return { options = o, problem = subject.message }
    end
-   local memory, over = largest_memory(subject)
    return {
-      options = o, subject = subject, seconds = subject.seconds, memory_bytes = memory,
-      over_bytes = over, staleness = most_late(subject), stages = #subject.stages,
+      options = o, subject = subject, seconds = subject.seconds,
+      memory_bytes = largest_memory(subject), over_bytes = (over.worst(subject.memory)),
+      staleness = most_late(subject), stages = #subject.stages,
       recomputed = count_recomputed(subject), runs = subject.plan.blueprint:is_executable(),
       moved_bytes = stages.moved_bytes(subject.cut) * o.micro_batches,
    }
