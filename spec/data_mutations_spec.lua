@@ -1,5 +1,6 @@
 --- Data files with something changed in them: each loads, or is refused in one line that names it.
 
+local cases = require("spec.support.cases")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local random = require("ftpipe.base.random")
@@ -7,7 +8,7 @@ local short_pieces = require("spec.support.short_pieces")
 local task = require("ftpipe.task")
 local task_files = require("spec.support.task_files")
 
-local CHANGES = 1500 -- of each file
+local CHANGES = cases.count(1500) -- of each file
 
 local VALUES = {
    "null", "true", "false", "0", "-1", "2", "1e300", "0.5", '""', '"x"', '"\\u0000"', "[]", "{}",

@@ -1,3 +1,4 @@
+local cases = require("spec.support.cases")
 local ft = require("ftpipe")
 local files = require("spec.support.files")
 
@@ -248,7 +249,7 @@ describe("ft.partition", function()
 end)
 
 describe("bad problems name the culprit:", function()
-   local cases = {
+   local problems = {
       { "no nodes", { node_ns = {} }, "0 nodes" },
       { "no devices", { devices = {} }, "0 devices" },
       { "a cycle", { edge_from = { 1, 2, 3 }, edge_to = { 2, 3, 2 } }, "node [23] is on a cycle" },
@@ -268,7 +269,7 @@ describe("bad problems name the culprit:", function()
       { "a name", { node_ns = { 1, 1, -5, 1 }, names = { "a", "b", "attention", "d" } },
          "node 3 %(attention%) takes" },
    }
-   for _, case in ipairs(cases) do
+   for _, case in ipairs(problems) do
       it(case[1], function()
          local problem = set(chain({ 1, 1, 1, 1 }, 1, 2), case[2])
          assert.fails_with(function() ft.partition(problem) end, case[3])
@@ -299,7 +300,7 @@ end)
 describe("graphs with known results", function()
    local function expected(name)
       local path = files.shared("data/graphs/" .. name, pending)
-      return path and ft.json.read(path), path and path:gsub("[^/]+$", "")
+      return path and cases.rows(ft.json.read(path)), path and path:gsub("[^/]+$", "")
    end
 
    it("seq reaches the recorded contiguous optimum of every graph", function()

@@ -176,8 +176,8 @@ static void drop_waits(const char *schedule, bool swaps, int first, int every)
 
 static void test_dropped_waits(void)
 {
-    for (int s = 0; s < 4; s++) drop_waits(schedules[s], false, 1 + s % 3, 3);
-    for (int s = 0; s < 3; s++) drop_waits(schedules[s], true, 1 + s, 17);
+    for (int s = 0; s < 4; s++) drop_waits(schedules[s], false, 1 + s % 3, 3 * CASES_STEP);
+    for (int s = 0; s < 3; s++) drop_waits(schedules[s], true, 1 + s, 17 * CASES_STEP);
     checks.refused = 0;
 }
 

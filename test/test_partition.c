@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "partition/partition.h"
 
-enum { MOST_NODES = 10, MOST_EDGES = 45, MOST_DEVICES = 3, N_CASES = 1500 };
+enum { MOST_NODES = 10, MOST_EDGES = 45, MOST_DEVICES = 3, N_CASES = CASES(1500) };
 
 typedef struct random_case {
     ft_partition_problem problem;

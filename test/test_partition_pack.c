@@ -6,7 +6,7 @@
 #include "base/rng.h"
 #include "partition/partition.h"
 
-enum { MOST_NODES = 24, MOST_EDGES = 80, MOST_DEVICES = 4, N_CASES = 4000 };
+enum { MOST_NODES = 24, MOST_EDGES = 80, MOST_DEVICES = 4, N_CASES = CASES(4000) };
 
 typedef struct random_case {
     ft_partition_problem problem;

@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "partition/partition.h"
 
-enum { MOST_NODES = 40, MOST_EDGES = 200, MOST_DEVICES = 5, KINDS = 2, N_CASES = 300 };
+enum { MOST_NODES = 40, MOST_EDGES = 200, MOST_DEVICES = 5, KINDS = 2, N_CASES = CASES(300) };
 
 typedef struct random_case {
     ft_partition_problem problem;

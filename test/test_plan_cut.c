@@ -96,7 +96,7 @@ static void check_cuts(pipeline_case *c, const ft_schedule *schedule, ft_rng *rn
  */
 static void test_random_cuts(void)
 {
-    for (int seed = 0; seed < 150; seed++) {
+    for (int seed = 0; seed < CASES(150); seed++) {
         ft_rng rng;
         pipeline_case c;
         char of[32];

@@ -130,7 +130,7 @@ static void check_shorter_leg(pipeline_case *c, const ft_plan *plan, int batches
 
 static void test_random_plans(void)
 {
-    for (int seed = 0; seed < 600; seed++) {
+    for (int seed = 0; seed < CASES(600); seed++) {
         ft_rng rng;
         pipeline_case c;
         ft_error err = {0};
@@ -159,7 +159,7 @@ static void test_random_plans(void)
 static void test_long_legs_are_extended_rightly(void)
 {
     int folded = 0;
-    for (int seed = 0; seed < 60; seed++) {
+    for (int seed = 0; seed < CASES(60); seed++) {
         ft_rng rng;
         pipeline_case c;
         ft_error err = {0};
@@ -179,13 +179,13 @@ static void test_long_legs_are_extended_rightly(void)
             ft_plan_free(plan);
         }
     }
-    CHECK(folded > 200);
+    CHECK(folded > CASES(200));
 }
 
 /* No list with two actions of one kind swapped, one left out or one twice passes the check. */
 static void test_damaged_lists_are_caught(void)
 {
-    for (int seed = 0; seed < 200; seed++) {
+    for (int seed = 0; seed < CASES(200); seed++) {
         ft_rng rng;
         pipeline_case c;
         ft_error err = {0};

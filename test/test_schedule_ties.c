@@ -93,7 +93,7 @@ static void try_schedule(pipeline_case *c, const ft_schedule *schedule, const ch
 /* Every schedule, and those without a drain with every way to choose weights, completes. */
 static void test_ties_in_any_direction_complete(void)
 {
-    for (int seed = 0; seed < 400; seed++) {
+    for (int seed = 0; seed < CASES(400); seed++) {
         ft_rng rng;
         pipeline_case c;
         char of[32];
@@ -121,7 +121,7 @@ static void test_ties_in_any_direction_complete(void)
 /* More buffers than needed change nothing: what a stage does follows from its rule. */
 static void test_more_buffers_are_as_good(void)
 {
-    for (int seed = 0; seed < 100; seed++) {
+    for (int seed = 0; seed < CASES(100); seed++) {
         ft_rng rng;
         pipeline_case c;
         ft_rng_init(&rng, 8, (uint64_t)seed);

@@ -474,7 +474,7 @@ static bool same_timelines(const ft_timeline *a, const ft_timeline *b)
  * every event is there, and the same seed gives the same bytes. */
 static void test_no_deadlock_under_any_delay(void)
 {
-    for (uint64_t seed = 0; seed < 400; seed++) {
+    for (uint64_t seed = 0; seed < CASES(400); seed++) {
         ft_rng rng;
         pipeline_case c;
         ft_error err = {0};
