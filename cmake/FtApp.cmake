@@ -35,7 +35,7 @@ function(ft_program name)
   add_executable(${name} ${app_sources} ${embedded} ${ARGN})
   # C modules for Lua (lfs, term: busted uses them) look for Lua's functions in the program.
   set_target_properties(${name} PROPERTIES ENABLE_EXPORTS ON)
-  target_link_libraries(${name} PRIVATE ft_script)
+  target_link_libraries(${name} PRIVATE ft_core)
   if(FTPIPE_LUAJIT_ARCHIVE)
     target_link_options(${name} PRIVATE
       "LINKER:--whole-archive,${FTPIPE_LUAJIT_ARCHIVE},--no-whole-archive")

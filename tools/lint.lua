@@ -109,10 +109,10 @@ end
 local HOMES = {
    ["plan/making.h"] = { "src/plan/", "src/planfile/", "src/schedule/" },
    ["plan/wires.h"] = { "src/plan/", "src/schedule/", "src/simulate/" },
-   ["lua.h"] = { "src/script/", "src/app/" },
-   ["lauxlib.h"] = { "src/script/", "src/app/" },
-   ["lualib.h"] = { "src/script/", "src/app/" },
-   ["jansson.h"] = { "src/io/", "src/script/" },
+   ["lua.h"] = { "src/script/", "src/bind_", "src/core/", "src/app/" },
+   ["lauxlib.h"] = { "src/script/", "src/bind_", "src/core/", "src/app/" },
+   ["lualib.h"] = { "src/script/", "src/bind_", "src/core/", "src/app/" },
+   ["jansson.h"] = { "src/io/", "src/bind_values/" },
    ["histedit.h"] = { "src/app/" },
    ["cuda_runtime.h"] = { "src/device/cuda.c" },
    ["oneapi/dnnl/dnnl.h"] = { "src/ops/onednn" },
@@ -289,7 +289,7 @@ function rules.globals(finding)
          local section, size, name = line:match("%sO%s+(%S+)%s+(%x+)%s+(.+)$")
          local mutable = section and (section:match("^%.t?bss") or section:match("^%.t?data")
             or section == "*COM*") and not section:match("^%.data%.rel%.ro")
-         local room = archive:match("libft_(%w+)%.a$") or "?"
+         local room = archive:match("libft_([%w_]+)%.a$") or "?"
          local object = room .. "/" .. member:gsub("%.o$", "")
          if mutable and tonumber(size, 16) > 0 and not may_change(object)
             and not name:find("DW.ref.", 1, true) then -- C++ type references, made by the compiler

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "app/app.h"
+#include "core/core.h"
 
 /* The only mutable objects of the program: what a signal handler may touch. */
 static volatile sig_atomic_t interrupt_signal;
@@ -228,7 +229,7 @@ static int check_written(int code)
 int main(int argc, char **argv)
 {
     const char *lua_dir = getenv("FTPIPE_LUA");
-    script_host host = {app_modules, app_assets, &interrupt_signal, lua_dir};
+    script_host host = {app_modules, app_assets, core_rooms, &interrupt_signal, lua_dir};
 #ifdef FTPIPE_LUA_DIR
     if (!lua_dir) host.lua_dir = FTPIPE_LUA_DIR;
 #endif

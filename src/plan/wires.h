@@ -8,8 +8,7 @@
 #include "base/arena.h"
 #include "plan/plan.h"
 
-/* -- shares (shares.c) ---------------------------------------------------------------------------
- */
+/* -- shares (shares.c) ------------------------------------------------------------------------- */
 
 /* How a stage's micro-batches are dealt to its replicas. A replica is a "seat": seats of all stages
  * have numbers, first + replica. */
@@ -131,8 +130,7 @@ typedef struct ft_depths {
 /* FT_INVALID for edges that go in a circle, those between forwards or those between reduces. */
 ft_status ft_depths_find(ft_depths *out, ft_arena *arena, const ft_wires *w, ft_error *err);
 
-/* -- lists (plan.c, runners.c) -------------------------------------------------------------------
- */
+/* -- lists (plan.c, runners.c) ----------------------------------------------------------------- */
 
 /* A device's list from first to last, one action at a time. */
 typedef struct ft_cursor {
@@ -172,8 +170,7 @@ ft_meeting ft_meeting_of(const ft_plan *plan, const ft_seating *shares, int devi
  */
 bool ft_policy_goes_before(const int *depth, const ft_action *a, const ft_action *b);
 
-/* -- whole times (costs.c) -----------------------------------------------------------------------
- */
+/* -- whole times (costs.c) --------------------------------------------------------------------- */
 
 /* Costs in whole ns by stage and kind. FT_INVALID when one is negative, not a number, or above
  * 10^12. */
@@ -181,8 +178,7 @@ ft_status ft_costs_round(int64_t **out, ft_arena *arena, int n_stages, const ft_
                          ft_error *err);
 ft_status ft_cost_round(int64_t *out, double ns, const char *what, int index, ft_error *err);
 
-/* -- moments in time (heap.c) --------------------------------------------------------------------
- */
+/* -- moments in time (heap.c) ------------------------------------------------------------------ */
 
 /* A moment at which something happens: the earliest first, then the lowest `what`. */
 typedef struct ft_moment {
@@ -198,8 +194,7 @@ typedef struct ft_heap {
 bool ft_heap_add(ft_heap *h, ft_moment m); /* false: no memory */
 ft_moment ft_heap_pop(ft_heap *h);
 
-/* -- proofs (check.c, walk.c) --------------------------------------------------------------------
- */
+/* -- proofs (check.c, walk.c) ------------------------------------------------------------------ */
 
 /* check.c: everything but waiting: ranges, counts, each stage's order, lags, in-flight numbers. */
 ft_status ft_plan_check_lists(const ft_plan *plan, ft_error *err);

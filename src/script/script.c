@@ -1,4 +1,4 @@
-/* script/script.c - a Lua state with everything of ftpipe in it.
+/* script/script.c - a Lua state with the modules of ftpipe in it.
  *
  * Modules are found in this order: FTPIPE_LUA's directory (a searcher in front, for editing without
  * building), the embedded ones (package.preload), then package.path; so a stray ftpipe.lua on the
@@ -10,23 +10,6 @@
 #include <unistd.h>
 
 #include "script/state.h"
-
-/* A new room's bindings are one line here, and one declaration in script.h. */
-static const luaL_Reg openers[] = {
-    {"sys", script_bind_sys},
-    {"json", script_bind_json},
-    {"tensor", script_bind_tensor},
-    {"ops", script_bind_ops},
-    {"io", script_bind_io},
-    {"data", script_bind_data},
-    {"graph", script_bind_graph},
-    {"engine", script_bind_engine},
-    {"program", script_bind_program},
-    {"partition", script_bind_partition},
-    {"profile", script_bind_profile},
-    {"schedule", script_bind_schedule},
-    {NULL, NULL},
-};
 
 static const char state_key[] = "ftpipe.state";
 
@@ -151,6 +134,7 @@ static int lua_where(lua_State *L)
 
 static int open_core(lua_State *L)
 {
+    const script_host *host = script_state_of(L)->host;
     static const luaL_Reg functions[] = {{"asset", lua_asset},      {"assets", lua_assets},
                                          {"fail", script_lua_fail}, {"source", lua_source},
                                          {"where", lua_where},      {NULL, NULL}};
@@ -160,7 +144,7 @@ static int open_core(lua_State *L)
     lua_setfield(L, -2, "version");
     lua_pushboolean(L, is_sanitized);
     lua_setfield(L, -2, "sanitized"); /* times mean nothing then */
-    for (const luaL_Reg *opener = openers; opener->name; opener++) {
+    for (const luaL_Reg *opener = host->rooms; opener->name; opener++) {
         lua_pushcfunction(L, opener->func);
         lua_call(L, 0, 1);
         lua_setfield(L, -2, opener->name);
@@ -200,6 +184,16 @@ lua_State *script_new(const script_host *host)
 int script_interrupted(lua_State *L)
 {
     return (int)*script_state_of(L)->host->interrupt;
+}
+
+void script_clear_interrupt(lua_State *L)
+{
+    *script_state_of(L)->host->interrupt = 0;
+}
+
+void script_hold_interrupt(lua_State *L, bool hold)
+{
+    script_state_of(L)->hold_interrupt = hold;
 }
 
 const volatile sig_atomic_t *script_interrupt_flag(lua_State *L)

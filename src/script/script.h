@@ -1,10 +1,10 @@
-/* script/script.h - all of it, seen from Lua.
+/* script/script.h - a Lua state, and what bindings are written with.
  *
  * `require "ftpipe.core"` gives one table with one subtable per room (core.tensor, core.json, ...).
- * lua/ftpipe/ builds what users see on top of it. Conventions for a binding file, bind_<room>.c:
+ * lua/ftpipe/ builds what users see on top of it. Conventions for a binding, src/bind_GROUP/ROOM.c:
  *
- *  1. It has one opener, script_bind_<room>, a lua_CFunction that returns the room's table; the
- * list of them is in script.c.
+ *  1. It has one opener, script_bind_ROOM, a lua_CFunction that returns the room's table; the list
+ *     of them is core/core.c.
  *  2. A class is a metatable named "ftpipe.<noun>". Userdata is a box: one pointer, never the data.
  *     NULL in the box means freed; __gc and :free() are the same function.
  *  3. Box first. A binding (1) checks all arguments, (2) makes the box, holding NULL, (3) calls C,
@@ -13,8 +13,8 @@
  *  5. Only the main thread sees a lua_State.
  *  6. An error is an object with .status (the words of ft_status_text), .message and .exit. Use
  *     script_raise for what the world did wrong (files, memory, devices): the process would end
- * with the status's exit code. Use script_blame for what the calling line of Lua did wrong: the
- * message gets that line in front, and the exit code is 1.
+ *     with the status's exit code. Use script_blame for what the calling line of Lua did wrong: the
+ *     message gets that line in front, and the exit code is 1.
  *  7. A binding that loops in C for long asks script_interrupted and ends early with FT_CANCELLED.
  */
 #ifndef FT_SCRIPT_H
@@ -23,7 +23,6 @@
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
-#include <jansson.h>
 #include <signal.h>
 
 #include "base/error.h"
@@ -41,6 +40,7 @@ typedef struct script_file {
 typedef struct script_host {
     const script_file *modules; /* ends with a NULL name */
     const script_file *assets;  /* ends with a NULL name */
+    const luaL_Reg *rooms;      /* subtables of ftpipe.core with their openers; likewise */
     /* The number of the signal that asks to stop, 0 when there is none; the handler writes it. */
     volatile sig_atomic_t *interrupt;
     const char
@@ -49,8 +49,8 @@ typedef struct script_host {
 
 /* -- a state ---------------------------------------------------------------------------------- */
 
-/* A Lua state with the standard libraries, the embedded modules and ftpipe.core; NULL when there is
- * no memory. lua_close frees it. */
+/* A Lua state with the standard libraries, the embedded modules and ftpipe.core of the rooms; NULL
+ * when there is no memory. lua_close frees it. */
 lua_State *script_new(const script_host *host);
 
 /* Message handler for lua_pcall: adds a traceback to plain messages, leaves error objects and nil.
@@ -66,6 +66,9 @@ int script_exit_code(lua_State *L, int i);
 int script_interrupted(lua_State *L);
 /* The flag itself, for C code that has no lua_State. */
 const volatile sig_atomic_t *script_interrupt_flag(lua_State *L);
+void script_clear_interrupt(lua_State *L);
+/* Says whether the script itself looks at the signal, so that the hook leaves it alone. */
+void script_hold_interrupt(lua_State *L, bool hold);
 /* A debug hook that ends Lua code with a `cancelled` error, unless core.sys.hold_interrupt(true)
  * said that the script itself looks at core.sys.interrupted(). */
 void script_interrupt_hook(lua_State *L, lua_Debug *where);
@@ -120,6 +123,16 @@ bool script_opt_bool(lua_State *L, int t, const char *key, bool preset);
 /* Lives as long as the table holds it. */
 const char *script_opt_string(lua_State *L, int t, const char *key, const char *preset);
 
+/* -- lists in option tables (lists.c) --------------------------------------------------------- */
+
+/* Lists at a key of the table at t, in userdata left on the stack: numbers (NULL, and nil, when it
+ * is absent), and whole numbers less `base` (n < 0: of any length); a number of the table, 0 when
+ * it is absent; how long a list is. */
+double *script_opt_numbers(lua_State *L, int t, const char *key, int n);
+int *script_need_ints(lua_State *L, int t, const char *key, int n, int base);
+int64_t script_field_int(lua_State *L, int t, const char *key);
+int script_list_length(lua_State *L, int t, const char *key);
+
 /* -- classes and boxes ------------------------------------------------------------------------ */
 
 /* Makes the metatable of a class: `methods` are its __index, `meta` its metamethods (either may be
@@ -136,35 +149,5 @@ void **script_box(lua_State *L, int i, const char *name);
 
 /* Tells the collector that `bytes` outside its heap now hang on Lua objects. */
 void script_gc_step(lua_State *L, int64_t bytes);
-
-/* -- values of other rooms -------------------------------------------------------------------- */
-
-/* Pushes a tensor, taking over the caller's reference (also when it raises for want of memory
- * before: make the box first with script_push_tensor_box where that matters). */
-void script_push_tensor(lua_State *L, ft_tensor *tensor);
-/* Pushes an empty tensor box: fill it with `*box = tensor`. */
-ft_tensor **script_push_tensor_box(lua_State *L);
-ft_tensor *script_check_tensor(lua_State *L, int i);
-ft_tensor *script_test_tensor(lua_State *L, int i);
-const ft_view *script_check_view(lua_State *L, int i);
-
-/* Pushes JSON as Lua values (see bind_json.c for null, arrays and big integers); raises FT_FORMAT
- * for integers past 2^53. Does not take over the reference. */
-void script_push_json(lua_State *L, const json_t *value);
-
-/* -- openers, one per binding file ------------------------------------------------------------ */
-
-int script_bind_sys(lua_State *L);
-int script_bind_json(lua_State *L);
-int script_bind_tensor(lua_State *L);
-int script_bind_ops(lua_State *L);
-int script_bind_io(lua_State *L);
-int script_bind_data(lua_State *L);
-int script_bind_graph(lua_State *L);
-int script_bind_engine(lua_State *L);
-int script_bind_program(lua_State *L);
-int script_bind_profile(lua_State *L);
-int script_bind_partition(lua_State *L);
-int script_bind_schedule(lua_State *L);
 
 #endif

@@ -1,5 +1,5 @@
 /* test/fuzz/fuzz_graph_files.c - any bytes as a graph file of any form. */
-#include "script/script.h"
+#include "core/core.h"
 
 #include "lua_target.h"
 

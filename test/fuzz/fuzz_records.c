@@ -1,5 +1,5 @@
 /* test/fuzz/fuzz_records.c - the first byte chooses a task, the rest is its file. */
-#include "script/script.h"
+#include "core/core.h"
 
 #include "lua_target.h"
 

@@ -1,5 +1,5 @@
 /* test/fuzz/fuzz_squad.c - any bytes as a file of SQuAD v1.1. */
-#include "script/script.h"
+#include "core/core.h"
 
 #include "lua_target.h"
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "script/script.h"
+#include "core/core.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -47,7 +47,7 @@ static void open_state(const char *file)
 {
     static volatile sig_atomic_t interrupt;
     static const script_file nothing = {0};
-    static const script_host host = {&nothing, &nothing, &interrupt, "lua"};
+    static const script_host host = {&nothing, &nothing, core_rooms, &interrupt, "lua"};
     lua_State *L = script_new(&host);
     if (!L) abort();
     if (luaL_dostring(L, "jit.off()") != 0) fail(L);

@@ -1,4 +1,4 @@
---- Faults in src/script; see tools/mutate.lua.
+--- Faults in src/script and the bindings; see tools/mutate.lua.
 return {
    { "src/script/check.c", "return value > 0 ? value - 1 : value + n;",
       "return value > 0 ? value - 1 : value + n - 1;", "spec/tensor spec/sys spec/json spec/io",
@@ -8,19 +8,19 @@ return {
    { "src/script/check.c", "else if (value < (double)lo || value > (double)hi)",
       "else if (value < (double)lo)", "spec/tensor spec/sys spec/json spec/io",
       "integers have no upper limit" },
-   { "src/script/json_text.c", "for (int precision = 15; precision <= 17; precision++) {",
+   { "src/bind_values/json_text.c", "for (int precision = 15; precision <= 17; precision++) {",
       "for (int precision = 15; precision <= 16; precision++) {", "spec/json",
       "numbers lose their last digit" },
-   { "src/script/json_text.c", "if (w->sort && n > 0) qsort", "if (n > 0) qsort", "spec/json",
+   { "src/bind_values/json_text.c", "if (w->sort && n > 0) qsort", "if (n > 0) qsort", "spec/json",
       "members of objects are always sorted" },
-   { "src/script/bind_json.c", "if (!isfinite(value))", "if (isnan(value))", "spec/json",
+   { "src/bind_values/json.c", "if (!isfinite(value))", "if (isnan(value))", "spec/json",
       "infinities are written as JSON" },
-   { "src/script/bind_json.c", "if (found != n) luaL_error", "if (found > n) luaL_error",
+   { "src/bind_values/json.c", "if (found != n) luaL_error", "if (found > n) luaL_error",
       "spec/json", "arrays with holes are written" },
-   { "src/script/bind_json.c", "fabs(value) <= 9007199254740992.0;", "fabs(value) <= 9.3e18;",
+   { "src/bind_values/json.c", "fabs(value) <= 9007199254740992.0;", "fabs(value) <= 9.3e18;",
       "spec/json", "large numbers are written as integers" },
-   { "src/script/bind_json.c", "return lua_objlen(L, -1) > 0;", "return true;", "spec/json",
+   { "src/bind_values/json.c", "return lua_objlen(L, -1) > 0;", "return true;", "spec/json",
       "empty tables are arrays" },
-   { "src/script/bind_sys.c", "script_state_of(L)->hold_interrupt = lua_toboolean(L, 1);",
+   { "src/bind_values/sys.c", "script_hold_interrupt(L, lua_toboolean(L, 1));",
       "(void)L;", "spec/signals spec/resume", "a signal is never held" },
 }

@@ -1,6 +1,6 @@
-/* script/bind_blueprint.c - from a graph to a plan for it, and from the plan to a blueprint. */
+/* bind_runs/blueprint.c - from a graph to a plan for it, and from the plan to a blueprint. */
 #include "planfile/planfile.h"
-#include "script/bindings.h"
+#include "bind_runs/internal.h"
 
 static const char BLUEPRINT[] = "ftpipe.blueprint";
 
@@ -320,27 +320,6 @@ static int blueprint_transfers(lua_State *L)
         lua_rawseti(L, -2, ++n);
     }
     return 1;
-}
-
-void script_push_timeline(lua_State *L, const ft_timeline *timeline, bool trace)
-{
-    ft_error err = {FT_OK, ""};
-    ft_text text = {0};
-    lua_createtable(L, 0, 4);
-    script_set_number(L, "end_ns", (double)ft_timeline_end_ns(timeline));
-    script_set_number(L, "events", (double)timeline->n_events);
-    lua_createtable(L, timeline->n_devices, 0);
-    for (int d = 0; d < timeline->n_devices; d++) {
-        lua_pushnumber(L, (double)ft_timeline_busy_ns(timeline, d));
-        lua_rawseti(L, -2, d + 1);
-    }
-    lua_setfield(L, -2, "busy_ns");
-    if (!trace) return;
-    ft_status status = ft_timeline_write_trace(timeline, &text, &err);
-    if (status == FT_OK) lua_pushlstring(L, text.data, (size_t)text.length);
-    ft_text_fini(&text);
-    if (status != FT_OK) script_raise(L, &err);
-    lua_setfield(L, -2, "trace");
 }
 
 /* Costs in which all that a stage does takes as many times as long as the list at index i says, if

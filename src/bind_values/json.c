@@ -1,4 +1,4 @@
-/* script/bind_json.c - core.json: JSON as Lua values.
+/* bind_values/json.c - core.json: JSON as Lua values.
  *
  *   null      core.json.null            true, false   booleans
  *   number    number; integers past 2^53 are refused, since a Lua number would change them
@@ -11,10 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bind_values/bind_values.h"
 #include "base/alloc.h"
 #include "io/io.h"
-#include "script/json_text.h"
-#include "script/script.h"
+#include "bind_values/json_text.h"
 
 enum { MAX_DEPTH = 512 };
 
@@ -84,11 +84,6 @@ static void push_value(lua_State *L, const json_t *value)
     case JSON_FALSE: lua_pushboolean(L, false); break;
     case JSON_NULL: lua_pushlightuserdata(L, NULL); break;
     }
-}
-
-void script_push_json(lua_State *L, const json_t *value)
-{
-    push_value(L, value);
 }
 
 /* -- Lua to JSON ------------------------------------------------------------------------------ */

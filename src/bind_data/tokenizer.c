@@ -1,11 +1,9 @@
-/* script/bind_tokenizer.c - core.data: tokenizers of BERT and GPT-2, and what all kinds can do
- * besides encoding and decoding (bind_data.c). */
+/* bind_data/tokenizer.c - core.data: tokenizers of BERT and GPT-2, and what all kinds can do
+ * besides encoding and decoding (data.c). */
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/data.h"
-#include "script/bindings.h"
-#include "script/script.h"
+#include "bind_data/internal.h"
 
 static const char TOKENIZER[] = "ftpipe.tokenizer";
 static const char STRINGS[] = "ftpipe.strings"; /* words of C on their way into Lua */

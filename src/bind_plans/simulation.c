@@ -1,6 +1,7 @@
-/* script/bind_simulation.c - machines from Lua, and what simulations say to it. */
+/* bind_plans/simulation.c - machines from Lua, and what simulations say to it. */
 #include "base/alloc.h"
-#include "script/bindings.h"
+#include "bind_plans/internal.h"
+#include "device/device.h"
 
 /* -- machines ---------------------------------------------------------------------------------- */
 
@@ -132,6 +133,27 @@ static void push_memory(lua_State *L, const ft_timeline *t, const int64_t *saved
         lua_rawseti(L, -2, d + 1);
     }
     lua_remove(L, -2);
+}
+
+void script_push_timeline(lua_State *L, const ft_timeline *timeline, bool trace)
+{
+    ft_error err = {FT_OK, ""};
+    ft_text text = {0};
+    lua_createtable(L, 0, 4);
+    script_set_number(L, "end_ns", (double)ft_timeline_end_ns(timeline));
+    script_set_number(L, "events", (double)timeline->n_events);
+    lua_createtable(L, timeline->n_devices, 0);
+    for (int d = 0; d < timeline->n_devices; d++) {
+        lua_pushnumber(L, (double)ft_timeline_busy_ns(timeline, d));
+        lua_rawseti(L, -2, d + 1);
+    }
+    lua_setfield(L, -2, "busy_ns");
+    if (!trace) return;
+    ft_status status = ft_timeline_write_trace(timeline, &text, &err);
+    if (status == FT_OK) lua_pushlstring(L, text.data, (size_t)text.length);
+    ft_text_fini(&text);
+    if (status != FT_OK) script_raise(L, &err);
+    lua_setfield(L, -2, "trace");
 }
 
 void script_push_simulation(lua_State *L, const ft_timeline *timeline, bool trace,

@@ -1,9 +1,9 @@
-/* script/bind_partition.c - core.partition: weighted graphs placed on devices. */
+/* bind_plans/partition.c - core.partition: weighted graphs placed on devices. */
 #include <math.h>
 #include <string.h>
 
+#include "bind_plans/internal.h"
 #include "partition/partition.h"
-#include "script/script.h"
 
 /* -- arrays of option tables ------------------------------------------------------------------- */
 

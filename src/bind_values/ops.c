@@ -1,12 +1,12 @@
-/* script/bind_ops.c - core.ops: the rows of the operator table, run at once on tensors.
+/* bind_values/ops.c - core.ops: the rows of the operator table, run at once on tensors.
  *
  * apply("softmax", { x }) allocates outputs and workspace, packs nothing and runs on the calling
  * thread: for exploring and for tests. Training runs rows through the engine. */
 #include <string.h>
 
+#include "bind_values/bind_values.h"
 #include "base/alloc.h"
 #include "ops/ops.h"
-#include "script/script.h"
 
 /* One call being prepared; everything that it owns is in boxes on the Lua stack. */
 typedef struct run {

@@ -1,4 +1,4 @@
-/* script/bind_run.c - runs: weights in, batches in, results out.
+/* bind_runs/run.c - runs: weights in, batches in, results out.
  *
  * A run is shared by its box and by the tensors that look at its parameters: the memory goes when
  * the last of them goes, so that no Lua value can dangle. */
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "script/bindings.h"
+#include "bind_runs/internal.h"
 
 static const char RUN[] = "ftpipe.run";
 

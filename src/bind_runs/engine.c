@@ -1,9 +1,9 @@
-/* script/bind_engine.c - devices, and lists of what there is. Plans and blueprints are in
- * bind_blueprint.c, runs in bind_run.c. */
+/* bind_runs/engine.c - devices, and lists of what there is. Plans and blueprints are in
+ * blueprint.c, runs in run.c. */
 #include <string.h>
 
 #include "base/alloc.h"
-#include "script/bindings.h"
+#include "bind_runs/internal.h"
 
 /* -- devices ----------------------------------------------------------------------------------- */
 
@@ -104,37 +104,6 @@ static int engine_rate(lua_State *L)
     if (ft_rate_check(&rate, &err) != FT_OK) return script_blame(L, &err);
     lua_pushnumber(L, ft_rate_at(&rate, script_check_int(L, 2, 1, INT32_MAX)));
     return 1;
-}
-
-/* -- options ----------------------------------------------------------------------------------- */
-
-const ft_optimizer *script_opt_optimizer(lua_State *L, int t)
-{
-    const char *name = script_opt_string(L, t, "optimizer", "adamw");
-    const ft_optimizer *optimizer = ft_optimizer_find(name);
-    if (!optimizer) luaL_error(L, "option 'optimizer': there is no '%s'", name);
-    return optimizer;
-}
-
-const double *script_opt_hypers(lua_State *L, int t, const ft_optimizer *optimizer)
-{
-    ft_error err;
-    const char *names[FT_MAX_HYPERS];
-    double values[FT_MAX_HYPERS], *hypers = lua_newuserdata(L, FT_MAX_HYPERS * sizeof *hypers);
-    int n = 0;
-    memset(hypers, 0, FT_MAX_HYPERS * sizeof *hypers);
-    lua_getfield(L, t, "hypers");
-    if (lua_istable(L, -1))
-        for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
-            if (n == FT_MAX_HYPERS || lua_type(L, -2) != LUA_TSTRING)
-                luaL_error(L, "option 'hypers': expected at most %d named numbers", FT_MAX_HYPERS);
-            names[n] = lua_tostring(L, -2);
-            values[n++] = script_check_number(L, lua_gettop(L));
-        }
-    lua_pop(L, 1);
-    if (ft_optimizer_hypers(optimizer, names, values, n, hypers, &err) != FT_OK)
-        script_blame(L, &err);
-    return hypers;
 }
 
 int script_bind_engine(lua_State *L)

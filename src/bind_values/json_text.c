@@ -1,4 +1,4 @@
-/* script/json_text.c - JSON to text: the shortest digits that read back as the same number.
+/* bind_values/json_text.c - JSON to text: the shortest digits that read back as the same number.
  *
  * jansson's own writer prints 17 digits always (1e-06 becomes 9.9999999999999995e-07). Reals keep a
  * point or an exponent, so that 1.0 of a configuration does not come back as 1. */
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "script/json_text.h"
+#include "bind_values/json_text.h"
 
 typedef struct writer {
     ft_text *text;

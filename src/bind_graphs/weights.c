@@ -1,10 +1,10 @@
-/* script/bind_weights.c - graph:weights: what partitioning needs to know of a graph beside times.
+/* bind_graphs/weights.c - graph:weights: what partitioning needs to know of a graph beside times.
  *
  * All lists are by forward node or by edge between forward nodes; what belongs to the gradient of a
  * node counts to the node. */
 #include <string.h>
 
-#include "script/bindings.h"
+#include "bind_graphs/internal.h"
 
 static void set_at(lua_State *L, int list, int i, double value)
 {

@@ -1,4 +1,4 @@
-/* script/bind_sys.c - core.sys: time, files, the terminal, the process.
+/* bind_values/sys.c - core.sys: time, files, the terminal, the process.
  *
  * What Lua's own io and os libraries do well (getenv, remove, rename, date) is not repeated. */
 #include <dirent.h>
@@ -12,14 +12,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bind_values/bind_values.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/sha256.h"
 #include "device/device.h"
 #include "io/io.h"
 #include "ops/ops.h"
-#include "script/script.h"
-#include "script/state.h"
 
 /* -- time, process ---------------------------------------------------------------------------- */
 
@@ -119,14 +118,14 @@ static int sys_interrupted(lua_State *L)
 static int sys_hold_interrupt(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TBOOLEAN);
-    script_state_of(L)->hold_interrupt = lua_toboolean(L, 1);
+    script_hold_interrupt(L, lua_toboolean(L, 1));
     return 0;
 }
 
 /* clear_interrupt(): forgets the signal, as the prompt does before it reads on. */
 static int sys_clear_interrupt(lua_State *L)
 {
-    *script_state_of(L)->host->interrupt = 0;
+    script_clear_interrupt(L);
     lua_sethook(L, NULL, 0, 0);
     return 0;
 }

@@ -1,13 +1,11 @@
-/* script/bind_data.c - core.data: tokenizers, text. More of them: bind_tokenizer.c; datasets and
- * batches: bind_batches.c. */
+/* bind_data/data.c - core.data: tokenizers, text. More of them: tokenizer.c; datasets and
+ * batches: batches.c. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/utf8.h"
-#include "data/data.h"
 #include "device/device.h"
-#include "script/bindings.h"
-#include "script/script.h"
+#include "bind_data/internal.h"
 
 static const char TOKENIZER[] = "ftpipe.tokenizer";
 static const char TEXTS[] = "ftpipe.texts";

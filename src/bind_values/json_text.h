@@ -1,6 +1,6 @@
-/* script/json_text.h - JSON to text. */
-#ifndef FT_SCRIPT_JSON_TEXT_H
-#define FT_SCRIPT_JSON_TEXT_H
+/* bind_values/json_text.h - JSON to text. */
+#ifndef FT_BIND_VALUES_JSON_TEXT_H
+#define FT_BIND_VALUES_JSON_TEXT_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* script/bind_schedule.c - core.schedule: plans by themselves, without a model.
+/* bind_plans/schedule.c - core.schedule: plans by themselves, without a model.
  *
  * Made by a rule of the table or one written in Lua, or read from text; checked, simulated on
  * machines. A rule in Lua is only called while the binding that needs it is; what it raises ends
@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "planfile/planfile.h"
-#include "script/bindings.h"
+#include "bind_plans/internal.h"
 
 static const char PLAN[] = "ftpipe.schedule_plan", RULE[] = "ftpipe.schedule_rule";
 
@@ -135,51 +135,13 @@ ft_weights script_opt_weights(lua_State *L, int t)
 
 /* -- lists of options -------------------------------------------------------------------------- */
 
-double *script_opt_numbers(lua_State *L, int t, const char *key, int n)
-{
-    lua_getfield(L, t, key);
-    if (lua_isnil(L, -1)) return NULL;
-    if (!lua_istable(L, -1) || (int)lua_objlen(L, -1) != n)
-        luaL_error(L, "option '%s': expected a list of %d numbers", key, n);
-    double *list = lua_newuserdata(L, ((size_t)n + 1) * sizeof *list);
-    for (int i = 0; i < n; i++) {
-        lua_rawgeti(L, -2, i + 1);
-        list[i] = script_check_number(L, lua_gettop(L));
-        lua_pop(L, 1);
-    }
-    return list;
-}
-
-/* The same as whole bytes, zeros when it is absent. */
+/* A list of bytes at a key, zeros when it is absent. */
 static const int64_t *opt_bytes(lua_State *L, int t, const char *key, int n)
 {
     const double *given = script_opt_numbers(L, t, key, n);
     int64_t *bytes = lua_newuserdata(L, ((size_t)n + 1) * sizeof *bytes);
     for (int i = 0; i < n; i++) bytes[i] = given ? (int64_t)given[i] : 0;
     return bytes;
-}
-
-int *script_need_ints(lua_State *L, int t, const char *key, int n, int base)
-{
-    lua_getfield(L, t, key);
-    if (!lua_istable(L, -1) || (n >= 0 && (int)lua_objlen(L, -1) != n))
-        luaL_error(L, "option '%s': expected a list%s", key, n < 0 ? "" : " as long as the others");
-    n = (int)lua_objlen(L, -1);
-    int *list = lua_newuserdata(L, ((size_t)n + 1) * sizeof *list);
-    for (int i = 0; i < n; i++) {
-        lua_rawgeti(L, -2, i + 1);
-        list[i] = (int)script_check_int(L, lua_gettop(L), base, INT32_MAX) - base;
-        lua_pop(L, 1);
-    }
-    return list;
-}
-
-int script_list_length(lua_State *L, int t, const char *key)
-{
-    lua_getfield(L, t, key);
-    int n = lua_istable(L, -1) ? (int)lua_objlen(L, -1) : 0;
-    lua_pop(L, 1);
-    return n;
 }
 
 static ft_stage_costs opt_costs(lua_State *L, int t, int n_stages, int n_edges)
@@ -197,11 +159,6 @@ static ft_stage_costs opt_costs(lua_State *L, int t, int n_stages, int n_edges)
         .predict_ns = script_opt_numbers(L, t, "predict_ns", n_stages),
         .all_reduce_ns = script_opt_numbers(L, t, "all_reduce_ns", n_stages),
     };
-}
-
-int64_t script_field_int(lua_State *L, int t, const char *key)
-{
-    return script_opt_int(L, t, key, 0, 0, (int64_t)1 << 53);
 }
 
 /* Edges { from =, to =, kind = "F", bytes =, slots = }; kind of both ends, or to_kind of the

@@ -1,9 +1,9 @@
-/* script/bind_profile.c - what nodes cost: measured profiles, and costs as options. */
+/* bind_graphs/profile.c - what nodes cost: measured profiles, and costs as options. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "profile/profile.h"
-#include "script/bindings.h"
+#include "bind_graphs/internal.h"
 
 /* -- costs in ---------------------------------------------------------------------------------- */
 

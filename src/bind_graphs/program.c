@@ -1,4 +1,4 @@
-/* script/bind_program.c - a whole graph run at once, outside a pipeline.
+/* bind_graphs/program.c - a whole graph run at once, outside a pipeline.
  *
  * What evaluation, decoding and checks need: parameters and inputs in, named outputs (and
  * gradients) out. Outputs are tensors of the program's own, overwritten by each run; an output
@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "script/bindings.h"
+#include "bind_graphs/internal.h"
 
 static const char PROGRAM[] = "ftpipe.program";
 

@@ -1,13 +1,13 @@
-/* script/bind_tensor.c - core.tensor: the class, its views, and elements in and out.
+/* bind_values/tensor.c - core.tensor: the class, its views, and elements in and out.
  *
- * lua/ftpipe/base/tensor.lua adds arithmetic and the operators of the table (bind_ops.c) on top. */
+ * lua/ftpipe/base/tensor.lua adds arithmetic and the operators of the table (ops.c) on top. */
 #include <math.h>
 #include <string.h>
 
+#include "bind_values/bind_values.h"
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "ops/ops.h"
-#include "script/script.h"
 
 static const char tensor_class[] = "ftpipe.tensor";
 

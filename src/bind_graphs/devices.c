@@ -1,14 +1,14 @@
-/* script/devices.c - devices as Lua gives them: texts, or tables of rows.
+/* bind_graphs/devices.c - devices as Lua gives them: texts, or tables of rows.
  *
  * A table has one row for each device: { name =, memory_bytes =, flops_per_s =, bytes_per_s =,
  * link_bytes_per_s =, link_latency_ns = }; rows of kind "cpu" also have threads. Its `machine`, if
- * there, is what bind_schedule.c reads. */
+ * there, is what bind_plans/schedule.c reads. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "device/driver.h"
-#include "script/bindings.h"
+#include "bind_graphs/internal.h"
 
 /* A number of row i (1-based) at the top of the stack: above 0, or 0 where that `may_be_zero`. */
 static double row_number(lua_State *L, int i, const char *key, double preset, bool may_be_zero)

@@ -1,4 +1,4 @@
-/* script/bind_batches.c - core.data: datasets and batches.
+/* bind_data/batches.c - core.data: datasets and batches.
  *
  * A batcher reads its dataset from a thread, so the dataset is shared between its own object and
  * the batchers on it, dies with the last of them, and takes no examples once there was a batcher.
@@ -6,9 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/data.h"
-#include "script/bindings.h"
-#include "script/script.h"
+#include "bind_data/internal.h"
 
 static const char DATASET[] = "ftpipe.dataset";
 static const char BATCHER[] = "ftpipe.batcher";

@@ -1,11 +1,10 @@
-/* script/bind_graph.c - graphs, as Lua builds and reads them.
+/* bind_graphs/graph.c - graphs, as Lua builds and reads them.
  *
  * Values are handles: positive integers that mean nothing but "this value of this graph"; further
  * outputs of a node follow its first one by number. */
 #include <string.h>
 
-#include "engine/engine.h"
-#include "script/bindings.h"
+#include "bind_graphs/internal.h"
 
 static const char GRAPH[] = "ftpipe.graph";
 

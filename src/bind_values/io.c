@@ -1,12 +1,12 @@
-/* script/bind_io.c - core.io: tensors on disk.
+/* bind_values/io.c - core.io: tensors on disk.
  *
  * What checkpoints are made of: archives of named tensors, read one at a time into tensors that are
  * there already, and the writing of one. Whole files and JSON are core.sys and core.json. */
 #include <string.h>
 #include <unistd.h>
 
+#include "bind_values/bind_values.h"
 #include "io/io.h"
-#include "script/script.h"
 
 static const char ARCHIVE[] = "ftpipe.archive";
 static const char LOCK[] = "ftpipe.lock";

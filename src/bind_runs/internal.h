@@ -1,0 +1,22 @@
+/* bind_runs/internal.h - what the files of this room share. */
+#ifndef FT_BIND_RUNS_INTERNAL_H
+#define FT_BIND_RUNS_INTERNAL_H
+
+#include "bind_graphs/bind_graphs.h"
+#include "bind_plans/bind_plans.h"
+#include "bind_runs/bind_runs.h"
+#include "engine/engine.h"
+
+/* The blueprint in the box at index i. */
+ft_blueprint *script_check_blueprint(lua_State *L, int i);
+
+/* core.engine.plan, core.engine.blueprint, and the class of what the latter gives. */
+int script_engine_plan(lua_State *L);
+int script_engine_blueprint(lua_State *L);
+void script_blueprint_class(lua_State *L);
+
+/* blueprint:run(), and the class of what it gives. */
+int script_run_new(lua_State *L);
+void script_run_class(lua_State *L);
+
+#endif

@@ -1,0 +1,23 @@
+/* bind_values/bind_values.h - what programs are made of, seen from Lua: numbers, texts, files. */
+#ifndef FT_BIND_VALUES_H
+#define FT_BIND_VALUES_H
+
+#include "script/script.h"
+
+/* Openers: the tables core.sys, core.json, .... */
+int script_bind_sys(lua_State *L);
+int script_bind_json(lua_State *L);
+int script_bind_tensor(lua_State *L);
+int script_bind_ops(lua_State *L);
+int script_bind_io(lua_State *L);
+
+/* Pushes a tensor, taking over the caller's reference (also when it raises for want of memory
+ * before: make the box first with script_push_tensor_box where that matters). */
+void script_push_tensor(lua_State *L, ft_tensor *tensor);
+/* Pushes an empty tensor box: fill it with `*box = tensor`. */
+ft_tensor **script_push_tensor_box(lua_State *L);
+ft_tensor *script_check_tensor(lua_State *L, int i);
+ft_tensor *script_test_tensor(lua_State *L, int i);
+const ft_view *script_check_view(lua_State *L, int i);
+
+#endif

@@ -1,0 +1,24 @@
+/* core/core.c - the rooms that Lua sees: a new one's bindings are one line here. */
+#include "core/core.h"
+
+#include "bind_data/bind_data.h"
+#include "bind_graphs/bind_graphs.h"
+#include "bind_plans/bind_plans.h"
+#include "bind_runs/bind_runs.h"
+#include "bind_values/bind_values.h"
+
+const luaL_Reg core_rooms[] = {
+    {"sys", script_bind_sys},
+    {"json", script_bind_json},
+    {"tensor", script_bind_tensor},
+    {"ops", script_bind_ops},
+    {"io", script_bind_io},
+    {"data", script_bind_data},
+    {"graph", script_bind_graph},
+    {"engine", script_bind_engine},
+    {"program", script_bind_program},
+    {"partition", script_bind_partition},
+    {"profile", script_bind_profile},
+    {"schedule", script_bind_schedule},
+    {NULL, NULL},
+};
