@@ -47,4 +47,18 @@ describe("the learning rate of a run", function()
          said("--schedule", "async", "--lr-schedule", "constant", "--lr", "0.01", "--warmup", "0"))
       assert.is_nil(said("--eval-only"):find("rate:", 1, true))
    end)
+
+   it("falls until the last batch of the epochs, which need not be full", function()
+      local function last_step(epochs, batch)
+         local out = process.ftpipe { "recipes/t5_rte.lua", "--dry-run", "--profile", "modelled",
+            "--lr-schedule", "linear", "--epochs", epochs, "--batch", batch,
+            "--micro-batches", "1" }
+         assert.matches("embedded train data of task rte %(3200 examples%)", out)
+         return tonumber(out:match("then linear to 0 at step (%d+)\n"))
+      end
+      assert.equal(458, last_step("1", "7")) -- 457 of 7, and one example
+      assert.equal(229, last_step("0.5", "7"))
+      assert.equal(400, last_step("1", "8"))
+      assert.equal(800, last_step("2", "8"))
+   end)
 end)

@@ -75,4 +75,11 @@ return {
          .. " ns * backward / own",
       "spec/schedule spec/partition spec/plan_command",
       "another kind of device is not slowed down" },
+   { "lua/ftpipe/plan/arguments.lua",
+      "math.ceil(args.epochs * data.train.dataset:size() / args.batch)",
+      "math.floor(args.epochs * data.train.dataset:size() / args.batch)", "spec/rate",
+      "the last batch of an epoch is left out" },
+   { "lua/ftpipe/plan/arguments.lua", "if args.patience and not args.eval_every then",
+      "if args.patience and args.eval_every and false then", "spec/eval_every",
+      "--patience without evaluations is taken" },
 }
