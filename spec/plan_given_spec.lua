@@ -84,6 +84,47 @@ describe("a plan that is given", function()
       end)
    end)
 
+   it("sends and receives by itself where an edit says so", function()
+      local ends, edges = {}, 0
+      local function with_copies(text)
+         for from, to in text:gmatch("\nedge (%w+)>(%w+)") do
+            ends["S" .. from], ends["V" .. to] = " S%s.%s.%d:" .. edges, " V%s.%s.%d:" .. edges
+            edges = edges + 1
+         end
+         local pattern = " ([FB])(%d)%.(%d+)%.(%d+)%-?(%d*)"
+         return (text:gsub(pattern, function(kind, stage, batch, first, last)
+            local list = {}
+            for micro = tonumber(first), tonumber(last) or first do
+               local function add(what)
+                  local copy = ends[what .. kind .. stage]
+                  if copy then list[#list + 1] = copy:format(stage, batch, micro) end
+               end
+               add("V")
+               list[#list + 1] = (" %s%s.%s.%d"):format(kind, stage, batch, micro)
+               add("S")
+            end
+            return table.concat(list)
+         end))
+      end
+      local run = pipeline.train(with { plan = made():edit(with_copies), trace = true })
+      assert_same_numbers(judge, run)
+      local _, sent = run.timeline.trace:gsub("\"S[^\"]* stage", "")
+      local _, received = run.timeline.trace:gsub("\"V[^\"]* stage", "")
+      assert.equal(2 * 4 * options.steps, sent)
+      assert.equal(sent, received)
+      -- a place at each end, as large as a slot
+      local slot = 4032 + 64
+      assert.equal(judge.planned[1].buffers + 2 * slot, run.planned[1].buffers)
+      assert.equal(judge.planned[2].buffers + 2 * slot, run.planned[2].buffers)
+      pipeline.assert_memory(run.plan, run.measured)
+      refused("S0.0.0:9 names edge 9 of", function()
+         made():edit { ["body 0 F0.0.0-1"] = "body 0 F0.0.0-1 S0.0.0:9" }
+      end)
+      refused("S0.1.0:0 is out of its order, missing or twice", function()
+         made():edit { ["body 0 F0.0.0-1"] = "body 0 F0.0.0-1 S0.0.0:0" }
+      end)
+   end)
+
    it("has the order of an edit, and the memory that it needs", function()
       local plan = made():edit {
          ["F0.0.0-1 B0.0.0 F0.0.2 B0.0.1 F0.0.3 B0.0.2-3"] = "F0.0.0-2 B0.0.0-1 F0.0.3 B0.0.2-3",

@@ -18,51 +18,125 @@ typedef struct outcome {
     float w2[HIDDEN * HIDDEN];
 } outcome;
 
-/* -- plans that swap --------------------------------------------------------------------------- */
+/* -- plans that are edited --------------------------------------------------------------------- */
 
-/* Adds one action of a list. Everything that may leave a device does, as soon as it is not needed:
- * activations between forward and backward, gradients and optimizer state between batches, and
- * between all actions the weights of stage 2, which no other stage shares. */
-static void add_swapped(ft_text *out, char kind, int stage, int batch, int micro)
+/* What is added to a plan: nothing; swaps of all that may leave a device; an S and a V for what
+ * passes between forwards and backwards, or one of them. */
+typedef enum { AS_IT_IS, SWAPS, PASSES, SENDS, RECEIVES } edit;
+
+typedef struct action {
+    char kind;
+    int stage, batch, micro; /* micro -1: per batch */
+    const char *lag;         /* "~1" */
+} action;
+
+typedef struct editor {
+    edit how;
+    ft_text out;
+    char edges[32][2][2]; /* by edge, then maker and user: letter and digit of its stage */
+    int n_edges;
+} editor;
+
+static void add_action(ft_text *out, const action *a)
 {
-    bool weights = stage == 2 && kind != 'R';
+    ft_text_add(out, " %c%d.%d", a->kind, a->stage, a->batch);
+    if (a->micro >= 0) ft_text_add(out, ".%d", a->micro);
+    ft_text_add(out, "%s", a->lag);
+}
+
+/* Everything that may leave a device does, as soon as it is not needed: activations between forward
+ * and backward, gradients and optimizer state between batches, and between all actions the weights
+ * of stage 2, which no other stage shares. */
+static void add_swapped(ft_text *out, action a)
+{
+    int stage = a.stage, batch = a.batch;
+    bool weights = stage == 2 && a.kind != 'R';
     if (weights) ft_text_add(out, " L2.%d.0:weights", batch);
-    if (kind == 'B' && micro == 0) ft_text_add(out, " L%d.%d.0:gradients", stage, batch);
-    if (kind == 'B') ft_text_add(out, " L%d.%d.%d:activations", stage, batch, micro);
-    if (kind == 'U') ft_text_add(out, " L%d.%d.0:optimizer", stage, batch);
-    ft_text_add(out, micro < 0 ? " %c%d.%d" : " %c%d.%d.%d", kind, stage, batch, micro);
-    if (kind == 'F') ft_text_add(out, " O%d.%d.%d:activations", stage, batch, micro);
-    if (weights) ft_text_add(out, " %c2.%d.0:weights", kind == 'U' ? 'O' : 'D', batch);
-    if (kind == 'U')
+    if (a.kind == 'B' && a.micro == 0) ft_text_add(out, " L%d.%d.0:gradients", stage, batch);
+    if (a.kind == 'B') ft_text_add(out, " L%d.%d.%d:activations", stage, batch, a.micro);
+    if (a.kind == 'U') ft_text_add(out, " L%d.%d.0:optimizer", stage, batch);
+    add_action(out, &a);
+    if (a.kind == 'F') ft_text_add(out, " O%d.%d.%d:activations", stage, batch, a.micro);
+    if (weights) ft_text_add(out, " %c2.%d.0:weights", a.kind == 'U' ? 'O' : 'D', batch);
+    if (a.kind == 'U')
         ft_text_add(out, " O%d.%d.0:gradients O%d.%d.0:optimizer", stage, batch, stage, batch);
 }
 
-/* A line of the plan's text; the numbers of slots are left to the lists. */
-static void add_line(ft_text *out, char *line)
+/* S (end 0) or V (end 1) of the edges that the action is the maker or user of. */
+static void add_copies(editor *e, const action *a, int end)
 {
-    char *flight = strstr(line, " in-flight"), *word = strtok(line, " ");
-    if (word && strcmp(word, "stage") == 0 && flight) {
-        line[strlen(line)] = ' ';
-        char *rest = strchr(flight + 11, ' ');
-        ft_text_add(out, "%.*s%s\n", (int)(flight - line), line, rest ? rest : "");
-        return;
-    }
-    bool list =
-        word && (!strcmp(word, "warm-up") || !strcmp(word, "body") || !strcmp(word, "drain"));
-    for (int i = 0; word; i++, word = strtok(NULL, " ")) {
-        int stage, batch, first, last;
-        int n = list && i > 1 ? sscanf(word + 1, "%d.%d.%d-%d", &stage, &batch, &first, &last) : 0;
-        if (n < 2) ft_text_add(out, i ? " %s" : "%s", word);
-        if (n == 2) add_swapped(out, *word, stage, batch, -1);
-        if (n == 3) last = first;
-        for (int m = first; n > 2 && m <= last; m++) add_swapped(out, *word, stage, batch, m);
-    }
-    ft_text_add(out, "\n");
+    if (!a || a->micro < 0 || e->how == (end ? SENDS : RECEIVES)) return;
+    for (int i = 0; i < e->n_edges; i++)
+        if (e->edges[i][end][0] == a->kind && e->edges[i][end][1] == '0' + a->stage)
+            ft_text_add(&e->out, " %c%d.%d.%d:%d", "SV"[end], a -> stage, a -> batch, a -> micro,
+                        i);
 }
 
-static ft_status swap_plan(pipeline *p, ft_error *err)
+static bool are_alike(const action *a, const action *b)
 {
-    ft_text text = {0}, swapped = {0};
+    return a->kind == b->kind && a->stage == b->stage;
+}
+
+/* Between equal actions that follow each other: the next one receives before this one works, and
+ * the one before sends after it. */
+static void add_passed(editor *e, const action *list, int n, int i)
+{
+    bool follows = i > 0 && are_alike(&list[i - 1], &list[i]);
+    bool goes_on = i + 1 < n && are_alike(&list[i], &list[i + 1]);
+    if (!follows) add_copies(e, &list[i], 1);
+    if (goes_on) add_copies(e, &list[i + 1], 1);
+    add_action(&e->out, &list[i]);
+    if (follows) add_copies(e, &list[i - 1], 0);
+    if (!goes_on) add_copies(e, &list[i], 0);
+}
+
+/* "warm-up 0 F0.0.0-1 B0.0.0 ...". */
+static void edit_list(editor *e, char *line)
+{
+    action list[256];
+    int n = 0;
+    for (char *word = strtok(line, " "); word; word = strtok(NULL, " ")) {
+        const char *lag = strchr(word, '~');
+        action a = {.kind = *word, .micro = -1, .lag = lag ? lag : ""};
+        int last, numbers = sscanf(word + 1, "%d.%d.%d-%d", &a.stage, &a.batch, &a.micro, &last);
+        if (numbers < 2) ft_text_add(&e->out, "%s ", word);
+        for (int m = a.micro; numbers >= 2 && m <= (numbers == 4 ? last : a.micro); m++) {
+            a.micro = m;
+            if (n < 256) list[n++] = a;
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        if (e->how == SWAPS)
+            add_swapped(&e->out, list[i]);
+        else
+            add_passed(e, list, n, i);
+    }
+    ft_text_add(&e->out, "\n");
+}
+
+/* The numbers in flight are left to the lists. */
+static void edit_line(editor *e, char *line)
+{
+    static const char *const lists[] = {"warm-up ", "body ", "drain "};
+    char *flight = strstr(line, " in-flight"), *rest = flight ? strchr(flight + 11, ' ') : NULL;
+    char ends[2][2];
+    for (int i = 0; i < 3; i++)
+        if (strncmp(line, lists[i], strlen(lists[i])) == 0) {
+            edit_list(e, line);
+            return;
+        }
+    if (sscanf(line, "edge %c%c>%c%c", &ends[0][0], &ends[0][1], &ends[1][0], &ends[1][1]) == 4)
+        memcpy(e->edges[e->n_edges++], ends, sizeof ends);
+    if (flight)
+        ft_text_add(&e->out, "%.*s%s\n", (int)(flight - line), line, rest ? rest : "");
+    else
+        ft_text_add(&e->out, "%s\n", line);
+}
+
+static ft_status edit_plan(pipeline *p, edit how, ft_error *err)
+{
+    ft_text text = {0};
+    editor e = {.how = how};
     FT_TRY(pipeline_plan(p, err));
     ft_status status = ft_plan_write(p->plan, &text, err);
     ft_plan_free(p->plan);
@@ -70,19 +144,33 @@ static ft_status swap_plan(pipeline *p, ft_error *err)
     for (char *line = text.data, *end; status == FT_OK && *line; line = end + 1) {
         end = strchr(line, '\n');
         *end = '\0';
-        add_line(&swapped, line);
+        edit_line(&e, line);
     }
-    if (status == FT_OK) status = ft_plan_parse(&p->plan, swapped.data, err);
+    if (status == FT_OK) status = ft_plan_parse(&p->plan, e.out.data, err);
     if (status == FT_OK) status = ft_plan_check(p->plan, err);
     ft_text_fini(&text);
-    ft_text_fini(&swapped);
+    ft_text_fini(&e.out);
     return status;
 }
 
 /* -- runs -------------------------------------------------------------------------------------- */
 
+/* What was live is what was planned; of buffers and activations no more. */
+static void check_memory(const ft_blueprint *b, const ft_run *run)
+{
+    const ft_plan *plan = ft_blueprint_plan(b);
+    for (int d = 0; d < plan->n_devices; d++) {
+        int64_t bytes[FT_MEMORY_CLASSES];
+        ft_run_measured(run, d, bytes);
+        for (int c = 0; c < FT_MEMORY_CLASSES; c++)
+            CHECK(bytes[c] <= plan->memory[d][c] &&
+                  (bytes[c] == plan->memory[d][c] || c == FT_MEMORY_BUFFERS ||
+                   c == FT_MEMORY_ACTIVATIONS));
+    }
+}
+
 /* Trains once; nothing stays open. */
-static outcome run_plan(const char *devices, const char *schedule, bool swaps, bool threaded)
+static outcome run_plan(const char *devices, const char *schedule, edit how, bool threaded)
 {
     outcome o = {0};
     pipeline p;
@@ -90,12 +178,13 @@ static outcome run_plan(const char *devices, const char *schedule, bool swaps, b
     ft_run *run = NULL;
     int64_t alive = ft_alloc_live(), open = checks.open;
     if (!pipeline_init(&p, devices, schedule)) return o;
-    if (swaps) o.status = swap_plan(&p, &o.error);
+    if (how != AS_IT_IS) o.status = edit_plan(&p, how, &o.error);
     if (o.status == FT_OK) o.status = pipeline_draw(&b, &p, &o.error);
     if (o.status == FT_OK) o.status = ft_run_new(&run, b, &o.error);
     if (o.status == FT_OK) o.status = set_params(run, &o.error);
     if (o.status == FT_OK)
         o.status = train(run, ft_blueprint_plan(b), threaded, o.losses, &o.error);
+    if (o.status == FT_OK) check_memory(b, run);
     if (o.status == FT_OK) memcpy(o.w2, ft_run_param(run, 1).data, sizeof o.w2);
     ft_run_free(run);
     ft_blueprint_free(b);
@@ -106,7 +195,7 @@ static outcome run_plan(const char *devices, const char *schedule, bool swaps, b
 
 static outcome run_on(const char *devices, const char *schedule, bool threaded)
 {
-    return run_plan(devices, schedule, false, threaded);
+    return run_plan(devices, schedule, AS_IT_IS, threaded);
 }
 
 static bool same_numbers(const outcome *a, const outcome *b)
@@ -134,21 +223,45 @@ static void test_same_bits(void)
     CHECK(checks.refused == 0);
 }
 
+/* What is moved in a plan that is edited does not change what it computes; returns the copies of
+ * one run. */
+static int64_t compare_edited(const char *schedule, edit how, bool threaded, uint32_t seed)
+{
+    outcome stays = run_on("cpu:3", schedule, threaded);
+    outcome moved = run_plan("cpu:3", schedule, how, threaded);
+    int64_t copies = checks.copies;
+    checks.seed = seed;
+    outcome checked = run_plan("check:3", schedule, how, threaded);
+    CHECK_STATUS(stays.status, FT_OK);
+    if (!CHECK(moved.status == FT_OK)) fprintf(stderr, "%s\n", moved.error.message);
+    if (!CHECK(checked.status == FT_OK)) fprintf(stderr, "%s\n", checked.error.message);
+    CHECK(same_numbers(&stays, &moved) && same_numbers(&stays, &checked));
+    return checks.copies - copies;
+}
+
 static void test_swaps(void)
 {
     for (int s = 0; s < 3; s++)
         for (int threaded = 0; threaded < 2; threaded++)
-            for (uint32_t seed = 1; seed <= 4; seed++) {
-                outcome stays = run_on("cpu:3", schedules[s], threaded);
-                outcome moved = run_plan("cpu:3", schedules[s], true, threaded);
-                int64_t copies = checks.copies;
-                checks.seed = seed;
-                outcome checked = run_plan("check:3", schedules[s], true, threaded);
-                CHECK_STATUS(stays.status, FT_OK);
-                if (!CHECK(moved.status == FT_OK)) fprintf(stderr, "%s\n", moved.error.message);
-                if (!CHECK(checked.status == FT_OK)) fprintf(stderr, "%s\n", checked.error.message);
-                CHECK(same_numbers(&stays, &moved) && same_numbers(&stays, &checked));
-                CHECK(checks.copies - copies > 10 * 3 * 2 * (MICRO + 2));
+            for (uint32_t seed = 1; seed <= 4; seed++)
+                CHECK(compare_edited(schedules[s], SWAPS, threaded, seed) >
+                      10 * 3 * 2 * (MICRO + 2));
+    CHECK(checks.refused == 0);
+}
+
+/* Each S and V is one copy more, of 10 batches over 2 boundaries, there and back. */
+static void test_passes(void)
+{
+    for (int s = 0; s < 4; s++)
+        for (int threaded = 0; threaded < 2; threaded++)
+            for (edit how = PASSES; how <= RECEIVES; how++) {
+                checks.seed = (uint32_t)(5 + s);
+                int64_t before = checks.copies;
+                CHECK_STATUS(run_on("check:3", schedules[s], threaded).status, FT_OK);
+                int64_t plain = checks.copies - before;
+                int64_t copies = compare_edited(schedules[s], how, threaded, 1 + how);
+                int64_t wanted = (how == PASSES ? 2 : 1) * 10 * MICRO * 2 * 2, guards = 64;
+                CHECK(copies - plain >= wanted && copies - plain < wanted + guards);
             }
     CHECK(checks.refused == 0);
 }
@@ -156,38 +269,39 @@ static void test_swaps(void)
 /* Without any one of the waits that bring news to a stream, the run is refused; or another wait of
  * the same action brought the same, or what a copy waits for did not touch what it moves. A part of
  * them, another one for each schedule. */
-static void drop_waits(const char *schedule, bool swaps, int first, int every)
+static void drop_waits(const char *schedule, edit how, int first, int every)
 {
+    static const char *const words[] = {"", " with swaps", " with S and V", " with S", " with V"};
     int64_t before = checks.needed, tried = 0, implied = checks.implied, found = 0, same = 0;
-    outcome judge = run_plan("check:3", schedule, swaps, false);
+    outcome judge = run_plan("check:3", schedule, how, false);
     int64_t waits = checks.needed - before;
     for (int64_t n = first; n <= waits; n += every, tried++) {
         checks.drop_wait = n;
-        outcome o = run_plan("check:3", schedule, swaps, false);
+        outcome o = run_plan("check:3", schedule, how, false);
         found += o.status == FT_DEVICE;
         same += o.status == FT_OK && same_numbers(&o, &judge);
     }
     implied = checks.implied - implied;
     printf("%s%s: %lld waits, %lld left out: %lld found, %lld implied by others\n", schedule,
-           swaps ? " with swaps" : "", (long long)waits, (long long)tried, (long long)found,
-           (long long)implied);
-    CHECK(found + same == tried && found > same && (swaps || implied == same));
+           words[how], (long long)waits, (long long)tried, (long long)found, (long long)implied);
+    CHECK(found + same == tried && found > same && (how == SWAPS || implied == same));
 }
 
 static void test_dropped_waits(void)
 {
-    for (int s = 0; s < 4; s++) drop_waits(schedules[s], false, 1 + s % 3, 3 * CASES_STEP);
-    for (int s = 0; s < 3; s++) drop_waits(schedules[s], true, 1 + s, 17 * CASES_STEP);
+    for (int s = 0; s < 4; s++) drop_waits(schedules[s], AS_IT_IS, 1 + s % 3, 3 * CASES_STEP);
+    for (int s = 0; s < 3; s++) drop_waits(schedules[s], SWAPS, 1 + s, 17 * CASES_STEP);
+    for (int s = 0; s < 4; s++) drop_waits(schedules[s], PASSES, 1 + s, 7 * CASES_STEP);
     checks.refused = 0;
 }
 
 /* The n-th call fails, for every n until a run does without: one error, and nothing stays. */
-static void fail_each(int64_t *counter, ft_status wanted, int step, bool swaps, bool threaded)
+static void fail_each(int64_t *counter, ft_status wanted, int step, edit how, bool threaded)
 {
     int64_t n = 1;
     for (;; n += step) {
         *counter = n;
-        outcome o = run_plan("check:2", "1f1b", swaps, threaded);
+        outcome o = run_plan("check:2", "1f1b", how, threaded);
         bool reached = *counter == 0;
         *counter = 0;
         if (!reached) {
@@ -205,11 +319,12 @@ static void fail_each(int64_t *counter, ft_status wanted, int step, bool swaps, 
 static void test_failures(void)
 {
     for (int threaded = 0; threaded < 2; threaded++) {
-        fail_each(&checks.fail_alloc, FT_NOMEM, 1, false, threaded);
-        fail_each(&checks.fail_copy, FT_DEVICE, threaded ? 7 : 2, false, threaded);
-        fail_each(&checks.fail_launch, FT_DEVICE, threaded ? 41 : 13, false, threaded);
-        fail_each(&checks.fail_alloc, FT_NOMEM, 1, true, threaded);
-        fail_each(&checks.fail_copy, FT_DEVICE, threaded ? 89 : 23, true, threaded);
+        fail_each(&checks.fail_alloc, FT_NOMEM, 1, AS_IT_IS, threaded);
+        fail_each(&checks.fail_copy, FT_DEVICE, threaded ? 7 : 2, AS_IT_IS, threaded);
+        fail_each(&checks.fail_launch, FT_DEVICE, threaded ? 41 : 13, AS_IT_IS, threaded);
+        fail_each(&checks.fail_alloc, FT_NOMEM, 1, SWAPS, threaded);
+        fail_each(&checks.fail_copy, FT_DEVICE, threaded ? 89 : 23, SWAPS, threaded);
+        fail_each(&checks.fail_copy, FT_DEVICE, threaded ? 97 : 31, PASSES, threaded);
     }
     CHECK(checks.refused == 0);
 }
@@ -218,6 +333,7 @@ int main(void)
 {
     RUN(test_same_bits);
     RUN(test_swaps);
+    RUN(test_passes);
     RUN(test_dropped_waits);
     RUN(test_failures);
     return check_report();

@@ -142,6 +142,27 @@ typedef enum {
     FT_CARGO_NOTHING  /* order alone: norms, or weights on the same device */
 } ft_cargo_kind;
 
+/* Places of an edge in a row, used in turn. What passes is in one row after the other: its maker
+ * writes the first that is there, its user reads the last. */
+typedef enum {
+    FT_ROW_MADE, /* at the maker, until an S takes it */
+    FT_ROW_EDGE, /* the slots of the edge, at its receiver */
+    FT_ROW_USED, /* at the user, where a V brings it */
+    FT_ROWS
+} ft_row_kind;
+
+typedef struct ft_row {
+    int n; /* 0: the plan has no S, or no V, for the edge */
+    int device;
+    int64_t base; /* of the first, in the device's block */
+} ft_row;
+
+/* The row of an edge that an action takes from or fills. */
+typedef struct ft_row_end {
+    int edge;
+    ft_row_kind row;
+} ft_row_end;
+
 typedef struct ft_cargo {
     ft_cargo_kind kind;
     int n;
@@ -149,7 +170,7 @@ typedef struct ft_cargo {
     int64_t *at;        /* by bucket, then item: offset in a slot */
     int64_t *bytes;     /* by bucket: what a slot holds */
     int64_t slot_bytes; /* the place of the largest */
-    int64_t base;       /* offset of slot 0 in the receiving device's block */
+    ft_row rows[FT_ROWS];
 } ft_cargo;
 
 /* A parameter as one stage sees it. */
@@ -234,6 +255,12 @@ struct ft_blueprint {
     int n_outputs;
     ft_output_layout *outputs;
 };
+
+/* The i-th row that the action takes from, or fills; false past the last. */
+bool ft_blueprint_takes(const ft_blueprint *blueprint, const ft_action *action, int i,
+                        ft_row_end *out);
+bool ft_blueprint_fills(const ft_blueprint *blueprint, const ft_action *action, int i,
+                        ft_row_end *out);
 
 /* One tensor or slot of a block, by its guard. */
 typedef struct ft_guard {

@@ -299,6 +299,23 @@ static ft_status report_missing(const ft_blueprint *b, int e, ft_error *err)
                    edge->from, to, edge->to);
 }
 
+/* The places of each edge: its slots, and those that S and V of the plan need at its ends. */
+static ft_status find_rows(ft_blueprint *b, ft_error *err)
+{
+    int *sent = ft_arena_array(b->arena, b->n_edges + 1, sizeof *sent);
+    int *received = ft_arena_array(b->arena, b->n_edges + 1, sizeof *received);
+    if (!sent || !received) return no_memory(err);
+    FT_TRY(ft_plan_holds(&b->plan, sent, received, err));
+    for (int e = 0; e < b->n_edges; e++) {
+        ft_row *rows = b->cargoes[e].rows;
+        int from = b->stages[b->edges[e].from].device, to = b->stages[b->edges[e].to].device;
+        rows[FT_ROW_MADE] = (ft_row){.n = sent[e], .device = from};
+        rows[FT_ROW_EDGE] = (ft_row){.n = b->edges[e].slots, .device = to};
+        rows[FT_ROW_USED] = (ft_row){.n = received[e], .device = to};
+    }
+    return FT_OK;
+}
+
 ft_status blueprint_take_plan(ft_blueprint *b, const ft_plan *plan, ft_error *err)
 {
     int n_found = b->n_edges, n = plan->n_edges;
@@ -325,5 +342,35 @@ ft_status blueprint_take_plan(ft_blueprint *b, const ft_plan *plan, ft_error *er
     b->plan = *plan;
     b->plan.edges = edges;
     b->plan.arena = NULL; /* the rest is the other's */
-    return index_edges(b, err);
+    FT_TRY(index_edges(b, err));
+    return find_rows(b, err);
+}
+
+/* -- rows -------------------------------------------------------------------------------------- */
+
+/* Of an edge with an S or V, the places at its ends. */
+bool ft_blueprint_takes(const ft_blueprint *b, const ft_action *a, int i, ft_row_end *out)
+{
+    const ft_stage_layout *stage = &b->stages[a->stage];
+    bool copies = a->kind == FT_ACT_SEND || a->kind == FT_ACT_RECEIVE;
+    if (i >= (copies ? 1 : stage->n_in_edges[a->kind])) return false;
+    int e = copies ? a->item : stage->in_edges[a->kind][i];
+    ft_row_kind last = b->cargoes[e].rows[FT_ROW_USED].n ? FT_ROW_USED : FT_ROW_EDGE;
+    *out = (ft_row_end){e, a->kind == FT_ACT_SEND      ? FT_ROW_MADE
+                           : a->kind == FT_ACT_RECEIVE ? FT_ROW_EDGE
+                                                       : last};
+    return true;
+}
+
+bool ft_blueprint_fills(const ft_blueprint *b, const ft_action *a, int i, ft_row_end *out)
+{
+    const ft_stage_layout *stage = &b->stages[a->stage];
+    bool copies = a->kind == FT_ACT_SEND || a->kind == FT_ACT_RECEIVE;
+    if (i >= (copies ? 1 : stage->n_out_edges[a->kind])) return false;
+    int e = copies ? a->item : stage->out_edges[a->kind][i];
+    ft_row_kind first = b->cargoes[e].rows[FT_ROW_MADE].n ? FT_ROW_MADE : FT_ROW_EDGE;
+    *out = (ft_row_end){e, a->kind == FT_ACT_SEND      ? FT_ROW_EDGE
+                           : a->kind == FT_ACT_RECEIVE ? FT_ROW_USED
+                                                       : first};
+    return true;
 }

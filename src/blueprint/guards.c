@@ -71,11 +71,13 @@ static void visit_buffers(const walk *w)
 {
     const ft_blueprint *b = w->b;
     ft_guard guard = {.class = FT_MEMORY_BUFFERS};
-    for (int e = 0; e < b->n_edges; e++) {
-        guard.stage = b->edges[e].to;
-        guard.device = b->stages[guard.stage].device;
-        visit_slots(w, guard, b->cargoes[e].base, b->cargoes[e].slot_bytes, b->edges[e].slots);
-    }
+    for (int e = 0; e < b->n_edges; e++)
+        for (int r = 0; r < FT_ROWS; r++) {
+            const ft_row *row = &b->cargoes[e].rows[r];
+            guard.stage = r == FT_ROW_MADE ? b->edges[e].from : b->edges[e].to;
+            guard.device = row->device;
+            visit_slots(w, guard, row->base, b->cargoes[e].slot_bytes, row->n);
+        }
     for (int i = 0; i < b->n_outputs; i++) {
         guard.stage = b->outputs[i].stage;
         guard.device = b->stages[guard.stage].device;

@@ -224,11 +224,12 @@ static void take_outputs(ft_blueprint *b)
 
 static ft_status take_buffers(ft_blueprint *b, ft_error *err)
 {
-    for (int e = 0; e < b->n_edges; e++) {
-        ft_block_layout *block = &b->blocks[b->stages[b->edges[e].to].device];
-        b->cargoes[e].base =
-            take_slots(block, FT_MEMORY_BUFFERS, b->cargoes[e].slot_bytes, b->edges[e].slots);
-    }
+    for (int e = 0; e < b->n_edges; e++)
+        for (int r = 0; r < FT_ROWS; r++) {
+            ft_row *row = &b->cargoes[e].rows[r];
+            row->base = take_slots(&b->blocks[row->device], FT_MEMORY_BUFFERS,
+                                   b->cargoes[e].slot_bytes, row->n);
+        }
     /* Micro-batches in flight span so many batches, one more is being updated and one fed. */
     int m = b->cut.micro_batches, most = most_in_flight(b);
     FT_TRY(ft_plan_batch_slots(&b->plan, (most + m - 1) / m + 2, &b->batch_slots, err));
@@ -273,7 +274,10 @@ static void place_classes(ft_blueprint *b)
 static void finish_buffers(ft_blueprint *b)
 {
     for (int e = 0; e < b->n_edges; e++)
-        b->cargoes[e].base += b->blocks[b->stages[b->edges[e].to].device].begin[FT_MEMORY_BUFFERS];
+        for (int r = 0; r < FT_ROWS; r++) {
+            ft_row *row = &b->cargoes[e].rows[r];
+            row->base += b->blocks[row->device].begin[FT_MEMORY_BUFFERS];
+        }
     for (int i = 0; i < b->n_outputs; i++)
         b->outputs[i].at +=
             b->blocks[b->stages[b->outputs[i].stage].device].begin[FT_MEMORY_BUFFERS];

@@ -25,6 +25,12 @@ static int64_t value_bytes(const ft_graph *g, ft_value_id v)
     return ft_spec_bytes(&ft_graph_value(g, v)->spec);
 }
 
+/* The slot of an edge that is per batch. */
+static char *slot_of(const ft_run *run, int e, int64_t batch)
+{
+    return row_place(run, (ft_row_end){e, FT_ROW_EDGE}, batch);
+}
+
 /* -- results ----------------------------------------------------------------------------------- */
 
 /* The stage that is last to update a batch, or to forward it in evaluation, reports it. */
@@ -62,12 +68,11 @@ static ft_status receive_values(worker *w, const ft_action *a, int bucket,
                                 const ft_program *program, const ft_bases *bases, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
-    const ft_stage_layout *stage = &b->stages[a->stage];
     const ft_graph *g = b->cut.graphs[bucket];
-    for (int i = 0; i < stage->n_in_edges[a->kind]; i++) {
-        int e = stage->in_edges[a->kind][i];
-        const ft_cargo *c = &b->cargoes[e];
-        char *slot = edge_slot(w->run, e, ft_action_index(w->run->plan, a));
+    ft_row_end at;
+    for (int i = 0; ft_blueprint_takes(b, a, i, &at); i++) {
+        const ft_cargo *c = &b->cargoes[at.edge];
+        char *slot = row_place(w->run, at, ft_action_index(w->run->plan, a));
         for (int k = 0; k < c->n; k++) {
             int64_t bytes = value_bytes(g, c->items[k]);
             ft_place place = ft_program_place(program, c->items[k]);
@@ -88,17 +93,16 @@ static ft_status send_values(worker *w, const ft_action *a, int bucket, const ft
 {
     *finite = true;
     const ft_blueprint *b = w->run->blueprint;
-    const ft_stage_layout *stage = &b->stages[a->stage];
     const ft_graph *g = b->cut.graphs[bucket];
-    for (int i = 0; i < stage->n_out_edges[a->kind]; i++) {
-        int e = stage->out_edges[a->kind][i];
-        const ft_cargo *c = &b->cargoes[e];
-        char *slot = edge_slot(w->run, e, ft_action_index(w->run->plan, a));
+    ft_row_end at;
+    for (int i = 0; ft_blueprint_fills(b, a, i, &at); i++) {
+        const ft_cargo *c = &b->cargoes[at.edge];
+        char *slot = row_place(w->run, at, ft_action_index(w->run->plan, a));
         for (int k = 0; k < c->n; k++) {
             const ft_spec *spec = &ft_graph_value(g, c->items[k])->spec;
             const void *data = ft_place_address(bases, ft_program_place(program, c->items[k]));
-            int receiver = b->stages[b->edges[e].to].device;
-            FT_TRY(copy_on(w->compute, at_device(w->run, receiver, slot + item_at(c, bucket, k)),
+            FT_TRY(copy_on(w->compute,
+                           at_device(w->run, c->rows[at.row].device, slot + item_at(c, bucket, k)),
                            at_device(w->run, w->device, data), ft_spec_bytes(spec), err));
             *finite = *finite && (spec->dtype != FT_F32 ||
                                   ft_all_finite(data, ft_shape_count(&spec->shape), w->team));
@@ -218,8 +222,7 @@ static float *find_term(const ft_run *run, int owner, int term, const ft_action 
         int e = stage->in_edges[FT_ACT_REDUCE][i];
         const ft_cargo *c = &b->cargoes[e];
         for (int k = 0; k < c->n; k++)
-            if (c->items[k] == term)
-                return (float *)(edge_slot(run, e, a->batch) + item_at(c, 0, k));
+            if (c->items[k] == term) return (float *)(slot_of(run, e, a->batch) + item_at(c, 0, k));
     }
     return NULL; /* not reached: the edges were made from the terms */
 }
@@ -232,7 +235,7 @@ static ft_status send_terms(worker *w, const ft_action *a, ft_error *err)
         int e = stage->out_edges[FT_ACT_REDUCE][i];
         const ft_cargo *c = &b->cargoes[e];
         if (c->kind != FT_CARGO_TERMS) continue;
-        char *slot = edge_slot(w->run, e, a->batch);
+        char *slot = slot_of(w->run, e, a->batch);
         for (int k = 0; k < c->n; k++) {
             int param = ft_graph_grad_term(b->cut.graphs[0], c->items[k])->param;
             int receiver = b->stages[b->edges[e].to].device;
@@ -413,7 +416,7 @@ static ft_status send_weights(worker *w, const ft_action *a, ft_error *err)
     for (int i = 0; i < stage->n_out_edges[FT_ACT_UPDATE]; i++) {
         int e = stage->out_edges[FT_ACT_UPDATE][i], to = b->stages[b->edges[e].to].device;
         const ft_cargo *c = &b->cargoes[e];
-        char *slot = edge_slot(w->run, e, a->batch);
+        char *slot = slot_of(w->run, e, a->batch);
         for (int k = 0; c->kind == FT_CARGO_WEIGHTS && k < c->n; k++)
             FT_TRY(
                 copy_on(w->compute, at_device(w->run, to, slot + item_at(c, 0, k)),
@@ -449,7 +452,7 @@ static ft_status do_adopt(worker *w, const ft_action *a, ft_error *err)
     for (int i = 0; i < stage->n_in_edges[FT_ACT_ADOPT]; i++) {
         int e = stage->in_edges[FT_ACT_ADOPT][i];
         const ft_cargo *c = &b->cargoes[e];
-        char *slot = edge_slot(w->run, e, a->batch);
+        char *slot = slot_of(w->run, e, a->batch);
         for (int k = 0; c->kind == FT_CARGO_WEIGHTS && k < c->n; k++) {
             void *param = w->run->stages[a->stage].params[c->items[k]];
             int64_t bytes = ft_spec_bytes(&b->params[c->items[k]].spec);
@@ -467,8 +470,9 @@ static ft_status do_adopt(worker *w, const ft_action *a, ft_error *err)
 
 static ft_status (*const kinds[FT_ACT_COUNT])(worker *, const ft_action *, ft_error *) = {
     [FT_ACT_FORWARD] = do_forward, [FT_ACT_BACKWARD] = do_backward, [FT_ACT_REDUCE] = do_reduce,
-    [FT_ACT_UPDATE] = do_update,   [FT_ACT_ADOPT] = do_adopt,       [FT_ACT_SWAP_OUT] = do_swap_out,
-    [FT_ACT_SWAP_IN] = do_swap_in, [FT_ACT_DROP] = do_drop,
+    [FT_ACT_UPDATE] = do_update,   [FT_ACT_ADOPT] = do_adopt,       [FT_ACT_SEND] = do_pass,
+    [FT_ACT_RECEIVE] = do_pass,    [FT_ACT_SWAP_OUT] = do_swap_out, [FT_ACT_SWAP_IN] = do_swap_in,
+    [FT_ACT_DROP] = do_drop,
 };
 
 /* The first action of a kind that has no function here, or NULL. */

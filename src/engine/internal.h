@@ -21,10 +21,15 @@ typedef struct pool {
     int64_t *bytes;           /* by slot: what was handed out */
 } pool;
 
-typedef struct edge_state {
+/* A row of an edge's places (ft_row). */
+typedef struct row_state {
     ft_gate filled, freed;           /* submitted so often */
-    ft_device_event **full, **empty; /* by slot: written, read */
+    ft_device_event **full, **empty; /* by place: written, read */
     pool slots;
+} row_state;
+
+typedef struct edge_state {
+    row_state rows[FT_ROWS];
 } edge_state;
 
 typedef struct batch_state {
@@ -64,7 +69,7 @@ typedef struct worker {
     bool started;
     ft_executor *executor;
     ft_device_stream *compute;
-    ft_device_stream *copies[2]; /* in and out, in a leg that swaps */
+    ft_device_stream *copies[2]; /* in and out, in a leg that has such actions */
     ft_team *team;               /* the executor's */
     char *block;
     int64_t block_bytes;
@@ -128,12 +133,19 @@ void describe_wait(const worker *w, const ft_action *action, char *text, int siz
 /* moves.c: streams and events of the run; what moves_open made is closed by moves_close. */
 ft_status moves_open(ft_run *run, ft_error *err);
 void moves_close(ft_run *run);
-/* Around an action, on its device's compute stream: waits for what it reads and may overwrite; what
- * it read is free then, what it wrote is there. */
+/* Around a leg: streams for copies, on devices whose lists have some. */
+ft_status copies_open(ft_run *run, ft_error *err);
+void copies_close(ft_run *run);
+/* The stream of the device that an action runs on. */
+ft_device_stream *stream_of(const worker *w, const ft_action *action);
+/* Around an action, on its stream: waits for what it reads and may overwrite; what it read is free
+ * then, what it wrote is there. */
 ft_status begin_edges(worker *w, const ft_action *action, ft_error *err);
 ft_status end_edges(worker *w, const ft_action *action, ft_error *err);
-/* The slot of an edge for an action's index. */
-char *edge_slot(const ft_run *run, int edge, int64_t index);
+/* The place in a row for an action's index; where an action reads or writes what edges carry. */
+char *row_place(const ft_run *run, ft_row_end at, int64_t index);
+/* S and V: from the row that it takes from to the one that it fills. */
+ft_status do_pass(worker *w, const ft_action *action, ft_error *err);
 /* Copies a batch in, as number run->fed; notes that the stage is done with the action's batch;
  * waits until every stage is done with batch run->taken. */
 ft_status load_batch(ft_run *run, const ft_feed *feed, ft_error *err);

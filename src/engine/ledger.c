@@ -100,7 +100,8 @@ static ft_status for_pools(const ft_run *run, ft_status (*each)(const pool *p, f
 {
     const ft_blueprint *b = run->blueprint;
     for (int s = 0; s < b->cut.n_stages; s++) FT_TRY(each(&run->stages[s].slots, err));
-    for (int e = 0; e < b->n_edges; e++) FT_TRY(each(&run->edges[e].slots, err));
+    for (int e = 0; e < b->n_edges; e++)
+        for (int r = 0; r < FT_ROWS; r++) FT_TRY(each(&run->edges[e].rows[r].slots, err));
     for (int i = 0; i < b->n_outputs; i++) FT_TRY(each(&run->output_slots[i], err));
     return each(&run->fed_slots, err);
 }
@@ -124,12 +125,14 @@ ft_status ledger_new(ft_run *run, ft_error *err)
                             NULL};
         FT_TRY(pool_new(&run->stages[s].slots, arena, &about, err));
     }
-    for (int e = 0; e < b->n_edges; e++) {
-        const pool about = {
-            "edge", e,   b->stages[b->edges[e].to].device, FT_MEMORY_BUFFERS, b->edges[e].slots,
-            NULL,   NULL};
-        FT_TRY(pool_new(&run->edges[e].slots, arena, &about, err));
-    }
+    for (int e = 0; e < b->n_edges; e++)
+        for (int r = 0; r < FT_ROWS; r++) {
+            static const char *const whats[FT_ROWS] = {"what a send takes, edge", "edge",
+                                                       "what a receive brings, edge"};
+            const ft_row *row = &b->cargoes[e].rows[r];
+            const pool about = {whats[r], e, row->device, FT_MEMORY_BUFFERS, row->n, NULL, NULL};
+            FT_TRY(pool_new(&run->edges[e].rows[r].slots, arena, &about, err));
+        }
     for (int i = 0; i < b->n_outputs; i++) {
         const pool about = {
             "output", i,   b->stages[b->outputs[i].stage].device, FT_MEMORY_BUFFERS, b->batch_slots,
@@ -145,7 +148,8 @@ void ledger_reset(ft_run *run)
 {
     const ft_blueprint *b = run->blueprint;
     for (int s = 0; s < b->cut.n_stages; s++) empty(run, &run->stages[s].slots);
-    for (int e = 0; e < b->n_edges; e++) empty(run, &run->edges[e].slots);
+    for (int e = 0; e < b->n_edges; e++)
+        for (int r = 0; r < FT_ROWS; r++) empty(run, &run->edges[e].rows[r].slots);
     for (int i = 0; i < b->n_outputs; i++) empty(run, &run->output_slots[i]);
     empty(run, &run->fed_slots);
 }
@@ -170,25 +174,25 @@ ft_status ledger_begin(worker *w, const ft_action *a, ft_error *err)
     int64_t index = ft_action_index(run->plan, a);
     bool enters = a->kind == FT_ACT_FORWARD ||
                   (a->kind == FT_ACT_SWAP_IN && a->item == FT_MEMORY_ACTIVATIONS);
-    int bucket = enters || stage->n_out_edges[a->kind] ? bucket_of(run, a) : 0;
+    ft_row_end at;
+    bool fills = ft_blueprint_fills(run->blueprint, a, 0, &at);
+    int bucket = enters || fills ? bucket_of(run, a) : 0;
     if (enters)
         FT_TRY(hand_out(run, &run->stages[a->stage].slots, index, stage->saved_bytes[bucket], err));
-    for (int i = 0; i < stage->n_out_edges[a->kind]; i++) {
-        int e = stage->out_edges[a->kind][i];
-        FT_TRY(hand_out(run, &run->edges[e].slots, index, run->blueprint->cargoes[e].bytes[bucket],
-                        err));
-    }
+    for (int i = 0; ft_blueprint_fills(run->blueprint, a, i, &at); i++)
+        FT_TRY(hand_out(run, &run->edges[at.edge].rows[at.row].slots, index,
+                        run->blueprint->cargoes[at.edge].bytes[bucket], err));
     return FT_OK;
 }
 
 ft_status ledger_end(worker *w, const ft_action *a, ft_error *err)
 {
     ft_run *run = w->run;
-    const ft_stage_layout *stage = &run->blueprint->stages[a->stage];
     int64_t index = ft_action_index(run->plan, a);
+    ft_row_end at;
     ft_action_kind last = run->plan->forward_only ? FT_ACT_FORWARD : FT_ACT_BACKWARD;
-    for (int i = 0; i < stage->n_in_edges[a->kind]; i++)
-        FT_TRY(give_back(run, &run->edges[stage->in_edges[a->kind][i]].slots, index, err));
+    for (int i = 0; ft_blueprint_takes(run->blueprint, a, i, &at); i++)
+        FT_TRY(give_back(run, &run->edges[at.edge].rows[at.row].slots, index, err));
     bool leaves =
         (a->kind == FT_ACT_SWAP_OUT || a->kind == FT_ACT_DROP) && a->item == FT_MEMORY_ACTIVATIONS;
     if (a->kind != last && !leaves) return FT_OK;

@@ -37,10 +37,11 @@ static ft_status make_timeline(ft_run *run, ft_error *err)
 static void reset(ft_run *run)
 {
     const ft_blueprint *b = run->blueprint;
-    for (int e = 0; e < b->n_edges; e++) {
-        reset_gate(&run->edges[e].filled);
-        reset_gate(&run->edges[e].freed);
-    }
+    for (int e = 0; e < b->n_edges; e++)
+        for (int r = 0; r < FT_ROWS; r++) {
+            reset_gate(&run->edges[e].rows[r].filled);
+            reset_gate(&run->edges[e].rows[r].freed);
+        }
     reset_gate(&run->fed_gate);
     reset_gate(&run->done_gate);
     for (int s = 0; s < b->cut.n_stages; s++) {
@@ -79,12 +80,16 @@ ft_status ft_run_begin(ft_run *run, const ft_plan *plan, int64_t first_step, boo
     reset(run);
     ledger_reset(run);
     FT_TRY(guards_write(run, false, err));
-    ft_status status = swaps_begin(run, err);
+    ft_status status = copies_open(run, err);
+    if (status == FT_OK) status = swaps_begin(run, err);
     run->start_ns = ft_now_ns();
     ft_ops_thread_init();
     if (status == FT_OK && threaded) status = workers_start(run, err);
     run->active = status == FT_OK;
-    if (status != FT_OK) swaps_end(run, NULL);
+    if (status != FT_OK) {
+        swaps_end(run, NULL);
+        copies_close(run);
+    }
     return status;
 }
 
@@ -267,6 +272,7 @@ ft_status ft_run_end(ft_run *run, ft_error *err)
     ft_error *told = complete && status == FT_OK ? err : NULL;
     ft_status finished = finish_streams(run, told), back = swaps_end(run, told);
     if (finished == FT_OK) finished = back;
+    copies_close(run);
     run->active = false;
     gather_events(run);
     if (status == FT_OK && complete) status = first_failure(run, err);

@@ -28,16 +28,23 @@ static int64_t norm_bytes(const ft_blueprint *b)
     return ((int64_t)b->batch_slots * b->n_params + 1) * (int64_t)sizeof(norm_cell);
 }
 
+/* Events are of the device that records them. */
+static ft_status open_row(ft_run *run, int e, int r, ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    ft_executor *from = run->workers[b->stages[b->edges[e].from].device].executor;
+    ft_executor *to = run->workers[b->stages[b->edges[e].to].device].executor;
+    row_state *row = &run->edges[e].rows[r];
+    int n = b->cargoes[e].rows[r].n;
+    FT_TRY(open_events(run, r == FT_ROW_USED ? to : from, n, &row->full, err));
+    return open_events(run, r == FT_ROW_MADE ? from : to, n, &row->empty, err);
+}
+
 ft_status moves_open(ft_run *run, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
-    for (int e = 0; e < b->n_edges; e++) {
-        const ft_edge *edge = &b->edges[e];
-        FT_TRY(open_events(run, run->workers[b->stages[edge->from].device].executor, edge->slots,
-                           &run->edges[e].full, err));
-        FT_TRY(open_events(run, run->workers[b->stages[edge->to].device].executor, edge->slots,
-                           &run->edges[e].empty, err));
-    }
+    for (int e = 0; e < b->n_edges; e++)
+        for (int r = 0; r < FT_ROWS; r++) FT_TRY(open_row(run, e, r, err));
     for (int s = 0; s < b->cut.n_stages; s++)
         FT_TRY(open_events(run, run->workers[b->stages[s].device].executor, b->batch_slots,
                            &run->stages[s].ended, err));
@@ -55,14 +62,53 @@ ft_status moves_open(ft_run *run, ft_error *err)
 void moves_close(ft_run *run)
 {
     if (run->feeder) run->feeder->executor->driver->close_stream(run->feeder);
-    for (int e = 0; run->edges && e < run->n_edges; e++) {
-        close_events(run->edges[e].full);
-        close_events(run->edges[e].empty);
-    }
+    for (int e = 0; run->edges && e < run->n_edges; e++)
+        for (int r = 0; r < FT_ROWS; r++) {
+            close_events(run->edges[e].rows[r].full);
+            close_events(run->edges[e].rows[r].empty);
+        }
     for (int s = 0; run->stages && s < run->n_stages; s++) close_events(run->stages[s].ended);
     close_events(run->fed_events);
     if (run->norms)
         run->norms_at->driver->release(run->norms_at, FT_OF_HOST, run->norms, run->norms_bytes);
+}
+
+/* -- streams of a leg -------------------------------------------------------------------------- */
+
+static bool copies(const ft_action_list *list)
+{
+    for (int i = 0; i < list->n; i++)
+        if (ft_action_stream(list->actions[i].kind) != FT_STREAM_COMPUTE) return true;
+    return false;
+}
+
+ft_status copies_open(ft_run *run, ft_error *err)
+{
+    for (int d = 0; d < run->n_devices; d++) {
+        worker *w = &run->workers[d];
+        const ft_device_plan *lists = &run->plan->devices[d];
+        if (!copies(&lists->warmup) && !copies(&lists->body) && !copies(&lists->drain)) continue;
+        for (int i = 0; i < 2; i++)
+            FT_TRY(
+                w->executor->driver->open_stream(&w->copies[i], w->executor, FT_FOR_COPIES, err));
+    }
+    return FT_OK;
+}
+
+void copies_close(ft_run *run)
+{
+    for (int d = 0; d < run->n_devices; d++)
+        for (int i = 0; i < 2; i++) {
+            ft_device_stream *stream = run->workers[d].copies[i];
+            if (stream) stream->executor->driver->close_stream(stream);
+            run->workers[d].copies[i] = NULL;
+        }
+}
+
+ft_device_stream *stream_of(const worker *w, const ft_action *a)
+{
+    ft_stream stream = ft_action_stream(a->kind);
+    return stream == FT_STREAM_COMPUTE ? w->compute : w->copies[stream == FT_STREAM_OUT];
 }
 
 /* -- orders ------------------------------------------------------------------------------------ */
@@ -111,52 +157,79 @@ void touches(ft_plain_work *work, const void *address, int64_t bytes, bool write
 
 /* -- edges ------------------------------------------------------------------------------------- */
 
-char *edge_slot(const ft_run *run, int e, int64_t index)
+char *row_place(const ft_run *run, ft_row_end at, int64_t index)
 {
-    const ft_blueprint *b = run->blueprint;
-    const ft_edge *edge = &b->edges[e];
-    char *block = run->workers[b->stages[edge->to].device].block;
-    return block + b->cargoes[e].base + index % edge->slots * b->cargoes[e].slot_bytes;
+    const ft_cargo *c = &run->blueprint->cargoes[at.edge];
+    const ft_row *row = &c->rows[at.row];
+    return run->workers[row->device].block + row->base + index % row->n * c->slot_bytes;
+}
+
+static ft_status begin_filling(worker *w, const ft_action *a, ft_row_end at, ft_error *err)
+{
+    ft_device_stream *stream = stream_of(w, a);
+    int64_t index = ft_action_index(w->run->plan, a);
+    const ft_cargo *c = &w->run->blueprint->cargoes[at.edge];
+    int n = c->rows[at.row].n;
+    if (index >= n)
+        FT_TRY(wait_on(stream, w->run->edges[at.edge].rows[at.row].empty[index % n], err));
+    if (c->slot_bytes)
+        w->executor->driver->occupy(stream, row_place(w->run, at, index),
+                                    ft_place_room(c->slot_bytes));
+    return FT_OK;
 }
 
 ft_status begin_edges(worker *w, const ft_action *a, ft_error *err)
 {
     ft_run *run = w->run;
     const ft_blueprint *b = run->blueprint;
-    const ft_stage_layout *stage = &b->stages[a->stage];
     int64_t index = ft_action_index(run->plan, a);
+    ft_row_end at;
     if (a->kind == FT_ACT_FORWARD || a->kind == FT_ACT_BACKWARD) /* reads the batch */
         FT_TRY(wait_on(w->compute, run->fed_events[a->batch % b->batch_slots], err));
-    for (int i = 0; i < stage->n_in_edges[a->kind]; i++) {
-        int e = stage->in_edges[a->kind][i];
-        FT_TRY(wait_on(w->compute, run->edges[e].full[index % b->edges[e].slots], err));
+    for (int i = 0; ft_blueprint_takes(b, a, i, &at); i++) {
+        const row_state *row = &run->edges[at.edge].rows[at.row];
+        FT_TRY(wait_on(stream_of(w, a), row->full[index % row->slots.n], err));
     }
-    for (int i = 0; i < stage->n_out_edges[a->kind]; i++) {
-        int e = stage->out_edges[a->kind][i], slots = b->edges[e].slots;
-        if (index >= slots) FT_TRY(wait_on(w->compute, run->edges[e].empty[index % slots], err));
-        occupy(w, edge_slot(run, e, index), ft_place_room(b->cargoes[e].slot_bytes));
-    }
+    for (int i = 0; ft_blueprint_fills(b, a, i, &at); i++) FT_TRY(begin_filling(w, a, at, err));
     return FT_OK;
 }
 
 ft_status end_edges(worker *w, const ft_action *a, ft_error *err)
 {
     ft_run *run = w->run;
-    const ft_blueprint *b = run->blueprint;
-    const ft_stage_layout *stage = &b->stages[a->stage];
+    ft_device_stream *stream = stream_of(w, a);
     int64_t index = ft_action_index(run->plan, a);
-    for (int i = 0; i < stage->n_in_edges[a->kind]; i++) {
-        int e = stage->in_edges[a->kind][i];
-        vacate(w, edge_slot(run, e, index), ft_place_room(b->cargoes[e].slot_bytes));
-        FT_TRY(record_on(w->compute, run->edges[e].empty[index % b->edges[e].slots], err));
-        ft_gate_open(&run->edges[e].freed);
+    ft_row_end at;
+    for (int i = 0; ft_blueprint_takes(run->blueprint, a, i, &at); i++) {
+        row_state *row = &run->edges[at.edge].rows[at.row];
+        int64_t bytes = ft_place_room(run->blueprint->cargoes[at.edge].slot_bytes);
+        if (bytes) w->executor->driver->vacate(stream, row_place(run, at, index), bytes);
+        FT_TRY(record_on(stream, row->empty[index % row->slots.n], err));
+        ft_gate_open(&row->freed);
     }
-    for (int i = 0; i < stage->n_out_edges[a->kind]; i++) {
-        int e = stage->out_edges[a->kind][i];
-        FT_TRY(record_on(w->compute, run->edges[e].full[index % b->edges[e].slots], err));
-        ft_gate_open(&run->edges[e].filled);
+    for (int i = 0; ft_blueprint_fills(run->blueprint, a, i, &at); i++) {
+        row_state *row = &run->edges[at.edge].rows[at.row];
+        FT_TRY(record_on(stream, row->full[index % row->slots.n], err));
+        ft_gate_open(&row->filled);
     }
     return FT_OK;
+}
+
+ft_status do_pass(worker *w, const ft_action *a, ft_error *err)
+{
+    const ft_run *run = w->run;
+    const ft_blueprint *b = run->blueprint;
+    const ft_cargo *c = &b->cargoes[a->item];
+    int64_t index = ft_action_index(run->plan, a);
+    int bucket = run->batches[a->batch % b->batch_slots].bucket;
+    ft_row_end from, to;
+    ft_blueprint_takes(b, a, 0, &from);
+    ft_blueprint_fills(b, a, 0, &to);
+    if (!c->bytes[bucket]) return FT_OK;
+    return copy_on(stream_of(w, a),
+                   at_device(run, c->rows[to.row].device, row_place(run, to, index)),
+                   at_device(run, c->rows[from.row].device, row_place(run, from, index)),
+                   c->bytes[bucket], err);
 }
 
 /* -- batches ----------------------------------------------------------------------------------- */
@@ -201,12 +274,22 @@ ft_status unload_batch(ft_run *run, ft_error *err)
     return FT_OK;
 }
 
+static void finish(ft_device_stream *stream, ft_status *status, ft_error *err)
+{
+    if (!stream) return;
+    ft_status now = stream->executor->driver->finish(stream, *status == FT_OK ? err : NULL);
+    if (*status == FT_OK) *status = now;
+}
+
 ft_status finish_streams(ft_run *run, ft_error *err)
 {
-    FT_TRY(run->feeder->executor->driver->finish(run->feeder, err));
+    ft_status status = FT_OK;
+    finish(run->feeder, &status, err);
     for (int d = 0; d < run->n_devices; d++) {
         const worker *w = &run->workers[d];
-        FT_TRY(w->executor->driver->finish(w->compute, err));
+        finish(w->compute, &status, err);
+        finish(w->copies[0], &status, err);
+        finish(w->copies[1], &status, err);
     }
-    return FT_OK;
+    return status;
 }

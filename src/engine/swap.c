@@ -200,17 +200,13 @@ ft_status swaps_begin(ft_run *run, ft_error *err)
         needs n = find_needs(plan, s);
         if (!n.any) continue;
         if (n.used[FT_MEMORY_WEIGHTS]) FT_TRY(check_sharing(run, s, err));
-        const ft_driver *driver = w->executor->driver;
-        for (int i = 0; i < 2; i++)
-            if (!w->copies[i])
-                FT_TRY(driver->open_stream(&w->copies[i], w->executor, FT_FOR_COPIES, err));
         FT_TRY(open_swaps(run, s, &n, err));
         for (int c = 0; c < UNITS; c++) {
             if (!n.starts_out[c]) continue;
             FT_TRY(move_class(run, s, c, w->compute, true, err));
             run->stages[s].swaps->classes[c].out = true;
         }
-        FT_TRY(driver->finish(w->compute, err));
+        FT_TRY(w->executor->driver->finish(w->compute, err));
     }
     return FT_OK;
 }
@@ -236,12 +232,6 @@ static void close_swaps(struct stage_swaps *w, ft_executor *executor)
 ft_status swaps_end(ft_run *run, ft_error *err)
 {
     ft_status status = FT_OK;
-    for (int d = 0; d < run->n_devices; d++)
-        for (int i = 0; i < 2; i++) {
-            ft_device_stream *stream = run->workers[d].copies[i];
-            ft_status finished = stream ? stream->executor->driver->finish(stream, err) : FT_OK;
-            if (status == FT_OK) status = finished;
-        }
     for (int s = 0; s < run->blueprint->cut.n_stages; s++) {
         struct stage_swaps *swaps = run->stages[s].swaps;
         worker *w = &run->workers[run->blueprint->stages[s].device];
@@ -252,12 +242,6 @@ ft_status swaps_end(ft_run *run, ft_error *err)
         close_swaps(swaps, w->executor);
         run->stages[s].swaps = NULL;
     }
-    for (int d = 0; d < run->n_devices; d++)
-        for (int i = 0; i < 2; i++) {
-            ft_device_stream *stream = run->workers[d].copies[i];
-            if (stream) stream->executor->driver->close_stream(stream);
-            run->workers[d].copies[i] = NULL;
-        }
     return status;
 }
 

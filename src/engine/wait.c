@@ -22,27 +22,23 @@ static uint32_t action_number(const ft_run *run, const ft_action *a)
 /* The i-th thing that the action waits for; false past the last. */
 static bool nth_wait(const ft_run *run, const ft_action *a, int i, wait *out)
 {
-    const ft_stage_layout *stage = &run->blueprint->stages[a->stage];
     uint32_t index = action_number(run, a);
+    ft_row_end at;
     if (i == 0) {
         ft_gate *gate = (ft_gate *)(uintptr_t)&run->fed_gate;
         *out = (wait){gate, (uint32_t)a->batch + 1, -1, false};
         return true;
     }
-    i--;
-    if (i < stage->n_in_edges[a->kind]) {
-        int e = stage->in_edges[a->kind][i];
-        *out = (wait){&run->edges[e].filled, index + 1, e, false};
+    int taken = 0;
+    for (i--; ft_blueprint_takes(run->blueprint, a, taken, &at); taken++) {
+        if (taken < i) continue;
+        *out = (wait){&run->edges[at.edge].rows[at.row].filled, index + 1, at.edge, false};
         return true;
     }
-    i -= stage->n_in_edges[a->kind];
-    if (i < stage->n_out_edges[a->kind]) {
-        int e = stage->out_edges[a->kind][i];
-        uint32_t slots = (uint32_t)run->blueprint->edges[e].slots;
-        *out = (wait){&run->edges[e].freed, index + 1 - slots, e, true};
-        return true;
-    }
-    return false;
+    if (!ft_blueprint_fills(run->blueprint, a, i - taken, &at)) return false;
+    row_state *row = &run->edges[at.edge].rows[at.row];
+    *out = (wait){&row->freed, index + 1 - (uint32_t)row->slots.n, at.edge, true};
+    return true;
 }
 
 static bool is_over(const wait *w)

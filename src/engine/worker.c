@@ -15,10 +15,11 @@ void run_fail(ft_run *run, const ft_error *error)
     if (run->error.status == FT_OK) run->error = *error;
     pthread_mutex_unlock(&run->error_lock);
     atomic_store(&run->stop, true);
-    for (int e = 0; e < run->blueprint->n_edges; e++) {
-        ft_gate_wake(&run->edges[e].filled);
-        ft_gate_wake(&run->edges[e].freed);
-    }
+    for (int e = 0; e < run->blueprint->n_edges; e++)
+        for (int r = 0; r < FT_ROWS; r++) {
+            ft_gate_wake(&run->edges[e].rows[r].filled);
+            ft_gate_wake(&run->edges[e].rows[r].freed);
+        }
     ft_gate_wake(&run->fed_gate);
     ft_gate_wake(&run->done_gate);
 }

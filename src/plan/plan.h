@@ -175,6 +175,10 @@ ft_status ft_plan_check(const ft_plan *plan, ft_error *err);
  * might wait for ever. At most its batches, and less than twice what would do. */
 ft_status ft_plan_batch_slots(const ft_plan *plan, int least, int *out, ft_error *err);
 
+/* By edge: how many places an S needs where the value is made, which it takes from there, and a V
+ * where it is used; 0 where the plan, which ft_plan_check has passed, has no S or no V for it. */
+ft_status ft_plan_holds(const ft_plan *plan, int *sent, int *received, ft_error *err);
+
 /* The device's list, unrolled: number of actions, and the i-th with leg-wide batch numbers. */
 int64_t ft_plan_length(const ft_plan *plan, int device);
 ft_action ft_plan_at(const ft_plan *plan, int device, int64_t i);

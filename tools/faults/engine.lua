@@ -61,4 +61,12 @@ return {
    { "src/engine/finite.c", "(forward ? stages - depth : depth)) * stages",
       "(forward ? depth : stages - depth)) * stages", "c/engine spec/finite c/engine_sums",
       "the failure that is told is not the first one" },
+   { "src/engine/moves.c", "if (index >= n)\n        FT_TRY(wait_on(stream,",
+      "if (index >= 2 * n)\n        FT_TRY(wait_on(stream,", "^c/engine_check$",
+      "a place is filled again while it is still read" },
+   { "src/engine/moves.c", "? to : from, n, &row->full, err)",
+      "? to : from, n - 1, &row->full, err)", "^c/engine_check$", "a row has an event too few" },
+   { "src/engine/ledger.c", "run->blueprint->cargoes[at.edge].bytes[bucket], err));",
+      "0, err));", "^c/engine_check$|^spec/(pipeline|plan_given)$",
+      "what is in the places of edges does not count as live" },
 }
