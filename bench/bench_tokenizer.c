@@ -12,8 +12,8 @@
 
 #include "../test/spm_model.h"
 #include "base/alloc.h"
-#include "data/data.h"
-#include "data/tokenizer.h" /* the bare library call is not public */
+#include "tokens/tokens.h"
+#include "sentencepiece/sentencepiece.h"
 
 enum { ROUNDS = 11, LINES = 4000, MAX_FILE = 64 << 20 };
 

@@ -77,7 +77,8 @@ describe("the T5 tokenizer", function()
       assert.has_error(function() tokenizer:decode { "1" } end)
       assert.equal("malformed data",
          files.failure(core.data.tokenizer, { bytes = "no model" }).status)
-      assert.equal("not found", files.failure(core.data.tokenizer, { path = "/nowhere" }).status)
+      assert.equal("not found",
+         files.failure(core.data.tokenizer, { path = "/nowhere/x.model" }).status)
    end)
 
    it("refuses use after free", function()

@@ -2,7 +2,7 @@
 #ifndef FT_TEST_TOKENIZER_FILES_H
 #define FT_TEST_TOKENIZER_FILES_H
 
-#include "data/data.h"
+#include "tokens/tokens.h"
 
 static const char vocab_txt[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhello\nrun\n##ning\n##n\n"
                                 "world\n,\n!\n##l\n\xE4\xB8\xAD\n";

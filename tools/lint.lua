@@ -116,7 +116,7 @@ local HOMES = {
    ["histedit.h"] = { "src/app/" },
    ["cuda_runtime.h"] = { "src/device/cuda.c" },
    ["oneapi/dnnl/dnnl.h"] = { "src/ops/onednn" },
-   ["sentencepiece_processor.h"] = { "src/data/" },
+   ["sentencepiece_processor.h"] = { "src/sentencepiece/" },
 }
 
 local function check_include(path, header, quoted, reach, note)

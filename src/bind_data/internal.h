@@ -3,6 +3,7 @@
 #define FT_BIND_DATA_INTERNAL_H
 
 #include "data/data.h"
+#include "tokens/tokens.h"
 #include "bind_data/bind_data.h"
 #include "bind_values/bind_values.h"
 

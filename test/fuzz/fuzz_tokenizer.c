@@ -5,7 +5,7 @@
 #include "../spm_model.h"
 #include "base/alloc.h"
 #include "base/utf8.h"
-#include "data/data.h"
+#include "tokens/tokens.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,4 +1,4 @@
-/* test/test_data_kinds.c - WordPiece, byte-level BPE and tokenizer.json: merging against a plain
+/* test/test_tokens_kinds.c - WordPiece, byte-level BPE and tokenizer.json: merging against a plain
  * loop, several threads on one tokenizer, and what happens without memory. */
 #include <pthread.h>
 #include <string.h>
@@ -6,8 +6,8 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "check.h"
-#include "data/data.h"
-#include "data/tokenizer.h"
+#include "tokens/tokens.h"
+#include "tokens/internal.h"
 #include "tokenizer_files.h"
 
 /* -- merging ---------------------------------------------------------------------------------- */

@@ -1,11 +1,11 @@
-/* test/test_data_segmenter.c - our own search for the best pieces against the library's: the same
+/* test/test_sentencepiece.c - our own search for the best pieces against the library's: the same
  * ids for any text, and which models are left to the library. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "check.h"
-#include "data/tokenizer.h"
+#include "sentencepiece/sentencepiece.h"
 #include "spm_model.h"
 
 #define MARK "\xE2\x96\x81"

@@ -1,4 +1,4 @@
-/* data/unigram_json.c - a sentencepiece model out of a Unigram tokenizer.json.
+/* tokens/unigram_json.c - a sentencepiece model out of a Unigram tokenizer.json.
  *
  * The JSON holds what the model was made from: pieces with scores, and the table of characters that
  * its normaliser replaces, in base64. It is written as a protobuf ModelProto, 1 pieces {1 piece,
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/tokenizer.h"
+#include "tokens/internal.h"
 #include "io/io.h"
 
 enum { TYPE_NORMAL = 1, TYPE_UNKNOWN = 2, TYPE_CONTROL = 3 };

@@ -1,4 +1,4 @@
-/* data/wordpiece.c - WordPiece, as BERT does it.
+/* tokens/wordpiece.c - WordPiece, as BERT does it.
  *
  * Each word of the basic tokenizer (basic.c) is cut, from the left, into the longest pieces that
  * the vocabulary has; pieces behind the first one are written with a prefix ("##ing"). A word that
@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/utf8.h"
-#include "data/tokenizer.h"
+#include "tokens/internal.h"
 
 static const ft_special_name special_names[] = {
     {"pad", {"[PAD]"}}, {"unk", {"[UNK]"}},   {"cls", {"[CLS]"}},

@@ -1,6 +1,6 @@
-/* test/test_data_vectors.c - T5's tokenizer against vectors that other implementations published,
+/* test/test_tokens_vectors.c - T5's tokenizer against vectors that other implementations published,
  * with T5's own model. They do not come with the sources; what is absent is skipped, and said. */
-#include "data/data.h"
+#include "tokens/tokens.h"
 
 #include <jansson.h>
 #include <string.h>

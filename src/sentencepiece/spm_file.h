@@ -1,7 +1,7 @@
-/* data/spm_file.h - what is in the bytes of a sentencepiece model: protobuf fields, the character
- * map of its normaliser, its pieces. */
-#ifndef FT_DATA_SPM_FILE_H
-#define FT_DATA_SPM_FILE_H
+/* sentencepiece/spm_file.h - what is in the bytes of a sentencepiece model: protobuf fields, the
+ * character map of its normaliser, its pieces. */
+#ifndef FT_SENTENCEPIECE_SPM_FILE_H
+#define FT_SENTENCEPIECE_SPM_FILE_H
 
 #include <stdbool.h>
 #include <stdint.h>

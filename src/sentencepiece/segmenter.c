@@ -1,4 +1,4 @@
-/* data/segmenter.c - the most probable pieces of a text, as sentencepiece finds them.
+/* sentencepiece/segmenter.c - the most probable pieces of a text, as sentencepiece finds them.
  *
  * A unigram model gives each piece a score, the logarithm of its probability; the pieces of a text
  * are those whose scores add up to most (Kudo, arXiv:1804.10959, section 3.2, by Viterbi's
@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/spm_file.h"
-#include "data/tokenizer.h"
+#include "sentencepiece/spm_file.h"
+#include "sentencepiece/sentencepiece.h"
 
 struct ft_segmenter {
     ft_piece_trie pieces;

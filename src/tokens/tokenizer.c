@@ -1,15 +1,15 @@
-/* data/tokenizer.c - text into ids and back: what all kinds of tokenizers have in common.
+/* tokens/tokenizer.c - text into ids and back: what all kinds of tokenizers have in common.
  *
  * No kind ever sees special tokens: they are split out of the text first, and each stretch between
  * them is encoded alone. So a stretch gets sentencepiece's leading space of its own and loses its
  * own outer blanks, as in the T5 tokenizers of transformers (legacy behaviour). */
-#include "data/data.h"
+#include "tokens/tokens.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/utf8.h"
-#include "data/tokenizer.h"
+#include "tokens/internal.h"
 
 enum { MAX_TEXT = INT32_MAX / 4 }; /* bytes; sentencepiece counts normalised bytes in an int */
 

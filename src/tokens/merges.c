@@ -1,4 +1,4 @@
-/* data/merges.c - byte-pair merging.
+/* tokens/merges.c - byte-pair merging.
  *
  * The ids of a word are a linked list; a binary heap holds the pairs that can be put together, by
  * rank and then by position. A pair that has changed since it was put there is found out when it
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/tokenizer.h"
+#include "tokens/internal.h"
 
 typedef struct ft_symbol {
     int32_t id, previous, next; /* positions, or -1; id FT_NO_ID: swallowed by its left neighbour */

@@ -1,4 +1,4 @@
-/* data/unigram.c - sentencepiece models, as T5 has them.
+/* tokens/unigram.c - sentencepiece models, as T5 has them.
  *
  * The library never sees the model's own special tokens in text. Decoding joins a stretch of
  * ordinary pieces as the library does; one that begins with U+2581 keeps it as a space unless the
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/tokenizer.h"
+#include "tokens/internal.h"
 #include "io/io.h"
 
 enum {

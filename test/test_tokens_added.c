@@ -1,10 +1,10 @@
-/* test/test_data_added.c - tokens of files beside the vocabulary. */
+/* test/test_tokens_added.c - tokens of files beside the vocabulary. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "check.h"
-#include "data/data.h"
-#include "data/tokenizer.h"
+#include "tokens/tokens.h"
+#include "tokens/internal.h"
 #include "tokenizer_files.h"
 
 /* vocab.txt with these files; the error is printed unless it is the one that is expected. */

@@ -1,4 +1,4 @@
-/* data/piece_trie.c - a trie of pieces that takes one step a byte.
+/* sentencepiece/piece_trie.c - a trie of pieces that takes one step a byte.
  *
  * A double array (Aoe, IEEE Transactions on Software Engineering 15(9), 1989), filled block by
  * block: the bases of nodes are looked for where there is room, and not for long. */
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/spm_file.h"
+#include "sentencepiece/spm_file.h"
 
 enum { FREE = -1, ROOT = -2, NO_PIECE = -1, BLOCK = 256, MAX_NODES = 1 << 24 };
 

@@ -1,10 +1,10 @@
-/* data/encode.c - many texts encoded at once, on several threads. */
+/* tokens/encode.c - many texts encoded at once, on several threads. */
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/alloc.h"
 #include "base/thread.h"
-#include "data/data.h"
+#include "tokens/tokens.h"
 
 enum { MAX_THREADS = 64 };
 

@@ -1,4 +1,4 @@
-/* data/charsmap.c - text as sentencepiece normalises it, in T5's way.
+/* sentencepiece/charsmap.c - text as sentencepiece normalises it, in T5's way.
  *
  * Some stretches of text stand for others, by a map that comes with the model: the longest key that
  * begins at a place is replaced, a character that begins none stays. Runs of spaces become one,
@@ -6,8 +6,8 @@
  * sentencepiece (Kudo and Richardson, EMNLP 2018), whose results these are to the byte. */
 #include <string.h>
 
-#include "data/spm_file.h"
-#include "data/tokenizer.h"
+#include "sentencepiece/spm_file.h"
+#include "sentencepiece/sentencepiece.h"
 
 static const char mark[] = "\xE2\x96\x81"; /* U+2581 */
 enum { MARK_BYTES = sizeof mark - 1 };

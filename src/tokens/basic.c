@@ -1,4 +1,4 @@
-/* data/basic.c - text into words, as BERT's "basic tokenizer" does it.
+/* tokens/basic.c - text into words, as BERT's "basic tokenizer" does it.
  *
  * Control characters go, blanks separate, Chinese characters and punctuation stand alone; then
  * canonical decomposition without combining marks, and lower case. Most text is ASCII, which a
@@ -12,7 +12,7 @@
 #include <utf8proc.h>
 
 #include "base/alloc.h"
-#include "data/tokenizer.h"
+#include "tokens/internal.h"
 
 enum { MAX_DECOMPOSED = 32 }; /* code points of one; the longest canonical one has 4 */
 enum { I_WITH_DOT = 0x130, DOT_ABOVE = 0x307, REPLACEMENT = 0xFFFD };

@@ -1,4 +1,4 @@
-/* data/byte_bpe.c - byte-level BPE, as GPT-2 does it.
+/* tokens/byte_bpe.c - byte-level BPE, as GPT-2 does it.
  *
  * A pattern cuts text into words, each with the space before it; the bytes of a word are the first
  * ids, and pairs of ids are put together by rank (merges.c). Vocabularies write each byte as one
@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "data/tokenizer.h"
+#include "tokens/internal.h"
 
 enum { N_BYTES = 256, CACHE_SLOTS = 1 << 14, CACHE_BYTES = 29, CACHE_IDS = 8 };
 

@@ -1,5 +1,5 @@
-/* data/spm_file.c - reads protobuf fields. */
-#include "data/spm_file.h"
+/* sentencepiece/spm_file.c - reads protobuf fields. */
+#include "sentencepiece/spm_file.h"
 
 enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
 

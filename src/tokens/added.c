@@ -1,4 +1,4 @@
-/* data/added.c - tokens that checkpoints name in files beside the vocabulary.
+/* tokens/added.c - tokens that checkpoints name in files beside the vocabulary.
  *
  * added_tokens.json gives further texts ids: { "text": 30522 }. special_tokens_map.json says which
  * texts are special, and what for: { "sep_token": "[SEP]", "mask_token": { "content": "[MASK]",
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "data/tokenizer.h"
+#include "tokens/internal.h"
 #include "io/io.h"
 
 static ft_slice slice_of(const char *text)

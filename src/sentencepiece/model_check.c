@@ -1,4 +1,4 @@
-/* data/model_check.c - the parts of a sentencepiece model that its library takes on trust.
+/* sentencepiece/model_check.c - the parts of a sentencepiece model that its library takes on trust.
  *
  * The normaliser of a model is a table of bytes: a Darts double array (a trie) and the texts that
  * its leaves point to. libsentencepiece follows its offsets without looking at the bounds, so a
@@ -6,8 +6,8 @@
  * Whatever else is wrong the library finds itself. */
 #include <string.h>
 
-#include "data/spm_file.h"
-#include "data/tokenizer.h"
+#include "sentencepiece/spm_file.h"
+#include "sentencepiece/sentencepiece.h"
 
 /* Whether a unit that says that a key ends with it does lead to a leaf; reach is below n. */
 static bool ends_in_leaf(ft_span units, uint32_t unit, int64_t i)

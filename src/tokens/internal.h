@@ -1,39 +1,16 @@
-/* data/tokenizer.h - what the files of the tokenizers share.
+/* tokens/internal.h - what the files of the tokenizers share.
  *
  * A kind of tokenizer is a row (ft_tokenizer_kind_row) over a model of its own. tokenizer.c does
  * what is the same for all: it looks for special tokens (special.c), gives the stretches of text
  * between them to the kind, and puts texts and pairs together. */
-#ifndef FT_DATA_TOKENIZER_H
-#define FT_DATA_TOKENIZER_H
+#ifndef FT_TOKENS_INTERNAL_H
+#define FT_TOKENS_INTERNAL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-#include "data/data.h"
-
-/* -- growing lists ---------------------------------------------------------------------------- */
-
-/* Ids; starts zeroed, data is for ft_free. */
-typedef struct ft_ids {
-    int32_t *data;
-    int64_t n, capacity;
-} ft_ids;
-
-bool ft_ids_add(ft_ids *list, const int32_t *ids, int64_t n); /* false when out of memory */
-ft_status ft_ids_no_memory(const ft_ids *list, ft_error *err);
-
-/* Bytes, with a NUL behind them that does not count; starts zeroed, data is for ft_free. */
-typedef struct ft_bytes {
-    char *data;
-    int64_t n, capacity;
-} ft_bytes;
-
-bool ft_bytes_add(ft_bytes *text, const char *bytes, int64_t n); /* false when out of memory */
-ft_status ft_bytes_no_memory(const ft_bytes *text, ft_error *err);
+#include "sentencepiece/sentencepiece.h"
+#include "tokens/tokens.h"
 
 /* -- vocabularies (vocabulary.c) -------------------------------------------------------------- */
 
@@ -160,52 +137,6 @@ ft_status ft_tokenizer_check(const ft_tokenizer *tokenizer, ft_error *err);
 ft_status ft_specials_add_names(ft_specials *specials, const ft_special_name *names,
                                 const ft_vocabulary *vocabulary, ft_error *err);
 
-/* -- sentencepiece ---------------------------------------------------------------------------- */
-
-/* libsentencepiece behind plain C: sentencepiece_shim.cpp is the only C++ file, and no exception
- * leaves it. */
-
-typedef struct ft_spm ft_spm;
-
-/* Loads a serialised ModelProto that ft_spm_check accepted. */
-ft_status ft_spm_load(ft_spm **out, const void *bytes, int64_t size, ft_error *err);
-void ft_spm_free(ft_spm *spm);
-
-int ft_spm_size(const ft_spm *spm);
-/* The piece of an id in [0, size); lives as long as the model. */
-const char *ft_spm_piece(const ft_spm *spm, int id);
-/* The id of the piece with exactly this text, or FT_NO_ID. */
-int32_t ft_spm_find(const ft_spm *spm, const char *piece, int64_t size);
-/* Whether a piece is one that stands for no text: control or unknown. */
-bool ft_spm_is_special(const ft_spm *spm, int32_t id);
-
-/* Takes ids of a piece of text; false when out of memory. */
-typedef bool ft_ids_sink(void *context, const int *ids, int64_t n);
-/* Takes bytes of text; false when out of memory. */
-typedef bool ft_text_sink(void *context, const char *text, int64_t n);
-
-/* Ids of text, given to the sink in one call. Thread-safe. */
-ft_status ft_spm_encode(const ft_spm *spm, const char *text, int64_t size, ft_ids_sink *sink,
-                        void *context, ft_error *err);
-/* Text of n ids in [0, size), given to the sink in one call. Thread-safe. */
-ft_status ft_spm_decode(const ft_spm *spm, const int32_t *ids, int64_t n, ft_text_sink *sink,
-                        void *context, ft_error *err);
-
-/* Checks what libsentencepiece takes on trust when it loads a model: FT_FORMAT for bytes that would
- * send it out of bounds. */
-ft_status ft_spm_check(const void *bytes, int64_t size, ft_error *err);
-/* What finds the pieces of a text for T5's models, faster than the library and with the same ids
- * (segmenter.c). Thread-safe. */
-typedef struct ft_segmenter ft_segmenter;
-
-/* NULL in *out, and FT_OK, for models that are left to the library. The bytes are such as
- * ft_spm_check accepted; they are not needed afterwards. */
-ft_status ft_segmenter_new(ft_segmenter **out, const void *bytes, int64_t size, ft_error *err);
-void ft_segmenter_free(ft_segmenter *segmenter); /* NULL is accepted */
-/* Appends the ids of UTF-8 text. */
-ft_status ft_segmenter_encode(const ft_segmenter *segmenter, const char *text, int64_t size,
-                              ft_ids *ids, ft_error *err);
-
 /* -- unigram (unigram.c): libsentencepiece ---------------------------------------------------- */
 
 /* FT_FORMAT when the bytes are no model. The model is for ft_kind_unigram.free. */
@@ -275,9 +206,5 @@ int64_t ft_merges_apply(const ft_merges *merges, ft_merge_space *space, int32_t 
 /* Takes the vocabulary and the merges over, also when it fails. */
 ft_status ft_byte_bpe_new(void **out, ft_vocabulary *vocabulary, ft_merges *merges,
                           bool prefix_space, ft_error *err);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -1,4 +1,4 @@
-/* data/special.c - tokens that stand in text as they are written: </s>, [MASK], <|endoftext|>.
+/* tokens/special.c - tokens that stand in text as they are written: </s>, [MASK], <|endoftext|>.
  *
  * At each byte that begins one of them the longest text that matches is taken, as an
  * Aho-Corasick automaton for leftmost-longest matches would. */
@@ -7,7 +7,7 @@
 #include <utf8proc.h>
 
 #include "base/alloc.h"
-#include "data/tokenizer.h"
+#include "tokens/internal.h"
 
 static void make_small(char *out, const char *text, int64_t n)
 {

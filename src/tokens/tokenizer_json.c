@@ -1,4 +1,4 @@
-/* data/tokenizer_json.c - tokenizers out of JSON: vocab.json with merges.txt, and tokenizer.json.
+/* tokens/tokenizer_json.c - tokenizers out of JSON: vocab.json with merges.txt, and tokenizer.json.
  *
  * tokenizer.json describes a chain of parts. What the three kinds do is one such chain each; a part
  * that would do something else is refused by its name, so that no text is cut differently from
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/tokenizer.h"
+#include "tokens/internal.h"
 #include "io/io.h"
 
 /* What is being read, and what came of it so far. */

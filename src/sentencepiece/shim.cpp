@@ -1,8 +1,8 @@
-/* data/sentencepiece_shim.cpp - libsentencepiece behind plain C.
+/* sentencepiece/shim.cpp - libsentencepiece behind plain C.
  *
  * Every entry catches what C++ may throw and turns it into a status. Results leave through a sink,
  * so that no C++ container and no foreign allocation crosses the border. */
-#include "data/tokenizer.h"
+#include "sentencepiece/sentencepiece.h"
 
 #include <exception>
 #include <memory>
