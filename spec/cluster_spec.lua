@@ -1,3 +1,4 @@
+local arrange = require("ftpipe.plan.arrange")
 local core = require("ftpipe.core")
 local cluster = require("ftpipe.placement.cluster")
 local explore = require("ftpipe.planner.explore")
@@ -173,6 +174,38 @@ describe("a cluster from a table", function()
          local kept = plan_of(together, path)
          assert.is_true(kept:simulate(4).seconds > 1.05 * best:simulate(4).seconds)
       end)
+   end)
+
+   it("lets devices change places where they are alike alone", function()
+      -- stages 1 and 2, and 3 and 4, pass much to each other; hosts are in turns
+      local function arranged(memory)
+         local rows = {}
+         for d, host in ipairs { "a", "b", "a", "b" } do
+            rows[d] = { card = "2080ti", host = host, latency = 0, memory = memory[d] }
+         end
+         local c = cluster { devices = rows, network = { bandwidth = "1MB/s" } }
+         return arrange.devices {
+            machine = c.machine, devices = core.engine.devices(c),
+            blueprint = {
+               stages = function()
+                  return { { device = 1 }, { device = 2 }, { device = 3 }, { device = 4 } }
+               end,
+               transfers = function()
+                  return {
+                     { from = 1, to = 2, messages = 1, bytes = 1e6 },
+                     { from = 3, to = 4, messages = 1, bytes = 1e6 },
+                  }
+               end,
+            },
+         }
+      end
+      local on = arranged {}
+      assert.equal(on[1] % 2, on[2] % 2)
+      assert.equal(on[3] % 2, on[4] % 2)
+      assert.is_nil(arranged { "9GB", "9GB", "8GB", "8GB" }) -- swaps that help are of unlike ones
+      on = arranged { "9GB", "8GB", "8GB", "9GB" }
+      assert.equal(on[1] % 2, on[2] % 2)
+      assert.is_true((on[1] == 1 or on[1] == 4) and (on[2] == 2 or on[2] == 3))
    end)
 
    it("makes transfers wait for each other where they share a host's link", function()

@@ -297,6 +297,41 @@ describe("bad problems name the culprit:", function()
    end)
 end)
 
+describe("what is told of a placement", function()
+   it("has its balance: the mean of the devices' times over the longest", function()
+      local balance = require("ftpipe.planner.compare").balance
+      local function of(...)
+         local loads = {}
+         for i, ns in ipairs { ... } do loads[i] = { price_ns = ns } end
+         return balance { loads = loads }
+      end
+      assert.equal(0.75, of(2, 4, 3))
+      assert.equal(0.25, of(0, 0, 7, 0))
+      assert.equal(1, of(5, 5))
+      assert.equal(1, of(0, 0))
+   end)
+
+   it("has the times of its stages, on devices of every kind and speed", function()
+      local cut = require("ftpipe.plan.cut")
+      local nodes = {
+         { name = "a", forward_ns = 1, backward_ns = 3, ns2 = 8, parameter_bytes = 4,
+            saved_bytes = 0 },
+         { name = "b", forward_ns = 0, backward_ns = 0, ns2 = 6, parameter_bytes = 0,
+            saved_bytes = 0 },
+      }
+      local function on(device)
+         local stage = cut.of({ nodes = nodes, edges = {} }, { device },
+            { stage = { 1, 1 }, stage_device = { 1 } }).stages[1]
+         return { stage.forward_ns, stage.backward_ns, stage.weight_ns }
+      end
+      assert.same({ 1, 3, 1.5 }, on {})
+      assert.same({ 2, 6, 3 }, on { slowdown = 2 })
+      -- the time of another kind is shared out as that of the first; with none there, it is forward
+      assert.same({ 2 + 6, 6, 3 }, on { kind = 2 })
+      assert.same({ 3 * (2 + 6), 3 * 6, 3 * 3 }, on { kind = 2, slowdown = 3 })
+   end)
+end)
+
 describe("graphs with known results", function()
    local function expected(name)
       local path = files.shared("data/graphs/" .. name, pending)
