@@ -99,6 +99,7 @@ typedef struct op_case {
     ft_spec in_specs[FT_MAX_IN];
     twin in[FT_MAX_IN], out[FT_MAX_OUT];
     ft_rng_key key;
+    uint8_t *rows; /* of calls of a row by rows; or NULL */
 } op_case;
 
 /* Rows whose inputs must be positive. */

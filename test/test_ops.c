@@ -152,6 +152,7 @@ static void run_kernel(op_case *c, ft_team *team, twin *out, uint32_t accumulate
                     .work = work,
                     .key = c->key,
                     .accumulate = accumulate,
+                    .rows = c->rows,
                     .team = team};
     ft_error err = {0};
     int64_t allocations = ft_alloc_count();
@@ -236,6 +237,36 @@ static void check_accumulation(op_case *c, const twin *plain)
     }
 }
 
+/* Rows that are said to hold something are cleared, all others are left as they are; what is said
+ * afterwards is true of the next call. */
+static void check_rows(op_case *c, ft_team *team, const twin *plain)
+{
+    if (!c->op->by_rows) return;
+    int64_t rows = c->out[0].spec.shape.dims[0], width = twin_count(&plain[0]) / (rows ? rows : 1);
+    twin out[FT_MAX_OUT];
+    new_outputs(c, out);
+    float *y = out[0].fast;
+    c->rows = guarded_new(rows);
+    for (int64_t r = 0; r < rows; r++) {
+        c->rows[r] = r % 2 == 0;
+        for (int64_t d = 0; d < width; d++) y[r * width + d] = r % 2 ? 0.0f : (float)NAN;
+    }
+    for (int turn = 0; turn < 2; turn++) {
+        run_kernel(c, turn ? team : NULL, out, 0, NULL, NULL);
+        if (!CHECK(same_bits(c, out, plain))) say(c->op, c->sample, "depends on its rows");
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t d = 0; d < width; d++) CHECK(c->rows[r] || y[r * width + d] == 0.0f);
+    }
+    for (int64_t r = 0; r < rows; r++) /* a row that is not said to hold anything is not touched */
+        if (!c->rows[r]) y[r * width] = 7.0f;
+    run_kernel(c, NULL, out, 0, NULL, NULL);
+    for (int64_t r = 0; r < rows; r++) CHECK(c->rows[r] || y[r * width] == 7.0f);
+    CHECK(guarded_intact(c->rows, rows));
+    guarded_free(c->rows);
+    c->rows = NULL;
+    free_outputs(c, out);
+}
+
 /* What is prepared changes no bit, whoever uses it. */
 static void check_prepared(op_case *c, ft_team *team, const void *packed)
 {
@@ -302,6 +333,7 @@ static void check_kernel(op_case *c, ft_team *team)
         twin_free(&before.in[i]);
     }
     check_accumulation(c, alone);
+    check_rows(c, team, alone);
     check_prepared(c, team, NULL);
     check_packed(c, team);
     free_outputs(c, alone);

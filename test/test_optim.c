@@ -352,6 +352,80 @@ static void test_sums(void)
     ft_team_free(team);
 }
 
+/* -- terms of a sum ---------------------------------------------------------------------------- */
+
+enum { TERMS = 4, ROWS = 301, WIDTH = 70 };
+
+/* Terms of which some are zero in most rows; row 5 has nothing at all, the last term a -0 there
+ * unless it is by rows. maps: NULL, or room for TERMS x ROWS. */
+static void draw_terms(ft_sum_term *terms, float *room, uint32_t by_rows, uint8_t *maps)
+{
+    ft_rng rng;
+    ft_rng_init(&rng, 5, 1);
+    for (int t = 0; t < TERMS; t++) {
+        bool some = by_rows >> t & 1;
+        terms[t] = (ft_sum_term){room + (int64_t)t * ROWS * WIDTH, some,
+                                 some && maps ? maps + (int64_t)t * ROWS : NULL};
+        for (int r = 0; r < ROWS; r++) {
+            bool here = !some || (r * 7 + t) % 5 == 0;
+            for (int d = 0; d < WIDTH; d++) {
+                float x = ldexpf((float)ft_rng_normal(&rng), t * 5);
+                terms[t].x[r * WIDTH + d] = here && r != 5 ? x : 0.0f;
+            }
+            if (terms[t].rows) terms[t].rows[r] = here || r % 3 == 0;
+        }
+    }
+    if (!terms[TERMS - 1].by_rows) terms[TERMS - 1].x[5 * WIDTH] = -0.0f;
+}
+
+static bool check_sum(const float *sum, const ft_sum_term *terms, const float *before)
+{
+    bool right = true;
+    for (int r = 0; r < ROWS; r++)
+        for (int d = 0; d < WIDTH; d++) {
+            float wanted = 0.0f;
+            bool any = false;
+            for (int t = 0; t < TERMS; t++) {
+                const float *row = before + ((int64_t)t * ROWS + r) * WIDTH;
+                bool zeros = true;
+                for (int k = 0; k < WIDTH; k++) zeros = zeros && row[k] == 0.0f;
+                if (terms[t].by_rows && zeros) continue;
+                wanted = any ? wanted + row[d] : row[d];
+                any = true;
+            }
+            right = right && memcmp(&sum[r * WIDTH + d], &wanted, sizeof wanted) == 0;
+        }
+    return right;
+}
+
+/* Every mixture of terms, place of the sum and kind of map: the bits of the terms' order. */
+static void test_sums_of_terms(void)
+{
+    static float room[TERMS * ROWS * WIDTH], before[TERMS * ROWS * WIDTH];
+    static uint8_t maps[TERMS * ROWS];
+    ft_team *team = NULL;
+    ft_sum_term terms[TERMS];
+    CHECK_STATUS(ft_team_new(&team, 3, NULL), FT_OK);
+    for (uint32_t by_rows = 0; by_rows < 1u << TERMS; by_rows++)
+        for (int k = 0; k < 2 * TERMS; k++) {
+            int into = k / 2;
+            draw_terms(terms, room, by_rows, k % 2 ? maps : NULL);
+            memcpy(before, room, sizeof room);
+            CHECK(ft_sum_terms(terms, TERMS, into, ROWS, WIDTH, k % 4 < 2 ? team : NULL));
+            CHECK(check_sum(terms[into].x, terms, before));
+            for (int r = 0; terms[into].rows && r < ROWS; r++)
+                for (int d = 0; d < WIDTH; d++)
+                    CHECK(terms[into].rows[r] || terms[into].x[r * WIDTH + d] == 0.0f);
+        }
+    draw_terms(terms, room, 3, NULL);
+    terms[1].x[10 * WIDTH + 3] = INFINITY;
+    CHECK(!ft_sum_terms(terms, TERMS, 2, ROWS, WIDTH, team));
+    memcpy(before, room, sizeof room);
+    CHECK(ft_sum_terms(terms, 1, 0, ROWS, WIDTH, team)); /* what it is already */
+    CHECK(memcmp(before, room, sizeof room) == 0);
+    ft_team_free(team);
+}
+
 static void test_rates(void)
 {
     ft_error err;
@@ -434,6 +508,7 @@ int main(void)
     RUN(test_states);
     RUN(test_hypers);
     RUN(test_sums);
+    RUN(test_sums_of_terms);
     RUN(test_rates);
     RUN(test_isas);
     RUN(test_rough_squares);

@@ -275,6 +275,9 @@ typedef struct ft_guard {
 void ft_blueprint_guards(const ft_blueprint *blueprint,
                          void (*visit)(void *user, const ft_guard *guard), void *user);
 
+/* Whether the gradient term is zero but in a few rows. */
+bool ft_blueprint_by_rows(const ft_blueprint *blueprint, int term);
+
 /* Of one micro-batch. */
 int64_t ft_blueprint_output_bytes(const ft_blueprint *blueprint, const ft_output_layout *out,
                                   int bucket);

@@ -54,6 +54,25 @@ static double traffic_ns(double bytes, const ft_device *device)
     return 1e9 * bytes / device->bytes_per_s;
 }
 
+bool ft_blueprint_by_rows(const ft_blueprint *b, int term)
+{
+    const ft_graph *g = b->cut.graphs[0];
+    return ft_graph_node(g, ft_graph_grad_term(g, term)->node)->op->by_rows;
+}
+
+/* Bytes that the sum of a parameter's terms moves. Of its owner's terms by rows these are few;
+ * those of others are walked over. */
+static double summed_bytes(const ft_blueprint *b, const ft_param_layout *p)
+{
+    int whole = 0, walked = 0;
+    for (int t = 0; t < p->n_terms; t++) {
+        bool by_rows = ft_blueprint_by_rows(b, p->terms[t]);
+        whole += !by_rows;
+        walked += by_rows && b->term_stage[p->terms[t]] != p->owner;
+    }
+    return (double)ft_spec_bytes(&p->spec) * (3 * (whole > 0 ? whole - 1 : 0) + walked);
+}
+
 /* Modelled: bytes that reduce, update and adopt move, per stage. */
 static void model_steps(const ft_blueprint *b, int s, double *reduce, double *update, double *adopt)
 {
@@ -65,7 +84,7 @@ static void model_steps(const ft_blueprint *b, int s, double *reduce, double *up
         double bytes = (double)ft_spec_bytes(&p->spec);
         if (stage->params[i].owned) {
             owned += bytes;
-            if (p->n_terms > 1) summed += bytes * 3 * (p->n_terms - 1);
+            summed += summed_bytes(b, p);
         }
         if (stage->params[i].replica) replicas += bytes;
     }
@@ -105,7 +124,7 @@ static void price_steps(const ft_blueprint *b, int s, const ft_work_costs *costs
         if (stage->params[i].replica) replicas += bytes;
         if (!stage->params[i].owned || !p->n_terms) continue;
         *update += costs->update_ns[number];
-        summed += bytes * 3 * (p->n_terms - 1);
+        summed += summed_bytes(b, p);
         if (b->together) *reduce += costs->norm_ns[number];
     }
     *reduce += traffic_ns(summed, &b->cut.devices[stage->device]);

@@ -148,7 +148,7 @@ static ft_status run_program(worker *w, const ft_action *a, ft_error *err)
     const ft_stage_layout *stage = &b->stages[a->stage];
     stage_state *state = &run->stages[a->stage];
     int bucket = batch_of(run, a->batch)->bucket;
-    bool forward = a->kind == FT_ACT_FORWARD;
+    bool forward = a->kind == FT_ACT_FORWARD, last = a->micro == b->cut.micro_batches - 1;
     const ft_program *program = (forward ? stage->forward : stage->backward)[bucket];
     int64_t in_flight = ft_action_index(run->plan, a) % b->plan.in_flight[a->stage];
     int64_t slot_at = stage->slots_at + in_flight * stage->slot_bytes;
@@ -160,6 +160,9 @@ static ft_status run_program(worker *w, const ft_action *a, ft_error *err)
                       .inputs = state->inputs,
                       .params = state->params,
                       .grads = state->grads,
+                      .rows =
+                          state->swaps ? NULL : state->rows, /* what is moved is written whole */
+                      .squares = b->together && last ? state->squares : NULL,
                       .packed = state->packed,
                       .accumulate = a->micro > 0,
                       .key = {.seed = b->options.seed,
@@ -248,12 +251,22 @@ static ft_status send_terms(worker *w, const ft_action *a, ft_error *err)
     return FT_OK;
 }
 
-/* The accumulator that the owner has of one of its own terms: where it leaves their sum. */
+/* The term, by position, in whose accumulator the owner leaves their sum: the first of its own, but
+ * rather one that is not by rows, which has something in all of them. */
+static int place_of_sum(const ft_run *run, const ft_param_layout *info)
+{
+    int first = -1;
+    for (int t = 0; t < info->n_terms; t++) {
+        if (run->blueprint->term_stage[info->terms[t]] != info->owner) continue;
+        if (!ft_blueprint_by_rows(run->blueprint, info->terms[t])) return t;
+        if (first < 0) first = t;
+    }
+    return first;
+}
+
 static float *sum_of_terms(const ft_run *run, const ft_param_layout *info)
 {
-    const int *term = info->terms;
-    while (run->blueprint->term_stage[*term] != info->owner) term++;
-    return run->stages[info->owner].grads[*term];
+    return run->stages[info->owner].grads[info->terms[place_of_sum(run, info)]];
 }
 
 /* The sum of a parameter's terms and, where they are clipped, its squared norm. */
@@ -265,22 +278,31 @@ typedef struct summing {
     bool finite;
 } summing;
 
-/* In the order of the terms, which is that of the graph; the first may be in a slot. */
+/* In the order of the terms, which is that of the graph; others may be in slots. */
 static ft_status sum_terms(void *arg, ft_error *err)
 {
     summing *s = arg;
     (void)err;
     const ft_param_layout *info = s->info;
     const ft_run *run = s->w->run;
+    const stage_state *state = &run->stages[info->owner];
     int64_t count = ft_shape_count(&info->spec.shape);
-    float *first = find_term(run, s->action->stage, info->terms[0], s->action);
-    float *sum = sum_of_terms(run, info);
-    for (int t = 1; t < info->n_terms; t++) {
-        const float *term = find_term(run, s->action->stage, info->terms[t], s->action);
-        s->finite = ft_sum_into(first, term, count, s->w->team); /* what is not finite stays so */
+    if (info->n_terms == 1) { /* the last micro-batch's backward has looked at it */
+        if (s->norm) *s->norm = *state->squares[info->terms[0]];
+        return FT_OK;
     }
-    if (first != sum) memcpy(sum, first, (size_t)count * sizeof *sum);
-    if (s->norm) *s->norm = ft_squared_norm(sum, count, s->w->team);
+    ft_sum_term *terms = state->terms;
+    int into = place_of_sum(run, info);
+    for (int t = 0; t < info->n_terms; t++) {
+        int term = info->terms[t];
+        bool own = run->blueprint->term_stage[term] == info->owner && !state->swaps;
+        terms[t] = (ft_sum_term){.x = find_term(run, info->owner, term, s->action),
+                                 .by_rows = ft_blueprint_by_rows(run->blueprint, term),
+                                 .rows = own ? state->rows[term] : NULL};
+    }
+    int64_t rows = info->spec.shape.n_dims > 1 ? info->spec.shape.dims[0] : 1;
+    s->finite = ft_sum_terms(terms, info->n_terms, into, rows, rows ? count / rows : 0, s->w->team);
+    if (s->norm) *s->norm = ft_squared_norm(terms[into].x, count, s->w->team);
     return FT_OK;
 }
 
@@ -300,7 +322,7 @@ static ft_status do_reduce(worker *w, const ft_action *a, ft_error *err)
         touches(&work, &norms[p], sizeof *norms, true);
         for (int t = 0; t < info->n_terms; t++)
             touches(&work, find_term(w->run, a->stage, info->terms[t], a),
-                    ft_spec_bytes(&info->spec), t == 0 && info->n_terms > 1);
+                    ft_spec_bytes(&info->spec), info->n_terms > 1);
         FT_TRY(compute(w, &work, err));
         if (!s.finite) note_bad_sum(w, a, p);
     }

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/gate.h"
 #include "engine/engine.h"
+#include "optim/optim.h"
 
 /* Slots of one kind, handed out in turn: those of an edge, of micro-batches in flight in a stage,
  * of batches. */
@@ -45,6 +46,9 @@ typedef struct batch_state {
 typedef struct stage_state {
     void **params;       /* by parameter: address, NULL for those not here */
     void **grads;        /* by term */
+    uint8_t **rows;      /* by term by rows: which of them may hold something; else NULL */
+    ft_sum_term *terms;  /* room for those of one sum */
+    double **squares;    /* by own term that is its parameter's only one: its squares; else NULL */
     const void **packed; /* by pack of the stage */
     void **inputs;       /* by input; set for each action */
     bool *kept_params;   /* by position in the stage's: written, so that it counts as live */

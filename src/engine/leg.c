@@ -34,6 +34,17 @@ static ft_status make_timeline(ft_run *run, ft_error *err)
     return FT_OK;
 }
 
+/* Rows of gradients may hold what others left there. */
+static void forget_rows(const ft_run *run, int s)
+{
+    const ft_blueprint *b = run->blueprint;
+    const ft_graph *g = b->cut.graphs[0];
+    for (int t = 0; t < b->n_terms && run->stages[s].rows; t++)
+        if (run->stages[s].rows[t])
+            memset(run->stages[s].rows[t], 1,
+                   (size_t)b->params[ft_graph_grad_term(g, t)->param].spec.shape.dims[0]);
+}
+
 static void reset(ft_run *run)
 {
     const ft_blueprint *b = run->blueprint;
@@ -47,6 +58,7 @@ static void reset(ft_run *run)
     for (int s = 0; s < b->cut.n_stages; s++) {
         run->stages[s].updates = 0;
         run->stages[s].spoiled = false;
+        forget_rows(run, s);
     }
     for (int i = 0; i < b->batch_slots; i++) atomic_store(&run->batches[i].finished, 0);
     memset(run->norms, 0, (size_t)b->batch_slots * (size_t)b->n_params * sizeof *run->norms);

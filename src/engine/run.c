@@ -75,6 +75,33 @@ static void point_at_trained(ft_run *run, int s)
         state->packed[i] = trained[stage->pack_stage[i]].packed[stage->pack_at[i]];
 }
 
+/* Where the stage's gradient terms are, and what is known of them. */
+static ft_status point_terms(ft_run *run, int s, ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    const ft_stage_layout *stage = &b->stages[s];
+    stage_state *state = &run->stages[s];
+    int n = stage->cut[0]->n_grads;
+    double *squares = ft_arena_array(run->arena, n + 1, sizeof *squares);
+    state->grads = ft_arena_array(run->arena, b->n_terms + 1, sizeof(void *));
+    state->rows = ft_arena_array(run->arena, b->n_terms + 1, sizeof(uint8_t *));
+    state->squares = ft_arena_array(run->arena, b->n_terms + 1, sizeof(double *));
+    state->terms = ft_arena_array(run->arena, b->n_terms + 1, sizeof(ft_sum_term));
+    if (!squares || !state->grads || !state->rows || !state->squares || !state->terms)
+        return ft_fail(err, FT_NOMEM, "engine: no memory for the gradients of stage %d", s);
+    for (int i = 0; i < n; i++) {
+        int term = stage->cut[0]->grads[i];
+        const ft_param_layout *info = &b->params[ft_graph_grad_term(b->cut.graphs[0], term)->param];
+        state->grads[term] = run->workers[stage->device].block + stage->term_at[i];
+        if (info->n_terms == 1) state->squares[term] = &squares[i];
+        if (!ft_blueprint_by_rows(b, term)) continue;
+        state->rows[term] = ft_arena_alloc(run->arena, info->spec.shape.dims[0]);
+        if (!state->rows[term])
+            return ft_fail(err, FT_NOMEM, "engine: no memory for the rows of '%s'", info->name);
+    }
+    return FT_OK;
+}
+
 static ft_status point_stage(ft_run *run, int s, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
@@ -82,13 +109,12 @@ static ft_status point_stage(ft_run *run, int s, ft_error *err)
     stage_state *state = &run->stages[s];
     char *block = run->workers[stage->device].block;
     state->params = ft_arena_array(run->arena, b->n_params + 1, sizeof(void *));
-    state->grads = ft_arena_array(run->arena, b->n_terms + 1, sizeof(void *));
     state->packed = ft_arena_array(run->arena, stage->n_packs + 1, sizeof(void *));
     state->inputs = ft_arena_array(run->arena, b->n_inputs + 1, sizeof(void *));
     state->kept_params = ft_arena_array(run->arena, stage->n_params + 1, sizeof(bool));
     state->kept_packs = ft_arena_array(run->arena, stage->n_packs + 1, sizeof(bool));
-    if (!state->params || !state->grads || !state->packed || !state->inputs ||
-        !state->kept_params || !state->kept_packs)
+    if (!state->params || !state->packed || !state->inputs || !state->kept_params ||
+        !state->kept_packs)
         return ft_fail(err, FT_NOMEM, "engine: no memory for stage %d", s);
     if (run->trains) {
         point_at_trained(run, s);
@@ -99,10 +125,8 @@ static ft_status point_stage(ft_run *run, int s, ft_error *err)
         int64_t at = sp->owned || sp->replica ? sp->at : b->params[sp->param].at;
         state->params[sp->param] = block + at;
     }
-    for (int i = 0; i < stage->cut[0]->n_grads; i++)
-        state->grads[stage->cut[0]->grads[i]] = block + stage->term_at[i];
     for (int i = 0; i < stage->n_packs; i++) state->packed[i] = block + stage->pack_at[i];
-    return FT_OK;
+    return point_terms(run, s, err);
 }
 
 static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-enum { COLUMNS = 64, IDS = 64 }; /* of a piece */
-enum { PADDING = 0, ROWS = 1 };  /* attributes; the second is the gradient's */
+enum { COLUMNS = 64, IDS = 64, ROWS_CLEARED = 64 }; /* of a piece */
+enum { PADDING = 0, ROWS = 1 };                     /* attributes; the second is the gradient's */
 
 static const ft_attr_rule grad_attrs[] = {
     {"padding", -1, -1, INT32_MAX, true, "id whose row gets no gradient, -1 for none"},
@@ -22,6 +22,7 @@ typedef struct job {
     const float *x;
     const int32_t *ids;
     int64_t n, D, padding;
+    const uint8_t *rows;
 } job;
 
 static ft_status check_ids(const char *name, const int32_t *ids, int64_t n, int64_t limit,
@@ -125,15 +126,16 @@ static void scatter(void *arg, int piece)
 
 static void clear(void *arg, int piece)
 {
-    const job *j = arg; /* n: floats to clear */
-    int64_t from = (int64_t)piece * FT_PIECE, n = ft_piece_end(j->n, FT_PIECE, piece) - from;
-    memset(j->y + from, 0, (size_t)n * sizeof(float));
+    const job *j = arg; /* n: rows of the table */
+    for (int64_t i = (int64_t)piece * ROWS_CLEARED; i < ft_piece_end(j->n, ROWS_CLEARED, piece);
+         i++)
+        if (!j->rows || j->rows[i]) memset(j->y + i * j->D, 0, (size_t)j->D * sizeof(float));
 }
 
 static ft_status grad_kernel(const ft_call *call, ft_error *err)
 {
     int64_t rows = call->out[0].shape.dims[0], D = call->out[0].shape.dims[1];
-    job all = {.y = ft_out(call, 0), .n = rows * D};
+    job all = {.y = ft_out(call, 0), .n = rows, .D = D, .rows = call->rows};
     job j = {.y = ft_out(call, 0),
              .x = ft_in(call, 0),
              .ids = ft_ids(call, 1),
@@ -141,7 +143,11 @@ static ft_status grad_kernel(const ft_call *call, ft_error *err)
              .D = D,
              .padding = (int64_t)call->attrs[PADDING]};
     FT_TRY(check_ids("embedding_grad", j.ids, j.n, rows, err));
-    if (!ft_adds(call, 0)) ft_team_run(call->team, ft_pieces(all.n, FT_PIECE), clear, &all);
+    if (!ft_adds(call, 0)) {
+        ft_team_run(call->team, ft_pieces(rows, ROWS_CLEARED), clear, &all);
+        if (call->rows) memset(call->rows, 0, (size_t)rows);
+    }
+    for (int64_t i = 0; call->rows && i < j.n; i++) call->rows[j.ids[i]] = 1;
     ft_team_run(call->team, ft_pieces(D, COLUMNS), scatter, &j);
     return FT_OK;
 }
@@ -229,6 +235,7 @@ const ft_op ft_op_embedding_grad = {
     .reference = grad_reference,
     .finite = grad_finite,
     .accumulates = 1,
+    .by_rows = true,
     .samples = grad_samples,
     .n_samples = sizeof grad_samples / sizeof *grad_samples,
 };

@@ -5,8 +5,9 @@
  * the rows; a new operator is a new file with one row and one line in table.c.
  *
  * Rules for rows:
- *  1. A kernel reads call->in, writes call->out and nothing else. It never allocates, never keeps
- *     state and is deterministic: the same inputs give the same bits for any team size.
+ *  1. A kernel reads call->in, writes call->out and nothing else (but call->rows, where there are).
+ *     It never allocates, never keeps state and is deterministic: the same inputs give the same
+ *     bits for any team size.
  *  2. `kernel` is the fast one of the CPU (f32 data, i32 ids); kernels.c has those of other kinds
  *     of devices. `reference` is the naive one: plain loops over
  *     contiguous f64 data (ids stay i32); it is the judge of the kernel and of the gradient.
@@ -40,6 +41,9 @@ typedef struct ft_call {
     ft_rng_key key;
     uint32_t accumulate; /* bit i: add to out[i] instead of overwriting; only for outputs that the
                             row lists in `accumulates` */
+    /* By row of output 0 of an op->by_rows: 0 where the row holds zeros. The kernel reads and
+     * writes it instead of clearing the rows that hold zeros already; NULL: it clears all. */
+    uint8_t *rows;
     ft_team *team;
     ft_device_stream *stream; /* that the kernel works on; NULL: its caller, on the CPU */
 } ft_call;
@@ -115,6 +119,7 @@ struct ft_op {
     ft_kernel reference;
     int64_t (*workspace)(const ft_spec *in, const double *attrs, int team_size); /* NULL: 0 */
     uint32_t accumulates; /* outputs that can be added to (parameter gradients) */
+    bool by_rows;         /* output 0, (rows, D), is zero but in the rows that the inputs pick */
     /* Whether what a call gave is finite, for a row that knows which elements it wrote; NULL: all
      * are looked at. */
     bool (*finite)(const ft_call *call);

@@ -61,6 +61,18 @@ double ft_squared_norm(const float *x, int64_t n, ft_team *team);
 /* dst += src; whether every sum is finite. */
 bool ft_sum_into(float *dst, const float *src, int64_t n, ft_team *team);
 
+/* One term of a sum. */
+typedef struct ft_sum_term {
+    float *x;
+    bool by_rows;  /* zero in most rows: a row of zeros is left out of the sum */
+    uint8_t *rows; /* by row, where x is by rows: 0 where it holds zeros; NULL: all are looked at */
+} ft_sum_term;
+
+/* The sum of n terms, in their order, into the term `into`, whose `rows` are kept true; the others
+ * are overwritten. Terms are rows x width, borrowed. Whether every sum is finite. */
+bool ft_sum_terms(const ft_sum_term *terms, int n, int into, int64_t rows, int64_t width,
+                  ft_team *team);
+
 /* Learning rate over steps: linear warm-up from 0, then by the row. */
 typedef struct ft_rate {
     const char *schedule; /* a name of ft_rate_schedule */

@@ -2,6 +2,7 @@
 #include "optim/internal.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 typedef struct job {
     const ft_optim_simd *simd;
@@ -59,5 +60,81 @@ bool ft_sum_into(float *dst, const float *src, int64_t n, ft_team *team)
 {
     job j = {.simd = ft_optim_simd_get(), .dst = dst, .x = src, .n = n};
     ft_team_run(team, ft_blocks(n, FT_BLOCK), add_block, &j);
+    return !atomic_load(&j.odd);
+}
+
+/* -- terms of a parameter -----------------------------------------------------------------------
+ */
+
+typedef struct term_job {
+    bool (*add)(float *dst, const float *src, int64_t n);
+    const ft_sum_term *terms;
+    int n, into;
+    int64_t rows, width;
+    int64_t group; /* rows of a piece */
+    atomic_bool odd;
+} term_job;
+
+/* By bits, so that a row means the same whoever made it. */
+static bool holds_zeros(const float *x, int64_t n)
+{
+    uint32_t any = 0, bits;
+    for (int64_t i = 0; i < n; i++) {
+        memcpy(&bits, x + i, sizeof bits);
+        any |= bits;
+    }
+    return any == 0;
+}
+
+static bool row_counts(const ft_sum_term *term, int64_t row, int64_t width)
+{
+    if (!term->by_rows) return true;
+    return (!term->rows || term->rows[row]) && !holds_zeros(term->x + row * width, width);
+}
+
+/* The first terms are summed in the place of the first of them, until `into` is reached: a sum of
+ * two is the same either way round. */
+static bool sum_row(const term_job *j, int64_t row)
+{
+    const ft_sum_term *into = &j->terms[j->into];
+    float *sum = NULL, *end = into->x + row * j->width;
+    bool finite = true;
+    for (int t = 0; t < j->n; t++) {
+        float *x = j->terms[t].x + row * j->width;
+        if (!row_counts(&j->terms[t], row, j->width)) continue;
+        if (!sum) {
+            sum = x;
+        } else if (x == end) {
+            finite = j->add(end, sum, j->width) && finite;
+            sum = end;
+        } else {
+            finite = j->add(sum, x, j->width) && finite;
+        }
+    }
+    if (sum && sum != end) memcpy(end, sum, (size_t)j->width * sizeof *sum);
+    if (sum && into->rows) into->rows[row] = 1;
+    return finite;
+}
+
+static void sum_rows(void *arg, int piece)
+{
+    term_job *j = arg;
+    bool finite = true;
+    for (int64_t i = piece * j->group; i < ft_block_end(j->rows, j->group, piece); i++)
+        finite = sum_row(j, i) && finite;
+    if (!finite) atomic_store(&j->odd, true);
+}
+
+bool ft_sum_terms(const ft_sum_term *terms, int n, int into, int64_t rows, int64_t width,
+                  ft_team *team)
+{
+    term_job j = {.add = ft_optim_simd_get()->add,
+                  .terms = terms,
+                  .n = n,
+                  .into = into,
+                  .rows = rows,
+                  .width = width,
+                  .group = width < FT_BLOCK ? FT_BLOCK / (width ? width : 1) : 1};
+    if (n > 1) ft_team_run(team, ft_blocks(rows, j.group), sum_rows, &j);
     return !atomic_load(&j.odd);
 }

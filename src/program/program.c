@@ -2,6 +2,7 @@
 #include "program/program.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -343,18 +344,36 @@ void ft_watch_words(const ft_watch *watch, char *text, size_t size)
                  node->scope, node->phase == FT_BACKWARD ? "backward" : "forward", gave);
 }
 
-/* Gradient terms that the step made in place; with watch->every all that it made. */
-static void watch_step(const step *st, const ft_call *call, ft_watch *watch)
+/* Where the squares of output k go, which is a term made in place; or NULL. */
+static double *squares_of(const step *st, int k, const ft_bases *bases)
+{
+    return bases->squares && st->grads >> k & 1 ? bases->squares[st->out_place[k].at] : NULL;
+}
+
+/* Gradient terms that the step made in place; with watch->every all that it made. Squares that are
+ * wanted say as well whether a term is finite: its numbers are walked over once, while near. */
+static void watch_step(const step *st, const ft_call *call, const ft_bases *bases)
 {
     const ft_op *op = st->node->op;
-    bool looked = op->finite && (st->grads || watch->every);
-    if (watch->node || (looked && op->finite(call))) return;
+    ft_watch *watch = bases->watch;
+    if (watch->node) return;
+    bool finite = op->finite && (st->grads || watch->every) && op->finite(call);
     for (int k = 0; k < st->n_out; k++) {
         bool term = st->grads >> k & 1, statistic = op->no_grad_out >> k & 1;
         if (st->out[k].dtype != FT_F32 || !(term || (watch->every && !statistic))) continue;
-        ft_watch_value(watch, st->node, call->out[k].data, ft_shape_count(&st->out[k].shape),
-                       call->team);
+        const float *x = call->out[k].data;
+        int64_t n = ft_shape_count(&st->out[k].shape);
+        double *squares = squares_of(st, k, bases);
+        if (squares) *squares = ft_squared_norm(x, n, call->team);
+        if (!finite && !(squares && isfinite(*squares)))
+            ft_watch_value(watch, st->node, x, n, call->team);
     }
+}
+
+/* Which rows of output 0, a term made in place, may hold something; or NULL. */
+static uint8_t *rows_of(const step *st, const ft_bases *bases)
+{
+    return bases->rows && st->grads & 1 ? bases->rows[st->out_place[0].at] : NULL;
 }
 
 static ft_status launch(const ft_bases *bases, const ft_task *task, const void *arg, ft_error *err)
@@ -380,12 +399,13 @@ static ft_status run_step(const step *st, const ft_bases *bases, ft_error *err)
                     .work = st->work_bytes ? bases->work + st->work_at : NULL,
                     .key = bases->key,
                     .accumulate = bases->accumulate ? st->grads & st->node->op->accumulates : 0,
+                    .rows = rows_of(st, bases),
                     .team = bases->team,
                     .stream = bases->stream};
     call.key.node = (uint32_t)st->node->key;
     const ft_row_run run = {st->node->op, st->kernel, &call};
     FT_TRY(launch(bases, &ft_row_task, &run, err));
-    if (bases->watch) watch_step(st, &call, bases->watch);
+    if (bases->watch) watch_step(st, &call, bases);
     return FT_OK;
 }
 
@@ -423,6 +443,11 @@ static ft_status make_deposits(const ft_program *p, const ft_bases *bases, int s
                                     .accesses = {{run.term, bytes, true, false},
                                                  {run.sum, bytes, bases->accumulate, true}}};
         FT_TRY(launch(bases, &ft_plain_task, &work, err));
+        if (bases->rows && bases->rows[d->term])
+            memset(bases->rows[d->term], 1,
+                   (size_t)ft_graph_value(p->graph, d->value)->spec.shape.dims[0]);
+        if (bases->squares && bases->squares[d->term])
+            *bases->squares[d->term] = ft_squared_norm(run.sum, d->count, bases->team);
         if (bases->watch)
             ft_watch_value(bases->watch, p->steps[step_number].node, run.sum, d->count,
                            bases->team);

@@ -82,10 +82,12 @@ typedef struct ft_watch {
 /* Memory for one run. */
 typedef struct ft_bases {
     char *work, *saved;
-    void *const *inputs; /* by input number */
-    void *const *params; /* by parameter number */
-    void *const *grads;  /* by gradient term number */
-    void *const *bound;  /* by bound number */
+    void *const *inputs;  /* by input number */
+    void *const *params;  /* by parameter number */
+    void *const *grads;   /* by gradient term number */
+    void *const *bound;   /* by bound number */
+    uint8_t *const *rows; /* by gradient term: ft_call.rows of who makes it, or NULL; may be NULL */
+    double *const *squares; /* by gradient term: gets its sum of squares, or NULL; may be NULL */
     const void *const
         *packed;     /* by number in the request's packs; NULL entries: use the plain one */
     bool accumulate; /* gradient terms are added to; else overwritten */
