@@ -11,8 +11,7 @@ return {
       "c/blueprint c/engine spec/evaluation spec/evaluate",
       "evaluation has no room of its own" },
    { "src/blueprint/places.c",
-      "take_slots(block, FT_MEMORY_BUFFERS, b->cargoes[e].slot_bytes, b->edges[e].slots);",
-      "take_slots(block, FT_MEMORY_BUFFERS, b->cargoes[e].slot_bytes, 1);",
+      "b->cargoes[e].slot_bytes, row->n);", "b->cargoes[e].slot_bytes, 1);",
       "c/blueprint c/engine", "an edge has one slot" },
    { "src/blueprint/places.c",
       [[if (phase == FT_FORWARD && b->splits[bucket]->node_stage[loss_node] == s)

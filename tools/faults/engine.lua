@@ -42,10 +42,10 @@ return {
       "c/engine spec/closed_forms spec/loss c/engine_sums",
       "the optimizer is a step ahead" },
    { "src/engine/actions.c",
-      [[edge_slot(w->run, e, a->batch);
+      [[slot_of(w->run, e, a->batch);
         for (int k = 0; c->kind ==]]
          .. " FT_CARGO_WEIGHTS && k < c->n; k++) {",
-      [[edge_slot(w->run, e, a->batch);
+      [[slot_of(w->run, e, a->batch);
         for (int k = 1; c->kind ==]]
          .. " FT_CARGO_WEIGHTS && k < c->n; k++) {",
       "c/engine spec/ties c/engine_sums", "a copy of tied weights is not adopted" },
@@ -62,11 +62,22 @@ return {
       "(forward ? depth : stages - depth)) * stages", "c/engine spec/finite c/engine_sums",
       "the failure that is told is not the first one" },
    { "src/engine/moves.c", "if (index >= n)\n        FT_TRY(wait_on(stream,",
-      "if (index >= 2 * n)\n        FT_TRY(wait_on(stream,", "^c/engine_check$",
+      "if (index >= 2 * n)\n        FT_TRY(wait_on(stream,", "c/engine_check",
       "a place is filled again while it is still read" },
    { "src/engine/moves.c", "? to : from, n, &row->full, err)",
-      "? to : from, n - 1, &row->full, err)", "^c/engine_check$", "a row has an event too few" },
+      "? to : from, n - 1, &row->full, err)", "c/engine_check", "a row has an event too few" },
    { "src/engine/ledger.c", "run->blueprint->cargoes[at.edge].bytes[bucket], err));",
-      "0, err));", "^c/engine_check$|^spec/(pipeline|plan_given)$",
+      "0, err));", "c/engine_check spec/pipeline spec/plan_given",
       "what is in the places of edges does not count as live" },
+   { "src/engine/actions.c",
+      [[if (stage->params[i].owned)
+            FT_TRY(pack_weights(]],
+      [[if (stage->params[i].owned && a->batch == 0)
+            FT_TRY(pack_weights(]],
+      "c/engine c/engine_replay spec/pipeline", "owned weights are packed anew once" },
+   { "src/engine/actions.c", "run->stages[a->stage].updates++;",
+      "run->stages[a->stage].updates += a->batch < 5;", "c/engine c/engine_replay",
+      "updates are no longer counted after five" },
+   { "src/engine/actions.c", "b->plan.in_flight[a->stage];", "1;",
+      "c/engine c/engine_replay c/engine_check", "micro-batches in flight share one slot" },
 }
