@@ -57,6 +57,9 @@ describe("clipping", function()
          local clipped, seen = sgd_step(share * norm)
          assert_close(norm, seen, 1e-6, "the norm is that before clipping")
          assert_close(share * norm, norm_of(clipped), 1e-4, ("clipped to %g of it"):format(share))
+         local off = {} -- and every number of it by as much
+         for i, value in ipairs(clipped) do off[i] = value - share * whole[i] end
+         assert.is_true(norm_of(off) < 1e-4 * norm)
       end
    end)
 end)
