@@ -233,6 +233,12 @@ static void check_accumulation(op_case *c, const twin *plain)
             top = fmax(top, fmax(fabs(wanted), fabs(result)));
         }
         if (!CHECK(error <= (c->sample->tolerance + 3e-7) * top)) say(c->op, c->sample, "adds");
+        bool same = true; /* as a sum that is added later */
+        for (int64_t i = 0; i < n && c->op->n_out > 1; i++) {
+            float before = (float)((double *)out[k].judged)[i];
+            same = same && ((float *)out[k].fast)[i] == before + ((float *)plain[k].fast)[i];
+        }
+        if (!CHECK(same)) say(c->op, c->sample, "adds in another order");
         free_outputs(c, out);
     }
 }

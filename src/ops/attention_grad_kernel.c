@@ -207,9 +207,9 @@ static void sum_parts(const ft_attention_job *job)
     float *dtable = ft_out(job->call, 3);
     for (int64_t r = 0; r < a->R; r++)
         for (int64_t h = 0; h < a->H; h++) {
-            float sum = ft_adds(job->call, 3) ? dtable[r * a->H + h] : 0.0f;
+            float sum = 0.0f;
             for (int64_t b = 0; b < a->B; b++) sum += parts[(b * a->H + h) * a->R + r];
-            dtable[r * a->H + h] = sum;
+            dtable[r * a->H + h] = ft_adds(job->call, 3) ? dtable[r * a->H + h] + sum : sum;
         }
 }
 

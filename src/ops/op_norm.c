@@ -139,7 +139,7 @@ static ft_cost grad_cost(bool centred, const ft_spec *in, const ft_spec *out)
 /* Partial sums of dw, or of dw and db together and behind them their totals. */
 static int64_t grad_workspace(bool centred, const ft_spec *in)
 {
-    return (centred ? 2 * FT_MAX_PARTS + 2 : FT_MAX_PARTS) * ft_spec_bytes(&in[2]);
+    return (centred ? 2 : 1) * (FT_MAX_PARTS + 1) * ft_spec_bytes(&in[2]);
 }
 
 static void grad_part(void *arg, int part)
@@ -172,14 +172,11 @@ static ft_status grad_kernel(bool centred, const ft_call *call)
              .D = ft_dim_back(&call->in[0].shape, -1)};
     j.per_part = ft_rows_per_part(j.rows);
     int n_parts = ft_pieces(j.rows, j.per_part);
+    int n_sums = centred ? 2 : 1;
+    float *total = j.parts + FT_MAX_PARTS * n_sums * j.D;
     ft_team_run(call->team, n_parts, grad_part, &j);
-    if (!centred) {
-        ft_parts_sum(ft_out(call, 1), j.parts, n_parts, j.D, ft_adds(call, 1));
-        return FT_OK;
-    }
-    float *total = j.parts + FT_MAX_PARTS * 2 * j.D;
-    ft_parts_sum(total, j.parts, n_parts, 2 * j.D, false);
-    for (int i = 0; i < 2; i++)
+    ft_parts_sum(total, j.parts, n_parts, n_sums * j.D, false);
+    for (int i = 0; i < n_sums; i++)
         ft_parts_sum(ft_out(call, 1 + i), total + i * j.D, 1, j.D, ft_adds(call, 1 + i));
     return FT_OK;
 }

@@ -118,7 +118,9 @@ struct ft_op {
     ft_kernel kernel;
     ft_kernel reference;
     int64_t (*workspace)(const ft_spec *in, const double *attrs, int team_size); /* NULL: 0 */
-    uint32_t accumulates; /* outputs that can be added to (parameter gradients) */
+    /* Outputs that can be added to (parameter gradients). A row with further outputs adds what it
+     * gives when it does not add: the same bits as one that is added later. */
+    uint32_t accumulates;
     bool by_rows;         /* output 0, (rows, D), is zero but in the rows that the inputs pick */
     /* Whether what a call gave is finite, for a row that knows which elements it wrote; NULL: all
      * are looked at. */

@@ -15,7 +15,7 @@ return {
       "spec/closed_forms", "draws are the same in every step" },
    { DROPOUT, "(uint32_t)key->seed ^ key->node", "key->node", "spec/closed_forms",
       "draws do not depend on the seed" },
-   { DROPOUT, "^ key->node * 0x9E3779B9u", "", "c/ops spec/closed_forms",
+   { DROPOUT, " key->node * 0x9E3779B9u", "", "c/ops spec/closed_forms",
       "all nodes draw alike" },
    { DROPOUT, ">= threshold;", "> threshold;",
       "c/ops c/ops_formulas", "a draw too many is dropped" },
@@ -37,10 +37,13 @@ return {
       [[for (int i = 0; i < 2; i++)
         if (site->wanted[i]) site->din[i] = dx + i;]],
       "c/ops c/ops_grad", "the bias of a layer norm has no gradient" },
-   { "src/ops/op_norm.c", "ft_parts_sum(ft_out(call, 1), j.parts, n_parts, j.D, ft_adds(call, 1));",
-      "ft_parts_sum(ft_out(call, 1), j.parts, n_parts, j.D, false);",
+   { "src/ops/op_norm.c", "ft_parts_sum(ft_out(call, 1 + i), total + i * j.D, 1, j.D, ft_adds(call, 1 + i));",
+      "ft_parts_sum(ft_out(call, 1 + i), total + i * j.D, 1, j.D, false);",
       "c/ops c/ops_grad c/program c/engine",
-      "gradients of RMS norms are not added up over micro-batches" },
+      "gradients of norms are not added up over micro-batches" },
+   { "src/ops/attention_grad_kernel.c", "float sum = 0.0f;",
+      "float sum = ft_adds(job->call, 3) ? 1e-7f : 0.0f;", "c/ops",
+      "what attention adds to a gradient is not what it gives" },
    { "src/ops/op_argmax.c",
       [[const float *x = ft_in(call, 0) + r * V;
         int64_t best = 0;
