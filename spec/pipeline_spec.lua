@@ -48,7 +48,7 @@ end
 describe("a synchronous schedule", function()
    local cases = {}
    for devices = 1, 4 do
-      for _, schedule in ipairs { "sequential", "gpipe", "1f1b" } do
+      for _, schedule in ipairs { "sequential", "gpipe", "1f1b", "zero-bubble" } do
          for _, recompute in ipairs { "never", "always" } do
             cases[#cases + 1] = {
                devices = "cpu:" .. devices, schedule = schedule, recompute = recompute,
@@ -101,7 +101,7 @@ describe("a synchronous schedule", function()
    -- Families other than T5, with every schedule.
    for _, family in ipairs { "bert" } do
       for devices = 1, 3 do
-         for _, schedule in ipairs { "sequential", "gpipe", "1f1b" } do
+         for _, schedule in ipairs { "sequential", "gpipe", "1f1b", "zero-bubble" } do
             it(("computes what one device computes: %s, cpu:%d, %s"):format(family, devices,
                schedule), function()
                local options = { family = family, gated = true, clip = 1, steps = 8 }
@@ -121,6 +121,16 @@ describe("a synchronous schedule", function()
    -- Cuts that make the same computation in other pieces.
    local cuts = {
       ["more stages than devices"] = { devices = "cpu:2", stages = 5, schedule = "1f1b" },
+      ["halves of backwards, stages that are not adjacent"] = {
+         devices = "cpu:2", stages = 5, schedule = "zero-bubble",
+      },
+      ["halves of backwards, mixed"] = {
+         devices = "cpu:2", stages = 4, schedule = "zero-bubble", partition = "mixed",
+         recompute = "always",
+      },
+      ["halves of backwards, all on one device"] = {
+         devices = "cpu:1", stages = 4, schedule = "zero-bubble",
+      },
       ["more stages than devices, gpipe"] = { devices = "cpu:3", stages = 4, schedule = "gpipe" },
       ["all stages on one device"] = { devices = "cpu:1", stages = 4, schedule = "1f1b" },
       ["devices of two threads"] = { devices = "cpu:2x2", schedule = "gpipe" },
@@ -205,7 +215,7 @@ describe("a value that passes over stages", function()
    }
    local judge = { steps = 8 }
 
-   for _, schedule in ipairs { "gpipe", "1f1b", "async" } do
+   for _, schedule in ipairs { "gpipe", "1f1b", "zero-bubble", "async" } do
       it("has a buffer for each, in the plan, in memory and in use: " .. schedule, function()
          local o = { devices = "cpu:3", partition = cuts, schedule = schedule, steps = 8 }
          local run = pipeline.train(o)
@@ -225,7 +235,7 @@ end)
 describe("the memory of a run", function()
    local options = { devices = "cpu:2", schedule = "1f1b", steps = 2 }
 
-   for _, schedule in ipairs { "sequential", "gpipe", "1f1b", "async" } do
+   for _, schedule in ipairs { "sequential", "gpipe", "1f1b", "zero-bubble", "async" } do
       it("is what was planned, however few batches there are: " .. schedule, function()
          for _, steps in ipairs { 1, 2, 3 } do
             for _, micro_batches in ipairs { 1, 4 } do

@@ -84,7 +84,7 @@ describe("ft.planner", function()
       for _, row in ipairs(all.rows) do
          assert.is_nil(row.problem)
          seen[row.options.schedule] = true
-         local planned = row.options.schedule == "2bw" or row.options.schedule == "zero-bubble"
+         local planned = row.options.schedule == "2bw"
          assert.equal(not planned, row.runs)
          assert.equal(planned, row.verdict:find("a plan only", 1, true) ~= nil)
          if row.options.schedule == "async" then
@@ -99,8 +99,7 @@ describe("ft.planner", function()
          ["zero-bubble"] = true, async = true }, seen)
       assert.is_true(all.best.runs)
       local only = ft.planner("t5-small", {
-         devices = "sim:2x11GB", batch = 8, source = 64, schedule = "zero-bubble",
-         partition = "seq",
+         devices = "sim:2x11GB", batch = 8, source = 64, schedule = "2bw", partition = "seq",
       })
       assert.equal("chosen, a plan only", only.best.verdict)
    end)

@@ -93,7 +93,7 @@ describe("recipes/t5_rte.lua", function()
             .. "simulated, but not executed yet; %-%-dry%-run plans it\n$", flags)
          assert.not_matches("plan:", printed)
       end
-      for _, schedule in ipairs { "zero-bubble", "2bw" } do
+      for _, schedule in ipairs { "2bw" } do
          local printed = refused(2, "%-%-schedule " .. schedule:gsub("%-", "%%-") .. " can be "
             .. "planned and simulated, but not executed yet", { "--schedule", schedule })
          assert.not_matches("plan:", printed)

@@ -239,7 +239,6 @@ end)
 describe("the engine", function()
    it("refuses what it cannot execute yet by name", function()
       for _, row in ipairs {
-         { "zero-bubble", "backward%-input actions, as stage 0 has on device 0" },
          { "2bw", "2 weight versions, as stage 0 has" },
       } do
          local plan = pipeline.plan { schedule = row[1], devices = "cpu:2", steps = 4 }

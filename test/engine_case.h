@@ -13,7 +13,7 @@ typedef struct pipeline {
     ft_plan *plan;
     ft_blueprint_options options;
     int node_stage[NODES], stage_device[3];
-    bool recompute[3];
+    bool recompute[3], splits[3];
     ft_device devices[3];
     double hypers[FT_MAX_HYPERS];
 } pipeline;
@@ -31,6 +31,7 @@ static inline bool pipeline_init(pipeline *p, const char *devices, const char *s
                       .n_stages = 3,
                       .node_stage = p->node_stage,
                       .recompute = p->recompute,
+                      .splits = p->splits,
                       .stage_device = p->stage_device,
                       .devices = p->devices,
                       .micro_batches = MICRO,
@@ -41,7 +42,10 @@ static inline bool pipeline_init(pipeline *p, const char *devices, const char *s
               ft_devices_parse(devices, p->devices, &p->cut.n_devices, &err) == FT_OK &&
               ft_optimizer_hypers(adamw, NULL, NULL, 0, p->hypers, &err) == FT_OK;
     if (ok) p->cut.together = p->schedule->synchronous;
-    for (int s = 0; s < 3; s++) p->stage_device[s] = s % p->cut.n_devices;
+    for (int s = 0; ok && s < 3; s++) {
+        p->stage_device[s] = s % p->cut.n_devices;
+        p->splits[s] = p->schedule->splits;
+    }
     return CHECK(ok);
 }
 

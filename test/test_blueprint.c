@@ -152,7 +152,7 @@ static void test_the_loss_stays_until_it_is_read(void)
     const int stages[NODES] = {0, 0, 1, 2, 2, 2, 2, 2};
     memcpy(p.node_stage, stages, sizeof stages);
     if (CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK)) {
-        const ft_program *program = b->stages[2].forward[0];
+        const ft_program *program = b->stages[2].programs[FT_ACT_FORWARD][0];
         ft_place loss = ft_program_place(program, ft_graph_node(p.g, LOSS)->out);
         CHECK(loss.home == FT_HOME_WORK);
         for (int n = LOSS + 1; n < NODES; n++) {
@@ -161,6 +161,45 @@ static void test_the_loss_stays_until_it_is_read(void)
         }
     } else
         fprintf(stderr, "%s\n", err.message);
+    ft_blueprint_free(b);
+    pipeline_free(&p);
+}
+
+/* The first half of a backward has what other stages wait for, the second what is left; only what
+ * both need is held, and a half takes the time of its nodes. */
+static void test_halves(void)
+{
+    pipeline p;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    if (!pipeline_init(&p, "cpu:3", "zero-bubble")) return;
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
+    for (int s = 0; s < 3; s++) {
+        const ft_stage_layout *stage = &b->stages[s];
+        const ft_stage *cut = stage->cut[0];
+        int first = stage->n_nodes[FT_ACT_BACKWARD_INPUT];
+        int second = stage->n_nodes[FT_ACT_BACKWARD_WEIGHT], i = 0, g = 0;
+        for (int k = 0; k < cut->n_backward; k++) {
+            bool is_first = i < first && stage->nodes[FT_ACT_BACKWARD_INPUT][i] == cut->backward[k];
+            bool is_second =
+                g < second && stage->nodes[FT_ACT_BACKWARD_WEIGHT][g] == cut->backward[k];
+            CHECK(is_first != is_second);
+            i += is_first;
+            g += is_second;
+        }
+        CHECK(i == first && g == second && second > 0);
+        CHECK(s == 0 ? first == 0 : first > 0); /* nobody waits for stage 0 */
+        CHECK(stage->n_held >= 1 && stage->n_held_slots == s + 1 &&
+              !stage->programs[FT_ACT_BACKWARD]);
+        for (int t = 0; t < cut->n_grads; t++) { /* of products: by the second half alone */
+            ft_value_id term = ft_graph_grad_term(p.g, cut->grads[t])->value;
+            for (int h = 0; h < stage->n_held; h++) CHECK(stage->held[h] != term);
+        }
+        const ft_stage_costs *costs = ft_blueprint_costs(b);
+        CHECK_NEAR(costs->backward_ns[s],
+                   costs->backward_input_ns[s] + costs->backward_weight_ns[s], 1e-6);
+        CHECK((costs->backward_input_ns[s] > 0) == (s > 0) && costs->backward_weight_ns[s] > 0);
+    }
     ft_blueprint_free(b);
     pipeline_free(&p);
 }
@@ -263,6 +302,7 @@ int main(void)
     RUN(test_modelled_costs);
     RUN(test_measured_costs);
     RUN(test_the_loss_stays_until_it_is_read);
+    RUN(test_halves);
     RUN(test_machine);
     RUN(test_contradictions);
     CHECK(ft_alloc_live() == 0);

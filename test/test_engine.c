@@ -62,9 +62,9 @@ static void test_training(void)
 {
     outcome judge = train_on("cpu:1", "sequential", false);
     CHECK(judge.losses[0] > 0 && judge.losses[9] < judge.losses[0] / 2);
-    const char *const schedules[] = {"sequential", "gpipe", "1f1b"};
+    const char *const schedules[] = {"sequential", "gpipe", "1f1b", "zero-bubble"};
     const char *const devices[] = {"cpu:1", "cpu:2", "cpu:3", "cpu:2x2"};
-    for (int s = 0; s < 3; s++)
+    for (int s = 0; s < 4; s++)
         for (int d = 0; d < 4; d++) {
             outcome o = train_on(devices[d], schedules[s], true);
             CHECK(memcmp(&o, &judge, sizeof o) == 0);
@@ -152,7 +152,7 @@ static outcome train_in_two_legs(const char *schedule, bool threaded, int n, boo
 
 static void test_draining(void)
 {
-    static const char *const names[] = {"sequential", "gpipe", "1f1b", "async"};
+    static const char *const names[] = {"sequential", "gpipe", "1f1b", "zero-bubble", "async"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         for (int n = 1; n <= 4; n++) {
             outcome planned = train_in_two_legs(names[i], true, n, false);
@@ -290,14 +290,15 @@ static void test_optimizer_state(void)
 /* -- what is counted --------------------------------------------------------------------------- */
 
 /* Trains the chain with a fault in its blueprint; what is said of it goes to err. */
-static ft_status train_with_fault(void (*spoil)(ft_blueprint *b), ft_error *err)
+static ft_status train_with_fault(const char *schedule, void (*spoil)(ft_blueprint *b),
+                                  ft_error *err)
 {
     pipeline p;
     ft_blueprint *b = NULL;
     ft_run *run = NULL;
     double losses[10];
     *err = (ft_error){FT_OK, ""};
-    if (!pipeline_init(&p, "cpu:3", "1f1b")) return FT_NOMEM;
+    if (!pipeline_init(&p, "cpu:3", schedule)) return FT_NOMEM;
     CHECK_STATUS(pipeline_draw(&b, &p, err), FT_OK);
     if (spoil) spoil(b);
     CHECK_STATUS(ft_run_new(&run, b, err), FT_OK);
@@ -313,6 +314,11 @@ static void one_slot_fewer(ft_blueprint *b)
 {
     int *in_flight = (int *)(uintptr_t)b->plan.in_flight;
     in_flight[0]--;
+}
+
+static void one_half_fewer(ft_blueprint *b)
+{
+    b->stages[2].n_held_slots--;
 }
 
 /* The values of an edge reach over the end of its slots. */
@@ -332,18 +338,24 @@ static void other_lag(ft_blueprint *b)
 static void test_faults_are_seen(void)
 {
     static const struct {
+        const char *schedule;
         void (*spoil)(ft_blueprint *b);
         const char *words;
     } faults[] = {
-        {one_slot_fewer, "slot 0 of 2 of activations of stage 0 is handed out to number 2 while "
-                         "number 0 is in it"},
-        {short_slots, "device cpu:2: something wrote past the end of buffers in stage 2, slot 0"},
-        {other_lag, "stage 1 is 0 updates behind, the plan says 1"},
+        {"1f1b", one_slot_fewer,
+         "slot 0 of 2 of activations of stage 0 is handed out to number 2 while "
+         "number 0 is in it"},
+        {"zero-bubble", one_half_fewer,
+         "slot 0 of 2 of values between the halves of backwards of stage 2 is handed out to "
+         "number 2 while number 0 is in it"},
+        {"1f1b", short_slots,
+         "device cpu:2: something wrote past the end of buffers in stage 2, slot 0"},
+        {"1f1b", other_lag, "stage 1 is 0 updates behind, the plan says 1"},
     };
     ft_error err;
-    CHECK_STATUS(train_with_fault(NULL, &err), FT_OK);
+    CHECK_STATUS(train_with_fault("1f1b", NULL, &err), FT_OK);
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        CHECK_STATUS(train_with_fault(faults[i].spoil, &err), FT_INVALID);
+        CHECK_STATUS(train_with_fault(faults[i].schedule, faults[i].spoil, &err), FT_INVALID);
         if (!CHECK(strstr(err.message, faults[i].words))) fprintf(stderr, "  %s\n", err.message);
     }
 }

@@ -96,6 +96,14 @@ static ft_status make_plan(ft_plan **out, const ft_cut *cut, const ft_schedule *
                             cut->recompute, NULL, err);
 }
 
+/* By stage whether backwards come in halves; on the stack. */
+static const bool *push_splits(lua_State *L, const ft_schedule *schedule, int n)
+{
+    bool *splits = lua_newuserdata(L, (size_t)n + 1);
+    for (int s = 0; s < n; s++) splits[s] = schedule->splits;
+    return splits;
+}
+
 /*** Plays a schedule over the stages of a graph.
  * @function engine.plan
  * @tparam table options graphs (by length bucket), node_stage (by forward node), stage_device,
@@ -126,7 +134,7 @@ int script_engine_plan(lua_State *L)
     ft_weights weights = script_opt_weights(L, 1);
     const ft_schedule *schedule = script_push_schedule(L, 1, "1f1b");
     cut.forward_only = schedule->forward_only;
-    cut.splits = schedule->splits;
+    cut.splits = push_splits(L, schedule, cut.n_stages);
     cut.together = schedule->synchronous;
     ft_plan **box = script_push_plan_box(L);
     if (make_plan(box, &cut, schedule, weights, &err) == FT_OK) return 1;

@@ -69,30 +69,27 @@ static ft_status check_plan(const ft_blueprint_options *o, ft_error *err)
     return check_replicas(plan, err);
 }
 
-static bool has_kind(const ft_action_list *list, ft_action_kind kind)
-{
-    for (int i = 0; i < list->n; i++)
-        if (list->actions[i].kind == kind) return true;
-    return false;
-}
-
-/* Whether backwards come in halves. */
-static bool splits(const ft_plan *plan)
+/* Notes the stages whose backwards come in halves. */
+static void find_splits(const ft_plan *plan, bool *splits)
 {
     for (int d = 0; d < plan->n_devices; d++) {
-        const ft_device_plan *lists = &plan->devices[d];
-        if (has_kind(&lists->warmup, FT_ACT_BACKWARD_INPUT) ||
-            has_kind(&lists->body, FT_ACT_BACKWARD_INPUT) ||
-            has_kind(&lists->drain, FT_ACT_BACKWARD_INPUT))
-            return true;
+        const ft_device_plan *plans = &plan->devices[d];
+        const ft_action_list *lists[] = {&plans->warmup, &plans->body, &plans->drain};
+        for (int l = 0; l < 3; l++)
+            for (int i = 0; i < lists[l]->n; i++)
+                if (lists[l]->actions[i].kind == FT_ACT_BACKWARD_INPUT)
+                    splits[lists[l]->actions[i].stage] = true;
     }
-    return false;
 }
 
-static ft_cut cut_of(const ft_blueprint_options *o)
+static ft_status cut_of(const ft_blueprint *b, const ft_blueprint_options *o, ft_cut *out,
+                        ft_error *err)
 {
     const ft_plan *plan = o->plan;
-    return (ft_cut){.graphs = o->graphs,
+    bool *splits = ft_arena_array(b->arena, plan->n_stages, sizeof *splits);
+    if (!splits) return no_memory(err);
+    find_splits(plan, splits);
+    *out = (ft_cut){.graphs = o->graphs,
                     .n_graphs = o->n_graphs,
                     .n_stages = plan->n_stages,
                     .node_stage = plan->node_stage,
@@ -103,9 +100,10 @@ static ft_cut cut_of(const ft_blueprint_options *o)
                     .micro_batches = plan->micro_batches,
                     .n_batches = plan->n_batches,
                     .forward_only = plan->forward_only,
-                    .splits = splits(plan),
+                    .splits = splits,
                     .costs = o->costs,
                     .machine = o->machine};
+    return FT_OK;
 }
 
 /* Two stages of which the first reduces and the second does not wait for it before it updates. */
@@ -149,8 +147,9 @@ static ft_status annotate_memory(ft_blueprint *b, ft_error *err)
 
 static ft_status assemble(ft_blueprint *b, const ft_blueprint_options *options, ft_error *err)
 {
+    ft_cut cut;
     FT_TRY(check_plan(options, err));
-    const ft_cut cut = cut_of(options);
+    FT_TRY(cut_of(b, options, &cut, err));
     FT_TRY(copy_options(b, options, err));
     FT_TRY(blueprint_cut(b, &cut, err));
     FT_TRY(blueprint_take_plan(b, options->plan, err));
@@ -196,10 +195,9 @@ void ft_blueprint_free(ft_blueprint *b)
 {
     if (!b) return;
     for (int s = 0; b->stages && s < b->cut.n_stages; s++)
-        for (int i = 0; b->stages[s].forward && i < b->cut.n_graphs; i++) {
-            ft_program_free(b->stages[s].forward[i]);
-            ft_program_free(b->stages[s].backward[i]);
-        }
+        for (int k = 0; k < FT_ACT_COUNT; k++)
+            for (int i = 0; b->stages[s].programs[k] && i < b->cut.n_graphs; i++)
+                ft_program_free(b->stages[s].programs[k][i]);
     ft_blueprint_free(b->evaluation);
     ft_arena_free(b->arena);
 }

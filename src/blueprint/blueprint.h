@@ -41,7 +41,8 @@ typedef struct ft_cut {
     int micro_batches; /* per batch */
     int n_batches;     /* in the longest leg */
     bool forward_only;
-    bool splits;   /* backward-input and backward-weight instead of backward */
+    const bool *splits; /* by stage: backward-input and backward-weight instead of backward; NULL:
+                           none */
     bool together; /* no stage updates before all have reduced: for the norm of all gradients, and
                       so that none updates by a step in which another finds numbers that are not
                       finite */
@@ -184,8 +185,11 @@ typedef struct ft_stage_param {
 
 typedef struct ft_stage_layout {
     int device;
-    const ft_stage **cut;             /* by bucket */
-    ft_program **forward, **backward; /* by bucket */
+    const ft_stage **cut;           /* by bucket */
+    ft_action_kind last;            /* after which nothing of a micro-batch is left in the stage */
+    const int *nodes[FT_ACT_COUNT]; /* by kind of action that computes: what it runs; else NULL */
+    int n_nodes[FT_ACT_COUNT];
+    ft_program **programs[FT_ACT_COUNT]; /* likewise, by bucket */
     int n_params;
     ft_stage_param *params;
     int64_t *term_at; /* by position in cut[0]->grads: offset in the block */
@@ -197,6 +201,11 @@ typedef struct ft_stage_layout {
     int64_t *saved_bytes; /* by bucket: saved values of one micro-batch */
     int64_t slot_bytes;   /* the place of the largest */
     int64_t slots_at;
+    int n_held; /* values kept between the halves of a backward */
+    ft_value_id *held;
+    int64_t *held_bytes; /* as saved_bytes */
+    int64_t held_slot_bytes, held_at;
+    int n_held_slots; /* micro-batches that are between the halves at once */
     int *in_edges[FT_ACT_COUNT], n_in_edges[FT_ACT_COUNT]; /* by kind of this stage's action */
     int *out_edges[FT_ACT_COUNT], n_out_edges[FT_ACT_COUNT];
 } ft_stage_layout;
@@ -247,7 +256,6 @@ struct ft_blueprint {
     int64_t *input_bytes;    /* by bucket, then input: of one micro-batch */
     int64_t batch_slot_bytes, batch_at; /* in the block of stage 0's device */
     ft_value_id loss;
-    ft_action_kind backward;    /* that gives gradients of inputs: whole, or the half that does */
     bool together;              /* no stage updates before all have reduced */
     ft_plan plan;               /* the one of the options, with edges and memory as they are here */
     ft_blueprint *evaluation;   /* of training: may be NULL */

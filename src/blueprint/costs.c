@@ -33,18 +33,20 @@ static const ft_work_costs *costs_of(const ft_blueprint *b, int device)
     return b->cut.costs ? b->cut.costs[device] : NULL;
 }
 
-/* Backward begins with `n_again` forward nodes that are run again. */
-static double sum_nodes(const ft_blueprint *b, int s, const int *nodes, int n, int n_again)
+/* What an action of the kind computes. Forward nodes in a backward are run again. */
+static double sum_nodes(const ft_blueprint *b, int s, ft_action_kind kind)
 {
     const ft_work_costs *costs = costs_of(b, b->stages[s].device);
     const ft_graph *g = b->cut.graphs[b->cut.n_graphs - 1];
+    const int *nodes = b->stages[s].nodes[kind];
     double ns = 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < b->stages[s].n_nodes[kind]; i++) {
+        bool again = kind != FT_ACT_FORWARD && nodes[i] < ft_graph_n_forward(g);
         if (!costs)
             ns += ft_node_time_ns(g, nodes[i], &b->cut.devices[b->stages[s].device]);
         else
-            ns += i < n_again && costs->recompute_ns ? costs->recompute_ns[nodes[i]]
-                                                     : costs->node_ns[nodes[i]];
+            ns += again && costs->recompute_ns ? costs->recompute_ns[nodes[i]]
+                                               : costs->node_ns[nodes[i]];
     }
     return ns;
 }
@@ -133,17 +135,17 @@ static void price_steps(const ft_blueprint *b, int s, const ft_work_costs *costs
 }
 
 /* A value that passes between devices is copied by its sender and by its receiver. */
-static void price_copies(const ft_blueprint *b, double *times)
+static void price_copies(const ft_blueprint *b, double *const *rows)
 {
-    int n = b->cut.n_stages;
     for (int e = 0; e < b->n_edges; e++) {
         const ft_edge *edge = &b->edges[e];
         if (b->cargoes[e].kind != FT_CARGO_VALUES) continue;
-        int ends[] = {edge->from, edge->to};
-        double *row = edge->from_kind == FT_ACT_FORWARD ? times : times + n;
+        const int ends[] = {edge->from, edge->to};
+        const ft_action_kind kinds[] = {edge->from_kind, edge->to_kind};
         for (int i = 0; i < 2; i++) {
             const ft_work_costs *costs = costs_of(b, b->stages[ends[i]].device);
-            if (costs) row[ends[i]] += 1e9 * (double)edge->bytes / costs->copy_bytes_per_s;
+            if (costs)
+                rows[kinds[i]][ends[i]] += 1e9 * (double)edge->bytes / costs->copy_bytes_per_s;
         }
     }
 }
@@ -179,33 +181,41 @@ static ft_status price_transfers(const ft_blueprint *b, double *times, ft_error 
 
 ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
 {
-    int n = b->cut.n_stages, last = b->cut.n_graphs - 1;
-    double *times = ft_arena_array(b->arena, 6 * (int64_t)n, sizeof(double));
+    static const ft_action_kind kinds[] = {
+        FT_ACT_FORWARD, FT_ACT_BACKWARD, FT_ACT_BACKWARD_INPUT, FT_ACT_BACKWARD_WEIGHT,
+        FT_ACT_REDUCE,  FT_ACT_UPDATE,   FT_ACT_ADOPT};
+    enum { KINDS = sizeof kinds / sizeof *kinds };
+    int n = b->cut.n_stages;
+    double *rows[FT_ACT_COUNT] = {NULL};
+    double *times = ft_arena_array(b->arena, KINDS * (int64_t)n, sizeof(double));
     double *transfer = ft_arena_array(b->arena, b->n_edges + 1, sizeof(double));
     if (!times || !transfer) return ft_fail(err, FT_NOMEM, "engine: no memory for costs");
+    for (int k = 0; k < KINDS; k++) {
+        rows[kinds[k]] = times + (int64_t)k * n;
+        for (int s = 0; s < n; s++) rows[kinds[k]][s] = sum_nodes(b, s, kinds[k]);
+    }
     for (int s = 0; s < n; s++) {
-        const ft_stage *cut = b->stages[s].cut[last];
         const ft_work_costs *costs = costs_of(b, b->stages[s].device);
-        double *reduce = &times[2 * n + s], *update = &times[3 * n + s], *adopt = &times[4 * n + s];
-        times[s] = sum_nodes(b, s, cut->forward, cut->n_forward, 0);
-        times[n + s] = sum_nodes(b, s, cut->backward, cut->n_backward, cut->n_recompute);
+        double *reduce = &rows[FT_ACT_REDUCE][s], *update = &rows[FT_ACT_UPDATE][s];
+        double *adopt = &rows[FT_ACT_ADOPT][s];
         if (costs)
             price_steps(b, s, costs, reduce, update, adopt);
         else
             model_steps(b, s, reduce, update, adopt);
     }
-    price_copies(b, times);
+    price_copies(b, rows);
     for (int s = 0; s < n; s++)
-        times[5 * n + s] = times[n + s] / 2; /* a product's two gradients cost the same */
+        rows[FT_ACT_BACKWARD][s] +=
+            rows[FT_ACT_BACKWARD_INPUT][s] + rows[FT_ACT_BACKWARD_WEIGHT][s];
     FT_TRY(price_transfers(b, transfer, err));
-    b->costs = (ft_stage_costs){.forward_ns = times,
-                                .backward_ns = times + n,
-                                .reduce_ns = times + 2 * n,
-                                .update_ns = times + 3 * n,
-                                .adopt_ns = times + 4 * n,
+    b->costs = (ft_stage_costs){.forward_ns = rows[FT_ACT_FORWARD],
+                                .backward_ns = rows[FT_ACT_BACKWARD],
+                                .reduce_ns = rows[FT_ACT_REDUCE],
+                                .update_ns = rows[FT_ACT_UPDATE],
+                                .adopt_ns = rows[FT_ACT_ADOPT],
                                 .transfer_ns = transfer,
-                                .backward_input_ns = times + 5 * n,
-                                .backward_weight_ns = times + 5 * n,
-                                .recompute_ns = times};
+                                .backward_input_ns = rows[FT_ACT_BACKWARD_INPUT],
+                                .backward_weight_ns = rows[FT_ACT_BACKWARD_WEIGHT],
+                                .recompute_ns = rows[FT_ACT_FORWARD]};
     return FT_OK;
 }

@@ -51,9 +51,11 @@ static ft_status copy_cut(ft_blueprint *b, const ft_cut *o, ft_error *err)
     c->node_stage =
         blueprint_copy(arena, o->node_stage, ft_graph_n_forward(o->graphs[0]), sizeof(int));
     c->recompute = blueprint_copy(arena, o->recompute, o->n_stages, sizeof(bool));
+    c->splits = blueprint_copy(arena, o->splits, o->n_stages, sizeof(bool));
     c->stage_device = blueprint_copy(arena, o->stage_device, o->n_stages, sizeof(int));
     c->devices = blueprint_copy(arena, o->devices, o->n_devices, sizeof *o->devices);
-    if (!c->graphs || !c->node_stage || !c->recompute || !c->stage_device || !c->devices)
+    if (!c->graphs || !c->node_stage || !c->recompute || !c->splits || !c->stage_device ||
+        !c->devices)
         return no_memory(err);
     return copy_machine(b, o->machine, err);
 }
@@ -139,11 +141,12 @@ ft_status blueprint_cut(ft_blueprint *b, const ft_cut *cut, ft_error *err)
     b->n_inputs = ft_graph_n_inputs(g);
     b->n_terms = ft_graph_n_grads(g);
     b->together = cut->together;
-    b->backward = cut->splits ? FT_ACT_BACKWARD_INPUT : FT_ACT_BACKWARD;
     FT_TRY(find_loss(b, err));
     FT_TRY(cut_graphs(b, err));
     FT_TRY(blueprint_find_owners(b, err));
-    return blueprint_find_edges(b, err);
+    FT_TRY(blueprint_find_edges(b, err));
+    FT_TRY(blueprint_index_edges(b, err));
+    return blueprint_find_nodes(b, err);
 }
 
 /* -- for a plan -------------------------------------------------------------------------------- */

@@ -132,13 +132,22 @@ static ft_status add_item(ft_blueprint *b, ft_edge edge, ft_cargo_kind kind, int
     return FT_OK;
 }
 
+/* Of a stage, the action that passes on values of the phase. */
+static ft_action_kind kind_of(const ft_blueprint *b, int stage, ft_phase phase)
+{
+    if (phase == FT_FORWARD) return FT_ACT_FORWARD;
+    return b->cut.splits[stage] ? FT_ACT_BACKWARD_INPUT : FT_ACT_BACKWARD;
+}
+
 static ft_status add_value_edges(ft_blueprint *b, ft_error *err)
 {
     const ft_split *split = b->splits[0];
     for (int i = 0; i < split->n_transfers; i++) {
         const ft_transfer *t = &split->transfers[i];
-        ft_action_kind kind = t->phase == FT_FORWARD ? FT_ACT_FORWARD : b->backward;
-        ft_edge edge = {.from = t->from, .to = t->to, .from_kind = kind, .to_kind = kind};
+        ft_edge edge = {.from = t->from,
+                        .to = t->to,
+                        .from_kind = kind_of(b, t->from, t->phase),
+                        .to_kind = kind_of(b, t->to, t->phase)};
         FT_TRY(add_item(b, edge, FT_CARGO_VALUES, t->value, err));
     }
     return FT_OK;
@@ -232,13 +241,14 @@ static void choose_slots(ft_blueprint *b, const int *depth)
     }
 }
 
-static ft_status index_edges(ft_blueprint *b, ft_error *err)
+ft_status blueprint_index_edges(ft_blueprint *b, ft_error *err)
 {
     for (int s = 0; s < b->cut.n_stages; s++)
         for (int k = 0; k < FT_ACT_COUNT; k++) {
             ft_stage_layout *stage = &b->stages[s];
             stage->in_edges[k] = ft_arena_array(b->arena, b->n_edges + 1, sizeof(int));
             stage->out_edges[k] = ft_arena_array(b->arena, b->n_edges + 1, sizeof(int));
+            stage->n_in_edges[k] = stage->n_out_edges[k] = 0;
             if (!stage->in_edges[k] || !stage->out_edges[k]) return no_memory(err);
         }
     for (int e = 0; e < b->n_edges; e++) {
@@ -342,7 +352,7 @@ ft_status blueprint_take_plan(ft_blueprint *b, const ft_plan *plan, ft_error *er
     b->plan = *plan;
     b->plan.edges = edges;
     b->plan.arena = NULL; /* the rest is the other's */
-    FT_TRY(index_edges(b, err));
+    FT_TRY(blueprint_index_edges(b, err));
     return find_rows(b, err);
 }
 

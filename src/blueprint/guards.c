@@ -65,6 +65,7 @@ static void visit_stage(const walk *w, int s)
     guard.name = NULL;
     guard.class = FT_MEMORY_ACTIVATIONS;
     visit_slots(w, guard, stage->slots_at, stage->slot_bytes, b->plan.in_flight[s]);
+    visit_slots(w, guard, stage->held_at, stage->held_slot_bytes, stage->n_held_slots);
 }
 
 static void visit_buffers(const walk *w)

@@ -9,9 +9,14 @@
 void *blueprint_copy(ft_arena *arena, const void *source, int64_t n, int64_t size);
 /* The part of a blueprint that needs no plan: stages, parameters and edges. */
 ft_status blueprint_cut(ft_blueprint *b, const ft_cut *cut, ft_error *err);
+/* halves.c: what every action of a stage computes; then, of a plan, slots between halves. */
+ft_status blueprint_find_nodes(ft_blueprint *b, ft_error *err);
+void blueprint_count_held(ft_blueprint *b);
 /* edges.c: ties, edges and their cargo, from splits. */
 ft_status blueprint_find_owners(ft_blueprint *b, ft_error *err);
 ft_status blueprint_find_edges(ft_blueprint *b, ft_error *err);
+/* Lists every stage's edges by the kind of its actions. */
+ft_status blueprint_index_edges(ft_blueprint *b, ft_error *err);
 /* Gives the edges slots, for a plan that is yet to be made. */
 ft_status blueprint_choose_slots(ft_blueprint *b, ft_error *err);
 /* Edges and their slots become those of the plan. FT_INVALID names the one that it lacks. */

@@ -2,9 +2,9 @@
  *
  * A device's block is its memory classes one after the other. Weights, gradients, optimizer state
  * and packed copies stay for the whole run. Activations are slots, as many per stage as the plan
- * keeps micro-batches in flight; a slot holds what forward saves for backward. The workspace serves
- * one action at a time and is as large as the largest one needs. Buffers receive what other stages
- * send. */
+ * keeps micro-batches in flight; a slot holds what forward saves for backward; slots of their own
+ * hold what is kept between the halves of a backward. The workspace serves one action at a time and
+ * is as large as the largest one needs. Buffers receive what other stages send. */
 #include <stdio.h>
 #include <string.h>
 
@@ -42,6 +42,20 @@ static ft_status place_values(ft_blueprint *b, int s, int bucket, ft_error *err)
     return FT_OK;
 }
 
+/* After the forward is compiled: it makes some of these values too, for itself alone. */
+static void place_held(ft_blueprint *b, int s, int bucket)
+{
+    const ft_graph *g = b->cut.graphs[bucket];
+    ft_stage_layout *stage = &b->stages[s];
+    int64_t at = 0;
+    for (int i = 0; i < stage->n_held; i++) {
+        stage->places[bucket][stage->held[i]] = (ft_place){FT_HOME_HELD, at};
+        at += ft_memory_round(ft_spec_bytes(&ft_graph_value(g, stage->held[i])->spec));
+    }
+    stage->held_bytes[bucket] = at;
+    if (ft_place_bytes(at) > stage->held_slot_bytes) stage->held_slot_bytes = ft_place_bytes(at);
+}
+
 /* Values on the edges of one kind of action, into `values`; returns their number. */
 static int edge_values(const ft_blueprint *b, const int *edges, int n_edges, ft_value_id *values)
 {
@@ -53,37 +67,36 @@ static int edge_values(const ft_blueprint *b, const int *edges, int n_edges, ft_
     return n;
 }
 
-static ft_status compile_stage(ft_blueprint *b, int s, int bucket, ft_phase phase, ft_error *err)
+/* The program of one kind of action. */
+static ft_status compile_action(ft_blueprint *b, int s, int bucket, int kind, ft_error *err)
 {
     ft_stage_layout *stage = &b->stages[s];
     const ft_stage *cut = stage->cut[bucket];
     int room = b->splits[bucket]->n_transfers + b->n_outputs + 2;
-    int kind = phase == FT_FORWARD ? FT_ACT_FORWARD : (int)b->backward;
+    bool forward = kind == FT_ACT_FORWARD, adds = !forward && kind == (int)stage->last;
     ft_value_id *arrive = ft_arena_array(b->arena, room, sizeof *arrive);
     ft_value_id *keep = ft_arena_array(b->arena, room, sizeof *keep);
     if (!arrive || !keep) return no_memory(err);
     ft_program_request q = {
         .graph = b->cut.graphs[bucket],
-        .nodes = phase == FT_FORWARD ? cut->forward : cut->backward,
-        .n_nodes = phase == FT_FORWARD ? cut->n_forward : cut->n_backward,
+        .nodes = stage->nodes[kind],
+        .n_nodes = stage->n_nodes[kind],
         .places = stage->places[bucket],
         .arrive = arrive,
         .n_arrive = edge_values(b, stage->in_edges[kind], stage->n_in_edges[kind], arrive),
         .keep = keep,
         .n_keep = edge_values(b, stage->out_edges[kind], stage->n_out_edges[kind], keep),
-        .terms = phase == FT_BACKWARD ? cut->grads : NULL,
-        .n_terms = phase == FT_BACKWARD ? cut->n_grads : 0,
+        .terms = adds ? cut->grads : NULL,
+        .n_terms = adds ? cut->n_grads : 0,
         .packs = stage->packs,
         .n_packs = stage->n_packs,
         .team_size = b->cut.devices[stage->device].n_threads,
         .kind = b->cut.devices[stage->device].kind};
     int loss_node = ft_graph_value(q.graph, b->loss)->source;
-    if (phase == FT_FORWARD && b->splits[bucket]->node_stage[loss_node] == s)
-        keep[q.n_keep++] = b->loss;
+    if (forward && b->splits[bucket]->node_stage[loss_node] == s) keep[q.n_keep++] = b->loss;
     for (int i = 0; i < b->n_outputs; i++)
         if (b->outputs[i].stage == s) keep[q.n_keep++] = b->outputs[i].value;
-    ft_program **programs = phase == FT_FORWARD ? stage->forward : stage->backward;
-    return ft_program_new(&programs[bucket], &q, err);
+    return ft_program_new(&stage->programs[kind][bucket], &q, err);
 }
 
 static ft_status find_packs(ft_blueprint *b, int s, ft_error *err)
@@ -110,17 +123,21 @@ ft_status blueprint_compile(ft_blueprint *b, ft_error *err)
     int n = b->cut.n_graphs;
     for (int s = 0; s < b->cut.n_stages; s++) {
         ft_stage_layout *stage = &b->stages[s];
-        stage->forward = ft_arena_array(b->arena, n, sizeof(void *));
-        stage->backward = ft_arena_array(b->arena, n, sizeof(void *));
+        for (int k = 0; k < FT_ACT_COUNT; k++)
+            if (stage->nodes[k] &&
+                !(stage->programs[k] = ft_arena_array(b->arena, n, sizeof(void *))))
+                return no_memory(err);
         stage->places = ft_arena_array(b->arena, n, sizeof(void *));
         stage->saved_bytes = ft_arena_array(b->arena, n, sizeof(int64_t));
-        if (!stage->forward || !stage->backward || !stage->places || !stage->saved_bytes)
-            return no_memory(err);
+        stage->held_bytes = ft_arena_array(b->arena, n, sizeof(int64_t));
+        if (!stage->places || !stage->saved_bytes || !stage->held_bytes) return no_memory(err);
         FT_TRY(find_packs(b, s, err));
         for (int bucket = 0; bucket < n; bucket++) {
             FT_TRY(place_values(b, s, bucket, err));
-            FT_TRY(compile_stage(b, s, bucket, FT_FORWARD, err));
-            FT_TRY(compile_stage(b, s, bucket, FT_BACKWARD, err));
+            FT_TRY(compile_action(b, s, bucket, FT_ACT_FORWARD, err));
+            place_held(b, s, bucket);
+            for (int k = FT_ACT_FORWARD + 1; k < FT_ACT_COUNT; k++)
+                if (stage->nodes[k]) FT_TRY(compile_action(b, s, bucket, k, err));
         }
     }
     return FT_OK;
@@ -173,6 +190,18 @@ static void take_params(ft_blueprint *b, int s)
     }
 }
 
+/* As much as the largest of the stage's programs needs, if no other stage needs more. */
+static void take_workspace(ft_blueprint *b, const ft_stage_layout *stage)
+{
+    ft_block_layout *block = &b->blocks[stage->device];
+    for (int k = 0; k < FT_ACT_COUNT; k++)
+        for (int bucket = 0; stage->programs[k] && bucket < b->cut.n_graphs; bucket++) {
+            int64_t bytes = ft_place_bytes(ft_program_work_bytes(stage->programs[k][bucket]));
+            if (bytes > block->bytes[FT_MEMORY_WORKSPACE])
+                block->bytes[FT_MEMORY_WORKSPACE] = bytes;
+        }
+}
+
 static ft_status take_stage(ft_blueprint *b, int s, ft_error *err)
 {
     ft_stage_layout *stage = &b->stages[s];
@@ -189,14 +218,9 @@ static ft_status take_stage(ft_blueprint *b, int s, ft_error *err)
         stage->pack_at[i] = take(block, FT_MEMORY_PACKED, stage->packs[i].bytes);
     stage->slots_at =
         take_slots(block, FT_MEMORY_ACTIVATIONS, stage->slot_bytes, b->plan.in_flight[s]);
-    for (int bucket = 0; bucket < b->cut.n_graphs; bucket++) {
-        ft_program *programs[] = {stage->forward[bucket], stage->backward[bucket]};
-        for (int i = 0; i < 2; i++) {
-            int64_t bytes = ft_place_bytes(ft_program_work_bytes(programs[i]));
-            if (bytes > block->bytes[FT_MEMORY_WORKSPACE])
-                block->bytes[FT_MEMORY_WORKSPACE] = bytes;
-        }
-    }
+    stage->held_at =
+        take_slots(block, FT_MEMORY_ACTIVATIONS, stage->held_slot_bytes, stage->n_held_slots);
+    take_workspace(b, stage);
     return FT_OK;
 }
 
@@ -296,6 +320,7 @@ static void finish_blocks(ft_blueprint *b)
             stage->term_at[i] += begin[FT_MEMORY_GRADIENTS];
         for (int i = 0; i < stage->n_packs; i++) stage->pack_at[i] += begin[FT_MEMORY_PACKED];
         stage->slots_at += begin[FT_MEMORY_ACTIVATIONS];
+        stage->held_at += begin[FT_MEMORY_ACTIVATIONS];
     }
     for (int p = 0; p < b->n_params; p++) {
         const int64_t *begin = b->blocks[b->stages[b->params[p].owner].device].begin;
@@ -310,6 +335,7 @@ ft_status blueprint_lay_out(ft_blueprint *b, ft_error *err)
 {
     b->blocks = ft_arena_array(b->arena, b->cut.n_devices, sizeof *b->blocks);
     if (!b->blocks) return no_memory(err);
+    blueprint_count_held(b);
     for (int s = 0; s < b->cut.n_stages; s++) {
         take_params(b, s);
         FT_TRY(take_stage(b, s, err));

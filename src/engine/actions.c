@@ -78,10 +78,8 @@ static ft_status receive_values(worker *w, const ft_action *a, int bucket,
             ft_place place = ft_program_place(program, c->items[k]);
             FT_TRY(copy_on(w->compute, at_device(w->run, w->device, ft_place_address(bases, place)),
                            at_device(w->run, w->device, slot + item_at(c, bucket, k)), bytes, err));
-            int64_t *mark =
-                place.home == FT_HOME_SAVED ? &bases->high_water->saved : &bases->high_water->work;
-            int64_t end = place.at + ft_memory_round(bytes);
-            if (end > *mark) *mark = end;
+            int64_t end = place.at + ft_memory_round(bytes), *mark = &bases->high_water->work;
+            if (place.home == FT_HOME_WORK && end > *mark) *mark = end;
         }
     }
     return FT_OK;
@@ -141,6 +139,15 @@ static ft_status hand_out(const worker *w, const ft_action *a, int bucket,
     return FT_OK;
 }
 
+/* What is kept of a micro-batch between the halves of its backward; NULL where none has halves. */
+static char *held_slot(const ft_run *run, int s, int64_t index)
+{
+    const ft_stage_layout *stage = &run->blueprint->stages[s];
+    if (!stage->n_held_slots) return NULL;
+    return run->workers[stage->device].block + stage->held_at +
+           index % stage->n_held_slots * stage->held_slot_bytes;
+}
+
 static ft_status run_program(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_run *run = w->run;
@@ -149,14 +156,16 @@ static ft_status run_program(worker *w, const ft_action *a, ft_error *err)
     stage_state *state = &run->stages[a->stage];
     int bucket = batch_of(run, a->batch)->bucket;
     bool forward = a->kind == FT_ACT_FORWARD, last = a->micro == b->cut.micro_batches - 1;
-    const ft_program *program = (forward ? stage->forward : stage->backward)[bucket];
-    int64_t in_flight = ft_action_index(run->plan, a) % b->plan.in_flight[a->stage];
-    int64_t slot_at = stage->slots_at + in_flight * stage->slot_bytes;
+    const ft_program *program = stage->programs[a->kind][bucket];
+    int64_t index = ft_action_index(run->plan, a);
+    int64_t slot_at = stage->slots_at + index % b->plan.in_flight[a->stage] * stage->slot_bytes;
+    char *held = held_slot(run, a->stage, index);
     int64_t work_at = b->blocks[w->device].begin[FT_MEMORY_WORKSPACE];
     ft_high_water water = {0, 0};
     ft_watch watch = {0};
     ft_bases bases = {.work = w->block + work_at,
                       .saved = w->block + slot_at,
+                      .held = held,
                       .inputs = state->inputs,
                       .params = state->params,
                       .grads = state->grads,
@@ -175,6 +184,7 @@ static ft_status run_program(worker *w, const ft_action *a, ft_error *err)
     bool sent;
     set_inputs(run, a, bucket);
     if (forward) occupy(w, bases.saved, ft_place_room(stage->slot_bytes));
+    if (a->kind == FT_ACT_BACKWARD_INPUT) occupy(w, held, ft_place_room(stage->held_slot_bytes));
     occupy(w, bases.work, ft_program_work_bytes(program));
     FT_TRY(receive_values(w, a, bucket, program, &bases, err));
     FT_TRY(ft_program_run(program, &bases, err));
@@ -187,8 +197,9 @@ static ft_status run_program(worker *w, const ft_action *a, ft_error *err)
         FT_TRY(explain_failure(w, a, bucket, program, &bases, err));
     }
     vacate(w, bases.work, ft_program_work_bytes(program));
-    if (!forward || run->plan->forward_only)
-        vacate(w, bases.saved, ft_place_room(stage->slot_bytes));
+    if (a->kind != (int)stage->last) return FT_OK;
+    vacate(w, bases.saved, ft_place_room(stage->slot_bytes));
+    if (a->kind == FT_ACT_BACKWARD_WEIGHT) vacate(w, held, ft_place_room(stage->held_slot_bytes));
     return FT_OK;
 }
 
@@ -201,6 +212,7 @@ static ft_status do_forward(worker *w, const ft_action *a, ft_error *err)
     return FT_OK;
 }
 
+/* A backward, or the half of one that adds to gradients. */
 static ft_status do_backward(worker *w, const ft_action *a, ft_error *err)
 {
     FT_TRY(run_program(w, a, err));
@@ -491,10 +503,18 @@ static ft_status do_adopt(worker *w, const ft_action *a, ft_error *err)
 /* -- the table --------------------------------------------------------------------------------- */
 
 static ft_status (*const kinds[FT_ACT_COUNT])(worker *, const ft_action *, ft_error *) = {
-    [FT_ACT_FORWARD] = do_forward, [FT_ACT_BACKWARD] = do_backward, [FT_ACT_REDUCE] = do_reduce,
-    [FT_ACT_UPDATE] = do_update,   [FT_ACT_ADOPT] = do_adopt,       [FT_ACT_SEND] = do_pass,
-    [FT_ACT_RECEIVE] = do_pass,    [FT_ACT_SWAP_OUT] = do_swap_out, [FT_ACT_SWAP_IN] = do_swap_in,
+    [FT_ACT_FORWARD] = do_forward,
+    [FT_ACT_BACKWARD] = do_backward,
+    [FT_ACT_REDUCE] = do_reduce,
+    [FT_ACT_UPDATE] = do_update,
+    [FT_ACT_ADOPT] = do_adopt,
+    [FT_ACT_SEND] = do_pass,
+    [FT_ACT_RECEIVE] = do_pass,
+    [FT_ACT_SWAP_OUT] = do_swap_out,
+    [FT_ACT_SWAP_IN] = do_swap_in,
     [FT_ACT_DROP] = do_drop,
+    [FT_ACT_BACKWARD_INPUT] = run_program,
+    [FT_ACT_BACKWARD_WEIGHT] = do_backward,
 };
 
 /* The first action of a kind that has no function here, or NULL. */
@@ -545,8 +565,7 @@ ft_status ft_run_check(const ft_blueprint *b, ft_error *err)
 /* The plan says how many updates a micro-batch may be behind; the engine has counted them. */
 int counted_lag(const ft_run *run, const ft_action *a)
 {
-    bool reads =
-        !run->plan->forward_only && (a->kind == FT_ACT_FORWARD || a->kind == FT_ACT_BACKWARD);
+    bool reads = !run->plan->forward_only && run->blueprint->stages[a->stage].nodes[a->kind];
     return reads ? (int)(a->batch - run->stages[a->stage].updates) : 0;
 }
 

@@ -106,7 +106,7 @@ ft_status explain_failure(worker *w, const ft_action *a, int bucket, const ft_pr
     if (!comes_first(w->run, a)) return FT_OK;
     again.watch = &every;
     again.accumulate = false; /* sums may hold what earlier micro-batches left there */
-    if (a->kind == FT_ACT_BACKWARD) watch_saved(g, stage->cut[bucket], program, &again);
+    if (a->kind != FT_ACT_FORWARD) watch_saved(g, stage->cut[bucket], program, &again);
     if (!every.node) FT_TRY(ft_program_run(program, &again, err));
     if (!every.node) found = bases->watch; /* finite by itself, too large when added */
     ft_error failure =

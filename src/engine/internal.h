@@ -53,7 +53,7 @@ typedef struct stage_state {
     void **inputs;       /* by input; set for each action */
     bool *kept_params;   /* by position in the stage's: written, so that it counts as live */
     bool *kept_packs;
-    pool slots;                /* of activations */
+    pool slots, held;          /* of activations; of what is kept between halves of backwards */
     struct stage_swaps *swaps; /* in a leg that has them: swap.c */
     int64_t updates;           /* of this leg: counted where weights are written */
     bool spoiled;              /* saw a number that is not finite: updates no more */

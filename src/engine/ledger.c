@@ -99,7 +99,10 @@ static ft_status for_pools(const ft_run *run, ft_status (*each)(const pool *p, f
                            ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
-    for (int s = 0; s < b->cut.n_stages; s++) FT_TRY(each(&run->stages[s].slots, err));
+    for (int s = 0; s < b->cut.n_stages; s++) {
+        FT_TRY(each(&run->stages[s].slots, err));
+        FT_TRY(each(&run->stages[s].held, err));
+    }
     for (int e = 0; e < b->n_edges; e++)
         for (int r = 0; r < FT_ROWS; r++) FT_TRY(each(&run->edges[e].rows[r].slots, err));
     for (int i = 0; i < b->n_outputs; i++) FT_TRY(each(&run->output_slots[i], err));
@@ -124,6 +127,10 @@ ft_status ledger_new(ft_run *run, ft_error *err)
                             NULL,
                             NULL};
         FT_TRY(pool_new(&run->stages[s].slots, arena, &about, err));
+        pool held = about;
+        held.what = "values between the halves of backwards of stage";
+        held.n = b->stages[s].n_held_slots;
+        FT_TRY(pool_new(&run->stages[s].held, arena, &held, err));
     }
     for (int e = 0; e < b->n_edges; e++)
         for (int r = 0; r < FT_ROWS; r++) {
@@ -147,7 +154,10 @@ ft_status ledger_new(ft_run *run, ft_error *err)
 void ledger_reset(ft_run *run)
 {
     const ft_blueprint *b = run->blueprint;
-    for (int s = 0; s < b->cut.n_stages; s++) empty(run, &run->stages[s].slots);
+    for (int s = 0; s < b->cut.n_stages; s++) {
+        empty(run, &run->stages[s].slots);
+        empty(run, &run->stages[s].held);
+    }
     for (int e = 0; e < b->n_edges; e++)
         for (int r = 0; r < FT_ROWS; r++) empty(run, &run->edges[e].rows[r].slots);
     for (int i = 0; i < b->n_outputs; i++) empty(run, &run->output_slots[i]);
@@ -176,9 +186,12 @@ ft_status ledger_begin(worker *w, const ft_action *a, ft_error *err)
                   (a->kind == FT_ACT_SWAP_IN && a->item == FT_MEMORY_ACTIVATIONS);
     ft_row_end at;
     bool fills = ft_blueprint_fills(run->blueprint, a, 0, &at);
-    int bucket = enters || fills ? bucket_of(run, a) : 0;
+    bool halves = a->kind == FT_ACT_BACKWARD_INPUT;
+    int bucket = enters || halves || fills ? bucket_of(run, a) : 0;
     if (enters)
         FT_TRY(hand_out(run, &run->stages[a->stage].slots, index, stage->saved_bytes[bucket], err));
+    if (halves)
+        FT_TRY(hand_out(run, &run->stages[a->stage].held, index, stage->held_bytes[bucket], err));
     for (int i = 0; ft_blueprint_fills(run->blueprint, a, i, &at); i++)
         FT_TRY(hand_out(run, &run->edges[at.edge].rows[at.row].slots, index,
                         run->blueprint->cargoes[at.edge].bytes[bucket], err));
@@ -189,13 +202,15 @@ ft_status ledger_end(worker *w, const ft_action *a, ft_error *err)
 {
     ft_run *run = w->run;
     int64_t index = ft_action_index(run->plan, a);
+    const ft_stage_layout *stage = &run->blueprint->stages[a->stage];
     ft_row_end at;
-    ft_action_kind last = run->plan->forward_only ? FT_ACT_FORWARD : FT_ACT_BACKWARD;
     for (int i = 0; ft_blueprint_takes(run->blueprint, a, i, &at); i++)
         FT_TRY(give_back(run, &run->edges[at.edge].rows[at.row].slots, index, err));
     bool leaves =
         (a->kind == FT_ACT_SWAP_OUT || a->kind == FT_ACT_DROP) && a->item == FT_MEMORY_ACTIVATIONS;
-    if (a->kind != last && !leaves) return FT_OK;
+    if (a->kind == FT_ACT_BACKWARD_WEIGHT)
+        FT_TRY(give_back(run, &run->stages[a->stage].held, index, err));
+    if (a->kind != (int)stage->last && !leaves) return FT_OK;
     return give_back(run, &run->stages[a->stage].slots, index, err);
 }
 

@@ -184,7 +184,7 @@ ft_status begin_edges(worker *w, const ft_action *a, ft_error *err)
     const ft_blueprint *b = run->blueprint;
     int64_t index = ft_action_index(run->plan, a);
     ft_row_end at;
-    if (a->kind == FT_ACT_FORWARD || a->kind == FT_ACT_BACKWARD) /* reads the batch */
+    if (b->stages[a->stage].nodes[a->kind]) /* reads the batch */
         FT_TRY(wait_on(w->compute, run->fed_events[a->batch % b->batch_slots], err));
     for (int i = 0; ft_blueprint_takes(b, a, i, &at); i++) {
         const row_state *row = &run->edges[at.edge].rows[at.row];

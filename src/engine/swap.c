@@ -264,6 +264,8 @@ ft_status swaps_wait(worker *w, const ft_action *a, ft_error *err)
     static const unsigned touched[FT_ACT_COUNT] = {
         [FT_ACT_FORWARD] = WEIGHTS,
         [FT_ACT_BACKWARD] = WEIGHTS | GRADIENTS,
+        [FT_ACT_BACKWARD_INPUT] = WEIGHTS,
+        [FT_ACT_BACKWARD_WEIGHT] = WEIGHTS | GRADIENTS,
         [FT_ACT_REDUCE] = GRADIENTS,
         [FT_ACT_UPDATE] = WEIGHTS | GRADIENTS | 1 << FT_MEMORY_OPTIMIZER,
         [FT_ACT_ADOPT] = WEIGHTS,

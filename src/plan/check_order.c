@@ -69,7 +69,7 @@ static unsigned needed_classes(ft_action_kind kind)
             1U << FT_MEMORY_WEIGHTS | 1U << FT_MEMORY_GRADIENTS | 1U << FT_MEMORY_OPTIMIZER,
         [FT_ACT_ADOPT] = 1U << FT_MEMORY_WEIGHTS,
         [FT_ACT_BACKWARD_INPUT] = 1U << FT_MEMORY_WEIGHTS,
-        [FT_ACT_BACKWARD_WEIGHT] = 1U << FT_MEMORY_GRADIENTS,
+        [FT_ACT_BACKWARD_WEIGHT] = 1U << FT_MEMORY_WEIGHTS | 1U << FT_MEMORY_GRADIENTS,
         [FT_ACT_RECOMPUTE] = 1U << FT_MEMORY_WEIGHTS,
         [FT_ACT_PREDICT] = 1U << FT_MEMORY_WEIGHTS | 1U << FT_MEMORY_OPTIMIZER,
     };
@@ -171,7 +171,6 @@ static const char *find_backward_fault(const checker *c, const progress *s, cons
         return "stands before the update of the batch before: gradients of two batches do not mix";
     if (s->micros && !on_device(s->micros[local]))
         return "needs its activations, which are not on the device";
-    if (a->kind == FT_ACT_BACKWARD_WEIGHT) return a->lag ? "has a lag" : NULL;
     return find_version_fault(c, s, a);
 }
 
@@ -236,7 +235,7 @@ static const char *find_fault(const checker *c, progress *s, const ft_action *a)
 
 static bool reads_weights(ft_action_kind kind)
 {
-    return kind == FT_ACT_FORWARD || kind == FT_ACT_BACKWARD || kind == FT_ACT_BACKWARD_INPUT;
+    return kind == FT_ACT_FORWARD || computes_backward(kind);
 }
 
 /* What the action does to the seat. */

@@ -75,7 +75,7 @@ ft_item_kind ft_action_item(ft_action_kind kind);
 typedef struct ft_action {
     uint8_t kind; /* ft_action_kind */
     int16_t stage;
-    int16_t lag;   /* F, B, I: batch number minus the version that it reads; P: updates ahead */
+    int16_t lag;   /* F, B, I, G: batch number minus the version that it reads; P: updates ahead */
     int16_t item;  /* S and V: an edge; O, L and D: a memory class; 0 for the others */
     int32_t batch; /* in the leg; of an action of the body: in its first repetition */
     int32_t micro; /* in its batch; 0 for those per batch */

@@ -29,8 +29,9 @@ typedef struct step {
 
 /* A gradient term that its row cannot add to by itself: copied or added after the step. */
 typedef struct deposit {
-    int step;
+    int step; /* -1: before the first, what an earlier program has made */
     int term;
+    const ft_node *node;
     ft_value_id value;
     int64_t count; /* elements */
 } deposit;
@@ -99,13 +100,14 @@ static void place_terms(ft_program *p, const ft_program_request *q)
         const ft_grad_term *term = ft_graph_grad_term(q->graph, q->terms[t]);
         const ft_value *value = ft_graph_value(q->graph, term->value);
         const ft_node *node = ft_graph_node(q->graph, term->node);
-        bool direct = node->op->accumulates >> value->output & 1 && !shared_term(q, term->value) &&
+        bool direct = p->places[term->value].home == FT_HOME_WORK &&
+                      node->op->accumulates >> value->output & 1 && !shared_term(q, term->value) &&
                       !read_by_a_node(q, term->value);
         if (direct)
             p->places[term->value] = (ft_place){FT_HOME_GRAD, q->terms[t]};
         else
             p->deposits[p->n_deposits++] =
-                (deposit){step_of(q, term->node), q->terms[t], term->value,
+                (deposit){step_of(q, term->node), q->terms[t], node, term->value,
                           ft_shape_count(&value->spec.shape)};
     }
 }
@@ -298,6 +300,7 @@ void *ft_place_address(const ft_bases *bases, ft_place place)
     switch (place.home) {
     case FT_HOME_WORK: return bases->work + place.at;
     case FT_HOME_SAVED: return bases->saved + place.at;
+    case FT_HOME_HELD: return bases->held + place.at;
     case FT_HOME_INPUT: return bases->inputs[place.at];
     case FT_HOME_PARAM: return bases->params[place.at];
     case FT_HOME_GRAD: return bases->grads[place.at];
@@ -448,9 +451,7 @@ static ft_status make_deposits(const ft_program *p, const ft_bases *bases, int s
                    (size_t)ft_graph_value(p->graph, d->value)->spec.shape.dims[0]);
         if (bases->squares && bases->squares[d->term])
             *bases->squares[d->term] = ft_squared_norm(run.sum, d->count, bases->team);
-        if (bases->watch)
-            ft_watch_value(bases->watch, p->steps[step_number].node, run.sum, d->count,
-                           bases->team);
+        if (bases->watch) ft_watch_value(bases->watch, d->node, run.sum, d->count, bases->team);
     }
     return FT_OK;
 }
@@ -458,6 +459,8 @@ static ft_status make_deposits(const ft_program *p, const ft_bases *bases, int s
 ft_status ft_program_run(const ft_program *program, const ft_bases *bases, ft_error *err)
 {
     int64_t before = bases->step_ns ? bases->clock() : 0;
+    FT_TRY(make_deposits(program, bases, -1, err));
+    if (bases->watch && bases->watch->every && bases->watch->node) return FT_OK;
     for (int s = 0; s < program->n_steps; s++) {
         const step *st = &program->steps[s];
         ft_status status = run_step(st, bases, err);

@@ -16,6 +16,7 @@ typedef enum {
     FT_HOME_WORK,  /* laid out by the program; gone when it ends (kept values: when the next begins)
                     */
     FT_HOME_SAVED, /* at an offset that the caller chose, in the micro-batch's slot */
+    FT_HOME_HELD,  /* likewise, in the slot of what is kept between the halves of a backward */
     FT_HOME_INPUT, /* by input number */
     FT_HOME_PARAM, /* by parameter number */
     FT_HOME_GRAD,  /* by gradient term number; chosen by the program, never by its caller */
@@ -25,7 +26,7 @@ typedef enum {
 
 typedef struct ft_place {
     ft_home home;
-    int64_t at; /* byte offset in WORK and SAVED, a number in the others */
+    int64_t at; /* byte offset in WORK, SAVED and HELD, a number in the others */
 } ft_place;
 
 /* A packed copy of a parameter that a program's rows can read instead of the plain one. */
@@ -45,7 +46,7 @@ typedef struct ft_program_request {
     int n_arrive;
     const ft_value_id *keep; /* values in WORK that must be readable after the last node */
     int n_keep;
-    const int *terms; /* gradient terms (numbers) that the nodes make */
+    const int *terms; /* gradient terms (numbers) that the nodes make; or that are there, HELD */
     int n_terms;
     const ft_pack *packs; /* packed copies that exist; may be none */
     int n_packs;
@@ -81,7 +82,7 @@ typedef struct ft_watch {
 
 /* Memory for one run. */
 typedef struct ft_bases {
-    char *work, *saved;
+    char *work, *saved, *held;
     void *const *inputs;  /* by input number */
     void *const *params;  /* by parameter number */
     void *const *grads;   /* by gradient term number */

@@ -225,12 +225,10 @@ static void put_backward(writer *w, ft_action_kind kind)
         return;
     }
     int64_t index = ft_share_index(w->share, w->replica, local), micros = w->share->micros;
-    int64_t batch = index / micros, lag = 0;
-    if (kind != FT_ACT_BACKWARD_WEIGHT) {
-        /* without older versions a backward reads the newest, whichever its batch */
-        lag = w->lags ? w->lags[local] : batch - s->weights / s->micro_batches;
-        need_version(w, batch, lag);
-    }
+    int64_t batch = index / micros;
+    /* without older versions a backward reads the newest, whichever its batch */
+    int64_t lag = w->lags ? w->lags[local] : batch - s->weights / s->micro_batches;
+    need_version(w, batch, lag);
     put(w, kind, batch, index % micros, lag);
     advance(s, kind);
     if (kind == FT_ACT_BACKWARD_INPUT || s->weights % s->micro_batches) return;

@@ -73,7 +73,7 @@ function M.runs(schedule, staleness)
    for _, way in ipairs(core.schedule.weights()) do
       if way.name == weights and not way.newest then return false end
    end
-   return not row.splits and not row.replicates
+   return not row.replicates
 end
 
 --- Forward edges from each stage to the next, and backward ones.
