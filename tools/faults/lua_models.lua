@@ -107,4 +107,6 @@ return {
       "total, labels = total + result.loss, labels + batch.counts[counted]",
       "total, labels = total + result.loss, labels + 1", "spec/evaluate spec/evaluation",
       "the mean loss is over batches" },
+   { "lua/ftpipe/data/decode.lua", "{ threads = threads, finite = true }", "{ threads = threads }",
+      "spec/predict", "answers are made of numbers that are not finite" },
 }
