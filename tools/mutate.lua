@@ -1,7 +1,7 @@
 --- How much the tests see: puts one fault at a time into a copy of the sources and runs the tests
 -- that should fail.
 --
---    build/release/ftpipe tools/mutate.lua [--jobs N] [--only TEXT] [--list] [--check] [--log FILE]
+--    build/release/ftpipe tools/mutate.lua [--jobs N] [--only TEXT] [--list] [--check] [...]
 --
 -- Faults are in tools/faults/ROOM.lua, each a table:
 --
@@ -25,13 +25,13 @@ local LEAST_SHARE = 0.95
 -- Faults ------------------------------------------------------------------------------------------
 
 --- All faults, with those of one file behind each other, so that little is built anew.
-local function read_faults(only)
+local function read_faults(directory, only)
    local list = {}
-   local names = core.sys.list_dir("tools/faults")
+   local names = core.sys.list_dir(directory)
    table.sort(names)
    for _, name in ipairs(names) do
       local room = name:match("^(.*)%.lua$")
-      for i, row in ipairs(room and dofile("tools/faults/" .. name) or {}) do
+      for i, row in ipairs(room and dofile(directory .. "/" .. name) or {}) do
          local fault = {
             id = ("%s %d"):format(room, i), path = row[1], old = row[2], new = row[3],
             tests = row[4], says = row[5],
@@ -195,15 +195,16 @@ end
 
 -- All of them -------------------------------------------------------------------------------------
 
-local function start(job, jobs, only)
-   return assert(io.popen(("'%s' tools/mutate.lua --job %d --jobs %d %s"):format(
-      "build/release/ftpipe", job, jobs, only and ("--only '%s'"):format(only) or "")))
+local function start(job, o)
+   local only = o.only and ("--only '%s'"):format(o.only) or ""
+   return assert(io.popen(("'%s' tools/mutate.lua --job %d --jobs %d --faults '%s' %s"):format(
+      core.sys.executable(), job, o.jobs, o.faults, only)))
 end
 
 --- Runs all jobs beside each other; results by id.
-local function collect(faults, jobs, only)
+local function collect(faults, o)
    local pipes, results = {}, {}
-   for job = 1, jobs do pipes[job] = start(job, jobs, only) end
+   for job = 1, o.jobs do pipes[job] = start(job, o) end
    for _, pipe in ipairs(pipes) do
       for line in pipe:lines() do
          local id, result = line:match("^(.-)\t(.*)$")
@@ -251,7 +252,7 @@ end
 
 --- Prints the faults that are stale already as their text stands; true when there are none.
 local function check(faults)
-   local names, n = tests_of("build/release"), 0
+   local names, n = tests_of(core.sys.executable():match("^(.*)/")), 0
    for _, fault in ipairs(faults) do
       local found, problem = texts_of(".", fault)
       if found then found, problem = chosen_of(names, fault) end
@@ -268,13 +269,14 @@ local o = require("ftpipe.recipe.args").read({
    "Puts faults into copies of the sources and counts those that the tests see.",
    jobs = { default = 2, min = 1, help = "copies that are worked on at the same time" },
    only = { type = "string", value = "TEXT", help = "faults with this in room, file or words" },
+   faults = { type = "string", default = "tools/faults", value = "DIR", help = "where faults are" },
    list = { type = "boolean", default = false, help = "print the faults, run nothing" },
    check = { type = "boolean", default = false, help = "print the stale faults, run nothing" },
    log = { type = "string", value = "FILE", help = "write what became of every fault there" },
    job = { type = "int", min = 1, help = "be this job, for the program itself" },
 }, arg, "tools/mutate.lua")
 
-local faults = read_faults(o.only)
+local faults = read_faults(o.faults, o.only)
 if o.list then
    for _, fault in ipairs(faults) do print(fault.id, fault.path, fault.says) end
 elseif o.check then
@@ -282,8 +284,8 @@ elseif o.check then
 elseif o.job then
    work(faults, o.job, o.jobs)
 else
-   local jobs = math.min(o.jobs, math.max(1, #faults))
-   local results = collect(faults, jobs, o.only)
+   o.jobs = math.min(o.jobs, math.max(1, #faults))
+   local results = collect(faults, o)
    if o.log then write_log(o.log, faults, results) end
    os.exit(report(faults, results) and 0 or 1, true)
 end
