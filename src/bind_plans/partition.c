@@ -348,7 +348,7 @@ static int64_t opt_effort(lua_State *L, int t)
 
 /*** Places the nodes of a problem on devices.
  * @function core.partition.solve
- * @tparam table problem lists by node and edge; see src/partition/partition.h. Nodes, edges,
+ * @tparam table problem lists by node and edge; see src/problem/problem.h. Nodes, edges,
  *   devices and kinds count from 1; a pin of 0 is none.
  * @tparam[opt] table options method, cost, seed, effort (millions of steps), deadline_ms,
  * max_stages, max_stages_per_device, blocks, max_down_sets, in_order, free_transfers, straight

@@ -2,31 +2,47 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "partition/table.h"
+#include "contiguous/contiguous.h"
+#include "mixed/mixed.h"
+#include "partition/internal.h"
+#include "partition/partition.h"
+
+typedef enum method_kind {
+    PLACES,    /* priced by the cost model, so that `best` can compare it */
+    SPLITS,    /* has a price of its own; its stages without replicas are compared */
+    STANDS_OUT /* for devices that work in another way; `best` leaves it out */
+} method_kind;
+
+typedef struct method {
+    const char *name, *doc;
+    ft_status (*solve)(ft_ground *g, ft_partition_result *result, ft_error *err);
+    method_kind kind;
+} method;
 
 /* Runs what is feasible and keeps the best. */
-static ft_status solve_best(ground *g, ft_partition_result *result, ft_error *err);
+static ft_status solve_best(ft_ground *g, ft_partition_result *result, ft_error *err);
 
 static const method methods[] = {
-    {"seq", "the contiguous optimum: one stage a device, exact over down-sets", solve_seq, PLACES},
-    {"mixed", "Mixed-pipe: blocks on any device in any order, refined", solve_mixed, PLACES},
-    {"pipedream", "contiguous stages with replicas, over a hierarchy of links", solve_pipedream,
+    {"seq", "the contiguous optimum: one stage a device, exact over down-sets", ft_solve_seq,
+     PLACES},
+    {"mixed", "Mixed-pipe: blocks on any device in any order, refined", ft_solve_mixed, PLACES},
+    {"pipedream", "contiguous stages with replicas, over a hierarchy of links", ft_solve_pipedream,
      SPLITS},
-    {"greedy", "contiguous stages refined level by level, for graphs of any size", solve_greedy,
+    {"greedy", "contiguous stages refined level by level, for graphs of any size", ft_solve_greedy,
      PLACES},
     {"pack", "Harmony: contiguous packs of equal time for devices that swap, dealt in turn",
-     solve_pack, STANDS_OUT},
+     ft_solve_pack, STANDS_OUT},
     {"best", "the best of all", solve_best, PLACES},
 };
 
 enum { N_METHODS = sizeof methods / sizeof *methods };
 
-const method *method_at(int i)
+static const method *method_at(int i)
 {
     return i >= 0 && i < N_METHODS ? &methods[i] : NULL;
 }
 
-const method *method_find(const char *name)
+static const method *method_find(const char *name)
 {
     for (int i = 0; i < N_METHODS; i++)
         if (!strcmp(methods[i].name, name)) return &methods[i];
@@ -51,17 +67,17 @@ static bool is_better(const ft_partition_result *a, const ft_partition_result *b
 }
 
 /* Pipedream's stages without replicas, priced by the cost model of the others. */
-static ft_status solve_straight(ground *g, ft_partition_result *result, ft_error *err)
+static ft_status solve_straight(ft_ground *g, ft_partition_result *result, ft_error *err)
 {
     ft_partition_options options = *g->options;
     const ft_partition_options *given = g->options;
     options.straight = true;
     g->options = &options;
-    ft_status status = solve_pipedream(g, result, err);
+    ft_status status = ft_solve_pipedream(g, result, err);
     g->options = given;
     if (status == FT_INVALID) return FT_INFEASIBLE; /* it does not apply */
     if (status != FT_OK) return status;
-    if (!stages_allowed(g, result->stage_device, result->n_stages)) return FT_INFEASIBLE;
+    if (!ft_stages_allowed(g, result->stage_device, result->n_stages)) return FT_INFEASIBLE;
     result->objective_ns = 0;
     result->lower_bound_ns = g->lower_bound_ns;
     result->proved = false;
@@ -72,20 +88,21 @@ static ft_status solve_straight(ground *g, ft_partition_result *result, ft_error
         if (own->price_ns > result->objective_ns) result->objective_ns = own->price_ns;
     }
     for (int i = 0; i < g->n; i++)
-        if (!ground_allows(g, g->unit[i], result->device[i])) return FT_INFEASIBLE;
+        if (!ft_ground_allows(g, g->unit[i], result->device[i])) return FT_INFEASIBLE;
     return FT_OK;
 }
 
-static ft_status try_method(ground *g, const method *how, ft_partition_result *out, ft_error *err)
+static ft_status try_method(ft_ground *g, const method *how, ft_partition_result *out,
+                            ft_error *err)
 {
     if (how->kind == STANDS_OUT) return FT_INFEASIBLE;
     if (how->kind == SPLITS)
         return g->cost->judge ? how->solve(g, out, err) : solve_straight(g, out, err);
     if (g->cost->judge) return FT_INFEASIBLE;
-    return how->solve == solve_seq ? solve_seq_within(g, out, err) : how->solve(g, out, err);
+    return how->solve == ft_solve_seq ? ft_solve_seq_within(g, out, err) : how->solve(g, out, err);
 }
 
-static ft_status solve_best(ground *g, ft_partition_result *result, ft_error *err)
+static ft_status solve_best(ft_ground *g, ft_partition_result *result, ft_error *err)
 {
     bool found = false, said = false; /* the first to fail says why */
     int64_t effort = 0;
@@ -94,7 +111,7 @@ static ft_status solve_best(ground *g, ft_partition_result *result, ft_error *er
         ft_partition_result own = {0};
         ft_error why = {FT_OK, ""};
         /* seq stands before mixed, which begins with what it found */
-        g->contiguous = methods[i].solve == solve_mixed && found ? result : NULL;
+        g->contiguous = methods[i].solve == ft_solve_mixed && found ? result : NULL;
         ft_status status = try_method(g, &methods[i], &own, &why);
         own.method = methods[i].name;
         effort += own.effort;
@@ -153,7 +170,7 @@ static ft_status check_options(const ft_partition_problem *p, const ft_partition
     return FT_OK;
 }
 
-static ft_status find_cost(const char *name, const cost_model **out, ft_error *err)
+static ft_status find_cost(const char *name, const ft_cost_model **out, ft_error *err)
 {
     char names[256];
     *out = cost_find(name ? name : "overlap");
@@ -166,7 +183,7 @@ ft_status ft_partition_solve(const ft_partition_problem *problem,
                              const ft_partition_options *options, ft_partition_result *result,
                              ft_error *err)
 {
-    const cost_model *cost;
+    const ft_cost_model *cost;
     char names[256];
     *result = (ft_partition_result){0};
     const method *how = method_find(options->method ? options->method : "best");
@@ -181,33 +198,34 @@ ft_status ft_partition_solve(const ft_partition_problem *problem,
                        "partition: method %s cannot search by cost model %s, expected method "
                        "pipedream",
                        how->name, cost->name);
-    if (options->in_order && how->solve != solve_seq)
+    if (options->in_order && how->solve != ft_solve_seq)
         return ft_fail(err, FT_INVALID, "partition: method %s keeps no order, expected seq",
                        how->name);
-    ground g;
+    ft_ground g;
     ft_partition_options own = *options;
     if (!own.max_stages) own.max_stages = own.blocks;
-    ft_status status = ground_new(&g, problem, &own, cost, err);
+    ft_status status = ft_ground_new(&g, problem, &own, cost, err);
     result->method = how->name;
-    if (status == FT_OK && how->kind == PLACES && !cost->judge) status = ground_room(&g, err);
+    if (status == FT_OK && how->kind == PLACES && !cost->judge) status = ft_ground_room(&g, err);
     if (status == FT_OK) status = how->solve(&g, result, err);
-    ground_free(&g);
+    ft_ground_free(&g);
     return status;
 }
 
 /* Nodes that are tied share a device. */
-static ft_status check_devices(const ground *g, const int *device, int *unit_device, ft_error *err)
+static ft_status check_devices(const ft_ground *g, const int *device, int *unit_device,
+                               ft_error *err)
 {
     char name[96];
     for (int i = 0; i < g->n; i++) {
         if (device[i] < 0 || device[i] >= g->problem->n_devices)
             return ft_fail(err, FT_INVALID, "partition: %s is on device %d of %d",
-                           ground_name(g, i, name), device[i] + 1, g->problem->n_devices);
+                           ft_ground_name(g, i, name), device[i] + 1, g->problem->n_devices);
         int *known = &unit_device[g->unit[i]];
         if (*known && *known != device[i] + 1)
             return ft_fail(err, FT_INVALID,
                            "partition: %s is on device %d, a node tied to it on device %d",
-                           ground_name(g, i, name), device[i] + 1, *known);
+                           ft_ground_name(g, i, name), device[i] + 1, *known);
         *known = device[i] + 1;
     }
     for (int u = 0; u < g->n_units; u++) unit_device[u]--;
@@ -215,7 +233,7 @@ static ft_status check_devices(const ground *g, const int *device, int *unit_dev
 }
 
 /* A stage is on one device, and no value goes to an earlier stage. */
-static ft_status check_stages(const ground *g, const int *device, const int *stage, int *owner,
+static ft_status check_stages(const ft_ground *g, const int *device, const int *stage, int *owner,
                               ft_error *err)
 {
     const ft_partition_problem *p = g->problem;
@@ -223,7 +241,7 @@ static ft_status check_stages(const ground *g, const int *device, const int *sta
     for (int i = 0; i < g->n; i++) {
         if (stage[i] < 0 || stage[i] >= g->n)
             return ft_fail(err, FT_INVALID, "partition: %s is in stage %d, expected 1 to %d",
-                           ground_name(g, i, name), stage[i] + 1, g->n);
+                           ft_ground_name(g, i, name), stage[i] + 1, g->n);
         if (owner[stage[i]] && owner[stage[i]] != device[i] + 1)
             return ft_fail(err, FT_INVALID, "partition: stage %d is on devices %d and %d",
                            stage[i] + 1, owner[stage[i]], device[i] + 1);
@@ -235,8 +253,8 @@ static ft_status check_stages(const ground *g, const int *device, const int *sta
         if (stage[from] > stage[to])
             return ft_fail(err, FT_INVALID,
                            "partition: %s is in stage %d and uses %s, which is in stage %d",
-                           ground_name(g, to, name), stage[to] + 1, ground_name(g, from, other),
-                           stage[from] + 1);
+                           ft_ground_name(g, to, name), stage[to] + 1,
+                           ft_ground_name(g, from, other), stage[from] + 1);
     }
     return FT_OK;
 }
@@ -246,20 +264,20 @@ ft_status ft_partition_evaluate(const ft_partition_problem *problem, const char 
                                 ft_error *err)
 {
     static const ft_partition_options none;
-    const cost_model *cost;
-    ground g;
+    const ft_cost_model *cost;
+    ft_ground g;
     *result = (ft_partition_result){.method = "given"};
     FT_TRY(find_cost(cost_name, &cost, err));
-    ft_status status = ground_new(&g, problem, &none, cost, err);
+    ft_status status = ft_ground_new(&g, problem, &none, cost, err);
     if (status != FT_OK) goto done;
     int *space = ft_arena_array(g.arena, 2 * (int64_t)g.n, sizeof *space);
-    if (!space) FT_GO(ground_no_memory(&g, err));
+    if (!space) FT_GO(ft_ground_no_memory(&g, err));
     FT_GO(check_devices(&g, device, space, err));
     if (stage) FT_GO(check_stages(&g, device, stage, space + g.n, err));
-    status = result_make(&g, space, stage, result, err);
+    status = ft_result_make(&g, space, stage, result, err);
     if (cost->judge && (status == FT_OK || status == FT_INFEASIBLE)) /* it counts memory its way */
         status = cost->judge(&g, result, err);
 done:
-    ground_free(&g);
+    ft_ground_free(&g);
     return status;
 }

@@ -10,7 +10,7 @@
 -- devices of kind 2 to 4), update1 .. update4 (by kind: ns of a batch, not of a micro-batch),
 -- parameter_bytes =, saved_bytes = (for the backward), output_bytes =, flops =, tie =, backward =,
 -- kind2_only = }; edges { from =, to = (numbers of nodes), bytes =, grad_bytes =, value = }.
--- src/partition/partition.h says what each of them means.
+-- src/problem/problem.h says what each of them means.
 
 local core = require("ftpipe.core")
 local builder = require("ftpipe.graph.builder")

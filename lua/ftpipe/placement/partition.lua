@@ -4,7 +4,7 @@
 --    local result = ft.partition(problem, { method = "seq", cost = "sum" })
 --    print(result)
 --
--- A problem is a table of lists by node and by edge, and of devices; src/partition/partition.h says
+-- A problem is a table of lists by node and by edge, and of devices; src/problem/problem.h says
 -- what each of them means.
 
 local core = require("ftpipe.core")

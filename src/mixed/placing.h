@@ -1,15 +1,15 @@
-/* partition/placing.h - a placement that is changed step by step. */
-#ifndef FT_PARTITION_PLACING_H
-#define FT_PARTITION_PLACING_H
+/* mixed/placing.h - a placement that is changed step by step. */
+#ifndef FT_MIXED_PLACING_H
+#define FT_MIXED_PLACING_H
 
-#include "partition/internal.h"
+#include "problem/ground.h"
 
 /* Units on devices, with the sums and prices of every device kept up to date. */
 typedef struct placing {
-    const ground *g;
+    const ft_ground *g;
     int64_t steps; /* work done: values of units that moved */
     int *device;   /* by unit; -1: nowhere yet */
-    load *sums;    /* by device */
+    ft_load *sums; /* by device */
     double *price;
     int *count;              /* of units, by device */
     int *spread;             /* by net: devices that hold some of it */
@@ -28,7 +28,7 @@ typedef struct blocks {
 } blocks;
 
 /* An empty placement in the ground's arena; false without memory. */
-bool placing_new(placing *p, const ground *g);
+bool placing_new(placing *p, const ft_ground *g);
 /* Puts the unit on a device (or nowhere, -1). */
 void placing_move(placing *p, int unit, int device);
 /* Begins the list of touched devices anew. */
@@ -46,11 +46,11 @@ int64_t placing_moved(const placing *p);
 /* Largest first, then branch and bound over all placements of the blocks, at most `budget` steps:
  * the placement with the fastest slowest device into `device` by unit. Returns its price, HUGE_VAL
  * when none was found, -1 without memory; *whole: all were considered. */
-double assign_blocks(const ground *g, const blocks *b, int64_t budget, int *device, bool *whole);
+double assign_blocks(const ft_ground *g, const blocks *b, int64_t budget, int *device, bool *whole);
 
 /* A topological order cut into intervals. Merging neighbours never makes a cycle. */
 typedef struct sequence {
-    const ground *g;
+    const ft_ground *g;
     int n;          /* intervals */
     int wanted;     /* that are wanted in the end */
     double *ns;     /* by interval: its work */
@@ -63,8 +63,8 @@ typedef struct sequence {
 /* Rules that cut an order of units into blocks. */
 int coarsen_rules(void);
 /* Cuts the order of units by rule i into `wanted`; blocks are in the ground's arena. */
-bool coarsen(const ground *g, int rule, const int *order, int wanted, blocks *out);
-/* An order of units, topological where ties allow one; the rules are those of dag_order. */
-bool order_units(const ground *g, uint64_t rule, int *order);
+bool coarsen(const ft_ground *g, int rule, const int *order, int wanted, blocks *out);
+/* An order of units, topological where ties allow one; the rules are those of ft_dag_order. */
+bool order_units(const ft_ground *g, uint64_t rule, int *order);
 
 #endif

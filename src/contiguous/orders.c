@@ -1,11 +1,11 @@
-/* partition/orders.c - topological orders of a graph. */
+/* contiguous/orders.c - topological orders of a graph. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/orders.h"
+#include "contiguous/orders.h"
 
 /* Nodes in turn, as they become ready. `width` may be NULL. */
-static bool order_in_turn(ft_arena *arena, const dag *d, int *order, int *width)
+static bool order_in_turn(ft_arena *arena, const ft_dag *d, int *order, int *width)
 {
     int *unmet = ft_arena_array(arena, d->n, sizeof *unmet), n = 0, widest = 0;
     if (!unmet) return false;
@@ -22,7 +22,7 @@ static bool order_in_turn(ft_arena *arena, const dag *d, int *order, int *width)
     return true;
 }
 
-int dag_width(ft_arena *arena, const dag *d)
+int ft_dag_width(ft_arena *arena, const ft_dag *d)
 {
     int width = -1, *order = ft_arena_array(arena, d->n, sizeof *order);
     return order && order_in_turn(arena, d, order, &width) ? width : -1;
@@ -39,7 +39,7 @@ static int compare_keys(const void *left, const void *right, void *context)
 }
 
 /* The length of the longest way to each node, by chance up to half as much again. */
-static bool find_depths(ft_arena *arena, const dag *d, ft_rng *rng, double *depth)
+static bool find_depths(ft_arena *arena, const ft_dag *d, ft_rng *rng, double *depth)
 {
     int *order = ft_arena_array(arena, d->n, sizeof *order);
     if (!order || !order_in_turn(arena, d, order, NULL)) return false;
@@ -50,7 +50,7 @@ static bool find_depths(ft_arena *arena, const dag *d, ft_rng *rng, double *dept
     return true;
 }
 
-static bool order_back(ft_arena *arena, const dag *d, ft_rng *rng, int *order)
+static bool order_back(ft_arena *arena, const ft_dag *d, ft_rng *rng, int *order)
 {
     int n_edges = d->back_first[d->n], n = 0, n_roots = 0;
     double *depth = ft_arena_array(arena, d->n, sizeof *depth);
@@ -90,7 +90,7 @@ static bool order_back(ft_arena *arena, const dag *d, ft_rng *rng, int *order)
 
 /* -- from what is first ------------------------------------------------------------------------ */
 
-static bool order_forth(ft_arena *arena, const dag *d, ft_rng *rng, int *order)
+static bool order_forth(ft_arena *arena, const ft_dag *d, ft_rng *rng, int *order)
 {
     int *unmet = ft_arena_array(arena, d->n, sizeof *unmet), n_ready = 0;
     int *ready = ft_arena_array(arena, d->n, sizeof *ready);
@@ -111,7 +111,7 @@ static bool order_forth(ft_arena *arena, const dag *d, ft_rng *rng, int *order)
     return true;
 }
 
-bool dag_order(ft_arena *arena, const dag *d, uint64_t seed, uint64_t rule, int *order)
+bool ft_dag_order(ft_arena *arena, const ft_dag *d, uint64_t seed, uint64_t rule, int *order)
 {
     ft_rng rng;
     ft_rng_init(&rng, seed, rule);

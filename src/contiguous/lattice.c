@@ -1,12 +1,12 @@
-/* partition/lattice.c - the down-sets of a graph, enumerated. */
+/* contiguous/lattice.c - the down-sets of a graph, enumerated. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "partition/lattice.h"
+#include "contiguous/lattice.h"
 
 typedef struct finder {
-    const elements *e;
+    const ft_elements *e;
     int64_t most;
     int n, words;      /* sets found; 64-bit words of a set */
     int64_t room;      /* for sets */
@@ -134,7 +134,7 @@ static bool find_all(finder *f, bool *too_many)
     return true;
 }
 
-static bool copy_lattice(const ground *g, const finder *f, lattice *out)
+static bool copy_lattice(const ft_ground *g, const finder *f, lattice *out)
 {
     *out = (lattice){.n = f->n, .n_elements = f->e->n, .words = f->words};
     out->sets = ft_arena_array(g->arena, (int64_t)f->n * f->words, 8);
@@ -150,7 +150,8 @@ static bool copy_lattice(const ground *g, const finder *f, lattice *out)
     return true;
 }
 
-bool lattice_all(const ground *g, const elements *e, int64_t most, lattice *out, bool *too_many)
+bool lattice_all(const ft_ground *g, const ft_elements *e, int64_t most, lattice *out,
+                 bool *too_many)
 {
     finder f = {.e = e, .most = most, .words = e->n / 64 + 1};
     ft_rng rng;
@@ -173,7 +174,7 @@ bool lattice_all(const ground *g, const elements *e, int64_t most, lattice *out,
     return ok;
 }
 
-bool lattice_chain(const ground *g, const elements *e, const int *order, lattice *out)
+bool lattice_chain(const ft_ground *g, const ft_elements *e, const int *order, lattice *out)
 {
     *out = (lattice){.n = e->n + 1, .n_elements = e->n};
     out->step_first = ft_arena_array(g->arena, e->n + 2, sizeof(int));

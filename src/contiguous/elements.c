@@ -1,15 +1,15 @@
-/* partition/elements.c - what a contiguous partition moves as one. */
+/* contiguous/elements.c - what a contiguous partition moves as one. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/lattice.h"
+#include "contiguous/elements.h"
 
 typedef struct arc {
     int from, to;
 } arc;
 
 typedef struct grouping {
-    const ground *g;
+    const ft_ground *g;
     arc *arcs; /* between units */
     int n_arcs;
     int *of;      /* by unit: a number of its group */
@@ -27,7 +27,7 @@ static int compare_arcs(const void *left, const void *right)
  * as if these were mirrored: what runs later in the backward pass stands earlier. */
 static void collect_arcs(grouping *x)
 {
-    const ground *g = x->g;
+    const ft_ground *g = x->g;
     const ft_partition_problem *p = g->problem;
     for (int u = 0; u < g->n_units; u++)
         x->orphan[u] = g->rank[g->unit_nodes[g->unit_first[u]]] >= g->n_forward;
@@ -115,7 +115,7 @@ static bool index_arcs(grouping *x, int n, int **first_out, int **list_out)
 
 static bool fuse_cycles(grouping *x, int *n_groups)
 {
-    const ground *g = x->g;
+    const ft_ground *g = x->g;
     int n = *n_groups;
     int *first, *list;
     if (!index_arcs(x, n, &first, &list)) return false;
@@ -141,9 +141,9 @@ static bool fuse_cycles(grouping *x, int *n_groups)
 /* -- units that cost nothing ------------------------------------------------------------------- */
 
 /* Bytes may keep it from its neighbour's device only where everything does not fit on one. */
-static bool costs_nothing(const ground *g, int unit)
+static bool costs_nothing(const ft_ground *g, int unit)
 {
-    const load *w = &g->weight[unit];
+    const ft_load *w = &g->weight[unit];
     for (int k = 0; k < g->problem->n_kinds; k++)
         if (w->ns[k] > 0) return false;
     return true;
@@ -177,7 +177,7 @@ static bool absorb(grouping *x, int n, const bool *free_group, int *neighbour, i
 
 static bool absorb_free(grouping *x, int *n_groups)
 {
-    const ground *g = x->g;
+    const ft_ground *g = x->g;
     bool *free_group = ft_arena_array(g->arena, *n_groups, sizeof *free_group);
     int *neighbour = ft_arena_array(g->arena, *n_groups, sizeof *neighbour);
     int *into = ft_arena_array(g->arena, *n_groups, sizeof *into);
@@ -203,20 +203,20 @@ static int close_gaps(grouping *x, int n, int *number)
 }
 
 /* Whether everything fits on any one device. */
-static bool memory_is_ample(const ground *g)
+static bool memory_is_ample(const ft_ground *g)
 {
-    load all = {.out = 0};
+    ft_load all = {.out = 0};
     bool ample = true;
     for (int u = 0; u < g->n_units; u++) {
         all.fixed += g->weight[u].fixed;
         all.saved += g->weight[u].saved;
     }
     for (int d = 0; d < g->problem->n_devices; d++)
-        ample &= load_fits(g, &all, d, g->problem->in_flight > 1 ? g->problem->in_flight : 1);
+        ample &= ft_load_fits(g, &all, d, g->problem->in_flight > 1 ? g->problem->in_flight : 1);
     return ample;
 }
 
-bool elements_make(const ground *g, elements *out)
+bool ft_elements_make(const ft_ground *g, ft_elements *out)
 {
     int n = g->n_units;
     grouping x = {.g = g};
@@ -231,7 +231,7 @@ bool elements_make(const ground *g, elements *out)
     if (!fuse_cycles(&x, &n)) return false;
     if (!kept_apart && memory_is_ample(g) && !absorb_free(&x, &n)) return false;
     n = close_gaps(&x, n, number);
-    *out = (elements){.n = n, .of = x.of};
+    *out = (ft_elements){.n = n, .of = x.of};
     out->first = ft_arena_array(g->arena, n + 2, sizeof *out->first);
     out->list = ft_arena_array(g->arena, g->n_units, sizeof *out->list);
     if (!out->first || !out->list) return false;
@@ -243,7 +243,7 @@ bool elements_make(const ground *g, elements *out)
     return index_arcs(&x, n, &out->back_first, &out->back);
 }
 
-dag elements_dag(const elements *e)
+ft_dag ft_elements_dag(const ft_elements *e)
 {
-    return (dag){e->n, e->next_first, e->next, e->back_first, e->back};
+    return (ft_dag){e->n, e->next_first, e->next, e->back_first, e->back};
 }

@@ -1,4 +1,4 @@
-/* partition/mixed.c - Mixed-pipe: blocks that may sit on any device, in any order (Eliad et al.,
+/* mixed/mixed.c - Mixed-pipe: blocks that may sit on any device, in any order (Eliad et al.,
  * "FTPipe", USENIX ATC 2021).
  *
  * Every way to coarsen the graph to L blocks, for a sweep of L, is assigned by branch and bound;
@@ -7,8 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "partition/anneal.h"
-#include "partition/table.h"
+#include "contiguous/contiguous.h"
+#include "mixed/anneal.h"
+#include "mixed/mixed.h"
 
 enum { EXACT_UNITS = 12, EXACT_STEPS = 4000000, ASSIGN_STEPS = 20000 };
 enum {
@@ -22,7 +23,7 @@ enum {
 };
 
 typedef struct mixed {
-    ground *g;
+    ft_ground *g;
     placing p;
     incumbent best;
     int *order, *device;
@@ -36,7 +37,7 @@ typedef struct mixed {
 } mixed;
 
 /* Blocks to move where stages are limited. */
-static int most_stages(const ground *g)
+static int most_stages(const ft_ground *g)
 {
     const ft_partition_options *o = g->options;
     return o->max_stages ? o->max_stages : o->max_stages_per_device * g->problem->n_devices;
@@ -45,10 +46,10 @@ static int most_stages(const ground *g)
 /* Whether the deadline has passed and there is something to show. */
 static bool is_due(const mixed *m)
 {
-    return ground_late(m->g) && (m->best.price < HUGE_VAL || m->seq_ns < HUGE_VAL);
+    return ft_ground_late(m->g) && (m->best.price < HUGE_VAL || m->seq_ns < HUGE_VAL);
 }
 
-static bool mixed_new(mixed *m, ground *g)
+static bool mixed_new(mixed *m, ft_ground *g)
 {
     *m = (mixed){.g = g, .best = {.price = HUGE_VAL, .moved = INT64_MAX}, .seq_ns = HUGE_VAL};
     m->best.device = ft_arena_array(g->arena, g->n_units, sizeof(int));
@@ -71,7 +72,7 @@ static void offer(mixed *m, const int *device, int from)
 static ft_status start_from_greedy(mixed *m, ft_error *err)
 {
     ft_partition_result result = {0};
-    ft_status status = solve_greedy(m->g, &result, err);
+    ft_status status = ft_solve_greedy(m->g, &result, err);
     for (int i = 0; status == FT_OK && i < m->g->n; i++)
         m->device[m->g->unit[i]] = result.device[i];
     if (status == FT_OK) offer(m, m->device, 0);
@@ -84,7 +85,8 @@ static void keep_contiguous(mixed *m, const ft_partition_result *found)
 {
     for (int i = 0; i < m->g->n; i++) m->device[m->g->unit[i]] = found->device[i];
     offer(m, m->device, 0);
-    if (stages_allowed(m->g, found->stage_device, found->n_stages)) m->seq_ns = found->objective_ns;
+    if (ft_stages_allowed(m->g, found->stage_device, found->n_stages))
+        m->seq_ns = found->objective_ns;
     memcpy(m->seq_stage, found->stage, (size_t)m->g->n * sizeof(int));
     memcpy(m->seq_device, m->device, (size_t)m->g->n_units * sizeof(int));
 }
@@ -97,7 +99,7 @@ static ft_status start_from_seq(mixed *m, ft_error *err)
         keep_contiguous(m, m->g->contiguous);
         return FT_OK;
     }
-    ft_status status = solve_seq_within(m->g, &result, err);
+    ft_status status = ft_solve_seq_within(m->g, &result, err);
     if (status == FT_OK) keep_contiguous(m, &result);
     ft_partition_result_free(&result);
     return status == FT_INFEASIBLE ? FT_OK : status;
@@ -105,7 +107,7 @@ static ft_status start_from_seq(mixed *m, ft_error *err)
 
 static bool each_unit(mixed *m)
 {
-    const ground *g = m->g;
+    const ft_ground *g = m->g;
     int *first = ft_arena_array(g->arena, g->n_units + 1, sizeof *first);
     int *list = ft_arena_array(g->arena, g->n_units, sizeof *list);
     if (!first || !list) return false;
@@ -149,10 +151,10 @@ static bool pool_add(mixed *m, double price)
 
 static bool sweep(mixed *m)
 {
-    const ground *g = m->g;
-    ground own = *g;
+    const ft_ground *g = m->g;
+    ft_ground own = *g;
     for (int n = next_blocks(m, 0); n; n = next_blocks(m, n))
-        for (int rule = 0; rule < coarsen_rules() && !ground_stopped(g) && !is_due(m); rule++) {
+        for (int rule = 0; rule < coarsen_rules() && !ft_ground_stopped(g) && !is_due(m); rule++) {
             blocks b;
             bool whole;
             if (!(own.arena = ft_arena_new())) return false;
@@ -171,12 +173,12 @@ static bool sweep(mixed *m)
 /* The device with the least to do, by increasing order of units: a start when nothing else fits. */
 static void fill(mixed *m, ft_rng *rng)
 {
-    const ground *g = m->g;
+    const ft_ground *g = m->g;
     for (int u = 0; u < g->n_units; u++) placing_move(&m->p, u, -1);
     for (int i = 0; i < g->n_units; i++) {
         int unit = m->order[i], best = -1;
         for (int d = 0; d < g->problem->n_devices; d++) {
-            if (!ground_allows(g, unit, d)) continue;
+            if (!ft_ground_allows(g, unit, d)) continue;
             if (best < 0 || m->p.price[d] < m->p.price[best] || (rng && ft_rng_below(rng, 8) == 0))
                 best = d;
         }
@@ -185,7 +187,7 @@ static void fill(mixed *m, ft_rng *rng)
 }
 
 /* Steps in all, when nobody says how many. */
-static int64_t default_effort(const ground *g)
+static int64_t default_effort(const ft_ground *g)
 {
     int64_t steps = (int64_t)STEPS_A_UNIT * g->n_units;
     return steps < FT_PARTITION_EFFORT ? steps : FT_PARTITION_EFFORT;
@@ -193,23 +195,23 @@ static int64_t default_effort(const ground *g)
 
 /* Steps of restart r. They double from round to round, and do not depend on the budget: a larger
  * one makes the same restarts and then longer ones. */
-static int64_t restart_steps(const ground *g, int r)
+static int64_t restart_steps(const ft_ground *g, int r)
 {
     return (default_effort(g) / ((1 << ROUNDS) - 1) / ROUND) << r / ROUND;
 }
 
 /* Where stages are limited and there are many nodes, blocks are moved: counting the stages anew
  * after each move of a unit would take too long. */
-static bool moves_blocks(const ground *g, int restart)
+static bool moves_blocks(const ft_ground *g, int restart)
 {
-    return stages_limited(g) && (g->n > FEW_NODES || restart % 2);
+    return ft_stages_limited(g) && (g->n > FEW_NODES || restart % 2);
 }
 
 static bool restart(mixed *m, int r, int64_t steps)
 {
     static const double heats[] = {0.03, 0.05, 0.03, 0.1}, block_heats[] = {0.001, 0.01, 0.05};
     static const double AIM = 0.02, BLOCKS_AIM = 1e-4;
-    ground own = *m->g; /* what a restart needs is freed with it */
+    ft_ground own = *m->g; /* what a restart needs is freed with it */
     intervals v;
     ft_rng rng;
     bool fresh = m->best.price == HUGE_VAL || r % 4 == 3;
@@ -239,20 +241,20 @@ static bool restart(mixed *m, int r, int64_t steps)
 /* Restarts within the budget, but one at least; one that a deadline ends is not kept. */
 static bool restart_within(mixed *m, int64_t budget, int64_t *spent)
 {
-    const ground *g = m->g;
+    const ft_ground *g = m->g;
     int *known = ft_arena_array(g->arena, g->n_units, sizeof *known);
     if (!known) return false;
     *spent = 0;
     for (int r = 0; r < MOST_ROUNDS * ROUND && *spent < budget; r++) {
         int64_t steps = restart_steps(g, r);
         if (r && *spent + steps > budget) break;
-        if (ground_stopped(g) || ground_late(g)) break;
+        if (ft_ground_stopped(g) || ft_ground_late(g)) break;
         if (m->best.price <= g->lower_bound_ns) break; /* nothing is faster */
         incumbent before = m->best;
         memcpy(known, m->best.device, (size_t)g->n_units * sizeof *known);
         if (steps > budget) steps = budget;
         if (!restart(m, r, steps)) return false;
-        if (ground_late(g)) {
+        if (ft_ground_late(g)) {
             m->best = before;
             memcpy(m->best.device, known, (size_t)g->n_units * sizeof *known);
             break;
@@ -264,7 +266,7 @@ static bool restart_within(mixed *m, int64_t budget, int64_t *spent)
 
 static bool refine(mixed *m)
 {
-    const ground *g = m->g;
+    const ft_ground *g = m->g;
     int64_t budget = g->options->effort ? g->options->effort : default_effort(g);
     if (!clusters_make(g, &m->groups)) return false;
     if (!restart_within(m, budget, &m->spent)) return false;
@@ -281,24 +283,24 @@ static bool refine(mixed *m)
     return settle(&m->p, &how, &rng, &m->best);
 }
 
-ft_status solve_mixed(ground *g, ft_partition_result *result, ft_error *err)
+ft_status ft_solve_mixed(ft_ground *g, ft_partition_result *result, ft_error *err)
 {
     mixed m;
-    if (!mixed_new(&m, g)) return ground_no_memory(g, err);
-    if (g->n_units <= EXACT_UNITS && !each_unit(&m)) return ground_no_memory(g, err);
+    if (!mixed_new(&m, g)) return ft_ground_no_memory(g, err);
+    if (g->n_units <= EXACT_UNITS && !each_unit(&m)) return ft_ground_no_memory(g, err);
     if (!m.whole) FT_TRY(start_from_greedy(&m, err));
     if (!m.whole && !is_due(&m)) {
         FT_TRY(start_from_seq(&m, err));
-        if (!sweep(&m) || !refine(&m)) return ground_no_memory(g, err);
+        if (!sweep(&m) || !refine(&m)) return ft_ground_no_memory(g, err);
     }
-    if (ground_stopped(g)) return ground_cancelled(err);
+    if (ft_ground_stopped(g)) return ft_ground_cancelled(err);
     if (m.best.price == HUGE_VAL && m.seq_ns == HUGE_VAL)
-        return ground_infeasible(g, "placement", m.whole ? "" : ", as far as was searched", err);
+        return ft_ground_infeasible(g, "placement", m.whole ? "" : ", as far as was searched", err);
     /* cut into stages anew, what is contiguous can lose some of what its last stage saves */
     if (m.seq_ns < m.best.price)
-        FT_TRY(result_make(g, m.seq_device, m.seq_stage, result, err));
+        FT_TRY(ft_result_make(g, m.seq_device, m.seq_stage, result, err));
     else
-        FT_TRY(result_make(g, m.best.device, NULL, result, err));
+        FT_TRY(ft_result_make(g, m.best.device, NULL, result, err));
     result->proved = m.whole && !g->problem->last_ns;
     result->effort = m.spent;
     return FT_OK;

@@ -1,4 +1,4 @@
-/* partition/coarsen.c - a topological order cut into blocks.
+/* mixed/coarsen.c - a topological order cut into blocks.
  *
  * Every rule starts with one interval for each unit and merges neighbours, those under the greatest
  * pressure first, until as many are left as are wanted. What the rules are after is that of
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/orders.h"
-#include "partition/placing.h"
+#include "contiguous/orders.h"
+#include "mixed/placing.h"
 
 /* -- rules: the pressure to merge neighbours i and i + 1, the highest goes first --------------- */
 
@@ -61,12 +61,12 @@ int coarsen_rules(void)
 /* -- orders ------------------------------------------------------------------------------------ */
 
 /* Units where the first of their forward nodes stands; units that only have backward nodes last. */
-bool order_units(const ground *g, uint64_t rule, int *order)
+bool order_units(const ft_ground *g, uint64_t rule, int *order)
 {
-    const dag d = {g->n, g->next_first, g->next, g->back_first, g->back};
+    const ft_dag d = {g->n, g->next_first, g->next, g->back_first, g->back};
     int *nodes = ft_arena_array(g->arena, g->n, sizeof *nodes), n = 0;
     bool *done = ft_arena_array(g->arena, g->n_units, sizeof *done);
-    if (!nodes || !done || !dag_order(g->arena, &d, g->options->seed, rule, nodes)) return false;
+    if (!nodes || !done || !ft_dag_order(g->arena, &d, g->options->seed, rule, nodes)) return false;
     for (int i = 0; i < g->n; i++) {
         int unit = g->unit[nodes[i]];
         if (g->rank[nodes[i]] >= g->n_forward || done[unit]) continue;
@@ -80,12 +80,12 @@ bool order_units(const ground *g, uint64_t rule, int *order)
 
 /* -- merging ----------------------------------------------------------------------------------- */
 
-static double unit_work(const ground *g, int unit)
+static double unit_work(const ft_ground *g, int unit)
 {
     return g->weight[unit].ns[0];
 }
 
-static bool sequence_new(sequence *s, const ground *g, const int *order, int wanted)
+static bool sequence_new(sequence *s, const ft_ground *g, const int *order, int wanted)
 {
     int n = g->n_units;
     *s = (sequence){.g = g, .n = n, .wanted = wanted, .n_units = n};
@@ -170,7 +170,7 @@ static void merge_round(sequence *s, int rule, double *pressure, int *by, bool *
     merge_marked(s, gone);
 }
 
-bool coarsen(const ground *g, int rule, const int *order, int wanted, blocks *out)
+bool coarsen(const ft_ground *g, int rule, const int *order, int wanted, blocks *out)
 {
     sequence s;
     int n = g->n_units;

@@ -1,12 +1,11 @@
-/* partition/seq.c - the contiguous optimum: every device gets one stage that nothing leaves and
+/* contiguous/seq.c - the contiguous optimum: every device gets one stage that nothing leaves and
  * enters again. Exact over the down-sets of the graph while there are not too many; beyond that the
  * best over several topological orders. */
 #include <math.h>
 #include <string.h>
 
-#include "partition/lattice.h"
-#include "partition/orders.h"
-#include "partition/table.h"
+#include "contiguous/contiguous.h"
+#include "contiguous/lattice.h"
 
 enum { N_ORDERS = 8, MOST_DOWN_SETS = 60000, ORDERED_ELEMENTS = 12000 };
 /* Within some seconds: down-sets, and those times units, since their stages grow as well. */
@@ -16,17 +15,17 @@ static const double FIRST_STEP = 0.004; /* from the lower bound on, relatively *
 static const double ROUNDING = 1e-9;
 
 typedef struct seq {
-    ground *g;
-    elements e;
+    ft_ground *g;
+    ft_elements e;
     int *device, *stage, *best_device, *best_stage; /* by unit */
     double best_ns;
     int64_t states;
 } seq;
 
-static bool seq_new(seq *s, ground *g)
+static bool seq_new(seq *s, ft_ground *g)
 {
     *s = (seq){.g = g, .best_ns = HUGE_VAL};
-    if (!elements_make(g, &s->e)) return false;
+    if (!ft_elements_make(g, &s->e)) return false;
     int *space = ft_arena_array(g->arena, 4 * (int64_t)g->n_units, sizeof *space);
     s->device = space;
     if (!space) return false;
@@ -50,7 +49,7 @@ static bool cut(seq *s, const lattice *l, double limit_ns)
 }
 
 /* Nothing is slower than everything in one place, and every transfer besides. */
-static double most_ns(const ground *g)
+static double most_ns(const ft_ground *g)
 {
     double most = 0;
     for (int d = 0; d < g->problem->n_devices; d++) {
@@ -83,20 +82,20 @@ static bool cut_order(seq *s, const int *order)
 static bool cut_by_rule(seq *s, int rule)
 {
     int *order = ft_arena_array(s->g->arena, s->e.n, sizeof *order);
-    const dag d = elements_dag(&s->e);
-    return order && dag_order(s->g->arena, &d, s->g->options->seed, (uint64_t)rule, order) &&
+    const ft_dag d = ft_elements_dag(&s->e);
+    return order && ft_dag_order(s->g->arena, &d, s->g->options->seed, (uint64_t)rule, order) &&
            cut_order(s, order);
 }
 
 /* Elements stand where their first nodes do. */
 static ft_status cut_in_order(seq *s, ft_error *err)
 {
-    const ground *g = s->g;
+    const ft_ground *g = s->g;
     const ft_partition_problem *p = g->problem;
     char name[96], other[96];
     int n = 0, *order = ft_arena_array(g->arena, s->e.n, sizeof *order);
     int *place = ft_arena_array(g->arena, s->e.n, sizeof *place);
-    if (!order || !place) return ground_no_memory(g, err);
+    if (!order || !place) return ft_ground_no_memory(g, err);
     for (int i = 0; i < g->n; i++) {
         int element = s->e.of[g->unit[i]];
         if (place[element]) continue;
@@ -110,52 +109,52 @@ static ft_status cut_in_order(seq *s, ft_error *err)
             return ft_fail(err, FT_INVALID,
                            "partition: %s uses %s, which stands after it; expected nodes in an "
                            "order in which they can run",
-                           ground_name(g, to, name), ground_name(g, from, other));
+                           ft_ground_name(g, to, name), ft_ground_name(g, from, other));
     }
-    return cut_order(s, order) ? FT_OK : ground_no_memory(g, err);
+    return cut_order(s, order) ? FT_OK : ft_ground_no_memory(g, err);
 }
 
 /* All down-sets when there are few enough, which *proved says, several orders otherwise. */
 static ft_status cut_any_order(seq *s, bool *proved, ft_error *err)
 {
-    ground *g = s->g;
+    ft_ground *g = s->g;
     lattice all;
     bool too_many = false;
     int64_t most = g->options->max_down_sets ? g->options->max_down_sets : MOST_DOWN_SETS;
-    if (!cut_by_rule(s, 0)) return ground_no_memory(g, err);
-    const dag d = elements_dag(&s->e);
-    int width = dag_width(g->arena, &d);
-    if (width < 0) return ground_no_memory(g, err);
+    if (!cut_by_rule(s, 0)) return ft_ground_no_memory(g, err);
+    const ft_dag d = ft_elements_dag(&s->e);
+    int width = ft_dag_width(g->arena, &d);
+    if (width < 0) return ft_ground_no_memory(g, err);
     if (width >= 24 || 1 << width > most)
         too_many = true;
     else if (!lattice_all(g, &s->e, most, &all, &too_many))
-        return ground_no_memory(g, err);
-    if (!too_many && !cut(s, &all, s->best_ns)) return ground_no_memory(g, err);
+        return ft_ground_no_memory(g, err);
+    if (!too_many && !cut(s, &all, s->best_ns)) return ft_ground_no_memory(g, err);
     for (int rule = 1; too_many && rule < N_ORDERS && rule * s->e.n <= ORDERED_ELEMENTS; rule++)
-        if (!cut_by_rule(s, rule)) return ground_no_memory(g, err);
+        if (!cut_by_rule(s, rule)) return ft_ground_no_memory(g, err);
     *proved = !too_many;
     return FT_OK;
 }
 
-ft_status solve_seq(ground *g, ft_partition_result *result, ft_error *err)
+ft_status ft_solve_seq(ft_ground *g, ft_partition_result *result, ft_error *err)
 {
     seq s;
     bool proved = true;
-    if (!seq_new(&s, g)) return ground_no_memory(g, err);
+    if (!seq_new(&s, g)) return ft_ground_no_memory(g, err);
     FT_TRY(g->options->in_order ? cut_in_order(&s, err) : cut_any_order(&s, &proved, err));
-    if (ground_stopped(g)) return ground_cancelled(err);
-    if (s.best_ns == HUGE_VAL) return ground_infeasible(g, "contiguous cut", "", err);
+    if (ft_ground_stopped(g)) return ft_ground_cancelled(err);
+    if (s.best_ns == HUGE_VAL) return ft_ground_infeasible(g, "contiguous cut", "", err);
     int *stage_of = ft_arena_array(g->arena, g->n, sizeof *stage_of);
-    if (!stage_of) return ground_no_memory(g, err);
+    if (!stage_of) return ft_ground_no_memory(g, err);
     for (int i = 0; i < g->n; i++) stage_of[i] = s.best_stage[g->unit[i]];
-    FT_TRY(result_make(g, s.best_device, stage_of, result, err));
+    FT_TRY(ft_result_make(g, s.best_device, stage_of, result, err));
     /* sums of one stage do not know to how many devices it sends a value */
     result->proved = proved && result->objective_ns <= s.best_ns * (1 + ROUNDING);
     result->down_sets = s.states;
     return FT_OK;
 }
 
-ft_status solve_seq_within(ground *g, ft_partition_result *result, ft_error *err)
+ft_status ft_solve_seq_within(ft_ground *g, ft_partition_result *result, ft_error *err)
 {
     const ft_partition_options *given = g->options;
     ft_partition_options options = *given;
@@ -163,7 +162,7 @@ ft_status solve_seq_within(ground *g, ft_partition_result *result, ft_error *err
     if (!options.max_down_sets)
         options.max_down_sets = most < QUICK_DOWN_SETS ? most : QUICK_DOWN_SETS;
     g->options = &options;
-    ft_status status = solve_seq(g, result, err);
+    ft_status status = ft_solve_seq(g, result, err);
     g->options = given;
     return status;
 }

@@ -1,4 +1,4 @@
-/* partition/pack.c - packs for devices that hold one stage at a time and keep the others in host
+/* contiguous/pack.c - packs for devices that hold one stage at a time and keep the others in host
  * memory: contiguous, of equal time, as few as fit, dealt to the devices in turn.
  *
  * The rule is that of Harmony (Li et al., "Harmony: Overcoming the Hurdles of GPU Memory Capacity
@@ -7,24 +7,19 @@
  * filled as far as memory goes, which succeeds whenever every layer fits by itself. */
 #include <math.h>
 
-#include "partition/lattice.h"
-#include "partition/table.h"
+#include "contiguous/contiguous.h"
+#include "contiguous/elements.h"
 
 typedef struct packer {
-    ground *g;
-    elements e;
+    ft_ground *g;
+    ft_elements e;
     double *time_before; /* by element, itself included: time of all up to it */
     int64_t most;        /* bytes a pack may have */
-    int *held;           /* see load_change */
+    int *held;           /* see ft_load_change */
     bool *makes;
     int *pack;       /* by element */
     int *unit_stage; /* by unit */
 } packer;
-
-static int64_t pack_bytes(const load *sums)
-{
-    return sums->fixed + sums->saved + sums->in;
-}
 
 static int64_t smallest_memory(const ft_partition_problem *p)
 {
@@ -35,10 +30,10 @@ static int64_t smallest_memory(const ft_partition_problem *p)
     return least;
 }
 
-static bool packer_new(packer *x, ground *g)
+static bool packer_new(packer *x, ft_ground *g)
 {
     *x = (packer){.g = g, .most = smallest_memory(g->problem)};
-    if (!elements_make(g, &x->e)) return false;
+    if (!ft_elements_make(g, &x->e)) return false;
     x->time_before = ft_arena_array(g->arena, x->e.n, sizeof *x->time_before);
     x->held = ft_arena_array(g->arena, g->n_nets + 1, sizeof *x->held);
     x->makes = ft_arena_array(g->arena, g->n_nets + 1, sizeof *x->makes);
@@ -55,19 +50,19 @@ static bool packer_new(packer *x, ground *g)
     return true;
 }
 
-static void change_element(packer *x, load *sums, int element, int sign)
+static void change_element(packer *x, ft_load *sums, int element, int sign)
 {
     for (int at = x->e.first[element]; at < x->e.first[element + 1]; at++)
-        load_change(x->g, sums, x->held, x->makes, x->e.list[at], sign);
+        ft_load_change(x->g, sums, x->held, x->makes, x->e.list[at], sign);
 }
 
 /* Bytes of elements [begin, end) as one pack. */
 static int64_t range_bytes(packer *x, int begin, int end)
 {
-    load sums = {.out = 0}, discarded = {.out = 0};
+    ft_load sums = {.out = 0}, discarded = {.out = 0};
     for (int i = begin; i < end; i++) change_element(x, &sums, i, 1);
     for (int i = begin; i < end; i++) change_element(x, &discarded, i, -1);
-    return pack_bytes(&sums);
+    return ft_pack_bytes(&sums);
 }
 
 /* n packs of equal time; false when one is empty or too large. */
@@ -88,10 +83,10 @@ static bool pack_greedily(packer *x, int *culprit)
 {
     int n = 0;
     for (int begin = 0, end; begin < x->e.n; begin = end, n++) {
-        load sums = {.out = 0}, discarded = {.out = 0};
+        ft_load sums = {.out = 0}, discarded = {.out = 0};
         for (end = begin; end < x->e.n; end++) {
             change_element(x, &sums, end, 1);
-            if (pack_bytes(&sums) > x->most) break;
+            if (ft_pack_bytes(&sums) > x->most) break;
             x->pack[end] = n;
         }
         for (int i = begin; i <= end && i < x->e.n; i++) change_element(x, &discarded, i, -1);
@@ -118,13 +113,13 @@ static bool find_packs(packer *x, int *culprit)
 
 static ft_status no_packs(const packer *x, int culprit, ft_error *err)
 {
-    const ground *g = x->g;
+    const ft_ground *g = x->g;
     char name[96];
     if (culprit < 0)
         return ft_fail(err, FT_INFEASIBLE,
                        "partition: no %d packs of equal time fit in %lld bytes each",
                        g->options->blocks, (long long)x->most);
-    ground_name(g, g->unit_nodes[g->unit_first[x->e.list[x->e.first[culprit]]]], name);
+    ft_ground_name(g, g->unit_nodes[g->unit_first[x->e.list[x->e.first[culprit]]]], name);
     return ft_fail(err, FT_INFEASIBLE,
                    "partition: %s with the values it needs is larger than the smallest device, "
                    "which has %lld bytes",
@@ -135,60 +130,35 @@ static ft_status no_packs(const packer *x, int culprit, ft_error *err)
 static ft_status deal(const packer *x, int *unit_device, int *stage_of, int *n_stages,
                       ft_error *err)
 {
-    const ground *g = x->g;
+    const ft_ground *g = x->g;
     char name[96];
     *n_stages = x->pack[x->e.n - 1] + 1;
     for (int u = 0; u < g->n_units; u++) {
         int stage = x->pack[x->e.of[u]];
         unit_device[u] = stage % g->problem->n_devices;
-        if (!ground_allows(g, u, unit_device[u]))
+        if (!ft_ground_allows(g, u, unit_device[u]))
             return ft_fail(err, FT_INFEASIBLE,
                            "partition: pack %d is for device %d in turn, where %s may not be",
                            stage + 1, unit_device[u] + 1,
-                           ground_name(g, g->unit_nodes[g->unit_first[u]], name));
+                           ft_ground_name(g, g->unit_nodes[g->unit_first[u]], name));
         for (int at = g->unit_first[u]; at < g->unit_first[u + 1]; at++)
             stage_of[g->unit_nodes[at]] = stage;
     }
     return FT_OK;
 }
 
-ft_status solve_pack(ground *g, ft_partition_result *result, ft_error *err)
+ft_status ft_solve_pack(ft_ground *g, ft_partition_result *result, ft_error *err)
 {
     packer x;
     int culprit = -1, n_stages;
     if (!g->problem->swaps)
         return ft_fail(err, FT_INVALID,
                        "partition: pack is for devices that swap, but swaps is not set");
-    if (!packer_new(&x, g)) return ground_no_memory(g, err);
+    if (!packer_new(&x, g)) return ft_ground_no_memory(g, err);
     int *unit_device = ft_arena_array(g->arena, g->n_units, sizeof *unit_device);
     int *stage_of = ft_arena_array(g->arena, g->n, sizeof *stage_of);
-    if (!unit_device || !stage_of) return ground_no_memory(g, err);
+    if (!unit_device || !stage_of) return ft_ground_no_memory(g, err);
     if (!find_packs(&x, &culprit)) return no_packs(&x, culprit, err);
     FT_TRY(deal(&x, unit_device, stage_of, &n_stages, err));
-    return result_make(g, unit_device, stage_of, result, err);
-}
-
-/* -- memory of swapping devices ---------------------------------------------------------------- */
-
-bool pack_memory(const ground *g, const ft_partition_result *r, int64_t *device_bytes)
-{
-    int *first = ft_arena_array(g->arena, r->n_stages + 2, sizeof *first);
-    int *units = ft_arena_array(g->arena, g->n_units, sizeof *units);
-    int *held = ft_arena_array(g->arena, g->n_nets + 1, sizeof *held);
-    bool *makes = ft_arena_array(g->arena, g->n_nets + 1, sizeof *makes);
-    if (!first || !units || !held || !makes) return false;
-    for (int u = 0; u < g->n_units; u++) first[r->stage[g->unit_nodes[g->unit_first[u]]] + 2]++;
-    for (int s = 2; s <= r->n_stages; s++) first[s] += first[s - 1];
-    for (int u = 0; u < g->n_units; u++)
-        units[first[r->stage[g->unit_nodes[g->unit_first[u]]] + 1]++] = u;
-    for (int s = 0; s < r->n_stages; s++) {
-        load sums = {.out = 0}, discarded = {.out = 0};
-        for (int i = first[s]; i < first[s + 1]; i++)
-            load_change(g, &sums, held, makes, units[i], 1);
-        for (int i = first[s]; i < first[s + 1]; i++)
-            load_change(g, &discarded, held, makes, units[i], -1);
-        int64_t *bytes = &device_bytes[r->stage_device[s]];
-        if (pack_bytes(&sums) > *bytes) *bytes = pack_bytes(&sums);
-    }
-    return true;
+    return ft_result_make(g, unit_device, stage_of, result, err);
 }

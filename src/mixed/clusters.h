@@ -1,8 +1,8 @@
-/* partition/clusters.h - units that are moved together. */
-#ifndef FT_PARTITION_CLUSTERS_H
-#define FT_PARTITION_CLUSTERS_H
+/* mixed/clusters.h - units that are moved together. */
+#ifndef FT_MIXED_CLUSTERS_H
+#define FT_MIXED_CLUSTERS_H
 
-#include "partition/internal.h"
+#include "problem/ground.h"
 
 enum { MOST_LEVELS = 12 };
 
@@ -15,6 +15,6 @@ typedef struct clusters {
 
 /* Matches neighbours, heavy values between light clusters first, whether or not that makes cycles,
  * until few are left. In the ground's arena; false without memory. */
-bool clusters_make(const ground *g, clusters *out);
+bool clusters_make(const ft_ground *g, clusters *out);
 
 #endif

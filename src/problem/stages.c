@@ -1,4 +1,4 @@
-/* partition/stages.c - a placement cut into stages.
+/* problem/stages.c - a placement cut into stages.
  *
  * Running one device as far as it goes is one stage; then another one is run. What remains is never
  * made harder by having run more, so that a device is always run as far as it goes, and only the
@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/internal.h"
+#include "problem/ground.h"
 
 enum { EXACT_NODES = 16 };
 
 typedef struct cutter {
-    const ground *g;
+    const ft_ground *g;
     const int *unit_device;
     int *unmet;   /* by node: predecessors not run yet */
     int *ready;   /* nodes that can be run, by device: ready[first[d] .. first[d] + n_ready[d]) */
@@ -25,7 +25,7 @@ static int device_of(const cutter *c, int node)
     return c->unit_device[c->g->unit[node]];
 }
 
-static bool cutter_new(cutter *c, const ground *g, const int *unit_device)
+static bool cutter_new(cutter *c, const ft_ground *g, const int *unit_device)
 {
     int n_devices = g->problem->n_devices;
     *c = (cutter){.g = g, .unit_device = unit_device};
@@ -49,7 +49,7 @@ static bool cutter_new(cutter *c, const ground *g, const int *unit_device)
  * the nodes stay run and what they release is ready. */
 static int run_device(cutter *c, int d, bool keep)
 {
-    const ground *g = c->g;
+    const ft_ground *g = c->g;
     int n = c->n_ready[d];
     memcpy(c->trail, &c->ready[c->first[d]], (size_t)n * sizeof *c->trail);
     for (int done = 0; done < n; done++)
@@ -71,7 +71,7 @@ static int run_device(cutter *c, int d, bool keep)
 /* Always the device that gets furthest. */
 static int cut_greedily(cutter *c, int *stage_of, int *stage_device)
 {
-    const ground *g = c->g;
+    const ft_ground *g = c->g;
     int n_stages = 0;
     for (int done = 0; done < g->n_forward; n_stages++) {
         int best = -1, most = 0;
@@ -94,7 +94,7 @@ static int cut_greedily(cutter *c, int *stage_of, int *stage_device)
 /* Breadth first over the sets of nodes that have run. */
 static uint32_t run_mask(const cutter *c, uint32_t done, int d)
 {
-    const ground *g = c->g;
+    const ft_ground *g = c->g;
     for (int at = 0; at < g->n_forward; at++) { /* in topological order: once is enough */
         int node = g->order[at];
         bool can = device_of(c, node) == d;
@@ -107,7 +107,7 @@ static uint32_t run_mask(const cutter *c, uint32_t done, int d)
 
 static int cut_exactly(cutter *c, int *stage_of, int *stage_device)
 {
-    const ground *g = c->g;
+    const ft_ground *g = c->g;
     int n_sets = 1 << g->n_forward, begin = 0, end = 1;
     uint32_t full = (uint32_t)n_sets - 1;
     uint32_t *queue = ft_arena_array(g->arena, n_sets, sizeof *queue);
@@ -135,8 +135,8 @@ static int cut_exactly(cutter *c, int *stage_of, int *stage_device)
 
 /* Backward nodes are in the stage of the last forward node of their unit; those of units without
  * one in the first stage of their device. */
-static int place_backward(const ground *g, const int *unit_device, int *stage_of, int *stage_device,
-                          int n_stages)
+static int place_backward(const ft_ground *g, const int *unit_device, int *stage_of,
+                          int *stage_device, int n_stages)
 {
     for (int at = g->n_forward; at < g->n; at++) {
         int node = g->order[at], unit = g->unit[node], found = -1;
@@ -153,7 +153,7 @@ static int place_backward(const ground *g, const int *unit_device, int *stage_of
     return n_stages;
 }
 
-int stages_make(const ground *g, const int *unit_device, int *stage_of, int *stage_device)
+int ft_stages_make(const ft_ground *g, const int *unit_device, int *stage_of, int *stage_device)
 {
     cutter c;
     if (!cutter_new(&c, g, unit_device)) return -1;
@@ -162,7 +162,7 @@ int stages_make(const ground *g, const int *unit_device, int *stage_of, int *sta
     return n < 0 ? n : place_backward(g, unit_device, stage_of, stage_device, n);
 }
 
-double stages_gain_ns(const ground *g, const int *stage_of, int last, int kind)
+double ft_stages_gain_ns(const ft_ground *g, const int *stage_of, int last, int kind)
 {
     const ft_partition_problem *p = g->problem;
     int64_t row = (int64_t)kind * g->n;
@@ -172,13 +172,13 @@ double stages_gain_ns(const ground *g, const int *stage_of, int last, int kind)
     return gain;
 }
 
-bool stages_limited(const ground *g)
+bool ft_stages_limited(const ft_ground *g)
 {
     const ft_partition_options *o = g->options;
     return o->max_stages_per_device || (o->max_stages && o->max_stages < g->n);
 }
 
-bool stages_allowed(const ground *g, const int *stage_device, int n_stages)
+bool ft_stages_allowed(const ft_ground *g, const int *stage_device, int n_stages)
 {
     const ft_partition_options *o = g->options;
     if (o->max_stages && n_stages > o->max_stages) return false;

@@ -1,4 +1,4 @@
-/* partition/clusters.c - units that are moved together: coarsening by matching.
+/* mixed/clusters.c - units that are moved together: coarsening by matching.
  *
  * A placement whose stages are not limited may be of any shape, so that clusters need not be
  * intervals of an order. The rating is that of multilevel partitioning: what a pair shares, over
@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/clusters.h"
+#include "mixed/clusters.h"
 
 enum { WIDEST_NET = 32, FEWEST_FOR_A_DEVICE = 2 };
 
 typedef struct matcher {
-    const ground *g;
+    const ft_ground *g;
     int n;        /* clusters */
     int *of;      /* by unit */
     double *work; /* by cluster */
@@ -32,11 +32,11 @@ static int compare_work(const void *left, const void *right, void *context)
 /* Fills `near` and `shared` for the units of a cluster; returns how many are near. */
 static int look_around(matcher *m, const int *units, int n_units, int cluster)
 {
-    const ground *g = m->g;
+    const ft_ground *g = m->g;
     int n_near = 0;
     for (int i = 0; i < n_units; i++)
         for (int k = g->nets_first[units[i]]; k < g->nets_first[units[i] + 1]; k++) {
-            const net *v = &g->nets[g->unit_nets[k]];
+            const ft_net *v = &g->nets[g->unit_nets[k]];
             if (v->n_units > WIDEST_NET) continue;
             double bytes = 1 + (double)(v->bytes + v->grad_bytes);
             for (int j = 0; j < v->n_units; j++) {
@@ -75,7 +75,7 @@ static void match(matcher *m, const int *first, const int *list, double mean)
 /* Numbers pairs as one; fills the next level. */
 static bool next_level(matcher *m, clusters *out, int *number)
 {
-    const ground *g = m->g;
+    const ft_ground *g = m->g;
     int n = 0, level = out->n_levels;
     for (int c = 0; c < m->n; c++)
         number[c] = m->mate[c] >= 0 && m->mate[c] < c ? number[m->mate[c]] : n++;
@@ -99,7 +99,7 @@ static bool next_level(matcher *m, clusters *out, int *number)
     return true;
 }
 
-bool clusters_make(const ground *g, clusters *out)
+bool clusters_make(const ft_ground *g, clusters *out)
 {
     matcher m = {.g = g, .n = g->n_units};
     int n = g->n_units;

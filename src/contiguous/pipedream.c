@@ -1,4 +1,4 @@
-/* partition/pipedream.c - stages with replicas over a hierarchy of links.
+/* contiguous/pipedream.c - stages with replicas over a hierarchy of links.
  *
  * The dynamic programme of Narayanan et al., "PipeDream", SOSP 2019, section 3.1, with the
  * recurrence that its published optimizer computes, so that its figures can be compared with: the
@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "partition/states.h"
-#include "partition/table.h"
+#include "contiguous/contiguous.h"
+#include "contiguous/states.h"
 
 typedef struct cell {
     double ns;    /* bottleneck; HUGE_VAL: impossible */
@@ -32,7 +32,7 @@ typedef struct level {
 } level;
 
 typedef struct dream {
-    const ground *g;
+    const ft_ground *g;
     states s;
     int n_levels;
     level levels[FT_PARTITION_LEVELS];
@@ -124,9 +124,9 @@ static ft_status solve_levels(dream *d, ft_error *err)
         level *l = &d->levels[index];
         l->n_first = index == d->n_levels - 1 ? 1 : d->s.n;
         l->cells = ft_alloc((int64_t)l->n_first * d->s.n * l->machines * (int64_t)sizeof(cell));
-        if (!l->cells) return ground_no_memory(d->g, err);
+        if (!l->cells) return ft_ground_no_memory(d->g, err);
         for (int i = 0; i < l->n_first; i++) {
-            if (ground_stopped(d->g)) return ground_cancelled(err);
+            if (ft_ground_stopped(d->g)) return ft_ground_cancelled(err);
             for (int j = 0; j < d->s.n; j++) {
                 if (j >= i) fill_column(d, index, i, j);
                 for (int m = 0; j < i && m < l->machines; m++)
@@ -167,10 +167,10 @@ static void read_level(reading *r, int index, int i, int j, int times)
 
 static ft_status read_result(const dream *d, ft_partition_result *out, ft_error *err)
 {
-    const ground *g = d->g;
+    const ft_ground *g = d->g;
     reading r = {.d = d};
     int *space = ft_arena_array(g->arena, 2 * (int64_t)d->s.n + g->n + g->n_units, sizeof *space);
-    if (!space) return ground_no_memory(g, err);
+    if (!space) return ft_ground_no_memory(g, err);
     r.ends = space;
     r.replicas = space + d->s.n;
     int *stage_of = space + 2 * d->s.n, *unit_device = stage_of + g->n;
@@ -186,8 +186,8 @@ static ft_status read_result(const dream *d, ft_partition_result *out, ft_error 
             if (stage_of[i] == n) unit_device[g->unit[i]] = device;
         device += r.replicas[s];
     }
-    ft_status status = result_make(g, unit_device, stage_of, out, NULL);
-    if (status != FT_OK && status != FT_INFEASIBLE) return ground_no_memory(g, err);
+    ft_status status = ft_result_make(g, unit_device, stage_of, out, NULL);
+    if (status != FT_OK && status != FT_INFEASIBLE) return ft_ground_no_memory(g, err);
     for (int s = 0; s < r.n && s < out->n_stages; s++)
         out->stage_replicas[s] = r.replicas[r.n - 1 - s];
     out->lower_bound_ns = fmin(out->lower_bound_ns, out->objective_ns);
@@ -228,7 +228,7 @@ static ft_status set_levels(dream *d, ft_error *err)
     return FT_OK;
 }
 
-ft_status solve_pipedream(ground *g, ft_partition_result *result, ft_error *err)
+ft_status ft_solve_pipedream(ft_ground *g, ft_partition_result *result, ft_error *err)
 {
     dream d = {.g = g};
     FT_TRY(set_levels(&d, err));
@@ -307,7 +307,7 @@ static double price_level(const pricing *x, int index, int i, int j, int machine
 }
 
 /* A device without nodes repeats the stage of the device before it. */
-static ft_status count_replicas(const ground *g, ft_partition_result *r, ft_error *err)
+static ft_status count_replicas(const ft_ground *g, ft_partition_result *r, ft_error *err)
 {
     for (int s = 0; s < r->n_stages; s++) {
         int end = s + 1 < r->n_stages ? r->stage_device[s + 1] : g->problem->n_devices;
@@ -321,7 +321,7 @@ static ft_status count_replicas(const ground *g, ft_partition_result *r, ft_erro
     return FT_OK;
 }
 
-ft_status price_pipedream(const ground *g, ft_partition_result *r, ft_error *err)
+ft_status ft_price_pipedream(const ft_ground *g, ft_partition_result *r, ft_error *err)
 {
     pricing x = {.d = {.g = g}, .replicas = r->stage_replicas};
     FT_TRY(set_levels(&x.d, err));

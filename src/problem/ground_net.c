@@ -1,7 +1,7 @@
-/* partition/ground_net.c - the values of a problem as nets, and sums over sets of units. */
+/* problem/ground_net.c - the values of a problem as nets, and sums over sets of units. */
 #include <stdlib.h>
 
-#include "partition/internal.h"
+#include "problem/ground.h"
 
 /* -- nets -------------------------------------------------------------------------------------- */
 
@@ -27,7 +27,7 @@ static int compare_edges(const void *left, const void *right, void *problem)
 }
 
 typedef struct net_maker {
-    ground *g;
+    ft_ground *g;
     int *order; /* edges by maker and value */
     int round;  /* counts the values looked at */
     int *mark;  /* by unit: the last round that saw it */
@@ -67,13 +67,13 @@ static bool add_clones(net_maker *m, int node)
 
 static void close_net(net_maker *m, int64_t begin, int node, int edge, int clone)
 {
-    ground *g = m->g;
+    ft_ground *g = m->g;
     const ft_partition_problem *p = g->problem;
     if (m->n - begin < 2) {
         m->n = begin;
         return;
     }
-    g->nets[g->n_nets++] = (net){
+    g->nets[g->n_nets++] = (ft_net){
         .maker = g->unit[node],
         .n_units = (int)(m->n - begin),
         .units = &m->list[begin],
@@ -92,7 +92,7 @@ static ft_status collect_values(net_maker *m, int node, ft_error *err)
         int64_t begin = m->n;
         m->round++;
         if (!add_unit(m, m->g->unit[node]) || !add_clones(m, node))
-            return ground_no_memory(m->g, err);
+            return ft_ground_no_memory(m->g, err);
         close_net(m, begin, node, -1, node);
         return FT_OK;
     }
@@ -100,26 +100,26 @@ static ft_status collect_values(net_maker *m, int node, ft_error *err)
         int first = m->order[i];
         int64_t begin = m->n;
         m->round++;
-        if (!add_unit(m, m->g->unit[node])) return ground_no_memory(m->g, err);
+        if (!add_unit(m, m->g->unit[node])) return ft_ground_no_memory(m->g, err);
         for (; i < end && value_of(p, m->order[i]) == value_of(p, first); i++) {
             int e = m->order[i];
             if (p->edge_bytes[e] != p->edge_bytes[first])
                 return ft_fail(err, FT_INVALID,
                                "partition: the value of %s has %lld bytes on edge %d, %lld on %d",
-                               ground_name(m->g, node, name), (long long)p->edge_bytes[first],
+                               ft_ground_name(m->g, node, name), (long long)p->edge_bytes[first],
                                first + 1, (long long)p->edge_bytes[e], e + 1);
             if (is_cheap(p, p->edge_to[e]))
                 return ft_fail(err, FT_INVALID, "partition: %s is cheap, but uses %s, which is not",
-                               ground_name(m->g, p->edge_to[e], name),
-                               ground_name(m->g, node, other));
-            if (!add_unit(m, m->g->unit[p->edge_to[e]])) return ground_no_memory(m->g, err);
+                               ft_ground_name(m->g, p->edge_to[e], name),
+                               ft_ground_name(m->g, node, other));
+            if (!add_unit(m, m->g->unit[p->edge_to[e]])) return ft_ground_no_memory(m->g, err);
         }
         close_net(m, begin, node, first, -1);
     }
     return FT_OK;
 }
 
-static bool index_nets(ground *g)
+static bool index_nets(ft_ground *g)
 {
     g->nets_first = ft_arena_array(g->arena, g->n_units + 2, sizeof *g->nets_first);
     if (!g->nets_first) return false;
@@ -135,7 +135,7 @@ static bool index_nets(ground *g)
     return true;
 }
 
-ft_status ground_make_nets(ground *g, ft_error *err)
+ft_status ground_make_nets(ft_ground *g, ft_error *err)
 {
     const ft_partition_problem *p = g->problem;
     int64_t n_cheap = 0;
@@ -149,7 +149,7 @@ ft_status ground_make_nets(ground *g, ft_error *err)
     m.edge_first = ft_arena_array(g->arena, g->n + 1, sizeof *m.edge_first);
     g->nets = ft_arena_array(g->arena, p->n_edges + 1, sizeof *g->nets);
     if (!m.order || !m.mark || !m.list || !m.waiting || !m.looked || !m.edge_first || !g->nets)
-        return ground_no_memory(g, err);
+        return ft_ground_no_memory(g, err);
     for (int e = 0; e < p->n_edges; e++) {
         m.order[e] = e;
         m.edge_first[p->edge_from[e] + 1]++;
@@ -158,13 +158,13 @@ ft_status ground_make_nets(ground *g, ft_error *err)
     ft_partition_problem copy = *p;
     qsort_r(m.order, (size_t)p->n_edges, sizeof *m.order, compare_edges, &copy);
     for (int at = 0; at < g->n; at++) FT_TRY(collect_values(&m, g->order[at], err));
-    return index_nets(g) ? FT_OK : ground_no_memory(g, err);
+    return index_nets(g) ? FT_OK : ft_ground_no_memory(g, err);
 }
 
 /* -- sums -------------------------------------------------------------------------------------- */
 
 /* What a net that the set holds in part adds to its sums. */
-static void add_net(const ground *g, load *sums, const net *v, bool makes, int sign)
+static void add_net(const ft_ground *g, ft_load *sums, const ft_net *v, bool makes, int sign)
 {
     if (v->clone >= 0) {
         const ft_partition_problem *p = g->problem;
@@ -186,9 +186,9 @@ static void add_net(const ground *g, load *sums, const net *v, bool makes, int s
     }
 }
 
-void load_change(const ground *g, load *sums, int *held, bool *makes, int unit, int sign)
+void ft_load_change(const ft_ground *g, ft_load *sums, int *held, bool *makes, int unit, int sign)
 {
-    const load *w = &g->weight[unit];
+    const ft_load *w = &g->weight[unit];
     for (int k = 0; k < g->problem->n_kinds; k++) {
         sums->ns[k] += sign * w->ns[k];
         sums->last_ns[k] += sign * w->last_ns[k];
@@ -197,7 +197,7 @@ void load_change(const ground *g, load *sums, int *held, bool *makes, int unit, 
     sums->saved += sign * w->saved;
     for (int i = g->nets_first[unit]; i < g->nets_first[unit + 1]; i++) {
         int at = g->unit_nets[i];
-        const net *v = &g->nets[at];
+        const ft_net *v = &g->nets[at];
         int before = held[at];
         if (before > 0 && before < v->n_units) add_net(g, sums, v, makes[at], -1);
         held[at] = before + sign;
@@ -206,7 +206,7 @@ void load_change(const ground *g, load *sums, int *held, bool *makes, int unit, 
     }
 }
 
-double load_price(const ground *g, const load *sums, int device, bool last)
+double ft_load_price(const ft_ground *g, const ft_load *sums, int device, bool last)
 {
     const ft_partition_device *d = &g->problem->devices[device];
     double compute = (last ? sums->last_ns : sums->ns)[d->kind] * d->slowdown;
@@ -216,13 +216,13 @@ double load_price(const ground *g, const load *sums, int device, bool last)
                           ns * (double)sums->in, ns * (double)sums->in_grad);
 }
 
-int64_t load_bytes(const load *sums, int in_flight)
+int64_t ft_load_bytes(const ft_load *sums, int in_flight)
 {
     return sums->fixed + in_flight * sums->saved;
 }
 
-bool load_fits(const ground *g, const load *sums, int device, int in_flight)
+bool ft_load_fits(const ft_ground *g, const ft_load *sums, int device, int in_flight)
 {
     int64_t limit = g->problem->devices[device].memory_bytes;
-    return limit == 0 || load_bytes(sums, in_flight) <= limit;
+    return limit == 0 || ft_load_bytes(sums, in_flight) <= limit;
 }

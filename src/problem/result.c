@@ -1,62 +1,8 @@
-/* partition/cost.c - the cost models, and what a placement costs under one. */
+/* problem/result.c - what a placement costs under a cost model. */
 #include <math.h>
 #include <string.h>
 
-#include "partition/internal.h"
-#include "partition/table.h"
-
-/* -- the models -------------------------------------------------------------------------------- */
-
-/* Eliad et al., "FTPipe", USENIX ATC 2021, section 4: traffic costs nothing while it hides. */
-static double overlap(double compute, double out, double out_grad, double in, double in_grad)
-{
-    (void)in, (void)in_grad;
-    return compute + fmax(0, out - compute) + fmax(0, out_grad - compute);
-}
-
-/* Tarnawski et al., "Efficient Algorithms for Device Placement of DNN Graph Operators", NeurIPS
- * 2020: nothing overlaps. */
-static double sum(double compute, double out, double out_grad, double in, double in_grad)
-{
-    return compute + out + out_grad + in + in_grad;
-}
-
-/* Narayanan et al., "PipeDream", SOSP 2019, section 3.1, as its optimizer computes it: what a
- * device computes is the least of it; price_pipedream does the rest. */
-static double compute_alone(double compute, double out, double out_grad, double in, double in_grad)
-{
-    (void)out, (void)out_grad, (void)in, (void)in_grad;
-    return compute;
-}
-
-static const cost_model models[] = {
-    {"overlap", "compute, and what of sending values and gradients it does not hide", overlap, true,
-     NULL},
-    {"sum", "compute and every transfer in and out, one after the other", sum, false, NULL},
-    {"pipedream", "contiguous stages with replicas, as PipeDream's optimizer counts them",
-     compute_alone, false, price_pipedream},
-};
-
-enum { N_MODELS = sizeof models / sizeof *models };
-
-const cost_model *cost_find(const char *name)
-{
-    for (int i = 0; i < N_MODELS; i++)
-        if (!strcmp(models[i].name, name)) return &models[i];
-    return NULL;
-}
-
-const char *ft_partition_cost_name(int i)
-{
-    return i >= 0 && i < N_MODELS ? models[i].name : NULL;
-}
-
-const char *ft_partition_cost_doc(int i)
-{
-    return i >= 0 && i < N_MODELS ? models[i].doc : NULL;
-}
-
-/* -- results ----------------------------------------------------------------------------------- */
+#include "problem/ground.h"
 
 void ft_partition_result_free(ft_partition_result *result)
 {
@@ -64,10 +10,10 @@ void ft_partition_result_free(ft_partition_result *result)
     *result = (ft_partition_result){0};
 }
 
-static ft_status allocate_result(const ground *g, ft_partition_result *r, ft_error *err)
+static ft_status allocate_result(const ft_ground *g, ft_partition_result *r, ft_error *err)
 {
     ft_arena *arena = r->memory ? r->memory : ft_arena_new();
-    if (!arena) return ground_no_memory(g, err);
+    if (!arena) return ft_ground_no_memory(g, err);
     r->memory = arena;
     r->stage = ft_arena_array(arena, g->n, sizeof *r->stage);
     r->device = ft_arena_array(arena, g->n, sizeof *r->device);
@@ -75,17 +21,17 @@ static ft_status allocate_result(const ground *g, ft_partition_result *r, ft_err
     r->stage_replicas = ft_arena_array(arena, g->n, sizeof *r->stage_replicas);
     r->loads = ft_arena_array(arena, g->problem->n_devices, sizeof *r->loads);
     if (!r->stage || !r->device || !r->stage_device || !r->stage_replicas || !r->loads)
-        return ground_no_memory(g, err);
+        return ft_ground_no_memory(g, err);
     return FT_OK;
 }
 
 /* What is sent to more than one device counts again for each of them. */
-static bool add_copies(const ground *g, const int *unit_device, load *sums)
+static bool add_copies(const ft_ground *g, const int *unit_device, ft_load *sums)
 {
     int *seen = ft_arena_array(g->arena, g->problem->n_devices, sizeof *seen);
     if (!seen) return false;
     for (int at = 0; at < g->n_nets; at++) {
-        const net *v = &g->nets[at];
+        const ft_net *v = &g->nets[at];
         int spread = 0;
         for (int i = 0; i < v->n_units; i++) {
             int *last = &seen[unit_device[v->units[i]]];
@@ -98,7 +44,7 @@ static bool add_copies(const ground *g, const int *unit_device, load *sums)
 }
 
 /* Sums of every device, clones included. */
-static bool sum_devices(const ground *g, const int *unit_device, load *sums)
+static bool sum_devices(const ft_ground *g, const int *unit_device, ft_load *sums)
 {
     int *held = ft_arena_array(g->arena, g->n_nets + 1, sizeof *held);
     bool *makes = ft_arena_array(g->arena, g->n_nets + 1, sizeof *makes);
@@ -110,31 +56,32 @@ static bool sum_devices(const ground *g, const int *unit_device, load *sums)
     for (int u = 0; u < g->n_units; u++) units[first[unit_device[u] + 1]++] = u;
     for (int d = 0; d < g->problem->n_devices; d++)
         for (int pass = 0; pass < 2; pass++) {
-            load discarded = {.out = 0};
+            ft_load discarded = {.out = 0};
             for (int i = first[d]; i < first[d + 1]; i++)
-                load_change(g, pass ? &discarded : &sums[d], held, makes, units[i], pass ? -1 : 1);
+                ft_load_change(g, pass ? &discarded : &sums[d], held, makes, units[i],
+                               pass ? -1 : 1);
         }
     return !g->cost->each_destination || add_copies(g, unit_device, sums);
 }
 
-static ft_status sum_memory(const ground *g, const load *sums, ft_partition_result *r,
+static ft_status sum_memory(const ft_ground *g, const ft_load *sums, ft_partition_result *r,
                             ft_error *err)
 {
     const ft_partition_problem *p = g->problem;
     if (p->swaps) {
         int64_t *bytes = ft_arena_array(g->arena, p->n_devices, sizeof *bytes);
-        if (!bytes || !pack_memory(g, r, bytes)) return ground_no_memory(g, err);
+        if (!bytes || !ft_pack_memory(g, r, bytes)) return ft_ground_no_memory(g, err);
         for (int d = 0; d < p->n_devices; d++) r->loads[d].memory_bytes = bytes[d];
         return FT_OK;
     }
     for (int d = 0; d < p->n_devices; d++) r->loads[d].memory_bytes = sums[d].fixed;
     for (int i = 0; p->saved_bytes && i < g->n; i++)
         r->loads[r->device[i]].memory_bytes +=
-            ground_in_flight(g, r->stage[i], r->n_stages) * p->saved_bytes[i];
+            ft_ground_in_flight(g, r->stage[i], r->n_stages) * p->saved_bytes[i];
     return FT_OK;
 }
 
-static ft_status price_devices(const ground *g, const load *sums, ft_partition_result *r,
+static ft_status price_devices(const ft_ground *g, const ft_load *sums, ft_partition_result *r,
                                ft_error *err)
 {
     const ft_partition_problem *p = g->problem;
@@ -144,15 +91,15 @@ static ft_status price_devices(const ground *g, const load *sums, ft_partition_r
     FT_TRY(sum_memory(g, sums, r, err));
     for (int d = 0; d < p->n_devices; d++) {
         ft_partition_load *out = &r->loads[d];
-        load own = sums[d];
+        ft_load own = sums[d];
         int kind = p->devices[d].kind;
-        if (d == last) own.ns[kind] -= stages_gain_ns(g, r->stage, r->n_stages - 1, kind);
+        if (d == last) own.ns[kind] -= ft_stages_gain_ns(g, r->stage, r->n_stages - 1, kind);
         out->compute_ns = own.ns[kind] * p->devices[d].slowdown;
         out->out_bytes = own.out;
         out->out_grad_bytes = own.out_grad;
         out->in_bytes = own.in;
         out->in_grad_bytes = own.in_grad;
-        out->price_ns = load_price(g, &own, d, false);
+        out->price_ns = ft_load_price(g, &own, d, false);
         r->objective_ns = fmax(r->objective_ns, out->price_ns);
         r->moved_bytes += own.in + own.out_grad;
         if (p->devices[d].memory_bytes && out->memory_bytes > p->devices[d].memory_bytes &&
@@ -165,7 +112,7 @@ static ft_status price_devices(const ground *g, const load *sums, ft_partition_r
 }
 
 /* Copies stages, numbered without gaps. */
-static void copy_stages(const ground *g, const int *stage_of, ft_partition_result *r)
+static void copy_stages(const ft_ground *g, const int *stage_of, ft_partition_result *r)
 {
     int *number = r->stage_replicas, n = 0; /* borrowed: filled last */
     for (int i = 0; i < g->n; i++) number[stage_of[i]] = 1;
@@ -178,21 +125,21 @@ static void copy_stages(const ground *g, const int *stage_of, ft_partition_resul
     r->n_stages = n;
 }
 
-ft_status result_make(const ground *g, const int *unit_device, const int *stage_of,
-                      ft_partition_result *r, ft_error *err)
+ft_status ft_result_make(const ft_ground *g, const int *unit_device, const int *stage_of,
+                         ft_partition_result *r, ft_error *err)
 {
     FT_TRY(allocate_result(g, r, err));
-    load *sums = ft_arena_array(g->arena, g->problem->n_devices, sizeof *sums);
-    if (!sums) return ground_no_memory(g, err);
+    ft_load *sums = ft_arena_array(g->arena, g->problem->n_devices, sizeof *sums);
+    if (!sums) return ft_ground_no_memory(g, err);
     for (int i = 0; i < g->n; i++) r->device[i] = unit_device[g->unit[i]];
     if (stage_of) {
         copy_stages(g, stage_of, r);
     } else {
-        r->n_stages = stages_make(g, unit_device, r->stage, r->stage_device);
-        if (r->n_stages < 0) return ground_no_memory(g, err);
+        r->n_stages = ft_stages_make(g, unit_device, r->stage, r->stage_device);
+        if (r->n_stages < 0) return ft_ground_no_memory(g, err);
     }
     for (int s = 0; s < r->n_stages; s++) r->stage_replicas[s] = 1;
-    if (!sum_devices(g, unit_device, sums)) return ground_no_memory(g, err);
+    if (!sum_devices(g, unit_device, sums)) return ft_ground_no_memory(g, err);
     r->objective_ns = 0;
     r->moved_bytes = 0;
     r->lower_bound_ns = g->lower_bound_ns;

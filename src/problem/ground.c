@@ -1,19 +1,19 @@
-/* partition/ground.c - checks a problem and puts it into the form that partitioners work on. */
+/* problem/ground.c - checks a problem and puts it into the form that partitioners work on. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "partition/internal.h"
+#include "problem/ground.h"
 
-ft_status ground_no_memory(const ground *g, ft_error *err)
+ft_status ft_ground_no_memory(const ft_ground *g, ft_error *err)
 {
     return ft_fail(err, FT_NOMEM, "partition: no memory for %d nodes and %d edges",
                    g->problem->n_nodes, g->problem->n_edges);
 }
 
-const char *ground_name(const ground *g, int node, char *buffer)
+const char *ft_ground_name(const ft_ground *g, int node, char *buffer)
 {
     const ft_partition_problem *p = g->problem;
     if (p->names && p->names[node])
@@ -23,38 +23,38 @@ const char *ground_name(const ground *g, int node, char *buffer)
     return buffer;
 }
 
-bool ground_allows(const ground *g, int unit, int device)
+bool ft_ground_allows(const ft_ground *g, int unit, int device)
 {
     return !g->allowed || g->allowed[(int64_t)unit * g->problem->n_devices + device];
 }
 
-int ground_in_flight(const ground *g, int s, int n)
+int ft_ground_in_flight(const ft_ground *g, int s, int n)
 {
     int most = g->problem->in_flight > 1 ? g->problem->in_flight : 1;
     return g->problem->flat || most < n - s ? most : n - s;
 }
 
-bool ground_stopped(const ground *g)
+bool ft_ground_stopped(const ft_ground *g)
 {
     return g->options->stop && *g->options->stop;
 }
 
-bool ground_late(const ground *g)
+bool ft_ground_late(const ft_ground *g)
 {
     return g->deadline && ft_now_ns() > g->deadline;
 }
 
-ft_status ground_cancelled(ft_error *err)
+ft_status ft_ground_cancelled(ft_error *err)
 {
     return ft_fail(err, FT_CANCELLED, "partition: stopped before it was done");
 }
 
-ft_status ground_room(const ground *g, ft_error *err)
+ft_status ft_ground_room(const ft_ground *g, ft_error *err)
 {
     const ft_partition_problem *p = g->problem;
     int64_t needed = 0, there = 0;
     bool limited = !p->swaps;
-    for (int u = 0; u < g->n_units; u++) needed += load_bytes(&g->weight[u], 1);
+    for (int u = 0; u < g->n_units; u++) needed += ft_load_bytes(&g->weight[u], 1);
     for (int d = 0; d < p->n_devices; d++) {
         limited &= p->devices[d].memory_bytes > 0;
         there += p->devices[d].memory_bytes;
@@ -66,7 +66,7 @@ ft_status ground_room(const ground *g, ft_error *err)
     return FT_OK;
 }
 
-ft_status ground_infeasible(const ground *g, const char *what, const char *how, ft_error *err)
+ft_status ft_ground_infeasible(const ft_ground *g, const char *what, const char *how, ft_error *err)
 {
     const ft_partition_problem *p = g->problem;
     return ft_fail(err, FT_INFEASIBLE,
@@ -118,7 +118,7 @@ static ft_status check_devices(const ft_partition_problem *p, ft_error *err)
     return FT_OK;
 }
 
-static ft_status check_nodes(const ground *g, ft_error *err)
+static ft_status check_nodes(const ft_ground *g, ft_error *err)
 {
     const ft_partition_problem *p = g->problem;
     const int64_t *const bytes[2] = {p->fixed_bytes, p->saved_bytes};
@@ -130,7 +130,7 @@ static ft_status check_nodes(const ground *g, ft_error *err)
             double ns = times[(int64_t)(row % p->n_kinds) * p->n_nodes + i];
             if (!(ns >= 0 && ns <= 1e18))
                 return ft_fail(err, FT_INVALID, "partition: %s takes %g ns, expected 0 to 1e18",
-                               ground_name(g, i, name), ns);
+                               ft_ground_name(g, i, name), ns);
         }
     }
     for (int row = 0; row < 2; row++)
@@ -140,11 +140,11 @@ static ft_status check_nodes(const ground *g, ft_error *err)
                 return ft_fail(err, FT_INVALID,
                                "partition: %s needs %lld bytes, expected 0 or more, and all nodes "
                                "less than 2^51",
-                               ground_name(g, i, name), (long long)bytes[row][i]);
+                               ft_ground_name(g, i, name), (long long)bytes[row][i]);
     return FT_OK;
 }
 
-static ft_status check_edges(const ground *g, ft_error *err)
+static ft_status check_edges(const ft_ground *g, ft_error *err)
 {
     const ft_partition_problem *p = g->problem;
     int64_t sum = 0;
@@ -157,7 +157,7 @@ static ft_status check_edges(const ground *g, ft_error *err)
                            from + 1, to + 1, p->n_nodes);
         if (from == to)
             return ft_fail(err, FT_INVALID, "partition: edge %d goes from %s to itself", e + 1,
-                           ground_name(g, from, name));
+                           ft_ground_name(g, from, name));
         int64_t grad = p->edge_grad_bytes ? p->edge_grad_bytes[e] : 0;
         if (p->edge_bytes[e] < 0 || grad < 0 ||
             __builtin_add_overflow(sum, p->edge_bytes[e], &sum) ||
@@ -178,7 +178,8 @@ static bool is_backward(const ft_partition_problem *p, int node)
 }
 
 /* Neighbours by node, among nodes that are not backward. */
-static bool make_neighbours(ground *g, const int *from, const int *to, int **first_out, int **out)
+static bool make_neighbours(ft_ground *g, const int *from, const int *to, int **first_out,
+                            int **out)
 {
     const ft_partition_problem *p = g->problem;
     int *first = ft_arena_array(g->arena, g->n + 2, sizeof *first);
@@ -201,7 +202,7 @@ static bool make_neighbours(ground *g, const int *from, const int *to, int **fir
 }
 
 /* A node of a cycle: from a node with unmet predecessors, backwards through such nodes. */
-static int find_cycle(const ground *g, const int *unmet)
+static int find_cycle(const ft_ground *g, const int *unmet)
 {
     int node = 0;
     while (unmet[node] <= 0) node++;
@@ -214,7 +215,7 @@ static int find_cycle(const ground *g, const int *unmet)
     return node;
 }
 
-static ft_status make_order(ground *g, ft_error *err)
+static ft_status make_order(ft_ground *g, ft_error *err)
 {
     const ft_partition_problem *p = g->problem;
     int *unmet = ft_arena_array(g->arena, g->n, sizeof *unmet);
@@ -223,7 +224,7 @@ static ft_status make_order(ground *g, ft_error *err)
     if (!unmet || !g->order || !g->rank ||
         !make_neighbours(g, p->edge_from, p->edge_to, &g->next_first, &g->next) ||
         !make_neighbours(g, p->edge_to, p->edge_from, &g->back_first, &g->back))
-        return ground_no_memory(g, err);
+        return ft_ground_no_memory(g, err);
     int n = 0, done = 0;
     for (int i = 0; i < g->n; i++) {
         g->n_forward += !is_backward(p, i);
@@ -236,7 +237,7 @@ static ft_status make_order(ground *g, ft_error *err)
     char name[96];
     if (n < g->n_forward)
         return ft_fail(err, FT_INVALID, "partition: %s is on a cycle of edges",
-                       ground_name(g, find_cycle(g, unmet), name));
+                       ft_ground_name(g, find_cycle(g, unmet), name));
     for (int i = 0; i < g->n; i++)
         if (is_backward(p, i)) g->order[n++] = i;
     for (int i = 0; i < g->n; i++) g->rank[g->order[i]] = i;
@@ -257,7 +258,7 @@ static int tie_of(const ft_partition_problem *p, int node)
 }
 
 /* Units in the order of their first nodes. */
-static ft_status make_units(ground *g, ft_error *err)
+static ft_status make_units(ft_ground *g, ft_error *err)
 {
     const ft_partition_problem *p = g->problem;
     int *ties = ft_arena_array(g->arena, g->n, sizeof *ties);
@@ -266,7 +267,7 @@ static ft_status make_units(ground *g, ft_error *err)
     g->unit_first = ft_arena_array(g->arena, g->n + 2, sizeof *g->unit_first);
     g->unit_nodes = ft_arena_array(g->arena, g->n, sizeof *g->unit_nodes);
     if (!ties || !unit_of_tie || !g->unit || !g->unit_first || !g->unit_nodes)
-        return ground_no_memory(g, err);
+        return ft_ground_no_memory(g, err);
     int n_ties = 0;
     for (int i = 0; i < g->n; i++)
         if (tie_of(p, i) >= 0) ties[n_ties++] = p->tie[i];
@@ -288,13 +289,13 @@ static ft_status make_units(ground *g, ft_error *err)
     return FT_OK;
 }
 
-static ft_status make_weights(ground *g, ft_error *err)
+static ft_status make_weights(ft_ground *g, ft_error *err)
 {
     const ft_partition_problem *p = g->problem;
     g->weight = ft_arena_array(g->arena, g->n_units, sizeof *g->weight);
-    if (!g->weight) return ground_no_memory(g, err);
+    if (!g->weight) return ft_ground_no_memory(g, err);
     for (int i = 0; i < g->n; i++) {
-        load *w = &g->weight[g->unit[i]];
+        ft_load *w = &g->weight[g->unit[i]];
         for (int k = 0; k < p->n_kinds; k++) {
             int64_t at = (int64_t)k * g->n + i;
             w->ns[k] += p->node_ns[at];
@@ -308,14 +309,14 @@ static ft_status make_weights(ground *g, ft_error *err)
 
 /* -- pins, forbids, memory --------------------------------------------------------------------- */
 
-static ft_status apply_pins(ground *g, ft_error *err)
+static ft_status apply_pins(ft_ground *g, ft_error *err)
 {
     const ft_partition_problem *p = g->problem;
     char name[96], other[96];
     for (int i = 0; p->pin && i < g->n; i++) {
         if (p->pin[i] < -1 || p->pin[i] >= p->n_devices)
             return ft_fail(err, FT_INVALID, "partition: %s is pinned to device %d of %d",
-                           ground_name(g, i, name), p->pin[i] + 1, p->n_devices);
+                           ft_ground_name(g, i, name), p->pin[i] + 1, p->n_devices);
         if (p->pin[i] < 0) continue;
         for (int at = g->unit_first[g->unit[i]]; at < g->unit_first[g->unit[i] + 1]; at++) {
             int tied = g->unit_nodes[at];
@@ -323,8 +324,8 @@ static ft_status apply_pins(ground *g, ft_error *err)
                 return ft_fail(err, FT_INVALID,
                                "partition: %s is pinned to device %d, %s, which is tied to it, to "
                                "device %d",
-                               ground_name(g, i, name), p->pin[i] + 1, ground_name(g, tied, other),
-                               p->pin[tied] + 1);
+                               ft_ground_name(g, i, name), p->pin[i] + 1,
+                               ft_ground_name(g, tied, other), p->pin[tied] + 1);
         }
         bool *row = &g->allowed[(int64_t)g->unit[i] * p->n_devices];
         for (int d = 0; d < p->n_devices; d++) row[d] = d == p->pin[i];
@@ -337,20 +338,20 @@ static ft_status apply_pins(ground *g, ft_error *err)
                            node + 1, g->n, device + 1, p->n_devices);
         if (p->pin && p->pin[node] == device)
             return ft_fail(err, FT_INVALID, "partition: %s is pinned to device %d and forbidden it",
-                           ground_name(g, node, name), device + 1);
+                           ft_ground_name(g, node, name), device + 1);
         g->allowed[(int64_t)g->unit[node] * p->n_devices + device] = false;
     }
     return FT_OK;
 }
 
-static ft_status limit_devices(ground *g, ft_error *err)
+static ft_status limit_devices(ft_ground *g, ft_error *err)
 {
     const ft_partition_problem *p = g->problem;
     bool limited = p->pin || p->n_forbids;
     for (int d = 0; d < p->n_devices; d++) limited |= p->devices[d].memory_bytes > 0;
     if (!limited) return FT_OK;
     g->allowed = ft_arena_array(g->arena, g->n_units, p->n_devices);
-    if (!g->allowed) return ground_no_memory(g, err);
+    if (!g->allowed) return ft_ground_no_memory(g, err);
     memset(g->allowed, true, (size_t)g->n_units * (size_t)p->n_devices);
     FT_TRY(apply_pins(g, err));
     char name[96];
@@ -360,35 +361,35 @@ static ft_status limit_devices(ground *g, ft_error *err)
         for (int d = 0; d < p->n_devices; d++) {
             wanted |= row[d];
             if (row[d] && p->devices[d].memory_bytes > most) most = p->devices[d].memory_bytes;
-            row[d] = row[d] && load_fits(g, &g->weight[u], d, 1);
+            row[d] = row[d] && ft_load_fits(g, &g->weight[u], d, 1);
             any |= row[d];
         }
         if (any) continue;
-        ground_name(g, g->unit_nodes[g->unit_first[u]], name);
+        ft_ground_name(g, g->unit_nodes[g->unit_first[u]], name);
         if (!wanted)
             return ft_fail(err, FT_INVALID, "partition: %s is forbidden every device", name);
         return ft_fail(
             err, FT_INFEASIBLE,
             "partition: %s%s needs %lld bytes, the largest device it may be on has %lld", name,
             g->unit_first[u + 1] - g->unit_first[u] > 1 ? " with what is tied to it" : "",
-            (long long)load_bytes(&g->weight[u], 1), (long long)most);
+            (long long)ft_load_bytes(&g->weight[u], 1), (long long)most);
     }
     return FT_OK;
 }
 
 /* -- the bound --------------------------------------------------------------------------------- */
 
-static double unit_ns(const ground *g, int unit, int device, bool last)
+static double unit_ns(const ft_ground *g, int unit, int device, bool last)
 {
     const ft_partition_device *d = &g->problem->devices[device];
-    const load *w = &g->weight[unit];
+    const ft_load *w = &g->weight[unit];
     double ns = w->ns[d->kind], at_last = w->last_ns[d->kind];
     return (last && at_last < ns ? at_last : ns) * d->slowdown;
 }
 
 /* In units of the fastest device for each unit, device d does at most T / s_d of work, where s_d is
  * its least disadvantage; and the device with the last stage some factor more. */
-static bool bound(ground *g)
+static bool bound(ft_ground *g)
 {
     int n_devices = g->problem->n_devices;
     double total = 0, largest = 0, rate = 0, fastest = 0;
@@ -401,7 +402,7 @@ static bool bound(ground *g)
         for (int d = 0; d < n_devices; d++) best = fmin(best, unit_ns(g, u, d, false));
         for (int d = 0; d < n_devices; d++) {
             double ns = unit_ns(g, u, d, false), at_last = unit_ns(g, u, d, true);
-            if (ground_allows(g, u, d)) indivisible = fmin(indivisible, at_last);
+            if (ft_ground_allows(g, u, d)) indivisible = fmin(indivisible, at_last);
             if (best > 0) g->rate[d] = fmax(g->rate[d], best / ns);
             if (at_last < ns) g->last_gain = fmax(g->last_gain, ns / at_last);
         }
@@ -418,25 +419,26 @@ static bool bound(ground *g)
     return true;
 }
 
-ft_status ground_new(ground *out, const ft_partition_problem *problem,
-                     const ft_partition_options *options, const cost_model *cost, ft_error *err)
+ft_status ft_ground_new(ft_ground *out, const ft_partition_problem *problem,
+                        const ft_partition_options *options, const ft_cost_model *cost,
+                        ft_error *err)
 {
-    *out = (ground){.problem = problem, .options = options, .cost = cost, .n = problem->n_nodes};
+    *out = (ft_ground){.problem = problem, .options = options, .cost = cost, .n = problem->n_nodes};
     if (options->deadline_ns) out->deadline = ft_now_ns() + options->deadline_ns;
     FT_TRY(check_sizes(problem, err));
     FT_TRY(check_devices(problem, err));
     FT_TRY(check_nodes(out, err));
     FT_TRY(check_edges(out, err));
-    if (!(out->arena = ft_arena_new())) return ground_no_memory(out, err);
+    if (!(out->arena = ft_arena_new())) return ft_ground_no_memory(out, err);
     FT_TRY(make_order(out, err));
     FT_TRY(make_units(out, err));
     FT_TRY(make_weights(out, err));
     FT_TRY(limit_devices(out, err));
     FT_TRY(ground_make_nets(out, err));
-    return bound(out) ? FT_OK : ground_no_memory(out, err);
+    return bound(out) ? FT_OK : ft_ground_no_memory(out, err);
 }
 
-void ground_free(ground *g)
+void ft_ground_free(ft_ground *g)
 {
     ft_arena_free(g->arena);
     g->arena = NULL;

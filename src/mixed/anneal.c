@@ -1,4 +1,4 @@
-/* partition/anneal.c - simulated annealing of placements (Kirkpatrick, Gelatt, Vecchi, Science 220,
+/* mixed/anneal.c - simulated annealing of placements (Kirkpatrick, Gelatt, Vecchi, Science 220,
  * 1983).
  *
  * The energy is by how much devices are above a target, summed, and by how much they are over
@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "partition/anneal.h"
+#include "mixed/anneal.h"
 
 enum { LONGEST_RUN = 512, CHECKED_EVERY = 512 };
 static const double BETTER = 1e-4; /* by which a placement is faster than the one before it */
@@ -45,10 +45,10 @@ bool incumbent_offer(incumbent *best, placing *p, int from)
 /* Memory weighs as much as time, each relative to its limit, twice over. */
 static double excess_of(const annealing *a, int device)
 {
-    const ground *g = a->p->g;
+    const ft_ground *g = a->p->g;
     double excess = fmax(0, a->p->price[device] - a->target);
     int64_t limit = g->problem->devices[device].memory_bytes;
-    int64_t bytes = load_bytes(&a->p->sums[device], 1);
+    int64_t bytes = ft_load_bytes(&a->p->sums[device], 1);
     if (limit && bytes > limit)
         excess += a->target * (0.02 + 2 * (double)(bytes - limit) / (double)limit);
     return excess;
@@ -64,7 +64,7 @@ static void sum_energy(annealing *a)
 static bool move(annealing *a, int unit, int device)
 {
     if (a->n_changes == a->room || a->p->device[unit] == device ||
-        !ground_allows(a->p->g, unit, device))
+        !ft_ground_allows(a->p->g, unit, device))
         return false;
     a->changes[a->n_changes++] = (change){unit, a->p->device[unit]};
     placing_move(a->p, unit, device);
@@ -79,10 +79,10 @@ static int below(annealing *a, int n)
 /* A device where a neighbour of the unit is, or any. */
 static int pick_device(annealing *a, int unit)
 {
-    const ground *g = a->p->g;
+    const ft_ground *g = a->p->g;
     int n_nets = g->nets_first[unit + 1] - g->nets_first[unit];
     if (n_nets == 0 || below(a, 2)) return below(a, g->problem->n_devices);
-    const net *v = &g->nets[g->unit_nets[g->nets_first[unit] + below(a, n_nets)]];
+    const ft_net *v = &g->nets[g->unit_nets[g->nets_first[unit] + below(a, n_nets)]];
     return a->p->device[v->units[below(a, v->n_units)]];
 }
 
@@ -101,7 +101,7 @@ static void move_run(annealing *a)
  * has moved; returns the work. */
 static double move_from(annealing *a, int place, int to, int most, double work)
 {
-    const ground *g = a->p->g;
+    const ft_ground *g = a->p->g;
     const int *order = a->how->order;
     int from = a->p->device[order[place]];
     double moved = 0;
@@ -126,9 +126,9 @@ static void exchange(annealing *a)
 /* All that make and use a value come to one device: bringing some of them gains nothing. */
 static void gather(annealing *a)
 {
-    const ground *g = a->p->g;
+    const ft_ground *g = a->p->g;
     if (!g->n_nets) return;
-    const net *v = &g->nets[below(a, g->n_nets)];
+    const ft_net *v = &g->nets[below(a, g->n_nets)];
     int to = below(a, 2) ? a->p->device[v->maker] : below(a, g->problem->n_devices);
     for (int i = 0; i < v->n_units; i++) move(a, v->units[i], to);
 }
@@ -137,7 +137,7 @@ static void swap(annealing *a)
 {
     int n = a->p->g->n_units, x = below(a, n), y = below(a, n);
     int dx = a->p->device[x], dy = a->p->device[y];
-    if (dx != dy && ground_allows(a->p->g, x, dy) && ground_allows(a->p->g, y, dx)) {
+    if (dx != dy && ft_ground_allows(a->p->g, x, dy) && ft_ground_allows(a->p->g, y, dx)) {
         move(a, x, dy);
         move(a, y, dx);
     }
@@ -262,7 +262,7 @@ static bool step(annealing *a, double temperature)
 
 static bool annealing_new(annealing *a, placing *p, const cooling *how, ft_rng *rng)
 {
-    const ground *g = p->g;
+    const ft_ground *g = p->g;
     *a = (annealing){.p = p, .how = how, .rng = rng, .room = g->n_units + 2};
     a->excess = ft_arena_array(g->arena, g->problem->n_devices, sizeof *a->excess);
     a->after = ft_arena_array(g->arena, g->problem->n_devices, sizeof *a->after);
@@ -272,11 +272,11 @@ static bool annealing_new(annealing *a, placing *p, const cooling *how, ft_rng *
 
 bool anneal(placing *p, const cooling *how, ft_rng *rng, incumbent *best)
 {
-    const ground *g = p->g;
+    const ft_ground *g = p->g;
     annealing a;
     if (!annealing_new(&a, p, how, rng)) return false;
     if (how->blocks) follow_last(&a);
-    a.limited = !how->blocks && stages_limited(g) && placing_valid(p, NULL);
+    a.limited = !how->blocks && ft_stages_limited(g) && placing_valid(p, NULL);
     double known = fmin(best->price, placing_slowest(p)), floor_ns = g->lower_bound_ns;
     a.target = fmax(floor_ns, known * (1 - how->aim));
     sum_energy(&a);
@@ -285,7 +285,7 @@ bool anneal(placing *p, const cooling *how, ft_rng *rng, incumbent *best)
         double left = 1 - (double)(p->steps - begin) / (double)how->steps;
         double temperature = a.target * (how->heat * left * left + 1e-7);
         if (i % CHECKED_EVERY == 0) {
-            if (ground_stopped(g) || ground_late(g)) break;
+            if (ft_ground_stopped(g) || ft_ground_late(g)) break;
             if (best->price <= floor_ns * (1 + 1e-12)) break;
             sum_energy(&a); /* without what rounding has left */
         }
@@ -308,7 +308,7 @@ bool settle(placing *p, const cooling *how, ft_rng *rng, incumbent *best)
     sum_energy(&a);
     int64_t begin = p->steps;
     for (int64_t i = 0; p->steps - begin < how->steps; i++, p->steps++) {
-        if (i % CHECKED_EVERY == 0 && ground_stopped(p->g)) break;
+        if (i % CHECKED_EVERY == 0 && ft_ground_stopped(p->g)) break;
         placing_watch(p);
         propose(&a);
         if (!a.n_changes) continue;

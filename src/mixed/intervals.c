@@ -1,9 +1,9 @@
-/* partition/intervals.c - a placement kept as intervals of a topological order. */
+/* mixed/intervals.c - a placement kept as intervals of a topological order. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/intervals.h"
+#include "mixed/intervals.h"
 
 /* -- from a placement -------------------------------------------------------------------------- */
 
@@ -44,7 +44,7 @@ static void cut_stages(intervals *v, const int *order, const int *stage, const i
     v->begin[v->n] = v->n_units;
 }
 
-static bool sum_gains(intervals *v, const ground *g)
+static bool sum_gains(intervals *v, const ft_ground *g)
 {
     int n = v->n_units;
     if (!g->problem->last_ns) return true;
@@ -53,21 +53,22 @@ static bool sum_gains(intervals *v, const ground *g)
     for (int k = 0; k < g->problem->n_kinds; k++) {
         double *gain = &v->gain_ns[(int64_t)k * (n + 1)];
         for (int i = 0; i < n; i++) {
-            const load *w = &g->weight[v->order[i]];
+            const ft_load *w = &g->weight[v->order[i]];
             gain[i + 1] = gain[i] + w->ns[k] - w->last_ns[k];
         }
     }
     return true;
 }
 
-bool intervals_new(intervals *v, const ground *g, const int *unit_device, int wanted, uint64_t rule)
+bool intervals_new(intervals *v, const ft_ground *g, const int *unit_device, int wanted,
+                   uint64_t rule)
 {
     int n = g->n_units, room = (wanted > n ? wanted : n) + 2;
     int *order = ft_arena_array(g->arena, 3 * (int64_t)n, sizeof *order);
     int *stage_of = ft_arena_array(g->arena, 2 * (int64_t)g->n, sizeof *stage_of);
     int *space = ft_arena_array(g->arena, 4 * (int64_t)room, sizeof *space);
     if (!order || !stage_of || !space || !order_units(g, rule, order)) return false;
-    if (stages_make(g, unit_device, stage_of, stage_of + g->n) < 0) return false;
+    if (ft_stages_make(g, unit_device, stage_of, stage_of + g->n) < 0) return false;
     int *place = order + n, *stage = order + 2 * n;
     for (int i = 0; i < n; i++) {
         place[order[i]] = i;
@@ -196,7 +197,7 @@ int intervals_block(const intervals *v, int place)
     return low;
 }
 
-void intervals_last(const intervals *v, const ground *g, int *device, double *ns)
+void intervals_last(const intervals *v, const ft_ground *g, int *device, double *ns)
 {
     int b = v->n - 1, n = v->n_units;
     while (v->begin[b] == n) b--;

@@ -1,20 +1,19 @@
-/* partition/greedy.c - contiguous stages for graphs of any size: a topological order divided at
+/* mixed/greedy.c - contiguous stages for graphs of any size: a topological order divided at
  * random into equal work, and refined level by level, from long runs of the order to single
  * elements. A run may go to any stage between those that it depends on and those that depend on it,
  * which keeps the stages acyclic, and goes where the slower of the two devices gets faster. */
 #include <math.h>
 #include <string.h>
 
-#include "partition/lattice.h"
-#include "partition/orders.h"
-#include "partition/placing.h"
-#include "partition/anneal.h"
+#include "contiguous/elements.h"
+#include "mixed/anneal.h"
+#include "mixed/mixed.h"
 
 enum { GREEDY_RESTARTS = 8, LONGEST_RUN = 64, PASSES = 10 };
 
 typedef struct greedy {
-    const ground *g;
-    elements e;
+    const ft_ground *g;
+    ft_elements e;
     placing p;
     int n_stages, *on;  /* devices of the stages */
     int *order, *stage; /* of elements */
@@ -25,7 +24,7 @@ typedef struct greedy {
 /* As many devices as there may be stages: the fastest ones, in their own order. */
 static bool choose_devices(greedy *x)
 {
-    const ground *g = x->g;
+    const ft_ground *g = x->g;
     int n = g->problem->n_devices, most = g->options->max_stages;
     if (!(x->on = ft_arena_array(g->arena, n, sizeof *x->on))) return false;
     for (int d = 0; d < n; d++) {
@@ -37,10 +36,10 @@ static bool choose_devices(greedy *x)
     return true;
 }
 
-static bool greedy_new(greedy *x, ground *g)
+static bool greedy_new(greedy *x, ft_ground *g)
 {
     *x = (greedy){.g = g, .best = {.price = HUGE_VAL, .moved = INT64_MAX}};
-    if (!elements_make(g, &x->e) || !placing_new(&x->p, g) || !choose_devices(x)) return false;
+    if (!ft_elements_make(g, &x->e) || !placing_new(&x->p, g) || !choose_devices(x)) return false;
     x->order = ft_arena_array(g->arena, x->e.n, sizeof *x->order);
     x->stage = ft_arena_array(g->arena, x->e.n, sizeof *x->stage);
     x->unit_device = ft_arena_array(g->arena, g->n_units, sizeof *x->unit_device);
@@ -51,7 +50,7 @@ static bool greedy_new(greedy *x, ground *g)
 /* Stages of work in proportion to what their devices do in a ns, give or take a tenth. */
 static void divide(greedy *x, ft_rng *rng)
 {
-    const ground *g = x->g;
+    const ft_ground *g = x->g;
     int s = 0;
     double left = 0, rate = 0, work = 0;
     for (int u = 0; u < g->n_units; u++) left += g->work[u];
@@ -85,7 +84,7 @@ static void move_element(greedy *x, int element, int stage)
 /* Stages that the elements order[from] ... order[to - 1], now all in one, may go to. */
 static void range_of(const greedy *x, int from, int to, const int *place, int *low, int *high)
 {
-    const elements *e = &x->e;
+    const ft_elements *e = &x->e;
     *low = 0;
     *high = x->n_stages - 1;
     for (int at = from; at < to; at++) {
@@ -103,16 +102,16 @@ static void range_of(const greedy *x, int from, int to, const int *place, int *l
 
 static bool fits(const greedy *x, int stage)
 {
-    const ground *g = x->g;
-    return load_fits(g, &x->p.sums[x->on[stage]], x->on[stage],
-                     ground_in_flight(g, stage, x->n_stages));
+    const ft_ground *g = x->g;
+    return ft_load_fits(g, &x->p.sums[x->on[stage]], x->on[stage],
+                        ft_ground_in_flight(g, stage, x->n_stages));
 }
 
 static bool may_be_on(const greedy *x, int from, int to, int stage)
 {
     for (int at = from; at < to; at++)
         for (int i = x->e.first[x->order[at]]; i < x->e.first[x->order[at] + 1]; i++)
-            if (!ground_allows(x->g, x->e.list[i], x->on[stage])) return false;
+            if (!ft_ground_allows(x->g, x->e.list[i], x->on[stage])) return false;
     return true;
 }
 
@@ -162,13 +161,13 @@ static bool pass(greedy *x, int length, const int *place)
 
 static bool restart(greedy *x, int r)
 {
-    ground own = *x->g;
-    const dag d = elements_dag(&x->e);
+    ft_ground own = *x->g;
+    const ft_dag d = ft_elements_dag(&x->e);
     ft_rng rng;
     if (!(own.arena = ft_arena_new())) return false;
     ft_rng_init(&rng, x->g->options->seed, (uint64_t)r + 1);
     int *place = ft_arena_array(own.arena, x->e.n, sizeof *place);
-    bool ok = place && dag_order(own.arena, &d, x->g->options->seed, (uint64_t)r, x->order);
+    bool ok = place && ft_dag_order(own.arena, &d, x->g->options->seed, (uint64_t)r, x->order);
     if (ok) {
         for (int at = 0; at < x->e.n; at++) place[x->order[at]] = at;
         divide(x, &rng);
@@ -181,14 +180,14 @@ static bool restart(greedy *x, int r)
     return ok;
 }
 
-ft_status solve_greedy(ground *g, ft_partition_result *result, ft_error *err)
+ft_status ft_solve_greedy(ft_ground *g, ft_partition_result *result, ft_error *err)
 {
     greedy x;
-    if (!greedy_new(&x, g)) return ground_no_memory(g, err);
-    for (int r = 0; r < GREEDY_RESTARTS && !ground_stopped(g) && !(r && ground_late(g)); r++)
-        if (!restart(&x, r)) return ground_no_memory(g, err);
-    if (ground_stopped(g)) return ground_cancelled(err);
+    if (!greedy_new(&x, g)) return ft_ground_no_memory(g, err);
+    for (int r = 0; r < GREEDY_RESTARTS && !ft_ground_stopped(g) && !(r && ft_ground_late(g)); r++)
+        if (!restart(&x, r)) return ft_ground_no_memory(g, err);
+    if (ft_ground_stopped(g)) return ft_ground_cancelled(err);
     if (x.best.price == HUGE_VAL)
-        return ground_infeasible(g, "contiguous cut", ", as far as greedy searched", err);
-    return result_make(g, x.best.device, NULL, result, err);
+        return ft_ground_infeasible(g, "contiguous cut", ", as far as greedy searched", err);
+    return ft_result_make(g, x.best.device, NULL, result, err);
 }

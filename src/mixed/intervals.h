@@ -1,8 +1,8 @@
-/* partition/intervals.h - a placement kept as intervals of a topological order. */
-#ifndef FT_PARTITION_INTERVALS_H
-#define FT_PARTITION_INTERVALS_H
+/* mixed/intervals.h - a placement kept as intervals of a topological order. */
+#ifndef FT_MIXED_INTERVALS_H
+#define FT_MIXED_INTERVALS_H
 
-#include "partition/placing.h"
+#include "mixed/placing.h"
 
 /* Block b is the units order[begin[b]] ... order[begin[b + 1] - 1], on device[b]; blocks may be
  * empty. A placement of n blocks has at most n stages, where no unit has nodes of several blocks,
@@ -18,7 +18,7 @@ typedef struct intervals {
 /* `wanted` blocks, at least as many as the placement has stages, from a placement: its stages, the
  * longest of them halved until there are enough. Units of a stage stand in the order of `rule`
  * (order_units). In the ground's arena; false without memory. */
-bool intervals_new(intervals *v, const ground *g, const int *unit_device, int wanted,
+bool intervals_new(intervals *v, const ft_ground *g, const int *unit_device, int wanted,
                    uint64_t rule);
 
 /* Proposes a change of a border, or of the device of a block; what it means for units is what
@@ -31,6 +31,6 @@ void intervals_undo(intervals *v);
 int intervals_block(const intervals *v, int place);
 
 /* The device of the last stage and what running at its own profile saves there. */
-void intervals_last(const intervals *v, const ground *g, int *device, double *ns);
+void intervals_last(const intervals *v, const ft_ground *g, int *device, double *ns);
 
 #endif

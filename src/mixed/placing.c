@@ -1,12 +1,12 @@
-/* partition/placing.c - a placement that is changed step by step, and its assignment from blocks.
+/* mixed/placing.c - a placement that is changed step by step, and its assignment from blocks.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/placing.h"
+#include "mixed/placing.h"
 
-bool placing_new(placing *p, const ground *g)
+bool placing_new(placing *p, const ft_ground *g)
 {
     int64_t n_devices = g->problem->n_devices;
     *p = (placing){.g = g, .last_device = -1};
@@ -28,9 +28,9 @@ bool placing_new(placing *p, const ground *g)
 
 static double price_with(const placing *p, int device, double gain_ns)
 {
-    load sums = p->sums[device];
+    ft_load sums = p->sums[device];
     sums.ns[p->g->problem->devices[device].kind] -= gain_ns;
-    return load_price(p->g, &sums, device, false);
+    return ft_load_price(p->g, &sums, device, false);
 }
 
 void placing_watch(placing *p)
@@ -42,8 +42,9 @@ static void set_price(placing *p, int device)
 {
     if (!p->is_touched[device]) p->touched[p->n_touched++] = device;
     p->is_touched[device] = true;
-    p->price[device] = device == p->last_device ? price_with(p, device, p->last_gain_ns)
-                                                : load_price(p->g, &p->sums[device], device, false);
+    p->price[device] = device == p->last_device
+                           ? price_with(p, device, p->last_gain_ns)
+                           : ft_load_price(p->g, &p->sums[device], device, false);
 }
 
 void placing_gain(placing *p, int device, double ns)
@@ -66,11 +67,11 @@ static int copies(int spread)
 /* After a unit came to a device or left it: what the makers of its values send. */
 static void follow_copies(placing *p, int unit, int device, int sign)
 {
-    const ground *g = p->g;
+    const ft_ground *g = p->g;
     const int *held = p->held + (int64_t)device * (g->n_nets + 1);
     for (int i = g->nets_first[unit]; i < g->nets_first[unit + 1]; i++) {
         int at = g->unit_nets[i], before = p->spread[at];
-        const net *v = &g->nets[at];
+        const ft_net *v = &g->nets[at];
         if (v->n_units < 3 || v->bytes == 0) continue;
         if (held[at] == (sign > 0)) p->spread[at] += sign;
         int from = v->maker == unit ? device : p->device[v->maker];
@@ -85,11 +86,11 @@ static void follow_copies(placing *p, int unit, int device, int sign)
 static void change(placing *p, int unit, int device, int sign)
 {
     int64_t row = (int64_t)device * (p->g->n_nets + 1);
-    load_change(p->g, &p->sums[device], p->held + row, p->makes + row, unit, sign);
+    ft_load_change(p->g, &p->sums[device], p->held + row, p->makes + row, unit, sign);
     p->steps += 1 + p->g->nets_first[unit + 1] - p->g->nets_first[unit];
     if (p->g->cost->each_destination) follow_copies(p, unit, device, sign);
     p->count[device] += sign;
-    if (!p->count[device]) p->sums[device] = (load){.out = 0};
+    if (!p->count[device]) p->sums[device] = (ft_load){.out = 0};
     set_price(p, device);
 }
 
@@ -126,11 +127,11 @@ int64_t placing_moved(const placing *p)
 /* Memory of a device with its stages where they are in the pipeline. */
 static bool fits_in_flight(const placing *p, const int *stage_of, int n_stages, int64_t *bytes)
 {
-    const ground *g = p->g;
+    const ft_ground *g = p->g;
     for (int d = 0; d < g->problem->n_devices; d++) bytes[d] = p->sums[d].fixed;
     for (int i = 0; i < g->n; i++)
         bytes[p->device[g->unit[i]]] +=
-            ground_in_flight(g, stage_of[i], n_stages) * g->problem->saved_bytes[i];
+            ft_ground_in_flight(g, stage_of[i], n_stages) * g->problem->saved_bytes[i];
     for (int d = 0; d < g->problem->n_devices; d++)
         if (g->problem->devices[d].memory_bytes && bytes[d] > g->problem->devices[d].memory_bytes)
             return false;
@@ -140,8 +141,9 @@ static bool fits_in_flight(const placing *p, const int *stage_of, int n_stages, 
 /* The slowest device when the last stage runs at its own profile. */
 static double slowest_with_gain(const placing *p, const int *stage_of, int last, int device)
 {
-    const ground *g = p->g;
-    double slowest = 0, gain = stages_gain_ns(g, stage_of, last, g->problem->devices[device].kind);
+    const ft_ground *g = p->g;
+    double slowest = 0,
+           gain = ft_stages_gain_ns(g, stage_of, last, g->problem->devices[device].kind);
     for (int d = 0; d < g->problem->n_devices; d++)
         slowest = fmax(slowest, price_with(p, d, d == device ? gain : 0));
     return slowest;
@@ -149,22 +151,22 @@ static double slowest_with_gain(const placing *p, const int *stage_of, int last,
 
 bool placing_valid(placing *p, double *slowest_ns)
 {
-    const ground *g = p->g;
+    const ft_ground *g = p->g;
     bool gains = slowest_ns && g->problem->last_ns;
     for (int u = 0; u < g->n_units; u++)
-        if (!ground_allows(g, u, p->device[u])) return false;
+        if (!ft_ground_allows(g, u, p->device[u])) return false;
     for (int d = 0; d < g->problem->n_devices; d++)
-        if (!load_fits(g, &p->sums[d], d, 1)) return false;
+        if (!ft_load_fits(g, &p->sums[d], d, 1)) return false;
     bool flight = g->problem->saved_bytes && g->problem->in_flight > 1;
     if (slowest_ns) *slowest_ns = placing_slowest(p);
-    if (!flight && !gains && !stages_limited(g)) return true;
+    if (!flight && !gains && !ft_stages_limited(g)) return true;
     p->steps += g->n + g->problem->n_edges; /* stages are made of all of them */
-    ground probe = *g;
+    ft_ground probe = *g;
     if (!(probe.arena = ft_arena_new())) return false;
     int *space = ft_arena_array(probe.arena, 2 * (int64_t)g->n, sizeof *space);
     int64_t *bytes = ft_arena_array(probe.arena, g->problem->n_devices, sizeof *bytes);
-    int n = space && bytes ? stages_make(&probe, p->device, space, space + g->n) : -1;
-    bool valid = n >= 0 && stages_allowed(g, space + g->n, n) &&
+    int n = space && bytes ? ft_stages_make(&probe, p->device, space, space + g->n) : -1;
+    bool valid = n >= 0 && ft_stages_allowed(g, space + g->n, n) &&
                  (!flight || fits_in_flight(p, space, n, bytes));
     if (valid && gains) *slowest_ns = slowest_with_gain(p, space, n - 1, space[g->n + n - 1]);
     ft_arena_free(probe.arena);
@@ -194,7 +196,7 @@ static int compare_work(const void *left, const void *right, void *context)
 
 static bool same_and_empty(const branching *x, int a, int b)
 {
-    const ground *g = x->p.g;
+    const ft_ground *g = x->p.g;
     const ft_partition_device *m = &g->problem->devices[a], *n = &g->problem->devices[b];
     return !x->p.count[a] && !x->p.count[b] && !g->problem->pin && !g->problem->n_forbids &&
            m->kind == n->kind && m->slowdown == n->slowdown && m->memory_bytes == n->memory_bytes &&
@@ -204,11 +206,11 @@ static bool same_and_empty(const branching *x, int a, int b)
 /* What the devices have to do alone can only grow as more is placed. */
 static bool may_place(const branching *x, int block, int d)
 {
-    const ground *g = x->p.g;
+    const ft_ground *g = x->p.g;
     const ft_partition_device *device = &g->problem->devices[d];
     for (int i = x->b->first[block]; i < x->b->first[block + 1]; i++)
-        if (!ground_allows(g, x->b->list[i], d)) return false;
-    return load_fits(g, &x->p.sums[d], d, 1) &&
+        if (!ft_ground_allows(g, x->b->list[i], d)) return false;
+    return ft_load_fits(g, &x->p.sums[d], d, 1) &&
            x->p.sums[d].ns[device->kind] * device->slowdown <= x->best;
 }
 
@@ -255,7 +257,7 @@ static void branch(branching *x, int depth)
     }
 }
 
-double assign_blocks(const ground *g, const blocks *b, int64_t budget, int *device, bool *whole)
+double assign_blocks(const ft_ground *g, const blocks *b, int64_t budget, int *device, bool *whole)
 {
     branching x = {
         .b = b, .budget = budget, .best = HUGE_VAL, .best_moved = INT64_MAX, .device = device};

@@ -1,9 +1,9 @@
-/* partition/anneal.h - refinement of a placement. */
-#ifndef FT_PARTITION_ANNEAL_H
-#define FT_PARTITION_ANNEAL_H
+/* mixed/anneal.h - refinement of a placement. */
+#ifndef FT_MIXED_ANNEAL_H
+#define FT_MIXED_ANNEAL_H
 
-#include "partition/clusters.h"
-#include "partition/intervals.h"
+#include "mixed/clusters.h"
+#include "mixed/intervals.h"
 
 /* What is known to be best, by price, then bytes moved. */
 typedef struct incumbent {

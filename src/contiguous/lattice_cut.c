@@ -1,4 +1,4 @@
-/* partition/lattice_cut.c - the best way through a lattice of down-sets.
+/* contiguous/lattice_cut.c - the best way through a lattice of down-sets.
  *
  * A stage is what one down-set has more than another, and its price depends on it alone. So the
  * best way to the set S with some devices used is the best, over the sets T inside it, of the best
@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "partition/lattice.h"
+#include "contiguous/lattice.h"
 
 enum { MAX_COUNTS = 1 << 16 };
 
@@ -29,8 +29,8 @@ typedef struct device_class {
 } device_class;
 
 typedef struct walk {
-    const ground *g;
-    const elements *e;
+    const ft_ground *g;
+    const ft_elements *e;
     const lattice *l;
     device_class *classes;
     int n_classes, n_counts;
@@ -42,7 +42,7 @@ typedef struct walk {
     double *best;      /* [state][combination] */
     int *from;         /* [state][combination]: the state before; second pass */
     unsigned char *by; /* and the class that took the step */
-    load sums;
+    ft_load sums;
     int *held;
     bool *makes;
     int *skipped;       /* by element: depth of the walk that passed it over, or 0 */
@@ -57,20 +57,20 @@ static const double ROUNDING = 1e-10; /* sums that slid may differ by as much, r
 
 /* -- devices ----------------------------------------------------------------------------------- */
 
-static bool same_device(const ground *g, int a, int b)
+static bool same_device(const ft_ground *g, int a, int b)
 {
     const ft_partition_device *x = &g->problem->devices[a], *y = &g->problem->devices[b];
     if (x->kind != y->kind || x->slowdown != y->slowdown || x->memory_bytes != y->memory_bytes ||
         x->bytes_per_s != y->bytes_per_s)
         return false;
     for (int u = 0; u < g->n_units; u++)
-        if (ground_allows(g, u, a) != ground_allows(g, u, b)) return false;
+        if (ft_ground_allows(g, u, a) != ft_ground_allows(g, u, b)) return false;
     return true;
 }
 
 static bool make_classes(walk *w)
 {
-    const ground *g = w->g;
+    const ft_ground *g = w->g;
     int n_devices = g->problem->n_devices;
     int64_t counts = 1;
     w->classes = ft_arena_array(g->arena, n_devices, sizeof *w->classes);
@@ -127,7 +127,7 @@ static double element_work(const walk *w, int element)
  * the last stage, which is faster. */
 static bool measure(walk *w)
 {
-    const ground *g = w->g;
+    const ft_ground *g = w->g;
     const lattice *l = w->l;
     int n_devices = g->problem->n_devices;
     w->work_after = ft_arena_array(g->arena, l->n, sizeof *w->work_after);
@@ -169,10 +169,10 @@ static double stage_value(const walk *w, int state, int device, int s)
 {
     bool last = state == w->l->n - 1;
     int flight =
-        w->n_stages ? ground_in_flight(w->g, s, w->n_stages) : ground_in_flight(w->g, 0, 1);
+        w->n_stages ? ft_ground_in_flight(w->g, s, w->n_stages) : ft_ground_in_flight(w->g, 0, 1);
     if (w->classes[w->class_of[device]].barred) return HUGE_VAL;
-    if (!load_fits(w->g, &w->sums, device, flight)) return HUGE_VAL;
-    double price = load_price(w->g, &w->sums, device, last);
+    if (!ft_load_fits(w->g, &w->sums, device, flight)) return HUGE_VAL;
+    double price = ft_load_price(w->g, &w->sums, device, last);
     if (price > w->limit_ns) return HUGE_VAL;
     return w->by_bytes ? (double)(w->sums.in + w->sums.out_grad) : price;
 }
@@ -225,7 +225,8 @@ static bool may_grow(const walk *w)
         const ft_partition_device *d = &w->g->problem->devices[w->classes[c].first];
         double ns = fmin(w->sums.ns[d->kind], w->sums.last_ns[d->kind]) * d->slowdown;
         if (w->classes[c].barred) continue;
-        if (ns <= w->limit_ns * (1 + ROUNDING) && load_fits(w->g, &w->sums, w->classes[c].first, 1))
+        if (ns <= w->limit_ns * (1 + ROUNDING) &&
+            ft_load_fits(w->g, &w->sums, w->classes[c].first, 1))
             return true;
     }
     return false;
@@ -235,9 +236,9 @@ static void change_element(walk *w, int element, int sign)
 {
     for (int i = w->e->first[element]; i < w->e->first[element + 1]; i++) {
         int unit = w->e->list[i];
-        load_change(w->g, &w->sums, w->held, w->makes, unit, sign);
+        ft_load_change(w->g, &w->sums, w->held, w->makes, unit, sign);
         for (int c = 0; w->g->allowed && c < w->n_classes; c++)
-            if (!ground_allows(w->g, unit, w->classes[c].first)) w->classes[c].barred += sign;
+            if (!ft_ground_allows(w->g, unit, w->classes[c].first)) w->classes[c].barred += sign;
     }
 }
 
@@ -248,8 +249,8 @@ static void walk_from(walk *w, int state, int depth)
     for (int i = l->step_first[state]; i < l->step_first[state + 1]; i++) {
         int element = l->step_element[i];
         if (w->skipped[element]) continue;
-        if (ground_stopped(w->g)) break;
-        load before = w->sums; /* taking out again would leave rounding behind */
+        if (ft_ground_stopped(w->g)) break;
+        ft_load before = w->sums; /* taking out again would leave rounding behind */
         change_element(w, element, 1);
         if (may_grow(w)) {
             take_stage(w, l->step_state[i]);
@@ -289,7 +290,7 @@ static void slide(walk *w, int window[2])
     }
     while (window[1] > window[0] && w->work_after[window[1] - 1] <= most)
         change_element(w, l->step_element[--window[1]], -1);
-    if (window[1] == window[0]) w->sums = (load){.out = 0};
+    if (window[1] == window[0]) w->sums = (ft_load){.out = 0};
     while (may_grow(w)) {
         if (window[1] > window[0] && w->work_after[window[1]] <= most) take_stage(w, window[1]);
         if (window[1] == l->n - 1) break;
@@ -317,8 +318,8 @@ static int walk_all(walk *w)
     int n = w->l->n, found = -1, window[2] = {0, 0};
     for (int64_t i = 0; i < (int64_t)n * w->n_counts; i++) w->best[i] = HUGE_VAL;
     w->best[0] = 0;
-    w->sums = (load){.out = 0};
-    for (w->begin = 0; w->begin < n && !ground_stopped(w->g); w->begin++) {
+    w->sums = (ft_load){.out = 0};
+    for (w->begin = 0; w->begin < n && !ft_ground_stopped(w->g); w->begin++) {
         if (w->in_turn && !w->g->options->in_order) leave_devices_empty(w);
         const double *from = &w->best[(int64_t)w->begin * w->n_counts];
         w->n_live = 0;
@@ -347,7 +348,7 @@ static int walk_all(walk *w)
 
 static void trace(const walk *w, int counts, int *unit_device, int *unit_stage)
 {
-    const elements *e = w->e;
+    const ft_elements *e = w->e;
     int s = count_all(w, counts);
     for (int state = w->l->n - 1; state;) {
         int64_t at = (int64_t)state * w->n_counts + counts;
@@ -368,7 +369,7 @@ static void trace(const walk *w, int counts, int *unit_device, int *unit_stage)
     }
 }
 
-static bool walk_new(walk *w, const ground *g, const elements *e, const lattice *l)
+static bool walk_new(walk *w, const ft_ground *g, const ft_elements *e, const lattice *l)
 {
     *w = (walk){.g = g, .e = e, .l = l};
     if (!make_classes(w)) return false;
@@ -390,12 +391,12 @@ static void walk_free(walk *w)
 }
 
 /* Where memory depends on how many stages there are, every number of them is tried. */
-static bool depends_on_stages(const ground *g)
+static bool depends_on_stages(const ft_ground *g)
 {
     return g->problem->saved_bytes && g->problem->in_flight > 1 && !g->problem->flat;
 }
 
-double lattice_cut(const ground *g, const elements *e, const lattice *l, double limit_ns,
+double lattice_cut(const ft_ground *g, const ft_elements *e, const lattice *l, double limit_ns,
                    int *unit_device, int *unit_stage)
 {
     walk w;

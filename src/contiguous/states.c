@@ -1,4 +1,4 @@
-/* partition/states.c - the states of PipeDream's dynamic programme.
+/* contiguous/states.c - the states of PipeDream's dynamic programme.
  *
  * A state is a down-set D, named in the original by its antichain. The first holds the first source
  * alone; from D, every user y of a value that leaves D gives the state of D with y and all that y
@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/states.h"
+#include "contiguous/states.h"
 
 enum { MOST_STATES = 4096 };
 
 typedef struct explorer {
-    const ground *g;
+    const ft_ground *g;
     states *s;
     uint64_t *behind;  /* by node: it and its ancestors */
     int *parent_first; /* steps: to[first[s] ... first[s + 1] - 1], in the order they were found */
@@ -47,7 +47,7 @@ bool states_before(const states *s, int k, int j)
 
 static bool find_ancestors(explorer *x)
 {
-    const ground *g = x->g;
+    const ft_ground *g = x->g;
     int words = x->s->words;
     x->behind = ft_arena_array(g->arena, (int64_t)g->n * words, 8);
     if (!x->behind) return false;
@@ -77,7 +77,7 @@ static int number_of(explorer *x)
 /* FT_INFEASIBLE when there are too many. */
 static ft_status explore(explorer *x, ft_error *err)
 {
-    const ground *g = x->g;
+    const ft_ground *g = x->g;
     states *s = x->s;
     memcpy(set_of(s, 0), &x->behind[(int64_t)g->order[0] * s->words], (size_t)s->words * 8);
     s->n = 1;
@@ -130,7 +130,7 @@ static bool sort_states(const explorer *x, int *order)
 }
 
 /* Bytes of all values of a node. */
-static bool find_outputs(const ground *g, double *bytes)
+static bool find_outputs(const ft_ground *g, double *bytes)
 {
     const ft_partition_problem *p = g->problem;
     int *last = ft_arena_array(g->arena, g->n, sizeof *last);
@@ -151,7 +151,7 @@ static bool find_outputs(const ground *g, double *bytes)
 }
 
 /* Whether no node of the state uses a value of this one. */
-static bool is_maximal(const ground *g, const states *s, int state, int node)
+static bool is_maximal(const ft_ground *g, const states *s, int state, int node)
 {
     for (int i = g->next_first[node]; i < g->next_first[node + 1]; i++)
         if (states_hold(s, state, g->next[i])) return false;
@@ -163,7 +163,7 @@ static bool is_maximal(const ground *g, const states *s, int state, int node)
  * state, on another branch. */
 static double sum_cut(const explorer *x, int state, const double *output_bytes, uint64_t *counted)
 {
-    const ground *g = x->g;
+    const ft_ground *g = x->g;
     const states *s = x->s;
     double bytes = 0;
     memset(counted, 0, (size_t)s->words * 8);
@@ -184,7 +184,7 @@ static double sum_cut(const explorer *x, int state, const double *output_bytes, 
     return bytes;
 }
 
-static void sum_state(const ground *g, states *s, int state)
+static void sum_state(const ft_ground *g, states *s, int state)
 {
     const ft_partition_problem *p = g->problem;
     for (int at = 0; at < g->n_forward; at++) {
@@ -196,7 +196,7 @@ static void sum_state(const ground *g, states *s, int state)
     }
 }
 
-static bool allocate_sums(const ground *g, states *s)
+static bool allocate_sums(const ft_ground *g, states *s)
 {
     s->compute_ns = ft_arena_array(g->arena, 4 * (int64_t)s->n, 8);
     if (!s->compute_ns) return false;
@@ -209,7 +209,7 @@ static bool allocate_sums(const ground *g, states *s)
 /* Puts states into the order and fills what leads to what. */
 static bool finish(explorer *x)
 {
-    const ground *g = x->g;
+    const ft_ground *g = x->g;
     states *s = x->s;
     int n = s->n;
     int *order = ft_arena_array(g->arena, n, sizeof *order);
@@ -239,7 +239,7 @@ static bool finish(explorer *x)
     return true;
 }
 
-static ft_status check_forward(const ground *g, ft_error *err)
+static ft_status check_forward(const ft_ground *g, ft_error *err)
 {
     if (g->n_forward == g->n) return FT_OK;
     return ft_fail(err, FT_INVALID,
@@ -247,7 +247,7 @@ static ft_status check_forward(const ground *g, ft_error *err)
                    "backward nodes");
 }
 
-ft_status states_of_stages(const ground *g, const int *stage_of, int n_stages, states *out,
+ft_status states_of_stages(const ft_ground *g, const int *stage_of, int n_stages, states *out,
                            ft_error *err)
 {
     explorer x = {.g = g, .s = out};
@@ -258,7 +258,7 @@ ft_status states_of_stages(const ground *g, const int *stage_of, int n_stages, s
     uint64_t *counted = ft_arena_array(g->arena, out->words, 8);
     if (!out->sets || !output_bytes || !counted || !allocate_sums(g, out) || !find_ancestors(&x) ||
         !find_outputs(g, output_bytes))
-        return ground_no_memory(g, err);
+        return ft_ground_no_memory(g, err);
     for (int s = 0; s < n_stages; s++) {
         for (int i = 0; i < g->n; i++)
             if (stage_of[i] <= s) put(set_of(out, s), i);
@@ -268,7 +268,7 @@ ft_status states_of_stages(const ground *g, const int *stage_of, int n_stages, s
     return FT_OK;
 }
 
-ft_status states_make(const ground *g, states *out, ft_error *err)
+ft_status states_make(const ft_ground *g, states *out, ft_error *err)
 {
     explorer x = {.g = g, .s = out, .step_room = 64 * MOST_STATES};
     *out = (states){.words = g->n / 64 + 1};
@@ -278,7 +278,7 @@ ft_status states_make(const ground *g, states *out, ft_error *err)
     x.to = ft_arena_array(g->arena, x.step_room, sizeof *x.to);
     x.hashes = ft_arena_array(g->arena, MOST_STATES, 8);
     if (!out->sets || !x.parent_first || !x.to || !x.hashes || !find_ancestors(&x))
-        return ground_no_memory(g, err);
+        return ft_ground_no_memory(g, err);
     FT_TRY(explore(&x, err));
-    return finish(&x) ? FT_OK : ground_no_memory(g, err);
+    return finish(&x) ? FT_OK : ft_ground_no_memory(g, err);
 }

@@ -1,8 +1,8 @@
-/* partition/states.h - the antichains of a graph, as PipeDream's optimizer walks through them. */
-#ifndef FT_PARTITION_STATES_H
-#define FT_PARTITION_STATES_H
+/* contiguous/states.h - the antichains of a graph, as PipeDream's optimizer walks through them. */
+#ifndef FT_CONTIGUOUS_STATES_H
+#define FT_CONTIGUOUS_STATES_H
 
-#include "partition/internal.h"
+#include "problem/ground.h"
 
 typedef struct states {
     int n;
@@ -15,10 +15,10 @@ typedef struct states {
 } states;
 
 /* The ends of stages as states, in turn. */
-ft_status states_of_stages(const ground *g, const int *stage_of, int n_stages, states *out,
+ft_status states_of_stages(const ft_ground *g, const int *stage_of, int n_stages, states *out,
                            ft_error *err);
 /* In the ground's arena, in a topological order. FT_INFEASIBLE when there are too many. */
-ft_status states_make(const ground *g, states *out, ft_error *err);
+ft_status states_make(const ft_ground *g, states *out, ft_error *err);
 bool states_hold(const states *s, int state, int node);
 /* Whether state k leads to state j. */
 bool states_before(const states *s, int k, int j);
