@@ -104,9 +104,10 @@ local function reachable()
    return reach
 end
 
---- Headers that only some may see, by where these are: those of libraries, and the parts of plans,
--- which who executes plans does not need.
+--- Headers that only some may see, by where these are: those of libraries, and parts of
+-- plans and problems that only who makes them needs.
 local HOMES = {
+   ["problem/ground.h"] = { "src/problem/", "src/contiguous/", "src/mixed/", "src/partition/" },
    ["plan/making.h"] = { "src/plan/", "src/planfile/", "src/schedule/" },
    ["plan/wires.h"] = { "src/plan/", "src/schedule/", "src/simulate/" },
    ["lua.h"] = { "src/script/", "src/bind_", "src/core/", "src/app/" },
@@ -181,7 +182,8 @@ end
 
 local C_PLACES = { "src", "kernels", "test", "bench" }
 local LUA_PLACES = { "lua", "recipes", "examples", "spec", "tools" }
-local MAX = { line = 100, ["function"] = 70, parameters = 7, file = 600, header = 300 }
+local MAX = { line = 100, ["function"] = 70, parameters = 7, file = 600, header = 300,
+   room = 3500 }
 
 --- Utf-8 characters, as an editor shows them.
 local function width(line)
@@ -216,6 +218,27 @@ function rules.sizes(finding)
             finding(path, first, "%d parameters, at most %d", n, MAX.parameters)
          end
       end)
+   end
+end
+
+-- Rooms that may be larger, and why.
+local LARGE_ROOMS = { ops = "a table of many rows, each operator a file" }
+
+--- No room is larger than one can keep in mind, and CONTRIBUTING.md has a row for each.
+function rules.rooms(finding)
+   local tour = core.sys.read_file("CONTRIBUTING.md")
+   for _, room in ipairs(core.sys.list_dir("src")) do
+      local lines = 0
+      for _, path in ipairs(files({ "src/" .. room }, ".c", ".h", ".cpp")) do
+         lines = lines + #lines_of(path)
+      end
+      if lines > MAX.room and not LARGE_ROOMS[room] then
+         finding("src/" .. room, 0, "%d lines, at most %d: split it by what it does", lines,
+            MAX.room)
+      end
+      if not tour:find(("\n| [^|]*`%s`"):format(room)) then
+         finding("CONTRIBUTING.md", 0, "the tour of the source has no room '%s'", room)
+      end
    end
 end
 
@@ -386,7 +409,7 @@ end
 
 -- Running -----------------------------------------------------------------------------------------
 
-local ORDER = { "layers", "lua_rooms", "sizes", "calls", "comments", "globals", "headers",
+local ORDER = { "layers", "lua_rooms", "rooms", "sizes", "calls", "comments", "globals", "headers",
    "leftovers", "format", "luacheck" }
 
 local chosen = {}
