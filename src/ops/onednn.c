@@ -3,8 +3,9 @@
  * A product's primitives are made beforehand (ft_onednn_prepare), or for the call, which takes 2 to
  * 3 us when oneDNN has met the same ones: it keeps the last 1024 in a cache of its own, which
  * threads share; the first time costs up to some ms of code generation. Scratch memory is the
- * caller's. The engine is made once and stays, since cached primitives point to it: the one mutable
- * object of the room.
+ * caller's. The engine is made once and stays, since cached primitives point to it; answers about
+ * sizes are kept, since a planner asks for few of them some 100,000 times, at 10 us each. These two
+ * are the mutable objects of the room.
  *
  * While oneDNN's generated code runs it may point the stack register into the heap (its issue 4845,
  * mended in 2026): the frame of a signal handler would lie on live data, and an alternate stack
@@ -13,10 +14,12 @@
 
 #include <oneapi/dnnl/dnnl.h>
 #include <omp.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/map.h"
 #include "base/thread.h"
 #include "ops/ops.h"
 
@@ -25,7 +28,8 @@ enum {
     GEMM_FEW = 4,    /* up to so many pieces are made of those, */
     GEMM_MANY = 16,  /* and up to so many of GEMM_FEW times as many rows */
     TILE_ROWS = 128, /* rows of a tile of a product with a weight, if bits depend on them */
-    PACK_ROWS = 64   /* the m for which layouts are asked */
+    PACK_ROWS = 64,  /* the m for which layouts are asked */
+    KNOWN_SIZES = 4096
 };
 #define NO_MACHINE_BYTES (INT64_C(1) << 50)
 
@@ -233,18 +237,6 @@ static int64_t layout_bytes(const dnnl_memory_desc_t *layout)
     return ((int64_t)dnnl_memory_desc_get_size(layout) + 63) / 64 * 64;
 }
 
-int64_t ft_onednn_packed_bytes(const ft_product *p)
-{
-    if (!p->n || !p->k) return 0;
-    ft_signals signals;
-    enter(&signals);
-    dnnl_memory_desc_t layout;
-    dnnl_status_t rc = packed_layout(&layout, p);
-    int64_t bytes = rc == dnnl_success ? layout_bytes(&layout) : 0;
-    leave(&signals);
-    return rc == dnnl_success ? (int64_t)sizeof(packed_weight) + bytes : NO_MACHINE_BYTES;
-}
-
 /* Whether rows may be cut anywhere without a change of bits. Seen, not promised by oneDNN: 2.6.3's
  * AVX-512 batch-reduce kernels, f32 and bf16, gave the same bits for every number of rows tried (1
  * to 704); with a transposed x they did not, nor did its AVX2 ones (gemm:jit). The
@@ -332,22 +324,83 @@ static dnnl_status_t prepare(ft_prepared *t, const ft_product *p, int n_threads)
     return rc;
 }
 
-int64_t ft_onednn_work_bytes(const ft_product *p, int team_size)
+/* -- sizes --------------------------------------------------------------------------------------
+ */
+
+/* All that a size depends on; fields of one type, so that it can be compared as bytes. */
+typedef struct size_key {
+    int64_t m, n, k, y_step, flags, threads; /* threads 0: of the packed weight, whatever m is */
+} size_key;
+
+/* Answers by the hash of their key; one that hashes to the same place takes it. */
+typedef struct known_sizes {
+    pthread_mutex_t lock;
+    struct {
+        size_key key;
+        int64_t bytes;
+        bool there;
+    } slots[KNOWN_SIZES];
+} known_sizes;
+
+static known_sizes *process_sizes(void)
 {
-    if (!p->m || !p->n || !p->k) return 0;
+    static known_sizes shared = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    return &shared;
+}
+
+/* Of the scratch memory of a team, or of the packed weight (threads 0); -1 when oneDNN failed. */
+static int64_t ask_size(const ft_product *p, int threads)
+{
     int64_t most = 0;
-    ft_signals signals;
-    enter(&signals);
+    dnnl_memory_desc_t layout;
+    dnnl_status_t rc = packed_layout(&layout, p);
+    if (!threads)
+        return rc == dnnl_success ? (int64_t)sizeof(packed_weight) + layout_bytes(&layout) : -1;
     for (int packed = 0; packed < 2; packed++) {
-        ft_prepared t = {.weight = plain_layout(p, operand_type(p))};
-        dnnl_status_t rc = packed ? packed_layout(&t.weight, p) : dnnl_success;
-        if (rc == dnnl_success) rc = cut_rows(&t, p, team_size);
+        ft_prepared t = {.weight = packed ? layout : plain_layout(p, operand_type(p))};
+        if (rc == dnnl_success) rc = cut_rows(&t, p, threads);
         prepared_fini(&t);
-        if (rc != dnnl_success) t.scratch_bytes = NO_MACHINE_BYTES;
+        if (rc != dnnl_success) return -1;
         if (t.scratch_bytes > most) most = t.scratch_bytes;
     }
+    return most < NO_MACHINE_BYTES / threads ? most * threads : -1;
+}
+
+static int64_t find_size(const ft_product *p, int threads)
+{
+    int64_t flags = p->transposed | p->bias << 1 | p->relu << 2 | p->bf16 << 3 |
+                    p->x_transposed << 4 | p->add << 5;
+    const size_key key = {p->m, p->n, p->k, p->y_step, flags, threads};
+    uint32_t slot = ft_hash(FT_HASH_START, (const char *)&key, sizeof key) % KNOWN_SIZES;
+    known_sizes *known = process_sizes();
+    ft_signals signals;
+    int64_t bytes = -1;
+    enter(&signals);
+    pthread_mutex_lock(&known->lock);
+    if (known->slots[slot].there && !memcmp(&known->slots[slot].key, &key, sizeof key))
+        bytes = known->slots[slot].bytes;
+    pthread_mutex_unlock(&known->lock);
+    if (bytes < 0) {
+        bytes = ask_size(p, threads);
+        pthread_mutex_lock(&known->lock);
+        known->slots[slot].key = key;
+        known->slots[slot].bytes = bytes;
+        known->slots[slot].there = bytes >= 0;
+        pthread_mutex_unlock(&known->lock);
+    }
     leave(&signals);
-    return most >= NO_MACHINE_BYTES / team_size ? NO_MACHINE_BYTES : most * team_size;
+    return bytes < 0 ? NO_MACHINE_BYTES : bytes;
+}
+
+int64_t ft_onednn_packed_bytes(const ft_product *p)
+{
+    const ft_product bare = {.n = p->n, .k = p->k, .bf16 = p->bf16};
+    return p->n && p->k ? find_size(&bare, 0) : 0;
+}
+
+int64_t ft_onednn_work_bytes(const ft_product *p, int team_size)
+{
+    return p->m && p->n && p->k ? find_size(p, team_size) : 0;
 }
 
 static ft_status product_failed(const ft_product *p, dnnl_status_t rc, ft_error *err)
