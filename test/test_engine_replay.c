@@ -25,7 +25,8 @@ typedef struct versions {
     int late; /* actions that a newer version has been made before */
 } versions;
 
-/* Stage 1 owns nothing: what it reads changes when it adopts, not when it updates. */
+/* Of a backward in halves the first reads weights, for the gradients of its inputs. Stage 1 owns
+ * nothing: what it reads changes when it adopts, not when it updates. */
 static void find_versions(versions *v, const ft_plan *plan)
 {
     memset(v, 0, sizeof *v);
@@ -35,8 +36,8 @@ static void find_versions(versions *v, const ft_plan *plan)
             ft_action a = ft_plan_at(plan, d, i);
             updates[a.stage] += a.kind == FT_ACT_UPDATE;
             adopted[a.stage] += a.kind == FT_ACT_ADOPT;
-            if (a.kind != FT_ACT_FORWARD && a.kind != FT_ACT_BACKWARD) continue;
             bool forward = a.kind == FT_ACT_FORWARD;
+            if (!forward && a.kind != FT_ACT_BACKWARD && a.kind != FT_ACT_BACKWARD_INPUT) continue;
             int(*of)[BATCHES][MICRO] = forward ? v->forward : v->backward;
             of[a.stage][a.batch][a.micro] = a.stage == 1 ? adopted[1] : updates[a.stage];
             CHECK(a.lag == a.batch - updates[a.stage]);
@@ -182,8 +183,8 @@ static void compare(const char *devices, const char *schedule, bool threaded)
 
 static void test_runs_are_what_their_plans_say(void)
 {
-    static const char *const schedules[] = {"sequential", "gpipe", "1f1b", "async"};
-    for (int s = 0; s < 4; s++)
+    static const char *const schedules[] = {"sequential", "gpipe", "1f1b", "zero-bubble", "async"};
+    for (int s = 0; s < 5; s++)
         for (int threaded = 0; threaded < 2; threaded++) {
             compare("cpu:2", schedules[s], threaded);
             compare("cpu:3", schedules[s], threaded);
