@@ -49,6 +49,52 @@ static void test_blueprint(void)
     pipeline_free(&p);
 }
 
+enum { MOST_GUARDS = 512 };
+
+typedef struct guard_list {
+    ft_guard of[MOST_GUARDS];
+    int n;
+} guard_list;
+
+static void note_guard(void *user, const ft_guard *guard)
+{
+    guard_list *list = user;
+    if (CHECK(list->n < MOST_GUARDS)) list->of[list->n++] = *guard;
+}
+
+/* Every place ends at its own guard: no two end together, and none outside its class. Edges have
+ * as many slots as the plan says where their receiver is. */
+static void test_places_are_apart(void)
+{
+    static const char *const schedules[] = {"gpipe", "1f1b", "async"};
+    for (int i = 0; i < 3; i++) {
+        pipeline p;
+        ft_error err = {FT_OK, ""};
+        ft_blueprint *b = NULL;
+        static guard_list guards;
+        int buffers = 0, wanted = 1; /* the batch itself */
+        if (!pipeline_init(&p, "cpu:3", schedules[i])) return;
+        if (!CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK)) return;
+        guards.n = 0;
+        ft_blueprint_guards(b, note_guard, &guards);
+        for (int g = 0; g < guards.n; g++) {
+            const ft_guard *one = &guards.of[g];
+            const ft_block_layout *block = &b->blocks[one->device];
+            int64_t at = one->at - block->begin[one->class];
+            CHECK(at > 0 && at + FT_GUARD_BYTES <= block->bytes[one->class]);
+            for (int k = 0; k < g; k++)
+                CHECK(guards.of[k].device != one->device || guards.of[k].at != one->at);
+            buffers += one->class == FT_MEMORY_BUFFERS;
+        }
+        wanted *= b->batch_slots;
+        for (int e = 0; e < b->n_edges; e++)
+            if (b->edges[e].bytes > 0) wanted += b->edges[e].slots;
+        CHECK(buffers == wanted);
+        ft_blueprint_free(b);
+        pipeline_free(&p);
+    }
+}
+
 /* A node takes its arithmetic or its traffic, whatever is longer; what stays takes no time. */
 static void test_modelled_costs(void)
 {
@@ -299,6 +345,7 @@ static void test_contradictions(void)
 int main(void)
 {
     RUN(test_blueprint);
+    RUN(test_places_are_apart);
     RUN(test_modelled_costs);
     RUN(test_measured_costs);
     RUN(test_the_loss_stays_until_it_is_read);

@@ -15,7 +15,7 @@ return {
       "c/blueprint c/engine", "an edge has one slot" },
    { "src/blueprint/places.c",
       "if (forward && b->splits[bucket]->node_stage[loss_node] == s) keep[q.n_keep++] = b->loss;",
-      "(void)loss_node;", "c/engine spec/evaluate spec/evaluation",
+      "(void)loss_node;", "c/blueprint c/engine",
       "the loss may be overwritten" },
    { "src/blueprint/costs.c", "arithmetic > traffic ? arithmetic : traffic", "arithmetic",
       "c/blueprint spec/plan_command", "nodes that move memory are free" },
