@@ -23,9 +23,10 @@ local function each(pattern, visit)
    assert.is_true(n > 0)
 end
 
---- All that --help says of the recipes and the commands.
+--- All that --help says of the recipes, the commands and the tool that takes flags.
 local function help()
-   local parts = { process.shell("./dev help"), (process.ftpipe { "--help" }) }
+   local parts = { process.shell("./dev help"), (process.ftpipe { "--help" }),
+      (process.ftpipe { "tools/mutate.lua", "--help" }) }
    for _, recipe in ipairs(core.sys.list_dir("recipes")) do
       parts[#parts + 1] = process.ftpipe { "recipes/" .. recipe, "--help", "all" }
    end
