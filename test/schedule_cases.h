@@ -146,6 +146,31 @@ static inline bool case_plays(const pipeline_case *c, const ft_schedule *schedul
            c->pipeline.micro_batches >= c->pipeline.n_stages;
 }
 
+/* Goes through the schedules that play any pipeline; starts zeroed. */
+typedef struct case_walk {
+    bool all_weights; /* with each way to choose weights that are late, where one may be chosen */
+    int schedule, weights;
+} case_walk;
+
+/* The next schedule, NULL at the end; the case is made one that it can play. */
+static inline const ft_schedule *case_next(pipeline_case *c, case_walk *at)
+{
+    c->pipeline.weights = FT_WEIGHTS_OWN;
+    for (; ft_schedules[at->schedule]; at->schedule++, at->weights = 0) {
+        const ft_schedule *schedule = ft_schedules[at->schedule];
+        bool chooses = at->all_weights && !schedule->synchronous && !schedule->weights;
+        while (case_plays(c, schedule) && at->weights < (chooses ? FT_WEIGHTS_COUNT : 1)) {
+            int weights = at->weights++;
+            if (weights == FT_WEIGHTS_DOUBLE && c->pipeline.micro_batches < c->pipeline.n_stages)
+                continue;
+            case_suit(c, schedule);
+            c->pipeline.weights = (ft_weights)weights;
+            return schedule;
+        }
+    }
+    return NULL;
+}
+
 /* -- plans --------------------------------------------------------------------------------------
  */
 

@@ -104,18 +104,8 @@ static void test_random_cuts(void)
         case_random(&c, &rng);
         snprintf(of, sizeof of, "seed %d", seed);
         if (seed % 3 == 0) c.pipeline.n_batches = 40 + (int)ft_rng_below(&rng, 300);
-        for (int i = 0; ft_schedules[i]; i++) {
-            if (!case_plays(&c, ft_schedules[i])) continue;
-            case_suit(&c, ft_schedules[i]);
-            bool drains = ft_schedules[i]->synchronous || ft_schedules[i]->weights;
-            for (int w = 0; w < (drains ? 1 : FT_WEIGHTS_COUNT); w++) {
-                if (w == FT_WEIGHTS_DOUBLE && c.pipeline.micro_batches < c.pipeline.n_stages)
-                    continue;
-                c.pipeline.weights = (ft_weights)w;
-                check_cuts(&c, ft_schedules[i], &rng, of);
-            }
-            c.pipeline.weights = FT_WEIGHTS_OWN;
-        }
+        case_walk walk = {.all_weights = true};
+        for (const ft_schedule *s; (s = case_next(&c, &walk));) check_cuts(&c, s, &rng, of);
     }
 }
 

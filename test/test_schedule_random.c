@@ -136,17 +136,16 @@ static void test_random_plans(void)
         ft_error err = {0};
         ft_rng_init(&rng, 1, (uint64_t)seed);
         case_random(&c, &rng);
-        for (int i = 0; ft_schedules[i]; i++) {
+        case_walk walk = {0};
+        for (const ft_schedule *s; (s = case_next(&c, &walk));) {
             ft_plan *plan = NULL;
-            if (!case_plays(&c, ft_schedules[i])) continue;
-            case_suit(&c, ft_schedules[i]);
-            if (!CHECK_STATUS(ft_plan_make(&plan, &c.pipeline, ft_schedules[i], &err), FT_OK)) {
-                fprintf(stderr, "seed %d, %s: %s\n", seed, ft_schedules[i]->name, err.message);
+            if (!CHECK_STATUS(ft_plan_make(&plan, &c.pipeline, s, &err), FT_OK)) {
+                fprintf(stderr, "seed %d, %s: %s\n", seed, s->name, err.message);
                 continue;
             }
             CHECK_STATUS(ft_plan_check(plan, &err), FT_OK);
             check_complete(&c, plan);
-            check_lags(plan, ft_schedules[i]->synchronous);
+            check_lags(plan, s->synchronous);
             check_times(&c, plan);
             check_text(plan);
             check_shorter_leg(&c, plan, 1 + seed % plan->n_batches);
@@ -166,15 +165,13 @@ static void test_long_legs_are_extended_rightly(void)
         ft_rng_init(&rng, 2, (uint64_t)seed);
         case_random(&c, &rng);
         c.pipeline.n_batches = 300 + (int)ft_rng_below(&rng, 50);
-        for (int i = 0; ft_schedules[i]; i++) {
+        case_walk walk = {0};
+        for (const ft_schedule *s; (s = case_next(&c, &walk));) {
             ft_plan *plan = NULL;
-            if (!case_plays(&c, ft_schedules[i])) continue;
-            case_suit(&c, ft_schedules[i]);
-            if (!CHECK_STATUS(ft_plan_make(&plan, &c.pipeline, ft_schedules[i], &err), FT_OK))
-                continue;
+            if (!CHECK_STATUS(ft_plan_make(&plan, &c.pipeline, s, &err), FT_OK)) continue;
             CHECK_STATUS(ft_plan_check(plan, &err), FT_OK);
             check_complete(&c, plan);
-            check_lags(plan, ft_schedules[i]->synchronous);
+            check_lags(plan, s->synchronous);
             folded += plan->body_repeats > 50;
             ft_plan_free(plan);
         }

@@ -103,18 +103,8 @@ static void test_ties_in_any_direction_complete(void)
         random_ties(&c, &rng);
         choose_slots(&c);
         case_random_costs(&c, &rng);
-        for (int i = 0; ft_schedules[i]; i++) {
-            if (!case_plays(&c, ft_schedules[i])) continue;
-            case_suit(&c, ft_schedules[i]);
-            bool drains = ft_schedules[i]->synchronous || ft_schedules[i]->weights;
-            for (int w = 0; w < (drains ? 1 : FT_WEIGHTS_COUNT); w++) {
-                if (w == FT_WEIGHTS_DOUBLE && c.pipeline.micro_batches < c.pipeline.n_stages)
-                    continue;
-                c.pipeline.weights = (ft_weights)w;
-                try_schedule(&c, ft_schedules[i], of);
-            }
-            c.pipeline.weights = FT_WEIGHTS_OWN;
-        }
+        case_walk walk = {.all_weights = true};
+        for (const ft_schedule *s; (s = case_next(&c, &walk));) try_schedule(&c, s, of);
     }
 }
 
