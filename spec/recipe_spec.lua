@@ -42,7 +42,8 @@ describe("recipes/t5_rte.lua", function()
    end)
 
    it("plans T5-3B on eight cards of 11 GB with every schedule", function()
-      for _, schedule in ipairs(core.engine.schedules()) do
+      for _, row in ipairs(core.schedule.list()) do
+         local schedule = row.name
          local out, err, exit = run("--model", "t5-3b", "--devices", "sim:8x11GB", "--schedule",
             schedule, "--batch", "8", "--micro-batches", "8")
          if schedule == "data-parallel" then

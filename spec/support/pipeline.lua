@@ -145,8 +145,9 @@ function M.plan(options)
    return plans.new {
       model = M.model(o), devices = o.devices, batch = o.batch, micro_batches = o.micro_batches,
       buckets = SOURCES, lengths = { target = TARGET }, partition = o.partition, stages = o.stages,
-      schedule = o.schedule, recompute = o.recompute, optimizer = o.optimizer,
-      hypers = o.hypers or {}, decay_exempt = o.decay_exempt, clip = o.clip, seed = o.seed,
+      schedule = o.schedule, staleness = o.staleness, recompute = o.recompute,
+      optimizer = o.optimizer, hypers = o.hypers or {}, decay_exempt = o.decay_exempt,
+      clip = o.clip, seed = o.seed,
       precision = o.precision, dropout = o.dropout, steps = o.steps, batches = o.steps,
       plan = o.plan,
       eval_batches = o.eval_batches, eval_only = o.eval_only, profile = o.profile,

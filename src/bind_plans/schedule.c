@@ -442,20 +442,17 @@ static int plan_tostring(lua_State *L)
     return 1;
 }
 
-/*** Ways to choose weights that are late: { name =, doc =, newest = (they need neither older
- * versions nor predictions) }.
+/*** Ways to choose weights that are late: { name =, doc = }.
  * @function schedule.weights */
 static int schedule_weights(lua_State *L)
 {
     lua_newtable(L);
     for (int w = FT_WEIGHTS_OWN + 1; w < FT_WEIGHTS_COUNT; w++) {
-        lua_createtable(L, 0, 3);
+        lua_createtable(L, 0, 2);
         lua_pushstring(L, ft_weights_rows[w].word);
         lua_setfield(L, -2, "name");
         lua_pushstring(L, ft_weights_rows[w].doc);
         lua_setfield(L, -2, "doc");
-        lua_pushboolean(L, ft_weights_rows[w].reads == FT_READS_NEWEST);
-        lua_setfield(L, -2, "newest");
         lua_rawseti(L, -2, w);
     }
     return 1;

@@ -57,16 +57,6 @@ static int engine_cards(lua_State *L)
 
 /* -- lists of what there is -------------------------------------------------------------------- */
 
-static int engine_schedules(lua_State *L)
-{
-    lua_newtable(L);
-    for (int i = 0; ft_schedules[i]; i++) {
-        lua_pushstring(L, ft_schedules[i]->name);
-        lua_rawseti(L, -2, i + 1);
-    }
-    return 1;
-}
-
 static int engine_optimizers(lua_State *L)
 {
     lua_newtable(L);
@@ -106,11 +96,25 @@ static int engine_rate(lua_State *L)
     return 1;
 }
 
+/*** Whether plans like this one are executed; where not, they can be simulated.
+ * @function engine.runs
+ * @tparam schedule_plan plan
+ * @treturn boolean; where false, also what the engine lacks */
+static int engine_runs(lua_State *L)
+{
+    ft_error err = {FT_OK, ""};
+    ft_status status = ft_run_check_plan(script_check_plan(L, 1), &err);
+    lua_pushboolean(L, status == FT_OK);
+    if (status == FT_OK) return 1;
+    lua_pushstring(L, err.message);
+    return 2;
+}
+
 int script_bind_engine(lua_State *L)
 {
     static const luaL_Reg functions[] = {{"devices", engine_devices},
                                          {"cards", engine_cards},
-                                         {"schedules", engine_schedules},
+                                         {"runs", engine_runs},
                                          {"optimizers", engine_optimizers},
                                          {"rate_schedules", engine_rate_schedules},
                                          {"rate", engine_rate},

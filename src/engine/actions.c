@@ -525,7 +525,7 @@ static const ft_action *find_unknown(const ft_action_list *list)
     return NULL;
 }
 
-ft_status check_executable(const ft_plan *plan, ft_error *err)
+ft_status ft_run_check_plan(const ft_plan *plan, ft_error *err)
 {
     for (int d = 0; d < plan->n_devices; d++) {
         const ft_device_plan *lists = &plan->devices[d];
@@ -559,7 +559,7 @@ ft_status check_executable(const ft_plan *plan, ft_error *err)
 
 ft_status ft_run_check(const ft_blueprint *b, ft_error *err)
 {
-    return check_executable(&b->plan, err);
+    return ft_run_check_plan(&b->plan, err);
 }
 
 /* The plan says how many updates a micro-batch may be behind; the engine has counted them. */

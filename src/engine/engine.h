@@ -15,8 +15,10 @@
 
 typedef struct ft_run ft_run;
 
-/* FT_UNSUPPORTED, with what the engine lacks, for a plan that can be simulated but not run. */
+/* FT_UNSUPPORTED, with what the engine lacks, for a plan that can be simulated but not run: of a
+ * blueprint, and of a plan by itself. */
 ft_status ft_run_check(const ft_blueprint *blueprint, ft_error *err);
+ft_status ft_run_check_plan(const ft_plan *plan, ft_error *err);
 
 /* Allocates and touches every device's block; parameters are zero. FT_NOMEM says how much. */
 ft_status ft_run_new(ft_run **out, const ft_blueprint *blueprint, ft_error *err);

@@ -184,8 +184,6 @@ ft_status do_drop(worker *w, const ft_action *action, ft_error *err);
 ft_status execute_action(worker *w, const ft_action *action, ft_error *err);
 /* How many updates the weights that it would read now are behind, as they were counted. */
 int counted_lag(const ft_run *run, const ft_action *action);
-/* FT_UNSUPPORTED names what of the plan the engine cannot do. */
-ft_status check_executable(const ft_plan *plan, ft_error *err);
 /* Packs the weights of a stage again; param >= 0: only copies of that one. */
 ft_status pack_weights(ft_run *run, int stage, int param, ft_error *err);
 

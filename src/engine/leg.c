@@ -84,7 +84,7 @@ ft_status ft_run_begin(ft_run *run, const ft_plan *plan, int64_t first_step, boo
     if (plan->forward_only != run->blueprint->cut.forward_only)
         return ft_fail(err, FT_INVALID, "engine: the leg's plan is of %s, the run is not",
                        plan->forward_only ? "forwards alone" : "training");
-    FT_TRY(check_executable(plan, err));
+    FT_TRY(ft_run_check_plan(plan, err));
     run->plan = plan;
     run->first_step = first_step;
     run->threaded = threaded;
