@@ -2,12 +2,16 @@
 -- cuts, beside their synchronous runs.
 --
 --    ftpipe bench/staleness.lua [--recipes t5_rte,...] [--devices 2,3,4] [--profiles NAME,...]
---       [--seeds N] [--jobs N] [--log FILE] [--flags "--lr-schedule constant"]
+--       [--seeds N] [--jobs N] [--log FILE] [--flags "--lr-schedule constant"] [--report]
 --
 -- What a run computes depends on its seed and its plan alone, so a busy machine changes no figure
 -- here; a measured profile may cut elsewhere, which is why the cut is printed: the operators in each
 -- stage. Synchronous results do not depend on devices, so one device gives them. Every run is a
--- process of its own, so many at a time. With --log, runs that are in FILE are not made again.
+-- process of its own, so many at a time.
+--
+-- With --log, every run that is over stands in FILE, a line each, and is not made again: the same
+-- command goes on where it was stopped, and a larger one (more seeds, more devices) adds to it.
+-- Another program is another FILE. --report makes no runs: it prints what FILE has.
 
 local ft = require("ftpipe")
 local core = require("ftpipe.core")
@@ -28,6 +32,7 @@ local args = ft.args {
    seeds = { type = "int", min = 1, default = 10, help = "seeds 1 to N" },
    jobs = { type = "int", min = 1, default = 2, help = "runs at a time" },
    log = { type = "string", value = "FILE", help = "runs that were made, a line each" },
+   report = { type = "boolean", default = false, help = "print what --log has, make no runs" },
    flags = { type = "string", value = "TEXT", default = "",
       help = "more flags of the asynchronous runs" },
 }
@@ -48,11 +53,14 @@ end
 local function read_log()
    local file = args.log and io.open(args.log)
    if not file then return end
-   for line in file:lines() do
+   local text = file:read("*a")
+   file:close()
+   for line in text:gmatch("([^\n]*)\n") do
       local row = core.json.decode(line)
       known[row.key] = row.result
    end
-   file:close()
+   local rest = text:match("[^\n]+$") -- of a line during which the machine stopped
+   if rest then core.sys.write_file(args.log, text:sub(1, #text - #rest)) end
 end
 
 --- Operators in each run of one stage, from a plan file: "26 50".
@@ -98,23 +106,37 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- The table.
 
---- A row of the table: one recipe and plan, all seeds.
+--- The cuts of runs, each once.
+local function cuts_of(results)
+   local seen, cuts = {}, {}
+   for _, result in ipairs(results) do
+      if not seen[result.cut] then cuts[#cuts + 1] = result.cut end
+      seen[result.cut] = true
+   end
+   return table.concat(cuts, "; ")
+end
+
+local function print_row(recipe, name, results)
+   local sum, least, most, values = 0, math.huge, -math.huge, {}
+   for i, result in ipairs(results) do
+      local value = result.value
+      sum, least, most = sum + value, math.min(least, value), math.max(most, value)
+      values[i] = (value < 10 and "%.3f" or "%.1f"):format(value)
+   end
+   print(("%-15s %-12s mean %6.2f  from %6.2f to %6.2f | %s | %s | %s"):format(recipe, name,
+      sum / #results, least, most, table.concat(values, " "), results[1].metric, cuts_of(results)))
+end
+
+--- A row of the table: one recipe and plan, all seeds; of those that were made, with --report.
 local function row(recipe, name, flags)
-   local runs = {}
+   local runs, results = {}, {}
    for seed = 1, args.seeds do
       local all = ("%s --seed %d"):format(flags, seed)
       runs[seed] = { recipe = recipe, flags = all, key = recipe .. " " .. all }
    end
-   make(runs)
-   local sum, least, most, values = 0, math.huge, -math.huge, {}
-   for seed, run in ipairs(runs) do
-      local value = known[run.key].value
-      sum, least, most = sum + value, math.min(least, value), math.max(most, value)
-      values[seed] = ("%.1f"):format(value)
-   end
-   local first = known[runs[1].key]
-   print(("%-15s %-12s mean %6.2f  from %6.2f to %6.2f | %s | %s | %s"):format(recipe, name,
-      sum / args.seeds, least, most, table.concat(values, " "), first.metric, first.cut))
+   if not args.report then make(runs) end
+   for _, run in ipairs(runs) do results[#results + 1] = known[run.key] end
+   if #results > 0 then print_row(recipe, name, results) end
 end
 
 io.stdout:setvbuf("line")
