@@ -24,9 +24,10 @@ describe("the learning rate of a run", function()
       end
       for _, schedule in ipairs { "async", { name = "mine", next = next_action } } do
          local falls = rate(schedule)
-         assert.equal("linear", falls.schedule)
+         assert.equal("cooldown", falls.schedule)
+         assert.equal(falls.peak, core.engine.rate(falls, 160)) -- warm-up is 20 steps
+         assert.near(falls.peak / 2, core.engine.rate(falls, 182), 1e-12)
          assert.equal(0, core.engine.rate(falls, 200))
-         assert.near(falls.peak / 2, core.engine.rate(falls, 110), 1e-12) -- warm-up is 20 steps
       end
    end)
 
@@ -40,8 +41,10 @@ describe("the learning rate of a run", function()
       local function said(...)
          return (process.ftpipe { "recipes/t5_rte.lua", "--dry-run", "--profile", "modelled", ... })
       end
+      assert.matches("\nrate: 0.001 after 80 steps of warm%-up, over the last fifth linear to 0 "
+         .. "at step 800\n", said("--schedule", "async"))
       assert.matches("\nrate: 0.001 after 80 steps of warm%-up, then linear to 0 at step 800\n",
-         said("--schedule", "async"))
+         said("--schedule", "async", "--lr-schedule", "linear"))
       assert.matches("\nrate: 0.001 after 80 steps of warm%-up, constant\n", said())
       assert.matches("\nrate: 0.01, constant\n",
          said("--schedule", "async", "--lr-schedule", "constant", "--lr", "0.01", "--warmup", "0"))

@@ -436,6 +436,11 @@ static void test_rates(void)
     CHECK_NEAR(ft_rate_at(&rate, 60), 1.0, 1e-15);
     CHECK_NEAR(ft_rate_at(&rate, 110), 0.0, 1e-15);
     CHECK_NEAR(ft_rate_at(&rate, 500), 0.0, 1e-15);
+    rate.schedule = "cooldown";
+    CHECK_NEAR(ft_rate_at(&rate, 5), 1.0, 1e-15);
+    CHECK_NEAR(ft_rate_at(&rate, 89), 2.0, 1e-15);
+    CHECK_NEAR(ft_rate_at(&rate, 100), 1.0, 1e-12);
+    CHECK_NEAR(ft_rate_at(&rate, 110), 0.0, 1e-15);
     rate.schedule = "cosine";
     CHECK_NEAR(ft_rate_at(&rate, 35), 2.0 * (0.5 + 0.5 * sqrt(0.5)), 1e-12);
     CHECK_NEAR(ft_rate_at(&rate, 60), 1.0, 1e-12);

@@ -21,11 +21,18 @@ static double cosine(double done)
     return 0.5 * (1.0 + cos(3.14159265358979323846 * done));
 }
 
+/* Constant, then over the last fifth linear to 0 (Haegele and others, arXiv:2405.18392). */
+static double cooldown(double done)
+{
+    return done < 0.8 ? 1.0 : (1.0 - done) / 0.2;
+}
+
 /* A schedule: the share of the peak after the share `done` of the steps behind the warm-up. */
 static const struct {
     const char *name;
     double (*share)(double done);
-} schedules[] = {{"constant", constant}, {"linear", linear}, {"cosine", cosine}};
+} schedules[] = {
+    {"constant", constant}, {"linear", linear}, {"cosine", cosine}, {"cooldown", cooldown}};
 
 enum { N_SCHEDULES = sizeof schedules / sizeof *schedules };
 

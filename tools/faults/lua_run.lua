@@ -50,7 +50,7 @@ return {
       "a resumed run has its patience anew" },
    { "lua/ftpipe/plan/rate.lua", "math.floor(steps / 10)", "steps", "spec/rate",
       "warm-up may be the whole run" },
-   { "lua/ftpipe/plan/rate.lua", 'args.lr_schedule or (synchronous and "constant" or "linear")',
+   { "lua/ftpipe/plan/rate.lua", 'args.lr_schedule or (synchronous and "constant" or "cooldown")',
       'args.lr_schedule or (synchronous and "constant" or "constant")', "spec/rate",
       "the rate of late weights stays" },
    { "lua/ftpipe/base/units.lua", "GiB = 2 ^ 30", "GiB = 1e9", "spec/units", "a GiB is a GB" },

@@ -63,7 +63,7 @@ M.rows = {
    { "warmup", of = "recipe", type = "int", min = 0,
       help = "steps of warm-up, at most a tenth of all" },
    { "lr_schedule", of = "recipe", choices = choices.rates,
-      help = "after warm-up [constant; linear with --schedule async]" },
+      help = "after warm-up [constant; cooldown with --schedule async]" },
    { "clip", of = "recipe plan", type = "number", min = 0, default = 1, plan = { default = 0 },
       help = "norm of gradients, 0 for none" },
    { "weight_decay", of = "recipe", type = "number", min = 0, default = 0,

@@ -3,11 +3,11 @@
 local M = {}
 
 --- After warm-up the rate stays, unless --lr-schedule says otherwise. With a schedule that does
--- not drain it falls to 0 over the rest of the run: late weights differ from the newest ones by
--- steps of the size of the rate, so at a rate that stays it is luck how the last steps leave the
--- model (doc/staleness.md).
+-- not drain it falls to 0 over the last fifth of the run: late weights differ from the newest
+-- ones by steps of the size of the rate, so at a rate that stays it is luck how the last steps
+-- leave the model (doc/staleness.md).
 local function schedule_of(args, synchronous)
-   return args.lr_schedule or (synchronous and "constant" or "linear")
+   return args.lr_schedule or (synchronous and "constant" or "cooldown")
 end
 
 --- @tparam table args of ft.args: lr, lr_schedule and warmup (may be nil)
@@ -27,9 +27,11 @@ end
 function M.words(rate)
    local text = ("%g"):format(rate.peak)
    if rate.warmup > 0 then text = ("%s after %d steps of warm-up"):format(text, rate.warmup) end
-   local shape = rate.schedule
-   return shape == "constant" and text .. ", constant"
-      or ("%s, then %s to 0 at step %d"):format(text, rate.schedule, rate.steps)
+   if rate.schedule == "constant" then return text .. ", constant" end
+   if rate.schedule == "cooldown" then
+      return ("%s, over the last fifth linear to 0 at step %d"):format(text, rate.steps)
+   end
+   return ("%s, then %s to 0 at step %d"):format(text, rate.schedule, rate.steps)
 end
 
 return M
