@@ -22,7 +22,8 @@ typedef struct weights {
 /* By stage, batch and micro-batch: updates that were done before the action. */
 typedef struct versions {
     int forward[STAGES][BATCHES][MICRO], backward[STAGES][BATCHES][MICRO];
-    int late; /* actions that a newer version has been made before */
+    int late;            /* actions that a newer version has been made before */
+    double mean[STAGES]; /* updates that the forwards are late, once the pipeline is full */
 } versions;
 
 /* Of a backward in halves the first reads weights, for the gradients of its inputs. Stage 1 owns
@@ -40,6 +41,8 @@ static void find_versions(versions *v, const ft_plan *plan)
             if (!forward && a.kind != FT_ACT_BACKWARD && a.kind != FT_ACT_BACKWARD_INPUT) continue;
             int(*of)[BATCHES][MICRO] = forward ? v->forward : v->backward;
             of[a.stage][a.batch][a.micro] = a.stage == 1 ? adopted[1] : updates[a.stage];
+            if (forward && a.batch >= BATCHES / 2)
+                v->mean[a.stage] += (double)(a.batch - updates[a.stage]) / (BATCHES / 2 * MICRO);
             CHECK(a.lag == a.batch - updates[a.stage]);
             v->late += a.lag > 0;
         }
@@ -120,8 +123,10 @@ static double add_batch(const versions *v, const weights *version, int batch, we
     return loss;
 }
 
-/* The losses, and the weights after every batch. */
-static void replay(const ft_plan *plan, double *losses, weights version[BATCHES + 1])
+/* The losses, and the weights after every batch. With look_ahead w1 and w2 are kept ahead by what
+ * the forwards of stage 0 are late, w3 by what those of stage 2 are. */
+static void replay(const ft_plan *plan, bool look_ahead, double *losses,
+                   weights version[BATCHES + 1])
 {
     enum { N = sizeof(weights) / sizeof(double) };
     static versions v;
@@ -135,8 +140,11 @@ static void replay(const ft_plan *plan, double *losses, weights version[BATCHES 
         losses[b] = add_batch(&v, version, b, &grad);
         const double *was = (const double *)&version[b], *g = (const double *)&grad;
         for (int i = 0; i < (int)N; i++) {
-            momentum[i] = MOMENTUM * momentum[i] + g[i];
-            ((double *)&version[b + 1])[i] = was[i] - RATE * momentum[i];
+            double before = momentum[i];
+            double ahead = look_ahead ? v.mean[i < HIDDEN * IN + HIDDEN * HIDDEN ? 0 : 2] : 0;
+            momentum[i] = MOMENTUM * before + g[i];
+            ((double *)&version[b + 1])[i] =
+                was[i] - RATE * (momentum[i] + ahead * (momentum[i] - before));
         }
     }
     CHECK((v.late > 0) == !strcmp(plan->schedule, "async"));
@@ -151,7 +159,7 @@ static double furthest(const ft_view *found, const double *wanted)
     return most;
 }
 
-static void compare(const char *devices, const char *schedule, bool threaded)
+static void compare(const char *devices, const char *schedule, bool threaded, bool look_ahead)
 {
     pipeline p;
     ft_error err = {FT_OK, ""};
@@ -161,12 +169,13 @@ static void compare(const char *devices, const char *schedule, bool threaded)
     static weights version[BATCHES + 1];
     if (!pipeline_init(&p, devices, schedule)) return;
     p.options.optimizer = ft_optimizer_find("sgd");
+    p.options.look_ahead = look_ahead;
     CHECK_STATUS(ft_optimizer_hypers(p.options.optimizer, NULL, NULL, 0, p.hypers, &err), FT_OK);
     if (CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK) &&
         CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK) &&
         CHECK_STATUS(set_params(run, &err), FT_OK) &&
         CHECK_STATUS(train(run, ft_blueprint_plan(b), threaded, found, &err), FT_OK)) {
-        replay(ft_blueprint_plan(b), wanted, version);
+        replay(ft_blueprint_plan(b), look_ahead, wanted, version);
         const weights *last = &version[BATCHES];
         for (int i = 0; i < BATCHES; i++) CHECK_NEAR(found[i] / wanted[i], 1, 1e-5);
         const double *const params[] = {&last->w1[0][0], &last->w2[0][0], &last->w3[0][0]};
@@ -186,8 +195,9 @@ static void test_runs_are_what_their_plans_say(void)
     static const char *const schedules[] = {"sequential", "gpipe", "1f1b", "zero-bubble", "async"};
     for (int s = 0; s < 5; s++)
         for (int threaded = 0; threaded < 2; threaded++) {
-            compare("cpu:2", schedules[s], threaded);
-            compare("cpu:3", schedules[s], threaded);
+            compare("cpu:2", schedules[s], threaded, false);
+            compare("cpu:3", schedules[s], threaded, false);
+            compare("cpu:3", schedules[s], threaded, true);
         }
 }
 

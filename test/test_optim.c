@@ -17,7 +17,7 @@ enum { STEPS = 12, MAX = 1 << 17, GUARD = 16 };
 typedef struct trial {
     const ft_optimizer *optimizer;
     ft_spec spec;
-    double hypers[FT_MAX_HYPERS];
+    double hypers[FT_MAX_HYPERS], ahead;
     int64_t n, state_bytes;
     float *param, *grad;
     char *state;
@@ -82,6 +82,7 @@ static ft_update update_of(trial *t, int64_t step, ft_team *team)
                        .state = t->state,
                        .hypers = t->hypers,
                        .rate = 1e-2,
+                       .ahead = t->ahead,
                        .step = step,
                        .team = team};
 }
@@ -107,6 +108,9 @@ static void adamw_formula(trial *t, const ft_update *u)
         t->b64[i] = h[1] * t->b64[i] + (1 - h[1]) * g * g;
         double m = t->a64[i] / (1 - pow(h[0], (double)u->step));
         double v = t->b64[i] / (1 - pow(h[1], (double)u->step));
+        double was = u->step > 1 ? (t->a64[i] - (1 - h[0]) * g) / h[0] : 0;
+        double before = u->step > 1 ? was / (1 - pow(h[0], (double)(u->step - 1))) : m;
+        m += u->ahead * (m - before);
         t->param64[i] -= u->rate * (m / (sqrt(v) + h[2]) + h[3] * t->param64[i]);
     }
 }
@@ -115,8 +119,9 @@ static void sgd_formula(trial *t, const ft_update *u)
 {
     for (int64_t i = 0; i < t->n; i++) {
         double g = (double)t->grad[i] * (double)u->grad_scale + t->hypers[1] * t->param64[i];
-        t->a64[i] = t->hypers[0] * t->a64[i] + g;
-        t->param64[i] -= u->rate * t->a64[i];
+        double before = t->a64[i];
+        t->a64[i] = t->hypers[0] * before + g;
+        t->param64[i] -= u->rate * (t->a64[i] + u->ahead * (t->a64[i] - before));
     }
 }
 
@@ -198,9 +203,17 @@ static void test_formulas(void)
         t.hypers[3] = 0.1;
         train(&t, adamw_formula, 1e-6, "adamw");
         trial_free(&t);
+        t = trial_new("adamw", shapes[i], 0.5);
+        t.ahead = 0.75;
+        train(&t, adamw_formula, 1e-6, "adamw, ahead");
+        trial_free(&t);
         t = trial_new("sgd", shapes[i], 0.5);
         t.hypers[1] = 0.1;
         train(&t, sgd_formula, 1e-6, "sgd");
+        trial_free(&t);
+        t = trial_new("sgd", shapes[i], 0.5);
+        t.ahead = 1.5;
+        train(&t, sgd_formula, 1e-6, "sgd, ahead");
         trial_free(&t);
         t = trial_new("adafactor", shapes[i], 0.5);
         train(&t, adafactor_formula, 1e-6, "adafactor");
@@ -426,6 +439,27 @@ static void test_sums_of_terms(void)
     ft_team_free(team);
 }
 
+/* At a constant rate, what is stored is ahead of the plain run by so many of its next steps: by the
+ * share of a step that its momentum is. */
+static void test_ahead_of_the_plain_run(void)
+{
+    trial plain = trial_new("sgd", ft_shape_of(33), 0.5),
+          ahead = trial_new("sgd", ft_shape_of(33), 0.5);
+    ahead.ahead = 2;
+    for (int step = 1; step <= STEPS; step++) {
+        draw_grad(&plain, step);
+        draw_grad(&ahead, step);
+        ft_update u = update_of(&plain, step, NULL), v = update_of(&ahead, step, NULL);
+        plain.optimizer->update(&u);
+        ahead.optimizer->update(&v);
+    }
+    const float *momentum = (const float *)(const void *)plain.state;
+    for (int i = 0; i < 33; i++)
+        CHECK_NEAR(ahead.param[i], plain.param[i] - 2 * 1e-2f * momentum[i], 1e-5);
+    trial_free(&plain);
+    trial_free(&ahead);
+}
+
 static void test_rates(void)
 {
     ft_error err;
@@ -514,6 +548,7 @@ int main(void)
     RUN(test_hypers);
     RUN(test_sums);
     RUN(test_sums_of_terms);
+    RUN(test_ahead_of_the_plain_run);
     RUN(test_rates);
     RUN(test_isas);
     RUN(test_rough_squares);

@@ -183,11 +183,15 @@ static void test_versions_of_each_way(void)
         const char *schedule;
         ft_weights weights;
         int micros, first_lag, first_versions, last_lag, last_versions;
-    } rows[] = {
-        {"async", FT_WEIGHTS_OWN, 1, 3, 1, 0, 1},      {"async", FT_WEIGHTS_STASH, 1, 3, 4, 0, 1},
-        {"async", FT_WEIGHTS_VERTICAL, 1, 3, 4, 3, 4}, {"async", FT_WEIGHTS_PREDICT, 1, 3, 1, 0, 1},
-        {"async", FT_WEIGHTS_STASH, 2, 2, 3, 0, 1},    {"2bw", FT_WEIGHTS_OWN, 4, 1, 2, 1, 2},
-        {"1f1b", FT_WEIGHTS_STASH, 4, 0, 1, 0, 1}};
+        double first_mean;
+    } rows[] = {{"async", FT_WEIGHTS_OWN, 1, 3, 1, 0, 1, 3},
+                {"async", FT_WEIGHTS_OWN, 4, 1, 1, 0, 1, 0.75},
+                {"async", FT_WEIGHTS_STASH, 1, 3, 4, 0, 1, 3},
+                {"async", FT_WEIGHTS_VERTICAL, 1, 3, 4, 3, 4, 3},
+                {"async", FT_WEIGHTS_PREDICT, 1, 3, 1, 0, 1, 3},
+                {"async", FT_WEIGHTS_STASH, 2, 2, 3, 0, 1, 1.5},
+                {"2bw", FT_WEIGHTS_OWN, 4, 1, 2, 1, 2, 1},
+                {"1f1b", FT_WEIGHTS_STASH, 4, 0, 1, 0, 1, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         pipeline_case c;
         int least, most;
@@ -197,6 +201,7 @@ static void test_versions_of_each_way(void)
         if (!plan) continue;
         ft_plan_staleness(plan, 0, 10, &least, &most);
         CHECK(most == rows[i].first_lag && plan->versions[0] == rows[i].first_versions);
+        CHECK_NEAR(ft_plan_mean_staleness(plan, 0), rows[i].first_mean, 1e-12);
         ft_plan_staleness(plan, 3, 10, &least, &most);
         CHECK(most == rows[i].last_lag && plan->versions[3] == rows[i].last_versions);
         ft_plan_free(plan);

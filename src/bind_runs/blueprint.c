@@ -183,15 +183,16 @@ static void hold_parts(lua_State *L, int t)
  * @function engine.blueprint
  * @tparam table options graphs (by length bucket), plan (a schedule_plan with the stage of every
  *   forward node: of engine.plan, or read), devices (text or table), micro_batch_size, optimizer,
- *   hypers, no_decay (by parameter: true where weight_decay counts as 0), clip, seed, costs (by
- *   device, see profile.measure; false where modelled); evaluation (optional): { graphs = without
- *   gradients, plan = of forwards alone }
+ *   hypers, no_decay (by parameter: true where weight_decay counts as 0), clip, look_ahead (true:
+ *   parameters are kept ahead by the updates that forwards are late), seed, costs (by device, see
+ *   profile.measure; false where modelled); evaluation (optional): { graphs = without gradients,
+ *   plan = of forwards alone }
  * @treturn blueprint */
 int script_engine_blueprint(lua_State *L)
 {
-    static const char *const names[] = {"graphs", "plan",      "devices",    "micro_batch_size",
-                                        "hypers", "no_decay",  "clip",       "seed",
-                                        "costs",  "optimizer", "evaluation", NULL};
+    static const char *const names[] = {
+        "graphs",     "plan", "devices", "micro_batch_size", "hypers",     "no_decay", "clip",
+        "look_ahead", "seed", "costs",   "optimizer",        "evaluation", NULL};
     ft_error err;
     ft_blueprint_options o = {0};
     ft_machine machine;
@@ -206,6 +207,7 @@ int script_engine_blueprint(lua_State *L)
     o.hypers = script_opt_hypers(L, 1, o.optimizer);
     o.no_decay = opt_flags(L, 1, "no_decay", ft_graph_n_params(o.graphs[0]));
     o.clip = script_opt_number(L, 1, "clip", 0);
+    o.look_ahead = script_opt_bool(L, 1, "look_ahead", false);
     o.seed = (uint64_t)script_opt_int(L, 1, "seed", 0, 0, (int64_t)1 << 53);
     o.evaluation = opt_evaluation(L, 1);
     o.costs = script_opt_costs(L, 1, o.n_devices, o.graphs[o.n_graphs - 1]);

@@ -67,6 +67,17 @@ static int engine_optimizers(lua_State *L)
     return 1;
 }
 
+/*** Whether an optimizer has a momentum, by which it can keep parameters ahead.
+ * @function engine.looks_ahead
+ * @tparam string optimizer
+ * @treturn boolean */
+static int engine_looks_ahead(lua_State *L)
+{
+    const ft_optimizer *optimizer = ft_optimizer_find(luaL_checkstring(L, 1));
+    lua_pushboolean(L, optimizer && optimizer->looks_ahead);
+    return 1;
+}
+
 static int engine_rate_schedules(lua_State *L)
 {
     lua_newtable(L);
@@ -116,6 +127,7 @@ int script_bind_engine(lua_State *L)
                                          {"cards", engine_cards},
                                          {"runs", engine_runs},
                                          {"optimizers", engine_optimizers},
+                                         {"looks_ahead", engine_looks_ahead},
                                          {"rate_schedules", engine_rate_schedules},
                                          {"rate", engine_rate},
                                          {"plan", script_engine_plan},

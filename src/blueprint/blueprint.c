@@ -19,7 +19,8 @@ static ft_status copy_options(ft_blueprint *b, const ft_blueprint_options *o, ft
     return b->options.hypers ? FT_OK : no_memory(err);
 }
 
-/* Parameters that do not decay get hypers of their own, in which weight_decay is 0. */
+/* Parameters that do not decay get hypers of their own, in which weight_decay is 0. Those of stages
+ * with late weights are kept ahead, by an optimizer that can. */
 static ft_status assign_hypers(ft_blueprint *b, const bool *no_decay, ft_error *err)
 {
     const ft_hyper_rule *rules = b->options.optimizer->hypers;
@@ -27,8 +28,12 @@ static ft_status assign_hypers(ft_blueprint *b, const bool *no_decay, ft_error *
     if (!others) return no_memory(err);
     for (int i = 0; rules[i].name; i++)
         if (strcmp(rules[i].name, "weight_decay") == 0) others[i] = 0;
-    for (int p = 0; p < b->n_params; p++)
-        b->params[p].hypers = no_decay && no_decay[p] ? others : b->options.hypers;
+    bool ahead = b->options.look_ahead && b->options.optimizer->looks_ahead;
+    for (int p = 0; p < b->n_params; p++) {
+        ft_param_layout *info = &b->params[p];
+        info->hypers = no_decay && no_decay[p] ? others : b->options.hypers;
+        info->ahead = ahead ? ft_plan_mean_staleness(&b->plan, info->owner) : 0;
+    }
     return FT_OK;
 }
 

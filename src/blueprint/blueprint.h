@@ -88,6 +88,7 @@ typedef struct ft_blueprint_options {
     const double *hypers;
     const bool *no_decay; /* by parameter: its weight_decay counts as 0; NULL: of none */
     double clip;          /* largest global gradient norm; 0: no clipping */
+    bool look_ahead;      /* parameters are kept ahead by the updates that forwards are late */
     uint64_t seed;
     const ft_work_costs *const *costs;       /* as in a cut; not used after ft_blueprint_new */
     const ft_machine *machine;               /* as in a cut */
@@ -229,6 +230,7 @@ typedef struct ft_param_layout {
     int n_terms;
     int *terms;           /* graph order */
     const double *hypers; /* of its updates */
+    double ahead;         /* steps, in its updates: the owner's mean staleness, or 0 */
 } ft_param_layout;
 
 /* Offsets of the classes in a device's block. */

@@ -429,6 +429,7 @@ static ft_status update_param(worker *w, const ft_action *a, int p, float grad_s
                    .state = w->block + info->state_at,
                    .hypers = info->hypers,
                    .rate = batch_of(w->run, a->batch)->rate,
+                   .ahead = info->ahead,
                    .step = w->run->first_step + a->batch,
                    .team = w->team}};
     ft_state_part parts[FT_MAX_STATE_PARTS];

@@ -26,6 +26,8 @@ typedef struct ft_update {
     void *state;          /* state_bytes, zeroed before step 1 */
     const double *hypers; /* in the order of the rules */
     double rate;          /* learning rate of this step */
+    double ahead;         /* steps like this one that the parameter is kept ahead; 0 and no other
+                             with optimizers that do not look ahead */
     int64_t step;         /* 1 is the first */
     ft_team *team;
 } ft_update;
@@ -43,6 +45,7 @@ typedef struct ft_optimizer {
     const char *name;
     const char *doc; /* the update as a formula, with its source */
     const ft_hyper_rule *hypers;
+    bool looks_ahead; /* it has a momentum, by which `ahead` of an update goes */
     /* Fills parts (at most FT_MAX_STATE_PARTS), returns their number; *bytes is the whole state. */
     int (*state)(const ft_spec *spec, const double *hypers, ft_state_part *parts, int64_t *bytes);
     void (*update)(const ft_update *update);

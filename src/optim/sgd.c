@@ -1,5 +1,6 @@
 /* optim/sgd.c - gradient descent with momentum, without dampening:
- * m = momentum m + g + weight_decay p; p -= rate m. */
+ * m = momentum m + g + weight_decay p; p -= rate m; and, for a parameter that is kept ahead by so
+ * many steps, so many times the change of m. */
 #include "optim/internal.h"
 
 enum { MOMENTUM, WEIGHT_DECAY };
@@ -8,7 +9,7 @@ typedef struct job {
     const ft_optim_simd *simd;
     const ft_update *update;
     float *m;
-    float hypers[4];
+    float hypers[5];
     int64_t n;
 } job;
 
@@ -34,7 +35,7 @@ static void sgd_update(const ft_update *u)
              .update = u,
              .m = u->state,
              .hypers = {u->grad_scale, (float)u->hypers[MOMENTUM], (float)u->hypers[WEIGHT_DECAY],
-                        (float)u->rate},
+                        (float)u->rate, (float)u->ahead},
              .n = ft_shape_count(&u->spec->shape)};
     ft_team_run(u->team, ft_blocks(j.n, FT_BLOCK), sgd_block, &j);
 }
@@ -48,6 +49,7 @@ const ft_optimizer ft_optimizer_sgd = {
             {"weight_decay", 0, 0, 10, "added to the gradient, times the parameter"},
             {0},
         },
+    .looks_ahead = true,
     .state = sgd_state,
     .update = sgd_update,
 };

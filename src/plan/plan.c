@@ -213,6 +213,34 @@ void ft_plan_staleness(const ft_plan *plan, int stage, int from_batch, int *leas
     }
 }
 
+/* Adds up the lags of the list's forwards from a batch on; returns how many they are. */
+static int64_t sum_lags(const ft_action_list *list, int stage, int from_batch, int64_t *sum)
+{
+    int64_t n = 0;
+    for (int i = 0; i < list->n; i++) {
+        const ft_action *a = &list->actions[i];
+        if (a->stage != stage || a->kind != FT_ACT_FORWARD || a->batch < from_batch) continue;
+        *sum += a->lag;
+        n++;
+    }
+    return n;
+}
+
+double ft_plan_mean_staleness(const ft_plan *plan, int stage)
+{
+    int64_t n = 0, sum = 0;
+    for (int d = 0; d < plan->n_devices; d++) {
+        const ft_device_plan *lists = &plan->devices[d];
+        if (plan->body_repeats) {
+            n += sum_lags(&lists->body, stage, 0, &sum);
+            continue;
+        }
+        n += sum_lags(&lists->warmup, stage, plan->n_batches / 2, &sum);
+        n += sum_lags(&lists->drain, stage, plan->n_batches / 2, &sum);
+    }
+    return n ? (double)sum / (double)n : 0;
+}
+
 int ft_plan_replica(const ft_plan *plan, int stage, int64_t index)
 {
     int n = plan->replica_first[stage + 1] - plan->replica_first[stage];

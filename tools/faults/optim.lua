@@ -2,16 +2,20 @@
 local UPDATE = "src/optim/simd/update.c"
 local ADAFACTOR = "src/optim/adafactor.c"
 return {
-   { UPDATE, "m[i] * b1 + g * r1", "m[i] * b1 + g", "c/optim", "AdamW's first moment grows" },
+   { UPDATE, "m0 * b1 + g * r1", "m0 * b1 + g", "c/optim", "AdamW's first moment grows" },
    { UPDATE, "v[i] * b2 + g * g * r2", "v[i] * b2 + fabsf(g) * r2", "c/optim",
       "AdamW's second moment is of absolute values" },
-   { UPDATE, "p[i] = p[i] * keep - size * m1", "p[i] = p[i] - size * m1",
+   { UPDATE, "p[i] = p[i] * keep - size * (m1", "p[i] = p[i] - size * (m1",
       "c/optim spec/loss", "AdamW does not decay" },
    { UPDATE, "(sqrtf(v1) * root + eps)", "(sqrtf(v1 * root * root + eps))", "c/optim",
       "AdamW's eps is in the root" },
    { UPDATE, "grad[i] * scale + p[i] * decay", "(grad[i] + p[i] * decay) * scale", "c/optim",
       "SGD clips what decays" },
-   { "src/optim/adamw.c", "double t = (double)u->step;", "double t = (double)u->step + 1;",
+   { UPDATE, "ahead * (m1 - before * m0)", "ahead * (m1 - m0)", "c/optim",
+      "AdamW looks ahead by means that are not corrected" },
+   { UPDATE, "rate * (m1 + ahead * (m1 - m0))", "rate * (m1 + ahead * m1)", "c/optim",
+      "SGD takes longer steps in place of looking ahead" },
+   { "src/optim/adamw.c", "double t = (double)u->step,", "double t = (double)u->step + 1,",
       "c/optim", "AdamW's bias is that of the next step" },
    { "src/optim/adamw.c", ".beta2 = (float)h[BETA2]", ".beta2 = (float)h[BETA1]", "c/optim",
       "AdamW forgets squares as fast as gradients" },

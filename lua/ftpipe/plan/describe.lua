@@ -30,6 +30,20 @@ local function drains_line(o)
    return "drains: " .. table.concat(parts, ", ")
 end
 
+--- By how much the weights of each stage are kept ahead; nil when those of none are.
+local function ahead_line(plan)
+   local o, updates, any = plan.options, {}, false
+   for s, stage in ipairs(plan.blueprint:stages()) do
+      updates[s] = ("%.3g"):format(stage.mean_staleness)
+      any = any or stage.mean_staleness > 0
+   end
+   if not any or o.look_ahead == "none" or not core.engine.looks_ahead(o.optimizer) then
+      return nil
+   end
+   return ("look-ahead: weights are kept %s updates ahead, by stage"):format(
+      table.concat(updates, ", "))
+end
+
 local EVALUATION = "evaluation: forwards through the same stages, in the memory of training"
 
 --- What a stage's forwards work with, when that is not the newest weights of the schedule's order.
@@ -70,7 +84,10 @@ function M.text(plan)
       .. playing.proof(plan.blueprint:stages())
    lines[#lines + 1] = "predicted: " .. tostring(plan:simulate(math.min(o.batches, 8)))
    lines[#lines + 1] = drains_line(o)
-   if o.rate and not o.eval_only then lines[#lines + 1] = "rate: " .. rates.words(o.rate) end
+   if o.rate and not o.eval_only then
+      lines[#lines + 1] = "rate: " .. rates.words(o.rate)
+      lines[#lines + 1] = ahead_line(plan)
+   end
    if plan.beside then lines[#lines + 1] = EVALUATION end
    return table.concat(lines, "\n")
 end

@@ -83,6 +83,7 @@ function M.blueprint(o, graphs, partition, flags)
       hypers = o.hypers,
       no_decay = exempt_flags(o.decay_exempt, graphs[1]),
       clip = o.clip,
+      look_ahead = o.look_ahead ~= "none",
       seed = o.seed,
       costs = costs,
    }

@@ -124,6 +124,17 @@ local function check_turns(o)
    schedules.check_turns(schedule, o.stages or n_devices, n_devices, o.micro_batches)
 end
 
+--- Refuses --look-ahead where there is nothing that it could decide.
+local function check_look_ahead(o)
+   if not o.look_ahead then return end
+   if o.synchronous then
+      usage("--look-ahead is for weights that are late; --schedule %s drains, its are never late",
+         o.schedule)
+   elseif not core.engine.looks_ahead(o.optimizer) then
+      usage("--look-ahead goes by an optimizer's momentum; --optimizer %s has none", o.optimizer)
+   end
+end
+
 -- What has no default: it is given, or decided by something else.
 local NEEDED = { "buckets", "batches" }
 
@@ -150,6 +161,7 @@ local function settled(given)
       usage("--batch %d is not a multiple of --micro-batches %d", o.batch, o.micro_batches)
    end
    check_turns(o)
+   check_look_ahead(o)
    o.placements = o.placements or {}
    return o
 end

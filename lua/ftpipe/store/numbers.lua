@@ -72,6 +72,9 @@ local ROWS = {
    { "hypers", "--weight-decay", function(run) return sorted(run.plan.options.hypers) end },
    { "decay_exempt", "--decay-exempt",
       function(run) return run.plan.options.decay_exempt end },
+   { "look_ahead", "--look-ahead", function(run)
+      return is_async(run.plan) and (run.plan.options.look_ahead or "lag") or nil
+   end },
    { "clip", "--clip", function(run) return run.plan.options.clip end },
    { "lr", "--lr", function(run) return run.rate.peak end },
    { "lr_schedule", "--lr-schedule", function(run) return run.rate.schedule end },

@@ -23,24 +23,26 @@ static void adamw(float *restrict p, float *restrict m, float *restrict v,
 {
     const float scale = s->grad_scale, keep = s->keep, size = s->size, root = s->root;
     const float b1 = s->beta1, b2 = s->beta2, r1 = s->rest1, r2 = s->rest2, eps = s->eps;
+    const float ahead = s->ahead, before = s->before;
     for (int64_t i = 0; i < n; i++) {
         float g = grad[i] * scale;
-        float m1 = m[i] * b1 + g * r1;
+        float m0 = m[i], m1 = m0 * b1 + g * r1;
         float v1 = v[i] * b2 + g * g * r2;
         m[i] = m1;
         v[i] = v1;
-        p[i] = p[i] * keep - size * m1 / (sqrtf(v1) * root + eps);
+        p[i] = p[i] * keep - size * (m1 + ahead * (m1 - before * m0)) / (sqrtf(v1) * root + eps);
     }
 }
 
 static void sgd(float *restrict p, float *restrict m, const float *restrict grad,
-                const float hypers[4], int64_t n)
+                const float hypers[5], int64_t n)
 {
     const float scale = hypers[0], momentum = hypers[1], decay = hypers[2], rate = hypers[3];
+    const float ahead = hypers[4];
     for (int64_t i = 0; i < n; i++) {
-        float m1 = m[i] * momentum + (grad[i] * scale + p[i] * decay);
+        float m0 = m[i], m1 = m0 * momentum + (grad[i] * scale + p[i] * decay);
         m[i] = m1;
-        p[i] -= rate * m1;
+        p[i] -= rate * (m1 + ahead * (m1 - m0));
     }
 }
 

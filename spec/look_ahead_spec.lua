@@ -1,0 +1,63 @@
+--- Weights that are kept ahead by the updates that forwards are late (doc/staleness.md). What a
+-- step does is in test/test_optim.c, against a replay in test/test_engine_replay.c.
+
+local files = require("spec.support.files")
+local process = require("spec.support.process")
+
+local function recipe(...)
+   return process.ftpipe { "recipes/t5_rte.lua", "--profile", "modelled", ... }
+end
+
+local function said(...)
+   local out, err, exit = recipe("--dry-run", ...)
+   assert.equal(0, exit, err)
+   return out
+end
+
+describe("--look-ahead", function()
+   it("is said by stage where weights are late", function()
+      local four = said("--schedule", "async", "--devices", "cpu:4")
+      assert.matches("\nlook%-ahead: weights are kept 0.75, 0.5, 0.25, 0 updates ahead, by stage\n",
+         four)
+      assert.matches("\nlook%-ahead: weights are kept 2, 1, 0 updates ahead, by stage\n",
+         said("--schedule", "async", "--devices", "cpu:3", "--micro-batches", "1"))
+   end)
+
+   it("is not said of runs that do not look ahead", function()
+      for _, flags in ipairs { { "--schedule", "1f1b" },
+         { "--schedule", "async", "--devices", "cpu:1" },
+         { "--schedule", "async", "--look-ahead", "none" },
+         { "--schedule", "async", "--optimizer", "adafactor" },
+      } do
+         assert.is_nil(said(unpack(flags)):find("look-ahead", 1, true))
+      end
+   end)
+
+   it("is refused where it decides nothing", function()
+      local function refused(message, ...)
+         local _, err, exit = recipe("--dry-run", ...)
+         assert.equal(2, exit)
+         assert.matches(message, err)
+      end
+      refused("%-%-look%-ahead is for weights that are late; %-%-schedule 1f1b drains, its are "
+         .. "never late\n", "--look-ahead", "none")
+      refused("%-%-look%-ahead goes by an optimizer's momentum; %-%-optimizer adafactor has none\n",
+         "--schedule", "async", "--optimizer", "adafactor", "--look-ahead", "lag")
+   end)
+
+   it("decides the numbers of an asynchronous run, so a run goes on with its own", function()
+      local directory = files.directory()
+      local function run(name, ...)
+         local out, err, exit = recipe("--schedule", "async", "--steps", "4", "--eval-limit", "8",
+            "--out", directory .. "/" .. name, ...)
+         return out:match("\nafter: [^\n]*"), err, exit
+      end
+      local ahead, late = run("ahead"), run("late", "--look-ahead", "none")
+      assert.not_equal(ahead, late)
+      assert.equal(ahead, (run("named", "--look-ahead", "lag")))
+      local _, err, exit = run("late", "--resume")
+      assert.equal(2, exit)
+      assert.matches("was made with other arguments: %-%-look%-ahead was none, is lag\n", err)
+      files.remove(directory)
+   end)
+end)
