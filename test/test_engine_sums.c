@@ -2,6 +2,7 @@
  *
  * loss = w a + w b + w c, in three stages that share w, summed over micro-batches: its gradient has
  * one term for each of a, b and c, and is their sum. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -57,15 +58,38 @@ static ft_status feed_case(ft_run *run, step_case *c)
     return ft_run_feed(run, &f, &c->err);
 }
 
-/* Runs body with a run of the sum. */
-static void with_run(step_case *c, const char *devices, void (*body)(ft_run *, step_case *))
+/* loss = w a, with inputs that nothing reads: w has one use. */
+static ft_graph *make_product(void)
+{
+    static const char *const names[INPUTS] = {"a", "b", "c"};
+    ft_error err = {FT_OK, ""};
+    ft_graph *g = NULL;
+    const ft_spec one = {FT_F32, {1, {1}}};
+    ft_value_id in[INPUTS], v;
+    CHECK_STATUS(ft_graph_new(&g, &err), FT_OK);
+    for (int i = 0; i < INPUTS; i++)
+        CHECK_STATUS(ft_graph_input(g, names[i], &one, &in[i], &err), FT_OK);
+    CHECK_STATUS(ft_graph_param(g, "w", &one, &v, &err), FT_OK);
+    CHECK_STATUS(ft_graph_add(g, ft_op_find("mul"), (ft_value_id[]){v, in[0]}, 2, NULL, &v, &err),
+                 FT_OK);
+    for (int k = 2; k < NODES; k++)
+        CHECK_STATUS(ft_graph_add(g, ft_op_find("copy"), &v, 1, NULL, &v, &err), FT_OK);
+    CHECK_STATUS(ft_graph_add(g, ft_op_find("mean"), &v, 1, NULL, &v, &err), FT_OK);
+    CHECK_STATUS(ft_graph_output(g, "loss", v, &err), FT_OK);
+    CHECK_STATUS(ft_graph_grad(g, v, &err), FT_OK);
+    return g;
+}
+
+/* Runs body with a run of the graph. */
+static void with_run(step_case *c, const char *devices, ft_graph *(*make)(void),
+                     void (*body)(ft_run *, step_case *))
 {
     pipeline p;
     ft_blueprint *b = NULL;
     ft_run *run = NULL;
     if (!pipeline_init(&p, devices, "1f1b")) return;
     ft_graph_free(p.g);
-    p.g = make_sum();
+    p.g = make();
     p.options.clip = c->clip;
     if (CHECK_STATUS(pipeline_draw(&b, &p, &c->err), FT_OK) &&
         CHECK_STATUS(ft_run_new(&run, b, &c->err), FT_OK)) {
@@ -95,7 +119,7 @@ static void test_sums_of_micro_batches(void)
     for (int devices = 1; devices <= 3; devices++) {
         const char name[] = {'c', 'p', 'u', ':', (char)('0' + devices), 0};
         step_case c = {.in = {{1, 2, 3, 4}, {0.5f, 0, 0, 0}, {0, 0, 0, 2}}, .w = 1};
-        with_run(&c, name, take_step);
+        with_run(&c, name, make_sum, take_step);
         CHECK_NEAR(c.result.loss, 12.5, 1e-6);
         CHECK_NEAR(c.result.grad_norm, 12.5, 1e-6);
         CHECK_NEAR(c.w, 0.95, 2e-3);
@@ -106,7 +130,7 @@ static void test_sums_of_micro_batches(void)
 static void test_terms_are_in_graph_order(void)
 {
     step_case c = {.in = {{1e8f}, {1}, {-1e8f}}};
-    with_run(&c, "cpu:3", take_step);
+    with_run(&c, "cpu:3", make_sum, take_step);
     CHECK_NEAR(c.result.grad_norm, 0, 1e-9);
 }
 
@@ -114,11 +138,27 @@ static void test_terms_are_in_graph_order(void)
 static void test_sum_that_is_not_finite(void)
 {
     step_case c = {.in = {{3e38f}, {3e38f}, {0}}};
-    with_run(&c, "cpu:3", take_step);
+    with_run(&c, "cpu:3", make_sum, take_step);
     CHECK_STATUS(c.err.status, FT_DIVERGED);
     if (!CHECK(strstr(c.err.message, "the gradient of 'w', summed over its 3 uses, is not finite")))
         fprintf(stderr, "  %s\n", c.err.message);
     CHECK(c.w == 0);
+}
+
+/* A gradient overflows in any of the micro-batches, the last one among them; each loss is finite.
+ */
+static void test_gradient_that_is_not_finite(void)
+{
+    for (int m = 1; m < MICRO; m++) {
+        step_case c = {.in = {{3e38f}}};
+        c.in[0][m] = 3e38f;
+        with_run(&c, "cpu:3", make_product, take_step);
+        CHECK_STATUS(c.err.status, FT_DIVERGED);
+        char words[64];
+        snprintf(words, sizeof words, "gave inf; stage 0 of 3, micro-batch %d of %d", m, MICRO);
+        if (!CHECK(strstr(c.err.message, words))) fprintf(stderr, "  %s\n", c.err.message);
+        CHECK(c.w == 0);
+    }
 }
 
 static void read_late_weights(ft_run *run, step_case *c)
@@ -133,7 +173,7 @@ static void read_late_weights(ft_run *run, step_case *c)
 static void test_lag_is_checked(void)
 {
     step_case c = {.clip = 0};
-    with_run(&c, "cpu:3", read_late_weights);
+    with_run(&c, "cpu:3", make_sum, read_late_weights);
 }
 
 int main(void)
@@ -141,6 +181,7 @@ int main(void)
     RUN(test_sums_of_micro_batches);
     RUN(test_terms_are_in_graph_order);
     RUN(test_sum_that_is_not_finite);
+    RUN(test_gradient_that_is_not_finite);
     RUN(test_lag_is_checked);
     CHECK(ft_alloc_live() == 0);
     return check_report();
