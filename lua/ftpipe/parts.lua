@@ -1,5 +1,5 @@
---- What ft has: `ft.NAME`, the module behind it, and what it is for. The prompt, doc/lua.md and
--- init.lua read these rows.
+--- What ft has: `ft.NAME`, the module behind it, and what it is for; `also` has methods of it. The
+-- prompt, doc/lua.md and init.lua read these rows.
 return {
    { "args", "ftpipe.recipe.args", "flags of a recipe" },
    { "cluster", "ftpipe.placement.cluster", "devices and links, here or described" },
@@ -13,7 +13,7 @@ return {
    { "plan", "ftpipe.plan", "plans: made, loaded, edited, simulated" },
    { "planner", "ftpipe.planner", "a search over plans" },
    { "profile", "ftpipe.profile", "what operators cost" },
-   { "run", "ftpipe.run", "the execution of a plan" },
+   { "run", "ftpipe.run", "the execution of a plan", also = "ftpipe.run.training" },
    { "schedule", "ftpipe.schedule", "orders of work" },
    { "stages", "ftpipe.plan.cut", "stages of a weighted graph" },
    { "swap", "ftpipe.swap", "models larger than their devices" },

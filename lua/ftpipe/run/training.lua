@@ -10,7 +10,7 @@ local figures = require("ftpipe.store.figures")
 local progress = require("ftpipe.base.progress")
 local watch = require("ftpipe.base.watch")
 
-local M = {}
+local Run = {}
 
 local SIGINT = 2
 
@@ -81,7 +81,7 @@ end
 -- run.interrupted set.
 -- @tparam batcher batcher
 -- @tparam int n steps, all in one leg
-function M:steps(batcher, n)
+function Run:steps(batcher, n)
    self.core:begin(n, self.done + 1, self.threaded)
    local leg = { fed = 0, taken = 0, tokens = {}, end_ns = 0, start_ns = core.sys.time_ns() }
    self.leg = leg
@@ -103,7 +103,7 @@ end
 
 --- Ends the leg under way, if there is one: what was fed is finished first, so that the weights are
 -- those after a step.
-function M:stop()
+function Run:stop()
    local leg = self.leg
    if not leg then return end
    if leg.taken < leg.fed and not leg.failed then
@@ -137,7 +137,8 @@ end
 --- Steps to the next one at which the pipeline is drained, to be saved or evaluated, or because the
 -- plan is of so many batches. These are multiples of --save-every, of --eval-every and of those
 -- batches, wherever the run began.
-function M:leg_length()
+-- @local
+function Run:leg_length()
    local o = self.plan.options
    local stop = math.min(o.steps, (math.floor(self.done / o.batches) + 1) * o.batches)
    for _, flag in ipairs { "save_every", "eval_every" } do
@@ -157,7 +158,8 @@ local function between_legs(run)
 end
 
 --- Ends a run that a signal stopped: saves it and raises `cancelled`.
-function M:abandon()
+-- @local
+function Run:abandon()
    local path = self.directory and self.done > 0 and self:checkpoint()
    if path and not self.best:step() then self:publish(path) end
    core.fail("cancelled", ("stopped after step %d of %d; %s"):format(self.done,
@@ -172,7 +174,7 @@ end
 -- --save-every ask for it. Where evaluations were made, the run has the best weights once the last
 -- step is done, when --out has kept them. After Ctrl-C or SIGTERM what is under way is finished and
 -- saved, and `cancelled` is raised.
-function M:train()
+function Run:train()
    self:stop() -- what is left of a loop before this one
    local o = self.plan.options
    local batches, leg = open_batches(self), nil
@@ -198,6 +200,8 @@ function M:train()
 end
 
 --- Shows a step of training on the progress line.
-function M:show(step) self.line:step(step) end
+function Run:show(step)
+   if self.line then self.line:step(step) end -- there is none outside run:train()
+end
 
-return M
+return Run

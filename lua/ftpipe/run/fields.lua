@@ -1,0 +1,82 @@
+--- What a run holds: every field, its type, which files write it, and what for. A field that is not
+-- here can be neither written nor read, nor can one get a value of another type.
+
+local class = require("ftpipe.base.class")
+
+local M = {}
+
+-- Name, type (as class.lua has them; all may be absent), writers in lua/ftpipe, and what it is.
+M.rows = {
+   { "plan", "plan", "run/init", "that is executed" },
+   { "model", "model", "run/init", "that is trained or scored" },
+   { "task", "task", "run/init", "what is scored; nil: nothing is" },
+   { "data", "table", "run/init", "splits, as the task loads them" },
+   { "args", "table", "run/init", "flags, as ft.args gives them" },
+   { "out", "string", "run/init", "path of the run directory" },
+   { "directory", "table", "run/init", "it, open (store/directory.lua)" },
+   { "threaded", "boolean", "run/init", "false: a replay on one thread" },
+   { "rate", "table", "run/init", "the learning rate over the steps (plan/rate.lua)" },
+   { "core", "userdata", "run/init", "the engine's run" },
+   { "inputs", "table", "run/init", "of the graphs, in their order" },
+   { "params", "table", "run/init", "tensors of the parameters, by name" },
+   { "fresh", "table", "run/init", "names of parameters that the checkpoint lacked" },
+   -- where it is
+   { "done", "int", "run/init run/training store/state", "steps that are done" },
+   { "seconds", "number", "run/init run/training store/state", "of training, to the last leg" },
+   { "tokens", "number", "run/init run/training store/state", "trained on, without padding" },
+   { "losses", "table", "run/init run/training store/state", "by step" },
+   { "loss_mean", "number", "run/training store/state", "over the last steps, as it is shown" },
+   { "leg", "table", "run/training", "the steps under way; nil between legs" },
+   { "interrupted", "int", "run/init run/training", "the signal that asks to end" },
+   { "stopped", "boolean", "run/init", "patience is at its end" },
+   -- what is said of it
+   { "line", "table", "run/training", "of progress" },
+   { "forecast", "table", "run/training", "what the plan said of the first steps" },
+   { "timeline", "table", "run/training", "of the last leg" },
+   -- what it is worth
+   { "score", "score", "run/init", "of the weights there are, or were last" },
+   { "best", "table", "run/init", "the best evaluation (run/best.lua)" },
+   { "best_score", "score", "run/init", "its score" },
+   { "judged", "int", "run/init store/state", "the step of the last evaluation between legs" },
+   { "restored", "int", "run/init", "the step whose weights were taken back" },
+   -- what is kept
+   { "saved", "int", "run/init store/state", "the step of the last checkpoint" },
+   { "numbers", "table", "store/numbers", "what decides the numbers, for checkpoints" },
+}
+
+local kinds = {}
+for _, row in ipairs(M.rows) do kinds[row[1]] = row[2] end
+
+local function check(name, value)
+   local kind = kinds[name]
+   if not kind then
+      error(("a run has no field '%s' (run/fields.lua declares them)"):format(tostring(name)), 3)
+   end
+   if value ~= nil and not class.is(value, kind) then
+      error(("field '%s' of a run: expected %s, got %s"):format(name, class.words(kind),
+         class.told(value)), 3)
+   end
+end
+
+--- A run with these values, whose methods are those of a table.
+-- @tparam table methods
+-- @tparam table values by name of a field
+function M.new(methods, values)
+   for name, value in pairs(values) do check(name, value) end
+   return setmetatable({}, {
+      __name = "run",
+      __index = function(_, name)
+         if values[name] ~= nil then return values[name] end
+         if methods[name] == nil then check(name) end
+         return methods[name]
+      end,
+      __newindex = function(_, name, value)
+         local is_method = methods[name] ~= nil and type(value) == "function" -- of this run alone
+         if not is_method then check(name, value) end
+         values[name] = value
+      end,
+      __tostring = methods.__tostring,
+   })
+end
+
+return M
