@@ -195,7 +195,7 @@ describe("a BERT graph", function()
       local problem = files.failure(bert.training, config, { batch = 1, source = 12 })
       assert.equal(2, problem.exit)
       assert.equal("sequences of 12 tokens are too long for the model: it has 11 positions "
-         .. "(max_position_embeddings in config.json); give fewer with --max-source",
+         .. "(max_position_embeddings in config.json); give fewer with source",
          problem.message)
    end)
 

@@ -141,7 +141,7 @@ describe("a built-in T5", function()
       models.open({ model = "t5-small", init = "random" }):check_trainable()
       problem = files.failure(models.open, { model = "t5-smal" })
       assert.equal(6, problem.exit)
-      assert.matches("'t5%-smal' is neither a directory nor a built%-in configuration",
+      assert.matches("model = \"t5%-smal\" is neither a directory nor a built%-in configuration",
          problem.message)
    end)
 

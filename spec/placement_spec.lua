@@ -187,7 +187,8 @@ describe("--partition", function()
    it("says what there is", function()
       local _, err, exit = run("--partition", "mixd", "--dry-run")
       assert.equal(2, exit)
-      assert.matches("'mixd' is neither a plan file nor one of: best, .*mixed, .*seq", err)
+      assert.matches("%-%-partition mixd is neither a plan file nor one of: best, .*mixed, .*seq",
+         err)
    end)
 end)
 

@@ -70,8 +70,8 @@ describe("ftpipe plan", function()
          local _, err, exit = plan("t5-small", "--devices", "sim:2x8GB", "--profile", dir .. "/p")
          assert.equal(2, exit)
          assert.matches("profile .*/p was measured for another model, batch or length: "
-            .. "it has no node .*; measure this one with ftpipe profile %-%-out FILE, or leave "
-            .. "%-%-profile out\n$", err)
+            .. "it has no node .*; measure this one with ftpipe profile %-%-out FILE, or give "
+            .. "no profile\n$", err)
       end)
    end)
 
@@ -235,7 +235,7 @@ describe("ftpipe plan", function()
       process.refused(2, "profile has a model already, t5%-small; leave %-%-model out",
          { "profile", "t5-small", "--model", "gpt2" })
       refused(2, "%-%-batch 10 is not a multiple", "t5-small", "--batch", "10")
-      refused(6, "'t5%-medium' is neither a directory nor", "t5-medium")
+      refused(6, "%-%-model t5%-medium is neither a directory nor", "t5-medium")
       with_chain(function(path)
          refused(2, "names no devices", path)
          refused(2, "%-%-search is for models", path, "--search", "--devices", "sim:2x11GB")

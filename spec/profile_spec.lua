@@ -237,8 +237,8 @@ describe("a plan from a profile", function()
 
    it("is refused where there is nothing to measure", function()
       local problem = files.failure(plan_with, "measured", { devices = "sim:2x11GB" })
-      assert.matches("%-%-profile measured: devices sim:2x11GB are not here", problem.message)
-      assert.matches("'no/such' is neither measured, fresh, modelled nor a profile's file",
+      assert.matches('profile = "measured": devices sim:2x11GB are not here', problem.message)
+      assert.matches("is neither measured, fresh, modelled nor a profile's file",
          files.failure(plan_with, "no/such").message)
    end)
 

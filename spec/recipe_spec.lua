@@ -125,7 +125,7 @@ describe("recipes/t5_rte.lua", function()
    end)
 
    it("refuses models that are not there or not whole", function()
-      refused(6, "'/nope' is neither a directory nor a built%-in configuration",
+      refused(6, "%-%-model /nope is neither a directory nor a built%-in configuration",
          { "--model", "/nope" })
       refused(2, "built%-in configuration", { "--model", "t5-small", "--data", "/nope" })
       with_model(function(model, dir)

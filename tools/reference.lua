@@ -2,7 +2,7 @@
 -- of functions: ftpipe tools/reference.lua [FILE]
 --
 -- A comment begins with "---"; @tparam and @treturn lines say what goes in and comes out. What has
--- no such comment is not for users.
+-- no such comment, or one with @local, is not for users.
 
 local core = require("ftpipe.core")
 local parts = require("ftpipe.parts")
@@ -113,21 +113,53 @@ local function call_of(part, code, called, text)
    return owner:lower() .. mark .. name .. arguments
 end
 
---- The section of a part.
-local function section(part, module, what)
+--- Whether a comment says that a function is for the program itself.
+local function is_local(comment)
+   for _, line in ipairs(comment) do
+      if line == "@local" then return true end
+   end
+   return false
+end
+
+--- What a user can call of a part, each with the comment in front of it; first, without a call, the
+-- comment of the whole.
+local function entries_of(part, module, also)
    local text = core.sys.read_file(file_of(module))
    local called = text:match("__call = function%(_, .-%) return M%.([%w_]+)")
-   local lines = { ("## ft.%s"):format(part), "", what:gsub("^%l", string.upper) .. ".", "" }
-   for i, item in ipairs(items_of(text)) do
-      local call = call_of(part, item.code, called, text)
-      if call then
-         lines[#lines + 1] = ("### `%s`"):format(call)
-         lines[#lines + 1] = ""
-      end
+   local entries, items = {}, items_of(text)
+   for _, item in ipairs(also and items_of(core.sys.read_file(file_of(also))) or {}) do
+      items[#items + 1] = item
+   end
+   for i, item in ipairs(items) do
+      local call = not is_local(item.comment) and call_of(part, item.code, called, text)
       if call or (i == 1 and item.code == "") then
-         for _, line in ipairs(body(item.comment)) do lines[#lines + 1] = line end
+         entries[#entries + 1] = { call = call, comment = item.comment }
+      end
+   end
+   return entries
+end
+
+--- Every call of the page: { "ft.graph.load(path, options)", ... }.
+function M.calls()
+   local calls = {}
+   for _, row in ipairs(parts) do
+      for _, entry in ipairs(entries_of(row[1], row[2], row.also)) do
+         calls[#calls + 1] = entry.call or nil
+      end
+   end
+   return calls
+end
+
+--- The section of a part.
+local function section(row)
+   local lines = { ("## ft.%s"):format(row[1]), "", row[3]:gsub("^%l", string.upper) .. ".", "" }
+   for _, entry in ipairs(entries_of(row[1], row[2], row.also)) do
+      if entry.call then
+         lines[#lines + 1] = ("### `%s`"):format(entry.call)
          lines[#lines + 1] = ""
       end
+      for _, line in ipairs(body(entry.comment)) do lines[#lines + 1] = line end
+      lines[#lines + 1] = ""
    end
    return table.concat(lines, "\n")
 end
@@ -135,7 +167,7 @@ end
 --- The whole page.
 function M.page()
    local sections = { HEAD }
-   for _, row in ipairs(parts) do sections[#sections + 1] = section(row[1], row[2], row[3]) end
+   for _, row in ipairs(parts) do sections[#sections + 1] = section(row) end
    return (table.concat(sections, "\n"):gsub("\n+$", "\n"))
 end
 

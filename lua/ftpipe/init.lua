@@ -26,8 +26,8 @@ local function load_part(ft, name)
       part = core[name]
    else
       local names = names_of_parts()
-      error(("ft has no '%s'%s (it has: %s)"):format(tostring(name),
-         suggest.hint(tostring(name), names), table.concat(names, ", ")), 2)
+      core.fail("invalid argument", ("%sft has no '%s'%s (it has: %s)"):format(core.where(),
+         tostring(name), suggest.hint(tostring(name), names), table.concat(names, ", ")))
    end
    rawset(ft, name, part)
    return part

@@ -17,18 +17,18 @@ static double row_number(lua_State *L, int i, const char *key, double preset, bo
     double value = lua_isnil(L, -1) ? preset : lua_tonumber(L, -1);
     bool fits = value > 0 || (may_be_zero && value == 0);
     if ((!lua_isnil(L, -1) && lua_type(L, -1) != LUA_TNUMBER) || !fits || !isfinite(value))
-        luaL_error(L, "device %d: '%s' is %s, expected a number %s", i, key,
-                   lua_isnil(L, -1)      ? "missing"
-                   : lua_tostring(L, -1) ? lua_tostring(L, -1)
-                                         : "?",
-                   may_be_zero ? "of 0 or more" : "above 0");
+        script_fault(L, "device %d: '%s' is %s, expected a number %s", i, key,
+                     lua_isnil(L, -1)      ? "missing"
+                     : lua_tostring(L, -1) ? lua_tostring(L, -1)
+                                           : "?",
+                     may_be_zero ? "of 0 or more" : "above 0");
     lua_pop(L, 1);
     return value;
 }
 
 static void read_device(lua_State *L, int i, ft_device *d)
 {
-    if (!lua_istable(L, -1)) luaL_error(L, "device %d: expected a table", i);
+    if (!lua_istable(L, -1)) script_fault(L, "device %d: expected a table", i);
     lua_getfield(L, -1, "kind");
     const char *kind = lua_tostring(L, -1);
     const ft_driver *driver = kind ? ft_driver_find(kind, strlen(kind)) : NULL;
@@ -60,7 +60,7 @@ ft_device *script_check_devices(lua_State *L, int i, int *n)
     script_check_table(L, i);
     int count = (int)lua_objlen(L, i);
     if (count < 1 || count > FT_MAX_DEVICES)
-        luaL_error(L, "a cluster of %d devices, expected 1 to %d", count, FT_MAX_DEVICES);
+        script_fault(L, "a cluster of %d devices, expected 1 to %d", count, FT_MAX_DEVICES);
     for (int d = 1; d <= count; d++) {
         lua_rawgeti(L, i, d);
         read_device(L, d, &devices[d - 1]);

@@ -330,7 +330,7 @@ static int graph_parse(lua_State *L)
 static int graph_tostring(lua_State *L)
 {
     ft_graph *g = script_box_test(L, 1, GRAPH);
-    if (!g) return luaL_error(L, "graph was freed");
+    if (!g) return script_fault(L, "graph was freed");
     lua_pushfstring(L, "graph: %d nodes (%d forward), %d parameters, %d inputs",
                     ft_graph_n_nodes(g), ft_graph_n_forward(g), ft_graph_n_params(g),
                     ft_graph_n_inputs(g));

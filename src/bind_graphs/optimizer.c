@@ -7,7 +7,7 @@ const ft_optimizer *script_opt_optimizer(lua_State *L, int t)
 {
     const char *name = script_opt_string(L, t, "optimizer", "adamw");
     const ft_optimizer *optimizer = ft_optimizer_find(name);
-    if (!optimizer) luaL_error(L, "option 'optimizer': there is no '%s'", name);
+    if (!optimizer) script_fault(L, "option 'optimizer': there is no '%s'", name);
     return optimizer;
 }
 
@@ -22,7 +22,8 @@ const double *script_opt_hypers(lua_State *L, int t, const ft_optimizer *optimiz
     if (lua_istable(L, -1))
         for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
             if (n == FT_MAX_HYPERS || lua_type(L, -2) != LUA_TSTRING)
-                luaL_error(L, "option 'hypers': expected at most %d named numbers", FT_MAX_HYPERS);
+                script_fault(L, "option 'hypers': expected at most %d named numbers",
+                             FT_MAX_HYPERS);
             names[n] = lua_tostring(L, -2);
             values[n++] = script_check_number(L, lua_gettop(L));
         }

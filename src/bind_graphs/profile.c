@@ -14,14 +14,14 @@ static const double *cost_list(lua_State *L, int t, const char *key, int n, bool
     lua_getfield(L, t, key);
     if (lua_isnil(L, -1) && !needed) return NULL;
     if (!lua_istable(L, -1) || (int)lua_objlen(L, -1) != n)
-        luaL_error(L, "costs: '%s': expected a list of %d numbers", key, n);
+        script_fault(L, "costs: '%s': expected a list of %d numbers", key, n);
     double *list = lua_newuserdata(L, ((size_t)n + 1) * sizeof *list);
     lua_insert(L, -2);
     for (int i = 0; i < n; i++) {
         lua_rawgeti(L, -1, i + 1);
         list[i] = lua_tonumber(L, -1);
         if (lua_type(L, -1) != LUA_TNUMBER || !(list[i] >= 0) || list[i] > 1e18)
-            luaL_error(L, "costs: '%s' of %d: expected ns, a number from 0 to 1e18", key, i + 1);
+            script_fault(L, "costs: '%s' of %d: expected ns, a number from 0 to 1e18", key, i + 1);
         lua_pop(L, 1);
     }
     lua_pop(L, 1);
@@ -42,10 +42,10 @@ const ft_work_costs *script_check_costs(lua_State *L, int t, const ft_graph *g)
     costs->copy_bytes_per_s = script_opt_number(L, t, "copy_bytes_per_s", 1e10);
     costs->handoff_ns = script_opt_number(L, t, "handoff_ns", 0);
     if (!(costs->copy_bytes_per_s > 0) || !(costs->handoff_ns >= 0))
-        luaL_error(L,
-                   "costs: copy_bytes_per_s %f, handoff_ns %f: expected more than 0, and 0 or "
-                   "more",
-                   costs->copy_bytes_per_s, costs->handoff_ns);
+        script_fault(L,
+                     "costs: copy_bytes_per_s %f, handoff_ns %f: expected more than 0, and 0 or "
+                     "more",
+                     costs->copy_bytes_per_s, costs->handoff_ns);
     return costs;
 }
 
@@ -186,7 +186,7 @@ static int profile_describe(lua_State *L)
         ft_profile_describe(g, n, &text);
         if (text.failed) {
             ft_text_fini(&text);
-            return luaL_error(L, "profile: no memory for texts");
+            return script_fault(L, "profile: no memory for texts");
         }
         lua_pushlstring(L, text.data, (size_t)text.length);
         lua_rawseti(L, -2, n + 1);

@@ -146,7 +146,7 @@ static const double *check_times(lua_State *L, int t, const char *key, int *n_no
         }
         for (int i = 0; i < n; i++) {
             lua_rawgeti(L, -1, i + 1);
-            out[(size_t)k * (size_t)n + (size_t)i] = luaL_checknumber(L, -1);
+            out[(size_t)k * (size_t)n + (size_t)i] = script_check_number(L, -1);
             lua_pop(L, 1);
         }
         lua_pop(L, 1);

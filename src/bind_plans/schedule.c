@@ -88,7 +88,8 @@ static const ft_schedule *push_rule(lua_State *L, int t)
     lua_setmetatable(L, -2);
     snprintf(rule->name, sizeof rule->name, "%s", name);
     lua_getfield(L, t, "next");
-    if (!lua_isfunction(L, -1)) luaL_error(L, "option 'next' of the schedule: expected a function");
+    if (!lua_isfunction(L, -1))
+        script_fault(L, "option 'next' of the schedule: expected a function");
     rule->next = luaL_ref(L, LUA_REGISTRYINDEX);
     rule->L = L;
     rule->schedule = (ft_schedule){.name = rule->name,
@@ -110,7 +111,7 @@ const ft_schedule *script_push_schedule(lua_State *L, int t, const char *preset)
     }
     const char *name = script_opt_string(L, t, "schedule", preset);
     const ft_schedule *schedule = ft_schedule_find(name);
-    if (!schedule) luaL_error(L, "option 'schedule': there is no '%s'", name);
+    if (!schedule) script_fault(L, "option 'schedule': there is no '%s'", name);
     return schedule;
 }
 
@@ -129,7 +130,7 @@ ft_weights script_opt_weights(lua_State *L, int t)
     const char *name = script_opt_string(L, t, "staleness", "own");
     int weights = 0;
     while (weights < FT_WEIGHTS_COUNT && strcmp(ft_weights_word(weights), name)) weights++;
-    if (weights == FT_WEIGHTS_COUNT) luaL_error(L, "option 'staleness': there is no '%s'", name);
+    if (weights == FT_WEIGHTS_COUNT) script_fault(L, "option 'staleness': there is no '%s'", name);
     return (ft_weights)weights;
 }
 
@@ -196,7 +197,7 @@ static void opt_replicas(lua_State *L, int t, ft_pipeline *p)
     int *first = lua_newuserdata(L, ((size_t)n + 1) * sizeof *first);
     first[0] = 0;
     for (int s = 0; s < n; s++) {
-        if (count[s] < 1) luaL_error(L, "option 'replicas': stage %d has none", s + 1);
+        if (count[s] < 1) script_fault(L, "option 'replicas': stage %d has none", s + 1);
         first[s + 1] = first[s] + count[s];
     }
     p->replica_first = first;

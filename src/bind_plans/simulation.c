@@ -49,7 +49,7 @@ const int64_t (*script_opt_swap_bytes(lua_State *L, int t, int n_stages))[FT_MEM
     lua_getfield(L, t, "swap_bytes");
     if (lua_isnil(L, -1)) return NULL;
     if (script_list_length(L, t, "swap_bytes") != n_stages)
-        luaL_error(L, "option 'swap_bytes': expected a list of %d tables", n_stages);
+        script_fault(L, "option 'swap_bytes': expected a list of %d tables", n_stages);
     int64_t(*bytes)[FT_MEMORY_CLASSES] = lua_newuserdata(L, (size_t)n_stages * sizeof *bytes);
     for (int s = 0; s < n_stages; s++) {
         lua_rawgeti(L, -2, s + 1);

@@ -17,7 +17,7 @@ static int *opt_list(lua_State *L, int t, const char *key, int n, int base)
     int *list = lua_newuserdata(L, ((size_t)n + 1) * sizeof(int));
     lua_getfield(L, t, key);
     if (!lua_istable(L, -1) || (int)lua_objlen(L, -1) != n)
-        luaL_error(L, "option '%s': expected a list of %d integers", key, n);
+        script_fault(L, "option '%s': expected a list of %d integers", key, n);
     for (int i = 0; i < n; i++) {
         lua_rawgeti(L, -1, i + 1);
         list[i] = (int)script_check_int(L, lua_gettop(L), base, INT32_MAX) - base;
@@ -47,7 +47,7 @@ static ft_graph **opt_graphs(lua_State *L, int t, int *n)
 {
     lua_getfield(L, t, "graphs");
     if (!lua_istable(L, -1) || lua_objlen(L, -1) == 0)
-        luaL_error(L, "option 'graphs': expected a list of graphs");
+        script_fault(L, "option 'graphs': expected a list of graphs");
     *n = (int)lua_objlen(L, -1);
     ft_graph **graphs = lua_newuserdata(L, (size_t)*n * sizeof *graphs);
     for (int i = 0; i < *n; i++) {

@@ -108,7 +108,7 @@ static json_t *attach(lua_State *L, const place *at, json_t *value)
         rc = json_object_set_new(at->parent, at->name, value);
     else
         rc = json_array_append_new(at->parent, value);
-    if (rc != 0) luaL_error(L, "this value cannot be written as JSON: no memory left");
+    if (rc != 0) script_fault(L, "this value cannot be written as JSON: no memory left");
     return value;
 }
 
@@ -118,7 +118,7 @@ static json_t *json_of_number(lua_State *L)
 {
     double value = lua_tonumber(L, -1);
     if (!isfinite(value))
-        luaL_error(L, "JSON has no %s", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+        script_fault(L, "JSON has no %s", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
     bool integer = value == floor(value) && fabs(value) <= 9007199254740992.0;
     return integer ? json_integer((json_int_t)value) : json_real(value);
 }
@@ -128,7 +128,7 @@ static json_t *json_of_string(lua_State *L)
     size_t n = 0;
     const char *text = lua_tolstring(L, -1, &n);
     json_t *value = json_stringn(text, n);
-    if (!value) luaL_error(L, "JSON strings are UTF-8, this one is not: '%s'", text);
+    if (!value) script_fault(L, "JSON strings are UTF-8, this one is not: '%s'", text);
     return value;
 }
 
@@ -150,12 +150,12 @@ static void convert_array(lua_State *L, const place *at)
     int n = (int)lua_objlen(L, -1), found = 0;
     for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
         if (lua_type(L, -2) != LUA_TNUMBER)
-            luaL_error(
+            script_fault(
                 L, "a table with both items and the key '%s' is neither a JSON array nor object",
                 lua_tostring(L, -2));
         found++;
     }
-    if (found != n) luaL_error(L, "a JSON array has %d items up to its length of %d", found, n);
+    if (found != n) script_fault(L, "a JSON array has %d items up to its length of %d", found, n);
     place inner = {array, NULL, at->root, at->depth + 1};
     for (int i = 1; i <= n; i++) {
         lua_rawgeti(L, -1, i);
@@ -169,12 +169,12 @@ static void convert_object(lua_State *L, const place *at)
     json_t *object = attach(L, at, json_object());
     for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
         if (lua_type(L, -2) != LUA_TSTRING)
-            luaL_error(L, "JSON names are strings, got a %s", luaL_typename(L, -2));
+            script_fault(L, "JSON names are strings, got a %s", luaL_typename(L, -2));
         size_t n = 0;
         const char *name = lua_tolstring(L, -2, &n);
         json_t *probe = json_stringn(name, n);
         json_decref(probe);
-        if (!probe || strlen(name) != n) luaL_error(L, "JSON names are UTF-8 without NUL");
+        if (!probe || strlen(name) != n) script_fault(L, "JSON names are UTF-8 without NUL");
         place inner = {object, name, at->root, at->depth + 1};
         convert(L, &inner);
     }
@@ -183,7 +183,7 @@ static void convert_object(lua_State *L, const place *at)
 static void convert(lua_State *L, const place *at)
 {
     if (at->depth > MAX_DEPTH)
-        luaL_error(L, "tables nested past %d levels, or in a circle", MAX_DEPTH);
+        script_fault(L, "tables nested past %d levels, or in a circle", MAX_DEPTH);
     luaL_checkstack(L, 8, "tables are nested too deeply");
     switch (lua_type(L, -1)) {
     case LUA_TNUMBER: attach(L, at, json_of_number(L)); return;
@@ -198,7 +198,7 @@ static void convert(lua_State *L, const place *at)
         break;
     default: break;
     }
-    luaL_error(L, "a %s cannot be written as JSON", luaL_typename(L, -1));
+    script_fault(L, "a %s cannot be written as JSON", luaL_typename(L, -1));
 }
 
 /* -- functions -------------------------------------------------------------------------------- */
@@ -238,7 +238,7 @@ static int push_text(lua_State *L, const json_t *value, int i, bool sort)
     script_json_write(&text, value, indent, sort);
     if (text.failed) {
         ft_text_fini(&text);
-        return luaL_error(L, "no memory for the text of a JSON value");
+        return script_fault(L, "no memory for the text of a JSON value");
     }
     lua_pushlstring(L, text.data, (size_t)text.length);
     ft_text_fini(&text);
@@ -288,7 +288,7 @@ static int lua_json_merge(lua_State *L)
         return script_arg_error(L, 1, "expected the text of a JSON object");
     json_t *changes = box_value(L, 2);
     if (json_object_update(target, changes) != 0)
-        return luaL_error(L, "the changes could not be applied: expected an object");
+        return script_fault(L, "the changes could not be applied: expected an object");
     return push_text(L, target, 3, false);
 }
 

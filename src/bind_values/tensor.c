@@ -449,7 +449,7 @@ static int tensor_tostring(lua_State *L)
     ft_text text = {0};
     if (ft_tensor_format(ft_tensor_view(tensor), &text) != FT_OK) {
         ft_text_fini(&text);
-        return luaL_error(L, "no memory for the text of a tensor");
+        return script_fault(L, "no memory for the text of a tensor");
     }
     lua_pushlstring(L, text.data, (size_t)text.length);
     ft_text_fini(&text);

@@ -108,6 +108,18 @@ int script_blame(lua_State *L, const ft_error *err)
     return lua_error(L);
 }
 
+int script_fault(lua_State *L, const char *format, ...)
+{
+    ft_error err;
+    char text[sizeof err.message];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    ft_fail(&err, FT_INVALID, "%s", text);
+    return script_blame(L, &err);
+}
+
 int script_arg_error(lua_State *L, int i, const char *format, ...)
 {
     char text[512];
@@ -125,6 +137,7 @@ int script_arg_error(lua_State *L, int i, const char *format, ...)
     else
         lua_pushfstring(L, "bad argument #%d to '%s' (%s)", i, function, text);
     lua_concat(L, 2);
+    script_push_error(L, FT_INVALID, lua_tostring(L, -1), 1);
     return lua_error(L);
 }
 

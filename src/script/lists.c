@@ -6,7 +6,7 @@ double *script_opt_numbers(lua_State *L, int t, const char *key, int n)
     lua_getfield(L, t, key);
     if (lua_isnil(L, -1)) return NULL;
     if (!lua_istable(L, -1) || (int)lua_objlen(L, -1) != n)
-        luaL_error(L, "option '%s': expected a list of %d numbers", key, n);
+        script_fault(L, "option '%s': expected a list of %d numbers", key, n);
     double *list = lua_newuserdata(L, ((size_t)n + 1) * sizeof *list);
     for (int i = 0; i < n; i++) {
         lua_rawgeti(L, -2, i + 1);
@@ -20,7 +20,8 @@ int *script_need_ints(lua_State *L, int t, const char *key, int n, int base)
 {
     lua_getfield(L, t, key);
     if (!lua_istable(L, -1) || (n >= 0 && (int)lua_objlen(L, -1) != n))
-        luaL_error(L, "option '%s': expected a list%s", key, n < 0 ? "" : " as long as the others");
+        script_fault(L, "option '%s': expected a list%s", key,
+                     n < 0 ? "" : " as long as the others");
     n = (int)lua_objlen(L, -1);
     int *list = lua_newuserdata(L, ((size_t)n + 1) * sizeof *list);
     for (int i = 0; i < n; i++) {

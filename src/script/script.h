@@ -79,6 +79,8 @@ void script_interrupt_hook(lua_State *L, lua_Debug *where);
 int script_raise(lua_State *L, const ft_error *err);
 /* Raises *err with the position of the calling Lua code in front and exit code 1. */
 int script_blame(lua_State *L, const ft_error *err);
+/* The same for what a binding finds itself: `invalid argument`, with the words given. */
+int script_fault(lua_State *L, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Argument error "bad argument #i to 'f' (...)", positioned as script_blame does. */
 int script_arg_error(lua_State *L, int i, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

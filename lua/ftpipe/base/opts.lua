@@ -4,35 +4,32 @@
 --       stages = { type = "int", min = 1, required = true, help = "pieces of the model" },
 --       memory = { type = "bytes", default = "10 GiB" },
 --       schedule = { choices = { "gpipe", "1f1b" }, default = "1f1b" },
+--       lengths = { type = "table", items = "int" },      -- a list
 --    }
 --    local o = opts.check("pipeline", rules, given)
 --
 -- Unknown keys, missing ones and wrong values are errors that name the line of the caller, the key
 -- and what was expected. args.lua reads flags with the same rules.
 
+local class = require("ftpipe.base.class")
 local core = require("ftpipe.core")
+local guard = require("ftpipe.base.guard")
+local named = require("ftpipe.base.named")
 local suggest = require("ftpipe.base.suggest")
 local units = require("ftpipe.base.units")
 
 local M = {}
 
-local function expected(what)
-   return function(value)
-      if type(value) == what then return value end
-      return nil, ("expected a %s, got a %s"):format(what, type(value))
-   end
-end
-
 local function integer(value)
    local number = units.number(value)
    if number and number == math.floor(number) and math.abs(number) <= 2 ^ 53 then return number end
-   return nil, ("expected an integer, got '%s'"):format(tostring(value))
+   return nil, ("expected an integer, got %s"):format(class.quoted(value))
 end
 
 local function boolean(value)
    if type(value) == "boolean" then return value end
    if value == "true" or value == "false" then return value == "true" end
-   return nil, ("expected true or false, got '%s'"):format(tostring(value))
+   return nil, ("expected true or false, got %s"):format(class.quoted(value))
 end
 
 local function tensor(value)
@@ -44,14 +41,10 @@ local TYPES = {
    int = integer,
    number = units.number,
    boolean = boolean,
-   string = expected("string"),
-   table = expected("table"),
-   ["function"] = expected("function"),
    tensor = tensor,
    bytes = units.bytes,
    seconds = units.seconds,
    rate = units.bytes_per_second,
-   any = function(value) return value end,
 }
 
 --- The type of a rule: its own, or that of its choices or default.
@@ -75,7 +68,7 @@ local function in_range(rule, value)
 end
 
 local function chosen(rule, value)
-   if not rule.choices then return true end
+   if not rule.choices or type(value) ~= "string" then return true end -- what Lua may give besides
    for _, choice in ipairs(rule.choices) do
       if choice == value then return true end
    end
@@ -83,16 +76,43 @@ local function chosen(rule, value)
       suggest.hint(tostring(value), rule.choices), table.concat(rule.choices, ", "))
 end
 
+--- The reader of a type: one of the above, a function, or kinds of class.lua: "string|plan".
+local function reader_of(kind)
+   if type(kind) == "function" then return kind end
+   if TYPES[kind] or type(kind) ~= "string" then return TYPES[kind] end
+   return function(value)
+      if class.is(value, kind) then return value end
+      return nil, ("expected %s, got %s"):format(class.words(kind), class.told(value))
+   end
+end
+
+--- Whether a list has something in it, and nothing that is not of the rule's `items`.
+local function items_fit(rule, value)
+   if not rule.items or type(value) ~= "table" then return true end
+   if #value == 0 then return false, "expected a list that is not empty" end
+   for i, item in ipairs(value) do
+      if not class.is(item, rule.items) then
+         return false, ("entry %d: expected %s, got %s"):format(i, class.words(rule.items),
+            class.told(item))
+      end
+   end
+   return true
+end
+
 --- One value by its rule: the value in base units, or nil and what was expected.
 function M.convert(rule, value)
    local kind = M.type_of(rule)
-   local convert = type(kind) == "function" and kind or TYPES[kind]
-   if not convert then error(("a rule has no type '%s'"):format(tostring(kind))) end
+   local convert = reader_of(kind)
+   if not convert then
+      core.fail("invalid argument", core.where() .. ("a rule has a type that is a %s"):format(
+         type(kind)))
+   end
    local result, problem = convert(value)
    if result == nil then return nil, problem or "this value is not accepted" end
    local fine
    fine, problem = in_range(rule, result)
    if fine then fine, problem = chosen(rule, result) end
+   if fine then fine, problem = items_fit(rule, result) end
    if fine then return result end
    return nil, problem
 end
@@ -145,7 +165,7 @@ function M.check(what, rules, given)
          M.fail(what, "option '%s' is missing%s", name, help)
       end
    end
-   return values
+   return named.like(given, values)
 end
 
 --- One line for each rule: name, type, default, help.
@@ -161,5 +181,11 @@ function M.help(rules)
    end
    return table.concat(lines, "\n")
 end
+
+guard("ft.opts", M, {
+   type_of = "rule: table", convert = "rule: table, value?: any", names = "rules: table",
+   fail = "what: string, format: string", check = "what: string, rules: table, given?: any",
+   help = "rules: table",
+})
 
 return M

@@ -8,6 +8,7 @@
 -- function of ft.tensor.ops; those of one or two tensors are methods too.
 
 local core = require("ftpipe.core")
+local guard = require("ftpipe.base.guard")
 
 local M = {}
 
@@ -18,6 +19,10 @@ local function is_tensor(value)
 end
 
 M.is_tensor = is_tensor
+
+local function fail(format, ...)
+   core.fail("invalid argument", core.where() .. format:format(...), 2)
+end
 
 -- Constructors -----------------------------------------------------------------------------------
 
@@ -44,10 +49,14 @@ end
 function M.arange(first, last, step)
    if last == nil then first, last = 0, first - 1 end
    step = step or 1
-   if step == 0 then error("arange: the step is 0", 2) end
+   if step == 0 then fail("ft.tensor.arange: 'step' is 0, expected another number") end
    local n = math.max(0, math.floor((last - first) / step + 1e-9) + 1)
    return M.zeros({ n }, "f32"):fill_range(first, step)
 end
+
+guard("ft.tensor", M, {
+   randn = "dims: table, seed?: int", arange = "first: number, last?: number, step?: number",
+})
 
 -- Operators --------------------------------------------------------------------------------------
 
@@ -107,7 +116,7 @@ local function reduction(name)
       if axis == nil then return apply(self, { axis = -1 }):get() end
       local n = #self:shape()
       if type(axis) ~= "number" or axis % 1 ~= 0 or axis == 0 or math.abs(axis) > n then
-         error(("%s: axis %s of a tensor of %d dimensions"):format(name, tostring(axis), n), 2)
+         fail("%s: axis %s of a tensor of %d dimensions", name, tostring(axis), n)
       end
       return apply(self, { axis = axis > 0 and axis - 1 or n + axis })
    end

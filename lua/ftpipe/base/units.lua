@@ -2,6 +2,9 @@
 -- GB is 10^9 bytes, GiB 2^30. Each reader takes a number in base units or a string, and gives the
 -- number, or nil and what was expected.
 
+local class = require("ftpipe.base.class")
+local guard = require("ftpipe.base.guard")
+
 local M = {}
 
 local BYTES = {
@@ -34,7 +37,7 @@ local function read(value, units, suffix, expected)
    if number and factor and number == number and number >= 0 and number < math.huge then
       return number * factor
    end
-   return nil, ("expected %s, got '%s'"):format(expected, tostring(value))
+   return nil, ("expected %s, got %s"):format(expected, class.quoted(value))
 end
 
 --- Bytes: "11GB", "10 GiB", "512MB", 1024. Whole numbers only.
@@ -63,7 +66,7 @@ function M.number(value)
    if type(number) == "number" and number == number and math.abs(number) < math.huge then
       return number
    end
-   return nil, ("expected a number, got '%s'"):format(tostring(value))
+   return nil, ("expected a number, got %s"):format(class.quoted(value))
 end
 
 local BYTE_STEPS = { { 1e12, "TB" }, { 1e9, "GB" }, { 1e6, "MB" }, { 1e3, "kB" } }
@@ -86,5 +89,7 @@ function M.format_seconds(seconds)
    if hours > 0 then return ("%d:%02d:%02d"):format(hours, minutes, whole % 60) end
    return ("%d:%02d"):format(minutes, whole % 60)
 end
+
+guard("ft.units", M, { format_bytes = "bytes: number", format_seconds = "seconds: number" })
 
 return M

@@ -1,6 +1,7 @@
 --- ftpipe plan MODEL|GRAPHFILE: how a model would be cut and run, without running it.
 
 local core = require("ftpipe.core")
+local named = require("ftpipe.base.named")
 local over = require("ftpipe.plan.over")
 local remedies = require("ftpipe.plan.remedies")
 local args = require("ftpipe.recipe.args")
@@ -160,7 +161,7 @@ local function search(model, flags, given)
 end
 
 local function plan_model(name, flags, given)
-   local model = require("ftpipe.model") { model = name }
+   local model = require("ftpipe.model")(named.flags { model = name })
    flags.devices = flags.devices or "cpu"
    if flags.search then return search(model, flags, given) end
    check_batch(flags)

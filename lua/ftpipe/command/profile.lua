@@ -1,6 +1,7 @@
 --- ftpipe profile MODEL: what every operator of a model costs on a device, measured or modelled.
 
 local core = require("ftpipe.core")
+local named = require("ftpipe.base.named")
 local args = require("ftpipe.recipe.args")
 local models = require("ftpipe.model")
 local profiles = require("ftpipe.profile")
@@ -36,7 +37,7 @@ function M.run(argv)
       table.insert(argv, 1, "--model")
    end
    local o = args.read(declared, argv, "profile MODEL")
-   local model = models.open { model = o.model, init = "random" }
+   local model = models.open(named.flags { model = o.model, init = "random" })
    local measure = core.engine.devices(o.devices)[1].kind == "cpu" and not o.calibrate
    local profile = profiles(model, o.devices, {
       fresh = measure, whole = measure, batch = o.batch, source = o.max_source,

@@ -13,7 +13,10 @@
 -- src/problem/problem.h says what each of them means.
 
 local core = require("ftpipe.core")
+local guard = require("ftpipe.base.guard")
+local opts = require("ftpipe.base.opts")
 local builder = require("ftpipe.graph.builder")
+local class = require("ftpipe.base.class")
 local contract = require("ftpipe.graph.contract")
 local draw = require("ftpipe.graph.draw")
 local graphml = require("ftpipe.graph.graphml")
@@ -27,6 +30,7 @@ local usage = require("ftpipe.base.usage")
 local M = {}
 local Graph = {}
 Graph.__index = Graph
+Graph.__name = "graph"
 
 -- ---------------------------------------------------------------------------------------------
 -- Files.
@@ -156,6 +160,7 @@ end
 -- @tparam string devices whose times are modelled
 -- @tparam[opt] table costs of a profile: times on devices of the first kind
 -- @treturn graph .operators: the given one
+-- @local
 function M.of(graph, devices, costs)
    local nodes, edges = rows_of(graph)
    local kinds = kinds_of(core.engine.devices(devices))
@@ -178,24 +183,32 @@ function M.of(graph, devices, costs)
    }, Graph)
 end
 
+local FROM = {
+   devices = { type = "string|table", default = "cpu" },
+   batch = { type = "int", default = 8, min = 1 },
+   source = { type = "int", default = 128, min = 1 },
+   target = { type = "int", default = 8, min = 1 },
+   dropout = { type = "number|table" }, transfer_scale = { type = "number" },
+}
+
 --- A graph of a model, a file, or a graph of operators.
 -- @param what a path, a built-in configuration, the directory of a model, a model, or a graph
 -- @tparam[opt] table o devices ("cpu"), batch (8), source (128), target (8): of the micro-batch
 -- @treturn graph
 function M.from(what, o)
-   o = o or {}
-   local devices = o.devices or "cpu"
-   if type(what) == "userdata" then return M.of(what, devices) end
+   o = opts.check("ft.graph", FROM, o)
+   local devices = o.devices
+   if class.of(what) == "ftpipe.graph" then return M.of(what, devices) end
    if type(what) ~= "string" and not (type(what) == "table" and what.family) then
-      usage('ft.graph: expected a file, a model, its name or directory, as "t5-small", got a %s',
-         type(what))
+      usage('ft.graph: expected a file, a model, its name or directory, as "t5-small", got %s',
+         class.told(what))
    end
    if type(what) == "string" then
       if core.sys.exists(what) == "file" then return M.load(what, o) end
       what = require("ftpipe.model") { model = what }
    end
    local size = {
-      batch = o.batch or 8, source = o.source or 128, target = o.target or 8, dropout = o.dropout,
+      batch = o.batch, source = o.source, target = o.target, dropout = o.dropout,
    }
    local graph = M.of(what.family.training(what.config, size), devices)
    graph.title = ("%s, micro-batches of %d x %d"):format(what.name, size.batch, size.source)
@@ -208,8 +221,15 @@ end
 local function device_rows(self, o)
    local given = o.devices or self.devices
    if not given then usage("graph:problem needs devices; the file has none") end
-   local is_cluster = type(given) == "table" and given[1] and given[1].flops_per_s
-   if type(given) == "table" and not is_cluster then return given end
+   local is_cluster = type(given) == "table" and type(given[1]) == "table" and given[1].flops_per_s
+   if type(given) == "table" and not is_cluster then
+      for d, row in ipairs(given) do
+         if type(row) ~= "table" then
+            usage("graph:problem: device %d is %s, expected a table", d, class.told(row))
+         end
+      end
+      return given
+   end
    local devices = core.engine.devices(given)
    local _, kinds = kinds_of(devices)
    local rows = {}
@@ -264,6 +284,12 @@ local function edge_lists(self, problem)
    end
 end
 
+local PROBLEM = {
+   devices = { type = "string|table" }, micro_batches = { type = "int", min = 1 },
+   recompute = { type = "boolean" }, memory_factor = { type = "number", min = 0 },
+   in_flight = { type = "int", min = 1 }, flat = { type = "boolean" },
+}
+
 --- What ft.partition solves.
 -- @tparam table o devices (as in --devices, a cluster, or a list of { kind =, slowdown =,
 --   memory_bytes =, bytes_per_s = }; those of the file when absent), micro_batches (of a batch;
@@ -271,7 +297,7 @@ end
 --   bytes that training keeps for a byte of parameters), in_flight, flat
 -- @treturn table problem
 function Graph:problem(o)
-   o = o or {}
+   o = opts.check("graph:problem", PROBLEM, o)
    local problem = {
       names = {}, fixed_bytes = {}, saved_bytes = {}, tie = {}, backward = {},
       forbid_node = {}, forbid_device = {},
@@ -319,5 +345,13 @@ function Graph:__tostring()
       self.title, #self.nodes, #self.edges, sums.forward_ns / 1e6, sums.backward_ns / 1e6,
       units.format_bytes(sums.parameter_bytes))
 end
+
+guard("ft.graph", M, {
+   read = "text: string, path: string, options?: table", load = "path: string, options?: table",
+})
+guard("graph", Graph, {
+   format = "form: string, o?: table", save = "path: string, o?: table", problem = "o?: table",
+   by_scope = "depth?: int", totals = "",
+})
 
 return setmetatable(M, { __call = function(_, what, o) return M.from(what, o) end })

@@ -55,11 +55,11 @@ end
 
 --- Sequences must not be longer than the positions of the model, which the key of config.json says.
 -- @tparam string flag what makes them shorter, for the message
-function M.length(config, key, length, flag)
+function M.length(config, key, length, option)
    if length <= config[key] then return end
    core.fail("invalid argument", ("sequences of %d tokens are too long for the model: it has %d "
       .. "positions (%s in config.json); give fewer with %s"):format(length, config[key], key,
-      flag), 2)
+      option), 2)
 end
 
 --- Each key must be a number above 0.

@@ -226,7 +226,8 @@ end
 -- @treturn graph
 -- @raise invalid argument: the model has fewer positions than `source`
 function M.training(config, size)
-   check.length(config, "n_positions", size.source, "--max-source")
+   check.length(config, "n_positions", size.source,
+      size.flagged and "--max-source" or "source")
    local b = Builder.new(config, size.dropout)
    local g = b.g
    local ids = g:input("input_ids", "i32", { size.batch, size.source })

@@ -6,11 +6,14 @@ local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local checkpoint = require("ftpipe.model.checkpoint")
 local families = require("ftpipe.model.families")
+local guard = require("ftpipe.base.guard")
+local named = require("ftpipe.base.named")
 local opts = require("ftpipe.base.opts")
 
 local M = {}
 local Model = {}
 Model.__index = Model
+Model.__name = "model"
 
 local function fail(status, exit, format, ...)
    core.fail(status, format:format(...), exit)
@@ -80,20 +83,20 @@ function M.open(o)
    end
    local raw, family = find_builtin(name)
    if not raw then
-      fail("not found", 6, "--model '%s' is neither a directory nor a built-in configuration (%s)",
-         name, builtin_names())
+      fail("not found", 6, "%s is neither a directory nor a built-in configuration (%s)",
+         named.value(o, "model", name), builtin_names())
    end
    return setmetatable({
       name = name, raw = raw, config = family.config(raw), family = family, weightless = not random,
-      notes = {},
+      notes = {}, flagged = o.flagged,
    }, Model)
 end
 
 --- The model's tokenizer, opened once.
 function Model:tokenizer()
    if not self.files then
-      fail("invalid argument", 2, "--model %s is a built-in configuration and has no tokenizer; "
-         .. "give a directory", self.name)
+      fail("invalid argument", 2, "%s is a built-in configuration and has no tokenizer; "
+         .. "give a directory", named.value(self, "model", self.name))
    end
    self.opened = self.opened or self.files:tokenizer()
    return self.opened
@@ -102,9 +105,10 @@ end
 --- Raises when there is nothing to train: a built-in configuration without --init random.
 function Model:check_trainable()
    if self.weightless then
-      fail("invalid argument", 2,
-         "--model %s is a built-in configuration without weights: give a directory, --init random, "
-            .. "or plan only with --dry-run or --devices sim:...", self.name)
+      fail("invalid argument", 2, "%s is a built-in configuration without weights: give a "
+         .. "directory or %s, or plan only, on devices like sim:8x11GB%s",
+         named.value(self, "model", self.name), named.value(self, "init", "random"),
+         self.flagged and " or with --dry-run" or "")
    end
 end
 
@@ -123,6 +127,7 @@ end
 -- 0 (biases), ones where there is none (norms). Values depend on the seed and the name alone.
 -- @tparam table params tensors by name
 -- @tparam int seed
+-- @local
 function Model:initialize(params, seed)
    for name, tensor in pairs(params) do
       local scale = self.family.init_scale(self.config, name)
@@ -139,6 +144,7 @@ end
 -- @tparam function tensor_of (i): the contiguous tensor of parameter i
 -- @tparam int seed of initial values
 -- @treturn table names of the parameters that a checkpoint lacked and may lack (a new head)
+-- @local
 function Model:fill(list, tensor_of, seed)
    local tensors = {}
    for i, param in ipairs(list) do tensors[param.name] = tensor_of(i) end
@@ -154,6 +160,7 @@ end
 
 --- config.json of the model as it is saved: a family that puts a head of its own on any checkpoint
 -- names it.
+-- @local
 function Model:saved_config()
    local raw = copy(self.raw)
    if self.family.architecture then raw.architectures = { self.family.architecture } end
@@ -168,5 +175,7 @@ function Model:__tostring()
    for _, note in ipairs(self.notes) do words[#words + 1] = note end
    return table.concat(words, ": ")
 end
+
+guard("model", Model, { tokenizer = "", check_trainable = "" })
 
 return setmetatable(M, { __call = function(_, o) return M.open(o) end })

@@ -19,6 +19,7 @@
 -- `shared` lets through one transfer at a time. Plans take it as `devices`.
 
 local core = require("ftpipe.core")
+local guard = require("ftpipe.base.guard")
 local opts = require("ftpipe.base.opts")
 local suggest = require("ftpipe.base.suggest")
 local units = require("ftpipe.base.units")
@@ -26,6 +27,7 @@ local units = require("ftpipe.base.units")
 local M = {}
 local Cluster = {}
 Cluster.__index = Cluster
+Cluster.__name = "cluster"
 
 local LATENCY_NS = 10000 -- of a link between cards, unless told otherwise
 
@@ -295,6 +297,9 @@ end
 --- What a transfer from one device to another gets when nothing else moves: { bytes_per_s =,
 -- latency_ns = }; nil from one to itself.
 function Cluster:link(from, to)
+   for _, d in ipairs { from, to } do
+      if d < 1 or d > #self then fail("there is no device %d, expected 1 to %d", d, #self) end
+   end
    if from == to then return nil end
    local device = self[to]
    local bytes, latency = device.link_bytes_per_s, device.link_latency_ns
@@ -357,5 +362,8 @@ function Cluster:__tostring()
    if self.network then lines[#lines + 1] = route_line("network", self.network) end
    return table.concat(lines, "\n")
 end
+
+guard("ft.cluster", M, { name_of = "devices: string|table", wired = "devices: string|table" })
+guard("cluster", Cluster, { link = "from: int, to: int", memory_bytes = "" })
 
 return setmetatable(M, { __call = function(_, ...) return M.new(...) end })

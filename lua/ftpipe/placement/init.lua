@@ -4,6 +4,7 @@ local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local contract = require("ftpipe.graph.contract")
 local graphs = require("ftpipe.graph")
+local named = require("ftpipe.base.named")
 local opts = require("ftpipe.base.opts")
 local partition = require("ftpipe.placement.partition")
 local schedules = require("ftpipe.schedule")
@@ -142,12 +143,12 @@ local function attempt(graph, name, o, how, budget)
    return problem
 end
 
-local function check_runnable(name, result)
+local function check_runnable(name, result, o)
    for s, replicas in ipairs(result.stage_replicas) do
       if replicas > 1 then
-         unsupported("--partition %s puts stage %d on %d devices, and runs have one device for a "
-            .. "stage; expected pipedream-straight, which replicates nothing, or %s", name, s - 1,
-            replicas, "mixed")
+         unsupported("%s puts stage %d on %d devices, and runs have one device for a stage; "
+            .. "expected pipedream-straight, which replicates nothing, or mixed",
+            named.value(o, "partition", name), s - 1, replicas)
       end
    end
 end
@@ -200,7 +201,7 @@ local function solve(graph, name, o, budget, known)
       return { stage = first_that_fits(views.weighted, name, o, budget).stage, name = name }
    end
    local result = first_that_fits(views.small or views.weighted, name, o, budget)
-   check_runnable(name, result)
+   check_runnable(name, result, o)
    local stage = views.small and spread(result.stage, views.of) or result.stage
    return { stage = stage, device = result.stage_device, name = M.title(name) }
 end

@@ -8,6 +8,7 @@
 -- what each of them means.
 
 local core = require("ftpipe.core")
+local guard = require("ftpipe.base.guard")
 local opts = require("ftpipe.base.opts")
 local usage = require("ftpipe.base.usage")
 
@@ -15,6 +16,7 @@ local M = { methods = core.partition.methods, costs = core.partition.costs }
 
 local Result = {}
 Result.__index = Result
+Result.__name = "placement"
 
 local function describe_load(d, load)
    return ("  device %d: %.2f ms in %d stage%s, %.1f MB, sends %.2f MB, receives %.2f MB"):format(
@@ -64,7 +66,9 @@ end
 
 --- What a partitioner of one's own says of a problem; raises when it is no placement.
 local function ask(partitioner, problem)
-   local device, n_nodes, n_devices = partitioner(problem), #problem.node_ns[1], #problem.devices
+   local times = problem.node_ns
+   local device, n_devices = partitioner(problem), #problem.devices
+   local n_nodes = #(type(times[1]) == "table" and times[1] or times)
    if type(device) ~= "table" then
       usage("a partitioner of one's own gave a %s, expected a list with a device for each of %d "
          .. "nodes", type(device), n_nodes)
@@ -82,6 +86,14 @@ local function ask(partitioner, problem)
    return device
 end
 
+--- Raises unless that is a problem; `what` asks for it.
+-- @local
+function M.need(problem, what)
+   if type(problem) == "table" and problem.node_ns then return end
+   opts.fail(what, 'expected a problem, as ft.graph("t5-small"):problem { devices = '
+      .. '"sim:2x11GB" } gives it')
+end
+
 --- Places the nodes of a problem on its devices.
 -- @tparam table problem
 -- @tparam[opt] table options method ("best"; or a function from the problem to a list of devices by
@@ -94,10 +106,7 @@ end
 --   spent: as much gives the same on any machine), method
 -- @raise invalid argument — the problem makes no sense; plan infeasible — nothing fits
 function M.solve(problem, options)
-   if type(problem) ~= "table" or not problem.node_ns then
-      opts.fail("ft.partition", 'expected a problem, as ft.graph("t5-small"):problem { devices = '
-         .. '"sim:2x11GB" } gives it')
-   end
+   M.need(problem, "ft.partition")
    if type(options or {}) ~= "table" then
       opts.fail("ft.partition", "expected a table of options, got a %s", type(options))
    end
@@ -122,8 +131,13 @@ end
 -- @tparam[opt] table stage by node; made, as few as are found, when it is absent
 -- @tparam[opt="overlap"] string cost
 function M.evaluate(problem, device, stage, cost)
+   M.need(problem, "ft.partition.evaluate")
    return setmetatable(core.partition.evaluate(problem, device, stage, cost), Result)
 end
+
+guard("ft.partition", M, {
+   evaluate = "problem: table, device: table, stage?: table, cost?: string",
+})
 
 return setmetatable(M, {
    __call = function(_, problem, options) return M.solve(problem, options) end,

@@ -3,6 +3,7 @@
 local clusters = require("ftpipe.placement.cluster")
 local core = require("ftpipe.core")
 local evaluation = require("ftpipe.plan.evaluation")
+local named = require("ftpipe.base.named")
 local profiles = require("ftpipe.profile")
 local shares = require("ftpipe.profile.shares")
 local usage = require("ftpipe.base.usage")
@@ -15,12 +16,13 @@ function M.profile(o, graph, devices)
    if how == "modelled" then return nil end
    if how ~= "measured" and how ~= "fresh" then
       if core.sys.exists(how) ~= "file" then
-         usage("--profile '%s' is neither measured, fresh, modelled nor a profile's file", how)
+         usage("%s is neither measured, fresh, modelled nor a profile's file",
+            named.value(o, "profile", how))
       end
       return profiles.load(how)
    end
    if devices[1].kind ~= "cpu" then
-      usage("--profile %s: devices %s are not here to be measured", how,
+      usage("%s: devices %s are not here to be measured", named.value(o, "profile", how),
          clusters.name_of(o.devices))
    end
    local ok, profile = pcall(profiles, graph, o.devices, {

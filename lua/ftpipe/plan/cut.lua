@@ -2,9 +2,12 @@
 -- plays over them.
 
 local core = require("ftpipe.core")
+local guard = require("ftpipe.base.guard")
+local opts = require("ftpipe.base.opts")
 local schedules = require("ftpipe.schedule")
 
 local M = {}
+local Cut = { __name = "cut" }
 
 --- Forward and backward time of a node on a device of the problem.
 local function times_on(node, device)
@@ -78,13 +81,30 @@ local function join_edges(graph, result)
    return edges
 end
 
---- @tparam graph graph
+--- Refuses a result that is not of this graph, or is on other devices.
+local function check_result(graph, devices, result)
+   local stage, on = result.stage, result.stage_device
+   if type(stage) ~= "table" or type(on) ~= "table" or #stage ~= #graph.nodes then
+      opts.fail("ft.stages.of", "'result': expected what ft.partition gives for the %d nodes of "
+         .. "the graph", #graph.nodes)
+   end
+   for _, d in ipairs(on) do
+      if type(devices[d]) ~= "table" then
+         opts.fail("ft.stages.of", "'devices': there is no device %s, expected those of the "
+            .. "problem", tostring(d))
+      end
+   end
+end
+
+--- Stages of a graph.
+-- @tparam graph graph
 -- @tparam table devices of the problem
 -- @tparam table result stage by node, stage_device (of ft.partition)
 -- @treturn table stages { device =, replicas =, forward_ns =, backward_ns =, weight_ns = (what of
 --   backward_ns is for gradients of weights), parameter_bytes =, saved_bytes =, nodes =, first =,
 --   last = (names) }, edges { from =, to =, bytes =, grad_bytes =, ns =, grad_ns = }
 function M.of(graph, devices, result)
+   check_result(graph, devices, result)
    local stages, edges = new_stages(result), join_edges(graph, result)
    for i, node in ipairs(graph.nodes) do
       local stage = stages[result.stage[i]]
@@ -95,7 +115,7 @@ function M.of(graph, devices, result)
       edge.ns = transfer_ns(edge.bytes, from, to)
       edge.grad_ns = transfer_ns(edge.grad_bytes, from, to)
    end
-   return { stages = stages, edges = edges, n_devices = #devices }
+   return setmetatable({ stages = stages, edges = edges, n_devices = #devices }, Cut)
 end
 
 --- Makes all stages but the last, which keeps its activations, run their forwards again before
@@ -198,5 +218,20 @@ function M.play(cut, o)
    played.stages = plan:describe().stages
    return played
 end
+
+function Cut:__tostring()
+   local lines = { ("%d stages on %d devices"):format(#self.stages, self.n_devices) }
+   for s, stage in ipairs(self.stages) do
+      lines[s + 1] = ("  stage %d on device %d: %d nodes, forward %.2f ms, backward %.2f ms, "
+         .. "%s .. %s"):format(s - 1, stage.device - 1, stage.nodes, stage.forward_ns / 1e6,
+            stage.backward_ns / 1e6, stage.first, stage.last)
+   end
+   return table.concat(lines, "\n")
+end
+
+guard("ft.stages", M, {
+   of = "graph: graph, devices: table, result: table", recompute = "cut: cut",
+   moved_bytes = "cut: cut", plan = "cut: cut, o: table", play = "cut: cut, o: table",
+})
 
 return M

@@ -5,7 +5,6 @@ local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local evaluation = require("ftpipe.plan.evaluation")
 local stages = require("ftpipe.plan.stages")
-local usage = require("ftpipe.base.usage")
 
 local M = {}
 
@@ -14,11 +13,7 @@ local recompute_rules = { always = true, never = false, auto = false }
 
 --- By stage, whether it recomputes to begin with.
 function M.recompute_flags(rule, n_stages)
-   local first = recompute_rules[rule]
-   if first == nil then
-      usage("--recompute '%s', expected always, never or auto", tostring(rule))
-   end
-   local flags = {}
+   local first, flags = recompute_rules[rule], {}
    for s = 1, n_stages do flags[s] = first end
    return flags
 end

@@ -2,8 +2,10 @@
 -- of a run that goes on. What it decides is taken from it: where the model is cut, devices, orders,
 -- slots, versions, recomputation. Bytes and memory follow from the model.
 
+local class = require("ftpipe.base.class")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
+local named = require("ftpipe.base.named")
 local records = require("ftpipe.store.record")
 local texts = require("ftpipe.schedule.text")
 local usage = require("ftpipe.base.usage")
@@ -16,6 +18,9 @@ local M = {}
 -- @treturn table plan, said = what it says of itself, name for people, recorded
 function M.open(what, recorded)
    local plan = type(what) == "string" and texts.load(what) or what
+   if class.of(plan) ~= "ftpipe.schedule_plan" then
+      usage("option 'plan': expected a file or what ft.plan.load gives, got %s", class.told(what))
+   end
    return {
       plan = plan, said = plan:describe(), recorded = recorded,
       name = type(what) == "string" and what or "given",
@@ -26,8 +31,9 @@ end
 function M.decide(o, given)
    local said = given.said
    if said.forward_only ~= (o.eval_only or false) then
-      usage("%s: the plan is of %s; with --eval-only a plan is one of forwards alone, else it "
-         .. "trains", given.name, said.forward_only and "forwards alone" or "training")
+      usage("%s: the plan is of %s; with %s a plan is one of forwards alone, else it trains",
+         given.name, said.forward_only and "forwards alone" or "training",
+         named.name(o, "eval_only"))
    end
    local decided = copy(o, {
       given = given, schedule = said.schedule, micro_batches = said.micro_batches,

@@ -14,6 +14,8 @@ local evaluation = require("ftpipe.plan.evaluation")
 local explain = require("ftpipe.plan.explain")
 local fit = require("ftpipe.plan.fit")
 local givens = require("ftpipe.plan.given")
+local guard = require("ftpipe.base.guard")
+local named = require("ftpipe.base.named")
 local options = require("ftpipe.plan.options")
 local opts = require("ftpipe.base.opts")
 local placement = require("ftpipe.placement")
@@ -30,6 +32,7 @@ local usage = require("ftpipe.base.usage")
 local M = {}
 local Plan = {}
 Plan.__index = Plan
+Plan.__name = "plan"
 
 --- The graphs of a plan, one for each bucket, with those of evaluation as `evaluation`.
 -- @tparam table o options of a plan
@@ -37,7 +40,7 @@ Plan.__index = Plan
 local function build_graphs(o, planned)
    local graphs = { evaluation = o.eval_batches and {} }
    for i, source in ipairs(o.buckets) do
-      local size = { batch = o.batch / o.micro_batches, source = source }
+      local size = named.like(o, { batch = o.batch / o.micro_batches, source = source })
       size.dropout = o.eval_only and 0 or o.dropout
       for field, length in pairs(o.lengths or {}) do size[field] = length end
       graphs[i] = o.model.family.training(o.model.config, size)
@@ -80,14 +83,15 @@ end
 -- Options of a plan besides those of options.lua.
 local RULES = copy(options.rules("plan"), {
    model = { type = "table", required = true, help = "what ft.model gives" },
-   buckets = { type = "table", help = "lengths of a source, ascending" },
+   buckets = { type = "table", items = "int", help = "lengths of a source, ascending" },
    lengths = { type = "table", help = "of other fields, by name: { target = 8 }" },
    batches = { type = "int", min = 1, help = "of the longest leg" },
    hypers = { type = "table", help = "of the optimizer, by name" },
    eval_batches = { type = "int", min = 1, help = "of the longest evaluation; none when absent" },
    train = { type = "any", help = "a data set, for how often its lengths are" },
    evaluated = { type = "any", help = "the data set of eval_only, for its lengths" },
-   shares = { type = "table", help = "of batches by bucket; all in the last one when absent" },
+   shares = { type = "table", items = "number",
+      help = "of batches by bucket; all in the last one when absent" },
    placements = { type = "table", help = "of earlier plans, see ftpipe.placement" },
 })
 
@@ -117,8 +121,9 @@ local function check_turns(o)
       return
    end
    if type(how) == "string" and not placement.is_in_order(how) then
-      usage("--schedule %s needs --partition seq, whose stages go to the devices in turns; "
-         .. "--partition %s puts them on any device", o.schedule, how)
+      usage("%s needs %s, whose stages go to the devices in turns; %s puts them on any device",
+         named.value(o, "schedule", o.schedule), named.value(o, "partition", "seq"),
+         named.value(o, "partition", how))
    end
    local n_devices = #core.engine.devices(o.devices)
    schedules.check_turns(schedule, o.stages or n_devices, n_devices, o.micro_batches)
@@ -137,6 +142,7 @@ end
 
 -- What has no default: it is given, or decided by something else.
 local NEEDED = { "buckets", "batches" }
+local NEEDED_TO_EVALUATE = { "buckets", "batches", "eval_batches" }
 
 --- The options with what follows from each other: a rule has a name, a plan that is there decides
 -- what it says, a rate depends on whether the pipeline drains.
@@ -154,11 +160,12 @@ local function settled(given)
       o.synchronous = schedules.is_synchronous(o.rule or o.schedule)
    end
    o.rate = args and rates.of(args, o.synchronous, o.steps)
-   for _, key in ipairs(NEEDED) do
+   for _, key in ipairs(o.eval_only and NEEDED_TO_EVALUATE or NEEDED) do
       if o[key] == nil then opts.fail("ft.plan", "option '%s' is missing", key) end
    end
    if o.batch % o.micro_batches ~= 0 then
-      usage("--batch %d is not a multiple of --micro-batches %d", o.batch, o.micro_batches)
+      usage("%s is not a multiple of %s", named.value(o, "batch", o.batch),
+         named.value(o, "micro_batches", o.micro_batches))
    end
    check_turns(o)
    check_look_ahead(o)
@@ -195,7 +202,7 @@ end
 --   partition: a name, a plan file, a list of scopes, or a function, see ftpipe.plan.stages
 -- @treturn plan .only: it can be looked at but not run (--dry-run, or devices that are not there)
 function M.new(given)
-   if type(given) ~= "table" or not given.model then
+   if type(given) ~= "table" or type(given.model) ~= "table" or not given.model.family then
       opts.fail("ft.plan", "expected a table of options with a model, as { model = "
          .. 'ft.model "t5-small", args = ft.args { preset = "fine_tune" } }')
    end
@@ -217,7 +224,8 @@ local function redraw(plan, partition)
    local o = plan.options
    if o.given then
       usage("the orders of this plan are given (%s): with other stages they would have to be made "
-         .. "anew, give --partition instead of --plan", o.given.name)
+         .. "anew, give %s instead of %s", o.given.name, named.name(o, "partition"),
+         named.name(o, "plan"))
    end
    local drawn = draw.blueprint(o, plan.graphs, partition,
       draw.recompute_flags(o.recompute, #partition.device))
@@ -356,5 +364,13 @@ Plan.save = texts.save
 
 --- The order of work by itself, from a file, a text or a table: ftpipe/plan/text.lua.
 M.load, M.parse, M.of = texts.load, texts.parse, texts.of
+
+guard("plan", Plan, {
+   remedies = "", check = "", span = "stage: int", simulate = "batches: int, trace?: boolean",
+   draw = "path: string, batches?: int", memory_bytes = "", text = "", evaluation_text = "",
+   why = "node: string|number", diff = "other: plan", move = "block: string|number, "
+      .. "device: string|number", edit = "changes: table|function", save = "path: string",
+})
+guard("ft.plan", M, { load = "path: string", parse = "text: string", of = "o: table" })
 
 return setmetatable(M, { __call = function(_, o) return M.new(o) end })

@@ -14,12 +14,13 @@
 
 local choices = require("ftpipe.plan.choices")
 local copy = require("ftpipe.base.copy")
+local named = require("ftpipe.base.named")
 
 local M = {}
 
 M.rows = {
    { "devices", of = "recipe explore plan", type = "string", default = "cpu", value = "LIST",
-      lua_type = "any", explore = { default = false },
+      lua_type = "string|table", explore = { default = false },
       help = "cpu, cpu:N, cpu:NxT, cpu:N/2GB, sim:8x11GB, sim:4x3090" },
    { "model", of = "recipe", type = "string", value = "NAME|DIR",
       help = "configuration, or directory with weights" },
@@ -36,14 +37,15 @@ M.rows = {
    { "micro_batches", of = "recipe explore plan", type = "int", min = 1, default = 4,
       explore = { default = 8 }, help = "pieces of a batch" },
    { "schedule", of = "recipe explore plan", choices = choices.schedules, default = "1f1b",
-      value = "NAME", lua_type = "any", help = choices.schedules_help },
+      value = "NAME", lua_type = "string|table", help = choices.schedules_help },
    { "staleness", of = "recipe explore plan", choices = choices.staleness, default = "none",
       value = "NAME", help = choices.staleness_help },
    { "partition", of = "recipe explore plan", type = "string", default = "seq",
-      value = "NAME|FILE", lua_type = "any", explore = { default = "mixed" },
+      value = "NAME|FILE", lua_type = "string|table|function", items = "string",
+      explore = { default = "mixed" },
       help = "stages: " .. choices.partitions_help .. ", or those of a plan" },
    { "plan", of = "recipe explore plan", rare = true, type = "string", value = "FILE",
-      lua_type = "any",
+      lua_type = "string|table|ftpipe.schedule_plan",
       help = "a plan that is there: stages, devices, orders and slots are those of the file",
       decides = { "micro_batches", "partition", "recompute", "schedule", "stages",
          "staleness" } },
@@ -72,7 +74,7 @@ M.rows = {
       help = "decoupled weight decay" },
    { "decay_exempt", of = "recipe plan", rare = true, choices = { "none", "vectors" },
       default = "none", help = "vectors: biases and norms do not decay" },
-   { "dropout", of = "recipe plan", type = "number", min = 0, max = 0.99, lua_type = "any",
+   { "dropout", of = "recipe plan", type = "number", min = 0, max = 0.99, lua_type = "number|table",
       help = "probability, else the model's" },
    { "max_source", of = "some explore", lua = "source", type = "int", min = 1, default = 128,
       help = "tokens of an input" },
@@ -135,7 +137,7 @@ function M.rules(who, defaults)
    local rules = {}
    for _, row in ipairs(M.taken_by(who)) do
       local rule = M.rule(row, who)
-      if row.lua_type then rule.type, rule.choices = row.lua_type, nil end
+      if row.lua_type then rule.type = row.lua_type end
       if defaults == false then rule.default = nil end
       rules[row.lua or row[1]] = rule
    end
@@ -148,7 +150,7 @@ end
 function M.pick(who, values)
    local picked = {}
    for _, row in ipairs(M.taken_by(who)) do picked[row.lua or row[1]] = values[row[1]] end
-   return picked
+   return named.like(values, picked)
 end
 
 return M

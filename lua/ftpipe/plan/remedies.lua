@@ -2,6 +2,7 @@
 -- save.
 
 local copy = require("ftpipe.base.copy")
+local named = require("ftpipe.base.named")
 local units = require("ftpipe.base.units")
 
 local M = {}
@@ -34,15 +35,13 @@ local function changes_of(o)
    return list
 end
 
---- The flags that differ, each once.
-local function words_of(changed)
-   local words = {}
-   for _, flag in ipairs(FLAGS) do
-      if changed[flag] then
-         words[#words + 1] = ("--%s %s"):format(flag:gsub("_", "-"), changed[flag])
-      end
+--- The options that differ, each once.
+local function words_of(o, changed)
+   local rows = {}
+   for _, name in ipairs(FLAGS) do
+      if changed[name] then rows[#rows + 1] = { name, changed[name] } end
    end
-   return table.concat(words, " ")
+   return named.list(o, rows)
 end
 
 --- The changes of the options, planned; `before` is what was changed already. A flag is changed
@@ -53,7 +52,7 @@ local function plan_changes(try, o, before)
       local row = not before[change.flag] and try(copy(o, { [change.flag] = change.value }))
       if row and not row.problem then
          row.changed = copy(before, { [change.flag] = change.value })
-         row.words, row.number = words_of(row.changed), #rows + 1
+         row.words, row.number = words_of(o, row.changed), #rows + 1
          rows[#rows + 1] = row
       end
    end

@@ -1,6 +1,7 @@
 --- Where the stages of a plan are: by forward node its stage, by stage its device.
 
 local core = require("ftpipe.core")
+local named = require("ftpipe.base.named")
 local placement = require("ftpipe.placement")
 local texts = require("ftpipe.schedule.text")
 local usage = require("ftpipe.base.usage")
@@ -50,7 +51,7 @@ function M.partition(graph, o)
       return result
    end
    if type(how) ~= "string" or not core.sys.exists(how) then
-      usage("--partition '%s' is neither a plan file nor one of: %s", tostring(how),
+      usage("%s is neither a plan file nor one of: %s", named.value(o, "partition", how),
          table.concat(placement.names(), ", "))
    end
    result = from_file(how, graph:counts().forward)

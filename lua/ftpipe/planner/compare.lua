@@ -3,14 +3,17 @@
 --    print(ft.compare(problem, { cost = "sum" }))
 
 local core = require("ftpipe.core")
+local guard = require("ftpipe.base.guard")
+local opts = require("ftpipe.base.opts")
 local partition = require("ftpipe.placement.partition")
 local units = require("ftpipe.base.units")
 local words = require("ftpipe.base.words")
 
 local M = {}
-local Rows = {}
+local Rows = { __name = "comparison" }
 
 --- How evenly work is spread: the mean of the devices' times over the longest, 1 at best.
+-- @local
 function M.balance(result)
    local sum, most = 0, 0
    for _, load in ipairs(result.loads) do
@@ -38,10 +41,17 @@ end
 local function bytes_over(result, budgets)
    local most = 0
    for d, load in ipairs(result.loads) do
-      if budgets[d] > 0 then most = math.max(most, load.memory_bytes - budgets[d]) end
+      if (budgets[d] or 0) > 0 then most = math.max(most, load.memory_bytes - budgets[d]) end
    end
    return most
 end
+
+local RULES = {
+   cost = { type = "string" }, seed = { type = "int" }, effort = { type = "number", min = 0 },
+   blocks = { type = "int", min = 1, help = "stages, at most" },
+   budgets = { type = "table", items = "number",
+      help = "by device, bytes: of a problem whose devices are not bounded" },
+}
 
 --- Runs every method.
 -- @tparam table problem
@@ -50,7 +60,8 @@ end
 -- @treturn table rows { method =, result = or problem = (why not), seconds =, over_bytes = (beyond
 --   a budget) }, in the order of the methods
 function M.all(problem, o)
-   o = o or {}
+   o = opts.check("ft.compare", RULES, o)
+   partition.need(problem, "ft.compare")
    local rows = setmetatable({}, Rows)
    for _, method in ipairs(applicable(problem)) do
       local start = core.sys.time_ns()
@@ -93,6 +104,7 @@ local COLUMNS = {
 }
 
 --- The rows as a table of words, its head first; a method without a result has one word more.
+-- @local
 function M.cells(rows)
    local head = {}
    for c, column in ipairs(COLUMNS) do head[c] = column[1] end
@@ -126,6 +138,7 @@ function M.data(rows)
 end
 
 --- Rows of words in columns.
+-- @local
 function M.text(cells)
    local width, lines = {}, {}
    for _, row in ipairs(cells) do
@@ -148,5 +161,7 @@ function M.text(cells)
 end
 
 function Rows.__tostring(rows) return M.text(M.cells(rows)) end
+
+guard("ft.compare", M, { data = "rows: comparison" })
 
 return setmetatable(M, { __call = function(_, problem, o) return M.all(problem, o) end })

@@ -14,6 +14,7 @@ local core = require("ftpipe.core")
 local compare = require("ftpipe.planner.compare")
 local describe = require("ftpipe.plan.describe")
 local graphs = require("ftpipe.graph")
+local guard = require("ftpipe.base.guard")
 local models = require("ftpipe.model")
 local options = require("ftpipe.plan.options")
 local opts = require("ftpipe.base.opts")
@@ -30,6 +31,7 @@ local words = require("ftpipe.base.words")
 local M = {}
 local Subject = {}
 Subject.__index = Subject
+Subject.__name = "subject"
 
 --- Batches of two legs whose difference has neither warm-up nor drain in it.
 local function legs(n_stages, micro_batches)
@@ -86,6 +88,7 @@ local function name_of(schedule)
 end
 
 --- Options as they are taken here: checked, with those of `ftpipe plan` where they are absent.
+-- @local
 function M.options(given)
    local o = opts.check("ft.explore", OPTIONS, given)
    if o.batch % o.micro_batches ~= 0 then
@@ -205,6 +208,7 @@ local function model_memory(plan)
 end
 
 --- The options of ft.plan for a model that is only looked at.
+-- @local
 function M.plan_options(model, o)
    local dropout = model.config.dropout_rate
    local stages_at_most = placement.stages(#core.engine.devices(o.devices), o.stages)
@@ -224,6 +228,7 @@ local function by_node(stage, devices)
 end
 
 --- A model that is given, or what ft.model takes as `model`.
+-- @local
 function M.open(what)
    if type(what) == "string" then return models.open { model = what } end
    if type(what) == "table" and what.family then return what end
@@ -277,6 +282,9 @@ end
 
 --- Seconds of a batch of a model when each stage takes `factors` times as long.
 function Subject:seconds_with(factors)
+   if not self.plan then
+      opts.fail("subject:seconds_with", "this is of a graph's file, expected one of a model")
+   end
    local long = self.plan.options.batches
    return steady(math.floor(long / 3), long, function(batches)
       return self.plan.blueprint:simulate(batches, false, factors).end_ns
@@ -392,6 +400,14 @@ function Subject:data()
       node_stage = core.json.array(self.result.stage),
    }
 end
+
+guard("ft.explore", M, {
+   file = "graph: graph, given?: table", model = "what?: any, given?: table, placements?: table",
+})
+guard("subject", Subject, {
+   seconds_with = "factors?: table", stage_cells = "", memory_cells = "by_class?: boolean",
+   setting = "", prediction = "", limits = "", text = "by_class?: boolean", data = "",
+})
 
 --- Plans a model, or a graph: what `model` and `file` do.
 -- @param what a model, its name or directory, a graph of ft.graph, or a graph's file

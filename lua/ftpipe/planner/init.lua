@@ -9,6 +9,8 @@ local compare = require("ftpipe.planner.compare")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local explore = require("ftpipe.planner.explore")
+local guard = require("ftpipe.base.guard")
+local named = require("ftpipe.base.named")
 local noise = require("ftpipe.planner.noise")
 local opts = require("ftpipe.base.opts")
 local over = require("ftpipe.plan.over")
@@ -21,6 +23,7 @@ local units = require("ftpipe.base.units")
 local M = {}
 local Found = {}
 Found.__index = Found
+Found.__name = "found"
 
 -- ---------------------------------------------------------------------------------------------
 -- One choice.
@@ -51,6 +54,7 @@ end
 -- @treturn table options, subject or problem (why there is none), seconds, memory_bytes (of the
 --   fullest device), over_bytes (beyond a budget; 0: it fits), staleness, moved_bytes, stages,
 --   recomputed (stages), runs (false: it can be simulated alone)
+-- @local
 function M.try(model, o, placements)
    local ok, subject = pcall(explore.model, model, o, placements)
    if not ok then
@@ -231,9 +235,9 @@ end
 -- Searching.
 
 local ONLY = {
-   counts = { type = "table", help = "numbers of micro-batches to try" },
-   schedules = { type = "table", help = "schedules to try" },
-   partitions = { type = "table", help = "partitions to try" },
+   counts = { type = "table", items = "int", help = "numbers of micro-batches to try" },
+   schedules = { type = "table", items = "string|table", help = "schedules to try" },
+   partitions = { type = "table", items = "string|table|function", help = "partitions to try" },
 }
 
 -- Options of a plan that are one of a list here.
@@ -250,7 +254,7 @@ local function split(given)
       end
    end
    rest.micro_batches = 1
-   rest = explore.options(rest)
+   rest = explore.options(named.like(given, rest))
    rest.devices = rest.devices or "cpu"
    return opts.check("ft.planner", ONLY, only), rest
 end
@@ -288,6 +292,7 @@ function M.search(what, given, seen)
 end
 
 --- What would make a plan fit, see ftpipe.plan.remedies.
+-- @local
 function M.remedies(model, o, over_bytes)
    return remedies.find(function(options) return M.try(model, options) end, o, over_bytes)
 end
@@ -357,11 +362,13 @@ function Found:data()
    return list
 end
 
---- Flags that give a row's plan.
-local function flags_of(row)
+--- Options that give a row's plan.
+local function options_of(row)
    local o = row.options
-   return ("--micro-batches %d --schedule %s --partition %s --stages %d"):format(o.micro_batches,
-      o.schedule, placement.title(o.partition), o.stages)
+   return named.list(o, {
+      { "micro_batches", o.micro_batches }, { "schedule", o.schedule },
+      { "partition", placement.title(o.partition) }, { "stages", o.stages },
+   })
 end
 
 --- The row of the list that is least by a goal; of equals the first.
@@ -378,14 +385,14 @@ function Found:summary()
    local best = self.best
    if not best then return "nothing fits" end
    local lines = {
-      "chosen: " .. flags_of(best),
+      "chosen: " .. options_of(best),
       ("at worst %s a batch, when all work takes %d %% longer; the fastest in %s of %d draws in "
          .. "which blocks are off by up to %d %%"):format(units.format_seconds(best.worst_seconds),
          100 * noise.SHARE, share(best), noise.DRAWS, 100 * noise.SHARE),
    }
    local function note(words, row)
       if row and row ~= best then
-         lines[#lines + 1] = ("%s: %s (%s, %s)"):format(words, flags_of(row), row.verdict,
+         lines[#lines + 1] = ("%s: %s (%s, %s)"):format(words, options_of(row), row.verdict,
             units.format_bytes(row.memory_bytes))
       end
    end
@@ -405,5 +412,8 @@ end
 function Found:__tostring()
    return compare.text(self:cells()) .. "\n" .. self:summary()
 end
+
+guard("ft.planner", M, { search = "what?: any, given?: table, seen?: function" }, "search")
+guard("found", Found, { cells = "", data = "", summary = "" })
 
 return setmetatable(M, { __call = function(_, ...) return M.search(...) end })

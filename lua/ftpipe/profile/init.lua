@@ -10,6 +10,7 @@
 
 local core = require("ftpipe.core")
 local cache = require("ftpipe.base.cache")
+local guard = require("ftpipe.base.guard")
 local opts = require("ftpipe.base.opts")
 local texts = require("ftpipe.profile.text")
 local units = require("ftpipe.base.units")
@@ -17,6 +18,7 @@ local units = require("ftpipe.base.units")
 local M = {}
 local Profile = {}
 Profile.__index = Profile
+Profile.__name = "profile"
 
 local SECONDS = 0.8 -- of measuring, unless told otherwise
 
@@ -98,7 +100,7 @@ local function lookup(profile, by_text, text, what)
    if not row then
       core.fail("invalid argument", ("profile %s was measured for another model, batch or length: "
          .. "it has no %s '%s'; measure this one with ftpipe profile --out FILE, or "
-         .. "leave --profile out"):format(profile.path or "of " .. profile.head.device, what, text))
+         .. "give no profile"):format(profile.path or "of " .. profile.head.device, what, text))
    end
    return row
 end
@@ -107,6 +109,7 @@ end
 -- @tparam graph graph
 -- @tparam[opt] table known times by number of forward nodes that the profile need not have, ns
 -- @treturn table node_ns, recompute_ns, pack_ns, update_ns, norm_ns, copy_bytes_per_s, handoff_ns
+-- @local
 function Profile:costs(graph, known)
    local t = texts_of(graph)
    local forward, backward = index(self.rows.forward), index(self.rows.backward)
@@ -261,9 +264,6 @@ local RULES = {
 --- The graph itself, or the training graph of a model.
 local function graph_of(subject, o)
    if type(subject) == "userdata" then return subject end
-   if type(subject) ~= "table" or not subject.family then
-      opts.fail("ft.profile", "expected a model or a graph, got %s", type(subject))
-   end
    local size = { batch = o.batch, source = o.source, target = o.target, dropout = o.dropout }
    return subject.family.training(subject.config, size)
 end
@@ -408,5 +408,14 @@ function Profile:__tostring()
    end
    return table.concat(lines, "\n")
 end
+
+guard("ft.profile", M, {
+   new = "subject: model|ftpipe.graph, device: string|table, options?: table",
+   load = "path: string",
+}, "new")
+guard("profile", Profile, {
+   has_recompute = "", text = "", save = "path: string", sums = "", difference = "",
+   operators = "", calibration = "", summary = "",
+})
 
 return setmetatable(M, { __call = function(_, ...) return M.new(...) end })

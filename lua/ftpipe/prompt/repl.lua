@@ -100,7 +100,9 @@ end
 
 local function traceback(problem)
    if type(problem) ~= "string" then return tostring(problem) end
-   return (debug.traceback(problem, 2):gsub("\n%s*%[C%]: in function 'xpcall'.*$", ""))
+   local frames = debug.traceback("", 2):gsub("\n%s*%[C%]: in function 'xpcall'.*$", "")
+   -- what went wrong in the line itself has no way there
+   return frames:find("\n[^\n]*\n[^\n]*\n") and problem .. frames or problem
 end
 
 local function collect(ok, ...)

@@ -18,6 +18,8 @@
 local argparse = require("argparse")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
+local guard = require("ftpipe.base.guard")
+local named = require("ftpipe.base.named")
 local options = require("ftpipe.plan.options")
 local opts = require("ftpipe.base.opts")
 local suggest = require("ftpipe.base.suggest")
@@ -62,8 +64,23 @@ local function joined(base, own)
    return own
 end
 
+--- Refuses a declaration whose help is no text, or whose flags are no rules.
+local function check_declaration(declared)
+   for key, own in pairs(declared) do
+      local fine = key == "preset" or type(key) == "number" and type(own) == "string"
+         or type(key) == "string" and (type(own) == "table" or own == true or own == false)
+      if not fine then
+         opts.fail("ft.args", type(key) == "number"
+            and "line %s of the help is a %s, expected a text"
+            or "'%s' is a %s, expected true, false or a rule, { default =, help = }",
+            tostring(key), type(own))
+      end
+   end
+end
+
 --- A declaration with what its preset declares.
 local function with_preset(declared)
+   check_declaration(declared)
    local name = declared.preset
    if not name then return declared end
    if not PRESETS[name] then
@@ -272,6 +289,11 @@ end
 function M.parse(declaration, argv)
    local declared = with_preset(declaration)
    local flags = flags_of(declared)
+   for i, word in ipairs(argv) do
+      if type(word) ~= "string" then
+         opts.fail("ft.args", "word %d of the command line is a %s, expected a text", i, type(word))
+      end
+   end
    local ok, result = build_parser(flags):pparse(with_negative_values(argv, flags))
    if not ok then core.fail("invalid argument", one_line(result, flags, argv), 2) end
    local values, given, defaults = {}, {}, defaults_with(declared, result)
@@ -294,7 +316,7 @@ function M.parse(declaration, argv)
       end
    end
    check_decided(flags, given)
-   return values, given
+   return named.flags(values), given
 end
 
 --- Whether help is asked for, and whether for all flags.
@@ -317,6 +339,12 @@ function M.read(declared, argv, script)
    end
    return M.parse(declared, argv)
 end
+
+guard("ft.args", M, {
+   help = "declaration: table, script: string, all?: boolean",
+   parse = "declaration: table, argv: table",
+   read = "declared: table, argv: table, script: string",
+})
 
 --- ft.args { ... }: the flags of the running script.
 setmetatable(M, { __call = function(_, declared)

@@ -13,7 +13,7 @@ local runs = require("ftpipe.run")
 
 local rules = {
    args = { type = "table", required = true },
-   task = { type = "table", required = true },
+   task = { type = "task", required = true },
 }
 
 --- Whether to score the weights before they are trained, which costs as much as afterwards: not in

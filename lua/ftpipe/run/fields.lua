@@ -8,8 +8,8 @@ local M = {}
 -- Name, type (as class.lua has them; all may be absent), writers in lua/ftpipe, and what it is.
 M.rows = {
    { "plan", "plan", "run/init", "that is executed" },
-   { "model", "model", "run/init", "that is trained or scored" },
-   { "task", "task", "run/init", "what is scored; nil: nothing is" },
+   { "model", "table", "run/init", "that is trained or scored" },
+   { "task", "table", "run/init", "what is scored; nil: nothing is" },
    { "data", "table", "run/init", "splits, as the task loads them" },
    { "args", "table", "run/init", "flags, as ft.args gives them" },
    { "out", "string", "run/init", "path of the run directory" },

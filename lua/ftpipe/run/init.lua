@@ -8,15 +8,19 @@ local best = require("ftpipe.run.best")
 local checkpoint = require("ftpipe.model.checkpoint")
 local core = require("ftpipe.core")
 local figures = require("ftpipe.store.figures")
+local fields = require("ftpipe.run.fields")
+local guard = require("ftpipe.base.guard")
+local metrics = require("ftpipe.data.metric")
+local opts = require("ftpipe.base.opts")
 local directories = require("ftpipe.store.directory")
 local records = require("ftpipe.store.record")
 local scores = require("ftpipe.run.score")
 local states = require("ftpipe.store.state")
 local training = require("ftpipe.run.training")
+local units = require("ftpipe.base.units")
 
 local M = {}
-local Run = setmetatable({}, { __index = training })
-Run.__index = Run
+local Run = setmetatable({ __name = "run" }, { __index = training })
 
 -- ---------------------------------------------------------------------------------------------
 -- Making.
@@ -37,12 +41,21 @@ local function fill_params(run)
    run.core:refresh()
 end
 
+local RULES = {
+   plan = { type = "plan", required = true, help = "of ft.plan" },
+   task = { type = "table", help = "as ft.task.rte {}; for what is scored" },
+   data = { type = "table", help = "as task:load gives it" },
+   args = { type = "table", required = true, help = "of ft.args" },
+   threaded = { type = "boolean", default = true, help = "false: a replay on one thread" },
+}
+
 --- @tparam table o plan, task, data (as the task loads it), args (of ft.args); threaded (false: a
 --   replay of the plan on one thread)
 function M.new(o)
+   o = opts.check("ft.run", RULES, o)
    local plan, args = o.plan, o.args
    plan.options.model:check_trainable()
-   local run = setmetatable({
+   local run = fields.new(Run, {
       plan = plan,
       model = plan.options.model,
       task = o.task,
@@ -50,7 +63,7 @@ function M.new(o)
       args = args,
       out = args.out,
       directory = args.out and directories.new(args.out),
-      threaded = o.threaded ~= false,
+      threaded = o.threaded,
       rate = plan.options.rate,
       core = plan.blueprint:run(),
       inputs = plan.graphs[1]:inputs(),
@@ -59,7 +72,7 @@ function M.new(o)
       seconds = 0,
       tokens = 0,
       done = 0,
-   }, Run)
+   })
    local from = run:find_start()
    if from then
       run:go_on(from)
@@ -74,6 +87,7 @@ function M.new(o)
 end
 
 --- The checkpoint that the run goes on from, nil for one that begins.
+-- @local
 function Run:find_start()
    directories.check(self.args) -- again: now no other process writes there
    if not self.args.resume then return nil end
@@ -86,6 +100,7 @@ function Run:find_start()
 end
 
 --- Takes over weights, optimizer, position and history from a checkpoint.
+-- @local
 function Run:go_on(path)
    bind_params(self)
    local state = states.read(self, path)
@@ -112,6 +127,7 @@ function Run:checkpoint(is_best)
 end
 
 --- Makes hf/ the model of a checkpoint, whose weights are those of the run.
+-- @local
 function Run:publish(path)
    if not states.publish(self.out, path) then self:save(self.out .. "/hf") end
 end
@@ -151,6 +167,7 @@ end
 
 --- Evaluates between legs: says so, keeps the best model in hf/, and ends training at the end of
 -- --patience.
+-- @local
 function Run:judge()
    self.line:close()
    local score = evaluate(self)
@@ -172,6 +189,7 @@ function Run:judge()
 end
 
 --- After training: the weights of the best evaluation, where hf/ has kept them.
+-- @local
 function Run:take_best()
    local step = self.best:step()
    local path = step and step ~= self.done and self.out and states.find_best(self.out)
@@ -186,12 +204,29 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Results.
 
+local Summary = { __name = "summary" }
+
+--- "rte: accuracy 91.3 % on 400 examples; 800 steps in 12.3 s, ..."
+function Summary:__tostring()
+   local parts = {
+      ("%s: %s %s on %d examples"):format(self.task, self.metric, metrics.text(self, self.value),
+         self.eval_examples),
+      ("%d steps in %s"):format(self.steps, units.format_seconds(self.seconds)),
+   }
+   if self.samples_per_second then
+      parts[2] = ("%s, %.1f samples/s, loss %.4f to %.4f"):format(parts[2],
+         self.samples_per_second, self.loss_first, self.loss_last)
+   end
+   parts[3] = ("%s, schedule %s, partition %s"):format(self.devices, self.schedule, self.partition)
+   return table.concat(parts, "; ")
+end
+
 --- Ends the run: hf/, predictions.jsonl and summary.json.
 -- @tparam score score of the last evaluation
 -- @treturn table the summary
 function Run:close(score)
    self:stop()
-   local summary = figures.summary(self, score)
+   local summary = setmetatable(figures.summary(self, score), Summary)
    if self.directory then
       if self.done > 0 then
          if not self.restored then self:checkpoint() end
@@ -202,5 +237,16 @@ function Run:close(score)
    end
    return summary
 end
+
+--- "run of rte: step 40 of 800"
+function Run:__tostring()
+   return ("run%s: step %d of %d%s"):format(self.task and " of " .. self.task.name or "", self.done,
+      self.plan.options.steps or 0, self.out and ", in " .. self.out or "")
+end
+
+guard("run", Run, {
+   checkpoint = "is_best?: boolean", save = "dir: string", evaluate = "", close = "score: score",
+   steps = "batcher: any, n: int", stop = "", train = "", show = "step: table",
+})
 
 return setmetatable(M, { __call = function(_, o) return M.new(o) end })

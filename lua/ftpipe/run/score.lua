@@ -9,6 +9,7 @@ local progress = require("ftpipe.base.progress")
 local M = {}
 local Score = {}
 Score.__index = Score
+Score.__name = "score"
 
 --- A score of the fields that the functions below look at.
 function M.new(fields) return setmetatable(fields, Score) end

@@ -12,6 +12,7 @@
 
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
+local guard = require("ftpipe.base.guard")
 local opts = require("ftpipe.base.opts")
 local playing = require("ftpipe.schedule.played")
 local texts = require("ftpipe.schedule.text")
@@ -106,6 +107,7 @@ end
 
 local Played = {}
 Played.__index = Played
+Played.__name = "played"
 
 function Played:__tostring() return tostring(self.plan) end
 
@@ -126,12 +128,23 @@ function Played:simulate(o)
    return playing.speak(self.plan:simulate(all), all.machine)
 end
 
+local PLAY = {
+   stages = { type = "table", required = true, help = "each { device =, forward_ns = }" },
+   micro_batches = { type = "int", min = 1, required = true },
+   batches = { type = "int", min = 1, required = true },
+   schedule = { type = "string|table", required = true }, staleness = { type = "string" },
+   devices = { type = "int", min = 1 }, edges = { type = "table" },
+   bytes = { type = "number", min = 0 }, slots = { type = "int", min = 1 },
+   reduces = { type = "any" }, replica_rule = { type = "any" },
+}
+
 --- Plays a schedule over stages that are given by their costs alone.
 -- @tparam table o stages (each { device = a number or a list, forward_ns =, backward_ns =, ... }),
 --   micro_batches, batches, schedule, staleness, and either edges or bytes and slots of a chain;
 --   reduces, replica_rule
 -- @treturn table plan with text, describe, letters and simulate
 function M.play(o)
+   o = opts.check("ft.schedule.play", PLAY, o)
    local device, replicas, most = flatten(o.stages)
    local kind = M.splits(o.schedule) and "I" or "B"
    local plan = core.schedule.make(add_costs({
@@ -161,11 +174,21 @@ function M.runs(schedule, staleness)
 end
 
 --- Raises what a schedule has against stages that go to devices in turns.
+-- @local
 function M.check_turns(schedule, n_stages, n_devices, micro_batches)
    local stages = {}
    for s = 1, n_stages do stages[s] = { device = (s - 1) % n_devices + 1 } end
    M.play { stages = stages, micro_batches = micro_batches, batches = 1, schedule = schedule }
 end
+
+guard("ft.schedule", M, {
+   list = "", is_synchronous = "schedule: string|table", splits = "schedule: string|table",
+   may_be_stale = "schedule: string|table", interleaves = "schedule: string|table",
+   is_flat = "schedule: string|table", runs = "schedule: string|table, staleness?: string",
+})
+guard("played", Played, {
+   text = "", describe = "", letters = "stage: int", simulate = "o?: table",
+})
 
 --- Plans from text and files, checked.
 M.parse, M.load = texts.parse, texts.load

@@ -136,6 +136,9 @@ function M.edit(plan, changes)
    local text = plan:text()
    if type(changes) == "function" then
       text = changes(text)
+      if type(text) ~= "string" then
+         usage("plan:edit: the function gave a %s, expected the text of a plan", type(text))
+      end
    elseif type(changes) == "table" then
       text = replace(text, changes)
    else

@@ -10,7 +10,9 @@
 --    data.train.dataset, data.eval.dataset, data.eval.majority.value
 
 local core = require("ftpipe.core")
+local guard = require("ftpipe.base.guard")
 local cache = require("ftpipe.base.cache")
+local class = require("ftpipe.base.class")
 local copy = require("ftpipe.base.copy")
 local files = require("ftpipe.data.files")
 local kinds = require("ftpipe.data.kind")
@@ -21,6 +23,7 @@ local usage = require("ftpipe.base.usage")
 local M = {}
 local Task = {}
 Task.__index = Task
+Task.__name = "task"
 
 local function fail(status, format, ...)
    core.fail(status, format:format(...))
@@ -40,7 +43,7 @@ local function kind_of(definition)
    local name = type(definition) == "table" and definition.kind or nil
    local kind = kinds.find(name)
    if kind then return kind end
-   return opts.fail("task", "option 'kind' is '%s', expected one of: %s", tostring(name),
+   return opts.fail("task", "option 'kind' is %s, expected one of: %s", class.quoted(name),
       table.concat(kinds.names(), ", "))
 end
 
@@ -261,6 +264,9 @@ end
 -- @raise invalid argument: the model is of another kind
 function Task:open(model, args)
    check_kind(self, model)
+   if type(args.devices) ~= "string" then
+      opts.fail("task:open", "'args': expected what ft.args gives, with the preset fine_tune")
+   end
    local by_file = args.train_file or args.eval_file
    local named = args.data or by_file
    if not named and not model.embedded then
@@ -285,6 +291,7 @@ end
 --- What a model gets of rows that need no label, as it is predicted from: source texts in a task of
 -- kind text2text.
 -- @tparam {table,...} rows of records.lua
+-- @local
 function Task:sources(rows)
    return self.rows.sources(self, files.layout_of(self, rows), rows)
 end
@@ -333,6 +340,7 @@ end
 --- The task as plain values.
 -- @treturn table name, settings; of one that is defined outside the program also file and sha256 of
 --   its script (nil: it is no file), kind, layouts (nil: predicting needs the script)
+-- @local
 function Task:record()
    local record = { name = self.name, settings = {} }
    for key in pairs(self.rows.overrides) do record.settings[key] = self[key] end
@@ -351,12 +359,14 @@ local layout_rules = {
 
 --- What tasks of the kind of a record have in common.
 -- @raise invalid argument: there is no such kind
+-- @local
 function M.kind(record) return kind_of(record) end
 
 --- A task of what `record` gave, for predictions alone: nothing can be trained or scored with it.
 -- @tparam table record with layouts
 -- @tparam table overrides as of ft.task.NAME
 -- @raise invalid argument: a value is not what it has to be
+-- @local
 function M.restore(record, overrides)
    local kind = kind_of(record)
    local task, layouts = opts.check("task " .. record.name, kind.overrides, overrides), {}
@@ -380,9 +390,6 @@ end
 --    raises itself
 -- @usage local task = ft.task.load("examples/tasks/colour.lua") {}
 function M.load(path)
-   if type(path) ~= "string" then
-      fail("invalid argument", "ft.task.load: expected a file's path, got a %s", type(path))
-   end
    local text = core.sys.read_file(path)
    local chunk, problem = loadstring(text, "@" .. path)
    if not chunk then fail("malformed data", "%s: %s", path, problem) end
@@ -425,5 +432,12 @@ function M.named(name)
    end
    return error(found, 0)
 end
+
+guard("ft.task", M, {
+   define = "definition: table", load = "path: string", names = "", named = "name: string",
+})
+guard("task", Task, {
+   load = "o: table", open = "model: model, args: table", scorer = "split: table",
+})
 
 return setmetatable(M, { __index = function(_, name) return M.named(name) end })
