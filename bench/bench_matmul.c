@@ -6,7 +6,8 @@
  * after it) and dnnl_sgemm. All run in turn on one thread, each on its own buffers, so that none
  * finds its operands warm from another; times are the thread's CPU time, medians over the rounds.
  *
- * Usage: bench_matmul [rounds] [rows...]. Prints `name ratio` lines: above 1, ours is faster. */
+ * Usage: bench_matmul [rounds] [rows...]. Prints `name ratio` lines: above 1, ours is faster;
+ * the geomeans of kinds are gates of bench/gates.lua. */
 #include <oneapi/dnnl/dnnl.h>
 
 #include <math.h>
@@ -199,6 +200,7 @@ int main(int argc, char **argv)
             }
         printf("matmul_%s %.3f geomean of %d\n", kinds[kind], exp(sum / (n_rows * N_SIZES)),
                n_rows * N_SIZES);
+        printf("gate matmul-%s %.3f\n", kinds[kind], exp(sum / (n_rows * N_SIZES)));
         all += sum;
     }
     printf("matmul_packed_vs_onednn %.3f geomean\n", exp(all / (N_KINDS * n_rows * N_SIZES)));

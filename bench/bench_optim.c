@@ -95,6 +95,7 @@ int main(void)
         printf("%-10s %6.3f ns a number, %4.1f GB/s, %4.2f of the triad\n", runners[k].name,
                time / N * 1e9, runners[k].bytes * N / time * 1e-9,
                runners[k].bytes * N / time / bandwidth);
+        printf("gate %s %.3f\n", runners[k].name, runners[k].bytes * N / time / bandwidth);
     }
     return 0;
 }

@@ -96,6 +96,8 @@ static void measure(const setup *s)
     if (n[0] != n[1]) printf("tokenizer: the numbers of ids differ\n");
     printf("tokenizer ratio ours / sentencepiece %.3f (speed; medians of %d)\n",
            (double)times[0][ROUNDS / 2] / (double)times[1][ROUNDS / 2], ROUNDS);
+    printf("gate sentencepiece %.3f\n",
+           (double)times[0][ROUNDS / 2] / (double)times[1][ROUNDS / 2]);
 }
 
 int main(int argc, char **argv)

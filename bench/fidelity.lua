@@ -135,3 +135,6 @@ os.execute("rm -r '" .. scratch .. "'")
 print(("fidelity: median error %.1f %%, worst %.1f %%; of CPU time median %.1f %%, worst %.1f %%; memory %s")
    :format(100 * peer.median(errors), 100 * math.max(unpack(errors)), 100 * peer.median(cpu_errors),
    100 * math.max(unpack(cpu_errors)), exact and "exact" or "differs"))
+peer.gate("fidelity-median", peer.median(errors))
+peer.gate("fidelity-worst", math.max(unpack(errors)))
+assert(exact, "measured memory is not what was planned")

@@ -4,7 +4,9 @@
 --
 -- Times are of the processor, on one core, with the problem's way from Lua to C and back.
 
+package.path = "bench/?.lua;" .. package.path
 local ft = require("ftpipe")
+local peer = require("peer")
 
 -- ---------------------------------------------------------------------------------------------
 -- What was found, in how long.
@@ -15,10 +17,11 @@ local function solve(problem, options)
    return result, os.clock() - start
 end
 
-local function report(what, goal, result, seconds)
-   print(("%-44s %8.3f s%s  slowest %9.2f ms, %5.2f %% above the bound, %3d stages"):format(what,
-      seconds, goal and (" (goal %5.2f)"):format(goal) or "", result.objective_ns / 1e6,
-      100 * result.gap, result.n_stages))
+--- Prints a line, and the seconds as the figure of a gate, if it has one.
+local function report(what, gate, result, seconds)
+   print(("%-44s %8.3f s  slowest %9.2f ms, %5.2f %% above the bound, %3d stages"):format(what,
+      seconds, result.objective_ns / 1e6, 100 * result.gap, result.n_stages))
+   if gate then peer.gate(gate, seconds) end
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -30,12 +33,12 @@ local function t5_3b()
    local problem = graph:problem { devices = devices, recompute = true, memory_factor = 2 }
    print(("T5-3B, 4 x 512 / 4, on %s: %d operators, %d edges"):format(devices, #graph.nodes,
       #graph.edges))
-   report("mixed, L = 16, an effort of 4", 1, solve(problem,
+   report("mixed, L = 16, an effort of 4", "partition-mixed", solve(problem,
       { method = "mixed", blocks = 16, effort = 4 }))
-   report("mixed, L = 16, a deadline of 1 ms", .05, solve(problem,
+   report("mixed, L = 16, a deadline of 1 ms", "partition-deadline", solve(problem,
       { method = "mixed", blocks = 16, deadline_ms = 1 }))
    report("seq", nil, solve(problem, { method = "seq" }))
-   report("best: every method, L swept", 5, solve(problem, { method = "best" }))
+   report("best: every method, L swept", "partition-best", solve(problem, { method = "best" }))
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -66,10 +69,10 @@ local function layers(n, n_devices)
    return problem
 end
 
--- Nodes, devices, and the seconds that mixed may take.
+-- Nodes, devices, and the gate for what mixed takes.
 local SIZES = {
    { 100, 8 }, { 300, 8 }, { 1000, 8 }, { 3000, 8 }, { 10000, 8 },
-   { 10000, 2 }, { 10000, 4 }, { 10000, 16 }, { 10000, 32 }, { 10000, 64, 10 },
+   { 10000, 2 }, { 10000, 4 }, { 10000, 16 }, { 10000, 32 }, { 10000, 64, "partition-large" },
 }
 
 --- A bar as long as the logarithm of a time from 0.1 ms on.
@@ -83,13 +86,13 @@ local EFFORT = 10
 local function growth()
    local plot = {}
    for _, size in ipairs(SIZES) do
-      local n, devices, goal = size[1], size[2], size[3]
+      local n, devices, gate = size[1], size[2], size[3]
       local problem = layers(n, devices)
       for _, method in ipairs { "greedy", "seq", "mixed" } do
          local result, seconds = solve(problem,
             { method = method, blocks = method == "mixed" and 2 * devices or nil, effort = EFFORT })
          local what = ("%5d blocks on %2d devices, %s"):format(n, devices, method)
-         report(what, method == "mixed" and goal or nil, result, seconds)
+         report(what, method == "mixed" and gate or nil, result, seconds)
          plot[#plot + 1] = ("%6s %5d x %2d |%s"):format(method, n, devices, bar(seconds))
       end
    end

@@ -1,10 +1,12 @@
 --- What benchmarks share: peers (child processes that answer each line they read with a line of
--- numbers), medians, inputs of a training step.
+-- numbers), medians, gates, inputs of a training step.
 
 local core = require("ftpipe.core")
 local feed = require("ftpipe.data.feed")
 
 local peer = {}
+
+io.stdout:setvbuf("line") -- whoever waits for figures sees them as they come
 
 --- One thread; and without the settings that slow the peer's matrix products down.
 local CLEAN = "env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 "
@@ -44,6 +46,15 @@ function peer.python(script, ...)
    if not python or python == "" then return nil end
    return peer.open(("%s bench/peers/%s %s"):format(python, script, table.concat({ ... }, " ")))
 end
+
+--- Says the figure of a gate of bench/gates.lua, or (nil) why it could not be taken.
+function peer.gate(name, figure, why)
+   print(figure and ("gate %s %.4g"):format(name, figure)
+      or ("gate %s absent: %s"):format(name, why))
+end
+
+--- Why there is no Python to compare with.
+peer.NO_PYTHON = "FTPIPE_PEER_PYTHON is not set"
 
 function peer.median(list)
    local sorted = {}

@@ -90,4 +90,5 @@ for _, schedule in ipairs { "async", "gpipe", "1f1b" } do
    print(("pipeline %s: %.1f samples/s, ratio %.3f of the ceiling%s"):format(schedule,
       peer.median(speeds[schedule]), peer.median(ratios),
       schedule == "async" and "" or (" times %.3f"):format(bound)))
+   peer.gate("pipeline-" .. schedule, peer.median(ratios))
 end

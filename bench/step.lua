@@ -76,6 +76,8 @@ if peer then
       batch, source, target, peers.median(ours), peers.median(theirs),
       peers.median(ours) / peers.median(theirs)))
 else
-   print(("step %s batch %d %d/%d: ours %.3f s; skipped: torch (FTPIPE_PEER_PYTHON is not set)"):format(name,
-      batch, source, target, peers.median(ours)))
+   print(("step %s batch %d %d/%d: ours %.3f s; skipped: torch (%s)"):format(name, batch, source,
+      target, peers.median(ours), peers.NO_PYTHON))
 end
+peers.gate("step-" .. name:match("[^/]+/*$"), peer and peers.median(ours) / peers.median(theirs),
+   peers.NO_PYTHON)

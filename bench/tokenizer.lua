@@ -56,17 +56,20 @@ local function measure(kind, text, lines)
    local line = ("tokenizer %-9s %d bytes %d ids: ours %.1f MB/s"):format(kind.name, #text, n,
       speed)
    if not peer then
-      print(line .. "; skipped: tokenizers (FTPIPE_PEER_PYTHON is not set)")
+      print(line .. "; skipped: tokenizers (" .. peers.NO_PYTHON .. ")")
+      peers.gate("tokenizer-" .. kind.name, nil, peers.NO_PYTHON)
       return
    end
    peer.close()
    assert(n == other_n, ("%s: %d ids, the peer has %d"):format(kind.name, n, other_n))
    print(("%s, tokenizers %.1f MB/s, ratio %.1f of its speed"):format(line,
       #text / peers.median(theirs) / 1e6, peers.median(theirs) / peers.median(ours)))
+   peers.gate("tokenizer-" .. kind.name, peers.median(theirs) / peers.median(ours))
 end
 
 if core.sys.exists(TEXT) ~= "file" then
    print("tokenizer: skipped: no " .. TEXT)
+   for _, kind in ipairs(KINDS) do peers.gate("tokenizer-" .. kind.name, nil, "no " .. TEXT) end
    return
 end
 local text, lines = core.sys.read_file(TEXT), {}
@@ -75,6 +78,8 @@ for _, kind in ipairs(KINDS) do
    if core.sys.exists(kind.dir .. "/" .. kind.file) == "file" then
       measure(kind, text, lines)
    else
-      print(("tokenizer %s: skipped: no %s/%s"):format(kind.name, kind.dir, kind.file))
+      local why = ("no %s/%s"):format(kind.dir, kind.file)
+      print(("tokenizer %s: skipped: %s"):format(kind.name, why))
+      peers.gate("tokenizer-" .. kind.name, nil, why)
    end
 end

@@ -242,6 +242,20 @@ function rules.rooms(finding)
    end
 end
 
+--- Each benchmark is a row of the table that `./dev bench` runs.
+function rules.benches(finding)
+   local run = { gates = true, peer = true } -- modules
+   for _, row in ipairs(dofile("bench/gates.lua")) do
+      run[row[2]:match("BUILD/([%w_]+)") or row[2]:match("bench/([%w_]+)%.lua") or "?"] = true
+   end
+   for _, name in ipairs(core.sys.list_dir("bench")) do
+      local stem = name:match("^(.*)%.c$") or name:match("^(.*)%.lua$")
+      if stem and not run[stem] then
+         finding("bench/" .. name, 0, "is in no row of bench/gates.lua")
+      end
+   end
+end
+
 local FORBIDDEN = { "abort", "exit", "_exit", "printf", "fprintf", "puts", "malloc", "calloc",
    "realloc", "free", "strdup", "getenv", "setenv", "system", "pthread_create" }
 local FREE_OF_RULES = { ["src/base/alloc.c"] = true, ["src/base/thread.c"] = true }
@@ -409,8 +423,8 @@ end
 
 -- Running -----------------------------------------------------------------------------------------
 
-local ORDER = { "layers", "lua_rooms", "rooms", "sizes", "calls", "comments", "globals", "headers",
-   "leftovers", "format", "luacheck" }
+local ORDER = { "layers", "lua_rooms", "rooms", "benches", "sizes", "calls", "comments", "globals",
+   "headers", "leftovers", "format", "luacheck" }
 
 local chosen = {}
 for i = 2, #arg do chosen[i - 1] = arg[i] end

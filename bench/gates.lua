@@ -1,0 +1,69 @@
+--- What `./dev bench` runs, and what has to come of it: a row for each run, with its gates.
+--
+-- A benchmark prints "gate NAME FIGURE" for each of its gates, or "gate NAME absent: WHY" where its
+-- peer is not there. A gate is the least or the most that the figure may be, `against` whom it was
+-- taken, in the same run. What is against nobody is a time of this machine: it holds on a quiet core
+-- of today.
+--
+--    { name, command, gates = { { name, least = or most =, against = }, ... }, asked = true }
+--
+-- PROGRAM is the program, BUILD the directory it is in. A run that is `asked` for runs only when it
+-- is named. The limits are those that were asked of each figure before it was measured.
+
+local function step(model, sizes)
+   local name = "step-" .. model
+   return { name, ("PROGRAM bench/step.lua %s %s"):format(model, sizes), gates = {
+      { name, most = 0.72, against = "PyTorch's time" },
+   } }
+end
+
+return {
+   { "attention-peak", "BUILD/bench_attention" },
+   { "matmul", "BUILD/bench_matmul", gates = {
+      { "matmul-NT", least = 0.95, against = "oneDNN's own best call" },
+      { "matmul-NN", least = 0.95, against = "oneDNN's own best call" },
+      { "matmul-TN", least = 0.95, against = "oneDNN's own best call" },
+   } },
+   { "optim", "BUILD/bench_optim", gates = {
+      { "adamw", least = 0.9, against = "the triad's bandwidth" },
+      { "adafactor", least = 0.9, against = "the triad's bandwidth" },
+      { "sgd", least = 0.9, against = "the triad's bandwidth" },
+   } },
+   { "simulate", "BUILD/bench_simulate", gates = {
+      { "simulate", least = 5e6, against = "nobody: events/s" },
+   } },
+   { "tokenizer-own", "BUILD/bench_tokenizer", gates = {
+      { "sentencepiece", least = 1, against = "libsentencepiece's speed" },
+   } },
+   { "tokenizer", "PROGRAM bench/tokenizer.lua", gates = {
+      { "tokenizer-wordpiece", least = 1, against = "Hugging Face tokenizers" },
+      { "tokenizer-byte_bpe", least = 1, against = "Hugging Face tokenizers" },
+      { "tokenizer-unigram", least = 1, against = "Hugging Face tokenizers" },
+   } },
+   { "attention", "PROGRAM bench/attention.lua", gates = {
+      { "attention", least = 1.5, against = "PyTorch's operators" },
+   } },
+   { "graph", "PROGRAM bench/graph.lua" },
+   { "partition", "PROGRAM bench/partition.lua", gates = {
+      { "partition-mixed", most = 1, against = "nobody: seconds" },
+      { "partition-deadline", most = 0.05, against = "nobody: seconds" },
+      { "partition-best", most = 5, against = "nobody: seconds" },
+      { "partition-large", most = 10, against = "nobody: seconds" },
+   } },
+   { "profile", "PROGRAM bench/profile.lua", gates = {
+      { "profile", most = 0.03, against = "the whole step" },
+   } },
+   { "fidelity", "PROGRAM bench/fidelity.lua", gates = {
+      { "fidelity-median", most = 0.03, against = "the measured step" },
+      { "fidelity-worst", most = 0.08, against = "the measured step" },
+   } },
+   { "pipeline", "PROGRAM bench/pipeline.lua", gates = {
+      { "pipeline-async", least = 0.95, against = "two single workers" },
+      { "pipeline-gpipe", least = 0.95, against = "two single workers x bound" },
+      { "pipeline-1f1b", least = 0.95, against = "two single workers x bound" },
+   } },
+   step("t5-small", "8 128 4"),
+   step("bert-base", "2 128"),
+   step("gpt2", "1 256"),
+   { "staleness", "PROGRAM bench/staleness.lua", asked = true },
+}
