@@ -66,4 +66,6 @@ return {
    step("bert-base", "2 128"),
    step("gpt2", "1 256"),
    { "staleness", "PROGRAM bench/staleness.lua", asked = true },
+   { "real-rows", "PROGRAM bench/real_rows.lua --data ../shared/data --models ../shared/golden",
+      asked = true },
 }
