@@ -15,14 +15,16 @@ typedef struct outcome {
     ft_status status;
     ft_error error;
     double losses[10];
+    int64_t planned, measured; /* bytes of device 0 */
     float w2[HIDDEN * HIDDEN];
 } outcome;
 
 /* -- plans that are edited --------------------------------------------------------------------- */
 
-/* What is added to a plan: nothing; swaps of all that may leave a device; an S and a V for what
+/* What is added to a plan: nothing; swaps of all that may leave a device, or of all that moves as a
+ * whole so that nothing is there but what the action needs; an S and a V for what
  * passes between forwards and backwards, or one of them. */
-typedef enum { AS_IT_IS, SWAPS, PASSES, SENDS, RECEIVES } edit;
+typedef enum { AS_IT_IS, SWAPS, TIGHT, PASSES, SENDS, RECEIVES } edit;
 
 typedef struct action {
     char kind;
@@ -60,6 +62,24 @@ static void add_swapped(ft_text *out, action a)
     if (weights) ft_text_add(out, " %c2.%d.0:weights", a.kind == 'U' ? 'O' : 'D', batch);
     if (a.kind == 'U')
         ft_text_add(out, " O%d.%d.0:gradients O%d.%d.0:optimizer", stage, batch, stage, batch);
+}
+
+/* Stage 1 has no weights of its own, on one device: it uses those of stage 0. */
+static void add_tight(ft_text *out, action a)
+{
+    int s = a.stage, b = a.batch;
+    bool update = a.kind == 'U', weights = a.kind != 'R', first = a.kind == 'B' && a.micro == 0;
+    if (weights) ft_text_add(out, " L%d.%d.0:weights L%d.%d.0:packed", s == 1 ? 0 : s, b, s, b);
+    if (update) ft_text_add(out, " L%d.%d.0:optimizer", s, b);
+    if (a.kind == 'R' || update || (a.kind == 'B' && !first))
+        ft_text_add(out, " L%d.%d.0:gradients", s, b);
+    add_action(out, &a);
+    char leaves = update || a.kind == 'W' ? 'O' : 'D';
+    if (weights)
+        ft_text_add(out, " %c%d.%d.0:weights %c%d.%d.0:packed", s == 1 ? 'D' : leaves,
+                    s == 1 ? 0 : s, b, leaves, s, b);
+    if (update) ft_text_add(out, " O%d.%d.0:optimizer D%d.%d.0:gradients", s, b, s, b);
+    if (a.kind == 'R' || a.kind == 'B') ft_text_add(out, " O%d.%d.0:gradients", s, b);
 }
 
 /* S (end 0) or V (end 1) of the edges that the action is the maker or user of. */
@@ -108,6 +128,8 @@ static void edit_list(editor *e, char *line)
     for (int i = 0; i < n; i++) {
         if (e->how == SWAPS)
             add_swapped(&e->out, list[i]);
+        else if (e->how == TIGHT)
+            add_tight(&e->out, list[i]);
         else
             add_passed(e, list, n, i);
     }
@@ -156,12 +178,15 @@ static ft_status edit_plan(pipeline *p, edit how, ft_error *err)
 /* -- runs -------------------------------------------------------------------------------------- */
 
 /* What was live is what was planned; of buffers and activations no more. */
-static void check_memory(const ft_blueprint *b, const ft_run *run)
+static void check_memory(const ft_blueprint *b, const ft_run *run, outcome *o)
 {
     const ft_plan *plan = ft_blueprint_plan(b);
     for (int d = 0; d < plan->n_devices; d++) {
         int64_t bytes[FT_MEMORY_CLASSES];
-        ft_run_measured(run, d, bytes);
+        int64_t total = ft_run_measured(run, d, bytes), planned = ft_blueprint_device_bytes(b, d);
+        CHECK(total <= planned);
+        if (d == 0) o->planned = planned;
+        if (d == 0) o->measured = total;
         for (int c = 0; c < FT_MEMORY_CLASSES; c++)
             CHECK(bytes[c] <= plan->memory[d][c] &&
                   (bytes[c] == plan->memory[d][c] || c == FT_MEMORY_BUFFERS ||
@@ -184,7 +209,7 @@ static outcome run_plan(const char *devices, const char *schedule, edit how, boo
     if (o.status == FT_OK) o.status = set_params(run, &o.error);
     if (o.status == FT_OK)
         o.status = train(run, ft_blueprint_plan(b), threaded, o.losses, &o.error);
-    if (o.status == FT_OK) check_memory(b, run);
+    if (o.status == FT_OK) check_memory(b, run, &o);
     if (o.status == FT_OK) memcpy(o.w2, ft_run_param(run, 1).data, sizeof o.w2);
     ft_run_free(run);
     ft_blueprint_free(b);
@@ -249,6 +274,27 @@ static void test_swaps(void)
     CHECK(checks.refused == 0);
 }
 
+/* On one device: the same numbers in less memory, all of which is used at once. */
+static void test_tight(void)
+{
+    for (int s = 0; s < 4; s++)
+        for (int threaded = 0; threaded < 2; threaded++)
+            for (uint32_t seed = 1; seed <= 2; seed++) {
+                outcome stays = run_on("cpu:1", schedules[s], threaded);
+                outcome moved = run_plan("cpu:1", schedules[s], TIGHT, threaded);
+                checks.seed = seed;
+                outcome checked = run_plan("check:1", schedules[s], TIGHT, threaded);
+                CHECK_STATUS(stays.status, FT_OK);
+                if (!CHECK(moved.status == FT_OK)) fprintf(stderr, "%s\n", moved.error.message);
+                if (!CHECK(checked.status == FT_OK)) fprintf(stderr, "%s\n", checked.error.message);
+                CHECK(same_numbers(&stays, &moved) && same_numbers(&stays, &checked));
+                CHECK(moved.planned < stays.planned);
+                if (threaded) continue;
+                CHECK(moved.planned - moved.measured == stays.planned - stays.measured);
+            }
+    CHECK(checks.refused == 0);
+}
+
 /* Each S and V is one copy more, of 10 batches over 2 boundaries, there and back. */
 static void test_passes(void)
 {
@@ -271,26 +317,30 @@ static void test_passes(void)
  * them, another one for each schedule. */
 static void drop_waits(const char *schedule, edit how, int first, int every)
 {
-    static const char *const words[] = {"", " with swaps", " with S and V", " with S", " with V"};
+    const char *devices = how == TIGHT ? "check:1" : "check:3";
+    static const char *const words[] = {"",        " with swaps", ", tight", " with S and V",
+                                        " with S", " with V"};
     int64_t before = checks.needed, tried = 0, implied = checks.implied, found = 0, same = 0;
-    outcome judge = run_plan("check:3", schedule, how, false);
+    outcome judge = run_plan(devices, schedule, how, false);
     int64_t waits = checks.needed - before;
     for (int64_t n = first; n <= waits; n += every, tried++) {
         checks.drop_wait = n;
-        outcome o = run_plan("check:3", schedule, how, false);
+        outcome o = run_plan(devices, schedule, how, false);
         found += o.status == FT_DEVICE;
         same += o.status == FT_OK && same_numbers(&o, &judge);
     }
     implied = checks.implied - implied;
     printf("%s%s: %lld waits, %lld left out: %lld found, %lld implied by others\n", schedule,
            words[how], (long long)waits, (long long)tried, (long long)found, (long long)implied);
-    CHECK(found + same == tried && found > same && (how == SWAPS || implied == same));
+    CHECK(found + same == tried && found > same &&
+          (how == SWAPS || how == TIGHT || implied == same));
 }
 
 static void test_dropped_waits(void)
 {
     for (int s = 0; s < 4; s++) drop_waits(schedules[s], AS_IT_IS, 1 + s % 3, 3 * CASES_STEP);
     for (int s = 0; s < 3; s++) drop_waits(schedules[s], SWAPS, 1 + s, 17 * CASES_STEP);
+    for (int s = 0; s < 4; s++) drop_waits(schedules[s], TIGHT, 1 + s, 41 * CASES_STEP);
     for (int s = 0; s < 4; s++) drop_waits(schedules[s], PASSES, 1 + s, 7 * CASES_STEP);
     checks.refused = 0;
 }
@@ -333,6 +383,7 @@ int main(void)
 {
     RUN(test_same_bits);
     RUN(test_swaps);
+    RUN(test_tight);
     RUN(test_passes);
     RUN(test_dropped_waits);
     RUN(test_failures);

@@ -162,6 +162,48 @@ static void test_transformers_lose_little(void)
 /* -- errors --------------------------------------------------------------------------------------
  */
 
+/* Random items that are there at several times, on a circle of steps cut at its end: no two share a
+ * byte at one time, and a place may be another's between two times. */
+static void test_items_that_come_again(void)
+{
+    enum { ITEMS = 12, TIMES = 3, N = ITEMS * TIMES };
+    ft_error err = {0};
+    int64_t offsets[ITEMS], total, hulls = 0, extents = 0;
+    ft_rng rng;
+    ft_rng_init(&rng, 11, 0);
+    for (int trial = 0; trial < 200; trial++) {
+        ft_interval times[N], hull[ITEMS];
+        int item[N];
+        for (int i = 0; i < N; i++) {
+            int step =
+                i / ITEMS * 40 + (int)ft_rng_below(&rng, 30); /* the times of an item do not meet */
+            item[i] = i % ITEMS;
+            times[i] =
+                (ft_interval){64 * (1 + item[i] % 5), step, step + (int)ft_rng_below(&rng, 10)};
+        }
+        for (int i = 0; i < ITEMS; i++)
+            hull[i] = (ft_interval){times[i].bytes, times[i].begin, times[N - ITEMS + i].end};
+        CHECK_STATUS(ft_memory_layout(hull, ITEMS, offsets, &total, &err), FT_OK);
+        hulls += total;
+        CHECK_STATUS(ft_memory_layout_times(times, item, N, ITEMS, offsets, &total, &err), FT_OK);
+        extents += total;
+        CHECK(total >= ft_memory_lower_bound(times, N));
+        for (int i = 0; i < N; i++)
+            for (int j = 0; j < i; j++) {
+                bool meet = times[i].begin <= times[j].end && times[j].begin <= times[i].end;
+                int64_t a = offsets[item[i]], b = offsets[item[j]];
+                bool apart = a >= b + times[j].bytes || b >= a + times[i].bytes;
+                CHECK(!meet || apart);
+            }
+    }
+    CHECK(extents < hulls * 2 / 3);
+    const ft_interval one = {64, 0, 1};
+    CHECK_STATUS(ft_memory_layout_times(&one, &(int){3}, 1, 3, offsets, &total, &err), FT_INVALID);
+    CHECK(strstr(err.message, "interval 0 is of item 3, there are 3"));
+    CHECK_STATUS(ft_memory_layout_times(&one, &(int){2}, 1, 3, offsets, &total, &err), FT_OK);
+    CHECK(total == 64);
+}
+
 static void test_bad_intervals_are_refused_in_words(void)
 {
     const ft_interval backwards[] = {{1, 0, 0}, {1, 5, 4}};
@@ -191,6 +233,7 @@ int main(void)
     RUN(test_the_smallest_hole_is_taken_wherever_it_is);
     RUN(test_random_layouts);
     RUN(test_transformers_lose_little);
+    RUN(test_items_that_come_again);
     RUN(test_bad_intervals_are_refused_in_words);
     return check_report();
 }

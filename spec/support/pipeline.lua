@@ -18,7 +18,8 @@ local presets = {
    longest = false, -- all batches in the longer bucket, not every second one
 }
 
-local function with_presets(options)
+--- Options of `train`, with the presets of those that are not given.
+function M.with_presets(options)
    local o = {}
    for key, value in pairs(presets) do o[key] = value end
    for key, value in pairs(options or {}) do o[key] = value end
@@ -61,7 +62,7 @@ end
 
 --- The model of `options.family`, without files.
 function M.model(options)
-   local o = with_presets(options)
+   local o = M.with_presets(options)
    local raw = families[o.family].config(o)
    local family = require("ftpipe.model." .. o.family)
    return setmetatable(
@@ -141,7 +142,7 @@ end
 
 --- A plan for `train`'s options.
 function M.plan(options)
-   local o = with_presets(options)
+   local o = M.with_presets(options)
    return plans.new {
       model = M.model(o), devices = o.devices, batch = o.batch, micro_batches = o.micro_batches,
       buckets = SOURCES, lengths = { target = TARGET }, partition = o.partition, stages = o.stages,

@@ -15,7 +15,7 @@ typedef enum {
     X(GRADIENTS, "gradients", STAGE, "sums of gradients, one for each use of a parameter")         \
     X(OPTIMIZER, "optimizer", STAGE, "the optimizer's state")                                      \
     X(VERSIONS, "versions", NEVER, "older parameters that are still read")                         \
-    X(PACKED, "packed", NEVER, "copies of parameters in the order in which products read them")    \
+    X(PACKED, "packed", STAGE, "copies of parameters in the order in which products read them")    \
     X(ACTIVATIONS, "activations", MICRO, "what forwards leave for their backwards")                \
     X(WORKSPACE, "workspace", NEVER, "what only the action under way needs")                       \
     X(BUFFERS, "buffers", NEVER, "slots of edges, and batches that wait for their forwards")

@@ -309,13 +309,12 @@ static int run_measured(lua_State *L)
     int n = ft_run_n_devices(shared->run);
     lua_createtable(L, n, 0);
     for (int d = 0; d < n; d++) {
-        int64_t bytes[FT_MEMORY_CLASSES], total = 0;
-        ft_run_measured(shared->run, d, bytes);
+        int64_t bytes[FT_MEMORY_CLASSES];
+        int64_t total = ft_run_measured(shared->run, d, bytes);
         lua_createtable(L, 0, FT_MEMORY_CLASSES + 1);
         for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
             lua_pushnumber(L, (double)bytes[c]);
             lua_setfield(L, -2, ft_memory_classes[c].name);
-            total += bytes[c];
         }
         lua_pushnumber(L, (double)total);
         lua_setfield(L, -2, "total");

@@ -143,7 +143,9 @@ static ft_status annotate_memory(ft_blueprint *b, ft_error *err)
     int n = b->cut.n_devices;
     int64_t(*memory)[FT_MEMORY_CLASSES] = ft_arena_array(b->arena, n, sizeof *memory);
     if (!memory) return no_memory(err);
-    for (int d = 0; d < n; d++) memcpy(memory[d], b->blocks[d].bytes, sizeof memory[d]);
+    for (int d = 0; d < n; d++)
+        for (int c = 0; c < FT_MEMORY_CLASSES; c++)
+            memory[d][c] = b->blocks[d].bytes[c] + b->blocks[d].moving[c];
     b->plan.memory = (const int64_t(*)[FT_MEMORY_CLASSES])memory;
     return FT_OK;
 }

@@ -10,6 +10,7 @@
 #define FT_BLUEPRINT_H
 
 #include "base/arena.h"
+#include "blueprint/moving.h"
 #include "machine/machine.h"
 #include "memory/memory.h"
 #include "optim/optim.h"
@@ -144,27 +145,6 @@ typedef enum {
     FT_CARGO_NOTHING  /* order alone: norms, or weights on the same device */
 } ft_cargo_kind;
 
-/* Places of an edge in a row, used in turn. What passes is in one row after the other: its maker
- * writes the first that is there, its user reads the last. */
-typedef enum {
-    FT_ROW_MADE, /* at the maker, until an S takes it */
-    FT_ROW_EDGE, /* the slots of the edge, at its receiver */
-    FT_ROW_USED, /* at the user, where a V brings it */
-    FT_ROWS
-} ft_row_kind;
-
-typedef struct ft_row {
-    int n; /* 0: the plan has no S, or no V, for the edge */
-    int device;
-    int64_t base; /* of the first, in the device's block */
-} ft_row;
-
-/* The row of an edge that an action takes from or fills. */
-typedef struct ft_row_end {
-    int edge;
-    ft_row_kind row;
-} ft_row_end;
-
 typedef struct ft_cargo {
     ft_cargo_kind kind;
     int n;
@@ -186,7 +166,9 @@ typedef struct ft_stage_param {
 
 typedef struct ft_stage_layout {
     int device;
-    const ft_stage **cut;           /* by bucket */
+    ft_unit *units[FT_MEMORY_CLASSES]; /* NULL: the class does not move. Offsets of a class that
+                                          does are from the begin of its unit */
+    const ft_stage **cut;              /* by bucket */
     ft_action_kind last;            /* after which nothing of a micro-batch is left in the stage */
     const int *nodes[FT_ACT_COUNT]; /* by kind of action that computes: what it runs; else NULL */
     int n_nodes[FT_ACT_COUNT];
@@ -235,7 +217,9 @@ typedef struct ft_param_layout {
 
 /* Offsets of the classes in a device's block. */
 typedef struct ft_block_layout {
-    int64_t begin[FT_MEMORY_CLASSES], bytes[FT_MEMORY_CLASSES];
+    int64_t begin[FT_MEMORY_CLASSES], bytes[FT_MEMORY_CLASSES]; /* without units */
+    int64_t moving[FT_MEMORY_CLASSES];                          /* of units, at most at one time */
+    int64_t moving_at, moving_bytes;                            /* where they have their places */
     int64_t total;
 } ft_block_layout;
 
@@ -253,9 +237,11 @@ struct ft_blueprint {
     ft_cargo *cargoes; /* by edge */
     ft_stage_costs costs;
     ft_block_layout *blocks; /* by device */
-    int batch_slots;         /* batches that are in memory at once */
-    int64_t *input_at;       /* by input: offset in a batch slot; micro-batches contiguous */
-    int64_t *input_bytes;    /* by bucket, then input: of one micro-batch */
+    int n_stays;
+    ft_stay *stays;       /* from 1 on; actions of the plan name them */
+    int batch_slots;      /* batches that are in memory at once */
+    int64_t *input_at;    /* by input: offset in a batch slot; micro-batches contiguous */
+    int64_t *input_bytes; /* by bucket, then input: of one micro-batch */
     int64_t batch_slot_bytes, batch_at; /* in the block of stage 0's device */
     ft_value_id loss;
     bool together;              /* no stage updates before all have reduced */
@@ -271,6 +257,10 @@ bool ft_blueprint_takes(const ft_blueprint *blueprint, const ft_action *action, 
                         ft_row_end *out);
 bool ft_blueprint_fills(const ft_blueprint *blueprint, const ft_action *action, int i,
                         ft_row_end *out);
+
+/* Replays a leg, cut from the blueprint's plan: whatever it brings to a device comes to a place in
+ * the block that nothing else has then. FT_INVALID says what meets. */
+ft_status ft_blueprint_prove(const ft_blueprint *blueprint, const ft_plan *leg, ft_error *err);
 
 /* One tensor or slot of a block, by its guard. */
 typedef struct ft_guard {

@@ -1,4 +1,5 @@
-/* blueprint/guards.c - where every place of a blueprint ends. */
+/* blueprint/guards.c - where every place of a blueprint ends, but those of what moves: a unit takes
+ * its guard with it. */
 #include <stddef.h>
 
 #include "blueprint/internal.h"
@@ -37,8 +38,9 @@ static void visit_params(const walk *w, int s)
         int64_t state_bytes = 0;
         guard.name = p->name;
         guard.class = FT_MEMORY_WEIGHTS;
-        if (sp->owned || sp->replica) visit_tensor(w, guard, sp->at, ft_spec_bytes(&p->spec));
-        if (!sp->owned || !p->n_terms) continue;
+        bool own = (sp->owned || sp->replica) && !stage->units[FT_MEMORY_WEIGHTS];
+        if (own) visit_tensor(w, guard, sp->at, ft_spec_bytes(&p->spec));
+        if (!sp->owned || !p->n_terms || stage->units[FT_MEMORY_OPTIMIZER]) continue;
         b->options.optimizer->state(&p->spec, b->options.hypers, parts, &state_bytes);
         guard.class = FT_MEMORY_OPTIMIZER;
         visit_tensor(w, guard, p->state_at, state_bytes);
@@ -51,14 +53,14 @@ static void visit_stage(const walk *w, int s)
     const ft_stage_layout *stage = &b->stages[s];
     const ft_stage *cut = stage->cut[0];
     ft_guard guard = {.device = stage->device, .stage = s, .class = FT_MEMORY_GRADIENTS};
-    for (int i = 0; i < cut->n_grads; i++) {
+    for (int i = 0; i < cut->n_grads && !stage->units[FT_MEMORY_GRADIENTS]; i++) {
         const ft_param_layout *p =
             &b->params[ft_graph_grad_term(b->cut.graphs[0], cut->grads[i])->param];
         guard.name = p->name;
         visit_tensor(w, guard, stage->term_at[i], ft_spec_bytes(&p->spec));
     }
     guard.class = FT_MEMORY_PACKED;
-    for (int i = 0; i < stage->n_packs && !b->trains; i++) {
+    for (int i = 0; i < stage->n_packs && !b->trains && !stage->units[FT_MEMORY_PACKED]; i++) {
         guard.name = b->params[stage->packs[i].param].name;
         visit_tensor(w, guard, stage->pack_at[i], stage->packs[i].bytes);
     }

@@ -1,10 +1,11 @@
 /* blueprint/places.c - the place of every byte of every device.
  *
  * A device's block is its memory classes one after the other. Weights, gradients, optimizer state
- * and packed copies stay for the whole run. Activations are slots, as many per stage as the plan
- * keeps micro-batches in flight; a slot holds what forward saves for backward; slots of their own
- * hold what is kept between the halves of a backward. The workspace serves one action at a time and
- * is as large as the largest one needs. Buffers receive what other stages send. */
+ * and packed copies stay for the whole run, unless the plan moves them: stays.c. Activations are
+ * slots, as many per stage as the plan keeps micro-batches in flight; a slot holds what forward
+ * saves for backward; slots of their own hold what is kept between the halves of a backward. The
+ * workspace serves one action at a time and is as large as the largest one needs. Buffers receive
+ * what other stages send. */
 #include <stdio.h>
 #include <string.h>
 
@@ -169,6 +170,16 @@ static int64_t take(ft_block_layout *block, ft_memory_class class, int64_t bytes
     return take_slots(block, class, ft_place_bytes(bytes), 1);
 }
 
+/* Takes the place of one tensor of a stage: in its unit, where the class moves. */
+static int64_t take_of(ft_blueprint *b, int s, ft_memory_class class, int64_t bytes)
+{
+    ft_unit *unit = b->stages[s].units[class];
+    if (!unit) return take(&b->blocks[b->stages[s].device], class, bytes);
+    int64_t at = unit->bytes;
+    unit->bytes += ft_memory_round(bytes);
+    return at;
+}
+
 static void take_params(ft_blueprint *b, int s)
 {
     ft_stage_layout *stage = &b->stages[s];
@@ -177,7 +188,7 @@ static void take_params(ft_blueprint *b, int s)
         ft_stage_param *sp = &stage->params[i];
         ft_param_layout *p = &b->params[sp->param];
         int64_t bytes = ft_spec_bytes(&p->spec);
-        if (sp->owned || sp->replica) sp->at = take(block, FT_MEMORY_WEIGHTS, bytes);
+        if (sp->owned || sp->replica) sp->at = take_of(b, s, FT_MEMORY_WEIGHTS, bytes);
         for (int v = 1; (sp->owned || sp->replica) && v < b->plan.versions[s]; v++)
             take(block, FT_MEMORY_VERSIONS, bytes);
         if (!sp->owned) continue;
@@ -186,7 +197,7 @@ static void take_params(ft_blueprint *b, int s)
         p->at = sp->at;
         if (p->n_terms)
             b->options.optimizer->state(&p->spec, b->options.hypers, parts, &state_bytes);
-        p->state_at = take(block, FT_MEMORY_OPTIMIZER, state_bytes);
+        p->state_at = take_of(b, s, FT_MEMORY_OPTIMIZER, state_bytes);
     }
 }
 
@@ -212,10 +223,10 @@ static ft_status take_stage(ft_blueprint *b, int s, ft_error *err)
     for (int i = 0; i < cut->n_grads; i++) {
         const ft_grad_term *term = ft_graph_grad_term(b->cut.graphs[0], cut->grads[i]);
         stage->term_at[i] =
-            take(block, FT_MEMORY_GRADIENTS, ft_spec_bytes(&b->params[term->param].spec));
+            take_of(b, s, FT_MEMORY_GRADIENTS, ft_spec_bytes(&b->params[term->param].spec));
     }
     for (int i = 0; i < stage->n_packs && !b->trains; i++)
-        stage->pack_at[i] = take(block, FT_MEMORY_PACKED, stage->packs[i].bytes);
+        stage->pack_at[i] = take_of(b, s, FT_MEMORY_PACKED, stage->packs[i].bytes);
     stage->slots_at =
         take_slots(block, FT_MEMORY_ACTIVATIONS, stage->slot_bytes, b->plan.in_flight[s]);
     stage->held_at =
@@ -292,6 +303,8 @@ static void place_classes(ft_blueprint *b)
             if (other) other->begin[c] = block->begin[c];
             block->total += block->bytes[c];
         }
+        block->moving_at = block->total;
+        block->total += block->moving_bytes;
     }
 }
 
@@ -314,7 +327,9 @@ static void finish_blocks(ft_blueprint *b)
     place_classes(b);
     for (int s = 0; s < b->cut.n_stages; s++) {
         ft_stage_layout *stage = &b->stages[s];
-        const int64_t *begin = b->blocks[stage->device].begin;
+        int64_t begin[FT_MEMORY_CLASSES]; /* those of units are from where they begin */
+        for (int c = 0; c < FT_MEMORY_CLASSES; c++)
+            begin[c] = stage->units[c] ? 0 : b->blocks[stage->device].begin[c];
         for (int i = 0; i < stage->n_params; i++) stage->params[i].at += begin[FT_MEMORY_WEIGHTS];
         for (int i = 0; i < stage->cut[0]->n_grads; i++)
             stage->term_at[i] += begin[FT_MEMORY_GRADIENTS];
@@ -323,10 +338,13 @@ static void finish_blocks(ft_blueprint *b)
         stage->held_at += begin[FT_MEMORY_ACTIVATIONS];
     }
     for (int p = 0; p < b->n_params; p++) {
-        const int64_t *begin = b->blocks[b->stages[b->params[p].owner].device].begin;
-        b->params[p].at += begin[FT_MEMORY_WEIGHTS];
-        b->params[p].state_at += begin[FT_MEMORY_OPTIMIZER];
+        const ft_stage_layout *owner = &b->stages[b->params[p].owner];
+        const int64_t *begin = b->blocks[owner->device].begin;
+        if (!owner->units[FT_MEMORY_WEIGHTS]) b->params[p].at += begin[FT_MEMORY_WEIGHTS];
+        if (!owner->units[FT_MEMORY_OPTIMIZER]) b->params[p].state_at += begin[FT_MEMORY_OPTIMIZER];
     }
+    for (int i = 1; i <= b->n_stays; i++)
+        b->stays[i].at += b->blocks[b->stages[b->stays[i].unit->stage].device].moving_at;
     finish_buffers(b);
     if (b->evaluation) finish_buffers(b->evaluation);
 }
@@ -336,11 +354,13 @@ ft_status blueprint_lay_out(ft_blueprint *b, ft_error *err)
     b->blocks = ft_arena_array(b->arena, b->cut.n_devices, sizeof *b->blocks);
     if (!b->blocks) return no_memory(err);
     blueprint_count_held(b);
+    FT_TRY(blueprint_find_units(b, err));
     for (int s = 0; s < b->cut.n_stages; s++) {
         take_params(b, s);
         FT_TRY(take_stage(b, s, err));
     }
     FT_TRY(take_buffers(b, err));
+    FT_TRY(blueprint_place_stays(b, err));
     if (!b->trains) finish_blocks(b); /* that of evaluation is finished with its training's */
     return FT_OK;
 }
@@ -361,10 +381,10 @@ ft_status ft_blueprint_check_memory(const ft_blueprint *b, ft_error *err)
         char text[512];
         int used = 0;
         for (int c = 0; c < FT_MEMORY_CLASSES; c++)
-            if (block->bytes[c] && used < (int)sizeof text)
+            if (b->plan.memory[d][c] && used < (int)sizeof text)
                 used += snprintf(text + used, sizeof text - (size_t)used, "%s%s %.1f MB",
                                  used ? ", " : "", ft_memory_classes[c].name,
-                                 (double)block->bytes[c] / 1e6);
+                                 (double)b->plan.memory[d][c] / 1e6);
         return ft_fail(
             err, FT_INFEASIBLE, "device %s needs %.1f MB of memory, its budget is %.1f MB (%s)",
             device->name, (double)block->total / 1e6, (double)device->memory_bytes / 1e6, text);

@@ -20,6 +20,12 @@ static batch_state *batch_of(const ft_run *run, int64_t batch)
     return &run->batches[batch % run->blueprint->batch_slots];
 }
 
+/* Gradients that move are written whole. */
+static bool moves_gradients(const ft_run *run, int s)
+{
+    return run->blueprint->stages[s].units[FT_MEMORY_GRADIENTS];
+}
+
 static int64_t value_bytes(const ft_graph *g, ft_value_id v)
 {
     return ft_spec_bytes(&ft_graph_value(g, v)->spec);
@@ -169,8 +175,7 @@ static ft_status run_program(worker *w, const ft_action *a, ft_error *err)
                       .inputs = state->inputs,
                       .params = state->params,
                       .grads = state->grads,
-                      .rows =
-                          state->swaps ? NULL : state->rows, /* what is moved is written whole */
+                      .rows = moves_gradients(run, a->stage) ? NULL : state->rows,
                       .squares = b->together && last ? state->squares : NULL,
                       .packed = state->packed,
                       .accumulate = a->micro > 0,
@@ -219,7 +224,7 @@ static ft_status do_backward(worker *w, const ft_action *a, ft_error *err)
     const ft_stage *cut = w->run->blueprint->stages[a->stage].cut[0];
     for (int i = 0; i < cut->n_grads; i++) {
         int param = ft_graph_grad_term(w->run->blueprint->cut.graphs[0], cut->grads[i])->param;
-        ledger_keep(w, FT_MEMORY_GRADIENTS, &w->run->kept_terms[cut->grads[i]],
+        ledger_keep(w, a->stage, FT_MEMORY_GRADIENTS, &w->run->kept_terms[cut->grads[i]],
                     ft_spec_bytes(&w->run->blueprint->params[param].spec));
     }
     return FT_OK;
@@ -307,7 +312,8 @@ static ft_status sum_terms(void *arg, ft_error *err)
     int into = place_of_sum(run, info);
     for (int t = 0; t < info->n_terms; t++) {
         int term = info->terms[t];
-        bool own = run->blueprint->term_stage[term] == info->owner && !state->swaps;
+        bool own =
+            run->blueprint->term_stage[term] == info->owner && !moves_gradients(run, info->owner);
         terms[t] = (ft_sum_term){.x = find_term(run, info->owner, term, s->action),
                                  .by_rows = ft_blueprint_by_rows(run->blueprint, term),
                                  .rows = own ? state->rows[term] : NULL};
@@ -394,12 +400,12 @@ ft_status pack_weights(ft_run *run, int s, int param, ft_error *err)
         const ft_pack *pack = &stage->packs[i];
         if (param >= 0 && pack->param != param) continue;
         packing p = {run->blueprint->cut.graphs[0], pack, run->stages[s].params[pack->param],
-                     w->block + stage->pack_at[i], w->team};
+                     (void *)(uintptr_t)run->stages[s].packed[i], w->team};
         ft_plain_work work = {.run = make_pack, .arg = &p};
         touches(&work, p.weight, ft_spec_bytes(&run->blueprint->params[pack->param].spec), false);
         touches(&work, p.packed, pack->bytes, true);
         FT_TRY(compute(w, &work, err));
-        ledger_keep(w, FT_MEMORY_PACKED, &run->stages[s].kept_packs[i], pack->bytes);
+        ledger_keep(w, s, FT_MEMORY_PACKED, &run->stages[s].kept_packs[i], pack->bytes);
     }
     return FT_OK;
 }
@@ -426,7 +432,7 @@ static ft_status update_param(worker *w, const ft_action *a, int p, float grad_s
                    .param = w->run->stages[a->stage].params[p],
                    .grad = sum_of_terms(w->run, info),
                    .grad_scale = grad_scale,
-                   .state = w->block + info->state_at,
+                   .state = w->run->states[p],
                    .hypers = info->hypers,
                    .rate = batch_of(w->run, a->batch)->rate,
                    .ahead = info->ahead,
@@ -440,7 +446,7 @@ static ft_status update_param(worker *w, const ft_action *a, int p, float grad_s
     touches(&work, u.update.grad, bytes, false);
     touches(&work, u.update.state, state_bytes, true);
     FT_TRY(compute(w, &work, err));
-    ledger_keep(w, FT_MEMORY_OPTIMIZER, &w->run->kept_states[p], state_bytes);
+    ledger_keep(w, a->stage, FT_MEMORY_OPTIMIZER, &w->run->kept_states[p], state_bytes);
     return FT_OK;
 }
 

@@ -90,8 +90,9 @@ ft_status ft_run_end(ft_run *run, ft_error *err);
 const ft_timeline *ft_run_timeline(const ft_run *run);
 /* The most bytes of device memory that live tensors took at one time, by class, guards included;
  * also while a leg runs. Counted where places are handed out and given back: of slots that are not
- * all in use at once it is less than the plan's. */
-void ft_run_measured(const ft_run *run, int device, int64_t bytes[FT_MEMORY_CLASSES]);
+ * all in use at once it is less than the plan's. Returns the most of all classes: what moves shares
+ * its places, so that this may be less than their sum. */
+int64_t ft_run_measured(const ft_run *run, int device, int64_t bytes[FT_MEMORY_CLASSES]);
 /* Blocks that workers allocated through base/alloc.h while actions ran in the last leg. */
 int64_t ft_run_allocations(const ft_run *run);
 

@@ -66,6 +66,13 @@ typedef struct norm_cell {
     char apart[56];
 } norm_cell;
 
+/* Rows of `live` and `high`. */
+enum {
+    LIVE_MOVING = FT_MEMORY_CLASSES, /* and by class */
+    LIVE_TOGETHER = 2 * FT_MEMORY_CLASSES,
+    LIVE_ROWS
+};
+
 typedef struct worker {
     ft_run *run;
     int device;
@@ -82,8 +89,8 @@ typedef struct worker {
     _Atomic int64_t busy_ns;           /* in the events of this leg, for other threads */
     ft_event *events[FT_STREAM_COUNT]; /* by stream, as a timeline has them */
     int64_t n_events[FT_STREAM_COUNT];
-    /* By class: bytes of live tensors, and the most that they were; of the run of training; read
-     * while the worker goes on. */
+    /* Bytes of live tensors, and the most that they were: by class; by class, of what moves as a
+     * whole; of all that does. Of the run of training; read while the worker goes on. */
     _Atomic int64_t *live, *high;
     int64_t allocations;
 } worker;
@@ -103,6 +110,8 @@ struct ft_run {
     pool fed_slots;                 /* of inputs */
     pool *output_slots;             /* by output */
     bool *kept_terms, *kept_states; /* by gradient term; by parameter */
+    char **states;                  /* by parameter: its optimizer state */
+    struct run_units *units;        /* NULL: nothing moves as a whole; units.c */
     ft_result *results;             /* ring of batch_slots */
     ft_device_stream *feeder;       /* of the thread that runs the leg, on stage 0's device */
     ft_device_event **fed_events;   /* by ring slot */
@@ -166,12 +175,12 @@ ft_status compute(const worker *w, ft_plain_work *work, ft_error *err);
 void touches(ft_plain_work *work, const void *address, int64_t bytes, bool writes);
 ft_status copy_on(ft_device_stream *stream, ft_location to, ft_location from, int64_t bytes,
                   ft_error *err);
+/* In the device's block; or in host memory, where what moves has its home. */
 ft_location at_device(const ft_run *run, int device, const void *address);
 
-/* swap.c: around a leg, homes in host memory for what its plan moves there; what is still there at
- * the end comes back. */
+/* swap.c: around a leg, homes in host memory for activations that its plan moves there. */
 ft_status swaps_begin(ft_run *run, ft_error *err);
-ft_status swaps_end(ft_run *run, ft_error *err);
+void swaps_end(ft_run *run);
 /* O, L or D. */
 bool is_swap(const ft_action *action);
 /* The compute stream waits for copies of what the action touches. */
@@ -179,6 +188,23 @@ ft_status swaps_wait(worker *w, const ft_action *action, ft_error *err);
 ft_status do_swap_out(worker *w, const ft_action *action, ft_error *err);
 ft_status do_swap_in(worker *w, const ft_action *action, ft_error *err);
 ft_status do_drop(worker *w, const ft_action *action, ft_error *err);
+
+/* units.c: homes of what moves as a whole, for a run; there it is between legs. */
+ft_status units_open(ft_run *run, ft_error *err);
+void units_close(ft_run *run);
+/* Around a leg: what is on the device when it begins comes there, what is there at its end comes
+ * home. FT_INVALID when the leg would bring two to one place. */
+ft_status units_begin(ft_run *run, ft_error *err);
+ft_status units_end(ft_run *run, ft_error *err);
+/* FT_INVALID when something was written behind a unit. */
+ft_status units_check(const ft_run *run, ft_error *err);
+/* Before an action that computes: the gradients that it begins have their place; it waits for
+ * copies of what it needs. */
+ft_status units_wait(worker *w, const ft_action *action, ft_error *err);
+/* L, O and D of a class. */
+ft_status unit_comes(worker *w, const ft_action *action, ft_error *err);
+ft_status unit_goes(worker *w, const ft_action *action, ft_error *err);
+ft_status unit_is_dropped(worker *w, const ft_action *action, ft_error *err);
 
 /* actions.c: executes one action; everything it needs is there. */
 ft_status execute_action(worker *w, const ft_action *action, ft_error *err);
@@ -192,8 +218,10 @@ ft_status pack_weights(ft_run *run, int stage, int param, ft_error *err);
 ft_status ledger_new(ft_run *run, ft_error *err);
 /* Before a leg: empties every pool. */
 void ledger_reset(ft_run *run);
-/* A tensor that stays is written; the first time it becomes live. */
-void ledger_keep(worker *w, ft_memory_class c, bool *kept, int64_t bytes);
+/* A tensor of the stage is written; the first time it becomes live. Not where its class moves. */
+void ledger_keep(worker *w, int stage, ft_memory_class c, bool *kept, int64_t bytes);
+/* A unit comes (bytes above 0) or goes. */
+void ledger_unit(const worker *w, ft_memory_class c, int64_t bytes);
 /* So much of the workspace was used at once. */
 void ledger_work(worker *w, int64_t bytes);
 /* Around an action: slots that it fills are handed out, those that it is done with are given back.

@@ -8,20 +8,26 @@
 
 /* -- bytes ------------------------------------------------------------------------------------- */
 
-static void raise_high(worker *w, ft_memory_class c, int64_t bytes)
+static void raise_high(const worker *w, int c, int64_t bytes)
 {
     int64_t high = atomic_load_explicit(&w->high[c], memory_order_relaxed);
     while (bytes > high && !atomic_compare_exchange_weak(&w->high[c], &high, bytes)) continue;
 }
 
-static void add_live(worker *w, ft_memory_class c, int64_t bytes)
+static void add_live(const worker *w, int c, int64_t bytes)
 {
     raise_high(w, c, atomic_fetch_add(&w->live[c], bytes) + bytes);
 }
 
-void ledger_keep(worker *w, ft_memory_class c, bool *kept, int64_t bytes)
+void ledger_unit(const worker *w, ft_memory_class c, int64_t bytes)
 {
-    if (*kept) return;
+    add_live(w, LIVE_MOVING + (int)c, bytes);
+    add_live(w, LIVE_TOGETHER, bytes);
+}
+
+void ledger_keep(worker *w, int stage, ft_memory_class c, bool *kept, int64_t bytes)
+{
+    if (*kept || w->run->blueprint->stages[stage].units[c]) return;
     *kept = true;
     add_live(w, c, ft_place_bytes(bytes));
 }

@@ -94,12 +94,14 @@ ft_status ft_run_begin(ft_run *run, const ft_plan *plan, int64_t first_step, boo
     FT_TRY(guards_write(run, false, err));
     ft_status status = copies_open(run, err);
     if (status == FT_OK) status = swaps_begin(run, err);
+    if (status == FT_OK) status = units_begin(run, err);
     run->start_ns = ft_now_ns();
     ft_ops_thread_init();
     if (status == FT_OK && threaded) status = workers_start(run, err);
     run->active = status == FT_OK;
     if (status != FT_OK) {
-        swaps_end(run, NULL);
+        units_end(run, NULL);
+        swaps_end(run);
         copies_close(run);
     }
     return status;
@@ -282,8 +284,9 @@ ft_status ft_run_end(ft_run *run, ft_error *err)
     }
     workers_join(run);
     ft_error *told = complete && status == FT_OK ? err : NULL;
-    ft_status finished = finish_streams(run, told), back = swaps_end(run, told);
+    ft_status finished = finish_streams(run, told), back = units_end(run, told);
     if (finished == FT_OK) finished = back;
+    swaps_end(run);
     copies_close(run);
     run->active = false;
     gather_events(run);
@@ -291,5 +294,6 @@ ft_status ft_run_end(ft_run *run, ft_error *err)
     if (status == FT_OK && complete) status = finished;
     if (status == FT_OK && complete) status = ledger_close(run, err);
     if (status == FT_OK && complete) status = guards_check(run, err);
+    if (status == FT_OK && complete) status = units_check(run, err);
     return status;
 }

@@ -131,7 +131,10 @@ ft_status copy_on(ft_device_stream *stream, ft_location to, ft_location from, in
 
 ft_location at_device(const ft_run *run, int device, const void *address)
 {
-    return (ft_location){run->workers[device].executor, (void *)(uintptr_t)address};
+    const worker *w = &run->workers[device];
+    uintptr_t at = (uintptr_t)address, begin = (uintptr_t)w->block;
+    bool inside = at >= begin && at < begin + (uintptr_t)w->block_bytes;
+    return (ft_location){inside ? w->executor : NULL, (void *)at};
 }
 
 void occupy(const worker *w, const void *address, int64_t bytes)

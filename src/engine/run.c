@@ -17,8 +17,8 @@ static ft_status allocate_block(ft_run *run, int d, ft_error *err)
     if (!device->driver)
         return ft_fail(err, FT_DEVICE, "device %s exists for planning only, nothing runs there",
                        device->name);
-    w->live = ft_arena_array(run->arena, FT_MEMORY_CLASSES, sizeof *w->live);
-    w->high = ft_arena_array(run->arena, FT_MEMORY_CLASSES, sizeof *w->high);
+    w->live = ft_arena_array(run->arena, LIVE_ROWS, sizeof *w->live);
+    w->high = ft_arena_array(run->arena, LIVE_ROWS, sizeof *w->high);
     if (!w->live || !w->high) return ft_fail(err, FT_NOMEM, "engine: no memory for a worker");
     const ft_driver *driver = device->driver;
     FT_TRY(driver->open(&w->executor, device, err));
@@ -32,6 +32,7 @@ static ft_status allocate_block(ft_run *run, int d, ft_error *err)
     const ft_block_layout *layout = &run->blueprint->blocks[d];
     for (int c = FT_MEMORY_ACTIVATIONS; c < FT_MEMORY_CLASSES; c++) /* what comes and goes */
         vacate(w, w->block + layout->begin[c], layout->bytes[c]);
+    vacate(w, w->block + layout->moving_at, layout->moving_bytes);
     return FT_OK;
 }
 
@@ -129,6 +130,12 @@ static ft_status point_stage(ft_run *run, int s, ft_error *err)
     return point_terms(run, s, err);
 }
 
+static char *owner_block(const ft_run *run, int param)
+{
+    const ft_blueprint *b = run->blueprint;
+    return run->workers[b->stages[b->params[param].owner].device].block;
+}
+
 static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
 {
     run->blueprint = b;
@@ -140,7 +147,9 @@ static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
     run->batches = ft_arena_array(run->arena, b->batch_slots, sizeof *run->batches);
     run->results = ft_arena_array(run->arena, b->batch_slots, sizeof *run->results);
     run->workers = ft_arena_array(run->arena, b->cut.n_devices, sizeof *run->workers);
-    if (!run->stages || !run->edges || !run->batches || !run->results || !run->workers)
+    run->states = ft_arena_array(run->arena, b->n_params + 1, sizeof *run->states);
+    if (!run->states || !run->stages || !run->edges || !run->batches || !run->results ||
+        !run->workers)
         return ft_fail(err, FT_NOMEM, "engine: no memory for a run");
     for (int d = 0; d < b->cut.n_devices; d++) {
         if (run->trains)
@@ -149,8 +158,11 @@ static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
             FT_TRY(allocate_block(run, d, err));
     }
     for (int s = 0; s < b->cut.n_stages; s++) FT_TRY(point_stage(run, s, err));
+    for (int p = 0; !run->trains && p < b->n_params; p++)
+        run->states[p] = owner_block(run, p) + b->params[p].state_at;
     FT_TRY(ledger_new(run, err));
     FT_TRY(moves_open(run, err));
+    FT_TRY(units_open(run, err));
     return run->trains ? FT_OK : guards_write(run, true, err);
 }
 
@@ -190,6 +202,7 @@ void ft_run_free(ft_run *run)
     if (run->active) ft_run_end(run, NULL);
     ft_run_free(run->evaluation);
     moves_close(run);
+    units_close(run);
     for (int d = 0; run->workers && !run->trains && d < run->n_devices; d++)
         close_device(&run->workers[d]);
     ft_timeline_free(run->timeline);
@@ -214,16 +227,10 @@ int ft_run_n_devices(const ft_run *run)
 
 /* -- parameters -------------------------------------------------------------------------------- */
 
-static char *owner_block(const ft_run *run, int param)
-{
-    const ft_blueprint *b = run->blueprint;
-    return run->workers[b->stages[b->params[param].owner].device].block;
-}
-
 ft_view ft_run_param(const ft_run *run, int param)
 {
     const ft_param_layout *info = &run->blueprint->params[param];
-    return ft_view_of(&info->spec, owner_block(run, param) + info->at);
+    return ft_view_of(&info->spec, run->stages[info->owner].params[param]);
 }
 
 bool ft_run_state(const ft_run *run, int param, int part, const char **name, ft_view *out)
@@ -236,8 +243,7 @@ bool ft_run_state(const ft_run *run, int param, int part, const char **name, ft_
     int n = b->options.optimizer->state(&info->spec, b->options.hypers, parts, &bytes);
     if (part < 0 || part >= n) return false;
     *name = parts[part].name;
-    *out = ft_view_of(&parts[part].spec,
-                      owner_block(run, param) + info->state_at + parts[part].offset);
+    *out = ft_view_of(&parts[part].spec, run->states[param] + parts[part].offset);
     return true;
 }
 
@@ -260,7 +266,7 @@ ft_status ft_run_refresh(ft_run *run, ft_error *err)
                     at_device(run, owner, ft_run_param(run, sp->param).data), bytes, err));
             }
             if (sp->owned || sp->replica)
-                ledger_keep(w, FT_MEMORY_WEIGHTS, &run->stages[s].kept_params[i], bytes);
+                ledger_keep(w, s, FT_MEMORY_WEIGHTS, &run->stages[s].kept_params[i], bytes);
         }
         FT_TRY(pack_weights(run, s, -1, err));
     }
@@ -269,10 +275,16 @@ ft_status ft_run_refresh(ft_run *run, ft_error *err)
 
 /* -- measuring --------------------------------------------------------------------------------- */
 
-void ft_run_measured(const ft_run *run, int device, int64_t bytes[FT_MEMORY_CLASSES])
+int64_t ft_run_measured(const ft_run *run, int device, int64_t bytes[FT_MEMORY_CLASSES])
 {
-    for (int c = 0; c < FT_MEMORY_CLASSES; c++)
-        bytes[c] = atomic_load_explicit(&run->workers[device].high[c], memory_order_relaxed);
+    const worker *w = &run->workers[device];
+    int64_t total = atomic_load_explicit(&w->high[LIVE_TOGETHER], memory_order_relaxed);
+    for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
+        bytes[c] = atomic_load_explicit(&w->high[c], memory_order_relaxed);
+        total += bytes[c];
+        bytes[c] += atomic_load_explicit(&w->high[LIVE_MOVING + c], memory_order_relaxed);
+    }
+    return total;
 }
 
 int64_t ft_run_allocations(const ft_run *run)

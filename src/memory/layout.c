@@ -33,8 +33,10 @@ int64_t ft_memory_lower_bound(const ft_interval *intervals, int n)
 typedef struct block {
     int64_t size; /* rounded */
     int64_t offset;
-    int begin, end;
+    int begin, end; /* from its first time to its last */
     int number;
+    ft_interval *times; /* when it is there; NULL: from begin to end */
+    int n_times;
 } block;
 
 static ft_status check_intervals(const ft_interval *intervals, int n, ft_error *err)
@@ -103,9 +105,19 @@ static int by_begin(const void *left, const void *right)
     return by_life(a, b);
 }
 
+static bool meet_between(const block *a, const block *b)
+{
+    for (int i = 0; i < a->n_times; i++)
+        for (int j = 0; j < b->n_times; j++)
+            if (a->times[i].begin <= b->times[j].end && b->times[j].begin <= a->times[i].end)
+                return true;
+    return false;
+}
+
 static bool alive_together(const block *a, const block *b)
 {
-    return a->begin <= b->end && b->begin <= a->end;
+    bool near = a->begin <= b->end && b->begin <= a->end;
+    return near && (!a->times || meet_between(a, b));
 }
 
 /* The offset of the smallest hole for `b`: `placed` blocks stand in order of their offsets. */
@@ -150,29 +162,83 @@ static int64_t place_all(block *blocks, block *placed, int n,
     return total;
 }
 
-ft_status ft_memory_layout(const ft_interval *intervals, int n, int64_t *offsets, int64_t *total,
-                           ft_error *err)
+/* The best of all orders, of blocks with as much room again behind them. */
+static void place_best(block *blocks, int n, int64_t least, int64_t *offsets, int64_t *total)
 {
     static int (*const orders[])(const void *, const void *) = {by_size, by_life, by_area,
                                                                 by_begin};
-    *total = 0;
-    FT_TRY(check_intervals(intervals, n, err));
-    if (!n) return FT_OK;
-    int64_t bytes;
-    block *blocks = ft_size_mul(2 * (int64_t)n, sizeof *blocks, &bytes) ? ft_alloc(bytes) : NULL;
-    if (!blocks) return ft_fail(err, FT_NOMEM, "layout: no memory for %d intervals", n);
-    for (int i = 0; i < n; i++)
-        blocks[i] = (block){.size = ft_memory_round(intervals[i].bytes),
-                            .begin = intervals[i].begin,
-                            .end = intervals[i].end,
-                            .number = i};
-    int64_t least = ft_memory_lower_bound(intervals, n);
     for (size_t i = 0; i < sizeof orders / sizeof *orders && (!i || *total > least); i++) {
         int64_t extent = place_all(blocks, blocks + n, n, orders[i]);
         if (i && extent >= *total) continue;
         *total = extent;
         for (int j = 0; j < n; j++) offsets[blocks[j].number] = blocks[j].offset;
     }
+}
+
+static block *new_blocks(int n)
+{
+    int64_t bytes;
+    return ft_size_mul(2 * (int64_t)n, sizeof(block), &bytes) ? ft_alloc(bytes) : NULL;
+}
+
+ft_status ft_memory_layout(const ft_interval *intervals, int n, int64_t *offsets, int64_t *total,
+                           ft_error *err)
+{
+    *total = 0;
+    FT_TRY(check_intervals(intervals, n, err));
+    if (!n) return FT_OK;
+    block *blocks = new_blocks(n);
+    if (!blocks) return ft_fail(err, FT_NOMEM, "layout: no memory for %d intervals", n);
+    for (int i = 0; i < n; i++)
+        blocks[i] = (block){.size = ft_memory_round(intervals[i].bytes),
+                            .begin = intervals[i].begin,
+                            .end = intervals[i].end,
+                            .number = i};
+    place_best(blocks, n, ft_memory_lower_bound(intervals, n), offsets, total);
     ft_free(blocks);
     return FT_OK;
+}
+
+/* Gives every item its times, in `times`. */
+static void gather_times(block *blocks, int n_items, const ft_interval *intervals, const int *item,
+                         int n, ft_interval *times)
+{
+    for (int i = 0; i < n_items; i++) blocks[i] = (block){.number = i, .begin = INT32_MAX};
+    for (int i = 0; i < n; i++) blocks[item[i]].n_times++;
+    for (int i = 0; i < n_items; i++) {
+        blocks[i].times = times;
+        times += blocks[i].n_times;
+        blocks[i].n_times = 0;
+    }
+    for (int i = 0; i < n; i++) {
+        block *b = &blocks[item[i]];
+        b->times[b->n_times++] = intervals[i];
+        b->size = ft_memory_round(intervals[i].bytes);
+        if (intervals[i].begin < b->begin) b->begin = intervals[i].begin;
+        if (intervals[i].end > b->end) b->end = intervals[i].end;
+    }
+}
+
+ft_status ft_memory_layout_times(const ft_interval *intervals, const int *item, int n, int n_items,
+                                 int64_t *offsets, int64_t *total, ft_error *err)
+{
+    *total = 0;
+    FT_TRY(check_intervals(intervals, n, err));
+    for (int i = 0; i < n; i++)
+        if (item[i] < 0 || item[i] >= n_items)
+            return ft_fail(err, FT_INVALID, "layout: interval %d is of item %d, there are %d", i,
+                           item[i], n_items);
+    if (!n) return FT_OK;
+    block *blocks = new_blocks(n_items);
+    ft_interval *times = ft_alloc((int64_t)n * (int64_t)sizeof *times);
+    ft_status status = FT_OK;
+    if (blocks && times) {
+        gather_times(blocks, n_items, intervals, item, n, times);
+        place_best(blocks, n_items, ft_memory_lower_bound(intervals, n), offsets, total);
+    } else {
+        status = ft_fail(err, FT_NOMEM, "layout: no memory for %d intervals", n);
+    }
+    ft_free(blocks);
+    ft_free(times);
+    return status;
 }

@@ -28,6 +28,11 @@ typedef struct ft_interval {
 ft_status ft_memory_layout(const ft_interval *intervals, int n, int64_t *offsets, int64_t *total,
                            ft_error *err);
 
+/* As ft_memory_layout, of n_items tensors that are there at several times, always in one place:
+ * interval i is a time of item[i]. Those of an item are of the same bytes and do not meet. */
+ft_status ft_memory_layout_times(const ft_interval *intervals, const int *item, int n, int n_items,
+                                 int64_t *offsets, int64_t *total, ft_error *err);
+
 /* The largest sum of rounded bytes alive at one step: no layout can be smaller. */
 int64_t ft_memory_lower_bound(const ft_interval *intervals, int n);
 

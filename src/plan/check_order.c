@@ -15,7 +15,8 @@ typedef struct progress {
     bool adopts;             /* an edge U->W ends here */
     bool splits;             /* I and G stand for B */
     bool moves;              /* swaps, drops or recomputes */
-    bool touched[FT_MEMORY_CLASSES];
+    bool moved[FT_MEMORY_CLASSES]; /* by some action */
+    bool are_dead;                 /* gradients: an update has used them, no backward came since */
     uint8_t at[FT_MEMORY_CLASSES]; /* residence of what is not per micro-batch */
     uint8_t *micros;               /* residence by local micro-batch; with moves */
     int predicted;                 /* lag of a P whose F has not come; 0: none */
@@ -26,7 +27,7 @@ typedef struct checker {
     const ft_seating *shares;
     progress *seats;
     int64_t *copies; /* by edge, then S and V: done */
-    bool reduces;
+    bool reduces, moves_weights;
     const int *versions; /* by stage: kept; NULL: any that is read */
 } checker;
 
@@ -58,33 +59,46 @@ static bool on_device(uint8_t at)
     return at == AT_DEVICE || at == AT_BOTH;
 }
 
-/* What the stage's own tensors must be on the device for the kind, as bits of classes. */
-static unsigned needed_classes(ft_action_kind kind)
+/* The first backward of a batch writes gradients anew: where there are none, it brings them to the
+ * device. */
+static bool begins_gradients(const checker *c, const progress *s, const ft_action *a, int64_t local)
 {
-    static const unsigned needs[FT_ACT_COUNT] = {
-        [FT_ACT_FORWARD] = 1U << FT_MEMORY_WEIGHTS,
-        [FT_ACT_BACKWARD] = 1U << FT_MEMORY_WEIGHTS | 1U << FT_MEMORY_GRADIENTS,
-        [FT_ACT_REDUCE] = 1U << FT_MEMORY_GRADIENTS,
-        [FT_ACT_UPDATE] =
-            1U << FT_MEMORY_WEIGHTS | 1U << FT_MEMORY_GRADIENTS | 1U << FT_MEMORY_OPTIMIZER,
-        [FT_ACT_ADOPT] = 1U << FT_MEMORY_WEIGHTS,
-        [FT_ACT_BACKWARD_INPUT] = 1U << FT_MEMORY_WEIGHTS,
-        [FT_ACT_BACKWARD_WEIGHT] = 1U << FT_MEMORY_WEIGHTS | 1U << FT_MEMORY_GRADIENTS,
-        [FT_ACT_RECOMPUTE] = 1U << FT_MEMORY_WEIGHTS,
-        [FT_ACT_PREDICT] = 1U << FT_MEMORY_WEIGHTS | 1U << FT_MEMORY_OPTIMIZER,
-    };
-    return needs[kind];
+    bool first = local % c->shares->of[a->stage].per_batch == 0;
+    return first && s->are_dead && ft_action_per_micro(a->kind) &&
+           ft_action_writes(a->kind) >> FT_MEMORY_GRADIENTS & 1;
 }
 
-static const char *find_class_fault(const progress *s, const ft_action *a)
+/* Whether another stage of the device has weights that the stage uses in place, and has them not
+ * there: an edge from its updates to the stage's adopts says so. */
+static bool lacks_lent(const checker *c, const ft_action *a)
+{
+    const ft_plan *p = c->plan;
+    for (int e = 0; c->moves_weights && a->kind != FT_ACT_UPDATE && e < p->n_edges; e++) {
+        const ft_edge *edge = &p->edges[e];
+        if (edge->to != a->stage || edge->to_kind != FT_ACT_ADOPT) continue;
+        const ft_stage_share *owner = &c->shares->of[edge->from];
+        if (owner->n == 1 && p->device[edge->from] == p->device[a->stage] &&
+            !on_device(c->seats[owner->first].at[FT_MEMORY_WEIGHTS]))
+            return true;
+    }
+    return false;
+}
+
+static const char *find_class_fault(const checker *c, const progress *s, const ft_action *a,
+                                    int64_t local)
 {
     static const char *const words[] = {
 #define FT_NEEDS_WORDS(name, word, ...) "needs its " word " on the device, where they are not",
         FT_MEMORY_CLASS_LIST(FT_NEEDS_WORDS)
 #undef FT_NEEDS_WORDS
     };
-    for (unsigned class = 0; class < FT_MEMORY_CLASSES; class ++)
-        if (needed_classes(a->kind) >> class & 1 && !on_device(s->at[class])) return words[class];
+    unsigned needs = ft_action_needs(a->kind);
+    for (unsigned class = 0; class < FT_MEMORY_CLASSES; class ++) {
+        if (!(needs >> class & 1) || on_device(s->at[class])) continue;
+        if (class != FT_MEMORY_GRADIENTS || !begins_gradients(c, s, a, local)) return words[class];
+    }
+    if (needs >> FT_MEMORY_WEIGHTS & 1 && lacks_lent(c, a))
+        return "needs weights that it shares on the device, where their owner has them not";
     return NULL;
 }
 
@@ -129,15 +143,13 @@ static const char *move_activations(progress *s, const ft_action *a, int64_t loc
     return fault;
 }
 
-/* A class that a swap-in touches first has its home in host memory. */
+/* Gradients that no backward has written since the last update hold nothing. */
 static const char *move_class(progress *s, const ft_action *a)
 {
     uint8_t *at = &s->at[a->item];
-    if (!s->touched[a->item] && a->kind == FT_ACT_SWAP_IN) *at = AT_HOST;
-    s->touched[a->item] = true;
     const char *fault = move(at, a->kind);
-    if (!fault && *at == AT_NOWHERE) return "drops what is nowhere else";
-    return fault;
+    bool lost = *at == AT_NOWHERE && !(a->item == FT_MEMORY_GRADIENTS && s->are_dead);
+    return !fault && lost ? "drops what is nowhere else" : fault;
 }
 
 static const char *find_move_fault(progress *s, const ft_action *a, int64_t local)
@@ -214,7 +226,7 @@ static const char *find_fault(const checker *c, progress *s, const ft_action *a)
         return a->kind != FT_ACT_FORWARD ? "is not a forward, in a plan of forwards alone"
                : a->lag                  ? "has a lag"
                                          : NULL;
-    const char *fault = find_class_fault(s, a);
+    const char *fault = find_class_fault(c, s, a, local);
     if (fault) return fault;
     if (a->kind == FT_ACT_FORWARD) return find_forward_fault(c, s, a);
     if (computes_backward(a->kind)) return find_backward_fault(c, s, a, local);
@@ -252,14 +264,15 @@ static void apply(progress *s, const ft_action *a)
     case FT_ACT_BACKWARD:
     case FT_ACT_BACKWARD_WEIGHT: s->held--; break;
     case FT_ACT_PREDICT: s->predicted = a->lag; break;
-    case FT_ACT_UPDATE:
-        for (int class = 0; class < FT_MEMORY_CLASSES; class ++)
-            if (s->at[class] == AT_BOTH) s->at[class] = AT_DEVICE; /* the host's copy is old */
-        break;
     default: break;
     }
-    if (computes_backward(a->kind) && s->at[FT_MEMORY_GRADIENTS] == AT_BOTH)
-        s->at[FT_MEMORY_GRADIENTS] = AT_DEVICE;
+    for (int class = 0; class < FT_MEMORY_CLASSES; class ++)
+        if (ft_action_writes(a->kind) >> class & 1)
+            s->at[class] = AT_DEVICE; /* the host's is old */
+    if (a->kind == FT_ACT_UPDATE)
+        s->are_dead = true;
+    else if (ft_action_writes(a->kind) >> FT_MEMORY_GRADIENTS & 1)
+        s->are_dead = false;
     if (s->held > s->in_flight) s->in_flight = s->held;
 }
 
@@ -366,6 +379,18 @@ static ft_status check_copies(const checker *c, ft_error *err)
 
 /* -- before ------------------------------------------------------------------------------------ */
 
+/* Where a class is before the leg: in host memory when it is brought first, else it was brought
+ * before; gradients come with their first backward. What does not move is on the device. */
+static void look_at_move(checker *c, progress *s, const ft_action *a)
+{
+    if (s->moved[a->item] || a->item == FT_MEMORY_ACTIVATIONS) return;
+    s->moved[a->item] = true;
+    s->at[a->item] = a->kind == FT_ACT_SWAP_IN        ? AT_HOST
+                     : a->item == FT_MEMORY_GRADIENTS ? AT_NOWHERE
+                                                      : AT_BOTH;
+    c->moves_weights |= a->item == FT_MEMORY_WEIGHTS;
+}
+
 static void look_at_list(checker *c, const ft_action_list *list, int device)
 {
     for (int i = 0; i < list->n; i++) {
@@ -376,6 +401,7 @@ static void look_at_list(checker *c, const ft_action_list *list, int device)
         if (a->kind == FT_ACT_BACKWARD_INPUT || a->kind == FT_ACT_BACKWARD_WEIGHT) s->splits = true;
         if (ft_action_item(a->kind) == FT_ITEM_CLASS || a->kind == FT_ACT_RECOMPUTE)
             s->moves = true;
+        if (ft_action_item(a->kind) == FT_ITEM_CLASS) look_at_move(c, s, a);
     }
 }
 
@@ -421,6 +447,7 @@ static ft_status pass(checker *c, const ft_plan *p, const ft_seating *shares, co
     c->copies = ft_arena_array(arena, 2 * (int64_t)p->n_edges, sizeof *c->copies);
     if (!c->seats || !c->copies)
         return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", p->n_stages);
+    for (int seat = 0; seat < shares->n_seats; seat++) c->seats[seat].are_dead = true;
     look_ahead(c);
     FT_TRY(add_micros(c, arena, err));
     for (int d = 0; d < p->n_devices; d++) FT_TRY(check_device(c, d, err));

@@ -15,7 +15,7 @@ typedef struct stretch {
 static bool same_but_moved(const ft_action *a, const ft_action *b, int batches)
 {
     return a->kind == b->kind && a->stage == b->stage && a->lag == b->lag && a->micro == b->micro &&
-           a->item == b->item && a->batch + batches == b->batch;
+           a->item == b->item && a->stay == b->stay && a->batch + batches == b->batch;
 }
 
 /* Actions of the list that belong to batch 0: as many as belong to any other. */

@@ -45,6 +45,39 @@ ft_stream ft_action_stream(ft_action_kind kind)
     return action_rows[kind].stream;
 }
 
+enum {
+    WEIGHTS = 1 << FT_MEMORY_WEIGHTS,
+    GRADIENTS = 1 << FT_MEMORY_GRADIENTS,
+    OPTIMIZER = 1 << FT_MEMORY_OPTIMIZER,
+    PACKED = 1 << FT_MEMORY_PACKED
+};
+
+unsigned ft_action_needs(ft_action_kind kind)
+{
+    static const unsigned needs[FT_ACT_COUNT] = {
+        [FT_ACT_FORWARD] = WEIGHTS | PACKED,
+        [FT_ACT_BACKWARD] = WEIGHTS | PACKED | GRADIENTS,
+        [FT_ACT_REDUCE] = GRADIENTS,
+        [FT_ACT_UPDATE] = WEIGHTS | PACKED | GRADIENTS | OPTIMIZER,
+        [FT_ACT_ADOPT] = WEIGHTS | PACKED,
+        [FT_ACT_BACKWARD_INPUT] = WEIGHTS | PACKED,
+        [FT_ACT_BACKWARD_WEIGHT] = WEIGHTS | PACKED | GRADIENTS,
+        [FT_ACT_RECOMPUTE] = WEIGHTS | PACKED,
+        [FT_ACT_PREDICT] = WEIGHTS | OPTIMIZER,
+    };
+    return needs[kind];
+}
+
+unsigned ft_action_writes(ft_action_kind kind)
+{
+    static const unsigned writes[FT_ACT_COUNT] = {
+        [FT_ACT_BACKWARD] = GRADIENTS,     [FT_ACT_BACKWARD_WEIGHT] = GRADIENTS,
+        [FT_ACT_REDUCE] = GRADIENTS,       [FT_ACT_UPDATE] = WEIGHTS | PACKED | OPTIMIZER,
+        [FT_ACT_ADOPT] = WEIGHTS | PACKED,
+    };
+    return writes[kind];
+}
+
 ft_item_kind ft_action_item(ft_action_kind kind)
 {
     return action_rows[kind].item;

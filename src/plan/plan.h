@@ -67,18 +67,24 @@ const char *ft_action_word(ft_action_kind kind); /* "forward" */
 char ft_action_letter(ft_action_kind kind);      /* 'F' */
 bool ft_action_per_micro(ft_action_kind kind);   /* the others are per batch */
 ft_stream ft_action_stream(ft_action_kind kind);
+/* Classes of memory of its stage that the kind needs on the device, and those that it changes
+ * there; as bits. */
+unsigned ft_action_needs(ft_action_kind kind);
+unsigned ft_action_writes(ft_action_kind kind);
 
 /* What stands behind the ':' of an action. */
 typedef enum { FT_ITEM_NOTHING, FT_ITEM_EDGE, FT_ITEM_CLASS } ft_item_kind;
 ft_item_kind ft_action_item(ft_action_kind kind);
 
 typedef struct ft_action {
-    uint8_t kind; /* ft_action_kind */
+    uint16_t kind; /* ft_action_kind; of a size that leaves no byte unused */
     int16_t stage;
     int16_t lag;   /* F, B, I, G: batch number minus the version that it reads; P: updates ahead */
     int16_t item;  /* S and V: an edge; O, L and D: a memory class; 0 for the others */
     int32_t batch; /* in the leg; of an action of the body: in its first repetition */
     int32_t micro; /* in its batch; 0 for those per batch */
+    int32_t stay; /* in a blueprint's plan: where what it brings to the device lies, by number; 0 in
+                     every other, and in a text */
 } ft_action;
 
 enum { FT_ACTION_TEXT = 80 }; /* bytes for ft_action_text */

@@ -81,4 +81,18 @@ return {
    { "src/engine/leg.c", "memset(run->stages[s].rows[t], 1,", "memset(run->stages[s].rows[t], 0,",
       "c/engine spec/ties spec/evaluate spec/pipeline",
       "rows that something else was written to are thought to be zeros" },
+   { "src/engine/units.c", "FT_TRY(wait_for_room(w, u, a->stay, BY_COPY, stream, err));", "",
+      "^c/engine_check$", "what comes does not wait for what leaves its place" },
+   { "src/engine/units.c",
+      "FT_TRY(wait_for_room(w, u, a->stay, BY_COMPUTE, w->compute, err));", "",
+      "^c/engine_check$", "gradients begin where a copy is still being read" },
+   { "src/engine/units.c", "if (lent) run->stages[t].params[sp->param]",
+      "if (lent && !s) run->stages[t].params[sp->param]", "^c/engine_check$|^spec/plan_moves$",
+      "weights that another stage lends are looked for where they were" },
+   { "src/engine/units.c", "    if (u->is_coming) FT_TRY(w->executor->driver->wait(stream, u->came,"
+      .. " err));\n", "", "^c/engine_check$", "what is on its way in is sent back" },
+   { "src/engine/units.c", "        if (u) FT_TRY(settle(w, u, err));\n    }\n    if (!(needs",
+      "    }\n    if (!(needs", "^c/engine_check$", "compute does not wait for what it needs" },
+   { "src/engine/units.c", "    return copy_guard(w, u, false, err);\n}",
+      "    return FT_OK;\n}", "^c/engine_check$", "gradients that begin have no guard" },
 }

@@ -1,8 +1,8 @@
 --- Faults in src/memory; see tools/mutate.lua.
 local LAYOUT = "src/memory/layout.c"
 return {
-   { LAYOUT, "return a->begin <= b->end && b->begin <= a->end;",
-      "return a->begin < b->end && b->begin < a->end;", "c/memory",
+   { LAYOUT, "bool near = a->begin <= b->end && b->begin <= a->end;",
+      "bool near = a->begin < b->end && b->begin < a->end;", "c/memory",
       "a tensor takes the place of one that is read at that step" },
    { LAYOUT, "if (hole >= b->size && hole < best_size)", "if (hole >= b->size)", "c/memory",
       "the last hole is taken, not the smallest" },
@@ -14,4 +14,6 @@ return {
    { "src/memory/layout.c", "if (hole >= b->size && hole < best_size) {",
       "if (hole > b->size && hole < best_size) {", "c/memory",
       "a hole of exactly the size is not taken" },
+   { "src/memory/layout.c", "return near && (!a->times || meet_between(a, b));", "return near;",
+      "^c/memory$", "what comes again keeps its place in between" },
 }

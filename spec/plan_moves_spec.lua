@@ -1,0 +1,156 @@
+--- Plans that move state between a device and host memory: a state of many times the device's
+-- memory trains, with the same numbers.
+
+local files = require("spec.support.files")
+local pipeline = require("spec.support.pipeline")
+
+--- Stages whose weights a stage uses where they are, by its number.
+local function lenders_of(text)
+   local lenders = {}
+   for from, to in text:gmatch("\nedge U(%d+)>W(%d+)") do
+      lenders[to] = lenders[to] or {}
+      table.insert(lenders[to], from)
+   end
+   return lenders
+end
+
+--- Nothing is on the device but what the action under way needs.
+local function tight(text)
+   local lenders = lenders_of(text)
+   local function around(kind, stage, batch, micro, lag)
+      local list = {}
+      local function move(letter, of, class)
+         list[#list + 1] = ("%s%s.%s.0:%s"):format(letter, of, batch, class)
+      end
+      local reads, updates = kind ~= "R", kind == "U"
+      local begins = kind == "B" and micro == 0
+      local grads = updates or kind == "R" or kind == "B"
+      local users = reads and not updates and lenders[stage] or {}
+      if reads then move("L", stage, "weights") end
+      if reads then move("L", stage, "packed") end
+      for _, owner in ipairs(users) do move("L", owner, "weights") end
+      if grads and not begins then move("L", stage, "gradients") end
+      if updates then move("L", stage, "optimizer") end
+      list[#list + 1] = ("%s%s.%s"):format(kind, stage, batch) .. (micro and "." .. micro or "")
+         .. (lag or "")
+      local writes = (updates or kind == "W") and "O" or "D"
+      if reads then move(writes, stage, "weights") end
+      if reads then move(writes, stage, "packed") end
+      for _, owner in ipairs(users) do move("D", owner, "weights") end
+      if grads then move(updates and "D" or "O", stage, "gradients") end
+      if updates then move("O", stage, "optimizer") end
+      return " " .. table.concat(list, " ")
+   end
+   return (text:gsub(" ([FBRUW])(%d+)%.(%d+)%.?(%d*)%-?(%d*)(~?%d*)%f[%s]",
+      function(kind, stage, batch, first, last, lag)
+         if first == "" then return around(kind, stage, batch) end
+         local list = {}
+         for micro = tonumber(first), tonumber(last) or first do
+            list[#list + 1] = around(kind, stage, batch, tonumber(micro), lag)
+         end
+         return table.concat(list)
+      end))
+end
+
+--- What units of a plan's stages take if all stay: weights, gradients, optimizer, packed.
+local function state_bytes(memory)
+   return memory.weights + memory.gradients + memory.optimizer + memory.packed
+end
+
+local function with(options, changes)
+   local o = {}
+   for key, value in pairs(options) do o[key] = value end
+   for key, value in pairs(changes) do o[key] = value end
+   return o
+end
+
+local function options_of(family, schedule)
+   return {
+      family = family, devices = "cpu:1", schedule = schedule, partition = "seq", stages = 12,
+      steps = 4, batch = 2, micro_batches = 2, d_model = 96, d_ff = 384, d_kv = 32,
+      recompute = "always",
+   }
+end
+
+describe("a plan that moves state to host memory and back", function()
+   for _, case in ipairs { { "gpt2", "1f1b" }, { "t5", "gpipe" }, { "bert", "async" } } do
+      it("trains what is larger than the device: " .. table.concat(case, ", "), function()
+         local o = options_of(unpack(case))
+         local judge = pipeline.train(o)
+         local plan = judge.plan:edit(tight)
+         local memory = plan.memory[1]
+         assert.is_true(state_bytes(judge.planned[1]) > 4 * state_bytes(memory))
+         -- the whole device is smaller than a third of the state, and not a byte is over
+         assert.is_true(state_bytes(judge.planned[1]) > 3 * memory.total)
+         local budget = ("cpu:1/%dB"):format(memory.total)
+         local given = require("ftpipe").schedule.parse(plan:text())
+         for _, threaded in ipairs { true, false } do
+            local run = pipeline.train(with(o, {
+               devices = budget, plan = given, threaded = threaded,
+            }))
+            assert.same(judge.losses, run.losses)
+            assert.same(judge.params, run.params)
+            assert.equal(memory.total, run.planned[1].total)
+            assert.is_true(run.measured[1].total <= memory.total)
+            for _, class in ipairs { "weights", "gradients", "optimizer", "packed" } do
+               assert.equal(memory[class], run.measured[1][class], class)
+            end
+         end
+         local less = files.failure(function()
+            pipeline.train(with(o, {
+               devices = ("cpu:1/%dB"):format(memory.total - 64), plan = given,
+            }))
+         end)
+         assert.matches("needs .* of memory, its budget is", less.message)
+      end)
+   end
+
+   it("goes on from leg to leg, shorter ones too, as does what stays", function()
+      local o = options_of("gpt2", "1f1b")
+      local function legs(plan)
+         local run, losses = plan.blueprint:run(), {}
+         local params = {}
+         for i, param in ipairs(plan.graphs[1]:params()) do params[param.name] = run:param(i) end
+         plan.options.model:initialize(params, 7)
+         run:refresh()
+         local whole = pipeline.with_presets(o)
+         for _, leg in ipairs { { 1, 1 }, { 2, 2 }, { 4, 3 } } do
+            for _, loss in ipairs((pipeline.steps(run, plan, whole, leg[1], leg[2]))) do
+               losses[#losses + 1] = loss
+            end
+         end
+         return losses
+      end
+      local plan = pipeline.plan(o)
+      assert.same(legs(plan), legs(plan:edit(tight)))
+   end)
+
+   it("is refused where something would be missing or lost", function()
+      local o = options_of("gpt2", "1f1b")
+      local plan = pipeline.plan(o)
+      local function refused(pattern, from, to)
+         local problem = files.failure(function()
+            plan:edit(function(text)
+               local edited, n = tight(text):gsub(from, to)
+               assert(n > 0, "nothing was edited")
+               return edited
+            end)
+         end)
+         assert.matches(pattern, problem.message)
+      end
+      refused("B0.0.0 needs its weights on the device", "L0%.0%.0:weights (L0%.0%.0:packed B0)",
+         "%1")
+      refused("F10.0.0 needs weights that it shares on the device, where their owner has them not",
+         "L0%.0%.0:weights F10", "F10")
+      refused("D0.0.0:optimizer drops what is nowhere else", "O0%.0%.0:optimizer",
+         "D0.0.0:optimizer")
+      refused("D0.0.0:gradients drops what is nowhere else", "(B0%.0%.0 .-)O(0%.0%.0:gradients)",
+         "%1D%2")
+      local problem = files.failure(function()
+         pipeline.plan(with(o, {
+            plan = require("ftpipe").schedule.parse(plan:edit(tight):text()), eval_batches = 1,
+         }))
+      end)
+      assert.matches("evaluation reads weights on the devices of training", problem.message)
+   end)
+end)

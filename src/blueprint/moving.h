@@ -1,0 +1,49 @@
+/* blueprint/moving.h - places of what does not stay: what passes along edges, what leaves a device
+ * and comes back. Offsets are in bytes, in the block of a device. */
+#ifndef FT_BLUEPRINT_MOVING_H
+#define FT_BLUEPRINT_MOVING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/memory_class.h"
+
+/* Places of an edge in a row, used in turn. What passes is in one row after the other: its maker
+ * writes the first that is there, its user reads the last. */
+typedef enum {
+    FT_ROW_MADE, /* at the maker, until an S takes it */
+    FT_ROW_EDGE, /* the slots of the edge, at its receiver */
+    FT_ROW_USED, /* at the user, where a V brings it */
+    FT_ROWS
+} ft_row_kind;
+
+typedef struct ft_row {
+    int n; /* 0: the plan has no S, or no V, for the edge */
+    int device;
+    int64_t base; /* of the first, in the device's block */
+} ft_row;
+
+/* The row of an edge that an action takes from or fills. */
+typedef struct ft_row_end {
+    int edge;
+    ft_row_kind row;
+} ft_row_end;
+
+/* All tensors of a class of a stage, which the plan moves between device and host memory; they lie
+ * one behind the other. */
+typedef struct ft_unit {
+    int stage;
+    ft_memory_class class;
+    int64_t bytes;
+    bool starts;    /* it is on the device when a leg begins: in the place of first_stay */
+    bool goes_home; /* it is copied to or from host memory */
+    int first_stay;
+} ft_unit;
+
+/* A time that a unit is on its device, and where. */
+typedef struct ft_stay {
+    const ft_unit *unit;
+    int64_t at; /* in the device's block */
+} ft_stay;
+
+#endif

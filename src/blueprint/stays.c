@@ -1,0 +1,292 @@
+/* blueprint/stays.c - places of what comes and goes.
+ *
+ * A class of a stage that the plan moves is a unit: its tensors lie one behind the other, and it is
+ * brought to the device and leaves it as a whole. From an action that brings it to the one with
+ * which it leaves, it stays in one place. Another unit may have that place at another time: all
+ * stays of a device share one part of its block, laid out by when they are. An action of the body
+ * brings its unit to the same place in every repetition. */
+#include <string.h>
+
+#include "blueprint/internal.h"
+
+static ft_status no_memory(ft_error *err)
+{
+    return ft_fail(err, FT_NOMEM, "no memory for the places of what moves");
+}
+
+/* -- units ------------------------------------------------------------------------------------- */
+
+static bool moves_class(const ft_action *a)
+{
+    bool moves = a->kind == FT_ACT_SWAP_OUT || a->kind == FT_ACT_SWAP_IN || a->kind == FT_ACT_DROP;
+    return moves && ft_memory_classes[a->item].moves == FT_MOVES_STAGE;
+}
+
+/* The unit that the action moves, or whose gradients it may be the first to write; else NULL. */
+static ft_unit *unit_of(const ft_blueprint *b, const ft_action *a)
+{
+    if (moves_class(a)) return b->stages[a->stage].units[a->item];
+    bool first = ft_action_per_micro(a->kind) && a->micro == 0 &&
+                 ft_action_writes(a->kind) >> FT_MEMORY_GRADIENTS & 1;
+    return first ? b->stages[a->stage].units[FT_MEMORY_GRADIENTS] : NULL;
+}
+
+static bool leaves(const ft_action *a)
+{
+    return a->kind == FT_ACT_SWAP_OUT || a->kind == FT_ACT_DROP;
+}
+
+static ft_status note_unit(ft_blueprint *b, const ft_action *a, ft_error *err)
+{
+    if (!moves_class(a)) return FT_OK;
+    ft_unit **place = &b->stages[a->stage].units[a->item];
+    if (!*place) {
+        *place = ft_arena_alloc(b->arena, sizeof **place);
+        if (!*place) return no_memory(err);
+        bool fresh = a->kind == FT_ACT_SWAP_IN || a->item == FT_MEMORY_GRADIENTS;
+        **place = (ft_unit){.stage = a->stage, .class = a->item, .starts = !fresh};
+    }
+    if (a->kind != FT_ACT_DROP || a->item != FT_MEMORY_GRADIENTS) (*place)->goes_home = true;
+    bool weights = a->item == FT_MEMORY_WEIGHTS || a->item == FT_MEMORY_PACKED;
+    if (weights && b->plan.versions[a->stage] > 1)
+        return ft_fail(err, FT_UNSUPPORTED,
+                       "stage %d keeps %d versions of its weights: they cannot leave its device",
+                       a->stage, b->plan.versions[a->stage]);
+    if (weights && b->evaluation)
+        return ft_fail(err, FT_UNSUPPORTED,
+                       "evaluation reads weights on the devices of training, where the plan has "
+                       "those of stage %d not always: evaluate in a run of its own",
+                       a->stage);
+    return FT_OK;
+}
+
+static ft_action_list *list_of(const ft_device_plan *plan, int part)
+{
+    const ft_action_list *lists[] = {&plan->warmup, &plan->body, &plan->drain};
+    return (ft_action_list *)(uintptr_t)lists[part];
+}
+
+ft_status blueprint_find_units(ft_blueprint *b, ft_error *err)
+{
+    for (int d = 0; d < b->cut.n_devices; d++)
+        for (int part = 0; part < 3; part++) {
+            const ft_action_list *list = list_of(&b->plan.devices[d], part);
+            for (int i = 0; i < list->n; i++) FT_TRY(note_unit(b, &list->actions[i], err));
+        }
+    return FT_OK;
+}
+
+/* -- when they are there ----------------------------------------------------------------------- */
+
+typedef struct replay {
+    ft_blueprint *b;
+    int first;    /* stay of the device */
+    int position; /* in its list */
+    int *open;    /* by stage and class: the stay; 0: none */
+    int *since;   /* likewise: position */
+    ft_interval *times;
+    int *item; /* of each time: its stay, from `first` */
+    int n_times;
+    int64_t live[FT_MEMORY_CLASSES];
+    ft_block_layout *block;
+} replay;
+
+static int spot(const ft_unit *u)
+{
+    return u->stage * FT_MEMORY_CLASSES + (int)u->class;
+}
+
+static int new_stay(ft_blueprint *b, const ft_unit *u)
+{
+    b->stays[++b->n_stays] = (ft_stay){.unit = u};
+    return b->n_stays;
+}
+
+static void begin_stay(replay *r, const ft_unit *u, int stay)
+{
+    r->open[spot(u)] = stay;
+    r->since[spot(u)] = r->position;
+    int64_t live = r->live[u->class] += ft_place_bytes(u->bytes);
+    if (live > r->block->moving[u->class]) r->block->moving[u->class] = live;
+}
+
+static void end_stay(replay *r, const ft_unit *u)
+{
+    int64_t bytes = ft_place_bytes(u->bytes);
+    r->times[r->n_times] = (ft_interval){bytes, r->since[spot(u)], r->position};
+    r->item[r->n_times++] = r->open[spot(u)] - r->first;
+    r->open[spot(u)] = 0;
+    r->live[u->class] -= bytes;
+}
+
+static void pass(replay *r, ft_action *a)
+{
+    const ft_unit *u = unit_of(r->b, a);
+    r->position++;
+    if (!u) return;
+    if (leaves(a)) {
+        end_stay(r, u);
+    } else if (!r->open[spot(u)]) {
+        if (!a->stay) a->stay = new_stay(r->b, u);
+        begin_stay(r, u, a->stay);
+    }
+}
+
+/* What is repeated more than twice, is as the second time: a unit is gone before it comes again. */
+static void replay_device(replay *r, int d)
+{
+    const ft_device_plan *plan = &r->b->plan.devices[d];
+    int n_units = r->b->cut.n_stages * FT_MEMORY_CLASSES;
+    for (int i = 0; i < n_units; i++) {
+        ft_unit *u = r->b->stages[i / FT_MEMORY_CLASSES].units[i % FT_MEMORY_CLASSES];
+        if (!u || !u->starts || r->b->stages[u->stage].device != d) continue;
+        u->first_stay = new_stay(r->b, u);
+        begin_stay(r, u, u->first_stay);
+    }
+    for (int part = 0; part < 3; part++)
+        for (int times = 0; times < (part == 1 ? r->b->plan.body_repeats : 1) && times < 2; times++)
+            for (int i = 0; i < list_of(plan, part)->n; i++)
+                pass(r, (ft_action *)(uintptr_t)&list_of(plan, part)->actions[i]);
+    for (int i = 0; i < n_units; i++)
+        if (r->open[i])
+            end_stay(r, r->b->stages[i / FT_MEMORY_CLASSES].units[i % FT_MEMORY_CLASSES]);
+}
+
+/* -- places ------------------------------------------------------------------------------------ */
+
+static int64_t stored(const ft_device_plan *plan)
+{
+    return (int64_t)plan->warmup.n + 2 * (int64_t)plan->body.n + plan->drain.n;
+}
+
+static ft_status place_device(ft_blueprint *b, int d, ft_error *err)
+{
+    int n_units = b->cut.n_stages * FT_MEMORY_CLASSES;
+    int64_t most = stored(&b->plan.devices[d]) + n_units;
+    replay r = {.b = b, .first = b->n_stays + 1, .block = &b->blocks[d]};
+    r.open = ft_arena_array(b->arena, n_units, sizeof *r.open);
+    r.since = ft_arena_array(b->arena, n_units, sizeof *r.since);
+    r.times = ft_arena_array(b->arena, most, sizeof *r.times);
+    r.item = ft_arena_array(b->arena, most, sizeof *r.item);
+    if (!r.open || !r.since || !r.times || !r.item) return no_memory(err);
+    replay_device(&r, d);
+    int n = b->n_stays + 1 - r.first;
+    int64_t *offsets = ft_arena_array(b->arena, n + 1, sizeof *offsets);
+    if (!offsets) return no_memory(err);
+    FT_TRY(ft_memory_layout_times(r.times, r.item, r.n_times, n, offsets, &r.block->moving_bytes,
+                                  err));
+    for (int i = 0; i < n; i++) b->stays[r.first + i].at = offsets[i];
+    return FT_OK;
+}
+
+/* Lists of the blueprint's own, for the numbers of stays. */
+static ft_status copy_lists(ft_blueprint *b, ft_error *err)
+{
+    int n = b->cut.n_devices;
+    ft_device_plan *devices = blueprint_copy(b->arena, b->plan.devices, n, sizeof *devices);
+    if (!devices) return no_memory(err);
+    for (int d = 0; d < n; d++)
+        for (int part = 0; part < 3; part++) {
+            ft_action_list *list = list_of(&devices[d], part);
+            ft_action *own = blueprint_copy(b->arena, list->actions, list->n, sizeof *own);
+            if (!own) return no_memory(err);
+            for (int i = 0; i < list->n; i++) own[i].stay = 0;
+            list->actions = own;
+        }
+    b->plan.devices = devices;
+    return FT_OK;
+}
+
+ft_status blueprint_place_stays(ft_blueprint *b, ft_error *err)
+{
+    bool any = false;
+    int64_t most = 1;
+    for (int s = 0; s < b->cut.n_stages; s++)
+        for (int c = 0; c < FT_MEMORY_CLASSES; c++) any = any || b->stages[s].units[c];
+    if (!any) return FT_OK;
+    FT_TRY(copy_lists(b, err));
+    for (int d = 0; d < b->cut.n_devices; d++) most += stored(&b->plan.devices[d]);
+    most += b->cut.n_stages * FT_MEMORY_CLASSES;
+    b->stays = ft_arena_array(b->arena, most, sizeof *b->stays);
+    if (!b->stays) return no_memory(err);
+    for (int d = 0; d < b->cut.n_devices; d++) FT_TRY(place_device(b, d, err));
+    return FT_OK;
+}
+
+/* -- proof ------------------------------------------------------------------------------------- */
+
+/* What is on a device. */
+typedef struct resident {
+    const ft_unit *unit;
+    int64_t at;
+} resident;
+
+static ft_status arrive(const ft_blueprint *b, int device, resident *there, int *n,
+                        const ft_unit *u, int stay, ft_error *err)
+{
+    const ft_block_layout *block = &b->blocks[device];
+    int64_t bytes = ft_place_bytes(u->bytes);
+    if (stay < 1 || stay > b->n_stays || b->stays[stay].unit != u)
+        return ft_fail(err, FT_INVALID,
+                       "the %s of stage %d have no place: the leg is of another "
+                       "plan",
+                       ft_memory_classes[u->class].name, u->stage);
+    int64_t at = b->stays[stay].at;
+    if (at < block->moving_at || at + bytes > block->moving_at + block->moving_bytes)
+        return ft_fail(err, FT_INVALID, "the %s of stage %d lie outside their part of the block",
+                       ft_memory_classes[u->class].name, u->stage);
+    for (int i = 0; i < *n; i++) {
+        const ft_unit *other = there[i].unit;
+        if (at >= there[i].at + ft_place_bytes(other->bytes) || there[i].at >= at + bytes) continue;
+        return ft_fail(err, FT_INVALID,
+                       "the %s of stage %d would come to where the %s of stage %d are: in a leg "
+                       "of %d batches they have not left; give what leaves the number of the batch "
+                       "that needs it last",
+                       ft_memory_classes[u->class].name, u->stage,
+                       ft_memory_classes[other->class].name, other->stage, b->plan.n_batches);
+    }
+    there[(*n)++] = (resident){u, at};
+    return FT_OK;
+}
+
+static int find_resident(const resident *there, int n, const ft_unit *u)
+{
+    int i = 0;
+    while (i < n && there[i].unit != u) i++;
+    return i;
+}
+
+static ft_status prove_device(const ft_blueprint *b, const ft_plan *plan, int d, resident *there,
+                              ft_error *err)
+{
+    int n = 0;
+    for (int s = 0; s < b->cut.n_stages; s++)
+        for (int c = 0; b->stages[s].device == d && c < FT_MEMORY_CLASSES; c++) {
+            const ft_unit *u = b->stages[s].units[c];
+            if (u && u->starts) FT_TRY(arrive(b, d, there, &n, u, u->first_stay, err));
+        }
+    for (int64_t i = 0; i < ft_plan_length(plan, d); i++) {
+        ft_action a = ft_plan_at(plan, d, i);
+        const ft_unit *u = unit_of(b, &a);
+        if (!u) continue;
+        int k = find_resident(there, n, u);
+        if (leaves(&a)) {
+            if (k < n) there[k] = there[--n];
+        } else if (k == n)
+            FT_TRY(arrive(b, d, there, &n, u, a.stay, err));
+    }
+    return FT_OK;
+}
+
+ft_status ft_blueprint_prove(const ft_blueprint *b, const ft_plan *leg, ft_error *err)
+{
+    if (!b->n_stays) return FT_OK;
+    ft_arena *arena = ft_arena_new();
+    resident *there =
+        arena ? ft_arena_array(arena, b->cut.n_stages * FT_MEMORY_CLASSES, sizeof *there) : NULL;
+    ft_status status = there ? FT_OK : no_memory(err);
+    for (int d = 0; status == FT_OK && d < b->cut.n_devices; d++)
+        status = prove_device(b, leg, d, there, err);
+    ft_arena_free(arena);
+    return status;
+}

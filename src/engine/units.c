@@ -1,0 +1,381 @@
+/* engine/units.c - classes of stages that come to a device and leave it: actions O, L and D.
+ *
+ * Where a unit lies is in the plan; here it is only brought there. It has a home in host memory of
+ * its device, where it is between legs, and is copied on the device's stream in or out, beside what
+ * is computed. Its guard is behind it wherever it is, home or device.
+ *
+ * What waits for what: a copy waits for all that is computed before it in the list. What touches a
+ * unit waits for the copy that brought it. What comes to a place waits for copies from there. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/internal.h"
+
+enum { GUARD = 0xa5 };
+
+/* Streams that bring something to a device. */
+typedef enum { BY_COPY, BY_COMPUTE, BRINGERS } bringer;
+
+typedef struct unit_state {
+    const ft_unit *unit;
+    int device;
+    char *home; /* and the guard behind it; the guard alone where the unit never comes home */
+    int64_t home_bytes;
+    ft_device_event *mark; /* of compute: the unit is as it was when the copy was submitted */
+    ft_device_event *came; /* of the copy that brought it */
+    bool is_coming;        /* and compute has not waited for it */
+    bool is_there;
+    int stay; /* the newest */
+} unit_state;
+
+/* A place that copies left from: its newest one, and whether others have waited for it. */
+typedef struct stay_state {
+    ft_device_event *left;
+    bool is_pending[BRINGERS];
+} stay_state;
+
+struct run_units {
+    unit_state **of; /* by stage and class; NULL: none */
+    stay_state *stays;
+    int n, n_stays; /* of both */
+};
+
+static unit_state *unit_at(const ft_run *run, int s, int class)
+{
+    return run->units ? run->units->of[s * FT_MEMORY_CLASSES + class] : NULL;
+}
+
+static int64_t place_bytes(const unit_state *u)
+{
+    return ft_place_bytes(u->unit->bytes);
+}
+
+static worker *worker_of(const ft_run *run, const unit_state *u)
+{
+    return &run->workers[u->device];
+}
+
+static char *guard_of(const unit_state *u)
+{
+    return u->home + u->home_bytes - FT_GUARD_BYTES;
+}
+
+static char *place_of(const ft_run *run, const unit_state *u)
+{
+    return worker_of(run, u)->block + run->blueprint->stays[u->stay].at;
+}
+
+/* -- addresses --------------------------------------------------------------------------------- */
+
+/* The weights of a stage, in it and in those of its device that use them in place. */
+static void point_weights(ft_run *run, int s, char *base)
+{
+    const ft_blueprint *b = run->blueprint;
+    for (int t = 0; t < b->cut.n_stages; t++)
+        for (int i = 0; i < b->stages[t].n_params; i++) {
+            const ft_stage_param *sp = &b->stages[t].params[i];
+            bool own = t == s && (sp->owned || sp->replica);
+            bool lent = t != s && !sp->owned && !sp->replica && b->params[sp->param].owner == s;
+            if (own) run->stages[t].params[sp->param] = base + sp->at;
+            if (lent) run->stages[t].params[sp->param] = base + b->params[sp->param].at;
+        }
+}
+
+static void point_at(ft_run *run, const unit_state *u, char *base)
+{
+    const ft_blueprint *b = run->blueprint;
+    int s = u->unit->stage;
+    const ft_stage_layout *stage = &b->stages[s];
+    switch (u->unit->class) {
+    case FT_MEMORY_WEIGHTS: point_weights(run, s, base); break;
+    case FT_MEMORY_GRADIENTS:
+        for (int i = 0; i < stage->cut[0]->n_grads; i++)
+            run->stages[s].grads[stage->cut[0]->grads[i]] = base + stage->term_at[i];
+        break;
+    case FT_MEMORY_OPTIMIZER:
+        for (int i = 0; i < stage->n_params; i++)
+            if (stage->params[i].owned)
+                run->states[stage->params[i].param] =
+                    base + b->params[stage->params[i].param].state_at;
+        break;
+    case FT_MEMORY_PACKED:
+        for (int i = 0; i < stage->n_packs; i++)
+            run->stages[s].packed[i] = base + stage->pack_at[i];
+        break;
+    default: break;
+    }
+}
+
+/* -- for a run --------------------------------------------------------------------------------- */
+
+static ft_status open_unit(ft_run *run, unit_state *u, ft_error *err)
+{
+    ft_executor *executor = worker_of(run, u)->executor;
+    const ft_driver *driver = executor->driver;
+    void *home = NULL;
+    u->home_bytes = (u->unit->goes_home ? ft_memory_round(u->unit->bytes) : 0) + FT_GUARD_BYTES;
+    FT_TRY(driver->alloc(executor, FT_OF_HOST, u->home_bytes, &home, err));
+    u->home = home;
+    memset(guard_of(u), GUARD, FT_GUARD_BYTES);
+    if (u->unit->goes_home) point_at(run, u, u->home);
+    FT_TRY(driver->open_event(&u->mark, executor, err));
+    return driver->open_event(&u->came, executor, err);
+}
+
+static ft_status open_all(ft_run *run, ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    struct run_units *all = run->units;
+    for (int i = 0; i < all->n; i++) {
+        const ft_unit *unit = b->stages[i / FT_MEMORY_CLASSES].units[i % FT_MEMORY_CLASSES];
+        if (!unit) continue;
+        unit_state *u = all->of[i] = ft_arena_alloc(run->arena, sizeof *u);
+        if (!u) return ft_fail(err, FT_NOMEM, "engine: no memory for what moves");
+        u->unit = unit;
+        u->device = b->stages[unit->stage].device;
+        FT_TRY(open_unit(run, u, err));
+    }
+    for (int i = 1; i <= all->n_stays; i++) {
+        ft_executor *executor = run->workers[b->stages[b->stays[i].unit->stage].device].executor;
+        FT_TRY(executor->driver->open_event(&all->stays[i].left, executor, err));
+    }
+    return FT_OK;
+}
+
+ft_status units_open(ft_run *run, ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    if (!b->n_stays) return FT_OK;
+    struct run_units *all = ft_arena_alloc(run->arena, sizeof *all);
+    if (!all) return ft_fail(err, FT_NOMEM, "engine: no memory for what moves");
+    all->n = b->cut.n_stages * FT_MEMORY_CLASSES;
+    all->n_stays = b->n_stays;
+    all->of = ft_arena_array(run->arena, all->n, sizeof *all->of);
+    all->stays = ft_arena_array(run->arena, all->n_stays + 1, sizeof *all->stays);
+    if (!all->of || !all->stays) return ft_fail(err, FT_NOMEM, "engine: no memory for what moves");
+    run->units = all;
+    return open_all(run, err);
+}
+
+static void close_unit(unit_state *u)
+{
+    if (!u) return;
+    ft_executor *executor = u->mark ? u->mark->executor : NULL;
+    if (u->came) executor->driver->close_event(u->came);
+    if (u->mark) executor->driver->close_event(u->mark);
+}
+
+void units_close(ft_run *run)
+{
+    struct run_units *all = run->units;
+    for (int i = 0; all && i < all->n; i++) {
+        unit_state *u = all->of[i];
+        close_unit(u);
+        if (!u || !u->home) continue;
+        ft_executor *executor = worker_of(run, u)->executor;
+        executor->driver->release(executor, FT_OF_HOST, u->home, u->home_bytes);
+    }
+    for (int i = 1; all && i <= all->n_stays; i++) {
+        ft_device_event *left = all->stays[i].left;
+        if (left) left->executor->driver->close_event(left);
+    }
+}
+
+/* -- moves ------------------------------------------------------------------------------------- */
+
+/* The stream waits for copies from where the unit comes to, and for the one that took it home. */
+static ft_status wait_for_room(const worker *w, const unit_state *u, int stay, bringer by,
+                               ft_device_stream *stream, ft_error *err)
+{
+    const ft_stay *stays = w->run->blueprint->stays, *to = &stays[stay];
+    struct run_units *all = w->run->units;
+    for (int i = 1; i <= all->n_stays; i++) {
+        stay_state *from = &all->stays[i];
+        if (!from->is_pending[by]) continue;
+        const ft_unit *other = stays[i].unit;
+        bool here = w->run->blueprint->stages[other->stage].device == w->device;
+        bool meet = stays[i].at < to->at + place_bytes(u) &&
+                    to->at < stays[i].at + ft_place_bytes(other->bytes);
+        if (other != u->unit && !(here && meet)) continue;
+        FT_TRY(stream->executor->driver->wait(stream, from->left, err));
+        from->is_pending[by] = false;
+    }
+    return FT_OK;
+}
+
+static void arrive(const worker *w, unit_state *u, int stay)
+{
+    u->stay = stay;
+    u->is_there = true;
+    point_at(w->run, u, place_of(w->run, u));
+    ledger_unit(w, u->unit->class, place_bytes(u));
+}
+
+static void leave(const worker *w, unit_state *u)
+{
+    u->is_there = false;
+    ledger_unit(w, u->unit->class, -place_bytes(u));
+}
+
+/* Copies a unit, with its guard, between its home and where it stays. */
+static ft_status copy_unit(const worker *w, const unit_state *u, ft_device_stream *stream, bool out,
+                           ft_error *err)
+{
+    const ft_location device = {w->executor, place_of(w->run, u)}, host = {NULL, u->home};
+    int64_t bytes = place_bytes(u);
+    if (!bytes) return FT_OK;
+    if (!out) w->executor->driver->occupy(stream, device.address, bytes);
+    FT_TRY(copy_on(stream, out ? host : device, out ? device : host, bytes, err));
+    if (out) w->executor->driver->vacate(stream, device.address, bytes);
+    return FT_OK;
+}
+
+/* The guard alone. */
+static ft_status copy_guard(const worker *w, const unit_state *u, bool out, ft_error *err)
+{
+    char *behind = place_of(w->run, u) + place_bytes(u) - FT_GUARD_BYTES;
+    const ft_location device = {w->executor, behind}, host = {NULL, guard_of(u)};
+    if (!place_bytes(u)) return FT_OK;
+    return copy_on(w->compute, out ? host : device, out ? device : host, FT_GUARD_BYTES, err);
+}
+
+/* Compute waits for the copy that brought it. */
+static ft_status settle(const worker *w, unit_state *u, ft_error *err)
+{
+    if (!u->is_coming) return FT_OK;
+    u->is_coming = false;
+    return w->executor->driver->wait(w->compute, u->came, err);
+}
+
+/* The stream waits for what is computed so far. */
+static ft_status mark(const worker *w, unit_state *u, ft_device_stream *stream, ft_error *err)
+{
+    FT_TRY(w->executor->driver->record(w->compute, u->mark, err));
+    return w->executor->driver->wait(stream, u->mark, err);
+}
+
+ft_status unit_comes(worker *w, const ft_action *a, ft_error *err)
+{
+    unit_state *u = unit_at(w->run, a->stage, a->item);
+    ft_device_stream *stream = stream_of(w, a);
+    FT_TRY(mark(w, u, stream, err));
+    FT_TRY(wait_for_room(w, u, a->stay, BY_COPY, stream, err));
+    arrive(w, u, a->stay);
+    FT_TRY(copy_unit(w, u, stream, false, err));
+    u->is_coming = true;
+    return w->executor->driver->record(stream, u->came, err);
+}
+
+ft_status unit_goes(worker *w, const ft_action *a, ft_error *err)
+{
+    unit_state *u = unit_at(w->run, a->stage, a->item);
+    stay_state *from = &w->run->units->stays[u->stay];
+    ft_device_stream *stream = stream_of(w, a);
+    FT_TRY(mark(w, u, stream, err));
+    if (u->is_coming) FT_TRY(w->executor->driver->wait(stream, u->came, err));
+    u->is_coming = false;
+    FT_TRY(copy_unit(w, u, stream, true, err));
+    leave(w, u);
+    from->is_pending[BY_COPY] = from->is_pending[BY_COMPUTE] = true;
+    return w->executor->driver->record(stream, from->left, err);
+}
+
+ft_status unit_is_dropped(worker *w, const ft_action *a, ft_error *err)
+{
+    unit_state *u = unit_at(w->run, a->stage, a->item);
+    FT_TRY(settle(w, u, err));
+    FT_TRY(copy_guard(w, u, true, err));
+    vacate(w, place_of(w->run, u), place_bytes(u));
+    leave(w, u);
+    return FT_OK;
+}
+
+/* Gradients that the action is the first to write. */
+static ft_status begin_gradients(worker *w, const ft_action *a, ft_error *err)
+{
+    unit_state *u = unit_at(w->run, a->stage, FT_MEMORY_GRADIENTS);
+    if (!a->stay || is_swap(a) || u->is_there) return FT_OK;
+    FT_TRY(wait_for_room(w, u, a->stay, BY_COMPUTE, w->compute, err));
+    arrive(w, u, a->stay);
+    occupy(w, place_of(w->run, u), place_bytes(u));
+    return copy_guard(w, u, false, err);
+}
+
+ft_status units_wait(worker *w, const ft_action *a, ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    const ft_stage_layout *stage = &b->stages[a->stage];
+    unsigned needs = ft_action_needs(a->kind);
+    if (!w->run->units) return FT_OK;
+    FT_TRY(begin_gradients(w, a, err));
+    for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
+        unit_state *u = needs >> c & 1 ? unit_at(w->run, a->stage, c) : NULL;
+        if (u) FT_TRY(settle(w, u, err));
+    }
+    if (!(needs >> FT_MEMORY_WEIGHTS & 1)) return FT_OK;
+    for (int i = 0; i < stage->n_params; i++) { /* those that another stage lends */
+        const ft_stage_param *sp = &stage->params[i];
+        bool lent = !sp->owned && !sp->replica;
+        unit_state *u =
+            lent ? unit_at(w->run, b->params[sp->param].owner, FT_MEMORY_WEIGHTS) : NULL;
+        if (u) FT_TRY(settle(w, u, err));
+    }
+    return FT_OK;
+}
+
+/* -- around a leg ------------------------------------------------------------------------------ */
+
+ft_status units_begin(ft_run *run, ft_error *err)
+{
+    struct run_units *all = run->units;
+    if (!all) return FT_OK;
+    FT_TRY(ft_blueprint_prove(run->blueprint, run->plan, err));
+    for (int i = 1; i <= all->n_stays; i++)
+        all->stays[i].is_pending[BY_COPY] = all->stays[i].is_pending[BY_COMPUTE] = false;
+    for (int i = 0; i < all->n; i++) {
+        unit_state *u = all->of[i];
+        if (!u) continue;
+        const worker *w = worker_of(run, u);
+        u->is_coming = false;
+        if (!u->unit->starts) continue;
+        arrive(w, u, u->unit->first_stay);
+        FT_TRY(copy_unit(w, u, w->compute, false, err));
+    }
+    return finish_streams(run, err);
+}
+
+ft_status units_end(ft_run *run, ft_error *err)
+{
+    struct run_units *all = run->units;
+    ft_status status = FT_OK;
+    for (int i = 0; all && i < all->n; i++) {
+        unit_state *u = all->of[i];
+        if (!u) continue;
+        const worker *w = worker_of(run, u);
+        if (u->is_there) {
+            if (status == FT_OK)
+                status = u->unit->goes_home ? copy_unit(w, u, w->compute, true, err)
+                                            : copy_guard(w, u, true, err);
+            if (!u->unit->goes_home) vacate(w, place_of(run, u), place_bytes(u));
+            leave(w, u);
+        }
+        if (u->unit->goes_home) point_at(run, u, u->home);
+    }
+    ft_status finished = all ? finish_streams(run, status == FT_OK ? err : NULL) : FT_OK;
+    return status != FT_OK ? status : finished;
+}
+
+ft_status units_check(const ft_run *run, ft_error *err)
+{
+    for (int i = 0; run->units && i < run->units->n; i++) {
+        const unit_state *u = run->units->of[i];
+        for (int k = 0; u && k < FT_GUARD_BYTES; k++)
+            if ((unsigned char)guard_of(u)[k] != GUARD)
+                return ft_fail(err, FT_INVALID,
+                               "device %s: something wrote past the end of %s, which move, in "
+                               "stage %d",
+                               worker_of(run, u)->executor->device->name,
+                               ft_memory_classes[u->unit->class].name, u->unit->stage);
+    }
+    return FT_OK;
+}
