@@ -59,10 +59,10 @@ return {
    { "src/program/program.c", "FT_TRY(make_deposits(program, bases, -1, err));", "",
       "spec/pipeline", "gradient terms that are there already are not added" },
    { "src/blueprint/stays.c", "times < 2; times++)", "times < 1; times++)",
-      "^c/engine_check$|^spec/plan_moves$", "what a repetition leaves to the next has no place" },
+      "c/engine_check spec/plan_moves", "what a repetition leaves to the next has no place" },
    { "src/blueprint/stays.c", "if (live > r->block->moving[u->class])",
-      "if (live < r->block->moving[u->class])", "^c/engine_check$|^spec/plan_moves$",
+      "if (live < r->block->moving[u->class])", "c/engine_check spec/plan_moves",
       "the planned bytes of what moves are not its most" },
    { "src/blueprint/places.c", "block->total += block->moving_bytes;", "",
-      "^c/engine_check$|^spec/plan_moves$", "what moves has no room in the block" },
+      "c/engine_check spec/plan_moves", "what moves has no room in the block" },
 }
