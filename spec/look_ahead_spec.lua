@@ -43,6 +43,11 @@ describe("--look-ahead", function()
          .. "never late\n", "--look-ahead", "none")
       refused("%-%-look%-ahead goes by an optimizer's momentum; %-%-optimizer adafactor has none\n",
          "--schedule", "async", "--optimizer", "adafactor", "--look-ahead", "lag")
+      refused("%-%-look%-ahead is for the newest weights; %-%-staleness stash says itself which "
+         .. "weights it reads\n",
+         "--schedule", "async", "--staleness", "stash", "--look-ahead", "lag")
+      refused("%-%-look%-ahead is for the newest weights; %-%-schedule 2bw says itself",
+         "--schedule", "2bw", "--look-ahead", "lag")
    end)
 
    it("decides the numbers of an asynchronous run, so a run goes on with its own", function()

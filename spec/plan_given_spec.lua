@@ -205,9 +205,9 @@ describe("a plan that is given", function()
    end)
 
    it("may be simulated, whoever cannot run it", function()
-      local plan = pipeline.plan(with { plan = made { schedule = "2bw" } })
+      local plan = pipeline.plan(with { plan = made { schedule = "async", staleness = "predict" } })
       assert.is_true(plan:simulate(3).seconds > 0)
-      refused("weight versions.*not executed", function() plan.blueprint:run() end)
+      refused("predict actions.*not executed", function() plan.blueprint:run() end)
    end)
 
    it("has memory for the batches that its order needs at once", function()

@@ -221,6 +221,22 @@ describe("a run that is resumed", function()
       end
    end
 
+   for _, late in ipairs { { "--schedule", "async", "--staleness", "stash" },
+      { "--schedule", "async", "--staleness", "vertical" }, { "--schedule", "2bw" } }
+   do
+      it("goes on to the same bits with older weights: " .. late[#late], function()
+         files.in_directory(function(dir)
+            local out = dir .. "/run"
+            local flags = with(late, "--devices", "cpu:3", "--save-every", "5")
+            local all = with(flags, "--out", out)
+            faults["SIGKILL during a step"](dir, out, all)
+            local run = follow(dir, { flags = with(all, "--resume") })
+            assert.equal(0, run.exit, run.err)
+            assert.is_true(reference(unpack(flags)) == result_of(out))
+         end)
+      end)
+   end
+
    for _, flags in ipairs { { "--optimizer", "adafactor" },
       { "--optimizer", "sgd", "--clip", "0.5" } } do
       it("has the state of " .. flags[2] .. " by the names of parameters", function()

@@ -150,7 +150,9 @@ describe("plans of models", function()
 
    it("count the bytes of weight versions", function()
       local plan = plan_of { schedule = "2bw" }
-      for _, row in ipairs(plan.memory) do assert.equal(row.weights, row.versions) end
+      for _, row in ipairs(plan.memory) do -- in one place, where weights have a guard each
+         assert.is_true(row.versions < row.weights and row.versions > 0.9 * row.weights)
+      end
    end)
 
    it("say how late weights are, what the end waits for, and what is proved", function()
@@ -239,9 +241,11 @@ end)
 describe("the engine", function()
    it("refuses what it cannot execute yet by name", function()
       for _, row in ipairs {
-         { "2bw", "2 weight versions, as stage 0 has" },
+         { "predict", "predict actions, as stage 0 has" },
       } do
-         local plan = pipeline.plan { schedule = row[1], devices = "cpu:2", steps = 4 }
+         local plan = pipeline.plan {
+            schedule = "async", staleness = row[1], devices = "cpu:2", steps = 4,
+         }
          local ok, err = pcall(plan.blueprint.run, plan.blueprint)
          assert.is_false(ok)
          assert.equal("unsupported", err.status)

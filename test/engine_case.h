@@ -10,6 +10,7 @@ typedef struct pipeline {
     ft_graph *g;
     ft_cut cut;
     const ft_schedule *schedule;
+    ft_weights weights; /* which late ones are read */
     ft_plan *plan;
     ft_blueprint_options options;
     int node_stage[NODES], stage_device[3];
@@ -53,12 +54,15 @@ static inline bool pipeline_init(pipeline *p, const char *devices, const char *s
 static inline ft_status pipeline_plan(pipeline *p, ft_error *err)
 {
     ft_wiring *wiring;
+    ft_weights read = p->weights == FT_WEIGHTS_OWN ? p->schedule->weights : p->weights;
+    p->cut.keeps = ft_weights_rows[read].reads == FT_READS_KEPT;
     FT_TRY(ft_wiring_new(&wiring, &p->cut, err));
     const ft_pipeline made_for = {.n_stages = p->cut.n_stages,
                                   .n_devices = p->cut.n_devices,
                                   .device = p->stage_device,
                                   .micro_batches = p->cut.micro_batches,
                                   .n_batches = p->cut.n_batches,
+                                  .weights = p->weights,
                                   .reduces = true,
                                   .n_edges = wiring->n_edges,
                                   .edges = wiring->edges,

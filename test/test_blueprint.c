@@ -2,6 +2,7 @@
  * what they refuse. */
 #include <string.h>
 
+#include "blueprint/guards.h"
 #include "base/alloc.h"
 #include "engine_case.h"
 #include "simulate/simulate.h"

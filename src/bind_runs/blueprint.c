@@ -135,6 +135,8 @@ int script_engine_plan(lua_State *L)
     const ft_schedule *schedule = script_push_schedule(L, 1, "1f1b");
     cut.forward_only = schedule->forward_only;
     cut.splits = push_splits(L, schedule, cut.n_stages);
+    ft_weights read = weights == FT_WEIGHTS_OWN ? schedule->weights : weights;
+    cut.keeps = ft_weights_rows[read].reads == FT_READS_KEPT;
     cut.together = schedule->synchronous;
     ft_plan **box = script_push_plan_box(L);
     if (make_plan(box, &cut, schedule, weights, &err) == FT_OK) return 1;
@@ -292,7 +294,8 @@ static int blueprint_is_executable(lua_State *L)
     return 1;
 }
 
-/*** By stage: device, forward_ns and backward_ns (modelled), and what schedule_plan:describe says.
+/*** By stage: device, forward_ns and backward_ns (modelled), ahead (updates), and what
+ * schedule_plan:describe says.
  * @function blueprint:stages */
 static int blueprint_stages(lua_State *L)
 {
@@ -306,6 +309,7 @@ static int blueprint_stages(lua_State *L)
         script_set_stage(L, plan, s);
         script_set_number(L, "forward_ns", costs->forward_ns[s]);
         script_set_number(L, "backward_ns", costs->backward_ns[s]);
+        script_set_number(L, "ahead", ft_blueprint_ahead(b, s));
         lua_rawseti(L, -2, s + 1);
     }
     return 1;

@@ -28,11 +28,10 @@ static ft_status assign_hypers(ft_blueprint *b, const bool *no_decay, ft_error *
     if (!others) return no_memory(err);
     for (int i = 0; rules[i].name; i++)
         if (strcmp(rules[i].name, "weight_decay") == 0) others[i] = 0;
-    bool ahead = b->options.look_ahead && b->options.optimizer->looks_ahead;
     for (int p = 0; p < b->n_params; p++) {
         ft_param_layout *info = &b->params[p];
         info->hypers = no_decay && no_decay[p] ? others : b->options.hypers;
-        info->ahead = ahead ? ft_plan_mean_staleness(&b->plan, info->owner) : 0;
+        info->ahead = ft_blueprint_ahead(b, info->owner);
     }
     return FT_OK;
 }
@@ -106,6 +105,7 @@ static ft_status cut_of(const ft_blueprint *b, const ft_blueprint_options *o, ft
                     .n_batches = plan->n_batches,
                     .forward_only = plan->forward_only,
                     .splits = splits,
+                    .keeps = blueprint_keeps(plan),
                     .costs = o->costs,
                     .machine = o->machine};
     return FT_OK;
@@ -217,6 +217,13 @@ const ft_plan *ft_blueprint_plan(const ft_blueprint *b)
 const ft_stage_costs *ft_blueprint_costs(const ft_blueprint *b)
 {
     return &b->costs;
+}
+
+double ft_blueprint_ahead(const ft_blueprint *b, int stage)
+{
+    bool ahead = b->options.look_ahead && b->options.optimizer->looks_ahead &&
+                 ft_plan_reads_newest(&b->plan);
+    return ahead ? ft_plan_mean_staleness(&b->plan, stage) : 0;
 }
 
 int64_t ft_blueprint_slot_bytes(const ft_blueprint *b, int stage)

@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "blueprint/moving.h"
+#include "blueprint/versions.h"
 #include "machine/machine.h"
 #include "memory/memory.h"
 #include "optim/optim.h"
@@ -44,6 +45,7 @@ typedef struct ft_cut {
     bool forward_only;
     const bool *splits; /* by stage: backward-input and backward-weight instead of backward; NULL:
                            none */
+    bool keeps;    /* older weights are read: stages that share some have copies of their own */
     bool together; /* no stage updates before all have reduced: for the norm of all gradients, and
                       so that none updates by a step in which another finds numbers that are not
                       finite */
@@ -89,7 +91,8 @@ typedef struct ft_blueprint_options {
     const double *hypers;
     const bool *no_decay; /* by parameter: its weight_decay counts as 0; NULL: of none */
     double clip;          /* largest global gradient norm; 0: no clipping */
-    bool look_ahead;      /* parameters are kept ahead by the updates that forwards are late */
+    bool look_ahead;      /* parameters are kept ahead by the updates that forwards are late; no
+                             matter in plans that keep older ones or predict newer ones */
     uint64_t seed;
     const ft_work_costs *const *costs;       /* as in a cut; not used after ft_blueprint_new */
     const ft_machine *machine;               /* as in a cut */
@@ -120,6 +123,8 @@ const ft_machine *ft_blueprint_machine(const ft_blueprint *blueprint);
  * class. */
 ft_status ft_blueprint_check_memory(const ft_blueprint *blueprint, ft_error *err);
 int64_t ft_blueprint_device_bytes(const ft_blueprint *blueprint, int device);
+/* Updates that the stage keeps its parameters ahead; 0: it does not. */
+double ft_blueprint_ahead(const ft_blueprint *blueprint, int stage);
 
 /* Modelled time of a node on a device, ns: the larger of arithmetic and memory traffic at the
  * device's rates (roofline), plus the cost of a call. */
@@ -158,10 +163,12 @@ typedef struct ft_cargo {
 /* A parameter as one stage sees it. */
 typedef struct ft_stage_param {
     int param;
-    bool owned;   /* this stage updates it */
-    bool replica; /* this stage has its own copy, owned elsewhere on another device */
-    int64_t at;   /* in the stage's device block */
-    int trained;  /* evaluation: the stage of training whose memory it is read in */
+    bool owned;     /* this stage updates it */
+    bool replica;   /* this stage has its own copy of what another owns: on another device, or
+                       where older versions are kept */
+    int64_t at;     /* in the stage's device block */
+    int64_t old_at; /* in a slot of older versions; -1: none are kept */
+    int trained;    /* evaluation: the stage of training whose memory it is read in */
 } ft_stage_param;
 
 typedef struct ft_stage_layout {
@@ -178,6 +185,7 @@ typedef struct ft_stage_layout {
     int64_t *term_at; /* by position in cut[0]->grads: offset in the block */
     int n_packs;
     ft_pack *packs;
+    int64_t *pack_old_at; /* as old_at of its parameter */
     int64_t *pack_at;     /* evaluation: the number of the same copy in a stage of training */
     int *pack_stage;      /* evaluation: that stage */
     ft_place **places;    /* by bucket, by value: where values live in this stage */
@@ -188,7 +196,8 @@ typedef struct ft_stage_layout {
     ft_value_id *held;
     int64_t *held_bytes; /* as saved_bytes */
     int64_t held_slot_bytes, held_at;
-    int n_held_slots; /* micro-batches that are between the halves at once */
+    int n_held_slots;                        /* micro-batches that are between the halves at once */
+    ft_version_ring rings[FT_WEIGHTS_KINDS]; /* of older weights */
     int *in_edges[FT_ACT_COUNT], n_in_edges[FT_ACT_COUNT]; /* by kind of this stage's action */
     int *out_edges[FT_ACT_COUNT], n_out_edges[FT_ACT_COUNT];
 } ft_stage_layout;
@@ -261,19 +270,6 @@ bool ft_blueprint_fills(const ft_blueprint *blueprint, const ft_action *action, 
 /* Replays a leg, cut from the blueprint's plan: whatever it brings to a device comes to a place in
  * the block that nothing else has then. FT_INVALID says what meets. */
 ft_status ft_blueprint_prove(const ft_blueprint *blueprint, const ft_plan *leg, ft_error *err);
-
-/* One tensor or slot of a block, by its guard. */
-typedef struct ft_guard {
-    int device;
-    ft_memory_class class;
-    int64_t at;       /* of the guard, in the device's block */
-    const char *name; /* of a parameter; NULL: the class says it */
-    int stage, slot;  /* -1: of none */
-} ft_guard;
-
-/* Calls visit for every place that the blueprint has (that of evaluation: of its own alone). */
-void ft_blueprint_guards(const ft_blueprint *blueprint,
-                         void (*visit)(void *user, const ft_guard *guard), void *user);
 
 /* Whether the gradient term is zero but in a few rows. */
 bool ft_blueprint_by_rows(const ft_blueprint *blueprint, int term);

@@ -75,6 +75,17 @@ static double summed_bytes(const ft_blueprint *b, const ft_param_layout *p)
     return (double)ft_spec_bytes(&p->spec) * (3 * (whole > 0 ? whole - 1 : 0) + walked);
 }
 
+/* Of the weights that change, which are copied where older ones are kept. */
+static double owned_bytes(const ft_blueprint *b, int s)
+{
+    double bytes = 0;
+    for (int i = 0; i < b->stages[s].n_params; i++) {
+        const ft_param_layout *p = &b->params[b->stages[s].params[i].param];
+        if (b->stages[s].params[i].owned && p->n_terms) bytes += (double)ft_spec_bytes(&p->spec);
+    }
+    return bytes;
+}
+
 /* Modelled: bytes that reduce, update and adopt move, per stage. */
 static void model_steps(const ft_blueprint *b, int s, double *reduce, double *update, double *adopt)
 {
@@ -202,6 +213,8 @@ ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
             price_steps(b, s, costs, reduce, update, adopt);
         else
             model_steps(b, s, reduce, update, adopt);
+        if (b->plan.versions && b->plan.versions[s] > 1)
+            *update += traffic_ns(2 * owned_bytes(b, s), &b->cut.devices[b->stages[s].device]);
     }
     price_copies(b, rows);
     for (int s = 0; s < n; s++)

@@ -62,7 +62,9 @@ static ft_status list_params(ft_blueprint *b, int s, ft_error *err)
         int owner = b->params[p].owner;
         if (owner != s && !stage_uses(b, s, p)) continue;
         stage->params[stage->n_params++] = (ft_stage_param){
-            .param = p, .owned = owner == s, .replica = b->stages[owner].device != stage->device};
+            .param = p,
+            .owned = owner == s,
+            .replica = owner != s && (b->cut.keeps || b->stages[owner].device != stage->device)};
     }
     return FT_OK;
 }

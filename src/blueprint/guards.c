@@ -2,6 +2,7 @@
  * its guard with it. */
 #include <stddef.h>
 
+#include "blueprint/guards.h"
 #include "blueprint/internal.h"
 
 typedef struct walk {
@@ -67,6 +68,11 @@ static void visit_stage(const walk *w, int s)
     guard.name = NULL;
     guard.class = FT_MEMORY_ACTIVATIONS;
     visit_slots(w, guard, stage->slots_at, stage->slot_bytes, b->plan.in_flight[s]);
+    for (int k = 0; k < FT_WEIGHTS_KINDS; k++) {
+        ft_guard older = guard;
+        older.class = FT_MEMORY_VERSIONS;
+        visit_slots(w, older, stage->rings[k].at, stage->rings[k].slot_bytes, stage->rings[k].n);
+    }
     visit_slots(w, guard, stage->held_at, stage->held_slot_bytes, stage->n_held_slots);
 }
 

@@ -21,6 +21,11 @@ ft_status blueprint_index_edges(ft_blueprint *b, ft_error *err);
 ft_status blueprint_choose_slots(ft_blueprint *b, ft_error *err);
 /* Edges and their slots become those of the plan. FT_INVALID names the one that it lacks. */
 ft_status blueprint_take_plan(ft_blueprint *b, const ft_plan *plan, ft_error *err);
+/* versions.c: whether a plan reads older weights; how many versions each stage keeps of them; where
+ * they are in a slot. */
+bool blueprint_keeps(const ft_plan *plan);
+ft_status blueprint_count_versions(ft_blueprint *b, ft_error *err);
+ft_status blueprint_place_versions(ft_blueprint *b, int stage, ft_error *err);
 /* places.c: programs, places, packs, blocks; needs the plan. */
 ft_status blueprint_compile(ft_blueprint *b, ft_error *err);
 ft_status blueprint_lay_out(ft_blueprint *b, ft_error *err);

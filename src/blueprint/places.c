@@ -1,11 +1,11 @@
 /* blueprint/places.c - the place of every byte of every device.
  *
  * A device's block is its memory classes one after the other. Weights, gradients, optimizer state
- * and packed copies stay for the whole run, unless the plan moves them: stays.c. Activations are
- * slots, as many per stage as the plan keeps micro-batches in flight; a slot holds what forward
- * saves for backward; slots of their own hold what is kept between the halves of a backward. The
- * workspace serves one action at a time and is as large as the largest one needs. Buffers receive
- * what other stages send. */
+ * and packed copies stay for the whole run, unless the plan moves them: stays.c. Older weights are
+ * slots, as many as the plan reads at once. Activations are slots, as many per stage as the plan
+ * keeps micro-batches in flight; a slot holds what forward saves for backward; slots of their own
+ * hold what is kept between the halves of a backward. The workspace serves one action at a time and
+ * is as large as the largest one needs. Buffers receive what other stages send. */
 #include <stdio.h>
 #include <string.h>
 
@@ -183,14 +183,11 @@ static int64_t take_of(ft_blueprint *b, int s, ft_memory_class class, int64_t by
 static void take_params(ft_blueprint *b, int s)
 {
     ft_stage_layout *stage = &b->stages[s];
-    ft_block_layout *block = &b->blocks[stage->device];
     for (int i = 0; i < stage->n_params; i++) {
         ft_stage_param *sp = &stage->params[i];
         ft_param_layout *p = &b->params[sp->param];
         int64_t bytes = ft_spec_bytes(&p->spec);
         if (sp->owned || sp->replica) sp->at = take_of(b, s, FT_MEMORY_WEIGHTS, bytes);
-        for (int v = 1; (sp->owned || sp->replica) && v < b->plan.versions[s]; v++)
-            take(block, FT_MEMORY_VERSIONS, bytes);
         if (!sp->owned) continue;
         ft_state_part parts[FT_MAX_STATE_PARTS];
         int64_t state_bytes = 0;
@@ -229,6 +226,11 @@ static ft_status take_stage(ft_blueprint *b, int s, ft_error *err)
         stage->pack_at[i] = take_of(b, s, FT_MEMORY_PACKED, stage->packs[i].bytes);
     stage->slots_at =
         take_slots(block, FT_MEMORY_ACTIVATIONS, stage->slot_bytes, b->plan.in_flight[s]);
+    FT_TRY(blueprint_place_versions(b, s, err));
+    for (int k = 0; k < FT_WEIGHTS_KINDS; k++) {
+        ft_version_ring *ring = &stage->rings[k];
+        ring->at = take_slots(block, FT_MEMORY_VERSIONS, ring->slot_bytes, ring->n);
+    }
     stage->held_at =
         take_slots(block, FT_MEMORY_ACTIVATIONS, stage->held_slot_bytes, stage->n_held_slots);
     take_workspace(b, stage);
@@ -336,6 +338,7 @@ static void finish_blocks(ft_blueprint *b)
         for (int i = 0; i < stage->n_packs; i++) stage->pack_at[i] += begin[FT_MEMORY_PACKED];
         stage->slots_at += begin[FT_MEMORY_ACTIVATIONS];
         stage->held_at += begin[FT_MEMORY_ACTIVATIONS];
+        for (int k = 0; k < FT_WEIGHTS_KINDS; k++) stage->rings[k].at += begin[FT_MEMORY_VERSIONS];
     }
     for (int p = 0; p < b->n_params; p++) {
         const ft_stage_layout *owner = &b->stages[b->params[p].owner];
@@ -355,6 +358,7 @@ ft_status blueprint_lay_out(ft_blueprint *b, ft_error *err)
     if (!b->blocks) return no_memory(err);
     blueprint_count_held(b);
     FT_TRY(blueprint_find_units(b, err));
+    FT_TRY(blueprint_count_versions(b, err));
     for (int s = 0; s < b->cut.n_stages; s++) {
         take_params(b, s);
         FT_TRY(take_stage(b, s, err));

@@ -173,11 +173,9 @@ static ft_status run_program(worker *w, const ft_action *a, ft_error *err)
                       .saved = w->block + slot_at,
                       .held = held,
                       .inputs = state->inputs,
-                      .params = state->params,
                       .grads = state->grads,
                       .rows = moves_gradients(run, a->stage) ? NULL : state->rows,
                       .squares = b->together && last ? state->squares : NULL,
-                      .packed = state->packed,
                       .accumulate = a->micro > 0,
                       .key = {.seed = b->options.seed,
                               .step = (uint32_t)(run->first_step + a->batch),
@@ -187,6 +185,7 @@ static ft_status run_program(worker *w, const ft_action *a, ft_error *err)
                       .high_water = &water,
                       .watch = &watch};
     bool sent;
+    FT_TRY(find_versions(run, a, &bases, err));
     set_inputs(run, a, bucket);
     if (forward) occupy(w, bases.saved, ft_place_room(stage->slot_bytes));
     if (a->kind == FT_ACT_BACKWARD_INPUT) occupy(w, held, ft_place_room(stage->held_slot_bytes));
@@ -475,6 +474,7 @@ static ft_status do_update(worker *w, const ft_action *a, ft_error *err)
     FT_TRY(global_norm(w, a->batch, &norm, err));
     float scale = clip > 0 && norm > clip ? (float)(clip / (norm + 1e-6)) : 1.0f;
     bool updates = may_update(w, a);
+    FT_TRY(keep_version(w, a->stage, FT_WEIGHTS_OWNED, err));
     for (int i = 0; updates && i < stage->n_params; i++)
         if (stage->params[i].owned && b->params[stage->params[i].param].n_terms)
             FT_TRY(update_param(w, a, stage->params[i].param, scale, err));
@@ -482,7 +482,6 @@ static ft_status do_update(worker *w, const ft_action *a, ft_error *err)
         if (stage->params[i].owned)
             FT_TRY(pack_weights(w->run, a->stage, stage->params[i].param, err));
     FT_TRY(send_weights(w, a, err));
-    w->run->stages[a->stage].updates++;
     return finish_batch(w, a, norm, err);
 }
 
@@ -490,6 +489,7 @@ static ft_status do_adopt(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
     const ft_stage_layout *stage = &b->stages[a->stage];
+    FT_TRY(keep_version(w, a->stage, FT_WEIGHTS_ADOPTED, err));
     for (int i = 0; i < stage->n_in_edges[FT_ACT_ADOPT]; i++) {
         int e = stage->in_edges[FT_ACT_ADOPT][i];
         const ft_cargo *c = &b->cargoes[e];
@@ -553,13 +553,11 @@ ft_status ft_run_check_plan(const ft_plan *plan, ft_error *err)
     }
     for (int s = 0; s < plan->n_stages; s++) {
         int n = plan->replica_first[s + 1] - plan->replica_first[s];
-        if (n > 1 || plan->versions[s] > 1)
+        if (n > 1)
             return ft_fail(err, FT_UNSUPPORTED,
-                           "plan: %d %s, as stage %d has, can be planned and simulated but not "
-                           "executed yet: expected %s",
-                           n > 1 ? n : plan->versions[s], n > 1 ? "replicas" : "weight versions", s,
-                           n > 1 ? "one device for each stage"
-                                 : "a schedule that reads the newest weights, as 1f1b or async");
+                           "plan: %d replicas, as stage %d has, can be planned and simulated but "
+                           "not executed yet: expected one device for each stage",
+                           n, s);
     }
     return FT_OK;
 }
@@ -570,12 +568,6 @@ ft_status ft_run_check(const ft_blueprint *b, ft_error *err)
 }
 
 /* The plan says how many updates a micro-batch may be behind; the engine has counted them. */
-int counted_lag(const ft_run *run, const ft_action *a)
-{
-    bool reads = !run->plan->forward_only && run->blueprint->stages[a->stage].nodes[a->kind];
-    return reads ? (int)(a->batch - run->stages[a->stage].updates) : 0;
-}
-
 static ft_status check_lag(const ft_run *run, const ft_action *a, ft_error *err)
 {
     int lag = counted_lag(run, a);
@@ -587,5 +579,7 @@ static ft_status check_lag(const ft_run *run, const ft_action *a, ft_error *err)
 ft_status execute_action(worker *w, const ft_action *a, ft_error *err)
 {
     FT_TRY(check_lag(w->run, a, err));
-    return kinds[a->kind](w, a, err);
+    FT_TRY(kinds[a->kind](w, a, err));
+    ft_versions_pass(&w->run->stages[a->stage].versions, w->run->plan, a);
+    return FT_OK;
 }

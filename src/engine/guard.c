@@ -1,6 +1,7 @@
 /* engine/guard.c - a line behind every place of a device's block, which nobody may write. */
 #include <string.h>
 
+#include "blueprint/guards.h"
 #include "engine/internal.h"
 
 enum { GUARD = 0xa5 };

@@ -53,11 +53,14 @@ typedef struct stage_state {
     void **inputs;       /* by input; set for each action */
     bool *kept_params;   /* by position in the stage's: written, so that it counts as live */
     bool *kept_packs;
-    pool slots, held;          /* of activations; of what is kept between halves of backwards */
-    struct stage_swaps *swaps; /* in a leg that has them: swap.c */
-    int64_t updates;           /* of this leg: counted where weights are written */
-    bool spoiled;              /* saw a number that is not finite: updates no more */
-    ft_device_event **ended;   /* by ring slot: the stage is done with that batch */
+    pool slots, held;             /* of activations; of what is kept between halves of backwards */
+    struct stage_swaps *swaps;    /* in a leg that has them: swap.c */
+    ft_version_count versions;    /* of this leg: counted where weights are written */
+    pool rings[FT_WEIGHTS_KINDS]; /* of older weights */
+    void **old_params;            /* as params and packed, for an action that reads older ones */
+    const void **old_packed;
+    bool spoiled;            /* saw a number that is not finite: updates no more */
+    ft_device_event **ended; /* by ring slot: the stage is done with that batch */
 } stage_state;
 
 /* A parameter's squared gradient norm, which the devices of its owner and of others share. */
@@ -208,8 +211,6 @@ ft_status unit_is_dropped(worker *w, const ft_action *action, ft_error *err);
 
 /* actions.c: executes one action; everything it needs is there. */
 ft_status execute_action(worker *w, const ft_action *action, ft_error *err);
-/* How many updates the weights that it would read now are behind, as they were counted. */
-int counted_lag(const ft_run *run, const ft_action *action);
 /* Packs the weights of a stage again; param >= 0: only copies of that one. */
 ft_status pack_weights(ft_run *run, int stage, int param, ft_error *err);
 
@@ -228,6 +229,11 @@ void ledger_work(worker *w, int64_t bytes);
  * FT_INVALID when a slot is in use by another, or not by this one. */
 ft_status ledger_begin(worker *w, const ft_action *action, ft_error *err);
 ft_status ledger_end(worker *w, const ft_action *action, ft_error *err);
+/* A version of a stage's weights gets the place of the one that is a ring older. */
+ft_status ledger_keep_version(worker *w, int stage, ft_weights_kind kind, int64_t version,
+                              ft_error *err);
+/* Which version is where this one belongs; -1: none. */
+int64_t ledger_version(const ft_run *run, int stage, ft_weights_kind kind, int64_t version);
 /* A batch is fed, or was taken. */
 ft_status ledger_feed(ft_run *run, int64_t batch, int bucket, ft_error *err);
 ft_status ledger_take(ft_run *run, int64_t batch, ft_error *err);
@@ -238,6 +244,17 @@ ft_status ledger_close(const ft_run *run, ft_error *err);
 ft_status guards_write(ft_run *run, bool all, ft_error *err);
 /* FT_INVALID names the place behind which something was written. */
 ft_status guards_check(ft_run *run, ft_error *err);
+
+/* versions.c: of a stage, once; then around a leg. */
+ft_status versions_new(ft_run *run, int stage, ft_error *err);
+void versions_begin(ft_run *run);
+void versions_end(ft_run *run);
+/* Before newer ones are made: keeps the weights of that kind, where the plan reads them later. */
+ft_status keep_version(worker *w, int stage, ft_weights_kind kind, ft_error *err);
+/* How many updates the weights that the action finds are behind, as they were counted. */
+int counted_lag(const ft_run *run, const ft_action *action);
+/* Points bases at the weights that the action reads; FT_INVALID when they are not there. */
+ft_status find_versions(const ft_run *run, const ft_action *action, ft_bases *bases, ft_error *err);
 
 /* finite.c: finds the node that gave the first number that is not finite, and notes it for the
  * batch. The action was executed, and what it received is in place again. */

@@ -137,6 +137,13 @@ ft_status ledger_new(ft_run *run, ft_error *err)
         held.what = "values between the halves of backwards of stage";
         held.n = b->stages[s].n_held_slots;
         FT_TRY(pool_new(&run->stages[s].held, arena, &held, err));
+        for (int k = 0; k < FT_WEIGHTS_KINDS; k++) {
+            pool older = about;
+            older.what = "older weights of stage";
+            older.class = FT_MEMORY_VERSIONS;
+            older.n = b->stages[s].rings[k].n;
+            FT_TRY(pool_new(&run->stages[s].rings[k], arena, &older, err));
+        }
     }
     for (int e = 0; e < b->n_edges; e++)
         for (int r = 0; r < FT_ROWS; r++) {
@@ -163,6 +170,7 @@ void ledger_reset(ft_run *run)
     for (int s = 0; s < b->cut.n_stages; s++) {
         empty(run, &run->stages[s].slots);
         empty(run, &run->stages[s].held);
+        for (int k = 0; k < FT_WEIGHTS_KINDS; k++) empty(run, &run->stages[s].rings[k]);
     }
     for (int e = 0; e < b->n_edges; e++)
         for (int r = 0; r < FT_ROWS; r++) empty(run, &run->edges[e].rows[r].slots);
@@ -218,6 +226,21 @@ ft_status ledger_end(worker *w, const ft_action *a, ft_error *err)
         FT_TRY(give_back(run, &run->stages[a->stage].held, index, err));
     if (a->kind != (int)stage->last && !leaves) return FT_OK;
     return give_back(run, &run->stages[a->stage].slots, index, err);
+}
+
+ft_status ledger_keep_version(worker *w, int s, ft_weights_kind kind, int64_t version,
+                              ft_error *err)
+{
+    pool *p = &w->run->stages[s].rings[kind];
+    int64_t bytes = ft_place_room(w->run->blueprint->stages[s].rings[kind].slot_bytes);
+    if (version >= p->n) FT_TRY(give_back(w->run, p, version - p->n, err));
+    return hand_out(w->run, p, version, bytes, err);
+}
+
+int64_t ledger_version(const ft_run *run, int s, ft_weights_kind kind, int64_t version)
+{
+    const pool *p = &run->stages[s].rings[kind];
+    return atomic_load(&p->holders[version % p->n]) - 1;
 }
 
 ft_status ledger_feed(ft_run *run, int64_t batch, int bucket, ft_error *err)

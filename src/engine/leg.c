@@ -48,6 +48,7 @@ static void forget_rows(const ft_run *run, int s)
 static void reset(ft_run *run)
 {
     const ft_blueprint *b = run->blueprint;
+    versions_begin(run);
     for (int e = 0; e < b->n_edges; e++)
         for (int r = 0; r < FT_ROWS; r++) {
             reset_gate(&run->edges[e].rows[r].filled);
@@ -56,7 +57,6 @@ static void reset(ft_run *run)
     reset_gate(&run->fed_gate);
     reset_gate(&run->done_gate);
     for (int s = 0; s < b->cut.n_stages; s++) {
-        run->stages[s].updates = 0;
         run->stages[s].spoiled = false;
         forget_rows(run, s);
     }
@@ -289,6 +289,7 @@ ft_status ft_run_end(ft_run *run, ft_error *err)
     swaps_end(run);
     copies_close(run);
     run->active = false;
+    versions_end(run);
     gather_events(run);
     if (status == FT_OK && complete) status = first_failure(run, err);
     if (status == FT_OK && complete) status = finished;

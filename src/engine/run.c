@@ -117,6 +117,7 @@ static ft_status point_stage(ft_run *run, int s, ft_error *err)
     if (!state->params || !state->packed || !state->inputs || !state->kept_params ||
         !state->kept_packs)
         return ft_fail(err, FT_NOMEM, "engine: no memory for stage %d", s);
+    FT_TRY(versions_new(run, s, err));
     if (run->trains) {
         point_at_trained(run, s);
         return FT_OK;

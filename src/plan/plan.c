@@ -259,6 +259,24 @@ static int64_t sum_lags(const ft_action_list *list, int stage, int from_batch, i
     return n;
 }
 
+static bool predicts(const ft_action_list *list)
+{
+    for (int i = 0; i < list->n; i++)
+        if (list->actions[i].kind == FT_ACT_PREDICT) return true;
+    return false;
+}
+
+bool ft_plan_reads_newest(const ft_plan *plan)
+{
+    for (int s = 0; s < plan->n_stages; s++)
+        if (plan->versions[s] > 1) return false;
+    for (int d = 0; d < plan->n_devices; d++) {
+        const ft_device_plan *p = &plan->devices[d];
+        if (predicts(&p->warmup) || predicts(&p->body) || predicts(&p->drain)) return false;
+    }
+    return true;
+}
+
 double ft_plan_mean_staleness(const ft_plan *plan, int stage)
 {
     int64_t n = 0, sum = 0;

@@ -195,6 +195,8 @@ int64_t ft_action_index(const ft_plan *plan, const ft_action *action);
 void ft_plan_staleness(const ft_plan *plan, int stage, int from_batch, int *least, int *most);
 /* Their mean: over the body where there is one, else over the second half of the leg. */
 double ft_plan_mean_staleness(const ft_plan *plan, int stage);
+/* Whether every action reads the newest weights, as they are. */
+bool ft_plan_reads_newest(const ft_plan *plan);
 
 /* Which of the stage's replicas works on the micro-batch with this number in the leg. */
 int ft_plan_replica(const ft_plan *plan, int stage, int64_t index);

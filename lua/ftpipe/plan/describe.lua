@@ -32,14 +32,12 @@ end
 
 --- By how much the weights of each stage are kept ahead; nil when those of none are.
 local function ahead_line(plan)
-   local o, updates, any = plan.options, {}, false
+   local updates, any = {}, false
    for s, stage in ipairs(plan.blueprint:stages()) do
-      updates[s] = ("%.3g"):format(stage.mean_staleness)
-      any = any or stage.mean_staleness > 0
+      updates[s] = ("%.3g"):format(stage.ahead)
+      any = any or stage.ahead > 0
    end
-   if not any or o.look_ahead == "none" or not core.engine.looks_ahead(o.optimizer) then
-      return nil
-   end
+   if not any then return nil end
    return ("look-ahead: weights are kept %s updates ahead, by stage"):format(
       table.concat(updates, ", "))
 end

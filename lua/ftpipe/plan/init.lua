@@ -137,6 +137,9 @@ local function check_look_ahead(o)
          o.schedule)
    elseif not core.engine.looks_ahead(o.optimizer) then
       usage("--look-ahead goes by an optimizer's momentum; --optimizer %s has none", o.optimizer)
+   elseif o.staleness or not schedules.may_be_stale(o.rule or o.schedule) then
+      usage("--look-ahead is for the newest weights; %s says itself which weights it reads",
+         o.staleness and "--staleness " .. o.staleness or "--schedule " .. o.schedule)
    end
 end
 

@@ -65,7 +65,7 @@ M.rows = {
    { "warmup", of = "recipe", type = "int", min = 0,
       help = "steps of warm-up, at most a tenth of all" },
    { "lr_schedule", of = "recipe", choices = choices.rates,
-      help = "after warm-up [constant; cooldown with --schedule async]" },
+      help = "after warm-up [constant; async: cooldown]" },
    { "look_ahead", of = "recipe plan", rare = true, choices = { "lag", "none" },
       help = "late weights: steps to come that are taken early [lag: as many as they are late]" },
    { "clip", of = "recipe plan", type = "number", min = 0, default = 1, plan = { default = 0 },

@@ -73,7 +73,11 @@ local ROWS = {
    { "decay_exempt", "--decay-exempt",
       function(run) return run.plan.options.decay_exempt end },
    { "look_ahead", "--look-ahead", function(run)
-      return is_async(run.plan) and (run.plan.options.look_ahead or "lag") or nil
+      if not is_async(run.plan) then return nil end
+      for _, stage in ipairs(run.plan.blueprint:stages()) do
+         if stage.ahead > 0 then return "lag" end
+      end
+      return "none"
    end },
    { "clip", "--clip", function(run) return run.plan.options.clip end },
    { "lr", "--lr", function(run) return run.rate.peak end },

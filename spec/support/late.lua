@@ -1,0 +1,148 @@
+--- Training with weights that are late, from the formulas: no plan, no action, no engine.
+--
+-- Stages are a chain of P, numbered from 0; batches, micro-batches and versions count from 0, and
+-- version v is what the weights are after v updates. One forward, one backward without a flush
+-- means that stage s begins micro-batch i when i - (P - 1 - s) backwards are behind it, so with m
+-- micro-batches in a batch its newest weights are then those of (i - (P - 1 - s)) / m updates.
+-- Gradients are those of the whole graph, run at once with weights of such versions; operators are
+-- the program's, all else is written out here.
+
+local ffi = require("ffi")
+
+local core = require("ftpipe.core")
+require("ftpipe.base.tensor") -- pointer()
+local pipeline = require("spec.support.pipeline")
+
+local M = {}
+
+--- By control: the version that stage s of P reads for micro-batch i, of m in each batch.
+M.versions = {
+   -- w(t+1) = w(t) - rate grad f(w_1(t-P+1), ..., w_P(t)), with one micro-batch in a batch
+   stash = function(s, i, P, m) return math.floor(math.max(0, i - (P - 1 - s)) / m) end,
+   -- w(t+1) = w(t) - rate grad f(w_1(t-P+1), ..., w_P(t-P+1))
+   vertical = function(_, i, P, m) return math.floor(math.max(0, i - (P - 1)) / m) end,
+   -- w(t+1) = w(t) - rate grad f(w(t-1))
+   ["2bw"] = function(_, i, _, m) return math.max(0, math.floor(i / m) - 1) end,
+}
+
+local float = ffi.new("float[1]")
+
+--- The nearest f32.
+local function round(x)
+   float[0] = x
+   return tonumber(float[0])
+end
+
+local function floats(tensor) return ffi.cast("float *", tensor:pointer()), tensor:count() end
+
+local function copy_of(tensor)
+   local copy = core.tensor.zeros(tensor:shape(), "f32")
+   ffi.copy(copy:pointer(), tensor:pointer(), 4 * tensor:count())
+   return copy
+end
+
+--- Optimizers: each gets param, gradient and state (a table of its own), changes the first.
+M.optimizers = {
+   --- m = momentum m + g; p -= rate m.
+   sgd = function(param, grad, state, o)
+      local p, n = floats(param)
+      local g = floats(grad)
+      state.m = state.m or core.tensor.zeros(param:shape(), "f32")
+      local m, rate, momentum = floats(state.m), round(o.rate), round(0.9)
+      for i = 0, n - 1 do
+         m[i] = momentum * m[i] + g[i]
+         p[i] = p[i] - rate * m[i]
+      end
+   end,
+   --- m, v: moving means; p -= rate (m' / (sqrt(v') + eps) + decay p).
+   adamw = function(param, grad, state, o, step)
+      local p, n = floats(param)
+      local g = floats(grad)
+      state.m = state.m or core.tensor.zeros(param:shape(), "f32")
+      state.v = state.v or core.tensor.zeros(param:shape(), "f32")
+      local m, v, decay = floats(state.m), floats(state.v), o.hypers.weight_decay
+      for i = 0, n - 1 do
+         m[i] = 0.9 * m[i] + 0.1 * g[i]
+         v[i] = 0.999 * v[i] + 0.001 * g[i] * g[i]
+         local root = math.sqrt(v[i] / (1 - 0.999 ^ step)) + o.hypers.eps
+         p[i] = p[i] * (1 - o.rate * decay) - o.rate * m[i] / (1 - 0.9 ^ step) / root
+      end
+   end,
+}
+
+--- The rows of micro-batch `micro` of every input.
+local function inputs_of(graph, fed, micro, micros)
+   local list = {}
+   for i, input in ipairs(graph:inputs()) do
+      local count = fed[i]:count() / micros
+      list[i] = core.tensor.zeros(input.dims, input.dtype)
+      assert(list[i]:count() == count, input.name)
+      ffi.copy(list[i]:pointer(), fed[i]:pointer() + count * micro, 4 * count)
+   end
+   return list
+end
+
+--- Adds the gradients of a run of the whole graph to the sums, in f32.
+local function add_gradients(program, sums, first)
+   for p, sum in ipairs(sums) do
+      local from, n = floats(program:grad(p))
+      local to = floats(sum)
+      for i = 0, n - 1 do to[i] = first and from[i] or to[i] + from[i] end
+   end
+end
+
+--- Trains as pipeline.train does.
+-- @tparam table o of pipeline.train; version (of M.versions, or a function alike), stages
+-- @tparam function stage_of stage of a parameter's name
+-- @treturn table losses, params
+function M.train(o, stage_of)
+   local plan, full = pipeline.plan(o)
+   local micros, P = full.micro_batches, o.stages
+   local names, newest, sums, states, programs = {}, {}, {}, {}, {}
+   for p, param in ipairs(plan.graphs[1]:params()) do
+      names[p], states[p] = param.name, {}
+      newest[p] = core.tensor.zeros(param.dims, "f32")
+      sums[p] = core.tensor.zeros(param.dims, "f32")
+   end
+   local by_name = {}
+   for p, name in ipairs(names) do by_name[name] = newest[p] end
+   plan.options.model:initialize(by_name, full.seed)
+   for bucket, graph in ipairs(plan.graphs) do
+      programs[bucket] = core.program.new(graph, { grads = true })
+   end
+   local history, losses = { [0] = {} }, {}
+   for p in ipairs(names) do history[0][p] = copy_of(newest[p]) end
+   for batch = 0, full.steps - 1 do
+      local fed, loss = pipeline.fed(plan, full, batch), 0
+      local program, graph = programs[fed.bucket], plan.graphs[fed.bucket]
+      for micro = 0, micros - 1 do
+         local mixed = {}
+         for p, name in ipairs(names) do
+            local i = batch * micros + micro
+            mixed[p] = history[o.version(stage_of(name), i, P, micros)][p]
+         end
+         local out = program:run(mixed, inputs_of(graph, fed.inputs, micro, micros))
+         loss = loss + out.loss:get()
+         add_gradients(program, sums, micro == 0)
+      end
+      losses[batch + 1] = loss
+      history[batch + 1] = {}
+      for p in ipairs(names) do
+         M.optimizers[full.optimizer](newest[p], sums[p], states[p], full, batch + 1)
+         history[batch + 1][p] = copy_of(newest[p])
+      end
+   end
+   local params = {}
+   for p, name in ipairs(names) do params[name] = newest[p]:totable() end
+   return { losses = losses, params = params }
+end
+
+--- The largest difference of two tables of numbers.
+function M.distance(a, b)
+   if type(a) == "number" then return a == b and 0 or math.abs(a - b) end
+   local most = 0
+   for key, value in pairs(a) do most = math.max(most, M.distance(value, b[key])) end
+   return most
+end
+
+return M

@@ -1,0 +1,116 @@
+/* blueprint/versions.c - older weights: how many of them there are at once, and their places. */
+#include "blueprint/internal.h"
+
+static bool computes(ft_action_kind kind)
+{
+    return kind == FT_ACT_FORWARD || kind == FT_ACT_BACKWARD || kind == FT_ACT_BACKWARD_INPUT ||
+           kind == FT_ACT_BACKWARD_WEIGHT;
+}
+
+ft_versions ft_versions_read(const ft_version_count *c, const ft_plan *plan, const ft_action *a)
+{
+    int64_t own = (int64_t)a->batch - a->lag, adopted = c->newest.of[FT_WEIGHTS_ADOPTED];
+    const ft_versions *forward = &c->forwards[ft_action_index(plan, a) % c->n_slots];
+    if (a->kind != FT_ACT_FORWARD && forward->of[FT_WEIGHTS_OWNED] == own) return *forward;
+    return (ft_versions){{own, own < adopted ? own : adopted}};
+}
+
+void ft_versions_pass(ft_version_count *c, const ft_plan *plan, const ft_action *a)
+{
+    if (a->kind == FT_ACT_FORWARD)
+        c->forwards[ft_action_index(plan, a) % c->n_slots] = ft_versions_read(c, plan, a);
+    c->newest.of[FT_WEIGHTS_OWNED] += a->kind == FT_ACT_UPDATE;
+    c->newest.of[FT_WEIGHTS_ADOPTED] += a->kind == FT_ACT_ADOPT;
+}
+
+/* -- how many ---------------------------------------------------------------------------------- */
+
+static ft_weights_kind kind_of(const ft_stage_param *p)
+{
+    return p->owned ? FT_WEIGHTS_OWNED : FT_WEIGHTS_ADOPTED;
+}
+
+/* Whether the stage has a copy of its own of a weight that changes. */
+static bool changes(const ft_blueprint *b, const ft_stage_param *p)
+{
+    return (p->owned || p->replica) && b->params[p->param].n_terms;
+}
+
+static bool adopts(const ft_blueprint *b, const ft_stage_layout *stage)
+{
+    for (int i = 0; i < stage->n_params; i++)
+        if (!stage->params[i].owned && changes(b, &stage->params[i])) return true;
+    return false;
+}
+
+/* The oldest adopted version that is read is so many behind the newest, at most. */
+static ft_status count_adopted(ft_blueprint *b, int s, ft_error *err)
+{
+    const ft_plan *plan = &b->plan;
+    ft_stage_layout *stage = &b->stages[s];
+    ft_version_ring *ring = &stage->rings[FT_WEIGHTS_ADOPTED];
+    ft_version_count count = {.n_slots = plan->in_flight[s]};
+    count.forwards = ft_arena_array(b->arena, count.n_slots, sizeof *count.forwards);
+    if (!count.forwards) return ft_fail(err, FT_NOMEM, "engine: no memory for weight versions");
+    for (int64_t i = 0; i < ft_plan_length(plan, stage->device); i++) {
+        ft_action a = ft_plan_at(plan, stage->device, i);
+        if (a.stage != s) continue;
+        if (computes(a.kind)) {
+            int64_t read = ft_versions_read(&count, plan, &a).of[FT_WEIGHTS_ADOPTED];
+            int64_t behind = count.newest.of[FT_WEIGHTS_ADOPTED] - read;
+            if (behind > ring->n) ring->n = (int)behind;
+        }
+        ft_versions_pass(&count, plan, &a);
+    }
+    return FT_OK;
+}
+
+bool blueprint_keeps(const ft_plan *plan)
+{
+    for (int s = 0; s < plan->n_stages; s++)
+        if (plan->versions[s] > 1) return true;
+    return false;
+}
+
+ft_status blueprint_count_versions(ft_blueprint *b, ft_error *err)
+{
+    for (int s = 0; s < b->cut.n_stages; s++) {
+        ft_stage_layout *stage = &b->stages[s];
+        stage->rings[FT_WEIGHTS_OWNED].n = b->plan.versions[s] - 1;
+        if (b->cut.keeps && adopts(b, stage)) FT_TRY(count_adopted(b, s, err));
+    }
+    return FT_OK;
+}
+
+/* -- places ------------------------------------------------------------------------------------ */
+
+/* Packed copies of the parameter, behind it in its slot. */
+static int64_t place_packs(ft_stage_layout *stage, int param, int64_t at)
+{
+    for (int i = 0; i < stage->n_packs; i++) {
+        if (stage->packs[i].param != param) continue;
+        stage->pack_old_at[i] = at;
+        at += ft_memory_round(stage->packs[i].bytes);
+    }
+    return at;
+}
+
+ft_status blueprint_place_versions(ft_blueprint *b, int s, ft_error *err)
+{
+    ft_stage_layout *stage = &b->stages[s];
+    int64_t bytes[FT_WEIGHTS_KINDS] = {0};
+    stage->pack_old_at = ft_arena_array(b->arena, stage->n_packs + 1, sizeof(int64_t));
+    if (!stage->pack_old_at) return ft_fail(err, FT_NOMEM, "engine: no memory for weight versions");
+    for (int i = 0; i < stage->n_params; i++) {
+        ft_stage_param *p = &stage->params[i];
+        int64_t *at = &bytes[kind_of(p)];
+        p->old_at = -1;
+        if (!changes(b, p) || !stage->rings[kind_of(p)].n) continue;
+        p->old_at = *at;
+        *at += ft_memory_round(ft_spec_bytes(&b->params[p->param].spec));
+        *at = place_packs(stage, p->param, *at);
+    }
+    for (int k = 0; k < FT_WEIGHTS_KINDS; k++) /* of weights that all change elsewhere: nothing */
+        stage->rings[k].slot_bytes = ft_place_bytes(bytes[k]);
+    return FT_OK;
+}

@@ -1,0 +1,151 @@
+/* engine/versions.c - older weights: kept when newer ones are made, and found for who reads them.
+ *
+ * The newest weights are where they always are, and are updated there; what they were before is
+ * copied into a slot of the stage's ring first, packed copies too. Which version an action reads
+ * follows from its lag; which one is in a slot was counted when it was put there. */
+#include <string.h>
+
+#include "engine/internal.h"
+
+static const ft_version_ring *ring_of(const ft_run *run, int s, int kind)
+{
+    return &run->blueprint->stages[s].rings[kind];
+}
+
+static char *ring_slot(const ft_run *run, int s, int kind, int64_t version)
+{
+    const ft_version_ring *ring = ring_of(run, s, kind);
+    char *block = run->workers[run->blueprint->stages[s].device].block;
+    return block + ring->at + version % ring->n * ring->slot_bytes;
+}
+
+static bool is_kind(const ft_stage_param *p, int kind)
+{
+    return p->old_at >= 0 && p->owned == (kind == FT_WEIGHTS_OWNED);
+}
+
+/* -- a run, a leg ------------------------------------------------------------------------------ */
+
+ft_status versions_new(ft_run *run, int s, ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    const ft_stage_layout *stage = &b->stages[s];
+    stage_state *state = &run->stages[s];
+    int n_slots = b->plan.in_flight[s] > 0 ? b->plan.in_flight[s] : 1;
+    state->versions.n_slots = n_slots;
+    state->versions.forwards =
+        ft_arena_array(run->arena, n_slots, sizeof *state->versions.forwards);
+    state->old_params = ft_arena_array(run->arena, b->n_params + 1, sizeof(void *));
+    state->old_packed = ft_arena_array(run->arena, stage->n_packs + 1, sizeof(void *));
+    if (!state->versions.forwards || !state->old_params || !state->old_packed)
+        return ft_fail(err, FT_NOMEM, "engine: no memory for stage %d", s);
+    return FT_OK;
+}
+
+void versions_begin(ft_run *run)
+{
+    for (int s = 0; s < run->n_stages; s++) run->stages[s].versions.newest = (ft_versions){{0, 0}};
+}
+
+void versions_end(ft_run *run)
+{
+    for (int s = 0; s < run->n_stages; s++)
+        for (int k = 0; k < FT_WEIGHTS_KINDS; k++) {
+            const ft_version_ring *ring = ring_of(run, s, k);
+            const worker *w = &run->workers[run->blueprint->stages[s].device];
+            for (int i = 0; i < ring->n; i++)
+                vacate(w, ring_slot(run, s, k, i), ft_place_room(ring->slot_bytes));
+        }
+}
+
+/* -- keeping ----------------------------------------------------------------------------------- */
+
+static ft_status copy_param(worker *w, int s, int i, char *slot, ft_error *err)
+{
+    const ft_run *run = w->run;
+    const ft_stage_layout *stage = &run->blueprint->stages[s];
+    int param = stage->params[i].param;
+    FT_TRY(copy_on(w->compute, at_device(run, w->device, slot + stage->params[i].old_at),
+                   at_device(run, w->device, run->stages[s].params[param]),
+                   ft_spec_bytes(&run->blueprint->params[param].spec), err));
+    for (int k = 0; k < stage->n_packs; k++)
+        if (stage->packs[k].param == param)
+            FT_TRY(copy_on(w->compute, at_device(run, w->device, slot + stage->pack_old_at[k]),
+                           at_device(run, w->device, run->stages[s].packed[k]),
+                           stage->packs[k].bytes, err));
+    return FT_OK;
+}
+
+ft_status keep_version(worker *w, int s, ft_weights_kind kind, ft_error *err)
+{
+    ft_run *run = w->run;
+    const ft_stage_layout *stage = &run->blueprint->stages[s];
+    const ft_version_ring *ring = ring_of(run, s, kind);
+    int64_t version = run->stages[s].versions.newest.of[kind];
+    if (!ring->n) return FT_OK;
+    char *slot = ring_slot(run, s, kind, version);
+    FT_TRY(ledger_keep_version(w, s, kind, version, err));
+    occupy(w, slot, ft_place_room(ring->slot_bytes));
+    for (int i = 0; i < stage->n_params; i++)
+        if (is_kind(&stage->params[i], kind)) FT_TRY(copy_param(w, s, i, slot, err));
+    return FT_OK;
+}
+
+/* -- reading ----------------------------------------------------------------------------------- */
+
+/* The version that is where an action finds the one that it asks for: counted, not planned. */
+static int64_t version_there(const ft_run *run, int s, int kind, int64_t wanted)
+{
+    const stage_state *state = &run->stages[s];
+    int64_t newest = state->versions.newest.of[kind];
+    if (!ring_of(run, s, kind)->n || wanted >= newest || wanted < 0) return newest;
+    return ledger_version(run, s, kind, wanted);
+}
+
+int counted_lag(const ft_run *run, const ft_action *a)
+{
+    if (run->plan->forward_only || !run->blueprint->stages[a->stage].nodes[a->kind]) return 0;
+    int64_t wanted = (int64_t)a->batch - a->lag;
+    return (int)(a->batch - version_there(run, a->stage, FT_WEIGHTS_OWNED, wanted));
+}
+
+static void point_at(const ft_run *run, int s, int kind, int64_t version)
+{
+    const ft_stage_layout *stage = &run->blueprint->stages[s];
+    stage_state *state = &run->stages[s];
+    char *slot = ring_slot(run, s, kind, version);
+    for (int i = 0; i < stage->n_params; i++)
+        if (is_kind(&stage->params[i], kind))
+            state->old_params[stage->params[i].param] = slot + stage->params[i].old_at;
+    for (int k = 0; k < stage->n_packs; k++)
+        for (int i = 0; i < stage->n_params; i++)
+            if (stage->params[i].param == stage->packs[k].param && is_kind(&stage->params[i], kind))
+                state->old_packed[k] = slot + stage->pack_old_at[k];
+}
+
+ft_status find_versions(const ft_run *run, const ft_action *a, ft_bases *bases, ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    stage_state *state = &run->stages[a->stage];
+    bases->params = state->params;
+    bases->packed = state->packed;
+    if (run->plan->forward_only) return FT_OK;
+    ft_versions read = ft_versions_read(&state->versions, run->plan, a);
+    for (int k = 0; k < FT_WEIGHTS_KINDS; k++) {
+        if (!ring_of(run, a->stage, k)->n || read.of[k] == state->versions.newest.of[k]) continue;
+        if (version_there(run, a->stage, k, read.of[k]) != read.of[k])
+            return ft_fail(err, FT_INVALID,
+                           "engine: stage %d reads version %lld of its weights, which is not kept "
+                           "any more",
+                           a->stage, (long long)read.of[k]);
+        if (bases->params == state->params) {
+            memcpy(state->old_params, state->params, (size_t)b->n_params * sizeof(void *));
+            memcpy(state->old_packed, state->packed,
+                   (size_t)b->stages[a->stage].n_packs * sizeof(void *));
+            bases->params = state->old_params;
+            bases->packed = state->old_packed;
+        }
+        point_at(run, a->stage, k, read.of[k]);
+    }
+    return FT_OK;
+}

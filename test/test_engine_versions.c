@@ -1,0 +1,178 @@
+/* test/test_engine_versions.c - runs of a small chain that keep older weights. */
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "engine_run.h"
+
+/* A schedule without a flush, and what its backwards read. */
+typedef struct way {
+    const char *schedule;
+    ft_weights weights;
+} way;
+
+static const way ways[] = {
+    {"async", FT_WEIGHTS_STASH}, {"async", FT_WEIGHTS_VERTICAL}, {"2bw", FT_WEIGHTS_OWN}};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+typedef struct outcome {
+    double losses[10];
+    float params[PARAMS][HIDDEN * HIDDEN];
+} outcome;
+
+/* -- devices that take their time -------------------------------------------------------------- */
+
+static _Atomic uint32_t draws;
+
+static void pause_a_while(void)
+{
+    uint32_t x = (atomic_fetch_add(&draws, 1) + 1) * 2654435761u;
+    const struct timespec pause = {0, (long)(x >> 15)}; /* up to 131 us */
+    if (x % 3 == 0) nanosleep(&pause, NULL);
+}
+
+static ft_status launch_later(ft_device_stream *stream, const ft_task *task, const void *arg,
+                              ft_error *err)
+{
+    pause_a_while();
+    return ft_cpu_driver.launch(stream, task, arg, err);
+}
+
+static ft_status copy_later(ft_device_stream *stream, ft_location to, ft_location from,
+                            int64_t bytes, ft_error *err)
+{
+    pause_a_while();
+    return ft_cpu_driver.copy(stream, to, from, bytes, err);
+}
+
+/* -- runs -------------------------------------------------------------------------------------- */
+
+static void check_memory(const ft_run *run, const ft_plan *plan, int n_stages)
+{
+    for (int d = 0; d < plan->n_devices; d++) {
+        int64_t bytes[FT_MEMORY_CLASSES];
+        ft_run_measured(run, d, bytes);
+        CHECK(bytes[FT_MEMORY_VERSIONS] == plan->memory[d][FT_MEMORY_VERSIONS]);
+        for (int c = 0; c < FT_MEMORY_CLASSES; c++) CHECK(bytes[c] <= plan->memory[d][c]);
+    }
+    bool keeps = false;
+    for (int s = 0; s < n_stages; s++) keeps |= plan->versions[s] > 1;
+    CHECK(!keeps || plan->memory[0][FT_MEMORY_VERSIONS] > 0);
+}
+
+/* delayed: every launch and copy of every device begins after a pause of its own. */
+static outcome train_on(const char *devices, const way *w, bool threaded, bool delayed)
+{
+    outcome o = {0};
+    pipeline p;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    ft_run *run = NULL;
+    ft_driver slow = ft_cpu_driver;
+    slow.launch = launch_later;
+    slow.copy = copy_later;
+    if (!pipeline_init(&p, devices, w->schedule)) return o;
+    p.weights = w->weights;
+    for (int d = 0; delayed && d < p.cut.n_devices; d++) p.devices[d].driver = &slow;
+    if (CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK) &&
+        CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK)) {
+        CHECK_STATUS(set_params(run, &err), FT_OK);
+        if (!CHECK_STATUS(train(run, ft_blueprint_plan(b), threaded, o.losses, &err), FT_OK))
+            fprintf(stderr, "%s\n", err.message);
+        for (int i = 0; i < PARAMS; i++) {
+            ft_view view = ft_run_param(run, i);
+            memcpy(o.params[i], view.data, (size_t)ft_shape_count(&view.shape) * sizeof(float));
+        }
+        CHECK(ft_run_allocations(run) == 0);
+        check_memory(run, ft_blueprint_plan(b), 3);
+    } else
+        fprintf(stderr, "%s\n", err.message);
+    ft_run_free(run);
+    ft_blueprint_free(b);
+    pipeline_free(&p);
+    return o;
+}
+
+/* Whatever the timing; and neither what one device computes nor what newest weights give. */
+static void test_versions_do_not_depend_on_timing(void)
+{
+    const way newest = {"async", FT_WEIGHTS_LATEST}, one = {"1f1b", FT_WEIGHTS_OWN};
+    outcome others[2] = {train_on("cpu:3", &newest, false, false),
+                         train_on("cpu:3", &one, false, false)};
+    for (int i = 0; i < WAYS; i++)
+        for (int d = 0; d < 2; d++) {
+            const char *devices = d ? "cpu:3" : "cpu:2";
+            outcome replay = train_on(devices, &ways[i], false, false);
+            outcome threaded = train_on(devices, &ways[i], true, false);
+            outcome first = train_on(devices, &ways[i], true, true);
+            outcome second = train_on(devices, &ways[i], true, true);
+            CHECK(memcmp(&replay, &threaded, sizeof replay) == 0);
+            CHECK(memcmp(&replay, &first, sizeof replay) == 0);
+            CHECK(memcmp(&first, &second, sizeof replay) == 0);
+            CHECK(replay.losses[9] < replay.losses[0]);
+            for (int k = 0; k < 2; k++) CHECK(memcmp(&replay, &others[k], sizeof replay) != 0);
+        }
+}
+
+/* Every batch reads the weights of one update ago in every stage: the cut does not matter. */
+static void test_double_buffers_do_not_depend_on_the_cut(void)
+{
+    outcome two = train_on("cpu:2", &ways[2], true, false);
+    outcome three = train_on("cpu:3", &ways[2], true, false);
+    outcome one = train_on("cpu:1", &ways[2], true, false);
+    CHECK(memcmp(&two, &three, sizeof two) == 0 && memcmp(&two, &one, sizeof two) == 0);
+}
+
+/* -- faults ------------------------------------------------------------------------------------ */
+
+static void one_version_fewer(ft_blueprint *b)
+{
+    b->stages[0].rings[FT_WEIGHTS_OWNED].n--;
+}
+
+/* Forwards of stage 0 ask for weights that are long gone. */
+static void another_lag(ft_blueprint *b)
+{
+    const ft_device_plan *lists = &b->plan.devices[0];
+    const ft_action_list *list = &lists->body;
+    for (int i = 0; i < list->n; i++) {
+        ft_action *a = (ft_action *)(uintptr_t)&list->actions[i];
+        if (a->kind == FT_ACT_FORWARD) a->lag += 5;
+    }
+}
+
+static void refused(void (*spoil)(ft_blueprint *b), const char *words)
+{
+    pipeline p;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    ft_run *run = NULL;
+    double losses[10];
+    if (!pipeline_init(&p, "cpu:3", "async")) return;
+    p.weights = FT_WEIGHTS_VERTICAL;
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
+    spoil(b);
+    CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
+    CHECK_STATUS(set_params(run, &err), FT_OK);
+    CHECK_STATUS(train(run, ft_blueprint_plan(b), false, losses, &err), FT_INVALID);
+    if (!CHECK(strstr(err.message, words))) fprintf(stderr, "  %s\n", err.message);
+    ft_run_free(run);
+    ft_blueprint_free(b);
+    pipeline_free(&p);
+}
+
+static void test_faults_are_seen(void)
+{
+    refused(one_version_fewer, "updates behind, the plan says");
+    refused(another_lag, "updates behind, the plan says 6");
+}
+
+int main(void)
+{
+    RUN(test_versions_do_not_depend_on_timing);
+    RUN(test_double_buffers_do_not_depend_on_the_cut);
+    RUN(test_faults_are_seen);
+    CHECK(ft_alloc_live() == 0);
+    return check_report();
+}
