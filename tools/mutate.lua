@@ -208,7 +208,10 @@ local function collect(faults, o)
    for _, pipe in ipairs(pipes) do
       for line in pipe:lines() do
          local id, result = line:match("^(.-)\t(.*)$")
-         if id then results[id] = result end
+         if id then
+            results[id] = result
+            io.stderr:write(id, ": ", result, "\n") -- it takes long
+         end
       end
       pipe:close()
    end
