@@ -1,7 +1,7 @@
 --- How much the tests see: puts one fault at a time into a copy of the sources and runs the tests
 -- that should fail.
 --
---    build/release/ftpipe tools/mutate.lua [--jobs N] [--only TEXT] [--list] [--check] [...]
+--    build/release/ftpipe tools/mutate.lua [--jobs N] [--only TEXT,...] [--list] [--check] [...]
 --
 -- Faults are in tools/faults/ROOM.lua, each a table:
 --
@@ -24,6 +24,14 @@ local LEAST_SHARE = 0.95
 
 -- Faults ------------------------------------------------------------------------------------------
 
+--- Whether one of the texts, which have commas between them, is in what is said of a fault.
+local function is_meant(only, text)
+   for part in only:gmatch("[^,]+") do
+      if text:find(part, 1, true) then return true end
+   end
+   return false
+end
+
 --- All faults, with those of one file behind each other, so that little is built anew.
 local function read_faults(directory, only)
    local list = {}
@@ -38,7 +46,7 @@ local function read_faults(directory, only)
          }
          assert(#row == 5, fault.id .. ": expected five strings: file, old, new, tests, what")
          local text = ("%s %s %s"):format(fault.id, fault.path, fault.says)
-         if not only or text:find(only, 1, true) then list[#list + 1] = fault end
+         if not only or is_meant(only, text) then list[#list + 1] = fault end
       end
    end
    return list
@@ -271,7 +279,7 @@ end
 local o = require("ftpipe.recipe.args").read({
    "Puts faults into copies of the sources and counts those that the tests see.",
    jobs = { default = 2, min = 1, help = "copies that are worked on at the same time" },
-   only = { type = "string", value = "TEXT", help = "faults with this in room, file or words" },
+   only = { type = "string", value = "TEXT,...", help = "faults with one in room, file or words" },
    faults = { type = "string", default = "tools/faults", value = "DIR", help = "where faults are" },
    list = { type = "boolean", default = false, help = "print the faults, run nothing" },
    check = { type = "boolean", default = false, help = "print the stale faults, run nothing" },
