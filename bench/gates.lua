@@ -44,6 +44,7 @@ return {
       { "attention", least = 1.5, against = "PyTorch's operators" },
    } },
    { "graph", "PROGRAM bench/graph.lua" },
+   { "load", "PROGRAM bench/load.lua" },
    { "partition", "PROGRAM bench/partition.lua", gates = {
       { "partition-mixed", most = 1, against = "nobody: seconds" },
       { "partition-deadline", most = 0.05, against = "nobody: seconds" },

@@ -1,6 +1,14 @@
 --- Many texts at once: what each would give alone.
 
+local core = require("ftpipe.core")
 local task_files = require("spec.support.task_files")
+
+--- Vectors as lists.
+local function lists(vectors)
+   local result = {}
+   for i, vector in ipairs(vectors) do result[i] = vector:totable() end
+   return result
+end
 
 describe("encoding many texts", function()
    it("gives for each what it gives alone", function()
@@ -9,9 +17,10 @@ describe("encoding many texts", function()
          texts[i] = i % 7 == 0 and "" or ("Ben has %d kites. "):format(i):rep(i % 5)
          alone[i] = tokenizer:encode(texts[i])
       end
-      assert.same(alone, tokenizer:encode_all(texts))
+      assert.same(alone, lists(tokenizer:encode_all(texts)))
       assert.same({}, tokenizer:encode_all({}))
-      assert.same({ alone[1] }, tokenizer:encode_all({ texts[1] }))
+      assert.same({ alone[1] }, lists(tokenizer:encode_all({ texts[1] })))
+      assert.same(alone[1], tokenizer:vector(texts[1]):totable())
    end)
 
    it("reports the first that is not UTF-8", function()
@@ -33,11 +42,44 @@ describe("encoding many texts", function()
    end)
 end)
 
+describe("a vector of ids", function()
+   local ids = core.data.ids
+
+   it("is made of ids and of vectors, and has its numbers", function()
+      local v = ids { 3, ids { 4, 5 }, ids {}, -100, core.data.repeated(7, 2) }
+      assert.same({ 3, 4, 5, -100, 7, 7 }, v:totable())
+      assert.same({ 6, 3, 7 }, { #v, v[1], v[6] })
+      for _, past in ipairs { 0, 7, 1.5, -1, 0 / 0, 1 / 0 } do assert.is_nil(v[past]) end
+      assert.same({ 4, 5 }, v:part(2, 2):totable())
+      assert.same({}, v:part(7, 0):totable())
+      assert.equal("6 ids", tostring(v))
+   end)
+
+   it("goes into a data set as a list does, and comes out of it", function()
+      local dataset = core.data.dataset { "source", "target" }
+      dataset:add { source = ids { 1, 2, 3 }, target = { 4 } }
+      assert.same({ 1, 2, 3 }, dataset:get(1, "source"))
+      assert.same({ 1, 2, 3 }, dataset:ids(1, "source"):totable())
+      assert.has_error(function() dataset:add { source = ids {}, target = { 4 } } end)
+   end)
+
+   it("is refused in one line when it cannot be", function()
+      for _, wrong in ipairs { { 1.5 }, { -1 }, { "a" }, { {} }, { 2 ^ 31 } } do
+         assert.fails_with(function() ids(wrong) end, "element 1 is neither a token id")
+      end
+      assert.has_error(function() ids(3) end)
+      assert.has_error(function() ids({ 1 }):part(1, 2) end)
+      assert.has_error(function() ids({ 1 }):part(0, 1) end)
+      assert.has_error(function() ids({ 1 }):part(3, 0) end)
+      assert.has_error(function() core.data.repeated(1, -1) end)
+   end)
+end)
+
 describe("sources that are too long", function()
    it("are cut, their end token is kept, and they are counted", function()
-      local function bytes(text) return { text:byte(1, #text) } end
+      local function bytes(text) return core.data.ids { text:byte(1, #text) } end
       local tokenizer = {
-         encode = function(_, text) return bytes(text) end,
+         vector = function(_, text) return bytes(text) end,
          encode_all = function(_, texts)
             local list = {}
             for i, text in ipairs(texts) do list[i] = bytes(text) end

@@ -5,7 +5,7 @@ local windows = require("ftpipe.data.windows")
 require("ftpipe.base.tensor") -- pointer()
 
 -- A tokenizer whose ids are bytes.
-local bytes = { encode = function(_, text) return { text:byte(1, #text) } end }
+local bytes = { vector = function(_, text) return core.data.ids { text:byte(1, #text) } end }
 
 -- The data set and the split of a text, as of one that is evaluated.
 local function split(text, block, stride)

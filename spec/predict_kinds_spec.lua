@@ -9,13 +9,15 @@ local tasks = require("ftpipe.task")
 local WORDS = 50
 
 --- A tokenizer whose pieces are words w1, w2, ...; w1 is [CLS], w2 is [SEP].
-local tokenizer = {
+local tokenizer
+tokenizer = {
    special = function(_, name) return name == "cls" and 1 or 2 end,
    encode = function(_, text)
       local ids = {}
       for number in text:gmatch("w(%d+)") do ids[#ids + 1] = tonumber(number) end
       return ids
    end,
+   vector = function(_, text) return core.data.ids(tokenizer:encode(text)) end,
    piece = function(_, id) return "w" .. id end,
    basic = function(_, text)
       local words = {}

@@ -100,7 +100,7 @@ end
 
 local function pieces_of(made, ids)
    local list = {}
-   for i, id in ipairs(ids) do list[i] = made.tokenizer:piece(id) end
+   for i = 1, #ids do list[i] = made.tokenizer:piece(ids[i]) end
    return table.concat(list, " ")
 end
 
@@ -129,7 +129,7 @@ describe("a context", function()
       local ids, segments = made:sequence(context, made:query("Who led it then, and why?"),
          { first = 2, n = 3 })
       assert.equal("[CLS] who led it then [SEP] by roll ##o [SEP]", pieces_of(made, ids))
-      assert.same({ 0, 0, 0, 0, 0, 0, 1, 1, 1, 1 }, segments)
+      assert.same({ 0, 0, 0, 0, 0, 0, 1, 1, 1, 1 }, segments:totable())
    end)
 end)
 

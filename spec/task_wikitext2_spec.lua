@@ -4,7 +4,7 @@ local files = require("spec.support.files")
 local task = require("ftpipe.task")
 
 -- A tokenizer whose ids are bytes.
-local bytes = { encode = function(_, text) return { text:byte(1, #text) } end }
+local bytes = { vector = function(_, text) return core.data.ids { text:byte(1, #text) } end }
 
 local TEXT = " \n = A = \n \n Some words of text . \n"
 

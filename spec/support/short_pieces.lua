@@ -44,4 +44,6 @@ function Tokenizer:encode(text)
    return ids
 end
 
+function Tokenizer:vector(text) return core.data.ids(self:encode(text)) end
+
 return M

@@ -107,18 +107,19 @@ static int dataset_free(lua_State *L)
     return 0;
 }
 
-/* Reads the list of ids at the top of the stack and puts a userdata that holds them in its place.
- */
+/* The ids at the top of the stack: a vector, or a list, in whose place comes a userdata that holds
+ * them. */
 static ft_id_run check_ids(lua_State *L, const char *field)
 {
+    ft_id_run run = {NULL, 0};
+    if (script_test_vector(L, lua_gettop(L), &run)) return run;
     if (!lua_istable(L, -1)) script_arg_error(L, 2, "field '%s' is no list of token ids", field);
     size_t n = lua_objlen(L, -1);
     int32_t *ids = lua_newuserdata(L, (n + 1) * sizeof *ids);
     for (size_t i = 0; i < n; i++) {
         lua_rawgeti(L, -2, (int)i + 1);
         double id = lua_type(L, -1) == LUA_TNUMBER ? lua_tonumber(L, -1) : -1;
-        bool fits = (id >= 0 && id <= INT32_MAX) || id == FT_IGNORED_LABEL;
-        if (!fits || id != (double)(int32_t)id)
+        if (!script_is_id(id))
             script_arg_error(L, 2, "element %d of field '%s' is not a token id (an integer from 0)",
                              (int)i + 1, field);
         ids[i] = (int32_t)id;
@@ -146,8 +147,8 @@ static void check_keys(lua_State *L, const ft_dataset *dataset)
 
 /*** Appends one example. Not possible once a batcher was made on the dataset.
  * @function dataset:add
- * @tparam table row for each field a list of at least one token id; -100 is a label that does not
- * count
+ * @tparam table row for each field a list, or a vector (data.ids), of at least one token id; -100
+ * is a label that does not count
  * @treturn integer the number of the example, from 1 */
 static int dataset_add(lua_State *L)
 {
@@ -206,6 +207,20 @@ static int dataset_get(lua_State *L)
     int64_t i = script_check_int(L, 2, 1, ft_dataset_size(dataset)) - 1;
     ft_id_run ids = ft_dataset_get(dataset, i, check_field_name(L, 3, dataset));
     script_push_ids(L, ids.ids, ids.n);
+    return 1;
+}
+
+/*** The same as a vector.
+ * @function dataset:ids
+ * @tparam integer number of the example, from 1
+ * @tparam string field
+ * @treturn ids */
+static int dataset_ids(lua_State *L)
+{
+    const ft_dataset *dataset = check_dataset(L, 1)->dataset;
+    int64_t i = script_check_int(L, 2, 1, ft_dataset_size(dataset)) - 1;
+    ft_id_run ids = ft_dataset_get(dataset, i, check_field_name(L, 3, dataset));
+    script_push_vector(L, ids.ids, ids.n);
     return 1;
 }
 
@@ -538,10 +553,10 @@ static int batcher_tostring(lua_State *L)
 
 static void add_classes(lua_State *L)
 {
-    static const luaL_Reg dataset[] = {{"free", dataset_free},     {"add", dataset_add},
-                                       {"size", dataset_size},     {"longest", dataset_longest},
-                                       {"get", dataset_get},       {"pack", dataset_pack},
-                                       {"groups", dataset_groups}, {NULL, NULL}};
+    static const luaL_Reg dataset[] = {
+        {"free", dataset_free},       {"add", dataset_add},       {"size", dataset_size},
+        {"longest", dataset_longest}, {"get", dataset_get},       {"ids", dataset_ids},
+        {"pack", dataset_pack},       {"groups", dataset_groups}, {NULL, NULL}};
     static const luaL_Reg dataset_meta[] = {{"__gc", dataset_free},
                                             {"__len", dataset_size},
                                             {"__tostring", dataset_tostring},

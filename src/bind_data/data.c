@@ -117,6 +117,28 @@ static int tokenizer_encode(lua_State *L)
     return 1;
 }
 
+/*** The same as a vector of ids (data.ids).
+ * @function tokenizer:vector
+ * @tparam string text UTF-8
+ * @treturn ids
+ * @raise malformed data: the text is not UTF-8 */
+static int tokenizer_vector(lua_State *L)
+{
+    ft_error err;
+    const ft_tokenizer *tokenizer = script_check_tokenizer(L, 1);
+    const char *text = script_check_string(L, 2);
+    int32_t *ids = NULL;
+    int64_t n = 0;
+    void **box = script_box_new(L, BLOCK);
+    if (ft_tokenizer_encode(tokenizer, text, (int64_t)lua_objlen(L, 2), &ids, &n, &err) != FT_OK)
+        return script_raise(L, &err);
+    *box = ids;
+    script_push_vector(L, ids, n);
+    ft_free(*box);
+    *box = NULL;
+    return 1;
+}
+
 /* Texts on their way through ft_encode_texts, in a userdata that frees their ids. */
 typedef struct script_texts {
     int64_t n;
@@ -155,7 +177,7 @@ static script_texts *check_texts(lua_State *L, int t)
 /*** Token ids of many texts, encoded on all cores.
  * @function tokenizer:encode_all
  * @tparam {string,...} texts UTF-8
- * @treturn {{integer,...},...} for each what encode gives
+ * @treturn {ids,...} for each a vector of what encode gives
  * @raise malformed data: a text is not UTF-8 */
 static int tokenizer_encode_all(lua_State *L)
 {
@@ -167,7 +189,7 @@ static int tokenizer_encode_all(lua_State *L)
         return script_raise(L, &err);
     lua_createtable(L, (int)all->n, 0);
     for (int64_t i = 0; i < all->n; i++) {
-        script_push_ids(L, all->texts[i].ids, all->texts[i].n);
+        script_push_vector(L, all->texts[i].ids, all->texts[i].n);
         lua_rawseti(L, -2, (int)i + 1);
     }
     return 1;
@@ -283,13 +305,11 @@ static int data_squeeze(lua_State *L)
 
 static void add_classes(lua_State *L)
 {
-    static const luaL_Reg tokenizer[] = {{"free", tokenizer_free},
-                                         {"encode", tokenizer_encode},
-                                         {"encode_all", tokenizer_encode_all},
-                                         {"decode", tokenizer_decode},
-                                         {"piece", tokenizer_piece},
-                                         {"size", tokenizer_size},
-                                         {NULL, NULL}};
+    static const luaL_Reg tokenizer[] = {
+        {"free", tokenizer_free},     {"encode", tokenizer_encode},
+        {"vector", tokenizer_vector}, {"encode_all", tokenizer_encode_all},
+        {"decode", tokenizer_decode}, {"piece", tokenizer_piece},
+        {"size", tokenizer_size},     {NULL, NULL}};
     static const luaL_Reg tokenizer_meta[] = {{"__gc", tokenizer_free},
                                               {"__len", tokenizer_size},
                                               {"__tostring", tokenizer_tostring},
@@ -312,6 +332,7 @@ int script_bind_data(lua_State *L)
     add_classes(L);
     lua_newtable(L);
     luaL_register(L, NULL, functions);
+    script_add_ids(L);
     script_add_batches(L);
     script_add_tokenizers(L);
     return 1;

@@ -15,6 +15,15 @@ ft_tokenizer *script_check_tokenizer(lua_State *L, int i);
 /* Pushes a list of ids. */
 void script_push_ids(lua_State *L, const int32_t *ids, int64_t n);
 
+/* Pushes ids as a vector (ids.c), copied. */
+void script_push_vector(lua_State *L, const int32_t *ids, int64_t n);
+/* Whether the value at index i is such a vector; its ids are borrowed while it is there. */
+bool script_test_vector(lua_State *L, int i, ft_id_run *run);
+/* Whether a number is a token id, or a label that does not count. */
+bool script_is_id(double id);
+/* Adds vectors of ids to core.data, the table at the top. */
+void script_add_ids(lua_State *L);
+
 /* Adds datasets and batchers to core.data, the table at the top. */
 void script_add_batches(lua_State *L);
 

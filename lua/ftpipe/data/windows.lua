@@ -76,12 +76,6 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Data sets.
 
-local function slice(list, first, n)
-   local part = {}
-   for i = 1, n do part[i] = list[first + i - 1] end
-   return part
-end
-
 --- The windows of a text of that many tokens.
 -- @tparam int n tokens
 -- @tparam int length of a window
@@ -91,13 +85,13 @@ function M.cut(n, length, stride)
 end
 
 --- The windows of a text as a data set.
--- @tparam {int,...} ids of the whole text
+-- @tparam ids ids of the whole text
 -- @tparam {table,...} windows
 -- @treturn dataset of field source
 function M.dataset(ids, windows)
    local dataset = core.data.dataset { "source" }
    for _, window in ipairs(windows) do
-      dataset:add { source = slice(ids, window.first, window.n) }
+      dataset:add { source = ids:part(window.first, window.n) }
    end
    return dataset
 end

@@ -245,6 +245,9 @@ end
 local EMBEDDED = "embedded" -- what --data calls the data inside the program
 
 local function check_kind(task, model)
+   if type(model.family) ~= "table" then
+      opts.fail("task:open", "'model': expected what ft.model gives, got %s", class.told(model))
+   end
    if model.family.kind == task.kind then return end
    usage("task %s is %s, --model %s is %s", task.name, task.kind, model.name,
       tostring(model.family.kind))
@@ -264,13 +267,10 @@ end
 -- @raise invalid argument: the model is of another kind
 function Task:open(model, args)
    check_kind(self, model)
-   if type(args.devices) ~= "string" then
-      opts.fail("task:open", "'args': expected what ft.args gives, with the preset fine_tune")
-   end
    local by_file = args.train_file or args.eval_file
    local named = args.data or by_file
    if not named and not model.embedded then
-      if args.dry_run or args.devices:match("^sim") then return nil end
+      if args.dry_run or tostring(args.devices):match("^sim") then return nil end
       fail("invalid argument", "no data for --model %s: give --data DIR, or --train-file and "
          .. "--eval-file, or --data %s", model.name, EMBEDDED)
    end
@@ -437,7 +437,7 @@ guard("ft.task", M, {
    define = "definition: table", load = "path: string", names = "", named = "name: string",
 })
 guard("task", Task, {
-   load = "o: table", open = "model: model, args: table", scorer = "split: table",
+   load = "o: table", open = "model: table, args: table", scorer = "split: table",
 })
 
 return setmetatable(M, { __index = function(_, name) return M.named(name) end })

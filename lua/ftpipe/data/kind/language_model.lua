@@ -75,7 +75,7 @@ end
 function M.prepare(task, _, rows, o)
    check_sizes(task)
    local stride, text = stride_of(task, o.split), rows[1].text
-   local ids = o.tokenizer:encode(stride and windows.joined(text) or text)
+   local ids = o.tokenizer:vector(stride and windows.joined(text) or text)
    if #ids < (stride and 2 or task.block) then
       fail("malformed data", "%s: holds %d tokens, expected at least %s", rows.path, #ids,
          stride and "2" or ("a block of %d"):format(task.block))

@@ -143,17 +143,14 @@ end
 --- Makes of the ids of a text `most` at most, the end token last; whether something was cut off.
 local function finish(ids, most, eos)
    local cut = #ids > most - 1
-   for i = #ids, most, -1 do ids[i] = nil end
-   ids[#ids + 1] = eos
-   return ids, cut
+   return core.data.ids { cut and ids:part(1, most - 1) or ids, eos }, cut
 end
 
 --- The ids of all answers. One that is cut could be taken for another, and is never given.
 local function encode_targets(task, o)
    local targets = {}
    for i, answer in ipairs(task.definition.answers) do
-      local ids = o.tokenizer:encode(answer.target)
-      ids[#ids + 1] = o.eos_id
+      local ids = core.data.ids { o.tokenizer:vector(answer.target), o.eos_id }
       if #ids > o.max_target then
          core.fail("invalid argument", ("task %s: the answer '%s' is %d ids with its end, "
             .. "max_target is %d"):format(task.name, answer.target, #ids, o.max_target), 2)
@@ -289,7 +286,7 @@ local function drafted(o, book, open)
    local dataset = core.data.dataset { "source", "target" }
    for _, row in ipairs(open) do
       row.draft = book:next(row.ids, row.verified)
-      dataset:add { source = o.dataset:get(row.number, "source"), target = row.draft }
+      dataset:add { source = o.dataset:ids(row.number, "source"), target = row.draft }
    end
    return dataset
 end
@@ -353,10 +350,7 @@ local function dataset_of(job, sources, max_source)
    local tokenizer, eos = job.model:tokenizer(), job.model.config.eos_token_id
    local dataset = core.data.dataset { "source", "target" }
    for _, text in ipairs(sources) do
-      local ids = tokenizer:encode(text)
-      for i = #ids, max_source, -1 do ids[i] = nil end
-      ids[#ids + 1] = eos
-      dataset:add { source = ids, target = { eos } }
+      dataset:add { source = (finish(tokenizer:vector(text), max_source, eos)), target = { eos } }
    end
    return dataset
 end

@@ -34,7 +34,7 @@ end
 function Encoder:word(word)
    local ids = self.words[word]
    if ids then return ids end
-   ids = self.tokenizer:encode(word)
+   ids = self.tokenizer:vector(word)
    if self.n_words == MAX_CACHED then self.words, self.n_words = {}, 0 end
    self.words[word], self.n_words = ids, self.n_words + 1
    return ids
@@ -46,27 +46,28 @@ end
 --    (number of the word of each piece), first (number of the first piece of each word)
 function Encoder:context(text)
    if self.last and self.last.text == text then return self.last end
-   local words, starts, ids, word_of, first = {}, {}, {}, {}, {}
+   local words, starts, parts, word_of, first = {}, {}, {}, {}, {}
    local n = 0
    for start, word in text:gsub(NARROW_SPACE, "   "):gmatch("()([^ \t\r\n]+)") do
       local w = #words + 1
       words[w], starts[w], first[w] = word, start, n + 1
-      for _, id in ipairs(self:word(word)) do
+      parts[w] = self:word(word)
+      for _ = 1, #parts[w] do
          n = n + 1
-         ids[n], word_of[n] = id, w
+         word_of[n] = w
       end
    end
    self.last = {
-      text = text, words = words, starts = starts, ids = ids, word_of = word_of, first = first,
+      text = text, words = words, starts = starts, ids = core.data.ids(parts), word_of = word_of,
+      first = first,
    }
    return self.last
 end
 
 --- Ids of a question, cut to what is allowed.
 function Encoder:query(text)
-   local ids = self.tokenizer:encode(text)
-   for i = #ids, self.max_query + 1, -1 do ids[i] = nil end
-   return ids
+   local ids = self.tokenizer:vector(text)
+   return ids:part(1, math.min(#ids, self.max_query))
 end
 
 --- The windows over a context.
@@ -87,8 +88,8 @@ end
 
 --- Whether ids[from ...] are the wanted ones.
 local function has_at(ids, from, wanted)
-   for i, id in ipairs(wanted) do
-      if ids[from + i - 1] ~= id then return false end
+   for i = 1, #wanted do
+      if ids[from + i - 1] ~= wanted[i] then return false end
    end
    return true
 end
@@ -126,29 +127,23 @@ function Encoder:span(context, answer)
    if not there:find(core.data.squeeze(answer.text), 1, true) then return nil end
    local first = context.first[from]
    local last = (context.first[to + 1] or #context.ids + 1) - 1
-   return narrow(context.ids, first, last, self.tokenizer:encode(answer.text))
+   return narrow(context.ids, first, last, self.tokenizer:vector(answer.text))
 end
 
 --- The ids and segments of one window: [CLS] question [SEP] context [SEP].
 -- @tparam table context of :context
--- @tparam {int,...} query
+-- @tparam ids query
 -- @tparam table window of :windows
--- @treturn {int,...} ids
--- @treturn {int,...} segments 0 up to the first [SEP], 1 after
+-- @treturn ids
+-- @treturn ids segments: 0 up to the first [SEP], 1 after
 function Encoder:sequence(context, query, window)
-   local ids, segments, n = { self.first }, { 0 }, 1
-   for _, id in ipairs(query) do
-      n = n + 1
-      ids[n], segments[n] = id, 0
-   end
-   n = n + 1
-   ids[n], segments[n] = self.separator, 0
-   for i = window.first, window.first + window.n - 1 do
-      n = n + 1
-      ids[n], segments[n] = context.ids[i], 1
-   end
-   ids[n + 1], segments[n + 1] = self.separator, 1
-   return ids, segments
+   local sequence = core.data.ids {
+      self.first, query, self.separator, context.ids:part(window.first, window.n), self.separator,
+   }
+   local segments = core.data.ids {
+      core.data.repeated(0, #query + 2), core.data.repeated(1, window.n + 1),
+   }
+   return sequence, segments
 end
 
 --- Where a span lies in a window, counted from 0 in its sequence; 0, 0 (that is [CLS]) when the
