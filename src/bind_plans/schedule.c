@@ -339,7 +339,8 @@ static bool is_synchronous(const ft_plan *plan)
 /*** What the plan says: schedule, devices, micro_batches, batches, forward_only, synchronous (no
  * forward works with weights that are late), node_stage, stages (each with
  * devices, depth, in_flight, versions, recompute, buffers of the edges that end there,
- * least_staleness and most_staleness of its forwards in the second half of the leg).
+ * least_staleness and most_staleness of its forwards in the second half of the leg,
+ * mean_staleness).
  * @function schedule_plan:describe */
 static int plan_describe(lua_State *L)
 {
