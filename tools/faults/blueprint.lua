@@ -74,4 +74,9 @@ return {
    { "src/blueprint/edges.c", "(b->cut.keeps || b->stages[owner].device != stage->device)",
       "b->stages[owner].device != stage->device", "c/engine_versions spec/versions",
       "older weights of another stage on the device are read in place" },
+   { "src/blueprint/blueprint.c", "info->ahead = ft_blueprint_ahead(b, info->owner)",
+      "info->ahead = ft_blueprint_ahead(b, 0)", "c/engine_replay",
+      "every weight is kept as far ahead as those of the first stage" },
+   { "src/plan/plan.c", "*sum += a->lag;", "*sum += a->lag > 0;", "c/simulate",
+      "weights that are several updates late count as late by one" },
 }
