@@ -74,6 +74,36 @@ static void test_text_comes_back_as_it_was(void)
     ft_plan_free(plan);
 }
 
+/* What an action or a stage may say besides is in the text again, as it was. */
+static void test_all_that_may_be_said_comes_back(void)
+{
+    static const plan_fault rows[] = {
+        {small_plan, "F0.4.0~1 B0.3.1", "F0.4.0-1~1 B0.3.1", "drain 0 F0.4.0-1~1 B0.3.1"},
+        {small_plan, "F0.4.0~1 B0.3.1", "F0.4.0~1 F0.4.1 B0.3.1", "drain 0 F0.4.0~1 F0.4.1 B0.3.1"},
+        {small_plan, "F0.4.0~1 B0.3.1", "F0.4.0~1 F0.4.1~1 B0.3.1", "drain 0 F0.4.0-1~1 B0.3.1"},
+        {small_plan, "stage 0 device 0 depth 1 in-flight 2",
+         "stage 0 device 1,0 recompute reduce-bytes 12 replicas block versions 3 in-flight 2 depth "
+         "1",
+         "stage 0 device 1,0 depth 1 in-flight 2 versions 3 replicas block reduce-bytes 12 "
+         "recompute\n"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char changed[2048];
+        ft_text text = {0};
+        const char *at = strstr(small_plan, rows[i].from);
+        snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - small_plan), small_plan,
+                 rows[i].to, at + strlen(rows[i].from));
+        ft_plan *plan = case_parse(changed);
+        if (!plan) continue;
+        CHECK_STATUS(ft_plan_write(plan, &text, NULL), FT_OK);
+        if (!CHECK(strstr(text.data, rows[i].words))) fprintf(stderr, "said: %s\n", text.data);
+        if (strstr(rows[i].words, "device 1,0")) CHECK(plan->device[0] == 1);
+        CHECK(plan->device[1] == 1);
+        ft_text_fini(&text);
+        ft_plan_free(plan);
+    }
+}
+
 static void test_annotations_are_kept(void)
 {
     pipeline_case c;
@@ -120,6 +150,8 @@ static void test_bad_text_is_refused_with_its_line(void)
          "line 11: device is '2', expected a number from 0 to 1"},
         {small_plan, "depth 1 in-flight", "depth 1 inflight",
          "line 10: 'inflight' was not expected here"},
+        {small_plan, "in-flight 2", "in-flight 2 depth 1",
+         "line 10: 'depth' was not expected here"},
         {small_plan, "F0>F1", "F0-F1", "line 12: edge is 'F0-F1'"},
         {small_plan, "F0>F1", "F0>F2",
          "line 12: edge is 'F0>F2', expected two actions with stages below 2"},
@@ -297,6 +329,7 @@ int main(void)
 {
     RUN(test_a_plan_written_by_hand);
     RUN(test_text_comes_back_as_it_was);
+    RUN(test_all_that_may_be_said_comes_back);
     RUN(test_annotations_are_kept);
     RUN(test_bad_text_is_refused_with_its_line);
     RUN(test_wrong_plans_are_refused_in_words);
