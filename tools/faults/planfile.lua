@@ -1,7 +1,7 @@
 --- Faults in src/planfile and src/timeline; see tools/mutate.lua.
 local PARSE, WRITE = "src/planfile/parse.c", "src/planfile/write.c"
 local FILES = "c/planfile c/plan_cut spec/plan_text spec/plan_given"
-local TIMES = "c/simulate c/schedule spec/schedule"
+local TIMES = "c/simulate"
 return {
    { PARSE, "if (!p->n_replicas[s]++) p->device[s] = (int)device;",
       "p->n_replicas[s]++; p->device[s] = (int)device;", FILES,
@@ -24,7 +24,7 @@ return {
       "what replicas sum is not written" },
    { "src/timeline/timeline.c",
       "if (e->device == device && ft_action_stream(e->kind) == FT_STREAM_COMPUTE)",
-      "if (e->device == device)", "c/simulate spec/swap", "copies are work of their device" },
+      "if (e->device == device)", "c/simulate", "copies are work of their device" },
    { "src/timeline/timeline.c", "if (bytes > *peak) *peak = bytes;", "*peak = bytes;", TIMES,
       "the peak of activations is what is left of them" },
    { "src/timeline/timeline.c", "points[n].ns = added > 0 ? e->start_ns : e->end_ns;",
