@@ -1,7 +1,7 @@
 --- Faults in lua/ftpipe; see tools/mutate.lua.
 return {
-   { "lua/ftpipe/data/squad/features.lua", "self.max_query + 1, -1 do", "self.max_query, -1 do",
-      "spec/squad", "questions are cut a piece early" },
+   { "lua/ftpipe/data/squad/features.lua", "math.min(#ids, self.max_query)",
+      "math.min(#ids, self.max_query - 1)", "spec/squad", "questions are cut a piece early" },
    { "lua/ftpipe/data/squad/features.lua",
       "self.max_source - query - 3", "self.max_source - query - 2",
       "spec/squad", "windows are a piece too long" },
@@ -15,8 +15,8 @@ return {
       "if #wanted > 0 and from + #wanted - 1 <= last and has_at(ids, from, wanted) then",
       "if #wanted > 0 and from + #wanted - 1 < last and has_at(ids, from, wanted) then",
       "spec/squad", "an answer at the end of its words is not made narrower" },
-   { "lua/ftpipe/data/squad/features.lua", "ids[n], segments[n] = context.ids[i], 1",
-      "ids[n], segments[n] = context.ids[i], 0", "spec/squad",
+   { "lua/ftpipe/data/squad/features.lua", "core.data.repeated(1, window.n + 1),",
+      "core.data.repeated(0, window.n + 1),", "spec/squad",
       "the context is of the first segment" },
    { "lua/ftpipe/data/squad/features.lua",
       "if not first or first < window.first or last >= window.first + window.n"
