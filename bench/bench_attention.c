@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "ops/ops.h"
+#include "median.h"
 
 enum { MAX_ROUNDS = 101, BUCKETS = 32, PEAK_TURNS = 200000 };
 
@@ -164,18 +165,6 @@ static double pair_flops(const sizes *s, double per_pair)
 }
 
 /* -- the table ----------------------------------------------------------------------------------*/
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *x, int n)
-{
-    qsort(x, (size_t)n, sizeof *x, by_value);
-    return x[n / 2];
-}
 
 static void print_line(const sizes *s, int rounds)
 {

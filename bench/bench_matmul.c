@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "ops/ops.h"
+#include "median.h"
 
 enum { MAX_ROUNDS = 101, N_SIZES = 7, N_KINDS = 3 };
 
@@ -126,18 +127,6 @@ static void peer_init(peer *p, dnnl_engine_t engine, int kind, float *const abc[
     dnnl_primitive_desc_destroy(pd);
     dnnl_primitive_attr_destroy(attr);
     dnnl_post_ops_destroy(after);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *x, int n)
-{
-    qsort(x, (size_t)n, sizeof *x, by_value);
-    return x[n / 2];
 }
 
 /* Prints one line; returns the ratio. */

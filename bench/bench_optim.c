@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "optim/optim.h"
+#include "median.h"
 
 enum { ROUNDS = 9, ROWS = 8192, COLUMNS = 2048, N = ROWS * COLUMNS };
 
@@ -21,18 +22,6 @@ typedef struct runner {
     void *state;
     double seconds[ROUNDS];
 } runner;
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values)
-{
-    qsort(values, ROUNDS, sizeof *values, by_value);
-    return values[ROUNDS / 2];
-}
 
 static void triad(float *restrict a, const float *restrict b, const float *restrict c)
 {
@@ -87,11 +76,11 @@ int main(void)
         for (int k = 0; k < 3; k++) round_of(&runners[k], param, grad, round);
     }
     /* A store reads its line first: 16 bytes move for a number of the triad. */
-    double bandwidth = 16.0 * N / median(seconds);
+    double bandwidth = 16.0 * N / median(seconds, ROUNDS);
     printf("triad      %6.1f GB/s (16 bytes a number, its stores read their lines)\n",
            bandwidth * 1e-9);
     for (int k = 0; k < 3; k++) {
-        double time = median(runners[k].seconds);
+        double time = median(runners[k].seconds, ROUNDS);
         printf("%-10s %6.3f ns a number, %4.1f GB/s, %4.2f of the triad\n", runners[k].name,
                time / N * 1e9, runners[k].bytes * N / time * 1e-9,
                runners[k].bytes * N / time / bandwidth);
