@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "check.h"
+#include "no_memory.h"
 
 /* Two fields that go together, one on its own. */
 static const ft_data_field fields[] = {{"source", 0}, {"segments", 0}, {"target", 1}};
@@ -139,8 +140,9 @@ static void packing_wide_ids(void)
 
 /* -- no memory -------------------------------------------------------------------------------- */
 
-static ft_status try_dataset(ft_error *err)
+static ft_status try_dataset(void *none, ft_error *err)
 {
+    (void)none;
     ft_dataset *dataset;
     static const int32_t ids[600];
     const ft_id_run row[] = {{ids, 600}, {ids, 600}, {ids, 5}};
@@ -155,8 +157,9 @@ done:
     return status;
 }
 
-static ft_status try_packing(ft_error *err)
+static ft_status try_packing(void *none, ft_error *err)
 {
+    (void)none;
     ft_dataset *dataset, *again = NULL;
     static const int32_t ids[60];
     const ft_id_run row[] = {{ids, 60}, {ids, 60}, {ids, 5}};
@@ -176,21 +179,8 @@ done:
 
 static void no_memory(void)
 {
-    static ft_status (*const attempts[])(ft_error *) = {try_dataset, try_packing};
-    for (size_t i = 0; i < sizeof attempts / sizeof *attempts; i++) {
-        int64_t live = ft_alloc_live();
-        ft_status status = FT_NOMEM;
-        int n = 0;
-        while (status == FT_NOMEM && n < 1000) {
-            ft_error err = {0};
-            ft_alloc_fail_after(++n);
-            status = attempts[i](&err);
-            ft_alloc_fail_after(0);
-            CHECK(ft_alloc_live() == live);
-        }
-        CHECK_STATUS(status, FT_OK);
-        CHECK(n > 3);
-    }
+    check_without_memory(try_dataset, NULL, 3);
+    check_without_memory(try_packing, NULL, 3);
 }
 
 int main(void)

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "check.h"
+#include "no_memory.h"
 
 enum { START = 7, NOTHING = 0 }; /* decoder start and pad */
 
@@ -365,24 +366,19 @@ static void bad_options(void)
     ft_dataset_free(dataset);
 }
 
+static ft_status try_batcher(void *dataset, ft_error *err)
+{
+    ft_batcher_options o = options(3, true, 2);
+    ft_batcher *batcher;
+    ft_status status = ft_batcher_new(&batcher, dataset, &o, err);
+    ft_batcher_free(batcher);
+    return status;
+}
+
 static void no_memory(void)
 {
     ft_dataset *dataset = examples(10);
-    ft_batcher_options o = options(3, true, 2);
-    int64_t live = ft_alloc_live();
-    ft_status status = FT_NOMEM;
-    int n = 0;
-    while (status == FT_NOMEM && n < 1000) {
-        ft_batcher *batcher;
-        ft_error err = {0};
-        ft_alloc_fail_after(++n);
-        status = ft_batcher_new(&batcher, dataset, &o, &err);
-        ft_alloc_fail_after(0);
-        ft_batcher_free(batcher);
-        CHECK(ft_alloc_live() == live);
-    }
-    CHECK_STATUS(status, FT_OK);
-    CHECK(n > 15);
+    check_without_memory(try_batcher, dataset, 15);
     ft_dataset_free(dataset);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "check.h"
+#include "no_memory.h"
 #include "spm_model.h"
 
 enum { EXTRA = 12 }; /* sentinels; SPM_N + EXTRA ids in all */
@@ -271,8 +272,9 @@ static void model_files(void)
 
 /* -- no memory -------------------------------------------------------------------------------- */
 
-static ft_status try_tokenizer(ft_error *err)
+static ft_status try_tokenizer(void *none, ft_error *err)
 {
+    (void)none;
     spm_bytes model;
     ft_tokenizer *tokenizer;
     int32_t *ids = NULL;
@@ -293,18 +295,7 @@ done:
 
 static void no_memory(void)
 {
-    int64_t live = ft_alloc_live();
-    ft_status status = FT_NOMEM;
-    int n = 0;
-    while (status == FT_NOMEM && n < 1000) {
-        ft_error err = {0};
-        ft_alloc_fail_after(++n);
-        status = try_tokenizer(&err);
-        ft_alloc_fail_after(0);
-        CHECK(ft_alloc_live() == live);
-    }
-    CHECK_STATUS(status, FT_OK);
-    CHECK(n > 3);
+    check_without_memory(try_tokenizer, NULL, 3);
 }
 
 int main(void)

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "check.h"
+#include "no_memory.h"
 #include "tokens/tokens.h"
 #include "tokens/internal.h"
 #include "tokenizer_files.h"
@@ -72,8 +73,9 @@ static void files_beside(void)
                "content");
 }
 
-static ft_status try_files(ft_error *err)
+static ft_status try_files(void *none, ft_error *err)
 {
+    (void)none;
     ft_tokenizer *tokenizer;
     FT_TRY(ft_tokenizer_load_wordpiece(&tokenizer, vocab_txt, sizeof vocab_txt - 1, "own", &uncased,
                                        err));
@@ -85,16 +87,7 @@ static ft_status try_files(ft_error *err)
 
 static void no_memory(void)
 {
-    ft_status status = FT_NOMEM;
-    int64_t live = ft_alloc_live();
-    for (int64_t n = 1; status == FT_NOMEM && n < 1000; n++) {
-        ft_error err;
-        ft_alloc_fail_after(n);
-        status = try_files(&err);
-        ft_alloc_fail_after(0);
-        CHECK(ft_alloc_live() == live);
-    }
-    CHECK_STATUS(status, FT_OK);
+    check_without_memory(try_files, NULL, 3);
 }
 
 int main(void)
