@@ -108,7 +108,7 @@ end
 -- plans and problems that only who makes them needs.
 local HOMES = {
    ["problem/ground.h"] = { "src/problem/", "src/contiguous/", "src/mixed/", "src/partition/" },
-   ["plan/making.h"] = { "src/plan/", "src/planfile/", "src/schedule/" },
+   ["plan/making.h"] = { "src/plan/", "src/planfile/", "src/schedule/", "src/residency/" },
    ["plan/wires.h"] = { "src/plan/", "src/schedule/", "src/simulate/" },
    ["lua.h"] = { "src/script/", "src/bind_", "src/core/", "src/app/" },
    ["lauxlib.h"] = { "src/script/", "src/bind_", "src/core/", "src/app/" },

@@ -272,6 +272,53 @@ static int blueprint_memory(lua_State *L)
     return 1;
 }
 
+/*** The plan with moves between device and host memory, so that it fits the devices' budgets.
+ * @function blueprint:fit
+ * @tparam bool least takes as little device memory as it can, whatever the budgets
+ * @tparam[opt] table spare by device: bytes that are to be left
+ * @treturn string the text of a plan
+ * @treturn table by device: bytes that each class is copied in and out, loads, saves and drops */
+static int blueprint_fit(lua_State *L)
+{
+    ft_error err;
+    ft_plan *plan;
+    ft_text text = {0};
+    const ft_blueprint *b = script_check_blueprint(L, 1);
+    int n = ft_blueprint_plan(b)->n_devices;
+    int64_t *spare = lua_newuserdata(L, (size_t)(n + 1) * sizeof *spare);
+    ft_volume *volumes = lua_newuserdata(L, (size_t)(n + 1) * sizeof *volumes);
+    for (int d = 0; d < n; d++) {
+        spare[d] = 0;
+        if (!lua_istable(L, 3)) continue;
+        lua_rawgeti(L, 3, d + 1);
+        spare[d] = (int64_t)lua_tonumber(L, -1);
+        lua_pop(L, 1);
+    }
+    ft_status status = ft_blueprint_fit(&plan, b, lua_toboolean(L, 2), spare, volumes, &err);
+    if (status == FT_OK) status = ft_plan_write(plan, &text, &err);
+    ft_plan_free(plan);
+    if (status == FT_OK) lua_pushlstring(L, text.data, (size_t)text.length);
+    ft_text_fini(&text);
+    if (status != FT_OK) return script_raise(L, &err);
+    lua_createtable(L, n, 0);
+    for (int d = 0; d < n; d++) {
+        const ft_volume *v = &volumes[d];
+        lua_createtable(L, 0, 5);
+        for (int out = 0; out < 2; out++) {
+            lua_createtable(L, 0, FT_MEMORY_CLASSES);
+            for (int c = 0; c < FT_MEMORY_CLASSES; c++)
+                script_set_number(L, ft_memory_classes[c].name,
+                                  (double)(out ? v->out[c] : v->in[c]));
+            lua_setfield(L, -2, out ? "bytes_out" : "bytes_in");
+        }
+        script_set_number(L, "loads", (double)v->loads);
+        script_set_number(L, "saves", (double)v->saves);
+        script_set_number(L, "drops", (double)v->drops);
+        lua_rawseti(L, -2, d + 1);
+    }
+    return 2;
+}
+
 /*** Raises `plan infeasible` when a device is over its budget.
  * @function blueprint:check_memory */
 static int blueprint_check_memory(lua_State *L)
@@ -405,6 +452,7 @@ void script_blueprint_class(lua_State *L)
     static const luaL_Reg methods[] = {{"plan_text", blueprint_plan_text},
                                        {"memory", blueprint_memory},
                                        {"check_memory", blueprint_check_memory},
+                                       {"fit", blueprint_fit},
                                        {"is_executable", blueprint_is_executable},
                                        {"stages", blueprint_stages},
                                        {"transfers", blueprint_transfers},

@@ -17,6 +17,7 @@
 #include "optim/optim.h"
 #include "plan/plan.h"
 #include "program/program.h"
+#include "residency/residency.h"
 
 /* What work takes on one device, ns, as a profile has it. */
 typedef struct ft_work_costs {
@@ -119,6 +120,11 @@ const ft_stage_costs *ft_blueprint_costs(const ft_blueprint *blueprint);
 int64_t ft_blueprint_slot_bytes(const ft_blueprint *blueprint, int stage);
 /* What transfers pass over in a simulation; NULL when the options have no machine. */
 const ft_machine *ft_blueprint_machine(const ft_blueprint *blueprint);
+/* The plan with moves between device and host memory (residency/residency.h), so that each device
+ * needs `spare` bytes less than its budget, or, with `least`, as little as it can. Places are found
+ * by a blueprint of that plan; where these do not fit together, it takes a few bytes more. */
+ft_status ft_blueprint_fit(ft_plan **out, const ft_blueprint *blueprint, bool least,
+                           const int64_t *spare, ft_volume *volumes, ft_error *err);
 /* FT_INFEASIBLE when a device's planned memory is over its budget: the message has the breakdown by
  * class. */
 ft_status ft_blueprint_check_memory(const ft_blueprint *blueprint, ft_error *err);

@@ -18,11 +18,13 @@ static bool same_but_moved(const ft_action *a, const ft_action *b, int batches)
            a->item == b->item && a->stay == b->stay && a->batch + batches == b->batch;
 }
 
-/* Actions of the list that belong to batch 0: as many as belong to any other. */
+/* Actions of the list that belong to a batch in its middle: as many as belong to any other, but for
+ * moves of memory at both ends. */
 static int64_t per_batch(const ft_action_list *list)
 {
     int64_t n = 0;
-    for (int i = 0; i < list->n; i++) n += list->actions[i].batch == 0;
+    for (int i = 0; i < list->n; i++)
+        n += list->actions[i].batch == list->actions[list->n / 2].batch;
     return n;
 }
 

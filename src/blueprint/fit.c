@@ -1,0 +1,83 @@
+/* blueprint/fit.c - moves for a plan whose state is larger than its devices. */
+#include "blueprint/internal.h"
+
+/* Bytes of a class of a stage: as places of its tensors, and as a unit. */
+typedef struct extent {
+    int64_t apart, together;
+} extent;
+
+static void add(extent *e, int64_t bytes)
+{
+    e->apart += ft_place_bytes(bytes);
+    e->together += ft_memory_round(bytes);
+}
+
+static int64_t state_bytes(const ft_blueprint *b, const ft_param_layout *p)
+{
+    ft_state_part parts[FT_MAX_STATE_PARTS];
+    int64_t bytes = 0;
+    if (p->n_terms) b->options.optimizer->state(&p->spec, b->options.hypers, parts, &bytes);
+    return bytes;
+}
+
+/* What may move of a stage, by class. Weights that evaluation reads, or of which older versions
+ * are kept, stay. */
+static void measure(const ft_blueprint *b, int s, extent out[FT_MEMORY_CLASSES])
+{
+    const ft_stage_layout *stage = &b->stages[s];
+    const ft_stage *cut = stage->cut[0];
+    bool stay = b->evaluation || b->plan.versions[s] > 1;
+    for (int i = 0; i < stage->n_params; i++) {
+        const ft_stage_param *sp = &stage->params[i];
+        const ft_param_layout *p = &b->params[sp->param];
+        if (!stay && (sp->owned || sp->replica))
+            add(&out[FT_MEMORY_WEIGHTS], ft_spec_bytes(&p->spec));
+        if (sp->owned) add(&out[FT_MEMORY_OPTIMIZER], state_bytes(b, p));
+    }
+    for (int i = 0; i < cut->n_grads; i++) {
+        int param = ft_graph_grad_term(b->cut.graphs[0], cut->grads[i])->param;
+        add(&out[FT_MEMORY_GRADIENTS], ft_spec_bytes(&b->params[param].spec));
+    }
+    for (int i = 0; i < stage->n_packs && !stay; i++)
+        add(&out[FT_MEMORY_PACKED], stage->packs[i].bytes);
+}
+
+static ft_status prepare(const ft_blueprint *b, bool least, const int64_t *spare, ft_residency *out,
+                         ft_arena *arena, ft_error *err)
+{
+    int n = b->cut.n_stages, n_devices = b->cut.n_devices;
+    int64_t(*bytes)[FT_MEMORY_CLASSES] = ft_arena_array(arena, n, sizeof *bytes);
+    int64_t *capacity = ft_arena_array(arena, n_devices, sizeof *capacity);
+    if (!bytes || !capacity) return ft_fail(err, FT_NOMEM, "no memory to fit a plan");
+    for (int d = 0; d < n_devices; d++)
+        capacity[d] = b->cut.devices[d].memory_bytes - b->blocks[d].total - spare[d];
+    for (int s = 0; s < n; s++) {
+        extent extents[FT_MEMORY_CLASSES] = {{0, 0}};
+        measure(b, s, extents);
+        for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
+            bytes[s][c] = ft_place_bytes(extents[c].together);
+            capacity[b->stages[s].device] += extents[c].apart;
+        }
+    }
+    *out = (ft_residency){&b->plan, (const int64_t(*)[FT_MEMORY_CLASSES])bytes, capacity,
+                          least ? 0 : FT_LOADS_AHEAD};
+    return least ? ft_residency_least(out, capacity, err) : FT_OK;
+}
+
+ft_status ft_blueprint_fit(ft_plan **out, const ft_blueprint *b, bool least, const int64_t *spare,
+                           ft_volume *volumes, ft_error *err)
+{
+    ft_residency q;
+    *out = NULL;
+    for (int s = 0; s < b->cut.n_stages; s++)
+        for (int c = 0; c < FT_MEMORY_CLASSES; c++)
+            if (b->stages[s].units[c])
+                return ft_fail(err, FT_INVALID, "the plan moves the %s of stage %d already",
+                               ft_memory_classes[c].name, s);
+    ft_arena *arena = ft_arena_new();
+    if (!arena) return ft_fail(err, FT_NOMEM, "no memory to fit a plan");
+    ft_status status = prepare(b, least, spare, &q, arena, err);
+    if (status == FT_OK) status = ft_residency_plan(out, &q, volumes, err);
+    ft_arena_free(arena);
+    return status;
+}

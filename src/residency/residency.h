@@ -1,0 +1,36 @@
+/* residency/residency.h - what is on a device when, of more than it holds.
+ *
+ * Pure: an order of work, the bytes of what it needs and how many may be there at once go in; the
+ * same order with loads, saves and drops comes out. Whatever does not fit makes room by what is
+ * needed furthest in the future. */
+#ifndef FT_RESIDENCY_H
+#define FT_RESIDENCY_H
+
+#include "plan/plan.h"
+
+typedef struct ft_residency {
+    const ft_plan *plan;                       /* that moves none of the classes below */
+    const int64_t (*bytes)[FT_MEMORY_CLASSES]; /* by stage: of what moves as a whole (base/
+                                                  memory_class.h); 0 of what stays */
+    const int64_t *capacity;                   /* by device: that all of these may take at once */
+    int ahead; /* actions that a load may stand before what needs it, where there is room */
+} ft_residency;
+
+/* What is copied in the leg, by class. */
+typedef struct ft_volume {
+    int64_t in[FT_MEMORY_CLASSES], out[FT_MEMORY_CLASSES]; /* bytes */
+    int64_t loads, saves, drops;
+} ft_volume;
+
+enum { FT_LOADS_AHEAD = 8 }; /* that serve well: a stage's work, and some of the next one's */
+
+/* By device, the most that one action needs: with less there is no plan. */
+ft_status ft_residency_least(const ft_residency *request, int64_t *least, ft_error *err);
+
+/* The plan with its moves; volumes by device. FT_INFEASIBLE names the action whose own needs are
+ * more than the capacity; FT_UNSUPPORTED for replicas, devices that choose by policy, and orders
+ * without a repeating middle that are too long to be written out. */
+ft_status ft_residency_plan(ft_plan **out, const ft_residency *request, ft_volume *volumes,
+                            ft_error *err);
+
+#endif
