@@ -1,4 +1,4 @@
-/* test/test_planfile.c - plans as text, what the check says of bad ones, and traces. */
+/* test/test_planfile.c - plans as text, what the check says of bad ones. */
 #include "check.h"
 #include "schedule_cases.h"
 
@@ -269,39 +269,6 @@ static void test_a_deadlock_is_named(void)
     ft_plan_free(plan);
 }
 
-static void test_trace_of_a_small_leg(void)
-{
-    static const char *const wanted =
-        "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n"
-        "{\"ph\":\"M\",\"pid\":0,\"name\":\"process_name\",\"args\":{\"name\":\"device 0\"}},\n"
-        "{\"ph\":\"M\",\"pid\":0,\"tid\":0,\"name\":\"thread_name\",\"args\":{\"name\":\"stage "
-        "0\"}},\n"
-        "{\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":0.000,\"dur\":1.500,\"cat\":\"forward\","
-        "\"name\":\"F stage 0 mb 0\",\"args\":{\"batch\":0,\"micro\":0,\"lag\":0}},\n"
-        "{\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":1.500,\"dur\":2.000,\"cat\":\"backward\","
-        "\"name\":\"B stage 0 mb 0\",\"args\":{\"batch\":0,\"micro\":0,\"lag\":0}},\n"
-        "{\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":3.500,\"dur\":0.007,\"cat\":\"update\","
-        "\"name\":\"U stage 0 batch 0\",\"args\":{\"batch\":0}}\n"
-        "]}\n";
-    pipeline_case c;
-    ft_error err = {0};
-    ft_plan *plan = NULL;
-    ft_timeline *timeline = NULL;
-    ft_text text = {0};
-    case_chain(&c, 1, 1, 1, 1, 1500, 2000);
-    c.update_ns[0] = 7;
-    CHECK_STATUS(ft_plan_make(&plan, &c.pipeline, ft_schedule_find("1f1b"), &err), FT_OK);
-    CHECK_STATUS(ft_plan_simulate(&timeline, plan, &c.costs, &err), FT_OK);
-    CHECK_STATUS(ft_timeline_write_trace(timeline, &text, &err), FT_OK);
-    CHECK(!strcmp(text.data, wanted));
-    timeline->events[1].start_ns = 1400;
-    CHECK_STATUS(ft_timeline_write_trace(timeline, &text, &err), FT_INVALID);
-    check_words(&err, "event 1 of device 0 begins at 1400 ns, before the end of event 0");
-    ft_text_fini(&text);
-    ft_timeline_free(timeline);
-    ft_plan_free(plan);
-}
-
 static void test_no_memory_is_an_error(void)
 {
     int64_t before = ft_alloc_live();
@@ -336,7 +303,6 @@ int main(void)
     RUN(test_derived_numbers_may_be_left_out);
     RUN(test_batches_do_not_mix);
     RUN(test_a_deadlock_is_named);
-    RUN(test_trace_of_a_small_leg);
     RUN(test_no_memory_is_an_error);
     return check_report();
 }

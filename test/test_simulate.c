@@ -386,21 +386,6 @@ static void test_what_all_ways_cross_is_shared(void)
     CHECK(latency[1] == 10 && per_byte[1] == 10 && per_byte[6] == 1 && latency[5] == 0);
 }
 
-/* Ways do not lead through devices, however short they are. */
-static void test_devices_pass_nothing_on(void)
-{
-    const ft_cable links[] = {{.a = 0, .b = 1, .bytes_per_s = 1e9},
-                              {.a = 1, .b = 2, .bytes_per_s = 1e9},
-                              {.a = 0, .b = 3, .bytes_per_s = 1e8},
-                              {.a = 3, .b = 4, .bytes_per_s = 1e8},
-                              {.a = 4, .b = 2, .bytes_per_s = 1e8}};
-    ft_machine m = {.n_devices = 3, .n_places = 5, .n_links = 5, .links = links};
-    double latency[9], per_byte[9];
-    ft_error err = {0};
-    CHECK_STATUS(ft_machine_idle(&m, latency, per_byte, &err), FT_OK);
-    CHECK(per_byte[1] == 1 && per_byte[2] == 10);
-}
-
 static void test_bad_machines_are_refused(void)
 {
     pipeline_case c;
@@ -477,40 +462,6 @@ static bool same_timelines(const ft_timeline *a, const ft_timeline *b)
 
 /* Random plans under random delays, on lists or by policy, on random links: none waits for ever,
  * every event is there, and the same seed gives the same bytes. */
-/* Copies are no work of the device; activations are there from the start of what makes them to the
- * end of what frees them. */
-static void test_a_timeline_worked_out_by_hand(void)
-{
-    static const ft_event events[] = {
-        {.start_ns = 0, .end_ns = 10, .kind = FT_ACT_FORWARD},
-        {.start_ns = 10, .end_ns = 30, .kind = FT_ACT_SWAP_OUT, .class = FT_MEMORY_ACTIVATIONS},
-        {.start_ns = 12, .end_ns = 20, .kind = FT_ACT_FORWARD, .stage = 1},
-        {.start_ns = 15, .end_ns = 25, .kind = FT_ACT_SWAP_OUT, .class = FT_MEMORY_WEIGHTS},
-        {.start_ns = 20, .end_ns = 29, .kind = FT_ACT_BACKWARD, .stage = 1},
-        {.start_ns = 31, .end_ns = 40, .kind = FT_ACT_SWAP_IN, .class = FT_MEMORY_ACTIVATIONS},
-        {.start_ns = 40, .end_ns = 55, .kind = FT_ACT_BACKWARD},
-        {.start_ns = 3, .end_ns = 99, .kind = FT_ACT_FORWARD, .device = 1},
-    };
-    static const struct {
-        int64_t ns, bytes;
-    } wanted[] = {{0, 100}, {12, 107}, {29, 100}, {30, 0}, {31, 100}, {55, 0}};
-    enum { N = sizeof events / sizeof *events, POINTS = sizeof wanted / sizeof *wanted };
-    const int64_t saved[] = {100, 7};
-    ft_memory_point points[N];
-    ft_timeline *t = NULL;
-    int64_t peak;
-    if (!CHECK_STATUS(ft_timeline_new(&t, 2, 2, N, NULL), FT_OK)) return;
-    memcpy(t->events, events, sizeof events);
-    t->n_events = N;
-    CHECK(ft_timeline_end_ns(t) == 99);
-    CHECK(ft_timeline_busy_ns(t, 0) == 10 + 8 + 9 + 15 && ft_timeline_busy_ns(t, 1) == 96);
-    CHECK(ft_timeline_memory(t, 0, saved, points, &peak) == POINTS);
-    for (int i = 0; i < POINTS; i++)
-        CHECK(points[i].ns == wanted[i].ns && points[i].bytes == wanted[i].bytes);
-    CHECK(peak == 107);
-    ft_timeline_free(t);
-}
-
 static void test_no_deadlock_under_any_delay(void)
 {
     for (uint64_t seed = 0; seed < CASES(400); seed++) {
@@ -560,10 +511,8 @@ int main(void)
     RUN(test_links_serve_who_asked_first);
     RUN(test_what_all_ways_cross_is_shared);
     RUN(test_sums_go_round_a_ring);
-    RUN(test_devices_pass_nothing_on);
     RUN(test_bad_machines_are_refused);
     RUN(test_memory_over_time);
-    RUN(test_a_timeline_worked_out_by_hand);
     RUN(test_no_deadlock_under_any_delay);
     return check_report();
 }

@@ -1,5 +1,6 @@
 --- Faults in the rooms of plans; see tools/mutate.lua.
-local TESTS = "c/schedule* c/plan* c/simulate* spec/schedule spec/cluster spec/swap"
+local TESTS = "c/schedule* c/plan* c/simulate* c/machine c/timeline "
+   .. "spec/schedule spec/cluster spec/swap"
 
 return {
    { "src/schedule/interleave.c", "ahead += (int64_t)(t->n_chunks - 1) * t->n_devices;",
