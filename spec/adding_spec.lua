@@ -104,6 +104,43 @@ static const ft_schedule roomy = {
          copy))))
    end)
 
+   it("a task, and a kind of model: a file each, with a family and its line", function()
+      if core.sanitized then return pending("what it builds has no sanitizer") end
+      for from, to in pairs {
+         mood = "task/mood", label = "data/kind/label", bag = "model/bag",
+      } do
+         core.sys.write_file(("%s/lua/ftpipe/%s.lua"):format(copy, to),
+            core.sys.read_file(("spec/support/adding/%s.lua"):format(from)))
+      end
+      insert(copy, "lua/ftpipe/model/families.lua", '   bert = "ftpipe.model.bert",\n',
+         '   bag = "ftpipe.model.bag",\n')
+      build(copy, "ftpipe")
+      local model = copy .. "/bag"
+      files.tiny_model(model) -- its tokenizer
+      os.remove(model .. "/model.safetensors")
+      core.sys.write_file(model .. "/config.json",
+         '{ "model_type": "bag", "vocab_size": 352, "width": 8, "labels": 2 }')
+      core.sys.write_file(copy .. "/mood.lua", [[
+local ft = require("ftpipe")
+local args = ft.args { "Learn moods.", preset = "fine_tune", steps = { default = 60 },
+   lr = { default = 0.05 }, devices = { default = "cpu:2" } }
+ft.fine_tune { args = args, task = ft.task.mood {} }
+]])
+      local out, err, code = process.shell(("cd %s && build/release/ftpipe mood.lua --model bag "
+         .. "--init random --data embedded --profile modelled --out out"):format(copy))
+      assert.equal(0, code, err)
+      assert.matches("plan: 1f1b, 2 stages on 2 devices", out)
+      assert.matches("after: accuracy 100.0 %% on 6 held%-out examples", out)
+      out, err, code = process.shell(("cd %s && build/release/ftpipe predict out "
+         .. "--text 'Greta has a ball'"):format(copy))
+      assert.equal(0, code, err)
+      assert.same({ index = 1, answer = "sad" }, core.json.decode(out))
+      out, err, code = process.shell(("cd %s && build/release/ftpipe plan bag --devices "
+         .. "sim:2x1GB --batch 8 --micro-batches 2"):format(copy))
+      assert.equal(0, code, err)
+      assert.matches("bag, 8 x 128 source tokens: partition mixed", out)
+   end)
+
    it("an option: its row and the code that reads it", function()
       insert(copy, "lua/ftpipe/plan/options.lua", "   { \"recompute\", of =", [[
    { "label", of = "recipe plan", type = "string", help = "what a plan is called" },
