@@ -131,7 +131,22 @@ describe("ft.partition", function()
       local result = ft.partition(problem, { method = "seq" })
       assert.equal(12, result.objective_ns)
       assert.is_false(result.proved)
+      assert.equal(9, result.method_bound_ns)
+      -- but it says its bound, which is above that of all placements where a value takes longer
+      problem.edge_bytes = { 10, 10 }
+      result = ft.partition(problem, { method = "seq" })
+      assert.is_false(result.proved)
+      assert.same({ 9, 10, 20 },
+         { result.lower_bound_ns, result.method_bound_ns, result.objective_ns })
+      assert.match("122.2 %% above the optimum, 100.0 %% above the best that seq could find",
+         tostring(result))
+      problem.edge_bytes = { 6, 6 }
       assert.equal(12, ft.partition(problem, { method = "mixed" }).objective_ns)
+      -- and is where it goes to one, though a bound of all placements is lower
+      problem.edge_from, problem.edge_to, problem.edge_bytes = { 1 }, { 2 }, { 60 }
+      result = ft.partition(problem, { method = "seq" })
+      assert.is_true(result.proved)
+      assert.equal(result.objective_ns, result.method_bound_ns)
    end)
 
    it("cuts nodes in their order, a stage for each device in turn", function()

@@ -289,6 +289,10 @@ static void push_result(lua_State *L, const ft_partition_result *r, const ft_par
     script_set_number(L, "lower_bound_ns", r->lower_bound_ns);
     double gap = r->lower_bound_ns > 0 ? r->objective_ns / r->lower_bound_ns - 1 : 0;
     script_set_number(L, "gap", gap);
+    if (r->method_bound_ns > 0) {
+        script_set_number(L, "method_bound_ns", r->method_bound_ns);
+        script_set_number(L, "method_gap", r->objective_ns / r->method_bound_ns - 1);
+    }
     script_set_number(L, "effort", (double)r->effort / STEPS_OF_EFFORT);
     script_set_number(L, "down_sets", (double)r->down_sets);
     lua_pushboolean(L, r->proved);
@@ -354,7 +358,7 @@ static int64_t opt_effort(lua_State *L, int t)
  * max_stages, max_stages_per_device, blocks, max_down_sets, in_order, free_transfers, straight
  * @treturn table stage and device by node, stage_device and stage_replicas by stage, loads by
  *   device, n_stages, objective_ns, moved_bytes, lower_bound_ns, gap, proved, effort, down_sets,
- *   method */
+ *   method; method_bound_ns and method_gap where the method has a bound of its own */
 static int solve(lua_State *L)
 {
     ft_error err = {FT_OK, ""};

@@ -148,7 +148,8 @@ ft_status ft_solve_seq(ft_ground *g, ft_partition_result *result, ft_error *err)
     if (!stage_of) return ft_ground_no_memory(g, err);
     for (int i = 0; i < g->n; i++) stage_of[i] = s.best_stage[g->unit[i]];
     FT_TRY(ft_result_make(g, s.best_device, stage_of, result, err));
-    /* sums of one stage do not know to how many devices it sends a value */
+    /* sums of one stage do not know to how many devices it sends a value: prices can only rise */
+    if (proved) result->method_bound_ns = fmin(s.best_ns, result->objective_ns);
     result->proved = proved && result->objective_ns <= s.best_ns * (1 + ROUNDING);
     result->down_sets = s.states;
     return FT_OK;

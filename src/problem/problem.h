@@ -76,7 +76,7 @@ typedef struct ft_partition_options {
     const char *cost;    /* NULL: "overlap" */
     uint64_t seed;       /* the same problem, options and seed give the same result */
     int64_t effort;      /* budget of `mixed`, in steps: values of a node that are looked at as it
-                            moves. 0: 500000 for each node, at most FT_PARTITION_EFFORT. It is work
+                            moves. 0: 2000000 for each node, at most FT_PARTITION_EFFORT. It is work
                             and no time, so that results are the same on all machines */
     int64_t deadline_ns; /* no restart is kept that ends later than this after the call, nor does,
                             once there is a placement, what comes before them begin; 0: none. The
@@ -112,10 +112,13 @@ typedef struct ft_partition_result {
     double objective_ns;                /* the slowest device */
     int64_t moved_bytes;   /* values and gradients, once for each (value, device that lacks it) */
     double lower_bound_ns; /* no placement is below it */
-    bool proved;           /* optimal among the placements that the method considers */
-    int64_t effort;        /* spent by methods that search, in steps */
-    int64_t down_sets;     /* looked at by `seq` */
-    const char *method;    /* that found it, "seq" under "best"; a name of the table */
+    /* No placement that the method considers is below it; 0: it knows no bound of its own. `seq`
+     * has one where it went through all contiguous cuts, under `overlap` too. */
+    double method_bound_ns;
+    bool proved;        /* optimal among the placements that the method considers */
+    int64_t effort;     /* spent by methods that search, in steps */
+    int64_t down_sets;  /* looked at by `seq` */
+    const char *method; /* that found it, "seq" under "best"; a name of the table */
     void *memory;
 } ft_partition_result;
 

@@ -25,12 +25,21 @@ local function describe_load(d, load)
       (load.in_bytes + load.in_grad_bytes) / 1e6)
 end
 
+--- "optimal", or how far above a bound: that of all placements, and the method's own where it has
+-- one.
+local function describe_gap(result)
+   if result.proved then return "optimal" end
+   local words = ("at most %.1f %% above the optimum"):format(100 * result.gap)
+   if not result.method_gap or result.method_gap >= result.gap then return words end
+   return ("%s, %.1f %% above the best that %s could find"):format(words, 100 * result.method_gap,
+      result.method)
+end
+
 function Result:__tostring()
    local lines = {
       ("%s: slowest device %.3f ms, %s, %d stages, %.2f MB moved; effort %.1f"):format(self.method,
-         self.objective_ns / 1e6, self.proved and "optimal"
-         or ("at most %.1f %% above the optimum"):format(100 * self.gap), self.n_stages,
-         self.moved_bytes / 1e6, self.effort),
+         self.objective_ns / 1e6, describe_gap(self), self.n_stages, self.moved_bytes / 1e6,
+         self.effort),
    }
    local referee = self.referee
    if referee then
@@ -103,7 +112,8 @@ end
 --   it has: see placement/referee.lua)
 -- @treturn table stage and device by node, stage_device and stage_replicas by stage, loads by
 --   device, objective_ns, lower_bound_ns, gap, proved, n_stages, moved_bytes, effort (that was
---   spent: as much gives the same on any machine), method
+--   spent: as much gives the same on any machine), method; method_bound_ns and method_gap (of the
+--   placements that the method considers) where it has a bound of its own
 -- @raise invalid argument — the problem makes no sense; plan infeasible — nothing fits
 function M.solve(problem, options)
    M.need(problem, "ft.partition")

@@ -93,7 +93,9 @@ local COLUMNS = {
    { "moved", function(row) return units.format_bytes(row.result.moved_bytes) end },
    { "stages", function(row) return tostring(row.result.n_stages) end },
    { "above bound", function(row)
-      return row.result.proved and "optimal" or ("%.1f %%"):format(100 * row.result.gap)
+      if row.result.proved then return "optimal" end
+      local all, own = 100 * row.result.gap, row.result.method_gap
+      return own and ("%.1f %%, its own %.1f %%"):format(all, 100 * own) or ("%.1f %%"):format(all)
    end },
    { "fits", function(row)
       return row.over_bytes > 0 and ("no, %s over"):format(units.format_bytes(row.over_bytes))
