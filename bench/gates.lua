@@ -51,6 +51,9 @@ return {
       { "partition-best", most = 5, against = "nobody: seconds" },
       { "partition-large", most = 10, against = "nobody: seconds" },
    } },
+   { "effort", "PROGRAM bench/effort.lua", asked = true, gates = {
+      { "effort-worst", most = 0.005, against = "four times the effort" },
+   } },
    { "profile", "PROGRAM bench/profile.lua", gates = {
       { "profile", most = 0.03, against = "the whole step" },
    } },

@@ -13,9 +13,10 @@
 
 enum { EXACT_UNITS = 12, EXACT_STEPS = 4000000, ASSIGN_STEPS = 20000 };
 enum {
-    STEPS_A_UNIT = 500000,
-    ROUND = 2,  /* restarts of one length */
-    ROUNDS = 6, /* that the usual effort suffices for */
+    STEPS_A_UNIT = 500000, /* of ROUNDS rounds */
+    DEFAULT_TIMES = 4,     /* and so many times as many when nobody says how many */
+    ROUND = 2,             /* restarts of one length */
+    ROUNDS = 6,            /* that these steps suffice for */
     MOST_ROUNDS = 40,
     SETTLING = 16, /* a part of that: fewer bytes at the same speed */
     POOL = 4,
@@ -186,10 +187,9 @@ static void fill(mixed *m, ft_rng *rng)
     }
 }
 
-/* Steps in all, when nobody says how many. */
-static int64_t default_effort(const ft_ground *g)
+static int64_t steps_of(const ft_ground *g, int times)
 {
-    int64_t steps = (int64_t)STEPS_A_UNIT * g->n_units;
+    int64_t steps = (int64_t)STEPS_A_UNIT * times * g->n_units;
     return steps < FT_PARTITION_EFFORT ? steps : FT_PARTITION_EFFORT;
 }
 
@@ -197,7 +197,7 @@ static int64_t default_effort(const ft_ground *g)
  * one makes the same restarts and then longer ones. */
 static int64_t restart_steps(const ft_ground *g, int r)
 {
-    return (default_effort(g) / ((1 << ROUNDS) - 1) / ROUND) << r / ROUND;
+    return (steps_of(g, 1) / ((1 << ROUNDS) - 1) / ROUND) << r / ROUND;
 }
 
 /* Where stages are limited and there are many nodes, blocks are moved: counting the stages anew
@@ -214,7 +214,7 @@ static bool restart(mixed *m, int r, int64_t steps)
     ft_ground own = *m->g; /* what a restart needs is freed with it */
     intervals v;
     ft_rng rng;
-    bool fresh = m->best.price == HUGE_VAL || r % 4 == 3;
+    bool fresh = m->best.price == HUGE_VAL || r % 2; /* where memory is tight, the best is a trap */
     bool by_blocks = m->best.price < HUGE_VAL && moves_blocks(m->g, r);
     cooling how = {.order = m->order, .steps = steps, .from = r + 1};
     how.heat = by_blocks ? block_heats[r % 3] : heats[r % 4];
@@ -267,7 +267,7 @@ static bool restart_within(mixed *m, int64_t budget, int64_t *spent)
 static bool refine(mixed *m)
 {
     const ft_ground *g = m->g;
-    int64_t budget = g->options->effort ? g->options->effort : default_effort(g);
+    int64_t budget = g->options->effort ? g->options->effort : steps_of(g, DEFAULT_TIMES);
     if (!clusters_make(g, &m->groups)) return false;
     if (!restart_within(m, budget, &m->spent)) return false;
     if (m->best.price == HUGE_VAL) return true;
