@@ -222,7 +222,8 @@ describe("a run that is resumed", function()
    end
 
    for _, late in ipairs { { "--schedule", "async", "--staleness", "stash" },
-      { "--schedule", "async", "--staleness", "vertical" }, { "--schedule", "2bw" } }
+      { "--schedule", "async", "--staleness", "vertical" },
+      { "--schedule", "async", "--staleness", "predict" }, { "--schedule", "2bw" } }
    do
       it("goes on to the same bits with older weights: " .. late[#late], function()
          files.in_directory(function(dir)

@@ -1,5 +1,7 @@
 --- Runs with older weights compute what the formulas of their controls say.
 
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
 local late = require("spec.support.late")
 local pipeline = require("spec.support.pipeline")
 
@@ -108,4 +110,84 @@ describe("a run with older weights", function()
          end
       end)
    end
+end)
+
+describe("a run with predicted weights", function()
+   -- GPT-2's embeddings, whose gradients do not depend on them: the forward alone reads what was
+   -- predicted, and the whole graph's gradient is the run's. The stage between has no weights.
+   local NODES, EMBEDDINGS = 33, 2
+   local first = { wte = true, wpe = true }
+
+   local function predicting(dir, P, micro_batches, more)
+      local lines = {
+         "ftpipe-plan 1", "stages " .. P, "devices " .. P, "micro-batches 1", "batches 1",
+         "body-batches 0", "body-repeats 0",
+      }
+      for s = 0, P - 1 do lines[#lines + 1] = ("stage %d device %d"):format(s, s) end
+      lines[#lines + 1] = "nodes " .. NODES
+      lines[#lines + 1] = ("node-stage 0*%d"):format(EMBEDDINGS)
+      if P == 3 then lines[#lines + 1] = "node-stage 1*1" end
+      lines[#lines + 1] = ("node-stage %d*%d"):format(P - 1, NODES - EMBEDDINGS - P + 2)
+      local path = dir .. "/plan.txt"
+      core.sys.write_file(path, table.concat(lines, "\n") .. "\n")
+      local o = options(P, micro_batches, "stash", {
+         family = "gpt2", tied = false, partition = path, staleness = "predict", predicts = true,
+      })
+      for key, value in pairs(more or {}) do o[key] = value end
+      return o
+   end
+
+   local function stage_in(P)
+      return function(name) return first[name:match("%.(w.e)%.")] and 0 or P - 1 end
+   end
+
+   local function compare_predicted(P, micro_batches, more)
+      files.in_directory(function(dir)
+         local o = predicting(dir, P, micro_batches, more)
+         local run, judge = pipeline.train(o), late.train(o, stage_in(P))
+         local most = late.distance(judge.params, run.params)
+         assert.is_true(most <= 1e-6, ("parameters differ by %g"):format(most))
+         pipeline.assert_memory(run.plan, run.measured)
+         o.predicts = false
+         assert.is_true(late.distance(late.train(o, stage_in(P)).params, run.params) > 1e-5)
+      end)
+   end
+
+   for P = 2, 3 do
+      it(("has the parameters of the formula: SGD with momentum, %d updates late"):format(P - 1),
+         function() compare_predicted(P, 1) end)
+
+      it(("has the parameters of the formula: AdamW, %d updates late"):format(P - 1), function()
+         compare_predicted(P, 1, { optimizer = "adamw", rate = 5e-4,
+            hypers = { eps = 1e-3, weight_decay = 0.01 } })
+      end)
+   end
+
+   it("has them where micro-batches of a batch share a prediction", function()
+      compare_predicted(3, 2)
+   end)
+
+   it("is that of newest weights with Adafactor, which has no momentum to go by", function()
+      local o = { devices = "cpu:3", schedule = "async", steps = 6, optimizer = "adafactor",
+         rate = 1e-2, staleness = "predict" }
+      local predicted = pipeline.train(o)
+      o.staleness = nil
+      local plain = pipeline.train(o)
+      assert.same(plain.losses, predicted.losses)
+      assert.same(plain.params, predicted.params)
+   end)
+
+   it("equals its replay on one thread, ties and several stages on a device", function()
+      for _, o in ipairs {
+         { devices = "cpu:3" }, { devices = "cpu:2", stages = 5, recompute = "always" },
+      } do
+         o.schedule, o.staleness, o.steps = "async", "predict", 8
+         local run = pipeline.train(o)
+         o.threaded = false
+         local replay = pipeline.train(o)
+         assert.same(replay.losses, run.losses)
+         assert.same(replay.params, run.params)
+         pipeline.assert_memory(run.plan, run.measured)
+      end
+   end)
 end)

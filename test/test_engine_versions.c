@@ -12,8 +12,10 @@ typedef struct way {
     ft_weights weights;
 } way;
 
-static const way ways[] = {
-    {"async", FT_WEIGHTS_STASH}, {"async", FT_WEIGHTS_VERTICAL}, {"2bw", FT_WEIGHTS_OWN}};
+static const way ways[] = {{"async", FT_WEIGHTS_STASH},
+                           {"async", FT_WEIGHTS_VERTICAL},
+                           {"2bw", FT_WEIGHTS_OWN},
+                           {"async", FT_WEIGHTS_PREDICT}};
 enum { WAYS = sizeof ways / sizeof *ways };
 
 typedef struct outcome {

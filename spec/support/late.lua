@@ -70,6 +70,42 @@ M.optimizers = {
    end,
 }
 
+--- Predictions by optimizer: what a parameter would be `n` updates later, were their gradients
+-- zero; state is that after `step` updates.
+M.predictions = {
+   --- p - rate m (momentum + momentum^2 + ...), which is a geometric sum.
+   sgd = function(p, state, i, n, o)
+      return p - o.rate * state.m[i] * (0.9 - 0.9 ^ (n + 1)) / (1 - 0.9)
+   end,
+   adamw = function(p, state, i, n, o, step)
+      for k = 1, n do
+         local root = math.sqrt(state.v[i] / (1 - 0.999 ^ (step + k))) + o.hypers.eps
+         p = p * (1 - o.rate * o.hypers.weight_decay)
+            - o.rate * 0.9 ^ k * state.m[i] / (1 - 0.9 ^ (step + k)) / root
+      end
+      return p
+   end,
+}
+
+--- The parameter of version `version` moved ahead by n updates.
+local function predict(full, past, version, n)
+   local moved = copy_of(past.param)
+   if not next(past.state) or n == 0 then return moved end -- no update yet: nothing is known
+   local state = {}
+   for key, tensor in pairs(past.state) do state[key] = floats(tensor) end
+   local x, count = floats(moved)
+   for i = 0, count - 1 do
+      x[i] = M.predictions[full.optimizer](x[i], state, i, n, full, version)
+   end
+   return moved
+end
+
+local function copy_state(state)
+   local copies = {}
+   for key, tensor in pairs(state) do copies[key] = copy_of(tensor) end
+   return copies
+end
+
 --- The rows of micro-batch `micro` of every input.
 local function inputs_of(graph, fed, micro, micros)
    local list = {}
@@ -92,7 +128,9 @@ local function add_gradients(program, sums, first)
 end
 
 --- Trains as pipeline.train does.
--- @tparam table o of pipeline.train; version (of M.versions, or a function alike), stages
+-- @tparam table o of pipeline.train; version (of M.versions, or a function alike), stages; predicts
+--   (true: what is read is moved ahead by the updates that it lacks, which is right for stages
+--   whose backwards do not read their weights)
 -- @tparam function stage_of stage of a parameter's name
 -- @treturn table losses, params
 function M.train(o, stage_of)
@@ -111,7 +149,7 @@ function M.train(o, stage_of)
       programs[bucket] = core.program.new(graph, { grads = true })
    end
    local history, losses = { [0] = {} }, {}
-   for p in ipairs(names) do history[0][p] = copy_of(newest[p]) end
+   for p in ipairs(names) do history[0][p] = { param = copy_of(newest[p]), state = {} } end
    for batch = 0, full.steps - 1 do
       local fed, loss = pipeline.fed(plan, full, batch), 0
       local program, graph = programs[fed.bucket], plan.graphs[fed.bucket]
@@ -119,7 +157,9 @@ function M.train(o, stage_of)
          local mixed = {}
          for p, name in ipairs(names) do
             local i = batch * micros + micro
-            mixed[p] = history[o.version(stage_of(name), i, P, micros)][p]
+            local version = o.version(stage_of(name), i, P, micros)
+            local past = history[version][p]
+            mixed[p] = o.predicts and predict(full, past, version, batch - version) or past.param
          end
          local out = program:run(mixed, inputs_of(graph, fed.inputs, micro, micros))
          loss = loss + out.loss:get()
@@ -129,7 +169,7 @@ function M.train(o, stage_of)
       history[batch + 1] = {}
       for p in ipairs(names) do
          M.optimizers[full.optimizer](newest[p], sums[p], states[p], full, batch + 1)
-         history[batch + 1][p] = copy_of(newest[p])
+         history[batch + 1][p] = { param = copy_of(newest[p]), state = copy_state(states[p]) }
       end
    end
    local params = {}

@@ -14,7 +14,7 @@ typedef enum {
     X(WEIGHTS, "weights", STAGE, "the newest parameters")                                          \
     X(GRADIENTS, "gradients", STAGE, "sums of gradients, one for each use of a parameter")         \
     X(OPTIMIZER, "optimizer", STAGE, "the optimizer's state")                                      \
-    X(VERSIONS, "versions", NEVER, "older parameters that are still read")                         \
+    X(VERSIONS, "versions", NEVER, "parameters that are read: older, or predicted")                \
     X(PACKED, "packed", STAGE, "copies of parameters in the order in which products read them")    \
     X(ACTIVATIONS, "activations", MICRO, "what forwards leave for their backwards")                \
     X(WORKSPACE, "workspace", NEVER, "what only the action under way needs")                       \

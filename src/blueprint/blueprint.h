@@ -173,7 +173,7 @@ typedef struct ft_stage_param {
     bool replica;   /* this stage has its own copy of what another owns: on another device, or
                        where older versions are kept */
     int64_t at;     /* in the stage's device block */
-    int64_t old_at; /* in a slot of older versions; -1: none are kept */
+    int64_t old_at; /* in a slot of older or predicted versions; -1: there are none */
     int trained;    /* evaluation: the stage of training whose memory it is read in */
 } ft_stage_param;
 
@@ -204,6 +204,7 @@ typedef struct ft_stage_layout {
     int64_t held_slot_bytes, held_at;
     int n_held_slots;                        /* micro-batches that are between the halves at once */
     ft_version_ring rings[FT_WEIGHTS_KINDS]; /* of older weights */
+    ft_version_ring predicted;               /* of those that the stage owns; n = 0: none */
     int *in_edges[FT_ACT_COUNT], n_in_edges[FT_ACT_COUNT]; /* by kind of this stage's action */
     int *out_edges[FT_ACT_COUNT], n_out_edges[FT_ACT_COUNT];
 } ft_stage_layout;

@@ -194,7 +194,7 @@ ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
 {
     static const ft_action_kind kinds[] = {
         FT_ACT_FORWARD, FT_ACT_BACKWARD, FT_ACT_BACKWARD_INPUT, FT_ACT_BACKWARD_WEIGHT,
-        FT_ACT_REDUCE,  FT_ACT_UPDATE,   FT_ACT_ADOPT};
+        FT_ACT_PREDICT, FT_ACT_REDUCE,   FT_ACT_UPDATE,         FT_ACT_ADOPT};
     enum { KINDS = sizeof kinds / sizeof *kinds };
     int n = b->cut.n_stages;
     double *rows[FT_ACT_COUNT] = {NULL};
@@ -216,6 +216,9 @@ ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
         if (b->plan.versions && b->plan.versions[s] > 1)
             *update += traffic_ns(2 * owned_bytes(b, s), &b->cut.devices[b->stages[s].device]);
     }
+    for (int s = 0; s < n; s++) /* weights and two parts of state are read */
+        rows[FT_ACT_PREDICT][s] =
+            traffic_ns(4 * owned_bytes(b, s), &b->cut.devices[b->stages[s].device]);
     price_copies(b, rows);
     for (int s = 0; s < n; s++)
         rows[FT_ACT_BACKWARD][s] +=
@@ -229,6 +232,7 @@ ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
                                 .transfer_ns = transfer,
                                 .backward_input_ns = rows[FT_ACT_BACKWARD_INPUT],
                                 .backward_weight_ns = rows[FT_ACT_BACKWARD_WEIGHT],
-                                .recompute_ns = rows[FT_ACT_FORWARD]};
+                                .recompute_ns = rows[FT_ACT_FORWARD],
+                                .predict_ns = rows[FT_ACT_PREDICT]};
     return FT_OK;
 }

@@ -68,9 +68,10 @@ static void visit_stage(const walk *w, int s)
     guard.name = NULL;
     guard.class = FT_MEMORY_ACTIVATIONS;
     visit_slots(w, guard, stage->slots_at, stage->slot_bytes, b->plan.in_flight[s]);
+    ft_guard older = guard;
+    older.class = FT_MEMORY_VERSIONS;
+    visit_slots(w, older, stage->predicted.at, stage->predicted.slot_bytes, stage->predicted.n);
     for (int k = 0; k < FT_WEIGHTS_KINDS; k++) {
-        ft_guard older = guard;
-        older.class = FT_MEMORY_VERSIONS;
         visit_slots(w, older, stage->rings[k].at, stage->rings[k].slot_bytes, stage->rings[k].n);
     }
     visit_slots(w, guard, stage->held_at, stage->held_slot_bytes, stage->n_held_slots);

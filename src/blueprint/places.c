@@ -231,6 +231,8 @@ static ft_status take_stage(ft_blueprint *b, int s, ft_error *err)
         ft_version_ring *ring = &stage->rings[k];
         ring->at = take_slots(block, FT_MEMORY_VERSIONS, ring->slot_bytes, ring->n);
     }
+    stage->predicted.at =
+        take_slots(block, FT_MEMORY_VERSIONS, stage->predicted.slot_bytes, stage->predicted.n);
     stage->held_at =
         take_slots(block, FT_MEMORY_ACTIVATIONS, stage->held_slot_bytes, stage->n_held_slots);
     take_workspace(b, stage);
@@ -339,6 +341,7 @@ static void finish_blocks(ft_blueprint *b)
         stage->slots_at += begin[FT_MEMORY_ACTIVATIONS];
         stage->held_at += begin[FT_MEMORY_ACTIVATIONS];
         for (int k = 0; k < FT_WEIGHTS_KINDS; k++) stage->rings[k].at += begin[FT_MEMORY_VERSIONS];
+        stage->predicted.at += begin[FT_MEMORY_VERSIONS];
     }
     for (int p = 0; p < b->n_params; p++) {
         const ft_stage_layout *owner = &b->stages[b->params[p].owner];

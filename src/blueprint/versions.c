@@ -1,4 +1,4 @@
-/* blueprint/versions.c - older weights: how many of them there are at once, and their places. */
+/* blueprint/versions.c - older and predicted weights: how many there are at once, and where. */
 #include "blueprint/internal.h"
 
 static bool computes(ft_action_kind kind)
@@ -72,8 +72,22 @@ bool blueprint_keeps(const ft_plan *plan)
     return false;
 }
 
+/* One slot of predicted weights for each stage that predicts. */
+static void find_predictions(ft_blueprint *b)
+{
+    for (int d = 0; d < b->plan.n_devices; d++) {
+        const ft_device_plan *p = &b->plan.devices[d];
+        const ft_action_list *lists[] = {&p->warmup, &p->body, &p->drain};
+        for (int l = 0; l < 3; l++)
+            for (int i = 0; i < lists[l]->n; i++)
+                if (lists[l]->actions[i].kind == FT_ACT_PREDICT)
+                    b->stages[lists[l]->actions[i].stage].predicted.n = 1;
+    }
+}
+
 ft_status blueprint_count_versions(ft_blueprint *b, ft_error *err)
 {
+    find_predictions(b);
     for (int s = 0; s < b->cut.n_stages; s++) {
         ft_stage_layout *stage = &b->stages[s];
         stage->rings[FT_WEIGHTS_OWNED].n = b->plan.versions[s] - 1;
@@ -105,12 +119,14 @@ ft_status blueprint_place_versions(ft_blueprint *b, int s, ft_error *err)
         ft_stage_param *p = &stage->params[i];
         int64_t *at = &bytes[kind_of(p)];
         p->old_at = -1;
-        if (!changes(b, p) || !stage->rings[kind_of(p)].n) continue;
+        bool predicted = p->owned && stage->predicted.n;
+        if (!changes(b, p) || !(stage->rings[kind_of(p)].n || predicted)) continue;
         p->old_at = *at;
         *at += ft_memory_round(ft_spec_bytes(&b->params[p->param].spec));
         *at = place_packs(stage, p->param, *at);
     }
     for (int k = 0; k < FT_WEIGHTS_KINDS; k++) /* of weights that all change elsewhere: nothing */
         stage->rings[k].slot_bytes = ft_place_bytes(bytes[k]);
+    stage->predicted.slot_bytes = stage->rings[FT_WEIGHTS_OWNED].slot_bytes;
     return FT_OK;
 }

@@ -25,13 +25,14 @@ typedef struct ft_version_count {
 } ft_version_count;
 
 /* Older versions that a stage keeps of one kind: version v is in slot v % n, until version v + n
- * comes. A slot has all weights that change, and their packed copies. */
+ * comes. A slot has all weights that change, and their packed copies. Likewise the slot, n = 1, of
+ * predicted weights. */
 typedef struct ft_version_ring {
     int n;
     int64_t slot_bytes, at; /* a place; offset of slot 0 in the stage's device block */
 } ft_version_ring;
 
-/* What an F, B, I or G reads. */
+/* What an F, B, I or G reads; an F behind a P of its own reads what that made. */
 ft_versions ft_versions_read(const ft_version_count *count, const ft_plan *plan,
                              const ft_action *action);
 /* Counts the action, which reads as ft_versions_read says, as done. */

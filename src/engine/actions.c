@@ -391,6 +391,18 @@ static ft_status make_pack(void *arg, ft_error *err)
     return ft_pack_make(p->graph, p->pack, p->weight, p->packed, p->team, err);
 }
 
+ft_status pack_weight(const worker *w, int s, int i, const void *weight, void *packed,
+                      ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    const ft_pack *pack = &b->stages[s].packs[i];
+    packing p = {b->cut.graphs[0], pack, weight, packed, w->team};
+    ft_plain_work work = {.run = make_pack, .arg = &p};
+    touches(&work, weight, ft_spec_bytes(&b->params[pack->param].spec), false);
+    touches(&work, packed, pack->bytes, true);
+    return compute(w, &work, err);
+}
+
 ft_status pack_weights(ft_run *run, int s, int param, ft_error *err)
 {
     const ft_stage_layout *stage = &run->blueprint->stages[s];
@@ -398,12 +410,8 @@ ft_status pack_weights(ft_run *run, int s, int param, ft_error *err)
     for (int i = 0; i < stage->n_packs; i++) {
         const ft_pack *pack = &stage->packs[i];
         if (param >= 0 && pack->param != param) continue;
-        packing p = {run->blueprint->cut.graphs[0], pack, run->stages[s].params[pack->param],
-                     (void *)(uintptr_t)run->stages[s].packed[i], w->team};
-        ft_plain_work work = {.run = make_pack, .arg = &p};
-        touches(&work, p.weight, ft_spec_bytes(&run->blueprint->params[pack->param].spec), false);
-        touches(&work, p.packed, pack->bytes, true);
-        FT_TRY(compute(w, &work, err));
+        FT_TRY(pack_weight(w, s, i, run->stages[s].params[pack->param],
+                           (void *)(uintptr_t)run->stages[s].packed[i], err));
         ledger_keep(w, s, FT_MEMORY_PACKED, &run->stages[s].kept_packs[i], pack->bytes);
     }
     return FT_OK;
@@ -522,6 +530,7 @@ static ft_status (*const kinds[FT_ACT_COUNT])(worker *, const ft_action *, ft_er
     [FT_ACT_DROP] = do_drop,
     [FT_ACT_BACKWARD_INPUT] = run_program,
     [FT_ACT_BACKWARD_WEIGHT] = do_backward,
+    [FT_ACT_PREDICT] = do_predict,
 };
 
 /* The first action of a kind that has no function here, or NULL. */

@@ -59,6 +59,11 @@ typedef struct stage_state {
     pool rings[FT_WEIGHTS_KINDS]; /* of older weights */
     void **old_params;            /* as params and packed, for an action that reads older ones */
     const void **old_packed;
+    int64_t predicted_for;     /* index of the micro-batch whose forward reads them, and 1 */
+    int64_t predicted_version; /* what the predicted weights are ahead of; -1: there are none */
+    int predicted_lag;         /* by so many updates */
+    bool kept_predicted;
+    double *rates;           /* of the updates that are missing: room for batch_slots */
     bool spoiled;            /* saw a number that is not finite: updates no more */
     ft_device_event **ended; /* by ring slot: the stage is done with that batch */
 } stage_state;
@@ -213,6 +218,9 @@ ft_status unit_is_dropped(worker *w, const ft_action *action, ft_error *err);
 ft_status execute_action(worker *w, const ft_action *action, ft_error *err);
 /* Packs the weights of a stage again; param >= 0: only copies of that one. */
 ft_status pack_weights(ft_run *run, int stage, int param, ft_error *err);
+/* Makes one packed copy, by its number in the stage. */
+ft_status pack_weight(const worker *w, int stage, int pack, const void *weight, void *packed,
+                      ft_error *err);
 
 /* ledger.c: what is live, counted where places are handed out and given back, and not by the plan.
  * Pools of a run; nothing is in them. */
@@ -251,6 +259,9 @@ void versions_begin(ft_run *run);
 void versions_end(ft_run *run);
 /* Before newer ones are made: keeps the weights of that kind, where the plan reads them later. */
 ft_status keep_version(worker *w, int stage, ft_weights_kind kind, ft_error *err);
+/* predict.c: action P; and where what it makes is. */
+char *predicted_slot(const ft_run *run, int stage);
+ft_status do_predict(worker *w, const ft_action *action, ft_error *err);
 /* How many updates the weights that the action finds are behind, as they were counted. */
 int counted_lag(const ft_run *run, const ft_action *action);
 /* Points bases at the weights that the action reads; FT_INVALID when they are not there. */

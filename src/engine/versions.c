@@ -36,15 +36,20 @@ ft_status versions_new(ft_run *run, int s, ft_error *err)
     state->versions.forwards =
         ft_arena_array(run->arena, n_slots, sizeof *state->versions.forwards);
     state->old_params = ft_arena_array(run->arena, b->n_params + 1, sizeof(void *));
+    state->rates = ft_arena_array(run->arena, b->batch_slots, sizeof *state->rates);
     state->old_packed = ft_arena_array(run->arena, stage->n_packs + 1, sizeof(void *));
-    if (!state->versions.forwards || !state->old_params || !state->old_packed)
+    if (!state->versions.forwards || !state->old_params || !state->old_packed || !state->rates)
         return ft_fail(err, FT_NOMEM, "engine: no memory for stage %d", s);
     return FT_OK;
 }
 
 void versions_begin(ft_run *run)
 {
-    for (int s = 0; s < run->n_stages; s++) run->stages[s].versions.newest = (ft_versions){{0, 0}};
+    for (int s = 0; s < run->n_stages; s++) {
+        run->stages[s].versions.newest = (ft_versions){{0, 0}};
+        run->stages[s].predicted_version = -1;
+        run->stages[s].predicted_for = 0;
+    }
 }
 
 void versions_end(ft_run *run)
@@ -104,16 +109,24 @@ static int64_t version_there(const ft_run *run, int s, int kind, int64_t wanted)
 
 int counted_lag(const ft_run *run, const ft_action *a)
 {
+    if (a->kind == FT_ACT_PREDICT)
+        return (int)(a->batch - run->stages[a->stage].versions.newest.of[FT_WEIGHTS_OWNED]);
     if (run->plan->forward_only || !run->blueprint->stages[a->stage].nodes[a->kind]) return 0;
     int64_t wanted = (int64_t)a->batch - a->lag;
     return (int)(a->batch - version_there(run, a->stage, FT_WEIGHTS_OWNED, wanted));
 }
 
-static void point_at(const ft_run *run, int s, int kind, int64_t version)
+/* Makes the action read the slot in place of the newest weights of that kind. */
+static void point_at(const ft_run *run, int s, int kind, char *slot, ft_bases *bases)
 {
     const ft_stage_layout *stage = &run->blueprint->stages[s];
     stage_state *state = &run->stages[s];
-    char *slot = ring_slot(run, s, kind, version);
+    if (bases->params == state->params) {
+        memcpy(state->old_params, state->params, (size_t)run->blueprint->n_params * sizeof(void *));
+        memcpy(state->old_packed, state->packed, (size_t)stage->n_packs * sizeof(void *));
+        bases->params = state->old_params;
+        bases->packed = state->old_packed;
+    }
     for (int i = 0; i < stage->n_params; i++)
         if (is_kind(&stage->params[i], kind))
             state->old_params[stage->params[i].param] = slot + stage->params[i].old_at;
@@ -125,7 +138,6 @@ static void point_at(const ft_run *run, int s, int kind, int64_t version)
 
 ft_status find_versions(const ft_run *run, const ft_action *a, ft_bases *bases, ft_error *err)
 {
-    const ft_blueprint *b = run->blueprint;
     stage_state *state = &run->stages[a->stage];
     bases->params = state->params;
     bases->packed = state->packed;
@@ -138,14 +150,9 @@ ft_status find_versions(const ft_run *run, const ft_action *a, ft_bases *bases, 
                            "engine: stage %d reads version %lld of its weights, which is not kept "
                            "any more",
                            a->stage, (long long)read.of[k]);
-        if (bases->params == state->params) {
-            memcpy(state->old_params, state->params, (size_t)b->n_params * sizeof(void *));
-            memcpy(state->old_packed, state->packed,
-                   (size_t)b->stages[a->stage].n_packs * sizeof(void *));
-            bases->params = state->old_params;
-            bases->packed = state->old_packed;
-        }
-        point_at(run, a->stage, k, read.of[k]);
+        point_at(run, a->stage, k, ring_slot(run, a->stage, k, read.of[k]), bases);
     }
+    if (a->kind == FT_ACT_FORWARD && state->predicted_for == ft_action_index(run->plan, a) + 1)
+        point_at(run, a->stage, FT_WEIGHTS_OWNED, predicted_slot(run, a->stage), bases);
     return FT_OK;
 }

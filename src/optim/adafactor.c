@@ -251,6 +251,18 @@ static void adafactor_update(const ft_update *u)
         factored_update(&j, u, parts, bytes);
 }
 
+/* Without a momentum nothing is known of the steps to come but their decay. */
+static void adafactor_predict(const ft_prediction *q)
+{
+    const double *h = q->hypers;
+    int64_t n = ft_shape_count(&q->spec->shape);
+    double keep = 1, size = 1;
+    if (h[SCALE_PARAMETER] != 0.0 && h[WEIGHT_DECAY] != 0.0 && n)
+        size = fmax(h[EPS2], sqrt(ft_rough_squared_norm(q->param, n, q->team) / (double)n));
+    for (int k = 0; k < q->n; k++) keep *= 1.0 - q->rates[k] * size * h[WEIGHT_DECAY];
+    for (int64_t i = 0; i < n; i++) q->out[i] = q->param[i] * (float)keep;
+}
+
 const ft_optimizer ft_optimizer_adafactor = {
     .name = "adafactor",
     .doc = "p -= rate max(eps2, rms(p)) (u / max(1, rms(u) / clip_threshold) + weight_decay p); "
@@ -267,4 +279,5 @@ const ft_optimizer ft_optimizer_adafactor = {
         },
     .state = adafactor_state,
     .update = adafactor_update,
+    .predict = adafactor_predict,
 };

@@ -69,6 +69,37 @@ static void adamw_update(const ft_update *u)
     ft_team_run(u->team, ft_blocks(j.n, FT_BLOCK), adamw_block, &j);
 }
 
+/* Of the k-th missing update: what is kept of the parameter, its size, and the root's factor. */
+static void predict_block(void *arg, int i)
+{
+    const ft_prediction *q = arg;
+    ft_state_part parts[FT_MAX_STATE_PARTS];
+    int64_t bytes, first = (int64_t)i * FT_BLOCK;
+    int64_t end = ft_block_end(ft_shape_count(&q->spec->shape), FT_BLOCK, i);
+    adamw_state(q->spec, q->hypers, parts, &bytes);
+    const char *state = q->state;
+    const float *m = (const float *)(const void *)(state + parts[0].offset);
+    const float *v = (const float *)(const void *)(state + parts[1].offset);
+    const float eps = (float)q->hypers[EPS];
+    for (int64_t at = first; at < end; at++) q->out[at] = q->param[at];
+    for (int k = 1; k <= q->n; k++) {
+        const double *h = q->hypers, t = (double)(q->step + k), rate = q->rates[k - 1];
+        const float keep = (float)(1.0 - rate * h[WEIGHT_DECAY]);
+        const float size = (float)(rate * pow(h[BETA1], k) / (1.0 - pow(h[BETA1], t)));
+        const float root = (float)(1.0 / sqrt(1.0 - pow(h[BETA2], t)));
+        for (int64_t at = first; at < end; at++)
+            q->out[at] = q->out[at] * keep - size * m[at] / (sqrtf(v[at]) * root + eps);
+    }
+}
+
+/* Each missing update: p -= rate (beta1^k m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) +
+ * weight_decay p); squares stay as they are. */
+static void adamw_predict(const ft_prediction *q)
+{
+    int64_t n = ft_shape_count(&q->spec->shape);
+    ft_team_run(q->team, ft_blocks(n, FT_BLOCK), predict_block, (void *)(uintptr_t)q);
+}
+
 const ft_optimizer ft_optimizer_adamw = {
     .name = "adamw",
     .doc = "p -= rate (m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay p); "
@@ -84,4 +115,5 @@ const ft_optimizer ft_optimizer_adamw = {
     .looks_ahead = true,
     .state = adamw_state,
     .update = adamw_update,
+    .predict = adamw_predict,
 };

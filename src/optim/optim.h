@@ -32,6 +32,19 @@ typedef struct ft_update {
     ft_team *team;
 } ft_update;
 
+/* One parameter as it would be after n more updates whose gradients are zero. */
+typedef struct ft_prediction {
+    const ft_spec *spec; /* f32 */
+    const float *param;
+    float *out;        /* not param */
+    const void *state; /* not changed */
+    const double *hypers;
+    const double *rates; /* learning rates of those updates, in their order */
+    int n;
+    int64_t step; /* updates done so far */
+    ft_team *team;
+} ft_prediction;
+
 /* One tensor of an optimizer's state, as saved in checkpoints. */
 typedef struct ft_state_part {
     const char *name;
@@ -49,6 +62,7 @@ typedef struct ft_optimizer {
     /* Fills parts (at most FT_MAX_STATE_PARTS), returns their number; *bytes is the whole state. */
     int (*state)(const ft_spec *spec, const double *hypers, ft_state_part *parts, int64_t *bytes);
     void (*update)(const ft_update *update);
+    void (*predict)(const ft_prediction *prediction);
 } ft_optimizer;
 
 extern const ft_optimizer *const ft_optimizers[]; /* adamw, adafactor, sgd; NULL at the end */

@@ -40,6 +40,24 @@ static void sgd_update(const ft_update *u)
     ft_team_run(u->team, ft_blocks(j.n, FT_BLOCK), sgd_block, &j);
 }
 
+static void predict_block(void *arg, int i)
+{
+    const ft_prediction *q = arg;
+    const float *m = q->state;
+    double factor = 0, share = 1;
+    for (int k = 0; k < q->n; k++) factor += q->rates[k] * (share *= q->hypers[MOMENTUM]);
+    int64_t at = (int64_t)i * FT_BLOCK;
+    int64_t end = ft_block_end(ft_shape_count(&q->spec->shape), FT_BLOCK, i);
+    for (; at < end; at++) q->out[at] = q->param[at] - (float)factor * m[at];
+}
+
+/* p - m (rate_1 momentum + rate_2 momentum^2 + ...): decay waits for the update. */
+static void sgd_predict(const ft_prediction *q)
+{
+    int64_t n = ft_shape_count(&q->spec->shape);
+    ft_team_run(q->team, ft_blocks(n, FT_BLOCK), predict_block, (void *)(uintptr_t)q);
+}
+
 const ft_optimizer ft_optimizer_sgd = {
     .name = "sgd",
     .doc = "m = momentum m + g + weight_decay p; p -= rate m",
@@ -52,4 +70,5 @@ const ft_optimizer ft_optimizer_sgd = {
     .looks_ahead = true,
     .state = sgd_state,
     .update = sgd_update,
+    .predict = sgd_predict,
 };

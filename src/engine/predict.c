@@ -1,0 +1,82 @@
+/* engine/predict.c - weights as they will be when the updates that are missing are done: action P.
+ *
+ * A forward that comes before the updates of earlier batches reads a prediction of them; backwards
+ * read the newest weights (Chen and others, SpecTrain, arXiv:1809.02839; Guan and others, XPipe,
+ * arXiv:1911.04610; Eliad and others, FTPipe, USENIX ATC 2021). The rule is that of the optimizer's
+ * row. Rates of the missing updates are known: their batches were fed before. Weights that a stage
+ * takes over from another one are not predicted: their optimizer's state is not here. */
+#include "engine/internal.h"
+
+typedef struct predicting {
+    const ft_optimizer *optimizer;
+    ft_prediction prediction;
+} predicting;
+
+static ft_status run_prediction(void *arg, ft_error *err)
+{
+    const predicting *p = arg;
+    (void)err;
+    p->optimizer->predict(&p->prediction);
+    return FT_OK;
+}
+
+char *predicted_slot(const ft_run *run, int s)
+{
+    const ft_stage_layout *stage = &run->blueprint->stages[s];
+    return run->workers[stage->device].block + stage->predicted.at;
+}
+
+static ft_status predict_param(worker *w, const ft_action *a, const ft_stage_param *sp,
+                               ft_error *err)
+{
+    const ft_run *run = w->run;
+    const ft_blueprint *b = run->blueprint;
+    const ft_stage_layout *stage = &b->stages[a->stage];
+    const stage_state *state = &run->stages[a->stage];
+    const ft_param_layout *info = &b->params[sp->param];
+    char *slot = predicted_slot(run, a->stage);
+    predicting p = {b->options.optimizer,
+                    {.spec = &info->spec,
+                     .param = state->params[sp->param],
+                     .out = (float *)(void *)(slot + sp->old_at),
+                     .state = run->states[sp->param],
+                     .hypers = info->hypers,
+                     .rates = state->rates,
+                     .n = a->lag,
+                     .step = run->first_step - 1 + state->versions.newest.of[FT_WEIGHTS_OWNED],
+                     .team = w->team}};
+    ft_state_part parts[FT_MAX_STATE_PARTS];
+    int64_t bytes = ft_spec_bytes(&info->spec), state_bytes = 0;
+    b->options.optimizer->state(&info->spec, b->options.hypers, parts, &state_bytes);
+    ft_plain_work work = {.run = run_prediction, .arg = &p};
+    touches(&work, p.prediction.param, bytes, false);
+    touches(&work, p.prediction.state, state_bytes, false);
+    touches(&work, p.prediction.out, bytes, true);
+    FT_TRY(compute(w, &work, err));
+    for (int k = 0; k < stage->n_packs; k++)
+        if (stage->packs[k].param == sp->param)
+            FT_TRY(
+                pack_weight(w, a->stage, k, p.prediction.out, slot + stage->pack_old_at[k], err));
+    return FT_OK;
+}
+
+/* Micro-batches that miss the same updates share what was predicted for the first of them. */
+ft_status do_predict(worker *w, const ft_action *a, ft_error *err)
+{
+    ft_run *run = w->run;
+    const ft_stage_layout *stage = &run->blueprint->stages[a->stage];
+    stage_state *state = &run->stages[a->stage];
+    int64_t newest = state->versions.newest.of[FT_WEIGHTS_OWNED];
+    state->predicted_for = ft_action_index(run->plan, a) + 1;
+    if (state->predicted_version == newest && state->predicted_lag == a->lag) return FT_OK;
+    for (int k = 0; k < a->lag; k++)
+        state->rates[k] = run->batches[(newest + k) % run->blueprint->batch_slots].rate;
+    for (int i = 0; i < stage->n_params; i++)
+        if (stage->params[i].owned && stage->params[i].old_at >= 0)
+            FT_TRY(predict_param(w, a, &stage->params[i], err));
+    ledger_keep(w, a->stage, FT_MEMORY_VERSIONS, &state->kept_predicted,
+                ft_place_room(stage->predicted.slot_bytes));
+    state->predicted_version = newest;
+    state->predicted_lag = a->lag;
+    return FT_OK;
+}
