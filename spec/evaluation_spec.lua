@@ -124,11 +124,23 @@ describe("evaluation alone", function()
       return it("is slow", function() pending("takes minutes under sanitizers") end)
    end
 
+   it("says what its plan predicted, and what passes over answers the plan is not of", function()
+      local passes = { { batches = 3, seconds = 0.3, taking_seconds = 0.1 },
+         { batches = 1, seconds = 0.04 }, { batches = 1, seconds = 0.02 } }
+      local plan = { simulate = function(_, batches) return { seconds = batches / 12 } end }
+      local forecast = require("ftpipe.run.forecast")
+      assert.equal("evaluation of 3 batches: predicted 250.00 ms, measured 300.00 ms (+20.0 %), "
+         .. "100.00 ms of it to read and score what came out; further passes over answers that "
+         .. "were not whole: 2, 60.00 ms", forecast.evaluation(plan, passes))
+   end)
+
    it("is planned with measured costs", function()
       local out, err, exit = process.ftpipe { "recipes/bert_squad.lua", "--eval-only",
          "--eval-limit", "4", "--profile", "fresh" }
       assert.equal(0, exit, err)
       assert.matches("\ncosts: measured", out)
+      assert.matches("\nevaluation of 1 batches: predicted [%d.]+ ms, measured [%d.]+ ms "
+         .. "%([+-][%d.]+ %%%), [%d.]+ ms of it to read and score what came out\n", "\n" .. err)
       out = process.ftpipe { "recipes/bert_squad.lua", "--eval-only", "--dry-run" }
       assert.matches("\ncosts: measured", out)
    end)

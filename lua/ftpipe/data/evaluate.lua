@@ -52,7 +52,7 @@ function M.count_batches(dataset, batch) return math.ceil(dataset:size() / batch
 -- ended it.
 local function run_leg(o, dataset, take)
    local batches, n = batches_of(o, dataset), M.count_batches(dataset, o.batch)
-   local waiting, fed = {}, 0
+   local waiting, fed, start_ns, taking_ns = {}, 0, core.sys.time_ns(), 0
    o.core:begin(n, 1, o.threaded, o.beside)
    for taken = 1, n do
       while fed < n and o.core:wants() do
@@ -65,10 +65,17 @@ local function run_leg(o, dataset, take)
          o.core:finish()
          return false
       end
-      take(waiting[taken], watch.next(o.core))
+      local result = watch.next(o.core)
+      local came_ns = core.sys.time_ns()
+      take(waiting[taken], result)
+      taking_ns = taking_ns + core.sys.time_ns() - came_ns
       waiting[taken] = nil
    end
    o.core:finish()
+   if o.passes then
+      o.passes[#o.passes + 1] = { batches = n, seconds = (core.sys.time_ns() - start_ns) / 1e9,
+         taking_seconds = taking_ns / 1e9 }
+   end
    return true
 end
 
@@ -99,7 +106,9 @@ end
 -- @tparam table o model, core (the engine's run), inputs (of the graph), dataset, examples
 --   (optional: a row may have `scored`), batch and micro_batches (of the plan), buckets, lengths,
 --   threaded, beside (true: the run trains as well), take (called with the number of an example and
---   what the kind predicts: ids, { nll =, tokens = } or { start =, end = }; each example once)
+--   what the kind predicts: ids, { nll =, tokens = } or { start =, end = }; each example once),
+--   passes (a list that gets { batches =, seconds =, taking_seconds = (with what came out, on
+--   the main thread) } for each time through examples)
 -- @treturn number the mean loss of the labels that count; nil when a signal ended it, where
 --   signals are held
 function M.run(o)

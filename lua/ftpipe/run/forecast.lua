@@ -58,4 +58,20 @@ function Forecast:note(result, measured)
       memory_words(self.plan, measured()))
 end
 
+--- A line for an evaluation by a plan of its own: its first pass through the examples is what the
+-- plan is of, further ones verify answers.
+-- @tparam plan plan
+-- @tparam {table,...} passes of ftpipe.data.evaluate
+function M.evaluation(plan, passes)
+   local first, more = passes[1], 0
+   for i = 2, #passes do more = more + passes[i].seconds end
+   local predicted = plan:simulate(first.batches).seconds
+   local line = ("evaluation of %d batches: %s, %s of it to read and score what came out"):format(
+      first.batches, versus(predicted, first.seconds, milliseconds),
+      milliseconds(first.taking_seconds))
+   if #passes == 1 then return line end
+   return ("%s; further passes over answers that were not whole: %d, %s"):format(line,
+      #passes - 1, milliseconds(more))
+end
+
 return M

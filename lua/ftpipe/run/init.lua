@@ -9,6 +9,7 @@ local checkpoint = require("ftpipe.model.checkpoint")
 local core = require("ftpipe.core")
 local figures = require("ftpipe.store.figures")
 local fields = require("ftpipe.run.fields")
+local forecast = require("ftpipe.run.forecast")
 local guard = require("ftpipe.base.guard")
 local metrics = require("ftpipe.data.metric")
 local opts = require("ftpipe.base.opts")
@@ -152,6 +153,9 @@ local function evaluate(run)
    run.interrupted = run.interrupted or core.sys.interrupted()
    if not score then return nil end
    score.step, run.score = step, score
+   if run.args.eval_only then
+      io.stderr:write(forecast.evaluation(run.plan, score.passes), "\n")
+   end
    if run.directory then run.directory:note(score:row(step)) end
    return score
 end

@@ -18,18 +18,18 @@ function M.new(fields) return setmetatable(fields, Score) end
 -- @tparam table run of ft.run: model, plan, core, inputs, task; threaded
 -- @tparam table split of the task
 -- @treturn score metric, unit, better, value, metrics (see metric/init.lua), loss, examples (how
---   many), predictions (rows by example), scorer; nil when a signal ended it, where signals are
---   held
+--   many), predictions (rows by example), passes (see evaluate.lua), scorer; nil when a signal
+--   ended it, where signals are held
 function M.of(run, split)
    local o, kind = run.plan.options, kinds.of(run.model)
    local scorer = run.task:scorer(split)
-   local score = { predictions = {}, scorer = scorer, tokenizer = run.task.tokenizer }
+   local score = { predictions = {}, passes = {}, scorer = scorer, tokenizer = run.task.tokenizer }
    local start_ns, line = core.sys.time_ns(), progress.evaluation(#split.examples)
    score.loss = evaluate.run {
       model = run.model, core = run.core, inputs = run.inputs, dataset = split.dataset,
       examples = split.examples, batch = o.batch, micro_batches = o.micro_batches,
       buckets = o.buckets, lengths = o.lengths, threaded = run.threaded,
-      beside = run.plan.beside,
+      beside = run.plan.beside, passes = score.passes,
       take = function(number, prediction)
          scorer:add(number, kind.note(score, number, prediction))
          line:add()
