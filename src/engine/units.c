@@ -28,7 +28,8 @@ typedef struct unit_state {
     int stay; /* the newest */
 } unit_state;
 
-/* A place that copies left from: its newest one, and whether others have waited for it. */
+/* A place that copies left from: its newest one, and whether others have waited for it. Its
+ * device's worker alone looks at it. */
 typedef struct stay_state {
     ft_device_event *left;
     bool is_pending[BRINGERS];
@@ -191,12 +192,12 @@ static ft_status wait_for_room(const worker *w, const unit_state *u, int stay, b
     struct run_units *all = w->run->units;
     for (int i = 1; i <= all->n_stays; i++) {
         stay_state *from = &all->stays[i];
-        if (!from->is_pending[by]) continue;
         const ft_unit *other = stays[i].unit;
-        bool here = w->run->blueprint->stages[other->stage].device == w->device;
+        if (w->run->blueprint->stages[other->stage].device != w->device) continue; /* not ours */
+        if (!from->is_pending[by]) continue;
         bool meet = stays[i].at < to->at + place_bytes(u) &&
                     to->at < stays[i].at + ft_place_bytes(other->bytes);
-        if (other != u->unit && !(here && meet)) continue;
+        if (other != u->unit && !meet) continue;
         FT_TRY(stream->executor->driver->wait(stream, from->left, err));
         from->is_pending[by] = false;
     }
