@@ -1,6 +1,7 @@
 --- Weights that are kept ahead by the updates that forwards are late (doc/staleness.md). What a
 -- step does is in test/test_optim.c, against a replay in test/test_engine_replay.c.
 
+local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local process = require("spec.support.process")
 
@@ -60,6 +61,9 @@ describe("--look-ahead", function()
       local ahead, late = run("ahead"), run("late", "--look-ahead", "none")
       assert.not_equal(ahead, late)
       assert.equal(ahead, (run("named", "--look-ahead", "lag")))
+      local summary = core.json.decode(core.sys.read_file(directory .. "/late/summary.json"))
+      assert.same({ { 0, 1 }, { 0, 0 } }, summary.staleness_planned)
+      assert.same(summary.staleness_planned, summary.staleness_seen)
       local _, err, exit = run("late", "--resume")
       assert.equal(2, exit)
       assert.matches("was made with other arguments: %-%-look%-ahead was none, is lag\n", err)

@@ -43,6 +43,9 @@ local function compare(o, most)
    assert.is_true(run.losses[o.steps] < run.losses[1])
    local losses = late.distance(judge.losses, run.losses)
    local params = late.distance(judge.params, run.params)
+   for s, stage in ipairs(run.plan.blueprint:stages()) do -- counted by the engine
+      assert.same({ stage.least_staleness, stage.most_staleness }, run.timeline.staleness[s])
+   end
    assert.is_true(losses <= most and params <= most,
       ("losses differ by %g, parameters by %g"):format(losses, params))
    pipeline.assert_memory(run.plan, run.measured)

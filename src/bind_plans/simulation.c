@@ -148,6 +148,18 @@ void script_push_timeline(lua_State *L, const ft_timeline *timeline, bool trace)
         lua_rawseti(L, -2, d + 1);
     }
     lua_setfield(L, -2, "busy_ns");
+    lua_createtable(L, timeline->n_stages, 0);
+    for (int s = 0; s < timeline->n_stages; s++) {
+        int least, most;
+        ft_timeline_staleness(timeline, s, &least, &most);
+        lua_createtable(L, 2, 0);
+        lua_pushinteger(L, least);
+        lua_rawseti(L, -2, 1);
+        lua_pushinteger(L, most);
+        lua_rawseti(L, -2, 2);
+        lua_rawseti(L, -2, s + 1);
+    }
+    lua_setfield(L, -2, "staleness");
     if (!trace) return;
     ft_status status = ft_timeline_write_trace(timeline, &text, &err);
     if (status == FT_OK) lua_pushlstring(L, text.data, (size_t)text.length);

@@ -56,6 +56,22 @@ int64_t ft_timeline_busy_ns(const ft_timeline *timeline, int device)
     return busy;
 }
 
+void ft_timeline_staleness(const ft_timeline *timeline, int stage, int *least, int *most)
+{
+    int last = 0;
+    bool any = false;
+    for (int64_t i = 0; i < timeline->n_events; i++)
+        if (timeline->events[i].batch > last) last = timeline->events[i].batch;
+    *least = *most = 0;
+    for (int64_t i = 0; i < timeline->n_events; i++) {
+        const ft_event *e = &timeline->events[i];
+        if (e->stage != stage || e->kind != FT_ACT_FORWARD || e->batch < (last + 1) / 2) continue;
+        if (!any || e->lag < *least) *least = e->lag;
+        if (!any || e->lag > *most) *most = e->lag;
+        any = true;
+    }
+}
+
 ft_status ft_timeline_add_causes(ft_timeline *t, int64_t n_passages, int n_links, ft_error *err)
 {
     int64_t causes, passages;

@@ -47,6 +47,10 @@ void ft_timeline_free(ft_timeline *timeline);
 int64_t ft_timeline_end_ns(const ft_timeline *timeline);
 int64_t ft_timeline_busy_ns(const ft_timeline *timeline, int device);
 
+/* Lags of a stage's forwards, as they happened: the least and the most of those in the second half
+ * of the leg's batches; 0 without any. */
+void ft_timeline_staleness(const ft_timeline *timeline, int stage, int *least, int *most);
+
 /* The chain of events that made the end as late as it is, last first; returns how many, of which
  * at most `n` are written to `events`. 0 in a run's timeline, which knows no causes. */
 int64_t ft_timeline_critical_path(const ft_timeline *timeline, int64_t *events, int64_t n);

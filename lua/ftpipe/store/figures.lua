@@ -51,6 +51,15 @@ local function add_training(summary, run)
    summary.loss_mean = run.loss_mean
 end
 
+--- By stage, the least and the most updates that forwards were to be late.
+local function planned_staleness(plan)
+   local list = {}
+   for s, stage in ipairs(plan.blueprint:stages()) do
+      list[s] = { stage.least_staleness, stage.most_staleness }
+   end
+   return list
+end
+
 --- What summary.json holds.
 -- @tparam run run
 -- @tparam score score of the last evaluation
@@ -76,6 +85,8 @@ function M.summary(run, score)
       partition = run.plan.partition.name,
       step_seconds_predicted = forecast.predicted_s,
       step_seconds_measured = forecast.measured_s,
+      staleness_planned = planned_staleness(run.plan),
+      staleness_seen = run.timeline and run.timeline.staleness,
       memory_planned_bytes = run.plan:memory_bytes(),
       memory_measured_bytes = totals(run.core:measured()),
    }
