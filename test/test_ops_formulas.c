@@ -88,6 +88,36 @@ static void test_dropout_keys(void)
     }
 }
 
+/* -- cross-entropy ----------------------------------------------------------------------------- */
+
+/* Equal logits, whose probabilities are 1 / V: the gradient of a label is dloss weight (1 / V - 1),
+ * of all others dloss weight / V, and of a row without a label nothing, whatever was there. */
+static void test_gradient_of_equal_logits(void)
+{
+    enum { ROWS = 3, V = 8 };
+    const int32_t labels[ROWS] = {5, -100, 0};
+    const float dloss = 3, weight = 0.5f, logits[ROWS][V] = {{0}};
+    const float stats[ROWS][2] = {{0, V}, {0, V}, {0, V}};
+    float dx[ROWS][V];
+    const ft_spec scalar = {FT_F32, {0, {0}}}, one = {FT_F32, {1, {1}}};
+    const ft_spec rows = {FT_I32, {1, {ROWS}}}, matrix = {FT_F32, ft_shape_of(ROWS, V)};
+    const ft_spec pairs = {FT_F32, ft_shape_of(ROWS, 2)};
+    const ft_view in[] = {ft_view_of(&scalar, (void *)(uintptr_t)&dloss),
+                          ft_view_of(&matrix, (void *)(uintptr_t)logits),
+                          ft_view_of(&rows, (void *)(uintptr_t)labels),
+                          ft_view_of(&one, (void *)(uintptr_t)&weight),
+                          ft_view_of(&pairs, (void *)(uintptr_t)stats)};
+    ft_view out = ft_view_of(&matrix, dx);
+    const ft_call call = {.in = in, .out = &out};
+    for (int i = 0; i < ROWS * V; i++) dx[i / V][i % V] = 77;
+    CHECK_STATUS(ft_op_find("cross_entropy_grad")->kernel(&call, NULL), FT_OK);
+    for (int r = 0; r < ROWS; r++)
+        for (int i = 0; i < V; i++) {
+            double wanted = labels[r] < 0 ? 0 : 1.5 * (1.0 / V - (i == labels[r]));
+            CHECK_NEAR(dx[r][i], wanted, labels[r] < 0 ? 0 : 1e-6);
+        }
+}
+
 /* -- argmax ------------------------------------------------------------------------------------ */
 
 /* The first of equals, also of zeros of both signs, by the kernel and by the reference. */
@@ -118,6 +148,7 @@ int main(void)
     RUN(test_relative_buckets);
     RUN(test_dropout_draws);
     RUN(test_dropout_keys);
+    RUN(test_gradient_of_equal_logits);
     RUN(test_argmax_of_equals);
     return check_report();
 }
