@@ -153,4 +153,55 @@ describe("a plan that moves state to host memory and back", function()
       end)
       assert.matches("evaluation reads weights on the devices of training", problem.message)
    end)
+
+   it("is made where the devices have less than the state: --swap", function()
+      local cases = {
+         { family = "gpt2", schedule = "1f1b", devices = 1 },
+         { family = "t5", schedule = "gpipe", devices = 2 },
+         { family = "bert", schedule = "async", devices = 2 },
+      }
+      for _, case in ipairs(cases) do
+         local o = options_of(case.family, case.schedule)
+         o.devices, o.stages = "cpu:" .. case.devices, 12
+         local judge = pipeline.train(o)
+         local least = pipeline.train(with(o, { swap = "always" }))
+         assert.same(judge.params, least.params)
+         local all, few = 0, 0
+         for d = 1, case.devices do
+            all = math.max(all, judge.planned[d].total)
+            few = math.max(few, least.planned[d].total)
+         end
+         assert.is_true(few < (case.devices == 1 and .4 or .7) * all)
+         local before = math.huge
+         for _, share in ipairs { .1, .5, 1 } do
+            local budget = math.ceil(few + share * (all - few))
+            local run = pipeline.train(with(o, {
+               devices = ("cpu:%d/%dB"):format(case.devices, budget), swap = "auto",
+            }))
+            assert.same(judge.losses, run.losses)
+            assert.same(judge.params, run.params)
+            local moved = 0
+            for d, row in ipairs(run.measured) do
+               assert.is_true(row.total <= budget)
+               assert.is_true(row.total <= run.planned[d].total)
+               local volume = run.plan.volumes and run.plan.volumes[d]
+               for _, bytes in pairs(volume and volume.bytes_in or {}) do moved = moved + bytes end
+            end
+            assert.is_true(moved <= before) -- more memory, no more copies
+            before = moved
+         end
+         assert.equal(0, before)
+      end
+   end)
+
+   it("that cannot be names what needs more than there is", function()
+      local function refused(budget, ...)
+         local o = with(options_of("gpt2", "1f1b"), { swap = "auto", devices = "cpu:1/" .. budget })
+         local problem = files.failure(function() pipeline.plan(o):check() end)
+         for _, pattern in ipairs { ... } do assert.matches(pattern, problem.message) end
+      end
+      refused("2MB", "swapping does not help: device 0: [UBF]%d+%.[%d.]+ alone needs",
+         "cut the model into more stages")
+      refused("1MB", "swapping does not help: what does not move on device cpu:0 is .* over")
+   end)
 end)

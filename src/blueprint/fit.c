@@ -61,7 +61,14 @@ static ft_status prepare(const ft_blueprint *b, bool least, const int64_t *spare
     }
     *out = (ft_residency){&b->plan, (const int64_t(*)[FT_MEMORY_CLASSES])bytes, capacity,
                           least ? 0 : FT_LOADS_AHEAD};
-    return least ? ft_residency_least(out, capacity, err) : FT_OK;
+    if (least) return ft_residency_least(out, capacity, err);
+    for (int d = 0; d < n_devices; d++)
+        if (capacity[d] < 0)
+            return ft_fail(err, FT_INFEASIBLE,
+                           "what does not move on device %s is %.1f MB over its budget already "
+                           "(activations, buffers, workspace, weights that evaluation reads)",
+                           b->cut.devices[d].name, -(double)capacity[d] / 1e6);
+    return FT_OK;
 }
 
 ft_status ft_blueprint_fit(ft_plan **out, const ft_blueprint *b, bool least, const int64_t *spare,

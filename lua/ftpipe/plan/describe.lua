@@ -4,6 +4,7 @@ local core = require("ftpipe.core")
 local over = require("ftpipe.plan.over")
 local playing = require("ftpipe.schedule.played")
 local rates = require("ftpipe.plan.rate")
+local swaps = require("ftpipe.plan.swaps")
 
 local M = {}
 
@@ -78,6 +79,7 @@ function M.text(plan)
    for d, row in ipairs(plan.memory) do
       lines[#lines + 1] = memory_row(plan.devices[d].name, row, plan.devices[d].memory_bytes)
    end
+   for _, line in ipairs(swaps.lines(plan)) do lines[#lines + 1] = line end
    lines[#lines + 1] = (fits and "proved: " or "proved, were there room: ")
       .. playing.proof(plan.blueprint:stages())
    lines[#lines + 1] = "predicted: " .. tostring(plan:simulate(math.min(o.batches, 8)))

@@ -64,7 +64,7 @@ end
 -- has: costs that are measured again could give another.
 local DECIDING = {
    "batch", "clip", "devices", "micro_batches", "model", "optimizer", "partition", "plan",
-   "precision", "profile", "recompute", "schedule", "stages", "staleness",
+   "precision", "profile", "recompute", "schedule", "stages", "staleness", "swap",
 }
 
 --- The plan that a run has recorded in its directory; nil when there is none, when it is to go on

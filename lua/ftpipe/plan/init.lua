@@ -25,6 +25,7 @@ local remedies = require("ftpipe.plan.remedies")
 local precision = require("ftpipe.plan.precision")
 local schedules = require("ftpipe.schedule")
 local stages = require("ftpipe.plan.stages")
+local swaps = require("ftpipe.plan.swaps")
 local texts = require("ftpipe.schedule.text")
 local timeline = require("ftpipe.schedule.timeline")
 local usage = require("ftpipe.base.usage")
@@ -191,6 +192,7 @@ local function make(o)
    local chosen = type(o.partition) == "string" and core.sys.exists(o.partition)
    local fixed = chosen or o.given or o.eval_only or schedules.interleaves(o.rule or o.schedule)
    if not fixed then plan = with_good_links(plan) end
+   if not o.given and not o.eval_only then plan = swaps.fit(plan) end
    plan.beside = plan.graphs.evaluation ~= nil
    plan.profile = profile
    plan.devices_name = clusters.name_of(o.devices)
@@ -233,7 +235,7 @@ local function redraw(plan, partition)
    local drawn = draw.blueprint(o, plan.graphs, partition,
       draw.recompute_flags(o.recompute, #partition.device))
    if o.recompute == "auto" then drawn = fit.recompute_where_needed(drawn) end
-   return keep(plan, drawn)
+   return keep(plan, swaps.fit(drawn))
 end
 
 --- A plan with other options, as a row of ftpipe.plan.remedies: costs are modelled, since a
@@ -265,7 +267,8 @@ function Plan:check()
    local ok, problem = pcall(self.blueprint.check_memory, self.blueprint)
    if ok then return self end
    if fit.worst_over(self) == 0 then error(problem, 0) end
-   core.fail(problem.status, problem.message .. "; " .. remedies.words(self:remedies()))
+   local why = self.unswapped and ("; swapping does not help: " .. self.unswapped) or ""
+   core.fail(problem.status, problem.message .. why .. "; " .. remedies.words(self:remedies()))
 end
 
 --- Where a stage begins and ends, for people: "encoder/block.0 .. decoder/block.1".
