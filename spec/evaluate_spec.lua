@@ -25,10 +25,12 @@ end
 --- A run of `pipeline.plan` with initial weights.
 local function start(options)
    local plan, o = pipeline.plan(options)
-   local run = { plan = plan, core = plan.blueprint:run(), params = {}, options = o }
-   for i, param in ipairs(plan.graphs[1]:params()) do run.params[param.name] = run.core:param(i) end
+   local run = { plan = plan, engine = plan.blueprint:run(), params = {}, options = o }
+   for i, param in ipairs(plan.graphs[1]:params()) do
+      run.params[param.name] = run.engine:param(i)
+   end
    plan.options.model:initialize(run.params, o.seed)
-   run.core:refresh()
+   run.engine:refresh()
    return run
 end
 
@@ -36,7 +38,7 @@ end
 local function loss_of(run, dataset, threaded)
    local o, answers = run.plan.options, {}
    local loss = evaluate.run {
-      model = o.model, core = run.core, inputs = run.plan.graphs[1]:inputs(), dataset = dataset,
+      model = o.model, engine = run.engine, inputs = run.plan.graphs[1]:inputs(), dataset = dataset,
       batch = o.batch, micro_batches = o.micro_batches, buckets = o.buckets, lengths = o.lengths,
       threaded = threaded, beside = run.plan.beside,
       take = function(number, rows) answers[number] = rows end,
@@ -107,7 +109,7 @@ describe("evaluation", function()
       local run = start { devices = "cpu:3", eval_batches = 3, tied = false }
       -- Small next to what the blocks add, so that a token is not followed by itself.
       run.params["shared.weight"]:fill_normal(3, 0.05, 1)
-      run.core:refresh()
+      run.engine:refresh()
       local _, answers = loss_of(run, dataset)
       local o, different, longest = run.plan.options, {}, 0
       local source = o.buckets[#o.buckets]
@@ -128,12 +130,12 @@ describe("evaluation", function()
    it("leaves training as it is, in the memory that was planned", function()
       local function train(evaluates)
          local run = start { devices = "cpu:3", eval_batches = evaluates and 3 or nil, steps = 6 }
-         local losses = pipeline.steps(run.core, run.plan, run.options, 1, 3)
+         local losses = pipeline.steps(run.engine, run.plan, run.options, 1, 3)
          if evaluates then loss_of(run, dataset) end
-         for _, loss in ipairs(pipeline.steps(run.core, run.plan, run.options, 4, 3)) do
+         for _, loss in ipairs(pipeline.steps(run.engine, run.plan, run.options, 4, 3)) do
             losses[#losses + 1] = loss
          end
-         if evaluates then pipeline.assert_memory(run.plan, run.core:measured()) end
+         if evaluates then pipeline.assert_memory(run.plan, run.engine:measured()) end
          return losses
       end
       assert.same(train(false), train(true))
@@ -145,7 +147,7 @@ describe("evaluation", function()
       for d, planned in ipairs(run.plan.memory) do
          assert.equal(0, planned.gradients + planned.optimizer + planned.activations, d)
       end
-      pipeline.assert_memory(run.plan, run.core:measured())
+      pipeline.assert_memory(run.plan, run.engine:measured())
    end)
 
    it("is a plan of forwards alone, proven and readable", function()
@@ -159,15 +161,15 @@ describe("evaluation", function()
 
    it("does not run while training does", function()
       local run = start { devices = "cpu:2", eval_batches = 3 }
-      run.core:begin(3, 1, true)
+      run.engine:begin(3, 1, true)
       assert.matches("a leg is running already",
-         files.failure(run.core.begin, run.core, 1, 1, true, true).message)
-      run.core:finish()
+         files.failure(run.engine.begin, run.engine, 1, 1, true, true).message)
+      run.engine:finish()
    end)
 
    it("is not there unless it was planned", function()
       local run = start { devices = "cpu:2" }
-      assert.fails_with(function() run.core:begin(1, 1, true, true) end, "has no evaluation")
+      assert.fails_with(function() run.engine:begin(1, 1, true, true) end, "has no evaluation")
    end)
 end)
 
@@ -183,7 +185,7 @@ describe("evaluation by kind", function()
       local run = start(options)
       local o, list = run.plan.options, {}
       local loss = evaluate.run {
-         model = o.model, core = run.core, inputs = run.plan.graphs[1]:inputs(),
+         model = o.model, engine = run.engine, inputs = run.plan.graphs[1]:inputs(),
          dataset = dataset, examples = examples, batch = o.batch,
          micro_batches = o.micro_batches, buckets = o.buckets,
          lengths = kind ~= "span" and o.lengths or {}, beside = run.plan.beside,

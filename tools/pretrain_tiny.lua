@@ -104,7 +104,7 @@ local function prepare(run, family)
       set_sinusoids(run.params[family.positions], run.model.config.initializer_range)
    end
    if family.alike then set_alike(run.params, unpack(family.alike)) end
-   run.core:refresh()
+   run.engine:refresh()
 end
 
 -- ---------------------------------------------------------------------------------------------

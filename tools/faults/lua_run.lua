@@ -19,7 +19,7 @@ return {
       "spec/run_directory spec/resume", "what was left half-written stays" },
    { "lua/ftpipe/store/state.lua", 'path and core.sys.exists(path) == "directory" and path or nil',
       "path or nil", "spec/checkpoint", "a link that leads nowhere is a checkpoint" },
-   { "lua/ftpipe/store/state.lua", "run.core:refresh()", "", "spec/resume",
+   { "lua/ftpipe/store/state.lua", "run.engine:refresh()", "", "spec/resume",
       "weights of a resumed run are not passed on" },
    { "lua/ftpipe/store/state.lua", "run.losses = read_losses(archive, file, record.step)",
       "run.losses = {}", "spec/resume spec/run_directory", "a resumed run forgets its losses" },

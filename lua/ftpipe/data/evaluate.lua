@@ -53,25 +53,25 @@ function M.count_batches(dataset, batch) return math.ceil(dataset:size() / batch
 local function run_leg(o, dataset, take)
    local batches, n = batches_of(o, dataset), M.count_batches(dataset, o.batch)
    local waiting, fed, start_ns, taking_ns = {}, 0, core.sys.time_ns(), 0
-   o.core:begin(n, 1, o.threaded, o.beside)
+   o.engine:begin(n, 1, o.threaded, o.beside)
    for taken = 1, n do
-      while fed < n and o.core:wants() do
+      while fed < n and o.engine:wants() do
          local batch = feed.weigh(o.model.family, batches:next(), o.micro_batches, true)
-         o.core:feed(feed.list(o.inputs, batch), batch.bucket, 0)
+         o.engine:feed(feed.list(o.inputs, batch), batch.bucket, 0)
          fed = fed + 1
          waiting[fed] = batch
       end
       if core.sys.interrupted() then
-         o.core:finish()
+         o.engine:finish()
          return false
       end
-      local result = watch.next(o.core)
+      local result = watch.next(o.engine)
       local came_ns = core.sys.time_ns()
       take(waiting[taken], result)
       taking_ns = taking_ns + core.sys.time_ns() - came_ns
       waiting[taken] = nil
    end
-   o.core:finish()
+   o.engine:finish()
    if o.passes then
       o.passes[#o.passes + 1] = { batches = n, seconds = (core.sys.time_ns() - start_ns) / 1e9,
          taking_seconds = taking_ns / 1e9 }
@@ -103,7 +103,7 @@ end
 
 --- Evaluates; nothing depends on the size of a batch but the order of sums, and how far examples
 -- are padded, which the loss of spans, a choice among all positions, sees a little of.
--- @tparam table o model, core (the engine's run), inputs (of the graph), dataset, examples
+-- @tparam table o model, engine (its run), inputs (of the graph), dataset, examples
 --   (optional: a row may have `scored`), batch and micro_batches (of the plan), buckets, lengths,
 --   threaded, beside (true: the run trains as well), take (called with the number of an example and
 --   what the kind predicts: ids, { nll =, tokens = } or { start =, end = }; each example once),

@@ -29,7 +29,7 @@ local Run = setmetatable({ __name = "run" }, { __index = training })
 local function bind_params(run)
    local list = run.plan.graphs[1]:params()
    run.params = {}
-   for i, param in ipairs(list) do run.params[param.name] = run.core:param(i) end
+   for i, param in ipairs(list) do run.params[param.name] = run.engine:param(i) end
    return list
 end
 
@@ -38,8 +38,8 @@ end
 local function fill_params(run)
    local list = bind_params(run)
    local seed = run.plan.options.seed
-   run.fresh = run.model:fill(list, function(i) return run.core:param(i) end, seed)
-   run.core:refresh()
+   run.fresh = run.model:fill(list, function(i) return run.engine:param(i) end, seed)
+   run.engine:refresh()
 end
 
 local RULES = {
@@ -66,7 +66,7 @@ function M.new(o)
       directory = args.out and directories.new(args.out),
       threaded = o.threaded,
       rate = plan.options.rate,
-      core = plan.blueprint:run(),
+      engine = plan.blueprint:run(),
       inputs = plan.graphs[1]:inputs(),
       best = best.new(args.patience),
       losses = {},
@@ -199,8 +199,8 @@ function Run:take_best()
    local path = step and step ~= self.done and self.out and states.find_best(self.out)
    if not path then return end
    local kept = checkpoint.open(path .. "/hf")
-   checkpoint.load(kept, self.plan.graphs[1]:params(), function(i) return self.core:param(i) end)
-   self.core:refresh()
+   checkpoint.load(kept, self.plan.graphs[1]:params(), function(i) return self.engine:param(i) end)
+   self.engine:refresh()
    self.restored, self.score = step, self.best_score
    io.stderr:write(("hf/ is the best: %s\n"):format(tostring(self.best)))
 end

@@ -15,7 +15,7 @@ Score.__name = "score"
 function M.new(fields) return setmetatable(fields, Score) end
 
 --- Evaluates a run on a split.
--- @tparam table run of ft.run: model, plan, core, inputs, task; threaded
+-- @tparam table run of ft.run: model, plan, engine, inputs, task; threaded
 -- @tparam table split of the task
 -- @treturn score metric, unit, better, value, metrics (see metric/init.lua), loss, examples (how
 --   many), predictions (rows by example), passes (see evaluate.lua), scorer; nil when a signal
@@ -26,7 +26,7 @@ function M.of(run, split)
    local score = { predictions = {}, passes = {}, scorer = scorer, tokenizer = run.task.tokenizer }
    local start_ns, line = core.sys.time_ns(), progress.evaluation(#split.examples)
    score.loss = evaluate.run {
-      model = run.model, core = run.core, inputs = run.inputs, dataset = split.dataset,
+      model = run.model, engine = run.engine, inputs = run.inputs, dataset = split.dataset,
       examples = split.examples, batch = o.batch, micro_batches = o.micro_batches,
       buckets = o.buckets, lengths = o.lengths, threaded = run.threaded,
       beside = run.plan.beside, passes = score.passes,

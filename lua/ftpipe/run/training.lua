@@ -19,7 +19,7 @@ local SIGINT = 2
 
 local function feed_batch(run, batch, rate)
    feed.weigh(run.model.family, batch, run.plan.options.micro_batches)
-   run.core:feed(feed.list(run.inputs, batch), batch.bucket, rate)
+   run.engine:feed(feed.list(run.inputs, batch), batch.bucket, rate)
    run.leg.tokens[run.leg.fed + 1] = batch.tokens
 end
 
@@ -32,8 +32,10 @@ end
 local function load_of(run)
    local ns = core.sys.time_ns() - run.leg.start_ns
    local idle, memory = {}, {}
-   for d, busy_ns in ipairs(run.core:busy()) do idle[d] = math.max(0, 100 * (1 - busy_ns / ns)) end
-   for d, row in ipairs(run.core:measured()) do memory[d] = row.total end
+   for d, busy_ns in ipairs(run.engine:busy()) do
+      idle[d] = math.max(0, 100 * (1 - busy_ns / ns))
+   end
+   for d, row in ipairs(run.engine:measured()) do memory[d] = row.total end
    return idle, memory
 end
 
@@ -53,7 +55,7 @@ end
 --- After the first steps: what the plan said of them.
 local function compare(run, result)
    if not run.forecast then return end
-   local line = run.forecast:note(result, function() return run.core:measured() end)
+   local line = run.forecast:note(result, function() return run.engine:measured() end)
    if not line then return end
    run.line:close()
    io.stderr:write(line, "\n")
@@ -62,7 +64,7 @@ end
 --- The result of the next step.
 local function take(run, leg)
    leg.failed = true -- unless there is one
-   local result = watch.next(run.core)
+   local result = watch.next(run.engine)
    leg.failed = nil
    leg.taken = leg.taken + 1
    run.done = run.done + 1
@@ -82,17 +84,17 @@ end
 -- @tparam batcher batcher
 -- @tparam int n steps, all in one leg
 function Run:steps(batcher, n)
-   self.core:begin(n, self.done + 1, self.threaded)
+   self.engine:begin(n, self.done + 1, self.threaded)
    local leg = { fed = 0, taken = 0, tokens = {}, end_ns = 0, start_ns = core.sys.time_ns() }
    self.leg = leg
    return function()
-      while self.leg == leg and leg.fed < n and self.core:wants() and not self.interrupted do
+      while self.leg == leg and leg.fed < n and self.engine:wants() and not self.interrupted do
          local step = self.done + leg.fed - leg.taken + 1
          feed_batch(self, batcher:next(), core.engine.rate(self.rate, step))
          leg.fed = leg.fed + 1
       end
       self.interrupted = self.interrupted or core.sys.interrupted()
-      if self.interrupted then self.core:drain() end
+      if self.interrupted then self.engine:drain() end
       if leg.taken == leg.fed then
          self:stop()
          return nil
@@ -107,11 +109,11 @@ function Run:stop()
    local leg = self.leg
    if not leg then return end
    if leg.taken < leg.fed and not leg.failed then
-      self.core:drain()
+      self.engine:drain()
       while leg.taken < leg.fed do take(self, leg) end
    end
    self.leg = nil
-   self.timeline = self.core:finish(self.directory ~= nil)
+   self.timeline = self.engine:finish(self.directory ~= nil)
    self.seconds = self.seconds + (core.sys.time_ns() - leg.start_ns) / 1e9
    if self.directory then self.directory:write("timeline.json", self.timeline.trace) end
 end

@@ -88,7 +88,7 @@ function M.summary(run, score)
       staleness_planned = planned_staleness(run.plan),
       staleness_seen = run.timeline and run.timeline.staleness,
       memory_planned_bytes = run.plan:memory_bytes(),
-      memory_measured_bytes = totals(run.core:measured()),
+      memory_measured_bytes = totals(run.engine:measured()),
    }
    add_training(summary, run)
    return summary

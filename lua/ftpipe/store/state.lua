@@ -76,7 +76,7 @@ local function bytes_of(run)
    local function add(tensor) bytes = bytes + tensor:count() * 4 end
    for i, param in ipairs(run.plan.graphs[1]:params()) do
       add(run.params[param.name])
-      for _, part in ipairs(run.core:state(i)) do add(part.tensor) end
+      for _, part in ipairs(run.engine:state(i)) do add(part.tensor) end
    end
    return bytes
 end
@@ -120,7 +120,7 @@ end
 local function tensors_of(run)
    local list = { { name = "losses", tensor = pack(run.losses) } }
    for i, param in ipairs(run.plan.graphs[1]:params()) do
-      for _, part in ipairs(run.core:state(i)) do
+      for _, part in ipairs(run.engine:state(i)) do
          list[#list + 1] = { name = "optimizer/" .. param.name .. "/" .. part.name,
             tensor = part.tensor }
       end
@@ -264,7 +264,7 @@ end
 
 local function read_optimizer(run, archive, path)
    for i, param in ipairs(run.plan.graphs[1]:params()) do
-      for _, part in ipairs(run.core:state(i)) do
+      for _, part in ipairs(run.engine:state(i)) do
          local name = "optimizer/" .. param.name .. "/" .. part.name
          if not archive:spec(name) then
             core.fail("malformed data", ("%s: holds no tensor %s"):format(path, name))
@@ -292,13 +292,13 @@ function M.read(run, path)
    local record = read_record(path)
    numbers.check(run, record.numbers or {}, record.step, path)
    checkpoint.load(checkpoint.open(path .. "/hf"), run.plan.graphs[1]:params(),
-      function(i) return run.core:param(i) end)
+      function(i) return run.engine:param(i) end)
    local file = path .. "/state/state.safetensors"
    local archive = core.io.archive(file)
    read_optimizer(run, archive, file)
    run.losses = read_losses(archive, file, record.step)
    archive:close()
-   run.core:refresh()
+   run.engine:refresh()
    run.loss_mean, run.tokens = figures.mean(run.losses), record.tokens
    run.done, run.seconds, run.judged = record.step, record.seconds, record.judged
    run.saved = run.done
