@@ -131,6 +131,7 @@ describe("ftpipe predict", function()
       assert.matches("\n  predict ", (process.ftpipe { "--help" }))
       local out, _, exit = predict { "--help" }
       assert.equal(0, exit)
+      assert.is_nil(out:find("sim:", 1, true)) -- which it refuses
       assert.is_true(select(2, out:gsub("\n", "")) <= 40)
       local _, err = process.ftpipe { "predicct" }
       assert.matches("no file or command 'predicct' %(did you mean 'predict'%?%)", err)

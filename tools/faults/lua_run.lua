@@ -125,4 +125,13 @@ return {
       'if kind == "backward" and micro < most then self:put("L", micro,'
          .. ' "activations") end',
       "spec/swap", "activations of the wrong micro-batch are fetched" },
+   { "lua/ftpipe/base/guard.lua", "check_arguments(what, takes, ...)\n      return f(...)",
+      "return f(...)", "spec/public", "arguments of public functions are not checked" },
+   { "lua/ftpipe/base/named.lua", 'return o.flagged and "--"', 'return true and "--"',
+      "spec/public", "options of Lua are named as flags" },
+   { "lua/ftpipe/run/fields.lua", "if not is_method then check(name, value) end", "",
+      "spec/run_fields", "a run takes any field" },
+   { "lua/ftpipe/run/forecast.lua", "plan:simulate(first.batches).seconds",
+      "plan:simulate(1).seconds", "spec/evaluation",
+      "an evaluation is predicted as one batch" },
 }

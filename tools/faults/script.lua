@@ -28,4 +28,8 @@ return {
    { "src/app/main.c",
       "if (sigaction(number, NULL, &old) == 0 && old.sa_handler == SIG_IGN) return;", "(void)old;",
       "spec/signals", "a signal that was ignored before the program began ends it" },
+   { "src/app/main.c", "old.sa_handler == SIG_IGN) return;", "old.sa_handler == SIG_ERR) return;",
+      "spec/signals", "signals that were ignored are caught" },
+   { "src/bind_graphs/program.c", ".watch = w->finite ? &watch : NULL", ".watch = NULL",
+      "^spec/predict$", "predict answers with numbers that are not finite" },
 }

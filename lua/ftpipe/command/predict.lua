@@ -29,7 +29,7 @@ local declared = {
    tokens = { type = "int", min = 1, help = "of a continuation, at most (32)" },
    max_source = { default = false }, max_target = { default = false },
    batch = { default = 32, help = "inputs that are worked on at once" },
-   devices = true,
+   devices = { help = "that work on it: cpu, cpu:N, cpu:NxT" }, -- those of plans are refused
 }
 
 local function usage(format, ...)
