@@ -44,6 +44,21 @@ describe("args", function()
          given)
    end)
 
+   it("refuses declarations that are none in one line", function()
+      local cases = {
+         { { partition = function() end }, "ft.args: 'partition' is a function, expected true, " },
+         { { steps = 3 }, "ft.args: 'steps' is a number, expected true, false or a rule" },
+         { { {} }, "ft.args: line 1 of the help is a table, expected a text" },
+         { { preset = "fine" }, "ft.args: no preset is called 'fine'" },
+      }
+      for _, case in ipairs(cases) do
+         local ok, problem = pcall(args.parse, case[1], {})
+         assert.is_false(ok)
+         assert.matches(case[2], problem.message)
+         assert.is_nil(problem.message:find("\n"))
+      end
+   end)
+
    it("refuses wrong flags and values in one line, naming flag and value", function()
       refuses("unknown flag '%-%-stesp' %(did you mean '%-%-steps'%?%)", "--stesp", "3")
       refuses("unknown flag '%-%-model'", "--model", "x")
