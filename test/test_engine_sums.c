@@ -58,20 +58,21 @@ static ft_status feed_case(ft_run *run, step_case *c)
     return ft_run_feed(run, &f, &c->err);
 }
 
-/* loss = w a, with inputs that nothing reads: w has one use. */
+/* loss = w a, with inputs that nothing reads: w has one use, in a product whose gradient is made in
+ * its place. */
 static ft_graph *make_product(void)
 {
     static const char *const names[INPUTS] = {"a", "b", "c"};
     ft_error err = {FT_OK, ""};
     ft_graph *g = NULL;
-    const ft_spec one = {FT_F32, {1, {1}}};
+    const ft_spec one = {FT_F32, {1, {1}}}, matrix = {FT_F32, {2, {1, 1}}};
     ft_value_id in[INPUTS], v;
     CHECK_STATUS(ft_graph_new(&g, &err), FT_OK);
     for (int i = 0; i < INPUTS; i++)
         CHECK_STATUS(ft_graph_input(g, names[i], &one, &in[i], &err), FT_OK);
-    CHECK_STATUS(ft_graph_param(g, "w", &one, &v, &err), FT_OK);
-    CHECK_STATUS(ft_graph_add(g, ft_op_find("mul"), (ft_value_id[]){v, in[0]}, 2, NULL, &v, &err),
-                 FT_OK);
+    CHECK_STATUS(ft_graph_param(g, "w", &matrix, &v, &err), FT_OK);
+    CHECK_STATUS(
+        ft_graph_add(g, ft_op_find("linear"), (ft_value_id[]){in[0], v}, 2, NULL, &v, &err), FT_OK);
     for (int k = 2; k < NODES; k++)
         CHECK_STATUS(ft_graph_add(g, ft_op_find("copy"), &v, 1, NULL, &v, &err), FT_OK);
     CHECK_STATUS(ft_graph_add(g, ft_op_find("mean"), &v, 1, NULL, &v, &err), FT_OK);

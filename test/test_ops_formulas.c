@@ -118,6 +118,32 @@ static void test_gradient_of_equal_logits(void)
         }
 }
 
+/* -- cache_append ------------------------------------------------------------------------------ */
+
+/* Two positions into a cache of four: from 0, 1 or 2 on, and nowhere else. */
+static void test_positions_of_a_cache(void)
+{
+    enum { T = 4, N = 2 };
+    const float cache[T] = {1, 2, 3, 4}, added[N] = {8, 9};
+    const ft_spec whole = {FT_F32, ft_shape_of(1, T, 1)}, part = {FT_F32, ft_shape_of(1, N, 1)};
+    const ft_spec one = {FT_I32, {1, {1}}};
+    for (int32_t position = -1; position <= T; position++) {
+        float y[T];
+        const ft_view in[] = {ft_view_of(&whole, (void *)(uintptr_t)cache),
+                              ft_view_of(&part, (void *)(uintptr_t)added),
+                              ft_view_of(&one, &position)};
+        ft_view out = ft_view_of(&whole, y);
+        const ft_call call = {.in = in, .out = &out};
+        bool fits = position >= 0 && position <= T - N;
+        ft_error err;
+        CHECK_STATUS(ft_op_find("cache_append")->kernel(&call, &err), fits ? FT_OK : FT_INVALID);
+        for (int i = 0; fits && i < T; i++) {
+            bool here = i >= position && i < position + N;
+            CHECK_NEAR(y[i], here ? added[i - position] : cache[i], 0);
+        }
+    }
+}
+
 /* -- argmax ------------------------------------------------------------------------------------ */
 
 /* The first of equals, also of zeros of both signs, by the kernel and by the reference. */
@@ -149,6 +175,7 @@ int main(void)
     RUN(test_dropout_draws);
     RUN(test_dropout_keys);
     RUN(test_gradient_of_equal_logits);
+    RUN(test_positions_of_a_cache);
     RUN(test_argmax_of_equals);
     return check_report();
 }

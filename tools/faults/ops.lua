@@ -17,7 +17,7 @@ return {
       "spec/closed_forms", "draws are the same in every step" },
    { DROPOUT, "(uint32_t)key->seed ^ key->node", "key->node", "spec/closed_forms",
       "draws do not depend on the seed" },
-   { DROPOUT, "^ key->node * 0x9E3779B9u", "", "c/ops c/ops_simd spec/closed_forms",
+   { DROPOUT, "^ key->node * 0x9E3779B9u", "", "c/ops_formulas spec/closed_forms",
       "all nodes draw alike" },
    { DROPOUT, ">= threshold;", "> threshold;",
       OPS, "a draw too many is dropped" },

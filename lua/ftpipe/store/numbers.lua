@@ -78,7 +78,7 @@ local ROWS = {
          if stage.ahead > 0 then return "lag" end
       end
       return "none"
-   end },
+   end, both_have_one },
    { "clip", "--clip", function(run) return run.plan.options.clip end },
    { "lr", "--lr", function(run) return run.rate.peak end },
    { "lr_schedule", "--lr-schedule", function(run) return run.rate.schedule end },
