@@ -158,7 +158,9 @@ describe("a run with predicted weights", function()
 
    for P = 2, 3 do
       it(("has the parameters of the formula: SGD with momentum, %d updates late"):format(P - 1),
-         function() compare_predicted(P, 1) end)
+         function()
+            compare_predicted(P, 1, { rates = function(batch) return 3e-3 + 5e-4 * batch end })
+         end)
 
       it(("has the parameters of the formula: AdamW, %d updates late"):format(P - 1), function()
          compare_predicted(P, 1, { optimizer = "adamw", rate = 5e-4,

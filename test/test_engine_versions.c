@@ -126,6 +126,27 @@ static void test_double_buffers_do_not_depend_on_the_cut(void)
     CHECK(memcmp(&two, &three, sizeof two) == 0 && memcmp(&two, &one, sizeof two) == 0);
 }
 
+/* Shared weights may be taken over between a forward and the backward that reads its version. */
+static void test_backwards_read_what_came_with_their_forwards(void)
+{
+    ft_versions slots[2] = {{{3, 1}}, {{2, 2}}};
+    const ft_version_count count = {.newest = {{3, 2}}, .n_slots = 2, .forwards = slots};
+    const ft_plan plan = {.micro_batches = 2};
+    const struct {
+        ft_action action;
+        int64_t own, adopted;
+    } rows[] = {{{.kind = FT_ACT_FORWARD, .batch = 3}, 3, 2},
+                {{.kind = FT_ACT_FORWARD, .batch = 3, .lag = 2}, 1, 1},
+                {{.kind = FT_ACT_BACKWARD, .batch = 3}, 3, 1},
+                {{.kind = FT_ACT_BACKWARD, .batch = 3, .micro = 1}, 3, 2},
+                {{.kind = FT_ACT_BACKWARD_INPUT, .batch = 3, .micro = 1, .lag = 1}, 2, 2}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ft_versions read = ft_versions_read(&count, &plan, &rows[i].action);
+        CHECK(read.of[FT_WEIGHTS_OWNED] == rows[i].own);
+        CHECK(read.of[FT_WEIGHTS_ADOPTED] == rows[i].adopted);
+    }
+}
+
 /* -- faults ------------------------------------------------------------------------------------ */
 
 static void one_version_fewer(ft_blueprint *b)
@@ -174,6 +195,7 @@ int main(void)
 {
     RUN(test_versions_do_not_depend_on_timing);
     RUN(test_double_buffers_do_not_depend_on_the_cut);
+    RUN(test_backwards_read_what_came_with_their_forwards);
     RUN(test_faults_are_seen);
     CHECK(ft_alloc_live() == 0);
     return check_report();

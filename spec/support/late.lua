@@ -41,14 +41,17 @@ local function copy_of(tensor)
    return copy
 end
 
+--- The rate of a batch, which counts from 0.
+local function rate_of(o, batch) return o.rates and o.rates(batch) or o.rate end
+
 --- Optimizers: each gets param, gradient and state (a table of its own), changes the first.
 M.optimizers = {
    --- m = momentum m + g; p -= rate m.
-   sgd = function(param, grad, state, o)
+   sgd = function(param, grad, state, o, step)
       local p, n = floats(param)
       local g = floats(grad)
       state.m = state.m or core.tensor.zeros(param:shape(), "f32")
-      local m, rate, momentum = floats(state.m), round(o.rate), round(0.9)
+      local m, rate, momentum = floats(state.m), round(rate_of(o, step - 1)), round(0.9)
       for i = 0, n - 1 do
          m[i] = momentum * m[i] + g[i]
          p[i] = p[i] - rate * m[i]
@@ -61,11 +64,12 @@ M.optimizers = {
       state.m = state.m or core.tensor.zeros(param:shape(), "f32")
       state.v = state.v or core.tensor.zeros(param:shape(), "f32")
       local m, v, decay = floats(state.m), floats(state.v), o.hypers.weight_decay
+      local rate = rate_of(o, step - 1)
       for i = 0, n - 1 do
          m[i] = 0.9 * m[i] + 0.1 * g[i]
          v[i] = 0.999 * v[i] + 0.001 * g[i] * g[i]
          local root = math.sqrt(v[i] / (1 - 0.999 ^ step)) + o.hypers.eps
-         p[i] = p[i] * (1 - o.rate * decay) - o.rate * m[i] / (1 - 0.9 ^ step) / root
+         p[i] = p[i] * (1 - rate * decay) - rate * m[i] / (1 - 0.9 ^ step) / root
       end
    end,
 }
@@ -73,15 +77,17 @@ M.optimizers = {
 --- Predictions by optimizer: what a parameter would be `n` updates later, were their gradients
 -- zero; state is that after `step` updates.
 M.predictions = {
-   --- p - rate m (momentum + momentum^2 + ...), which is a geometric sum.
-   sgd = function(p, state, i, n, o)
-      return p - o.rate * state.m[i] * (0.9 - 0.9 ^ (n + 1)) / (1 - 0.9)
+   --- p - m (rate_1 momentum + rate_2 momentum^2 + ...).
+   sgd = function(p, state, i, n, o, step)
+      for k = 1, n do p = p - rate_of(o, step + k - 1) * 0.9 ^ k * state.m[i] end
+      return p
    end,
    adamw = function(p, state, i, n, o, step)
       for k = 1, n do
          local root = math.sqrt(state.v[i] / (1 - 0.999 ^ (step + k))) + o.hypers.eps
-         p = p * (1 - o.rate * o.hypers.weight_decay)
-            - o.rate * 0.9 ^ k * state.m[i] / (1 - 0.9 ^ (step + k)) / root
+         local rate = rate_of(o, step + k - 1)
+         p = p * (1 - rate * o.hypers.weight_decay)
+            - rate * 0.9 ^ k * state.m[i] / (1 - 0.9 ^ (step + k)) / root
       end
       return p
    end,

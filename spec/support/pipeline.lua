@@ -177,7 +177,8 @@ function M.steps(run, plan, o, first, n)
          if o.shape then o.shape(batch) end
          feed.weigh(plan.options.model.family, batch, o.micro_batches)
          if o.edit then o.edit(batch, first - 1 + fed) end
-         run:feed(feed.list(plan.graphs[1]:inputs(), batch), batch.bucket, o.rate)
+         run:feed(feed.list(plan.graphs[1]:inputs(), batch), batch.bucket,
+            o.rates and o.rates(first - 1 + fed) or o.rate)
          fed = fed + 1
       end
       local result = run:next(60)

@@ -68,7 +68,7 @@ return {
       "c/engine_check spec/plan_moves", "what moves has no room in the block" },
    { "src/blueprint/versions.c",
       "if (a->kind != FT_ACT_FORWARD && forward->of[FT_WEIGHTS_OWNED] == own) return *forward;", "",
-      "spec/versions", "a backward takes over newer shared weights than its forward" },
+      "c/engine_versions", "a backward takes over newer shared weights than its forward" },
    { "src/blueprint/versions.c", "own < adopted ? own : adopted", "adopted",
       "c/engine_versions spec/versions", "shared weights are newer than the version that is read" },
    { "src/blueprint/edges.c", "(b->cut.keeps || b->stages[owner].device != stage->device)",

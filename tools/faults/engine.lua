@@ -105,7 +105,7 @@ return {
    { "src/engine/actions.c", "FT_TRY(keep_version(w, a->stage, FT_WEIGHTS_ADOPTED, err));", "",
       "c/engine_versions spec/versions", "weights that are taken over have no older versions" },
    { "src/engine/predict.c", "(newest + k) % run->blueprint", "newest % run->blueprint",
-      "spec/resume", "all missing updates are predicted at the rate of the first" },
+      "spec/versions", "all missing updates are predicted at the rate of the first" },
    { "src/engine/predict.c",
       "if (state->predicted_version == newest && state->predicted_lag == a->lag) return FT_OK;",
       "if (state->predicted_version >= 0) return FT_OK;", "spec/versions",
