@@ -176,7 +176,7 @@ describe("a plan that moves state to host memory and back", function()
          for _, share in ipairs { .1, .5, 1 } do
             local budget = math.ceil(few + share * (all - few))
             local run = pipeline.train(with(o, {
-               devices = ("cpu:%d/%dB"):format(case.devices, budget), swap = "auto",
+               devices = ("cpu:%d/%dB"):format(case.devices, budget), swap = "auto", trace = true,
             }))
             assert.same(judge.losses, run.losses)
             assert.same(judge.params, run.params)
@@ -187,6 +187,15 @@ describe("a plan that moves state to host memory and back", function()
                local volume = run.plan.volumes and run.plan.volumes[d]
                for _, bytes in pairs(volume and volume.bytes_in or {}) do moved = moved + bytes end
             end
+            local counts = { L = 0, O = 0, D = 0 }
+            for letter in run.timeline.trace:gmatch("\"name\":%s*\"([LOD]) stage") do
+               counts[letter] = counts[letter] + 1
+            end
+            for _, volume in ipairs(run.plan.volumes or {}) do
+               counts.L, counts.O = counts.L - volume.loads, counts.O - volume.saves
+               counts.D = counts.D - volume.drops
+            end
+            assert.same({ L = 0, O = 0, D = 0 }, counts) -- planned and executed
             assert.is_true(moved <= before) -- more memory, no more copies
             before = moved
          end
