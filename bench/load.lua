@@ -2,7 +2,7 @@
 --
 --    build/release/ftpipe bench/load.lua [ROWS]
 --
--- Seconds of this thread and of all cores for a task of texts (RTE-like rows), a long text in
+-- Processor time, of all threads, for a task of texts (RTE-like rows), a long text in
 -- blocks, and questions with contexts; each the best of five. Two programs are compared by giving
 -- both the same rows, in turn.
 
