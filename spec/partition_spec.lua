@@ -335,7 +335,8 @@ describe("what is told of a placement", function()
             saved_bytes = 0 },
       }
       local function on(device)
-         local stage = cut.of({ nodes = nodes, edges = {} }, { device },
+         local graph = setmetatable({ nodes = nodes, edges = {} }, { __name = "graph" })
+         local stage = cut.of(graph, { device },
             { stage = { 1, 1 }, stage_device = { 1 } }).stages[1]
          return { stage.forward_ns, stage.backward_ns, stage.weight_ns }
       end
