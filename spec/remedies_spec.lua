@@ -1,9 +1,10 @@
 --- What would help, of plans whose memory and time are made up here.
 
 local copy = require("ftpipe.base.copy")
+local named = require("ftpipe.base.named")
 local remedies = require("ftpipe.plan.remedies")
 
-local OPTIONS = {
+local OPTIONS = named.flags {
    batch = 8, micro_batches = 4, recompute = "auto", partition = "mixed", optimizer = "adamw",
    devices = "sim:3x40MB",
 }
@@ -39,6 +40,15 @@ describe("remedies", function()
       }, find(table_of {
          ["recompute always"] = 90e6, ["optimizer sgd"] = 40e6, ["devices sim:6x40MB"] = 20e6,
       }, 100e6))
+   end)
+
+   it("are told in Lua's words where options came from Lua", function()
+      local given = {}
+      for name, value in pairs(OPTIONS) do given[name] = value end
+      assert.same({ 'optimizer = "sgd": saves 60.0 MB, still 40.0 MB too much' },
+         remedies.find(function(o)
+            return { options = o, over_bytes = o.optimizer == "sgd" and 40e6 or 100e6, seconds = 1 }
+         end, given, 100e6))
    end)
 
    it("leave out what saves nothing, costs memory or has no plan", function()
