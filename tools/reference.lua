@@ -13,7 +13,8 @@ local HEAD = [[
 # Lua reference
 
 `local ft = require("ftpipe")`. This page is made by `tools/reference.lua` from the comments in the
-source. `print(x)` shows what an object has to say.
+source. `print(x)` shows what an object has to say. The language is that of LuaJIT: Lua 5.1 with
+some of 5.2; numbers are doubles, and there is no `//`.
 ]]
 
 --- The file of a module.
