@@ -2,6 +2,7 @@
 -- step does is in test/test_optim.c, against a replay in test/test_engine_replay.c.
 
 local core = require("ftpipe.core")
+local ft = require("ftpipe")
 local files = require("spec.support.files")
 local process = require("spec.support.process")
 
@@ -32,6 +33,24 @@ describe("--look-ahead", function()
       } do
          assert.is_nil(said(unpack(flags)):find("look-ahead", 1, true))
       end
+   end)
+
+   it("goes by a momentum, so with one of 0 nothing is ahead", function()
+      local o = {
+         model = ft.model "t5-small", buckets = { 16 }, batches = 4,
+         lengths = { target = 8 }, batch = 4, micro_batches = 2, devices = "cpu:2",
+         schedule = "async", optimizer = "sgd", profile = "modelled",
+      }
+      local function first_ahead(momentum)
+         o.hypers = { momentum = momentum }
+         return ft.plan(o).blueprint:stages()[1].ahead
+      end
+      assert.equal(0.5, first_ahead(0.9))
+      assert.equal(0, first_ahead(0))
+      o.look_ahead = "lag"
+      local _, problem = pcall(first_ahead, 0)
+      assert.equal("--look-ahead goes by an optimizer's momentum; --optimizer sgd has none",
+         problem.message)
    end)
 
    it("is refused where it decides nothing", function()

@@ -460,6 +460,33 @@ static void test_ahead_of_the_plain_run(void)
     trial_free(&ahead);
 }
 
+/* Without a momentum there is nothing to look ahead by: the change of m is the gradient itself. */
+static void test_who_looks_ahead(void)
+{
+    const struct {
+        const char *optimizer, *name;
+        double value;
+        bool looks_ahead;
+    } cases[] = {
+        {"sgd", "momentum", 0.9, true},
+        {"sgd", "momentum", 0, false},
+        {"sgd", "weight_decay", 1, true},
+        {"adamw", "beta1", 0.9, true},
+        {"adamw", "beta1", 0, false},
+        {"adamw", "beta2", 0, true},
+        {"adafactor", "weight_decay", 1, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const ft_optimizer *optimizer = ft_optimizer_find(cases[i].optimizer);
+        double hypers[FT_MAX_HYPERS];
+        ft_error err;
+        CHECK_STATUS(
+            ft_optimizer_hypers(optimizer, &cases[i].name, &cases[i].value, 1, hypers, &err),
+            FT_OK);
+        CHECK(ft_optimizer_looks_ahead(optimizer, hypers) == cases[i].looks_ahead);
+    }
+}
+
 static void test_rates(void)
 {
     ft_error err;
@@ -549,6 +576,7 @@ int main(void)
     RUN(test_sums);
     RUN(test_sums_of_terms);
     RUN(test_ahead_of_the_plain_run);
+    RUN(test_who_looks_ahead);
     RUN(test_rates);
     RUN(test_isas);
     RUN(test_rough_squares);

@@ -69,12 +69,12 @@ static int engine_optimizers(lua_State *L)
 
 /*** Whether an optimizer has a momentum, by which it can keep parameters ahead.
  * @function engine.looks_ahead
- * @tparam string optimizer
+ * @tparam table options optimizer, hypers
  * @treturn boolean */
 static int engine_looks_ahead(lua_State *L)
 {
-    const ft_optimizer *optimizer = ft_optimizer_find(luaL_checkstring(L, 1));
-    lua_pushboolean(L, optimizer && optimizer->looks_ahead);
+    const ft_optimizer *optimizer = script_opt_optimizer(L, 1);
+    lua_pushboolean(L, ft_optimizer_looks_ahead(optimizer, script_opt_hypers(L, 1, optimizer)));
     return 1;
 }
 

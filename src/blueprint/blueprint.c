@@ -221,7 +221,8 @@ const ft_stage_costs *ft_blueprint_costs(const ft_blueprint *b)
 
 double ft_blueprint_ahead(const ft_blueprint *b, int stage)
 {
-    bool ahead = b->options.look_ahead && b->options.optimizer->looks_ahead &&
+    const ft_blueprint_options *o = &b->options;
+    bool ahead = o->look_ahead && ft_optimizer_looks_ahead(o->optimizer, o->hypers) &&
                  ft_plan_reads_newest(&b->plan);
     return ahead ? ft_plan_mean_staleness(&b->plan, stage) : 0;
 }

@@ -112,7 +112,7 @@ const ft_optimizer ft_optimizer_adamw = {
             {"weight_decay", 0, 0, 10, "times the rate: what the parameter loses in a step"},
             {0},
         },
-    .looks_ahead = true,
+    .momentum = "beta1",
     .state = adamw_state,
     .update = adamw_update,
     .predict = adamw_predict,

@@ -58,7 +58,7 @@ typedef struct ft_optimizer {
     const char *name;
     const char *doc; /* the update as a formula, with its source */
     const ft_hyper_rule *hypers;
-    bool looks_ahead; /* it has a momentum, by which `ahead` of an update goes */
+    const char *momentum; /* the setting by which `ahead` of an update goes; NULL: it has none */
     /* Fills parts (at most FT_MAX_STATE_PARTS), returns their number; *bytes is the whole state. */
     int (*state)(const ft_spec *spec, const double *hypers, ft_state_part *parts, int64_t *bytes);
     void (*update)(const ft_update *update);
@@ -71,6 +71,9 @@ const ft_optimizer *ft_optimizer_find(const char *name);
 /* Presets overwritten by n named values; FT_INVALID for unknown names and values out of range. */
 ft_status ft_optimizer_hypers(const ft_optimizer *optimizer, const char *const *names,
                               const double *values, int n, double *hypers, ft_error *err);
+
+/* Whether parameters can be kept ahead: by a momentum, which is not 0. */
+bool ft_optimizer_looks_ahead(const ft_optimizer *optimizer, const double *hypers);
 
 /* Sum of squares of n numbers in f64: blocks of fixed size, summed in order. */
 double ft_squared_norm(const float *x, int64_t n, ft_team *team);

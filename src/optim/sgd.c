@@ -67,7 +67,7 @@ const ft_optimizer ft_optimizer_sgd = {
             {"weight_decay", 0, 0, 10, "added to the gradient, times the parameter"},
             {0},
         },
-    .looks_ahead = true,
+    .momentum = "momentum",
     .state = sgd_state,
     .update = sgd_update,
     .predict = sgd_predict,

@@ -44,6 +44,11 @@ ft_status ft_optimizer_hypers(const ft_optimizer *optimizer, const char *const *
     return FT_OK;
 }
 
+bool ft_optimizer_looks_ahead(const ft_optimizer *optimizer, const double *hypers)
+{
+    return optimizer->momentum && hypers[hyper_index(optimizer, optimizer->momentum)] > 0;
+}
+
 void ft_state_add(ft_state_part *part, const char *name, ft_shape shape, int64_t *bytes)
 {
     *part =

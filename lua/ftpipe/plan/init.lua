@@ -136,7 +136,7 @@ local function check_look_ahead(o)
    if o.synchronous then
       usage("--look-ahead is for weights that are late; --schedule %s drains, its are never late",
          o.schedule)
-   elseif not core.engine.looks_ahead(o.optimizer) then
+   elseif not core.engine.looks_ahead(o) then
       usage("--look-ahead goes by an optimizer's momentum; --optimizer %s has none", o.optimizer)
    elseif o.staleness or not schedules.may_be_stale(o.rule or o.schedule) then
       usage("--look-ahead is for the newest weights; %s says itself which weights it reads",
