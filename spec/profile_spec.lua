@@ -313,9 +313,10 @@ describe("a forecast", function()
    local function reached() return { { total = 2e6 }, { total = 1.1e6 } } end
 
    it("compares the steady steps of the first leg, once", function()
-      local f, lines = forecast.new(plan, 9), {}
+      local f, lines = forecast.new(plan, 16), {}
       for step = 1, 20 do
-         lines[#lines + 1] = f:note({ end_ns = 1e9 + step * 0.011e9 }, reached)
+         local slow = math.min(step, 8) * 1e9 -- as the first steps may be
+         lines[#lines + 1] = f:note({ end_ns = slow + step * 0.011e9 }, reached)
       end
       assert.same({
          "a step: predicted 10.00 ms, measured 11.00 ms (+10.0 %); memory: "
@@ -325,15 +326,27 @@ describe("a forecast", function()
    end)
 
    it("says what memory was measured, also where that is not what was planned", function()
-      local f, lines = forecast.new(plan, 9), {}
+      local f, lines = forecast.new(plan, 16), {}
       for step = 1, 20 do
          lines[#lines + 1] = f:note({ end_ns = 1e9 + step * 0.011e9 }, function()
-            return { { total = 1e6 + 1e5 * step }, { total = 0.9e6 } }
+            return { { total = 1e6 + 5e4 * step }, { total = 0.9e6 } }
          end)
       end
       assert.equal(1, #lines)
-      assert.matches("; memory: cpu:0 predicted 2.0 MB, measured 1.9 MB %(%-5.0 %%%), "
+      assert.matches("; memory: cpu:0 predicted 2.0 MB, measured 1.8 MB %(%-10.0 %%%), "
          .. "cpu:1 predicted 1.0 MB, measured 0.9 MB %(%-10.0 %%%)$", lines[1])
+   end)
+
+   it("says memory alone where all steps are first ones", function()
+      for _, batches in ipairs { 3, 10, 15 } do
+         local f, lines = forecast.new(plan, batches), {}
+         for step = 1, batches do lines[#lines + 1] = f:note({ end_ns = step * 1e9 }, reached) end
+         assert.same({
+            "memory: cpu:0 predicted 2.0 MB, measured 2.0 MB (+0.0 %), "
+               .. "cpu:1 predicted 1.0 MB, measured 1.1 MB (+10.0 %)",
+         }, lines)
+         assert.is_nil(f.measured_s)
+      end
    end)
 
    it("says nothing of a leg that is too short", function()

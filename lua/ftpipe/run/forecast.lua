@@ -4,26 +4,29 @@
 --    measured 309.8 MB (-0.1 %)
 --
 -- Steps are compared in the steady part: from the end of step `from` to the end of step `to`, both
--- in the first leg, and in a simulation of the same steps. Memory is predicted for the longest
--- batches of training and of evaluation and for all buffers at once; measured is the most that was
--- live at one time so far.
+-- in the first leg, and in a simulation of the same steps. A leg that has too few of them says
+-- nothing of its steps, since what they take at first is no measure. Memory is predicted for the
+-- longest batches of training and of evaluation and for all buffers at once; measured is the most
+-- that was live at one time so far.
 
 local M = {}
 local Forecast = {}
 Forecast.__index = Forecast
 
-local LAST, FIRST_SHARE = 24, 3 -- steps looked at, and the part of them that warms up
+-- Steps looked at; those of them that warm up; fewest behind these that are a measure; fewest of a
+-- leg whose memory is said.
+local LAST, WARM_UP, LEAST, LEAST_FOR_MEMORY = 24, 8, 8, 3
 
 --- @tparam plan plan
 -- @tparam int batches of the first leg
 function M.new(plan, batches)
    local to = math.min(LAST, batches)
-   return setmetatable({ plan = plan, to = to, from = math.floor(to / FIRST_SHARE) }, Forecast)
+   local from = to >= WARM_UP + LEAST and WARM_UP or nil
+   return setmetatable({ plan = plan, to = to, from = from }, Forecast)
 end
 
 --- Seconds of a step in the simulation of the same steps.
 function Forecast:predicted()
-   if self.from < 1 then return nil end
    local till = self.plan:simulate(self.to).seconds - self.plan:simulate(self.from).seconds
    return till / (self.to - self.from)
 end
@@ -51,11 +54,12 @@ end
 function Forecast:note(result, measured)
    self.seen = (self.seen or 0) + 1
    if self.seen == self.from then self.from_ns = result.end_ns end
-   if self.seen ~= self.to or not self.from_ns then return nil end
+   if self.seen ~= self.to or self.to < LEAST_FOR_MEMORY then return nil end
+   local memory = memory_words(self.plan, measured())
+   if not self.from_ns then return memory end
    self.predicted_s = self:predicted()
    self.measured_s = (result.end_ns - self.from_ns) / 1e9 / (self.to - self.from)
-   return ("a step: %s; %s"):format(versus(self.predicted_s, self.measured_s, milliseconds),
-      memory_words(self.plan, measured()))
+   return ("a step: %s; %s"):format(versus(self.predicted_s, self.measured_s, milliseconds), memory)
 end
 
 --- A line for an evaluation by a plan of its own: its first pass through the examples is what the
