@@ -2,7 +2,7 @@
 --
 -- A schedule is a rule that every stage follows by itself: it sees how many forwards and backwards
 -- the stage has done and how far it is from the loss (depth), and says which comes next. Plans made
--- of it are proven to complete before anything runs; ft.plan { schedule = rule } trains with it.
+-- of it are proven to complete before anything runs; ft.fine_tune { schedule = rule } trains by it.
 local ft = require("ftpipe")
 
 -- 1f1b begins with as many forwards as there are stages behind it; this with twice as many, so that

@@ -91,7 +91,8 @@ local function check_flags(args)
       usage("--keep is for checkpoints in the directory that --out names, give it too")
    end
    if (args.staleness or "none") ~= "none" and not schedules.may_be_stale(args.schedule) then
-      usage("--staleness %s is for async; --schedule %s %s", args.staleness, args.schedule,
+      usage("--staleness %s is for async; --schedule %s %s", args.staleness,
+         schedules.name(args.schedule),
          schedules.is_synchronous(args.schedule) and "drains, its weights are never late"
          or "says itself which weights it reads")
    end
@@ -106,7 +107,8 @@ local function check_runs(args)
    then
       return
    end
-   local what = staleness and "--staleness " .. staleness or "--schedule " .. args.schedule
+   local what = staleness and "--staleness " .. staleness
+      or "--schedule " .. schedules.name(args.schedule)
    usage("%s can be planned and simulated, but not executed yet; --dry-run plans it", what)
 end
 

@@ -7,6 +7,7 @@ local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
 local records = require("ftpipe.store.record")
+local schedules = require("ftpipe.schedule")
 local texts = require("ftpipe.schedule.text")
 local usage = require("ftpipe.base.usage")
 
@@ -61,7 +62,8 @@ function M.partition(given, graph)
 end
 
 -- Flags that decide a plan. A run that goes on with the same ones goes on with the plan that it
--- has: costs that are measured again could give another.
+-- has: costs that are measured again could give another. What the record says of the schedule is
+-- what the plan is of, which --plan decides.
 local DECIDING = {
    "batch", "clip", "devices", "micro_batches", "model", "optimizer", "partition", "plan",
    "precision", "profile", "recompute", "schedule", "stages", "staleness", "swap",
@@ -79,6 +81,7 @@ function M.recorded(args, batches)
       return nil
    end
    local flags = records.read(args.out).flags
+   args = copy(args, { schedule = args.plan and flags.schedule or schedules.name(args.schedule) })
    for _, name in ipairs(DECIDING) do
       if flags[name] ~= args[name] then return nil end
    end

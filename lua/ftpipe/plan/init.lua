@@ -101,7 +101,7 @@ local OF_RECIPES = {
    model = RULES.model,
    args = { type = "table", required = true, help = "what ft.args gives" },
    data = { type = "any", help = "what the task has loaded" },
-   schedule = { type = "any", help = "what ft.schedule gives, in place of --schedule" },
+   schedule = { type = "string|table", help = "in place of --schedule, as in ft.plan" },
    partition = { type = "any", help = "in place of --partition, as in ft.plan" },
 }
 
@@ -109,7 +109,10 @@ local OF_RECIPES = {
 local function options_of(given)
    if type(given) == "table" and given.args then
       local o = opts.check("ft.plan", OF_RECIPES, given)
-      local args = copy(o.args, { partition = o.partition })
+      for _, name in ipairs(o.args.plan and { "schedule", "partition" } or {}) do
+         if o[name] then usage("--plan decides what %s says, leave one out", name) end
+      end
+      local args = copy(o.args, { schedule = o.schedule, partition = o.partition })
       return arguments.of(o.model, o.data, args), args
    end
    return opts.check("ft.plan", RULES, given)
@@ -152,7 +155,7 @@ local NEEDED_TO_EVALUATE = { "buckets", "batches", "eval_batches" }
 -- what it says, a rate depends on whether the pipeline drains.
 local function settled(given)
    local o, args = options_of(given)
-   local rule = type(given.schedule) == "table" and given.schedule or nil
+   local rule = type(o.schedule) == "table" and o.schedule or nil
    if o.staleness == "none" then o.staleness = nil end -- that of the schedule
    o.hypers = o.hypers or {}
    if rule then o.rule, o.schedule = rule, rule.name end

@@ -14,6 +14,8 @@ local runs = require("ftpipe.run")
 local rules = {
    args = { type = "table", required = true },
    task = { type = "task", required = true },
+   schedule = { type = "string|table", help = "in place of --schedule, as in ft.plan" },
+   partition = { type = "any", help = "in place of --partition, as in ft.plan" },
 }
 
 --- Whether to score the weights before they are trained, which costs as much as afterwards: not in
@@ -27,7 +29,8 @@ end
 -- devices to run on, or with --dry-run, that is all, and a plan that does not fit is an error.
 -- Otherwise it scores the model, trains it, scores it again and leaves in --out what the run made;
 -- with --eval-only it scores only.
--- @tparam table o `args` of ft.args, with what the preset "fine_tune" declares; `task`
+-- @tparam table o `args` of ft.args, with what the preset "fine_tune" declares; `task`; optionally
+--   `schedule` and `partition`, in place of the flags: what ft.schedule gives, a function
 -- @treturn table what summary.json holds; the plan, when that is all
 -- @raise invalid argument, not found, malformed data, plan infeasible, diverged, cancelled
 return function(o)
@@ -38,7 +41,9 @@ return function(o)
    local data = task:open(model, args)
    print(("%s: %s; %s"):format(task.name, model, data or "no data, planning only"))
 
-   local plan = plans.new { model = model, data = data, args = args }
+   local plan = plans.new {
+      model = model, data = data, args = args, schedule = o.schedule, partition = o.partition,
+   }
    print(plan)
    plan:check()
    if plan.only then return plan end

@@ -39,6 +39,9 @@ end
 -- (columns of src/schedule/schedule.h) }.
 function M.list() return core.schedule.list() end
 
+--- The name of a schedule (a name, or a rule).
+function M.name(schedule) return type(schedule) == "table" and schedule.name or schedule end
+
 --- What a schedule (a name, or a rule) says of itself.
 local function row_of(schedule)
    if type(schedule) == "table" then return schedule end

@@ -91,6 +91,9 @@ local ROWS = {
    { "kind", "--schedule", function(run)
       return is_async(run.plan) and "async" or "synchronous"
    end },
+   { "schedule", "--schedule", function(run)
+      return is_async(run.plan) and run.plan.options.schedule or nil
+   end, both_have_one },
    { "pipeline", "the pipeline of --schedule async (--devices, --stages, --partition, --recompute)",
       function(run)
          return is_async(run.plan) and async_pipeline(run.plan) or nil
