@@ -73,26 +73,14 @@ static ft_status check_plan(const ft_blueprint_options *o, ft_error *err)
     return check_replicas(plan, err);
 }
 
-/* Notes the stages whose backwards come in halves. */
-static void find_splits(const ft_plan *plan, bool *splits)
-{
-    for (int d = 0; d < plan->n_devices; d++) {
-        const ft_device_plan *plans = &plan->devices[d];
-        const ft_action_list *lists[] = {&plans->warmup, &plans->body, &plans->drain};
-        for (int l = 0; l < 3; l++)
-            for (int i = 0; i < lists[l]->n; i++)
-                if (lists[l]->actions[i].kind == FT_ACT_BACKWARD_INPUT)
-                    splits[lists[l]->actions[i].stage] = true;
-    }
-}
-
 static ft_status cut_of(const ft_blueprint *b, const ft_blueprint_options *o, ft_cut *out,
                         ft_error *err)
 {
     const ft_plan *plan = o->plan;
     bool *splits = ft_arena_array(b->arena, plan->n_stages, sizeof *splits);
     if (!splits) return no_memory(err);
-    find_splits(plan, splits);
+    for (int s = 0; s < plan->n_stages; s++)
+        splits[s] = ft_plan_has(plan, s, FT_ACT_BACKWARD_INPUT);
     *out = (ft_cut){.graphs = o->graphs,
                     .n_graphs = o->n_graphs,
                     .n_stages = plan->n_stages,

@@ -72,24 +72,11 @@ bool blueprint_keeps(const ft_plan *plan)
     return false;
 }
 
-/* One slot of predicted weights for each stage that predicts. */
-static void find_predictions(ft_blueprint *b)
-{
-    for (int d = 0; d < b->plan.n_devices; d++) {
-        const ft_device_plan *p = &b->plan.devices[d];
-        const ft_action_list *lists[] = {&p->warmup, &p->body, &p->drain};
-        for (int l = 0; l < 3; l++)
-            for (int i = 0; i < lists[l]->n; i++)
-                if (lists[l]->actions[i].kind == FT_ACT_PREDICT)
-                    b->stages[lists[l]->actions[i].stage].predicted.n = 1;
-    }
-}
-
 ft_status blueprint_count_versions(ft_blueprint *b, ft_error *err)
 {
-    find_predictions(b);
     for (int s = 0; s < b->cut.n_stages; s++) {
         ft_stage_layout *stage = &b->stages[s];
+        stage->predicted.n = ft_plan_has(&b->plan, s, FT_ACT_PREDICT); /* one slot */
         stage->rings[FT_WEIGHTS_OWNED].n = b->plan.versions[s] - 1;
         if (b->cut.keeps && adopts(b, stage)) FT_TRY(count_adopted(b, s, err));
     }

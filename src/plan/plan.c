@@ -321,6 +321,19 @@ ft_action ft_plan_at(const ft_plan *plan, int device, int64_t i)
     return a;
 }
 
+bool ft_plan_has(const ft_plan *plan, int stage, ft_action_kind kind)
+{
+    for (int d = 0; d < plan->n_devices; d++) {
+        const ft_device_plan *p = &plan->devices[d];
+        const ft_action_list *lists[] = {&p->warmup, &p->body, &p->drain};
+        for (int l = 0; l < 3; l++)
+            for (int i = 0; i < lists[l]->n; i++)
+                if (lists[l]->actions[i].stage == stage && lists[l]->actions[i].kind == kind)
+                    return true;
+    }
+    return false;
+}
+
 static const ft_action_list *part_list(const ft_cursor *c)
 {
     const ft_action_list *const parts[] = {&c->lists->warmup, &c->lists->body, &c->lists->drain};

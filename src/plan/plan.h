@@ -191,6 +191,9 @@ ft_action ft_plan_at(const ft_plan *plan, int device, int64_t i);
 /* The number in the leg of the action's micro-batch, or of its batch when it has none. */
 int64_t ft_action_index(const ft_plan *plan, const ft_action *action);
 
+/* Whether the stage has an action of the kind. */
+bool ft_plan_has(const ft_plan *plan, int stage, ft_action_kind kind);
+
 /* Lags of a stage's forwards: the least and the most of those after `from_batch`. */
 void ft_plan_staleness(const ft_plan *plan, int stage, int from_batch, int *least, int *most);
 /* Their mean: over the body where there is one, else over the second half of the leg. */
