@@ -196,6 +196,14 @@ static int dataset_longest(lua_State *L)
     return 1;
 }
 
+/* Of dataset, number of the example, field. */
+static ft_id_run check_example(lua_State *L)
+{
+    const ft_dataset *dataset = check_dataset(L, 1)->dataset;
+    int64_t i = script_check_int(L, 2, 1, ft_dataset_size(dataset)) - 1;
+    return ft_dataset_get(dataset, i, check_field_name(L, 3, dataset));
+}
+
 /*** The ids of a field in one example.
  * @function dataset:get
  * @tparam integer number of the example, from 1
@@ -203,9 +211,7 @@ static int dataset_longest(lua_State *L)
  * @treturn {integer,...} */
 static int dataset_get(lua_State *L)
 {
-    const ft_dataset *dataset = check_dataset(L, 1)->dataset;
-    int64_t i = script_check_int(L, 2, 1, ft_dataset_size(dataset)) - 1;
-    ft_id_run ids = ft_dataset_get(dataset, i, check_field_name(L, 3, dataset));
+    ft_id_run ids = check_example(L);
     script_push_ids(L, ids.ids, ids.n);
     return 1;
 }
@@ -217,9 +223,7 @@ static int dataset_get(lua_State *L)
  * @treturn ids */
 static int dataset_ids(lua_State *L)
 {
-    const ft_dataset *dataset = check_dataset(L, 1)->dataset;
-    int64_t i = script_check_int(L, 2, 1, ft_dataset_size(dataset)) - 1;
-    ft_id_run ids = ft_dataset_get(dataset, i, check_field_name(L, 3, dataset));
+    ft_id_run ids = check_example(L);
     script_push_vector(L, ids.ids, ids.n);
     return 1;
 }
