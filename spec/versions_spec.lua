@@ -25,6 +25,16 @@ local function stage_of(P)
    end
 end
 
+--- Workers and the replay on one thread compute the same, in the memory that was planned.
+local function assert_replayed(o)
+   local run = pipeline.train(o)
+   o.threaded = false
+   local replay = pipeline.train(o)
+   assert.same(replay.losses, run.losses)
+   assert.same(replay.params, run.params)
+   pipeline.assert_memory(run.plan, run.measured)
+end
+
 local function options(P, micro_batches, way, more)
    local o = {
       family = "bert", dropout = 0, devices = "cpu:" .. P, stages = P, partition = cuts[P],
@@ -104,12 +114,7 @@ describe("a run with older weights", function()
             { devices = "cpu:3", stages = 5, partition = "mixed", recompute = "always" },
          } do
             o.schedule, o.staleness, o.steps = "async", way, 8
-            local run = pipeline.train(o)
-            o.threaded = false
-            local replay = pipeline.train(o)
-            assert.same(replay.losses, run.losses)
-            assert.same(replay.params, run.params)
-            pipeline.assert_memory(run.plan, run.measured)
+            assert_replayed(o)
          end
       end)
    end
@@ -187,12 +192,7 @@ describe("a run with predicted weights", function()
          { devices = "cpu:3" }, { devices = "cpu:2", stages = 5, recompute = "always" },
       } do
          o.schedule, o.staleness, o.steps = "async", "predict", 8
-         local run = pipeline.train(o)
-         o.threaded = false
-         local replay = pipeline.train(o)
-         assert.same(replay.losses, run.losses)
-         assert.same(replay.params, run.params)
-         pipeline.assert_memory(run.plan, run.measured)
+         assert_replayed(o)
       end
    end)
 end)

@@ -199,16 +199,22 @@ typedef struct plan_fault {
     const char *plan, *from, *to, *words;
 } plan_fault;
 
+/* Writes that text; false, told, where the plan has no `from`. */
+static inline bool case_edit(const plan_fault *f, char *out, size_t size)
+{
+    const char *at = strstr(f->plan, f->from);
+    if (!CHECK(at)) return false;
+    snprintf(out, size, "%.*s%s%s", (int)(at - f->plan), f->plan, f->to, at + strlen(f->from));
+    return true;
+}
+
 /* It does not parse, or the check refuses it; the message has the words. */
 static inline void case_fault(const plan_fault *f, ft_status parses)
 {
     char text[2048];
     ft_error err = {0};
     ft_plan *plan = NULL;
-    const char *at = strstr(f->plan, f->from);
-    if (!CHECK(at)) return;
-    snprintf(text, sizeof text, "%.*s%s%s", (int)(at - f->plan), f->plan, f->to,
-             at + strlen(f->from));
+    if (!case_edit(f, text, sizeof text)) return;
     CHECK_STATUS(ft_plan_parse(&plan, text, &err), parses);
     CHECK(!plan == (parses != FT_OK));
     if (plan) CHECK(ft_plan_check(plan, &err) != FT_OK);
