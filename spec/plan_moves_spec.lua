@@ -166,6 +166,10 @@ describe("a plan that moves state to host memory and back", function()
          local judge = pipeline.train(o)
          local least = pipeline.train(with(o, { swap = "always" }))
          assert.same(judge.params, least.params)
+         local untimed = "\npredicted without the time of swaps: "
+         assert.matches(untimed, tostring(least.plan))
+         assert.matches("\nswaps of cpu:0: [%d.]+ MB in and [%d.]+ MB out", tostring(least.plan))
+         assert.not_matches(untimed, tostring(judge.plan))
          local all, few = 0, 0
          for d = 1, case.devices do
             all = math.max(all, judge.planned[d].total)
@@ -180,6 +184,8 @@ describe("a plan that moves state to host memory and back", function()
             }))
             assert.same(judge.losses, run.losses)
             assert.same(judge.params, run.params)
+            local room = (" of %.1f MB: "):format(budget / 1e6)
+            assert.is_truthy(tostring(run.plan):find(room, 1, true))
             local moved = 0
             for d, row in ipairs(run.measured) do
                assert.is_true(row.total <= budget)

@@ -17,7 +17,8 @@ local function memory_row(name, row, budget)
    for _, class in ipairs(M.classes) do
       if row[class] > 0 then parts[#parts + 1] = ("%s %.1f"):format(class, row[class] / 1e6) end
    end
-   return ("  %-10s %8.1f of %.0f MB: %s"):format(name, row.total / 1e6, budget / 1e6,
+   local room = (budget < 100e6 and "%.1f" or "%.0f"):format(budget / 1e6)
+   return ("  %-10s %8.1f of %s MB: %s"):format(name, row.total / 1e6, room,
       table.concat(parts, ", "))
 end
 
@@ -79,10 +80,12 @@ function M.text(plan)
    for d, row in ipairs(plan.memory) do
       lines[#lines + 1] = memory_row(plan.devices[d].name, row, plan.devices[d].memory_bytes)
    end
-   for _, line in ipairs(swaps.lines(plan)) do lines[#lines + 1] = line end
+   local moves = swaps.lines(plan)
+   for _, line in ipairs(moves) do lines[#lines + 1] = line end
    lines[#lines + 1] = (fits and "proved: " or "proved, were there room: ")
       .. playing.proof(plan.blueprint:stages())
-   lines[#lines + 1] = "predicted: " .. tostring(plan:simulate(math.min(o.batches, 8)))
+   lines[#lines + 1] = (#moves > 0 and "predicted without the time of swaps: " or "predicted: ")
+      .. tostring(plan:simulate(math.min(o.batches, 8)))
    lines[#lines + 1] = drains_line(o)
    if o.rate and not o.eval_only then
       lines[#lines + 1] = "rate: " .. rates.words(o.rate)
