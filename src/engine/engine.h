@@ -10,10 +10,7 @@
 #ifndef FT_ENGINE_H
 #define FT_ENGINE_H
 
-#include "blueprint/blueprint.h"
-#include "timeline/timeline.h"
-
-typedef struct ft_run ft_run;
+#include "state/state.h"
 
 /* FT_UNSUPPORTED, with what the engine lacks, for a plan that can be simulated but not run: of a
  * blueprint, and of a plan by itself. */
@@ -39,23 +36,6 @@ ft_view ft_run_param(const ft_run *run, int param);
 bool ft_run_state(const ft_run *run, int param, int part, const char **name, ft_view *out);
 /* To be called after parameters were written: copies them to replicas and packs them. */
 ft_status ft_run_refresh(ft_run *run, ft_error *err);
-
-/* One batch to train on. */
-typedef struct ft_feed {
-    int bucket;            /* which graph */
-    int n_inputs;          /* as many as the graph has */
-    const ft_view *inputs; /* by graph input: micro_batches times the input's elements */
-    double rate;           /* learning rate of its update */
-} ft_feed;
-
-/* What became of a batch. */
-typedef struct ft_result {
-    int64_t step;     /* counts from 1 over the run */
-    double loss;      /* sum over micro-batches, in their order */
-    double grad_norm; /* before clipping; NAN where stages update at their own times */
-    double rate;
-    int64_t end_ns; /* since the start of the leg */
-} ft_result;
 
 /* Starts a leg. `plan` covers it and is borrowed until the end; first_step counts from 1. threaded:
  * one worker per device; else everything runs in ft_run_next, on the calling thread, in an order

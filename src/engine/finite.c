@@ -11,11 +11,6 @@
 
 #include <stdio.h>
 
-static batch_state *batch_of(const ft_run *run, const ft_action *a)
-{
-    return &run->batches[a->batch % run->blueprint->batch_slots];
-}
-
 /* Place of an action in the order: reductions come after every micro-batch. */
 static int64_t order_of(const ft_run *run, const ft_action *a)
 {
@@ -29,7 +24,7 @@ static int64_t order_of(const ft_run *run, const ft_action *a)
 /* Whether nothing before this action was noted. */
 static bool comes_first(ft_run *run, const ft_action *a)
 {
-    const batch_state *batch = batch_of(run, a);
+    const batch_state *batch = batch_of(run, a->batch);
     pthread_mutex_lock(&run->error_lock);
     bool first = batch->failure.status == FT_OK || order_of(run, a) < batch->failure_order;
     pthread_mutex_unlock(&run->error_lock);
@@ -38,7 +33,7 @@ static bool comes_first(ft_run *run, const ft_action *a)
 
 static void note(ft_run *run, const ft_action *a, const ft_error *failure)
 {
-    batch_state *batch = batch_of(run, a);
+    batch_state *batch = batch_of(run, a->batch);
     int64_t order = order_of(run, a);
     pthread_mutex_lock(&run->error_lock);
     if (batch->failure.status == FT_OK || order < batch->failure_order) {
@@ -133,7 +128,7 @@ bool may_update(worker *w, const ft_action *a)
     stage_state *stage = &w->run->stages[a->stage];
     if (w->run->blueprint->together) {
         pthread_mutex_lock(&w->run->error_lock);
-        if (batch_of(w->run, a)->failure.status != FT_OK) stage->spoiled = true;
+        if (batch_of(w->run, a->batch)->failure.status != FT_OK) stage->spoiled = true;
         pthread_mutex_unlock(&w->run->error_lock);
     }
     return !stage->spoiled;

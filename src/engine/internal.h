@@ -2,146 +2,10 @@
 #ifndef FT_ENGINE_INTERNAL_H
 #define FT_ENGINE_INTERNAL_H
 
-#include <pthread.h>
 #include <stdio.h>
 
-#include "base/arena.h"
-#include "base/gate.h"
 #include "engine/engine.h"
-#include "optim/optim.h"
-
-/* Slots of one kind, handed out in turn: those of an edge, of micro-batches in flight in a stage,
- * of batches. */
-typedef struct pool {
-    const char *what; /* for people */
-    int number;       /* of the stage or edge; -1: of none */
-    int device;
-    ft_memory_class class;
-    int n;
-    _Atomic int64_t *holders; /* by slot: number of what is in it, and one more; 0: nothing */
-    int64_t *bytes;           /* by slot: what was handed out */
-} pool;
-
-/* A row of an edge's places (ft_row). */
-typedef struct row_state {
-    ft_gate filled, freed;           /* submitted so often */
-    ft_device_event **full, **empty; /* by place: written, read */
-    pool slots;
-} row_state;
-
-typedef struct edge_state {
-    row_state rows[FT_ROWS];
-} edge_state;
-
-typedef struct batch_state {
-    int bucket;
-    double rate;
-    _Atomic int stages_left;  /* stages that have not updated yet */
-    double loss;              /* written by the stage of the loss alone */
-    _Atomic int64_t finished; /* batch number + 1 once its result is written */
-    ft_error failure;         /* numbers that are not finite, under error_lock; see finite.c */
-    int64_t failure_order;
-} batch_state;
-
-typedef struct stage_state {
-    void **params;       /* by parameter: address, NULL for those not here */
-    void **grads;        /* by term */
-    uint8_t **rows;      /* by term by rows: which of them may hold something; else NULL */
-    ft_sum_term *terms;  /* room for those of one sum */
-    double **squares;    /* by own term that is its parameter's only one: its squares; else NULL */
-    const void **packed; /* by pack of the stage */
-    void **inputs;       /* by input; set for each action */
-    bool *kept_params;   /* by position in the stage's: written, so that it counts as live */
-    bool *kept_packs;
-    pool slots, held;             /* of activations; of what is kept between halves of backwards */
-    struct stage_swaps *swaps;    /* in a leg that has them: swap.c */
-    ft_version_count versions;    /* of this leg: counted where weights are written */
-    pool rings[FT_WEIGHTS_KINDS]; /* of older weights */
-    void **old_params;            /* as params and packed, for an action that reads older ones */
-    const void **old_packed;
-    int64_t predicted_for;     /* index of the micro-batch whose forward reads them, and 1 */
-    int64_t predicted_version; /* what the predicted weights are ahead of; -1: there are none */
-    int predicted_lag;         /* by so many updates */
-    bool kept_predicted;
-    double *rates;           /* of the updates that are missing: room for batch_slots */
-    bool spoiled;            /* saw a number that is not finite: updates no more */
-    ft_device_event **ended; /* by ring slot: the stage is done with that batch */
-} stage_state;
-
-/* A parameter's squared gradient norm, which the devices of its owner and of others share. */
-typedef struct norm_cell {
-    double squared;
-    char apart[56];
-} norm_cell;
-
-/* Rows of `live` and `high`. */
-enum {
-    LIVE_MOVING = FT_MEMORY_CLASSES, /* and by class */
-    LIVE_TOGETHER = 2 * FT_MEMORY_CLASSES,
-    LIVE_ROWS
-};
-
-typedef struct worker {
-    ft_run *run;
-    int device;
-    pthread_t thread;
-    bool started;
-    ft_executor *executor;
-    ft_device_stream *compute;
-    ft_device_stream *copies[2]; /* in and out, in a leg that has such actions */
-    ft_team *team;               /* the executor's */
-    char *block;
-    int64_t block_bytes;
-    int64_t length, position;          /* of the device's list */
-    _Atomic int64_t passed;            /* position, for other threads */
-    _Atomic int64_t busy_ns;           /* in the events of this leg, for other threads */
-    ft_event *events[FT_STREAM_COUNT]; /* by stream, as a timeline has them */
-    int64_t n_events[FT_STREAM_COUNT];
-    /* Bytes of live tensors, and the most that they were: by class; by class, of what moves as a
-     * whole; of all that does. Of the run of training; read while the worker goes on. */
-    _Atomic int64_t *live, *high;
-    int64_t allocations;
-} worker;
-
-struct ft_run {
-    const ft_blueprint *blueprint;
-    ft_run *evaluation; /* of training: may be NULL */
-    ft_run *trains;     /* of evaluation: whose memory it works in; NULL in training */
-    int n_devices, n_edges, n_stages; /* the run may outlive its blueprint */
-    worker *workers;
-    stage_state *stages;
-    edge_state *edges;
-    batch_state *batches; /* ring of blueprint->batch_slots */
-    norm_cell *norms;     /* by ring slot, then parameter; host memory of norms_at */
-    ft_executor *norms_at;
-    int64_t norms_bytes;
-    pool fed_slots;                 /* of inputs */
-    pool *output_slots;             /* by output */
-    bool *kept_terms, *kept_states; /* by gradient term; by parameter */
-    char **states;                  /* by parameter: its optimizer state */
-    struct run_units *units;        /* NULL: nothing moves as a whole; units.c */
-    ft_result *results;             /* ring of batch_slots */
-    ft_device_stream *feeder;       /* of the thread that runs the leg, on stage 0's device */
-    ft_device_event **fed_events;   /* by ring slot */
-    /* one leg */
-    const ft_plan *plan;
-    bool active, threaded;
-    int64_t first_step, start_ns;
-    int64_t fed, taken;
-    _Atomic int64_t n_batches; /* that happen: the plan's, or fewer once drained */
-    ft_gate fed_gate, done_gate;
-    atomic_bool stop;
-    pthread_mutex_t error_lock;
-    ft_error error; /* the first failure, under error_lock */
-    ft_timeline *timeline;
-    ft_arena *arena;
-};
-
-/* True when the action's batch is past the end of a leg that was drained. */
-static inline bool action_is_left_out(const ft_run *run, const ft_action *action)
-{
-    return action->batch >= atomic_load(&run->n_batches);
-}
+#include "state/run.h"
 
 /* wait.c: waits for what the action needs: its batch, its edges in, a free slot of its edges out;
  * or until it is left out. FT_CANCELLED when the run is stopped meanwhile. */
@@ -151,121 +15,50 @@ bool action_is_ready(const worker *w, const ft_action *action);
 /* One line on what is missing, into text (empty when nothing is). */
 void describe_wait(const worker *w, const ft_action *action, char *text, int size);
 
-/* moves.c: streams and events of the run; what moves_open made is closed by moves_close. */
-ft_status moves_open(ft_run *run, ft_error *err);
-void moves_close(ft_run *run);
-/* Around a leg: streams for copies, on devices whose lists have some. */
-ft_status copies_open(ft_run *run, ft_error *err);
-void copies_close(ft_run *run);
-/* The stream of the device that an action runs on. */
-ft_device_stream *stream_of(const worker *w, const ft_action *action);
-/* Around an action, on its stream: waits for what it reads and may overwrite; what it read is free
- * then, what it wrote is there. */
-ft_status begin_edges(worker *w, const ft_action *action, ft_error *err);
-ft_status end_edges(worker *w, const ft_action *action, ft_error *err);
-/* The place in a row for an action's index; where an action reads or writes what edges carry. */
-char *row_place(const ft_run *run, ft_row_end at, int64_t index);
-/* S and V: from the row that it takes from to the one that it fills. */
-ft_status do_pass(worker *w, const ft_action *action, ft_error *err);
-/* Copies a batch in, as number run->fed; notes that the stage is done with the action's batch;
- * waits until every stage is done with batch run->taken. */
-ft_status load_batch(ft_run *run, const ft_feed *feed, ft_error *err);
-ft_status end_batch(worker *w, const ft_action *action, ft_error *err);
-ft_status unload_batch(ft_run *run, ft_error *err);
-/* Waits for all that was submitted. */
-ft_status finish_streams(ft_run *run, ft_error *err);
-/* On the worker's compute stream: memory that has contents from here, or none; a function. */
-void occupy(const worker *w, const void *address, int64_t bytes);
-void vacate(const worker *w, const void *address, int64_t bytes);
-ft_status compute(const worker *w, ft_plain_work *work, ft_error *err);
-/* Says that the work reads, or reads and writes, a range; past FT_MAX_ACCESSES they are left out.
- */
-void touches(ft_plain_work *work, const void *address, int64_t bytes, bool writes);
-ft_status copy_on(ft_device_stream *stream, ft_location to, ft_location from, int64_t bytes,
-                  ft_error *err);
-/* In the device's block; or in host memory, where what moves has its home. */
-ft_location at_device(const ft_run *run, int device, const void *address);
+static inline int64_t item_at(const ft_cargo *c, int bucket, int i)
+{
+    return c->at[bucket * c->n + i];
+}
 
-/* swap.c: around a leg, homes in host memory for activations that its plan moves there. */
-ft_status swaps_begin(ft_run *run, ft_error *err);
-void swaps_end(ft_run *run);
-/* O, L or D. */
-bool is_swap(const ft_action *action);
-/* The compute stream waits for copies of what the action touches. */
-ft_status swaps_wait(worker *w, const ft_action *action, ft_error *err);
-ft_status do_swap_out(worker *w, const ft_action *action, ft_error *err);
-ft_status do_swap_in(worker *w, const ft_action *action, ft_error *err);
-ft_status do_drop(worker *w, const ft_action *action, ft_error *err);
+static inline batch_state *batch_of(const ft_run *run, int64_t batch)
+{
+    return &run->batches[batch % run->blueprint->batch_slots];
+}
 
-/* units.c: homes of what moves as a whole, for a run; there it is between legs. */
-ft_status units_open(ft_run *run, ft_error *err);
-void units_close(ft_run *run);
-/* Around a leg: what is on the device when it begins comes there, what is there at its end comes
- * home. FT_INVALID when the leg would bring two to one place. */
-ft_status units_begin(ft_run *run, ft_error *err);
-ft_status units_end(ft_run *run, ft_error *err);
-/* FT_INVALID when something was written behind a unit. */
-ft_status units_check(const ft_run *run, ft_error *err);
-/* Before an action that computes: the gradients that it begins have their place; it waits for
- * copies of what it needs. */
-ft_status units_wait(worker *w, const ft_action *action, ft_error *err);
-/* L, O and D of a class. */
-ft_status unit_comes(worker *w, const ft_action *action, ft_error *err);
-ft_status unit_goes(worker *w, const ft_action *action, ft_error *err);
-ft_status unit_is_dropped(worker *w, const ft_action *action, ft_error *err);
+/* Gradients that move are written whole. */
+static inline bool moves_gradients(const ft_run *run, int s)
+{
+    return run->blueprint->stages[s].units[FT_MEMORY_GRADIENTS];
+}
+
+/* The slot of an edge that is per batch. */
+static inline char *slot_of(const ft_run *run, int e, int64_t batch)
+{
+    return row_place(run, (ft_row_end){e, FT_ROW_EDGE}, batch);
+}
 
 /* actions.c: executes one action; everything it needs is there. */
 ft_status execute_action(worker *w, const ft_action *action, ft_error *err);
+/* The stage that is last to update a batch, or to forward it in evaluation, reports it. */
+ft_status finish_batch(worker *w, const ft_action *action, double norm, ft_error *err);
+
+/* compute.c: F; B, or the half of one that adds to gradients; any of these by its program alone. */
+ft_status do_forward(worker *w, const ft_action *action, ft_error *err);
+ft_status do_backward(worker *w, const ft_action *action, ft_error *err);
+ft_status do_stage(worker *w, const ft_action *action, ft_error *err);
+
+/* update.c: R, U, and A of tied weights. */
+ft_status do_reduce(worker *w, const ft_action *action, ft_error *err);
+ft_status do_update(worker *w, const ft_action *action, ft_error *err);
+ft_status do_adopt(worker *w, const ft_action *action, ft_error *err);
 /* Packs the weights of a stage again; param >= 0: only copies of that one. */
 ft_status pack_weights(ft_run *run, int stage, int param, ft_error *err);
 /* Makes one packed copy, by its number in the stage. */
 ft_status pack_weight(const worker *w, int stage, int pack, const void *weight, void *packed,
                       ft_error *err);
 
-/* ledger.c: what is live, counted where places are handed out and given back, and not by the plan.
- * Pools of a run; nothing is in them. */
-ft_status ledger_new(ft_run *run, ft_error *err);
-/* Before a leg: empties every pool. */
-void ledger_reset(ft_run *run);
-/* A tensor of the stage is written; the first time it becomes live. Not where its class moves. */
-void ledger_keep(worker *w, int stage, ft_memory_class c, bool *kept, int64_t bytes);
-/* A unit comes (bytes above 0) or goes. */
-void ledger_unit(const worker *w, ft_memory_class c, int64_t bytes);
-/* So much of the workspace was used at once. */
-void ledger_work(worker *w, int64_t bytes);
-/* Around an action: slots that it fills are handed out, those that it is done with are given back.
- * FT_INVALID when a slot is in use by another, or not by this one. */
-ft_status ledger_begin(worker *w, const ft_action *action, ft_error *err);
-ft_status ledger_end(worker *w, const ft_action *action, ft_error *err);
-/* A version of a stage's weights gets the place of the one that is a ring older. */
-ft_status ledger_keep_version(worker *w, int stage, ft_weights_kind kind, int64_t version,
-                              ft_error *err);
-/* Which version is where this one belongs; -1: none. */
-int64_t ledger_version(const ft_run *run, int stage, ft_weights_kind kind, int64_t version);
-/* A batch is fed, or was taken. */
-ft_status ledger_feed(ft_run *run, int64_t batch, int bucket, ft_error *err);
-ft_status ledger_take(ft_run *run, int64_t batch, ft_error *err);
-/* At the end of a leg: FT_INVALID when something is still handed out. */
-ft_status ledger_close(const ft_run *run, ft_error *err);
-
-/* guard.c: writes the guards of places; of tensors that stay for the run too, or only of slots. */
-ft_status guards_write(ft_run *run, bool all, ft_error *err);
-/* FT_INVALID names the place behind which something was written. */
-ft_status guards_check(ft_run *run, ft_error *err);
-
-/* versions.c: of a stage, once; then around a leg. */
-ft_status versions_new(ft_run *run, int stage, ft_error *err);
-void versions_begin(ft_run *run);
-void versions_end(ft_run *run);
-/* Before newer ones are made: keeps the weights of that kind, where the plan reads them later. */
-ft_status keep_version(worker *w, int stage, ft_weights_kind kind, ft_error *err);
-/* predict.c: action P; and where what it makes is. */
-char *predicted_slot(const ft_run *run, int stage);
+/* predict.c: action P. */
 ft_status do_predict(worker *w, const ft_action *action, ft_error *err);
-/* How many updates the weights that the action finds are behind, as they were counted. */
-int counted_lag(const ft_run *run, const ft_action *action);
-/* Points bases at the weights that the action reads; FT_INVALID when they are not there. */
-ft_status find_versions(const ft_run *run, const ft_action *action, ft_bases *bases, ft_error *err);
 
 /* finite.c: finds the node that gave the first number that is not finite, and notes it for the
  * batch. The action was executed, and what it received is in place again. */

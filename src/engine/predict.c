@@ -20,12 +20,6 @@ static ft_status run_prediction(void *arg, ft_error *err)
     return FT_OK;
 }
 
-char *predicted_slot(const ft_run *run, int s)
-{
-    const ft_stage_layout *stage = &run->blueprint->stages[s];
-    return run->workers[stage->device].block + stage->predicted.at;
-}
-
 static ft_status predict_param(worker *w, const ft_action *a, const ft_stage_param *sp,
                                ft_error *err)
 {

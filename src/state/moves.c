@@ -1,11 +1,11 @@
-/* engine/moves.c - what the engine asks of devices besides computing: streams, events, copies.
+/* state/moves.c - what the engine asks of devices besides computing: streams, events, copies.
  *
  * The gates of an edge say what was submitted, its events what the streams of devices have to wait
  * for before they touch a slot. An event is recorded before its gate opens, so who has passed the
  * gate may wait for the event. */
 #include <string.h>
 
-#include "engine/internal.h"
+#include "state/run.h"
 
 /* -- streams and events ------------------------------------------------------------------------ */
 

@@ -1,4 +1,4 @@
-/* engine/swap.c - activations that leave a device for host memory and come back: actions O, L and
+/* state/swap.c - activations that leave a device for host memory and come back: actions O, L and
  * D.
  *
  * What moves is the slot of one micro-batch. It has a home in host memory of its device and is
@@ -6,7 +6,7 @@
  * its newest copy has ended: what touches the slot waits for it, and nothing else does. Classes
  * that move as a whole are in units.c. */
 #include "base/alloc.h"
-#include "engine/internal.h"
+#include "state/run.h"
 
 typedef struct slot_state {
     ft_device_event *mark;  /* of compute: the slot is as it was when the copy was submitted */

@@ -1,11 +1,11 @@
-/* engine/versions.c - older weights: kept when newer ones are made, and found for who reads them.
+/* state/versions.c - older weights: kept when newer ones are made, and found for who reads them.
  *
  * The newest weights are where they always are, and are updated there; what they were before is
  * copied into a slot of the stage's ring first, packed copies too. Which version an action reads
  * follows from its lag; which one is in a slot was counted when it was put there. */
 #include <string.h>
 
-#include "engine/internal.h"
+#include "state/run.h"
 
 static const ft_version_ring *ring_of(const ft_run *run, int s, int kind)
 {
@@ -17,6 +17,12 @@ static char *ring_slot(const ft_run *run, int s, int kind, int64_t version)
     const ft_version_ring *ring = ring_of(run, s, kind);
     char *block = run->workers[run->blueprint->stages[s].device].block;
     return block + ring->at + version % ring->n * ring->slot_bytes;
+}
+
+char *predicted_slot(const ft_run *run, int s)
+{
+    const ft_stage_layout *stage = &run->blueprint->stages[s];
+    return run->workers[stage->device].block + stage->predicted.at;
 }
 
 static bool is_kind(const ft_stage_param *p, int kind)

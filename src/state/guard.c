@@ -1,8 +1,8 @@
-/* engine/guard.c - a line behind every place of a device's block, which nobody may write. */
+/* state/guard.c - a line behind every place of a device's block, which nobody may write. */
 #include <string.h>
 
 #include "blueprint/guards.h"
-#include "engine/internal.h"
+#include "state/run.h"
 
 enum { GUARD = 0xa5 };
 

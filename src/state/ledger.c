@@ -1,10 +1,10 @@
-/* engine/ledger.c - what is live on every device, counted.
+/* state/ledger.c - what is live on every device, counted.
  *
  * A tensor that stays becomes live when it is first written. A slot becomes live when the action
  * that fills it starts, and is free again when the one that is done with it has ended; who has it
  * is noted, so that a slot which the plan gives to two at once is found. What a device needed is
  * the most that was live on it at one time. Nothing here reads what the plan says of memory. */
-#include "engine/internal.h"
+#include "state/run.h"
 
 /* -- bytes ------------------------------------------------------------------------------------- */
 

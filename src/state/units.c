@@ -1,4 +1,4 @@
-/* engine/units.c - classes of stages that come to a device and leave it: actions O, L and D.
+/* state/units.c - classes of stages that come to a device and leave it: actions O, L and D.
  *
  * Where a unit lies is in the plan; here it is only brought there. It has a home in host memory of
  * its device, where it is between legs, and is copied on the device's stream in or out, beside what
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "engine/internal.h"
+#include "state/run.h"
 
 enum { GUARD = 0xa5 };
 

@@ -1,0 +1,182 @@
+/* engine/compute.c - forwards, backwards and their halves: a program, its values in and out.
+ *
+ * An action copies what its edges bring to where the program expects it, runs the program, and
+ * copies out what other stages wait for. */
+#include <math.h>
+
+#include "engine/internal.h"
+
+static int64_t value_bytes(const ft_graph *g, ft_value_id v)
+{
+    return ft_spec_bytes(&ft_graph_value(g, v)->spec);
+}
+
+static void set_inputs(const ft_run *run, const ft_action *a, int bucket)
+{
+    const ft_blueprint *b = run->blueprint;
+    void **inputs = run->stages[a->stage].inputs;
+    char *slot = run->workers[b->stages[0].device].block + b->batch_at +
+                 a->batch % b->batch_slots * b->batch_slot_bytes;
+    for (int i = 0; i < b->n_inputs; i++)
+        inputs[i] = slot + b->input_at[i] + a->micro * b->input_bytes[bucket * b->n_inputs + i];
+}
+
+/* Copies the values of the edges in to where the program expects them. */
+static ft_status receive_values(worker *w, const ft_action *a, int bucket,
+                                const ft_program *program, const ft_bases *bases, ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    const ft_graph *g = b->cut.graphs[bucket];
+    ft_row_end at;
+    for (int i = 0; ft_blueprint_takes(b, a, i, &at); i++) {
+        const ft_cargo *c = &b->cargoes[at.edge];
+        char *slot = row_place(w->run, at, ft_action_index(w->run->plan, a));
+        for (int k = 0; k < c->n; k++) {
+            int64_t bytes = value_bytes(g, c->items[k]);
+            ft_place place = ft_program_place(program, c->items[k]);
+            FT_TRY(copy_on(w->compute, at_device(w->run, w->device, ft_place_address(bases, place)),
+                           at_device(w->run, w->device, slot + item_at(c, bucket, k)), bytes, err));
+            int64_t end = place.at + ft_memory_round(bytes), *mark = &bases->high_water->work;
+            if (place.home == FT_HOME_WORK && end > *mark) *mark = end;
+        }
+    }
+    return FT_OK;
+}
+
+/* *finite: whether all that was sent is. */
+static ft_status send_values(worker *w, const ft_action *a, int bucket, const ft_program *program,
+                             const ft_bases *bases, bool *finite, ft_error *err)
+{
+    *finite = true;
+    const ft_blueprint *b = w->run->blueprint;
+    const ft_graph *g = b->cut.graphs[bucket];
+    ft_row_end at;
+    for (int i = 0; ft_blueprint_fills(b, a, i, &at); i++) {
+        const ft_cargo *c = &b->cargoes[at.edge];
+        char *slot = row_place(w->run, at, ft_action_index(w->run->plan, a));
+        for (int k = 0; k < c->n; k++) {
+            const ft_spec *spec = &ft_graph_value(g, c->items[k])->spec;
+            const void *data = ft_place_address(bases, ft_program_place(program, c->items[k]));
+            FT_TRY(copy_on(w->compute,
+                           at_device(w->run, c->rows[at.row].device, slot + item_at(c, bucket, k)),
+                           at_device(w->run, w->device, data), ft_spec_bytes(spec), err));
+            *finite = *finite && (spec->dtype != FT_F32 ||
+                                  ft_all_finite(data, ft_shape_count(&spec->shape), w->team));
+        }
+    }
+    return FT_OK;
+}
+
+/* Adds the loss to the batch's, in the stage that makes it; returns whether it is finite. */
+static bool take_loss(worker *w, const ft_action *a, int bucket, const ft_program *program,
+                      const ft_bases *bases)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    int node = ft_graph_value(b->cut.graphs[bucket], b->loss)->source;
+    if (a->kind != FT_ACT_FORWARD || b->splits[bucket]->node_stage[node] != a->stage) return true;
+    const float *loss = ft_place_address(bases, ft_program_place(program, b->loss));
+    batch_of(w->run, a->batch)->loss += (double)*loss;
+    return isfinite(*loss);
+}
+
+/* Copies the outputs of the stage to where the caller finds them. */
+static ft_status hand_out(const worker *w, const ft_action *a, int bucket,
+                          const ft_program *program, const ft_bases *bases, ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    for (int i = 0; i < b->n_outputs; i++) {
+        const ft_output_layout *out = &b->outputs[i];
+        if (out->stage != a->stage) continue;
+        int64_t bytes = ft_blueprint_output_bytes(b, out, bucket);
+        char *slot = w->block + out->at + a->batch % b->batch_slots * out->slot_bytes;
+        const void *value = ft_place_address(bases, ft_program_place(program, out->value));
+        if (a->micro == 0) occupy(w, slot, ft_place_room(out->slot_bytes));
+        FT_TRY(copy_on(w->compute, at_device(w->run, w->device, slot + a->micro * bytes),
+                       at_device(w->run, w->device, value), bytes, err));
+    }
+    return FT_OK;
+}
+
+/* What is kept of a micro-batch between the halves of its backward; NULL where none has halves. */
+static char *held_slot(const ft_run *run, int s, int64_t index)
+{
+    const ft_stage_layout *stage = &run->blueprint->stages[s];
+    if (!stage->n_held_slots) return NULL;
+    return run->workers[stage->device].block + stage->held_at +
+           index % stage->n_held_slots * stage->held_slot_bytes;
+}
+
+ft_status do_stage(worker *w, const ft_action *a, ft_error *err)
+{
+    const ft_run *run = w->run;
+    const ft_blueprint *b = run->blueprint;
+    const ft_stage_layout *stage = &b->stages[a->stage];
+    stage_state *state = &run->stages[a->stage];
+    int bucket = batch_of(run, a->batch)->bucket;
+    bool forward = a->kind == FT_ACT_FORWARD, last = a->micro == b->cut.micro_batches - 1;
+    const ft_program *program = stage->programs[a->kind][bucket];
+    int64_t index = ft_action_index(run->plan, a);
+    int64_t slot_at = stage->slots_at + index % b->plan.in_flight[a->stage] * stage->slot_bytes;
+    char *held = held_slot(run, a->stage, index);
+    int64_t work_at = b->blocks[w->device].begin[FT_MEMORY_WORKSPACE];
+    ft_high_water water = {0, 0};
+    ft_watch watch = {0};
+    ft_bases bases = {.work = w->block + work_at,
+                      .saved = w->block + slot_at,
+                      .held = held,
+                      .inputs = state->inputs,
+                      .grads = state->grads,
+                      .rows = moves_gradients(run, a->stage) ? NULL : state->rows,
+                      .squares = b->together && last ? state->squares : NULL,
+                      .accumulate = a->micro > 0,
+                      .key = {.seed = b->options.seed,
+                              .step = (uint32_t)(run->first_step + a->batch),
+                              .sample = (uint32_t)(a->micro * b->options.micro_batch_size)},
+                      .team = w->team,
+                      .stream = w->compute,
+                      .high_water = &water,
+                      .watch = &watch};
+    bool sent;
+    FT_TRY(find_versions(run, a, &bases, err));
+    set_inputs(run, a, bucket);
+    if (forward) occupy(w, bases.saved, ft_place_room(stage->slot_bytes));
+    if (a->kind == FT_ACT_BACKWARD_INPUT) occupy(w, held, ft_place_room(stage->held_slot_bytes));
+    occupy(w, bases.work, ft_program_work_bytes(program));
+    FT_TRY(receive_values(w, a, bucket, program, &bases, err));
+    FT_TRY(ft_program_run(program, &bases, err));
+    FT_TRY(send_values(w, a, bucket, program, &bases, &sent, err));
+    bool loss = take_loss(w, a, bucket, program, &bases);
+    if (forward) FT_TRY(hand_out(w, a, bucket, program, &bases, err));
+    ledger_work(w, water.work);
+    if (!sent || !loss || watch.node) {
+        FT_TRY(receive_values(w, a, bucket, program, &bases, err)); /* the work area was used */
+        FT_TRY(explain_failure(w, a, bucket, program, &bases, err));
+    }
+    vacate(w, bases.work, ft_program_work_bytes(program));
+    if (a->kind != (int)stage->last) return FT_OK;
+    vacate(w, bases.saved, ft_place_room(stage->slot_bytes));
+    if (a->kind == FT_ACT_BACKWARD_WEIGHT) vacate(w, held, ft_place_room(stage->held_slot_bytes));
+    return FT_OK;
+}
+
+ft_status do_forward(worker *w, const ft_action *a, ft_error *err)
+{
+    FT_TRY(do_stage(w, a, err));
+    const ft_blueprint *b = w->run->blueprint;
+    if (w->run->plan->forward_only && a->micro == b->cut.micro_batches - 1)
+        return finish_batch(w, a, NAN, err);
+    return FT_OK;
+}
+
+/* A backward, or the half of one that adds to gradients. */
+ft_status do_backward(worker *w, const ft_action *a, ft_error *err)
+{
+    FT_TRY(do_stage(w, a, err));
+    const ft_stage *cut = w->run->blueprint->stages[a->stage].cut[0];
+    for (int i = 0; i < cut->n_grads; i++) {
+        int param = ft_graph_grad_term(w->run->blueprint->cut.graphs[0], cut->grads[i])->param;
+        ledger_keep(w, a->stage, FT_MEMORY_GRADIENTS, &w->run->kept_terms[cut->grads[i]],
+                    ft_spec_bytes(&w->run->blueprint->params[param].spec));
+    }
+    return FT_OK;
+}

@@ -1,0 +1,291 @@
+/* engine/update.c - gradients into weights: sums of terms, norms, optimizer steps, copies of tied
+ * weights. */
+#include <math.h>
+
+#include "engine/internal.h"
+
+/* -- reduce ------------------------------------------------------------------------------------ */
+
+/* Where a term is for its owner: its own accumulator, or the slot of an edge. */
+static float *find_term(const ft_run *run, int owner, int term, const ft_action *a)
+{
+    const ft_blueprint *b = run->blueprint;
+    if (b->term_stage[term] == owner) return run->stages[owner].grads[term];
+    const ft_stage_layout *stage = &b->stages[owner];
+    for (int i = 0; i < stage->n_in_edges[FT_ACT_REDUCE]; i++) {
+        int e = stage->in_edges[FT_ACT_REDUCE][i];
+        const ft_cargo *c = &b->cargoes[e];
+        for (int k = 0; k < c->n; k++)
+            if (c->items[k] == term) return (float *)(slot_of(run, e, a->batch) + item_at(c, 0, k));
+    }
+    return NULL; /* not reached: the edges were made from the terms */
+}
+
+static ft_status send_terms(worker *w, const ft_action *a, ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    const ft_stage_layout *stage = &b->stages[a->stage];
+    for (int i = 0; i < stage->n_out_edges[FT_ACT_REDUCE]; i++) {
+        int e = stage->out_edges[FT_ACT_REDUCE][i];
+        const ft_cargo *c = &b->cargoes[e];
+        if (c->kind != FT_CARGO_TERMS) continue;
+        char *slot = slot_of(w->run, e, a->batch);
+        for (int k = 0; k < c->n; k++) {
+            int param = ft_graph_grad_term(b->cut.graphs[0], c->items[k])->param;
+            int receiver = b->stages[b->edges[e].to].device;
+            FT_TRY(
+                copy_on(w->compute, at_device(w->run, receiver, slot + item_at(c, 0, k)),
+                        at_device(w->run, w->device, w->run->stages[a->stage].grads[c->items[k]]),
+                        ft_spec_bytes(&b->params[param].spec), err));
+        }
+    }
+    return FT_OK;
+}
+
+/* The term, by position, in whose accumulator the owner leaves their sum: the first of its own, but
+ * rather one that is not by rows, which has something in all of them. */
+static int place_of_sum(const ft_run *run, const ft_param_layout *info)
+{
+    int first = -1;
+    for (int t = 0; t < info->n_terms; t++) {
+        if (run->blueprint->term_stage[info->terms[t]] != info->owner) continue;
+        if (!ft_blueprint_by_rows(run->blueprint, info->terms[t])) return t;
+        if (first < 0) first = t;
+    }
+    return first;
+}
+
+static float *sum_of_terms(const ft_run *run, const ft_param_layout *info)
+{
+    return run->stages[info->owner].grads[info->terms[place_of_sum(run, info)]];
+}
+
+/* The sum of a parameter's terms and, where they are clipped, its squared norm. */
+typedef struct summing {
+    worker *w;
+    const ft_action *action;
+    const ft_param_layout *info;
+    double *norm; /* NULL: not wanted */
+    bool finite;
+} summing;
+
+/* In the order of the terms, which is that of the graph; others may be in slots. */
+static ft_status sum_terms(void *arg, ft_error *err)
+{
+    summing *s = arg;
+    (void)err;
+    const ft_param_layout *info = s->info;
+    const ft_run *run = s->w->run;
+    const stage_state *state = &run->stages[info->owner];
+    int64_t count = ft_shape_count(&info->spec.shape);
+    if (info->n_terms == 1) { /* the last micro-batch's backward has looked at it */
+        if (s->norm) *s->norm = *state->squares[info->terms[0]];
+        return FT_OK;
+    }
+    ft_sum_term *terms = state->terms;
+    int into = place_of_sum(run, info);
+    for (int t = 0; t < info->n_terms; t++) {
+        int term = info->terms[t];
+        bool own =
+            run->blueprint->term_stage[term] == info->owner && !moves_gradients(run, info->owner);
+        terms[t] = (ft_sum_term){.x = find_term(run, info->owner, term, s->action),
+                                 .by_rows = ft_blueprint_by_rows(run->blueprint, term),
+                                 .rows = own ? state->rows[term] : NULL};
+    }
+    int64_t rows = info->spec.shape.n_dims > 1 ? info->spec.shape.dims[0] : 1;
+    s->finite = ft_sum_terms(terms, info->n_terms, into, rows, rows ? count / rows : 0, s->w->team);
+    if (s->norm) *s->norm = ft_squared_norm(terms[into].x, count, s->w->team);
+    return FT_OK;
+}
+
+ft_status do_reduce(worker *w, const ft_action *a, ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    const ft_stage_layout *stage = &b->stages[a->stage];
+    norm_cell *norms = w->run->norms + a->batch % b->batch_slots * b->n_params;
+    FT_TRY(send_terms(w, a, err));
+    for (int i = 0; i < stage->n_params; i++) {
+        int p = stage->params[i].param;
+        const ft_param_layout *info = &b->params[p];
+        if (!stage->params[i].owned || !info->n_terms) continue;
+        summing s = {w, a, info, b->together ? &norms[p].squared : NULL, true};
+        ft_plain_work work = {.run = sum_terms, .arg = &s};
+        touches(&work, sum_of_terms(w->run, info), ft_spec_bytes(&info->spec), true);
+        touches(&work, &norms[p], sizeof *norms, true);
+        for (int t = 0; t < info->n_terms; t++)
+            touches(&work, find_term(w->run, a->stage, info->terms[t], a),
+                    ft_spec_bytes(&info->spec), info->n_terms > 1);
+        FT_TRY(compute(w, &work, err));
+        if (!s.finite) note_bad_sum(w, a, p);
+    }
+    return FT_OK;
+}
+
+/* -- update ------------------------------------------------------------------------------------ */
+
+/* Global norm, summed in the order of the parameters whatever stages they are in. */
+typedef struct norming {
+    const norm_cell *norms;
+    int n;
+    double norm;
+} norming;
+
+static ft_status sum_norms(void *arg, ft_error *err)
+{
+    norming *s = arg;
+    double sum = 0;
+    (void)err;
+    for (int p = 0; p < s->n; p++) sum += s->norms[p].squared;
+    s->norm = sqrt(sum);
+    return FT_OK;
+}
+
+/* NAN where stages do not update together. */
+static ft_status global_norm(const worker *w, int64_t batch, double *out, ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    norming s = {w->run->norms + batch % b->batch_slots * b->n_params, b->n_params, NAN};
+    ft_plain_work work = {.run = sum_norms, .arg = &s};
+    touches(&work, s.norms, s.n * (int64_t)sizeof *s.norms, false);
+    if (b->together) FT_TRY(compute(w, &work, err));
+    *out = s.norm;
+    return FT_OK;
+}
+
+typedef struct packing {
+    const ft_graph *graph;
+    const ft_pack *pack;
+    const void *weight;
+    void *packed;
+    ft_team *team;
+} packing;
+
+static ft_status make_pack(void *arg, ft_error *err)
+{
+    const packing *p = arg;
+    return ft_pack_make(p->graph, p->pack, p->weight, p->packed, p->team, err);
+}
+
+ft_status pack_weight(const worker *w, int s, int i, const void *weight, void *packed,
+                      ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    const ft_pack *pack = &b->stages[s].packs[i];
+    packing p = {b->cut.graphs[0], pack, weight, packed, w->team};
+    ft_plain_work work = {.run = make_pack, .arg = &p};
+    touches(&work, weight, ft_spec_bytes(&b->params[pack->param].spec), false);
+    touches(&work, packed, pack->bytes, true);
+    return compute(w, &work, err);
+}
+
+ft_status pack_weights(ft_run *run, int s, int param, ft_error *err)
+{
+    const ft_stage_layout *stage = &run->blueprint->stages[s];
+    worker *w = &run->workers[stage->device];
+    for (int i = 0; i < stage->n_packs; i++) {
+        const ft_pack *pack = &stage->packs[i];
+        if (param >= 0 && pack->param != param) continue;
+        FT_TRY(pack_weight(w, s, i, run->stages[s].params[pack->param],
+                           (void *)(uintptr_t)run->stages[s].packed[i], err));
+        ledger_keep(w, s, FT_MEMORY_PACKED, &run->stages[s].kept_packs[i], pack->bytes);
+    }
+    return FT_OK;
+}
+
+typedef struct updating {
+    const ft_optimizer *optimizer;
+    ft_update update;
+} updating;
+
+static ft_status run_update(void *arg, ft_error *err)
+{
+    const updating *u = arg;
+    (void)err;
+    u->optimizer->update(&u->update);
+    return FT_OK;
+}
+
+static ft_status update_param(worker *w, const ft_action *a, int p, float grad_scale, ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    const ft_param_layout *info = &b->params[p];
+    updating u = {b->options.optimizer,
+                  {.spec = &info->spec,
+                   .param = w->run->stages[a->stage].params[p],
+                   .grad = sum_of_terms(w->run, info),
+                   .grad_scale = grad_scale,
+                   .state = w->run->states[p],
+                   .hypers = info->hypers,
+                   .rate = batch_of(w->run, a->batch)->rate,
+                   .ahead = info->ahead,
+                   .step = w->run->first_step + a->batch,
+                   .team = w->team}};
+    ft_state_part parts[FT_MAX_STATE_PARTS];
+    int64_t bytes = ft_spec_bytes(&info->spec), state_bytes = 0;
+    b->options.optimizer->state(&info->spec, b->options.hypers, parts, &state_bytes);
+    ft_plain_work work = {.run = run_update, .arg = &u};
+    touches(&work, u.update.param, bytes, true);
+    touches(&work, u.update.grad, bytes, false);
+    touches(&work, u.update.state, state_bytes, true);
+    FT_TRY(compute(w, &work, err));
+    ledger_keep(w, a->stage, FT_MEMORY_OPTIMIZER, &w->run->kept_states[p], state_bytes);
+    return FT_OK;
+}
+
+static ft_status send_weights(worker *w, const ft_action *a, ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    const ft_stage_layout *stage = &b->stages[a->stage];
+    for (int i = 0; i < stage->n_out_edges[FT_ACT_UPDATE]; i++) {
+        int e = stage->out_edges[FT_ACT_UPDATE][i], to = b->stages[b->edges[e].to].device;
+        const ft_cargo *c = &b->cargoes[e];
+        char *slot = slot_of(w->run, e, a->batch);
+        for (int k = 0; c->kind == FT_CARGO_WEIGHTS && k < c->n; k++)
+            FT_TRY(
+                copy_on(w->compute, at_device(w->run, to, slot + item_at(c, 0, k)),
+                        at_device(w->run, w->device, w->run->stages[a->stage].params[c->items[k]]),
+                        ft_spec_bytes(&b->params[c->items[k]].spec), err));
+    }
+    return FT_OK;
+}
+
+ft_status do_update(worker *w, const ft_action *a, ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    const ft_stage_layout *stage = &b->stages[a->stage];
+    double norm, clip = b->options.clip;
+    FT_TRY(global_norm(w, a->batch, &norm, err));
+    float scale = clip > 0 && norm > clip ? (float)(clip / (norm + 1e-6)) : 1.0f;
+    bool updates = may_update(w, a);
+    FT_TRY(keep_version(w, a->stage, FT_WEIGHTS_OWNED, err));
+    for (int i = 0; updates && i < stage->n_params; i++)
+        if (stage->params[i].owned && b->params[stage->params[i].param].n_terms)
+            FT_TRY(update_param(w, a, stage->params[i].param, scale, err));
+    for (int i = 0; updates && i < stage->n_params; i++)
+        if (stage->params[i].owned)
+            FT_TRY(pack_weights(w->run, a->stage, stage->params[i].param, err));
+    FT_TRY(send_weights(w, a, err));
+    return finish_batch(w, a, norm, err);
+}
+
+ft_status do_adopt(worker *w, const ft_action *a, ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    const ft_stage_layout *stage = &b->stages[a->stage];
+    FT_TRY(keep_version(w, a->stage, FT_WEIGHTS_ADOPTED, err));
+    for (int i = 0; i < stage->n_in_edges[FT_ACT_ADOPT]; i++) {
+        int e = stage->in_edges[FT_ACT_ADOPT][i];
+        const ft_cargo *c = &b->cargoes[e];
+        char *slot = slot_of(w->run, e, a->batch);
+        for (int k = 0; c->kind == FT_CARGO_WEIGHTS && k < c->n; k++) {
+            void *param = w->run->stages[a->stage].params[c->items[k]];
+            int64_t bytes = ft_spec_bytes(&b->params[c->items[k]].spec);
+            FT_TRY(copy_on(w->compute, at_device(w->run, w->device, param),
+                           at_device(w->run, w->device, slot + item_at(c, 0, k)), bytes, err));
+        }
+    }
+    for (int i = 0; i < stage->n_params; i++)
+        if (!stage->params[i].owned)
+            FT_TRY(pack_weights(w->run, a->stage, stage->params[i].param, err));
+    return FT_OK;
+}

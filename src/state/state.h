@@ -1,0 +1,30 @@
+/* state/state.h - what a run holds: memory, events, versions, and what is live of it.
+ *
+ * Callers of the engine see a run by its name; what is fed to it and what comes out. */
+#ifndef FT_STATE_H
+#define FT_STATE_H
+
+#include "blueprint/blueprint.h"
+#include "timeline/timeline.h"
+
+/* A blueprint with memory and weights (engine/engine.h). */
+typedef struct ft_run ft_run;
+
+/* One batch to train on. */
+typedef struct ft_feed {
+    int bucket;            /* which graph */
+    int n_inputs;          /* as many as the graph has */
+    const ft_view *inputs; /* by graph input: micro_batches times the input's elements */
+    double rate;           /* learning rate of its update */
+} ft_feed;
+
+/* What became of a batch. */
+typedef struct ft_result {
+    int64_t step;     /* counts from 1 over the run */
+    double loss;      /* sum over micro-batches, in their order */
+    double grad_norm; /* before clipping; NAN where stages update at their own times */
+    double rate;
+    int64_t end_ns; /* since the start of the leg */
+} ft_result;
+
+#endif
