@@ -1,4 +1,4 @@
-# The program: src/app, with lua/, argparse and assets/ inside it.
+# The program: src/app, with lua/, argparse, assets/ and the pages of doc/ inside it.
 find_file(FTPIPE_ARGPARSE argparse.lua PATHS /usr/share/lua/5.1 /usr/local/share/lua/5.1 REQUIRED)
 
 # Lines "table|name|chunk|path" for tools/embed.cmake.
@@ -15,16 +15,21 @@ file(GLOB_RECURSE assets CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/assets
 foreach(path IN LISTS assets)
   string(APPEND embed_lines "assets|${path}|-|${CMAKE_SOURCE_DIR}/assets/${path}\n")
 endforeach()
+file(GLOB pages CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/doc/*.md)
+foreach(path IN LISTS pages)
+  string(APPEND embed_lines "assets|${path}|-|${CMAKE_SOURCE_DIR}/${path}\n")
+endforeach()
 set(embed_list ${CMAKE_BINARY_DIR}/embed.txt)
 file(CONFIGURE OUTPUT ${embed_list} CONTENT "${embed_lines}" @ONLY)
 
 list(TRANSFORM modules PREPEND ${CMAKE_SOURCE_DIR}/lua/)
 list(TRANSFORM assets PREPEND ${CMAKE_SOURCE_DIR}/assets/)
+list(TRANSFORM pages PREPEND ${CMAKE_SOURCE_DIR}/)
 set(embedded ${CMAKE_BINARY_DIR}/embedded.s)
 add_custom_command(OUTPUT ${embedded}
   COMMAND ${CMAKE_COMMAND} -DOUT=${embedded} -DLIST=${embed_list}
           -P ${CMAKE_SOURCE_DIR}/tools/embed.cmake
-  DEPENDS ${modules} ${assets} ${embed_list} ${FTPIPE_ARGPARSE}
+  DEPENDS ${modules} ${assets} ${pages} ${embed_list} ${FTPIPE_ARGPARSE}
           ${CMAKE_SOURCE_DIR}/tools/embed.cmake
   COMMENT "Embedding lua/ and assets/" VERBATIM)
 

@@ -69,7 +69,7 @@ describe("the program", function()
       assert.equal((ftpipe { "plan", "--help", "all" }), (ftpipe { "help", "plan", "all" }))
       process.refused(2, "a script has its own help: ftpipe %S*/show %-%-help",
          { "help", directory .. "/show" })
-      process.refused(2, "there is no file or command 'plam' %(did you mean 'plan'%?%)",
+      process.refused(2, "there is no help on 'plam' %(did you mean 'plan'%?%)",
          { "help", "plam" })
    end)
 

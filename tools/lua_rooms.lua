@@ -25,5 +25,5 @@ return {
       { "base", "model", "task", "plan", "run", "store" } },
    command = { "sub-commands", { "base", "text", "model", "data", "task", "profile", "graph",
       "store", "schedule", "placement", "plan", "planner", "run", "recipe" } },
-   prompt = { "what the program says about itself, and the prompt", { "base", "command" } },
+   prompt = { "what the program says about itself, and the prompt", { "base", "plan", "command" } },
 }

@@ -5,6 +5,7 @@
 -- no such comment, or one with @local, is not for users.
 
 local core = require("ftpipe.core")
+local opts = require("ftpipe.base.opts")
 local parts = require("ftpipe.parts")
 
 local M = {}
@@ -151,6 +152,19 @@ function M.calls()
    return calls
 end
 
+--- The lines of the options that a call takes: a module says them in `takes`, rules by call.
+local function options_of(module, call)
+   local loaded = require(module)
+   local rules = type(loaded) == "table" and rawget(loaded, "takes")
+   rules = rules and rules[call:match("^[^(]*")]
+   if not rules then return {} end
+   local lines = { "", "Options:", "" }
+   for _, name in ipairs(opts.names(rules)) do
+      lines[#lines + 1] = "- " .. opts.line(name, rules[name])
+   end
+   return lines
+end
+
 --- The section of a part.
 local function section(row)
    local lines = { ("## ft.%s"):format(row[1]), "", row[3]:gsub("^%l", string.upper) .. ".", "" }
@@ -160,6 +174,9 @@ local function section(row)
          lines[#lines + 1] = ""
       end
       for _, line in ipairs(body(entry.comment)) do lines[#lines + 1] = line end
+      for _, line in ipairs(entry.call and options_of(row[2], entry.call) or {}) do
+         lines[#lines + 1] = line
+      end
       lines[#lines + 1] = ""
    end
    return table.concat(lines, "\n")

@@ -168,24 +168,45 @@ function M.check(what, rules, given)
    return named.like(given, values)
 end
 
---- One line for each rule: name, type, default, help.
+-- What a value is, where the name of its type does not say it.
+local KINDS = {
+   int = "integer", bytes = "bytes, as 11GB", seconds = "seconds, as 90s",
+   rate = "bytes per second, as 12GB/s",
+}
+
+--- " from 0 to 1", " of at least 1".
+local function range_of(rule)
+   if rule.above then return (" above %g"):format(rule.above) end
+   if rule.min and (rule.max or 2 ^ 53) < 2 ^ 53 then
+      return (" from %g to %g"):format(rule.min, rule.max)
+   end
+   return rule.min and (" of at least %g"):format(rule.min)
+      or rule.max and (" of at most %g"):format(rule.max) or ""
+end
+
+--- One line of a rule: "name (integer of at least 1) [4]: what it is for", with the default in
+-- brackets.
+function M.line(name, rule)
+   local kind, default = M.type_of(rule), rule.default
+   local kinds = rule.choices and table.concat(rule.choices, ", ")
+      or type(kind) ~= "string" and "value" or (KINDS[kind] or kind:gsub("|", " or "))
+   local note = rule.required and " [required]"
+      or default ~= nil and default ~= false and (" [%s]"):format(tostring(default)) or ""
+   return ("%s (%s%s)%s%s"):format(name, kinds, range_of(rule), note,
+      rule.help and ": " .. rule.help or "")
+end
+
+--- One line for each rule.
 function M.help(rules)
    local lines = {}
-   for _, name in ipairs(M.names(rules)) do
-      local rule = rules[name]
-      local kind = M.type_of(rule)
-      local default = rule.default ~= nil and tostring(rule.default) or ""
-      local note = rule.required and "required" or default
-      lines[#lines + 1] = ("  %-16s %-9s %-12s %s"):format(name,
-         type(kind) == "string" and kind or "value", note, rule.help or "")
-   end
+   for i, name in ipairs(M.names(rules)) do lines[i] = "  " .. M.line(name, rules[name]) end
    return table.concat(lines, "\n")
 end
 
 guard("ft.opts", M, {
    type_of = "rule: table", convert = "rule: table, value?: any", names = "rules: table",
    fail = "what: string, format: string", check = "what: string, rules: table, given?: any",
-   help = "rules: table",
+   help = "rules: table", line = "name: string, rule: table",
 })
 
 return M

@@ -346,6 +346,8 @@ function Graph:__tostring()
       units.format_bytes(sums.parameter_bytes))
 end
 
+M.takes = { ["ft.graph"] = FROM, ["graph:problem"] = PROBLEM }
+
 guard("ft.graph", M, {
    read = "text: string, path: string, options?: table", load = "path: string, options?: table",
 })

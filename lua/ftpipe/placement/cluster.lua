@@ -363,6 +363,8 @@ function Cluster:__tostring()
    return table.concat(lines, "\n")
 end
 
+M.takes = { ["ft.cluster"] = WHOLE }
+
 guard("ft.cluster", M, { name_of = "devices: string|table", wired = "devices: string|table" })
 guard("cluster", Cluster, { link = "from: int, to: int", memory_bytes = "" })
 

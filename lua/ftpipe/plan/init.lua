@@ -374,6 +374,8 @@ Plan.save = texts.save
 --- The order of work by itself, from a file, a text or a table: ftpipe/plan/text.lua.
 M.load, M.parse, M.of = texts.load, texts.parse, texts.of
 
+M.takes = { ["ft.plan"] = RULES }
+
 guard("plan", Plan, {
    remedies = "", check = "", span = "stage: int", simulate = "batches: int, trace?: boolean",
    draw = "path: string, batches?: int", memory_bytes = "", text = "", evaluation_text = "",

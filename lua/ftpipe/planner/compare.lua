@@ -164,6 +164,8 @@ end
 
 function Rows.__tostring(rows) return M.text(M.cells(rows)) end
 
+M.takes = { ["ft.compare"] = RULES }
+
 guard("ft.compare", M, { data = "rows: comparison" })
 
 return setmetatable(M, { __call = function(_, problem, o) return M.all(problem, o) end })

@@ -401,6 +401,8 @@ function Subject:data()
    }
 end
 
+M.takes = { ["ft.explore.model"] = OPTIONS }
+
 guard("ft.explore", M, {
    file = "graph: graph, given?: table", model = "what?: any, given?: table, placements?: table",
 })

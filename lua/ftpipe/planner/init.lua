@@ -12,6 +12,7 @@ local explore = require("ftpipe.planner.explore")
 local guard = require("ftpipe.base.guard")
 local named = require("ftpipe.base.named")
 local noise = require("ftpipe.planner.noise")
+local options = require("ftpipe.plan.options")
 local opts = require("ftpipe.base.opts")
 local over = require("ftpipe.plan.over")
 local placement = require("ftpipe.placement")
@@ -294,7 +295,7 @@ end
 --- What would make a plan fit, see ftpipe.plan.remedies.
 -- @local
 function M.remedies(model, o, over_bytes)
-   return remedies.find(function(options) return M.try(model, options) end, o, over_bytes)
+   return remedies.find(function(given) return M.try(model, given) end, o, over_bytes)
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -412,6 +413,8 @@ end
 function Found:__tostring()
    return compare.text(self:cells()) .. "\n" .. self:summary()
 end
+
+M.takes = { ["ft.planner"] = copy(options.rules("explore"), ONLY) }
 
 guard("ft.planner", M, { search = "what?: any, given?: table, seen?: function" }, "search")
 guard("found", Found, { cells = "", data = "", summary = "" })

@@ -409,6 +409,8 @@ function Profile:__tostring()
    return table.concat(lines, "\n")
 end
 
+M.takes = { ["ft.profile"] = RULES }
+
 guard("ft.profile", M, {
    new = "subject: model|ftpipe.graph, device: string|table, options?: table",
    load = "path: string",

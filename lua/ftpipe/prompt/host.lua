@@ -5,6 +5,7 @@
 -- `run(argv)`, which gets the words after its name.
 
 local core = require("ftpipe.core")
+local help = require("ftpipe.prompt.help")
 local suggest = require("ftpipe.base.suggest")
 
 local M = {}
@@ -12,6 +13,7 @@ local M = {}
 local USAGE = [==[
 usage: ftpipe [options] [FILE [arguments]]
        ftpipe COMMAND [arguments]
+       ftpipe help [COMMAND|NAME|PAGE]    as: help plan, help ft.explore, help schedules
 
 Runs the Lua script FILE, as a recipe for fine-tuning. Without FILE: a prompt on a terminal,
 else the script is read from standard input. Commands, each with a --help of its own:
@@ -93,21 +95,33 @@ local function no_script(path)
       path, hint)
 end
 
---- ftpipe help [COMMAND [all]].
+local function is_command(name)
+   for _, known in ipairs(M.commands()) do
+      if name == known then return true end
+   end
+   return false
+end
+
+--- ftpipe help [COMMAND [all]], or on what Lua has, an option, or a page.
 local function help_on(topic, ...)
    if not topic then return M.help() end
+   if is_command(topic) then return M.command(topic, "--help", ...) end
    if core.sys.exists(topic) == "file" then
       usage_error("a script has its own help: ftpipe %s --help", topic)
    end
-   return M.command(topic, "--help", ...)
+   local text = help.on_name(topic)
+   if not text then
+      local hint = suggest.hint(topic, M.commands())
+      usage_error("there is no help on '%s'%s; see ftpipe --help", topic,
+         hint ~= "" and hint or help.hint(topic))
+   end
+   io.stdout:write(text, "\n")
 end
 
 --- What is not a file: a sub-command with its arguments, help on one, or an error.
 function M.command(name, ...)
    if name == "help" then return help_on(...) end
-   for _, known in ipairs(M.commands()) do
-      if name == known then return require("ftpipe.command." .. name).run { ... } end
-   end
+   if is_command(name) then return require("ftpipe.command." .. name).run { ... } end
    return no_script(name)
 end
 

@@ -1,7 +1,9 @@
 --- The prompt: lines in, values out.
 -- The JIT compiler is off here, since compiled loops do not see Ctrl-C.
 
+local class = require("ftpipe.base.class")
 local core = require("ftpipe.core")
+local help = require("ftpipe.prompt.help")
 
 local M = {}
 
@@ -11,9 +13,30 @@ local function is_open(problem)
    return problem:find("near '<eof>'$") ~= nil and not problem:find("unfinished string", 1, true)
 end
 
+-- What to say of a question: the name or the expression behind "?".
+local ANSWERS = {
+   ["?"] = function(value) return help.on_value(value) end,
+   ["??"] = function(value) return help.source(value) end,
+}
+
+--- Answers "?x": x is a name of the reference, or an expression whose value is looked at.
+local function question(mark, text)
+   local known = mark == "?" and help.on_name(text)
+   local chunk = not known and loadstring("return " .. text, "=stdin")
+   local ok, value = true, nil
+   if chunk then ok, value = pcall(chunk) end
+   local answer = known or ok and value ~= nil and ANSWERS[mark](value)
+   if answer then return answer end
+   core.fail("not found", ("there is no help on '%s'%s"):format(text, help.hint(text)))
+end
+
 --- The chunk of a text: an expression when it is one, else statements. The third result tells that
 -- more lines could complete it.
 function M.compile(text)
+   local mark, asked = text:match("^%s*(%?%??)%s*(.-)%s*$")
+   if mark and asked ~= "" then
+      return function() print(question(mark, asked)) end
+   end
    local expression = text:match("^%s*=(.*)$") or text
    local chunk, of_expression = loadstring("return " .. expression, "=stdin")
    if chunk then return chunk end
@@ -130,8 +153,7 @@ local function read_chunk(read_line)
    return text
 end
 
--- `help` at the prompt.
-local HELP = setmetatable({}, { __tostring = function() return [[
+local TOUR = [[
 A model on devices that need not be here; an expression prints its value:
   p = ft.explore("t5-3b", { devices = "sim:4x11GB", batch = 40, source = 320 })
   p                                   stages, memory, prediction
@@ -145,7 +167,20 @@ All partitioners on one graph:
   g = ft.graph("gpt2-xl", { devices = "sim:8x2080ti", batch = 1, source = 1024 }):by_scope(2)
   ft.compare(g:problem { devices = "sim:8x2080ti" })
   ft.partition(g:problem { devices = "sim:8x2080ti" }, { method = "mixed", blocks = 16 })
-Devices: ft.cluster "2xh200+4x3090". Everything there is: ft]] end })
+Devices: ft.cluster "2xh200+4x3090". Everything there is: ft
+Help on it: help(ft.explore), help "plan:why", help "schedules", ?x, and ??x for the source.]]
+
+--- `help` at the prompt: a value that shows the tour, and a function.
+local HELP = setmetatable({}, {
+   __tostring = function() return TOUR end,
+   __call = function(_, value)
+      if value == nil then return print(TOUR) end
+      local answer = help.on_value(value)
+      if answer then return print(answer) end
+      core.fail("not found", ("there is no help on %s%s"):format(class.quoted(value),
+         type(value) == "string" and help.hint(value) or ""))
+   end,
+})
 
 --- Evaluates, and may be interrupted meanwhile.
 local function interruptible(chunk)

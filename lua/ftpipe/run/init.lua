@@ -248,6 +248,8 @@ function Run:__tostring()
       self.plan.options.steps or 0, self.out and ", in " .. self.out or "")
 end
 
+M.takes = { ["ft.run"] = RULES }
+
 guard("run", Run, {
    checkpoint = "is_best?: boolean", save = "dir: string", evaluate = "", close = "score: score",
    steps = "batcher: any, n: int", stop = "", train = "", show = "step: table",

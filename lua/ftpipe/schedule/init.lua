@@ -184,6 +184,8 @@ function M.check_turns(schedule, n_stages, n_devices, micro_batches)
    M.play { stages = stages, micro_batches = micro_batches, batches = 1, schedule = schedule }
 end
 
+M.takes = { ["ft.schedule.play"] = PLAY }
+
 guard("ft.schedule", M, {
    list = "", is_synchronous = "schedule: string|table", splits = "schedule: string|table",
    may_be_stale = "schedule: string|table", interleaves = "schedule: string|table",

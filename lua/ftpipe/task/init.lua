@@ -433,6 +433,8 @@ function M.named(name)
    return error(found, 0)
 end
 
+M.takes = { ["ft.task.define"] = definition_rules, ["task:load"] = load_rules }
+
 guard("ft.task", M, {
    define = "definition: table", load = "path: string", names = "", named = "name: string",
 })

@@ -1,0 +1,154 @@
+--- Help on a name or a value, from the reference inside the program.
+
+local class = require("ftpipe.base.class")
+local core = require("ftpipe.core")
+local reference = require("ftpipe.prompt.reference")
+local suggest = require("ftpipe.base.suggest")
+
+local M = {}
+
+--- The first sentence of a text.
+local function first_sentence(text)
+   local line = text:match("^(.-)\n\n") or text
+   line = line:gsub("\n", " ")
+   return line:match("^(.-%.)%s") or line:match("^(.-)[.:]?$") .. "."
+end
+
+local function listed(calls)
+   local lines = {}
+   for i, entry in ipairs(calls) do
+      lines[i] = ("  %s\n      %s"):format(entry.call, first_sentence(entry.text))
+   end
+   return table.concat(lines, "\n")
+end
+
+--- An entry as text; of a part, with what can be called in it.
+local function shown(entry)
+   local text = entry.text == "" and "" or "\n\n" .. entry.text
+   if entry.call then return entry.call .. text end
+   local calls = reference.calls(entry.name .. ".")
+   return entry.name .. text .. (calls[1] and "\n\ncalls:\n" .. listed(calls) or "")
+end
+
+local function joined(entries)
+   local texts = {}
+   for i, entry in ipairs(entries) do texts[i] = shown(entry) end
+   return table.concat(texts, "\n\n")
+end
+
+--- The methods of a class.
+local function of_class(name)
+   local calls = reference.calls(name .. ":")
+   if not calls[1] then return nil end
+   return ("methods of a %s:\n%s"):format(name, listed(calls))
+end
+
+--- What `help "NAME"` prints: a part of ft, a call, a class, an option, a page of doc/.
+-- @treturn string nil when nothing is called so
+function M.on_name(name)
+   local entries = reference.find(name)
+   if entries[1] then return joined(entries) end
+   return of_class(name) or reference.topic(name) or M.on_option(name)
+end
+
+--- An option by its name in Lua or as a flag.
+function M.on_option(name)
+   local options, opts = require("ftpipe.plan.options"), require("ftpipe.base.opts")
+   local plain = name:gsub("^%-%-", ""):gsub("%-", "_")
+   for _, row in ipairs(options.rows) do
+      if row[1] == plain or row.lua == plain then
+         return ("--%s, in Lua %s\n\n%s"):format((row[1]:gsub("_", "-")), row.lua or row[1],
+            opts.line(row.lua or row[1], row))
+      end
+   end
+   return nil
+end
+
+--- Names near one that nothing has.
+local function names()
+   local list = reference.topics()
+   for _, entry in ipairs(reference.entries()) do list[#list + 1] = entry.name end
+   for _, part in ipairs(reference.parts()) do list[#list + 1] = part.name:sub(4) end
+   return list
+end
+
+--- " (did you mean 'x'?)", or "".
+function M.hint(name) return suggest.hint(name, names()) end
+
+--- The upvalue of that name; nil of functions that have none.
+local function upvalue(f, name)
+   for i = 1, math.huge do
+      local found, value = debug.getupvalue(f, i)
+      if found == name or not found then return value end
+   end
+end
+
+--- Whether a function checks the arguments of another one (base/guard.lua).
+local function is_guard(value)
+   return type(value) == "function"
+      and debug.getinfo(value, "S").source:find("base/guard", 1, true) ~= nil
+end
+
+--- "ft.graph.load", "ft.graph" for the function or table, "plan:why" of a method; nil of what is
+-- none of ft's.
+local function name_of(value)
+   if is_guard(value) then
+      local what = upvalue(value, "what")
+      return what, what:match("^ft%.[%w_]+")
+   end
+   local ft = require("ftpipe")
+   for _, entry in ipairs(reference.parts()) do
+      local name = entry.name
+      local part = rawget(ft, name:sub(4))
+      if part ~= nil then
+         if part == value then return name, name end
+         for key, inner in pairs(type(part) == "table" and part or {}) do
+            if inner == value and type(key) == "string" then return name .. "." .. key, name end
+         end
+      end
+   end
+   return nil
+end
+
+--- What `help(x)` prints of a value: a function of ft, a part, an object.
+-- @treturn string nil when there is nothing to say
+function M.on_value(value)
+   if type(value) == "string" then return M.on_name(value) end
+   if value == require("ftpipe") then return M.overview() end
+   local name, part = name_of(value)
+   if name then return M.on_name(name) or part and M.on_name(part) end
+   return class.of(value) and of_class((class.of(value):gsub("^ftpipe%.", "")))
+end
+
+--- The parts of ft, a line each, and the pages.
+function M.overview()
+   local lines = {}
+   for _, part in ipairs(reference.parts()) do
+      lines[#lines + 1] = ("  %-14s %s"):format(part.name, first_sentence(part.text))
+   end
+   return ("%s\n\npages: %s"):format(table.concat(lines, "\n"),
+      table.concat(reference.topics(), ", "))
+end
+
+--- Where a function is written, and its text when the program has it.
+function M.source(value)
+   if type(value) == "table" then value = (getmetatable(value) or {}).__call end
+   if type(value) ~= "function" then return nil end
+   if is_guard(value) then value = upvalue(value, "f") end
+   local info = debug.getinfo(value, "S")
+   if info.what == "C" then return "in C" end
+   local text = ("%s:%d"):format(info.short_src, info.linedefined)
+   local module = info.source:match("^@lua/(.*)%.lua$")
+   local source = module and (core.source((module:gsub("/", ".")))
+      or core.source((module:gsub("/", "."):gsub("%.init$", ""))))
+   local lines, number = { text }, 0
+   for line in ((source or "") .. "\n"):gmatch("(.-)\n") do
+      number = number + 1
+      if number >= info.linedefined and number <= info.lastlinedefined then
+         lines[#lines + 1] = line
+      end
+   end
+   return table.concat(lines, "\n")
+end
+
+return M

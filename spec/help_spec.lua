@@ -1,0 +1,97 @@
+--- Help on names and values, at the prompt and as `ftpipe help`.
+
+local class = require("ftpipe.base.class")
+local ft = require("ftpipe")
+local help = require("ftpipe.prompt.help")
+local parts = require("ftpipe.parts")
+local process = require("spec.support.process")
+local reference = require("ftpipe.prompt.reference")
+
+describe("help", function()
+   it("is on every part, and on every call of the reference, with its arguments", function()
+      local calls = dofile("tools/reference.lua").calls()
+      assert.is_true(#calls > 90)
+      for _, call in ipairs(calls) do
+         local text = help.on_name(call:match("^[^(]*"))
+         assert.is_truthy(text and text:find(call, 1, true), call)
+      end
+      for _, row in ipairs(parts) do
+         assert.matches("^ft%." .. row[1] .. "\n", help.on_name(row[1]))
+         assert.equal(help.on_name("ft." .. row[1]), help.on_value(ft[row[1]]), row[1])
+      end
+   end)
+
+   it("is on every function that users reach through ft", function()
+      local seen = 0
+      for _, row in ipairs(parts) do
+         local part = ft[row[1]]
+         for name, value in pairs(type(part) == "table" and part or {}) do
+            if type(value) == "function" then
+               seen = seen + 1
+               local text = help.on_value(value)
+               assert.matches("^%S", text or "", ("ft.%s.%s"):format(row[1], name))
+            end
+         end
+      end
+      assert.is_true(seen > 60, seen)
+   end)
+
+   it("tells a method, and an object's methods", function()
+      local model = ft.model("t5-small")
+      assert.matches("^model:tokenizer%(%)", help.on_value(model.tokenizer))
+      assert.equal("model", class.of(model))
+      assert.matches("^methods of a model:\n  model:tokenizer%(%)", help.on_value(model))
+      assert.matches("plan:why%(node%)", help.on_name("why"))
+   end)
+
+   it("lists options with what they take, defaults and units", function()
+      local text = help.on_name("ft.explore.model")
+      assert.matches("\n%- batch %(integer of at least 1%) %[32%]: samples of an update\n", text)
+      assert.matches("\n%- schedule %(gpipe, .-%) %[1f1b%]", text:gsub("sequential, ", ""))
+      assert.matches("^%-%-micro%-batches, in Lua micro_batches\n", help.on_name("--micro-batches"))
+      assert.matches("seconds, as 90s", help.on_name("ft.opts.line") .. require("ftpipe.base.opts")
+         .line("wait", { type = "seconds" }))
+   end)
+
+   it("has the pages, and says what a misspelt name may have been", function()
+      for _, topic in ipairs(reference.topics()) do
+         assert.matches("^# ", reference.topic(topic))
+         assert.equal(reference.topic(topic), help.on_name(topic), topic)
+      end
+      assert.is_nil(help.on_name("schedulez"))
+      assert.equal(" (did you mean 'schedules'?)", help.hint("schedulez"))
+      assert.equal(" (did you mean 'ft.explore'?)", help.hint("ft.explor"))
+   end)
+
+   it("says where a function is, with its text", function()
+      local text = help.source(ft.explore.model)
+      assert.matches("^lua/ftpipe/planner/explore%.lua:%d+", text)
+      assert.matches("^lua/ftpipe/placement/cluster%.lua:%d+", help.source(ft.cluster))
+      assert.equal("in C", help.source(print))
+      assert.is_nil(help.source(3))
+   end)
+
+   it("is there on the command line", function()
+      assert.matches("^ft%.graph%.load%(path, options%)\n", (process.ftpipe { "help",
+         "ft.graph.load" }))
+      assert.matches("^# ", (process.ftpipe { "help", "schedules" }))
+      process.refused(2, "there is no help on 'ft.explor' %(did you mean 'ft.explore'%?%)",
+         { "help", "ft.explor" })
+   end)
+
+   it("is there at the prompt, as a call and with a question mark", function()
+      local out, err = process.ftpipe({ "-i" }, 'help(ft.explore)\nhelp "ft.graph.load"\n'
+         .. "?ft.cluster\n??ft.cluster.name_of\n?why\nm = ft.model('t5-small')\n?m\n"
+         .. "?m.tokenizer\n?nothing_at_all\nhelp\nhelp()\n")
+      for _, pattern in ipairs {
+         "ft%.explore\n\nA plan to look at",
+         "ft%.graph%.load%(path, options%)",
+         "ft%.cluster\n\nDevices and links", "lua/ftpipe/placement/cluster.lua:%d+\n.-end\n",
+         "plan:why%(node%)", "methods of a model", "model:tokenizer%(%)",
+         "A model on devices that need not be here" }
+      do
+         assert.matches(pattern, out)
+      end
+      assert.matches("there is no help on 'nothing_at_all'", err)
+   end)
+end)
