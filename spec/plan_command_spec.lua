@@ -47,6 +47,25 @@ describe("ftpipe plan", function()
       end)
    end)
 
+   it("plans a graph file with the staleness that is asked for", function()
+      with_chain(function(path)
+         local function data_of(...)
+            local out, err, exit = plan(path, "--devices", "sim:2x11GB", "--schedule", "async",
+               "--partition", "seq", "--micro-batches", "1", "--batch", "1", "--format", "json",
+               ...)
+            assert.equal(0, exit, err)
+            return core.json.decode(out)
+         end
+         local free, stashed = data_of(), data_of("--staleness", "stash")
+         assert.equal(1, free.stages[1].most_staleness)
+         assert.equal(free.stages[1].parameter_bytes,
+            stashed.devices[1].classes.versions)
+         local held = data_of("--max-staleness", "0")
+         assert.equal(0, held.stages[1].most_staleness)
+         assert.is_true(held.seconds_per_batch > free.seconds_per_batch)
+      end)
+   end)
+
    it("takes costs from a profile, measured or calibrated", function()
       files.in_directory(function(dir)
          local shape = { "--devices", "sim:2x8GB", "--max-source", "16", "--max-target", "4" }
@@ -230,8 +249,12 @@ describe("ftpipe plan", function()
          process.refused(code, pattern, { "plan", ... })
       end
       refused(2, "plan needs a model or a graph file")
-      refused(2, "staleness stash is for async; schedule 1f1b drains", "t5-small", "--staleness",
-         "stash", "--devices", "sim:2x8GB")
+      refused(2, "%-%-staleness stash is for async; %-%-schedule 1f1b drains", "t5-small",
+         "--staleness", "stash", "--devices", "sim:2x8GB")
+      refused(2, "%-%-max%-staleness 1 is for async; %-%-schedule gpipe drains", "t5-small",
+         "--max-staleness", "1", "--schedule", "gpipe", "--devices", "sim:2x8GB")
+      refused(2, "schedule 2bw: every weight is read one update late, but 0", "t5-small",
+         "--max-staleness", "0", "--schedule", "2bw", "--devices", "sim:2x8GB")
       process.refused(2, "profile has a model already, t5%-small; leave %-%-model out",
          { "profile", "t5-small", "--model", "gpt2" })
       refused(2, "%-%-batch 10 is not a multiple", "t5-small", "--batch", "10")

@@ -82,6 +82,8 @@ describe("recipes/t5_rte.lua", function()
          { "--staleness", "stash" })
       refused(2, "%-%-staleness stash is for async; %-%-schedule 2bw says itself",
          { "--staleness", "stash", "--schedule", "2bw" })
+      refused(2, "%-%-max%-staleness 1 is for async; %-%-schedule 1f1b drains",
+         { "--max-staleness", "1" })
    end)
 
    it("plans stale weights of every kind", function()
@@ -91,6 +93,17 @@ describe("recipes/t5_rte.lua", function()
          assert.equal(0, exit, err)
          assert.matches("predicted: %d+", out)
       end
+   end)
+
+   it("holds stages to a bound of staleness, and says so", function()
+      local flags = { "--dry-run", "--schedule", "async", "--micro-batches", "1", "--devices",
+         "cpu:3" }
+      local free = run(unpack(flags))
+      assert.matches("stage 0 on [^\n]*3 in flight, weights 2 updates late\n", free)
+      flags[#flags + 1], flags[#flags + 2] = "--max-staleness", "1"
+      local held = run(unpack(flags))
+      assert.matches("stage 0 on [^\n]*2 in flight, weights 1 update late\n", held)
+      assert.matches("\nbound: no forward's weights are more than 1 update late", held)
    end)
 
    it("says before it measures what a schedule in turns cannot do", function()

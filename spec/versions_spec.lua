@@ -84,6 +84,32 @@ describe("a run with older weights", function()
       end
    end)
 
+   for _, way in ipairs { "stash", "vertical" } do
+      it("has them where a bound is less than the stages would be late: " .. way, function()
+         for _, micro_batches in ipairs { 1, 2 } do
+            local bound = { max_staleness = 1, version = late.bounded(late.versions[way], 1) }
+            local o = options(4, micro_batches, way, bound)
+            o.steps = 12
+            compare(o, micro_batches == 1 and 0 or 1e-6)
+            o.version = late.versions[way]
+            assert.is_true(late.distance(late.train(o, stage_of(4)).params,
+               pipeline.train(o).params) > 1e-4)
+         end
+      end)
+   end
+
+   it("has those of a synchronous run where the bound is 0", function()
+      local o = { devices = "cpu:3", stages = 5, steps = 8, schedule = "1f1b" }
+      local judge = pipeline.train(o)
+      for _, way in ipairs { "none", "stash", "vertical", "predict" } do
+         o.schedule, o.staleness, o.max_staleness = "async", way, 0
+         local run = pipeline.train(o)
+         assert.same(judge.losses, run.losses)
+         assert.same(judge.params, run.params)
+         pipeline.assert_memory(run.plan, run.measured)
+      end
+   end)
+
    it("is not what another control gives", function()
       local o = options(3, 1, "stash")
       o.version = late.versions.vertical

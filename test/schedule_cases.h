@@ -118,6 +118,8 @@ static inline void case_random(pipeline_case *c, ft_rng *rng)
             if (ft_rng_below(rng, 5)) case_edge(c, t, FT_ACT_BACKWARD, s, FT_ACT_BACKWARD, slots);
         }
     c->pipeline.reduces = ft_rng_below(rng, 2);
+    c->pipeline.is_bounded = ft_rng_below(rng, 3) == 0;
+    c->pipeline.most_late = 1 + (int)ft_rng_below(rng, 2);
     if (ft_rng_below(rng, 2)) case_norms(c, 1 + (n + m - 1) / m);
     if (n > 1 && ft_rng_below(rng, 2)) {
         int owner = (int)ft_rng_below(rng, (uint64_t)n - 1);

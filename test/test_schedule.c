@@ -184,6 +184,50 @@ static void test_lags_are_the_theoretical_staleness(void)
     }
 }
 
+/* With a bound: the theoretical staleness, or the bound where that is less; what is in flight and
+ * the versions that are kept follow from it, and a bound of 0 is 1F1B with its flush. */
+static void test_bounds_of_staleness(void)
+{
+    for (int micros = 1; micros <= 5; micros++)
+        for (int bound = 0; bound <= 8; bound++) {
+            pipeline_case c;
+            char letters[2][700];
+            case_chain(&c, 8, micros, 40, 2, 10, 20);
+            ft_plan *flushed = case_plan(&c, "1f1b");
+            c.pipeline.weights = FT_WEIGHTS_STASH;
+            c.pipeline.is_bounded = true;
+            c.pipeline.most_late = bound;
+            ft_plan *plan = case_plan(&c, "async");
+            for (int s = 0; plan && flushed && s < 8; s++) {
+                int least, most, depth = plan->depth[s], wanted = (depth + micros - 1) / micros;
+                ft_plan_staleness(plan, s, 0, &least, &most);
+                CHECK(most == (bound < wanted ? bound : wanted));
+                CHECK(plan->versions[s] == most + 1);
+                int flight = (bound + 1) * micros;
+                CHECK(plan->in_flight[s] == (flight < depth + 1 ? flight : depth + 1));
+                order_letters(flushed, s, letters[0]);
+                order_letters(plan, s, letters[1]);
+                CHECK(bound || !strcmp(letters[0], letters[1]));
+            }
+            ft_plan_free(plan);
+            ft_plan_free(flushed);
+        }
+}
+
+static void test_bounds_that_cannot_be(void)
+{
+    pipeline_case c;
+    ft_plan *plan;
+    ft_error err = {0};
+    case_chain(&c, 2, 2, 4, 2, 10, 20);
+    c.pipeline.is_bounded = true;
+    CHECK_STATUS(ft_plan_make(&plan, &c.pipeline, find("2bw"), &err), FT_INVALID);
+    CHECK(strstr(err.message, "one update late"));
+    c.pipeline.most_late = -1;
+    CHECK_STATUS(ft_plan_make(&plan, &c.pipeline, find("async"), &err), FT_INVALID);
+    CHECK(strstr(err.message, "expected 0 or more"));
+}
+
 /* Both uses of the weight by one micro-batch are preceded by as many new versions. */
 static void test_tied_weights_have_one_version_per_micro_batch(void)
 {
@@ -378,6 +422,34 @@ static void test_a_new_rule_is_a_row(void)
     ft_plan_free(plan);
 }
 
+static ft_action_kind halves_ahead(const ft_stage_state *s)
+{
+    if (s->forwards - s->backwards < 8) return FT_ACT_FORWARD;
+    return s->weights < s->backwards ? FT_ACT_BACKWARD_WEIGHT : FT_ACT_BACKWARD_INPUT;
+}
+
+/* A rule that would run ahead is held back, with whole backwards and with halves. */
+static void test_a_rule_is_held_to_a_bound(void)
+{
+    const ft_schedule rules[] = {{.name = "eager", .next = eight_ahead},
+                                 {.name = "halves", .splits = true, .next = halves_ahead}};
+    for (int i = 0; i < 2; i++)
+        for (int bound = 0; bound < 4; bound++) {
+            pipeline_case c;
+            ft_error err = {0};
+            ft_plan *plan;
+            int least, most;
+            case_chain(&c, 3, 2, 12, 4, 1, 1);
+            case_suit(&c, &rules[i]);
+            c.pipeline.is_bounded = true;
+            c.pipeline.most_late = bound;
+            if (!CHECK_STATUS(ft_plan_make(&plan, &c.pipeline, &rules[i], &err), FT_OK)) continue;
+            ft_plan_staleness(plan, 0, 6, &least, &most);
+            CHECK(most == bound && plan->in_flight[0] == 2 * (bound + 1));
+            ft_plan_free(plan);
+        }
+}
+
 static void test_no_memory_is_an_error(void)
 {
     pipeline_case c;
@@ -439,6 +511,8 @@ int main(void)
     RUN(test_updates_and_transfers_are_timed);
     RUN(test_a_slot_is_held_to_the_end_of_its_use);
     RUN(test_lags_are_the_theoretical_staleness);
+    RUN(test_bounds_of_staleness);
+    RUN(test_bounds_that_cannot_be);
     RUN(test_tied_weights_have_one_version_per_micro_batch);
     RUN(test_one_slot_fewer_blocks);
     RUN(test_the_stage_near_the_loss_goes_first);
@@ -447,6 +521,7 @@ int main(void)
     RUN(test_bad_input_is_refused_in_words);
     RUN(test_unequal_turns_are_refused);
     RUN(test_a_new_rule_is_a_row);
+    RUN(test_a_rule_is_held_to_a_bound);
     RUN(test_no_memory_is_an_error);
     RUN(test_the_order_of_stages_in_turns);
     return check_report();

@@ -25,6 +25,11 @@ M.versions = {
    ["2bw"] = function(_, i, _, m) return math.max(0, math.floor(i / m) - 1) end,
 }
 
+--- The same where no forward's weights may be more than `bound` updates late.
+function M.bounded(version, bound)
+   return function(s, i, P, m) return math.max(version(s, i, P, m), math.floor(i / m) - bound) end
+end
+
 local float = ffi.new("float[1]")
 
 --- The nearest f32.

@@ -146,7 +146,8 @@ function M.plan(options)
    return plans.new {
       model = M.model(o), devices = o.devices, batch = o.batch, micro_batches = o.micro_batches,
       buckets = SOURCES, lengths = { target = TARGET }, partition = o.partition, stages = o.stages,
-      schedule = o.schedule, staleness = o.staleness, recompute = o.recompute,
+      schedule = o.schedule, staleness = o.staleness, max_staleness = o.max_staleness,
+      recompute = o.recompute,
       optimizer = o.optimizer, hypers = o.hypers or {}, decay_exempt = o.decay_exempt,
       clip = o.clip, seed = o.seed,
       precision = o.precision, dropout = o.dropout, steps = o.steps, batches = o.steps,

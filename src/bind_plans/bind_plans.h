@@ -39,5 +39,7 @@ const ft_schedule *script_push_schedule(lua_State *L, int t, const char *preset)
 void script_explain_schedule(const ft_schedule *schedule, ft_error *err);
 /* The field `staleness` of the options at t. */
 ft_weights script_opt_weights(lua_State *L, int t);
+/* Takes is_bounded and most_late from the field `max_staleness` of the options at t. */
+void script_opt_bound(lua_State *L, int t, ft_pipeline *pipeline);
 
 #endif

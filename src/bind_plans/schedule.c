@@ -134,6 +134,14 @@ ft_weights script_opt_weights(lua_State *L, int t)
     return (ft_weights)weights;
 }
 
+void script_opt_bound(lua_State *L, int t, ft_pipeline *p)
+{
+    lua_getfield(L, t, "max_staleness");
+    p->is_bounded = !lua_isnil(L, -1);
+    lua_pop(L, 1);
+    p->most_late = (int)script_opt_int(L, t, "max_staleness", 0, 0, INT16_MAX);
+}
+
 /* -- lists of options -------------------------------------------------------------------------- */
 
 /* A list of bytes at a key, zeros when it is absent. */
@@ -216,7 +224,8 @@ static void opt_replicas(lua_State *L, int t, ft_pipeline *p)
  * @tparam table options replicas (by stage), device (of all replicas, stage by stage), devices,
  *   micro_batches, batches, reduces, edges (list of { from =, to =, kind = "F", to_kind =, bytes =,
  *   slots = }), most_slots (to which slots are doubled where no order completes; 0: they are as
- * they are), schedule (a name, or { name =, next =, synchronous =, splits = }), staleness, and
+ * they are), schedule (a name, or { name =, next =, synchronous =, splits = }), staleness,
+ *   max_staleness (updates that a forward's weights may be late; any when it is absent), and
  *   costs by stage: forward_ns, backward_ns ..., by edge: transfer_ns
  * @treturn schedule_plan */
 static int schedule_make(lua_State *L)
@@ -234,6 +243,7 @@ static int schedule_make(lua_State *L)
     p.edges = need_edges(L, 1, n_edges);
     p.most_slots = (int)script_opt_int(L, 1, "most_slots", 0, 0, INT32_MAX);
     p.weights = script_opt_weights(L, 1);
+    script_opt_bound(L, 1, &p);
     luaL_checkstack(L, 40, "options");
     ft_stage_costs costs = opt_costs(L, 1, p.n_stages, n_edges);
     p.costs = &costs;

@@ -72,9 +72,9 @@ static const ft_device *opt_cluster(lua_State *L, int t, int *n, ft_machine *mac
 
 enum { MOST_SLOTS = 256 };
 
-/* Plays the schedule over the cut's stages. */
+/* Plays the schedule over the cut's stages, with weights as asked for. */
 static ft_status make_plan(ft_plan **out, const ft_cut *cut, const ft_schedule *schedule,
-                           ft_weights weights, ft_error *err)
+                           const ft_pipeline *asked, ft_error *err)
 {
     ft_wiring *wiring;
     FT_TRY(ft_wiring_new(&wiring, cut, err));
@@ -87,7 +87,9 @@ static ft_status make_plan(ft_plan **out, const ft_cut *cut, const ft_schedule *
                                   .n_edges = wiring->n_edges,
                                   .edges = wiring->edges,
                                   .most_slots = MOST_SLOTS,
-                                  .weights = weights,
+                                  .weights = asked->weights,
+                                  .is_bounded = asked->is_bounded,
+                                  .most_late = asked->most_late,
                                   .costs = &wiring->costs};
     ft_status status = ft_plan_make(out, &pipeline, schedule, err);
     ft_wiring_free(wiring);
@@ -108,14 +110,14 @@ static const bool *push_splits(lua_State *L, const ft_schedule *schedule, int n)
  * @function engine.plan
  * @tparam table options graphs (by length bucket), node_stage (by forward node), stage_device,
  *   recompute (by stage), devices (text or table), micro_batches, schedule (a name, or a rule as
- *   schedule.make takes; it is not needed later), staleness, batches (of the longest leg), costs
- * (by device, see profile.measure; false where modelled)
+ *   schedule.make takes; it is not needed later), staleness, max_staleness, batches (of the
+ * longest leg), costs (by device, see profile.measure; false where modelled)
  * @treturn schedule_plan for engine.blueprint with the same graphs */
 int script_engine_plan(lua_State *L)
 {
-    static const char *const names[] = {
-        "graphs",        "node_stage", "stage_device", "recompute", "devices", "schedule",
-        "micro_batches", "staleness",  "batches",      "costs",     NULL};
+    static const char *const names[] = {"graphs",  "node_stage", "stage_device",  "recompute",
+                                        "devices", "schedule",   "micro_batches", "staleness",
+                                        "batches", "costs",      "max_staleness", NULL};
     ft_error err = {FT_OK, ""};
     ft_cut cut = {0};
     ft_machine machine;
@@ -131,15 +133,16 @@ int script_engine_plan(lua_State *L)
     cut.micro_batches = (int)script_opt_int(L, 1, "micro_batches", 1, 1, 1 << 20);
     cut.n_batches = (int)script_opt_int(L, 1, "batches", 1, 1, 1 << 30);
     cut.costs = script_opt_costs(L, 1, cut.n_devices, cut.graphs[cut.n_graphs - 1]);
-    ft_weights weights = script_opt_weights(L, 1);
+    ft_pipeline asked = {.weights = script_opt_weights(L, 1)};
+    script_opt_bound(L, 1, &asked);
     const ft_schedule *schedule = script_push_schedule(L, 1, "1f1b");
     cut.forward_only = schedule->forward_only;
     cut.splits = push_splits(L, schedule, cut.n_stages);
-    ft_weights read = weights == FT_WEIGHTS_OWN ? schedule->weights : weights;
+    ft_weights read = asked.weights == FT_WEIGHTS_OWN ? schedule->weights : asked.weights;
     cut.keeps = ft_weights_rows[read].reads == FT_READS_KEPT;
     cut.together = schedule->synchronous;
     ft_plan **box = script_push_plan_box(L);
-    if (make_plan(box, &cut, schedule, weights, &err) == FT_OK) return 1;
+    if (make_plan(box, &cut, schedule, &asked, &err) == FT_OK) return 1;
     script_explain_schedule(schedule, &err);
     return script_raise(L, &err);
 }

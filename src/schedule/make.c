@@ -57,6 +57,12 @@ static ft_status check_edge(const ft_pipeline *p, int e, ft_error *err)
     return FT_OK;
 }
 
+/* Batches read the version before the newest, whatever the order. */
+static bool reads_second_newest(const ft_pipeline *p, const ft_schedule *schedule)
+{
+    return (p->weights ? p->weights : schedule->weights) == FT_WEIGHTS_DOUBLE;
+}
+
 static ft_status check_pipeline(const ft_pipeline *p, const ft_schedule *schedule, ft_error *err)
 {
     FT_TRY(check_range("stages", p->n_stages, FT_PLAN_MAX_STAGES, err));
@@ -72,6 +78,16 @@ static ft_status check_pipeline(const ft_pipeline *p, const ft_schedule *schedul
         return ft_fail(err, FT_INVALID,
                        "schedule %s: forwards alone have weights of one version, there is no '%s'",
                        schedule->name, ft_weights_word(p->weights));
+    if (p->is_bounded && p->most_late < 0)
+        return ft_fail(err, FT_INVALID,
+                       "pipeline: weights at most %d updates late, expected 0 or "
+                       "more",
+                       p->most_late);
+    if (p->is_bounded && !p->most_late && reads_second_newest(p, schedule))
+        return ft_fail(err, FT_INVALID,
+                       "schedule %s: every weight is read one update late, but 0 is the most that "
+                       "is asked for",
+                       schedule->name);
     bool several = p->replica_first && p->replica_first[p->n_stages] > p->n_stages;
     if (schedule->replicates && !several && p->n_devices > 1)
         return ft_fail(err, FT_INVALID, "schedule %s: expected a stage with several replicas",

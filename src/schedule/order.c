@@ -58,11 +58,27 @@ static const char *find_fault(const ft_schedule *schedule, const ft_stage_state 
     return NULL;
 }
 
+/* Updates that the stage's newest weights lack for its next forward. */
+static int64_t newest_lag(const ft_stage_state *s)
+{
+    return s->forwards / s->micro_batches - s->weights / s->micro_batches;
+}
+
+/* What comes in the place of a forward that would be too late. */
+static ft_action_kind catch_up(const leg *l, const ft_stage_state *s)
+{
+    if (!l->schedule->splits) return FT_ACT_BACKWARD;
+    return s->weights < s->backwards ? FT_ACT_BACKWARD_WEIGHT : FT_ACT_BACKWARD_INPUT;
+}
+
 /* Asks the rule, and holds it to what can be. */
 static ft_status ask_rule(const leg *l, int stage, const ft_stage_state *s, ft_action_kind *kind,
                           ft_error *err)
 {
+    const ft_pipeline *p = l->pipeline;
     *kind = l->schedule->next(s);
+    if (*kind == FT_ACT_FORWARD && p->is_bounded && newest_lag(s) > p->most_late)
+        *kind = catch_up(l, s);
     const char *wrong = find_fault(l->schedule, s, *kind);
     if (!wrong) return FT_OK;
     return ft_fail(err, FT_INVALID,
@@ -186,7 +202,7 @@ static ft_status write_forward(writer *w, ft_error *err)
     ft_stage_state *s = &w->state;
     int64_t batch = s->forwards / s->micro_batches;
     int64_t index = ft_share_index(w->share, w->replica, s->forwards);
-    int64_t newest = batch - s->weights / s->micro_batches;
+    int64_t newest = newest_lag(s);
     int64_t lag = forward_lag(w, batch, newest, index), most = INT16_MAX;
     if (w->leg->weights == FT_WEIGHTS_DOUBLE) most = 1;
     if (lag > most || lag < newest)

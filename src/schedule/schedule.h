@@ -79,6 +79,9 @@ typedef struct ft_pipeline {
     const uint8_t *replica_rule;               /* by stage, ft_replica_rule; may be NULL */
     const int64_t *reduce_bytes;               /* by stage; may be NULL */
     ft_weights weights;
+    bool is_bounded; /* no forward reads weights that are more than most_late updates late: where
+                        the rule asks for one that would, the stage does a backward first */
+    int most_late;
     int micro_batches; /* per batch */
     int n_batches;     /* in the leg */
     bool reduces;      /* every stage has an R action before its U (clipping or ties) */

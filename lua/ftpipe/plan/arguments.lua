@@ -6,6 +6,7 @@ local core = require("ftpipe.core")
 local directories = require("ftpipe.store.directory")
 local evaluate = require("ftpipe.data.evaluate")
 local givens = require("ftpipe.plan.given")
+local late = require("ftpipe.plan.late")
 local options = require("ftpipe.plan.options")
 local schedules = require("ftpipe.schedule")
 local usage = require("ftpipe.base.usage")
@@ -90,12 +91,7 @@ local function check_flags(args)
    if args.keep and not args.out then
       usage("--keep is for checkpoints in the directory that --out names, give it too")
    end
-   if (args.staleness or "none") ~= "none" and not schedules.may_be_stale(args.schedule) then
-      usage("--staleness %s is for async; --schedule %s %s", args.staleness,
-         schedules.name(args.schedule),
-         schedules.is_synchronous(args.schedule) and "drains, its weights are never late"
-         or "says itself which weights it reads")
-   end
+   late.check(args)
 end
 
 --- Refuses to train, on devices that are here, with what can only be planned.

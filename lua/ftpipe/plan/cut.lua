@@ -169,6 +169,8 @@ local function pipeline(cut, o)
    local p = costs_of(cut)
    p.replicas, p.device, p.edges, p.devices = {}, {}, {}, cut.n_devices
    p.schedule, p.micro_batches, p.batches = o.schedule, o.micro_batches, o.batches
+   p.staleness = o.staleness ~= "none" and o.staleness or nil -- that of the schedule
+   p.max_staleness = o.max_staleness
    for s, stage in ipairs(cut.stages) do p.replicas[s], p.device[s] = 1, stage.device end
    local back = schedules.splits(o.schedule) and "I" or "B"
    for e, edge in ipairs(cut.edges) do
@@ -198,7 +200,7 @@ end
 
 --- The plan of a schedule. The k replicas of a stage count as one device that is k times as fast.
 -- @tparam table cut of `of`; its machine, if it has one, has the links that transfers share
--- @tparam table o schedule, micro_batches, batches
+-- @tparam table o schedule, staleness, max_staleness, micro_batches, batches
 -- @treturn schedule_plan
 -- @treturn table costs, and machine, to simulate it with
 function M.plan(cut, o)

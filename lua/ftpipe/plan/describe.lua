@@ -54,6 +54,13 @@ local function staleness_words(stage)
       most == 1 and "" or "s")
 end
 
+--- The bound that was asked for; nil when there is none.
+local function bound_line(o)
+   local n = o.max_staleness
+   return n and ("bound: no forward's weights are more than %d update%s late; a stage that would "
+      .. "be further ahead does a backward first"):format(n, n == 1 and "" or "s")
+end
+
 --- What is over its budget, in lines.
 local function over_lines(plan)
    local names = {}
@@ -75,6 +82,7 @@ function M.text(plan)
          :format(s - 1, plan.devices[stage.device].name, plan:span(s), stage.forward_ns / 1e6,
             stage.backward_ns / 1e6, stage.in_flight) .. staleness_words(stage)
    end
+   lines[#lines + 1] = bound_line(o)
    lines[#lines + 1] = ("costs: %s"):format(plan.profile and plan.profile:summary() or "modelled")
    lines[#lines + 1] = "memory:"
    for d, row in ipairs(plan.memory) do

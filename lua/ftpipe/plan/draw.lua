@@ -39,7 +39,8 @@ local function play(o, graphs, cut)
    return core.engine.plan {
       graphs = graphs, node_stage = cut.stage, stage_device = cut.device,
       recompute = cut.recompute, devices = cut.devices, micro_batches = o.micro_batches,
-      schedule = cut.schedule, staleness = cut.staleness, batches = cut.batches, costs = cut.costs,
+      schedule = cut.schedule, staleness = cut.staleness, max_staleness = cut.max_staleness,
+      batches = cut.batches, costs = cut.costs,
    }
 end
 
@@ -66,7 +67,7 @@ function M.blueprint(o, graphs, partition, flags)
    local cut = {
       stage = partition.stage, device = partition.device or stages.place(n_stages, #devices),
       recompute = flags, devices = wired, schedule = o.rule or o.schedule,
-      staleness = o.staleness, batches = o.batches, costs = costs,
+      staleness = o.staleness, max_staleness = o.max_staleness, batches = o.batches, costs = costs,
    }
    local blueprint = core.engine.blueprint {
       graphs = graphs,
@@ -97,7 +98,7 @@ function M.evaluation(o, graphs, partition)
    local stage
    stage, device = stages.without_empty(partition.stage, device)
    local own = copy(o)
-   own.schedule, own.rule, own.staleness = "evaluate", nil, nil
+   own.schedule, own.rule, own.staleness, own.max_staleness = "evaluate", nil, nil, nil
    own.batches, own.clip = o.eval_batches, 0
    local kept = { stage = stage, device = device, name = partition.name }
    return M.blueprint(own, graphs.evaluation, kept, M.recompute_flags("never", #device))

@@ -61,7 +61,8 @@ function M.why(plan, what)
    return table.concat(lines, "\n")
 end
 
-local OPTIONS = { "schedule", "staleness", "batch", "micro_batches", "recompute", "optimizer" }
+local OPTIONS = { "schedule", "staleness", "max_staleness", "batch", "micro_batches", "recompute",
+   "optimizer" }
 
 local function differing_options(a, b, lines)
    if a.devices_name ~= b.devices_name then

@@ -65,8 +65,8 @@ end
 -- has: costs that are measured again could give another. What the record says of the schedule is
 -- what the plan is of, which --plan decides.
 local DECIDING = {
-   "batch", "clip", "devices", "micro_batches", "model", "optimizer", "partition", "plan",
-   "precision", "profile", "recompute", "schedule", "stages", "staleness", "swap",
+   "batch", "clip", "devices", "max_staleness", "micro_batches", "model", "optimizer", "partition",
+   "plan", "precision", "profile", "recompute", "schedule", "stages", "staleness", "swap",
 }
 
 --- The plan that a run has recorded in its directory; nil when there is none, when it is to go on

@@ -15,6 +15,7 @@ local compare = require("ftpipe.planner.compare")
 local describe = require("ftpipe.plan.describe")
 local graphs = require("ftpipe.graph")
 local guard = require("ftpipe.base.guard")
+local late = require("ftpipe.plan.late")
 local models = require("ftpipe.model")
 local options = require("ftpipe.plan.options")
 local opts = require("ftpipe.base.opts")
@@ -101,11 +102,7 @@ end
 --- Options of one plan, not of a search that tries several schedules.
 local function options_of_plan(given)
    local o = M.options(given)
-   if o.staleness ~= "none" and not schedules.may_be_stale(o.schedule) then
-      opts.fail("ft.explore", "staleness %s is for async; schedule %s %s", o.staleness,
-         name_of(o.schedule), schedules.is_synchronous(o.schedule)
-            and "drains, its weights are never late" or "says itself which weights it reads")
-   end
+   late.check(o)
    return o
 end
 
@@ -117,20 +114,22 @@ local function file_memory(cut, planned, problem, factor)
    for d, device in ipairs(problem.devices) do
       rows[d] = {
          budget = device.memory_bytes or 0,
-         parts = { parameters = 0, activations = 0, workspace = 0 },
+         parts = { parameters = 0, versions = 0, activations = 0, workspace = 0 },
       }
    end
    for s, stage in ipairs(cut.stages) do
       for d = stage.device, stage.device + stage.replicas - 1 do
          local parts = rows[d].parts
          parts.parameters = parts.parameters + stage.parameter_bytes * factor
+         parts.versions = parts.versions + stage.parameter_bytes * (planned[s].versions - 1)
          parts.activations = parts.activations + stage.saved_bytes * planned[s].in_flight
          -- stages of one device work one at a time
          parts.workspace = math.max(parts.workspace, stage.again_bytes or 0)
       end
    end
    for _, row in ipairs(rows) do
-      row.total = row.parts.parameters + row.parts.activations + row.parts.workspace
+      local parts = row.parts
+      row.total = parts.parameters + parts.versions + parts.activations + parts.workspace
    end
    return rows
 end
@@ -161,7 +160,8 @@ local function plan_file(graph, o, recompute)
    cut.machine = machine_of(o.devices)
    local function play(batches, trace)
       return stages.play(cut, {
-         schedule = o.schedule, micro_batches = o.micro_batches, batches = batches, trace = trace,
+         schedule = o.schedule, staleness = o.staleness, max_staleness = o.max_staleness,
+         micro_batches = o.micro_batches, batches = batches, trace = trace,
       })
    end
    local short, long = legs(#cut.stages, o.micro_batches)

@@ -136,6 +136,7 @@ local PLAY = {
    micro_batches = { type = "int", min = 1, required = true },
    batches = { type = "int", min = 1, required = true },
    schedule = { type = "string|table", required = true }, staleness = { type = "string" },
+   max_staleness = { type = "int", min = 0 },
    devices = { type = "int", min = 1 }, edges = { type = "table" },
    bytes = { type = "number", min = 0 }, slots = { type = "int", min = 1 },
    reduces = { type = "any" }, replica_rule = { type = "any" },
@@ -143,7 +144,8 @@ local PLAY = {
 
 --- Plays a schedule over stages that are given by their costs alone.
 -- @tparam table o stages (each { device = a number or a list, forward_ns =, backward_ns =, ... }),
---   micro_batches, batches, schedule, staleness, and either edges or bytes and slots of a chain;
+--   micro_batches, batches, schedule, staleness, max_staleness, and either edges or bytes and slots
+--   of a chain;
 --   reduces, replica_rule
 -- @treturn table plan with text, describe, letters and simulate
 function M.play(o)
@@ -154,7 +156,8 @@ function M.play(o)
       replicas = replicas, device = device, devices = math.max(most, o.devices or 0),
       micro_batches = o.micro_batches, batches = o.batches, reduces = o.reduces,
       edges = o.edges or chain(#o.stages, o.bytes or 0, o.slots or 2, kind),
-      schedule = o.schedule, staleness = o.staleness, replica_rule = o.replica_rule,
+      schedule = o.schedule, staleness = o.staleness, max_staleness = o.max_staleness,
+      replica_rule = o.replica_rule,
    }, o.stages))
    return setmetatable({ plan = plan, stages = o.stages }, Played)
 end

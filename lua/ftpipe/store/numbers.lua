@@ -98,6 +98,11 @@ local ROWS = {
       function(run)
          return is_async(run.plan) and async_pipeline(run.plan) or nil
       end, both_have_one },
+   { "weights", "--staleness and --max-staleness", function(run)
+      local o = run.plan.options
+      return is_async(run.plan) and not run.args.plan
+         and ("%s, at most %s"):format(o.staleness or "none", o.max_staleness or "any") or nil
+   end, both_have_one },
    { "plan", "--plan", function(run)
       if not is_async(run.plan) or not run.args.plan then return nil end
       return digest((run.plan:text():gsub("\nmemory [^\n]*", "")))

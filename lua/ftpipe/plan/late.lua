@@ -1,0 +1,25 @@
+--- Options on weights that are late, and the schedules that they are for.
+
+local named = require("ftpipe.base.named")
+local schedules = require("ftpipe.schedule")
+local usage = require("ftpipe.base.usage")
+
+local M = {}
+
+local function refuse(o, option, why)
+   usage("%s is for async; %s %s", named.value(o, option, o[option]),
+      named.value(o, "schedule", schedules.name(o.schedule)), why)
+end
+
+--- Refuses options on late weights with a schedule that has none, or says itself what is read.
+-- @tparam table o options of a plan or flags: schedule, staleness, max_staleness
+function M.check(o)
+   local reads = o.staleness and o.staleness ~= "none"
+   if schedules.is_synchronous(o.schedule) and (reads or o.max_staleness) then
+      refuse(o, reads and "staleness" or "max_staleness", "drains, its weights are never late")
+   elseif reads and not schedules.may_be_stale(o.schedule) then
+      refuse(o, "staleness", "says itself which weights it reads")
+   end
+end
+
+return M
