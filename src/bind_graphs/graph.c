@@ -80,6 +80,18 @@ static int graph_param(lua_State *L)
     return 1;
 }
 
+/*** Leaves a parameter out of training: graph:grad makes no gradient of it.
+ * @function graph:freeze
+ * @tparam string name */
+static int graph_freeze(lua_State *L)
+{
+    ft_error err;
+    if (ft_graph_freeze(script_check_graph(L, 1), script_check_string(L, 2), &err) != FT_OK)
+        return script_blame(L, &err);
+    lua_settop(L, 1);
+    return 1;
+}
+
 /*** Scope of the nodes added from now on.
  * @function graph:scope
  * @tparam string scope */
@@ -163,7 +175,7 @@ static int graph_output(lua_State *L)
     return 1;
 }
 
-/*** Appends the gradient of a scalar with respect to every parameter.
+/*** Appends the gradient of a scalar with respect to every parameter that is not frozen.
  * @function graph:grad
  * @tparam value loss */
 static int graph_grad(lua_State *L)
@@ -252,13 +264,15 @@ static void push_named(lua_State *L, const ft_graph *g, ft_value_id value)
     lua_setfield(L, -2, "name");
 }
 
-/*** Parameters in the order of their creation: { name =, dtype =, dims = }. */
+/*** Parameters in the order of their creation: { name =, dtype =, dims =, frozen = }. */
 static int graph_params(lua_State *L)
 {
     ft_graph *g = script_check_graph(L, 1);
     lua_createtable(L, ft_graph_n_params(g), 0);
     for (int i = 0; i < ft_graph_n_params(g); i++) {
         push_named(L, g, ft_graph_param_value(g, i));
+        lua_pushboolean(L, ft_graph_value(g, ft_graph_param_value(g, i))->frozen);
+        lua_setfield(L, -2, "frozen");
         lua_rawseti(L, -2, i + 1);
     }
     return 1;
@@ -276,17 +290,20 @@ static int graph_inputs(lua_State *L)
     return 1;
 }
 
-/* How many of a node's inputs are parameters. */
-static int count_params(const ft_graph *g, const ft_node *node)
+/* Pushes the numbers of the parameters that a node uses, each once for each input that it is. */
+static void push_params(lua_State *L, const ft_graph *g, const ft_node *node)
 {
-    int n = 0;
-    for (int i = 0; i < node->n_in; i++)
-        n += node->in[i] != FT_NO_VALUE && ft_graph_value(g, node->in[i])->kind == FT_VALUE_PARAM;
-    return n;
+    lua_newtable(L);
+    for (int i = 0, n = 0; i < node->n_in; i++) {
+        const ft_value *v = node->in[i] == FT_NO_VALUE ? NULL : ft_graph_value(g, node->in[i]);
+        if (!v || v->kind != FT_VALUE_PARAM) continue;
+        lua_pushnumber(L, v->source + 1);
+        lua_rawseti(L, -2, ++n);
+    }
 }
 
-/*** One node: { op =, scope =, phase = "forward" or "backward", origin =, params = how many it
- * uses, out = its first output, which the others follow by number }. */
+/*** One node: { op =, scope =, phase = "forward" or "backward", origin =, params = numbers of
+ * those that it uses, out = its first output, which the others follow by number }. */
 static int graph_node(lua_State *L)
 {
     ft_graph *g = script_check_graph(L, 1);
@@ -300,7 +317,8 @@ static int graph_node(lua_State *L)
     lua_pushstring(L, node->phase == FT_FORWARD ? "forward" : "backward");
     lua_setfield(L, -2, "phase");
     set_count(L, "origin", node->origin + 1);
-    set_count(L, "params", count_params(g, node));
+    push_params(L, g, node);
+    lua_setfield(L, -2, "params");
     push_value(L, node->out);
     lua_setfield(L, -2, "out");
     return 1;
@@ -379,7 +397,7 @@ static void sum_updates(const ft_graph *g, const ft_device *device, const ft_wor
         for (int i = 0; i < ft_graph_node(g, n)->n_in; i++) {
             ft_value_id in = ft_graph_node(g, n)->in[i];
             const ft_value *v = in == FT_NO_VALUE ? NULL : ft_graph_value(g, in);
-            if (!v || v->kind != FT_VALUE_PARAM) continue;
+            if (!v || v->kind != FT_VALUE_PARAM || v->frozen) continue;
             double pass_ns = 1e9 * (double)ft_spec_bytes(&v->spec) / device->bytes_per_s;
             int *owner = &first[v->source];
             if (!*owner) {
@@ -393,8 +411,8 @@ static void sum_updates(const ft_graph *g, const ft_device *device, const ft_wor
         }
 }
 
-/*** What a batch costs beside its micro-batches, by forward node, ns: updates of parameters, sums
- * of the gradients of their uses, packed copies.
+/*** What a batch costs beside its micro-batches, by forward node, ns: of parameters that are
+ * trained, updates, sums of the gradients of their uses, packed copies.
  * @function graph:update_times
  * @tparam string devices as in --devices
  * @tparam[opt=1] int which of them
@@ -423,6 +441,7 @@ int script_bind_graph(lua_State *L)
 {
     static const luaL_Reg methods[] = {{"input", graph_input},
                                        {"param", graph_param},
+                                       {"freeze", graph_freeze},
                                        {"scope", graph_scope},
                                        {"add", graph_add},
                                        {"output", graph_output},

@@ -33,15 +33,18 @@ static void mark_saved(const ft_graph *g, bool *saved)
     }
 }
 
-/* A parameter's bytes count at the node that uses it first. */
-static int64_t new_parameter_bytes(const ft_graph *g, const ft_node *node, bool *seen)
+/* A parameter's bytes count at the node that uses it first. *frozen: those that are not trained. */
+static int64_t new_parameter_bytes(const ft_graph *g, const ft_node *node, bool *seen,
+                                   int64_t *frozen)
 {
     int64_t bytes = 0;
+    *frozen = 0;
     for (int i = 0; i < node->n_in; i++) {
         const ft_value *v = node->in[i] == FT_NO_VALUE ? NULL : ft_graph_value(g, node->in[i]);
         if (!v || v->kind != FT_VALUE_PARAM || seen[v->source]) continue;
         seen[v->source] = true;
         bytes += ft_spec_bytes(&v->spec);
+        if (v->frozen) *frozen += ft_spec_bytes(&v->spec);
     }
     return bytes;
 }
@@ -51,16 +54,17 @@ static void fill_nodes(lua_State *L, const ft_graph *g, int first, const bool *s
 {
     for (int n = 0; n < ft_graph_n_forward(g); n++) {
         const ft_node *node = ft_graph_node(g, n);
-        int64_t output = 0, kept = 0;
+        int64_t output = 0, kept = 0, frozen;
         for (int k = 0; k < node->op->n_out; k++) {
             int64_t bytes = ft_spec_bytes(&ft_graph_value(g, node->out + k)->spec);
             output += bytes;
             if (saved[node->out + k]) kept += bytes;
         }
-        set_at(L, first, n, (double)new_parameter_bytes(g, node, seen));
+        set_at(L, first, n, (double)new_parameter_bytes(g, node, seen, &frozen));
         set_at(L, first + 1, n, (double)kept);
         set_at(L, first + 2, n, (double)output);
         set_at(L, first + 3, n, node_flops(g, node));
+        set_at(L, first + 4, n, (double)frozen);
     }
 }
 
@@ -105,15 +109,16 @@ static bool *new_marks(lua_State *L, int n)
 /*** Bytes and floating-point operations of a graph.
  * @function graph:weights
  * @treturn table by forward node: parameter_bytes (where a parameter is used first), saved_bytes
- *   (of its outputs, read by gradients), output_bytes, flops (of the forward node); by edge, one
+ *   (of its outputs, read by gradients), output_bytes, flops (of the forward node), frozen_bytes
+ *   (of parameter_bytes, those that are not trained); by edge, one
  *   for each use of a value or of a gradient: edge_from, edge_to, edge_bytes, edge_grad_bytes,
  *   edge_value */
 int script_graph_weights(lua_State *L)
 {
-    static const char *const names[] = {"parameter_bytes", "saved_bytes",     "output_bytes",
-                                        "flops",           "edge_from",       "edge_to",
-                                        "edge_bytes",      "edge_grad_bytes", "edge_value"};
-    enum { N_LISTS = sizeof names / sizeof *names, EDGES = 4 };
+    static const char *const names[] = {
+        "parameter_bytes", "saved_bytes", "output_bytes", "flops",           "frozen_bytes",
+        "edge_from",       "edge_to",     "edge_bytes",   "edge_grad_bytes", "edge_value"};
+    enum { N_LISTS = sizeof names / sizeof *names, EDGES = 5 };
     const ft_graph *g = script_check_graph(L, 1);
     lua_settop(L, 1);
     luaL_checkstack(L, N_LISTS + 8, "weights");

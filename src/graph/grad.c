@@ -14,7 +14,7 @@ typedef struct grad_pass {
     ft_builder builder; /* first: rules hand it to the callbacks */
     ft_graph *g;
     int origin;        /* the forward node whose rule is adding nodes */
-    bool *needed;      /* by forward value: a parameter influences it */
+    bool *needed;      /* by forward value: a parameter that is trained influences it */
     ft_value_id *grad; /* by forward value: the sum so far */
     const ft_op *one, *add, *copy;
     ft_status status; /* the first failure of a callback */
@@ -140,7 +140,8 @@ static void find_needed(grad_pass *p)
     for (int v = 0; v < g->n_values; v++) {
         const ft_value *value = &g->values[v];
         p->grad[v] = FT_NO_VALUE;
-        if (value->kind == FT_VALUE_PARAM) p->needed[v] = ft_dtype_is_float(value->spec.dtype);
+        if (value->kind == FT_VALUE_PARAM)
+            p->needed[v] = ft_dtype_is_float(value->spec.dtype) && !value->frozen;
         if (value->kind != FT_VALUE_NODE || !carries_grad(g, value)) continue;
         const ft_node *node = &g->nodes[value->source];
         for (int i = 0; i < node->n_in; i++)
@@ -293,7 +294,8 @@ static ft_status run_pass(grad_pass *p, ft_value_id loss)
     if (!p->needed || !p->grad) return ft_fail(p->err, FT_NOMEM, "no memory for a gradient");
     find_needed(p);
     if (!p->needed[loss])
-        return ft_fail(p->err, FT_INVALID, "loss: no parameter influences value %%%d", loss);
+        return ft_fail(p->err, FT_INVALID,
+                       "loss: no parameter that is trained influences value %%%d", loss);
     p->origin = g->values[loss].source;
     p->grad[loss] = add_node(&p->builder, p->one, NULL, 0, NULL);
     if (p->status != FT_OK) return p->status;

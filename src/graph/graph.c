@@ -140,6 +140,18 @@ ft_status ft_graph_param(ft_graph *g, const char *name, const ft_spec *spec, ft_
     return add_source(g, FT_VALUE_PARAM, name, spec, out, err);
 }
 
+ft_status ft_graph_freeze(ft_graph *g, const char *name, ft_error *err)
+{
+    ft_value_id v = ft_graph_find(g, name);
+    if (v == FT_NO_VALUE || g->values[v].kind != FT_VALUE_PARAM)
+        return ft_fail(err, FT_NOT_FOUND, "the graph has no parameter \"%.200s\" to freeze", name);
+    if (g->n_forward >= 0)
+        return ft_fail(err, FT_INVALID,
+                       "parameter \"%.200s\" has gradients already: freeze it before", name);
+    g->values[v].frozen = true;
+    return FT_OK;
+}
+
 ft_status ft_graph_scope(ft_graph *g, const char *scope, ft_error *err)
 {
     FT_TRY(check_name("scope", scope, err));

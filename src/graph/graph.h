@@ -24,6 +24,7 @@ typedef struct ft_value {
     int source;       /* input, parameter or node number, by kind */
     int output;       /* which output of the node */
     const char *name; /* inputs and parameters; NULL for others */
+    bool frozen;      /* parameters: not trained, see ft_graph_freeze */
 } ft_value;
 
 typedef struct ft_node {
@@ -60,6 +61,9 @@ ft_status ft_graph_input(ft_graph *g, const char *name, const ft_spec *spec, ft_
                          ft_error *err);
 ft_status ft_graph_param(ft_graph *g, const char *name, const ft_spec *spec, ft_value_id *out,
                          ft_error *err);
+/* Leaves a parameter out of training: ft_graph_grad makes no gradient of it, nor of what it alone
+ * influences. FT_NOT_FOUND for no parameter of that name, FT_INVALID when there are gradients. */
+ft_status ft_graph_freeze(ft_graph *g, const char *name, ft_error *err);
 /* Scope of the nodes added from now on; copied. */
 ft_status ft_graph_scope(ft_graph *g, const char *scope, ft_error *err);
 /* Adds a node; *out is its first output (in and out may be the same variable). attrs: FT_MAX_ATTRS
@@ -90,7 +94,8 @@ ft_value_id ft_graph_find(const ft_graph *g, const char *name);
 
 /* -- passes ----------------------------------------------------------------------------------- */
 
-/* Appends the gradient of the scalar `loss` with respect to every parameter. Uses of a value are
+/* Appends the gradient of the scalar `loss` with respect to every parameter that is not frozen;
+ * where none of those is further from the loss, there is no backward node. Uses of a value are
  * summed by a chain of `add` nodes in the order in which backward reaches them (last use first);
  * each sum belongs to the stage of its newer term. A parameter is not summed: each of its uses is
  * one term, made in the stage of that use and read by no node. Once per graph; a graph that is

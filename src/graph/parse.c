@@ -2,9 +2,10 @@
  *
  * One line per thing, words parted by one space each, values by number in order of creation:
  *
- *   graph  = "ftpipe graph 1" { input | param | scope | node | back } { output } { grad }
+ *   graph  = "ftpipe graph 1" { input | param | frozen | scope | node | back } { output } { grad }
  *   input  = "input" value name spec                  a tensor fed with each micro-batch
  *   param  = "param" value name spec                  a parameter
+ *   frozen = "frozen" value name spec                 one that is not trained
  *   scope  = "scope" name                             of the nodes below
  *   node   = "node" value row ins attrs outs          the value is the first output
  *   back   = "back" value "of" value row ins attrs outs    the second is an output of its origin
@@ -193,7 +194,7 @@ static ft_status read_spec(parser *p, ft_spec *out)
 
 /* -- lines ---------------------------------------------------------------------------------- */
 
-static ft_status parse_source(parser *p, bool input)
+static ft_status parse_source(parser *p, ft_value_kind kind, bool frozen)
 {
     ft_spec spec;
     ft_value_id v;
@@ -203,10 +204,12 @@ static ft_status parse_source(parser *p, bool input)
     FT_TRY(read_word(p, "a name"));
     memcpy(name, p->word, sizeof name);
     FT_TRY(read_spec(p, &spec));
-    FT_TRY(input ? ft_graph_input(p->g, name, &spec, &v, p->err)
-                 : ft_graph_param(p->g, name, &spec, &v, p->err));
-    if (v == next) return FT_OK;
-    return ft_fail(p->err, FT_FORMAT, "\"%.200s\" is there already, as %%%d", name, v);
+    FT_TRY(kind == FT_VALUE_INPUT ? ft_graph_input(p->g, name, &spec, &v, p->err)
+                                  : ft_graph_param(p->g, name, &spec, &v, p->err));
+    if (v != next)
+        return ft_fail(p->err, FT_FORMAT, "\"%.200s\" is there already, as %%%d", name, v);
+    p->g->values[v].frozen = frozen;
+    return FT_OK;
 }
 
 static ft_status parse_scope(parser *p)
@@ -329,22 +332,24 @@ static ft_status parse_grad(parser *p)
 /* Lines come in sections, in the order of the grammar. */
 static ft_status parse_line(parser *p, int *section)
 {
-    static const char *const words[] = {"input", "param",  "scope", "node",
-                                        "back",  "output", "grad"};
-    static const int sections[] = {0, 0, 0, 0, 0, 1, 2};
+    static const char *const words[] = {"input", "param", "frozen", "scope",
+                                        "node",  "back",  "output", "grad"};
+    static const int sections[] = {0, 0, 0, 0, 0, 0, 1, 2};
+    enum { WORDS = sizeof words / sizeof *words };
     int i = 0;
-    while (i < 7 && !take(p, words[i])) i++;
-    if (i == 7) return expected(p, "input, param, scope, node, back, output or grad");
+    while (i < WORDS && !take(p, words[i])) i++;
+    if (i == WORDS) return expected(p, "input, param, frozen, scope, node, back, output or grad");
     if (sections[i] < *section)
         return ft_fail(p->err, FT_FORMAT, "a line \"%s\" after outputs or gradients", words[i]);
     *section = sections[i];
     switch (i) {
-    case 0: FT_TRY(parse_source(p, true)); break;
-    case 1: FT_TRY(parse_source(p, false)); break;
-    case 2: FT_TRY(parse_scope(p)); break;
-    case 3: FT_TRY(parse_node(p)); break;
-    case 4: FT_TRY(parse_back(p)); break;
-    case 5: FT_TRY(parse_output(p)); break;
+    case 0: FT_TRY(parse_source(p, FT_VALUE_INPUT, false)); break;
+    case 1: FT_TRY(parse_source(p, FT_VALUE_PARAM, false)); break;
+    case 2: FT_TRY(parse_source(p, FT_VALUE_PARAM, true)); break;
+    case 3: FT_TRY(parse_scope(p)); break;
+    case 4: FT_TRY(parse_node(p)); break;
+    case 5: FT_TRY(parse_back(p)); break;
+    case 6: FT_TRY(parse_output(p)); break;
     default: FT_TRY(parse_grad(p)); break;
     }
     return at_end(p) ? FT_OK : expected(p, "the end of the line");

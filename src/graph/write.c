@@ -36,7 +36,8 @@ static void write_spec(ft_text *text, const ft_spec *spec)
 static void write_source(const ft_graph *g, ft_value_id v, ft_text *text)
 {
     const ft_value *value = &g->values[v];
-    ft_text_add(text, "%s %%%d", value->kind == FT_VALUE_INPUT ? "input" : "param", v);
+    const char *word = value->frozen ? "frozen" : "param";
+    ft_text_add(text, "%s %%%d", value->kind == FT_VALUE_INPUT ? "input" : word, v);
     write_word(text, value->name);
     write_spec(text, &value->spec);
     ft_text_add(text, "\n");

@@ -66,7 +66,7 @@ function M.leaders(graph)
    end
    for n, edges in ipairs(into) do
       local group, bytes = origin(edges, leader)
-      local stays = group and graph:node(n).params == 0 and 2 * weights.output_bytes[n] <= bytes
+      local stays = group and #graph:node(n).params == 0 and 2 * weights.output_bytes[n] <= bytes
       leader[n] = stays and group or n
    end
    return leader
