@@ -1,4 +1,6 @@
 /* bind_runs/blueprint.c - from a graph to a plan for it, and from the plan to a blueprint. */
+#include <math.h>
+
 #include "planfile/planfile.h"
 #include "bind_runs/internal.h"
 
@@ -40,6 +42,23 @@ static bool *opt_flags(lua_State *L, int t, const char *key, int n)
         lua_pop(L, 1);
     }
     lua_pop(L, 1);
+    return list;
+}
+
+/* Numbers of the list at key, NAN for false, anchored on the stack; NULL when there is none. */
+static const double *opt_numbers(lua_State *L, int t, const char *key, int n)
+{
+    lua_getfield(L, t, key);
+    if (lua_isnil(L, -1)) return NULL;
+    if (!lua_istable(L, -1) || (int)lua_objlen(L, -1) != n)
+        script_fault(L, "option '%s': expected a list of %d numbers", key, n);
+    double *list = lua_newuserdata(L, ((size_t)n + 1) * sizeof *list);
+    for (int i = 0; i < n; i++) {
+        lua_rawgeti(L, -2, i + 1);
+        bool absent = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
+        list[i] = absent ? (double)NAN : script_check_number(L, lua_gettop(L));
+        lua_pop(L, 1);
+    }
     return list;
 }
 
@@ -188,16 +207,18 @@ static void hold_parts(lua_State *L, int t)
  * @function engine.blueprint
  * @tparam table options graphs (by length bucket), plan (a schedule_plan with the stage of every
  *   forward node: of engine.plan, or read), devices (text or table), micro_batch_size, optimizer,
- *   hypers, no_decay (by parameter: true where weight_decay counts as 0), clip, look_ahead (true:
- *   parameters are kept ahead by the updates that forwards are late), seed, costs (by device, see
+ *   hypers, weight_decays and rate_factors (by parameter: its weight_decay, and what its rate is
+ *   multiplied by; nil, and false for a weight_decay: as all), clip, look_ahead (true: parameters
+ *   are kept ahead by the updates that forwards are late), seed, costs (by device, see
  *   profile.measure; false where modelled); evaluation (optional): { graphs = without gradients,
  *   plan = of forwards alone }
  * @treturn blueprint */
 int script_engine_blueprint(lua_State *L)
 {
-    static const char *const names[] = {
-        "graphs",     "plan", "devices", "micro_batch_size", "hypers",     "no_decay", "clip",
-        "look_ahead", "seed", "costs",   "optimizer",        "evaluation", NULL};
+    static const char *const names[] = {"graphs",       "plan",   "devices",    "micro_batch_size",
+                                        "optimizer",    "hypers", "look_ahead", "weight_decays",
+                                        "rate_factors", "clip",   "seed",       "costs",
+                                        "evaluation",   NULL};
     ft_error err;
     ft_blueprint_options o = {0};
     ft_machine machine;
@@ -210,7 +231,8 @@ int script_engine_blueprint(lua_State *L)
     o.micro_batch_size = script_opt_int(L, 1, "micro_batch_size", 1, 1, 1 << 30);
     o.optimizer = script_opt_optimizer(L, 1);
     o.hypers = script_opt_hypers(L, 1, o.optimizer);
-    o.no_decay = opt_flags(L, 1, "no_decay", ft_graph_n_params(o.graphs[0]));
+    o.weight_decays = opt_numbers(L, 1, "weight_decays", ft_graph_n_params(o.graphs[0]));
+    o.rate_factors = opt_numbers(L, 1, "rate_factors", ft_graph_n_params(o.graphs[0]));
     o.clip = script_opt_number(L, 1, "clip", 0);
     o.look_ahead = script_opt_bool(L, 1, "look_ahead", false);
     o.seed = (uint64_t)script_opt_int(L, 1, "seed", 0, 0, (int64_t)1 << 53);

@@ -1,4 +1,6 @@
 /* blueprint/blueprint.c - a plan and a graph, and the place of all that they need. */
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -15,22 +17,48 @@ static ft_status copy_options(ft_blueprint *b, const ft_blueprint_options *o, ft
 {
     b->options = *o;
     b->options.hypers = blueprint_copy(b->arena, o->hypers, FT_MAX_HYPERS, sizeof(double));
-    b->options.no_decay = NULL; /* in what each parameter's hypers are: assign_hypers */
+    b->options.weight_decays = b->options.rate_factors = NULL; /* the caller's: assign_hypers */
     return b->options.hypers ? FT_OK : no_memory(err);
 }
 
-/* Parameters that do not decay get hypers of their own, in which weight_decay is 0. Those of stages
- * with late weights are kept ahead, by an optimizer that can. */
-static ft_status assign_hypers(ft_blueprint *b, const bool *no_decay, ft_error *err)
+static int find_decay(const ft_optimizer *optimizer)
 {
-    const ft_hyper_rule *rules = b->options.optimizer->hypers;
-    double *others = blueprint_copy(b->arena, b->options.hypers, FT_MAX_HYPERS, sizeof(double));
-    if (!others) return no_memory(err);
-    for (int i = 0; rules[i].name; i++)
-        if (strcmp(rules[i].name, "weight_decay") == 0) others[i] = 0;
+    for (int i = 0; optimizer->hypers[i].name; i++)
+        if (strcmp(optimizer->hypers[i].name, "weight_decay") == 0) return i;
+    return -1;
+}
+
+/* Hypers of a parameter that has a weight_decay of its own; those of all where it is the same. */
+static ft_status own_hypers(const ft_blueprint *b, int p, double decay, const double **out,
+                            ft_error *err)
+{
+    int at = find_decay(b->options.optimizer);
+    *out = b->options.hypers;
+    if (at < 0 || isnan(decay) || decay == (*out)[at]) return FT_OK;
+    const ft_hyper_rule *rule = &b->options.optimizer->hypers[at];
+    if (!(decay >= rule->min && decay <= rule->max))
+        return ft_fail(err, FT_INVALID, "'%s': weight_decay is %g, expected %g to %g",
+                       b->params[p].name, decay, rule->min, rule->max);
+    double *own = blueprint_copy(b->arena, b->options.hypers, FT_MAX_HYPERS, sizeof(double));
+    if (!own) return no_memory(err);
+    own[at] = decay;
+    *out = own;
+    return FT_OK;
+}
+
+/* What parameters have of their own. Those of stages with late weights are kept ahead, by an
+ * optimizer that can. */
+static ft_status assign_hypers(ft_blueprint *b, const ft_blueprint_options *o, ft_error *err)
+{
     for (int p = 0; p < b->n_params; p++) {
         ft_param_layout *info = &b->params[p];
-        info->hypers = no_decay && no_decay[p] ? others : b->options.hypers;
+        info->hypers = b->options.hypers;
+        if (o->weight_decays) FT_TRY(own_hypers(b, p, o->weight_decays[p], &info->hypers, err));
+        info->rate_factor = o->rate_factors ? o->rate_factors[p] : 1;
+        if (!(info->rate_factor >= 0 && info->rate_factor <= DBL_MAX))
+            return ft_fail(err, FT_INVALID,
+                           "'%s': its rate is multiplied by %g, expected 0 or more", info->name,
+                           info->rate_factor);
         info->ahead = ft_blueprint_ahead(b, info->owner);
     }
     return FT_OK;
@@ -150,7 +178,7 @@ static ft_status assemble(ft_blueprint *b, const ft_blueprint_options *options, 
     FT_TRY(blueprint_take_plan(b, options->plan, err));
     FT_TRY(check_clipping(b, err));
     if (b->trains) FT_TRY(blueprint_find_trained(b, err));
-    if (b->n_terms) FT_TRY(assign_hypers(b, options->no_decay, err));
+    if (b->n_terms) FT_TRY(assign_hypers(b, options, err));
     FT_TRY(blueprint_find_outputs(b, err));
     FT_TRY(blueprint_estimate(b, err));
     FT_TRY(blueprint_compile(b, err));

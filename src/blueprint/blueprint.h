@@ -90,10 +90,11 @@ typedef struct ft_blueprint_options {
     int64_t micro_batch_size; /* samples */
     const ft_optimizer *optimizer;
     const double *hypers;
-    const bool *no_decay; /* by parameter: its weight_decay counts as 0; NULL: of none */
-    double clip;          /* largest global gradient norm; 0: no clipping */
-    bool look_ahead;      /* parameters are kept ahead by the updates that forwards are late; no
-                             matter in plans that keep older ones or predict newer ones */
+    const double *weight_decays; /* by parameter: its weight_decay; NAN or NULL: that of hypers */
+    const double *rate_factors;  /* by parameter: what its rate is multiplied by; NULL: 1 for all */
+    double clip;                 /* largest global gradient norm; 0: no clipping */
+    bool look_ahead; /* parameters are kept ahead by the updates that forwards are late; no
+                        matter in plans that keep older ones or predict newer ones */
     uint64_t seed;
     const ft_work_costs *const *costs;       /* as in a cut; not used after ft_blueprint_new */
     const ft_machine *machine;               /* as in a cut */
@@ -228,6 +229,7 @@ typedef struct ft_param_layout {
     int n_terms;
     int *terms;           /* graph order */
     const double *hypers; /* of its updates */
+    double rate_factor;   /* of its updates */
     double ahead;         /* steps, in its updates: the owner's mean staleness, or 0 */
 } ft_param_layout;
 

@@ -95,6 +95,7 @@ static void model_steps(const ft_blueprint *b, int s, double *reduce, double *up
     for (int i = 0; i < stage->n_params; i++) {
         const ft_param_layout *p = &b->params[stage->params[i].param];
         double bytes = (double)ft_spec_bytes(&p->spec);
+        if (!p->n_terms) continue;
         if (stage->params[i].owned) {
             owned += bytes;
             summed += summed_bytes(b, p);
@@ -118,7 +119,10 @@ static void price_packs(const ft_blueprint *b, int s, const ft_work_costs *costs
         double ns = costs->pack_ns[stage->cut[0]->forward[i]];
         if (ns <= 0 || !node->op->pack_input) continue;
         const ft_value *weight = ft_graph_value(g, node->in[node->op->pack_input - 1]);
-        bool owned = weight->kind == FT_VALUE_PARAM && b->params[weight->source].owner == s;
+        const ft_param_layout *p =
+            weight->kind == FT_VALUE_PARAM ? &b->params[weight->source] : NULL;
+        if (p && !p->n_terms) continue;
+        bool owned = p && p->owner == s;
         *(owned ? update : adopt) += ns;
     }
 }
@@ -134,8 +138,9 @@ static void price_steps(const ft_blueprint *b, int s, const ft_work_costs *costs
         int number = stage->params[i].param;
         const ft_param_layout *p = &b->params[number];
         double bytes = (double)ft_spec_bytes(&p->spec);
+        if (!p->n_terms) continue;
         if (stage->params[i].replica) replicas += bytes;
-        if (!stage->params[i].owned || !p->n_terms) continue;
+        if (!stage->params[i].owned) continue;
         *update += costs->update_ns[number];
         summed += summed_bytes(b, p);
         if (b->together) *reduce += costs->norm_ns[number];

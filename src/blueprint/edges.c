@@ -4,7 +4,7 @@
  * stages wait for each other in one direction, and nobody needs a weight before its owner has it.
  * Other stages that use it send their gradient terms to the owner once per batch and take over its
  * new value once per batch: from a replica of their own when they are on another device, in place
- * when they share the owner's. */
+ * when they share the owner's. A replica of what is not trained stays as it was loaded. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,10 +61,11 @@ static ft_status list_params(ft_blueprint *b, int s, ft_error *err)
     for (int p = 0; p < b->n_params; p++) {
         int owner = b->params[p].owner;
         if (owner != s && !stage_uses(b, s, p)) continue;
-        stage->params[stage->n_params++] = (ft_stage_param){
-            .param = p,
-            .owned = owner == s,
-            .replica = owner != s && (b->cut.keeps || b->stages[owner].device != stage->device)};
+        stage->params[stage->n_params++] =
+            (ft_stage_param){.param = p,
+                             .owned = owner == s,
+                             .replica = owner != s && ((b->cut.keeps && b->params[p].n_terms) ||
+                                                       b->stages[owner].device != stage->device)};
     }
     return FT_OK;
 }
@@ -169,7 +170,7 @@ static ft_status add_tie_edges(ft_blueprint *b, ft_error *err)
     for (int s = 0; s < b->cut.n_stages; s++)
         for (int i = 0; i < b->stages[s].n_params; i++) {
             const ft_stage_param *p = &b->stages[s].params[i];
-            if (p->owned) continue;
+            if (p->owned || (p->replica && !b->params[p->param].n_terms)) continue;
             ft_edge edge = {.from = b->params[p->param].owner,
                             .to = s,
                             .from_kind = FT_ACT_UPDATE,

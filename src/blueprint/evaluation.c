@@ -28,6 +28,7 @@ ft_status blueprint_add_evaluation(ft_blueprint *b, ft_error *err)
     o.devices = b->cut.devices;
     o.machine = b->cut.machine;
     o.costs = NULL; /* of other nodes */
+    o.weight_decays = o.rate_factors = NULL;
     o.clip = 0;
     o.evaluation = NULL;
     return blueprint_build(&b->evaluation, &o, b, err);

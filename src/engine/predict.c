@@ -35,10 +35,11 @@ static ft_status predict_param(worker *w, const ft_action *a, const ft_stage_par
                      .out = (float *)(void *)(slot + sp->old_at),
                      .state = run->states[sp->param],
                      .hypers = info->hypers,
-                     .rates = state->rates,
+                     .rates = state->own_rates,
                      .n = a->lag,
                      .step = run->first_step - 1 + state->versions.newest.of[FT_WEIGHTS_OWNED],
                      .team = w->team}};
+    for (int k = 0; k < a->lag; k++) state->own_rates[k] = state->rates[k] * info->rate_factor;
     ft_state_part parts[FT_MAX_STATE_PARTS];
     int64_t bytes = ft_spec_bytes(&info->spec), state_bytes = 0;
     b->options.optimizer->state(&info->spec, b->options.hypers, parts, &state_bytes);

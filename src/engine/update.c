@@ -216,7 +216,7 @@ static ft_status update_param(worker *w, const ft_action *a, int p, float grad_s
                    .grad_scale = grad_scale,
                    .state = w->run->states[p],
                    .hypers = info->hypers,
-                   .rate = batch_of(w->run, a->batch)->rate,
+                   .rate = batch_of(w->run, a->batch)->rate * info->rate_factor,
                    .ahead = info->ahead,
                    .step = w->run->first_step + a->batch,
                    .team = w->team}};
@@ -262,7 +262,7 @@ ft_status do_update(worker *w, const ft_action *a, ft_error *err)
         if (stage->params[i].owned && b->params[stage->params[i].param].n_terms)
             FT_TRY(update_param(w, a, stage->params[i].param, scale, err));
     for (int i = 0; updates && i < stage->n_params; i++)
-        if (stage->params[i].owned)
+        if (stage->params[i].owned && b->params[stage->params[i].param].n_terms)
             FT_TRY(pack_weights(w->run, a->stage, stage->params[i].param, err));
     FT_TRY(send_weights(w, a, err));
     return finish_batch(w, a, norm, err);
@@ -285,7 +285,7 @@ ft_status do_adopt(worker *w, const ft_action *a, ft_error *err)
         }
     }
     for (int i = 0; i < stage->n_params; i++)
-        if (!stage->params[i].owned)
+        if (!stage->params[i].owned && b->params[stage->params[i].param].n_terms)
             FT_TRY(pack_weights(w->run, a->stage, stage->params[i].param, err));
     return FT_OK;
 }

@@ -66,6 +66,7 @@ typedef struct stage_state {
     int predicted_lag;         /* by so many updates */
     bool kept_predicted;
     double *rates;           /* of the updates that are missing: room for batch_slots */
+    double *own_rates;       /* the same, of one parameter */
     bool spoiled;            /* saw a number that is not finite: updates no more */
     ft_device_event **ended; /* by ring slot: the stage is done with that batch */
 } stage_state;

@@ -43,8 +43,10 @@ ft_status versions_new(ft_run *run, int s, ft_error *err)
         ft_arena_array(run->arena, n_slots, sizeof *state->versions.forwards);
     state->old_params = ft_arena_array(run->arena, b->n_params + 1, sizeof(void *));
     state->rates = ft_arena_array(run->arena, b->batch_slots, sizeof *state->rates);
+    state->own_rates = ft_arena_array(run->arena, b->batch_slots, sizeof *state->own_rates);
     state->old_packed = ft_arena_array(run->arena, stage->n_packs + 1, sizeof(void *));
-    if (!state->versions.forwards || !state->old_params || !state->old_packed || !state->rates)
+    if (!state->versions.forwards || !state->old_params || !state->old_packed || !state->rates ||
+        !state->own_rates)
         return ft_fail(err, FT_NOMEM, "engine: no memory for stage %d", s);
     return FT_OK;
 }
