@@ -144,6 +144,7 @@ local function rows_of(graph)
             or nil,
          parameter_bytes = weights.parameter_bytes[i], saved_bytes = weights.saved_bytes[i],
          output_bytes = weights.output_bytes[i], flops = weights.flops[i],
+         frozen_bytes = weights.frozen_bytes[i],
       }
    end
    for e, from in ipairs(weights.edge_from) do
@@ -263,7 +264,9 @@ local function node_lists(self, problem, o)
    local factor = o.memory_factor or self.memory_factor or MEMORY_FACTOR
    for i, node in ipairs(self.nodes) do
       problem.names[i] = node.name or node.scope or node.id
-      problem.fixed_bytes[i] = math.floor(node.parameter_bytes * factor)
+      local frozen = node.frozen_bytes or 0
+      problem.fixed_bytes[i] = math.floor((node.parameter_bytes - frozen) * factor
+         + frozen * (o.frozen_factor or 1))
       problem.saved_bytes[i] = o.recompute and 0 or node.saved_bytes
       problem.tie[i] = node.tie or -1
       problem.backward[i] = node.backward or false
@@ -287,6 +290,7 @@ end
 local PROBLEM = {
    devices = { type = "string|table" }, micro_batches = { type = "int", min = 1 },
    recompute = { type = "boolean" }, memory_factor = { type = "number", min = 0 },
+   frozen_factor = { type = "number", min = 0 },
    in_flight = { type = "int", min = 1 }, flat = { type = "boolean" },
 }
 
@@ -294,7 +298,8 @@ local PROBLEM = {
 -- @tparam table o devices (as in --devices, a cluster, or a list of { kind =, slowdown =,
 --   memory_bytes =, bytes_per_s = }; those of the file when absent), micro_batches (of a batch;
 --   without them, what a batch costs beside them is left out), recompute (false), memory_factor (4:
---   bytes that training keeps for a byte of parameters), in_flight, flat
+--   bytes that training keeps for a byte of parameters), frozen_factor (1: for one of those that
+--   are not trained), in_flight, flat
 -- @treturn table problem
 function Graph:problem(o)
    o = opts.check("graph:problem", PROBLEM, o)

@@ -131,6 +131,7 @@ local function attempt(graph, name, o, how, budget)
       devices = o.devices, micro_batches = o.micro_batches,
       memory_factor = budget and budget.factor or o.memory_factor
          or M.MEMORY_FACTOR[o.optimizer],
+      frozen_factor = budget and budget.frozen_factor or nil,
       recompute = how.recompute, in_flight = o.micro_batches, flat = schedules.is_flat(o.schedule),
    }
    local in_order = row_of(name).in_order
@@ -208,8 +209,8 @@ end
 
 --- What a placement depends on, of the options that plans of one model and batch differ in.
 local function key_of(name, o, budget)
-   return ("%s %s %s %s %s %s %s"):format(tostring(name), o.stages, o.effort, o.recompute,
-      schedules.is_flat(o.schedule), budget and budget.factor,
+   return ("%s %s %s %s %s %s %s %s"):format(tostring(name), o.stages, o.effort, o.recompute,
+      schedules.is_flat(o.schedule), budget and budget.factor, budget and budget.frozen_factor,
       budget and (budget.others and table.concat(budget.others, " ") or "balanced"))
 end
 
@@ -223,6 +224,7 @@ end
 --   effort (of mixed and best), placements (a table that is filled, for calls that differ in name,
 --   stages, effort, schedule and recompute alone: many schedules ask for the same)
 -- @tparam[opt] table budget what a plan showed: factor (bytes kept for a byte of parameters),
+--   frozen_factor (for one of those that are not trained),
 --   others (by device: bytes that it needs beside them), or balances_memory (true: time is no
 --   matter)
 -- @treturn table stage by node, device by stage (nil: in turn), name; not to be changed

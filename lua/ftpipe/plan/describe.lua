@@ -1,6 +1,8 @@
 --- A plan as people read it.
 
 local core = require("ftpipe.core")
+local groups = require("ftpipe.plan.groups")
+local layers = require("ftpipe.plan.layers")
 local over = require("ftpipe.plan.over")
 local playing = require("ftpipe.schedule.played")
 local rates = require("ftpipe.plan.rate")
@@ -61,6 +63,24 @@ local function bound_line(o)
       .. "be further ahead does a backward first"):format(n, n == 1 and "" or "s")
 end
 
+--- What is trained, where that is not all; what has a rate of its own.
+local function groups_lines(plan)
+   local o = plan.options
+   local trained, all = groups.count(plan.graphs[1])
+   local lines = {}
+   if trained < all then
+      lines[1] = ("trained: %.4g M of %.4g M parameters"):format(trained / 1e6, all / 1e6)
+   end
+   if o.groups then lines[#lines + 1] = "groups: " .. plan.groups_text end
+   if o.layer_decay then
+      local depth = layers.below_head(plan.graphs[1])
+      local most = math.max(unpack(depth))
+      lines[#lines + 1] = ("layer decay: %d layers, the first has %.3g times the rate of the head")
+         :format(most + 1, o.layer_decay ^ most)
+   end
+   return lines
+end
+
 --- What is over its budget, in lines.
 local function over_lines(plan)
    local names = {}
@@ -94,6 +114,7 @@ function M.text(plan)
       .. playing.proof(plan.blueprint:stages())
    lines[#lines + 1] = (#moves > 0 and "predicted without the time of swaps: " or "predicted: ")
       .. tostring(plan:simulate(math.min(o.batches, 8)))
+   for _, line in ipairs(groups_lines(plan)) do lines[#lines + 1] = line end
    lines[#lines + 1] = drains_line(o)
    if o.rate and not o.eval_only then
       lines[#lines + 1] = "rate: " .. rates.words(o.rate)

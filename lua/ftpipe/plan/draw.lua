@@ -4,6 +4,7 @@ local clusters = require("ftpipe.placement.cluster")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local evaluation = require("ftpipe.plan.evaluation")
+local groups = require("ftpipe.plan.groups")
 local stages = require("ftpipe.plan.stages")
 
 local M = {}
@@ -15,15 +16,6 @@ local recompute_rules = { always = true, never = false, auto = false }
 function M.recompute_flags(rule, n_stages)
    local first, flags = recompute_rules[rule], {}
    for s = 1, n_stages do flags[s] = first end
-   return flags
-end
-
---- Which parameters weight decay leaves alone, by number: with "vectors" those of one dimension,
--- which are the biases and the norms of every family.
-local function exempt_flags(rule, graph)
-   if rule ~= "vectors" then return nil end
-   local flags = {}
-   for i, param in ipairs(graph:params()) do flags[i] = #param.dims == 1 end
    return flags
 end
 
@@ -77,7 +69,8 @@ function M.blueprint(o, graphs, partition, flags)
       micro_batch_size = o.batch / o.micro_batches,
       optimizer = o.optimizer,
       hypers = o.hypers,
-      no_decay = exempt_flags(o.decay_exempt, graphs[1]),
+      weight_decays = groups.weight_decays(o, graphs[1]),
+      rate_factors = groups.rate_factors(o, graphs[1]),
       clip = o.clip,
       look_ahead = o.look_ahead ~= "none",
       seed = o.seed,

@@ -2,6 +2,7 @@
 -- memory too.
 
 local draw = require("ftpipe.plan.draw")
+local groups = require("ftpipe.plan.groups")
 local over = require("ftpipe.plan.over")
 local placement = require("ftpipe.placement")
 local stages = require("ftpipe.plan.stages")
@@ -69,15 +70,22 @@ local function keep_where_possible(plan)
 end
 
 --- What a plan shows of its memory: factor (bytes that training keeps for a byte of parameters),
--- others (by device, the bytes that it needs beside them).
+-- frozen_factor (for one of those that are not trained), others (by device, the bytes that it needs
+-- beside them).
 local function budget_of(plan)
-   local others, weights, kept = {}, 0, 0
+   local others, weights, kept, fixed = {}, 0, 0, 0
    for d, row in ipairs(plan.memory) do
       others[d] = row.activations + row.workspace + row.buffers
       weights = weights + row.weights
+      fixed = fixed + row.weights + row.packed
       kept = kept + row.weights + row.gradients + row.optimizer + row.versions + row.packed
    end
-   return { factor = kept / weights, others = others }
+   local trained, all = groups.count(plan.graphs[1])
+   if trained == all then return { factor = kept / weights, others = others } end
+   return {
+      factor = fixed / weights + (kept - fixed) / (weights * trained / all),
+      frozen_factor = fixed / weights, others = others,
+   }
 end
 
 --- Bytes by which the fullest device is over its budget; 0 when none is.
@@ -149,7 +157,9 @@ function M.fit(plan)
    end
    if M.worst_over(best) > 0 and placement.is(o.partition) then
       local budget = budget_of(leanest(best))
-      best = closer(best, placed(plan, { factor = budget.factor, balances_memory = true }))
+      best = closer(best, placed(plan, {
+         factor = budget.factor, frozen_factor = budget.frozen_factor, balances_memory = true,
+      }))
    end
    return o.recompute == "auto" and M.worst_over(best) == 0 and keep_where_possible(best) or best
 end

@@ -14,6 +14,7 @@ local evaluation = require("ftpipe.plan.evaluation")
 local explain = require("ftpipe.plan.explain")
 local fit = require("ftpipe.plan.fit")
 local givens = require("ftpipe.plan.given")
+local groups = require("ftpipe.plan.groups")
 local guard = require("ftpipe.base.guard")
 local named = require("ftpipe.base.named")
 local options = require("ftpipe.plan.options")
@@ -44,7 +45,10 @@ local function build_graphs(o, planned)
       local size = named.like(o, { batch = o.batch / o.micro_batches, source = source })
       size.dropout = o.eval_only and 0 or o.dropout
       for field, length in pairs(o.lengths or {}) do size[field] = length end
+      size.grads = false -- until it is known what is trained
       graphs[i] = o.model.family.training(o.model.config, size)
+      groups.freeze(o, graphs[i])
+      graphs[i]:grad(graphs[i]:find("loss"))
       if graphs.evaluation then graphs.evaluation[i] = evaluate.graph(o.model, size) end
       precision.apply(o.precision, graphs[i], planned)
       if graphs.evaluation then precision.apply(o.precision, graphs.evaluation[i], planned) end
@@ -103,6 +107,7 @@ local OF_RECIPES = {
    data = { type = "any", help = "what the task has loaded" },
    schedule = { type = "string|table", help = "in place of --schedule, as in ft.plan" },
    partition = { type = "any", help = "in place of --partition, as in ft.plan" },
+   groups = { type = "string|table", help = "in place of --groups, as in ft.plan" },
 }
 
 --- The options of a plan from what is given: those themselves, or flags and data of a recipe.
@@ -112,7 +117,9 @@ local function options_of(given)
       for _, name in ipairs(o.args.plan and { "schedule", "partition" } or {}) do
          if o[name] then usage("--plan decides what %s says, leave one out", name) end
       end
-      local args = copy(o.args, { schedule = o.schedule, partition = o.partition })
+      local args = copy(o.args, {
+         schedule = o.schedule, partition = o.partition, groups = o.groups,
+      })
       return arguments.of(o.model, o.data, args), args
    end
    return opts.check("ft.plan", RULES, given)
@@ -157,7 +164,7 @@ local function settled(given)
    local o, args = options_of(given)
    local rule = type(o.schedule) == "table" and o.schedule or nil
    if o.staleness == "none" then o.staleness = nil end -- that of the schedule
-   o.hypers = o.hypers or {}
+   o.hypers, o.groups = o.hypers or {}, groups.of(o)
    if rule then o.rule, o.schedule = rule, rule.name end
    if o.plan then
       o = givens.decide(o, type(o.plan) == "table" and o.plan.said and o.plan
@@ -198,6 +205,7 @@ local function make(o)
    if not o.given and not o.eval_only then plan = swaps.fit(plan) end
    plan.beside = plan.graphs.evaluation ~= nil
    plan.profile = profile
+   plan.groups_text = groups.text(o.groups)
    plan.devices_name = clusters.name_of(o.devices)
    plan.only = devices[1].kind == "sim"
    return setmetatable(plan, Plan)
@@ -221,7 +229,7 @@ end
 
 --- A plan of the same options, with what is known of them.
 local function keep(plan, drawn)
-   for _, key in ipairs { "beside", "only", "profile", "devices_name" } do
+   for _, key in ipairs { "beside", "only", "profile", "devices_name", "groups_text" } do
       drawn[key] = plan[key]
    end
    return setmetatable(drawn, Plan)

@@ -16,6 +16,7 @@ local rules = {
    task = { type = "task", required = true },
    schedule = { type = "string|table", help = "in place of --schedule, as in ft.plan" },
    partition = { type = "any", help = "in place of --partition, as in ft.plan" },
+   groups = { type = "string|table", help = "in place of --groups, as in ft.plan" },
 }
 
 --- Whether to score the weights before they are trained, which costs as much as afterwards: not in
@@ -30,7 +31,8 @@ end
 -- Otherwise it scores the model, trains it, scores it again and leaves in --out what the run made;
 -- with --eval-only it scores only.
 -- @tparam table o `args` of ft.args, with what the preset "fine_tune" declares; `task`; optionally
---   `schedule` and `partition`, in place of the flags: what ft.schedule gives, a function
+--   `schedule`, `partition` and `groups`, in place of the flags: what ft.schedule gives, a
+--   function, a list of groups, as { { "encoder.*", frozen = true } }
 -- @treturn table what summary.json holds; the plan, when that is all
 -- @raise invalid argument, not found, malformed data, plan infeasible, diverged, cancelled
 return function(o)
@@ -43,6 +45,7 @@ return function(o)
 
    local plan = plans.new {
       model = model, data = data, args = args, schedule = o.schedule, partition = o.partition,
+      groups = o.groups,
    }
    print(plan)
    plan:check()

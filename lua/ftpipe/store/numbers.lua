@@ -72,6 +72,8 @@ local ROWS = {
    { "hypers", "--weight-decay", function(run) return sorted(run.plan.options.hypers) end },
    { "decay_exempt", "--decay-exempt",
       function(run) return run.plan.options.decay_exempt end },
+   { "groups", "--groups", function(run) return run.plan.groups_text end },
+   { "layer_decay", "--layer-decay", function(run) return run.plan.options.layer_decay end },
    { "look_ahead", "--look-ahead", function(run)
       if not is_async(run.plan) then return nil end
       for _, stage in ipairs(run.plan.blueprint:stages()) do

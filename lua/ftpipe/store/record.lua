@@ -1,8 +1,8 @@
 --- run.json of a run directory: what a run was asked for, as data.
 --
 --    ftpipe   the version that wrote it
---    flags    the flags of the recipe with their values; of --warmup, --lr-schedule and --schedule,
---             what was used
+--    flags    the flags of the recipe with their values; of --warmup, --lr-schedule, --schedule and
+--             --groups, what was used
 --    task     its name and what it was made with; of a task of one's own, what predictions need of
 --             it (Task:record)
 --
@@ -47,7 +47,7 @@ function M.text(run)
       ftpipe = core.version,
       flags = plain(copy(run.args, {
          warmup = run.rate.warmup, lr_schedule = run.rate.schedule,
-         schedule = run.plan.options.schedule,
+         schedule = run.plan.options.schedule, groups = run.plan.groups_text,
       })),
       task = plain(run.task:record()),
    }, { indent = 2, sort = true }) .. "\n"
