@@ -189,7 +189,15 @@ describe("evaluation by kind", function()
          dataset = dataset, examples = examples, batch = o.batch,
          micro_batches = o.micro_batches, buckets = o.buckets,
          lengths = kind ~= "span" and o.lengths or {}, beside = run.plan.beside,
-         take = function(number, prediction) list[number] = prediction end,
+         take = function(number, prediction)
+            if kind == "span" then -- logits stay where they are until the next batch
+               for _, key in ipairs { "start", "end" } do
+                  prediction[key] = evaluate.row(prediction[key], prediction.row)
+               end
+               prediction.row = nil
+            end
+            list[number] = prediction
+         end,
       }
       assert.equal(kind, o.model.family.kind)
       return list, loss

@@ -18,12 +18,7 @@ tokenizer = {
       return ids
    end,
    vector = function(_, text) return core.data.ids(tokenizer:encode(text)) end,
-   piece = function(_, id) return "w" .. id end,
-   basic = function(_, text)
-      local words = {}
-      for word in text:gmatch("%S+") do words[#words + 1] = word end
-      return words
-   end,
+   original = function(_, _, _, _, text) return text end,
    decode = function(_, ids)
       local words = {}
       for i, id in ipairs(ids) do words[i] = "w" .. id end

@@ -1,7 +1,6 @@
 local core = require("ftpipe.core")
 local features = require("ftpipe.data.squad.features")
 local files = require("spec.support.files")
-local project = require("ftpipe.data.squad.project")
 local reader = require("ftpipe.data.squad.reader")
 local short_pieces = require("spec.support.short_pieces")
 local span = require("ftpipe.data.kind.span")
@@ -178,20 +177,42 @@ describe("an answer's span", function()
 end)
 
 describe("a predicted answer", function()
+   -- The part of a text that pieces, with blanks between them, mean.
+   local function original(pieces, text)
+      local vocab, ids = { "[UNK]" }, {}
+      for piece in pieces:gmatch("%S+") do
+         ids[#ids + 1] = #vocab
+         vocab[#vocab + 1] = piece
+      end
+      local made = core.data.wordpiece { vocab = table.concat(vocab, "\n"), name = "x" }
+      return made:original(core.data.ids(ids), 1, #ids, text)
+   end
+
    it("gets back case and blanks of the original", function()
-      assert.equal("Steve Smith", project.text("steve smith", "Steve Smith's",
-         "steve smith ' s"))
-      assert.equal("24–10", project.text("24 – 10", "(24–10)", "( 24 – 10 )"))
-      assert.equal("Élan", project.text("elan", "Élan,", "elan ,"))
+      assert.equal("Steve Smith", original("steve smith", "Steve Smith's"))
+      assert.equal("24–10", original("24 – 10", "(24–10)"))
+      assert.equal("Élan", original("elan", "Élan,"))
+      assert.equal("b  C", original("b c", "a b  C d"))
    end)
 
    it("is all words where characters do not correspond", function()
-      assert.equal("Straße 7", project.text("x", "Straße 7", "straße 7"))
-      assert.equal("a ﬁ b", project.text("a", "a ﬁ b", "a fi b"))
+      assert.equal("Straße 7", original("x", "Straße 7"))
+      assert.equal("e\204\129lan b", original("b", "e\204\129lan b"))
+      assert.equal("##", original("##", "##"))
    end)
 
    it("is joined from pieces", function()
-      assert.equal("viking , rollo", project.join { "viki", "##ng", ",", "roll", "##o" })
+      assert.equal("Viking, Rollo", original("viki ##ng , roll ##o", "(Viking, Rollo)"))
+   end)
+
+   it("is of valid text, ids and numbers", function()
+      local made = core.data.wordpiece { vocab = "[UNK]\na", name = "x" }
+      local function refusal(...) return files.failure(made.original, made, ...).message end
+      assert.truthy(refusal(core.data.ids { 1 }, 1, 1, "a\255"):find("not UTF-8", 1, true))
+      assert.truthy(refusal(core.data.ids { 7 }, 1, 1, "a"):find(
+         "7 is not an id of this tokenizer, expected 0 to 1", 1, true))
+      assert.truthy(refusal(core.data.ids { 1 }, 1, 2, "a"):find("from 1 to 1", 1, true))
+      assert.truthy(refusal({ 1 }, 1, 1, "a"):find("expected ids", 1, true))
    end)
 end)
 
@@ -201,12 +222,30 @@ local function row(n, values)
    return list
 end
 
-describe("candidates", function()
+local function matrix(list) return core.tensor.from_table { list } end
+
+--- Adds a window to spans; logits are lists.
+local function add(found, windows, number, query, starts, ends)
+   found:add(windows, number, query, matrix(starts), matrix(ends), 1)
+   return found
+end
+
+--- The spans of one window, as they were found.
+local function spans_of(...)
+   local found, list = add(core.data.spans(), ...), {}
+   for i = 1, #found do
+      local first, last, start, stop = found:get(i)
+      list[i] = { first = first, last = last, start = start, stop = stop }
+   end
+   return list
+end
+
+describe("the spans of a window", function()
    local windows = { { first = 1, n = 6 } }
 
    it("are spans inside the context, with their logits", function()
       -- [CLS] q [SEP] 1 2 3 4 5 6 [SEP] and padding
-      local found = spans.candidates(windows, 1, 1, row(12, { [1] = 9, [5] = 4, [12] = 8 }),
+      local found = spans_of(windows, 1, 1, row(12, { [1] = 9, [5] = 4, [12] = 8 }),
          row(12, { [6] = 3, [10] = 8 }))
       table.sort(found, function(a, b) return a.start + a.stop > b.start + b.stop end)
       assert.same({ 2, 3, 4, 3 },
@@ -219,7 +258,7 @@ describe("candidates", function()
 
    it("have at most thirty pieces", function()
       local long = { { first = 1, n = 50 } }
-      local found = spans.candidates(long, 1, 0, row(60, { [3] = 5 }),
+      local found = spans_of(long, 1, 0, row(60, { [3] = 5 }),
          row(60, { [32] = 5, [33] = 9 }))
       for _, candidate in ipairs(found) do assert.is_true(candidate.last - candidate.first < 30) end
    end)
@@ -227,15 +266,14 @@ describe("candidates", function()
    it("are none where logits are not finite", function()
       local none = {}
       for i = 1, 10 do none[i] = i % 2 == 0 and 0 / 0 or math.huge end
-      assert.same({}, spans.candidates(windows, 1, 1, none, none))
-      assert.equal("empty", spans.answers({}, function() end)[1].text)
+      assert.same({}, spans_of(windows, 1, 1, none, none))
    end)
 
    it("start where the piece has most context, in the first of equal windows", function()
       local pair = { { first = 1, n = 6 }, { first = 3, n = 6 } }
       local function starts(number)
          local seen, list = {}, {}
-         for _, candidate in ipairs(spans.candidates(pair, number, 0, row(9, {}), row(9, {}))) do
+         for _, candidate in ipairs(spans_of(pair, number, 0, row(9, {}), row(9, {}))) do
             if not seen[candidate.first] then list[#list + 1] = candidate.first end
             seen[candidate.first] = true
          end
@@ -250,9 +288,30 @@ describe("candidates", function()
    end)
 
    it("come in the order of their logits, earlier ones before equals", function()
-      local found = spans.candidates({ { first = 1, n = 3 } }, 1, 1, row(7, {}), row(7, {}))
-      assert.same({ 1, 1, 0 }, { found[1].first, found[1].last, found[1].order })
-      assert.same({ 1, 3, 2 }, { found[3].first, found[3].last, found[3].order })
+      local found = spans_of({ { first = 1, n = 3 } }, 1, 1, row(7, {}), row(7, {}))
+      assert.same({ 1, 1 }, { found[1].first, found[1].last })
+      assert.same({ 1, 3 }, { found[3].first, found[3].last })
+   end)
+
+   it("are of the row that is asked for", function()
+      local found = core.data.spans()
+      local logits = core.tensor.from_table { row(10, { [4] = 7 }), row(10, { [5] = 7 }) }
+      found:add(windows, 1, 1, logits, logits, 2)
+      assert.same({ 2, 2, 7, 7 }, { found:get(1) })
+   end)
+
+   it("are refused without a logit for every id, or of no window", function()
+      local found, logits = core.data.spans(), matrix(row(10, {}))
+      local function refusal(...) return files.failure(found.add, found, ...).message end
+      assert.truthy(refusal(windows, 1, 1, matrix(row(9, {})), matrix(row(9, {})), 1):find(
+         "logits of 9 positions, expected at least the 10 of the window", 1, true))
+      assert.truthy(refusal(windows, 2, 1, logits, logits, 1):find("from 1 to 1", 1, true))
+      assert.truthy(refusal({}, 1, 1, logits, logits, 1):find("expected windows, got 0", 1, true))
+      assert.truthy(refusal(windows, 1, 1, logits, logits, 2):find("has 1 rows, asked for row 2", 1,
+         true))
+      assert.truthy(refusal(windows, 1, 1, logits, matrix(row(9, {})), 1):find(
+         "has 9 columns, expected 10 as of starts", 1, true))
+      assert.equal(0, #found)
    end)
 end)
 
@@ -265,7 +324,7 @@ describe("the home of a piece", function()
       local function is_in(number, piece)
          local s = piece - pair[number].first + 3 -- [CLS] and [SEP] before it, counted from 1
          local logits = row(310, { [s] = 9 })
-         for _, candidate in ipairs(spans.candidates(pair, number, 0, logits, logits)) do
+         for _, candidate in ipairs(spans_of(pair, number, 0, logits, logits)) do
             if candidate.first == piece then return true end
          end
          return false
@@ -280,7 +339,7 @@ describe("the best twenty", function()
       local logits = {}
       for i = 1, 42 do logits[i] = i >= 3 and i <= 41 and 100 - i or -9 end
       local windows, starts, ends = { { first = 1, n = 39 } }, {}, {}
-      for _, c in ipairs(spans.candidates(windows, 1, 0, logits, logits)) do
+      for _, c in ipairs(spans_of(windows, 1, 0, logits, logits)) do
          starts[c.first], ends[c.last] = true, true
       end
       for piece = 1, 39 do
@@ -290,39 +349,49 @@ describe("the best twenty", function()
    end)
 
    it("answers of a question are kept", function()
-      local candidates = {}
-      for i = 1, 30 do
-         candidates[i] = { start = -i, stop = 0, window = 1, order = i, first = i }
+      local pair, found = { { first = 1, n = 20 }, { first = 21, n = 20 } }, core.data.spans()
+      for number = 2, 1, -1 do -- a span from each of twenty starts to the one end
+         local starts, ends = {}, {}
+         for i = 1, 23 do
+            starts[i] = i > 2 and i < 23 and -number * i or -math.huge
+            ends[i] = i == 22 and 0 or -math.huge
+         end
+         add(found, pair, number, 0, starts, ends)
       end
-      local answers = spans.answers(candidates, function(c) return "text " .. c.first end)
+      assert.equal(40, #found)
+      local answers = spans.answers(found, function(first) return "text " .. first end)
       assert.equal(20, #answers)
-      assert.equal("text 20", answers[20].text)
+      assert.equal("text 1", answers[1].text)
+      assert.equal(-16, answers[#answers].start_logit) -- -3 to -16 and -6, -8 to -16
    end)
 end)
 
 describe("answers", function()
+   local NONE = -math.huge
+
    it("are listed best first, each text once, with probabilities", function()
-      local answers = spans.answers({
-         { start = 1, stop = 1, window = 1, order = 0, first = 1 },
-         { start = 2, stop = 2, window = 2, order = 0, first = 2 },
-         { start = 2, stop = 1, window = 1, order = 1, first = 3 },
-      }, function(candidate) return candidate.first == 3 and "b" or "a" end)
+      local found = add(core.data.spans(), { { first = 1, n = 2 } }, 1, 0,
+         { NONE, NONE, 2, 1, NONE }, { NONE, NONE, 2, 1, NONE })
+      local answers = spans.answers(found, function(first, last)
+         return first == last and "a" or "b"
+      end)
       assert.equal(2, #answers)
       assert.equal("a", answers[1].text)
       assert.equal(2, answers[1].start_logit)
+      assert.equal("b", answers[2].text)
       assert.is_true(math.abs(answers[1].probability - 1 / (1 + math.exp(-1))) < 1e-12)
    end)
 
    it("of equal logits are those of the first window first", function()
-      local answers = spans.answers({
-         { start = 1, stop = 2, window = 2, order = 0, first = 2 },
-         { start = 2, stop = 1, window = 1, order = 0, first = 1 },
-      }, function(candidate) return "window " .. candidate.window end)
+      local pair, found = { { first = 1, n = 1 }, { first = 2, n = 1 } }, core.data.spans()
+      add(found, pair, 2, 0, { NONE, NONE, 1, NONE }, { NONE, NONE, 2, NONE })
+      add(found, pair, 1, 0, { NONE, NONE, 2, NONE }, { NONE, NONE, 1, NONE })
+      local answers = spans.answers(found, function(first) return "window " .. first end)
       assert.same({ "window 1", "window 2" }, { answers[1].text, answers[2].text })
    end)
 
-   it("are 'empty' without a candidate", function()
-      assert.equal("empty", spans.answers({}, function() end)[1].text)
+   it("are 'empty' without a span", function()
+      assert.equal("empty", spans.answers(core.data.spans(), function() end)[1].text)
    end)
 end)
 
@@ -346,8 +415,11 @@ describe("the scorer", function()
       local query = split.query[example.question]
       local windows = split.encoder:windows(split.pieces[example.question], query)
       local from, to = features.place(windows[example.window], query, first, last)
-      if from == 0 then return { start = row(24, {}), ["end"] = row(24, {}) } end
-      return { start = row(24, { [from + 1] = 5 }), ["end"] = row(24, { [to + 1] = 5 }) }
+      local inside = from > 0
+      return {
+         start = matrix(row(24, inside and { [from + 1] = 5 } or {})),
+         ["end"] = matrix(row(24, inside and { [to + 1] = 5 } or {})), row = 1,
+      }
    end
 
    it("answers a question with its last window, in any order of windows", function()

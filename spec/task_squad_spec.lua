@@ -63,7 +63,8 @@ describe("the SQuAD task", function()
             local n = #data.eval.dataset:get(i, "source")
             local flat = {}
             for k = 1, n do flat[k] = 0 end
-            scorer:add(i, { start = flat, ["end"] = flat })
+            flat = core.tensor.from_table { flat }
+            scorer:add(i, { start = flat, ["end"] = flat, row = 1 })
          end
          -- Everywhere alike: the first word of the first window is the answer.
          assert.same({ em = 0, f1 = 0 }, scorer:result().metrics)
@@ -78,7 +79,10 @@ describe("the SQuAD task", function()
             for k = 1, #dataset:get(i, "source") + 5 do starts[k], ends[k] = -1, -1 end
             starts[dataset:get(i, "start")[1] + 1] = 3
             ends[dataset:get(i, "end")[1] + 1] = 3
-            scorer:add(i, { start = starts, ["end"] = ends })
+            scorer:add(i, {
+               start = core.tensor.from_table { starts }, ["end"] = core.tensor.from_table { ends },
+               row = 1,
+            })
          end
          assert.same({ metric = "f1", unit = "%", better = "higher", value = 100,
             metrics = { em = 100, f1 = 100 } }, scorer:result())

@@ -36,14 +36,27 @@ end
 function Tokenizer:encode(text)
    local ids = {}
    for _, word in ipairs(self:basic(text)) do
-      for start = 1, #word, 4 do
-         local piece = word:sub(start, start + 3)
-         ids[#ids + 1] = self:id(start > 1 and "##" .. piece or piece)
+      local letters = {}
+      for letter in word:gmatch("[%z\1-\127\192-\255][\128-\191]*") do
+         letters[#letters + 1] = letter
+      end
+      for i = 1, #letters, 4 do
+         local piece = table.concat(letters, "", i, math.min(i + 3, #letters))
+         ids[#ids + 1] = self:id(i > 1 and "##" .. piece or piece)
       end
    end
    return ids
 end
 
 function Tokenizer:vector(text) return core.data.ids(self:encode(text)) end
+
+--- As tokenizers of C do it, by one that has the pieces so far.
+function Tokenizer:original(ids, first, last, text)
+   local lines = {}
+   for id = 0, self.n - 1 do lines[id + 1] = self.pieces[id] .. "\n" end
+   lines[#lines + 1] = "[UNK]\n"
+   local made = core.data.wordpiece { vocab = table.concat(lines), name = "short pieces" }
+   return made:original(ids, first, last, text)
+end
 
 return M

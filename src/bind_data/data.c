@@ -334,6 +334,7 @@ int script_bind_data(lua_State *L)
     luaL_register(L, NULL, functions);
     script_add_ids(L);
     script_add_batches(L);
+    script_add_spans(L);
     script_add_tokenizers(L);
     return 1;
 }

@@ -27,6 +27,9 @@ void script_add_ids(lua_State *L);
 /* Adds datasets and batchers to core.data, the table at the top. */
 void script_add_batches(lua_State *L);
 
+/* Adds spans of questions to core.data, the table at the top. */
+void script_add_spans(lua_State *L);
+
 /* Adds the other kinds of tokenizers to core.data, the table at the top, and methods to their
  * class, which is there. */
 void script_add_tokenizers(lua_State *L);

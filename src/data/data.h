@@ -3,7 +3,7 @@
  * A dataset holds tokenised examples: a run of ids for each of its
  * named fields. A batcher draws batches from it, in a seeded order whose position can be sought: a
  * tensor for each column, padded to the smallest length bucket that holds the batch; a prefetch
- * thread keeps some ready. */
+ * thread keeps some ready. What comes out of a model becomes answers again. */
 #ifndef FT_DATA_H
 #define FT_DATA_H
 
@@ -135,5 +135,45 @@ ft_status ft_answer_normal(const char *text, int64_t size, char **out, int64_t *
 /* Text with every run of blanks (those of Unicode too) made one space and none at its ends; as
  * ft_answer_normal for the rest. */
 ft_status ft_answer_squeeze(const char *text, int64_t size, char **out, int64_t *n, ft_error *err);
+
+/* -- spans ------------------------------------------------------------------------------------ */
+
+enum { FT_BEST_SPANS = 20 }; /* starts and ends of a window that are looked at */
+
+/* Pieces of a context that stand in one sequence: [CLS] question [SEP] pieces [SEP]. */
+typedef struct ft_span_window {
+    int64_t first, n; /* pieces, from 0 */
+} ft_span_window;
+
+/* What a model says of one window of a question. */
+typedef struct ft_span_logits {
+    const ft_span_window *windows; /* all of the question, in order; borrowed */
+    int n_windows, window;         /* this one, from 0 */
+    int64_t query;                 /* pieces of the question */
+    const float *starts, *ends;    /* (length), from [CLS] on; what is past the window is ignored */
+    int64_t length;
+} ft_span_logits;
+
+/* A span that may be the answer. */
+typedef struct ft_span {
+    int64_t first, last; /* pieces of the context */
+    float start, stop;   /* logits */
+    int window, order;   /* where it was found */
+} ft_span;
+
+/* Spans of one question. */
+typedef struct ft_spans ft_spans;
+
+/* None yet; *out is for ft_spans_free. */
+ft_status ft_spans_new(ft_spans **out, ft_error *err);
+/* NULL is accepted. */
+void ft_spans_free(ft_spans *spans);
+/* Adds the best spans of a window. FT_INVALID when there are fewer logits than ids in it. */
+ft_status ft_spans_add(ft_spans *spans, const ft_span_logits *logits, ft_error *err);
+/* Greatest sum of logits first; of equal ones that of the first window, the first found there. */
+void ft_spans_sort(ft_spans *spans);
+int64_t ft_spans_size(const ft_spans *spans);
+/* Span i of [0, size); borrowed until one is added. */
+const ft_span *ft_spans_get(const ft_spans *spans, int64_t i);
 
 #endif

@@ -167,6 +167,9 @@ ft_status ft_wordpiece_new(void **out, ft_vocabulary *vocabulary,
 /* Borrowed from the model. */
 const ft_basic_options *ft_wordpiece_basic(const void *model);
 
+/* FT_FORMAT for text that is not UTF-8, with the byte's position. */
+ft_status ft_tokens_check(const char *text, int64_t size, ft_error *err);
+
 /* Takes a word of n bytes and so many code points; false ends the splitting. */
 typedef bool ft_word_sink(void *context, const char *word, int64_t n, int64_t n_chars);
 

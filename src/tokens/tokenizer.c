@@ -149,7 +149,7 @@ const ft_basic_options *ft_tokenizer_basic(const ft_tokenizer *tokenizer)
 
 /* -- encoding --------------------------------------------------------------------------------- */
 
-static ft_status check_text(const char *text, int64_t size, ft_error *err)
+ft_status ft_tokens_check(const char *text, int64_t size, ft_error *err)
 {
     if (size < 0 || size > MAX_TEXT)
         return ft_fail(err, FT_INVALID, "tokenizer: text of %lld bytes, expected at most %d",
@@ -164,7 +164,7 @@ static ft_status check_text(const char *text, int64_t size, ft_error *err)
 static ft_status encode_into(ft_ids *list, const ft_tokenizer *tokenizer, const char *text,
                              int64_t size, ft_error *err)
 {
-    FT_TRY(check_text(text, size, err));
+    FT_TRY(ft_tokens_check(text, size, err));
     for (int64_t from = 0; from < size;) {
         ft_match special = ft_specials_find(&tokenizer->specials, text, size, from);
         if (special.from > from)
@@ -369,7 +369,7 @@ ft_status ft_basic_split(const char *text, int64_t size, const ft_basic_options 
                          ft_strings *out, ft_error *err)
 {
     *out = (ft_strings){0};
-    FT_TRY(check_text(text, size, err));
+    FT_TRY(ft_tokens_check(text, size, err));
     word_list list = {0};
     bool fits = ft_basic_words(text, size, options, add_word, &list);
     *out = (ft_strings){list.bytes.data, list.ends, list.n};

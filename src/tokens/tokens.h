@@ -99,6 +99,13 @@ void ft_strings_fini(ft_strings *strings);
 ft_status ft_basic_split(const char *text, int64_t size, const ft_basic_options *options,
                          ft_strings *out, ft_error *err);
 
+/* The part of `original` that the n ids mean: pieces are normalised text, and the
+ * original has its own case, accents and blanks. All of it where its characters do not correspond
+ * to those of its words (ft_basic_split), or the pieces are not in them. *part is borrowed from
+ * `original`. FT_INVALID for an id past the vocabulary, FT_FORMAT as ft_tokenizer_encode. */
+ft_status ft_tokenizer_original(const ft_tokenizer *tokenizer, const int32_t *ids, int64_t n,
+                                ft_slice original, ft_slice *part, ft_error *err);
+
 /* -- many texts at once ----------------------------------------------------------------------- */
 
 /* One text and, once encoded, its ids. */

@@ -2,9 +2,9 @@
 local SPANS = "lua/ftpipe/data/squad/spans.lua"
 local EVALUATION = "lua/ftpipe/plan/evaluation.lua"
 return {
-   { SPANS, "FULL_CONTEXT_WEIGHT = 0.01", "FULL_CONTEXT_WEIGHT = 0", "spec/squad",
+   { "src/data/spans.c", "FULL_CONTEXT_WEIGHT = 0.01", "FULL_CONTEXT_WEIGHT = 0", "spec/squad",
       "the length of a window does not count" },
-   { SPANS, "FULL_CONTEXT_WEIGHT = 0.01", "FULL_CONTEXT_WEIGHT = 0.1", "spec/squad",
+   { "src/data/spans.c", "FULL_CONTEXT_WEIGHT = 0.01", "FULL_CONTEXT_WEIGHT = 0.1", "spec/squad",
       "the length of a window counts too much" },
    { SPANS, "M.BEST = 20", "M.BEST = 19", "spec/squad", "one of the best answers is not kept" },
    { "lua/ftpipe/data/feed.lua", "math.max(batch.counts[row.labels], 1)",

@@ -106,9 +106,9 @@ end
 -- @tparam table o model, engine (its run), inputs (of the graph), dataset, examples
 --   (optional: a row may have `scored`), batch and micro_batches (of the plan), buckets, lengths,
 --   threaded, beside (true: the run trains as well), take (called with the number of an example and
---   what the kind predicts: ids, { nll =, tokens = } or { start =, end = }; each example once),
---   passes (a list that gets { batches =, seconds =, taking_seconds = (with what came out, on
---   the main thread) } for each time through examples)
+--   what the kind predicts: ids, { nll =, tokens = } or { start =, end =, row = }; each example
+--   once), passes (a list that gets { batches =, seconds =, taking_seconds = (with what came out,
+--   on the main thread) } for each time through examples)
 -- @treturn number the mean loss of the labels that count; nil when a signal ended it, where
 --   signals are held
 function M.run(o)

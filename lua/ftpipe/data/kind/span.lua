@@ -118,8 +118,8 @@ function M.split(task, _, notes, read_rows)
    return split
 end
 
---- A scorer: scorer:add(i, { start =, ["end"] = logits of window i }), scorer:result() as of
--- metric/init.lua, with the figures em and f1, scorer:write(dir) the predictions.
+--- A scorer: scorer:add(i, { start =, ["end"] = logits, row = that of window i }), scorer:result()
+-- as of metric/init.lua, with the figures em and f1, scorer:write(dir) the predictions.
 function M.scorer(_, split)
    return scorers.new(split)
 end
@@ -129,12 +129,9 @@ end
 
 M.asks = "logits"
 
---- The logits of a row.
+--- Where the logits of a row are.
 function M.predict(_, outputs, row)
-   return {
-      start = evaluate.row(outputs.start_logits, row),
-      ["end"] = evaluate.row(outputs.end_logits, row),
-   }
+   return { start = outputs.start_logits, ["end"] = outputs.end_logits, row = row }
 end
 
 --- What a scorer gets: the logits. It writes the answers itself.
@@ -206,7 +203,7 @@ function M.answer(job)
       end
       while scorer.best[said + 1] do
          said = said + 1
-         local best, question = scorer.best[said], questions[said]
+         local best, question = scorer.best[said][1], questions[said]
          job.emit {
             index = said, id = question.id, question = question.text, answer = best.text,
             score = best.probability,

@@ -1,12 +1,11 @@
 --- Scores the windows of SQuAD questions as their logits come, in any order.
 --
--- A window is reduced to its candidates at once; a question is answered and scored with its last
+-- A window is reduced to its best spans at once; a question is answered and scored with its last
 -- window, and then only its answers are kept.
 
 local core = require("ftpipe.core")
 local metric = require("ftpipe.data.metric.squad")
 local metrics = require("ftpipe.data.metric")
-local project = require("ftpipe.data.squad.project")
 local spans = require("ftpipe.data.squad.spans")
 
 local M = {}
@@ -20,22 +19,16 @@ function M.new(split)
       questions = split.questions(),
       encoder = split.encoder,
       tokenizer = split.encoder.tokenizer,
-      open = {}, -- by question: candidates, and windows still to come
-      best = {}, -- by question: its answers as JSON, and the first one
+      open = {}, -- by question: spans, and windows still to come
+      best = {}, -- by question: its answers, best first
       sum = metric.sum(),
    }, Scorer)
 end
 
---- The text of a candidate: its words in the context, cut to what was predicted.
-local function text_of(scorer, context, candidate)
-   local tokenizer, pieces = scorer.tokenizer, {}
-   for i = candidate.first, candidate.last do
-      pieces[#pieces + 1] = tokenizer:piece(context.ids[i])
-   end
-   local original = table.concat(context.words, " ", context.word_of[candidate.first],
-      context.word_of[candidate.last])
-   local seen = table.concat(tokenizer:basic(original), " ")
-   return project.text(project.join(pieces), original, seen)
+--- The text of a span: its words in the context, cut to what was predicted.
+local function text_of(scorer, context, first, last)
+   local words = table.concat(context.words, " ", context.word_of[first], context.word_of[last])
+   return scorer.tokenizer:original(context.ids, first, last, words)
 end
 
 local function golds_of(question)
@@ -45,38 +38,35 @@ local function golds_of(question)
 end
 
 --- Answers a question from what its windows gave, and scores it.
-local function close_question(scorer, number, candidates)
+local function close_question(scorer, number, found)
    local question = scorer.questions[number]
    local context = scorer.encoder:context(question.context)
-   local answers = spans.answers(candidates, function(candidate)
-      return text_of(scorer, context, candidate)
+   local answers = spans.answers(found, function(first, last)
+      return text_of(scorer, context, first, last)
    end)
-   scorer.best[number] = {
-      text = answers[1].text, probability = answers[1].probability,
-      json = core.json.encode(answers),
-   }
+   scorer.best[number] = answers
    if #question.answers > 0 then scorer.sum:add(answers[1].text, golds_of(question)) end
 end
 
 --- Takes the logits of one window.
 -- @tparam int i number of the window in split.examples
--- @tparam table prediction start, end: logits from [CLS] on, one list each
+-- @tparam table prediction start, end: logits (B, L) from [CLS] on; row: that of the window
 function Scorer:add(i, prediction)
    local split, example = self.split, self.split.examples[i]
    local number = example.question
    local open = self.open[number]
    if not open then
-      open = { candidates = {}, missing = split.windows[number] }
+      open = { spans = core.data.spans(), missing = split.windows[number] }
       self.open[number] = open
    end
    local windows = self.encoder:windows(split.pieces[number], split.query[number])
-   local found = spans.candidates(windows, example.window, split.query[number], prediction.start,
-      prediction["end"])
-   for _, candidate in ipairs(found) do open.candidates[#open.candidates + 1] = candidate end
+   open.spans:add(windows, example.window, split.query[number], prediction.start,
+      prediction["end"], prediction.row)
    open.missing = open.missing - 1
    if open.missing == 0 then
       self.open[number] = nil
-      close_question(self, number, open.candidates)
+      close_question(self, number, open.spans)
+      open.spans:free()
    end
 end
 
@@ -105,9 +95,9 @@ end
 -- @tparam string dir
 function Scorer:write(dir)
    core.sys.write_file(dir .. "/predictions.json",
-      object_text(self, function(best) return core.json.encode(best.text) end))
+      object_text(self, function(best) return core.json.encode(best[1].text) end))
    core.sys.write_file(dir .. "/nbest_predictions.json",
-      object_text(self, function(best) return best.json end))
+      object_text(self, core.json.encode))
 end
 
 return M
