@@ -166,10 +166,10 @@ describe("a plan that moves state to host memory and back", function()
          local judge = pipeline.train(o)
          local least = pipeline.train(with(o, { swap = "always" }))
          assert.same(judge.params, least.params)
-         local untimed = "\npredicted without the time of swaps: "
-         assert.matches(untimed, tostring(least.plan))
-         assert.matches("\nswaps of cpu:0: [%d.]+ MB in and [%d.]+ MB out", tostring(least.plan))
-         assert.not_matches(untimed, tostring(judge.plan))
+         assert.matches("\npredicted: .*\nswaps of cpu:0: [%d.]+ MB in and [%d.]+ MB out for each "
+            .. "batch, [%d.]+ %% hidden; computing waits [%d.]+ %l+ for them\n  [%l]+ [%d.]+ %a+, ",
+            tostring(least.plan))
+         assert.not_matches("\nswaps of ", tostring(judge.plan))
          local all, few = 0, 0
          for d = 1, case.devices do
             all = math.max(all, judge.planned[d].total)
@@ -218,5 +218,86 @@ describe("a plan that moves state to host memory and back", function()
       refused("2MB", "swapping does not help: device 0: [UBF]%d+%.[%d.]+ alone needs",
          "cut the model into more stages")
       refused("1MB", "swapping does not help: what does not move on device cpu:0 is .* over")
+   end)
+end)
+
+describe("what swaps cost", function()
+   local function plan(devices, changes)
+      return pipeline.plan(with(with(options_of("gpt2", "1f1b"), changes or {}),
+         { swap = changes and changes.swap or "always", devices = devices }))
+   end
+
+   it("is in the prediction: all of a slow link, none of what hides behind computing", function()
+      local free = plan("cpu:1", { swap = "never" }):simulate(4).seconds
+      local before = free
+      for _, rate in ipairs { "100GB/s", "1GB/s", "100MB/s", "10MB/s" } do
+         local p = plan("cpu:1@" .. rate)
+         local bytes = 0
+         for _, part in ipairs { "bytes_in", "bytes_out" } do
+            local sum = 0
+            for _, of_class in pairs(p.volumes[1][part]) do sum = sum + of_class end
+            bytes = math.max(bytes, sum)
+         end
+         local seconds = p:simulate(4).seconds
+         -- no faster than the busier direction, nor than computing alone
+         local number, unit = rate:match("(%d+)(%u)")
+         local per_second = tonumber(number) * (unit == "G" and 1e9 or 1e6)
+         assert.is_true(seconds >= before and seconds >= bytes / per_second)
+         before = seconds
+      end
+      assert.is_true(before > 50 * free)
+   end)
+
+   it("is waited for by what computes, and by nothing else", function()
+      local p = plan("cpu:1@1GB/s")
+      local played = p.blueprint:simulate(4)
+      local waits = 0
+      for _, ns in pairs(played.stalls[1]) do waits = waits + ns end
+      local last = 0 -- copies that end behind the last action
+      assert.is_true(played.busy_ns[1] + waits <= played.end_ns)
+      for class, times in pairs(played.copies[1]) do
+         assert.is_true(times.exposed_ns <= times.ns, class)
+         last = last + times.ns
+      end
+      assert.is_true(played.end_ns <= played.busy_ns[1] + last)
+      assert.equal(p:simulate(4).seconds, played.end_ns / 1e9)
+   end)
+
+   it("is weighed against recomputing", function()
+      local o = { recompute = "auto", swap = "auto", micro_batches = 4, batch = 64 }
+      -- a budget that recomputing everything would keep
+      local all, less = plan("cpu:1", with(o, { recompute = "never", swap = "never" })),
+         plan("cpu:1", with(o, { recompute = "always", swap = "never" }))
+      local budget = math.floor((all.memory[1].total + less.memory[1].total) / 2)
+      local function seconds(rate, changes)
+         local p = plan(("cpu:1/%dB@%s"):format(budget, rate), with(o, changes or {}))
+         assert.is_true(p.memory[1].total <= budget)
+         return p:simulate(4).seconds, p
+      end
+      local slow, kept = seconds("1MB/s")
+      assert.is_nil(kept.volumes)
+      local fast, moved = seconds("1000GB/s")
+      assert.is_true(fast < slow)
+      assert.is_truthy(moved.volumes)
+   end)
+
+   it("is seen in ftpipe plan, in searches and remedies", function()
+      local ft = require("ftpipe")
+      local model = pipeline.model { family = "bert", d_model = 96, d_ff = 384 }
+      local o = { devices = "sim:2x3MB", batch = 8, source = 16, micro_batches = 4, stages = 12,
+         partition = "seq", swap = "auto" }
+      local subject = ft.explore(model, o)
+      assert.matches("\nswaps of sim:0 card: ", tostring(subject))
+      assert.is_true(subject.fits and subject.swapped_bytes > 0)
+      assert.equal(subject.swapped_bytes, subject:data().swapped_bytes)
+      local found = ft.planner(model, { devices = o.devices, batch = 8, source = 16, counts = { 4 },
+         schedules = { "1f1b" }, partitions = { "seq" }, swap = "auto" })
+      assert.is_true(found.best.swapped_bytes > 0)
+      assert.matches("swapped .*%% hidden", tostring(found))
+      local without = ft.explore(model, with(o, { swap = "never", stages = 2 }))
+      assert.is_false(without.fits)
+      local lines = ft.planner.remedies(model, without.options,
+         (require("ftpipe.plan.over").worst(without.memory)))
+      assert.matches('swap = "auto", stages = 12: fits, ', table.concat(lines, "\n"))
    end)
 end)

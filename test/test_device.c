@@ -24,6 +24,8 @@ static void test_good_lists(void)
         {"cpu:3x4", 3, 4, 0, 0},
         {"cpu:2/2GB", 2, 1, 2e9, 0},
         {"cpu:2x2/1.5GiB", 2, 2, 1610612736.0, 0},
+        {"cpu:2/64MB@2GB/s", 2, 1, 64e6, 0},
+        {"cpu:2x2@500MB/s", 2, 2, 0, 0},
         {"cpu:256", 256, 1, 0, 0},
         {"sim:8x11GB", 8, 1, 11e9, 10e12 * 0.76},
         {"sim:8x2080ti", 8, 1, 11e9, 13.45e12 * 0.76},
@@ -42,6 +44,10 @@ static void test_good_lists(void)
             CHECK(devices[d].index == d && devices[d].n_threads == cases[i].threads);
             CHECK(devices[d].memory_bytes > 0 && devices[d].flops_per_s > 0);
             CHECK(devices[d].bytes_per_s > 0 && devices[d].link_bytes_per_s > 0);
+            double limit = strstr(cases[i].text, "@2GB/s")     ? 2e9
+                           : strstr(cases[i].text, "@500MB/s") ? 500e6
+                                                               : 0;
+            CHECK(devices[d].host_limit == limit);
             if (cases[i].memory > 0) CHECK(devices[d].memory_bytes == (int64_t)cases[i].memory);
             if (cases[i].flops > 0) CHECK_NEAR(devices[d].flops_per_s, cases[i].flops, 1);
         }
@@ -93,6 +99,9 @@ static void test_bad_lists(void)
         {"cpu:2/0GB", "a size such as"},
         {"cpu:2/99999999TB", "a size such as"},
         {"cpu:2 ", "nothing more"},
+        {"cpu:2@", "a size such as"},
+        {"cpu:2@2GB", "\"/s\" behind a rate"},
+        {"cpu:2@2GB/s/64MB", "nothing more"},
         {"sim:", "number of devices"},
         {"sim:8", "8x11GB"},
         {"sim:8x", "2080ti"},

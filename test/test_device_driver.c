@@ -408,6 +408,45 @@ static void test_orders(void)
     CHECK(early > 0 && late > 0);
 }
 
+/* What passes between a limited device and host memory takes its time, each way; the rest does not.
+ */
+static void test_limited_copies(void)
+{
+    ft_error err = {FT_OK, ""};
+    ft_device device[1];
+    ft_executor *executor;
+    ft_device_stream *in;
+    void *block, *host;
+    int n;
+    const ft_driver *d = &ft_cpu_driver;
+    CHECK_STATUS(ft_devices_parse("cpu:1@100MB/s", device, &n, &err), FT_OK);
+    CHECK_STATUS(d->open(&executor, device, &err), FT_OK);
+    CHECK_STATUS(d->alloc(executor, FT_OF_DEVICE, BYTES, &block, &err), FT_OK);
+    CHECK_STATUS(d->alloc(executor, FT_OF_HOST, BYTES, &host, &err), FT_OK);
+    CHECK_STATUS(d->open_stream(&in, executor, FT_FOR_COPIES, &err), FT_OK);
+    int64_t least = INT64_MAX; /* of copies within the device */
+    for (int i = 0; i < 20; i++) {
+        bool limited = i % 2;
+        char *to = (char *)block, *from = limited ? host : to + BYTES / 2;
+        memset(from, i, BYTES / 2);
+        int64_t start = ft_now_ns();
+        CHECK_STATUS(d->copy(in, (ft_location){executor, to},
+                             (ft_location){limited ? NULL : executor, from}, BYTES / 2, &err),
+                     FT_OK);
+        CHECK_STATUS(d->finish(in, &err), FT_OK);
+        int64_t ns = ft_now_ns() - start;
+        CHECK(to[0] == i && to[BYTES / 2 - 1] == i);
+        /* less by no more than the one before was late */
+        if (limited && i < 2) CHECK(ns >= 10 * (int64_t)BYTES / 2);
+        if (!limited && ns < least) least = ns;
+    }
+    CHECK(least < 10 * (int64_t)BYTES / 2);
+    d->close_stream(in);
+    d->release(executor, FT_OF_DEVICE, block, BYTES);
+    d->release(executor, FT_OF_HOST, host, BYTES);
+    d->close(executor);
+}
+
 int main(void)
 {
     for (int i = 0; ft_drivers[i]; i++) {
@@ -421,6 +460,7 @@ int main(void)
     }
     CHECK(checks.refused == 0 && checks.touches > 0);
     test_copies_beside_compute();
+    test_limited_copies();
     test_refusals();
     test_orders();
     CHECK(checks.open == 0);

@@ -224,7 +224,62 @@ static void test_swaps_overlap_with_computing(void)
     CHECK(ft_timeline_end_ns(timeline) == 50 + 400 + 800 + 50 + 50 + 80 + 50);
     CHECK(ft_timeline_busy_ns(timeline, 0) == 4 * 100 + 4 * 200);
     CHECK(timeline->n_passages == 9);
+    int64_t stalls[FT_ACT_COUNT];
+    ft_copy_time copies[FT_MEMORY_CLASSES];
+    ft_timeline_stalls(timeline, 0, stalls);
+    CHECK(stalls[FT_ACT_SWAP_IN] == 50 + 50 + 50 + 80 && stalls[FT_ACT_SWAP_OUT] == 0);
+    ft_timeline_copies(timeline, 0, copies);
+    /* weights of stage 1 leave while those of stage 0 come, the second activations while those of
+     * stage 1 come; the last weights leave when nothing waits for them */
+    CHECK(copies[FT_MEMORY_WEIGHTS].ns == 5 * 50 && copies[FT_MEMORY_WEIGHTS].exposed_ns == 4 * 50);
+    CHECK(copies[FT_MEMORY_ACTIVATIONS].ns == 4 * 80 &&
+          copies[FT_MEMORY_ACTIVATIONS].exposed_ns == 80 + 50);
     ft_timeline_free(timeline);
+    ft_plan_free(plan);
+}
+
+/* When the weights of stage 1 were there, which come while those of stage 0 are saved: to another
+ * place, or to the one that these leave. */
+static int64_t time_of_arrival(ft_plan *plan, const ft_simulation *options)
+{
+    ft_error err = {0};
+    ft_timeline *timeline = NULL;
+    int64_t end = -1;
+    if (!CHECK_STATUS(ft_plan_simulate_on(&timeline, plan, options, &err), FT_OK)) return -1;
+    for (int64_t i = 0; i < timeline->n_events; i++)
+        if (timeline->events[i].kind == FT_ACT_SWAP_IN && timeline->events[i].stage == 1)
+            end = timeline->events[i].end_ns;
+    ft_timeline_free(timeline);
+    return end;
+}
+
+static void test_what_comes_waits_for_what_leaves(void)
+{
+    static const char *const text =
+        HEAD(2, 1, 1, 1) "stage 0 device 0\nstage 1 device 0\n"
+                         "edge F0>F1 bytes 64 slots 1\nedge B1>B0 bytes 64 slots 1\n"
+                         "warm-up 0 L0.0.0:weights F0.0.0 O0.0.0:weights L1.0.0:weights F1.0.0 "
+                         "B1.0.0 U1.0 O1.0.0:weights L0.0.0:weights B0.0.0 U0.0 O0.0.0:weights\n";
+    static const double ns_per_byte = 2;
+    static const ft_lot apart[] = {{0, 0}, {0, 50}, {50, 70}}, met[] = {{0, 0}, {0, 50}, {49, 70}};
+    const double forward[] = {100, 100}, backward[] = {200, 200};
+    const ft_stage_costs costs = {.forward_ns = forward, .backward_ns = backward};
+    const int64_t bytes[2][FT_MEMORY_CLASSES] = {{50}, {70}};
+    ft_simulation options = {.costs = &costs,
+                             .swap_bytes = (const int64_t(*)[FT_MEMORY_CLASSES])bytes,
+                             .swap_ns_per_byte = &ns_per_byte};
+    ft_plan *plan = case_parse(text);
+    if (!plan) return;
+    const ft_action_list *list = &plan->devices[0].warmup;
+    for (int i = 0; i < list->n; i++) {
+        ft_action *a = (ft_action *)(uintptr_t)&list->actions[i];
+        if (a->kind == FT_ACT_SWAP_IN) a->stay = 1 + a->stage;
+    }
+    CHECK(time_of_arrival(plan, &options) == 100 + 100 + 140);
+    options.lots = apart;
+    CHECK(time_of_arrival(plan, &options) == 100 + 100 + 140);
+    options.lots = met;
+    CHECK(time_of_arrival(plan, &options) == 100 + 100 + 100 + 140);
     ft_plan_free(plan);
 }
 
@@ -256,6 +311,7 @@ int main(void)
     RUN(test_wrong_ones_are_refused_in_words);
     RUN(test_bad_words_are_refused_with_their_line);
     RUN(test_swaps_overlap_with_computing);
+    RUN(test_what_comes_waits_for_what_leaves);
     RUN(test_no_memory_is_an_error);
     return check_report();
 }

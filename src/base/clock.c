@@ -1,6 +1,7 @@
 /* base/clock.c - time. */
 #include "base/clock.h"
 
+#include <errno.h>
 #include <time.h>
 
 static int64_t read_clock(clockid_t id)
@@ -23,4 +24,12 @@ int64_t ft_calendar_ns(void)
 int64_t ft_thread_cpu_ns(void)
 {
     return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
+void ft_sleep_until_ns(int64_t ns)
+{
+    const struct timespec until = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    while (ns > ft_now_ns() &&
+           clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        ;
 }

@@ -7,6 +7,9 @@
 /* Nanoseconds of a clock that never goes back; only differences mean anything. */
 int64_t ft_now_ns(void);
 
+/* Returns when ft_now_ns() is `ns`, or at once when it is later. */
+void ft_sleep_until_ns(int64_t ns);
+
 /* Nanoseconds since 1970, UTC: the time of day, which somebody may set. */
 int64_t ft_calendar_ns(void);
 

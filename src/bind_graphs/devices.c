@@ -1,8 +1,8 @@
 /* bind_graphs/devices.c - devices as Lua gives them: texts, or tables of rows.
  *
  * A table has one row for each device: { name =, memory_bytes =, flops_per_s =, bytes_per_s =,
- * link_bytes_per_s =, link_latency_ns = }; rows of kind "cpu" also have threads. Its `machine`, if
- * there, is what bind_plans/schedule.c reads. */
+ * link_bytes_per_s =, link_latency_ns = }; rows of kind "cpu" also have threads and host_limit. Its
+ * `machine`, if there, is what bind_plans/schedule.c reads. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +41,8 @@ static void read_device(lua_State *L, int i, ft_device *d)
                      .flops_per_s = row_number(L, i, "flops_per_s", NAN, false),
                      .bytes_per_s = row_number(L, i, "bytes_per_s", NAN, false),
                      .link_bytes_per_s = row_number(L, i, "link_bytes_per_s", NAN, false),
-                     .link_latency_ns = (int64_t)row_number(L, i, "link_latency_ns", 1, true)};
+                     .link_latency_ns = (int64_t)row_number(L, i, "link_latency_ns", 1, true),
+                     .host_limit = row_number(L, i, "host_limit", 0, true)};
     lua_getfield(L, -1, "name");
     const char *name = lua_tostring(L, -1);
     snprintf(d->name, sizeof d->name, "%s", name ? name : "device");

@@ -23,7 +23,8 @@ const int64_t (*script_opt_swap_bytes(lua_State *L, int t, int n_stages))[FT_MEM
  * JSON. */
 void script_push_timeline(lua_State *L, const ft_timeline *timeline, bool trace);
 /* The same of a simulation, with critical = ns by kind on the critical path, link_ns = by link of
- * its machine, and, with the trace, memory = by device { peak =, points = { { ns, bytes } } } of
+ * its machine, stalls = by device ns by kind, copies = by device and class { ns =, exposed_ns = }
+ * and, with the trace, memory = by device { peak =, points = { { ns, bytes } } } of
  * activations; saved_bytes by stage, of a micro-batch. */
 void script_push_simulation(lua_State *L, const ft_timeline *timeline, bool trace,
                             const int64_t *saved_bytes);

@@ -418,7 +418,10 @@ static int plan_letters(lua_State *L)
  *   delay_ns, seed; trace, and saved_bytes (by stage, what a micro-batch's forward leaves for its
  *   backward)
  * @treturn table end_ns, events, busy_ns (by device), critical (ns by kind on the critical path),
- *   link_ns (by link of the machine: how long its busier direction is taken); with trace: trace,
+ *   link_ns (by link of the machine: how long its busier direction is taken), stalls (by device and
+ *   kind of action: how long computing waited for such), copies (by device and class: ns of its
+ *   copies to and from host memory, exposed_ns of these while computing waited for one); with
+ *   trace: trace,
  *   memory (by device: peak, points { ns, bytes } of activations) */
 static int plan_simulate(lua_State *L)
 {

@@ -112,6 +112,39 @@ static void push_critical(lua_State *L, const ft_timeline *t)
         if (by_kind[k]) script_set_number(L, ft_action_word(k), (double)by_kind[k]);
 }
 
+/* By device and kind of action: how long computing waited for such. */
+static void push_stalls(lua_State *L, const ft_timeline *t)
+{
+    int64_t by_kind[FT_ACT_COUNT];
+    lua_createtable(L, t->n_devices, 0);
+    for (int d = 0; d < t->n_devices; d++) {
+        ft_timeline_stalls(t, d, by_kind);
+        lua_newtable(L);
+        for (int k = 0; k < FT_ACT_COUNT; k++)
+            if (by_kind[k]) script_set_number(L, ft_action_word(k), (double)by_kind[k]);
+        lua_rawseti(L, -2, d + 1);
+    }
+}
+
+/* By device and class: { ns =, exposed_ns = } of copies to and from host memory. */
+static void push_copies(lua_State *L, const ft_timeline *t)
+{
+    ft_copy_time by_class[FT_MEMORY_CLASSES];
+    lua_createtable(L, t->n_devices, 0);
+    for (int d = 0; d < t->n_devices; d++) {
+        ft_timeline_copies(t, d, by_class);
+        lua_newtable(L);
+        for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
+            if (!by_class[c].ns) continue;
+            lua_createtable(L, 0, 2);
+            script_set_number(L, "ns", (double)by_class[c].ns);
+            script_set_number(L, "exposed_ns", (double)by_class[c].exposed_ns);
+            lua_setfield(L, -2, ft_memory_classes[c].name);
+        }
+        lua_rawseti(L, -2, d + 1);
+    }
+}
+
 static void push_memory(lua_State *L, const ft_timeline *t, const int64_t *saved_bytes)
 {
     ft_memory_point *points = lua_newuserdata(L, ((size_t)t->n_events + 1) * sizeof *points);
@@ -174,6 +207,10 @@ void script_push_simulation(lua_State *L, const ft_timeline *timeline, bool trac
     script_push_timeline(L, timeline, trace);
     push_critical(L, timeline);
     lua_setfield(L, -2, "critical");
+    push_stalls(L, timeline);
+    lua_setfield(L, -2, "stalls");
+    push_copies(L, timeline);
+    lua_setfield(L, -2, "copies");
     lua_createtable(L, timeline->n_links, 0);
     for (int i = 0; i < timeline->n_links; i++) {
         lua_pushnumber(L, (double)timeline->link_ns[i]);

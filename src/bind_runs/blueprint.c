@@ -297,53 +297,6 @@ static int blueprint_memory(lua_State *L)
     return 1;
 }
 
-/*** The plan with moves between device and host memory, so that it fits the devices' budgets.
- * @function blueprint:fit
- * @tparam bool least takes as little device memory as it can, whatever the budgets
- * @tparam[opt] table spare by device: bytes that are to be left
- * @treturn string the text of a plan
- * @treturn table by device: bytes that each class is copied in and out, loads, saves and drops */
-static int blueprint_fit(lua_State *L)
-{
-    ft_error err;
-    ft_plan *plan;
-    ft_text text = {0};
-    const ft_blueprint *b = script_check_blueprint(L, 1);
-    int n = ft_blueprint_plan(b)->n_devices;
-    int64_t *spare = lua_newuserdata(L, (size_t)(n + 1) * sizeof *spare);
-    ft_volume *volumes = lua_newuserdata(L, (size_t)(n + 1) * sizeof *volumes);
-    for (int d = 0; d < n; d++) {
-        spare[d] = 0;
-        if (!lua_istable(L, 3)) continue;
-        lua_rawgeti(L, 3, d + 1);
-        spare[d] = (int64_t)lua_tonumber(L, -1);
-        lua_pop(L, 1);
-    }
-    ft_status status = ft_blueprint_fit(&plan, b, lua_toboolean(L, 2), spare, volumes, &err);
-    if (status == FT_OK) status = ft_plan_write(plan, &text, &err);
-    ft_plan_free(plan);
-    if (status == FT_OK) lua_pushlstring(L, text.data, (size_t)text.length);
-    ft_text_fini(&text);
-    if (status != FT_OK) return script_raise(L, &err);
-    lua_createtable(L, n, 0);
-    for (int d = 0; d < n; d++) {
-        const ft_volume *v = &volumes[d];
-        lua_createtable(L, 0, 5);
-        for (int out = 0; out < 2; out++) {
-            lua_createtable(L, 0, FT_MEMORY_CLASSES);
-            for (int c = 0; c < FT_MEMORY_CLASSES; c++)
-                script_set_number(L, ft_memory_classes[c].name,
-                                  (double)(out ? v->out[c] : v->in[c]));
-            lua_setfield(L, -2, out ? "bytes_out" : "bytes_in");
-        }
-        script_set_number(L, "loads", (double)v->loads);
-        script_set_number(L, "saves", (double)v->saves);
-        script_set_number(L, "drops", (double)v->drops);
-        lua_rawseti(L, -2, d + 1);
-    }
-    return 2;
-}
-
 /*** Raises `plan infeasible` when a device is over its budget.
  * @function blueprint:check_memory */
 static int blueprint_check_memory(lua_State *L)
@@ -408,61 +361,6 @@ static int blueprint_transfers(lua_State *L)
     return 1;
 }
 
-/* Costs in which all that a stage does takes as many times as long as the list at index i says, if
- * there is one; on the stack. */
-static ft_stage_costs opt_factors(lua_State *L, int i, const ft_stage_costs *costs, int n)
-{
-    ft_stage_costs result = *costs;
-    const double **lists[] = {&result.forward_ns,         &result.backward_ns,
-                              &result.reduce_ns,          &result.update_ns,
-                              &result.adopt_ns,           &result.backward_input_ns,
-                              &result.backward_weight_ns, &result.recompute_ns,
-                              &result.predict_ns,         &result.all_reduce_ns};
-    if (lua_isnoneornil(L, i)) return result;
-    script_check_table(L, i);
-    if ((int)lua_objlen(L, i) != n) script_arg_error(L, i, "expected a number for each stage");
-    luaL_checkstack(L, 20, "factors");
-    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
-        if (!*lists[k]) continue;
-        double *list = lua_newuserdata(L, ((size_t)n + 1) * sizeof *list);
-        for (int s = 0; s < n; s++) {
-            lua_rawgeti(L, i, s + 1);
-            list[s] = (*lists[k])[s] * script_check_number(L, lua_gettop(L));
-            lua_pop(L, 1);
-        }
-        *lists[k] = list;
-    }
-    return result;
-}
-
-/*** Plays the plan of a leg against modelled costs, on the machine of the devices if they have one.
- * @function blueprint:simulate
- * @tparam int batches
- * @tparam[opt] boolean trace with the Chrome trace as text
- * @tparam[opt] table factors by stage, of its times
- * @treturn table as schedule_plan:simulate */
-static int blueprint_simulate(lua_State *L)
-{
-    ft_error err;
-    const ft_blueprint *b = script_check_blueprint(L, 1);
-    int batches = (int)script_check_int(L, 2, 1, INT32_MAX);
-    bool trace = lua_toboolean(L, 3);
-    lua_settop(L, 4);
-    ft_plan *plan = NULL;
-    ft_timeline *timeline = NULL;
-    int n = ft_blueprint_plan(b)->n_stages;
-    int64_t *saved_bytes = lua_newuserdata(L, (size_t)n * sizeof *saved_bytes);
-    for (int s = 0; s < n; s++) saved_bytes[s] = ft_blueprint_slot_bytes(b, s);
-    const ft_stage_costs costs = opt_factors(L, 4, ft_blueprint_costs(b), n);
-    const ft_simulation options = {.costs = &costs, .machine = ft_blueprint_machine(b)};
-    ft_status status = ft_plan_cut(&plan, ft_blueprint_plan(b), batches, &err);
-    if (status == FT_OK) status = ft_plan_simulate_on(&timeline, plan, &options, &err);
-    if (status == FT_OK) script_push_simulation(L, timeline, trace, saved_bytes);
-    ft_timeline_free(timeline);
-    ft_plan_free(plan);
-    return status == FT_OK ? 1 : script_raise(L, &err);
-}
-
 static int blueprint_tostring(lua_State *L)
 {
     const ft_blueprint *b = script_check_blueprint(L, 1);
@@ -477,11 +375,12 @@ void script_blueprint_class(lua_State *L)
     static const luaL_Reg methods[] = {{"plan_text", blueprint_plan_text},
                                        {"memory", blueprint_memory},
                                        {"check_memory", blueprint_check_memory},
-                                       {"fit", blueprint_fit},
+                                       {"fit", script_blueprint_fit},
                                        {"is_executable", blueprint_is_executable},
                                        {"stages", blueprint_stages},
                                        {"transfers", blueprint_transfers},
-                                       {"simulate", blueprint_simulate},
+                                       {"volumes", script_blueprint_volumes},
+                                       {"simulate", script_blueprint_simulate},
                                        {"run", script_run_new},
                                        {NULL, NULL}};
     static const luaL_Reg meta[] = {

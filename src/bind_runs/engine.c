@@ -11,14 +11,15 @@
  * @function engine.devices
  * @param text as in --devices, or a list of such rows as this gives
  * @treturn table list of { name =, kind = "cpu" or "sim", threads =, memory_bytes =, flops_per_s =,
- *   bytes_per_s =, link_bytes_per_s =, link_latency_ns = } */
+ *   bytes_per_s =, link_bytes_per_s =, link_latency_ns =, host_limit = (bytes a second; 0: none) }
+ */
 static int engine_devices(lua_State *L)
 {
     int n;
     const ft_device *devices = script_check_devices(L, 1, &n);
     lua_createtable(L, n, 0);
     for (int d = 0; d < n; d++) {
-        lua_createtable(L, 0, 8);
+        lua_createtable(L, 0, 9);
         lua_pushstring(L, devices[d].name);
         lua_setfield(L, -2, "name");
         lua_pushstring(L, devices[d].kind == FT_DEVICE_CPU ? "cpu" : "sim");
@@ -29,6 +30,7 @@ static int engine_devices(lua_State *L)
         script_set_number(L, "bytes_per_s", devices[d].bytes_per_s);
         script_set_number(L, "link_bytes_per_s", devices[d].link_bytes_per_s);
         script_set_number(L, "link_latency_ns", (double)devices[d].link_latency_ns);
+        script_set_number(L, "host_limit", devices[d].host_limit);
         lua_rawseti(L, -2, d + 1);
     }
     return 1;

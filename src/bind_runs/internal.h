@@ -14,6 +14,12 @@ ft_blueprint *script_check_blueprint(lua_State *L, int i);
 int script_engine_plan(lua_State *L);
 int script_engine_blueprint(lua_State *L);
 void script_blueprint_class(lua_State *L);
+/* blueprint:simulate(), :fit(), :volumes(). */
+int script_blueprint_simulate(lua_State *L);
+int script_blueprint_fit(lua_State *L);
+int script_blueprint_volumes(lua_State *L);
+/* What moves between devices and host memory, how large that is and where it lies; on the stack. */
+void script_tell_of_moves(lua_State *L, const ft_blueprint *blueprint, ft_simulation *options);
 
 /* blueprint:run(), and the class of what it gives. */
 int script_run_new(lua_State *L);

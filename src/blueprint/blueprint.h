@@ -125,7 +125,7 @@ const ft_machine *ft_blueprint_machine(const ft_blueprint *blueprint);
  * needs `spare` bytes less than its budget, or, with `least`, as little as it can. Places are found
  * by a blueprint of that plan; where these do not fit together, it takes a few bytes more. */
 ft_status ft_blueprint_fit(ft_plan **out, const ft_blueprint *blueprint, bool least,
-                           const int64_t *spare, ft_volume *volumes, ft_error *err);
+                           const int64_t *spare, ft_error *err);
 /* FT_INFEASIBLE when a device's planned memory is over its budget: the message has the breakdown by
  * class. */
 ft_status ft_blueprint_check_memory(const ft_blueprint *blueprint, ft_error *err);

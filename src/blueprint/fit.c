@@ -72,7 +72,7 @@ static ft_status prepare(const ft_blueprint *b, bool least, const int64_t *spare
 }
 
 ft_status ft_blueprint_fit(ft_plan **out, const ft_blueprint *b, bool least, const int64_t *spare,
-                           ft_volume *volumes, ft_error *err)
+                           ft_error *err)
 {
     ft_residency q;
     *out = NULL;
@@ -84,6 +84,8 @@ ft_status ft_blueprint_fit(ft_plan **out, const ft_blueprint *b, bool least, con
     ft_arena *arena = ft_arena_new();
     if (!arena) return ft_fail(err, FT_NOMEM, "no memory to fit a plan");
     ft_status status = prepare(b, least, spare, &q, arena, err);
+    ft_volume *volumes = ft_arena_array(arena, b->cut.n_devices, sizeof *volumes);
+    if (status == FT_OK && !volumes) status = ft_fail(err, FT_NOMEM, "no memory to fit a plan");
     if (status == FT_OK) status = ft_residency_plan(out, &q, volumes, err);
     ft_arena_free(arena);
     return status;

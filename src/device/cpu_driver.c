@@ -11,6 +11,8 @@
 #include "device/driver.h"
 
 enum { QUEUE = 256 }; /* submitted to a copy stream and not done; who submits more waits */
+/* Copied at once where copies to and from host memory are limited. */
+enum { CHUNK = 1 << 18 };
 
 typedef struct event {
     ft_device_event base;
@@ -28,6 +30,7 @@ typedef struct work {
     void *to;
     const void *from;
     int64_t bytes;
+    bool is_limited; /* it passes between device and host memory */
 } work;
 
 typedef struct stream {
@@ -38,6 +41,9 @@ typedef struct stream {
     uint32_t submitted;
     ft_gate begun, done; /* submitted so many; done so many */
     work *queue;         /* ring of QUEUE */
+    double ns_per_byte;  /* of limited copies; 0: they take what they can */
+    int64_t free_ns;     /* when the next limited copy may begin */
+    int64_t late_ns;     /* that the last one ended behind this */
 } stream;
 
 /* -- executors and memory ---------------------------------------------------------------------- */
@@ -149,12 +155,31 @@ static ft_status cpu_await(ft_device_event *which, ft_error *err)
 
 /* -- copy streams ------------------------------------------------------------------------------ */
 
+/* Copies at the stream's limit, chunk by chunk: a bucket of tokens that fills at the limit, and
+ * holds no more than what passed while the thread was woken later than it asked for. */
+static void copy_limited(stream *s, const work *w)
+{
+    int64_t now = ft_now_ns();
+    if (s->free_ns < now - s->late_ns) s->free_ns = now - s->late_ns;
+    for (int64_t at = 0; at < w->bytes; at += CHUNK) {
+        int64_t bytes = w->bytes - at < CHUNK ? w->bytes - at : CHUNK;
+        memcpy((char *)w->to + at, (const char *)w->from + at, (size_t)bytes);
+        s->free_ns += (int64_t)(s->ns_per_byte * (double)bytes);
+        ft_sleep_until_ns(s->free_ns);
+    }
+    now = ft_now_ns();
+    s->late_ns = now > s->free_ns ? now - s->free_ns : 0;
+}
+
 static void *copy_thread(void *arg)
 {
     stream *s = arg;
     for (uint32_t n = 0; ft_gate_wait(&s->begun, n + 1, &s->stop, -1); n++) {
         const work *w = &s->queue[n % QUEUE];
-        if (w->kind == DO_COPY) memcpy(w->to, w->from, (size_t)w->bytes);
+        if (w->kind == DO_COPY && w->is_limited && s->ns_per_byte > 0)
+            copy_limited(s, w);
+        else if (w->kind == DO_COPY)
+            memcpy(w->to, w->from, (size_t)w->bytes);
         if (w->kind == DO_RECORD) pass(w->event);
         if (w->kind == DO_WAIT) ft_gate_wait(&w->event->passed, w->number, NULL, -1);
         ft_gate_open(&s->done);
@@ -182,6 +207,7 @@ static ft_status cpu_open_stream(ft_device_stream **out, ft_executor *executor, 
     }
     s->base.executor = executor;
     s->is_thread = use == FT_FOR_COPIES;
+    if (executor->device->host_limit > 0) s->ns_per_byte = 1e9 / executor->device->host_limit;
     ft_status status = FT_OK;
     if (s->is_thread) status = ft_thread_start(&s->thread, copy_thread, s, err);
     if (status == FT_OK) {
@@ -246,7 +272,11 @@ static ft_status cpu_copy(ft_device_stream *on, ft_location to, ft_location from
     stream *s = (stream *)on;
     (void)err;
     if (s->is_thread)
-        submit(s, (work){.kind = DO_COPY, .to = to.address, .from = from.address, .bytes = bytes});
+        submit(s, (work){.kind = DO_COPY,
+                         .to = to.address,
+                         .from = from.address,
+                         .bytes = bytes,
+                         .is_limited = !to.executor || !from.executor});
     else
         memcpy(to.address, from.address, (size_t)bytes);
     return FT_OK;

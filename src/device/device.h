@@ -27,7 +27,9 @@ typedef struct ft_device {
     double bytes_per_s;             /* memory bandwidth */
     double link_bytes_per_s;        /* to another device */
     int64_t link_latency_ns;
-    char name[32]; /* "cpu:0", "sim:3 2080ti" */
+    double host_limit; /* bytes a second that copies to and from host memory are held to, each way;
+                          0: they take what they can */
+    char name[32];     /* "cpu:0", "sim:3 2080ti" */
 } ft_device;
 
 enum { FT_MAX_DEVICES = 256, FT_CARDS = 15 };
@@ -47,7 +49,9 @@ const ft_card *ft_card_find(const char *name);
 const ft_card *ft_card_nearest(const char *name);
 
 /* Reads a device list: "cpu" (one device of one thread per core), "cpu:N", "cpu:NxT", "cpu:N/2GB"
- * (budget of each), "sim:8x11GB", "sim:8x2080ti", "sim:4x2080ti+2x3090/20GB". GB is 10^9, GiB 2^30.
+ * (budget of each), "cpu:N/2GB@3GB/s" (and what is copied to or from host memory beside what it
+ * computes is held to that rate, each way), "sim:8x11GB",
+ * "sim:8x2080ti", "sim:4x2080ti+2x3090/20GB". GB is 10^9, GiB 2^30.
  * Writes at most FT_MAX_DEVICES into out and the count into *n. FT_INVALID says what was
  * expected. What is said of cpu holds for every name of ft_drivers. */
 ft_status ft_devices_parse(const char *text, ft_device *out, int *n, ft_error *err);

@@ -1,6 +1,7 @@
 /* device/parse.c - device lists: "cpu:2x4/8GB", "sim:8x2080ti".
  *
- *   list  = "cpu" | "cpu:" N [ "x" T ] [ "/" size ] | "sim:" group { ( "," | "+" ) group }
+ *   list  = "cpu" | "cpu:" N [ "x" T ] [ "/" size ] [ "@" size "/s" ]
+ *         | "sim:" group { ( "," | "+" ) group }
  *   group = N "x" ( card [ "/" size ] | size )
  *   size  = number ( "B" | "kB" | "KiB" | "MB" | "MiB" | "GB" | "GiB" | "TB" | "TiB" ) */
 #include "device/driver.h"
@@ -78,7 +79,7 @@ static ft_status read_size(reader *r, int64_t *out)
     static const char expected[] = "a size such as 11GB, 512MiB or 1.5GiB (GB is 10^9, GiB 2^30)";
     const char *start = r->at;
     size_t digits = strspn(start, "0123456789.");
-    size_t letters = strcspn(start + digits, ",+/");
+    size_t letters = strcspn(start + digits, ",+/@");
     char number[32] = {0};
     if (digits == 0 || digits >= sizeof number) return refuse(r, expected);
     memcpy(number, start, digits);
@@ -100,8 +101,16 @@ const ft_driver *ft_driver_find(const char *name, size_t n)
     return NULL;
 }
 
-static void fill_cpu(ft_device *out, int n, int threads, int64_t memory, const ft_driver *driver)
+/* What each of a list's CPU devices has; 0: what is there for memory, and no limit. */
+typedef struct cpu_share {
+    int threads;
+    int64_t memory, host_limit;
+} cpu_share;
+
+static void fill_cpu(ft_device *out, int n, const cpu_share *share, const ft_driver *driver)
 {
+    int threads = share->threads;
+    int64_t memory = share->memory;
     if (!memory) memory = ft_cpu_memory_bytes() / n;
     for (int i = 0; i < n; i++) {
         out[i] = (ft_device){.kind = driver->kind,
@@ -112,25 +121,30 @@ static void fill_cpu(ft_device *out, int n, int threads, int64_t memory, const f
                              .flops_per_s = cpu_thread_flops[ft_cpu_isa()] * threads,
                              .bytes_per_s = cpu_thread_bytes_per_s * threads,
                              .link_bytes_per_s = cpu_link_bytes_per_s,
-                             .link_latency_ns = CPU_LATENCY_NS};
+                             .link_latency_ns = CPU_LATENCY_NS,
+                             .host_limit = (double)share->host_limit};
         snprintf(out[i].name, sizeof out[i].name, "%.16s:%d", driver->name, i);
     }
 }
 
 static ft_status parse_cpu(reader *r, const ft_driver *driver, ft_device *out, int *n)
 {
-    int count = ft_cpu_cores(), threads = 1;
-    int64_t memory = 0;
+    int count = ft_cpu_cores();
+    cpu_share share = {.threads = 1};
     if (count > FT_MAX_DEVICES) count = FT_MAX_DEVICES;
     if (take(r, ":")) {
         FT_TRY(read_count(r, FT_MAX_DEVICES, "the number of devices", &count));
-        if (take(r, "x")) FT_TRY(read_count(r, 256, "the threads of each device", &threads));
+        if (take(r, "x")) FT_TRY(read_count(r, 256, "the threads of each device", &share.threads));
     }
-    if (take(r, "/")) FT_TRY(read_size(r, &memory));
+    if (take(r, "/")) FT_TRY(read_size(r, &share.memory));
+    if (take(r, "@")) {
+        FT_TRY(read_size(r, &share.host_limit));
+        if (!take(r, "/s")) return refuse(r, "\"/s\" behind a rate, as in cpu:2/64MB@2GB/s");
+    }
     if (*r->at)
-        return refuse(r, "nothing more, as in cpu, cpu:2 (devices), cpu:2x4 (threads of each) or "
-                         "cpu:2/4GB (memory of each)");
-    fill_cpu(out, count, threads, memory, driver);
+        return refuse(r, "nothing more, as in cpu, cpu:2 (devices), cpu:2x4 (threads of each), "
+                         "cpu:2/4GB (memory of each) or cpu:2/4GB@2GB/s (rate of swaps)");
+    fill_cpu(out, count, &share, driver);
     *n = count;
     return FT_OK;
 }

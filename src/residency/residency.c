@@ -408,19 +408,44 @@ static ft_status plan_batches(ft_plan **out, const ft_residency *q, int n, ft_vo
     return status;
 }
 
-/* What is moved in all batches, from the lists. */
-static void count_volumes(const ft_residency *q, const ft_plan *plan, ft_volume *volumes)
+static void add_times(int64_t *to, int64_t by, int64_t times)
 {
-    for (int d = 0; d < plan->n_devices; d++) {
-        volumes[d] = (ft_volume){.loads = 0};
-        for (int64_t i = 0; i < ft_plan_length(plan, d); i++) {
-            ft_action a = ft_plan_at(plan, d, i);
-            bool moves = ft_action_stream(a.kind) != FT_STREAM_COMPUTE || a.kind == FT_ACT_DROP;
-            if (!moves || a.kind == FT_ACT_SEND || a.kind == FT_ACT_RECEIVE) continue;
-            const item moved = {.class = a.item, .bytes = q->bytes[a.stage][a.item]};
-            note(&volumes[d], &moved, a.kind);
-        }
+    *to += by * times;
+}
+
+/* What is copied by a list that is executed so often. */
+static bool add_list(ft_volume *v, const ft_action_list *list, int64_t times,
+                     const int64_t (*bytes)[FT_MEMORY_CLASSES])
+{
+    ft_volume once = {.loads = 0};
+    for (int i = 0; i < list->n; i++) {
+        const ft_action *a = &list->actions[i];
+        if (ft_action_item(a->kind) != FT_ITEM_CLASS) continue;
+        const item moved = {.class = a->item, .bytes = bytes[a->stage][a->item]};
+        note(&once, &moved, a->kind);
     }
+    for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
+        add_times(&v->in[c], once.in[c], times);
+        add_times(&v->out[c], once.out[c], times);
+    }
+    add_times(&v->loads, once.loads, times);
+    add_times(&v->saves, once.saves, times);
+    add_times(&v->drops, once.drops, times);
+    return once.loads + once.saves + once.drops > 0;
+}
+
+bool ft_plan_volumes(const ft_plan *plan, const int64_t (*bytes)[FT_MEMORY_CLASSES],
+                     ft_volume *volumes)
+{
+    bool any = false;
+    for (int d = 0; d < plan->n_devices; d++) {
+        const ft_device_plan *lists = &plan->devices[d];
+        volumes[d] = (ft_volume){.loads = 0};
+        any |= add_list(&volumes[d], &lists->warmup, 1, bytes);
+        any |= add_list(&volumes[d], &lists->body, plan->body_repeats, bytes);
+        any |= add_list(&volumes[d], &lists->drain, 1, bytes);
+    }
+    return any;
 }
 
 ft_status ft_residency_plan(ft_plan **out, const ft_residency *q, ft_volume *volumes, ft_error *err)
@@ -435,7 +460,7 @@ ft_status ft_residency_plan(ft_plan **out, const ft_residency *q, ft_volume *vol
     if (n < all) status = plan_batches(out, q, n, volumes, &repeats, arena, err);
     if (status == FT_OK && !repeats)
         status = plan_batches(out, q, all, volumes, &repeats, arena, err);
-    if (status == FT_OK) count_volumes(q, *out, volumes);
+    if (status == FT_OK) ft_plan_volumes(*out, q->bytes, volumes);
     ft_arena_free(arena);
     return status;
 }

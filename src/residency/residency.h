@@ -22,6 +22,10 @@ typedef struct ft_volume {
     int64_t loads, saves, drops;
 } ft_volume;
 
+/* What the moves of a plan copy, by device; bytes by stage and class. False: nothing moves. */
+bool ft_plan_volumes(const ft_plan *plan, const int64_t (*bytes)[FT_MEMORY_CLASSES],
+                     ft_volume *volumes);
+
 enum { FT_LOADS_AHEAD = 8 }; /* that serve well: a stage's work, and some of the next one's */
 
 /* By device, the most that one action needs: with less there is no plan. */

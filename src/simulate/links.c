@@ -80,7 +80,12 @@ void simulation_send(simulation *s, const ft_meeting *m, int64_t event)
 static int64_t swap(simulation *s, const ft_meeting *m, int device, int64_t event)
 {
     const ft_machine *machine = s->options->machine;
-    if (!machine || !s->options->swap_bytes) return s->now;
+    if (!s->options->swap_bytes) return s->now;
+    if (!machine) {
+        const double *rate = s->options->swap_ns_per_byte;
+        double ns = rate ? rate[device] * (double)s->options->swap_bytes[m->stage][m->item] : 0;
+        return s->now + (int64_t)(ns + .5);
+    }
     bool out = m->kind == FT_ACT_SWAP_OUT;
     int home = machine->home[device];
     const ft_way *w = ft_roads_way(&s->roads, out ? device : home, out ? home : device);

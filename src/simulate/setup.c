@@ -163,23 +163,28 @@ static ft_status make_timeline(simulation *s, ft_error *err)
 static ft_status make_arrays(simulation *s, ft_error *err)
 {
     int64_t devices = s->plan->n_devices, seats = s->shares.n_seats;
-    int64_t *numbers = ft_arena_array(s->arena, 10 * devices + seats, sizeof *numbers);
+    int64_t *numbers = ft_arena_array(s->arena, 11 * devices, sizeof *numbers);
     s->running = ft_arena_array(s->arena, devices, sizeof *s->running);
-    s->moving = ft_arena_array(s->arena, seats, FT_MEMORY_CLASSES * (int64_t)sizeof(int));
+    s->coming = ft_arena_array(s->arena, 2 * seats, FT_MEMORY_CLASSES * (int64_t)sizeof(int));
+    s->queues = ft_arena_array(s->arena, FT_STREAM_COUNT * devices, sizeof *s->queues);
     s->moving_micros = ft_arena_array(s->arena, seats, sizeof *s->moving_micros);
     s->dirty = ft_arena_array(s->arena, devices, sizeof *s->dirty);
     s->is_dirty = ft_arena_array(s->arena, devices, sizeof *s->is_dirty);
-    if (!numbers || !s->running || !s->moving || !s->moving_micros || !s->dirty || !s->is_dirty)
+    if (!numbers || !s->running || !s->coming || !s->queues || !s->moving_micros || !s->dirty ||
+        !s->is_dirty)
         return no_memory(err);
+    s->open = s->coming + FT_MEMORY_CLASSES * seats;
     s->free_ns = numbers;
     s->last = s->free_ns + FT_STREAM_COUNT * devices;
     s->at = s->last + FT_STREAM_COUNT * devices;
     s->look_ns = s->at + FT_STREAM_COUNT * devices;
     s->moved = s->look_ns + devices;
     s->heap.arena = s->arena;
-    for (int64_t i = 0; i < FT_STREAM_COUNT * devices; i++) s->last[i] = -1;
-    for (int64_t i = 0; i < devices; i++) s->look_ns[i] = -1;
-    for (int64_t i = 0; i < seats; i++) s->moved[i] = -1;
+    for (int64_t i = 0; i < FT_STREAM_COUNT * devices; i++) {
+        s->last[i] = -1;
+        s->queues[i] = (queue){-1, -1};
+    }
+    for (int64_t i = 0; i < devices; i++) s->look_ns[i] = s->moved[i] = -1;
     return FT_OK;
 }
 

@@ -7,18 +7,15 @@
 
 #include "base/rng.h"
 
-/* What happens at a moment; at one time, in this order. */
-typedef enum { WHEN_ENDS, WHEN_COPY_STARTS, WHEN_COPY_ENDS, WHEN_LOOKED_AT } when;
-
 enum { WHEN_SHIFT = 40 };
 
-static void schedule(simulation *s, int64_t ns, when kind, int64_t number)
+void simulation_schedule(simulation *s, int64_t ns, when kind, int64_t number)
 {
     ft_moment m = {ns, (int64_t)kind << WHEN_SHIFT | number};
     if (!ft_heap_add(&s->heap, m)) s->out_of_memory = true;
 }
 
-static void look_at(void *user, int device)
+void simulation_look_at(void *user, int device)
 {
     simulation *s = user;
     if (s->is_dirty[device]) return;
@@ -28,7 +25,7 @@ static void look_at(void *user, int device)
 
 /* -- events ------------------------------------------------------------------------------------ */
 
-static int64_t delay(const simulation *s, int64_t event)
+int64_t simulation_delay(const simulation *s, int64_t event)
 {
     if (!s->options->delay_ns) return 0;
     const uint32_t key[2] = {(uint32_t)s->options->seed, (uint32_t)(s->options->seed >> 32)};
@@ -44,8 +41,8 @@ static int item_class(const ft_action *a)
     return ft_action_item(a->kind) == FT_ITEM_CLASS ? a->item : 0;
 }
 
-static int64_t begin_event(simulation *s, int device, const ft_action *a, int64_t start,
-                           int64_t cause)
+int64_t simulation_event(simulation *s, int device, const ft_action *a, int64_t start,
+                         int64_t cause)
 {
     ft_stream stream = ft_action_stream(a->kind);
     int line = device * FT_STREAM_COUNT + (int)stream;
@@ -64,47 +61,22 @@ static int64_t begin_event(simulation *s, int device, const ft_action *a, int64_
     return number;
 }
 
-/* -- what is on its way ------------------------------------------------------------------------ */
-
-static int seat_of(const simulation *s, const ft_meeting *m)
+int simulation_seat(const simulation *s, const ft_meeting *m)
 {
     return s->shares.of[m->stage].first + m->replica;
 }
 
-/* The count of copies of what a swap moves. */
-static bool is_moving(const simulation *s, const ft_meeting *m)
-{
-    int seat = seat_of(s, m);
-    const int *moving = &s->moving[seat * FT_MEMORY_CLASSES];
-    if (moving[FT_MEMORY_WEIGHTS] || moving[FT_MEMORY_GRADIENTS] || moving[FT_MEMORY_OPTIMIZER])
-        return true;
-    if (!ft_action_per_micro(m->kind) || !moving[FT_MEMORY_ACTIVATIONS]) return false;
-    return s->moving_micros[seat][ft_share_local(&s->shares.of[m->stage], m->index)] != 0;
-}
-
-/* Copies of other tensors do not hold a copy up. */
-static bool is_blocked(const simulation *s, const ft_meeting *m)
+static bool is_blocked(const simulation *s, int device, const ft_action *a, const ft_meeting *m)
 {
     if (ft_wires_blocking(s->wires, m).reason != FT_STOP_NOTHING) return true;
-    if (!s->copies || ft_action_item(m->kind) == FT_ITEM_EDGE) return false;
-    if (ft_action_item(m->kind) != FT_ITEM_CLASS) return is_moving(s, m);
-    int seat = seat_of(s, m);
-    if (m->item != FT_MEMORY_ACTIVATIONS) return s->moving[seat * FT_MEMORY_CLASSES + m->item] != 0;
-    return s->moving_micros[seat][ft_share_local(&s->shares.of[m->stage], m->index)] != 0;
-}
-
-static void count_moving(simulation *s, const ft_meeting *m, int by)
-{
-    if (ft_action_item(m->kind) != FT_ITEM_CLASS) return;
-    int seat = seat_of(s, m);
-    s->moving[seat * FT_MEMORY_CLASSES + m->item] += by;
-    if (m->item == FT_MEMORY_ACTIVATIONS)
-        s->moving_micros[seat][ft_share_local(&s->shares.of[m->stage], m->index)] += by;
+    bool computes = ft_action_stream(a->kind) == FT_STREAM_COMPUTE;
+    return s->copies && computes && simulation_is_moving(s, device, a, m);
 }
 
 /* -- starting ---------------------------------------------------------------------------------- */
 
-/* When nothing blocks it: the start, and the event that it comes from. */
+/* When nothing blocks it: the start, as far as copies before it in its stream do not matter, and
+ * the event that it comes from. */
 static int64_t start_of(const simulation *s, int device, const ft_meeting *m, int64_t *cause)
 {
     int line = device * FT_STREAM_COUNT + (int)ft_action_stream(m->kind);
@@ -116,7 +88,7 @@ static int64_t start_of(const simulation *s, int device, const ft_meeting *m, in
     if (start >= s->now) return start;
     /* it waited for a copy, or stands behind an action of another stream */
     int64_t compute = s->last[device * FT_STREAM_COUNT];
-    int64_t moved = s->moved[seat_of(s, m)];
+    int64_t moved = s->moved[device];
     *cause = moved >= 0 && s->timeline->events[moved].end_ns == s->now ? moved : compute;
     return s->now;
 }
@@ -124,49 +96,21 @@ static int64_t start_of(const simulation *s, int device, const ft_meeting *m, in
 static void start_compute(simulation *s, int device, const ft_action *a, const ft_meeting *m)
 {
     int64_t cause, start = start_of(s, device, m, &cause);
-    int64_t event = begin_event(s, device, a, start, cause);
-    int64_t time = s->time_ns[ft_spot_of(seat_of(s, m), a->kind)];
-    int64_t end = start + time + delay(s, event);
+    int64_t event = simulation_event(s, device, a, start, cause);
+    int64_t time = s->time_ns[ft_spot_of(simulation_seat(s, m), a->kind)];
+    int64_t end = start + time + simulation_delay(s, event);
     s->timeline->events[event].end_ns = end;
     s->free_ns[device * FT_STREAM_COUNT] = end;
     s->running[device] = (running){true, *m, event};
-    schedule(s, end, WHEN_ENDS, device);
+    if (s->copies) simulation_note_stay(s, a, m);
+    simulation_schedule(s, end, WHEN_ENDS, device);
 }
 
-/* A number for the copy, of those that are free. */
-static int64_t new_copy(simulation *s)
-{
-    if (s->n_idle) return s->idle_copies[--s->n_idle];
-    if (s->n_copying == s->copy_capacity) {
-        int64_t capacity = s->copy_capacity ? 2 * s->copy_capacity : 64;
-        copy *bigger = ft_arena_array(s->arena, capacity, sizeof *bigger);
-        int64_t *idle = ft_arena_array(s->arena, capacity, sizeof *idle);
-        if (!bigger || !idle) {
-            s->out_of_memory = true;
-            return -1;
-        }
-        for (int64_t i = 0; i < s->n_copying; i++) bigger[i] = s->copying[i];
-        s->copying = bigger;
-        s->idle_copies = idle; /* none is idle now */
-        s->copy_capacity = capacity;
-    }
-    return s->n_copying++;
-}
-
-/* Its stream is taken until it ends, which is known when it has its way. */
+/* It takes its turn in its stream. */
 static bool start_copy(simulation *s, int device, const ft_action *a, const ft_meeting *m)
 {
-    int line = device * FT_STREAM_COUNT + (int)ft_action_stream(a->kind);
-    if (s->free_ns[line] == INT64_MAX) return false;
-    int64_t number = new_copy(s);
-    if (number < 0) return false;
-    int64_t cause, start = start_of(s, device, m, &cause);
-    int64_t event = begin_event(s, device, a, start, cause);
-    s->copying[number] = (copy){*m, device, event};
-    s->free_ns[line] = INT64_MAX;
-    count_moving(s, m, 1);
-    schedule(s, start, WHEN_COPY_STARTS, number);
-    return true;
+    int64_t cause, ready = start_of(s, device, m, &cause);
+    return simulation_submit(s, device, a, m, ready, cause);
 }
 
 /* As far down the list as it goes: copies until a compute action starts or something waits. */
@@ -175,7 +119,7 @@ static void run_list(simulation *s, int device, ft_runner *r)
     while (r->cursor.more && !s->running[device].busy) {
         ft_action a = r->cursor.now;
         ft_meeting m = ft_meeting_of(s->plan, &s->shares, device, &a);
-        if (is_blocked(s, &m)) return;
+        if (is_blocked(s, device, &a, &m)) return;
         if (ft_action_stream(a.kind) == FT_STREAM_COMPUTE)
             start_compute(s, device, &a, &m);
         else if (!start_copy(s, device, &a, &m))
@@ -192,7 +136,7 @@ static void run_copies(simulation *s, int device, ft_runner *r)
         ft_action a = r->cursor.now;
         ft_meeting m = ft_meeting_of(s->plan, &s->shares, device, &a);
         if (now->busy && now->meeting.stage == a.stage) return;
-        if (is_blocked(s, &m) || !start_copy(s, device, &a, &m)) return;
+        if (is_blocked(s, device, &a, &m) || !start_copy(s, device, &a, &m)) return;
         ft_runner_step(r);
     }
 }
@@ -208,7 +152,9 @@ static void choose(simulation *s, int device)
         run_copies(s, device, r);
         if (s->running[device].busy || !r->cursor.more) continue;
         ft_meeting m = ft_meeting_of(s->plan, &s->shares, device, &r->cursor.now);
-        if (ft_action_stream(m.kind) != FT_STREAM_COMPUTE || is_blocked(s, &m)) continue;
+        if (ft_action_stream(m.kind) != FT_STREAM_COMPUTE ||
+            is_blocked(s, device, &r->cursor.now, &m))
+            continue;
         int64_t start = start_of(s, device, &m, &cause);
         if (start > s->now && start < first) first = start;
         if (start > s->now) continue;
@@ -221,7 +167,7 @@ static void choose(simulation *s, int device)
         ft_runner_step(best);
     } else if (first < INT64_MAX && s->look_ns[device] != first) {
         s->look_ns[device] = first;
-        schedule(s, first, WHEN_LOOKED_AT, device);
+        simulation_schedule(s, first, WHEN_LOOKED_AT, device);
     }
 }
 
@@ -233,33 +179,8 @@ static void end_compute(simulation *s, int device)
     r->busy = false;
     ft_wires_complete(s->wires, &r->meeting, s->now, r->event);
     simulation_send(s, &r->meeting, r->event);
-    look_at(s, device);
-    ft_wires_wake(s->wires, &r->meeting, look_at, s);
-}
-
-static void begin_copy(simulation *s, int64_t number)
-{
-    const copy *c = &s->copying[number];
-    int64_t end = simulation_copy(s, &c->meeting, c->device, c->event) + delay(s, c->event);
-    s->timeline->events[c->event].end_ns = end;
-    s->free_ns[c->device * FT_STREAM_COUNT + (int)ft_action_stream(c->meeting.kind)] = end;
-    schedule(s, end, WHEN_COPY_ENDS, number);
-    look_at(s, c->device); /* a copy behind it knows now when its stream is free */
-}
-
-static void end_copy(simulation *s, int64_t number)
-{
-    copy c = s->copying[number];
-    if (c.meeting.kind == FT_ACT_SEND) /* no later than a delay of its end */
-        ft_wires_arrive(s->wires, c.meeting.item, c.meeting.index, s->now, c.event);
-    if (ft_action_item(c.meeting.kind) == FT_ITEM_EDGE)
-        ft_wires_complete(s->wires, &c.meeting, s->now, c.event);
-    count_moving(s, &c.meeting, -1);
-    s->moved[seat_of(s, &c.meeting)] = c.event;
-    s->idle_copies[s->n_idle++] = number;
-    look_at(s, c.device);
-    if (ft_action_item(c.meeting.kind) == FT_ITEM_EDGE)
-        ft_wires_wake(s->wires, &c.meeting, look_at, s);
+    simulation_look_at(s, device);
+    ft_wires_wake(s->wires, &r->meeting, simulation_look_at, s);
 }
 
 static void happen(simulation *s, ft_moment m)
@@ -267,18 +188,18 @@ static void happen(simulation *s, ft_moment m)
     int64_t number = m.what & (((int64_t)1 << WHEN_SHIFT) - 1);
     switch ((when)(m.what >> WHEN_SHIFT)) {
     case WHEN_ENDS: end_compute(s, (int)number); break;
-    case WHEN_COPY_STARTS: begin_copy(s, number); break;
-    case WHEN_COPY_ENDS: end_copy(s, number); break;
+    case WHEN_COPY_STARTS: simulation_begin_copy(s, number); break;
+    case WHEN_COPY_ENDS: simulation_end_copy(s, number); break;
     case WHEN_LOOKED_AT:
         s->look_ns[number] = -1;
-        look_at(s, (int)number);
+        simulation_look_at(s, (int)number);
         break;
     }
 }
 
 static void run(simulation *s)
 {
-    for (int d = 0; d < s->plan->n_devices; d++) look_at(s, d);
+    for (int d = 0; d < s->plan->n_devices; d++) simulation_look_at(s, d);
     for (;;) {
         while (s->n_dirty) {
             int d = s->dirty[--s->n_dirty];

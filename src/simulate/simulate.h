@@ -6,13 +6,21 @@
 #include "plan/plan.h"
 #include "timeline/timeline.h"
 
+/* Where something lies in the block of its device. */
+typedef struct ft_lot {
+    int64_t at, bytes;
+} ft_lot;
+
 typedef struct ft_simulation {
     const ft_stage_costs
         *costs;                /* NULL: micro-batch actions take one unit each, the rest nothing */
     const ft_machine *machine; /* NULL: transfers take transfer_ns and wait for nobody */
     const int64_t (*swap_bytes)[FT_MEMORY_CLASSES]; /* by stage; activations: of a micro-batch */
-    int64_t delay_ns; /* every action takes up to this much longer, by chance */
-    uint64_t seed;    /* of the delays */
+    const double *swap_ns_per_byte; /* by device, each way, where there is no machine; NULL: 0 */
+    const ft_lot *lots; /* by ft_action.stay: what comes to a place waits for copies from there;
+                           NULL: not known */
+    int64_t delay_ns;   /* every action takes up to this much longer, by chance */
+    uint64_t seed;      /* of the delays */
 } ft_simulation;
 
 /* Executes the plan against costs: discrete events, deterministic. Actions take their time on

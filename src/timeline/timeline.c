@@ -99,6 +99,94 @@ int64_t ft_timeline_critical_path(const ft_timeline *t, int64_t *events, int64_t
     return length;
 }
 
+/* -- stalls ------------------------------------------------------------------------------------ */
+
+/* Events of a device and a stream, which stand one behind the other. */
+typedef struct span {
+    int64_t first, last;
+} span;
+
+static span find_span(const ft_timeline *t, int device, ft_stream stream)
+{
+    span s = {0, 0};
+    for (int64_t i = 0; i < t->n_events; i++) {
+        const ft_event *e = &t->events[i];
+        if (e->device != device || ft_action_stream(e->kind) != stream) continue;
+        if (s.last == s.first) s.first = i;
+        s.last = i + 1;
+    }
+    return s;
+}
+
+/* Times at which a device computes nothing, in their order: [begin, end) is before event i. */
+typedef struct gap_walk {
+    const ft_timeline *timeline;
+    int64_t i, last, ended, begin, end;
+} gap_walk;
+
+static gap_walk begin_gaps(const ft_timeline *t, int device)
+{
+    span s = find_span(t, device, FT_STREAM_COMPUTE);
+    return (gap_walk){.timeline = t, .i = s.first - 1, .last = s.last};
+}
+
+static bool next_gap(gap_walk *g)
+{
+    while (++g->i < g->last) {
+        const ft_event *e = &g->timeline->events[g->i];
+        g->begin = g->ended;
+        g->end = e->start_ns;
+        g->ended = e->end_ns;
+        if (g->end > g->begin) return true;
+    }
+    return false;
+}
+
+/* The kind of what the event waited for; its own where that is not known. */
+static int cause_kind(const ft_timeline *t, int64_t event)
+{
+    int64_t cause = t->cause[event];
+    return cause < 0 ? t->events[event].kind : t->events[cause].kind;
+}
+
+void ft_timeline_stalls(const ft_timeline *t, int device, int64_t by_kind[FT_ACT_COUNT])
+{
+    for (int k = 0; k < FT_ACT_COUNT; k++) by_kind[k] = 0;
+    if (!t->cause) return;
+    for (gap_walk g = begin_gaps(t, device); next_gap(&g);)
+        by_kind[cause_kind(t, g.i)] += g.end - g.begin;
+}
+
+/* Adds a stream's copies; both they and the gaps are in the order of time. */
+static void add_copies(const ft_timeline *t, int device, ft_stream stream,
+                       ft_copy_time by_class[FT_MEMORY_CLASSES])
+{
+    span s = find_span(t, device, stream);
+    gap_walk g = begin_gaps(t, device);
+    bool more = next_gap(&g);
+    for (int64_t i = s.first; i < s.last; i++) {
+        const ft_event *e = &t->events[i];
+        if (ft_action_item(e->kind) != FT_ITEM_CLASS) continue;
+        by_class[e->class].ns += e->end_ns - e->start_ns;
+        for (; more && g.begin < e->end_ns; more = next_gap(&g)) {
+            int64_t from = g.begin > e->start_ns ? g.begin : e->start_ns;
+            int64_t to = g.end < e->end_ns ? g.end : e->end_ns;
+            int cause = cause_kind(t, g.i);
+            bool by_copy = cause == FT_ACT_SWAP_IN || cause == FT_ACT_SWAP_OUT;
+            if (by_copy && to > from) by_class[e->class].exposed_ns += to - from;
+            if (g.end > e->end_ns) break; /* the next copy may be in it too */
+        }
+    }
+}
+
+void ft_timeline_copies(const ft_timeline *t, int device, ft_copy_time by_class[FT_MEMORY_CLASSES])
+{
+    for (int c = 0; c < FT_MEMORY_CLASSES; c++) by_class[c] = (ft_copy_time){0, 0};
+    if (!t->cause) return;
+    add_copies(t, device, FT_STREAM_IN, by_class);
+    add_copies(t, device, FT_STREAM_OUT, by_class);
+}
+
 /* -- memory ------------------------------------------------------------------------------------ */
 
 /* Micro-batches that the event adds to its stage's activations: when it starts, if positive, and

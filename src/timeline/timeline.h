@@ -55,6 +55,18 @@ void ft_timeline_staleness(const ft_timeline *timeline, int stage, int *least, i
  * at most `n` are written to `events`. 0 in a run's timeline, which knows no causes. */
 int64_t ft_timeline_critical_path(const ft_timeline *timeline, int64_t *events, int64_t n);
 
+/* How long the device's compute stream stood still, by the kind of what it waited for: an action of
+ * another device, or a copy. Zeros in a run's timeline, which knows no causes. */
+void ft_timeline_stalls(const ft_timeline *timeline, int device, int64_t by_kind[FT_ACT_COUNT]);
+
+/* Copies of a class between a device and host memory: how long they take, and for how long of that
+ * computing stood still for a copy; the rest is hidden. */
+typedef struct ft_copy_time {
+    int64_t ns, exposed_ns;
+} ft_copy_time;
+void ft_timeline_copies(const ft_timeline *timeline, int device,
+                        ft_copy_time by_class[FT_MEMORY_CLASSES]);
+
 /* Activations over time: a point whenever the device's bytes change. */
 typedef struct ft_memory_point {
     int64_t ns, bytes;

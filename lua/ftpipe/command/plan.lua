@@ -122,7 +122,7 @@ local function check_fits(subject, model, o)
    local lines = model and require("ftpipe.planner").remedies(model, o, most)
       or { "more devices", "another partition or schedule", "--optimizer adafactor" }
    local row, bound = subject.memory[culprit],
-      over.bound(subject.memory, subject.least, subject.options.optimizer)
+      over.bound(subject.memory, subject.least, subject.options.optimizer) or subject.unswapped
    core.fail("plan infeasible", ("device %s needs %.1f MB of memory, its budget is %.1f MB%s; %s")
       :format(subject.names[culprit], row.total / 1e6, row.budget / 1e6,
          bound and "; " .. bound or "", remedies.words(lines)))

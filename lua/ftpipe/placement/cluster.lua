@@ -172,6 +172,16 @@ function Wiring:hub(name, row)
    return { inlet = inlet, outlet = outlet }
 end
 
+--- The place of a host's memory: where its links meet, or behind what they share, which swaps
+-- share with all else.
+function Wiring:memory(name, hub, row)
+   if hub.inlet == hub.outlet then return hub.inlet end
+   local memory = self:place()
+   self:link("memory of " .. name, hub.outlet, memory, row.bytes_per_s, 0, true)
+   self:link("memory of " .. name, memory, hub.inlet, row.bytes_per_s, 0, true)
+   return memory
+end
+
 --- Links of one end with a hub, which may itself be one.
 function Wiring:join(name, from, to, hub, bytes_per_s, latency)
    if hub.inlet == hub.outlet and from == to then
@@ -204,14 +214,16 @@ end
 
 --- Links of devices with hosts, and of hosts with the network.
 local function wire(cluster)
-   local wiring = setmetatable({ places = #cluster, links = {} }, Wiring)
-   local hubs, order = {}, {}
+   local wiring = setmetatable({ places = #cluster, links = {}, homes = {} }, Wiring)
+   local hubs, memories, order = {}, {}, {}
    for d, device in ipairs(cluster) do
       local host = device.host
       local row = cluster.hosts[host]
       if not hubs[host] then
          hubs[host], order[#order + 1] = wiring:hub("host " .. host, row), host
+         memories[host] = wiring:memory("host " .. host, hubs[host], row)
       end
+      wiring.homes[d] = memories[host]
       join_device(wiring, d, device, row, hubs[host])
    end
    join_hosts(wiring, cluster.network, hubs, order)

@@ -6,7 +6,6 @@ local layers = require("ftpipe.plan.layers")
 local over = require("ftpipe.plan.over")
 local playing = require("ftpipe.schedule.played")
 local rates = require("ftpipe.plan.rate")
-local swaps = require("ftpipe.plan.swaps")
 
 local M = {}
 
@@ -85,7 +84,8 @@ end
 local function over_lines(plan)
    local names = {}
    for d, device in ipairs(plan.devices) do names[d] = device.name end
-   return over.lines(over.memory(plan), names, over.least(plan), plan.options.optimizer)
+   local least = (plan.options.swap or "never") == "never" and over.least(plan) or nil
+   return over.lines(over.memory(plan), names, least, plan.options.optimizer, over.unswapped(plan))
 end
 
 --- Stages, memory of every device, prediction; what does not fit says so first.
@@ -108,12 +108,9 @@ function M.text(plan)
    for d, row in ipairs(plan.memory) do
       lines[#lines + 1] = memory_row(plan.devices[d].name, row, plan.devices[d].memory_bytes)
    end
-   local moves = swaps.lines(plan)
-   for _, line in ipairs(moves) do lines[#lines + 1] = line end
    lines[#lines + 1] = (fits and "proved: " or "proved, were there room: ")
       .. playing.proof(plan.blueprint:stages())
-   lines[#lines + 1] = (#moves > 0 and "predicted without the time of swaps: " or "predicted: ")
-      .. tostring(plan:simulate(math.min(o.batches, 8)))
+   lines[#lines + 1] = "predicted: " .. tostring(plan:simulate(math.min(o.batches, 8)))
    for _, line in ipairs(groups_lines(plan)) do lines[#lines + 1] = line end
    lines[#lines + 1] = drains_line(o)
    if o.rate and not o.eval_only then

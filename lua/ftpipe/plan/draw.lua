@@ -79,6 +79,7 @@ function M.blueprint(o, graphs, partition, flags)
    return {
       options = o, graphs = graphs, devices = devices, partition = partition, n_stages = n_stages,
       recompute = flags, blueprint = blueprint, memory = blueprint:memory(),
+      volumes = blueprint:volumes(),
       machine = type(wired) == "table" and wired.machine or nil,
    }
 end

@@ -139,6 +139,15 @@ local function closer(a, b)
    return M.worst_over(b) < M.worst_over(a) and b or a
 end
 
+--- The plan of a placement that balances memory alone; nil where there is none.
+function M.balanced(plan)
+   if not placement.is(plan.options.partition) then return nil end
+   local budget = budget_of(leanest(plan))
+   return placed(plan, {
+      factor = budget.factor, frozen_factor = budget.frozen_factor, balances_memory = true,
+   })
+end
+
 --- What is balanced by time alone may not fit; a partition that also looks at memory may, when the
 -- stages that need it recompute. Where none is found, the plan is the closest to fitting: of those
 -- that were tried, or of one that balances memory alone.
@@ -155,12 +164,7 @@ function M.fit(plan)
       best = closer(best, last)
       if not last then break end
    end
-   if M.worst_over(best) > 0 and placement.is(o.partition) then
-      local budget = budget_of(leanest(best))
-      best = closer(best, placed(plan, {
-         factor = budget.factor, frozen_factor = budget.frozen_factor, balances_memory = true,
-      }))
-   end
+   if M.worst_over(best) > 0 then best = closer(best, M.balanced(best)) end
    return o.recompute == "auto" and M.worst_over(best) == 0 and keep_where_possible(best) or best
 end
 

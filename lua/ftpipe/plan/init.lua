@@ -20,6 +20,7 @@ local named = require("ftpipe.base.named")
 local options = require("ftpipe.plan.options")
 local opts = require("ftpipe.base.opts")
 local placement = require("ftpipe.placement")
+local over = require("ftpipe.plan.over")
 local playing = require("ftpipe.schedule.played")
 local rates = require("ftpipe.plan.rate")
 local remedies = require("ftpipe.plan.remedies")
@@ -72,10 +73,23 @@ local function with_good_links(plan)
    return ns < before and other or plan
 end
 
+--- The plan to train by; with it, where swaps may make room as well as recomputation does, others
+-- that they may be tried on: cut for time alone, and for memory alone.
 local function draw_training(o, graphs)
    local partition = stages.partition(graphs[#graphs], o)
    local flags = draw.recompute_flags(o.recompute, stages.count(partition.stage))
-   return fit.fit(draw.blueprint(o, graphs, partition, flags))
+   local first = draw.blueprint(o, graphs, partition, flags)
+   local plan = fit.fit(first)
+   if o.swap ~= "auto" or plan == first then return plan, {} end
+   return plan, { first, fit.balanced(first) }
+end
+
+--- The faster one of plans that fit, else the one that is closest to fitting; of equals the first.
+local function better(a, b)
+   local x, y = fit.worst_over(a), fit.worst_over(b)
+   if x > 0 or y > 0 then return y < x and b or a end
+   local batches = math.min(a.options.batches, COMPARED)
+   return b.blueprint:simulate(batches).end_ns < a.blueprint:simulate(batches).end_ns and b or a
 end
 
 --- What a plan that is there already means for the graphs.
@@ -195,14 +209,22 @@ local function make(o)
    if profile then
       o.costs = (o.eval_only and costs.evaluation or costs.average)(profile, o, graphs)
    end
-   local plan = o.given and draw_given(o, graphs)
-      or o.eval_only and draw.evaluation(o, graphs, evaluation.partition(o, graphs))
-      or draw_training(o, graphs)
+   local plan, others
+   if o.given then
+      plan = draw_given(o, graphs)
+   elseif o.eval_only then
+      plan = draw.evaluation(o, graphs, evaluation.partition(o, graphs))
+   else
+      plan, others = draw_training(o, graphs)
+   end
    -- devices in a file are somebody's choice; interleaved stages have theirs by number
    local chosen = type(o.partition) == "string" and core.sys.exists(o.partition)
    local fixed = chosen or o.given or o.eval_only or schedules.interleaves(o.rule or o.schedule)
    if not fixed then plan = with_good_links(plan) end
    if not o.given and not o.eval_only then plan = swaps.fit(plan) end
+   for _, other in ipairs(others or {}) do
+      plan = better(plan, swaps.fit(fixed and other or with_good_links(other)))
+   end
    plan.beside = plan.graphs.evaluation ~= nil
    plan.profile = profile
    plan.groups_text = groups.text(o.groups)
@@ -278,7 +300,7 @@ function Plan:check()
    local ok, problem = pcall(self.blueprint.check_memory, self.blueprint)
    if ok then return self end
    if fit.worst_over(self) == 0 then error(problem, 0) end
-   local why = self.unswapped and ("; swapping does not help: " .. self.unswapped) or ""
+   local why = self.unswapped and "; " .. over.unswapped(self) or ""
    core.fail(problem.status, problem.message .. why .. "; " .. remedies.words(self:remedies()))
 end
 
@@ -297,13 +319,16 @@ end
 local Prediction = {}
 
 function Prediction:__tostring()
-   return ("%.1f samples/s, idle %s\n%s"):format(self.samples_per_second,
-      playing.percents(self.bubble), self.limits)
+   local lines = { ("%.1f samples/s, idle %s"):format(self.samples_per_second,
+      playing.percents(self.bubble)), self.limits, unpack(self.swaps) }
+   return table.concat(lines, "\n")
 end
 
 --- Plays `batches` batches against modelled costs; transfers of described devices share links.
 -- @treturn table seconds, samples_per_second, bubble (by device, 0..1), limits (what holds it back,
---   in words), trace when asked for; with a tostring
+--   in words), swaps (lines: what moves between devices and host memory, and what that costs),
+--   stalls (by device, ns by the kind of action that computing waited for), trace when asked for;
+--   with a tostring
 function Plan:simulate(batches, trace)
    local played = self.blueprint:simulate(batches, trace)
    local seconds = played.end_ns / 1e9
@@ -312,7 +337,7 @@ function Plan:simulate(batches, trace)
       samples_per_second = batches * self.options.batch / seconds,
       bubble = playing.idle(played),
       limits = playing.limits(played, self.machine),
-      trace = played.trace,
+      stalls = played.stalls, swaps = swaps.lines(self, played, batches), trace = played.trace,
    }, Prediction)
 end
 

@@ -72,17 +72,26 @@ function M.memory(plan)
    return memory
 end
 
+--- Why swaps do not make room, where they were asked for: "swapping does not help: ...".
+-- @tparam plan plan
+function M.unswapped(plan)
+   return plan.unswapped and "swapping does not help: " .. plan.unswapped or nil
+end
+
 --- Lines that say first what does not fit; none when all does.
 -- @tparam {table,...} memory as of worst
 -- @tparam {string,...} names by device
-function M.lines(memory, names, least, optimizer)
+-- @tparam[opt] table least of M.least; nil: of a graph file, or where swaps may make room
+-- @tparam[opt] string optimizer
+-- @tparam[opt] string unswapped of M.unswapped
+function M.lines(memory, names, least, optimizer, unswapped)
    local over, d = M.worst(memory)
    if over == 0 then return {} end
    local row = memory[d]
    return {
       ("does not fit: %s needs %s of its %s, %s too much"):format(names[d],
          units.format_bytes(row.total), units.format_bytes(row.budget), units.format_bytes(over)),
-      M.bound(memory, least, optimizer),
+      M.bound(memory, least, optimizer) or unswapped,
    }
 end
 

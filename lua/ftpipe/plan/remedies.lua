@@ -2,6 +2,7 @@
 -- save.
 
 local copy = require("ftpipe.base.copy")
+local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
 local units = require("ftpipe.base.units")
 
@@ -15,23 +16,32 @@ local function twice(devices)
 end
 
 -- Flags that are changed, in the order in which they are told.
-local FLAGS = { "recompute", "micro_batches", "partition", "optimizer", "devices" }
+local FLAGS = { "recompute", "swap", "stages", "micro_batches", "partition", "optimizer",
+   "devices" }
 
---- Changes of options that need less memory: which flag, and its value.
+-- Stages of each device where it swaps: a stage's state is what comes and goes.
+local SWAPPED_STAGES = 6
+
+--- Changes of options that need less memory: the values of those that are changed at once.
 local function changes_of(o)
    local list = {}
-   local function add(flag, value) list[#list + 1] = { flag = flag, value = value } end
-   if o.recompute ~= "always" then add("recompute", "always") end
+   local function add(changed) list[#list + 1] = changed end
+   if o.recompute ~= "always" then add { recompute = "always" } end
+   if (o.swap or "never") == "never" then
+      local stages = SWAPPED_STAGES * #core.engine.devices(o.devices)
+      add { swap = "auto" }
+      if (o.stages or 0) < stages then add { swap = "auto", stages = stages } end
+   end
    for _, factor in ipairs { 2, 4, 8 } do
       local m = o.micro_batches * factor
-      if o.batch % m == 0 then add("micro_batches", m) end
+      if o.batch % m == 0 then add { micro_batches = m } end
    end
-   if o.partition ~= "mixed" then add("partition", "mixed") end
+   if o.partition ~= "mixed" then add { partition = "mixed" } end
    for _, name in ipairs { "adafactor", "sgd" } do
-      if o.optimizer ~= name then add("optimizer", name) end
+      if o.optimizer ~= name then add { optimizer = name } end
    end
    local more = twice(o.devices)
-   if more then add("devices", more) end
+   if more then add { devices = more } end
    return list
 end
 
@@ -44,14 +54,21 @@ local function words_of(o, changed)
    return named.list(o, rows)
 end
 
+local function any_of(changed, before)
+   for flag in pairs(changed) do
+      if before[flag] then return true end
+   end
+   return false
+end
+
 --- The changes of the options, planned; `before` is what was changed already. A flag is changed
 -- once.
 local function plan_changes(try, o, before)
    local rows = {}
-   for _, change in ipairs(changes_of(o)) do
-      local row = not before[change.flag] and try(copy(o, { [change.flag] = change.value }))
+   for _, changed in ipairs(changes_of(o)) do
+      local row = not any_of(changed, before) and try(copy(o, changed))
       if row and not row.problem then
-         row.changed = copy(before, { [change.flag] = change.value })
+         row.changed = copy(before, changed)
          row.words, row.number = words_of(o, row.changed), #rows + 1
          rows[#rows + 1] = row
       end

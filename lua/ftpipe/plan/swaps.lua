@@ -4,19 +4,20 @@ local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local draw = require("ftpipe.plan.draw")
 local fit = require("ftpipe.plan.fit")
+local units = require("ftpipe.base.units")
 
 local M = {}
 
--- Plans that are drawn, each with what the one before it was over by left free: places of different
--- sizes do not always lie next to each other without holes.
+-- Plans that are drawn, each with what the one before it was over by left free, more each time:
+-- places of different sizes do not always lie next to each other without holes.
 local TRIES = 8
 
---- Bytes by which each device is over its budget, added to `spare`; whether one is.
-local function add_over(plan, spare)
+--- Bytes by which each device is over its budget, added to `spare` so many times; whether one is.
+local function add_over(plan, spare, times)
    local any = false
    for d, device in ipairs(plan.devices) do
       local over = plan.memory[d].total - device.memory_bytes
-      if over > 0 then spare[d], any = spare[d] + over, true end
+      if over > 0 then spare[d], any = spare[d] + times * over, true end
    end
    return any
 end
@@ -29,8 +30,8 @@ function M.fit(plan)
    local least = o.swap == "always"
    if not least and (o.swap ~= "auto" or fit.worst_over(plan) == 0) then return plan end
    for d in ipairs(plan.devices) do spare[d] = 0 end
-   for _ = 1, TRIES do
-      local ok, text, volumes = pcall(plan.blueprint.fit, plan.blueprint, least, spare)
+   for try = 1, TRIES do
+      local ok, text = pcall(plan.blueprint.fit, plan.blueprint, least, spare)
       if not ok then
          if least or type(text) ~= "table" then error(text, 0) end
          plan.unswapped = text.message
@@ -38,24 +39,88 @@ function M.fit(plan)
       end
       local partition = copy(plan.partition, { plan = core.schedule.parse(text) })
       drawn = draw.blueprint(o, plan.graphs, partition, plan.recompute)
-      drawn.volumes = volumes
-      if not add_over(drawn, spare) or least then break end
+      if not add_over(drawn, spare, try) or least then break end
    end
    return drawn
 end
 
---- What a batch moves, in a line for each device that moves something.
-function M.lines(plan)
-   local lines = {}
-   for d, row in ipairs(plan.volumes or {}) do
-      local bytes_in, bytes_out = 0, 0
-      for class, bytes in pairs(row.bytes_in) do
-         bytes_in, bytes_out = bytes_in + bytes, bytes_out + row.bytes_out[class]
+local function sum(by_class, key)
+   local total = 0
+   for _, value in pairs(by_class) do total = total + (key and value[key] or value) end
+   return total
+end
+
+--- Bytes that a device copies in a batch: in, and out.
+local function bytes_of(row, batches)
+   return sum(row.bytes_in) / batches, sum(row.bytes_out) / batches
+end
+
+--- What the moves of a device cost in a simulation: bytes_in and bytes_out of a batch, seconds of
+-- copies of a batch, hidden (the share of these while it computes, or waits for something else),
+-- waits (seconds of a batch in which it computes nothing because of them); nil where nothing moves.
+-- @tparam plan plan
+-- @tparam int d
+-- @tparam table played of blueprint:simulate
+-- @tparam int batches that it was of
+function M.cost(plan, d, played, batches)
+   local row = plan.volumes and plan.volumes[d]
+   if not row or row.loads + row.saves + row.drops == 0 then return nil end
+   local bytes_in, bytes_out = bytes_of(row, plan.options.batches)
+   local ns, stalls = sum(played.copies[d], "ns"), played.stalls[d]
+   return {
+      bytes_in = bytes_in, bytes_out = bytes_out, seconds = ns / 1e9 / batches,
+      hidden = ns > 0 and 1 - sum(played.copies[d], "exposed_ns") / ns or 1,
+      waits = ((stalls["swap-in"] or 0) + (stalls["swap-out"] or 0)) / 1e9 / batches,
+   }
+end
+
+--- Of all devices: bytes that a batch copies to and from host memory, and the share of the time of
+-- these copies for which computing does not wait.
+function M.total(plan, played, batches)
+   local bytes, seconds, hidden = 0, 0, 0
+   for d in ipairs(plan.devices) do
+      local cost = M.cost(plan, d, played, batches)
+      if cost then
+         bytes = bytes + cost.bytes_in + cost.bytes_out
+         seconds, hidden = seconds + cost.seconds, hidden + cost.seconds * cost.hidden
       end
-      if row.loads + row.saves + row.drops > 0 then
-         lines[#lines + 1] = ("swaps of %s: %.1f MB in and %.1f MB out for each batch"):format(
-            plan.devices[d].name, bytes_in / plan.options.batches / 1e6,
-            bytes_out / plan.options.batches / 1e6)
+   end
+   return bytes, seconds > 0 and hidden / seconds or 1
+end
+
+--- Which classes a device's copies are of, those first that it waits for longest.
+local function class_words(plan, d, played)
+   local rows, parts = {}, {}
+   for class, times in pairs(played.copies[d]) do
+      rows[#rows + 1] = { class = class, ns = times.ns, exposed_ns = times.exposed_ns }
+   end
+   table.sort(rows, function(a, b)
+      return a.exposed_ns > b.exposed_ns or a.exposed_ns == b.exposed_ns and a.class < b.class
+   end)
+   local volume = plan.volumes[d]
+   for i, row in ipairs(rows) do
+      local bytes = (volume.bytes_in[row.class] + volume.bytes_out[row.class])
+         / plan.options.batches
+      parts[i] = ("%s %s, %.0f %% hidden"):format(row.class, units.format_bytes(bytes),
+         100 * (1 - row.exposed_ns / row.ns))
+   end
+   return table.concat(parts, "; ")
+end
+
+--- What a batch moves and what that costs, in two lines for each device that moves something.
+-- @tparam plan plan
+-- @tparam table played of blueprint:simulate
+-- @tparam int batches that it was of
+function M.lines(plan, played, batches)
+   local lines = {}
+   for d, device in ipairs(plan.devices) do
+      local cost = M.cost(plan, d, played, batches)
+      if cost then
+         lines[#lines + 1] = ("swaps of %s: %.1f MB in and %.1f MB out for each batch, "
+            .. "%.0f %% hidden; computing waits %s for them"):format(device.name,
+            cost.bytes_in / 1e6, cost.bytes_out / 1e6, 100 * cost.hidden,
+            units.format_seconds(cost.waits))
+         lines[#lines + 1] = "  " .. class_words(plan, d, played)
       end
    end
    return lines

@@ -26,6 +26,7 @@ local plans = require("ftpipe.plan")
 local playing = require("ftpipe.schedule.played")
 local schedules = require("ftpipe.schedule")
 local stages = require("ftpipe.plan.cut")
+local swaps = require("ftpipe.plan.swaps")
 local units = require("ftpipe.base.units")
 local words = require("ftpipe.base.words")
 
@@ -271,10 +272,12 @@ function M.model(what, given, placements)
       title = ("%s, %d x %d source tokens"):format(model.name, o.batch, o.source),
       graph = graph, problem = problem, result = result, cut = cut, names = names, options = o,
       method = plan.partition.name, plan = plan, fits = all_fit(memory), memory = memory,
-      least = over.least(plan),
+      least = o.swap == "never" and over.least(plan) or nil, unswapped = over.unswapped(plan),
       stages = stage_rows(cut, times, names), proof = playing.proof(times),
       recompute = plan.recompute, played = play(long), play = play,
    }, Subject)
+   subject.swaps = swaps.lines(plan, subject.played, long)
+   subject.swapped_bytes, subject.hidden = swaps.total(plan, subject.played, long)
    subject.seconds = subject:seconds_with(nil)
    subject.samples_per_second = o.batch / subject.seconds
    return subject
@@ -366,7 +369,8 @@ function Subject:limits() return playing.limits(self.played, self.cut.machine) e
 
 --- The whole, as text; what does not fit says so first.
 function Subject:text(by_class)
-   local lines = over.lines(self.memory, self.names, self.least, self.options.optimizer)
+   local lines = over.lines(self.memory, self.names, self.least, self.options.optimizer,
+      self.unswapped)
    for _, line in ipairs {
       self.title .. ": " .. self:setting(), compare.text(self:stage_cells()),
       compare.text(self:memory_cells(by_class)),
@@ -375,6 +379,7 @@ function Subject:text(by_class)
    } do
       lines[#lines + 1] = line
    end
+   for _, line in ipairs(self.swaps or {}) do lines[#lines + 1] = line end
    return table.concat(lines, "\n")
 end
 
@@ -395,6 +400,7 @@ function Subject:data()
       micro_batches = o.micro_batches, batch = o.batch, fits = self.fits,
       seconds_per_batch = self.seconds, samples_per_second = self.samples_per_second,
       moved_bytes = stages.moved_bytes(self.cut) * o.micro_batches,
+      swapped_bytes = self.swapped_bytes, swaps_hidden = self.hidden,
       critical_ns = self.played.critical, busiest_link = link, busiest_share = share,
       stages = core.json.array(self.stages), devices = core.json.array(memory),
       node_stage = core.json.array(self.result.stage),

@@ -54,7 +54,8 @@ end
 -- @tparam[opt] table placements of plans that differ in stages, schedule or partition alone
 -- @treturn table options, subject or problem (why there is none), seconds, memory_bytes (of the
 --   fullest device), over_bytes (beyond a budget; 0: it fits), staleness, moved_bytes, stages,
---   recomputed (stages), runs (false: it can be simulated alone)
+--   recomputed (stages), swapped_bytes (in a batch, to and from host memory), hidden (the share of
+--   these copies for which no device waits), runs (false: it can be simulated alone)
 -- @local
 function M.try(model, o, placements)
    local ok, subject = pcall(explore.model, model, o, placements)
@@ -68,6 +69,7 @@ function M.try(model, o, placements)
       staleness = most_late(subject), stages = #subject.stages,
       recomputed = count_recomputed(subject), runs = subject.plan.blueprint:is_executable(),
       moved_bytes = stages.moved_bytes(subject.cut) * o.micro_batches,
+      swapped_bytes = subject.swapped_bytes, hidden = subject.hidden,
    }
 end
 
@@ -106,6 +108,12 @@ local LAYOUTS = {
    { partition = "mixed", per_device = 3, schedules = ANY_ORDER },
 }
 
+-- More of them where state may be swapped: a stage's is what comes and goes.
+local SWAPPED_LAYOUTS = {
+   { partition = "seq", per_device = 4, schedules = ANY_ORDER },
+   { partition = "seq", per_device = 8, schedules = ANY_ORDER },
+}
+
 local function contains(list, value)
    for _, entry in ipairs(list or { value }) do
       if entry == value then return true end
@@ -115,15 +123,17 @@ end
 
 --- The layouts of the partitions that the caller allows; those with a number of stages of its own
 -- once.
-local function layouts_of(only, n_stages)
+local function layouts_of(only, n_stages, swap)
    local list, seen = {}, {}
-   for _, layout in ipairs(LAYOUTS) do
+   local function add(layout)
       local key = layout.partition .. layout.schedules[1]
       if contains(only.partitions, layout.partition) and not (n_stages and seen[key]) then
          list[#list + 1] = layout
       end
       seen[key], seen[layout.partition] = true, true
    end
+   for _, layout in ipairs(LAYOUTS) do add(layout) end
+   for _, layout in ipairs(swap ~= "never" and SWAPPED_LAYOUTS or {}) do add(layout) end
    for _, name in ipairs(only.partitions or {}) do
       if not seen[name] then
          list[#list + 1] = { partition = name, per_device = 1, schedules = ANY_ORDER }
@@ -143,7 +153,7 @@ local function choices(o, only, n_devices)
          stages = o.stages or layout.per_device * n_devices,
       })
    end
-   for _, layout in ipairs(layouts_of(only, o.stages)) do
+   for _, layout in ipairs(layouts_of(only, o.stages, o.swap)) do
       for _, m in ipairs(only.counts or micro_batch_counts(o.batch, n_devices)) do
          for _, schedule in ipairs(layout.schedules) do add(layout, m, schedule) end
       end
@@ -316,6 +326,10 @@ local COLUMNS = {
    end },
    { "wins", function(row) return row.wins and share(row) or "-" end },
    { "memory", function(row) return units.format_bytes(row.memory_bytes) end },
+   { "swapped", function(row)
+      return row.swapped_bytes > 0 and ("%s, %.0f %% hidden"):format(
+         units.format_bytes(row.swapped_bytes), 100 * row.hidden) or "-"
+   end },
    { "late", function(row) return tostring(row.staleness) end },
    { "moved", function(row) return units.format_bytes(row.moved_bytes) end },
    { "front", function(row) return row.front and "*" or "" end },
@@ -344,7 +358,7 @@ end
 -- What rows are compared by, as programs read it.
 local FIGURES = {
    "problem", "stages", "recomputed", "memory_bytes", "over_bytes", "staleness", "moved_bytes",
-   "front", "runs", "verdict",
+   "swapped_bytes", "hidden", "front", "runs", "verdict",
 }
 
 --- Rows as numbers, for programs; "wins" is the share of draws in which a row is the fastest.

@@ -1,0 +1,104 @@
+/* bind_runs/moves.c - what blueprints move between devices and host memory. */
+#include "planfile/planfile.h"
+#include "bind_runs/internal.h"
+
+/* What a move of each class carries, by stage; on the stack. */
+static int64_t (*push_bytes(lua_State *L, const ft_blueprint *b))[FT_MEMORY_CLASSES]
+{
+    int n = b->cut.n_stages;
+    int64_t(*bytes)[FT_MEMORY_CLASSES] = lua_newuserdata(L, (size_t)n * sizeof *bytes);
+    for (int s = 0; s < n; s++)
+        for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
+            const ft_unit *u = b->stages[s].units[c];
+            bool slots = c == FT_MEMORY_ACTIVATIONS && ft_plan_has(&b->plan, s, FT_ACT_SWAP_OUT);
+            bytes[s][c] = u ? ft_place_bytes(u->bytes) : slots ? b->stages[s].slot_bytes : 0;
+        }
+    return bytes;
+}
+
+/* What moves between devices and host memory, how large that is and where it lies; on the stack. */
+void script_tell_of_moves(lua_State *L, const ft_blueprint *b, ft_simulation *options)
+{
+    int n_devices = b->cut.n_devices;
+    int64_t(*bytes)[FT_MEMORY_CLASSES] = push_bytes(L, b);
+    ft_lot *lots = lua_newuserdata(L, (size_t)(b->n_stays + 1) * sizeof *lots);
+    double *ns_per_byte = lua_newuserdata(L, (size_t)n_devices * sizeof *ns_per_byte);
+    lots[0] = (ft_lot){0, 0};
+    for (int i = 1; i <= b->n_stays; i++)
+        lots[i] = (ft_lot){b->stays[i].at, ft_place_bytes(b->stays[i].unit->bytes)};
+    for (int d = 0; d < n_devices; d++) {
+        const ft_device *device = &b->cut.devices[d];
+        double rate = device->link_bytes_per_s;
+        if (b->cut.costs && b->cut.costs[d]) rate = b->cut.costs[d]->copy_bytes_per_s;
+        if (device->host_limit > 0 && device->host_limit < rate) rate = device->host_limit;
+        ns_per_byte[d] = 1e9 / rate;
+    }
+    options->swap_bytes = (const int64_t(*)[FT_MEMORY_CLASSES])bytes;
+    options->lots = lots;
+    options->swap_ns_per_byte = ns_per_byte;
+}
+
+/*** The plan with moves between device and host memory, so that it fits the devices' budgets.
+ * @function blueprint:fit
+ * @tparam bool least takes as little device memory as it can, whatever the budgets
+ * @tparam[opt] table spare by device: bytes that are to be left
+ * @treturn string the text of a plan */
+int script_blueprint_fit(lua_State *L)
+{
+    ft_error err;
+    ft_plan *plan;
+    ft_text text = {0};
+    const ft_blueprint *b = script_check_blueprint(L, 1);
+    int n = ft_blueprint_plan(b)->n_devices;
+    int64_t *spare = lua_newuserdata(L, (size_t)(n + 1) * sizeof *spare);
+    for (int d = 0; d < n; d++) {
+        spare[d] = 0;
+        if (!lua_istable(L, 3)) continue;
+        lua_rawgeti(L, 3, d + 1);
+        spare[d] = (int64_t)lua_tonumber(L, -1);
+        lua_pop(L, 1);
+    }
+    ft_status status = ft_blueprint_fit(&plan, b, lua_toboolean(L, 2), spare, &err);
+    if (status == FT_OK) status = ft_plan_write(plan, &text, &err);
+    ft_plan_free(plan);
+    if (status == FT_OK) lua_pushlstring(L, text.data, (size_t)text.length);
+    ft_text_fini(&text);
+    if (status != FT_OK) return script_raise(L, &err);
+    return 1;
+}
+
+static void push_volumes(lua_State *L, const ft_volume *volumes, int n)
+{
+    lua_createtable(L, n, 0);
+    for (int d = 0; d < n; d++) {
+        const ft_volume *v = &volumes[d];
+        lua_createtable(L, 0, 5);
+        for (int out = 0; out < 2; out++) {
+            lua_createtable(L, 0, FT_MEMORY_CLASSES);
+            for (int c = 0; c < FT_MEMORY_CLASSES; c++)
+                script_set_number(L, ft_memory_classes[c].name,
+                                  (double)(out ? v->out[c] : v->in[c]));
+            lua_setfield(L, -2, out ? "bytes_out" : "bytes_in");
+        }
+        script_set_number(L, "loads", (double)v->loads);
+        script_set_number(L, "saves", (double)v->saves);
+        script_set_number(L, "drops", (double)v->drops);
+        lua_rawseti(L, -2, d + 1);
+    }
+}
+
+/*** What the plan's moves copy in its longest leg.
+ * @function blueprint:volumes
+ * @treturn[opt] table by device: bytes_in and bytes_out by class, loads, saves and drops; nil when
+ *   nothing moves */
+int script_blueprint_volumes(lua_State *L)
+{
+    const ft_blueprint *b = script_check_blueprint(L, 1);
+    const int64_t(*bytes)[FT_MEMORY_CLASSES] =
+        (const int64_t(*)[FT_MEMORY_CLASSES])push_bytes(L, b);
+    int n = b->cut.n_devices;
+    ft_volume *volumes = lua_newuserdata(L, (size_t)n * sizeof *volumes);
+    if (!ft_plan_volumes(ft_blueprint_plan(b), bytes, volumes)) return 0;
+    push_volumes(L, volumes, n);
+    return 1;
+}
