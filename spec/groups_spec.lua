@@ -157,6 +157,55 @@ local function flat(values, list)
    return list
 end
 
+describe("--layer-decay", function()
+   --- By the name of a parameter, how many layers it is below the head.
+   local LAYERS = {
+      bert = { ["bert.embeddings.word_embeddings.weight"] = 4,
+         ["bert.encoder.layer.0.output.dense.weight"] = 3,
+         ["bert.encoder.layer.2.output.dense.weight"] = 1, ["qa_outputs.weight"] = 0 },
+      gpt2 = { ["transformer.wte.weight"] = 4, ["transformer.wpe.weight"] = 4,
+         ["transformer.h.0.mlp.c_fc.weight"] = 3, ["transformer.h.2.ln_1.weight"] = 1,
+         ["transformer.ln_f.weight"] = 0 },
+      t5 = { ["shared.weight"] = 7, ["encoder.block.0.layer.0.SelfAttention.q.weight"] = 6,
+         ["encoder.final_layer_norm.weight"] = 4,
+         ["decoder.block.0.layer.1.EncDecAttention.q.weight"] = 3,
+         ["decoder.block.2.layer.2.DenseReluDense.wo.weight"] = 1,
+         ["decoder.final_layer_norm.weight"] = 0 },
+   }
+   for family, wanted in pairs(LAYERS) do
+      it("gives each layer the rate of the one above it times a factor: " .. family, function()
+         local plan = pipeline.plan { family = family, layer_decay = 0.5,
+            groups = family == "gpt2" and "*ln_*: rate 3" or nil }
+         local factors, n = groups.rate_factors(plan.options, plan.graphs[1]), 0
+         for i, param in ipairs(plan.graphs[1]:params()) do
+            local below = wanted[param.name]
+            if below then
+               assert.near(0.5 ^ below * (param.name:find("ln_") and 3 or 1), factors[i], 1e-15,
+                  param.name)
+               n = n + 1
+            end
+         end
+         for _ in pairs(wanted) do n = n - 1 end
+         assert.equal(0, n)
+      end)
+   end
+
+   it("is what parameters are trained with, on any cut", function()
+      local o = { family = "bert", steps = 3, layer_decay = 1e-6, rate = 1e-2 }
+      local one = pipeline.train(o)
+      local before, plan = initial(o)
+      for _, param in ipairs(plan.graphs[1]:params()) do
+         local moved = late.distance(before[param.name], one.params[param.name])
+         local head = param.name:find("^qa_outputs")
+         assert.is_true(head and moved > 1e-3 or not head and moved < 1e-6, param.name)
+      end
+      assert.matches("\nlayer decay: 5 layers, the first has 1e%-24 times the rate of the head$",
+         tostring(plan))
+      o.devices = "cpu:3"
+      assert.same(one.params, pipeline.train(o).params)
+   end)
+end)
+
 describe("groups of parameters", function()
    --- The same run with what a group says done by hand: rates and decays of one optimizer step.
    local function by_hand(o, factor, decay)

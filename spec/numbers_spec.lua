@@ -10,7 +10,7 @@ local function run_of(change)
       task = { name = "rte" }, model = { raw = { d_model = 64 } },
       data = { train = { dataset = { pack = function(self) return self.packed end,
          packed = "rows" } } },
-      plan = { options = {
+      plan = { groups = {}, options = {
          batch = 8, micro_batches = 2, buckets = { 32 }, lengths = { target = 4 }, seed = 1,
          dropout = 0.1, optimizer = "adamw", hypers = { weight_decay = 0 }, decay_exempt = "none",
          clip = 1, synchronous = true,
@@ -71,14 +71,41 @@ describe("what decides the numbers of a run", function()
       end)
    end
 
-   it("has its warm-up as long as it lasts", function()
+   it("has its warm-up as long as it lasts, and where the rate goes on from it", function()
       local function with(warmup) return function(run) run.rate.warmup = warmup end end
       for _, row in ipairs { { 20, 5 }, { 20, 15 }, { 20, 19 }, { 0, 9 }, { 5, 7 } } do
          assert.matches("%-%-warmup %(at most a tenth of %-%-steps%) was 10, is " .. row[1] .. "$",
             said(with(row[1]), row[2]))
       end
       for _, row in ipairs { { 20, 20 }, { 20, 50 }, { 0, 10 }, { 5, 10 } } do
-         assert.is_nil(said(with(row[1]), row[2]))
+         local function stays(run) run.rate.schedule = "constant" end
+         local function change(run)
+            stays(run)
+            run.rate.warmup = row[1]
+         end
+         local record = numbers.of(run_of(stays))
+         numbers.check(run_of(change), record, row[2], "dir")
+         assert.is_string(said(with(row[1]), row[2])) -- that of a linear rate
       end
+   end)
+
+   it("has no rates when these are to change", function()
+      local function change(run)
+         run.rate = { peak = 1, schedule = "inverse-sqrt", warmup = 3, steps = 7 }
+         run.plan.groups = { rates = "a: rate 2" }
+         run.plan.options.layer_decay = 0.5
+      end
+      for _, word in ipairs { "lr was", "lr%-schedule", "warmup", "rates of %-%-groups",
+         "layer%-decay" } do
+         assert.matches(word, said(change))
+      end
+      assert.is_nil(said(function(run)
+         change(run)
+         run.args.change_rate = true
+      end))
+      assert.matches("arguments: %-%-groups was not given, is b: frozen$", said(function(run)
+         change(run)
+         run.args.change_rate, run.plan.groups.others = true, "b: frozen"
+      end))
    end)
 end)

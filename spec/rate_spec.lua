@@ -1,5 +1,6 @@
 local args = require("ftpipe.recipe.args")
 local core = require("ftpipe.core")
+local files = require("spec.support.files")
 local process = require("spec.support.process")
 local rates = require("ftpipe.plan.rate")
 local schedules = require("ftpipe.schedule")
@@ -63,5 +64,46 @@ describe("the learning rate of a run", function()
       assert.equal(229, last_step("0.5", "7"))
       assert.equal(400, last_step("1", "8"))
       assert.equal(800, last_step("2", "8"))
+   end)
+
+   it("falls with the root of the step, or over the last tenth", function()
+      local slow = rate("1f1b", { "--lr-schedule", "inverse-sqrt", "--lr", "2e-3" })
+      assert.near(2e-3, core.engine.rate(slow, 20), 1e-12) -- warm-up is 20 steps
+      assert.near(1e-3, core.engine.rate(slow, 80), 1e-12)
+      assert.equal("0.002 after 20 steps of warm-up, then by one over the root of the step",
+         rates.words(slow))
+      local late = rate("1f1b", { "--lr-schedule", "warmup-stable-decay", "--lr", "2e-3" })
+      assert.near(2e-3, core.engine.rate(late, 181), 1e-12)
+      assert.near(2e-3 * (1 - math.sqrt(0.5)), core.engine.rate(late, 191), 1e-12)
+      assert.equal(0, core.engine.rate(late, 200))
+      assert.matches("over the last tenth by one less a root to 0 at step 200$", rates.words(late))
+   end)
+
+   it("changes in a run that goes on when it is told so", function()
+      files.in_directory(function(dir)
+         local function run(steps, lr, ...)
+            return process.ftpipe { "spec/support/resume_run.lua", "--steps", steps, "--lr", lr,
+               "--lr-schedule", "constant", "--warmup", "0", "--out", dir .. "/out", ... }
+         end
+         local _, err, exit = run("3", "1e-3")
+         assert.equal(0, exit, err)
+         process.refused(2, "%-%-change%-rate is for a run that goes on, give %-%-resume too",
+            { "spec/support/resume_run.lua", "--change-rate", "--out", dir .. "/other" })
+         local _, problem = run("6", "4e-3", "--resume")
+         assert.matches("%-%-lr was 0.001, is 0.004", problem)
+         _, err, exit = run("6", "4e-3", "--resume", "--change-rate")
+         assert.equal(0, exit, err)
+         _, err, exit = run("8", "4e-3", "--resume") -- those are the run's now
+         assert.equal(0, exit, err)
+         local seen = {}
+         for line in core.sys.read_file(dir .. "/out/metrics.jsonl"):gmatch("[^\n]+") do
+            local row = core.json.decode(line, "a row")
+            if row.loss then seen[#seen + 1] = ("%d %g"):format(row.step, row.lr) end
+         end
+         assert.equal("1 0.001, 2 0.001, 3 0.001, 4 0.004, 5 0.004, 6 0.004, 7 0.004, 8 0.004",
+            table.concat(seen, ", "))
+         local record = core.json.decode(core.sys.read_file(dir .. "/out/run.json"), "run.json")
+         assert.equal(0.004, record.flags.lr)
+      end)
    end)
 end)

@@ -80,11 +80,20 @@ static int engine_looks_ahead(lua_State *L)
     return 1;
 }
 
+/*** What a learning rate may do behind its warm-up.
+ * @function engine.rate_schedules
+ * @treturn {table,...} { name =, words =, ends = (falls to 0 at the last step) } */
 static int engine_rate_schedules(lua_State *L)
 {
     lua_newtable(L);
-    for (int i = 0; ft_rate_schedule(i); i++) {
-        lua_pushstring(L, ft_rate_schedule(i));
+    for (int i = 0; ft_rate_schedules[i].name; i++) {
+        lua_createtable(L, 0, 3);
+        lua_pushstring(L, ft_rate_schedules[i].name);
+        lua_setfield(L, -2, "name");
+        lua_pushstring(L, ft_rate_schedules[i].words);
+        lua_setfield(L, -2, "words");
+        lua_pushboolean(L, ft_rate_schedules[i].ends);
+        lua_setfield(L, -2, "ends");
         lua_rawseti(L, -2, i + 1);
     }
     return 1;

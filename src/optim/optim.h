@@ -95,15 +95,20 @@ bool ft_sum_terms(const ft_sum_term *terms, int n, int into, int64_t rows, int64
 
 /* Learning rate over steps: linear warm-up from 0, then by the row. */
 typedef struct ft_rate {
-    const char *schedule; /* a name of ft_rate_schedule */
+    const char *schedule; /* the name of a row */
     double peak;
     int64_t warmup; /* steps; the rate of step w <= warmup is peak * w / warmup */
     int64_t steps;  /* all of them */
 } ft_rate;
 
-/* Name of row i of the schedules, "constant", then those that fall to 0 at `steps`; NULL behind the
- * last. */
-const char *ft_rate_schedule(int i);
+typedef struct ft_rate_schedule {
+    const char *name;
+    const char *words; /* what it does behind the warm-up, where `ends` before "to 0 at step N" */
+    bool ends;         /* falls to 0 at `steps`; else they are no matter */
+    double (*share)(const ft_rate *rate, int64_t step); /* of the peak, behind the warm-up */
+} ft_rate_schedule;
+
+extern const ft_rate_schedule ft_rate_schedules[]; /* a name of NULL at the end */
 /* FT_INVALID for an unknown schedule (listing those there are), negative or non-finite numbers. */
 ft_status ft_rate_check(const ft_rate *rate, ft_error *err);
 double ft_rate_at(const ft_rate *rate, int64_t step); /* step counts from 1 */

@@ -88,6 +88,9 @@ local function check_flags(args)
    if args.save_every and not args.out then
       usage("--save-every saves in the directory that --out names, give it too")
    end
+   if args.change_rate and not args.resume then
+      usage("--change-rate is for a run that goes on, give --resume too")
+   end
    if args.keep and not args.out then
       usage("--keep is for checkpoints in the directory that --out names, give it too")
    end

@@ -39,7 +39,7 @@ M.partitions = placement.names()
 M.partitions_help = table.concat(M.partitions, ", ")
 
 M.optimizers = core.engine.optimizers()
-M.rates = core.engine.rate_schedules()
+M.rates = names(core.engine.rate_schedules())
 M.costs = names(core.partition.costs)
 M.precisions = names(precision.rows)
 

@@ -70,7 +70,7 @@ local function groups_lines(plan)
    if trained < all then
       lines[1] = ("trained: %.4g M of %.4g M parameters"):format(trained / 1e6, all / 1e6)
    end
-   if o.groups then lines[#lines + 1] = "groups: " .. plan.groups_text end
+   if o.groups then lines[#lines + 1] = "groups: " .. plan.groups.all end
    if o.layer_decay then
       local depth = layers.below_head(plan.graphs[1])
       local most = math.max(unpack(depth))

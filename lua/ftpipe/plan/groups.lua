@@ -110,18 +110,35 @@ local function number(value)
    return tonumber(text) == value and text or ("%.17g"):format(value)
 end
 
+--- Words of a group in a text, by what they say.
+local TEXTS = {
+   { "frozen", function(value) return value and "frozen" or "trained" end },
+   { "rate", function(value) return "rate " .. number(value) end },
+   { "decay", function(value) return "decay " .. number(value) end },
+}
+
 --- The groups as a text, the same for the same groups; nil where there are none.
-function M.text(list)
+-- @tparam table list of `of`, or nil
+-- @tparam[opt] table only what is told, { rate = true }; else all
+function M.text(list, only)
    local parts = {}
-   for i, group in ipairs(list or {}) do
+   for _, group in ipairs(list or {}) do
       local words = {}
-      if group.frozen ~= nil then words[1] = group.frozen and "frozen" or "trained" end
-      for _, name in ipairs { "rate", "decay" } do
-         if group[name] then words[#words + 1] = name .. " " .. number(group[name]) end
+      for _, row in ipairs(TEXTS) do
+         local value = group[row[1]]
+         if value ~= nil and (not only or only[row[1]]) then words[#words + 1] = row[2](value) end
       end
-      parts[i] = group[1] .. ": " .. table.concat(words, ", ")
+      if words[1] then parts[#parts + 1] = group[1] .. ": " .. table.concat(words, ", ") end
    end
-   return list and table.concat(parts, "; ") or nil
+   return parts[1] and table.concat(parts, "; ") or nil
+end
+
+--- Texts of all that groups say, of their rates alone, and of the rest.
+function M.texts(list)
+   return {
+      all = M.text(list), rates = M.text(list, { rate = true }),
+      others = M.text(list, { frozen = true, decay = true }),
+   }
 end
 
 -- ---------------------------------------------------------------------------------------------

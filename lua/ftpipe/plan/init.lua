@@ -227,7 +227,7 @@ local function make(o)
    end
    plan.beside = plan.graphs.evaluation ~= nil
    plan.profile = profile
-   plan.groups_text = groups.text(o.groups)
+   plan.groups = groups.texts(o.groups)
    plan.devices_name = clusters.name_of(o.devices)
    plan.only = devices[1].kind == "sim"
    return setmetatable(plan, Plan)
@@ -251,7 +251,7 @@ end
 
 --- A plan of the same options, with what is known of them.
 local function keep(plan, drawn)
-   for _, key in ipairs { "beside", "only", "profile", "devices_name", "groups_text" } do
+   for _, key in ipairs { "beside", "only", "profile", "devices_name", "groups" } do
       drawn[key] = plan[key]
    end
    return setmetatable(drawn, Plan)

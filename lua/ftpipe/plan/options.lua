@@ -72,6 +72,8 @@ M.rows = {
       help = "steps of warm-up, at most a tenth of all" },
    { "lr_schedule", of = "recipe", choices = choices.rates,
       help = "after warm-up [constant; async: cooldown]" },
+   { "change_rate", of = "recipe", rare = true, type = "boolean", default = false,
+      help = "with --resume: rates are those of the flags, from the next step on" },
    { "look_ahead", of = "recipe plan", rare = true, choices = { "lag", "none" },
       help = "late weights: steps to come that are taken early [lag: as many as they are late]" },
    { "clip", of = "recipe plan", type = "number", min = 0, default = 1, plan = { default = 0 },

@@ -1,5 +1,7 @@
 --- The learning rate over a run, from its flags.
 
+local core = require("ftpipe.core")
+
 local M = {}
 
 --- After warm-up the rate stays, unless --lr-schedule says otherwise. With a schedule that does
@@ -23,15 +25,15 @@ function M.of(args, synchronous, steps)
    }
 end
 
+local rows = {}
+for _, row in ipairs(core.engine.rate_schedules()) do rows[row.name] = row end
+
 --- For people: "0.001 after 80 steps of warm-up, then linear to 0 at step 800".
 function M.words(rate)
-   local text = ("%g"):format(rate.peak)
+   local text, row = ("%g"):format(rate.peak), rows[rate.schedule]
    if rate.warmup > 0 then text = ("%s after %d steps of warm-up"):format(text, rate.warmup) end
-   if rate.schedule == "constant" then return text .. ", constant" end
-   if rate.schedule == "cooldown" then
-      return ("%s, over the last fifth linear to 0 at step %d"):format(text, rate.steps)
-   end
-   return ("%s, then %s to 0 at step %d"):format(text, rate.schedule, rate.steps)
+   text = ("%s, %s"):format(text, row.words)
+   return row.ends and ("%s to 0 at step %d"):format(text, rate.steps) or text
 end
 
 return M

@@ -37,8 +37,10 @@ local function async_pipeline(plan)
       "\n"))
 end
 
---- A warm-up that is over no longer matters.
-local function warming_up(was, is, step) return step < math.max(was or 0, is or 0) end
+--- A warm-up that is over no longer matters to a rate that stays; the others go on from its end.
+local function warming_up(was, is, step, run)
+   return step < math.max(was or 0, is or 0) or run.rate.schedule ~= "constant"
+end
 
 --- Whether what only one kind of run has differs; that the kinds do is said by another row.
 local function both_have_one(was, is) return was ~= nil and is ~= nil end
@@ -48,8 +50,15 @@ local function how_often(steps)
    return steps and ("every %d step%s"):format(steps, steps == 1 and "" or "s") or "never"
 end
 
+--- Whether a rate falls to the last step, so that each depends on how many there are.
+local function ends(rate)
+   for _, row in ipairs(core.engine.rate_schedules()) do
+      if row.name == rate.schedule then return row.ends end
+   end
+end
+
 --- Rows: the name in the record, what a person calls it, how it is found; optionally whether a
--- difference matters to a run that is past a step.
+-- difference matters to a run that is past a step. `rate`: --change-rate allows that it differs.
 local ROWS = {
    { "task", "the task", function(run) return run.task.name end },
    { "model", "config.json of --model",
@@ -72,8 +81,11 @@ local ROWS = {
    { "hypers", "--weight-decay", function(run) return sorted(run.plan.options.hypers) end },
    { "decay_exempt", "--decay-exempt",
       function(run) return run.plan.options.decay_exempt end },
-   { "groups", "--groups", function(run) return run.plan.groups_text end },
-   { "layer_decay", "--layer-decay", function(run) return run.plan.options.layer_decay end },
+   { "groups", "--groups", function(run) return run.plan.groups.others end },
+   { "group_rates", "rates of --groups", function(run) return run.plan.groups.rates end,
+      rate = true },
+   { "layer_decay", "--layer-decay", function(run) return run.plan.options.layer_decay end,
+      rate = true },
    { "look_ahead", "--look-ahead", function(run)
       if not is_async(run.plan) then return nil end
       for _, stage in ipairs(run.plan.blueprint:stages()) do
@@ -82,13 +94,13 @@ local ROWS = {
       return "none"
    end, both_have_one },
    { "clip", "--clip", function(run) return run.plan.options.clip end },
-   { "lr", "--lr", function(run) return run.rate.peak end },
-   { "lr_schedule", "--lr-schedule", function(run) return run.rate.schedule end },
+   { "lr", "--lr", function(run) return run.rate.peak end, rate = true },
+   { "lr_schedule", "--lr-schedule", function(run) return run.rate.schedule end, rate = true },
    { "warmup", "--warmup (at most a tenth of --steps)",
-      function(run) return run.rate.warmup end, warming_up },
+      function(run) return run.rate.warmup end, warming_up, rate = true },
    { "rate_steps", "--steps, to which --lr-schedule falls",
-      function(run) return run.rate.schedule ~= "constant" and run.rate.steps or nil end,
-      both_have_one },
+      function(run) return ends(run.rate) and run.rate.steps or nil end, both_have_one,
+      rate = true },
    { "precision", "--precision", function(run) return run.args.precision end },
    { "kind", "--schedule", function(run)
       return is_async(run.plan) and "async" or "synchronous"
@@ -137,7 +149,8 @@ function M.check(run, record, step, path)
    local now, faults = M.of(run), {}
    for _, row in ipairs(ROWS) do
       local was, is = record[row[1]], now[row[1]]
-      if was ~= is and (not row[4] or row[4](was, is, step)) then
+      local allowed = row.rate and run.args.change_rate
+      if was ~= is and not allowed and (not row[4] or row[4](was, is, step, run)) then
          local opaque = type(was) == "string" and #was == 16 and was:match("^%x+$")
          faults[#faults + 1] = row[2] .. (opaque and " differs"
             or (" was %s, is %s"):format(show(was), show(is)))

@@ -47,7 +47,7 @@ function M.text(run)
       ftpipe = core.version,
       flags = plain(copy(run.args, {
          warmup = run.rate.warmup, lr_schedule = run.rate.schedule,
-         schedule = run.plan.options.schedule, groups = run.plan.groups_text,
+         schedule = run.plan.options.schedule, groups = run.plan.groups.all,
       })),
       task = plain(run.task:record()),
    }, { indent = 2, sort = true }) .. "\n"
