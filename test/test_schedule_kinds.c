@@ -107,7 +107,7 @@ static void test_every_kind(void)
             if (!CHECK_STATUS(ft_plan_simulate_on(&timeline, plan, &options, &err), FT_OK))
                 fprintf(stderr, "plan %d: %s\n", (int)i, err.message);
             else
-                CHECK_STATUS(ft_timeline_write_trace(timeline, &trace, &err), FT_OK);
+                CHECK_STATUS(ft_timeline_write_trace(timeline, plan, &trace, &err), FT_OK);
             ft_timeline_free(timeline);
             ft_text_fini(&trace);
         }

@@ -46,6 +46,80 @@ static void test_a_timeline_worked_out_by_hand(void)
     ft_timeline_free(t);
 }
 
+static const ft_edge edges[] = {
+    {.from = 0, .to = 1, .from_kind = FT_ACT_FORWARD, .to_kind = FT_ACT_FORWARD},
+    {.from = 1, .to = 0, .from_kind = FT_ACT_BACKWARD, .to_kind = FT_ACT_BACKWARD},
+};
+static const ft_plan plan = {.n_edges = 2, .edges = edges};
+
+/* Two stages on two devices and one micro-batch; the copy on device 1 is its own time. */
+static const ft_event waiting[] = {
+    {.start_ns = 5, .end_ns = 10, .kind = FT_ACT_FORWARD, .wait = FT_WAIT_BATCH},
+    {.start_ns = 40, .end_ns = 60, .kind = FT_ACT_BACKWARD, .wait = FT_WAIT_DATA, .edge = 1},
+    {.start_ns = 61, .end_ns = 64, .kind = FT_ACT_UPDATE},
+    {.start_ns = 12,
+     .end_ns = 20,
+     .kind = FT_ACT_FORWARD,
+     .stage = 1,
+     .device = 1,
+     .wait = FT_WAIT_DATA},
+    {.start_ns = 23,
+     .end_ns = 38,
+     .kind = FT_ACT_BACKWARD,
+     .stage = 1,
+     .device = 1,
+     .wait = FT_WAIT_SLOT,
+     .edge = 1},
+    {.start_ns = 50, .end_ns = 70, .kind = FT_ACT_SWAP_OUT, .stage = 1, .device = 1},
+};
+
+/* All that a device did and did not do is the timeline's length. */
+static void test_what_devices_waited_for(void)
+{
+    static const struct {
+        int64_t by_wait[FT_WAIT_COUNT], data[2], slots[2], over;
+    } wanted[2] = {
+        {{[FT_WAIT_NOTHING] = 1, [FT_WAIT_BATCH] = 5, [FT_WAIT_DATA] = 30}, {0, 30}, {0, 0}, 6},
+        {{[FT_WAIT_DATA] = 12, [FT_WAIT_SLOT] = 3}, {12, 0}, {0, 3}, 32},
+    };
+    ft_timeline *t = timeline_of(waiting, 6, 2, 2);
+    if (!t) return;
+    for (int d = 0; d < 2; d++) {
+        int64_t by_wait[FT_WAIT_COUNT], data[2], slots[2], sum = 0;
+        int64_t over = ft_timeline_idle_ns(t, d, by_wait, 2, data, slots);
+        CHECK(over == wanted[d].over);
+        for (int i = 0; i < FT_WAIT_COUNT; i++) {
+            CHECK(by_wait[i] == wanted[d].by_wait[i]);
+            sum += by_wait[i];
+        }
+        for (int e = 0; e < 2; e++)
+            CHECK(data[e] == wanted[d].data[e] && slots[e] == wanted[d].slots[e]);
+        CHECK(sum + over + ft_timeline_busy_ns(t, d) == ft_timeline_end_ns(t));
+    }
+    ft_timeline_free(t);
+}
+
+static void test_waits_in_a_trace(void)
+{
+    ft_error err = {0};
+    ft_text text = {0};
+    ft_timeline *t = timeline_of(waiting, 6, 2, 2);
+    if (!t) return;
+    CHECK_STATUS(ft_timeline_write_trace(t, &plan, &text, &err), FT_OK);
+    CHECK(strstr(text.data, "{\"ph\":\"X\",\"pid\":0,\"tid\":5,\"ts\":0.000,\"dur\":0.005,"
+                            "\"cat\":\"wait\",\"name\":\"batches\",\"args\":{}},\n"));
+    CHECK(strstr(text.data, "\"pid\":0,\"tid\":5,\"ts\":0.010,\"dur\":0.030,\"cat\":\"wait\","
+                            "\"name\":\"data B1>B0\""));
+    CHECK(strstr(text.data, "\"pid\":1,\"tid\":5,\"ts\":0.000,\"dur\":0.012,\"cat\":\"wait\","
+                            "\"name\":\"data F0>F1\""));
+    CHECK(strstr(text.data, "\"name\":\"slots B1>B0\""));
+    t->events[1].edge = 2;
+    CHECK_STATUS(ft_timeline_write_trace(t, &plan, &text, &err), FT_INVALID);
+    CHECK(strstr(err.message, "edge 2"));
+    ft_text_fini(&text);
+    ft_timeline_free(t);
+}
+
 static void test_trace_of_a_small_leg(void)
 {
     static const char *const wanted =
@@ -69,10 +143,10 @@ static void test_trace_of_a_small_leg(void)
     ft_text text = {0};
     ft_timeline *t = timeline_of(events, 3, 1, 1);
     if (!t) return;
-    CHECK_STATUS(ft_timeline_write_trace(t, &text, &err), FT_OK);
+    CHECK_STATUS(ft_timeline_write_trace(t, &plan, &text, &err), FT_OK);
     CHECK(!strcmp(text.data, wanted));
     t->events[1].start_ns = 1400;
-    CHECK_STATUS(ft_timeline_write_trace(t, &text, &err), FT_INVALID);
+    CHECK_STATUS(ft_timeline_write_trace(t, &plan, &text, &err), FT_INVALID);
     CHECK(strstr(err.message, "event 1 of device 0 begins at 1400 ns, before the end of event 0"));
     ft_text_fini(&text);
     ft_timeline_free(t);
@@ -81,6 +155,8 @@ static void test_trace_of_a_small_leg(void)
 int main(void)
 {
     RUN(test_a_timeline_worked_out_by_hand);
+    RUN(test_what_devices_waited_for);
+    RUN(test_waits_in_a_trace);
     RUN(test_trace_of_a_small_leg);
     return check_report();
 }

@@ -417,7 +417,9 @@ static int plan_letters(lua_State *L)
  *   hand_off_ns =, launch_ns =, copy_bytes_per_s =, homes = }; swap_bytes (by stage and class);
  *   delay_ns, seed; trace, and saved_bytes (by stage, what a micro-batch's forward leaves for its
  *   backward)
- * @treturn table end_ns, events, busy_ns (by device), critical (ns by kind on the critical path),
+ * @treturn table end_ns, events, busy_ns (by device), waits (by device: ns that it stood idle, by
+ *   what it waited for: between, batches, data, slots, copies, replicas, over, and edges = { name =
+ *   "F0>F1", data =, slots = }), critical (ns by kind on the critical path),
  *   link_ns (by link of the machine: how long its busier direction is taken), stalls (by device and
  *   kind of action: how long computing waited for such), copies (by device and class: ns of its
  *   copies to and from host memory, exposed_ns of these while computing waited for one); with
@@ -444,7 +446,7 @@ static int plan_simulate(lua_State *L)
                              .seed = (uint64_t)script_field_int(L, 2, "seed")};
     ft_timeline *timeline = NULL;
     if (ft_plan_simulate_on(&timeline, plan, &options, &err) != FT_OK) return script_raise(L, &err);
-    script_push_simulation(L, timeline, trace, saved_bytes);
+    script_push_simulation(L, timeline, plan, trace, saved_bytes);
     ft_timeline_free(timeline);
     return 1;
 }

@@ -168,7 +168,36 @@ static void push_memory(lua_State *L, const ft_timeline *t, const int64_t *saved
     lua_remove(L, -2);
 }
 
-void script_push_timeline(lua_State *L, const ft_timeline *timeline, bool trace)
+/* Ns by word of what the device waited for, `over` = with nothing left to do, and edges = { { name
+ * = "F0>F1", data =, slots = } } of those it waited for. */
+static void push_waits(lua_State *L, const ft_timeline *t, const ft_plan *plan, int device)
+{
+    int64_t by_wait[FT_WAIT_COUNT];
+    int64_t *data_ns = lua_newuserdata(L, 2 * ((size_t)plan->n_edges + 1) * sizeof *data_ns);
+    int64_t *slot_ns = data_ns + plan->n_edges;
+    int64_t over = ft_timeline_idle_ns(t, device, by_wait, plan->n_edges, data_ns, slot_ns);
+    lua_createtable(L, 0, FT_WAIT_COUNT + 2);
+    for (int i = 0; i < FT_WAIT_COUNT; i++)
+        script_set_number(L, ft_wait_word((ft_wait)i), (double)by_wait[i]);
+    script_set_number(L, "over", (double)over);
+    lua_newtable(L);
+    for (int e = 0, n = 0; e < plan->n_edges; e++) {
+        const ft_edge *edge = &plan->edges[e];
+        if (!data_ns[e] && !slot_ns[e]) continue;
+        lua_createtable(L, 0, 3);
+        lua_pushfstring(L, "%c%d>%c%d", ft_action_letter(edge->from_kind), edge->from,
+                        ft_action_letter(edge->to_kind), edge->to);
+        lua_setfield(L, -2, "name");
+        script_set_number(L, "data", (double)data_ns[e]);
+        script_set_number(L, "slots", (double)slot_ns[e]);
+        lua_rawseti(L, -2, ++n);
+    }
+    lua_setfield(L, -2, "edges");
+    lua_remove(L, -2);
+}
+
+void script_push_timeline(lua_State *L, const ft_timeline *timeline, const ft_plan *plan,
+                          bool trace)
 {
     ft_error err = {FT_OK, ""};
     ft_text text = {0};
@@ -181,6 +210,12 @@ void script_push_timeline(lua_State *L, const ft_timeline *timeline, bool trace)
         lua_rawseti(L, -2, d + 1);
     }
     lua_setfield(L, -2, "busy_ns");
+    lua_createtable(L, timeline->n_devices, 0);
+    for (int d = 0; d < timeline->n_devices; d++) {
+        push_waits(L, timeline, plan, d);
+        lua_rawseti(L, -2, d + 1);
+    }
+    lua_setfield(L, -2, "waits");
     lua_createtable(L, timeline->n_stages, 0);
     for (int s = 0; s < timeline->n_stages; s++) {
         int least, most;
@@ -194,17 +229,18 @@ void script_push_timeline(lua_State *L, const ft_timeline *timeline, bool trace)
     }
     lua_setfield(L, -2, "staleness");
     if (!trace) return;
-    ft_status status = ft_timeline_write_trace(timeline, &text, &err);
+    ft_status status = ft_timeline_write_trace(timeline, plan, &text, &err);
     if (status == FT_OK) lua_pushlstring(L, text.data, (size_t)text.length);
     ft_text_fini(&text);
     if (status != FT_OK) script_raise(L, &err);
     lua_setfield(L, -2, "trace");
 }
 
-void script_push_simulation(lua_State *L, const ft_timeline *timeline, bool trace,
+void script_push_simulation(lua_State *L, ft_timeline *timeline, const ft_plan *plan, bool trace,
                             const int64_t *saved_bytes)
 {
-    script_push_timeline(L, timeline, trace);
+    ft_timeline_find_waits(timeline, plan);
+    script_push_timeline(L, timeline, plan, trace);
     push_critical(L, timeline);
     lua_setfield(L, -2, "critical");
     push_stalls(L, timeline);

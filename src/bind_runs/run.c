@@ -263,8 +263,8 @@ static int run_finish(lua_State *L)
     bool trace = lua_toboolean(L, 2);
     if (ft_run_end(shared->now, &err) != FT_OK) return script_raise(L, &err);
     const ft_timeline *timeline = ft_run_timeline(shared->now);
-    if (!timeline) return 0;
-    script_push_timeline(L, timeline, trace);
+    if (!timeline || !shared->leg) return 0;
+    script_push_timeline(L, timeline, shared->leg, trace);
     lua_pushnumber(L, (double)ft_run_allocations(shared->now));
     lua_setfield(L, -2, "allocations");
     return 1;
@@ -290,16 +290,34 @@ static int run_busy(lua_State *L)
     return 1;
 }
 
-/*** What each device does or waits for, one line each. */
+/*** Who waits for whom: what each device is at, since when, and what it waits for.
+ * @function run:describe
+ * @tparam[opt] int events that many last ones of each device instead */
 static int run_describe(lua_State *L)
 {
     ft_error err;
     ft_text text = {0};
     shared_run *shared = check_run(L, 1);
-    ft_status status = ft_run_describe(shared->now, &text, &err);
+    int events = (int)script_arg_int(L, 2, 0, 0, INT32_MAX);
+    ft_status status = events ? ft_run_describe_past(shared->now, events, &text, &err)
+                              : ft_run_describe(shared->now, &text, &err);
     if (status == FT_OK) lua_pushstring(L, text.data ? text.data : "");
     ft_text_fini(&text);
     return status == FT_OK ? 1 : script_raise(L, &err);
+}
+
+/*** Ends a leg in which nothing moves, without finishing it.
+ * @function run:give_up
+ * @tparam number seconds to wait for workers
+ * @raise lost worker: one does not come back; the process has to end then */
+static int run_give_up(lua_State *L)
+{
+    ft_error err;
+    shared_run *shared = check_run(L, 1);
+    double seconds = script_check_number(L, 2);
+    if (ft_run_give_up(shared->now, (int64_t)(seconds * 1e9), &err) != FT_OK)
+        return script_raise(L, &err);
+    return 0;
 }
 
 /*** Measured memory: by device, the high-water mark of each class, and `total`. */
@@ -325,12 +343,14 @@ static int run_measured(lua_State *L)
 
 void script_run_class(lua_State *L)
 {
-    static const luaL_Reg methods[] = {
-        {"param", run_param},       {"refresh", run_refresh},   {"begin", run_begin},
-        {"wants", run_wants},       {"feed", run_feed},         {"next", run_next},
-        {"finish", run_finish},     {"progress", run_progress}, {"describe", run_describe},
-        {"measured", run_measured}, {"free", run_free},         {"state", run_state},
-        {"drain", run_drain},       {"busy", run_busy},         {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"param", run_param},       {"refresh", run_refresh},
+                                       {"begin", run_begin},       {"wants", run_wants},
+                                       {"feed", run_feed},         {"next", run_next},
+                                       {"finish", run_finish},     {"progress", run_progress},
+                                       {"describe", run_describe}, {"measured", run_measured},
+                                       {"free", run_free},         {"state", run_state},
+                                       {"drain", run_drain},       {"busy", run_busy},
+                                       {"give_up", run_give_up},   {NULL, NULL}};
     static const luaL_Reg meta[] = {{"__gc", run_free}, {NULL, NULL}};
     script_class(L, RUN, methods, meta);
     lua_pop(L, 1);

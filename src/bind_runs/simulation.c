@@ -51,7 +51,7 @@ int script_blueprint_simulate(lua_State *L)
     script_tell_of_moves(L, b, &options);
     ft_status status = ft_plan_cut(&plan, ft_blueprint_plan(b), batches, &err);
     if (status == FT_OK) status = ft_plan_simulate_on(&timeline, plan, &options, &err);
-    if (status == FT_OK) script_push_simulation(L, timeline, trace, saved_bytes);
+    if (status == FT_OK) script_push_simulation(L, timeline, plan, trace, saved_bytes);
     ft_timeline_free(timeline);
     ft_plan_free(plan);
     return status == FT_OK ? 1 : script_raise(L, &err);

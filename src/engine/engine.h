@@ -62,8 +62,15 @@ ft_status ft_run_output(const ft_run *run, int i, const char **name, ft_view *ou
 int64_t ft_run_progress(const ft_run *run);
 /* What the device's actions in this leg took together; the rest of the time it waited. */
 int64_t ft_run_busy_ns(const ft_run *run, int device);
-/* What each device is doing or waits for, one line each. */
+/* Who waits for whom: for each device with work left a line on what it is at and since when, with
+ * all that it waits for; then who waits for each other. May be called while the leg goes on. */
 ft_status ft_run_describe(const ft_run *run, ft_text *text, ft_error *err);
+/* The last `n` events of each device and stream in this leg, a line each; likewise. */
+ft_status ft_run_describe_past(const ft_run *run, int n, ft_text *text, ft_error *err);
+/* Tells the workers of a leg that makes no progress to stop. FT_HANG names one that is still at its
+ * action after the time: then nothing of the run may be freed, ft_run_end and ft_run_free leave it
+ * as it is, and the process should end. */
+ft_status ft_run_give_up(ft_run *run, int64_t timeout_ns, ft_error *err);
 /* Ends the leg: waits for the workers (telling them to stop when the leg is not complete). */
 ft_status ft_run_end(ft_run *run, ft_error *err);
 /* What happened in the last leg; borrowed until the next ft_run_begin. */

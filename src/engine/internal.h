@@ -7,13 +7,23 @@
 #include "engine/engine.h"
 #include "state/run.h"
 
-/* wait.c: waits for what the action needs: its batch, its edges in, a free slot of its edges out;
- * or until it is left out. FT_CANCELLED when the run is stopped meanwhile. */
-ft_status wait_for_action(const worker *w, const ft_action *action, ft_error *err);
+/* What an action needs before it may begin: a gate that is open so far. */
+typedef struct need {
+    ft_gate *gate;
+    uint32_t target;
+    ft_wait what;
+    ft_row_end at; /* of data and slots */
+} need;
+
+/* wait.c: the i-th need of an action: its batch, its edges in, a free slot of its edges out; false
+ * past the last. */
+bool nth_need(const ft_run *run, const ft_action *action, int i, need *out);
+bool is_met(const need *n);
+/* Waits for all of them, or until the action is left out. FT_CANCELLED when the run is stopped
+ * meanwhile. */
+ft_status wait_for_action(worker *w, const ft_action *action, ft_error *err);
 /* True when the action would not wait. */
 bool action_is_ready(const worker *w, const ft_action *action);
-/* One line on what is missing, into text (empty when nothing is). */
-void describe_wait(const worker *w, const ft_action *action, char *text, int size);
 
 static inline int64_t item_at(const ft_cargo *c, int bucket, int i)
 {

@@ -28,7 +28,7 @@ static ft_status make_timeline(ft_run *run, ft_error *err)
         for (int64_t i = 0; i < n; i++) count[ft_action_stream(ft_plan_at(run->plan, d, i).kind)]++;
         for (int k = 0; k < FT_STREAM_COUNT; at += count[k++]) {
             w->events[k] = run->timeline->events + at;
-            w->n_events[k] = 0;
+            atomic_store(&w->n_events[k], 0);
         }
     }
     return FT_OK;
@@ -48,6 +48,7 @@ static void forget_rows(const ft_run *run, int s)
 static void reset(ft_run *run)
 {
     const ft_blueprint *b = run->blueprint;
+    int64_t now = ft_now_ns();
     versions_begin(run);
     for (int e = 0; e < b->n_edges; e++)
         for (int r = 0; r < FT_ROWS; r++) {
@@ -56,6 +57,7 @@ static void reset(ft_run *run)
         }
     reset_gate(&run->fed_gate);
     reset_gate(&run->done_gate);
+    reset_gate(&run->ended_gate);
     for (int s = 0; s < b->cut.n_stages; s++) {
         run->stages[s].spoiled = false;
         forget_rows(run, s);
@@ -68,6 +70,8 @@ static void reset(ft_run *run)
         w->length = ft_plan_length(run->plan, d);
         atomic_store(&w->passed, 0);
         atomic_store(&w->busy_ns, 0);
+        atomic_store(&w->since_ns, now);
+        w->wait = FT_WAIT_NOTHING;
     }
     run->fed = run->taken = 0;
     atomic_store(&run->n_batches, run->plan->n_batches);
@@ -239,24 +243,26 @@ int64_t ft_run_busy_ns(const ft_run *run, int device)
     return atomic_load_explicit(&run->workers[device].busy_ns, memory_order_relaxed);
 }
 
-ft_status ft_run_describe(const ft_run *run, ft_text *text, ft_error *err)
+/* -- ending ------------------------------------------------------------------------------------ */
+
+static ft_status fail_lost(const ft_run *run, ft_error *err)
 {
-    for (int d = 0; run->active && d < run->blueprint->cut.n_devices; d++) {
-        const worker *w = &run->workers[d];
-        int64_t position = atomic_load(&w->passed);
-        char missing[160];
-        if (position >= w->length) continue;
-        ft_action a = ft_plan_at(run->plan, d, position);
-        describe_wait(w, &a, missing, sizeof missing);
-        ft_text_add(text, "%s: action %lld of %lld, %s, stage %d, batch %d, micro-batch %d%s%s\n",
-                    run->blueprint->cut.devices[d].name, (long long)position, (long long)w->length,
-                    ft_action_word(a.kind), a.stage, a.batch, a.micro,
-                    missing[0] ? ", waits for " : ", at work", missing);
-    }
-    return text->failed ? ft_fail(err, FT_NOMEM, "engine: no memory for a description") : FT_OK;
+    int device = 0;
+    while (device + 1 < run->n_devices && atomic_load(&run->workers[device].ended)) device++;
+    return ft_fail(err, FT_HANG, "engine: device %s does not come back from what it does",
+                   run->blueprint->cut.devices[device].name);
 }
 
-/* -- ending ------------------------------------------------------------------------------------ */
+ft_status ft_run_give_up(ft_run *run, int64_t timeout_ns, ft_error *err)
+{
+    if (!run->active) return FT_OK;
+    ft_error stopped = {FT_CANCELLED, "the leg was given up"};
+    run_fail(run, &stopped);
+    uint32_t started = 0;
+    for (int d = 0; d < run->n_devices; d++) started += run->workers[d].started;
+    run->lost = !ft_gate_wait(&run->ended_gate, started, NULL, timeout_ns);
+    return run->lost ? fail_lost(run, err) : FT_OK;
+}
 
 /* Moves the workers' events together. */
 static void gather_events(ft_run *run)
@@ -265,15 +271,17 @@ static void gather_events(ft_run *run)
     for (int d = 0; d < run->blueprint->cut.n_devices; d++)
         for (int k = 0; k < FT_STREAM_COUNT; k++) {
             const worker *w = &run->workers[d];
+            int64_t n = atomic_load(&w->n_events[k]);
             memmove(run->timeline->events + run->timeline->n_events, w->events[k],
-                    (size_t)w->n_events[k] * sizeof(ft_event));
-            run->timeline->n_events += w->n_events[k];
+                    (size_t)n * sizeof(ft_event));
+            run->timeline->n_events += n;
         }
 }
 
 ft_status ft_run_end(ft_run *run, ft_error *err)
 {
     if (!run->active) return FT_OK;
+    if (run->lost) return fail_lost(run, err);
     ft_status status = FT_OK;
     bool complete = run->taken == atomic_load(&run->n_batches);
     if (complete && !run->threaded) /* what stands after the last update: tied weights adopted */

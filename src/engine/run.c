@@ -199,7 +199,7 @@ ft_status ft_run_new(ft_run **out, const ft_blueprint *blueprint, ft_error *err)
 
 void ft_run_free(ft_run *run)
 {
-    if (!run) return;
+    if (!run || run->lost || (run->evaluation && run->evaluation->lost)) return;
     if (run->active) ft_run_end(run, NULL);
     ft_run_free(run->evaluation);
     moves_close(run);

@@ -27,16 +27,22 @@ void run_fail(ft_run *run, const ft_error *error)
 static void record(worker *w, const ft_action *a, int lag, int64_t start, int64_t end)
 {
     ft_stream stream = ft_action_stream(a->kind);
-    w->events[stream][w->n_events[stream]++] =
-        (ft_event){.start_ns = start - w->run->start_ns,
-                   .end_ns = end - w->run->start_ns,
-                   .batch = a->batch,
-                   .micro = a->micro,
-                   .device = (int16_t)w->device,
-                   .stage = a->stage,
-                   .lag = (int16_t)lag,
-                   .kind = a->kind,
-                   .class = is_swap(a) ? (uint8_t)a->item : 0};
+    int64_t n = atomic_load_explicit(&w->n_events[stream], memory_order_relaxed);
+    bool computes = stream == FT_STREAM_COMPUTE;
+    w->events[stream][n] = (ft_event){.start_ns = start - w->run->start_ns,
+                                      .end_ns = end - w->run->start_ns,
+                                      .batch = a->batch,
+                                      .micro = a->micro,
+                                      .device = (int16_t)w->device,
+                                      .stage = a->stage,
+                                      .lag = (int16_t)lag,
+                                      .kind = a->kind,
+                                      .class = is_swap(a) ? (uint8_t)a->item : 0,
+                                      .wait = computes ? w->wait : 0,
+                                      .edge = computes ? w->wait_edge : 0};
+    atomic_store_explicit(&w->n_events[stream], n + 1, memory_order_release);
+    if (computes) w->wait = FT_WAIT_NOTHING;
+    atomic_store_explicit(&w->since_ns, end, memory_order_relaxed);
     atomic_fetch_add_explicit(&w->busy_ns, end - start, memory_order_relaxed);
 }
 
@@ -59,11 +65,12 @@ static bool next_action(worker *w, ft_action *a)
 /* Executes the action at the worker's position, which does not have to wait any more. */
 static ft_status step(worker *w, const ft_action *a, ft_error *err)
 {
-    int64_t start = ft_now_ns(), blocks = ft_alloc_thread_count();
+    int64_t blocks = ft_alloc_thread_count();
     int lag = counted_lag(w->run, a);
     ft_status status = ledger_begin(w, a, err);
     if (status == FT_OK) status = swaps_wait(w, a, err);
     if (status == FT_OK) status = begin_edges(w, a, err);
+    int64_t start = ft_now_ns();
     if (status == FT_OK) status = execute_action(w, a, err);
     if (status == FT_OK) status = ledger_end(w, a, err); /* before others hear of it */
     if (status == FT_OK) status = end_edges(w, a, err);
@@ -91,6 +98,8 @@ static void *work(void *arg)
         if (status != FT_CANCELLED) run_fail(w->run, &error);
         break;
     }
+    atomic_store(&w->ended, true);
+    ft_gate_open(&w->run->ended_gate);
     return NULL;
 }
 
@@ -98,6 +107,7 @@ ft_status workers_start(ft_run *run, ft_error *err)
 {
     for (int d = 0; d < run->blueprint->cut.n_devices; d++) {
         worker *w = &run->workers[d];
+        atomic_store(&w->ended, false);
         ft_status status = ft_thread_start(&w->thread, work, w, err);
         if (status != FT_OK) {
             ft_error_wrap(err, "engine: device %s", run->blueprint->cut.devices[d].name);

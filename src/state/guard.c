@@ -1,4 +1,5 @@
 /* state/guard.c - a line behind every place of a device's block, which nobody may write. */
+#include <stdio.h>
 #include <string.h>
 
 #include "blueprint/guards.h"

@@ -4,6 +4,8 @@
  * that fills it starts, and is free again when the one that is done with it has ended; who has it
  * is noted, so that a slot which the plan gives to two at once is found. What a device needed is
  * the most that was live on it at one time. Nothing here reads what the plan says of memory. */
+#include <stdio.h>
+
 #include "state/run.h"
 
 /* -- bytes ------------------------------------------------------------------------------------- */

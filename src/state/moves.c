@@ -113,9 +113,11 @@ ft_device_stream *stream_of(const worker *w, const ft_action *a)
 
 /* -- orders ------------------------------------------------------------------------------------ */
 
-static ft_status wait_on(ft_device_stream *stream, ft_device_event *event, ft_error *err)
+ft_status wait_on(worker *w, ft_device_stream *stream, ft_device_event *event, ft_error *err)
 {
-    return stream->executor->driver->wait(stream, event, err);
+    const ft_driver *driver = stream->executor->driver;
+    if (stream == w->compute && driver->passed_ns(event) < 0) w->wait = FT_WAIT_COPY;
+    return driver->wait(stream, event, err);
 }
 
 static ft_status record_on(ft_device_stream *stream, ft_device_event *event, ft_error *err)
@@ -174,7 +176,7 @@ static ft_status begin_filling(worker *w, const ft_action *a, ft_row_end at, ft_
     const ft_cargo *c = &w->run->blueprint->cargoes[at.edge];
     int n = c->rows[at.row].n;
     if (index >= n)
-        FT_TRY(wait_on(stream, w->run->edges[at.edge].rows[at.row].empty[index % n], err));
+        FT_TRY(wait_on(w, stream, w->run->edges[at.edge].rows[at.row].empty[index % n], err));
     if (c->slot_bytes)
         w->executor->driver->occupy(stream, row_place(w->run, at, index),
                                     ft_place_room(c->slot_bytes));
@@ -188,10 +190,10 @@ ft_status begin_edges(worker *w, const ft_action *a, ft_error *err)
     int64_t index = ft_action_index(run->plan, a);
     ft_row_end at;
     if (b->stages[a->stage].nodes[a->kind]) /* reads the batch */
-        FT_TRY(wait_on(w->compute, run->fed_events[a->batch % b->batch_slots], err));
+        FT_TRY(wait_on(w, w->compute, run->fed_events[a->batch % b->batch_slots], err));
     for (int i = 0; ft_blueprint_takes(b, a, i, &at); i++) {
         const row_state *row = &run->edges[at.edge].rows[at.row];
-        FT_TRY(wait_on(stream_of(w, a), row->full[index % row->slots.n], err));
+        FT_TRY(wait_on(w, stream_of(w, a), row->full[index % row->slots.n], err));
     }
     for (int i = 0; ft_blueprint_fills(b, a, i, &at); i++) FT_TRY(begin_filling(w, a, at, err));
     return FT_OK;

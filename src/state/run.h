@@ -98,8 +98,12 @@ typedef struct worker {
     int64_t length, position;          /* of the device's list */
     _Atomic int64_t passed;            /* position, for other threads */
     _Atomic int64_t busy_ns;           /* in the events of this leg, for other threads */
+    _Atomic int64_t since_ns;          /* ft_now_ns when it came to where it is */
+    atomic_bool ended;                 /* its thread does nothing more in this leg */
+    uint8_t wait;                      /* ft_wait that came last since its last event, */
+    int32_t wait_edge;                 /* and of which edge */
     ft_event *events[FT_STREAM_COUNT]; /* by stream, as a timeline has them */
-    int64_t n_events[FT_STREAM_COUNT];
+    _Atomic int64_t n_events[FT_STREAM_COUNT];
     /* Bytes of live tensors, and the most that they were: by class; by class, of what moves as a
      * whole; of all that does. Of the run of training; read while the worker goes on. */
     _Atomic int64_t *live, *high;
@@ -129,10 +133,12 @@ struct ft_run {
     /* one leg */
     const ft_plan *plan;
     bool active, threaded;
+    bool lost; /* a worker does not come back: nothing of the run may be freed */
     int64_t first_step, start_ns;
     int64_t fed, taken;
     _Atomic int64_t n_batches; /* that happen: the plan's, or fewer once drained */
     ft_gate fed_gate, done_gate;
+    ft_gate ended_gate; /* workers whose threads do nothing more */
     atomic_bool stop;
     pthread_mutex_t error_lock;
     ft_error error; /* the first failure, under error_lock */
@@ -154,6 +160,8 @@ ft_status copies_open(ft_run *run, ft_error *err);
 void copies_close(ft_run *run);
 /* The stream of the device that an action runs on. */
 ft_device_stream *stream_of(const worker *w, const ft_action *action);
+/* The stream waits for the event; where it computes and a copy is not over yet, notes that. */
+ft_status wait_on(worker *w, ft_device_stream *stream, ft_device_event *event, ft_error *err);
 /* Around an action, on its stream: waits for what it reads and may overwrite; what it read is free
  * then, what it wrote is there. */
 ft_status begin_edges(worker *w, const ft_action *action, ft_error *err);

@@ -126,9 +126,9 @@ static slot_state *slot_unit(const worker *w, const ft_action *a)
     return &swaps->slots[ft_action_index(w->run->plan, a) % swaps->n_slots];
 }
 
-static ft_status settle(const worker *w, const slot_state *u, ft_error *err)
+static ft_status settle(worker *w, const slot_state *u, ft_error *err)
 {
-    return u->has_moved ? w->executor->driver->wait(w->compute, u->moved, err) : FT_OK;
+    return u->has_moved ? wait_on(w, w->compute, u->moved, err) : FT_OK;
 }
 
 ft_status swaps_wait(worker *w, const ft_action *a, ft_error *err)

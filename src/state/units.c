@@ -241,11 +241,11 @@ static ft_status copy_guard(const worker *w, const unit_state *u, bool out, ft_e
 }
 
 /* Compute waits for the copy that brought it. */
-static ft_status settle(const worker *w, unit_state *u, ft_error *err)
+static ft_status settle(worker *w, unit_state *u, ft_error *err)
 {
     if (!u->is_coming) return FT_OK;
     u->is_coming = false;
-    return w->executor->driver->wait(w->compute, u->came, err);
+    return wait_on(w, w->compute, u->came, err);
 }
 
 /* The stream waits for what is computed so far. */

@@ -9,6 +9,25 @@
 #include "base/text.h"
 #include "plan/plan.h"
 
+/* Why a compute stream stood idle before an event: what came last of all that the event needed.
+ * Name, and the word for people. */
+#define FT_WAIT_LIST(X)                                                                            \
+    X(NOTHING, "between")   /* nothing: the way from one action to the next */                     \
+    X(BATCH, "batches")     /* its batch had to be fed */                                          \
+    X(DATA, "data")         /* an edge had to be filled */                                         \
+    X(SLOT, "slots")        /* a slot of an edge had to become free */                             \
+    X(COPY, "copies")       /* a copy had to end */                                                \
+    X(REPLICAS, "replicas") /* the other replicas of its stage had to come so far */
+
+typedef enum {
+#define FT_WAIT_ENUM(name, ...) FT_WAIT_##name,
+    FT_WAIT_LIST(FT_WAIT_ENUM)
+#undef FT_WAIT_ENUM
+        FT_WAIT_COUNT
+} ft_wait;
+
+const char *ft_wait_word(ft_wait wait); /* "data" */
+
 typedef struct ft_event {
     int64_t start_ns, end_ns; /* from the start of the leg */
     int32_t batch, micro;     /* in the leg */
@@ -16,6 +35,8 @@ typedef struct ft_event {
     int16_t lag;
     uint8_t kind;
     uint8_t class; /* what a swap or a drop moves; 0 for the others */
+    int32_t edge;  /* of FT_WAIT_DATA and FT_WAIT_SLOT */
+    uint8_t wait;  /* ft_wait, of compute events */
 } ft_event;
 
 /* Data on its way between devices, or between a device and host memory. */
@@ -46,6 +67,14 @@ void ft_timeline_free(ft_timeline *timeline);
 /* When the last event ends, and how long the device's compute events take together. */
 int64_t ft_timeline_end_ns(const ft_timeline *timeline);
 int64_t ft_timeline_busy_ns(const ft_timeline *timeline, int device);
+
+/* For how long the device's compute stream stood idle, by what it waited for, and for data and for
+ * slots by edge (each n_edges long, or NULL). Returns how long it had nothing left to do: from its
+ * last event to the end of the timeline. All of it and its busy time are the timeline's length. */
+int64_t ft_timeline_idle_ns(const ft_timeline *timeline, int device, int64_t by_wait[FT_WAIT_COUNT],
+                            int n_edges, int64_t *data_ns, int64_t *slot_ns);
+/* Of a simulation of the plan: says of each event what it waited for, as its causes tell. */
+void ft_timeline_find_waits(ft_timeline *timeline, const ft_plan *plan);
 
 /* Lags of a stage's forwards, as they happened: the least and the most of those in the second half
  * of the leg's batches; 0 without any. */
@@ -79,9 +108,10 @@ int64_t ft_timeline_memory(const ft_timeline *timeline, int device, const int64_
                            ft_memory_point *points, int64_t *peak);
 
 /* Chrome trace JSON, as Perfetto opens it: pid = device, tid = stage, slices "F stage 0 mb 3";
- * copies and passages on tracks of their own. FT_INVALID when events of a stream overlap or are out
- * of order. */
-ft_status ft_timeline_write_trace(const ft_timeline *timeline, ft_text *text, ft_error *err);
+ * copies, passages and what a device waited for on tracks of their own. FT_INVALID when events of a
+ * stream overlap or are out of order, or an edge is not the plan's. */
+ft_status ft_timeline_write_trace(const ft_timeline *timeline, const ft_plan *plan, ft_text *text,
+                                  ft_error *err);
 
 /* For who simulates: room for causes, passages and times of links in a timeline that has none. */
 ft_status ft_timeline_add_causes(ft_timeline *timeline, int64_t n_passages, int n_links,

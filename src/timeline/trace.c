@@ -8,19 +8,25 @@ static int stream_of(const ft_event *e)
     return (int)ft_action_stream(e->kind);
 }
 
+static bool has_edge(const ft_event *e)
+{
+    return e->wait == FT_WAIT_DATA || e->wait == FT_WAIT_SLOT;
+}
+
 /* Slices of one track must not overlap: events by device and stream, and each after the one before
  * it. */
-static ft_status check_events(const ft_timeline *t, ft_error *err)
+static ft_status check_events(const ft_timeline *t, const ft_plan *plan, ft_error *err)
 {
     for (int64_t i = 0; i < t->n_events; i++) {
         const ft_event *e = &t->events[i];
         if (e->device < 0 || e->device >= t->n_devices || e->stage < 0 || e->stage >= t->n_stages ||
-            e->kind >= FT_ACT_COUNT || e->start_ns < 0 || e->end_ns < e->start_ns)
+            e->kind >= FT_ACT_COUNT || e->start_ns < 0 || e->end_ns < e->start_ns ||
+            (has_edge(e) && (e->edge < 0 || e->edge >= plan->n_edges)))
             return ft_fail(
                 err, FT_INVALID,
-                "timeline: event %lld (device %d, stage %d, kind %d, %lld to %lld ns) is "
+                "timeline: event %lld (device %d, stage %d, kind %d, edge %d, %lld to %lld ns) is "
                 "out of range",
-                (long long)i, e->device, e->stage, e->kind, (long long)e->start_ns,
+                (long long)i, e->device, e->stage, e->kind, e->edge, (long long)e->start_ns,
                 (long long)e->end_ns);
         if (!i || e[-1].device < e->device) continue;
         bool next_stream = e[-1].device == e->device && stream_of(&e[-1]) < stream_of(e);
@@ -87,14 +93,39 @@ static void write_slice(const ft_timeline *t, const ft_event *e, ft_text *text)
                     e->stage, e->batch, e->batch);
 }
 
-ft_status ft_timeline_write_trace(const ft_timeline *timeline, ft_text *text, ft_error *err)
+/* A slice for the time that a compute stream waited for something: one track per device, beneath
+ * its stages and streams. */
+static void write_waits(const ft_timeline *t, const ft_plan *plan, ft_text *text)
 {
-    FT_TRY(check_events(timeline, err));
+    int64_t last = 0;
+    for (int64_t i = 0; i < t->n_events; i++) {
+        const ft_event *e = &t->events[i];
+        if (!i || e[-1].device != e->device) last = 0;
+        if (stream_of(e) != FT_STREAM_COMPUTE) continue;
+        if (e->wait != FT_WAIT_NOTHING && e->start_ns > last) {
+            write_begin(e->device, t->n_stages + FT_STREAM_COUNT, last, e->start_ns, text);
+            ft_text_add(text, "\"cat\":\"wait\",\"name\":\"%s", ft_wait_word(e->wait));
+            if (has_edge(e)) {
+                const ft_edge *edge = &plan->edges[e->edge];
+                ft_text_add(text, " %c%d>%c%d", ft_action_letter(edge->from_kind), edge->from,
+                            ft_action_letter(edge->to_kind), edge->to);
+            }
+            ft_text_add(text, "\",\"args\":{}},\n");
+        }
+        last = e->end_ns;
+    }
+}
+
+ft_status ft_timeline_write_trace(const ft_timeline *timeline, const ft_plan *plan, ft_text *text,
+                                  ft_error *err)
+{
+    FT_TRY(check_events(timeline, plan, err));
     bool *placed = ft_alloc(timeline->n_stages);
     if (!placed) return ft_fail(err, FT_NOMEM, "timeline: no memory for the trace");
     ft_text_add(text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
     write_names(timeline, placed, text);
     ft_free(placed);
+    write_waits(timeline, plan, text);
     for (int64_t i = 0; i < timeline->n_events; i++) {
         write_slice(timeline, &timeline->events[i], text);
         ft_text_add(text, i + 1 < timeline->n_events + timeline->n_passages ? ",\n" : "\n");

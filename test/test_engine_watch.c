@@ -1,0 +1,152 @@
+/* test/test_engine_watch.c - a leg that makes no progress: who waits for whom, and that it can be
+ * given up. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+#include "engine_run.h"
+
+/* The plan with every device's list unrolled, which then can be changed; freed with `free`. No
+ * check has seen what becomes of it. */
+typedef struct unrolled {
+    ft_plan plan;
+    ft_device_plan devices[3];
+    ft_action *lists[3];
+} unrolled;
+
+static void unroll(unrolled *u, const ft_plan *plan)
+{
+    *u = (unrolled){.plan = *plan};
+    for (int d = 0; d < plan->n_devices; d++) {
+        int n = (int)ft_plan_length(plan, d);
+        u->lists[d] = malloc((size_t)n * sizeof(ft_action));
+        for (int i = 0; i < n; i++) u->lists[d][i] = ft_plan_at(plan, d, i);
+        u->devices[d].warmup = (ft_action_list){.n = n, .actions = u->lists[d]};
+    }
+    u->plan.devices = u->devices;
+    u->plan.body_repeats = 0;
+}
+
+static int find(const ft_plan *plan, int device, ft_action_kind kind, int batch)
+{
+    int i = 0;
+    for (;; i++) {
+        ft_action a = ft_plan_at(plan, device, i);
+        if (a.kind == kind && a.batch == batch) return i;
+    }
+}
+
+/* Waits until what is said of the leg has the words; false after a minute. */
+static bool comes_to(ft_run *run, const char *words, ft_text *text)
+{
+    ft_error err = {FT_OK, ""};
+    for (int i = 0; i < 6000; i++) {
+        ft_result result;
+        ft_text_fini(text);
+        if (ft_run_next(run, &result, (int64_t)1e7, &err) != FT_CANCELLED) continue;
+        CHECK_STATUS(ft_run_describe(run, text, &err), FT_OK);
+        if (text->data && strstr(text->data, words)) return true;
+    }
+    fprintf(stderr, "%s\n", text->data ? text->data : "nothing");
+    return false;
+}
+
+/* The first device wants a backward before the forward that leads to it. */
+static void test_a_circle_is_named(void)
+{
+    pipeline p;
+    unrolled u;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    ft_run *run = NULL;
+    ft_text text = {0};
+    double losses[10], again[10];
+    if (!pipeline_init(&p, "cpu:3", "1f1b")) return;
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
+    CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
+    CHECK_STATUS(set_params(run, &err), FT_OK);
+    unroll(&u, ft_blueprint_plan(b));
+    int forward = find(&u.plan, 0, FT_ACT_FORWARD, 1),
+        backward = find(&u.plan, 0, FT_ACT_BACKWARD, 1);
+    ft_action kept = u.lists[0][forward];
+    u.lists[0][forward] = u.lists[0][backward];
+    u.lists[0][backward] = kept;
+
+    CHECK_STATUS(ft_run_begin(run, &u.plan, 1, true, &err), FT_OK);
+    for (int i = 0; i < 2 && ft_run_wants(run); i++)
+        CHECK_STATUS(feed(run, (int64_t)MICRO * ROWS, &err), FT_OK);
+    CHECK(comes_to(run, "in a circle: cpu:0 waits for cpu:1 waits for cpu:0\n", &text));
+    CHECK(text.data &&
+          strstr(text.data, "backward of stage 0, batch 1, micro-batch 0, waits for data "
+                            "of edge 1, B1>B0 (linear_grad_input, 60 bytes), by cpu:1"));
+    CHECK(text.data &&
+          strstr(text.data, "forward of stage 1, batch 1, micro-batch 0, waits for data "
+                            "of edge 0, F0>F1 (linear, 60 bytes), by cpu:0, for "));
+    ft_text_fini(&text);
+    CHECK_STATUS(ft_run_describe_past(run, 2, &text, &err), FT_OK);
+    CHECK(text.data && strstr(text.data, "cpu:0, the last 2 of "));
+    CHECK(text.data && strstr(text.data, "  U0.0 from "));
+    ft_text_fini(&text);
+
+    CHECK_STATUS(ft_run_give_up(run, (int64_t)60e9, &err), FT_OK); /* nobody was lost */
+    CHECK_STATUS(ft_run_end(run, &err), FT_OK);
+    CHECK_STATUS(set_params(run, &err), FT_OK); /* a run whose leg was given up can go on */
+    CHECK_STATUS(train(run, ft_blueprint_plan(b), true, losses, &err), FT_OK);
+    ft_run_free(run);
+    CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
+    CHECK_STATUS(set_params(run, &err), FT_OK);
+    CHECK_STATUS(train(run, ft_blueprint_plan(b), true, again, &err), FT_OK);
+    CHECK(losses[0] == again[0]);
+    CHECK_STATUS(ft_run_give_up(run, 0, &err), FT_OK); /* no leg */
+    for (int d = 0; d < 3; d++) free(u.lists[d]);
+    ft_run_free(run);
+    ft_blueprint_free(b);
+    pipeline_free(&p);
+}
+
+/* What a device did and what it waited for fill the leg; a wait has an edge that leads to it. */
+static void test_waits_are_recorded(void)
+{
+    static const char *const names[] = {"gpipe", "1f1b", "zero-bubble", "async"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        pipeline p;
+        ft_error err = {FT_OK, ""};
+        ft_blueprint *b = NULL;
+        ft_run *run = NULL;
+        double losses[10];
+        if (!pipeline_init(&p, "cpu:3", names[i])) return;
+        CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
+        CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
+        CHECK_STATUS(train(run, ft_blueprint_plan(b), true, losses, &err), FT_OK);
+        const ft_timeline *t = ft_run_timeline(run);
+        const ft_plan *plan = ft_blueprint_plan(b);
+        for (int d = 0; d < 3; d++) {
+            int64_t by_wait[FT_WAIT_COUNT], data[64], slots[64], idle = 0;
+            CHECK(plan->n_edges <= 64);
+            idle = ft_timeline_idle_ns(t, d, by_wait, plan->n_edges, data, slots);
+            for (int w = 0; w < FT_WAIT_COUNT; w++) idle += by_wait[w];
+            CHECK(idle + ft_timeline_busy_ns(t, d) == ft_timeline_end_ns(t));
+            for (int e = 0; e < plan->n_edges; e++) {
+                CHECK(!data[e] || plan->device[plan->edges[e].to] == d);
+                CHECK(!slots[e] || plan->device[plan->edges[e].from] == d);
+                by_wait[FT_WAIT_DATA] -= data[e];
+                by_wait[FT_WAIT_SLOT] -= slots[e];
+            }
+            CHECK(!by_wait[FT_WAIT_DATA] && !by_wait[FT_WAIT_SLOT]);
+        }
+        /* the last device has nothing to do before the first is done with something */
+        int64_t by_wait[FT_WAIT_COUNT], data[64], slots[64];
+        ft_timeline_idle_ns(t, 2, by_wait, plan->n_edges, data, slots);
+        CHECK(by_wait[FT_WAIT_DATA] > 0);
+        ft_run_free(run);
+        ft_blueprint_free(b);
+        pipeline_free(&p);
+    }
+}
+
+int main(void)
+{
+    RUN(test_a_circle_is_named);
+    RUN(test_waits_are_recorded);
+    return check_report();
+}
