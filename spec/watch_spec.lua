@@ -7,14 +7,17 @@ local watch = require("ftpipe.base.watch")
 local function wait(moved, result)
    local clock, real = 0, core.sys.time_ns
    core.sys.time_ns = function() return clock end
-   local ok, found = pcall(watch.next, {
+   local engine = {
       progress = function() return moved(clock / 1e9) end,
       next = function(_, seconds)
          clock = clock + seconds * 1e9
          return result(clock / 1e9)
       end,
-      describe = function() return "cpu:0: action 3 waits for batch 0" end,
-   })
+      describe = function() return "cpu:0: action 3 waits for batch 0\n" end,
+      give_up = function(_, seconds) assert(seconds > 0) end,
+   }
+   local guard = watch.new { engine = engine, lost = function() return "saved" end }
+   local ok, found = pcall(guard.next, guard)
    core.sys.time_ns = real
    if not ok then error(found, 0) end
    return found, clock / 1e9
@@ -25,7 +28,8 @@ describe("waiting for a run", function()
       local problem = files.failure(wait, function() return 7 end, function() end)
       assert.equal("lost worker", problem.status)
       assert.equal(5, problem.exit)
-      assert.equal("nothing moved for 300 s:\ncpu:0: action 3 waits for batch 0", problem.message)
+      assert.equal("nothing moved for 300 s:\ncpu:0: action 3 waits for batch 0\nsaved",
+         problem.message)
    end)
 
    it("goes on as long as something moves", function()

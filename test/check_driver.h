@@ -9,6 +9,8 @@
 #ifndef FT_TEST_CHECK_DRIVER_H
 #define FT_TEST_CHECK_DRIVER_H
 
+#include <unistd.h>
+
 #include "check_streams.h"
 
 #define CHECK_LOCKED(expression)                                                                   \
@@ -262,8 +264,10 @@ static ft_status check_launch(ft_device_stream *on, const ft_task *task, const v
     if (status == FT_OK && checks.fail_launch && --checks.fail_launch == 0)
         status = ft_fail(err, FT_DEVICE, "device %s: %s failed, as it was told to",
                          on->executor->device->name, task->name);
+    bool stalls = checks.stall_launch && --checks.stall_launch == 0;
     check_let_run();
     pthread_mutex_unlock(&checks.lock);
+    while (stalls) pause();
     return status == FT_OK ? task->run(arg, on, err) : status;
 }
 

@@ -44,12 +44,12 @@ typedef struct check_executor {
     ft_error failure; /* of what was submitted */
 } check_executor;
 
-/* What a test sets (fail_*, drop_wait: the n-th from now, of waits that are needed; 0: none) and
- * reads. */
+/* What a test sets (fail_*, drop_wait: the n-th from now, of waits that are needed; stall_launch:
+ * that launch never returns; 0: none) and reads. */
 static struct {
     pthread_mutex_t lock;
     uint32_t seed;
-    int64_t drop_wait, fail_alloc, fail_copy, fail_launch;
+    int64_t drop_wait, fail_alloc, fail_copy, fail_launch, stall_launch;
     int64_t waits, needed; /* needed: of these, those that order what nothing else orders */
     int64_t implied;       /* waits left out that those after them stood for */
     clock_of dropped;      /* what the wait that was left out would have brought to this stream: */

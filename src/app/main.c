@@ -17,6 +17,7 @@
 /* The only mutable objects of the program: what a signal handler may touch. */
 static volatile sig_atomic_t interrupt_signal;
 static lua_State *volatile interrupt_state;
+static volatile sig_atomic_t report_state;
 
 static void on_signal(int number)
 {
@@ -30,11 +31,22 @@ static void on_signal(int number)
     if (L) lua_sethook(L, script_interrupt_hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
 }
 
-static void catch_signal(int number)
+/* Where nobody answers, or the first one was not answered yet, it ends the process as always. */
+static void on_quit(int number)
+{
+    if (report_state == SCRIPT_REPORT_HEARD) {
+        report_state = SCRIPT_REPORT_ASKED;
+        return;
+    }
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void catch_signal(int number, void (*handler)(int))
 {
     struct sigaction old;
     if (sigaction(number, NULL, &old) == 0 && old.sa_handler == SIG_IGN) return;
-    struct sigaction action = {.sa_handler = on_signal};
+    struct sigaction action = {.sa_handler = handler};
     sigemptyset(&action.sa_mask);
     sigaction(number, &action, NULL);
 }
@@ -229,7 +241,8 @@ static int check_written(int code)
 int main(int argc, char **argv)
 {
     const char *lua_dir = getenv("FTPIPE_LUA");
-    script_host host = {app_modules, app_assets, core_rooms, &interrupt_signal, lua_dir};
+    script_host host = {app_modules,       app_assets,    core_rooms,
+                        &interrupt_signal, &report_state, lua_dir};
 #ifdef FTPIPE_LUA_DIR
     if (!lua_dir) host.lua_dir = FTPIPE_LUA_DIR;
 #endif
@@ -239,11 +252,16 @@ int main(int argc, char **argv)
         return 1;
     }
     interrupt_state = L;
-    catch_signal(SIGINT);
-    catch_signal(SIGTERM);
+    catch_signal(SIGINT, on_signal);
+    catch_signal(SIGTERM, on_signal);
+    catch_signal(SIGQUIT, on_quit);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of its write */
     int code = run(L, argc, argv);
     interrupt_state = NULL;
+    if (code == script_status_exit(FT_HANG)) { /* a thread may still be at what would be freed */
+        fflush(NULL);
+        _exit(code);
+    }
     lua_close(L);
     return check_written(code);
 }

@@ -122,6 +122,22 @@ static int sys_hold_interrupt(lua_State *L)
     return 0;
 }
 
+/* hear_report(on): while on, SIGQUIT does not end the program: the script looks at report_asked().
+ */
+static int sys_hear_report(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TBOOLEAN);
+    script_hear_report(L, lua_toboolean(L, 1));
+    return 0;
+}
+
+/* report_asked(): whether SIGQUIT came since the last time. */
+static int sys_report_asked(lua_State *L)
+{
+    lua_pushboolean(L, script_report_asked(L));
+    return 1;
+}
+
 /* clear_interrupt(): forgets the signal, as the prompt does before it reads on. */
 static int sys_clear_interrupt(lua_State *L)
 {
@@ -273,6 +289,8 @@ int script_bind_sys(lua_State *L)
         {"executable", sys_executable},
         {"interrupted", sys_interrupted},
         {"hold_interrupt", sys_hold_interrupt},
+        {"hear_report", sys_hear_report},
+        {"report_asked", sys_report_asked},
         {"clear_interrupt", sys_clear_interrupt},
         {"isatty", sys_isatty},
         {"columns", sys_columns},

@@ -196,6 +196,19 @@ void script_hold_interrupt(lua_State *L, bool hold)
     script_state_of(L)->hold_interrupt = hold;
 }
 
+void script_hear_report(lua_State *L, bool hear)
+{
+    *script_state_of(L)->host->report = hear ? SCRIPT_REPORT_HEARD : SCRIPT_REPORT_UNHEARD;
+}
+
+bool script_report_asked(lua_State *L)
+{
+    volatile sig_atomic_t *report = script_state_of(L)->host->report;
+    if (*report != SCRIPT_REPORT_ASKED) return false;
+    *report = SCRIPT_REPORT_HEARD;
+    return true;
+}
+
 const volatile sig_atomic_t *script_interrupt_flag(lua_State *L)
 {
     return script_state_of(L)->host->interrupt;

@@ -36,6 +36,9 @@ typedef struct script_file {
     int64_t size;
 } script_file;
 
+/* Whether a signal that asks what is going on would be answered, and whether one came. */
+typedef enum { SCRIPT_REPORT_UNHEARD, SCRIPT_REPORT_HEARD, SCRIPT_REPORT_ASKED } script_report;
+
 /* What the program around Lua gives to it; all of it outlives the lua_State. */
 typedef struct script_host {
     const script_file *modules; /* ends with a NULL name */
@@ -43,6 +46,8 @@ typedef struct script_host {
     const luaL_Reg *rooms;      /* subtables of ftpipe.core with their openers; likewise */
     /* The number of the signal that asks to stop, 0 when there is none; the handler writes it. */
     volatile sig_atomic_t *interrupt;
+    /* A script_report: the handler writes that somebody asked, Lua the others. */
+    volatile sig_atomic_t *report;
     const char
         *lua_dir; /* a directory of Lua modules that come before the embedded ones, or NULL */
 } script_host;
@@ -69,6 +74,10 @@ const volatile sig_atomic_t *script_interrupt_flag(lua_State *L);
 void script_clear_interrupt(lua_State *L);
 /* Says whether the script itself looks at the signal, so that the hook leaves it alone. */
 void script_hold_interrupt(lua_State *L, bool hold);
+/* Says whether the script answers the signal that asks what is going on; whether one came, which is
+ * forgotten then. */
+void script_hear_report(lua_State *L, bool hear);
+bool script_report_asked(lua_State *L);
 /* A debug hook that ends Lua code with a `cancelled` error, unless core.sys.hold_interrupt(true)
  * said that the script itself looks at core.sys.interrupted(). */
 void script_interrupt_hook(lua_State *L, lua_Debug *where);

@@ -10,7 +10,7 @@ local core = require("ftpipe.core")
 require("ftpipe.base.tensor") -- pointer()
 local feed = require("ftpipe.data.feed")
 local kinds = require("ftpipe.data.kind")
-local watch = require("ftpipe.base.watch")
+local watches = require("ftpipe.base.watch")
 
 local M = {}
 
@@ -53,6 +53,7 @@ function M.count_batches(dataset, batch) return math.ceil(dataset:size() / batch
 local function run_leg(o, dataset, take)
    local batches, n = batches_of(o, dataset), M.count_batches(dataset, o.batch)
    local waiting, fed, start_ns, taking_ns = {}, 0, core.sys.time_ns(), 0
+   local watch = o.watch or watches.new { engine = o.engine }
    o.engine:begin(n, 1, o.threaded, o.beside)
    for taken = 1, n do
       while fed < n and o.engine:wants() do
@@ -65,7 +66,7 @@ local function run_leg(o, dataset, take)
          o.engine:finish()
          return false
       end
-      local result = watch.next(o.engine)
+      local result = watch:next()
       local came_ns = core.sys.time_ns()
       take(waiting[taken], result)
       taking_ns = taking_ns + core.sys.time_ns() - came_ns
@@ -105,10 +106,11 @@ end
 -- are padded, which the loss of spans, a choice among all positions, sees a little of.
 -- @tparam table o model, engine (its run), inputs (of the graph), dataset, examples
 --   (optional: a row may have `scored`), batch and micro_batches (of the plan), buckets, lengths,
---   threaded, beside (true: the run trains as well), take (called with the number of an example and
---   what the kind predicts: ids, { nll =, tokens = } or { start =, end =, row = }; each example
---   once), passes (a list that gets { batches =, seconds =, taking_seconds = (with what came out,
---   on the main thread) } for each time through examples)
+--   threaded, beside (true: the run trains as well), watch (of base/watch.lua, over the engine),
+--   take (called with the number of an example and what the kind predicts: ids, { nll =, tokens = }
+--   or { start =, end =, row = }; each example once),
+--   passes (a list that gets { batches =, seconds =, taking_seconds = (with what came out, on
+--   the main thread) } for each time through examples)
 -- @treturn number the mean loss of the labels that count; nil when a signal ended it, where
 --   signals are held
 function M.run(o)

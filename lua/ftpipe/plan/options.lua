@@ -116,6 +116,8 @@ M.rows = {
       help = "checkpoints to keep, beside the best (2)" },
    { "resume", of = "recipe", type = "boolean", default = false,
       help = "go on from the checkpoint in --out" },
+   { "watchdog", of = "recipe", rare = true, type = "number", min = 0, value = "SECONDS",
+      help = "without progress that end a run, 0: none do [20 steps, at least 30 s]" },
    { "dry_run", of = "recipe", type = "boolean", default = false, short = "-n",
       help = "plan and predict only" },
    { "cost", of = "explore", choices = choices.costs, default = "overlap",

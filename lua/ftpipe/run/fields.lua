@@ -20,6 +20,7 @@ M.rows = {
    { "inputs", "table", "run/init", "of the graphs, in their order" },
    { "params", "table", "run/init", "tensors of the parameters, by name" },
    { "fresh", "table", "run/init", "names of parameters that the checkpoint lacked" },
+   { "watch", "table", "run/init", "over its progress (run/watchdog.lua)" },
    -- where it is
    { "done", "int", "run/init run/training store/state", "steps that are done" },
    { "seconds", "number", "run/init run/training store/state", "of training, to the last leg" },

@@ -19,6 +19,7 @@ local scores = require("ftpipe.run.score")
 local states = require("ftpipe.store.state")
 local training = require("ftpipe.run.training")
 local units = require("ftpipe.base.units")
+local watchdog = require("ftpipe.run.watchdog")
 
 local M = {}
 local Run = setmetatable({ __name = "run" }, { __index = training })
@@ -74,6 +75,8 @@ function M.new(o)
       tokens = 0,
       done = 0,
    })
+   run.watch = watchdog.new(run)
+   core.sys.hear_report(true) -- the watch looks at it
    local from = run:find_start()
    if from then
       run:go_on(from)
@@ -239,6 +242,7 @@ function Run:close(score)
       score:write(self.out)
       self.directory:close(summary)
    end
+   core.sys.hear_report(false)
    return summary
 end
 

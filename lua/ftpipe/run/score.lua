@@ -29,7 +29,7 @@ function M.of(run, split)
       model = run.model, engine = run.engine, inputs = run.inputs, dataset = split.dataset,
       examples = split.examples, batch = o.batch, micro_batches = o.micro_batches,
       buckets = o.buckets, lengths = o.lengths, threaded = run.threaded,
-      beside = run.plan.beside, passes = score.passes,
+      beside = run.plan.beside, passes = score.passes, watch = run.watch,
       take = function(number, prediction)
          scorer:add(number, kind.note(score, number, prediction))
          line:add()

@@ -8,7 +8,6 @@ local feed = require("ftpipe.data.feed")
 local forecast = require("ftpipe.run.forecast")
 local figures = require("ftpipe.store.figures")
 local progress = require("ftpipe.base.progress")
-local watch = require("ftpipe.base.watch")
 
 local Run = {}
 
@@ -49,6 +48,7 @@ local function note_step(run, leg, step)
    step.samples_per_second = run.done * run.plan.options.batch / training_seconds(run)
    step.idle, step.memory = load_of(run)
    leg.end_ns = step.end_ns
+   run.watch:saw(step.seconds)
    if run.directory then run.directory:note(figures.of_step(run, step)) end
 end
 
@@ -64,7 +64,7 @@ end
 --- The result of the next step.
 local function take(run, leg)
    leg.failed = true -- unless there is one
-   local result = watch.next(run.engine)
+   local result = run.watch:next()
    leg.failed = nil
    leg.taken = leg.taken + 1
    run.done = run.done + 1

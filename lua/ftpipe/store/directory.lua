@@ -5,6 +5,7 @@
 --    metrics.jsonl                  a row for each step and each evaluation
 --    timeline.json                  what the devices did in the last leg, for Perfetto
 --    summary.json                   what came of it
+--    watchdog.txt                   who waited for whom when nothing moved (run/watchdog.lua)
 --    lock                           held by the process that writes here
 
 local core = require("ftpipe.core")

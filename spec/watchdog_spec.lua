@@ -1,0 +1,127 @@
+--- A run whose device hangs or fails: it ends with one error that names it, and goes on from its
+-- checkpoint to the bits of a run that nothing happened to.
+
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
+local process = require("spec.support.process")
+local watch = require("ftpipe.base.watch")
+local watchdog = require("ftpipe.run.watchdog")
+
+local FLAGS = "recipes/t5_rte.lua --steps 12 --save-every 2 --eval-limit 8 --batch 8 "
+   .. "--profile modelled"
+
+--- The program whose devices check what is asked of them, and fail or hang when they are told to.
+local function checking()
+   return core.sys.executable():match("^(.*)/[^/]*$") .. "/ftpipe_check"
+end
+
+describe("a run", function()
+   local directory, whole
+
+   setup(function()
+      directory = files.directory()
+      local _, err, code = process.shell(("timeout 300 %s %s --out %s/whole"):format(
+         core.sys.executable(), FLAGS, directory))
+      assert(code == 0, err)
+      whole = core.sys.read_file(directory .. "/whole/hf/model.safetensors")
+   end)
+
+   teardown(function() files.remove(directory) end)
+
+   --- A run on devices of which one does what `fault` says; then one that goes on from there.
+   local function disturbed(name, fault, flags)
+      local out = directory .. "/" .. name
+      local _, err, code = process.shell(("%s timeout 300 %s %s --out %s %s"):format(fault,
+         checking(), FLAGS, out, flags or ""))
+      local step = tonumber(io.popen(("readlink %s/checkpoints/latest"):format(out)):read("*a")
+         :match("(%d+)"))
+      local _, problem, resumed = process.shell(("timeout 300 %s %s --out %s --resume"):format(
+         core.sys.executable(), FLAGS, out))
+      assert.equal(0, resumed, problem)
+      assert.is_true(whole == core.sys.read_file(out .. "/hf/model.safetensors"))
+      return err:match("ftpipe: .*"), code, step, out
+   end
+
+   it("in which a device hangs says who waits for whom and exits with 5", function()
+      local said, code, step, out = disturbed("hung", "CHECK_STALL_LAUNCH=9000", "--watchdog 2")
+      assert.equal(5, code, said)
+      assert.matches("^ftpipe: nothing moved for %d+ s:\n", said)
+      local stuck, at = said:match("\n(cpu:%d): action [^\n]*, (%w+) of stage %d+, batch %d+, "
+         .. "micro%-batch %d+, at work, for [%d.]+ s\n")
+      assert.truthy(stuck and at, said)
+      assert.matches("waits for data of edge %d+, %u%d>%u%d %([^\n]*%d+ bytes%), by " .. stuck
+         .. ", for ", said)
+      assert.matches(("the checkpoint of step %d is whole, %%-%%-resume goes on from it\n"):format(
+         step), said)
+      assert.matches(("engine: device %s does not come back from what it does\n$"):format(stuck),
+         said)
+      local dump = core.sys.read_file(out .. "/watchdog.txt")
+      assert.matches("^nothing moved for", dump)
+      assert.matches("\ncpu:0, the last %d+ of %d+:\n  %u%d.%d.%d from [%d.]+ to [%d.]+ ms", dump)
+      assert.matches("\ncpu:1, the last %d+ of %d+:\n", dump)
+   end)
+
+   it("in which a device fails ends with one error that names it", function()
+      local said, code = disturbed("failed", "CHECK_FAIL_LAUNCH=9000")
+      assert.equal(1, code, said)
+      assert.matches("^ftpipe: device cpu:%d: .*failed, as it was told to\n$", said)
+      assert.equal(1, select(2, said:gsub("\n", "")), said)
+   end)
+
+   it("answers SIGQUIT with who waits for whom, and goes on", function()
+      local flags = FLAGS:gsub("12", "300", 1):gsub("%-%-save%-every 2", "")
+      local out, err, code = process.shell(([[said=%s/said
+         env --default-signal=QUIT %s %s 2>$said & pid=$!
+         until grep -q "^step=" $said || ! kill -0 $pid; do sleep 0.05; done
+         kill -QUIT $pid
+         wait $pid; code=$?; cat $said >&2; (exit $code)]]):format(directory,
+         core.sys.executable(), flags))
+      assert.equal(0, code, err)
+      assert.matches("after: accuracy", out)
+      assert.matches("\ncpu:%d: action %d+ of %d+, %w+ of stage %d", err)
+   end)
+end)
+
+describe("the watchdog", function()
+   --- What its limit is, of a run whose plan predicts so many seconds for 8 steps.
+   local function limit(flag, predicted, slowest, seconds)
+      local guard = watchdog.new { args = { watchdog = flag }, watch = { slowest = slowest },
+         plan = { options = { batches = 100 }, simulate = function(_, batches)
+            return { seconds = predicted * batches }
+         end } }
+      return guard.limit(seconds or 1000)
+   end
+
+   it("waits for 20 steps, predicted or seen, and half a minute at least", function()
+      assert.equal(30, limit(nil, 0.1, 0.2))
+      assert.equal(60, limit(nil, 3, 1))
+      assert.equal(80, limit(nil, 3, 4))
+      assert.equal(30, limit(nil, 3, 4, 29)) -- the plan is not asked yet
+   end)
+
+   it("waits for as long as it is told to, or for ever", function()
+      assert.equal(7, limit(7, 3, 4))
+      assert.is_nil(limit(0, 3, 4))
+   end)
+end)
+
+describe("a watch without a limit", function()
+   it("waits on", function()
+      local clock, real, polls = 0, core.sys.time_ns, 0
+      core.sys.time_ns = function() return clock end
+      local ok, found = pcall(function()
+         return watch.new {
+            limit = function() return nil end,
+            engine = {
+               progress = function() return 1 end,
+               next = function()
+                  clock, polls = clock + 1e12, polls + 1
+                  return polls > 50 and "the batch" or nil
+               end,
+            },
+         }:next()
+      end)
+      core.sys.time_ns = real
+      assert.same({ true, "the batch" }, { ok, found })
+   end)
+end)
