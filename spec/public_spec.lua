@@ -219,7 +219,7 @@ describe("what users call", function()
          { "ft.plann", "ft has no 'plann' %(did you mean 'plan'%?%)" },
          { "ft.help", "ft has no 'help'" },
          { "ft.tensor()", "bad argument #1" },
-         { "nothing.at.all", "attempt to index global 'nothing'" },
+         { "nothing.at.all", "there is no global 'nothing'" },
       }
       for _, line in ipairs(lines) do
          local _, err = process.ftpipe({ "-i" }, line[1] .. "\n")

@@ -3,7 +3,8 @@ local repl = require("ftpipe.prompt.repl")
 describe("repl", function()
    it("takes expressions and statements", function()
       local function evaluate(text)
-         return repl.evaluate((repl.compile(text)))
+         local ok, shown = repl.evaluate((repl.compile(text)))
+         return ok, shown
       end
       assert.same({ true, "3" }, { evaluate("1 + 2") })
       assert.same({ true, "3" }, { evaluate("= 1 + 2") })

@@ -10,9 +10,10 @@
 extern const script_file app_modules[];
 extern const script_file app_assets[];
 
-/* Pushes read_line(prompt), a Lua function: one line of the terminal without its newline; nil at
- * the end of input; false when Ctrl-C dropped the line. `interrupt` is the flag of the signal
- * handler. */
+/* Pushes the terminal, a userdata with methods: read(prompt) gives a line without its newline and
+ * whether it was pasted, nil at the end of input, false when Ctrl-C dropped the line;
+ * remember(line) adds to the history; complete(f) has f say what a line goes on with. `interrupt`
+ * is the flag of the signal handler. */
 void app_push_reader(lua_State *L, volatile sig_atomic_t *interrupt);
 
 #endif

@@ -16,12 +16,15 @@
 
 /* The only mutable objects of the program: what a signal handler may touch. */
 static volatile sig_atomic_t interrupt_signal;
+static volatile sig_atomic_t interrupt_count; /* since the last one that was seen */
+static volatile sig_atomic_t interrupt_most = 1;
 static lua_State *volatile interrupt_state;
 static volatile sig_atomic_t report_state;
 
 static void on_signal(int number)
 {
-    if (interrupt_signal) { /* the second one kills */
+    if (!interrupt_signal) interrupt_count = 0;
+    if (++interrupt_count > interrupt_most) { /* nobody looks at them: this one kills */
         signal(number, SIG_DFL);
         raise(number);
         return;
@@ -140,6 +143,7 @@ static int run_script(lua_State *L, char **argv, int argc, int script)
 
 static int run_repl(lua_State *L)
 {
+    interrupt_most = 2; /* what is typed at a prompt is not to be lost for one too many */
     app_push_reader(L, &interrupt_signal);
     return call_host(L, "repl", 1);
 }

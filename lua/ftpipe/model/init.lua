@@ -41,12 +41,14 @@ local function find_builtin(name)
    return nil
 end
 
-local function builtin_names()
+--- The names of configurations inside the program, sorted.
+function M.builtin_names()
    local names = {}
    for _, module in pairs(families) do
       for _, name in ipairs(require(module).builtin_names()) do names[#names + 1] = name end
    end
-   return table.concat(names, ", ")
+   table.sort(names)
+   return names
 end
 
 --- A model with files: a directory, or one inside the program.
@@ -84,7 +86,7 @@ function M.open(o)
    local raw, family = find_builtin(name)
    if not raw then
       fail("not found", 6, "%s is neither a directory nor a built-in configuration (%s)",
-         named.value(o, "model", name), builtin_names())
+         named.value(o, "model", name), table.concat(M.builtin_names(), ", "))
    end
    return setmetatable({
       name = name, raw = raw, config = family.config(raw), family = family, weightless = not random,

@@ -1,0 +1,81 @@
+--- A piece of text as something to run: statements, an expression, or a question.
+
+local core = require("ftpipe.core")
+local help = require("ftpipe.prompt.help")
+local suggest = require("ftpipe.base.suggest")
+local words = require("ftpipe.prompt.words")
+
+local M = {}
+
+--- Whether a text ended where its chunk did not. LuaJIT also says '<eof>' where it would have been
+-- right, as after a stray "end"; a quoted string ends with its line.
+local function is_open(problem)
+   return problem:find("near '<eof>'$") ~= nil and not problem:find("unfinished string", 1, true)
+end
+
+local function globals()
+   local names = {}
+   for name in pairs(_G) do names[#names + 1] = tostring(name) end
+   return names
+end
+
+-- What chunks see: the globals, where one that was never assigned is an error.
+local assigned = {}
+local GLOBALS = setmetatable({}, {
+   __index = function(_, name)
+      local value = rawget(_G, name)
+      if value ~= nil or assigned[name] then return value end
+      error(("there is no global '%s'%s"):format(tostring(name),
+         suggest.hint(tostring(name), globals())), 2)
+   end,
+   __newindex = function(_, name, value)
+      assigned[name] = true
+      rawset(_G, name, value)
+   end,
+})
+
+local function load(text)
+   local chunk, problem = loadstring(text, "=stdin")
+   if chunk then return setfenv(chunk, GLOBALS) end
+   return nil, problem
+end
+
+-- What to say of a question: the name or the expression behind "?".
+local ANSWERS = {
+   ["?"] = function(value) return help.on_value(value) end,
+   ["??"] = function(value) return help.source(value) end,
+}
+
+--- Answers "?x": x is a name of the reference, or an expression whose value is looked at.
+local function question(mark, text)
+   local known = mark == "?" and help.on_name(text)
+   local chunk = not known and load("return " .. text)
+   local ok, value = true, nil
+   if chunk then ok, value = pcall(chunk) end
+   local answer = known or ok and value ~= nil and ANSWERS[mark](value)
+   if answer then return answer end
+   core.fail("not found", ("there is no help on '%s'%s"):format(text, help.hint(text)))
+end
+
+--- The chunk of a text: an expression when it is one, else statements, whose outermost locals are
+-- globals.
+-- @treturn function nil when it is none
+-- @treturn table quiet (a semicolon ends it), had_locals; of what is none, the problem
+-- @treturn boolean of what is none: more lines could complete it
+function M.compile(text)
+   local mark, asked = text:match("^%s*(%?%??)%s*(.-)%s*$")
+   if mark and asked ~= "" then
+      return function() print(question(mark, asked)) end, {}
+   end
+   local expression = text:match("^%s*=(.*)$") or text
+   local chunk, of_expression = load("return " .. expression)
+   if chunk then return chunk, { quiet = text:find(";%s*$") ~= nil } end
+   local problem
+   chunk, problem = load(text)
+   if not chunk then return nil, problem, is_open(of_expression) or is_open(problem) end
+   local kept, had_locals = words.without_locals(text)
+   local with_globals = had_locals and load(kept)
+   return with_globals or chunk, { had_locals = with_globals and true or nil }
+end
+
+return M

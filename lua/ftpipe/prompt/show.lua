@@ -1,0 +1,73 @@
+--- Values as the prompt prints them.
+
+local M = {}
+
+-- What is shown of a plain table, and of one in it.
+local MOST_ENTRIES, LONGEST_LINE, LONGEST_ENTRY = 24, 96, 80
+
+--- Names before numbers, each in its order.
+local function comes_first(a, b)
+   if type(a) ~= type(b) then return type(a) == "string" end
+   if type(a) == "string" or type(a) == "number" then return a < b end
+   return tostring(a) < tostring(b)
+end
+
+local function is_plain(value)
+   return type(value) == "table" and not (getmetatable(value) or {}).__tostring
+end
+
+local function in_braces(entries)
+   return #entries > 0 and "{ " .. table.concat(entries, ", ") .. " }" or "{}"
+end
+
+local entries_of
+
+--- A value as `tostring` has it; a number in the fewest digits that are it and no other.
+local function text_of(value)
+   if type(value) ~= "number" then return tostring(value) end
+   for digits = 14, 16 do
+      local text = ("%." .. digits .. "g"):format(value)
+      if tonumber(text) == value then return text end
+   end
+   return value == value and ("%.17g"):format(value) or tostring(value)
+end
+
+--- A value in a part of a line.
+local function short(value)
+   local text = is_plain(value) and in_braces(entries_of(value))
+      or type(value) == "string" and ("%q"):format(value) or text_of(value)
+   local line = text:match("^[^\n]*")
+   return line == text and #text <= LONGEST_ENTRY and text or line:sub(1, LONGEST_ENTRY) .. " ..."
+end
+
+--- "a = 1" and "[1] = 5" of a plain table; tables in it as {...}, unless they are asked for.
+function entries_of(value, deep)
+   local keys, entries = {}, {}
+   for key in pairs(value) do keys[#keys + 1] = key end
+   table.sort(keys, comes_first)
+   for i = 1, math.min(#keys, MOST_ENTRIES) do
+      local key, inner = keys[i], value[keys[i]]
+      local name = type(key) == "string" and key:match("^[%a_][%w_]*$")
+         or ("[%s]"):format(tostring(key))
+      entries[i] = ("%s = %s"):format(name, is_plain(inner) and not deep and "{...}"
+         or short(inner))
+   end
+   if #keys > MOST_ENTRIES then
+      entries[#entries + 1] = ("... %d more"):format(#keys - MOST_ENTRIES)
+   end
+   return entries
+end
+
+--- A list of tables with one of them on each line; of others the entries, on one line if they fit.
+local function show_table(value)
+   local entries = entries_of(value, #value > 0)
+   local line = in_braces(entries)
+   return #line <= LONGEST_LINE and line or "{\n  " .. table.concat(entries, "\n  ") .. "\n}"
+end
+
+--- A value as text: tables by their entries, numbers in full, the rest as tostring has it.
+function M.value(value)
+   return is_plain(value) and show_table(value) or text_of(value)
+end
+
+return M

@@ -1,0 +1,183 @@
+--- The prompt as people meet it, on a pseudo-terminal.
+
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
+local pty = require("spec.support.pty")
+
+local CTRL_C, CTRL_A, UP, TAB = "\3", "\1", "\27[A", "\t"
+
+describe("the prompt on a terminal", function()
+   local directory, terminals
+
+   before_each(function()
+      directory, terminals = files.directory(), {}
+   end)
+
+   after_each(function()
+      for _, terminal in ipairs(terminals) do terminal:close() end
+      files.remove(directory)
+   end)
+
+   local function open(environment, arguments)
+      local all = { HOME = directory, XDG_STATE_HOME = directory .. "/state",
+         XDG_CONFIG_HOME = directory .. "/config", NO_COLOR = "1" }
+      for key, value in pairs(environment or {}) do all[key] = value end
+      local terminal = pty.open(arguments, all)
+      terminals[#terminals + 1] = terminal
+      terminal:wait("ft 1> $")
+      return terminal
+   end
+
+   it("prints values, keeps them and outermost locals", function()
+      local t = open()
+      assert.matches("\n42\r\n", t:line("6 * 7"))
+      assert.matches("\n43\r\n", t:line("_ + 1"))
+      assert.matches("\n84\r\n", t:line("Out[1] + Out[1]"))
+      assert.matches("kept for the lines to come", t:line("local x, y = 5"))
+      assert.matches("\n5\tnil\r\n", t:line("x, y"))
+      assert.not_matches("\n5\r\n", t:line("x;"))
+      assert.matches("\n6\r\n", t:line("_ + 1"))
+      t:line("colour = 1")
+      assert.matches("there is no global 'color' %(did you mean 'colour'%?%)", t:line("color"))
+   end)
+
+   it("takes a paste of 200 lines as one chunk, with tabs and what was typed around it", function()
+      local t, lines = open(), { "total = 0" }
+      for i = 2, 199 do lines[i] = ("\ttotal = total + %d -- line"):format(i) end
+      lines[200] = "print('total', total)"
+      t:type("print('before') \27[200~" .. table.concat(lines, "\r") .. "\r\27[201~")
+      local shown = t:wait("ft 2> $")
+      assert.matches("\nbefore\r\ntotal\t19899\r\n", shown)
+      t:type("1 +\27[200~ 2\27[201~ + 3\r") -- of one line: as typed
+      assert.matches("\n6\r\n", t:wait("ft 3> $"))
+      t:type("\27[200~a = 1\rb = 2\ra + b\27[201~\r") -- the last line is still to be edited
+      assert.matches("\n3\r\n", t:wait("ft 5> $"))
+      t:type("\27[200~c = 1\rc + 1\rc + 2\r\27[201~") -- no chunk as a whole
+      assert.matches("\n2\r\n3\r\n", t:wait("ft 8> $"))
+   end)
+
+   it("takes lines without marks of a paste", function()
+      local t, lines = open(), {}
+      for i = 1, 200 do lines[i] = ("n = n + %d"):format(i) end
+      t:type("n = 0\r" .. table.concat(lines, "\r") .. "\rprint('sum', n)\r")
+      assert.matches("sum\t20100\r\n", t:wait("ft 203> $"))
+   end)
+
+   it("completes without running anything of the user's", function()
+      local t = open()
+      t:line("ran = 0")
+      t:line("trap = setmetatable({ apple = 1 }, { __index = function() ran = ran + 1 end, "
+         .. "__pairs = function() ran = ran + 1 end })")
+      t:type("trap.a" .. TAB .. "\r")
+      assert.matches("pple\r?\n1\r\n", t:wait("ft 4> $"))
+      t:type("trap.x.y" .. TAB .. "\21")
+      t:line("")
+      assert.matches("\n0\r\n", t:line("ran"))
+      t:type("ft.expl" .. TAB)
+      t:wait("ore$")
+      t:type("\21m = ft.model('t5-small')\r")
+      t:wait("ft %d+> $")
+      t:type("m:tok" .. TAB)
+      t:wait("enizer$")
+      t:type("\21ft.explore('t5-sm" .. TAB)
+      t:wait("all$")
+      t:type("', { micro" .. TAB)
+      t:wait("_batches = $")
+      t:type("2, schedule = 'gp" .. TAB)
+      t:wait("ipe'$")
+      t:type("\21ft.schedule." .. TAB)
+      t:wait("interleaves.-runs.-ft%.schedule%.$")
+   end)
+
+   it("survives Ctrl-C in a line, in Lua and in C", function()
+      local t = open()
+      t:type("nonsense that is not" .. CTRL_C)
+      t:wait("ft 1> $")
+      t:type("for i = 1, 2 do\r")
+      t:wait("%.> $")
+      t:type(CTRL_C)
+      t:wait("ft 1> $")
+      t:line("kept = 7")
+      t:type("print('go') while true do end\r")
+      t:wait("\ngo\r\n")
+      t:type(CTRL_C)
+      assert.matches("interrupted", t:wait("ft %d+> $"))
+      t:type("p = { node_ns = {}, edge_from = {}, edge_to = {}, edge_bytes = {}, "
+         .. "devices = { {}, {}, {} } } for i = 1, 60 do "
+         .. "p.node_ns[i] = 1e6 + 12345.6 * (i * i * 7919 % 1009) if i > 1 then "
+         .. "p.edge_from[i - 1], p.edge_to[i - 1], p.edge_bytes[i - 1] = i - 1, i, 8 end end\r")
+      t:wait("ft %d+> $")
+      t:type("print('go') ft.partition(p, { method = 'mixed', effort = 1e6 })\r")
+      t:wait("\ngo\r\n")
+      t:type(CTRL_C)
+      assert.matches("stopped before it was done", t:wait("ft %d+> $"))
+      assert.matches("\n7\r\n", t:line("kept"))
+   end)
+
+   it("survives Ctrl-C in a training run", function()
+      local t = open()
+      t:line("args = ft.args.parse({ preset = 't5', steps = { default = 100000 } }, {})")
+      t:type("ft.fine_tune { args = args, task = ft.task.rte { max_source = 64 } }\r")
+      t:wait("step %d+/100000")
+      t:type(CTRL_C)
+      assert.matches("stopped after step %d+ of 100000; nothing was saved", t:wait("ft %d+> $"))
+      assert.matches("\n3\r\n", t:line("1 + 2"))
+   end)
+
+   it("keeps the lines of prompts beside each other", function()
+      local a, b = open(), open()
+      for i = 1, 20 do
+         a:line(("a%d = %d"):format(i, i))
+         b:line(("b%d = %d"):format(i, i))
+      end
+      b:line(" secret = 1")
+      a:close()
+      b:close()
+      local text = core.sys.read_file(directory .. "/state/ftpipe/history")
+      for i = 1, 20 do
+         assert.matches(("a%d = %d\n"):format(i, i), text)
+         assert.matches(("b%d = %d\n"):format(i, i), text)
+      end
+      assert.not_matches("secret", text)
+      local c = open()
+      c:type(UP)
+      c:wait("b20 = 20")
+   end)
+
+   it("follows the width of the terminal", function()
+      local t = open()
+      t:resize(24, 20)
+      t:type("'" .. ("x"):rep(30) .. "'")
+      t:resize(24, 60)
+      t:type(CTRL_A .. "#" .. "\r")
+      assert.matches("\n30\r\n", t:wait("ft 2> $"))
+      t:resize(24, 30)
+      t:type("ft.schedule." .. TAB)
+      local list = t:wait("ft 2> ft%.schedule%.")
+      for line in list:gmatch("[^\r\n]+") do assert.is_true(#line < 40, line) end
+   end)
+
+   it("reads characters whatever the locale says of itself", function()
+      for _, locale in ipairs { "C", "POSIX", "C.UTF-8", "nowhere.ISO-8859-1" } do
+         local t = open { LC_ALL = locale }
+         assert.matches("\n4\r\n", t:line("#'\195\164\195\182'"), locale)
+         t:line("'\255\254'") -- no characters: nothing breaks
+         assert.matches("\n3\r\n", t:line("1 + 2"), locale)
+         t:close()
+      end
+   end)
+
+   it("runs init.lua first, says what took long, and colours what it may", function()
+      core.sys.mkdir(directory .. "/config/ftpipe")
+      core.sys.write_file(directory .. "/config/ftpipe/init.lua", "local mine = 12\nown = mine")
+      local t = open()
+      assert.matches("\n12\r\n", t:line("own"))
+      assert.matches("\n%(%d+%.%d%d s%)\r\n", t:line("os.execute('sleep 0.2')"))
+      assert.not_matches("\27%[31m", t:line("error('no')"))
+      t = open { NO_COLOR = "" }
+      assert.matches("\27%[31mno\27%[0m", t:line("error('no')"))
+      core.sys.write_file(directory .. "/config/ftpipe/init.lua", "own = = 3")
+      t = open()
+      assert.matches("\n3\r\n", t:line("1 + 2"))
+   end)
+end)
