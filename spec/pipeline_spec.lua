@@ -198,13 +198,6 @@ describe("the asynchronous schedule", function()
       assert.equal(0, largest[2]) -- the last stage uses the newest weights
       assert.is_true(largest[0] >= 1)
    end)
-
-   it("refuses clipping, which needs every stage's gradients at once", function()
-      local problem = files.failure(pipeline.plan,
-         { schedule = "async", devices = "cpu:2", clip = 1 })
-      assert.equal("invalid argument", problem.status)
-      assert.matches("clipping by the global norm needs a synchronous schedule", problem.message)
-   end)
 end)
 
 describe("a value that passes over stages", function()

@@ -183,7 +183,7 @@ describe("a plan that is given", function()
          end)
          pipeline.plan(with { plan = plan })
       end)
-      refused("clipping by the global norm needs a synchronous schedule.*an edge R1>U0", function()
+      refused("stage 0 updates without those of stage 1: expected an edge R1>U0, or", function()
          local plan = made():edit { ["edge R1>U0 bytes 0 slots 2\n"] = "" }
          pipeline.plan(with { plan = plan, clip = 1 })
       end)

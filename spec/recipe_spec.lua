@@ -76,8 +76,6 @@ describe("recipes/t5_rte.lua", function()
       refused(2, "%-%-keep is for checkpoints in the directory that %-%-out names",
          { "--keep", "2" })
       refused(2, "%-%-epochs: expected more than 0, got 0", { "--epochs", "0" })
-      refused(2, "clipping by the global norm needs a synchronous schedule",
-         { "--schedule", "async", "--clip", "1" })
       refused(2, "%-%-staleness stash is for async; %-%-schedule 1f1b drains",
          { "--staleness", "stash" })
       refused(2, "%-%-staleness stash is for async; %-%-schedule 2bw says itself",
@@ -93,6 +91,14 @@ describe("recipes/t5_rte.lua", function()
          assert.equal(0, exit, err)
          assert.matches("predicted: %d+", out)
       end
+   end)
+
+   it("says what norms an asynchronous run is clipped by", function()
+      local flags = { "--dry-run", "--schedule", "async", "--devices", "cpu:3", "--clip", "1" }
+      assert.matches("\nclip: gradients to a norm of 1, over all stages; norms of the stages "
+         .. "before its own are some batches old, by stage 1: 1, 2: 1 ", run(unpack(flags)))
+      flags[3] = "1f1b"
+      assert.matches("\nclip: gradients to a norm of 1, over all stages\n", run(unpack(flags)))
    end)
 
    it("holds stages to a bound of staleness, and says so", function()

@@ -133,6 +133,32 @@ describe("a run with older weights", function()
       end
    end)
 
+   it("clips each stage by the last norms that it can know", function()
+      for P = 2, 4 do
+         for _, micro_batches in ipairs { 1, 2 } do
+            local o = options(P, micro_batches, "stash", { clip = 1, steps = 20 })
+            compare(o, 1e-6)
+            local run, judge = pipeline.train(o), late.train(o, stage_of(P))
+            assert.is_true(late.distance(judge.norms, run.norms) < 1e-6)
+            o.threaded = false
+            local replay = pipeline.train(o)
+            assert.same(run.params, replay.params)
+            assert.same(run.norms, replay.norms)
+            o.clip = 0
+            assert.is_true(late.distance(late.train(o, stage_of(P)).params, run.params) > 1e-3)
+         end
+      end
+   end)
+
+   it("clips as a synchronous run does where the bound is 0", function()
+      local o = { devices = "cpu:3", stages = 4, steps = 8, schedule = "1f1b", clip = 0.5 }
+      local judge = pipeline.train(o)
+      o.schedule, o.max_staleness = "async", 0
+      local run = pipeline.train(o)
+      assert.same(judge.norms, run.norms)
+      assert.same(judge.params, run.params)
+   end)
+
    for _, way in ipairs { "stash", "vertical" } do
       it("equals its replay on one thread, ties and several stages on a device: " .. way, function()
          for _, o in ipairs {

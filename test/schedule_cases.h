@@ -78,6 +78,16 @@ static inline void case_norms(pipeline_case *c, int slots)
             if (s != t) case_edge(c, s, FT_ACT_REDUCE, t, FT_ACT_UPDATE, slots);
 }
 
+/* The same without a flush: stages take the norms of those before them from earlier batches. */
+static inline void case_late_norms(pipeline_case *c, int slots)
+{
+    c->pipeline.reduces = true;
+    for (int s = 0; s < c->pipeline.n_stages; s++)
+        for (int t = 0; t < c->pipeline.n_stages; t++)
+            if (s != t)
+                case_edge(c, s, FT_ACT_REDUCE, t, s < t ? FT_ACT_TAKE_NORMS : FT_ACT_UPDATE, slots);
+}
+
 /* A weight that `owner` updates and `replica` uses too. */
 static inline void case_tie(pipeline_case *c, int owner, int replica, int slots)
 {
@@ -120,7 +130,10 @@ static inline void case_random(pipeline_case *c, ft_rng *rng)
     c->pipeline.reduces = ft_rng_below(rng, 2);
     c->pipeline.is_bounded = ft_rng_below(rng, 3) == 0;
     c->pipeline.most_late = 1 + (int)ft_rng_below(rng, 2);
-    if (ft_rng_below(rng, 2)) case_norms(c, 1 + (n + m - 1) / m);
+    if (ft_rng_below(rng, 2))
+        case_norms(c, 1 + (n + m - 1) / m);
+    else if (ft_rng_below(rng, 2))
+        case_late_norms(c, 2 + (n + m - 1) / m);
     if (n > 1 && ft_rng_below(rng, 2)) {
         int owner = (int)ft_rng_below(rng, (uint64_t)n - 1);
         int replica = owner + 1 + (int)ft_rng_below(rng, (uint64_t)(n - owner - 1));

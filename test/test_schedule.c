@@ -228,6 +228,45 @@ static void test_bounds_that_cannot_be(void)
     CHECK(strstr(err.message, "expected 0 or more"));
 }
 
+static int64_t batches_take(pipeline_case *c, int n_batches)
+{
+    ft_error err = {0};
+    ft_timeline *timeline = NULL;
+    c->pipeline.n_batches = n_batches;
+    ft_plan *plan = case_plan(c, "async");
+    if (!plan || !CHECK_STATUS(ft_plan_simulate(&timeline, plan, &c->costs, &err), FT_OK))
+        return -1;
+    int64_t end = ft_timeline_end_ns(timeline);
+    ft_timeline_free(timeline);
+    ft_plan_free(plan);
+    return end;
+}
+
+/* Norms come as late as the backward of a batch does to the first stage, so that nobody waits for
+ * them: a batch takes what it takes without norms, and longer where all wait for all. */
+static void test_late_norms_cost_nothing(void)
+{
+    for (int n = 2; n <= 8; n++)
+        for (int micros = 1; micros <= 5; micros++) {
+            pipeline_case c;
+            int64_t per_batch[3];
+            for (int i = 0; i < 3; i++) {
+                case_chain(&c, n, micros, 60, 2, 10, 20);
+                if (i == 1) case_late_norms(&c, (n + micros - 1) / micros + 1);
+                if (i == 2) case_norms(&c, (n + micros - 1) / micros + 1);
+                per_batch[i] = batches_take(&c, 80) - batches_take(&c, 60);
+                if (i != 1) continue;
+                ft_plan *plan = case_plan(&c, "async");
+                for (int s = 0; plan && s < n; s++)
+                    CHECK(ft_plan_norm_lag(plan, s) == (s + micros - 1) / micros);
+                ft_plan_free(plan);
+            }
+            CHECK(per_batch[0] == (int64_t)20 * micros * 30);
+            CHECK(per_batch[1] == per_batch[0]);
+            CHECK(per_batch[2] > per_batch[0]);
+        }
+}
+
 /* Both uses of the weight by one micro-batch are preceded by as many new versions. */
 static void test_tied_weights_have_one_version_per_micro_batch(void)
 {
@@ -512,6 +551,7 @@ int main(void)
     RUN(test_a_slot_is_held_to_the_end_of_its_use);
     RUN(test_lags_are_the_theoretical_staleness);
     RUN(test_bounds_of_staleness);
+    RUN(test_late_norms_cost_nothing);
     RUN(test_bounds_that_cannot_be);
     RUN(test_tied_weights_have_one_version_per_micro_batch);
     RUN(test_one_slot_fewer_blocks);

@@ -138,12 +138,50 @@ local function add_gradients(program, sums, first)
    end
 end
 
+--- The squared norm of each gradient.
+local function squares_of(sums)
+   local list = {}
+   for p, sum in ipairs(sums) do
+      local g, n = floats(sum)
+      local total = 0
+      for i = 0, n - 1 do total = total + g[i] * g[i] end
+      list[p] = total
+   end
+   return list
+end
+
+--- What stage s multiplies its gradients of a batch by, so that their norm with all the others' is
+-- at most o.clip: those of stages behind it are of the batch, those of the s stages before it of
+-- s / m batches ago, rounded up, or of the first.
+-- @tparam table squares by batch, from 0, then by parameter
+local function clipping(o, s, batch, squares, stages, m)
+   local sum = 0
+   for p, stage in ipairs(stages) do
+      local from = stage < s and math.max(0, batch - math.ceil(s / m)) or batch
+      sum = sum + squares[from][p]
+   end
+   local norm = math.sqrt(sum)
+   return norm > o.clip and round(o.clip / (norm + 1e-6)) or 1, norm
+end
+
+--- The gradients, each multiplied by what its stage finds.
+-- @treturn number the norm that stage 0 finds, which is that of the batch
+local function clip(o, sums, batch, squares, stages, m)
+   squares[batch] = squares_of(sums)
+   for p, sum in ipairs(sums) do
+      local scale = clipping(o, stages[p], batch, squares, stages, m)
+      local g, n = floats(sum)
+      for i = 0, n - 1 do g[i] = g[i] * scale end
+   end
+   return (select(2, clipping(o, 0, batch, squares, stages, m)))
+end
+
 --- Trains as pipeline.train does.
 -- @tparam table o of pipeline.train; version (of M.versions, or a function alike), stages; predicts
 --   (true: what is read is moved ahead by the updates that it lacks, which is right for stages
 --   whose backwards do not read their weights)
 -- @tparam function stage_of stage of a parameter's name
--- @treturn table losses, params
+-- @treturn table losses, params, and norms where gradients are clipped
 function M.train(o, stage_of)
    local plan, full = pipeline.plan(o)
    local micros, P = full.micro_batches, o.stages
@@ -159,16 +197,17 @@ function M.train(o, stage_of)
    for bucket, graph in ipairs(plan.graphs) do
       programs[bucket] = core.program.new(graph, { grads = true })
    end
-   local history, losses = { [0] = {} }, {}
+   local history, losses, norms, squares, stages = { [0] = {} }, {}, {}, {}, {}
+   for p, name in ipairs(names) do stages[p] = stage_of(name) end
    for p in ipairs(names) do history[0][p] = { param = copy_of(newest[p]), state = {} } end
    for batch = 0, full.steps - 1 do
       local fed, loss = pipeline.fed(plan, full, batch), 0
       local program, graph = programs[fed.bucket], plan.graphs[fed.bucket]
       for micro = 0, micros - 1 do
          local mixed = {}
-         for p, name in ipairs(names) do
+         for p in ipairs(names) do
             local i = batch * micros + micro
-            local version = o.version(stage_of(name), i, P, micros)
+            local version = o.version(stages[p], i, P, micros)
             local past = history[version][p]
             mixed[p] = o.predicts and predict(full, past, version, batch - version) or past.param
          end
@@ -177,6 +216,7 @@ function M.train(o, stage_of)
          add_gradients(program, sums, micro == 0)
       end
       losses[batch + 1] = loss
+      if full.clip > 0 then norms[batch + 1] = clip(full, sums, batch, squares, stages, micros) end
       history[batch + 1] = {}
       for p in ipairs(names) do
          M.optimizers[full.optimizer](newest[p], sums[p], states[p], full, batch + 1)
@@ -185,7 +225,7 @@ function M.train(o, stage_of)
    end
    local params = {}
    for p, name in ipairs(names) do params[name] = newest[p]:totable() end
-   return { losses = losses, params = params }
+   return { losses = losses, params = params, norms = norms }
 end
 
 --- The largest difference of two tables of numbers.

@@ -310,6 +310,7 @@ void script_set_stage(lua_State *L, const ft_plan *plan, int s)
     script_set_number(L, "least_staleness", least);
     script_set_number(L, "most_staleness", most);
     script_set_number(L, "mean_staleness", ft_plan_mean_staleness(plan, s));
+    script_set_number(L, "norm_lag", ft_plan_norm_lag(plan, s));
 }
 
 static void push_stage(lua_State *L, const ft_plan *plan, int s)

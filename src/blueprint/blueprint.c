@@ -127,31 +127,52 @@ static ft_status cut_of(const ft_blueprint *b, const ft_blueprint_options *o, ft
     return FT_OK;
 }
 
-/* Two stages of which the first reduces and the second does not wait for it before it updates. */
-static bool find_hasty(const ft_blueprint *b, int *from, int *to)
+/* An edge from the reduce of a stage to an action of another one. */
+static bool has_reduced(const ft_blueprint *b, int from, int to, ft_action_kind kind)
 {
-    int n = b->cut.n_stages;
-    for (*from = 0; *from < n; ++*from)
-        for (*to = 0; *to < n; ++*to) {
-            bool waits = *from == *to;
-            const ft_stage_layout *stage = &b->stages[*to];
-            for (int i = 0; i < stage->n_in_edges[FT_ACT_UPDATE]; i++)
-                waits |= b->edges[stage->in_edges[FT_ACT_UPDATE][i]].from == *from;
-            if (!waits) return true;
-        }
+    const ft_stage_layout *stage = &b->stages[to];
+    for (int i = 0; i < stage->n_in_edges[kind]; i++)
+        if (b->edges[stage->in_edges[kind][i]].from == from) return true;
     return false;
 }
 
+/* Two stages of which the second updates without the norms of the first. */
+static bool find_hasty(const ft_blueprint *b, bool may_be_late, int *from, int *to)
+{
+    int n = b->cut.n_stages;
+    for (*from = 0; *from < n; ++*from)
+        for (*to = 0; *to < n; ++*to)
+            if (*from != *to && !has_reduced(b, *from, *to, FT_ACT_UPDATE) &&
+                !(may_be_late && has_reduced(b, *from, *to, FT_ACT_TAKE_NORMS)))
+                return true;
+    return false;
+}
+
+/* Norms serve the clipping of late updates alone; where stages update together they are shown. */
 static ft_status check_clipping(ft_blueprint *b, ft_error *err)
 {
     int from = 0, to = 0;
-    b->together = !b->cut.forward_only && !find_hasty(b, &from, &to);
-    if (b->options.clip <= 0 || b->together) return FT_OK;
+    bool clips = b->options.clip > 0;
+    b->together = !b->cut.forward_only && !find_hasty(b, false, &from, &to);
+    b->norms = b->together || (clips && !b->cut.forward_only && !find_hasty(b, true, &from, &to));
+    b->norm_stage = -1;
+    for (int s = b->cut.n_stages - 1; b->norms && s >= 0; s--)
+        if (!b->stages[s].n_in_edges[FT_ACT_TAKE_NORMS]) b->norm_stage = s;
+    if (!clips || b->norms) return FT_OK;
     return ft_fail(err, FT_INVALID,
-                   "clipping by the global norm needs a synchronous schedule: in this plan ('%s') "
-                   "stage %d updates without waiting for the gradients of stage %d (an edge "
-                   "R%d>U%d, as of every two stages)",
-                   b->plan.schedule, to, from, from, to);
+                   "clipping goes by the norm of all gradients, but in this plan ('%s') stage %d "
+                   "updates without those of stage %d: expected an edge R%d>U%d, or R%d>N%d and N "
+                   "actions, as of every two stages",
+                   b->plan.schedule, to, from, from, to, from, to);
+}
+
+/* Norms of a batch are there until every stage has taken them. */
+static void count_norm_slots(ft_blueprint *b)
+{
+    b->norm_slots = b->batch_slots;
+    for (int e = 0; e < b->n_edges; e++)
+        if (b->edges[e].to_kind == FT_ACT_TAKE_NORMS && b->edges[e].slots >= b->norm_slots)
+            b->norm_slots = b->edges[e].slots + 1;
 }
 
 static ft_status annotate_memory(ft_blueprint *b, ft_error *err)
@@ -186,6 +207,7 @@ static ft_status assemble(ft_blueprint *b, const ft_blueprint_options *options, 
     b->cut.costs = b->options.costs = NULL; /* the caller's */
     b->options.evaluation = NULL;
     FT_TRY(blueprint_lay_out(b, err));
+    count_norm_slots(b);
     return annotate_memory(b, err);
 }
 

@@ -46,10 +46,13 @@ typedef struct ft_cut {
     bool forward_only;
     const bool *splits; /* by stage: backward-input and backward-weight instead of backward; NULL:
                            none */
-    bool keeps;    /* older weights are read: stages that share some have copies of their own */
-    bool together; /* no stage updates before all have reduced: for the norm of all gradients, and
-                      so that none updates by a step in which another finds numbers that are not
-                      finite */
+    bool keeps;      /* older weights are read: stages that share some have copies of their own */
+    bool together;   /* no stage updates before all have reduced: for the norm of all gradients, and
+                        so that none updates by a step in which another finds numbers that are not
+                        finite */
+    bool late_norms; /* stages update by the norms of all gradients without waiting for each other:
+                        by those of the stages nearer to the loss, and by earlier ones of the others
+                        (action N) */
     /* By device, NULL where it is modelled; NULL: all are. */
     const ft_work_costs *const *costs;
     const ft_machine *machine; /* links of devices that are described; NULL: transfers take what the
@@ -263,6 +266,11 @@ struct ft_blueprint {
     int64_t batch_slot_bytes, batch_at; /* in the block of stage 0's device */
     ft_value_id loss;
     bool together;              /* no stage updates before all have reduced */
+    bool norms;                 /* updates know norms of all gradients: those of the batch, where
+                                   they are together, else some of earlier ones */
+    int norm_slots;             /* batches whose norms are kept */
+    int norm_stage;             /* the first whose updates know all norms of their batch; -1: none
+                                   does */
     ft_plan plan;               /* the one of the options, with edges and memory as they are here */
     ft_blueprint *evaluation;   /* of training: may be NULL */
     const ft_blueprint *trains; /* of evaluation: what it belongs to; NULL in training */

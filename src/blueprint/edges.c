@@ -183,11 +183,17 @@ static ft_status add_tie_edges(ft_blueprint *b, ft_error *err)
 
 static ft_status add_norm_edges(ft_blueprint *b, ft_error *err)
 {
-    if (!b->cut.together) return FT_OK;
+    if (!b->norms) return FT_OK;
+    int *depth = ft_arena_array(b->arena, b->cut.n_stages, sizeof(int));
+    if (!depth) return no_memory(err);
+    find_depths(b, depth);
     for (int s = 0; s < b->cut.n_stages; s++)
         for (int t = 0; t < b->cut.n_stages; t++) {
-            ft_edge edge = {
-                .from = s, .to = t, .from_kind = FT_ACT_REDUCE, .to_kind = FT_ACT_UPDATE};
+            bool late = !b->cut.together && depth[s] > depth[t];
+            ft_edge edge = {.from = s,
+                            .to = t,
+                            .from_kind = FT_ACT_REDUCE,
+                            .to_kind = late ? FT_ACT_TAKE_NORMS : FT_ACT_UPDATE};
             if (s != t) FT_TRY(add_item(b, edge, FT_CARGO_NOTHING, 0, err));
         }
     return FT_OK;
@@ -228,15 +234,20 @@ static ft_status size_edge(ft_blueprint *b, int e, ft_error *err)
     return FT_OK;
 }
 
-/* A producer may be ahead of its consumer by as many micro-batches as their depths differ; one
- * buffer more lets it work while the consumer reads. No more than there is to send in the longest
- * leg. */
+/* A producer may be ahead of its consumer by as many micro-batches as their depths differ, of norms
+ * that are taken later, by as many as there are stages before the consumer; one buffer more lets it
+ * work while the consumer reads. No more than there is to send in the longest leg. */
 static void choose_slots(ft_blueprint *b, const int *depth)
 {
     const ft_cut *o = &b->cut;
+    int deepest = 0;
+    for (int s = 0; s < o->n_stages; s++)
+        if (depth[s] > deepest) deepest = depth[s];
     for (int e = 0; e < b->n_edges; e++) {
         ft_edge *edge = &b->edges[e];
         int ahead = abs(depth[edge->from] - depth[edge->to]);
+        if (edge->to_kind == FT_ACT_TAKE_NORMS)
+            ahead = deepest - depth[edge->to] + o->micro_batches;
         bool per_micro = ft_action_per_micro(edge->from_kind);
         int64_t sent = per_micro ? (int64_t)o->n_batches * o->micro_batches : o->n_batches;
         int slots = per_micro ? ahead + 1 : ahead / o->micro_batches + 2;

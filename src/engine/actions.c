@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "engine/internal.h"
 
-ft_status finish_batch(worker *w, const ft_action *a, double norm, ft_error *err)
+ft_status finish_batch(worker *w, const ft_action *a, ft_error *err)
 {
     ft_run *run = w->run;
     const ft_blueprint *b = run->blueprint;
@@ -13,7 +13,7 @@ ft_status finish_batch(worker *w, const ft_action *a, double norm, ft_error *err
     if (atomic_fetch_sub(&batch->stages_left, 1) != 1) return FT_OK;
     run->results[a->batch % b->batch_slots] = (ft_result){.step = run->first_step + a->batch,
                                                           .loss = batch->loss,
-                                                          .grad_norm = norm,
+                                                          .grad_norm = batch->norm,
                                                           .rate = batch->rate,
                                                           .end_ns = ft_now_ns() - run->start_ns};
     atomic_store(&batch->finished, (int64_t)a->batch + 1);
@@ -30,7 +30,7 @@ static ft_status (*const kinds[FT_ACT_COUNT])(worker *, const ft_action *, ft_er
     [FT_ACT_RECEIVE] = do_pass,         [FT_ACT_SWAP_OUT] = do_swap_out,
     [FT_ACT_SWAP_IN] = do_swap_in,      [FT_ACT_DROP] = do_drop,
     [FT_ACT_BACKWARD_INPUT] = do_stage, [FT_ACT_BACKWARD_WEIGHT] = do_backward,
-    [FT_ACT_PREDICT] = do_predict,
+    [FT_ACT_PREDICT] = do_predict,      [FT_ACT_TAKE_NORMS] = do_take_norms,
 };
 
 /* The first action of a kind that has no function here, or NULL. */

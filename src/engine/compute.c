@@ -127,7 +127,7 @@ ft_status do_stage(worker *w, const ft_action *a, ft_error *err)
                       .inputs = state->inputs,
                       .grads = state->grads,
                       .rows = moves_gradients(run, a->stage) ? NULL : state->rows,
-                      .squares = b->together && last ? state->squares : NULL,
+                      .squares = b->norms && last ? state->squares : NULL,
                       .accumulate = a->micro > 0,
                       .key = {.seed = b->options.seed,
                               .step = (uint32_t)(run->first_step + a->batch),
@@ -164,7 +164,7 @@ ft_status do_forward(worker *w, const ft_action *a, ft_error *err)
     FT_TRY(do_stage(w, a, err));
     const ft_blueprint *b = w->run->blueprint;
     if (w->run->plan->forward_only && a->micro == b->cut.micro_batches - 1)
-        return finish_batch(w, a, NAN, err);
+        return finish_batch(w, a, err);
     return FT_OK;
 }
 

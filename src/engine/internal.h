@@ -50,7 +50,7 @@ static inline char *slot_of(const ft_run *run, int e, int64_t batch)
 /* actions.c: executes one action; everything it needs is there. */
 ft_status execute_action(worker *w, const ft_action *action, ft_error *err);
 /* The stage that is last to update a batch, or to forward it in evaluation, reports it. */
-ft_status finish_batch(worker *w, const ft_action *action, double norm, ft_error *err);
+ft_status finish_batch(worker *w, const ft_action *action, ft_error *err);
 
 /* compute.c: F; B, or the half of one that adds to gradients; any of these by its program alone. */
 ft_status do_forward(worker *w, const ft_action *action, ft_error *err);
@@ -66,6 +66,12 @@ ft_status pack_weights(ft_run *run, int stage, int param, ft_error *err);
 /* Makes one packed copy, by its number in the stage. */
 ft_status pack_weight(const worker *w, int stage, int pack, const void *weight, void *packed,
                       ft_error *err);
+
+/* norms.c: squared norms of a batch, by parameter; action N; the norm of all gradients that an
+ * update goes by, NAN where it knows none. */
+norm_cell *norms_of(const ft_run *run, int64_t batch);
+ft_status do_take_norms(worker *w, const ft_action *action, ft_error *err);
+ft_status global_norm(const worker *w, const ft_action *update, double *out, ft_error *err);
 
 /* predict.c: action P. */
 ft_status do_predict(worker *w, const ft_action *action, ft_error *err);

@@ -1,4 +1,5 @@
 /* engine/leg.c - one leg of a run: batches in, results out. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -63,7 +64,7 @@ static void reset(ft_run *run)
         forget_rows(run, s);
     }
     for (int i = 0; i < b->batch_slots; i++) atomic_store(&run->batches[i].finished, 0);
-    memset(run->norms, 0, (size_t)b->batch_slots * (size_t)b->n_params * sizeof *run->norms);
+    memset(run->norms, 0, (size_t)run->norms_bytes);
     for (int d = 0; d < b->cut.n_devices; d++) {
         worker *w = &run->workers[d];
         w->position = w->allocations = 0;
@@ -154,6 +155,7 @@ ft_status ft_run_feed(ft_run *run, const ft_feed *feed, ft_error *err)
     batch->bucket = feed->bucket;
     batch->rate = feed->rate;
     batch->loss = 0;
+    batch->norm = NAN;
     batch->failure = (ft_error){FT_OK, ""};
     atomic_store(&batch->finished, 0);
     atomic_store(&batch->stages_left, b->cut.n_stages);

@@ -102,13 +102,13 @@ ft_status do_reduce(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
     const ft_stage_layout *stage = &b->stages[a->stage];
-    norm_cell *norms = w->run->norms + a->batch % b->batch_slots * b->n_params;
+    norm_cell *norms = norms_of(w->run, a->batch);
     FT_TRY(send_terms(w, a, err));
     for (int i = 0; i < stage->n_params; i++) {
         int p = stage->params[i].param;
         const ft_param_layout *info = &b->params[p];
         if (!stage->params[i].owned || !info->n_terms) continue;
-        summing s = {w, a, info, b->together ? &norms[p].squared : NULL, true};
+        summing s = {w, a, info, b->norms ? &norms[p].squared : NULL, true};
         ft_plain_work work = {.run = sum_terms, .arg = &s};
         touches(&work, sum_of_terms(w->run, info), ft_spec_bytes(&info->spec), true);
         touches(&work, &norms[p], sizeof *norms, true);
@@ -122,35 +122,6 @@ ft_status do_reduce(worker *w, const ft_action *a, ft_error *err)
 }
 
 /* -- update ------------------------------------------------------------------------------------ */
-
-/* Global norm, summed in the order of the parameters whatever stages they are in. */
-typedef struct norming {
-    const norm_cell *norms;
-    int n;
-    double norm;
-} norming;
-
-static ft_status sum_norms(void *arg, ft_error *err)
-{
-    norming *s = arg;
-    double sum = 0;
-    (void)err;
-    for (int p = 0; p < s->n; p++) sum += s->norms[p].squared;
-    s->norm = sqrt(sum);
-    return FT_OK;
-}
-
-/* NAN where stages do not update together. */
-static ft_status global_norm(const worker *w, int64_t batch, double *out, ft_error *err)
-{
-    const ft_blueprint *b = w->run->blueprint;
-    norming s = {w->run->norms + batch % b->batch_slots * b->n_params, b->n_params, NAN};
-    ft_plain_work work = {.run = sum_norms, .arg = &s};
-    touches(&work, s.norms, s.n * (int64_t)sizeof *s.norms, false);
-    if (b->together) FT_TRY(compute(w, &work, err));
-    *out = s.norm;
-    return FT_OK;
-}
 
 typedef struct packing {
     const ft_graph *graph;
@@ -254,7 +225,7 @@ ft_status do_update(worker *w, const ft_action *a, ft_error *err)
     const ft_blueprint *b = w->run->blueprint;
     const ft_stage_layout *stage = &b->stages[a->stage];
     double norm, clip = b->options.clip;
-    FT_TRY(global_norm(w, a->batch, &norm, err));
+    FT_TRY(global_norm(w, a, &norm, err));
     float scale = clip > 0 && norm > clip ? (float)(clip / (norm + 1e-6)) : 1.0f;
     bool updates = may_update(w, a);
     FT_TRY(keep_version(w, a->stage, FT_WEIGHTS_OWNED, err));
@@ -265,7 +236,8 @@ ft_status do_update(worker *w, const ft_action *a, ft_error *err)
         if (stage->params[i].owned && b->params[stage->params[i].param].n_terms)
             FT_TRY(pack_weights(w->run, a->stage, stage->params[i].param, err));
     FT_TRY(send_weights(w, a, err));
-    return finish_batch(w, a, norm, err);
+    if (a->stage == b->norm_stage) batch_of(w->run, a->batch)->norm = norm;
+    return finish_batch(w, a, err);
 }
 
 ft_status do_adopt(worker *w, const ft_action *a, ft_error *err)

@@ -13,6 +13,7 @@ typedef struct progress {
     int64_t held, in_flight; /* micro-batches with activations on the device: now, and at most */
     int64_t versions;        /* of the weights that are needed at once */
     bool adopts;             /* an edge U->W ends here */
+    bool takes_norms;        /* an edge R->N ends here */
     bool splits;             /* I and G stand for B */
     bool moves;              /* swaps, drops or recomputes */
     bool moved[FT_MEMORY_CLASSES]; /* by some action */
@@ -198,12 +199,16 @@ static const char *find_batch_fault(const checker *c, const progress *s, const f
     if (a->lag) return "has a lag";
     if (a->kind == FT_ACT_ADOPT)
         return s->adopts ? NULL : "has nothing to adopt: no edge U to W ends at its stage";
+    if (a->kind == FT_ACT_TAKE_NORMS)
+        return s->takes_norms ? NULL : "has no norms to take: no edge R to N ends at its stage";
     if (a->kind == FT_ACT_DRAIN)
         return finished(s) == s->done[FT_ACT_FORWARD] ? NULL
                                                       : "stands where something is in flight";
     if (batches <= a->batch) return "stands before the last backward of its batch";
     if (a->kind == FT_ACT_UPDATE && c->reduces && s->done[FT_ACT_REDUCE] <= a->batch)
         return "stands before its reduce";
+    if (a->kind == FT_ACT_UPDATE && s->takes_norms && !s->done[FT_ACT_TAKE_NORMS])
+        return "stands before the first take-norms of its stage";
     return NULL;
 }
 
@@ -304,7 +309,8 @@ static int64_t wanted_count(const checker *c, int stage, const progress *s, ft_a
     bool half = kind == FT_ACT_BACKWARD_INPUT || kind == FT_ACT_BACKWARD_WEIGHT;
     if (c->plan->forward_only && kind != FT_ACT_FORWARD) return 0;
     if ((kind == FT_ACT_REDUCE && !c->reduces) || (kind == FT_ACT_ADOPT && !s->adopts) ||
-        (kind == FT_ACT_BACKWARD && s->splits) || (half && !s->splits))
+        (kind == FT_ACT_TAKE_NORMS && !s->takes_norms) || (kind == FT_ACT_BACKWARD && s->splits) ||
+        (half && !s->splits))
         return 0;
     return batches;
 }
@@ -412,8 +418,10 @@ static void look_ahead(checker *c)
     for (int e = 0; e < p->n_edges; e++) {
         if (p->edges[e].from_kind == FT_ACT_REDUCE) c->reduces = true;
         const ft_stage_share *to = &c->shares->of[p->edges[e].to];
-        for (int i = 0; p->edges[e].to_kind == FT_ACT_ADOPT && i < to->n; i++)
-            c->seats[to->first + i].adopts = true;
+        for (int i = 0; i < to->n; i++) {
+            c->seats[to->first + i].adopts |= p->edges[e].to_kind == FT_ACT_ADOPT;
+            c->seats[to->first + i].takes_norms |= p->edges[e].to_kind == FT_ACT_TAKE_NORMS;
+        }
     }
     c->reduces = c->reduces || c->shares->several;
     for (int d = 0; d < p->n_devices; d++) {

@@ -126,6 +126,7 @@ static bool kinds_join(ft_action_kind from, ft_action_kind to)
         {FT_ACT_BACKWARD_INPUT, FT_ACT_BACKWARD},
         {FT_ACT_REDUCE, FT_ACT_REDUCE},
         {FT_ACT_REDUCE, FT_ACT_UPDATE},
+        {FT_ACT_REDUCE, FT_ACT_TAKE_NORMS},
         {FT_ACT_UPDATE, FT_ACT_ADOPT},
         {FT_ACT_BACKWARD_INPUT, FT_ACT_BACKWARD_INPUT},
     };
@@ -144,7 +145,7 @@ ft_status ft_edge_check(const ft_edge *e, int number, int n_stages, ft_error *er
         return ft_fail(
             err, FT_INVALID,
             "edge %d joins action kind %d to %d, expected F to F, B or I to B or I, R to "
-            "R, R to U or U to W",
+            "R, R to U, R to N or U to W",
             number, (int)e->from_kind, (int)e->to_kind);
     if (e->slots < 1 || e->slots > FT_PLAN_MAX_SLOTS)
         return ft_fail(err, FT_INVALID, "edge %d has %d slots, expected 1 to %d", number, e->slots,
@@ -290,6 +291,20 @@ double ft_plan_mean_staleness(const ft_plan *plan, int stage)
         n += sum_lags(&lists->drain, stage, plan->n_batches / 2, &sum);
     }
     return n ? (double)sum / (double)n : 0;
+}
+
+int ft_plan_norm_lag(const ft_plan *plan, int stage)
+{
+    int taken = 0, most = 0;
+    ft_cursor at;
+    if (!ft_plan_has(plan, stage, FT_ACT_TAKE_NORMS)) return 0;
+    for (ft_cursor_begin(&at, plan, plan->device[stage]); at.more; ft_cursor_step(&at)) {
+        if (at.now.stage != stage) continue;
+        taken += at.now.kind == FT_ACT_TAKE_NORMS;
+        int lag = at.now.batch + 1 - taken;
+        if (at.now.kind == FT_ACT_UPDATE && lag > most) most = lag;
+    }
+    return most;
 }
 
 int ft_plan_replica(const ft_plan *plan, int stage, int64_t index)

@@ -20,6 +20,9 @@
  * weight stashing gives a backward the lag of its forward, vertical sync every stage the lag of the
  * first, 2BW a lag of 1 to everybody, and prediction puts a P before its forward.
  *
+ * Norms: a U takes those of the stages whose R it waits for, and of the stages whose norms an N
+ * has taken over the last that came: of the first batch before the first U, later of earlier ones.
+ *
  * Replicas: a stage may be on several devices. Micro-batches are dealt to them by a rule; R, U and
  * W are done by each, and no U of a batch before every replica's R of it: there they sum. */
 #ifndef FT_PLAN_H
@@ -49,7 +52,8 @@
     X(SWAP_OUT, 'O', "swap-out", MICRO, OUT, CLASS) /* to host memory, and off the device */       \
     X(SWAP_IN, 'L', "swap-in", MICRO, IN, CLASS)                                                   \
     X(DROP, 'D', "drop", MICRO, COMPUTE, CLASS) /* forget what the host has or C can make again */ \
-    X(DRAIN, 'Z', "drain", BATCH, COMPUTE, NOTHING) /* nothing of the stage is in flight here */
+    X(DRAIN, 'Z', "drain", BATCH, COMPUTE, NOTHING) /* nothing of the stage is in flight here */   \
+    X(TAKE_NORMS, 'N', "take-norms", BATCH, COMPUTE, NOTHING) /* of stages whose R comes later */
 
 typedef enum {
 #define FT_ACTION_ENUM(name, ...) FT_ACT_##name,
@@ -96,7 +100,7 @@ const char *ft_action_text(char text[FT_ACTION_TEXT], const ft_action *action);
  * action that fills it starts, and is free again when the action that reads it has ended. */
 typedef struct ft_edge {
     int from, to;                      /* stages */
-    ft_action_kind from_kind, to_kind; /* F->F, B or I->B or I, R->R, R->U or U->W */
+    ft_action_kind from_kind, to_kind; /* F->F, B or I->B or I, R->R, R->U, R->N or U->W */
     int64_t bytes;
     int slots; /* buffers at the receiver, >= 1 */
 } ft_edge;
@@ -198,6 +202,9 @@ bool ft_plan_has(const ft_plan *plan, int stage, ft_action_kind kind);
 void ft_plan_staleness(const ft_plan *plan, int stage, int from_batch, int *least, int *most);
 /* Their mean: over the body where there is one, else over the second half of the leg. */
 double ft_plan_mean_staleness(const ft_plan *plan, int stage);
+/* How many batches before its own the norms are that a stage's U has taken over, at most; 0: it
+ * waits for all of them. */
+int ft_plan_norm_lag(const ft_plan *plan, int stage);
 /* Whether every action reads the newest weights, as they are. */
 bool ft_plan_reads_newest(const ft_plan *plan);
 

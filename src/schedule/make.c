@@ -29,10 +29,17 @@ static ft_status check_range(const char *what, int64_t value, int64_t most, ft_e
                    (long long)most);
 }
 
+static bool takes_norms(const ft_pipeline *p)
+{
+    for (int e = 0; e < p->n_edges; e++)
+        if (p->edges[e].to_kind == FT_ACT_TAKE_NORMS) return true;
+    return false;
+}
+
 /* Actions of all stages per batch, at most. */
 static int64_t per_batch(const ft_pipeline *p, const ft_schedule *schedule)
 {
-    int64_t micro = schedule->splits ? 3 : 2, step = 3;
+    int64_t micro = schedule->splits ? 3 : 2, step = takes_norms(p) ? 4 : 3;
     if (p->weights == FT_WEIGHTS_PREDICT) micro++;
     int64_t seats = p->replica_first ? p->replica_first[p->n_stages] : p->n_stages;
     return micro * p->micro_batches * p->n_stages + step * seats;

@@ -16,6 +16,8 @@ typedef struct writer {
     int16_t *lags;           /* by local micro-batch: of its forward */
     const int32_t *versions; /* by micro-batch of the leg: what vertical sync reads; or NULL */
     int adopted;             /* W actions written */
+    int norms_lag;           /* batches by which norms that N takes are late; -1: there are none */
+    int norms;               /* N actions written */
     int n_owners;
     ft_stage_state *owners; /* of what W takes over, each followed up to our next forward */
     int *owner_stages;
@@ -114,6 +116,24 @@ static ft_status find_owners(writer *w, ft_error *err)
     return FT_OK;
 }
 
+/* How late norms have to be so that a stage does not wait for them: a batch's backwards reach the
+ * stages before it, `far` of them, by as many micro-batches later; where all stages are held
+ * together more closely, no later than that. */
+static int find_norms_lag(const writer *w)
+{
+    const leg *l = w->leg;
+    const ft_wires *net = l->wires;
+    int spot = ft_spot_of(w->stage, FT_ACT_TAKE_NORMS), far = -1;
+    for (int i = net->in_first[spot]; i < net->in_first[spot + 1]; i++) {
+        int ahead = l->depths.depth[net->edges[net->in[i]].from] - l->depths.depth[w->stage];
+        if (ahead > far) far = ahead;
+    }
+    if (net->in_first[spot] == net->in_first[spot + 1]) return -1;
+    int micros = l->pipeline->micro_batches, lag = far < 0 ? 0 : (far + micros - 1) / micros;
+    bool held = l->pipeline->is_bounded && l->pipeline->most_late < lag;
+    return held ? l->pipeline->most_late : lag;
+}
+
 /* Updates that every owner has done before its forward of our next micro-batch. */
 static ft_status count_updates(writer *w, int64_t *updates, ft_error *err)
 {
@@ -182,6 +202,21 @@ static void put_adopts(writer *w, int64_t before)
     while (w->n_owners && w->adopted < before) put(w, FT_ACT_ADOPT, w->adopted++, 0, 0);
 }
 
+/* What the update of a batch takes over: norms that are as late as they are, but none before the
+ * first. */
+static void put_norms(writer *w, int64_t batch)
+{
+    int64_t before = batch - w->norms_lag < 0 ? 1 : batch - w->norms_lag + 1;
+    if (before > w->leg->n_batches) before = w->leg->n_batches;
+    while (w->norms_lag >= 0 && w->norms < before) put(w, FT_ACT_TAKE_NORMS, w->norms++, 0, 0);
+}
+
+/* Whether norms are left that only updates after the leg would take. */
+static bool lacks_norms(const writer *w)
+{
+    return w->norms_lag >= 0 && w->norms < w->leg->n_batches;
+}
+
 /* Versions that must be kept for one of `batch - lag` to be read now. */
 static void need_version(writer *w, int64_t batch, int64_t lag)
 {
@@ -231,13 +266,22 @@ static ft_status put_forward(writer *w, ft_error *err)
     return FT_OK;
 }
 
+/* Of a backward that comes after the leg's batches only the N behind it are written. */
+static void pass_backward(writer *w, ft_action_kind kind)
+{
+    ft_stage_state *s = &w->state;
+    advance(s, kind);
+    if (kind != FT_ACT_BACKWARD_INPUT && s->weights % s->micro_batches == 0)
+        put_norms(w, s->weights / s->micro_batches - 1);
+}
+
 /* A backward, or one of its halves; behind the last of a batch, what is per batch. */
 static void put_backward(writer *w, ft_action_kind kind)
 {
     ft_stage_state *s = &w->state;
     int64_t local = kind == FT_ACT_BACKWARD_WEIGHT ? s->weights : s->backwards;
     if (local >= w->total) {
-        advance(s, kind);
+        pass_backward(w, kind);
         return;
     }
     int64_t index = ft_share_index(w->share, w->replica, local), micros = w->share->micros;
@@ -249,23 +293,25 @@ static void put_backward(writer *w, ft_action_kind kind)
     advance(s, kind);
     if (kind == FT_ACT_BACKWARD_INPUT || s->weights % s->micro_batches) return;
     if (w->leg->reduces) put(w, FT_ACT_REDUCE, batch, 0, 0);
+    put_norms(w, batch);
     put(w, FT_ACT_UPDATE, batch, 0, 0);
 }
 
 static ft_status order_seat(writer *w, ft_error *err)
 {
     const leg *l = w->leg;
-    int64_t per_batch = 4 * (int64_t)w->share->per_batch + 3;
+    int64_t per_batch = 4 * (int64_t)w->share->per_batch + 4;
     bool keeps = ft_weights_rows[l->weights].reads == FT_READS_KEPT;
     w->state = begin_state(l, w->stage);
     w->total = (int64_t)l->n_batches * w->share->per_batch;
     FT_TRY(find_owners(w, err));
+    w->norms_lag = find_norms_lag(w);
     w->order->versions = 1;
     w->order->actions = ft_arena_array(l->arena, per_batch * l->n_batches, sizeof(ft_action));
     if (keeps) w->lags = ft_arena_array(l->arena, w->total, sizeof *w->lags);
     if (!w->order->actions || (keeps && !w->lags))
         return ft_fail(err, FT_NOMEM, "plan: no memory for the order of stage %d", w->stage);
-    while (w->state.weights < w->total) {
+    while (w->state.weights < w->total || lacks_norms(w)) {
         ft_action_kind kind;
         FT_TRY(ask_rule(l, w->stage, &w->state, &kind, err));
         if (kind == FT_ACT_FORWARD)

@@ -25,7 +25,8 @@ static void close_events(ft_device_event **events)
 
 static int64_t norm_bytes(const ft_blueprint *b)
 {
-    return ((int64_t)b->batch_slots * b->n_params + 1) * (int64_t)sizeof(norm_cell);
+    int64_t rows = (int64_t)b->norm_slots + b->cut.n_stages;
+    return (rows * b->n_params + 1) * (int64_t)sizeof(norm_cell);
 }
 
 /* Events are of the device that records them. */

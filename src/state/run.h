@@ -40,6 +40,7 @@ typedef struct batch_state {
     double rate;
     _Atomic int stages_left;  /* stages that have not updated yet */
     double loss;              /* written by the stage of the loss alone */
+    double norm;              /* of all gradients; by the blueprint's norm_stage alone */
     _Atomic int64_t finished; /* batch number + 1 once its result is written */
     ft_error failure;         /* numbers that are not finite, under error_lock; see finite.c */
     int64_t failure_order;

@@ -105,4 +105,9 @@ return {
    { "src/plan/check_order.c", "if (needs >> FT_MEMORY_WEIGHTS & 1 && lacks_lent(c, a))",
       "if (0 && lacks_lent(c, a))", "spec/plan_moves",
       "weights that are lent need not be there" },
+   { "src/schedule/order.c", "newest_lag(s) > p->most_late)", "newest_lag(s) > p->most_late + 1)",
+      "c/schedule spec/versions", "a bound of staleness is one too high" },
+   { "src/schedule/order.c", "lag = far < 0 ? 0 : (far + micros - 1) / micros;",
+      "lag = far < 0 ? 0 : far / micros;", "c/schedule spec/versions",
+      "norms are taken before they come" },
 }

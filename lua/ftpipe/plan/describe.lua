@@ -80,6 +80,20 @@ local function groups_lines(plan)
    return lines
 end
 
+--- Whether clipping goes by the norm of all gradients of a batch, or, where stages update at their
+-- own times, by older ones of the stages whose backward comes later; nil without it.
+local function clip_line(plan)
+   local clip, parts = plan.options.clip or 0, {}
+   if clip == 0 or plan.options.eval_only then return nil end
+   for s, stage in ipairs(plan.blueprint:stages()) do
+      if stage.norm_lag > 0 then parts[#parts + 1] = ("%d: %d"):format(s - 1, stage.norm_lag) end
+   end
+   local text = ("clip: gradients to a norm of %g, over all stages"):format(clip)
+   if #parts == 0 then return text end
+   return ("%s; norms of the stages before its own are some batches old, by stage %s (0 elsewhere, "
+      .. "and in the first batch of a leg)"):format(text, table.concat(parts, ", "))
+end
+
 --- What is over its budget, in lines.
 local function over_lines(plan)
    local names = {}
@@ -103,6 +117,7 @@ function M.text(plan)
             stage.backward_ns / 1e6, stage.in_flight) .. staleness_words(stage)
    end
    lines[#lines + 1] = bound_line(o)
+   lines[#lines + 1] = clip_line(plan)
    lines[#lines + 1] = ("costs: %s"):format(plan.profile and plan.profile:summary() or "modelled")
    lines[#lines + 1] = "memory:"
    for d, row in ipairs(plan.memory) do

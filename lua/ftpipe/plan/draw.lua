@@ -32,7 +32,7 @@ local function play(o, graphs, cut)
       graphs = graphs, node_stage = cut.stage, stage_device = cut.device,
       recompute = cut.recompute, devices = cut.devices, micro_batches = o.micro_batches,
       schedule = cut.schedule, staleness = cut.staleness, max_staleness = cut.max_staleness,
-      batches = cut.batches, costs = cut.costs,
+      batches = cut.batches, costs = cut.costs, clip = cut.clip,
    }
 end
 
@@ -60,6 +60,7 @@ function M.blueprint(o, graphs, partition, flags)
       stage = partition.stage, device = partition.device or stages.place(n_stages, #devices),
       recompute = flags, devices = wired, schedule = o.rule or o.schedule,
       staleness = o.staleness, max_staleness = o.max_staleness, batches = o.batches, costs = costs,
+      clip = o.clip,
    }
    local blueprint = core.engine.blueprint {
       graphs = graphs,
