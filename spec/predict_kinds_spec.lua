@@ -18,7 +18,12 @@ tokenizer = {
       return ids
    end,
    vector = function(_, text) return core.data.ids(tokenizer:encode(text)) end,
-   original = function(_, _, _, _, text) return text end,
+   answer = function(_, spans, context)
+      local vocab = { "[UNK]" }
+      for id = 1, 200 do vocab[id + 1] = "w" .. id end
+      local made = core.data.wordpiece { vocab = table.concat(vocab, "\n"), name = "words" }
+      return made:answer(spans, context)
+   end,
    decode = function(_, ids)
       local words = {}
       for i, id in ipairs(ids) do words[i] = "w" .. id end

@@ -4,7 +4,6 @@ local files = require("spec.support.files")
 local reader = require("ftpipe.data.squad.reader")
 local short_pieces = require("spec.support.short_pieces")
 local span = require("ftpipe.data.kind.span")
-local spans = require("ftpipe.data.squad.spans")
 
 local CONTEXT = "The Norsemen (Vikings) were led by Rollo, born 846–930."
 
@@ -176,46 +175,6 @@ describe("an answer's span", function()
    end)
 end)
 
-describe("a predicted answer", function()
-   -- The part of a text that pieces, with blanks between them, mean.
-   local function original(pieces, text)
-      local vocab, ids = { "[UNK]" }, {}
-      for piece in pieces:gmatch("%S+") do
-         ids[#ids + 1] = #vocab
-         vocab[#vocab + 1] = piece
-      end
-      local made = core.data.wordpiece { vocab = table.concat(vocab, "\n"), name = "x" }
-      return made:original(core.data.ids(ids), 1, #ids, text)
-   end
-
-   it("gets back case and blanks of the original", function()
-      assert.equal("Steve Smith", original("steve smith", "Steve Smith's"))
-      assert.equal("24–10", original("24 – 10", "(24–10)"))
-      assert.equal("Élan", original("elan", "Élan,"))
-      assert.equal("b  C", original("b c", "a b  C d"))
-   end)
-
-   it("is all words where characters do not correspond", function()
-      assert.equal("Straße 7", original("x", "Straße 7"))
-      assert.equal("e\204\129lan b", original("b", "e\204\129lan b"))
-      assert.equal("##", original("##", "##"))
-   end)
-
-   it("is joined from pieces", function()
-      assert.equal("Viking, Rollo", original("viki ##ng , roll ##o", "(Viking, Rollo)"))
-   end)
-
-   it("is of valid text, ids and numbers", function()
-      local made = core.data.wordpiece { vocab = "[UNK]\na", name = "x" }
-      local function refusal(...) return files.failure(made.original, made, ...).message end
-      assert.truthy(refusal(core.data.ids { 1 }, 1, 1, "a\255"):find("not UTF-8", 1, true))
-      assert.truthy(refusal(core.data.ids { 7 }, 1, 1, "a"):find(
-         "7 is not an id of this tokenizer, expected 0 to 1", 1, true))
-      assert.truthy(refusal(core.data.ids { 1 }, 1, 2, "a"):find("from 1 to 1", 1, true))
-      assert.truthy(refusal({ 1 }, 1, 1, "a"):find("expected ids", 1, true))
-   end)
-end)
-
 local function row(n, values)
    local list = {}
    for i = 1, n do list[i] = values[i] or -9 end
@@ -239,6 +198,81 @@ local function spans_of(...)
    end
    return list
 end
+
+--- A tokenizer of pieces, and their ids.
+local function pieces_made(pieces)
+   local vocab, ids = { "[UNK]" }, {}
+   for piece in pieces:gmatch("%S+") do
+      ids[#ids + 1] = #vocab
+      vocab[#vocab + 1] = piece
+   end
+   local text = table.concat(vocab, "\n")
+   return core.data.wordpiece { vocab = text, name = "x" }, core.data.ids(ids)
+end
+
+--- Answers in a context whose pieces are words, with blanks between them.
+local function answer(found, pieces)
+   local made, ids = pieces_made(pieces)
+   local context = { ids = ids, words = {}, word_of = {} }
+   for word in pieces:gmatch("%S+") do
+      table.insert(context.words, word)
+      table.insert(context.word_of, #context.words)
+   end
+   return made:answer(found, context)
+end
+
+describe("a predicted answer", function()
+   -- What a context of one word is cut to by pieces with blanks between them.
+   local function original(pieces, text)
+      local made, ids = pieces_made(pieces)
+      local starts, ends, word_of = {}, {}, {}
+      for i = 1, #ids + 3 do
+         starts[i], ends[i] = i == 3 and 0 or -math.huge, i == #ids + 2 and 0 or -math.huge
+      end
+      for i = 1, #ids do word_of[i] = 1 end
+      local found = add(core.data.spans(), { { first = 1, n = #ids } }, 1, 0, starts, ends)
+      made:answer(found, { ids = ids, words = { text }, word_of = word_of })
+      assert.equal(1, found:answers())
+      return (found:answer(1))
+   end
+
+   it("gets back case and blanks of the original", function()
+      assert.equal("Steve Smith", original("steve smith", "Steve Smith's"))
+      assert.equal("24–10", original("24 – 10", "(24–10)"))
+      assert.equal("Élan", original("elan", "Élan,"))
+      assert.equal("b  C", original("b c", "a b  C d"))
+   end)
+
+   it("is all words where characters do not correspond", function()
+      assert.equal("Straße 7", original("x", "Straße 7"))
+      assert.equal("e\204\129lan b", original("b", "e\204\129lan b"))
+      assert.equal("##", original("##", "##"))
+   end)
+
+   it("is joined from pieces", function()
+      assert.equal("Viking, Rollo", original("viki ##ng , roll ##o", "(Viking, Rollo)"))
+   end)
+
+   it("is of words, pieces and spans that belong together", function()
+      local made, ids = pieces_made("a b")
+      local function refusal(context, piece)
+         local logits = { -math.huge, -math.huge }
+         logits[piece + 2], logits[piece + 3] = 0, -math.huge
+         for i = 1, piece + 1 do logits[i] = -math.huge end
+         local found = add(core.data.spans(), { { first = 1, n = piece } }, 1, 0, logits, logits)
+         return files.failure(made.answer, made, found, context).message
+      end
+      local function context(words, ...) return { ids = ids, words = words, word_of = { ... } } end
+      assert.matches("not UTF%-8", refusal(context({ "a\255", "b" }, 1, 2), 1))
+      assert.matches("ends at piece 3, the context has 2", refusal(context({ "a" }, 1, 1), 3))
+      assert.matches("piece 2 is of no word", refusal(context({ "a" }, 1, 2), 1))
+      assert.matches("piece 2 is of a word before", refusal(context({ "a", "b" }, 2, 1), 1))
+      assert.matches("a number in 'word_of' for each id", refusal(context({ "a" }, 1), 1))
+      assert.matches("word 1 is no text", refusal(context({ 1 }, 1, 1), 1))
+      assert.matches("expected a list 'words'", refusal({ ids = ids, word_of = { 1, 1 } }, 1))
+      assert.matches("expected ids", refusal({ ids = { 1 }, words = { "a" }, word_of = { 1 } }, 1))
+   end)
+end)
 
 describe("the spans of a window", function()
    local windows = { { first = 1, n = 6 } }
@@ -359,10 +393,12 @@ describe("the best twenty", function()
          add(found, pair, number, 0, starts, ends)
       end
       assert.equal(40, #found)
-      local answers = spans.answers(found, function(first) return "text " .. first end)
-      assert.equal(20, #answers)
-      assert.equal("text 1", answers[1].text)
-      assert.equal(-16, answers[#answers].start_logit) -- -3 to -16 and -6, -8 to -16
+      local pieces = {}
+      for i = 1, 40 do pieces[i] = "w" .. i end
+      answer(found, table.concat(pieces, " "))
+      assert.same({ 20, 0 }, { found:answers(), #found })
+      assert.equal(table.concat(pieces, " ", 1, 20), (found:answer(1)))
+      assert.equal(-16, (select(3, found:answer(20)))) -- -3 to -16 and -6, -8 to -16
    end)
 end)
 
@@ -372,26 +408,26 @@ describe("answers", function()
    it("are listed best first, each text once, with probabilities", function()
       local found = add(core.data.spans(), { { first = 1, n = 2 } }, 1, 0,
          { NONE, NONE, 2, 1, NONE }, { NONE, NONE, 2, 1, NONE })
-      local answers = spans.answers(found, function(first, last)
-         return first == last and "a" or "b"
-      end)
-      assert.equal(2, #answers)
-      assert.equal("a", answers[1].text)
-      assert.equal(2, answers[1].start_logit)
-      assert.equal("b", answers[2].text)
-      assert.is_true(math.abs(answers[1].probability - 1 / (1 + math.exp(-1))) < 1e-12)
+      assert.equal(0, found:answers())
+      assert.equal(found, answer(found, "a a")) -- "a" of 4, "a a" of 3, "a" of 2
+      assert.equal(2, found:answers())
+      local text, probability, start, stop = found:answer(1)
+      assert.same({ "a", 2, 2 }, { text, start, stop })
+      assert.is_true(math.abs(probability - 1 / (1 + math.exp(-1))) < 1e-12)
+      assert.equal("a a", (found:answer(2)))
    end)
 
    it("of equal logits are those of the first window first", function()
       local pair, found = { { first = 1, n = 1 }, { first = 2, n = 1 } }, core.data.spans()
       add(found, pair, 2, 0, { NONE, NONE, 1, NONE }, { NONE, NONE, 2, NONE })
       add(found, pair, 1, 0, { NONE, NONE, 2, NONE }, { NONE, NONE, 1, NONE })
-      local answers = spans.answers(found, function(first) return "window " .. first end)
-      assert.same({ "window 1", "window 2" }, { answers[1].text, answers[2].text })
+      answer(found, "one two")
+      assert.same({ "one", "two" }, { (found:answer(1)), (found:answer(2)) })
    end)
 
    it("are 'empty' without a span", function()
-      assert.equal("empty", spans.answers(core.data.spans(), function() end)[1].text)
+      local found = answer(core.data.spans(), "a")
+      assert.same({ "empty", 1, 0, 0 }, { found:answer(1) })
    end)
 end)
 
@@ -440,7 +476,7 @@ describe("the scorer", function()
          local best = core.json.decode(core.sys.read_file(dir .. "/nbest_predictions.json"))
          assert.equal("Rollo", best["1"][1].text)
          assert.equal(10, best["1"][1].start_logit + best["1"][1].end_logit)
-         assert.is_true(#best["2"] <= spans.BEST)
+         assert.is_true(#best["2"] <= 20)
       end)
    end)
 

@@ -51,12 +51,12 @@ end
 function Tokenizer:vector(text) return core.data.ids(self:encode(text)) end
 
 --- As tokenizers of C do it, by one that has the pieces so far.
-function Tokenizer:original(ids, first, last, text)
+function Tokenizer:answer(spans, context)
    local lines = {}
    for id = 0, self.n - 1 do lines[id + 1] = self.pieces[id] .. "\n" end
    lines[#lines + 1] = "[UNK]\n"
    local made = core.data.wordpiece { vocab = table.concat(lines), name = "short pieces" }
-   return made:original(ids, first, last, text)
+   return made:answer(spans, context)
 end
 
 return M

@@ -29,6 +29,8 @@ void script_add_batches(lua_State *L);
 
 /* Adds spans of questions to core.data, the table at the top. */
 void script_add_spans(lua_State *L);
+/* tokenizer:answer. */
+int script_answer_spans(lua_State *L);
 
 /* Adds the other kinds of tokenizers to core.data, the table at the top, and methods to their
  * class, which is there. */

@@ -1,4 +1,6 @@
 /* bind_data/spans.c - core.data.spans: answers from the logits of a question's windows. */
+#include <string.h>
+
 #include "bind_data/internal.h"
 
 static const char SPANS[] = "ftpipe.spans";
@@ -82,16 +84,6 @@ static int spans_add(lua_State *L)
     return 0;
 }
 
-/*** Puts those with the greatest sums of logits first; of equal ones that of the first window.
- * @function spans:sort
- * @treturn spans itself */
-static int spans_sort(lua_State *L)
-{
-    ft_spans_sort(script_box_check(L, 1, SPANS));
-    lua_settop(L, 1);
-    return 1;
-}
-
 /*** A span.
  * @function spans:get
  * @tparam integer i from 1
@@ -117,14 +109,139 @@ static int spans_length(lua_State *L)
     return 1;
 }
 
+/*** The number of answers: none before tokenizer:answer.
+ * @function spans:answers
+ * @treturn integer */
+static int spans_answers(lua_State *L)
+{
+    lua_pushinteger(L, ft_spans_n_answers(script_box_check(L, 1, SPANS)));
+    return 1;
+}
+
+/*** An answer, the best one first.
+ * @function spans:answer
+ * @tparam integer i from 1
+ * @treturn string text
+ * @treturn number probability among the answers
+ * @treturn number logit of the start
+ * @treturn number logit of the end */
+static int spans_answer(lua_State *L)
+{
+    const ft_spans *spans = script_box_check(L, 1, SPANS);
+    int64_t i = script_check_index(L, 2, ft_spans_n_answers(spans), "answers");
+    ft_span_answer answer = ft_spans_answer_at(spans, (int)i);
+    lua_pushlstring(L, answer.text, (size_t)answer.size);
+    lua_pushnumber(L, answer.probability);
+    lua_pushnumber(L, answer.start);
+    lua_pushnumber(L, answer.stop);
+    return 4;
+}
+
+/* -- texts of spans --------------------------------------------------------------------------- */
+
+/* A context; arrays are userdata on the stack, words are borrowed from their table. */
+typedef struct context_words {
+    const ft_tokenizer *tokenizer;
+    ft_id_run ids;
+    int64_t n_words;
+    ft_slice *words;
+    int64_t *word_of; /* by piece */
+    char *joined;     /* room for all words with blanks between them */
+} context_words;
+
+/* Pushes the list at a key of the table at t; how long it is. */
+static int64_t push_list(lua_State *L, int t, const char *key)
+{
+    lua_getfield(L, t, key);
+    if (!lua_istable(L, -1)) script_arg_error(L, t, "expected a list '%s'", key);
+    return (int64_t)lua_objlen(L, -1);
+}
+
+static void read_words(lua_State *L, int t, context_words *c)
+{
+    size_t bytes = 1;
+    c->n_words = push_list(L, t, "words");
+    int list = lua_gettop(L);
+    c->words = lua_newuserdata(L, (size_t)(c->n_words + 1) * sizeof *c->words);
+    for (int64_t i = 0; i < c->n_words; i++) {
+        lua_rawgeti(L, list, (int)i + 1);
+        if (lua_type(L, -1) != LUA_TSTRING)
+            script_arg_error(L, t, "word %d is no text", (int)i + 1);
+        c->words[i] = (ft_slice){lua_tostring(L, -1), (int64_t)lua_objlen(L, -1)};
+        bytes += (size_t)c->words[i].size + 1;
+        lua_pop(L, 1);
+    }
+    c->joined = lua_newuserdata(L, bytes);
+}
+
+static void read_word_of(lua_State *L, int t, context_words *c)
+{
+    if (push_list(L, t, "word_of") != c->ids.n)
+        script_arg_error(L, t, "expected a number in 'word_of' for each id");
+    int list = lua_gettop(L);
+    c->word_of = lua_newuserdata(L, (size_t)(c->ids.n + 1) * sizeof *c->word_of);
+    for (int64_t i = 0; i < c->ids.n; i++) {
+        lua_rawgeti(L, list, (int)i + 1);
+        double word = lua_tonumber(L, -1);
+        if (!(word >= 1 && word <= (double)c->n_words))
+            script_arg_error(L, t, "piece %d is of no word", (int)i + 1);
+        c->word_of[i] = (int64_t)word - 1;
+        if (i > 0 && c->word_of[i] < c->word_of[i - 1])
+            script_arg_error(L, t, "piece %d is of a word before the last", (int)i + 1);
+        lua_pop(L, 1);
+    }
+}
+
+/* The words that a span touches, cut to what its pieces mean. */
+static ft_status span_text(void *context, const ft_span *span, const char **text, int64_t *size,
+                           ft_error *err)
+{
+    const context_words *c = context;
+    if (span->last >= c->ids.n)
+        return ft_fail(err, FT_INVALID, "a span ends at piece %lld, the context has %lld",
+                       (long long)span->last + 1, (long long)c->ids.n);
+    int64_t n = 0, last = c->word_of[span->last];
+    for (int64_t w = c->word_of[span->first]; w <= last; w++) {
+        memcpy(c->joined + n, c->words[w].bytes, (size_t)c->words[w].size);
+        n += c->words[w].size;
+        if (w < last) c->joined[n++] = ' ';
+    }
+    ft_slice part, original = {c->joined, n};
+    FT_TRY(ft_tokenizer_original(c->tokenizer, c->ids.ids + span->first,
+                                 span->last - span->first + 1, original, &part, err));
+    *text = part.bytes;
+    *size = part.size;
+    return FT_OK;
+}
+
+/*** Makes the spans of a question its answers (spans:answer), and keeps no other.
+ * @function tokenizer:answer
+ * @tparam spans spans of all its windows
+ * @tparam table context `ids` of its pieces, `words` (strings), `word_of` (by piece, ascending)
+ * @treturn spans
+ * @raise invalid argument: spans of another context; malformed data: words that are not UTF-8 */
+int script_answer_spans(lua_State *L)
+{
+    ft_error err;
+    context_words c = {.tokenizer = script_check_tokenizer(L, 1)};
+    ft_spans *spans = script_box_check(L, 2, SPANS);
+    script_check_table(L, 3);
+    lua_getfield(L, 3, "ids");
+    if (!script_test_vector(L, lua_gettop(L), &c.ids))
+        return script_arg_error(L, 3, "expected ids in field 'ids'");
+    read_words(L, 3, &c);
+    read_word_of(L, 3, &c);
+    if (ft_spans_answer(spans, span_text, &c, &err) != FT_OK) return script_raise(L, &err);
+    lua_pushvalue(L, 2);
+    return 1;
+}
+
 void script_add_spans(lua_State *L)
 {
     static const luaL_Reg functions[] = {{"spans", data_spans}, {NULL, NULL}};
-    static const luaL_Reg methods[] = {{"free", spans_free},
-                                       {"add", spans_add},
-                                       {"sort", spans_sort},
-                                       {"get", spans_get},
-                                       {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"free", spans_free},     {"add", spans_add},
+                                       {"get", spans_get},       {"answers", spans_answers},
+                                       {"answer", spans_answer}, {NULL, NULL}};
     static const luaL_Reg meta[] = {{"__gc", spans_free}, {"__len", spans_length}, {NULL, NULL}};
     script_class(L, SPANS, methods, meta);
     lua_pop(L, 1);

@@ -261,31 +261,6 @@ static int tokenizer_basic(lua_State *L)
     return push_words(L, text, (int64_t)lua_objlen(L, 2), &options);
 }
 
-/*** The part of a text that pieces made from it mean: pieces are normalised, it is as it was.
- * @function tokenizer:original
- * @tparam ids ids
- * @tparam integer first piece, from 1
- * @tparam integer last piece
- * @tparam string text
- * @treturn string all of the text where its characters do not correspond to the pieces
- * @raise malformed data: the text is not UTF-8 */
-static int tokenizer_original(lua_State *L)
-{
-    ft_error err;
-    ft_id_run run;
-    const ft_tokenizer *tokenizer = script_check_tokenizer(L, 1);
-    if (!script_test_vector(L, 2, &run))
-        return script_arg_error(L, 2, "expected ids, got a %s", luaL_typename(L, 2));
-    int64_t first = script_check_int(L, 3, 1, run.n);
-    int64_t last = script_check_int(L, 4, first, run.n);
-    ft_slice part, text = {script_check_string(L, 5), (int64_t)lua_objlen(L, 5)};
-    if (ft_tokenizer_original(tokenizer, run.ids + first - 1, last - first + 1, text, &part,
-                              &err) != FT_OK)
-        return script_raise(L, &err);
-    lua_pushlstring(L, part.bytes, (size_t)part.size);
-    return 1;
-}
-
 void script_add_tokenizers(lua_State *L)
 {
     static const luaL_Reg functions[] = {{"wordpiece", data_wordpiece},
@@ -296,7 +271,7 @@ void script_add_tokenizers(lua_State *L)
         {"kind", tokenizer_kind},           {"special", tokenizer_special},
         {"add_files", tokenizer_add_files}, {"encode_pair", tokenizer_encode_pair},
         {"pieces", tokenizer_pieces},       {"basic", tokenizer_basic},
-        {"original", tokenizer_original},   {NULL, NULL}};
+        {"answer", script_answer_spans},    {NULL, NULL}};
     static const luaL_Reg pair_meta[] = {{"__gc", pair_free}, {NULL, NULL}};
     static const luaL_Reg strings_meta[] = {{"__gc", strings_free}, {NULL, NULL}};
     script_class(L, PAIR, NULL, pair_meta);

@@ -138,7 +138,7 @@ ft_status ft_answer_squeeze(const char *text, int64_t size, char **out, int64_t 
 
 /* -- spans ------------------------------------------------------------------------------------ */
 
-enum { FT_BEST_SPANS = 20 }; /* starts and ends of a window that are looked at */
+enum { FT_BEST_SPANS = 20 }; /* starts and ends of a window that are looked at; answers */
 
 /* Pieces of a context that stand in one sequence: [CLS] question [SEP] pieces [SEP]. */
 typedef struct ft_span_window {
@@ -161,7 +161,7 @@ typedef struct ft_span {
     int window, order;   /* where it was found */
 } ft_span;
 
-/* Spans of one question. */
+/* Spans of one question; its answers, when it has all of them. */
 typedef struct ft_spans ft_spans;
 
 /* None yet; *out is for ft_spans_free. */
@@ -170,10 +170,27 @@ ft_status ft_spans_new(ft_spans **out, ft_error *err);
 void ft_spans_free(ft_spans *spans);
 /* Adds the best spans of a window. FT_INVALID when there are fewer logits than ids in it. */
 ft_status ft_spans_add(ft_spans *spans, const ft_span_logits *logits, ft_error *err);
-/* Greatest sum of logits first; of equal ones that of the first window, the first found there. */
-void ft_spans_sort(ft_spans *spans);
 int64_t ft_spans_size(const ft_spans *spans);
-/* Span i of [0, size); borrowed until one is added. */
+/* Span i of [0, size), in the order in which they were found; borrowed until one is added. */
 const ft_span *ft_spans_get(const ft_spans *spans, int64_t i);
+
+typedef struct ft_span_answer {
+    const char *text; /* `size` bytes and a NUL */
+    int64_t size;
+    double probability; /* among the answers */
+    float start, stop;  /* logits */
+} ft_span_answer;
+
+/* Gives the text of a span, borrowed until the next call. */
+typedef ft_status ft_span_text(void *context, const ft_span *span, const char **text, int64_t *size,
+                               ft_error *err);
+
+/* Makes the spans answers, and keeps no other: the FT_BEST_SPANS with the greatest sums of logits,
+ * each text once; of equal ones that of the first window, the first found there. "empty" when there
+ * is no span. Passes on what `text` fails with. */
+ft_status ft_spans_answer(ft_spans *spans, ft_span_text *text, void *context, ft_error *err);
+int ft_spans_n_answers(const ft_spans *spans);
+/* Answer i of [0, n), best first; borrowed. */
+ft_span_answer ft_spans_answer_at(const ft_spans *spans, int i);
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "data/data.h"
@@ -17,9 +18,18 @@ enum {
 
 static const double FULL_CONTEXT_WEIGHT = 0.01; /* of a window's length */
 
+typedef struct answer {
+    char *text; /* of ft_alloc */
+    int64_t size;
+    double probability;
+    float start, stop;
+} answer;
+
 struct ft_spans {
     ft_span *spans;
     int64_t n, capacity;
+    int n_answers;
+    answer answers[FT_BEST_SPANS];
 };
 
 ft_status ft_spans_new(ft_spans **out, ft_error *err)
@@ -31,6 +41,7 @@ ft_status ft_spans_new(ft_spans **out, ft_error *err)
 void ft_spans_free(ft_spans *spans)
 {
     if (!spans) return;
+    for (int i = 0; i < spans->n_answers; i++) ft_free(spans->answers[i].text);
     ft_free(spans->spans);
     ft_free(spans);
 }
@@ -131,7 +142,69 @@ static int compare(const void *left, const void *right)
     return a->order - b->order;
 }
 
-void ft_spans_sort(ft_spans *spans)
+static bool is_known(const ft_spans *spans, const char *text, int64_t size)
+{
+    for (int i = 0; i < spans->n_answers; i++) {
+        const answer *a = &spans->answers[i];
+        if (a->size == size && memcmp(a->text, text, (size_t)size) == 0) return true;
+    }
+    return false;
+}
+
+static ft_status add_answer(ft_spans *spans, const char *text, int64_t size, float start,
+                            float stop, ft_error *err)
+{
+    char *copy = ft_alloc(size + 1);
+    if (!copy)
+        return ft_fail(err, FT_NOMEM, "no memory for an answer of %lld bytes", (long long)size);
+    if (size > 0) memcpy(copy, text, (size_t)size);
+    spans->answers[spans->n_answers++] =
+        (answer){.text = copy, .size = size, .start = start, .stop = stop};
+    return FT_OK;
+}
+
+/* Shares that add up to 1, of the exponentials of the answers' logits. */
+static void set_probabilities(ft_spans *spans)
+{
+    answer *all = spans->answers;
+    double top = (double)all[0].start + (double)all[0].stop, sum = 0;
+    for (int i = 0; i < spans->n_answers; i++) {
+        all[i].probability = exp((double)all[i].start + (double)all[i].stop - top);
+        sum += all[i].probability;
+    }
+    for (int i = 0; i < spans->n_answers; i++) all[i].probability /= sum;
+}
+
+ft_status ft_spans_answer(ft_spans *spans, ft_span_text *text, void *context, ft_error *err)
 {
     if (spans->n > 1) qsort(spans->spans, (size_t)spans->n, sizeof *spans->spans, compare);
+    for (int64_t i = 0; i < spans->n && spans->n_answers < FT_BEST_SPANS; i++) {
+        const ft_span *span = &spans->spans[i];
+        const char *bytes;
+        int64_t size;
+        FT_TRY(text(context, span, &bytes, &size, err));
+        if (is_known(spans, bytes, size)) continue;
+        FT_TRY(add_answer(spans, bytes, size, span->start, span->stop, err));
+    }
+    if (spans->n_answers == 0) FT_TRY(add_answer(spans, "empty", 5, 0, 0, err));
+    set_probabilities(spans);
+    ft_free(spans->spans);
+    spans->spans = NULL;
+    spans->n = spans->capacity = 0;
+    return FT_OK;
+}
+
+int ft_spans_n_answers(const ft_spans *spans)
+{
+    return spans->n_answers;
+}
+
+ft_span_answer ft_spans_answer_at(const ft_spans *spans, int i)
+{
+    const answer *a = &spans->answers[i];
+    return (ft_span_answer){.text = a->text,
+                            .size = a->size,
+                            .probability = a->probability,
+                            .start = a->start,
+                            .stop = a->stop};
 }

@@ -203,10 +203,10 @@ function M.answer(job)
       end
       while scorer.best[said + 1] do
          said = said + 1
-         local best, question = scorer.best[said][1], questions[said]
+         local question, text, probability = questions[said], scorer.best[said]:answer(1)
          job.emit {
-            index = said, id = question.id, question = question.text, answer = best.text,
-            score = best.probability,
+            index = said, id = question.id, question = question.text, answer = text,
+            score = probability,
          }
       end
    end)

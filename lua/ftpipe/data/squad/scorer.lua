@@ -6,7 +6,6 @@
 local core = require("ftpipe.core")
 local metric = require("ftpipe.data.metric.squad")
 local metrics = require("ftpipe.data.metric")
-local spans = require("ftpipe.data.squad.spans")
 
 local M = {}
 local Scorer = {}
@@ -20,15 +19,9 @@ function M.new(split)
       encoder = split.encoder,
       tokenizer = split.encoder.tokenizer,
       open = {}, -- by question: spans, and windows still to come
-      best = {}, -- by question: its answers, best first
+      best = {}, -- by question: its answers (spans:answer)
       sum = metric.sum(),
    }, Scorer)
-end
-
---- The text of a span: its words in the context, cut to what was predicted.
-local function text_of(scorer, context, first, last)
-   local words = table.concat(context.words, " ", context.word_of[first], context.word_of[last])
-   return scorer.tokenizer:original(context.ids, first, last, words)
 end
 
 local function golds_of(question)
@@ -38,14 +31,14 @@ local function golds_of(question)
 end
 
 --- Answers a question from what its windows gave, and scores it.
-local function close_question(scorer, number, found)
+local function close_question(scorer, number, spans)
    local question = scorer.questions[number]
-   local context = scorer.encoder:context(question.context)
-   local answers = spans.answers(found, function(first, last)
-      return text_of(scorer, context, first, last)
-   end)
+   local answers = scorer.tokenizer:answer(spans, scorer.encoder:context(question.context))
    scorer.best[number] = answers
-   if #question.answers > 0 then scorer.sum:add(answers[1].text, golds_of(question)) end
+   if #question.answers > 0 then
+      local text = answers:answer(1)
+      scorer.sum:add(text, golds_of(question))
+   end
 end
 
 --- Takes the logits of one window.
@@ -66,7 +59,6 @@ function Scorer:add(i, prediction)
    if open.missing == 0 then
       self.open[number] = nil
       close_question(self, number, open.spans)
-      open.spans:free()
    end
 end
 
@@ -90,14 +82,24 @@ local function object_text(scorer, value)
    return "{\n" .. table.concat(lines, ",\n") .. "\n}\n"
 end
 
+--- All answers of a question as JSON.
+local function all_text(best)
+   local list = {}
+   for i = 1, best:answers() do
+      local text, probability, start, stop = best:answer(i)
+      list[i] = { text = text, probability = probability, start_logit = start, end_logit = stop }
+   end
+   return core.json.encode(list)
+end
+
 --- Writes predictions.json (the answer of each question by its id, as the official evaluation
 -- reads it) and nbest_predictions.json (the best answers with probabilities and logits).
 -- @tparam string dir
 function Scorer:write(dir)
    core.sys.write_file(dir .. "/predictions.json",
-      object_text(self, function(best) return core.json.encode(best[1].text) end))
+      object_text(self, function(best) return core.json.encode((best:answer(1))) end))
    core.sys.write_file(dir .. "/nbest_predictions.json",
-      object_text(self, core.json.encode))
+      object_text(self, all_text))
 end
 
 return M
