@@ -111,7 +111,7 @@ describe("nodes that stay with what they read", function()
          local graph = wordy(name, { batch = 2, source = 16, target = 8, dropout = 0 }).graph
          local staying = 0
          for n, first in ipairs(evaluation.leaders(graph)) do
-            assert.is_true(first == n or graph:node(n).params == 0, graph:node(n).op)
+            assert.is_true(first == n or #graph:node(n).params == 0, graph:node(n).op)
             staying = staying + (first ~= n and 1 or 0)
          end
          assert.is_true(staying > 0, name)
@@ -124,14 +124,25 @@ describe("evaluation alone", function()
       return it("is slow", function() pending("takes minutes under sanitizers") end)
    end
 
-   it("says what its plan predicted, and what passes over answers the plan is not of", function()
-      local passes = { { batches = 3, seconds = 0.3, taking_seconds = 0.1 },
-         { batches = 1, seconds = 0.04 }, { batches = 1, seconds = 0.02 } }
-      local plan = { simulate = function(_, batches) return { seconds = batches / 12 } end }
+   it("says what was predicted of all passes, with what the main thread does", function()
+      local cores = core.sys.cores()
+      local passes = { { batches = 3, seconds = 0.3, host_seconds = 0.15 },
+         { batches = 1, seconds = 0.05, host_seconds = 0.01 },
+         { batches = 2, seconds = 0.15, host_seconds = 0.02 } }
+      local plan = { devices = { { threads = 1 } } }
+      function plan.simulate(_, batches) return { seconds = batches / 12, bubble = { 0.2 } } end
       local forecast = require("ftpipe.run.forecast")
-      assert.equal("evaluation of 3 batches: predicted 250.00 ms, measured 300.00 ms (+20.0 %), "
-         .. "100.00 ms of it to read and score what came out; further passes over answers that "
-         .. "were not whole: 2, 60.00 ms", forecast.evaluation(plan, passes))
+      local function lines() return forecast.evaluation(plan, passes) end
+      assert.equal("evaluation of 3 batches: predicted 300.00 ms, measured 300.00 ms (+0.0 %); "
+         .. "making batches and scoring, beside it: 150.00 ms\n2 further passes over answers that "
+         .. "were not whole, of 3 batches: predicted 270.00 ms, measured 200.00 ms (-25.9 %); "
+         .. "making batches and scoring, beside it: 30.00 ms", lines())
+      passes = { { batches = 12, seconds = 2, host_seconds = 1.2 } } -- longer than the devices
+      assert.matches("predicted 1200.00 ms, ", lines()) -- a twelfth alone, and the rest beside
+      -- As many threads as cores: 4/5 of a second each, and what the main thread does.
+      plan.devices[1].threads, passes[1].host_seconds = cores, 0.6 * cores
+      assert.matches(("predicted %.2f ms, "):format(1e3 * (0.05 * cores
+         + math.max(1, 0.55 * cores, 0.8 + 0.55))), lines())
    end)
 
    it("is planned with measured costs", function()
@@ -139,8 +150,8 @@ describe("evaluation alone", function()
          "--eval-limit", "4", "--profile", "fresh" }
       assert.equal(0, exit, err)
       assert.matches("\ncosts: measured", out)
-      assert.matches("\nevaluation of 1 batches: predicted [%d.]+ ms, measured [%d.]+ ms "
-         .. "%([+-][%d.]+ %%%), [%d.]+ ms of it to read and score what came out\n", "\n" .. err)
+      assert.matches("\nevaluation of 1 batch: predicted [%d.]+ ms, measured [%d.]+ ms "
+         .. "%([+-][%d.]+ %%%); making batches and scoring, beside it: [%d.]+ ms\n", "\n" .. err)
       out = process.ftpipe { "recipes/bert_squad.lua", "--eval-only", "--dry-run" }
       assert.matches("\ncosts: measured", out)
    end)

@@ -52,7 +52,7 @@ function M.count_batches(dataset, batch) return math.ceil(dataset:size() / batch
 -- ended it.
 local function run_leg(o, dataset, take)
    local batches, n = batches_of(o, dataset), M.count_batches(dataset, o.batch)
-   local waiting, fed, start_ns, taking_ns = {}, 0, core.sys.time_ns(), 0
+   local waiting, fed, start_ns, waited_ns = {}, 0, core.sys.time_ns(), 0
    local watch = o.watch or watches.new { engine = o.engine }
    o.engine:begin(n, 1, o.threaded, o.beside)
    for taken = 1, n do
@@ -66,16 +66,17 @@ local function run_leg(o, dataset, take)
          o.engine:finish()
          return false
       end
+      local asked_ns = core.sys.time_ns()
       local result = watch:next()
-      local came_ns = core.sys.time_ns()
+      waited_ns = waited_ns + core.sys.time_ns() - asked_ns
       take(waiting[taken], result)
-      taking_ns = taking_ns + core.sys.time_ns() - came_ns
       waiting[taken] = nil
    end
    o.engine:finish()
    if o.passes then
-      o.passes[#o.passes + 1] = { batches = n, seconds = (core.sys.time_ns() - start_ns) / 1e9,
-         taking_seconds = taking_ns / 1e9 }
+      local ns = core.sys.time_ns() - start_ns
+      o.passes[#o.passes + 1] = { batches = n, seconds = ns / 1e9,
+         host_seconds = (ns - waited_ns) / 1e9 }
    end
    return true
 end
@@ -108,9 +109,9 @@ end
 --   (optional: a row may have `scored`), batch and micro_batches (of the plan), buckets, lengths,
 --   threaded, beside (true: the run trains as well), watch (of base/watch.lua, over the engine),
 --   take (called with the number of an example and what the kind predicts: ids, { nll =, tokens = }
---   or { start =, end =, row = }; each example once),
---   passes (a list that gets { batches =, seconds =, taking_seconds = (with what came out, on
---   the main thread) } for each time through examples)
+--   or { start =, end =, row = }; each example once), passes (a list that gets { batches =,
+--   seconds =, host_seconds = (of them the main thread made batches and took what came out) } for
+--   each time through examples)
 -- @treturn number the mean loss of the labels that count; nil when a signal ended it, where
 --   signals are held
 function M.run(o)

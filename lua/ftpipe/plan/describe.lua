@@ -2,6 +2,7 @@
 
 local core = require("ftpipe.core")
 local groups = require("ftpipe.plan.groups")
+local kinds = require("ftpipe.data.kind")
 local layers = require("ftpipe.plan.layers")
 local over = require("ftpipe.plan.over")
 local playing = require("ftpipe.schedule.played")
@@ -125,7 +126,9 @@ function M.text(plan)
    end
    lines[#lines + 1] = (fits and "proved: " or "proved, were there room: ")
       .. playing.proof(plan.blueprint:stages())
-   lines[#lines + 1] = "predicted: " .. tostring(plan:simulate(math.min(o.batches, 8)))
+   lines[#lines + 1] = ("predicted%s: %s"):format(
+      o.eval_only and kinds.of(o.model).evaluate and ", a pass over the examples" or "",
+      tostring(plan:simulate(math.min(o.batches, 8))))
    for _, line in ipairs(groups_lines(plan)) do lines[#lines + 1] = line end
    lines[#lines + 1] = drains_line(o)
    if o.rate and not o.eval_only then

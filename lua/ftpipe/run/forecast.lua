@@ -9,6 +9,8 @@
 -- longest batches of training and of evaluation and for all buffers at once; measured is the most
 -- that was live at one time so far.
 
+local core = require("ftpipe.core")
+
 local M = {}
 local Forecast = {}
 Forecast.__index = Forecast
@@ -62,20 +64,43 @@ function Forecast:note(result, measured)
    return ("a step: %s; %s"):format(versus(self.predicted_s, self.measured_s, milliseconds), memory)
 end
 
---- A line for an evaluation by a plan of its own: its first pass through the examples is what the
--- plan is of, further ones verify answers.
+--- Seconds of a pass through examples. The main thread makes batches and scores what comes out
+-- while devices work: of the cores that they leave, or, where they leave none, of theirs. What that
+-- takes depends on the task and is no part of a profile; it is taken as it was measured. Nothing is
+-- beside the first half of a batch's share, its making, and the last, its scoring.
+local function pass_seconds(plan, pass)
+   local alone = pass.host_seconds / pass.batches
+   local host = pass.host_seconds - alone
+   local played, work = plan:simulate(pass.batches), host
+   for d, device in ipairs(plan.devices) do
+      work = work + played.seconds * (1 - played.bubble[d]) * device.threads
+   end
+   return alone + math.max(played.seconds, host, work / core.sys.cores())
+end
+
+--- "evaluation of 13 batches: predicted ..., measured ...": passes in a line.
+local function passes_words(plan, passes, what)
+   local batches, predicted, measured, host = 0, 0, 0, 0
+   for _, pass in ipairs(passes) do
+      batches = batches + pass.batches
+      predicted = predicted + pass_seconds(plan, pass)
+      measured = measured + pass.seconds
+      host = host + pass.host_seconds
+   end
+   return ("%s of %d batch%s: %s; making batches and scoring, beside it: %s"):format(what, batches,
+      batches == 1 and "" or "es", versus(predicted, measured, milliseconds), milliseconds(host))
+end
+
+--- Lines for an evaluation by a plan of its own. Its first pass is over all examples; how many
+-- follow, and of how many batches, depends on the answers.
 -- @tparam plan plan
 -- @tparam {table,...} passes of ftpipe.data.evaluate
 function M.evaluation(plan, passes)
-   local first, more = passes[1], 0
-   for i = 2, #passes do more = more + passes[i].seconds end
-   local predicted = plan:simulate(first.batches).seconds
-   local line = ("evaluation of %d batches: %s, %s of it to read and score what came out"):format(
-      first.batches, versus(predicted, first.seconds, milliseconds),
-      milliseconds(first.taking_seconds))
-   if #passes == 1 then return line end
-   return ("%s; further passes over answers that were not whole: %d, %s"):format(line,
-      #passes - 1, milliseconds(more))
+   local line = passes_words(plan, { passes[1] }, "evaluation")
+   local more = { unpack(passes, 2) }
+   if #more == 0 then return line end
+   return ("%s\n%s"):format(line, passes_words(plan, more, ("%d further pass%s over answers that "
+      .. "were not whole,"):format(#more, #more == 1 and "" or "es")))
 end
 
 return M
