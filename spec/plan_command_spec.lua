@@ -89,8 +89,8 @@ describe("ftpipe plan", function()
          local _, err, exit = plan("t5-small", "--devices", "sim:2x8GB", "--profile", dir .. "/p")
          assert.equal(2, exit)
          assert.matches("profile .*/p was measured for another model, batch or length: "
-            .. "it has no node .*; measure this one with ftpipe profile %-%-out FILE, or give "
-            .. "no profile\n$", err)
+            .. "it has no node .*; measure this one %(ftpipe profile, ft.profile%), or "
+            .. "give none\n$", err)
       end)
    end)
 

@@ -228,7 +228,7 @@ describe("an --out that is used already", function()
       core.sys.may_write = function() return false end -- root may write everywhere
       local problem = files.failure(directory.check, { out = root .. "/new/in/it" })
       core.sys.may_write = may_write
-      assert.matches("^%-%-out /.*/new/in/it: /[^:]* cannot be written to$", problem.message)
+      assert.matches('^out = "/.*/new/in/it": /[^:]* cannot be written to$', problem.message)
    end)
 
    it("is nothing to a run that only plans", function()
@@ -281,7 +281,7 @@ describe("what a run cannot keep", function()
    it("is said once: metrics on a full disk", function()
       if not core.sys.exists("/dev/full") then return pending("no /dev/full") end
       files.in_directory(function(dir)
-         local directory = directories.new(dir)
+         local directory = directories.new { out = dir }
          directory.metrics = assert(io.open("/dev/full", "a"))
          local text = said(function()
             for step = 3, 5 do directory:note { step = step, loss = 1 } end
@@ -293,12 +293,12 @@ describe("what a run cannot keep", function()
 
    it("is said: other processes out, where a file system has no locks", function()
       files.in_directory(function(dir)
-         assert.equal("", said(function() directories.new(dir).lock:free() end))
+         assert.equal("", said(function() directories.new({ out = dir }).lock:free() end))
          local take = core.io.lock
          core.io.lock = function(path) return take(path), false end
-         local text = said(function() directories.new(dir).lock:free() end)
+         local text = said(function() directories.new({ out = dir }).lock:free() end)
          core.io.lock = take
-         assert.equal("--out " .. dir .. ": its file system has no locks, nothing keeps another "
+         assert.equal('out = "' .. dir .. '": its file system has no locks, nothing keeps another '
             .. "process out\n", text)
       end)
    end)

@@ -82,8 +82,9 @@ function M.read(path)
 end
 
 --- Writes a dataset and plain notes. A cache that cannot be written is no error, but is told once.
+-- @tparam table o options of who asked for it, with `cache`
 -- @treturn boolean whether it was written
-function M.write(path, dataset, notes)
+function M.write(path, dataset, notes, o)
    local ok, problem = pcall(function()
       core.sys.mkdir(path:match("^(.*)/"))
       local text = core.json.encode(notes)
@@ -91,8 +92,8 @@ function M.write(path, dataset, notes)
       core.sys.write_file(path, ("%s %s %d\n%s"):format(FORMAT, core.sys.sha256(body), #text, body))
    end)
    if not ok then
-      io.stderr:write(("ftpipe: tokenised data is not kept: %s (--cache none asks for none)\n")
-         :format(tostring(problem)))
+      io.stderr:write(("ftpipe: tokenised data is not kept: %s (%s asks for none)\n"):format(
+         tostring(problem), o.flagged and "--cache none" or "no option 'cache'"))
    end
    return ok
 end

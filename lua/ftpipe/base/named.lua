@@ -35,4 +35,12 @@ function M.list(o, rows)
    return table.concat(words, o.flagged and " " or ", ")
 end
 
+--- A text for whoever gave the options: "{data=DIR}" in it is "--data DIR" or 'data = "DIR"',
+-- "{data}" is "--data" or "data".
+function M.words(o, text)
+   return (text:gsub("{([%l_]+)=?([^{}]*)}", function(name, value)
+      return value == "" and M.name(o, name) or M.value(o, name, value)
+   end))
+end
+
 return M

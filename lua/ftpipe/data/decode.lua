@@ -6,6 +6,7 @@
 -- are for encoder-decoder models, `continue` is for language models.
 
 local core = require("ftpipe.core")
+local named = require("ftpipe.base.named")
 
 local M = {}
 
@@ -140,7 +141,8 @@ end
 -- @raise invalid argument: an empty prompt; more tokens than the model has positions
 function M.continue(model, params, prompts, o)
    local config, shortest, longest = model.config, extent(prompts)
-   local size = { batch = #prompts, length = shortest, target = longest + o.most - 1 }
+   local size = named.like(o,
+      { batch = #prompts, length = shortest, target = longest + o.most - 1 })
    local function stage(length)
       size.length = length
       return prepare(model.family.decoding(config, size), params, o.threads)

@@ -6,6 +6,7 @@
 -- which a row of this layout is told from one of another whose files end alike.
 
 local core = require("ftpipe.core")
+local named = require("ftpipe.base.named")
 local records = require("ftpipe.text.records")
 
 local M = {}
@@ -35,12 +36,14 @@ local function list_names(dir)
 end
 
 --- The layout of a directory: the first of which the most files are there.
-local function find_layout(task, dir)
+local function find_layout(task, o)
+   local dir = o.data
    local kind = core.sys.exists(dir)
-   if not kind then fail("not found", "--data %s: no such directory", dir) end
+   if not kind then fail("not found", named.words(o, "{data=%s}: no such directory"), dir) end
    if kind ~= "directory" then
       fail("invalid argument",
-         "--data %s: not a directory (--train-file and --eval-file take files)", dir)
+         named.words(o, "{data=%s}: not a directory ({train_file} and {eval_file} take files)"),
+         dir)
    end
    local best, most = nil, 0
    for _, layout in ipairs(task.definition.layouts) do
@@ -80,14 +83,16 @@ end
 function M.find(task, o, split)
    local file = o[split .. "_file"]
    if file then
-      if not exists(file) then fail("not found", "--%s-file %s: no such file", split, file) end
+      if not exists(file) then
+         fail("not found", "%s: no such file", named.value(o, split .. "_file", file))
+      end
       return layout_of_file(task, file), file
    end
    if not o.data then
-      fail("invalid argument", "task %s: no %s data, give --data or --%s-file", task.name, split,
-         split)
+      fail("invalid argument", "task %s: no %s data, give %s or %s", task.name, split,
+         named.name(o, "data"), named.name(o, split .. "_file"))
    end
-   local layout = find_layout(task, o.data)
+   local layout = find_layout(task, o)
    local path = o.data .. "/" .. layout[split]
    if not exists(path) then
       fail("not found", "%s: no such file (task %s, layout %s)", path, task.name, layout.name)

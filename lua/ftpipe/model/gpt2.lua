@@ -271,7 +271,8 @@ end
 -- @tparam table size batch, length, target (positions of a cache)
 -- @raise invalid argument: the model has fewer positions than `target`
 function M.decoding(config, size)
-   check.length(config, "n_positions", size.target, "--tokens")
+   check.length(config, "n_positions", size.target,
+      size.flagged and "--tokens" or "tokens")
    local b = Builder.new(config, 0)
    local g = b.g
    local ids = g:input("input_ids", "i32", { size.batch, size.length })

@@ -171,7 +171,8 @@ end
 
 function Model:__tostring()
    local words = {
-      self.embedded and "the tiny model inside the program (--model DIR for a real one)"
+      self.embedded and ("the tiny model inside the program (%s for a real one)"):format(
+         named.value(self, "model", "DIR"))
          or ("model %s (%s)"):format(self.name, self.raw.model_type),
    }
    for _, note in ipairs(self.notes) do words[#words + 1] = note end

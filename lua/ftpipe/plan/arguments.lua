@@ -7,6 +7,7 @@ local directories = require("ftpipe.store.directory")
 local evaluate = require("ftpipe.data.evaluate")
 local givens = require("ftpipe.plan.given")
 local late = require("ftpipe.plan.late")
+local named = require("ftpipe.base.named")
 local options = require("ftpipe.plan.options")
 local schedules = require("ftpipe.schedule")
 local usage = require("ftpipe.base.usage")
@@ -83,16 +84,16 @@ end
 local function check_flags(args)
    directories.check(args)
    if args.patience and not args.eval_every then
-      usage("--patience counts evaluations, give --eval-every too")
+      usage.of(args, "{patience} counts evaluations, give {eval_every} too")
    end
    if args.save_every and not args.out then
-      usage("--save-every saves in the directory that --out names, give it too")
+      usage.of(args, "{save_every} saves in the directory that {out} names, give it too")
    end
    if args.change_rate and not args.resume then
-      usage("--change-rate is for a run that goes on, give --resume too")
+      usage.of(args, "{change_rate} is for a run that goes on, give {resume} too")
    end
    if args.keep and not args.out then
-      usage("--keep is for checkpoints in the directory that --out names, give it too")
+      usage.of(args, "{keep} is for checkpoints in the directory that {out} names, give it too")
    end
    late.check(args)
 end
@@ -106,9 +107,10 @@ local function check_runs(args)
    then
       return
    end
-   local what = staleness and "--staleness " .. staleness
-      or "--schedule " .. schedules.name(args.schedule)
-   usage("%s can be planned and simulated, but not executed yet; --dry-run plans it", what)
+   usage("%s can be planned and simulated, but not executed yet; %s plans it",
+      staleness and named.value(args, "staleness", staleness)
+         or named.value(args, "schedule", schedules.name(args.schedule)),
+      named.name(args, "dry_run"))
 end
 
 --- What ft.args gives, as options of ft.plan.

@@ -129,7 +129,7 @@ local function options_of(given)
    if type(given) == "table" and given.args then
       local o = opts.check("ft.plan", OF_RECIPES, given)
       for _, name in ipairs(o.args.plan and { "schedule", "partition" } or {}) do
-         if o[name] then usage("--plan decides what %s says, leave one out", name) end
+         if o[name] then usage.of(o.args, "{plan} decides what %s says, leave one out", name) end
       end
       local args = copy(o.args, {
          schedule = o.schedule, partition = o.partition, groups = o.groups,
@@ -158,13 +158,15 @@ end
 local function check_look_ahead(o)
    if not o.look_ahead then return end
    if o.synchronous then
-      usage("--look-ahead is for weights that are late; --schedule %s drains, its are never late",
-         o.schedule)
+      usage.of(o, "{look_ahead} is for weights that are late; {schedule=%s} drains, its are never "
+         .. "late", o.schedule)
    elseif not core.engine.looks_ahead(o) then
-      usage("--look-ahead goes by an optimizer's momentum; --optimizer %s has none", o.optimizer)
+      usage.of(o, "{look_ahead} goes by an optimizer's momentum; {optimizer=%s} has none",
+         o.optimizer)
    elseif o.staleness or not schedules.may_be_stale(o.rule or o.schedule) then
-      usage("--look-ahead is for the newest weights; %s says itself which weights it reads",
-         o.staleness and "--staleness " .. o.staleness or "--schedule " .. o.schedule)
+      local name = o.staleness and "staleness" or "schedule"
+      usage("%s is for the newest weights; %s says itself which weights it reads",
+         named.name(o, "look_ahead"), named.value(o, name, o[name]))
    end
 end
 

@@ -99,8 +99,8 @@ local function lookup(profile, by_text, text, what)
    local row = by_text[text]
    if not row then
       core.fail("invalid argument", ("profile %s was measured for another model, batch or length: "
-         .. "it has no %s '%s'; measure this one with ftpipe profile --out FILE, or "
-         .. "give no profile"):format(profile.path or "of " .. profile.head.device, what, text))
+         .. "it has no %s '%s'; measure this one (ftpipe profile, ft.profile), or give "
+         .. "none"):format(profile.path or "of " .. profile.head.device, what, text))
    end
    return row
 end

@@ -12,6 +12,7 @@ local fields = require("ftpipe.run.fields")
 local forecast = require("ftpipe.run.forecast")
 local guard = require("ftpipe.base.guard")
 local metrics = require("ftpipe.data.metric")
+local named = require("ftpipe.base.named")
 local opts = require("ftpipe.base.opts")
 local directories = require("ftpipe.store.directory")
 local records = require("ftpipe.store.record")
@@ -64,7 +65,7 @@ function M.new(o)
       data = o.data,
       args = args,
       out = args.out,
-      directory = args.out and directories.new(args.out),
+      directory = args.out and directories.new(args),
       threaded = o.threaded,
       rate = plan.options.rate,
       engine = plan.blueprint:run(),
@@ -98,7 +99,8 @@ function Run:find_start()
    states.mend(self.out)
    local path = states.find(self.out)
    if not path then
-      io.stderr:write(("--resume: no checkpoint in %s, starting at step 1\n"):format(self.out))
+      io.stderr:write(named.words(self.args, "{resume}: no checkpoint in %s, starting at step 1\n")
+         :format(self.out))
    end
    return path
 end
@@ -110,8 +112,8 @@ function Run:go_on(path)
    local state = states.read(self, path)
    self.best = best.new(self.args.patience, state)
    self.stopped = self.best:is_over() or nil
-   io.stderr:write(("--resume: goes on from %s, after step %d of %d\n"):format(path, self.done,
-      self.plan.options.steps))
+   io.stderr:write(named.words(self.args, "{resume}: goes on from %s, after step %d of %d\n")
+      :format(path, self.done, self.plan.options.steps))
 end
 
 -- ---------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ local core = require("ftpipe.core")
 local feed = require("ftpipe.data.feed")
 local forecast = require("ftpipe.run.forecast")
 local figures = require("ftpipe.store.figures")
+local named = require("ftpipe.base.named")
 local progress = require("ftpipe.base.progress")
 
 local Run = {}
@@ -165,7 +166,8 @@ function Run:abandon()
    local path = self.directory and self.done > 0 and self:checkpoint()
    if path and not self.best:step() then self:publish(path) end
    core.fail("cancelled", ("stopped after step %d of %d; %s"):format(self.done,
-      self.plan.options.steps, path and ("saved %s, --resume goes on"):format(path)
+      self.plan.options.steps,
+      path and named.words(self.args, "saved %s, {resume} goes on"):format(path)
          or "nothing was saved"),
       self.interrupted == SIGINT and 130 or 75)
 end

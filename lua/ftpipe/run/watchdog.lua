@@ -4,6 +4,7 @@
 -- whichever are longer, and for half a minute at least, so that a machine which is busy with other
 -- things is no hang. --watchdog gives another time.
 
+local named = require("ftpipe.base.named")
 local watch = require("ftpipe.base.watch")
 
 local M = {}
@@ -35,7 +36,8 @@ end
 local function leave(run, text)
    local past = "what happened last:\n" .. run.engine:describe(EVENTS)
    local checkpoint = run.saved and run.out
-      and ("the checkpoint of step %d is whole, --resume goes on from it"):format(run.saved)
+      and named.words(run.args, "the checkpoint of step %d is whole, {resume} goes on from it")
+         :format(run.saved)
    local path = run.out and run.out .. "/watchdog.txt"
    local written = path and pcall(run.directory.write, run.directory, "watchdog.txt",
       text .. past)

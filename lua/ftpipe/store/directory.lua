@@ -9,6 +9,7 @@
 --    lock                           held by the process that writes here
 
 local core = require("ftpipe.core")
+local named = require("ftpipe.base.named")
 local records = require("ftpipe.store.record")
 local small_file = require("ftpipe.base.small_file")
 local states = require("ftpipe.store.state")
@@ -27,20 +28,20 @@ local function lock(directory)
    local taken, answer = core.io.lock(path .. "/lock")
    directory.lock = taken
    if taken and not answer then
-      io.stderr:write(("--out %s: its file system has no locks, nothing keeps another process "
-         .. "out\n"):format(path))
+      io.stderr:write(named.words(directory.args, "{out=%s}: its file system has no locks, "
+         .. "nothing keeps another process out\n"):format(path))
    end
    if taken then return end
    local holder = answer
-   core.fail("invalid argument", ("--out %s: %s is running there; wait for it, or give another "
-      .. "directory"):format(path, holder > 0 and "process " .. holder or "another process"), 2)
+   usage.of(directory.args, "{out=%s}: %s is running there; wait for it, or give another directory",
+      path, holder > 0 and "process " .. holder or "another process")
 end
 
---- The directory of that path, which need not be there before `begin`.
+--- The directory args.out, which need not be there before `begin`.
 -- @raise invalid argument: another process has it
-function M.new(path)
-   local directory = setmetatable({ path = path, evaluated = {} }, Directory)
-   if core.sys.exists(path) then lock(directory) end
+function M.new(args)
+   local directory = setmetatable({ args = args, path = args.out, evaluated = {} }, Directory)
+   if core.sys.exists(args.out) then lock(directory) end
    return directory
 end
 
@@ -78,24 +79,27 @@ local function check_unused(args)
    if not what then return end
    if what == "run" and args.resume then
       if states.find(out) or not core.sys.exists(out .. "/hf") then return end
-      usage("--resume: %s/hf is a model, and there is no checkpoint to go on from: give another "
-         .. "directory", out)
+      usage.of(args, "{resume}: %s/hf is a model, and there is no checkpoint to go on from: give "
+         .. "another directory", out)
    end
    local or_resume = what == "run" and not args.eval_only
-   usage("--out %s holds a %s (%s): give %sanother directory", out, what, sign,
-      or_resume and "--resume to go on with it, or " or "")
+   usage.of(args, "{out=%s} holds a %s (%s): give %sanother directory", out, what, sign,
+      or_resume and named.words(args, "{resume} to go on with it, or ") or "")
 end
 
 --- Refuses a directory that cannot be made, or written to.
-local function check_writable(out)
+local function check_writable(args)
+   local out = args.out
    local there = #out > 1 and out:gsub("/+$", "") or out
    while not core.sys.exists(there) and there ~= "." do
       there = there:match("^(.+)/[^/]*$") or (there:find("^/") and "/" or ".")
    end
    if core.sys.exists(there) ~= "directory" then
-      usage("--out %s: %s is not a directory", out, there)
+      usage.of(args, "{out=%s}: %s is not a directory", out, there)
    end
-   if not core.sys.may_write(there) then usage("--out %s: %s cannot be written to", out, there) end
+   if not core.sys.may_write(there) then
+      usage.of(args, "{out=%s}: %s cannot be written to", out, there)
+   end
 end
 
 --- Refuses to write where the run reads.
@@ -105,8 +109,8 @@ local function check_apart(args)
    for _, flag in ipairs { "model", "data", "train_file", "eval_file" } do
       local path = args[flag] and core.sys.real_path(args[flag])
       if path and (path .. "/"):sub(1, #out + 1) == out .. "/" then
-         usage("--%s %s is in --out %s, where this run writes: give another --out",
-            (flag:gsub("_", "-")), args[flag], args.out)
+         usage.of(args, "%s is in {out=%s}, where this run writes: give another {out}",
+            named.value(args, flag, args[flag]), args.out)
       end
    end
 end
@@ -117,14 +121,14 @@ end
 -- @raise invalid argument
 function M.check(args)
    if args.resume and not args.out then
-      usage("--resume goes on from the checkpoints of --out, give it too")
+      usage.of(args, "{resume} goes on from the checkpoints of {out}, give it too")
    end
    if args.resume and args.eval_only then
-      usage("--resume goes on with training and --eval-only does not train, give one of them "
-         .. "(--model %s/hf is what the run has left)", args.out)
+      usage.of(args, "{resume} goes on with training and {eval_only} does not train, give one of "
+         .. "them ({model=%s/hf} is what the run has left)", args.out)
    end
    if not args.out or args.dry_run or (args.devices or ""):find("^sim") then return end
-   check_writable(args.out)
+   check_writable(args)
    check_unused(args)
    check_apart(args)
 end

@@ -5,6 +5,8 @@
 -- where the pipeline is drained.
 
 local core = require("ftpipe.core")
+local named = require("ftpipe.base.named")
+local usage = require("ftpipe.base.usage")
 
 local M = {}
 
@@ -57,71 +59,72 @@ local function ends(rate)
    end
 end
 
---- Rows: the name in the record, what a person calls it, how it is found; optionally whether a
--- difference matters to a run that is past a step. `rate`: --change-rate allows that it differs.
+--- Rows: the name in the record, what a person calls it (named.words), how it is found; optionally
+-- whether a difference matters to a run that is past a step. `rate`: --change-rate allows that it
+-- differs.
 local ROWS = {
    { "task", "the task", function(run) return run.task.name end },
-   { "model", "config.json of --model",
+   { "model", "config.json of {model}",
       function(run) return digest(core.json.encode(run.model.raw, { sort = true })) end },
-   { "data", "the training examples (--data, --train-file, --max-source, --max-target)",
+   { "data", "the training examples ({data}, {train_file}, {max_source}, {max_target})",
       function(run) return digest(run.data.train.dataset:pack()) end },
-   { "batch", "--batch", function(run) return run.plan.options.batch end },
-   { "micro_batches", "--micro-batches",
+   { "batch", "{batch}", function(run) return run.plan.options.batch end },
+   { "micro_batches", "{micro_batches}",
       function(run) return run.plan.options.micro_batches end },
-   { "lengths", "lengths of the padded batches (--max-source, --max-target, the data)",
+   { "lengths", "lengths of the padded batches ({max_source}, {max_target}, the data)",
       function(run)
          return list(run.plan.options.buckets) .. "; " .. sorted(run.plan.options.lengths)
       end },
-   { "seed", "--seed", function(run) return run.plan.options.seed end },
-   { "dropout", "--dropout", function(run)
+   { "seed", "{seed}", function(run) return run.plan.options.seed end },
+   { "dropout", "{dropout}", function(run)
       local dropout = run.plan.options.dropout
       return type(dropout) == "table" and sorted(dropout) or dropout
    end },
-   { "optimizer", "--optimizer", function(run) return run.plan.options.optimizer end },
-   { "hypers", "--weight-decay", function(run) return sorted(run.plan.options.hypers) end },
-   { "decay_exempt", "--decay-exempt",
+   { "optimizer", "{optimizer}", function(run) return run.plan.options.optimizer end },
+   { "hypers", "{weight_decay}", function(run) return sorted(run.plan.options.hypers) end },
+   { "decay_exempt", "{decay_exempt}",
       function(run) return run.plan.options.decay_exempt end },
-   { "groups", "--groups", function(run) return run.plan.groups.others end },
-   { "group_rates", "rates of --groups", function(run) return run.plan.groups.rates end,
+   { "groups", "{groups}", function(run) return run.plan.groups.others end },
+   { "group_rates", "rates of {groups}", function(run) return run.plan.groups.rates end,
       rate = true },
-   { "layer_decay", "--layer-decay", function(run) return run.plan.options.layer_decay end,
+   { "layer_decay", "{layer_decay}", function(run) return run.plan.options.layer_decay end,
       rate = true },
-   { "look_ahead", "--look-ahead", function(run)
+   { "look_ahead", "{look_ahead}", function(run)
       if not is_async(run.plan) then return nil end
       for _, stage in ipairs(run.plan.blueprint:stages()) do
          if stage.ahead > 0 then return "lag" end
       end
       return "none"
    end, both_have_one },
-   { "clip", "--clip", function(run) return run.plan.options.clip end },
-   { "lr", "--lr", function(run) return run.rate.peak end, rate = true },
-   { "lr_schedule", "--lr-schedule", function(run) return run.rate.schedule end, rate = true },
-   { "warmup", "--warmup (at most a tenth of --steps)",
+   { "clip", "{clip}", function(run) return run.plan.options.clip end },
+   { "lr", "{lr}", function(run) return run.rate.peak end, rate = true },
+   { "lr_schedule", "{lr_schedule}", function(run) return run.rate.schedule end, rate = true },
+   { "warmup", "{warmup} (at most a tenth of {steps})",
       function(run) return run.rate.warmup end, warming_up, rate = true },
-   { "rate_steps", "--steps, to which --lr-schedule falls",
+   { "rate_steps", "{steps}, to which {lr_schedule} falls",
       function(run) return ends(run.rate) and run.rate.steps or nil end, both_have_one,
       rate = true },
-   { "precision", "--precision", function(run) return run.args.precision end },
-   { "kind", "--schedule", function(run)
+   { "precision", "{precision}", function(run) return run.args.precision end },
+   { "kind", "{schedule}", function(run)
       return is_async(run.plan) and "async" or "synchronous"
    end },
-   { "schedule", "--schedule", function(run)
+   { "schedule", "{schedule}", function(run)
       return is_async(run.plan) and run.plan.options.schedule or nil
    end, both_have_one },
-   { "pipeline", "the pipeline of --schedule async (--devices, --stages, --partition, --recompute)",
+   { "pipeline", "the pipeline of {schedule=async} ({devices}, {stages}, {partition}, {recompute})",
       function(run)
          return is_async(run.plan) and async_pipeline(run.plan) or nil
       end, both_have_one },
-   { "weights", "--staleness and --max-staleness", function(run)
+   { "weights", "{staleness} and {max_staleness}", function(run)
       local o = run.plan.options
       return is_async(run.plan) and not run.args.plan
          and ("%s, at most %s"):format(o.staleness or "none", o.max_staleness or "any") or nil
    end, both_have_one },
-   { "plan", "--plan", function(run)
+   { "plan", "{plan}", function(run)
       if not is_async(run.plan) or not run.args.plan then return nil end
       return digest((run.plan:text():gsub("\nmemory [^\n]*", "")))
    end },
-   { "drains", "--save-every and --eval-every, which drain --schedule async", function(run)
+   { "drains", "{save_every} and {eval_every}, which drain {schedule=async}", function(run)
       if not is_async(run.plan) then return nil end
       return ("%s to save and %s to evaluate"):format(how_often(run.args.save_every),
          how_often(run.args.eval_every))
@@ -152,13 +155,13 @@ function M.check(run, record, step, path)
       local allowed = row.rate and run.args.change_rate
       if was ~= is and not allowed and (not row[4] or row[4](was, is, step, run)) then
          local opaque = type(was) == "string" and #was == 16 and was:match("^%x+$")
-         faults[#faults + 1] = row[2] .. (opaque and " differs"
+         faults[#faults + 1] = named.words(run.args, row[2]) .. (opaque and " differs"
             or (" was %s, is %s"):format(show(was), show(is)))
       end
    end
    if #faults > 0 then
-      core.fail("invalid argument", ("--resume: %s was made with other arguments: %s"):format(path,
-         table.concat(faults, "; ")), 2)
+      usage.of(run.args, "{resume}: %s was made with other arguments: %s", path,
+         table.concat(faults, "; "))
    end
 end
 

@@ -13,6 +13,7 @@
 local core = require("ftpipe.core")
 local checkpoint = require("ftpipe.model.checkpoint")
 local figures = require("ftpipe.store.figures")
+local named = require("ftpipe.base.named")
 local numbers = require("ftpipe.store.numbers")
 local replace = require("ftpipe.model.replace")
 local small_file = require("ftpipe.base.small_file")
@@ -94,7 +95,8 @@ end
 --- What is left when a checkpoint could not be written.
 local function what_is_left(run)
    local found = M.find(run.out)
-   return found and (found .. " is whole, --resume goes on from it") or "there is no checkpoint yet"
+   return found and named.words(run.args, "%s is whole, {resume} goes on from it"):format(found)
+      or "there is no checkpoint yet"
 end
 
 --- Raises when a checkpoint of the run has no room on its disk.

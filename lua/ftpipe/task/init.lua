@@ -16,6 +16,7 @@ local class = require("ftpipe.base.class")
 local copy = require("ftpipe.base.copy")
 local files = require("ftpipe.data.files")
 local kinds = require("ftpipe.data.kind")
+local named = require("ftpipe.base.named")
 local opts = require("ftpipe.base.opts")
 local suggest = require("ftpipe.base.suggest")
 local usage = require("ftpipe.base.usage")
@@ -85,10 +86,10 @@ end
 -- Loading.
 
 --- Both splits of the embedded data.
-local function sample_splits(task)
+local function sample_splits(task, o)
    local sample = task.definition.sample
    if not sample then
-      usage("task %s has no embedded data: give --data DIR, or --train-file and --eval-file",
+      usage.of(o, "task %s has no embedded data: give {data=DIR}, or {train_file} and {eval_file}",
          task.name)
    end
    local rows = {}
@@ -174,7 +175,7 @@ local function load_file(task, found, path, o)
    end
    local rows, layout = read_rows()
    dataset, notes = task.rows.prepare(task, layout, rows, o)
-   if kept then cache.write(kept, dataset, { layout = layout.name, notes = notes }) end
+   if kept then cache.write(kept, dataset, { layout = layout.name, notes = notes }, o) end
    -- Read again in the unlikely case that rows are looked at: parsed rows are large.
    return finish_split(task, layout, path, dataset, notes, reader(task, found, path, o))
 end
@@ -228,7 +229,7 @@ function Task:load(o)
       if o[name] == nil then o[name] = self[name] end
    end
    self.tokenizer = o.tokenizer
-   local sample = o.sample and sample_splits(self)
+   local sample = o.sample and sample_splits(self, o)
    local result = {}
    for _, split in ipairs(o.eval_only and { "eval" } or { "train", "eval" }) do
       o.split = split
@@ -244,12 +245,12 @@ end
 
 local EMBEDDED = "embedded" -- what --data calls the data inside the program
 
-local function check_kind(task, model)
+local function check_kind(task, model, args)
    if type(model.family) ~= "table" then
       opts.fail("task:open", "'model': expected what ft.model gives, got %s", class.told(model))
    end
    if model.family.kind == task.kind then return end
-   usage("task %s is %s, --model %s is %s", task.name, task.kind, model.name,
+   usage.of(args, "task %s is %s, {model=%s} is %s", task.name, task.kind, model.name,
       tostring(model.family.kind))
 end
 
@@ -266,20 +267,20 @@ end
 -- @treturn table as `load`; nil when nothing is named and the run would only plan
 -- @raise invalid argument: the model is of another kind
 function Task:open(model, args)
-   check_kind(self, model)
+   check_kind(self, model, args)
    local by_file = args.train_file or args.eval_file
-   local named = args.data or by_file
-   if not named and not model.embedded then
+   local given = args.data or by_file
+   if not given and not model.embedded then
       if args.dry_run or tostring(args.devices):match("^sim") then return nil end
-      fail("invalid argument", "no data for --model %s: give --data DIR, or --train-file and "
-         .. "--eval-file, or --data %s", model.name, EMBEDDED)
+      fail("invalid argument", named.words(args, "no data for {model=%s}: give {data=DIR}, or "
+         .. "{train_file} and {eval_file}, or {data=%s}"), model.name, EMBEDDED)
    end
-   local sample = not named or args.data == EMBEDDED
+   local sample = not given or args.data == EMBEDDED
    if sample and by_file then
-      usage("--data %s has both splits, --train-file and --eval-file name others: give one of them",
-         EMBEDDED)
+      usage.of(args, "{data=%s} has both splits, {train_file} and {eval_file} name others: give "
+         .. "one of them", EMBEDDED)
    end
-   local o = self.rows.options(model, args)
+   local o = named.like(args, self.rows.options(model, args))
    o.data, o.train_file, o.eval_file = not sample and args.data or nil, args.train_file,
       args.eval_file
    o.sample, o.eval_only, o.eval_limit = sample, args.eval_only, args.eval_limit

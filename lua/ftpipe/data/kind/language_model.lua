@@ -10,6 +10,7 @@ local core = require("ftpipe.core")
 local batches = require("ftpipe.data.predict.batches")
 local copy = require("ftpipe.base.copy")
 local decode = require("ftpipe.data.decode")
+local named = require("ftpipe.base.named")
 local records = require("ftpipe.text.records")
 local weights = require("ftpipe.data.predict.weights")
 local windows = require("ftpipe.data.windows")
@@ -182,8 +183,8 @@ function M.answer(job)
       for k = first, math.min(first + job.flags.batch - 1, #order) do
          together[#together + 1] = ids[order[k]]
       end
-      local rows = decode.continue(model, params, together,
-         { most = job.flags.tokens or MOST_TOKENS, threads = job.threads })
+      local rows = decode.continue(model, params, together, named.like(job.flags,
+         { most = job.flags.tokens or MOST_TOKENS, threads = job.threads }))
       for k, row in ipairs(rows) do
          local number = order[first + k - 1]
          take(number, { index = number, answer = tokenizer:decode(row) })
