@@ -134,6 +134,8 @@ static void test_wrong_ones_are_refused_in_words(void)
     static const plan_fault rows[] = {
         {stashed, " versions 2", "", "B0.1.0 has another lag"},
         {stashed, "B0.1.0~1", "B0.1.0~2", "B0.1.0 reads a version from before the first batch"},
+        {stashed, "F0.2.0~1 B0.1.0~1 U0.1 B0.2.0~1", "F0.2.0~2 B0.1.0~1 U0.1 B0.2.0~2",
+         "B0.2.0 reads a version of the weights that is not kept any more"},
         {vertical, "F1.1.0~1", "F1.1.0~3", "F1.1.0 reads a version"},
         {vertical, "F0.1.0~1", "F0.1.0",
          "F0.1.0 reads a version of the weights that does not "
@@ -150,6 +152,8 @@ static void test_wrong_ones_are_refused_in_words(void)
         {replicated, "R1.0 ", "", "U1.0 stands before its reduce"},
         {replicated, "R1.0 ", "O1.0.0:gradients L1.0.0:gradients R1.0 D1.0.0:gradients ",
          "D1.0.0:gradients drops what is nowhere else"},
+        {replicated, "R1.0 ", "O1.0.0:gradients R1.0 L1.0.0:gradients ",
+         "R1.0 needs its gradients on the device, where they are not"},
         {recomputed, "C0.0.0 ", "", "B0.0.0 needs its activations, which are not on the device"},
         {recomputed, "D0.0.1:activations", "D0.0.1:activations C0.0.1 C0.0.1",
          "C0.0.1 makes again what is on the device"},

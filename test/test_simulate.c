@@ -246,6 +246,41 @@ static void test_one_forward_one_backward_round_robin(void)
     ft_plan_free(plan);
 }
 
+/* A stage runs as far ahead as there are workers behind it. */
+static void test_workers_behind_a_stage(void)
+{
+    pipeline_case c;
+    const int first[] = {0, 1, 4, 5}, devices[] = {0, 1, 2, 3, 4};
+    case_chain(&c, 3, 3, 4, 6, 100, 200);
+    c.pipeline.n_devices = 5;
+    c.pipeline.replica_first = first;
+    c.pipeline.replica_device = devices;
+    ft_plan *plan = case_plan(&c, "async");
+    if (plan) CHECK(plan->in_flight[0] == 1 + 3 + 1);
+    if (plan) CHECK(plan->in_flight[1] == 2 && plan->in_flight[2] == 1);
+    ft_plan_free(plan);
+}
+
+/* An action that could start when its data came and its device was free waited for its device. */
+static void test_what_a_start_waited_for(void)
+{
+    pipeline_case c;
+    case_chain(&c, 2, 3, 1, 3, 100, 100);
+    ft_plan *plan = case_plan(&c, "gpipe");
+    ft_timeline *t = simulate(plan, &(ft_simulation){.costs = &c.costs});
+    int seen = 0;
+    for (int64_t i = 0; t && i < t->n_events; i++) {
+        const ft_event *e = &t->events[i];
+        if (e->stage != 1 || e->kind != FT_ACT_FORWARD || e->micro == 0) continue;
+        const ft_event *cause = &t->events[t->cause[i]];
+        CHECK(cause->end_ns == e->start_ns && cause->stage == 1);
+        seen++;
+    }
+    CHECK(seen == 2);
+    ft_timeline_free(t);
+    ft_plan_free(plan);
+}
+
 /* -- machines ---------------------------------------------------------------------------------- */
 
 /* Two pairs of stages that send at one moment. */
@@ -331,6 +366,35 @@ static int64_t sum_on(const ft_machine *m, int n, int64_t bytes)
     ft_timeline_free(t);
     ft_plan_free(plan);
     return updated - reduced;
+}
+
+/* What a batch sends to all replicas of a stage is there when the last of them has it. */
+static void test_all_replicas_wait_for_the_last(void)
+{
+    enum { SLOW_NS = 101000 }; /* of 101 bytes */
+    pipeline_case c;
+    const int first[] = {0, 2, 3}, devices[] = {0, 1, 2};
+    ft_cable links[] = {{.a = 2, .b = 0, .bytes_per_s = 1e6, .duplex = true},
+                        {.a = 2, .b = 1, .bytes_per_s = 1e9, .duplex = true},
+                        {.a = 0, .b = 1, .bytes_per_s = 1e9, .duplex = true}};
+    ft_machine m = {.n_devices = 3, .n_places = 3, .n_links = 3, .links = links};
+    case_chain(&c, 2, 2, 1, 2, 100, 100);
+    c.pipeline.n_devices = 3;
+    c.pipeline.replica_first = first;
+    c.pipeline.replica_device = devices;
+    case_norms(&c, 2);
+    ft_plan *plan = case_plan(&c, "1f1b");
+    ft_timeline *t = simulate(plan, &(ft_simulation){.costs = &c.costs, .machine = &m});
+    int64_t summed = -1;
+    for (int64_t i = 0; t && i < t->n_events; i++)
+        if (t->events[i].stage == 1 && t->events[i].kind == FT_ACT_REDUCE)
+            summed = t->events[i].end_ns;
+    for (int64_t i = 0; t && i < t->n_events; i++)
+        if (t->events[i].stage == 0 && t->events[i].kind == FT_ACT_UPDATE)
+            CHECK(t->events[i].start_ns >= summed + SLOW_NS);
+    CHECK(summed > 0);
+    ft_timeline_free(t);
+    ft_plan_free(plan);
 }
 
 /* A ring of n passes 2 (n - 1) parts of an n-th each, one after the other: over cables from each to
@@ -508,6 +572,9 @@ int main(void)
     RUN(test_published_staleness);
     RUN(test_versions_of_each_way);
     RUN(test_one_forward_one_backward_round_robin);
+    RUN(test_workers_behind_a_stage);
+    RUN(test_what_a_start_waited_for);
+    RUN(test_all_replicas_wait_for_the_last);
     RUN(test_links_serve_who_asked_first);
     RUN(test_what_all_ways_cross_is_shared);
     RUN(test_sums_go_round_a_ring);
