@@ -12,6 +12,7 @@ typedef struct residency_case {
 /* State of random sizes; weights of which older versions are kept stay. */
 static void make_case(residency_case *c, const ft_plan *plan, ft_rng *rng)
 {
+    bool with_activations = ft_rng_below(rng, 2);
     memset(c, 0, sizeof *c);
     for (int s = 0; s < plan->n_stages; s++) {
         int64_t size = 64 * (1 + (int64_t)ft_rng_below(rng, 9));
@@ -20,44 +21,84 @@ static void make_case(residency_case *c, const ft_plan *plan, ft_rng *rng)
         c->bytes[s][FT_MEMORY_PACKED] = stays || ft_rng_below(rng, 2) ? 0 : size;
         c->bytes[s][FT_MEMORY_GRADIENTS] = size;
         c->bytes[s][FT_MEMORY_OPTIMIZER] = 2 * size;
-        for (int k = 0; k < FT_MEMORY_CLASSES; k++) c->all[plan->device[s]] += c->bytes[s][k];
+        if (with_activations)
+            c->bytes[s][FT_MEMORY_ACTIVATIONS] = 64 * (1 + (int64_t)ft_rng_below(rng, 5));
+        for (int k = 0; k < FT_MEMORY_CLASSES; k++)
+            c->all[plan->device[s]] +=
+                c->bytes[s][k] * (k == FT_MEMORY_ACTIVATIONS ? plan->in_flight[s] : 1);
     }
-    c->q = (ft_residency){plan, (const int64_t(*)[FT_MEMORY_CLASSES])c->bytes, c->capacity,
-                          (int)ft_rng_below(rng, 6)};
+    c->q = (ft_residency){.plan = plan,
+                          .bytes = (const int64_t(*)[FT_MEMORY_CLASSES])c->bytes,
+                          .capacity = c->capacity,
+                          .ahead = (int)ft_rng_below(rng, 6)};
+}
+
+enum { CASE_MICROS = 4096 }; /* of a stage, more than are ever under way */
+
+/* What is on a device; activations by micro-batch. */
+typedef struct presence {
+    const residency_case *c;
+    const ft_plan *plan;
+    bool there[CASE_STAGES][FT_MEMORY_CLASSES], micros[CASE_STAGES][CASE_MICROS];
+    int64_t live;
+} presence;
+
+static bool *place_of(presence *p, const ft_action *a, int class)
+{
+    int64_t micro = ft_action_index(p->plan, a) % CASE_MICROS;
+    return class == FT_MEMORY_ACTIVATIONS ? &p->micros[a->stage][micro]
+                                          : &p->there[a->stage][class];
+}
+
+static void set_there(presence *p, const ft_action *a, int class, bool there)
+{
+    bool *here = place_of(p, a, class);
+    if (*here != there)
+        p->live += there ? p->c->bytes[a->stage][class] : -p->c->bytes[a->stage][class];
+    *here = there;
+}
+
+/* What an action that computes brings and ends. */
+static void replay_work(presence *p, const ft_action *a, bool halves)
+{
+    bool backward = a->kind == FT_ACT_BACKWARD || a->kind == FT_ACT_BACKWARD_WEIGHT;
+    if (a->kind == FT_ACT_FORWARD) set_there(p, a, FT_MEMORY_ACTIVATIONS, true);
+    if (backward && a->micro == 0) set_there(p, a, FT_MEMORY_GRADIENTS, true);
+    if (backward || a->kind == FT_ACT_BACKWARD_INPUT) {
+        CHECK(!p->c->bytes[a->stage][FT_MEMORY_ACTIVATIONS] ||
+              *place_of(p, a, FT_MEMORY_ACTIVATIONS));
+        CHECK(p->live <= p->c->capacity[p->plan->device[a->stage]]);
+    }
+    if (backward && !(halves && a->kind == FT_ACT_BACKWARD))
+        set_there(p, a, FT_MEMORY_ACTIVATIONS, false);
 }
 
 /* Nothing is over the capacity, all of it leaves, and the volumes are what was copied. */
 static void check_replay(const residency_case *c, const ft_plan *plan, const ft_volume *volumes)
 {
+    static presence p;
     for (int d = 0; d < plan->n_devices; d++) {
-        bool there[CASE_STAGES][FT_MEMORY_CLASSES] = {{false}};
-        int64_t live = 0, in = 0, out = 0, moves = 0, in_said = 0, out_said = 0;
+        int64_t in = 0, out = 0, moves = 0, in_said = 0, out_said = 0;
+        p = (presence){.c = c, .plan = plan};
         for (int64_t i = 0; i < ft_plan_length(plan, d); i++) {
             ft_action a = ft_plan_at(plan, d, i);
             bool comes = a.kind == FT_ACT_SWAP_IN, saves = a.kind == FT_ACT_SWAP_OUT;
-            bool first =
-                a.micro == 0 && (a.kind == FT_ACT_BACKWARD || a.kind == FT_ACT_BACKWARD_WEIGHT);
-            int class = comes || saves || a.kind == FT_ACT_DROP ? a.item : FT_MEMORY_GRADIENTS;
-            bool *here = &there[a.stage][class];
-            int64_t bytes = c->bytes[a.stage][class];
-            if ((comes || first) && !*here) {
-                *here = true;
-                live += bytes;
-            } else if (saves || a.kind == FT_ACT_DROP) {
-                CHECK(*here);
-                *here = false;
-                live -= bytes;
-            }
+            int64_t bytes = c->bytes[a.stage][a.item];
+            if (comes || saves || a.kind == FT_ACT_DROP) {
+                CHECK(*place_of(&p, &a, a.item) != comes);
+                set_there(&p, &a, a.item, comes);
+                moves++;
+                CHECK(p.live <= c->capacity[d]);
+            } else
+                replay_work(&p, &a, false);
             in += comes ? bytes : 0;
             out += saves ? bytes : 0;
-            moves += comes || saves || a.kind == FT_ACT_DROP;
-            if (moves) CHECK(live <= c->capacity[d]);
         }
         for (int k = 0; k < FT_MEMORY_CLASSES; k++) {
             in_said += volumes[d].in[k];
             out_said += volumes[d].out[k];
         }
-        CHECK(!moves || live == 0);
+        CHECK(!moves || p.live == 0);
         CHECK(in == in_said && out == out_said);
         CHECK(moves == volumes[d].loads + volumes[d].saves + volumes[d].drops);
     }
@@ -156,7 +197,7 @@ static void test_what_is_needed_last_goes(void)
     const int64_t bytes[3][FT_MEMORY_CLASSES] = {{64}, {64}, {64}};
     const int64_t capacity = 128;
     if (!CHECK_STATUS(ft_plan_parse(&plan, text, &err), FT_OK)) return;
-    const ft_residency q = {plan, bytes, &capacity, 1};
+    const ft_residency q = {.plan = plan, .bytes = bytes, .capacity = &capacity, .ahead = 1};
     if (CHECK_STATUS(ft_residency_plan(&moved, &q, &volume, &err), FT_OK)) {
         /* stage 0 leaves for stage 2 and comes back when that is done: four loads, not five */
         CHECK(volume.in[FT_MEMORY_WEIGHTS] == 4 * 64 && volume.out[FT_MEMORY_WEIGHTS] == 3 * 64);
@@ -172,8 +213,101 @@ static void test_what_is_needed_last_goes(void)
     ft_plan_free(plan);
 }
 
+/* -- Harmony's table --------------------------------------------------------------------------- */
+
+/* A chain of R layers of equal sizes, cut into as many stages. */
+typedef struct chain {
+    int R, N, M;
+    bool in_turns; /* layer l is on device l % N, else on l / (R / N) */
+    const char *schedule;
+    ft_residency_scope scope;
+    bool writes_back;
+} chain;
+
+enum { W = 1000, DW = 100, K = 10, X = 1 }; /* bytes; multiples show which is which */
+
+/* What all devices copy in a batch, in and out, in bytes of each class. */
+static bool chain_volumes(const chain *q, int64_t volume[FT_MEMORY_CLASSES], int64_t *sent)
+{
+    pipeline_case p;
+    ft_error err = {0};
+    ft_plan *moved = NULL, *plan;
+    int64_t bytes[CASE_STAGES][FT_MEMORY_CLASSES], capacity[CASE_STAGES];
+    ft_volume volumes[CASE_STAGES];
+    case_chain(&p, q->R, q->M, 1, q->M, 10, 20);
+    p.pipeline.n_devices = q->N;
+    *sent = 0;
+    for (int s = 0; s < q->R; s++) {
+        p.device[s] = q->in_turns ? s % q->N : s / (q->R / q->N);
+        capacity[s] = INT64_MAX / 4;
+        if (s && p.device[s] != p.device[s - 1]) *sent += q->M;
+        for (int c = 0; c < FT_MEMORY_CLASSES; c++) bytes[s][c] = 0;
+        bytes[s][FT_MEMORY_WEIGHTS] = W;
+        bytes[s][FT_MEMORY_GRADIENTS] = DW;
+        bytes[s][FT_MEMORY_OPTIMIZER] = K;
+        bytes[s][FT_MEMORY_ACTIVATIONS] = X;
+    }
+    plan = case_plan(&p, q->schedule);
+    if (!plan) return false;
+    const ft_residency request = {.plan = plan,
+                                  .bytes = (const int64_t(*)[FT_MEMORY_CLASSES])bytes,
+                                  .capacity = capacity,
+                                  .scope = q->scope,
+                                  .writes_back = q->writes_back};
+    bool ok = CHECK_STATUS(ft_residency_plan(&moved, &request, volumes, &err), FT_OK) &&
+              CHECK_STATUS(ft_plan_check(moved, &err), FT_OK);
+    if (!ok) fprintf(stderr, "%s\n", err.message);
+    for (int c = 0; ok && c < FT_MEMORY_CLASSES; c++) {
+        volume[c] = 0;
+        for (int d = 0; d < q->N; d++) volume[c] += volumes[d].in[c] + volumes[d].out[c];
+    }
+    ft_plan_free(moved);
+    ft_plan_free(plan);
+    return ok;
+}
+
+/* The factors by which W, dW, K and X of a layer are copied. */
+static void check_factors(const chain *q, int w, int dw, int k, int x)
+{
+    int64_t v[FT_MEMORY_CLASSES], sent;
+    if (!chain_volumes(q, v, &sent)) return;
+    bool ok = CHECK(v[FT_MEMORY_WEIGHTS] == (int64_t)w * q->R * W) &&
+              CHECK(v[FT_MEMORY_GRADIENTS] == (int64_t)dw * q->R * DW) &&
+              CHECK(v[FT_MEMORY_OPTIMIZER] == (int64_t)k * q->R * K) &&
+              CHECK(v[FT_MEMORY_ACTIVATIONS] == (int64_t)x * q->R * X) &&
+              CHECK(sent == (int64_t)q->M * (q->N == 1     ? 0
+                                             : q->in_turns ? q->R - 1
+                                                           : q->N - 1));
+    if (!ok)
+        fprintf(stderr, "%s, R %d, N %d, M %d: W %lld, dW %lld, K %lld, X %lld\n", q->schedule,
+                q->R, q->N, q->M, (long long)v[FT_MEMORY_WEIGHTS],
+                (long long)v[FT_MEMORY_GRADIENTS], (long long)v[FT_MEMORY_OPTIMIZER],
+                (long long)v[FT_MEMORY_ACTIVATIONS]);
+}
+
+/* Pipelines with memory that somebody moves for each device, who does not know what is clean, or
+ * who does; and Harmony's. With one device they are also its data parallelism, but for what passes
+ * between layers, which stays in buffers here. */
+static void test_the_table(void)
+{
+    for (int N = 1; N <= 4; N *= 2)
+        for (int r = 1; r <= 3; r++)
+            for (int M = 1; M <= 5; M++) {
+                chain q = {r * N, N, M, false, "1f1b", FT_SCOPE_ACTION, true};
+                if (q.R < 2) continue;
+                check_factors(&q, 4 * M + 2, 2 * M + 2, 2, 2 * M);
+                q.schedule = "gpipe";
+                check_factors(&q, 4 * M + 2, 2 * M + 2, 2, 2 * M);
+                q.writes_back = false;
+                check_factors(&q, 2 * M + 2, 2 * M, 2, 2 * M);
+                q = (chain){r * N, N, M, true, "harmony-pp", FT_SCOPE_GROUP, false};
+                check_factors(&q, 3, 0, 2, 2 * M);
+            }
+}
+
 int main(void)
 {
+    RUN(test_the_table);
     RUN(test_what_is_needed_last_goes);
     RUN(test_random_orders);
     return check_report();

@@ -59,8 +59,10 @@ static ft_status prepare(const ft_blueprint *b, bool least, const int64_t *spare
             capacity[b->stages[s].device] += extents[c].apart;
         }
     }
-    *out = (ft_residency){&b->plan, (const int64_t(*)[FT_MEMORY_CLASSES])bytes, capacity,
-                          least ? 0 : FT_LOADS_AHEAD};
+    *out = (ft_residency){.plan = &b->plan,
+                          .bytes = (const int64_t(*)[FT_MEMORY_CLASSES])bytes,
+                          .capacity = capacity,
+                          .ahead = least ? 0 : FT_LOADS_AHEAD};
     if (least) return ft_residency_least(out, capacity, err);
     for (int d = 0; d < n_devices; d++)
         if (capacity[d] < 0)

@@ -8,12 +8,25 @@
 
 #include "plan/plan.h"
 
+/* When something leaves a device that has room for it. */
+typedef enum {
+    FT_SCOPE_PLAN,  /* never */
+    FT_SCOPE_GROUP, /* when a task has ended: actions of one kind of one stage that stand one behind
+                       the other, with the reduce and the update behind backwards */
+    FT_SCOPE_ACTION, /* when an action has ended, or a reduce and the update behind it */
+} ft_residency_scope;
+
 typedef struct ft_residency {
     const ft_plan *plan;                       /* that moves none of the classes below */
     const int64_t (*bytes)[FT_MEMORY_CLASSES]; /* by stage: of what moves as a whole (base/
-                                                  memory_class.h); 0 of what stays */
+                                                  memory_class.h), of activations those of one
+                                                  micro-batch; 0 of what stays */
     const int64_t *capacity;                   /* by device: that all of these may take at once */
     int ahead; /* actions that a load may stand before what needs it, where there is room */
+    ft_residency_scope scope;
+    bool writes_back; /* whatever leaves is saved, also what the host has, and gradients are loaded
+                         to begin with: as of memory that is moved by somebody who does not know
+                         what is in it */
 } ft_residency;
 
 /* What is copied in the leg, by class. */

@@ -1,0 +1,68 @@
+/* residency/internal.h - the state of a planner; inside this room only. */
+#ifndef FT_RESIDENCY_INTERNAL_H
+#define FT_RESIDENCY_INTERNAL_H
+
+#include "base/arena.h"
+#include "residency/residency.h"
+
+/* A class of a stage; of activations, those of a micro-batch, and of the later ones whose number in
+ * the leg is larger by a multiple of the stage's window. */
+typedef struct item {
+    int stage, class;
+    int64_t bytes;
+    int64_t next; /* in `uses` of the device: its first use that is not behind us */
+    int stay;     /* the one that is open; -1: not on the device */
+    bool is_dirty;
+    bool is_dead; /* it holds nothing: its next use makes it */
+} item;
+
+typedef enum { LEAVES_SAVED, LEAVES_DROPPED, LEAVES_DEAD } leaving;
+
+/* From the action before which it is brought to the one behind which it leaves. */
+typedef struct stay {
+    int item;
+    int64_t begin, end;          /* first and last use; begin may move forward */
+    bool is_loaded;              /* else its first use makes it */
+    leaving leaving;             /* the dead need no action */
+    int from_batch, until_batch; /* of the moves */
+    int micro;                   /* of activations */
+} stay;
+
+typedef struct use {
+    int64_t at;
+    int item;
+    int64_t later; /* number of the next use of the item; -1: none */
+} use;
+
+typedef struct planner {
+    const ft_residency *q;
+    const ft_plan *plan;
+    ft_arena *arena;
+    int device;
+    ft_action *list;
+    int64_t n;
+    item *items; /* by stage and class, then activations by stage and micro-batch */
+    int n_items;
+    int *window, *first_micro; /* by stage: micro-batches under way at most; their first item */
+    ft_action_kind *last;      /* by stage: after which activations are dead */
+    use *uses;                 /* of all actions, in their order */
+    int64_t *first_use;        /* by action, and one more */
+    stay *stays;
+    int64_t n_stays;
+    int64_t used; /* bytes of open stays */
+} planner;
+
+/* stays.c: the device's list and items; *all gets the bytes of these. */
+ft_status residency_begin(planner *p, int64_t *all, ft_error *err);
+/* What each action needs, and from when to when it is there. */
+ft_status residency_find_uses(planner *p, ft_error *err);
+ft_status residency_find_stays(planner *p, ft_error *err);
+/* Loads move forward, where there is room. */
+ft_status residency_hoist(planner *p, ft_error *err);
+
+/* moves.c: the list with its moves. */
+ft_status residency_write(planner *p, ft_action_list *out, ft_error *err);
+/* Micro-batches that stages hold, of which some move, are counted anew. */
+ft_status residency_count_held(ft_plan *plan, ft_error *err);
+
+#endif

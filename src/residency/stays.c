@@ -1,0 +1,329 @@
+/* residency/stays.c - when what is needed is on a device.
+ *
+ * Walking down a device's list, what an action needs is brought, and where there is no room, what
+ * is needed furthest in the future goes, at once after its last use (Belady's rule; with sizes and
+ * costs of saving it is a heuristic). Then loads are moved up to `ahead` actions forward, as far as
+ * there is room all the way. */
+#include "residency/internal.h"
+
+#include <stdio.h>
+
+static ft_status no_memory(ft_error *err)
+{
+    return ft_fail(err, FT_NOMEM, "residency: no memory");
+}
+
+/* -- items ------------------------------------------------------------------------------------- */
+
+static bool makes_activations(const ft_action *a)
+{
+    return a->kind == FT_ACT_FORWARD;
+}
+
+static bool uses_activations(const ft_action *a)
+{
+    return makes_activations(a) || a->kind == FT_ACT_BACKWARD || a->kind == FT_ACT_BACKWARD_INPUT ||
+           a->kind == FT_ACT_BACKWARD_WEIGHT;
+}
+
+/* Micro-batches that are between their forward and the end of their backward, at most. */
+static void find_windows(planner *p, int64_t *under_way)
+{
+    for (int64_t i = 0; i < p->n; i++)
+        if (p->list[i].kind == FT_ACT_BACKWARD_WEIGHT)
+            p->last[p->list[i].stage] = FT_ACT_BACKWARD_WEIGHT;
+    for (int64_t i = 0; i < p->n; i++) {
+        const ft_action *a = &p->list[i];
+        if (!p->q->bytes[a->stage][FT_MEMORY_ACTIVATIONS]) continue;
+        under_way[a->stage] += makes_activations(a) - (a->kind == (int)p->last[a->stage]);
+        if (under_way[a->stage] > p->window[a->stage])
+            p->window[a->stage] = (int)under_way[a->stage];
+    }
+}
+
+static item *activations_of(const planner *p, const ft_action *a, int *number)
+{
+    int window = p->window[a->stage];
+    if (!window || !uses_activations(a)) return NULL;
+    *number = p->first_micro[a->stage] + (int)(ft_action_index(p->plan, a) % window);
+    return &p->items[*number];
+}
+
+static ft_status make_items(planner *p, int64_t *all, ft_error *err)
+{
+    const ft_plan *plan = p->plan;
+    p->n_items = plan->n_stages * FT_MEMORY_CLASSES;
+    for (int s = 0; s < plan->n_stages; s++) {
+        p->first_micro[s] = p->n_items;
+        p->n_items += p->window[s];
+    }
+    p->items = ft_arena_array(p->arena, p->n_items, sizeof *p->items);
+    if (!p->items) return no_memory(err);
+    for (int i = 0; i < plan->n_stages * FT_MEMORY_CLASSES; i++) {
+        int s = i / FT_MEMORY_CLASSES, c = i % FT_MEMORY_CLASSES;
+        bool here = plan->device[s] == p->device && c != FT_MEMORY_ACTIVATIONS;
+        bool dead = c == FT_MEMORY_GRADIENTS && !p->q->writes_back;
+        p->items[i] = (item){s, c, here ? p->q->bytes[s][c] : 0, -1, -1, false, dead};
+        *all += p->items[i].bytes;
+    }
+    for (int s = 0; s < plan->n_stages; s++)
+        for (int i = 0; i < p->window[s]; i++) {
+            int64_t bytes = p->q->bytes[s][FT_MEMORY_ACTIVATIONS];
+            p->items[p->first_micro[s] + i] =
+                (item){s, FT_MEMORY_ACTIVATIONS, bytes, -1, -1, false, true};
+            *all += bytes;
+        }
+    return FT_OK;
+}
+
+ft_status residency_begin(planner *p, int64_t *all, ft_error *err)
+{
+    const ft_plan *plan = p->plan;
+    int n = plan->n_stages;
+    p->n = ft_plan_length(plan, p->device);
+    p->list = ft_arena_array(p->arena, p->n + 1, sizeof *p->list);
+    p->window = ft_arena_array(p->arena, 2 * (int64_t)n, sizeof *p->window);
+    p->last = ft_arena_array(p->arena, n, sizeof *p->last);
+    int64_t *under_way = ft_arena_array(p->arena, n, sizeof *under_way);
+    if (!p->list || !p->window || !p->last || !under_way) return no_memory(err);
+    p->first_micro = p->window + n;
+    for (int s = 0; s < n; s++) p->last[s] = FT_ACT_BACKWARD;
+    for (int64_t i = 0; i < p->n; i++) p->list[i] = ft_plan_at(plan, p->device, i);
+    find_windows(p, under_way);
+    return make_items(p, all, err);
+}
+
+/* -- uses -------------------------------------------------------------------------------------- */
+
+/* Whether the stage's weights are used by `user` in place. */
+static bool lends(const ft_plan *p, int stage, int user)
+{
+    for (int e = 0; e < p->n_edges; e++) {
+        const ft_edge *edge = &p->edges[e];
+        if (edge->from == stage && edge->to == user && edge->to_kind == FT_ACT_ADOPT)
+            return p->device[stage] == p->device[user];
+    }
+    return false;
+}
+
+/* Items that the action needs, into out; returns how many. */
+static int needs_of(const planner *p, const ft_action *a, int *out)
+{
+    unsigned needs = ft_action_needs(a->kind);
+    int n = 0;
+    for (int c = 0; c < FT_MEMORY_CLASSES; c++)
+        if (needs >> c & 1 && p->items[a->stage * FT_MEMORY_CLASSES + c].bytes)
+            out[n++] = a->stage * FT_MEMORY_CLASSES + c;
+    if (activations_of(p, a, &out[n])) n++;
+    if (!(needs >> FT_MEMORY_WEIGHTS & 1) || a->kind == FT_ACT_UPDATE) return n;
+    for (int s = 0; s < p->plan->n_stages; s++)
+        if (p->items[s * FT_MEMORY_CLASSES].bytes && s != a->stage && lends(p->plan, s, a->stage))
+            out[n++] = s * FT_MEMORY_CLASSES + FT_MEMORY_WEIGHTS;
+    return n;
+}
+
+ft_status residency_find_uses(planner *p, ft_error *err)
+{
+    int64_t n = 0;
+    int *needs = ft_arena_array(p->arena, p->n_items + 1, sizeof *needs);
+    int64_t *last = ft_arena_array(p->arena, p->n_items + 1, sizeof *last);
+    p->first_use = ft_arena_array(p->arena, p->n + 1, sizeof *p->first_use);
+    if (!needs || !last || !p->first_use) return no_memory(err);
+    for (int64_t i = 0; i < p->n; i++) n += needs_of(p, &p->list[i], needs);
+    p->uses = ft_arena_array(p->arena, n + 1, sizeof *p->uses);
+    p->stays = ft_arena_array(p->arena, n + 1, sizeof *p->stays);
+    if (!p->uses || !p->stays) return no_memory(err);
+    for (int i = 0; i < p->n_items; i++) last[i] = p->items[i].next = -1;
+    n = 0;
+    for (int64_t i = 0; i < p->n; i++) {
+        int k = needs_of(p, &p->list[i], needs);
+        p->first_use[i] = n;
+        for (int j = 0; j < k; j++, n++) {
+            p->uses[n] = (use){i, needs[j], -1};
+            if (last[needs[j]] >= 0)
+                p->uses[last[needs[j]]].later = n;
+            else
+                p->items[needs[j]].next = n;
+            last[needs[j]] = n;
+        }
+    }
+    p->first_use[p->n] = n;
+    return FT_OK;
+}
+
+/* -- stays ------------------------------------------------------------------------------------- */
+
+static void close_stay(planner *p, item *i)
+{
+    stay *s = &p->stays[i->stay];
+    bool saved = i->is_dirty && !i->is_dead;
+    bool holds = !i->is_dead || i->class == FT_MEMORY_GRADIENTS; /* dead activations are gone */
+    if (p->q->writes_back && holds) saved = true;
+    s->leaving = saved ? LEAVES_SAVED : LEAVES_DROPPED;
+    if (!saved && i->is_dead && i->class == FT_MEMORY_ACTIVATIONS) s->leaving = LEAVES_DEAD;
+    p->used -= i->bytes;
+    i->is_dirty = false;
+    i->stay = -1;
+}
+
+static bool is_needed(const planner *p, int number, int64_t at)
+{
+    for (int64_t u = p->first_use[at]; u < p->first_use[at + 1]; u++)
+        if (p->uses[u].item == number) return true;
+    return false;
+}
+
+/* What goes: needed furthest in the future, for what leaving and coming again costs; -1: none may.
+ */
+static int find_victim(const planner *p, int64_t at)
+{
+    int best = -1;
+    double most = -1;
+    for (int k = 0; k < p->n_items; k++) {
+        const item *i = &p->items[k];
+        if (i->stay < 0 || is_needed(p, k, at)) continue;
+        bool again = i->next >= 0;
+        double far = again ? (double)(p->uses[i->next].at - at) : (double)p->n;
+        int cost = (i->is_dirty && !i->is_dead) + (again && !i->is_dead);
+        double score = cost ? far / cost : 2.0 * (double)p->n;
+        if (score <= most) continue;
+        most = score;
+        best = k;
+    }
+    return best;
+}
+
+static ft_status report_need(const planner *p, int64_t at, ft_error *err)
+{
+    char text[256] = "", name[FT_ACTION_TEXT];
+    int64_t bytes = 0;
+    size_t used = 0;
+    for (int64_t u = p->first_use[at]; u < p->first_use[at + 1]; u++) {
+        const item *i = &p->items[p->uses[u].item];
+        bytes += i->bytes;
+        if (used < sizeof text)
+            used +=
+                (size_t)snprintf(text + used, sizeof text - used, "%s%s %.1f MB", used ? ", " : "",
+                                 ft_memory_classes[i->class].name, (double)i->bytes / 1e6);
+    }
+    return ft_fail(err, FT_INFEASIBLE,
+                   "device %d: %s alone needs %.1f MB of what may move (%s), %.1f MB are left for "
+                   "that: cut the model into more stages",
+                   p->device, ft_action_text(name, &p->list[at]), (double)bytes / 1e6, text,
+                   (double)p->q->capacity[p->device] / 1e6);
+}
+
+static ft_status bring(planner *p, int number, int64_t at, ft_error *err)
+{
+    item *i = &p->items[number];
+    const ft_action *a = &p->list[at];
+    while (p->used + i->bytes > p->q->capacity[p->device]) {
+        int victim = find_victim(p, at);
+        if (victim < 0) return report_need(p, at, err);
+        close_stay(p, &p->items[victim]);
+    }
+    i->stay = (int)p->n_stays;
+    p->stays[p->n_stays++] = (stay){.item = number,
+                                    .begin = at,
+                                    .end = at,
+                                    .is_loaded = !i->is_dead,
+                                    .from_batch = a->batch,
+                                    .micro = i->class == FT_MEMORY_ACTIVATIONS ? a->micro : 0};
+    p->used += i->bytes;
+    return FT_OK;
+}
+
+/* What the action changes on the device, and what is dead behind it. */
+static void change(planner *p, const ft_action *a)
+{
+    int number;
+    item *micro = activations_of(p, a, &number);
+    if (micro) {
+        micro->is_dirty = micro->is_dirty || makes_activations(a);
+        micro->is_dead = a->kind == (int)p->last[a->stage];
+        if (micro->is_dead) close_stay(p, micro);
+    }
+    item *gradients = &p->items[a->stage * FT_MEMORY_CLASSES + FT_MEMORY_GRADIENTS];
+    if (a->kind != FT_ACT_UPDATE || gradients->stay < 0) return;
+    gradients->is_dead = true; /* the next backward makes them anew */
+    close_stay(p, gradients);
+    if (p->q->writes_back) gradients->is_dead = false;
+}
+
+/* Whether the next action goes on with the task of the one at `at`. */
+static bool goes_on(const planner *p, int64_t at)
+{
+    if (p->q->scope == FT_SCOPE_PLAN) return true;
+    if (at + 1 == p->n) return false;
+    const ft_action *a = &p->list[at], *b = &p->list[at + 1];
+    if (a->stage != b->stage) return false;
+    if (a->kind == FT_ACT_REDUCE && b->kind == FT_ACT_UPDATE) return true;
+    if (p->q->scope == FT_SCOPE_ACTION) return false;
+    bool steps = b->kind == FT_ACT_REDUCE || b->kind == FT_ACT_UPDATE;
+    return a->kind == b->kind || (a->kind == (int)p->last[a->stage] && steps);
+}
+
+/* What leaves at the end of a task: all but, within a group, nothing. Activations leave when their
+ * action has ended, as the next one is of another micro-batch. */
+static void leave_scope(planner *p, int64_t at)
+{
+    bool task_goes_on = goes_on(p, at);
+    for (int k = 0; p->q->scope != FT_SCOPE_PLAN && k < p->n_items; k++) {
+        item *i = &p->items[k];
+        if (i->stay >= 0 && (i->class == FT_MEMORY_ACTIVATIONS || !task_goes_on)) close_stay(p, i);
+    }
+}
+
+static ft_status pass(planner *p, int64_t at, ft_error *err)
+{
+    const ft_action *a = &p->list[at];
+    for (int64_t u = p->first_use[at]; u < p->first_use[at + 1]; u++)
+        p->items[p->uses[u].item].next = p->uses[u].later;
+    for (int64_t u = p->first_use[at]; u < p->first_use[at + 1]; u++) {
+        item *i = &p->items[p->uses[u].item];
+        if (i->stay < 0) FT_TRY(bring(p, p->uses[u].item, at, err));
+        stay *s = &p->stays[i->stay];
+        s->end = at;
+        if (a->batch < s->from_batch) s->from_batch = a->batch;
+        if (i->stage == a->stage && i->class != FT_MEMORY_ACTIVATIONS &&
+            ft_action_writes(a->kind) >> i->class & 1) {
+            i->is_dirty = true;
+            i->is_dead = false;
+        }
+    }
+    change(p, a);
+    leave_scope(p, at);
+    return FT_OK;
+}
+
+ft_status residency_find_stays(planner *p, ft_error *err)
+{
+    for (int64_t at = 0; at < p->n; at++) FT_TRY(pass(p, at, err));
+    for (int i = 0; i < p->n_items; i++)
+        if (p->items[i].stay >= 0) close_stay(p, &p->items[i]);
+    return FT_OK;
+}
+
+/* -- loads ahead ------------------------------------------------------------------------------- */
+
+ft_status residency_hoist(planner *p, ft_error *err)
+{
+    int64_t *there = ft_arena_array(p->arena, p->n + 1, sizeof *there);
+    int64_t *gone = ft_arena_array(p->arena, p->n_items + 1, sizeof *gone);
+    if (!there || !gone) return no_memory(err);
+    for (int64_t k = 0; k < p->n_stays; k++)
+        for (int64_t at = p->stays[k].begin; at <= p->stays[k].end; at++)
+            there[at] += p->items[p->stays[k].item].bytes;
+    for (int i = 0; i < p->n_items; i++) gone[i] = -1;
+    for (int64_t k = 0; k < p->n_stays; k++) {
+        stay *s = &p->stays[k];
+        int64_t bytes = p->items[s->item].bytes, first = s->begin - p->q->ahead;
+        for (; s->is_loaded && s->begin > 0 && s->begin > first; s->begin--) {
+            int64_t at = s->begin - 1;
+            if (at <= gone[s->item] || there[at] + bytes > p->q->capacity[p->device]) break;
+            there[at] += bytes;
+        }
+        gone[s->item] = s->end;
+    }
+    return FT_OK;
+}
