@@ -94,7 +94,7 @@ static const ft_schedule roomy = {
 };
 
 ]])
-      insert(copy, "src/schedule/rules.c", "&interleaved, &data_parallel", " &roomy,", false)
+      insert(copy, "src/schedule/rules.c", "&interleaved,", " &roomy,", false)
       build(copy, "ftpipe")
       local out, err, code = process.shell(("cd %s && build/release/ftpipe recipes/t5_rte.lua "
          .. "--steps 4 --schedule roomy --profile modelled"):format(copy))

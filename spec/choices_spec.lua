@@ -54,14 +54,15 @@ describe("choices", function()
       assert.equal(false, schedules.runs("data-parallel"))
    end)
 
-   it("are what the search tries, but for the judge and what needs replicas", function()
+   it("are what the search tries, but for the judge, replicas and what groups", function()
       local tried = {}
       local found = ft.planner.search("t5-small", {
          devices = "sim:2x11GB", batch = 8, counts = { 4 },
       })
       for _, row in ipairs(found.rows) do tried[row.options.schedule] = true end
       for _, row in ipairs(schedules.list()) do
-         assert.equal(not (row.serial or row.replicates), tried[row.name] or false, row.name)
+         local left_out = row.serial or row.replicates or row.groups
+         assert.equal(not left_out, tried[row.name] or false, row.name)
       end
    end)
 end)

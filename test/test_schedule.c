@@ -541,9 +541,34 @@ static void test_the_order_of_stages_in_turns(void)
     ft_plan_free(plan);
 }
 
+/* All micro-batches through one stage of a device, then through its next; an update behind the
+ * backwards of its stage, unless it waits for the gradients of a stage that comes later. */
+static void test_the_order_of_groups(void)
+{
+    pipeline_case c;
+    case_chain(&c, 4, 2, 1, 2, 10, 20);
+    c.pipeline.n_devices = 2;
+    for (int s = 0; s < 4; s++) c.device[s] = s % 2;
+    ft_plan *plan = case_plan(&c, "harmony-pp");
+    check_list(plan, 0, "F0.0.0 F0.0.1 F2.0.0 F2.0.1 B2.0.0 B2.0.1 U2.0 B0.0.0 B0.0.1 U0.0");
+    check_list(plan, 1, "F1.0.0 F1.0.1 F3.0.0 F3.0.1 B3.0.0 B3.0.1 U3.0 B1.0.0 B1.0.1 U1.0");
+    ft_plan_free(plan);
+    c.pipeline.reduces = true;
+    ft_edge *edges = c.edges;
+    edges[c.pipeline.n_edges++] = (ft_edge){1, 2, FT_ACT_REDUCE, FT_ACT_UPDATE, 0, 1};
+    edges[c.pipeline.n_edges++] = (ft_edge){3, 0, FT_ACT_REDUCE, FT_ACT_UPDATE, 0, 1};
+    plan = case_plan(&c, "harmony-pp");
+    check_list(plan, 0,
+               "F0.0.0 F0.0.1 F2.0.0 F2.0.1 B2.0.0 B2.0.1 R2.0 B0.0.0 B0.0.1 R0.0 U0.0 U2.0");
+    check_list(plan, 1,
+               "F1.0.0 F1.0.1 F3.0.0 F3.0.1 B3.0.0 B3.0.1 R3.0 U3.0 B1.0.0 B1.0.1 R1.0 U1.0");
+    ft_plan_free(plan);
+}
+
 int main(void)
 {
     RUN(test_rows);
+    RUN(test_the_order_of_groups);
     RUN(test_orders_of_four_stages);
     RUN(test_whole_list_of_a_stage);
     RUN(test_bubbles_are_the_textbook_ones);

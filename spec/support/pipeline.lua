@@ -151,7 +151,8 @@ function M.plan(options)
       optimizer = o.optimizer, hypers = o.hypers or {}, decay_exempt = o.decay_exempt,
       clip = o.clip, seed = o.seed,
       precision = o.precision, dropout = o.dropout, steps = o.steps, batches = o.steps,
-      plan = o.plan, swap = o.swap, groups = o.groups, layer_decay = o.layer_decay,
+      plan = o.plan, swap = o.swap, update = o.update,
+      groups = o.groups, layer_decay = o.layer_decay,
       eval_batches = o.eval_batches, eval_only = o.eval_only, profile = o.profile,
    }, o
 end

@@ -478,7 +478,7 @@ static int schedule_weights(lua_State *L)
 }
 
 /*** The schedules there are: { name =, doc =, weights =, and what schedule.h says of: synchronous
- * =, splits =, interleaves =, replicates =, flat =, serial = }.
+ * =, splits =, interleaves =, groups =, replicates =, flat =, serial = }.
  * @function schedule.list */
 static int schedule_list(lua_State *L)
 {
@@ -491,6 +491,7 @@ static int schedule_list(lua_State *L)
         } flags[] = {{"synchronous", row->synchronous},
                      {"splits", row->splits},
                      {"interleaves", row->interleaves},
+                     {"groups", row->groups},
                      {"replicates", row->replicates},
                      {"flat", row->flat},
                      {"serial", row->serial}};

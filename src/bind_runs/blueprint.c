@@ -129,16 +129,17 @@ static const bool *push_splits(lua_State *L, const ft_schedule *schedule, int n)
  * @function engine.plan
  * @tparam table options graphs (by length bucket), node_stage (by forward node), stage_device,
  *   recompute (by stage), devices (text or table), micro_batches, schedule (a name, or a rule as
- *   schedule.make takes; it is not needed later), staleness, max_staleness, batches (of the
- * longest leg), clip (above 0: every update knows the norm of all gradients), costs (by device, see
- * profile.measure; false where modelled)
+ *   schedule.make takes; it is not needed later), staleness, max_staleness, apart (true: no
+ *   update waits for gradients of other stages, but for those of shared weights), batches (of the
+ *   longest leg), clip (above 0: every update knows the norm of all gradients), costs (by device,
+ *   see profile.measure; false where modelled)
  * @treturn schedule_plan for engine.blueprint with the same graphs */
 int script_engine_plan(lua_State *L)
 {
     static const char *const names[] = {"graphs",  "node_stage", "stage_device",  "recompute",
                                         "devices", "schedule",   "micro_batches", "staleness",
                                         "batches", "costs",      "max_staleness", "clip",
-                                        NULL};
+                                        "apart",   NULL};
     ft_error err = {FT_OK, ""};
     ft_cut cut = {0};
     ft_machine machine;
@@ -161,8 +162,9 @@ int script_engine_plan(lua_State *L)
     cut.splits = push_splits(L, schedule, cut.n_stages);
     ft_weights read = asked.weights == FT_WEIGHTS_OWN ? schedule->weights : asked.weights;
     cut.keeps = ft_weights_rows[read].reads == FT_READS_KEPT;
-    cut.together = schedule->synchronous;
-    cut.late_norms = !cut.together && !cut.forward_only && script_opt_number(L, 1, "clip", 0) > 0;
+    cut.together = schedule->synchronous && !script_opt_bool(L, 1, "apart", false);
+    cut.late_norms =
+        !schedule->synchronous && !cut.forward_only && script_opt_number(L, 1, "clip", 0) > 0;
     ft_plan **box = script_push_plan_box(L);
     if (make_plan(box, &cut, schedule, &asked, &err) == FT_OK) return 1;
     script_explain_schedule(schedule, &err);

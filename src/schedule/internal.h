@@ -34,5 +34,7 @@ ft_status leg_order(leg *leg, ft_error *err);
 ft_status leg_play(leg *leg, ft_error *err);
 /* interleave.c: both of them, where stages of a device take turns. */
 ft_status leg_interleave(leg *leg, ft_error *err);
+/* group.c: likewise, where a device takes all micro-batches through one stage after the other. */
+ft_status leg_group(leg *leg, ft_error *err);
 
 #endif

@@ -105,6 +105,15 @@ static const ft_schedule interleaved = {
     .next = one_f_one_b_next,
 };
 
+static const ft_schedule harmony_pp = {
+    .name = "harmony-pp",
+    .doc = "all micro-batches through one stage, then the next, each updated behind its backwards",
+    .synchronous = true,
+    .groups = true,
+    .flat = true,
+    .next = gpipe_next,
+};
+
 static const ft_schedule data_parallel = {
     .name = "data-parallel",
     .doc = "every device has the whole model and a share of each batch; the baseline",
@@ -119,9 +128,9 @@ const ft_schedule ft_schedule_evaluate = {
     .forward_only = true,
 };
 
-const ft_schedule *const ft_schedules[] = {&sequential,  &gpipe,           &one_f_one_b,
-                                           &async,       &double_buffered, &zero_bubble,
-                                           &interleaved, &data_parallel,   NULL};
+const ft_schedule *const ft_schedules[] = {
+    &sequential,  &gpipe,       &one_f_one_b, &async,         &double_buffered,
+    &zero_bubble, &interleaved, &harmony_pp,  &data_parallel, NULL};
 
 const ft_weights_row ft_weights_rows[FT_WEIGHTS_COUNT] = {
     [FT_WEIGHTS_OWN] = {"own", FT_READS_NEWEST, "those of the schedule"},

@@ -52,13 +52,15 @@ const char *ft_weights_word(ft_weights weights);
 typedef struct ft_schedule {
     const char *name;
     const char *doc;
-    bool synchronous;   /* no forward of a batch before the update of the batch before it */
-    bool forward_only;  /* a leg has forwards alone, and ends with the last of them */
-    bool splits;        /* backward-input and backward-weight instead of backward */
-    bool interleaves;   /* not by stage: stages s, s + P, s + 2P ... of device s take turns */
-    bool replicates;    /* makes sense with replicas only */
-    bool flat;          /* every stage holds all micro-batches of a batch */
-    bool serial;        /* one micro-batch is under way, in one stage: a judge, never the fastest */
+    bool synchronous;  /* no forward of a batch before the update of the batch before it */
+    bool forward_only; /* a leg has forwards alone, and ends with the last of them */
+    bool splits;       /* backward-input and backward-weight instead of backward */
+    bool interleaves;  /* not by stage: stages s, s + P, s + 2P ... of device s take turns */
+    bool groups;     /* not by stage: a device takes all micro-batches of a batch through one of its
+                        stages, then through the next */
+    bool replicates; /* makes sense with replicas only */
+    bool flat;       /* every stage holds all micro-batches of a batch */
+    bool serial;     /* one micro-batch is under way, in one stage: a judge, never the fastest */
     ft_weights weights; /* FT_WEIGHTS_OWN is FT_WEIGHTS_LATEST */
     /* FT_ACT_FORWARD, FT_ACT_BACKWARD or, where it splits, one of its halves. It does not know how
      * long the leg is: what belongs to batches after the last is left out of what it says. NULL in

@@ -4,9 +4,11 @@ local core = require("ftpipe.core")
 local groups = require("ftpipe.plan.groups")
 local kinds = require("ftpipe.data.kind")
 local layers = require("ftpipe.plan.layers")
+local named = require("ftpipe.base.named")
 local over = require("ftpipe.plan.over")
 local playing = require("ftpipe.schedule.played")
 local rates = require("ftpipe.plan.rate")
+local schedules = require("ftpipe.schedule")
 
 local M = {}
 
@@ -95,6 +97,14 @@ local function clip_line(plan)
       .. "and in the first batch of a leg)"):format(text, table.concat(parts, ", "))
 end
 
+--- Why updates of a schedule that groups are not behind the backwards of their stages; nil where
+-- they are, or nobody expects it.
+local function update_line(o)
+   if o.update ~= "end" or not schedules.groups(o.rule or o.schedule) then return nil end
+   return "updates: at the end of a batch" .. (o.clip > 0
+      and (", since %s needs all gradients"):format(named.value(o, "clip", o.clip)) or "")
+end
+
 --- What is over its budget, in lines.
 local function over_lines(plan)
    local names = {}
@@ -131,6 +141,7 @@ function M.text(plan)
       tostring(plan:simulate(math.min(o.batches, 8))))
    for _, line in ipairs(groups_lines(plan)) do lines[#lines + 1] = line end
    lines[#lines + 1] = drains_line(o)
+   lines[#lines + 1] = update_line(o)
    if o.rate and not o.eval_only then
       lines[#lines + 1] = "rate: " .. rates.words(o.rate)
       lines[#lines + 1] = ahead_line(plan)

@@ -33,6 +33,7 @@ local function play(o, graphs, cut)
       recompute = cut.recompute, devices = cut.devices, micro_batches = o.micro_batches,
       schedule = cut.schedule, staleness = cut.staleness, max_staleness = cut.max_staleness,
       batches = cut.batches, costs = cut.costs, clip = cut.clip,
+      apart = o.update == "device" and cut.schedule ~= "evaluate",
    }
 end
 

@@ -170,6 +170,22 @@ local function check_look_ahead(o)
    end
 end
 
+--- When a stage updates: "device", at once behind its backwards; or "end", when the gradients of
+-- all stages are there, which clipping by their norm needs.
+local function settle_update(o)
+   local how = o.update or "auto"
+   if o.plan or o.given then return end -- as it is there
+   if how == "device" and o.clip > 0 then
+      usage("%s: a stage would update before the gradients of all are there, which %s needs; "
+         .. "expected %s or %s", named.value(o, "update", how), named.value(o, "clip", o.clip),
+         named.value(o, "update", "end"), named.value(o, "clip", 0))
+   end
+   if how == "auto" then
+      how = schedules.groups(o.rule or o.schedule) and o.clip == 0 and "device" or "end"
+   end
+   o.update = how
+end
+
 -- What has no default: it is given, or decided by something else.
 local NEEDED = { "buckets", "batches" }
 local NEEDED_TO_EVALUATE = { "buckets", "batches", "eval_batches" }
@@ -199,6 +215,7 @@ local function settled(given)
    end
    check_turns(o)
    check_look_ahead(o)
+   settle_update(o)
    o.placements = o.placements or {}
    return o
 end

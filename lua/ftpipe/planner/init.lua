@@ -86,11 +86,13 @@ local function micro_batch_counts(batch, n_devices)
    return counts
 end
 
---- Schedules that are tried: in turns of devices, or in any order of stages.
-local function tried(interleaves)
+--- Schedules that are tried: in turns of devices, or in any order of stages; those that group for
+-- swaps alone.
+local function tried(interleaves, groups)
    local names = {}
    for _, row in ipairs(schedules.list()) do
-      if row.interleaves == interleaves and not row.replicates and not row.serial then
+      if row.interleaves == interleaves and row.groups == (groups or false)
+         and not row.replicates and not row.serial then
          names[#names + 1] = row.name
       end
    end
@@ -112,6 +114,8 @@ local LAYOUTS = {
 local SWAPPED_LAYOUTS = {
    { partition = "seq", per_device = 4, schedules = ANY_ORDER },
    { partition = "seq", per_device = 8, schedules = ANY_ORDER },
+   { partition = "seq", per_device = 4, schedules = tried(false, true) },
+   { partition = "seq", per_device = 8, schedules = tried(false, true) },
 }
 
 local function contains(list, value)

@@ -35,8 +35,8 @@ function M.rule(o)
 end
 
 --- The schedules of the program: { name =, doc = (one line), weights = ("own", or which it reads
--- when they are late), synchronous =, splits =, interleaves =, replicates =, flat =, serial =
--- (columns of src/schedule/schedule.h) }.
+-- when they are late), synchronous =, splits =, interleaves =, groups =, replicates =, flat =,
+-- serial = (columns of src/schedule/schedule.h) }.
 function M.list() return core.schedule.list() end
 
 --- The name of a schedule (a name, or a rule).
@@ -65,6 +65,9 @@ end
 
 --- Whether stages of a device take turns, s, s + P, s + 2P ... on device s.
 function M.interleaves(schedule) return row_of(schedule).interleaves or false end
+
+--- Whether a device takes all micro-batches of a batch through one of its stages, then the next.
+function M.groups(schedule) return row_of(schedule).groups or false end
 
 --- Whether every stage holds all micro-batches of a batch.
 function M.is_flat(schedule) return row_of(schedule).flat or false end
@@ -192,6 +195,7 @@ M.takes = { ["ft.schedule.play"] = PLAY }
 guard("ft.schedule", M, {
    list = "", is_synchronous = "schedule: string|table", splits = "schedule: string|table",
    may_be_stale = "schedule: string|table", interleaves = "schedule: string|table",
+   groups = "schedule: string|table",
    is_flat = "schedule: string|table", runs = "schedule: string|table, staleness?: string",
 })
 guard("played", Played, {
