@@ -12,10 +12,10 @@ local function run(dir, ...)
    local _, err, exit = process.ftpipe { "recipes/t5_rte.lua", "--out", dir, "--batch",
       tostring(BATCH), "--micro-batches", "2", "--profile", "modelled", ... }
    assert.equal(0, exit, err)
-   local steps, evaluations = {}, {}
+   local steps, evaluations, legs = {}, {}, {}
    for line in core.sys.read_file(dir .. "/metrics.jsonl"):gmatch("[^\n]+") do
       local row = core.json.decode(line)
-      local list = row.eval_loss and evaluations or steps
+      local list = row.eval_loss and evaluations or row.leg_steps and legs or steps
       list[#list + 1] = row
    end
    return core.json.read(dir .. "/summary.json"), steps, evaluations, err

@@ -15,4 +15,26 @@ function M.short(text, most)
    end
 end
 
+--- Rows of words in columns, as lines; the first row is their heads.
+function M.columns(cells)
+   local width, lines = {}, {}
+   for _, row in ipairs(cells) do
+      for c, word in ipairs(row) do
+         -- what is said instead of a row's numbers takes no column
+         if #row == #cells[1] then width[c] = math.max(width[c] or 0, M.width(word)) end
+      end
+   end
+   for i, row in ipairs(cells) do
+      local padded = {}
+      for c, word in ipairs(row) do
+         local pad = (" "):rep((width[c] or 0) - M.width(word))
+         -- words begin on the left, numbers end on the right
+         local left = c == 1 or c == #cells[1] or #row < #cells[1]
+         padded[c] = left and word .. pad or pad .. word
+      end
+      lines[i] = ("  " .. table.concat(padded, "  ")):gsub("%s+$", "")
+   end
+   return table.concat(lines, "\n")
+end
+
 return M

@@ -28,6 +28,7 @@ local schedules = require("ftpipe.schedule")
 local stages = require("ftpipe.plan.cut")
 local swaps = require("ftpipe.plan.swaps")
 local units = require("ftpipe.base.units")
+local waits = require("ftpipe.schedule.waits")
 local words = require("ftpipe.base.words")
 
 local M = {}
@@ -348,6 +349,9 @@ function Subject:memory_cells(by_class)
    return cells
 end
 
+--- What the devices do with their time, as words, the head first.
+function Subject:wait_cells() return waits.cells(waits.add(nil, self.played), self.names) end
+
 --- What was chosen, in a line.
 function Subject:setting()
    local o, recomputed = self.options, 0
@@ -375,7 +379,7 @@ function Subject:text(by_class)
       self.title .. ": " .. self:setting(), compare.text(self:stage_cells()),
       compare.text(self:memory_cells(by_class)),
       (self.fits and "proved: " or "proved, were there room: ") .. self.proof,
-      self:prediction(), self:limits(),
+      self:prediction(), self:limits(), compare.text(self:wait_cells()),
    } do
       lines[#lines + 1] = line
    end
@@ -402,6 +406,7 @@ function Subject:data()
       moved_bytes = stages.moved_bytes(self.cut) * o.micro_batches,
       swapped_bytes = self.swapped_bytes, swaps_hidden = self.hidden,
       critical_ns = self.played.critical, busiest_link = link, busiest_share = share,
+      shares_percent = core.json.array(waits.percent(waits.add(nil, self.played))),
       stages = core.json.array(self.stages), devices = core.json.array(memory),
       node_stage = core.json.array(self.result.stage),
    }
@@ -414,7 +419,8 @@ guard("ft.explore", M, {
 })
 guard("subject", Subject, {
    seconds_with = "factors?: table", stage_cells = "", memory_cells = "by_class?: boolean",
-   setting = "", prediction = "", limits = "", text = "by_class?: boolean", data = "",
+   wait_cells = "", setting = "", prediction = "", limits = "",
+   text = "by_class?: boolean", data = "",
 })
 
 --- Plans a model, or a graph: what `model` and `file` do.

@@ -88,6 +88,8 @@ function M.html(subject, tables, depth)
    for d, row in ipairs(subject.memory) do
       parts[#parts + 1] = memory_bar(subject.names[d], row, classes)
    end
+   parts[#parts + 1] = "<h2>Time</h2><p>What devices do of it: compute, or wait, and for what.</p>"
+   parts[#parts + 1] = table_html(subject:wait_cells())
    for _, entry in ipairs(tables or {}) do
       parts[#parts + 1] = ("<h2>%s</h2>"):format(xml.escape(entry.title))
       parts[#parts + 1] = table_html(entry.cells)
@@ -96,7 +98,7 @@ function M.html(subject, tables, depth)
    parts[#parts + 1] = ("<h2>First %d batches</h2><p>%s</p>"):format(BATCHES,
       "What each device computes, with the numbers of micro-batches: forwards blue, backwards "
       .. "orange, once a batch grey, stages of one device in shades. Below, the bytes of "
-      .. "activations that it holds.")
+      .. "activations that it holds. A bar at the foot of a row is a wait.")
    parts[#parts + 1] = timeline.svg(subject.play(BATCHES, true), subject.names)
    parts[#parts + 1] = "<h2>Graph</h2><details open><summary>coloured by device</summary>"
    parts[#parts + 1] = draw.svg(subject.graph,

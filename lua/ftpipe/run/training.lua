@@ -9,6 +9,7 @@ local forecast = require("ftpipe.run.forecast")
 local figures = require("ftpipe.store.figures")
 local named = require("ftpipe.base.named")
 local progress = require("ftpipe.base.progress")
+local waits = require("ftpipe.schedule.waits")
 
 local Run = {}
 
@@ -116,7 +117,11 @@ function Run:stop()
    self.leg = nil
    self.timeline = self.engine:finish(self.directory ~= nil)
    self.seconds = self.seconds + (core.sys.time_ns() - leg.start_ns) / 1e9
-   if self.directory then self.directory:write("timeline.json", self.timeline.trace) end
+   if leg.taken == 0 then return end
+   self.waits = waits.add(self.waits, self.timeline)
+   if not self.directory then return end
+   self.directory:note(figures.of_leg(self, leg.taken))
+   self.directory:write("timeline.json", self.timeline.trace)
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -172,6 +177,14 @@ function Run:abandon()
       self.interrupted == SIGINT and 130 or 75)
 end
 
+--- What the devices did, in a table.
+local function tell_waits(run)
+   if not run.waits then return end
+   local names = {}
+   for d, device in ipairs(run.plan.devices) do names[d] = device.name end
+   io.stderr:write(waits.text(run.waits, names), "\n")
+end
+
 --- All steps of the run: for step in run:train() do run:show(step) end
 --
 -- In legs, each followed by an evaluation (see judge) or a checkpoint, where --eval-every and
@@ -197,6 +210,7 @@ function Run:train()
       if not step then
          self.line:close()
          if self.interrupted then self:abandon() end
+         tell_waits(self)
          self:take_best()
       end
       return step

@@ -1,5 +1,5 @@
 --- A simulated leg as a drawing: what every device does when, and below it the bytes of activations
--- that it holds meanwhile.
+-- that it holds meanwhile. Where it waits a bar at the foot says for what.
 
 local core = require("ftpipe.core")
 local units = require("ftpipe.base.units")
@@ -8,7 +8,7 @@ local xml = require("ftpipe.text.xml")
 
 local M = {}
 
-local SIZE = { left = 120, width = 1000, top = 20, row = 22, curve = 26, gap = 10 }
+local SIZE = { left = 120, width = 1000, top = 20, row = 22, bar = 4, curve = 26, gap = 10 }
 local NARROWEST = 14 -- box that a number fits into
 
 -- Colours of kinds of actions, apart for all eyes; grey is what takes its moment once a batch.
@@ -25,6 +25,15 @@ local function actions_of(played, n_devices)
       local computes = event.ph == "X" and event.pid < n_devices and event.args.batch
          and event.cat ~= "send" and event.cat ~= "receive" and not event.cat:find("^swap")
       if computes then list[#list + 1] = event end
+   end
+   return list
+end
+
+--- What the devices wait for: rows of the trace.
+local function waits_of(played, n_devices)
+   local list = {}
+   for _, event in ipairs(core.json.decode(played.trace).traceEvents) do
+      if event.cat == "wait" and event.pid < n_devices then list[#list + 1] = event end
    end
    return list
 end
@@ -51,6 +60,13 @@ local function box(event, x, y, width, shade)
       .. 'fill="%s" fill-opacity="%.1f"/>%s</g>'):format(xml.escape(event.name), event.args.batch,
       event.dur / 1e3, x, y, math.max(width, 0.3), SIZE.row, COLOURS[event.cat] or OTHER, shade,
       label)
+end
+
+--- A bar at the foot of a row, which says what for when it is pointed at.
+local function wait_bar(event, x, y, width)
+   return ('<rect x="%.2f" y="%g" width="%.2f" height="%d" fill="%s" fill-opacity="0.4"><title>'
+      .. 'waits for %s: %.3f ms</title></rect>'):format(x, y + SIZE.row - SIZE.bar, width, SIZE.bar,
+      OTHER, xml.escape(event.name), event.dur / 1e3)
 end
 
 --- Steps of the bytes held, as high as the largest of all devices.
@@ -97,6 +113,10 @@ function M.svg(played, names)
    for _, event in ipairs(actions) do
       lines[#lines + 1] = box(event, SIZE.left + event.ts * 1e3 * scale,
          SIZE.top + event.pid * step, event.dur * 1e3 * scale, shades[event.tid])
+   end
+   for _, event in ipairs(waits_of(played, #names)) do
+      lines[#lines + 1] = wait_bar(event, SIZE.left + event.ts * 1e3 * scale,
+         SIZE.top + event.pid * step, event.dur * 1e3 * scale)
    end
    for d in ipairs(names) do
       lines[#lines + 1] = curve(played.memory[d], SIZE.top + (d - 1) * step + SIZE.row, scale, most)

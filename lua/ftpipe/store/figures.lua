@@ -1,6 +1,7 @@
 --- The figures of a run: a row of metrics.jsonl, and summary.json. doc/metrics.md lists them.
 
 local core = require("ftpipe.core")
+local waits = require("ftpipe.schedule.waits")
 
 local M = {}
 
@@ -32,6 +33,15 @@ function M.of_step(run, step)
       tokens_per_second = step.tokens / step.seconds,
       samples_per_second = step.samples_per_second,
       idle_percent = step.idle, memory_bytes = step.memory,
+   }
+end
+
+--- A row for the leg that has just ended: what the devices did in it.
+function M.of_leg(run, steps)
+   return {
+      v = 1, step = run.done, time = core.sys.unix_time(), leg_steps = steps,
+      leg_s = run.timeline.end_ns / 1e9,
+      shares_percent = waits.percent(waits.add(nil, run.timeline)),
    }
 end
 
@@ -89,6 +99,7 @@ function M.summary(run, score)
       staleness_seen = run.timeline and run.timeline.staleness,
       memory_planned_bytes = run.plan:memory_bytes(),
       memory_measured_bytes = totals(run.engine:measured()),
+      shares_percent = run.waits and waits.percent(run.waits),
    }
    add_training(summary, run)
    return summary
