@@ -170,6 +170,11 @@ describe("a batcher", function()
       for _ = 1, 20 do assert.equal(4, #batcher:next().index) end
    end)
 
+   it("refuses values without a name", function()
+      local problem = tostring(files.failure(batcher_of, { 7 }))
+      assert.matches("unknown option 'number' %(expected one of: dataset, ", problem)
+   end)
+
    it("names the option that is wrong", function()
       local wrong = {
          batch = { 0, 1.5, "4" }, buckets = { {}, { 3 }, { 8, 3 }, { 3.5, 8 }, 8 },
@@ -204,5 +209,20 @@ describe("a batcher", function()
       dataset:free()
       assert.has_error(function() batcher_of { dataset = dataset } end)
       assert.has_error(function() dataset:size() end)
+   end)
+end)
+
+describe("lengths that batches are padded to", function()
+   local buckets = require("ftpipe.data.buckets")
+
+   it("are multiples of eight, the last one for the longest example", function()
+      assert.same({ 8, 16, 24 }, buckets.lengths(20, math.huge))
+      assert.same({ 128, 256, 384, 512 }, buckets.lengths(512, math.huge))
+      assert.same({ 8 }, buckets.lengths(1, math.huge))
+   end)
+
+   it("are at most what a model takes, for examples that it takes", function()
+      assert.same({ 8, 16, 20 }, buckets.lengths(20, 20))
+      assert.same({ 8, 16, 24 }, buckets.lengths(20, 19))
    end)
 end)

@@ -294,8 +294,9 @@ describe("a run that is resumed", function()
 end)
 
 describe("a run on a disk that is nearly full", function()
-   --- Runs where so many bytes are free, each time that is asked: the last number stays.
-   local function refused(dir, free, pattern)
+   --- Writes a script that runs where so many bytes are free, each time that is asked: the last
+   -- number stays.
+   local function write_script(dir, free)
       core.sys.write_file(dir .. "/script.lua", ([[
          local free = { %s }
          require("ftpipe.core").io.free_bytes = function()
@@ -303,6 +304,10 @@ describe("a run on a disk that is nearly full", function()
          end
          dofile("spec/support/resume_run.lua")
       ]]):format(free))
+   end
+
+   local function refused(dir, free, pattern)
+      write_script(dir, free)
       local out = process.refused(6, pattern, { dir .. "/script.lua", "--steps", "4",
          "--save-every", "2", "--out", dir .. "/run" })
       assert.is_nil(core.sys.exists(dir .. "/run/checkpoints/latest"))
@@ -314,6 +319,26 @@ describe("a run on a disk that is nearly full", function()
          assert.equal("", refused(dir, "1e6", "/run: no room for a checkpoint: %d+%.%d MB are "
             .. "missing: a checkpoint needs %d+%.%d MB, its disk has 1%.0 MB left; there is no "
             .. "checkpoint yet\n$"))
+      end)
+   end)
+
+   it("knows how many bytes a checkpoint has", function()
+      files.in_directory(function(dir)
+         local function run(free, name)
+            write_script(dir, free)
+            return process.ftpipe { dir .. "/script.lua", "--steps", "4", "--save-every", "2",
+               "--out", dir .. name }
+         end
+         local _, err = run("1e6", "/refused")
+         local needed = 1e6 * tonumber(err:match("a checkpoint needs ([%d.]+) MB"))
+         assert.equal(0, (select(3, run("1e12", "/run"))))
+         local bytes, at = 0, dir .. "/run/checkpoints/step-4"
+         local pipe = assert(io.popen("find '" .. at .. "' -type f -printf '%s\\n'"))
+         for line in pipe:lines() do bytes = bytes + tonumber(line) end
+         pipe:close()
+         -- A megabyte for other files, and the tensors, which are nearly all of it.
+         local tensors = needed - 1e6
+         assert.is_true(tensors > 0.8 * bytes and tensors < bytes + 5e4, needed .. ", " .. bytes)
       end)
    end)
 

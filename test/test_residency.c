@@ -104,6 +104,21 @@ static void check_replay(const residency_case *c, const ft_plan *plan, const ft_
     }
 }
 
+/* What leaves a device does so in a batch that still has work there: a shorter leg keeps it. */
+static void check_batches(const ft_plan *plan)
+{
+    for (int d = 0; d < plan->n_devices; d++) {
+        int least = -1; /* batch of the work behind; none yet */
+        for (int64_t i = ft_plan_length(plan, d) - 1; i >= 0; i--) {
+            ft_action a = ft_plan_at(plan, d, i);
+            bool leaves = a.kind == FT_ACT_SWAP_OUT || a.kind == FT_ACT_DROP;
+            if (leaves) CHECK(least < 0 || a.batch >= least);
+            if (!leaves && a.kind != FT_ACT_SWAP_IN && (least < 0 || a.batch < least))
+                least = a.batch;
+        }
+    }
+}
+
 /* With what lies between the least and all; a shorter leg of it is proven too. */
 static bool check_between(residency_case *c, const ft_plan *plan, ft_rng *rng)
 {
@@ -116,6 +131,7 @@ static bool check_between(residency_case *c, const ft_plan *plan, ft_rng *rng)
     ft_status status = ft_residency_plan(&moved, &c->q, volumes, &err);
     bool ok = CHECK_STATUS(status, FT_OK) && CHECK_STATUS(ft_plan_check(moved, &err), FT_OK);
     if (ok) check_replay(c, moved, volumes);
+    if (ok) check_batches(moved);
     if (ok) {
         int n = 1 + (int)ft_rng_below(rng, (uint64_t)plan->n_batches);
         ok = CHECK_STATUS(ft_plan_cut(&cut, moved, n, &err), FT_OK) &&

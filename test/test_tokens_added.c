@@ -73,6 +73,19 @@ static void files_beside(void)
                "content");
 }
 
+/* A token that takes blanks away takes none of the token before it, which ends with one. */
+static void blanks_between(void)
+{
+    ft_specials specials = {0};
+    CHECK_STATUS(ft_specials_add(&specials, "a ", 2, 0, 0, NULL), FT_OK);
+    CHECK_STATUS(ft_specials_add(&specials, "b", 1, 1, FT_SPECIAL_STRIP_LEFT, NULL), FT_OK);
+    ft_match match = ft_specials_find(&specials, "a  b", 4, 0);
+    CHECK(match.id == 0 && match.from == 0 && match.to == 2);
+    match = ft_specials_find(&specials, "a  b", 4, match.to);
+    CHECK(match.id == 1 && match.from == 2 && match.to == 4);
+    ft_specials_fini(&specials);
+}
+
 static ft_status try_files(void *none, ft_error *err)
 {
     (void)none;
@@ -93,6 +106,7 @@ static void no_memory(void)
 int main(void)
 {
     RUN(files_beside);
+    RUN(blanks_between);
     RUN(no_memory);
     return check_report();
 }
