@@ -1,6 +1,7 @@
 --- Makes a plan fit the budgets of its devices: by recomputing, and by a partition that looks at
 -- memory too.
 
+local copy = require("ftpipe.base.copy")
 local draw = require("ftpipe.plan.draw")
 local groups = require("ftpipe.plan.groups")
 local over = require("ftpipe.plan.over")
@@ -148,12 +149,10 @@ function M.balanced(plan)
    })
 end
 
---- What is balanced by time alone may not fit; a partition that also looks at memory may, when the
--- stages that need it recompute. Where none is found, the plan is the closest to fitting: of those
--- that were tried, or of one that balances memory alone.
-function M.fit(plan)
+--- The placement that fits, or is the closest to it: of those that were tried, or of one that
+-- balances memory alone.
+local function place(plan)
    local o, most = plan.options, 0
-   if o.recompute == "auto" then plan = M.recompute_where_needed(plan) end
    local best, last = plan, plan
    local hopeless = over.is_hopeless(over.memory(plan), over.least(plan))
    for _ = 1, placement.is(o.partition) and PLACEMENTS or 0 do
@@ -164,8 +163,61 @@ function M.fit(plan)
       best = closer(best, last)
       if not last then break end
    end
-   if M.worst_over(best) > 0 then best = closer(best, M.balanced(best)) end
-   return o.recompute == "auto" and M.worst_over(best) == 0 and keep_where_possible(best) or best
+   if M.worst_over(best) > 0 and placement.is(o.partition) then
+      local budget = budget_of(leanest(best))
+      best = closer(best, placed(plan, {
+         factor = budget.factor, frozen_factor = budget.frozen_factor, balances_memory = true,
+      }))
+   end
+   return best
+end
+
+-- Batches of a simulation that is only compared.
+local COMPARED = 4
+
+local function nanoseconds(plan)
+   return plan.blueprint:simulate(math.min(plan.options.batches, COMPARED)).end_ns
+end
+
+--- Whether the devices together have what the plan needs, wherever it is.
+local function could_fit(plan)
+   local needed, there = 0, 0
+   for d, device in ipairs(plan.devices) do
+      needed, there = needed + plan.memory[d].total, there + device.memory_bytes
+   end
+   return needed <= there
+end
+
+--- Of a plan that recomputes somewhere and those of its options that do nowhere, or everywhere, the
+-- fastest that fits. They differ in their stages: these depend on what is kept.
+local function fastest(plan)
+   local best, best_ns = plan, nanoseconds(plan)
+   for _, rule in ipairs { "never", "always" } do
+      local o = copy(plan.options, { recompute = rule })
+      local ok, partition = pcall(placement.solve, plan.graphs[#plan.graphs], o.partition, o)
+      local other = ok and settle(o, plan.graphs, partition)
+      -- where it is slower before it fits, less memory will not make it faster
+      if other and could_fit(other) and nanoseconds(other) < best_ns then
+         other = place(other)
+         local ns = nanoseconds(other)
+         if M.worst_over(other) == 0 and ns < best_ns then best, best_ns = other, ns end
+      end
+   end
+   best.options = plan.options
+   return best
+end
+
+--- What is balanced by time alone may not fit; a partition that also looks at memory may, when the
+-- stages that need it recompute.
+function M.fit(plan)
+   local o = plan.options
+   local auto = o.recompute == "auto"
+   if auto then plan = M.recompute_where_needed(plan) end
+   local best = place(plan)
+   if not auto or M.worst_over(best) > 0 then return best end
+   best = keep_where_possible(best)
+   local others = placement.is(o.partition) and not o.searched and #recomputed(best) > 0
+   return others and fastest(best) or best
 end
 
 return M

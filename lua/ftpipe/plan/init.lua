@@ -112,6 +112,8 @@ local RULES = copy(options.rules("plan"), {
    shares = { type = "table", items = "number",
       help = "of batches by bucket; all in the last one when absent" },
    placements = { type = "table", help = "of earlier plans, see ftpipe.placement" },
+   searched = { type = "boolean", default = false,
+      help = "one of many that are compared: --recompute auto is not compared with other rules" },
 })
 
 -- The same when they follow from a recipe's flags and data.

@@ -248,7 +248,7 @@ function M.model(what, given, placements)
    local model, o = M.open(what), options_of_plan(given)
    o.devices = o.devices or "cpu"
    local plan_options = M.plan_options(model, o)
-   plan_options.placements = placements
+   plan_options.placements, plan_options.searched = placements, placements ~= nil
    local plan = plans(plan_options)
    o = copy(o, { schedule = plan.options.rule or plan.options.schedule,
       micro_batches = plan.options.micro_batches })
