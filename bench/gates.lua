@@ -66,6 +66,10 @@ return {
       { "pipeline-gpipe", least = 0.95, against = "two single workers x bound" },
       { "pipeline-1f1b", least = 0.95, against = "two single workers x bound" },
    } },
+   { "equality", "PROGRAM bench/equality.lua", asked = true, gates = {
+      { "equality-differ", most = 0, against = "one device" },
+   } },
+   { "plans", "BUILD/test_engine_plans 10000 401", asked = true },
    step("t5-small", "8 128 4"),
    step("bert-base", "2 128"),
    step("gpt2", "1 256"),

@@ -62,6 +62,8 @@ return {
    { "src/state/moves.c", "if (index >= n)\n        FT_TRY(wait_on(w, stream,",
       "if (index >= 2 * n)\n        FT_TRY(wait_on(w, stream,", "c/engine_check",
       "a place is filled again while it is still read" },
+   { "src/engine/wait.c", "index + 1 - (uint32_t)row->slots.n", "index - (uint32_t)row->slots.n",
+      "c/engine_plans c/engine", "a slot more than there is may be filled" },
    { "src/engine/describe.c", "if (at == device) return true;", "if (at == device) return false;",
       "c/engine_watch", "who waits in a circle is not named" },
    { "src/engine/leg.c", "run->lost = !ft_gate_wait(", "run->lost = ft_gate_wait(",

@@ -1,0 +1,377 @@
+/* test/test_engine_plans.c - random plans of the chain: each is refused before the start, or
+ * completes with the numbers of its replay, and, where no weights are late, of one device.
+ *
+ *    test_engine_plans [PLANS [FIRST]]    so many (400), from a number on (1) */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/rng.h"
+#include "check_driver.h"
+#include "engine_run.h"
+#include "planfile/planfile.h"
+
+static const ft_driver check_driver = CHECK_DRIVER("check");
+const ft_driver *const ft_drivers[] = {&ft_cpu_driver, &check_driver, NULL};
+
+enum { STAGES = 6, DEVICES = 4, BATCHES = 6, EDGES = 128, WEIGHTS = HIDDEN * HIDDEN };
+
+/* -- devices that take their time -------------------------------------------------------------- */
+
+static _Atomic uint32_t draws;
+
+static void pause_now_and_then(void)
+{
+    uint32_t x = (atomic_fetch_add(&draws, 1) + 1) * 2654435761u;
+    const struct timespec pause = {0, (long)(x >> 16)}; /* up to 65 us */
+    if (x % 16 == 0) nanosleep(&pause, NULL);
+}
+
+static ft_status launch_later(ft_device_stream *stream, const ft_task *task, const void *arg,
+                              ft_error *err)
+{
+    pause_now_and_then();
+    return ft_cpu_driver.launch(stream, task, arg, err);
+}
+
+/* -- a random plan ----------------------------------------------------------------------------- */
+
+typedef struct candidate {
+    uint64_t number;
+    ft_rng rng;
+    ft_graph *g;
+    const ft_schedule *schedule;
+    ft_weights weights;
+    ft_cut cut;
+    int node_stage[NODES], stage_device[STAGES];
+    bool recompute[STAGES], splits[STAGES], edited;
+    ft_device devices[DEVICES];
+    ft_plan *plan;
+    ft_text text; /* of the plan, once it was written to be edited */
+} candidate;
+
+static int below(candidate *c, int n)
+{
+    return (int)ft_rng_below(&c->rng, (uint64_t)n);
+}
+
+static void choose_cut(candidate *c)
+{
+    int n = 1 + below(c, STAGES), stage = 0, devices = 1 + below(c, DEVICES);
+    for (int i = 0; i < NODES; i++) { /* further stages where they are drawn, or have to be */
+        int left = NODES - i, wanted = n - 1 - stage;
+        if (i && wanted && below(c, left) < wanted) stage++;
+        c->node_stage[i] = stage;
+    }
+    for (int s = 0; s < n; s++) {
+        c->stage_device[s] = c->schedule->interleaves ? s % devices : below(c, devices);
+        c->recompute[s] = below(c, 3) == 0;
+        c->splits[s] = c->schedule->splits;
+    }
+    for (int d = 0; d < devices; d++) c->stage_device[d < n ? d : 0] = d < n ? d : 0;
+    c->cut.n_stages = n;
+    c->cut.n_devices = devices < n ? devices : n;
+    for (int s = 0; s < n; s++) c->stage_device[s] %= c->cut.n_devices;
+}
+
+static bool choose(candidate *c, const char *kind, uint64_t number)
+{
+    ft_error err = {FT_OK, ""};
+    int n = 0;
+    char devices[16];
+    ft_rng_init(&c->rng, 5, number);
+    c->number = number;
+    while (ft_schedules[n]) n++;
+    do c->schedule = ft_schedules[below(c, n)];
+    while (c->schedule->replicates);
+    if (!c->schedule->synchronous && !c->schedule->weights)
+        c->weights = (ft_weights)below(c, FT_WEIGHTS_COUNT);
+    c->cut = (ft_cut){.graphs = &c->g,
+                      .n_graphs = 1,
+                      .node_stage = c->node_stage,
+                      .recompute = c->recompute,
+                      .splits = c->splits,
+                      .stage_device = c->stage_device,
+                      .devices = c->devices,
+                      .micro_batches = 1 + below(c, MICRO),
+                      .n_batches = 1 + below(c, BATCHES),
+                      .together = c->schedule->synchronous};
+    choose_cut(c);
+    snprintf(devices, sizeof devices, "%s:%d", kind, c->cut.n_devices);
+    int parsed;
+    return CHECK_STATUS(ft_devices_parse(devices, c->devices, &parsed, &err), FT_OK);
+}
+
+/* The plan, with slots of its own. */
+static ft_status make(candidate *c, ft_error *err)
+{
+    ft_wiring *wiring;
+    ft_edge edges[EDGES];
+    ft_weights read = c->weights == FT_WEIGHTS_OWN ? c->schedule->weights : c->weights;
+    c->cut.keeps = ft_weights_rows[read].reads == FT_READS_KEPT;
+    FT_TRY(ft_wiring_new(&wiring, &c->cut, err));
+    CHECK(wiring->n_edges <= EDGES);
+    for (int e = 0; e < wiring->n_edges; e++) {
+        edges[e] = wiring->edges[e];
+        if (below(c, 3) == 0) edges[e].slots = 1 + below(c, 5);
+    }
+    const ft_pipeline made_for = {.n_stages = c->cut.n_stages,
+                                  .n_devices = c->cut.n_devices,
+                                  .device = c->stage_device,
+                                  .micro_batches = c->cut.micro_batches,
+                                  .n_batches = c->cut.n_batches,
+                                  .weights = c->weights,
+                                  .reduces = true,
+                                  .n_edges = wiring->n_edges,
+                                  .edges = edges,
+                                  .most_slots = below(c, 2) ? 64 : 0,
+                                  .costs = &wiring->costs};
+    ft_status status = ft_plan_make(&c->plan, &made_for, c->schedule, err);
+    ft_wiring_free(wiring);
+    if (status == FT_OK)
+        status = ft_plan_annotate(c->plan, NODES, c->node_stage, c->recompute, NULL, err);
+    return status;
+}
+
+/* -- edits ------------------------------------------------------------------------------------- */
+
+/* The i-th place in the text where `what` stands; how many there are, in *n. */
+static char *find(char *text, const char *what, int i, int *n)
+{
+    char *found = NULL;
+    *n = 0;
+    for (char *at = strstr(text, what); at; at = strstr(at + 1, what)) {
+        if (*n == i) found = at;
+        ++*n;
+    }
+    return found;
+}
+
+static char *find_any(candidate *c, const char *what)
+{
+    int n;
+    find(c->text.data, what, 0, &n);
+    return n ? find(c->text.data, what, below(c, n), &n) : NULL;
+}
+
+/* Two neighbours in a list of actions change places. */
+static void swap_actions(candidate *c)
+{
+    static const char *const lists[] = {"\nwarm-up ", "\nbody ", "\ndrain "};
+    char *at = find_any(c, lists[below(c, 3)]);
+    if (!at) return;
+    char *words[256], copy[64], *end = at + strcspn(at + 1, "\n") + 1;
+    int n = 0;
+    for (char *p = at + 1; p < end && n < 256; p++)
+        if (*p == ' ' && p + 1 < end && p[1] != ' ') words[n++] = p + 1;
+    if (n < 3) return;
+    int i = 1 + below(c, n - 2); /* the first word of a list is a number */
+    char *first = words[i], *second = words[i + 1];
+    size_t one = strcspn(first, " \n"), two = strcspn(second, " \n");
+    if (one >= sizeof copy || first + one + 1 != second) return;
+    memcpy(copy, first, one);
+    memmove(first, second, two);
+    first[two] = ' ';
+    memcpy(first + two + 1, copy, one);
+}
+
+/* One digit becomes another: a lag, a slot, a batch, a stage, whatever it is of. */
+static void change_digit(candidate *c, const char *behind)
+{
+    char *at = find_any(c, behind);
+    if (at) at[strlen(behind)] = (char)('0' + below(c, 7));
+}
+
+static ft_status edit(candidate *c, ft_error *err)
+{
+    FT_TRY(ft_plan_write(c->plan, &c->text, err));
+    ft_plan_free(c->plan);
+    c->plan = NULL;
+    c->edited = true;
+    for (int n = 1 + below(c, 3); n > 0; n--) switch (below(c, 6)) {
+        case 0: change_digit(c, " slots "); break;
+        case 1: change_digit(c, "~"); break;
+        case 2: change_digit(c, " F"); break;
+        default: swap_actions(c); break;
+        }
+    FT_TRY(ft_plan_parse(&c->plan, c->text.data, err));
+    return ft_plan_check(c->plan, err);
+}
+
+/* -- runs -------------------------------------------------------------------------------------- */
+
+typedef struct outcome {
+    double losses[BATCHES];
+    float params[PARAMS][WEIGHTS];
+} outcome;
+
+/* Takes the batches of a leg; false when one does not come. */
+static bool take(candidate *c, ft_run *run, outcome *o)
+{
+    ft_error err = {FT_OK, ""};
+    for (int fed = 0, taken = 0; taken < c->cut.n_batches; taken++) {
+        ft_result result;
+        for (; fed < c->cut.n_batches && ft_run_wants(run); fed++)
+            CHECK_STATUS(feed(run, (int64_t)c->cut.micro_batches * ROWS, &err), FT_OK);
+        if (CHECK_STATUS(ft_run_next(run, &result, (int64_t)120e9, &err), FT_OK)) {
+            o->losses[taken] = result.loss;
+            continue;
+        }
+        ft_text text = {0};
+        ft_run_describe(run, &text, &err);
+        fprintf(stderr, "plan %d: %s\n%s", (int)c->number, err.message, text.data);
+        ft_text_fini(&text);
+        return false;
+    }
+    return true;
+}
+
+/* Trains by the plan. *refused: before the start, else what goes wrong is a fault. */
+static outcome train_by(candidate *c, bool threaded, bool *refused)
+{
+    static double hypers[FT_MAX_HYPERS];
+    outcome o = {0};
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    ft_run *run = NULL;
+    const ft_optimizer *adamw = ft_optimizer_find("adamw");
+    ft_optimizer_hypers(adamw, NULL, NULL, 0, hypers, &err);
+    const ft_blueprint_options options = {.graphs = &c->g,
+                                          .n_graphs = 1,
+                                          .plan = c->plan,
+                                          .devices = c->devices,
+                                          .n_devices = c->cut.n_devices,
+                                          .micro_batch_size = ROWS,
+                                          .optimizer = adamw,
+                                          .hypers = hypers,
+                                          .seed = 1};
+    ft_status status = ft_blueprint_new(&b, &options, &err);
+    if (status == FT_OK) status = ft_run_new(&run, b, &err);
+    if (status == FT_OK) status = set_params(run, &err);
+    if (status == FT_OK) status = ft_run_begin(run, ft_blueprint_plan(b), 1, threaded, &err);
+    *refused = status != FT_OK;
+    CHECK(status == FT_OK || err.message[0]);
+    if (status == FT_OK && take(c, run, &o)) {
+        if (!CHECK_STATUS(ft_run_end(run, &err), FT_OK)) fprintf(stderr, "%s\n", err.message);
+        for (int p = 0; p < PARAMS; p++) {
+            ft_view view = ft_run_param(run, p);
+            memcpy(o.params[p], view.data, (size_t)ft_shape_count(&view.shape) * sizeof(float));
+        }
+    }
+    ft_run_free(run);
+    ft_blueprint_free(b);
+    return o;
+}
+
+/* What one device computes, one micro-batch after the other. */
+static const outcome *judge(ft_graph *g, int micro_batches, int n_batches)
+{
+    static outcome known[MICRO + 1][BATCHES + 1];
+    static bool is_known[MICRO + 1][BATCHES + 1];
+    outcome *o = &known[micro_batches][n_batches];
+    if (is_known[micro_batches][n_batches]) return o;
+    candidate c = {.g = g};
+    ft_error err = {FT_OK, ""};
+    bool refused = true;
+    choose(&c, "cpu", 1);
+    c.schedule = ft_schedule_find("sequential");
+    c.weights = FT_WEIGHTS_OWN;
+    memset(c.node_stage, 0, sizeof c.node_stage);
+    memset(c.recompute, 0, sizeof c.recompute);
+    c.splits[0] = false;
+    c.stage_device[0] = 0;
+    c.cut.n_stages = c.cut.n_devices = 1;
+    c.cut.together = true;
+    c.cut.micro_batches = micro_batches;
+    c.cut.n_batches = n_batches;
+    if (CHECK_STATUS(make(&c, &err), FT_OK)) *o = train_by(&c, false, &refused);
+    CHECK(!refused);
+    ft_plan_free(c.plan);
+    is_known[micro_batches][n_batches] = true;
+    return o;
+}
+
+static bool is_late(const ft_plan *plan)
+{
+    for (int d = 0; d < plan->n_devices; d++)
+        for (int64_t i = 0; i < ft_plan_length(plan, d); i++)
+            if (ft_plan_at(plan, d, i).lag) return true;
+    return false;
+}
+
+static bool same(const outcome *a, const outcome *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+/* What became of all plans. */
+typedef struct tally {
+    int refused, completed, edited, judged;
+    int by_schedule[32];
+} tally;
+
+static void try_plan(ft_graph *g, const char *kind, uint64_t number, tally *t)
+{
+    candidate c = {.g = g};
+    ft_error err = {FT_OK, ""};
+    ft_driver slow = ft_cpu_driver;
+    slow.launch = launch_later;
+    if (!choose(&c, kind, number)) return;
+    bool delayed = !strcmp(kind, "cpu") && below(&c, 4) == 0;
+    for (int d = 0; delayed && d < c.cut.n_devices; d++) c.devices[d].driver = &slow;
+    ft_status status = make(&c, &err);
+    if (status == FT_OK && below(&c, 2)) status = edit(&c, &err);
+    bool refused = status != FT_OK;
+    CHECK(!refused || err.message[0]);
+    outcome threaded = {0}, replayed;
+    if (!refused) threaded = train_by(&c, true, &refused);
+    t->refused += refused;
+    if (!refused) {
+        bool again;
+        int s = 0;
+        while (ft_schedules[s] != c.schedule) s++;
+        t->completed++;
+        t->edited += c.edited;
+        if (s < 32) t->by_schedule[s]++;
+        replayed = train_by(&c, false, &again);
+        bool fine = CHECK(!again && same(&threaded, &replayed));
+        if (!is_late(c.plan)) {
+            t->judged++;
+            fine &= CHECK(same(&threaded, judge(g, c.cut.micro_batches, c.cut.n_batches)));
+        }
+        if (!fine) fprintf(stderr, "plan %d of %s: %s\n", (int)number, kind, c.schedule->name);
+    }
+    ft_plan_free(c.plan);
+    ft_text_fini(&c.text);
+}
+
+static void try_plans(const char *kind, uint64_t first, int n)
+{
+    ft_graph *g = make_graph(ROWS, "loss");
+    tally t = {0};
+    if (!CHECK(g != NULL)) return;
+    for (int i = 0; i < n; i++) try_plan(g, kind, first + (uint64_t)i, &t);
+    printf(
+        "%d plans on %s: %d refused before the start, %d completed (%d of them edited), %d as one "
+        "device\n",
+        n, kind, t.refused, t.completed, t.edited, t.judged);
+    CHECK(t.refused + t.completed == n);
+    if (n >= 200) { /* nothing is left out by chance */
+        CHECK(t.completed > n / 3 && t.refused > n / 20 && t.judged > n / 10);
+        CHECK(t.edited > n / 50);
+        for (int s = 0; ft_schedules[s]; s++)
+            CHECK(t.by_schedule[s] > 0 || ft_schedules[s]->replicates);
+    }
+    ft_graph_free(g);
+}
+
+int main(int argc, char **argv)
+{
+    int n = argc > 1 ? atoi(argv[1]) : 400;
+    uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    try_plans("cpu", first, n);
+    try_plans("check", first, n / 2);
+    return check_report();
+}
