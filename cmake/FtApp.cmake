@@ -58,4 +58,4 @@ ft_program(ftpipe)
 
 include(GNUInstallDirs)
 install(TARGETS ftpipe RUNTIME)
-install(DIRECTORY recipes examples DESTINATION ${CMAKE_INSTALL_DATADIR}/ftpipe)
+install(DIRECTORY recipes sweeps examples DESTINATION ${CMAKE_INSTALL_DATADIR}/ftpipe)

@@ -17,6 +17,7 @@ return {
    { "schedule", "ftpipe.schedule", "orders of work" },
    { "stages", "ftpipe.plan.cut", "stages of a weighted graph" },
    { "swap", "ftpipe.swap", "models larger than their devices" },
+   { "sweep", "ftpipe.sweep", "many runs of one recipe, and which is best" },
    { "task", "ftpipe.task", "data and metrics" },
    { "tensor", "ftpipe.base.tensor", "tensors of numbers" },
    { "units", "ftpipe.base.units", "bytes, seconds and rates as text" },

@@ -10,6 +10,8 @@ int script_bind_json(lua_State *L);
 int script_bind_tensor(lua_State *L);
 int script_bind_ops(lua_State *L);
 int script_bind_io(lua_State *L);
+int script_bind_process(lua_State *L);
+int script_bind_database(lua_State *L);
 
 /* Pushes a tensor, taking over the caller's reference (also when it raises for want of memory
  * before: make the box first with script_push_tensor_box where that matters). */

@@ -13,6 +13,8 @@ const luaL_Reg core_rooms[] = {
     {"tensor", script_bind_tensor},
     {"ops", script_bind_ops},
     {"io", script_bind_io},
+    {"process", script_bind_process},
+    {"database", script_bind_database},
     {"data", script_bind_data},
     {"graph", script_bind_graph},
     {"engine", script_bind_engine},

@@ -19,6 +19,7 @@ local records = require("ftpipe.store.record")
 local scores = require("ftpipe.run.score")
 local states = require("ftpipe.store.state")
 local training = require("ftpipe.run.training")
+local trial = require("ftpipe.sweep.trial")
 local units = require("ftpipe.base.units")
 local watchdog = require("ftpipe.run.watchdog")
 
@@ -190,7 +191,11 @@ function Run:judge()
       self.best_score = score
       self:checkpoint(true)
    end
-   if self.best:is_over() then
+   local last = self.done >= self.plan.options.steps
+   if not last and trial.ends(self.done, score.value, score.better) then
+      self.stopped = true
+      io.stderr:write(("stopped: others of the sweep are better at step %d\n"):format(self.done))
+   elseif self.best:is_over() then
       self.stopped = true
       io.stderr:write(("stopped: %d evaluations were not better than %s\n"):format(self.best.since,
          tostring(self.best)))

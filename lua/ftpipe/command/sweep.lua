@@ -1,0 +1,206 @@
+--- ftpipe sweep FILE.lua, and ftpipe sweep ls|show|best|stop|pause|go DIR.
+
+local args = require("ftpipe.recipe.args")
+local controllers = require("ftpipe.sweep.controller")
+local core = require("ftpipe.core")
+local indexes = require("ftpipe.sweep.index")
+local methods = require("ftpipe.sweep.methods")
+local spaces = require("ftpipe.sweep.space")
+local sweeps = require("ftpipe.sweep")
+local text = require("ftpipe.sweep.text")
+local usage = require("ftpipe.base.usage")
+
+local M = { help = "many runs of a recipe or a command, and which is best" }
+
+local declared = {
+   "Runs what FILE.lua returns (ft.sweep), trial by trial; what is in DIR is looked at with\n"
+      .. "ls [DIR], show DIR and best DIR; a sweep that runs is told to stop, pause or go on with\n"
+      .. "stop DIR, pause DIR and go DIR.",
+   "ftpipe sweep sweeps/t5_rte.lua",
+   "ftpipe sweep sweeps/t5_rte.lua --trials 24 --resume",
+   "ftpipe sweep best out/t5_rte",
+   out = { default = false, help = "the sweep's directory (out/NAME of the file)" },
+   jobs = { type = "int", min = 1, help = "trials at once, on CPUs of their own" },
+   trials = { type = "int", min = 1, help = "at most" },
+   time = { type = "seconds", value = "90s|2h", help = "after which no trial begins" },
+   resume = { type = "boolean", default = false,
+      help = "go on: what has ended stays, what was under way or met no end of its own runs on" },
+   dry_run = { type = "boolean", default = false, short = "-n",
+      help = "what would be tried; a recipe plans its first trial" },
+   format = { choices = { "table", "json" }, default = "table", help = "of show" },
+}
+
+-- ---------------------------------------------------------------------------------------------
+-- Sweeps that are there.
+
+local function open(path)
+   if not path then usage("which sweep? give its directory, as ftpipe sweep show out/t5_rte") end
+   return indexes.open(path, true)
+end
+
+local function set_control(value, word)
+   return function(path)
+      local index = open(path)
+      index:set("control", value)
+      print(("%s: %s"):format(path, word))
+   end
+end
+
+local function list_of(path)
+   local names = core.sys.exists(path) == "directory" and core.sys.list_dir(path) or {}
+   for _, name in ipairs(names) do
+      local dir = path .. "/" .. name
+      if core.sys.exists(dir .. "/sweep.db") then
+         local index = indexes.open(dir)
+         local rows, goal = index:trials(), index:get("goal")
+         local best = text.best(rows, goal)
+         print(("%-30s %4d trials  %s"):format(dir, #rows, best
+            and ("best %.6g: %s"):format(best.value, text.flags(best.flags)) or "none has ended"))
+         index:close()
+      end
+   end
+end
+
+local ON_DIRECTORY = {
+   ls = function(path) list_of(path or "out") end,
+   show = function(path, flags)
+      local index = open(path)
+      local form = flags.format == "json" and text.json or text.table
+      io.stdout:write((form(index:trials(), index:get("goal")):gsub("\n?$", "\n")))
+   end,
+   best = function(path)
+      local index = open(path)
+      local best = text.best(index:trials(), index:get("goal"))
+      if not best then core.fail("not found", path .. ": no trial has ended with a value") end
+      print(("trial %d: %.6g"):format(best.number, best.value))
+      print(index:get("command") .. "  " .. text.flags(best.flags):gsub("(%S+)=", function(name)
+         return "--" .. name:gsub("_", "-") .. "="
+      end))
+   end,
+   stop = set_control("stop", "stops; --resume goes on"),
+   pause = set_control("pause", "begins no further trials until `ftpipe sweep go`"),
+   go = set_control("go", "goes on"),
+}
+
+-- ---------------------------------------------------------------------------------------------
+-- A sweep of a file.
+
+local function load(path)
+   local chunk, problem = loadfile(path)
+   if not chunk then usage("%s", problem) end
+   local sweep = chunk()
+   if not sweeps.is(sweep) then usage("%s does not return what ft.sweep gives", path) end
+   return sweep
+end
+
+--- Refuses to mix two sweeps in a directory, and a second one that was not asked for.
+local function check_directory(controller, sweep, flags)
+   local index = controller.index
+   local words = controllers.command(sweep, {})
+   local definition = core.json.encode({ command = table.concat(words, " ", 2),
+      space = core.json.array((function()
+         local list = {}
+         for i, p in ipairs(sweep.parameters) do
+            list[i] = p.name .. ": " .. (p.range and tostring(p.range)
+               or core.json.encode(core.json.array(p.values)))
+         end
+         return list
+      end)()), method = sweep.method, seed = sweep.seed }, { sort = true })
+   local was = index:get("definition")
+   if was and was ~= definition then
+      usage("--out %s holds another sweep, or this one before it was changed: give another "
+         .. "directory", controller.dir)
+   end
+   if was and not flags.resume then
+      usage("--out %s holds this sweep: give --resume to go on, or another directory",
+         controller.dir)
+   end
+   index:set("definition", definition)
+   index:set("command", "ftpipe " .. table.concat(words, " ", 2))
+   index:set("prune", core.json.encode(sweep.prune or {}))
+   index:set("control", "go")
+   if sweep.goal then index:set("goal", sweep.goal) end
+end
+
+--- What would be tried.
+local function dry_run(sweep)
+   local shown = math.min(sweep.trials or 5, 5)
+   print(tostring(sweep))
+   local first
+   for number = 1, shown do
+      local point = methods.point(sweep.method, sweep.parameters, number, {}, sweep)
+      local values = spaces.values(sweep.parameters, point)
+      first = first or values
+      print(("%5d  %s"):format(number, text.flags(values)))
+   end
+   if sweep.trials and sweep.trials > shown then print("  ...") end
+   if not sweep.is_recipe then return end
+   local words = controllers.command(sweep, first, { dry_run = true })
+   local pid = core.process.start(words, "/dev/stdout", "/dev/stderr", {})
+   local code = core.process.poll(pid)
+   while not code do
+      core.process.sleep(0.02)
+      code = core.process.poll(pid)
+   end
+   if code ~= 0 then core.fail("invalid argument", "the first trial would fail", code) end
+end
+
+--- Lines as trials end.
+local function announce(controller)
+   return function(number, ended)
+      local done = 0
+      for _, row in ipairs(controller.index:trials()) do
+         if row.state ~= "running" and row.state ~= "waiting" then done = done + 1 end
+      end
+      io.stderr:write(("trial=%d state=%s value=%s done=%d%s\n"):format(number, ended.state,
+         ended.value and ("%.6g"):format(ended.value) or "-", done,
+         ended.note and " note=\"" .. ended.note .. "\"" or ""))
+   end
+end
+
+local function run(path, flags)
+   local sweep = load(path)
+   for _, name in ipairs { "jobs", "trials", "time" } do
+      if flags[name] then sweep[name] = flags[name] end
+   end
+   if sweep.method == "grid" then
+      sweep.trials = math.min(sweep.trials, spaces.grid_size(sweep.parameters, sweep.grid_steps))
+   end
+   local cpus = #core.process.cpus()
+   if sweep.jobs > cpus then
+      usage("--jobs %d: there are %d CPUs, and trials share none", sweep.jobs, cpus)
+   end
+   if flags.dry_run then return dry_run(sweep) end
+   local out = flags.out or "out/" .. path:match("([^/]*)$"):gsub("%.lua$", "")
+   local controller = controllers.new(sweep, out)
+   check_directory(controller, sweep, flags)
+   core.sys.write_file(out .. "/sweep.lua", core.sys.read_file(path))
+   controller:adopt()
+   for _, row in ipairs(controller.index:trials()) do
+      if row.state == "failed" and controllers.may_try_again(row) then
+         controller.index:finish(row.number, { state = "waiting" })
+      end
+   end
+   controller:run(announce(controller))
+   print(text.table(controller.index:trials(), controller:goal()))
+   if not text.best(controller.index:trials(), controller:goal()) then
+      core.fail("invalid argument", ("no trial has a value; what they said is in %s/trials"):format(
+         out), 1)
+   end
+end
+
+--- @tparam {string,...} argv the words after "sweep"
+function M.run(argv)
+   local words = {}
+   while argv[1] and not argv[1]:find("^%-") do words[#words + 1] = table.remove(argv, 1) end
+   local flags = args.read(declared, argv, "sweep FILE.lua")
+   if not words[1] then usage("sweep needs a file, or one of ls, show, best, stop, pause, go") end
+   local on_directory = ON_DIRECTORY[words[1]]
+   if on_directory and core.sys.exists(words[1]) ~= "file" then
+      return on_directory(words[2], flags)
+   end
+   if core.sys.exists(words[1]) ~= "file" then usage("there is no sweep '%s'", words[1]) end
+   return run(words[1], flags)
+end
+
+return M

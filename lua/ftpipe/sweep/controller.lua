@@ -1,0 +1,318 @@
+--- Runs the trials of a sweep as processes of their own, and notes how they end.
+--
+--    DIR/sweep.db          the index (index.lua)
+--    DIR/sweep.lua         what was asked for, as it was
+--    DIR/trials/0007/      the run directory of a recipe's trial
+--    DIR/trials/0007.log   what it printed; of a command what it said, beside 0007.json
+
+local core = require("ftpipe.core")
+local indexes = require("ftpipe.sweep.index")
+local methods = require("ftpipe.sweep.methods")
+local spaces = require("ftpipe.sweep.space")
+local trial = require("ftpipe.sweep.trial")
+
+local M = {}
+local Controller = {}
+Controller.__index = Controller
+
+local SIGINT, SIGTERM = 2, 15
+local POLL_SECONDS = 0.05
+local ORPHAN_SECONDS = 120 -- for trials of a sweep that died, to save and end
+
+-- What an exit code means for a trial that was not asked to stop. `again`: --resume tries it again.
+local ENDS = {
+   [2] = { note = "it refused its flags" },
+   [3] = { note = "its plan does not fit" },
+   [4] = { note = "it diverged" },
+   [5] = { note = "a device was lost", again = true },
+   [6] = { note = "files could not be read or written", again = true },
+   [75] = { note = "it was stopped", again = true },
+}
+
+local function note_of(code)
+   if ENDS[code] then return ENDS[code].note end
+   return code > 128 and "signal " .. code - 128 .. " ended it" or "exit code " .. code
+end
+
+--- Whether --resume tries a failed trial again: when what ended it came from outside.
+function M.may_try_again(row)
+   return row.state ~= "failed" or row.code == nil or row.code > 128
+      or (ENDS[row.code] or {}).again == true
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Command lines.
+
+--- Flags as words, in the order of their names: --micro-batches 4.
+local function flag_words(words, flags)
+   local names = {}
+   for name in pairs(flags) do names[#names + 1] = name end
+   table.sort(names)
+   for _, name in ipairs(names) do
+      local flag, value = "--" .. name:gsub("_", "-"), flags[name]
+      if value == true then
+         words[#words + 1] = flag
+      elseif value ~= false then
+         words[#words + 1] = flag .. "=" .. (type(value) == "number" and ("%.14g"):format(value)
+            or tostring(value))
+      end
+   end
+   return words
+end
+
+--- Words and named flags of `run`.
+local function split_run(run)
+   local words, flags = { core.sys.executable() }, {}
+   for key, value in pairs(run) do
+      if type(key) == "string" then flags[key] = value end
+   end
+   for _, word in ipairs(run) do words[#words + 1] = word end
+   return words, flags
+end
+
+--- What a trial runs.
+-- @tparam sweep sweep
+-- @tparam table values flags that change
+-- @tparam[opt] table more flags of the trial alone
+function M.command(sweep, values, more)
+   local words, flags = split_run(sweep.run)
+   for _, part in ipairs { values, more or {} } do
+      for name, value in pairs(part) do flags[name] = value end
+   end
+   return flag_words(words, flags)
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Results.
+
+--- The number that a dotted name has in a table.
+local function at_name(data, name)
+   for key in name:gmatch("[^.]+") do
+      if type(data) ~= "table" then return nil end
+      data = data[key]
+   end
+   return tonumber(data)
+end
+
+local function read_json(path)
+   if not core.sys.exists(path) then return nil end
+   local ok, data = pcall(core.json.decode, core.sys.read_file(path))
+   return ok and type(data) == "table" and data or nil
+end
+
+--- The names of the numbers that a trial has left, for a message.
+local function numbers_of(data)
+   local names = {}
+   for key, value in pairs(data or {}) do
+      if type(value) == "number" then names[#names + 1] = key end
+   end
+   table.sort(names)
+   return table.concat(names, ", ")
+end
+
+--- What a trial has left: its value, its steps, and whether more is better (nil: unknown).
+function Controller:result(number)
+   local sweep, data = self.sweep, self:left(number)
+   if not data then return nil end
+   if sweep.metric then
+      local value = at_name(data, sweep.metric) or at_name(data.metrics, sweep.metric)
+      return value and { value = value, step = data.steps }
+   end
+   local value = tonumber(data.best_value or data.value)
+   return value and { value = value, step = data.steps, better = data.better }
+end
+
+--- What a trial wrote as JSON; nil when there is none.
+function Controller:left(number)
+   local path = self:path(number)
+   return read_json(self.sweep.is_recipe and path .. "/summary.json" or path .. ".json")
+end
+
+-- ---------------------------------------------------------------------------------------------
+
+--- @tparam sweep sweep
+-- @tparam string path of the sweep's directory
+function M.new(sweep, path)
+   core.sys.mkdir(path .. "/trials")
+   local lock, holder = core.io.lock(path .. "/lock")
+   if not lock then
+      core.fail("invalid argument", ("--out %s: process %s is running this sweep"):format(path,
+         tostring(holder)), 2)
+   end
+   return setmetatable({
+      sweep = sweep, dir = path, lock = lock, index = indexes.open(path), children = {},
+      began = core.sys.unix_time(),
+   }, Controller)
+end
+
+function Controller:path(number) return ("%s/trials/%04d"):format(self.dir, number) end
+
+--- "max" or "min": what the definition says, or a recipe that has ended.
+function Controller:goal() return self.sweep.goal or self.index:get("goal") end
+
+--- Points that were tried, with losses: what a method goes by.
+function Controller:found()
+   local list, sign = {}, self:goal() == "max" and -1 or 1
+   for _, row in ipairs(self.index:trials()) do
+      if row.state ~= "running" and row.state ~= "waiting" then
+         list[#list + 1] = { point = row.point, loss = row.value and sign * row.value }
+      end
+   end
+   return list
+end
+
+--- Starts a trial, or the rest of one that was stopped.
+local function start(controller, number, point, slot)
+   local sweep, path = controller.sweep, controller:path(number)
+   local values = spaces.values(sweep.parameters, point)
+   local resumed = core.sys.exists(path) ~= nil
+   local own = sweep.is_recipe and { out = path, resume = resumed or nil } or {}
+   controller.index:begin(number, point, values)
+   if not sweep.is_recipe then os.remove(path .. ".json") end
+   local pid = core.process.start(M.command(sweep, values, own),
+      path .. (sweep.is_recipe and ".log" or ".json"), path .. ".log",
+      { ("%s=%d:%s"):format(trial.VARIABLE, number, controller.dir) }, controller:cpus(slot))
+   controller.children[slot] = { pid = pid, number = number }
+end
+
+--- The CPUs of a slot, when there are several.
+function Controller:cpus(slot)
+   local jobs = self.sweep.jobs
+   if jobs == 1 then return nil end
+   local all, list = core.process.cpus(), {}
+   for i = math.floor((slot - 1) * #all / jobs) + 1, math.floor(slot * #all / jobs) do
+      list[#list + 1] = all[i]
+   end
+   return list
+end
+
+--- Whether a report of the trial said that it is to end.
+local function was_pruned(controller, number)
+   for _, report in ipairs(controller.index:reports()) do
+      if report.trial == number and report.ends == 1 then return true end
+   end
+   return false
+end
+
+--- Notes how a trial ended. `code` nil: unknown, its sweep had died.
+function Controller:note_end(number, code)
+   local result = (code == 0 or code == nil) and self:result(number) or nil
+   if result and result.better and not self.sweep.goal then
+      self.index:set("goal", result.better == "higher" and "max" or "min")
+   end
+   local ended = { code = code }
+   if result then
+      ended.state = was_pruned(self, number) and "pruned" or "done"
+      ended.value, ended.step = result.value, result.step
+   elseif self.stopping or code == nil then
+      ended.state = "waiting"
+   else
+      ended.state = "failed"
+      ended.note = code ~= 0 and note_of(code) or not self:left(number) and "it left no result"
+         or ("it has no number '%s', but %s"):format(self.sweep.metric,
+            numbers_of(self:left(number)))
+   end
+   self.index:finish(number, ended)
+   if self.seen then self.seen(number, ended) end
+end
+
+--- Waits until the trials that a dead sweep left behind have ended, and notes what came of them.
+function Controller:adopt()
+   for _, row in ipairs(self.index:trials()) do
+      if row.state == "running" then
+         local path = self:path(row.number)
+         local deadline = core.sys.time_ns() + ORPHAN_SECONDS * 1e9
+         while self.sweep.is_recipe and core.sys.exists(path) do
+            local lock = core.io.lock(path .. "/lock")
+            if lock then
+               lock:free()
+               break
+            end
+            if core.sys.time_ns() > deadline or core.sys.interrupted() then
+               core.fail("invalid argument", ("%s: another process still runs this trial"):format(
+                  path), 2)
+            end
+            core.process.sleep(POLL_SECONDS)
+         end
+         self:note_end(row.number, nil)
+      end
+   end
+end
+
+--- The next trial: one that waits, else a new one; nil when there is none.
+local function next_trial(controller)
+   local sweep, rows = controller.sweep, controller.index:trials()
+   local running = {}
+   for _, child in pairs(controller.children) do running[child.number] = true end
+   for _, row in ipairs(rows) do
+      if row.state == "waiting" and not running[row.number] then return row.number, row.point end
+   end
+   local over = sweep.time and core.sys.unix_time() - controller.began > sweep.time
+   if over or #rows >= (sweep.trials or math.huge) then return nil end
+   local number = #rows + 1
+   local point = methods.point(sweep.method, sweep.parameters, number, controller:found(), sweep)
+   return point and number, point
+end
+
+--- Ends the trials under way: they save, and wait for --resume.
+function Controller:stop()
+   self.stopping = true
+   for _, child in pairs(self.children) do core.process.signal(child.pid, SIGTERM) end
+   while next(self.children) do
+      self:poll()
+      core.process.sleep(POLL_SECONDS)
+   end
+end
+
+--- Notes the trials that have ended.
+function Controller:poll()
+   for slot, child in pairs(self.children) do
+      local code = core.process.poll(child.pid)
+      if code then
+         self.children[slot] = nil
+         self:note_end(child.number, code)
+      end
+   end
+end
+
+--- Starts what there is room for; whether anything runs.
+local function fill(controller)
+   if controller.index:get("control") ~= "pause" then
+      for slot = 1, controller.sweep.jobs do
+         if not controller.children[slot] then
+            local number, point = next_trial(controller)
+            if not number then break end
+            start(controller, number, point, slot)
+         end
+      end
+   end
+   return next(controller.children) ~= nil
+end
+
+--- All trials, to the end of the budget.
+-- @tparam[opt] function seen called with the number of each trial that ended, and how
+-- @raise cancelled: Ctrl-C, SIGTERM, or `ftpipe sweep stop`
+function Controller:run(seen)
+   self.seen = seen
+   core.sys.hold_interrupt(true)
+   local ok, problem = pcall(function()
+      while true do
+         local control = self.index:get("control")
+         local signal = core.sys.interrupted()
+         if signal or control == "stop" then
+            self:stop()
+            core.fail("cancelled", ("stopped; ftpipe sweep FILE --out %s --resume goes on"):format(
+               self.dir), signal == SIGINT and 130 or 75)
+         end
+         if not fill(self) and control ~= "pause" then break end
+         core.process.sleep(POLL_SECONDS)
+         self:poll()
+      end
+   end)
+   if not ok then
+      pcall(self.stop, self)
+      error(problem, 0)
+   end
+end
+
+return M

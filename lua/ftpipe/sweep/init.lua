@@ -1,0 +1,103 @@
+--- Many runs of one recipe or command, and which is best: what `ftpipe sweep FILE.lua` reads.
+--
+--    return ft.sweep {
+--       run = { "recipes/t5_rte.lua", steps = 100, eval_every = 25 },
+--       space = { lr = ft.sweep.log(1e-4, 3e-3), clip = { 0, 1 } },
+--       method = "tpe", trials = 12, prune = { kind = "asha", min = 25 },
+--    }
+--
+-- `run` is what stands on a command line: words, and flags by their names with what they are in
+-- every trial. `space` has the flags that change. Of a recipe counts the value of its metric on
+-- held-out data; of a command, which has to print JSON, the number that `metric` names in it
+-- ("seconds_per_batch"; a dot goes into objects).
+
+local core = require("ftpipe.core")
+local guard = require("ftpipe.base.guard")
+local methods = require("ftpipe.sweep.methods")
+local opts = require("ftpipe.base.opts")
+local spaces = require("ftpipe.sweep.space")
+
+local M = {}
+local Sweep = { __name = "sweep" }
+
+local RULES = {
+   run = { type = "table", required = true, help = "words and flags of a trial's command line" },
+   space = { type = "table", required = true, help = "flags that change: lists, or ranges" },
+   metric = { type = "string", help = "a number that a trial left; a recipe's own if absent" },
+   goal = { choices = { "max", "min" }, help = "of the metric; a recipe's own if absent" },
+   method = { choices = methods.names, default = "tpe", help = "what is tried next" },
+   trials = { type = "int", min = 1, help = "at most; a grid's size when absent" },
+   time = { type = "seconds", help = "after which no trial begins" },
+   grid_steps = { type = "int", min = 1, default = 5, help = "of a range, with method grid" },
+   prune = { type = "table", help = "when a trial is given up: kind, min, eta" },
+   jobs = { type = "int", min = 1, default = 1, help = "trials at once, on CPUs of their own" },
+   seed = { type = "int", min = 0, max = 2 ^ 31, default = 1, help = "of what is tried" },
+}
+
+local PRUNE = {
+   kind = { choices = { "asha", "median" }, required = true, help = "rule" },
+   min = { type = "int", min = 1, required = true, help = "steps before the first decision" },
+   eta = { type = "int", min = 2, default = 3, help = "of asha: the best one in so many goes on" },
+}
+
+function Sweep:__tostring()
+   return ("sweep of %s: %s, %s"):format(table.concat(self.run, " "), self.method,
+      self.trials and self.trials .. " trials" or "no limit of trials")
+end
+
+--- A sweep, checked.
+-- @tparam table definition
+-- @treturn sweep the options with their defaults, and `parameters`, sorted by name
+function M.new(definition)
+   local o = opts.check("ft.sweep", RULES, definition)
+   if type(o.run[1]) ~= "string" then
+      opts.fail("ft.sweep", "run begins with a recipe or a command, as \"recipes/t5_rte.lua\"")
+   end
+   o.parameters = spaces.parameters(o.space)
+   for _, parameter in ipairs(o.parameters) do
+      if o.run[parameter.name] ~= nil then
+         opts.fail("ft.sweep", "%s is in run and in space", parameter.name)
+      end
+   end
+   if o.prune then o.prune = opts.check("ft.sweep: prune", PRUNE, o.prune) end
+   if o.method == "grid" then
+      o.trials = math.min(o.trials or math.huge, spaces.grid_size(o.parameters, o.grid_steps))
+   end
+   if not o.trials and not o.time then
+      opts.fail("ft.sweep", "method %s ends by itself never: give trials or time", o.method)
+   end
+   o.is_recipe = core.sys.exists(o.run[1]) == "file"
+   if not o.is_recipe and not (o.metric and o.goal) then
+      opts.fail("ft.sweep", "'%s' is no recipe: of a command, metric and goal say what counts",
+         o.run[1])
+   end
+   return setmetatable(o, Sweep)
+end
+
+--- Numbers from low to high, where each factor is as likely as another.
+-- @tparam number low above 0
+-- @tparam number high
+function M.log(low, high) return spaces.range(low, high, "log") end
+
+--- Numbers from low to high.
+-- @tparam number low
+-- @tparam number high
+function M.linear(low, high) return spaces.range(low, high, "linear") end
+
+--- Whole numbers from low to high.
+-- @tparam int low
+-- @tparam int high
+function M.whole(low, high) return spaces.range(low, high, "linear", true) end
+
+--- Whether a value is what ft.sweep gives.
+-- @local
+function M.is(value) return getmetatable(value) == Sweep end
+
+M.takes = { ["ft.sweep"] = RULES }
+
+guard("ft.sweep", M, {
+   log = "low: number, high: number", linear = "low: number, high: number",
+   whole = "low: int, high: int",
+})
+
+return setmetatable(M, { __call = function(_, definition) return M.new(definition) end })

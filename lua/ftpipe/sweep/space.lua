@@ -1,0 +1,95 @@
+--- What a sweep varies: each parameter is a list of values, or a range of numbers. A point of a
+-- space has a coordinate in [0, 1) for each parameter, in the order of their names.
+
+local core = require("ftpipe.core")
+local opts = require("ftpipe.base.opts")
+
+local M = {}
+
+local Range = { __name = "range" }
+
+function Range:__tostring()
+   return ("%g to %g%s"):format(self.low, self.high, self.scale == "log" and ", by factors"
+      or self.whole and ", whole" or "")
+end
+
+--- Numbers from low to high.
+-- @tparam number low
+-- @tparam number high
+-- @tparam string scale "linear", or "log": every factor is as likely
+-- @tparam[opt] boolean whole only whole numbers
+function M.range(low, high, scale, whole)
+   local fine = low < high and (scale ~= "log" or low > 0) -- neither of what is not a number
+   if not fine then
+      core.fail("invalid argument", ("%sft.sweep: a range from %g to %g%s"):format(core.where(),
+         low, high, low < high and ": by factors it begins above 0"
+            or ", expected a larger end"), 2)
+   end
+   return setmetatable({ low = low, high = high, scale = scale, whole = whole }, Range)
+end
+
+local function is_range(value) return getmetatable(value) == Range end
+
+--- Parameters of a definition's `space`, sorted by name: { name =, values = (list) } or { name =,
+-- range = }.
+function M.parameters(space)
+   local list = {}
+   for _, name in ipairs(opts.names(space)) do
+      local value = space[name]
+      if is_range(value) then
+         list[#list + 1] = { name = name, range = value }
+      elseif type(value) == "table" and #value > 0 then
+         list[#list + 1] = { name = name, values = value }
+      else
+         opts.fail("ft.sweep", "space.%s: expected a list of values or a range, as "
+            .. "ft.sweep.log(1e-4, 1e-2)", name)
+      end
+   end
+   if #list == 0 then opts.fail("ft.sweep", "space names no parameter") end
+   return list
+end
+
+--- The value of a parameter at a coordinate in [0, 1).
+function M.value(parameter, u)
+   if parameter.values then return parameter.values[math.floor(u * #parameter.values) + 1] end
+   local r = parameter.range
+   local value
+   if r.scale == "log" then
+      value = math.exp(math.log(r.low) + u * (math.log(r.high) - math.log(r.low)))
+   else
+      value = r.low + u * (r.high - r.low + (r.whole and 1 or 0))
+   end
+   if r.whole then return math.min(r.high, math.floor(value)) end
+   return tonumber(("%.4g"):format(value)) -- what people read is what is tried
+end
+
+--- The values of a point: { lr = 1e-3 }.
+function M.values(parameters, point)
+   local values = {}
+   for k, parameter in ipairs(parameters) do
+      values[parameter.name] = M.value(parameter, point[k])
+   end
+   return values
+end
+
+--- How many points a grid has: every value of lists, `steps` of ranges.
+function M.grid_size(parameters, steps)
+   local n = 1
+   for _, parameter in ipairs(parameters) do
+      n = n * (parameter.values and #parameter.values or steps)
+   end
+   return n
+end
+
+--- Point i (from 1) of the grid; the last parameter changes first.
+function M.grid_point(parameters, steps, i)
+   local point, rest = {}, i - 1
+   for k = #parameters, 1, -1 do
+      local n = parameters[k].values and #parameters[k].values or steps
+      point[k] = (rest % n + 0.5) / n
+      rest = math.floor(rest / n)
+   end
+   return point
+end
+
+return M

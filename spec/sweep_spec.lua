@@ -1,0 +1,408 @@
+--- Sweeps: what is tried next, what is given up, and what survives.
+
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
+local ft = require("ftpipe")
+local indexes = require("ftpipe.sweep.index")
+local methods = require("ftpipe.sweep.methods")
+local process = require("spec.support.process")
+local prune = require("ftpipe.sweep.prune")
+local spaces = require("ftpipe.sweep.space")
+
+local ftpipe = process.ftpipe
+
+--- Branin's function with a choice beside it: three minima of 0.3979, further off by the choice.
+local function branin(values)
+   local x, y = values.x, values.y
+   local b, c = 5.1 / (4 * math.pi ^ 2), 5 / math.pi
+   return (y - b * x ^ 2 + c * x - 6) ^ 2 + 10 * (1 - 1 / (8 * math.pi)) * math.cos(x) + 10
+      + (values.kind == "right" and 0 or 20)
+end
+
+local SPACE = spaces.parameters {
+   x = ft.sweep.linear(-5, 10), y = ft.sweep.linear(0, 15), kind = { "wrong", "right", "left" },
+}
+
+--- The least loss in so many trials.
+local function best_of(method, seed, trials)
+   local found, best = {}, math.huge
+   for number = 1, trials do
+      local point = methods.point(method, SPACE, number, found, { seed = seed, grid_steps = 4 })
+      local loss = branin(spaces.values(SPACE, point))
+      found[number] = { point = point, loss = loss }
+      best = math.min(best, loss)
+   end
+   return best
+end
+
+describe("what a sweep tries", function()
+   it("is by TPE better than by chance, over 50 seeds", function()
+      local wins, logs = 0, 0
+      for seed = 1, 50 do
+         local tpe, chance = best_of("tpe", seed, 50), best_of("random", seed, 50)
+         if tpe < chance then wins = wins + 1 end
+         logs = logs + math.log(tpe) - math.log(chance)
+      end
+      assert.is_true(wins >= 33, wins .. " of 50") -- by chance alone once in 60
+      assert.is_true(logs < 0, logs)
+   end)
+
+   it("is every point of a grid once, and then nothing", function()
+      local seen, o = {}, { seed = 1, grid_steps = 4 }
+      for number = 1, 48 do
+         local values = spaces.values(SPACE, methods.point("grid", SPACE, number, {}, o))
+         local key = ("%s %s %s"):format(values.kind, values.x, values.y)
+         assert.is_nil(seen[key])
+         seen[key] = true
+      end
+      assert.is_nil(methods.point("grid", SPACE, 49, {}, o))
+   end)
+
+   it("fills space evenly with halton: fewer holes than by chance", function()
+      local line = spaces.parameters { x = ft.sweep.linear(0, 1) }
+      local function widest(method, seed)
+         local all = {}
+         for i = 1, 64 do all[i] = methods.point(method, line, i, {}, { seed = seed })[1] end
+         table.sort(all)
+         local gap = all[1] + 1 - all[64]
+         for i = 2, 64 do gap = math.max(gap, all[i] - all[i - 1]) end
+         return gap
+      end
+      for seed = 1, 20 do
+         assert.is_true(widest("halton", seed) <= 2 / 64 + 1e-9)
+         assert.is_true(widest("random", seed) > 2 / 64)
+      end
+   end)
+
+   it("is of the kinds that were asked for", function()
+      local space = spaces.parameters { a = ft.sweep.log(1e-4, 1e-2), b = ft.sweep.whole(2, 4) }
+      local seen, below = {}, 0
+      for number = 1, 200 do
+         local values = spaces.values(space, methods.point("random", space, number, {},
+            { seed = 3 }))
+         assert.is_true(values.a >= 1e-4 and values.a <= 1e-2)
+         seen[values.b] = (seen[values.b] or 0) + 1
+         if values.a < 1e-3 then below = below + 1 end
+      end
+      assert.is_true(below > 70 and below < 130, below)
+      assert.is_true(seen[2] > 40 and seen[3] > 40 and seen[4] > 40)
+      assert.is_nil(seen[1] or seen[5])
+   end)
+
+   it("is refused in one line when it makes no sense", function()
+      local cases = {
+         ["run begins with a recipe"] = { run = {}, space = { a = { 1 } }, trials = 1 },
+         ["space.a: expected a list"] = { run = { "x" }, space = { a = 3 }, trials = 1 },
+         ["a is in run and in space"] = { run = { "x", a = 1 }, space = { a = { 1 } }, trials = 1 },
+         ["metric and goal"] = { run = { "plan" }, space = { a = { 1 } }, trials = 1 },
+         ["give trials or time"] = { run = { "plan" }, space = { a = { 1 } } },
+         ["'metod' %(did you mean 'method'"] = { run = { "x" }, space = {}, metod = "grid" },
+      }
+      for pattern, definition in pairs(cases) do
+         assert.matches(pattern, files.failure(ft.sweep, definition).message)
+      end
+      assert.matches("expected a larger end", files.failure(ft.sweep.log, 1, 1).message)
+   end)
+end)
+
+describe("what a sweep gives up", function()
+   it("is by ASHA what a replay of the reports gives up", function()
+      local rule = { kind = "asha", min = 2, eta = 3 }
+      local reports, ended = {}, {}
+      local state = 12345
+      local function chance()
+         state = state * 16807 % 2147483647
+         return state / 2147483647
+      end
+      local at, quality = {}, {}
+      for trial = 1, 27 do at[trial], quality[trial] = 0, chance() end
+      for _ = 1, 600 do -- in any order, as processes beside each other report
+         local trial = math.floor(chance() * 27) + 1
+         if not ended[trial] and at[trial] < 18 then
+            at[trial] = at[trial] + 1
+            local report = { trial = trial, step = at[trial],
+               loss = quality[trial] + 1 / at[trial] }
+            report.ends = prune.ends(rule, reports, report)
+            ended[trial] = report.ends or nil
+            reports[#reports + 1] = report
+         end
+      end
+      local before, n_ended, last = {}, 0, 0
+      for i, report in ipairs(reports) do
+         assert.equal(report.ends, prune.ends(rule, before, report), i)
+         if report.ends then
+            n_ended = n_ended + 1
+            local rung = prune.rung(rule, report.step)
+            assert.is_true(report.step == 2 or report.step == 6 or report.step == 18, rung)
+         end
+         if report.step == 18 then last = last + 1 end
+         before[i] = report
+      end
+      assert.is_true(n_ended >= 14, n_ended)
+      assert.is_true(last >= 1 and last <= 9, last)
+   end)
+
+   it("is by the median what is worse than half of the others", function()
+      local rule, reports = { kind = "median", min = 1 }, {}
+      for trial, loss in ipairs { 1, 2, 3, 4 } do
+         reports[trial] = { trial = trial, step = 1, loss = loss }
+      end
+      local function ends(loss)
+         return prune.ends(rule, reports, { trial = 9, step = 1, loss = loss })
+      end
+      assert.is_false(ends(2.4))
+      assert.is_true(ends(2.6))
+      assert.is_true(ends(0 / 0))
+      assert.is_false(prune.ends(rule, reports, { trial = 9, step = 2, loss = 9 })) -- nobody there
+   end)
+end)
+
+-- A recipe that costs nothing: its value is best at lr = 1e-3; it notes that it ran, and does what
+-- its environment asks of it.
+local RECIPE = [[
+local core, trial = require("ftpipe.core"), require("ftpipe.sweep.trial")
+local o = {}
+for _, word in ipairs(arg) do
+   local key, value = word:match("^%-%-([%w-]+)=?(.*)$")
+   o[key] = value == "" and true or tonumber(value) or value
+end
+core.sys.mkdir(o.out)
+local lock = core.io.lock(o.out .. "/lock")
+local log = io.open(os.getenv("RUNS"), "a")
+log:write(o.out:match("%d+$"), o.resume and " resumed" or "", "\n")
+log:close()
+local value = 100 - math.abs(math.log(o.lr / 1e-3)) * 10
+if o.lr > (tonumber(os.getenv("DIVERGES_ABOVE")) or math.huge) then os.exit(4) end
+if os.getenv("FILLS_DISK") then core.sys.write_file(o.out .. "/hf", ("x"):rep(1e6)) end
+for step = 1, 4 do
+   core.process.sleep(tonumber(os.getenv("SECONDS_A_STEP") or 0))
+   if core.sys.interrupted() then os.exit(75) end
+   if trial.ends(step, value + step, "higher") then break end
+end
+core.sys.write_file(o.out .. "/summary.json",
+   core.json.encode { value = value, better = "higher", steps = 4 })
+lock:free()
+]]
+
+local SWEEP = [[
+local ft = require("ftpipe")
+return ft.sweep {
+   run = { "%s/recipe.lua" }, space = { lr = ft.sweep.log(1e-4, 1e-2) }, method = "%s",
+   trials = %d, jobs = %d, prune = %s,
+}
+]]
+
+describe("ftpipe sweep", function()
+   local directory, out
+
+   before_each(function()
+      directory = files.directory()
+      out = directory .. "/out"
+      core.sys.write_file(directory .. "/recipe.lua", RECIPE)
+   end)
+
+   after_each(function() files.remove(directory) end)
+
+   local function write(method, trials, jobs, rule)
+      core.sys.write_file(directory .. "/s.lua", SWEEP:format(directory, method, trials, jobs,
+         rule or "nil"))
+   end
+
+   --- Runs the sweep in a shell, with variables in front.
+   local function sweep(variables, more)
+      return process.shell(("%s RUNS=%s/runs timeout 200 %s sweep %s/s.lua --out %s %s"):format(
+         variables, directory, core.sys.executable(), directory, out, more or ""))
+   end
+
+   --- How often each trial began.
+   local function begun()
+      local counts = {}
+      local path = directory .. "/runs"
+      local text = core.sys.exists(path) and core.sys.read_file(path) or ""
+      for number in text:gmatch("(%d+)[^\n]*\n") do
+         counts[tonumber(number)] = (counts[tonumber(number)] or 0) + 1
+      end
+      return counts
+   end
+
+   local function rows()
+      local index = indexes.open(out, true)
+      local list = index:trials()
+      index:close()
+      return list
+   end
+
+   local function wait_for(what)
+      local deadline = core.sys.time_ns() + 60e9
+      while not what() do
+         assert.is_true(core.sys.time_ns() < deadline, "nothing happened")
+         core.process.sleep(0.02)
+      end
+   end
+
+   --- Starts the sweep as a process of its own.
+   local function start(variables)
+      local environment = { "RUNS=" .. directory .. "/runs" }
+      for key, value in pairs(variables) do environment[#environment + 1] = key .. "=" .. value end
+      return core.process.start({ core.sys.executable(), "sweep", directory .. "/s.lua", "--out",
+         out, "--resume" }, directory .. "/said", directory .. "/said", environment)
+   end
+
+   local function await(pid)
+      local code
+      wait_for(function()
+         code = core.process.poll(pid)
+         return code
+      end)
+      return code
+   end
+
+   it("runs trials, gives up the worse, and shows the best", function()
+      write("tpe", 16, 2, '{ kind = "asha", min = 1, eta = 2 }')
+      local printed, err, code = sweep("")
+      assert.equal(0, code, err)
+      assert.matches("16 trials: ", printed)
+      assert.matches("%d+ pruned", printed)
+      local lr = printed:match("best [%d.]+: trial %d+, lr=(%S+)")
+      assert.is_true(tonumber(lr) > 4e-4 and tonumber(lr) < 2.5e-3, printed)
+      assert.equal(16, #begun())
+      assert.equal(printed, (ftpipe { "sweep", "show", out }))
+      assert.matches("^trial %d+: .-\nftpipe %S+/recipe.lua  %-%-lr=" .. lr .. "\n",
+         (ftpipe { "sweep", "best", out }))
+      assert.matches("16 trials  best", (ftpipe { "sweep", "ls", directory }))
+      local data = core.json.decode((ftpipe { "sweep", "show", out, "--format", "json" }))
+      assert.equal(16, #data.trials)
+      -- every decision is what a replay of the reports decides
+      local index, before = indexes.open(out), {}
+      for i, report in ipairs(index:reports()) do
+         local ends = prune.ends({ kind = "asha", min = 1, eta = 2 }, before, report)
+         assert.equal(report.ends == 1, ends)
+         before[i] = report
+      end
+      index:close()
+      process.refused(2, "holds this sweep: give %-%-resume", { "sweep", directory .. "/s.lua",
+         "--out", out })
+   end)
+
+   it("loses nothing when it is killed, nor when a trial is", function()
+      write("random", 6, 2)
+      local pid = start { SECONDS_A_STEP = 0.15 }
+      wait_for(function()
+         local ok, list = pcall(rows)
+         return ok and list[3]
+      end)
+      core.process.signal(pid, 9)
+      await(pid)
+      local kept = {}
+      for _, row in ipairs(rows()) do
+         if row.state == "done" then kept[row.number] = row.value end
+      end
+      assert.is_true(next(kept) ~= nil)
+      pid = start { SECONDS_A_STEP = 0.3 }
+      local victim
+      wait_for(function() -- a trial that runs: who holds its lock
+         for _, row in ipairs(rows()) do
+            local path = ("%s/trials/%04d/lock"):format(out, row.number)
+            if row.state == "running" and core.sys.exists(path) then
+               local lock, holder = core.io.lock(path)
+               if lock then lock:free() elseif holder > 0 then victim = { row.number, holder } end
+            end
+         end
+         return victim
+      end)
+      core.process.signal(victim[2], 9)
+      assert.equal(0, await(pid))
+      assert.equal("failed", rows()[victim[1]].state)
+      assert.matches("signal 9", rows()[victim[1]].note)
+      local after = begun()
+      assert.equal(0, await(start {}))
+      for number, row in ipairs(rows()) do
+         assert.equal("done", row.state, number)
+         assert.equal(kept[number] or row.value, row.value)
+         if kept[number] then assert.equal(1, after[number], number) end
+         assert.equal(after[number] + (number == victim[1] and 1 or 0), begun()[number], number)
+      end
+      assert.equal(6, #rows())
+   end)
+
+   it("goes on past trials that diverge, and past a full disk when there is room again", function()
+      write("grid", 5, 1)
+      local printed, err, code = sweep("DIVERGES_ABOVE=3e-3")
+      assert.equal(0, code, err)
+      assert.matches("it diverged", printed)
+      assert.matches("4 done, 1 failed", printed)
+      assert.equal(0, select(3, sweep("", "--resume")))
+      assert.same({ 1, 1, 1, 1, 1 }, begun()) -- what diverged would again
+      files.remove(out)
+      os.remove(directory .. "/runs")
+      printed, err, code = sweep("ulimit -f 500; FILLS_DISK=1") -- in blocks of 1 KiB
+      assert.equal(1, code, printed)
+      assert.matches("no trial has a value", err)
+      assert.matches("files could not be read or written", printed)
+      printed, err, code = sweep("FILLS_DISK=1", "--resume")
+      assert.equal(0, code, err)
+      assert.matches("5 trials: 5 done", printed)
+      assert.same({ 2, 2, 2, 2, 2 }, begun())
+   end)
+
+   it("stops, pauses and goes on when it is told to", function()
+      write("random", 8, 1)
+      local pid = start { SECONDS_A_STEP = 0.1 }
+      wait_for(function() return pcall(rows) and rows()[1] end)
+      assert.matches("begins no further trials", (ftpipe { "sweep", "pause", out }))
+      wait_for(function() return rows()[#rows()].state == "done" end)
+      local n = #rows()
+      core.process.sleep(0.3)
+      assert.equal(n, #rows())
+      ftpipe { "sweep", "go", out }
+      wait_for(function() return #rows() > n end)
+      ftpipe { "sweep", "stop", out }
+      assert.equal(75, await(pid))
+      assert.equal(0, await(start {}))
+      for _, row in ipairs(rows()) do assert.equal("done", row.state) end
+      assert.equal(8, #rows())
+   end)
+
+   it("loses no report of 16 writers at once", function()
+      local index = indexes.open(directory)
+      local script = ([[local index = require("ftpipe.sweep.index").open("%s")
+         for step = 1, 25 do index:report(tonumber(arg[1]), step, step) end]]):format(directory)
+      core.sys.write_file(directory .. "/writer.lua", script)
+      local pids = {}
+      for w = 1, 16 do
+         pids[w] = core.process.start({ core.sys.executable(), directory .. "/writer.lua",
+            tostring(w) }, directory .. "/said", directory .. "/said", {})
+      end
+      for _, pid in ipairs(pids) do assert.equal(0, await(pid)) end
+      local counts = {}
+      for _, row in ipairs(index:reports()) do counts[row.trial] = (counts[row.trial] or 0) + 1 end
+      for w = 1, 16 do assert.equal(25, counts[w]) end
+      index:close()
+   end)
+
+   it("plans a sweep of plans, and refuses what is none", function()
+      core.sys.write_file(directory .. "/p.lua", [[local ft = require("ftpipe")
+         return ft.sweep { run = { "plan", "t5-small", devices = "sim:2x11GB", format = "json" },
+            space = { micro_batches = { 1, 4 } }, method = "grid", metric = "seconds_per_batch",
+            goal = "min" }]])
+      local printed, err, code = ftpipe { "sweep", directory .. "/p.lua", "--out", out }
+      assert.equal(0, code, err)
+      assert.matches("2 trials: 2 done\nbest %S+: trial 2, micro_batches=4\n", printed)
+      assert.matches("grid, 2 trials\n    1  micro_batches=1\n", (ftpipe { "sweep",
+         directory .. "/p.lua", "--dry-run" }))
+      process.refused(2, "does not return what ft.sweep gives", { "sweep", "recipes/../spec/support"
+         .. "/files.lua" })
+      process.refused(2, "there is no sweep 'nothing.lua'", { "sweep", "nothing.lua" })
+      process.refused(6, "is no sweep", { "sweep", "show", directory })
+   end)
+
+   it("has sweeps of at most 25 lines", function()
+      for _, name in ipairs(core.sys.list_dir("sweeps")) do
+         local text = core.sys.read_file("sweeps/" .. name)
+         assert.is_true(select(2, text:gsub("\n", "")) <= 25, name)
+         local printed, err, code = ftpipe { "sweep", "sweeps/" .. name, "--dry-run" }
+         assert.equal(0, code, err)
+         assert.matches("trials\n    1  %S+=", printed)
+      end
+   end)
+end)
