@@ -85,7 +85,8 @@ describe("recipes/t5_rte.lua", function()
    end)
 
    it("plans stale weights of every kind", function()
-      for _, staleness in ipairs { "stash", "vertical", "predict" } do
+      local ways = { "stash", "vertical", "predict", "gap-aware", "stash+gap-aware" }
+      for _, staleness in ipairs(ways) do
          local flags = { "--schedule", "async", "--staleness", staleness }
          local out, err, exit = run("--dry-run", unpack(flags))
          assert.equal(0, exit, err)

@@ -224,6 +224,8 @@ describe("a run that is resumed", function()
    for _, late in ipairs { { "--schedule", "async", "--staleness", "stash" },
       { "--schedule", "async", "--staleness", "vertical" },
       { "--schedule", "async", "--staleness", "predict" }, { "--schedule", "2bw" },
+      { "--schedule", "async", "--staleness", "gap-aware" },
+      { "--schedule", "async", "--staleness", "stash+gap-aware" },
       { "--schedule", "async", "--micro-batches", "1", "--max-staleness", "1" },
       { "--schedule", "async", "--clip", "0.5" } }
    do

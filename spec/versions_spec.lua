@@ -133,6 +133,34 @@ describe("a run with older weights", function()
       end
    end)
 
+   it("divides gradients by the gap, those of each micro-batch by its own", function()
+      local rates = function(batch) return 1e-2 - 2e-4 * batch end
+      for P = 2, 4 do
+         for _, micro_batches in ipairs { 1, 2 } do
+            local o = options(P, micro_batches, "stash", { rates = rates, gap_aware = true,
+               staleness = "stash+gap-aware", steps = P == 3 and 30 or 15 })
+            compare(o, 1e-6)
+            o.gap_aware = false
+            assert.is_true(late.distance(late.train(o, stage_of(P)).params,
+               pipeline.train(o).params) > 1e-3)
+         end
+      end
+   end)
+
+   it("divides gradients by the gap with AdamW, and clips what is left of them", function()
+      -- a step is the difference of two weights, and has their rounding: an ulp of a weight is 1e-4
+      -- of a step, here and in the formula, which is then as much of the next one
+      local o = options(3, 2, "stash", { gap_aware = true, staleness = "stash+gap-aware",
+         clip = 0.5, optimizer = "adamw", rate = 5e-4,
+         hypers = { eps = 1e-3, weight_decay = 0.01 } })
+      compare(o, 1e-5)
+      o.steps = 5
+      local run = pipeline.train(o)
+      assert.is_true(late.distance(late.train(o, stage_of(3)).params, run.params) <= 1e-6)
+      o.gap_aware = false
+      assert.is_true(late.distance(late.train(o, stage_of(3)).params, run.params) > 1e-4)
+   end)
+
    it("clips each stage by the last norms that it can know", function()
       for P = 2, 4 do
          for _, micro_batches in ipairs { 1, 2 } do
@@ -159,7 +187,7 @@ describe("a run with older weights", function()
       assert.same(judge.params, run.params)
    end)
 
-   for _, way in ipairs { "stash", "vertical" } do
+   for _, way in ipairs { "stash", "vertical", "gap-aware", "stash+gap-aware" } do
       it("equals its replay on one thread, ties and several stages on a device: " .. way, function()
          for _, o in ipairs {
             { devices = "cpu:3" }, { devices = "cpu:2", stages = 5 },
@@ -227,6 +255,20 @@ describe("a run with predicted weights", function()
 
    it("has them where micro-batches of a batch share a prediction", function()
       compare_predicted(3, 2)
+   end)
+
+   it("has gradients divided by the gap where backwards read the newest weights", function()
+      for P = 2, 3 do
+         files.in_directory(function(dir)
+            local o = predicting(dir, P, P - 1, { staleness = "gap-aware", predicts = false,
+               gap_aware = true })
+            local run, judge = pipeline.train(o), late.train(o, stage_in(P))
+            assert.is_true(late.distance(judge.params, run.params) <= 1e-6)
+            pipeline.assert_memory(run.plan, run.measured)
+            o.gap_aware = false
+            assert.is_true(late.distance(late.train(o, stage_in(P)).params, run.params) > 1e-5)
+         end)
+      end
    end)
 
    it("is that of newest weights with Adafactor, which has no momentum to go by", function()

@@ -55,7 +55,7 @@ static inline ft_status pipeline_plan(pipeline *p, ft_error *err)
 {
     ft_wiring *wiring;
     ft_weights read = p->weights == FT_WEIGHTS_OWN ? p->schedule->weights : p->weights;
-    p->cut.keeps = ft_weights_rows[read].reads == FT_READS_KEPT;
+    p->cut.keeps = ft_weights_keep(read);
     FT_TRY(ft_wiring_new(&wiring, &p->cut, err));
     const ft_pipeline made_for = {.n_stages = p->cut.n_stages,
                                   .n_devices = p->cut.n_devices,

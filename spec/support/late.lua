@@ -129,12 +129,49 @@ local function inputs_of(graph, fed, micro, micros)
    return list
 end
 
---- Adds the gradients of a run of the whole graph to the sums, in f32.
-local function add_gradients(program, sums, first)
+--- Adds the gradients of a run of the whole graph to the sums, in f32: each as it is, or divided by
+-- what a function says of its parameter and its place in it.
+local function add_gradients(program, sums, first, penalty)
    for p, sum in ipairs(sums) do
       local from, n = floats(program:grad(p))
       local to = floats(sum)
-      for i = 0, n - 1 do to[i] = first and from[i] or to[i] + from[i] end
+      for i = 0, n - 1 do
+         local g = penalty and from[i] / penalty(p, i) or from[i]
+         to[i] = first and g or to[i] + g
+      end
+   end
+end
+
+--- How large the steps of a parameter are: the mean of their squares over their rates, the largest
+-- rate, and how much of a mean it is yet.
+local function note_step(size, before, after, rate)
+   local from, n = floats(before)
+   local to = floats(after)
+   size.mean = size.mean or core.tensor.zeros(before:shape(), "f32")
+   local mean = floats(size.mean)
+   for i = 0, n - 1 do
+      local step = round(round(from[i] - to[i]) / round(rate))
+      mean[i] = 0.999 * mean[i] + 0.001 * step * step
+   end
+   size.weight = 0.999 * (size.weight or 0) + 0.001
+   size.rate = math.max(size.rate or 0, rate)
+end
+
+--- What gradients of a micro-batch are divided by: 1 and the gap between the weights now and those
+-- that its forward has read, over the size of a step.
+-- @tparam table newest, read parameters by number
+-- @tparam table sizes of note_step, by number
+local function penalty_of(newest, read, sizes)
+   local now, was, mean = {}, {}, {}
+   for p in ipairs(newest) do
+      now[p], was[p] = floats(newest[p]), floats(read[p])
+      mean[p] = sizes[p].mean and floats(sizes[p].mean)
+   end
+   return function(p, i)
+      if not mean[p] then return 1 end
+      local size = sizes[p]
+      local step = size.rate * math.sqrt(mean[p][i] / size.weight) + 1e-8
+      return 1 + math.abs(now[p][i] - was[p][i]) / step
    end
 end
 
@@ -179,7 +216,7 @@ end
 --- Trains as pipeline.train does.
 -- @tparam table o of pipeline.train; version (of M.versions, or a function alike), stages; predicts
 --   (true: what is read is moved ahead by the updates that it lacks, which is right for stages
---   whose backwards do not read their weights)
+--   whose backwards do not read their weights); gap_aware (true: gradients are divided by the gap)
 -- @tparam function stage_of stage of a parameter's name
 -- @treturn table losses, params, and norms where gradients are clipped
 function M.train(o, stage_of)
@@ -198,7 +235,8 @@ function M.train(o, stage_of)
       programs[bucket] = core.program.new(graph, { grads = true })
    end
    local history, losses, norms, squares, stages = { [0] = {} }, {}, {}, {}, {}
-   for p, name in ipairs(names) do stages[p] = stage_of(name) end
+   local sizes = {}
+   for p, name in ipairs(names) do stages[p], sizes[p] = stage_of(name), {} end
    for p in ipairs(names) do history[0][p] = { param = copy_of(newest[p]), state = {} } end
    for batch = 0, full.steps - 1 do
       local fed, loss = pipeline.fed(plan, full, batch), 0
@@ -213,13 +251,17 @@ function M.train(o, stage_of)
          end
          local out = program:run(mixed, inputs_of(graph, fed.inputs, micro, micros))
          loss = loss + out.loss:get()
-         add_gradients(program, sums, micro == 0)
+         add_gradients(program, sums, micro == 0,
+            o.gap_aware and penalty_of(newest, mixed, sizes) or nil)
       end
       losses[batch + 1] = loss
       if full.clip > 0 then norms[batch + 1] = clip(full, sums, batch, squares, stages, micros) end
       history[batch + 1] = {}
       for p in ipairs(names) do
          M.optimizers[full.optimizer](newest[p], sums[p], states[p], full, batch + 1)
+         if o.gap_aware then
+            note_step(sizes[p], history[batch][p].param, newest[p], rate_of(full, batch))
+         end
          history[batch + 1][p] = { param = copy_of(newest[p]), state = copy_state(states[p]) }
       end
    end

@@ -166,6 +166,7 @@ static ft_stage_costs opt_costs(lua_State *L, int t, int n_stages, int n_edges)
         .backward_weight_ns = script_opt_numbers(L, t, "backward_weight_ns", n_stages),
         .recompute_ns = script_opt_numbers(L, t, "recompute_ns", n_stages),
         .predict_ns = script_opt_numbers(L, t, "predict_ns", n_stages),
+        .attenuate_ns = script_opt_numbers(L, t, "attenuate_ns", n_stages),
         .all_reduce_ns = script_opt_numbers(L, t, "all_reduce_ns", n_stages),
     };
 }

@@ -161,7 +161,7 @@ int script_engine_plan(lua_State *L)
     cut.forward_only = schedule->forward_only;
     cut.splits = push_splits(L, schedule, cut.n_stages);
     ft_weights read = asked.weights == FT_WEIGHTS_OWN ? schedule->weights : asked.weights;
-    cut.keeps = ft_weights_rows[read].reads == FT_READS_KEPT;
+    cut.keeps = ft_weights_keep(read);
     cut.together = schedule->synchronous && !script_opt_bool(L, 1, "apart", false);
     cut.late_norms =
         !schedule->synchronous && !cut.forward_only && script_opt_number(L, 1, "clip", 0) > 0;

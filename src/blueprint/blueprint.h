@@ -209,6 +209,8 @@ typedef struct ft_stage_layout {
     int n_held_slots;                        /* micro-batches that are between the halves at once */
     ft_version_ring rings[FT_WEIGHTS_KINDS]; /* of older weights */
     ft_version_ring predicted;               /* of those that the stage owns; n = 0: none */
+    bool attenuates; /* it has A actions, and how large steps are in its optimizer's state */
+    bool reads_old;  /* forwards or backwards may read older weights: packed copies are kept */
     int *in_edges[FT_ACT_COUNT], n_in_edges[FT_ACT_COUNT]; /* by kind of this stage's action */
     int *out_edges[FT_ACT_COUNT], n_out_edges[FT_ACT_COUNT];
 } ft_stage_layout;

@@ -198,8 +198,9 @@ static ft_status price_transfers(const ft_blueprint *b, double *times, ft_error 
 ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
 {
     static const ft_action_kind kinds[] = {
-        FT_ACT_FORWARD, FT_ACT_BACKWARD, FT_ACT_BACKWARD_INPUT, FT_ACT_BACKWARD_WEIGHT,
-        FT_ACT_PREDICT, FT_ACT_REDUCE,   FT_ACT_UPDATE,         FT_ACT_ADOPT};
+        FT_ACT_FORWARD,         FT_ACT_BACKWARD, FT_ACT_BACKWARD_INPUT,
+        FT_ACT_BACKWARD_WEIGHT, FT_ACT_PREDICT,  FT_ACT_REDUCE,
+        FT_ACT_UPDATE,          FT_ACT_ADOPT,    FT_ACT_ATTENUATE};
     enum { KINDS = sizeof kinds / sizeof *kinds };
     int n = b->cut.n_stages;
     double *rows[FT_ACT_COUNT] = {NULL};
@@ -221,9 +222,12 @@ ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
         if (b->plan.versions && b->plan.versions[s] > 1)
             *update += traffic_ns(2 * owned_bytes(b, s), &b->cut.devices[b->stages[s].device]);
     }
-    for (int s = 0; s < n; s++) /* weights and two parts of state are read */
-        rows[FT_ACT_PREDICT][s] =
-            traffic_ns(4 * owned_bytes(b, s), &b->cut.devices[b->stages[s].device]);
+    for (int s = 0; s < n; s++) {
+        const ft_device *device = &b->cut.devices[b->stages[s].device];
+        /* weights and two parts of state are read; weights, older ones, the size of steps */
+        rows[FT_ACT_PREDICT][s] = traffic_ns(4 * owned_bytes(b, s), device);
+        rows[FT_ACT_ATTENUATE][s] = traffic_ns(5 * owned_bytes(b, s), device);
+    }
     price_copies(b, rows);
     for (int s = 0; s < n; s++)
         rows[FT_ACT_BACKWARD][s] +=
@@ -238,6 +242,7 @@ ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
                                 .backward_input_ns = rows[FT_ACT_BACKWARD_INPUT],
                                 .backward_weight_ns = rows[FT_ACT_BACKWARD_WEIGHT],
                                 .recompute_ns = rows[FT_ACT_FORWARD],
-                                .predict_ns = rows[FT_ACT_PREDICT]};
+                                .predict_ns = rows[FT_ACT_PREDICT],
+                                .attenuate_ns = rows[FT_ACT_ATTENUATE]};
     return FT_OK;
 }

@@ -1,5 +1,6 @@
 /* blueprint/fit.c - moves for a plan whose state is larger than its devices. */
 #include "blueprint/internal.h"
+#include "blueprint/states.h"
 
 /* Bytes of a class of a stage: as places of its tensors, and as a unit. */
 typedef struct extent {
@@ -12,11 +13,11 @@ static void add(extent *e, int64_t bytes)
     e->together += ft_memory_round(bytes);
 }
 
-static int64_t state_bytes(const ft_blueprint *b, const ft_param_layout *p)
+static int64_t state_bytes(const ft_blueprint *b, int param)
 {
     ft_state_part parts[FT_MAX_STATE_PARTS];
     int64_t bytes = 0;
-    if (p->n_terms) b->options.optimizer->state(&p->spec, b->options.hypers, parts, &bytes);
+    if (b->params[param].n_terms) ft_blueprint_state(b, param, parts, &bytes);
     return bytes;
 }
 
@@ -32,7 +33,7 @@ static void measure(const ft_blueprint *b, int s, extent out[FT_MEMORY_CLASSES])
         const ft_param_layout *p = &b->params[sp->param];
         if (!stay && (sp->owned || sp->replica))
             add(&out[FT_MEMORY_WEIGHTS], ft_spec_bytes(&p->spec));
-        if (sp->owned) add(&out[FT_MEMORY_OPTIMIZER], state_bytes(b, p));
+        if (sp->owned) add(&out[FT_MEMORY_OPTIMIZER], state_bytes(b, sp->param));
     }
     for (int i = 0; i < cut->n_grads; i++) {
         int param = ft_graph_grad_term(b->cut.graphs[0], cut->grads[i])->param;

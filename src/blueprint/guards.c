@@ -4,6 +4,7 @@
 
 #include "blueprint/guards.h"
 #include "blueprint/internal.h"
+#include "blueprint/states.h"
 
 typedef struct walk {
     const ft_blueprint *b;
@@ -42,7 +43,7 @@ static void visit_params(const walk *w, int s)
         bool own = (sp->owned || sp->replica) && !stage->units[FT_MEMORY_WEIGHTS];
         if (own) visit_tensor(w, guard, sp->at, ft_spec_bytes(&p->spec));
         if (!sp->owned || !p->n_terms || stage->units[FT_MEMORY_OPTIMIZER]) continue;
-        b->options.optimizer->state(&p->spec, b->options.hypers, parts, &state_bytes);
+        ft_blueprint_state(b, sp->param, parts, &state_bytes);
         guard.class = FT_MEMORY_OPTIMIZER;
         visit_tensor(w, guard, p->state_at, state_bytes);
     }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "blueprint/internal.h"
+#include "blueprint/states.h"
 
 static ft_status no_memory(ft_error *err)
 {
@@ -192,8 +193,7 @@ static void take_params(ft_blueprint *b, int s)
         ft_state_part parts[FT_MAX_STATE_PARTS];
         int64_t state_bytes = 0;
         p->at = sp->at;
-        if (p->n_terms)
-            b->options.optimizer->state(&p->spec, b->options.hypers, parts, &state_bytes);
+        if (p->n_terms) ft_blueprint_state(b, sp->param, parts, &state_bytes);
         p->state_at = take_of(b, s, FT_MEMORY_OPTIMIZER, state_bytes);
     }
 }

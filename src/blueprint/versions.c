@@ -1,5 +1,6 @@
 /* blueprint/versions.c - older and predicted weights: how many there are at once, and where. */
 #include "blueprint/internal.h"
+#include "blueprint/states.h"
 
 static bool computes(ft_action_kind kind)
 {
@@ -65,6 +66,19 @@ static ft_status count_adopted(ft_blueprint *b, int s, ft_error *err)
     return FT_OK;
 }
 
+/* Whether an action that computes finds newer weights than it reads. */
+static bool finds_newer(const ft_plan *plan, int s)
+{
+    int64_t updates = 0;
+    for (int64_t i = 0; i < ft_plan_length(plan, plan->device[s]); i++) {
+        ft_action a = ft_plan_at(plan, plan->device[s], i);
+        if (a.stage != s) continue;
+        if (computes(a.kind) && updates > (int64_t)a.batch - a.lag) return true;
+        updates += a.kind == FT_ACT_UPDATE;
+    }
+    return false;
+}
+
 bool blueprint_keeps(const ft_plan *plan)
 {
     for (int s = 0; s < plan->n_stages; s++)
@@ -77,17 +91,29 @@ ft_status blueprint_count_versions(ft_blueprint *b, ft_error *err)
     for (int s = 0; s < b->cut.n_stages; s++) {
         ft_stage_layout *stage = &b->stages[s];
         stage->predicted.n = ft_plan_has(&b->plan, s, FT_ACT_PREDICT); /* one slot */
+        stage->attenuates = ft_plan_has(&b->plan, s, FT_ACT_ATTENUATE);
         stage->rings[FT_WEIGHTS_OWNED].n = b->plan.versions[s] - 1;
         if (b->cut.keeps && adopts(b, stage)) FT_TRY(count_adopted(b, s, err));
+        stage->reads_old =
+            !stage->attenuates || stage->rings[FT_WEIGHTS_ADOPTED].n || finds_newer(&b->plan, s);
     }
     return FT_OK;
 }
 
+int ft_blueprint_state(const ft_blueprint *b, int param, ft_state_part parts[FT_MAX_STATE_PARTS],
+                       int64_t *bytes)
+{
+    const ft_param_layout *p = &b->params[param];
+    int n = b->options.optimizer->state(&p->spec, b->options.hypers, parts, bytes);
+    return b->stages[p->owner].attenuates ? n + ft_gap_state(&p->spec, &parts[n], bytes) : n;
+}
+
 /* -- places ------------------------------------------------------------------------------------ */
 
-/* Packed copies of the parameter, behind it in its slot. */
+/* Packed copies of the parameter, behind it in its slot, where something computes with them. */
 static int64_t place_packs(ft_stage_layout *stage, int param, int64_t at)
 {
+    if (!stage->reads_old && !stage->predicted.n) return at;
     for (int i = 0; i < stage->n_packs; i++) {
         if (stage->packs[i].param != param) continue;
         stage->pack_old_at[i] = at;

@@ -31,6 +31,7 @@ static ft_status (*const kinds[FT_ACT_COUNT])(worker *, const ft_action *, ft_er
     [FT_ACT_SWAP_IN] = do_swap_in,      [FT_ACT_DROP] = do_drop,
     [FT_ACT_BACKWARD_INPUT] = do_stage, [FT_ACT_BACKWARD_WEIGHT] = do_backward,
     [FT_ACT_PREDICT] = do_predict,      [FT_ACT_TAKE_NORMS] = do_take_norms,
+    [FT_ACT_ATTENUATE] = do_attenuate,
 };
 
 /* The first action of a kind that has no function here, or NULL. */

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "blueprint/states.h"
 #include "engine/engine.h"
 #include "state/run.h"
 
@@ -72,6 +73,10 @@ ft_status pack_weight(const worker *w, int stage, int pack, const void *weight, 
 norm_cell *norms_of(const ft_run *run, int64_t batch);
 ft_status do_take_norms(worker *w, const ft_action *action, ft_error *err);
 ft_status global_norm(const worker *w, const ft_action *update, double *out, ft_error *err);
+
+/* gap.c: action A; after an update, notes by how much it has moved weights. */
+ft_status do_attenuate(worker *w, const ft_action *action, ft_error *err);
+ft_status note_steps(worker *w, const ft_action *update, ft_error *err);
 
 /* predict.c: action P. */
 ft_status do_predict(worker *w, const ft_action *action, ft_error *err);

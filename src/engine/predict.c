@@ -42,7 +42,7 @@ static ft_status predict_param(worker *w, const ft_action *a, const ft_stage_par
     for (int k = 0; k < a->lag; k++) state->own_rates[k] = state->rates[k] * info->rate_factor;
     ft_state_part parts[FT_MAX_STATE_PARTS];
     int64_t bytes = ft_spec_bytes(&info->spec), state_bytes = 0;
-    b->options.optimizer->state(&info->spec, b->options.hypers, parts, &state_bytes);
+    ft_blueprint_state(b, sp->param, parts, &state_bytes);
     ft_plain_work work = {.run = run_prediction, .arg = &p};
     touches(&work, p.prediction.param, bytes, false);
     touches(&work, p.prediction.state, state_bytes, false);

@@ -241,7 +241,7 @@ bool ft_run_state(const ft_run *run, int param, int part, const char **name, ft_
     ft_state_part parts[FT_MAX_STATE_PARTS];
     int64_t bytes = 0;
     if (!info->n_terms) return false;
-    int n = b->options.optimizer->state(&info->spec, b->options.hypers, parts, &bytes);
+    int n = ft_blueprint_state(b, param, parts, &bytes);
     if (part < 0 || part >= n) return false;
     *name = parts[part].name;
     *out = ft_view_of(&parts[part].spec, run->states[param] + parts[part].offset);

@@ -79,7 +79,11 @@ static ft_status sum_terms(void *arg, ft_error *err)
     const stage_state *state = &run->stages[info->owner];
     int64_t count = ft_shape_count(&info->spec.shape);
     if (info->n_terms == 1) { /* the last micro-batch's backward has looked at it */
-        if (s->norm) *s->norm = *state->squares[info->terms[0]];
+        bool changed = run->blueprint->stages[info->owner].attenuates;
+        if (s->norm && changed)
+            *s->norm = ft_squared_norm(state->grads[info->terms[0]], count, s->w->team);
+        else if (s->norm)
+            *s->norm = *state->squares[info->terms[0]];
         return FT_OK;
     }
     ft_sum_term *terms = state->terms;
@@ -193,7 +197,7 @@ static ft_status update_param(worker *w, const ft_action *a, int p, float grad_s
                    .team = w->team}};
     ft_state_part parts[FT_MAX_STATE_PARTS];
     int64_t bytes = ft_spec_bytes(&info->spec), state_bytes = 0;
-    b->options.optimizer->state(&info->spec, b->options.hypers, parts, &state_bytes);
+    ft_blueprint_state(b, p, parts, &state_bytes);
     ft_plain_work work = {.run = run_update, .arg = &u};
     touches(&work, u.update.param, bytes, true);
     touches(&work, u.update.grad, bytes, false);
@@ -232,6 +236,7 @@ ft_status do_update(worker *w, const ft_action *a, ft_error *err)
     for (int i = 0; updates && i < stage->n_params; i++)
         if (stage->params[i].owned && b->params[stage->params[i].param].n_terms)
             FT_TRY(update_param(w, a, stage->params[i].param, scale, err));
+    if (updates && stage->attenuates) FT_TRY(note_steps(w, a, err));
     for (int i = 0; updates && i < stage->n_params; i++)
         if (stage->params[i].owned && b->params[stage->params[i].param].n_terms)
             FT_TRY(pack_weights(w->run, a->stage, stage->params[i].param, err));

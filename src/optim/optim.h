@@ -52,14 +52,14 @@ typedef struct ft_state_part {
     int64_t offset; /* in the state */
 } ft_state_part;
 
-enum { FT_MAX_STATE_PARTS = 3 };
+enum { FT_MAX_STATE_PARTS = 5 }; /* those of an optimizer, and two of the gap */
 
 typedef struct ft_optimizer {
     const char *name;
     const char *doc; /* the update as a formula, with its source */
     const ft_hyper_rule *hypers;
     const char *momentum; /* the setting by which `ahead` of an update goes; NULL: it has none */
-    /* Fills parts (at most FT_MAX_STATE_PARTS), returns their number; *bytes is the whole state. */
+    /* Fills parts (at most FT_MAX_STATE_PARTS - 2), returns their number; *bytes is all of it. */
     int (*state)(const ft_spec *spec, const double *hypers, ft_state_part *parts, int64_t *bytes);
     void (*update)(const ft_update *update);
     void (*predict)(const ft_prediction *prediction);
@@ -74,6 +74,32 @@ ft_status ft_optimizer_hypers(const ft_optimizer *optimizer, const char *const *
 
 /* Whether parameters can be kept ahead: by a momentum, which is not 0. */
 bool ft_optimizer_looks_ahead(const ft_optimizer *optimizer, const double *hypers);
+
+/* -- gradients of older weights (gap.c) -------------------------------------------------------- */
+
+/* A parameter, and what is known of the size of its steps: zeros before the first. */
+typedef struct ft_gap {
+    const ft_spec *spec; /* f32 */
+    const float *param;  /* as it is now */
+    void *state;
+    ft_team *team;
+} ft_gap;
+
+/* What to do to a sum of gradients that were taken with older weights. */
+typedef struct ft_attenuation {
+    const float *old;  /* those weights */
+    const float *next; /* gradients to come are of these: what there is must bear being divided by
+                          their gap as well; NULL: none come */
+    float *grad;
+} ft_attenuation;
+
+/* Adds the parts of the state behind *bytes, fills parts, returns their number: 2. */
+int ft_gap_state(const ft_spec *spec, ft_state_part *parts, int64_t *bytes);
+/* After an update at this rate, which 0 makes none, has moved the parameter from `before`. */
+void ft_gap_note(const ft_gap *gap, const float *before, double rate);
+/* Divides gradients by 1 and the gap over the size of steps; returns the squared norm of the gap.
+ */
+double ft_gap_attenuate(const ft_gap *gap, const ft_attenuation *attenuation);
 
 /* Sum of squares of n numbers in f64: blocks of fixed size, summed in order. */
 double ft_squared_norm(const float *x, int64_t n, ft_team *team);

@@ -21,6 +21,7 @@ typedef struct progress {
     uint8_t at[FT_MEMORY_CLASSES]; /* residence of what is not per micro-batch */
     uint8_t *micros;               /* residence by local micro-batch; with moves */
     int predicted;                 /* lag of a P whose F has not come; 0: none */
+    int64_t attenuated;            /* micro-batches before the last A, and it */
 } progress;
 
 typedef struct checker {
@@ -187,6 +188,17 @@ static const char *find_backward_fault(const checker *c, const progress *s, cons
     return find_version_fault(c, s, a);
 }
 
+static const char *find_attenuate_fault(const checker *c, const progress *s, const ft_action *a,
+                                        int64_t local)
+{
+    if (finished(s) != local + 1 || s->attenuated > local || a->batch != s->done[FT_ACT_UPDATE])
+        return "does not stand behind the backward of its micro-batch, once";
+    if (a->lag < 1) return "is of gradients that are not late: expected a lag";
+    if (a->item < 0 || a->item >= a->lag)
+        return "goes on to gradients that are no less late than its own";
+    return find_version_fault(c, s, a);
+}
+
 static const char *find_forward_fault(const checker *c, const progress *s, const ft_action *a)
 {
     if (s->predicted && s->predicted != a->lag) return "has another lag than its predict";
@@ -239,6 +251,7 @@ static const char *find_fault(const checker *c, progress *s, const ft_action *a)
         if (local != s->done[FT_ACT_FORWARD] || s->predicted) return "is not for the next forward";
         return a->lag > 0 ? NULL : "predicts nothing, expected a lag";
     }
+    if (a->kind == FT_ACT_ATTENUATE) return find_attenuate_fault(c, s, a, local);
     if (a->lag && !ft_action_per_micro(a->kind)) return "has a lag";
     if (ft_action_item(a->kind) == FT_ITEM_EDGE) {
         int64_t *done = &c->copies[2 * a->item + (a->kind == FT_ACT_RECEIVE)];
@@ -252,7 +265,7 @@ static const char *find_fault(const checker *c, progress *s, const ft_action *a)
 
 static bool reads_weights(ft_action_kind kind)
 {
-    return kind == FT_ACT_FORWARD || computes_backward(kind);
+    return kind == FT_ACT_FORWARD || kind == FT_ACT_ATTENUATE || computes_backward(kind);
 }
 
 /* What the action does to the seat. */
@@ -269,6 +282,7 @@ static void apply(progress *s, const ft_action *a)
     case FT_ACT_BACKWARD:
     case FT_ACT_BACKWARD_WEIGHT: s->held--; break;
     case FT_ACT_PREDICT: s->predicted = a->lag; break;
+    case FT_ACT_ATTENUATE: s->attenuated = finished(s); break;
     default: break;
     }
     for (int class = 0; class < FT_MEMORY_CLASSES; class ++)

@@ -64,6 +64,7 @@ unsigned ft_action_needs(ft_action_kind kind)
         [FT_ACT_BACKWARD_WEIGHT] = WEIGHTS | PACKED | GRADIENTS,
         [FT_ACT_RECOMPUTE] = WEIGHTS | PACKED,
         [FT_ACT_PREDICT] = WEIGHTS | OPTIMIZER,
+        [FT_ACT_ATTENUATE] = WEIGHTS | OPTIMIZER | GRADIENTS,
     };
     return needs[kind];
 }
@@ -73,7 +74,7 @@ unsigned ft_action_writes(ft_action_kind kind)
     static const unsigned writes[FT_ACT_COUNT] = {
         [FT_ACT_BACKWARD] = GRADIENTS,     [FT_ACT_BACKWARD_WEIGHT] = GRADIENTS,
         [FT_ACT_REDUCE] = GRADIENTS,       [FT_ACT_UPDATE] = WEIGHTS | PACKED | OPTIMIZER,
-        [FT_ACT_ADOPT] = WEIGHTS | PACKED,
+        [FT_ACT_ADOPT] = WEIGHTS | PACKED, [FT_ACT_ATTENUATE] = GRADIENTS,
     };
     return writes[kind];
 }
@@ -89,7 +90,7 @@ const char *ft_action_text(char text[FT_ACTION_TEXT], const ft_action *a)
     int used = snprintf(text, FT_ACTION_TEXT, "%c%d.%d", row->letter, a->stage, a->batch);
     if (row->scope == SCOPE_MICRO)
         used += snprintf(text + used, FT_ACTION_TEXT - (size_t)used, ".%d", a->micro);
-    if (row->item == FT_ITEM_EDGE)
+    if (row->item == FT_ITEM_EDGE || row->item == FT_ITEM_LAG)
         snprintf(text + used, FT_ACTION_TEXT - (size_t)used, ":%d", a->item);
     if (row->item == FT_ITEM_CLASS && a->item >= 0 && a->item < FT_MEMORY_CLASSES)
         snprintf(text + used, FT_ACTION_TEXT - (size_t)used, ":%s",

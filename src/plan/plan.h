@@ -20,6 +20,11 @@
  * weight stashing gives a backward the lag of its forward, vertical sync every stage the lag of the
  * first, 2BW a lag of 1 to everybody, and prediction puts a P before its forward.
  *
+ * Gaps: an A stands behind the backward of the last micro-batch of its batch whose forward read a
+ * version, the newest one when it is done; it divides the gradients so far by how far the weights
+ * have gone since. Gradients of the batch that come later and read another version follow: they are
+ * divided by an A of their own, and what is there already is multiplied by as much before.
+ *
  * Norms: a U takes those of the stages whose R it waits for, and of the stages whose norms an N
  * has taken over the last that came: of the first batch before the first U, later of earlier ones.
  *
@@ -53,7 +58,8 @@
     X(SWAP_IN, 'L', "swap-in", MICRO, IN, CLASS)                                                   \
     X(DROP, 'D', "drop", MICRO, COMPUTE, CLASS) /* forget what the host has or C can make again */ \
     X(DRAIN, 'Z', "drain", BATCH, COMPUTE, NOTHING) /* nothing of the stage is in flight here */   \
-    X(TAKE_NORMS, 'N', "take-norms", BATCH, COMPUTE, NOTHING) /* of stages whose R comes later */
+    X(TAKE_NORMS, 'N', "take-norms", BATCH, COMPUTE, NOTHING) /* of stages whose R comes later */  \
+    X(ATTENUATE, 'A', "attenuate", MICRO, COMPUTE, LAG) /* gradients whose F read older weights */
 
 typedef enum {
 #define FT_ACTION_ENUM(name, ...) FT_ACT_##name,
@@ -77,14 +83,16 @@ unsigned ft_action_needs(ft_action_kind kind);
 unsigned ft_action_writes(ft_action_kind kind);
 
 /* What stands behind the ':' of an action. */
-typedef enum { FT_ITEM_NOTHING, FT_ITEM_EDGE, FT_ITEM_CLASS } ft_item_kind;
+typedef enum { FT_ITEM_NOTHING, FT_ITEM_EDGE, FT_ITEM_CLASS, FT_ITEM_LAG } ft_item_kind;
 ft_item_kind ft_action_item(ft_action_kind kind);
 
 typedef struct ft_action {
     uint16_t kind; /* ft_action_kind; of a size that leaves no byte unused */
     int16_t stage;
-    int16_t lag;   /* F, B, I, G: batch number minus the version that it reads; P: updates ahead */
-    int16_t item;  /* S and V: an edge; O, L and D: a memory class; 0 for the others */
+    int16_t lag;   /* F, B, I, G, A: batch number minus the version that it reads; P: updates ahead
+                    */
+    int16_t item;  /* S and V: an edge; O, L and D: a memory class; A: the lag of the forwards of
+                      the backwards that follow, 0 behind the last; 0 for the others */
     int32_t batch; /* in the leg; of an action of the body: in its first repetition */
     int32_t micro; /* in its batch; 0 for those per batch */
     int32_t stay; /* in a blueprint's plan: where what it brings to the device lies, by number; 0 in
@@ -111,6 +119,7 @@ typedef struct ft_stage_costs {
     const double *forward_ns, *backward_ns, *reduce_ns, *update_ns, *adopt_ns;
     const double *transfer_ns;
     const double *backward_input_ns, *backward_weight_ns, *recompute_ns, *predict_ns;
+    const double *attenuate_ns;
     const double *all_reduce_ns; /* over a stage's replicas, per batch */
 } ft_stage_costs;
 

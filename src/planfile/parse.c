@@ -291,7 +291,7 @@ static bool scan_item(const char **at, const char *end, ft_action_kind kind, int
     *item = 0;
     if (wanted == FT_ITEM_NOTHING) return true;
     if (!scan_char(at, end, ':')) return false;
-    if (wanted == FT_ITEM_EDGE) {
+    if (wanted == FT_ITEM_EDGE || wanted == FT_ITEM_LAG) {
         if (!scan_number(at, end, FT_PLAN_MAX_ITEM, &edge)) return false;
         *item = (int16_t)edge;
         return true;

@@ -40,7 +40,7 @@ static bool takes_norms(const ft_pipeline *p)
 static int64_t per_batch(const ft_pipeline *p, const ft_schedule *schedule)
 {
     int64_t micro = schedule->splits ? 3 : 2, step = takes_norms(p) ? 4 : 3;
-    if (p->weights == FT_WEIGHTS_PREDICT) micro++;
+    if (p->weights == FT_WEIGHTS_PREDICT || ft_weights_rows[p->weights].attenuates) micro++;
     int64_t seats = p->replica_first ? p->replica_first[p->n_stages] : p->n_stages;
     return micro * p->micro_batches * p->n_stages + step * seats;
 }

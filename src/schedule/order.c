@@ -13,7 +13,8 @@ typedef struct writer {
     ft_stage_state state;
     int64_t total; /* micro-batches of the leg that are its own */
     stage_order *order;
-    int16_t *lags;           /* by local micro-batch: of its forward */
+    int16_t *lags;           /* by local micro-batch: of its forward, where it is asked for again */
+    bool keeps;              /* a backward reads what its forward read */
     const int32_t *versions; /* by micro-batch of the leg: what vertical sync reads; or NULL */
     int adopted;             /* W actions written */
     int norms_lag;           /* batches by which norms that N takes are late; -1: there are none */
@@ -275,6 +276,18 @@ static void pass_backward(writer *w, ft_action_kind kind)
         put_norms(w, s->weights / s->micro_batches - 1);
 }
 
+/* Behind the last backward of a batch whose forward read a version that was not the newest. One
+ * whose forward has not come yet will read the newest: no update stands between. */
+static void put_attenuate(writer *w, int64_t local, int64_t batch, int64_t micro)
+{
+    const ft_stage_state *s = &w->state;
+    bool last = s->weights % s->micro_batches == 0, read = s->forwards > local + 1;
+    int lag = w->lags[local], next = !last && read ? w->lags[local + 1] : 0;
+    if (!lag || (!last && next == lag)) return;
+    put(w, FT_ACT_ATTENUATE, batch, micro, lag)->item = (int16_t)next;
+    if (lag >= w->order->versions) w->order->versions = lag + 1;
+}
+
 /* A backward, or one of its halves; behind the last of a batch, what is per batch. */
 static void put_backward(writer *w, ft_action_kind kind)
 {
@@ -287,10 +300,12 @@ static void put_backward(writer *w, ft_action_kind kind)
     int64_t index = ft_share_index(w->share, w->replica, local), micros = w->share->micros;
     int64_t batch = index / micros;
     /* without older versions a backward reads the newest, whichever its batch */
-    int64_t lag = w->lags ? w->lags[local] : batch - s->weights / s->micro_batches;
+    int64_t lag = w->keeps ? w->lags[local] : batch - s->weights / s->micro_batches;
     need_version(w, batch, lag);
     put(w, kind, batch, index % micros, lag);
     advance(s, kind);
+    if (kind != FT_ACT_BACKWARD_INPUT && ft_weights_rows[w->leg->weights].attenuates)
+        put_attenuate(w, local, batch, index % micros);
     if (kind == FT_ACT_BACKWARD_INPUT || s->weights % s->micro_batches) return;
     if (w->leg->reduces) put(w, FT_ACT_REDUCE, batch, 0, 0);
     put_norms(w, batch);
@@ -300,16 +315,17 @@ static void put_backward(writer *w, ft_action_kind kind)
 static ft_status order_seat(writer *w, ft_error *err)
 {
     const leg *l = w->leg;
-    int64_t per_batch = 4 * (int64_t)w->share->per_batch + 4;
-    bool keeps = ft_weights_rows[l->weights].reads == FT_READS_KEPT;
+    int64_t per_batch = 5 * (int64_t)w->share->per_batch + 4;
+    bool asks = ft_weights_keep(l->weights);
+    w->keeps = ft_weights_rows[l->weights].reads == FT_READS_KEPT;
     w->state = begin_state(l, w->stage);
     w->total = (int64_t)l->n_batches * w->share->per_batch;
     FT_TRY(find_owners(w, err));
     w->norms_lag = find_norms_lag(w);
     w->order->versions = 1;
     w->order->actions = ft_arena_array(l->arena, per_batch * l->n_batches, sizeof(ft_action));
-    if (keeps) w->lags = ft_arena_array(l->arena, w->total, sizeof *w->lags);
-    if (!w->order->actions || (keeps && !w->lags))
+    if (asks) w->lags = ft_arena_array(l->arena, w->total, sizeof *w->lags);
+    if (!w->order->actions || (asks && !w->lags))
         return ft_fail(err, FT_NOMEM, "plan: no memory for the order of stage %d", w->stage);
     while (w->state.weights < w->total || lacks_norms(w)) {
         ft_action_kind kind;

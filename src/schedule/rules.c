@@ -133,8 +133,9 @@ const ft_schedule *const ft_schedules[] = {
     &zero_bubble, &interleaved, &harmony_pp,  &data_parallel, NULL};
 
 const ft_weights_row ft_weights_rows[FT_WEIGHTS_COUNT] = {
-    [FT_WEIGHTS_OWN] = {"own", FT_READS_NEWEST, "those of the schedule"},
-#define FT_WEIGHTS_ROW(name, word, reads, doc) [FT_WEIGHTS_##name] = {word, FT_READS_##reads, doc},
+    [FT_WEIGHTS_OWN] = {"own", FT_READS_NEWEST, false, "those of the schedule"},
+#define FT_WEIGHTS_ROW(name, word, reads, attenuates, doc)                                         \
+    [FT_WEIGHTS_##name] = {word, FT_READS_##reads, attenuates, doc},
     FT_WEIGHTS_LIST(FT_WEIGHTS_ROW)
 #undef FT_WEIGHTS_ROW
 };
@@ -142,6 +143,11 @@ const ft_weights_row ft_weights_rows[FT_WEIGHTS_COUNT] = {
 const char *ft_weights_word(ft_weights weights)
 {
     return ft_weights_rows[weights].word;
+}
+
+bool ft_weights_keep(ft_weights weights)
+{
+    return ft_weights_rows[weights].reads == FT_READS_KEPT || ft_weights_rows[weights].attenuates;
 }
 
 const ft_schedule *ft_schedule_find(const char *name)

@@ -23,13 +23,20 @@ typedef struct ft_stage_state {
 /* What reading them needs: nothing more, older versions, or a P before each forward. */
 typedef enum { FT_READS_NEWEST, FT_READS_KEPT, FT_READS_MOVED } ft_weights_reads;
 
-/* Which weights a schedule without flush works with. */
+/* Which weights a schedule without flush works with: name, word, what that needs, whether gradients
+ * are attenuated by how far weights have gone since their forwards (A). */
 #define FT_WEIGHTS_LIST(X)                                                                         \
-    X(LATEST, "none", NEWEST, "the newest, forward and backward")                                  \
-    X(STASH, "stash", KEPT, "backward reads what its forward read")                                \
-    X(VERTICAL, "vertical", KEPT, "every stage reads the version that the first one read")         \
-    X(DOUBLE, "2bw", KEPT, "two versions: every batch reads that of the batch before the last")    \
-    X(PREDICT, "predict", MOVED, "forward reads the newest, moved ahead by what is missing")
+    X(LATEST, "none", NEWEST, false, "the newest, forward and backward")                           \
+    X(STASH, "stash", KEPT, false, "backward reads what its forward read")                         \
+    X(VERTICAL, "vertical", KEPT, false, "every stage reads the version that the first one read")  \
+    X(DOUBLE, "2bw", KEPT, false,                                                                  \
+      "two versions: every batch reads that of the batch before the last")                         \
+    X(PREDICT, "predict", MOVED, false,                                                            \
+      "forward reads the newest, moved ahead by what is missing")                                  \
+    X(GAP, "gap-aware", NEWEST, true,                                                              \
+      "as none; gradients count less the further weights have gone since")                         \
+    X(STASH_GAP, "stash+gap-aware", KEPT, true,                                                    \
+      "as stash; gradients count less the further weights have gone since")
 
 typedef enum {
     FT_WEIGHTS_OWN, /* of a pipeline: those of the schedule */
@@ -42,10 +49,13 @@ typedef enum {
 typedef struct ft_weights_row {
     const char *word; /* "stash"; of FT_WEIGHTS_OWN "own" */
     ft_weights_reads reads;
+    bool attenuates;
     const char *doc;
 } ft_weights_row;
 
 extern const ft_weights_row ft_weights_rows[FT_WEIGHTS_COUNT];
+/* Whether some version but the newest is kept. */
+bool ft_weights_keep(ft_weights weights);
 /* "stash", "own". */
 const char *ft_weights_word(ft_weights weights);
 

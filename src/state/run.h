@@ -259,6 +259,10 @@ ft_status keep_version(worker *w, int stage, ft_weights_kind kind, ft_error *err
 char *predicted_slot(const ft_run *run, int stage);
 /* How many updates the weights that the action finds are behind, as they were counted. */
 int counted_lag(const ft_run *run, const ft_action *action);
+/* A parameter, by its position in the stage, of an older version; FT_INVALID when it is not there.
+ */
+ft_status find_older(const ft_run *run, int stage, int i, int64_t version, const float **out,
+                     ft_error *err);
 /* Points bases at the weights that the action reads; FT_INVALID when they are not there. */
 ft_status find_versions(const ft_run *run, const ft_action *action, ft_bases *bases, ft_error *err);
 

@@ -81,7 +81,7 @@ static ft_status copy_param(worker *w, int s, int i, char *slot, ft_error *err)
     FT_TRY(copy_on(w->compute, at_device(run, w->device, slot + stage->params[i].old_at),
                    at_device(run, w->device, run->stages[s].params[param]),
                    ft_spec_bytes(&run->blueprint->params[param].spec), err));
-    for (int k = 0; k < stage->n_packs; k++)
+    for (int k = 0; stage->reads_old && k < stage->n_packs; k++)
         if (stage->packs[k].param == param)
             FT_TRY(copy_on(w->compute, at_device(run, w->device, slot + stage->pack_old_at[k]),
                            at_device(run, w->device, run->stages[s].packed[k]),
@@ -115,8 +115,31 @@ static int64_t version_there(const ft_run *run, int s, int kind, int64_t wanted)
     return ledger_version(run, s, kind, wanted);
 }
 
+static ft_status not_kept(int s, int64_t version, ft_error *err)
+{
+    return ft_fail(err, FT_INVALID,
+                   "engine: stage %d reads version %lld of its weights, which is not kept any more",
+                   s, (long long)version);
+}
+
+ft_status find_older(const ft_run *run, int s, int i, int64_t version, const float **out,
+                     ft_error *err)
+{
+    const ft_stage_param *p = &run->blueprint->stages[s].params[i];
+    int kind = p->owned ? FT_WEIGHTS_OWNED : FT_WEIGHTS_ADOPTED;
+    bool kept = p->old_at >= 0 && ring_of(run, s, kind)->n;
+    if (!kept || ledger_version(run, s, kind, version) != version) return not_kept(s, version, err);
+    *out = (const float *)(const void *)(ring_slot(run, s, kind, version) + p->old_at);
+    return FT_OK;
+}
+
 int counted_lag(const ft_run *run, const ft_action *a)
 {
+    if (a->kind == FT_ACT_ATTENUATE) { /* what its forward has read */
+        const ft_version_count *count = &run->stages[a->stage].versions;
+        int64_t slot = ft_action_index(run->plan, a) % count->n_slots;
+        return (int)(a->batch - count->forwards[slot].of[FT_WEIGHTS_OWNED]);
+    }
     if (a->kind == FT_ACT_PREDICT)
         return (int)(a->batch - run->stages[a->stage].versions.newest.of[FT_WEIGHTS_OWNED]);
     if (run->plan->forward_only || !run->blueprint->stages[a->stage].nodes[a->kind]) return 0;
@@ -154,10 +177,7 @@ ft_status find_versions(const ft_run *run, const ft_action *a, ft_bases *bases, 
     for (int k = 0; k < FT_WEIGHTS_KINDS; k++) {
         if (!ring_of(run, a->stage, k)->n || read.of[k] == state->versions.newest.of[k]) continue;
         if (version_there(run, a->stage, k, read.of[k]) != read.of[k])
-            return ft_fail(err, FT_INVALID,
-                           "engine: stage %d reads version %lld of its weights, which is not kept "
-                           "any more",
-                           a->stage, (long long)read.of[k]);
+            return not_kept(a->stage, read.of[k], err);
         point_at(run, a->stage, k, ring_slot(run, a->stage, k, read.of[k]), bases);
     }
     if (a->kind == FT_ACT_FORWARD && state->predicted_for == ft_action_index(run->plan, a) + 1)

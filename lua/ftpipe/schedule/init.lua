@@ -98,7 +98,8 @@ end
 
 local COSTS = {
    "forward_ns", "backward_ns", "reduce_ns", "update_ns", "adopt_ns", "backward_input_ns",
-   "backward_weight_ns", "recompute_ns", "predict_ns", "all_reduce_ns",
+   "backward_weight_ns", "recompute_ns", "predict_ns", "attenuate_ns",
+   "all_reduce_ns",
 }
 
 --- Costs of the stages as lists, zero where a stage names none.

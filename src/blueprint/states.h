@@ -1,0 +1,12 @@
+/* blueprint/states.h - the optimizer's state of a parameter. */
+#ifndef FT_BLUEPRINT_STATES_H
+#define FT_BLUEPRINT_STATES_H
+
+#include "blueprint/blueprint.h"
+
+/* Of a parameter that is trained: that of its optimizer and, in a stage that attenuates, behind it
+ * that of the gap. Fills parts, returns their number; *bytes is all of it. */
+int ft_blueprint_state(const ft_blueprint *blueprint, int param,
+                       ft_state_part parts[FT_MAX_STATE_PARTS], int64_t *bytes);
+
+#endif
