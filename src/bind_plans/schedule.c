@@ -512,13 +512,16 @@ static int schedule_list(lua_State *L)
     return 1;
 }
 
-/*** What a device's memory holds: { name =, doc = }, in the order of tables.
+/*** What a device's memory holds: { name =, moves = (to host memory), doc = }, in the order of
+ * tables.
  * @function schedule.memory_classes */
 static int schedule_memory_classes(lua_State *L)
 {
     lua_createtable(L, FT_MEMORY_CLASSES, 0);
     for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
-        lua_createtable(L, 0, 2);
+        lua_createtable(L, 0, 3);
+        lua_pushboolean(L, ft_memory_classes[c].moves != FT_MOVES_NEVER);
+        lua_setfield(L, -2, "moves");
         lua_pushstring(L, ft_memory_classes[c].name);
         lua_setfield(L, -2, "name");
         lua_pushstring(L, ft_memory_classes[c].doc);

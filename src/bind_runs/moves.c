@@ -1,4 +1,7 @@
 /* bind_runs/moves.c - what blueprints move between devices and host memory. */
+#include <string.h>
+
+#include "blueprint/fit.h"
 #include "planfile/planfile.h"
 #include "bind_runs/internal.h"
 
@@ -10,8 +13,7 @@ static int64_t (*push_bytes(lua_State *L, const ft_blueprint *b))[FT_MEMORY_CLAS
     for (int s = 0; s < n; s++)
         for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
             const ft_unit *u = b->stages[s].units[c];
-            bool slots = c == FT_MEMORY_ACTIVATIONS && ft_plan_has(&b->plan, s, FT_ACT_SWAP_OUT);
-            bytes[s][c] = u ? ft_place_bytes(u->bytes) : slots ? b->stages[s].slot_bytes : 0;
+            bytes[s][c] = u ? ft_place_bytes(u->bytes) : 0;
         }
     return bytes;
 }
@@ -38,27 +40,58 @@ void script_tell_of_moves(lua_State *L, const ft_blueprint *b, ft_simulation *op
     options->swap_ns_per_byte = ns_per_byte;
 }
 
+/* The classes of the list in field `classes` of the table at t, as bits; all of them without it. */
+static unsigned opt_classes(lua_State *L, int t)
+{
+    unsigned classes = 0;
+    lua_getfield(L, t, "classes");
+    if (lua_isnil(L, -1)) return ~0U;
+    int list = lua_gettop(L), n = (int)lua_objlen(L, list);
+    for (int i = 1; i <= n; i++) {
+        lua_rawgeti(L, list, i);
+        const char *name = lua_tostring(L, -1);
+        for (int c = 0; name && c < FT_MEMORY_CLASSES; c++)
+            if (!strcmp(ft_memory_classes[c].name, name)) classes |= 1U << c;
+        lua_pop(L, 1);
+    }
+    return classes;
+}
+
+static ft_residency_scope opt_scope(lua_State *L, int t)
+{
+    lua_getfield(L, t, "scope");
+    const char *scope = lua_tostring(L, -1);
+    if (!scope) return FT_SCOPE_PLAN;
+    return !strcmp(scope, "group") ? FT_SCOPE_GROUP : FT_SCOPE_ACTION;
+}
+
 /*** The plan with moves between device and host memory, so that it fits the devices' budgets.
  * @function blueprint:fit
- * @tparam bool least takes as little device memory as it can, whatever the budgets
- * @tparam[opt] table spare by device: bytes that are to be left
+ * @tparam table options least (true: as little device memory as there can be, whatever the
+ *   budgets), spare (by device: bytes that are to be left), classes (that may move, a list of
+ *   their names; all when absent), scope ("group" or "action": what leaves when a task, or an
+ *   action, has ended, though there is room), writes_back (true: whatever leaves is copied)
  * @treturn string the text of a plan */
 int script_blueprint_fit(lua_State *L)
 {
+    static const char *const names[] = {"least", "spare", "classes", "scope", "writes_back", NULL};
     ft_error err;
     ft_plan *plan;
     ft_text text = {0};
     const ft_blueprint *b = script_check_blueprint(L, 1);
+    script_check_table(L, 2);
+    script_options(L, 2, names);
+    luaL_checkstack(L, 20, "options");
     int n = ft_blueprint_plan(b)->n_devices;
     int64_t *spare = lua_newuserdata(L, (size_t)(n + 1) * sizeof *spare);
-    for (int d = 0; d < n; d++) {
-        spare[d] = 0;
-        if (!lua_istable(L, 3)) continue;
-        lua_rawgeti(L, 3, d + 1);
-        spare[d] = (int64_t)lua_tonumber(L, -1);
-        lua_pop(L, 1);
-    }
-    ft_status status = ft_blueprint_fit(&plan, b, lua_toboolean(L, 2), spare, &err);
+    double *given = script_opt_numbers(L, 2, "spare", n);
+    for (int d = 0; d < n; d++) spare[d] = given ? (int64_t)given[d] : 0;
+    const ft_fit fit = {.least = script_opt_bool(L, 2, "least", false),
+                        .spare = spare,
+                        .classes = opt_classes(L, 2),
+                        .scope = opt_scope(L, 2),
+                        .writes_back = script_opt_bool(L, 2, "writes_back", false)};
+    ft_status status = ft_blueprint_fit(&plan, b, &fit, &err);
     if (status == FT_OK) status = ft_plan_write(plan, &text, &err);
     ft_plan_free(plan);
     if (status == FT_OK) lua_pushlstring(L, text.data, (size_t)text.length);

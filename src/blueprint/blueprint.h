@@ -124,11 +124,6 @@ const ft_stage_costs *ft_blueprint_costs(const ft_blueprint *blueprint);
 int64_t ft_blueprint_slot_bytes(const ft_blueprint *blueprint, int stage);
 /* What transfers pass over in a simulation; NULL when the options have no machine. */
 const ft_machine *ft_blueprint_machine(const ft_blueprint *blueprint);
-/* The plan with moves between device and host memory (residency/residency.h), so that each device
- * needs `spare` bytes less than its budget, or, with `least`, as little as it can. Places are found
- * by a blueprint of that plan; where these do not fit together, it takes a few bytes more. */
-ft_status ft_blueprint_fit(ft_plan **out, const ft_blueprint *blueprint, bool least,
-                           const int64_t *spare, ft_error *err);
 /* FT_INFEASIBLE when a device's planned memory is over its budget: the message has the breakdown by
  * class. */
 ft_status ft_blueprint_check_memory(const ft_blueprint *blueprint, ft_error *err);
@@ -201,8 +196,9 @@ typedef struct ft_stage_layout {
     ft_place **places;    /* by bucket, by value: where values live in this stage */
     int64_t *saved_bytes; /* by bucket: saved values of one micro-batch */
     int64_t slot_bytes;   /* the place of the largest */
-    int64_t slots_at;
-    int n_held; /* values kept between the halves of a backward */
+    int64_t slots_at;     /* where activations do not move */
+    int window;           /* where they do: micro-batches between forward and the end of backward */
+    int n_held;           /* values kept between the halves of a backward */
     ft_value_id *held;
     int64_t *held_bytes; /* as saved_bytes */
     int64_t held_slot_bytes, held_at;

@@ -1,4 +1,6 @@
 /* blueprint/fit.c - moves for a plan whose state is larger than its devices. */
+#include "blueprint/fit.h"
+
 #include "blueprint/internal.h"
 #include "blueprint/states.h"
 
@@ -22,7 +24,7 @@ static int64_t state_bytes(const ft_blueprint *b, int param)
 }
 
 /* What may move of a stage, by class. Weights that evaluation reads, or of which older versions
- * are kept, stay. */
+ * are kept, stay, and activations that wait for their backward longer than a batch. */
 static void measure(const ft_blueprint *b, int s, extent out[FT_MEMORY_CLASSES])
 {
     const ft_stage_layout *stage = &b->stages[s];
@@ -41,9 +43,13 @@ static void measure(const ft_blueprint *b, int s, extent out[FT_MEMORY_CLASSES])
     }
     for (int i = 0; i < stage->n_packs && !stay; i++)
         add(&out[FT_MEMORY_PACKED], stage->packs[i].bytes);
+    int in_flight = b->plan.in_flight[s];
+    if (!stage->slot_bytes || in_flight > b->cut.micro_batches) return;
+    out[FT_MEMORY_ACTIVATIONS] =
+        (extent){in_flight * stage->slot_bytes, ft_place_room(stage->slot_bytes)};
 }
 
-static ft_status prepare(const ft_blueprint *b, bool least, const int64_t *spare, ft_residency *out,
+static ft_status prepare(const ft_blueprint *b, const ft_fit *fit, ft_residency *out,
                          ft_arena *arena, ft_error *err)
 {
     int n = b->cut.n_stages, n_devices = b->cut.n_devices;
@@ -51,11 +57,12 @@ static ft_status prepare(const ft_blueprint *b, bool least, const int64_t *spare
     int64_t *capacity = ft_arena_array(arena, n_devices, sizeof *capacity);
     if (!bytes || !capacity) return ft_fail(err, FT_NOMEM, "no memory to fit a plan");
     for (int d = 0; d < n_devices; d++)
-        capacity[d] = b->cut.devices[d].memory_bytes - b->blocks[d].total - spare[d];
+        capacity[d] = b->cut.devices[d].memory_bytes - b->blocks[d].total - fit->spare[d];
     for (int s = 0; s < n; s++) {
         extent extents[FT_MEMORY_CLASSES] = {{0, 0}};
         measure(b, s, extents);
         for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
+            if (!(fit->classes >> c & 1)) continue;
             bytes[s][c] = ft_place_bytes(extents[c].together);
             capacity[b->stages[s].device] += extents[c].apart;
         }
@@ -63,19 +70,20 @@ static ft_status prepare(const ft_blueprint *b, bool least, const int64_t *spare
     *out = (ft_residency){.plan = &b->plan,
                           .bytes = (const int64_t(*)[FT_MEMORY_CLASSES])bytes,
                           .capacity = capacity,
-                          .ahead = least ? 0 : FT_LOADS_AHEAD};
-    if (least) return ft_residency_least(out, capacity, err);
+                          .ahead = fit->least ? 0 : FT_LOADS_AHEAD,
+                          .scope = fit->scope,
+                          .writes_back = fit->writes_back};
+    if (fit->least) return ft_residency_least(out, capacity, err);
     for (int d = 0; d < n_devices; d++)
         if (capacity[d] < 0)
             return ft_fail(err, FT_INFEASIBLE,
                            "what does not move on device %s is %.1f MB over its budget already "
-                           "(activations, buffers, workspace, weights that evaluation reads)",
+                           "(buffers, workspace, weights that evaluation reads, what may not move)",
                            b->cut.devices[d].name, -(double)capacity[d] / 1e6);
     return FT_OK;
 }
 
-ft_status ft_blueprint_fit(ft_plan **out, const ft_blueprint *b, bool least, const int64_t *spare,
-                           ft_error *err)
+ft_status ft_blueprint_fit(ft_plan **out, const ft_blueprint *b, const ft_fit *fit, ft_error *err)
 {
     ft_residency q;
     *out = NULL;
@@ -86,7 +94,7 @@ ft_status ft_blueprint_fit(ft_plan **out, const ft_blueprint *b, bool least, con
                                ft_memory_classes[c].name, s);
     ft_arena *arena = ft_arena_new();
     if (!arena) return ft_fail(err, FT_NOMEM, "no memory to fit a plan");
-    ft_status status = prepare(b, least, spare, &q, arena, err);
+    ft_status status = prepare(b, fit, &q, arena, err);
     ft_volume *volumes = ft_arena_array(arena, b->cut.n_devices, sizeof *volumes);
     if (status == FT_OK && !volumes) status = ft_fail(err, FT_NOMEM, "no memory to fit a plan");
     if (status == FT_OK) status = ft_residency_plan(out, &q, volumes, err);

@@ -68,7 +68,8 @@ static void visit_stage(const walk *w, int s)
     }
     guard.name = NULL;
     guard.class = FT_MEMORY_ACTIVATIONS;
-    visit_slots(w, guard, stage->slots_at, stage->slot_bytes, b->plan.in_flight[s]);
+    if (!stage->units[FT_MEMORY_ACTIVATIONS])
+        visit_slots(w, guard, stage->slots_at, stage->slot_bytes, b->plan.in_flight[s]);
     ft_guard older = guard;
     older.class = FT_MEMORY_VERSIONS;
     visit_slots(w, older, stage->predicted.at, stage->predicted.slot_bytes, stage->predicted.n);

@@ -30,7 +30,7 @@ typedef struct ft_row_end {
 } ft_row_end;
 
 /* All tensors of a class of a stage, which the plan moves between device and host memory; they lie
- * one behind the other. */
+ * one behind the other. Of activations, those of one micro-batch. */
 typedef struct ft_unit {
     int stage;
     ft_memory_class class;

@@ -224,8 +224,11 @@ static ft_status take_stage(ft_blueprint *b, int s, ft_error *err)
     }
     for (int i = 0; i < stage->n_packs && !b->trains; i++)
         stage->pack_at[i] = take_of(b, s, FT_MEMORY_PACKED, stage->packs[i].bytes);
-    stage->slots_at =
-        take_slots(block, FT_MEMORY_ACTIVATIONS, stage->slot_bytes, b->plan.in_flight[s]);
+    if (stage->units[FT_MEMORY_ACTIVATIONS])
+        stage->units[FT_MEMORY_ACTIVATIONS]->bytes = ft_place_room(stage->slot_bytes);
+    else
+        stage->slots_at =
+            take_slots(block, FT_MEMORY_ACTIVATIONS, stage->slot_bytes, b->plan.in_flight[s]);
     FT_TRY(blueprint_place_versions(b, s, err));
     for (int k = 0; k < FT_WEIGHTS_KINDS; k++) {
         ft_version_ring *ring = &stage->rings[k];
@@ -339,7 +342,7 @@ static void finish_blocks(ft_blueprint *b)
             stage->term_at[i] += begin[FT_MEMORY_GRADIENTS];
         for (int i = 0; i < stage->n_packs; i++) stage->pack_at[i] += begin[FT_MEMORY_PACKED];
         stage->slots_at += begin[FT_MEMORY_ACTIVATIONS];
-        stage->held_at += begin[FT_MEMORY_ACTIVATIONS];
+        stage->held_at += b->blocks[stage->device].begin[FT_MEMORY_ACTIVATIONS];
         for (int k = 0; k < FT_WEIGHTS_KINDS; k++) stage->rings[k].at += begin[FT_MEMORY_VERSIONS];
         stage->predicted.at += begin[FT_MEMORY_VERSIONS];
     }

@@ -18,14 +18,15 @@ static ft_status no_memory(ft_error *err)
 
 static bool moves_class(const ft_action *a)
 {
-    bool moves = a->kind == FT_ACT_SWAP_OUT || a->kind == FT_ACT_SWAP_IN || a->kind == FT_ACT_DROP;
-    return moves && ft_memory_classes[a->item].moves == FT_MOVES_STAGE;
+    return a->kind == FT_ACT_SWAP_OUT || a->kind == FT_ACT_SWAP_IN || a->kind == FT_ACT_DROP;
 }
 
-/* The unit that the action moves, or whose gradients it may be the first to write; else NULL. */
+/* The unit that the action moves, or may be the first to write: activations of a forward, gradients
+ * of a batch's first backward; else NULL. */
 static ft_unit *unit_of(const ft_blueprint *b, const ft_action *a)
 {
     if (moves_class(a)) return b->stages[a->stage].units[a->item];
+    if (a->kind == FT_ACT_FORWARD) return b->stages[a->stage].units[FT_MEMORY_ACTIVATIONS];
     bool first = ft_action_per_micro(a->kind) && a->micro == 0 &&
                  ft_action_writes(a->kind) >> FT_MEMORY_GRADIENTS & 1;
     return first ? b->stages[a->stage].units[FT_MEMORY_GRADIENTS] : NULL;
@@ -36,6 +37,13 @@ static bool leaves(const ft_action *a)
     return a->kind == FT_ACT_SWAP_OUT || a->kind == FT_ACT_DROP;
 }
 
+/* Activations whose last use the action is; else NULL. */
+static ft_unit *ended_by(const ft_blueprint *b, const ft_action *a)
+{
+    const ft_stage_layout *stage = &b->stages[a->stage];
+    return a->kind == (int)stage->last ? stage->units[FT_MEMORY_ACTIVATIONS] : NULL;
+}
+
 static ft_status note_unit(ft_blueprint *b, const ft_action *a, ft_error *err)
 {
     if (!moves_class(a)) return FT_OK;
@@ -43,7 +51,8 @@ static ft_status note_unit(ft_blueprint *b, const ft_action *a, ft_error *err)
     if (!*place) {
         *place = ft_arena_alloc(b->arena, sizeof **place);
         if (!*place) return no_memory(err);
-        bool fresh = a->kind == FT_ACT_SWAP_IN || a->item == FT_MEMORY_GRADIENTS;
+        bool fresh = a->kind == FT_ACT_SWAP_IN || a->item == FT_MEMORY_GRADIENTS ||
+                     a->item == FT_MEMORY_ACTIVATIONS;
         **place = (ft_unit){.stage = a->stage, .class = a->item, .starts = !fresh};
     }
     if (a->kind != FT_ACT_DROP || a->item != FT_MEMORY_GRADIENTS) (*place)->goes_home = true;
@@ -66,6 +75,25 @@ static ft_action_list *list_of(const ft_device_plan *plan, int part)
     return (ft_action_list *)(uintptr_t)lists[part];
 }
 
+/* Micro-batches between their forward and the end of their backward, at most, of a stage whose
+ * activations move. */
+static ft_status count_windows(ft_blueprint *b, int d, ft_error *err)
+{
+    const ft_device_plan *plan = &b->plan.devices[d];
+    int *under_way = ft_arena_array(b->arena, b->cut.n_stages, sizeof *under_way);
+    if (!under_way) return no_memory(err);
+    for (int part = 0; part < 3; part++)
+        for (int times = 0; times < (part == 1 ? b->plan.body_repeats : 1) && times < 2; times++)
+            for (int i = 0; i < list_of(plan, part)->n; i++) {
+                const ft_action *a = &list_of(plan, part)->actions[i];
+                ft_stage_layout *stage = &b->stages[a->stage];
+                int *n = &under_way[a->stage];
+                *n += (a->kind == FT_ACT_FORWARD) - (a->kind == (int)stage->last);
+                if (stage->units[FT_MEMORY_ACTIVATIONS] && *n > stage->window) stage->window = *n;
+            }
+    return FT_OK;
+}
+
 ft_status blueprint_find_units(ft_blueprint *b, ft_error *err)
 {
     for (int d = 0; d < b->cut.n_devices; d++)
@@ -73,7 +101,26 @@ ft_status blueprint_find_units(ft_blueprint *b, ft_error *err)
             const ft_action_list *list = list_of(&b->plan.devices[d], part);
             for (int i = 0; i < list->n; i++) FT_TRY(note_unit(b, &list->actions[i], err));
         }
+    for (int d = 0; d < b->cut.n_devices; d++) FT_TRY(count_windows(b, d, err));
     return FT_OK;
+}
+
+/* Numbers of what is on devices at once: units by stage and class, but activations by stage and
+ * micro-batch, those behind the others. first: by stage. Returns how many. */
+static int count_spots(const ft_blueprint *b, int *first)
+{
+    int n = b->cut.n_stages * FT_MEMORY_CLASSES;
+    for (int s = 0; s < b->cut.n_stages; s++) {
+        first[s] = n;
+        n += b->stages[s].window;
+    }
+    return n;
+}
+
+static int spot_of(const ft_blueprint *b, const int *first, const ft_unit *u, int64_t micro)
+{
+    if (u->class != FT_MEMORY_ACTIVATIONS) return u->stage * FT_MEMORY_CLASSES + (int)u->class;
+    return first[u->stage] + (int)(micro % b->stages[u->stage].window);
 }
 
 /* -- when they are there ----------------------------------------------------------------------- */
@@ -82,8 +129,11 @@ typedef struct replay {
     ft_blueprint *b;
     int first;    /* stay of the device */
     int position; /* in its list */
-    int *open;    /* by stage and class: the stay; 0: none */
-    int *since;   /* likewise: position */
+    int n_spots, *first_spot;
+    int *open;      /* by spot: the stay; 0: none */
+    int *since;     /* likewise: position */
+    bool *is_taken; /* by stay, from `first`: by what came in an earlier repetition */
+    int64_t offset; /* of numbers of micro-batches, in this repetition */
     ft_interval *times;
     int *item; /* of each time: its stay, from `first` */
     int n_times;
@@ -91,49 +141,55 @@ typedef struct replay {
     ft_block_layout *block;
 } replay;
 
-static int spot(const ft_unit *u)
-{
-    return u->stage * FT_MEMORY_CLASSES + (int)u->class;
-}
-
 static int new_stay(ft_blueprint *b, const ft_unit *u)
 {
     b->stays[++b->n_stays] = (ft_stay){.unit = u};
     return b->n_stays;
 }
 
-static void begin_stay(replay *r, const ft_unit *u, int stay)
+static ft_status begin_stay(replay *r, const ft_unit *u, int spot, int stay, ft_error *err)
 {
-    r->open[spot(u)] = stay;
-    r->since[spot(u)] = r->position;
+    if (r->is_taken[stay - r->first])
+        return ft_fail(err, FT_UNSUPPORTED,
+                       "micro-batches of stage %d wait for their backwards past a repetition of "
+                       "the plan's body: their activations cannot move",
+                       u->stage);
+    r->is_taken[stay - r->first] = true;
+    r->open[spot] = stay;
+    r->since[spot] = r->position;
     int64_t live = r->live[u->class] += ft_place_bytes(u->bytes);
     if (live > r->block->moving[u->class]) r->block->moving[u->class] = live;
+    return FT_OK;
 }
 
-static void end_stay(replay *r, const ft_unit *u)
+static void end_stay(replay *r, const ft_unit *u, int spot)
 {
     int64_t bytes = ft_place_bytes(u->bytes);
-    r->times[r->n_times] = (ft_interval){bytes, r->since[spot(u)], r->position};
-    r->item[r->n_times++] = r->open[spot(u)] - r->first;
-    r->open[spot(u)] = 0;
+    r->times[r->n_times] = (ft_interval){bytes, r->since[spot], r->position};
+    r->item[r->n_times++] = r->open[spot] - r->first;
+    r->is_taken[r->open[spot] - r->first] = false;
+    r->open[spot] = 0;
     r->live[u->class] -= bytes;
 }
 
-static void pass(replay *r, ft_action *a)
+static ft_status pass(replay *r, ft_action *a, ft_error *err)
 {
-    const ft_unit *u = unit_of(r->b, a);
+    const ft_unit *u = unit_of(r->b, a), *ended = ended_by(r->b, a);
+    int64_t micro = r->offset + ft_action_index(&r->b->plan, a);
+    int spot = u ? spot_of(r->b, r->first_spot, u, micro) : 0;
     r->position++;
-    if (!u) return;
-    if (leaves(a)) {
-        end_stay(r, u);
-    } else if (!r->open[spot(u)]) {
+    if (u && leaves(a)) {
+        end_stay(r, u, spot);
+    } else if (u && !r->open[spot]) {
         if (!a->stay) a->stay = new_stay(r->b, u);
-        begin_stay(r, u, a->stay);
+        FT_TRY(begin_stay(r, u, spot, a->stay, err));
     }
+    if (ended) end_stay(r, ended, spot_of(r->b, r->first_spot, ended, micro));
+    return FT_OK;
 }
 
 /* What is repeated more than twice, is as the second time: a unit is gone before it comes again. */
-static void replay_device(replay *r, int d)
+static ft_status replay_device(replay *r, int d, ft_error *err)
 {
     const ft_device_plan *plan = &r->b->plan.devices[d];
     int n_units = r->b->cut.n_stages * FT_MEMORY_CLASSES;
@@ -141,15 +197,23 @@ static void replay_device(replay *r, int d)
         ft_unit *u = r->b->stages[i / FT_MEMORY_CLASSES].units[i % FT_MEMORY_CLASSES];
         if (!u || !u->starts || r->b->stages[u->stage].device != d) continue;
         u->first_stay = new_stay(r->b, u);
-        begin_stay(r, u, u->first_stay);
+        FT_TRY(begin_stay(r, u, i, u->first_stay, err));
     }
+    int64_t later = (int64_t)r->b->plan.body_batches * r->b->cut.micro_batches;
+    int repeats = r->b->plan.body_repeats;
     for (int part = 0; part < 3; part++)
-        for (int times = 0; times < (part == 1 ? r->b->plan.body_repeats : 1) && times < 2; times++)
+        for (int times = 0; times < (part == 1 ? repeats : 1) && times < 2; times++) {
+            /* the drain's are those behind all repetitions */
+            r->offset = part == 1                  ? times * later
+                        : part == 2 && repeats > 2 ? (2 - repeats) * later
+                                                   : 0;
             for (int i = 0; i < list_of(plan, part)->n; i++)
-                pass(r, (ft_action *)(uintptr_t)&list_of(plan, part)->actions[i]);
+                FT_TRY(pass(r, (ft_action *)(uintptr_t)&list_of(plan, part)->actions[i], err));
+        }
     for (int i = 0; i < n_units; i++)
         if (r->open[i])
-            end_stay(r, r->b->stages[i / FT_MEMORY_CLASSES].units[i % FT_MEMORY_CLASSES]);
+            end_stay(r, r->b->stages[i / FT_MEMORY_CLASSES].units[i % FT_MEMORY_CLASSES], i);
+    return FT_OK;
 }
 
 /* -- places ------------------------------------------------------------------------------------ */
@@ -161,15 +225,18 @@ static int64_t stored(const ft_device_plan *plan)
 
 static ft_status place_device(ft_blueprint *b, int d, ft_error *err)
 {
-    int n_units = b->cut.n_stages * FT_MEMORY_CLASSES;
-    int64_t most = stored(&b->plan.devices[d]) + n_units;
     replay r = {.b = b, .first = b->n_stays + 1, .block = &b->blocks[d]};
-    r.open = ft_arena_array(b->arena, n_units, sizeof *r.open);
-    r.since = ft_arena_array(b->arena, n_units, sizeof *r.since);
+    r.first_spot = ft_arena_array(b->arena, b->cut.n_stages, sizeof *r.first_spot);
+    if (!r.first_spot) return no_memory(err);
+    int n_spots = count_spots(b, r.first_spot);
+    int64_t most = stored(&b->plan.devices[d]) + n_spots;
+    r.open = ft_arena_array(b->arena, n_spots, sizeof *r.open);
+    r.since = ft_arena_array(b->arena, n_spots, sizeof *r.since);
+    r.is_taken = ft_arena_array(b->arena, most + 1, sizeof *r.is_taken);
     r.times = ft_arena_array(b->arena, most, sizeof *r.times);
     r.item = ft_arena_array(b->arena, most, sizeof *r.item);
-    if (!r.open || !r.since || !r.times || !r.item) return no_memory(err);
-    replay_device(&r, d);
+    if (!r.open || !r.since || !r.is_taken || !r.times || !r.item) return no_memory(err);
+    FT_TRY(replay_device(&r, d, err));
     int n = b->n_stays + 1 - r.first;
     int64_t *offsets = ft_arena_array(b->arena, n + 1, sizeof *offsets);
     if (!offsets) return no_memory(err);
@@ -206,7 +273,7 @@ ft_status blueprint_place_stays(ft_blueprint *b, ft_error *err)
     if (!any) return FT_OK;
     FT_TRY(copy_lists(b, err));
     for (int d = 0; d < b->cut.n_devices; d++) most += stored(&b->plan.devices[d]);
-    most += b->cut.n_stages * FT_MEMORY_CLASSES;
+    most += (int64_t)b->cut.n_stages * FT_MEMORY_CLASSES;
     b->stays = ft_arena_array(b->arena, most, sizeof *b->stays);
     if (!b->stays) return no_memory(err);
     for (int d = 0; d < b->cut.n_devices; d++) FT_TRY(place_device(b, d, err));
@@ -218,13 +285,14 @@ ft_status blueprint_place_stays(ft_blueprint *b, ft_error *err)
 /* What is on a device. */
 typedef struct resident {
     const ft_unit *unit;
+    int64_t micro; /* in the leg; of activations alone */
     int64_t at;
 } resident;
 
-static ft_status arrive(const ft_blueprint *b, int device, resident *there, int *n,
-                        const ft_unit *u, int stay, ft_error *err)
+static ft_status arrive(const ft_blueprint *b, resident *there, int *n, const ft_unit *u,
+                        int64_t micro, int stay, ft_error *err)
 {
-    const ft_block_layout *block = &b->blocks[device];
+    const ft_block_layout *block = &b->blocks[b->stages[u->stage].device];
     int64_t bytes = ft_place_bytes(u->bytes);
     if (stay < 1 || stay > b->n_stays || b->stays[stay].unit != u)
         return ft_fail(err, FT_INVALID,
@@ -245,15 +313,26 @@ static ft_status arrive(const ft_blueprint *b, int device, resident *there, int 
                        ft_memory_classes[u->class].name, u->stage,
                        ft_memory_classes[other->class].name, other->stage, b->plan.n_batches);
     }
-    there[(*n)++] = (resident){u, at};
+    there[(*n)++] = (resident){u, micro, at};
     return FT_OK;
 }
 
-static int find_resident(const resident *there, int n, const ft_unit *u)
+static int find_resident(const resident *there, int n, const ft_unit *u, int64_t micro)
 {
     int i = 0;
-    while (i < n && there[i].unit != u) i++;
+    while (i < n && (there[i].unit != u || there[i].micro != micro)) i++;
     return i;
+}
+
+static void depart(resident *there, int *n, const ft_unit *u, int64_t micro)
+{
+    int k = find_resident(there, *n, u, micro);
+    if (k < *n) there[k] = there[--*n];
+}
+
+static int64_t micro_of(const ft_plan *leg, const ft_unit *u, const ft_action *a)
+{
+    return u->class == FT_MEMORY_ACTIVATIONS ? ft_action_index(leg, a) : 0;
 }
 
 static ft_status prove_device(const ft_blueprint *b, const ft_plan *plan, int d, resident *there,
@@ -263,17 +342,17 @@ static ft_status prove_device(const ft_blueprint *b, const ft_plan *plan, int d,
     for (int s = 0; s < b->cut.n_stages; s++)
         for (int c = 0; b->stages[s].device == d && c < FT_MEMORY_CLASSES; c++) {
             const ft_unit *u = b->stages[s].units[c];
-            if (u && u->starts) FT_TRY(arrive(b, d, there, &n, u, u->first_stay, err));
+            if (u && u->starts) FT_TRY(arrive(b, there, &n, u, 0, u->first_stay, err));
         }
     for (int64_t i = 0; i < ft_plan_length(plan, d); i++) {
         ft_action a = ft_plan_at(plan, d, i);
-        const ft_unit *u = unit_of(b, &a);
-        if (!u) continue;
-        int k = find_resident(there, n, u);
-        if (leaves(&a)) {
-            if (k < n) there[k] = there[--n];
-        } else if (k == n)
-            FT_TRY(arrive(b, d, there, &n, u, a.stay, err));
+        const ft_unit *u = unit_of(b, &a), *ended = ended_by(b, &a);
+        int64_t micro = u ? micro_of(plan, u, &a) : 0;
+        if (u && leaves(&a))
+            depart(there, &n, u, micro);
+        else if (u && find_resident(there, n, u, micro) == n)
+            FT_TRY(arrive(b, there, &n, u, micro, a.stay, err));
+        if (ended) depart(there, &n, ended, ft_action_index(plan, &a));
     }
     return FT_OK;
 }
@@ -281,9 +360,10 @@ static ft_status prove_device(const ft_blueprint *b, const ft_plan *plan, int d,
 ft_status ft_blueprint_prove(const ft_blueprint *b, const ft_plan *leg, ft_error *err)
 {
     if (!b->n_stays) return FT_OK;
+    int64_t most = (int64_t)b->cut.n_stages * FT_MEMORY_CLASSES;
+    for (int s = 0; s < b->cut.n_stages; s++) most += b->stages[s].window;
     ft_arena *arena = ft_arena_new();
-    resident *there =
-        arena ? ft_arena_array(arena, b->cut.n_stages * FT_MEMORY_CLASSES, sizeof *there) : NULL;
+    resident *there = arena ? ft_arena_array(arena, most, sizeof *there) : NULL;
     ft_status status = there ? FT_OK : no_memory(err);
     for (int d = 0; status == FT_OK && d < b->cut.n_devices; d++)
         status = prove_device(b, leg, d, there, err);

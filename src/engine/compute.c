@@ -116,13 +116,12 @@ ft_status do_stage(worker *w, const ft_action *a, ft_error *err)
     bool forward = a->kind == FT_ACT_FORWARD, last = a->micro == b->cut.micro_batches - 1;
     const ft_program *program = stage->programs[a->kind][bucket];
     int64_t index = ft_action_index(run->plan, a);
-    int64_t slot_at = stage->slots_at + index % b->plan.in_flight[a->stage] * stage->slot_bytes;
     char *held = held_slot(run, a->stage, index);
     int64_t work_at = b->blocks[w->device].begin[FT_MEMORY_WORKSPACE];
     ft_high_water water = {0, 0};
     ft_watch watch = {0};
     ft_bases bases = {.work = w->block + work_at,
-                      .saved = w->block + slot_at,
+                      .saved = activations_at(run, a),
                       .held = held,
                       .inputs = state->inputs,
                       .grads = state->grads,

@@ -87,17 +87,29 @@ bool simulation_is_moving(const simulation *s, int device, const ft_action *a, c
     if (of_micro && s->moving_micros[seat] && s->moving_micros[seat][local_of(s, m)]) return true;
     if (!is_of_class(m) && needs >> FT_MEMORY_WEIGHTS & 1 && is_lent_later(s, device, a))
         return true;
-    return a->stay && !is_of_class(m) && !s->open[seat * FT_MEMORY_CLASSES + FT_MEMORY_GRADIENTS] &&
-           is_left_later(s, device, a->stay, INT64_MAX);
+    bool comes = a->stay && !is_of_class(m); /* gradients that are there, or activations */
+    if (comes && a->kind != FT_ACT_FORWARD)
+        comes = !s->open[seat * FT_MEMORY_CLASSES + FT_MEMORY_GRADIENTS];
+    return comes && is_left_later(s, device, a->stay, INT64_MAX);
+}
+
+/* The stay of the class, or of the micro-batch's activations. */
+static int *stay_of(const simulation *s, const ft_meeting *m, int class)
+{
+    int seat = simulation_seat(s, m);
+    if (class != FT_MEMORY_ACTIVATIONS) return &s->open[seat * FT_MEMORY_CLASSES + class];
+    return s->micro_open[seat] ? &s->micro_open[seat][local_of(s, m)] : NULL;
 }
 
 void simulation_note_stay(simulation *s, const ft_action *a, const ft_meeting *m)
 {
-    int *open = &s->open[simulation_seat(s, m) * FT_MEMORY_CLASSES];
-    if (is_of_class(m))
-        open[m->item] = 0; /* a drop */
-    else if (a->stay && !open[FT_MEMORY_GRADIENTS])
-        open[FT_MEMORY_GRADIENTS] = a->stay;
+    bool forward = a->kind == FT_ACT_FORWARD;
+    int class = is_of_class(m) ? m->item : forward ? FT_MEMORY_ACTIVATIONS : FT_MEMORY_GRADIENTS;
+    int *open = stay_of(s, m, class);
+    if (open && is_of_class(m))
+        *open = 0; /* a drop */
+    else if (open && a->stay && (forward || !*open))
+        *open = a->stay;
 }
 
 /* -- submitting -------------------------------------------------------------------------------- */
@@ -127,18 +139,15 @@ static void count_moving(simulation *s, copy *c, const ft_action *a)
 {
     const ft_meeting *m = &c->meeting;
     if (!is_of_class(m)) return;
-    int seat = simulation_seat(s, m), spot = seat * FT_MEMORY_CLASSES + m->item;
-    if (m->item == FT_MEMORY_ACTIVATIONS) {
+    int seat = simulation_seat(s, m), *open = stay_of(s, m, m->item);
+    bool comes = m->kind == FT_ACT_SWAP_IN;
+    if (m->item == FT_MEMORY_ACTIVATIONS)
         s->moving_micros[seat][local_of(s, m)]++;
-        return;
-    }
-    if (m->kind == FT_ACT_SWAP_IN) {
-        s->coming[spot]++;
-        s->open[spot] = c->stay = a->stay;
-    } else {
-        c->stay = s->open[spot];
-        s->open[spot] = 0;
-    }
+    else if (comes)
+        s->coming[seat * FT_MEMORY_CLASSES + m->item]++;
+    if (!open) return;
+    c->stay = comes ? a->stay : *open;
+    *open = comes ? a->stay : 0;
 }
 
 bool simulation_submit(simulation *s, int device, const ft_action *a, const ft_meeting *m,

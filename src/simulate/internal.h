@@ -50,6 +50,7 @@ typedef struct simulation {
     uint8_t **moving_micros; /* by seat, then local micro-batch: copies of its activations that have
                                 not ended; NULL: none move */
     int *open;               /* by seat and class: the stay that it is in; 0: not known */
+    int **micro_open;        /* by seat, then local micro-batch: that of its activations; NULL */
     int64_t *moved;          /* by device: the last copy that ended; -1: none */
     queue *queues;           /* by device and stream; of compute: empty */
     int64_t n_submitted;

@@ -168,10 +168,11 @@ static ft_status make_arrays(simulation *s, ft_error *err)
     s->coming = ft_arena_array(s->arena, 2 * seats, FT_MEMORY_CLASSES * (int64_t)sizeof(int));
     s->queues = ft_arena_array(s->arena, FT_STREAM_COUNT * devices, sizeof *s->queues);
     s->moving_micros = ft_arena_array(s->arena, seats, sizeof *s->moving_micros);
+    s->micro_open = ft_arena_array(s->arena, seats, sizeof *s->micro_open);
     s->dirty = ft_arena_array(s->arena, devices, sizeof *s->dirty);
     s->is_dirty = ft_arena_array(s->arena, devices, sizeof *s->is_dirty);
-    if (!numbers || !s->running || !s->coming || !s->queues || !s->moving_micros || !s->dirty ||
-        !s->is_dirty)
+    if (!numbers || !s->running || !s->coming || !s->queues || !s->moving_micros ||
+        !s->micro_open || !s->dirty || !s->is_dirty)
         return no_memory(err);
     s->open = s->coming + FT_MEMORY_CLASSES * seats;
     s->free_ns = numbers;
@@ -194,6 +195,9 @@ static ft_status add_moving_micros(simulation *s, ft_error *err)
     for (int seat = 0; s->copies && seat < s->shares.n_seats; seat++) {
         int64_t n = s->shares.of[s->shares.seat_stage[seat]].per_batch * s->plan->n_batches;
         if (!(s->moving_micros[seat] = ft_arena_array(s->arena, n, 1))) return no_memory(err);
+        if (!s->options->lots) continue;
+        s->micro_open[seat] = ft_arena_array(s->arena, n, sizeof(int));
+        if (!s->micro_open[seat]) return no_memory(err);
     }
     return FT_OK;
 }

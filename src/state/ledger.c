@@ -66,8 +66,20 @@ static ft_status hand_out(ft_run *run, pool *p, int64_t index, int64_t bytes, ft
     if (!atomic_compare_exchange_strong(&p->holders[slot], &free, index + 1))
         return report(p, index, "handed out to", free, err);
     p->bytes[slot] = ft_place_bytes(bytes);
-    add_live(&run->workers[p->device], p->class, p->bytes[slot]);
+    if (p->moves)
+        ledger_unit(&run->workers[p->device], p->class, p->bytes[slot]);
+    else
+        add_live(&run->workers[p->device], p->class, p->bytes[slot]);
     return FT_OK;
+}
+
+static void take_back(const ft_run *run, const pool *p, int64_t bytes)
+{
+    const worker *w = &run->workers[p->device];
+    if (p->moves)
+        ledger_unit(w, p->class, -bytes);
+    else
+        atomic_fetch_sub(&w->live[p->class], bytes);
 }
 
 static ft_status give_back(ft_run *run, pool *p, int64_t index, ft_error *err)
@@ -75,7 +87,7 @@ static ft_status give_back(ft_run *run, pool *p, int64_t index, ft_error *err)
     int64_t mine = index + 1, slot = index % p->n, bytes = p->bytes[slot];
     if (!atomic_compare_exchange_strong(&p->holders[slot], &mine, 0))
         return report(p, index, "given back by", mine, err);
-    atomic_fetch_sub(&run->workers[p->device].live[p->class], bytes);
+    take_back(run, p, bytes);
     return FT_OK;
 }
 
@@ -84,7 +96,7 @@ static void empty(ft_run *run, pool *p)
     for (int i = 0; i < p->n; i++) {
         if (!atomic_load(&p->holders[i])) continue;
         atomic_store(&p->holders[i], 0);
-        atomic_fetch_sub(&run->workers[p->device].live[p->class], p->bytes[i]);
+        take_back(run, p, p->bytes[i]);
     }
 }
 
@@ -127,20 +139,22 @@ ft_status ledger_new(ft_run *run, ft_error *err)
     if (!run->output_slots || !run->kept_terms || !run->kept_states)
         return ft_fail(err, FT_NOMEM, "engine: no memory for a run");
     for (int s = 0; s < b->cut.n_stages; s++) {
-        const pool about = {"activations of stage",
-                            s,
-                            b->stages[s].device,
-                            FT_MEMORY_ACTIVATIONS,
-                            b->plan.in_flight[s] > 0 ? b->plan.in_flight[s] : 1,
-                            NULL,
-                            NULL};
+        int window = b->stages[s].window, slots = window ? window : b->plan.in_flight[s];
+        const pool about = {.what = "activations of stage",
+                            .number = s,
+                            .device = b->stages[s].device,
+                            .class = FT_MEMORY_ACTIVATIONS,
+                            .moves = window > 0,
+                            .n = slots > 0 ? slots : 1};
         FT_TRY(pool_new(&run->stages[s].slots, arena, &about, err));
         pool held = about;
+        held.moves = false;
         held.what = "values between the halves of backwards of stage";
         held.n = b->stages[s].n_held_slots;
         FT_TRY(pool_new(&run->stages[s].held, arena, &held, err));
         for (int k = 0; k < FT_WEIGHTS_KINDS; k++) {
             pool older = about;
+            older.moves = false;
             older.what = "older weights of stage";
             older.class = FT_MEMORY_VERSIONS;
             older.n = b->stages[s].rings[k].n;
@@ -152,17 +166,26 @@ ft_status ledger_new(ft_run *run, ft_error *err)
             static const char *const whats[FT_ROWS] = {"what a send takes, edge", "edge",
                                                        "what a receive brings, edge"};
             const ft_row *row = &b->cargoes[e].rows[r];
-            const pool about = {whats[r], e, row->device, FT_MEMORY_BUFFERS, row->n, NULL, NULL};
+            const pool about = {.what = whats[r],
+                                .number = e,
+                                .device = row->device,
+                                .class = FT_MEMORY_BUFFERS,
+                                .n = row->n};
             FT_TRY(pool_new(&run->edges[e].rows[r].slots, arena, &about, err));
         }
     for (int i = 0; i < b->n_outputs; i++) {
-        const pool about = {
-            "output", i,   b->stages[b->outputs[i].stage].device, FT_MEMORY_BUFFERS, b->batch_slots,
-            NULL,     NULL};
+        const pool about = {.what = "output",
+                            .number = i,
+                            .device = b->stages[b->outputs[i].stage].device,
+                            .class = FT_MEMORY_BUFFERS,
+                            .n = b->batch_slots};
         FT_TRY(pool_new(&run->output_slots[i], arena, &about, err));
     }
-    const pool about = {"batches", -1,  b->stages[0].device, FT_MEMORY_BUFFERS, b->batch_slots,
-                        NULL,      NULL};
+    const pool about = {.what = "batches",
+                        .number = -1,
+                        .device = b->stages[0].device,
+                        .class = FT_MEMORY_BUFFERS,
+                        .n = b->batch_slots};
     return pool_new(&run->fed_slots, arena, &about, err);
 }
 

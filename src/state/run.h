@@ -19,6 +19,7 @@ typedef struct pool {
     int number;       /* of the stage or edge; -1: of none */
     int device;
     ft_memory_class class;
+    bool moves; /* what is in them has no slot in the block, but comes and goes */
     int n;
     _Atomic int64_t *holders; /* by slot: number of what is in it, and one more; 0: nothing */
     int64_t *bytes;           /* by slot: what was handed out */
@@ -193,6 +194,8 @@ ft_location at_device(const ft_run *run, int device, const void *address);
 /* swap.c: around a leg, homes in host memory for activations that its plan moves there. */
 ft_status swaps_begin(ft_run *run, ft_error *err);
 void swaps_end(ft_run *run);
+/* Where the activations of the action's micro-batch are, which are on the device. */
+char *activations_at(const ft_run *run, const ft_action *action);
 /* O, L or D. */
 bool is_swap(const ft_action *action);
 /* The compute stream waits for copies of what the action touches. */
@@ -201,7 +204,11 @@ ft_status do_swap_out(worker *w, const ft_action *action, ft_error *err);
 ft_status do_swap_in(worker *w, const ft_action *action, ft_error *err);
 ft_status do_drop(worker *w, const ft_action *action, ft_error *err);
 
-/* units.c: homes of what moves as a whole, for a run; there it is between legs. */
+/* units.c: the stream, of copies or of what is computed, waits for copies from where the stay will
+ * be; a copy on the stream leaves the stay's place. */
+ft_status room_wait(const worker *w, int stay, ft_device_stream *stream, ft_error *err);
+ft_status room_leave(const worker *w, int stay, ft_device_stream *stream, ft_error *err);
+/* Homes of what moves as a whole, for a run; there it is between legs. */
 ft_status units_open(ft_run *run, ft_error *err);
 void units_close(ft_run *run);
 /* Around a leg: what is on the device when it begins comes there, what is there at its end comes

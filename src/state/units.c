@@ -129,7 +129,7 @@ static ft_status open_all(ft_run *run, ft_error *err)
     struct run_units *all = run->units;
     for (int i = 0; i < all->n; i++) {
         const ft_unit *unit = b->stages[i / FT_MEMORY_CLASSES].units[i % FT_MEMORY_CLASSES];
-        if (!unit) continue;
+        if (!unit || unit->class == FT_MEMORY_ACTIVATIONS) continue; /* swap.c has those */
         unit_state *u = all->of[i] = ft_arena_alloc(run->arena, sizeof *u);
         if (!u) return ft_fail(err, FT_NOMEM, "engine: no memory for what moves");
         u->unit = unit;
@@ -184,24 +184,32 @@ void units_close(ft_run *run)
 
 /* -- moves ------------------------------------------------------------------------------------- */
 
-/* The stream waits for copies from where the unit comes to, and for the one that took it home. */
-static ft_status wait_for_room(const worker *w, const unit_state *u, int stay, bringer by,
-                               ft_device_stream *stream, ft_error *err)
+/* It waits for the copy that took the unit home, too. */
+ft_status room_wait(const worker *w, int stay, ft_device_stream *stream, ft_error *err)
 {
     const ft_stay *stays = w->run->blueprint->stays, *to = &stays[stay];
     struct run_units *all = w->run->units;
+    bringer by = stream == w->compute ? BY_COMPUTE : BY_COPY;
+    bool whole = to->unit->class != FT_MEMORY_ACTIVATIONS;
     for (int i = 1; i <= all->n_stays; i++) {
         stay_state *from = &all->stays[i];
         const ft_unit *other = stays[i].unit;
         if (w->run->blueprint->stages[other->stage].device != w->device) continue; /* not ours */
         if (!from->is_pending[by]) continue;
-        bool meet = stays[i].at < to->at + place_bytes(u) &&
+        bool meet = stays[i].at < to->at + ft_place_bytes(to->unit->bytes) &&
                     to->at < stays[i].at + ft_place_bytes(other->bytes);
-        if (other != u->unit && !meet) continue;
+        if (!(whole && other == to->unit) && !meet) continue;
         FT_TRY(stream->executor->driver->wait(stream, from->left, err));
         from->is_pending[by] = false;
     }
     return FT_OK;
+}
+
+ft_status room_leave(const worker *w, int stay, ft_device_stream *stream, ft_error *err)
+{
+    stay_state *from = &w->run->units->stays[stay];
+    from->is_pending[BY_COPY] = from->is_pending[BY_COMPUTE] = true;
+    return w->executor->driver->record(stream, from->left, err);
 }
 
 static void arrive(const worker *w, unit_state *u, int stay)
@@ -260,7 +268,7 @@ ft_status unit_comes(worker *w, const ft_action *a, ft_error *err)
     unit_state *u = unit_at(w->run, a->stage, a->item);
     ft_device_stream *stream = stream_of(w, a);
     FT_TRY(mark(w, u, stream, err));
-    FT_TRY(wait_for_room(w, u, a->stay, BY_COPY, stream, err));
+    FT_TRY(room_wait(w, a->stay, stream, err));
     arrive(w, u, a->stay);
     FT_TRY(copy_unit(w, u, stream, false, err));
     u->is_coming = true;
@@ -270,15 +278,13 @@ ft_status unit_comes(worker *w, const ft_action *a, ft_error *err)
 ft_status unit_goes(worker *w, const ft_action *a, ft_error *err)
 {
     unit_state *u = unit_at(w->run, a->stage, a->item);
-    stay_state *from = &w->run->units->stays[u->stay];
     ft_device_stream *stream = stream_of(w, a);
     FT_TRY(mark(w, u, stream, err));
     if (u->is_coming) FT_TRY(w->executor->driver->wait(stream, u->came, err));
     u->is_coming = false;
     FT_TRY(copy_unit(w, u, stream, true, err));
     leave(w, u);
-    from->is_pending[BY_COPY] = from->is_pending[BY_COMPUTE] = true;
-    return w->executor->driver->record(stream, from->left, err);
+    return room_leave(w, u->stay, stream, err);
 }
 
 ft_status unit_is_dropped(worker *w, const ft_action *a, ft_error *err)
@@ -295,8 +301,9 @@ ft_status unit_is_dropped(worker *w, const ft_action *a, ft_error *err)
 static ft_status begin_gradients(worker *w, const ft_action *a, ft_error *err)
 {
     unit_state *u = unit_at(w->run, a->stage, FT_MEMORY_GRADIENTS);
-    if (!a->stay || is_swap(a) || u->is_there) return FT_OK;
-    FT_TRY(wait_for_room(w, u, a->stay, BY_COMPUTE, w->compute, err));
+    bool writes = ft_action_writes(a->kind) >> FT_MEMORY_GRADIENTS & 1;
+    if (!a->stay || is_swap(a) || !writes || u->is_there) return FT_OK;
+    FT_TRY(room_wait(w, a->stay, w->compute, err));
     arrive(w, u, a->stay);
     occupy(w, place_of(w->run, u), place_bytes(u));
     return copy_guard(w, u, false, err);

@@ -9,6 +9,7 @@ local over = require("ftpipe.plan.over")
 local playing = require("ftpipe.schedule.played")
 local rates = require("ftpipe.plan.rate")
 local schedules = require("ftpipe.schedule")
+local swaps = require("ftpipe.plan.swaps")
 
 local M = {}
 
@@ -109,7 +110,7 @@ end
 local function over_lines(plan)
    local names = {}
    for d, device in ipairs(plan.devices) do names[d] = device.name end
-   local least = (plan.options.swap or "never") == "never" and over.least(plan) or nil
+   local least = not swaps.may(plan.options) and over.least(plan) or nil
    return over.lines(over.memory(plan), names, least, plan.options.optimizer, over.unswapped(plan))
 end
 

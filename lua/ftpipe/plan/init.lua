@@ -80,7 +80,7 @@ local function draw_training(o, graphs)
    local flags = draw.recompute_flags(o.recompute, stages.count(partition.stage))
    local first = draw.blueprint(o, graphs, partition, flags)
    local plan = fit.fit(first)
-   if o.swap ~= "auto" or plan == first then return plan, {} end
+   if not swaps.mode(o).over or plan == first then return plan, {} end
    return plan, { first, fit.balanced(first) }
 end
 
@@ -218,6 +218,7 @@ local function settled(given)
    check_turns(o)
    check_look_ahead(o)
    settle_update(o)
+   swaps.mode(o)
    o.placements = o.placements or {}
    return o
 end

@@ -61,10 +61,10 @@ M.rows = {
       help = "of partitioners that search, in millions of steps: the same on any machine" },
    { "recompute", of = "recipe explore plan", choices = { "auto", "always", "never" },
       default = "auto", help = "activations; auto: where memory asks for it" },
-   { "swap", of = "recipe explore plan", rare = true, choices = { "never", "auto", "always" },
-      default = "never",
-      explore = { rare = false },
-      help = "state to host memory; auto: where it is over the budget, always: as much as can be" },
+   { "swap", of = "recipe explore plan", rare = true, type = "string", value = "WHEN|CLASSES",
+      default = "never", explore = { rare = false },
+      help = "to host memory: never; auto: where a device is over its budget; classes, as "
+         .. "activations,optimizer: these alone; always: as much as can be; task, clean, lms" },
    { "update", of = "recipe explore plan", rare = true, choices = { "auto", "end", "device" },
       default = "auto",
       help = "when: device: behind the backwards of a stage, end: when all gradients are there; "

@@ -4,7 +4,9 @@ local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local draw = require("ftpipe.plan.draw")
 local fit = require("ftpipe.plan.fit")
+local named = require("ftpipe.base.named")
 local units = require("ftpipe.base.units")
+local usage = require("ftpipe.base.usage")
 
 local M = {}
 
@@ -22,26 +24,83 @@ local function add_over(plan, spare, times)
    return any
 end
 
---- The plan with moves, as --swap asks for: auto where a device is over its budget, always with as
--- little device memory as there can be. What cannot be made to fit stays as it is, with `unswapped`
--- saying why.
-function M.fit(plan)
-   local o, spare, drawn = plan.options, {}, plan
-   local least = o.swap == "always"
-   if not least and (o.swap ~= "auto" or fit.worst_over(plan) == 0) then return plan end
-   for d in ipairs(plan.devices) do spare[d] = 0 end
-   for try = 1, TRIES do
-      local ok, text = pcall(plan.blueprint.fit, plan.blueprint, least, spare)
-      if not ok then
-         if least or type(text) ~= "table" then error(text, 0) end
-         plan.unswapped = text.message
-         return plan
+-- What --swap may say besides classes: whether it waits until a device is over its budget, and how
+-- much leaves. The last two are what Harmony is compared with: memory that is moved for each device
+-- by somebody who knows what is clean, or does not.
+local MODES = {
+   never = {},
+   auto = { over = true },
+   always = { least = true },
+   task = { least = true, scope = "group" },
+   clean = { least = true, scope = "action" },
+   lms = { least = true, scope = "action", writes_back = true },
+}
+
+local CLASSES = {}
+for _, class in ipairs(core.schedule.memory_classes()) do
+   if class.moves then CLASSES[#CLASSES + 1] = class.name end
+end
+
+--- What --swap asks for, as blueprint:fit takes it, with `over`: where a device is over its budget.
+-- @tparam table o options of a plan
+-- @treturn table
+function M.mode(o)
+   local said = o.swap or "never"
+   if MODES[said] then return MODES[said] end
+   local mode = { over = true, classes = {} }
+   for name in (said .. ","):gmatch("([^,]*),") do
+      local known = false
+      for _, class in ipairs(CLASSES) do known = known or class == name end
+      if not known then
+         usage("%s: expected never, auto, always, task, clean, lms, or classes of %s",
+            named.value(o, "swap", said), table.concat(CLASSES, ","))
       end
-      local partition = copy(plan.partition, { plan = core.schedule.parse(text) })
-      drawn = draw.blueprint(o, plan.graphs, partition, plan.recompute)
-      if not add_over(drawn, spare, try) or least then break end
+      table.insert(mode.classes, name)
    end
-   return drawn
+   return mode
+end
+
+--- Whether something may be swapped.
+function M.may(o)
+   local mode = M.mode(o)
+   return mode.over or mode.least or false
+end
+
+--- The plan with moves; nil and why where there is none.
+-- @tparam table mode of M.mode
+-- @tparam boolean least as little memory as there can be
+-- @tparam {int,...} spare by device: bytes to be left of its budget
+local function drawn(plan, mode, least, spare)
+   local ok, text = pcall(plan.blueprint.fit, plan.blueprint, {
+      least = least, spare = spare, classes = mode.classes, scope = mode.scope,
+      writes_back = mode.writes_back,
+   })
+   if not ok then
+      if least and mode.least or type(text) ~= "table" then error(text, 0) end
+      return nil, text.message
+   end
+   local partition = copy(plan.partition, { plan = core.schedule.parse(text) })
+   return draw.blueprint(plan.options, plan.graphs, partition, plan.recompute)
+end
+
+--- The plan with moves, as --swap asks for: within the budgets with as few as are found, or, where
+-- what is left between places of different sizes is too much, with as little memory as there can
+-- be. What cannot be made to fit stays as it is, with `unswapped` saying why.
+function M.fit(plan)
+   local mode, spare = M.mode(plan.options), {}
+   for d in ipairs(plan.devices) do spare[d] = 0 end
+   if mode.least then return (drawn(plan, mode, true, spare)) end
+   if not mode.over or fit.worst_over(plan) == 0 then return plan end
+   for try = 1, TRIES do
+      local moved, why = drawn(plan, mode, false, spare)
+      plan.unswapped = plan.unswapped or why
+      if not moved then break end
+      if not add_over(moved, spare, try) then return moved end
+   end
+   local least, why = drawn(plan, mode, true, spare)
+   if least and fit.worst_over(least) == 0 then return least end
+   plan.unswapped = plan.unswapped or why or "the places of what moves leave holes between them"
+   return plan
 end
 
 local function sum(by_class, key)

@@ -273,7 +273,7 @@ function M.model(what, given, placements)
       title = ("%s, %d x %d source tokens"):format(model.name, o.batch, o.source),
       graph = graph, problem = problem, result = result, cut = cut, names = names, options = o,
       method = plan.partition.name, plan = plan, fits = all_fit(memory), memory = memory,
-      least = o.swap == "never" and over.least(plan) or nil, unswapped = over.unswapped(plan),
+      least = not swaps.may(o) and over.least(plan) or nil, unswapped = over.unswapped(plan),
       stages = stage_rows(cut, times, names), proof = playing.proof(times),
       recompute = plan.recompute, played = play(long), play = play,
    }, Subject)
