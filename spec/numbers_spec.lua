@@ -2,6 +2,7 @@
 -- its flag, and nothing else.
 
 local files = require("spec.support.files")
+local named = require("ftpipe.base.named")
 local numbers = require("ftpipe.store.numbers")
 
 --- A run as far as its numbers need it; `change` changes it.
@@ -16,7 +17,7 @@ local function run_of(change)
          clip = 1, synchronous = true,
       } },
       rate = { peak = 1e-3, schedule = "linear", warmup = 10, steps = 100 },
-      args = { precision = "f32" },
+      args = named.flags { precision = "f32" },
    }
    if change then change(run, run.plan.options) end
    return run
@@ -87,6 +88,20 @@ describe("what decides the numbers of a run", function()
          numbers.check(run_of(change), record, row[2], "dir")
          assert.is_string(said(with(row[1]), row[2])) -- that of a linear rate
       end
+   end)
+
+   it("has no schedule when that is to change", function()
+      local function change(run, o)
+         o.synchronous = false
+         run.plan.partition, run.plan.recompute = { stage = { 1 } }, { false }
+         run.plan.blueprint = { stages = function() return { { device = 1, ahead = 0 } } end }
+         run.args.change_schedule = true
+      end
+      assert.is_nil(said(change))
+      assert.matches("arguments: %-%-seed was 1, is 2$", said(function(run, o)
+         change(run, o)
+         o.seed = 2
+      end))
    end)
 
    it("has no rates when these are to change", function()

@@ -242,6 +242,50 @@ describe("a run that is resumed", function()
       end)
    end
 
+   for _, late in ipairs { {}, { "--staleness", "stash+gap-aware" } } do
+      it("goes on without draining, and back: " .. (late[2] or "none"), function()
+         files.in_directory(function(dir)
+            local drained = { "--schedule", "1f1b", "--devices", "cpu:2", "--save-every", "5" }
+            local free = with(late, "--schedule", "async", "--devices", "cpu:3", "--save-every",
+               "5", "--change-schedule", "--resume")
+            local results = {}
+            for i, kills in ipairs { true, false } do -- killed once more, or not
+               local out = dir .. "/run" .. i
+               faults["SIGKILL during a step"](dir, out, with(drained, "--out", out))
+               assert.equal(5, latest_step(out))
+               local flags = with(free, "--out", out)
+               if kills then
+                  local killed = follow(dir, { flags = flags, at = 12, act = kill("KILL") })
+                  assert.equal(137, killed.exit, killed.err)
+               end
+               local run = follow(dir, { flags = flags })
+               assert.equal(0, run.exit, run.err)
+               results[i] = result_of(out)
+            end
+            assert.is_true(results[1] == results[2])
+            assert.is_false(results[1] == synchronous_reference())
+         end)
+      end)
+   end
+
+   it("goes on draining, whatever it did before, to the bits of any devices", function()
+      local results = {}
+      for i, devices in ipairs { "cpu:2", "cpu:1" } do
+         files.in_directory(function(dir)
+            local out = dir .. "/run"
+            local flags = { "--out", out, "--save-every", "5" }
+            faults["SIGKILL during a step"](dir, out, with(flags, "--schedule", "async",
+               "--staleness", "stash", "--devices", "cpu:2"))
+            local run = follow(dir, { flags = with(flags, "--schedule", "1f1b", "--devices",
+               devices, "--change-schedule", "--resume") })
+            assert.equal(0, run.exit, run.err)
+            results[i] = result_of(out)
+         end)
+      end
+      assert.is_true(results[1] == results[2])
+      assert.is_false(results[1] == synchronous_reference())
+   end)
+
    for _, flags in ipairs { { "--optimizer", "adafactor" },
       { "--optimizer", "sgd", "--clip", "0.5" } } do
       it("has the state of " .. flags[2] .. " by the names of parameters", function()

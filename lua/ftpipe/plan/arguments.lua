@@ -60,7 +60,8 @@ end
 --- Where the stages come from. What an asynchronous run computes depends on them, and a profile
 -- taken another time may give others: it goes on with those that it recorded.
 local function partition_rule(args)
-   local recorded = args.resume and args.out and args.out .. "/plan.txt"
+   local recorded = args.resume and not args.change_schedule and args.out
+      and args.out .. "/plan.txt"
    local own = args.partition
    local chosen = type(own) == "string" and core.sys.exists(own) -- by the user, in a file
    if recorded and not chosen and not schedules.is_synchronous(args.schedule)
@@ -89,8 +90,10 @@ local function check_flags(args)
    if args.save_every and not args.out then
       usage.of(args, "{save_every} saves in the directory that {out} names, give it too")
    end
-   if args.change_rate and not args.resume then
-      usage.of(args, "{change_rate} is for a run that goes on, give {resume} too")
+   for _, name in ipairs { "change_rate", "change_schedule" } do
+      if args[name] and not args.resume then
+         usage.of(args, "{" .. name .. "} is for a run that goes on, give {resume} too")
+      end
    end
    if args.keep and not args.out then
       usage.of(args, "{keep} is for checkpoints in the directory that {out} names, give it too")

@@ -76,6 +76,8 @@ M.rows = {
       help = "steps of warm-up, at most a tenth of all" },
    { "lr_schedule", of = "recipe", choices = choices.rates,
       help = "after warm-up [constant; async: cooldown]" },
+   { "change_schedule", of = "recipe", rare = true, type = "boolean", default = false,
+      help = "with --resume: go on drained or not, with other stages and staleness" },
    { "change_rate", of = "recipe", rare = true, type = "boolean", default = false,
       help = "with --resume: rates are those of the flags, from the next step on" },
    { "look_ahead", of = "recipe plan", rare = true, choices = { "lag", "none" },

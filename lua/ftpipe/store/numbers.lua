@@ -95,7 +95,7 @@ local ROWS = {
          if stage.ahead > 0 then return "lag" end
       end
       return "none"
-   end, both_have_one },
+   end, both_have_one, schedule = true },
    { "clip", "{clip}", function(run) return run.plan.options.clip end },
    { "lr", "{lr}", function(run) return run.rate.peak end, rate = true },
    { "lr_schedule", "{lr_schedule}", function(run) return run.rate.schedule end, rate = true },
@@ -107,28 +107,28 @@ local ROWS = {
    { "precision", "{precision}", function(run) return run.args.precision end },
    { "kind", "{schedule}", function(run)
       return is_async(run.plan) and "async" or "synchronous"
-   end },
+   end, schedule = true },
    { "schedule", "{schedule}", function(run)
       return is_async(run.plan) and run.plan.options.schedule or nil
-   end, both_have_one },
+   end, both_have_one, schedule = true },
    { "pipeline", "the pipeline of {schedule=async} ({devices}, {stages}, {partition}, {recompute})",
       function(run)
          return is_async(run.plan) and async_pipeline(run.plan) or nil
-      end, both_have_one },
+      end, both_have_one, schedule = true },
    { "weights", "{staleness} and {max_staleness}", function(run)
       local o = run.plan.options
       return is_async(run.plan) and not run.args.plan
          and ("%s, at most %s"):format(o.staleness or "none", o.max_staleness or "any") or nil
-   end, both_have_one },
+   end, both_have_one, schedule = true },
    { "plan", "{plan}", function(run)
       if not is_async(run.plan) or not run.args.plan then return nil end
       return digest((run.plan:text():gsub("\nmemory [^\n]*", "")))
-   end },
+   end, schedule = true },
    { "drains", "{save_every} and {eval_every}, which drain {schedule=async}", function(run)
       if not is_async(run.plan) then return nil end
       return ("%s to save and %s to evaluate"):format(how_often(run.args.save_every),
          how_often(run.args.eval_every))
-   end, both_have_one },
+   end, both_have_one, schedule = true },
 }
 
 --- The table of what decides the numbers: plain values by name.
@@ -153,6 +153,7 @@ function M.check(run, record, step, path)
    for _, row in ipairs(ROWS) do
       local was, is = record[row[1]], now[row[1]]
       local allowed = row.rate and run.args.change_rate
+         or row.schedule and run.args.change_schedule
       if was ~= is and not allowed and (not row[4] or row[4](was, is, step, run)) then
          local opaque = type(was) == "string" and #was == 16 and was:match("^%x+$")
          faults[#faults + 1] = named.words(run.args, row[2]) .. (opaque and " differs"

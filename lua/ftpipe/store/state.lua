@@ -264,14 +264,21 @@ function M.mend(out)
    end
 end
 
-local function read_optimizer(run, archive, path)
+--- Whether the run may lack a part of a parameter's state: how large steps are is only known where
+-- gradients are divided by it, and begins anew with that (src/optim/gap.c).
+local function may_begin(run, record, part)
+   local was = record.numbers and record.numbers.weights
+   return part.name:find("^gap_") and was ~= numbers.of(run).weights
+end
+
+local function read_optimizer(run, archive, record, path)
    for i, param in ipairs(run.plan.graphs[1]:params()) do
       for _, part in ipairs(run.engine:state(i)) do
          local name = "optimizer/" .. param.name .. "/" .. part.name
-         if not archive:spec(name) then
+         if not archive:spec(name) and not may_begin(run, record, part) then
             core.fail("malformed data", ("%s: holds no tensor %s"):format(path, name))
          end
-         archive:read(name, part.tensor)
+         if archive:spec(name) then archive:read(name, part.tensor) end
       end
    end
 end
@@ -297,7 +304,7 @@ function M.read(run, path)
       function(i) return run.engine:param(i) end)
    local file = path .. "/state/state.safetensors"
    local archive = core.io.archive(file)
-   read_optimizer(run, archive, file)
+   read_optimizer(run, archive, record, file)
    run.losses = read_losses(archive, file, record.step)
    archive:close()
    run.engine:refresh()
