@@ -95,7 +95,7 @@ describe("ft.planner", function()
          end
       end
       assert.same({ ["1f1b"] = true, gpipe = true, interleaved = true, ["2bw"] = true,
-         ["zero-bubble"] = true, async = true }, seen)
+         ["zero-bubble"] = true, ["zb-v"] = true, async = true }, seen)
       assert.is_true(all.best.runs)
       local only = ft.planner("t5-small", {
          devices = "sim:2x11GB", batch = 8, source = 64, schedule = "2bw", partition = "seq",

@@ -156,7 +156,8 @@ static inline void case_suit(pipeline_case *c, const ft_schedule *schedule)
 /* Whether any pipeline will do. */
 static inline bool case_plays(const pipeline_case *c, const ft_schedule *schedule)
 {
-    if (schedule->interleaves || schedule->groups || schedule->replicates) return false;
+    if (schedule->interleaves || schedule->groups || schedule->folds || schedule->replicates)
+        return false;
     return schedule->weights != FT_WEIGHTS_DOUBLE ||
            c->pipeline.micro_batches >= c->pipeline.n_stages;
 }

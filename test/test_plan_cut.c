@@ -133,7 +133,8 @@ static void test_cuts_of_replicas(void)
         ft_rng rng;
         pipeline_case c;
         ft_rng_init(&rng, 6, (uint64_t)i);
-        if (ft_schedules[i]->interleaves || ft_schedules[i]->splits) continue;
+        if (ft_schedules[i]->interleaves || ft_schedules[i]->groups) continue;
+        if (ft_schedules[i]->splits) continue;
         case_chain(&c, 2, 4, 50, 4, 10, 20);
         c.pipeline.n_devices = 3;
         c.device[1] = 2;

@@ -479,7 +479,7 @@ static int schedule_weights(lua_State *L)
 }
 
 /*** The schedules there are: { name =, doc =, weights =, and what schedule.h says of: synchronous
- * =, splits =, interleaves =, groups =, replicates =, flat =, serial = }.
+ * =, splits =, interleaves =, groups =, folds =, replicates =, flat =, serial = }.
  * @function schedule.list */
 static int schedule_list(lua_State *L)
 {
@@ -493,10 +493,11 @@ static int schedule_list(lua_State *L)
                      {"splits", row->splits},
                      {"interleaves", row->interleaves},
                      {"groups", row->groups},
+                     {"folds", row->folds},
                      {"replicates", row->replicates},
                      {"flat", row->flat},
                      {"serial", row->serial}};
-        lua_createtable(L, 0, 9);
+        lua_createtable(L, 0, 10);
         lua_pushstring(L, row->name);
         lua_setfield(L, -2, "name");
         lua_pushstring(L, row->doc);

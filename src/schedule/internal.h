@@ -37,4 +37,7 @@ ft_status leg_interleave(leg *leg, ft_error *err);
 /* group.c: likewise, where a device takes all micro-batches through one stage after the other. */
 ft_status leg_group(leg *leg, ft_error *err);
 
+/* vee.c: likewise, where stages go down the devices and up again. */
+ft_status leg_vee(leg *leg, ft_error *err);
+
 #endif

@@ -213,6 +213,8 @@ static ft_status play_leg(leg *l, ft_fold *f, ft_error *err)
     FT_TRY(ft_depths_find(&l->depths, l->arena, l->wires, err));
     if (l->schedule->interleaves)
         FT_TRY(leg_interleave(l, err));
+    else if (l->schedule->folds)
+        FT_TRY(leg_vee(l, err));
     else if (l->schedule->groups)
         FT_TRY(leg_group(l, err));
     else {

@@ -97,6 +97,15 @@ static const ft_schedule zero_bubble = {
     .next = zero_bubble_next,
 };
 
+static const ft_schedule zero_bubble_v = {
+    .name = "zb-v",
+    .doc = "zero-bubble with two stages per device, down the devices and up again (ZB-V)",
+    .synchronous = true,
+    .splits = true,
+    .folds = true,
+    .next = zero_bubble_next,
+};
+
 static const ft_schedule interleaved = {
     .name = "interleaved",
     .doc = "1f1b with several stages per device in turns, for smaller bubbles and more transfers",
@@ -129,8 +138,9 @@ const ft_schedule ft_schedule_evaluate = {
 };
 
 const ft_schedule *const ft_schedules[] = {
-    &sequential,  &gpipe,       &one_f_one_b, &async,         &double_buffered,
-    &zero_bubble, &interleaved, &harmony_pp,  &data_parallel, NULL};
+    &sequential,  &gpipe,         &one_f_one_b, &async,      &double_buffered,
+    &zero_bubble, &zero_bubble_v, &interleaved, &harmony_pp, &data_parallel,
+    NULL};
 
 const ft_weights_row ft_weights_rows[FT_WEIGHTS_COUNT] = {
     [FT_WEIGHTS_OWN] = {"own", FT_READS_NEWEST, false, "those of the schedule"},

@@ -68,6 +68,8 @@ typedef struct ft_schedule {
     bool interleaves;  /* not by stage: stages s, s + P, s + 2P ... of device s take turns */
     bool groups;     /* not by stage: a device takes all micro-batches of a batch through one of its
                         stages, then through the next */
+    bool folds;      /* not by stage: of 2P stages device d has d and 2P - 1 - d, and takes what is
+                        ready of both */
     bool replicates; /* makes sense with replicas only */
     bool flat;       /* every stage holds all micro-batches of a batch */
     bool serial;     /* one micro-batch is under way, in one stage: a judge, never the fastest */

@@ -103,10 +103,10 @@ local function limit_memory(devices, how, others, in_order)
 end
 
 --- A device for each stage. Those that are one share its memory.
-local function take_turns(devices, n_stages)
+local function take_turns(schedule, devices, n_stages)
    local rows, share = {}, math.ceil(n_stages / #devices)
    for s = 1, n_stages do
-      local row = copy(devices[(s - 1) % #devices + 1])
+      local row = copy(devices[schedules.device_of(schedule, s, #devices)])
       row.memory_bytes = math.ceil(row.memory_bytes / share)
       rows[s] = row
    end
@@ -139,7 +139,8 @@ local function attempt(graph, name, o, how, budget)
    if how.bare then problem.saved_bytes = nil end
    if how.balanced then balance_memory(problem, o.devices) end
    if in_order then
-      problem.devices = take_turns(problem.devices, o.stages or #problem.devices)
+      problem.devices = take_turns(o.rule or o.schedule, problem.devices,
+         o.stages or #problem.devices)
    end
    return problem
 end
@@ -209,8 +210,9 @@ end
 
 --- What a placement depends on, of the options that plans of one model and batch differ in.
 local function key_of(name, o, budget)
-   return ("%s %s %s %s %s %s %s %s"):format(tostring(name), o.stages, o.effort, o.recompute,
-      schedules.is_flat(o.schedule), budget and budget.factor, budget and budget.frozen_factor,
+   return ("%s %s %s %s %s %s %s %s %s"):format(tostring(name), o.stages, o.effort, o.recompute,
+      schedules.is_flat(o.schedule), schedules.folds(o.schedule), budget and budget.factor,
+      budget and budget.frozen_factor,
       budget and (budget.others and table.concat(budget.others, " ") or "balanced"))
 end
 

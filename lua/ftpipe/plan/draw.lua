@@ -58,7 +58,8 @@ function M.blueprint(o, graphs, partition, flags)
    local devices = core.engine.devices(wired)
    local costs = by_device(o.costs, #devices)
    local cut = {
-      stage = partition.stage, device = partition.device or stages.place(n_stages, #devices),
+      stage = partition.stage,
+      device = partition.device or stages.place(o.rule or o.schedule, n_stages, #devices),
       recompute = flags, devices = wired, schedule = o.rule or o.schedule,
       staleness = o.staleness, max_staleness = o.max_staleness, batches = o.batches, costs = costs,
       clip = o.clip,
@@ -90,7 +91,8 @@ end
 -- @tparam table partition of the graphs of evaluation
 function M.evaluation(o, graphs, partition)
    local n_devices = #core.engine.devices(o.devices)
-   local device = partition.device or stages.place(stages.count(partition.stage), n_devices)
+   local device = partition.device
+      or stages.place(o.rule or o.schedule, stages.count(partition.stage), n_devices)
    local stage
    stage, device = stages.without_empty(partition.stage, device)
    local own = copy(o)

@@ -141,18 +141,19 @@ local function options_of(given)
    return opts.check("ft.plan", RULES, given)
 end
 
---- Refuses, before anything is measured, stages that a schedule which takes turns cannot have.
+--- Refuses, before anything is measured, stages that a schedule which places them cannot have.
 local function check_turns(o)
    local schedule, how = o.rule or o.schedule, o.partition
-   if o.given or o.eval_only or not schedules.interleaves(schedule) or not placement.is(how) then
+   if o.given or o.eval_only or not schedules.places(schedule) or not placement.is(how) then
       return
    end
    if type(how) == "string" and not placement.is_in_order(how) then
-      usage("%s needs %s, whose stages go to the devices in turns; %s puts them on any device",
+      usage("%s needs %s, whose stages are in the order of the model; %s puts them on any device",
          named.value(o, "schedule", o.schedule), named.value(o, "partition", "seq"),
          named.value(o, "partition", how))
    end
    local n_devices = #core.engine.devices(o.devices)
+   if schedules.folds(schedule) then o.stages = o.stages or 2 * n_devices end
    schedules.check_turns(schedule, o.stages or n_devices, n_devices, o.micro_batches)
 end
 
@@ -241,7 +242,7 @@ local function make(o)
    end
    -- devices in a file are somebody's choice; interleaved stages have theirs by number
    local chosen = type(o.partition) == "string" and core.sys.exists(o.partition)
-   local fixed = chosen or o.given or o.eval_only or schedules.interleaves(o.rule or o.schedule)
+   local fixed = chosen or o.given or o.eval_only or schedules.places(o.rule or o.schedule)
    if not fixed then plan = with_good_links(plan) end
    if not o.given and not o.eval_only then plan = swaps.fit(plan) end
    for _, other in ipairs(others or {}) do

@@ -4,6 +4,7 @@ local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
 local placement = require("ftpipe.placement")
 local texts = require("ftpipe.schedule.text")
+local schedules = require("ftpipe.schedule")
 local usage = require("ftpipe.base.usage")
 
 local M = {}
@@ -66,10 +67,11 @@ function M.count(stage)
    return most
 end
 
---- Stage s runs on device s; when there are more stages than devices, in turns.
-function M.place(n_stages, n_devices)
+--- Stage s runs on device s; when there are more stages than devices, as the schedule has them, in
+-- turns where it does not say.
+function M.place(schedule, n_stages, n_devices)
    local device = {}
-   for s = 1, n_stages do device[s] = (s - 1) % n_devices + 1 end
+   for s = 1, n_stages do device[s] = schedules.device_of(schedule, s, n_devices) end
    return device
 end
 

@@ -91,7 +91,7 @@ end
 local function tried(interleaves, groups)
    local names = {}
    for _, row in ipairs(schedules.list()) do
-      if row.interleaves == interleaves and row.groups == (groups or false)
+      if (row.interleaves or row.folds) == interleaves and row.groups == (groups or false)
          and not row.replicates and not row.serial then
          names[#names + 1] = row.name
       end

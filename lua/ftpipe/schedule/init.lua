@@ -35,8 +35,8 @@ function M.rule(o)
 end
 
 --- The schedules of the program: { name =, doc = (one line), weights = ("own", or which it reads
--- when they are late), synchronous =, splits =, interleaves =, groups =, replicates =, flat =,
--- serial = (columns of src/schedule/schedule.h) }.
+-- when they are late), synchronous =, splits =, interleaves =, groups =, folds =, replicates =,
+-- flat =, serial = (columns of src/schedule/schedule.h) }.
 function M.list() return core.schedule.list() end
 
 --- The name of a schedule (a name, or a rule).
@@ -65,6 +65,21 @@ end
 
 --- Whether stages of a device take turns, s, s + P, s + 2P ... on device s.
 function M.interleaves(schedule) return row_of(schedule).interleaves or false end
+
+--- Whether stages go down the devices and up again, two on each.
+function M.folds(schedule) return row_of(schedule).folds or false end
+
+--- Whether the schedule says on which device a stage is.
+function M.places(schedule) return M.interleaves(schedule) or M.folds(schedule) end
+
+--- The device of a stage of a schedule's: in turns, or down and up again.
+-- @tparam string|table schedule
+-- @tparam int stage
+-- @tparam int n_devices
+function M.device_of(schedule, stage, n_devices)
+   if M.folds(schedule) and stage > n_devices then return math.max(1, 2 * n_devices + 1 - stage) end
+   return (stage - 1) % n_devices + 1
+end
 
 --- Whether a device takes all micro-batches of a batch through one of its stages, then the next.
 function M.groups(schedule) return row_of(schedule).groups or false end
@@ -170,7 +185,8 @@ end
 -- what it does not can be planned and simulated. The engine is asked, with a small plan.
 function M.runs(schedule, staleness)
    local row = row_of(schedule)
-   local devices = row.replicates and { { 1, 2 } } or row.interleaves and { 1, 2, 1, 2 } or { 1, 2 }
+   local devices = row.replicates and { { 1, 2 } } or row.interleaves and { 1, 2, 1, 2 }
+      or row.folds and { 1, 2, 2, 1 } or { 1, 2 }
    local stages = {}
    for s, device in ipairs(devices) do
       stages[s] = { device = device, forward_ns = 1, backward_ns = 2 }
@@ -183,11 +199,11 @@ function M.runs(schedule, staleness)
    return (core.engine.runs(played.plan))
 end
 
---- Raises what a schedule has against stages that go to devices in turns.
+--- Raises what a schedule has against so many stages that are in the order of the model.
 -- @local
 function M.check_turns(schedule, n_stages, n_devices, micro_batches)
    local stages = {}
-   for s = 1, n_stages do stages[s] = { device = (s - 1) % n_devices + 1 } end
+   for s = 1, n_stages do stages[s] = { device = M.device_of(schedule, s, n_devices) } end
    M.play { stages = stages, micro_batches = micro_batches, batches = 1, schedule = schedule }
 end
 
@@ -196,7 +212,9 @@ M.takes = { ["ft.schedule.play"] = PLAY }
 guard("ft.schedule", M, {
    list = "", is_synchronous = "schedule: string|table", splits = "schedule: string|table",
    may_be_stale = "schedule: string|table", interleaves = "schedule: string|table",
-   groups = "schedule: string|table",
+   groups = "schedule: string|table", folds = "schedule: string|table",
+   places = "schedule: string|table",
+   device_of = "schedule: string|table, stage: int, n_devices: int",
    is_flat = "schedule: string|table", runs = "schedule: string|table, staleness?: string",
 })
 guard("played", Played, {

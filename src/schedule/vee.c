@@ -1,0 +1,207 @@
+/* schedule/vee.c - two stages on each device, down the devices and up again (ZB-V).
+ *
+ * Of 2P stages device d has d and 2P - 1 - d: the first and the last stage are neighbours of the
+ * loss and of the input on one device, and every device holds as much. Backwards come in halves. A
+ * device takes what is ready in this order: the gradient of the input in its first stage, a forward
+ * in its second, the gradient of the input there, a forward in its first, and where there is none
+ * of these, gradients of weights. It holds at most 2P forwards of half a stage each, as many as
+ * 1F1B holds of whole ones. With halves of a backward that take as long as a forward, devices then
+ * wait for the first micro-batch to come down and for nothing else; the order is that of such
+ * times, whatever the real ones are. Source: Qi, Wan, Huang, Lin: "Zero Bubble Pipeline
+ * Parallelism", ICLR 2024, section 6. */
+#include "schedule/internal.h"
+
+/* A batch as it is played: times are those of one action. */
+typedef struct vee {
+    const leg *leg;
+    int n_devices, n_stages;
+    int64_t micros, now;
+    int64_t *done[FT_ACT_COUNT];  /* by stage, of F, I and G: begun so far */
+    int64_t *ended[FT_ACT_COUNT]; /* the same, of those that have ended */
+    int64_t *held;                /* by device */
+    ft_action **lists;            /* by device: one batch */
+    int64_t *n;
+} vee;
+
+static const ft_action_kind kinds[] = {FT_ACT_FORWARD, FT_ACT_BACKWARD_INPUT,
+                                       FT_ACT_BACKWARD_WEIGHT};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static ft_status check_pipeline(const leg *l, ft_error *err)
+{
+    const ft_pipeline *p = l->pipeline;
+    if (l->shares.several || p->n_stages != 2 * p->n_devices)
+        return ft_fail(err, FT_INVALID,
+                       "schedule %s: %d stages on %d devices%s: expected two for each device, %d",
+                       l->schedule->name, p->n_stages, p->n_devices,
+                       l->shares.several ? ", with replicas" : "", 2 * p->n_devices);
+    for (int s = 0; s < p->n_stages; s++) {
+        int wanted = s < p->n_devices ? s : p->n_stages - 1 - s;
+        if (p->device[s] != wanted)
+            return ft_fail(err, FT_INVALID,
+                           "schedule %s: stage %d is on device %d, expected device %d: stages go "
+                           "down the devices and up again, as a partition in the order of the "
+                           "model has them",
+                           l->schedule->name, s, p->device[s], wanted);
+    }
+    return FT_OK;
+}
+
+/* Whether what the action reads of other stages is there. */
+static bool arrived(const vee *v, int stage, ft_action_kind kind)
+{
+    const ft_wires *w = v->leg->wires;
+    int spot = ft_spot_of(stage, kind);
+    for (int i = w->in_first[spot]; i < w->in_first[spot + 1]; i++) {
+        const ft_edge *edge = &w->edges[w->in[i]];
+        if (v->ended[edge->from_kind][edge->from] <= v->done[kind][stage]) return false;
+    }
+    return true;
+}
+
+/* Forwards that a stage holds, at most: the first one leaves room for what it has begun to come
+ * back up. AHEAD more of the second one are enough for those that wait for their weights'
+ * gradients; each stage has places of its own, so without a limit these would be more than 2P
+ * together. */
+static int64_t most_held(const vee *v, int stage)
+{
+    enum { AHEAD = 3 };
+    if (stage < v->n_devices) return v->n_stages - 1 - stage;
+    return v->n_stages - stage + AHEAD;
+}
+
+static bool is_ready(const vee *v, int stage, ft_action_kind kind)
+{
+    int64_t next = v->done[kind][stage];
+    int device = v->leg->pipeline->device[stage];
+    if (next == v->micros) return false;
+    switch (kind) {
+    case FT_ACT_FORWARD:
+        if (v->held[device] >= v->n_stages) return false;
+        if (next - v->done[FT_ACT_BACKWARD_WEIGHT][stage] >= most_held(v, stage)) return false;
+        return arrived(v, stage, kind);
+    case FT_ACT_BACKWARD_INPUT:
+        return v->ended[FT_ACT_FORWARD][stage] > next && arrived(v, stage, kind);
+    default: return v->ended[FT_ACT_BACKWARD_INPUT][stage] > next;
+    }
+}
+
+/* The device's next action, if one is ready now. */
+static bool choose(const vee *v, int device, ft_action *out)
+{
+    const struct {
+        ft_action_kind kind;
+        bool second;
+    } order[] = {{FT_ACT_BACKWARD_INPUT, false},  {FT_ACT_FORWARD, true},
+                 {FT_ACT_BACKWARD_INPUT, true},   {FT_ACT_FORWARD, false},
+                 {FT_ACT_BACKWARD_WEIGHT, false}, {FT_ACT_BACKWARD_WEIGHT, true}};
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        int stage = order[i].second ? v->n_stages - 1 - device : device;
+        if (!is_ready(v, stage, order[i].kind)) continue;
+        *out = (ft_action){.kind = (uint8_t)order[i].kind,
+                           .stage = (int16_t)stage,
+                           .micro = (int32_t)v->done[order[i].kind][stage]};
+        return true;
+    }
+    return false;
+}
+
+static void begin(vee *v, int device, const ft_action *a)
+{
+    v->lists[device][v->n[device]++] = *a;
+    int64_t held = ++v->done[a->kind][a->stage] - v->done[FT_ACT_BACKWARD_WEIGHT][a->stage];
+    v->held[device] += a->kind == FT_ACT_FORWARD;
+    v->held[device] -= a->kind == FT_ACT_BACKWARD_WEIGHT;
+    stage_order *order = &v->leg->orders[a->stage];
+    if (a->kind == FT_ACT_FORWARD && held > order->in_flight) order->in_flight = (int)held;
+}
+
+/* One batch; false when it comes to a stop. */
+static bool play_batch(vee *v)
+{
+    int64_t left = KINDS * v->micros * v->n_stages;
+    while (left) {
+        int64_t before = left;
+        for (int k = 0; k < KINDS; k++) /* what was begun before has ended */
+            for (int s = 0; s < v->n_stages; s++) v->ended[kinds[k]][s] = v->done[kinds[k]][s];
+        for (int d = 0; d < v->n_devices; d++) {
+            ft_action a;
+            if (!choose(v, d, &a)) continue;
+            begin(v, d, &a);
+            left--;
+        }
+        if (left == before) return false;
+    }
+    return true;
+}
+
+/* Behind a batch: what is summed, then updates, which may wait for all of these sums. */
+static int64_t put_steps(const vee *v, int device, int batch, ft_action *list)
+{
+    const ft_wires *w = v->leg->wires;
+    const int stages[] = {device, v->n_stages - 1 - device};
+    const ft_action_kind steps[] = {FT_ACT_REDUCE, FT_ACT_UPDATE, FT_ACT_ADOPT};
+    int64_t n = 0;
+    for (int k = 0; k < 3; k++)
+        for (int i = 1; i >= 0; i--) {
+            int spot = ft_spot_of(stages[i], FT_ACT_ADOPT);
+            if (steps[k] == FT_ACT_REDUCE && !v->leg->reduces) continue;
+            if (steps[k] == FT_ACT_ADOPT && w->in_first[spot] == w->in_first[spot + 1]) continue;
+            list[n++] =
+                (ft_action){.kind = (uint8_t)steps[k], .stage = (int16_t)stages[i], .batch = batch};
+        }
+    return n;
+}
+
+static ft_status write_device(const vee *v, int device, ft_error *err)
+{
+    const leg *l = v->leg;
+    int64_t n = 0;
+    ft_action *list = ft_arena_array(l->arena, (v->n[device] + 6) * l->n_batches, sizeof *list);
+    if (!list) return ft_fail(err, FT_NOMEM, "plan: no memory for device %d", device);
+    for (int batch = 0; batch < l->n_batches; batch++) {
+        for (int64_t i = 0; i < v->n[device]; i++) {
+            list[n] = v->lists[device][i];
+            list[n++].batch = batch;
+        }
+        n += put_steps(v, device, batch, list + n);
+    }
+    l->done[device] = (ft_action_list){.n = (int)n, .actions = list};
+    return FT_OK;
+}
+
+static bool make_arrays(vee *v)
+{
+    ft_arena *arena = v->leg->arena;
+    bool ok = (v->held = ft_arena_array(arena, v->n_devices, sizeof *v->held)) &&
+              (v->n = ft_arena_array(arena, v->n_devices, sizeof *v->n)) &&
+              (v->lists = ft_arena_array(arena, v->n_devices, sizeof *v->lists));
+    for (int k = 0; ok && k < KINDS; k++) {
+        v->done[kinds[k]] = ft_arena_array(arena, v->n_stages, sizeof(int64_t));
+        v->ended[kinds[k]] = ft_arena_array(arena, v->n_stages, sizeof(int64_t));
+        ok = v->done[kinds[k]] && v->ended[kinds[k]];
+    }
+    for (int d = 0; ok && d < v->n_devices; d++)
+        ok = (v->lists[d] = ft_arena_array(arena, 2 * KINDS * v->micros, sizeof(ft_action)));
+    return ok;
+}
+
+ft_status leg_vee(leg *l, ft_error *err)
+{
+    const ft_pipeline *p = l->pipeline;
+    FT_TRY(check_pipeline(l, err));
+    l->orders = ft_arena_array(l->arena, p->n_stages, sizeof *l->orders);
+    l->done = ft_arena_array(l->arena, p->n_devices, sizeof *l->done);
+    vee v = {.leg = l, .n_devices = p->n_devices, .n_stages = p->n_stages};
+    v.micros = p->micro_batches;
+    if (!l->orders || !l->done || !make_arrays(&v))
+        return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", p->n_stages);
+    for (int s = 0; s < p->n_stages; s++) l->orders[s].versions = 1;
+    if (!play_batch(&v))
+        return ft_fail(err, FT_INVALID,
+                       "schedule %s: stages wait for later ones, expected stages in the order of "
+                       "the model",
+                       l->schedule->name);
+    for (int d = 0; d < p->n_devices; d++) FT_TRY(write_device(&v, d, err));
+    return FT_OK;
+}
