@@ -2,26 +2,11 @@
 #ifndef FT_OPS_INTERNAL_H
 #define FT_OPS_INTERNAL_H
 
+#include "ops/kernel.h"
 #include "ops/maps.h"
 #include "ops/ops.h"
-#include "ops/simd/simd.h"
 
 /* -- rules (rules.c) --------------------------------------------------------------------------- */
-
-/* Whether an optional input is there. */
-static inline bool ft_present(const ft_spec *spec)
-{
-    return spec->shape.n_dims >= 0;
-}
-
-/* Size of axis -1, -2, ... counted from the end. */
-static inline int64_t ft_dim_back(const ft_shape *shape, int back)
-{
-    return shape->dims[shape->n_dims + back];
-}
-
-/* Product of all dimensions but the last `n`: the rows of a matrix of vectors (n = 1). */
-int64_t ft_rows_of(const ft_shape *shape, int n);
 
 /* Refusals of shape rules, FT_SHAPE. op is the name of the row; NULL where rows share a rule:
  * ft_op_shape puts the name in front of messages that do not begin with it.
@@ -44,15 +29,9 @@ ft_status ft_need_f32(const char *op, const char *what, const ft_spec *spec, ft_
                       ft_error *err);
 ft_status ft_need_rows(const char *op, const char *what, const ft_spec *spec, ft_error *err);
 
-/* A shape without its last n dimensions, and its last n dimensions. */
-ft_shape ft_shape_front(const ft_shape *shape, int n);
-ft_shape ft_shape_back(const ft_shape *shape, int n);
-
 /* The rule of rows whose inputs are all f32 of one shape, which the output has too. */
 ft_status ft_shape_same1(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err);
 ft_status ft_shape_same2(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err);
-
-ft_spec ft_spec_of(ft_dtype dtype, ft_shape shape);
 
 double ft_spec_size(const ft_spec *spec); /* elements, 0 when absent */
 
@@ -63,32 +42,6 @@ ft_cost ft_cost_per_element(const ft_spec *in, int n_in, const ft_spec *out, int
 ft_cost ft_cost_of(const ft_spec *in, int n_in, const ft_spec *out, int n_out, double flops);
 
 /* -- kernels ----------------------------------------------------------------------------------- */
-
-/* Data of input or output i, as the kernel (f32) and the reference (f64) see it. */
-static inline const float *ft_in(const ft_call *call, int i)
-{
-    return call->in[i].data;
-}
-static inline float *ft_out(const ft_call *call, int i)
-{
-    return call->out[i].data;
-}
-static inline const double *ft_in64(const ft_call *call, int i)
-{
-    return call->in[i].data;
-}
-static inline double *ft_out64(const ft_call *call, int i)
-{
-    return call->out[i].data;
-}
-static inline const int32_t *ft_ids(const ft_call *call, int i)
-{
-    return call->in[i].data;
-}
-static inline bool ft_adds(const ft_call *call, int out)
-{
-    return call->accumulate >> out & 1;
-}
 
 /* Work is cut into pieces of fixed size, since what is computed must not depend on the team. */
 static inline int ft_pieces(int64_t n, int64_t piece)
@@ -185,11 +138,5 @@ extern const ft_op ft_op_cross_entropy, ft_op_cross_entropy_grad;
 extern const ft_op ft_op_sum, ft_op_mean, ft_op_max, ft_op_spread, ft_op_max_grad, ft_op_one;
 /* op_argmax.c, op_slice.c */
 extern const ft_op ft_op_argmax, ft_op_slice, ft_op_slice_grad;
-
-/* -- dropout (op_dropout.c), shared with attention --------------------------------------------- */
-
-uint32_t ft_dropout_threshold(double p); /* p * 65536, rounded */
-float ft_dropout_scale(uint32_t threshold);
-ft_dropout_draw ft_dropout_draw_of(const ft_rng_key *key, uint32_t sample, uint32_t threshold);
 
 #endif

@@ -1,6 +1,6 @@
 /* ops/kernels.c - which kernel executes a row: by kind of device and dtype of its arithmetic.
  *
- * A kind of device registers here with a line for each dtype that it computes in. The CPU's f32
+ * A kind of device has a list for each dtype that it computes in (kernel_lists.c). The CPU's f32
  * kernels are in the rows themselves. */
 #include "ops/internal.h"
 
@@ -11,20 +11,32 @@ static ft_kernel own_kernel(const ft_op *op)
     return op->kernel;
 }
 
-/* `find` gives the row's kernel, or NULL. */
-static const struct {
-    ft_device_kind kind;
-    ft_dtype dtype;
-    ft_kernel (*find)(const ft_op *op);
-} lists[] = {
-    {FT_DEVICE_CPU, FT_F32, own_kernel},
-};
+static int64_t own_workspace(const ft_op *op, const ft_spec *in, const double *attrs, int team_size)
+{
+    return op->workspace ? op->workspace(in, attrs, team_size) : 0;
+}
+
+const ft_kernel_list ft_cpu_kernels = {FT_DEVICE_CPU, FT_F32, own_kernel, own_workspace};
+
+static const ft_kernel_list *list_of(ft_device_kind kind, ft_dtype dtype)
+{
+    for (int i = 0; ft_kernel_lists[i]; i++)
+        if (ft_kernel_lists[i]->kind == kind && ft_kernel_lists[i]->dtype == dtype)
+            return ft_kernel_lists[i];
+    return NULL;
+}
 
 ft_kernel ft_op_kernel(const ft_op *op, ft_device_kind kind, ft_dtype dtype)
 {
-    for (unsigned i = 0; i < sizeof lists / sizeof *lists; i++)
-        if (lists[i].kind == kind && lists[i].dtype == dtype) return lists[i].find(op);
-    return NULL;
+    const ft_kernel_list *list = list_of(kind, dtype);
+    return list ? list->find(op) : NULL;
+}
+
+int64_t ft_op_workspace(const ft_op *op, ft_device_kind kind, ft_dtype dtype, const ft_spec *in,
+                        const double *attrs, int team_size)
+{
+    const ft_kernel_list *list = list_of(kind, dtype);
+    return list ? list->workspace(op, in, attrs, team_size) : 0;
 }
 
 /* -- as work of a stream ----------------------------------------------------------------------- */
@@ -62,9 +74,7 @@ static int row_accesses(const void *arg, ft_access out[FT_MAX_ACCESSES])
                                call->accumulate >> k & 1, true};
     if (call->packed)
         out[n++] = (ft_access){call->packed, op->pack_bytes(specs, call->attrs), true, false};
-    if (call->work && op->workspace)
-        out[n++] = (ft_access){
-            call->work, op->workspace(specs, call->attrs, ft_team_size(call->team)), false, true};
+    if (call->work) out[n++] = (ft_access){call->work, run->work_bytes, false, true};
     return n;
 }
 

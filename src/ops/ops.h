@@ -159,14 +159,31 @@ ft_status ft_op_attrs(const ft_op *op, const char *const *names, const double *v
 ft_status ft_op_shape(const ft_op *op, const ft_spec *in, int n_in, const double *attrs,
                       ft_spec *out, ft_error *err);
 
-/* The row's kernel for a kind of device and the dtype of its arithmetic; NULL: there is none. */
+/* The kernels of a kind of device, for arithmetic in a dtype. */
+typedef struct ft_kernel_list {
+    ft_device_kind kind;
+    ft_dtype dtype;
+    ft_kernel (*find)(const ft_op *op); /* the row's, or NULL */
+    /* Bytes of call->work that it wants; absent inputs have n_dims < 0. */
+    int64_t (*workspace)(const ft_op *op, const ft_spec *in, const double *attrs, int team_size);
+} ft_kernel_list;
+
+extern const ft_kernel_list ft_cpu_kernels; /* those in the rows */
+/* The lists of this program; NULL at the end. */
+extern const ft_kernel_list *const ft_kernel_lists[];
+
+/* The row's kernel for a kind of device and the dtype of its arithmetic; NULL: there is none. And
+ * its workspace, 0 where there is none. */
 ft_kernel ft_op_kernel(const ft_op *op, ft_device_kind kind, ft_dtype dtype);
+int64_t ft_op_workspace(const ft_op *op, ft_device_kind kind, ft_dtype dtype, const ft_spec *in,
+                        const double *attrs, int team_size);
 
 /* A call as work of a stream: the argument of ft_row_task. */
 typedef struct ft_row_run {
     const ft_op *op;
     ft_kernel kernel;
     const ft_call *call;
+    int64_t work_bytes; /* of call->work */
 } ft_row_run;
 
 extern const ft_task ft_row_task;

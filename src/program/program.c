@@ -56,12 +56,13 @@ static void input_specs(const ft_graph *g, const ft_node *node, ft_spec *specs)
         specs[i] = node->in[i] == FT_NO_VALUE ? absent : ft_graph_value(g, node->in[i])->spec;
 }
 
-static int64_t node_workspace(const ft_graph *g, const ft_node *node, int team_size)
+/* A program that never runs is laid out as on a CPU. */
+static int64_t node_workspace(const ft_program_request *q, const ft_node *node)
 {
-    if (!node->op->workspace) return 0;
+    ft_device_kind kind = q->kind == FT_DEVICE_SIM ? FT_DEVICE_CPU : q->kind;
     ft_spec specs[FT_MAX_IN];
-    input_specs(g, node, specs);
-    return node->op->workspace(specs, node->attrs, team_size);
+    input_specs(q->graph, node, specs);
+    return ft_op_workspace(node->op, kind, FT_F32, specs, node->attrs, q->team_size);
 }
 
 /* -- gradient terms -----------------------------------------------------------------------------
@@ -170,8 +171,7 @@ static ft_status lay_out(ft_program *p, const ft_program_request *q, ft_arena *s
     collect_ranges(&r, p, q);
     int n_values_live = r.n;
     for (int s = 0; s < q->n_nodes; s++) {
-        int64_t bytes =
-            node_workspace(q->graph, ft_graph_node(q->graph, q->nodes[s]), q->team_size);
+        int64_t bytes = node_workspace(q, ft_graph_node(q->graph, q->nodes[s]));
         p->steps[s].work_bytes = bytes;
         if (!bytes) continue;
         r.intervals[r.n] = (ft_interval){bytes, s, s};
@@ -235,7 +235,8 @@ static ft_status compile_step(ft_program *p, const ft_program_request *q, int s,
     if (!st->kernel)
         return ft_fail(err, FT_UNSUPPORTED, "'%s' in %s has no kernel for this kind of device",
                        st->node->op->name, st->node->scope);
-    if (!st->node->op->prepare) return FT_OK;
+    bool own = st->kernel == st->node->op->kernel; /* what the row prepares is for that one */
+    if (!own || !st->node->op->prepare) return FT_OK;
     st->forget = st->node->op->forget;
     ft_call_kind kind = {.packed = st->pack >= 0, .team_size = q->team_size};
     input_specs(q->graph, st->node, kind.in);
@@ -406,7 +407,7 @@ static ft_status run_step(const step *st, const ft_bases *bases, ft_error *err)
                     .team = bases->team,
                     .stream = bases->stream};
     call.key.node = (uint32_t)st->node->key;
-    const ft_row_run run = {st->node->op, st->kernel, &call};
+    const ft_row_run run = {st->node->op, st->kernel, &call, st->work_bytes};
     FT_TRY(launch(bases, &ft_row_task, &run, err));
     if (bases->watch) watch_step(st, &call, bases);
     return FT_OK;
