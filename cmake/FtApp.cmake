@@ -55,6 +55,7 @@ function(ft_program name)
 endfunction()
 
 ft_program(ftpipe)
+ft_cards(ftpipe)
 
 include(GNUInstallDirs)
 install(TARGETS ftpipe RUNTIME)

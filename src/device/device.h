@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 
-typedef enum { FT_DEVICE_CPU, FT_DEVICE_SIM } ft_device_kind;
+typedef enum { FT_DEVICE_CPU, FT_DEVICE_SIM, FT_DEVICE_GPU } ft_device_kind;
 
 struct ft_driver; /* device/driver.h: what it can do */
 
@@ -22,6 +22,7 @@ typedef struct ft_device {
     const struct ft_driver *driver; /* NULL: it exists for planning only */
     int index;                      /* position in the cluster, 0-based */
     int n_threads;                  /* threads of a CPU device, 1 for others */
+    int card;                       /* that a GPU device is on; several may be on one */
     int64_t memory_bytes;           /* budget */
     double flops_per_s;             /* f32 multiply-adds count twice */
     double bytes_per_s;             /* memory bandwidth */
@@ -50,10 +51,12 @@ const ft_card *ft_card_nearest(const char *name);
 
 /* Reads a device list: "cpu" (one device of one thread per core), "cpu:N", "cpu:NxT", "cpu:N/2GB"
  * (budget of each), "cpu:N/2GB@3GB/s" (and what is copied to or from host memory beside what it
- * computes is held to that rate, each way), "sim:8x11GB",
- * "sim:8x2080ti", "sim:4x2080ti+2x3090/20GB". GB is 10^9, GiB 2^30.
+ * computes is held to that rate, each way), "cuda" (every card), "cuda:0,1", "cuda:0/4x11GB" (four
+ * devices on one card), "sim:8x11GB", "sim:8x2080ti", "sim:4x2080ti+2x3090/20GB". GB is 10^9, GiB
+ * 2^30.
  * Writes at most FT_MAX_DEVICES into out and the count into *n. FT_INVALID says what was
- * expected. What is said of cpu holds for every name of ft_drivers. */
+ * expected, FT_UNSUPPORTED why there are no cards. What is said of cpu and cuda holds for every
+ * name of ft_drivers: they count devices, or name cards. */
 ft_status ft_devices_parse(const char *text, ft_device *out, int *n, ft_error *err);
 
 /* Cores that this process may use, and bytes of memory that it may fill. */

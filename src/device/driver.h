@@ -19,9 +19,9 @@
  *  6. A stream is given work by one thread at a time. `enter` was called by that thread.
  *  7. Nothing is allocated after `open`, `alloc`, `open_stream` and `open_event`.
  *
- * Every entry of the table is there. `cpu` (cpu_driver.c) has compute streams that are the calling
- * thread itself, with its team: what is submitted there has ended when the call returns, and `wait`
- * waits. Its copy streams are threads. */
+ * Every entry of the table is there, but for those of cards. `cpu` (cpu_driver.c) has compute
+ * streams that are the calling thread itself, with its team: what is submitted there has ended when
+ * the call returns, and `wait` waits. Its copy streams are threads. */
 #ifndef FT_DEVICE_DRIVER_H
 #define FT_DEVICE_DRIVER_H
 
@@ -86,6 +86,12 @@ typedef struct ft_task {
 struct ft_driver {
     const char *name;    /* what device lists call it: "cpu" */
     ft_device_kind kind; /* whose kernels it runs */
+
+    /* Of drivers of cards, whose device lists name cards ("cuda:0,1"): how many there are, at least
+     * 1, or FT_UNSUPPORTED with the reason; and one of them as a device, without index and name.
+     * NULL: lists count devices ("cpu:2"), which share this machine's cores and memory. */
+    ft_status (*count)(const ft_driver *driver, int *n, ft_error *err);
+    ft_status (*describe)(const ft_driver *driver, int card, ft_device *out, ft_error *err);
 
     /* The device must stay until close, which waits for all that was submitted. FT_NOMEM,
      * FT_DEVICE. */

@@ -1,6 +1,7 @@
 /* device/parse.c - device lists: "cpu:2x4/8GB", "sim:8x2080ti".
  *
  *   list  = "cpu" | "cpu:" N [ "x" T ] [ "/" size ] [ "@" size "/s" ]
+ *         | "cuda" [ ":" card { "," card } ] [ "/" [ N "x" ] size ]
  *         | "sim:" group { ( "," | "+" ) group }
  *   group = N "x" ( card [ "/" size ] | size )
  *   size  = number ( "B" | "kB" | "KiB" | "MB" | "MiB" | "GB" | "GiB" | "TB" | "TiB" ) */
@@ -149,6 +150,81 @@ static ft_status parse_cpu(reader *r, const ft_driver *driver, ft_device *out, i
     return FT_OK;
 }
 
+/* -- cards ---------------------------------------------------------------------------------- */
+
+static ft_status refuse_number(const reader *r, int n)
+{
+    char expected[96];
+    snprintf(expected, sizeof expected, "the number of a card, from 0 to %d", n - 1);
+    return refuse(r, expected);
+}
+
+/* Which of n cards are named; all, where none is. */
+static ft_status read_cards(reader *r, int n, bool *named)
+{
+    bool some = take(r, ":");
+    for (int i = 0; i < n; i++) named[i] = !some;
+    while (some) {
+        char *end;
+        long card = strtol(r->at, &end, 10);
+        if (*r->at < '0' || *r->at > '9' || card >= n) return refuse_number(r, n);
+        if (named[card]) return refuse(r, "a card that was not named before");
+        named[card] = true;
+        r->at = end;
+        some = take(r, ",");
+    }
+    return FT_OK;
+}
+
+/* "4x11GB", "11GB" or nothing: into how many devices each card is divided, and their memory. */
+static ft_status read_division(reader *r, int *parts, int64_t *memory)
+{
+    *parts = 1;
+    *memory = 0;
+    if (take(r, "/")) {
+        const char *digits = r->at + strspn(r->at, "0123456789");
+        if (*digits == 'x') {
+            FT_TRY(read_count(r, FT_MAX_DEVICES, "the devices on each card", parts));
+            take(r, "x");
+        }
+        FT_TRY(read_size(r, memory));
+    }
+    if (!*r->at) return FT_OK;
+    return refuse(r, "nothing more, as in cuda, cuda:0,1 (cards) or cuda:0/4x11GB (devices on each "
+                     "card and their memory)");
+}
+
+static ft_status parse_cards(reader *r, const ft_driver *driver, ft_device *out, int *n)
+{
+    bool named[FT_MAX_DEVICES];
+    int cards, parts;
+    int64_t memory;
+    ft_status status = driver->count(driver, &cards, r->err);
+    if (status != FT_OK) return ft_error_wrap(r->err, "device list \"%.100s\"", r->text);
+    if (cards > FT_MAX_DEVICES) cards = FT_MAX_DEVICES;
+    FT_TRY(read_cards(r, cards, named));
+    FT_TRY(read_division(r, &parts, &memory));
+    for (int card = 0; card < cards; card++) {
+        ft_device device;
+        if (!named[card]) continue;
+        if (*n + parts > FT_MAX_DEVICES) return refuse(r, "no more than 256 devices in all");
+        FT_TRY(driver->describe(driver, card, &device, r->err));
+        if (memory * parts > device.memory_bytes)
+            return ft_fail(r->err, FT_INVALID,
+                           "device list \"%.100s\": %d times %.2f GB on card %d, which has %.2f GB",
+                           r->text, parts, (double)memory / 1e9, card,
+                           (double)device.memory_bytes / 1e9);
+        device.memory_bytes = memory ? memory : device.memory_bytes / parts;
+        for (int i = 0; i < parts; i++) {
+            device.index = *n;
+            snprintf(device.name, sizeof device.name, parts > 1 ? "%.16s:%d.%d" : "%.16s:%d",
+                     driver->name, card, i);
+            out[(*n)++] = device;
+        }
+    }
+    return FT_OK;
+}
+
 /* -- sim ------------------------------------------------------------------------------------ */
 
 static const ft_card *take_card(reader *r)
@@ -223,14 +299,16 @@ ft_status ft_devices_parse(const char *text, ft_device *out, int *n, ft_error *e
 {
     reader r = {text, text, err};
     *n = 0;
+    if (take(&r, "sim:")) return parse_sim(&r, out, n);
+    for (int i = 0; ft_drivers[i]; i++)
+        if (take(&r, ft_drivers[i]->name))
+            return ft_drivers[i]->count ? parse_cards(&r, ft_drivers[i], out, n)
+                                        : parse_cpu(&r, ft_drivers[i], out, n);
     if (take(&r, "cuda"))
         return ft_fail(
             err, FT_UNSUPPORTED,
             "device list \"%.100s\": this build has no CUDA devices; use cpu:N to run, or "
             "sim:8x2080ti to plan and simulate",
             text);
-    if (take(&r, "sim:")) return parse_sim(&r, out, n);
-    for (int i = 0; ft_drivers[i]; i++)
-        if (take(&r, ft_drivers[i]->name)) return parse_cpu(&r, ft_drivers[i], out, n);
     return refuse(&r, "cpu, cpu:2, cpu:2x4, cpu:2/4GB, sim:8x11GB or sim:8x2080ti");
 }

@@ -1,0 +1,138 @@
+/* kernels/elements.cu - kernels that look at every number by itself. */
+#include "kernel.h"
+
+FT_INLINE float gelu_inner(float x)
+{
+    return tanhf(0.79788456080286535588f * (x + 0.044715f * x * x * x));
+}
+
+/* The slope of gelu (the tanh form) at x, of which t is the inner tanh. */
+FT_INLINE float gelu_slope(float x, float t)
+{
+    float inner = 0.79788456080286535588f * (1.0f + 3.0f * 0.044715f * x * x);
+    return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner;
+}
+
+FT_INLINE float apply(int map, float x, float y, float factor)
+{
+    switch (map) {
+    case FT_CUDA_RELU: return x < 0.0f ? 0.0f : x;
+    case FT_CUDA_GELU: return 0.5f * x * (1.0f + gelu_inner(x));
+    case FT_CUDA_GELU_ERF: return 0.5f * x * erfcf(-x * 0.70710678118654752440f);
+    case FT_CUDA_TANH: return tanhf(x);
+    case FT_CUDA_EXP: return expf(x);
+    case FT_CUDA_LOG: return logf(x);
+    case FT_CUDA_SQRT: return sqrtf(x);
+    case FT_CUDA_NEG: return -x;
+    case FT_CUDA_RELU_GRAD: return y > 0.0f ? x : 0.0f;
+    case FT_CUDA_GELU_GRAD: return x * gelu_slope(y, gelu_inner(y));
+    case FT_CUDA_GELU_ERF_GRAD:
+        return x * (0.5f * erfcf(-y * 0.70710678118654752440f) +
+                    y * expf(-0.5f * y * y) * 0.39894228040143267794f);
+    case FT_CUDA_TANH_GRAD: return x * (1.0f - y * y);
+    case FT_CUDA_SQRT_GRAD: return 0.5f * x / y;
+    case FT_CUDA_ONE: return 1.0f;
+    default: return factor * x;
+    }
+}
+
+FT_KERNEL(map)
+{
+    FT_EACH(i, a.n)
+    {
+        float y = apply(a.map, a.a ? a.a[i] : 0.0f, a.b ? a.b[i] : 0.0f, a.factor);
+        a.y[i] = a.add ? a.y[i] + y : y;
+    }
+}
+
+FT_KERNEL(binary)
+{
+    FT_EACH(i, a.n)
+    {
+        float x = a.a[i], y = a.b[a.nb == a.n ? i : i % a.nb];
+        a.y[i] = a.kind == FT_CUDA_ADD   ? x + y
+                 : a.kind == FT_CUDA_SUB ? x - y
+                 : a.kind == FT_CUDA_MUL ? x * y
+                                         : x / y;
+    }
+}
+
+FT_KERNEL(gated_gelu)
+{
+    FT_EACH(i, a.n)
+    {
+        float x = a.a[i], t = gelu_inner(x), gate = 0.5f * x * (1.0f + t);
+        if (!a.dy) {
+            a.y[i] = gate * a.b[i];
+        } else {
+            float dy = a.dy[i];
+            a.da[i] = dy * a.b[i] * gelu_slope(x, t);
+            a.db[i] = dy * gate;
+        }
+    }
+}
+
+FT_KERNEL(dropout)
+{
+    int64_t blocks = (a.per_sample + 7) / 8;
+    int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= a.samples * blocks) return;
+    int64_t sample = at / blocks, first = at % blocks * 8;
+    uint32_t bits[4] = {0};
+    if (a.draw.threshold && !a.seen)
+        ft_philox(a.draw.key, (uint64_t)(at % blocks), a.draw.sample + (uint32_t)sample, bits);
+    for (int j = 0; j < 8 && first + j < a.per_sample; j++) {
+        int64_t i = sample * a.per_sample + first + j;
+        float x = a.x[i];
+        if (a.relu && x < 0.0f) x = 0.0f;
+        bool kept = a.seen ? a.seen[i] > 0.0f
+                           : !a.draw.threshold || ft_kept(bits, j, a.draw.threshold);
+        float y = kept ? x * a.draw.scale : 0.0f;
+        a.y[i] = a.residual ? a.residual[i] + y : y;
+    }
+}
+
+/* -- sums of tensors, what is in them ---------------------------------------------------------- */
+
+FT_KERNEL(sum_terms)
+{
+    FT_EACH(i, a.n)
+    {
+        float sum = a.x[0][i];
+        for (int t = 1; t < a.n_terms; t++) sum += a.x[t][i];
+        a.y[i] = sum;
+    }
+}
+
+FT_KERNEL(look_parts)
+{
+    FT_SHARED(double, room, 9);
+    int64_t from = (int64_t)blockIdx.x * a.per_part, end = ft_least(from + a.per_part, a.n);
+    double squares = 0, odd = 0, nan = 0;
+    for (int64_t i = from + threadIdx.x; i < end; i += blockDim.x) {
+        float x = a.x[i];
+        squares += (double)x * (double)x;
+        if (!isfinite(x)) odd = 1;
+        if (isnan(x)) nan = 1;
+    }
+    squares = ft_block_sum(squares, room);
+    odd = ft_block_sum(odd, room);
+    nan = ft_block_sum(nan, room);
+    if (threadIdx.x == 0) {
+        ft_cuda_look found = {squares, odd == 0, nan > 0};
+        a.parts[blockIdx.x] = found;
+    }
+}
+
+FT_KERNEL(look)
+{
+    if (threadIdx.x) return;
+    ft_cuda_look all = *a.out;
+    all.squares = 0;
+    for (int64_t i = 0; i < a.n_parts; i++) {
+        all.squares += a.parts[i].squares;
+        all.finite = all.finite && a.parts[i].finite;
+        all.nan = all.nan || a.parts[i].nan;
+    }
+    *a.out = all;
+}

@@ -1,0 +1,149 @@
+/* kernels/kernel.h - what kernels are written with, on a card and in the emulation.
+ *
+ * FT_KERNEL(name) { ... } defines kernel `name` of cuda/kernels.h, whose argument is `a`. Shared
+ * memory is FT_SHARED(type, name, count). Blocks have whole warps, and every thread comes to every
+ * barrier: the emulation refuses others. */
+#ifndef FT_KERNEL_H
+#define FT_KERNEL_H
+
+#include <float.h>
+#include <math.h>
+
+#include "cuda/args.h"
+#include "cuda/optim_args.h"
+
+#ifdef __CUDACC__
+
+#define FT_INLINE static __device__ __forceinline__
+#define FT_SHARED(type, name, count) __shared__ type name[count]
+#define FT_BLOCK_BARRIER() __syncthreads()
+#define FT_WARP_BARRIER() __syncwarp()
+#define FT_UNROLL _Pragma("unroll")
+
+enum {
+#define FT_BOUND(name, threads) ft_threads_of_##name = threads,
+    FT_CUDA_KERNELS(FT_BOUND)
+#undef FT_BOUND
+};
+
+#define FT_KERNEL(name)                                                                            \
+    extern "C" __global__ void __launch_bounds__(ft_threads_of_##name)                             \
+        ft_##name(const __grid_constant__ ft_##name##_args a)
+
+FT_INLINE float ft_from_lane(float x, int lane)
+{
+    return __shfl_sync(0xffffffffu, x, lane);
+}
+FT_INLINE double ft_xor_lane(double x, int mask)
+{
+    return __shfl_xor_sync(0xffffffffu, x, mask);
+}
+
+#else
+#include "emulate.hpp"
+#endif
+
+enum { FT_WARP = 32 };
+
+FT_INLINE int ft_lane()
+{
+    return (int)(threadIdx.x % FT_WARP);
+}
+FT_INLINE int ft_warp()
+{
+    return (int)(threadIdx.x / FT_WARP);
+}
+/* The row of this warp, where warps have one each. */
+FT_INLINE int64_t ft_warp_row()
+{
+    return (int64_t)blockIdx.x * (blockDim.x / FT_WARP) + ft_warp();
+}
+
+/* Elements i of this thread, where a block has FT_CUDA_EACH. */
+#define FT_EACH(i, n)                                                                              \
+    for (int64_t i = (int64_t)blockIdx.x * FT_CUDA_EACH + threadIdx.x,                             \
+                 ft_each_end = ft_least((int64_t)(blockIdx.x + 1) * FT_CUDA_EACH, n);              \
+         i < ft_each_end; i += blockDim.x)
+
+FT_INLINE int64_t ft_least(int64_t x, int64_t y)
+{
+    return x < y ? x : y;
+}
+
+/* Sums and maxima, the same in every lane; sums in f64, in a fixed order. */
+FT_INLINE double ft_warp_sum(double x)
+{
+    for (int mask = FT_WARP / 2; mask; mask /= 2) x += ft_xor_lane(x, mask);
+    return x;
+}
+FT_INLINE float ft_larger(float x, float y)
+{
+    return y > x || y != y ? y : x; /* nan stays */
+}
+FT_INLINE float ft_warp_max(float x)
+{
+    for (int mask = FT_WARP / 2; mask; mask /= 2) x = ft_larger(x, (float)ft_xor_lane(x, mask));
+    return x;
+}
+/* `room`: shared, of a number for each warp and one more. */
+FT_INLINE double ft_block_sum(double x, double *room)
+{
+    int n = (int)(blockDim.x / FT_WARP);
+    x = ft_warp_sum(x);
+    FT_BLOCK_BARRIER();
+    if (ft_lane() == 0) room[ft_warp()] = x;
+    FT_BLOCK_BARRIER();
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += room[i];
+    return sum;
+}
+FT_INLINE float ft_block_max(float x, double *room)
+{
+    int n = (int)(blockDim.x / FT_WARP);
+    x = ft_warp_max(x);
+    FT_BLOCK_BARRIER();
+    if (ft_lane() == 0) room[ft_warp()] = x;
+    FT_BLOCK_BARRIER();
+    float top = (float)room[0];
+    for (int i = 1; i < n; i++) top = ft_larger(top, (float)room[i]);
+    return top;
+}
+
+FT_INLINE void ft_report(ft_cuda_fault *fault, uint32_t kind, int32_t value, int64_t at,
+                         int64_t limit)
+{
+    if (fault->kind) return;
+    fault->value = value;
+    fault->at = at;
+    fault->limit = limit;
+    fault->kind = kind;
+}
+
+/* Ten rounds of Philox4x32 (base/rng.h). */
+FT_INLINE void ft_philox(const uint32_t key[2], uint64_t block, uint32_t sample, uint32_t out[4])
+{
+    uint32_t k0 = key[0], k1 = key[1];
+    uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32), c2 = sample, c3 = 0x44524F50u;
+    for (int round = 0; round < 10; round++) {
+        uint64_t x = (uint64_t)0xD2511F53u * c0, y = (uint64_t)0xCD9E8D57u * c2;
+        c0 = (uint32_t)(y >> 32) ^ c1 ^ k0;
+        c2 = (uint32_t)(x >> 32) ^ c3 ^ k1;
+        c1 = (uint32_t)y;
+        c3 = (uint32_t)x;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    out[0] = c0;
+    out[1] = c1;
+    out[2] = c2;
+    out[3] = c3;
+}
+
+/* Whether element j of 8 of a drawn block is kept. */
+FT_INLINE bool ft_kept(const uint32_t out[4], int j, uint32_t threshold)
+{
+    uint32_t word = j < 4 ? (j < 2 ? out[0] : out[1]) : (j < 6 ? out[2] : out[3]);
+    return (word >> (16 * (j % 2)) & 0xffff) >= threshold;
+}
+
+#endif

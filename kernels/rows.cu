@@ -1,0 +1,243 @@
+/* kernels/rows.cu - kernels over the rows and columns of matrices. Sums are f64. */
+#include "kernel.h"
+
+/* -- softmax ----------------------------------------------------------------------------------- */
+
+FT_KERNEL(softmax)
+{
+    int64_t row = ft_warp_row(), at = row * a.n;
+    if (row >= a.rows) return;
+    const float *x = a.a + at;
+    float *y = a.y + at;
+    double sum = 0;
+    if (a.b) {
+        const float *p = a.b + at;
+        for (int64_t i = ft_lane(); i < a.n; i += FT_WARP) sum += (double)x[i] * (double)p[i];
+        float dot = (float)ft_warp_sum(sum);
+        for (int64_t i = ft_lane(); i < a.n; i += FT_WARP) y[i] = p[i] * (x[i] - dot);
+        return;
+    }
+    float top = -INFINITY;
+    for (int64_t i = ft_lane(); i < a.n; i += FT_WARP) top = ft_larger(top, x[i]);
+    top = ft_warp_max(top);
+    for (int64_t i = ft_lane(); i < a.n; i += FT_WARP) sum += (double)expf(x[i] - top);
+    float inverse = (float)(1.0 / ft_warp_sum(sum));
+    for (int64_t i = ft_lane(); i < a.n; i += FT_WARP) y[i] = expf(x[i] - top) * inverse;
+}
+
+/* -- norms ------------------------------------------------------------------------------------- */
+
+FT_KERNEL(norm)
+{
+    int64_t row = ft_warp_row();
+    if (row >= a.rows) return;
+    const float *x = a.x + row * a.D;
+    float *y = a.y + row * a.D;
+    double mean = 0, squares = 0;
+    if (a.centred) {
+        for (int64_t i = ft_lane(); i < a.D; i += FT_WARP) mean += (double)x[i];
+        mean = ft_warp_sum(mean) / (double)a.D;
+    }
+    for (int64_t i = ft_lane(); i < a.D; i += FT_WARP) {
+        double d = (double)x[i] - mean;
+        squares += d * d;
+    }
+    float rstd = (float)(1.0 / sqrt(ft_warp_sum(squares) / (double)a.D + (double)a.eps));
+    float middle = (float)mean;
+    for (int64_t i = ft_lane(); i < a.D; i += FT_WARP) {
+        float n = (x[i] - middle) * rstd * a.w[i];
+        y[i] = a.centred ? n + a.b[i] : n;
+    }
+    if (ft_lane()) return;
+    if (a.centred) a.stats[2 * row] = middle;
+    a.stats[a.centred ? 2 * row + 1 : row] = rstd;
+}
+
+/* dx = rstd (g - mean(g) - n mean(g n)), g = dy w, n = (x - mean) rstd */
+FT_KERNEL(norm_grad)
+{
+    int64_t row = ft_warp_row();
+    if (row >= a.rows) return;
+    const float *x = a.x + row * a.D, *dy = a.dy + row * a.D;
+    float mean = a.centred ? a.stats[2 * row] : 0.0f;
+    float rstd = a.stats[a.centred ? 2 * row + 1 : row];
+    double sum_g = 0, sum_gn = 0;
+    for (int64_t i = ft_lane(); i < a.D; i += FT_WARP) {
+        float g = dy[i] * a.w[i];
+        sum_g += (double)g;
+        sum_gn += (double)g * (double)((x[i] - mean) * rstd);
+    }
+    float mean_g = a.centred ? (float)(ft_warp_sum(sum_g) / (double)a.D) : 0.0f;
+    float mean_gn = (float)(ft_warp_sum(sum_gn) / (double)a.D);
+    for (int64_t i = ft_lane(); i < a.D; i += FT_WARP)
+        a.dx[row * a.D + i] =
+            rstd * (dy[i] * a.w[i] - mean_g - (x[i] - mean) * rstd * mean_gn);
+}
+
+/* -- sums over rows ---------------------------------------------------------------------------- */
+
+FT_INLINE double addend(const ft_column_parts_args &a, int64_t row, int64_t d)
+{
+    double dy = (double)a.dy[row * a.D + d];
+    if (!a.x) return dy;
+    float mean = a.centred ? a.stats[2 * row] : 0.0f;
+    float rstd = a.stats[a.centred ? 2 * row + 1 : row];
+    return dy * (double)((a.x[row * a.D + d] - mean) * rstd);
+}
+
+FT_KERNEL(column_parts)
+{
+    FT_SHARED(double, sums, 256);
+    int64_t d = (int64_t)blockIdx.x * FT_CUDA_COLUMNS + threadIdx.x % FT_CUDA_COLUMNS;
+    int64_t from = (int64_t)blockIdx.y * a.per_part, end = ft_least(from + a.per_part, a.rows);
+    int64_t outer = (int64_t)blockIdx.z * a.rows;
+    int group = (int)threadIdx.x / FT_CUDA_COLUMNS, groups = (int)blockDim.x / FT_CUDA_COLUMNS;
+    double sum = 0;
+    if (d < a.D)
+        for (int64_t row = from + group; row < end; row += groups)
+            sum += addend(a, outer + row, d);
+    sums[threadIdx.x] = sum;
+    FT_BLOCK_BARRIER();
+    if (group || d >= a.D) return;
+    for (int k = 1; k < groups; k++) sum += sums[threadIdx.x + k * FT_CUDA_COLUMNS];
+    a.parts[((int64_t)blockIdx.z * a.n_parts + blockIdx.y) * a.D + d] = sum;
+}
+
+FT_KERNEL(column_sum)
+{
+    int64_t d = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (d >= a.D) return;
+    float *y = a.y + (int64_t)blockIdx.y * a.D + d;
+    const double *parts = a.parts + (int64_t)blockIdx.y * a.n_parts * a.D + d;
+    double sum = 0;
+    for (int64_t i = 0; i < a.n_parts; i++) sum += parts[i * a.D];
+    sum *= a.factor;
+    *y = (float)(a.add ? (double)*y + sum : sum);
+}
+
+/* -- reductions -------------------------------------------------------------------------------- */
+
+FT_KERNEL(reduce)
+{
+    FT_SHARED(double, room, 9);
+    int64_t row = blockIdx.x;
+    const float *x = a.x + row / a.inner * a.n * a.inner + row % a.inner;
+    double sum = 0;
+    float top = -INFINITY;
+    for (int64_t i = threadIdx.x; i < a.n; i += blockDim.x) {
+        float value = x[i * a.inner];
+        sum += (double)value;
+        top = ft_larger(top, value);
+    }
+    if (a.largest)
+        top = ft_block_max(top, room);
+    else
+        sum = ft_block_sum(sum, room) * a.factor;
+    if (threadIdx.x) return;
+    if (a.largest)
+        a.y[row] = top;
+    else
+        a.y[row] = (float)(a.add ? (double)a.y[row] + sum : sum);
+}
+
+FT_KERNEL(spread)
+{
+    FT_EACH(i, a.outer * a.n * a.inner)
+    {
+        a.dx[i] = a.factor * a.dy[i / (a.n * a.inner) * a.inner + i % a.inner];
+    }
+}
+
+FT_KERNEL(max_grad)
+{
+    int64_t column = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (column >= a.outer * a.inner) return;
+    int64_t at = column / a.inner * a.n * a.inner + column % a.inner;
+    bool given = false;
+    for (int64_t i = 0; i < a.n; i++) {
+        bool here = !given && a.x[at + i * a.inner] == a.y[column];
+        a.dx[at + i * a.inner] = here ? a.dy[column] : 0.0f;
+        given = given || here;
+    }
+}
+
+/* The first of the largest; nan is never larger than what came before. */
+FT_KERNEL(argmax)
+{
+    int64_t row = ft_warp_row();
+    if (row >= a.rows) return;
+    const float *x = a.x + row * a.n;
+    float first = x[0], best = -INFINITY;
+    int64_t at = a.n;
+    for (int64_t i = ft_lane(); i < a.n; i += FT_WARP)
+        if (x[i] > best || (at == a.n && x[i] == best)) {
+            best = x[i];
+            at = i;
+        }
+    for (int mask = FT_WARP / 2; mask; mask /= 2) {
+        float other = (float)ft_xor_lane(best, mask);
+        int64_t other_at = (int64_t)ft_xor_lane((double)at, mask);
+        if (other > best || (other == best && other_at < at)) {
+            best = other;
+            at = other_at;
+        }
+    }
+    if (ft_lane() == 0) a.y[row] = first != first || at == a.n ? 0 : (int32_t)at;
+}
+
+/* -- cross-entropy ----------------------------------------------------------------------------- */
+
+enum { IGNORED = -100 };
+
+FT_KERNEL(cross_entropy)
+{
+    FT_SHARED(double, room, 9);
+    int64_t row = blockIdx.x;
+    const float *x = a.logits + row * a.V;
+    float top = -INFINITY;
+    double sum = 0;
+    for (int64_t i = threadIdx.x; i < a.V; i += blockDim.x) top = ft_larger(top, x[i]);
+    top = ft_block_max(top, room);
+    for (int64_t i = threadIdx.x; i < a.V; i += blockDim.x) sum += (double)expf(x[i] - top);
+    sum = ft_block_sum(sum, room);
+    if (threadIdx.x) return;
+    int32_t label = a.labels[row];
+    float nll = 0;
+    if (label != IGNORED && (label < 0 || label >= a.V))
+        ft_report(a.fault, FT_CUDA_BAD_LABEL, label, row, a.V);
+    else if (label != IGNORED)
+        nll = (float)(log(sum) + ((double)top - (double)x[label]));
+    a.nll[row] = nll;
+    a.stats[2 * row] = top;
+    a.stats[2 * row + 1] = (float)sum;
+}
+
+FT_KERNEL(loss)
+{
+    FT_SHARED(double, room, 9);
+    double sum = 0;
+    for (int64_t i = threadIdx.x; i < a.rows; i += blockDim.x) sum += (double)a.nll[i];
+    sum = ft_block_sum(sum, room);
+    if (threadIdx.x == 0) a.loss[0] = (float)(sum * (double)a.weight[0]);
+}
+
+/* What the label gets makes the sum of the row, as it was rounded, 0. */
+FT_KERNEL(cross_entropy_grad)
+{
+    FT_SHARED(double, room, 9);
+    int64_t row = blockIdx.x;
+    const float *x = a.logits + row * a.V;
+    float *dx = a.dlogits + row * a.V;
+    int32_t label = a.labels[row];
+    bool counts = label >= 0 && label < a.V;
+    float top = a.stats[2 * row], factor = a.dloss[0] * a.weight[0] / a.stats[2 * row + 1];
+    double sum = 0;
+    for (int64_t i = threadIdx.x; i < a.V; i += blockDim.x) {
+        float p = counts ? expf(x[i] - top) * factor : 0.0f;
+        sum += (double)p;
+        dx[i] = p;
+    }
+    sum = ft_block_sum(sum, room);
+    if (counts && label % (int)blockDim.x == (int)threadIdx.x)
+        dx[label] = (float)((double)dx[label] - sum);
+}

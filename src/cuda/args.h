@@ -1,0 +1,258 @@
+/* cuda/args.h - what the kernels of rows are given. */
+#ifndef FT_CUDA_ARGS_H
+#define FT_CUDA_ARGS_H
+
+#include "cuda/kernels.h"
+
+/* y = f(a), f(a, b), factor * a; with `add` y += a. */
+typedef enum {
+    FT_CUDA_RELU,
+    FT_CUDA_GELU,
+    FT_CUDA_GELU_ERF,
+    FT_CUDA_TANH,
+    FT_CUDA_EXP,
+    FT_CUDA_LOG,
+    FT_CUDA_SQRT,
+    FT_CUDA_NEG,
+    FT_CUDA_RELU_GRAD,
+    FT_CUDA_GELU_GRAD,
+    FT_CUDA_GELU_ERF_GRAD,
+    FT_CUDA_TANH_GRAD,
+    FT_CUDA_SQRT_GRAD,
+    FT_CUDA_SCALE,
+    FT_CUDA_ONE
+} ft_cuda_map;
+
+typedef struct ft_map_args {
+    float *y;
+    const float *a, *b;
+    int64_t n;
+    float factor;
+    int32_t map, add;
+} ft_map_args;
+
+/* y[i] = a[i] (+ - * /) b[i % nb] */
+typedef enum { FT_CUDA_ADD, FT_CUDA_SUB, FT_CUDA_MUL, FT_CUDA_DIV } ft_cuda_binary;
+
+typedef struct ft_binary_args {
+    float *y;
+    const float *a, *b;
+    int64_t n, nb;
+    int32_t kind;
+} ft_binary_args;
+
+/* dy NULL: y = gelu(a) * b; else da, db. */
+typedef struct ft_gated_gelu_args {
+    float *y, *da, *db;
+    const float *dy, *a, *b;
+    int64_t n;
+} ft_gated_gelu_args;
+
+/* Of the draws of op_dropout.c. */
+typedef struct ft_cuda_draw {
+    uint32_t key[2], sample, threshold;
+    float scale;
+} ft_cuda_draw;
+
+/* y = dropout(x), dropout(max(x, 0)), residual + dropout(x); with `seen`, which is y of
+ * relu_dropout: scale * x where seen > 0. A thread has 8 elements of one sample. */
+typedef struct ft_dropout_args {
+    float *y;
+    const float *x, *residual, *seen;
+    int64_t samples, per_sample;
+    ft_cuda_draw draw;
+    int32_t relu;
+} ft_dropout_args;
+
+/* Rows of n: y = softmax(a); with b, which is y: y = b (a - sum(a b)). A warp a row. */
+typedef struct ft_softmax_args {
+    float *y;
+    const float *a, *b;
+    int64_t rows, n;
+} ft_softmax_args;
+
+/* Norms over rows of D; a warp a row. stats: rstd, or mean and rstd. b NULL: RMS. */
+typedef struct ft_norm_args {
+    float *y, *stats;
+    const float *x, *w, *b;
+    int64_t rows, D;
+    float eps;
+    int32_t centred;
+} ft_norm_args;
+
+typedef struct ft_norm_grad_args {
+    float *dx;
+    const float *dy, *x, *w, *stats;
+    int64_t rows, D;
+    int32_t centred;
+} ft_norm_grad_args;
+
+/* parts (n_parts, D) f64: sums over so many rows of x (rows, D); with `x` and `stats`, of dy times
+ * the normalised x, for the gradient of a norm's weight. Grid: columns, parts, outer. */
+typedef struct ft_column_parts_args {
+    double *parts;
+    const float *dy, *x, *stats;
+    int64_t rows, D, per_part, n_parts;
+    int32_t centred;
+} ft_column_parts_args;
+
+/* y (D) (+)= factor * the sum of the parts. Grid: columns, outer. */
+typedef struct ft_column_sum_args {
+    float *y;
+    const double *parts;
+    int64_t D, n_parts;
+    double factor;
+    int32_t add;
+} ft_column_sum_args;
+
+/* y[row] = sum of a row of n numbers times factor (+ y), or the largest. A block a row. */
+typedef struct ft_reduce_args {
+    float *y;
+    const float *x;
+    int64_t n, inner; /* of (outer, n, inner); a row for each outer and inner */
+    double factor;
+    int32_t add, largest;
+} ft_reduce_args;
+
+/* dx (outer, n, inner) = factor * dy (outer, inner) */
+typedef struct ft_spread_args {
+    float *dx;
+    const float *dy;
+    int64_t outer, n, inner;
+    float factor;
+} ft_spread_args;
+
+/* The first of equal largest numbers gets dy; a thread a column. */
+typedef struct ft_max_grad_args {
+    float *dx;
+    const float *dy, *x, *y;
+    int64_t outer, n, inner;
+} ft_max_grad_args;
+
+/* A warp a row. */
+typedef struct ft_argmax_args {
+    int32_t *y;
+    const float *x;
+    int64_t rows, n;
+} ft_argmax_args;
+
+/* whole (outer, n, inner), part (outer, count, inner) of it from `from` on. With `back` the whole
+ * gets the part, and zeros elsewhere or, with `add`, what it had. */
+typedef struct ft_span_args {
+    float *whole, *part;
+    int64_t outer, n, inner, from, count;
+    int32_t back, add;
+} ft_span_args;
+
+typedef struct ft_cache_append_args {
+    float *out;
+    const float *cache, *added;
+    const int32_t *position;
+    int64_t samples, n, t, width;
+    ft_cuda_fault *fault;
+} ft_cache_append_args;
+
+/* y[i] = table[ids[i]]; a block an id. */
+typedef struct ft_embedding_args {
+    float *y;
+    const float *table;
+    const int32_t *ids;
+    int64_t n, rows, D;
+    ft_cuda_fault *fault;
+} ft_embedding_args;
+
+/* Adds the rows of dy with one id in their order, in the block of its first occurrence. */
+typedef struct ft_embedding_grad_args {
+    float *dtable;
+    const float *dy;
+    const int32_t *ids;
+    int64_t n, rows, D, padding;
+    ft_cuda_fault *fault;
+} ft_embedding_grad_args;
+
+/* stats and nll of a row; a block a row. */
+typedef struct ft_cross_entropy_args {
+    float *stats, *nll;
+    const float *logits;
+    const int32_t *labels;
+    int64_t rows, V;
+    ft_cuda_fault *fault;
+} ft_cross_entropy_args;
+
+/* loss = weight * the sum of nll; one block. */
+typedef struct ft_loss_args {
+    float *loss;
+    const float *nll, *weight;
+    int64_t rows;
+} ft_loss_args;
+
+typedef struct ft_cross_entropy_grad_args {
+    float *dlogits;
+    const float *dloss, *logits, *weight, *stats;
+    const int32_t *labels;
+    int64_t rows, V;
+} ft_cross_entropy_grad_args;
+
+/* c (M, N) = op(a) op(b) (+ c) (+ bias) (relu), for each of a batch. Transposed, a is (K, M) and b
+ * (N, K). With bf16, operands are rounded to bf16 first; sums are f32. */
+typedef struct ft_product_args {
+    float *c;
+    const float *a, *b, *bias;
+    int64_t M, N, K;
+    int32_t transpose_a, transpose_b, add, relu, bf16;
+} ft_product_args;
+
+/* line (H, Tq + Tk - 1): table[bucket of key - query][h], by key - query + Tq - 1. */
+typedef struct ft_attention_line_args {
+    float *line;
+    const float *table;      /* (R, H) */
+    const int32_t *position; /* of the first query; NULL: 0 */
+    int64_t Tq, Tk, H, R, max_distance;
+    int32_t bidirectional;
+} ft_attention_line_args;
+
+/* ops/op_attention.c says what is computed; a warp a query of a head. k and v of packed inputs lie
+ * behind q. line NULL: nothing is added to scores. */
+typedef struct ft_attention_args {
+    const float *q, *k, *v, *line;
+    const int32_t *mask, *position;
+    float *y, *lse;
+    int64_t B, Tq, Tk, H, D;
+    int64_t step; /* from one position to the next, in q, k and v */
+    float scale;
+    int32_t causal;
+    ft_cuda_draw draw;
+} ft_attention_args;
+
+/* delta (B, H, Tq) = dy . y; a warp a query of a head. */
+typedef struct ft_attention_delta_args {
+    float *delta;
+    const float *dy, *y;
+    int64_t B, Tq, H, D;
+} ft_attention_delta_args;
+
+/* dq of FT_CUDA_QUERIES queries of a head, a block each, and, where there is a table, its lines (B,
+ * H, chunks, Tq + Tk - 1): the sums of the gradients of scores by key - query. */
+typedef struct ft_attention_queries_args {
+    ft_attention_args of; /* y is not written; lse is read */
+    const float *dy, *delta;
+    float *dq, *lines;
+    int64_t chunks;
+} ft_attention_queries_args;
+
+/* dk and dv; a warp a key of a head. */
+typedef struct ft_attention_keys_args {
+    ft_attention_args of;
+    const float *dy, *delta;
+    float *dk, *dv;
+} ft_attention_keys_args;
+
+/* dtable (R, H) (+)= the lines; a block a bucket of a head. */
+typedef struct ft_attention_table_args {
+    float *dtable;
+    const float *lines;
+    int64_t B, Tq, Tk, H, R, chunks, max_distance;
+    int32_t bidirectional, add;
+} ft_attention_table_args;
+
+#endif

@@ -1,0 +1,187 @@
+/* cuda/attention_rows.c - attention and its gradient. */
+#include "cuda/rows.h"
+#include "ops/attention.h"
+
+enum { MASK = 3, TABLE = 4, POSITION = 5, GRAD_MASK = 6, GRAD_TABLE = 7, MAX_D = 256 };
+
+/* Of what a call keeps in its workspace; from its start, in bytes. */
+typedef struct layout {
+    int64_t line, delta, lines, chunks, bytes;
+} layout;
+
+static int64_t room(int64_t floats)
+{
+    return (floats * (int64_t)sizeof(float) + 255) / 256 * 256;
+}
+
+static layout layout_of(const ft_attention *a, bool grad)
+{
+    int64_t width = a->Tq + a->Tk - 1;
+    layout at = {.chunks = ft_blocks_of(a->Tq, FT_CUDA_QUERIES)};
+    int64_t line = a->R ? room(a->H * width) : 0;
+    at.delta = line;
+    at.lines = at.delta + (grad ? room(a->B * a->H * a->Tq) : 0);
+    at.bytes = at.lines + (grad && a->R ? room(a->B * a->H * at.chunks * width) : 0);
+    return at;
+}
+
+static float *in_work(const ft_call *call, int64_t offset)
+{
+    return (float *)(void *)((char *)call->work + offset);
+}
+
+static ft_status check_width(const ft_attention *a, ft_error *err)
+{
+    if (a->D <= MAX_D) return FT_OK;
+    return ft_fail(err, FT_UNSUPPORTED, "attention: heads of %lld numbers, a card has at most %d",
+                   (long long)a->D, MAX_D);
+}
+
+/* What both rows have: q is input `q`, mask and table follow each other. */
+static ft_attention_args args_of(const ft_call *call, const ft_attention *a, int q, int mask)
+{
+    ft_attention_args args = {.q = ft_in(call, q),
+                              .k = ft_in(call, q + 1),
+                              .v = ft_in(call, q + 2),
+                              .line = a->R ? in_work(call, 0) : NULL,
+                              .mask = ft_ids(call, mask),
+                              .B = a->B,
+                              .Tq = a->Tq,
+                              .Tk = a->Tk,
+                              .H = a->H,
+                              .D = a->D,
+                              .step = ft_attention_step(a),
+                              .scale = (float)a->scale,
+                              .causal = a->causal,
+                              .draw =
+                                  ft_cuda_draw_of(&call->key, call->attrs[FT_ATTENTION_DROPOUT])};
+    if (a->packed) {
+        args.k = args.q + a->H * a->D;
+        args.v = args.k + a->H * a->D;
+    }
+    return args;
+}
+
+static ft_status make_line(const ft_call *call, const ft_attention *a, const float *table,
+                           const int32_t *position, ft_error *err)
+{
+    if (!a->R) return FT_OK;
+    const ft_attention_line_args args = {.line = in_work(call, 0),
+                                         .table = table,
+                                         .position = position,
+                                         .Tq = a->Tq,
+                                         .Tk = a->Tk,
+                                         .H = a->H,
+                                         .R = a->R,
+                                         .max_distance = a->max_distance,
+                                         .bidirectional = a->bidirectional};
+    return ft_cuda_launch(call->stream, FT_CUDA_attention_line,
+                          ft_each_grid(a->H * (a->Tq + a->Tk - 1)), &args, err);
+}
+
+static ft_attention problem_of(const ft_view *q, const ft_view *k, const ft_view *table,
+                               const double *attrs)
+{
+    return ft_attention_of(&q->shape, k->data ? &k->shape : NULL,
+                           table->data ? &table->shape : NULL, attrs);
+}
+
+/* -- forward ----------------------------------------------------------------------------------- */
+
+static ft_status attention_launch(const ft_call *call, ft_error *err)
+{
+    ft_attention a = problem_of(&call->in[0], &call->in[1], &call->in[TABLE], call->attrs);
+    FT_TRY(check_width(&a, err));
+    FT_TRY(make_line(call, &a, ft_in(call, TABLE), ft_ids(call, POSITION), err));
+    ft_attention_args args = args_of(call, &a, 0, MASK);
+    args.position = ft_ids(call, POSITION);
+    args.y = ft_out(call, 0);
+    args.lse = ft_out(call, 1);
+    return ft_cuda_launch(call->stream, FT_CUDA_attention, ft_warp_grid(a.B * a.H * a.Tq), &args,
+                          err);
+}
+
+static const ft_shape *shape_if(const ft_spec *spec)
+{
+    return ft_present(spec) ? &spec->shape : NULL;
+}
+
+static int64_t attention_work(const ft_spec *in, const double *attrs)
+{
+    ft_attention a = ft_attention_of(&in[0].shape, shape_if(&in[1]), shape_if(&in[TABLE]), attrs);
+    return layout_of(&a, false).bytes;
+}
+
+/* -- gradient ---------------------------------------------------------------------------------- */
+
+static ft_status make_delta(const ft_call *call, const ft_attention *a, float *delta, ft_error *err)
+{
+    const ft_attention_delta_args args = {.delta = delta,
+                                          .dy = ft_in(call, 0),
+                                          .y = ft_in(call, 4),
+                                          .B = a->B,
+                                          .Tq = a->Tq,
+                                          .H = a->H,
+                                          .D = a->D};
+    return ft_cuda_launch(call->stream, FT_CUDA_attention_delta, ft_warp_grid(a->B * a->H * a->Tq),
+                          &args, err);
+}
+
+static ft_status sum_lines(const ft_call *call, const ft_attention *a, const layout *at,
+                           ft_error *err)
+{
+    const ft_attention_table_args args = {.dtable = ft_out(call, 3),
+                                          .lines = in_work(call, at->lines),
+                                          .B = a->B,
+                                          .Tq = a->Tq,
+                                          .Tk = a->Tk,
+                                          .H = a->H,
+                                          .R = a->R,
+                                          .chunks = at->chunks,
+                                          .max_distance = a->max_distance,
+                                          .bidirectional = a->bidirectional,
+                                          .add = ft_adds(call, 3)};
+    return ft_cuda_launch(call->stream, FT_CUDA_attention_table, (ft_grid){a->R * a->H, 1, 1},
+                          &args, err);
+}
+
+static ft_status attention_grad_launch(const ft_call *call, ft_error *err)
+{
+    ft_attention a = problem_of(&call->in[1], &call->in[2], &call->in[GRAD_TABLE], call->attrs);
+    layout at = layout_of(&a, true);
+    int64_t inner = a.H * a.D;
+    FT_TRY(check_width(&a, err));
+    FT_TRY(make_line(call, &a, ft_in(call, GRAD_TABLE), NULL, err));
+    FT_TRY(make_delta(call, &a, in_work(call, at.delta), err));
+    ft_attention_args of = args_of(call, &a, 1, GRAD_MASK);
+    of.lse = call->in[5].data;
+    const ft_attention_queries_args queries = {.of = of,
+                                               .dy = ft_in(call, 0),
+                                               .delta = in_work(call, at.delta),
+                                               .dq = ft_out(call, 0),
+                                               .lines = a.R ? in_work(call, at.lines) : NULL,
+                                               .chunks = at.chunks};
+    FT_TRY(ft_cuda_launch(call->stream, FT_CUDA_attention_queries,
+                          (ft_grid){a.B * a.H * at.chunks, 1, 1}, &queries, err));
+    const ft_attention_keys_args keys = {.of = of,
+                                         .dy = queries.dy,
+                                         .delta = queries.delta,
+                                         .dk = a.packed ? queries.dq + inner : ft_out(call, 1),
+                                         .dv = a.packed ? queries.dq + 2 * inner : ft_out(call, 2)};
+    FT_TRY(ft_cuda_launch(call->stream, FT_CUDA_attention_keys, ft_warp_grid(a.B * a.H * a.Tk),
+                          &keys, err));
+    return a.R ? sum_lines(call, &a, &at, err) : FT_OK;
+}
+
+static int64_t attention_grad_work(const ft_spec *in, const double *attrs)
+{
+    ft_attention a =
+        ft_attention_of(&in[1].shape, shape_if(&in[2]), shape_if(&in[GRAD_TABLE]), attrs);
+    return layout_of(&a, true).bytes;
+}
+
+const ft_cuda_row ft_cuda_attention_rows[] = {
+    {"attention", attention_launch, attention_work},
+    {"attention_grad", attention_grad_launch, attention_grad_work},
+    {NULL, NULL, NULL},
+};

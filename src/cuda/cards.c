@@ -1,0 +1,60 @@
+/* cuda/cards.c - the cards of this machine, as devices. */
+#include <stdio.h>
+
+#include "cuda/internal.h"
+
+static const ft_cuda_api *api_of(const ft_driver *driver, ft_error *err)
+{
+    return ((const ft_cuda_driver *)driver)->api(err);
+}
+
+static ft_status answered(int answer, const char *what, ft_error *err)
+{
+    if (answer == 0) return FT_OK;
+    return ft_fail(err, FT_UNSUPPORTED, "the CUDA driver cannot say %s (error %d)", what, answer);
+}
+
+ft_status ft_cuda_count(const ft_driver *driver, int *n, ft_error *err)
+{
+    const ft_cuda_api *api = api_of(driver, err);
+    *n = 0;
+    if (!api) return err ? err->status : FT_UNSUPPORTED;
+    FT_TRY(answered(api->device_count(n), "how many cards there are", err));
+    if (*n > 0) return FT_OK;
+    return ft_fail(err, FT_UNSUPPORTED, "the CUDA driver finds no card");
+}
+
+/* f32 units of a multiprocessor, by compute capability (CUDA C++ programming guide). */
+static int units_of(int major, int minor)
+{
+    if (major < 8 || (major == 8 && minor == 0)) return 64;
+    return 128;
+}
+
+ft_status ft_cuda_describe(const ft_driver *driver, int card, ft_device *out, ft_error *err)
+{
+    const ft_cuda_api *api = api_of(driver, err);
+    enum { COUNT = 6 };
+    static const int attributes[COUNT] = {
+        CU_MULTIPROCESSORS, CU_CLOCK_KHZ,        CU_MAJOR,
+        CU_MINOR,           CU_MEMORY_CLOCK_KHZ, CU_MEMORY_BUS_BITS};
+    int device, is[COUNT];
+    size_t memory;
+    if (!api) return err ? err->status : FT_UNSUPPORTED;
+    FT_TRY(answered(api->device_get(&device, card), "what a card is", err));
+    FT_TRY(answered(api->device_memory(&memory, device), "what memory a card has", err));
+    for (int i = 0; i < COUNT; i++)
+        FT_TRY(
+            answered(api->device_attribute(&is[i], attributes[i], device), "what a card is", err));
+    double flops = 2e3 * (double)is[1] * (double)is[0] * (double)units_of(is[2], is[3]);
+    *out = (ft_device){.kind = driver->kind,
+                       .driver = driver,
+                       .n_threads = 1,
+                       .card = card,
+                       .memory_bytes = (int64_t)memory,
+                       .flops_per_s = flops * FT_CARD_PRODUCTS,
+                       .bytes_per_s = 2e3 * (double)is[4] * (double)is[5] / 8 * FT_CARD_MEMORY,
+                       .link_bytes_per_s = 12e9, /* PCI Express 3.0 x16, which all reach */
+                       .link_latency_ns = 10000};
+    return FT_OK;
+}

@@ -1,0 +1,43 @@
+/* cuda/internal.h - what the launchers share. */
+#ifndef FT_CUDA_INTERNAL_H
+#define FT_CUDA_INTERNAL_H
+
+#include "cuda/args.h"
+#include "cuda/optim_args.h"
+#include "cuda/cuda.h"
+
+/* Blocks of a launch. */
+typedef struct ft_grid {
+    int64_t x, y, z;
+} ft_grid;
+
+/* Gives a kernel to the stream; `args` is the one that cuda/args.h names, copied. An empty grid is
+ * no launch. */
+ft_status ft_cuda_launch(ft_device_stream *stream, ft_cuda_kernel kernel, ft_grid grid,
+                         const void *args, ft_error *err);
+/* Zeros. */
+ft_status ft_cuda_clear(ft_device_stream *stream, void *memory, int64_t bytes, ft_error *err);
+/* Where kernels of the stream's device say what is wrong in a tensor. */
+ft_cuda_fault *ft_cuda_fault_of(const ft_device_stream *stream);
+/* FT_CUDA_SCRATCH bytes of device memory that launches of a compute stream may use, one after the
+ * other. */
+void *ft_cuda_scratch(const ft_device_stream *stream);
+enum { FT_CUDA_SCRATCH = 64 << 10 };
+
+/* Blocks of so many pieces for n of them. */
+static inline int64_t ft_blocks_of(int64_t n, int64_t per_block)
+{
+    return (n + per_block - 1) / per_block;
+}
+
+/* A grid over elements, and one over rows with a warp each. */
+static inline ft_grid ft_each_grid(int64_t n)
+{
+    return (ft_grid){ft_blocks_of(n, FT_CUDA_EACH), 1, 1};
+}
+static inline ft_grid ft_warp_grid(int64_t rows)
+{
+    return (ft_grid){ft_blocks_of(rows, FT_CUDA_WARPS), 1, 1};
+}
+
+#endif

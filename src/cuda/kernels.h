@@ -1,0 +1,85 @@
+/* cuda/kernels.h - the kernels of kernels/: their names, their blocks.
+ *
+ * Read by the launchers (C) and by the kernels themselves (C++, for cards and for the emulation). A
+ * kernel `name` takes one argument, ft_NAME_args. Tensors are contiguous f32 unless said otherwise;
+ * addresses are of the device. A kernel writes all of what it gives; the same inputs give the same
+ * bits, whatever runs beside it. */
+#ifndef FT_CUDA_KERNELS_H
+#define FT_CUDA_KERNELS_H
+
+#include <stdint.h>
+
+/* Name, threads of a block. */
+#define FT_CUDA_KERNELS(X)                                                                         \
+    X(map, 256)                                                                                    \
+    X(binary, 256)                                                                                 \
+    X(gated_gelu, 256)                                                                             \
+    X(dropout, 256)                                                                                \
+    X(softmax, 128)                                                                                \
+    X(norm, 128)                                                                                   \
+    X(norm_grad, 128)                                                                              \
+    X(column_parts, 256)                                                                           \
+    X(column_sum, 256)                                                                             \
+    X(reduce, 256)                                                                                 \
+    X(spread, 256)                                                                                 \
+    X(max_grad, 256)                                                                               \
+    X(argmax, 128)                                                                                 \
+    X(span, 256)                                                                                   \
+    X(cache_append, 256)                                                                           \
+    X(embedding, 128)                                                                              \
+    X(embedding_grad, 128)                                                                         \
+    X(cross_entropy, 256)                                                                          \
+    X(loss, 256)                                                                                   \
+    X(cross_entropy_grad, 256)                                                                     \
+    X(product, 256)                                                                                \
+    X(attention_line, 256)                                                                         \
+    X(attention, 128)                                                                              \
+    X(attention_delta, 128)                                                                        \
+    X(attention_queries, 128)                                                                      \
+    X(attention_keys, 128)                                                                         \
+    X(attention_table, 128)                                                                        \
+    X(look_parts, 256)                                                                             \
+    X(look, 256)                                                                                   \
+    X(sum_terms, 256)                                                                              \
+    X(adamw, 256)                                                                                  \
+    X(sgd, 256)                                                                                    \
+    X(predict, 256)                                                                                \
+    X(adafactor_rows, 128)                                                                         \
+    X(adafactor_columns, 256)                                                                      \
+    X(adafactor_mean, 256)                                                                         \
+    X(adafactor_measure, 256)                                                                      \
+    X(adafactor_size, 256)                                                                         \
+    X(adafactor_apply, 256)
+
+typedef enum {
+#define FT_CUDA_NUMBER(name, threads) FT_CUDA_##name,
+    FT_CUDA_KERNELS(FT_CUDA_NUMBER)
+#undef FT_CUDA_NUMBER
+        FT_CUDA_KERNEL_COUNT
+} ft_cuda_kernel;
+
+enum {
+    FT_CUDA_EACH = 1024,  /* elements of a block, in kernels over elements */
+    FT_CUDA_TILE = 64,    /* of a product: rows and columns of a block */
+    FT_CUDA_COLUMNS = 32, /* of a block of column_parts */
+    FT_CUDA_PARTS = 16,   /* of the rows, at most, in sums over rows */
+    FT_CUDA_WARPS = 4,    /* of a block of attention: a query or a key each */
+    FT_CUDA_QUERIES = 32, /* whose part of the table's gradient a block makes */
+    FT_CUDA_LOOKS = 128   /* parts of a sum of squares, at most */
+};
+
+/* What was found wrong with the contents of a tensor; the first one stays. In host memory. */
+typedef enum {
+    FT_CUDA_NO_FAULT,
+    FT_CUDA_BAD_ID,
+    FT_CUDA_BAD_LABEL,
+    FT_CUDA_BAD_POSITION
+} ft_cuda_fault_kind;
+
+typedef struct ft_cuda_fault {
+    uint32_t kind; /* ft_cuda_fault_kind */
+    int32_t value;
+    int64_t at, limit;
+} ft_cuda_fault;
+
+#endif

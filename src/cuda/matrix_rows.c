@@ -1,0 +1,263 @@
+/* cuda/matrix_rows.c - rows over the rows and columns of matrices. */
+#include "cuda/rows.h"
+
+/* -- sums over rows ---------------------------------------------------------------------------- */
+
+int64_t ft_cuda_column_bytes(int64_t outer, int64_t D)
+{
+    return outer * FT_CUDA_PARTS * D * (int64_t)sizeof(double);
+}
+
+ft_status ft_cuda_column_sums(const ft_call *call, ft_column_parts_args args, int64_t outer,
+                              float *y, double factor, bool add, ft_error *err)
+{
+    int64_t per_part = ft_blocks_of(args.rows, FT_CUDA_PARTS);
+    args.per_part = per_part < 16 ? 16 : per_part;
+    args.n_parts = ft_blocks_of(args.rows, args.per_part);
+    args.parts = call->work;
+    const ft_grid grid = {ft_blocks_of(args.D, FT_CUDA_COLUMNS), args.n_parts, outer};
+    FT_TRY(ft_cuda_launch(call->stream, FT_CUDA_column_parts, grid, &args, err));
+    const ft_column_sum_args sum = {y, args.parts, args.D, args.n_parts, factor, add};
+    return ft_cuda_launch(call->stream, FT_CUDA_column_sum,
+                          (ft_grid){ft_blocks_of(args.D, 256), outer, 1}, &sum, err);
+}
+
+static ft_status bias_grad_launch(const ft_call *call, ft_error *err)
+{
+    const ft_column_parts_args args = {.dy = ft_in(call, 0),
+                                       .rows = ft_rows_of(&call->in[0].shape, 1),
+                                       .D = call->out[0].shape.dims[0]};
+    return ft_cuda_column_sums(call, args, 1, ft_out(call, 0), 1.0, ft_adds(call, 0), err);
+}
+
+static int64_t bias_grad_work(const ft_spec *in, const double *attrs)
+{
+    (void)attrs;
+    return ft_cuda_column_bytes(1, ft_dim_back(&in[0].shape, -1));
+}
+
+/* -- sum, mean, max ---------------------------------------------------------------------------- */
+
+/* x seen as (outer, n, inner). */
+typedef struct axes {
+    int64_t outer, n, inner;
+} axes;
+
+static axes axes_of(const ft_shape *shape, int axis)
+{
+    if (axis < 0) return (axes){1, ft_shape_count(shape), 1};
+    ft_shape front = ft_shape_front(shape, shape->n_dims - axis);
+    ft_shape back = ft_shape_back(shape, shape->n_dims - axis - 1);
+    return (axes){ft_shape_count(&front), shape->dims[axis], ft_shape_count(&back)};
+}
+
+static ft_status reduce(const ft_call *call, axes at, double factor, bool largest, ft_error *err)
+{
+    const ft_reduce_args args = {.y = ft_out(call, 0),
+                                 .x = ft_in(call, 0),
+                                 .n = at.n,
+                                 .inner = at.inner,
+                                 .factor = factor,
+                                 .add = ft_adds(call, 0),
+                                 .largest = largest};
+    return ft_cuda_launch(call->stream, FT_CUDA_reduce, (ft_grid){at.outer * at.inner, 1, 1}, &args,
+                          err);
+}
+
+static ft_status sum_launch(const ft_call *call, ft_error *err)
+{
+    return reduce(call, axes_of(&call->in[0].shape, (int)call->attrs[0]), 1.0, false, err);
+}
+
+static ft_status mean_launch(const ft_call *call, ft_error *err)
+{
+    axes at = axes_of(&call->in[0].shape, (int)call->attrs[0]);
+    return reduce(call, at, 1.0 / (double)at.n, false, err);
+}
+
+static ft_status max_launch(const ft_call *call, ft_error *err)
+{
+    return reduce(call, axes_of(&call->in[0].shape, (int)call->attrs[0]), 1.0, true, err);
+}
+
+/* Few numbers are kept: a block for each; many: by columns. */
+enum { FEW = 32 };
+
+static ft_status sum_to_launch(const ft_call *call, ft_error *err)
+{
+    int64_t D = ft_shape_count(&call->out[0].shape);
+    int64_t rows = ft_rows_of(&call->in[0].shape, call->out[0].shape.n_dims);
+    if (D < FEW) return reduce(call, (axes){1, rows, D}, 1.0, false, err);
+    const ft_column_parts_args args = {.dy = ft_in(call, 0), .rows = rows, .D = D};
+    return ft_cuda_column_sums(call, args, 1, ft_out(call, 0), 1.0, ft_adds(call, 0), err);
+}
+
+static int64_t sum_to_work(const ft_spec *in, const double *attrs)
+{
+    ft_shape kept = ft_shape_back(&in[0].shape, (int)attrs[0]);
+    int64_t D = ft_shape_count(&kept);
+    return D < FEW ? 0 : ft_cuda_column_bytes(1, D);
+}
+
+static ft_status spread_launch(const ft_call *call, ft_error *err)
+{
+    axes at = axes_of(&call->in[1].shape, (int)call->attrs[0]);
+    const ft_spread_args args = {
+        ft_out(call, 0), ft_in(call, 0),
+        at.outer,        at.n,
+        at.inner,        call->attrs[1] != 0.0 ? 1.0f / (float)at.n : 1.0f};
+    return ft_cuda_launch(call->stream, FT_CUDA_spread, ft_each_grid(at.outer * at.n * at.inner),
+                          &args, err);
+}
+
+static ft_status max_grad_launch(const ft_call *call, ft_error *err)
+{
+    axes at = axes_of(&call->in[1].shape, (int)call->attrs[0]);
+    const ft_max_grad_args args = {ft_out(call, 0), ft_in(call, 0), ft_in(call, 1), ft_in(call, 2),
+                                   at.outer,        at.n,           at.inner};
+    return ft_cuda_launch(call->stream, FT_CUDA_max_grad,
+                          (ft_grid){ft_blocks_of(at.outer * at.inner, 256), 1, 1}, &args, err);
+}
+
+static ft_status argmax_launch(const ft_call *call, ft_error *err)
+{
+    int64_t rows = ft_rows_of(&call->in[0].shape, 1);
+    const ft_argmax_args args = {call->out[0].data, ft_in(call, 0), rows,
+                                 ft_dim_back(&call->in[0].shape, -1)};
+    return ft_cuda_launch(call->stream, FT_CUDA_argmax, ft_warp_grid(rows), &args, err);
+}
+
+/* -- softmax ----------------------------------------------------------------------------------- */
+
+static ft_status softmax(const ft_call *call, const float *y, ft_error *err)
+{
+    int64_t rows = ft_rows_of(&call->in[0].shape, 1);
+    const ft_softmax_args args = {ft_out(call, 0), ft_in(call, 0), y, rows,
+                                  ft_dim_back(&call->in[0].shape, -1)};
+    return ft_cuda_launch(call->stream, FT_CUDA_softmax, ft_warp_grid(rows), &args, err);
+}
+
+static ft_status softmax_launch(const ft_call *call, ft_error *err)
+{
+    return softmax(call, NULL, err);
+}
+
+static ft_status softmax_grad_launch(const ft_call *call, ft_error *err)
+{
+    return softmax(call, ft_in(call, 1), err);
+}
+
+/* -- norms ------------------------------------------------------------------------------------- */
+
+static ft_status norm(const ft_call *call, bool centred, ft_error *err)
+{
+    int64_t rows = ft_rows_of(&call->in[0].shape, 1);
+    const ft_norm_args args = {.y = ft_out(call, 0),
+                               .stats = ft_out(call, 1),
+                               .x = ft_in(call, 0),
+                               .w = ft_in(call, 1),
+                               .b = centred ? ft_in(call, 2) : NULL,
+                               .rows = rows,
+                               .D = ft_dim_back(&call->in[0].shape, -1),
+                               .eps = (float)call->attrs[0],
+                               .centred = centred};
+    return ft_cuda_launch(call->stream, FT_CUDA_norm, ft_warp_grid(rows), &args, err);
+}
+
+static ft_status norm_grad(const ft_call *call, bool centred, ft_error *err)
+{
+    int64_t rows = ft_rows_of(&call->in[0].shape, 1), D = ft_dim_back(&call->in[0].shape, -1);
+    const ft_norm_grad_args args = {.dx = ft_out(call, 0),
+                                    .dy = ft_in(call, 0),
+                                    .x = ft_in(call, 1),
+                                    .w = ft_in(call, 2),
+                                    .stats = ft_in(call, 3),
+                                    .rows = rows,
+                                    .D = D,
+                                    .centred = centred};
+    FT_TRY(ft_cuda_launch(call->stream, FT_CUDA_norm_grad, ft_warp_grid(rows), &args, err));
+    ft_column_parts_args columns = {
+        .dy = args.dy, .x = args.x, .stats = args.stats, .rows = rows, .D = D, .centred = centred};
+    FT_TRY(ft_cuda_column_sums(call, columns, 1, ft_out(call, 1), 1.0, ft_adds(call, 1), err));
+    if (!centred) return FT_OK;
+    columns.x = NULL;
+    return ft_cuda_column_sums(call, columns, 1, ft_out(call, 2), 1.0, ft_adds(call, 2), err);
+}
+
+static int64_t norm_grad_work(const ft_spec *in, const double *attrs)
+{
+    (void)attrs;
+    return ft_cuda_column_bytes(1, ft_dim_back(&in[0].shape, -1));
+}
+
+static ft_status rms_norm_launch(const ft_call *call, ft_error *err)
+{
+    return norm(call, false, err);
+}
+
+static ft_status layer_norm_launch(const ft_call *call, ft_error *err)
+{
+    return norm(call, true, err);
+}
+
+static ft_status rms_norm_grad_launch(const ft_call *call, ft_error *err)
+{
+    return norm_grad(call, false, err);
+}
+
+static ft_status layer_norm_grad_launch(const ft_call *call, ft_error *err)
+{
+    return norm_grad(call, true, err);
+}
+
+/* -- cross-entropy ----------------------------------------------------------------------------- */
+
+static ft_status cross_entropy_launch(const ft_call *call, ft_error *err)
+{
+    int64_t rows = ft_shape_count(&call->in[1].shape);
+    const ft_cross_entropy_args args = {.stats = ft_out(call, 1),
+                                        .nll = ft_out(call, 2),
+                                        .logits = ft_in(call, 0),
+                                        .labels = ft_ids(call, 1),
+                                        .rows = rows,
+                                        .V = ft_dim_back(&call->in[0].shape, -1),
+                                        .fault = ft_cuda_fault_of(call->stream)};
+    FT_TRY(ft_cuda_launch(call->stream, FT_CUDA_cross_entropy, (ft_grid){rows, 1, 1}, &args, err));
+    const ft_loss_args loss = {ft_out(call, 0), args.nll, ft_in(call, 2), rows};
+    return ft_cuda_launch(call->stream, FT_CUDA_loss, (ft_grid){1, 1, 1}, &loss, err);
+}
+
+static ft_status cross_entropy_grad_launch(const ft_call *call, ft_error *err)
+{
+    int64_t rows = ft_shape_count(&call->in[2].shape);
+    const ft_cross_entropy_grad_args args = {.dlogits = ft_out(call, 0),
+                                             .dloss = ft_in(call, 0),
+                                             .logits = ft_in(call, 1),
+                                             .labels = ft_ids(call, 2),
+                                             .weight = ft_in(call, 3),
+                                             .stats = ft_in(call, 4),
+                                             .rows = rows,
+                                             .V = ft_dim_back(&call->in[1].shape, -1)};
+    return ft_cuda_launch(call->stream, FT_CUDA_cross_entropy_grad, (ft_grid){rows, 1, 1}, &args,
+                          err);
+}
+
+const ft_cuda_row ft_cuda_matrix_rows[] = {
+    {"bias_grad", bias_grad_launch, bias_grad_work},
+    {"sum_to", sum_to_launch, sum_to_work},
+    {"sum", sum_launch, NULL},
+    {"mean", mean_launch, NULL},
+    {"max", max_launch, NULL},
+    {"spread", spread_launch, NULL},
+    {"max_grad", max_grad_launch, NULL},
+    {"argmax", argmax_launch, NULL},
+    {"softmax", softmax_launch, NULL},
+    {"softmax_grad", softmax_grad_launch, NULL},
+    {"rms_norm", rms_norm_launch, NULL},
+    {"layer_norm", layer_norm_launch, NULL},
+    {"rms_norm_grad", rms_norm_grad_launch, norm_grad_work},
+    {"layer_norm_grad", layer_norm_grad_launch, norm_grad_work},
+    {"cross_entropy", cross_entropy_launch, NULL},
+    {"cross_entropy_grad", cross_entropy_grad_launch, NULL},
+    {NULL, NULL, NULL},
+};

@@ -1,0 +1,77 @@
+/* cuda/product_rows.c - rows that are matrix products. */
+#include "cuda/rows.h"
+
+/* `batch` products, one behind the other. */
+static ft_status product(const ft_call *call, const ft_product_args *args, int64_t batch,
+                         ft_error *err)
+{
+    const ft_grid grid = {ft_blocks_of(args->N, FT_CUDA_TILE), ft_blocks_of(args->M, FT_CUDA_TILE),
+                          batch};
+    return ft_cuda_launch(call->stream, FT_CUDA_product, grid, args, err);
+}
+
+enum { ACTIVATION = 0, TRANSPOSED = 1, BF16 = 2, GRAD_BF16 = 0 }; /* attributes (op_linear.c) */
+
+static ft_status linear_launch(const ft_call *call, ft_error *err)
+{
+    const ft_product_args args = {.c = ft_out(call, 0),
+                                  .a = ft_in(call, 0),
+                                  .b = ft_in(call, 1),
+                                  .bias = ft_in(call, 2),
+                                  .M = ft_rows_of(&call->in[0].shape, 1),
+                                  .N = ft_dim_back(&call->out[0].shape, -1),
+                                  .K = ft_dim_back(&call->in[0].shape, -1),
+                                  .transpose_b = call->attrs[TRANSPOSED] == 0.0,
+                                  .relu = call->attrs[ACTIVATION] != 0.0,
+                                  .bf16 = call->attrs[BF16] != 0.0};
+    return product(call, &args, 1, err);
+}
+
+static ft_status grad_input_launch(const ft_call *call, ft_error *err)
+{
+    const ft_product_args args = {.c = ft_out(call, 0),
+                                  .a = ft_in(call, 0),
+                                  .b = ft_in(call, 1),
+                                  .M = ft_rows_of(&call->in[0].shape, 1),
+                                  .N = call->in[1].shape.dims[1],
+                                  .K = call->in[1].shape.dims[0],
+                                  .bf16 = call->attrs[GRAD_BF16] != 0.0};
+    return product(call, &args, 1, err);
+}
+
+static ft_status grad_weight_launch(const ft_call *call, ft_error *err)
+{
+    const ft_product_args args = {.c = ft_out(call, 0),
+                                  .a = ft_in(call, 0),
+                                  .b = ft_in(call, 1),
+                                  .M = call->out[0].shape.dims[0],
+                                  .N = call->out[0].shape.dims[1],
+                                  .K = ft_rows_of(&call->in[0].shape, 1),
+                                  .transpose_a = 1,
+                                  .add = ft_adds(call, 0),
+                                  .bf16 = call->attrs[GRAD_BF16] != 0.0};
+    return product(call, &args, 1, err);
+}
+
+static ft_status matmul_launch(const ft_call *call, ft_error *err)
+{
+    bool ta = call->attrs[0] != 0.0, tb = call->attrs[1] != 0.0;
+    const ft_shape *a = &call->in[0].shape;
+    const ft_product_args args = {.c = ft_out(call, 0),
+                                  .a = ft_in(call, 0),
+                                  .b = ft_in(call, 1),
+                                  .M = ft_dim_back(&call->out[0].shape, -2),
+                                  .N = ft_dim_back(&call->out[0].shape, -1),
+                                  .K = ft_dim_back(a, ta ? -2 : -1),
+                                  .transpose_a = ta,
+                                  .transpose_b = tb};
+    return product(call, &args, ft_rows_of(a, 2), err);
+}
+
+const ft_cuda_row ft_cuda_product_rows[] = {
+    {"linear", linear_launch, NULL},
+    {"linear_grad_input", grad_input_launch, NULL},
+    {"linear_grad_weight", grad_weight_launch, NULL},
+    {"matmul", matmul_launch, NULL},
+    {NULL, NULL, NULL},
+};

@@ -1,0 +1,95 @@
+/* cuda/table_rows.c - rows that move rows: embeddings, slices, the cache of a decoder. */
+#include "cuda/rows.h"
+
+static ft_status embedding_launch(const ft_call *call, ft_error *err)
+{
+    int64_t n = ft_shape_count(&call->in[0].shape);
+    const ft_embedding_args args = {.y = ft_out(call, 0),
+                                    .table = ft_in(call, 1),
+                                    .ids = ft_ids(call, 0),
+                                    .n = n,
+                                    .rows = call->in[1].shape.dims[0],
+                                    .D = call->in[1].shape.dims[1],
+                                    .fault = ft_cuda_fault_of(call->stream)};
+    return ft_cuda_launch(call->stream, FT_CUDA_embedding, (ft_grid){n, 1, 1}, &args, err);
+}
+
+static ft_status embedding_grad_launch(const ft_call *call, ft_error *err)
+{
+    int64_t n = ft_shape_count(&call->in[1].shape), rows = call->out[0].shape.dims[0];
+    const ft_embedding_grad_args args = {.dtable = ft_out(call, 0),
+                                         .dy = ft_in(call, 0),
+                                         .ids = ft_ids(call, 1),
+                                         .n = n,
+                                         .rows = rows,
+                                         .D = call->out[0].shape.dims[1],
+                                         .padding = (int64_t)call->attrs[0],
+                                         .fault = ft_cuda_fault_of(call->stream)};
+    if (!ft_adds(call, 0))
+        FT_TRY(
+            ft_cuda_clear(call->stream, args.dtable, rows * args.D * (int64_t)sizeof(float), err));
+    return ft_cuda_launch(call->stream, FT_CUDA_embedding_grad, (ft_grid){n, 1, 1}, &args, err);
+}
+
+/* -- slices ------------------------------------------------------------------------------------ */
+
+enum { AXIS, FROM, COUNT, DROP }; /* attributes of both rows; of the gradient COUNT is a size */
+
+static ft_span_args span_of(const ft_shape *x, const double *attrs, int64_t count)
+{
+    int axis = (int)attrs[AXIS];
+    ft_shape front = ft_shape_make(axis, x->dims);
+    ft_shape back = ft_shape_back(x, x->n_dims - axis - 1);
+    return (ft_span_args){.outer = ft_shape_count(&front),
+                          .n = x->dims[axis],
+                          .inner = ft_shape_count(&back),
+                          .from = (int64_t)attrs[FROM],
+                          .count = count};
+}
+
+static ft_status slice_launch(const ft_call *call, ft_error *err)
+{
+    ft_span_args args = span_of(&call->in[0].shape, call->attrs, (int64_t)call->attrs[COUNT]);
+    args.whole = call->in[0].data;
+    args.part = ft_out(call, 0);
+    return ft_cuda_launch(call->stream, FT_CUDA_span,
+                          ft_each_grid(args.outer * args.count * args.inner), &args, err);
+}
+
+static ft_status slice_grad_launch(const ft_call *call, ft_error *err)
+{
+    bool dropped = call->attrs[DROP] != 0.0;
+    int64_t count = dropped ? 1 : call->in[0].shape.dims[(int)call->attrs[AXIS]];
+    ft_span_args args = span_of(&call->out[0].shape, call->attrs, count);
+    args.whole = ft_out(call, 0);
+    args.part = call->in[0].data;
+    args.back = 1;
+    args.add = ft_adds(call, 0);
+    int64_t n = args.outer * (args.add ? count : args.n) * args.inner;
+    return ft_cuda_launch(call->stream, FT_CUDA_span, ft_each_grid(n), &args, err);
+}
+
+static ft_status cache_append_launch(const ft_call *call, ft_error *err)
+{
+    const ft_shape *cache = &call->in[0].shape;
+    const ft_cache_append_args args = {.out = ft_out(call, 0),
+                                       .cache = ft_in(call, 0),
+                                       .added = ft_in(call, 1),
+                                       .position = ft_ids(call, 2),
+                                       .samples = cache->dims[0],
+                                       .n = cache->dims[1],
+                                       .t = call->in[1].shape.dims[1],
+                                       .width = cache->dims[2],
+                                       .fault = ft_cuda_fault_of(call->stream)};
+    return ft_cuda_launch(call->stream, FT_CUDA_cache_append, ft_each_grid(ft_shape_count(cache)),
+                          &args, err);
+}
+
+const ft_cuda_row ft_cuda_table_rows[] = {
+    {"embedding", embedding_launch, NULL},
+    {"embedding_grad", embedding_grad_launch, NULL},
+    {"slice", slice_launch, NULL},
+    {"slice_grad", slice_grad_launch, NULL},
+    {"cache_append", cache_append_launch, NULL},
+    {NULL, NULL, NULL},
+};

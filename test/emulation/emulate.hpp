@@ -1,0 +1,50 @@
+/* test/emulation/emulate.hpp - kernels on the host: the threads of a block take turns on one host
+ * thread.
+ *
+ * A thread runs until it comes to a barrier or its end; then the next one does, in an order drawn
+ * from a seed. Blocks are executed one after the other, in an order drawn too. Shared memory holds
+ * NaN when a block begins. Nothing here is part of the program: tests link it. */
+#ifndef FT_EMULATE_H
+#define FT_EMULATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define FT_INLINE                    static inline
+#define FT_SHARED(type, name, count) type *name = (type *)emu_shared((count) * sizeof(type))
+#define FT_BLOCK_BARRIER()           emu_barrier(false)
+#define FT_WARP_BARRIER()            emu_barrier(true)
+#define FT_UNROLL
+
+struct emu_index {
+    unsigned x, y, z;
+};
+
+extern thread_local emu_index threadIdx, blockIdx, blockDim, gridDim;
+
+/* The same memory for every thread of the block that asks for its n-th piece. */
+void *emu_shared(size_t bytes);
+void emu_barrier(bool of_warp);
+/* x of that lane of the warp. */
+double emu_from_lane(double x, int lane);
+
+FT_INLINE float ft_from_lane(float x, int lane)
+{
+    return (float)emu_from_lane(x, lane);
+}
+FT_INLINE double ft_xor_lane(double x, int mask)
+{
+    return emu_from_lane(x, (int)(threadIdx.x % 32) ^ mask);
+}
+
+/* The kernel as the emulated runtime calls it, once for each thread. */
+#define FT_KERNEL(name)                                                                            \
+    static void name##_thread(const ft_##name##_args &a);                                          \
+    extern "C" void emu_kernel_##name(const void *args);                                           \
+    extern "C" void emu_kernel_##name(const void *args)                                            \
+    {                                                                                              \
+        name##_thread(*(const ft_##name##_args *)args);                                            \
+    }                                                                                              \
+    static void name##_thread(const ft_##name##_args &a)
+
+#endif

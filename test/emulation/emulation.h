@@ -1,0 +1,29 @@
+/* test/emulation/emulation.h - cards on the host: a driver "emu" for tests, and what it is told.
+ *
+ * Each stream is a thread that does what was given to it, in that order; kernels run in fibers
+ * (emulate.hpp). Memory of a card is memory of the host, so what forgets to wait is a race that
+ * ThreadSanitizer sees. */
+#ifndef FT_TEST_EMULATION_H
+#define FT_TEST_EMULATION_H
+
+#include <stdatomic.h>
+
+#include "cuda/cuda.h"
+
+typedef struct emulation {
+    atomic_uint seed;     /* of the order of threads and blocks, and of pauses; 0: in order */
+    atomic_long calls;    /* of functions of the library that can fail */
+    atomic_long fail_at;  /* call number that fails, counted from 1; 0: none */
+    atomic_int fail_with; /* what it answers */
+    atomic_long waits;    /* for events, by streams */
+    atomic_long drop_at;  /* of those, the one that is left out, counted from 1; 0: none */
+    atomic_long open;     /* contexts, streams, events, modules, blocks of memory */
+} emulation;
+
+extern emulation emulated;
+enum { EMULATED_CARDS = 2, EMULATED_BYTES = 1 << 30 };
+
+/* "emu:2" counts devices, all on the first card; "card:0,1" names cards. */
+extern const ft_cuda_driver emu_driver, emu_cards_driver;
+
+#endif

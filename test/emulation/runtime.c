@@ -1,0 +1,501 @@
+/* test/emulation/runtime.c - the functions of CUDA's driver library that the program uses, on the
+ * host. */
+#include "emulation.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cuda/args.h"
+#include "cuda/optim_args.h"
+#include "emulated.h"
+
+emulation emulated = {.fail_with = 999};
+
+enum { QUEUE = 128, ARGS = 1024, STICKY = 719 };
+
+struct cu_context {
+    int unused;
+};
+
+struct cu_module {
+    int unused;
+};
+
+struct cu_function {
+    const char *name;
+    void (*kernel)(const void *args);
+    size_t args;
+    unsigned threads;
+};
+
+#define DECLARE(name, threads) void emu_kernel_##name(const void *args);
+FT_CUDA_KERNELS(DECLARE)
+#undef DECLARE
+
+static struct cu_function functions[] = {
+#define FUNCTION(name, threads) {"ft_" #name, emu_kernel_##name, sizeof(ft_##name##_args), threads},
+    FT_CUDA_KERNELS(FUNCTION)
+#undef FUNCTION
+};
+
+typedef enum { DO_COPY, DO_FILL, DO_LAUNCH, DO_RECORD, DO_WAIT, DO_END } kind;
+
+typedef struct item {
+    kind kind;
+    void *to;
+    const void *from;
+    size_t bytes;
+    unsigned char value;
+    const struct cu_function *function;
+    unsigned grid[3];
+    char args[ARGS];
+    cu_event event;
+    long number;
+} item;
+
+struct cu_event {
+    long submitted, passed; /* records */
+    int64_t ns;
+};
+
+struct cu_stream {
+    pthread_t thread;
+    long submitted, done;
+    item queue[QUEUE];
+};
+
+/* One lock for queues and events. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static struct cu_context contexts[EMULATED_CARDS];
+static atomic_int failed; /* an answer that stays; 0: none */
+
+/* -- failures ---------------------------------------------------------------------------------- */
+
+/* What a call answers before it does anything: 0, what the context has, or what was asked for. */
+static int begin(void)
+{
+    long call = atomic_fetch_add(&emulated.calls, 1) + 1;
+    if (call == atomic_load(&emulated.fail_at)) return atomic_load(&emulated.fail_with);
+    return atomic_load(&failed);
+}
+
+#define BEGIN()                                                                                    \
+    do {                                                                                           \
+        int answer = begin();                                                                      \
+        if (answer) return answer;                                                                 \
+    } while (0)
+
+static int error_name(int error, const char **text)
+{
+    *text = error == CU_OUT_OF_MEMORY ? "EMULATED_OUT_OF_MEMORY" : "EMULATED_FAILURE";
+    return 0;
+}
+
+static int error_text(int error, const char **text)
+{
+    *text = error == STICKY ? "threads of a block did not come to the same barriers" : "as told";
+    return 0;
+}
+
+/* -- cards ------------------------------------------------------------------------------------- */
+
+static int init(unsigned flags)
+{
+    (void)flags;
+    return begin();
+}
+
+static int version(int *out)
+{
+    BEGIN();
+    *out = 13000;
+    return 0;
+}
+
+static int device_count(int *n)
+{
+    BEGIN();
+    *n = EMULATED_CARDS;
+    return 0;
+}
+
+static int device_get(int *device, int ordinal)
+{
+    BEGIN();
+    *device = ordinal;
+    return ordinal < EMULATED_CARDS ? 0 : 101;
+}
+
+static int device_name(char *text, int size, int device)
+{
+    (void)device;
+    BEGIN();
+    strncpy(text, "emulated card", (size_t)size);
+    return 0;
+}
+
+static int device_memory(size_t *bytes, int device)
+{
+    (void)device;
+    BEGIN();
+    *bytes = EMULATED_BYTES;
+    return 0;
+}
+
+/* A card of 2 multiprocessors at 1.5 GHz, of compute capability 8.0, with 1 GHz times 256 bits. */
+static int device_attribute(int *value, int attribute, int device)
+{
+    (void)device;
+    BEGIN();
+    *value = attribute == CU_MULTIPROCESSORS    ? 2
+             : attribute == CU_CLOCK_KHZ        ? 1500000
+             : attribute == CU_MEMORY_CLOCK_KHZ ? 1000000
+             : attribute == CU_MEMORY_BUS_BITS  ? 256
+             : attribute == CU_MAJOR            ? 8
+                                                : 0;
+    return 0;
+}
+
+static int context_retain(cu_context *out, int device)
+{
+    BEGIN();
+    if (atomic_fetch_add(&emulated.open, 1) == 0) atomic_store(&failed, 0);
+    *out = &contexts[device];
+    return 0;
+}
+
+static int context_release(int device)
+{
+    (void)device;
+    atomic_fetch_sub(&emulated.open, 1);
+    return 0;
+}
+
+static int context_set(cu_context context)
+{
+    (void)context;
+    return 0;
+}
+
+static int can_peer(int *can, int device, int peer)
+{
+    (void)device;
+    (void)peer;
+    BEGIN();
+    *can = 0;
+    return 0;
+}
+
+static int enable_peer(cu_context peer, unsigned flags)
+{
+    (void)peer;
+    (void)flags;
+    return begin();
+}
+
+/* -- memory ------------------------------------------------------------------------------------ */
+
+static int memory_info(size_t *free_bytes, size_t *total)
+{
+    BEGIN();
+    *free_bytes = *total = (size_t)ft_cpu_memory_bytes();
+    return 0;
+}
+
+static int take(void **out, size_t bytes)
+{
+    *out = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    if (!*out) return CU_OUT_OF_MEMORY;
+    memset(*out, 0xff, bytes); /* NaN: nobody may count on what is there */
+    atomic_fetch_add(&emulated.open, 1);
+    return 0;
+}
+
+static int alloc(cu_address *out, size_t bytes)
+{
+    void *memory;
+    BEGIN();
+    int answer = take(&memory, bytes);
+    *out = (cu_address)(uintptr_t)memory;
+    return answer;
+}
+
+static int host_alloc(void **out, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    BEGIN();
+    return take(out, bytes);
+}
+
+static int host_release(void *memory)
+{
+    free(memory);
+    atomic_fetch_sub(&emulated.open, 1);
+    return 0;
+}
+
+static int release(cu_address memory)
+{
+    return host_release((void *)(uintptr_t)memory);
+}
+
+static int fill(cu_address memory, unsigned char value, size_t bytes)
+{
+    BEGIN();
+    memset((void *)(uintptr_t)memory, value, bytes);
+    return 0;
+}
+
+/* -- streams ----------------------------------------------------------------------------------- */
+
+/* Records of one event by two streams may end in the other order. */
+static void pass(cu_event event, long number)
+{
+    if (number <= event->passed) return;
+    event->passed = number;
+    event->ns = ft_now_ns();
+}
+
+/* A pause now and then, so that streams come in other orders. */
+static void dawdle(uint32_t *seed)
+{
+    if (!*seed) return;
+    *seed = *seed * 1664525u + 1013904223u;
+    if (*seed >> 30 == 0) usleep(*seed >> 16 & 63);
+}
+
+static void execute(const item *w, uint32_t *seed)
+{
+    bool fine = atomic_load(&failed) == 0;
+    dawdle(seed);
+    if (w->kind == DO_COPY && fine) memmove(w->to, w->from, w->bytes);
+    if (w->kind == DO_FILL && fine) memset(w->to, w->value, w->bytes);
+    if (w->kind == DO_LAUNCH && fine &&
+        emu_run_grid(w->function->kernel, w->args, w->grid, (int)w->function->threads, *seed))
+        atomic_store(&failed, STICKY);
+}
+
+static void *stream_thread(void *arg)
+{
+    cu_stream s = arg;
+    uint32_t seed = atomic_load(&emulated.seed);
+    for (;;) {
+        pthread_mutex_lock(&lock);
+        while (s->done == s->submitted) pthread_cond_wait(&changed, &lock);
+        const item *w = &s->queue[s->done % QUEUE];
+        while (w->kind == DO_WAIT && w->event->passed < w->number)
+            pthread_cond_wait(&changed, &lock);
+        pthread_mutex_unlock(&lock);
+        execute(w, &seed);
+        bool end = w->kind == DO_END;
+        pthread_mutex_lock(&lock);
+        if (w->kind == DO_RECORD) pass(w->event, w->number);
+        s->done++;
+        pthread_cond_broadcast(&changed);
+        pthread_mutex_unlock(&lock);
+        if (end) return NULL;
+    }
+}
+
+static void submit(cu_stream s, const item *w)
+{
+    pthread_mutex_lock(&lock);
+    while (s->submitted - s->done == QUEUE) pthread_cond_wait(&changed, &lock);
+    item *at = &s->queue[s->submitted % QUEUE];
+    *at = *w;
+    if (w->kind == DO_RECORD) at->number = ++w->event->submitted;
+    if (w->kind == DO_WAIT) at->number = w->event->submitted;
+    s->submitted++;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+static int stream_create(cu_stream *out, unsigned flags)
+{
+    (void)flags;
+    BEGIN();
+    cu_stream s = calloc(1, sizeof *s);
+    if (!s) return CU_OUT_OF_MEMORY;
+    if (pthread_create(&s->thread, NULL, stream_thread, s)) abort();
+    atomic_fetch_add(&emulated.open, 1);
+    *out = s;
+    return 0;
+}
+
+static int stream_destroy(cu_stream s)
+{
+    submit(s, &(item){.kind = DO_END});
+    pthread_join(s->thread, NULL);
+    free(s);
+    atomic_fetch_sub(&emulated.open, 1);
+    return 0;
+}
+
+static int stream_finish(cu_stream s)
+{
+    int answer = begin();
+    pthread_mutex_lock(&lock);
+    while (s->done < s->submitted) pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+    return answer ? answer : atomic_load(&failed);
+}
+
+static int fill_on(cu_address memory, unsigned char value, size_t bytes, cu_stream s)
+{
+    BEGIN();
+    submit(
+        s,
+        &(item){.kind = DO_FILL, .to = (void *)(uintptr_t)memory, .value = value, .bytes = bytes});
+    return 0;
+}
+
+static int copy_on(cu_address to, cu_address from, size_t bytes, cu_stream s)
+{
+    BEGIN();
+    submit(s, &(item){.kind = DO_COPY,
+                      .to = (void *)(uintptr_t)to,
+                      .from = (const void *)(uintptr_t)from,
+                      .bytes = bytes});
+    return 0;
+}
+
+static int copy_peer(cu_address to, cu_context to_context, cu_address from, cu_context from_context,
+                     size_t bytes, cu_stream s)
+{
+    if (to_context == from_context) return 1;
+    return copy_on(to, from, bytes, s);
+}
+
+static int launch(const cu_launch *how, cu_function function, void **arguments, void **extra)
+{
+    (void)extra;
+    BEGIN();
+    if (how->block[0] != function->threads || how->block[1] != 1 || how->block[2] != 1) return 1;
+    item w = {.kind = DO_LAUNCH, .function = function};
+    if (function->args > ARGS) abort();
+    memcpy(w.grid, how->grid, sizeof w.grid);
+    memcpy(w.args, arguments[0], function->args);
+    submit(how->stream, &w);
+    return 0;
+}
+
+/* -- events ------------------------------------------------------------------------------------ */
+
+static int event_create(cu_event *out, unsigned flags)
+{
+    (void)flags;
+    BEGIN();
+    *out = calloc(1, sizeof **out);
+    if (!*out) return CU_OUT_OF_MEMORY;
+    atomic_fetch_add(&emulated.open, 1);
+    return 0;
+}
+
+static int event_destroy(cu_event event)
+{
+    free(event);
+    atomic_fetch_sub(&emulated.open, 1);
+    return 0;
+}
+
+static int event_record(cu_event event, cu_stream s)
+{
+    BEGIN();
+    if (s) {
+        submit(s, &(item){.kind = DO_RECORD, .event = event});
+        return 0;
+    }
+    pthread_mutex_lock(&lock);
+    pass(event, ++event->submitted);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+static int stream_wait(cu_stream s, cu_event event, unsigned flags)
+{
+    (void)flags;
+    BEGIN();
+    if (atomic_fetch_add(&emulated.waits, 1) + 1 == atomic_load(&emulated.drop_at)) return 0;
+    submit(s, &(item){.kind = DO_WAIT, .event = event});
+    return 0;
+}
+
+static int event_query(cu_event event)
+{
+    pthread_mutex_lock(&lock);
+    bool ready = event->passed == event->submitted;
+    pthread_mutex_unlock(&lock);
+    int answer = atomic_load(&failed);
+    return answer ? answer : ready ? 0 : CU_NOT_READY;
+}
+
+static int event_finish(cu_event event)
+{
+    int answer = begin();
+    pthread_mutex_lock(&lock);
+    long number = event->submitted;
+    while (event->passed < number) pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+    return answer ? answer : atomic_load(&failed);
+}
+
+static int event_elapsed(float *ms, cu_event from, cu_event to)
+{
+    pthread_mutex_lock(&lock);
+    *ms = (float)((double)(to->ns - from->ns) * 1e-6);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+/* -- modules ----------------------------------------------------------------------------------- */
+
+static int module_load(cu_module *out, const void *image)
+{
+    (void)image;
+    BEGIN();
+    *out = calloc(1, sizeof **out);
+    if (!*out) return CU_OUT_OF_MEMORY;
+    atomic_fetch_add(&emulated.open, 1);
+    return 0;
+}
+
+static int module_unload(cu_module module)
+{
+    free(module);
+    atomic_fetch_sub(&emulated.open, 1);
+    return 0;
+}
+
+static int function_get(cu_function *out, cu_module module, const char *name)
+{
+    (void)module;
+    BEGIN();
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (strcmp(functions[i].name, name) == 0) {
+            *out = &functions[i];
+            return 0;
+        }
+    return CU_NOT_FOUND;
+}
+
+/* -- the driver -------------------------------------------------------------------------------- */
+
+static const ft_cuda_api *api(ft_error *err)
+{
+    static const ft_cuda_api table = {
+#define ENTRY(field, name, parameters) .field = field,
+        FT_CUDA_API(ENTRY)
+#undef ENTRY
+    };
+    (void)err;
+    return &table;
+}
+
+static const void *const images[] = {"kernels", NULL};
+
+const ft_cuda_driver emu_driver = {FT_CUDA_DRIVER_TABLE("emu"), api, images};
+const ft_cuda_driver emu_cards_driver = {FT_CUDA_CARDS_TABLE("card"), api, images};

@@ -1,0 +1,167 @@
+/* test/test_cuda_rows.c - the walk of the operator table on emulated cards: every row has a kernel,
+ * which gives what the row's reference gives, whole and the same for any order of threads. */
+#include "check.h"
+#include "emulation.h"
+#include "op_case.h"
+
+#include "cuda/internal.h"
+
+const ft_driver *const ft_drivers[] = {&ft_cpu_driver, &emu_driver.driver, NULL};
+const ft_kernel_list *const ft_kernel_lists[] = {&ft_cpu_kernels, &ft_cuda_kernels, NULL};
+
+typedef struct card {
+    ft_device device;
+    ft_executor *executor;
+    ft_device_stream *stream;
+} card;
+
+static const ft_driver *const emu = &emu_driver.driver;
+
+static bool card_open(card *c)
+{
+    ft_error err = {FT_OK, ""};
+    int n;
+    *c = (card){0};
+    bool ok = ft_devices_parse("emu:1/64MB", &c->device, &n, &err) == FT_OK &&
+              emu->open(&c->executor, &c->device, &err) == FT_OK &&
+              emu->enter(c->executor, &err) == FT_OK &&
+              emu->open_stream(&c->stream, c->executor, FT_FOR_COMPUTE, &err) == FT_OK;
+    if (!ok) fprintf(stderr, "%s\n", err.message);
+    return CHECK(ok);
+}
+
+static void card_close(card *c)
+{
+    emu->close_stream(c->stream);
+    emu->close(c->executor);
+}
+
+/* Runs the row's kernel into outputs that hold garbage, or what is there when it adds. */
+static bool run(const card *c, op_case *test, const twin *out, uint32_t accumulate)
+{
+    const ft_op *op = test->op;
+    ft_view in[FT_MAX_IN] = {0}, outs[FT_MAX_OUT] = {0};
+    ft_error err = {FT_OK, ""};
+    for (int i = 0; i < op->n_in; i++) in[i] = twin_view(&test->in[i], false);
+    for (int i = 0; i < op->n_out; i++) outs[i] = twin_view(&out[i], false);
+    int64_t bytes =
+        ft_op_workspace(op, FT_DEVICE_GPU, FT_F32, test->in_specs, test->sample->attrs, 1);
+    void *work = guarded_new(bytes);
+    memset(work, 0xff, (size_t)bytes);
+    ft_call call = {.in = in,
+                    .out = outs,
+                    .attrs = test->sample->attrs,
+                    .work = bytes ? work : NULL,
+                    .key = test->key,
+                    .accumulate = accumulate,
+                    .stream = c->stream};
+    const ft_row_run row = {op, ft_op_kernel(op, FT_DEVICE_GPU, FT_F32), &call, bytes};
+    ft_status status = emu->launch(c->stream, &ft_row_task, &row, &err);
+    if (status == FT_OK) status = emu->finish(c->stream, &err);
+    if (status != FT_OK) fprintf(stderr, "  %s: %s\n", op->name, err.message);
+    bool whole = guarded_intact(work, bytes);
+    for (int i = 0; i < op->n_out; i++)
+        whole = whole && guarded_intact(out[i].fast, ft_spec_bytes(&out[i].spec));
+    guarded_free(work);
+    return CHECK(status == FT_OK) && CHECK(whole);
+}
+
+/* Largest difference, relative to the largest magnitude of the reference; infinite for NaN. */
+static double difference(const twin *t)
+{
+    double most = 0, size = 0;
+    for (int64_t i = 0; i < twin_count(t); i++) {
+        bool id = t->spec.dtype == FT_I32;
+        double x = id ? ((int32_t *)t->fast)[i] : (double)((float *)t->fast)[i];
+        double y = id ? ((int32_t *)t->judged)[i] : ((double *)t->judged)[i];
+        if (isnan(x) || isinf(x)) return (double)INFINITY;
+        most = fmax(most, fabs(x - y));
+        size = fmax(size, fabs(y));
+    }
+    return size > 0 ? most / size : most;
+}
+
+static void judge(const op_case *test, const twin *out, const char *what)
+{
+    for (int i = 0; i < test->op->n_out; i++) {
+        double gap = difference(&out[i]);
+        double most = test->sample->tolerance > 0 ? 2 * test->sample->tolerance : 1e-7;
+        if (!CHECK(gap <= most))
+            fprintf(stderr, "  row %s, sample %d, output %d, %s: %.3g, expected at most %.3g\n",
+                    test->op->name, (int)(test->sample - test->op->samples), i, what, gap, most);
+    }
+}
+
+static void fill(const twin *out, int n, int byte)
+{
+    for (int i = 0; i < n; i++) memset(out[i].fast, byte, (size_t)ft_spec_bytes(&out[i].spec));
+}
+
+/* Added to what is there: the reference's sum of both. */
+static void try_adding(const card *c, op_case *test)
+{
+    const ft_op *op = test->op;
+    twin out[FT_MAX_OUT];
+    ft_rng rng;
+    ft_rng_init(&rng, 7, 7);
+    for (int i = 0; i < op->n_out; i++) {
+        out[i] = twin_new(&test->out[i].spec);
+        twin_draw(&out[i], &rng, 0, false);
+        for (int64_t k = 0; k < twin_count(&out[i]) && out[i].spec.dtype == FT_F32; k++) {
+            double had = op->accumulates >> i & 1 ? ((double *)out[i].judged)[k] : 0;
+            ((double *)out[i].judged)[k] = had + ((double *)test->out[i].judged)[k];
+        }
+    }
+    if (run(c, test, out, op->accumulates)) judge(test, out, "added");
+    for (int i = 0; i < op->n_out; i++) twin_free(&out[i]);
+}
+
+static void try_sample(const card *cards, int n_cards, const ft_op *op, const ft_sample *sample)
+{
+    op_case test;
+    ft_error err;
+    if (!CHECK(case_init(&test, op, sample, &err))) return;
+    CHECK_STATUS(case_judge(op, test.in, test.out, sample->attrs, &test.key, &err), FT_OK);
+    void *first[FT_MAX_OUT];
+    for (int k = 0; k < n_cards; k++) {
+        fill(test.out, op->n_out, 0xff);
+        if (!run(&cards[k], &test, test.out, 0)) break;
+        if (k == 0) judge(&test, test.out, "alone");
+        for (int i = 0; i < op->n_out; i++) {
+            size_t bytes = (size_t)ft_spec_bytes(&test.out[i].spec);
+            if (k == 0) memcpy(first[i] = guarded_new((int64_t)bytes), test.out[i].fast, bytes);
+            if (!CHECK(memcmp(first[i], test.out[i].fast, bytes) == 0))
+                fprintf(stderr, "  row %s: another order of threads gives other bits\n", op->name);
+        }
+    }
+    for (int i = 0; i < op->n_out; i++) guarded_free(first[i]);
+    if (op->accumulates) try_adding(&cards[0], &test);
+    case_free(&test);
+}
+
+static void test_rows(const card *cards, int n_cards)
+{
+    for (const ft_op *const *row = ft_ops; *row; row++) {
+        if (!CHECK(ft_op_kernel(*row, FT_DEVICE_GPU, FT_F32) != NULL)) {
+            fprintf(stderr, "  row %s has no kernel\n", (*row)->name);
+            continue;
+        }
+        for (int i = 0; i < (*row)->n_samples; i++)
+            try_sample(cards, n_cards, *row, &(*row)->samples[i]);
+    }
+}
+
+int main(void)
+{
+    enum { CARDS = 3 };
+    card cards[CARDS];
+    bool ok = true;
+    for (int i = 0; i < CARDS; i++) {
+        atomic_store(&emulated.seed, i ? (unsigned)i * 2654435761u : 0);
+        ok = card_open(&cards[i]) && ok;
+    }
+    if (ok) test_rows(cards, CARDS);
+    for (int i = 0; i < CARDS; i++) card_close(&cards[i]);
+    CHECK(atomic_load(&emulated.open) == 0);
+    return check_report();
+}
