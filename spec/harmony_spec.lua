@@ -53,3 +53,49 @@ describe("harmony-pp", function()
       assert.is_nil(early:text():find("\nedge R"))
    end)
 end)
+
+--- How often each class is loaded and saved in a plan's text, of all stages.
+local function moves_of(text)
+   local counts, total = {}, { L = 0, O = 0, D = 0 }
+   for letter, first, last, class in text:gmatch(" ([LOD])%d+%.%d+%.(%d+)%-?(%d*):(%l+)") do
+      local n = last == "" and 1 or last - first + 1
+      total[letter] = total[letter] + n
+      if letter ~= "D" then counts[class] = (counts[class] or 0) + n end
+   end
+   return counts, total
+end
+
+describe("Harmony's table of volumes", function()
+   local R = 4
+   local systems = {
+      { "1f1b", "lms", function(M) return 4 * M + 2, 2 * M + 2, 2, 2 * M end },
+      { "gpipe", "clean", function(M) return 2 * M + 2, 2 * M, 2, 2 * M end },
+      { "harmony-pp", "task", function(M) return 3, 0, 2, 2 * M end },
+   }
+   for _, system in ipairs(systems) do
+      local schedule, swap, factors = unpack(system)
+      it(("is executed: %s, --swap %s"):format(schedule, swap), function()
+         for _, N in ipairs { 1, 2, 4 } do
+            for _, M in ipairs { 1, 2, 3 } do
+               local o = options_of("bert", {
+                  schedule = schedule, swap = swap, stages = R, devices = "cpu:" .. N, batch = M,
+                  micro_batches = M, steps = 1, trace = true, update = "device",
+               })
+               local run = pipeline.train(o)
+               local moves, total = moves_of(run.plan:text())
+               local w, dw, k, x = factors(M)
+               assert.equal(w * R, moves.weights)
+               assert.equal(dw * R, moves.gradients or 0)
+               assert.equal(k * R, moves.optimizer)
+               assert.equal(x * R, moves.activations)
+               for letter in run.timeline.trace:gmatch("\"name\":%s*\"([LOD]) stage") do
+                  total[letter] = total[letter] - 1
+               end
+               assert.same({ L = 0, O = 0, D = 0 }, total) -- what was planned was executed
+               local judge = pipeline.train(with(o, { swap = "never", devices = "cpu:1" }))
+               assert.same(judge.params, run.params)
+            end
+         end
+      end)
+   end
+end)
