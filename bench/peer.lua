@@ -84,4 +84,29 @@ function peer.step_inputs(graph, family, size)
    return feed.list(graph:inputs(), batch)
 end
 
+--- Seconds of a step in one leg of a plan of one bucket: of so many, after others that warm up.
+-- Parameters are zero, on the values of which the work does not depend.
+-- @treturn number seconds
+-- @treturn table timeline of the whole leg
+function peer.step_seconds(plan, steps, warm)
+   local o = plan.options
+   local inputs = peer.step_inputs(plan.graphs[1], o.model.family,
+      { batch = o.batch, micro = o.micro_batches, vocab = o.model.config.vocab_size })
+   local run = plan.blueprint:run()
+   run:refresh()
+   run:begin(steps + warm, 1)
+   local fed, first, last = 0, nil, nil
+   for taken = 1, steps + warm do
+      while fed < steps + warm and run:wants() do
+         run:feed(inputs, 1, 1e-3)
+         fed = fed + 1
+      end
+      last = run:next(600).end_ns
+      if taken == warm then first = last end
+   end
+   local timeline = run:finish()
+   run:free()
+   return (last - first) / 1e9 / steps, timeline
+end
+
 return peer

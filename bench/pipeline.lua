@@ -30,29 +30,14 @@ local function measure(devices, schedule, show)
       optimizer = "sgd", hypers = {}, clip = 0, seed = 1, dropout = 0.1, steps = STEPS + WARM,
       batches = STEPS + WARM,
    }
-   local inputs = peer.step_inputs(plan.graphs[1], model.family,
-      { batch = batch, micro = micro, vocab = model.config.vocab_size })
-   local run = plan.blueprint:run() -- parameters are zero: the work does not depend on their values
-   run:refresh()
-   run:begin(STEPS + WARM, 1)
-   local fed, first, last = 0, nil, nil
-   for taken = 1, STEPS + WARM do
-      while fed < STEPS + WARM and run:wants() do
-         run:feed(inputs, 1, 1e-3)
-         fed = fed + 1
-      end
-      last = run:next(600).end_ns
-      if taken == WARM then first = last end
-   end
-   local timeline = run:finish()
-   run:free()
+   local seconds, timeline = peer.step_seconds(plan, STEPS, WARM)
    if show then
       local busy = {}
       for d, ns in ipairs(timeline.busy_ns) do busy[d] = ("%.2f s"):format(ns / 1e9) end
       print(("%s busy: %s of %.2f s"):format(schedule, table.concat(busy, ", "),
          timeline.end_ns / 1e9))
    end
-   return STEPS * batch / ((last - first) / 1e9)
+   return batch / seconds
 end
 
 if child then
