@@ -3,6 +3,14 @@
 --
 --    ftpipe bench/staleness.lua [--recipes t5_rte,...] [--devices 2,3,4] [--profiles NAME,...]
 --       [--seeds N] [--jobs N] [--log FILE] [--flags "--lr-schedule constant"] [--report]
+--       [--controls]
+--
+-- With --controls, what each way with late weights gives: the newest weights kept ahead (the
+-- default), as they are, and every --staleness; one device that drains is beside them, by the same
+-- rate. Runs are evaluated every so many steps, which drains them too; "reached" is the first
+-- of these evaluations, of those whose value is within 2 % of the mean that the sequential runs end
+-- with, and the time is that of so many steps as the plan's simulation has them: a busy machine
+-- changes neither. Means have 95 % intervals by Student's distribution.
 --
 -- What a run computes depends on its seed and its plan alone, so a busy machine changes no figure
 -- here; a measured profile may cut elsewhere, which is why the cut is printed: the operators in each
@@ -16,7 +24,7 @@
 local ft = require("ftpipe")
 local core = require("ftpipe.core")
 
-local function list(text)
+local function names_of(text)
    local items = {}
    for item in text:gmatch("[^,%s]+") do items[#items + 1] = item end
    return items
@@ -32,6 +40,8 @@ local args = ft.args {
    seeds = { type = "int", min = 1, default = 10, help = "seeds 1 to N" },
    jobs = { type = "int", min = 1, default = 2, help = "runs at a time" },
    log = { type = "string", value = "FILE", help = "runs that were made, a line each" },
+   controls = { type = "boolean", default = false, help = "each way with late weights, beside" },
+   every = { type = "int", min = 1, default = 100, help = "steps between its evaluations" },
    report = { type = "boolean", default = false, help = "print what --log has, make no runs" },
    flags = { type = "string", value = "TEXT", default = "",
       help = "more flags of the asynchronous runs" },
@@ -68,6 +78,16 @@ local function cut_of(plan)
    return (plan:match("\nnode%-stage ([^\n]*)"):gsub("%d+%*(%d+)", "%1"))
 end
 
+--- Evaluations of a run: { step, value } of each.
+local function curve_of(metrics)
+   local list = {}
+   for line in metrics:gmatch("[^\n]+") do
+      local row = core.json.decode(line)
+      if row.eval_loss then list[#list + 1] = { row.step, row.value } end
+   end
+   return list
+end
+
 --- Starts a run; gives a function that waits for it and gives its result.
 local function start(recipe, flags)
    local directory = os.tmpname()
@@ -82,8 +102,11 @@ local function start(recipe, flags)
       end
       local summary = core.json.decode(core.sys.read_file(directory .. "/summary.json"))
       local cut = cut_of(core.sys.read_file(directory .. "/plan.txt"))
+      local result = { metric = summary.metric, value = summary.value, cut = cut,
+         better = summary.better, step_s = summary.step_seconds_predicted,
+         curve = curve_of(core.sys.read_file(directory .. "/metrics.jsonl")) }
       os.execute(("rm -rf '%s'"):format(directory))
-      return { metric = summary.metric, value = summary.value, cut = cut }
+      return result
    end
 end
 
@@ -139,12 +162,121 @@ local function row(recipe, name, flags)
    if #results > 0 then print_row(recipe, name, results) end
 end
 
+-- ---------------------------------------------------------------------------------------------
+-- Ways with late weights.
+
+-- By degrees of freedom: how many standard errors hold 95 % of Student's distribution.
+local STUDENT = { 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262 }
+
+local WITHIN = 0.02 -- of the mean that sequential runs end with
+
+--- Mean, and half of its 95 % interval (nil of one value).
+local function mean_of(values)
+   local sum, squares, n = 0, 0, #values
+   for _, value in ipairs(values) do sum = sum + value end
+   if n < 2 then return sum / n end
+   for _, value in ipairs(values) do squares = squares + (value - sum / n) ^ 2 end
+   return sum / n, (STUDENT[n - 1] or 1.96) * math.sqrt(squares / (n - 1) / n)
+end
+
+--- Ways with late weights: { name, flags }, the sequential run first.
+local function ways(devices, profile)
+   local own = ("--devices cpu:%s --profile %s --eval-every %d %s "):format(devices, profile,
+      args.every, args.flags)
+   local list = {
+      { "sequential", ("--schedule sequential --devices cpu:1 --profile modelled --eval-every %d "
+         .. "--lr-schedule cooldown"):format(args.every) },
+      { "ahead", own .. "--schedule async --lr-schedule cooldown" },
+      { "newest", own .. "--schedule async --lr-schedule cooldown --look-ahead none" },
+   }
+   for _, way in ipairs(core.schedule.weights()) do
+      if way.name ~= "none" and ft.schedule.runs("async", way.name) then
+         list[#list + 1] = { way.name, own .. "--schedule async --lr-schedule cooldown --staleness "
+            .. way.name }
+      end
+   end
+   return list
+end
+
+--- The value at the last step, whatever was better before.
+local function last_of(result) return result.curve[#result.curve][2] end
+
+--- The first step whose evaluation is as good as the goal; nil: none was.
+local function reached(result, goal)
+   for _, point in ipairs(result.curve) do
+      local short = result.better == "lower" and point[2] - goal or goal - point[2]
+      if short <= 0 and point[1] > 0 then return point[1] end
+   end
+   return nil
+end
+
+local function print_way(recipe, name, results, goal)
+   local last, steps, seconds, values, fails = {}, {}, {}, {}, 0
+   for i, result in ipairs(results) do
+      last[i] = last_of(result)
+      values[i] = (last[i] < 10 and "%.3f" or "%.1f"):format(last[i])
+      local step = reached(result, goal)
+      if step then steps[#steps + 1] = step else fails = fails + 1 end
+      if step and result.step_s then seconds[#seconds + 1] = step * result.step_s end
+   end
+   local mean, half = mean_of(last)
+   local time = #seconds > 0 and ("%6.2f s"):format((mean_of(seconds))) or "       -"
+   print(("%-15s %-11s %8.3f %s  reached by %d of %d, after %5s steps, %s | %s"):format(recipe, name,
+      mean, half and ("+- %6.3f"):format(half) or "         ", #steps, #steps + fails,
+      #steps > 0 and ("%.0f"):format((mean_of(steps))) or "-", time, table.concat(values, " ")))
+end
+
+--- The results of a way, by seed: those that are known.
+local function results_of(recipe, flags)
+   local list = {}
+   for seed = 1, args.seeds do
+      list[#list + 1] = known[("%s %s --seed %d"):format(recipe, flags, seed)]
+   end
+   return list
+end
+
+--- Every way with late weights, seed by seed, so that what is there is comparable at any time.
+local function compare_ways(recipes, devices, profile)
+   local list, runs = ways(devices, profile), {}
+   for seed = 1, args.seeds do
+      for _, recipe in ipairs(recipes) do
+         for _, way in ipairs(list) do
+            local flags = ("%s --seed %d"):format(way[2], seed)
+            runs[#runs + 1] = { recipe = recipe, flags = flags, key = recipe .. " " .. flags }
+         end
+      end
+   end
+   if not args.report then make(runs) end
+   for _, recipe in ipairs(recipes) do
+      local judge = results_of(recipe, list[1][2])
+      if #judge > 0 then
+         local last = {}
+         for i, result in ipairs(judge) do last[i] = last_of(result) end
+         local goal = mean_of(last) * (judge[1].better == "lower" and 1 + WITHIN or 1 - WITHIN)
+         print(("%s, %s, on %s devices, cut by costs that are %s; goal: %.3f"):format(recipe,
+            judge[1].metric, devices, profile, goal))
+         for _, way in ipairs(list) do
+            local results = results_of(recipe, way[2])
+            if #results > 0 then print_way(recipe, way[1], results, goal) end
+         end
+      end
+   end
+end
+
 io.stdout:setvbuf("line")
 read_log()
-for _, recipe in ipairs(list(args.recipes)) do
+if args.controls then
+   for _, devices in ipairs(names_of(args.devices)) do
+      for _, profile in ipairs(names_of(args.profiles)) do
+         compare_ways(names_of(args.recipes), devices, profile)
+      end
+   end
+   return
+end
+for _, recipe in ipairs(names_of(args.recipes)) do
    row(recipe, "1f1b", "--schedule 1f1b --devices cpu:1 --profile modelled")
-   for _, devices in ipairs(list(args.devices)) do
-      for _, profile in ipairs(list(args.profiles)) do
+   for _, devices in ipairs(names_of(args.devices)) do
+      for _, profile in ipairs(names_of(args.profiles)) do
          row(recipe, ("%s %s"):format(devices, profile),
             ("--schedule async --devices cpu:%s --profile %s %s"):format(devices, profile,
                args.flags))
