@@ -31,7 +31,7 @@ void script_push_simulation(lua_State *L, ft_timeline *timeline, const ft_plan *
                             const int64_t *saved_bytes);
 
 /* Sets in the table at the top what the plan says of a stage: depth, in_flight, versions, buffers,
- * least_staleness, most_staleness, mean_staleness, norm_lag (batches). */
+ * least_staleness, most_staleness, mean_staleness, norm_lag (batches), lags (by micro-batch). */
 void script_set_stage(lua_State *L, const ft_plan *plan, int stage);
 
 /* The schedule in field `schedule` of the options at t: by name, or a table with a rule in Lua,

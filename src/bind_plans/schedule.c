@@ -312,6 +312,15 @@ void script_set_stage(lua_State *L, const ft_plan *plan, int s)
     script_set_number(L, "most_staleness", most);
     script_set_number(L, "mean_staleness", ft_plan_mean_staleness(plan, s));
     script_set_number(L, "norm_lag", ft_plan_norm_lag(plan, s));
+    int *lags = lua_newuserdata(L, (size_t)plan->micro_batches * sizeof *lags);
+    ft_plan_lags(plan, s, lags);
+    lua_createtable(L, plan->micro_batches, 0);
+    for (int m = 0; m < plan->micro_batches; m++) {
+        lua_pushinteger(L, lags[m]);
+        lua_rawseti(L, -2, m + 1);
+    }
+    lua_setfield(L, -3, "lags");
+    lua_pop(L, 1);
 }
 
 static void push_stage(lua_State *L, const ft_plan *plan, int s)

@@ -261,6 +261,27 @@ static int64_t sum_lags(const ft_action_list *list, int stage, int from_batch, i
     return n;
 }
 
+static void find_lags(const ft_action_list *list, int stage, int *by_micro)
+{
+    for (int i = 0; i < list->n; i++) {
+        const ft_action *a = &list->actions[i];
+        if (a->stage == stage && a->kind == FT_ACT_FORWARD) by_micro[a->micro] = a->lag;
+    }
+}
+
+void ft_plan_lags(const ft_plan *plan, int stage, int *by_micro)
+{
+    for (int m = 0; m < plan->micro_batches; m++) by_micro[m] = 0;
+    for (int d = 0; d < plan->n_devices; d++) {
+        const ft_device_plan *lists = &plan->devices[d];
+        find_lags(&lists->warmup, stage, by_micro);
+        if (plan->body_repeats)
+            find_lags(&lists->body, stage, by_micro);
+        else
+            find_lags(&lists->drain, stage, by_micro);
+    }
+}
+
 static bool predicts(const ft_action_list *list)
 {
     for (int i = 0; i < list->n; i++)

@@ -209,6 +209,9 @@ bool ft_plan_has(const ft_plan *plan, int stage, ft_action_kind kind);
 
 /* Lags of a stage's forwards: the least and the most of those after `from_batch`. */
 void ft_plan_staleness(const ft_plan *plan, int stage, int from_batch, int *least, int *most);
+/* By micro-batch of a batch in the body, or, without one, of the last batch: the lag of its forward
+ * in a stage. */
+void ft_plan_lags(const ft_plan *plan, int stage, int *by_micro);
 /* Their mean: over the body where there is one, else over the second half of the leg. */
 double ft_plan_mean_staleness(const ft_plan *plan, int stage);
 /* How many batches before its own the norms are that a stage's U has taken over, at most; 0: it

@@ -85,9 +85,10 @@ static void write_slice(const ft_timeline *t, const ft_event *e, ft_text *text)
     write_begin(e->device, stream ? t->n_stages + stream : e->stage, e->start_ns, e->end_ns, text);
     ft_text_add(text, "\"cat\":\"%s\",", ft_action_word(e->kind));
     if (ft_action_per_micro(e->kind))
-        ft_text_add(
-            text, "\"name\":\"%c stage %d mb %d\",\"args\":{\"batch\":%d,\"micro\":%d,\"lag\":%d}}",
-            letter, e->stage, e->micro, e->batch, e->micro, e->lag);
+        ft_text_add(text,
+                    "\"name\":\"%c stage %d mb %d\",\"args\":{\"batch\":%d,\"micro\":%d,\"lag\":%d,"
+                    "\"version\":%d}}",
+                    letter, e->stage, e->micro, e->batch, e->micro, e->lag, e->batch - e->lag);
     else
         ft_text_add(text, "\"name\":\"%c stage %d batch %d\",\"args\":{\"batch\":%d}}", letter,
                     e->stage, e->batch, e->batch);

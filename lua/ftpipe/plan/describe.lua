@@ -9,6 +9,7 @@ local over = require("ftpipe.plan.over")
 local playing = require("ftpipe.schedule.played")
 local rates = require("ftpipe.plan.rate")
 local schedules = require("ftpipe.schedule")
+local staleness = require("ftpipe.schedule.staleness")
 local swaps = require("ftpipe.plan.swaps")
 
 local M = {}
@@ -128,6 +129,7 @@ function M.text(plan)
          :format(s - 1, plan.devices[stage.device].name, plan:span(s), stage.forward_ns / 1e6,
             stage.backward_ns / 1e6, stage.in_flight) .. staleness_words(stage)
    end
+   lines[#lines + 1] = staleness.text(plan.blueprint:stages())
    lines[#lines + 1] = bound_line(o)
    lines[#lines + 1] = clip_line(plan)
    lines[#lines + 1] = ("costs: %s"):format(plan.profile and plan.profile:summary() or "modelled")

@@ -27,6 +27,7 @@ local playing = require("ftpipe.schedule.played")
 local schedules = require("ftpipe.schedule")
 local stages = require("ftpipe.plan.cut")
 local swaps = require("ftpipe.plan.swaps")
+local staleness = require("ftpipe.schedule.staleness")
 local units = require("ftpipe.base.units")
 local waits = require("ftpipe.schedule.waits")
 local words = require("ftpipe.base.words")
@@ -75,6 +76,8 @@ local function stage_rows(cut, planned, names)
          forward_ms = stage.forward_ns / 1e6, backward_ms = stage.backward_ns / 1e6,
          in_flight = planned[s].in_flight, least_staleness = planned[s].least_staleness,
          most_staleness = planned[s].most_staleness, parameter_bytes = stage.parameter_bytes,
+         mean_staleness = planned[s].mean_staleness, versions = planned[s].versions,
+         lags = core.json.array(planned[s].lags),
          sends_bytes = sent[s],
       }
    end
@@ -384,6 +387,7 @@ function Subject:text(by_class)
       lines[#lines + 1] = line
    end
    for _, line in ipairs(self.swaps or {}) do lines[#lines + 1] = line end
+   lines[#lines + 1] = staleness.text(self.stages)
    return table.concat(lines, "\n")
 end
 

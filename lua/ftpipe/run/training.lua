@@ -9,6 +9,7 @@ local forecast = require("ftpipe.run.forecast")
 local figures = require("ftpipe.store.figures")
 local named = require("ftpipe.base.named")
 local progress = require("ftpipe.base.progress")
+local staleness = require("ftpipe.schedule.staleness")
 local waits = require("ftpipe.schedule.waits")
 
 local Run = {}
@@ -185,6 +186,12 @@ local function tell_waits(run)
    io.stderr:write(waits.text(run.waits, names), "\n")
 end
 
+--- By how much weights were late, beside what the plan had said.
+local function tell_staleness(run)
+   local text = run.timeline and staleness.text(run.plan.blueprint:stages(), run.timeline.staleness)
+   if text then io.stderr:write(text, "\n") end
+end
+
 --- All steps of the run: for step in run:train() do run:show(step) end
 --
 -- In legs, each followed by an evaluation (see judge) or a checkpoint, where --eval-every and
@@ -211,6 +218,7 @@ function Run:train()
          self.line:close()
          if self.interrupted then self:abandon() end
          tell_waits(self)
+         tell_staleness(self)
          self:take_best()
       end
       return step

@@ -1,5 +1,6 @@
 --- A simulated leg as a drawing: what every device does when, and below it the bytes of activations
--- that it holds meanwhile. Where it waits a bar at the foot says for what.
+-- that it holds meanwhile. Where it waits a bar at the foot says for what. What reads weights that
+-- are late has a black line above it, the thicker, the later.
 
 local core = require("ftpipe.core")
 local units = require("ftpipe.base.units")
@@ -50,16 +51,29 @@ local function shades_of(actions)
    return shades
 end
 
+--- ", weights of version 3 (1 update late)" of an action that reads older ones; "" of others.
+local function version_words(args)
+   local lag = args.lag or 0
+   if lag == 0 then return "" end
+   return (", weights of version %d (%d update%s late)"):format(args.version, lag,
+      lag == 1 and "" or "s")
+end
+
 local function box(event, x, y, width, shade)
    local label = ""
    if event.args.micro and width >= NARROWEST then
       label = ('<text x="%.2f" y="%g" class="n">%d</text>'):format(x + width / 2,
          y + SIZE.row - 7, event.args.micro)
    end
-   return ('<g><title>%s, batch %d: %.3f ms</title><rect x="%.2f" y="%g" width="%.2f" height="%d" '
-      .. 'fill="%s" fill-opacity="%.1f"/>%s</g>'):format(xml.escape(event.name), event.args.batch,
-      event.dur / 1e3, x, y, math.max(width, 0.3), SIZE.row, COLOURS[event.cat] or OTHER, shade,
-      label)
+   local lag = event.args.lag or 0
+   if lag > 0 then -- a line above it for each update that its weights lack, to four
+      label = label .. ('<path d="M%.2f %g h%.2f" class="v" stroke-width="%d"/>'):format(x,
+         y + math.min(lag, 4) / 2, math.max(width, 0.3), math.min(lag, 4))
+   end
+   return ('<g><title>%s, batch %d%s: %.3f ms</title><rect x="%.2f" y="%g" width="%.2f" '
+      .. 'height="%d" fill="%s" fill-opacity="%.1f"/>%s</g>'):format(xml.escape(event.name),
+      event.args.batch, version_words(event.args), event.dur / 1e3, x, y, math.max(width, 0.3),
+      SIZE.row, COLOURS[event.cat] or OTHER, shade, label)
 end
 
 --- A bar at the foot of a row, which says what for when it is pointed at.
@@ -97,7 +111,7 @@ function M.svg(played, names)
       ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d">')
          :format(width, height, width, height),
       "<style>text{font:12px sans-serif}.w{font-size:10px}.n{font-size:10px;text-anchor:middle}"
-         .. "polyline{fill:none;stroke:#555}</style>",
+         .. "polyline{fill:none;stroke:#555}.v{stroke:#000;stroke-opacity:0.6}</style>",
       ('<text x="%d" y="12" class="w">0</text>'):format(SIZE.left),
       ('<text x="%d" y="12" class="w" style="text-anchor:end">%s</text>'):format(
          SIZE.left + SIZE.width, units.format_seconds(played.end_ns / 1e9)),

@@ -1,0 +1,73 @@
+--- What is said of weights that are late: in plans, at the end of a run, in drawings.
+
+local core = require("ftpipe.core")
+local ft = require("ftpipe")
+local files = require("spec.support.files")
+local pipeline = require("spec.support.pipeline")
+local process = require("spec.support.process")
+local staleness = require("ftpipe.schedule.staleness")
+
+--- Stages of a chain on devices of their own.
+local function stages_of(n, micro_batches, schedule, way)
+   local stages = {}
+   for s = 1, n do stages[s] = { device = s, forward_ns = 10, backward_ns = 20 } end
+   return ft.schedule.play {
+      stages = stages, micro_batches = micro_batches, batches = 30, schedule = schedule,
+      staleness = way, slots = 4,
+   }:describe().stages
+end
+
+describe("weights that are late", function()
+   it("are told by stage and by micro-batch", function()
+      assert.same({
+         { "stage", "in flight", "versions", "late", "mean", "by micro-batch" },
+         { "0", "4", "3", "1 to 2", "1.50", "2, 1" },
+         { "1", "3", "2", "1", "1.00", "1 x 2" },
+         { "2", "2", "2", "0 to 1", "0.50", "1, 0" },
+         { "3", "1", "1", "0", "0.00", "0 x 2" },
+      }, staleness.cells(stages_of(4, 2, "async", "stash")))
+   end)
+
+   it("are told beside what was seen", function()
+      local cells = staleness.cells(stages_of(2, 1, "async"), { { 1, 1 } })
+      assert.same({ "0", "2", "1", "1", "1", "1.00", "1" }, cells[2])
+      assert.same({ "1", "1", "1", "0", "-", "0.00", "0" }, cells[3])
+   end)
+
+   it("are not spoken of where there are none", function()
+      assert.is_nil(staleness.text(stages_of(4, 2, "1f1b")))
+      assert.matches("^updates that weights of forwards are late", staleness.text(stages_of(4, 2,
+         "async")))
+   end)
+
+   it("are in plans, at the end of runs and in ftpipe plan", function()
+      local table_of = "updates that weights of forwards are late, when the pipeline is full:\n"
+         .. "  stage  in flight  versions"
+      local out = process.ftpipe { "plan", "t5-small", "--devices", "sim:2x8GB", "--schedule",
+         "async" }
+      assert.matches(table_of, out, 1, true)
+      local _, err, exit = process.ftpipe { "recipes/t5_rte.lua", "--schedule", "async", "--steps",
+         "8", "--profile", "modelled", "--eval-limit", "4" }
+      assert.equal(0, exit, err)
+      assert.matches(table_of .. "    late    seen  mean  by micro-batch\n"
+         .. "  0              2         1  0 to 1  0 to 1  0.25  1, 0 x 3\n", err, 1, true)
+   end)
+
+   it("are in drawings and traces, by their version", function()
+      files.in_directory(function(dir)
+         local plan = pipeline.plan { schedule = "async", devices = "cpu:2", micro_batches = 2 }
+         plan:draw(dir .. "/plan.svg", 3):draw(dir .. "/plan.json", 3)
+         local svg = core.sys.read_file(dir .. "/plan.svg")
+         assert.matches("<title>F stage 0 mb 0, batch 1, weights of version 0 %(1 update late%): ",
+            svg)
+         assert.equal(2, select(2, svg:gsub('class="v"', ""))) -- one of each later batch
+         for _, event in ipairs(core.json.decode(core.sys.read_file(dir .. "/plan.json"))
+            .traceEvents)
+         do
+            if event.cat == "forward" then
+               assert.equal(event.args.batch - event.args.lag, event.args.version)
+            end
+         end
+      end)
+   end)
+end)
