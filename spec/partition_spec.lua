@@ -241,6 +241,18 @@ describe("ft.partition", function()
       assert.equal(1, result.moved_bytes)
    end)
 
+   it("mixed finds a long last stage, which recomputes nothing, without a limit", function()
+      local graph = ft.graph("bert-base", { devices = "sim:3x2080ti", batch = 4, source = 128,
+         target = 8 })
+      local problem = graph:problem { devices = "sim:3x2080ti", recompute = true,
+         memory_factor = 4 }
+      local function price(blocks)
+         local options = { method = "mixed", effort = 4, blocks = blocks }
+         return ft.partition(problem, options).objective_ns
+      end
+      assert.is_true(price() <= price(6))
+   end)
+
    it("trains T5-3B on eight devices: 363.2 ms contiguous, 318.6 ms mixed", function()
       local times, last, params = { 0 }, { 0 }, { 32870400 }
       for _, block in ipairs { { 90.8, 65.7, 50.33e6 }, { 15.4, 11.6, 67.11e6 } } do

@@ -37,11 +37,12 @@ typedef struct mixed {
     bool whole;    /* all placements were looked at */
 } mixed;
 
-/* Blocks to move where stages are limited. */
+/* Blocks to move: as many as there may be stages, two for a device where there is no limit. */
 static int most_stages(const ft_ground *g)
 {
     const ft_partition_options *o = g->options;
-    return o->max_stages ? o->max_stages : o->max_stages_per_device * g->problem->n_devices;
+    if (o->max_stages) return o->max_stages;
+    return (o->max_stages_per_device ? o->max_stages_per_device : 2) * g->problem->n_devices;
 }
 
 /* Whether the deadline has passed and there is something to show. */
@@ -201,10 +202,20 @@ static int64_t restart_steps(const ft_ground *g, int r)
 }
 
 /* Where stages are limited and there are many nodes, blocks are moved: counting the stages anew
- * after each move of a unit would take too long. */
+ * after each move of a unit would take too long. Elsewhere a quarter of the restarts moves blocks:
+ * they find what single units do not, as a long last stage that needs no recomputation. */
 static bool moves_blocks(const ft_ground *g, int restart)
 {
-    return ft_stages_limited(g) && (g->n > FEW_NODES || restart % 2);
+    if (!ft_stages_limited(g)) return restart % 4 == 2;
+    return g->n > FEW_NODES || restart % 2;
+}
+
+/* The placement that a restart which is not fresh begins with. */
+static const int *start_of(const mixed *m, bool by_blocks, int r)
+{
+    bool limited = ft_stages_limited(m->g);
+    if (!by_blocks || !m->n_pool || (limited && r % 2 == 0)) return m->best.device;
+    return m->pool[(limited ? r / 2 : r / 4) % m->n_pool].device;
 }
 
 static bool restart(mixed *m, int r, int64_t steps)
@@ -224,8 +235,7 @@ static bool restart(mixed *m, int r, int64_t steps)
     if (fresh && !by_blocks)
         fill(m, r ? &rng : NULL);
     else
-        placing_set(&m->p, by_blocks && r % 2 && m->n_pool ? m->pool[r / 2 % m->n_pool].device
-                                                           : m->best.device);
+        placing_set(&m->p, start_of(m, by_blocks, r));
     bool ok = !by_blocks || intervals_new(&v, &own, m->p.device, most_stages(&own), (uint64_t)r);
     if (by_blocks)
         how.blocks = &v;
