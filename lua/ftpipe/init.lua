@@ -1,6 +1,7 @@
 --- The table ft: `local ft = require("ftpipe")`. Loads a part when it is first used, nothing else.
 
 local core = require("ftpipe.core")
+local keys = require("ftpipe.base.keys")
 local parts = require("ftpipe.parts")
 local suggest = require("ftpipe.base.suggest")
 
@@ -10,13 +11,7 @@ for _, row in ipairs(parts) do modules[row[1]] = row[2] end
 --- ft.NAME is a table of core.
 local CORE = { json = true, sys = true }
 
-local function names_of_parts()
-   local names = {}
-   for name in pairs(modules) do names[#names + 1] = name end
-   for name in pairs(CORE) do names[#names + 1] = name end
-   table.sort(names)
-   return names
-end
+local function names_of_parts() return keys(modules, CORE) end
 
 local function load_part(ft, name)
    local part

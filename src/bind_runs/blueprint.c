@@ -45,23 +45,6 @@ static bool *opt_flags(lua_State *L, int t, const char *key, int n)
     return list;
 }
 
-/* Numbers of the list at key, NAN for false, anchored on the stack; NULL when there is none. */
-static const double *opt_numbers(lua_State *L, int t, const char *key, int n)
-{
-    lua_getfield(L, t, key);
-    if (lua_isnil(L, -1)) return NULL;
-    if (!lua_istable(L, -1) || (int)lua_objlen(L, -1) != n)
-        script_fault(L, "option '%s': expected a list of %d numbers", key, n);
-    double *list = lua_newuserdata(L, ((size_t)n + 1) * sizeof *list);
-    for (int i = 0; i < n; i++) {
-        lua_rawgeti(L, -2, i + 1);
-        bool absent = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
-        list[i] = absent ? (double)NAN : script_check_number(L, lua_gettop(L));
-        lua_pop(L, 1);
-    }
-    return list;
-}
-
 static ft_graph **opt_graphs(lua_State *L, int t, int *n)
 {
     lua_getfield(L, t, "graphs");
@@ -236,8 +219,10 @@ int script_engine_blueprint(lua_State *L)
     o.micro_batch_size = script_opt_int(L, 1, "micro_batch_size", 1, 1, 1 << 30);
     o.optimizer = script_opt_optimizer(L, 1);
     o.hypers = script_opt_hypers(L, 1, o.optimizer);
-    o.weight_decays = opt_numbers(L, 1, "weight_decays", ft_graph_n_params(o.graphs[0]));
-    o.rate_factors = opt_numbers(L, 1, "rate_factors", ft_graph_n_params(o.graphs[0]));
+    o.weight_decays =
+        script_opt_numbers_or(L, 1, "weight_decays", ft_graph_n_params(o.graphs[0]), (double)NAN);
+    o.rate_factors =
+        script_opt_numbers_or(L, 1, "rate_factors", ft_graph_n_params(o.graphs[0]), (double)NAN);
     o.clip = script_opt_number(L, 1, "clip", 0);
     o.look_ahead = script_opt_bool(L, 1, "look_ahead", false);
     o.seed = (uint64_t)script_opt_int(L, 1, "seed", 0, 0, (int64_t)1 << 53);

@@ -1,7 +1,9 @@
 /* script/lists.c - lists in option tables. */
 #include "script/script.h"
 
-double *script_opt_numbers(lua_State *L, int t, const char *key, int n)
+/* The numbers of the list; `absent` in place of false when that is allowed. */
+static double *read_numbers(lua_State *L, int t, const char *key, int n, bool allowed,
+                            double absent)
 {
     lua_getfield(L, t, key);
     if (lua_isnil(L, -1)) return NULL;
@@ -10,10 +12,21 @@ double *script_opt_numbers(lua_State *L, int t, const char *key, int n)
     double *list = lua_newuserdata(L, ((size_t)n + 1) * sizeof *list);
     for (int i = 0; i < n; i++) {
         lua_rawgeti(L, -2, i + 1);
-        list[i] = script_check_number(L, lua_gettop(L));
+        bool none = allowed && lua_isboolean(L, -1) && !lua_toboolean(L, -1);
+        list[i] = none ? absent : script_check_number(L, lua_gettop(L));
         lua_pop(L, 1);
     }
     return list;
+}
+
+double *script_opt_numbers(lua_State *L, int t, const char *key, int n)
+{
+    return read_numbers(L, t, key, n, false, 0);
+}
+
+double *script_opt_numbers_or(lua_State *L, int t, const char *key, int n, double absent)
+{
+    return read_numbers(L, t, key, n, true, absent);
 }
 
 int *script_need_ints(lua_State *L, int t, const char *key, int n, int base)

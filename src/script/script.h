@@ -137,9 +137,10 @@ const char *script_opt_string(lua_State *L, int t, const char *key, const char *
 /* -- lists in option tables (lists.c) --------------------------------------------------------- */
 
 /* Lists at a key of the table at t, in userdata left on the stack: numbers (NULL, and nil, when it
- * is absent), and whole numbers less `base` (n < 0: of any length); a number of the table, 0 when
- * it is absent; how long a list is. */
+ * is absent; with `absent` for false), and whole numbers less `base` (n < 0: of any length); a
+ * number of the table, 0 when it is absent; how long a list is. */
 double *script_opt_numbers(lua_State *L, int t, const char *key, int n);
+double *script_opt_numbers_or(lua_State *L, int t, const char *key, int n, double absent);
 int *script_need_ints(lua_State *L, int t, const char *key, int n, int base);
 int64_t script_field_int(lua_State *L, int t, const char *key);
 int script_list_length(lua_State *L, int t, const char *key);

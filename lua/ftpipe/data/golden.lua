@@ -9,6 +9,7 @@ require("ftpipe.base.tensor") -- pointer()
 local checkpoint = require("ftpipe.model.checkpoint")
 local decode = require("ftpipe.data.decode")
 local feed = require("ftpipe.data.feed")
+local keys = require("ftpipe.base.keys")
 local models = require("ftpipe.model")
 
 local M = {}
@@ -316,10 +317,7 @@ local function train(case, name, steps)
 end
 
 local function check_steps(case, report)
-   local names = {}
-   for name in pairs(case.golden.losses or {}) do names[#names + 1] = name end
-   table.sort(names)
-   for _, name in ipairs(names) do
+   for _, name in ipairs(keys(case.golden.losses or {})) do
       local theirs = case.golden.losses[name]
       local ours, worst = train(case, name, #theirs), 0
       for i, loss in ipairs(ours) do

@@ -6,6 +6,7 @@
 --    local parts = b:finish()      -- { nodes =, edges = }, acyclic, everything checked
 
 local core = require("ftpipe.core")
+local keys = require("ftpipe.base.keys")
 local malformed = require("ftpipe.base.malformed")
 local shown = require("ftpipe.base.shown")
 local suggest = require("ftpipe.base.suggest")
@@ -95,10 +96,7 @@ end
 --- Refuses keys that are not in the set.
 function M.check_key(where, key, known)
    if known[key] then return end
-   local names = {}
-   for name in pairs(known) do names[#names + 1] = name end
-   table.sort(names)
-   M.malformed("%s: there is no key '%s'%s", where, key, suggest.hint(shown(key), names))
+   M.malformed("%s: there is no key '%s'%s", where, key, suggest.hint(shown(key), keys(known)))
 end
 
 --- The list `key` of a decoded JSON file.

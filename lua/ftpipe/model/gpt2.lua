@@ -9,6 +9,7 @@ local blocks = require("ftpipe.model.blocks")
 local check = require("ftpipe.model.check")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
+local keys = require("ftpipe.base.keys")
 
 local M = {}
 
@@ -80,10 +81,7 @@ end
 
 --- Names that `builtin` knows, sorted.
 function M.builtin_names()
-   local names = {}
-   for name in pairs(published) do names[#names + 1] = name end
-   table.sort(names)
-   return names
+   return keys(published)
 end
 
 -- ---------------------------------------------------------------------------------------------

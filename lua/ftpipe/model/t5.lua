@@ -8,6 +8,7 @@
 local blocks = require("ftpipe.model.blocks")
 local check = require("ftpipe.model.check")
 local core = require("ftpipe.core")
+local keys = require("ftpipe.base.keys")
 
 local M = {}
 
@@ -79,11 +80,7 @@ end
 
 --- Names that `builtin` knows, sorted.
 function M.builtin_names()
-   local names = {}
-   for name in pairs(v1_0) do names[#names + 1] = name end
-   for name in pairs(v1_1) do names[#names + 1] = name end
-   table.sort(names)
-   return names
+   return keys(v1_0, v1_1)
 end
 
 --- What `presets` gave defaults for, and may be anything in config.json.

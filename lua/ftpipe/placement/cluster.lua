@@ -20,6 +20,7 @@
 
 local core = require("ftpipe.core")
 local guard = require("ftpipe.base.guard")
+local keys = require("ftpipe.base.keys")
 local opts = require("ftpipe.base.opts")
 local suggest = require("ftpipe.base.suggest")
 local units = require("ftpipe.base.units")
@@ -365,10 +366,7 @@ function Cluster:__tostring()
          first = i + 1
       end
    end
-   local names = {}
-   for name in pairs(self.hosts) do names[#names + 1] = name end
-   table.sort(names)
-   for _, name in ipairs(names) do
+   for _, name in ipairs(keys(self.hosts)) do
       lines[#lines + 1] = route_line("host " .. name, self.hosts[name])
    end
    if self.network then lines[#lines + 1] = route_line("network", self.network) end

@@ -1,5 +1,6 @@
 --- A plan with a part of its model elsewhere.
 
+local keys = require("ftpipe.base.keys")
 local usage = require("ftpipe.base.usage")
 
 local M = {}
@@ -61,10 +62,8 @@ function M.partition(plan, set, device)
       parts[key].device = spans[s] and part == 2 and device or homes[s].device
       table.insert(parts[key].nodes, node)
    end
-   local keys, result, devices = {}, {}, {}
-   for key in pairs(parts) do keys[#keys + 1] = key end
-   table.sort(keys)
-   for _, key in ipairs(keys) do
+   local result, devices = {}, {}
+   for _, key in ipairs(keys(parts)) do
       if devices[#devices] ~= parts[key].device then devices[#devices + 1] = parts[key].device end
       for _, node in ipairs(parts[key].nodes) do result[node] = #devices end
    end

@@ -3,6 +3,7 @@
 
 local class = require("ftpipe.base.class")
 local core = require("ftpipe.core")
+local keys = require("ftpipe.base.keys")
 local reference = require("ftpipe.prompt.reference")
 local words = require("ftpipe.prompt.words")
 
@@ -197,9 +198,7 @@ local function in_code(list, open, line)
    local rules = bracket and bracket.sign == "{" and (sign == "{" or sign == ",")
       and rules_of(bracket.call)
    if rules then
-      local names = {}
-      for name in pairs(rules) do names[#names + 1] = name end
-      return names, prefix, " = "
+      return keys(rules), prefix, " = "
    end
    local names = { unpack(KEYWORDS) }
    for key in next, _G do

@@ -5,6 +5,8 @@
 -- or does: no sentence for training, pre-training included, names both members of a held-out pair,
 -- and in a held-out sentence every such pair is a held-out one.
 
+local keys = require("ftpipe.base.keys")
+
 local world = {}
 
 world.people = {
@@ -32,10 +34,7 @@ world.deeds = { "sold", "bought", "found", "lost", "made", "mended" }
 world.things = {}
 world.kind_of = {}
 
-local kind_names = {}
-for kind in pairs(world.kinds) do kind_names[#kind_names + 1] = kind end
-table.sort(kind_names)
-for _, kind in ipairs(kind_names) do
+for _, kind in ipairs(keys(world.kinds)) do
    for _, thing in ipairs(world.kinds[kind]) do
       world.things[#world.things + 1] = thing
       world.kind_of[thing] = kind

@@ -4,6 +4,7 @@
 -- data[3].paragraphs[0].qas[2].answers[0], counted from 0 as most tools that print JSON do.
 
 local core = require("ftpipe.core")
+local keys = require("ftpipe.base.keys")
 local shown = require("ftpipe.base.shown")
 
 local M = {}
@@ -56,9 +57,7 @@ local function expect(file, place, value, kind)
 end
 
 local function names_of(object)
-   local names = {}
-   for name in pairs(object) do names[#names + 1] = name end
-   table.sort(names)
+   local names = keys(object)
    return #names > 0 and shown(table.concat(names, ", ")) or "nothing"
 end
 
