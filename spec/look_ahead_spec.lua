@@ -49,7 +49,7 @@ describe("--look-ahead", function()
       assert.equal(0, first_ahead(0))
       o.look_ahead = "lag"
       local _, problem = pcall(first_ahead, 0)
-      assert.equal("--look-ahead goes by an optimizer's momentum; --optimizer sgd has none",
+      assert.equal("look_ahead goes by an optimizer's momentum; optimizer = \"sgd\" has none",
          problem.message)
    end)
 

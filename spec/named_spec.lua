@@ -96,8 +96,8 @@ end)
 
 describe("messages of modules that Lua calls", function()
    -- What only a command line reaches: flags are its words.
-   local OF_COMMANDS = { "^command/", "^prompt/", "^recipe/args", "^data/predict/", "^data/kind/",
-      "^plan/options", "^placement/referee" }
+   local OF_COMMANDS = { "^command/", "^sweep/", "^prompt/", "^recipe/args", "^data/predict/",
+      "^data/kind/", "^plan/options", "^placement/referee" }
 
    local function is_of_commands(path)
       for _, pattern in ipairs(OF_COMMANDS) do

@@ -72,6 +72,15 @@ describe("what decides the numbers of a run", function()
       end)
    end
 
+   it("has no weight decay where none was told", function()
+      local function untold(_, o) o.hypers = {} end
+      local record = numbers.of(run_of(untold))
+      numbers.check(run_of(), record, 50, "dir")
+      local function decays(_, o) o.hypers = { weight_decay = 0.1 } end
+      assert.matches("%-%-weight%-decay was , is weight_decay 0.1",
+         files.failure(numbers.check, run_of(decays), record, 50, "dir").message)
+   end)
+
    it("has its warm-up as long as it lasts, and where the rate goes on from it", function()
       local function with(warmup) return function(run) run.rate.warmup = warmup end end
       for _, row in ipairs { { 20, 5 }, { 20, 15 }, { 20, 19 }, { 0, 9 }, { 5, 7 } } do

@@ -250,6 +250,6 @@ describe("a task", function()
       assert.fails_with(function() rte:load { data = "x" } end, "'tokenizer' is missing")
       assert.fails_with(function() task.rte { max_source = 1 } end, "max_source.*at least 2")
       assert.fails_with(function() rte:load { tokenizer = task_files.tokenizer() } end,
-         "give %-%-data")
+         "give data or train_file")
    end)
 end)

@@ -233,7 +233,7 @@ describe("a recipe's task", function()
 
    it("has to be of the model's kind", function()
       local problem = files.failure(function() task.wic():open(model("span"), {}) end)
-      assert.equal("task wic is text2text, --model m is span", problem.message)
+      assert.equal('task wic is text2text, model = "m" is span', problem.message)
       assert.equal(2, problem.exit)
    end)
 
@@ -244,8 +244,8 @@ describe("a recipe's task", function()
          max_source = 8, max_target = 8,
       }
       local problem = files.failure(function() bare():open(opened, {}) end)
-      assert.equal("task bare has no embedded data: give --data DIR, or --train-file and "
-         .. "--eval-file", problem.message)
+      assert.equal('task bare has no embedded data: give data = "DIR", or train_file and '
+         .. "eval_file", problem.message)
       assert.equal(2, problem.exit)
    end)
 end)

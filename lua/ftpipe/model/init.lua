@@ -7,6 +7,7 @@ local core = require("ftpipe.core")
 local checkpoint = require("ftpipe.model.checkpoint")
 local families = require("ftpipe.model.families")
 local guard = require("ftpipe.base.guard")
+local keys = require("ftpipe.base.keys")
 local named = require("ftpipe.base.named")
 local opts = require("ftpipe.base.opts")
 
@@ -22,11 +23,8 @@ end
 local function family_of(raw, where)
    local name = families[raw.model_type]
    if not name then
-      local known = {}
-      for key in pairs(families) do known[#known + 1] = key end
-      table.sort(known)
       fail("unsupported", 6, "%s: model_type is '%s', expected one of: %s", where,
-         tostring(raw.model_type), table.concat(known, ", "))
+         tostring(raw.model_type), table.concat(keys(families), ", "))
    end
    return require(name)
 end
@@ -81,7 +79,9 @@ function M.open(o)
    local name, random = o.model, o.init == "random"
    local asset = name:match("^embedded:(.+)$")
    if asset or core.sys.exists(name) then
-      return setmetatable(open_files(name, asset, random), Model)
+      local model = open_files(name, asset, random)
+      model.flagged = o.flagged
+      return setmetatable(model, Model)
    end
    local raw, family = find_builtin(name)
    if not raw then

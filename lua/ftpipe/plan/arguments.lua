@@ -129,7 +129,7 @@ function M.of(model, data, args)
       buckets = lengths_to_pad,
       lengths = lengths,
       partition = partition_rule(args),
-      hypers = args.optimizer ~= "adafactor" and { weight_decay = args.weight_decay } or {},
+      hypers = { weight_decay = args.weight_decay },
       profile = profile_rule(args),
       dropout = args.dropout or model.config.dropout_rate,
       steps = steps,

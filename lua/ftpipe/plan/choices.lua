@@ -31,9 +31,8 @@ M.schedules_help = with_plans_only(M.schedules, schedules.runs)
 
 --- Which weights a schedule without a drain reads.
 M.staleness = names(core.schedule.weights())
-M.staleness_help = "of async: " .. with_plans_only(M.staleness, function(name)
-   return schedules.runs("async", name)
-end)
+M.staleness_help = "what async does about late weights: "
+   .. with_plans_only(M.staleness, function(name) return schedules.runs("async", name) end)
 
 M.partitions = placement.names()
 M.partitions_help = table.concat(M.partitions, ", ")

@@ -50,10 +50,7 @@ end
 
 -- Names that only runs, or only models, have.
 local OF_RUNS = { "run.json", "metrics.jsonl" }
-local OF_MODELS = {
-   "hf", "config.json", "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
-   "pytorch_model.bin.index.json",
-}
+local OF_MODELS = { "hf", "config.json", unpack(core.io.weight_files) }
 
 local function first_of(path, names)
    for _, name in ipairs(names) do

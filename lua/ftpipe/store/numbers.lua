@@ -81,7 +81,8 @@ local ROWS = {
       return type(dropout) == "table" and sorted(dropout) or dropout
    end },
    { "optimizer", "{optimizer}", function(run) return run.plan.options.optimizer end },
-   { "hypers", "{weight_decay}", function(run) return sorted(run.plan.options.hypers) end },
+   { "hypers", "{weight_decay}", function(run) return sorted(run.plan.options.hypers) end,
+      function(was, is) return was ~= "" or is ~= "weight_decay 0" end }, -- one that was not told
    { "decay_exempt", "{decay_exempt}",
       function(run) return run.plan.options.decay_exempt end },
    { "groups", "{groups}", function(run) return run.plan.groups.others end },
