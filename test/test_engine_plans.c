@@ -59,6 +59,10 @@ static int below(candidate *c, int n)
 static void choose_cut(candidate *c)
 {
     int n = 1 + below(c, STAGES), stage = 0, devices = 1 + below(c, DEVICES);
+    if (c->schedule->folds) {
+        devices = 1 + below(c, STAGES / 2);
+        n = 2 * devices;
+    }
     for (int i = 0; i < NODES; i++) { /* further stages where they are drawn, or have to be */
         int left = NODES - i, wanted = n - 1 - stage;
         if (i && wanted && below(c, left) < wanted) stage++;
@@ -73,9 +77,13 @@ static void choose_cut(candidate *c)
     c->cut.n_stages = n;
     c->cut.n_devices = devices < n ? devices : n;
     for (int s = 0; s < n; s++) c->stage_device[s] %= c->cut.n_devices;
+    for (int s = 0; c->schedule->folds && s < n; s++)
+        c->stage_device[s] = s < devices ? s : n - 1 - s;
 }
 
-static bool choose(candidate *c, const char *kind, uint64_t number)
+/* Draws everything; `schedule` NULL: that too, and its weights. */
+static bool choose(candidate *c, const char *kind, uint64_t number, const ft_schedule *schedule,
+                   ft_weights weights)
 {
     ft_error err = {FT_OK, ""};
     int n = 0;
@@ -87,6 +95,10 @@ static bool choose(candidate *c, const char *kind, uint64_t number)
     while (c->schedule->replicates);
     if (!c->schedule->synchronous && !c->schedule->weights)
         c->weights = (ft_weights)below(c, FT_WEIGHTS_COUNT);
+    if (schedule) {
+        c->schedule = schedule;
+        c->weights = weights;
+    }
     c->cut = (ft_cut){.graphs = &c->g,
                       .n_graphs = 1,
                       .node_stage = c->node_stage,
@@ -274,9 +286,7 @@ static const outcome *judge(ft_graph *g, int micro_batches, int n_batches)
     candidate c = {.g = g};
     ft_error err = {FT_OK, ""};
     bool refused = true;
-    choose(&c, "cpu", 1);
-    c.schedule = ft_schedule_find("sequential");
-    c.weights = FT_WEIGHTS_OWN;
+    choose(&c, "cpu", 1, ft_schedule_find("sequential"), FT_WEIGHTS_OWN);
     memset(c.node_stage, 0, sizeof c.node_stage);
     memset(c.recompute, 0, sizeof c.recompute);
     c.splits[0] = false;
@@ -325,7 +335,7 @@ static void try_plan(ft_graph *g, const char *kind, uint64_t number, tally *t)
     ft_error err = {FT_OK, ""};
     ft_driver slow = ft_cpu_driver;
     slow.launch = launch_later;
-    if (!choose(&c, kind, number)) return;
+    if (!choose(&c, kind, number, NULL, FT_WEIGHTS_OWN)) return;
     bool delayed = !strcmp(kind, "cpu") && below(&c, 4) == 0;
     for (int d = 0; delayed && d < c.cut.n_devices; d++) c.devices[d].driver = &slow;
     ft_status status = make(&c, &err);
@@ -374,11 +384,59 @@ static void try_plans(const char *kind, uint64_t first, int n)
     ft_graph_free(g);
 }
 
+/* -- delays ------------------------------------------------------------------------------------ */
+
+/* A plan of the schedule that is made as it was drawn; false when none of some is. */
+static bool find_plan(candidate *c, ft_graph *g, const ft_schedule *schedule, ft_weights weights)
+{
+    for (uint64_t number = 1; number <= 40; number++) {
+        ft_error err = {FT_OK, ""};
+        *c = (candidate){.g = g};
+        choose(c, "cpu", number, schedule, weights);
+        if (c->cut.n_devices > 1 && c->cut.n_batches > 2 && make(c, &err) == FT_OK) return true;
+        ft_plan_free(c->plan);
+    }
+    return false;
+}
+
+/* Whatever takes its time where, the numbers are the same, by every schedule and with every way of
+ * reading weights that are late. */
+static void test_delays(void)
+{
+    ft_graph *g = make_graph(ROWS, "loss");
+    ft_driver slow = ft_cpu_driver;
+    slow.launch = launch_later;
+    for (int s = 0; g && ft_schedules[s]; s++) {
+        const ft_schedule *schedule = ft_schedules[s];
+        bool may_be_stale = !schedule->synchronous && !schedule->weights;
+        for (int w = 0; w < (may_be_stale ? FT_WEIGHTS_COUNT : 1); w++) {
+            candidate c;
+            bool refused[3] = {true, true, true};
+            if (schedule->replicates) continue;
+            if (!CHECK(find_plan(&c, g, schedule, (ft_weights)w))) {
+                fprintf(stderr, "no plan: %s, %s\n", schedule->name,
+                        ft_weights_word((ft_weights)w));
+                continue;
+            }
+            outcome replayed = train_by(&c, false, &refused[0]);
+            for (int d = 0; d < c.cut.n_devices; d++) c.devices[d].driver = &slow;
+            outcome first = train_by(&c, true, &refused[1]);
+            outcome second = train_by(&c, true, &refused[2]);
+            CHECK(!refused[0] && !refused[1] && !refused[2]);
+            if (!CHECK(same(&replayed, &first) && same(&first, &second)))
+                fprintf(stderr, "%s, %s\n", schedule->name, ft_weights_word((ft_weights)w));
+            ft_plan_free(c.plan);
+        }
+    }
+    ft_graph_free(g);
+}
+
 int main(int argc, char **argv)
 {
     int n = argc > 1 ? atoi(argv[1]) : 400;
     uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     setvbuf(stdout, NULL, _IOLBF, 0);
+    RUN(test_delays);
     try_plans("cpu", first, n);
     try_plans("check", first, n / 2);
     return check_report();
