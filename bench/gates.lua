@@ -57,6 +57,10 @@ return {
    { "profile", "PROGRAM bench/profile.lua", gates = {
       { "profile", most = 0.03, against = "the whole step" },
    } },
+   { "swap", "PROGRAM bench/swap.lua", gates = {
+      { "swap-worst", most = 0.1, against = "the measured step" },
+      { "swap-hidden", least = 0.9, against = "the speed without swaps" },
+   } },
    { "fidelity", "PROGRAM bench/fidelity.lua", gates = {
       { "fidelity-median", most = 0.03, against = "the measured step" },
       { "fidelity-worst", most = 0.08, against = "the measured step" },
