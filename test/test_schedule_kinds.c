@@ -46,6 +46,16 @@ static const char *const replicated = HEAD(
                 "warm-up 1 F1.0.0 B1.0.0 F1.0.1 B1.0.1 R1.0 U1.0\n"
                 "warm-up 2 F0.0.1 B0.0.1 R0.0 U0.0\n";
 
+/* Likewise, and the sum is the plan's: every replica sends the other what that one sums, and takes
+ * over what it has updated. */
+static const char *const exchanged = HEAD(
+    2, 3, 2, 1) "stage 0 device 0,2 depth 1 in-flight 1\nstage 1 device 1 depth 0 in-flight 1\n"
+                "edge F0>F1 bytes 64 slots 2\nedge B1>B0 bytes 64 slots 1\n"
+                "edge X0>R0 bytes 32 slots 1\nedge U0>W0 bytes 32 slots 1\n"
+                "warm-up 0 F0.0.0 B0.0.0 X0.0 R0.0 U0.0 W0.0\n"
+                "warm-up 1 F1.0.0 B1.0.0 F1.0.1 B1.0.1 R1.0 U1.0\n"
+                "warm-up 2 F0.0.1 B0.0.1 X0.0 R0.0 U0.0 W0.0\n";
+
 /* Forgotten activations are made again. */
 static const char *const recomputed = HEAD(
     2, 2, 2, 1) "stage 0 device 0 depth 1 in-flight 1\nstage 1 device 1 depth 0 in-flight 1\n" EDGES
@@ -87,8 +97,9 @@ static const char *const by_policy =
                      "warm-up 0 F2.0.0 B2.0.0 F2.0.1 B2.0.1 U2.0 F0.0.0-1 B0.0.0-1 U0.0\n"
                      "warm-up 1 F1.0.0-1 B1.0.0-1 U1.0\n";
 
-static const char *const all[] = {stashed,    vertical, predicted, halves,      replicated,
-                                  recomputed, swapped,  copied,    interleaved, by_policy};
+static const char *const all[] = {stashed,    vertical,    predicted,  halves,
+                                  replicated, exchanged,   recomputed, swapped,
+                                  copied,     interleaved, by_policy};
 
 /* They parse, are proven, are simulated under any delays, and come back as they were. */
 static void test_every_kind(void)
@@ -154,6 +165,12 @@ static void test_wrong_ones_are_refused_in_words(void)
          "D1.0.0:gradients drops what is nowhere else"},
         {replicated, "R1.0 ", "O1.0.0:gradients R1.0 L1.0.0:gradients ",
          "R1.0 needs its gradients on the device, where they are not"},
+        {exchanged, "X0.0 R0.0 U0.0 W0.0\nwarm-up 1", "R0.0 X0.0 U0.0 W0.0\nwarm-up 1",
+         "R0.0 stands before its exchange"},
+        {exchanged, "B0.0.0 X0.0", "X0.0 B0.0.0", "X0.0 stands before the last backward"},
+        {exchanged, "edge X0>R0 bytes 32 slots 1\n", "",
+         "X0.0 has nothing to send: no edge X to R begins at its stage"},
+        {exchanged, "B0.0.1 X0.0", "B0.0.1", "device 2: R0.0 stands before its exchange"},
         {recomputed, "C0.0.0 ", "", "B0.0.0 needs its activations, which are not on the device"},
         {recomputed, "D0.0.1:activations", "D0.0.1:activations C0.0.1 C0.0.1",
          "C0.0.1 makes again what is on the device"},
@@ -188,6 +205,8 @@ static void test_bad_words_are_refused_with_their_line(void)
     static const plan_fault rows[] = {
         {stashed, "versions 2", "versions 0", "line 8: versions is '0'"},
         {stashed, "versions 2", "versions 2 versions 2", "'versions' was not expected here"},
+        {exchanged, "edge X0>R0", "edge F0>F0", "expected two different ones of 2"},
+        {exchanged, "edge X0>R0", "edge R0>R0", "expected two different ones of 2"},
         {replicated, "round-robin", "at-random", "line 8: replicas is 'at-random', expected"},
         {replicated, "0,2", "0,3", "line 8: device is '0,3'"},
         {replicated, "0,2", "0,", "line 8: device is '0,'"},

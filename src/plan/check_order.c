@@ -14,6 +14,7 @@ typedef struct progress {
     int64_t versions;        /* of the weights that are needed at once */
     bool adopts;             /* an edge U->W ends here */
     bool takes_norms;        /* an edge R->N ends here */
+    bool exchanges;          /* an edge X->R begins here */
     bool splits;             /* I and G stand for B */
     bool moves;              /* swaps, drops or recomputes */
     bool moved[FT_MEMORY_CLASSES]; /* by some action */
@@ -217,6 +218,10 @@ static const char *find_batch_fault(const checker *c, const progress *s, const f
         return finished(s) == s->done[FT_ACT_FORWARD] ? NULL
                                                       : "stands where something is in flight";
     if (batches <= a->batch) return "stands before the last backward of its batch";
+    if (a->kind == FT_ACT_EXCHANGE)
+        return s->exchanges ? NULL : "has nothing to send: no edge X to R begins at its stage";
+    if (a->kind == FT_ACT_REDUCE && s->exchanges && s->done[FT_ACT_EXCHANGE] <= a->batch)
+        return "stands before its exchange";
     if (a->kind == FT_ACT_UPDATE && c->reduces && s->done[FT_ACT_REDUCE] <= a->batch)
         return "stands before its reduce";
     if (a->kind == FT_ACT_UPDATE && s->takes_norms && !s->done[FT_ACT_TAKE_NORMS])
@@ -323,6 +328,7 @@ static int64_t wanted_count(const checker *c, int stage, const progress *s, ft_a
     bool half = kind == FT_ACT_BACKWARD_INPUT || kind == FT_ACT_BACKWARD_WEIGHT;
     if (c->plan->forward_only && kind != FT_ACT_FORWARD) return 0;
     if ((kind == FT_ACT_REDUCE && !c->reduces) || (kind == FT_ACT_ADOPT && !s->adopts) ||
+        (kind == FT_ACT_EXCHANGE && !s->exchanges) ||
         (kind == FT_ACT_TAKE_NORMS && !s->takes_norms) || (kind == FT_ACT_BACKWARD && s->splits) ||
         (half && !s->splits))
         return 0;
@@ -430,11 +436,14 @@ static void look_ahead(checker *c)
 {
     const ft_plan *p = c->plan;
     for (int e = 0; e < p->n_edges; e++) {
-        if (p->edges[e].from_kind == FT_ACT_REDUCE) c->reduces = true;
-        const ft_stage_share *to = &c->shares->of[p->edges[e].to];
+        const ft_edge *edge = &p->edges[e];
+        if (edge->from_kind == FT_ACT_REDUCE || edge->to_kind == FT_ACT_REDUCE) c->reduces = true;
+        const ft_stage_share *from = &c->shares->of[edge->from], *to = &c->shares->of[edge->to];
+        for (int i = 0; i < from->n; i++)
+            c->seats[from->first + i].exchanges |= edge->from_kind == FT_ACT_EXCHANGE;
         for (int i = 0; i < to->n; i++) {
-            c->seats[to->first + i].adopts |= p->edges[e].to_kind == FT_ACT_ADOPT;
-            c->seats[to->first + i].takes_norms |= p->edges[e].to_kind == FT_ACT_TAKE_NORMS;
+            c->seats[to->first + i].adopts |= edge->to_kind == FT_ACT_ADOPT;
+            c->seats[to->first + i].takes_norms |= edge->to_kind == FT_ACT_TAKE_NORMS;
         }
     }
     c->reduces = c->reduces || c->shares->several;

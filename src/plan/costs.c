@@ -38,6 +38,7 @@ ft_status ft_costs_round(int64_t **out, ft_arena *arena, int n_stages, const ft_
         [FT_ACT_RECOMPUTE] = costs ? costs->recompute_ns : NULL,
         [FT_ACT_PREDICT] = costs ? costs->predict_ns : NULL,
         [FT_ACT_ATTENUATE] = costs ? costs->attenuate_ns : NULL,
+        [FT_ACT_EXCHANGE] = costs ? costs->exchange_ns : NULL,
     };
     for (int s = 0; s < n_stages; s++)
         for (int k = 0; k < FT_ACT_COUNT; k++) {

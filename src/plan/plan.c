@@ -65,6 +65,7 @@ unsigned ft_action_needs(ft_action_kind kind)
         [FT_ACT_RECOMPUTE] = WEIGHTS | PACKED,
         [FT_ACT_PREDICT] = WEIGHTS | OPTIMIZER,
         [FT_ACT_ATTENUATE] = WEIGHTS | OPTIMIZER | GRADIENTS,
+        [FT_ACT_EXCHANGE] = GRADIENTS,
     };
     return needs[kind];
 }
@@ -130,23 +131,31 @@ static bool kinds_join(ft_action_kind from, ft_action_kind to)
         {FT_ACT_REDUCE, FT_ACT_TAKE_NORMS},
         {FT_ACT_UPDATE, FT_ACT_ADOPT},
         {FT_ACT_BACKWARD_INPUT, FT_ACT_BACKWARD_INPUT},
+        {FT_ACT_EXCHANGE, FT_ACT_REDUCE},
     };
     for (size_t i = 0; i < sizeof joins / sizeof *joins; i++)
         if (joins[i][0] == from && joins[i][1] == to) return true;
     return false;
 }
 
+/* What the replicas of a stage pass to each other. */
+static bool joins_replicas(const ft_edge *e)
+{
+    return e->from_kind != e->to_kind && !ft_action_per_micro(e->from_kind);
+}
+
 ft_status ft_edge_check(const ft_edge *e, int number, int n_stages, ft_error *err)
 {
-    if (e->from < 0 || e->from >= n_stages || e->to < 0 || e->to >= n_stages || e->from == e->to)
+    bool inside = e->from >= 0 && e->from < n_stages && e->to >= 0 && e->to < n_stages;
+    if (!inside || (e->from == e->to && !joins_replicas(e)))
         return ft_fail(err, FT_INVALID,
                        "edge %d goes from stage %d to stage %d, expected two different ones of %d",
                        number, e->from, e->to, n_stages);
     if (!kinds_join(e->from_kind, e->to_kind))
         return ft_fail(
             err, FT_INVALID,
-            "edge %d joins action kind %d to %d, expected F to F, B or I to B or I, R to "
-            "R, R to U, R to N or U to W",
+            "edge %d joins action kind %d to %d, expected F to F, B or I to B or I, X to "
+            "R, R to R, R to U, R to N or U to W",
             number, (int)e->from_kind, (int)e->to_kind);
     if (e->slots < 1 || e->slots > FT_PLAN_MAX_SLOTS)
         return ft_fail(err, FT_INVALID, "edge %d has %d slots, expected 1 to %d", number, e->slots,

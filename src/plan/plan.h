@@ -28,8 +28,11 @@
  * Norms: a U takes those of the stages whose R it waits for, and of the stages whose norms an N
  * has taken over the last that came: of the first batch before the first U, later of earlier ones.
  *
- * Replicas: a stage may be on several devices. Micro-batches are dealt to them by a rule; R, U and
- * W are done by each, and no U of a batch before every replica's R of it: there they sum. */
+ * Replicas: a stage may be on several devices. Micro-batches are dealt to them by a rule; what is
+ * per batch is done by each. Edges from a stage to itself join its replicas: with X->R every one
+ * sends the others the gradient terms that they sum, with U->W the weights that it has updated. A
+ * stage with replicas and without X is one whose sum is somebody else's work: no U of a batch
+ * before every replica's R of it. */
 #ifndef FT_PLAN_H
 #define FT_PLAN_H
 
@@ -59,7 +62,8 @@
     X(DROP, 'D', "drop", MICRO, COMPUTE, CLASS) /* forget what the host has or C can make again */ \
     X(DRAIN, 'Z', "drain", BATCH, COMPUTE, NOTHING) /* nothing of the stage is in flight here */   \
     X(TAKE_NORMS, 'N', "take-norms", BATCH, COMPUTE, NOTHING) /* of stages whose R comes later */  \
-    X(ATTENUATE, 'A', "attenuate", MICRO, COMPUTE, LAG) /* gradients whose F read older weights */
+    X(ATTENUATE, 'A', "attenuate", MICRO, COMPUTE, LAG) /* gradients whose F read older weights */ \
+    X(EXCHANGE, 'X', "exchange", BATCH, COMPUTE, NOTHING)     /* gradient terms to who sums them */
 
 typedef enum {
 #define FT_ACTION_ENUM(name, ...) FT_ACT_##name,
@@ -105,12 +109,13 @@ enum { FT_ACTION_TEXT = 80 }; /* bytes for ft_action_text */
 const char *ft_action_text(char text[FT_ACTION_TEXT], const ft_action *action);
 
 /* Data that passes from one stage's action to another's. from != to. A slot is taken when the
- * action that fills it starts, and is free again when the action that reads it has ended. */
+ * action that fills it starts, and is free again when the action that reads it has ended. A stage
+ * passes something to itself only between its replicas: X->R, R->U and U->W. */
 typedef struct ft_edge {
     int from, to;                      /* stages */
-    ft_action_kind from_kind, to_kind; /* F->F, B or I->B or I, R->R, R->U, R->N or U->W */
-    int64_t bytes;
-    int slots; /* buffers at the receiver, >= 1 */
+    ft_action_kind from_kind, to_kind; /* F->F, B or I->B or I, X->R, R->R, R->U, R->N or U->W */
+    int64_t bytes;                     /* of one item; between replicas, of the largest */
+    int slots;                         /* buffers at each receiver, >= 1 */
 } ft_edge;
 
 /* Predicted times, ns, rounded to whole ones. Arrays are by stage, transfer_ns by edge. backward_ns
@@ -120,7 +125,8 @@ typedef struct ft_stage_costs {
     const double *transfer_ns;
     const double *backward_input_ns, *backward_weight_ns, *recompute_ns, *predict_ns;
     const double *attenuate_ns;
-    const double *all_reduce_ns; /* over a stage's replicas, per batch */
+    const double *all_reduce_ns; /* over the replicas of a stage without X, per batch */
+    const double *exchange_ns;
 } ft_stage_costs;
 
 typedef struct ft_action_list {

@@ -4,8 +4,9 @@
  * two counts per edge say everything: item i is there when the maker has completed more than i
  * actions, and there is room for it when the user has completed more than i - slots. With replicas
  * each of these counts is that of the replica which has the item, and every replica of the receiver
- * has slots of its own; what is per batch concerns all replicas. S and V, where a plan has them,
- * take the places of the maker's end and of the user's. */
+ * has slots of its own; what is per batch concerns all replicas, those of one stage too, where an
+ * edge joins it to itself. S and V, where a plan has them, take the places of the maker's end and
+ * of the user's. */
 #include "plan/internal.h"
 
 #include <stdio.h>
@@ -41,6 +42,20 @@ static bool group_edges(ft_arena *arena, int n_spots, int n_edges, const ft_edge
     return true;
 }
 
+/* Replicas without an edge from X to R among them have their sum made by somebody else. */
+static bool mark_groups(ft_wires *w, ft_arena *arena)
+{
+    w->is_grouped = ft_arena_array(arena, w->shares->n_stages, sizeof(bool));
+    if (!w->is_grouped) return false;
+    for (int s = 0; s < w->shares->n_stages; s++) w->is_grouped[s] = w->shares->of[s].n > 1;
+    for (int e = 0; e < w->n_edges; e++) {
+        const ft_edge *edge = &w->edges[e];
+        if (edge->from_kind == FT_ACT_EXCHANGE && edge->from == edge->to)
+            w->is_grouped[edge->from] = false;
+    }
+    return true;
+}
+
 ft_status ft_wires_new(ft_wires **out, ft_arena *arena, const ft_seating *shares, int n_edges,
                        const ft_edge *edges, ft_error *err)
 {
@@ -53,6 +68,7 @@ ft_status ft_wires_new(ft_wires **out, ft_arena *arena, const ft_seating *shares
     w->n_edges = n_edges;
     w->edges = edges;
     w->shares = shares;
+    if (!mark_groups(w, arena)) return no_memory(n_edges, err);
     *out = w;
     return FT_OK;
 }
@@ -180,7 +196,7 @@ ft_stop ft_wires_blocking(const ft_wires *w, const ft_meeting *m)
         if (w->is_sent && w->is_sent[e]) continue;
         if (!has_slot(w, e, m->index)) return (ft_stop){FT_STOP_FULL, e};
     }
-    if (m->kind == FT_ACT_UPDATE && w->shares->of[m->stage].n > 1 &&
+    if (m->kind == FT_ACT_UPDATE && w->is_grouped[m->stage] &&
         !has_done(w, m->stage, FT_ACT_REDUCE, m->index))
         return (ft_stop){FT_STOP_GROUP, -1};
     return (ft_stop){0};
@@ -240,7 +256,7 @@ int64_t ft_wires_start_ns(const ft_wires *w, const ft_meeting *m, int64_t *cause
         return start;
     }
     wait_for_items(w, m, &start, cause);
-    if (m->kind == FT_ACT_UPDATE && w->shares->of[m->stage].n > 1)
+    if (m->kind == FT_ACT_UPDATE && w->is_grouped[m->stage])
         later(&start, cause, w->group_ns[m->stage], w->group_event[m->stage]);
     return start;
 }
@@ -281,7 +297,7 @@ void ft_wires_arrive(ft_wires *w, int edge, int64_t index, int64_t ns, int64_t e
 
 bool ft_wires_join(const ft_wires *w, const ft_meeting *m)
 {
-    if (m->kind != FT_ACT_REDUCE || w->shares->of[m->stage].n == 1) return false;
+    if (m->kind != FT_ACT_REDUCE || !w->is_grouped[m->stage]) return false;
     return has_done(w, m->stage, FT_ACT_REDUCE, m->index);
 }
 
@@ -306,8 +322,7 @@ void ft_wires_wake(const ft_wires *w, const ft_meeting *m, ft_wake_fn *look, voi
         wake_stage(w, w->edges[w->in[i]].from, look, user);
     for (int i = w->out_first[spot]; i < w->out_first[spot + 1]; i++)
         wake_stage(w, w->edges[w->out[i]].to, look, user);
-    if (m->kind == FT_ACT_REDUCE && w->shares->of[m->stage].n > 1)
-        wake_stage(w, m->stage, look, user);
+    if (m->kind == FT_ACT_REDUCE && w->is_grouped[m->stage]) wake_stage(w, m->stage, look, user);
 }
 
 void ft_wires_explain(const ft_wires *w, const ft_action *action, const ft_meeting *m, char *text,

@@ -39,28 +39,18 @@ static bool takes_norms(const ft_pipeline *p)
 /* Actions of all stages per batch, at most. */
 static int64_t per_batch(const ft_pipeline *p, const ft_schedule *schedule)
 {
-    int64_t micro = schedule->splits ? 3 : 2, step = takes_norms(p) ? 4 : 3;
+    int64_t micro = schedule->splits ? 3 : 2, step = takes_norms(p) ? 5 : 4;
     if (p->weights == FT_WEIGHTS_PREDICT || ft_weights_rows[p->weights].attenuates) micro++;
     int64_t seats = p->replica_first ? p->replica_first[p->n_stages] : p->n_stages;
     return micro * p->micro_batches * p->n_stages + step * seats;
 }
 
-static bool is_replicated(const ft_pipeline *p, int stage)
-{
-    return p->replica_first && p->replica_first[stage + 1] - p->replica_first[stage] > 1;
-}
-
 static ft_status check_edge(const ft_pipeline *p, int e, ft_error *err)
 {
     const ft_edge *edge = &p->edges[e];
-    if (edge->from_kind == FT_ACT_REDUCE && !p->reduces)
-        return ft_fail(err, FT_INVALID, "pipeline: edge %d begins at a reduce, but there is none",
-                       e);
-    if (edge->to_kind == FT_ACT_ADOPT &&
-        (is_replicated(p, edge->from) || is_replicated(p, edge->to)))
-        return ft_fail(err, FT_INVALID,
-                       "pipeline: edge %d ties weights of stage %d to stage %d, which has replicas",
-                       e, edge->from, edge->to);
+    if ((edge->from_kind == FT_ACT_REDUCE || edge->to_kind == FT_ACT_REDUCE) && !p->reduces)
+        return ft_fail(err, FT_INVALID, "pipeline: edge %d %s at a reduce, but there is none", e,
+                       edge->from_kind == FT_ACT_REDUCE ? "begins" : "ends");
     return FT_OK;
 }
 

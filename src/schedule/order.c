@@ -19,6 +19,8 @@ typedef struct writer {
     int adopted;             /* W actions written */
     int norms_lag;           /* batches by which norms that N takes are late; -1: there are none */
     int norms;               /* N actions written */
+    bool exchanges;          /* an X stands before each R */
+    bool publishes;          /* replicas take over each other's updates: W stands behind U */
     int n_owners;
     ft_stage_state *owners; /* of what W takes over, each followed up to our next forward */
     int *owner_stages;
@@ -98,12 +100,16 @@ static void advance(ft_stage_state *s, ft_action_kind kind)
     s->weights += kind == FT_ACT_BACKWARD || kind == FT_ACT_BACKWARD_WEIGHT;
 }
 
-/* The owners of what the stage takes over: where the edges U->W that end at it begin. */
+/* The owners of what the stage takes over: where the edges U->W that end at it begin. Replicas that
+ * take over from each other have to go on with the same weights, so they wait for all owners. */
 static ft_status find_owners(writer *w, ft_error *err)
 {
     const ft_wires *net = w->leg->wires;
-    int spot = ft_spot_of(w->stage, FT_ACT_ADOPT);
+    int spot = ft_spot_of(w->stage, FT_ACT_ADOPT), out = ft_spot_of(w->stage, FT_ACT_EXCHANGE);
     int first = net->in_first[spot], n = net->in_first[spot + 1] - first;
+    w->exchanges = net->out_first[out] < net->out_first[out + 1];
+    for (int i = 0; i < n; i++) w->publishes |= net->edges[net->in[first + i]].from == w->stage;
+    if (w->publishes) n = 0;
     w->n_owners = n;
     if (!n) return FT_OK;
     w->owners = ft_arena_array(w->leg->arena, n, sizeof *w->owners);
@@ -138,13 +144,15 @@ static int find_norms_lag(const writer *w)
 /* Updates that every owner has done before its forward of our next micro-batch. */
 static ft_status count_updates(writer *w, int64_t *updates, ft_error *err)
 {
+    int64_t index = ft_share_index(w->share, w->replica, w->state.forwards);
     *updates = w->leg->n_batches;
     for (int i = 0; i < w->n_owners; i++) {
         ft_stage_state *s = &w->owners[i];
+        int64_t theirs = ft_share_local(&w->leg->shares.of[w->owner_stages[i]], index);
         for (;;) {
             ft_action_kind kind;
             FT_TRY(ask_rule(w->leg, w->owner_stages[i], s, &kind, err));
-            if (kind == FT_ACT_FORWARD && s->forwards == w->state.forwards) break;
+            if (kind == FT_ACT_FORWARD && s->forwards >= theirs) break;
             advance(s, kind);
         }
         int64_t done = s->weights / s->micro_batches;
@@ -307,9 +315,11 @@ static void put_backward(writer *w, ft_action_kind kind)
     if (kind != FT_ACT_BACKWARD_INPUT && ft_weights_rows[w->leg->weights].attenuates)
         put_attenuate(w, local, batch, index % micros);
     if (kind == FT_ACT_BACKWARD_INPUT || s->weights % s->micro_batches) return;
+    if (w->exchanges) put(w, FT_ACT_EXCHANGE, batch, 0, 0);
     if (w->leg->reduces) put(w, FT_ACT_REDUCE, batch, 0, 0);
     put_norms(w, batch);
     put(w, FT_ACT_UPDATE, batch, 0, 0);
+    if (w->publishes) put(w, FT_ACT_ADOPT, batch, 0, 0);
 }
 
 static ft_status order_seat(writer *w, ft_error *err)

@@ -39,7 +39,9 @@ static void send_item(simulation *s, int edge, int from, int64_t index, int64_t 
     }
     int64_t last = 0;
     for (int i = 0; i < to->n; i++) {
-        int64_t ns = pass(s, edge, from, s->shares.seat_device[to->first + i], event);
+        int device = s->shares.seat_device[to->first + i];
+        if (e->from == e->to && device == from) continue; /* to the other replicas */
+        int64_t ns = pass(s, edge, from, device, event);
         if (ns > last) last = ns;
     }
     ft_wires_arrive(s->wires, edge, index, last, event);
