@@ -6,6 +6,8 @@
 #include "chain_case.h"
 #include "schedule/schedule.h"
 
+enum { MOST_DEVICES = 8 };
+
 typedef struct pipeline {
     ft_graph *g;
     ft_cut cut;
@@ -14,8 +16,9 @@ typedef struct pipeline {
     ft_plan *plan;
     ft_blueprint_options options;
     int node_stage[NODES], stage_device[3];
+    int replica_first[4], replica_device[3 * MOST_DEVICES];
     bool recompute[3], splits[3];
-    ft_device devices[3];
+    ft_device devices[MOST_DEVICES];
     double hypers[FT_MAX_HYPERS];
 } pipeline;
 
@@ -50,6 +53,28 @@ static inline bool pipeline_init(pipeline *p, const char *devices, const char *s
     return CHECK(ok);
 }
 
+/* Gives every stage its number of replicas, on devices of their own in their order; instead of
+ * `devices`, which may be fewer. One stage: all of the chain is in it. */
+static inline bool pipeline_replicate(pipeline *p, const int *replicas, int n_stages)
+{
+    char text[16];
+    ft_error err = {FT_OK, ""};
+    int n = 0;
+    p->cut.n_stages = n_stages;
+    for (int s = 0; s < n_stages; s++) {
+        p->replica_first[s] = n;
+        for (int i = 0; i < replicas[s]; i++, n++) p->replica_device[n] = n;
+        p->stage_device[s] = p->replica_first[s];
+    }
+    p->replica_first[n_stages] = n;
+    for (int i = 0; i < NODES; i++)
+        if (p->node_stage[i] >= n_stages) p->node_stage[i] = n_stages - 1;
+    p->cut.replica_first = p->replica_first;
+    p->cut.replica_device = p->replica_device;
+    snprintf(text, sizeof text, "cpu:%d", n);
+    return CHECK_STATUS(ft_devices_parse(text, p->devices, &p->cut.n_devices, &err), FT_OK);
+}
+
 /* The plan of the schedule for the cut. */
 static inline ft_status pipeline_plan(pipeline *p, ft_error *err)
 {
@@ -60,6 +85,10 @@ static inline ft_status pipeline_plan(pipeline *p, ft_error *err)
     const ft_pipeline made_for = {.n_stages = p->cut.n_stages,
                                   .n_devices = p->cut.n_devices,
                                   .device = p->stage_device,
+                                  .replica_first = p->cut.replica_first,
+                                  .replica_device = p->cut.replica_device,
+                                  .replica_rule = p->cut.replica_rule,
+                                  .most_slots = p->cut.replica_first ? 64 : 0,
                                   .micro_batches = p->cut.micro_batches,
                                   .n_batches = p->cut.n_batches,
                                   .weights = p->weights,

@@ -96,6 +96,51 @@ static void test_places_are_apart(void)
     }
 }
 
+/* Replicas are joined where a micro-batch passes from one to the other, and those that send to one
+ * share its slots; the parameters of a stage are dealt to its replicas by their bytes. */
+static void test_replicas(void)
+{
+    static const int replicas[] = {4, 2, 1}, ends[][2] = {{0, 4}, {1, 5}, {2, 4}, {3, 5}};
+    pipeline p;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    int n = 0;
+    if (!pipeline_init(&p, "cpu:3", "1f1b") || !pipeline_replicate(&p, replicas, 3)) return;
+    if (!CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK)) return;
+    CHECK(b->cut.n_stages == 7 && b->plan.n_stages == 3);
+    for (int e = 0; e < b->n_edges; e++) {
+        if (b->cargoes[e].edge != 0) continue;
+        if (!CHECK(n < 4)) break;
+        CHECK(b->edges[e].from == ends[n][0] && b->edges[e].to == ends[n][1]);
+        CHECK(b->cargoes[e].slots_of == n % 2);
+        n++;
+    }
+    CHECK(n == 4 && b->plan_edges[0].slots == 4);
+    /* w2 is in stages 0 and 1, w1 in stage 0: the larger one goes first, the next to another */
+    CHECK(b->params[1].owner == 0 && b->params[0].owner == 1 && b->params[2].owner == 6);
+    /* each replica of stages 0 and 1 sends its term of w2, those of stage 0 that of w1 */
+    int64_t w1 = HIDDEN * IN * 4, w2 = HIDDEN * HIDDEN * 4, sent = 0;
+    for (int e = 0; e < b->n_edges; e++)
+        if (b->edges[e].from_kind == FT_ACT_EXCHANGE) sent += b->edges[e].bytes;
+    CHECK(sent == (3 + 2) * w2 + 3 * w1);
+    ft_blueprint_free(b);
+    pipeline_free(&p);
+}
+
+/* What is refused of replicas is said in one line. */
+static void test_replicas_that_cannot_be(void)
+{
+    static const int replicas[] = {2, 1, 1};
+    pipeline p;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    if (!pipeline_init(&p, "cpu:3", "async") || !pipeline_replicate(&p, replicas, 3)) return;
+    p.weights = FT_WEIGHTS_PREDICT;
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_UNSUPPORTED);
+    CHECK(strstr(err.message, "stage 0 has 2 replicas, each with the optimizer's state of a part"));
+    pipeline_free(&p);
+}
+
 /* A node takes its arithmetic or its traffic, whatever is longer; what stays takes no time. */
 static void test_modelled_costs(void)
 {
@@ -345,6 +390,8 @@ int main(void)
 {
     RUN(test_blueprint);
     RUN(test_places_are_apart);
+    RUN(test_replicas);
+    RUN(test_replicas_that_cannot_be);
     RUN(test_modelled_costs);
     RUN(test_measured_costs);
     RUN(test_the_loss_stays_until_it_is_read);

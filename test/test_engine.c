@@ -312,8 +312,7 @@ static ft_status train_with_fault(const char *schedule, void (*spoil)(ft_bluepri
 
 static void one_slot_fewer(ft_blueprint *b)
 {
-    int *in_flight = (int *)(uintptr_t)b->plan.in_flight;
-    in_flight[0]--;
+    b->stages[0].n_slots--;
 }
 
 static void one_half_fewer(ft_blueprint *b)

@@ -159,7 +159,9 @@ static double furthest(const ft_view *found, const double *wanted)
     return most;
 }
 
-static void compare(const char *devices, const char *schedule, bool threaded, bool look_ahead)
+/* With `replicas` of each stage, on devices of their own, whatever `devices` says. */
+static void compare(const char *devices, const int *replicas, const char *schedule, bool threaded,
+                    bool look_ahead)
 {
     pipeline p;
     ft_error err = {FT_OK, ""};
@@ -168,6 +170,7 @@ static void compare(const char *devices, const char *schedule, bool threaded, bo
     double found[BATCHES], wanted[BATCHES];
     static weights version[BATCHES + 1];
     if (!pipeline_init(&p, devices, schedule)) return;
+    if (replicas && !pipeline_replicate(&p, replicas, STAGES)) return;
     p.options.optimizer = ft_optimizer_find("sgd");
     p.options.look_ahead = look_ahead;
     CHECK_STATUS(ft_optimizer_hypers(p.options.optimizer, NULL, NULL, 0, p.hypers, &err), FT_OK);
@@ -195,15 +198,27 @@ static void test_runs_are_what_their_plans_say(void)
     static const char *const schedules[] = {"sequential", "gpipe", "1f1b", "zero-bubble", "async"};
     for (int s = 0; s < 5; s++)
         for (int threaded = 0; threaded < 2; threaded++) {
-            compare("cpu:2", schedules[s], threaded, false);
-            compare("cpu:3", schedules[s], threaded, false);
-            compare("cpu:3", schedules[s], threaded, true);
+            compare("cpu:2", NULL, schedules[s], threaded, false);
+            compare("cpu:3", NULL, schedules[s], threaded, false);
+            compare("cpu:3", NULL, schedules[s], threaded, true);
         }
+}
+
+/* Micro-batches of a replica meet the versions that its own list gives them. */
+static void test_replicas_do_what_their_plans_say(void)
+{
+    static const int replicas[][STAGES] = {{2, 1, 1}, {1, 1, 2}, {1, 2, 1}, {4, 1, 2}, {2, 2, 2}};
+    for (size_t r = 0; r < sizeof replicas / sizeof *replicas; r++) {
+        compare("cpu:3", replicas[r], "1f1b", true, false);
+        compare("cpu:3", replicas[r], "async", true, false);
+        compare("cpu:3", replicas[r], "async", true, true);
+    }
 }
 
 int main(void)
 {
     RUN(test_runs_are_what_their_plans_say);
+    RUN(test_replicas_do_what_their_plans_say);
     CHECK(ft_alloc_live() == 0);
     return check_report();
 }

@@ -1,10 +1,9 @@
 /* test/test_engine_versions.c - runs of a small chain that keep older weights. */
-#include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "engine_run.h"
+#include "slow_driver.h"
 
 /* A schedule without a flush, and what its backwards read. */
 typedef struct way {
@@ -22,31 +21,6 @@ typedef struct outcome {
     double losses[10];
     float params[PARAMS][HIDDEN * HIDDEN];
 } outcome;
-
-/* -- devices that take their time -------------------------------------------------------------- */
-
-static _Atomic uint32_t draws;
-
-static void pause_a_while(void)
-{
-    uint32_t x = (atomic_fetch_add(&draws, 1) + 1) * 2654435761u;
-    const struct timespec pause = {0, (long)(x >> 15)}; /* up to 131 us */
-    if (x % 3 == 0) nanosleep(&pause, NULL);
-}
-
-static ft_status launch_later(ft_device_stream *stream, const ft_task *task, const void *arg,
-                              ft_error *err)
-{
-    pause_a_while();
-    return ft_cpu_driver.launch(stream, task, arg, err);
-}
-
-static ft_status copy_later(ft_device_stream *stream, ft_location to, ft_location from,
-                            int64_t bytes, ft_error *err)
-{
-    pause_a_while();
-    return ft_cpu_driver.copy(stream, to, from, bytes, err);
-}
 
 /* -- runs -------------------------------------------------------------------------------------- */
 
@@ -71,9 +45,7 @@ static outcome train_on(const char *devices, const way *w, bool threaded, bool d
     ft_error err = {FT_OK, ""};
     ft_blueprint *b = NULL;
     ft_run *run = NULL;
-    ft_driver slow = ft_cpu_driver;
-    slow.launch = launch_later;
-    slow.copy = copy_later;
+    const ft_driver slow = slow_driver();
     if (!pipeline_init(&p, devices, w->schedule)) return o;
     p.weights = w->weights;
     for (int d = 0; delayed && d < p.cut.n_devices; d++) p.devices[d].driver = &slow;
@@ -131,7 +103,6 @@ static void test_backwards_read_what_came_with_their_forwards(void)
 {
     ft_versions slots[2] = {{{3, 1}}, {{2, 2}}};
     const ft_version_count count = {.newest = {{3, 2}}, .n_slots = 2, .forwards = slots};
-    const ft_plan plan = {.micro_batches = 2};
     const struct {
         ft_action action;
         int64_t own, adopted;
@@ -141,7 +112,8 @@ static void test_backwards_read_what_came_with_their_forwards(void)
                 {{.kind = FT_ACT_BACKWARD, .batch = 3, .micro = 1}, 3, 2},
                 {{.kind = FT_ACT_BACKWARD_INPUT, .batch = 3, .micro = 1, .lag = 1}, 2, 2}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        ft_versions read = ft_versions_read(&count, &plan, &rows[i].action);
+        const ft_action *a = &rows[i].action;
+        ft_versions read = ft_versions_read(&count, 2 * (int64_t)a->batch + a->micro, a);
         CHECK(read.of[FT_WEIGHTS_OWNED] == rows[i].own);
         CHECK(read.of[FT_WEIGHTS_ADOPTED] == rows[i].adopted);
     }

@@ -168,6 +168,7 @@ static ft_stage_costs opt_costs(lua_State *L, int t, int n_stages, int n_edges)
         .predict_ns = script_opt_numbers(L, t, "predict_ns", n_stages),
         .attenuate_ns = script_opt_numbers(L, t, "attenuate_ns", n_stages),
         .all_reduce_ns = script_opt_numbers(L, t, "all_reduce_ns", n_stages),
+        .exchange_ns = script_opt_numbers(L, t, "exchange_ns", n_stages),
     };
 }
 
@@ -298,12 +299,25 @@ static int plan_check(lua_State *L)
     return 1;
 }
 
+/* Of all replicas. */
+static void push_devices(lua_State *L, const ft_plan *plan, int s)
+{
+    int first = plan->replica_first[s];
+    lua_newtable(L);
+    for (int i = first; i < plan->replica_first[s + 1]; i++) {
+        lua_pushinteger(L, plan->replica_device[i] + 1);
+        lua_rawseti(L, -2, i - first + 1);
+    }
+}
+
 void script_set_stage(lua_State *L, const ft_plan *plan, int s)
 {
     int least, most, buffers = 0;
     for (int e = 0; e < plan->n_edges; e++)
         if (plan->edges[e].to == s && plan->edges[e].bytes) buffers += plan->edges[e].slots;
     ft_plan_staleness(plan, s, plan->n_batches / 2, &least, &most);
+    push_devices(L, plan, s);
+    lua_setfield(L, -2, "devices");
     script_set_number(L, "depth", plan->depth[s]);
     script_set_number(L, "in_flight", plan->in_flight[s]);
     script_set_number(L, "versions", plan->versions[s]);
@@ -325,14 +339,7 @@ void script_set_stage(lua_State *L, const ft_plan *plan, int s)
 
 static void push_stage(lua_State *L, const ft_plan *plan, int s)
 {
-    int first = plan->replica_first[s];
     lua_createtable(L, 0, 8);
-    lua_newtable(L);
-    for (int i = first; i < plan->replica_first[s + 1]; i++) {
-        lua_pushinteger(L, plan->replica_device[i] + 1);
-        lua_rawseti(L, -2, i - first + 1);
-    }
-    lua_setfield(L, -2, "devices");
     lua_pushboolean(L, plan->recompute[s]);
     lua_setfield(L, -2, "recompute");
     script_set_stage(L, plan, s);
@@ -390,13 +397,22 @@ static int plan_describe(lua_State *L)
 
 /*** Where everything is, of a plan that need not be one that completes.
  * @function schedule_plan:assignment
- * @treturn table { node_stage = by forward node, device = by stage: of its first replica } */
+ * @treturn table { node_stage = by forward node, device = by stage: its device, or a list of those
+ * of its replicas } */
 static int plan_assignment(lua_State *L)
 {
     const ft_plan *plan = script_check_plan(L, 1);
     lua_createtable(L, 0, 2);
     set_list(L, "node_stage", plan->node_stage, plan->n_nodes);
-    set_list(L, "device", plan->device, plan->n_stages);
+    lua_createtable(L, plan->n_stages, 0);
+    for (int s = 0; s < plan->n_stages; s++) {
+        if (plan->replica_first[s + 1] - plan->replica_first[s] > 1)
+            push_devices(L, plan, s);
+        else
+            lua_pushinteger(L, plan->device[s] + 1);
+        lua_rawseti(L, -2, s + 1);
+    }
+    lua_setfield(L, -2, "device");
     return 1;
 }
 

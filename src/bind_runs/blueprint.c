@@ -83,6 +83,8 @@ static ft_status make_plan(ft_plan **out, const ft_cut *cut, const ft_schedule *
     const ft_pipeline pipeline = {.n_stages = cut->n_stages,
                                   .n_devices = cut->n_devices,
                                   .device = cut->stage_device,
+                                  .replica_first = cut->replica_first,
+                                  .replica_device = cut->replica_device,
                                   .micro_batches = cut->micro_batches,
                                   .n_batches = cut->n_batches,
                                   .reduces = !cut->forward_only,
@@ -100,6 +102,44 @@ static ft_status make_plan(ft_plan **out, const ft_cut *cut, const ft_schedule *
                             cut->recompute, NULL, err);
 }
 
+/* By stage its device, or the list of those of its replicas; on the stack. */
+static void opt_places(lua_State *L, ft_cut *cut)
+{
+    int n = script_list_length(L, 1, "stage_device"), seats = 0;
+    int *device = lua_newuserdata(L, ((size_t)n + 1) * sizeof *device);
+    int *first = lua_newuserdata(L, ((size_t)n + 1) * sizeof *first);
+    lua_getfield(L, 1, "stage_device");
+    int list = lua_gettop(L);
+    for (int s = 0; s < n; s++) {
+        lua_rawgeti(L, list, s + 1);
+        first[s] = seats;
+        seats += lua_istable(L, -1) ? (int)lua_objlen(L, -1) : 1;
+        if (seats == first[s])
+            script_fault(L, "option 'stage_device': stage %d has no device", s + 1);
+        lua_pop(L, 1);
+    }
+    first[n] = seats;
+    int *all = lua_newuserdata(L, ((size_t)seats + 1) * sizeof *all);
+    for (int s = 0; s < n; s++) {
+        lua_rawgeti(L, list, s + 1);
+        bool several = lua_istable(L, -1);
+        for (int i = first[s]; i < first[s + 1]; i++) {
+            if (several)
+                lua_rawgeti(L, -1, i - first[s] + 1);
+            else
+                lua_pushvalue(L, -1);
+            all[i] = (int)script_check_int(L, lua_gettop(L), 1, cut->n_devices) - 1;
+            lua_pop(L, 1);
+        }
+        device[s] = all[first[s]];
+        lua_pop(L, 1);
+    }
+    cut->n_stages = n;
+    cut->stage_device = device;
+    cut->replica_first = first;
+    cut->replica_device = all;
+}
+
 /* By stage whether backwards come in halves; on the stack. */
 static const bool *push_splits(lua_State *L, const ft_schedule *schedule, int n)
 {
@@ -110,12 +150,12 @@ static const bool *push_splits(lua_State *L, const ft_schedule *schedule, int n)
 
 /*** Plays a schedule over the stages of a graph.
  * @function engine.plan
- * @tparam table options graphs (by length bucket), node_stage (by forward node), stage_device,
- *   recompute (by stage), devices (text or table), micro_batches, schedule (a name, or a rule as
- *   schedule.make takes; it is not needed later), staleness, max_staleness, apart (true: no
- *   update waits for gradients of other stages, but for those of shared weights), batches (of the
- *   longest leg), clip (above 0: every update knows the norm of all gradients), costs (by device,
- *   see profile.measure; false where modelled)
+ * @tparam table options graphs (by length bucket), node_stage (by forward node), stage_device (a
+ *   number, or a list of the devices of its replicas), recompute (by stage), devices (text or
+ *   table), micro_batches, schedule (a name, or a rule as schedule.make takes; it is not needed
+ *   later), staleness, max_staleness, apart (true: no update waits for gradients of other stages,
+ *   but for those of shared weights), batches (of the longest leg), clip (above 0: every update
+ *   knows the norm of all gradients), costs (by device, see profile.measure; false where modelled)
  * @treturn schedule_plan for engine.blueprint with the same graphs */
 int script_engine_plan(lua_State *L)
 {
@@ -131,8 +171,7 @@ int script_engine_plan(lua_State *L)
     luaL_checkstack(L, 40, "options");
     cut.graphs = opt_graphs(L, 1, &cut.n_graphs);
     cut.devices = opt_cluster(L, 1, &cut.n_devices, &machine, &cut.machine);
-    cut.n_stages = script_list_length(L, 1, "stage_device");
-    cut.stage_device = opt_list(L, 1, "stage_device", cut.n_stages, 1);
+    opt_places(L, &cut);
     cut.node_stage = opt_list(L, 1, "node_stage", ft_graph_n_forward(cut.graphs[0]), 1);
     cut.recompute = opt_flags(L, 1, "recompute", cut.n_stages);
     cut.micro_batches = (int)script_opt_int(L, 1, "micro_batches", 1, 1, 1 << 20);
@@ -335,16 +374,17 @@ static int blueprint_stages(lua_State *L)
  * @treturn table list of { from =, to = (stages), bytes =, messages = } */
 static int blueprint_transfers(lua_State *L)
 {
-    const ft_plan *plan = ft_blueprint_plan(script_check_blueprint(L, 1));
+    const ft_blueprint *b = script_check_blueprint(L, 1);
+    const ft_plan *plan = ft_blueprint_plan(b);
     lua_newtable(L);
     for (int e = 0, n = 0; e < plan->n_edges; e++) {
         const ft_edge *edge = &plan->edges[e];
+        double messages = 0, bytes = ft_blueprint_traffic(b, e, &messages);
         if (!edge->bytes) continue;
-        double messages = ft_action_per_micro(edge->from_kind) ? plan->micro_batches : 1;
         lua_createtable(L, 0, 4);
         script_set_number(L, "from", edge->from + 1);
         script_set_number(L, "to", edge->to + 1);
-        script_set_number(L, "bytes", (double)edge->bytes * messages);
+        script_set_number(L, "bytes", bytes);
         script_set_number(L, "messages", messages);
         lua_rawseti(L, -2, ++n);
     }

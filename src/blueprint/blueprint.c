@@ -59,23 +59,39 @@ static ft_status assign_hypers(ft_blueprint *b, const ft_blueprint_options *o, f
             return ft_fail(err, FT_INVALID,
                            "'%s': its rate is multiplied by %g, expected 0 or more", info->name,
                            info->rate_factor);
-        info->ahead = ft_blueprint_ahead(b, info->owner);
+        info->ahead = ft_blueprint_ahead(b, b->stages[info->owner].origin);
     }
     return FT_OK;
 }
 
 /* -- plan -------------------------------------------------------------------------------------- */
 
-/* What has no layout: replicas, of which each would have its own. */
+/* What replicas cannot do: where some stage has several, no stage moves its state; one that has
+ * several cannot predict, nor divide gradients by a gap, since each of them knows the optimizer's
+ * state of its part alone. */
 static ft_status check_replicas(const ft_plan *plan, ft_error *err)
 {
     for (int s = 0; s < plan->n_stages; s++) {
         int n = plan->replica_first[s + 1] - plan->replica_first[s];
-        if (n > 1)
+        if (n == 1) continue;
+        if (plan->forward_only)
             return ft_fail(err, FT_UNSUPPORTED,
-                           "stage %d has %d replicas, which can be planned and simulated but not "
-                           "executed yet",
+                           "stage %d has %d replicas in a plan of forwards alone, expected one "
+                           "device for each stage",
                            s, n);
+        if (ft_plan_has(plan, s, FT_ACT_PREDICT) || ft_plan_has(plan, s, FT_ACT_ATTENUATE))
+            return ft_fail(err, FT_UNSUPPORTED,
+                           "stage %d has %d replicas, each with the optimizer's state of a part of "
+                           "its weights: none can predict them or measure a gap; expected another "
+                           "way with late weights, as stash",
+                           s, n);
+        for (int t = 0; t < plan->n_stages; t++)
+            for (int k = 0; k < FT_ACT_COUNT; k++)
+                if (ft_action_item(k) == FT_ITEM_CLASS && ft_plan_has(plan, t, k))
+                    return ft_fail(err, FT_UNSUPPORTED,
+                                   "the plan moves state of stage %d to host memory, and stage %d "
+                                   "has %d replicas: expected one of the two",
+                                   t, s, n);
     }
     return FT_OK;
 }
@@ -115,6 +131,9 @@ static ft_status cut_of(const ft_blueprint *b, const ft_blueprint_options *o, ft
                     .node_stage = plan->node_stage,
                     .recompute = plan->recompute,
                     .stage_device = plan->device,
+                    .replica_first = plan->replica_first,
+                    .replica_device = plan->replica_device,
+                    .replica_rule = plan->replica_rule,
                     .devices = o->devices,
                     .n_devices = o->n_devices,
                     .micro_batches = plan->micro_batches,
@@ -163,7 +182,9 @@ static ft_status check_clipping(ft_blueprint *b, ft_error *err)
                    "clipping goes by the norm of all gradients, but in this plan ('%s') stage %d "
                    "updates without those of stage %d: expected an edge R%d>U%d, or R%d>N%d and N "
                    "actions, as of every two stages",
-                   b->plan.schedule, to, from, from, to, from, to);
+                   b->plan.schedule, b->stages[to].origin, b->stages[from].origin,
+                   b->stages[from].origin, b->stages[to].origin, b->stages[from].origin,
+                   b->stages[to].origin);
 }
 
 /* Norms of a batch are there until every stage has taken them. */
@@ -267,7 +288,23 @@ double ft_blueprint_ahead(const ft_blueprint *b, int stage)
 
 int64_t ft_blueprint_slot_bytes(const ft_blueprint *b, int stage)
 {
-    return b->stages[stage].slot_bytes;
+    return b->stages[b->seating.of[stage].first].slot_bytes;
+}
+
+double ft_blueprint_traffic(const ft_blueprint *b, int edge, double *messages)
+{
+    double bytes = 0;
+    *messages = 0;
+    if (ft_action_per_micro(b->plan_edges[edge].from_kind)) {
+        *messages = b->cut.micro_batches;
+        return (double)b->plan_edges[edge].bytes * *messages;
+    }
+    for (int e = 0; e < b->n_edges; e++) {
+        if (b->cargoes[e].edge != edge) continue;
+        bytes += (double)b->edges[e].bytes;
+        *messages += 1;
+    }
+    return bytes;
 }
 
 const ft_machine *ft_blueprint_machine(const ft_blueprint *b)

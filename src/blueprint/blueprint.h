@@ -15,7 +15,7 @@
 #include "machine/machine.h"
 #include "memory/memory.h"
 #include "optim/optim.h"
-#include "plan/plan.h"
+#include "plan/shares.h"
 #include "program/program.h"
 #include "residency/residency.h"
 
@@ -30,15 +30,19 @@ typedef struct ft_work_costs {
     double handoff_ns;          /* from the end of an action to the start of one waiting for it */
 } ft_work_costs;
 
-/* A graph cut into stages that are on devices. */
+/* A graph cut into stages that are on devices. In a blueprint every replica of a stage is a stage
+ * of its own, with a layout of its own: n_stages, splits and stage_device count those then, in the
+ * order of a seating (plan/shares.h), while node_stage and recompute stay those of the plan. */
 typedef struct ft_cut {
     ft_graph *const *graphs; /* one per length bucket, ascending: the same nodes with other shapes,
                                 gradients included unless forward_only; output "loss" is a scalar */
     int n_graphs;
     int n_stages;
-    const int *node_stage;   /* by forward node */
-    const bool *recompute;   /* by stage */
-    const int *stage_device; /* by stage */
+    const int *node_stage;                     /* by forward node */
+    const bool *recompute;                     /* by stage */
+    const int *stage_device;                   /* by stage */
+    const int *replica_first, *replica_device; /* as in ft_plan; NULL: one device for each stage */
+    const uint8_t *replica_rule;               /* may be NULL */
     const ft_device *devices;
     int n_devices;
     int micro_batches; /* per batch */
@@ -122,6 +126,10 @@ const ft_plan *ft_blueprint_plan(const ft_blueprint *blueprint);
 const ft_stage_costs *ft_blueprint_costs(const ft_blueprint *blueprint);
 /* Bytes that a micro-batch in flight holds in a stage: what its forward leaves for its backward. */
 int64_t ft_blueprint_slot_bytes(const ft_blueprint *blueprint, int stage);
+/* Bytes that pass along an edge of the plan in a batch, between all replicas, and in how many
+ * pieces.
+ */
+double ft_blueprint_traffic(const ft_blueprint *blueprint, int edge, double *messages);
 /* What transfers pass over in a simulation; NULL when the options have no machine. */
 const ft_machine *ft_blueprint_machine(const ft_blueprint *blueprint);
 /* FT_INFEASIBLE when a device's planned memory is over its budget: the message has the breakdown by
@@ -147,24 +155,6 @@ int64_t ft_place_bytes(int64_t bytes);
 /* What a place of `bytes` has room for. */
 int64_t ft_place_room(int64_t bytes);
 
-/* What an edge of the plan carries. */
-typedef enum {
-    FT_CARGO_VALUES,  /* activations or their gradients, per micro-batch */
-    FT_CARGO_TERMS,   /* gradient terms of parameters that the receiver owns */
-    FT_CARGO_WEIGHTS, /* updated parameters for a replica */
-    FT_CARGO_NOTHING  /* order alone: norms, or weights on the same device */
-} ft_cargo_kind;
-
-typedef struct ft_cargo {
-    ft_cargo_kind kind;
-    int n;
-    int *items;         /* value, term or parameter numbers */
-    int64_t *at;        /* by bucket, then item: offset in a slot */
-    int64_t *bytes;     /* by bucket: what a slot holds */
-    int64_t slot_bytes; /* the place of the largest */
-    ft_row rows[FT_ROWS];
-} ft_cargo;
-
 /* A parameter as one stage sees it. */
 typedef struct ft_stage_param {
     int param;
@@ -178,6 +168,8 @@ typedef struct ft_stage_param {
 
 typedef struct ft_stage_layout {
     int device;
+    int origin, replica;               /* the stage of the plan; which of its replicas */
+    bool sums_loss;                    /* makes the loss, or a replica's share of it */
     ft_unit *units[FT_MEMORY_CLASSES]; /* NULL: the class does not move. Offsets of a class that
                                           does are from the begin of its unit */
     const ft_stage **cut;              /* by bucket */
@@ -197,6 +189,7 @@ typedef struct ft_stage_layout {
     int64_t *saved_bytes; /* by bucket: saved values of one micro-batch */
     int64_t slot_bytes;   /* the place of the largest */
     int64_t slots_at;     /* where activations do not move */
+    int n_slots;          /* micro-batches in flight, at most */
     int window;           /* where they do: micro-batches between forward and the end of backward */
     int n_held;           /* values kept between the halves of a backward */
     ft_value_id *held;
@@ -224,7 +217,7 @@ typedef struct ft_param_layout {
     const char *name;
     int trained; /* its number in training; evaluation alone */
     ft_spec spec;
-    int owner;        /* stage */
+    int owner;        /* stage here: one replica */
     int64_t at;       /* in the owner's device block */
     int64_t state_at; /* optimizer state, there too */
     int n_terms;
@@ -249,12 +242,16 @@ struct ft_blueprint {
     const ft_split **splits;      /* by bucket */
     int n_params, n_inputs, n_terms;
     ft_param_layout *params;
-    int *term_stage; /* by term */
+    int *term_stage;    /* by term: of the plan */
+    ft_seating seating; /* of the plan's stages; a seat's number is that of its stage here */
     ft_stage_layout *stages;
     int n_edges;
-    ft_edge *edges;
+    ft_edge *edges;    /* between stages here, in the order of the plan's */
     ft_cargo *cargoes; /* by edge */
-    ft_stage_costs costs;
+    int n_plan_edges;
+    ft_edge *plan_edges;
+    int *edge_first;         /* by edge of the plan: the first of those here; -1: there is none */
+    ft_stage_costs costs;    /* by stage and edge of the plan */
     ft_block_layout *blocks; /* by device */
     int n_stays;
     ft_stay *stays;       /* from 1 on; actions of the plan name them */
@@ -275,12 +272,6 @@ struct ft_blueprint {
     int n_outputs;
     ft_output_layout *outputs;
 };
-
-/* The i-th row that the action takes from, or fills; false past the last. */
-bool ft_blueprint_takes(const ft_blueprint *blueprint, const ft_action *action, int i,
-                        ft_row_end *out);
-bool ft_blueprint_fills(const ft_blueprint *blueprint, const ft_action *action, int i,
-                        ft_row_end *out);
 
 /* Replays a leg, cut from the blueprint's plan: whatever it brings to a device comes to a place in
  * the block that nothing else has then. FT_INVALID says what meets. */

@@ -62,15 +62,18 @@ bool ft_blueprint_by_rows(const ft_blueprint *b, int term)
     return ft_graph_node(g, ft_graph_grad_term(g, term)->node)->op->by_rows;
 }
 
-/* Bytes that the sum of a parameter's terms moves. Of its owner's terms by rows these are few;
- * those of others are walked over. */
+/* Bytes that the sum of a parameter's terms moves, one from each replica of its stage. Of its
+ * owner's terms by rows these are few; those of others are walked over. */
 static double summed_bytes(const ft_blueprint *b, const ft_param_layout *p)
 {
     int whole = 0, walked = 0;
     for (int t = 0; t < p->n_terms; t++) {
         bool by_rows = ft_blueprint_by_rows(b, p->terms[t]);
-        whole += !by_rows;
-        walked += by_rows && b->term_stage[p->terms[t]] != p->owner;
+        int stage = b->term_stage[p->terms[t]], n = b->seating.of[stage].n;
+        if (by_rows)
+            walked += n - (stage == b->stages[p->owner].origin);
+        else
+            whole += n;
     }
     return (double)ft_spec_bytes(&p->spec) * (3 * (whole > 0 ? whole - 1 : 0) + walked);
 }
@@ -84,6 +87,16 @@ static double owned_bytes(const ft_blueprint *b, int s)
         if (b->stages[s].params[i].owned && p->n_terms) bytes += (double)ft_spec_bytes(&p->spec);
     }
     return bytes;
+}
+
+/* Terms that the stage sends before any sum is made: read and written. */
+static double exchange_ns(const ft_blueprint *b, int s)
+{
+    const ft_stage_layout *stage = &b->stages[s];
+    double bytes = 0;
+    for (int i = 0; i < stage->n_out_edges[FT_ACT_EXCHANGE]; i++)
+        bytes += (double)b->edges[stage->out_edges[FT_ACT_EXCHANGE][i]].bytes;
+    return traffic_ns(2 * bytes, &b->cut.devices[stage->device]);
 }
 
 /* Modelled: bytes that reduce, update and adopt move, per stage. */
@@ -150,6 +163,17 @@ static void price_steps(const ft_blueprint *b, int s, const ft_work_costs *costs
     price_packs(b, s, costs, update, adopt);
 }
 
+/* Whether another edge here, of the same one of the plan, ends at that stage too: one of them has
+ * each micro-batch. */
+static bool is_counted(const ft_blueprint *b, int e, int end)
+{
+    for (int k = b->edge_first[b->cargoes[e].edge]; k < e; k++)
+        if (b->cargoes[k].edge == b->cargoes[e].edge &&
+            (end ? b->edges[k].to == b->edges[e].to : b->edges[k].from == b->edges[e].from))
+            return true;
+    return false;
+}
+
 /* A value that passes between devices is copied by its sender and by its receiver. */
 static void price_copies(const ft_blueprint *b, double *const *rows)
 {
@@ -159,6 +183,7 @@ static void price_copies(const ft_blueprint *b, double *const *rows)
         const int ends[] = {edge->from, edge->to};
         const ft_action_kind kinds[] = {edge->from_kind, edge->to_kind};
         for (int i = 0; i < 2; i++) {
+            if (is_counted(b, e, i)) continue;
             const ft_work_costs *costs = costs_of(b, b->stages[ends[i]].device);
             if (costs)
                 rows[kinds[i]][ends[i]] += 1e9 * (double)edge->bytes / costs->copy_bytes_per_s;
@@ -176,62 +201,77 @@ static double price_transfer(const ft_blueprint *b, const ft_edge *edge)
     return (double)device->link_latency_ns + 1e9 * (double)edge->bytes / device->link_bytes_per_s;
 }
 
+/* The slowest of those that an edge of the plan stands for. */
 static ft_status price_transfers(const ft_blueprint *b, double *times, ft_error *err)
 {
     int n = b->cut.n_devices;
-    if (!b->cut.machine) {
-        for (int e = 0; e < b->n_edges; e++) times[e] = price_transfer(b, &b->edges[e]);
-        return FT_OK;
+    double *latency = NULL, *per_byte = NULL;
+    if (b->cut.machine) {
+        latency = ft_arena_array(b->arena, 2 * (int64_t)n * n, sizeof *latency);
+        if (!latency) return ft_fail(err, FT_NOMEM, "engine: no memory for costs");
+        per_byte = latency + (int64_t)n * n;
+        FT_TRY(ft_machine_idle(b->cut.machine, latency, per_byte, err));
     }
-    double *latency = ft_arena_array(b->arena, 2 * (int64_t)n * n, sizeof *latency);
-    if (!latency) return ft_fail(err, FT_NOMEM, "engine: no memory for costs");
-    double *per_byte = latency + (int64_t)n * n;
-    FT_TRY(ft_machine_idle(b->cut.machine, latency, per_byte, err));
     for (int e = 0; e < b->n_edges; e++) {
         const ft_edge *edge = &b->edges[e];
         int way = b->stages[edge->from].device * n + b->stages[edge->to].device;
-        times[e] = latency[way] + (double)edge->bytes * per_byte[way];
+        double ns =
+            latency ? latency[way] + (double)edge->bytes * per_byte[way] : price_transfer(b, edge);
+        if (ns > times[b->cargoes[e].edge]) times[b->cargoes[e].edge] = ns;
     }
     return FT_OK;
+}
+
+/* Of a stage of the plan, what its slowest replica takes. */
+static void join_replicas(const ft_blueprint *b, const double *here, double *out)
+{
+    for (int s = 0; s < b->cut.n_stages; s++) {
+        double *most = &out[b->stages[s].origin];
+        if (here[s] > *most) *most = here[s];
+    }
+}
+
+static void price_stage(const ft_blueprint *b, int s, double *const *rows)
+{
+    const ft_work_costs *costs = costs_of(b, b->stages[s].device);
+    const ft_device *device = &b->cut.devices[b->stages[s].device];
+    double *reduce = &rows[FT_ACT_REDUCE][s], *update = &rows[FT_ACT_UPDATE][s];
+    double *adopt = &rows[FT_ACT_ADOPT][s];
+    if (costs)
+        price_steps(b, s, costs, reduce, update, adopt);
+    else
+        model_steps(b, s, reduce, update, adopt);
+    if (b->plan.versions && b->plan.versions[b->stages[s].origin] > 1)
+        *update += traffic_ns(2 * owned_bytes(b, s), device);
+    /* weights and two parts of state are read; weights, older ones, the size of steps */
+    rows[FT_ACT_PREDICT][s] = traffic_ns(4 * owned_bytes(b, s), device);
+    rows[FT_ACT_ATTENUATE][s] = traffic_ns(5 * owned_bytes(b, s), device);
+    rows[FT_ACT_EXCHANGE][s] = exchange_ns(b, s);
 }
 
 ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
 {
     static const ft_action_kind kinds[] = {
-        FT_ACT_FORWARD,         FT_ACT_BACKWARD, FT_ACT_BACKWARD_INPUT,
-        FT_ACT_BACKWARD_WEIGHT, FT_ACT_PREDICT,  FT_ACT_REDUCE,
-        FT_ACT_UPDATE,          FT_ACT_ADOPT,    FT_ACT_ATTENUATE};
+        FT_ACT_FORWARD,   FT_ACT_BACKWARD, FT_ACT_BACKWARD_INPUT, FT_ACT_BACKWARD_WEIGHT,
+        FT_ACT_PREDICT,   FT_ACT_REDUCE,   FT_ACT_UPDATE,         FT_ACT_ADOPT,
+        FT_ACT_ATTENUATE, FT_ACT_EXCHANGE};
     enum { KINDS = sizeof kinds / sizeof *kinds };
-    int n = b->cut.n_stages;
-    double *rows[FT_ACT_COUNT] = {NULL};
-    double *times = ft_arena_array(b->arena, KINDS * (int64_t)n, sizeof(double));
-    double *transfer = ft_arena_array(b->arena, b->n_edges + 1, sizeof(double));
+    int n = b->cut.n_stages, n_origins = b->seating.n_stages;
+    double *here[FT_ACT_COUNT] = {NULL}, *rows[FT_ACT_COUNT] = {NULL};
+    double *times = ft_arena_array(b->arena, KINDS * (int64_t)(n + n_origins), sizeof(double));
+    double *transfer = ft_arena_array(b->arena, b->n_plan_edges + 1, sizeof(double));
     if (!times || !transfer) return ft_fail(err, FT_NOMEM, "engine: no memory for costs");
     for (int k = 0; k < KINDS; k++) {
-        rows[kinds[k]] = times + (int64_t)k * n;
-        for (int s = 0; s < n; s++) rows[kinds[k]][s] = sum_nodes(b, s, kinds[k]);
+        here[kinds[k]] = times + (int64_t)k * n;
+        rows[kinds[k]] = times + (int64_t)KINDS * n + (int64_t)k * n_origins;
+        for (int s = 0; s < n; s++) here[kinds[k]][s] = sum_nodes(b, s, kinds[k]);
     }
-    for (int s = 0; s < n; s++) {
-        const ft_work_costs *costs = costs_of(b, b->stages[s].device);
-        double *reduce = &rows[FT_ACT_REDUCE][s], *update = &rows[FT_ACT_UPDATE][s];
-        double *adopt = &rows[FT_ACT_ADOPT][s];
-        if (costs)
-            price_steps(b, s, costs, reduce, update, adopt);
-        else
-            model_steps(b, s, reduce, update, adopt);
-        if (b->plan.versions && b->plan.versions[s] > 1)
-            *update += traffic_ns(2 * owned_bytes(b, s), &b->cut.devices[b->stages[s].device]);
-    }
-    for (int s = 0; s < n; s++) {
-        const ft_device *device = &b->cut.devices[b->stages[s].device];
-        /* weights and two parts of state are read; weights, older ones, the size of steps */
-        rows[FT_ACT_PREDICT][s] = traffic_ns(4 * owned_bytes(b, s), device);
-        rows[FT_ACT_ATTENUATE][s] = traffic_ns(5 * owned_bytes(b, s), device);
-    }
-    price_copies(b, rows);
+    for (int s = 0; s < n; s++) price_stage(b, s, here);
+    price_copies(b, here);
     for (int s = 0; s < n; s++)
-        rows[FT_ACT_BACKWARD][s] +=
-            rows[FT_ACT_BACKWARD_INPUT][s] + rows[FT_ACT_BACKWARD_WEIGHT][s];
+        here[FT_ACT_BACKWARD][s] +=
+            here[FT_ACT_BACKWARD_INPUT][s] + here[FT_ACT_BACKWARD_WEIGHT][s];
+    for (int k = 0; k < KINDS; k++) join_replicas(b, here[kinds[k]], rows[kinds[k]]);
     FT_TRY(price_transfers(b, transfer, err));
     b->costs = (ft_stage_costs){.forward_ns = rows[FT_ACT_FORWARD],
                                 .backward_ns = rows[FT_ACT_BACKWARD],
@@ -243,6 +283,7 @@ ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
                                 .backward_weight_ns = rows[FT_ACT_BACKWARD_WEIGHT],
                                 .recompute_ns = rows[FT_ACT_FORWARD],
                                 .predict_ns = rows[FT_ACT_PREDICT],
-                                .attenuate_ns = rows[FT_ACT_ATTENUATE]};
+                                .attenuate_ns = rows[FT_ACT_ATTENUATE],
+                                .exchange_ns = rows[FT_ACT_EXCHANGE]};
     return FT_OK;
 }

@@ -52,10 +52,8 @@ static ft_status copy_cut(ft_blueprint *b, const ft_cut *o, ft_error *err)
         blueprint_copy(arena, o->node_stage, ft_graph_n_forward(o->graphs[0]), sizeof(int));
     c->recompute = blueprint_copy(arena, o->recompute, o->n_stages, sizeof(bool));
     c->splits = blueprint_copy(arena, o->splits, o->n_stages, sizeof(bool));
-    c->stage_device = blueprint_copy(arena, o->stage_device, o->n_stages, sizeof(int));
     c->devices = blueprint_copy(arena, o->devices, o->n_devices, sizeof *o->devices);
-    if (!c->graphs || !c->node_stage || !c->recompute || !c->splits || !c->stage_device ||
-        !c->devices)
+    if (!c->graphs || !c->node_stage || !c->recompute || !c->splits || !c->devices)
         return no_memory(err);
     return copy_machine(b, o->machine, err);
 }
@@ -103,23 +101,55 @@ static ft_status check_buckets(const ft_cut *o, ft_error *err)
 
 /* -- stages ------------------------------------------------------------------------------------ */
 
+static ft_status seat(ft_blueprint *b, ft_error *err)
+{
+    const ft_cut *o = &b->cut;
+    const ft_seat_request q = {.n_stages = o->n_stages,
+                               .n_devices = o->n_devices,
+                               .micro_batches = o->micro_batches,
+                               .device = o->stage_device,
+                               .replica_first = o->replica_first,
+                               .replica_device = o->replica_device,
+                               .replica_rule = o->replica_rule};
+    return ft_shares_new(&b->seating, b->arena, &q, err);
+}
+
+/* Of every replica a stage. */
+static ft_status lay_stages(ft_blueprint *b, ft_error *err)
+{
+    ft_cut *o = &b->cut;
+    const ft_seating *all = &b->seating;
+    b->stages = ft_arena_array(b->arena, all->n_seats, sizeof *b->stages);
+    bool *splits = ft_arena_array(b->arena, all->n_seats + 1, sizeof *splits);
+    if (!b->stages || !splits) return no_memory(err);
+    for (int s = 0; s < all->n_seats; s++) {
+        ft_stage_layout *stage = &b->stages[s];
+        stage->origin = all->seat_stage[s];
+        stage->replica = s - all->of[stage->origin].first;
+        stage->device = all->seat_device[s];
+        splits[s] = o->splits[stage->origin];
+        stage->cut = ft_arena_array(b->arena, o->n_graphs, sizeof *stage->cut);
+        if (!stage->cut) return no_memory(err);
+        for (int i = 0; i < o->n_graphs; i++) stage->cut[i] = &b->splits[i]->stages[stage->origin];
+    }
+    o->n_stages = all->n_seats;
+    o->splits = splits;
+    o->stage_device = all->seat_device;
+    o->replica_first = o->replica_device = NULL;
+    o->replica_rule = NULL;
+    return FT_OK;
+}
+
 static ft_status cut_graphs(ft_blueprint *b, ft_error *err)
 {
     const ft_cut *o = &b->cut;
     b->splits = ft_arena_array(b->arena, o->n_graphs, sizeof *b->splits);
-    b->stages = ft_arena_array(b->arena, o->n_stages, sizeof *b->stages);
-    if (!b->splits || !b->stages) return no_memory(err);
+    if (!b->splits) return no_memory(err);
     for (int i = 0; i < o->n_graphs; i++)
         FT_TRY(ft_graph_split(o->graphs[i], o->node_stage, o->recompute, o->n_stages, &b->splits[i],
                               err));
-    for (int s = 0; s < o->n_stages; s++) {
-        ft_stage_layout *stage = &b->stages[s];
-        stage->device = o->stage_device[s];
-        stage->cut = ft_arena_array(b->arena, o->n_graphs, sizeof *stage->cut);
-        if (!stage->cut) return no_memory(err);
-        for (int i = 0; i < o->n_graphs; i++) stage->cut[i] = &b->splits[i]->stages[s];
-    }
-    return FT_OK;
+    FT_TRY(seat(b, err));
+    return lay_stages(b, err);
 }
 
 static ft_status find_loss(ft_blueprint *b, ft_error *err)
@@ -128,6 +158,8 @@ static ft_status find_loss(ft_blueprint *b, ft_error *err)
     b->loss = ft_graph_find(g, "loss");
     if (b->loss == FT_NO_VALUE || ft_graph_value(g, b->loss)->spec.shape.n_dims != 0)
         return ft_fail(err, FT_INVALID, "the graph has no scalar output named 'loss'");
+    int stage = b->splits[0]->node_stage[ft_graph_value(g, b->loss)->source];
+    for (int s = 0; s < b->cut.n_stages; s++) b->stages[s].sums_loss = b->stages[s].origin == stage;
     return FT_OK;
 }
 
@@ -142,8 +174,8 @@ ft_status blueprint_cut(ft_blueprint *b, const ft_cut *cut, ft_error *err)
     b->n_terms = ft_graph_n_grads(g);
     b->together = cut->together;
     b->norms = cut->together || cut->late_norms;
-    FT_TRY(find_loss(b, err));
     FT_TRY(cut_graphs(b, err));
+    FT_TRY(find_loss(b, err));
     FT_TRY(blueprint_find_owners(b, err));
     FT_TRY(blueprint_find_edges(b, err));
     FT_TRY(blueprint_index_edges(b, err));
@@ -157,8 +189,8 @@ static ft_status wire(ft_blueprint *draft, const ft_cut *cut, ft_wiring *wiring,
     FT_TRY(blueprint_cut(draft, cut, err));
     FT_TRY(blueprint_choose_slots(draft, err));
     FT_TRY(blueprint_estimate(draft, err));
-    wiring->n_edges = draft->n_edges;
-    wiring->edges = draft->edges;
+    wiring->n_edges = draft->n_plan_edges;
+    wiring->edges = draft->plan_edges;
     wiring->costs = draft->costs;
     return FT_OK;
 }

@@ -1,10 +1,9 @@
-/* blueprint/edges.c - who owns which parameter, and what passes between stages.
+/* blueprint/edges.c - what passes between stages.
  *
- * A parameter is owned by the stage among its users that is the furthest from the loss, so that
- * stages wait for each other in one direction, and nobody needs a weight before its owner has it.
- * Other stages that use it send their gradient terms to the owner once per batch and take over its
- * new value once per batch: from a replica of their own when they are on another device, in place
- * when they share the owner's. A replica of what is not trained stays as it was loaded. */
+ * An edge here joins two stages of the blueprint, so one replica with one replica. An edge of the
+ * plan, which joins stages of the plan, stands for all of them that pass something: of values those
+ * with micro-batches in common, of gradient terms and weights those of which one owns what the
+ * other has. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,98 +11,8 @@
 
 static ft_status no_memory(ft_error *err)
 {
-    return ft_fail(err, FT_NOMEM, "engine: no memory for parameters and edges");
+    return ft_fail(err, FT_NOMEM, "engine: no memory for edges");
 }
-
-/* -- owners ------------------------------------------------------------------------------------ */
-
-static bool stage_uses(const ft_blueprint *b, int stage, int param)
-{
-    const ft_stage *cut = b->stages[stage].cut[0];
-    for (int i = 0; i < cut->n_params; i++)
-        if (cut->params[i] == param) return true;
-    return false;
-}
-
-/* Longest path to the last stage over what forwards pass on; n_stages rounds reach a fixed point
- * because a split has no cycle. */
-static void find_depths(const ft_blueprint *b, int *depth)
-{
-    const ft_split *split = b->splits[0];
-    for (int round = 0; round < b->cut.n_stages; round++)
-        for (int i = 0; i < split->n_transfers; i++) {
-            const ft_transfer *t = &split->transfers[i];
-            if (t->phase == FT_FORWARD && depth[t->from] < depth[t->to] + 1)
-                depth[t->from] = depth[t->to] + 1;
-        }
-}
-
-/* Of the stages with a term: the deepest, then the first. Without terms: the first user. */
-static int find_owner(const ft_blueprint *b, int param, const int *depth)
-{
-    const ft_param_layout *p = &b->params[param];
-    int owner = p->n_terms ? b->term_stage[p->terms[0]] : -1;
-    for (int t = 1; t < p->n_terms; t++) {
-        int s = b->term_stage[p->terms[t]];
-        if (depth[s] > depth[owner] || (depth[s] == depth[owner] && s < owner)) owner = s;
-    }
-    if (owner >= 0) return owner;
-    for (int s = 0; s < b->cut.n_stages; s++)
-        if (stage_uses(b, s, param)) return s;
-    return 0; /* used nowhere: kept and saved all the same */
-}
-
-static ft_status list_params(ft_blueprint *b, int s, ft_error *err)
-{
-    ft_stage_layout *stage = &b->stages[s];
-    stage->params = ft_arena_array(b->arena, b->n_params + 1, sizeof *stage->params);
-    if (!stage->params) return no_memory(err);
-    for (int p = 0; p < b->n_params; p++) {
-        int owner = b->params[p].owner;
-        if (owner != s && !stage_uses(b, s, p)) continue;
-        stage->params[stage->n_params++] =
-            (ft_stage_param){.param = p,
-                             .owned = owner == s,
-                             .replica = owner != s && ((b->cut.keeps && b->params[p].n_terms) ||
-                                                       b->stages[owner].device != stage->device)};
-    }
-    return FT_OK;
-}
-
-ft_status blueprint_find_owners(ft_blueprint *b, ft_error *err)
-{
-    const ft_graph *g = b->cut.graphs[0];
-    b->params = ft_arena_array(b->arena, b->n_params + 1, sizeof *b->params);
-    b->term_stage = ft_arena_array(b->arena, b->n_terms + 1, sizeof(int));
-    int *terms = ft_arena_array(b->arena, b->n_terms + 1, sizeof(int));
-    if (!b->params || !b->term_stage || !terms) return no_memory(err);
-    for (int t = 0; t < b->n_terms; t++) {
-        const ft_grad_term *term = ft_graph_grad_term(g, t);
-        b->term_stage[t] = b->splits[0]->node_stage[term->node];
-        b->params[term->param].n_terms++;
-    }
-    for (int p = 0; p < b->n_params; p++) {
-        ft_param_layout *info = &b->params[p];
-        const ft_value *value = ft_graph_value(g, ft_graph_param_value(g, p));
-        info->name = value->name;
-        info->spec = value->spec;
-        info->terms = terms;
-        terms += info->n_terms;
-        info->n_terms = 0;
-    }
-    for (int t = 0; t < b->n_terms; t++) {
-        ft_param_layout *info = &b->params[ft_graph_grad_term(g, t)->param];
-        info->terms[info->n_terms++] = t;
-    }
-    int *depth = ft_arena_array(b->arena, b->cut.n_stages, sizeof(int));
-    if (!depth) return no_memory(err);
-    find_depths(b, depth);
-    for (int p = 0; p < b->n_params; p++) b->params[p].owner = find_owner(b, p, depth);
-    for (int s = 0; s < b->cut.n_stages; s++) FT_TRY(list_params(b, s, err));
-    return FT_OK;
-}
-
-/* -- edges ------------------------------------------------------------------------------------- */
 
 static bool same_ends(const ft_edge *a, const ft_edge *b)
 {
@@ -142,39 +51,70 @@ static ft_action_kind kind_of(const ft_blueprint *b, int stage, ft_phase phase)
     return b->cut.splits[stage] ? FT_ACT_BACKWARD_INPUT : FT_ACT_BACKWARD;
 }
 
+/* Whether some micro-batch passes from one to the other. */
+static bool meet(const ft_blueprint *b, int from, int to)
+{
+    const ft_stage_layout *x = &b->stages[from], *y = &b->stages[to];
+    const ft_stage_share *of_x = &b->seating.of[x->origin], *of_y = &b->seating.of[y->origin];
+    for (int m = 0; m < b->cut.micro_batches; m++)
+        if (ft_share_replica(of_x, m) == x->replica && ft_share_replica(of_y, m) == y->replica)
+            return true;
+    return false;
+}
+
 static ft_status add_value_edges(ft_blueprint *b, ft_error *err)
 {
     const ft_split *split = b->splits[0];
     for (int i = 0; i < split->n_transfers; i++) {
         const ft_transfer *t = &split->transfers[i];
-        ft_edge edge = {.from = t->from,
-                        .to = t->to,
-                        .from_kind = kind_of(b, t->from, t->phase),
-                        .to_kind = kind_of(b, t->to, t->phase)};
-        FT_TRY(add_item(b, edge, FT_CARGO_VALUES, t->value, err));
+        const ft_stage_share *from = &b->seating.of[t->from], *to = &b->seating.of[t->to];
+        for (int x = from->first; x < from->first + from->n; x++)
+            for (int y = to->first; y < to->first + to->n; y++) {
+                if (!meet(b, x, y)) continue;
+                ft_edge edge = {.from = x,
+                                .to = y,
+                                .from_kind = kind_of(b, x, t->phase),
+                                .to_kind = kind_of(b, y, t->phase)};
+                FT_TRY(add_item(b, edge, FT_CARGO_VALUES, t->value, err));
+            }
     }
     return FT_OK;
 }
 
-static ft_status add_tie_edges(ft_blueprint *b, ft_error *err)
+static bool is_replicated(const ft_blueprint *b, int stage)
+{
+    return b->seating.of[b->stages[stage].origin].n > 1;
+}
+
+/* Every replica with a term sends it to the owner. Where one of the two is a replica it does so in
+ * an action of its own, since replicas send to each other before any of them can sum. */
+static ft_status add_term_edges(ft_blueprint *b, ft_error *err)
 {
     for (int t = 0; t < b->n_terms; t++) {
         int owner = b->params[ft_graph_grad_term(b->cut.graphs[0], t)->param].owner;
-        if (b->term_stage[t] == owner) continue;
-        ft_edge edge = {.from = b->term_stage[t],
-                        .to = owner,
-                        .from_kind = FT_ACT_REDUCE,
-                        .to_kind = FT_ACT_REDUCE};
-        FT_TRY(add_item(b, edge, FT_CARGO_TERMS, t, err));
+        const ft_stage_share *from = &b->seating.of[b->term_stage[t]];
+        for (int s = from->first; s < from->first + from->n; s++) {
+            if (s == owner) continue;
+            bool apart = from->n > 1 || is_replicated(b, owner);
+            ft_edge edge = {.from = s,
+                            .to = owner,
+                            .from_kind = apart ? FT_ACT_EXCHANGE : FT_ACT_REDUCE,
+                            .to_kind = FT_ACT_REDUCE};
+            FT_TRY(add_item(b, edge, FT_CARGO_TERMS, t, err));
+        }
     }
+    return FT_OK;
+}
+
+static ft_status add_weight_edges(ft_blueprint *b, ft_error *err)
+{
     for (int s = 0; s < b->cut.n_stages; s++)
         for (int i = 0; i < b->stages[s].n_params; i++) {
             const ft_stage_param *p = &b->stages[s].params[i];
             if (p->owned || (p->replica && !b->params[p->param].n_terms)) continue;
-            ft_edge edge = {.from = b->params[p->param].owner,
-                            .to = s,
-                            .from_kind = FT_ACT_UPDATE,
-                            .to_kind = FT_ACT_ADOPT};
+            int owner = b->params[p->param].owner;
+            ft_edge edge = {
+                .from = owner, .to = s, .from_kind = FT_ACT_UPDATE, .to_kind = FT_ACT_ADOPT};
             FT_TRY(
                 add_item(b, edge, p->replica ? FT_CARGO_WEIGHTS : FT_CARGO_NOTHING, p->param, err));
         }
@@ -184,12 +124,12 @@ static ft_status add_tie_edges(ft_blueprint *b, ft_error *err)
 static ft_status add_norm_edges(ft_blueprint *b, ft_error *err)
 {
     if (!b->norms) return FT_OK;
-    int *depth = ft_arena_array(b->arena, b->cut.n_stages, sizeof(int));
+    int *depth = ft_arena_array(b->arena, b->seating.n_stages, sizeof(int));
     if (!depth) return no_memory(err);
-    find_depths(b, depth);
+    blueprint_find_depths(b, depth);
     for (int s = 0; s < b->cut.n_stages; s++)
         for (int t = 0; t < b->cut.n_stages; t++) {
-            bool late = !b->cut.together && depth[s] > depth[t];
+            bool late = !b->cut.together && depth[b->stages[s].origin] > depth[b->stages[t].origin];
             ft_edge edge = {.from = s,
                             .to = t,
                             .from_kind = FT_ACT_REDUCE,
@@ -234,23 +174,69 @@ static ft_status size_edge(ft_blueprint *b, int e, ft_error *err)
     return FT_OK;
 }
 
+/* The same edge between stages of the plan. */
+static ft_edge in_plan(const ft_blueprint *b, const ft_edge *edge)
+{
+    ft_edge e = *edge;
+    e.from = b->stages[edge->from].origin;
+    e.to = b->stages[edge->to].origin;
+    return e;
+}
+
+/* Edges of the plan, in the order of the first of theirs. */
+static ft_status join_edges(ft_blueprint *b, ft_error *err)
+{
+    b->plan_edges = ft_arena_array(b->arena, b->n_edges + 1, sizeof *b->plan_edges);
+    b->edge_first = ft_arena_array(b->arena, b->n_edges + 1, sizeof *b->edge_first);
+    if (!b->plan_edges || !b->edge_first) return no_memory(err);
+    for (int e = 0; e < b->n_edges; e++) {
+        ft_edge edge = in_plan(b, &b->edges[e]);
+        int k = 0;
+        while (k < b->n_plan_edges && !same_ends(&b->plan_edges[k], &edge)) k++;
+        if (k == b->n_plan_edges) {
+            b->edge_first[k] = e;
+            b->plan_edges[b->n_plan_edges++] = edge;
+        }
+        b->cargoes[e].edge = k;
+        if (edge.bytes > b->plan_edges[k].bytes) b->plan_edges[k].bytes = edge.bytes;
+    }
+    return FT_OK;
+}
+
+/* Whose slots the values of an edge land in: those of the first with the same receiver. */
+static void share_slots(ft_blueprint *b)
+{
+    for (int e = 0; e < b->n_edges; e++) {
+        ft_cargo *c = &b->cargoes[e];
+        c->slots_of = e;
+        if (!ft_action_per_micro(b->edges[e].to_kind)) continue;
+        for (int k = b->edge_first[c->edge]; k < e; k++)
+            if (b->cargoes[k].edge == c->edge && b->edges[k].to == b->edges[e].to)
+                c->slots_of = b->cargoes[k].slots_of;
+    }
+}
+
 /* A producer may be ahead of its consumer by as many micro-batches as their depths differ, of norms
  * that are taken later, by as many as there are stages before the consumer; one buffer more lets it
- * work while the consumer reads. No more than there is to send in the longest leg. */
+ * work while the consumer reads; all of it for each producer of a consumer. No more than there is
+ * to send in the longest leg. Replicas wait for each other once per batch. */
 static void choose_slots(ft_blueprint *b, const int *depth)
 {
     const ft_cut *o = &b->cut;
     int deepest = 0;
-    for (int s = 0; s < o->n_stages; s++)
+    for (int s = 0; s < b->seating.n_stages; s++)
         if (depth[s] > deepest) deepest = depth[s];
-    for (int e = 0; e < b->n_edges; e++) {
-        ft_edge *edge = &b->edges[e];
+    for (int e = 0; e < b->n_plan_edges; e++) {
+        ft_edge *edge = &b->plan_edges[e];
         int ahead = abs(depth[edge->from] - depth[edge->to]);
         if (edge->to_kind == FT_ACT_TAKE_NORMS)
             ahead = deepest - depth[edge->to] + o->micro_batches;
+        int makers = b->seating.of[edge->from].n, users = b->seating.of[edge->to].n;
         bool per_micro = ft_action_per_micro(edge->from_kind);
         int64_t sent = per_micro ? (int64_t)o->n_batches * o->micro_batches : o->n_batches;
-        int slots = per_micro ? ahead + 1 : ahead / o->micro_batches + 2;
+        int slots =
+            per_micro ? (ahead + 1) * ((makers + users - 1) / users) : ahead / o->micro_batches + 2;
+        if (edge->from == edge->to) slots = 1;
         edge->slots = slots < sent ? slots : (int)sent;
     }
 }
@@ -276,22 +262,27 @@ ft_status blueprint_index_edges(ft_blueprint *b, ft_error *err)
 
 ft_status blueprint_find_edges(ft_blueprint *b, ft_error *err)
 {
-    int64_t stages = b->cut.n_stages, most = stages * stages * 5 + 1; /* kinds of edges */
+    int64_t stages = b->cut.n_stages, most = stages * stages * 6 + 1; /* kinds of edges */
     b->edges = ft_arena_array(b->arena, most, sizeof *b->edges);
     b->cargoes = ft_arena_array(b->arena, most, sizeof *b->cargoes);
     if (!b->edges || !b->cargoes) return no_memory(err);
     FT_TRY(add_value_edges(b, err));
-    if (!b->cut.forward_only) FT_TRY(add_tie_edges(b, err));
+    if (!b->cut.forward_only) {
+        FT_TRY(add_term_edges(b, err));
+        FT_TRY(add_weight_edges(b, err));
+    }
     FT_TRY(add_norm_edges(b, err));
     for (int e = 0; e < b->n_edges; e++) FT_TRY(size_edge(b, e, err));
+    FT_TRY(join_edges(b, err));
+    share_slots(b);
     return FT_OK;
 }
 
 ft_status blueprint_choose_slots(ft_blueprint *b, ft_error *err)
 {
-    int *depth = ft_arena_array(b->arena, b->cut.n_stages + 1, sizeof(int));
+    int *depth = ft_arena_array(b->arena, b->seating.n_stages + 1, sizeof(int));
     if (!depth) return no_memory(err);
-    find_depths(b, depth);
+    blueprint_find_depths(b, depth);
     choose_slots(b, depth);
     return FT_OK;
 }
@@ -312,59 +303,109 @@ static const char *describe_cargo(const ft_blueprint *b, const ft_cargo *c)
     return "weights that both use";
 }
 
-static ft_status report_missing(const ft_blueprint *b, int e, ft_error *err)
+static ft_status report_missing(const ft_blueprint *b, int k, ft_error *err)
 {
-    const ft_edge *edge = &b->edges[e];
+    const ft_edge *edge = &b->plan_edges[k];
     char from = ft_action_letter(edge->from_kind), to = ft_action_letter(edge->to_kind);
     return ft_fail(err, FT_INVALID,
                    "the plan has no edge %c%d>%c%d, but with these stages '%s' has to pass there: "
                    "add 'edge %c%d>%c%d bytes 0 slots 2', or cut elsewhere",
-                   from, edge->from, to, edge->to, describe_cargo(b, &b->cargoes[e]), from,
-                   edge->from, to, edge->to);
+                   from, edge->from, to, edge->to, describe_cargo(b, &b->cargoes[b->edge_first[k]]),
+                   from, edge->from, to, edge->to);
 }
 
 /* The places of each edge: its slots, and those that S and V of the plan need at its ends. */
 static ft_status find_rows(ft_blueprint *b, ft_error *err)
 {
-    int *sent = ft_arena_array(b->arena, b->n_edges + 1, sizeof *sent);
-    int *received = ft_arena_array(b->arena, b->n_edges + 1, sizeof *received);
+    int *sent = ft_arena_array(b->arena, b->n_plan_edges + 1, sizeof *sent);
+    int *received = ft_arena_array(b->arena, b->n_plan_edges + 1, sizeof *received);
     if (!sent || !received) return no_memory(err);
     FT_TRY(ft_plan_holds(&b->plan, sent, received, err));
     for (int e = 0; e < b->n_edges; e++) {
-        ft_row *rows = b->cargoes[e].rows;
+        ft_cargo *c = &b->cargoes[e];
         int from = b->stages[b->edges[e].from].device, to = b->stages[b->edges[e].to].device;
-        rows[FT_ROW_MADE] = (ft_row){.n = sent[e], .device = from};
-        rows[FT_ROW_EDGE] = (ft_row){.n = b->edges[e].slots, .device = to};
-        rows[FT_ROW_USED] = (ft_row){.n = received[e], .device = to};
+        c->rows[FT_ROW_MADE] = (ft_row){.n = sent[c->edge], .device = from};
+        c->rows[FT_ROW_EDGE] = (ft_row){.n = b->edges[e].slots, .device = to};
+        c->rows[FT_ROW_USED] = (ft_row){.n = received[c->edge], .device = to};
+    }
+    return FT_OK;
+}
+
+/* What was found from the graph, while a plan's edges take its place. */
+typedef struct found {
+    int n, n_plan_edges;
+    ft_edge *edges, *plan_edges;
+    ft_cargo *cargoes;
+} found;
+
+/* Edge k of the plan, of which nothing was found, is order alone: of every two that it joins. */
+static void add_order(ft_blueprint *b, const ft_edge *edge, int k, int64_t *nothing)
+{
+    const ft_stage_share *from = &b->seating.of[edge->from], *to = &b->seating.of[edge->to];
+    for (int x = from->first; x < from->first + from->n; x++)
+        for (int y = to->first; y < to->first + to->n; y++) {
+            if (x == y || (ft_action_per_micro(edge->to_kind) && !meet(b, x, y))) continue;
+            b->cargoes[b->n_edges] =
+                (ft_cargo){.kind = FT_CARGO_NOTHING, .edge = k, .bytes = nothing};
+            b->edges[b->n_edges] = *edge;
+            b->edges[b->n_edges].from = x;
+            b->edges[b->n_edges++].to = y;
+        }
+}
+
+/* Likewise one of which edges were found: those, with its slots. */
+static void add_found(ft_blueprint *b, const found *f, int number, const ft_edge *edge, int k)
+{
+    for (int e = 0; e < f->n; e++) {
+        if (f->cargoes[e].edge != number) continue;
+        b->cargoes[b->n_edges] = f->cargoes[e];
+        b->cargoes[b->n_edges].edge = k;
+        b->edges[b->n_edges] = f->edges[e];
+        b->edges[b->n_edges++].slots = edge->slots;
+    }
+}
+
+static ft_status check_found(const ft_blueprint *b, const ft_plan *plan, ft_error *err)
+{
+    for (int k = 0; k < b->n_plan_edges; k++) {
+        int e = 0;
+        while (e < plan->n_edges && !same_ends(&plan->edges[e], &b->plan_edges[k])) e++;
+        if (e == plan->n_edges) return report_missing(b, k, err);
     }
     return FT_OK;
 }
 
 ft_status blueprint_take_plan(ft_blueprint *b, const ft_plan *plan, ft_error *err)
 {
-    int n_found = b->n_edges, n = plan->n_edges;
-    ft_edge *found = b->edges;
-    ft_edge *edges = blueprint_copy(b->arena, plan->edges, n, sizeof *edges);
-    ft_cargo *cargoes = ft_arena_array(b->arena, n + 1, sizeof *cargoes);
-    int64_t *nothing = ft_arena_array(b->arena, b->cut.n_graphs, sizeof *nothing);
-    if (!edges || !cargoes || !nothing) return no_memory(err);
-    for (int e = 0; e < n; e++) {
-        cargoes[e].kind = FT_CARGO_NOTHING; /* what is not found here is order alone */
-        cargoes[e].bytes = nothing;
-        edges[e].bytes = 0;
+    int n = plan->n_edges;
+    int64_t pairs = 0, *nothing = ft_arena_array(b->arena, b->cut.n_graphs, sizeof *nothing);
+    FT_TRY(check_found(b, plan, err));
+    const found f = {b->n_edges, b->n_plan_edges, b->edges, b->plan_edges, b->cargoes};
+    for (int k = 0; k < n; k++)
+        pairs += (int64_t)b->seating.of[plan->edges[k].from].n * b->seating.of[plan->edges[k].to].n;
+    b->plan_edges = blueprint_copy(b->arena, plan->edges, n, sizeof *b->plan_edges);
+    b->edge_first = ft_arena_array(b->arena, n + 1, sizeof *b->edge_first);
+    b->edges = ft_arena_array(b->arena, pairs + 1, sizeof *b->edges);
+    b->cargoes = ft_arena_array(b->arena, pairs + 1, sizeof *b->cargoes);
+    if (!nothing || !b->plan_edges || !b->edge_first || !b->edges || !b->cargoes)
+        return no_memory(err);
+    b->n_edges = 0;
+    b->n_plan_edges = n;
+    for (int k = 0; k < n; k++) {
+        int number = 0, first = b->n_edges;
+        while (number < f.n_plan_edges && !same_ends(&f.plan_edges[number], &plan->edges[k]))
+            number++;
+        bool known = number < f.n_plan_edges;
+        b->plan_edges[k].bytes = known ? f.plan_edges[number].bytes : 0;
+        if (known)
+            add_found(b, &f, number, &plan->edges[k], k);
+        else
+            add_order(b, &b->plan_edges[k], k, nothing);
+        b->edge_first[k] = b->n_edges > first ? first : -1;
     }
-    for (int f = 0; f < n_found; f++) {
-        int e = 0;
-        while (e < n && !same_ends(&edges[e], &found[f])) e++;
-        if (e == n) return report_missing(b, f, err);
-        cargoes[e] = b->cargoes[f];
-        edges[e].bytes = found[f].bytes;
-    }
-    b->n_edges = n;
-    b->edges = edges;
-    b->cargoes = cargoes;
+    share_slots(b);
     b->plan = *plan;
-    b->plan.edges = edges;
+    b->plan.edges = b->plan_edges;
     b->plan.arena = NULL; /* the rest is the other's */
     FT_TRY(blueprint_index_edges(b, err));
     return find_rows(b, err);
@@ -372,13 +413,73 @@ ft_status blueprint_take_plan(ft_blueprint *b, const ft_plan *plan, ft_error *er
 
 /* -- rows -------------------------------------------------------------------------------------- */
 
+ft_action ft_blueprint_here(const ft_blueprint *b, int device, ft_action a)
+{
+    int stage = a.stage, replica = 0;
+    if (b->seating.several && b->seating.of[stage].n > 1)
+        replica = ft_shares_find(&b->seating, stage, device);
+    a.stage = (int16_t)(b->seating.of[stage].first + replica);
+    return a;
+}
+
+/* In the leg, of all replicas. */
+static int64_t leg_index(const ft_blueprint *b, const ft_action *a)
+{
+    return (int64_t)a->batch * b->cut.micro_batches + a->micro;
+}
+
+int64_t ft_blueprint_index(const ft_blueprint *b, const ft_action *a)
+{
+    if (!ft_action_per_micro(a->kind)) return a->batch;
+    return ft_share_local(&b->seating.of[b->stages[a->stage].origin], leg_index(b, a));
+}
+
+int64_t ft_blueprint_slot_index(const ft_blueprint *b, int e, const ft_action *a)
+{
+    if (!ft_action_per_micro(b->edges[e].to_kind)) return a->batch;
+    return ft_share_local(&b->seating.of[b->stages[b->edges[e].to].origin], leg_index(b, a));
+}
+
+bool ft_blueprint_is_first(const ft_blueprint *b, const ft_action *a)
+{
+    return ft_blueprint_index(b, a) % b->seating.of[b->stages[a->stage].origin].per_batch == 0;
+}
+
+bool ft_blueprint_is_last(const ft_blueprint *b, const ft_action *a)
+{
+    int n = b->seating.of[b->stages[a->stage].origin].per_batch;
+    return ft_blueprint_index(b, a) % n == n - 1;
+}
+
+/* Whether the other end of an edge has to do with the action: with its micro-batch, if it has one.
+ */
+static bool concerns(const ft_blueprint *b, int other, const ft_action *a)
+{
+    const ft_stage_share *s = &b->seating.of[b->stages[other].origin];
+    if (s->n == 1 || !ft_action_per_micro(a->kind)) return true;
+    return ft_share_replica(s, leg_index(b, a)) == b->stages[other].replica;
+}
+
+/* The i-th of a list of edges that the action has to do with, or -1. */
+static int nth_edge(const ft_blueprint *b, const int *edges, int n, bool incoming,
+                    const ft_action *a, int i)
+{
+    if (!b->seating.several) return i < n ? edges[i] : -1;
+    for (int k = 0; k < n; k++) {
+        const ft_edge *edge = &b->edges[edges[k]];
+        if (concerns(b, incoming ? edge->from : edge->to, a) && i-- == 0) return edges[k];
+    }
+    return -1;
+}
+
 /* Of an edge with an S or V, the places at its ends. */
 bool ft_blueprint_takes(const ft_blueprint *b, const ft_action *a, int i, ft_row_end *out)
 {
     const ft_stage_layout *stage = &b->stages[a->stage];
     bool copies = a->kind == FT_ACT_SEND || a->kind == FT_ACT_RECEIVE;
-    if (i >= (copies ? 1 : stage->n_in_edges[a->kind])) return false;
-    int e = copies ? a->item : stage->in_edges[a->kind][i];
+    int e = copies ? (i ? -1 : b->edge_first[a->item])
+                   : nth_edge(b, stage->in_edges[a->kind], stage->n_in_edges[a->kind], true, a, i);
+    if (e < 0) return false;
     ft_row_kind last = b->cargoes[e].rows[FT_ROW_USED].n ? FT_ROW_USED : FT_ROW_EDGE;
     *out = (ft_row_end){e, a->kind == FT_ACT_SEND      ? FT_ROW_MADE
                            : a->kind == FT_ACT_RECEIVE ? FT_ROW_EDGE
@@ -390,8 +491,10 @@ bool ft_blueprint_fills(const ft_blueprint *b, const ft_action *a, int i, ft_row
 {
     const ft_stage_layout *stage = &b->stages[a->stage];
     bool copies = a->kind == FT_ACT_SEND || a->kind == FT_ACT_RECEIVE;
-    if (i >= (copies ? 1 : stage->n_out_edges[a->kind])) return false;
-    int e = copies ? a->item : stage->out_edges[a->kind][i];
+    int e = copies
+                ? (i ? -1 : b->edge_first[a->item])
+                : nth_edge(b, stage->out_edges[a->kind], stage->n_out_edges[a->kind], false, a, i);
+    if (e < 0) return false;
     ft_row_kind first = b->cargoes[e].rows[FT_ROW_MADE].n ? FT_ROW_MADE : FT_ROW_EDGE;
     *out = (ft_row_end){e, a->kind == FT_ACT_SEND      ? FT_ROW_EDGE
                            : a->kind == FT_ACT_RECEIVE ? FT_ROW_USED

@@ -127,7 +127,7 @@ ft_status blueprint_find_outputs(ft_blueprint *b, ft_error *err)
         out.value = ft_graph_output_value(g, i, &out.name);
         const ft_value *value = ft_graph_value(g, out.value);
         if (out.value == b->loss || value->kind != FT_VALUE_NODE) continue;
-        out.stage = b->splits[0]->node_stage[value->source];
+        out.stage = b->seating.of[b->splits[0]->node_stage[value->source]].first;
         for (int k = 0; k < b->cut.n_graphs; k++) {
             int64_t bytes = ft_blueprint_output_bytes(b, &out, k) * b->cut.micro_batches;
             if (bytes > out.slot_bytes) out.slot_bytes = bytes;

@@ -29,7 +29,7 @@ static void measure(const ft_blueprint *b, int s, extent out[FT_MEMORY_CLASSES])
 {
     const ft_stage_layout *stage = &b->stages[s];
     const ft_stage *cut = stage->cut[0];
-    bool stay = b->evaluation || b->plan.versions[s] > 1;
+    bool stay = b->evaluation || b->plan.versions[stage->origin] > 1;
     for (int i = 0; i < stage->n_params; i++) {
         const ft_stage_param *sp = &stage->params[i];
         const ft_param_layout *p = &b->params[sp->param];
@@ -43,7 +43,7 @@ static void measure(const ft_blueprint *b, int s, extent out[FT_MEMORY_CLASSES])
     }
     for (int i = 0; i < stage->n_packs && !stay; i++)
         add(&out[FT_MEMORY_PACKED], stage->packs[i].bytes);
-    int in_flight = b->plan.in_flight[s];
+    int in_flight = stage->n_slots;
     if (!stage->slot_bytes || in_flight > b->cut.micro_batches) return;
     out[FT_MEMORY_ACTIVATIONS] =
         (extent){in_flight * stage->slot_bytes, ft_place_room(stage->slot_bytes)};

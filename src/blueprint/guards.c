@@ -69,7 +69,7 @@ static void visit_stage(const walk *w, int s)
     guard.name = NULL;
     guard.class = FT_MEMORY_ACTIVATIONS;
     if (!stage->units[FT_MEMORY_ACTIVATIONS])
-        visit_slots(w, guard, stage->slots_at, stage->slot_bytes, b->plan.in_flight[s]);
+        visit_slots(w, guard, stage->slots_at, stage->slot_bytes, stage->n_slots);
     ft_guard older = guard;
     older.class = FT_MEMORY_VERSIONS;
     visit_slots(w, older, stage->predicted.at, stage->predicted.slot_bytes, stage->predicted.n);
@@ -88,6 +88,7 @@ static void visit_buffers(const walk *w)
             const ft_row *row = &b->cargoes[e].rows[r];
             guard.stage = r == FT_ROW_MADE ? b->edges[e].from : b->edges[e].to;
             guard.device = row->device;
+            if (r == FT_ROW_EDGE && b->cargoes[e].slots_of != e) continue;
             visit_slots(w, guard, row->base, b->cargoes[e].slot_bytes, row->n);
         }
     for (int i = 0; i < b->n_outputs; i++) {

@@ -134,7 +134,7 @@ void blueprint_count_held(ft_blueprint *b)
         for (int l = 0; l < 3; l++)
             for (int i = 0; i < lists[l]->n; i++) {
                 const ft_action *a = &lists[l]->actions[i];
-                if (a->stage != s) continue;
+                if (a->stage != stage->origin) continue;
                 held += a->kind == FT_ACT_BACKWARD_INPUT;
                 if (held > stage->n_held_slots) stage->n_held_slots = held;
                 held -= a->kind == FT_ACT_BACKWARD_WEIGHT;

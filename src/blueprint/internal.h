@@ -3,7 +3,7 @@
 #define FT_BLUEPRINT_INTERNAL_H
 
 #include "base/arena.h"
-#include "blueprint/blueprint.h"
+#include "blueprint/actions.h"
 
 /* cut.c: a copy of an array, of zeros when it is NULL; with room for one more. */
 void *blueprint_copy(ft_arena *arena, const void *source, int64_t n, int64_t size);
@@ -12,8 +12,11 @@ ft_status blueprint_cut(ft_blueprint *b, const ft_cut *cut, ft_error *err);
 /* halves.c: what every action of a stage computes; then, of a plan, slots between halves. */
 ft_status blueprint_find_nodes(ft_blueprint *b, ft_error *err);
 void blueprint_count_held(ft_blueprint *b);
-/* edges.c: ties, edges and their cargo, from splits. */
+/* owners.c: who updates which parameter. */
 ft_status blueprint_find_owners(ft_blueprint *b, ft_error *err);
+/* By stage of the plan: longest path to the last one over what forwards pass on. */
+void blueprint_find_depths(const ft_blueprint *b, int *depth);
+/* edges.c: edges and their cargo, from splits. */
 ft_status blueprint_find_edges(ft_blueprint *b, ft_error *err);
 /* Lists every stage's edges by the kind of its actions. */
 ft_status blueprint_index_edges(ft_blueprint *b, ft_error *err);

@@ -23,6 +23,27 @@ typedef struct ft_row {
     int64_t base; /* of the first, in the device's block */
 } ft_row;
 
+/* What an edge carries. */
+typedef enum {
+    FT_CARGO_VALUES,  /* activations or their gradients, per micro-batch */
+    FT_CARGO_TERMS,   /* gradient terms of parameters that the receiver owns */
+    FT_CARGO_WEIGHTS, /* updated parameters for a replica */
+    FT_CARGO_NOTHING  /* order alone: norms, or weights on the same device */
+} ft_cargo_kind;
+
+typedef struct ft_cargo {
+    ft_cargo_kind kind;
+    int edge;     /* of the plan */
+    int slots_of; /* the edge here in whose slots it lands: replicas of the sender share those of a
+                     receiver */
+    int n;
+    int *items;         /* value, term or parameter numbers */
+    int64_t *at;        /* by bucket, then item: offset in a slot */
+    int64_t *bytes;     /* by bucket: what a slot holds */
+    int64_t slot_bytes; /* the place of the largest */
+    ft_row rows[FT_ROWS];
+} ft_cargo;
+
 /* The row of an edge that an action takes from or fills. */
 typedef struct ft_row_end {
     int edge;

@@ -94,8 +94,7 @@ static ft_status compile_action(ft_blueprint *b, int s, int bucket, int kind, ft
         .n_packs = stage->n_packs,
         .team_size = b->cut.devices[stage->device].n_threads,
         .kind = b->cut.devices[stage->device].kind};
-    int loss_node = ft_graph_value(q.graph, b->loss)->source;
-    if (forward && b->splits[bucket]->node_stage[loss_node] == s) keep[q.n_keep++] = b->loss;
+    if (forward && stage->sums_loss) keep[q.n_keep++] = b->loss;
     for (int i = 0; i < b->n_outputs; i++)
         if (b->outputs[i].stage == s) keep[q.n_keep++] = b->outputs[i].value;
     return ft_program_new(&stage->programs[kind][bucket], &q, err);
@@ -228,7 +227,7 @@ static ft_status take_stage(ft_blueprint *b, int s, ft_error *err)
         stage->units[FT_MEMORY_ACTIVATIONS]->bytes = ft_place_room(stage->slot_bytes);
     else
         stage->slots_at =
-            take_slots(block, FT_MEMORY_ACTIVATIONS, stage->slot_bytes, b->plan.in_flight[s]);
+            take_slots(block, FT_MEMORY_ACTIVATIONS, stage->slot_bytes, stage->n_slots);
     FT_TRY(blueprint_place_versions(b, s, err));
     for (int k = 0; k < FT_WEIGHTS_KINDS; k++) {
         ft_version_ring *ring = &stage->rings[k];
@@ -242,13 +241,13 @@ static ft_status take_stage(ft_blueprint *b, int s, ft_error *err)
     return FT_OK;
 }
 
-/* Micro-batches that are in the pipeline at once, at most. */
+/* Micro-batches that are in the pipeline at once, at most; those of replicas lie side by side. */
 static int most_in_flight(const ft_blueprint *b)
 {
     bool alone = b->cut.forward_only;
     int most = 0;
-    for (int s = 0; s < b->cut.n_stages; s++) {
-        int here = alone ? b->plan.depth[s] + 1 : b->plan.in_flight[s];
+    for (int s = 0; s < b->plan.n_stages; s++) {
+        int here = alone ? b->plan.depth[s] + 1 : b->plan.in_flight[s] * b->seating.of[s].n;
         if (here > most) most = here;
     }
     return most;
@@ -269,8 +268,10 @@ static ft_status take_buffers(ft_blueprint *b, ft_error *err)
     for (int e = 0; e < b->n_edges; e++)
         for (int r = 0; r < FT_ROWS; r++) {
             ft_row *row = &b->cargoes[e].rows[r];
-            row->base = take_slots(&b->blocks[row->device], FT_MEMORY_BUFFERS,
-                                   b->cargoes[e].slot_bytes, row->n);
+            int whose = r == FT_ROW_EDGE ? b->cargoes[e].slots_of : e;
+            row->base = whose == e ? take_slots(&b->blocks[row->device], FT_MEMORY_BUFFERS,
+                                                b->cargoes[e].slot_bytes, row->n)
+                                   : b->cargoes[whose].rows[r].base;
         }
     /* Micro-batches in flight span so many batches, one more is being updated and one fed. */
     int m = b->cut.micro_batches, most = most_in_flight(b);
@@ -362,6 +363,8 @@ ft_status blueprint_lay_out(ft_blueprint *b, ft_error *err)
 {
     b->blocks = ft_arena_array(b->arena, b->cut.n_devices, sizeof *b->blocks);
     if (!b->blocks) return no_memory(err);
+    for (int s = 0; s < b->cut.n_stages; s++)
+        b->stages[s].n_slots = b->plan.in_flight[b->stages[s].origin];
     blueprint_count_held(b);
     FT_TRY(blueprint_find_units(b, err));
     FT_TRY(blueprint_count_versions(b, err));

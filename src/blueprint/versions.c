@@ -8,18 +8,17 @@ static bool computes(ft_action_kind kind)
            kind == FT_ACT_BACKWARD_WEIGHT;
 }
 
-ft_versions ft_versions_read(const ft_version_count *c, const ft_plan *plan, const ft_action *a)
+ft_versions ft_versions_read(const ft_version_count *c, int64_t index, const ft_action *a)
 {
     int64_t own = (int64_t)a->batch - a->lag, adopted = c->newest.of[FT_WEIGHTS_ADOPTED];
-    const ft_versions *forward = &c->forwards[ft_action_index(plan, a) % c->n_slots];
+    const ft_versions *forward = &c->forwards[index % c->n_slots];
     if (a->kind != FT_ACT_FORWARD && forward->of[FT_WEIGHTS_OWNED] == own) return *forward;
     return (ft_versions){{own, own < adopted ? own : adopted}};
 }
 
-void ft_versions_pass(ft_version_count *c, const ft_plan *plan, const ft_action *a)
+void ft_versions_pass(ft_version_count *c, int64_t index, const ft_action *a)
 {
-    if (a->kind == FT_ACT_FORWARD)
-        c->forwards[ft_action_index(plan, a) % c->n_slots] = ft_versions_read(c, plan, a);
+    if (a->kind == FT_ACT_FORWARD) c->forwards[index % c->n_slots] = ft_versions_read(c, index, a);
     c->newest.of[FT_WEIGHTS_OWNED] += a->kind == FT_ACT_UPDATE;
     c->newest.of[FT_WEIGHTS_ADOPTED] += a->kind == FT_ACT_ADOPT;
 }
@@ -50,18 +49,19 @@ static ft_status count_adopted(ft_blueprint *b, int s, ft_error *err)
     const ft_plan *plan = &b->plan;
     ft_stage_layout *stage = &b->stages[s];
     ft_version_ring *ring = &stage->rings[FT_WEIGHTS_ADOPTED];
-    ft_version_count count = {.n_slots = plan->in_flight[s]};
+    ft_version_count count = {.n_slots = stage->n_slots};
     count.forwards = ft_arena_array(b->arena, count.n_slots, sizeof *count.forwards);
     if (!count.forwards) return ft_fail(err, FT_NOMEM, "engine: no memory for weight versions");
     for (int64_t i = 0; i < ft_plan_length(plan, stage->device); i++) {
-        ft_action a = ft_plan_at(plan, stage->device, i);
+        ft_action a = ft_blueprint_here(b, stage->device, ft_plan_at(plan, stage->device, i));
         if (a.stage != s) continue;
+        int64_t index = ft_blueprint_index(b, &a);
         if (computes(a.kind)) {
-            int64_t read = ft_versions_read(&count, plan, &a).of[FT_WEIGHTS_ADOPTED];
+            int64_t read = ft_versions_read(&count, index, &a).of[FT_WEIGHTS_ADOPTED];
             int64_t behind = count.newest.of[FT_WEIGHTS_ADOPTED] - read;
             if (behind > ring->n) ring->n = (int)behind;
         }
-        ft_versions_pass(&count, plan, &a);
+        ft_versions_pass(&count, index, &a);
     }
     return FT_OK;
 }
@@ -90,12 +90,12 @@ ft_status blueprint_count_versions(ft_blueprint *b, ft_error *err)
 {
     for (int s = 0; s < b->cut.n_stages; s++) {
         ft_stage_layout *stage = &b->stages[s];
-        stage->predicted.n = ft_plan_has(&b->plan, s, FT_ACT_PREDICT); /* one slot */
-        stage->attenuates = ft_plan_has(&b->plan, s, FT_ACT_ATTENUATE);
-        stage->rings[FT_WEIGHTS_OWNED].n = b->plan.versions[s] - 1;
+        stage->predicted.n = ft_plan_has(&b->plan, stage->origin, FT_ACT_PREDICT); /* one slot */
+        stage->attenuates = ft_plan_has(&b->plan, stage->origin, FT_ACT_ATTENUATE);
+        stage->rings[FT_WEIGHTS_OWNED].n = b->plan.versions[stage->origin] - 1;
         if (b->cut.keeps && adopts(b, stage)) FT_TRY(count_adopted(b, s, err));
-        stage->reads_old =
-            !stage->attenuates || stage->rings[FT_WEIGHTS_ADOPTED].n || finds_newer(&b->plan, s);
+        stage->reads_old = !stage->attenuates || stage->rings[FT_WEIGHTS_ADOPTED].n ||
+                           finds_newer(&b->plan, stage->origin);
     }
     return FT_OK;
 }

@@ -32,10 +32,10 @@ typedef struct ft_version_ring {
     int64_t slot_bytes, at; /* a place; offset of slot 0 in the stage's device block */
 } ft_version_ring;
 
-/* What an F, B, I or G reads; an F behind a P of its own reads what that made. */
-ft_versions ft_versions_read(const ft_version_count *count, const ft_plan *plan,
-                             const ft_action *action);
+/* What an F, B, I or G reads, number `index` of its stage; an F behind a P of its own reads what
+ * that made. */
+ft_versions ft_versions_read(const ft_version_count *count, int64_t index, const ft_action *action);
 /* Counts the action, which reads as ft_versions_read says, as done. */
-void ft_versions_pass(ft_version_count *count, const ft_plan *plan, const ft_action *action);
+void ft_versions_pass(ft_version_count *count, int64_t index, const ft_action *action);
 
 #endif

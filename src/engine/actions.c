@@ -4,6 +4,16 @@
 #include "base/clock.h"
 #include "engine/internal.h"
 
+/* The sum of what replicas have, in their order; of one stage that makes the loss, its own. */
+static double loss_of(const ft_run *run, int64_t batch)
+{
+    const ft_blueprint *b = run->blueprint;
+    double loss = 0;
+    for (int s = 0; s < b->cut.n_stages; s++)
+        if (b->stages[s].sums_loss) loss += run->stages[s].losses[batch % b->batch_slots];
+    return loss;
+}
+
 ft_status finish_batch(worker *w, const ft_action *a, ft_error *err)
 {
     ft_run *run = w->run;
@@ -12,7 +22,7 @@ ft_status finish_batch(worker *w, const ft_action *a, ft_error *err)
     FT_TRY(end_batch(w, a, err));
     if (atomic_fetch_sub(&batch->stages_left, 1) != 1) return FT_OK;
     run->results[a->batch % b->batch_slots] = (ft_result){.step = run->first_step + a->batch,
-                                                          .loss = batch->loss,
+                                                          .loss = loss_of(run, a->batch),
                                                           .grad_norm = batch->norm,
                                                           .rate = batch->rate,
                                                           .end_ns = ft_now_ns() - run->start_ns};
@@ -31,7 +41,7 @@ static ft_status (*const kinds[FT_ACT_COUNT])(worker *, const ft_action *, ft_er
     [FT_ACT_SWAP_IN] = do_swap_in,      [FT_ACT_DROP] = do_drop,
     [FT_ACT_BACKWARD_INPUT] = do_stage, [FT_ACT_BACKWARD_WEIGHT] = do_backward,
     [FT_ACT_PREDICT] = do_predict,      [FT_ACT_TAKE_NORMS] = do_take_norms,
-    [FT_ACT_ATTENUATE] = do_attenuate,
+    [FT_ACT_ATTENUATE] = do_attenuate,  [FT_ACT_EXCHANGE] = do_exchange,
 };
 
 /* The first action of a kind that has no function here, or NULL. */
@@ -61,14 +71,6 @@ ft_status ft_run_check_plan(const ft_plan *plan, ft_error *err)
                            "but not executed yet",
                            d);
     }
-    for (int s = 0; s < plan->n_stages; s++) {
-        int n = plan->replica_first[s + 1] - plan->replica_first[s];
-        if (n > 1)
-            return ft_fail(err, FT_UNSUPPORTED,
-                           "plan: %d replicas, as stage %d has, can be planned and simulated but "
-                           "not executed yet: expected one device for each stage",
-                           n, s);
-    }
     return FT_OK;
 }
 
@@ -82,14 +84,15 @@ static ft_status check_lag(const ft_run *run, const ft_action *a, ft_error *err)
 {
     int lag = counted_lag(run, a);
     if (lag == a->lag) return FT_OK;
-    return ft_fail(err, FT_INVALID, "stage %d is %d updates behind, the plan says %d", a->stage,
-                   lag, a->lag);
+    return ft_fail(err, FT_INVALID, "stage %d is %d updates behind, the plan says %d",
+                   run->blueprint->stages[a->stage].origin, lag, a->lag);
 }
 
 ft_status execute_action(worker *w, const ft_action *a, ft_error *err)
 {
     FT_TRY(check_lag(w->run, a, err));
     FT_TRY(kinds[a->kind](w, a, err));
-    ft_versions_pass(&w->run->stages[a->stage].versions, w->run->plan, a);
+    ft_versions_pass(&w->run->stages[a->stage].versions, ft_blueprint_index(w->run->blueprint, a),
+                     a);
     return FT_OK;
 }

@@ -30,7 +30,7 @@ static ft_status receive_values(worker *w, const ft_action *a, int bucket,
     ft_row_end at;
     for (int i = 0; ft_blueprint_takes(b, a, i, &at); i++) {
         const ft_cargo *c = &b->cargoes[at.edge];
-        char *slot = row_place(w->run, at, ft_action_index(w->run->plan, a));
+        char *slot = row_place(w->run, at, a);
         for (int k = 0; k < c->n; k++) {
             int64_t bytes = value_bytes(g, c->items[k]);
             ft_place place = ft_program_place(program, c->items[k]);
@@ -53,7 +53,7 @@ static ft_status send_values(worker *w, const ft_action *a, int bucket, const ft
     ft_row_end at;
     for (int i = 0; ft_blueprint_fills(b, a, i, &at); i++) {
         const ft_cargo *c = &b->cargoes[at.edge];
-        char *slot = row_place(w->run, at, ft_action_index(w->run->plan, a));
+        char *slot = row_place(w->run, at, a);
         for (int k = 0; k < c->n; k++) {
             const ft_spec *spec = &ft_graph_value(g, c->items[k])->spec;
             const void *data = ft_place_address(bases, ft_program_place(program, c->items[k]));
@@ -68,14 +68,14 @@ static ft_status send_values(worker *w, const ft_action *a, int bucket, const ft
 }
 
 /* Adds the loss to the batch's, in the stage that makes it; returns whether it is finite. */
-static bool take_loss(worker *w, const ft_action *a, int bucket, const ft_program *program,
+static bool take_loss(worker *w, const ft_action *a, const ft_program *program,
                       const ft_bases *bases)
 {
     const ft_blueprint *b = w->run->blueprint;
-    int node = ft_graph_value(b->cut.graphs[bucket], b->loss)->source;
-    if (a->kind != FT_ACT_FORWARD || b->splits[bucket]->node_stage[node] != a->stage) return true;
+    if (a->kind != FT_ACT_FORWARD || !b->stages[a->stage].sums_loss) return true;
     const float *loss = ft_place_address(bases, ft_program_place(program, b->loss));
-    batch_of(w->run, a->batch)->loss += (double)*loss;
+    double *sum = &w->run->stages[a->stage].losses[a->batch % b->batch_slots];
+    *sum = (ft_blueprint_is_first(b, a) ? 0 : *sum) + (double)*loss;
     return isfinite(*loss);
 }
 
@@ -113,9 +113,9 @@ ft_status do_stage(worker *w, const ft_action *a, ft_error *err)
     const ft_stage_layout *stage = &b->stages[a->stage];
     stage_state *state = &run->stages[a->stage];
     int bucket = batch_of(run, a->batch)->bucket;
-    bool forward = a->kind == FT_ACT_FORWARD, last = a->micro == b->cut.micro_batches - 1;
+    bool forward = a->kind == FT_ACT_FORWARD, last = ft_blueprint_is_last(b, a);
     const ft_program *program = stage->programs[a->kind][bucket];
-    int64_t index = ft_action_index(run->plan, a);
+    int64_t index = ft_blueprint_index(b, a);
     char *held = held_slot(run, a->stage, index);
     int64_t work_at = b->blocks[w->device].begin[FT_MEMORY_WORKSPACE];
     ft_high_water water = {0, 0};
@@ -127,7 +127,7 @@ ft_status do_stage(worker *w, const ft_action *a, ft_error *err)
                       .grads = state->grads,
                       .rows = moves_gradients(run, a->stage) ? NULL : state->rows,
                       .squares = b->norms && last ? state->squares : NULL,
-                      .accumulate = a->micro > 0,
+                      .accumulate = !ft_blueprint_is_first(b, a),
                       .key = {.seed = b->options.seed,
                               .step = (uint32_t)(run->first_step + a->batch),
                               .sample = (uint32_t)(a->micro * b->options.micro_batch_size)},
@@ -144,7 +144,7 @@ ft_status do_stage(worker *w, const ft_action *a, ft_error *err)
     FT_TRY(receive_values(w, a, bucket, program, &bases, err));
     FT_TRY(ft_program_run(program, &bases, err));
     FT_TRY(send_values(w, a, bucket, program, &bases, &sent, err));
-    bool loss = take_loss(w, a, bucket, program, &bases);
+    bool loss = take_loss(w, a, program, &bases);
     if (forward) FT_TRY(hand_out(w, a, bucket, program, &bases, err));
     ledger_work(w, water.work);
     if (!sent || !loss || watch.node) {
@@ -174,7 +174,7 @@ ft_status do_backward(worker *w, const ft_action *a, ft_error *err)
     const ft_stage *cut = w->run->blueprint->stages[a->stage].cut[0];
     for (int i = 0; i < cut->n_grads; i++) {
         int param = ft_graph_grad_term(w->run->blueprint->cut.graphs[0], cut->grads[i])->param;
-        ledger_keep(w, a->stage, FT_MEMORY_GRADIENTS, &w->run->kept_terms[cut->grads[i]],
+        ledger_keep(w, a->stage, FT_MEMORY_GRADIENTS, &w->run->stages[a->stage].kept_terms[i],
                     ft_spec_bytes(&w->run->blueprint->params[param].spec));
     }
     return FT_OK;

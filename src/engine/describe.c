@@ -58,9 +58,10 @@ static void add_need(const ft_run *run, const need *n, const ft_action *a, ft_te
         ft_text_add(text, "batch %d to be fed", a->batch);
         return;
     }
-    const ft_edge *edge = &run->blueprint->edges[n->at.edge];
+    int number = edge_of_plan(run, n->at.edge);
+    const ft_edge *edge = &run->blueprint->plan_edges[number];
     ft_text_add(text, "%s edge %d, %c%d>%c%d (",
-                n->what == FT_WAIT_DATA ? "data of" : "a free slot of", n->at.edge,
+                n->what == FT_WAIT_DATA ? "data of" : "a free slot of", number,
                 ft_action_letter(edge->from_kind), edge->from, ft_action_letter(edge->to_kind),
                 edge->to);
     add_cargo(run, n->at.edge, text);
@@ -72,7 +73,7 @@ static bool action_of(const ft_run *run, int device, ft_action *a)
 {
     int64_t position = atomic_load(&run->workers[device].passed);
     if (position >= run->workers[device].length) return false;
-    *a = ft_plan_at(run->plan, device, position);
+    *a = ft_blueprint_here(run->blueprint, device, ft_plan_at(run->plan, device, position));
     return !action_is_left_out(run, a);
 }
 
@@ -96,7 +97,8 @@ static void add_device(const ft_run *run, int d, ft_text *text)
         (double)(ft_now_ns() - atomic_load_explicit(&w->since_ns, memory_order_relaxed)) / 1e9;
     ft_text_add(text, "%s: action %lld of %lld, %s of stage %d, batch %d, micro-batch %d, ",
                 run->blueprint->cut.devices[d].name, (long long)atomic_load(&w->passed),
-                (long long)w->length, ft_action_word(a.kind), a.stage, a.batch, a.micro);
+                (long long)w->length, ft_action_word(a.kind),
+                run->blueprint->stages[a.stage].origin, a.batch, a.micro);
     bool waits = false;
     for (int i = 0; nth_need(run, &a, i, &n); i++) {
         if (is_met(&n)) continue;
@@ -159,7 +161,7 @@ static void add_event(const ft_run *run, const ft_event *e, ft_text *text)
                 (double)e->end_ns / 1e6);
     if (e->wait != FT_WAIT_NOTHING) ft_text_add(text, ", waited for %s", ft_wait_word(e->wait));
     if (e->wait == FT_WAIT_DATA || e->wait == FT_WAIT_SLOT) {
-        const ft_edge *edge = &run->blueprint->edges[e->edge];
+        const ft_edge *edge = &run->blueprint->plan_edges[e->edge];
         ft_text_add(text, " of %c%d>%c%d", ft_action_letter(edge->from_kind), edge->from,
                     ft_action_letter(edge->to_kind), edge->to);
     }

@@ -15,7 +15,7 @@
 static int64_t order_of(const ft_run *run, const ft_action *a)
 {
     const ft_blueprint *b = run->blueprint;
-    int64_t stages = b->cut.n_stages, depth = b->plan.depth[a->stage];
+    int64_t stages = b->cut.n_stages, depth = b->plan.depth[b->stages[a->stage].origin];
     bool forward = a->kind == FT_ACT_FORWARD, micro = ft_action_per_micro(a->kind);
     int64_t turn = 2 * (int64_t)(micro ? a->micro : b->cut.micro_batches) + !forward;
     return (turn * (stages + 1) + (forward ? stages - depth : depth)) * stages + a->stage;
@@ -78,15 +78,15 @@ static ft_error describe(const worker *w, const ft_action *a, const ft_watch *fo
                          const char *param)
 {
     const ft_run *run = w->run;
-    const ft_cut *o = &run->blueprint->cut;
+    const ft_blueprint *b = run->blueprint;
     char what[256], from[256] = "";
     ft_watch_words(found, what, sizeof what);
     if (param) snprintf(from, sizeof from, " from the parameter '%s', which is not finite", param);
     ft_error failure;
     ft_fail(&failure, FT_DIVERGED, "%s %lld: %s%s; stage %d of %d, micro-batch %d of %d",
             run->plan->forward_only ? "evaluation batch" : "step",
-            (long long)(run->first_step + a->batch), what, from, a->stage, o->n_stages, a->micro,
-            o->micro_batches);
+            (long long)(run->first_step + a->batch), what, from, b->stages[a->stage].origin,
+            b->plan.n_stages, a->micro, b->cut.micro_batches);
     return failure;
 }
 
@@ -119,7 +119,7 @@ void note_bad_sum(worker *w, const ft_action *a, int param)
             "step %lld: the gradient of '%s', summed over its %d uses, is not finite; stage %d of "
             "%d",
             (long long)(w->run->first_step + a->batch), b->params[param].name,
-            b->params[param].n_terms, a->stage, b->cut.n_stages);
+            b->params[param].n_terms, b->stages[a->stage].origin, b->plan.n_stages);
     note(w->run, a, &failure);
 }
 

@@ -78,7 +78,7 @@ ft_status do_attenuate(worker *w, const ft_action *a, ft_error *err)
     for (int i = 0; i < stage->n_params; i++) {
         const ft_param_layout *info = &b->params[stage->params[i].param];
         for (int t = 0; stage->params[i].owned && t < info->n_terms; t++)
-            if (b->term_stage[info->terms[t]] == a->stage)
+            if (b->term_stage[info->terms[t]] == stage->origin)
                 FT_TRY(attenuate_term(w, a, i, info->terms[t], err));
     }
     return FT_OK;

@@ -42,10 +42,16 @@ static inline bool moves_gradients(const ft_run *run, int s)
     return run->blueprint->stages[s].units[FT_MEMORY_GRADIENTS];
 }
 
-/* The slot of an edge that is per batch. */
-static inline char *slot_of(const ft_run *run, int e, int64_t batch)
+/* The edge of the plan that one of the blueprint is part of. */
+static inline int edge_of_plan(const ft_run *run, int e)
 {
-    return row_place(run, (ft_row_end){e, FT_ROW_EDGE}, batch);
+    return run->blueprint->cargoes[e].edge;
+}
+
+/* The slot of an edge that is per batch. */
+static inline char *slot_of(const ft_run *run, int e, const ft_action *a)
+{
+    return row_place(run, (ft_row_end){e, FT_ROW_EDGE}, a);
 }
 
 /* actions.c: executes one action; everything it needs is there. */
@@ -59,6 +65,7 @@ ft_status do_backward(worker *w, const ft_action *action, ft_error *err);
 ft_status do_stage(worker *w, const ft_action *action, ft_error *err);
 
 /* update.c: R, U, and A of tied weights. */
+ft_status do_exchange(worker *w, const ft_action *action, ft_error *err);
 ft_status do_reduce(worker *w, const ft_action *action, ft_error *err);
 ft_status do_update(worker *w, const ft_action *action, ft_error *err);
 ft_status do_adopt(worker *w, const ft_action *action, ft_error *err);

@@ -18,10 +18,11 @@ static ft_status make_timeline(ft_run *run, ft_error *err)
 {
     const ft_cut *o = &run->blueprint->cut;
     int64_t total = 0;
+    int n_stages = run->plan->n_stages;
     for (int d = 0; d < o->n_devices; d++) total += ft_plan_length(run->plan, d);
     ft_timeline_free(run->timeline);
     run->timeline = NULL;
-    FT_TRY(ft_timeline_new(&run->timeline, o->n_devices, o->n_stages, total, err));
+    FT_TRY(ft_timeline_new(&run->timeline, o->n_devices, n_stages, total, err));
     int64_t at = 0;
     for (int d = 0; d < o->n_devices; d++) {
         worker *w = &run->workers[d];
@@ -154,7 +155,6 @@ ft_status ft_run_feed(ft_run *run, const ft_feed *feed, ft_error *err)
     batch_state *batch = &run->batches[run->fed % b->batch_slots];
     batch->bucket = feed->bucket;
     batch->rate = feed->rate;
-    batch->loss = 0;
     batch->norm = NAN;
     batch->failure = (ft_error){FT_OK, ""};
     atomic_store(&batch->finished, 0);

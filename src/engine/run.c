@@ -88,13 +88,17 @@ static ft_status point_terms(ft_run *run, int s, ft_error *err)
     state->rows = ft_arena_array(run->arena, b->n_terms + 1, sizeof(uint8_t *));
     state->squares = ft_arena_array(run->arena, b->n_terms + 1, sizeof(double *));
     state->terms = ft_arena_array(run->arena, b->n_terms + 1, sizeof(ft_sum_term));
-    if (!squares || !state->grads || !state->rows || !state->squares || !state->terms)
+    state->parts = ft_arena_array(run->arena, b->cut.n_stages, sizeof(ft_sum_term));
+    state->kept_terms = ft_arena_array(run->arena, n + 1, sizeof(bool));
+    if (!state->parts || !state->kept_terms || !squares || !state->grads || !state->rows ||
+        !state->squares || !state->terms)
         return ft_fail(err, FT_NOMEM, "engine: no memory for the gradients of stage %d", s);
     for (int i = 0; i < n; i++) {
         int term = stage->cut[0]->grads[i];
         const ft_param_layout *info = &b->params[ft_graph_grad_term(b->cut.graphs[0], term)->param];
         state->grads[term] = run->workers[stage->device].block + stage->term_at[i];
-        if (info->n_terms == 1) state->squares[term] = &squares[i];
+        bool alone = info->n_terms == 1 && b->seating.of[stage->origin].n == 1;
+        if (alone) state->squares[term] = &squares[i];
         if (!ft_blueprint_by_rows(b, term)) continue;
         state->rows[term] = ft_arena_alloc(run->arena, info->spec.shape.dims[0]);
         if (!state->rows[term])
@@ -114,8 +118,9 @@ static ft_status point_stage(ft_run *run, int s, ft_error *err)
     state->inputs = ft_arena_array(run->arena, b->n_inputs + 1, sizeof(void *));
     state->kept_params = ft_arena_array(run->arena, stage->n_params + 1, sizeof(bool));
     state->kept_packs = ft_arena_array(run->arena, stage->n_packs + 1, sizeof(bool));
-    if (!state->params || !state->packed || !state->inputs || !state->kept_params ||
-        !state->kept_packs)
+    state->losses = ft_arena_array(run->arena, b->batch_slots, sizeof(double));
+    if (!state->losses || !state->params || !state->packed || !state->inputs ||
+        !state->kept_params || !state->kept_packs)
         return ft_fail(err, FT_NOMEM, "engine: no memory for stage %d", s);
     FT_TRY(versions_new(run, s, err));
     if (run->trains) {

@@ -6,17 +6,17 @@
 
 /* -- reduce ------------------------------------------------------------------------------------ */
 
-/* Where a term is for its owner: its own accumulator, or the slot of an edge. */
-static float *find_term(const ft_run *run, int owner, int term, const ft_action *a)
+/* Where a term of a stage is for its owner: its own accumulator, or the slot of an edge. */
+static float *find_term(const ft_run *run, int owner, int term, int stage, const ft_action *a)
 {
     const ft_blueprint *b = run->blueprint;
-    if (b->term_stage[term] == owner) return run->stages[owner].grads[term];
-    const ft_stage_layout *stage = &b->stages[owner];
-    for (int i = 0; i < stage->n_in_edges[FT_ACT_REDUCE]; i++) {
-        int e = stage->in_edges[FT_ACT_REDUCE][i];
+    const ft_stage_layout *own = &b->stages[owner];
+    if (stage == owner) return run->stages[owner].grads[term];
+    for (int i = 0; i < own->n_in_edges[FT_ACT_REDUCE]; i++) {
+        int e = own->in_edges[FT_ACT_REDUCE][i];
         const ft_cargo *c = &b->cargoes[e];
-        for (int k = 0; k < c->n; k++)
-            if (c->items[k] == term) return (float *)(slot_of(run, e, a->batch) + item_at(c, 0, k));
+        for (int k = 0; b->edges[e].from == stage && k < c->n; k++)
+            if (c->items[k] == term) return (float *)(slot_of(run, e, a) + item_at(c, 0, k));
     }
     return NULL; /* not reached: the edges were made from the terms */
 }
@@ -25,11 +25,11 @@ static ft_status send_terms(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
     const ft_stage_layout *stage = &b->stages[a->stage];
-    for (int i = 0; i < stage->n_out_edges[FT_ACT_REDUCE]; i++) {
-        int e = stage->out_edges[FT_ACT_REDUCE][i];
+    for (int i = 0; i < stage->n_out_edges[a->kind]; i++) {
+        int e = stage->out_edges[a->kind][i];
         const ft_cargo *c = &b->cargoes[e];
         if (c->kind != FT_CARGO_TERMS) continue;
-        char *slot = slot_of(w->run, e, a->batch);
+        char *slot = slot_of(w->run, e, a);
         for (int k = 0; k < c->n; k++) {
             int param = ft_graph_grad_term(b->cut.graphs[0], c->items[k])->param;
             int receiver = b->stages[b->edges[e].to].device;
@@ -42,13 +42,24 @@ static ft_status send_terms(worker *w, const ft_action *a, ft_error *err)
     return FT_OK;
 }
 
+ft_status do_exchange(worker *w, const ft_action *a, ft_error *err)
+{
+    return send_terms(w, a, err);
+}
+
+/* Whether the owner has an accumulator of the term: its stage makes it. */
+static bool makes_term(const ft_blueprint *b, int owner, int term)
+{
+    return b->term_stage[term] == b->stages[owner].origin;
+}
+
 /* The term, by position, in whose accumulator the owner leaves their sum: the first of its own, but
  * rather one that is not by rows, which has something in all of them. */
 static int place_of_sum(const ft_run *run, const ft_param_layout *info)
 {
     int first = -1;
     for (int t = 0; t < info->n_terms; t++) {
-        if (run->blueprint->term_stage[info->terms[t]] != info->owner) continue;
+        if (!makes_term(run->blueprint, info->owner, info->terms[t])) continue;
         if (!ft_blueprint_by_rows(run->blueprint, info->terms[t])) return t;
         if (first < 0) first = t;
     }
@@ -69,6 +80,41 @@ typedef struct summing {
     bool finite;
 } summing;
 
+/* A matrix has rows, anything else is one. */
+static bool add_terms(const summing *s, const ft_sum_term *terms, int n, int into)
+{
+    const ft_shape *shape = &s->info->spec.shape;
+    int64_t rows = shape->n_dims > 1 ? shape->dims[0] : 1;
+    int64_t width = rows ? ft_shape_count(shape) / rows : 0;
+    return ft_sum_terms(terms, n, into, rows, width, s->w->team);
+}
+
+/* One term: what the replicas of its stage have of it, in their order. The sum is where the owner
+ * has its own, or the first what it was sent. */
+static ft_sum_term join_replicas(summing *s, int term)
+{
+    const ft_run *run = s->w->run;
+    const ft_blueprint *b = run->blueprint;
+    int owner = s->info->owner, into = 0;
+    const ft_stage_share *of = &b->seating.of[b->term_stage[term]];
+    ft_sum_term *parts = run->stages[owner].parts;
+    for (int r = 0; r < of->n; r++) {
+        bool own = of->first + r == owner;
+        if (own) into = r;
+        parts[r] = (ft_sum_term){
+            .x = find_term(run, owner, term, of->first + r, s->action),
+            .by_rows = ft_blueprint_by_rows(b, term),
+            .rows = own && !moves_gradients(run, owner) ? run->stages[owner].rows[term] : NULL};
+    }
+    if (of->n > 1) s->finite = add_terms(s, parts, of->n, into) && s->finite;
+    return parts[into];
+}
+
+static bool is_alone(const ft_blueprint *b, const ft_param_layout *info)
+{
+    return info->n_terms == 1 && b->seating.of[b->term_stage[info->terms[0]]].n == 1;
+}
+
 /* In the order of the terms, which is that of the graph; others may be in slots. */
 static ft_status sum_terms(void *arg, ft_error *err)
 {
@@ -77,9 +123,9 @@ static ft_status sum_terms(void *arg, ft_error *err)
     const ft_param_layout *info = s->info;
     const ft_run *run = s->w->run;
     const stage_state *state = &run->stages[info->owner];
-    int64_t count = ft_shape_count(&info->spec.shape);
-    if (info->n_terms == 1) { /* the last micro-batch's backward has looked at it */
+    if (is_alone(run->blueprint, info)) { /* the last micro-batch's backward has looked at it */
         bool changed = run->blueprint->stages[info->owner].attenuates;
+        int64_t count = ft_shape_count(&info->spec.shape);
         if (s->norm && changed)
             *s->norm = ft_squared_norm(state->grads[info->terms[0]], count, s->w->team);
         else if (s->norm)
@@ -88,18 +134,25 @@ static ft_status sum_terms(void *arg, ft_error *err)
     }
     ft_sum_term *terms = state->terms;
     int into = place_of_sum(run, info);
-    for (int t = 0; t < info->n_terms; t++) {
-        int term = info->terms[t];
-        bool own =
-            run->blueprint->term_stage[term] == info->owner && !moves_gradients(run, info->owner);
-        terms[t] = (ft_sum_term){.x = find_term(run, info->owner, term, s->action),
-                                 .by_rows = ft_blueprint_by_rows(run->blueprint, term),
-                                 .rows = own ? state->rows[term] : NULL};
-    }
-    int64_t rows = info->spec.shape.n_dims > 1 ? info->spec.shape.dims[0] : 1;
-    s->finite = ft_sum_terms(terms, info->n_terms, into, rows, rows ? count / rows : 0, s->w->team);
-    if (s->norm) *s->norm = ft_squared_norm(terms[into].x, count, s->w->team);
+    for (int t = 0; t < info->n_terms; t++) terms[t] = join_replicas(s, info->terms[t]);
+    s->finite = add_terms(s, terms, info->n_terms, into) && s->finite;
+    if (s->norm)
+        *s->norm = ft_squared_norm(terms[into].x, ft_shape_count(&info->spec.shape), s->w->team);
     return FT_OK;
+}
+
+/* Everything that goes into the sum. */
+static void touch_terms(const summing *s, ft_plain_work *work)
+{
+    const ft_blueprint *b = s->w->run->blueprint;
+    const ft_param_layout *info = s->info;
+    for (int t = 0; t < info->n_terms; t++) {
+        const ft_stage_share *of = &b->seating.of[b->term_stage[info->terms[t]]];
+        for (int r = 0; r < of->n; r++)
+            touches(work,
+                    find_term(s->w->run, info->owner, info->terms[t], of->first + r, s->action),
+                    ft_spec_bytes(&info->spec), !is_alone(b, info));
+    }
 }
 
 ft_status do_reduce(worker *w, const ft_action *a, ft_error *err)
@@ -116,9 +169,7 @@ ft_status do_reduce(worker *w, const ft_action *a, ft_error *err)
         ft_plain_work work = {.run = sum_terms, .arg = &s};
         touches(&work, sum_of_terms(w->run, info), ft_spec_bytes(&info->spec), true);
         touches(&work, &norms[p], sizeof *norms, true);
-        for (int t = 0; t < info->n_terms; t++)
-            touches(&work, find_term(w->run, a->stage, info->terms[t], a),
-                    ft_spec_bytes(&info->spec), info->n_terms > 1);
+        touch_terms(&s, &work);
         FT_TRY(compute(w, &work, err));
         if (!s.finite) note_bad_sum(w, a, p);
     }
@@ -214,7 +265,7 @@ static ft_status send_weights(worker *w, const ft_action *a, ft_error *err)
     for (int i = 0; i < stage->n_out_edges[FT_ACT_UPDATE]; i++) {
         int e = stage->out_edges[FT_ACT_UPDATE][i], to = b->stages[b->edges[e].to].device;
         const ft_cargo *c = &b->cargoes[e];
-        char *slot = slot_of(w->run, e, a->batch);
+        char *slot = slot_of(w->run, e, a);
         for (int k = 0; c->kind == FT_CARGO_WEIGHTS && k < c->n; k++)
             FT_TRY(
                 copy_on(w->compute, at_device(w->run, to, slot + item_at(c, 0, k)),
@@ -253,7 +304,7 @@ ft_status do_adopt(worker *w, const ft_action *a, ft_error *err)
     for (int i = 0; i < stage->n_in_edges[FT_ACT_ADOPT]; i++) {
         int e = stage->in_edges[FT_ACT_ADOPT][i];
         const ft_cargo *c = &b->cargoes[e];
-        char *slot = slot_of(w->run, e, a->batch);
+        char *slot = slot_of(w->run, e, a);
         for (int k = 0; c->kind == FT_CARGO_WEIGHTS && k < c->n; k++) {
             void *param = w->run->stages[a->stage].params[c->items[k]];
             int64_t bytes = ft_spec_bytes(&b->params[c->items[k]].spec);

@@ -5,14 +5,9 @@
  * with these rules, so a wait that never ends is a fault of the program, not of the plan. */
 #include "engine/internal.h"
 
-static uint32_t action_number(const ft_run *run, const ft_action *a)
-{
-    return (uint32_t)ft_action_index(run->plan, a);
-}
-
 bool nth_need(const ft_run *run, const ft_action *a, int i, need *out)
 {
-    uint32_t index = action_number(run, a);
+    const ft_blueprint *b = run->blueprint;
     ft_row_end at;
     if (i == 0) {
         ft_gate *gate = (ft_gate *)(uintptr_t)&run->fed_gate;
@@ -20,13 +15,15 @@ bool nth_need(const ft_run *run, const ft_action *a, int i, need *out)
         return true;
     }
     int taken = 0;
-    for (i--; ft_blueprint_takes(run->blueprint, a, taken, &at); taken++) {
+    for (i--; ft_blueprint_takes(b, a, taken, &at); taken++) {
         if (taken < i) continue;
+        uint32_t index = (uint32_t)ft_blueprint_slot_index(b, at.edge, a);
         *out = (need){&run->edges[at.edge].rows[at.row].filled, index + 1, FT_WAIT_DATA, at};
         return true;
     }
-    if (!ft_blueprint_fills(run->blueprint, a, i - taken, &at)) return false;
-    row_state *row = &run->edges[at.edge].rows[at.row];
+    if (!ft_blueprint_fills(b, a, i - taken, &at)) return false;
+    row_state *row = slots_row(run, at);
+    uint32_t index = (uint32_t)ft_blueprint_slot_index(b, at.edge, a);
     *out = (need){&row->freed, index + 1 - (uint32_t)row->slots.n, FT_WAIT_SLOT, at};
     return true;
 }
@@ -50,7 +47,7 @@ ft_status wait_for_action(worker *w, const ft_action *a, ft_error *err)
     for (int i = 0; nth_need(w->run, a, i, &next); i++) {
         if (is_met(&next)) continue;
         w->wait = (uint8_t)next.what;
-        w->wait_edge = next.at.edge;
+        w->wait_edge = next.what == FT_WAIT_BATCH ? -1 : edge_of_plan(w->run, next.at.edge);
         if (!ft_gate_wait(next.gate, next.target, &w->run->stop, -1))
             return ft_fail(err, FT_CANCELLED, "the run was stopped");
         /* A gate of batches that a drain has opened is one for nothing. */

@@ -34,7 +34,7 @@ static void record(worker *w, const ft_action *a, int lag, int64_t start, int64_
                                       .batch = a->batch,
                                       .micro = a->micro,
                                       .device = (int16_t)w->device,
-                                      .stage = a->stage,
+                                      .stage = (int16_t)w->run->blueprint->stages[a->stage].origin,
                                       .lag = (int16_t)lag,
                                       .kind = a->kind,
                                       .class = is_swap(a) ? (uint8_t)a->item : 0,
@@ -52,11 +52,13 @@ static void pass_action(worker *w)
     atomic_fetch_add(&w->passed, 1);
 }
 
-/* The action at the worker's position, past those that are left out; false at the end. */
+/* The action at the worker's position, past those that are left out, with the stage's number here;
+ * false at the end. */
 static bool next_action(worker *w, ft_action *a)
 {
     for (; w->position < w->length; pass_action(w)) {
-        *a = ft_plan_at(w->run->plan, w->device, w->position);
+        ft_action said = ft_plan_at(w->run->plan, w->device, w->position);
+        *a = ft_blueprint_here(w->run->blueprint, w->device, said);
         if (!action_is_left_out(w->run, a)) return true;
     }
     return false;

@@ -63,7 +63,7 @@
     X(DRAIN, 'Z', "drain", BATCH, COMPUTE, NOTHING) /* nothing of the stage is in flight here */   \
     X(TAKE_NORMS, 'N', "take-norms", BATCH, COMPUTE, NOTHING) /* of stages whose R comes later */  \
     X(ATTENUATE, 'A', "attenuate", MICRO, COMPUTE, LAG) /* gradients whose F read older weights */ \
-    X(EXCHANGE, 'X', "exchange", BATCH, COMPUTE, NOTHING)     /* gradient terms to who sums them */
+    X(EXCHANGE, 'X', "exchange", BATCH, COMPUTE, NOTHING) /* gradient terms to who sums them */
 
 typedef enum {
 #define FT_ACTION_ENUM(name, ...) FT_ACT_##name,

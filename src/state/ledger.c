@@ -134,12 +134,11 @@ ft_status ledger_new(ft_run *run, ft_error *err)
     const ft_blueprint *b = run->blueprint;
     ft_arena *arena = run->arena;
     run->output_slots = ft_arena_array(arena, b->n_outputs + 1, sizeof *run->output_slots);
-    run->kept_terms = ft_arena_array(arena, b->n_terms + 1, sizeof(bool));
     run->kept_states = ft_arena_array(arena, b->n_params + 1, sizeof(bool));
-    if (!run->output_slots || !run->kept_terms || !run->kept_states)
+    if (!run->output_slots || !run->kept_states)
         return ft_fail(err, FT_NOMEM, "engine: no memory for a run");
     for (int s = 0; s < b->cut.n_stages; s++) {
-        int window = b->stages[s].window, slots = window ? window : b->plan.in_flight[s];
+        int window = b->stages[s].window, slots = window ? window : b->stages[s].n_slots;
         const pool about = {.what = "activations of stage",
                             .number = s,
                             .device = b->stages[s].device,
@@ -220,7 +219,7 @@ ft_status ledger_begin(worker *w, const ft_action *a, ft_error *err)
 {
     ft_run *run = w->run;
     const ft_stage_layout *stage = &run->blueprint->stages[a->stage];
-    int64_t index = ft_action_index(run->plan, a);
+    int64_t index = ft_blueprint_index(run->blueprint, a);
     bool enters = a->kind == FT_ACT_FORWARD ||
                   (a->kind == FT_ACT_SWAP_IN && a->item == FT_MEMORY_ACTIVATIONS);
     ft_row_end at;
@@ -232,7 +231,8 @@ ft_status ledger_begin(worker *w, const ft_action *a, ft_error *err)
     if (halves)
         FT_TRY(hand_out(run, &run->stages[a->stage].held, index, stage->held_bytes[bucket], err));
     for (int i = 0; ft_blueprint_fills(run->blueprint, a, i, &at); i++)
-        FT_TRY(hand_out(run, &run->edges[at.edge].rows[at.row].slots, index,
+        FT_TRY(hand_out(run, &slots_row(run, at)->slots,
+                        ft_blueprint_slot_index(run->blueprint, at.edge, a),
                         run->blueprint->cargoes[at.edge].bytes[bucket], err));
     return FT_OK;
 }
@@ -240,11 +240,12 @@ ft_status ledger_begin(worker *w, const ft_action *a, ft_error *err)
 ft_status ledger_end(worker *w, const ft_action *a, ft_error *err)
 {
     ft_run *run = w->run;
-    int64_t index = ft_action_index(run->plan, a);
+    int64_t index = ft_blueprint_index(run->blueprint, a);
     const ft_stage_layout *stage = &run->blueprint->stages[a->stage];
     ft_row_end at;
     for (int i = 0; ft_blueprint_takes(run->blueprint, a, i, &at); i++)
-        FT_TRY(give_back(run, &run->edges[at.edge].rows[at.row].slots, index, err));
+        FT_TRY(give_back(run, &slots_row(run, at)->slots,
+                         ft_blueprint_slot_index(run->blueprint, at.edge, a), err));
     bool leaves =
         (a->kind == FT_ACT_SWAP_OUT || a->kind == FT_ACT_DROP) && a->item == FT_MEMORY_ACTIVATIONS;
     if (a->kind == FT_ACT_BACKWARD_WEIGHT)

@@ -163,24 +163,29 @@ void touches(ft_plain_work *work, const void *address, int64_t bytes, bool write
 
 /* -- edges ------------------------------------------------------------------------------------- */
 
-char *row_place(const ft_run *run, ft_row_end at, int64_t index)
+char *row_place(const ft_run *run, ft_row_end at, const ft_action *a)
 {
     const ft_cargo *c = &run->blueprint->cargoes[at.edge];
     const ft_row *row = &c->rows[at.row];
+    int64_t index = ft_blueprint_slot_index(run->blueprint, at.edge, a);
     return run->workers[row->device].block + row->base + index % row->n * c->slot_bytes;
+}
+
+row_state *slots_row(const ft_run *run, ft_row_end at)
+{
+    int e = at.row == FT_ROW_EDGE ? run->blueprint->cargoes[at.edge].slots_of : at.edge;
+    return &run->edges[e].rows[at.row];
 }
 
 static ft_status begin_filling(worker *w, const ft_action *a, ft_row_end at, ft_error *err)
 {
     ft_device_stream *stream = stream_of(w, a);
-    int64_t index = ft_action_index(w->run->plan, a);
+    int64_t index = ft_blueprint_slot_index(w->run->blueprint, at.edge, a);
     const ft_cargo *c = &w->run->blueprint->cargoes[at.edge];
     int n = c->rows[at.row].n;
-    if (index >= n)
-        FT_TRY(wait_on(w, stream, w->run->edges[at.edge].rows[at.row].empty[index % n], err));
+    if (index >= n) FT_TRY(wait_on(w, stream, slots_row(w->run, at)->empty[index % n], err));
     if (c->slot_bytes)
-        w->executor->driver->occupy(stream, row_place(w->run, at, index),
-                                    ft_place_room(c->slot_bytes));
+        w->executor->driver->occupy(stream, row_place(w->run, at, a), ft_place_room(c->slot_bytes));
     return FT_OK;
 }
 
@@ -188,12 +193,12 @@ ft_status begin_edges(worker *w, const ft_action *a, ft_error *err)
 {
     ft_run *run = w->run;
     const ft_blueprint *b = run->blueprint;
-    int64_t index = ft_action_index(run->plan, a);
     ft_row_end at;
     if (b->stages[a->stage].nodes[a->kind]) /* reads the batch */
         FT_TRY(wait_on(w, w->compute, run->fed_events[a->batch % b->batch_slots], err));
     for (int i = 0; ft_blueprint_takes(b, a, i, &at); i++) {
         const row_state *row = &run->edges[at.edge].rows[at.row];
+        int64_t index = ft_blueprint_slot_index(b, at.edge, a);
         FT_TRY(wait_on(w, stream_of(w, a), row->full[index % row->slots.n], err));
     }
     for (int i = 0; ft_blueprint_fills(b, a, i, &at); i++) FT_TRY(begin_filling(w, a, at, err));
@@ -203,20 +208,23 @@ ft_status begin_edges(worker *w, const ft_action *a, ft_error *err)
 ft_status end_edges(worker *w, const ft_action *a, ft_error *err)
 {
     ft_run *run = w->run;
+    const ft_blueprint *b = run->blueprint;
     ft_device_stream *stream = stream_of(w, a);
-    int64_t index = ft_action_index(run->plan, a);
     ft_row_end at;
-    for (int i = 0; ft_blueprint_takes(run->blueprint, a, i, &at); i++) {
-        row_state *row = &run->edges[at.edge].rows[at.row];
-        int64_t bytes = ft_place_room(run->blueprint->cargoes[at.edge].slot_bytes);
-        if (bytes) w->executor->driver->vacate(stream, row_place(run, at, index), bytes);
+    for (int i = 0; ft_blueprint_takes(b, a, i, &at); i++) {
+        row_state *row = slots_row(run, at);
+        int64_t index = ft_blueprint_slot_index(b, at.edge, a);
+        int64_t bytes = ft_place_room(b->cargoes[at.edge].slot_bytes);
+        if (bytes) w->executor->driver->vacate(stream, row_place(run, at, a), bytes);
         FT_TRY(record_on(stream, row->empty[index % row->slots.n], err));
         ft_gate_open(&row->freed);
     }
-    for (int i = 0; ft_blueprint_fills(run->blueprint, a, i, &at); i++) {
+    for (int i = 0; ft_blueprint_fills(b, a, i, &at); i++) {
         row_state *row = &run->edges[at.edge].rows[at.row];
+        int64_t index = ft_blueprint_slot_index(b, at.edge, a);
         FT_TRY(record_on(stream, row->full[index % row->slots.n], err));
-        ft_gate_open(&row->filled);
+        /* one further, or past what other replicas put into the same slots */
+        ft_gate_open_by(&row->filled, (uint32_t)index + 1 - ft_gate_count(&row->filled));
     }
     return FT_OK;
 }
@@ -226,15 +234,13 @@ ft_status do_pass(worker *w, const ft_action *a, ft_error *err)
     const ft_run *run = w->run;
     const ft_blueprint *b = run->blueprint;
     const ft_cargo *c = &b->cargoes[a->item];
-    int64_t index = ft_action_index(run->plan, a);
     int bucket = run->batches[a->batch % b->batch_slots].bucket;
     ft_row_end from, to;
     ft_blueprint_takes(b, a, 0, &from);
     ft_blueprint_fills(b, a, 0, &to);
     if (!c->bytes[bucket]) return FT_OK;
-    return copy_on(stream_of(w, a),
-                   at_device(run, c->rows[to.row].device, row_place(run, to, index)),
-                   at_device(run, c->rows[from.row].device, row_place(run, from, index)),
+    return copy_on(stream_of(w, a), at_device(run, c->rows[to.row].device, row_place(run, to, a)),
+                   at_device(run, c->rows[from.row].device, row_place(run, from, a)),
                    c->bytes[bucket], err);
 }
 

@@ -40,7 +40,6 @@ typedef struct batch_state {
     int bucket;
     double rate;
     _Atomic int stages_left;  /* stages that have not updated yet */
-    double loss;              /* written by the stage of the loss alone */
     double norm;              /* of all gradients; by the blueprint's norm_stage alone */
     _Atomic int64_t finished; /* batch number + 1 once its result is written */
     ft_error failure;         /* numbers that are not finite, under error_lock; see finite.c */
@@ -52,12 +51,14 @@ typedef struct stage_state {
     void **grads;        /* by term */
     uint8_t **rows;      /* by term by rows: which of them may hold something; else NULL */
     ft_sum_term *terms;  /* room for those of one sum */
+    ft_sum_term *parts;  /* room for one of each replica */
     double **squares;    /* by own term that is its parameter's only one: its squares; else NULL */
     const void **packed; /* by pack of the stage */
     void **inputs;       /* by input; set for each action */
     bool *kept_params;   /* by position in the stage's: written, so that it counts as live */
-    bool *kept_packs;
-    pool slots, held;             /* of activations; of what is kept between halves of backwards */
+    bool *kept_packs, *kept_terms;
+    double *losses;   /* by ring slot: of the micro-batches of that batch, where the loss is made */
+    pool slots, held; /* of activations; of what is kept between halves of backwards */
     struct stage_swaps *swaps;    /* in a leg that has them: swap.c */
     ft_version_count versions;    /* of this leg: counted where weights are written */
     pool rings[FT_WEIGHTS_KINDS]; /* of older weights */
@@ -124,14 +125,14 @@ struct ft_run {
     norm_cell *norms;     /* by ring slot, then parameter; host memory of norms_at */
     ft_executor *norms_at;
     int64_t norms_bytes;
-    pool fed_slots;                 /* of inputs */
-    pool *output_slots;             /* by output */
-    bool *kept_terms, *kept_states; /* by gradient term; by parameter */
-    char **states;                  /* by parameter: its optimizer state */
-    struct run_units *units;        /* NULL: nothing moves as a whole; units.c */
-    ft_result *results;             /* ring of batch_slots */
-    ft_device_stream *feeder;       /* of the thread that runs the leg, on stage 0's device */
-    ft_device_event **fed_events;   /* by ring slot */
+    pool fed_slots;               /* of inputs */
+    pool *output_slots;           /* by output */
+    bool *kept_states;            /* by parameter */
+    char **states;                /* by parameter: its optimizer state */
+    struct run_units *units;      /* NULL: nothing moves as a whole; units.c */
+    ft_result *results;           /* ring of batch_slots */
+    ft_device_stream *feeder;     /* of the thread that runs the leg, on stage 0's device */
+    ft_device_event **fed_events; /* by ring slot */
     /* one leg */
     const ft_plan *plan;
     bool active, threaded;
@@ -168,8 +169,10 @@ ft_status wait_on(worker *w, ft_device_stream *stream, ft_device_event *event, f
  * then, what it wrote is there. */
 ft_status begin_edges(worker *w, const ft_action *action, ft_error *err);
 ft_status end_edges(worker *w, const ft_action *action, ft_error *err);
-/* The place in a row for an action's index; where an action reads or writes what edges carry. */
-char *row_place(const ft_run *run, ft_row_end at, int64_t index);
+/* Where an action reads or writes what edges carry. */
+char *row_place(const ft_run *run, ft_row_end at, const ft_action *action);
+/* The row that counts the slots: the edge's own, or that of another one with the same receiver. */
+row_state *slots_row(const ft_run *run, ft_row_end at);
 /* S and V: from the row that it takes from to the one that it fills. */
 ft_status do_pass(worker *w, const ft_action *action, ft_error *err);
 /* Copies a batch in, as number run->fed; notes that the stage is done with the action's batch;

@@ -4,7 +4,7 @@
 #ifndef FT_STATE_H
 #define FT_STATE_H
 
-#include "blueprint/blueprint.h"
+#include "blueprint/actions.h"
 #include "timeline/timeline.h"
 
 /* A blueprint with memory and weights (engine/engine.h). */

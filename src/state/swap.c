@@ -87,7 +87,7 @@ void swaps_end(ft_run *run)
 static micro_state *micro_of(const ft_run *run, const ft_action *a)
 {
     const struct stage_swaps *swaps = run->stages[a->stage].swaps;
-    return &swaps->micros[ft_action_index(run->plan, a) % swaps->window];
+    return &swaps->micros[ft_blueprint_index(run->blueprint, a) % swaps->window];
 }
 
 char *activations_at(const ft_run *run, const ft_action *a)
@@ -96,7 +96,7 @@ char *activations_at(const ft_run *run, const ft_action *a)
     const ft_stage_layout *stage = &b->stages[a->stage];
     char *block = run->workers[stage->device].block;
     if (stage->window) return block + b->stays[micro_of(run, a)->stay].at;
-    int64_t slot = ft_action_index(run->plan, a) % b->plan.in_flight[a->stage];
+    int64_t slot = ft_blueprint_index(b, a) % stage->n_slots;
     return block + stage->slots_at + slot * stage->slot_bytes;
 }
 

@@ -37,7 +37,7 @@ ft_status versions_new(ft_run *run, int s, ft_error *err)
     const ft_blueprint *b = run->blueprint;
     const ft_stage_layout *stage = &b->stages[s];
     stage_state *state = &run->stages[s];
-    int n_slots = b->plan.in_flight[s] > 0 ? b->plan.in_flight[s] : 1;
+    int n_slots = stage->n_slots > 0 ? stage->n_slots : 1;
     state->versions.n_slots = n_slots;
     state->versions.forwards =
         ft_arena_array(run->arena, n_slots, sizeof *state->versions.forwards);
@@ -137,7 +137,7 @@ int counted_lag(const ft_run *run, const ft_action *a)
 {
     if (a->kind == FT_ACT_ATTENUATE) { /* what its forward has read */
         const ft_version_count *count = &run->stages[a->stage].versions;
-        int64_t slot = ft_action_index(run->plan, a) % count->n_slots;
+        int64_t slot = ft_blueprint_index(run->blueprint, a) % count->n_slots;
         return (int)(a->batch - count->forwards[slot].of[FT_WEIGHTS_OWNED]);
     }
     if (a->kind == FT_ACT_PREDICT)
@@ -173,14 +173,15 @@ ft_status find_versions(const ft_run *run, const ft_action *a, ft_bases *bases, 
     bases->params = state->params;
     bases->packed = state->packed;
     if (run->plan->forward_only) return FT_OK;
-    ft_versions read = ft_versions_read(&state->versions, run->plan, a);
+    int64_t index = ft_blueprint_index(run->blueprint, a);
+    ft_versions read = ft_versions_read(&state->versions, index, a);
     for (int k = 0; k < FT_WEIGHTS_KINDS; k++) {
         if (!ring_of(run, a->stage, k)->n || read.of[k] == state->versions.newest.of[k]) continue;
         if (version_there(run, a->stage, k, read.of[k]) != read.of[k])
             return not_kept(a->stage, read.of[k], err);
         point_at(run, a->stage, k, ring_slot(run, a->stage, k, read.of[k]), bases);
     }
-    if (a->kind == FT_ACT_FORWARD && state->predicted_for == ft_action_index(run->plan, a) + 1)
+    if (a->kind == FT_ACT_FORWARD && state->predicted_for == index + 1)
         point_at(run, a->stage, FT_WEIGHTS_OWNED, predicted_slot(run, a->stage), bases);
     return FT_OK;
 }

@@ -10,7 +10,8 @@ return {
       "gradients are clipped by the squared norm" },
    { "src/engine/update.c", "clip > 0 && norm > clip ?", "clip > 0 ?",
       "c/engine spec/closed_forms c/engine_sums", "small gradients are clipped up to the limit" },
-   { "src/engine/compute.c", ".accumulate = a->micro > 0,", ".accumulate = a->micro > 1,",
+   { "src/engine/compute.c", ".accumulate = !ft_blueprint_is_first(b, a),",
+      ".accumulate = a->micro > 1,",
       "c/engine c/engine_sums", "the first micro-batch is lost" },
    { "src/engine/compute.c", ".step = (uint32_t)(run->first_step + a->batch),",
       ".step = (uint32_t)run->first_step,", "c/engine_dropout spec/closed_forms spec/resume",
@@ -21,7 +22,7 @@ return {
    { "src/engine/compute.c", ".sample = (uint32_t)(a->micro * b->options.micro_batch_size)},",
       ".sample = (uint32_t)a->micro},", "c/engine_dropout spec/closed_forms",
       "samples of two micro-batches have the same dropout" },
-   { "src/engine/update.c", "s->finite = ft_sum_terms(", "(void)ft_sum_terms(",
+   { "src/engine/update.c", "return ft_sum_terms(", "return 1 | ft_sum_terms(",
       "c/engine spec/finite c/engine_sums",
       "a sum of terms that is not finite goes unnoticed" },
    { "src/engine/norms.c", "double sum = 0;", "double sum = -s->batch[0].squared;",
@@ -32,26 +33,24 @@ return {
    { "src/engine/update.c", "b->norms ? &norms[p].squared : NULL",
       "b->together ? &norms[p].squared : NULL", "spec/versions",
       "without a flush nobody leaves norms" },
-   { "src/engine/compute.c", "batch_of(w->run, a->batch)->loss += (double)*loss;",
-      "batch_of(w->run, a->batch)->loss = (double)*loss;", "c/engine c/engine_sums",
+   { "src/engine/compute.c", "*sum = (ft_blueprint_is_first(b, a) ? 0 : *sum) + (double)*loss;",
+      "*sum = (double)*loss;", "c/engine c/engine_sums",
       "the loss is that of the last micro-batch" },
    { "src/engine/update.c", ".step = w->run->first_step + a->batch,",
       ".step = w->run->first_step + a->batch + 1,",
       "c/engine spec/closed_forms spec/loss c/engine_sums",
       "the optimizer is a step ahead" },
    { "src/engine/update.c",
-      [[slot_of(w->run, e, a->batch);
+      [[slot_of(w->run, e, a);
         for (int k = 0; c->kind ==]]
          .. " FT_CARGO_WEIGHTS && k < c->n; k++) {",
-      [[slot_of(w->run, e, a->batch);
+      [[slot_of(w->run, e, a);
         for (int k = 1; c->kind ==]]
          .. " FT_CARGO_WEIGHTS && k < c->n; k++) {",
       "c/engine spec/ties c/engine_sums", "a copy of tied weights is not adopted" },
    { "src/engine/update.c",
-      [[if (!stage->params[i].owned)
-            FT_TRY(pack_weights(]],
-      [[if (stage->params[i].owned)
-            FT_TRY(pack_weights(]],
+      "if (!stage->params[i].owned && b->params[stage->params[i].param].n_terms)",
+      "if (stage->params[i].owned && b->params[stage->params[i].param].n_terms)",
       "c/engine spec/ties spec/pipeline c/engine_sums", "adopted weights are not packed anew" },
    { "src/engine/finite.c", "return !stage->spoiled;", "return true;",
       "c/engine spec/finite c/engine_sums",
@@ -59,8 +58,8 @@ return {
    { "src/engine/finite.c", "(forward ? stages - depth : depth)) * stages",
       "(forward ? depth : stages - depth)) * stages", "c/engine spec/finite c/engine_sums",
       "the failure that is told is not the first one" },
-   { "src/state/moves.c", "if (index >= n)\n        FT_TRY(wait_on(w, stream,",
-      "if (index >= 2 * n)\n        FT_TRY(wait_on(w, stream,", "c/engine_check",
+   { "src/state/moves.c", "if (index >= n) FT_TRY(wait_on(w, stream,",
+      "if (index >= 2 * n) FT_TRY(wait_on(w, stream,", "c/engine_check",
       "a place is filled again while it is still read" },
    { "src/engine/wait.c", "index + 1 - (uint32_t)row->slots.n", "index - (uint32_t)row->slots.n",
       "c/engine_plans c/engine", "a slot more than there is may be filled" },
@@ -78,7 +77,7 @@ return {
       "0, err));", "c/engine_check spec/pipeline spec/plan_given",
       "what is in the places of edges does not count as live" },
    { "src/engine/update.c",
-      [[if (stage->params[i].owned)
+      [[if (stage->params[i].owned && b->params[stage->params[i].param].n_terms)
             FT_TRY(pack_weights(]],
       [[if (stage->params[i].owned && a->batch == 0)
             FT_TRY(pack_weights(]],
@@ -86,7 +85,22 @@ return {
    { "src/blueprint/versions.c", "+= a->kind == FT_ACT_UPDATE;",
       "+= a->kind == FT_ACT_UPDATE && a->batch < 5;", "c/engine c/engine_replay",
       "updates are no longer counted after five" },
-   { "src/engine/compute.c", "index % b->plan.in_flight[a->stage] * stage->slot_bytes;",
+   { "src/engine/update.c",
+      "[FT_ACT_REDUCE][i];\n        const ft_cargo *c = &b->cargoes[e];\n        "
+         .. "for (int k = 0; b->edges[e].from == stage && k < c->n; k++)",
+      "[FT_ACT_REDUCE][i];\n        const ft_cargo *c = &b->cargoes[e];\n        "
+         .. "for (int k = 0; k < c->n; k++)", "c/engine_replicas",
+      "the gradient of one replica stands for that of another" },
+   { "src/engine/update.c", "if (own) into = r;", "", "c/engine_replicas",
+      "the sum of replicas is left where the first one sent its own" },
+   { "src/engine/actions.c", "if (b->stages[s].sums_loss) loss +=",
+      "if (b->stages[s].sums_loss) loss =", "c/engine_replicas",
+      "the loss is that of the last replica" },
+   { "src/state/moves.c",
+      "ft_gate_open_by(&row->filled, (uint32_t)index + 1 - ft_gate_count(&row->filled));",
+      "ft_gate_open(&row->filled);", "c/engine_replicas",
+      "a replica that skips slots does not say which one it filled" },
+   { "src/engine/compute.c", "index % stage->n_slots * stage->slot_bytes;",
       "index % 1 * stage->slot_bytes;",
       "c/engine c/engine_replay c/engine_check", "micro-batches in flight share one slot" },
    { "src/engine/leg.c", "memset(run->stages[s].rows[t], 1,", "memset(run->stages[s].rows[t], 0,",
