@@ -15,9 +15,9 @@ end
 describe("choices", function()
    it("are rows of the tables, and reach help", function()
       local help = help_of("recipes/t5_rte.lua")
-      assert.is_true(#schedules.list() >= #choices.schedules)
+      assert.equal(#schedules.list(), #choices.schedules)
       for _, row in ipairs(schedules.list()) do
-         assert.equal(not row.replicates, help:find(row.name, 1, true) ~= nil)
+         assert.truthy(help:find(row.name, 1, true))
       end
       for _, row in ipairs(core.schedule.weights()) do
          assert.truthy(help:find(row.name, 1, true))
@@ -48,11 +48,6 @@ describe("choices", function()
          for _, name in ipairs(choices.schedules) do check(name) end
          for _, name in ipairs(choices.staleness) do check("async", name) end
       end)
-
-   it("ask the engine of replicas too", function()
-      assert.is_true(schedules.runs("1f1b"))
-      assert.equal(false, schedules.runs("data-parallel"))
-   end)
 
    it("are what the search tries, but for the judge, replicas and what groups", function()
       local tried = {}

@@ -1,26 +1,7 @@
 /* test/test_simulate.c - simulated times against closed forms, links that are shared, and
  * schedules beyond the plain ones. */
 #include "check.h"
-#include "schedule_cases.h"
-
-static ft_timeline *simulate(const ft_plan *plan, const ft_simulation *options)
-{
-    ft_error err = {0};
-    ft_timeline *timeline = NULL;
-    if (plan && !CHECK_STATUS(ft_plan_simulate_on(&timeline, plan, options, &err), FT_OK))
-        fprintf(stderr, "%s\n", err.message);
-    return timeline;
-}
-
-static int64_t end_of(const pipeline_case *c, const char *name)
-{
-    ft_plan *plan = case_plan(c, name);
-    ft_timeline *timeline = simulate(plan, &(ft_simulation){.costs = &c->costs});
-    int64_t end = timeline ? ft_timeline_end_ns(timeline) : -1;
-    ft_timeline_free(timeline);
-    ft_plan_free(plan);
-    return end;
-}
+#include "simulate_case.h"
 
 /* -- closed forms ------------------------------------------------------------------------------ */
 
@@ -110,52 +91,6 @@ static void test_delays_are_drawn_from_all(void)
     }
     CHECK(least >= 0 && least < 600 && most > 2400 && most <= 3000);
     CHECK(sum / 300 > 1350 && sum / 300 < 1650);
-}
-
-/* Each replica does its share; the sum and the update come once per batch. */
-static void test_data_parallel_is_the_share_of_each(void)
-{
-    for (int replicas = 2; replicas <= 4; replicas++)
-        for (int rule = 0; rule < FT_REPLICAS_COUNT; rule++) {
-            pipeline_case c;
-            const int first[] = {0, replicas}, devices[] = {0, 1, 2, 3};
-            const uint8_t rules[] = {(uint8_t)rule};
-            const double sum_ns[] = {500};
-            case_chain(&c, 1, 12, 3, 1, 100, 200);
-            c.update_ns[0] = 7;
-            c.reduce_ns[0] = 5;
-            c.costs.all_reduce_ns = sum_ns;
-            c.pipeline.n_devices = replicas;
-            c.pipeline.replica_first = first;
-            c.pipeline.replica_device = devices;
-            c.pipeline.replica_rule = rules;
-            CHECK(end_of(&c, "data-parallel") == 3 * (12 / replicas * 300 + 5 + 500 + 7));
-        }
-}
-
-/* Sums and updates are shared out: what the others send arrives a transfer after X, what they have
- * updated a transfer after U, and nobody waits for what it has itself. */
-static void test_replicas_exchange(void)
-{
-    for (int replicas = 2; replicas <= 4; replicas++) {
-        pipeline_case c;
-        const int first[] = {0, replicas}, devices[] = {0, 1, 2, 3};
-        const double exchange_ns[] = {11}, adopt_ns[] = {13}, transfer_ns[] = {1000, 2000};
-        case_chain(&c, 1, 12, 3, 1, 100, 200);
-        case_edge(&c, 0, FT_ACT_EXCHANGE, 0, FT_ACT_REDUCE, 1);
-        case_edge(&c, 0, FT_ACT_UPDATE, 0, FT_ACT_ADOPT, 1);
-        c.update_ns[0] = 7;
-        c.reduce_ns[0] = 5;
-        c.costs.exchange_ns = exchange_ns;
-        c.costs.adopt_ns = adopt_ns;
-        c.costs.transfer_ns = transfer_ns;
-        c.pipeline.reduces = true;
-        c.pipeline.n_devices = replicas;
-        c.pipeline.replica_first = first;
-        c.pipeline.replica_device = devices;
-        int64_t step = 12 / replicas * 300 + 11 + 1000 + 5 + 7 + 2000 + 13;
-        CHECK(end_of(&c, "data-parallel") == 3 * step);
-    }
 }
 
 /* What passes over stages waits at its reader while those work on it: a slot for each of them and
@@ -592,8 +527,6 @@ int main(void)
     RUN(test_bubble_of_stages_in_turns);
     RUN(test_steady_state_is_the_slowest_device);
     RUN(test_delays_are_drawn_from_all);
-    RUN(test_data_parallel_is_the_share_of_each);
-    RUN(test_replicas_exchange);
     RUN(test_slots_of_edges_over_stages);
     RUN(test_published_staleness);
     RUN(test_versions_of_each_way);

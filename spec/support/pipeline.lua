@@ -146,7 +146,8 @@ function M.plan(options)
    return plans.new {
       model = M.model(o), devices = o.devices, batch = o.batch, micro_batches = o.micro_batches,
       buckets = SOURCES, lengths = { target = TARGET }, partition = o.partition, stages = o.stages,
-      schedule = o.schedule, staleness = o.staleness, max_staleness = o.max_staleness,
+      replicas = o.replicas, schedule = o.schedule, staleness = o.staleness,
+      max_staleness = o.max_staleness,
       recompute = o.recompute,
       optimizer = o.optimizer, hypers = o.hypers or {}, decay_exempt = o.decay_exempt,
       clip = o.clip, seed = o.seed,
@@ -235,7 +236,7 @@ end
 function M.assert_memory(plan, by_device)
    local stages = {}
    for _, stage in ipairs(plan.blueprint:stages()) do
-      stages[stage.device] = (stages[stage.device] or 0) + 1
+      for _, d in ipairs(stage.devices) do stages[d] = (stages[d] or 0) + 1 end
    end
    for d, planned in ipairs(plan.memory) do
       local measured = by_device[d]

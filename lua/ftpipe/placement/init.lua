@@ -4,16 +4,11 @@ local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local contract = require("ftpipe.graph.contract")
 local graphs = require("ftpipe.graph")
-local named = require("ftpipe.base.named")
 local opts = require("ftpipe.base.opts")
 local partition = require("ftpipe.placement.partition")
 local schedules = require("ftpipe.schedule")
 
 local M = {}
-
-local function unsupported(format, ...)
-   core.fail("unsupported", format:format(...), 2)
-end
 
 -- Of mixed and best, when nobody says how much: scopes are few, and a search asks for many plans.
 local EFFORT = 5
@@ -102,8 +97,20 @@ local function limit_memory(devices, how, others, in_order)
    end
 end
 
+--- A device for each stage, as fast as its replicas together.
+local function join(devices, replicas)
+   local rows, first = {}, 1
+   for s, n in ipairs(replicas) do
+      rows[s] = copy(devices[first])
+      rows[s].slowdown = (rows[s].slowdown or 1) / n
+      first = first + n
+   end
+   return rows
+end
+
 --- A device for each stage. Those that are one share its memory.
-local function take_turns(schedule, devices, n_stages)
+local function take_turns(schedule, devices, n_stages, replicas)
+   if replicas then return join(devices, replicas) end
    local rows, share = {}, math.ceil(n_stages / #devices)
    for s = 1, n_stages do
       local row = copy(devices[schedules.device_of(schedule, s, #devices)])
@@ -140,19 +147,23 @@ local function attempt(graph, name, o, how, budget)
    if how.balanced then balance_memory(problem, o.devices) end
    if in_order then
       problem.devices = take_turns(o.rule or o.schedule, problem.devices,
-         o.stages or #problem.devices)
+         o.stages or #problem.devices, o.replicas)
    end
    return problem
 end
 
-local function check_runnable(name, result, o)
-   for s, replicas in ipairs(result.stage_replicas) do
-      if replicas > 1 then
-         unsupported("%s puts stage %d on %d devices, and runs have one device for a stage; "
-            .. "expected pipedream-straight, which replicates nothing, or mixed",
-            named.value(o, "partition", name), s - 1, replicas)
+--- By stage its device, or the devices of its replicas, which follow each other.
+local function places_of(result)
+   local places = {}
+   for s, first in ipairs(result.stage_device) do
+      local n = result.stage_replicas[s]
+      places[s] = first
+      if n > 1 then
+         places[s] = {}
+         for i = 1, n do places[s][i] = first + i - 1 end
       end
    end
+   return places
 end
 
 local function is_infeasible(failure)
@@ -203,16 +214,15 @@ local function solve(graph, name, o, budget, known)
       return { stage = first_that_fits(views.weighted, name, o, budget).stage, name = name }
    end
    local result = first_that_fits(views.small or views.weighted, name, o, budget)
-   check_runnable(name, result, o)
    local stage = views.small and spread(result.stage, views.of) or result.stage
-   return { stage = stage, device = result.stage_device, name = M.title(name) }
+   return { stage = stage, device = places_of(result), name = M.title(name) }
 end
 
 --- What a placement depends on, of the options that plans of one model and batch differ in.
 local function key_of(name, o, budget)
-   return ("%s %s %s %s %s %s %s %s %s"):format(tostring(name), o.stages, o.effort, o.recompute,
-      schedules.is_flat(o.schedule), schedules.folds(o.schedule), budget and budget.factor,
-      budget and budget.frozen_factor,
+   return ("%s %s %s %s %s %s %s %s %s %s"):format(tostring(name), o.stages, o.effort, o.recompute,
+      o.replicas and table.concat(o.replicas, "-"), schedules.is_flat(o.schedule),
+      schedules.folds(o.schedule), budget and budget.factor, budget and budget.frozen_factor,
       budget and (budget.others and table.concat(budget.others, " ") or "balanced"))
 end
 
@@ -224,13 +234,14 @@ end
 --   of seq 1), micro_batches, schedule, recompute (always, never, auto), optimizer, memory_factor
 --   (bytes kept for a byte of parameters, else what the optimizer needs), costs (of a profile),
 --   effort (of mixed and best), placements (a table that is filled, for calls that differ in name,
---   stages, effort, schedule and recompute alone: many schedules ask for the same)
+--   stages, replicas, effort, schedule and recompute alone: many schedules ask for the same),
+--   replicas (of seq, by stage: how many devices in their order a stage has)
 -- @tparam[opt] table budget what a plan showed: factor (bytes kept for a byte of parameters),
 --   frozen_factor (for one of those that are not trained),
 --   others (by device: bytes that it needs beside them), or balances_memory (true: time is no
 --   matter)
--- @treturn table stage by node, device by stage (nil: in turn), name; not to be changed
--- @raise unsupported — the result replicates stages
+-- @treturn table stage by node, device by stage (a list where it has replicas; nil: in turn), name;
+--   not to be changed
 function M.solve(graph, name, o, budget)
    local known, key = o.placements or {}, key_of(name, o, budget)
    if not known[key] then

@@ -70,7 +70,10 @@ function M.devices(plan)
       machine = plan.machine, devices = #plan.devices,
    }
    if not differ(ways, #plan.devices) then return nil end
-   for s, stage in ipairs(plan.blueprint:stages()) do home[s] = stage.device end
+   for s, stage in ipairs(plan.blueprint:stages()) do
+      if #stage.devices > 1 then return nil end -- partitioners of replicas see the links
+      home[s] = stage.device
+   end
    for d in ipairs(plan.devices) do place[d] = d end
    if not improve(plan, home, place, ways) then return nil end
    local list = {}

@@ -25,8 +25,7 @@ local function with_plans_only(list, runs)
    return #plan == 0 and text or text .. "; " .. table.concat(plan, ", ") .. ": plans only"
 end
 
---- Orders of work; those that only make sense with replicas are for ft.schedule.play.
-M.schedules = names(schedules.list(), function(row) return not row.replicates end)
+M.schedules = names(schedules.list())
 M.schedules_help = with_plans_only(M.schedules, schedules.runs)
 
 --- Which weights a schedule without a drain reads.

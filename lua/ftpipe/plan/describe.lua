@@ -28,6 +28,13 @@ local function memory_row(name, row, budget)
       table.concat(parts, ", "))
 end
 
+--- "cpu:0", or "cpu:0, cpu:1" of a stage with replicas.
+function M.places(plan, stage)
+   local names = {}
+   for i, device in ipairs(stage.devices) do names[i] = plan.devices[device].name end
+   return table.concat(names, ", ")
+end
+
 --- Where the pipeline of an asynchronous schedule is drained, which is where its numbers depend on
 -- it; nil when that is at the end alone.
 local function drains_line(o)
@@ -126,7 +133,7 @@ function M.text(plan)
             plan.partition.name)
    for s, stage in ipairs(plan.blueprint:stages()) do
       lines[#lines + 1] = ("  stage %d on %s: %s, forward %.2f ms, backward %.2f ms, %d in flight")
-         :format(s - 1, plan.devices[stage.device].name, plan:span(s), stage.forward_ns / 1e6,
+         :format(s - 1, M.places(plan, stage), plan:span(s), stage.forward_ns / 1e6,
             stage.backward_ns / 1e6, stage.in_flight) .. staleness_words(stage)
    end
    lines[#lines + 1] = staleness.text(plan.blueprint:stages())

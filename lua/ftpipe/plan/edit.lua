@@ -59,7 +59,8 @@ function M.partition(plan, set, device)
       if spans[s] and node > spans[s].last then part = 3 end
       local key = 3 * s + part
       parts[key] = parts[key] or { nodes = {} }
-      parts[key].device = spans[s] and part == 2 and device or homes[s].device
+      local home = #homes[s].devices > 1 and homes[s].devices or homes[s].device
+      parts[key].device = spans[s] and part == 2 and device or home
       table.insert(parts[key].nodes, node)
    end
    local result, devices = {}, {}

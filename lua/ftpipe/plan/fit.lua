@@ -14,13 +14,21 @@ local function is_over(plan, device)
    return plan.memory[device].total > plan.devices[device].memory_bytes
 end
 
+--- Whether a device of the stage is; of one with replicas, any of them.
+local function is_too_large(plan, stage)
+   for _, device in ipairs(stage.devices) do
+      if is_over(plan, device) then return true end
+   end
+   return false
+end
+
 --- Recomputes in the stages of devices that are over their budgets, until none of them can help.
 function M.recompute_where_needed(plan)
    local changed = true
    while changed do
       changed = false
       for s, stage in ipairs(plan.blueprint:stages()) do
-         if is_over(plan, stage.device) and not plan.recompute[s] then
+         if is_too_large(plan, stage) and not plan.recompute[s] then
             plan.recompute[s], changed = true, true
          end
       end
@@ -61,7 +69,7 @@ local function keep_where_possible(plan)
             for i, flag in ipairs(plan.recompute) do flags[i] = flag and i ~= s end
             local kept = draw.blueprint(plan.options, plan.graphs, plan.partition, flags)
             tried[s] = count
-            if not is_over(kept, device) then
+            if not is_too_large(kept, rows[s]) then
                plan, again, changes[device] = kept, true, count + 1
             end
          end
@@ -142,7 +150,8 @@ end
 
 --- The plan of a placement that balances memory alone; nil where there is none.
 function M.balanced(plan)
-   if not placement.is(plan.options.partition) then return nil end
+   local o = plan.options
+   if not placement.is(o.partition) or stages.has_places(o) then return nil end
    local budget = budget_of(leanest(plan))
    return placed(plan, {
       factor = budget.factor, frozen_factor = budget.frozen_factor, balances_memory = true,
@@ -155,7 +164,8 @@ local function place(plan)
    local o, most = plan.options, 0
    local best, last = plan, plan
    local hopeless = over.is_hopeless(over.memory(plan), over.least(plan))
-   for _ = 1, placement.is(o.partition) and PLACEMENTS or 0 do
+   local searches = placement.is(o.partition) and not stages.has_places(o)
+   for _ = 1, searches and PLACEMENTS or 0 do
       if M.worst_over(last) == 0 or hopeless then break end
       local budget = next_budget(last, most)
       most = math.max(unpack(budget.others))
@@ -163,12 +173,7 @@ local function place(plan)
       best = closer(best, last)
       if not last then break end
    end
-   if M.worst_over(best) > 0 and placement.is(o.partition) then
-      local budget = budget_of(leanest(best))
-      best = closer(best, placed(plan, {
-         factor = budget.factor, frozen_factor = budget.frozen_factor, balances_memory = true,
-      }))
-   end
+   if M.worst_over(best) > 0 and searches then best = closer(best, M.balanced(best)) end
    return best
 end
 
@@ -216,7 +221,8 @@ function M.fit(plan)
    local best = place(plan)
    if not auto or M.worst_over(best) > 0 then return best end
    best = keep_where_possible(best)
-   local others = placement.is(o.partition) and not o.searched and #recomputed(best) > 0
+   local others = placement.is(o.partition) and not stages.has_places(o) and not o.searched
+      and #recomputed(best) > 0
    return others and fastest(best) or best
 end
 

@@ -45,7 +45,8 @@ function M.decide(o, given)
 end
 
 --- The cut of the plan, for a graph.
--- @treturn table stage (by forward node), device (by stage), name, plan
+-- @treturn table stage (by forward node), device (by stage; a list where it has replicas), name,
+--   plan
 -- @treturn table by stage, whether it recomputes
 function M.partition(given, graph)
    local said, n_forward = given.said, graph:counts().forward
@@ -55,7 +56,8 @@ function M.partition(given, graph)
    end
    local device, recompute = {}, {}
    for s, stage in ipairs(said.stages) do
-      device[s], recompute[s] = stage.devices[1], stage.recompute
+      device[s] = #stage.devices > 1 and stage.devices or stage.devices[1]
+      recompute[s] = stage.recompute
    end
    return { stage = said.node_stage, device = device, name = given.name, plan = given.plan },
       recompute
@@ -66,7 +68,8 @@ end
 -- what the plan is of, which --plan decides.
 local DECIDING = {
    "batch", "clip", "devices", "max_staleness", "micro_batches", "model", "optimizer", "partition",
-   "plan", "precision", "profile", "recompute", "schedule", "stages", "staleness", "swap",
+   "plan", "precision", "profile", "recompute", "replicas", "schedule", "stages", "staleness",
+   "swap",
 }
 
 --- The plan that a run has recorded in its directory; nil when there is none, when it is to go on

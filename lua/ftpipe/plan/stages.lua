@@ -2,12 +2,17 @@
 
 local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
+local copy = require("ftpipe.base.copy")
 local placement = require("ftpipe.placement")
-local texts = require("ftpipe.schedule.text")
+local replicas = require("ftpipe.plan.replicas")
 local schedules = require("ftpipe.schedule")
+local texts = require("ftpipe.schedule.text")
 local usage = require("ftpipe.base.usage")
 
 local M = {}
+
+-- Partitions that nobody has to ask for.
+local DEFAULTS = { seq = true, mixed = true }
 
 --- Stages from a plan file.
 local function from_file(path, n_forward)
@@ -36,18 +41,52 @@ local function from_scopes(graph, scopes)
    return { stage = stage }
 end
 
+--- The whole model in one stage.
+local function whole(graph, places)
+   local stage = {}
+   for n = 1, graph:counts().forward do stage[n] = 1 end
+   return { stage = stage, device = places, name = "one stage" }
+end
+
+--- Whether what is said of replicas, and no partition, says on which devices stages are.
+function M.has_places(o)
+   return placement.is(o.partition) and (o.replicas ~= nil or
+      schedules.replicates(o.rule or o.schedule))
+end
+
+--- Stages in the order of the model, each on as many devices as --replicas says, or all of it on
+-- every device.
+local function spread(graph, o)
+   if not DEFAULTS[o.partition] then
+      usage("%s says where stages are, %s too: leave one out", o.replicas
+         and named.value(o, "replicas", tostring(o.replicas))
+         or named.value(o, "schedule", schedules.name(o.rule or o.schedule)),
+         named.value(o, "partition", placement.title(o.partition)))
+   end
+   local n = #core.engine.devices(o.devices)
+   local counts, places = replicas.of(copy(o, { replicas = o.replicas or tostring(n) }))
+   if #counts == 1 then return whole(graph, places) end
+   local own = copy(o, { partition = "seq", stages = #counts, replicas = counts })
+   local result = copy(placement.solve(graph, "seq", own))
+   result.device = places
+   return result
+end
+
 --- Assigns forward nodes to stages.
 -- @tparam graph graph with gradients
 -- @tparam table o partition (what placement.solve knows, a partitioner of one's own among it; the
 --   path of a plan file; or a list of scopes at which stages begin), and the options of
 --   placement.solve
--- @treturn table { stage = by node, device = by stage or nil (in turn), name = for people }
+-- @treturn table { stage = by node, device = by stage (a list where it has replicas) or nil (in
+--   turn), name = for people }
 function M.partition(graph, o)
    local how = o.partition
+   if M.has_places(o) then return spread(graph, o) end
    if placement.is(how) then return placement.solve(graph, how, o) end
    local result
    if type(how) == "table" then
       result = from_scopes(graph, how)
+      result.device = o.replicas and select(2, replicas.of(copy(o, { stages = #how + 1 })))
       result.name = placement.title(how)
       return result
    end
@@ -56,6 +95,7 @@ function M.partition(graph, o)
          table.concat(placement.names(), ", "))
    end
    result = from_file(how, graph:counts().forward)
+   replicas.check(o, result.device)
    result.name = how
    return result
 end
@@ -73,6 +113,16 @@ function M.place(schedule, n_stages, n_devices)
    local device = {}
    for s = 1, n_stages do device[s] = schedules.device_of(schedule, s, n_devices) end
    return device
+end
+
+--- A stage's device; of one with replicas, that of the first.
+function M.first(place) return type(place) == "table" and place[1] or place end
+
+--- Likewise of all stages.
+function M.firsts(places)
+   local list = {}
+   for s, place in ipairs(places) do list[s] = M.first(place) end
+   return list
 end
 
 --- Stages numbered without those that no node is in; their devices likewise.

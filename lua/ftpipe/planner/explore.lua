@@ -258,10 +258,11 @@ function M.model(what, given, placements)
    local graph = graphs.of(plan.graphs[#plan.graphs], o.devices)
    graph.title = model.name
    local problem = graph:problem { devices = o.devices, micro_batches = o.micro_batches }
-   local on, times = {}, plan.blueprint:stages()
-   for s, stage in ipairs(times) do on[s] = stage.device end
+   local on, replicas, times = {}, {}, plan.blueprint:stages()
+   for s, stage in ipairs(times) do on[s], replicas[s] = stage.device, #stage.devices end
    local result = {
       stage = plan.partition.stage, device = by_node(plan.partition.stage, on), stage_device = on,
+      stage_replicas = replicas,
    }
    local cut = stages.of(graph, problem.devices, result)
    cut.machine = plan.machine

@@ -84,6 +84,9 @@ end
 --- Whether a device takes all micro-batches of a batch through one of its stages, then the next.
 function M.groups(schedule) return row_of(schedule).groups or false end
 
+--- Whether it is for stages with replicas alone: every device has the whole model.
+function M.replicates(schedule) return row_of(schedule).replicates or false end
+
 --- Whether every stage holds all micro-batches of a batch.
 function M.is_flat(schedule) return row_of(schedule).flat or false end
 
@@ -113,8 +116,8 @@ end
 
 local COSTS = {
    "forward_ns", "backward_ns", "reduce_ns", "update_ns", "adopt_ns", "backward_input_ns",
-   "backward_weight_ns", "recompute_ns", "predict_ns", "attenuate_ns",
-   "all_reduce_ns",
+   "backward_weight_ns", "recompute_ns", "predict_ns", "attenuate_ns", "all_reduce_ns",
+   "exchange_ns",
 }
 
 --- Costs of the stages as lists, zero where a stage names none.
@@ -213,7 +216,7 @@ guard("ft.schedule", M, {
    list = "", is_synchronous = "schedule: string|table", splits = "schedule: string|table",
    may_be_stale = "schedule: string|table", interleaves = "schedule: string|table",
    groups = "schedule: string|table", folds = "schedule: string|table",
-   places = "schedule: string|table",
+   places = "schedule: string|table", replicates = "schedule: string|table",
    device_of = "schedule: string|table, stage: int, n_devices: int",
    is_flat = "schedule: string|table", runs = "schedule: string|table, staleness?: string",
 })
