@@ -6,11 +6,25 @@ local M = {}
 local FLAGS = { __index = { flagged = true } }
 
 --- Marks values as those of flags.
-function M.flags(values) return setmetatable(values, FLAGS) end
+-- @tparam table values
+-- @tparam[opt] table origins by name, where each value is from
+function M.flags(values, origins)
+   local meta = origins and { __index = { flagged = true }, origins = origins } or FLAGS
+   return setmetatable(values, meta)
+end
+
+local function is_flags(meta)
+   local index = type(meta) == "table" and rawget(meta, "__index")
+   return type(index) == "table" and index.flagged == true
+end
+
+--- By name where each value of flags is from: "command line", "recipe", "default"; empty where
+-- nothing is known.
+function M.origins(values) return (getmetatable(values) or {}).origins or {} end
 
 --- Marks values as those of flags when the given ones are.
 function M.like(given, values)
-   return getmetatable(given) == FLAGS and M.flags(values) or values
+   return is_flags(getmetatable(given)) and M.flags(values, M.origins(given)) or values
 end
 
 --- "--micro-batches" or "micro_batches".

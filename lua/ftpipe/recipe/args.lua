@@ -159,6 +159,10 @@ local function flag_line(flag, with)
    return table.concat(lines, "\n")
 end
 
+-- What `read` knows besides the declared flags.
+local PRINT_CONFIG = { name = "print_config", flag = "--print-config", rule = { type = "boolean",
+   help = "the flags with their values, and where they are from; runs nothing" } }
+
 --- The text of --help. Flags with one choice only are left out, there is nothing to choose; rare
 -- ones are named in one line unless `all` is asked for.
 -- @tparam table declaration
@@ -176,6 +180,11 @@ function M.help(declaration, script, all)
       elseif not words or #words > 1 then
          lines[#lines + 1] = flag_line(flag, declared.with)
       end
+   end
+   if all then
+      lines[#lines + 1] = flag_line(PRINT_CONFIG)
+   else
+      rare[#rare + 1] = PRINT_CONFIG.flag
    end
    if rare[1] then lines[#lines + 1] = "  --help all: also " .. table.concat(rare, ", ") end
    if declared[2] then lines[#lines + 1] = "" end
@@ -281,6 +290,23 @@ local function check_decided(flags, given)
    end
 end
 
+--- By name of a flag, where its value is from.
+local function origins_of(declared, flags, result, given)
+   local origins, common = {}, {}
+   for _, row in ipairs(options.rows) do common[row[1]] = row end
+   for _, flag in ipairs(flags) do
+      local name, row = flag.name, common[flag.name]
+      origins[name] = row and row.default == flag.rule.default and "default" or "recipe"
+      for other, defaults in pairs(declared.with or {}) do
+         if result[other] ~= nil and defaults[name] ~= nil then
+            origins[name] = "recipe, with --" .. other:gsub("_", "-")
+         end
+      end
+      if given[name] then origins[name] = "command line" end
+   end
+   return origins
+end
+
 --- Reads flags.
 -- @tparam table declaration
 -- @tparam table argv list of strings
@@ -316,7 +342,22 @@ function M.parse(declaration, argv)
       end
    end
    check_decided(flags, given)
-   return named.flags(values), given
+   return named.flags(values, origins_of(declared, flags, result, given)), given
+end
+
+--- Flags that were read, a line each: "--lr 0.001", and where the value is from.
+-- @tparam table args of ft.args
+function M.config(args)
+   local names, lines, origins = {}, {}, named.origins(args)
+   for name in pairs(args) do names[#names + 1] = type(name) == "string" and name or nil end
+   table.sort(names)
+   for i, name in ipairs(names) do
+      local value = args[name]
+      lines[i] = ("--%s %s"):format((name:gsub("_", "-")), type(value) == "number"
+         and ("%.10g"):format(value) or tostring(value))
+      lines[i] = ("%-36s %s"):format(lines[i], origins[name] or ""):gsub("%s+$", "")
+   end
+   return table.concat(lines, "\n")
 end
 
 --- Whether help is asked for, and whether for all flags.
@@ -328,8 +369,9 @@ local function wants_help(argv)
    return false
 end
 
---- The flags among `argv`; --help prints what there is for `script` and ends the program. What is
--- printed from then on appears line by line, also where stdout is a file.
+--- The flags among `argv`; --help prints what there is for `script` and ends the program, and so
+-- does --print-config with the values and where they are from. What is printed from then on appears
+-- line by line, also where stdout is a file.
 function M.read(declared, argv, script)
    io.stdout:setvbuf("line")
    local wanted, all = wants_help(argv)
@@ -337,12 +379,18 @@ function M.read(declared, argv, script)
       print(M.help(declared, script, all))
       os.exit(0, true)
    end
-   return M.parse(declared, argv)
+   local words, print_config = {}, false
+   for _, word in ipairs(argv) do
+      if word == PRINT_CONFIG.flag then print_config = true else words[#words + 1] = word end
+   end
+   if not print_config then return M.parse(declared, argv) end
+   print(M.config((M.parse(declared, words))))
+   os.exit(0, true)
 end
 
 guard("ft.args", M, {
    help = "declaration: table, script: string, all?: boolean",
-   parse = "declaration: table, argv: table",
+   parse = "declaration: table, argv: table", config = "args: table",
    read = "declared: table, argv: table, script: string",
 })
 

@@ -100,18 +100,20 @@ local function curve(memory, y, scale, most)
       units.format_bytes(memory.peak), 4, bottom - 6, units.format_bytes(memory.peak))
 end
 
---- @tparam table played a simulation with its trace and memory
+--- @tparam table played a simulation with its trace and memory; without memory, that is left out
 -- @tparam {string,...} names of the devices
 -- @treturn string
 function M.svg(played, names)
    local scale = SIZE.width / played.end_ns
-   local step = SIZE.row + SIZE.curve + SIZE.gap
+   local step = SIZE.row + (played.memory and SIZE.curve or 0) + SIZE.gap
    local width, height = SIZE.left + SIZE.width + 20, SIZE.top + #names * step
    local lines = {
-      ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d">')
-         :format(width, height, width, height),
-      "<style>text{font:12px sans-serif}.w{font-size:10px}.n{font-size:10px;text-anchor:middle}"
-         .. "polyline{fill:none;stroke:#555}.v{stroke:#000;stroke-opacity:0.6}</style>",
+      ('<svg class="timeline" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" '
+         .. 'height="%d">'):format(width, height, width, height),
+      "<style>.timeline text{font:12px sans-serif}.timeline .w{font-size:10px}"
+         .. ".timeline .n{font-size:10px;text-anchor:middle}"
+         .. ".timeline polyline{fill:none;stroke:#555}"
+         .. ".timeline .v{stroke:#000;stroke-opacity:0.6}</style>",
       ('<text x="%d" y="12" class="w">0</text>'):format(SIZE.left),
       ('<text x="%d" y="12" class="w" style="text-anchor:end">%s</text>'):format(
          SIZE.left + SIZE.width, units.format_seconds(played.end_ns / 1e9)),
@@ -120,7 +122,7 @@ function M.svg(played, names)
    for d, name in ipairs(names) do
       lines[#lines + 1] = ('<text x="4" y="%g">%s</text>'):format(
          SIZE.top + (d - 1) * step + SIZE.row - 7, xml.escape(words.short(name, 16)))
-      most = math.max(most, played.memory[d].peak)
+      most = math.max(most, played.memory and played.memory[d].peak or 0)
    end
    local actions = actions_of(played, #names)
    local shades = shades_of(actions)
@@ -132,7 +134,7 @@ function M.svg(played, names)
       lines[#lines + 1] = wait_bar(event, SIZE.left + event.ts * 1e3 * scale,
          SIZE.top + event.pid * step, event.dur * 1e3 * scale)
    end
-   for d in ipairs(names) do
+   for d in ipairs(played.memory and names or {}) do
       lines[#lines + 1] = curve(played.memory[d], SIZE.top + (d - 1) * step + SIZE.row, scale, most)
    end
    lines[#lines + 1] = "</svg>\n"

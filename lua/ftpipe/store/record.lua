@@ -3,6 +3,7 @@
 --    ftpipe   the version that wrote it
 --    flags    the flags of the recipe with their values; of --warmup, --lr-schedule, --schedule and
 --             --groups, what was used
+--    origins  where each of them is from: the command line, the recipe, a default
 --    task     its name and what it was made with; of a task of one's own, what predictions need of
 --             it (Task:record)
 --
@@ -11,6 +12,7 @@
 
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
+local named = require("ftpipe.base.named")
 local small_file = require("ftpipe.base.small_file")
 
 local M = {}
@@ -49,6 +51,7 @@ function M.text(run)
          warmup = run.rate.warmup, lr_schedule = run.rate.schedule,
          schedule = run.plan.options.schedule, groups = run.plan.groups.all,
       })),
+      origins = named.origins(run.args),
       task = plain(run.task:record()),
    }, { indent = 2, sort = true }) .. "\n"
 end

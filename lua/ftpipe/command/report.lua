@@ -1,0 +1,45 @@
+--- ftpipe report RUN|SWEEP: one HTML file that needs nothing else.
+
+local args = require("ftpipe.recipe.args")
+local core = require("ftpipe.core")
+local records = require("ftpipe.store.record")
+local usage = require("ftpipe.base.usage")
+
+local M = { help = "a run or a sweep as one HTML page" }
+
+local declared = {
+   "Writes what a run or a sweep left in its directory as one page, which needs no network:\n"
+      .. "curves, memory planned and measured, partition, some batches in time, configuration.",
+   "ftpipe report out/rte",
+   "ftpipe report out/t5_rte --out sweep.html",
+   out = { default = false, help = "the page (report.html in the directory); - is stdout" },
+}
+
+--- @tparam {string,...} argv the words after "report"
+function M.run(argv)
+   local path
+   if argv[1] and not argv[1]:find("^%-") then path = table.remove(argv, 1) end
+   for i, word in ipairs(argv) do -- "--out -"
+      if word == "-" and argv[i - 1] == "--out" then
+         table.remove(argv, i)
+         argv[i - 1] = "--out=-"
+      end
+   end
+   local flags = args.read(declared, argv, "report RUN|SWEEP")
+   if not path then usage("report needs the directory of a run or a sweep") end
+   local page
+   if core.sys.exists(path .. "/sweep.db") then
+      page = require("ftpipe.report.sweep").page(path)
+   elseif core.sys.exists(records.path(path)) then
+      page = require("ftpipe.report.run").page(path)
+   else
+      core.fail("not found", ("'%s' is neither a run (run.json) nor a sweep (sweep.db)"):format(
+         path))
+   end
+   local out = flags.out or path .. "/report.html"
+   if out == "-" then return io.stdout:write(page) end
+   core.sys.write_file(out, page)
+   print(("%s: %d kB"):format(out, math.ceil(#page / 1000)))
+end
+
+return M

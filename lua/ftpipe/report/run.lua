@@ -1,0 +1,249 @@
+--- The report of a run: what its directory says, as one page.
+
+local chart = require("ftpipe.report.chart")
+local core = require("ftpipe.core")
+local draw = require("ftpipe.graph.draw")
+local html = require("ftpipe.report.html")
+local small_file = require("ftpipe.base.small_file")
+local timeline = require("ftpipe.schedule.timeline")
+local units = require("ftpipe.base.units")
+local xml = require("ftpipe.text.xml")
+
+local M = {}
+
+local MOST_BYTES = 2 ^ 30 -- of metrics.jsonl and timeline.json
+local BATCHES = 2 -- of the timeline
+local MOST_EVENTS = 3000 -- of it
+
+local function json_of(path)
+   if not core.sys.exists(path) then return nil end
+   return core.json.decode(small_file(path, MOST_BYTES), path)
+end
+
+--- Rows of metrics.jsonl; the last line may be cut, as of a run that was killed.
+function M.metrics(dir)
+   local rows, path = {}, dir .. "/metrics.jsonl"
+   if not core.sys.exists(path) then return rows end
+   for line in small_file(path, MOST_BYTES):gmatch("[^\n]+") do
+      local ok, row = pcall(core.json.decode, line)
+      if ok and type(row) == "table" and tonumber(row.step) then rows[#rows + 1] = row end
+   end
+   return rows
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Curves.
+
+--- A curve of a field of the rows that have it; of lists, of entry i.
+local function curve(name, rows, field, i, dots)
+   local points = {}
+   for _, row in ipairs(rows) do
+      local value = row[field]
+      if i and type(value) == "table" then value = value[i] end
+      value = tonumber(value)
+      if value and math.abs(value) < math.huge then points[#points + 1] = { row.step, value } end
+   end
+   return { name = name, points = points, dots = dots }
+end
+
+--- A curve for each device.
+local function by_device(rows, field)
+   local n, series = 0, {}
+   for _, row in ipairs(rows) do
+      if type(row[field]) == "table" then n = math.max(n, #row[field]) end
+   end
+   for d = 1, n do series[d] = curve("device " .. d - 1, rows, field, d) end
+   return series
+end
+
+local function charts(rows)
+   local metric = "score"
+   for _, row in ipairs(rows) do metric = row.metric or metric end
+   local figures = {
+      chart.lines("Loss", { curve("of a batch", rows, "loss"),
+         curve("running mean", rows, "loss_mean"),
+         curve("held-out", rows, "eval_loss", nil, true) }),
+      chart.lines(metric:gsub("^%l", string.upper), {
+         curve("held-out", rows, "value", nil, true) }),
+      chart.lines("Learning rate", { curve("rate", rows, "lr") }),
+      chart.lines("Norm of the gradient", { curve("before clipping", rows, "gnorm") }),
+      chart.lines("Samples a second", { curve("so far", rows, "samples_per_second") }),
+      chart.lines("Tokens a second", { curve("without padding", rows, "tokens_per_second") }),
+      chart.lines("Waiting, percent of a leg", by_device(rows, "idle_percent")),
+   }
+   local list = {}
+   for i = 1, 7 do list[#list + 1] = figures[i] end
+   return '<h2>Steps</h2><div class="charts">' .. table.concat(list, "\n") .. "</div>"
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Pictures.
+
+--- Some batches out of the middle of a run's timeline, as timeline.svg takes them.
+local function window(trace)
+   local last, n_devices = 0, 0
+   for _, event in ipairs(trace.traceEvents) do
+      if event.ph == "X" and event.args and event.args.batch then
+         last = math.max(last, event.args.batch)
+      end
+      if event.name == "process_name" then n_devices = math.max(n_devices, event.pid + 1) end
+   end
+   local first = math.max(0, math.floor(last / 2) - math.floor(BATCHES / 2))
+   local start, stop, events = math.huge, 0, {}
+   local function inside(event) return event.args.batch >= first
+      and event.args.batch < first + BATCHES end
+   for _, event in ipairs(trace.traceEvents) do
+      if event.ph == "X" and event.args and event.args.batch and inside(event)
+         and #events < MOST_EVENTS
+      then
+         start, stop = math.min(start, event.ts), math.max(stop, event.ts + event.dur)
+         events[#events + 1] = event
+      end
+   end
+   for _, event in ipairs(trace.traceEvents) do
+      if event.cat == "wait" and event.ts >= start and event.ts + event.dur <= stop
+         and #events < MOST_EVENTS
+      then
+         events[#events + 1] = event
+      end
+   end
+   for _, event in ipairs(events) do event.ts = event.ts - start end
+   if #events == 0 then return nil end
+   local names = {}
+   for d = 1, n_devices do names[d] = "device " .. d - 1 end
+   return { trace = core.json.encode { traceEvents = core.json.array(events) },
+      end_ns = (stop - start) * 1e3 }, names, first
+end
+
+local function timeline_part(dir)
+   local trace = json_of(dir .. "/timeline.json")
+   if not trace or type(trace.traceEvents) ~= "table" then return nil end
+   local played, names, first = window(trace)
+   if not played then return nil end
+   return ("<h2>Batches %d to %d of the last leg</h2><p>What each device did, with the numbers of "
+      .. "micro-batches: forwards blue, backwards orange, once a batch grey. A bar at the foot of "
+      .. "a row is a wait.</p><div class=\"wide\">%s</div>"):format(first, first + BATCHES - 1,
+      timeline.svg(played, names))
+end
+
+--- Lines of plan.txt: memory by device and class, devices of stages, the stage of each node.
+function M.plan(dir)
+   local path = dir .. "/plan.txt"
+   if not core.sys.exists(path) then return nil end
+   local plan = { memory = {}, device = {}, nodes = {} }
+   for line in small_file(path, MOST_BYTES):gmatch("[^\n]+") do
+      local stage, device = line:match("^stage (%d+) device (%d+)")
+      if stage then plan.device[tonumber(stage) + 1] = tonumber(device) + 1 end
+      local of, classes = line:match("^memory (%d+) (.*)$")
+      if of then
+         local row = { total = 0, parts = {} }
+         for class, bytes in classes:gmatch("(%l+) (%d+)") do
+            row.parts[#row.parts + 1] = { class, tonumber(bytes) }
+            row.total = row.total + tonumber(bytes)
+         end
+         plan.memory[tonumber(of) + 1] = row
+      end
+      for s, count in (line:match("^node%-stage (.*)$") or ""):gmatch("(%d+)%*?(%d*)") do
+         plan.nodes[#plan.nodes + 1] = { stage = tonumber(s) + 1, count = tonumber(count) or 1 }
+      end
+   end
+   return plan
+end
+
+--- Operators in the order of the graph, as boxes in the colours of their devices.
+local function partition_part(plan)
+   local total = 0
+   for _, run in ipairs(plan.nodes) do total = total + run.count end
+   if total == 0 then return nil end
+   local parts, devices = {}, 0
+   for i, run in ipairs(plan.nodes) do
+      local device = plan.device[run.stage] or 1
+      devices = math.max(devices, device)
+      parts[i] = { ("stage %d on device %d: %d operators"):format(run.stage - 1, device - 1,
+         run.count), run.count, draw.colour(device) }
+   end
+   local names = {}
+   for d = 1, devices do names[d] = "device " .. d - 1 end
+   return ("<h2>Partition</h2>%s%s"):format(html.legend(names),
+      html.bar(("%d operators, in the order of the graph"):format(total), total, parts))
+end
+
+local function memory_part(plan, summary)
+   local rows = { { "device", "planned", "measured", "of the plan" } }
+   local classes, bars = {}, {}
+   local most = 0
+   for _, row in ipairs(plan.memory) do most = math.max(most, row.total) end
+   for d, row in ipairs(plan.memory) do
+      local measured = tonumber((summary.memory_measured_bytes or {})[d])
+      rows[#rows + 1] = { tostring(d - 1), units.format_bytes(row.total),
+         measured and units.format_bytes(measured) or "-",
+         measured and ("%.1f %%"):format(100 * measured / row.total) or "-" }
+      local parts = {}
+      for i, part in ipairs(row.parts) do
+         classes[i] = part[1]
+         parts[i] = { ("%s %s"):format(part[1], units.format_bytes(part[2])), part[2],
+            draw.colour(i) }
+      end
+      bars[d] = html.bar("device " .. d - 1, most, parts)
+   end
+   if #plan.memory == 0 then return nil end
+   return "<h2>Memory</h2>" .. html.table(rows) .. html.legend(classes) .. table.concat(bars, "\n")
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Words.
+
+--- A value of a record in a cell.
+local function shown(value)
+   if type(value) == "table" then return core.json.encode(value, { sort = true }) end
+   return type(value) == "number" and ("%.10g"):format(value) or tostring(value)
+end
+
+--- Flags, each with where its value is from, in the order of their names.
+local function configuration(record)
+   local rows, names = { { "flag", "value", "from" } }, {}
+   for name in pairs(record.flags or {}) do names[#names + 1] = name end
+   table.sort(names)
+   for _, name in ipairs(names) do
+      rows[#rows + 1] = { "--" .. name:gsub("_", "-"), shown(record.flags[name]),
+         (record.origins or {})[name] or "" }
+   end
+   return "<h2>Configuration</h2>" .. html.table(rows)
+end
+
+local function result_line(summary)
+   if not summary.value then return "<p>It has not ended.</p>" end
+   return ("<p><b>%s %.4g %s</b> on %d examples after %d steps in %s%s; devices %s, schedule %s, "
+      .. "partition %s.</p>"):format(xml.escape(summary.metric), summary.value,
+      xml.escape(summary.unit or ""), summary.eval_examples or 0, summary.steps or 0,
+      units.format_seconds(summary.seconds or 0),
+      summary.samples_per_second and (" (%.1f samples/s)"):format(summary.samples_per_second) or "",
+      xml.escape(summary.devices), xml.escape(summary.schedule), xml.escape(summary.partition))
+end
+
+local function prediction_line(summary)
+   local said, was = summary.step_seconds_predicted, summary.step_seconds_measured
+   if not said or not was then return nil end
+   return ("<p>A step was predicted to take %s, and took %s.</p>"):format(
+      units.format_seconds(said), units.format_seconds(was))
+end
+
+--- The page of a run's directory.
+function M.page(dir)
+   local record = json_of(dir .. "/run.json")
+   local summary, plan = json_of(dir .. "/summary.json") or {}, M.plan(dir)
+   local title = ("%s: %s"):format((record.task or {}).name or "run", dir)
+   local parts = { result_line(summary) }
+   local function add(part) parts[#parts + 1] = part end
+   add(prediction_line(summary))
+   add(charts(M.metrics(dir)))
+   if plan then
+      add(memory_part(plan, summary))
+      add(partition_part(plan))
+   end
+   add(timeline_part(dir))
+   parts[#parts + 1] = configuration(record)
+   return html.page(title, parts)
+end
+
+return M

@@ -1,0 +1,124 @@
+--- Reports of runs and sweeps, and what is known of where flags are from.
+
+local chart = require("ftpipe.report.chart")
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
+local process = require("spec.support.process")
+local sweep_report = require("ftpipe.report.sweep")
+
+local ftpipe = process.ftpipe
+
+--- What a page of its own may have: no address, no script, tags that close.
+local function check_page(page)
+   assert.matches("^<!DOCTYPE html>\n", page)
+   for _, word in ipairs { "<script", "src=", "href=", "url%(", "@import", "<link", "<iframe" } do
+      assert.is_nil(page:find(word), word)
+   end
+   assert.is_nil(page:gsub("http://www.w3.org/2000/svg", ""):find("https?:"))
+   assert.matches("default%-src 'none'", page)
+   assert.is_nil(page:find("nan", 1, true) or page:find("=\"inf", 1, true))
+   local open = {}
+   for close, tag, empty in page:gsub("<!DOCTYPE html>", ""):gmatch("<(/?)(%w+)[^<>]-(/?)>") do
+      if close == "/" then
+         assert.equal(tag, table.remove(open))
+      elseif empty == "" and tag ~= "meta" and tag ~= "br" then
+         open[#open + 1] = tag
+      end
+   end
+   assert.same({}, open)
+end
+
+describe("a report", function()
+   local directory
+
+   setup(function()
+      directory = files.directory()
+      local _, err, code = ftpipe { "recipes/t5_rte.lua", "--steps", "6", "--eval-every", "3",
+         "--eval-limit", "20", "--out", directory .. "/run", "--lr=0.002" }
+      assert.equal(0, code, err)
+   end)
+
+   teardown(function() files.remove(directory) end)
+
+   it("of a run has curves, memory, partition, timeline and where flags are from", function()
+      local said = ftpipe { "report", directory .. "/run" }
+      assert.matches("run/report.html: %d+ kB\n", said)
+      local page = core.sys.read_file(directory .. "/run/report.html")
+      check_page(page)
+      for _, word in ipairs { "accuracy", "<figcaption>Loss<", "<h2>Memory<", "<h2>Partition<",
+         "of the last leg", "waits for", "%-%-lr</td><td class=\"n\">0.002</td><td>command line<",
+         "%-%-batch</td><td class=\"n\">32</td><td>recipe<", "%-%-seed</td>.->default<" }
+      do
+         assert.matches(word, page)
+      end
+      assert.equal(page, (ftpipe { "report", directory .. "/run", "--out", "-" }))
+   end)
+
+   it("of 10,000 steps stays under 1 MB, whatever its numbers are", function()
+      local long = directory .. "/long"
+      core.sys.mkdir(long)
+      core.sys.write_file(long .. "/run.json", core.sys.read_file(directory .. "/run/run.json"))
+      local lines = {}
+      for step = 1, 10000 do
+         lines[step] = core.json.encode { v = 1, step = step, loss = 1 + math.sin(step) / step,
+            loss_mean = 1, lr = 1e-3, gnorm = step % 7, samples_per_second = 40.5,
+            tokens_per_second = 900 + step % 13, idle_percent = { 10, 20, 30, 40, 50, 60, 70, 80 } }
+      end
+      lines[77] = '{"step":77,"loss":1e999}'
+      lines[78] = '{"step":78,"loss":null,"idle_percent":"x"}'
+      core.sys.write_file(long .. "/metrics.jsonl", table.concat(lines, "\n") .. '\n{"step":1')
+      local page = ftpipe { "report", long, "--out", "-" }
+      check_page(page)
+      assert.is_true(#page > 20000 and #page < 1e6, #page)
+      assert.matches("It has not ended", page)
+   end)
+
+   it("of a sweep has its trials, and what matters", function()
+      core.sys.write_file(directory .. "/s.lua", [[local ft = require("ftpipe")
+         return ft.sweep { run = { "plan", "t5-small", devices = "sim:2x11GB", format = "json" },
+            space = { micro_batches = { 1, 4 }, schedule = { "gpipe", "1f1b" } }, method = "grid",
+            metric = "seconds_per_batch", goal = "min" }]])
+      ftpipe { "sweep", directory .. "/s.lua", "--out", directory .. "/sweep" }
+      local page = ftpipe { "report", directory .. "/sweep", "--out", "-" }
+      check_page(page)
+      assert.matches("<b>best ", page)
+      assert.matches("micro_batches</td><td class=\"n\">%d+ %%", page)
+      local rows = {}
+      for i = 1, 4 do
+         rows[i] = { value = i % 2, flags = { a = i % 2, b = i > 2 }, point = { 0.1, 0.9 } }
+      end
+      assert.equal(1, sweep_report.importance(rows, "a", 1))
+      assert.equal(0, sweep_report.importance(rows, "b", 2))
+   end)
+
+   it("is refused of what is neither", function()
+      process.refused(6, "is neither a run", { "report", directory })
+      process.refused(2, "needs the directory", { "report" })
+   end)
+
+   it("thins curves without losing their peaks", function()
+      local points = {}
+      for i = 1, 5000 do points[i] = { i, i == 3333 and 9 or i == 4444 and -9 or 0 } end
+      local thin, most, least = chart.thinned(points, 100), 0, 0
+      assert.is_true(#thin <= 200)
+      for i, point in ipairs(thin) do
+         most, least = math.max(most, point[2]), math.min(least, point[2])
+         assert.is_true(i == 1 or thin[i - 1][1] < point[1])
+      end
+      assert.same({ 9, -9 }, { most, least })
+   end)
+end)
+
+describe("--print-config", function()
+   it("says of every flag its value and where it is from", function()
+      local out, err, code = ftpipe { "recipes/t5_rte.lua", "--lr=0.002", "--print-config" }
+      assert.equal(0, code, err)
+      assert.matches("\n%-%-lr 0.002 +command line\n", out)
+      assert.matches("\n%-%-batch 32 +recipe\n", "\n" .. out)
+      assert.matches("\n%-%-seed 1 +default\n", out)
+      out = ftpipe { "recipes/t5_rte.lua", "--model", "t5-small", "--print-config" }
+      assert.matches("%-%-batch 40 +recipe, with %-%-model\n", out)
+      process.refused(2, "unknown flag '%-%-lrr'", { "recipes/t5_rte.lua", "--lrr=1",
+         "--print-config" })
+   end)
+end)
