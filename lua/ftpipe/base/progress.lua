@@ -110,15 +110,16 @@ function Progress:step(step)
    local seconds = (core.sys.time_ns() - self.start_ns) / 1e9
    local eta = clock((self.total - step.step) * seconds / self.done)
    if self.terminal then
-      show(("step %d/%d  loss %.4f (mean %.4f)  lr %.2e  %.1f samples/s%s  ETA %s  idle %s %%  "
-         .. "%s MB"):format(step.step, self.total, step.loss, step.loss_mean, step.rate,
-         step.samples_per_second, self.score or "", eta, by_device(step.idle, 1, "%.0f", " "),
-         by_device(step.memory, 1e6, "%.1f", " ")))
+      show(("step %d/%d  loss %.4f (mean %.4f)  lr %.2e  %.1f samples/s  %.0f tokens/s%s  "
+         .. "ETA %s  idle %s %%  %s MB"):format(step.step, self.total, step.loss, step.loss_mean,
+         step.rate, step.samples_per_second, step.tokens / step.seconds, self.score or "", eta,
+         by_device(step.idle, 1, "%.0f", " "), by_device(step.memory, 1e6, "%.1f", " ")))
    elseif seconds - self.last_plain >= PLAIN_SECONDS or step.step == self.total then
       self.last_plain = seconds
       stderr:write(("step=%d of=%d loss=%.4f loss_mean=%.4f lr=%.3e samples_per_second=%.1f "
-         .. "eta=%s idle_percent=%s memory_mb=%s\n"):format(step.step, self.total, step.loss,
-         step.loss_mean, step.rate, step.samples_per_second, eta,
+         .. "tokens_per_second=%.0f eta=%s idle_percent=%s memory_mb=%s\n"):format(step.step,
+         self.total, step.loss, step.loss_mean, step.rate, step.samples_per_second,
+         step.tokens / step.seconds, eta,
          by_device(step.idle, 1, "%.0f", ","), by_device(step.memory, 1e6, "%.1f", ",")))
    end
 end

@@ -1,0 +1,123 @@
+--- ftpipe doctor: what this machine has, and what to do next.
+
+local args = require("ftpipe.recipe.args")
+local core = require("ftpipe.core")
+local units = require("ftpipe.base.units")
+
+local M = { help = "what this machine has for ftpipe, and what to do next" }
+
+local declared = {
+   "Says what this machine has: cores, memory, devices with their measured rates, models on disk,\n"
+      .. "and what to try first. Exit code 1 when something keeps ftpipe from running.",
+   "ftpipe doctor",
+   "ftpipe doctor --quick",
+   quick = { type = "boolean", default = false, help = "measure nothing" },
+   format = { choices = { "table", "json" }, default = "table", help = "what is printed" },
+}
+
+local MODELS_MOST = 8 -- that are named
+
+local function first_line(path, pattern)
+   local file = io.open(path)
+   local text = file and file:read("*a") or ""
+   if file then file:close() end
+   return text:match(pattern)
+end
+
+local function machine()
+   local cpu = first_line("/proc/cpuinfo", "model name%s*:%s*([^\n]+)") or "cpu"
+   return ("%s, %d cores%s"):format(cpu, core.sys.cores(),
+      core.sys.has_bf16() and ", bf16 products" or ", no bf16 products: f32 is faster")
+end
+
+--- Directories with a config.json below some well known ones.
+local function models()
+   local home = os.getenv("HOME") or ""
+   local hub = os.getenv("HF_HUB_CACHE") or (os.getenv("HF_HOME") or home .. "/.cache/huggingface")
+      .. "/hub"
+   local found = {}
+   local function look(path)
+      if core.sys.exists(path) ~= "directory" then return end
+      for _, name in ipairs(core.sys.list_dir(path)) do
+         local dir = path .. "/" .. name
+         local snapshots = dir .. "/snapshots"
+         if core.sys.exists(dir .. "/config.json") == "file" then found[#found + 1] = dir end
+         if core.sys.exists(snapshots) == "directory" then look(snapshots) end
+      end
+   end
+   for _, path in ipairs { hub, "models", "." } do pcall(look, path) end
+   return found, hub
+end
+
+--- Rates of the devices of this machine as they are, all of them working.
+local function devices(quick)
+   local list = {}
+   local cluster = require("ftpipe.placement.cluster").new("cpu", { measure = not quick })
+   for i, device in ipairs(cluster) do
+      list[i] = { name = device.name, memory_bytes = device.memory_bytes,
+         flops = not quick and device.flops_per_s or nil,
+         bytes_per_s = not quick and device.bytes_per_s or nil }
+   end
+   return list
+end
+
+--- What keeps ftpipe from running here.
+local function problems()
+   local list = {}
+   if core.sys.memory() < 1e9 then
+      list[#list + 1] = "less than 1 GB of memory may be used; the recipes need some 300 MB"
+   end
+   if not core.sys.may_write(".") then
+      list[#list + 1] = "nothing can be written in this directory; --out elsewhere"
+   end
+   return list
+end
+
+local function report(data)
+   print("ftpipe    " .. core.version)
+   print("machine   " .. data.machine)
+   print(("memory    %s for this process"):format(units.format_bytes(data.memory_bytes)))
+   for _, device in ipairs(data.devices) do
+      local rates = device.flops and (", %.1f GFLOP/s, copies %s/s"):format(device.flops / 1e9,
+         units.format_bytes(device.bytes_per_s)) or ""
+      print(("device    %s, %s%s"):format(device.name, units.format_bytes(device.memory_bytes),
+         rates))
+   end
+   print("gpu       " .. data.gpu)
+   for i = 1, math.min(#data.models, MODELS_MOST) do print("model     " .. data.models[i]) end
+   if #data.models == 0 then
+      print(("model     none in %s or here; tiny ones of T5, GPT-2 and BERT are inside"):format(
+         data.hub))
+   elseif #data.models > MODELS_MOST then
+      print(("          and %d more"):format(#data.models - MODELS_MOST))
+   end
+   for _, problem in ipairs(data.problems) do print("problem   " .. problem) end
+   print("next      ftpipe recipes/t5_rte.lua                        a minute, nothing to download")
+   print("          ftpipe plan t5-3b --devices sim:4x11GB --search  hardware that is not here")
+   if data.models[1] then
+      print(("          ftpipe recipes/t5_rte.lua --model %s --dry-run"):format(data.models[1]))
+   end
+end
+
+--- @tparam {string,...} argv the words after "doctor"
+function M.run(argv)
+   local flags = args.read(declared, argv, "doctor")
+   local found, hub = models()
+   local data = {
+      version = core.version, machine = machine(), memory_bytes = core.sys.memory(),
+      devices = devices(flags.quick), gpu = core.sys.exists("/dev/nvidiactl")
+         and "there is one; this version has no kernels for it, plan with sim: and run on cpu"
+         or "none",
+      models = found, hub = hub, problems = problems(),
+   }
+   if flags.format == "json" then
+      data.models, data.problems = core.json.array(data.models), core.json.array(data.problems)
+      data.devices = core.json.array(data.devices)
+      print(core.json.encode(data, { indent = 2, sort = true }))
+   else
+      report(data)
+   end
+   if #problems() > 0 then os.exit(1, true) end
+end
+
+return M

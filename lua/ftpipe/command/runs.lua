@@ -1,0 +1,186 @@
+--- ftpipe runs ls|show|diff|rm: the run directories that are there.
+
+local args = require("ftpipe.recipe.args")
+local core = require("ftpipe.core")
+local records = require("ftpipe.store.record")
+local small_file = require("ftpipe.base.small_file")
+local units = require("ftpipe.base.units")
+local usage = require("ftpipe.base.usage")
+
+local M = { help = "the runs in a directory: ls, show, diff, rm" }
+
+local MOST_BYTES = 2 ^ 24
+local DEEPEST = 4 -- directories below the one that is listed
+
+local declared = {
+   "ls [DIR] lists the runs in a directory (out) and those below it; show RUN says what one is;\n"
+      .. "diff A B what two have different, with exit code 1 when anything is; rm RUN... removes.",
+   "ftpipe runs ls out",
+   "ftpipe runs diff out/a out/b",
+   "ftpipe runs rm out/a --yes",
+   format = { choices = { "table", "json" }, default = "table", help = "of ls and show" },
+   yes = { type = "boolean", default = false, help = "remove" },
+}
+
+local function json_of(path)
+   if not core.sys.exists(path) then return nil end
+   local ok, data = pcall(function()
+      return core.json.decode(small_file(path, MOST_BYTES), path)
+   end)
+   return ok and type(data) == "table" and data or nil
+end
+
+--- Whether a process writes there now.
+local function is_running(path)
+   if not core.sys.exists(path .. "/lock") then return false end
+   local lock = core.io.lock(path .. "/lock")
+   if lock then lock:free() end
+   return lock == nil
+end
+
+--- What a directory says of its run.
+local function read(path)
+   local record = records.read(path)
+   local summary = json_of(path .. "/summary.json")
+   return {
+      path = path, task = record.task.name, flags = record.flags, summary = summary or {},
+      state = is_running(path) and "running" or summary and "done" or "stopped",
+   }
+end
+
+--- Adds the runs of a directory, and of those in it.
+local function collect(path, depth, list)
+   if core.sys.exists(records.path(path)) then
+      local ok, run = pcall(read, path)
+      list[#list + 1] = ok and run
+         or { path = path, state = "unreadable", flags = {}, summary = {} }
+      return list
+   end
+   if depth > DEEPEST or core.sys.exists(path) ~= "directory" then return list end
+   for _, name in ipairs(core.sys.list_dir(path)) do
+      local inner = path .. "/" .. name
+      if core.sys.exists(inner) == "directory" then collect(inner, depth + 1, list) end
+   end
+   return list
+end
+
+local function need_run(path)
+   if not path then usage("which run? give its directory, as ftpipe runs show out/rte") end
+   if not core.sys.exists(records.path(path)) then
+      core.fail("not found", ("'%s' is no run: there is no run.json in it"):format(path))
+   end
+   return path
+end
+
+local function score_of(run)
+   local value = tonumber(run.summary.value)
+   return value and ("%s %.4g %s"):format(run.summary.metric, value, run.summary.unit or "") or "-"
+end
+
+local ACTIONS = {}
+
+function ACTIONS.ls(words, flags)
+   local runs = collect(words[1] or "out", 0, {})
+   if flags.format == "json" then return print(core.json.encode(core.json.array(runs))) end
+   for _, run in ipairs(runs) do
+      print((("%-32s %-8s %-10s %-18s %s"):format(run.path, run.state, run.task or "-",
+         score_of(run), run.summary.steps and ("%d steps, %s"):format(run.summary.steps,
+            units.format_seconds(run.summary.seconds or 0)) or "")):gsub("%s+$", ""))
+   end
+   if #runs == 0 then print("no runs in " .. (words[1] or "out")) end
+end
+
+function ACTIONS.show(words, flags)
+   local run = read(need_run(words[1]))
+   if flags.format == "json" then return print(core.json.encode(run, { sort = true })) end
+   print(("%s: %s, %s, %s"):format(run.path, run.task or "-", run.state, score_of(run)))
+   for _, part in ipairs { run.summary, run.flags } do
+      local names = {}
+      for name in pairs(part) do names[#names + 1] = name end
+      table.sort(names)
+      for _, name in ipairs(names) do
+         local value = part[name]
+         print(("  %-24s %s"):format(name, type(value) == "table"
+            and core.json.encode(value, { sort = true }) or tostring(value)))
+      end
+   end
+end
+
+-- What two runs of the same may have different: times and what follows from them (how full buffers
+-- were), and where they are.
+local ALIKE = { seconds = true, eval_seconds = true, samples_per_second = true, out = true,
+   tokens_per_second = true, step_seconds_measured = true, step_seconds_predicted = true,
+   shares_percent = true, resume = true,
+   memory_measured_bytes = true }
+
+--- Lines of what two tables have different.
+local function differences(a, b)
+   local names, lines = {}, {}
+   for _, part in ipairs { a, b } do
+      for name in pairs(part) do names[name] = true end
+   end
+   local sorted = {}
+   for name in pairs(names) do sorted[#sorted + 1] = name end
+   table.sort(sorted)
+   for _, name in ipairs(sorted) do
+      local left, right = core.json.encode({ a[name] }, { sort = true }),
+         core.json.encode({ b[name] }, { sort = true })
+      if left ~= right and not ALIKE[name] then
+         lines[#lines + 1] = ("  %-24s %s  %s"):format(name, a[name] == nil and "-"
+            or left:sub(2, -2), b[name] == nil and "-" or right:sub(2, -2))
+      end
+   end
+   return lines
+end
+
+function ACTIONS.diff(words)
+   local a, b = read(need_run(words[1])), read(need_run(words[2]))
+   local any = false
+   for _, part in ipairs { "flags", "summary" } do
+      local lines = differences(a[part], b[part])
+      if #lines > 0 then
+         print(part .. ":")
+         print(table.concat(lines, "\n"))
+         any = true
+      end
+   end
+   for _, name in ipairs { "plan.txt", "plan-evaluate.txt" } do
+      local x, y = a.path .. "/" .. name, b.path .. "/" .. name
+      if core.sys.exists(x) and core.sys.exists(y)
+         and small_file(x, MOST_BYTES) ~= small_file(y, MOST_BYTES)
+      then
+         print(name .. " differs")
+         any = true
+      end
+   end
+   if any then os.exit(1, true) end
+   print("no difference but in times")
+end
+
+function ACTIONS.rm(words, flags)
+   if #words == 0 then need_run(nil) end
+   for _, path in ipairs(words) do
+      need_run(path)
+      if is_running(path) then usage("%s: a process is running there", path) end
+   end
+   for _, path in ipairs(words) do
+      if flags.yes then
+         require("ftpipe.model.replace").remove(path)
+         print("removed " .. path)
+      else
+         print(("%s would be removed; give --yes"):format(path))
+      end
+   end
+end
+
+--- @tparam {string,...} argv the words after "runs"
+function M.run(argv)
+   local words = {}
+   while argv[1] and not argv[1]:find("^%-") do words[#words + 1] = table.remove(argv, 1) end
+   local flags = args.read(declared, argv, "runs ls|show|diff|rm")
+   local action = ACTIONS[table.remove(words, 1) or ""]
+   if not action then usage("runs needs one of ls, show, diff, rm") end
+   return action(words, flags)
+end
+
+return M

@@ -1,0 +1,87 @@
+--- ftpipe top RUN: what a run does now, from another terminal, by its metrics.jsonl.
+
+local args = require("ftpipe.recipe.args")
+local core = require("ftpipe.core")
+local units = require("ftpipe.base.units")
+local usage = require("ftpipe.base.usage")
+
+local M = { help = "what a run does now, from another terminal" }
+
+local declared = {
+   "Shows the last step of a run and what its devices do, again every second, until the run ends.",
+   "ftpipe top out/rte",
+   once = { type = "boolean", default = false, help = "show it once" },
+}
+
+local TAIL = 65536 -- bytes of metrics.jsonl that are read
+local BAR = 30 -- columns
+
+--- The last row of a step and the last of an evaluation.
+local function last_rows(path)
+   local file = io.open(path .. "/metrics.jsonl")
+   if not file then return nil end
+   file:seek("set", math.max(0, file:seek("end") - TAIL))
+   local step, evaluation
+   for line in file:lines() do
+      local ok, row = pcall(core.json.decode, line) -- the first and the last may be cut
+      if ok and type(row) == "table" then
+         if tonumber(row.loss) then step = row end
+         if tonumber(row.eval_loss) then evaluation = row end
+      end
+   end
+   file:close()
+   return step, evaluation
+end
+
+local function is_running(path)
+   local lock = core.sys.exists(path .. "/lock") and core.io.lock(path .. "/lock")
+   if lock then lock:free() end
+   return lock == nil
+end
+
+--- Lines of what the rows say.
+-- @tparam table record of run.json
+-- @tparam boolean running
+function M.lines(record, step, evaluation, running)
+   if not step then return { running and "no step is done yet" or "no step was done" } end
+   local steps = tonumber(record.flags and record.flags.steps)
+   local left = steps and step.step_s and (steps - step.step) * step.step_s
+   local lines = {
+      ("step %d%s  loss %.4f (mean %.4f)  lr %.2e  %s"):format(step.step,
+         steps and "/" .. steps or "", step.loss, step.loss_mean, step.lr,
+         running and left and "ETA " .. units.format_seconds(left) or running and "" or "ended"),
+      ("%.1f samples/s  %.0f tokens/s"):format(step.samples_per_second, step.tokens_per_second),
+   }
+   if evaluation then
+      lines[3] = ("held-out after step %d: %s %.4g %s"):format(evaluation.step, evaluation.metric,
+         evaluation.value, evaluation.unit or "")
+   end
+   for d, idle in ipairs(step.idle_percent or {}) do
+      local busy = math.floor(BAR * (100 - idle) / 100 + 0.5)
+      lines[#lines + 1] = ("device %d  %s%s %3.0f %% busy  %s"):format(d - 1, ("#"):rep(busy),
+         ("."):rep(BAR - busy), 100 - idle, units.format_bytes((step.memory_bytes or {})[d] or 0))
+   end
+   return lines
+end
+
+--- @tparam {string,...} argv the words after "top"
+function M.run(argv)
+   local path
+   if argv[1] and not argv[1]:find("^%-") then path = table.remove(argv, 1) end
+   local flags = args.read(declared, argv, "top RUN")
+   if not path then usage("top needs the directory of a run") end
+   local record = require("ftpipe.store.record").read(path)
+   local terminal, shown = core.sys.isatty(1), 0
+   while true do
+      local running = is_running(path)
+      local step, evaluation = last_rows(path)
+      local lines = M.lines(record, step, evaluation, running)
+      if terminal and shown > 0 then io.stdout:write(("\27[%dA\27[J"):format(shown)) end
+      print(table.concat(lines, "\n"))
+      shown = #lines
+      if flags.once or not running then return end
+      core.process.sleep(1)
+   end
+end
+
+return M

@@ -1,0 +1,105 @@
+--- Run directories as a list, and what the machine has.
+
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
+local process = require("spec.support.process")
+
+local ftpipe = process.ftpipe
+
+describe("ftpipe runs", function()
+   local directory
+
+   local function train(name, ...)
+      local _, err, code = ftpipe { "recipes/t5_rte.lua", "--steps", "2", "--eval-limit", "8",
+         "--devices", "cpu:2", "--profile", "modelled", "--out", directory .. "/" .. name, ... }
+      assert.equal(0, code, err)
+   end
+
+   setup(function()
+      directory = files.directory()
+      train("a")
+      train("deep/b")
+      train("c", "--lr=0.01")
+   end)
+
+   teardown(function() files.remove(directory) end)
+
+   it("lists what is there, and says what one is", function()
+      local out = ftpipe { "runs", "ls", directory }
+      assert.equal(3, select(2, out:gsub("\n", "")))
+      assert.matches("/deep/b +done +rte +accuracy %S+ %% +2 steps, ", out)
+      assert.equal(3, #core.json.decode((ftpipe { "runs", "ls", directory, "--format", "json" })))
+      assert.matches("rte, done, accuracy.-\n  lr +0.01\n", (ftpipe { "runs", "show",
+         directory .. "/c" }))
+      assert.equal("no runs in " .. directory .. "/a/hf\n", (ftpipe { "runs", "ls",
+         directory .. "/a/hf" }))
+   end)
+
+   it("says what two have different", function()
+      local out, _, code = ftpipe { "runs", "diff", directory .. "/a", directory .. "/deep/b" }
+      assert.same({ "no difference but in times\n", 0 }, { out, code })
+      out, _, code = ftpipe { "runs", "diff", directory .. "/a", directory .. "/c" }
+      assert.equal(1, code)
+      assert.matches("^flags:\n  lr +0.001  0.01\n.-summary:\n", out)
+      assert.matches("\n  loss_last +%S+  %S+\n", out)
+   end)
+
+   it("removes what it is told to, when that is said twice", function()
+      train("d")
+      local said = ftpipe { "runs", "rm", directory .. "/d" }
+      assert.matches("d would be removed; give %-%-yes", said)
+      assert.is_truthy(core.sys.exists(directory .. "/d"))
+      ftpipe { "runs", "rm", directory .. "/d", "--yes" }
+      assert.is_nil(core.sys.exists(directory .. "/d"))
+      process.refused(6, "is no run", { "runs", "rm", directory, "--yes" })
+      process.refused(2, "runs needs one of", { "runs", "list" })
+      local lock = core.io.lock(directory .. "/a/lock")
+      process.refused(2, "a process is running there", { "runs", "rm", directory .. "/a", "--yes" })
+      assert.matches("/a +running", (ftpipe { "runs", "ls", directory }))
+      lock:free()
+   end)
+end)
+
+describe("ftpipe doctor", function()
+   it("says what there is, with measured rates, and what to do next", function()
+      local out, err, code = ftpipe { "doctor" }
+      assert.equal(0, code, err)
+      for _, line in ipairs { "machine   .-%d+ cores", "memory    %S+ %S+ for this process",
+         "device    cpu:0, .- GFLOP/s, copies %S+ %S+/s", "next      ftpipe recipes/t5_rte.lua" }
+      do
+         assert.matches(line, out)
+      end
+      local data = core.json.decode((ftpipe { "doctor", "--quick", "--format", "json" }))
+      assert.is_nil(data.devices[1].flops)
+      assert.equal(core.sys.cores(), #data.devices)
+   end)
+
+   it("finds models", function()
+      files.in_directory(function(directory)
+         files.tiny_model(directory .. "/hub/models--a--b/snapshots/1")
+         local out = process.shell(("HF_HUB_CACHE=%s/hub %s doctor --quick"):format(directory,
+            core.sys.executable()))
+         assert.matches("model     " .. directory .. "/hub/models%-%-a%-%-b/snapshots/1\n", out)
+      end)
+   end)
+end)
+
+describe("ftpipe top", function()
+   it("shows the last step, the last evaluation and what devices do", function()
+      files.in_directory(function(directory)
+         local _, err, code = ftpipe { "recipes/t5_rte.lua", "--steps", "3", "--eval-limit", "8",
+            "--devices", "cpu:2", "--profile", "modelled", "--out", directory .. "/a" }
+         assert.equal(0, code, err)
+         local out = ftpipe { "top", directory .. "/a" }
+         assert.matches("^step 3/3  loss %S+ .-ended\n%S+ samples/s  %d+ tokens/s\n"
+            .. "held%-out after step 3: accuracy %S+ %%\n"
+            .. "device 0  #*%.* +%d+ %% busy  %S+ MB\ndevice 1 ", out)
+         local file = io.open(directory .. "/a/metrics.jsonl", "a")
+         file:write('{"v":1,"step":4,"lo') -- a line that is being written
+         file:close()
+         assert.equal(out, (ftpipe { "top", directory .. "/a", "--once" }))
+         process.refused(2, "needs the directory of a run", { "top" })
+         process.refused(6, "run.json", { "top", directory })
+      end)
+   end)
+end)
