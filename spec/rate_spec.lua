@@ -79,6 +79,19 @@ describe("the learning rate of a run", function()
       assert.matches("over the last tenth by one less a root to 0 at step 200$", rates.words(late))
    end)
 
+   it("is that of each step, from the first to the last", function()
+      files.in_directory(function(dir)
+         local _, err, exit = process.ftpipe { "spec/support/resume_run.lua", "--steps", "4",
+            "--lr", "0.004", "--warmup", "0", "--out", dir .. "/out" }
+         assert.equal(0, exit, err)
+         local rates_seen = {}
+         for line in io.lines(dir .. "/out/metrics.jsonl") do
+            rates_seen[#rates_seen + 1] = tonumber(line:match('"lr": ([^,]+)'))
+         end
+         for step = 1, 4 do assert.near(0.004 - 0.001 * step, rates_seen[step], 1e-12) end
+      end)
+   end)
+
    it("changes in a run that goes on when it is told so", function()
       files.in_directory(function(dir)
          local function run(steps, lr, ...)
