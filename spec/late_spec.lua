@@ -53,6 +53,31 @@ describe("weights that are late", function()
          .. "  0              2         1  0 to 1  0 to 1  0.25  1, 0 x 3\n", err, 1, true)
    end)
 
+   it("have the norm of the gap in metrics, where gradients are divided by it", function()
+      files.in_directory(function(dir)
+         local function rows(way, out)
+            local _, err, exit = process.ftpipe { "recipes/t5_rte.lua", "--schedule", "async",
+               "--staleness", way, "--steps", "8", "--profile", "modelled", "--eval-limit",
+               "4", "--out", dir .. "/" .. out }
+            assert.equal(0, exit, err)
+            local list = {}
+            for line in io.lines(dir .. "/" .. out .. "/metrics.jsonl") do
+               local row = core.json.decode(line)
+               if row.loss then list[#list + 1] = row end
+            end
+            return list
+         end
+         for _, row in ipairs(rows("none", "none")) do assert.is_nil(row.gap) end
+         local list = rows("gap-aware", "gap")
+         assert.is_nil(list[1].gap) -- the first batch is not late
+         for step = 2, 8 do
+            assert.equal(2, #list[step].gap)
+            assert.is_true(list[step].gap[1] > 0)
+            assert.equal(0, list[step].gap[2]) -- the last stage never is
+         end
+      end)
+   end)
+
    it("are in drawings and traces, by their version", function()
       files.in_directory(function(dir)
          local plan = pipeline.plan { schedule = "async", devices = "cpu:2", micro_batches = 2 }

@@ -2,6 +2,7 @@
  *
  * A run is shared by its box and by the tensors that look at its parameters: the memory goes when
  * the last of them goes, so that no Lua value can dangle. */
+#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -218,11 +219,27 @@ static void push_outputs(lua_State *L, const ft_run *run)
     }
 }
 
+/* `gaps` of the table at the top, where a stage has one: 0 of those that have not. */
+static void set_gaps(lua_State *L, const ft_run *run)
+{
+    int n = ft_run_n_stages(run), known = 0;
+    for (int s = 0; s < n; s++) known += !isnan(ft_run_gap(run, s));
+    if (!known) return;
+    lua_createtable(L, n, 0);
+    for (int s = 0; s < n; s++) {
+        double gap = ft_run_gap(run, s);
+        lua_pushnumber(L, isnan(gap) ? 0 : gap);
+        lua_rawseti(L, -2, s + 1);
+    }
+    lua_setfield(L, -2, "gaps");
+}
+
 /*** The next finished batch, or nil when none was within the time.
  * @function run:next
  * @tparam number timeout seconds
- * @treturn table { step =, loss =, grad_norm =, rate =, end_ns =, outputs = of an evaluation:
- *   tensors by name, its micro-batches along the first axis } */
+ * @treturn table { step =, loss =, grad_norm =, rate =, end_ns =, gaps = by stage, norms of what
+ *   weights have gone since forwards (only where gradients are divided by it), outputs = of an
+ *   evaluation: tensors by name, its micro-batches along the first axis } */
 static int run_next(lua_State *L)
 {
     ft_error err;
@@ -245,6 +262,7 @@ static int run_next(lua_State *L)
         lua_pushnumber(L, fields[i].value);
         lua_setfield(L, -2, fields[i].key);
     }
+    set_gaps(L, shared->now);
     if (!ft_run_n_outputs(shared->now)) return 1;
     push_outputs(L, shared->now);
     lua_setfield(L, -2, "outputs");

@@ -2,11 +2,14 @@
  *
  * An A divides what its stage has summed for the weights that it owns; what it has summed for
  * weights of other stages goes to them as it is, since their optimizer's state is not here. */
+#include <math.h>
+
 #include "engine/internal.h"
 
 typedef struct attenuating {
     ft_gap gap;
     ft_attenuation attenuation;
+    double squared;      /* of what the parameter has gone */
     const float *before; /* of an update */
     double rate;
 } attenuating;
@@ -30,7 +33,7 @@ static ft_status attenuate(void *arg, ft_error *err)
 {
     attenuating *a = arg;
     (void)err;
-    ft_gap_attenuate(&a->gap, &a->attenuation);
+    a->squared = ft_gap_attenuate(&a->gap, &a->attenuation);
     return FT_OK;
 }
 
@@ -53,7 +56,8 @@ static void touches_gap(const worker *w, ft_plain_work *work, const ft_gap *gap,
     touches(work, gap->state, bytes, writes);
 }
 
-static ft_status attenuate_term(worker *w, const ft_action *a, int i, int term, ft_error *err)
+static ft_status attenuate_term(worker *w, const ft_action *a, int i, int term, double *squared,
+                                ft_error *err)
 {
     const ft_run *run = w->run;
     const ft_stage_param *sp = &run->blueprint->stages[a->stage].params[i];
@@ -68,19 +72,25 @@ static ft_status attenuate_term(worker *w, const ft_action *a, int i, int term, 
     touches(&work, to->old, bytes, false);
     if (to->next) touches(&work, to->next, bytes, false);
     touches(&work, to->grad, bytes, true);
-    return compute(w, &work, err);
+    FT_TRY(compute(w, &work, err));
+    *squared = job.squared;
+    return FT_OK;
 }
 
 ft_status do_attenuate(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
     const ft_stage_layout *stage = &b->stages[a->stage];
+    double sum = 0, *gap = gap_of_batch(w->run, a->stage, a->batch);
     for (int i = 0; i < stage->n_params; i++) {
         const ft_param_layout *info = &b->params[stage->params[i].param];
+        double squared = 0;
         for (int t = 0; stage->params[i].owned && t < info->n_terms; t++)
             if (b->term_stage[info->terms[t]] == stage->origin)
-                FT_TRY(attenuate_term(w, a, i, info->terms[t], err));
+                FT_TRY(attenuate_term(w, a, i, info->terms[t], &squared, err));
+        sum += squared;
     }
+    if (isnan(*gap)) *gap = sqrt(sum);
     return FT_OK;
 }
 

@@ -156,6 +156,7 @@ ft_status ft_run_feed(ft_run *run, const ft_feed *feed, ft_error *err)
     batch->bucket = feed->bucket;
     batch->rate = feed->rate;
     batch->norm = NAN;
+    for (int s = 0; s < run->n_stages; s++) *gap_of_batch(run, s, run->fed) = NAN;
     batch->failure = (ft_error){FT_OK, ""};
     atomic_store(&batch->finished, 0);
     atomic_store(&batch->stages_left, b->cut.n_stages);
@@ -213,6 +214,17 @@ ft_status ft_run_next(ft_run *run, ft_result *out, int64_t timeout_ns, ft_error 
 int ft_run_n_outputs(const ft_run *run)
 {
     return run->blueprint->n_outputs;
+}
+
+double ft_run_gap(const ft_run *run, int stage)
+{
+    if (!run->taken || !run->blueprint->stages[stage].attenuates) return NAN;
+    return *gap_of_batch(run, stage, run->taken - 1);
+}
+
+int ft_run_n_stages(const ft_run *run)
+{
+    return run->n_stages;
 }
 
 ft_status ft_run_output(const ft_run *run, int i, const char **name, ft_view *out, ft_error *err)

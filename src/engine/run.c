@@ -152,10 +152,12 @@ static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
     run->edges = ft_arena_array(run->arena, b->n_edges + 4, sizeof *run->edges);
     run->batches = ft_arena_array(run->arena, b->batch_slots, sizeof *run->batches);
     run->results = ft_arena_array(run->arena, b->batch_slots, sizeof *run->results);
+    run->gaps =
+        ft_arena_array(run->arena, (int64_t)b->batch_slots * b->cut.n_stages, sizeof *run->gaps);
     run->workers = ft_arena_array(run->arena, b->cut.n_devices, sizeof *run->workers);
     run->states = ft_arena_array(run->arena, b->n_params + 1, sizeof *run->states);
-    if (!run->states || !run->stages || !run->edges || !run->batches || !run->results ||
-        !run->workers)
+    if (!run->gaps || !run->states || !run->stages || !run->edges || !run->batches ||
+        !run->results || !run->workers)
         return ft_fail(err, FT_NOMEM, "engine: no memory for a run");
     for (int d = 0; d < b->cut.n_devices; d++) {
         if (run->trains)

@@ -131,6 +131,7 @@ struct ft_run {
     char **states;                /* by parameter: its optimizer state */
     struct run_units *units;      /* NULL: nothing moves as a whole; units.c */
     ft_result *results;           /* ring of batch_slots */
+    double *gaps;                 /* likewise, by stage: norms of what weights have gone */
     ft_device_stream *feeder;     /* of the thread that runs the leg, on stage 0's device */
     ft_device_event **fed_events; /* by ring slot */
     /* one leg */

@@ -78,12 +78,12 @@ end
 
 --- Steps of training, pulled: for step in run:steps(batcher, n) do ... end
 --
--- A step has .step (counts from 1), .loss, .loss_mean, .rate, .grad_norm, .tokens (without
--- padding), .seconds, .samples_per_second (of the training so far), and by device .idle (percent of
--- the leg so far) and .memory (bytes reached). The loop may be left early:
--- run:stop() then ends the leg. On Ctrl-C or SIGTERM no further batch is fed, what was fed is
--- finished, so that the leg ends as if it had been planned so short, and the loop ends with
--- run.interrupted set.
+-- A step has .step (counts from 1), .loss, .loss_mean, .rate, .grad_norm, .gaps (by stage, with
+-- gap-aware staleness), .tokens (without padding), .seconds, .samples_per_second (of the training
+-- so far), and by device .idle (percent of the leg so far) and .memory (bytes reached). The loop
+-- may be left early: run:stop() then ends the leg. On Ctrl-C or SIGTERM no further batch is fed,
+-- what was fed is finished, so that the leg ends as if it had been planned so short, and the loop
+-- ends with run.interrupted set.
 -- @tparam batcher batcher
 -- @tparam int n steps, all in one leg
 function Run:steps(batcher, n)

@@ -28,7 +28,7 @@ function M.of_step(run, step)
       v = 1, step = step.step, time = core.sys.unix_time(),
       epoch = step.step * run.plan.options.batch / run.data.train.dataset:size(),
       loss = step.loss, loss_mean = step.loss_mean, lr = step.rate,
-      gnorm = known and step.grad_norm or nil,
+      gnorm = known and step.grad_norm or nil, gap = step.gaps,
       step_s = step.seconds, tokens = step.tokens,
       tokens_per_second = step.tokens / step.seconds,
       samples_per_second = step.samples_per_second,
