@@ -59,4 +59,17 @@ ft_cards(ftpipe)
 
 include(GNUInstallDirs)
 install(TARGETS ftpipe RUNTIME)
+
+# Completion, as the program itself says it.
+foreach(shell bash zsh fish)
+  install(CODE "execute_process(COMMAND $<TARGET_FILE:ftpipe> completion ${shell}
+    OUTPUT_FILE ${CMAKE_BINARY_DIR}/completion.${shell} COMMAND_ERROR_IS_FATAL ANY)")
+endforeach()
+set(share ${CMAKE_INSTALL_DATADIR})
+install(FILES ${CMAKE_BINARY_DIR}/completion.bash RENAME ftpipe
+        DESTINATION ${share}/bash-completion/completions)
+install(FILES ${CMAKE_BINARY_DIR}/completion.zsh RENAME _ftpipe
+        DESTINATION ${share}/zsh/site-functions)
+install(FILES ${CMAKE_BINARY_DIR}/completion.fish RENAME ftpipe.fish
+        DESTINATION ${share}/fish/vendor_completions.d)
 install(DIRECTORY recipes sweeps examples DESTINATION ${CMAKE_INSTALL_DATADIR}/ftpipe)
