@@ -34,16 +34,16 @@ function M.greedy(model, params, size)
       config = model.config,
       size = size,
       encode = prepare(model.family.encoding(model.config, size), params, size.threads),
-      step = prepare(model.family.decoding(model.config, size), params, size.threads),
+      next = prepare(model.family.decoding(model.config, size), params, size.threads),
    }
 end
 
-local function step_inputs(decoder, encoded, mask)
+local function next_inputs(decoder, encoded, mask)
    local ids = core.tensor.zeros({ decoder.size.batch, 1 }, "i32")
    ids:fill(decoder.config.decoder_start_token_id)
    local position = core.tensor.zeros({ 1 }, "i32")
    local list = {}
-   for i, input in ipairs(decoder.step.inputs) do
+   for i, input in ipairs(decoder.next.inputs) do
       if input.name == "decoder_ids" then list[i] = ids
       elseif input.name == "position" then list[i] = position
       elseif input.name == "mask" then list[i] = mask
@@ -71,13 +71,13 @@ end
 -- @treturn table a list of ids per row: without the start token, up to and with the end token
 function M.run(decoder, input_ids, mask)
    local encoded = decoder.encode.program:run(decoder.encode.params, { input_ids, mask })
-   local inputs, ids, position = step_inputs(decoder, encoded, mask)
+   local inputs, ids, position = next_inputs(decoder, encoded, mask)
    local rows = {}
    for b = 1, decoder.size.batch do rows[b] = {} end
    for t = 0, decoder.size.target - 1 do
       position:fill(t)
-      local out = decoder.step.program:run(decoder.step.params, inputs)
-      for i, input in ipairs(decoder.step.inputs) do
+      local out = decoder.next.program:run(decoder.next.params, inputs)
+      for i, input in ipairs(decoder.next.inputs) do
          inputs[i] = out[input.name .. ".next"] or inputs[i]
       end
       for b = 1, decoder.size.batch do ids:set(b, 1, out.next:get(b, 1)) end
@@ -90,13 +90,13 @@ end
 -- Language models.
 
 --- Feeds positions `from` ... `from + length - 1` of every row; caches are updated.
--- @tparam table stage from `prepare`
+-- @tparam table part from `prepare`
 -- @tparam table caches tensors by the names of their inputs, empty before the first call
 -- @tparam function token (b, t): the id at position t of row b
 -- @treturn tensor (B, 1) the likeliest tokens after the last position
-local function feed(stage, caches, from, token)
+local function feed(part, caches, from, token)
    local list = {}
-   for i, input in ipairs(stage.inputs) do
+   for i, input in ipairs(part.inputs) do
       local tensor = caches[input.name]
       if not tensor then
          tensor = core.tensor.zeros(input.dims, input.dtype)
@@ -112,8 +112,8 @@ local function feed(stage, caches, from, token)
       end
       list[i] = tensor
    end
-   local out = stage.program:run(stage.params, list)
-   for _, input in ipairs(stage.inputs) do
+   local out = part.program:run(part.params, list)
+   for _, input in ipairs(part.inputs) do
       caches[input.name] = out[input.name .. ".next"] -- nil for what is no cache
    end
    return out.next
@@ -143,17 +143,17 @@ function M.continue(model, params, prompts, o)
    local config, shortest, longest = model.config, extent(prompts)
    local size = named.like(o,
       { batch = #prompts, length = shortest, target = longest + o.most - 1 })
-   local function stage(length)
+   local function part_of(length)
       size.length = length
       return prepare(model.family.decoding(config, size), params, o.threads)
    end
-   local rows, caches, step = {}, {}, nil
+   local rows, caches, single = {}, {}, nil
    for b = 1, #prompts do rows[b] = {} end
    local function token(b, t)
       return prompts[b][t + 1] or rows[b][t + 1 - #prompts[b]] or config.pad_token_id
    end
    local fed = shortest
-   local next_ids = feed(stage(shortest), caches, 0, token)
+   local next_ids = feed(part_of(shortest), caches, 0, token)
    while true do
       local going = false
       for b, row in ipairs(rows) do
@@ -162,8 +162,8 @@ function M.continue(model, params, prompts, o)
          going = going or (row[#row] ~= config.eos_token_id and #row < o.most)
       end
       if not going then return rows end
-      step = step or stage(1)
-      next_ids = feed(step, caches, fed, token)
+      single = single or part_of(1)
+      next_ids = feed(single, caches, fed, token)
       fed = fed + 1
    end
 end
