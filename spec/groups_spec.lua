@@ -33,7 +33,9 @@ local function train(o)
       trained = trained + (param.frozen and 0 or n)
    end
    for _, row in ipairs(run.planned) do optimizer = optimizer + row.optimizer end
-   assert.is_true(optimizer < 2.5 * trained + 256 * #plan.graphs[1]:params(), "state of AdamW")
+   local numbers = o.staleness == "gap-aware" and 3 or 2 -- of each parameter
+   assert.is_true(optimizer < (numbers + 0.5) * trained + 256 * #plan.graphs[1]:params(),
+      "state of AdamW")
    pipeline.assert_memory(run.plan, run.measured)
    return run
 end
@@ -48,6 +50,8 @@ local FREEZE = {
 }
 
 local SCHEDULES = { "sequential", "gpipe", "1f1b", "interleaved", "zero-bubble", "zb-v" }
+
+local CONTROLS = { "none", "stash", "vertical", "predict", "gap-aware", "2bw" }
 
 local function options(family, groups_text, more)
    local o = { family = family, groups = groups_text, steps = 4, gated = true, clip = 1 }
@@ -78,7 +82,7 @@ describe("parameters that are frozen", function()
          it(("leave one device's bits on mixed stages: %s %d"):format(family, number), function()
             same { devices = "cpu:3", partition = "mixed" }
          end)
-         for _, control in ipairs(cases.rows { "none", "stash", "vertical", "predict", "2bw" }) do
+         for _, control in ipairs(cases.rows(CONTROLS)) do
             it(("are the same to workers and a replay: %s %d, %s"):format(family, number, control),
                function()
                   local o = options(family, text, {
@@ -92,6 +96,24 @@ describe("parameters that are frozen", function()
                   assert.same(replay.params, run.params)
                end)
          end
+      end
+   end
+
+   for family, list in pairs(FREEZE) do
+      for number, text in ipairs(list) do
+         it(("stay in host memory between uses: %s %d"):format(family, number), function()
+            local one = pipeline.train(options(family, text))
+            for _, schedule in ipairs { "1f1b", "harmony-pp" } do
+               local run = pipeline.train(options(family, text, {
+                  devices = "cpu:2", stages = 6, swap = "always", schedule = schedule,
+               }))
+               assert.same(one.losses, run.losses)
+               assert.same(one.params, run.params)
+               for d, planned in ipairs(run.plan.memory) do
+                  assert.is_true(run.measured[d].total <= planned.total)
+               end
+            end
+         end)
       end
    end
 
@@ -243,27 +265,15 @@ describe("groups of parameters", function()
    end)
 
    it("predict late weights with their own rate", function()
-      -- a rate of 0 moves nothing, so that a prediction of it must be what it is
-      local o = options("bert", "qa_outputs.*: rate 0; bert.encoder.*: rate 0; "
-         .. "bert.embeddings.word_embeddings.*: rate 0", {
-         devices = "cpu:3", schedule = "async", clip = 0, steps = 6, dropout = 0,
-         optimizer = "sgd", rate = 0.05, stages = 3,
-         partition = { "encoder/block.0", "encoder/block.1" },
+      -- a rate of 0 moves nothing: the weights that are predicted are those that there are
+      local o = options("bert", "*: rate 0", {
+         devices = "cpu:3", schedule = "async", clip = 0, steps = 6, optimizer = "sgd", rate = 0.05,
       })
       local plain = pipeline.train(o)
       o.staleness = "predict"
-      local predicted = pipeline.train(o)
-      o.groups = nil
-      local other = pipeline.train(o)
-      assert.is_true(late.distance(plain.losses, other.losses) > 1e-6)
-      assert.is_true(late.distance(plain.losses, predicted.losses)
-         < 0.5 * late.distance(plain.losses, other.losses))
-      local before = initial(o)
-      for name, values in pairs(predicted.params) do
-         if name:find("^qa_outputs") or name:find("%.encoder%.") then
-            assert.equal(0, late.distance(before[name], values), name)
-         end
-      end
+      assert.same(plain.losses, pipeline.train(o).losses)
+      o.groups = "*: rate 1"
+      assert.is_true(late.distance(plain.losses, pipeline.train(o).losses) > 1e-3)
    end)
 
    it("are decided by the last one that says something", function()

@@ -94,9 +94,10 @@ local function options_of(case)
       recompute = case.recompute, batch = 12, micro_batches = case.devices == 3 and 6 or 4,
       steps = STEPS, clip = 0.5 }
    for key, value in pairs(case.cut) do o[key] = value end
-   -- stages in turns have their devices by number
-   if schedules.interleaves(case.schedule) then
+   -- some schedules say where stages are, and how many
+   if schedules.places(case.schedule) then
       o.partition, o.stages = "seq", o.stages or case.devices
+      if schedules.folds(case.schedule) then o.stages = 2 * case.devices end
    end
    return o
 end

@@ -59,17 +59,6 @@ static bool arrived(const vee *v, int stage, ft_action_kind kind)
     return true;
 }
 
-/* Forwards that a stage holds, at most: the first one leaves room for what it has begun to come
- * back up. AHEAD more of the second one are enough for those that wait for their weights'
- * gradients; each stage has places of its own, so without a limit these would be more than 2P
- * together. */
-static int64_t most_held(const vee *v, int stage)
-{
-    enum { AHEAD = 3 };
-    if (stage < v->n_devices) return v->n_stages - 1 - stage;
-    return v->n_stages - stage + AHEAD;
-}
-
 static bool is_ready(const vee *v, int stage, ft_action_kind kind)
 {
     int64_t next = v->done[kind][stage];
@@ -78,7 +67,10 @@ static bool is_ready(const vee *v, int stage, ft_action_kind kind)
     switch (kind) {
     case FT_ACT_FORWARD:
         if (v->held[device] >= v->n_stages) return false;
-        if (next - v->done[FT_ACT_BACKWARD_WEIGHT][stage] >= most_held(v, stage)) return false;
+        /* the first stage leaves room for what it has begun to come back up */
+        if (stage < v->n_devices &&
+            next - v->done[FT_ACT_BACKWARD_WEIGHT][stage] >= v->n_stages - 1 - stage)
+            return false;
         return arrived(v, stage, kind);
     case FT_ACT_BACKWARD_INPUT:
         return v->ended[FT_ACT_FORWARD][stage] > next && arrived(v, stage, kind);

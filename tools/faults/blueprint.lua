@@ -87,4 +87,6 @@ return {
       "c/engine_replicas", "replicas behind the owner do not send their gradients" },
    { "src/plan/plan.c", "*sum += a->lag;", "*sum += a->lag > 0;", "c/simulate",
       "weights that are several updates late count as late by one" },
+   { "src/blueprint/blueprint.c", "own[at] = decay;", "own[at] = (*out)[at];",
+      "spec/groups spec/linear", "a parameter's own decay is that of all" },
 }

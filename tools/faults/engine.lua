@@ -155,4 +155,8 @@ return {
       "the gap is measured by the last rate" },
    { "src/engine/update.c", "bool changed = run->blueprint->stages[info->owner].attenuates;",
       "bool changed = false;", "spec/versions", "clipping goes by gradients before the gap" },
+   { "src/engine/update.c", "rate * info->rate_factor,", "rate,", "spec/groups",
+      "parameters are trained at the rate of all, whatever their group says" },
+   { "src/engine/predict.c", "state->rates[k] * info->rate_factor;", "state->rates[k];",
+      "spec/groups", "parameters are predicted at the rate of all" },
 }

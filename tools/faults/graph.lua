@@ -56,4 +56,9 @@ return {
       "a node may read the value behind the last" },
    { "src/graph/bf16.c", "if (at >= 0) g->nodes[n].attrs[at] = 1.0;",
       "if (at >= 0) g->nodes[n].attrs[at] = 0.0;", "c/graph", "products stay in f32" },
+   { "src/graph/grad.c", "&& !value->frozen;", "|| value->frozen;", "c/graph_grad",
+      "frozen parameters have gradients" },
+   { "src/graph/parse.c", "p->g->values[v].frozen = frozen;",
+      "p->g->values[v].frozen = frozen && false;", "c/graph_grad",
+      "what is read from a text is never frozen" },
 }

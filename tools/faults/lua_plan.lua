@@ -82,4 +82,11 @@ return {
    { "lua/ftpipe/plan/arguments.lua", "if args.patience and not args.eval_every then",
       "if args.patience and args.eval_every and false then", "spec/eval_every",
       "--patience without evaluations is taken" },
+   { "lua/ftpipe/plan/groups.lua", "for i = #(list or {}), 1, -1 do", "for i = 1, #(list or {}) do",
+      "spec/groups", "the first group decides" },
+   { "lua/ftpipe/plan/layers.lua", "n > last_block and last + 1 or at",
+      "n > last_block and last or at", "spec/groups",
+      "the head is in the layer of the last block" },
+   { "lua/ftpipe/plan/fit.lua", "return others and fastest(best) or best", "return best",
+      "spec/recompute", "recompute auto may be slower than never" },
 }

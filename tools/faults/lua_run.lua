@@ -138,4 +138,8 @@ return {
       "scoring that takes longer than the devices is not predicted" },
    { "lua/ftpipe/run/forecast.lua", "(1 - played.bubble[d]) * device.threads",
       "device.threads", "spec/evaluation", "devices that wait leave no core to the main thread" },
+   { "lua/ftpipe/store/numbers.lua", "local allowed = row.rate and run.args.change_rate",
+      "local allowed = row.rate", "spec/numbers", "rates may change without --change-rate" },
+   { "lua/ftpipe/store/numbers.lua", [[or run.rate.schedule ~= "constant"]],
+      "or false", "spec/numbers", "a warm-up that the rate goes on from does not matter" },
 }

@@ -48,4 +48,8 @@ return {
       "rows of a sum that hold something are not cleared for the next one" },
    { "src/optim/sums.c", "if (!term->by_rows) return true;", "if (!term->by_rows) return row > 0;",
       "c/optim c/engine_sums c/engine_replay", "the first row of a sum is left out" },
+   { "src/optim/rate.c", "rate->warmup > 0 ? rate->warmup : 1", "1", "c/optim",
+      "inverse-sqrt does not go on from its warm-up" },
+   { "src/optim/rate.c", "1.0 - sqrt((done - 0.9) / 0.1)", "1.0 - (done - 0.9) / 0.1", "c/optim",
+      "warmup-stable-decay falls in a line" },
 }

@@ -110,4 +110,7 @@ return {
    { "src/schedule/order.c", "lag = far < 0 ? 0 : (far + micros - 1) / micros;",
       "lag = far < 0 ? 0 : far / micros;", "c/schedule spec/versions",
       "norms are taken before they come" },
+   { "src/schedule/vee.c", "if (v->held[device] >= v->n_stages) return false;",
+      "if (v->held[device] >= v->n_stages - 1) return false;", "spec/zb_v",
+      "zb-v holds less than it may, and waits" },
 }
