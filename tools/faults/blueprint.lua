@@ -58,7 +58,7 @@ return {
       "c/blueprint c/engine spec/pipeline", "the first half lacks what leads to what it sends" },
    { "src/program/program.c", "FT_TRY(make_deposits(program, bases, -1, err));", "",
       "spec/pipeline", "gradient terms that are there already are not added" },
-   { "src/blueprint/stays.c", "times < 2; times++)", "times < 1; times++)",
+   { "src/blueprint/stays.c", "times < 2; times++) {", "times < 1; times++) {",
       "c/engine_check spec/plan_moves", "what a repetition leaves to the next has no place" },
    { "src/blueprint/stays.c", "if (live > r->block->moving[u->class])",
       "if (live < r->block->moving[u->class])", "c/engine_check spec/plan_moves",
