@@ -1,8 +1,9 @@
 --- The table of synchronous runs that have to compute what one device computes, to the bit.
 --
 -- A case is { family =, schedule =, partition =, recompute =, devices = }: every kind of model,
--- every synchronous schedule that runs, seq and mixed with 2, 3 and 4 stages for each device and
--- random partitions, recomputation never, always and where memory asks for it, 1 to 4 devices.
+-- every synchronous schedule that runs, seq, mixed with 2, 3 and 4 stages for each device and
+-- random partitions where it takes them, recomputation never, always and where memory asks for it,
+-- 1 to 4 devices.
 
 local pipeline = require("spec.support.pipeline")
 local random = require("ftpipe.base.random")
@@ -27,9 +28,19 @@ local function at_random(seed)
    end
 end
 
---- Rows of partitions: a name, and what it is for so many devices.
-local function partitions()
-   local rows = { { "seq", function() return { partition = "seq" } end } }
+--- So many stages for each device, in the order of the model.
+local function in_order(per_device)
+   return { "seq " .. per_device, function(devices)
+      return { partition = "seq", stages = per_device * devices }
+   end }
+end
+
+--- Rows of partitions for a schedule: a name, and what it is for so many devices. Where stages have
+-- their devices by number there are but those in order.
+local function partitions(schedule)
+   if schedule.folds then return { in_order(2) } end
+   if schedule.interleaves then return { in_order(1), in_order(2), in_order(3), in_order(4) } end
+   local rows = { in_order(1) }
    for per_device = 2, 4 do
       rows[#rows + 1] = { "mixed " .. per_device, function(devices)
          return { partition = "mixed", stages = per_device * devices }
@@ -49,7 +60,7 @@ function M.cases()
    for _, family in ipairs(FAMILIES) do
       for _, row in ipairs(schedules.list()) do
          local meant = row.synchronous and not row.replicates and schedules.runs(row.name)
-         for _, partition in ipairs(meant and partitions() or {}) do
+         for _, partition in ipairs(meant and partitions(row) or {}) do
             for _, recompute in ipairs { "never", "always", "auto" } do
                for devices = 1, 4 do
                   list[#list + 1] = { family = family, schedule = row.name,
@@ -94,11 +105,6 @@ local function options_of(case)
       recompute = case.recompute, batch = 12, micro_batches = case.devices == 3 and 6 or 4,
       steps = STEPS, clip = 0.5 }
    for key, value in pairs(case.cut) do o[key] = value end
-   -- some schedules say where stages are, and how many
-   if schedules.places(case.schedule) then
-      o.partition, o.stages = "seq", o.stages or case.devices
-      if schedules.folds(case.schedule) then o.stages = 2 * case.devices end
-   end
    return o
 end
 
