@@ -159,19 +159,18 @@ describe("--partition", function()
       assert.has_no.errors(function() plan:check() end)
    end)
 
-   it("refuses replicated stages, naming what would run", function()
+   it("puts a stage on the devices of its replicas", function()
       local solve = partition.solve
       finally(function() partition.solve = solve end)
       partition.solve = function(...)
          local result = solve(...)
-         result.stage_replicas[1] = 2
+         for n in ipairs(result.stage) do result.stage[n] = 1 end
+         result.stage_device, result.stage_replicas = { 1 }, { 2 }
          return result
       end
-      local ok, problem = pcall(ft.plan, options { partition = "pipedream" })
-      assert.is_false(ok)
-      assert.equal("unsupported", problem.status)
-      assert.matches("puts stage 0 on 2 devices", problem.message)
-      assert.matches("pipedream%-straight", problem.message)
+      local plan = ft.plan(options { partition = "pipedream", devices = "cpu:2" })
+      assert.same({ 1, 2 }, plan.blueprint:stages()[1].devices)
+      assert.is_true(plan.blueprint:is_executable())
    end)
 
    it("tells a recipe that does not fit what would help, with what that saves", function()
