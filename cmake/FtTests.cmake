@@ -21,6 +21,11 @@ foreach(name pipeline placement evaluate)
   ft_test(check/${name} ftpipe_check tools/spec.lua spec/${name}_spec.lua)
 endforeach()
 
+# The same with cards that are emulated on the host.
+ft_program(ftpipe_emu ${CMAKE_SOURCE_DIR}/test/emulation/program.c)
+target_link_libraries(ftpipe_emu PRIVATE ft_emulated)
+ft_test(check/cards ftpipe_emu tools/spec.lua spec/cards_spec.lua)
+
 file(GLOB examples CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/examples/*.lua)
 foreach(example IN LISTS examples)
   get_filename_component(name ${example} NAME_WE)

@@ -262,5 +262,5 @@ FT_KERNEL(attention_table)
     sum = ft_block_sum(sum, room);
     if (threadIdx.x) return;
     float *at = a.dtable + r * a.H + h;
-    *at = (float)(a.add ? (double)*at + sum : sum);
+    *at = a.add ? *at + (float)sum : (float)sum;
 }

@@ -28,7 +28,8 @@ FT_KERNEL(sgd)
 FT_KERNEL(predict)
 {
     float keep = a.keep;
-    if (a.rms) keep = (float)(1.0 - (double)keep * fmax(a.eps2, *a.rms));
+    if (a.squares)
+        keep = (float)(1.0 - (double)keep * fmax(a.eps2, sqrt(*a.squares / (double)a.n)));
     FT_EACH(i, a.n)
     {
         float p = (a.p ? a.p[i] : a.out[i]) * keep;

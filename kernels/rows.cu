@@ -111,8 +111,8 @@ FT_KERNEL(column_sum)
     const double *parts = a.parts + (int64_t)blockIdx.y * a.n_parts * a.D + d;
     double sum = 0;
     for (int64_t i = 0; i < a.n_parts; i++) sum += parts[i * a.D];
-    sum *= a.factor;
-    *y = (float)(a.add ? (double)*y + sum : sum);
+    float rounded = (float)(sum * a.factor); /* what is added is what would be given alone */
+    *y = a.add ? *y + rounded : rounded;
 }
 
 /* -- reductions -------------------------------------------------------------------------------- */
@@ -137,7 +137,7 @@ FT_KERNEL(reduce)
     if (a.largest)
         a.y[row] = top;
     else
-        a.y[row] = (float)(a.add ? (double)a.y[row] + sum : sum);
+        a.y[row] = a.add ? a.y[row] + (float)sum : (float)sum;
 }
 
 FT_KERNEL(spread)

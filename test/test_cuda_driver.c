@@ -253,9 +253,12 @@ static void test_wrong_use(void)
     scaling s = {r.block[0], r.block[0], 1.0f};
     CHECK_STATUS(d->launch(r.copies[0], &scale_task, &s, &err), FT_INVALID);
     CHECK(strstr(err.message, "stream for copies"));
-    const ft_plain_work work = {.run = do_nothing};
+    ft_plain_work work = {.run = do_nothing, .n_accesses = 1};
+    work.accesses[0] = (ft_access){(char *)r.block[0] + 4, 4, true, false};
     CHECK_STATUS(d->launch(r.compute[0], &ft_plain_task, &work, &err), FT_UNSUPPORTED);
     CHECK(strstr(err.message, "a function of the host"));
+    work.accesses[0].address = r.host[0];
+    CHECK_STATUS(d->launch(r.compute[0], &ft_plain_task, &work, &err), FT_OK);
     const ft_map_args args = {.n = 1};
     CHECK_STATUS(ft_cuda_launch(r.compute[0], FT_CUDA_map, (ft_grid){1, 70000, 1}, &args, &err),
                  FT_UNSUPPORTED);

@@ -213,7 +213,9 @@ function M.train(options)
    local losses, norms, timeline = M.steps(run, plan, o, 1, o.steps)
    local grown = core.sys.rss() - rss
    local copies = {}
-   for name, tensor in pairs(params) do copies[name] = tensor:totable() end
+   for i, param in ipairs(plan.graphs[1]:params()) do
+      copies[param.name] = run:param(i):totable() -- a card's are copied when asked for
+   end
    local result = {
       losses = losses, norms = norms, params = copies, timeline = timeline, plan = plan,
       planned = plan.memory, measured = run:measured(), grown = grown,

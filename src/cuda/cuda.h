@@ -70,5 +70,7 @@ ft_status ft_cuda_run(ft_device_stream *stream, const ft_task *task, const void 
 
 /* The kernels of rows in f32; for the list of kernels of a program (ops.h). */
 extern const ft_kernel_list ft_cuda_kernels;
+/* Sums, looks and optimizers; for the list of steps of a program (optim.h). */
+extern const ft_step_kernels ft_cuda_steps;
 
 #endif

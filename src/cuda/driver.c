@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "cuda/internal.h"
 
-enum { MAX_IMAGES = 16 };
+enum { MAX_IMAGES = 16, MAX_BLOCKS = 16 };
 
 typedef struct executor {
     ft_executor base;
@@ -23,6 +23,9 @@ typedef struct executor {
     cu_event origin; /* was passed at origin_ns */
     int64_t origin_ns;
     ft_cuda_fault *fault; /* host memory that kernels write to */
+    struct {
+        uintptr_t begin, end;
+    } blocks[MAX_BLOCKS]; /* of the card's memory that alloc gave */
 } executor;
 
 typedef struct stream {
@@ -193,6 +196,17 @@ ft_status ft_cuda_health(ft_executor *which, ft_error *err)
 
 /* -- memory ------------------------------------------------------------------------------------ */
 
+/* Remembers a block, or with end 0 forgets it; more blocks than there is room for are not known. */
+static void note_block(executor *x, uintptr_t begin, uintptr_t end)
+{
+    for (int i = 0; i < MAX_BLOCKS; i++)
+        if (x->blocks[i].begin == (end ? 0 : begin)) {
+            x->blocks[i].begin = end ? begin : 0;
+            x->blocks[i].end = end;
+            return;
+        }
+}
+
 ft_status ft_cuda_alloc(ft_executor *which, ft_memory_side side, int64_t bytes, void **out,
                         ft_error *err)
 {
@@ -216,6 +230,7 @@ ft_status ft_cuda_alloc(ft_executor *which, ft_memory_side side, int64_t bytes, 
         if (status != FT_OK) x->api->release(address);
         FT_TRY(status);
         memory = (void *)(uintptr_t)address;
+        note_block(of(which), address, address + size);
     }
     *out = memory;
     return FT_OK;
@@ -227,10 +242,12 @@ void ft_cuda_release(ft_executor *which, ft_memory_side side, void *memory, int6
     (void)bytes;
     if (!memory) return;
     x->api->context_set(x->context);
-    if (side == FT_OF_HOST)
+    if (side == FT_OF_HOST) {
         x->api->host_release(memory);
-    else
-        x->api->release((cu_address)(uintptr_t)memory);
+        return;
+    }
+    note_block(of(which), (uintptr_t)memory, 0);
+    x->api->release((cu_address)(uintptr_t)memory);
 }
 
 /* Memory of a card has contents all the time. */
@@ -379,15 +396,29 @@ ft_status ft_cuda_copy(ft_device_stream *on, ft_location to, ft_location from, i
                  "a copy between cards", err);
 }
 
+/* A function of the host sees what the stream has written to host memory. */
+static ft_status run_plain(ft_device_stream *on, const ft_plain_work *w, ft_error *err)
+{
+    const executor *x = of(on->executor);
+    if (w->give) return w->give(w->arg, on, err);
+    for (int i = 0; i < w->n_accesses; i++)
+        for (int k = 0; k < MAX_BLOCKS; k++) {
+            uintptr_t at = (uintptr_t)w->accesses[i].address;
+            if (at >= x->blocks[k].begin && at < x->blocks[k].end)
+                return ft_fail(err, FT_UNSUPPORTED,
+                               "device %s: a function of the host cannot use its memory",
+                               x->base.device->name);
+        }
+    FT_TRY(ft_cuda_finish(on, err));
+    return w->run(w->arg, err);
+}
+
 ft_status ft_cuda_run(ft_device_stream *on, const ft_task *task, const void *arg, ft_error *err)
 {
-    const char *name = on->executor->device->name;
     if (((stream *)on)->use != FT_FOR_COMPUTE)
-        return ft_fail(err, FT_INVALID, "device %s: %s was launched on a stream for copies", name,
-                       task->name);
-    if (task == &ft_plain_task)
-        return ft_fail(err, FT_UNSUPPORTED, "device %s cannot run a function of the host", name);
-    return task->run(arg, on, err);
+        return ft_fail(err, FT_INVALID, "device %s: %s was launched on a stream for copies",
+                       on->executor->device->name, task->name);
+    return task == &ft_plain_task ? run_plain(on, arg, err) : task->run(arg, on, err);
 }
 
 ft_status ft_cuda_launch(ft_device_stream *on, ft_cuda_kernel kernel, ft_grid grid,

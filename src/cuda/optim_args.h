@@ -52,7 +52,7 @@ typedef struct ft_sgd_args {
 typedef struct ft_predict_args {
     float *out;
     const float *p, *m, *v;
-    const double *rms; /* NULL; else keep is 1 - keep * max(eps2, rms) */
+    const double *squares; /* NULL; else keep is 1 - keep * max(eps2, sqrt(*squares / n)) */
     int64_t n;
     float keep, size, root, eps;
     double eps2;

@@ -137,10 +137,12 @@ struct ft_driver {
                         ft_error *err);
 };
 
-/* Work of a plain function, on devices whose memory the CPU computes in: the argument of
- * ft_plain_task. */
+/* Work of a plain function, the argument of ft_plain_task. Devices whose memory the CPU computes in
+ * call `run`; others call `give`, which gives kernels to the stream, or where there is none and the
+ * accesses are in host memory alone, `run` after all that was submitted to the stream. */
 typedef struct ft_plain_work {
     ft_status (*run)(void *arg, ft_error *err);
+    ft_status (*give)(void *arg, ft_device_stream *stream, ft_error *err);
     void *arg;
     int n_accesses;
     ft_access accesses[FT_MAX_ACCESSES];

@@ -60,23 +60,46 @@ static ft_status send_values(worker *w, const ft_action *a, int bucket, const ft
             FT_TRY(copy_on(w->compute,
                            at_device(w->run, c->rows[at.row].device, slot + item_at(c, bucket, k)),
                            at_device(w->run, w->device, data), ft_spec_bytes(spec), err));
-            *finite = *finite && (spec->dtype != FT_F32 ||
-                                  ft_all_finite(data, ft_shape_count(&spec->shape), w->team));
+            int64_t n = ft_shape_count(&spec->shape);
+            if (spec->dtype != FT_F32) continue;
+            if (w->findings) /* told when the stream came to it */
+                FT_TRY(ft_steps_of(w->compute)->look(w->compute, data, n, &w->findings->sent, err));
+            else
+                *finite = *finite && ft_all_finite(data, n, w->team);
         }
     }
     return FT_OK;
 }
 
-/* Adds the loss to the batch's, in the stage that makes it; returns whether it is finite. */
-static bool take_loss(worker *w, const ft_action *a, const ft_program *program,
-                      const ft_bases *bases)
+/* The loss, in the stage that makes it; else NULL. */
+static const float *find_loss(const worker *w, const ft_action *a, const ft_program *program,
+                              const ft_bases *bases)
 {
     const ft_blueprint *b = w->run->blueprint;
-    if (a->kind != FT_ACT_FORWARD || !b->stages[a->stage].sums_loss) return true;
-    const float *loss = ft_place_address(bases, ft_program_place(program, b->loss));
+    if (a->kind != FT_ACT_FORWARD || !b->stages[a->stage].sums_loss) return NULL;
+    return ft_place_address(bases, ft_program_place(program, b->loss));
+}
+
+/* Adds it to the batch's. */
+static void add_loss(const worker *w, const ft_action *a, float loss)
+{
+    const ft_blueprint *b = w->run->blueprint;
     double *sum = &w->run->stages[a->stage].losses[a->batch % b->batch_slots];
-    *sum = (ft_blueprint_is_first(b, a) ? 0 : *sum) + (double)*loss;
-    return isfinite(*loss);
+    *sum = (ft_blueprint_is_first(b, a) ? 0 : *sum) + (double)loss;
+}
+
+/* Waits until the device has told what there is to know of the action; *loss gets an address in
+ * host memory. */
+static ft_status hear(worker *w, const ft_program *program, const ft_bases *bases,
+                      const float **loss, ft_error *err)
+{
+    if (*loss)
+        FT_TRY(copy_on(w->compute, (ft_location){NULL, &w->findings->loss},
+                       at_device(w->run, w->device, *loss), sizeof **loss, err));
+    FT_TRY(w->executor->driver->finish(w->compute, err));
+    ft_program_judge(program, bases);
+    if (*loss) *loss = &w->findings->loss;
+    return FT_OK;
 }
 
 /* Copies the outputs of the stage to where the caller finds them. */
@@ -136,6 +159,11 @@ ft_status do_stage(worker *w, const ft_action *a, ft_error *err)
                       .high_water = &water,
                       .watch = &watch};
     bool sent;
+    if (w->findings) {
+        bases.looks = w->findings->terms;
+        bases.look = &w->findings->any;
+        w->findings->sent = (ft_look){0, 1, 0};
+    }
     FT_TRY(find_versions(run, a, &bases, err));
     set_inputs(run, a, bucket);
     if (forward) occupy(w, bases.saved, ft_place_room(stage->slot_bytes));
@@ -144,10 +172,15 @@ ft_status do_stage(worker *w, const ft_action *a, ft_error *err)
     FT_TRY(receive_values(w, a, bucket, program, &bases, err));
     FT_TRY(ft_program_run(program, &bases, err));
     FT_TRY(send_values(w, a, bucket, program, &bases, &sent, err));
-    bool loss = take_loss(w, a, program, &bases);
     if (forward) FT_TRY(hand_out(w, a, bucket, program, &bases, err));
+    const float *loss = find_loss(w, a, program, &bases);
+    if (w->findings) {
+        FT_TRY(hear(w, program, &bases, &loss, err));
+        sent = w->findings->sent.finite;
+    }
+    if (loss) add_loss(w, a, *loss);
     ledger_work(w, water.work);
-    if (!sent || !loss || watch.node) {
+    if (!sent || (loss && !isfinite(*loss)) || watch.node) {
         FT_TRY(receive_values(w, a, bucket, program, &bases, err)); /* the work area was used */
         FT_TRY(explain_failure(w, a, bucket, program, &bases, err));
     }

@@ -30,6 +30,10 @@ int ft_run_n_params(const ft_run *run);
 /* Devices of the plan. */
 int ft_run_n_devices(const ft_run *run);
 
+/* Where devices have memory of their own: brings a parameter and its state, as the last leg left
+ * them, to host memory, where the two below find them and ft_run_refresh what was written. To be
+ * called before those. FT_INVALID during a leg. */
+ft_status ft_run_fetch(ft_run *run, int param, ft_error *err);
 /* The parameter's memory at its owner (f32, contiguous, borrowed). */
 ft_view ft_run_param(const ft_run *run, int param);
 /* One tensor of its optimizer state; false when there is no such part. */
@@ -62,7 +66,7 @@ int ft_run_n_stages(const ft_run *run);
 int ft_run_n_outputs(const ft_run *run);
 /* Output i of the batch that ft_run_next gave last: its micro-batches one after the other along the
  * first axis. Borrowed, until the next ft_run_feed. */
-ft_status ft_run_output(const ft_run *run, int i, const char **name, ft_view *out, ft_error *err);
+ft_status ft_run_output(ft_run *run, int i, const char **name, ft_view *out, ft_error *err);
 /* Actions that all devices have behind them in this leg: grows while anything moves. */
 int64_t ft_run_progress(const ft_run *run);
 /* What the device's actions in this leg took together; the rest of the time it waited. */

@@ -45,31 +45,37 @@ static void note(ft_run *run, const ft_action *a, const ft_error *failure)
 
 /* A forward value kept for the backward program that is not finite: what the gradients suffer from
  * was made earlier. Statistics may be infinite. */
-static void watch_saved(const ft_graph *g, const ft_stage *cut, const ft_program *program,
-                        const ft_bases *bases)
+static ft_status watch_saved(const ft_graph *g, const ft_stage *cut, const ft_program *program,
+                             const ft_bases *bases, ft_error *err)
 {
     for (int i = 0; i < cut->n_saved && !bases->watch->node; i++) {
         const ft_value *value = ft_graph_value(g, cut->saved[i]);
         const ft_node *node = ft_graph_node(g, value->source);
         if (value->spec.dtype != FT_F32 || node->op->no_grad_out >> value->output & 1) continue;
         ft_place place = ft_program_place(program, cut->saved[i]);
-        ft_watch_value(bases->watch, node, ft_place_address(bases, place),
-                       ft_shape_count(&value->spec.shape), bases->team);
+        FT_TRY(ft_watch_tensor(bases, node, ft_place_address(bases, place),
+                               ft_shape_count(&value->spec.shape), err));
     }
+    return FT_OK;
 }
 
-/* The parameter that the node reads and that is not finite itself, or NULL. */
-static const char *bad_parameter(const ft_graph *g, const ft_node *node, const ft_bases *bases)
+/* *name: of the parameter that the node reads and that is not finite itself, or NULL. */
+static ft_status bad_parameter(const ft_graph *g, const ft_node *node, const ft_bases *bases,
+                               const char **name, ft_error *err)
 {
+    *name = NULL;
     for (int i = 0; i < node->n_in; i++) {
         if (node->in[i] == FT_NO_VALUE) continue;
         const ft_value *value = ft_graph_value(g, node->in[i]);
-        if (value->kind == FT_VALUE_PARAM && bases->params[value->source] &&
-            !ft_all_finite(bases->params[value->source], ft_shape_count(&value->spec.shape),
-                           bases->team))
-            return value->name;
+        if (value->kind != FT_VALUE_PARAM || !bases->params[value->source]) continue;
+        ft_watch watch = {.every = true};
+        ft_bases again = *bases;
+        again.watch = &watch;
+        FT_TRY(ft_watch_tensor(&again, node, bases->params[value->source],
+                               ft_shape_count(&value->spec.shape), err));
+        if (watch.node && !*name) *name = value->name;
     }
-    return NULL;
+    return FT_OK;
 }
 
 /* In words: what gave which numbers, and where. Without a node, what is saved, sent or lost is not
@@ -101,11 +107,12 @@ ft_status explain_failure(worker *w, const ft_action *a, int bucket, const ft_pr
     if (!comes_first(w->run, a)) return FT_OK;
     again.watch = &every;
     again.accumulate = false; /* sums may hold what earlier micro-batches left there */
-    if (a->kind != FT_ACT_FORWARD) watch_saved(g, stage->cut[bucket], program, &again);
+    if (a->kind != FT_ACT_FORWARD) FT_TRY(watch_saved(g, stage->cut[bucket], program, &again, err));
     if (!every.node) FT_TRY(ft_program_run(program, &again, err));
     if (!every.node) found = bases->watch; /* finite by itself, too large when added */
-    ft_error failure =
-        describe(w, a, found, found->node ? bad_parameter(g, found->node, bases) : NULL);
+    const char *param = NULL;
+    if (found->node) FT_TRY(bad_parameter(g, found->node, bases, &param, err));
+    ft_error failure = describe(w, a, found, param);
     note(w->run, a, &failure);
     return FT_OK;
 }

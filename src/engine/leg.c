@@ -65,6 +65,7 @@ static void reset(ft_run *run)
         forget_rows(run, s);
     }
     for (int i = 0; i < b->batch_slots; i++) atomic_store(&run->batches[i].finished, 0);
+    for (int p = 0; p < b->n_params; p++) run->mirrors[p].is_new = false;
     memset(run->norms, 0, (size_t)run->norms_bytes);
     for (int d = 0; d < b->cut.n_devices; d++) {
         worker *w = &run->workers[d];
@@ -227,7 +228,22 @@ int ft_run_n_stages(const ft_run *run)
     return run->n_stages;
 }
 
-ft_status ft_run_output(const ft_run *run, int i, const char **name, ft_view *out, ft_error *err)
+/* An output that is in the memory of a device of its own, brought to the host's. */
+static ft_status fetch_output(ft_run *run, int i, char **data, int64_t bytes, ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    const ft_output_layout *info = &b->outputs[i];
+    int device = b->stages[info->stage].device;
+    char **at = &run->output_mirrors[i];
+    if (!*at) *at = ft_arena_alloc(run->arena, info->slot_bytes);
+    if (!*at) return ft_fail(err, FT_NOMEM, "engine: no memory for the output '%s'", info->name);
+    FT_TRY(
+        copy_on(run->feeder, (ft_location){NULL, *at}, at_device(run, device, *data), bytes, err));
+    *data = *at;
+    return run->feeder->executor->driver->finish(run->feeder, err);
+}
+
+ft_status ft_run_output(ft_run *run, int i, const char **name, ft_view *out, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
     const ft_output_layout *info = &b->outputs[i];
@@ -238,9 +254,11 @@ ft_status ft_run_output(const ft_run *run, int i, const char **name, ft_view *ou
         spec.shape = ft_shape_of(b->cut.micro_batches);
     else
         spec.shape.dims[0] *= b->cut.micro_batches;
-    char *block = run->workers[b->stages[info->stage].device].block;
+    const worker *w = &run->workers[b->stages[info->stage].device];
+    char *data = w->block + info->at + ring * info->slot_bytes;
     *name = info->name;
-    *out = ft_view_of(&spec, block + info->at + ring * info->slot_bytes);
+    if (w->findings) FT_TRY(fetch_output(run, i, &data, ft_spec_bytes(&spec), err));
+    *out = ft_view_of(&spec, data);
     return FT_OK;
 }
 

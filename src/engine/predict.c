@@ -20,6 +20,12 @@ static ft_status run_prediction(void *arg, ft_error *err)
     return FT_OK;
 }
 
+static ft_status give_prediction(void *arg, ft_device_stream *stream, ft_error *err)
+{
+    const predicting *p = arg;
+    return ft_steps_of(stream)->predict(stream, p->optimizer, &p->prediction, err);
+}
+
 static ft_status predict_param(worker *w, const ft_action *a, const ft_stage_param *sp,
                                ft_error *err)
 {
@@ -43,7 +49,7 @@ static ft_status predict_param(worker *w, const ft_action *a, const ft_stage_par
     ft_state_part parts[FT_MAX_STATE_PARTS];
     int64_t bytes = ft_spec_bytes(&info->spec), state_bytes = 0;
     ft_blueprint_state(b, sp->param, parts, &state_bytes);
-    ft_plain_work work = {.run = run_prediction, .arg = &p};
+    ft_plain_work work = {.run = run_prediction, .give = give_prediction, .arg = &p};
     touches(&work, p.prediction.param, bytes, false);
     touches(&work, p.prediction.state, state_bytes, false);
     touches(&work, p.prediction.out, bytes, true);

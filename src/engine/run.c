@@ -36,12 +36,30 @@ static ft_status allocate_block(ft_run *run, int d, ft_error *err)
     return FT_OK;
 }
 
+static int64_t findings_bytes(const ft_blueprint *b)
+{
+    return (int64_t)sizeof(findings) + b->n_terms * (int64_t)sizeof(ft_look);
+}
+
+static ft_status open_findings(worker *w, ft_error *err)
+{
+    void *memory = NULL;
+    const ft_executor *x = w->executor;
+    if (!ft_steps_of(w->compute)) return FT_OK;
+    FT_TRY(
+        x->driver->alloc(w->executor, FT_OF_HOST, findings_bytes(w->run->blueprint), &memory, err));
+    w->findings = memory;
+    return FT_OK;
+}
+
 static void close_device(worker *w)
 {
     if (!w->executor) return;
     const ft_driver *driver = w->executor->driver;
     if (w->compute) driver->close_stream(w->compute);
     if (w->block) driver->release(w->executor, FT_OF_DEVICE, w->block, w->block_bytes);
+    if (w->findings)
+        driver->release(w->executor, FT_OF_HOST, w->findings, findings_bytes(w->run->blueprint));
     driver->close(w->executor);
 }
 
@@ -55,6 +73,7 @@ static void borrow_block(ft_run *run, int d)
     w->executor = lender->executor;
     w->compute = lender->compute;
     w->team = lender->team;
+    w->findings = lender->findings;
     w->block = lender->block;
     w->block_bytes = lender->block_bytes;
     w->live = lender->live;
@@ -88,10 +107,11 @@ static ft_status point_terms(ft_run *run, int s, ft_error *err)
     state->rows = ft_arena_array(run->arena, b->n_terms + 1, sizeof(uint8_t *));
     state->squares = ft_arena_array(run->arena, b->n_terms + 1, sizeof(double *));
     state->terms = ft_arena_array(run->arena, b->n_terms + 1, sizeof(ft_sum_term));
+    state->summands = ft_arena_array(run->arena, b->n_terms + 1, sizeof(float *));
     state->parts = ft_arena_array(run->arena, b->cut.n_stages, sizeof(ft_sum_term));
     state->kept_terms = ft_arena_array(run->arena, n + 1, sizeof(bool));
-    if (!state->parts || !state->kept_terms || !squares || !state->grads || !state->rows ||
-        !state->squares || !state->terms)
+    if (!state->parts || !state->summands || !state->kept_terms || !squares || !state->grads ||
+        !state->rows || !state->squares || !state->terms)
         return ft_fail(err, FT_NOMEM, "engine: no memory for the gradients of stage %d", s);
     for (int i = 0; i < n; i++) {
         int term = stage->cut[0]->grads[i];
@@ -99,7 +119,8 @@ static ft_status point_terms(ft_run *run, int s, ft_error *err)
         state->grads[term] = run->workers[stage->device].block + stage->term_at[i];
         bool alone = info->n_terms == 1 && b->seating.of[stage->origin].n == 1;
         if (alone) state->squares[term] = &squares[i];
-        if (!ft_blueprint_by_rows(b, term)) continue;
+        /* other devices write whole gradients */
+        if (!ft_blueprint_by_rows(b, term) || run->workers[stage->device].findings) continue;
         state->rows[term] = ft_arena_alloc(run->arena, info->spec.shape.dims[0]);
         if (!state->rows[term])
             return ft_fail(err, FT_NOMEM, "engine: no memory for the rows of '%s'", info->name);
@@ -156,14 +177,18 @@ static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
         ft_arena_array(run->arena, (int64_t)b->batch_slots * b->cut.n_stages, sizeof *run->gaps);
     run->workers = ft_arena_array(run->arena, b->cut.n_devices, sizeof *run->workers);
     run->states = ft_arena_array(run->arena, b->n_params + 1, sizeof *run->states);
-    if (!run->gaps || !run->states || !run->stages || !run->edges || !run->batches ||
-        !run->results || !run->workers)
+    run->mirrors = ft_arena_array(run->arena, b->n_params + 1, sizeof *run->mirrors);
+    run->output_mirrors = ft_arena_array(run->arena, b->n_outputs + 1, sizeof(char *));
+    if (!run->gaps || !run->mirrors || !run->output_mirrors || !run->states || !run->stages ||
+        !run->edges || !run->batches || !run->results || !run->workers)
         return ft_fail(err, FT_NOMEM, "engine: no memory for a run");
     for (int d = 0; d < b->cut.n_devices; d++) {
-        if (run->trains)
+        if (run->trains) {
             borrow_block(run, d);
-        else
-            FT_TRY(allocate_block(run, d, err));
+            continue;
+        }
+        FT_TRY(allocate_block(run, d, err));
+        FT_TRY(open_findings(&run->workers[d], err));
     }
     for (int s = 0; s < b->cut.n_stages; s++) FT_TRY(point_stage(run, s, err));
     for (int p = 0; !run->trains && p < b->n_params; p++)
@@ -235,14 +260,67 @@ int ft_run_n_devices(const ft_run *run)
 
 /* -- parameters -------------------------------------------------------------------------------- */
 
+static char *param_at(const ft_run *run, int param)
+{
+    return run->stages[run->blueprint->params[param].owner].params[param];
+}
+
+static int64_t state_bytes(const ft_run *run, int param)
+{
+    const ft_blueprint *b = run->blueprint;
+    ft_state_part parts[FT_MAX_STATE_PARTS];
+    int64_t bytes = 0;
+    if (b->params[param].n_terms) ft_blueprint_state(b, param, parts, &bytes);
+    return bytes;
+}
+
+/* Between a parameter with its state, on its owner's device, and their mirror. */
+static ft_status copy_mirror(ft_run *run, int param, bool to_device, ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    const mirror *m = &run->mirrors[param];
+    int device = b->stages[b->params[param].owner].device;
+    const ft_location host[] = {{NULL, m->param}, {NULL, m->state}};
+    const ft_location there[] = {at_device(run, device, param_at(run, param)),
+                                 at_device(run, device, run->states[param])};
+    const int64_t bytes[] = {ft_spec_bytes(&b->params[param].spec), state_bytes(run, param)};
+    for (int i = 0; i < 2; i++)
+        if (bytes[i])
+            FT_TRY(copy_on(run->workers[device].compute, to_device ? there[i] : host[i],
+                           to_device ? host[i] : there[i], bytes[i], err));
+    return FT_OK;
+}
+
+ft_status ft_run_fetch(ft_run *run, int param, ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    const worker *w = &run->workers[b->stages[b->params[param].owner].device];
+    mirror *m = &run->mirrors[param];
+    if (!w->findings || m->is_new) return FT_OK;
+    if (run->active) return ft_fail(err, FT_INVALID, "engine: a leg is running");
+    if (!m->param) {
+        m->state = ft_arena_alloc(run->arena, state_bytes(run, param) + 64);
+        m->param = ft_arena_alloc(run->arena, ft_spec_bytes(&b->params[param].spec));
+    }
+    if (!m->param || !m->state)
+        return ft_fail(err, FT_NOMEM, "engine: no memory for a copy of '%s'",
+                       b->params[param].name);
+    FT_TRY(copy_mirror(run, param, false, err));
+    FT_TRY(w->executor->driver->finish(w->compute, err));
+    m->is_new = true;
+    return FT_OK;
+}
+
 ft_view ft_run_param(const ft_run *run, int param)
 {
-    const ft_param_layout *info = &run->blueprint->params[param];
-    return ft_view_of(&info->spec, run->stages[info->owner].params[param]);
+    const mirror *m = &run->mirrors[param];
+    return ft_view_of(&run->blueprint->params[param].spec,
+                      m->param ? m->param : param_at(run, param));
 }
 
 bool ft_run_state(const ft_run *run, int param, int part, const char **name, ft_view *out)
 {
+    const mirror *m = &run->mirrors[param];
     const ft_blueprint *b = run->blueprint;
     const ft_param_layout *info = &b->params[param];
     ft_state_part parts[FT_MAX_STATE_PARTS];
@@ -251,7 +329,8 @@ bool ft_run_state(const ft_run *run, int param, int part, const char **name, ft_
     int n = ft_blueprint_state(b, param, parts, &bytes);
     if (part < 0 || part >= n) return false;
     *name = parts[part].name;
-    *out = ft_view_of(&parts[part].spec, run->states[param] + parts[part].offset);
+    *out = ft_view_of(&parts[part].spec,
+                      (m->state ? m->state : run->states[param]) + parts[part].offset);
     return true;
 }
 
@@ -261,6 +340,9 @@ ft_status ft_run_refresh(ft_run *run, ft_error *err)
     if (run->active || (run->evaluation && run->evaluation->active))
         return ft_fail(err, FT_INVALID, "engine: a leg is running");
     ft_ops_thread_init();
+    for (int p = 0; p < b->n_params; p++)
+        if (run->mirrors[p].is_new) FT_TRY(copy_mirror(run, p, true, err));
+    FT_TRY(finish_streams(run, err));
     for (int s = 0; s < b->cut.n_stages; s++) {
         const ft_stage_layout *stage = &b->stages[s];
         worker *w = &run->workers[stage->device];
@@ -269,9 +351,9 @@ ft_status ft_run_refresh(ft_run *run, ft_error *err)
             int64_t bytes = ft_spec_bytes(&b->params[sp->param].spec);
             if (sp->replica) {
                 int owner = b->stages[b->params[sp->param].owner].device;
-                FT_TRY(copy_on(
-                    w->compute, at_device(run, stage->device, run->stages[s].params[sp->param]),
-                    at_device(run, owner, ft_run_param(run, sp->param).data), bytes, err));
+                FT_TRY(copy_on(w->compute,
+                               at_device(run, stage->device, run->stages[s].params[sp->param]),
+                               at_device(run, owner, param_at(run, sp->param)), bytes, err));
             }
             if (sp->owned || sp->replica)
                 ledger_keep(w, s, FT_MEMORY_WEIGHTS, &run->stages[s].kept_params[i], bytes);

@@ -155,6 +155,49 @@ static void touch_terms(const summing *s, ft_plain_work *work)
     }
 }
 
+/* The same on a device of its own, with a look at the sum. */
+static ft_status give_sum(void *arg, ft_device_stream *stream, ft_error *err)
+{
+    const summing *s = arg;
+    const ft_param_layout *info = s->info;
+    const stage_state *state = &s->w->run->stages[info->owner];
+    const ft_blueprint *b = s->w->run->blueprint;
+    const float **x = state->summands;
+    ft_look *found = &s->w->findings->terms[info->terms[0]];
+    ft_summands summands = {sum_of_terms(s->w->run, info), x, info->n_terms,
+                            ft_shape_count(&info->spec.shape)};
+    if (is_alone(s->w->run->blueprint, info)) return FT_OK; /* the last backward looked at it */
+    for (int t = 0; t < info->n_terms; t++) {
+        const ft_stage_share *of = &b->seating.of[b->term_stage[info->terms[t]]];
+        if (of->n > 1)
+            return ft_fail(err, FT_UNSUPPORTED, "replicas of a stage are summed by CPUs alone");
+        x[t] = find_term(s->w->run, info->owner, info->terms[t], of->first, s->action);
+    }
+    *found = (ft_look){0, 1, 0};
+    FT_TRY(ft_steps_of(stream)->sum(stream, &summands, err));
+    return ft_steps_of(stream)->look(stream, summands.y, summands.count, found, err);
+}
+
+/* What the looks at sums have found, once the stream has finished. */
+static ft_status hear_sums(worker *w, const ft_action *a, ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    const ft_stage_layout *stage = &b->stages[a->stage];
+    const stage_state *state = &w->run->stages[a->stage];
+    norm_cell *norms = norms_of(w->run, a->batch);
+    FT_TRY(w->executor->driver->finish(w->compute, err));
+    for (int i = 0; i < stage->n_params; i++) {
+        int p = stage->params[i].param;
+        const ft_param_layout *info = &b->params[p];
+        if (!stage->params[i].owned || !info->n_terms) continue;
+        const ft_look *found = &w->findings->terms[info->terms[0]];
+        bool summed = !is_alone(b, info);
+        if (b->norms) norms[p].squared = summed ? found->squares : *state->squares[info->terms[0]];
+        if (summed && !found->finite) note_bad_sum(w, a, p);
+    }
+    return FT_OK;
+}
+
 ft_status do_reduce(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
@@ -166,14 +209,14 @@ ft_status do_reduce(worker *w, const ft_action *a, ft_error *err)
         const ft_param_layout *info = &b->params[p];
         if (!stage->params[i].owned || !info->n_terms) continue;
         summing s = {w, a, info, b->norms ? &norms[p].squared : NULL, true};
-        ft_plain_work work = {.run = sum_terms, .arg = &s};
+        ft_plain_work work = {.run = sum_terms, .give = give_sum, .arg = &s};
         touches(&work, sum_of_terms(w->run, info), ft_spec_bytes(&info->spec), true);
         touches(&work, &norms[p], sizeof *norms, true);
         touch_terms(&s, &work);
         FT_TRY(compute(w, &work, err));
         if (!s.finite) note_bad_sum(w, a, p);
     }
-    return FT_OK;
+    return w->findings ? hear_sums(w, a, err) : FT_OK;
 }
 
 /* -- update ------------------------------------------------------------------------------------ */
@@ -231,6 +274,12 @@ static ft_status run_update(void *arg, ft_error *err)
     return FT_OK;
 }
 
+static ft_status give_update(void *arg, ft_device_stream *stream, ft_error *err)
+{
+    const updating *u = arg;
+    return ft_steps_of(stream)->update(stream, u->optimizer, &u->update, err);
+}
+
 static ft_status update_param(worker *w, const ft_action *a, int p, float grad_scale, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
@@ -249,7 +298,7 @@ static ft_status update_param(worker *w, const ft_action *a, int p, float grad_s
     ft_state_part parts[FT_MAX_STATE_PARTS];
     int64_t bytes = ft_spec_bytes(&info->spec), state_bytes = 0;
     ft_blueprint_state(b, p, parts, &state_bytes);
-    ft_plain_work work = {.run = run_update, .arg = &u};
+    ft_plain_work work = {.run = run_update, .give = give_update, .arg = &u};
     touches(&work, u.update.param, bytes, true);
     touches(&work, u.update.grad, bytes, false);
     touches(&work, u.update.state, state_bytes, true);

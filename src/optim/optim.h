@@ -6,7 +6,7 @@
 #define FT_OPTIM_H
 
 #include "base/error.h"
-#include "device/device.h"
+#include "device/driver.h"
 #include "tensor/tensor.h"
 
 enum { FT_MAX_HYPERS = 8 };
@@ -118,6 +118,42 @@ typedef struct ft_sum_term {
  * are overwritten. Terms are rows x width, borrowed. Whether every sum is finite. */
 bool ft_sum_terms(const ft_sum_term *terms, int n, int into, int64_t rows, int64_t width,
                   ft_team *team);
+
+/* -- on other devices than the CPU ------------------------------------------------------------- */
+
+/* What a tensor holds: its sum of squares, and whether anything is not finite, or is not a number.
+ */
+typedef struct ft_look {
+    double squares;
+    uint32_t finite, nan; /* flags */
+} ft_look;
+
+/* y = x[0] + x[1] + ..., in this order, of `count` numbers each; y may be one of them. */
+typedef struct ft_summands {
+    float *y;
+    const float *const *x;
+    int n;
+    int64_t count;
+} ft_summands;
+
+/* What a kind of device has for what is done to gradients and parameters; the CPU does it by the
+ * functions above. Each gives its work to the stream; addresses are the device's. */
+typedef struct ft_step_kernels {
+    ft_device_kind kind;
+    /* *out, in host memory of the device, gets the squares of x; its flags join those there. */
+    ft_status (*look)(ft_device_stream *stream, const float *x, int64_t n, ft_look *out,
+                      ft_error *err);
+    ft_status (*sum)(ft_device_stream *stream, const ft_summands *summands, ft_error *err);
+    ft_status (*update)(ft_device_stream *stream, const ft_optimizer *optimizer,
+                        const ft_update *update, ft_error *err);
+    ft_status (*predict)(ft_device_stream *stream, const ft_optimizer *optimizer,
+                         const ft_prediction *prediction, ft_error *err);
+} ft_step_kernels;
+
+/* Those of this program; NULL at the end (steps.c). */
+extern const ft_step_kernels *const ft_step_kernel_lists[];
+/* Those of a stream's device; NULL: it is the CPU's, or there is no stream. */
+const ft_step_kernels *ft_steps_of(const ft_device_stream *stream);
 
 /* Learning rate over steps: linear warm-up from 0, then by the row. */
 typedef struct ft_rate {

@@ -2,13 +2,11 @@
 #include "program/program.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "memory/memory.h"
-#include "optim/optim.h"
 
 /* One node with its operands. Views hold everything but the address. */
 typedef struct step {
@@ -330,24 +328,6 @@ static void record_touch(ft_high_water *water, const step *st)
     if (st->work_bytes) raise_mark(&water->work, st->work_at, st->work_bytes);
 }
 
-void ft_watch_value(ft_watch *watch, const ft_node *node, const float *x, int64_t n, ft_team *team)
-{
-    if (watch->node || ft_all_finite(x, n, team)) return;
-    watch->node = node;
-    for (int64_t i = 0; i < n; i++) watch->nan = watch->nan || isnan(x[i]);
-}
-
-void ft_watch_words(const ft_watch *watch, char *text, size_t size)
-{
-    const ft_node *node = watch->node;
-    const char *gave = watch->nan ? "nan" : "inf";
-    if (!node)
-        snprintf(text, size, "a value gave %s", gave);
-    else
-        snprintf(text, size, "'%s'%s%s (%s) gave %s", node->op->name, node->scope[0] ? " in " : "",
-                 node->scope, node->phase == FT_BACKWARD ? "backward" : "forward", gave);
-}
-
 /* Where the squares of output k go, which is a term made in place; or NULL. */
 static double *squares_of(const step *st, int k, const ft_bases *bases)
 {
@@ -372,6 +352,24 @@ static void watch_step(const step *st, const ft_call *call, const ft_bases *base
         if (!finite && !(squares && isfinite(*squares)))
             ft_watch_value(watch, st->node, x, n, call->team);
     }
+}
+
+/* On a device of its own: looks at the same tensors, later; with watch->every now. */
+static ft_status look_at_step(const step *st, const ft_call *call, const ft_bases *bases,
+                              ft_error *err)
+{
+    const ft_op *op = st->node->op;
+    for (int k = 0; k < st->n_out; k++) {
+        bool term = st->grads >> k & 1, statistic = op->no_grad_out >> k & 1;
+        const float *x = call->out[k].data;
+        int64_t n = ft_shape_count(&st->out[k].shape);
+        if (st->out[k].dtype != FT_F32) continue;
+        if (bases->watch->every && !statistic)
+            FT_TRY(ft_watch_tensor(bases, st->node, x, n, err));
+        else if (term)
+            FT_TRY(ft_look_later(bases, x, n, &bases->looks[st->out_place[k].at], err));
+    }
+    return FT_OK;
 }
 
 /* Which rows of output 0, a term made in place, may hold something; or NULL. */
@@ -409,7 +407,9 @@ static ft_status run_step(const step *st, const ft_bases *bases, ft_error *err)
     call.key.node = (uint32_t)st->node->key;
     const ft_row_run run = {st->node->op, st->kernel, &call, st->work_bytes};
     FT_TRY(launch(bases, &ft_row_task, &run, err));
-    if (bases->watch) watch_step(st, &call, bases);
+    if (!bases->watch) return FT_OK;
+    if (ft_steps_of(bases->stream)) return look_at_step(st, &call, bases, err);
+    watch_step(st, &call, bases);
     return FT_OK;
 }
 
@@ -432,6 +432,30 @@ static ft_status run_deposit(void *arg, ft_error *err)
     return FT_OK;
 }
 
+static ft_status give_deposit(void *arg, ft_device_stream *stream, ft_error *err)
+{
+    const deposit_run *d = arg;
+    const float *const x[] = {d->bases->accumulate ? d->sum : d->term, d->term};
+    const ft_summands summands = {d->sum, x, d->bases->accumulate ? 2 : 1, d->count};
+    return ft_steps_of(stream)->sum(stream, &summands, err);
+}
+
+/* What is to be known of a sum that a term was put into. */
+static ft_status watch_deposit(const deposit *d, const deposit_run *run, ft_error *err)
+{
+    const ft_bases *bases = run->bases;
+    if (ft_steps_of(bases->stream)) {
+        if (bases->watch && bases->watch->every)
+            return ft_watch_tensor(bases, d->node, run->sum, d->count, err);
+        return bases->watch ? ft_look_later(bases, run->sum, d->count, &bases->looks[d->term], err)
+                            : FT_OK;
+    }
+    if (bases->squares && bases->squares[d->term])
+        *bases->squares[d->term] = ft_squared_norm(run->sum, d->count, bases->team);
+    if (bases->watch) ft_watch_value(bases->watch, d->node, run->sum, d->count, bases->team);
+    return FT_OK;
+}
+
 static ft_status make_deposits(const ft_program *p, const ft_bases *bases, int step_number,
                                ft_error *err)
 {
@@ -442,6 +466,7 @@ static ft_status make_deposits(const ft_program *p, const ft_bases *bases, int s
                            bases->grads[d->term], d->count};
         int64_t bytes = d->count * (int64_t)sizeof(float);
         const ft_plain_work work = {.run = run_deposit,
+                                    .give = give_deposit,
                                     .arg = &run,
                                     .n_accesses = 2,
                                     .accesses = {{run.term, bytes, true, false},
@@ -450,11 +475,33 @@ static ft_status make_deposits(const ft_program *p, const ft_bases *bases, int s
         if (bases->rows && bases->rows[d->term])
             memset(bases->rows[d->term], 1,
                    (size_t)ft_graph_value(p->graph, d->value)->spec.shape.dims[0]);
-        if (bases->squares && bases->squares[d->term])
-            *bases->squares[d->term] = ft_squared_norm(run.sum, d->count, bases->team);
-        if (bases->watch) ft_watch_value(bases->watch, d->node, run.sum, d->count, bases->team);
+        FT_TRY(watch_deposit(d, &run, err));
     }
     return FT_OK;
+}
+
+/* -- what was found -----------------------------------------------------------------------------
+ */
+
+static void judge(const ft_bases *bases, int64_t term, const ft_node *node)
+{
+    const ft_look *found = &bases->looks[term];
+    if (bases->squares && bases->squares[term]) *bases->squares[term] = found->squares;
+    if (found->finite || bases->watch->node) return;
+    bases->watch->node = node;
+    bases->watch->nan = found->nan;
+}
+
+void ft_program_judge(const ft_program *program, const ft_bases *bases)
+{
+    for (int s = -1; s < program->n_steps; s++) {
+        const step *st = s < 0 ? NULL : &program->steps[s];
+        for (int k = 0; st && k < st->n_out; k++)
+            if (st->grads >> k & 1) judge(bases, st->out_place[k].at, st->node);
+        for (int i = 0; i < program->n_deposits; i++)
+            if (program->deposits[i].step == s)
+                judge(bases, program->deposits[i].term, program->deposits[i].node);
+    }
 }
 
 ft_status ft_program_run(const ft_program *program, const ft_bases *bases, ft_error *err)

@@ -10,6 +10,7 @@
 #define FT_PROGRAM_H
 
 #include "graph/graph.h"
+#include "optim/optim.h"
 
 /* What memory a value lives in while a program runs. */
 typedef enum {
@@ -96,13 +97,24 @@ typedef struct ft_bases {
     ft_team *team;
     ft_device_stream *stream;  /* NULL: the caller computes, on the CPU */
     ft_high_water *high_water; /* may be NULL */
-    ft_watch *watch;           /* may be NULL */
+    ft_watch *watch;           /* may be NULL; with a stream of a device that has steps of its own
+                                  (ft_steps_of), it and `squares` are set by ft_program_judge */
+    ft_look *looks;            /* then: by gradient term, in host memory of the device */
+    ft_look *look;             /* and one for any tensor */
     int64_t *step_ns; /* by position in the request's nodes: gets what each took; may be NULL */
     int64_t (*clock)(void); /* of step_ns */
 } ft_bases;
 
 /* Looks at one tensor of a node, unless something was found already. */
 void ft_watch_value(ft_watch *watch, const ft_node *node, const float *x, int64_t n, ft_team *team);
+
+/* On a device that has steps of its own: what is in n numbers, once the stream came to it, into
+ * *found, in host memory of the device. */
+ft_status ft_look_later(const ft_bases *bases, const float *x, int64_t n, ft_look *found,
+                        ft_error *err);
+/* As ft_watch_value, on any device; waits for the stream where it runs ahead. */
+ft_status ft_watch_tensor(const ft_bases *bases, const ft_node *node, const float *x, int64_t n,
+                          ft_error *err);
 
 /* "'linear' in decoder/block.0 (forward) gave inf": what was found, cut to size. */
 void ft_watch_words(const ft_watch *watch, char *text, size_t size);
@@ -112,6 +124,10 @@ void *ft_place_address(const ft_bases *bases, ft_place place);
 
 /* Runs every node. The error of a failing kernel is wrapped with row and scope. */
 ft_status ft_program_run(const ft_program *program, const ft_bases *bases, ft_error *err);
+
+/* After the stream of a run with looks has finished: sets bases->watch and bases->squares by what
+ * was found in the gradient terms. */
+void ft_program_judge(const ft_program *program, const ft_bases *bases);
 
 /* The distinct packed copies that the nodes could use, into packs (room for n_nodes); returns their
  * number. */

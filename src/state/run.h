@@ -47,11 +47,12 @@ typedef struct batch_state {
 } batch_state;
 
 typedef struct stage_state {
-    void **params;       /* by parameter: address, NULL for those not here */
-    void **grads;        /* by term */
-    uint8_t **rows;      /* by term by rows: which of them may hold something; else NULL */
-    ft_sum_term *terms;  /* room for those of one sum */
-    ft_sum_term *parts;  /* room for one of each replica */
+    void **params;          /* by parameter: address, NULL for those not here */
+    void **grads;           /* by term */
+    uint8_t **rows;         /* by term by rows: which of them may hold something; else NULL */
+    ft_sum_term *terms;     /* room for those of one sum */
+    const float **summands; /* and for the addresses of terms */
+    ft_sum_term *parts;     /* room for one of each replica */
     double **squares;    /* by own term that is its parameter's only one: its squares; else NULL */
     const void **packed; /* by pack of the stage */
     void **inputs;       /* by input; set for each action */
@@ -87,6 +88,19 @@ enum {
     LIVE_ROWS
 };
 
+/* What a device that has steps of its own (optim.h) tells of its work, in its host memory. */
+typedef struct findings {
+    ft_look any, sent; /* of one tensor; of all that an action sends */
+    float loss;
+    ft_look terms[]; /* by gradient term */
+} findings;
+
+/* Copies in host memory of what such a device holds, for who looks at it between legs. */
+typedef struct mirror {
+    char *param, *state; /* NULL: nobody asked */
+    bool is_new;         /* as it is on the device, or newer */
+} mirror;
+
 typedef struct worker {
     ft_run *run;
     int device;
@@ -96,6 +110,7 @@ typedef struct worker {
     ft_device_stream *compute;
     ft_device_stream *copies[2]; /* in and out, in a leg that has such actions */
     ft_team *team;               /* the executor's */
+    findings *findings;          /* NULL: the CPU's functions do all */
     char *block;
     int64_t block_bytes;
     int64_t length, position;          /* of the device's list */
@@ -125,10 +140,12 @@ struct ft_run {
     norm_cell *norms;     /* by ring slot, then parameter; host memory of norms_at */
     ft_executor *norms_at;
     int64_t norms_bytes;
-    pool fed_slots;               /* of inputs */
-    pool *output_slots;           /* by output */
-    bool *kept_states;            /* by parameter */
-    char **states;                /* by parameter: its optimizer state */
+    pool fed_slots;     /* of inputs */
+    pool *output_slots; /* by output */
+    bool *kept_states;  /* by parameter */
+    char **states;      /* by parameter: its optimizer state */
+    mirror *mirrors;    /* by parameter; and by output, what was given last */
+    char **output_mirrors;
     struct run_units *units;      /* NULL: nothing moves as a whole; units.c */
     ft_result *results;           /* ring of batch_slots */
     double *gaps;                 /* likewise, by stage: norms of what weights have gone */

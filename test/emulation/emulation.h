@@ -23,7 +23,8 @@ typedef struct emulation {
 extern emulation emulated;
 enum { EMULATED_CARDS = 2, EMULATED_BYTES = 1 << 30 };
 
-/* "emu:2" counts devices, all on the first card; "card:0,1" names cards. */
-extern const ft_cuda_driver emu_driver, emu_cards_driver;
+/* "emu:2" counts devices, all on the first card, and so does "cpu:2" where that one stands for the
+ * CPU; "card:0,1" names cards. */
+extern const ft_cuda_driver emu_driver, emu_cpu_driver, emu_cards_driver;
 
 #endif

@@ -8,3 +8,4 @@ static const ft_cuda_driver cards = {FT_CUDA_CARDS_TABLE("cuda"), ft_cuda_api_lo
 
 const ft_driver *const ft_drivers[] = {&ft_cpu_driver, &cards.driver, NULL};
 const ft_kernel_list *const ft_kernel_lists[] = {&ft_cpu_kernels, &ft_cuda_kernels, NULL};
+const ft_step_kernels *const ft_step_kernel_lists[] = {&ft_cuda_steps, NULL};

@@ -1,0 +1,72 @@
+--- Training on cards, or on what stands for them: in the program ftpipe_emu "cpu" counts emulated
+-- cards, in others these tests are of the CPU.
+
+local pipeline = require("spec.support.pipeline")
+
+--- Runs of a few steps of a small model, of one sample for each micro-batch.
+local function train(options)
+   local o = {
+      batch = 2, micro_batches = 2, steps = 2, clip = 0.5, d_model = 12, d_kv = 4, d_ff = 16,
+   }
+   for key, value in pairs(options) do o[key] = value end
+   return pipeline.train(o)
+end
+
+local function assert_equal_runs(a, b)
+   assert.same(a.losses, b.losses)
+   for step, norm in ipairs(a.norms) do -- not a number where gradients are not clipped
+      assert.is_true(norm == b.norms[step] or (norm ~= norm and b.norms[step] ~= b.norms[step]))
+   end
+   assert.same(a.params, b.params)
+end
+
+describe("a pipeline of cards", function()
+   for _, family in ipairs { "t5", "gpt2", "bert" } do
+      it("computes what one card computes: " .. family, function()
+         local one = train { family = family, devices = "cpu:1", threaded = false }
+         for _, devices in ipairs { "cpu:2", "cpu:4" } do
+            assert_equal_runs(one, train { family = family, devices = devices })
+         end
+      end)
+   end
+
+   for _, optimizer in ipairs { "sgd", "adafactor" } do
+      it("computes the same with " .. optimizer, function()
+         local one = train { devices = "cpu:1", optimizer = optimizer, threaded = false }
+         assert_equal_runs(one, train { devices = "cpu:2", optimizer = optimizer })
+      end)
+   end
+
+   for _, staleness in ipairs { "none", "stash", "predict" } do
+      it("computes asynchronously what a replay does: " .. staleness, function()
+         local o = {
+            devices = "cpu:3", schedule = "async", staleness = staleness, steps = 4, clip = 0,
+         }
+         local threads = train(o)
+         o.threaded = false
+         assert_equal_runs(train(o), threads)
+      end)
+   end
+
+   it("computes the same with halves of backwards and recomputation", function()
+      local one = train { devices = "cpu:1", threaded = false }
+      assert_equal_runs(one, train { devices = "cpu:2", schedule = "zero-bubble" })
+      assert_equal_runs(one, train { devices = "cpu:2", recompute = "always" })
+   end)
+
+   it("holds what was planned", function()
+      local run = train { devices = "cpu:2" }
+      pipeline.assert_memory(run.plan, run.measured)
+   end)
+
+   it("says which numbers are not finite", function()
+      local function plant(params)
+         for name, tensor in pairs(params) do
+            if name:find("DenseReluDense.wo.weight", 1, true) then tensor:set(1, 1, math.huge) end
+         end
+      end
+      local ok, failure = pcall(train, { devices = "cpu:2", plant = plant })
+      assert.is_false(ok)
+      assert.matches("step 1: '.-' in .- gave %a+ from the parameter", tostring(failure))
+   end)
+end)

@@ -1,0 +1,177 @@
+/* test/test_cuda_steps.c - what a step does beside rows, on emulated cards: each optimizer and its
+ * prediction against the CPU's over some steps, sums, looks. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "cuda/internal.h"
+#include "emulation.h"
+
+const ft_driver *const ft_drivers[] = {&emu_driver.driver, NULL};
+const ft_kernel_list *const ft_kernel_lists[] = {&ft_cpu_kernels, &ft_cuda_kernels, NULL};
+const ft_step_kernels *const ft_step_kernel_lists[] = {&ft_cuda_steps, NULL};
+
+enum { STEPS = 5 };
+
+typedef struct card {
+    ft_device device;
+    ft_executor *executor;
+    ft_device_stream *stream;
+} card;
+
+static const ft_driver *const emu = &emu_driver.driver;
+
+static bool card_open(card *c)
+{
+    int n;
+    *c = (card){0};
+    return CHECK_STATUS(ft_devices_parse("emu:1/64MB", &c->device, &n, NULL), FT_OK) &&
+           CHECK_STATUS(emu->open(&c->executor, &c->device, NULL), FT_OK) &&
+           CHECK_STATUS(emu->open_stream(&c->stream, c->executor, FT_FOR_COMPUTE, NULL), FT_OK) &&
+           CHECK(ft_steps_of(c->stream) == &ft_cuda_steps && !ft_steps_of(NULL));
+}
+
+static void card_close(card *c)
+{
+    emu->close_stream(c->stream);
+    emu->close(c->executor);
+}
+
+static float *drawn(int64_t n, uint64_t stream)
+{
+    float *x = malloc((size_t)(n + 1) * sizeof *x);
+    ft_rng rng;
+    if (!x) abort();
+    ft_rng_init(&rng, 11, stream);
+    for (int64_t i = 0; i < n; i++) x[i] = (float)ft_rng_normal(&rng);
+    return x;
+}
+
+static void compare(const char *what, const float *x, const float *y, int64_t n)
+{
+    double most = 0, size = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double gap = fabs((double)x[i] - (double)y[i]);
+        most = gap <= most ? most : gap; /* NaN is the most */
+        size = fmax(size, fabs((double)y[i]));
+    }
+    if (!CHECK(most <= 2e-6 * size))
+        fprintf(stderr, "  %s: off by %.3g of %.3g\n", what, most, size);
+}
+
+/* Trains one parameter here and there. */
+static void try_optimizer(const card *c, const ft_optimizer *o, ft_shape shape, double decay)
+{
+    const ft_spec spec = {FT_F32, shape};
+    double hypers[FT_MAX_HYPERS], rates[] = {2e-2, 1e-2};
+    ft_state_part parts[FT_MAX_STATE_PARTS];
+    int64_t n = ft_shape_count(&shape), bytes;
+    ft_error err;
+    const char *const names[] = {"weight_decay"};
+    CHECK_STATUS(ft_optimizer_hypers(o, names, &decay, 1, hypers, &err), FT_OK);
+    o->state(&spec, hypers, parts, &bytes);
+    float *p[2] = {drawn(n, 1), drawn(n, 1)}, *ahead[2] = {drawn(n, 2), drawn(n, 2)};
+    char *state[2] = {calloc(1, (size_t)bytes + 64), calloc(1, (size_t)bytes + 64)};
+    ft_update u = {.spec = &spec,
+                   .grad_scale = 0.5f,
+                   .hypers = hypers,
+                   .rate = 1e-2,
+                   .ahead = o->momentum ? 0.7 : 0};
+    for (u.step = 1; u.step <= STEPS; u.step++) {
+        float *g = drawn(n, 10 + (uint64_t)u.step);
+        u.grad = g;
+        u.param = p[0];
+        u.state = state[0];
+        o->update(&u);
+        u.param = p[1];
+        u.state = state[1];
+        CHECK_STATUS(ft_cuda_steps.update(c->stream, o, &u, &err), FT_OK);
+        CHECK_STATUS(emu->finish(c->stream, &err), FT_OK);
+        free(g);
+    }
+    compare(o->name, p[1], p[0], n);
+    ft_prediction q = {.spec = &spec, .hypers = hypers, .rates = rates, .n = 2, .step = STEPS};
+    q.param = p[0];
+    q.state = state[0];
+    q.out = ahead[0];
+    o->predict(&q);
+    q.out = ahead[1];
+    CHECK_STATUS(ft_cuda_steps.predict(c->stream, o, &q, &err), FT_OK);
+    CHECK_STATUS(emu->finish(c->stream, &err), FT_OK);
+    compare("a prediction", ahead[1], ahead[0], n);
+    for (int i = 0; i < 2; i++) {
+        free(p[i]);
+        free(ahead[i]);
+        free(state[i]);
+    }
+}
+
+static void test_optimizers(const card *c)
+{
+    const ft_shape shapes[] = {ft_shape_of(1), ft_shape_of(5000), ft_shape_of(37, 51),
+                               ft_shape_of(3, 40, 33)};
+    for (int i = 0; ft_optimizers[i]; i++)
+        for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+            try_optimizer(c, ft_optimizers[i], shapes[k], 0);
+            try_optimizer(c, ft_optimizers[i], shapes[k], 0.1);
+        }
+}
+
+static void test_looks(const card *c)
+{
+    static const int64_t sizes[] = {0, 1, 1000, 300000};
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        int64_t n = sizes[k];
+        float *x = drawn(n, 3);
+        ft_look found = {-1, 1, 0};
+        CHECK_STATUS(ft_cuda_steps.look(c->stream, x, n, &found, NULL), FT_OK);
+        CHECK_STATUS(emu->finish(c->stream, NULL), FT_OK);
+        double squares = ft_squared_norm(x, n, NULL);
+        CHECK(found.finite && !found.nan && fabs(found.squares - squares) <= 1e-12 * squares);
+        const float odd[] = {INFINITY, NAN};
+        for (int i = 0; i < 2 && n; i++) {
+            x[n - 1] = odd[i];
+            found = (ft_look){0, 1, 0};
+            CHECK_STATUS(ft_cuda_steps.look(c->stream, x, n, &found, NULL), FT_OK);
+            CHECK_STATUS(emu->finish(c->stream, NULL), FT_OK);
+            CHECK(!found.finite && found.nan == (uint32_t)i);
+        }
+        free(x);
+    }
+}
+
+static void test_sums(const card *c)
+{
+    enum { MOST = 70, N = 3000 };
+    float *terms[MOST], *there[MOST];
+    for (int n = 1; n <= MOST; n += 23) {
+        for (int t = 0; t < n; t++) {
+            terms[t] = drawn(N, 100 + (uint64_t)t);
+            there[t] = drawn(N, 100 + (uint64_t)t);
+        }
+        for (int t = 1; t < n; t++) ft_sum_into(terms[0], terms[t], N, NULL);
+        const float *x[MOST];
+        for (int t = 0; t < n; t++) x[t] = there[t];
+        const ft_summands summands = {there[0], x, n, N};
+        CHECK_STATUS(ft_cuda_steps.sum(c->stream, &summands, NULL), FT_OK);
+        CHECK_STATUS(emu->finish(c->stream, NULL), FT_OK);
+        CHECK(memcmp(there[0], terms[0], N * sizeof(float)) == 0);
+        for (int t = 0; t < n; t++) {
+            free(terms[t]);
+            free(there[t]);
+        }
+    }
+}
+
+int main(void)
+{
+    card c;
+    if (card_open(&c)) {
+        test_optimizers(&c);
+        test_looks(&c);
+        test_sums(&c);
+    }
+    card_close(&c);
+    CHECK(atomic_load(&emulated.open) == 0);
+    return check_report();
+}
