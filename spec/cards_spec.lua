@@ -1,7 +1,12 @@
 --- Training on cards, or on what stands for them: in the program ftpipe_emu "cpu" counts emulated
--- cards, in others these tests are of the CPU.
+-- cards, in others these tests are of the CPU. FTPIPE_CARDS says what else to train on, with %d for
+-- how many: "cuda:0/%dx1GB" (./dev gpu).
 
 local pipeline = require("spec.support.pipeline")
+
+local CARDS = os.getenv("FTPIPE_CARDS") or "cpu:%d"
+
+local function cards(n) return CARDS:format(n) end
 
 --- Runs of a few steps of a small model, of one sample for each micro-batch.
 local function train(options)
@@ -23,24 +28,24 @@ end
 describe("a pipeline of cards", function()
    for _, family in ipairs { "t5", "gpt2", "bert" } do
       it("computes what one card computes: " .. family, function()
-         local one = train { family = family, devices = "cpu:1", threaded = false }
-         for _, devices in ipairs { "cpu:2", "cpu:4" } do
-            assert_equal_runs(one, train { family = family, devices = devices })
+         local one = train { family = family, devices = cards(1), threaded = false }
+         for _, n in ipairs { 2, 4 } do
+            assert_equal_runs(one, train { family = family, devices = cards(n) })
          end
       end)
    end
 
    for _, optimizer in ipairs { "sgd", "adafactor" } do
       it("computes the same with " .. optimizer, function()
-         local one = train { devices = "cpu:1", optimizer = optimizer, threaded = false }
-         assert_equal_runs(one, train { devices = "cpu:2", optimizer = optimizer })
+         local one = train { devices = cards(1), optimizer = optimizer, threaded = false }
+         assert_equal_runs(one, train { devices = cards(2), optimizer = optimizer })
       end)
    end
 
    for _, staleness in ipairs { "none", "stash", "predict" } do
       it("computes asynchronously what a replay does: " .. staleness, function()
          local o = {
-            devices = "cpu:3", schedule = "async", staleness = staleness, steps = 4, clip = 0,
+            devices = cards(3), schedule = "async", staleness = staleness, steps = 4, clip = 0,
          }
          local threads = train(o)
          o.threaded = false
@@ -49,13 +54,13 @@ describe("a pipeline of cards", function()
    end
 
    it("computes the same with halves of backwards and recomputation", function()
-      local one = train { devices = "cpu:1", threaded = false }
-      assert_equal_runs(one, train { devices = "cpu:2", schedule = "zero-bubble" })
-      assert_equal_runs(one, train { devices = "cpu:2", recompute = "always" })
+      local one = train { devices = cards(1), threaded = false }
+      assert_equal_runs(one, train { devices = cards(2), schedule = "zero-bubble" })
+      assert_equal_runs(one, train { devices = cards(2), recompute = "always" })
    end)
 
    it("holds what was planned", function()
-      local run = train { devices = "cpu:2" }
+      local run = train { devices = cards(2) }
       pipeline.assert_memory(run.plan, run.measured)
    end)
 
@@ -65,7 +70,7 @@ describe("a pipeline of cards", function()
             if name:find("DenseReluDense.wo.weight", 1, true) then tensor:set(1, 1, math.huge) end
          end
       end
-      local ok, failure = pcall(train, { devices = "cpu:2", plant = plant })
+      local ok, failure = pcall(train, { devices = cards(2), plant = plant })
       assert.is_false(ok)
       assert.matches("step 1: '.-' in .- gave %a+ from the parameter", tostring(failure))
    end)

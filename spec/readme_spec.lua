@@ -23,10 +23,11 @@ local function each(pattern, visit)
    assert.is_true(n > 0)
 end
 
---- All that --help says of the recipes, the commands and the tool that takes flags.
+--- All that --help says of the recipes, the commands and the tools that take flags.
 local function help()
-   local parts = { process.shell("./dev help"), (process.ftpipe { "--help" }),
-      (process.ftpipe { "tools/mutate.lua", "--help" }) }
+   local parts = { process.shell("./dev help"), process.shell("cmake --help"),
+      (process.ftpipe { "--help" }), (process.ftpipe { "tools/mutate.lua", "--help" }),
+      (process.ftpipe { "bench/staleness.lua", "--help" }) }
    for _, recipe in ipairs(core.sys.list_dir("recipes")) do
       parts[#parts + 1] = process.ftpipe { "recipes/" .. recipe, "--help", "all" }
    end
