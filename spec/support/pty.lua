@@ -97,15 +97,21 @@ end
 --- Sends it a signal.
 function Terminal:signal(number) ffi.C.kill(self.pid, number) end
 
+--- Whether a process goes on: it may have ended, but still be listed until its parent asks.
+local function is_running(pid)
+   local file = io.open("/proc/" .. pid .. "/stat")
+   local state = file and file:read("*a"):match("%) (%a)")
+   if file then file:close() end
+   return state and state ~= "Z"
+end
+
 --- Ends it: what it showed at last.
 function Terminal:close()
    if self.fd then
       ffi.C.write(self.fd, "\4", 1)
       local deadline = core.sys.time_ns() + 10e9
-      while core.sys.exists("/proc/" .. self.pid) and core.sys.time_ns() < deadline do
-         take(self, 20)
-      end
-      if core.sys.exists("/proc/" .. self.pid) then ffi.C.kill(self.pid, 9) end
+      while is_running(self.pid) and core.sys.time_ns() < deadline do take(self, 20) end
+      if is_running(self.pid) then ffi.C.kill(self.pid, 9) end
       ffi.C.close(self.fd)
       self.fd = nil
       self.pipe:close()
