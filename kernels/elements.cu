@@ -13,7 +13,7 @@ FT_INLINE float gelu_slope(float x, float t)
     return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner;
 }
 
-FT_INLINE float apply(int map, float x, float y, float factor)
+FT_INLINE float apply(ft_cuda_map map, float x, float y, float factor)
 {
     switch (map) {
     case FT_CUDA_RELU: return x < 0.0f ? 0.0f : x;
@@ -32,15 +32,16 @@ FT_INLINE float apply(int map, float x, float y, float factor)
     case FT_CUDA_TANH_GRAD: return x * (1.0f - y * y);
     case FT_CUDA_SQRT_GRAD: return 0.5f * x / y;
     case FT_CUDA_ONE: return 1.0f;
-    default: return factor * x;
+    case FT_CUDA_SCALE: return factor * x;
     }
+    return NAN; /* a row without a case here */
 }
 
 FT_KERNEL(map)
 {
     FT_EACH(i, a.n)
     {
-        float y = apply(a.map, a.a ? a.a[i] : 0.0f, a.b ? a.b[i] : 0.0f, a.factor);
+        float y = apply((ft_cuda_map)a.map, a.a ? a.a[i] : 0.0f, a.b ? a.b[i] : 0.0f, a.factor);
         a.y[i] = a.add ? a.y[i] + y : y;
     }
 }

@@ -63,9 +63,14 @@ static inline vf vf_softplus(vf x)
 static inline vf vf_softplus_grad(vf dy, vf x) { return dy / (1.0f + vf_exp(-x)); }
 
 ]])
+      lines = lines + insert(copy, "kernels/elements.cu", "    case FT_CUDA_ONE:", [[
+    case FT_CUDA_SOFTPLUS: return fmaxf(x, 0.0f) + log1pf(expf(-fabsf(x)));
+    case FT_CUDA_SOFTPLUS_GRAD: return x / (1.0f + expf(-y));
+]])
       assert.is_true(lines < 25, lines)
-      build(copy, "ftpipe test_ops")
-      local walked, err, code = process.shell(("cd %s && build/release/test_ops"):format(copy))
+      build(copy, "ftpipe test_ops test_cuda_rows")
+      local walked, err, code = process.shell(("cd %s && build/release/test_ops && "
+         .. "build/release/test_cuda_rows"):format(copy))
       assert.equal(0, code, walked .. err)
       local out = evaluate(copy, [[
          local ft = require("ftpipe")

@@ -188,7 +188,9 @@ describe("a cluster from a table", function()
             machine = c.machine, devices = core.engine.devices(c),
             blueprint = {
                stages = function()
-                  return { { device = 1 }, { device = 2 }, { device = 3 }, { device = 4 } }
+                  local list = {}
+                  for d = 1, 4 do list[d] = { device = d, devices = { d } } end
+                  return list
                end,
                transfers = function()
                   return {

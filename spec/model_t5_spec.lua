@@ -294,7 +294,7 @@ describe("greedy decoding", function()
          config = { decoder_start_token_id = 0, eos_token_id = 1 },
          size = { batch = 2, target = 4 },
          encode = { params = {}, program = { run = function() return {} end } },
-         step = {
+         next = {
             params = {}, inputs = { { name = "decoder_ids" }, { name = "position" } },
             program = { run = function(_, _, inputs)
                step, last = step + 1, inputs[2]:get(1)

@@ -128,9 +128,11 @@ static void test_trace_of_a_small_leg(void)
         "{\"ph\":\"M\",\"pid\":0,\"tid\":0,\"name\":\"thread_name\",\"args\":{\"name\":\"stage "
         "0\"}},\n"
         "{\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":0.000,\"dur\":1.500,\"cat\":\"forward\","
-        "\"name\":\"F stage 0 mb 0\",\"args\":{\"batch\":0,\"micro\":0,\"lag\":0}},\n"
+        "\"name\":\"F stage 0 mb 0\",\"args\":{\"batch\":0,\"micro\":0,\"lag\":0,"
+        "\"version\":0}},\n"
         "{\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":1.500,\"dur\":2.000,\"cat\":\"backward\","
-        "\"name\":\"B stage 0 mb 0\",\"args\":{\"batch\":0,\"micro\":0,\"lag\":0}},\n"
+        "\"name\":\"B stage 0 mb 0\",\"args\":{\"batch\":0,\"micro\":0,\"lag\":0,"
+        "\"version\":0}},\n"
         "{\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":3.500,\"dur\":0.007,\"cat\":\"update\","
         "\"name\":\"U stage 0 batch 0\",\"args\":{\"batch\":0}}\n"
         "]}\n";

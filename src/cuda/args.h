@@ -3,24 +3,15 @@
 #define FT_CUDA_ARGS_H
 
 #include "cuda/kernels.h"
+#include "ops/maps.h"
 
 /* y = f(a), f(a, b), factor * a; with `add` y += a. */
 typedef enum {
-    FT_CUDA_RELU,
-    FT_CUDA_GELU,
-    FT_CUDA_GELU_ERF,
-    FT_CUDA_TANH,
-    FT_CUDA_EXP,
-    FT_CUDA_LOG,
-    FT_CUDA_SQRT,
-    FT_CUDA_NEG,
-    FT_CUDA_RELU_GRAD,
-    FT_CUDA_GELU_GRAD,
-    FT_CUDA_GELU_ERF_GRAD,
-    FT_CUDA_TANH_GRAD,
-    FT_CUDA_SQRT_GRAD,
+#define NUMBER(row, number, ...) FT_CUDA_##number,
+    FT_MAP1_LIST(NUMBER) FT_CUDA_ONE,
     FT_CUDA_SCALE,
-    FT_CUDA_ONE
+    FT_MAP2_LIST(NUMBER)
+#undef NUMBER
 } ft_cuda_map;
 
 typedef struct ft_map_args {

@@ -4,14 +4,13 @@
 static ft_status map(const ft_call *call, ft_cuda_map kind, float factor, ft_error *err)
 {
     int64_t n = ft_shape_count(&call->out[0].shape);
-    const ft_map_args args = {
-        .y = ft_out(call, 0),
-        .a = kind == FT_CUDA_ONE ? NULL : ft_in(call, 0),
-        .b = kind >= FT_CUDA_RELU_GRAD && kind <= FT_CUDA_SQRT_GRAD ? ft_in(call, 1) : NULL,
-        .n = n,
-        .factor = factor,
-        .map = kind,
-        .add = ft_adds(call, 0)};
+    const ft_map_args args = {.y = ft_out(call, 0),
+                              .a = kind == FT_CUDA_ONE ? NULL : ft_in(call, 0),
+                              .b = kind > FT_CUDA_SCALE ? ft_in(call, 1) : NULL,
+                              .n = n,
+                              .factor = factor,
+                              .map = kind,
+                              .add = ft_adds(call, 0)};
     return ft_cuda_launch(call->stream, FT_CUDA_map, ft_each_grid(n), &args, err);
 }
 
