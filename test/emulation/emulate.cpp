@@ -18,7 +18,7 @@ enum state { READY, DONE, AT_BLOCK, AT_WARP };
 extern "C" void emu_switch(void **from, void *to);
 #ifdef __x86_64__
 asm(R"(
-.text
+.pushsection .text
 .type emu_switch,@function
 emu_switch:
     pushq %rbp
@@ -37,6 +37,7 @@ emu_switch:
     popq %rbp
     ret
 .size emu_switch,.-emu_switch
+.popsection
 )");
 enum { SAVED_WORDS = 6 };
 #else
