@@ -7,6 +7,8 @@
 #include <langinfo.h>
 #include <limits.h>
 #include <locale.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,12 +41,30 @@ typedef struct reader {
 /* The terminal's width may change while a line is read. */
 static void follow_size(reader *r);
 
+/* Waits for input: false when a signal came, also before the wait began. */
+static bool wait_for_input(const reader *r)
+{
+    struct pollfd input = {STDIN_FILENO, POLLIN, 0};
+    sigset_t held, before;
+    sigemptyset(&held);
+    sigaddset(&held, SIGINT);
+    sigaddset(&held, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &held, &before);
+    while (!*r->interrupt && ppoll(&input, 1, NULL, &before) < 0 && errno == EINTR) continue;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return !*r->interrupt;
+}
+
 /* One character from the terminal: 1, 0 at the end of input, -1 when a signal came. */
 static int read_wide(reader *r, wchar_t *out)
 {
     mbstate_t state = {0};
     for (;;) {
         char byte;
+        if (!wait_for_input(r)) {
+            errno = EINTR;
+            return -1;
+        }
         ssize_t n = read(STDIN_FILENO, &byte, 1);
         if (n < 0 && errno == EINTR && !*r->interrupt) continue;
         if (n <= 0) return n == 0 ? 0 : -1;
