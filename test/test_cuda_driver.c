@@ -211,6 +211,7 @@ static void test_each_call_fails(void)
 }
 
 /* Without one of the waits, some order of streams gives other numbers. */
+#ifndef __SANITIZE_THREAD__
 static void test_dropped_waits(void)
 {
     for (long drop = 1; drop <= 3; drop++) {
@@ -233,6 +234,7 @@ static void test_dropped_waits(void)
     atomic_store(&emulated.drop_at, 0);
     atomic_store(&emulated.seed, 0);
 }
+#endif
 
 static ft_status do_nothing(void *arg, ft_error *err)
 {
@@ -299,7 +301,9 @@ int main(void)
     test_lists();
     test_a_way_around();
     test_each_call_fails();
+#ifndef __SANITIZE_THREAD__ /* a wait that is left out is a race, at which it would end */
     test_dropped_waits();
+#endif
     test_wrong_use();
     test_bad_ids();
     CHECK(atomic_load(&emulated.open) == 0);

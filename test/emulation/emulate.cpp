@@ -44,10 +44,28 @@ enum { SAVED_WORDS = 6 };
 #error "emulated kernels need a switch of stacks for this processor"
 #endif
 
+/* ThreadSanitizer follows a stack only when it is told of the switch. */
+#ifdef __SANITIZE_THREAD__
+extern "C" void *__tsan_get_current_fiber(void);
+extern "C" void *__tsan_create_fiber(unsigned flags);
+extern "C" void __tsan_destroy_fiber(void *fiber);
+extern "C" void __tsan_switch_to_fiber(void *fiber, unsigned flags);
+void *new_shadow() { return __tsan_create_fiber(0); }
+void free_shadow(void *shadow) { __tsan_destroy_fiber(shadow); }
+void *this_shadow() { return __tsan_get_current_fiber(); }
+void follow(void *shadow) { __tsan_switch_to_fiber(shadow, 0); }
+#else
+void *new_shadow() { return NULL; }
+void free_shadow(void *) {}
+void *this_shadow() { return NULL; }
+void follow(void *) {}
+#endif
+
 struct fiber {
     void *at; /* saved stack pointer */
     char *stack;
-    int thread; /* that it runs */
+    void *shadow; /* as the sanitizer knows it */
+    int thread;   /* that it runs */
 };
 
 /* One block, on one host thread. */
@@ -61,7 +79,7 @@ struct block {
     int order[MAX_THREADS];
     double lanes[MAX_THREADS];
     int running;
-    void *scheduler;
+    void *scheduler, *scheduler_shadow;
     fiber fibers[MAX_THREADS], *idle[MAX_THREADS];
     int n_fibers, n_idle;
     char *shared;
@@ -72,6 +90,7 @@ thread_local block *current;
 
 void yield(fiber *f)
 {
+    follow(current->scheduler_shadow);
     emu_switch(&f->at, current->scheduler);
 }
 
@@ -93,6 +112,7 @@ fiber *take_fiber(block *b)
     fiber *f = &b->fibers[b->n_fibers++];
     f->stack = (char *)aligned_alloc(64, STACK);
     if (!f->stack) abort();
+    f->shadow = new_shadow();
     void **top = (void **)(f->stack + STACK) - 2; /* as after a call: 16-byte aligned, less one */
     top[0] = (void *)fiber_main;
     top[1] = NULL;
@@ -108,6 +128,8 @@ void run_thread(block *b, int t)
     if (!b->of[t]) b->of[t] = take_fiber(b);
     b->running = t;
     threadIdx = {(unsigned)t, 0, 0};
+    b->scheduler_shadow = this_shadow();
+    follow(b->of[t]->shadow);
     emu_switch(&b->scheduler, b->of[t]->at);
     if (b->states[t] == DONE) {
         b->idle[b->n_idle++] = b->of[t];
@@ -167,7 +189,10 @@ bool run_block(block *b, uint32_t *seed)
 /* Of a block whose threads do not come together: they are left where they are. */
 void forget_fibers(block *b)
 {
-    for (int i = 0; i < b->n_fibers; i++) free(b->fibers[i].stack);
+    for (int i = 0; i < b->n_fibers; i++) {
+        free_shadow(b->fibers[i].shadow);
+        free(b->fibers[i].stack);
+    }
     b->n_fibers = b->n_idle = 0;
 }
 

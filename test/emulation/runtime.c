@@ -51,7 +51,7 @@ typedef struct item {
     unsigned char value;
     const struct cu_function *function;
     unsigned grid[3];
-    char args[ARGS];
+    _Alignas(16) char args[ARGS];
     cu_event event;
     long number;
 } item;
