@@ -65,13 +65,18 @@ describe("ftpipe doctor", function()
       local out, err, code = ftpipe { "doctor" }
       assert.equal(0, code, err)
       for _, line in ipairs { "machine   .-%d+ cores", "memory    %S+ %S+ for this process",
-         "device    cpu:0, .- GFLOP/s, copies %S+ %S+/s", "next      ftpipe recipes/t5_rte.lua" }
+         "device    cpu:0, .- GFLOP/s, copies %S+ %S+/s", "gpu       %S+ .",
+         "next      ftpipe recipes/t5_rte.lua" }
       do
          assert.matches(line, out)
       end
       local data = core.json.decode((ftpipe { "doctor", "--quick", "--format", "json" }))
       assert.is_nil(data.devices[1].flops)
       assert.equal(core.sys.cores(), #data.devices)
+      local ok, cards = pcall(core.engine.devices, "cuda")
+      local expected = ok and cards[1].name
+         or cards.message:gsub("^device list \"cuda\": ", "none: ")
+      assert.equal(expected, data.gpu:sub(1, #expected))
    end)
 
    it("finds models", function()

@@ -61,6 +61,17 @@ local function devices(quick)
    return list
 end
 
+--- Cards with their memory, or why there are none to compute on.
+local function cards()
+   local ok, found = pcall(core.engine.devices, "cuda")
+   if not ok then return "none: " .. found.message:gsub("^device list \"cuda\": ", "") end
+   local names = {}
+   for i, card in ipairs(found) do
+      names[i] = ("%s, %s"):format(card.name, units.format_bytes(card.memory_bytes))
+   end
+   return table.concat(names, "; ")
+end
+
 --- What keeps ftpipe from running here.
 local function problems()
    local list = {}
@@ -105,9 +116,7 @@ function M.run(argv)
    local found, hub = models()
    local data = {
       version = core.version, machine = machine(), memory_bytes = core.sys.memory(),
-      devices = devices(flags.quick), gpu = core.sys.exists("/dev/nvidiactl")
-         and "there is one; this version has no kernels for it, plan with sim: and run on cpu"
-         or "none",
+      devices = devices(flags.quick), gpu = cards(),
       models = found, hub = hub, problems = problems(),
    }
    if flags.format == "json" then
