@@ -3,14 +3,15 @@
 
 FT_KERNEL(adamw)
 {
+    const ft_adamw_step &s = a.step;
     FT_EACH(i, a.n)
     {
-        float g = a.g[i] * a.grad_scale, old = a.m[i];
-        float m = a.beta1 * old + a.rest1 * g, v = a.beta2 * a.v[i] + a.rest2 * g * g;
-        float way = a.ahead != 0.0f ? m + a.ahead * (m - a.before * old) : m;
+        float g = a.g[i] * s.grad_scale, old = a.m[i];
+        float m = s.beta1 * old + s.rest1 * g, v = s.beta2 * a.v[i] + s.rest2 * g * g;
+        float way = s.ahead != 0.0f ? m + s.ahead * (m - s.before * old) : m;
         a.m[i] = m;
         a.v[i] = v;
-        a.p[i] = a.p[i] * a.keep - a.size * way / (sqrtf(v) * a.root + a.eps);
+        a.p[i] = a.p[i] * s.keep - s.size * way / (sqrtf(v) * s.root + s.eps);
     }
 }
 

@@ -3,6 +3,7 @@
 #define FT_CUDA_OPTIM_ARGS_H
 
 #include "cuda/kernels.h"
+#include "optim/adamw.h"
 
 /* What was found in a tensor; in host memory. */
 typedef struct ft_cuda_look {
@@ -37,7 +38,7 @@ typedef struct ft_adamw_args {
     float *p, *m, *v;
     const float *g;
     int64_t n;
-    float grad_scale, beta1, rest1, beta2, rest2, keep, size, root, eps, ahead, before;
+    ft_adamw_step step;
 } ft_adamw_args;
 
 typedef struct ft_sgd_args {

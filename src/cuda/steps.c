@@ -41,25 +41,12 @@ static float *part_of(const void *state, const ft_state_part *part)
 static ft_status adamw_update(ft_device_stream *stream, const ft_update *u,
                               const ft_state_part *parts, ft_error *err)
 {
-    enum { BETA1, BETA2, EPS, WEIGHT_DECAY };
-    const double *h = u->hypers, t = (double)u->step, rest = 1.0 - pow(h[BETA1], t);
-    double before = t > 1.0 ? rest / (1.0 - pow(h[BETA1], t - 1.0)) : 0.0;
     const ft_adamw_args args = {.p = u->param,
                                 .m = part_of(u->state, &parts[0]),
                                 .v = part_of(u->state, &parts[1]),
                                 .g = u->grad,
                                 .n = ft_shape_count(&u->spec->shape),
-                                .grad_scale = u->grad_scale,
-                                .beta1 = (float)h[BETA1],
-                                .rest1 = (float)(1.0 - h[BETA1]),
-                                .beta2 = (float)h[BETA2],
-                                .rest2 = (float)(1.0 - h[BETA2]),
-                                .keep = (float)(1.0 - u->rate * h[WEIGHT_DECAY]),
-                                .size = (float)(u->rate / rest),
-                                .root = (float)(1.0 / sqrt(1.0 - pow(h[BETA2], t))),
-                                .eps = (float)h[EPS],
-                                .ahead = t > 1.0 ? (float)u->ahead : 0.0f,
-                                .before = (float)before};
+                                .step = ft_adamw_step_of(u)};
     return ft_cuda_launch(stream, FT_CUDA_adamw, ft_each_grid(args.n), &args, err);
 }
 
@@ -202,44 +189,49 @@ static ft_status adafactor_predict(ft_device_stream *stream, const ft_prediction
     return ft_cuda_launch(stream, FT_CUDA_predict, ft_each_grid(n), &args, err);
 }
 
-static const struct {
+typedef struct optimizer {
     const char *name;
     ft_status (*update)(ft_device_stream *, const ft_update *, const ft_state_part *, ft_error *);
     ft_status (*predict)(ft_device_stream *, const ft_prediction *, const ft_state_part *,
                          ft_error *);
-} optimizers[] = {
+} optimizer;
+
+static const optimizer optimizers[] = {
     {"adamw", adamw_update, adamw_predict},
     {"sgd", sgd_update, sgd_predict},
     {"adafactor", adafactor_update, adafactor_predict},
 };
 
-static ft_status unknown(const ft_optimizer *o, ft_error *err)
+/* The row's kernels; parts gets those of a parameter's state. */
+static ft_status find(const optimizer **out, const ft_optimizer *o, const ft_spec *spec,
+                      const double *hypers, ft_state_part *parts, ft_error *err)
 {
+    int64_t bytes;
+    for (unsigned i = 0; i < sizeof optimizers / sizeof *optimizers; i++) {
+        if (strcmp(optimizers[i].name, o->name) != 0) continue;
+        *out = &optimizers[i];
+        o->state(spec, hypers, parts, &bytes);
+        return FT_OK;
+    }
     return ft_fail(err, FT_UNSUPPORTED, "%s has no kernels for cards", o->name);
 }
 
 static ft_status update(ft_device_stream *stream, const ft_optimizer *o, const ft_update *u,
                         ft_error *err)
 {
+    const optimizer *row;
     ft_state_part parts[FT_MAX_STATE_PARTS];
-    int64_t bytes;
-    o->state(u->spec, u->hypers, parts, &bytes);
-    for (unsigned i = 0; i < sizeof optimizers / sizeof *optimizers; i++)
-        if (strcmp(optimizers[i].name, o->name) == 0)
-            return optimizers[i].update(stream, u, parts, err);
-    return unknown(o, err);
+    FT_TRY(find(&row, o, u->spec, u->hypers, parts, err));
+    return row->update(stream, u, parts, err);
 }
 
 static ft_status predict(ft_device_stream *stream, const ft_optimizer *o, const ft_prediction *q,
                          ft_error *err)
 {
+    const optimizer *row;
     ft_state_part parts[FT_MAX_STATE_PARTS];
-    int64_t bytes;
-    o->state(q->spec, q->hypers, parts, &bytes);
-    for (unsigned i = 0; i < sizeof optimizers / sizeof *optimizers; i++)
-        if (strcmp(optimizers[i].name, o->name) == 0)
-            return optimizers[i].predict(stream, q, parts, err);
-    return unknown(o, err);
+    FT_TRY(find(&row, o, q->spec, q->hypers, parts, err));
+    return row->predict(stream, q, parts, err);
 }
 
 const ft_step_kernels ft_cuda_steps = {FT_DEVICE_GPU, look, sum, update, predict};

@@ -29,7 +29,7 @@ static int adamw_state(const ft_spec *spec, const double *hypers, ft_state_part 
     return 2;
 }
 
-static ft_adamw_step step_of(const ft_update *u)
+ft_adamw_step ft_adamw_step_of(const ft_update *u)
 {
     const double *h = u->hypers;
     double t = (double)u->step, rest = 1.0 - pow(h[BETA1], t);
@@ -64,7 +64,7 @@ static void adamw_update(const ft_update *u)
              .update = u,
              .m = (float *)(void *)(state + parts[0].offset),
              .v = (float *)(void *)(state + parts[1].offset),
-             .step = step_of(u),
+             .step = ft_adamw_step_of(u),
              .n = ft_shape_count(&u->spec->shape)};
     ft_team_run(u->team, ft_blocks(j.n, FT_BLOCK), adamw_block, &j);
 }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "device/driver.h"
+#include "optim/adamw.h"
 #include "tensor/tensor.h"
 
 enum { FT_MAX_HYPERS = 8 };
@@ -120,6 +121,9 @@ bool ft_sum_terms(const ft_sum_term *terms, int n, int into, int64_t rows, int64
                   ft_team *team);
 
 /* -- on other devices than the CPU ------------------------------------------------------------- */
+
+/* The numbers of an update by the row `adamw`. */
+ft_adamw_step ft_adamw_step_of(const ft_update *update);
 
 /* What a tensor holds: its sum of squares, and whether anything is not finite, or is not a number.
  */

@@ -8,17 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct ft_adamw_step {
-    float grad_scale;
-    float beta1, rest1; /* rest: 1 - beta, rounded once */
-    float beta2, rest2;
-    float keep; /* 1 - rate * weight_decay: multiplies the parameter first */
-    float size; /* rate / (1 - beta1^step) */
-    float root; /* 1 / sqrt(1 - beta2^step) */
-    float eps;
-    float ahead;  /* steps that the parameter is kept ahead */
-    float before; /* multiplies the old m: its correction for bias by that of the new one */
-} ft_adamw_step;
+#include "optim/adamw.h"
 
 enum { FT_SQUARE_ROWS = 8 };
 

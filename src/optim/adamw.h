@@ -1,0 +1,17 @@
+/* optim/adamw.h - the numbers of a step of AdamW, for the loops and kernels that take it. */
+#ifndef FT_OPTIM_ADAMW_H
+#define FT_OPTIM_ADAMW_H
+
+typedef struct ft_adamw_step {
+    float grad_scale;
+    float beta1, rest1; /* rest: 1 - beta, rounded once */
+    float beta2, rest2;
+    float keep; /* 1 - rate * weight_decay: multiplies the parameter first */
+    float size; /* rate / (1 - beta1^step) */
+    float root; /* 1 / sqrt(1 - beta2^step) */
+    float eps;
+    float ahead;  /* steps that the parameter is kept ahead */
+    float before; /* multiplies the old m: its correction for bias by that of the new one */
+} ft_adamw_step;
+
+#endif
