@@ -68,33 +68,6 @@ local function work(plan)
    return busy / steps
 end
 
---- Seconds of a step as it was, seconds of CPU time in it, and the memory reached.
-local function measure(plan)
-   local model = plan.options.model
-   local inputs = peer.step_inputs(plan.graphs[1], model.family,
-      { batch = BATCH, micro = MICRO, vocab = model.config.vocab_size })
-   local run, params = plan.blueprint:run(), {}
-   for i, param in ipairs(plan.graphs[1]:params()) do params[param.name] = run:param(i) end
-   model:initialize(params, 1)
-   run:refresh()
-   run:begin(steps + WARM, 1)
-   local fed, first, last, cpu = 0, nil, nil, nil
-   for taken = 1, steps + WARM do
-      while fed < steps + WARM and run:wants() do
-         run:feed(inputs, 1, 1e-4)
-         fed = fed + 1
-      end
-      last = run:next(600).end_ns
-      if taken == WARM then first, cpu = last, os.clock() end
-   end
-   local seconds = (last - first) / 1e9
-   cpu = os.clock() - cpu
-   run:finish()
-   local reached = run:measured()
-   run:free()
-   return seconds / steps, cpu / steps, reached
-end
-
 local function same_memory(plan, reached)
    for d, row in ipairs(plan.memory) do
       if row.total ~= reached[d].total then return false end
@@ -114,7 +87,8 @@ local function compare(name, model, schedule, recompute)
    profile:save(o.profile)
    local plan = plans.new(o)
    local predicted = predict(plan)
-   local measured, cpu, reached = measure(plan)
+   local measured, seen = peer.step_seconds(plan, steps, WARM)
+   local cpu, reached = seen.cpu_seconds, seen.reached
    local off, cpu_off = measured / predicted - 1, cpu / work(plan) - 1
    errors[#errors + 1], cpu_errors[#cpu_errors + 1] = math.abs(off), math.abs(cpu_off)
    exact = exact and same_memory(plan, reached)

@@ -85,28 +85,32 @@ function peer.step_inputs(graph, family, size)
 end
 
 --- Seconds of a step in one leg of a plan of one bucket: of so many, after others that warm up.
--- Parameters are zero, on the values of which the work does not depend.
+-- Parameters are drawn, as for a run with --init random.
 -- @treturn number seconds
--- @treturn table timeline of the whole leg
+-- @treturn table timeline of the whole leg; cpu_seconds of a step, of all threads; reached (memory
+--   that live tensors took, by device)
 function peer.step_seconds(plan, steps, warm)
-   local o = plan.options
-   local inputs = peer.step_inputs(plan.graphs[1], o.model.family,
+   local o, graph = plan.options, plan.graphs[1]
+   local inputs = peer.step_inputs(graph, o.model.family,
       { batch = o.batch, micro = o.micro_batches, vocab = o.model.config.vocab_size })
-   local run = plan.blueprint:run()
+   local run, params = plan.blueprint:run(), {}
+   for i, param in ipairs(graph:params()) do params[param.name] = run:param(i) end
+   o.model:initialize(params, 1)
    run:refresh()
    run:begin(steps + warm, 1)
-   local fed, first, last = 0, nil, nil
+   local fed, first, last, cpu = 0, nil, nil, nil
    for taken = 1, steps + warm do
       while fed < steps + warm and run:wants() do
-         run:feed(inputs, 1, 1e-3)
+         run:feed(inputs, 1, 1e-4)
          fed = fed + 1
       end
       last = run:next(600).end_ns
-      if taken == warm then first = last end
+      if taken == warm then first, cpu = last, os.clock() end
    end
-   local timeline = run:finish()
+   local seen = { cpu_seconds = (os.clock() - cpu) / steps, timeline = run:finish() }
+   seen.reached = run:measured()
    run:free()
-   return (last - first) / 1e9 / steps, timeline
+   return (last - first) / 1e9 / steps, seen
 end
 
 return peer

@@ -30,12 +30,12 @@ local function measure(devices, schedule, show)
       optimizer = "sgd", hypers = {}, clip = 0, seed = 1, dropout = 0.1, steps = STEPS + WARM,
       batches = STEPS + WARM,
    }
-   local seconds, timeline = peer.step_seconds(plan, STEPS, WARM)
+   local seconds, seen = peer.step_seconds(plan, STEPS, WARM)
    if show then
       local busy = {}
-      for d, ns in ipairs(timeline.busy_ns) do busy[d] = ("%.2f s"):format(ns / 1e9) end
+      for d, ns in ipairs(seen.timeline.busy_ns) do busy[d] = ("%.2f s"):format(ns / 1e9) end
       print(("%s busy: %s of %.2f s"):format(schedule, table.concat(busy, ", "),
-         timeline.end_ns / 1e9))
+         seen.timeline.end_ns / 1e9))
    end
    return batch / seconds
 end

@@ -48,11 +48,7 @@ local function median(rounds, ratio)
    return peer.median(list)
 end
 
-local function largest_bytes(plan)
-   local most = 0
-   for _, bytes in ipairs(plan:memory_bytes()) do most = math.max(most, bytes) end
-   return most
-end
+local function largest_bytes(plan) return math.max(unpack(plan:memory_bytes())) end
 
 local parts, order = {}, { "async", "zero-bubble", "stash", "recompute", "auto", "mixed" }
 

@@ -47,27 +47,7 @@ local function predict(plan, factor)
 end
 
 --- The same as it was.
-local function measure(plan)
-   local inputs = peer.step_inputs(plan.graphs[1], model.family,
-      { batch = BATCH, micro = MICRO, vocab = model.config.vocab_size })
-   local run, params = plan.blueprint:run(), {}
-   for i, param in ipairs(plan.graphs[1]:params()) do params[param.name] = run:param(i) end
-   model:initialize(params, 1)
-   run:refresh()
-   run:begin(steps + WARM, 1)
-   local fed, first, last = 0, nil, nil
-   for taken = 1, steps + WARM do
-      while fed < steps + WARM and run:wants() do
-         run:feed(inputs, 1, 1e-4)
-         fed = fed + 1
-      end
-      last = run:next(600).end_ns
-      if taken == WARM then first = last end
-   end
-   run:finish()
-   run:free()
-   return (last - first) / 1e9 / steps
-end
+local function measure(plan) return (peer.step_seconds(plan, steps, WARM)) end
 
 --- Seconds of a batch's copies in the slower direction.
 local function copying(plan, rate)

@@ -108,18 +108,12 @@ local function options_of(case)
    return o
 end
 
-local function largest_total(plan)
-   local most = 0
-   for _, bytes in ipairs(plan:memory_bytes()) do most = math.max(most, bytes) end
-   return most
-end
-
 --- Budgets with which some stages have to recompute and others need not, where that is so.
 local function with_budget(o)
    local bytes = {}
    for i, recompute in ipairs { "never", "always" } do
       o.recompute = recompute
-      bytes[i] = largest_total(pipeline.plan(o))
+      bytes[i] = math.max(unpack(pipeline.plan(o):memory_bytes()))
    end
    o.recompute = "auto"
    if bytes[2] < bytes[1] then
