@@ -1,15 +1,9 @@
 --- The first number that is not finite stops the step, and the message says where it came from.
 
 require("ftpipe.base.tensor") -- pointer()
+local with = require("ftpipe.base.copy")
 local files = require("spec.support.files")
 local pipeline = require("spec.support.pipeline")
-
-local function with(base, changes)
-   local o = {}
-   for key, value in pairs(base) do o[key] = value end
-   for key, value in pairs(changes or {}) do o[key] = value end
-   return o
-end
 
 --- The error of a run that diverges, and what it left: losses (of whole steps) and params.
 local function diverge(options)

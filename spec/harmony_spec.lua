@@ -1,14 +1,8 @@
 --- Harmony's order of work: all micro-batches through one stage, then the next, updates behind it.
 
+local with = require("ftpipe.base.copy")
 local files = require("spec.support.files")
 local pipeline = require("spec.support.pipeline")
-
-local function with(options, changes)
-   local o = {}
-   for key, value in pairs(options) do o[key] = value end
-   for key, value in pairs(changes) do o[key] = value end
-   return o
-end
 
 --- Plans and runs of a family, short ones.
 local function options_of(family, changes)

@@ -1,5 +1,6 @@
 --- Training through a pipeline computes what one device computes, in the memory that was planned.
 
+local with = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local pipeline = require("spec.support.pipeline")
@@ -27,13 +28,6 @@ end
 
 --- Planned and measured bytes agree for every class of every device.
 local function assert_planned_memory(run) pipeline.assert_memory(run.plan, run.measured) end
-
-local function with(base, changes)
-   local o = {}
-   for key, value in pairs(base) do o[key] = value end
-   for key, value in pairs(changes) do o[key] = value end
-   return o
-end
 
 local references = {}
 
@@ -252,15 +246,9 @@ describe("the memory of a run", function()
       return with(options, { devices = ("cpu:2/%dB"):format(bytes) })
    end
 
-   local function largest_total(plan)
-      local largest = 0
-      for _, bytes in ipairs(plan:memory_bytes()) do largest = math.max(largest, bytes) end
-      return largest
-   end
-
    it("fits a budget of just what was planned, and no byte less", function()
       local function fixed(o) return with(o, { partition = { "decoder/block.0" } }) end
-      local bytes = largest_total(pipeline.plan(fixed(options)))
+      local bytes = math.max(unpack(pipeline.plan(fixed(options)):memory_bytes()))
       assert.equal(2, #pipeline.train(fixed(budgeted(bytes))).losses)
       local plan = pipeline.plan(fixed(budgeted(bytes - 1)))
       local problem = files.failure(plan.blueprint.check_memory, plan.blueprint)

@@ -1,5 +1,6 @@
 --- A run from a plan that is there: what an edit decides is what runs, or it is refused.
 
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local ft = require("ftpipe")
@@ -10,12 +11,7 @@ local options = {
    devices = "cpu:2", schedule = "1f1b", partition = { "decoder/block.0" }, steps = 6,
 }
 
-local function with(changes)
-   local o = {}
-   for key, value in pairs(options) do o[key] = value end
-   for key, value in pairs(changes) do o[key] = value end
-   return o
-end
+local function with(changes) return copy(options, changes) end
 
 --- What a schedule would do with the options, as a plan by itself.
 local function made(changes)
@@ -96,8 +92,8 @@ describe("a plan that is given", function()
             local list = {}
             for micro = tonumber(first), tonumber(last) or first do
                local function add(what)
-                  local copy = ends[what .. kind .. stage]
-                  if copy then list[#list + 1] = copy:format(stage, batch, micro) end
+                  local of_edge = ends[what .. kind .. stage]
+                  if of_edge then list[#list + 1] = of_edge:format(stage, batch, micro) end
                end
                add("V")
                list[#list + 1] = (" %s%s.%s.%d"):format(kind, stage, batch, micro)

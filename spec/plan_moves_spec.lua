@@ -1,6 +1,7 @@
 --- Plans that move state between a device and host memory: a state of many times the device's
 -- memory trains, with the same numbers.
 
+local with = require("ftpipe.base.copy")
 local files = require("spec.support.files")
 local pipeline = require("spec.support.pipeline")
 
@@ -55,13 +56,6 @@ end
 --- What units of a plan's stages take if all stay: weights, gradients, optimizer, packed.
 local function state_bytes(memory)
    return memory.weights + memory.gradients + memory.optimizer + memory.packed
-end
-
-local function with(options, changes)
-   local o = {}
-   for key, value in pairs(options) do o[key] = value end
-   for key, value in pairs(changes) do o[key] = value end
-   return o
 end
 
 local function options_of(family, schedule)
