@@ -5,6 +5,7 @@ local named = require("ftpipe.base.named")
 local over = require("ftpipe.plan.over")
 local remedies = require("ftpipe.plan.remedies")
 local args = require("ftpipe.recipe.args")
+local argvs = require("ftpipe.base.argv")
 local copy = require("ftpipe.base.copy")
 local options = require("ftpipe.plan.options")
 local schedules = require("ftpipe.schedule")
@@ -171,8 +172,7 @@ end
 
 --- @tparam {string,...} argv the words after "plan"
 function M.run(argv)
-   local path
-   if argv[1] and not argv[1]:find("^%-") then path = table.remove(argv, 1) end
+   local path = argvs.word(argv)
    local flags, given = args.read(declared, argv, "plan MODEL|GRAPHFILE")
    if not path then usage("plan needs a model or a graph file") end
    local tables, subject, model, o = {}

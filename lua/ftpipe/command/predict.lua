@@ -2,6 +2,7 @@
 
 local core = require("ftpipe.core")
 local args = require("ftpipe.recipe.args")
+local argvs = require("ftpipe.base.argv")
 local input = require("ftpipe.data.predict.input")
 local kinds = require("ftpipe.data.kind")
 local models = require("ftpipe.model")
@@ -184,15 +185,9 @@ local function answer(job, path)
    core.fail("diverged", ("%s predicts nothing here: %s"):format(path, problem.message))
 end
 
---- A word that is no flag, taken out of argv.
-local function take_word(argv)
-   if argv[1] and not argv[1]:find("^%-") then return table.remove(argv, 1) end
-   return nil
-end
-
 --- @tparam {string,...} argv the words after "predict"
 function M.run(argv)
-   local path = take_word(argv)
+   local path = argvs.word(argv)
    for i, word in ipairs(argv) do -- "-" alone is --file -
       if word == "-" and argv[i - 1] ~= "--file" then argv[i] = "--file=-" end
    end

@@ -3,6 +3,7 @@
 local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
 local args = require("ftpipe.recipe.args")
+local argvs = require("ftpipe.base.argv")
 local models = require("ftpipe.model")
 local profiles = require("ftpipe.profile")
 local usage = require("ftpipe.base.usage")
@@ -28,13 +29,14 @@ local declared = {
 
 --- @tparam {string,...} argv words after the sub-command's name
 function M.run(argv)
-   if argv[1] and not argv[1]:find("^%-") then
+   local model_name = argvs.word(argv)
+   if model_name then
       for _, word in ipairs(argv) do
          if word == "--model" or word:find("^%-%-model=") then
-            usage("profile has a model already, %s; leave --model out", argv[1])
+            usage("profile has a model already, %s; leave --model out", model_name)
          end
       end
-      table.insert(argv, 1, "--model")
+      table.insert(argv, 1, "--model=" .. model_name)
    end
    local o = args.read(declared, argv, "profile MODEL")
    local model = models.open(named.flags { model = o.model, init = "random" })

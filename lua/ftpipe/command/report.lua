@@ -1,6 +1,7 @@
 --- ftpipe report RUN|SWEEP: one HTML file that needs nothing else.
 
 local args = require("ftpipe.recipe.args")
+local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
 local records = require("ftpipe.store.record")
 local usage = require("ftpipe.base.usage")
@@ -17,14 +18,7 @@ local declared = {
 
 --- @tparam {string,...} argv the words after "report"
 function M.run(argv)
-   local path
-   if argv[1] and not argv[1]:find("^%-") then path = table.remove(argv, 1) end
-   for i, word in ipairs(argv) do -- "--out -"
-      if word == "-" and argv[i - 1] == "--out" then
-         table.remove(argv, i)
-         argv[i - 1] = "--out=-"
-      end
-   end
+   local path = argvs.word(argv)
    local flags = args.read(declared, argv, "report RUN|SWEEP")
    if not path then usage("report needs the directory of a run or a sweep") end
    local page

@@ -1,6 +1,7 @@
 --- ftpipe runs ls|show|diff|rm: the run directories that are there.
 
 local args = require("ftpipe.recipe.args")
+local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
 local records = require("ftpipe.store.record")
 local small_file = require("ftpipe.base.small_file")
@@ -175,8 +176,7 @@ end
 
 --- @tparam {string,...} argv the words after "runs"
 function M.run(argv)
-   local words = {}
-   while argv[1] and not argv[1]:find("^%-") do words[#words + 1] = table.remove(argv, 1) end
+   local words = argvs.words(argv)
    local flags = args.read(declared, argv, "runs ls|show|diff|rm")
    local action = ACTIONS[table.remove(words, 1) or ""]
    if not action then usage("runs needs one of ls, show, diff, rm") end

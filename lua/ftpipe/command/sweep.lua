@@ -1,6 +1,7 @@
 --- ftpipe sweep FILE.lua, and ftpipe sweep ls|show|best|stop|pause|go DIR.
 
 local args = require("ftpipe.recipe.args")
+local argvs = require("ftpipe.base.argv")
 local controllers = require("ftpipe.sweep.controller")
 local core = require("ftpipe.core")
 local indexes = require("ftpipe.sweep.index")
@@ -191,8 +192,7 @@ end
 
 --- @tparam {string,...} argv the words after "sweep"
 function M.run(argv)
-   local words = {}
-   while argv[1] and not argv[1]:find("^%-") do words[#words + 1] = table.remove(argv, 1) end
+   local words = argvs.words(argv)
    local flags = args.read(declared, argv, "sweep FILE.lua")
    if not words[1] then usage("sweep needs a file, or one of ls, show, best, stop, pause, go") end
    local on_directory = ON_DIRECTORY[words[1]]

@@ -1,6 +1,7 @@
 --- ftpipe top RUN: what a run does now, from another terminal, by its metrics.jsonl.
 
 local args = require("ftpipe.recipe.args")
+local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
 local units = require("ftpipe.base.units")
 local usage = require("ftpipe.base.usage")
@@ -66,8 +67,7 @@ end
 
 --- @tparam {string,...} argv the words after "top"
 function M.run(argv)
-   local path
-   if argv[1] and not argv[1]:find("^%-") then path = table.remove(argv, 1) end
+   local path = argvs.word(argv)
    local flags = args.read(declared, argv, "top RUN")
    if not path then usage("top needs the directory of a run") end
    local record = require("ftpipe.store.record").read(path)

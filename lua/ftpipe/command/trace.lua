@@ -1,6 +1,7 @@
 --- ftpipe trace RUN: some batches of a run's timeline, for ui.perfetto.dev.
 
 local args = require("ftpipe.recipe.args")
+local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
 local small_file = require("ftpipe.base.small_file")
 local usage = require("ftpipe.base.usage")
@@ -38,8 +39,7 @@ end
 
 --- @tparam {string,...} argv the words after "trace"
 function M.run(argv)
-   local path
-   if argv[1] and not argv[1]:find("^%-") then path = table.remove(argv, 1) end
+   local path = argvs.word(argv)
    local flags = args.read(declared, argv, "trace RUN")
    if not path then usage("trace needs the directory of a run") end
    local first, last = flags.batches:match("^(%d+)%-(%d+)$")

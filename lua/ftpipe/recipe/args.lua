@@ -220,11 +220,12 @@ local function flags_with_value(flags)
    return takes_value
 end
 
---- The words with "--lr -1" as "--lr=-1": argparse takes what begins with "-" for a flag.
-local function with_negative_values(argv, flags)
+--- The words with "--lr -1" as "--lr=-1" and "--out -" as "--out=-": argparse takes what begins
+-- with "-" for a flag.
+local function with_joined_values(argv, flags)
    local words, takes_value = {}, flags_with_value(flags)
    for i, word in ipairs(argv) do
-      if takes_value[argv[i - 1]] and word:find("^%-%.?%d") then
+      if takes_value[argv[i - 1]] and (word == "-" or word:find("^%-%.?%d")) then
          words[#words] = words[#words] .. "=" .. word
       else
          words[#words + 1] = word
@@ -320,7 +321,7 @@ function M.parse(declaration, argv)
          opts.fail("ft.args", "word %d of the command line is a %s, expected a text", i, type(word))
       end
    end
-   local ok, result = build_parser(flags):pparse(with_negative_values(argv, flags))
+   local ok, result = build_parser(flags):pparse(with_joined_values(argv, flags))
    if not ok then core.fail("invalid argument", one_line(result, flags, argv), 2) end
    local values, given, defaults = {}, {}, defaults_with(declared, result)
    local without_default = replaced(result)
