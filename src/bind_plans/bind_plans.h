@@ -18,7 +18,7 @@ ft_plan **script_push_plan_box(lua_State *L);
  * none. */
 const ft_machine *script_opt_machine(lua_State *L, int t, int n_devices, ft_machine *m);
 /* The field `swap_bytes`, by stage and class; NULL when there is none. */
-const int64_t (*script_opt_swap_bytes(lua_State *L, int t, int n_stages))[FT_MEMORY_CLASSES];
+const int64_t (*script_opt_swap_bytes(lua_State *L, int t, const ft_plan *plan))[FT_MEMORY_CLASSES];
 /* Pushes { end_ns =, events =, busy_ns = by device, waits = by device what waits_of pushes } and,
  * when asked for, trace = Chrome trace JSON. The plan is that of the leg. */
 void script_push_timeline(lua_State *L, const ft_timeline *timeline, const ft_plan *plan,

@@ -468,7 +468,7 @@ static int plan_simulate(lua_State *L)
     const int64_t *saved_bytes = opt_bytes(L, 2, "saved_bytes", plan->n_stages);
     ft_simulation options = {.costs = script_list_length(L, 2, "forward_ns") ? &costs : NULL,
                              .machine = script_opt_machine(L, 2, plan->n_devices, &machine),
-                             .swap_bytes = script_opt_swap_bytes(L, 2, plan->n_stages),
+                             .swap_bytes = script_opt_swap_bytes(L, 2, plan),
                              .delay_ns = script_field_int(L, 2, "delay_ns"),
                              .seed = (uint64_t)script_field_int(L, 2, "seed")};
     ft_timeline *timeline = NULL;

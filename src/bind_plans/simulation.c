@@ -44,18 +44,20 @@ const ft_machine *script_opt_machine(lua_State *L, int t, int n_devices, ft_mach
 
 /* By stage, what a swap of each class moves: { weights =, gradients =, optimizer =, activations =
  * (of a micro-batch) }; NULL when it is absent. */
-const int64_t (*script_opt_swap_bytes(lua_State *L, int t, int n_stages))[FT_MEMORY_CLASSES]
+const int64_t (*script_opt_swap_bytes(lua_State *L, int t, const ft_plan *plan))[FT_MEMORY_CLASSES]
 {
     lua_getfield(L, t, "swap_bytes");
     if (lua_isnil(L, -1)) return NULL;
+    int n_stages = plan->n_stages, n = plan->replica_first[n_stages];
     if (script_list_length(L, t, "swap_bytes") != n_stages)
         script_fault(L, "option 'swap_bytes': expected a list of %d tables", n_stages);
-    int64_t(*bytes)[FT_MEMORY_CLASSES] = lua_newuserdata(L, (size_t)n_stages * sizeof *bytes);
+    int64_t(*bytes)[FT_MEMORY_CLASSES] = lua_newuserdata(L, (size_t)n * sizeof *bytes);
     for (int s = 0; s < n_stages; s++) {
         lua_rawgeti(L, -2, s + 1);
         script_check_table(L, lua_gettop(L));
-        for (int c = 0; c < FT_MEMORY_CLASSES; c++)
-            bytes[s][c] = script_field_int(L, lua_gettop(L), ft_memory_classes[c].name);
+        for (int i = plan->replica_first[s]; i < plan->replica_first[s + 1]; i++)
+            for (int c = 0; c < FT_MEMORY_CLASSES; c++)
+                bytes[i][c] = script_field_int(L, lua_gettop(L), ft_memory_classes[c].name);
         lua_pop(L, 1);
     }
     return (const int64_t(*)[FT_MEMORY_CLASSES])bytes;

@@ -66,9 +66,8 @@ static ft_status assign_hypers(ft_blueprint *b, const ft_blueprint_options *o, f
 
 /* -- plan -------------------------------------------------------------------------------------- */
 
-/* What replicas cannot do: where some stage has several, no stage moves its state; one that has
- * several cannot predict, nor divide gradients by a gap, since each of them knows the optimizer's
- * state of its part alone. */
+/* What replicas cannot do: predict, or divide gradients by a gap, since each of them knows the
+ * optimizer's state of its part alone. */
 static ft_status check_replicas(const ft_plan *plan, ft_error *err)
 {
     for (int s = 0; s < plan->n_stages; s++) {
@@ -85,13 +84,6 @@ static ft_status check_replicas(const ft_plan *plan, ft_error *err)
                            "its weights: none can predict them or measure a gap; expected another "
                            "way with late weights, as stash",
                            s, n);
-        for (int t = 0; t < plan->n_stages; t++)
-            for (int k = 0; k < FT_ACT_COUNT; k++)
-                if (ft_action_item(k) == FT_ITEM_CLASS && ft_plan_has(plan, t, k))
-                    return ft_fail(err, FT_UNSUPPORTED,
-                                   "the plan moves state of stage %d to host memory, and stage %d "
-                                   "has %d replicas: expected one of the two",
-                                   t, s, n);
     }
     return FT_OK;
 }

@@ -27,7 +27,7 @@ static ft_unit *unit_of(const ft_blueprint *b, const ft_action *a)
 {
     if (moves_class(a)) return b->stages[a->stage].units[a->item];
     if (a->kind == FT_ACT_FORWARD) return b->stages[a->stage].units[FT_MEMORY_ACTIVATIONS];
-    bool first = ft_action_per_micro(a->kind) && a->micro == 0 &&
+    bool first = ft_action_per_micro(a->kind) && ft_blueprint_is_first(b, a) &&
                  ft_action_writes(a->kind) >> FT_MEMORY_GRADIENTS & 1;
     return first ? b->stages[a->stage].units[FT_MEMORY_GRADIENTS] : NULL;
 }
@@ -44,9 +44,11 @@ static ft_unit *ended_by(const ft_blueprint *b, const ft_action *a)
     return a->kind == (int)stage->last ? stage->units[FT_MEMORY_ACTIVATIONS] : NULL;
 }
 
+/* a: of a stage here, as everywhere below. */
 static ft_status note_unit(ft_blueprint *b, const ft_action *a, ft_error *err)
 {
     if (!moves_class(a)) return FT_OK;
+    int versions = b->plan.versions[b->stages[a->stage].origin];
     ft_unit **place = &b->stages[a->stage].units[a->item];
     if (!*place) {
         *place = ft_arena_alloc(b->arena, sizeof **place);
@@ -57,15 +59,15 @@ static ft_status note_unit(ft_blueprint *b, const ft_action *a, ft_error *err)
     }
     if (a->kind != FT_ACT_DROP || a->item != FT_MEMORY_GRADIENTS) (*place)->goes_home = true;
     bool weights = a->item == FT_MEMORY_WEIGHTS || a->item == FT_MEMORY_PACKED;
-    if (weights && b->plan.versions[a->stage] > 1)
+    if (weights && versions > 1)
         return ft_fail(err, FT_UNSUPPORTED,
                        "stage %d keeps %d versions of its weights: they cannot leave its device",
-                       a->stage, b->plan.versions[a->stage]);
+                       b->stages[a->stage].origin, versions);
     if (weights && b->evaluation)
         return ft_fail(err, FT_UNSUPPORTED,
                        "evaluation reads weights on the devices of training, where the plan has "
                        "those of stage %d not always: evaluate in a run of its own",
-                       a->stage);
+                       b->stages[a->stage].origin);
     return FT_OK;
 }
 
@@ -85,10 +87,10 @@ static ft_status count_windows(ft_blueprint *b, int d, ft_error *err)
     for (int part = 0; part < 3; part++)
         for (int times = 0; times < (part == 1 ? b->plan.body_repeats : 1) && times < 2; times++)
             for (int i = 0; i < list_of(plan, part)->n; i++) {
-                const ft_action *a = &list_of(plan, part)->actions[i];
-                ft_stage_layout *stage = &b->stages[a->stage];
-                int *n = &under_way[a->stage];
-                *n += (a->kind == FT_ACT_FORWARD) - (a->kind == (int)stage->last);
+                ft_action a = ft_blueprint_here(b, d, list_of(plan, part)->actions[i]);
+                ft_stage_layout *stage = &b->stages[a.stage];
+                int *n = &under_way[a.stage];
+                *n += (a.kind == FT_ACT_FORWARD) - (a.kind == (int)stage->last);
                 if (stage->units[FT_MEMORY_ACTIVATIONS] && *n > stage->window) stage->window = *n;
             }
     return FT_OK;
@@ -99,7 +101,10 @@ ft_status blueprint_find_units(ft_blueprint *b, ft_error *err)
     for (int d = 0; d < b->cut.n_devices; d++)
         for (int part = 0; part < 3; part++) {
             const ft_action_list *list = list_of(&b->plan.devices[d], part);
-            for (int i = 0; i < list->n; i++) FT_TRY(note_unit(b, &list->actions[i], err));
+            for (int i = 0; i < list->n; i++) {
+                ft_action a = ft_blueprint_here(b, d, list->actions[i]);
+                FT_TRY(note_unit(b, &a, err));
+            }
         }
     for (int d = 0; d < b->cut.n_devices; d++) FT_TRY(count_windows(b, d, err));
     return FT_OK;
@@ -127,13 +132,14 @@ static int spot_of(const ft_blueprint *b, const int *first, const ft_unit *u, in
 
 typedef struct replay {
     ft_blueprint *b;
+    int device;
     int first;    /* stay of the device */
     int position; /* in its list */
     int n_spots, *first_spot;
-    int *open;      /* by spot: the stay; 0: none */
-    int *since;     /* likewise: position */
-    bool *is_taken; /* by stay, from `first`: by what came in an earlier repetition */
-    int64_t offset; /* of numbers of micro-batches, in this repetition */
+    int *open;             /* by spot: the stay; 0: none */
+    int *since;            /* likewise: position */
+    bool *is_taken;        /* by stay, from `first`: by what came in an earlier repetition */
+    int64_t later_batches; /* in this repetition */
     ft_interval *times;
     int *item; /* of each time: its stay, from `first` */
     int n_times;
@@ -172,25 +178,29 @@ static void end_stay(replay *r, const ft_unit *u, int spot)
     r->live[u->class] -= bytes;
 }
 
-static ft_status pass(replay *r, ft_action *a, ft_error *err)
+/* `own`: the action of the list, which gets its stay. */
+static ft_status pass(replay *r, ft_action *own, ft_error *err)
 {
+    ft_action here = ft_blueprint_here(r->b, r->device, *own), *a = &here;
     const ft_unit *u = unit_of(r->b, a), *ended = ended_by(r->b, a);
-    int64_t micro = r->offset + ft_action_index(&r->b->plan, a);
+    int64_t per_batch = r->b->seating.of[own->stage].per_batch;
+    int64_t micro = r->later_batches * per_batch + ft_blueprint_index(r->b, a);
     int spot = u ? spot_of(r->b, r->first_spot, u, micro) : 0;
     r->position++;
     if (u && leaves(a)) {
         end_stay(r, u, spot);
     } else if (u && !r->open[spot]) {
-        if (!a->stay) a->stay = new_stay(r->b, u);
-        FT_TRY(begin_stay(r, u, spot, a->stay, err));
+        if (!own->stay) own->stay = new_stay(r->b, u);
+        FT_TRY(begin_stay(r, u, spot, own->stay, err));
     }
     if (ended) end_stay(r, ended, spot_of(r->b, r->first_spot, ended, micro));
     return FT_OK;
 }
 
 /* What is repeated more than twice, is as the second time: a unit is gone before it comes again. */
-static ft_status replay_device(replay *r, int d, ft_error *err)
+static ft_status replay_device(replay *r, ft_error *err)
 {
+    int d = r->device;
     const ft_device_plan *plan = &r->b->plan.devices[d];
     int n_units = r->b->cut.n_stages * FT_MEMORY_CLASSES;
     for (int i = 0; i < n_units; i++) {
@@ -199,14 +209,14 @@ static ft_status replay_device(replay *r, int d, ft_error *err)
         u->first_stay = new_stay(r->b, u);
         FT_TRY(begin_stay(r, u, i, u->first_stay, err));
     }
-    int64_t later = (int64_t)r->b->plan.body_batches * r->b->cut.micro_batches;
+    int64_t later = r->b->plan.body_batches;
     int repeats = r->b->plan.body_repeats;
     for (int part = 0; part < 3; part++)
         for (int times = 0; times < (part == 1 ? repeats : 1) && times < 2; times++) {
             /* the drain's are those behind all repetitions */
-            r->offset = part == 1                  ? times * later
-                        : part == 2 && repeats > 2 ? (2 - repeats) * later
-                                                   : 0;
+            r->later_batches = part == 1                  ? times * later
+                               : part == 2 && repeats > 2 ? (2 - repeats) * later
+                                                          : 0;
             for (int i = 0; i < list_of(plan, part)->n; i++)
                 FT_TRY(pass(r, (ft_action *)(uintptr_t)&list_of(plan, part)->actions[i], err));
         }
@@ -225,7 +235,7 @@ static int64_t stored(const ft_device_plan *plan)
 
 static ft_status place_device(ft_blueprint *b, int d, ft_error *err)
 {
-    replay r = {.b = b, .first = b->n_stays + 1, .block = &b->blocks[d]};
+    replay r = {.b = b, .device = d, .first = b->n_stays + 1, .block = &b->blocks[d]};
     r.first_spot = ft_arena_array(b->arena, b->cut.n_stages, sizeof *r.first_spot);
     if (!r.first_spot) return no_memory(err);
     int n_spots = count_spots(b, r.first_spot);
@@ -236,7 +246,7 @@ static ft_status place_device(ft_blueprint *b, int d, ft_error *err)
     r.times = ft_arena_array(b->arena, most, sizeof *r.times);
     r.item = ft_arena_array(b->arena, most, sizeof *r.item);
     if (!r.open || !r.since || !r.is_taken || !r.times || !r.item) return no_memory(err);
-    FT_TRY(replay_device(&r, d, err));
+    FT_TRY(replay_device(&r, err));
     int n = b->n_stays + 1 - r.first;
     int64_t *offsets = ft_arena_array(b->arena, n + 1, sizeof *offsets);
     if (!offsets) return no_memory(err);
@@ -330,9 +340,9 @@ static void depart(resident *there, int *n, const ft_unit *u, int64_t micro)
     if (k < *n) there[k] = there[--*n];
 }
 
-static int64_t micro_of(const ft_plan *leg, const ft_unit *u, const ft_action *a)
+static int64_t micro_of(const ft_blueprint *b, const ft_unit *u, const ft_action *a)
 {
-    return u->class == FT_MEMORY_ACTIVATIONS ? ft_action_index(leg, a) : 0;
+    return u->class == FT_MEMORY_ACTIVATIONS ? ft_blueprint_index(b, a) : 0;
 }
 
 static ft_status prove_device(const ft_blueprint *b, const ft_plan *plan, int d, resident *there,
@@ -345,14 +355,14 @@ static ft_status prove_device(const ft_blueprint *b, const ft_plan *plan, int d,
             if (u && u->starts) FT_TRY(arrive(b, there, &n, u, 0, u->first_stay, err));
         }
     for (int64_t i = 0; i < ft_plan_length(plan, d); i++) {
-        ft_action a = ft_plan_at(plan, d, i);
+        ft_action a = ft_blueprint_here(b, d, ft_plan_at(plan, d, i));
         const ft_unit *u = unit_of(b, &a), *ended = ended_by(b, &a);
-        int64_t micro = u ? micro_of(plan, u, &a) : 0;
+        int64_t micro = u ? micro_of(b, u, &a) : 0;
         if (u && leaves(&a))
             depart(there, &n, u, micro);
         else if (u && find_resident(there, n, u, micro) == n)
             FT_TRY(arrive(b, there, &n, u, micro, a.stay, err));
-        if (ended) depart(there, &n, ended, ft_action_index(plan, &a));
+        if (ended) depart(there, &n, ended, ft_blueprint_index(b, &a));
     }
     return FT_OK;
 }

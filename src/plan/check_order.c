@@ -71,24 +71,25 @@ static bool begins_gradients(const checker *c, const progress *s, const ft_actio
            ft_action_writes(a->kind) >> FT_MEMORY_GRADIENTS & 1;
 }
 
-/* Whether another stage of the device has weights that the stage uses in place, and has them not
+/* Whether another stage of the device has weights that the stage may use in place, and has them not
  * there: an edge from its updates to the stage's adopts says so. */
-static bool lacks_lent(const checker *c, const ft_action *a)
+static bool lacks_lent(const checker *c, int device, const ft_action *a)
 {
     const ft_plan *p = c->plan;
     for (int e = 0; c->moves_weights && a->kind != FT_ACT_UPDATE && e < p->n_edges; e++) {
         const ft_edge *edge = &p->edges[e];
-        if (edge->to != a->stage || edge->to_kind != FT_ACT_ADOPT) continue;
-        const ft_stage_share *owner = &c->shares->of[edge->from];
-        if (owner->n == 1 && p->device[edge->from] == p->device[a->stage] &&
-            !on_device(c->seats[owner->first].at[FT_MEMORY_WEIGHTS]))
-            return true;
+        if (edge->to != a->stage || edge->to_kind != FT_ACT_ADOPT || edge->from == a->stage)
+            continue;
+        int seat = ft_shares_find(c->shares, edge->from, device);
+        if (seat < 0) continue;
+        seat += c->shares->of[edge->from].first;
+        if (!on_device(c->seats[seat].at[FT_MEMORY_WEIGHTS])) return true;
     }
     return false;
 }
 
-static const char *find_class_fault(const checker *c, const progress *s, const ft_action *a,
-                                    int64_t local)
+static const char *find_class_fault(const checker *c, int device, const progress *s,
+                                    const ft_action *a, int64_t local)
 {
     static const char *const words[] = {
 #define FT_NEEDS_WORDS(name, word, ...) "needs its " word " on the device, where they are not",
@@ -100,7 +101,7 @@ static const char *find_class_fault(const checker *c, const progress *s, const f
         if (!(needs >> class & 1) || on_device(s->at[class])) continue;
         if (class != FT_MEMORY_GRADIENTS || !begins_gradients(c, s, a, local)) return words[class];
     }
-    if (needs >> FT_MEMORY_WEIGHTS & 1 && lacks_lent(c, a))
+    if (needs >> FT_MEMORY_WEIGHTS & 1 && lacks_lent(c, device, a))
         return "needs weights that it shares on the device, where their owner has them not";
     return NULL;
 }
@@ -237,7 +238,7 @@ static bool counts_up(ft_action_kind kind)
 }
 
 /* What is wrong with `a` as the seat's next action; NULL when nothing. */
-static const char *find_fault(const checker *c, progress *s, const ft_action *a)
+static const char *find_fault(const checker *c, int device, progress *s, const ft_action *a)
 {
     const ft_stage_share *share = &c->shares->of[a->stage];
     int64_t local = a->batch;
@@ -248,7 +249,7 @@ static const char *find_fault(const checker *c, progress *s, const ft_action *a)
         return a->kind != FT_ACT_FORWARD ? "is not a forward, in a plan of forwards alone"
                : a->lag                  ? "has a lag"
                                          : NULL;
-    const char *fault = find_class_fault(c, s, a, local);
+    const char *fault = find_class_fault(c, device, s, a, local);
     if (fault) return fault;
     if (a->kind == FT_ACT_FORWARD) return find_forward_fault(c, s, a);
     if (computes_backward(a->kind)) return find_backward_fault(c, s, a, local);
@@ -308,7 +309,7 @@ static ft_status check_device(const checker *c, int device, ft_error *err)
     for (ft_cursor_begin(&at, c->plan, device); at.more; ft_cursor_step(&at)) {
         const ft_stage_share *share = &c->shares->of[at.now.stage];
         progress *s = &c->seats[share->first + ft_shares_find(c->shares, at.now.stage, device)];
-        const char *fault = find_fault(c, s, &at.now);
+        const char *fault = find_fault(c, device, s, &at.now);
         if (fault) {
             char name[FT_ACTION_TEXT];
             ft_fail(err, FT_INVALID, "plan: device %d: %s %s", device,

@@ -3,6 +3,7 @@
 #define FT_RESIDENCY_INTERNAL_H
 
 #include "base/arena.h"
+#include "plan/shares.h"
 #include "residency/residency.h"
 
 /* A class of a stage; of activations, those of a micro-batch, and of the later ones whose number in
@@ -38,7 +39,9 @@ typedef struct planner {
     const ft_residency *q;
     const ft_plan *plan;
     ft_arena *arena;
+    ft_seating shares;
     int device;
+    int *seat; /* by stage: the one on the device, or -1 */
     ft_action *list;
     int64_t n;
     item *items; /* by stage and class, then activations by stage and micro-batch */
@@ -60,7 +63,9 @@ ft_status residency_find_stays(planner *p, ft_error *err);
 /* Loads move forward, where there is room. */
 ft_status residency_hoist(planner *p, ft_error *err);
 
-/* moves.c: the list with its moves. */
+/* moves.c: the number of the stage's replica on a device, among all; -1: it has none there. */
+int residency_seat(const ft_plan *plan, int stage, int device);
+/* The list with its moves. */
 ft_status residency_write(planner *p, ft_action_list *out, ft_error *err);
 /* Micro-batches that stages hold, of which some move, are counted anew. */
 ft_status residency_count_held(ft_plan *plan, ft_error *err);

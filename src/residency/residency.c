@@ -39,9 +39,6 @@ static ft_status check_request(const ft_residency *q, ft_error *err)
             return ft_fail(err, FT_UNSUPPORTED,
                            "device %d chooses its order by policy: what it needs next is not known",
                            d);
-    for (int s = 0; s < p->n_stages; s++)
-        if (p->replica_first[s + 1] - p->replica_first[s] > 1)
-            return ft_fail(err, FT_UNSUPPORTED, "stage %d has replicas, which do not swap yet", s);
     return FT_OK;
 }
 

@@ -18,9 +18,10 @@ typedef enum {
 
 typedef struct ft_residency {
     const ft_plan *plan;                       /* that moves none of the classes below */
-    const int64_t (*bytes)[FT_MEMORY_CLASSES]; /* by stage: of what moves as a whole (base/
-                                                  memory_class.h), of activations those of one
-                                                  micro-batch; 0 of what stays */
+    const int64_t (*bytes)[FT_MEMORY_CLASSES]; /* by replica, in the order of the plan's
+                                                  replica_device: of what moves as a whole
+                                                  (base/memory_class.h), of activations those
+                                                  of one micro-batch; 0 of what stays */
     const int64_t *capacity;                   /* by device: that all of these may take at once */
     int ahead; /* actions that a load may stand before what needs it, where there is room */
     ft_residency_scope scope;
@@ -35,7 +36,7 @@ typedef struct ft_volume {
     int64_t loads, saves, drops;
 } ft_volume;
 
-/* What the moves of a plan copy, by device; bytes by stage and class. False: nothing moves. */
+/* What the moves of a plan copy, by device; bytes as in ft_residency. False: nothing moves. */
 bool ft_plan_volumes(const ft_plan *plan, const int64_t (*bytes)[FT_MEMORY_CLASSES],
                      ft_volume *volumes);
 
@@ -45,8 +46,8 @@ enum { FT_LOADS_AHEAD = 8 }; /* that serve well: a stage's work, and some of the
 ft_status ft_residency_least(const ft_residency *request, int64_t *least, ft_error *err);
 
 /* The plan with its moves; volumes by device. FT_INFEASIBLE names the action whose own needs are
- * more than the capacity; FT_UNSUPPORTED for replicas, devices that choose by policy, and orders
- * without a repeating middle that are too long to be written out. */
+ * more than the capacity; FT_UNSUPPORTED for devices that choose by policy, and orders without a
+ * repeating middle that are too long to be written out. */
 ft_status ft_residency_plan(ft_plan **out, const ft_residency *request, ft_volume *volumes,
                             ft_error *err);
 

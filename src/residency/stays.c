@@ -26,6 +26,12 @@ static bool uses_activations(const ft_action *a)
            a->kind == FT_ACT_BACKWARD_WEIGHT;
 }
 
+/* By class, of a stage that is on the device. */
+static const int64_t *bytes_of(const planner *p, int stage)
+{
+    return p->q->bytes[p->seat[stage]];
+}
+
 /* Micro-batches that are between their forward and the end of their backward, at most. */
 static void find_windows(planner *p, int64_t *under_way)
 {
@@ -34,7 +40,7 @@ static void find_windows(planner *p, int64_t *under_way)
             p->last[p->list[i].stage] = FT_ACT_BACKWARD_WEIGHT;
     for (int64_t i = 0; i < p->n; i++) {
         const ft_action *a = &p->list[i];
-        if (!p->q->bytes[a->stage][FT_MEMORY_ACTIVATIONS]) continue;
+        if (!bytes_of(p, a->stage)[FT_MEMORY_ACTIVATIONS]) continue;
         under_way[a->stage] += makes_activations(a) - (a->kind == (int)p->last[a->stage]);
         if (under_way[a->stage] > p->window[a->stage])
             p->window[a->stage] = (int)under_way[a->stage];
@@ -45,7 +51,8 @@ static item *activations_of(const planner *p, const ft_action *a, int *number)
 {
     int window = p->window[a->stage];
     if (!window || !uses_activations(a)) return NULL;
-    *number = p->first_micro[a->stage] + (int)(ft_action_index(p->plan, a) % window);
+    int64_t local = ft_share_local(&p->shares.of[a->stage], ft_action_index(p->plan, a));
+    *number = p->first_micro[a->stage] + (int)(local % window);
     return &p->items[*number];
 }
 
@@ -61,14 +68,14 @@ static ft_status make_items(planner *p, int64_t *all, ft_error *err)
     if (!p->items) return no_memory(err);
     for (int i = 0; i < plan->n_stages * FT_MEMORY_CLASSES; i++) {
         int s = i / FT_MEMORY_CLASSES, c = i % FT_MEMORY_CLASSES;
-        bool here = plan->device[s] == p->device && c != FT_MEMORY_ACTIVATIONS;
+        bool here = p->seat[s] >= 0 && c != FT_MEMORY_ACTIVATIONS;
         bool dead = c == FT_MEMORY_GRADIENTS && !p->q->writes_back;
-        p->items[i] = (item){s, c, here ? p->q->bytes[s][c] : 0, -1, -1, false, dead};
+        p->items[i] = (item){s, c, here ? bytes_of(p, s)[c] : 0, -1, -1, false, dead};
         *all += p->items[i].bytes;
     }
     for (int s = 0; s < plan->n_stages; s++)
         for (int i = 0; i < p->window[s]; i++) {
-            int64_t bytes = p->q->bytes[s][FT_MEMORY_ACTIVATIONS];
+            int64_t bytes = bytes_of(p, s)[FT_MEMORY_ACTIVATIONS];
             p->items[p->first_micro[s] + i] =
                 (item){s, FT_MEMORY_ACTIVATIONS, bytes, -1, -1, false, true};
             *all += bytes;
@@ -80,14 +87,19 @@ ft_status residency_begin(planner *p, int64_t *all, ft_error *err)
 {
     const ft_plan *plan = p->plan;
     int n = plan->n_stages;
+    FT_TRY(ft_shares_of_plan(&p->shares, p->arena, plan, err));
     p->n = ft_plan_length(plan, p->device);
     p->list = ft_arena_array(p->arena, p->n + 1, sizeof *p->list);
-    p->window = ft_arena_array(p->arena, 2 * (int64_t)n, sizeof *p->window);
+    p->window = ft_arena_array(p->arena, 3 * (int64_t)n, sizeof *p->window);
     p->last = ft_arena_array(p->arena, n, sizeof *p->last);
     int64_t *under_way = ft_arena_array(p->arena, n, sizeof *under_way);
     if (!p->list || !p->window || !p->last || !under_way) return no_memory(err);
     p->first_micro = p->window + n;
-    for (int s = 0; s < n; s++) p->last[s] = FT_ACT_BACKWARD;
+    p->seat = p->first_micro + n;
+    for (int s = 0; s < n; s++) {
+        p->last[s] = FT_ACT_BACKWARD;
+        p->seat[s] = residency_seat(plan, s, p->device);
+    }
     for (int64_t i = 0; i < p->n; i++) p->list[i] = ft_plan_at(plan, p->device, i);
     find_windows(p, under_way);
     return make_items(p, all, err);
@@ -95,13 +107,13 @@ ft_status residency_begin(planner *p, int64_t *all, ft_error *err)
 
 /* -- uses -------------------------------------------------------------------------------------- */
 
-/* Whether the stage's weights are used by `user` in place. */
-static bool lends(const ft_plan *p, int stage, int user)
+/* Whether the stage's weights are, or may be, used by `user` of the same device in place. */
+static bool lends(const planner *p, int stage, int user)
 {
-    for (int e = 0; e < p->n_edges; e++) {
-        const ft_edge *edge = &p->edges[e];
+    for (int e = 0; e < p->plan->n_edges; e++) {
+        const ft_edge *edge = &p->plan->edges[e];
         if (edge->from == stage && edge->to == user && edge->to_kind == FT_ACT_ADOPT)
-            return p->device[stage] == p->device[user];
+            return p->seat[stage] >= 0 && p->seat[user] >= 0;
     }
     return false;
 }
@@ -117,7 +129,7 @@ static int needs_of(const planner *p, const ft_action *a, int *out)
     if (activations_of(p, a, &out[n])) n++;
     if (!(needs >> FT_MEMORY_WEIGHTS & 1) || a->kind == FT_ACT_UPDATE) return n;
     for (int s = 0; s < p->plan->n_stages; s++)
-        if (p->items[s * FT_MEMORY_CLASSES].bytes && s != a->stage && lends(p->plan, s, a->stage))
+        if (p->items[s * FT_MEMORY_CLASSES].bytes && s != a->stage && lends(p, s, a->stage))
             out[n++] = s * FT_MEMORY_CLASSES + FT_MEMORY_WEIGHTS;
     return n;
 }
@@ -213,6 +225,13 @@ static ft_status report_need(const planner *p, int64_t at, ft_error *err)
                    (double)p->q->capacity[p->device] / 1e6);
 }
 
+/* Of a batch, the one that the device has of the stage. */
+static int first_micro_of(const planner *p, int stage)
+{
+    const ft_stage_share *share = &p->shares.of[stage];
+    return (int)ft_share_index(share, p->seat[stage] - share->first, 0);
+}
+
 static ft_status bring(planner *p, int number, int64_t at, ft_error *err)
 {
     item *i = &p->items[number];
@@ -223,12 +242,13 @@ static ft_status bring(planner *p, int number, int64_t at, ft_error *err)
         close_stay(p, &p->items[victim]);
     }
     i->stay = (int)p->n_stays;
-    p->stays[p->n_stays++] = (stay){.item = number,
-                                    .begin = at,
-                                    .end = at,
-                                    .is_loaded = !i->is_dead,
-                                    .from_batch = a->batch,
-                                    .micro = i->class == FT_MEMORY_ACTIVATIONS ? a->micro : 0};
+    p->stays[p->n_stays++] =
+        (stay){.item = number,
+               .begin = at,
+               .end = at,
+               .is_loaded = !i->is_dead,
+               .from_batch = a->batch,
+               .micro = i->class == FT_MEMORY_ACTIVATIONS ? a->micro : first_micro_of(p, i->stage)};
     p->used += i->bytes;
     return FT_OK;
 }
@@ -250,6 +270,14 @@ static void change(planner *p, const ft_action *a)
     if (p->q->writes_back) gradients->is_dead = false;
 }
 
+/* Of what is per batch behind a batch's last backward: gradients are passed on and summed, then
+ * they change weights, which are passed on. */
+static bool is_step(const ft_action *a)
+{
+    return a->kind == FT_ACT_EXCHANGE || a->kind == FT_ACT_REDUCE || a->kind == FT_ACT_UPDATE ||
+           a->kind == FT_ACT_ADOPT;
+}
+
 /* Whether the next action goes on with the task of the one at `at`. */
 static bool goes_on(const planner *p, int64_t at)
 {
@@ -257,10 +285,9 @@ static bool goes_on(const planner *p, int64_t at)
     if (at + 1 == p->n) return false;
     const ft_action *a = &p->list[at], *b = &p->list[at + 1];
     if (a->stage != b->stage) return false;
-    if (a->kind == FT_ACT_REDUCE && b->kind == FT_ACT_UPDATE) return true;
+    if (is_step(a) && is_step(b)) return true;
     if (p->q->scope == FT_SCOPE_ACTION) return false;
-    bool steps = b->kind == FT_ACT_REDUCE || b->kind == FT_ACT_UPDATE;
-    return a->kind == b->kind || (a->kind == (int)p->last[a->stage] && steps);
+    return a->kind == b->kind || (a->kind == (int)p->last[a->stage] && is_step(b));
 }
 
 /* What leaves at the end of a task: all but, within a group, nothing. Activations leave when their

@@ -79,19 +79,24 @@ void simulation_send(simulation *s, const ft_meeting *m, int64_t event)
     if (ft_wires_join(w, m)) reduce(s, m->stage, event);
 }
 
+static int64_t swapped_bytes(const simulation *s, const ft_meeting *m)
+{
+    return s->options->swap_bytes[s->shares.of[m->stage].first + m->replica][m->item];
+}
+
 static int64_t swap(simulation *s, const ft_meeting *m, int device, int64_t event)
 {
     const ft_machine *machine = s->options->machine;
     if (!s->options->swap_bytes) return s->now;
     if (!machine) {
         const double *rate = s->options->swap_ns_per_byte;
-        double ns = rate ? rate[device] * (double)s->options->swap_bytes[m->stage][m->item] : 0;
+        double ns = rate ? rate[device] * (double)swapped_bytes(s, m) : 0;
         return s->now + (int64_t)(ns + .5);
     }
     bool out = m->kind == FT_ACT_SWAP_OUT;
     int home = machine->home[device];
     const ft_way *w = ft_roads_way(&s->roads, out ? device : home, out ? home : device);
-    int64_t start, bytes = s->options->swap_bytes[m->stage][m->item];
+    int64_t start, bytes = swapped_bytes(s, m);
     int64_t end = ft_roads_pass(&s->roads, w, s->now, bytes, &start);
     record(s, (ft_passage){.start_ns = start,
                            .end_ns = end,

@@ -89,7 +89,7 @@ static ft_status check_ways(const simulation *s, ft_error *err)
                              s->plan->reduce_bytes[stage], err));
         for (int c = 0; s->options->swap_bytes && c < FT_MEMORY_CLASSES; c++)
             for (int i = 0; i < share->n; i++) {
-                int64_t bytes = s->options->swap_bytes[stage][c];
+                int64_t bytes = s->options->swap_bytes[share->first + i][c];
                 if (!bytes) continue;
                 if (bytes < 0 || !m->home)
                     return ft_fail(err, FT_INVALID,

@@ -15,7 +15,9 @@ typedef struct ft_simulation {
     const ft_stage_costs
         *costs;                /* NULL: micro-batch actions take one unit each, the rest nothing */
     const ft_machine *machine; /* NULL: transfers take transfer_ns and wait for nobody */
-    const int64_t (*swap_bytes)[FT_MEMORY_CLASSES]; /* by stage; activations: of a micro-batch */
+    const int64_t (*swap_bytes)[FT_MEMORY_CLASSES]; /* by replica, in the order of the plan's
+                                                       replica_device; activations: of a
+                                                       micro-batch */
     const double *swap_ns_per_byte; /* by device, each way, where there is no machine; NULL: 0 */
     const ft_lot *lots; /* by ft_action.stay: what comes to a place waits for copies from there;
                            NULL: not known */

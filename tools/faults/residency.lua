@@ -13,6 +13,11 @@ return {
       "if (at <= gone[s->item]) break;", "c/residency", "loads come where there is no room" },
    { "src/residency/moves.c", "least[s->end + 1] > s->from_batch ?", "0 ?", "c/residency",
       "what leaves has the batch of what brought it" },
+   { "src/residency/stays.c", "if (is_step(a) && is_step(b)) return true;", "",
+      "spec/harmony", "weights leave between an update and its copies to replicas" },
+   { "src/residency/moves.c", "if (plan->replica_device[seat] == device) return seat;",
+      "if (plan->replica_device[seat] >= 0) return seat;", "spec/harmony",
+      "all replicas are taken for the first" },
    { "src/residency/residency.c", "if (bytes > least[d]) least[d] = bytes;", "least[d] = bytes;",
       "c/residency", "the least is what the last action needs" },
 }
