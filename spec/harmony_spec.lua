@@ -48,6 +48,41 @@ describe("harmony-pp", function()
    end)
 end)
 
+--- What a batch of a plan copies to and from host memory, of a class, on all devices.
+local function bytes_of(plan, class)
+   local bytes = 0
+   for _, volume in ipairs(plan.volumes) do
+      bytes = bytes + volume.bytes_in[class] + volume.bytes_out[class]
+   end
+   return bytes
+end
+
+describe("replicas", function()
+   local cases = {
+      { schedule = "1f1b", replicas = "2-1", devices = "cpu:3" },
+      { schedule = "async", replicas = "1-2", devices = "cpu:3" },
+      { schedule = "harmony-dp", stages = 4, devices = "cpu:2" },
+      { schedule = "harmony-dp", stages = 4, devices = "cpu:2", clip = 1 },
+   }
+   for _, family in ipairs { "t5", "gpt2", "bert" } do
+      it("compute the same when their state moves: " .. family, function()
+         for _, case in ipairs(cases) do
+            local o = with({ family = family, steps = 4 }, case)
+            local judge = pipeline.train(o)
+            for _, swap in ipairs { "always", "lms" } do
+               local run = pipeline.train(with(o, { swap = swap }))
+               assert.is_true(bytes_of(run.plan, "weights") > 0)
+               assert.same(judge.losses, run.losses)
+               assert.same(judge.params, run.params)
+               for d, planned in ipairs(run.plan.memory) do
+                  assert.is_true(run.measured[d].total <= planned.total)
+               end
+            end
+         end
+      end)
+   end
+end)
+
 --- How often each class is loaded and saved in a plan's text, of all stages.
 local function moves_of(text)
    local counts, total = {}, { L = 0, O = 0, D = 0 }
@@ -59,37 +94,88 @@ local function moves_of(text)
    return counts, total
 end
 
+--- What the replicas of stages send each other in a batch.
+local function exchanged(plan)
+   local bytes = 0
+   for _, edge in ipairs(plan.blueprint:transfers()) do
+      if edge.from == edge.to then bytes = bytes + edge.bytes end
+   end
+   return bytes
+end
+
+--- Moves that a run has executed, by letter.
+local function executed(run)
+   local total = { L = 0, O = 0, D = 0 }
+   for letter in run.timeline.trace:gmatch("\"name\":%s*\"([LOD]) stage") do
+      total[letter] = total[letter] + 1
+   end
+   return total
+end
+
 describe("Harmony's table of volumes", function()
    local R = 4
+   -- schedule, --swap, how often W, dW, K and X of a layer are copied
    local systems = {
-      { "1f1b", "lms", function(M) return 4 * M + 2, 2 * M + 2, 2, 2 * M end },
-      { "gpipe", "clean", function(M) return 2 * M + 2, 2 * M, 2, 2 * M end },
-      { "harmony-pp", "task", function(M) return 3, 0, 2, 2 * M end },
+      { "1f1b", "lms", function(_, M) return 4 * M + 2, 2 * M + 2, 2, 2 * M end },
+      { "gpipe", "clean", function(_, M) return 2 * M + 2, 2 * M, 2, 2 * M end },
+      { "harmony-pp", "task", function(_, M) return 3, 0, 2, 2 * M end },
+      { "data-parallel", "lms", function(N, M)
+         return 4 * M + 2 * N, 2 * M + 2 * N, 2 * N, 2 * M
+      end },
+      { "data-parallel", "clean", function(N, M) return 2 * M + 2 * N, 2 * M, 2 * N, 2 * M end },
+      { "harmony-dp", "task", function(N, M) return 3 * N, 0, 2 * N, 2 * M end },
    }
    for _, system in ipairs(systems) do
       local schedule, swap, factors = unpack(system)
+      local parallel = schedule:find("dp") or schedule == "data-parallel"
+      local function options(N, M)
+         return options_of("bert", {
+            schedule = schedule, swap = swap, stages = R, devices = "cpu:" .. N, batch = M,
+            micro_batches = M, steps = 1, trace = true, update = "device",
+         })
+      end
       it(("is executed: %s, --swap %s"):format(schedule, swap), function()
+         local once = pipeline.plan(options(1, 1))
+         local function layers(class, n) return bytes_of(once, class) / n end
+         local w1, dw1, _, x1 = factors(1, 1)
          for _, N in ipairs { 1, 2, 4 } do
-            for _, M in ipairs { 1, 2, 3 } do
-               local o = options_of("bert", {
-                  schedule = schedule, swap = swap, stages = R, devices = "cpu:" .. N, batch = M,
-                  micro_batches = M, steps = 1, trace = true, update = "device",
-               })
-               local run = pipeline.train(o)
+            for _, M in ipairs(parallel and { N, 2 * N } or { 1, 2, 3 }) do
+               local run = pipeline.train(options(N, M))
                local moves, total = moves_of(run.plan:text())
-               local w, dw, k, x = factors(M)
+               local w, dw, k, x = factors(N, M)
                assert.equal(w * R, moves.weights)
                assert.equal(dw * R, moves.gradients or 0)
                assert.equal(k * R, moves.optimizer)
                assert.equal(x * R, moves.activations)
-               for letter in run.timeline.trace:gmatch("\"name\":%s*\"([LOD]) stage") do
-                  total[letter] = total[letter] - 1
-               end
-               assert.same({ L = 0, O = 0, D = 0 }, total) -- what was planned was executed
-               local judge = pipeline.train(with(o, { swap = "never", devices = "cpu:1" }))
+               assert.equal(w * layers("weights", w1), bytes_of(run.plan, "weights"))
+               assert.equal(dw1 > 0 and dw * layers("gradients", dw1) or 0,
+                  bytes_of(run.plan, "gradients"))
+               assert.equal(x * layers("activations", x1), bytes_of(run.plan, "activations"))
+               assert.same(total, executed(run)) -- what was planned
+               local judge = pipeline.train(with(options(N, M), {
+                  swap = "never", devices = parallel and "cpu:" .. N or "cpu:1",
+                  schedule = parallel and "data-parallel" or "sequential",
+                  stages = parallel and 1 or R,
+               }))
+               assert.same(judge.losses, run.losses)
                assert.same(judge.params, run.params)
             end
          end
       end)
    end
+
+   it("counts what replicas send each other as a ring would", function()
+      for _, N in ipairs { 2, 4 } do
+         local plan = pipeline.plan(options_of("bert", {
+            schedule = "harmony-dp", swap = "task", stages = R, devices = "cpu:" .. N, batch = 4,
+         }))
+         local trained = 0
+         for _, param in ipairs(plan.graphs[1]:params()) do
+            local count = 4
+            for _, n in ipairs(param.dims) do count = count * n end
+            trained = trained + count
+         end
+         assert.equal(2 * (N - 1) * trained, exchanged(plan)) -- gradients, then weights
+      end
+   end)
 end)

@@ -261,6 +261,7 @@ describe("stages with replicas", function()
       refused({ replicas = "2-2" }, "takes 4 devices, and there are 3")
       refused({ replicas = "2-1", stages = 3 }, "is for 2 stages, .*stages asks for 3")
       refused({ replicas = "2-x" }, "expected numbers with '%-' between them, as 2%-1")
-      refused({ replicas = "2-1", swap = "always" }, "replicas")
+      refused({ replicas = "2-1", schedule = "harmony-dp" },
+         "stage 0 has 2 replicas, expected 3: every stage on every device")
    end)
 end)

@@ -36,7 +36,7 @@ describe("schedules", function()
          assert.is_truthy(page:find("| `" .. row.name .. "` |", 1, true), row.name)
       end
       for name in ("sequential gpipe 1f1b async 2bw zero-bubble zb-v interleaved harmony-pp "
-         .. "data-parallel"):gmatch("%S+") do
+         .. "data-parallel harmony-dp"):gmatch("%S+") do
          assert.is_true(names[name], name)
       end
    end)

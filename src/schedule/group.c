@@ -1,21 +1,28 @@
-/* schedule/group.c - a device takes all micro-batches of a batch through one of its stages, then
- * through the next: what a stage keeps is needed once for all of its forwards and once for all of
- * its backwards, and its update follows these at once.
+/* schedule/group.c - orders that a device keeps whatever work takes: all micro-batches of a batch
+ * through one of its stages, then through the next, where the schedule groups; else one micro-batch
+ * through all of its stages, forward and back, then the next.
  *
- * Forwards go from the stages that are furthest from the loss to it, backwards from there back.
- * An update that has to wait for the gradients of stages whose backwards come later (clipping by
- * the norm of all, some ties) stands at the end of its batch. Source: Li, Phanishayee, Murray, Kim:
- * "Doing more with less: training large DNN models on commodity servers for the masses", HotOS 2021
- * (Harmony). */
+ * Grouped, what a stage keeps is needed once for all of its forwards and once for all of its
+ * backwards, and its update follows these at once. Forwards go from the stages that are furthest
+ * from the loss to it, backwards from there back. An update that has to wait for the gradients of
+ * stages whose backwards come later (clipping by the norm of all, some ties) stands at the end of
+ * its batch. Source: Li, Phanishayee, Murray, Kim: "Doing more with less: training large DNN models
+ * on commodity servers for the masses", HotOS 2021 (Harmony). */
 #include "schedule/internal.h"
 
 typedef struct group {
     const leg *leg;
+    int device;
     int *stages, n_stages; /* of the device, in the order of forwards */
     const bool *late;      /* by stage: its update is at the end */
     ft_action *list;
     int64_t n;
 } group;
+
+static const ft_stage_share *share_of(const group *g, int stage)
+{
+    return &g->leg->shares.of[stage];
+}
 
 static void put(group *g, ft_action_kind kind, int stage, int batch, int64_t micro)
 {
@@ -23,29 +30,87 @@ static void put(group *g, ft_action_kind kind, int stage, int batch, int64_t mic
         .kind = (uint8_t)kind, .stage = (int16_t)stage, .batch = batch, .micro = (int32_t)micro};
 }
 
-static void put_adopts(group *g, int batch)
+/* For the device's m-th micro-batch of a batch. */
+static void put_micro(group *g, ft_action_kind kind, int stage, int batch, int m)
 {
-    const ft_wires *w = g->leg->wires;
-    for (int i = 0; i < g->n_stages; i++) {
-        int spot = ft_spot_of(g->stages[i], FT_ACT_ADOPT);
-        if (w->in_first[spot] < w->in_first[spot + 1]) put(g, FT_ACT_ADOPT, g->stages[i], batch, 0);
-    }
+    int replica = ft_shares_find(&g->leg->shares, stage, g->device);
+    put(g, kind, stage, batch, ft_share_index(share_of(g, stage), replica, m));
 }
 
-static void put_batch(group *g, int batch)
+/* Whether an edge joins such actions; `own`: of the stage itself, else of some stage. */
+static bool is_joined(const group *g, ft_action_kind from, ft_action_kind to, int stage, bool own)
 {
-    int64_t micros = g->leg->pipeline->micro_batches;
-    for (int i = 0; i < g->n_stages; i++)
-        for (int64_t m = 0; m < micros; m++) put(g, FT_ACT_FORWARD, g->stages[i], batch, m);
-    for (int i = g->n_stages - 1; i >= 0; i--) {
-        int stage = g->stages[i];
-        for (int64_t m = 0; m < micros; m++) put(g, FT_ACT_BACKWARD, stage, batch, m);
-        if (g->leg->reduces) put(g, FT_ACT_REDUCE, stage, batch, 0);
-        if (!g->late[stage]) put(g, FT_ACT_UPDATE, stage, batch, 0);
+    const ft_pipeline *p = g->leg->pipeline;
+    for (int e = 0; e < p->n_edges; e++) {
+        const ft_edge *edge = &p->edges[e];
+        int here = from == FT_ACT_EXCHANGE ? edge->from : edge->to;
+        if (here == stage && edge->from_kind == from && edge->to_kind == to &&
+            (!own || edge->from == edge->to))
+            return true;
     }
+    return false;
+}
+
+/* Whether the stage takes over weights of its own replicas alone. */
+static bool adopts_own(const group *g, int stage)
+{
+    const ft_pipeline *p = g->leg->pipeline;
+    for (int e = 0; e < p->n_edges; e++)
+        if (p->edges[e].to == stage && p->edges[e].to_kind == FT_ACT_ADOPT &&
+            p->edges[e].from != stage)
+            return false;
+    return is_joined(g, FT_ACT_UPDATE, FT_ACT_ADOPT, stage, true);
+}
+
+static void put_update(group *g, int stage, int batch)
+{
+    put(g, FT_ACT_UPDATE, stage, batch, 0);
+    if (adopts_own(g, stage)) put(g, FT_ACT_ADOPT, stage, batch, 0);
+}
+
+/* Behind a stage's last backward of a batch. */
+static void put_steps(group *g, int stage, int batch)
+{
+    if (is_joined(g, FT_ACT_EXCHANGE, FT_ACT_REDUCE, stage, false))
+        put(g, FT_ACT_EXCHANGE, stage, batch, 0);
+    if (g->leg->reduces) put(g, FT_ACT_REDUCE, stage, batch, 0);
+    if (!g->late[stage]) put_update(g, stage, batch);
+}
+
+/* What is left of a batch. */
+static void put_rest(group *g, int batch)
+{
     for (int i = g->n_stages - 1; i >= 0; i--)
-        if (g->late[g->stages[i]]) put(g, FT_ACT_UPDATE, g->stages[i], batch, 0);
-    put_adopts(g, batch);
+        if (g->late[g->stages[i]]) put_update(g, g->stages[i], batch);
+    for (int i = 0; i < g->n_stages; i++)
+        if (is_joined(g, FT_ACT_UPDATE, FT_ACT_ADOPT, g->stages[i], false) &&
+            !adopts_own(g, g->stages[i]))
+            put(g, FT_ACT_ADOPT, g->stages[i], batch, 0);
+}
+
+static void put_grouped(group *g, int batch)
+{
+    for (int i = 0; i < g->n_stages; i++)
+        for (int m = 0; m < share_of(g, g->stages[i])->per_batch; m++)
+            put_micro(g, FT_ACT_FORWARD, g->stages[i], batch, m);
+    for (int i = g->n_stages - 1; i >= 0; i--) {
+        for (int m = 0; m < share_of(g, g->stages[i])->per_batch; m++)
+            put_micro(g, FT_ACT_BACKWARD, g->stages[i], batch, m);
+        put_steps(g, g->stages[i], batch);
+    }
+    put_rest(g, batch);
+}
+
+/* All stages have as many micro-batches on the device: each is on every one. */
+static void put_in_turn(group *g, int batch)
+{
+    for (int m = 0; m < share_of(g, g->stages[0])->per_batch; m++) {
+        for (int i = 0; i < g->n_stages; i++) put_micro(g, FT_ACT_FORWARD, g->stages[i], batch, m);
+        for (int i = g->n_stages - 1; i >= 0; i--)
+            put_micro(g, FT_ACT_BACKWARD, g->stages[i], batch, m);
+    }
+    for (int i = g->n_stages - 1; i >= 0; i--) put_steps(g, g->stages[i], batch);
+    put_rest(g, batch);
 }
 
 /* Stages whose updates wait for reduces of stages that are further from the loss. */
@@ -72,12 +137,11 @@ static void find_late(const leg *l, int *waits, bool *late)
 }
 
 /* The device's stages, the furthest from the loss first. */
-static void find_stages(group *g, int device)
+static void find_stages(group *g)
 {
     const int *depth = g->leg->depths.depth;
-    g->n_stages = 0;
     for (int s = 0; s < g->leg->pipeline->n_stages; s++) {
-        if (g->leg->pipeline->device[s] != device) continue;
+        if (ft_shares_find(&g->leg->shares, s, g->device) < 0) continue;
         int at = g->n_stages++;
         for (; at > 0 && depth[g->stages[at - 1]] < depth[s]; at--)
             g->stages[at] = g->stages[at - 1];
@@ -85,30 +149,60 @@ static void find_stages(group *g, int device)
     }
 }
 
+bool leg_has_group(const leg *l)
+{
+    for (int s = 0; l->schedule->replicates && s < l->pipeline->n_stages; s++)
+        if (l->shares.of[s].n != l->pipeline->n_devices) return l->schedule->groups;
+    return l->schedule->groups || l->schedule->replicates;
+}
+
+static ft_status check_places(const leg *l, ft_error *err)
+{
+    for (int s = 0; s < l->pipeline->n_stages; s++) {
+        int n = l->shares.of[s].n, wanted = l->schedule->replicates ? l->pipeline->n_devices : 1;
+        if (n != wanted)
+            return ft_fail(err, FT_INVALID,
+                           "schedule %s: stage %d has %d replicas, expected %d: %s",
+                           l->schedule->name, s, n, wanted,
+                           wanted > 1 ? "every stage on every device" : "one device for each");
+    }
+    return FT_OK;
+}
+
+static ft_status order_device(leg *l, group *g, ft_error *err)
+{
+    find_stages(g);
+    int64_t length = (2 * (int64_t)l->pipeline->micro_batches + 4) * g->n_stages * l->n_batches;
+    g->list = ft_arena_array(l->arena, length + 1, sizeof *g->list);
+    if (!g->list) return ft_fail(err, FT_NOMEM, "plan: no memory for device %d", g->device);
+    for (int batch = 0; batch < l->n_batches && g->n_stages; batch++)
+        if (l->schedule->groups)
+            put_grouped(g, batch);
+        else
+            put_in_turn(g, batch);
+    l->done[g->device] = (ft_action_list){.n = (int)g->n, .actions = g->list};
+    return FT_OK;
+}
+
 ft_status leg_group(leg *l, ft_error *err)
 {
     const ft_pipeline *p = l->pipeline;
-    if (l->shares.several)
-        return ft_fail(err, FT_INVALID,
-                       "schedule %s: a stage has several replicas, expected one device for each",
-                       l->schedule->name);
+    FT_TRY(check_places(l, err));
     int *numbers = ft_arena_array(l->arena, 2 * (int64_t)p->n_stages, sizeof *numbers);
     bool *late = ft_arena_array(l->arena, p->n_stages, sizeof *late);
-    l->orders = ft_arena_array(l->arena, p->n_stages, sizeof *l->orders);
+    l->orders = ft_arena_array(l->arena, l->shares.n_seats, sizeof *l->orders);
     l->done = ft_arena_array(l->arena, p->n_devices, sizeof *l->done);
     if (!numbers || !late || !l->orders || !l->done)
         return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", p->n_stages);
     find_late(l, numbers, late);
-    for (int s = 0; s < p->n_stages; s++)
-        l->orders[s] = (stage_order){.versions = 1, .in_flight = p->micro_batches};
+    for (int seat = 0; seat < l->shares.n_seats; seat++) {
+        int per_batch = l->shares.of[l->shares.seat_stage[seat]].per_batch;
+        l->orders[seat] =
+            (stage_order){.versions = 1, .in_flight = l->schedule->groups ? per_batch : 1};
+    }
     for (int d = 0; d < p->n_devices; d++) {
-        group g = {.leg = l, .stages = numbers + p->n_stages, .late = late};
-        find_stages(&g, d);
-        int64_t length = (2 * (int64_t)p->micro_batches + 3) * g.n_stages * l->n_batches;
-        g.list = ft_arena_array(l->arena, length + 1, sizeof *g.list);
-        if (!g.list) return ft_fail(err, FT_NOMEM, "plan: no memory for device %d", d);
-        for (int batch = 0; batch < l->n_batches; batch++) put_batch(&g, batch);
-        l->done[d] = (ft_action_list){.n = (int)g.n, .actions = g.list};
+        group g = {.leg = l, .device = d, .stages = numbers + p->n_stages, .late = late};
+        FT_TRY(order_device(l, &g, err));
     }
     return FT_OK;
 }

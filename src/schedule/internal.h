@@ -34,8 +34,11 @@ ft_status leg_order(leg *leg, ft_error *err);
 ft_status leg_play(leg *leg, ft_error *err);
 /* interleave.c: both of them, where stages of a device take turns. */
 ft_status leg_interleave(leg *leg, ft_error *err);
-/* group.c: likewise, where a device takes all micro-batches through one stage after the other. */
+/* group.c: likewise, where a device takes all micro-batches through one stage after the other, or
+ * one micro-batch through all of its stages after the other. */
 ft_status leg_group(leg *leg, ft_error *err);
+/* Whether the schedule has such an order, with stages where they are. */
+bool leg_has_group(const leg *leg);
 
 /* vee.c: likewise, where stages go down the devices and up again. */
 ft_status leg_vee(leg *leg, ft_error *err);

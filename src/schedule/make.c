@@ -205,7 +205,7 @@ static ft_status play_leg(leg *l, ft_fold *f, ft_error *err)
         FT_TRY(leg_interleave(l, err));
     else if (l->schedule->folds)
         FT_TRY(leg_vee(l, err));
-    else if (l->schedule->groups)
+    else if (leg_has_group(l))
         FT_TRY(leg_group(l, err));
     else {
         FT_TRY(leg_order(l, err));

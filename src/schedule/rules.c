@@ -131,6 +131,16 @@ static const ft_schedule data_parallel = {
     .next = sequential_next,
 };
 
+static const ft_schedule harmony_dp = {
+    .name = "harmony-dp",
+    .doc = "as data-parallel, with all micro-batches of a device through one stage, then the next",
+    .synchronous = true,
+    .groups = true,
+    .replicates = true,
+    .flat = true,
+    .next = gpipe_next,
+};
+
 const ft_schedule ft_schedule_evaluate = {
     .name = "evaluate",
     .doc = "forwards alone, one micro-batch after the other",
@@ -138,9 +148,8 @@ const ft_schedule ft_schedule_evaluate = {
 };
 
 const ft_schedule *const ft_schedules[] = {
-    &sequential,  &gpipe,         &one_f_one_b, &async,      &double_buffered,
-    &zero_bubble, &zero_bubble_v, &interleaved, &harmony_pp, &data_parallel,
-    NULL};
+    &sequential,    &gpipe,       &one_f_one_b, &async,         &double_buffered, &zero_bubble,
+    &zero_bubble_v, &interleaved, &harmony_pp,  &data_parallel, &harmony_dp,      NULL};
 
 const ft_weights_row ft_weights_rows[FT_WEIGHTS_COUNT] = {
     [FT_WEIGHTS_OWN] = {"own", FT_READS_NEWEST, false, "those of the schedule"},

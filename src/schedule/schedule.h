@@ -70,7 +70,9 @@ typedef struct ft_schedule {
                         stages, then through the next */
     bool folds;      /* not by stage: of 2P stages device d has d and 2P - 1 - d, and takes what is
                         ready of both */
-    bool replicates; /* makes sense with replicas only */
+    bool replicates; /* not by stage: every stage is on every device, which takes one micro-batch
+                        through all of them, then the next; or, where it groups, all of its
+                        micro-batches through one of them, then the next */
     bool flat;       /* every stage holds all micro-batches of a batch */
     bool serial;     /* one micro-batch is under way, in one stage: a judge, never the fastest */
     ft_weights weights; /* FT_WEIGHTS_OWN is FT_WEIGHTS_LATEST */

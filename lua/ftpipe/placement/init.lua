@@ -111,7 +111,8 @@ end
 --- A device for each stage. Those that are one share its memory.
 local function take_turns(schedule, devices, n_stages, replicas)
    if replicas then return join(devices, replicas) end
-   local rows, share = {}, math.ceil(n_stages / #devices)
+   local every = schedules.replicates(schedule)
+   local rows, share = {}, every and n_stages or math.ceil(n_stages / #devices)
    for s = 1, n_stages do
       local row = copy(devices[schedules.device_of(schedule, s, #devices)])
       row.memory_bytes = math.ceil(row.memory_bytes / share)
@@ -220,10 +221,14 @@ end
 
 --- What a placement depends on, of the options that plans of one model and batch differ in.
 local function key_of(name, o, budget)
-   return ("%s %s %s %s %s %s %s %s %s %s"):format(tostring(name), o.stages, o.effort, o.recompute,
-      o.replicas and table.concat(o.replicas, "-"), schedules.is_flat(o.schedule),
-      schedules.folds(o.schedule), budget and budget.factor, budget and budget.frozen_factor,
-      budget and (budget.others and table.concat(budget.others, " ") or "balanced"))
+   local parts = {
+      name, o.stages, o.effort, o.recompute, o.replicas and table.concat(o.replicas, "-"),
+      schedules.is_flat(o.schedule), schedules.folds(o.schedule), schedules.replicates(o.schedule),
+      budget and budget.factor, budget and budget.frozen_factor,
+      budget and (budget.others and table.concat(budget.others, " ") or "balanced"),
+   }
+   for i = 1, 11 do parts[i] = tostring(parts[i]) end
+   return table.concat(parts, " ")
 end
 
 --- Assigns the forward nodes of a graph to stages, and stages to devices. Nodes of one scope stay

@@ -71,7 +71,7 @@ M.rows = {
    { "update", of = "recipe explore plan", rare = true, choices = { "auto", "end", "device" },
       default = "auto",
       help = "when: device: behind the backwards of a stage, end: when all gradients are there; "
-         .. "auto: device for harmony-pp without --clip" },
+         .. "auto: device for harmony-pp and -dp without --clip" },
    { "optimizer", of = "recipe explore plan", choices = choices.optimizers, default = "adamw",
       help = "update rule" },
    { "lr", of = "recipe", type = "number", min = 0, default = 1e-4, help = "learning rate" },

@@ -54,8 +54,24 @@ function M.has_places(o)
       schedules.replicates(o.rule or o.schedule))
 end
 
---- Stages in the order of the model, each on as many devices as --replicas says, or all of it on
--- every device.
+--- Stages in the order of the model, each on every device.
+local function everywhere(graph, o, n_stages, n_devices)
+   local places = {}
+   for s = 1, n_stages do
+      places[s] = {}
+      for d = 1, n_devices do places[s][d] = d end
+      if n_devices == 1 then places[s] = 1 end
+   end
+   if n_stages == 1 then return whole(graph, places) end
+   local result = copy(placement.solve(graph, "seq", copy(o, {
+      partition = "seq", stages = n_stages,
+   })))
+   result.device = places
+   return result
+end
+
+--- Stages in the order of the model, each on as many devices as --replicas says, or on every
+-- device.
 local function spread(graph, o)
    if not DEFAULTS[o.partition] then
       usage("%s says where stages are, %s too: leave one out", o.replicas
@@ -64,7 +80,11 @@ local function spread(graph, o)
          named.value(o, "partition", placement.title(o.partition)))
    end
    local n = #core.engine.devices(o.devices)
-   local counts, places = replicas.of(copy(o, { replicas = o.replicas or tostring(n) }))
+   if not o.replicas then
+      local several = schedules.groups(o.rule or o.schedule)
+      return everywhere(graph, o, o.stages or several and n or 1, n)
+   end
+   local counts, places = replicas.of(o)
    if #counts == 1 then return whole(graph, places) end
    local own = copy(o, { partition = "seq", stages = #counts, replicas = counts })
    local result = copy(placement.solve(graph, "seq", own))
