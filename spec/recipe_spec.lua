@@ -133,9 +133,9 @@ describe("recipes/t5_rte.lua", function()
    end)
 
    it("refuses models that are not there or not whole", function()
-      refused(6, "%-%-model /nope is neither a directory nor a built%-in configuration",
+      refused(6, "%-%-model /nope is neither a directory, nor in %S+, nor a built%-in ",
          { "--model", "/nope" })
-      refused(2, "built%-in configuration", { "--model", "t5-small", "--data", "/nope" })
+      refused(6, "built%-in configuration", { "--model", "t5-small", "--data", "/nope" })
       with_model(function(model, dir)
          core.sys.write_file(dir .. "/rows.jsonl", GOOD)
          refused(6, "model%.safetensors: tensors cover %d+ bytes of data, the file holds %d+",

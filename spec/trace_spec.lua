@@ -7,7 +7,7 @@ local process = require("spec.support.process")
 local ftpipe = process.ftpipe
 
 describe("ftpipe trace", function()
-   it("prints some batches, whose slices nest on each thread", function()
+   it("prints some batches: slices nest on each thread, arrows have two ends", function()
       files.in_directory(function(directory)
          local run = directory .. "/a"
          local _, err, code = ftpipe { "recipes/t5_rte.lua", "--steps", "4", "--eval-limit", "8",
@@ -35,6 +35,39 @@ describe("ftpipe trace", function()
             if batch == 1 or batch == 2 then wanted = wanted + 1 end
          end
          assert.equal(wanted, seen)
+         -- arrows: pairs, each from within a slice to the beginning of another that is not earlier
+         local pairs_of = {}
+         for _, event in ipairs(events) do
+            if event.ph == "s" or event.ph == "f" then
+               pairs_of[event.id] = pairs_of[event.id] or {}
+               assert.is_nil(pairs_of[event.id][event.ph])
+               pairs_of[event.id][event.ph] = event
+            end
+         end
+         local function slice_at(at)
+            for _, event in ipairs(events) do
+               if event.ph == "X" and event.pid == at.pid and event.tid == at.tid
+                  and event.ts - 0.002 <= at.ts and at.ts <= event.ts + event.dur
+               then
+                  return event
+               end
+            end
+         end
+         local arrows = 0
+         for _, arrow in pairs(pairs_of) do
+            arrows = arrows + 1
+            assert.is_true(arrow.s.ts <= arrow.f.ts + 0.002)
+            local from, to = arrow.s.name:match("^(%u%d+)>(%u%d+)$")
+            for at, name in pairs { [arrow.s] = from, [arrow.f] = to } do
+               assert.equal(name, (slice_at(at).name:gsub("^(%u) stage (%d+) .*", "%1%2")))
+            end
+         end
+         assert.is_true(arrows >= 16, arrows) -- 4 micro-batches there and back, of two batches
+         assert.same({ pairs_of[1].s.name }, { pairs_of[1].f.name })
+         out = ftpipe { "trace", run, "--batches", "1", "--text" }
+         for d = 0, 1 do assert.matches(("device %d |[^|]+| +%%d+ %%%%\n"):format(d), out) end
+         out = ftpipe { "trace", run, "--out", run .. "/window.json" }
+         assert.matches("window.json: %d+ events, %d+ kB\n$", out)
          process.refused(6, "has no batch 90 to 99", { "trace", run, "--batches", "90-99" })
          process.refused(2, "expected one, as 3", { "trace", run, "--batches", "5-3" })
          process.refused(2, "needs the directory", { "trace" })

@@ -2,6 +2,7 @@
 
 local args = require("ftpipe.recipe.args")
 local core = require("ftpipe.core")
+local hub = require("ftpipe.model.hub")
 local units = require("ftpipe.base.units")
 
 local M = { help = "what this machine has for ftpipe, and what to do next" }
@@ -32,9 +33,6 @@ end
 
 --- Directories with a config.json below some well known ones.
 local function models()
-   local home = os.getenv("HOME") or ""
-   local hub = os.getenv("HF_HUB_CACHE") or (os.getenv("HF_HOME") or home .. "/.cache/huggingface")
-      .. "/hub"
    local found = {}
    local function look(path)
       if core.sys.exists(path) ~= "directory" then return end
@@ -45,8 +43,8 @@ local function models()
          if core.sys.exists(snapshots) == "directory" then look(snapshots) end
       end
    end
-   for _, path in ipairs { hub, "models", "." } do pcall(look, path) end
-   return found, hub
+   for _, path in ipairs { hub.root(), "models", "." } do pcall(look, path) end
+   return found, hub.root()
 end
 
 --- Rates of the devices of this machine as they are, all of them working.
@@ -113,11 +111,11 @@ end
 --- @tparam {string,...} argv the words after "doctor"
 function M.run(argv)
    local flags = args.read(declared, argv, "doctor")
-   local found, hub = models()
+   local found, cache = models()
    local data = {
       version = core.version, machine = machine(), memory_bytes = core.sys.memory(),
       devices = devices(flags.quick), gpu = cards(),
-      models = found, hub = hub, problems = problems(),
+      models = found, hub = cache, problems = problems(),
    }
    if flags.format == "json" then
       data.models, data.problems = core.json.array(data.models), core.json.array(data.problems)

@@ -1,4 +1,4 @@
---- ftpipe plan MODEL|GRAPHFILE: how a model would be cut and run, without running it.
+--- ftpipe plan MODEL|GRAPHFILE|RECIPE: how a model would be cut and run, without running it.
 
 local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
@@ -9,18 +9,21 @@ local argvs = require("ftpipe.base.argv")
 local copy = require("ftpipe.base.copy")
 local options = require("ftpipe.plan.options")
 local schedules = require("ftpipe.schedule")
+local script = require("ftpipe.recipe.script")
 
-local M = { help = "how a model or a graph file would be cut, and how fast and large that is" }
+local M = { help = "how a model, a graph file or a recipe would be cut, and how fast that is" }
 
 local FORMATS = { "table", "json", "html", "svg", "dot", "graphml" }
 
 local declared = copy(options.flags("explore"), {
    "Plans a model (a directory, or a built-in configuration) or a graph from a file (PipeDream's\n"
-      .. "profiles, device-placement JSON, GraphML, ftpipe's own), on devices that need not exist.",
+      .. "profiles, device-placement JSON, GraphML, ftpipe's own) on devices that need not exist.\n"
+      .. "Of a recipe (FILE.lua) it is the plan of its --dry-run, by the recipe's own flags.",
    "ftpipe plan t5-3b --devices sim:4x11GB --partition mixed --max-source 320",
    "ftpipe plan t5-3b --devices sim:4x11GB --batch 40 --max-source 320 --search",
    "ftpipe plan gnmt.txt --devices sim:4x2080ti --compare",
    "ftpipe plan gpt2-xl --devices sim:8x2080ti --format html > plan.html",
+   "ftpipe plan recipes/t5_rte.lua --model t5-3b --devices sim:8x11GB",
    compare = { type = "boolean", default = false, help = "all partitioners side by side" },
    search = { type = "boolean", default = false,
       help = "try what is not given of micro-batches, schedule, partition, stages" },
@@ -173,7 +176,11 @@ end
 --- @tparam {string,...} argv the words after "plan"
 function M.run(argv)
    local path = argvs.word(argv)
-   local flags, given = args.read(declared, argv, "plan MODEL|GRAPHFILE")
+   if path and path:find("%.lua$") and core.sys.exists(path) == "file" then
+      argv[#argv + 1] = "--dry-run"
+      return script(path, argv)
+   end
+   local flags, given = args.read(declared, argv, "plan MODEL|GRAPHFILE|RECIPE")
    if not path then usage("plan needs a model or a graph file") end
    local tables, subject, model, o = {}
    if core.sys.exists(path) == "file" then

@@ -5,6 +5,7 @@ local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
 local units = require("ftpipe.base.units")
 local usage = require("ftpipe.base.usage")
+local waits = require("ftpipe.schedule.waits")
 
 local M = { help = "what a run does now, from another terminal" }
 
@@ -17,21 +18,22 @@ local declared = {
 local TAIL = 65536 -- bytes of metrics.jsonl that are read
 local BAR = 30 -- columns
 
---- The last row of a step and the last of an evaluation.
+--- The last row of a step, the last of an evaluation, and the last of a leg.
 local function last_rows(path)
    local file = io.open(path .. "/metrics.jsonl")
    if not file then return nil end
    file:seek("set", math.max(0, file:seek("end") - TAIL))
-   local step, evaluation
+   local step, evaluation, leg
    for line in file:lines() do
       local ok, row = pcall(core.json.decode, line) -- the first and the last may be cut
       if ok and type(row) == "table" then
          if tonumber(row.loss) then step = row end
          if tonumber(row.eval_loss) then evaluation = row end
+         if tonumber(row.leg_s) then leg = row end
       end
    end
    file:close()
-   return step, evaluation
+   return step, evaluation, leg
 end
 
 local function is_running(path)
@@ -40,10 +42,18 @@ local function is_running(path)
    return lock == nil
 end
 
+--- What a device waited for most in a leg; "" where the row does not say.
+local function longest(leg, d)
+   local shares = type(leg.shares_percent) == "table" and leg.shares_percent[d]
+   local ok, said = pcall(waits.longest, shares)
+   return ok and said or ""
+end
+
 --- Lines of what the rows say.
 -- @tparam table record of run.json
 -- @tparam boolean running
-function M.lines(record, step, evaluation, running)
+-- @tparam[opt] table leg the row of the last leg, with what devices waited for
+function M.lines(record, step, evaluation, running, leg)
    if not step then return { running and "no step is done yet" or "no step was done" } end
    local steps = tonumber(record.flags and record.flags.steps)
    local left = steps and step.step_s and (steps - step.step) * step.step_s
@@ -59,8 +69,10 @@ function M.lines(record, step, evaluation, running)
    end
    for d, idle in ipairs(step.idle_percent or {}) do
       local busy = math.floor(BAR * (100 - idle) / 100 + 0.5)
-      lines[#lines + 1] = ("device %d  %s%s %3.0f %% busy  %s"):format(d - 1, ("#"):rep(busy),
-         ("."):rep(BAR - busy), 100 - idle, units.format_bytes((step.memory_bytes or {})[d] or 0))
+      local wait = leg and longest(leg, d) or ""
+      lines[#lines + 1] = ("device %d  %s%s %3.0f %% busy  %s%s"):format(d - 1, ("#"):rep(busy),
+         ("."):rep(BAR - busy), 100 - idle, units.format_bytes((step.memory_bytes or {})[d] or 0),
+         wait ~= "" and "  waits most for " .. wait or "")
    end
    return lines
 end
@@ -74,8 +86,8 @@ function M.run(argv)
    local terminal, shown = core.sys.isatty(1), 0
    while true do
       local running = is_running(path)
-      local step, evaluation = last_rows(path)
-      local lines = M.lines(record, step, evaluation, running)
+      local step, evaluation, leg = last_rows(path)
+      local lines = M.lines(record, step, evaluation, running, leg)
       if terminal and shown > 0 then io.stdout:write(("\27[%dA\27[J"):format(shown)) end
       print(table.concat(lines, "\n"))
       shown = #lines

@@ -7,6 +7,7 @@ local core = require("ftpipe.core")
 local checkpoint = require("ftpipe.model.checkpoint")
 local families = require("ftpipe.model.families")
 local guard = require("ftpipe.base.guard")
+local hub = require("ftpipe.model.hub")
 local keys = require("ftpipe.base.keys")
 local named = require("ftpipe.base.named")
 local opts = require("ftpipe.base.opts")
@@ -66,9 +67,10 @@ local function open_files(name, asset, random)
 end
 
 --- Opens a model.
--- @param o model: a directory in Hugging Face layout, a built-in configuration, or
---   "embedded:NAME" for one inside the program; init = "random": initial values instead of
---   weights; or the first alone, as a text
+-- @param o model: a directory in Hugging Face layout, the name of one in the cache of Hugging Face
+--   ("google/flan-t5-base"; nothing is downloaded), a built-in configuration, or "embedded:NAME"
+--   for one inside the program; init = "random": initial values instead of weights; or the first
+--   alone, as a text
 -- @treturn model .raw (config.json), .config, .family, .files, .checkpoint (nil: initial values),
 --   .notes (lines: what a user should know of the checkpoint)
 function M.open(o)
@@ -83,10 +85,17 @@ function M.open(o)
       model.flagged = o.flagged
       return setmetatable(model, Model)
    end
+   local cached = not random and hub.find(name)
+   if cached then
+      local model = open_files(cached, nil, false)
+      model.flagged = o.flagged
+      return setmetatable(model, Model)
+   end
    local raw, family = find_builtin(name)
    if not raw then
-      fail("not found", 6, "%s is neither a directory nor a built-in configuration (%s)",
-         named.value(o, "model", name), table.concat(M.builtin_names(), ", "))
+      fail("not found", 6, "%s is neither a directory, nor in %s, nor a built-in configuration "
+         .. "(%s)", named.value(o, "model", name), hub.place(name),
+         table.concat(M.builtin_names(), ", "))
    end
    return setmetatable({
       name = name, raw = raw, config = family.config(raw), family = family, weightless = not random,
@@ -107,9 +116,10 @@ end
 --- Raises when there is nothing to train: a built-in configuration without --init random.
 function Model:check_trainable()
    if self.weightless then
-      fail("invalid argument", 2, "%s is a built-in configuration without weights: give a "
-         .. "directory or %s, or plan only, on devices like sim:8x11GB%s",
-         named.value(self, "model", self.name), named.value(self, "init", "random"),
+      fail("not found", 6, "%s is a built-in configuration without weights, and there are "
+         .. "none in ./%s or %s: give a directory or %s, or plan only, on devices like "
+         .. "sim:8x11GB%s", named.value(self, "model", self.name), self.name,
+         hub.place(self.name), named.value(self, "init", "random"),
          self.flagged and " or with --dry-run" or "")
    end
 end

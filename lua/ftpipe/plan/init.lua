@@ -25,6 +25,7 @@ local playing = require("ftpipe.schedule.played")
 local rates = require("ftpipe.plan.rate")
 local remedies = require("ftpipe.plan.remedies")
 local precision = require("ftpipe.plan.precision")
+local rows = require("ftpipe.schedule.rows")
 local schedules = require("ftpipe.schedule")
 local stages = require("ftpipe.plan.stages")
 local swaps = require("ftpipe.plan.swaps")
@@ -339,6 +340,12 @@ function Plan:span(stage)
    return ("%s .. %s"):format(first, last)
 end
 
+local TIMELINE = {
+   batches = { type = "int", min = 1, default = 1 },
+   columns = { type = "int", min = 1, help = "of a row; as the terminal is wide" },
+   ascii = { type = "boolean", help = "no other characters; as the locale says" },
+}
+
 local Prediction = {}
 
 function Prediction:__tostring()
@@ -376,6 +383,18 @@ function Plan:draw(path, batches)
    for d, device in ipairs(self.devices) do names[d] = device.name end
    core.sys.write_file(path, form == "svg" and timeline.svg(played, names) or played.trace)
    return self
+end
+
+--- The first batches in time as a row of characters for each device.
+-- @tparam[opt] table o batches (1), columns (of a row; as the terminal is wide), ascii (true: no
+--   other characters; as the locale says)
+-- @treturn string
+function Plan:timeline(o)
+   o = opts.check("plan:timeline", TIMELINE, o)
+   local names = {}
+   for d, device in ipairs(self.devices) do names[d] = device.name end
+   local trace = core.json.decode(self.blueprint:simulate(o.batches, true).trace)
+   return rows.text(trace.traceEvents, names, o)
 end
 
 --- Planned bytes of every device.
@@ -430,11 +449,12 @@ Plan.save = texts.save
 --- The order of work by itself, from a file, a text or a table: ftpipe/plan/text.lua.
 M.load, M.parse, M.of = texts.load, texts.parse, texts.of
 
-M.takes = { ["ft.plan"] = RULES }
+M.takes = { ["ft.plan"] = RULES, ["plan:timeline"] = TIMELINE }
 
 guard("plan", Plan, {
    remedies = "", check = "", span = "stage: int", simulate = "batches: int, trace?: boolean",
-   draw = "path: string, batches?: int", memory_bytes = "", text = "", evaluation_text = "",
+   draw = "path: string, batches?: int", timeline = "o?: table", memory_bytes = "",
+   text = "", evaluation_text = "",
    why = "node: string|number", diff = "other: plan", move = "block: string|number, "
       .. "device: string|number", edit = "changes: table|function", save = "path: string",
 })

@@ -40,6 +40,7 @@ return function(o)
    local args, task = o.args, o.task
    directories.check(args)
    local model = models.open(args)
+   if directories.is_for_runs(args) then model:check_trainable() end
    local data = task:open(model, args)
    print(("%s: %s; %s"):format(task.name, model, data or "no data, planning only"))
 

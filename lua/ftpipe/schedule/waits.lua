@@ -59,7 +59,8 @@ function M.percent(sums)
 end
 
 --- "data of B1>B0, 9.1 %": the edge that a device waited for most; "" where it did for none.
-local function longest(shares)
+-- @tparam table shares of a device, of M.percent
+function M.longest(shares)
    local most, found = 0, ""
    for name, edge in pairs(shares.edges) do
       for kind, share in pairs(edge) do
@@ -87,7 +88,7 @@ function M.cells(sums, names)
       for _, kind in ipairs(kinds) do
          line[#line + 1] = ("%.1f %%"):format(shares[kind] or 0)
       end
-      line[#line + 1] = longest(shares)
+      line[#line + 1] = M.longest(shares)
       cells[d + 1] = line
    end
    return cells

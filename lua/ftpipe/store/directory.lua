@@ -112,6 +112,11 @@ local function check_apart(args)
    end
 end
 
+--- Whether a run is wanted, not a plan alone: neither --dry-run nor devices that are not there.
+function M.is_for_runs(args)
+   return not args.dry_run and not (args.devices or ""):find("^sim")
+end
+
 --- Refuses an --out, or a --resume, that the run would stop at: before it has measured or planned
 -- anything. What only plans writes nothing.
 -- @tparam table args of ft.args
@@ -124,7 +129,7 @@ function M.check(args)
       usage.of(args, "{resume} goes on with training and {eval_only} does not train, give one of "
          .. "them ({model=%s/hf} is what the run has left)", args.out)
    end
-   if not args.out or args.dry_run or (args.devices or ""):find("^sim") then return end
+   if not args.out or not M.is_for_runs(args) then return end
    check_writable(args)
    check_unused(args)
    check_apart(args)
