@@ -161,6 +161,18 @@ describe("a run with older weights", function()
       assert.is_true(late.distance(late.train(o, stage_of(3)).params, run.params) > 1e-4)
    end)
 
+   it("divides gradients by the gap on each replica, by a state that another one made", function()
+      for _, counts in ipairs { { 2, 1 }, { 1, 2 } } do
+         local o = options(2, 2, "stash", { gap_aware = true, staleness = "stash+gap-aware",
+            steps = 12, devices = "cpu:3", replicas = table.concat(counts, "-"),
+            version = late.replicated(counts) })
+         compare(o, 1e-6)
+         o.gap_aware = false
+         assert.is_true(late.distance(late.train(o, stage_of(2)).params,
+            pipeline.train(o).params) > 1e-3)
+      end
+   end)
+
    it("clips each stage by the last norms that it can know", function()
       for P = 2, 4 do
          for _, micro_batches in ipairs { 1, 2 } do
@@ -187,6 +199,19 @@ describe("a run with older weights", function()
       assert.same(judge.params, run.params)
    end)
 
+   it("does not depend on what of it moves: gaps of micro-batches whose activations are away",
+      function()
+         for _, partition in ipairs { "seq", "mixed" } do
+            local o = { devices = "cpu:2", stages = 4, partition = partition, steps = 6,
+               schedule = "async", staleness = "gap-aware" }
+            local judge = pipeline.train(o)
+            o.swap = "always"
+            local run = pipeline.train(o)
+            assert.same(judge.losses, run.losses)
+            assert.same(judge.params, run.params)
+         end
+      end)
+
    for _, way in ipairs { "stash", "vertical", "gap-aware", "stash+gap-aware" } do
       it("equals its replay on one thread, ties and several stages on a device: " .. way, function()
          for _, o in ipairs {
@@ -208,10 +233,16 @@ describe("a run with predicted weights", function()
 
    local function predicting(dir, P, micro_batches, more)
       local lines = {
-         "ftpipe-plan 1", "stages " .. P, "devices " .. P, "micro-batches 1", "batches 1",
+         "ftpipe-plan 1", "stages " .. P, "devices " .. P, "micro-batches 2", "batches 1",
          "body-batches 0", "body-repeats 0",
       }
-      for s = 0, P - 1 do lines[#lines + 1] = ("stage %d device %d"):format(s, s) end
+      if more and more.replicas then -- of the first stage
+         lines[3] = "devices " .. P + 1
+         lines[#lines + 1] = "stage 0 device 0,1 replicas round-robin"
+      end
+      for s = more and more.replicas and 1 or 0, P - 1 do
+         lines[#lines + 1] = ("stage %d device %d"):format(s, more and more.replicas and s + 1 or s)
+      end
       lines[#lines + 1] = "nodes " .. NODES
       lines[#lines + 1] = ("node-stage 0*%d"):format(EMBEDDINGS)
       if P == 3 then lines[#lines + 1] = "node-stage 1*1" end
@@ -255,6 +286,15 @@ describe("a run with predicted weights", function()
 
    it("has them where micro-batches of a batch share a prediction", function()
       compare_predicted(3, 2)
+   end)
+
+   it("has them on each replica, by a state that another one made", function()
+      for _, more in ipairs { {}, { optimizer = "adamw", rate = 5e-4,
+         hypers = { eps = 1e-3, weight_decay = 0.01 } } } do
+         more.replicas, more.devices, more.steps = "2-1", "cpu:3", 12
+         more.version = late.replicated { 2, 1 }
+         compare_predicted(2, 2, more)
+      end
    end)
 
    it("has gradients divided by the gap where backwards read the newest weights", function()

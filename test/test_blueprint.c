@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "blueprint/guards.h"
+#include "blueprint/states.h"
 #include "base/alloc.h"
 #include "engine_case.h"
 #include "simulate/simulate.h"
@@ -127,18 +128,37 @@ static void test_replicas(void)
     pipeline_free(&p);
 }
 
-/* What is refused of replicas is said in one line. */
-static void test_replicas_that_cannot_be(void)
+/* Replicas that predict know the optimizer's state of all weights of their stage: what others own
+ * comes with their weights, and lies with the versions. */
+static void test_replicas_that_predict(void)
 {
     static const int replicas[] = {2, 1, 1};
-    pipeline p;
-    ft_error err = {FT_OK, ""};
-    ft_blueprint *b = NULL;
-    if (!pipeline_init(&p, "cpu:3", "async") || !pipeline_replicate(&p, replicas, 3)) return;
-    p.weights = FT_WEIGHTS_PREDICT;
-    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_UNSUPPORTED);
-    CHECK(strstr(err.message, "stage 0 has 2 replicas, each with the optimizer's state of a part"));
-    pipeline_free(&p);
+    int64_t bytes[2] = {0}, state[2] = {0};
+    for (int predicts = 0; predicts < 2; predicts++) {
+        pipeline p;
+        ft_error err = {FT_OK, ""};
+        ft_blueprint *b = NULL;
+        if (!pipeline_init(&p, "cpu:4", "async") || !pipeline_replicate(&p, replicas, 3)) return;
+        p.weights = predicts ? FT_WEIGHTS_PREDICT : FT_WEIGHTS_LATEST;
+        if (!CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK)) {
+            pipeline_free(&p);
+            return;
+        }
+        for (int e = 0; e < b->n_edges; e++)
+            if (b->edges[e].from_kind == FT_ACT_UPDATE && b->edges[e].from < 2 &&
+                b->edges[e].to < 2)
+                bytes[predicts] += b->edges[e].bytes;
+        for (int s = 0; s < 2; s++)
+            for (int i = 0; i < b->stages[s].n_params; i++) {
+                const ft_stage_param *sp = &b->stages[s].params[i];
+                int64_t own = ft_blueprint_state_bytes(b, sp->param);
+                CHECK(sp->with_state == (predicts && !sp->owned));
+                state[predicts] += sp->with_state ? own : 0;
+            }
+        ft_blueprint_free(b);
+        pipeline_free(&p);
+    }
+    CHECK(state[0] == 0 && state[1] > 0 && bytes[0] > 0 && bytes[1] == bytes[0] + state[1]);
 }
 
 /* A node takes its arithmetic or its traffic, whatever is longer; what stays takes no time. */
@@ -391,7 +411,7 @@ int main(void)
     RUN(test_blueprint);
     RUN(test_places_are_apart);
     RUN(test_replicas);
-    RUN(test_replicas_that_cannot_be);
+    RUN(test_replicas_that_predict);
     RUN(test_modelled_costs);
     RUN(test_measured_costs);
     RUN(test_the_loss_stays_until_it_is_read);

@@ -30,6 +30,17 @@ function M.bounded(version, bound)
    return function(s, i, P, m) return math.max(version(s, i, P, m), math.floor(i / m) - bound) end
 end
 
+--- The same as stash where stage s has counts[s + 1] replicas, to which micro-batches are dealt in
+-- turns: each goes by those of its own, and by as many workers behind it as come on each replica.
+function M.replicated(counts)
+   return function(s, i, P, m)
+      local n, behind = counts[s + 1], 0
+      for later = s + 2, P do behind = behind + counts[later] end
+      local own = math.floor(i / m) * (m / n) + math.floor(i % m / n)
+      return math.floor(math.max(0, own - math.ceil(behind / n)) / (m / n))
+   end
+end
+
 local float = ffi.new("float[1]")
 
 --- The nearest f32.

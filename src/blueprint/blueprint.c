@@ -66,8 +66,7 @@ static ft_status assign_hypers(ft_blueprint *b, const ft_blueprint_options *o, f
 
 /* -- plan -------------------------------------------------------------------------------------- */
 
-/* What replicas cannot do: predict, or divide gradients by a gap, since each of them knows the
- * optimizer's state of its part alone. */
+/* What replicas cannot do: evaluate. */
 static ft_status check_replicas(const ft_plan *plan, ft_error *err)
 {
     for (int s = 0; s < plan->n_stages; s++) {
@@ -77,12 +76,6 @@ static ft_status check_replicas(const ft_plan *plan, ft_error *err)
             return ft_fail(err, FT_UNSUPPORTED,
                            "stage %d has %d replicas in a plan of forwards alone, expected one "
                            "device for each stage",
-                           s, n);
-        if (ft_plan_has(plan, s, FT_ACT_PREDICT) || ft_plan_has(plan, s, FT_ACT_ATTENUATE))
-            return ft_fail(err, FT_UNSUPPORTED,
-                           "stage %d has %d replicas, each with the optimizer's state of a part of "
-                           "its weights: none can predict them or measure a gap; expected another "
-                           "way with late weights, as stash",
                            s, n);
     }
     return FT_OK;
@@ -113,10 +106,14 @@ static ft_status cut_of(const ft_blueprint *b, const ft_blueprint_options *o, ft
                         ft_error *err)
 {
     const ft_plan *plan = o->plan;
-    bool *splits = ft_arena_array(b->arena, plan->n_stages, sizeof *splits);
+    bool *splits = ft_arena_array(b->arena, 3 * (int64_t)plan->n_stages, sizeof *splits);
     if (!splits) return no_memory(err);
-    for (int s = 0; s < plan->n_stages; s++)
+    bool *predicts = splits + plan->n_stages, *attenuates = predicts + plan->n_stages;
+    for (int s = 0; s < plan->n_stages; s++) {
         splits[s] = ft_plan_has(plan, s, FT_ACT_BACKWARD_INPUT);
+        predicts[s] = ft_plan_has(plan, s, FT_ACT_PREDICT);
+        attenuates[s] = ft_plan_has(plan, s, FT_ACT_ATTENUATE);
+    }
     *out = (ft_cut){.graphs = o->graphs,
                     .n_graphs = o->n_graphs,
                     .n_stages = plan->n_stages,
@@ -132,6 +129,8 @@ static ft_status cut_of(const ft_blueprint *b, const ft_blueprint_options *o, ft
                     .n_batches = plan->n_batches,
                     .forward_only = plan->forward_only,
                     .splits = splits,
+                    .predicts = predicts,
+                    .attenuates = attenuates,
                     .keeps = blueprint_keeps(plan),
                     .costs = o->costs,
                     .machine = o->machine};

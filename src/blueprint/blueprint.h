@@ -50,6 +50,7 @@ typedef struct ft_cut {
     bool forward_only;
     const bool *splits; /* by stage: backward-input and backward-weight instead of backward; NULL:
                            none */
+    const bool *predicts, *attenuates; /* by stage: it has P actions, A actions; NULL: none */
     bool keeps;      /* older weights are read: stages that share some have copies of their own */
     bool together;   /* no stage updates before all have reduced: for the norm of all gradients, and
                         so that none updates by a step in which another finds numbers that are not
@@ -158,12 +159,15 @@ int64_t ft_place_room(int64_t bytes);
 /* A parameter as one stage sees it. */
 typedef struct ft_stage_param {
     int param;
-    bool owned;     /* this stage updates it */
-    bool replica;   /* this stage has its own copy of what another owns: on another device, or
-                       where older versions are kept */
-    int64_t at;     /* in the stage's device block */
-    int64_t old_at; /* in a slot of older or predicted versions; -1: there are none */
-    int trained;    /* evaluation: the stage of training whose memory it is read in */
+    bool owned;       /* this stage updates it */
+    bool replica;     /* this stage has its own copy of what another owns: on another device, or
+                         where older versions are kept */
+    int64_t at;       /* in the stage's device block */
+    int64_t old_at;   /* in a slot of older or predicted versions; -1: there are none */
+    bool with_state;  /* another replica of the stage owns it, and this one knows its optimizer's
+                         state too: for predictions and gaps */
+    int64_t state_at; /* that state, in the stage's device block */
+    int trained;      /* evaluation: the stage of training whose memory it is read in */
 } ft_stage_param;
 
 typedef struct ft_stage_layout {
@@ -190,14 +194,16 @@ typedef struct ft_stage_layout {
     int64_t slot_bytes;   /* the place of the largest */
     int64_t slots_at;     /* where activations do not move */
     int n_slots;          /* micro-batches in flight, at most */
-    int window;           /* where they do: micro-batches between forward and the end of backward */
+    int n_under_way;      /* micro-batches between forward and the end of backward, at most */
+    int window;           /* the same where activations move; else 0 */
     int n_held;           /* values kept between the halves of a backward */
     ft_value_id *held;
     int64_t *held_bytes; /* as saved_bytes */
     int64_t held_slot_bytes, held_at;
     int n_held_slots;                        /* micro-batches that are between the halves at once */
     ft_version_ring rings[FT_WEIGHTS_KINDS]; /* of older weights */
-    ft_version_ring predicted;               /* of those that the stage owns; n = 0: none */
+    ft_version_ring predicted[FT_WEIGHTS_KINDS]; /* of those whose state it knows; n = 0: none */
+    bool predicts;                               /* it has P actions */
     bool attenuates; /* it has A actions, and how large steps are in its optimizer's state */
     bool reads_old;  /* forwards or backwards may read older weights: packed copies are kept */
     int *in_edges[FT_ACT_COUNT], n_in_edges[FT_ACT_COUNT]; /* by kind of this stage's action */

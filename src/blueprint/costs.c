@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "blueprint/internal.h"
+#include "blueprint/states.h"
 
 /* What a call of a small kernel costs beside its work, from the operator benchmark. */
 static const double CALL_NS = 1500;
@@ -78,15 +79,24 @@ static double summed_bytes(const ft_blueprint *b, const ft_param_layout *p)
     return (double)ft_spec_bytes(&p->spec) * (3 * (whole > 0 ? whole - 1 : 0) + walked);
 }
 
-/* Of the weights that change, which are copied where older ones are kept. */
-static double owned_bytes(const ft_blueprint *b, int s)
+/* Of the weights that change whose steps the stage knows: those are kept, predicted and compared.
+ */
+static double known_bytes(const ft_blueprint *b, int s)
 {
     double bytes = 0;
     for (int i = 0; i < b->stages[s].n_params; i++) {
         const ft_param_layout *p = &b->params[b->stages[s].params[i].param];
-        if (b->stages[s].params[i].owned && p->n_terms) bytes += (double)ft_spec_bytes(&p->spec);
+        bool knows = b->stages[s].params[i].owned || b->stages[s].params[i].with_state;
+        if (knows && p->n_terms) bytes += (double)ft_spec_bytes(&p->spec);
     }
     return bytes;
+}
+
+/* Of a weight that the stage takes over, with what comes with it. */
+static double taken_bytes(const ft_blueprint *b, const ft_stage_param *p)
+{
+    double bytes = (double)ft_spec_bytes(&b->params[p->param].spec);
+    return bytes + (p->with_state ? (double)ft_blueprint_state_bytes(b, p->param) : 0);
 }
 
 /* Terms that the stage sends before any sum is made: read and written. */
@@ -113,7 +123,7 @@ static void model_steps(const ft_blueprint *b, int s, double *reduce, double *up
             owned += bytes;
             summed += summed_bytes(b, p);
         }
-        if (stage->params[i].replica) replicas += bytes;
+        if (stage->params[i].replica) replicas += taken_bytes(b, &stage->params[i]);
     }
     if (b->norms) summed += owned;
     *reduce = traffic_ns(summed, device);
@@ -150,9 +160,8 @@ static void price_steps(const ft_blueprint *b, int s, const ft_work_costs *costs
     for (int i = 0; i < stage->n_params; i++) {
         int number = stage->params[i].param;
         const ft_param_layout *p = &b->params[number];
-        double bytes = (double)ft_spec_bytes(&p->spec);
         if (!p->n_terms) continue;
-        if (stage->params[i].replica) replicas += bytes;
+        if (stage->params[i].replica) replicas += taken_bytes(b, &stage->params[i]);
         if (!stage->params[i].owned) continue;
         *update += costs->update_ns[number];
         summed += summed_bytes(b, p);
@@ -242,10 +251,10 @@ static void price_stage(const ft_blueprint *b, int s, double *const *rows)
     else
         model_steps(b, s, reduce, update, adopt);
     if (b->plan.versions && b->plan.versions[b->stages[s].origin] > 1)
-        *update += traffic_ns(2 * owned_bytes(b, s), device);
+        *update += traffic_ns(2 * known_bytes(b, s), device);
     /* weights and two parts of state are read; weights, older ones, the size of steps */
-    rows[FT_ACT_PREDICT][s] = traffic_ns(4 * owned_bytes(b, s), device);
-    rows[FT_ACT_ATTENUATE][s] = traffic_ns(5 * owned_bytes(b, s), device);
+    rows[FT_ACT_PREDICT][s] = traffic_ns(4 * known_bytes(b, s), device);
+    rows[FT_ACT_ATTENUATE][s] = traffic_ns(5 * known_bytes(b, s), device);
     rows[FT_ACT_EXCHANGE][s] = exchange_ns(b, s);
 }
 

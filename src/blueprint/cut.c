@@ -52,8 +52,11 @@ static ft_status copy_cut(ft_blueprint *b, const ft_cut *o, ft_error *err)
         blueprint_copy(arena, o->node_stage, ft_graph_n_forward(o->graphs[0]), sizeof(int));
     c->recompute = blueprint_copy(arena, o->recompute, o->n_stages, sizeof(bool));
     c->splits = blueprint_copy(arena, o->splits, o->n_stages, sizeof(bool));
+    c->predicts = blueprint_copy(arena, o->predicts, o->n_stages, sizeof(bool));
+    c->attenuates = blueprint_copy(arena, o->attenuates, o->n_stages, sizeof(bool));
     c->devices = blueprint_copy(arena, o->devices, o->n_devices, sizeof *o->devices);
-    if (!c->graphs || !c->node_stage || !c->recompute || !c->splits || !c->devices)
+    if (!c->graphs || !c->node_stage || !c->recompute || !c->splits || !c->devices ||
+        !c->predicts || !c->attenuates)
         return no_memory(err);
     return copy_machine(b, o->machine, err);
 }
@@ -128,12 +131,15 @@ static ft_status lay_stages(ft_blueprint *b, ft_error *err)
         stage->replica = s - all->of[stage->origin].first;
         stage->device = all->seat_device[s];
         splits[s] = o->splits[stage->origin];
+        stage->predicts = o->predicts[stage->origin];
+        stage->attenuates = o->attenuates[stage->origin];
         stage->cut = ft_arena_array(b->arena, o->n_graphs, sizeof *stage->cut);
         if (!stage->cut) return no_memory(err);
         for (int i = 0; i < o->n_graphs; i++) stage->cut[i] = &b->splits[i]->stages[stage->origin];
     }
     o->n_stages = all->n_seats;
     o->splits = splits;
+    o->predicts = o->attenuates = NULL;
     o->stage_device = all->seat_device;
     o->replica_first = o->replica_device = NULL;
     o->replica_rule = NULL;

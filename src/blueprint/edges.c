@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "blueprint/internal.h"
+#include "blueprint/states.h"
 
 static ft_status no_memory(ft_error *err)
 {
@@ -157,6 +158,7 @@ static int64_t item_bytes(const ft_blueprint *b, const ft_cargo *c, int bucket, 
 static ft_status size_edge(ft_blueprint *b, int e, ft_error *err)
 {
     ft_cargo *c = &b->cargoes[e];
+    bool carries_state = c->kind == FT_CARGO_WEIGHTS && ft_blueprint_with_state(b, e);
     c->at = ft_arena_array(b->arena, (int64_t)b->cut.n_graphs * c->n + 1, sizeof(int64_t));
     c->bytes = ft_arena_array(b->arena, b->cut.n_graphs, sizeof(int64_t));
     if (!c->at || !c->bytes) return no_memory(err);
@@ -166,6 +168,9 @@ static ft_status size_edge(ft_blueprint *b, int e, ft_error *err)
             c->at[bucket * c->n + i] = at;
             bytes += item_bytes(b, c, bucket, i);
             at += ft_memory_round(item_bytes(b, c, bucket, i));
+            if (!carries_state) continue;
+            bytes += ft_blueprint_state_bytes(b, c->items[i]);
+            at += ft_memory_round(ft_blueprint_state_bytes(b, c->items[i]));
         }
         c->bytes[bucket] = at;
         if (ft_place_bytes(at) > c->slot_bytes) c->slot_bytes = ft_place_bytes(at);

@@ -15,14 +15,6 @@ static void add(extent *e, int64_t bytes)
     e->together += ft_memory_round(bytes);
 }
 
-static int64_t state_bytes(const ft_blueprint *b, int param)
-{
-    ft_state_part parts[FT_MAX_STATE_PARTS];
-    int64_t bytes = 0;
-    if (b->params[param].n_terms) ft_blueprint_state(b, param, parts, &bytes);
-    return bytes;
-}
-
 /* What may move of a stage, by class. Weights that evaluation reads, or of which older versions
  * are kept, stay, and activations that wait for their backward longer than a batch. */
 static void measure(const ft_blueprint *b, int s, extent out[FT_MEMORY_CLASSES])
@@ -35,7 +27,7 @@ static void measure(const ft_blueprint *b, int s, extent out[FT_MEMORY_CLASSES])
         const ft_param_layout *p = &b->params[sp->param];
         if (!stay && (sp->owned || sp->replica))
             add(&out[FT_MEMORY_WEIGHTS], ft_spec_bytes(&p->spec));
-        if (sp->owned) add(&out[FT_MEMORY_OPTIMIZER], state_bytes(b, sp->param));
+        if (sp->owned) add(&out[FT_MEMORY_OPTIMIZER], ft_blueprint_state_bytes(b, sp->param));
     }
     for (int i = 0; i < cut->n_grads; i++) {
         int param = ft_graph_grad_term(b->cut.graphs[0], cut->grads[i])->param;

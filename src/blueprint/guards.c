@@ -36,14 +36,14 @@ static void visit_params(const walk *w, int s)
     for (int i = 0; i < stage->n_params; i++) {
         const ft_stage_param *sp = &stage->params[i];
         const ft_param_layout *p = &b->params[sp->param];
-        ft_state_part parts[FT_MAX_STATE_PARTS];
-        int64_t state_bytes = 0;
+        int64_t state_bytes = ft_blueprint_state_bytes(b, sp->param);
         guard.name = p->name;
         guard.class = FT_MEMORY_WEIGHTS;
         bool own = (sp->owned || sp->replica) && !stage->units[FT_MEMORY_WEIGHTS];
         if (own) visit_tensor(w, guard, sp->at, ft_spec_bytes(&p->spec));
+        guard.class = FT_MEMORY_VERSIONS;
+        if (sp->with_state) visit_tensor(w, guard, sp->state_at, state_bytes);
         if (!sp->owned || !p->n_terms || stage->units[FT_MEMORY_OPTIMIZER]) continue;
-        ft_blueprint_state(b, sp->param, parts, &state_bytes);
         guard.class = FT_MEMORY_OPTIMIZER;
         visit_tensor(w, guard, p->state_at, state_bytes);
     }
@@ -72,9 +72,10 @@ static void visit_stage(const walk *w, int s)
         visit_slots(w, guard, stage->slots_at, stage->slot_bytes, stage->n_slots);
     ft_guard older = guard;
     older.class = FT_MEMORY_VERSIONS;
-    visit_slots(w, older, stage->predicted.at, stage->predicted.slot_bytes, stage->predicted.n);
     for (int k = 0; k < FT_WEIGHTS_KINDS; k++) {
-        visit_slots(w, older, stage->rings[k].at, stage->rings[k].slot_bytes, stage->rings[k].n);
+        const ft_version_ring *ring = &stage->rings[k], *ahead = &stage->predicted[k];
+        visit_slots(w, older, ahead->at, ahead->slot_bytes, ahead->n);
+        visit_slots(w, older, ring->at, ring->slot_bytes, ring->n);
     }
     visit_slots(w, guard, stage->held_at, stage->held_slot_bytes, stage->n_held_slots);
 }

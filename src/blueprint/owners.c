@@ -98,12 +98,15 @@ static ft_status list_params(ft_blueprint *b, int s, ft_error *err)
     if (!stage->params) return no_memory(err);
     for (int p = 0; p < b->n_params; p++) {
         int owner = b->params[p].owner;
+        bool changes = b->params[p].n_terms, knows = stage->predicts || stage->attenuates;
         if (owner != s && !stage_uses(b, s, p)) continue;
         stage->params[stage->n_params++] =
             (ft_stage_param){.param = p,
                              .owned = owner == s,
-                             .replica = owner != s && ((b->cut.keeps && b->params[p].n_terms) ||
-                                                       b->stages[owner].device != stage->device)};
+                             .replica = owner != s && ((b->cut.keeps && changes) ||
+                                                       b->stages[owner].device != stage->device),
+                             .with_state = owner != s && changes && knows &&
+                                           b->stages[owner].origin == stage->origin};
     }
     return FT_OK;
 }

@@ -187,12 +187,12 @@ static void take_params(ft_blueprint *b, int s)
         ft_stage_param *sp = &stage->params[i];
         ft_param_layout *p = &b->params[sp->param];
         int64_t bytes = ft_spec_bytes(&p->spec);
+        int64_t state_bytes = ft_blueprint_state_bytes(b, sp->param);
         if (sp->owned || sp->replica) sp->at = take_of(b, s, FT_MEMORY_WEIGHTS, bytes);
+        if (sp->with_state)
+            sp->state_at = take(&b->blocks[stage->device], FT_MEMORY_VERSIONS, state_bytes);
         if (!sp->owned) continue;
-        ft_state_part parts[FT_MAX_STATE_PARTS];
-        int64_t state_bytes = 0;
         p->at = sp->at;
-        if (p->n_terms) ft_blueprint_state(b, sp->param, parts, &state_bytes);
         p->state_at = take_of(b, s, FT_MEMORY_OPTIMIZER, state_bytes);
     }
 }
@@ -230,11 +230,10 @@ static ft_status take_stage(ft_blueprint *b, int s, ft_error *err)
             take_slots(block, FT_MEMORY_ACTIVATIONS, stage->slot_bytes, stage->n_slots);
     FT_TRY(blueprint_place_versions(b, s, err));
     for (int k = 0; k < FT_WEIGHTS_KINDS; k++) {
-        ft_version_ring *ring = &stage->rings[k];
+        ft_version_ring *ring = &stage->rings[k], *ahead = &stage->predicted[k];
         ring->at = take_slots(block, FT_MEMORY_VERSIONS, ring->slot_bytes, ring->n);
+        ahead->at = take_slots(block, FT_MEMORY_VERSIONS, ahead->slot_bytes, ahead->n);
     }
-    stage->predicted.at =
-        take_slots(block, FT_MEMORY_VERSIONS, stage->predicted.slot_bytes, stage->predicted.n);
     stage->held_at =
         take_slots(block, FT_MEMORY_ACTIVATIONS, stage->held_slot_bytes, stage->n_held_slots);
     take_workspace(b, stage);
@@ -338,14 +337,19 @@ static void finish_blocks(ft_blueprint *b)
         int64_t begin[FT_MEMORY_CLASSES]; /* those of units are from where they begin */
         for (int c = 0; c < FT_MEMORY_CLASSES; c++)
             begin[c] = stage->units[c] ? 0 : b->blocks[stage->device].begin[c];
-        for (int i = 0; i < stage->n_params; i++) stage->params[i].at += begin[FT_MEMORY_WEIGHTS];
+        for (int i = 0; i < stage->n_params; i++) {
+            stage->params[i].at += begin[FT_MEMORY_WEIGHTS];
+            stage->params[i].state_at += begin[FT_MEMORY_VERSIONS];
+        }
         for (int i = 0; i < stage->cut[0]->n_grads; i++)
             stage->term_at[i] += begin[FT_MEMORY_GRADIENTS];
         for (int i = 0; i < stage->n_packs; i++) stage->pack_at[i] += begin[FT_MEMORY_PACKED];
         stage->slots_at += begin[FT_MEMORY_ACTIVATIONS];
         stage->held_at += b->blocks[stage->device].begin[FT_MEMORY_ACTIVATIONS];
-        for (int k = 0; k < FT_WEIGHTS_KINDS; k++) stage->rings[k].at += begin[FT_MEMORY_VERSIONS];
-        stage->predicted.at += begin[FT_MEMORY_VERSIONS];
+        for (int k = 0; k < FT_WEIGHTS_KINDS; k++) {
+            stage->rings[k].at += begin[FT_MEMORY_VERSIONS];
+            stage->predicted[k].at += begin[FT_MEMORY_VERSIONS];
+        }
     }
     for (int p = 0; p < b->n_params; p++) {
         const ft_stage_layout *owner = &b->stages[b->params[p].owner];

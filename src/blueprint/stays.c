@@ -77,8 +77,7 @@ static ft_action_list *list_of(const ft_device_plan *plan, int part)
     return (ft_action_list *)(uintptr_t)lists[part];
 }
 
-/* Micro-batches between their forward and the end of their backward, at most, of a stage whose
- * activations move. */
+/* Micro-batches between their forward and the end of their backward, at most. */
 static ft_status count_windows(ft_blueprint *b, int d, ft_error *err)
 {
     const ft_device_plan *plan = &b->plan.devices[d];
@@ -91,7 +90,8 @@ static ft_status count_windows(ft_blueprint *b, int d, ft_error *err)
                 ft_stage_layout *stage = &b->stages[a.stage];
                 int *n = &under_way[a.stage];
                 *n += (a.kind == FT_ACT_FORWARD) - (a.kind == (int)stage->last);
-                if (stage->units[FT_MEMORY_ACTIVATIONS] && *n > stage->window) stage->window = *n;
+                if (*n > stage->n_under_way) stage->n_under_way = *n;
+                if (stage->units[FT_MEMORY_ACTIVATIONS]) stage->window = stage->n_under_way;
             }
     return FT_OK;
 }

@@ -43,23 +43,33 @@ static bool adopts(const ft_blueprint *b, const ft_stage_layout *stage)
     return false;
 }
 
-/* The oldest adopted version that is read is so many behind the newest, at most. */
-static ft_status count_adopted(ft_blueprint *b, int s, ft_error *err)
+/* Whether it has gaps of weights that another replica owns. */
+static bool knows_others(const ft_stage_layout *stage)
+{
+    for (int i = 0; i < stage->n_params; i++)
+        if (stage->params[i].with_state) return true;
+    return false;
+}
+
+/* The oldest adopted version that is read is so many behind the newest, at most; *computes_old:
+ * something computes with one. */
+static ft_status count_adopted(ft_blueprint *b, int s, bool *computes_old, ft_error *err)
 {
     const ft_plan *plan = &b->plan;
     ft_stage_layout *stage = &b->stages[s];
     ft_version_ring *ring = &stage->rings[FT_WEIGHTS_ADOPTED];
-    ft_version_count count = {.n_slots = stage->n_slots};
+    ft_version_count count = {.n_slots = stage->n_under_way};
     count.forwards = ft_arena_array(b->arena, count.n_slots, sizeof *count.forwards);
     if (!count.forwards) return ft_fail(err, FT_NOMEM, "engine: no memory for weight versions");
     for (int64_t i = 0; i < ft_plan_length(plan, stage->device); i++) {
         ft_action a = ft_blueprint_here(b, stage->device, ft_plan_at(plan, stage->device, i));
         if (a.stage != s) continue;
         int64_t index = ft_blueprint_index(b, &a);
-        if (computes(a.kind)) {
+        if (computes(a.kind) || (a.kind == FT_ACT_ATTENUATE && knows_others(stage))) {
             int64_t read = ft_versions_read(&count, index, &a).of[FT_WEIGHTS_ADOPTED];
             int64_t behind = count.newest.of[FT_WEIGHTS_ADOPTED] - read;
             if (behind > ring->n) ring->n = (int)behind;
+            *computes_old |= behind > 0 && computes(a.kind);
         }
         ft_versions_pass(&count, index, &a);
     }
@@ -90,12 +100,13 @@ ft_status blueprint_count_versions(ft_blueprint *b, ft_error *err)
 {
     for (int s = 0; s < b->cut.n_stages; s++) {
         ft_stage_layout *stage = &b->stages[s];
-        stage->predicted.n = ft_plan_has(&b->plan, stage->origin, FT_ACT_PREDICT); /* one slot */
-        stage->attenuates = ft_plan_has(&b->plan, stage->origin, FT_ACT_ATTENUATE);
+        bool computes_old = false;
+        stage->predicted[FT_WEIGHTS_OWNED].n = stage->predicts; /* one slot */
+        stage->predicted[FT_WEIGHTS_ADOPTED].n = stage->predicts && knows_others(stage);
         stage->rings[FT_WEIGHTS_OWNED].n = b->plan.versions[stage->origin] - 1;
-        if (b->cut.keeps && adopts(b, stage)) FT_TRY(count_adopted(b, s, err));
-        stage->reads_old = !stage->attenuates || stage->rings[FT_WEIGHTS_ADOPTED].n ||
-                           finds_newer(&b->plan, stage->origin);
+        if (b->cut.keeps && adopts(b, stage)) FT_TRY(count_adopted(b, s, &computes_old, err));
+        stage->reads_old =
+            !stage->attenuates || computes_old || finds_newer(&b->plan, stage->origin);
     }
     return FT_OK;
 }
@@ -108,12 +119,27 @@ int ft_blueprint_state(const ft_blueprint *b, int param, ft_state_part parts[FT_
     return b->stages[p->owner].attenuates ? n + ft_gap_state(&p->spec, &parts[n], bytes) : n;
 }
 
+int64_t ft_blueprint_state_bytes(const ft_blueprint *b, int param)
+{
+    ft_state_part parts[FT_MAX_STATE_PARTS];
+    int64_t bytes = 0;
+    if (b->options.optimizer && b->params[param].n_terms)
+        ft_blueprint_state(b, param, parts, &bytes);
+    return bytes;
+}
+
+bool ft_blueprint_with_state(const ft_blueprint *b, int e)
+{
+    const ft_stage_layout *from = &b->stages[b->edges[e].from], *to = &b->stages[b->edges[e].to];
+    return from->origin == to->origin && (to->predicts || to->attenuates);
+}
+
 /* -- places ------------------------------------------------------------------------------------ */
 
 /* Packed copies of the parameter, behind it in its slot, where something computes with them. */
 static int64_t place_packs(ft_stage_layout *stage, int param, int64_t at)
 {
-    if (!stage->reads_old && !stage->predicted.n) return at;
+    if (!stage->reads_old && !stage->predicts) return at;
     for (int i = 0; i < stage->n_packs; i++) {
         if (stage->packs[i].param != param) continue;
         stage->pack_old_at[i] = at;
@@ -132,14 +158,13 @@ ft_status blueprint_place_versions(ft_blueprint *b, int s, ft_error *err)
         ft_stage_param *p = &stage->params[i];
         int64_t *at = &bytes[kind_of(p)];
         p->old_at = -1;
-        bool predicted = p->owned && stage->predicted.n;
+        bool predicted = (p->owned || p->with_state) && stage->predicts;
         if (!changes(b, p) || !(stage->rings[kind_of(p)].n || predicted)) continue;
         p->old_at = *at;
         *at += ft_memory_round(ft_spec_bytes(&b->params[p->param].spec));
         *at = place_packs(stage, p->param, *at);
     }
     for (int k = 0; k < FT_WEIGHTS_KINDS; k++) /* of weights that all change elsewhere: nothing */
-        stage->rings[k].slot_bytes = ft_place_bytes(bytes[k]);
-    stage->predicted.slot_bytes = stage->rings[FT_WEIGHTS_OWNED].slot_bytes;
+        stage->rings[k].slot_bytes = stage->predicted[k].slot_bytes = ft_place_bytes(bytes[k]);
     return FT_OK;
 }

@@ -1,7 +1,8 @@
 /* engine/gap.c - gradients of older weights: action A, and what it is measured by.
  *
- * An A divides what its stage has summed for the weights that it owns; what it has summed for
- * weights of other stages goes to them as it is, since their optimizer's state is not here. */
+ * An A divides what its stage has summed for the weights that it, or another of its replicas, owns;
+ * what it has summed for weights of other stages goes to them as it is, since their optimizer's
+ * state is not here. */
 #include <math.h>
 
 #include "engine/internal.h"
@@ -24,7 +25,7 @@ static ft_gap gap_of(const worker *w, int s, int p)
     b->options.optimizer->state(spec, b->options.hypers, parts, &bytes);
     return (ft_gap){.spec = spec,
                     .param = run->stages[s].params[p],
-                    .state = run->states[p] + bytes,
+                    .state = known_state(run, s, p) + bytes,
                     .team = w->team};
 }
 
@@ -85,7 +86,8 @@ ft_status do_attenuate(worker *w, const ft_action *a, ft_error *err)
     for (int i = 0; i < stage->n_params; i++) {
         const ft_param_layout *info = &b->params[stage->params[i].param];
         double squared = 0;
-        for (int t = 0; stage->params[i].owned && t < info->n_terms; t++)
+        bool knows = stage->params[i].owned || stage->params[i].with_state;
+        for (int t = 0; knows && t < info->n_terms; t++)
             if (b->term_stage[info->terms[t]] == stage->origin)
                 FT_TRY(attenuate_term(w, a, i, info->terms[t], &squared, err));
         sum += squared;

@@ -6,6 +6,7 @@
 
 #include "blueprint/states.h"
 #include "engine/engine.h"
+#include "state/late.h"
 #include "state/run.h"
 
 /* What an action needs before it may begin: a gate that is open so far. */

@@ -3,8 +3,9 @@
  * A forward that comes before the updates of earlier batches reads a prediction of them; backwards
  * read the newest weights (Chen and others, SpecTrain, arXiv:1809.02839; Guan and others, XPipe,
  * arXiv:1911.04610; Eliad and others, FTPipe, USENIX ATC 2021). The rule is that of the optimizer's
- * row. Rates of the missing updates are known: their batches were fed before. Weights that a stage
- * takes over from another one are not predicted: their optimizer's state is not here. */
+ * row. Rates of the missing updates are known: their batches were fed before. A replica knows the
+ * optimizer's state of what others of its stage own: it comes with their weights. Weights that a
+ * stage takes over from another one are not predicted: their state is not here. */
 #include "engine/internal.h"
 
 typedef struct predicting {
@@ -34,21 +35,20 @@ static ft_status predict_param(worker *w, const ft_action *a, const ft_stage_par
     const ft_stage_layout *stage = &b->stages[a->stage];
     const stage_state *state = &run->stages[a->stage];
     const ft_param_layout *info = &b->params[sp->param];
-    char *slot = predicted_slot(run, a->stage);
+    char *slot = predicted_slot(run, a->stage, sp->owned ? FT_WEIGHTS_OWNED : FT_WEIGHTS_ADOPTED);
     predicting p = {b->options.optimizer,
                     {.spec = &info->spec,
                      .param = state->params[sp->param],
                      .out = (float *)(void *)(slot + sp->old_at),
-                     .state = run->states[sp->param],
+                     .state = known_state(run, a->stage, sp->param),
                      .hypers = info->hypers,
                      .rates = state->own_rates,
                      .n = a->lag,
                      .step = run->first_step - 1 + state->versions.newest.of[FT_WEIGHTS_OWNED],
                      .team = w->team}};
     for (int k = 0; k < a->lag; k++) state->own_rates[k] = state->rates[k] * info->rate_factor;
-    ft_state_part parts[FT_MAX_STATE_PARTS];
-    int64_t bytes = ft_spec_bytes(&info->spec), state_bytes = 0;
-    ft_blueprint_state(b, sp->param, parts, &state_bytes);
+    int64_t bytes = ft_spec_bytes(&info->spec);
+    int64_t state_bytes = ft_blueprint_state_bytes(b, sp->param);
     ft_plain_work work = {.run = run_prediction, .give = give_prediction, .arg = &p};
     touches(&work, p.prediction.param, bytes, false);
     touches(&work, p.prediction.state, state_bytes, false);
@@ -73,10 +73,12 @@ ft_status do_predict(worker *w, const ft_action *a, ft_error *err)
     for (int k = 0; k < a->lag; k++)
         state->rates[k] = run->batches[(newest + k) % run->blueprint->batch_slots].rate;
     for (int i = 0; i < stage->n_params; i++)
-        if (stage->params[i].owned && stage->params[i].old_at >= 0)
+        if ((stage->params[i].owned || stage->params[i].with_state) && stage->params[i].old_at >= 0)
             FT_TRY(predict_param(w, a, &stage->params[i], err));
-    ledger_keep(w, a->stage, FT_MEMORY_VERSIONS, &state->kept_predicted,
-                ft_place_room(stage->predicted.slot_bytes));
+    for (int k = 0; k < FT_WEIGHTS_KINDS; k++)
+        if (stage->predicted[k].n)
+            ledger_keep(w, a->stage, FT_MEMORY_VERSIONS, &state->kept_predicted[k],
+                        ft_place_room(stage->predicted[k].slot_bytes));
     state->predicted_version = newest;
     state->predicted_lag = a->lag;
     return FT_OK;

@@ -265,15 +265,6 @@ static char *param_at(const ft_run *run, int param)
     return run->stages[run->blueprint->params[param].owner].params[param];
 }
 
-static int64_t state_bytes(const ft_run *run, int param)
-{
-    const ft_blueprint *b = run->blueprint;
-    ft_state_part parts[FT_MAX_STATE_PARTS];
-    int64_t bytes = 0;
-    if (b->params[param].n_terms) ft_blueprint_state(b, param, parts, &bytes);
-    return bytes;
-}
-
 /* Between a parameter with its state, on its owner's device, and their mirror. */
 static ft_status copy_mirror(ft_run *run, int param, bool to_device, ft_error *err)
 {
@@ -283,7 +274,8 @@ static ft_status copy_mirror(ft_run *run, int param, bool to_device, ft_error *e
     const ft_location host[] = {{NULL, m->param}, {NULL, m->state}};
     const ft_location there[] = {at_device(run, device, param_at(run, param)),
                                  at_device(run, device, run->states[param])};
-    const int64_t bytes[] = {ft_spec_bytes(&b->params[param].spec), state_bytes(run, param)};
+    const int64_t bytes[] = {ft_spec_bytes(&b->params[param].spec),
+                             ft_blueprint_state_bytes(run->blueprint, param)};
     for (int i = 0; i < 2; i++)
         if (bytes[i])
             FT_TRY(copy_on(run->workers[device].compute, to_device ? there[i] : host[i],
@@ -299,7 +291,7 @@ ft_status ft_run_fetch(ft_run *run, int param, ft_error *err)
     if (!w->findings || m->is_new) return FT_OK;
     if (run->active) return ft_fail(err, FT_INVALID, "engine: a leg is running");
     if (!m->param) {
-        m->state = ft_arena_alloc(run->arena, state_bytes(run, param) + 64);
+        m->state = ft_arena_alloc(run->arena, ft_blueprint_state_bytes(run->blueprint, param) + 64);
         m->param = ft_arena_alloc(run->arena, ft_spec_bytes(&b->params[param].spec));
     }
     if (!m->param || !m->state)
@@ -334,6 +326,18 @@ bool ft_run_state(const ft_run *run, int param, int part, const char **name, ft_
     return true;
 }
 
+/* What a replica knows of the state of what another one owns. */
+static ft_status refresh_state(worker *w, int s, int i, ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    int param = b->stages[s].params[i].param;
+    int owner = b->stages[b->params[param].owner].device;
+    keep_state_copy(w, s, i);
+    return copy_on(w->compute, at_device(w->run, w->device, known_state(w->run, s, param)),
+                   at_device(w->run, owner, w->run->states[param]),
+                   ft_blueprint_state_bytes(b, param), err);
+}
+
 ft_status ft_run_refresh(ft_run *run, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
@@ -355,6 +359,7 @@ ft_status ft_run_refresh(ft_run *run, ft_error *err)
                                at_device(run, stage->device, run->stages[s].params[sp->param]),
                                at_device(run, owner, param_at(run, sp->param)), bytes, err));
             }
+            if (sp->with_state) FT_TRY(refresh_state(w, s, i, err));
             if (sp->owned || sp->replica)
                 ledger_keep(w, s, FT_MEMORY_WEIGHTS, &run->stages[s].kept_params[i], bytes);
         }

@@ -295,9 +295,7 @@ static ft_status update_param(worker *w, const ft_action *a, int p, float grad_s
                    .ahead = info->ahead,
                    .step = w->run->first_step + a->batch,
                    .team = w->team}};
-    ft_state_part parts[FT_MAX_STATE_PARTS];
-    int64_t bytes = ft_spec_bytes(&info->spec), state_bytes = 0;
-    ft_blueprint_state(b, p, parts, &state_bytes);
+    int64_t bytes = ft_spec_bytes(&info->spec), state_bytes = ft_blueprint_state_bytes(b, p);
     ft_plain_work work = {.run = run_update, .give = give_update, .arg = &u};
     touches(&work, u.update.param, bytes, true);
     touches(&work, u.update.grad, bytes, false);
@@ -305,6 +303,21 @@ static ft_status update_param(worker *w, const ft_action *a, int p, float grad_s
     FT_TRY(compute(w, &work, err));
     ledger_keep(w, a->stage, FT_MEMORY_OPTIMIZER, &w->run->kept_states[p], state_bytes);
     return FT_OK;
+}
+
+/* The state of a parameter that an edge carries behind it: to its slot, or out of it. */
+static ft_status copy_state(worker *w, int e, int i, int device, char *slot, bool sends,
+                            ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    int param = b->cargoes[e].items[i];
+    int stage = sends ? b->edges[e].from : b->edges[e].to;
+    int64_t behind = ft_memory_round(ft_spec_bytes(&b->params[param].spec));
+    const ft_location passed =
+        at_device(w->run, device, slot + item_at(&b->cargoes[e], 0, i) + behind);
+    const ft_location own = at_device(w->run, w->device, known_state(w->run, stage, param));
+    return copy_on(w->compute, sends ? passed : own, sends ? own : passed,
+                   ft_blueprint_state_bytes(b, param), err);
 }
 
 static ft_status send_weights(worker *w, const ft_action *a, ft_error *err)
@@ -315,11 +328,13 @@ static ft_status send_weights(worker *w, const ft_action *a, ft_error *err)
         int e = stage->out_edges[FT_ACT_UPDATE][i], to = b->stages[b->edges[e].to].device;
         const ft_cargo *c = &b->cargoes[e];
         char *slot = slot_of(w->run, e, a);
-        for (int k = 0; c->kind == FT_CARGO_WEIGHTS && k < c->n; k++)
+        for (int k = 0; c->kind == FT_CARGO_WEIGHTS && k < c->n; k++) {
             FT_TRY(
                 copy_on(w->compute, at_device(w->run, to, slot + item_at(c, 0, k)),
                         at_device(w->run, w->device, w->run->stages[a->stage].params[c->items[k]]),
                         ft_spec_bytes(&b->params[c->items[k]].spec), err));
+            if (ft_blueprint_with_state(b, e)) FT_TRY(copy_state(w, e, k, to, slot, true, err));
+        }
     }
     return FT_OK;
 }
@@ -359,8 +374,12 @@ ft_status do_adopt(worker *w, const ft_action *a, ft_error *err)
             int64_t bytes = ft_spec_bytes(&b->params[c->items[k]].spec);
             FT_TRY(copy_on(w->compute, at_device(w->run, w->device, param),
                            at_device(w->run, w->device, slot + item_at(c, 0, k)), bytes, err));
+            if (ft_blueprint_with_state(b, e))
+                FT_TRY(copy_state(w, e, k, w->device, slot, false, err));
         }
     }
+    for (int i = 0; i < stage->n_params; i++)
+        if (stage->params[i].with_state) keep_state_copy(w, a->stage, i);
     for (int i = 0; i < stage->n_params; i++)
         if (!stage->params[i].owned && b->params[stage->params[i].param].n_terms)
             FT_TRY(pack_weights(w->run, a->stage, stage->params[i].param, err));

@@ -68,10 +68,13 @@ typedef struct stage_state {
     int64_t predicted_for;     /* index of the micro-batch whose forward reads them, and 1 */
     int64_t predicted_version; /* what the predicted weights are ahead of; -1: there are none */
     int predicted_lag;         /* by so many updates */
-    bool kept_predicted;
-    double *rates;           /* of the updates that are missing: room for batch_slots */
-    double *own_rates;       /* the same, of one parameter */
-    bool spoiled;            /* saw a number that is not finite: updates no more */
+    bool kept_predicted[FT_WEIGHTS_KINDS];
+    char *
+        *state_copies; /* by parameter: its optimizer's state, of another replica; NULL: not here */
+    bool *kept_copies; /* by position in the stage's parameters */
+    double *rates;     /* of the updates that are missing: room for batch_slots */
+    double *own_rates; /* the same, of one parameter */
+    bool spoiled;      /* saw a number that is not finite: updates no more */
     ft_device_event **ended; /* by ring slot: the stage is done with that batch */
 } stage_state;
 
@@ -276,22 +279,5 @@ ft_status ledger_close(const ft_run *run, ft_error *err);
 ft_status guards_write(ft_run *run, bool all, ft_error *err);
 /* FT_INVALID names the place behind which something was written. */
 ft_status guards_check(ft_run *run, ft_error *err);
-
-/* versions.c: of a stage, once; then around a leg. */
-ft_status versions_new(ft_run *run, int stage, ft_error *err);
-void versions_begin(ft_run *run);
-void versions_end(ft_run *run);
-/* Before newer ones are made: keeps the weights of that kind, where the plan reads them later. */
-ft_status keep_version(worker *w, int stage, ft_weights_kind kind, ft_error *err);
-/* Where action P leaves what it makes. */
-char *predicted_slot(const ft_run *run, int stage);
-/* How many updates the weights that the action finds are behind, as they were counted. */
-int counted_lag(const ft_run *run, const ft_action *action);
-/* A parameter, by its position in the stage, of an older version; FT_INVALID when it is not there.
- */
-ft_status find_older(const ft_run *run, int stage, int i, int64_t version, const float **out,
-                     ft_error *err);
-/* Points bases at the weights that the action reads; FT_INVALID when they are not there. */
-ft_status find_versions(const ft_run *run, const ft_action *action, ft_bases *bases, ft_error *err);
 
 #endif

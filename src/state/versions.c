@@ -5,7 +5,8 @@
  * follows from its lag; which one is in a slot was counted when it was put there. */
 #include <string.h>
 
-#include "state/run.h"
+#include "blueprint/states.h"
+#include "state/late.h"
 
 static const ft_version_ring *ring_of(const ft_run *run, int s, int kind)
 {
@@ -19,10 +20,23 @@ static char *ring_slot(const ft_run *run, int s, int kind, int64_t version)
     return block + ring->at + version % ring->n * ring->slot_bytes;
 }
 
-char *predicted_slot(const ft_run *run, int s)
+char *predicted_slot(const ft_run *run, int s, ft_weights_kind kind)
 {
     const ft_stage_layout *stage = &run->blueprint->stages[s];
-    return run->workers[stage->device].block + stage->predicted.at;
+    return run->workers[stage->device].block + stage->predicted[kind].at;
+}
+
+char *known_state(const ft_run *run, int s, int param)
+{
+    char *copy = run->stages[s].state_copies[param];
+    return copy ? copy : run->states[param];
+}
+
+void keep_state_copy(worker *w, int s, int i)
+{
+    int param = w->run->blueprint->stages[s].params[i].param;
+    ledger_keep(w, s, FT_MEMORY_VERSIONS, &w->run->stages[s].kept_copies[i],
+                ft_blueprint_state_bytes(w->run->blueprint, param));
 }
 
 static bool is_kind(const ft_stage_param *p, int kind)
@@ -37,7 +51,7 @@ ft_status versions_new(ft_run *run, int s, ft_error *err)
     const ft_blueprint *b = run->blueprint;
     const ft_stage_layout *stage = &b->stages[s];
     stage_state *state = &run->stages[s];
-    int n_slots = stage->n_slots > 0 ? stage->n_slots : 1;
+    int n_slots = stage->n_under_way > 0 ? stage->n_under_way : 1;
     state->versions.n_slots = n_slots;
     state->versions.forwards =
         ft_arena_array(run->arena, n_slots, sizeof *state->versions.forwards);
@@ -45,9 +59,15 @@ ft_status versions_new(ft_run *run, int s, ft_error *err)
     state->rates = ft_arena_array(run->arena, b->batch_slots, sizeof *state->rates);
     state->own_rates = ft_arena_array(run->arena, b->batch_slots, sizeof *state->own_rates);
     state->old_packed = ft_arena_array(run->arena, stage->n_packs + 1, sizeof(void *));
+    state->state_copies = ft_arena_array(run->arena, b->n_params + 1, sizeof(char *));
+    state->kept_copies = ft_arena_array(run->arena, stage->n_params + 1, sizeof(bool));
     if (!state->versions.forwards || !state->old_params || !state->old_packed || !state->rates ||
-        !state->own_rates)
+        !state->own_rates || !state->state_copies || !state->kept_copies)
         return ft_fail(err, FT_NOMEM, "engine: no memory for stage %d", s);
+    for (int i = 0; i < stage->n_params; i++)
+        if (stage->params[i].with_state)
+            state->state_copies[stage->params[i].param] =
+                run->workers[stage->device].block + stage->params[i].state_at;
     return FT_OK;
 }
 
@@ -147,8 +167,15 @@ int counted_lag(const ft_run *run, const ft_action *a)
     return (int)(a->batch - version_there(run, a->stage, FT_WEIGHTS_OWNED, wanted));
 }
 
+/* Whether a slot of that kind, of older weights or of predicted ones, has the parameter. */
+static bool has(const ft_stage_param *p, int kind, bool predicted)
+{
+    return is_kind(p, kind) && (!predicted || p->owned || p->with_state);
+}
+
 /* Makes the action read the slot in place of the newest weights of that kind. */
-static void point_at(const ft_run *run, int s, int kind, char *slot, ft_bases *bases)
+static void point_at(const ft_run *run, int s, int kind, bool predicted, char *slot,
+                     ft_bases *bases)
 {
     const ft_stage_layout *stage = &run->blueprint->stages[s];
     stage_state *state = &run->stages[s];
@@ -159,11 +186,12 @@ static void point_at(const ft_run *run, int s, int kind, char *slot, ft_bases *b
         bases->packed = state->old_packed;
     }
     for (int i = 0; i < stage->n_params; i++)
-        if (is_kind(&stage->params[i], kind))
+        if (has(&stage->params[i], kind, predicted))
             state->old_params[stage->params[i].param] = slot + stage->params[i].old_at;
     for (int k = 0; k < stage->n_packs; k++)
         for (int i = 0; i < stage->n_params; i++)
-            if (stage->params[i].param == stage->packs[k].param && is_kind(&stage->params[i], kind))
+            if (stage->params[i].param == stage->packs[k].param &&
+                has(&stage->params[i], kind, predicted))
                 state->old_packed[k] = slot + stage->pack_old_at[k];
 }
 
@@ -179,9 +207,10 @@ ft_status find_versions(const ft_run *run, const ft_action *a, ft_bases *bases, 
         if (!ring_of(run, a->stage, k)->n || read.of[k] == state->versions.newest.of[k]) continue;
         if (version_there(run, a->stage, k, read.of[k]) != read.of[k])
             return not_kept(a->stage, read.of[k], err);
-        point_at(run, a->stage, k, ring_slot(run, a->stage, k, read.of[k]), bases);
+        point_at(run, a->stage, k, false, ring_slot(run, a->stage, k, read.of[k]), bases);
     }
-    if (a->kind == FT_ACT_FORWARD && state->predicted_for == index + 1)
-        point_at(run, a->stage, FT_WEIGHTS_OWNED, predicted_slot(run, a->stage), bases);
+    if (a->kind != FT_ACT_FORWARD || state->predicted_for != index + 1) return FT_OK;
+    for (int k = 0; k < FT_WEIGHTS_KINDS; k++)
+        point_at(run, a->stage, k, true, predicted_slot(run, a->stage, k), bases);
     return FT_OK;
 }
