@@ -75,6 +75,7 @@ describe("the journey of", function()
             core.process.sleep(0.05)
          end
          expect(said { "runs", "ls", directory }, { "/run +running " })
+         expect(said { "runs", "show", out }, { "running as process " .. pid .. "," })
          core.process.signal(pid, 2)
          local code
          repeat

@@ -82,6 +82,79 @@ describe("a run", function()
    end)
 end)
 
+describe("signals to a run", function()
+   local directory
+
+   before_each(function() directory = files.directory() end)
+
+   after_each(function() files.remove(directory) end)
+
+   --- A run that gets signals, each once the one before it was answered: what it said.
+   local function signalled(name, flags, signals)
+      local lines = {}
+      for _, row in ipairs(signals) do
+         lines[#lines + 1] = ("kill -%s $pid; until grep -q '%s' $said || ! kill -0 $pid; do "
+            .. "sleep 0.05; done"):format(row[1], row[2])
+      end
+      local out = directory .. "/" .. name
+      local printed, err, code = process.shell(([[said=%s/said
+         env --default-signal=USR1,USR2 %s %s --out %s %s >$said.out 2>$said & pid=$!
+         until grep -q "^step=" $said || ! kill -0 $pid; do sleep 0.05; done
+         %s
+         wait $pid; code=$?; cat $said.out; cat $said >&2; (exit $code)]]):format(directory,
+         core.sys.executable(), "recipes/t5_rte.lua --steps 400 --eval-limit 8 --batch 8 "
+         .. "--profile modelled", out, flags, table.concat(lines, "\n")))
+      assert.matches("after: accuracy", printed, err)
+      assert.equal(0, code)
+      return err, out
+   end
+
+   it("save it, trace ten steps, and change no bit of what a synchronous one computes", function()
+      local err, out = signalled("told", "--keep 90", { { "USR1", "the run goes on" },
+         { "USR2", "traced" } })
+      local step = tonumber(err:match("saved %S+/checkpoints/step%-(%d+), the run goes on"))
+      assert.is_true(step >= 1 and step < 400, err)
+      assert.equal("directory", core.sys.exists(("%s/checkpoints/step-%d"):format(out, step)))
+      local first, last = err:match("traced 10 steps in %S+/trace%-(%d+)%-(%d+)%.json")
+      assert.equal(9, last - first, err)
+      local events = core.json.decode(core.sys.read_file(("%s/trace-%d-%d.json"):format(out, first,
+         last))).traceEvents
+      local batches, n = {}, 0
+      for _, event in ipairs(events) do
+         if event.ph == "X" and event.args.batch and not batches[event.args.batch] then
+            batches[event.args.batch], n = true, n + 1
+         end
+      end
+      assert.equal(10, n)
+      local _, quiet = signalled("quiet", "", {})
+      assert.is_true(core.sys.read_file(quiet .. "/hf/model.safetensors")
+         == core.sys.read_file(out .. "/hf/model.safetensors"))
+      -- from the checkpoint that was asked for, to the same bits
+      files.remove(out .. "/checkpoints/step-400")
+      os.remove(out .. "/checkpoints/latest")
+      for s = step + 1, 399 do files.remove(("%s/checkpoints/step-%d"):format(out, s)) end
+      files.remove(out .. "/hf")
+      err = signalled("told", "--resume", {})
+      assert.matches("goes on from %S+/step%-" .. step .. ",", err)
+      assert.is_true(core.sys.read_file(quiet .. "/hf/model.safetensors")
+         == core.sys.read_file(out .. "/hf/model.safetensors"))
+   end)
+
+   it("are answered without a run directory, too", function()
+      local out, err, code = process.shell(([[said=%s/said
+         env --default-signal=USR1,USR2 %s recipes/t5_rte.lua --steps 400 --eval-limit 8 \
+            --batch 8 --profile modelled 2>$said & pid=$!
+         until grep -q "^step=" $said || ! kill -0 $pid; do sleep 0.05; done
+         kill -USR1 $pid; kill -USR2 $pid
+         wait $pid; code=$?; cat $said >&2; (exit $code)]]):format(directory,
+         core.sys.executable()))
+      assert.equal(0, code, err)
+      assert.matches("after: accuracy", out)
+      assert.matches("nothing is saved without %-%-out, the run goes on\n", err)
+      assert.matches("nothing is traced without %-%-out, the run goes on\n", err)
+   end)
+end)
+
 describe("the watchdog", function()
    --- What its limit is, of a run whose plan predicts so many seconds for 8 steps.
    local function limit(flag, predicted, slowest, seconds)

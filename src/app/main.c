@@ -19,7 +19,7 @@ static volatile sig_atomic_t interrupt_signal;
 static volatile sig_atomic_t interrupt_count; /* since the last one that was seen */
 static volatile sig_atomic_t interrupt_most = 1;
 static lua_State *volatile interrupt_state;
-static volatile sig_atomic_t report_state;
+static volatile sig_atomic_t asks[SCRIPT_ASK_COUNT];
 
 static void on_signal(int number)
 {
@@ -34,11 +34,16 @@ static void on_signal(int number)
     if (L) lua_sethook(L, script_interrupt_hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
 }
 
-/* Where nobody answers, or the first one was not answered yet, it ends the process as always. */
-static void on_quit(int number)
+/* Where nobody answers it ends the process as always, and so does SIGQUIT when the one before it
+ * was not answered yet. */
+static void on_ask(int number)
 {
-    if (report_state == SCRIPT_REPORT_HEARD) {
-        report_state = SCRIPT_REPORT_ASKED;
+    int what = number == SIGUSR1   ? SCRIPT_ASK_SAVE
+               : number == SIGUSR2 ? SCRIPT_ASK_TRACE
+                                   : SCRIPT_ASK_REPORT;
+    bool again = asks[what] == SCRIPT_ASKED && number == SIGQUIT;
+    if (asks[what] != SCRIPT_UNHEARD && !again) {
+        asks[what] = SCRIPT_ASKED;
         return;
     }
     signal(number, SIG_DFL);
@@ -245,8 +250,7 @@ static int check_written(int code)
 int main(int argc, char **argv)
 {
     const char *lua_dir = getenv("FTPIPE_LUA");
-    script_host host = {app_modules,       app_assets,    core_rooms,
-                        &interrupt_signal, &report_state, lua_dir};
+    script_host host = {app_modules, app_assets, core_rooms, &interrupt_signal, asks, lua_dir};
 #ifdef FTPIPE_LUA_DIR
     if (!lua_dir) host.lua_dir = FTPIPE_LUA_DIR;
 #endif
@@ -258,7 +262,9 @@ int main(int argc, char **argv)
     interrupt_state = L;
     catch_signal(SIGINT, on_signal);
     catch_signal(SIGTERM, on_signal);
-    catch_signal(SIGQUIT, on_quit);
+    catch_signal(SIGQUIT, on_ask);
+    catch_signal(SIGUSR1, on_ask);
+    catch_signal(SIGUSR2, on_ask);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of its write */
     int code = run(L, argc, argv);
     interrupt_state = NULL;

@@ -122,19 +122,21 @@ static int sys_hold_interrupt(lua_State *L)
     return 0;
 }
 
-/* hear_report(on): while on, SIGQUIT does not end the program: the script looks at report_asked().
- */
-static int sys_hear_report(lua_State *L)
+/* hear_asks(on): while on, SIGQUIT, SIGUSR1 and SIGUSR2 do not end the program: the script looks at
+ * asked(). */
+static int sys_hear_asks(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TBOOLEAN);
-    script_hear_report(L, lua_toboolean(L, 1));
+    script_hear_asks(L, lua_toboolean(L, 1));
     return 0;
 }
 
-/* report_asked(): whether SIGQUIT came since the last time. */
-static int sys_report_asked(lua_State *L)
+/* asked(what): whether the signal that asks for a "report" (SIGQUIT), to "save" (SIGUSR1) or to
+ * "trace" (SIGUSR2) came since the last time. */
+static int sys_asked(lua_State *L)
 {
-    lua_pushboolean(L, script_report_asked(L));
+    static const char *const names[] = {"report", "save", "trace", NULL};
+    lua_pushboolean(L, script_asked(L, (script_ask)luaL_checkoption(L, 1, NULL, names)));
     return 1;
 }
 
@@ -289,8 +291,8 @@ int script_bind_sys(lua_State *L)
         {"executable", sys_executable},
         {"interrupted", sys_interrupted},
         {"hold_interrupt", sys_hold_interrupt},
-        {"hear_report", sys_hear_report},
-        {"report_asked", sys_report_asked},
+        {"hear_asks", sys_hear_asks},
+        {"asked", sys_asked},
         {"clear_interrupt", sys_clear_interrupt},
         {"isatty", sys_isatty},
         {"columns", sys_columns},

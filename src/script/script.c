@@ -196,16 +196,17 @@ void script_hold_interrupt(lua_State *L, bool hold)
     script_state_of(L)->hold_interrupt = hold;
 }
 
-void script_hear_report(lua_State *L, bool hear)
+void script_hear_asks(lua_State *L, bool hear)
 {
-    *script_state_of(L)->host->report = hear ? SCRIPT_REPORT_HEARD : SCRIPT_REPORT_UNHEARD;
+    for (int what = 0; what < SCRIPT_ASK_COUNT; what++)
+        script_state_of(L)->host->asks[what] = hear ? SCRIPT_HEARD : SCRIPT_UNHEARD;
 }
 
-bool script_report_asked(lua_State *L)
+bool script_asked(lua_State *L, script_ask what)
 {
-    volatile sig_atomic_t *report = script_state_of(L)->host->report;
-    if (*report != SCRIPT_REPORT_ASKED) return false;
-    *report = SCRIPT_REPORT_HEARD;
+    volatile sig_atomic_t *ask = &script_state_of(L)->host->asks[what];
+    if (*ask != SCRIPT_ASKED) return false;
+    *ask = SCRIPT_HEARD;
     return true;
 }
 

@@ -36,8 +36,11 @@ typedef struct script_file {
     int64_t size;
 } script_file;
 
-/* Whether a signal that asks what is going on would be answered, and whether one came. */
-typedef enum { SCRIPT_REPORT_UNHEARD, SCRIPT_REPORT_HEARD, SCRIPT_REPORT_ASKED } script_report;
+/* What signals ask of a script that goes on: what is going on, to save, to trace. */
+typedef enum { SCRIPT_ASK_REPORT, SCRIPT_ASK_SAVE, SCRIPT_ASK_TRACE, SCRIPT_ASK_COUNT } script_ask;
+
+/* Whether a signal would be answered, and whether one came. */
+typedef enum { SCRIPT_UNHEARD, SCRIPT_HEARD, SCRIPT_ASKED } script_hearing;
 
 /* What the program around Lua gives to it; all of it outlives the lua_State. */
 typedef struct script_host {
@@ -46,8 +49,8 @@ typedef struct script_host {
     const luaL_Reg *rooms;      /* subtables of ftpipe.core with their openers; likewise */
     /* The number of the signal that asks to stop, 0 when there is none; the handler writes it. */
     volatile sig_atomic_t *interrupt;
-    /* A script_report: the handler writes that somebody asked, Lua the others. */
-    volatile sig_atomic_t *report;
+    /* By script_ask, a script_hearing: the handler writes that somebody asked, Lua the others. */
+    volatile sig_atomic_t *asks;
     const char
         *lua_dir; /* a directory of Lua modules that come before the embedded ones, or NULL */
 } script_host;
@@ -74,10 +77,10 @@ const volatile sig_atomic_t *script_interrupt_flag(lua_State *L);
 void script_clear_interrupt(lua_State *L);
 /* Says whether the script itself looks at the signal, so that the hook leaves it alone. */
 void script_hold_interrupt(lua_State *L, bool hold);
-/* Says whether the script answers the signal that asks what is going on; whether one came, which is
- * forgotten then. */
-void script_hear_report(lua_State *L, bool hear);
-bool script_report_asked(lua_State *L);
+/* Says whether the script answers the signals that ask; whether one came that asks for this, which
+ * is forgotten then. */
+void script_hear_asks(lua_State *L, bool hear);
+bool script_asked(lua_State *L, script_ask what);
 /* A debug hook that ends Lua code with a `cancelled` error, unless core.sys.hold_interrupt(true)
  * said that the script itself looks at core.sys.interrupted(). */
 void script_interrupt_hook(lua_State *L, lua_Debug *where);

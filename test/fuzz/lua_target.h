@@ -45,13 +45,13 @@ static void close_state(void)
 /* A state with the function of the file on its stack; one for all inputs. */
 static void open_state(const char *file)
 {
-    static volatile sig_atomic_t interrupt, report;
+    static volatile sig_atomic_t interrupt, asks[SCRIPT_ASK_COUNT];
     static const script_file nothing = {0};
     static const script_host host = {.modules = &nothing,
                                      .assets = &nothing,
                                      .rooms = core_rooms,
                                      .interrupt = &interrupt,
-                                     .report = &report,
+                                     .asks = asks,
                                      .lua_dir = "lua"};
     lua_State *L = script_new(&host);
     if (!L) abort();

@@ -44,7 +44,7 @@ function Watch:next()
    local run = self.engine
    local moved, since = run:progress(), core.sys.time_ns()
    while true do
-      if core.sys.report_asked() then self.say(run:describe()) end
+      if core.sys.asked("report") then self.say(run:describe()) end
       local result = run:next(POLL_SECONDS)
       if result then return result end
       local now = run:progress()

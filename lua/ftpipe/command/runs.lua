@@ -31,21 +31,21 @@ local function json_of(path)
    return ok and type(data) == "table" and data or nil
 end
 
---- Whether a process writes there now.
+--- The process that writes there now: its number, 0 when that is not known; nil when none does.
 local function is_running(path)
-   if not core.sys.exists(path .. "/lock") then return false end
-   local lock = core.io.lock(path .. "/lock")
+   if not core.sys.exists(path .. "/lock") then return nil end
+   local lock, holder = core.io.lock(path .. "/lock")
    if lock then lock:free() end
-   return lock == nil
+   return lock == nil and holder or nil
 end
 
 --- What a directory says of its run.
 local function read(path)
    local record = records.read(path)
-   local summary = json_of(path .. "/summary.json")
+   local summary, process = json_of(path .. "/summary.json"), is_running(path)
    return {
       path = path, task = record.task.name, flags = record.flags, summary = summary or {},
-      state = is_running(path) and "running" or summary and "done" or "stopped",
+      state = process and "running" or summary and "done" or "stopped", process = process,
    }
 end
 
@@ -94,7 +94,8 @@ end
 function ACTIONS.show(words, flags)
    local run = read(need_run(words[1]))
    if flags.format == "json" then return print(core.json.encode(run, { sort = true })) end
-   print(("%s: %s, %s, %s"):format(run.path, run.task or "-", run.state, score_of(run)))
+   print(("%s: %s, %s, %s"):format(run.path, run.task or "-", run.process
+      and "running as process " .. run.process or run.state, score_of(run)))
    for _, part in ipairs { run.summary, run.flags } do
       local names = {}
       for name in pairs(part) do names[#names + 1] = name end

@@ -29,6 +29,8 @@ M.rows = {
    { "loss_mean", "number", "run/training store/state", "over the last steps, as it is shown" },
    { "leg", "table", "run/training", "the steps under way; nil between legs" },
    { "interrupted", "int", "run/init run/training", "the signal that asks to end" },
+   { "to_save", "boolean", "run/training", "a signal asked for a checkpoint" },
+   { "to_trace", "boolean", "run/training", "a signal asked for a trace" },
    { "stopped", "boolean", "run/init", "patience is at its end" },
    -- what is said of it
    { "line", "table", "run/training", "of progress" },

@@ -64,6 +64,9 @@ function Forecast:note(result, measured)
    return ("a step: %s; %s"):format(versus(self.predicted_s, self.measured_s, milliseconds), memory)
 end
 
+--- Nothing more is compared: steps of two legs are no measure of a step.
+function Forecast:leg_ended() self.to = 0 end
+
 --- Seconds of a pass through examples. The main thread makes batches and scores what comes out
 -- while devices work: of the cores that they leave, or, where they leave none, of theirs. What that
 -- takes depends on the task and is no part of a profile; it is taken as it was measured. Nothing is

@@ -78,7 +78,7 @@ function M.new(o)
       done = 0,
    })
    run.watch = watchdog.new(run)
-   core.sys.hear_report(true) -- the watch looks at it
+   core.sys.hear_asks(true) -- the watch and the training loop look at them
    local from = run:find_start()
    if from then
       run:go_on(from)
@@ -249,7 +249,7 @@ function Run:close(score)
       score:write(self.out)
       self.directory:close(summary)
    end
-   core.sys.hear_report(false)
+   core.sys.hear_asks(false)
    return summary
 end
 

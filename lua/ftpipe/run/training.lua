@@ -15,6 +15,7 @@ local waits = require("ftpipe.schedule.waits")
 local Run = {}
 
 local SIGINT = 2
+local TRACED = 10 -- steps that SIGUSR2 asks for
 
 -- ---------------------------------------------------------------------------------------------
 -- Steps.
@@ -28,6 +29,11 @@ end
 --- Seconds of training so far, without what is done between legs.
 local function training_seconds(run)
    return run.seconds + (core.sys.time_ns() - run.leg.start_ns) / 1e9
+end
+
+local function say(run, text)
+   if run.line then run.line:close() end
+   io.stderr:write(text, "\n")
 end
 
 --- What the devices do: percent of the leg that they waited, and the bytes that they reached.
@@ -76,6 +82,19 @@ local function take(run, leg)
    return result
 end
 
+--- Notes what signals ask for.
+local function hear(run)
+   run.interrupted = run.interrupted or core.sys.interrupted()
+   if not run.line then return end -- nobody saves or traces between the legs of others
+   run.to_save = core.sys.asked("save") or run.to_save
+   run.to_trace = core.sys.asked("trace") or run.to_trace
+end
+
+--- Whether the leg under way is to end before its time; one that saves or traces has a step.
+local function leaves(run)
+   return run.interrupted or run.leg and run.leg.fed > 0 and (run.to_save or run.to_trace)
+end
+
 --- Steps of training, pulled: for step in run:steps(batcher, n) do ... end
 --
 -- A step has .step (counts from 1), .loss, .loss_mean, .rate, .grad_norm, .gaps (by stage, with
@@ -91,19 +110,26 @@ function Run:steps(batcher, n)
    local leg = { fed = 0, taken = 0, tokens = {}, end_ns = 0, start_ns = core.sys.time_ns() }
    self.leg = leg
    return function()
-      while self.leg == leg and leg.fed < n and self.engine:wants() and not self.interrupted do
+      while self.leg == leg and leg.fed < n and self.engine:wants() and not leaves(self) do
          local step = self.done + leg.fed - leg.taken + 1
          feed_batch(self, batcher:next(), core.engine.rate(self.rate, step))
          leg.fed = leg.fed + 1
       end
-      self.interrupted = self.interrupted or core.sys.interrupted()
-      if self.interrupted then self.engine:drain() end
+      hear(self)
+      if leaves(self) then self.engine:drain() end
       if leg.taken == leg.fed then
          self:stop()
          return nil
       end
       return take(self, leg)
    end
+end
+
+--- Keeps the timeline of the leg that was asked for, which no later leg replaces.
+local function keep_trace(run, steps)
+   local name = ("trace-%d-%d.json"):format(run.done - steps + 1, run.done)
+   run.directory:write(name, run.timeline.trace)
+   say(run, ("traced %d steps in %s/%s"):format(steps, run.out, name))
 end
 
 --- Ends the leg under way, if there is one: what was fed is finished first, so that the weights are
@@ -120,9 +146,11 @@ function Run:stop()
    self.seconds = self.seconds + (core.sys.time_ns() - leg.start_ns) / 1e9
    if leg.taken == 0 then return end
    self.waits = waits.add(self.waits, self.timeline)
+   if self.forecast then self.forecast:leg_ended() end
    if not self.directory then return end
    self.directory:note(figures.of_leg(self, leg.taken))
    self.directory:write("timeline.json", self.timeline.trace)
+   if leg.traced then keep_trace(self, leg.taken) end
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -163,7 +191,27 @@ local function between_legs(run)
    local function due(every) return every and (last or run.done % every == 0) end
    if due(run.args.eval_every) and run.judged ~= run.done then run:judge() end
    if run.interrupted then return end
-   if last or run.stopped or due(run.args.save_every) then run:checkpoint() end
+   if last or run.stopped or run.to_save or due(run.args.save_every) then
+      local path = run:checkpoint()
+      if run.to_save then
+         say(run, path and ("saved %s, the run goes on"):format(path)
+            or named.words(run.args, "nothing is saved without {out}, the run goes on"))
+      end
+   end
+   run.to_save = nil
+end
+
+--- Begins the next leg: of TRACED steps where that was asked for.
+local function begin_leg(run, batches)
+   local n, traced = run:leg_length(), run.to_trace
+   run.to_trace = nil
+   if traced and not run.directory then
+      say(run, named.words(run.args, "nothing is traced without {out}, the run goes on"))
+      traced = nil
+   end
+   local leg = run:steps(batches, traced and math.min(n, TRACED) or n)
+   run.leg.traced = traced
+   return leg
 end
 
 --- Ends a run that a signal stopped: saves it and raises `cancelled`.
@@ -211,7 +259,7 @@ function Run:train()
       while not step and not self.interrupted do
          if self.done > 0 then between_legs(self) end
          if self.done >= o.steps or self.stopped or self.interrupted then break end
-         leg = self:steps(batches, self:leg_length())
+         leg = begin_leg(self, batches)
          step = leg()
       end
       if not step then
