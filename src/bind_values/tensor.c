@@ -275,6 +275,27 @@ static int tensor_totable(lua_State *L)
     return 1;
 }
 
+/* tensor:fill_NAME(seed [, scale [, stream]]): numbers that `draw` gives, times the scale. */
+static int fill_random(lua_State *L, double (*draw)(ft_rng *rng))
+{
+    const ft_view *view = script_check_view(L, 1);
+    if (!ft_dtype_is_float(view->dtype))
+        return script_arg_error(L, 1, "expected a tensor of a floating dtype");
+    uint64_t seed = (uint64_t)script_check_int(L, 2, 0, INT64_C(1) << 53);
+    double scale = lua_isnoneornil(L, 3) ? 1 : script_check_number(L, 3);
+    ft_rng rng;
+    ft_rng_init(&rng, seed, (uint64_t)script_arg_int(L, 4, 0, 0, INT64_C(1) << 53));
+    int64_t n = ft_shape_count(&view->shape);
+    if (view->dtype == FT_F32 && ft_view_contiguous(view)) {
+        float *data = view->data;
+        for (int64_t i = 0; i < n; i++) data[i] = (float)(scale * draw(&rng));
+    } else {
+        for (int64_t i = 0; i < n; i++) ft_view_set(view, i, scale * draw(&rng));
+    }
+    lua_settop(L, 1);
+    return 1;
+}
+
 /*** Fills with normal numbers of mean 0.
  * @function tensor:fill_normal
  * @tparam int seed
@@ -282,22 +303,23 @@ static int tensor_totable(lua_State *L)
  * @tparam[opt=0] int stream independent numbers under the same seed */
 static int tensor_fill_normal(lua_State *L)
 {
-    const ft_view *view = script_check_view(L, 1);
-    if (!ft_dtype_is_float(view->dtype))
-        return script_arg_error(L, 1, "expected a tensor of a floating dtype");
-    uint64_t seed = (uint64_t)script_check_int(L, 2, 0, INT64_C(1) << 53);
-    double deviation = lua_isnoneornil(L, 3) ? 1 : script_check_number(L, 3);
-    ft_rng rng;
-    ft_rng_init(&rng, seed, (uint64_t)script_arg_int(L, 4, 0, 0, INT64_C(1) << 53));
-    int64_t n = ft_shape_count(&view->shape);
-    if (view->dtype == FT_F32 && ft_view_contiguous(view)) {
-        float *data = view->data;
-        for (int64_t i = 0; i < n; i++) data[i] = (float)(deviation * ft_rng_normal(&rng));
-    } else {
-        for (int64_t i = 0; i < n; i++) ft_view_set(view, i, deviation * ft_rng_normal(&rng));
-    }
-    lua_settop(L, 1);
-    return 1;
+    return fill_random(L, ft_rng_normal);
+}
+
+/* From -1 to below 1. */
+static double draw_around_zero(ft_rng *rng)
+{
+    return 2 * ft_rng_uniform(rng) - 1;
+}
+
+/*** Fills with numbers that are equally likely from -bound to bound.
+ * @function tensor:fill_uniform
+ * @tparam int seed
+ * @tparam[opt=1] number bound
+ * @tparam[opt=0] int stream independent numbers under the same seed */
+static int tensor_fill_uniform(lua_State *L)
+{
+    return fill_random(L, draw_around_zero);
 }
 
 /*** Fills with start, start + step, ... in row-major order. */
@@ -480,6 +502,7 @@ int script_bind_tensor(lua_State *L)
         {"set", tensor_set},
         {"fill", tensor_fill},
         {"fill_normal", tensor_fill_normal},
+        {"fill_uniform", tensor_fill_uniform},
         {"fill_range", tensor_fill_range},
         {"totable", tensor_totable},
         {"narrow", tensor_narrow},
