@@ -82,6 +82,28 @@ static int engine_looks_ahead(lua_State *L)
     return 1;
 }
 
+/*** What training keeps of parameters beside the weights, were all of them trained.
+ * @function engine.training_bytes
+ * @tparam table options optimizer, hypers
+ * @tparam graph graph
+ * @treturn int bytes of gradients and of the optimizer's state, one copy of each */
+static int engine_training_bytes(lua_State *L)
+{
+    const ft_optimizer *optimizer = script_opt_optimizer(L, 1);
+    const double *hypers = script_opt_hypers(L, 1, optimizer);
+    const ft_graph *g = script_check_graph(L, 2);
+    int64_t bytes = 0;
+    for (int i = 0; i < ft_graph_n_params(g); i++) {
+        const ft_spec *spec = &ft_graph_value(g, ft_graph_param_value(g, i))->spec;
+        ft_state_part parts[FT_MAX_STATE_PARTS];
+        int64_t state;
+        optimizer->state(spec, hypers, parts, &state);
+        bytes += ft_spec_bytes(spec) + state;
+    }
+    lua_pushnumber(L, (double)bytes);
+    return 1;
+}
+
 /*** What a learning rate may do behind its warm-up.
  * @function engine.rate_schedules
  * @treturn {table,...} { name =, words =, ends = (falls to 0 at the last step) } */
@@ -141,6 +163,7 @@ int script_bind_engine(lua_State *L)
                                          {"runs", engine_runs},
                                          {"optimizers", engine_optimizers},
                                          {"looks_ahead", engine_looks_ahead},
+                                         {"training_bytes", engine_training_bytes},
                                          {"rate_schedules", engine_rate_schedules},
                                          {"rate", engine_rate},
                                          {"plan", script_engine_plan},

@@ -155,6 +155,10 @@ M.losses = {
    { weight = "end_weight", labels = "end_positions", share = 0.5 },
 }
 
+--- Adapters (model/adapters.lua): what peft calls the task, the products that have them, and what
+-- is trained whole beside them.
+M.lora = { task = "QUESTION_ANS", targets = { "query", "value" }, heads = { "qa_outputs" } }
+
 -- ---------------------------------------------------------------------------------------------
 -- Blocks.
 
@@ -222,7 +226,7 @@ end
 --- Logits of starts and of ends, each (B, T): the two columns of the head's product.
 function Builder:head(x)
    self.g:scope("head")
-   local both = self:linear(x, "qa_outputs", 2, self.c.hidden_size)
+   local both = self:product(x, "qa_outputs", 2, self.c.hidden_size)
    local function column(i)
       return self.g:add("slice", { both }, { axis = 2, from = i, drop = 1 })
    end

@@ -7,11 +7,14 @@
 --
 -- Values are numbers of the graph; names are those of parameters in a checkpoint.
 
+local adapters = require("ftpipe.model.adapters")
 local core = require("ftpipe.core")
 
 local M = {}
 
 local Blocks = {}
+
+local RELU = 1 -- an activation of the row `linear`
 
 --- A class of builders, to which a family adds methods of its own.
 -- @tparam table form bias (true: products and norms have one), transposed (true: weights are stored
@@ -41,7 +44,7 @@ end
 
 --- The product of x with a weight, its bias added where the family has one.
 -- @tparam[opt=0] int activation of the row `linear`
-function Blocks:linear(x, name, n_out, n_in, activation)
+function Blocks:product(x, name, n_out, n_in, activation)
    local form = self.form
    local inputs = {
       x, self.g:param(name .. ".weight", form.transposed and { n_in, n_out } or { n_out, n_in }),
@@ -49,6 +52,17 @@ function Blocks:linear(x, name, n_out, n_in, activation)
    if form.bias then inputs[3] = self.g:param(name .. ".bias", { n_out }) end
    return self.g:add("linear", inputs,
       { transposed = form.transposed, activation = activation or 0 })
+end
+
+--- The same, with an adapter beside it where the configuration has one of that name.
+function Blocks:linear(x, name, n_out, n_in, activation)
+   local lora = self.c.lora
+   if not lora or not adapters.is_target(lora, name) then
+      return self:product(x, name, n_out, n_in, activation)
+   end
+   local y = adapters.add(self.g, lora, x, self:product(x, name, n_out, n_in),
+      { name = name, n_out = n_out, n_in = n_in })
+   return activation == RELU and self.g:add("relu", { y }) or y
 end
 
 --- dropout(x)

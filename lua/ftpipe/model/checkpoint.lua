@@ -293,19 +293,31 @@ local function named_tensors(tensors)
    return list
 end
 
+local function write_model(dir, o)
+   core.sys.write_file(dir .. "/config.json", config_text(o))
+   core.io.write(dir .. "/" .. WEIGHTS[1], named_tensors(o.tensors))
+end
+
 local function write_files(dir, o)
    core.sys.mkdir(dir)
-   core.sys.write_file(dir .. "/config.json", config_text(o))
    for _, name in ipairs(o.source and CARRIED or {}) do
       local bytes = o.source:file(name)
       if bytes then core.sys.write_file(dir .. "/" .. name, bytes) end
    end
-   core.io.write(dir .. "/" .. WEIGHTS[1], named_tensors(o.tensors))
+   (o.write or write_model)(dir, o)
 end
+
+-- Patterns of files that belong to one model alone.
+local OF_ONE_MODEL = {
+   "^config%.json$", "^model.*%.safetensors", "^pytorch_model.*%.bin", "^adapter_",
+}
 
 --- Whether a file of a directory that is replaced does not belong to its old model only.
 local function stays(name)
-   return not (name:find("^model.*%.safetensors") or name:find("^pytorch_model.*%.bin"))
+   for _, pattern in ipairs(OF_ONE_MODEL) do
+      if name:find(pattern) then return false end
+   end
+   return true
 end
 
 --- Saves a model as a directory that `open` and Hugging Face transformers read.
@@ -315,7 +327,8 @@ end
 -- name.
 -- @tparam string dir
 -- @tparam table o config (a table), tensors (by name, contiguous), source (the checkpoint that the
---    model came from: its tokenizer files, generation_config.json and unknown keys are taken over)
+--    model came from: its tokenizer files, generation_config.json and unknown keys are taken over);
+--    write: function (dir, o) that writes something in place of config.json and weights
 -- @raise input or output failed
 -- @usage checkpoint.save("out/hf", { config = ckpt.config, tensors = params, source = ckpt })
 function M.save(dir, o)

@@ -162,6 +162,10 @@ end
 --- The weights of the losses.
 M.losses = { { weight = "loss_weight", labels = "labels", share = 1 } }
 
+--- Adapters (model/adapters.lua): what peft calls the task, the products that have them, and how
+-- the weights of these are stored.
+M.lora = { task = "CAUSAL_LM", targets = { "c_attn" }, transposed = true }
+
 -- ---------------------------------------------------------------------------------------------
 -- Blocks.
 

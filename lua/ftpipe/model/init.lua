@@ -2,6 +2,7 @@
 
 local bit = require("bit")
 
+local adapters = require("ftpipe.model.adapters")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local checkpoint = require("ftpipe.model.checkpoint")
@@ -11,6 +12,8 @@ local hub = require("ftpipe.model.hub")
 local keys = require("ftpipe.base.keys")
 local named = require("ftpipe.base.named")
 local opts = require("ftpipe.base.opts")
+local peft = require("ftpipe.model.peft")
+local usage = require("ftpipe.base.usage")
 
 local M = {}
 local Model = {}
@@ -66,18 +69,11 @@ local function open_files(name, asset, random)
    }
 end
 
---- Opens a model.
--- @param o model: a directory in Hugging Face layout, the name of one in the cache of Hugging Face
---   ("google/flan-t5-base"; nothing is downloaded), a built-in configuration, or "embedded:NAME"
---   for one inside the program; init = "random": initial values instead of weights; or the first
---   alone, as a text
--- @treturn model .raw (config.json), .config, .family, .files, .checkpoint (nil: initial values),
---   .notes (lines: what a user should know of the checkpoint)
-function M.open(o)
-   if type(o) == "string" then o = { model = o } end
-   if type(o) ~= "table" or type(o.model) ~= "string" then
-      opts.fail("ft.model", "expected a name or a directory, as \"t5-small\" or { model = DIR }")
-   end
+--- Whether a directory is one that `open` takes: a model, or adapters of one.
+function M.is(dir) return core.sys.exists(dir .. "/config.json") == "file" or peft.is(dir) end
+
+--- A model without the adapters that the options name.
+local function open_base(o)
    local name, random = o.model, o.init == "random"
    local asset = name:match("^embedded:(.+)$")
    if asset or core.sys.exists(name) then
@@ -101,6 +97,47 @@ function M.open(o)
       name = name, raw = raw, config = family.config(raw), family = family, weightless = not random,
       notes = {}, flagged = o.flagged,
    }, Model)
+end
+
+--- The model that adapters say they are for, with them.
+local function open_adapted(o, dir)
+   local lora = peft.open(dir)
+   local base = o.adapter and o.model or lora.base
+   if base and core.sys.exists(base) == "directory" and peft.is(base) then
+      fail("invalid argument", 2, "%s: holds adapters itself, expected the model that those of %s "
+         .. "are for", base, dir)
+   end
+   local here = base and (core.sys.exists(base) or base:find("^embedded:") or hub.find(base))
+   if not o.adapter and not here then
+      fail("not found", 6, "%s: holds adapters of the model '%s', which is not here: give its "
+         .. "directory as %s and this one as %s", dir, tostring(base), named.name(o, "model"),
+         named.name(o, "adapter"))
+   end
+   local model = open_base(copy(o, { model = base }))
+   if not model.checkpoint then
+      usage("%s: adapters are for weights, %s has none", dir, named.value(o, "model", base))
+   end
+   lora.base = lora.base or base
+   return peft.attach(model, lora)
+end
+
+--- Opens a model.
+-- @param o model: a directory in Hugging Face layout, or of adapters as peft saves them, the name of
+--   one in the cache of Hugging Face ("google/flan-t5-base"; nothing is downloaded), a built-in
+--   configuration, or "embedded:NAME" for one inside the program; adapter: a directory of adapters
+--   for it; init = "random": initial values instead of weights; or the first alone, as a text
+-- @treturn model .raw (config.json), .config, .family, .files, .checkpoint (nil: initial values),
+--   .notes (lines: what a user should know of the checkpoint), .lora (ftpipe.model.adapters; nil:
+--   it has no adapters)
+function M.open(o)
+   if type(o) == "string" then o = { model = o } end
+   if type(o) ~= "table" or type(o.model) ~= "string" then
+      opts.fail("ft.model", "expected a name or a directory, as \"t5-small\" or { model = DIR }")
+   end
+   local dir = o.adapter or core.sys.exists(o.model) == "directory" and peft.is(o.model) and o.model
+   local model = dir and open_adapted(o, dir) or open_base(o)
+   model.asked = o.model
+   return model
 end
 
 --- The model's tokenizer, opened once.
@@ -143,7 +180,9 @@ end
 function Model:initialize(params, seed)
    for name, tensor in pairs(params) do
       local scale = self.family.init_scale(self.config, name)
-      if scale and scale > 0 then
+      if adapters.is(name) then
+         adapters.initialize(name, tensor, seed, name_stream(name))
+      elseif scale and scale > 0 then
          tensor:fill_normal(seed, scale, name_stream(name))
       else
          tensor:fill(scale or 1)
@@ -151,23 +190,87 @@ function Model:initialize(params, seed)
    end
 end
 
---- Fills parameters: from the checkpoint if there is one, with initial values where it has none.
+--- Fills the parameters of a model without adapters, see `fill`.
+local function fill_base(model, list, tensors, seed)
+   if not model.checkpoint then
+      model:initialize(tensors, seed)
+      return {}
+   end
+   local fresh, initial = checkpoint.load(model.checkpoint, list, function(i)
+      return tensors[list[i].name]
+   end), {}
+   for _, name in ipairs(fresh) do initial[name] = tensors[name] end
+   model:initialize(initial, seed)
+   return fresh
+end
+
+--- Fills parameters: from the checkpoint if there is one, with initial values where it has none;
+-- those of adapters from their files, if they have any.
 -- @tparam table list as graph:params() gives it
 -- @tparam function tensor_of (i): the contiguous tensor of parameter i
 -- @tparam int seed of initial values
 -- @treturn table names of the parameters that a checkpoint lacked and may lack (a new head)
 -- @local
 function Model:fill(list, tensor_of, seed)
-   local tensors = {}
-   for i, param in ipairs(list) do tensors[param.name] = tensor_of(i) end
-   if not self.checkpoint then
-      self:initialize(tensors, seed)
-      return {}
+   local base, tensors, own, fresh = {}, {}, {}, {}
+   for i, param in ipairs(list) do
+      local name = param.name
+      if adapters.is(name) then
+         own[name] = tensor_of(i)
+      else
+         base[#base + 1], tensors[name] = param, tensor_of(i)
+      end
    end
-   local fresh, initial = checkpoint.load(self.checkpoint, list, tensor_of), {}
-   for _, name in ipairs(fresh) do initial[name] = tensors[name] end
-   self:initialize(initial, seed)
+   local lacked = fill_base(self, base, tensors, seed)
+   local filled = self.lora and self.lora.archive and peft.fill(self.lora, list, tensor_of) or {}
+   if not next(filled) then self:initialize(own, seed) end
+   for _, name in ipairs(lacked) do fresh[#fresh + 1] = not filled[name] and name or nil end
    return fresh
+end
+
+--- Fills parameters with what a run has saved of them.
+-- @tparam string dir where `save` wrote
+-- @tparam table list as graph:params() gives it
+-- @tparam function tensor_of (i): the contiguous tensor of parameter i
+-- @tparam int seed of the run
+-- @local
+function Model:restore(dir, list, tensor_of, seed)
+   if not self.lora then return checkpoint.load(checkpoint.open(dir), list, tensor_of) end
+   copy(self, { lora = peft.attach(self, peft.open(dir)).lora }):fill(list, tensor_of, seed)
+end
+
+--- What adapters say of the model that they are for: a path from the root, or a name.
+local function base_name(model)
+   return model.lora.base or core.sys.real_path(model.asked) or model.asked
+end
+
+--- Saves the model as a Hugging Face directory: all of it, or, of one with adapters, these alone.
+-- @tparam string dir
+-- @tparam table tensors by name
+-- @tparam[opt] table list as graph:params() gives it; of a model with adapters
+-- @tparam[opt] table modules names of what was trained whole beside adapters
+-- @local
+function Model:save(dir, tensors, list, modules)
+   local o = { config = self:saved_config(), tensors = tensors, source = self.files }
+   if self.lora then
+      function o.write(beside)
+         local named_base = copy(self, { lora = copy(self.lora, { base = base_name(self) }) })
+         peft.write(beside, named_base, { list = list, tensors = tensors, modules = modules })
+      end
+   end
+   checkpoint.save(dir, o)
+end
+
+--- Adds adapters to the weights that they are beside, W + (alpha / r) B A; the model has none
+-- afterwards.
+-- @tparam table params tensors by name, filled; those of adapters are gone afterwards
+-- @treturn int how many there were
+-- @local
+function Model:merge(params)
+   local n = self.lora and adapters.merge(self, params) or 0
+   self.config = copy(self.config)
+   self.lora, self.config.lora = nil, nil
+   return n
 end
 
 --- config.json of the model as it is saved: a family that puts a head of its own on any checkpoint
@@ -186,9 +289,13 @@ function Model:__tostring()
          or ("model %s (%s)"):format(self.name, self.raw.model_type),
    }
    for _, note in ipairs(self.notes) do words[#words + 1] = note end
+   if self.lora and self.lora.path then
+      words[#words + 1] = "adapters of " .. self.lora.path
+   end
    return table.concat(words, ": ")
 end
 
 guard("model", Model, { tokenizer = "", check_trainable = "" })
+guard("ft.model", M, { is = "dir: string" })
 
 return setmetatable(M, { __call = function(_, o) return M.open(o) end })

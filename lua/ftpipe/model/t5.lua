@@ -146,6 +146,9 @@ M.kind = "text2text"
 
 M.losses = { { weight = "loss_weight", labels = "labels", share = 1 } }
 
+--- Adapters (model/adapters.lua): what peft calls the task, and the products that have them.
+M.lora = { task = "SEQ_2_SEQ_LM", targets = { "q", "v" } }
+
 --- Columns of a batch, as core.data.batcher takes them.
 function M.columns(config)
    local pad = config.pad_token_id
@@ -276,7 +279,7 @@ function Builder:head(x)
    g:scope("head")
    x = self:drop(self:norm(x, "decoder.final_layer_norm"))
    if c.scaled then x = g:add("scale", { x }, { factor = c.d_model ^ -0.5 }) end
-   return self:linear(x, c.tied and "shared" or "lm_head", c.vocab_size, c.d_model)
+   return self:product(x, c.tied and "shared" or "lm_head", c.vocab_size, c.d_model)
 end
 
 -- ---------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 --- A plan as people read it.
 
+local adapters = require("ftpipe.model.adapters")
 local core = require("ftpipe.core")
 local groups = require("ftpipe.plan.groups")
 local kinds = require("ftpipe.data.kind")
@@ -11,6 +12,7 @@ local rates = require("ftpipe.plan.rate")
 local schedules = require("ftpipe.schedule")
 local staleness = require("ftpipe.schedule.staleness")
 local swaps = require("ftpipe.plan.swaps")
+local units = require("ftpipe.base.units")
 
 local M = {}
 
@@ -74,14 +76,33 @@ local function bound_line(o)
       .. "be further ahead does a backward first"):format(n, n == 1 and "" or "s")
 end
 
---- What is trained, where that is not all; what has a rate of its own.
-local function groups_lines(plan)
+--- What is trained, where that is not all, and what is saved by it.
+-- @tparam plan plan
+-- @treturn {string,...} lines
+function M.trained(plan)
    local o = plan.options
    local trained, all = groups.count(plan.graphs[1])
-   local lines = {}
-   if trained < all then
-      lines[1] = ("trained: %.4g M of %.4g M parameters"):format(trained / 1e6, all / 1e6)
+   if trained == all then return {} end
+   local lines = {
+      ("trained: %.4g M of %.4g M parameters"):format(trained / 1e6, all / 1e6),
+   }
+   local bytes = 0
+   for _, row in ipairs(plan.memory) do bytes = bytes + row.gradients + row.optimizer end
+   if not o.eval_only then
+      lines[2] = ("gradients and optimizer: %s, %s if all were trained"):format(
+         units.format_bytes(bytes),
+         units.format_bytes(core.engine.training_bytes(o, plan.graphs[1])))
    end
+   if o.model.lora then
+      lines[#lines + 1] = ("adapters: %s, %d products"):format(adapters.words(o.model),
+         adapters.count(plan.graphs[1]))
+   end
+   return lines
+end
+
+--- The same, and what has a rate of its own.
+local function groups_lines(plan)
+   local o, lines = plan.options, M.trained(plan)
    if o.groups then lines[#lines + 1] = "groups: " .. plan.groups.all end
    if o.layer_decay then
       local depth = layers.below_head(plan.graphs[1])

@@ -7,9 +7,11 @@
 -- one. Of several groups that a parameter is in, the last one that says something of its rate, its
 -- decay, or whether it is frozen decides that.
 
+local adapters = require("ftpipe.model.adapters")
 local layers = require("ftpipe.plan.layers")
 local named = require("ftpipe.base.named")
 local opts = require("ftpipe.base.opts")
+local patterns = require("ftpipe.base.pattern")
 local suggest = require("ftpipe.base.suggest")
 local usage = require("ftpipe.base.usage")
 
@@ -144,17 +146,6 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Names.
 
---- The Lua pattern of a pattern of names.
-local function lua_pattern(pattern)
-   return "^" .. pattern:gsub("[%^%$%(%)%%%.%[%]%+%-]", "%%%0"):gsub("%*", ".*"):gsub("%?", ".")
-      .. "$"
-end
-
---- Whether a name is one of those that a pattern stands for.
--- @tparam string pattern
--- @tparam string name
-function M.matches(pattern, name) return name:find(lua_pattern(pattern)) ~= nil end
-
 --- Pieces between dots that have no * or ?.
 local function pieces_of(pattern)
    local list = {}
@@ -199,7 +190,7 @@ end
 local function check_patterns(o, params)
    for _, group in ipairs(o.groups or {}) do
       local found = false
-      for _, param in ipairs(params) do found = found or M.matches(group[1], param.name) end
+      for _, param in ipairs(params) do found = found or patterns.matches(group[1], param.name) end
       if not found then
          fail(o, "'%s' is the name of no parameter; near it are %s", group[1],
             near(group[1], params))
@@ -210,7 +201,7 @@ end
 --- What the last group that says it says of a parameter; nil where none does.
 local function said(list, name, what)
    for i = #(list or {}), 1, -1 do
-      if list[i][what] ~= nil and M.matches(list[i][1], name) then return list[i][what] end
+      if list[i][what] ~= nil and patterns.matches(list[i][1], name) then return list[i][what] end
    end
    return nil
 end
@@ -219,14 +210,16 @@ end
 -- What follows.
 
 --- Freezes parameters of a graph that has no gradients yet.
--- @tparam table o options: groups
+-- @tparam table o options: model, groups
 -- @tparam graph graph
 -- @raise invalid argument — a pattern stands for no parameter; nothing is left to be trained
 function M.freeze(o, graph)
    local params, trained = graph:params(), 0
    check_patterns(o, params)
+   local list = adapters.groups(o.model)
+   for _, group in ipairs(o.groups or {}) do list[#list + 1] = group end
    for _, param in ipairs(params) do
-      if said(o.groups, param.name, "frozen") then
+      if said(list, param.name, "frozen") then
          graph:freeze(param.name)
       else
          trained = trained + 1

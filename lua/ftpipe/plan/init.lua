@@ -1,5 +1,6 @@
 --- From model and cluster to a plan: graphs, partition, blueprint, prediction.
 
+local adapters = require("ftpipe.model.adapters")
 local arguments = require("ftpipe.plan.arguments")
 local arrange = require("ftpipe.plan.arrange")
 local clusters = require("ftpipe.placement.cluster")
@@ -48,7 +49,9 @@ local function build_graphs(o, planned)
       size.dropout = o.eval_only and 0 or o.dropout
       for field, length in pairs(o.lengths or {}) do size[field] = length end
       size.grads = false -- until it is known what is trained
-      graphs[i] = o.model.family.training(o.model.config, size)
+      graphs[i] = o.model.family.training(o.eval_only and o.model.config
+         or adapters.training_config(o.model), size)
+      adapters.check(o, o.model, graphs[i])
       groups.freeze(o, graphs[i])
       graphs[i]:grad(graphs[i]:find("loss"))
       if graphs.evaluation then graphs.evaluation[i] = evaluate.graph(o.model, size) end
@@ -201,6 +204,7 @@ local function settled(given)
    local rule = type(o.schedule) == "table" and o.schedule or nil
    if o.staleness == "none" then o.staleness = nil end -- that of the schedule
    o.hypers, o.groups = o.hypers or {}, groups.of(o)
+   o.model = adapters.adapt(o.model, o)
    if rule then o.rule, o.schedule = rule, rule.name end
    if o.plan then
       o = givens.decide(o, type(o.plan) == "table" and o.plan.said and o.plan
@@ -252,6 +256,7 @@ local function make(o)
    plan.beside = plan.graphs.evaluation ~= nil
    plan.profile = profile
    plan.groups = groups.texts(o.groups)
+   plan.modules = o.model.lora and adapters.modules(o, graphs[1])
    plan.devices_name = clusters.name_of(o.devices)
    plan.only = devices[1].kind == "sim"
    return setmetatable(plan, Plan)
@@ -275,7 +280,7 @@ end
 
 --- A plan of the same options, with what is known of them.
 local function keep(plan, drawn)
-   for _, key in ipairs { "beside", "only", "profile", "devices_name", "groups" } do
+   for _, key in ipairs { "beside", "only", "profile", "devices_name", "groups", "modules" } do
       drawn[key] = plan[key]
    end
    return setmetatable(drawn, Plan)

@@ -389,6 +389,9 @@ function Subject:text(by_class)
    end
    for _, line in ipairs(self.swaps or {}) do lines[#lines + 1] = line end
    lines[#lines + 1] = staleness.text(self.stages)
+   for _, line in ipairs(self.plan and describe.trained(self.plan) or {}) do
+      lines[#lines + 1] = line
+   end
    return table.concat(lines, "\n")
 end
 

@@ -5,7 +5,6 @@
 -- evaluation, or the last.
 
 local best = require("ftpipe.run.best")
-local checkpoint = require("ftpipe.model.checkpoint")
 local core = require("ftpipe.core")
 local figures = require("ftpipe.store.figures")
 local fields = require("ftpipe.run.fields")
@@ -139,12 +138,10 @@ function Run:publish(path)
    if not states.publish(self.out, path) then self:save(self.out .. "/hf") end
 end
 
---- Saves the model as a Hugging Face directory.
+--- Saves the model as a Hugging Face directory; of one with adapters, these alone, as peft reads
+-- them.
 function Run:save(dir)
-   local model = self.model
-   checkpoint.save(dir, {
-      config = model:saved_config(), tensors = self.params, source = model.files,
-   })
+   self.model:save(dir, self.params, self.plan.graphs[1]:params(), self.plan.modules)
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -208,8 +205,8 @@ function Run:take_best()
    local step = self.best:step()
    local path = step and step ~= self.done and self.out and states.find_best(self.out)
    if not path then return end
-   local kept = checkpoint.open(path .. "/hf")
-   checkpoint.load(kept, self.plan.graphs[1]:params(), function(i) return self.engine:param(i) end)
+   self.model:restore(path .. "/hf", self.plan.graphs[1]:params(),
+      function(i) return self.engine:param(i) end, self.plan.options.seed)
    self.engine:refresh()
    self.restored, self.score = step, self.best_score
    io.stderr:write(("hf/ is the best: %s\n"):format(tostring(self.best)))

@@ -10,6 +10,7 @@
 
 local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
+local peft = require("ftpipe.model.peft")
 local records = require("ftpipe.store.record")
 local small_file = require("ftpipe.base.small_file")
 local states = require("ftpipe.store.state")
@@ -50,7 +51,8 @@ end
 
 -- Names that only runs, or only models, have.
 local OF_RUNS = { "run.json", "metrics.jsonl" }
-local OF_MODELS = { "hf", "config.json", unpack(core.io.weight_files) }
+local OF_MODELS = { "hf", "config.json", peft.files[1], peft.files[2],
+   unpack(core.io.weight_files) }
 
 local function first_of(path, names)
    for _, name in ipairs(names) do
@@ -103,7 +105,7 @@ end
 local function check_apart(args)
    local out = core.sys.real_path(args.out)
    if not out then return end
-   for _, flag in ipairs { "model", "data", "train_file", "eval_file" } do
+   for _, flag in ipairs { "model", "adapter", "data", "train_file", "eval_file" } do
       local path = args[flag] and core.sys.real_path(args[flag])
       if path and (path .. "/"):sub(1, #out + 1) == out .. "/" then
          usage.of(args, "%s is in {out=%s}, where this run writes: give another {out}",

@@ -4,6 +4,7 @@
 -- results do not depend on them. An asynchronous run also depends on where the model is cut and on
 -- where the pipeline is drained.
 
+local adapters = require("ftpipe.model.adapters")
 local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
 local usage = require("ftpipe.base.usage")
@@ -85,6 +86,8 @@ local ROWS = {
       function(was, is) return was ~= "" or is ~= "weight_decay 0" end }, -- one that was not told
    { "decay_exempt", "{decay_exempt}",
       function(run) return run.plan.options.decay_exempt end },
+   { "lora", "{lora}, {lora_alpha}, {lora_dropout} or {lora_targets}",
+      function(run) return adapters.words(run.model, true) end },
    { "groups", "{groups}", function(run) return run.plan.groups.others end },
    { "group_rates", "rates of {groups}", function(run) return run.plan.groups.rates end,
       rate = true },

@@ -10,8 +10,9 @@
 -- and the next run may cut the model in another way. Random numbers have no state: they are keyed
 -- by seed and step.
 
-local core = require("ftpipe.core")
+local adapters = require("ftpipe.model.adapters")
 local checkpoint = require("ftpipe.model.checkpoint")
+local core = require("ftpipe.core")
 local figures = require("ftpipe.store.figures")
 local named = require("ftpipe.base.named")
 local numbers = require("ftpipe.store.numbers")
@@ -76,7 +77,7 @@ local function bytes_of(run)
    local bytes = SLACK_BYTES + 8 * #run.losses
    local function add(tensor) bytes = bytes + tensor:count() * 4 end
    for i, param in ipairs(run.plan.graphs[1]:params()) do
-      add(run.params[param.name])
+      if not run.model.lora or adapters.saves(param) then add(run.params[param.name]) end
       for _, part in ipairs(run.engine:state(i)) do add(part.tensor) end
    end
    return bytes
@@ -300,8 +301,8 @@ end
 function M.read(run, path)
    local record = read_record(path)
    numbers.check(run, record.numbers or {}, record.step, path)
-   checkpoint.load(checkpoint.open(path .. "/hf"), run.plan.graphs[1]:params(),
-      function(i) return run.engine:param(i) end)
+   run.model:restore(path .. "/hf", run.plan.graphs[1]:params(),
+      function(i) return run.engine:param(i) end, run.plan.options.seed)
    local file = path .. "/state/state.safetensors"
    local archive = core.io.archive(file)
    read_optimizer(run, archive, record, file)
