@@ -6,9 +6,10 @@ local argvs = require("ftpipe.base.argv")
 local input = require("ftpipe.data.predict.input")
 local kinds = require("ftpipe.data.kind")
 local models = require("ftpipe.model")
+local named = require("ftpipe.base.named")
 local opts = require("ftpipe.base.opts")
 local records = require("ftpipe.store.record")
-local states = require("ftpipe.store.state")
+local sources = require("ftpipe.store.source")
 
 local M = { help = "answers of a model to a text or a file, as JSON lines" }
 
@@ -27,6 +28,7 @@ local declared = {
       help = "texts, one a line; rows of the task; SQuAD's JSON; - is stdin" },
    task = { type = "string", value = "NAME|FILE.lua",
       help = "what rows of --file mean; a run knows it, unless its task has functions" },
+   adapter = { type = "string", value = "DIR", help = "adapters for the model" },
    tokens = { type = "int", min = 1, help = "of a continuation, at most (32)" },
    max_source = { default = false }, max_target = { default = false },
    batch = { default = 32, help = "inputs that are worked on at once" },
@@ -60,32 +62,6 @@ end
 
 -- ---------------------------------------------------------------------------------------------
 -- What to predict with.
-
---- Where the model of a run is: not in hf/ before its end, or when it only evaluated.
-local function model_of(path, record)
-   if core.sys.exists(path .. "/hf") then return path .. "/hf" end
-   local saved = states.find(path)
-   if saved then return saved .. "/hf" end
-   if type(record.flags.model) == "string" then return record.flags.model end
-   return core.fail("malformed data", records.path(path) .. ": names no model")
-end
-
---- The model's directory, and of a run its path and task (as records.read gives it).
-local function find_source(path)
-   if not core.sys.exists(path) then
-      core.fail("not found", ("'%s': there is no such directory, expected a run or a model")
-         :format(path))
-   end
-   if core.sys.exists(path .. "/config.json") then
-      return { model = path, task = { settings = {} } }
-   end
-   if not core.sys.exists(records.path(path)) then
-      core.fail("not found", ("'%s' is neither a run (run.json) nor a model (config.json)")
-         :format(path))
-   end
-   local record = records.read(path)
-   return { path = path, model = model_of(path, record), task = record.task }
-end
 
 --- The one task of a kind; nil when there are several, or none.
 local function only_task(kind)
@@ -198,8 +174,8 @@ function M.run(argv)
       usage("predict needs one of --text and --file (- is stdin)")
    end
    if flags.context and not flags.text then usage("--context goes with --text") end
-   local source = find_source(path)
-   local model = models.open { model = source.model }
+   local source = sources.find(path)
+   local model = models.open(named.flags { model = source.model, adapter = flags.adapter })
    check_flags(flags, model)
    local job = {
       model = model, flags = flags,

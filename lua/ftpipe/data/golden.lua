@@ -4,9 +4,10 @@
 -- loss, logits, gradients, the losses of ten optimizer steps, greedy answers. What is absent is not
 -- checked.
 
+local adapters = require("ftpipe.model.adapters")
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 require("ftpipe.base.tensor") -- pointer()
-local checkpoint = require("ftpipe.model.checkpoint")
 local decode = require("ftpipe.data.decode")
 local feed = require("ftpipe.data.feed")
 local keys = require("ftpipe.base.keys")
@@ -175,7 +176,7 @@ local function load_params(case)
       params[i] = core.tensor.zeros(param.dims)
       by_name[param.name] = params[i]
    end
-   checkpoint.load(case.model.checkpoint, case.list, function(i) return params[i] end)
+   case.model:fill(case.list, function(i) return params[i] end, 0)
    return params, by_name
 end
 
@@ -300,7 +301,7 @@ local function train(case, name, steps)
       micro_batch_size = case.size.batch, optimizer = name, hypers = hyper_names[name](settings),
    }
    local run = blueprint:run()
-   checkpoint.load(case.model.checkpoint, case.list, function(i) return run:param(i) end)
+   case.model:fill(case.list, function(i) return run:param(i) end, 0)
    run:refresh()
    run:begin(steps, 1, false)
    local losses, fed = {}, 0
@@ -367,6 +368,15 @@ local function check_greedy(case, report, by_name)
    report:note_exact("greedy rows", equal == total, ("%d of %d equal"):format(equal, total))
 end
 
+--- The graph of training: beside adapters all else is frozen.
+local function graph_of(case)
+   local graph = case.model.family.training(case.model.config, copy(case.size, { grads = false }))
+   for _, param in ipairs(case.model.lora and graph:params() or {}) do
+      if not adapters.is(param.name) then graph:freeze(param.name) end
+   end
+   return graph:grad(graph:find("loss"))
+end
+
 --- Checks one directory.
 -- @tparam string dir
 -- @tparam[opt] table options precision ("bf16": losses alone, products in bf16), tamper (called
@@ -390,7 +400,7 @@ function M.check(dir, options)
    end
    local report = setmetatable({ rows = {}, failed = 0 }, Report)
    case.batch, case.size = batch_of(case.model.config, case.golden.inputs)
-   case.graph = case.model.family.training(case.model.config, case.size)
+   case.graph = graph_of(case)
    if bf16 then case.graph:bf16() end
    case.inputs = feed.list(case.graph:inputs(), case.batch)
    case.list = case.graph:params()
