@@ -1,6 +1,7 @@
 --- ftpipe convert RUN|DIR --out DIR: a model as a Hugging Face directory of its own.
 
 local args = require("ftpipe.recipe.args")
+local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
 local directories = require("ftpipe.store.directory")
 local models = require("ftpipe.model")
@@ -25,15 +26,15 @@ local SMALLEST = { batch = 1, source = 1, target = 1 }
 
 --- @tparam {string,...} argv the words after "convert"
 function M.run(argv)
-   local path = argv[1] and not argv[1]:find("^%-") and table.remove(argv, 1)
+   local path = argvs.word(argv)
    local flags = args.read(declared, argv, "convert RUN|DIR")
    if not path then
       core.fail("invalid argument", "convert needs a run or the directory of a model; see ftpipe "
          .. "convert --help", 2)
    end
    local source = sources.find(path)
-   local given = named.flags { model = source.model, adapter = flags.adapter, out = flags.out,
-      eval_only = true }
+   local given = named.flags { model = source.model, adapter = flags.adapter or source.adapter,
+      out = flags.out, eval_only = true }
    directories.check(given)
    local model = models.open(given)
    local params, fresh = weights.load(model, SMALLEST)

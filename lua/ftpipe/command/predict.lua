@@ -175,7 +175,8 @@ function M.run(argv)
    end
    if flags.context and not flags.text then usage("--context goes with --text") end
    local source = sources.find(path)
-   local model = models.open(named.flags { model = source.model, adapter = flags.adapter })
+   local model = models.open(named.flags { model = source.model,
+      adapter = flags.adapter or source.adapter })
    check_flags(flags, model)
    local job = {
       model = model, flags = flags,

@@ -122,8 +122,8 @@ local function open_adapted(o, dir)
 end
 
 --- Opens a model.
--- @param o model: a directory in Hugging Face layout, or of adapters as peft saves them, the name of
---   one in the cache of Hugging Face ("google/flan-t5-base"; nothing is downloaded), a built-in
+-- @param o model: a directory in Hugging Face layout, or of adapters as peft saves them, the name
+--   of one in the cache of Hugging Face ("google/flan-t5-base"; nothing is downloaded), a built-in
 --   configuration, or "embedded:NAME" for one inside the program; adapter: a directory of adapters
 --   for it; init = "random": initial values instead of weights; or the first alone, as a text
 -- @treturn model .raw (config.json), .config, .family, .files, .checkpoint (nil: initial values),

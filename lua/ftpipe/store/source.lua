@@ -7,18 +7,20 @@ local states = require("ftpipe.store.state")
 
 local M = {}
 
---- Where the model of a run is: not in hf/ before its end, or when it only evaluated.
+--- Where the model of a run is, and adapters for it: not in hf/ before its end, or when it only
+-- evaluated.
 local function model_of(path, record)
    if core.sys.exists(path .. "/hf") then return path .. "/hf" end
    local saved = states.find(path)
    if saved then return saved .. "/hf" end
-   if type(record.flags.model) == "string" then return record.flags.model end
+   local model, adapter = record.flags.model, record.flags.adapter
+   if type(model) == "string" then return model, type(adapter) == "string" and adapter or nil end
    return core.fail("malformed data", records.path(path) .. ": names no model")
 end
 
 --- The model's directory, and of a run its path and task (as records.read gives it).
 -- @tparam string path of a run or a model, or "embedded:NAME"
--- @treturn table model, task, path (nil: it is a model)
+-- @treturn table model, adapter (nil: none but those of the model), task, path (nil: it is a model)
 function M.find(path)
    if path:find("^embedded:") then return { model = path, task = { settings = {} } } end
    if not core.sys.exists(path) then
@@ -33,7 +35,8 @@ function M.find(path)
          :format(path))
    end
    local record = records.read(path)
-   return { path = path, model = model_of(path, record), task = record.task }
+   local model, adapter = model_of(path, record)
+   return { path = path, model = model, adapter = adapter, task = record.task }
 end
 
 return M
