@@ -121,7 +121,7 @@ describe("recipes/t5_rte.lua", function()
          end
          refused_unmeasured("needs %-%-partition seq, .* %-%-partition mixed puts them on any",
             "--partition mixed --stages 4")
-         refused_unmeasured("3 stages on 2 devices: devices take turns", "--stages 3")
+         refused_unmeasured("3 stages on 2 devices take turns", "--stages 3")
          refused_unmeasured("1 micro%-batches, expected a multiple of the 2 devices",
             "--stages 4 --micro-batches 1")
       end)

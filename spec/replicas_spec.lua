@@ -168,11 +168,30 @@ describe("stages with replicas", function()
       assert_same(train("t5", "2", {}), train("t5", "2-2", {}))
    end)
 
+   for _, family in ipairs(FAMILIES) do
+      it("add up so where groups of devices have several stages in turns, " .. family, function()
+         local judge = train(family, "2", {})
+         for _, schedule in ipairs { "1f1b", "interleaved", "zb-v", "zero-bubble", "harmony-pp" } do
+            local run = train(family, "2-2", {
+               schedule = schedule, stages = 4, threaded = schedule ~= "zero-bubble",
+            })
+            assert_same(judge, run)
+            for s, stage in ipairs(run.plan.blueprint:stages()) do
+               local folded = schedule == "zb-v" and s > 2
+               local group = folded and { 2, 1 } or { 1, 2 }
+               local first = 2 * group[(s - 1) % 2 + 1] - 1
+               assert.same({ first, first + 1 }, stage.devices)
+            end
+         end
+      end)
+   end
+
    it("do not depend on timing without a flush", function()
       for _, staleness in ipairs { "none", "stash", "vertical", "predict", "gap-aware",
          "stash+gap-aware" } do
          for _, replicas in ipairs { "2-1", "1-2" } do
-            local o = { schedule = "async", staleness = staleness, steps = 6 }
+            local o = { schedule = "async", staleness = staleness, steps = 6,
+               stages = replicas == "2-1" and 5 or nil }
             local run = train("t5", replicas, o)
             o.threaded = false
             assert_same(run, train("t5", replicas, o))
@@ -256,9 +275,11 @@ describe("stages with replicas", function()
          "4 micro%-batches cannot be dealt to the 3 replicas of stage 0 alike")
       refused({ replicas = "2-1", partition = "greedy" }, "says where stages are")
       refused({ replicas = "2-1", schedule = "interleaved", micro_batches = 6,
-         batch = 6 }, "with replicas: devices take turns")
+         batch = 6 }, "stage 0 has 2 replicas and stage 1 has 1, expected as many of each")
+      refused({ replicas = "2-2", devices = "cpu:4", schedule = "interleaved", micro_batches = 6,
+         batch = 6 }, "3 micro%-batches for each replica, expected a multiple of the 2 groups")
       refused({ replicas = "2-2" }, "takes 4 devices, and there are 3")
-      refused({ replicas = "2-1", stages = 3 }, "is for 2 stages, .*stages asks for 3")
+      refused({ replicas = "2-1", stages = 1 }, "is for 2 stages or more, .*stages asks for 1")
       refused({ replicas = "2-x" }, "expected numbers with '%-' between them, as 2%-1")
       refused({ replicas = "2-1", schedule = "harmony-dp" },
          "stage 0 has 2 replicas, expected 3: every stage on every device")

@@ -158,13 +158,13 @@ bool leg_has_group(const leg *l)
 
 static ft_status check_places(const leg *l, ft_error *err)
 {
-    for (int s = 0; s < l->pipeline->n_stages; s++) {
-        int n = l->shares.of[s].n, wanted = l->schedule->replicates ? l->pipeline->n_devices : 1;
+    for (int s = 0; l->schedule->replicates && s < l->pipeline->n_stages; s++) {
+        int n = l->shares.of[s].n, wanted = l->pipeline->n_devices;
         if (n != wanted)
             return ft_fail(err, FT_INVALID,
-                           "schedule %s: stage %d has %d replicas, expected %d: %s",
-                           l->schedule->name, s, n, wanted,
-                           wanted > 1 ? "every stage on every device" : "one device for each");
+                           "schedule %s: stage %d has %d replicas, expected %d: every stage on "
+                           "every device",
+                           l->schedule->name, s, n, wanted);
     }
     return FT_OK;
 }

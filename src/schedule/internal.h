@@ -32,6 +32,17 @@ typedef struct leg {
 ft_status leg_order(leg *leg, ft_error *err);
 /* play.c: who goes first on each device; gives leg->done. */
 ft_status leg_play(leg *leg, ft_error *err);
+/* lanes.c: pipelines side by side, where stages take turns on groups of devices: every stage has as
+ * many replicas as there are lanes, and those of a group are on the same devices. 1 without
+ * replicas. FT_INVALID where it is not so. */
+ft_status leg_count_lanes(const leg *leg, int *lanes, ft_error *err);
+/* The device that a lane has in the group of a stage. */
+int leg_lane_device(const leg *leg, int stage, int lane);
+/* Whether the stage's replicas send each other what they sum. */
+bool leg_exchanges(const leg *leg, int stage);
+/* Whether it takes over weights. */
+bool leg_adopts(const leg *leg, int stage);
+
 /* interleave.c: both of them, where stages of a device take turns. */
 ft_status leg_interleave(leg *leg, ft_error *err);
 /* group.c: likewise, where a device takes all micro-batches through one stage after the other, or

@@ -7,15 +7,16 @@
  * of these, gradients of weights. It holds at most 2P forwards of half a stage each, as many as
  * 1F1B holds of whole ones. With halves of a backward that take as long as a forward, devices then
  * wait for the first micro-batch to come down and for nothing else; the order is that of such
- * times, whatever the real ones are. Source: Qi, Wan, Huang, Lin: "Zero Bubble Pipeline
+ * times, whatever the real ones are. With replicas there are P groups of devices, and every lane of
+ * these works as P devices do. Source: Qi, Wan, Huang, Lin: "Zero Bubble Pipeline
  * Parallelism", ICLR 2024, section 6. */
 #include "schedule/internal.h"
 
 /* A batch as it is played: times are those of one action. */
 typedef struct vee {
     const leg *leg;
-    int n_devices, n_stages;
-    int64_t micros, now;
+    int n_devices, n_stages;      /* of a lane */
+    int64_t micros, now;          /* of a batch, in a lane */
     int64_t *done[FT_ACT_COUNT];  /* by stage, of F, I and G: begun so far */
     int64_t *ended[FT_ACT_COUNT]; /* the same, of those that have ended */
     int64_t *held;                /* by device */
@@ -25,25 +26,33 @@ typedef struct vee {
 
 static const ft_action_kind kinds[] = {FT_ACT_FORWARD, FT_ACT_BACKWARD_INPUT,
                                        FT_ACT_BACKWARD_WEIGHT};
-enum { KINDS = sizeof kinds / sizeof *kinds };
+enum { KINDS = sizeof kinds / sizeof *kinds, STEPS = 4 };
 
-static ft_status check_pipeline(const leg *l, ft_error *err)
+/* The device of a lane that has the stage. */
+static int device_of(const vee *v, int stage)
 {
-    const ft_pipeline *p = l->pipeline;
-    if (l->shares.several || p->n_stages != 2 * p->n_devices)
-        return ft_fail(err, FT_INVALID,
-                       "schedule %s: %d stages on %d devices%s: expected two for each device, %d",
-                       l->schedule->name, p->n_stages, p->n_devices,
-                       l->shares.several ? ", with replicas" : "", 2 * p->n_devices);
-    for (int s = 0; s < p->n_stages; s++) {
-        int wanted = s < p->n_devices ? s : p->n_stages - 1 - s;
-        if (p->device[s] != wanted)
-            return ft_fail(err, FT_INVALID,
-                           "schedule %s: stage %d is on device %d, expected device %d: stages go "
-                           "down the devices and up again, as a partition in the order of the "
-                           "model has them",
-                           l->schedule->name, s, p->device[s], wanted);
-    }
+    return stage < v->n_devices ? stage : v->n_stages - 1 - stage;
+}
+
+static ft_status check_pipeline(const vee *v, ft_error *err)
+{
+    const leg *l = v->leg;
+    const char *place = l->shares.several ? "group" : "device";
+    if (v->n_stages != 2 * v->n_devices)
+        return ft_fail(
+            err, FT_INVALID, "schedule %s: %d stages on %d %ss: expected two for each %s, %d",
+            l->schedule->name, v->n_stages, v->n_devices, place, place, 2 * v->n_devices);
+    for (int s = 0; s < v->n_stages; s++)
+        for (int lane = 0; lane < l->shares.of[s].n; lane++) {
+            int device = leg_lane_device(l, s, lane), wanted = device_of(v, s);
+            if (l->shares.several) wanted = leg_lane_device(l, wanted, lane);
+            if (device != wanted)
+                return ft_fail(err, FT_INVALID,
+                               "schedule %s: stage %d is on device %d, expected device %d: stages "
+                               "go down the devices and up again, as a partition in the order of "
+                               "the model has them",
+                               l->schedule->name, s, device, wanted);
+        }
     return FT_OK;
 }
 
@@ -62,7 +71,7 @@ static bool arrived(const vee *v, int stage, ft_action_kind kind)
 static bool is_ready(const vee *v, int stage, ft_action_kind kind)
 {
     int64_t next = v->done[kind][stage];
-    int device = v->leg->pipeline->device[stage];
+    int device = device_of(v, stage);
     if (next == v->micros) return false;
     switch (kind) {
     case FT_ACT_FORWARD:
@@ -104,8 +113,11 @@ static void begin(vee *v, int device, const ft_action *a)
     int64_t held = ++v->done[a->kind][a->stage] - v->done[FT_ACT_BACKWARD_WEIGHT][a->stage];
     v->held[device] += a->kind == FT_ACT_FORWARD;
     v->held[device] -= a->kind == FT_ACT_BACKWARD_WEIGHT;
-    stage_order *order = &v->leg->orders[a->stage];
-    if (a->kind == FT_ACT_FORWARD && held > order->in_flight) order->in_flight = (int)held;
+    const ft_stage_share *share = &v->leg->shares.of[a->stage];
+    for (int lane = 0; a->kind == FT_ACT_FORWARD && lane < share->n; lane++) {
+        stage_order *order = &v->leg->orders[share->first + lane];
+        if (held > order->in_flight) order->in_flight = (int)held;
+    }
 }
 
 /* One batch; false when it comes to a stop. */
@@ -130,35 +142,36 @@ static bool play_batch(vee *v)
 /* Behind a batch: what is summed, then updates, which may wait for all of these sums. */
 static int64_t put_steps(const vee *v, int device, int batch, ft_action *list)
 {
-    const ft_wires *w = v->leg->wires;
     const int stages[] = {device, v->n_stages - 1 - device};
-    const ft_action_kind steps[] = {FT_ACT_REDUCE, FT_ACT_UPDATE, FT_ACT_ADOPT};
+    const ft_action_kind steps[] = {FT_ACT_EXCHANGE, FT_ACT_REDUCE, FT_ACT_UPDATE, FT_ACT_ADOPT};
     int64_t n = 0;
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < STEPS; k++)
         for (int i = 1; i >= 0; i--) {
-            int spot = ft_spot_of(stages[i], FT_ACT_ADOPT);
+            if (steps[k] == FT_ACT_EXCHANGE && !leg_exchanges(v->leg, stages[i])) continue;
             if (steps[k] == FT_ACT_REDUCE && !v->leg->reduces) continue;
-            if (steps[k] == FT_ACT_ADOPT && w->in_first[spot] == w->in_first[spot + 1]) continue;
+            if (steps[k] == FT_ACT_ADOPT && !leg_adopts(v->leg, stages[i])) continue;
             list[n++] =
                 (ft_action){.kind = (uint8_t)steps[k], .stage = (int16_t)stages[i], .batch = batch};
         }
     return n;
 }
 
-static ft_status write_device(const vee *v, int device, ft_error *err)
+static ft_status write_device(const vee *v, int device, int lane, ft_error *err)
 {
     const leg *l = v->leg;
-    int64_t n = 0;
-    ft_action *list = ft_arena_array(l->arena, (v->n[device] + 6) * l->n_batches, sizeof *list);
+    int64_t n = 0, most = (v->n[device] + 2 * STEPS) * l->n_batches;
+    ft_action *list = ft_arena_array(l->arena, most, sizeof *list);
     if (!list) return ft_fail(err, FT_NOMEM, "plan: no memory for device %d", device);
     for (int batch = 0; batch < l->n_batches; batch++) {
         for (int64_t i = 0; i < v->n[device]; i++) {
-            list[n] = v->lists[device][i];
-            list[n++].batch = batch;
+            ft_action a = v->lists[device][i];
+            a.micro = (int32_t)ft_share_index(&l->shares.of[a.stage], lane, a.micro);
+            a.batch = batch;
+            list[n++] = a;
         }
         n += put_steps(v, device, batch, list + n);
     }
-    l->done[device] = (ft_action_list){.n = (int)n, .actions = list};
+    l->done[leg_lane_device(l, device, lane)] = (ft_action_list){.n = (int)n, .actions = list};
     return FT_OK;
 }
 
@@ -181,19 +194,22 @@ static bool make_arrays(vee *v)
 ft_status leg_vee(leg *l, ft_error *err)
 {
     const ft_pipeline *p = l->pipeline;
-    FT_TRY(check_pipeline(l, err));
-    l->orders = ft_arena_array(l->arena, p->n_stages, sizeof *l->orders);
+    int lanes;
+    FT_TRY(leg_count_lanes(l, &lanes, err));
+    vee v = {.leg = l, .n_devices = p->n_devices / lanes, .n_stages = p->n_stages};
+    v.micros = l->shares.of[0].per_batch;
+    FT_TRY(check_pipeline(&v, err));
+    l->orders = ft_arena_array(l->arena, l->shares.n_seats, sizeof *l->orders);
     l->done = ft_arena_array(l->arena, p->n_devices, sizeof *l->done);
-    vee v = {.leg = l, .n_devices = p->n_devices, .n_stages = p->n_stages};
-    v.micros = p->micro_batches;
     if (!l->orders || !l->done || !make_arrays(&v))
         return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", p->n_stages);
-    for (int s = 0; s < p->n_stages; s++) l->orders[s].versions = 1;
+    for (int seat = 0; seat < l->shares.n_seats; seat++) l->orders[seat].versions = 1;
     if (!play_batch(&v))
         return ft_fail(err, FT_INVALID,
                        "schedule %s: stages wait for later ones, expected stages in the order of "
                        "the model",
                        l->schedule->name);
-    for (int d = 0; d < p->n_devices; d++) FT_TRY(write_device(&v, d, err));
+    for (int d = 0; d < v.n_devices; d++)
+        for (int lane = 0; lane < lanes; lane++) FT_TRY(write_device(&v, d, lane, err));
     return FT_OK;
 }

@@ -13,7 +13,7 @@ return {
       "int chunk = t->n_chunks - 1 - (int)(k / t->n_devices % t->n_chunks);",
       "int chunk = t->n_chunks - 1 - (int)(k / t->micros % t->n_chunks);",
       TESTS, "interleaved backwards take all micro-batches through a chunk" },
-   { "src/schedule/interleave.c", "if (p->micro_batches % p->n_devices == 0) return FT_OK;",
+   { "src/schedule/interleave.c", "if (micros % n_devices == 0) return FT_OK;",
       "return FT_OK;", TESTS,
       "interleaving takes any number of micro-batches" },
    { "src/plan/shares.c", "return (int)(rules[s->rule].deals ? m % s->n : m / s->per_batch);",

@@ -97,12 +97,12 @@ local function limit_memory(devices, how, others, in_order)
    end
 end
 
---- A device for each stage, as fast as its replicas together.
+--- A device for each group of them, as fast as they are together.
 local function join(devices, replicas)
    local rows, first = {}, 1
-   for s, n in ipairs(replicas) do
-      rows[s] = copy(devices[first])
-      rows[s].slowdown = (rows[s].slowdown or 1) / n
+   for g, n in ipairs(replicas) do
+      rows[g] = copy(devices[first])
+      rows[g].slowdown = (rows[g].slowdown or 1) / n
       first = first + n
    end
    return rows
@@ -110,7 +110,7 @@ end
 
 --- A device for each stage. Those that are one share its memory.
 local function take_turns(schedule, devices, n_stages, replicas)
-   if replicas then return join(devices, replicas) end
+   if replicas then devices = join(devices, replicas) end
    local every = schedules.replicates(schedule)
    local rows, share = {}, every and n_stages or math.ceil(n_stages / #devices)
    for s = 1, n_stages do
@@ -240,7 +240,7 @@ end
 --   (bytes kept for a byte of parameters, else what the optimizer needs), costs (of a profile),
 --   effort (of mixed and best), placements (a table that is filled, for calls that differ in name,
 --   stages, replicas, effort, schedule and recompute alone: many schedules ask for the same),
---   replicas (of seq, by stage: how many devices in their order a stage has)
+--   replicas (of seq: how many devices, in their order, each group has that stages go to in turns)
 -- @tparam[opt] table budget what a plan showed: factor (bytes kept for a byte of parameters),
 --   frozen_factor (for one of those that are not trained),
 --   others (by device: bytes that it needs beside them), or balances_memory (true: time is no

@@ -25,6 +25,7 @@ local over = require("ftpipe.plan.over")
 local playing = require("ftpipe.schedule.played")
 local rates = require("ftpipe.plan.rate")
 local remedies = require("ftpipe.plan.remedies")
+local replicas = require("ftpipe.plan.replicas")
 local precision = require("ftpipe.plan.precision")
 local rows = require("ftpipe.schedule.rows")
 local schedules = require("ftpipe.schedule")
@@ -157,8 +158,10 @@ local function check_turns(o)
          named.value(o, "partition", how))
    end
    local n_devices = #core.engine.devices(o.devices)
-   if schedules.folds(schedule) then o.stages = o.stages or 2 * n_devices end
-   schedules.check_turns(schedule, o.stages or n_devices, n_devices, o.micro_batches)
+   local n_groups = o.replicas and #replicas.of(o) or n_devices
+   if schedules.folds(schedule) then o.stages = o.stages or 2 * n_groups end
+   schedules.check_turns(schedule, o.replicas and select(2, replicas.of(o))
+      or stages.place(schedule, o.stages or n_devices, n_devices), o.micro_batches)
 end
 
 --- Refuses --look-ahead where there is nothing that it could decide.

@@ -60,7 +60,8 @@ M.rows = {
       help = "pieces of the model; one for each device, with mixed at most two" },
    { "replicas", of = "recipe explore plan", rare = true, type = "string", value = "2-1",
       lua_type = "string|table", items = "int",
-      help = "devices of each stage, which share its micro-batches; 4: all of the model on each" },
+      help = "devices of each stage, or of each group that stages go to in turns, which share its "
+         .. "micro-batches; 4: all of the model on each" },
    { "effort", of = "recipe explore plan", rare = true, type = "number", min = 0, value = "N",
       explore = { rare = false },
       help = "of partitioners that search, in millions of steps: the same on any machine" },

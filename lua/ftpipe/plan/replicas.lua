@@ -2,6 +2,7 @@
 
 local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
+local schedules = require("ftpipe.schedule")
 local usage = require("ftpipe.base.usage")
 
 local M = {}
@@ -21,26 +22,31 @@ local function counts_of(o)
    return counts, text
 end
 
---- How many replicas each stage has; all devices are taken, in their order.
--- @tparam table o replicas, devices, stages (may be nil)
+--- How many devices each group has, which make all of them in their order; stages go to the groups
+-- in turns, as the schedule has them, where they are more.
+-- @tparam table o replicas, devices, stages (may be nil: one for each group), schedule or rule
 -- @treturn {int,...}
 -- @treturn table by stage its device, or the list of them
 function M.of(o)
    local counts, text = counts_of(o)
-   local places, n, n_devices = {}, 0, #core.engine.devices(o.devices)
-   for s, count in ipairs(counts) do
-      places[s] = {}
-      for i = 1, count do places[s][i] = n + i end
-      if count == 1 then places[s] = n + 1 end
+   local groups, n, n_devices = {}, 0, #core.engine.devices(o.devices)
+   for g, count in ipairs(counts) do
+      groups[g] = {}
+      for i = 1, count do groups[g][i] = n + i end
+      if count == 1 then groups[g] = n + 1 end
       n = n + count
    end
    if n ~= n_devices then
       usage("%s takes %d devices, and there are %d", named.value(o, "replicas", text), n,
          n_devices)
    end
-   if o.stages and o.stages ~= #counts then
-      usage("%s is for %d stages, %s asks for %d", named.value(o, "replicas", text), #counts,
-         named.name(o, "stages"), o.stages)
+   if o.stages and o.stages < #counts then
+      usage("%s is for %d stages or more, %s asks for %d", named.value(o, "replicas", text),
+         #counts, named.name(o, "stages"), o.stages)
+   end
+   local places = {}
+   for s = 1, o.stages or #counts do
+      places[s] = groups[schedules.device_of(o.rule or o.schedule, s, #counts)]
    end
    return counts, places
 end

@@ -85,8 +85,8 @@ local function spread(graph, o)
       return everywhere(graph, o, o.stages or several and n or 1, n)
    end
    local counts, places = replicas.of(o)
-   if #counts == 1 then return whole(graph, places) end
-   local own = copy(o, { partition = "seq", stages = #counts, replicas = counts })
+   if #places == 1 then return whole(graph, places) end
+   local own = copy(o, { partition = "seq", stages = #places, replicas = counts })
    local result = copy(placement.solve(graph, "seq", own))
    result.device = places
    return result

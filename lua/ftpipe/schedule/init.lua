@@ -202,11 +202,11 @@ function M.runs(schedule, staleness)
    return (core.engine.runs(played.plan))
 end
 
---- Raises what a schedule has against so many stages that are in the order of the model.
+--- Raises what a schedule has against stages in the order of the model, by their devices.
 -- @local
-function M.check_turns(schedule, n_stages, n_devices, micro_batches)
+function M.check_turns(schedule, places, micro_batches)
    local stages = {}
-   for s = 1, n_stages do stages[s] = { device = M.device_of(schedule, s, n_devices) } end
+   for s, place in ipairs(places) do stages[s] = { device = place } end
    M.play { stages = stages, micro_batches = micro_batches, batches = 1, schedule = schedule }
 end
 
