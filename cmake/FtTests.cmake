@@ -25,6 +25,7 @@ endforeach()
 ft_program(ftpipe_emu ${CMAKE_SOURCE_DIR}/test/emulation/program.c)
 target_link_libraries(ftpipe_emu PRIVATE ft_emulated)
 ft_test(check/cards ftpipe_emu tools/spec.lua spec/cards_spec.lua)
+ft_test(check/clip ftpipe_emu tools/spec.lua spec/versions_spec.lua "--filter=and clips what is left")
 
 file(GLOB examples CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/examples/*.lua)
 foreach(example IN LISTS examples)

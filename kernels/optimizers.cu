@@ -42,6 +42,39 @@ FT_KERNEL(predict)
     }
 }
 
+/* -- gradients of older weights (optim/gap.c) -------------------------------------------------  */
+
+FT_KERNEL(note_step)
+{
+    const float keep = 0.999f;
+    FT_EACH(i, a.n)
+    {
+        float step = (a.before[i] - a.p[i]) / a.rate;
+        a.mean[i] = keep * a.mean[i] + (1.0f - keep) * (step * step);
+    }
+    if (blockIdx.x || threadIdx.x) return;
+    if (a.rate > a.scales[0]) a.scales[0] = a.rate;
+    a.scales[1] = keep * a.scales[1] + (1.0f - keep);
+}
+
+FT_KERNEL(attenuate)
+{
+    FT_SHARED(double, room, 9);
+    const float weight = a.scales[1] > 0.0f ? a.scales[1] : 1.0f;
+    int64_t from = (int64_t)blockIdx.x * a.per_part, end = ft_least(from + a.per_part, a.n);
+    double squares = 0;
+    for (int64_t i = from + threadIdx.x; i < end; i += blockDim.x) {
+        float size = a.scales[0] * sqrtf(a.mean[i] / weight) + 1e-8f, gap = a.p[i] - a.old[i];
+        float on = a.next ? 1.0f + fabsf(a.p[i] - a.next[i]) / size : 1.0f;
+        a.g[i] *= on / (1.0f + fabsf(gap) / size);
+        squares += (double)gap * (double)gap;
+    }
+    squares = ft_block_sum(squares, room);
+    if (threadIdx.x) return;
+    ft_cuda_look found = {squares, 1, 0};
+    a.parts[blockIdx.x] = found;
+}
+
 /* -- Adafactor --------------------------------------------------------------------------------- */
 
 FT_INLINE double square(const ft_adafactor_args &a, int64_t i)

@@ -42,7 +42,7 @@ describe("a pipeline of cards", function()
       end)
    end
 
-   for _, staleness in ipairs { "none", "stash", "predict" } do
+   for _, staleness in ipairs { "none", "stash", "predict", "gap-aware", "stash+gap-aware" } do
       it("computes asynchronously what a replay does: " .. staleness, function()
          local o = {
             devices = cards(3), schedule = "async", staleness = staleness, steps = 4, clip = 0,
@@ -52,6 +52,27 @@ describe("a pipeline of cards", function()
          assert_equal_runs(train(o), threads)
       end)
    end
+
+   it("sums what replicas of stages have in their order, with any cut", function()
+      local whole = train { devices = cards(2), replicas = "2" }
+      for _, replicas in ipairs { "2-1", "1-2" } do
+         local run = train { devices = cards(3), replicas = replicas }
+         assert.equal(whole.losses[1], run.losses[1])
+         assert_equal_runs(run, train { devices = cards(3), replicas = replicas,
+            schedule = "gpipe", threaded = false })
+      end
+      assert_equal_runs(whole, train { devices = cards(4), replicas = "2-2" })
+   end)
+
+   it("clips gradients of older weights by what is left of them", function()
+      local o = { devices = cards(2), schedule = "async", staleness = "gap-aware", clip = 0.1,
+         steps = 4 }
+      local threads = train(o)
+      o.threaded = false
+      assert_equal_runs(train(o), threads)
+      o.clip = 1e-3
+      assert.is_false(pcall(assert_equal_runs, train(o), threads))
+   end)
 
    it("computes the same with halves of backwards and recomputation", function()
       local one = train { devices = cards(1), threaded = false }

@@ -56,6 +56,7 @@ local function compare(o, most)
    for s, stage in ipairs(run.plan.blueprint:stages()) do -- counted by the engine
       assert.same({ stage.least_staleness, stage.most_staleness }, run.timeline.staleness[s])
    end
+   most = most * pipeline.rounding()
    assert.is_true(losses <= most and params <= most,
       ("losses differ by %g, parameters by %g"):format(losses, params))
    pipeline.assert_memory(run.plan, run.measured)

@@ -144,23 +144,69 @@ static void test_sums(const card *c)
 {
     enum { MOST = 70, N = 3000 };
     float *terms[MOST], *there[MOST];
-    for (int n = 1; n <= MOST; n += 23) {
+    for (int n = 1, into = 0; n <= MOST; n += 23, into = n - 1) {
         for (int t = 0; t < n; t++) {
             terms[t] = drawn(N, 100 + (uint64_t)t);
             there[t] = drawn(N, 100 + (uint64_t)t);
         }
         for (int t = 1; t < n; t++) ft_sum_into(terms[0], terms[t], N, NULL);
-        const float *x[MOST];
+        float *x[MOST];
         for (int t = 0; t < n; t++) x[t] = there[t];
-        const ft_summands summands = {there[0], x, n, N};
+        const ft_summands summands = {there[into], x, n, N};
         CHECK_STATUS(ft_cuda_steps.sum(c->stream, &summands, NULL), FT_OK);
         CHECK_STATUS(emu->finish(c->stream, NULL), FT_OK);
-        CHECK(memcmp(there[0], terms[0], N * sizeof(float)) == 0);
+        CHECK(memcmp(there[into], terms[0], N * sizeof(float)) == 0);
         for (int t = 0; t < n; t++) {
             free(terms[t]);
             free(there[t]);
         }
     }
+}
+
+/* Steps of a parameter are noted, then a gradient is divided by gaps, here and there. */
+static void try_gap(const card *c, int64_t n, bool next)
+{
+    const ft_spec spec = {FT_F32, ft_shape_of(n)};
+    ft_state_part parts[2];
+    int64_t bytes = 0;
+    ft_gap_state(&spec, parts, &bytes);
+    float *g[2] = {drawn(n, 4), drawn(n, 4)}, *w[4];
+    char *state[2] = {calloc(1, (size_t)bytes + 64), calloc(1, (size_t)bytes + 64)};
+    static const double rates[] = {1e-2, 0, 2e-2};
+    for (int k = 0; k < 4; k++) w[k] = drawn(n, 5 + (uint64_t)k);
+    ft_gap gap[2];
+    for (int k = 0; k < 2; k++) gap[k] = (ft_gap){.spec = &spec, .state = state[k]};
+    for (int step = 0; step < 3; step++) {
+        gap[0].param = gap[1].param = w[step + 1];
+        ft_gap_note(&gap[0], w[step], rates[step]);
+        CHECK_STATUS(ft_cuda_steps.note_step(c->stream, &gap[1], w[step], rates[step], NULL),
+                     FT_OK);
+    }
+    ft_attenuation work = {.old = w[0], .next = next ? w[1] : NULL, .grad = g[0]};
+    double squares = ft_gap_attenuate(&gap[0], &work);
+    ft_look found = {0, 1, 0};
+    work.grad = g[1];
+    CHECK_STATUS(ft_cuda_steps.attenuate(c->stream, &gap[1], &work, &found, NULL), FT_OK);
+    CHECK_STATUS(emu->finish(c->stream, NULL), FT_OK);
+    for (int k = 0; k < 2; k++) {
+        int64_t numbers = ft_shape_count(&parts[k].spec.shape);
+        compare("the size of steps", (float *)(void *)(state[1] + parts[k].offset),
+                (float *)(void *)(state[0] + parts[k].offset), numbers);
+    }
+    compare("a gradient of older weights", g[1], g[0], n);
+    CHECK(fabs(found.squares - squares) <= 1e-12 * squares);
+    for (int k = 0; k < 4; k++) free(w[k]);
+    for (int k = 0; k < 2; k++) {
+        free(g[k]);
+        free(state[k]);
+    }
+}
+
+static void test_gaps(const card *c)
+{
+    static const int64_t sizes[] = {1, 5000, 200000};
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+        for (int next = 0; next < 2; next++) try_gap(c, sizes[k], next);
 }
 
 int main(void)
@@ -170,6 +216,7 @@ int main(void)
         test_optimizers(&c);
         test_looks(&c);
         test_sums(&c);
+        test_gaps(&c);
     }
     card_close(&c);
     CHECK(atomic_load(&emulated.open) == 0);

@@ -198,8 +198,8 @@ end
 --
 -- Beside the presets: plant (a function that changes the initial parameters, by name), shape and
 -- edit (two that change batch number 0, 1, ..., before and after its labels are weighed), record
--- (a table that gets the losses and the parameters even when training fails, and as `reached` what
--- memory was measured before the leg ended).
+-- (a table that gets the losses and the parameters, as tables of numbers, even when training fails,
+-- and as `reached` what memory was measured before the leg ended).
 -- @treturn table losses, norms, params (tables of numbers by name), timeline, planned and measured
 --   (bytes by device), plan, grown (bytes by which the process grew)
 function M.train(options)
@@ -210,14 +210,16 @@ function M.train(options)
    for i, param in ipairs(plan.graphs[1]:params()) do params[param.name] = run:param(i) end
    plan.options.model:initialize(params, o.seed)
    if o.plant then o.plant(params) end
-   if o.record then o.record.params = params end
    run:refresh()
-   local losses, norms, timeline = M.steps(run, plan, o, 1, o.steps)
+   local done, losses, norms, timeline = pcall(M.steps, run, plan, o, 1, o.steps)
    local grown = core.sys.rss() - rss
+   if not done then pcall(run.finish, run) end
    local copies = {}
    for i, param in ipairs(plan.graphs[1]:params()) do
       copies[param.name] = run:param(i):totable() -- a card's are copied when asked for
    end
+   if o.record then o.record.params = copies end
+   if not done then error(losses, 0) end
    local result = {
       losses = losses, norms = norms, params = copies, timeline = timeline, plan = plan,
       planned = plan.memory, measured = run:measured(), grown = grown,
@@ -225,6 +227,10 @@ function M.train(options)
    run:free()
    return result
 end
+
+--- How often the tolerances of sums on the CPU count for the device that stands for it: cards round
+-- products before they are added where their compiler does not join the two.
+function M.rounding() return core.engine.devices("cpu:1")[1].kind == "cpu" and 1 or 10 end
 
 --- The most that was live on each device, of all classes, is no more than was planned for it, and
 -- most of that.

@@ -44,6 +44,8 @@
     X(adamw, 256)                                                                                  \
     X(sgd, 256)                                                                                    \
     X(predict, 256)                                                                                \
+    X(note_step, 256)                                                                              \
+    X(attenuate, 256)                                                                              \
     X(adafactor_rows, 128)                                                                         \
     X(adafactor_columns, 256)                                                                      \
     X(adafactor_mean, 256)                                                                         \

@@ -59,6 +59,24 @@ typedef struct ft_predict_args {
     double eps2;
 } ft_predict_args;
 
+/* Of a step that moved p from `before` (optim/gap.c); scales: the largest rate, the weight of all
+ * steps in the mean. */
+typedef struct ft_note_step_args {
+    float *mean, *scales;
+    const float *p, *before;
+    int64_t n;
+    float rate;
+} ft_note_step_args;
+
+/* Divides g by the gap between p and `old`, and bears `next`, which may be NULL; parts: squares of
+ * the gap. */
+typedef struct ft_attenuate_args {
+    ft_cuda_look *parts;
+    float *g;
+    const float *p, *old, *next, *mean, *scales;
+    int64_t n, per_part;
+} ft_attenuate_args;
+
 /* Adafactor (optim/adafactor.c), in launches one after the other: rows (a warp a row), columns,
  * mean (a block a matrix), measure (blocks of parts), size (one block), apply. Parameters that are
  * not matrices have R = 0 and C numbers, and begin with measure. */

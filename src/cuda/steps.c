@@ -6,11 +6,17 @@
 
 /* -- sums and looks ---------------------------------------------------------------------------- */
 
+/* Of so many numbers, one of FT_CUDA_LOOKS parts at most. */
+static int64_t part_size(int64_t n)
+{
+    int64_t per_part = ft_blocks_of(n, FT_CUDA_LOOKS);
+    return per_part < FT_CUDA_EACH ? FT_CUDA_EACH : per_part;
+}
+
 static ft_status look(ft_device_stream *stream, const float *x, int64_t n, ft_look *out,
                       ft_error *err)
 {
-    int64_t per_part = ft_blocks_of(n, FT_CUDA_LOOKS);
-    if (per_part < FT_CUDA_EACH) per_part = FT_CUDA_EACH;
+    int64_t per_part = part_size(n);
     const ft_look_parts_args parts = {ft_cuda_scratch(stream), x, n, per_part};
     _Static_assert(sizeof(ft_look) == sizeof(ft_cuda_look), "the kernels' own");
     const ft_look_args all = {(ft_cuda_look *)out, parts.parts, ft_blocks_of(n, per_part)};
@@ -20,12 +26,14 @@ static ft_status look(ft_device_stream *stream, const float *x, int64_t n, ft_lo
 
 static ft_status sum(ft_device_stream *stream, const ft_summands *s, ft_error *err)
 {
-    ft_sum_terms_args args = {.y = s->y, .n = s->count};
-    /* more than one launch takes go on from the sum of those before */
+    ft_sum_terms_args args = {.n = s->count};
+    /* more than one launch takes go on from the sum of those before, which is in x[0]: y may be a
+     * term that comes later */
     for (int t = 0; t < s->n;) {
         args.n_terms = 0;
-        if (t > 0) args.x[args.n_terms++] = s->y;
+        if (t > 0) args.x[args.n_terms++] = s->x[0];
         while (t < s->n && args.n_terms < FT_CUDA_TERMS) args.x[args.n_terms++] = s->x[t++];
+        args.y = t < s->n ? s->x[0] : s->y;
         FT_TRY(ft_cuda_launch(stream, FT_CUDA_sum_terms, ft_each_grid(s->count), &args, err));
     }
     return FT_OK;
@@ -75,8 +83,7 @@ static ft_status adafactor_args_of(const ft_update *u, const ft_state_part *part
     enum { EPS1, EPS2, CLIP, DECAY_RATE, WEIGHT_DECAY, SCALE_PARAMETER };
     const ft_shape *shape = &u->spec->shape;
     const double *h = u->hypers;
-    int64_t n = ft_shape_count(shape), per_part = ft_blocks_of(n, FT_CUDA_LOOKS);
-    if (per_part < FT_CUDA_EACH) per_part = FT_CUDA_EACH;
+    int64_t n = ft_shape_count(shape), per_part = part_size(n);
     *out = (ft_adafactor_args){.p = u->param,
                                .g = u->grad,
                                .means = scratch + MEANS,
@@ -189,6 +196,45 @@ static ft_status adafactor_predict(ft_device_stream *stream, const ft_prediction
     return ft_cuda_launch(stream, FT_CUDA_predict, ft_each_grid(n), &args, err);
 }
 
+/* -- gradients of older weights ---------------------------------------------------------------- */
+
+static ft_status note_step(ft_device_stream *stream, const ft_gap *gap, const float *before,
+                           double rate, ft_error *err)
+{
+    ft_state_part parts[2];
+    int64_t bytes = 0;
+    ft_gap_state(gap->spec, parts, &bytes);
+    const ft_note_step_args args = {.mean = part_of(gap->state, &parts[0]),
+                                    .scales = part_of(gap->state, &parts[1]),
+                                    .p = gap->param,
+                                    .before = before,
+                                    .n = ft_shape_count(&gap->spec->shape),
+                                    .rate = (float)rate};
+    if (!(args.rate > 0.0f)) return FT_OK; /* nothing was moved */
+    return ft_cuda_launch(stream, FT_CUDA_note_step, ft_each_grid(args.n), &args, err);
+}
+
+static ft_status attenuate(ft_device_stream *stream, const ft_gap *gap, const ft_attenuation *work,
+                           ft_look *out, ft_error *err)
+{
+    ft_state_part parts[2];
+    int64_t bytes = 0, n = ft_shape_count(&gap->spec->shape), per_part = part_size(n);
+    ft_gap_state(gap->spec, parts, &bytes);
+    const ft_attenuate_args args = {.parts = ft_cuda_scratch(stream),
+                                    .g = work->grad,
+                                    .p = gap->param,
+                                    .old = work->old,
+                                    .next = work->next,
+                                    .mean = part_of(gap->state, &parts[0]),
+                                    .scales = part_of(gap->state, &parts[1]),
+                                    .n = n,
+                                    .per_part = per_part};
+    const ft_look_args all = {(ft_cuda_look *)out, args.parts, ft_blocks_of(n, per_part)};
+    const ft_grid blocks = {all.n_parts, 1, 1}, one = {1, 1, 1};
+    FT_TRY(ft_cuda_launch(stream, FT_CUDA_attenuate, blocks, &args, err));
+    return ft_cuda_launch(stream, FT_CUDA_look, one, &all, err);
+}
+
 typedef struct optimizer {
     const char *name;
     ft_status (*update)(ft_device_stream *, const ft_update *, const ft_state_part *, ft_error *);
@@ -234,4 +280,5 @@ static ft_status predict(ft_device_stream *stream, const ft_optimizer *o, const 
     return row->predict(stream, q, parts, err);
 }
 
-const ft_step_kernels ft_cuda_steps = {FT_DEVICE_GPU, look, sum, update, predict};
+const ft_step_kernels ft_cuda_steps = {FT_DEVICE_GPU, look,      sum,      update,
+                                       predict,       note_step, attenuate};

@@ -11,6 +11,7 @@ typedef struct attenuating {
     ft_gap gap;
     ft_attenuation attenuation;
     double squared;      /* of what the parameter has gone */
+    ft_look *found;      /* where a device of its own says that */
     const float *before; /* of an update */
     double rate;
 } attenuating;
@@ -38,12 +39,25 @@ static ft_status attenuate(void *arg, ft_error *err)
     return FT_OK;
 }
 
+static ft_status give_attenuation(void *arg, ft_device_stream *stream, ft_error *err)
+{
+    const attenuating *a = arg;
+    *a->found = (ft_look){0, 1, 0};
+    return ft_steps_of(stream)->attenuate(stream, &a->gap, &a->attenuation, a->found, err);
+}
+
 static ft_status note(void *arg, ft_error *err)
 {
     attenuating *a = arg;
     (void)err;
     ft_gap_note(&a->gap, a->before, a->rate);
     return FT_OK;
+}
+
+static ft_status give_note(void *arg, ft_device_stream *stream, ft_error *err)
+{
+    const attenuating *a = arg;
+    return ft_steps_of(stream)->note_step(stream, &a->gap, a->before, a->rate, err);
 }
 
 /* What both read and write of the parameter. */
@@ -64,17 +78,41 @@ static ft_status attenuate_term(worker *w, const ft_action *a, int i, int term, 
     const ft_stage_param *sp = &run->blueprint->stages[a->stage].params[i];
     int64_t bytes = ft_spec_bytes(&run->blueprint->params[sp->param].spec);
     attenuating job = {.gap = gap_of(w, a->stage, sp->param),
-                       .attenuation = {.grad = run->stages[a->stage].grads[term]}};
+                       .attenuation = {.grad = run->stages[a->stage].grads[term]},
+                       .found = w->findings ? &w->findings->terms[term] : NULL};
     ft_attenuation *to = &job.attenuation;
     FT_TRY(find_older(run, a->stage, i, a->batch - a->lag, &to->old, err));
     if (a->item) FT_TRY(find_older(run, a->stage, i, a->batch - a->item, &to->next, err));
-    ft_plain_work work = {.run = attenuate, .arg = &job};
+    ft_plain_work work = {.run = attenuate, .give = give_attenuation, .arg = &job};
     touches_gap(w, &work, &job.gap, false);
     touches(&work, to->old, bytes, false);
     if (to->next) touches(&work, to->next, bytes, false);
     touches(&work, to->grad, bytes, true);
     FT_TRY(compute(w, &work, err));
     *squared = job.squared;
+    return FT_OK;
+}
+
+/* The terms that an A divides, of parameter i of its stage: the next one from t on, or n_terms. */
+static int next_term(const ft_blueprint *b, const ft_stage_layout *stage, int i, int t)
+{
+    const ft_param_layout *info = &b->params[stage->params[i].param];
+    if (!stage->params[i].owned && !stage->params[i].with_state) return info->n_terms;
+    while (t < info->n_terms && b->term_stage[info->terms[t]] != stage->origin) t++;
+    return t;
+}
+
+/* What looks have found, once the stream has finished: a parameter has one gap, whatever terms. */
+static ft_status hear_gaps(worker *w, const ft_action *a, double *sum, ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    const ft_stage_layout *stage = &b->stages[a->stage];
+    FT_TRY(w->executor->driver->finish(w->compute, err));
+    for (int i = 0; i < stage->n_params; i++) {
+        const ft_param_layout *info = &b->params[stage->params[i].param];
+        int t = next_term(b, stage, i, 0);
+        if (t < info->n_terms) *sum += w->findings->terms[info->terms[t]].squares;
+    }
     return FT_OK;
 }
 
@@ -86,12 +124,12 @@ ft_status do_attenuate(worker *w, const ft_action *a, ft_error *err)
     for (int i = 0; i < stage->n_params; i++) {
         const ft_param_layout *info = &b->params[stage->params[i].param];
         double squared = 0;
-        bool knows = stage->params[i].owned || stage->params[i].with_state;
-        for (int t = 0; knows && t < info->n_terms; t++)
-            if (b->term_stage[info->terms[t]] == stage->origin)
-                FT_TRY(attenuate_term(w, a, i, info->terms[t], &squared, err));
+        for (int t = next_term(b, stage, i, 0); t < info->n_terms;
+             t = next_term(b, stage, i, t + 1))
+            FT_TRY(attenuate_term(w, a, i, info->terms[t], &squared, err));
         sum += squared;
     }
+    if (w->findings) FT_TRY(hear_gaps(w, a, &sum, err));
     if (isnan(*gap)) *gap = sqrt(sum);
     return FT_OK;
 }
@@ -107,7 +145,7 @@ ft_status note_steps(worker *w, const ft_action *a, ft_error *err)
         attenuating job = {.gap = gap_of(w, a->stage, stage->params[i].param),
                            .rate = batch_of(run, a->batch)->rate * info->rate_factor};
         FT_TRY(find_older(run, a->stage, i, a->batch, &job.before, err));
-        ft_plain_work work = {.run = note, .arg = &job};
+        ft_plain_work work = {.run = note, .give = give_note, .arg = &job};
         touches_gap(w, &work, &job.gap, true);
         touches(&work, job.before, ft_spec_bytes(&info->spec), false);
         FT_TRY(compute(w, &work, err));

@@ -107,7 +107,7 @@ static ft_status point_terms(ft_run *run, int s, ft_error *err)
     state->rows = ft_arena_array(run->arena, b->n_terms + 1, sizeof(uint8_t *));
     state->squares = ft_arena_array(run->arena, b->n_terms + 1, sizeof(double *));
     state->terms = ft_arena_array(run->arena, b->n_terms + 1, sizeof(ft_sum_term));
-    state->summands = ft_arena_array(run->arena, b->n_terms + 1, sizeof(float *));
+    state->summands = ft_arena_array(run->arena, b->n_terms + b->cut.n_stages + 1, sizeof(float *));
     state->parts = ft_arena_array(run->arena, b->cut.n_stages, sizeof(ft_sum_term));
     state->kept_terms = ft_arena_array(run->arena, n + 1, sizeof(bool));
     if (!state->parts || !state->summands || !state->kept_terms || !squares || !state->grads ||

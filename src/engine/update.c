@@ -115,6 +115,12 @@ static bool is_alone(const ft_blueprint *b, const ft_param_layout *info)
     return info->n_terms == 1 && b->seating.of[b->term_stage[info->terms[0]]].n == 1;
 }
 
+/* Whether what the last micro-batch's backward has seen of a single term was changed since. */
+static bool looks_again(const ft_blueprint *b, const ft_param_layout *info)
+{
+    return b->norms && b->stages[info->owner].attenuates;
+}
+
 /* In the order of the terms, which is that of the graph; others may be in slots. */
 static ft_status sum_terms(void *arg, ft_error *err)
 {
@@ -124,9 +130,8 @@ static ft_status sum_terms(void *arg, ft_error *err)
     const ft_run *run = s->w->run;
     const stage_state *state = &run->stages[info->owner];
     if (is_alone(run->blueprint, info)) { /* the last micro-batch's backward has looked at it */
-        bool changed = run->blueprint->stages[info->owner].attenuates;
         int64_t count = ft_shape_count(&info->spec.shape);
-        if (s->norm && changed)
+        if (looks_again(run->blueprint, info))
             *s->norm = ft_squared_norm(state->grads[info->terms[0]], count, s->w->team);
         else if (s->norm)
             *s->norm = *state->squares[info->terms[0]];
@@ -155,26 +160,39 @@ static void touch_terms(const summing *s, ft_plain_work *work)
     }
 }
 
-/* The same on a device of its own, with a look at the sum. */
+/* join_replicas on a device of its own: one term, `x` has room for what its replicas have. */
+static ft_status give_term(const summing *s, int term, float **x, float **out,
+                           ft_device_stream *stream, ft_error *err)
+{
+    const ft_blueprint *b = s->w->run->blueprint;
+    const ft_stage_share *of = &b->seating.of[b->term_stage[term]];
+    int into = 0;
+    for (int r = 0; r < of->n; r++) {
+        if (of->first + r == s->info->owner) into = r;
+        x[r] = find_term(s->w->run, s->info->owner, term, of->first + r, s->action);
+    }
+    *out = x[into];
+    const ft_summands summands = {*out, x, of->n, ft_shape_count(&s->info->spec.shape)};
+    return of->n > 1 ? ft_steps_of(stream)->sum(stream, &summands, err) : FT_OK;
+}
+
+/* sum_terms on a device of its own, with a look at the sum. */
 static ft_status give_sum(void *arg, ft_device_stream *stream, ft_error *err)
 {
     const summing *s = arg;
     const ft_param_layout *info = s->info;
-    const stage_state *state = &s->w->run->stages[info->owner];
     const ft_blueprint *b = s->w->run->blueprint;
-    const float **x = state->summands;
+    float **x = s->w->run->stages[info->owner].summands;
     ft_look *found = &s->w->findings->terms[info->terms[0]];
-    ft_summands summands = {sum_of_terms(s->w->run, info), x, info->n_terms,
-                            ft_shape_count(&info->spec.shape)};
-    if (is_alone(s->w->run->blueprint, info)) return FT_OK; /* the last backward looked at it */
-    for (int t = 0; t < info->n_terms; t++) {
-        const ft_stage_share *of = &b->seating.of[b->term_stage[info->terms[t]]];
-        if (of->n > 1)
-            return ft_fail(err, FT_UNSUPPORTED, "replicas of a stage are summed by CPUs alone");
-        x[t] = find_term(s->w->run, info->owner, info->terms[t], of->first, s->action);
-    }
+    const ft_summands summands = {sum_of_terms(s->w->run, info), x, info->n_terms,
+                                  ft_shape_count(&info->spec.shape)};
+    if (is_alone(b, info) && !looks_again(b, info)) return FT_OK;
     *found = (ft_look){0, 1, 0};
-    FT_TRY(ft_steps_of(stream)->sum(stream, &summands, err));
+    if (!is_alone(b, info)) {
+        for (int t = 0; t < info->n_terms; t++)
+            FT_TRY(give_term(s, info->terms[t], &x[info->n_terms], &x[t], stream, err));
+        FT_TRY(ft_steps_of(stream)->sum(stream, &summands, err));
+    }
     return ft_steps_of(stream)->look(stream, summands.y, summands.count, found, err);
 }
 
@@ -191,8 +209,8 @@ static ft_status hear_sums(worker *w, const ft_action *a, ft_error *err)
         const ft_param_layout *info = &b->params[p];
         if (!stage->params[i].owned || !info->n_terms) continue;
         const ft_look *found = &w->findings->terms[info->terms[0]];
-        bool summed = !is_alone(b, info);
-        if (b->norms) norms[p].squared = summed ? found->squares : *state->squares[info->terms[0]];
+        bool summed = !is_alone(b, info), looked = summed || looks_again(b, info);
+        if (b->norms) norms[p].squared = looked ? found->squares : *state->squares[info->terms[0]];
         if (summed && !found->finite) note_bad_sum(w, a, p);
     }
     return FT_OK;

@@ -132,10 +132,11 @@ typedef struct ft_look {
     uint32_t finite, nan; /* flags */
 } ft_look;
 
-/* y = x[0] + x[1] + ..., in this order, of `count` numbers each; y may be one of them. */
+/* y = x[0] + x[1] + ..., in this order, of `count` numbers each; y may be one of them, and x[0] may
+ * be overwritten. */
 typedef struct ft_summands {
     float *y;
-    const float *const *x;
+    float *const *x;
     int n;
     int64_t count;
 } ft_summands;
@@ -152,6 +153,11 @@ typedef struct ft_step_kernels {
                         const ft_update *update, ft_error *err);
     ft_status (*predict)(ft_device_stream *stream, const ft_optimizer *optimizer,
                          const ft_prediction *prediction, ft_error *err);
+    /* As ft_gap_note and ft_gap_attenuate do; *out gets the squared norm of the gap. */
+    ft_status (*note_step)(ft_device_stream *stream, const ft_gap *gap, const float *before,
+                           double rate, ft_error *err);
+    ft_status (*attenuate)(ft_device_stream *stream, const ft_gap *gap, const ft_attenuation *work,
+                           ft_look *out, ft_error *err);
 } ft_step_kernels;
 
 /* Those of this program; NULL at the end (steps.c). */

@@ -416,8 +416,7 @@ static ft_status run_step(const step *st, const ft_bases *bases, ft_error *err)
 /* A term on its way into its sum. */
 typedef struct deposit_run {
     const ft_bases *bases;
-    const float *term;
-    float *sum;
+    float *term, *sum;
     int64_t count;
 } deposit_run;
 
@@ -435,7 +434,7 @@ static ft_status run_deposit(void *arg, ft_error *err)
 static ft_status give_deposit(void *arg, ft_device_stream *stream, ft_error *err)
 {
     const deposit_run *d = arg;
-    const float *const x[] = {d->bases->accumulate ? d->sum : d->term, d->term};
+    float *const x[] = {d->bases->accumulate ? d->sum : d->term, d->term};
     const ft_summands summands = {d->sum, x, d->bases->accumulate ? 2 : 1, d->count};
     return ft_steps_of(stream)->sum(stream, &summands, err);
 }

@@ -47,12 +47,12 @@ typedef struct batch_state {
 } batch_state;
 
 typedef struct stage_state {
-    void **params;          /* by parameter: address, NULL for those not here */
-    void **grads;           /* by term */
-    uint8_t **rows;         /* by term by rows: which of them may hold something; else NULL */
-    ft_sum_term *terms;     /* room for those of one sum */
-    const float **summands; /* and for the addresses of terms */
-    ft_sum_term *parts;     /* room for one of each replica */
+    void **params;       /* by parameter: address, NULL for those not here */
+    void **grads;        /* by term */
+    uint8_t **rows;      /* by term by rows: which of them may hold something; else NULL */
+    ft_sum_term *terms;  /* room for those of one sum */
+    float **summands;    /* and for the addresses of terms, or of replicas */
+    ft_sum_term *parts;  /* room for one of each replica */
     double **squares;    /* by own term that is its parameter's only one: its squares; else NULL */
     const void **packed; /* by pack of the stage */
     void **inputs;       /* by input; set for each action */
