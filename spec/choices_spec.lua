@@ -22,7 +22,7 @@ describe("choices", function()
       for _, row in ipairs(core.schedule.weights()) do
          assert.truthy(help:find(row.name, 1, true))
       end
-      for _, name in ipairs(core.engine.optimizers()) do assert.matches(name, help) end
+      for _, row in ipairs(core.engine.optimizers()) do assert.matches(row.name, help) end
       for _, name in ipairs(choices.rates) do
          local rate = { schedule = name, peak = 1, warmup = 0, steps = 9 }
          assert.is_true(core.engine.rate(rate, 1) > 0)

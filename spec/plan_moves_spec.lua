@@ -339,6 +339,6 @@ describe("what swaps cost", function()
       assert.is_false(without.fits)
       local lines = ft.planner.remedies(model, without.options,
          (require("ftpipe.plan.over").worst(without.memory)))
-      assert.matches('swap = "auto", stages = 12: fits, ', table.concat(lines, "\n"))
+      assert.matches('swap = "auto", stages = 8: fits, ', table.concat(lines, "\n"))
    end)
 end)

@@ -61,11 +61,17 @@ static int engine_cards(lua_State *L)
 
 /* -- lists of what there is -------------------------------------------------------------------- */
 
+/*** What a step may do to the parameters.
+ * @function engine.optimizers
+ * @treturn {table,...} { name =, memory = (bytes that training keeps for a byte of parameters) } */
 static int engine_optimizers(lua_State *L)
 {
     lua_newtable(L);
     for (int i = 0; ft_optimizers[i]; i++) {
+        lua_createtable(L, 0, 2);
         lua_pushstring(L, ft_optimizers[i]->name);
+        lua_setfield(L, -2, "name");
+        script_set_number(L, "memory", ft_optimizers[i]->memory);
         lua_rawseti(L, -2, i + 1);
     }
     return 1;

@@ -277,6 +277,7 @@ const ft_optimizer ft_optimizer_adafactor = {
             {"scale_parameter", 1, 0, 1, "1: multiply the rate by the parameter's size"},
             {0},
         },
+    .memory = 2.1,
     .state = adafactor_state,
     .update = adafactor_update,
     .predict = adafactor_predict,

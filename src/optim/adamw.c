@@ -113,6 +113,7 @@ const ft_optimizer ft_optimizer_adamw = {
             {0},
         },
     .momentum = "beta1",
+    .memory = 4,
     .state = adamw_state,
     .update = adamw_update,
     .predict = adamw_predict,

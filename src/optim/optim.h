@@ -59,6 +59,8 @@ typedef struct ft_optimizer {
     const char *name;
     const char *doc; /* the update as a formula, with its source */
     const ft_hyper_rule *hypers;
+    double memory; /* bytes that training keeps for a byte of a large parameter, about: the weight,
+                      its gradient, the state, and what products on CPUs have packed */
     const char *momentum; /* the setting by which `ahead` of an update goes; NULL: it has none */
     /* Fills parts (at most FT_MAX_STATE_PARTS - 2), returns their number; *bytes is all of it. */
     int (*state)(const ft_spec *spec, const double *hypers, ft_state_part *parts, int64_t *bytes);

@@ -68,6 +68,7 @@ const ft_optimizer ft_optimizer_sgd = {
             {0},
         },
     .momentum = "momentum",
+    .memory = 3,
     .state = sgd_state,
     .update = sgd_update,
     .predict = sgd_predict,

@@ -124,7 +124,14 @@ local function check_fits(subject, model, o)
    if subject.fits then return end
    local most, culprit = over.worst(subject.memory)
    local lines = model and require("ftpipe.planner").remedies(model, o, most)
-      or { "more devices", "another partition or schedule", "--optimizer adafactor" }
+   if not lines then
+      lines = { "more devices", "another partition or schedule" }
+      local fixed = subject.graph.memory_factor -- as the file says
+      for _, name in ipairs(not fixed and remedies.smaller_optimizers(subject.options.optimizer)
+         or {}) do
+         lines[#lines + 1] = "--optimizer " .. name
+      end
+   end
    local row, bound = subject.memory[culprit],
       over.bound(subject.memory, subject.least, subject.options.optimizer) or subject.unswapped
    core.fail("plan infeasible", ("device %s needs %.1f MB of memory, its budget is %.1f MB%s; %s")

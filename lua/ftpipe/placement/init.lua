@@ -80,9 +80,9 @@ local function attempts_of(name, budget)
    return budget and BY_BUDGET or BY_TIME
 end
 
--- Bytes that training keeps for a byte of parameters: weight, gradient, state of the optimizer, and
--- for products on CPUs what is packed.
-M.MEMORY_FACTOR = { adamw = 4, adafactor = 2.1, sgd = 3 }
+--- Bytes that training with an optimizer keeps for a byte of parameters, by its name.
+M.MEMORY_FACTOR = {}
+for _, row in ipairs(core.engine.optimizers()) do M.MEMORY_FACTOR[row.name] = row.memory end
 
 --- Leaves each device its memory for parameters. What it needs beside them depends on its stages:
 -- where these may change their places, every device keeps the most for it.

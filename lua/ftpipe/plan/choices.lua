@@ -36,7 +36,7 @@ M.staleness_help = "what async does about late weights: "
 M.partitions = placement.names()
 M.partitions_help = table.concat(M.partitions, ", ")
 
-M.optimizers = core.engine.optimizers()
+M.optimizers = names(core.engine.optimizers())
 M.rates = names(core.engine.rate_schedules())
 M.costs = names(core.partition.costs)
 M.precisions = names(precision.rows)

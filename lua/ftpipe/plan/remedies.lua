@@ -4,6 +4,8 @@
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
+local placement = require("ftpipe.placement")
+local swaps = require("ftpipe.plan.swaps")
 local units = require("ftpipe.base.units")
 
 local M = {}
@@ -19,8 +21,14 @@ end
 local FLAGS = { "recompute", "swap", "stages", "micro_batches", "partition", "optimizer",
    "devices" }
 
--- Stages of each device where it swaps: a stage's state is what comes and goes.
-local SWAPPED_STAGES = 6
+--- Optimizers that keep less than this one, by their names.
+function M.smaller_optimizers(name)
+   local most, names = placement.MEMORY_FACTOR[name], {}
+   for _, row in ipairs(core.engine.optimizers()) do
+      if row.memory < most then names[#names + 1] = row.name end
+   end
+   return names
+end
 
 --- Changes of options that need less memory: the values of those that are changed at once.
 local function changes_of(o)
@@ -28,18 +36,19 @@ local function changes_of(o)
    local function add(changed) list[#list + 1] = changed end
    if o.recompute ~= "always" then add { recompute = "always" } end
    if (o.swap or "never") == "never" then
-      local stages = SWAPPED_STAGES * #core.engine.devices(o.devices)
+      local n_devices = #core.engine.devices(o.devices)
       add { swap = "auto" }
-      if (o.stages or 0) < stages then add { swap = "auto", stages = stages } end
+      for _, per_device in ipairs(swaps.STAGES) do
+         local stages = per_device * n_devices
+         if (o.stages or 0) < stages then add { swap = "auto", stages = stages } end
+      end
    end
    for _, factor in ipairs { 2, 4, 8 } do
       local m = o.micro_batches * factor
       if o.batch % m == 0 then add { micro_batches = m } end
    end
    if o.partition ~= "mixed" then add { partition = "mixed" } end
-   for _, name in ipairs { "adafactor", "sgd" } do
-      if o.optimizer ~= name then add { optimizer = name } end
-   end
+   for _, name in ipairs(M.smaller_optimizers(o.optimizer)) do add { optimizer = name } end
    local more = twice(o.devices)
    if more then add { devices = more } end
    return list

@@ -36,6 +36,10 @@ local MODES = {
    lms = { least = true, scope = "action", writes_back = true },
 }
 
+--- Numbers of stages of each device that are tried where state may be swapped: a stage's is what
+-- comes and goes.
+M.STAGES = { 4, 8 }
+
 local CLASSES = {}
 for _, class in ipairs(core.schedule.memory_classes()) do
    if class.moves then CLASSES[#CLASSES + 1] = class.name end
