@@ -147,9 +147,14 @@ describe("a built-in T5", function()
 
    it("opens by a name alone, and says what it expects instead of others", function()
       assert.equal("t5-small", models("t5-small").name)
-      for _, wrong in ipairs { {}, 7, { model = 7 } } do
-         assert.fails_with(function() models(wrong) end,
-            "ft.model: expected a name or a directory, as \"t5%-small\" or { model = DIR }")
+      for wrong, words in pairs {
+         [7] = "expected a name or a directory, as \"t5%-small\" or { model = DIR }",
+         [{}] = "option 'model' is missing %(a name or a directory, as t5%-small%)",
+         [{ model = 7 }] = "option 'model': expected a string, got 7",
+         [{ model = "t5-small", init = "weight" }] = "option 'init': 'weight' is not available "
+            .. "%(did you mean 'weights'%?%)",
+      } do
+         assert.fails_with(function() models(wrong) end, "ft.model: " .. words)
       end
    end)
 end)

@@ -63,7 +63,7 @@ describe("what takes options", function()
       refuses("ft.explore: expected a model, .*, got a nil$", ft.explore)
       refuses("ft.explore: expected a model, .*, got a table$", ft.explore, {})
       refuses("ft.plan: expected a table of options with a model", ft.plan)
-      refuses("ft.plan: expected a table of options with a model", ft.plan, {})
+      refuses("ft.plan: option 'model' is missing %(what ft.model gives, as ft.model", ft.plan, {})
       refuses("ft.plan: option 'buckets' is missing$", ft.plan, { model = ft.model "t5-small" })
       refuses("ft.graph: expected a file, a model, .*, got nothing$", ft.graph)
       refuses("ft.graph: .*, got a table$", ft.graph, {})
@@ -71,11 +71,46 @@ describe("what takes options", function()
       refuses("ft.partition: expected a problem, as ft.graph", ft.partition, {})
       refuses("ft.partition: expected a table of options, got a number", ft.partition,
          { node_ns = { { 1 } } }, 3)
+      refuses("ft.partition: option 'in_order': expected true or false", ft.partition,
+         { node_ns = { { 1 } } }, { method = function() return { 1 } end, in_order = 3 })
       refuses("ft.args: expected a table of flags, .*, got a nil$", ft.args)
       refuses("ft.cluster: expected a text .* or a table, got a nil$", ft.cluster)
       refuses("ft.task.load: 'path': expected a string, got nothing$", ft.task.load)
       refuses("ft.plan.load: 'path': expected a string, got nothing$", ft.plan.load)
       refuses("expected a table of options, got a number$", ft.task.rte, 3)
+   end)
+
+   it("names what it does not know before what is missing or wrong", function()
+      local ft = require("ftpipe")
+      for name, call in pairs {
+         ["ft.plan"] = ft.plan,
+         ["ft.run"] = ft.run,
+         ["ft.fine_tune"] = ft.fine_tune,
+         ["ft.sweep"] = ft.sweep,
+         ["ft.model"] = ft.model,
+         ["schedule"] = ft.schedule,
+         ["ft.schedule.play"] = ft.schedule.play,
+         ["task rte"] = ft.task.rte,
+         ["swap"] = ft.swap.compose,
+         ["swap.plan"] = ft.swap.plan,
+         ["swap.volumes"] = function(o) return ft.swap.volumes("pp", o) end,
+         ["ft.explore"] = function(o) return ft.explore("no model", o) end,
+         ["ft.planner"] = function(o) return ft.planner("no model", o) end,
+         ["ft.graph"] = function(o) return ft.graph("no model", o) end,
+         ["graph:problem"] = function(o)
+            return ft.graph("t5-small"):problem { devices = "nothing", bogus = o.bogus }
+         end,
+         ["ft.partition"] = function(o) return ft.partition({}, o) end,
+         ["ft.compare"] = function(o) return ft.compare({}, o) end,
+         ["ft.cluster"] = function(o) return ft.cluster(3, o) end,
+         ["ft.profile"] = function(o) return ft.profile(ft.model "t5-small", "nothing", o) end,
+      } do
+         local ok, problem = pcall(call, { bogus = 1 })
+         assert.is_false(ok)
+         assert.equal("table", type(problem), tostring(problem))
+         local words = name .. ": unknown option 'bogus' (expected "
+         assert.truthy(problem.message:find(words, 1, true), problem.message)
+      end
    end)
 end)
 

@@ -132,7 +132,9 @@ function M.fail(what, format, ...)
    core.fail("invalid argument", ("%s%s: %s"):format(core.where(), what, format:format(...)), 2)
 end
 
-local function check_keys(what, rules, given)
+--- Raises for an option that has no rule; exit code 2.
+-- @tparam string what names the function in messages
+function M.known(what, rules, given)
    for key in pairs(given) do
       if not rules[key] then
          local names = M.names(rules)
@@ -151,7 +153,7 @@ function M.check(what, rules, given)
    if type(given) ~= "table" then
       M.fail(what, "expected a table of options, got a %s", type(given))
    end
-   check_keys(what, rules, given)
+   M.known(what, rules, given)
    local values = {}
    for _, name in ipairs(M.names(rules)) do
       local rule, value = rules[name], given[name]
@@ -206,7 +208,8 @@ end
 guard("ft.opts", M, {
    type_of = "rule: table", convert = "rule: table, value?: any", names = "rules: table",
    fail = "what: string, format: string", check = "what: string, rules: table, given?: any",
-   help = "rules: table", line = "name: string, rule: table",
+   known = "what: string, rules: table, given: table", help = "rules: table",
+   line = "name: string, rule: table",
 })
 
 return M

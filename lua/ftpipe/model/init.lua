@@ -121,6 +121,14 @@ local function open_adapted(o, dir)
    return peft.attach(model, lora)
 end
 
+-- Options of a model; flags of a recipe have these and others.
+local RULES = {
+   model = { type = "string", required = true, help = "a name or a directory, as t5-small" },
+   adapter = { type = "string", help = "a directory of adapters for it" },
+   init = { choices = { "weights", "random" }, default = "weights",
+      help = "where weights come from" },
+}
+
 --- Opens a model.
 -- @param o model: a directory in Hugging Face layout, or of adapters as peft saves them, the name
 --   of one in the cache of Hugging Face ("google/flan-t5-base"; nothing is downloaded), a built-in
@@ -131,9 +139,10 @@ end
 --   it has no adapters)
 function M.open(o)
    if type(o) == "string" then o = { model = o } end
-   if type(o) ~= "table" or type(o.model) ~= "string" then
+   if type(o) ~= "table" then
       opts.fail("ft.model", "expected a name or a directory, as \"t5-small\" or { model = DIR }")
    end
+   if not o.flagged then o = opts.check("ft.model", RULES, o) end
    local dir = o.adapter or core.sys.exists(o.model) == "directory" and peft.is(o.model) and o.model
    local model = dir and open_adapted(o, dir) or open_base(o)
    model.asked = o.model
@@ -297,5 +306,7 @@ end
 
 guard("model", Model, { tokenizer = "", check_trainable = "" })
 guard("ft.model", M, { is = "dir: string" })
+
+M.takes = { ["ft.model"] = RULES }
 
 return setmetatable(M, { __call = function(_, o) return M.open(o) end })

@@ -103,6 +103,23 @@ function M.need(problem, what)
       .. '"sim:2x11GB" } gives it')
 end
 
+-- What is absent is decided by the method.
+local RULES = {
+   method = { type = "string|function", help = "its name (best), or one of your own" },
+   cost = { type = "string", help = "the cost model (overlap)" },
+   seed = { type = "int", min = 0, help = "the same one gives the same result" },
+   effort = { type = "number", help = "of mixed, in millions of steps" },
+   deadline_ms = { type = "int", min = 0, help = "no restart is kept that ends later" },
+   max_stages = { type = "int", min = 0, help = "stages at most" },
+   max_stages_per_device = { type = "int", min = 0, help = "stages of a device at most" },
+   blocks = { type = "int", min = 0, help = "that mixed places, or packs of pack" },
+   max_down_sets = { type = "int", min = 0, help = "seq is exact while a graph has no more" },
+   in_order = { type = "boolean", help = "seq cuts nodes in the order of their numbers" },
+   straight = { type = "boolean", help = "pipedream makes no replicas" },
+   free_transfers = { type = "boolean", help = "transfers cost pipedream nothing" },
+   referee = { type = "boolean|number", help = "true, or seconds: what cbc says of the result" },
+}
+
 --- Places the nodes of a problem on its devices.
 -- @tparam table problem
 -- @tparam[opt] table options method ("best"; or a function from the problem to a list of devices by
@@ -116,14 +133,10 @@ end
 --   placements that the method considers) where it has a bound of its own
 -- @raise invalid argument — the problem makes no sense; plan infeasible — nothing fits
 function M.solve(problem, options)
+   local own = opts.check("ft.partition", RULES, options)
    M.need(problem, "ft.partition")
-   if type(options or {}) ~= "table" then
-      opts.fail("ft.partition", "expected a table of options, got a %s", type(options))
-   end
-   local own, seconds = {}, nil
-   for key, value in pairs(options or {}) do
-      if key == "referee" then seconds = value else own[key] = value end
-   end
+   local seconds = own.referee
+   own.referee = nil
    local result
    if type(own.method) == "function" then
       result = M.evaluate(problem, ask(own.method, problem), nil, own.cost)
@@ -144,6 +157,8 @@ function M.evaluate(problem, device, stage, cost)
    M.need(problem, "ft.partition.evaluate")
    return setmetatable(core.partition.evaluate(problem, device, stage, cost), Result)
 end
+
+M.takes = { ["ft.partition"] = RULES }
 
 guard("ft.partition", M, {
    evaluate = "problem: table, device: table, stage?: table, cost?: string",

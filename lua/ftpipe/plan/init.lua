@@ -106,7 +106,8 @@ end
 
 -- Options of a plan besides those of options.lua.
 local RULES = copy(options.rules("plan"), {
-   model = { type = "table", required = true, help = "what ft.model gives" },
+   model = { type = "model", required = true,
+      help = 'what ft.model gives, as ft.model "t5-small"' },
    buckets = { type = "table", items = "int", help = "lengths of a source, ascending" },
    lengths = { type = "table", help = "of other fields, by name: { target = 8 }" },
    batches = { type = "int", min = 1, help = "of the longest leg" },
@@ -133,7 +134,7 @@ local OF_RECIPES = {
 
 --- The options of a plan from what is given: those themselves, or flags and data of a recipe.
 local function options_of(given)
-   if type(given) == "table" and given.args then
+   if given.args then
       local o = opts.check("ft.plan", OF_RECIPES, given)
       for _, name in ipairs(o.args.plan and { "schedule", "partition" } or {}) do
          if o[name] then usage.of(o.args, "{plan} decides what %s says, leave one out", name) end
@@ -272,7 +273,7 @@ end
 --   partition: a name, a plan file, a list of scopes, or a function, see ftpipe.plan.stages
 -- @treturn plan .only: it can be looked at but not run (--dry-run, or devices that are not there)
 function M.new(given)
-   if type(given) ~= "table" or type(given.model) ~= "table" or not given.model.family then
+   if type(given) ~= "table" then
       opts.fail("ft.plan", "expected a table of options with a model, as { model = "
          .. 'ft.model "t5-small", args = ft.args { preset = "fine_tune" } }')
    end

@@ -94,11 +94,12 @@ local function name_of(schedule)
 end
 
 --- Options as they are taken here: checked, with those of `ftpipe plan` where they are absent.
+-- @tparam string what the function in messages
 -- @local
-function M.options(given)
-   local o = opts.check("ft.explore", OPTIONS, given)
+function M.options(what, given)
+   local o = opts.check(what, OPTIONS, given)
    if o.batch % o.micro_batches ~= 0 then
-      opts.fail("ft.explore", "batch %d is not a multiple of micro_batches %d", o.batch,
+      opts.fail(what, "batch %d is not a multiple of micro_batches %d", o.batch,
          o.micro_batches)
    end
    return o
@@ -106,7 +107,7 @@ end
 
 --- Options of one plan, not of a search that tries several schedules.
 local function options_of_plan(given)
-   local o = M.options(given)
+   local o = M.options("ft.explore", given)
    late.check(o)
    return o
 end
@@ -248,7 +249,8 @@ end
 -- @tparam[opt] table placements of earlier plans, see ftpipe.placement
 -- @treturn subject .plan; it may be over a budget, see `fits`
 function M.model(what, given, placements)
-   local model, o = M.open(what), options_of_plan(given)
+   local o = options_of_plan(given)
+   local model = M.open(what)
    o.devices = o.devices or "cpu"
    local plan_options = M.plan_options(model, o)
    plan_options.placements, plan_options.searched = placements, placements ~= nil

@@ -19,6 +19,7 @@ local placement = require("ftpipe.placement")
 local remedies = require("ftpipe.plan.remedies")
 local schedules = require("ftpipe.schedule")
 local stages = require("ftpipe.plan.cut")
+local swaps = require("ftpipe.plan.swaps")
 local units = require("ftpipe.base.units")
 
 local M = {}
@@ -110,13 +111,14 @@ local LAYOUTS = {
    { partition = "mixed", per_device = 3, schedules = ANY_ORDER },
 }
 
--- More of them where state may be swapped: a stage's is what comes and goes.
-local SWAPPED_LAYOUTS = {
-   { partition = "seq", per_device = 4, schedules = ANY_ORDER },
-   { partition = "seq", per_device = 8, schedules = ANY_ORDER },
-   { partition = "seq", per_device = 4, schedules = tried(false, true) },
-   { partition = "seq", per_device = 8, schedules = tried(false, true) },
-}
+-- More of them where state may be swapped.
+local SWAPPED_LAYOUTS = {}
+for _, schedules_of in ipairs { ANY_ORDER, tried(false, true) } do
+   for _, per_device in ipairs(swaps.STAGES) do
+      table.insert(SWAPPED_LAYOUTS,
+         { partition = "seq", per_device = per_device, schedules = schedules_of })
+   end
+end
 
 local function contains(list, value)
    for _, entry in ipairs(list or { value }) do
@@ -258,9 +260,12 @@ local ONLY = {
 -- Options of a plan that are one of a list here.
 local LIST_OF = { micro_batches = "counts", schedule = "schedules", partition = "partitions" }
 
+local RULES = copy(options.rules("explore"), ONLY)
+
 --- What the caller leaves open, as lists of what is tried, and the other options.
 local function split(given)
    local only, rest = {}, {}
+   opts.known("ft.planner", RULES, given or {})
    for key, value in pairs(given or {}) do
       if LIST_OF[key] then
          only[LIST_OF[key]] = { value }
@@ -269,7 +274,7 @@ local function split(given)
       end
    end
    rest.micro_batches = 1
-   rest = explore.options(named.like(given, rest))
+   rest = explore.options("ft.planner", named.like(given, rest))
    rest.devices = rest.devices or "cpu"
    return opts.check("ft.planner", ONLY, only), rest
 end
@@ -432,7 +437,7 @@ function Found:__tostring()
    return compare.text(self:cells()) .. "\n" .. self:summary()
 end
 
-M.takes = { ["ft.planner"] = copy(options.rules("explore"), ONLY) }
+M.takes = { ["ft.planner"] = RULES }
 
 guard("ft.planner", M, { search = "what?: any, given?: table, seen?: function" }, "search")
 guard("found", Found, { cells = "", data = "", summary = "" })
