@@ -258,7 +258,8 @@ describe("ftpipe plan", function()
       process.refused(2, "profile has a model already, t5%-small; leave %-%-model out",
          { "profile", "t5-small", "--model", "gpt2" })
       refused(2, "%-%-batch 10 is not a multiple", "t5-small", "--batch", "10")
-      refused(6, "%-%-model t5%-medium is neither a directory nor", "t5-medium")
+      refused(6, "%-%-model t5%-medium is neither a directory, nor in .*, nor a built%-in",
+         "t5-medium")
       with_chain(function(path)
          refused(2, "names no devices", path)
          refused(2, "%-%-search is for models", path, "--search", "--devices", "sim:2x11GB")
