@@ -57,6 +57,99 @@ local function bytes_of(plan, class)
    return bytes
 end
 
+--- How often each class is loaded and saved in a plan's text, of all stages.
+local function moves_of(text)
+   local counts, total = {}, { L = 0, O = 0, D = 0 }
+   for letter, first, last, class in text:gmatch(" ([LOD])%d+%.%d+%.(%d+)%-?(%d*):(%l+)") do
+      local n = last == "" and 1 or last - first + 1
+      total[letter] = total[letter] + n
+      if letter ~= "D" then counts[class] = (counts[class] or 0) + n end
+   end
+   return counts, total
+end
+
+describe("updates in host memory", function()
+   local cases = {
+      { schedule = "harmony-pp", stages = 4, devices = "cpu:2" },
+      { schedule = "harmony-pp", stages = 4, devices = "cpu:1", clip = 1 },
+      { schedule = "async", stages = 4, devices = "cpu:2" },
+      { schedule = "harmony-dp", stages = 3, devices = "cpu:2" },
+   }
+   for _, family in ipairs { "t5", "gpt2", "bert" } do
+      it("give the bits of those on the device: " .. family, function()
+         for _, case in ipairs(cases) do
+            local o = with({ family = family, steps = 4 }, case)
+            local judge = pipeline.train(o)
+            for _, threaded in ipairs { true, false } do
+               local run = pipeline.train(with(o, {
+                  swap = "always", update = "host", threaded = threaded,
+               }))
+               assert.same(judge.losses, run.losses)
+               assert.same(judge.params, run.params)
+               for d, planned in ipairs(run.plan.memory) do
+                  assert.is_true(run.measured[d].total <= planned.total)
+                  assert.equal(0, planned.optimizer) -- which is never there
+               end
+            end
+         end
+      end)
+   end
+
+   it("copy weights in twice and gradients out once", function()
+      for _, M in ipairs { 1, 2, 4 } do
+         local o = options_of("bert", {
+            swap = "task", update = "host", micro_batches = M, steps = 1,
+         })
+         local at_home = pipeline.plan(o)
+         local on_device = pipeline.plan(with(o, { update = "device" }))
+         local weights = bytes_of(on_device, "weights") / 3
+         assert.equal(2 * weights, bytes_of(at_home, "weights"))
+         assert.equal(0, bytes_of(at_home, "optimizer"))
+         local moves = moves_of(at_home:text())
+         assert.equal(6, moves.gradients)
+         assert.is_true(bytes_of(at_home, "gradients") >= weights)
+      end
+   end)
+
+   it("are in the plan, which is refused where something is elsewhere", function()
+      local o = options_of("gpt2", { swap = "task", update = "host", steps = 1 })
+      local text = pipeline.plan(o):text()
+      assert.matches("\nwarm%-up 0 .* U4%.0:host\n", text)
+      assert.equal(text, require("ftpipe").schedule.parse(text):text())
+      local function refused(from, to, words)
+         local edited, n = text:gsub(from, to)
+         assert.equal(1, n)
+         assert.fails_with(function() require("ftpipe").schedule.parse(edited) end, words)
+      end
+      local where = "U4%.0:host works in host memory, where not all that it needs"
+      refused("B4%.0%.3 D4%.0%.0:weights", "B4.0.3", where)
+      refused("O4%.0%.0:gradients", "", where)
+      refused("U4%.0:host", "U4.0", "U4%.0 needs its weights on the device, where they are not")
+      refused("U4%.0:host", "U4.0:cellar", "action is 'U4%.0:cellar'")
+      local problem = files.failure(function() pipeline.plan(with(o, { swap = "never" })) end)
+      assert.matches('update = "host" is for state that moves to host memory: expected '
+         .. 'swap = "auto"', problem.message)
+   end)
+
+   it("are chosen where they are faster", function()
+      local function seconds(budget, update)
+         local plan = pipeline.plan(options_of("bert", {
+            swap = "auto", update = update, stages = 8, profile = "modelled",
+            devices = ("cpu:1/%dB@2MB/s"):format(budget),
+         }))
+         return plan:simulate(6).seconds
+      end
+      local least = pipeline.plan(options_of("bert", {
+         swap = "always", stages = 8, devices = "cpu:1",
+      })).memory[1].total
+      for _, factor in ipairs { 1.1, 1.5 } do
+         local budget = math.ceil(factor * least)
+         local device, host = seconds(budget, "device"), seconds(budget, "host")
+         assert.equal(math.min(device, host), seconds(budget, "auto"))
+      end
+   end)
+end)
+
 describe("replicas", function()
    local cases = {
       { schedule = "1f1b", replicas = "2-1", devices = "cpu:3" },
@@ -82,17 +175,6 @@ describe("replicas", function()
       end)
    end
 end)
-
---- How often each class is loaded and saved in a plan's text, of all stages.
-local function moves_of(text)
-   local counts, total = {}, { L = 0, O = 0, D = 0 }
-   for letter, first, last, class in text:gmatch(" ([LOD])%d+%.%d+%.(%d+)%-?(%d*):(%l+)") do
-      local n = last == "" and 1 or last - first + 1
-      total[letter] = total[letter] + n
-      if letter ~= "D" then counts[class] = (counts[class] or 0) + n end
-   end
-   return counts, total
-end
 
 --- What the replicas of stages send each other in a batch.
 local function exchanged(plan)

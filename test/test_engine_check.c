@@ -22,9 +22,9 @@ typedef struct outcome {
 /* -- plans that are edited --------------------------------------------------------------------- */
 
 /* What is added to a plan: nothing; swaps of all that may leave a device, or of all that moves as a
- * whole so that nothing is there but what the action needs; an S and a V for what
- * passes between forwards and backwards, or one of them. */
-typedef enum { AS_IT_IS, SWAPS, TIGHT, PASSES, SENDS, RECEIVES } edit;
+ * whole so that nothing is there but what the action needs; likewise, with updates in host memory;
+ * an S and a V for what passes between forwards and backwards, or one of them. */
+typedef enum { AS_IT_IS, SWAPS, TIGHT, HOME, PASSES, SENDS, RECEIVES } edit;
 
 typedef struct action {
     char kind;
@@ -65,8 +65,12 @@ static void add_swapped(ft_text *out, action a)
 }
 
 /* Stage 1 has no weights of its own, on one device: it uses those of stage 0. */
-static void add_tight(ft_text *out, action a)
+static void add_tight(ft_text *out, action a, bool home)
 {
+    if (home && a.kind == 'U' && a.stage != 1) {
+        ft_text_add(out, " U%d.%d:host", a.stage, a.batch);
+        return;
+    }
     int s = a.stage, b = a.batch;
     bool update = a.kind == 'U', weights = a.kind != 'R', first = a.kind == 'B' && a.micro == 0;
     if (weights) ft_text_add(out, " L%d.%d.0:weights L%d.%d.0:packed", s == 1 ? 0 : s, b, s, b);
@@ -128,8 +132,8 @@ static void edit_list(editor *e, char *line)
     for (int i = 0; i < n; i++) {
         if (e->how == SWAPS)
             add_swapped(&e->out, list[i]);
-        else if (e->how == TIGHT)
-            add_tight(&e->out, list[i]);
+        else if (e->how == TIGHT || e->how == HOME)
+            add_tight(&e->out, list[i], e->how == HOME);
         else
             add_passed(e, list, n, i);
     }
@@ -279,11 +283,12 @@ static void test_tight(void)
 {
     for (int s = 0; s < 4; s++)
         for (int threaded = 0; threaded < 2; threaded++)
-            for (uint32_t seed = 1; seed <= 2; seed++) {
+            for (uint32_t seed = 1; seed <= 4; seed++) {
+                edit how = seed <= 2 ? TIGHT : HOME;
                 outcome stays = run_on("cpu:1", schedules[s], threaded);
-                outcome moved = run_plan("cpu:1", schedules[s], TIGHT, threaded);
+                outcome moved = run_plan("cpu:1", schedules[s], how, threaded);
                 checks.seed = seed;
-                outcome checked = run_plan("check:1", schedules[s], TIGHT, threaded);
+                outcome checked = run_plan("check:1", schedules[s], how, threaded);
                 CHECK_STATUS(stays.status, FT_OK);
                 if (!CHECK(moved.status == FT_OK)) fprintf(stderr, "%s\n", moved.error.message);
                 if (!CHECK(checked.status == FT_OK)) fprintf(stderr, "%s\n", checked.error.message);
@@ -317,9 +322,10 @@ static void test_passes(void)
  * them, another one for each schedule. */
 static void drop_waits(const char *schedule, edit how, int first, int every)
 {
-    const char *devices = how == TIGHT ? "check:1" : "check:3";
-    static const char *const words[] = {"",        " with swaps", ", tight", " with S and V",
-                                        " with S", " with V"};
+    const char *devices = how == TIGHT || how == HOME ? "check:1" : "check:3";
+    static const char *const words[] = {
+        "",        " with swaps", ", tight", ", updates in host memory", " with S and V",
+        " with S", " with V"};
     int64_t before = checks.needed, tried = 0, implied = checks.implied, found = 0, same = 0;
     outcome judge = run_plan(devices, schedule, how, false);
     int64_t waits = checks.needed - before;
@@ -333,7 +339,7 @@ static void drop_waits(const char *schedule, edit how, int first, int every)
     printf("%s%s: %lld waits, %lld left out: %lld found, %lld implied by others\n", schedule,
            words[how], (long long)waits, (long long)tried, (long long)found, (long long)implied);
     CHECK(found + same == tried && found > same &&
-          (how == SWAPS || how == TIGHT || implied == same));
+          (how == SWAPS || how == TIGHT || how == HOME || implied == same));
 }
 
 static void test_dropped_waits(void)
@@ -341,6 +347,7 @@ static void test_dropped_waits(void)
     for (int s = 0; s < 4; s++) drop_waits(schedules[s], AS_IT_IS, 1 + s % 3, 3 * CASES_STEP);
     for (int s = 0; s < 3; s++) drop_waits(schedules[s], SWAPS, 1 + s, 17 * CASES_STEP);
     for (int s = 0; s < 4; s++) drop_waits(schedules[s], TIGHT, 1 + s, 41 * CASES_STEP);
+    for (int s = 0; s < 4; s++) drop_waits(schedules[s], HOME, 1 + s, 41 * CASES_STEP);
     for (int s = 0; s < 4; s++) drop_waits(schedules[s], PASSES, 1 + s, 7 * CASES_STEP);
     checks.refused = 0;
 }

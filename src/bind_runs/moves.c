@@ -70,11 +70,13 @@ static ft_residency_scope opt_scope(lua_State *L, int t)
  * @tparam table options least (true: as little device memory as there can be, whatever the
  *   budgets), spare (by device: bytes that are to be left), classes (that may move, a list of
  *   their names; all when absent), scope ("group" or "action": what leaves when a task, or an
- *   action, has ended, though there is room), writes_back (true: whatever leaves is copied)
+ *   action, has ended, though there is room), writes_back (true: whatever leaves is copied),
+ *   updates_at_home (true: in host memory, where the optimizer's state stays)
  * @treturn string the text of a plan */
 int script_blueprint_fit(lua_State *L)
 {
-    static const char *const names[] = {"least", "spare", "classes", "scope", "writes_back", NULL};
+    static const char *const names[] = {"least",       "spare",           "classes", "scope",
+                                        "writes_back", "updates_at_home", NULL};
     ft_error err;
     ft_plan *plan;
     ft_text text = {0};
@@ -90,7 +92,8 @@ int script_blueprint_fit(lua_State *L)
                         .spare = spare,
                         .classes = opt_classes(L, 2),
                         .scope = opt_scope(L, 2),
-                        .writes_back = script_opt_bool(L, 2, "writes_back", false)};
+                        .writes_back = script_opt_bool(L, 2, "writes_back", false),
+                        .updates_at_home = script_opt_bool(L, 2, "updates_at_home", false)};
     ft_status status = ft_blueprint_fit(&plan, b, &fit, &err);
     if (status == FT_OK) status = ft_plan_write(plan, &text, &err);
     ft_plan_free(plan);

@@ -64,7 +64,8 @@ static ft_status prepare(const ft_blueprint *b, const ft_fit *fit, ft_residency 
                           .capacity = capacity,
                           .ahead = fit->least ? 0 : FT_LOADS_AHEAD,
                           .scope = fit->scope,
-                          .writes_back = fit->writes_back};
+                          .writes_back = fit->writes_back,
+                          .updates_at_home = fit->updates_at_home};
     if (fit->least) return ft_residency_least(out, capacity, err);
     for (int d = 0; d < n_devices; d++)
         if (capacity[d] < 0)

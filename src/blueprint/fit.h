@@ -10,7 +10,7 @@ typedef struct ft_fit {
     const int64_t *spare; /* by device: bytes that are left of its budget */
     unsigned classes;     /* that may move, as bits; of what cannot, none do */
     ft_residency_scope scope;
-    bool writes_back; /* as of ft_residency */
+    bool writes_back, updates_at_home; /* as of ft_residency */
 } ft_fit;
 
 /* The plan with moves between device and host memory. Places are found by a blueprint of that plan;

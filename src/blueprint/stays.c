@@ -28,7 +28,7 @@ static ft_unit *unit_of(const ft_blueprint *b, const ft_action *a)
     if (moves_class(a)) return b->stages[a->stage].units[a->item];
     if (a->kind == FT_ACT_FORWARD) return b->stages[a->stage].units[FT_MEMORY_ACTIVATIONS];
     bool first = ft_action_per_micro(a->kind) && ft_blueprint_is_first(b, a) &&
-                 ft_action_writes(a->kind) >> FT_MEMORY_GRADIENTS & 1;
+                 ft_action_writes(a) >> FT_MEMORY_GRADIENTS & 1;
     return first ? b->stages[a->stage].units[FT_MEMORY_GRADIENTS] : NULL;
 }
 
@@ -44,21 +44,24 @@ static ft_unit *ended_by(const ft_blueprint *b, const ft_action *a)
     return a->kind == (int)stage->last ? stage->units[FT_MEMORY_ACTIVATIONS] : NULL;
 }
 
-/* a: of a stage here, as everywhere below. */
+/* a: of a stage here, as everywhere below. An update in host memory finds the optimizer's state
+ * there, which never leaves it. */
 static ft_status note_unit(ft_blueprint *b, const ft_action *a, ft_error *err)
 {
-    if (!moves_class(a)) return FT_OK;
+    bool home = ft_action_at_home(a);
+    if (!home && !moves_class(a)) return FT_OK;
+    ft_memory_class class = home ? FT_MEMORY_OPTIMIZER : (ft_memory_class)a->item;
     int versions = b->plan.versions[b->stages[a->stage].origin];
-    ft_unit **place = &b->stages[a->stage].units[a->item];
+    ft_unit **place = &b->stages[a->stage].units[class];
     if (!*place) {
         *place = ft_arena_alloc(b->arena, sizeof **place);
         if (!*place) return no_memory(err);
-        bool fresh = a->kind == FT_ACT_SWAP_IN || a->item == FT_MEMORY_GRADIENTS ||
-                     a->item == FT_MEMORY_ACTIVATIONS;
-        **place = (ft_unit){.stage = a->stage, .class = a->item, .starts = !fresh};
+        bool fresh = home || a->kind == FT_ACT_SWAP_IN || class == FT_MEMORY_GRADIENTS ||
+                     class == FT_MEMORY_ACTIVATIONS;
+        **place = (ft_unit){.stage = a->stage, .class = class, .starts = !fresh};
     }
-    if (a->kind != FT_ACT_DROP || a->item != FT_MEMORY_GRADIENTS) (*place)->goes_home = true;
-    bool weights = a->item == FT_MEMORY_WEIGHTS || a->item == FT_MEMORY_PACKED;
+    if (a->kind != FT_ACT_DROP || class != FT_MEMORY_GRADIENTS) (*place)->goes_home = true;
+    bool weights = class == FT_MEMORY_WEIGHTS || class == FT_MEMORY_PACKED;
     if (weights && versions > 1)
         return ft_fail(err, FT_UNSUPPORTED,
                        "stage %d keeps %d versions of its weights: they cannot leave its device",

@@ -314,7 +314,8 @@ static ft_status update_param(worker *w, const ft_action *a, int p, float grad_s
                    .step = w->run->first_step + a->batch,
                    .team = w->team}};
     int64_t bytes = ft_spec_bytes(&info->spec), state_bytes = ft_blueprint_state_bytes(b, p);
-    ft_plain_work work = {.run = run_update, .give = give_update, .arg = &u};
+    ft_plain_work work = {
+        .run = run_update, .give = ft_action_at_home(a) ? NULL : give_update, .arg = &u};
     touches(&work, u.update.param, bytes, true);
     touches(&work, u.update.grad, bytes, false);
     touches(&work, u.update.state, state_bytes, true);

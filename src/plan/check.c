@@ -38,6 +38,9 @@ static ft_status check_item(const ft_plan *p, int device, const ft_action *a, ft
     if (kind == FT_ITEM_CLASS && (a->item < 0 || a->item >= FT_MEMORY_CLASSES))
         return ft_fail(err, FT_INVALID, "plan: device %d: %s moves memory class %d of %d", device,
                        ft_action_text(name, a), a->item, FT_MEMORY_CLASSES);
+    if (kind == FT_ITEM_PLACE && (a->item < 0 || a->item > 1))
+        return ft_fail(err, FT_INVALID, "plan: device %d: %s works in place %d, expected 0 or 1",
+                       device, ft_action_text(name, a), a->item);
     if (kind != FT_ITEM_EDGE) return FT_OK;
     ft_action_text(name, a);
     if (a->item < 0 || a->item >= p->n_edges)

@@ -68,7 +68,7 @@ static bool begins_gradients(const checker *c, const progress *s, const ft_actio
 {
     bool first = local % c->shares->of[a->stage].per_batch == 0;
     return first && s->are_dead && ft_action_per_micro(a->kind) &&
-           ft_action_writes(a->kind) >> FT_MEMORY_GRADIENTS & 1;
+           ft_action_writes(a) >> FT_MEMORY_GRADIENTS & 1;
 }
 
 /* Whether another stage of the device has weights that the stage may use in place, and has them not
@@ -88,6 +88,19 @@ static bool lacks_lent(const checker *c, int device, const ft_action *a)
     return false;
 }
 
+/* What a U in host memory finds is there, and there alone. */
+static const char *find_home_fault(const progress *s)
+{
+    for (unsigned class = 0; class < FT_MEMORY_CLASSES; class ++) {
+        bool needed = class == FT_MEMORY_WEIGHTS || class == FT_MEMORY_GRADIENTS ||
+                      class == FT_MEMORY_OPTIMIZER ||
+                      (class == FT_MEMORY_PACKED && s->moved[class]);
+        if (needed && s->at[class] != AT_HOST)
+            return "works in host memory, where not all that it needs has been brought";
+    }
+    return s->are_dead ? "works in host memory, where the gradients were not saved" : NULL;
+}
+
 static const char *find_class_fault(const checker *c, int device, const progress *s,
                                     const ft_action *a, int64_t local)
 {
@@ -96,7 +109,8 @@ static const char *find_class_fault(const checker *c, int device, const progress
         FT_MEMORY_CLASS_LIST(FT_NEEDS_WORDS)
 #undef FT_NEEDS_WORDS
     };
-    unsigned needs = ft_action_needs(a->kind);
+    unsigned needs = ft_action_needs(a);
+    if (ft_action_at_home(a)) return find_home_fault(s);
     for (unsigned class = 0; class < FT_MEMORY_CLASSES; class ++) {
         if (!(needs >> class & 1) || on_device(s->at[class])) continue;
         if (class != FT_MEMORY_GRADIENTS || !begins_gradients(c, s, a, local)) return words[class];
@@ -233,8 +247,8 @@ static const char *find_batch_fault(const checker *c, const progress *s, const f
 /* Kinds that stand once for every index, in its order. */
 static bool counts_up(ft_action_kind kind)
 {
-    return ft_action_item(kind) == FT_ITEM_NOTHING && kind != FT_ACT_RECOMPUTE &&
-           kind != FT_ACT_PREDICT && kind != FT_ACT_DRAIN;
+    return (ft_action_item(kind) == FT_ITEM_NOTHING || kind == FT_ACT_UPDATE) &&
+           kind != FT_ACT_RECOMPUTE && kind != FT_ACT_PREDICT && kind != FT_ACT_DRAIN;
 }
 
 /* What is wrong with `a` as the seat's next action; NULL when nothing. */
@@ -292,11 +306,10 @@ static void apply(progress *s, const ft_action *a)
     default: break;
     }
     for (int class = 0; class < FT_MEMORY_CLASSES; class ++)
-        if (ft_action_writes(a->kind) >> class & 1)
-            s->at[class] = AT_DEVICE; /* the host's is old */
+        if (ft_action_writes(a) >> class & 1) s->at[class] = AT_DEVICE; /* the host's is old */
     if (a->kind == FT_ACT_UPDATE)
         s->are_dead = true;
-    else if (ft_action_writes(a->kind) >> FT_MEMORY_GRADIENTS & 1)
+    else if (ft_action_writes(a) >> FT_MEMORY_GRADIENTS & 1)
         s->are_dead = false;
     if (s->held > s->in_flight) s->in_flight = s->held;
 }
@@ -429,6 +442,10 @@ static void look_at_list(checker *c, const ft_action_list *list, int device)
         if (ft_action_item(a->kind) == FT_ITEM_CLASS || a->kind == FT_ACT_RECOMPUTE)
             s->moves = true;
         if (ft_action_item(a->kind) == FT_ITEM_CLASS) look_at_move(c, s, a);
+        if (ft_action_at_home(a) && !s->moved[FT_MEMORY_OPTIMIZER]) { /* it never leaves it */
+            s->moved[FT_MEMORY_OPTIMIZER] = true;
+            s->at[FT_MEMORY_OPTIMIZER] = AT_HOST;
+        }
     }
 }
 

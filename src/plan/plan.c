@@ -52,7 +52,12 @@ enum {
     PACKED = 1 << FT_MEMORY_PACKED
 };
 
-unsigned ft_action_needs(ft_action_kind kind)
+bool ft_action_at_home(const ft_action *a)
+{
+    return a->kind == FT_ACT_UPDATE && a->item;
+}
+
+unsigned ft_action_needs(const ft_action *a)
 {
     static const unsigned needs[FT_ACT_COUNT] = {
         [FT_ACT_FORWARD] = WEIGHTS | PACKED,
@@ -67,17 +72,17 @@ unsigned ft_action_needs(ft_action_kind kind)
         [FT_ACT_ATTENUATE] = WEIGHTS | OPTIMIZER | GRADIENTS,
         [FT_ACT_EXCHANGE] = GRADIENTS,
     };
-    return needs[kind];
+    return ft_action_at_home(a) ? 0 : needs[a->kind];
 }
 
-unsigned ft_action_writes(ft_action_kind kind)
+unsigned ft_action_writes(const ft_action *a)
 {
     static const unsigned writes[FT_ACT_COUNT] = {
         [FT_ACT_BACKWARD] = GRADIENTS,     [FT_ACT_BACKWARD_WEIGHT] = GRADIENTS,
         [FT_ACT_REDUCE] = GRADIENTS,       [FT_ACT_UPDATE] = WEIGHTS | PACKED | OPTIMIZER,
         [FT_ACT_ADOPT] = WEIGHTS | PACKED, [FT_ACT_ATTENUATE] = GRADIENTS,
     };
-    return writes[kind];
+    return ft_action_at_home(a) ? 0 : writes[a->kind];
 }
 
 ft_item_kind ft_action_item(ft_action_kind kind)
@@ -93,6 +98,7 @@ const char *ft_action_text(char text[FT_ACTION_TEXT], const ft_action *a)
         used += snprintf(text + used, FT_ACTION_TEXT - (size_t)used, ".%d", a->micro);
     if (row->item == FT_ITEM_EDGE || row->item == FT_ITEM_LAG)
         snprintf(text + used, FT_ACTION_TEXT - (size_t)used, ":%d", a->item);
+    if (ft_action_at_home(a)) snprintf(text + used, FT_ACTION_TEXT - (size_t)used, ":host");
     if (row->item == FT_ITEM_CLASS && a->item >= 0 && a->item < FT_MEMORY_CLASSES)
         snprintf(text + used, FT_ACTION_TEXT - (size_t)used, ":%s",
                  ft_memory_classes[a->item].name);

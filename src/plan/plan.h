@@ -48,7 +48,7 @@
     X(FORWARD, 'F', "forward", MICRO, COMPUTE, NOTHING)                                            \
     X(BACKWARD, 'B', "backward", MICRO, COMPUTE, NOTHING)                                          \
     X(REDUCE, 'R', "reduce", BATCH, COMPUTE, NOTHING) /* sum gradients of ties; squared norms */   \
-    X(UPDATE, 'U', "update", BATCH, COMPUTE, NOTHING) /* optimizer step of what the stage owns */  \
+    X(UPDATE, 'U', "update", BATCH, COMPUTE, PLACE)   /* optimizer step of what the stage owns */  \
     X(ADOPT, 'W', "adopt", BATCH, COMPUTE, NOTHING) /* take over tied weights from their owner */  \
     X(BACKWARD_INPUT, 'I', "backward-input", MICRO, COMPUTE, NOTHING) /* I and G stand for a B */  \
     X(BACKWARD_WEIGHT, 'G', "backward-weight", MICRO, COMPUTE, NOTHING)                            \
@@ -81,13 +81,14 @@ const char *ft_action_word(ft_action_kind kind); /* "forward" */
 char ft_action_letter(ft_action_kind kind);      /* 'F' */
 bool ft_action_per_micro(ft_action_kind kind);   /* the others are per batch */
 ft_stream ft_action_stream(ft_action_kind kind);
-/* Classes of memory of its stage that the kind needs on the device, and those that it changes
- * there; as bits. */
-unsigned ft_action_needs(ft_action_kind kind);
-unsigned ft_action_writes(ft_action_kind kind);
-
 /* What stands behind the ':' of an action. */
-typedef enum { FT_ITEM_NOTHING, FT_ITEM_EDGE, FT_ITEM_CLASS, FT_ITEM_LAG } ft_item_kind;
+typedef enum {
+    FT_ITEM_NOTHING,
+    FT_ITEM_EDGE,
+    FT_ITEM_CLASS,
+    FT_ITEM_LAG,
+    FT_ITEM_PLACE /* ":host", or nothing for the device */
+} ft_item_kind;
 ft_item_kind ft_action_item(ft_action_kind kind);
 
 typedef struct ft_action {
@@ -96,12 +97,20 @@ typedef struct ft_action {
     int16_t lag;   /* F, B, I, G, A: batch number minus the version that it reads; P: updates ahead
                     */
     int16_t item;  /* S and V: an edge; O, L and D: a memory class; A: the lag of the forwards of
-                      the backwards that follow, 0 behind the last; 0 for the others */
+                      the backwards that follow, 0 behind the last; U: 1 in host memory; 0 for the
+                      others */
     int32_t batch; /* in the leg; of an action of the body: in its first repetition */
     int32_t micro; /* in its batch; 0 for those per batch */
     int32_t stay; /* in a blueprint's plan: where what it brings to the device lies, by number; 0 in
                      every other, and in a text */
 } ft_action;
+
+/* Classes of memory of its stage that it needs on the device, and those that it changes there; as
+ * bits. */
+unsigned ft_action_needs(const ft_action *action);
+unsigned ft_action_writes(const ft_action *action);
+/* Of a U: it works in host memory, where all that it needs is, and nowhere else. */
+bool ft_action_at_home(const ft_action *action);
 
 enum { FT_ACTION_TEXT = 80 }; /* bytes for ft_action_text */
 

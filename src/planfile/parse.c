@@ -290,6 +290,13 @@ static bool scan_item(const char **at, const char *end, ft_action_kind kind, int
     ft_item_kind wanted = ft_action_item(kind);
     *item = 0;
     if (wanted == FT_ITEM_NOTHING) return true;
+    if (wanted == FT_ITEM_PLACE) {
+        static const char host[] = ":host";
+        size_t length = sizeof host - 1;
+        *item = (size_t)(end - *at) == length && !memcmp(*at, host, length);
+        if (*item) *at = end;
+        return true;
+    }
     if (!scan_char(at, end, ':')) return false;
     if (wanted == FT_ITEM_EDGE || wanted == FT_ITEM_LAG) {
         if (!scan_number(at, end, FT_PLAN_MAX_ITEM, &edge)) return false;

@@ -25,9 +25,9 @@
  *
  * ACTION is letter, stage, '.', batch, and where it is per micro-batch '.', micro-batch: F0.3.2;
  * F0.3.2-5 is F0.3.2 F0.3.3 F0.3.4 F0.3.5. Behind ':' stands the edge of an S or V and the memory
- * class of an O, L or D: S0.3.2:1, O0.3.2:activations. A lag that is not 0 stands at the end:
- * F0.3.2~1. Batches are those of the leg, in the body those of its first repetition. parse.c
- * reads it back. */
+ * class of an O, L or D: S0.3.2:1, O0.3.2:activations; U0.3:host works in host memory. A lag that
+ * is not 0 stands at the end: F0.3.2~1. Batches are those of the leg, in the body those of its
+ * first repetition. parse.c reads it back. */
 #include "planfile/planfile.h"
 #include "plan/making.h"
 

@@ -22,7 +22,8 @@ static ft_status plan_device(const ft_residency *q, const ft_plan *plan, int d, 
     int64_t all = 0;
     FT_TRY(residency_begin(&p, &all, err));
     *out = (ft_action_list){.n = (int)p.n, .actions = p.list};
-    if (all <= q->capacity[d] && q->scope == FT_SCOPE_PLAN) return FT_OK; /* everything stays */
+    bool stays = all <= q->capacity[d] && q->scope == FT_SCOPE_PLAN && !q->updates_at_home;
+    if (stays) return FT_OK; /* everything */
     FT_TRY(residency_find_uses(&p, err));
     FT_TRY(residency_find_stays(&p, err));
     FT_TRY(residency_hoist(&p, err));

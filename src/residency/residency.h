@@ -28,6 +28,9 @@ typedef struct ft_residency {
     bool writes_back; /* whatever leaves is saved, also what the host has, and gradients are loaded
                          to begin with: as of memory that is moved by somebody who does not know
                          what is in it */
+    bool updates_at_home; /* a stage's weights and gradients leave for its updates, which work in
+                             host memory, where the optimizer's state stays; of stages whose
+                             weights and gradients move */
 } ft_residency;
 
 /* What is copied in the leg, by class. */

@@ -32,6 +32,14 @@ static const int64_t *bytes_of(const planner *p, int stage)
     return p->q->bytes[p->seat[stage]];
 }
 
+static bool updates_at_home(const planner *p, int stage)
+{
+    const int64_t *bytes = bytes_of(p, stage);
+    return p->q->updates_at_home && bytes[FT_MEMORY_WEIGHTS] && bytes[FT_MEMORY_GRADIENTS] &&
+           !ft_plan_has(p->plan, stage, FT_ACT_PREDICT) &&
+           !ft_plan_has(p->plan, stage, FT_ACT_ATTENUATE);
+}
+
 /* Micro-batches that are between their forward and the end of their backward, at most. */
 static void find_windows(planner *p, int64_t *under_way)
 {
@@ -70,6 +78,7 @@ static ft_status make_items(planner *p, int64_t *all, ft_error *err)
         int s = i / FT_MEMORY_CLASSES, c = i % FT_MEMORY_CLASSES;
         bool here = p->seat[s] >= 0 && c != FT_MEMORY_ACTIVATIONS;
         bool dead = c == FT_MEMORY_GRADIENTS && !p->q->writes_back;
+        if (c == FT_MEMORY_OPTIMIZER && here && updates_at_home(p, s)) here = false;
         p->items[i] = (item){s, c, here ? bytes_of(p, s)[c] : 0, -1, -1, false, dead};
         *all += p->items[i].bytes;
     }
@@ -100,7 +109,11 @@ ft_status residency_begin(planner *p, int64_t *all, ft_error *err)
         p->last[s] = FT_ACT_BACKWARD;
         p->seat[s] = residency_seat(plan, s, p->device);
     }
-    for (int64_t i = 0; i < p->n; i++) p->list[i] = ft_plan_at(plan, p->device, i);
+    for (int64_t i = 0; i < p->n; i++) {
+        p->list[i] = ft_plan_at(plan, p->device, i);
+        if (p->list[i].kind == FT_ACT_UPDATE)
+            p->list[i].item = updates_at_home(p, p->list[i].stage);
+    }
     find_windows(p, under_way);
     return make_items(p, all, err);
 }
@@ -121,7 +134,7 @@ static bool lends(const planner *p, int stage, int user)
 /* Items that the action needs, into out; returns how many. */
 static int needs_of(const planner *p, const ft_action *a, int *out)
 {
-    unsigned needs = ft_action_needs(a->kind);
+    unsigned needs = ft_action_needs(a);
     int n = 0;
     for (int c = 0; c < FT_MEMORY_CLASSES; c++)
         if (needs >> c & 1 && p->items[a->stage * FT_MEMORY_CLASSES + c].bytes)
@@ -264,10 +277,19 @@ static void change(planner *p, const ft_action *a)
         if (micro->is_dead) close_stay(p, micro);
     }
     item *gradients = &p->items[a->stage * FT_MEMORY_CLASSES + FT_MEMORY_GRADIENTS];
-    if (a->kind != FT_ACT_UPDATE || gradients->stay < 0) return;
+    if (a->kind != FT_ACT_UPDATE || !gradients->bytes) return;
     gradients->is_dead = true; /* the next backward makes them anew */
-    close_stay(p, gradients);
+    if (gradients->stay >= 0) close_stay(p, gradients);
     if (p->q->writes_back) gradients->is_dead = false;
+}
+
+/* Before an update that works in host memory, what is on the device leaves it. */
+static void send_home(planner *p, const ft_action *a)
+{
+    for (int c = 0; c < FT_MEMORY_CLASSES && ft_action_at_home(a); c++) {
+        item *i = &p->items[a->stage * FT_MEMORY_CLASSES + c];
+        if (i->stay >= 0) close_stay(p, i);
+    }
 }
 
 /* Of what is per batch behind a batch's last backward: gradients are passed on and summed, then
@@ -304,6 +326,7 @@ static void leave_scope(planner *p, int64_t at)
 static ft_status pass(planner *p, int64_t at, ft_error *err)
 {
     const ft_action *a = &p->list[at];
+    send_home(p, a);
     for (int64_t u = p->first_use[at]; u < p->first_use[at + 1]; u++)
         p->items[p->uses[u].item].next = p->uses[u].later;
     for (int64_t u = p->first_use[at]; u < p->first_use[at + 1]; u++) {
@@ -313,7 +336,7 @@ static ft_status pass(planner *p, int64_t at, ft_error *err)
         s->end = at;
         if (a->batch < s->from_batch) s->from_batch = a->batch;
         if (i->stage == a->stage && i->class != FT_MEMORY_ACTIVATIONS &&
-            ft_action_writes(a->kind) >> i->class & 1) {
+            ft_action_writes(a) >> i->class & 1) {
             i->is_dirty = true;
             i->is_dead = false;
         }
@@ -333,6 +356,14 @@ ft_status residency_find_stays(planner *p, ft_error *err)
 
 /* -- loads ahead ------------------------------------------------------------------------------- */
 
+/* Whether the action changes the item in host memory. */
+static bool is_home_of(const planner *p, int64_t at, int number)
+{
+    const ft_action *a = &p->list[at];
+    const item *i = &p->items[number];
+    return ft_action_at_home(a) && a->stage == i->stage && i->class != FT_MEMORY_ACTIVATIONS;
+}
+
 ft_status residency_hoist(planner *p, ft_error *err)
 {
     int64_t *there = ft_arena_array(p->arena, p->n + 1, sizeof *there);
@@ -347,6 +378,7 @@ ft_status residency_hoist(planner *p, ft_error *err)
         int64_t bytes = p->items[s->item].bytes, first = s->begin - p->q->ahead;
         for (; s->is_loaded && s->begin > 0 && s->begin > first; s->begin--) {
             int64_t at = s->begin - 1;
+            if (is_home_of(p, at, s->item)) break;
             if (at <= gone[s->item] || there[at] + bytes > p->q->capacity[p->device]) break;
             there[at] += bytes;
         }

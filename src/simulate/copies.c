@@ -65,9 +65,23 @@ static bool is_lent_later(const simulation *s, int device, const ft_action *a)
     for (int e = 0; e < p->n_edges; e++) {
         const ft_edge *edge = &p->edges[e];
         if (edge->to != a->stage || edge->to_kind != FT_ACT_ADOPT) continue;
-        int seat = s->shares.of[edge->from].first;
-        if (s->shares.seat_device[seat] == device &&
+        int replica = ft_shares_find(&s->shares, edge->from, device);
+        int seat = s->shares.of[edge->from].first + replica;
+        if (replica >= 0 && edge->from != a->stage &&
             s->coming[seat * FT_MEMORY_CLASSES + FT_MEMORY_WEIGHTS])
+            return true;
+    }
+    return false;
+}
+
+/* Something of the stage that is no micro-batch's is on its way home. */
+static bool is_saved_later(const simulation *s, int device, const ft_meeting *m)
+{
+    int64_t i = s->queues[device * FT_STREAM_COUNT + FT_STREAM_OUT].first;
+    for (; i >= 0; i = s->copying[i].next) {
+        const ft_meeting *other = &s->copying[i].meeting;
+        if (is_of_class(other) && other->item != FT_MEMORY_ACTIVATIONS &&
+            simulation_seat(s, other) == simulation_seat(s, m))
             return true;
     }
     return false;
@@ -77,9 +91,10 @@ bool simulation_is_moving(const simulation *s, int device, const ft_action *a, c
 {
     const queue *queues = &s->queues[device * FT_STREAM_COUNT];
     if (queues[FT_STREAM_IN].first < 0 && queues[FT_STREAM_OUT].first < 0) return false;
+    if (ft_action_at_home(a)) return is_saved_later(s, device, m);
     int seat = simulation_seat(s, m);
     const int *coming = &s->coming[seat * FT_MEMORY_CLASSES];
-    unsigned needs = is_of_class(m) ? 1U << m->item : ft_action_needs(a->kind);
+    unsigned needs = is_of_class(m) ? 1U << m->item : ft_action_needs(a);
     for (int c = 0; c < FT_MEMORY_CLASSES; c++)
         if (c != FT_MEMORY_ACTIVATIONS && needs >> c & 1 && coming[c]) return true;
     bool of_micro =

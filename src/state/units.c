@@ -301,7 +301,7 @@ ft_status unit_is_dropped(worker *w, const ft_action *a, ft_error *err)
 static ft_status begin_gradients(worker *w, const ft_action *a, ft_error *err)
 {
     unit_state *u = unit_at(w->run, a->stage, FT_MEMORY_GRADIENTS);
-    bool writes = ft_action_writes(a->kind) >> FT_MEMORY_GRADIENTS & 1;
+    bool writes = ft_action_writes(a) >> FT_MEMORY_GRADIENTS & 1;
     if (!a->stay || is_swap(a) || !writes || u->is_there) return FT_OK;
     FT_TRY(room_wait(w, a->stay, w->compute, err));
     arrive(w, u, a->stay);
@@ -309,12 +309,27 @@ static ft_status begin_gradients(worker *w, const ft_action *a, ft_error *err)
     return copy_guard(w, u, false, err);
 }
 
+/* What the update works on is in host memory when the copies there have ended. */
+static ft_status settle_home(worker *w, const ft_action *a, ft_error *err)
+{
+    for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
+        unit_state *u = unit_at(w->run, a->stage, c);
+        if (!u) continue;
+        stay_state *from = &w->run->units->stays[u->stay];
+        if (from->is_pending[BY_COMPUTE]) FT_TRY(wait_on(w, w->compute, from->left, err));
+        from->is_pending[BY_COMPUTE] = false;
+        point_at(w->run, u, u->home);
+    }
+    return FT_OK;
+}
+
 ft_status units_wait(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
     const ft_stage_layout *stage = &b->stages[a->stage];
-    unsigned needs = ft_action_needs(a->kind);
+    unsigned needs = ft_action_needs(a);
     if (!w->run->units) return FT_OK;
+    if (ft_action_at_home(a)) return settle_home(w, a, err);
     FT_TRY(begin_gradients(w, a, err));
     for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
         unit_state *u = needs >> c & 1 ? unit_at(w->run, a->stage, c) : NULL;

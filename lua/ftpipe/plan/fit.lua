@@ -226,4 +226,15 @@ function M.fit(plan)
    return others and fastest(best) or best
 end
 
+-- Batches of a simulation that is only compared.
+M.COMPARED = 8
+
+--- The faster one of plans that fit, else the one that is closest to fitting; of equals the first.
+function M.better(a, b)
+   local x, y = M.worst_over(a), M.worst_over(b)
+   if x > 0 or y > 0 then return y < x and b or a end
+   local batches = math.min(a.options.batches, M.COMPARED)
+   return b.blueprint:simulate(batches).end_ns < a.blueprint:simulate(batches).end_ns and b or a
+end
+
 return M

@@ -62,9 +62,6 @@ local function build_graphs(o, planned)
    return graphs
 end
 
--- Batches of a simulation that is only compared.
-local COMPARED = 8
-
 --- The plan with devices that are alike changed about, where that makes it faster.
 local function with_good_links(plan)
    local o, devices = plan.options, arrange.devices(plan)
@@ -72,7 +69,7 @@ local function with_good_links(plan)
    local partition = copy(plan.partition)
    partition.device = devices
    local other = draw.blueprint(o, plan.graphs, partition, plan.recompute)
-   local batches = math.min(o.batches, COMPARED)
+   local batches = math.min(o.batches, fit.COMPARED)
    local ns, before = other.blueprint:simulate(batches).end_ns,
       plan.blueprint:simulate(batches).end_ns
    return ns < before and other or plan
@@ -87,14 +84,6 @@ local function draw_training(o, graphs)
    local plan = fit.fit(first)
    if not swaps.mode(o).over or plan == first then return plan, {} end
    return plan, { first, fit.balanced(first) }
-end
-
---- The faster one of plans that fit, else the one that is closest to fitting; of equals the first.
-local function better(a, b)
-   local x, y = fit.worst_over(a), fit.worst_over(b)
-   if x > 0 or y > 0 then return y < x and b or a end
-   local batches = math.min(a.options.batches, COMPARED)
-   return b.blueprint:simulate(batches).end_ns < a.blueprint:simulate(batches).end_ns and b or a
 end
 
 --- What a plan that is there already means for the graphs.
@@ -182,7 +171,8 @@ local function check_look_ahead(o)
 end
 
 --- When a stage updates: "device", at once behind its backwards; or "end", when the gradients of
--- all stages are there, which clipping by their norm needs.
+-- all stages are there, which clipping by their norm needs. Where, of what moves: `update_place`,
+-- "device", "host", or "auto" for what is faster.
 local function settle_update(o)
    local how = o.update or "auto"
    if o.plan or o.given then return end -- as it is there
@@ -191,7 +181,13 @@ local function settle_update(o)
          .. "expected %s or %s", named.value(o, "update", how), named.value(o, "clip", o.clip),
          named.value(o, "update", "end"), named.value(o, "clip", 0))
    end
-   if how == "auto" then
+   local place = { auto = "auto", host = "host" }
+   o.update_place = place[how] or "device"
+   if how == "host" and not swaps.may(o) then
+      usage("%s is for state that moves to host memory: expected %s", named.value(o, "update", how),
+         named.value(o, "swap", "auto"))
+   end
+   if how == "auto" or how == "host" then
       how = schedules.groups(o.rule or o.schedule) and o.clip == 0 and "device" or "end"
    end
    o.update = how
@@ -255,7 +251,7 @@ local function make(o)
    if not fixed then plan = with_good_links(plan) end
    if not o.given and not o.eval_only then plan = swaps.fit(plan) end
    for _, other in ipairs(others or {}) do
-      plan = better(plan, swaps.fit(fixed and other or with_good_links(other)))
+      plan = fit.better(plan, swaps.fit(fixed and other or with_good_links(other)))
    end
    plan.beside = plan.graphs.evaluation ~= nil
    plan.profile = profile
@@ -314,7 +310,7 @@ local function try(o)
       if type(plan) ~= "table" or plan.status == "cancelled" then error(plan, 0) end
       return { options = o, problem = plan.message }
    end
-   local batches = math.min(o.batches, COMPARED)
+   local batches = math.min(o.batches, fit.COMPARED)
    return {
       options = o, over_bytes = fit.worst_over(plan),
       seconds = plan:simulate(batches).seconds / batches,

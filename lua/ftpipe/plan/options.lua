@@ -71,10 +71,10 @@ M.rows = {
       default = "never", explore = { rare = false },
       help = "to host memory: never; auto: where a device is over its budget; classes, as "
          .. "activations,optimizer: these alone; always: as much as can be; task, clean, lms" },
-   { "update", of = "recipe explore plan", rare = true, choices = { "auto", "end", "device" },
-      default = "auto",
+   { "update", of = "recipe explore plan", rare = true,
+      choices = { "auto", "end", "device", "host" }, default = "auto",
       help = "when: device: behind the backwards of a stage, end: when all gradients are there; "
-         .. "auto: device for harmony-pp and -dp without --clip" },
+         .. "auto: device for harmony-pp and -dp without --clip; host: as auto, in host memory" },
    { "optimizer", of = "recipe explore plan", choices = choices.optimizers, default = "adamw",
       help = "update rule" },
    { "lr", of = "recipe", type = "number", min = 0, default = 1e-4, help = "learning rate" },

@@ -74,10 +74,11 @@ end
 -- @tparam table mode of M.mode
 -- @tparam boolean least as little memory as there can be
 -- @tparam {int,...} spare by device: bytes to be left of its budget
-local function drawn(plan, mode, least, spare)
+-- @tparam boolean home stages update in host memory
+local function drawn(plan, mode, least, spare, home)
    local ok, text = pcall(plan.blueprint.fit, plan.blueprint, {
       least = least, spare = spare, classes = mode.classes, scope = mode.scope,
-      writes_back = mode.writes_back,
+      writes_back = mode.writes_back, updates_at_home = home,
    })
    if not ok then
       if least and mode.least or type(text) ~= "table" then error(text, 0) end
@@ -87,24 +88,33 @@ local function drawn(plan, mode, least, spare)
    return draw.blueprint(plan.options, plan.graphs, partition, plan.recompute)
 end
 
---- The plan with moves, as --swap asks for: within the budgets with as few as are found, or, where
--- what is left between places of different sizes is too much, with as little memory as there can
--- be. What cannot be made to fit stays as it is, with `unswapped` saying why.
-function M.fit(plan)
-   local mode, spare = M.mode(plan.options), {}
+--- M.fit with updates in one place.
+local function fitted(plan, mode, home)
+   local spare = {}
    for d in ipairs(plan.devices) do spare[d] = 0 end
-   if mode.least then return (drawn(plan, mode, true, spare)) end
-   if not mode.over or fit.worst_over(plan) == 0 then return plan end
+   if mode.least then return (drawn(plan, mode, true, spare, home)) end
    for try = 1, TRIES do
-      local moved, why = drawn(plan, mode, false, spare)
+      local moved, why = drawn(plan, mode, false, spare, home)
       plan.unswapped = plan.unswapped or why
       if not moved then break end
       if not add_over(moved, spare, try) then return moved end
    end
-   local least, why = drawn(plan, mode, true, spare)
+   local least, why = drawn(plan, mode, true, spare, home)
    if least and fit.worst_over(least) == 0 then return least end
    plan.unswapped = plan.unswapped or why or "the places of what moves leave holes between them"
    return plan
+end
+
+--- The plan with moves, as --swap asks for: within the budgets with as few as are found, or, where
+-- what is left between places of different sizes is too much, with as little memory as there can
+-- be. What cannot be made to fit stays as it is, with `unswapped` saying why. Stages update where
+-- --update says; with auto, where --swap leaves a choice, the faster plan is taken.
+function M.fit(plan)
+   local mode, place = M.mode(plan.options), plan.options.update_place
+   if not mode.least and (not mode.over or fit.worst_over(plan) == 0) then return plan end
+   local moved = fitted(plan, mode, place == "host")
+   if place ~= "auto" or mode.least then return moved end
+   return fit.better(moved, fitted(plan, mode, true))
 end
 
 local function sum(by_class, key)
