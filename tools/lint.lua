@@ -117,7 +117,8 @@ local HOMES = {
    ["jansson.h"] = { "src/io/", "src/bind_values/" },
    ["histedit.h"] = { "src/app/" },
    ["sqlite3.h"] = { "src/bind_values/" },
-   ["dlfcn.h"] = { "src/cuda/load.c" },
+   ["dlfcn.h"] = { "src/cuda/load.c", "src/transport/load.c" },
+   ["mpi.h"] = { "src/transport/module/" },
    ["oneapi/dnnl/dnnl.h"] = { "src/ops/onednn" },
    ["sentencepiece_processor.h"] = { "src/sentencepiece/" },
 }

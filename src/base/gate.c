@@ -50,6 +50,13 @@ bool ft_gate_wait(ft_gate *gate, uint32_t target, const atomic_bool *stop, int64
     }
 }
 
+bool ft_gate_nap(ft_gate *gate, uint32_t target, int64_t ns)
+{
+    uint32_t seen = atomic_load_explicit(&gate->count, memory_order_acquire);
+    if ((int32_t)(seen - target) < 0) nap(gate, seen, ns);
+    return reached(gate, target);
+}
+
 void ft_gate_wake(ft_gate *gate)
 {
     syscall(SYS_futex, &gate->count, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);

@@ -25,6 +25,10 @@ void ft_gate_open_by(ft_gate *gate, uint32_t n);
  * ft_gate_wake on every gate that may be waited on. */
 bool ft_gate_wait(ft_gate *gate, uint32_t target, const atomic_bool *stop, int64_t timeout_ns);
 
+/* Sleeps, without spinning, until the gate is opened, or woken, or for `ns`; not at all when the
+ * count has reached `target`, which is given back. */
+bool ft_gate_nap(ft_gate *gate, uint32_t target, int64_t ns);
+
 /* Wakes the waiters without counting, so that they look at `stop` again. */
 void ft_gate_wake(ft_gate *gate);
 

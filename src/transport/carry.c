@@ -1,0 +1,202 @@
+/* transport/carry.c - messages on their way, by one thread at a time. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "transport/world.h"
+
+void *list_add(list *l, int64_t size)
+{
+    if (l->n == l->room) {
+        int room = l->room ? 2 * l->room : 256;
+        void *items = ft_realloc(l->items, room * size);
+        if (!items) return NULL;
+        l->items = items;
+        l->room = room;
+    }
+    void *item = (char *)l->items + l->n++ * size;
+    memset(item, 0, (size_t)size);
+    return item;
+}
+
+void list_remove(list *l, int i, int64_t size)
+{
+    char *at = (char *)l->items + i * size;
+    l->n--;
+    memmove(at, at + size, (size_t)((l->n - i) * size));
+}
+
+static void fail_mpi(ft_world *w, int rc, const char *what, int rank)
+{
+    ft_error error;
+    char words[160] = "";
+    w->mpi->words(-rc, words, sizeof words);
+    ft_fail(&error, FT_HANG, "rank %d (host %s) cannot be reached: %s failed, %s", rank,
+            w->peers[rank].hello.host, what, words);
+    world_fail(w, &error);
+}
+
+static void fail_memory(ft_world *w)
+{
+    ft_error error;
+    ft_fail(&error, FT_NOMEM, "rank %d: no memory for messages", w->rank);
+    world_fail(w, &error);
+}
+
+/* -- sends ------------------------------------------------------------------------------------- */
+
+static void begin_sends(ft_world *w)
+{
+    pthread_mutex_lock(&w->lock);
+    for (int i = 0; i < w->waiting.n; i++) {
+        sending *s = list_add(&w->sends, sizeof *s);
+        if (!s) break;
+        *s = ((sending *)w->waiting.items)[i];
+    }
+    w->waiting.n = 0;
+    pthread_mutex_unlock(&w->lock);
+}
+
+static bool move_sends(ft_world *w)
+{
+    bool moved = false;
+    for (int i = 0; i < w->sends.n;) {
+        sending *s = &((sending *)w->sends.items)[i];
+        if (!s->request) {
+            int rc = w->mpi->send(s->data, s->bytes, s->peer, s->tag, &s->request);
+            if (rc < 0) return fail_mpi(w, rc, "a send", s->peer), false;
+        }
+        int rc = w->mpi->test(&s->request);
+        if (rc < 0) return fail_mpi(w, rc, "a send", s->peer), false;
+        if (rc == 0) {
+            i++;
+            continue;
+        }
+        ft_free(s->own);
+        list_remove(&w->sends, i, sizeof *s);
+        moved = true;
+    }
+    return moved;
+}
+
+/* -- receives ---------------------------------------------------------------------------------- */
+
+static const ft_receiver *receiver_of(const ft_world *w, int tag)
+{
+    for (int i = 0; i < w->n_receivers; i++) {
+        const ft_receiver *r = &w->receivers[i];
+        if (tag >= r->first_tag && tag < r->first_tag + r->n_tags) return r;
+    }
+    return NULL;
+}
+
+static partial *find_partial(ft_world *w, int from, int tag)
+{
+    partial *all = w->partials.items;
+    for (int i = 0; i < w->partials.n; i++)
+        if (all[i].peer == from && all[i].tag == tag) return &all[i];
+    return NULL;
+}
+
+/* Where a piece goes; *total: of the message with it. */
+static char *place_piece(ft_world *w, receiving *r, int bytes, int64_t *total)
+{
+    partial *p = find_partial(w, r->peer, r->tag);
+    if (!p) {
+        char *base = r->to ? r->to->place(r->to->user, r->peer, r->tag, bytes) : ft_alloc(bytes);
+        *total = bytes;
+        r->data = base;
+        if (bytes < PIECE || !base) return base;
+        p = list_add(&w->partials, sizeof *p);
+        if (!p || !r->to) return NULL; /* letters are of one piece */
+        *p = (partial){r->peer, r->tag, base, bytes};
+        return base;
+    }
+    char *at = p->base + p->bytes;
+    r->data = p->base;
+    *total = p->bytes += bytes;
+    if (bytes < PIECE)
+        list_remove(&w->partials, (int)(p - (partial *)w->partials.items), sizeof *p);
+    return at;
+}
+
+static bool begin_receives(ft_world *w)
+{
+    int from, tag, bytes, rc;
+    void *message;
+    bool moved = false;
+    while ((rc = w->mpi->probe(&from, &tag, &bytes, &message)) > 0) {
+        receiving *r = list_add(&w->receives, sizeof *r);
+        if (!r) return fail_memory(w), false;
+        *r = (receiving){.peer = from, .tag = tag, .to = receiver_of(w, tag)};
+        int64_t total = 0;
+        char *at = place_piece(w, r, bytes, &total);
+        if (!at) return fail_memory(w), false;
+        r->bytes = bytes < PIECE ? total : -1;
+        w->peers[from].heard_ns = ft_now_ns();
+        rc = w->mpi->receive(message, at, bytes, &r->request);
+        if (rc < 0) break;
+        moved = true;
+    }
+    if (rc < 0) fail_mpi(w, rc, "a receive", w->rank);
+    return moved;
+}
+
+static void keep_letter(ft_world *w, const receiving *r)
+{
+    if (r->tag < FT_FIRST_TAG && r->tag != TAG_HELLO) {
+        watch_hear(w, r->peer, r->tag, r->data, r->bytes);
+        ft_free(r->data);
+        return;
+    }
+    pthread_mutex_lock(&w->lock);
+    ft_letter *letter = list_add(&w->letters, sizeof *letter);
+    if (letter) *letter = (ft_letter){r->peer, r->tag, r->data, r->bytes};
+    pthread_mutex_unlock(&w->lock);
+    if (!letter) fail_memory(w);
+    ft_gate_open(&w->came);
+}
+
+/* Whether a piece that came before with the same tag has not arrived. */
+static bool is_held_up(const ft_world *w, int i)
+{
+    const receiving *all = w->receives.items;
+    for (int k = 0; k < i; k++)
+        if (all[k].peer == all[i].peer && all[k].tag == all[i].tag) return true;
+    return false;
+}
+
+static bool end_receives(ft_world *w)
+{
+    bool moved = false;
+    for (int i = 0; i < w->receives.n;) {
+        receiving *r = &((receiving *)w->receives.items)[i];
+        int rc = is_held_up(w, i) ? 0 : w->mpi->test(&r->request);
+        if (rc < 0) return fail_mpi(w, rc, "a receive", r->peer), false;
+        if (rc == 0) {
+            i++;
+            continue;
+        }
+        receiving done = *r;
+        list_remove(&w->receives, i, sizeof *r);
+        moved = true;
+        if (done.bytes < 0) continue;
+        if (done.to)
+            done.to->arrived(done.to->user, done.peer, done.tag, done.bytes);
+        else
+            keep_letter(w, &done);
+    }
+    return moved;
+}
+
+void world_carry(ft_world *w)
+{
+    if (atomic_load_explicit(&w->failed, memory_order_relaxed)) return;
+    begin_sends(w);
+    bool sent = move_sends(w);
+    bool began = begin_receives(w);
+    bool came = end_receives(w);
+    int64_t now = ft_now_ns();
+    atomic_store_explicit(&w->carried_ns, now, memory_order_relaxed);
+    if (sent || began || came) atomic_store_explicit(&w->moved_ns, now, memory_order_relaxed);
+}

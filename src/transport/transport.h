@@ -1,0 +1,92 @@
+/* transport/transport.h - the processes of a run, and messages between them.
+ *
+ * A launcher of MPI starts the processes and says who they are; nothing here listens on a port.
+ * Messages with the same tag from one process to another arrive in the order in which they were
+ * sent; large ones go in pieces. Whoever waits carries messages on (ft_world_progress); a thread of
+ * the world does it where nobody waits, and watches over the others: a process that ended or does
+ * not answer is an error of every other one. */
+#ifndef FT_TRANSPORT_H
+#define FT_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/gate.h"
+
+typedef struct ft_world ft_world;
+
+enum { FT_HOST_NAME = 64, FT_AT_WORDS = 160 };
+
+/* Callers' tags are from here on; lower ones are the world's own. */
+enum { FT_FIRST_TAG = 4 };
+
+/* Meets the other processes that a launcher started with this one. FT_UNSUPPORTED when this program
+ * has no module for MPI, FT_INVALID when `build`, which says what program this is, is not the same
+ * everywhere, naming the ranks. */
+ft_status ft_world_open(ft_world **out, const char *build, ft_error *err);
+/* Waits until all that was sent has arrived, and for the others to close; after a failure it does
+ * not. NULL is accepted. */
+void ft_world_close(ft_world *world);
+
+/* This process's number, from 0; how many there are; the host of one, as it calls itself. */
+int ft_world_rank(const ft_world *world);
+int ft_world_size(const ft_world *world);
+const char *ft_world_host(const ft_world *world, int rank);
+/* Whether that process is on this machine, with the same clock; how many are. */
+bool ft_world_is_near(const ft_world *world, int rank);
+int ft_world_neighbours(const ft_world *world);
+
+/* Sends; the bytes stay as they are until the receiver has them (the caller knows when), or with
+ * `copies` they are the caller's again at once. From any thread; a failure is the world's. */
+void ft_world_send(ft_world *world, int peer, int tag, const void *data, int64_t bytes,
+                   bool copies);
+
+/* Who takes messages of the tags from first_tag on, n_tags of them. Both functions are called while
+ * somebody carries messages on, one at a time; they must not wait. */
+typedef struct ft_receiver {
+    int first_tag, n_tags;
+    void *user;
+    /* Where a message goes; it has no more bytes than the sender and `user` agreed on. */
+    void *(*place)(void *user, int peer, int tag, int64_t bytes);
+    void (*arrived)(void *user, int peer, int tag, int64_t bytes);
+} ft_receiver;
+
+enum { FT_WORLD_RECEIVERS = 16 };
+
+/* FT_INVALID when there are too many. Copied. */
+ft_status ft_world_listen(ft_world *world, const ft_receiver *receiver, ft_error *err);
+/* No message goes to that user after it returned. */
+void ft_world_forget(ft_world *world, const void *user);
+
+/* A message that nobody listens for: it waits until it is taken. */
+typedef struct ft_letter {
+    int peer, tag;
+    char *data; /* the taker's until ft_world_drop */
+    int64_t bytes;
+} ft_letter;
+
+/* Takes the oldest one of the tag; waits for timeout_ns at most (negative: for ever), then *got is
+ * false. The world's failure otherwise. */
+ft_status ft_world_take(ft_world *world, int tag, int64_t timeout_ns, ft_letter *out, bool *got,
+                        ft_error *err);
+void ft_world_drop(ft_world *world, ft_letter *letter);
+
+/* Carries on what is under way, if no other thread does. */
+void ft_world_progress(ft_world *world);
+/* ft_gate_wait that carries messages on meanwhile. */
+bool ft_world_wait(ft_world *world, ft_gate *gate, uint32_t target, const atomic_bool *stop,
+                   int64_t timeout_ns);
+
+/* The first failure: of messages, or of another process. */
+ft_status ft_world_health(ft_world *world, ft_error *err);
+/* Calls `fails` once with the first failure, at once if there was one; from any thread. */
+void ft_world_on_failure(ft_world *world, void (*fails)(void *user, const ft_error *error),
+                         void *user);
+/* `tells` is asked from time to time for what this process is at, for the others to say when it is
+ * lost; NULL: nobody. */
+void ft_world_on_ask(ft_world *world, void (*tells)(void *user, char out[FT_AT_WORDS]), void *user);
+/* Tells every other process why this one gives up, and lets the message out. */
+void ft_world_give_up(ft_world *world, const ft_error *why);
+
+#endif

@@ -1,0 +1,134 @@
+/* transport/watch.c - whether the other processes are there.
+ *
+ * Every process tells rank 0 from time to time that it is alive and what it is at, and rank 0 tells
+ * all. Who says nothing for too long is lost; on one machine the kernel says at once who has ended.
+ * Rank 0 tells all who is lost, with what that one was at. */
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "transport/world.h"
+
+static const int64_t MS = 1000000;
+enum { BEAT_MS = 500, LOOK_MS = 100, SILENT_MS = 8000, ASLEEP_MS = 2000, TOLD_MS = 400 };
+
+void watch_open(ft_world *w)
+{
+    const hello *mine = &w->peers[w->rank].hello;
+    for (int r = 0; r < w->size; r++) {
+        peer *p = &w->peers[r];
+        bool here = strcmp(p->hello.machine, mine->machine) == 0;
+        p->ended = r != w->rank && here ? (int)syscall(SYS_pidfd_open, (pid_t)p->hello.pid, 0) : -1;
+        p->heard_ns = ft_now_ns();
+    }
+}
+
+void watch_close(ft_world *w)
+{
+    for (int r = 0; r < w->size; r++)
+        if (w->peers[r].ended >= 0) close(w->peers[r].ended);
+}
+
+void watch_hear(ft_world *w, int from, int tag, const char *data, int64_t bytes)
+{
+    ft_error error = {.status = FT_HANG};
+    if (tag == TAG_BEAT && bytes == FT_AT_WORDS) {
+        memcpy(w->peers[from].at, data, FT_AT_WORDS);
+        w->peers[from].at[FT_AT_WORDS - 1] = 0;
+        return;
+    }
+    if (tag != TAG_LOST || bytes < 1) return;
+    snprintf(error.message, sizeof error.message, "%.*s", (int)bytes, data);
+    world_fail(w, &error);
+}
+
+static void beat(ft_world *w)
+{
+    char at[FT_AT_WORDS] = "";
+    pthread_mutex_lock(&w->lock);
+    void (*tells)(void *, char *) = w->tells;
+    void *user = w->tells_user;
+    if (tells) tells(user, at); /* under the lock, so that who takes it back may go */
+    pthread_mutex_unlock(&w->lock);
+    if (w->rank)
+        ft_world_send(w, 0, TAG_BEAT, at, sizeof at, true);
+    else
+        for (int r = 1; r < w->size; r++) ft_world_send(w, r, TAG_BEAT, at, sizeof at, true);
+}
+
+/* Rank 0 tells all of a loss, so that they know what was lost where; who finds one first waits a
+ * moment for that. */
+static void report(ft_world *w, int r, const char *how)
+{
+    ft_error error;
+    char at[FT_AT_WORDS];
+    pthread_mutex_lock(&w->carrying);
+    memcpy(at, w->peers[r].at, sizeof at);
+    pthread_mutex_unlock(&w->carrying);
+    ft_fail(&error, FT_HANG, "rank %d (host %s) %s%s%s", r, w->peers[r].hello.host, how,
+            at[0] ? "; it was at " : "", at);
+    if (w->rank && r) {
+        int64_t until = ft_now_ns() + TOLD_MS * MS;
+        while (ft_now_ns() < until && !atomic_load(&w->failed)) {
+            ft_world_progress(w);
+            ft_sleep_until_ns(ft_now_ns() + MS);
+        }
+    }
+    if (!w->rank)
+        for (int k = 1; k < w->size; k++)
+            if (k != r)
+                ft_world_send(w, k, TAG_LOST, error.message, (int64_t)strlen(error.message), true);
+    ft_world_progress(w);
+    world_fail(w, &error);
+}
+
+static bool has_ended(const peer *p)
+{
+    struct pollfd fd = {.fd = p->ended, .events = POLLIN};
+    return p->ended >= 0 && poll(&fd, 1, 0) == 1;
+}
+
+static void look(ft_world *w, int64_t now)
+{
+    char how[64];
+    for (int r = 0; r < w->size && !atomic_load(&w->failed); r++) {
+        if (r == w->rank) continue;
+        int64_t silent = now - w->peers[r].heard_ns;
+        bool heard_here = w->rank == 0 || r == 0; /* others do not talk to each other always */
+        if (has_ended(&w->peers[r]))
+            report(w, r, "has ended");
+        else if (heard_here && silent > SILENT_MS * MS) {
+            snprintf(how, sizeof how, "has said nothing for %.1f s", (double)silent / 1e9);
+            report(w, r, how);
+        }
+    }
+}
+
+void *world_help(void *arg)
+{
+    ft_world *w = arg;
+    int64_t next_beat = 0, next_look = 0, before = ft_now_ns();
+    while (!atomic_load(&w->stop)) {
+        int64_t now = ft_now_ns();
+        if (now - before > ASLEEP_MS * MS) /* this process was stopped: it heard nobody */
+            for (int r = 0; r < w->size; r++) w->peers[r].heard_ns = now;
+        before = now;
+        int64_t idle = now - atomic_load_explicit(&w->moved_ns, memory_order_relaxed);
+        int64_t nap = idle < 20 * MS ? MS / 5 : 2 * MS;
+        if (now - atomic_load_explicit(&w->carried_ns, memory_order_relaxed) > nap / 2)
+            ft_world_progress(w);
+        if (now >= next_beat && !w->silent && !atomic_load(&w->failed)) {
+            beat(w);
+            next_beat = now + BEAT_MS * MS;
+        }
+        if (now >= next_look && !w->silent && !atomic_load(&w->failed)) {
+            look(w, now);
+            next_look = now + LOOK_MS * MS;
+        }
+        ft_sleep_until_ns(now + nap);
+    }
+    return NULL;
+}

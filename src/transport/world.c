@@ -1,0 +1,346 @@
+/* transport/world.c - meeting the other processes, and what callers ask of the world. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/thread.h"
+#include "transport/world.h"
+
+/* -- meeting ----------------------------------------------------------------------------------- */
+
+static void read_line(const char *path, char *out, size_t size)
+{
+    FILE *file = fopen(path, "r");
+    if (file && fgets(out, (int)size, file)) out[strcspn(out, "\n")] = 0;
+    if (file) fclose(file);
+}
+
+/* The machine as processes see it: its boot, and the space of process numbers. */
+static void describe_self(hello *h, const char *build)
+{
+    char boot[48] = "", space[40] = "";
+    memset(h, 0, sizeof *h);
+    if (gethostname(h->host, sizeof h->host - 1) != 0) snprintf(h->host, sizeof h->host, "?");
+    read_line("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
+    ssize_t n = readlink("/proc/self/ns/pid", space, sizeof space - 1);
+    if (n < 0) space[0] = 0;
+    snprintf(h->machine, sizeof h->machine, "%s %s", boot, space);
+    snprintf(h->build, sizeof h->build, "%s", build);
+    h->pid = getpid();
+}
+
+static ft_status check_builds(const ft_world *w, ft_error *err)
+{
+    const hello *first = &w->peers[0].hello;
+    for (int r = 1; r < w->size; r++)
+        if (strcmp(w->peers[r].hello.build, first->build) != 0)
+            return ft_fail(err, FT_INVALID,
+                           "rank %d (host %s) runs ftpipe %s, rank 0 (host %s) runs %s: the "
+                           "processes of a run are of one program",
+                           r, w->peers[r].hello.host, w->peers[r].hello.build, first->host,
+                           first->build);
+    return FT_OK;
+}
+
+/* A letter of the world's own. */
+static ft_status take_hello(ft_world *w, ft_letter *letter, ft_error *err)
+{
+    bool got = false;
+    FT_TRY(ft_world_take(w, TAG_HELLO, -1, letter, &got, err));
+    int64_t wanted = (w->rank ? w->size : 1) * (int64_t)sizeof(hello);
+    if (letter->bytes == wanted) return FT_OK;
+    int from = letter->peer;
+    ft_world_drop(w, letter);
+    return ft_fail(err, FT_INVALID, "rank %d runs another version of ftpipe", from);
+}
+
+static ft_status meet(ft_world *w, const char *build, ft_error *err)
+{
+    ft_letter letter;
+    hello *all = ft_alloc(w->size * (int64_t)sizeof *all);
+    if (!all) return ft_fail(err, FT_NOMEM, "no memory for %d processes", w->size);
+    ft_status status = FT_OK;
+    describe_self(&all[w->rank], build);
+    if (w->rank) {
+        ft_world_send(w, 0, TAG_HELLO, &all[w->rank], sizeof *all, true);
+        FT_GO(take_hello(w, &letter, err));
+        memcpy(all, letter.data, (size_t)letter.bytes);
+        ft_world_drop(w, &letter);
+    }
+    for (int r = 1; !w->rank && r < w->size; r++) {
+        FT_GO(take_hello(w, &letter, err));
+        memcpy(&all[letter.peer], letter.data, sizeof *all);
+        ft_world_drop(w, &letter);
+    }
+    for (int r = 1; !w->rank && r < w->size; r++)
+        ft_world_send(w, r, TAG_HELLO, all, w->size * (int64_t)sizeof *all, true);
+    for (int r = 0; r < w->size; r++) w->peers[r].hello = all[r];
+    status = check_builds(w, err);
+done:
+    ft_free(all);
+    return status;
+}
+
+ft_status ft_world_open(ft_world **out, const char *build, ft_error *err)
+{
+    *out = NULL;
+    const ft_mpi *mpi = NULL;
+    int rank = 0, size = 1;
+    FT_TRY(load_mpi(&mpi, err));
+    int rc = mpi->open(&rank, &size);
+    if (rc < 0) {
+        char words[160] = "";
+        mpi->words(-rc, words, sizeof words);
+        return ft_fail(err, FT_DEVICE, "MPI does not start: %s", words);
+    }
+    ft_world *w = ft_alloc(sizeof *w);
+    if (w) w->peers = ft_alloc(size * (int64_t)sizeof *w->peers);
+    if (!w || !w->peers) return ft_fail(err, FT_NOMEM, "no memory for %d processes", size);
+    w->mpi = mpi;
+    w->rank = rank;
+    w->size = size;
+    for (int r = 0; r < size; r++) w->peers[r].ended = -1;
+    pthread_mutex_init(&w->carrying, NULL);
+    pthread_mutex_init(&w->lock, NULL);
+    prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL); /* ns: naps between looks are short */
+    *out = w;
+    ft_status status = meet(w, build, err);
+    if (status == FT_OK) {
+        watch_open(w);
+        status = ft_thread_start(&w->helper, world_help, w, err);
+        w->helps = status == FT_OK;
+    }
+    if (status == FT_OK) return FT_OK;
+    world_fail(w, err ? err : &(ft_error){status, "no world"});
+    return status;
+}
+
+/* Whether all that was to be sent is sent. */
+static bool is_sent(ft_world *w)
+{
+    pthread_mutex_lock(&w->carrying);
+    if (!atomic_load(&w->failed)) world_carry(w);
+    pthread_mutex_lock(&w->lock);
+    bool sent = !w->waiting.n && !w->sends.n;
+    pthread_mutex_unlock(&w->lock);
+    pthread_mutex_unlock(&w->carrying);
+    return sent;
+}
+
+static void flush(ft_world *w, int64_t limit_ns)
+{
+    int64_t until = ft_now_ns() + limit_ns;
+    while (!is_sent(w) && !atomic_load(&w->failed) && ft_now_ns() < until)
+        ft_sleep_until_ns(ft_now_ns() + 100000);
+}
+
+void ft_world_close(ft_world *w)
+{
+    if (!w) return;
+    if (!atomic_load(&w->failed)) flush(w, INT64_C(5000000000));
+    atomic_store(&w->stop, true);
+    if (w->helps) pthread_join(w->helper, NULL);
+    watch_close(w);
+    if (!atomic_load(&w->failed)) w->mpi->close();
+    for (int i = 0; i < w->letters.n; i++) ft_free(((ft_letter *)w->letters.items)[i].data);
+    ft_free(w->letters.items);
+    ft_free(w->waiting.items);
+    ft_free(w->sends.items);
+    ft_free(w->receives.items);
+    ft_free(w->partials.items);
+    ft_free(w->peers);
+    ft_free(w);
+}
+
+/* -- who --------------------------------------------------------------------------------------- */
+
+int ft_world_rank(const ft_world *w)
+{
+    return w->rank;
+}
+
+int ft_world_size(const ft_world *w)
+{
+    return w->size;
+}
+
+const char *ft_world_host(const ft_world *w, int rank)
+{
+    return w->peers[rank].hello.host;
+}
+
+bool ft_world_is_near(const ft_world *w, int rank)
+{
+    return strcmp(w->peers[rank].hello.machine, w->peers[w->rank].hello.machine) == 0;
+}
+
+int ft_world_neighbours(const ft_world *w)
+{
+    int n = 0;
+    for (int r = 0; r < w->size; r++) n += ft_world_is_near(w, r);
+    return n;
+}
+
+/* -- messages ---------------------------------------------------------------------------------- */
+
+void ft_world_send(ft_world *w, int to, int tag, const void *data, int64_t bytes, bool copies)
+{
+    char *own = copies ? ft_alloc(bytes) : NULL;
+    const char *at = own ? own : data;
+    if (own && bytes) memcpy(own, data, (size_t)bytes);
+    pthread_mutex_lock(&w->lock);
+    bool whole = !copies || own;
+    for (int64_t left = bytes; whole; left -= PIECE, at += PIECE) {
+        sending *s = list_add(&w->waiting, sizeof *s);
+        bool last = left < PIECE;
+        whole = s != NULL;
+        if (s)
+            *s = (sending){.peer = to,
+                           .tag = tag,
+                           .bytes = last ? (int)left : PIECE,
+                           .data = at,
+                           .own = last ? own : NULL};
+        if (last) break;
+    }
+    pthread_mutex_unlock(&w->lock);
+    if (whole) {
+        ft_world_progress(w);
+        return;
+    }
+    ft_error error;
+    ft_fail(&error, FT_NOMEM, "rank %d: no memory for messages", w->rank);
+    world_fail(w, &error);
+}
+
+ft_status ft_world_listen(ft_world *w, const ft_receiver *receiver, ft_error *err)
+{
+    pthread_mutex_lock(&w->carrying);
+    bool room = w->n_receivers < FT_WORLD_RECEIVERS;
+    if (room) w->receivers[w->n_receivers++] = *receiver;
+    pthread_mutex_unlock(&w->carrying);
+    return room ? FT_OK : ft_fail(err, FT_INVALID, "too many who listen to other processes");
+}
+
+void ft_world_forget(ft_world *w, const void *user)
+{
+    pthread_mutex_lock(&w->carrying);
+    int kept = 0;
+    for (int i = 0; i < w->n_receivers; i++)
+        if (w->receivers[i].user != user) w->receivers[kept++] = w->receivers[i];
+    w->n_receivers = kept;
+    pthread_mutex_unlock(&w->carrying);
+}
+
+static bool find_letter(ft_world *w, int tag, ft_letter *out)
+{
+    bool found = false;
+    pthread_mutex_lock(&w->lock);
+    ft_letter *all = w->letters.items;
+    for (int i = 0; i < w->letters.n && !found; i++) {
+        if (all[i].tag != tag) continue;
+        *out = all[i];
+        list_remove(&w->letters, i, sizeof *all);
+        found = true;
+    }
+    pthread_mutex_unlock(&w->lock);
+    return found;
+}
+
+ft_status ft_world_take(ft_world *w, int tag, int64_t timeout_ns, ft_letter *out, bool *got,
+                        ft_error *err)
+{
+    int64_t start = ft_now_ns();
+    for (;;) {
+        uint32_t came = ft_gate_count(&w->came);
+        ft_world_progress(w);
+        *got = find_letter(w, tag, out);
+        if (*got) return FT_OK;
+        FT_TRY(ft_world_health(w, err));
+        if (timeout_ns >= 0 && ft_now_ns() - start >= timeout_ns) return FT_OK;
+        ft_gate_nap(&w->came, came + 1, w->helps ? 2000000 : 100000);
+    }
+}
+
+void ft_world_drop(ft_world *w, ft_letter *letter)
+{
+    (void)w;
+    ft_free(letter->data);
+    letter->data = NULL;
+}
+
+void ft_world_progress(ft_world *w)
+{
+    if (pthread_mutex_trylock(&w->carrying) != 0) return;
+    world_carry(w);
+    pthread_mutex_unlock(&w->carrying);
+}
+
+bool ft_world_wait(ft_world *w, ft_gate *gate, uint32_t target, const atomic_bool *stop,
+                   int64_t timeout_ns)
+{
+    enum { SPIN_NS = 50000, FIRST_NAP_NS = 20000, LAST_NAP_NS = 1000000 };
+    int64_t start = ft_now_ns(), nap = FIRST_NAP_NS;
+    for (;;) {
+        if ((int32_t)(ft_gate_count(gate) - target) >= 0) return true;
+        if (stop && atomic_load_explicit(stop, memory_order_acquire)) return false;
+        ft_world_progress(w);
+        int64_t waited = ft_now_ns() - start;
+        if (timeout_ns >= 0 && waited >= timeout_ns) return false;
+        if (waited < SPIN_NS) continue;
+        if (waited > 100 * nap && nap < LAST_NAP_NS) nap *= 2;
+        ft_gate_nap(gate, target, nap);
+    }
+}
+
+/* -- failures ---------------------------------------------------------------------------------- */
+
+void world_fail(ft_world *w, const ft_error *error)
+{
+    pthread_mutex_lock(&w->lock);
+    bool first = w->failure.status == FT_OK;
+    if (first) w->failure = *error;
+    atomic_store(&w->failed, true);
+    if (first && w->fails) w->fails(w->fails_user, error);
+    pthread_mutex_unlock(&w->lock);
+    ft_gate_open(&w->came);
+}
+
+ft_status ft_world_health(ft_world *w, ft_error *err)
+{
+    if (!atomic_load_explicit(&w->failed, memory_order_acquire)) return FT_OK;
+    pthread_mutex_lock(&w->lock);
+    if (err) *err = w->failure;
+    ft_status status = w->failure.status;
+    pthread_mutex_unlock(&w->lock);
+    return status;
+}
+
+void ft_world_on_failure(ft_world *w, void (*fails)(void *user, const ft_error *error), void *user)
+{
+    pthread_mutex_lock(&w->lock);
+    w->fails = fails;
+    w->fails_user = user;
+    if (fails && w->failure.status != FT_OK) fails(user, &w->failure);
+    pthread_mutex_unlock(&w->lock);
+}
+
+void ft_world_on_ask(ft_world *w, void (*tells)(void *user, char out[FT_AT_WORDS]), void *user)
+{
+    pthread_mutex_lock(&w->lock);
+    w->tells = tells;
+    w->tells_user = user;
+    pthread_mutex_unlock(&w->lock);
+}
+
+void ft_world_give_up(ft_world *w, const ft_error *why)
+{
+    if (atomic_load(&w->failed)) return;
+    for (int r = 0; r < w->size; r++)
+        if (r != w->rank)
+            ft_world_send(w, r, TAG_LOST, why->message, (int64_t)strlen(why->message), true);
+    flush(w, INT64_C(1000000000));
+    world_fail(w, why);
+}

@@ -1,0 +1,101 @@
+/* transport/world.h - what the files of the room share. */
+#ifndef FT_TRANSPORT_WORLD_H
+#define FT_TRANSPORT_WORLD_H
+
+#include <pthread.h>
+
+#include "transport/mpi.h"
+#include "transport/transport.h"
+
+/* The world's own tags. */
+enum { TAG_HELLO, TAG_BEAT, TAG_LOST };
+
+/* A message is as many full pieces as it has, and one that is less, maybe nothing. */
+enum { PIECE = 1 << 30 };
+
+/* What a process says of itself first. */
+typedef struct hello {
+    char host[FT_HOST_NAME], machine[96], build[80];
+    int64_t pid;
+} hello;
+
+/* What others know of a process. */
+typedef struct peer {
+    hello hello;
+    int ended; /* a descriptor that can be read when the process has ended; -1: none */
+    _Atomic int64_t heard_ns; /* when it said something last */
+    char at[FT_AT_WORDS];
+} peer;
+
+/* A piece under way; of the last of a message that was copied, `own` is the copy. */
+typedef struct sending {
+    int peer, tag, bytes;
+    const char *data;
+    char *own;
+    void *request;
+} sending;
+
+typedef struct receiving {
+    int peer, tag;
+    void *request;
+    const ft_receiver *to; /* NULL: a letter */
+    char *data;
+    int64_t bytes; /* of the whole message, this piece its last; -1: more follow */
+} receiving;
+
+/* Where further pieces of a message go. */
+typedef struct partial {
+    int peer, tag;
+    char *base;
+    int64_t bytes;
+} partial;
+
+/* A growing array. */
+typedef struct list {
+    void *items;
+    int n, room;
+} list;
+
+struct ft_world {
+    const ft_mpi *mpi;
+    int rank, size;
+    peer *peers;
+    pthread_mutex_t carrying; /* held by who carries messages on: the lists below, and MPI */
+    list sends, receives, partials;
+    ft_receiver receivers[FT_WORLD_RECEIVERS];
+    int n_receivers;
+    _Atomic int64_t carried_ns, moved_ns; /* when somebody did, and something came or went */
+    pthread_mutex_t lock;                 /* of what follows */
+    list waiting;                         /* sends that are to begin */
+    list letters;
+    ft_error failure;
+    void (*fails)(void *user, const ft_error *error);
+    void *fails_user;
+    void (*tells)(void *user, char out[FT_AT_WORDS]);
+    void *tells_user;
+    ft_gate came; /* letters so far */
+    pthread_t helper;
+    bool helps, silent; /* silent: the others are not watched */
+    atomic_bool stop, failed;
+};
+
+/* An item at the end, of `size` bytes, zeroed; NULL without memory. */
+void *list_add(list *l, int64_t size);
+/* Without item i; the order stays. */
+void list_remove(list *l, int i, int64_t size);
+
+/* load.c: FT_UNSUPPORTED when there is no module, or not one of this program. */
+ft_status load_mpi(const ft_mpi **out, ft_error *err);
+/* carry.c: moves what can be moved; the caller holds `carrying`. */
+void world_carry(ft_world *world);
+/* world.c: notes the first failure and tells who wants to know. */
+void world_fail(ft_world *world, const ft_error *error);
+/* watch.c: the thread that carries on and watches; stops at world->stop. */
+void *world_help(void *arg);
+/* Opens what tells of the end of processes on this machine; closes it. */
+void watch_open(ft_world *world);
+void watch_close(ft_world *world);
+/* A letter of the world's own tags, which is not kept. */
+void watch_hear(ft_world *world, int from, int tag, const char *data, int64_t bytes);
+
+#endif
