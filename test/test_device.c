@@ -78,6 +78,19 @@ static void test_names_and_defaults(void)
     CHECK(devices[0].memory_bytes <= ft_cpu_memory_bytes() / 2);
 }
 
+static void test_hosts(void)
+{
+    ft_device devices[FT_MAX_DEVICES];
+    int n;
+    CHECK_STATUS(ft_devices_parse("hosts:3xcpu:2x4/1GB", devices, &n, NULL), FT_OK);
+    CHECK(n == 6);
+    for (int d = 0; d < n; d++) {
+        CHECK(devices[d].index == d && devices[d].rank == d / 2 && devices[d].n_threads == 4);
+        CHECK(devices[d].memory_bytes == 1000000000 && devices[d].driver);
+    }
+    CHECK(!strcmp(devices[0].name, "0/cpu:0") && !strcmp(devices[5].name, "2/cpu:1"));
+}
+
 static void test_bad_lists(void)
 {
     static const struct {
@@ -102,6 +115,12 @@ static void test_bad_lists(void)
         {"cpu:2@", "a size such as"},
         {"cpu:2@2GB", "\"/s\" behind a rate"},
         {"cpu:2@2GB/s/64MB", "nothing more"},
+        {"hosts:", "number of processes"},
+        {"hosts:2", "hosts:2xcpu:4"},
+        {"hosts:2xsim:2x11GB", "devices that processes run on"},
+        {"hosts:2xhosts:2xcpu:1", "devices that processes run on"},
+        {"hosts:2xcpu:0", "from 1 to 256"},
+        {"hosts:16xcpu:17", "no more than 256"},
         {"sim:", "number of devices"},
         {"sim:8", "8x11GB"},
         {"sim:8x", "2080ti"},
@@ -245,6 +264,7 @@ int main(void)
     RUN(test_good_lists);
     RUN(test_threads_add_speed);
     RUN(test_names_and_defaults);
+    RUN(test_hosts);
     RUN(test_bad_lists);
     RUN(test_machine);
     RUN(test_team_covers_every_index_once);

@@ -29,5 +29,6 @@ return {
       { "base", "model", "task", "plan", "run", "store" } },
    command = { "sub-commands", { "base", "text", "model", "data", "task", "profile", "graph",
       "store", "schedule", "placement", "plan", "planner", "sweep", "run", "report", "recipe" } },
-   prompt = { "what the program says about itself, and the prompt", { "base", "plan", "command" } },
+   prompt = { "what the program says about itself, and the prompt",
+      { "base", "plan", "run", "command" } },
 }

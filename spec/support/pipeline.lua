@@ -5,6 +5,7 @@ local core = require("ftpipe.core")
 local feed = require("ftpipe.data.feed")
 local models = require("ftpipe.model")
 local plans = require("ftpipe.plan")
+local ranks = require("ftpipe.run.ranks")
 
 local M = {}
 
@@ -205,7 +206,7 @@ end
 function M.train(options)
    local rss = core.sys.rss()
    local plan, o = M.plan(options)
-   local run = plan.blueprint:run()
+   local run = ranks.run(plan)
    local params = {}
    for i, param in ipairs(plan.graphs[1]:params()) do params[param.name] = run:param(i) end
    plan.options.model:initialize(params, o.seed)

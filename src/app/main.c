@@ -239,6 +239,38 @@ static int run(lua_State *L, int argc, char **argv)
     return run_script(L, stdin_argv, 2, 1);
 }
 
+/* What launchers say in the environment of each process: how many there are. */
+static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"};
+
+/* Whether this process is one of several. Slurm says how many tasks a step has; they are of one run
+ * where it offers them a way to meet (srun --mpi=pmix). */
+static bool is_launched(void)
+{
+    const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
+    bool several = tasks && getenv("PMIX_RANK") && atoi(tasks) > 1;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const char *size = getenv(sizes[i]);
+        several = several || (size && atoi(size) > 1);
+    }
+    return several;
+}
+
+/* Processes that this one starts are none of the launcher's. */
+static void forget_launcher(void)
+{
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) unsetenv(sizes[i]);
+    unsetenv("PMIX_RANK");
+}
+
+/* Rank 0 runs what is asked for; the others do what it says, until it ends. */
+static int run_ranks(lua_State *L, int argc, char **argv)
+{
+    int code = call_host(L, "join", 0);
+    forget_launcher();
+    if (code != 0) return code;
+    return core_rank(L) ? core_rank_code(L) : run(L, argc, argv);
+}
+
 /* What was printed has to have been written: a full disk is no success. */
 static int check_written(int code)
 {
@@ -266,12 +298,14 @@ int main(int argc, char **argv)
     catch_signal(SIGUSR1, on_ask);
     catch_signal(SIGUSR2, on_ask);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of its write */
-    int code = run(L, argc, argv);
+    int code = is_launched() ? run_ranks(L, argc, argv) : run(L, argc, argv);
     interrupt_state = NULL;
     if (code == script_status_exit(FT_HANG)) { /* a thread may still be at what would be freed */
         fflush(NULL);
         _exit(code);
     }
+    struct ft_world *world = core_world(L);
     lua_close(L);
+    core_leave_world(world, code);
     return check_written(code);
 }

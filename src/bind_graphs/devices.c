@@ -38,6 +38,7 @@ static void read_device(lua_State *L, int i, ft_device *d)
                      .index = i - 1,
                      .n_threads = (int)row_number(L, i, "threads", 1, false),
                      .card = (int)row_number(L, i, "card", 0, true),
+                     .rank = (int)row_number(L, i, "rank", 0, true),
                      .memory_bytes = (int64_t)row_number(L, i, "memory_bytes", NAN, false),
                      .flops_per_s = row_number(L, i, "flops_per_s", NAN, false),
                      .bytes_per_s = row_number(L, i, "bytes_per_s", NAN, false),

@@ -6,5 +6,16 @@
 
 /* Opener: the table core.engine. */
 int script_bind_engine(lua_State *L);
+/* Opener: the table core.ranks. */
+int script_bind_ranks(lua_State *L);
+/* The rank of this process, 0 where there are no others. */
+int script_rank(lua_State *L);
+/* What rank 0 ended with, as the others were told. */
+int script_rank_code(lua_State *L);
+/* The processes that this one is of (transport.h), NULL: there are no others. Then, when the state
+ * is closed, so that no run is left: rank 0 tells the others that the program ends, and with what;
+ * and all leave. */
+struct ft_world *script_world(lua_State *L);
+void script_leave_world(struct ft_world *world, int code);
 
 #endif

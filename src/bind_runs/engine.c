@@ -11,8 +11,8 @@
  * @function engine.devices
  * @param text as in --devices, or a list of such rows as this gives
  * @treturn table list of { name =, kind = "cpu", "cuda" or "sim", threads =, card = (of a GPU, from
- *   0), memory_bytes =, flops_per_s =, bytes_per_s =, link_bytes_per_s =, link_latency_ns =,
- *   host_limit = (bytes a second; 0: none) }
+ *   0), rank = (of the process that has it), memory_bytes =, flops_per_s =, bytes_per_s =,
+ * link_bytes_per_s =, link_latency_ns =, host_limit = (bytes a second; 0: none) }
  */
 static int engine_devices(lua_State *L)
 {
@@ -20,13 +20,14 @@ static int engine_devices(lua_State *L)
     const ft_device *devices = script_check_devices(L, 1, &n);
     lua_createtable(L, n, 0);
     for (int d = 0; d < n; d++) {
-        lua_createtable(L, 0, 10);
+        lua_createtable(L, 0, 11);
         lua_pushstring(L, devices[d].name);
         lua_setfield(L, -2, "name");
         lua_pushstring(L, devices[d].driver ? devices[d].driver->name : "sim");
         lua_setfield(L, -2, "kind");
         script_set_number(L, "threads", devices[d].n_threads);
         script_set_number(L, "card", devices[d].card);
+        script_set_number(L, "rank", devices[d].rank);
         script_set_number(L, "memory_bytes", (double)devices[d].memory_bytes);
         script_set_number(L, "flops_per_s", devices[d].flops_per_s);
         script_set_number(L, "bytes_per_s", devices[d].bytes_per_s);

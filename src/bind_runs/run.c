@@ -48,7 +48,7 @@ int script_run_new(lua_State *L)
     }
     atomic_init(&shared->references, 1);
     *box = shared;
-    if (ft_run_new(&shared->run, b, &err) != FT_OK) return script_raise(L, &err);
+    if (ft_run_join(&shared->run, b, script_world(L), &err) != FT_OK) return script_raise(L, &err);
     shared->now = shared->run;
     return 1;
 }
@@ -292,6 +292,16 @@ static int run_finish(lua_State *L)
     return 1;
 }
 
+/*** Of a process besides rank 0: does what rank 0 says until that frees its run.
+ * @function run:serve
+ * @raise lost worker: another process is lost */
+static int run_serve(lua_State *L)
+{
+    ft_error err;
+    if (ft_run_serve(check_run(L, 1)->run, &err) != FT_OK) return script_raise(L, &err);
+    return 0;
+}
+
 /*** Actions that all devices have behind them in this leg: grows while anything moves. */
 static int run_progress(lua_State *L)
 {
@@ -365,14 +375,23 @@ static int run_measured(lua_State *L)
 
 void script_run_class(lua_State *L)
 {
-    static const luaL_Reg methods[] = {{"param", run_param},       {"refresh", run_refresh},
-                                       {"begin", run_begin},       {"wants", run_wants},
-                                       {"feed", run_feed},         {"next", run_next},
-                                       {"finish", run_finish},     {"progress", run_progress},
-                                       {"describe", run_describe}, {"measured", run_measured},
-                                       {"free", run_free},         {"state", run_state},
-                                       {"drain", run_drain},       {"busy", run_busy},
-                                       {"give_up", run_give_up},   {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"param", run_param},
+                                       {"refresh", run_refresh},
+                                       {"begin", run_begin},
+                                       {"wants", run_wants},
+                                       {"feed", run_feed},
+                                       {"next", run_next},
+                                       {"finish", run_finish},
+                                       {"progress", run_progress},
+                                       {"describe", run_describe},
+                                       {"measured", run_measured},
+                                       {"free", run_free},
+                                       {"state", run_state},
+                                       {"drain", run_drain},
+                                       {"busy", run_busy},
+                                       {"give_up", run_give_up},
+                                       {"serve", run_serve},
+                                       {NULL, NULL}};
     static const luaL_Reg meta[] = {{"__gc", run_free}, {NULL, NULL}};
     script_class(L, RUN, methods, meta);
     lua_pop(L, 1);

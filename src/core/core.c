@@ -18,9 +18,30 @@ const luaL_Reg core_rooms[] = {
     {"data", script_bind_data},
     {"graph", script_bind_graph},
     {"engine", script_bind_engine},
+    {"ranks", script_bind_ranks},
     {"program", script_bind_program},
     {"partition", script_bind_partition},
     {"profile", script_bind_profile},
     {"schedule", script_bind_schedule},
     {NULL, NULL},
 };
+
+struct ft_world *core_world(lua_State *L)
+{
+    return script_world(L);
+}
+
+int core_rank(lua_State *L)
+{
+    return script_rank(L);
+}
+
+int core_rank_code(lua_State *L)
+{
+    return script_rank_code(L);
+}
+
+void core_leave_world(struct ft_world *world, int code)
+{
+    script_leave_world(world, code);
+}

@@ -7,4 +7,13 @@
 /* For script_host: the subtables of `require "ftpipe.core"`, ends with a NULL name. */
 extern const luaL_Reg core_rooms[];
 
+/* The processes that this one is of, after core.ranks.open; NULL: there are no others. Its rank
+ * among them. What rank 0 ended with, as the others were told. */
+struct ft_world *core_world(lua_State *L);
+int core_rank(lua_State *L);
+int core_rank_code(lua_State *L);
+/* When the state is closed: rank 0 tells the others that the program ends, and with what; all
+ * leave. NULL is accepted. */
+void core_leave_world(struct ft_world *world, int code);
+
 #endif

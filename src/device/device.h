@@ -23,6 +23,7 @@ typedef struct ft_device {
     int index;                      /* position in the cluster, 0-based */
     int n_threads;                  /* threads of a CPU device, 1 for others */
     int card;                       /* that a GPU device is on; several may be on one */
+    int rank;                       /* of the process that has it, among those of a run */
     int64_t memory_bytes;           /* budget */
     double flops_per_s;             /* f32 multiply-adds count twice */
     double bytes_per_s;             /* memory bandwidth */
@@ -54,6 +55,7 @@ const ft_card *ft_card_nearest(const char *name);
  * computes is held to that rate, each way), "cuda" (every card), "cuda:0,1", "cuda:0/4x11GB" (four
  * devices on one card), "sim:8x11GB", "sim:8x2080ti", "sim:4x2080ti+2x3090/20GB". GB is 10^9, GiB
  * 2^30.
+ * "hosts:2xcpu:4" are the devices of two processes that a launcher of MPI starts, four each.
  * Writes at most FT_MAX_DEVICES into out and the count into *n. FT_INVALID says what was
  * expected, FT_UNSUPPORTED why there are no cards. What is said of cpu and cuda holds for every
  * name of ft_drivers: they count devices, or name cards. */

@@ -295,10 +295,35 @@ static ft_status parse_sim(reader *r, ft_device *out, int *n)
     return FT_OK;
 }
 
+/* -- processes ------------------------------------------------------------------------------ */
+
+/* "2xcpu:4": what each of two processes has, by rank. */
+static ft_status parse_hosts(reader *r, ft_device *out, int *n)
+{
+    int ranks = 0, each = 0;
+    FT_TRY(read_count(r, FT_MAX_DEVICES, "the number of processes", &ranks));
+    if (!take(r, "x")) return refuse(r, "\"x\" and what each process has, as in hosts:2xcpu:4");
+    if (!strncmp(r->at, "sim", 3) || !strncmp(r->at, "hosts", 5))
+        return refuse(r, "devices that processes run on, as in hosts:2xcpu:4");
+    FT_TRY(ft_devices_parse(r->at, out, &each, r->err));
+    if (ranks * each > FT_MAX_DEVICES) return refuse(r, "no more than 256 devices in all");
+    for (int i = ranks * each - 1; i >= 0; i--) {
+        char name[sizeof out->name];
+        out[i] = out[i % each];
+        snprintf(name, sizeof name, "%d/%.20s", i / each, out[i].name);
+        memcpy(out[i].name, name, sizeof name);
+        out[i].index = i;
+        out[i].rank = i / each;
+    }
+    *n = ranks * each;
+    return FT_OK;
+}
+
 ft_status ft_devices_parse(const char *text, ft_device *out, int *n, ft_error *err)
 {
     reader r = {text, text, err};
     *n = 0;
+    if (take(&r, "hosts:")) return parse_hosts(&r, out, n);
     if (take(&r, "sim:")) return parse_sim(&r, out, n);
     for (int i = 0; ft_drivers[i]; i++)
         if (take(&r, ft_drivers[i]->name))

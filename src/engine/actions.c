@@ -14,20 +14,25 @@ static double loss_of(const ft_run *run, int64_t batch)
     return loss;
 }
 
+void complete_batch(ft_run *run, int64_t number)
+{
+    batch_state *batch = batch_of(run, number);
+    run->results[number % run->blueprint->batch_slots] =
+        (ft_result){.step = run->first_step + number,
+                    .loss = loss_of(run, number),
+                    .grad_norm = batch->norm,
+                    .rate = batch->rate,
+                    .end_ns = ft_now_ns() - run->start_ns};
+    atomic_store(&batch->finished, number + 1);
+    ft_gate_open(&run->done_gate);
+}
+
 ft_status finish_batch(worker *w, const ft_action *a, ft_error *err)
 {
-    ft_run *run = w->run;
-    const ft_blueprint *b = run->blueprint;
-    batch_state *batch = batch_of(run, a->batch);
     FT_TRY(end_batch(w, a, err));
-    if (atomic_fetch_sub(&batch->stages_left, 1) != 1) return FT_OK;
-    run->results[a->batch % b->batch_slots] = (ft_result){.step = run->first_step + a->batch,
-                                                          .loss = loss_of(run, a->batch),
-                                                          .grad_norm = batch->norm,
-                                                          .rate = batch->rate,
-                                                          .end_ns = ft_now_ns() - run->start_ns};
-    atomic_store(&batch->finished, (int64_t)a->batch + 1);
-    ft_gate_open(&run->done_gate);
+    if (atomic_fetch_sub(&batch_of(w->run, a->batch)->stages_left, 1) != 1) return FT_OK;
+    if (w->run->rank) ranks_report(w->run, a->batch);
+    complete_batch(w->run, a->batch);
     return FT_OK;
 }
 

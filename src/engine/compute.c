@@ -15,8 +15,7 @@ static void set_inputs(const ft_run *run, const ft_action *a, int bucket)
 {
     const ft_blueprint *b = run->blueprint;
     void **inputs = run->stages[a->stage].inputs;
-    char *slot = run->workers[b->stages[0].device].block + b->batch_at +
-                 a->batch % b->batch_slots * b->batch_slot_bytes;
+    char *slot = run->inputs + a->batch % b->batch_slots * b->batch_slot_bytes;
     for (int i = 0; i < b->n_inputs; i++)
         inputs[i] = slot + b->input_at[i] + a->micro * b->input_bytes[bucket * b->n_inputs + i];
 }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "engine/internal.h"
+#include "engine/ranks.h"
 
 /* The device that a need waits for; -1: who feeds batches. */
 static int giver_of(const ft_run *run, const need *n)
@@ -107,6 +107,20 @@ static void add_device(const ft_run *run, int d, ft_text *text)
         waits = true;
     }
     ft_text_add(text, "%s, for %.1f s\n", waits ? "" : "at work", seconds);
+}
+
+void ranks_are_at(void *user, char out[FT_AT_WORDS])
+{
+    const ft_run *run = user;
+    ft_action a;
+    for (int d = 0; d < run->n_devices; d++) {
+        if (!is_here(run, d) || !action_of(run, d, &a)) continue;
+        snprintf(out, FT_AT_WORDS, "stage %d on %s: %s of batch %d, micro-batch %d, of %s",
+                 run->blueprint->stages[a.stage].origin, run->blueprint->cut.devices[d].name,
+                 ft_action_word(a.kind), a.batch, a.micro,
+                 run->plan->forward_only ? "an evaluation" : "training");
+        return;
+    }
 }
 
 /* The device that holds this one up; -1: none does. */

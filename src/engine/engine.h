@@ -19,7 +19,14 @@ ft_status ft_run_check_plan(const ft_plan *plan, ft_error *err);
 
 /* Allocates and touches every device's block; parameters are zero. FT_NOMEM says how much. */
 ft_status ft_run_new(ft_run **out, const ft_blueprint *blueprint, ft_error *err);
+/* The same, of the devices that are this process's by rank; every process of `world` has a run of
+ * the same blueprint. At rank 0 the functions below are of the whole run; the others do what rank 0
+ * tells them, in ft_run_serve. `world` NULL: one process has all devices. */
+ft_status ft_run_join(ft_run **out, const ft_blueprint *blueprint, ft_world *world, ft_error *err);
 void ft_run_free(ft_run *run);
+
+/* Until rank 0 frees its run. FT_HANG when another process is lost, which then nobody may free. */
+ft_status ft_run_serve(ft_run *run, ft_error *err);
 
 /* The run of evaluation legs, in the same memory and with the same weights; NULL without one. Of
  * the two, one leg is under way at a time. Borrowed. */

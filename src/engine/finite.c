@@ -31,18 +31,6 @@ static bool comes_first(ft_run *run, const ft_action *a)
     return first;
 }
 
-static void note(ft_run *run, const ft_action *a, const ft_error *failure)
-{
-    batch_state *batch = batch_of(run, a->batch);
-    int64_t order = order_of(run, a);
-    pthread_mutex_lock(&run->error_lock);
-    if (batch->failure.status == FT_OK || order < batch->failure_order) {
-        batch->failure = *failure;
-        batch->failure_order = order;
-    }
-    pthread_mutex_unlock(&run->error_lock);
-}
-
 /* A forward value kept for the backward program that is not finite: what the gradients suffer from
  * was made earlier. Statistics may be infinite. */
 static ft_status watch_saved(const ft_graph *g, const ft_stage *cut, const ft_program *program,
@@ -113,7 +101,7 @@ ft_status explain_failure(worker *w, const ft_action *a, int bucket, const ft_pr
     const char *param = NULL;
     if (found->node) FT_TRY(bad_parameter(g, found->node, bases, &param, err));
     ft_error failure = describe(w, a, found, param);
-    note(w->run, a, &failure);
+    note_failure(w->run, a->batch, &failure, order_of(w->run, a));
     return FT_OK;
 }
 
@@ -127,7 +115,7 @@ void note_bad_sum(worker *w, const ft_action *a, int param)
             "%d",
             (long long)(w->run->first_step + a->batch), b->params[param].name,
             b->params[param].n_terms, b->stages[a->stage].origin, b->plan.n_stages);
-    note(w->run, a, &failure);
+    note_failure(w->run, a->batch, &failure, order_of(w->run, a));
 }
 
 bool may_update(worker *w, const ft_action *a)

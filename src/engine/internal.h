@@ -7,7 +7,8 @@
 #include "blueprint/states.h"
 #include "engine/engine.h"
 #include "state/late.h"
-#include "state/run.h"
+#include "state/ledger.h"
+#include "state/remote.h"
 
 /* What an action needs before it may begin: a gate that is open so far. */
 typedef struct need {
@@ -65,6 +66,40 @@ static inline char *slot_of(const ft_run *run, int e, const ft_action *a)
 ft_status execute_action(worker *w, const ft_action *action, ft_error *err);
 /* The stage that is last to update a batch, or to forward it in evaluation, reports it. */
 ft_status finish_batch(worker *w, const ft_action *action, ft_error *err);
+
+/* The batch is done, by all stages of this process, and at rank 0 of all others: its result. */
+void complete_batch(ft_run *run, int64_t number);
+
+/* ranks.c: what rank 0 of several processes tells the others, who do the same. Of a run. */
+ft_status ranks_open(ft_run *run, ft_error *err);
+void ranks_close(ft_run *run);
+/* The others free theirs. */
+void ranks_free(ft_world *world);
+/* Whether the run has other processes do what it does. */
+bool leads(const ft_run *run);
+/* Parts of a batch that end apart: stages here and, at rank 0, other processes with stages. */
+int ranks_parts(const ft_run *run);
+/* Around a leg; at its end with what happened there. */
+ft_status ranks_begin(ft_run *run, int64_t batches, int64_t first_step, ft_error *err);
+void ranks_say_end(ft_run *run, bool complete);
+ft_status ranks_hear_end(ft_run *run, ft_error *err);
+void ranks_feed(ft_run *run, const ft_feed *feed);
+void ranks_drain(ft_run *run);
+/* Tells rank 0 that a batch is done here, and with what; a failure of this process. */
+void ranks_report(ft_run *run, int64_t batch);
+void ranks_tell(ft_run *run, const ft_error *error);
+/* Parameters with their state, from their owner into the mirror; and to those who have them, with
+ * a refresh there. */
+ft_status ranks_fetch(ft_run *run, int param, ft_error *err);
+void ranks_store(ft_run *run, int param);
+ft_status ranks_refresh(ft_run *run, ft_error *err);
+/* An output that another process made, of a batch's ring slot. */
+char *ranks_output(const ft_run *run, int output, int64_t ring);
+
+/* run.c: where a parameter is at its owner. */
+char *param_at(const ft_run *run, int param);
+/* Whether the parameter's owner is a device of this process. */
+bool owner_is_here(const ft_run *run, int param);
 
 /* compute.c: F; B, or the half of one that adds to gradients; any of these by its program alone. */
 ft_status do_forward(worker *w, const ft_action *action, ft_error *err);

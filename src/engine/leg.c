@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "engine/internal.h"
+#include "engine/ranks.h"
 
 /* -- beginning --------------------------------------------------------------------------------- */
 
@@ -14,19 +14,27 @@ static void reset_gate(ft_gate *gate)
     atomic_store(&gate->sleepers, 0);
 }
 
+/* Rank 0 has the events of all devices. */
+static bool tells_of(const ft_run *run, int device)
+{
+    return run->rank == 0 || is_here(run, device);
+}
+
 static ft_status make_timeline(ft_run *run, ft_error *err)
 {
     const ft_cut *o = &run->blueprint->cut;
     int64_t total = 0;
     int n_stages = run->plan->n_stages;
-    for (int d = 0; d < o->n_devices; d++) total += ft_plan_length(run->plan, d);
+    for (int d = 0; d < o->n_devices; d++)
+        if (tells_of(run, d)) total += ft_plan_length(run->plan, d);
     ft_timeline_free(run->timeline);
     run->timeline = NULL;
     FT_TRY(ft_timeline_new(&run->timeline, o->n_devices, n_stages, total, err));
     int64_t at = 0;
     for (int d = 0; d < o->n_devices; d++) {
         worker *w = &run->workers[d];
-        int64_t n = ft_plan_length(run->plan, d), count[FT_STREAM_COUNT] = {0};
+        int64_t n = tells_of(run, d) ? ft_plan_length(run->plan, d) : 0;
+        int64_t count[FT_STREAM_COUNT] = {0};
         for (int64_t i = 0; i < n; i++) count[ft_action_stream(ft_plan_at(run->plan, d, i).kind)]++;
         for (int k = 0; k < FT_STREAM_COUNT; at += count[k++]) {
             w->events[k] = run->timeline->events + at;
@@ -60,6 +68,7 @@ static void reset(ft_run *run)
     reset_gate(&run->fed_gate);
     reset_gate(&run->done_gate);
     reset_gate(&run->ended_gate);
+    remotes_reset(run);
     for (int s = 0; s < b->cut.n_stages; s++) {
         run->stages[s].spoiled = false;
         forget_rows(run, s);
@@ -82,8 +91,7 @@ static void reset(ft_run *run)
     atomic_store(&run->stop, false);
 }
 
-ft_status ft_run_begin(ft_run *run, const ft_plan *plan, int64_t first_step, bool threaded,
-                       ft_error *err)
+static ft_status check_begin(const ft_run *run, const ft_plan *plan, bool threaded, ft_error *err)
 {
     const ft_run *other = run->trains ? run->trains : run->evaluation;
     if (run->active || (other && other->active))
@@ -91,7 +99,14 @@ ft_status ft_run_begin(ft_run *run, const ft_plan *plan, int64_t first_step, boo
     if (plan->forward_only != run->blueprint->cut.forward_only)
         return ft_fail(err, FT_INVALID, "engine: the leg's plan is of %s, the run is not",
                        plan->forward_only ? "forwards alone" : "training");
-    FT_TRY(ft_run_check_plan(plan, err));
+    if (run->world && !threaded)
+        return ft_fail(err, FT_UNSUPPORTED, "a replay on one thread is of one process");
+    return ft_run_check_plan(plan, err);
+}
+
+static ft_status begin_here(ft_run *run, const ft_plan *plan, int64_t first_step, bool threaded,
+                            ft_error *err)
+{
     run->plan = plan;
     run->first_step = first_step;
     run->threaded = threaded;
@@ -106,11 +121,24 @@ ft_status ft_run_begin(ft_run *run, const ft_plan *plan, int64_t first_step, boo
     ft_ops_thread_init();
     if (status == FT_OK && threaded) status = workers_start(run, err);
     run->active = status == FT_OK;
+    if (run->active) ranks_watch(run);
     if (status != FT_OK) {
         units_end(run, NULL);
         swaps_end(run);
         copies_close(run);
     }
+    return status;
+}
+
+ft_status ft_run_begin(ft_run *run, const ft_plan *plan, int64_t first_step, bool threaded,
+                       ft_error *err)
+{
+    FT_TRY(check_begin(run, plan, threaded, err));
+    if (leads(run)) FT_TRY(ranks_begin(run, plan->n_batches, first_step, err));
+    ft_status status = begin_here(run, plan, first_step, threaded, err);
+    if (status == FT_OK || !leads(run)) return status;
+    ranks_say_end(run, false);
+    ranks_hear_end(run, NULL);
     return status;
 }
 
@@ -136,6 +164,7 @@ static ft_status check_feed(const ft_run *run, const ft_feed *feed, ft_error *er
     const ft_graph *g = b->cut.graphs[feed->bucket];
     for (int i = 0; i < b->n_inputs; i++) {
         const ft_value *value = ft_graph_value(g, ft_graph_input_value(g, i));
+        if (!feed->inputs[i].data && !reads_input(run, run->rank, i)) continue;
         int64_t want = ft_shape_count(&value->spec.shape) * b->cut.micro_batches;
         int64_t have = ft_shape_count(&feed->inputs[i].shape);
         if (feed->inputs[i].dtype != value->spec.dtype || have != want)
@@ -160,7 +189,8 @@ ft_status ft_run_feed(ft_run *run, const ft_feed *feed, ft_error *err)
     for (int s = 0; s < run->n_stages; s++) *gap_of_batch(run, s, run->fed) = NAN;
     batch->failure = (ft_error){FT_OK, ""};
     atomic_store(&batch->finished, 0);
-    atomic_store(&batch->stages_left, b->cut.n_stages);
+    atomic_store(&batch->stages_left, ranks_parts(run));
+    if (leads(run)) ranks_feed(run, feed);
     run->fed++;
     ft_gate_open(&run->fed_gate);
     return FT_OK;
@@ -172,6 +202,7 @@ void ft_run_drain(ft_run *run)
 {
     if (!run->active || run->fed == atomic_load(&run->n_batches)) return;
     atomic_store(&run->n_batches, run->fed);
+    if (leads(run)) ranks_drain(run);
     ft_gate_open_by(&run->fed_gate, (uint32_t)(run->plan->n_batches - run->fed));
 }
 
@@ -255,7 +286,8 @@ ft_status ft_run_output(ft_run *run, int i, const char **name, ft_view *out, ft_
     else
         spec.shape.dims[0] *= b->cut.micro_batches;
     const worker *w = &run->workers[b->stages[info->stage].device];
-    char *data = w->block + info->at + ring * info->slot_bytes;
+    bool here = stage_is_here(run, info->stage);
+    char *data = here ? w->block + info->at + ring * info->slot_bytes : ranks_output(run, i, ring);
     *name = info->name;
     if (w->findings) FT_TRY(fetch_output(run, i, &data, ft_spec_bytes(&spec), err));
     *out = ft_view_of(&spec, data);
@@ -316,6 +348,7 @@ ft_status ft_run_end(ft_run *run, ft_error *err)
     if (run->lost) return fail_lost(run, err);
     ft_status status = FT_OK;
     bool complete = run->taken == atomic_load(&run->n_batches);
+    if (leads(run)) ranks_say_end(run, complete);
     if (complete && !run->threaded) /* what stands after the last update: tied weights adopted */
         status = workers_replay(run, run->taken, err);
     if (!complete) {
@@ -323,6 +356,12 @@ ft_status ft_run_end(ft_run *run, ft_error *err)
         run_fail(run, &stopped);
     }
     workers_join(run);
+    ranks_unwatch(run);
+    if (complete && status == FT_OK) status = remotes_settle(run, run->taken, err);
+    if (leads(run)) {
+        ft_status heard = ranks_hear_end(run, complete && status == FT_OK ? err : NULL);
+        if (status == FT_OK && complete) status = heard;
+    }
     ft_error *told = complete && status == FT_OK ? err : NULL;
     ft_status finished = finish_streams(run, told), back = units_end(run, told);
     if (finished == FT_OK) finished = back;

@@ -14,12 +14,13 @@ static ft_status allocate_block(ft_run *run, int d, ft_error *err)
     int64_t bytes = run->blueprint->blocks[d].total;
     w->run = run;
     w->device = d;
-    if (!device->driver)
+    if (is_here(run, d) && !device->driver)
         return ft_fail(err, FT_DEVICE, "device %s exists for planning only, nothing runs there",
                        device->name);
     w->live = ft_arena_array(run->arena, LIVE_ROWS, sizeof *w->live);
     w->high = ft_arena_array(run->arena, LIVE_ROWS, sizeof *w->high);
     if (!w->live || !w->high) return ft_fail(err, FT_NOMEM, "engine: no memory for a worker");
+    if (!is_here(run, d)) return FT_OK;
     const ft_driver *driver = device->driver;
     FT_TRY(driver->open(&w->executor, device, err));
     FT_TRY(driver->enter(w->executor, err));
@@ -45,7 +46,7 @@ static ft_status open_findings(worker *w, ft_error *err)
 {
     void *memory = NULL;
     const ft_executor *x = w->executor;
-    if (!ft_steps_of(w->compute)) return FT_OK;
+    if (!x || !ft_steps_of(w->compute)) return FT_OK;
     FT_TRY(
         x->driver->alloc(w->executor, FT_OF_HOST, findings_bytes(w->run->blueprint), &memory, err));
     w->findings = memory;
@@ -134,12 +135,13 @@ static ft_status point_stage(ft_run *run, int s, ft_error *err)
     const ft_stage_layout *stage = &b->stages[s];
     stage_state *state = &run->stages[s];
     char *block = run->workers[stage->device].block;
+    state->losses = ft_arena_array(run->arena, b->batch_slots, sizeof(double));
+    if (state->losses && !stage_is_here(run, s)) return FT_OK;
     state->params = ft_arena_array(run->arena, b->n_params + 1, sizeof(void *));
     state->packed = ft_arena_array(run->arena, stage->n_packs + 1, sizeof(void *));
     state->inputs = ft_arena_array(run->arena, b->n_inputs + 1, sizeof(void *));
     state->kept_params = ft_arena_array(run->arena, stage->n_params + 1, sizeof(bool));
     state->kept_packs = ft_arena_array(run->arena, stage->n_packs + 1, sizeof(bool));
-    state->losses = ft_arena_array(run->arena, b->batch_slots, sizeof(double));
     if (!state->losses || !state->params || !state->packed || !state->inputs ||
         !state->kept_params || !state->kept_packs)
         return ft_fail(err, FT_NOMEM, "engine: no memory for stage %d", s);
@@ -155,6 +157,11 @@ static ft_status point_stage(ft_run *run, int s, ft_error *err)
     }
     for (int i = 0; i < stage->n_packs; i++) state->packed[i] = block + stage->pack_at[i];
     return point_terms(run, s, err);
+}
+
+bool owner_is_here(const ft_run *run, int param)
+{
+    return stage_is_here(run, run->blueprint->params[param].owner);
 }
 
 static char *owner_block(const ft_run *run, int param)
@@ -192,14 +199,67 @@ static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
     }
     for (int s = 0; s < b->cut.n_stages; s++) FT_TRY(point_stage(run, s, err));
     for (int p = 0; !run->trains && p < b->n_params; p++)
-        run->states[p] = owner_block(run, p) + b->params[p].state_at;
+        if (owner_is_here(run, p)) run->states[p] = owner_block(run, p) + b->params[p].state_at;
     FT_TRY(ledger_new(run, err));
     FT_TRY(moves_open(run, err));
     FT_TRY(units_open(run, err));
+    FT_TRY(remotes_open(run, err));
+    FT_TRY(ranks_open(run, err));
     return run->trains ? FT_OK : guards_write(run, true, err);
 }
 
-static ft_status new_run(ft_run **out, const ft_blueprint *blueprint, ft_run *trains, ft_error *err)
+static bool is_lost(const ft_run *run)
+{
+    return run->lost || (run->evaluation && run->evaluation->lost);
+}
+
+static void free_run(ft_run *run)
+{
+    if (!run || is_lost(run)) return;
+    if (run->active) ft_run_end(run, NULL);
+    free_run(run->evaluation);
+    ranks_close(run);
+    remotes_close(run);
+    moves_close(run);
+    units_close(run);
+    for (int d = 0; run->workers && !run->trains && d < run->n_devices; d++)
+        close_device(&run->workers[d]);
+    ft_timeline_free(run->timeline);
+    pthread_mutex_destroy(&run->error_lock);
+    ft_arena_free(run->arena);
+}
+
+void ft_run_free(ft_run *run)
+{
+    if (!run || is_lost(run)) return;
+    if (run->active) ft_run_end(run, NULL);
+    if (leads(run)) ranks_free(run->world);
+    free_run(run);
+}
+
+/* This process's devices: those of its rank. */
+static ft_status find_home(ft_run *run, const ft_blueprint *b, ft_error *err)
+{
+    int last = 0, size = run->world ? ft_world_size(run->world) : 1;
+    run->home = -1;
+    run->rank = run->world ? ft_world_rank(run->world) : 0;
+    for (int d = 0; d < b->cut.n_devices; d++) {
+        const ft_device *device = &b->cut.devices[d];
+        if (device->rank > last) last = device->rank;
+        if (device->rank == run->rank && run->home < 0) run->home = d;
+        if (size > 1 && device->kind != FT_DEVICE_CPU)
+            return ft_fail(err, FT_UNSUPPORTED,
+                           "device %s: devices of several processes are CPUs so far", device->name);
+    }
+    if (last + 1 == size && run->home >= 0) return FT_OK;
+    return ft_fail(err, FT_INVALID,
+                   "the devices are of %d processes, and %d %s started: expected mpirun -n %d, or "
+                   "--devices hosts:%dx...",
+                   last + 1, size, size == 1 ? "was" : "were", last + 1, size);
+}
+
+static ft_status new_run(ft_run **out, const ft_blueprint *blueprint, ft_world *world,
+                         ft_run *trains, ft_error *err)
 {
     *out = NULL;
     FT_TRY(ft_run_check(blueprint, err));
@@ -211,36 +271,31 @@ static ft_status new_run(ft_run **out, const ft_blueprint *blueprint, ft_run *tr
     }
     run->arena = arena;
     run->trains = trains;
+    run->world = world;
     pthread_mutex_init(&run->error_lock, NULL);
-    ft_status status = build(run, blueprint, err);
+    ft_status status = find_home(run, blueprint, err);
+    if (status == FT_OK) status = build(run, blueprint, err);
     if (status == FT_OK && blueprint->evaluation)
-        status = new_run(&run->evaluation, blueprint->evaluation, run, err);
+        status = new_run(&run->evaluation, blueprint->evaluation, world, run, err);
     if (status == FT_OK)
         *out = run;
     else
-        ft_run_free(run);
+        free_run(run);
     return status;
 }
 
 ft_status ft_run_new(ft_run **out, const ft_blueprint *blueprint, ft_error *err)
 {
-    *out = NULL;
-    FT_TRY(ft_blueprint_check_memory(blueprint, err));
-    return new_run(out, blueprint, NULL, err);
+    return ft_run_join(out, blueprint, NULL, err);
 }
 
-void ft_run_free(ft_run *run)
+ft_status ft_run_join(ft_run **out, const ft_blueprint *blueprint, ft_world *world, ft_error *err)
 {
-    if (!run || run->lost || (run->evaluation && run->evaluation->lost)) return;
-    if (run->active) ft_run_end(run, NULL);
-    ft_run_free(run->evaluation);
-    moves_close(run);
-    units_close(run);
-    for (int d = 0; run->workers && !run->trains && d < run->n_devices; d++)
-        close_device(&run->workers[d]);
-    ft_timeline_free(run->timeline);
-    pthread_mutex_destroy(&run->error_lock);
-    ft_arena_free(run->arena);
+    *out = NULL;
+    ft_status status = ft_blueprint_check_memory(blueprint, err);
+    if (status == FT_OK) status = new_run(out, blueprint, world, NULL, err);
+    if (status != FT_OK && world && !ft_world_rank(world)) ranks_free(world);
+    return status;
 }
 
 ft_run *ft_run_evaluation(ft_run *run)
@@ -260,7 +315,7 @@ int ft_run_n_devices(const ft_run *run)
 
 /* -- parameters -------------------------------------------------------------------------------- */
 
-static char *param_at(const ft_run *run, int param)
+char *param_at(const ft_run *run, int param)
 {
     return run->stages[run->blueprint->params[param].owner].params[param];
 }
@@ -288,7 +343,8 @@ ft_status ft_run_fetch(ft_run *run, int param, ft_error *err)
     const ft_blueprint *b = run->blueprint;
     const worker *w = &run->workers[b->stages[b->params[param].owner].device];
     mirror *m = &run->mirrors[param];
-    if (!w->findings || m->is_new) return FT_OK;
+    bool away = !owner_is_here(run, param);
+    if ((!w->findings && !away) || m->is_new) return FT_OK;
     if (run->active) return ft_fail(err, FT_INVALID, "engine: a leg is running");
     if (!m->param) {
         m->state = ft_arena_alloc(run->arena, ft_blueprint_state_bytes(run->blueprint, param) + 64);
@@ -297,6 +353,7 @@ ft_status ft_run_fetch(ft_run *run, int param, ft_error *err)
     if (!m->param || !m->state)
         return ft_fail(err, FT_NOMEM, "engine: no memory for a copy of '%s'",
                        b->params[param].name);
+    if (away) return ranks_fetch(run, param, err);
     FT_TRY(copy_mirror(run, param, false, err));
     FT_TRY(w->executor->driver->finish(w->compute, err));
     m->is_new = true;
@@ -326,16 +383,29 @@ bool ft_run_state(const ft_run *run, int param, int part, const char **name, ft_
     return true;
 }
 
-/* What a replica knows of the state of what another one owns. */
-static ft_status refresh_state(worker *w, int s, int i, ft_error *err)
+/* What a replica has of what another one owns: the weights and, where it knows it, the state. From
+ * the owner; where that is elsewhere, from the mirror, or rank 0 brought it already. */
+static ft_status copy_replica(ft_run *run, int s, int i, ft_error *err)
 {
-    const ft_blueprint *b = w->run->blueprint;
-    int param = b->stages[s].params[i].param;
-    int owner = b->stages[b->params[param].owner].device;
-    keep_state_copy(w, s, i);
-    return copy_on(w->compute, at_device(w->run, w->device, known_state(w->run, s, param)),
-                   at_device(w->run, owner, w->run->states[param]),
-                   ft_blueprint_state_bytes(b, param), err);
+    const ft_blueprint *b = run->blueprint;
+    const ft_stage_param *sp = &b->stages[s].params[i];
+    int owner = b->stages[b->params[sp->param].owner].device;
+    worker *w = &run->workers[b->stages[s].device];
+    bool away = !owner_is_here(run, sp->param);
+    if (sp->with_state) keep_state_copy(w, s, i);
+    if (away && run->rank) return FT_OK;
+    if (away) FT_TRY(ft_run_fetch(run, sp->param, err));
+    const mirror *m = &run->mirrors[sp->param];
+    ft_location weights =
+        away ? (ft_location){NULL, m->param} : at_device(run, owner, param_at(run, sp->param));
+    ft_location state =
+        away ? (ft_location){NULL, m->state} : at_device(run, owner, run->states[sp->param]);
+    if (sp->replica)
+        FT_TRY(copy_on(w->compute, at_device(run, w->device, run->stages[s].params[sp->param]),
+                       weights, ft_spec_bytes(&b->params[sp->param].spec), err));
+    if (!sp->with_state) return FT_OK;
+    return copy_on(w->compute, at_device(run, w->device, known_state(run, s, sp->param)), state,
+                   ft_blueprint_state_bytes(b, sp->param), err);
 }
 
 ft_status ft_run_refresh(ft_run *run, ft_error *err)
@@ -345,27 +415,25 @@ ft_status ft_run_refresh(ft_run *run, ft_error *err)
         return ft_fail(err, FT_INVALID, "engine: a leg is running");
     ft_ops_thread_init();
     for (int p = 0; p < b->n_params; p++)
-        if (run->mirrors[p].is_new) FT_TRY(copy_mirror(run, p, true, err));
+        if (run->mirrors[p].is_new && owner_is_here(run, p)) FT_TRY(copy_mirror(run, p, true, err));
     FT_TRY(finish_streams(run, err));
+    if (leads(run))
+        for (int p = 0; p < b->n_params; p++) ranks_store(run, p);
     for (int s = 0; s < b->cut.n_stages; s++) {
         const ft_stage_layout *stage = &b->stages[s];
         worker *w = &run->workers[stage->device];
+        if (!stage_is_here(run, s)) continue;
         for (int i = 0; i < stage->n_params; i++) {
             const ft_stage_param *sp = &stage->params[i];
             int64_t bytes = ft_spec_bytes(&b->params[sp->param].spec);
-            if (sp->replica) {
-                int owner = b->stages[b->params[sp->param].owner].device;
-                FT_TRY(copy_on(w->compute,
-                               at_device(run, stage->device, run->stages[s].params[sp->param]),
-                               at_device(run, owner, param_at(run, sp->param)), bytes, err));
-            }
-            if (sp->with_state) FT_TRY(refresh_state(w, s, i, err));
+            if (sp->replica || sp->with_state) FT_TRY(copy_replica(run, s, i, err));
             if (sp->owned || sp->replica)
                 ledger_keep(w, s, FT_MEMORY_WEIGHTS, &run->stages[s].kept_params[i], bytes);
         }
         FT_TRY(pack_weights(run, s, -1, err));
     }
-    return finish_streams(run, err);
+    FT_TRY(finish_streams(run, err));
+    return leads(run) ? ranks_refresh(run, err) : FT_OK;
 }
 
 /* -- measuring --------------------------------------------------------------------------------- */

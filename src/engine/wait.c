@@ -48,8 +48,10 @@ ft_status wait_for_action(worker *w, const ft_action *a, ft_error *err)
         if (is_met(&next)) continue;
         w->wait = (uint8_t)next.what;
         w->wait_edge = next.what == FT_WAIT_BATCH ? -1 : edge_of_plan(w->run, next.at.edge);
-        if (!ft_gate_wait(next.gate, next.target, &w->run->stop, -1))
-            return ft_fail(err, FT_CANCELLED, "the run was stopped");
+        bool met = w->run->world
+                       ? ft_world_wait(w->run->world, next.gate, next.target, &w->run->stop, -1)
+                       : ft_gate_wait(next.gate, next.target, &w->run->stop, -1);
+        if (!met) return ft_fail(err, FT_CANCELLED, "the run was stopped");
         /* A gate of batches that a drain has opened is one for nothing. */
         if (action_is_left_out(w->run, a)) return FT_OK;
     }

@@ -11,17 +11,8 @@
 
 void run_fail(ft_run *run, const ft_error *error)
 {
-    pthread_mutex_lock(&run->error_lock);
-    if (run->error.status == FT_OK) run->error = *error;
-    pthread_mutex_unlock(&run->error_lock);
-    atomic_store(&run->stop, true);
-    for (int e = 0; e < run->blueprint->n_edges; e++)
-        for (int r = 0; r < FT_ROWS; r++) {
-            ft_gate_wake(&run->edges[e].rows[r].filled);
-            ft_gate_wake(&run->edges[e].rows[r].freed);
-        }
-    ft_gate_wake(&run->fed_gate);
-    ft_gate_wake(&run->done_gate);
+    run_stop(run, error);
+    ranks_tell(run, error);
 }
 
 static void record(worker *w, const ft_action *a, int lag, int64_t start, int64_t end)
@@ -109,6 +100,7 @@ ft_status workers_start(ft_run *run, ft_error *err)
 {
     for (int d = 0; d < run->blueprint->cut.n_devices; d++) {
         worker *w = &run->workers[d];
+        if (!is_here(run, d)) continue;
         atomic_store(&w->ended, false);
         ft_status status = ft_thread_start(&w->thread, work, w, err);
         if (status != FT_OK) {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "blueprint/guards.h"
-#include "state/run.h"
+#include "state/remote.h"
 
 enum { GUARD = 0xa5 };
 
@@ -29,6 +29,7 @@ static void write_guard(void *user, const ft_guard *guard)
     const worker *w = &p->run->workers[guard->device];
     char *at = w->block + guard->at;
     if (p->status != FT_OK || (!p->all && !moves(guard->class))) return;
+    if (!is_here(p->run, guard->device)) return;
     if (moves(guard->class)) occupy(w, at, FT_GUARD_BYTES);
     p->status = copy_on(w->compute, at_device(p->run, guard->device, at),
                         (ft_location){NULL, p->line}, FT_GUARD_BYTES, p->err);
@@ -40,7 +41,7 @@ static void check_guard(void *user, const ft_guard *guard)
     const worker *w = &p->run->workers[guard->device];
     char *at = w->block + guard->at;
     unsigned char found[FT_GUARD_BYTES];
-    if (p->status != FT_OK) return;
+    if (p->status != FT_OK || !is_here(p->run, guard->device)) return;
     p->status = copy_on(w->compute, (ft_location){NULL, found},
                         at_device(p->run, guard->device, at), FT_GUARD_BYTES, p->err);
     if (p->status == FT_OK) p->status = w->executor->driver->finish(w->compute, p->err);

@@ -6,7 +6,7 @@
  * the most that was live on it at one time. Nothing here reads what the plan says of memory. */
 #include <stdio.h>
 
-#include "state/run.h"
+#include "state/ledger.h"
 
 /* -- bytes ------------------------------------------------------------------------------------- */
 
@@ -18,6 +18,7 @@ static void raise_high(const worker *w, int c, int64_t bytes)
 
 static void add_live(const worker *w, int c, int64_t bytes)
 {
+    if (!w->executor) return; /* of another process, which counts what it has */
     raise_high(w, c, atomic_fetch_add(&w->live[c], bytes) + bytes);
 }
 
@@ -78,7 +79,7 @@ static void take_back(const ft_run *run, const pool *p, int64_t bytes)
     const worker *w = &run->workers[p->device];
     if (p->moves)
         ledger_unit(w, p->class, -bytes);
-    else
+    else if (w->executor)
         atomic_fetch_sub(&w->live[p->class], bytes);
 }
 
@@ -252,6 +253,17 @@ ft_status ledger_end(worker *w, const ft_action *a, ft_error *err)
         FT_TRY(give_back(run, &run->stages[a->stage].held, index, err));
     if (a->kind != (int)stage->last && !leaves) return FT_OK;
     return give_back(run, &run->stages[a->stage].slots, index, err);
+}
+
+ft_status ledger_arrive(ft_run *run, pool *slots, int64_t index, int64_t bytes, ft_error *err)
+{
+    return hand_out(run, slots, index, bytes, err);
+}
+
+ft_status ledger_hear(ft_run *run, pool *slots, int64_t index, ft_error *err)
+{
+    if (atomic_load(&slots->holders[index % slots->n]) != index + 1) return FT_OK;
+    return give_back(run, slots, index, err);
 }
 
 ft_status ledger_keep_version(worker *w, int s, ft_weights_kind kind, int64_t version,

@@ -5,7 +5,7 @@
  * gate may wait for the event. */
 #include <string.h>
 
-#include "state/run.h"
+#include "state/remote.h"
 
 /* -- streams and events ------------------------------------------------------------------------ */
 
@@ -13,6 +13,7 @@ static ft_status open_events(ft_run *run, ft_executor *executor, int n, ft_devic
                              ft_error *err)
 {
     *out = ft_arena_array(run->arena, n + 1, sizeof **out);
+    if (*out && !executor) return FT_OK; /* of another process, which nobody here waits for */
     if (!*out) return ft_fail(err, FT_NOMEM, "engine: no memory for events");
     for (int i = 0; i < n; i++) FT_TRY(executor->driver->open_event(&(*out)[i], executor, err));
     return FT_OK;
@@ -41,6 +42,27 @@ static ft_status open_row(ft_run *run, int e, int r, ft_error *err)
     return open_events(run, r == FT_ROW_MADE ? from : to, n, &row->empty, err);
 }
 
+static int64_t inputs_bytes(const ft_run *run)
+{
+    return run->blueprint->batch_slots * run->blueprint->batch_slot_bytes;
+}
+
+static ft_status open_inputs(ft_run *run, ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    int first = b->stages[0].device;
+    ft_executor *home = run->workers[run->home].executor;
+    void *inputs = NULL;
+    if (is_here(run, first)) {
+        run->inputs = run->workers[first].block + b->batch_at;
+        return FT_OK;
+    }
+    FT_TRY(home->driver->alloc(home, FT_OF_HOST, inputs_bytes(run), &inputs, err));
+    run->inputs = inputs;
+    run->inputs_bytes = inputs_bytes(run);
+    return FT_OK;
+}
+
 ft_status moves_open(ft_run *run, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
@@ -49,7 +71,8 @@ ft_status moves_open(ft_run *run, ft_error *err)
     for (int s = 0; s < b->cut.n_stages; s++)
         FT_TRY(open_events(run, run->workers[b->stages[s].device].executor, b->batch_slots,
                            &run->stages[s].ended, err));
-    ft_executor *first = run->workers[b->stages[0].device].executor;
+    ft_executor *first = run->workers[run->home].executor;
+    FT_TRY(open_inputs(run, err));
     FT_TRY(open_events(run, first, b->batch_slots, &run->fed_events, err));
     void *norms = NULL;
     int64_t bytes = norm_bytes(b);
@@ -70,6 +93,10 @@ void moves_close(ft_run *run)
         }
     for (int s = 0; run->stages && s < run->n_stages; s++) close_events(run->stages[s].ended);
     close_events(run->fed_events);
+    if (run->inputs_bytes) {
+        ft_executor *home = run->workers[run->home].executor;
+        home->driver->release(home, FT_OF_HOST, run->inputs, run->inputs_bytes);
+    }
     if (run->norms)
         run->norms_at->driver->release(run->norms_at, FT_OF_HOST, run->norms, run->norms_bytes);
 }
@@ -87,6 +114,7 @@ ft_status copies_open(ft_run *run, ft_error *err)
 {
     for (int d = 0; d < run->n_devices; d++) {
         worker *w = &run->workers[d];
+        if (!is_here(run, d)) continue;
         const ft_device_plan *lists = &run->plan->devices[d];
         if (!copies(&lists->warmup) && !copies(&lists->body) && !copies(&lists->drain)) continue;
         for (int i = 0; i < 2; i++)
@@ -168,7 +196,9 @@ char *row_place(const ft_run *run, ft_row_end at, const ft_action *a)
     const ft_cargo *c = &run->blueprint->cargoes[at.edge];
     const ft_row *row = &c->rows[at.row];
     int64_t index = ft_blueprint_slot_index(run->blueprint, at.edge, a);
-    return run->workers[row->device].block + row->base + index % row->n * c->slot_bytes;
+    char *box = at.row == FT_ROW_EDGE ? run->edges[at.edge].box : NULL;
+    char *first = box ? box : run->workers[row->device].block + row->base;
+    return first + index % row->n * c->slot_bytes;
 }
 
 row_state *slots_row(const ft_run *run, ft_row_end at)
@@ -183,7 +213,8 @@ static ft_status begin_filling(worker *w, const ft_action *a, ft_row_end at, ft_
     int64_t index = ft_blueprint_slot_index(w->run->blueprint, at.edge, a);
     const ft_cargo *c = &w->run->blueprint->cargoes[at.edge];
     int n = c->rows[at.row].n;
-    if (index >= n) FT_TRY(wait_on(w, stream, slots_row(w->run, at)->empty[index % n], err));
+    ft_device_event *empty = slots_row(w->run, at)->empty[index % n]; /* NULL: a credit came */
+    if (index >= n && empty) FT_TRY(wait_on(w, stream, empty, err));
     if (c->slot_bytes)
         w->executor->driver->occupy(stream, row_place(w->run, at, a), ft_place_room(c->slot_bytes));
     return FT_OK;
@@ -199,9 +230,26 @@ ft_status begin_edges(worker *w, const ft_action *a, ft_error *err)
     for (int i = 0; ft_blueprint_takes(b, a, i, &at); i++) {
         const row_state *row = &run->edges[at.edge].rows[at.row];
         int64_t index = ft_blueprint_slot_index(b, at.edge, a);
-        FT_TRY(wait_on(w, stream_of(w, a), row->full[index % row->slots.n], err));
+        ft_device_event *full = row->full[index % row->slots.n]; /* NULL: a message came */
+        if (full) FT_TRY(wait_on(w, stream_of(w, a), full, err));
     }
     for (int i = 0; ft_blueprint_fills(b, a, i, &at); i++) FT_TRY(begin_filling(w, a, at, err));
+    return FT_OK;
+}
+
+static ft_status await(ft_device_event *event, ft_error *err)
+{
+    return event->executor->driver->await(event, err);
+}
+
+/* A slot is free when what read it has ended. */
+static ft_status pass_credit(const ft_run *run, ft_row_end at, ft_device_event *empty,
+                             ft_error *err)
+{
+    int slots_of = run->blueprint->cargoes[at.edge].slots_of;
+    if (at.row != FT_ROW_EDGE || !run->edges[slots_of].tells) return FT_OK;
+    FT_TRY(await(empty, err));
+    remote_free(run, slots_of);
     return FT_OK;
 }
 
@@ -217,12 +265,17 @@ ft_status end_edges(worker *w, const ft_action *a, ft_error *err)
         int64_t bytes = ft_place_room(b->cargoes[at.edge].slot_bytes);
         if (bytes) w->executor->driver->vacate(stream, row_place(run, at, a), bytes);
         FT_TRY(record_on(stream, row->empty[index % row->slots.n], err));
+        if (run->world) FT_TRY(pass_credit(run, at, row->empty[index % row->slots.n], err));
         ft_gate_open(&row->freed);
     }
     for (int i = 0; ft_blueprint_fills(b, a, i, &at); i++) {
         row_state *row = &run->edges[at.edge].rows[at.row];
         int64_t index = ft_blueprint_slot_index(b, at.edge, a);
         FT_TRY(record_on(stream, row->full[index % row->slots.n], err));
+        if (at.row == FT_ROW_EDGE && run->edges[at.edge].peer >= 0) {
+            FT_TRY(await(row->full[index % row->slots.n], err));
+            remote_fill(w, a, at.edge);
+        }
         /* one further, or past what other replicas put into the same slots */
         ft_gate_open_by(&row->filled, (uint32_t)index + 1 - ft_gate_count(&row->filled));
     }
@@ -249,8 +302,7 @@ ft_status do_pass(worker *w, const ft_action *a, ft_error *err)
 static char *batch_slot(const ft_run *run, int64_t batch)
 {
     const ft_blueprint *b = run->blueprint;
-    return run->workers[b->stages[0].device].block + b->batch_at +
-           batch % b->batch_slots * b->batch_slot_bytes;
+    return run->inputs + batch % b->batch_slots * b->batch_slot_bytes;
 }
 
 ft_status load_batch(ft_run *run, const ft_feed *feed, ft_error *err)
@@ -261,6 +313,7 @@ ft_status load_batch(ft_run *run, const ft_feed *feed, ft_error *err)
     executor->driver->occupy(run->feeder, slot, ft_place_room(b->batch_slot_bytes));
     for (int i = 0; i < b->n_inputs; i++) {
         int64_t bytes = b->input_bytes[feed->bucket * b->n_inputs + i] * b->cut.micro_batches;
+        if (!feed->inputs[i].data) continue; /* nobody here reads it */
         FT_TRY(copy_on(run->feeder, (ft_location){executor, slot + b->input_at[i]},
                        (ft_location){NULL, feed->inputs[i].data}, bytes, err));
     }
@@ -279,6 +332,7 @@ ft_status unload_batch(ft_run *run, ft_error *err)
     const ft_blueprint *b = run->blueprint;
     for (int s = 0; s < b->cut.n_stages; s++) {
         ft_device_event *event = run->stages[s].ended[run->taken % b->batch_slots];
+        if (!event) continue; /* of another process */
         FT_TRY(event->executor->driver->await(event, err));
     }
     run->feeder->executor->driver->vacate(run->feeder, batch_slot(run, run->taken),

@@ -34,6 +34,13 @@ typedef struct row_state {
 
 typedef struct edge_state {
     row_state rows[FT_ROWS];
+    /* Of an edge to another process (remote.c). */
+    int peer;   /* its rank; -1: none */
+    bool tells; /* others fill slots of its row, which are freed here */
+    char *box;  /* the sender's slots; a receiver's for notes */
+    int64_t box_bytes;
+    int64_t placed, arrived; /* numbers of what came last */
+    int64_t credits;         /* slots that were free again */
 } edge_state;
 
 typedef struct batch_state {
@@ -136,10 +143,17 @@ struct ft_run {
     ft_run *evaluation; /* of training: may be NULL */
     ft_run *trains;     /* of evaluation: whose memory it works in; NULL in training */
     int n_devices, n_edges, n_stages; /* the run may outlive its blueprint */
+    ft_world *world;                  /* NULL: this process has all devices */
+    int rank;                         /* whose devices are here */
+    int home;                         /* the first of them */
+    int first_tag;                    /* of messages of its edges */
+    struct ranks *ranks;              /* engine/ranks.c */
     worker *workers;
     stage_state *stages;
     edge_state *edges;
     batch_state *batches; /* ring of blueprint->batch_slots */
+    char *inputs; /* batch slots: on stage 0's device, where that is here, else in host memory */
+    int64_t inputs_bytes; /* there; 0: on the device */
     norm_cell *norms;     /* by ring slot, then parameter; host memory of norms_at */
     ft_executor *norms_at;
     int64_t norms_bytes;
@@ -248,32 +262,6 @@ ft_status units_wait(worker *w, const ft_action *action, ft_error *err);
 ft_status unit_comes(worker *w, const ft_action *action, ft_error *err);
 ft_status unit_goes(worker *w, const ft_action *action, ft_error *err);
 ft_status unit_is_dropped(worker *w, const ft_action *action, ft_error *err);
-
-/* ledger.c: what is live, counted where places are handed out and given back, and not by the plan.
- * Pools of a run; nothing is in them. */
-ft_status ledger_new(ft_run *run, ft_error *err);
-/* Before a leg: empties every pool. */
-void ledger_reset(ft_run *run);
-/* A tensor of the stage is written; the first time it becomes live. Not where its class moves. */
-void ledger_keep(worker *w, int stage, ft_memory_class c, bool *kept, int64_t bytes);
-/* A unit comes (bytes above 0) or goes. */
-void ledger_unit(const worker *w, ft_memory_class c, int64_t bytes);
-/* So much of the workspace was used at once. */
-void ledger_work(worker *w, int64_t bytes);
-/* Around an action: slots that it fills are handed out, those that it is done with are given back.
- * FT_INVALID when a slot is in use by another, or not by this one. */
-ft_status ledger_begin(worker *w, const ft_action *action, ft_error *err);
-ft_status ledger_end(worker *w, const ft_action *action, ft_error *err);
-/* A version of a stage's weights gets the place of the one that is a ring older. */
-ft_status ledger_keep_version(worker *w, int stage, ft_weights_kind kind, int64_t version,
-                              ft_error *err);
-/* Which version is where this one belongs; -1: none. */
-int64_t ledger_version(const ft_run *run, int stage, ft_weights_kind kind, int64_t version);
-/* A batch is fed, or was taken. */
-ft_status ledger_feed(ft_run *run, int64_t batch, int bucket, ft_error *err);
-ft_status ledger_take(ft_run *run, int64_t batch, ft_error *err);
-/* At the end of a leg: FT_INVALID when something is still handed out. */
-ft_status ledger_close(const ft_run *run, ft_error *err);
 
 /* guard.c: writes the guards of places; of tensors that stay for the run too, or only of slots. */
 ft_status guards_write(ft_run *run, bool all, ft_error *err);

@@ -6,9 +6,20 @@
 
 #include "blueprint/actions.h"
 #include "timeline/timeline.h"
+#include "transport/transport.h"
 
 /* A blueprint with memory and weights (engine/engine.h). */
 typedef struct ft_run ft_run;
+
+/* Tags of messages between processes: of what ranks tell each other (engine/ranks.c); by edge. */
+enum {
+    FT_TAG_CONTROL = FT_FIRST_TAG,
+    FT_TAG_REPLY,
+    FT_TAG_JOB,
+    FT_TAG_FAILURE, /* of training, and of evaluation */
+    FT_TAG_DONE = FT_TAG_FAILURE + 2,
+    FT_EDGE_TAGS = FT_TAG_DONE + 2
+};
 
 /* One batch to train on. */
 typedef struct ft_feed {

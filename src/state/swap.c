@@ -6,7 +6,7 @@
  * on its stream in or out, beside what is computed. What touches them waits until their newest copy
  * has ended, and nothing else does. Classes that move as a whole are in units.c. */
 #include "base/alloc.h"
-#include "state/run.h"
+#include "state/remote.h"
 
 /* A micro-batch under way; the ones whose number is larger by a multiple of the window follow it.
  */
@@ -58,7 +58,8 @@ static ft_status open_swaps(ft_run *run, int s, ft_error *err)
 ft_status swaps_begin(ft_run *run, ft_error *err)
 {
     for (int s = 0; s < run->n_stages; s++)
-        if (run->blueprint->stages[s].window) FT_TRY(open_swaps(run, s, err));
+        if (stage_is_here(run, s) && run->blueprint->stages[s].window)
+            FT_TRY(open_swaps(run, s, err));
     return FT_OK;
 }
 

@@ -9,7 +9,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "state/run.h"
+#include "state/ledger.h"
+#include "state/remote.h"
 
 enum { GUARD = 0xa5 };
 
@@ -130,6 +131,7 @@ static ft_status open_all(ft_run *run, ft_error *err)
     for (int i = 0; i < all->n; i++) {
         const ft_unit *unit = b->stages[i / FT_MEMORY_CLASSES].units[i % FT_MEMORY_CLASSES];
         if (!unit || unit->class == FT_MEMORY_ACTIVATIONS) continue; /* swap.c has those */
+        if (!stage_is_here(run, unit->stage)) continue;
         unit_state *u = all->of[i] = ft_arena_alloc(run->arena, sizeof *u);
         if (!u) return ft_fail(err, FT_NOMEM, "engine: no memory for what moves");
         u->unit = unit;
@@ -138,7 +140,7 @@ static ft_status open_all(ft_run *run, ft_error *err)
     }
     for (int i = 1; i <= all->n_stays; i++) {
         ft_executor *executor = run->workers[b->stages[b->stays[i].unit->stage].device].executor;
-        FT_TRY(executor->driver->open_event(&all->stays[i].left, executor, err));
+        if (executor) FT_TRY(executor->driver->open_event(&all->stays[i].left, executor, err));
     }
     return FT_OK;
 }

@@ -7,6 +7,8 @@
 
 #include "blueprint/states.h"
 #include "state/late.h"
+#include "state/ledger.h"
+#include "state/remote.h"
 
 static const ft_version_ring *ring_of(const ft_run *run, int s, int kind)
 {
@@ -86,7 +88,7 @@ void versions_end(ft_run *run)
         for (int k = 0; k < FT_WEIGHTS_KINDS; k++) {
             const ft_version_ring *ring = ring_of(run, s, k);
             const worker *w = &run->workers[run->blueprint->stages[s].device];
-            for (int i = 0; i < ring->n; i++)
+            for (int i = 0; stage_is_here(run, s) && i < ring->n; i++)
                 vacate(w, ring_slot(run, s, k, i), ft_place_room(ring->slot_bytes));
         }
 }

@@ -64,7 +64,7 @@ function M.blueprint(o, graphs, partition, flags)
       staleness = o.staleness, max_staleness = o.max_staleness, batches = o.batches, costs = costs,
       clip = o.clip,
    }
-   local blueprint = core.engine.blueprint {
+   local said = {
       graphs = graphs,
       plan = partition.plan or play(o, graphs, cut),
       evaluation = beside(o, graphs, cut),
@@ -79,8 +79,10 @@ function M.blueprint(o, graphs, partition, flags)
       seed = o.seed,
       costs = costs,
    }
+   local blueprint = core.engine.blueprint(said)
    return {
-      options = o, graphs = graphs, devices = devices, partition = partition, n_stages = n_stages,
+      said = said, options = o, graphs = graphs, devices = devices, partition = partition,
+      n_stages = n_stages,
       recompute = flags, blueprint = blueprint, memory = blueprint:memory(),
       volumes = blueprint:volumes(),
       machine = type(wired) == "table" and wired.machine or nil,

@@ -127,6 +127,9 @@ function M.command(name, ...)
    return no_script(name)
 end
 
+--- Of a process that a launcher started with others: meets them; rank 0 goes on, the others serve.
+function M.join() require("ftpipe.run.ranks").join() end
+
 function M.repl(read_line)
    require("ftpipe.prompt.repl").run(read_line)
 end

@@ -14,6 +14,7 @@ local metrics = require("ftpipe.data.metric")
 local named = require("ftpipe.base.named")
 local opts = require("ftpipe.base.opts")
 local directories = require("ftpipe.store.directory")
+local ranks = require("ftpipe.run.ranks")
 local records = require("ftpipe.store.record")
 local scores = require("ftpipe.run.score")
 local states = require("ftpipe.store.state")
@@ -68,7 +69,7 @@ function M.new(o)
       directory = args.out and directories.new(args),
       threaded = o.threaded,
       rate = plan.options.rate,
-      engine = plan.blueprint:run(),
+      engine = ranks.run(plan),
       inputs = plan.graphs[1]:inputs(),
       best = best.new(args.patience),
       losses = {},

@@ -1,0 +1,106 @@
+--- Runs of several processes, which a launcher of MPI has started: rank 0 runs the recipe, plans,
+-- and sends graphs and plans as texts; the others check them, build the same blueprint, and serve
+-- with the devices that they have.
+
+local core = require("ftpipe.core")
+local usage = require("ftpipe.base.usage")
+
+local M = {}
+
+-- What a blueprint is made from besides graphs and plans.
+local NUMBERS = { "micro_batch_size", "optimizer", "hypers", "clip", "look_ahead", "seed" }
+
+local function texts_of(graphs)
+   local texts = {}
+   for i, graph in ipairs(graphs) do texts[i] = graph:text() end
+   return texts
+end
+
+--- A list with numbers, or false, for each of n; nil where there is none.
+local function filled(list, n)
+   if not list then return nil end
+   local whole = {}
+   for i = 1, n do whole[i] = list[i] or false end
+   return whole
+end
+
+--- What the others need to have the same blueprint.
+local function job_of(plan)
+   local said = plan.said
+   local n_params = #said.graphs[1]:params()
+   local job = {
+      graphs = texts_of(said.graphs), plan = plan.blueprint:plan_text(),
+      devices = core.engine.devices(said.devices),
+      weight_decays = filled(said.weight_decays, n_params),
+      rate_factors = filled(said.rate_factors, n_params),
+   }
+   for _, key in ipairs(NUMBERS) do job[key] = said[key] end
+   if said.evaluation then
+      job.evaluation = {
+         graphs = texts_of(said.evaluation.graphs), plan = plan.blueprint:plan_text(true),
+      }
+   end
+   return core.json.encode(job)
+end
+
+local function parse_all(texts)
+   local graphs = {}
+   for i, text in ipairs(texts) do graphs[i] = core.graph.parse(text) end
+   return graphs
+end
+
+--- The run of a job, ready to serve.
+local function prepare(text)
+   local said = core.json.decode(text)
+   for _, part in ipairs { said, said.evaluation } do
+      part.graphs = parse_all(part.graphs)
+      part.plan = core.schedule.parse(part.plan)
+   end
+   return core.engine.blueprint(said):run()
+end
+
+--- Processes of a device list.
+local function count_ranks(devices)
+   local last = 0
+   for _, device in ipairs(devices) do last = math.max(last, device.rank) end
+   return last + 1
+end
+
+--- The run of a plan: of this process, or of all that there are.
+function M.run(plan)
+   local all, wanted = core.ranks.all(), count_ranks(plan.devices)
+   local there = all and #all or 1
+   if there ~= wanted then
+      usage("%s is of %d process%s, and %d %s started: expected %s", plan.devices_name, wanted,
+         wanted == 1 and "" or "es", there, there == 1 and "was" or "were",
+         wanted > 1 and ("mpirun -n %d ftpipe ..."):format(wanted)
+            or ("devices of %d, as hosts:%dxcpu:1"):format(there, there))
+   end
+   if there > 1 then
+      collectgarbage() -- a run before this one ends
+      core.ranks.tell(job_of(plan))
+   end
+   return plan.blueprint:run()
+end
+
+--- Does what rank 0 says until the program ends.
+local function serve()
+   core.sys.hold_interrupt(true)
+   for job in core.ranks.hear do
+      local made, run = pcall(prepare, job)
+      if made then
+         core.ranks.reply()
+         run:serve()
+         run:free()
+      else
+         core.ranks.reply(run.message or tostring(run), run.status)
+      end
+   end
+end
+
+--- Meets the other processes; those besides rank 0 serve.
+function M.join()
+   if core.ranks.open(core.version) > 0 then serve() end
+end
+
+return M

@@ -1,0 +1,108 @@
+--- One run of several processes: the bits of one process, one run directory, and what is refused.
+
+local cases = require("spec.support.several_cases")
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
+local process = require("spec.support.process")
+local several = require("spec.support.several")
+
+local missing = several.missing()
+
+local RECIPE = "recipes/t5_rte.lua"
+local SMALL = { "--profile", "modelled", "--max-source", "32" }
+
+local function flags(...)
+   local list = { RECIPE, ... }
+   for _, word in ipairs(SMALL) do list[#list + 1] = word end
+   return list
+end
+
+local function digest(path) return core.sys.sha256(core.sys.read_file(path)) end
+
+--- What a run directory keeps of training, by file.
+local function kept(directory, step)
+   local state = ("%s/checkpoints/step-%d"):format(directory, step)
+   return {
+      model = digest(directory .. "/hf/model.safetensors"),
+      plan = digest(directory .. "/plan.txt"),
+      predictions = digest(directory .. "/predictions.jsonl"),
+      weights = digest(state .. "/hf/model.safetensors"),
+      state = digest(state .. "/state/state.safetensors"),
+   }
+end
+
+describe("a run of several processes", function()
+   if missing then
+      pending("cannot be run here: " .. missing)
+      return
+   end
+
+   local scratch
+   setup(function() scratch = files.directory() end)
+   teardown(function() files.remove(scratch) end)
+
+   for _, shape in ipairs { { 2, 1 }, { 2, 2 }, { 4, 1 } } do
+      local ranks, each = shape[1], shape[2]
+      it(("computes what one does: %d of %d devices"):format(ranks, each), function()
+         local out, err, code = several.script(ranks,
+            ('require("spec.support.several_cases").print(%d, "hosts:%dxcpu:%d")'):format(
+               ranks * each, ranks, each))
+         assert.equal(0, code, err)
+         local lines = {}
+         for line in out:gmatch("[^\n]+") do lines[#lines + 1] = line end
+         for i, case in ipairs(cases.of(ranks * each)) do
+            assert.equal(cases.train(case, "cpu:" .. ranks * each), lines[i])
+         end
+      end)
+   end
+
+   it("leaves the run directory that one process leaves, and goes on with others", function()
+      local function train(ranks, devices, name, ...)
+         local words = flags("--devices", devices, "--out", scratch .. "/" .. name, ...)
+         local out, err, code
+         if ranks == 1 then
+            out, err, code = process.ftpipe(words)
+         else
+            out, err, code = several.run(ranks, words)
+         end
+         assert.equal(0, code, err)
+         return out, err
+      end
+      local steps = { "--steps", "6", "--save-every", "3" }
+      local out = train(1, "cpu:2", "one", unpack(steps))
+      local both, err = train(2, "hosts:2xcpu:1", "two", unpack(steps))
+      assert.equal(out:match("before: .*"), both:match("before: .*"))
+      assert.equal(1, select(2, err:gsub("step=1 ", "")))
+      local wanted = kept(scratch .. "/one", 6)
+      assert.same(wanted, kept(scratch .. "/two", 6))
+
+      process.shell(("cd %s && rm -r two/checkpoints/step-6 && "
+         .. "ln -sfn step-3 two/checkpoints/latest && cp -a two three"):format(scratch))
+      table.insert(steps, "--resume")
+      train(1, "cpu:2", "two", unpack(steps))
+      assert.same(wanted, kept(scratch .. "/two", 6))
+      train(3, "hosts:3xcpu:1", "three", unpack(steps))
+      wanted.plan = nil -- of three devices
+      local found = kept(scratch .. "/three", 6)
+      found.plan = nil
+      assert.same(wanted, found)
+   end)
+
+   it("refuses devices of another number of processes", function()
+      local _, err, code = several.run(2, flags("--devices", "hosts:3xcpu:1", "--steps", "2"))
+      assert.equal(2, code)
+      assert.matches("hosts:3xcpu:1 is of 3 processes, and 2 were started: expected mpirun %-n 3",
+         err)
+      _, err, code = several.run(2, flags("--devices", "cpu:2", "--steps", "2"))
+      assert.equal(2, code)
+      assert.matches("cpu:2 is of 1 process, and 2 were started: expected devices of 2, as "
+         .. "hosts:2xcpu:1", err)
+   end)
+end)
+
+describe("devices of several processes", function()
+   it("are refused where one was started", function()
+      process.refused(2, "hosts:2xcpu:1 is of 2 processes, and 1 was started: expected "
+         .. "mpirun %-n 2 ftpipe", flags("--devices", "hosts:2xcpu:1", "--steps", "2"))
+   end)
+end)

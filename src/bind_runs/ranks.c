@@ -1,0 +1,181 @@
+/* bind_runs/ranks.c - the processes of a run, seen from Lua: meeting them, and what they are told
+ * besides what a run says itself (engine/ranks.c). */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "bind_runs/internal.h"
+
+static const char WORLD[] = "ftpipe.world";
+static const char CODE[] = "ftpipe.world.code";
+
+ft_world *script_world(lua_State *L)
+{
+    lua_getfield(L, LUA_REGISTRYINDEX, WORLD);
+    ft_world *world = lua_touserdata(L, -1);
+    lua_pop(L, 1);
+    return world;
+}
+
+int script_rank(lua_State *L)
+{
+    const ft_world *world = script_world(L);
+    return world ? ft_world_rank(world) : 0;
+}
+
+int script_rank_code(lua_State *L)
+{
+    lua_getfield(L, LUA_REGISTRYINDEX, CODE);
+    int code = (int)lua_tointeger(L, -1);
+    lua_pop(L, 1);
+    return code;
+}
+
+static void set_world(lua_State *L, ft_world *world)
+{
+    if (world)
+        lua_pushlightuserdata(L, world);
+    else
+        lua_pushnil(L);
+    lua_setfield(L, LUA_REGISTRYINDEX, WORLD);
+}
+
+static ft_world *need_world(lua_State *L)
+{
+    ft_world *world = script_world(L);
+    if (!world) script_fault(L, "this process was started alone");
+    return world;
+}
+
+void script_leave_world(ft_world *world, int code)
+{
+    if (!world) return;
+    for (int r = 1; !ft_world_rank(world) && r < ft_world_size(world); r++)
+        ft_world_send(world, r, FT_TAG_JOB, &code, sizeof code, true);
+    ft_world_close(world);
+}
+
+/*** Meets the other processes that a launcher of MPI started.
+ * @function ranks.open
+ * @tparam string build what program this is: the same everywhere
+ * @treturn int the rank of this process, from 0 */
+static int ranks_open(lua_State *L)
+{
+    ft_error err;
+    ft_world *world = NULL;
+    const char *build = script_check_string(L, 1);
+    if (script_world(L)) return script_fault(L, "the processes have met");
+    ft_status status = ft_world_open(&world, build, &err);
+    set_world(L, world);
+    if (status != FT_OK) return script_raise(L, &err);
+    lua_pushinteger(L, ft_world_rank(world));
+    return 1;
+}
+
+/*** The processes there are.
+ * @function ranks.all
+ * @treturn table by rank, from 1 on: { host =, near = (on this machine) }; nil in a process that
+ *   was started alone */
+static int ranks_all(lua_State *L)
+{
+    const ft_world *world = script_world(L);
+    if (!world) return 0;
+    lua_createtable(L, ft_world_size(world), 0);
+    for (int r = 0; r < ft_world_size(world); r++) {
+        lua_createtable(L, 0, 2);
+        lua_pushstring(L, ft_world_host(world, r));
+        lua_setfield(L, -2, "host");
+        lua_pushboolean(L, ft_world_is_near(world, r));
+        lua_setfield(L, -2, "near");
+        lua_rawseti(L, -2, r + 1);
+    }
+    return 1;
+}
+
+static ft_status hear_replies(ft_world *world, ft_error *err)
+{
+    ft_status status = FT_OK;
+    for (int i = 1; i < ft_world_size(world); i++) {
+        ft_letter letter;
+        ft_error error;
+        bool got;
+        FT_TRY(ft_world_take(world, FT_TAG_REPLY, -1, &letter, &got, err));
+        memcpy(&error, letter.data, sizeof error);
+        if (error.status != FT_OK && status == FT_OK) {
+            *err = error;
+            status = ft_error_wrap(err, "rank %d (host %s)", letter.peer,
+                                   ft_world_host(world, letter.peer));
+        }
+        ft_world_drop(world, &letter);
+    }
+    return status;
+}
+
+/*** At rank 0: gives the others something to do, a text; returns when all are ready for it.
+ * @function ranks.tell
+ * @tparam string job
+ * @raise what one of them finds wrong with it */
+static int ranks_say(lua_State *L)
+{
+    ft_error err = {FT_OK, ""};
+    size_t bytes;
+    ft_world *world = need_world(L);
+    script_check_string(L, 1);
+    const char *job = lua_tolstring(L, 1, &bytes);
+    for (int r = 1; r < ft_world_size(world); r++)
+        ft_world_send(world, r, FT_TAG_JOB, job, (int64_t)bytes, true);
+    if (hear_replies(world, &err) != FT_OK) return script_raise(L, &err);
+    return 0;
+}
+
+/*** At the others: waits for what rank 0 says next.
+ * @function ranks.hear
+ * @treturn string the job; nil when the program is over */
+static int ranks_hear(lua_State *L)
+{
+    ft_error err;
+    ft_letter letter;
+    bool got;
+    int code;
+    ft_world *world = need_world(L);
+    if (ft_world_take(world, FT_TAG_JOB, -1, &letter, &got, &err) != FT_OK)
+        return script_raise(L, &err);
+    bool over = letter.bytes == sizeof code;
+    if (over) {
+        memcpy(&code, letter.data, sizeof code);
+        lua_pushinteger(L, code);
+        lua_setfield(L, LUA_REGISTRYINDEX, CODE);
+    } else
+        lua_pushlstring(L, letter.data, (size_t)letter.bytes);
+    ft_world_drop(world, &letter);
+    return over ? 0 : 1;
+}
+
+/*** At the others: says that they are ready, or what is wrong with the job.
+ * @function ranks.reply
+ * @tparam[opt] string fault
+ * @tparam[opt] string status its words */
+static int ranks_reply(lua_State *L)
+{
+    ft_error error = {FT_OK, ""};
+    ft_world *world = need_world(L);
+    if (!lua_isnoneornil(L, 1)) {
+        const char *words = luaL_optstring(L, 2, "invalid argument");
+        error.status = FT_INVALID;
+        for (int s = 0; s < FT_STATUS_COUNT; s++)
+            if (strcmp(ft_status_text((ft_status)s), words) == 0) error.status = (ft_status)s;
+        snprintf(error.message, sizeof error.message, "%s", script_check_string(L, 1));
+    }
+    ft_world_send(world, 0, FT_TAG_REPLY, &error, sizeof error, true);
+    return 0;
+}
+
+int script_bind_ranks(lua_State *L)
+{
+    static const luaL_Reg functions[] = {{"open", ranks_open},   {"all", ranks_all},
+                                         {"tell", ranks_say},    {"hear", ranks_hear},
+                                         {"reply", ranks_reply}, {NULL, NULL}};
+    lua_newtable(L);
+    luaL_register(L, NULL, functions);
+    return 1;
+}

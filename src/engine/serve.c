@@ -1,0 +1,166 @@
+/* engine/serve.c - a process besides rank 0: it does what it is told, until the run is freed. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/ranks.h"
+
+enum { LOST_NS = 2000000000 }; /* for workers to come back */
+
+typedef struct server {
+    ft_run *run, *now; /* whose leg is under way */
+    ft_plan *leg;
+    ft_view *views;
+    ft_error failed; /* the first failure since the leg began */
+} server;
+
+static void reply(const ft_run *run, const ft_error *error, const void *data, int64_t bytes)
+{
+    int64_t all = (int64_t)sizeof *error + bytes;
+    char *page = ft_alloc(all);
+    if (!page) { /* the error alone fits */
+        ft_world_send(run->world, 0, FT_TAG_REPLY, error, sizeof *error, true);
+        return;
+    }
+    memcpy(page, error, sizeof *error);
+    if (bytes) memcpy(page + sizeof *error, data, (size_t)bytes);
+    ft_world_send(run->world, 0, FT_TAG_REPLY, page, all, true);
+    ft_free(page);
+}
+
+static ft_status begin(server *s, const control *c, ft_error *err)
+{
+    const ft_blueprint *b = s->run->blueprint;
+    s->now = c->evaluates ? ft_run_evaluation(s->run) : s->run;
+    s->failed = (ft_error){FT_OK, ""};
+    ft_plan_free(s->leg);
+    s->leg = NULL;
+    if (c->evaluates) b = ft_blueprint_evaluation(b);
+    FT_TRY(ft_plan_cut(&s->leg, ft_blueprint_plan(b), (int)c->number, err));
+    return ft_run_begin(s->now, s->leg, c->first_step, true, err);
+}
+
+/* Takes a finished batch, so that another one has room. */
+static void take(server *s, int64_t timeout_ns)
+{
+    ft_result result;
+    ft_error error = {FT_OK, ""};
+    ft_status status = ft_run_next(s->now, &result, timeout_ns, &error);
+    if (status != FT_OK && status != FT_CANCELLED && s->failed.status == FT_OK) s->failed = error;
+}
+
+static void feed(server *s, const control *c, const char *data)
+{
+    const ft_blueprint *b = s->now->blueprint;
+    ft_error error = {FT_OK, ""};
+    int64_t at = 0;
+    if (s->failed.status != FT_OK) return; /* the leg ends */
+    while (!ft_run_wants(s->now) && s->failed.status == FT_OK) take(s, LOST_NS);
+    for (int i = 0; i < b->n_inputs; i++) {
+        const ft_graph *g = b->cut.graphs[c->number];
+        ft_spec spec = ft_graph_value(g, ft_graph_input_value(g, i))->spec;
+        s->views[i] = (ft_view){0};
+        if (!s->now->ranks->reads[s->now->rank * b->n_inputs + i]) continue;
+        spec.shape = ft_shape_of(ft_shape_count(&spec.shape) * b->cut.micro_batches);
+        s->views[i] = ft_view_of(&spec, (void *)(uintptr_t)(data + at));
+        at += b->input_bytes[c->number * b->n_inputs + i] * b->cut.micro_batches;
+    }
+    ft_feed batch = {
+        .bucket = (int)c->number, .n_inputs = b->n_inputs, .inputs = s->views, .rate = c->rate};
+    if (s->failed.status == FT_OK && ft_run_feed(s->now, &batch, &error) != FT_OK) {
+        s->failed = error;
+        run_fail(s->now, &error);
+    }
+}
+
+static void end(server *s, bool complete)
+{
+    ft_run *run = s->now;
+    int64_t bytes = 0;
+    while (complete && run->active && s->failed.status == FT_OK && run->taken < run->fed)
+        take(s, LOST_NS);
+    ft_error error = s->failed;
+    ft_status status = ft_run_end(run, &error);
+    if (status == FT_OK && s->failed.status == FT_OK) error = (ft_error){FT_OK, ""};
+    ranks_write_events(run, NULL, &bytes);
+    char *page = ft_alloc(bytes);
+    if (page) ranks_write_events(run, page, &bytes);
+    if (!page) ft_fail(&error, FT_NOMEM, "no memory for what happened in a leg");
+    reply(run, &error, page, page ? bytes : 0);
+    ft_free(page);
+}
+
+static void fetch(const ft_run *run, int param)
+{
+    const ft_error fine = {FT_OK, ""};
+    int64_t bytes = ft_spec_bytes(&run->blueprint->params[param].spec);
+    int64_t state = ft_blueprint_state_bytes(run->blueprint, param);
+    char *page = ft_alloc(bytes + state);
+    if (page) {
+        memcpy(page, param_at(run, param), (size_t)bytes);
+        if (state) memcpy(page + bytes, run->states[param], (size_t)state);
+    }
+    reply(run, &fine, page, page ? bytes + state : 0);
+    ft_free(page);
+}
+
+/* A parameter, or its state, in every stage here that has it: at its owner, or as a copy. */
+static void store(ft_run *run, int param, bool state, const char *data)
+{
+    const ft_blueprint *b = run->blueprint;
+    int64_t bytes = ft_spec_bytes(&b->params[param].spec);
+    if (state) bytes = ft_blueprint_state_bytes(b, param);
+    for (int s = 0; s < run->n_stages; s++)
+        for (int i = 0; stage_is_here(run, s) && i < b->stages[s].n_params; i++) {
+            const ft_stage_param *p = &b->stages[s].params[i];
+            if (p->param != param || !(p->owned || (state ? p->with_state : p->replica))) continue;
+            memcpy(state ? known_state(run, s, param) : run->stages[s].params[param], data,
+                   (size_t)bytes);
+        }
+}
+
+/* False when the run is freed. */
+static bool serve(server *s, const control *c, const char *data)
+{
+    ft_error error = {FT_OK, ""};
+    switch ((say_kind)c->kind) {
+    case SAY_BEGIN:
+        begin(s, c, &error);
+        reply(s->run, &error, NULL, 0);
+        break;
+    case SAY_FEED: feed(s, c, data); break;
+    case SAY_DRAIN: ft_run_drain(s->now); break;
+    case SAY_END: end(s, c->number != 0); break;
+    case SAY_FETCH: fetch(s->run, (int)c->number); break;
+    case SAY_STORE: store(s->run, (int)c->number, false, data); break;
+    case SAY_STORE_STATE: store(s->run, (int)c->number, true, data); break;
+    case SAY_REFRESH:
+        ft_run_refresh(s->run, &error);
+        reply(s->run, &error, NULL, 0);
+        break;
+    case SAY_FREE: return false;
+    }
+    return true;
+}
+
+ft_status ft_run_serve(ft_run *run, ft_error *err)
+{
+    server s = {.run = run, .now = run};
+    ft_status status = FT_OK;
+    s.views = ft_alloc((run->blueprint->n_inputs + 1) * (int64_t)sizeof *s.views);
+    bool goes_on = s.views != NULL;
+    if (!goes_on) status = ft_fail(err, FT_NOMEM, "engine: no memory for inputs");
+    while (goes_on) {
+        ft_letter letter;
+        control c;
+        bool got = false;
+        status = ft_world_take(run->world, FT_TAG_CONTROL, -1, &letter, &got, err);
+        if (status != FT_OK) break;
+        memcpy(&c, letter.data, sizeof c);
+        goes_on = serve(&s, &c, letter.data + sizeof c);
+        ft_world_drop(run->world, &letter);
+    }
+    if (status != FT_OK) ft_run_give_up(s.now, LOST_NS, NULL);
+    ft_free(s.views);
+    ft_plan_free(s.leg);
+    return status;
+}

@@ -1,0 +1,323 @@
+/* state/remote.c - edges between devices of two processes.
+ *
+ * The maker leaves a value in a slot of its own, which is sent from there and lands in the slot of
+ * the same number at the receiver; when that slot is free again, the maker is told. So both have
+ * the counters of an edge as they are in one process, and the same slots hold the pipeline up.
+ * What passes through memory where an edge carries nothing, norms and failures of a batch, is
+ * written down in its message. */
+#include <string.h>
+
+#include "state/ledger.h"
+#include "state/remote.h"
+
+/* What an edge without cargo brings: the first failure of the batch that the sender knows, and the
+ * squared norms of what the sending stage owns. */
+typedef struct note {
+    int64_t order;
+    ft_error failure;
+    double squared[];
+} note;
+
+bool is_here(const ft_run *run, int device)
+{
+    return run->blueprint->cut.devices[device].rank == run->rank;
+}
+
+bool stage_is_here(const ft_run *run, int stage)
+{
+    return is_here(run, run->blueprint->stages[stage].device);
+}
+
+int rank_of_stage(const ft_run *run, int stage)
+{
+    return run->blueprint->cut.devices[run->blueprint->stages[stage].device].rank;
+}
+
+void run_stop(ft_run *run, const ft_error *error)
+{
+    pthread_mutex_lock(&run->error_lock);
+    if (run->error.status == FT_OK) run->error = *error;
+    pthread_mutex_unlock(&run->error_lock);
+    atomic_store(&run->stop, true);
+    for (int e = 0; e < run->n_edges; e++)
+        for (int r = 0; r < FT_ROWS; r++) {
+            ft_gate_wake(&run->edges[e].rows[r].filled);
+            ft_gate_wake(&run->edges[e].rows[r].freed);
+        }
+    ft_gate_wake(&run->fed_gate);
+    ft_gate_wake(&run->done_gate);
+}
+
+static bool sends(const ft_run *run, int e)
+{
+    return rank_of_stage(run, run->blueprint->edges[e].from) == run->rank;
+}
+
+static const ft_stage_share *share_of(const ft_blueprint *b, int stage)
+{
+    return &b->seating.of[b->stages[stage].origin];
+}
+
+/* -- notes ------------------------------------------------------------------------------------- */
+
+static int64_t note_bytes(const ft_blueprint *b, int e)
+{
+    const ft_stage_layout *from = &b->stages[b->edges[e].from];
+    int64_t n = 0;
+    for (int i = 0; i < from->n_params; i++) n += from->params[i].owned;
+    return (int64_t)sizeof(note) + n * (int64_t)sizeof(double);
+}
+
+static norm_cell *norms_at(const ft_run *run, int64_t batch)
+{
+    return run->norms + batch % run->blueprint->norm_slots * run->blueprint->n_params;
+}
+
+static void write_note(ft_run *run, int e, int64_t batch, note *out)
+{
+    const ft_blueprint *b = run->blueprint;
+    const ft_stage_layout *from = &b->stages[b->edges[e].from];
+    const batch_state *state = &run->batches[batch % b->batch_slots];
+    int n = 0;
+    pthread_mutex_lock(&run->error_lock);
+    out->order = state->failure_order;
+    out->failure = state->failure;
+    pthread_mutex_unlock(&run->error_lock);
+    for (int i = 0; b->norms && i < from->n_params; i++)
+        if (from->params[i].owned)
+            out->squared[n++] = norms_at(run, batch)[from->params[i].param].squared;
+}
+
+void note_failure(ft_run *run, int64_t batch, const ft_error *failure, int64_t order)
+{
+    batch_state *state = &run->batches[batch % run->blueprint->batch_slots];
+    if (failure->status == FT_OK) return;
+    pthread_mutex_lock(&run->error_lock);
+    if (state->failure.status == FT_OK || order < state->failure_order) {
+        state->failure = *failure;
+        state->failure_order = order;
+    }
+    pthread_mutex_unlock(&run->error_lock);
+}
+
+static void read_note(ft_run *run, int e, int64_t batch, const note *in)
+{
+    const ft_blueprint *b = run->blueprint;
+    const ft_stage_layout *from = &b->stages[b->edges[e].from];
+    int n = 0;
+    note_failure(run, batch, &in->failure, in->order);
+    for (int i = 0; b->norms && i < from->n_params; i++)
+        if (from->params[i].owned)
+            norms_at(run, batch)[from->params[i].param].squared = in->squared[n++];
+}
+
+/* -- slots ------------------------------------------------------------------------------------- */
+
+static bool is_note(const ft_run *run, int e)
+{
+    return run->blueprint->cargoes[e].kind == FT_CARGO_NOTHING;
+}
+
+static int64_t slot_bytes(const ft_run *run, int e)
+{
+    return is_note(run, e) ? ft_memory_round(note_bytes(run->blueprint, e))
+                           : run->blueprint->cargoes[e].slot_bytes;
+}
+
+static char *box_at(const ft_run *run, int e, int64_t index)
+{
+    return run->edges[e].box +
+           index % run->blueprint->cargoes[e].rows[FT_ROW_EDGE].n * slot_bytes(run, e);
+}
+
+/* The slot's number, of the edge's receiver, that the sender fills next after that one. */
+static int64_t next_index(const ft_run *run, int e, int64_t after)
+{
+    const ft_blueprint *b = run->blueprint;
+    const ft_edge *edge = &b->edges[e];
+    const ft_stage_share *from = share_of(b, edge->from), *to = share_of(b, edge->to);
+    int64_t index = after + 1;
+    if (!ft_action_per_micro(edge->to_kind) || from->n == 1) return index;
+    int mine = b->stages[edge->from].replica, theirs = b->stages[edge->to].replica;
+    while (ft_share_replica(from, ft_share_index(to, theirs, index)) != mine) index++;
+    return index;
+}
+
+/* Where the receiver has the slot. */
+static char *slot_at(const ft_run *run, int e, int64_t index)
+{
+    const ft_row *row = &run->blueprint->cargoes[e].rows[FT_ROW_EDGE];
+    if (is_note(run, e)) return box_at(run, e, index);
+    return run->workers[row->device].block + row->base +
+           index % row->n * run->blueprint->cargoes[e].slot_bytes;
+}
+
+/* -- messages ---------------------------------------------------------------------------------- */
+
+static int tag_of(const ft_run *run, int e, bool credit)
+{
+    return run->first_tag + 2 * e + credit;
+}
+
+void remote_fill(worker *w, const ft_action *a, int e)
+{
+    ft_run *run = w->run;
+    const ft_cargo *c = &run->blueprint->cargoes[e];
+    int64_t index = ft_blueprint_slot_index(run->blueprint, e, a);
+    int64_t bytes = is_note(run, e)
+                        ? note_bytes(run->blueprint, e)
+                        : c->bytes[run->batches[a->batch % run->blueprint->batch_slots].bucket];
+    char *box = box_at(run, e, index);
+    if (is_note(run, e)) write_note(run, e, a->batch, (note *)(void *)box);
+    ft_world_send(run->world, run->edges[e].peer, tag_of(run, e, false), box, bytes, false);
+}
+
+/* Whether an edge before e, to slots of the same row, is to the same process. */
+static bool was_told(const ft_run *run, int slots_of, int e)
+{
+    for (int k = slots_of; k < e; k++)
+        if (run->blueprint->cargoes[k].slots_of == slots_of && !sends(run, k) &&
+            run->edges[k].peer == run->edges[e].peer)
+            return true;
+    return false;
+}
+
+void remote_free(const ft_run *run, int slots_of)
+{
+    for (int e = slots_of; e < run->n_edges; e++) {
+        int to = run->edges[e].peer;
+        if (run->blueprint->cargoes[e].slots_of != slots_of || to < 0 || sends(run, e)) continue;
+        if (!was_told(run, slots_of, e))
+            ft_world_send(run->world, to, tag_of(run, slots_of, true), NULL, 0, false);
+    }
+}
+
+static void *place(void *user, int from, int tag, int64_t bytes)
+{
+    ft_run *run = user;
+    int e = (tag - run->first_tag) / 2;
+    edge_state *edge = &run->edges[e];
+    (void)from;
+    (void)bytes;
+    if ((tag - run->first_tag) % 2) return run; /* of no bytes */
+    edge->placed = next_index(run, e, edge->placed);
+    return slot_at(run, e, edge->placed);
+}
+
+/* A slot of a row that some device here fills is free again. */
+static void hear_credit(ft_run *run, int slots_of)
+{
+    ft_error error;
+    edge_state *edge = &run->edges[slots_of];
+    row_state *row = &edge->rows[FT_ROW_EDGE];
+    if (ledger_hear(run, &row->slots, edge->credits++, &error) != FT_OK) run_stop(run, &error);
+    ft_gate_open(&row->freed);
+}
+
+static void arrived(void *user, int from, int tag, int64_t bytes)
+{
+    ft_run *run = user;
+    ft_error error;
+    int e = (tag - run->first_tag) / 2;
+    edge_state *edge = &run->edges[e];
+    row_state *row = &edge->rows[FT_ROW_EDGE];
+    (void)from;
+    if ((tag - run->first_tag) % 2) {
+        hear_credit(run, e);
+        return;
+    }
+    edge->arrived = next_index(run, e, edge->arrived);
+    if (is_note(run, e)) {
+        read_note(run, e, edge->arrived, (const note *)(void *)slot_at(run, e, edge->arrived));
+        bytes = 0;
+    }
+    pool *slots = &run->edges[run->blueprint->cargoes[e].slots_of].rows[FT_ROW_EDGE].slots;
+    if (ledger_arrive(run, slots, edge->arrived, bytes, &error) != FT_OK) run_stop(run, &error);
+    ft_gate_open_by(&row->filled, (uint32_t)edge->arrived + 1 - ft_gate_count(&row->filled));
+}
+
+/* -- a run, a leg ------------------------------------------------------------------------------ */
+
+/* Slots of the sender, and where a receiver keeps notes. */
+static ft_status open_box(ft_run *run, int e, ft_error *err)
+{
+    edge_state *edge = &run->edges[e];
+    edge->box_bytes = run->blueprint->cargoes[e].rows[FT_ROW_EDGE].n * slot_bytes(run, e);
+    if (!edge->box_bytes || (!sends(run, e) && !is_note(run, e))) return FT_OK;
+    ft_executor *executor = run->workers[run->home].executor;
+    void *box = NULL;
+    FT_TRY(executor->driver->alloc(executor, FT_OF_HOST, edge->box_bytes, &box, err));
+    edge->box = box;
+    return FT_OK;
+}
+
+ft_status remotes_open(ft_run *run, ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    for (int e = 0; e < b->n_edges; e++) {
+        int from = rank_of_stage(run, b->edges[e].from), to = rank_of_stage(run, b->edges[e].to);
+        run->edges[e].peer = -1;
+        if (from == to || (from != run->rank && to != run->rank)) continue;
+        run->edges[e].peer = from == run->rank ? to : from;
+        if (to == run->rank) run->edges[b->cargoes[e].slots_of].tells = true;
+        FT_TRY(open_box(run, e, err));
+    }
+    remotes_reset(run);
+    if (!run->world) return FT_OK;
+    run->first_tag = FT_EDGE_TAGS + (run->trains ? 2 * run->trains->n_edges : 0);
+    const ft_receiver receiver = {run->first_tag, 2 * b->n_edges, run, place, arrived};
+    return ft_world_listen(run->world, &receiver, err);
+}
+
+void remotes_close(ft_run *run)
+{
+    if (run->world) ft_world_forget(run->world, run);
+    for (int e = 0; run->edges && e < run->n_edges; e++) {
+        edge_state *edge = &run->edges[e];
+        ft_executor *executor = edge->box ? run->workers[run->home].executor : NULL;
+        if (edge->box) executor->driver->release(executor, FT_OF_HOST, edge->box, edge->box_bytes);
+    }
+}
+
+void remotes_reset(ft_run *run)
+{
+    for (int e = 0; e < run->n_edges; e++) {
+        run->edges[e].placed = run->edges[e].arrived = -1;
+        run->edges[e].credits = 0;
+    }
+}
+
+/* Slots that the receiver of an edge hands out in so many batches. */
+static int64_t fills_of(const ft_blueprint *b, int e, int64_t batches)
+{
+    if (!ft_action_per_micro(b->edges[e].to_kind)) return batches;
+    return batches * share_of(b, b->edges[e].to)->per_batch;
+}
+
+ft_status remotes_settle(ft_run *run, int64_t batches, ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    for (int e = 0; run->world && e < b->n_edges; e++) {
+        if (run->edges[e].peer < 0 || !sends(run, e)) continue;
+        ft_gate *freed = &run->edges[b->cargoes[e].slots_of].rows[FT_ROW_EDGE].freed;
+        uint32_t wanted = (uint32_t)fills_of(b, e, batches);
+        while (!ft_world_wait(run->world, freed, wanted, NULL, INT64_C(100000000)))
+            FT_TRY(ft_world_health(run->world, err));
+    }
+    return FT_OK;
+}
+
+bool reads_input(const ft_run *run, int rank, int input)
+{
+    const ft_blueprint *b = run->blueprint;
+    const ft_graph *g = b->cut.graphs[0];
+    ft_value_id wanted = ft_graph_input_value(g, input);
+    for (int s = 0; s < b->cut.n_stages; s++)
+        for (int k = 0; rank_of_stage(run, s) == rank && k < FT_ACT_COUNT; k++)
+            for (int i = 0; b->stages[s].nodes[k] && i < b->stages[s].n_nodes[k]; i++) {
+                const ft_node *node = ft_graph_node(g, b->stages[s].nodes[k][i]);
+                for (int j = 0; j < node->n_in; j++)
+                    if (node->in[j] == wanted) return true;
+            }
+    return false;
+}
