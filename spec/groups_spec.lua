@@ -305,6 +305,51 @@ describe("groups of parameters", function()
       assert.same(text, groups.of { groups = groups.text(text) })
    end)
 
+   it("are said by lists of names as well: of what is trained, of what is frozen", function()
+      local list = groups.of { train_only = "*.bias, qa_outputs.*", freeze = { "b.*" },
+         groups = "c: trained" }
+      assert.equal("*: frozen; *.bias: trained; qa_outputs.*: trained; b.*: frozen; c: trained",
+         groups.text(list))
+      local function names(o)
+         local found = {}
+         o.family = "bert"
+         for _, param in ipairs(pipeline.plan(o).graphs[1]:params()) do
+            if not param.frozen then found[#found + 1] = param.name end
+         end
+         return found
+      end
+      for _, name in ipairs(names { train_only = "*.bias" }) do assert.matches("%.bias$", name) end
+      assert.same(names { groups = "*: frozen; *.bias: trained" }, names { train_only = "*.bias" })
+      assert.same({ "qa_outputs.weight", "qa_outputs.bias" }, names { freeze = "bert.*" })
+   end)
+
+   it("by lists are refused under the name of the list", function()
+      for problem, o in pairs {
+         ["train_only: 'encodr.*' is the name of no parameter; near it are encoder."] = {
+            train_only = "encodr.*" },
+         ["freeze: 'x' is the name of no parameter"] = { freeze = { "x" } },
+         ["freeze: there is no name in it"] = { freeze = "," },
+         ["train_only and adapters both say what is trained; with adapters, groups \"NAME: "
+            .. "trained\" trains more"] = { train_only = "*", lora = 2 },
+         ["every parameter is frozen"] = { freeze = "*" },
+      } do
+         local fault = files.failure(pipeline.plan, o)
+         assert.equal("invalid argument", fault.status)
+         assert.is_truthy(fault.message:find(problem, 1, true), fault.message)
+      end
+   end)
+
+   it("of biases alone are trained to the same bits on any cut, beside less memory", function()
+      local o = { family = "bert", steps = 4, train_only = "*.bias", recompute = "never" }
+      local one = pipeline.train(o)
+      o.devices = "cpu:3"
+      local run = train(o)
+      assert.same(one.params, run.params)
+      local full = pipeline.plan { family = "bert", recompute = "never" }
+      assert.is_true(one.measured[1].optimizer + one.measured[1].gradients
+         < 0.2 * (full.memory[1].optimizer + full.memory[1].gradients))
+   end)
+
    it("that make no sense are refused, with names that are near", function()
       for text, problem in pairs {
          ["encodr.*: frozen"] = "'encodr.%*' is the name of no parameter; near it are encoder%.",
@@ -347,8 +392,8 @@ describe("groups of parameters", function()
          local record = core.json.decode(core.sys.read_file(out .. "/run.json"), "run.json")
          assert.equal(text, record.flags.groups)
          local _, problem = run("4", text .. "; qa_outputs.bias: frozen", "--resume")
-         assert.matches("%-%-groups was bert[^\n]*frozen, is bert[^\n]*qa_outputs.bias: frozen\n$",
-            problem)
+         assert.matches("%-%-groups, %-%-freeze or %-%-train%-only was bert[^\n]*frozen, is bert"
+            .. "[^\n]*qa_outputs.bias: frozen\n$", problem)
          local _, fault, goes_on = run("4", text, "--resume")
          assert.equal(0, goes_on, fault)
          local archive = core.io.archive(out .. "/checkpoints/latest/state/state.safetensors")

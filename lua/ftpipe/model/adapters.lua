@@ -39,12 +39,6 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- What is asked for.
 
-local function list_of(text)
-   local list = {}
-   for word in text:gmatch("[^,%s]+") do list[#list + 1] = word end
-   return list
-end
-
 local WITH_LORA = { "lora_alpha", "lora_dropout", "lora_targets" }
 
 --- The model with the adapters that options ask for; the model itself where they ask for none.
@@ -68,8 +62,7 @@ function M.adapt(model, o)
       usage.of(o, "{lora}: there are no adapters for models of type '%s'",
          tostring(model.raw.model_type))
    end
-   local targets = o.lora_targets or form.targets
-   if type(targets) == "string" then targets = list_of(targets) end
+   local targets = patterns.list(o.lora_targets or form.targets)
    if #targets == 0 then usage.of(o, "{lora_targets}: there is no name in it") end
    return M.attach(model, {
       rank = o.lora, alpha = o.lora_alpha or PRESETS.alpha,

@@ -3,6 +3,9 @@
 --    --groups "encoder.*: frozen; lm_head.*: rate 10, decay 0"
 --    groups = { { "encoder.*", frozen = true }, { "lm_head.*", rate = 10, decay = 0 } }
 --
+-- --train-only NAMES stands for "*: frozen" and "NAME: trained" before these, --freeze NAMES for
+-- "NAME: frozen".
+--
 -- A pattern is a whole name, as a checkpoint has it, in which * stands for any characters and ? for
 -- one. Of several groups that a parameter is in, the last one that says something of its rate, its
 -- decay, or whether it is frozen decides that.
@@ -35,6 +38,31 @@ local WORDS = { frozen = { "frozen", true }, trained = { "frozen", false } }
 
 local function fail(o, format, ...)
    usage("%s: " .. format, named.name(o, "groups"), ...)
+end
+
+--- Groups of names that are all frozen, or all trained, by the option that lists them.
+local function add_listed(list, o, option, frozen)
+   if o[option] == nil then return end
+   local names_given = patterns.list(o[option])
+   if #names_given == 0 then usage.of(o, "{" .. option .. "}: there is no name in it") end
+   for _, name in ipairs(names_given) do
+      list[#list + 1] = { name, frozen = frozen, option = option }
+   end
+end
+
+--- Groups that stand before those of --groups.
+local function listed(o)
+   local list = {}
+   if o.train_only then
+      if o.lora or o.model and o.model.lora then
+         usage.of(o, "{train_only} and adapters both say what is trained; with adapters, {groups} "
+            .. "\"NAME: trained\" trains more than these")
+      end
+      list[1] = { "*", frozen = true }
+      add_listed(list, o, "train_only", false)
+   end
+   add_listed(list, o, "freeze", true)
+   return list
 end
 
 --- Notes what a group says; raises what is wrong with it.
@@ -94,15 +122,16 @@ end
 
 --- The groups that a text or a table says, as a list of { PATTERN, frozen =, rate =, decay = }; nil
 -- where there are none.
--- @tparam table o options, one of which it is
+-- @tparam table o options: groups, train_only, freeze; model, lora
 function M.of(o)
-   local given = o.groups
-   if given == nil then return nil end
-   local list = type(given) == "string" and parse_text(o, given) or check_table(o, given)
-   for _, group in ipairs(list) do
+   local list, given = listed(o), o.groups
+   if given == nil then return list[1] and list end
+   local own = type(given) == "string" and parse_text(o, given) or check_table(o, given)
+   if #own == 0 then fail(o, "there is no group in it") end
+   for _, group in ipairs(own) do
       if next(group, 1) == nil then fail(o, "'%s' says nothing", group[1]) end
+      list[#list + 1] = group
    end
-   if #list == 0 then fail(o, "there is no group in it") end
    return list
 end
 
@@ -192,8 +221,8 @@ local function check_patterns(o, params)
       local found = false
       for _, param in ipairs(params) do found = found or patterns.matches(group[1], param.name) end
       if not found then
-         fail(o, "'%s' is the name of no parameter; near it are %s", group[1],
-            near(group[1], params))
+         usage("%s: '%s' is the name of no parameter; near it are %s",
+            named.name(o, group.option or "groups"), group[1], near(group[1], params))
       end
    end
 end
