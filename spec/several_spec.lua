@@ -100,6 +100,60 @@ describe("a run of several processes", function()
    end)
 end)
 
+describe("the loss of a process", function()
+   if missing then
+      pending("cannot be tried here: " .. missing)
+      return
+   end
+
+   local scratch
+   setup(function() scratch = files.directory() end)
+   teardown(function() files.remove(scratch) end)
+
+   --- Starts a long run of so many processes, and sends a signal to one of them when it has its
+   -- first checkpoint: what was said on stderr, and seconds from the signal to the end.
+   local function lose(ranks, rank, signal)
+      local out = ("%s/%d-%d-%s"):format(scratch, ranks, rank, signal)
+      local words = flags("--devices", ("hosts:%dxcpu:1"):format(ranks), "--steps", "100000",
+         "--save-every", "20", "--out", out)
+      local script = ([[
+         %s >%s.out 2>%s.err </dev/null & launcher=$!
+         until [ -e %s/checkpoints/latest ] || ! kill -0 $launcher; do sleep 0.1; done
+         sleep 0.3
+         for pid in $(pgrep -f -- "--out %s "); do
+            if tr '\0' '\n' </proc/$pid/environ | grep -qx OMPI_COMM_WORLD_RANK=%d; then
+               kill -s %s $pid
+            fi
+         done
+         start=$(date +%%s)
+         wait $launcher
+         echo $(($(date +%%s) - start))]]):format(several.command(ranks, words, 200), out, out, out,
+         out:gsub("%-", "[-]"), rank, signal)
+      local printed = process.shell(script)
+      return core.sys.read_file(out .. ".err"), tonumber(printed:match("(%d+)\n$")), out
+   end
+
+   for _, case in ipairs { { 3, 0, "KILL" }, { 3, 1, "KILL" }, { 3, 2, "KILL" }, { 2, 1, "STOP" },
+      { 2, 0, "STOP" } }
+   do
+      local ranks, rank, signal = unpack(case)
+      it(("is said by all others, by name: rank %d of %d, %s"):format(rank, ranks, signal),
+         function()
+            local err, seconds, out = lose(ranks, rank, signal)
+            local named = select(2, err:gsub(("ftpipe: rank %d %%(host [^)]+%%) has "):format(rank),
+               ""))
+            assert.equal(ranks - 1, named, err)
+            assert.matches(("at stage %d on %d/cpu:0: %%l+"):format(rank, rank), err)
+            assert.is_true(seconds < 40, seconds)
+            if rank > 0 then
+               local step = core.io.link_target(out .. "/checkpoints/latest"):match("%d+")
+               assert.matches(("the checkpoint of step %s is whole, %%-%%-resume goes on"):format(
+                  step), err)
+            end
+         end)
+   end
+end)
+
 describe("devices of several processes", function()
    it("are refused where one was started", function()
       process.refused(2, "hosts:2xcpu:1 is of 2 processes, and 1 was started: expected "

@@ -4,6 +4,7 @@
  * name is a script, and an error that is nil ends the process silently. The words of --help and of
  * usage errors are in lua/ftpipe/prompt/host.lua. */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -265,6 +266,7 @@ static void forget_launcher(void)
 /* Rank 0 runs what is asked for; the others do what it says, until it ends. */
 static int run_ranks(lua_State *L, int argc, char **argv)
 {
+    interrupt_most = INT_MAX; /* launchers send some when another process was lost */
     int code = call_host(L, "join", 0);
     forget_launcher();
     if (code != 0) return code;

@@ -3,6 +3,7 @@
  * Rank 0 begins, feeds and ends legs; the others hear of it in the same order and do the same with
  * the devices that they have (serve.c). When the stages of a process are done with a batch, rank 0
  * hears what they know of it: losses, norms, failures, outputs, what their devices did. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -428,6 +429,19 @@ static ft_status open_feeds(ft_run *run, ft_error *err)
     return FT_OK;
 }
 
+/* Between legs. */
+static void rests(void *user, char out[FT_AT_WORDS])
+{
+    const ft_run *run = user;
+    for (int s = 0; s < run->n_stages; s++)
+        if (stage_is_here(run, s)) {
+            const ft_stage_layout *stage = &run->blueprint->stages[s];
+            snprintf(out, FT_AT_WORDS, "stage %d on %s: nothing, between legs", stage->origin,
+                     run->blueprint->cut.devices[stage->device].name);
+            return;
+        }
+}
+
 ft_status ranks_open(ft_run *run, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
@@ -450,6 +464,7 @@ ft_status ranks_open(ft_run *run, ft_error *err)
     FT_TRY(open_slips(run, err));
     FT_TRY(open_outputs(run, err));
     FT_TRY(open_feeds(run, err));
+    ft_world_on_ask(run->world, rests, run);
     const ft_receiver done = {r->done_tag, 1, r, place_slip, hear_slip};
     const ft_receiver failure = {r->failure_tag, 1, r, place_failure, hear_failure};
     if (run->rank) return FT_OK;
@@ -466,7 +481,7 @@ void ranks_watch(ft_run *run)
 void ranks_unwatch(ft_run *run)
 {
     if (run->world) ft_world_on_failure(run->world, NULL, NULL);
-    if (run->world) ft_world_on_ask(run->world, NULL, NULL);
+    if (run->world) ft_world_on_ask(run->world, rests, run);
 }
 
 void ranks_free(ft_world *world)
@@ -479,6 +494,7 @@ void ranks_free(ft_world *world)
 void ranks_close(ft_run *run)
 {
     if (!run->ranks) return;
+    ft_world_on_ask(run->world, NULL, NULL);
     ft_world_forget(run->world, run->ranks);
     ft_free(run->ranks->page);
 }

@@ -3,7 +3,6 @@
  * Every process tells rank 0 from time to time that it is alive and what it is at, and rank 0 tells
  * all. Who says nothing for too long is lost; on one machine the kernel says at once who has ended.
  * Rank 0 tells all who is lost, with what that one was at. */
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -13,7 +12,7 @@
 #include "transport/world.h"
 
 static const int64_t MS = 1000000;
-enum { BEAT_MS = 500, LOOK_MS = 100, SILENT_MS = 8000, ASLEEP_MS = 2000, TOLD_MS = 400 };
+enum { BEAT_MS = 200, LOOK_MS = 25, SILENT_MS = 8000, ASLEEP_MS = 2000, TOLD_MS = 400 };
 
 void watch_open(ft_world *w)
 {
@@ -21,7 +20,8 @@ void watch_open(ft_world *w)
     for (int r = 0; r < w->size; r++) {
         peer *p = &w->peers[r];
         bool here = strcmp(p->hello.machine, mine->machine) == 0;
-        p->ended = r != w->rank && here ? (int)syscall(SYS_pidfd_open, (pid_t)p->hello.pid, 0) : -1;
+        int fd = r != w->rank && here ? (int)syscall(SYS_pidfd_open, (pid_t)p->hello.pid, 0) : -1;
+        w->ends[r] = (struct pollfd){.fd = fd, .events = POLLIN};
         p->heard_ns = ft_now_ns();
     }
 }
@@ -29,7 +29,7 @@ void watch_open(ft_world *w)
 void watch_close(ft_world *w)
 {
     for (int r = 0; r < w->size; r++)
-        if (w->peers[r].ended >= 0) close(w->peers[r].ended);
+        if (w->ends[r].fd >= 0) close(w->ends[r].fd);
 }
 
 void watch_hear(ft_world *w, int from, int tag, const char *data, int64_t bytes)
@@ -85,25 +85,26 @@ static void report(ft_world *w, int r, const char *how)
     world_fail(w, &error);
 }
 
-static bool has_ended(const peer *p)
+/* Who has ended on this machine, or -1. */
+static int find_ended(const ft_world *w)
 {
-    struct pollfd fd = {.fd = p->ended, .events = POLLIN};
-    return p->ended >= 0 && poll(&fd, 1, 0) == 1;
+    if (poll(w->ends, (nfds_t)w->size, 0) <= 0) return -1;
+    for (int r = 0; r < w->size; r++)
+        if (w->ends[r].revents) return r;
+    return -1;
 }
 
+/* Rank 0 hears of everybody, the others of rank 0. */
 static void look(ft_world *w, int64_t now)
 {
     char how[64];
-    for (int r = 0; r < w->size && !atomic_load(&w->failed); r++) {
-        if (r == w->rank) continue;
+    int ended = find_ended(w);
+    if (ended >= 0) report(w, ended, "has ended");
+    for (int r = w->rank ? 0 : 1; r < (w->rank ? 1 : w->size) && !atomic_load(&w->failed); r++) {
         int64_t silent = now - w->peers[r].heard_ns;
-        bool heard_here = w->rank == 0 || r == 0; /* others do not talk to each other always */
-        if (has_ended(&w->peers[r]))
-            report(w, r, "has ended");
-        else if (heard_here && silent > SILENT_MS * MS) {
-            snprintf(how, sizeof how, "has said nothing for %.1f s", (double)silent / 1e9);
-            report(w, r, how);
-        }
+        if (silent <= SILENT_MS * MS) continue;
+        snprintf(how, sizeof how, "has said nothing for %.1f s", (double)silent / 1e9);
+        report(w, r, how);
     }
 }
 

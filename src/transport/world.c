@@ -98,11 +98,13 @@ ft_status ft_world_open(ft_world **out, const char *build, ft_error *err)
     }
     ft_world *w = ft_alloc(sizeof *w);
     if (w) w->peers = ft_alloc(size * (int64_t)sizeof *w->peers);
-    if (!w || !w->peers) return ft_fail(err, FT_NOMEM, "no memory for %d processes", size);
+    if (w) w->ends = ft_alloc(size * (int64_t)sizeof *w->ends);
+    if (!w || !w->peers || !w->ends)
+        return ft_fail(err, FT_NOMEM, "no memory for %d processes", size);
     w->mpi = mpi;
     w->rank = rank;
     w->size = size;
-    for (int r = 0; r < size; r++) w->peers[r].ended = -1;
+    for (int r = 0; r < size; r++) w->ends[r].fd = -1;
     pthread_mutex_init(&w->carrying, NULL);
     pthread_mutex_init(&w->lock, NULL);
     prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL); /* ns: naps between looks are short */
@@ -152,6 +154,7 @@ void ft_world_close(ft_world *w)
     ft_free(w->receives.items);
     ft_free(w->partials.items);
     ft_free(w->peers);
+    ft_free(w->ends);
     ft_free(w);
 }
 

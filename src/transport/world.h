@@ -2,6 +2,7 @@
 #ifndef FT_TRANSPORT_WORLD_H
 #define FT_TRANSPORT_WORLD_H
 
+#include <poll.h>
 #include <pthread.h>
 
 #include "transport/mpi.h"
@@ -22,7 +23,6 @@ typedef struct hello {
 /* What others know of a process. */
 typedef struct peer {
     hello hello;
-    int ended; /* a descriptor that can be read when the process has ended; -1: none */
     _Atomic int64_t heard_ns; /* when it said something last */
     char at[FT_AT_WORDS];
 } peer;
@@ -60,6 +60,7 @@ struct ft_world {
     const ft_mpi *mpi;
     int rank, size;
     peer *peers;
+    struct pollfd *ends; /* by rank: what the kernel says when a process here has ended; fd -1 */
     pthread_mutex_t carrying; /* held by who carries messages on: the lists below, and MPI */
     list sends, receives, partials;
     ft_receiver receivers[FT_WORLD_RECEIVERS];

@@ -32,18 +32,22 @@ local function limit_of(run)
    end
 end
 
+--- What a run that is lost can go on from; nil without a checkpoint.
+local function kept(run)
+   return run.saved and run.out
+      and named.words(run.args, "the checkpoint of step %d is whole, {resume} goes on from it")
+         :format(run.saved) or nil
+end
+
 --- Leaves what is known in the run directory, else on stderr; gives what is to be said besides.
 local function leave(run, text)
    local past = "what happened last:\n" .. run.engine:describe(EVENTS)
-   local checkpoint = run.saved and run.out
-      and named.words(run.args, "the checkpoint of step %d is whole, {resume} goes on from it")
-         :format(run.saved)
    local path = run.out and run.out .. "/watchdog.txt"
    local written = path and pcall(run.directory.write, run.directory, "watchdog.txt",
       text .. past)
    if not written then io.stderr:write(past) end
    local words = { written and ("%s has the last events of every device"):format(path) }
-   words[#words + 1] = checkpoint
+   words[#words + 1] = kept(run)
    return table.concat(words, "; ")
 end
 
@@ -52,6 +56,7 @@ function M.new(run)
    return watch.new {
       engine = run.engine, limit = limit_of(run),
       lost = function(text) return leave(run, text) end,
+      kept = function() return kept(run) end,
       say = function(text)
          if run.line then run.line:close() end
          io.stderr:write(text)
