@@ -43,7 +43,8 @@ for _, recipe in ipairs(RECIPES) do
          refused(recipe, 2, "task " .. recipe.task .. " is " .. recipe.kind
             .. ", %-%-model t5%-small is text2text", { "--model", "t5-small" })
          refused(recipe, 2, "no data for %-%-model " .. recipe.size:gsub("%-", "%%-")
-            .. ": give %-%-data DIR", { "--model", recipe.size })
+            .. ": give %-%-data DIR", { "--model", recipe.size, "--init", "random" })
+         refused(recipe, 6, "built%-in configuration without weights", { "--model", recipe.size })
          refused(recipe, 2, "%-%-steps and %-%-epochs say the same in two ways, give one",
             { "--model", recipe.size, "--steps", "1", "--epochs", "1" })
       end)

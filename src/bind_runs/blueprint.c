@@ -1,6 +1,7 @@
 /* bind_runs/blueprint.c - from a graph to a plan for it, and from the plan to a blueprint. */
 #include <math.h>
 
+#include "blueprint/states.h"
 #include "planfile/planfile.h"
 #include "bind_runs/internal.h"
 
@@ -326,6 +327,17 @@ static int blueprint_memory(lua_State *L)
     return 1;
 }
 
+/*** Bytes of the optimizer's state of all parameters that are trained.
+ * @function blueprint:state_bytes */
+static int blueprint_state_bytes(lua_State *L)
+{
+    const ft_blueprint *b = script_check_blueprint(L, 1);
+    double bytes = 0;
+    for (int i = 0; i < b->n_params; i++) bytes += (double)ft_blueprint_state_bytes(b, i);
+    lua_pushnumber(L, bytes);
+    return 1;
+}
+
 /*** Raises `plan infeasible` when a device is over its budget.
  * @function blueprint:check_memory */
 static int blueprint_check_memory(lua_State *L)
@@ -405,6 +417,8 @@ void script_blueprint_class(lua_State *L)
     static const luaL_Reg methods[] = {{"plan_text", blueprint_plan_text},
                                        {"memory", blueprint_memory},
                                        {"check_memory", blueprint_check_memory},
+                                       {"check_feed", script_blueprint_check_feed},
+                                       {"state_bytes", blueprint_state_bytes},
                                        {"fit", script_blueprint_fit},
                                        {"is_executable", blueprint_is_executable},
                                        {"stages", blueprint_stages},

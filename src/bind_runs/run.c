@@ -169,6 +169,39 @@ static int run_wants(lua_State *L)
     return 1;
 }
 
+/* The list of tensors at index 2 and the bucket at index 3; the views are a userdata on the stack.
+ */
+static ft_feed read_feed(lua_State *L)
+{
+    script_check_table(L, 2);
+    int n = (int)lua_objlen(L, 2);
+    ft_feed feed = {.bucket = (int)script_check_int(L, 3, 1, INT32_MAX) - 1};
+    ft_view *views = lua_newuserdata(L, ((size_t)n + 1) * sizeof *views);
+    for (int i = 0; i < n; i++) {
+        lua_rawgeti(L, 2, i + 1);
+        views[i] = *script_check_view(L, lua_gettop(L));
+        if (!ft_view_contiguous(&views[i]))
+            script_arg_error(L, 2, "input %d is not contiguous", i + 1); /* does not return */
+        lua_pop(L, 1);
+    }
+    feed.inputs = views;
+    feed.n_inputs = n;
+    return feed;
+}
+
+/*** Raises what a batch has against the graphs: the number, sizes or types of its inputs.
+ * @function blueprint:check_feed
+ * @tparam table inputs tensors in the order of the graph's inputs
+ * @tparam int bucket */
+int script_blueprint_check_feed(lua_State *L)
+{
+    ft_error err;
+    const ft_blueprint *b = script_check_blueprint(L, 1);
+    ft_feed feed = read_feed(L);
+    if (ft_feed_check(b, &feed, &err) != FT_OK) return script_raise(L, &err);
+    return 0;
+}
+
 /*** Feeds a batch.
  * @function run:feed
  * @tparam table inputs tensors in the order of the graph's inputs
@@ -178,20 +211,8 @@ static int run_feed(lua_State *L)
 {
     ft_error err;
     shared_run *shared = check_run(L, 1);
-    script_check_table(L, 2);
-    int n = (int)lua_objlen(L, 2);
-    ft_feed feed = {.bucket = (int)script_check_int(L, 3, 1, INT32_MAX) - 1,
-                    .rate = script_check_number(L, 4)};
-    ft_view *views = lua_newuserdata(L, ((size_t)n + 1) * sizeof *views);
-    for (int i = 0; i < n; i++) {
-        lua_rawgeti(L, 2, i + 1);
-        views[i] = *script_check_view(L, lua_gettop(L));
-        if (!ft_view_contiguous(&views[i]))
-            return script_arg_error(L, 2, "input %d is not contiguous", i + 1);
-        lua_pop(L, 1);
-    }
-    feed.inputs = views;
-    feed.n_inputs = n;
+    ft_feed feed = read_feed(L);
+    feed.rate = script_check_number(L, 4);
     if (ft_run_feed(shared->now, &feed, &err) != FT_OK) return script_raise(L, &err);
     return 0;
 }

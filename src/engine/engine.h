@@ -61,6 +61,9 @@ void ft_run_drain(ft_run *run);
 bool ft_run_wants(const ft_run *run);
 /* Copies a batch in. FT_INVALID for wrong shapes or when ft_run_wants is false. */
 ft_status ft_run_feed(ft_run *run, const ft_feed *feed, ft_error *err);
+/* Whether the inputs have the number, sizes and types that the graphs of the blueprint take;
+ * without a run. FT_SHAPE and FT_INVALID say what is wrong with which. */
+ft_status ft_feed_check(const ft_blueprint *blueprint, const ft_feed *feed, ft_error *err);
 /* The next finished batch, in order. FT_CANCELLED after timeout_ns without one (nothing is lost,
  * call again); the first failure of a worker otherwise. */
 ft_status ft_run_next(ft_run *run, ft_result *out, int64_t timeout_ns, ft_error *err);

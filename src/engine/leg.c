@@ -150,11 +150,10 @@ bool ft_run_wants(const ft_run *run)
            run->fed - run->taken < run->blueprint->batch_slots;
 }
 
-static ft_status check_feed(const ft_run *run, const ft_feed *feed, ft_error *err)
+/* run: NULL, or what needs no data of inputs that no stage of this rank reads. */
+static ft_status check_feed(const ft_blueprint *b, const ft_run *run, const ft_feed *feed,
+                            ft_error *err)
 {
-    const ft_blueprint *b = run->blueprint;
-    if (!ft_run_wants(run))
-        return ft_fail(err, FT_INVALID, "engine: no room for another batch in this leg");
     if (feed->bucket < 0 || feed->bucket >= b->cut.n_graphs)
         return ft_fail(err, FT_INVALID, "engine: length bucket %d, there are %d", feed->bucket,
                        b->cut.n_graphs);
@@ -164,7 +163,7 @@ static ft_status check_feed(const ft_run *run, const ft_feed *feed, ft_error *er
     const ft_graph *g = b->cut.graphs[feed->bucket];
     for (int i = 0; i < b->n_inputs; i++) {
         const ft_value *value = ft_graph_value(g, ft_graph_input_value(g, i));
-        if (!feed->inputs[i].data && !reads_input(run, run->rank, i)) continue;
+        if (run && !feed->inputs[i].data && !reads_input(run, run->rank, i)) continue;
         int64_t want = ft_shape_count(&value->spec.shape) * b->cut.micro_batches;
         int64_t have = ft_shape_count(&feed->inputs[i].shape);
         if (feed->inputs[i].dtype != value->spec.dtype || have != want)
@@ -176,9 +175,16 @@ static ft_status check_feed(const ft_run *run, const ft_feed *feed, ft_error *er
     return FT_OK;
 }
 
+ft_status ft_feed_check(const ft_blueprint *blueprint, const ft_feed *feed, ft_error *err)
+{
+    return check_feed(blueprint, NULL, feed, err);
+}
+
 ft_status ft_run_feed(ft_run *run, const ft_feed *feed, ft_error *err)
 {
-    FT_TRY(check_feed(run, feed, err));
+    if (!ft_run_wants(run))
+        return ft_fail(err, FT_INVALID, "engine: no room for another batch in this leg");
+    FT_TRY(check_feed(run->blueprint, run, feed, err));
     FT_TRY(ledger_feed(run, run->fed, feed->bucket, err));
     const ft_blueprint *b = run->blueprint;
     FT_TRY(load_batch(run, feed, err));

@@ -8,6 +8,23 @@ local core = require("ftpipe.core")
 
 local M = {}
 
+--- Batches of training data from the start, in the order of a run.
+-- @tparam table o options of a plan: batch, buckets, lengths, seed
+-- @tparam dataset dataset
+-- @tparam model model
+function M.batches(o, dataset, model)
+   return core.data.batcher {
+      dataset = dataset,
+      batch = o.batch,
+      buckets = o.buckets,
+      lengths = o.lengths,
+      columns = model.family.columns(model.config),
+      seed = o.seed,
+      shuffle = true,
+      prefetch = 4,
+   }
+end
+
 --- Gives a batch the weights of its labels.
 -- @tparam family family
 -- @tparam table batch of a batcher; its weights are set: batch[weight], (micro_batches) f32

@@ -240,6 +240,21 @@ local function check_faults(ckpt, faults)
       table.concat(parts, "; "))
 end
 
+--- Raises what `load` would find wrong, without reading a tensor.
+-- @tparam checkpoint ckpt
+-- @tparam table params as of `load`
+-- @treturn table what `match` gives
+-- @raise not found, malformed data, shape mismatch
+function M.check(ckpt, params)
+   if not ckpt.archive then
+      fail("not found", "%s: holds no weights, expected %s", ckpt.path,
+         table.concat(WEIGHTS, " or "))
+   end
+   local found = match(ckpt, params)
+   check_faults(ckpt, found)
+   return found
+end
+
 --- Reads every parameter into memory that is there.
 --
 -- Everything is checked before the first byte is read: each parameter is in the file with its
@@ -252,12 +267,7 @@ end
 --   lacks: their tensors are as they were
 -- @raise not found, malformed data, shape mismatch, input or output failed
 function M.load(ckpt, params, tensor_of)
-   if not ckpt.archive then
-      fail("not found", "%s: holds no weights, expected %s", ckpt.path,
-         table.concat(WEIGHTS, " or "))
-   end
-   local found = match(ckpt, params)
-   check_faults(ckpt, found)
+   local found = M.check(ckpt, params)
    for i, param in ipairs(params) do
       local source = found.sources[param.name]
       if source then ckpt:read(source, tensor_of(i, param)) end

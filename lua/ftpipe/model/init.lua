@@ -282,6 +282,18 @@ function Model:merge(params)
    return n
 end
 
+--- Raises what `fill` would find wrong with the checkpoint, without reading a tensor.
+-- @tparam table list as graph:params() gives it
+-- @local
+function Model:check_files(list)
+   if not self.checkpoint then return end
+   local base = {}
+   for _, param in ipairs(list) do
+      base[#base + 1] = not adapters.is(param.name) and param or nil
+   end
+   checkpoint.check(self.checkpoint, base)
+end
+
 --- config.json of the model as it is saved: a family that puts a head of its own on any checkpoint
 -- names it.
 -- @local

@@ -147,7 +147,7 @@ M.rows = {
    { "watchdog", of = "recipe", rare = true, type = "number", min = 0, value = "SECONDS",
       help = "without progress that end a run, 0: none do [20 steps, at least 30 s]" },
    { "dry_run", of = "recipe", type = "boolean", default = false, short = "-n",
-      help = "plan and predict only" },
+      help = "plan, predict and check what a run needs, write nothing" },
    { "cost", of = "explore", choices = choices.costs, default = "overlap",
       help = "what --compare counts, and a graph file is cut by" },
 }

@@ -9,6 +9,7 @@ local directories = require("ftpipe.store.directory")
 local models = require("ftpipe.model")
 local opts = require("ftpipe.base.opts")
 local plans = require("ftpipe.plan")
+local rehearse = require("ftpipe.run.rehearse")
 local runs = require("ftpipe.run")
 
 local rules = {
@@ -27,7 +28,8 @@ local function is_telling(run)
 end
 
 --- Opens the model of --model and the data of --data, plans, and says what is planned. Without
--- devices to run on, or with --dry-run, that is all, and a plan that does not fit is an error.
+-- devices to run on, or with --dry-run, that is all, and a plan that does not fit is an error; with
+-- --dry-run so is what else would stop the run before its first step. Neither writes to --out.
 -- Otherwise it scores the model, trains it, scores it again and leaves in --out what the run made;
 -- with --eval-only it scores only.
 -- @tparam table o `args` of ft.args, with what the preset "fine_tune" declares; `task`; optionally
@@ -40,7 +42,6 @@ return function(o)
    local args, task = o.args, o.task
    directories.check(args)
    local model = models.open(args)
-   if directories.is_for_runs(args) then model:check_trainable() end
    local data = task:open(model, args)
    print(("%s: %s; %s"):format(task.name, model, data or "no data, planning only"))
 
@@ -50,7 +51,10 @@ return function(o)
    }
    print(plan)
    plan:check()
-   if plan.only then return plan end
+   if plan.only then
+      if plan.devices[1].kind ~= "sim" then rehearse { plan = plan, data = data, args = args } end
+      return plan
+   end
 
    local run = runs.new { plan = plan, task = task, data = data, args = args }
    if not args.eval_only then

@@ -156,21 +156,6 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Legs.
 
---- Batches of the training data from the start, in the run's order.
-local function open_batches(run)
-   local o = run.plan.options
-   return core.data.batcher {
-      dataset = run.data.train.dataset,
-      batch = o.batch,
-      buckets = o.buckets,
-      lengths = o.lengths,
-      columns = run.model.family.columns(run.model.config),
-      seed = o.seed,
-      shuffle = true,
-      prefetch = 4,
-   }
-end
-
 --- Steps to the next one at which the pipeline is drained, to be saved or evaluated, or because the
 -- plan is of so many batches. These are multiples of --save-every, of --eval-every and of those
 -- batches, wherever the run began.
@@ -249,7 +234,7 @@ end
 function Run:train()
    self:stop() -- what is left of a loop before this one
    local o = self.plan.options
-   local batches, leg = open_batches(self), nil
+   local batches, leg = feed.batches(o, self.data.train.dataset, self.model), nil
    if self.done > 0 then batches:seek(self.done + 1) end
    self.line = progress.new(o.steps)
    self.forecast = forecast.new(self.plan, math.min(o.batches, o.steps))

@@ -8,6 +8,7 @@
 --    watchdog.txt                   who waited for whom when nothing moved (run/watchdog.lua)
 --    lock                           held by the process that writes here
 
+local above = require("ftpipe.base.above")
 local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
 local peft = require("ftpipe.model.peft")
@@ -89,10 +90,7 @@ end
 --- Refuses a directory that cannot be made, or written to.
 local function check_writable(args)
    local out = args.out
-   local there = #out > 1 and out:gsub("/+$", "") or out
-   while not core.sys.exists(there) and there ~= "." do
-      there = there:match("^(.+)/[^/]*$") or (there:find("^/") and "/" or ".")
-   end
+   local there = above(out)
    if core.sys.exists(there) ~= "directory" then
       usage.of(args, "{out=%s}: %s is not a directory", out, there)
    end
@@ -114,13 +112,10 @@ local function check_apart(args)
    end
 end
 
---- Whether a run is wanted, not a plan alone: neither --dry-run nor devices that are not there.
-function M.is_for_runs(args)
-   return not args.dry_run and not (args.devices or ""):find("^sim")
-end
+local function is_planning(args) return (args.devices or ""):find("^sim") ~= nil end
 
 --- Refuses an --out, or a --resume, that the run would stop at: before it has measured or planned
--- anything. What only plans writes nothing.
+-- anything. What plans for devices that are not there writes nothing, and may name any.
 -- @tparam table args of ft.args
 -- @raise invalid argument
 function M.check(args)
@@ -131,10 +126,16 @@ function M.check(args)
       usage.of(args, "{resume} goes on with training and {eval_only} does not train, give one of "
          .. "them ({model=%s/hf} is what the run has left)", args.out)
    end
-   if not args.out or not M.is_for_runs(args) then return end
+   if not args.out or is_planning(args) then return end
    check_writable(args)
    check_unused(args)
    check_apart(args)
+end
+
+--- Raises when another process has the directory args.out; writes nothing.
+-- @raise invalid argument
+function M.check_free(args)
+   if core.sys.exists(args.out .. "/lock") then M.new(args).lock:free() end
 end
 
 -- ---------------------------------------------------------------------------------------------

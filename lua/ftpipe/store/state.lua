@@ -10,6 +10,7 @@
 -- and the next run may cut the model in another way. Random numbers have no state: they are keyed
 -- by seed and step.
 
+local above = require("ftpipe.base.above")
 local adapters = require("ftpipe.model.adapters")
 local checkpoint = require("ftpipe.model.checkpoint")
 local core = require("ftpipe.core")
@@ -74,11 +75,11 @@ function M.find_best(out) return linked(out, "best") end
 
 --- Bytes of a checkpoint, nearly.
 local function bytes_of(run)
-   local bytes = SLACK_BYTES + 8 * #run.losses
-   local function add(tensor) bytes = bytes + tensor:count() * 4 end
-   for i, param in ipairs(run.plan.graphs[1]:params()) do
-      if not run.model.lora or adapters.saves(param) then add(run.params[param.name]) end
-      for _, part in ipairs(run.engine:state(i)) do add(part.tensor) end
+   local bytes = SLACK_BYTES + 8 * #run.losses + run.plan.blueprint:state_bytes()
+   for _, param in ipairs(run.plan.graphs[1]:params()) do
+      local count = 1
+      for _, dim in ipairs(param.dims) do count = count * dim end
+      if not run.model.lora or adapters.saves(param) then bytes = bytes + 4 * count end
    end
    return bytes
 end
@@ -87,7 +88,7 @@ local function megabytes(bytes) return ("%.1f MB"):format(bytes / 1e6) end
 
 --- What the disk lacks for a checkpoint, as text; nil when it has the room.
 local function missing(run)
-   local needed, free = bytes_of(run), core.io.free_bytes(run.out)
+   local needed, free = bytes_of(run), core.io.free_bytes(above(run.out))
    if needed <= free then return nil end
    return ("%s are missing: a checkpoint needs %s, its disk has %s left"):format(
       megabytes(needed - free), megabytes(needed), megabytes(free))
@@ -101,6 +102,7 @@ local function what_is_left(run)
 end
 
 --- Raises when a checkpoint of the run has no room on its disk.
+-- @tparam table run of it: out, which need not be there yet, plan, model, losses, args
 function M.check_room(run)
    local lack = missing(run)
    if lack then

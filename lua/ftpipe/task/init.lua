@@ -268,10 +268,12 @@ end
 -- @raise invalid argument: the model is of another kind
 function Task:open(model, args)
    check_kind(self, model, args)
+   local only_plans = args.dry_run or tostring(args.devices):match("^sim")
+   if not only_plans then model:check_trainable() end
    local by_file = args.train_file or args.eval_file
    local given = args.data or by_file
    if not given and not model.embedded then
-      if args.dry_run or tostring(args.devices):match("^sim") then return nil end
+      if only_plans then return nil end
       fail("invalid argument", named.words(args, "no data for {model=%s}: give {data=DIR}, or "
          .. "{train_file} and {eval_file}, or {data=%s}"), model.name, EMBEDDED)
    end

@@ -1,0 +1,34 @@
+--- What a run would stop at before its first step, found without running it, and in the words of
+-- the run itself. Flags, data, devices and memory were checked when it was planned; here the rest:
+-- another process in --out, tensors of the checkpoint, the first batch, room on the disk. Nothing
+-- is written, and no weight is read.
+
+local directories = require("ftpipe.store.directory")
+local feed = require("ftpipe.data.feed")
+local states = require("ftpipe.store.state")
+
+--- The first batch against the graph of its length.
+local function check_batch(plan, data)
+   local o = plan.options
+   if not data.train then return end
+   local batch = feed.batches(o, data.train.dataset, o.model):next()
+   feed.weigh(o.model.family, batch, o.micro_batches)
+   plan.blueprint:check_feed(feed.list(plan.graphs[1]:inputs(), batch), batch.bucket)
+end
+
+--- Raises what is wrong.
+-- @tparam table o plan (which fits); data, nil without; args
+-- @raise not found, malformed data, shape mismatch, invalid argument, input or output failed
+return function(o)
+   local plan, args = o.plan, o.args
+   if args.out then directories.check_free(args) end
+   if not (args.resume and states.find(args.out)) then
+      plan.options.model:check_files(plan.graphs[1]:params())
+   end
+   if o.data then check_batch(plan, o.data) end
+   if args.out and not args.eval_only then
+      states.check_room {
+         out = args.out, plan = plan, model = plan.options.model, losses = {}, args = args,
+      }
+   end
+end
