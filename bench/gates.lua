@@ -74,6 +74,10 @@ return {
       { "equality-differ", most = 0, against = "one device" },
    } },
    { "plans", "BUILD/test_engine_plans 10000 401", asked = true },
+   { "budgets", "PROGRAM bench/budgets.lua", asked = true, gates = {
+      { "budgets-differ", most = 0, against = "the same run without a budget" },
+   } },
+   { "harmony", "PROGRAM examples/papers/harmony.lua --run", asked = true },
    { "speed", "PROGRAM bench/speed.lua", gates = {
       { "speed-async", least = 1.90, against = "one worker" },
       { "speed-zero-bubble", least = 1, against = "1f1b's bound, M / (M + P - 1)" },

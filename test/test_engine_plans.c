@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/rng.h"
+#include "blueprint/fit.h"
 #include "check_driver.h"
 #include "engine_run.h"
 #include "planfile/planfile.h"
@@ -45,7 +46,7 @@ typedef struct candidate {
     ft_weights weights;
     ft_cut cut;
     int node_stage[NODES], stage_device[STAGES];
-    bool recompute[STAGES], splits[STAGES], edited;
+    bool recompute[STAGES], splits[STAGES], edited, moved;
     ft_device devices[DEVICES];
     ft_plan *plan;
     ft_text text; /* of the plan, once it was written to be edited */
@@ -211,6 +212,60 @@ static ft_status edit(candidate *c, ft_error *err)
     return ft_plan_check(c->plan, err);
 }
 
+/* -- moves ------------------------------------------------------------------------------------- */
+
+static ft_status draw(ft_blueprint **out, const candidate *c, ft_error *err)
+{
+    static double hypers[FT_MAX_HYPERS];
+    const ft_optimizer *adamw = ft_optimizer_find("adamw");
+    ft_optimizer_hypers(adamw, NULL, NULL, 0, hypers, err);
+    const ft_blueprint_options options = {.graphs = &c->g,
+                                          .n_graphs = 1,
+                                          .plan = c->plan,
+                                          .devices = c->devices,
+                                          .n_devices = c->cut.n_devices,
+                                          .micro_batch_size = ROWS,
+                                          .optimizer = adamw,
+                                          .hypers = hypers,
+                                          .seed = 1};
+    return ft_blueprint_new(out, &options, err);
+}
+
+/* Every second plan moves state to host memory and back, for budgets between the least and all;
+ * with too small ones as little as there can be is on the device; where none can, it stays. Drawn
+ * apart, so that plans keep their numbers. */
+static ft_status move_state(candidate *c, ft_error *err)
+{
+    ft_rng rng;
+    ft_blueprint *b = NULL;
+    ft_plan *moved = NULL;
+    int64_t spare[DEVICES];
+    ft_rng_init(&rng, 6, c->number);
+    if (ft_rng_below(&rng, 2)) return FT_OK;
+    FT_TRY(draw(&b, c, err));
+    for (int d = 0; d < c->cut.n_devices; d++) {
+        int64_t all = ft_blueprint_device_bytes(b, d);
+        spare[d] =
+            c->devices[d].memory_bytes - all + (int64_t)ft_rng_below(&rng, (uint64_t)all / 2 + 1);
+    }
+    ft_fit fit = {.least = ft_rng_below(&rng, 3) == 0,
+                  .spare = spare,
+                  .classes = ft_rng_below(&rng, 4) ? ~0U : (unsigned)ft_rng_below(&rng, 256),
+                  .scope = (ft_residency_scope)ft_rng_below(&rng, 3),
+                  .writes_back = ft_rng_below(&rng, 4) == 0,
+                  .updates_at_home = ft_rng_below(&rng, 3) == 0};
+    ft_status status = ft_blueprint_fit(&moved, b, &fit, err);
+    fit.least = true;
+    if (status == FT_INFEASIBLE) status = ft_blueprint_fit(&moved, b, &fit, err);
+    if (status == FT_OK) {
+        ft_plan_free(c->plan);
+        c->plan = moved;
+        c->moved = true;
+    }
+    ft_blueprint_free(b);
+    return status == FT_INFEASIBLE || status == FT_UNSUPPORTED ? FT_OK : status;
+}
+
 /* -- runs -------------------------------------------------------------------------------------- */
 
 typedef struct outcome {
@@ -242,23 +297,11 @@ static bool take(candidate *c, ft_run *run, outcome *o)
 /* Trains by the plan. *refused: before the start, else what goes wrong is a fault. */
 static outcome train_by(candidate *c, bool threaded, bool *refused)
 {
-    static double hypers[FT_MAX_HYPERS];
     outcome o = {0};
     ft_error err = {FT_OK, ""};
     ft_blueprint *b = NULL;
     ft_run *run = NULL;
-    const ft_optimizer *adamw = ft_optimizer_find("adamw");
-    ft_optimizer_hypers(adamw, NULL, NULL, 0, hypers, &err);
-    const ft_blueprint_options options = {.graphs = &c->g,
-                                          .n_graphs = 1,
-                                          .plan = c->plan,
-                                          .devices = c->devices,
-                                          .n_devices = c->cut.n_devices,
-                                          .micro_batch_size = ROWS,
-                                          .optimizer = adamw,
-                                          .hypers = hypers,
-                                          .seed = 1};
-    ft_status status = ft_blueprint_new(&b, &options, &err);
+    ft_status status = draw(&b, c, &err);
     if (status == FT_OK) status = ft_run_new(&run, b, &err);
     if (status == FT_OK) status = set_params(run, &err);
     if (status == FT_OK) status = ft_run_begin(run, ft_blueprint_plan(b), 1, threaded, &err);
@@ -325,7 +368,7 @@ static bool same(const outcome *a, const outcome *b)
 
 /* What became of all plans. */
 typedef struct tally {
-    int refused, completed, edited, judged;
+    int refused, completed, edited, judged, moved;
     int by_schedule[32];
 } tally;
 
@@ -339,6 +382,7 @@ static void try_plan(ft_graph *g, const char *kind, uint64_t number, tally *t)
     bool delayed = !strcmp(kind, "cpu") && below(&c, 4) == 0;
     for (int d = 0; delayed && d < c.cut.n_devices; d++) c.devices[d].driver = &slow;
     ft_status status = make(&c, &err);
+    if (status == FT_OK) status = move_state(&c, &err);
     if (status == FT_OK && below(&c, 2)) status = edit(&c, &err);
     bool refused = status != FT_OK;
     CHECK(!refused || err.message[0]);
@@ -351,6 +395,7 @@ static void try_plan(ft_graph *g, const char *kind, uint64_t number, tally *t)
         while (ft_schedules[s] != c.schedule) s++;
         t->completed++;
         t->edited += c.edited;
+        t->moved += c.moved;
         if (s < 32) t->by_schedule[s]++;
         replayed = train_by(&c, false, &again);
         bool fine = CHECK(!again && same(&threaded, &replayed));
@@ -370,14 +415,13 @@ static void try_plans(const char *kind, uint64_t first, int n)
     tally t = {0};
     if (!CHECK(g != NULL)) return;
     for (int i = 0; i < n; i++) try_plan(g, kind, first + (uint64_t)i, &t);
-    printf(
-        "%d plans on %s: %d refused before the start, %d completed (%d of them edited), %d as one "
-        "device\n",
-        n, kind, t.refused, t.completed, t.edited, t.judged);
+    printf("%d plans on %s: %d refused before the start, %d completed (%d of them edited, %d with "
+           "moves), %d as one device\n",
+           n, kind, t.refused, t.completed, t.edited, t.moved, t.judged);
     CHECK(t.refused + t.completed == n);
     if (n >= 200) { /* nothing is left out by chance */
         CHECK(t.completed > n / 3 && t.refused > n / 20 && t.judged > n / 10);
-        CHECK(t.edited > n / 50);
+        CHECK(t.edited > n / 50 && t.moved > n / 10);
         for (int s = 0; ft_schedules[s]; s++)
             CHECK(t.by_schedule[s] > 0 || ft_schedules[s]->replicates);
     }

@@ -4,6 +4,7 @@
 --    ftpipe examples/papers/harmony.lua
 --    ftpipe examples/papers/harmony.lua --write-back dirty     a virtual memory that tracks pages
 --    ftpipe examples/papers/harmony.lua --parameters paper     sizes worked back from the slides
+--    ftpipe examples/papers/harmony.lua --run                  all four systems, executed on CPUs
 --
 -- Li, Phanishayee, Murray, Kim: "Doing More with Less: Training Large DNN Models on Commodity
 -- Servers for the Masses", HotOS 2021 (slides); Li et al., "Harmony", VLDB 2022 (code).
@@ -23,6 +24,8 @@ local args = ft.args {
    devices = { default = 4, type = "int", min = 2, help = "N of the table of volumes" },
    micro_batches = { default = 16, type = "int", min = 1, help = "M" },
    layers = { default = 48, type = "int", min = 2, help = "R" },
+   run = { default = false, type = "boolean",
+      help = "train a BERT of 24 small layers on two devices by each of the four systems" },
 }
 
 local report = reports.new()
@@ -279,7 +282,94 @@ local function print_estimates()
    end
 end
 
+-- ---------------------------------------------------------------------------------------------
+-- Executed.
+
+local N, M, R = 2, 8, 24 -- devices, micro-batches, stages
+
+-- By system: its order of work, and what leaves a device.
+local orders = {
+   dp = { "data-parallel", "lms" }, ["harmony-dp"] = { "harmony-dp", "task" },
+   pp = { "1f1b", "lms" }, ["harmony-pp"] = { "harmony-pp", "task" },
+}
+local classes = { W = "weights", dW = "gradients", K = "optimizer", X = "activations" }
+local why_less = {
+   K = "a replica has the optimizer's state of the part of the weights that it updates",
+   Y = "what passes between stages of a device waits in buffers there, and does not swap",
+}
+
+local function scaled_bert()
+   local core = require("ftpipe.core")
+   local dir = os.tmpname()
+   os.remove(dir)
+   core.sys.mkdir(dir)
+   core.sys.write_file(dir .. "/config.json", core.json.encode {
+      model_type = "bert", vocab_size = 1000, hidden_size = 128, intermediate_size = 512,
+      num_hidden_layers = R, num_attention_heads = 2, max_position_embeddings = 64,
+      type_vocab_size = 2,
+   })
+   local model = ft.model { model = dir, init = "random" }
+   os.remove(dir .. "/config.json")
+   os.remove(dir)
+   return model
+end
+
+local function executed_plan(model, schedule, swap, devices)
+   return ft.plan {
+      model = model, devices = devices or "cpu:" .. N, batch = M, micro_batches = M,
+      buckets = { 32 }, partition = "seq", stages = R, schedule = schedule, swap = swap,
+      update = "device", recompute = "never", optimizer = "adamw", batches = 4,
+      profile = "modelled",
+   }
+end
+
+--- Bytes of a class that a batch copies, on all devices.
+local function copied(plan, class)
+   local bytes = 0
+   for _, volume in ipairs(plan.volumes) do
+      bytes = bytes + volume.bytes_in[class] + volume.bytes_out[class]
+   end
+   return bytes / plan.options.batches
+end
+
+local function print_executed()
+   package.path = "bench/?.lua;" .. package.path
+   local peer = require("peer")
+   report:section(("Executed: BERT of %d layers of width 128, N=%d M=%d R=%d, in sizes of the "
+      .. "model"):format(R, N, M, R),
+      "HotOS 2021, table \"swap load\"; a step's copies to and from the host")
+   local model, lines, least = scaled_bert(), {}, nil
+   -- in order, one micro-batch at a time: every class is there once
+   local sizes = executed_plan(model, "sequential", "never", "cpu:1").memory[1]
+   for _, system in ipairs(slide) do
+      local order = orders[system[1]]
+      local plan, bytes = executed_plan(model, order[1], order[2]), 0
+      for _, row in ipairs(system[3]) do
+         local class = classes[row[1]]
+         if class then
+            report:row(("%s, %s"):format(system[2]:gsub("parallelism", "par."), row[1]),
+               row[2](N, M, R), copied(plan, class) / sizes[class],
+               { format = "%.2f", why = why_less[row[1]] })
+         elseif row[1] == "Y" or row[1] == "dX" then
+            report:row(("%s, %s"):format(system[2]:gsub("parallelism", "par."), row[1]),
+               row[2](N, M, R), 0, { format = "%.2f", why = why_less.Y })
+         end
+      end
+      for _, class in pairs(classes) do bytes = bytes + copied(plan, class) end
+      local seconds = peer.step_seconds(plan, 3, 1)
+      least = least and math.min(least, seconds) or seconds
+      lines[#lines + 1] = { system[2], bytes, seconds, plan }
+   end
+   for _, line in ipairs(lines) do
+      local most = 0
+      for _, n in ipairs(line[4]:memory_bytes()) do most = math.max(most, n) end
+      report:line(("%-28s %8.1f MB copied, %7.1f ms a step (%.2f of the fastest), %.1f MB held")
+         :format(line[1], line[2] / 1e6, 1e3 * line[3], line[3] / least, most / 1e6))
+   end
+end
+
 print_volumes()
+if args.run then print_executed() end
 print_trainings()
 print_footprint()
 print_estimates()
