@@ -245,12 +245,14 @@ end)
 describe("the engine", function()
    it("refuses what it cannot execute yet by name", function()
       local plan = pipeline.plan { devices = "cpu:2", steps = 1, micro_batches = 2 }
-      local drained = plan:edit(function(text) return (text:gsub(" U0%.0", " U0.0 Z0.0")) end)
-      local ok, err = pcall(drained.blueprint.run, drained.blueprint)
+      local again = plan:edit(function(text)
+         return (text:gsub(" B0%.0%.0%-1", " D0.0.0:activations C0.0.0%0", 1))
+      end)
+      local ok, err = pcall(again.blueprint.run, again.blueprint)
       assert.is_false(ok)
       assert.equal("unsupported", err.status)
-      assert.matches("drain actions, as stage 0 has on device 0, can be planned and simulated but "
-         .. "not executed yet", err.message)
+      assert.matches("recompute actions, as stage 0 has on device 0, can be planned and simulated "
+         .. "but not executed yet", err.message)
    end)
 end)
 

@@ -349,7 +349,7 @@ static int blueprint_check_memory(lua_State *L)
     return 1;
 }
 
-/*** Whether the plan can be run, not only simulated.
+/*** Whether the plan can be run, not only simulated; false and why where it cannot.
  * @function blueprint:is_executable */
 static int blueprint_is_executable(lua_State *L)
 {
@@ -357,7 +357,9 @@ static int blueprint_is_executable(lua_State *L)
     ft_status status = ft_run_check(script_check_blueprint(L, 1), &err);
     if (status != FT_OK && status != FT_UNSUPPORTED) return script_raise(L, &err);
     lua_pushboolean(L, status == FT_OK);
-    return 1;
+    if (status == FT_OK) return 1;
+    lua_pushstring(L, err.message);
+    return 2;
 }
 
 /*** By stage: device, forward_ns and backward_ns (modelled), ahead (updates), and what

@@ -21,12 +21,13 @@ static bool moves_class(const ft_action *a)
     return a->kind == FT_ACT_SWAP_OUT || a->kind == FT_ACT_SWAP_IN || a->kind == FT_ACT_DROP;
 }
 
-/* The unit that the action moves, or may be the first to write: activations of a forward, gradients
- * of a batch's first backward; else NULL. */
+/* The unit that the action moves, or may be the first to write: activations of a forward, or of a
+ * micro-batch whose were dropped, gradients of a batch's first backward; else NULL. */
 static ft_unit *unit_of(const ft_blueprint *b, const ft_action *a)
 {
     if (moves_class(a)) return b->stages[a->stage].units[a->item];
-    if (a->kind == FT_ACT_FORWARD) return b->stages[a->stage].units[FT_MEMORY_ACTIVATIONS];
+    if (a->kind == FT_ACT_FORWARD || a->kind == FT_ACT_RECOMPUTE)
+        return b->stages[a->stage].units[FT_MEMORY_ACTIVATIONS];
     bool first = ft_action_per_micro(a->kind) && ft_blueprint_is_first(b, a) &&
                  ft_action_writes(a) >> FT_MEMORY_GRADIENTS & 1;
     return first ? b->stages[a->stage].units[FT_MEMORY_GRADIENTS] : NULL;

@@ -36,6 +36,13 @@ ft_status finish_batch(worker *w, const ft_action *a, ft_error *err)
     return FT_OK;
 }
 
+/* That nothing of the stage is in flight was proven with the plan. */
+static ft_status do_drain(worker *w, const ft_action *a, ft_error *err)
+{
+    (void)w, (void)a, (void)err;
+    return FT_OK;
+}
+
 /* -- the table --------------------------------------------------------------------------------- */
 
 static ft_status (*const kinds[FT_ACT_COUNT])(worker *, const ft_action *, ft_error *) = {
@@ -47,6 +54,7 @@ static ft_status (*const kinds[FT_ACT_COUNT])(worker *, const ft_action *, ft_er
     [FT_ACT_BACKWARD_INPUT] = do_stage, [FT_ACT_BACKWARD_WEIGHT] = do_backward,
     [FT_ACT_PREDICT] = do_predict,      [FT_ACT_TAKE_NORMS] = do_take_norms,
     [FT_ACT_ATTENUATE] = do_attenuate,  [FT_ACT_EXCHANGE] = do_exchange,
+    [FT_ACT_DRAIN] = do_drain,
 };
 
 /* The first action of a kind that has no function here, or NULL. */

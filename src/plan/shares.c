@@ -65,8 +65,9 @@ static ft_status check_share(const ft_seating *all, int stage, int n_devices, ft
     }
     if (s->micros % s->n == 0) return FT_OK;
     return ft_fail(err, FT_INVALID,
-                   "plan: %lld micro-batches cannot be dealt to the %d replicas of stage %d alike",
-                   (long long)s->micros, s->n, stage);
+                   "plan: %lld micro-batches cannot be dealt to the %d replicas of stage %d alike: "
+                   "expected a multiple of %d",
+                   (long long)s->micros, s->n, stage, s->n);
 }
 
 ft_status ft_shares_new(ft_seating *out, ft_arena *arena, const ft_seat_request *q, ft_error *err)

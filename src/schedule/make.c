@@ -83,11 +83,12 @@ static ft_status check_pipeline(const ft_pipeline *p, const ft_schedule *schedul
     if (p->is_bounded && !p->most_late && reads_second_newest(p, schedule))
         return ft_fail(err, FT_INVALID,
                        "schedule %s: every weight is read one update late, but 0 is the most that "
-                       "is asked for",
+                       "is asked for: expected 1 or more",
                        schedule->name);
     bool several = p->replica_first && p->replica_first[p->n_stages] > p->n_stages;
     if (schedule->replicates && !several && p->n_devices > 1)
-        return ft_fail(err, FT_INVALID, "schedule %s: expected a stage with several replicas",
+        return ft_fail(err, FT_INVALID,
+                       "schedule %s: expected a stage with several replicas, as on several devices",
                        schedule->name);
     if (p->n_edges < 0 || p->n_edges > FT_PLAN_MAX_EDGES)
         return ft_fail(err, FT_INVALID, "pipeline: %d edges, expected 0 to %d", p->n_edges,

@@ -135,6 +135,12 @@ local function update_line(o)
       and (", since %s needs all gradients"):format(named.value(o, "clip", o.clip)) or "")
 end
 
+--- What training says to a plan that can be simulated alone; nil when it can be executed.
+local function executed_line(plan)
+   local ok, why = plan.blueprint:is_executable()
+   return not ok and "not executed: " .. why or nil
+end
+
 --- What is over its budget, in lines.
 local function over_lines(plan)
    local names = {}
@@ -167,6 +173,7 @@ function M.text(plan)
    end
    lines[#lines + 1] = (fits and "proved: " or "proved, were there room: ")
       .. playing.proof(plan.blueprint:stages())
+   lines[#lines + 1] = executed_line(plan)
    lines[#lines + 1] = ("predicted%s: %s"):format(
       o.eval_only and kinds.of(o.model).evaluate and ", a pass over the examples" or "",
       tostring(plan:simulate(math.min(o.batches, 8))))
