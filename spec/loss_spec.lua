@@ -208,7 +208,7 @@ describe("bf16", function()
 
    it("can be planned anywhere for devices that are not here", function()
       for _, isa in ipairs { "AVX512_CORE", "AVX2" } do
-         local out, err, exit = plan_without(isa, "sim:2x8GB")
+         local out, err, exit = plan_without(isa, "sim:2xl4")
          assert.equal(0, exit, err)
          assert.matches("predicted: ", out)
       end

@@ -201,6 +201,23 @@ static int graph_bf16(lua_State *L)
     return 1;
 }
 
+/*** For plans alone: what nodes give is kept in 16 bits, products with weights are made of such
+ * operands; parameters, their gradients and scalars stay f32. The graph can no longer be run.
+ * @function graph:store
+ * @tparam string dtype "bf16" or "f16"
+ * @treturn graph itself */
+static int graph_store(lua_State *L)
+{
+    ft_graph *g = script_check_graph(L, 1);
+    const char *name = script_check_string(L, 2);
+    bool bf16 = strcmp(name, "bf16") == 0;
+    if (!bf16 && strcmp(name, "f16") != 0)
+        return script_arg_error(L, 2, "expected \"bf16\" or \"f16\"");
+    ft_graph_store(g, bf16 ? FT_BF16 : FT_F16);
+    lua_settop(L, 1);
+    return 1;
+}
+
 static int graph_verify(lua_State *L)
 {
     ft_error err;
@@ -442,6 +459,7 @@ int script_bind_graph(lua_State *L)
     static const luaL_Reg methods[] = {{"input", graph_input},
                                        {"param", graph_param},
                                        {"freeze", graph_freeze},
+                                       {"store", graph_store},
                                        {"scope", graph_scope},
                                        {"add", graph_add},
                                        {"output", graph_output},

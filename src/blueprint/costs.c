@@ -10,8 +10,6 @@
 
 /* What a call of a small kernel costs beside its work, from the operator benchmark. */
 static const double CALL_NS = 1500;
-/* Products of bf16 operands, conversions included, against f32: measured with AVX512-BF16. */
-static const double BF16_SPEEDUP = 1.9;
 
 double ft_node_time_ns(const ft_graph *graph, int node, const ft_device *device)
 {
@@ -23,7 +21,10 @@ double ft_node_time_ns(const ft_graph *graph, int node, const ft_device *device)
     }
     for (int k = 0; k < n->op->n_out; k++) out[k] = ft_graph_value(graph, n->out + k)->spec;
     ft_cost cost = n->op->cost(in, out, n->attrs);
-    double arithmetic = cost.flops / device->flops_per_s / (cost.bf16 ? BF16_SPEEDUP : 1);
+    double rate = !cost.bf16              ? device->flops_per_s
+                  : in[0].dtype == FT_F16 ? device->f16_flops_per_s
+                                          : device->bf16_flops_per_s;
+    double arithmetic = cost.flops / rate;
     double traffic = (cost.bytes_read + cost.bytes_written) / device->bytes_per_s;
     return CALL_NS + 1e9 * (arithmetic > traffic ? arithmetic : traffic);
 }

@@ -115,6 +115,8 @@ static ft_status find_packs(ft_blueprint *b, int s, ft_error *err)
     /* Packed layouts are those of the CPU's products. */
     if (b->cut.devices[stage->device].kind == FT_DEVICE_CPU)
         stage->n_packs = ft_program_packs(b->cut.graphs[0], nodes, n, stage->packs);
+    else
+        stage->n_packs = ft_program_copies(b->cut.graphs[0], nodes, n, stage->packs);
     if (b->trains) blueprint_share_packs(b, s);
     return FT_OK;
 }

@@ -26,6 +26,8 @@ typedef struct ft_device {
     int rank;                       /* of the process that has it, among those of a run */
     int64_t memory_bytes;           /* budget */
     double flops_per_s;             /* f32 multiply-adds count twice */
+    double bf16_flops_per_s;        /* the same of products of such numbers, with f32 sums; */
+    double f16_flops_per_s;         /* 0: it has none, or they are not known */
     double bytes_per_s;             /* memory bandwidth */
     double link_bytes_per_s;        /* to another device */
     int64_t link_latency_ns;
@@ -40,11 +42,12 @@ enum { FT_MAX_DEVICES = 256, FT_CARDS = 15 };
 typedef struct ft_card {
     const char *name;
     double memory_bytes, flops_per_s, bytes_per_s, link_bytes_per_s;
+    double bf16_flops_per_s, f16_flops_per_s; /* dense, with f32 sums; 0: none */
 } ft_card;
 
 extern const ft_card ft_cards[FT_CARDS];
 /* The parts of a card's peaks that work on it reaches. */
-extern const double FT_CARD_PRODUCTS, FT_CARD_MEMORY;
+extern const double FT_CARD_PRODUCTS, FT_CARD_MEMORY, FT_CARD_TENSOR;
 /* The card of that name, or NULL. */
 const ft_card *ft_card_find(const char *name);
 /* The card whose name is nearest to a misspelt one; NULL when none is near. */

@@ -1,4 +1,4 @@
-/* graph/bf16.c - products in bf16, by an attribute of their rows. */
+/* graph/bf16.c - products in bf16, by an attribute of their rows; plans of 16-bit activations. */
 #include "graph/internal.h"
 
 #include <string.h>
@@ -10,6 +10,14 @@ static int find_attr(const ft_op *op, const char *name)
     return -1;
 }
 
+static void mark_products(ft_graph *g)
+{
+    for (int n = 0; n < g->n_nodes; n++) {
+        int at = find_attr(g->nodes[n].op, "bf16");
+        if (at >= 0) g->nodes[n].attrs[at] = 1.0;
+    }
+}
+
 ft_status ft_graph_bf16(ft_graph *g, bool planned, ft_error *err)
 {
     if (!planned && !ft_ops_have_bf16())
@@ -17,9 +25,18 @@ ft_status ft_graph_bf16(ft_graph *g, bool planned, ft_error *err)
                        "precision bf16 needs a CPU with avx512_bf16 or amx_bf16 instructions, "
                        "which this one does not have or DNNL_MAX_CPU_ISA rules out; f32 runs "
                        "everywhere");
-    for (int n = 0; n < g->n_nodes; n++) {
-        int at = find_attr(g->nodes[n].op, "bf16");
-        if (at >= 0) g->nodes[n].attrs[at] = 1.0;
-    }
+    mark_products(g);
     return FT_OK;
+}
+
+void ft_graph_store(ft_graph *g, ft_dtype dtype)
+{
+    mark_products(g);
+    for (int v = 0; v < g->n_values; v++) {
+        ft_value *value = &g->values[v];
+        if (value->kind == FT_VALUE_NODE && value->spec.dtype == FT_F32 &&
+            ft_shape_count(&value->spec.shape) > 1)
+            value->spec.dtype = dtype;
+    }
+    for (int i = 0; i < g->n_grads; i++) g->values[g->grads[i].value].spec.dtype = FT_F32;
 }

@@ -107,6 +107,11 @@ ft_status ft_graph_grad(ft_graph *g, ft_value_id loss, ft_error *err);
  * FT_UNSUPPORTED where the CPU has no instructions for it, unless the graph is only `planned`. */
 ft_status ft_graph_bf16(ft_graph *g, bool planned, ft_error *err);
 
+/* For planning only, after the gradient pass: what nodes give is kept in `dtype` (FT_BF16, FT_F16),
+ * and products with weights are made of such operands. Parameters, their gradients and scalars stay
+ * f32. Such a graph is not run and does not verify: no row computes it. */
+void ft_graph_store(ft_graph *g, ft_dtype dtype);
+
 /* Every rule that a graph obeys, checked; the message shows the offending node. */
 ft_status ft_graph_verify(const ft_graph *g, ft_error *err);
 

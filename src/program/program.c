@@ -549,6 +549,22 @@ int ft_program_packs(const ft_graph *graph, const int *nodes, int n_nodes, ft_pa
     return n;
 }
 
+int ft_program_copies(const ft_graph *graph, const int *nodes, int n_nodes, ft_pack *packs)
+{
+    int n = 0;
+    for (int s = 0; s < n_nodes; s++) {
+        const ft_node *node = ft_graph_node(graph, nodes[s]);
+        if (!node->op->pack_input) continue;
+        const ft_value *weight = ft_graph_value(graph, node->in[node->op->pack_input - 1]);
+        int64_t bytes = 2 * ft_shape_count(&weight->spec.shape);
+        bool known = weight->kind != FT_VALUE_PARAM ||
+                     ft_dtype_bytes(ft_graph_value(graph, node->out)->spec.dtype) != 2;
+        for (int i = 0; i < n && !known; i++) known = packs[i].param == weight->source;
+        if (!known) packs[n++] = (ft_pack){node->op, weight->source, bytes, nodes[s]};
+    }
+    return n;
+}
+
 bool ft_pack_equal(const ft_graph *a_graph, const ft_pack *a, const ft_graph *b_graph,
                    const ft_pack *b)
 {

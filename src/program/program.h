@@ -133,6 +133,10 @@ void ft_program_judge(const ft_program *program, const ft_bases *bases);
  * number. */
 int ft_program_packs(const ft_graph *graph, const int *nodes, int n_nodes, ft_pack *packs);
 
+/* The same of copies in 16 bits that products of a planned graph read (ft_graph_store); none of any
+ * other graph. */
+int ft_program_copies(const ft_graph *graph, const int *nodes, int n_nodes, ft_pack *packs);
+
 /* Whether two packed copies of one weight, of nodes of two graphs, are the same bytes. */
 bool ft_pack_equal(const ft_graph *a_graph, const ft_pack *a, const ft_graph *b_graph,
                    const ft_pack *b);

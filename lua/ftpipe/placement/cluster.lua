@@ -43,6 +43,8 @@ local DEVICE = {
    count = { type = "int", min = 1, max = 256, default = 1, help = "devices like this" },
    memory = { type = "bytes", help = "of each" },
    flops = { type = "number", help = "f32 operations a second that work reaches" },
+   bf16_flops = { type = "number", help = "the same of products of bf16 with f32 sums" },
+   f16_flops = { type = "number", help = "the same of products of f16 with f32 sums" },
    bandwidth = { type = "rate", help = "of memory, as work reaches it" },
    link = { type = "rate", help = "to another device of its host" },
    latency = { type = "seconds", help = "of that link" },
@@ -109,6 +111,10 @@ local function add_devices(cluster, number, given)
          name = ("sim:%d %s"):format(n - 1, row.name or row.card or "device"),
          memory_bytes = rate(row, "memory", card.memory_bytes, what),
          flops_per_s = rate(row, "flops", card.flops_per_s, what),
+         bf16_flops_per_s = row.bf16_flops and rate(row, "bf16_flops", nil, what)
+            or card.bf16_flops_per_s or 0,
+         f16_flops_per_s = row.f16_flops and rate(row, "f16_flops", nil, what)
+            or card.f16_flops_per_s or 0,
          bytes_per_s = rate(row, "bandwidth", card.bytes_per_s, what),
          link_bytes_per_s = rate(row, "link", card.link_bytes_per_s, what),
          link_latency_ns = latency_ns(row.latency),
@@ -342,7 +348,7 @@ end
 
 local function alike(a, b)
    for _, key in ipairs { "kind", "host", "memory_bytes", "flops_per_s", "bytes_per_s",
-      "link_bytes_per_s" } do
+      "link_bytes_per_s", "bf16_flops_per_s", "f16_flops_per_s" } do
       if a[key] ~= b[key] then return false end
    end
    return (a.name:match("%s(.*)$") or "") == (b.name:match("%s(.*)$") or "")

@@ -232,6 +232,7 @@ end
 --- The plan of settled options.
 local function make(o)
    local devices = core.engine.devices(o.devices)
+   precision.check(o, devices)
    local graphs = build_graphs(o, devices[1].kind == "sim")
    local profile = costs.profile(o, graphs[#graphs], devices)
    if profile then

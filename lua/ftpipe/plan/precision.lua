@@ -1,19 +1,79 @@
 --- What numbers products with weights are made of: one row each.
+--
+-- On devices that are here, bf16 rounds the operands of products; everything else is f32. On
+-- devices of plans (sim:) it is what cards are mostly trained with: all that nodes give is kept in
+-- 16 bits and products run at the card's rate for these, while weights, their gradients and the
+-- optimizer's state are f32, and products read copies of the weights in 16 bits (Micikevicius et
+-- al., "Mixed Precision Training", ICLR 2018, section 3.1).
+
+local core = require("ftpipe.core")
+local usage = require("ftpipe.base.usage")
 
 local M = {}
 
---- { name =, apply = what it does to a graph; planned: it will not run here }.
+--- { name =, rate = field of a device: its rate, apply = what it does to a graph; nil: it is of
+-- plans alone }.
 M.rows = {
    { name = "f32", apply = function() end },
-   { name = "bf16", apply = function(graph, planned) graph:bf16(planned) end },
+   { name = "bf16", rate = "bf16_flops_per_s", apply = function(graph) graph:bf16() end },
+   { name = "f16", rate = "f16_flops_per_s" },
 }
 
---- Changes a graph as the precision asks (the first, when it is nil).
-function M.apply(name, graph, planned)
+local function find(name)
    for _, row in ipairs(M.rows) do
-      if row.name == (name or M.rows[1].name) then return row.apply(graph, planned) end
+      if row.name == (name or M.rows[1].name) then return row end
    end
    error(("there is no precision '%s'"):format(tostring(name)))
+end
+
+--- Refuses a precision that devices do not have.
+-- @tparam table o options: precision
+-- @tparam {table,...} devices
+function M.check(o, devices)
+   local row = find(o.precision)
+   if devices[1].kind ~= "sim" then
+      if not row.apply then
+         usage.of(o, "{precision=%s} is for plans on devices like sim:8xv100; here bf16 and f32 "
+            .. "run", row.name)
+      end
+      return
+   end
+   for _, device in ipairs(devices) do
+      if row.rate and device[row.rate] == 0 then
+         usage.of(o, "{precision=%s}: there is no rate of %s for %s; name a card that has one "
+            .. "(%s), or say %s_flops of the device in a cluster", row.name, row.name, device.name,
+            M.cards(row.rate), row.name)
+      end
+   end
+end
+
+--- The cards that have a rate, "3090, a100".
+function M.cards(rate)
+   local names = {}
+   for _, card in ipairs(core.engine.cards()) do
+      names[#names + 1] = card[rate] > 0 and card.name or nil
+   end
+   return table.concat(names, ", ")
+end
+
+--- Changes a graph, which has its gradients, as the precision asks (the first, when it is nil).
+-- @tparam boolean planned it will not be run
+function M.apply(name, graph, planned)
+   local row = find(name)
+   if planned and row.rate then
+      graph:store(row.name)
+   else
+      row.apply(graph)
+   end
+end
+
+--- A line for plans; nil where all is f32.
+function M.words(name, planned)
+   local row = find(name)
+   if not row.rate then return nil end
+   return (planned and "precision: activations and copies of weights in %s; weights, gradients "
+      .. "and optimizer f32" or "precision: products of %s with f32 sums, the rest f32")
+      :format(row.name)
 end
 
 return M

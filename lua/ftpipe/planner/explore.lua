@@ -22,6 +22,7 @@ local opts = require("ftpipe.base.opts")
 local over = require("ftpipe.plan.over")
 local partition = require("ftpipe.placement.partition")
 local placement = require("ftpipe.placement")
+local precision = require("ftpipe.plan.precision")
 local plans = require("ftpipe.plan")
 local playing = require("ftpipe.schedule.played")
 local schedules = require("ftpipe.schedule")
@@ -391,6 +392,8 @@ function Subject:text(by_class)
    end
    for _, line in ipairs(self.swaps or {}) do lines[#lines + 1] = line end
    lines[#lines + 1] = staleness.text(self.stages)
+   lines[#lines + 1] = self.plan and precision.words(self.plan.options.precision,
+      self.plan.devices[1].kind == "sim")
    for _, line in ipairs(self.plan and describe.trained(self.plan) or {}) do
       lines[#lines + 1] = line
    end
