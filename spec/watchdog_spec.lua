@@ -64,7 +64,8 @@ describe("a run", function()
    it("in which a device fails ends with one error that names it", function()
       local said, code = disturbed("failed", "CHECK_FAIL_LAUNCH=9000")
       assert.equal(1, code, said)
-      assert.matches("^ftpipe: device cpu:%d: .*failed, as it was told to\n$", said)
+      assert.matches("^ftpipe: device cpu:%d: [%a-]+ of stage %d+, batch %d+.*failed, as it was "
+         .. "told to\n$", said)
       assert.equal(1, select(2, said:gsub("\n", "")), said)
    end)
 

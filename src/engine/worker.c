@@ -55,6 +55,17 @@ static bool next_action(worker *w, ft_action *a)
     return false;
 }
 
+/* Puts the device and the action in front of what went wrong. */
+static ft_status fail_at(const worker *w, const ft_action *a, ft_status status, ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    char micro[32] = "";
+    if (ft_action_per_micro(a->kind)) snprintf(micro, sizeof micro, ", micro-batch %d", a->micro);
+    ft_error_wrap(err, "device %s: %s of stage %d, batch %d%s", b->cut.devices[w->device].name,
+                  ft_action_word(a->kind), b->stages[a->stage].origin, a->batch, micro);
+    return status;
+}
+
 /* Executes the action at the worker's position, which does not have to wait any more. */
 static ft_status step(worker *w, const ft_action *a, ft_error *err)
 {
@@ -67,10 +78,7 @@ static ft_status step(worker *w, const ft_action *a, ft_error *err)
     if (status == FT_OK) status = execute_action(w, a, err);
     if (status == FT_OK) status = ledger_end(w, a, err); /* before others hear of it */
     if (status == FT_OK) status = end_edges(w, a, err);
-    if (status != FT_OK) {
-        ft_error_wrap(err, "device %s", w->run->blueprint->cut.devices[w->device].name);
-        return status;
-    }
+    if (status != FT_OK) return fail_at(w, a, status, err);
     w->allocations += ft_alloc_thread_count() - blocks;
     record(w, a, lag, start, ft_now_ns());
     pass_action(w);

@@ -170,4 +170,7 @@ return {
       "parameters are trained at the rate of all, whatever their group says" },
    { "src/engine/predict.c", "state->rates[k] * info->rate_factor;", "state->rates[k];",
       "spec/groups", "parameters are predicted at the rate of all" },
+   { "src/engine/worker.c", "if (status != FT_OK) return fail_at(w, a, status, err);",
+      "if (status != FT_OK) return status;", "c/engine_fails",
+      "what went wrong has no device and no action" },
 }

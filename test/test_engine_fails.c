@@ -1,0 +1,199 @@
+/* test/test_engine_fails.c - a device that fails in any action: the run stops with one error that
+ * names the device and the action, and can be freed. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "blueprint/fit.h"
+#include "engine_run.h"
+#include "planfile/planfile.h"
+
+enum { LATE_NORMS = 1, REPLICAS = 2, SWAPS = 4, COPIES = 8 };
+
+/* -- devices that fail once -------------------------------------------------------------------- */
+
+static _Atomic int calls_left;
+
+static bool fails_now(void)
+{
+    return atomic_fetch_sub(&calls_left, 1) == 1;
+}
+
+static ft_status launch_once(ft_device_stream *stream, const ft_task *task, const void *arg,
+                             ft_error *err)
+{
+    if (fails_now()) return ft_fail(err, FT_DEVICE, "a kernel failed, as it was told to");
+    return ft_cpu_driver.launch(stream, task, arg, err);
+}
+
+static ft_status copy_once(ft_device_stream *stream, ft_location to, ft_location from,
+                           int64_t bytes, ft_error *err)
+{
+    if (fails_now()) return ft_fail(err, FT_NOMEM, "no memory for a copy, as it was told to");
+    return ft_cpu_driver.copy(stream, to, from, bytes, err);
+}
+
+/* -- plans ------------------------------------------------------------------------------------- */
+
+/* What passes along edge 0 is sent and received by itself. */
+static ft_status add_copies(ft_plan **plan, ft_error *err)
+{
+    ft_plan *old = *plan, changed = *old;
+    ft_device_plan devices[MOST_DEVICES] = {{.warmup = {.n = 0}}};
+    ft_action *lists[MOST_DEVICES];
+    ft_text text = {0};
+    const ft_edge *e = &old->edges[0];
+    for (int d = 0; d < old->n_devices; d++) {
+        int n = 0;
+        lists[d] = malloc((size_t)(3 * ft_plan_length(old, d) + 1) * sizeof(ft_action));
+        for (int64_t i = 0; i < ft_plan_length(old, d); i++) {
+            ft_action a = ft_plan_at(old, d, i), copy = a;
+            copy.item = 0;
+            copy.kind = a.stage == e->to ? FT_ACT_RECEIVE : FT_ACT_SEND;
+            if (a.kind == e->to_kind && a.stage == e->to) lists[d][n++] = copy;
+            lists[d][n++] = a;
+            if (a.kind == e->from_kind && a.stage == e->from) lists[d][n++] = copy;
+        }
+        devices[d].warmup = (ft_action_list){.n = n, .actions = lists[d]};
+    }
+    changed.devices = devices;
+    changed.body_repeats = changed.body_batches = 0;
+    ft_status status = ft_plan_write(&changed, &text, err);
+    if (status == FT_OK) status = ft_plan_parse(plan, text.data, err);
+    if (status == FT_OK) ft_plan_free(old);
+    for (int d = 0; d < changed.n_devices; d++) free(lists[d]);
+    ft_text_fini(&text);
+    return status;
+}
+
+/* The plan moves to host memory and back all that may. */
+static ft_status add_swaps(pipeline *p, ft_blueprint **b, ft_error *err)
+{
+    const int64_t spare[MOST_DEVICES] = {0};
+    const ft_fit fit = {.least = true, .spare = spare, .classes = ~0U};
+    ft_plan *moved = NULL, *old = p->plan;
+    FT_TRY(ft_blueprint_fit(&moved, *b, &fit, err));
+    ft_blueprint_free(*b);
+    p->plan = moved;
+    ft_status status = pipeline_draw(b, p, err);
+    ft_plan_free(old);
+    return status;
+}
+
+static bool draw(pipeline *p, ft_blueprint **b, const char *schedule, ft_weights weights, int more)
+{
+    static const int replicas[] = {2, 1, 1};
+    ft_error err = {FT_OK, ""};
+    if (!pipeline_init(p, "cpu:3", schedule)) return false;
+    if (more & REPLICAS && !pipeline_replicate(p, replicas, 3)) return false;
+    p->weights = weights;
+    p->cut.n_batches = 3;
+    p->cut.late_norms = more & LATE_NORMS;
+    p->options.clip = more & LATE_NORMS ? 0.5 : 0;
+    ft_status status = pipeline_plan(p, &err);
+    if (status == FT_OK && more & COPIES) status = add_copies(&p->plan, &err);
+    if (status == FT_OK) status = pipeline_draw(b, p, &err);
+    if (status == FT_OK && more & SWAPS) status = add_swaps(p, b, &err);
+    if (CHECK_STATUS(status, FT_OK)) return true;
+    fprintf(stderr, "%s: %s\n", schedule, err.message);
+    pipeline_free(p);
+    return false;
+}
+
+/* -- failures ---------------------------------------------------------------------------------- */
+
+/* The kind that the message names, or FT_ACT_COUNT; it has the device and all of the action. */
+static int named_kind(const char *message, const ft_plan *plan)
+{
+    char word[24] = "";
+    int device = -1, stage = -1, batch = -1, micro = -1, kind = 0;
+    int n = sscanf(message, "device cpu:%d: %23s of stage %d, batch %d, micro-batch %d", &device,
+                   word, &stage, &batch, &micro);
+    while (kind < FT_ACT_COUNT && strcmp(ft_action_word(kind), word) != 0) kind++;
+    if (kind == FT_ACT_COUNT) return kind;
+    CHECK(n == (ft_action_per_micro(kind) ? 5 : 4));
+    CHECK(strstr(message, "as it was told to") && !strchr(message, '\n'));
+    for (int64_t i = 0; i < ft_plan_length(plan, device); i++) {
+        ft_action a = ft_plan_at(plan, device, i);
+        if (a.kind == kind && a.stage == stage && a.batch == batch && (n == 4 || a.micro == micro))
+            return kind;
+    }
+    return FT_ACT_COUNT;
+}
+
+/* Trains with the k-th call failing; false when there are not so many calls. */
+static bool fail_at_call(ft_blueprint *b, int k, bool *named)
+{
+    double losses[10];
+    ft_error err = {FT_OK, ""};
+    ft_run *run = NULL;
+    atomic_store(&calls_left, 0);
+    if (!CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK)) return false;
+    CHECK_STATUS(set_params(run, &err), FT_OK);
+    atomic_store(&calls_left, k);
+    ft_status status = train(run, ft_blueprint_plan(b), true, losses, &err);
+    bool failed = atomic_load(&calls_left) <= 0;
+    if (failed && status != FT_OK) {
+        int kind = named_kind(err.message, ft_blueprint_plan(b));
+        /* what surrounds a leg has no action */
+        if (kind < FT_ACT_COUNT)
+            named[kind] = true;
+        else
+            CHECK(!strncmp(err.message, "device", 6) || strstr(err.message, "as it was told to"));
+        CHECK_STATUS(ft_run_end(run, &err), FT_OK);
+    }
+    CHECK(failed == (status != FT_OK));
+    ft_run_free(run);
+    return failed;
+}
+
+static bool is_executed(const ft_plan *plan, ft_action_kind kind)
+{
+    for (int s = 0; s < plan->n_stages; s++)
+        if (ft_plan_has(plan, s, kind)) return true;
+    return false;
+}
+
+static void test_every_action_names_itself(void)
+{
+    static const struct {
+        const char *schedule;
+        ft_weights weights;
+        int more;
+    } rows[] = {{"1f1b", FT_WEIGHTS_OWN, 0},
+                {"zero-bubble", FT_WEIGHTS_OWN, SWAPS},
+                {"async", FT_WEIGHTS_LATEST, LATE_NORMS},
+                {"async", FT_WEIGHTS_STASH_GAP, REPLICAS},
+                {"async", FT_WEIGHTS_PREDICT, 0},
+                {"gpipe", FT_WEIGHTS_OWN, COPIES}};
+    bool named[FT_ACT_COUNT] = {false}, planned[FT_ACT_COUNT] = {false};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        pipeline p;
+        ft_blueprint *b = NULL;
+        if (!draw(&p, &b, rows[r].schedule, rows[r].weights, rows[r].more)) continue;
+        for (int i = 0; i < p.cut.n_devices; i++) CHECK(b->cut.devices[i].driver == &ft_cpu_driver);
+        ft_driver once = ft_cpu_driver;
+        once.launch = launch_once;
+        once.copy = copy_once;
+        for (int i = 0; i < p.cut.n_devices; i++)
+            ((ft_device *)(uintptr_t)b->cut.devices)[i].driver = &once;
+        for (int k = 0; k < FT_ACT_COUNT; k++) planned[k] |= is_executed(ft_blueprint_plan(b), k);
+        int k = 1;
+        while (fail_at_call(b, k, named)) k++;
+        CHECK(k > 100);
+        ft_blueprint_free(b);
+        pipeline_free(&p);
+    }
+    for (int k = 0; k < FT_ACT_COUNT; k++) {
+        bool calls = k != FT_ACT_DROP && k != FT_ACT_DRAIN && k != FT_ACT_RECOMPUTE;
+        if (!CHECK(planned[k] || !calls)) fprintf(stderr, "no plan has %s\n", ft_action_word(k));
+        if (!CHECK(named[k] || !planned[k] || !calls))
+            fprintf(stderr, "%s did not name itself\n", ft_action_word(k));
+    }
+}
+
+int main(void)
+{
+    RUN(test_every_action_names_itself);
+    return check_report();
+}
