@@ -15,6 +15,9 @@ file(GLOB_RECURSE assets CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/assets
 foreach(path IN LISTS assets)
   string(APPEND embed_lines "assets|${path}|-|${CMAKE_SOURCE_DIR}/assets/${path}\n")
 endforeach()
+# What `ftpipe new` begins a project with, beside assets/new.
+set(new_task examples/tasks/colour.lua)
+string(APPEND embed_lines "assets|new/task.lua|-|${CMAKE_SOURCE_DIR}/${new_task}\n")
 file(GLOB pages CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/doc/*.md)
 foreach(path IN LISTS pages)
   string(APPEND embed_lines "assets|${path}|-|${CMAKE_SOURCE_DIR}/${path}\n")
@@ -29,7 +32,7 @@ set(embedded ${CMAKE_BINARY_DIR}/embedded.s)
 add_custom_command(OUTPUT ${embedded}
   COMMAND ${CMAKE_COMMAND} -DOUT=${embedded} -DLIST=${embed_list}
           -P ${CMAKE_SOURCE_DIR}/tools/embed.cmake
-  DEPENDS ${modules} ${assets} ${pages} ${embed_list} ${FTPIPE_ARGPARSE}
+  DEPENDS ${modules} ${assets} ${CMAKE_SOURCE_DIR}/${new_task} ${pages} ${embed_list} ${FTPIPE_ARGPARSE}
           ${CMAKE_SOURCE_DIR}/tools/embed.cmake
   COMMENT "Embedding lua/ and assets/" VERBATIM)
 
@@ -56,20 +59,3 @@ endfunction()
 
 ft_program(ftpipe)
 ft_cards(ftpipe)
-
-include(GNUInstallDirs)
-install(TARGETS ftpipe RUNTIME)
-
-# Completion, as the program itself says it.
-foreach(shell bash zsh fish)
-  install(CODE "execute_process(COMMAND $<TARGET_FILE:ftpipe> completion ${shell}
-    OUTPUT_FILE ${CMAKE_BINARY_DIR}/completion.${shell} COMMAND_ERROR_IS_FATAL ANY)")
-endforeach()
-set(share ${CMAKE_INSTALL_DATADIR})
-install(FILES ${CMAKE_BINARY_DIR}/completion.bash RENAME ftpipe
-        DESTINATION ${share}/bash-completion/completions)
-install(FILES ${CMAKE_BINARY_DIR}/completion.zsh RENAME _ftpipe
-        DESTINATION ${share}/zsh/site-functions)
-install(FILES ${CMAKE_BINARY_DIR}/completion.fish RENAME ftpipe.fish
-        DESTINATION ${share}/fish/vendor_completions.d)
-install(DIRECTORY recipes sweeps examples DESTINATION ${CMAKE_INSTALL_DATADIR}/ftpipe)

@@ -1,7 +1,9 @@
---- ftpipe convert RUN|DIR --out DIR: a model as a Hugging Face directory of its own.
+--- ftpipe convert RUN|DIR --out DIR: a model as a Hugging Face directory of its own, in other
+-- numbers and other files when that is asked for.
 
 local args = require("ftpipe.recipe.args")
 local argvs = require("ftpipe.base.argv")
+local checkpoint = require("ftpipe.model.checkpoint")
 local core = require("ftpipe.core")
 local directories = require("ftpipe.store.directory")
 local models = require("ftpipe.model")
@@ -10,15 +12,19 @@ local sources = require("ftpipe.store.source")
 local units = require("ftpipe.base.units")
 local weights = require("ftpipe.data.predict.weights")
 
-local M = { help = "a model as a directory of its own, adapters added to its weights" }
+local M = { help = "a model as a directory of its own: adapters merged, bf16, shards" }
 
 local declared = {
-   "Writes a model as a Hugging Face directory: config.json, model.safetensors in f32, the\n"
-      .. "tokenizer's files. Adapters (--lora) are added to the weights that they are beside.",
+   "Writes a model as a Hugging Face directory: config.json, model.safetensors, the tokenizer's\n"
+      .. "files. Adapters (--lora) are added to the weights that they are beside; bf16 rounds to\n"
+      .. "the nearest number.",
    "ftpipe convert out/rte --out merged",
    "ftpipe convert DIR --adapter out/rte/hf --out merged",
+   "ftpipe convert t5-base --out t5-base-bf16 --dtype bf16 --shard 2GB",
    adapter = { type = "string", value = "DIR", help = "adapters for the model" },
    out = { type = "string", value = "DIR", required = true, help = "where it is written" },
+   dtype = { choices = { "f32", "bf16" }, default = "f32", help = "of the weights" },
+   shard = { type = "bytes", value = "5GB", default = "5GB", help = "of a file, at most" },
 }
 
 -- Graphs are built for the names of parameters alone.
@@ -40,9 +46,12 @@ function M.run(argv)
    local params, fresh = weights.load(model, SMALLEST)
    for _, name in ipairs(fresh) do params[name] = nil end -- the model has none
    local n_adapters = model:merge(params)
-   model:save(flags.out, params)
-   local bytes = 0
-   for _, tensor in pairs(params) do bytes = bytes + 4 * tensor:count() end
+   checkpoint.save(flags.out, {
+      config = model:saved_config(), tensors = params, source = model.files,
+      dtype = flags.dtype, shard_bytes = flags.shard,
+   })
+   local bytes, width = 0, flags.dtype == "bf16" and 2 or 4
+   for _, tensor in pairs(params) do bytes = bytes + width * tensor:count() end
    print(("%s: %s%s"):format(flags.out, units.format_bytes(bytes), n_adapters > 0
       and (", with %d adapters added to their weights"):format(n_adapters) or ""))
 end

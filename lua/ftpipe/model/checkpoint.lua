@@ -9,6 +9,7 @@ local core = require("ftpipe.core")
 local families = require("ftpipe.model.families")
 local forms = require("ftpipe.model.forms")
 local replace = require("ftpipe.model.replace")
+local shards = require("ftpipe.model.shards")
 local small_file = require("ftpipe.base.small_file")
 local suggest = require("ftpipe.base.suggest")
 local tokenizers = require("ftpipe.text.tokenizer")
@@ -28,6 +29,8 @@ local CARRIED = {
 }
 
 local WEIGHTS = core.io.weight_files
+
+local CALLED = { f32 = "float32", bf16 = "bfloat16" } -- in config.json
 
 local MOST_BYTES = 2 ^ 28 -- of a file that is not weights; the largest vocabularies have 2^25
 
@@ -282,9 +285,11 @@ end
 -- here, and the way numbers are written, stay.
 local function config_text(o)
    local config, changes = copy(o.config), {}
+   local dtype = CALLED[o.dtype or "f32"]
    for _, key in ipairs { "dtype", "torch_dtype" } do
-      if config[key] ~= nil then config[key] = "float32" end
+      if config[key] ~= nil then config[key] = dtype end
    end
+   if o.dtype and config.dtype == nil then config.torch_dtype = dtype end
    if not o.source then return core.json.encode(config, { indent = 2 }) .. "\n" end
    for key, value in pairs(config) do
       local old = o.source.config[key]
@@ -296,16 +301,23 @@ local function config_text(o)
    return core.json.merge(o.source.config_text, changes, { indent = 2 }) .. "\n"
 end
 
-local function named_tensors(tensors)
-   local list = {}
-   for name, tensor in pairs(tensors) do list[#list + 1] = { name = name, tensor = tensor } end
-   table.sort(list, function(a, b) return a.name < b.name end)
-   return list
+--- Rows of shards.write, by name.
+local function rows_of(o)
+   local rows = {}
+   for name, tensor in pairs(o.tensors) do
+      local dtype = o.dtype or tensor:dtype()
+      rows[#rows + 1] = {
+         name = name, bytes = tensor:count() * (dtype == "bf16" and 2 or 4),
+         make = function() return dtype == tensor:dtype() and tensor or tensor:to(dtype) end,
+      }
+   end
+   table.sort(rows, function(a, b) return a.name < b.name end)
+   return rows
 end
 
 local function write_model(dir, o)
    core.sys.write_file(dir .. "/config.json", config_text(o))
-   core.io.write(dir .. "/" .. WEIGHTS[1], named_tensors(o.tensors))
+   shards.write(dir, rows_of(o), o.shard_bytes)
 end
 
 local function write_files(dir, o)
@@ -339,6 +351,8 @@ end
 -- @tparam table o config (a table), tensors (by name, contiguous), source (the checkpoint that the
 --    model came from: its tokenizer files, generation_config.json and unknown keys are taken over);
 --    write: function (dir, o) that writes something in place of config.json and weights
+--    dtype: "f32" or "bf16" of the weights, which are as they are if absent; shard_bytes: of a file
+--    of weights, at most
 -- @raise input or output failed
 -- @usage checkpoint.save("out/hf", { config = ckpt.config, tensors = params, source = ckpt })
 function M.save(dir, o)
