@@ -42,8 +42,34 @@ describe("CONTRIBUTING.md on adding", function()
 
    teardown(function() files.remove(copy) end)
 
-   it("an operator that is a function of every number, in under 25 lines", function()
+   --- In a file of its own, with its kernel for cards: as argmax, of what is smallest.
+   local function add_argmin()
+      local function turned(path, from, to)
+         local text = core.sys.read_file(copy .. "/" .. path)
+         local first = text:find(from, 1, true)
+         local part = text:sub(first, (select(2, text:find(to, first, true))))
+         return (part:gsub("argmax", "argmin"):gsub("%f[%w]x%[i%]", "-x[i]")
+            :gsub("x%[best%]", "-x[best]"))
+      end
+      core.sys.write_file(copy .. "/src/ops/op_argmin.c",
+         turned("src/ops/op_argmax.c", "/* ops/op_argmax.c", "n_samples = sizeof samples / "
+            .. "sizeof *samples,\n};\n"))
+      insert(copy, "src/ops/internal.h", "extern const ft_op ft_op_argmax,", " ft_op_argmin,", true)
+      insert(copy, "src/ops/table.c", "    &ft_op_argmax,\n", "    &ft_op_argmin,\n", true)
+      insert(copy, "src/cuda/kernels.h", "    X(argmax, 128) ", "\\\n    X(argmin, 128) ", true)
+      insert(copy, "src/cuda/args.h", "} ft_argmax_args;\n",
+         "typedef ft_argmax_args ft_argmin_args;\n", true)
+      insert(copy, "kernels/rows.cu", "FT_KERNEL(argmax)",
+         turned("kernels/rows.cu", "FT_KERNEL(argmax)", "(int32_t)at;\n}\n"))
+      insert(copy, "src/cuda/matrix_rows.c", "static ft_status argmax_launch(",
+         turned("src/cuda/matrix_rows.c", "static ft_status argmax_launch(", "&args, err);\n}\n"))
+      insert(copy, "src/cuda/matrix_rows.c", '    {"argmax", argmax_launch, NULL},\n',
+         '    {"argmin", argmin_launch, NULL},\n')
+   end
+
+   it("an operator: a function of every number, in under 25 lines; one in its own file", function()
       if core.sanitized then return pending("what it builds has no sanitizer") end
+      add_argmin()
       local lines = insert(copy, "src/ops/maps.h", "    X(tanh, TANH,", [[
     X(softplus, SOFTPLUS, softplus, 25, from_x, softplus_grad, "y = log(1 + e^x)")                 \
 ]])
@@ -80,6 +106,9 @@ static inline vf vf_softplus_grad(vf dy, vf x) { return dy / (1.0f + vf_exp(-x))
             print(math.abs(y:get(i) - math.log(1 + math.exp(x:get(i)))) < 1e-6)
          end]])
       assert.equal("true\ntrue\ntrue\n", out)
+      assert.equal("tensor i32 ()\n1\n", evaluate(copy, [[
+         local tensor = require("ftpipe").tensor
+         print(tensor.ops.argmin(tensor.from_table({ 3, 1, 2 }))) ]]))
    end)
 
    it("a schedule: one rule and its line in the list", function()

@@ -20,10 +20,12 @@ static void say(const ft_op *op, const ft_sample *sample, const char *what)
 
 /* -- what a row consists of ------------------------------------------------------------------- */
 
-/* Rows without a gradient: gradients themselves, and what the list names. */
+/* Rows without a gradient: gradients themselves, those whose outputs carry none, and what the list
+ * names. */
 static bool without_gradient(const ft_op *op)
 {
-    static const char *const names[] = {"spread", "sum_to", "one", "argmax", "cache_append"};
+    static const char *const names[] = {"spread", "sum_to", "one", "cache_append"};
+    if (op->no_grad_out == (1u << op->n_out) - 1) return true;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(op->name, names[i]) == 0) return true;
     return strstr(op->name, "_grad") != NULL;
