@@ -185,6 +185,46 @@ describe("a model with adapters", function()
       assert.is_true(math.abs(loss(6, 1) - loss(3, 1)) > 1e-4)
    end)
 
+   it("drops some of what adapters read, in training alone", function()
+      local function loss(rate)
+         local o = options("t5", { steps = 1, dropout = 0, lora_dropout = rate })
+         o.plant = function(params)
+            for key, tensor in pairs(params) do
+               if adapters.is(key) then tensor:fill_uniform(3, 0.5) end
+            end
+         end
+         local run = pipeline.train(o)
+         for n = 1, run.plan.graphs[1]:counts().forward do
+            if run.plan.graphs[1]:node(n).op == "dropout" then return run.losses[1], true end
+         end
+         return run.losses[1], false
+      end
+      local whole, none = loss(0)
+      local dropped, some = loss(0.5)
+      assert.is_false(none)
+      assert.is_true(some and math.abs(whole - dropped) > 1e-4)
+      local plan = pipeline.plan(options("t5", { dropout = 0, eval_batches = 2 }))
+      for n = 1, plan.graphs.evaluation[1]:counts().forward do
+         assert.not_equal("dropout", plan.graphs.evaluation[1]:node(n).op)
+      end
+   end)
+
+   it("does not depend on the rank where all of a rank's parts are the same", function()
+      -- alpha / r times the sum of r equal products
+      local function loss(rank, alpha)
+         local o = options("t5", { steps = 1, dropout = 0, lora_dropout = 0, lora = rank,
+            lora_alpha = alpha })
+         o.plant = function(params)
+            for key, tensor in pairs(params) do
+               if adapters.is(key) then tensor:fill(0.3) end
+            end
+         end
+         return pipeline.train(o).losses[1]
+      end
+      assert.near(loss(1, 4), loss(5, 4), 1e-5)
+      assert.is_true(math.abs(loss(1, 4) - loss(1, 8)) > 1e-3)
+   end)
+
    it("has gradients and optimizer state of what is trained alone, and says what that saves",
       function()
          local plan = pipeline.plan(options("t5"))
