@@ -262,9 +262,58 @@ describe("ftpipe plan", function()
          "t5-medium")
       with_chain(function(path)
          refused(2, "names no devices", path)
-         refused(2, "%-%-search is for models", path, "--search", "--devices", "sim:2x11GB")
+         refused(2, "%-%-max%-source is for models", path, "--max-source", "8", "--devices",
+            "sim:2x11GB")
          core.sys.write_file(path, "ftpipe weighted graph 1\nnode a forward_ns=-1\n")
          refused(6, "chain%.txt:2: forward_ns is %-1", path, "--devices", "sim:2x11GB")
+      end)
+   end)
+end)
+
+describe("ftpipe plan GRAPHFILE --search", function()
+   it("takes the fastest of what is tried, for the file's micro-batches", function()
+      with_chain(function(path)
+         local out, err, exit = plan(path, "--devices", "sim:2x11GB", "--search", "--micro-batches",
+            "4", "--format", "json")
+         assert.equal(0, exit, err)
+         local data, least, chosen = core.json.decode(out, "plan"), math.huge, nil
+         for _, row in ipairs(data.search) do
+            assert.equal(4, row.micro_batches)
+            if row.chosen then chosen = row end
+            if not row.problem then
+               -- a row is what ft.explore makes of the same choice
+               local subject = ft.explore(path, { devices = "sim:2x11GB", schedule = row.schedule,
+                  partition = row.partition, stages = row.stages, micro_batches = 4 })
+               assert.near(row.seconds_per_batch, subject.seconds, 1e-9)
+               least = math.min(least, row.seconds_per_batch)
+            end
+         end
+         assert.is_true(#data.search > 10)
+         assert.equal(least, chosen.seconds_per_batch)
+         assert.equal("async", chosen.schedule)
+         assert.near(1.05, chosen.worst_seconds_per_batch / least, 1e-3)
+      end)
+   end)
+
+   it("keeps what is given, and searches from Lua", function()
+      with_chain(function(path)
+         local found = ft.planner(path, { devices = "sim:2x11GB", schedules = { "gpipe", "1f1b" },
+            partition = "seq" })
+         assert.equal(2, #found.rows)
+         assert.equal(8, found.best.options.micro_batches)
+         assert.matches("chosen: micro_batches = 8, schedule = \"gpipe\"", tostring(found))
+         assert.matches("ft.planner: the graph names no devices", files.fault(ft.planner, path, {}))
+      end)
+   end)
+
+   it("says that nothing fits", function()
+      with_chain(function(path)
+         local _, err, exit = plan(path, "--devices", "sim:2x1kB", "--search")
+         assert.equal(3, exit)
+         assert.matches("nothing fits\nftpipe: partition: node 1 %(a%) needs", err)
+         _, err, exit = plan(path, "--search")
+         assert.equal(2, exit)
+         assert.matches("names no devices; give %-%-devices", err)
       end)
    end)
 end)

@@ -139,8 +139,24 @@ local function check_fits(subject, model, o)
          bound and "; " .. bound or "", remedies.words(lines)))
 end
 
+--- The best plan of a search, and the table of what was tried; exit 3 when nothing fits.
+local function search(model, flags, given)
+   local found = require("ftpipe.planner").search(model, open_options(flags, given),
+      require("ftpipe.base.progress").counter("plans"))
+   if not found.best then
+      io.stderr:write(tostring(found), "\n")
+      local row = found.rows[1]
+      if row.problem then core.fail("plan infeasible", row.problem) end
+      check_fits(row.subject, not model.nodes and model or nil, row.options)
+   end
+   return found.best.subject, model, found.best.options, {
+      title = "tried", key = "search", cells = found:cells(), data = found:data(),
+      note = found:summary(),
+   }
+end
+
 -- Flags that say what a graph file has said.
-local OF_MODELS = { "search", "max_source", "max_target", "profile", "plan" }
+local OF_MODELS = { "max_source", "max_target", "profile", "plan" }
 
 local function plan_file(path, flags, given)
    local graphs, explore = require("ftpipe.graph"), require("ftpipe.planner.explore")
@@ -151,24 +167,13 @@ local function plan_file(path, flags, given)
    for _, name in ipairs(OF_MODELS) do
       if given[name] then usage("--%s is for models, %s is a graph", name:gsub("_", "-"), path) end
    end
+   if flags.search then
+      given.micro_batches = true -- costs are those of one, of whatever size
+      local subject, _, o, tried = search(graph, flags, given)
+      return subject, nil, o, tried
+   end
    check_batch(flags)
    return explore.file(graph, options_of(flags))
-end
-
---- The best plan of a search, and the table of what was tried; exit 3 when nothing fits.
-local function search(model, flags, given)
-   local found = require("ftpipe.planner").search(model, open_options(flags, given),
-      require("ftpipe.base.progress").counter("plans"))
-   if not found.best then
-      io.stderr:write(tostring(found), "\n")
-      local row = found.rows[1]
-      if row.problem then core.fail("plan infeasible", row.problem) end
-      check_fits(row.subject, model, row.options)
-   end
-   return found.best.subject, model, found.best.options, {
-      title = "tried", key = "search", cells = found:cells(), data = found:data(),
-      note = found:summary(),
-   }
 end
 
 local function plan_model(name, flags, given)
@@ -191,7 +196,7 @@ function M.run(argv)
    if not path then usage("plan needs a model or a graph file") end
    local tables, subject, model, o = {}
    if core.sys.exists(path) == "file" then
-      subject = plan_file(path, flags, given)
+      subject, model, o, tables[1] = plan_file(path, flags, given)
    else
       subject, model, o, tables[1] = plan_model(path, flags, given)
    end

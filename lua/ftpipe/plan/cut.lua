@@ -146,17 +146,19 @@ end
 
 --- Costs of stages and of their edges, as core.schedule takes them. An edge of stages is one of
 -- values and one of gradients.
-local function costs_of(cut)
+-- @tparam[opt] table factors by stage, how many times as long it takes
+local function costs_of(cut, factors)
    local costs = {
       forward_ns = {}, backward_ns = {}, backward_input_ns = {}, backward_weight_ns = {},
       recompute_ns = {}, transfer_ns = {},
    }
    for s, stage in ipairs(cut.stages) do
-      costs.forward_ns[s] = stage.forward_ns
+      local factor = factors and factors[s] or 1
+      costs.forward_ns[s] = stage.forward_ns * factor
       costs.recompute_ns[s] = costs.forward_ns[s]
-      costs.backward_ns[s] = stage.backward_ns
-      costs.backward_input_ns[s] = stage.backward_ns - stage.weight_ns
-      costs.backward_weight_ns[s] = stage.weight_ns
+      costs.backward_ns[s] = stage.backward_ns * factor
+      costs.backward_input_ns[s] = (stage.backward_ns - stage.weight_ns) * factor
+      costs.backward_weight_ns[s] = stage.weight_ns * factor
    end
    for e, edge in ipairs(cut.edges) do
       costs.transfer_ns[2 * e - 1], costs.transfer_ns[2 * e] = edge.ns, edge.grad_ns
@@ -200,11 +202,12 @@ end
 
 --- The plan of a schedule. The k replicas of a stage count as one device that is k times as fast.
 -- @tparam table cut of `of`; its machine, if it has one, has the links that transfers share
--- @tparam table o schedule, staleness, max_staleness, micro_batches, batches
+-- @tparam table o schedule, staleness, max_staleness, micro_batches, batches, factors (by stage,
+--   how many times as long it takes)
 -- @treturn schedule_plan
 -- @treturn table costs, and machine, to simulate it with
 function M.plan(cut, o)
-   local costs = costs_of(cut)
+   local costs = costs_of(cut, o.factors)
    costs.machine = cut.machine
    return make(pipeline(cut, o)), costs
 end

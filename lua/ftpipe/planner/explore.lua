@@ -151,22 +151,33 @@ local function device_names(o, problem)
    return names
 end
 
-local function plan_file(graph, o, recompute)
+--- A partition, which does not depend on the schedule but for how long activations stay.
+local function partition_once(problem, o, recompute, known)
+   local how = o.partition
+   local key = type(how) == "string" and ("%s %s %s %s"):format(how, tostring(o.stages),
+      tostring(schedules.is_flat(o.schedule)), tostring(recompute))
+   local result = known and known[key] or partition(problem, {
+      method = how, cost = o.cost, seed = o.seed, effort = o.effort, blocks = o.stages,
+   })
+   if known and key then known[key] = result end
+   return result
+end
+
+local function plan_file(graph, o, recompute, known)
    local factor = graph.memory_factor or placement.MEMORY_FACTOR[o.optimizer]
    local problem = graph:problem {
       devices = o.devices, micro_batches = o.micro_batches, in_flight = o.micro_batches,
       flat = schedules.is_flat(o.schedule), memory_factor = factor, recompute = recompute,
    }
-   local result = partition(problem, {
-      method = o.partition, cost = o.cost, seed = o.seed, effort = o.effort, blocks = o.stages,
-   })
+   local result = partition_once(problem, o, recompute, known)
    local cut = stages.of(graph, problem.devices, result)
    local recomputed = {}
    for s = 1, #cut.stages do recomputed[s] = recompute and s < #cut.stages end
    if recompute then stages.recompute(cut) end
    cut.machine = machine_of(o.devices)
-   local function play(batches, trace)
+   local function play(batches, trace, factors)
       return stages.play(cut, {
+         factors = factors,
          schedule = o.schedule, staleness = o.staleness, max_staleness = o.max_staleness,
          micro_batches = o.micro_batches, batches = batches, trace = trace,
       })
@@ -182,6 +193,7 @@ local function plan_file(graph, o, recompute)
       stages = stage_rows(cut, played.stages, names), proof = playing.proof(played.stages),
       memory = memory, recompute = recomputed, seconds = seconds,
       samples_per_second = o.batch / seconds, played = played, play = play,
+      legs = { short, long },
    }, Subject)
 end
 
@@ -189,11 +201,13 @@ end
 -- @tparam graph graph
 -- @tparam[opt] table given devices (those of the file when absent), partition, cost, stages,
 --   schedule, recompute, optimizer, micro_batches, batch, seed
+-- @tparam[opt] table known partitions of earlier plans of this graph on these devices; gets this
+--   one
 -- @treturn subject it may be over a budget, see `fits`
-function M.file(graph, given)
+function M.file(graph, given, known)
    local o = options_of_plan(given)
-   if o.recompute ~= "auto" then return plan_file(graph, o, o.recompute == "always") end
-   local ok, subject = pcall(plan_file, graph, o, false)
+   if o.recompute ~= "auto" then return plan_file(graph, o, o.recompute == "always", known) end
+   local ok, subject = pcall(plan_file, graph, o, false, known)
    if ok and subject.fits then return subject end
    if not ok and (type(subject) ~= "table" or subject.status ~= "plan infeasible") then
       error(subject, 0)
@@ -234,9 +248,11 @@ local function by_node(stage, devices)
    return list
 end
 
---- A model that is given, or what ft.model takes as `model`.
+--- A model that is given, or what ft.model takes as `model`; a graph, or a graph's file.
 -- @local
 function M.open(what)
+   if type(what) == "string" and core.sys.exists(what) == "file" then return graphs.load(what) end
+   if type(what) == "table" and what.nodes then return what end
    if type(what) == "string" then return models.open { model = what } end
    if type(what) == "table" and what.family then return what end
    opts.fail("ft.explore", 'expected a model, its name or directory, as "t5-small", got a %s',
@@ -275,7 +291,9 @@ function M.model(what, given, placements)
    local names, memory = {}, model_memory(plan)
    for d, device in ipairs(plan.devices) do names[d] = device.name end
    local long = plan.options.batches
-   local function play(batches, trace) return plan.blueprint:simulate(batches, trace) end
+   local function play(batches, trace, factors)
+      return plan.blueprint:simulate(batches, trace, factors)
+   end
    local subject = setmetatable({
       title = ("%s, %d x %d source tokens"):format(model.name, o.batch, o.source),
       graph = graph, problem = problem, result = result, cut = cut, names = names, options = o,
@@ -283,6 +301,7 @@ function M.model(what, given, placements)
       least = not swaps.may(o) and over.least(plan) or nil, unswapped = over.unswapped(plan),
       stages = stage_rows(cut, times, names), proof = playing.proof(times),
       recompute = plan.recompute, played = play(long), play = play,
+      legs = { math.floor(long / 3), long },
    }, Subject)
    subject.swaps = swaps.lines(plan, subject.played, long)
    subject.swapped_bytes, subject.hidden = swaps.total(plan, subject.played, long)
@@ -291,14 +310,10 @@ function M.model(what, given, placements)
    return subject
 end
 
---- Seconds of a batch of a model when each stage takes `factors` times as long.
+--- Seconds of a batch when each stage takes `factors` times as long.
 function Subject:seconds_with(factors)
-   if not self.plan then
-      opts.fail("subject:seconds_with", "this is of a graph's file, expected one of a model")
-   end
-   local long = self.plan.options.batches
-   return steady(math.floor(long / 3), long, function(batches)
-      return self.plan.blueprint:simulate(batches, false, factors).end_ns
+   return steady(self.legs[1], self.legs[2], function(batches)
+      return self.play(batches, false, factors).end_ns
    end)
 end
 
@@ -428,7 +443,8 @@ end
 M.takes = { ["ft.explore.model"] = OPTIONS }
 
 guard("ft.explore", M, {
-   file = "graph: graph, given?: table", model = "what?: any, given?: table, placements?: table",
+   file = "graph: graph, given?: table, known?: table",
+   model = "what?: any, given?: table, placements?: table",
 })
 guard("subject", Subject, {
    seconds_with = "factors?: table", stage_cells = "", memory_cells = "by_class?: boolean",
@@ -439,7 +455,6 @@ guard("subject", Subject, {
 --- Plans a model, or a graph: what `model` and `file` do.
 -- @param what a model, its name or directory, a graph of ft.graph, or a graph's file
 return setmetatable(M, { __call = function(_, what, o)
-   if type(what) == "string" and core.sys.exists(what) == "file" then what = graphs.load(what) end
-   if type(what) == "table" and what.nodes then return M.file(what, o) end
-   return M.model(what, o)
+   what = M.open(what)
+   return (what.nodes and M.file or M.model)(what, o)
 end })

@@ -50,16 +50,17 @@ local function count_recomputed(subject)
 end
 
 --- Plans one choice.
--- @tparam model model
+-- @tparam model|graph model
 -- @tparam table o of explore.model
 -- @tparam[opt] table placements of plans that differ in stages, schedule or partition alone
 -- @treturn table options, subject or problem (why there is none), seconds, memory_bytes (of the
 --   fullest device), over_bytes (beyond a budget; 0: it fits), staleness, moved_bytes, stages,
 --   recomputed (stages), swapped_bytes (in a batch, to and from host memory), hidden (the share of
---   these copies for which no device waits), runs (false: it can be simulated alone)
+--   these copies for which no device waits), runs (false: it can be simulated alone; of graphs
+--   that is not known, and true)
 -- @local
 function M.try(model, o, placements)
-   local ok, subject = pcall(explore.model, model, o, placements)
+   local ok, subject = pcall(model.nodes and explore.file or explore.model, model, o, placements)
    if not ok then
       if type(subject) ~= "table" or subject.status == "cancelled" then error(subject, 0) end
       return { options = o, problem = subject.message }
@@ -68,9 +69,10 @@ function M.try(model, o, placements)
       options = o, subject = subject, seconds = subject.seconds,
       memory_bytes = largest_memory(subject), over_bytes = (over.worst(subject.memory)),
       staleness = most_late(subject), stages = #subject.stages,
-      recomputed = count_recomputed(subject), runs = subject.plan.blueprint:is_executable(),
+      recomputed = count_recomputed(subject),
+      runs = subject.plan == nil or subject.plan.blueprint:is_executable(),
       moved_bytes = stages.moved_bytes(subject.cut) * o.micro_batches,
-      swapped_bytes = subject.swapped_bytes, hidden = subject.hidden,
+      swapped_bytes = subject.swapped_bytes or 0, hidden = subject.hidden,
    }
 end
 
@@ -275,12 +277,26 @@ local function split(given)
    end
    rest.micro_batches = 1
    rest = explore.options("ft.planner", named.like(given, rest))
-   rest.devices = rest.devices or "cpu"
    return opts.check("ft.planner", ONLY, only), rest
 end
 
+--- What the caller has left open that is not searched; gives the number of devices. Costs of a
+-- graph's file are those of one micro-batch, of whatever size: how many there are is not tried.
+local function settle(model, o, only)
+   if not model.nodes then
+      o.devices = o.devices or "cpu"
+      return #core.engine.devices(o.devices)
+   end
+   if not o.devices and not model.devices then
+      opts.fail("ft.planner", "the graph names no devices; give them, such as "
+         .. 'devices = "sim:4x11GB"')
+   end
+   only.counts = only.counts or { RULES.micro_batches.default }
+   return o.devices and #core.engine.devices(o.devices) or #model.devices
+end
+
 --- Tries the choices and takes the fastest that fits, of those that can be run if there are any.
--- @param what a model, or what ft.model takes as `model`
+-- @param what a model, what ft.model takes as `model`, a graph, or a graph's file
 -- @tparam table given options of ft.explore, of which those given are kept; or, to try several,
 --   counts (of micro-batches), schedules, partitions: lists
 -- @tparam[opt] function seen called with how many choices were tried, and of how many
@@ -290,7 +306,7 @@ function M.search(what, given, seen)
    local only, o = split(given)
    local model = explore.open(what)
    local rows, placements, first = {}, {}, nil
-   local all = choices(o, only, #core.engine.devices(o.devices))
+   local all = choices(o, only, settle(model, o, only))
    for i, choice in ipairs(all) do
       local m = choice.micro_batches
       placements[m] = placements[m] or {}

@@ -14,9 +14,9 @@ local M = { SHARE = 0.05, DRAWS = 40 }
 
 local SEED = 5
 
---- What is off together: "encoder/block.3".
+--- What is off together: "encoder/block.3"; nodes of files that have no scope are so by themselves.
 local function block_of(node)
-   local scope = node.scope or node.op
+   local scope = tostring(node.scope or node.name or node.id)
    return scope:match("^[^/]*/[^/]*") or scope
 end
 
