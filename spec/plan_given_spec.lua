@@ -90,6 +90,32 @@ describe("a plan that is given", function()
       end)
    end)
 
+   it("is refused where shared weights would be later than it says", function()
+      --- Both batches written out, each device's actions behind each other in one line.
+      local function unrolled(text, change)
+         local lists = { [0] = "", "" }
+         text = text:gsub("body ([01])( [^\n]*)\n?", function(device, actions)
+            device = tonumber(device)
+            lists[device] = lists[device] .. actions
+            return ""
+         end):gsub("body%-(%w+) %d", "body-%1 0")
+         for d = 0, 1 do
+            local again = lists[d]:gsub("(%u%d)%.0", "%1.1")
+            text = ("%s\nwarm-up %d%s\n"):format(text, d, change(lists[d] .. again))
+         end
+         return text
+      end
+      local plan = made { steps = 2 }
+      plan:edit(function(text) return unrolled(text, function(list) return list end) end)
+      refused("F1.1.0 reads weights that it takes over from stage 0 1 updates late", function()
+         plan:edit(function(text)
+            return unrolled(text, function(list)
+               return (list:gsub(" W1%.0( F1%.1%.0)", "%1 W1.0"))
+            end)
+         end)
+      end)
+   end)
+
    it("says what training refuses, in its words", function()
       local plan = pipeline.plan(with { plan = made():edit(function(text)
          return (text:gsub("\n\nnodes", "\norder 0 policy%0"))

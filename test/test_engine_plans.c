@@ -345,19 +345,12 @@ static const outcome *judge(ft_graph *g, int micro_batches, int n_batches)
     return o;
 }
 
-/* Whether some action reads weights that lack an update: its own by its lag, or tied ones, which an
- * edit can put behind it. */
+/* Whether some action reads weights that lack an update. */
 static bool is_late(const ft_plan *plan)
 {
-    for (int d = 0; d < plan->n_devices; d++) {
-        int adopted[STAGES] = {0};
-        for (int64_t i = 0; i < ft_plan_length(plan, d); i++) {
-            ft_action a = ft_plan_at(plan, d, i);
-            if (a.kind == FT_ACT_ADOPT) adopted[a.stage]++;
-            bool adopts = ft_plan_has(plan, a.stage, FT_ACT_ADOPT) && ft_action_per_micro(a.kind);
-            if (a.lag || (adopts && adopted[a.stage] < a.batch)) return true;
-        }
-    }
+    for (int d = 0; d < plan->n_devices; d++)
+        for (int64_t i = 0; i < ft_plan_length(plan, d); i++)
+            if (ft_plan_at(plan, d, i).lag) return true;
     return false;
 }
 

@@ -144,6 +144,7 @@ static ft_status check(const ft_plan *plan, bool walks, ft_error *err)
     if (!arena) return ft_fail(err, FT_NOMEM, "plan: no memory to check it");
     FT_GO(check_ranges(plan, &shares, arena, err));
     FT_GO(plan_check_order(plan, &shares, arena, err));
+    FT_GO(plan_check_ties(plan, &shares, arena, err));
     if (walks) FT_GO(ft_plan_walk(plan, &shares, 0, arena, err));
 done:
     ft_arena_free(arena);

@@ -15,7 +15,10 @@ ft_status at_line(int line, ft_error *err);
 /* check_order.c: all but the ranges; the derived values are compared with what the plan says. */
 ft_status plan_check_order(const ft_plan *plan, const ft_seating *shares, ft_arena *arena,
                            ft_error *err);
-/* Likewise, without comparing. */
+/* check_ties.c: what a stage takes over is no later than its owner's lags say. */
+ft_status plan_check_ties(const ft_plan *plan, const ft_seating *shares, ft_arena *arena,
+                          ft_error *err);
+/* check_order.c again, without comparing. */
 ft_status plan_measure(const ft_plan *plan, const ft_seating *shares, ft_arena *arena,
                        const ft_derived *out, ft_error *err);
 #endif
