@@ -46,6 +46,7 @@ describe("a report", function()
       local page = core.sys.read_file(directory .. "/run/report.html")
       check_page(page)
       for _, word in ipairs { "accuracy", "<figcaption>Loss<", "<h2>Memory<", "<h2>Partition<",
+         "<td>encoder/embed %.%. encoder/block.%d/%w+</td>", "<td>encoder/%S+ %.%. head</td>",
          "of the last leg", "waits for", "%-%-lr</td><td class=\"n\">0.002</td><td>command line<",
          "%-%-batch</td><td class=\"n\">32</td><td>recipe<", "%-%-seed</td>.->default<" }
       do

@@ -6,6 +6,7 @@ local xml = require("ftpipe.text.xml")
 local M = {}
 
 local WIDTH, HEIGHT = 480, 200
+local SIDE = 75 -- beside the outer axes, for their words
 local LEFT, RIGHT, TOP, BOTTOM = 52, 18, 8, 24
 local BUCKETS = 300 -- of a curve: of each the least and the most are drawn
 
@@ -124,9 +125,9 @@ end
 -- @tparam {string,...} axes names
 -- @tparam table rows { places = (0 to 1 on each axis), words = (on each axis), best = (bool) }
 function M.parallel(axes, rows)
-   local step = (WIDTH * 2 - 120) / math.max(1, #axes - 1)
+   local step = (WIDTH * 2 - 2 * SIDE) / math.max(1, #axes - 1)
    local height = 260
-   local function at(k, place) return 60 + (k - 1) * step, height - 30 - place * (height - 60) end
+   local function at(k, place) return SIDE + (k - 1) * step, height - 30 - place * (height - 60) end
    local lines = { ('<div class="wide"><svg viewBox="0 0 %d %d" width="%d" height="%d" '
       .. 'font-family="sans-serif" font-size="12">'):format(WIDTH * 2, height, WIDTH * 2, height) }
    for k, name in ipairs(axes) do
@@ -150,9 +151,11 @@ function M.parallel(axes, rows)
    end
    for k, list in ipairs(words_at) do
       for _, word in ipairs(apart(list)) do
-         lines[#lines + 1] = ('<text x="%.1f" y="%.1f"%s>%s</text>'):format(at(k, 0) + 4,
-            word.y + 4, word.best and ' font-weight="bold"' or ' fill="#555"',
-            xml.escape(word.text))
+         -- of the first axis outside of it; others stand on the lines, with white around them
+         lines[#lines + 1] = ('<text x="%.1f" y="%.1f"%s stroke="#fff" stroke-width="3" '
+            .. 'paint-order="stroke"%s>%s</text>'):format(at(k, 0) + (k == 1 and -5 or 5),
+            word.y + 4, k == 1 and ' text-anchor="end"' or "",
+            word.best and ' font-weight="bold"' or ' fill="#555"', xml.escape(word.text))
       end
    end
    lines[#lines + 1] = "</svg></div>"

@@ -10,7 +10,8 @@ body{font:15px/1.4 sans-serif;margin:1.2em auto;padding:0 1em;max-width:75em;col
 h1{font-size:1.4em}h2{font-size:1.1em;margin-top:1.6em}
 table{border-collapse:collapse;margin:.6em 0}td,th{border:1px solid #ccc;padding:.2em .6em;
 text-align:left;vertical-align:top}td{overflow-wrap:anywhere}.n{text-align:right;
-white-space:nowrap}.wide{overflow-x:auto}
+white-space:nowrap}td:first-child,.key{white-space:nowrap}.key{margin-right:1em}
+.wide{overflow-x:auto}
 .bar{display:flex;height:1.3em;max-width:50em;background:#eee;margin:.2em 0}.bar div{height:100%}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,25em),1fr));gap:1em}
 figure{margin:0}figcaption{font-weight:bold}svg{max-width:100%;height:auto}
@@ -69,10 +70,10 @@ end
 function M.legend(words)
    local parts = {}
    for i, word in ipairs(words) do
-      parts[i] = ('<span style="background:%s">&nbsp;&nbsp;&nbsp;</span> %s'):format(
-         draw.colour(i), xml.escape(word))
+      parts[i] = ('<span class="key"><span style="background:%s">&nbsp;&nbsp;&nbsp;</span> %s'
+         .. '</span>'):format(draw.colour(i), xml.escape(word))
    end
-   return "<p>" .. table.concat(parts, " &nbsp; ") .. "</p>"
+   return "<p>" .. table.concat(parts, " ") .. "</p>"
 end
 
 return M

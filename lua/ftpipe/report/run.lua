@@ -151,10 +151,18 @@ function M.plan(dir)
 end
 
 --- Operators in the order of the graph, as boxes in the colours of their devices.
-local function partition_part(plan)
-   local total = 0
-   for _, run in ipairs(plan.nodes) do total = total + run.count end
+local function partition_part(plan, record)
+   local total, counts = 0, {}
+   for _, run in ipairs(plan.nodes) do
+      total, counts[run.stage] = total + run.count, (counts[run.stage] or 0) + run.count
+   end
    if total == 0 then return nil end
+   local cells, spans = { { "stage", "device", "operators", "from .. to" } }, record.stages
+   for s, device in ipairs(plan.device) do
+      local span = type(spans) == "table" and spans[s]
+      cells[s + 1] = { tostring(s - 1), tostring(device - 1), tostring(counts[s] or 0),
+         type(span) == "string" and span or "-" }
+   end
    local parts, devices = {}, 0
    for i, run in ipairs(plan.nodes) do
       local device = plan.device[run.stage] or 1
@@ -164,7 +172,7 @@ local function partition_part(plan)
    end
    local names = {}
    for d = 1, devices do names[d] = "device " .. d - 1 end
-   return ("<h2>Partition</h2>%s%s"):format(html.legend(names),
+   return ("<h2>Partition</h2>%s%s%s"):format(html.table(cells), html.legend(names),
       html.bar(("%d operators, in the order of the graph"):format(total), total, parts))
 end
 
@@ -239,7 +247,7 @@ function M.page(dir)
    add(charts(M.metrics(dir)))
    if plan then
       add(memory_part(plan, summary))
-      add(partition_part(plan))
+      add(partition_part(plan, record))
    end
    add(timeline_part(dir))
    parts[#parts + 1] = configuration(record)

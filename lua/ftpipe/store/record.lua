@@ -4,6 +4,7 @@
 --    flags    the flags of the recipe with their values; of --warmup, --lr-schedule, --schedule and
 --             --groups, what was used
 --    origins  where each of them is from: the command line, the recipe, a default
+--    stages   where each stage begins and ends, for people
 --    task     its name and what it was made with; of a task of one's own, what predictions need of
 --             it (Task:record)
 --
@@ -42,6 +43,13 @@ local function plain(value)
    return result
 end
 
+--- Where each stage begins and ends.
+local function spans_of(plan)
+   local spans = {}
+   for s = 1, plan.n_stages do spans[s] = plan:span(s) end
+   return spans
+end
+
 --- The text of run.json.
 function M.text(run)
    return core.json.encode({
@@ -52,6 +60,7 @@ function M.text(run)
          schedule = run.plan.options.schedule, groups = run.plan.groups.all,
       })),
       origins = named.origins(run.args),
+      stages = core.json.array(spans_of(run.plan)),
       task = plain(run.task:record()),
    }, { indent = 2, sort = true }) .. "\n"
 end
