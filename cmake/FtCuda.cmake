@@ -33,11 +33,8 @@ else()
   set(FTPIPE_HAS_CUDA ON)
 endif()
 
-# ft_cards(PROGRAM): gives it the drivers of cards, with the kernels inside it.
-function(ft_cards program)
-  if(NOT FTPIPE_HAS_CUDA)
-    return()
-  endif()
+# Compiles the kernels, once for all programs; images.s has them as data.
+function(ft_card_images)
   list(GET FTPIPE_CUDA_ARCHITECTURES 0 first)
   set(targets -gencode arch=compute_${first},code=compute_${first})
   foreach(arch IN LISTS FTPIPE_CUDA_ARCHITECTURES)
@@ -49,9 +46,11 @@ function(ft_cards program)
   foreach(source IN LISTS cuda_kernels)
     get_filename_component(stem ${source} NAME_WE)
     set(image ${CMAKE_BINARY_DIR}/kernels/${stem}.fatbin)
-    add_custom_command(OUTPUT ${image}
+    set(usage ${CMAKE_BINARY_DIR}/kernels/${stem}.usage.txt) # registers and so on, by the compiler
+    add_custom_command(OUTPUT ${image} BYPRODUCTS ${usage}
       COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/kernels
-      COMMAND ${FTPIPE_NVCC} -std=c++17 -O3 -fatbin -Xfatbin -compress-all
+      COMMAND sh -c "\"$@\" 2>\"$0\" || { cat \"$0\" >&2; exit 1; }" ${usage}
+              ${FTPIPE_NVCC} -std=c++17 -O3 -fatbin -Xfatbin -compress-all -Xptxas -v
               -I${CMAKE_SOURCE_DIR}/src -I${CMAKE_SOURCE_DIR}/kernels ${targets} ${source}
               -o ${image}
       DEPENDS ${source} ${cuda_headers} COMMENT "Compiling kernels/${stem}.cu for cards" VERBATIM)
@@ -63,7 +62,16 @@ function(ft_cards program)
          "ft_cuda_images:\n${table}.quad 0\n.section .note.GNU-stack,\"\",%progbits\n")
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/images.s CONTENT "${text}" @ONLY)
   set_source_files_properties(${CMAKE_BINARY_DIR}/images.s PROPERTIES OBJECT_DEPENDS "${images}")
-  target_sources(${program} PRIVATE ${CMAKE_BINARY_DIR}/images.s
-                 ${CMAKE_SOURCE_DIR}/src/cuda/card/lists.c)
-  target_link_libraries(${program} PRIVATE ft_cuda ${CMAKE_DL_LIBS})
+endfunction()
+if(FTPIPE_HAS_CUDA)
+  ft_card_images()
+endif()
+
+# ft_cards(PROGRAM LISTS): gives it the drivers of cards that the file LISTS has, with the kernels
+# inside it.
+function(ft_cards program lists)
+  if(FTPIPE_HAS_CUDA)
+    target_sources(${program} PRIVATE ${CMAKE_BINARY_DIR}/images.s ${lists})
+    target_link_libraries(${program} PRIVATE ft_cuda ${CMAKE_DL_LIBS})
+  endif()
 endfunction()

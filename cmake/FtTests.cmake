@@ -24,7 +24,24 @@ endforeach()
 # The same with cards that are emulated on the host.
 ft_program(ftpipe_emu ${CMAKE_SOURCE_DIR}/test/emulation/program.c)
 target_link_libraries(ftpipe_emu PRIVATE ft_emulated)
+
+# And with those of this machine (./dev gpu), and what its kernels are held to.
+if(FTPIPE_HAS_CUDA)
+  set(card_lists ${CMAKE_SOURCE_DIR}/test/emulation/cards.c)
+  ft_program(ftpipe_cards)
+  ft_cards(ftpipe_cards ${card_lists})
+  foreach(name rows steps)
+    add_executable(cards_${name} ${CMAKE_SOURCE_DIR}/test/test_cuda_${name}.c)
+    target_include_directories(cards_${name} PRIVATE ${CMAKE_SOURCE_DIR}/test)
+    ft_cards(cards_${name} ${card_lists})
+    target_compile_definitions(cards_${name} PRIVATE FT_ON_CARDS)
+  endforeach()
+  ft_test(check/kernels ftpipe tools/kernels.lua ${CMAKE_BINARY_DIR}/kernels)
+endif()
+
 ft_test(check/cards ftpipe_emu tools/spec.lua spec/cards_spec.lua)
+ft_test(check/gpu ftpipe_emu tools/gpu.lua ${CMAKE_BINARY_DIR} optimizers "train emu:2"
+        "step t5-base emu:2")
 ft_test(check/clip ftpipe_emu tools/spec.lua spec/versions_spec.lua "--filter=and clips what is left")
 
 file(GLOB examples CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/examples/*.lua)

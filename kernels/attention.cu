@@ -181,7 +181,7 @@ FT_INLINE void add_to_line(float *line, const float *ds, int64_t i0, int64_t j0,
     }
 }
 
-FT_KERNEL(attention_queries)
+FT_ROOMY_KERNEL(attention_queries)
 {
     const ft_attention_args &of = a.of;
     FT_SHARED(float, ds, WARPS *FT_WARP);

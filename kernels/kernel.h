@@ -1,6 +1,8 @@
 /* kernels/kernel.h - what kernels are written with, on a card and in the emulation.
  *
- * FT_KERNEL(name) { ... } defines kernel `name` of cuda/kernels.h, whose argument is `a`. Shared
+ * FT_KERNEL(name) { ... } defines kernel `name` of cuda/kernels.h, whose argument is `a`;
+ * FT_ROOMY_KERNEL one that is given all the registers that it needs, where the compiler would spill
+ * some to have more blocks at once (tools/kernels.lua says where). Shared
  * memory is FT_SHARED(type, name, count). Blocks have whole warps, and every thread comes to every
  * barrier: the emulation refuses others. */
 #ifndef FT_KERNEL_H
@@ -28,6 +30,9 @@ enum {
 
 #define FT_KERNEL(name)                                                                            \
     extern "C" __global__ void __launch_bounds__(ft_threads_of_##name)                             \
+        ft_##name(const __grid_constant__ ft_##name##_args a)
+#define FT_ROOMY_KERNEL(name)                                                                      \
+    extern "C" __global__ void __launch_bounds__(ft_threads_of_##name, 1)                          \
         ft_##name(const __grid_constant__ ft_##name##_args a)
 
 FT_INLINE float ft_from_lane(float x, int lane)

@@ -136,7 +136,7 @@ FT_INLINE float direction(const ft_adafactor_args &a, int64_t i)
     return a.g[i] * (of_row * of_col);
 }
 
-FT_KERNEL(adafactor_measure)
+FT_ROOMY_KERNEL(adafactor_measure)
 {
     FT_SHARED(double, room, 9);
     int64_t all = a.R ? a.n * a.R * a.C : a.C;

@@ -37,7 +37,7 @@ FT_INLINE void load_tile(float *tile, const strip &s, int64_t k0)
     }
 }
 
-FT_KERNEL(product)
+FT_ROOMY_KERNEL(product)
 {
     FT_SHARED(float, left, DEPTH *PITCH);
     FT_SHARED(float, right, DEPTH *PITCH);

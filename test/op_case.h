@@ -9,12 +9,18 @@
 
 #include "ops/ops.h"
 
+/* Where blocks come from; a test may have its own. */
+#ifndef FT_TEST_TAKE
+#define FT_TEST_TAKE(bytes)  aligned_alloc(64, bytes)
+#define FT_TEST_GIVE(memory) free(memory)
+#endif
+
 enum { GUARD = 64, GARBAGE = 0xA5 }; /* bytes around every block, and what is in them */
 
 /* `bytes` aligned to 64 with guards around; never NULL. */
 static inline void *guarded_new(int64_t bytes)
 {
-    char *block = aligned_alloc(64, (size_t)((bytes + 63) / 64 * 64 + 2 * GUARD));
+    char *block = FT_TEST_TAKE((size_t)((bytes + 63) / 64 * 64 + 2 * GUARD));
     if (!block) abort();
     memset(block, GARBAGE, (size_t)((bytes + 63) / 64 * 64 + 2 * GUARD));
     return block + GUARD;
@@ -32,7 +38,7 @@ static inline bool guarded_intact(const void *data, int64_t bytes)
 
 static inline void guarded_free(void *data)
 {
-    if (data) free((char *)data - GUARD);
+    if (data) FT_TEST_GIVE((char *)data - GUARD);
 }
 
 /* A tensor as the kernel and as the reference see it; absent when both pointers are NULL. */

@@ -1,40 +1,8 @@
-/* test/test_cuda_rows.c - the walk of the operator table on emulated cards: every row has a kernel,
+/* test/test_cuda_rows.c - the walk of the operator table on cards: every row has a kernel,
  * which gives what the row's reference gives, whole and the same for any order of threads. */
-#include "check.h"
-#include "emulation.h"
+#include "a_card.h"
+
 #include "op_case.h"
-
-#include "cuda/internal.h"
-
-const ft_driver *const ft_drivers[] = {&ft_cpu_driver, &emu_driver.driver, NULL};
-const ft_kernel_list *const ft_kernel_lists[] = {&ft_cpu_kernels, &ft_cuda_kernels, NULL};
-
-typedef struct card {
-    ft_device device;
-    ft_executor *executor;
-    ft_device_stream *stream;
-} card;
-
-static const ft_driver *const emu = &emu_driver.driver;
-
-static bool card_open(card *c)
-{
-    ft_error err = {FT_OK, ""};
-    int n;
-    *c = (card){0};
-    bool ok = ft_devices_parse("emu:1/64MB", &c->device, &n, &err) == FT_OK &&
-              emu->open(&c->executor, &c->device, &err) == FT_OK &&
-              emu->enter(c->executor, &err) == FT_OK &&
-              emu->open_stream(&c->stream, c->executor, FT_FOR_COMPUTE, &err) == FT_OK;
-    if (!ok) fprintf(stderr, "%s\n", err.message);
-    return CHECK(ok);
-}
-
-static void card_close(card *c)
-{
-    emu->close_stream(c->stream);
-    emu->close(c->executor);
-}
 
 /* Runs the row's kernel into outputs that hold garbage, or what is there when it adds. */
 static bool run(const card *c, op_case *test, const twin *out, uint32_t accumulate)
@@ -56,8 +24,8 @@ static bool run(const card *c, op_case *test, const twin *out, uint32_t accumula
                     .accumulate = accumulate,
                     .stream = c->stream};
     const ft_row_run row = {op, ft_op_kernel(op, FT_DEVICE_GPU, FT_F32), &call, bytes};
-    ft_status status = emu->launch(c->stream, &ft_row_task, &row, &err);
-    if (status == FT_OK) status = emu->finish(c->stream, &err);
+    ft_status status = c->device.driver->launch(c->stream, &ft_row_task, &row, &err);
+    if (status == FT_OK) status = card_finish(c, &err);
     if (status != FT_OK) fprintf(stderr, "  %s: %s\n", op->name, err.message);
     bool whole = guarded_intact(work, bytes);
     for (int i = 0; i < op->n_out; i++)
@@ -157,11 +125,11 @@ int main(void)
     card cards[CARDS];
     bool ok = true;
     for (int i = 0; i < CARDS; i++) {
-        atomic_store(&emulated.seed, i ? (unsigned)i * 2654435761u : 0);
+        card_order(i ? (unsigned)i * 2654435761u : 0);
         ok = card_open(&cards[i]) && ok;
     }
     if (ok) test_rows(cards, CARDS);
     for (int i = 0; i < CARDS; i++) card_close(&cards[i]);
-    CHECK(atomic_load(&emulated.open) == 0);
+    CHECK(card_left_nothing());
     return check_report();
 }

@@ -1,47 +1,19 @@
-/* test/test_cuda_steps.c - what a step does beside rows, on emulated cards: each optimizer and its
+/* test/test_cuda_steps.c - what a step does beside rows, on cards: each optimizer and its
  * prediction against the CPU's over some steps, sums, looks. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "check.h"
-#include "cuda/internal.h"
-#include "emulation.h"
-
-const ft_driver *const ft_drivers[] = {&emu_driver.driver, NULL};
-const ft_kernel_list *const ft_kernel_lists[] = {&ft_cpu_kernels, &ft_cuda_kernels, NULL};
-const ft_step_kernels *const ft_step_kernel_lists[] = {&ft_cuda_steps, NULL};
+#include "a_card.h"
 
 enum { STEPS = 5 };
 
-typedef struct card {
-    ft_device device;
-    ft_executor *executor;
-    ft_device_stream *stream;
-} card;
-
-static const ft_driver *const emu = &emu_driver.driver;
-
-static bool card_open(card *c)
+/* Zeros. */
+static char *cleared(int64_t bytes)
 {
-    int n;
-    *c = (card){0};
-    return CHECK_STATUS(ft_devices_parse("emu:1/64MB", &c->device, &n, NULL), FT_OK) &&
-           CHECK_STATUS(emu->open(&c->executor, &c->device, NULL), FT_OK) &&
-           CHECK_STATUS(emu->open_stream(&c->stream, c->executor, FT_FOR_COMPUTE, NULL), FT_OK) &&
-           CHECK(ft_steps_of(c->stream) == &ft_cuda_steps && !ft_steps_of(NULL));
-}
-
-static void card_close(card *c)
-{
-    emu->close_stream(c->stream);
-    emu->close(c->executor);
+    return memset(card_take((size_t)bytes), 0, (size_t)bytes);
 }
 
 static float *drawn(int64_t n, uint64_t stream)
 {
-    float *x = malloc((size_t)(n + 1) * sizeof *x);
+    float *x = card_take((size_t)(n + 1) * sizeof *x);
     ft_rng rng;
-    if (!x) abort();
     ft_rng_init(&rng, 11, stream);
     for (int64_t i = 0; i < n; i++) x[i] = (float)ft_rng_normal(&rng);
     return x;
@@ -71,7 +43,7 @@ static void try_optimizer(const card *c, const ft_optimizer *o, ft_shape shape, 
     CHECK_STATUS(ft_optimizer_hypers(o, names, &decay, 1, hypers, &err), FT_OK);
     o->state(&spec, hypers, parts, &bytes);
     float *p[2] = {drawn(n, 1), drawn(n, 1)}, *ahead[2] = {drawn(n, 2), drawn(n, 2)};
-    char *state[2] = {calloc(1, (size_t)bytes + 64), calloc(1, (size_t)bytes + 64)};
+    char *state[2] = {cleared(bytes), cleared(bytes)};
     ft_update u = {.spec = &spec,
                    .grad_scale = 0.5f,
                    .hypers = hypers,
@@ -86,8 +58,8 @@ static void try_optimizer(const card *c, const ft_optimizer *o, ft_shape shape, 
         u.param = p[1];
         u.state = state[1];
         CHECK_STATUS(ft_cuda_steps.update(c->stream, o, &u, &err), FT_OK);
-        CHECK_STATUS(emu->finish(c->stream, &err), FT_OK);
-        free(g);
+        CHECK_STATUS(card_finish(c, &err), FT_OK);
+        card_give(g);
     }
     compare(o->name, p[1], p[0], n);
     ft_prediction q = {.spec = &spec, .hypers = hypers, .rates = rates, .n = 2, .step = STEPS};
@@ -97,12 +69,12 @@ static void try_optimizer(const card *c, const ft_optimizer *o, ft_shape shape, 
     o->predict(&q);
     q.out = ahead[1];
     CHECK_STATUS(ft_cuda_steps.predict(c->stream, o, &q, &err), FT_OK);
-    CHECK_STATUS(emu->finish(c->stream, &err), FT_OK);
+    CHECK_STATUS(card_finish(c, &err), FT_OK);
     compare("a prediction", ahead[1], ahead[0], n);
     for (int i = 0; i < 2; i++) {
-        free(p[i]);
-        free(ahead[i]);
-        free(state[i]);
+        card_give(p[i]);
+        card_give(ahead[i]);
+        card_give(state[i]);
     }
 }
 
@@ -123,20 +95,22 @@ static void test_looks(const card *c)
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
         int64_t n = sizes[k];
         float *x = drawn(n, 3);
-        ft_look found = {-1, 1, 0};
-        CHECK_STATUS(ft_cuda_steps.look(c->stream, x, n, &found, NULL), FT_OK);
-        CHECK_STATUS(emu->finish(c->stream, NULL), FT_OK);
+        ft_look *found = card_take(sizeof *found);
+        *found = (ft_look){-1, 1, 0};
+        CHECK_STATUS(ft_cuda_steps.look(c->stream, x, n, found, NULL), FT_OK);
+        CHECK_STATUS(card_finish(c, NULL), FT_OK);
         double squares = ft_squared_norm(x, n, NULL);
-        CHECK(found.finite && !found.nan && fabs(found.squares - squares) <= 1e-12 * squares);
+        CHECK(found->finite && !found->nan && fabs(found->squares - squares) <= 1e-12 * squares);
         const float odd[] = {INFINITY, NAN};
         for (int i = 0; i < 2 && n; i++) {
             x[n - 1] = odd[i];
-            found = (ft_look){0, 1, 0};
-            CHECK_STATUS(ft_cuda_steps.look(c->stream, x, n, &found, NULL), FT_OK);
-            CHECK_STATUS(emu->finish(c->stream, NULL), FT_OK);
-            CHECK(!found.finite && found.nan == (uint32_t)i);
+            *found = (ft_look){0, 1, 0};
+            CHECK_STATUS(ft_cuda_steps.look(c->stream, x, n, found, NULL), FT_OK);
+            CHECK_STATUS(card_finish(c, NULL), FT_OK);
+            CHECK(!found->finite && found->nan == (uint32_t)i);
         }
-        free(x);
+        card_give(found);
+        card_give(x);
     }
 }
 
@@ -154,11 +128,11 @@ static void test_sums(const card *c)
         for (int t = 0; t < n; t++) x[t] = there[t];
         const ft_summands summands = {there[into], x, n, N};
         CHECK_STATUS(ft_cuda_steps.sum(c->stream, &summands, NULL), FT_OK);
-        CHECK_STATUS(emu->finish(c->stream, NULL), FT_OK);
+        CHECK_STATUS(card_finish(c, NULL), FT_OK);
         CHECK(memcmp(there[into], terms[0], N * sizeof(float)) == 0);
         for (int t = 0; t < n; t++) {
-            free(terms[t]);
-            free(there[t]);
+            card_give(terms[t]);
+            card_give(there[t]);
         }
     }
 }
@@ -171,7 +145,7 @@ static void try_gap(const card *c, int64_t n, bool next)
     int64_t bytes = 0;
     ft_gap_state(&spec, parts, &bytes);
     float *g[2] = {drawn(n, 4), drawn(n, 4)}, *w[4];
-    char *state[2] = {calloc(1, (size_t)bytes + 64), calloc(1, (size_t)bytes + 64)};
+    char *state[2] = {cleared(bytes), cleared(bytes)};
     static const double rates[] = {1e-2, 0, 2e-2};
     for (int k = 0; k < 4; k++) w[k] = drawn(n, 5 + (uint64_t)k);
     ft_gap gap[2];
@@ -184,21 +158,23 @@ static void try_gap(const card *c, int64_t n, bool next)
     }
     ft_attenuation work = {.old = w[0], .next = next ? w[1] : NULL, .grad = g[0]};
     double squares = ft_gap_attenuate(&gap[0], &work);
-    ft_look found = {0, 1, 0};
+    ft_look *found = card_take(sizeof *found);
+    *found = (ft_look){0, 1, 0};
     work.grad = g[1];
-    CHECK_STATUS(ft_cuda_steps.attenuate(c->stream, &gap[1], &work, &found, NULL), FT_OK);
-    CHECK_STATUS(emu->finish(c->stream, NULL), FT_OK);
+    CHECK_STATUS(ft_cuda_steps.attenuate(c->stream, &gap[1], &work, found, NULL), FT_OK);
+    CHECK_STATUS(card_finish(c, NULL), FT_OK);
     for (int k = 0; k < 2; k++) {
         int64_t numbers = ft_shape_count(&parts[k].spec.shape);
         compare("the size of steps", (float *)(void *)(state[1] + parts[k].offset),
                 (float *)(void *)(state[0] + parts[k].offset), numbers);
     }
     compare("a gradient of older weights", g[1], g[0], n);
-    CHECK(fabs(found.squares - squares) <= 1e-12 * squares);
-    for (int k = 0; k < 4; k++) free(w[k]);
+    CHECK(fabs(found->squares - squares) <= 1e-12 * squares);
+    card_give(found);
+    for (int k = 0; k < 4; k++) card_give(w[k]);
     for (int k = 0; k < 2; k++) {
-        free(g[k]);
-        free(state[k]);
+        card_give(g[k]);
+        card_give(state[k]);
     }
 }
 
@@ -212,13 +188,13 @@ static void test_gaps(const card *c)
 int main(void)
 {
     card c;
-    if (card_open(&c)) {
+    if (card_open(&c) && CHECK(ft_steps_of(c.stream) == &ft_cuda_steps && !ft_steps_of(NULL))) {
         test_optimizers(&c);
         test_looks(&c);
         test_sums(&c);
         test_gaps(&c);
     }
     card_close(&c);
-    CHECK(atomic_load(&emulated.open) == 0);
+    CHECK(card_left_nothing());
     return check_report();
 }

@@ -1,6 +1,9 @@
-"""A training step of a random T5, BERT or GPT-2 in PyTorch: the peer of bench/step.lua.
+"""A training step of a random T5, BERT or GPT-2 in PyTorch: the peer of bench/step.lua and card.lua.
 
-Reads a line, makes a step, prints its seconds of CPU time. Eager, f32, one thread, fused AdamW.
+    step_torch.py MODEL BATCH SOURCE TARGET [cuda eager|compile f32|tf32|bf16]
+
+Reads a line, makes a step, prints its seconds: of CPU time, eager, f32, one thread; on a card of wall
+time, from one idle moment of it to the next. Fused AdamW.
 """
 import os
 import sys
@@ -18,7 +21,11 @@ SIZES = {
     "t5-small": T5Config(d_model=512, d_kv=64, d_ff=2048, num_layers=6, num_heads=8, **T5),
     "t5-base": T5Config(d_model=768, d_kv=64, d_ff=3072, num_layers=12, num_heads=12, **T5),
     "bert-base": BertConfig(),
+    "bert-large": BertConfig(hidden_size=1024, num_hidden_layers=24, num_attention_heads=16,
+                             intermediate_size=4096),
     "gpt2": GPT2Config(),
+    "gpt2-xl": GPT2Config(n_embd=1600, n_layer=48, n_head=25),
+    "t5-3b": T5Config(d_model=1024, d_kv=128, d_ff=16384, num_layers=24, num_heads=32, **T5),
 }
 
 
@@ -45,6 +52,23 @@ def gpt2(config, batch, source, _):
 FAMILIES = {"t5": t5, "bert": bert, "gpt2": gpt2}
 
 
+def on_card(step, mode, precision):
+    """Seconds of a step on the card, all of whose work is done."""
+    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    if mode == "compile":
+        step = torch.compile(step)
+    for _ in sys.stdin:
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        with torch.autocast("cuda", torch.bfloat16, enabled=precision == "bf16"):
+            loss = step()
+        loss.backward()
+        yield
+        torch.cuda.synchronize()
+        print(time.perf_counter() - start, flush=True)
+
+
 def main():
     name, batch, source, target = sys.argv[1], *map(int, sys.argv[2:5])
     torch.set_num_threads(1)
@@ -52,6 +76,16 @@ def main():
     config = AutoConfig.from_pretrained(name) if os.path.isdir(name) else SIZES[name]
     model, inputs = FAMILIES[config.model_type](config, batch, source, target)
     model.float().train()
+    if len(sys.argv) > 5:
+        device, mode, precision = sys.argv[5:8]
+        model.to(device)
+        inputs = {key: value.to(device) for key, value in inputs.items()}
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+        optimizer.zero_grad()
+        for _ in on_card(lambda: model(**inputs).loss, mode, precision):
+            optimizer.step()
+            optimizer.zero_grad()
+        return
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     for _ in sys.stdin:
         start = time.process_time()

@@ -320,13 +320,17 @@ static void push_params(lua_State *L, const ft_graph *g, const ft_node *node)
 }
 
 /*** One node: { op =, scope =, phase = "forward" or "backward", origin =, params = numbers of
- * those that it uses, out = its first output, which the others follow by number }. */
+ * those that it uses, out = its first output, which the others follow by number, flops, bytes =
+ * that it reads and writes }. */
 static int graph_node(lua_State *L)
 {
     ft_graph *g = script_check_graph(L, 1);
     int i = (int)script_check_index(L, 2, ft_graph_n_nodes(g), "node");
     const ft_node *node = ft_graph_node(g, i);
-    lua_createtable(L, 0, 4);
+    const ft_cost cost = ft_graph_cost(g, i);
+    lua_createtable(L, 0, 8);
+    script_set_number(L, "flops", cost.flops);
+    script_set_number(L, "bytes", cost.bytes_read + cost.bytes_written);
     lua_pushstring(L, node->op->name);
     lua_setfield(L, -2, "op");
     lua_pushstring(L, node->scope);

@@ -13,17 +13,12 @@ static const double CALL_NS = 1500;
 
 double ft_node_time_ns(const ft_graph *graph, int node, const ft_device *device)
 {
-    const ft_node *n = ft_graph_node(graph, node);
-    ft_spec in[FT_MAX_IN], out[FT_MAX_OUT];
-    for (int i = 0; i < FT_MAX_IN; i++) {
-        in[i] = (ft_spec){.shape = {.n_dims = -1}};
-        if (n->in[i] != FT_NO_VALUE) in[i] = ft_graph_value(graph, n->in[i])->spec;
-    }
-    for (int k = 0; k < n->op->n_out; k++) out[k] = ft_graph_value(graph, n->out + k)->spec;
-    ft_cost cost = n->op->cost(in, out, n->attrs);
-    double rate = !cost.bf16              ? device->flops_per_s
-                  : in[0].dtype == FT_F16 ? device->f16_flops_per_s
-                                          : device->bf16_flops_per_s;
+    const ft_cost cost = ft_graph_cost(graph, node);
+    const ft_value_id first = ft_graph_node(graph, node)->in[0];
+    bool f16 = first != FT_NO_VALUE && ft_graph_value(graph, first)->spec.dtype == FT_F16;
+    double rate = !cost.bf16 ? device->flops_per_s
+                  : f16      ? device->f16_flops_per_s
+                             : device->bf16_flops_per_s;
     double arithmetic = cost.flops / rate;
     double traffic = (cost.bytes_read + cost.bytes_written) / device->bytes_per_s;
     return CALL_NS + 1e9 * (arithmetic > traffic ? arithmetic : traffic);

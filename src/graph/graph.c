@@ -353,6 +353,18 @@ const ft_node *ft_graph_node(const ft_graph *g, int node)
     return &g->nodes[node];
 }
 
+ft_cost ft_graph_cost(const ft_graph *g, int node)
+{
+    const ft_node *n = ft_graph_node(g, node);
+    ft_spec in[FT_MAX_IN], out[FT_MAX_OUT];
+    for (int i = 0; i < FT_MAX_IN; i++) {
+        in[i] = (ft_spec){.shape = {.n_dims = -1}};
+        if (n->in[i] != FT_NO_VALUE) in[i] = ft_graph_value(g, n->in[i])->spec;
+    }
+    for (int k = 0; k < n->op->n_out; k++) out[k] = ft_graph_value(g, n->out + k)->spec;
+    return n->op->cost(in, out, n->attrs);
+}
+
 const ft_value *ft_graph_value(const ft_graph *g, ft_value_id value)
 {
     return &g->values[value];

@@ -83,6 +83,8 @@ int ft_graph_n_inputs(const ft_graph *g);
 int ft_graph_n_outputs(const ft_graph *g);
 int ft_graph_n_grads(const ft_graph *g);
 const ft_node *ft_graph_node(const ft_graph *g, int node);
+/* What one execution of the node costs. */
+ft_cost ft_graph_cost(const ft_graph *g, int node);
 const ft_value *ft_graph_value(const ft_graph *g, ft_value_id value);
 ft_value_id ft_graph_param_value(const ft_graph *g, int param);
 ft_value_id ft_graph_input_value(const ft_graph *g, int input);

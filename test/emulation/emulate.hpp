@@ -47,4 +47,6 @@ FT_INLINE double ft_xor_lane(double x, int mask)
     }                                                                                              \
     static void name##_thread(const ft_##name##_args &a)
 
+#define FT_ROOMY_KERNEL(name) FT_KERNEL(name)
+
 #endif
