@@ -227,6 +227,7 @@ describe("a run that is resumed", function()
       { "--schedule", "async", "--staleness", "gap-aware" },
       { "--schedule", "async", "--staleness", "predict", "--replicas", "2-1" },
       { "--schedule", "async", "--staleness", "stash+gap-aware" },
+      { "--schedule", "async", "--staleness", "vertical+gap-aware" },
       { "--schedule", "async", "--micro-batches", "1", "--max-staleness", "1" },
       { "--schedule", "async", "--clip", "0.5" } }
    do

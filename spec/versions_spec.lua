@@ -148,6 +148,19 @@ describe("a run with older weights", function()
       end
    end)
 
+   it("divides gradients by the gap to the version that every stage has read", function()
+      for P = 2, 3 do
+         for _, micro_batches in ipairs { 1, 2, 4 } do
+            local o = options(P, micro_batches, "vertical", { gap_aware = true,
+               staleness = "vertical+gap-aware", steps = 12 })
+            compare(o, 1e-6)
+            o.gap_aware = false
+            assert.is_true(late.distance(late.train(o, stage_of(P)).params,
+               pipeline.train(o).params) > 1e-4)
+         end
+      end
+   end)
+
    it("divides gradients by the gap with AdamW, and clips what is left of them", function()
       -- a step is the difference of two weights, and has their rounding: an ulp of a weight is 1e-4
       -- of a step, here and in the formula, which is then as much of the next one
@@ -213,7 +226,8 @@ describe("a run with older weights", function()
          end
       end)
 
-   for _, way in ipairs { "stash", "vertical", "gap-aware", "stash+gap-aware" } do
+   for _, way in ipairs { "stash", "vertical", "gap-aware", "stash+gap-aware",
+      "vertical+gap-aware" } do
       it("equals its replay on one thread, ties and several stages on a device: " .. way, function()
          for _, o in ipairs {
             { devices = "cpu:3" }, { devices = "cpu:2", stages = 5 },

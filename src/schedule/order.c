@@ -183,7 +183,7 @@ static ft_status follow_versions(const leg *l, int stage, int32_t *at, ft_error 
 static ft_status find_versions(const leg *l, const int32_t **out, ft_error *err)
 {
     *out = NULL;
-    if (l->weights != FT_WEIGHTS_VERTICAL) return FT_OK;
+    if (l->weights != FT_WEIGHTS_VERTICAL && l->weights != FT_WEIGHTS_VERTICAL_GAP) return FT_OK;
     int32_t *at = ft_arena_array(l->arena, leg_micros(l), sizeof *at);
     if (!at) return ft_fail(err, FT_NOMEM, "plan: no memory for the order of stages");
     for (int64_t i = 0; i < leg_micros(l); i++) at[i] = l->n_batches;
@@ -284,13 +284,20 @@ static void pass_backward(writer *w, ft_action_kind kind)
         put_norms(w, s->weights / s->micro_batches - 1);
 }
 
-/* Behind the last backward of a batch whose forward read a version that was not the newest. One
- * whose forward has not come yet will read the newest: no update stands between. */
+/* The lag of a forward of the batch whose gradients are being summed. One that has not come yet
+ * will read the newest, since no update stands between, or what vertical sync says. */
+static int lag_of(const writer *w, int64_t local, int64_t batch)
+{
+    if (w->versions) return (int)(batch - w->versions[ft_share_index(w->share, w->replica, local)]);
+    return w->state.forwards > local ? w->lags[local] : 0;
+}
+
+/* Behind the last backward of a batch whose forward read a version that was not the newest. */
 static void put_attenuate(writer *w, int64_t local, int64_t batch, int64_t micro)
 {
     const ft_stage_state *s = &w->state;
-    bool last = s->weights % s->micro_batches == 0, read = s->forwards > local + 1;
-    int lag = w->lags[local], next = !last && read ? w->lags[local + 1] : 0;
+    bool last = s->weights % s->micro_batches == 0;
+    int lag = lag_of(w, local, batch), next = last ? 0 : lag_of(w, local + 1, batch);
     if (!lag || (!last && next == lag)) return;
     put(w, FT_ACT_ATTENUATE, batch, micro, lag)->item = (int16_t)next;
     if (lag >= w->order->versions) w->order->versions = lag + 1;

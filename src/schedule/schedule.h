@@ -36,7 +36,9 @@ typedef enum { FT_READS_NEWEST, FT_READS_KEPT, FT_READS_MOVED } ft_weights_reads
     X(GAP, "gap-aware", NEWEST, true,                                                              \
       "as none; gradients count less the further weights have gone since")                         \
     X(STASH_GAP, "stash+gap-aware", KEPT, true,                                                    \
-      "as stash; gradients count less the further weights have gone since")
+      "as stash; gradients count less the further weights have gone since")                        \
+    X(VERTICAL_GAP, "vertical+gap-aware", KEPT, true,                                              \
+      "as vertical; gradients count less the further weights have gone since")
 
 typedef enum {
     FT_WEIGHTS_OWN, /* of a pipeline: those of the schedule */
