@@ -1,21 +1,23 @@
---- ftpipe runs ls|show|diff|rm: the run directories that are there.
+--- ftpipe runs ls|show|diff|events|rm: the run directories that are there.
 
 local args = require("ftpipe.recipe.args")
 local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
+local events = require("ftpipe.store.events")
 local records = require("ftpipe.store.record")
 local small_file = require("ftpipe.base.small_file")
 local units = require("ftpipe.base.units")
 local usage = require("ftpipe.base.usage")
 
-local M = { help = "the runs in a directory: ls, show, diff, rm" }
+local M = { help = "the runs in a directory: ls, show, diff, events, rm" }
 
 local MOST_BYTES = 2 ^ 24
 local DEEPEST = 4 -- directories below the one that is listed
 
 local declared = {
    "ls [DIR] lists the runs in a directory (out) and those below it; show RUN says what one is;\n"
-      .. "diff A B what two have different, with exit code 1 when anything is; rm RUN... removes.",
+      .. "diff A B what two have different, with exit code 1 when anything is; rm RUN... removes;\n"
+      .. "events RUN... writes their metrics as event files, which TensorBoard reads.",
    "ftpipe runs ls out",
    "ftpipe runs diff out/a out/b",
    "ftpipe runs rm out/a --yes",
@@ -159,6 +161,29 @@ function ACTIONS.diff(words)
    print("no difference but in times")
 end
 
+--- Writes what metrics.jsonl says as an event file beside it, in place of the one before.
+local function write_events(path)
+   local from, to = path .. "/metrics.jsonl", path .. "/events.out.tfevents.ftpipe"
+   if not core.sys.exists(from) then core.fail("not found", from .. ": there is none") end
+   local parts, n = {}, 0
+   for line in io.lines(from) do
+      local ok, row = pcall(core.json.decode, line) -- the last one may be cut
+      local step = ok and type(row) == "table" and tonumber(row.step)
+      local time = step and tonumber(row.time)
+      if time and step >= 0 and step < 2 ^ 53 then
+         parts[1] = parts[1] or events.head(time)
+         n, parts[#parts + 1] = n + 1, events.scalars(time, math.floor(step), events.of_row(row))
+      end
+   end
+   core.sys.write_file(to, table.concat(parts))
+   print(("%s: %d rows"):format(to, n))
+end
+
+function ACTIONS.events(words)
+   if #words == 0 then need_run(nil) end
+   for _, path in ipairs(words) do write_events(need_run(path)) end
+end
+
 function ACTIONS.rm(words, flags)
    if #words == 0 then need_run(nil) end
    for _, path in ipairs(words) do
@@ -178,9 +203,9 @@ end
 --- @tparam {string,...} argv the words after "runs"
 function M.run(argv)
    local words = argvs.words(argv)
-   local flags = args.read(declared, argv, "runs ls|show|diff|rm")
+   local flags = args.read(declared, argv, "runs ls|show|diff|events|rm")
    local action = ACTIONS[table.remove(words, 1) or ""]
-   if not action then usage("runs needs one of ls, show, diff, rm") end
+   if not action then usage("runs needs one of ls, show, diff, events, rm") end
    return action(words, flags)
 end
 
