@@ -1,0 +1,107 @@
+--- What a step costs on paper: ftpipe tools/roofline.lua [DETAIL]
+--
+-- For models and lengths that people fine-tune: FLOP and bytes of each kind of operator, and the
+-- least time that they take on five cards, the longer of arithmetic in f32 outside the tensor cores
+-- and traffic, at the parts of the peaks that work reaches (src/device/cards.c). Every input comes
+-- once, every output goes once. Without recomputation; optimizers by the bytes of their states.
+-- DETAIL (a model) prints its operators.
+
+local core = require("ftpipe.core")
+local models = require("ftpipe.model")
+local plans = require("ftpipe.plan")
+
+local CARDS = { "2080ti", "3090", "a100", "h100", "h200" }
+-- Name, model, samples of a micro-batch, micro-batches, source, target, optimizer and its bytes for
+-- each parameter: AdamW reads p, g, m, v and writes p, m, v; Adafactor reads g three times and p
+-- twice, and writes p.
+local CASES = {
+   { "T5-3B 320/8", "t5-3b", 8, 5, 320, 8, "adafactor", 24 },
+   { "T5-3B 512/4", "t5-3b", 4, 5, 512, 4, "adafactor", 24 },
+   { "GPT-2 XL 1024", "gpt2-xl", 1, 4, 1024, 4, "adamw", 28 },
+   { "BERT-large 384", "bert-large", 24, 1, 384, 4, "adamw", 28 },
+}
+
+local cards = {}
+for _, card in ipairs(core.engine.cards()) do cards[card.name] = card end
+
+--- Operators of a micro-batch by row: nodes, flops, bytes, seconds by card.
+local function operators(case)
+   local plan = plans.new {
+      model = models.open { model = case[2], init = "random" }, devices = "sim:1x4000GB",
+      batch = case[3] * case[4], micro_batches = case[4], buckets = { case[5] },
+      lengths = { target = case[6] }, partition = "seq", schedule = "1f1b", recompute = "never",
+      optimizer = case[7], hypers = {}, clip = 0, seed = 1, dropout = 0.1, steps = 1, batches = 1,
+   }
+   local graph, rows, names = plan.graphs[1], {}, {}
+   for i = 1, graph:counts().nodes do
+      local node = graph:node(i)
+      local row = rows[node.op]
+      if not row then
+         row = { op = node.op, nodes = 0, flops = 0, bytes = 0, seconds = {} }
+         rows[node.op], names[#names + 1] = row, row
+      end
+      row.nodes, row.flops, row.bytes = row.nodes + 1, row.flops + node.flops,
+         row.bytes + node.bytes
+      for _, name in ipairs(CARDS) do
+         local card = cards[name]
+         row.seconds[name] = (row.seconds[name] or 0)
+            + math.max(node.flops / card.flops_per_s, node.bytes / card.bytes_per_s)
+      end
+   end
+   table.sort(names, function(a, b) return a.seconds.h100 > b.seconds.h100 end)
+   local params = 0
+   for _, param in ipairs(graph:params()) do
+      local n = 1
+      for _, dim in ipairs(param.dims) do n = n * dim end
+      params = params + n
+   end
+   return names, params
+end
+
+local function milliseconds(row, factor)
+   local cells = {}
+   for i, name in ipairs(CARDS) do
+      cells[i] = ("%9.2f"):format(1e3 * factor * row.seconds[name])
+   end
+   return table.concat(cells)
+end
+
+print(("%-26s %6s %9s %9s "):format("", "nodes", "GFLOP", "GB")
+   .. ("%9s%9s%9s%9s%9s   ms"):format(unpack(CARDS)))
+for _, case in ipairs(CASES) do
+   if not arg[1] or arg[1] == case[2] then
+      local rows, params = operators(case)
+      local step = { nodes = 0, flops = 0, bytes = 0, seconds = {} }
+      for _, row in ipairs(rows) do
+         for _, key in ipairs { "nodes", "flops", "bytes" } do
+            step[key] = step[key] + case[4] * row[key]
+         end
+         for name, seconds in pairs(row.seconds) do
+            step.seconds[name] = (step.seconds[name] or 0) + case[4] * seconds
+         end
+      end
+      local update = { seconds = {} }
+      for _, name in ipairs(CARDS) do
+         update.seconds[name] = case[8] * params / cards[name].bytes_per_s
+         step.seconds[name] = step.seconds[name] + update.seconds[name]
+      end
+      print(("%s: %.0f M parameters, %d x %d samples, %s"):format(case[1], params / 1e6, case[4],
+         case[3], case[7]))
+      for _, row in ipairs(rows) do
+         if arg[1] or row.seconds.h100 * case[4] > 0.01 * step.seconds.h100 then
+            print(("   %-23s %6d %9.1f %9.2f %s"):format(row.op, case[4] * row.nodes,
+               case[4] * row.flops / 1e9, case[4] * row.bytes / 1e9, milliseconds(row, case[4])))
+         end
+      end
+      print(("   %-23s %6s %9s %9.2f %s"):format("update", "", "", case[8] * params / 1e9,
+         milliseconds(update, 1)))
+      print(("   %-23s %6d %9.1f %9.2f %s"):format("step", step.nodes, step.flops / 1e9,
+         step.bytes / 1e9 + case[8] * params / 1e9, milliseconds(step, 1)))
+      local shares = {}
+      for i, name in ipairs(CARDS) do
+         shares[i] = ("%7.0f %%"):format(100 * step.flops / step.seconds[name]
+            / cards[name].flops_per_s)
+      end
+      print(("   %-50s %s"):format("of the rate that f32 products reach", table.concat(shares)))
+   end
+end
