@@ -70,6 +70,9 @@ return {
       { "pipeline-gpipe", least = 0.95, against = "two single workers x bound" },
       { "pipeline-1f1b", least = 0.95, against = "two single workers x bound" },
    } },
+   { "emulated", "PROGRAM bench/emulated.lua", asked = true, gates = {
+      { "emulated-failed", most = 0, against = "what the specs say" },
+   } },
    { "card", "PROGRAM bench/card.lua cuda:0 f32 t5-base 8 320 8", asked = true },
    { "equality", "PROGRAM bench/equality.lua", asked = true, gates = {
       { "equality-differ", most = 0, against = "one device" },
