@@ -280,7 +280,7 @@ static ft_status check_launch(ft_device_stream *on, const ft_task *task, const v
         .close_stream = check_close_stream, .open_event = check_open_event,                        \
         .close_event = check_close_event, .record = check_record, .wait = check_wait,              \
         .passed_ns = check_passed_ns, .await = check_await, .finish = check_finish,                \
-        .copy = check_copy, .launch = check_launch,                                                \
+        .copy = check_copy, .launch = check_launch, .call = ft_driver_call,                        \
     }
 
 #endif

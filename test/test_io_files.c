@@ -231,8 +231,52 @@ static void locks(void)
     CHECK(place_free(&p) == 1);
 }
 
+/* What was written is read; nothing else is, and a file has its room from the beginning. */
+static void swap_files(void)
+{
+    enum { N = 5000 };
+    place p = place_new();
+    ft_error err = {0};
+    ft_swap_file *file = NULL;
+    char from[N], to[N];
+    for (int i = 0; i < N; i++) from[i] = (char)(i * i % 251);
+    if (CHECK_STATUS(ft_swap_file_open(&file, p.directory, 3 * N, &err), FT_OK)) {
+        uint64_t sum = ft_swap_file_sum(from, N);
+        CHECK(ft_swap_file_rate(file) > 0 && ft_swap_file_at(file, 2 * N)[N - 1] == 0);
+        CHECK_STATUS(ft_swap_file_write(file, N, from, N, &err), FT_OK);
+        CHECK(memcmp(ft_swap_file_at(file, N), from, N) == 0);
+        ft_swap_file_rest(file);
+        CHECK_STATUS(ft_swap_file_read(file, N, to, N, sum, &err), FT_OK);
+        CHECK(memcmp(from, to, N) == 0);
+        for (int i = 0; i < N; i += 7) { /* any byte, and any order of them */
+            ft_swap_file_at(file, N)[i] ^= 1;
+            CHECK_STATUS(ft_swap_file_read(file, N, to, N, sum, &err), FT_IO);
+            ft_swap_file_at(file, N)[i] ^= 1;
+        }
+        CHECK(mentions(&err, "is not what was written there"));
+        CHECK_STATUS(ft_swap_file_read(file, 3 * N, to, N, sum, &err), FT_IO);
+        char *half = ft_swap_file_at(file, N);
+        memcpy(half, from + 32, 32);
+        memcpy(half + 32, from, 32);
+        CHECK_STATUS(ft_swap_file_read(file, N, to, N, sum, &err), FT_IO);
+    }
+    ft_swap_file_close(file);
+    struct rlimit old, limit;
+    getrlimit(RLIMIT_FSIZE, &old);
+    limit = (struct rlimit){4096, old.rlim_max};
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    CHECK_STATUS(ft_swap_file_open(&file, p.directory, 3 * N, &err), FT_IO);
+    setrlimit(RLIMIT_FSIZE, &old);
+    signal(SIGXFSZ, handler);
+    CHECK(!file && mentions(&err, "no room for 0.0 MB of state"));
+    CHECK_STATUS(ft_swap_file_open(&file, in(&p, "none"), N, &err), FT_NOT_FOUND);
+    CHECK(place_free(&p) == 0); /* nothing is left there */
+}
+
 int main(void)
 {
+    RUN(swap_files);
     RUN(write_and_read);
     RUN(aligned_data);
     RUN(bad_writes);

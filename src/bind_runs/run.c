@@ -36,6 +36,7 @@ int script_run_new(lua_State *L)
 {
     ft_error err = {FT_OK, ""};
     const ft_blueprint *b = script_check_blueprint(L, 1);
+    const char *swap_dir = luaL_optstring(L, 2, NULL);
     void **box = script_box_new(L, RUN);
     lua_createtable(L, 1, 0); /* holds on to the blueprint */
     lua_pushvalue(L, 1);
@@ -48,7 +49,8 @@ int script_run_new(lua_State *L)
     }
     atomic_init(&shared->references, 1);
     *box = shared;
-    if (ft_run_join(&shared->run, b, script_world(L), &err) != FT_OK) return script_raise(L, &err);
+    if (ft_run_join(&shared->run, b, script_world(L), swap_dir, &err) != FT_OK)
+        return script_raise(L, &err);
     shared->now = shared->run;
     return 1;
 }
@@ -373,6 +375,15 @@ static int run_give_up(lua_State *L)
     return 0;
 }
 
+/*** How fast the files of a swap directory were written when the run was made.
+ * @function run:swap_rate
+ * @treturn number bytes per second, of the slowest; 0 without such a directory */
+static int run_swap_rate(lua_State *L)
+{
+    lua_pushnumber(L, ft_run_swap_rate(check_run(L, 1)->run));
+    return 1;
+}
+
 /*** Measured memory: by device, the high-water mark of each class, and `total`. */
 static int run_measured(lua_State *L)
 {
@@ -396,23 +407,13 @@ static int run_measured(lua_State *L)
 
 void script_run_class(lua_State *L)
 {
-    static const luaL_Reg methods[] = {{"param", run_param},
-                                       {"refresh", run_refresh},
-                                       {"begin", run_begin},
-                                       {"wants", run_wants},
-                                       {"feed", run_feed},
-                                       {"next", run_next},
-                                       {"finish", run_finish},
-                                       {"progress", run_progress},
-                                       {"describe", run_describe},
-                                       {"measured", run_measured},
-                                       {"free", run_free},
-                                       {"state", run_state},
-                                       {"drain", run_drain},
-                                       {"busy", run_busy},
-                                       {"give_up", run_give_up},
-                                       {"serve", run_serve},
-                                       {NULL, NULL}};
+    static const luaL_Reg methods[] = {
+        {"param", run_param},       {"refresh", run_refresh},     {"begin", run_begin},
+        {"wants", run_wants},       {"feed", run_feed},           {"next", run_next},
+        {"finish", run_finish},     {"progress", run_progress},   {"describe", run_describe},
+        {"measured", run_measured}, {"swap_rate", run_swap_rate}, {"free", run_free},
+        {"state", run_state},       {"drain", run_drain},         {"busy", run_busy},
+        {"give_up", run_give_up},   {"serve", run_serve},         {NULL, NULL}};
     static const luaL_Reg meta[] = {{"__gc", run_free}, {NULL, NULL}};
     script_class(L, RUN, methods, meta);
     lua_pop(L, 1);

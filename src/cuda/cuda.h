@@ -66,7 +66,7 @@ ft_status ft_cuda_run(ft_device_stream *stream, const ft_task *task, const void 
     .close_stream = ft_cuda_close_stream, .open_event = ft_cuda_open_event,                        \
     .close_event = ft_cuda_close_event, .record = ft_cuda_record, .wait = ft_cuda_wait,            \
     .passed_ns = ft_cuda_passed_ns, .await = ft_cuda_await, .finish = ft_cuda_finish,              \
-    .copy = ft_cuda_copy, .launch = ft_cuda_run
+    .copy = ft_cuda_copy, .launch = ft_cuda_run, .call = ft_driver_call
 
 /* The kernels of rows in f32; for the list of kernels of a program (ops.h). */
 extern const ft_kernel_list ft_cuda_kernels;

@@ -21,7 +21,7 @@ typedef struct event {
     _Atomic int64_t passed_ns;
 } event;
 
-typedef enum { DO_COPY, DO_RECORD, DO_WAIT } work_kind;
+typedef enum { DO_COPY, DO_RECORD, DO_WAIT, DO_CALL } work_kind;
 
 typedef struct work {
     work_kind kind;
@@ -31,6 +31,7 @@ typedef struct work {
     const void *from;
     int64_t bytes;
     bool is_limited; /* it passes between device and host memory */
+    void (*function)(void *);
 } work;
 
 typedef struct stream {
@@ -180,6 +181,7 @@ static void *copy_thread(void *arg)
             copy_limited(s, w);
         else if (w->kind == DO_COPY)
             memcpy(w->to, w->from, (size_t)w->bytes);
+        if (w->kind == DO_CALL) w->function(w->to);
         if (w->kind == DO_RECORD) pass(w->event);
         if (w->kind == DO_WAIT) ft_gate_wait(&w->event->passed, w->number, NULL, -1);
         ft_gate_open(&s->done);
@@ -291,6 +293,17 @@ static ft_status cpu_launch(ft_device_stream *on, const ft_task *task, const voi
     return task->run(arg, on, err);
 }
 
+static ft_status cpu_call(ft_device_stream *on, void (*function)(void *), void *arg, ft_error *err)
+{
+    stream *s = (stream *)on;
+    (void)err;
+    if (s->is_thread)
+        submit(s, (work){.kind = DO_CALL, .to = arg, .function = function});
+    else
+        function(arg);
+    return FT_OK;
+}
+
 static ft_status run_plain(const void *arg, ft_device_stream *on, ft_error *err)
 {
     const ft_plain_work *w = arg;
@@ -303,6 +316,13 @@ static int plain_accesses(const void *arg, ft_access out[FT_MAX_ACCESSES])
     const ft_plain_work *w = arg;
     memcpy(out, w->accesses, (size_t)w->n_accesses * sizeof *out);
     return w->n_accesses;
+}
+
+ft_status ft_driver_call(ft_device_stream *on, void (*function)(void *), void *arg, ft_error *err)
+{
+    FT_TRY(on->executor->driver->finish(on, err));
+    function(arg);
+    return FT_OK;
 }
 
 const ft_task ft_plain_task = {"a function", run_plain, plain_accesses};
@@ -330,4 +350,5 @@ const ft_driver ft_cpu_driver = {
     .finish = cpu_finish,
     .copy = cpu_copy,
     .launch = cpu_launch,
+    .call = cpu_call,
 };

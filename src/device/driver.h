@@ -135,7 +135,13 @@ struct ft_driver {
     /* Compute streams alone. A failure of the work itself is the task's, unchanged. */
     ft_status (*launch)(ft_device_stream *stream, const ft_task *task, const void *arg,
                         ft_error *err);
+    /* Any stream: calls a function of the host, which uses host memory alone, in the stream's
+     * order; what was submitted later waits until it has returned, and the caller may. */
+    ft_status (*call)(ft_device_stream *stream, void (*function)(void *), void *arg, ft_error *err);
 };
+
+/* For drivers whose callers wait. */
+ft_status ft_driver_call(ft_device_stream *on, void (*function)(void *), void *arg, ft_error *err);
 
 /* Work of a plain function, the argument of ft_plain_task. Devices whose memory the CPU computes in
  * call `run`; others call `give`, which gives kernels to the stream, or where there is none and the

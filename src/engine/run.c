@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "engine/internal.h"
+#include "state/disk.h"
 
 /* -- making ------------------------------------------------------------------------------------ */
 
@@ -259,7 +260,7 @@ static ft_status find_home(ft_run *run, const ft_blueprint *b, ft_error *err)
 }
 
 static ft_status new_run(ft_run **out, const ft_blueprint *blueprint, ft_world *world,
-                         ft_run *trains, ft_error *err)
+                         const char *swap_dir, ft_run *trains, ft_error *err)
 {
     *out = NULL;
     FT_TRY(ft_run_check(blueprint, err));
@@ -272,11 +273,12 @@ static ft_status new_run(ft_run **out, const ft_blueprint *blueprint, ft_world *
     run->arena = arena;
     run->trains = trains;
     run->world = world;
+    run->swap_dir = swap_dir;
     pthread_mutex_init(&run->error_lock, NULL);
     ft_status status = find_home(run, blueprint, err);
     if (status == FT_OK) status = build(run, blueprint, err);
     if (status == FT_OK && blueprint->evaluation)
-        status = new_run(&run->evaluation, blueprint->evaluation, world, run, err);
+        status = new_run(&run->evaluation, blueprint->evaluation, world, NULL, run, err);
     if (status == FT_OK)
         *out = run;
     else
@@ -286,16 +288,22 @@ static ft_status new_run(ft_run **out, const ft_blueprint *blueprint, ft_world *
 
 ft_status ft_run_new(ft_run **out, const ft_blueprint *blueprint, ft_error *err)
 {
-    return ft_run_join(out, blueprint, NULL, err);
+    return ft_run_join(out, blueprint, NULL, NULL, err);
 }
 
-ft_status ft_run_join(ft_run **out, const ft_blueprint *blueprint, ft_world *world, ft_error *err)
+ft_status ft_run_join(ft_run **out, const ft_blueprint *blueprint, ft_world *world,
+                      const char *swap_dir, ft_error *err)
 {
     *out = NULL;
     ft_status status = ft_blueprint_check_memory(blueprint, err);
-    if (status == FT_OK) status = new_run(out, blueprint, world, NULL, err);
+    if (status == FT_OK) status = new_run(out, blueprint, world, swap_dir, NULL, err);
     if (status != FT_OK && world && !ft_world_rank(world)) ranks_free(world);
     return status;
+}
+
+double ft_run_swap_rate(const ft_run *run)
+{
+    return disks_rate(run);
 }
 
 ft_run *ft_run_evaluation(ft_run *run)

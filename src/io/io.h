@@ -104,4 +104,22 @@ ft_status ft_json_parse(json_t **out, const char *text, int64_t size, const char
                         ft_error *err);
 ft_status ft_json_read(json_t **out, const char *path, ft_error *err);
 
+/* State of a run on disk, in a directory (swap_file.c). A file has no name, and room for all of it
+ * from the beginning. FT_NOT_FOUND, FT_IO: the message begins with the directory. */
+typedef struct ft_swap_file ft_swap_file;
+ft_status ft_swap_file_open(ft_swap_file **out, const char *dir, int64_t bytes, ft_error *err);
+void ft_swap_file_close(ft_swap_file *file); /* NULL is accepted */
+/* Its bytes as memory, between reads and writes; zeros at first, or what was written. */
+char *ft_swap_file_at(const ft_swap_file *file, int64_t at);
+/* Memory in front of the disk may be taken for something else. */
+void ft_swap_file_rest(const ft_swap_file *file);
+/* Bytes per second that it was written with when it was opened. */
+double ft_swap_file_rate(const ft_swap_file *file);
+uint64_t ft_swap_file_sum(const void *bytes, int64_t n);
+ft_status ft_swap_file_write(const ft_swap_file *file, int64_t at, const void *from, int64_t n,
+                             ft_error *err);
+/* FT_IO when the file cannot be read, or when what was read has another sum. */
+ft_status ft_swap_file_read(const ft_swap_file *file, int64_t at, void *to, int64_t n, uint64_t sum,
+                            ft_error *err);
+
 #endif

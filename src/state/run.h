@@ -164,6 +164,9 @@ struct ft_run {
     mirror *mirrors;    /* by parameter; and by output, what was given last */
     char **output_mirrors;
     struct run_units *units;      /* NULL: nothing moves as a whole; units.c */
+    const char *swap_dir;         /* of the caller, until units are open: weights and optimizer
+                                     state have their homes there; NULL: in host memory */
+    struct run_disks *disks;      /* likewise; disk.c */
     ft_result *results;           /* ring of batch_slots */
     double *gaps;                 /* likewise, by stage: norms of what weights have gone */
     ft_device_stream *feeder;     /* of the thread that runs the leg, on stage 0's device */

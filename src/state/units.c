@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "state/disk.h"
 #include "state/ledger.h"
 #include "state/remote.h"
 
@@ -22,6 +23,7 @@ typedef struct unit_state {
     int device;
     char *home; /* and the guard behind it; the guard alone where the unit never comes home */
     int64_t home_bytes;
+    disk_home *disk;       /* NULL: the home is in host memory */
     ft_device_event *mark; /* of compute: the unit is as it was when the copy was submitted */
     ft_device_event *came; /* of the copy that brought it */
     bool is_coming;        /* and compute has not waited for it */
@@ -116,7 +118,11 @@ static ft_status open_unit(ft_run *run, unit_state *u, ft_error *err)
     const ft_driver *driver = executor->driver;
     void *home = NULL;
     u->home_bytes = (u->unit->goes_home ? ft_memory_round(u->unit->bytes) : 0) + FT_GUARD_BYTES;
-    FT_TRY(driver->alloc(executor, FT_OF_HOST, u->home_bytes, &home, err));
+    if (disk_has(run, u->unit)) {
+        FT_TRY(disk_take(run, u->device, u->home_bytes, &u->disk, err));
+        home = disk_address(u->disk);
+    } else
+        FT_TRY(driver->alloc(executor, FT_OF_HOST, u->home_bytes, &home, err));
     u->home = home;
     memset(guard_of(u), GUARD, FT_GUARD_BYTES);
     if (u->unit->goes_home) point_at(run, u, u->home);
@@ -157,6 +163,7 @@ ft_status units_open(ft_run *run, ft_error *err)
     all->stays = ft_arena_array(run->arena, all->n_stays + 1, sizeof *all->stays);
     if (!all->of || !all->stays) return ft_fail(err, FT_NOMEM, "engine: no memory for what moves");
     run->units = all;
+    FT_TRY(disks_open(run, err));
     return open_all(run, err);
 }
 
@@ -174,7 +181,7 @@ void units_close(ft_run *run)
     for (int i = 0; all && i < all->n; i++) {
         unit_state *u = all->of[i];
         close_unit(u);
-        if (!u || !u->home) continue;
+        if (!u || !u->home || u->disk) continue;
         ft_executor *executor = worker_of(run, u)->executor;
         executor->driver->release(executor, FT_OF_HOST, u->home, u->home_bytes);
     }
@@ -182,6 +189,7 @@ void units_close(ft_run *run)
         ft_device_event *left = all->stays[i].left;
         if (left) left->executor->driver->close_event(left);
     }
+    disks_close(run);
 }
 
 /* -- moves ------------------------------------------------------------------------------------- */
@@ -236,7 +244,11 @@ static ft_status copy_unit(const worker *w, const unit_state *u, ft_device_strea
     int64_t bytes = place_bytes(u);
     if (!bytes) return FT_OK;
     if (!out) w->executor->driver->occupy(stream, device.address, bytes);
-    FT_TRY(copy_on(stream, out ? host : device, out ? device : host, bytes, err));
+    if (u->disk)
+        FT_TRY(out ? disk_save(u->disk, stream, device, err)
+                   : disk_load(u->disk, stream, device, err));
+    else
+        FT_TRY(copy_on(stream, out ? host : device, out ? device : host, bytes, err));
     if (out) w->executor->driver->vacate(stream, device.address, bytes);
     return FT_OK;
 }
@@ -246,7 +258,7 @@ static ft_status copy_guard(const worker *w, const unit_state *u, bool out, ft_e
 {
     char *behind = place_of(w->run, u) + place_bytes(u) - FT_GUARD_BYTES;
     const ft_location device = {w->executor, behind}, host = {NULL, guard_of(u)};
-    if (!place_bytes(u)) return FT_OK;
+    if (!place_bytes(u) || u->disk) return FT_OK; /* looked at when it is read again */
     return copy_on(w->compute, out ? host : device, out ? device : host, FT_GUARD_BYTES, err);
 }
 
@@ -362,11 +374,32 @@ ft_status units_begin(ft_run *run, ft_error *err)
         if (!u) continue;
         const worker *w = worker_of(run, u);
         u->is_coming = false;
+        if (u->disk) disk_begin(u->disk);
         if (!u->unit->starts) continue;
         arrive(w, u, u->unit->first_stay);
         FT_TRY(copy_unit(w, u, w->compute, false, err));
     }
     return finish_streams(run, err);
+}
+
+static ft_status check_guard(const ft_run *run, const unit_state *u, const char *guard,
+                             ft_error *err)
+{
+    for (int k = 0; k < FT_GUARD_BYTES; k++)
+        if ((unsigned char)guard[k] != GUARD)
+            return ft_fail(err, FT_INVALID,
+                           "device %s: something wrote past the end of %s, which move, in stage %d",
+                           worker_of(run, u)->executor->device->name,
+                           ft_memory_classes[u->unit->class].name, u->unit->stage);
+    return FT_OK;
+}
+
+/* What is on disk at the end of a leg is what was written there. */
+static ft_status end_disk(const ft_run *run, const unit_state *u, ft_error *err)
+{
+    const char *bytes;
+    FT_TRY(disk_end(u->disk, &bytes, err));
+    return check_guard(run, u, bytes + u->home_bytes - FT_GUARD_BYTES, err);
 }
 
 ft_status units_end(ft_run *run, ft_error *err)
@@ -387,20 +420,17 @@ ft_status units_end(ft_run *run, ft_error *err)
         if (u->unit->goes_home) point_at(run, u, u->home);
     }
     ft_status finished = all ? finish_streams(run, status == FT_OK ? err : NULL) : FT_OK;
-    return status != FT_OK ? status : finished;
+    if (status == FT_OK) status = finished;
+    for (int i = 0; all && status == FT_OK && !atomic_load(&run->stop) && i < all->n; i++)
+        if (all->of[i] && all->of[i]->disk) status = end_disk(run, all->of[i], err);
+    return status;
 }
 
 ft_status units_check(const ft_run *run, ft_error *err)
 {
     for (int i = 0; run->units && i < run->units->n; i++) {
         const unit_state *u = run->units->of[i];
-        for (int k = 0; u && k < FT_GUARD_BYTES; k++)
-            if ((unsigned char)guard_of(u)[k] != GUARD)
-                return ft_fail(err, FT_INVALID,
-                               "device %s: something wrote past the end of %s, which move, in "
-                               "stage %d",
-                               worker_of(run, u)->executor->device->name,
-                               ft_memory_classes[u->unit->class].name, u->unit->stage);
+        if (u && !u->disk) FT_TRY(check_guard(run, u, guard_of(u), err));
     }
     return FT_OK;
 }

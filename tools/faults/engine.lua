@@ -114,6 +114,8 @@ return {
    { "src/state/units.c",
       "if (from->is_pending[BY_COMPUTE]) FT_TRY(wait_on(w, w->compute, from->left, err));",
       "", "c/engine_check", "an update in host memory does not wait for its gradients" },
+   { "src/state/disk.c", "h->sum = ft_swap_file_sum(h->disk->pieces[1], h->bytes);", "",
+      "spec/swap_dir", "what is written to disk keeps the sum of what was there" },
    { "src/state/units.c", "if (lent) run->stages[t].params[sp->param]",
       "if (lent && !s) run->stages[t].params[sp->param]", "c/engine_check spec/plan_moves",
       "weights that another stage lends are looked for where they were" },

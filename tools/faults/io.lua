@@ -1,5 +1,7 @@
 --- Faults in src/io; see tools/mutate.lua.
 return {
+   { "src/io/swap_file.c", "if (ft_swap_file_sum(to, n) == sum) return FT_OK;", "return FT_OK;",
+      "c/io_files spec/swap_dir", "what was damaged on disk is taken for what was written" },
    { "src/io/file.c", "if (fsync(writer->fd) != 0) return", "if (writer->fd < 0) return",
       "c/io_sync", "files are not synced" },
    { "src/io/file.c", "return ft_sync_parent(writer->path, err);", "return FT_OK;", "c/io_sync",

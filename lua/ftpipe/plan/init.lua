@@ -183,6 +183,14 @@ local function settle_update(o)
    end
    local place = { auto = "auto", host = "host" }
    o.update_place = place[how] or "device"
+   if o.swap_dir and not swaps.may(o) then
+      usage.of(o, "{swap_dir=%s} is for state that moves: expected {swap=auto}", o.swap_dir)
+   elseif o.swap_dir and how == "host" then
+      usage.of(o, "{update=host} works in host memory, and with {swap_dir} the state is on disk: "
+         .. "leave one out")
+   elseif o.swap_dir then
+      o.update_place = "device"
+   end
    if how == "host" and not swaps.may(o) then
       usage("%s is for state that moves to host memory: expected %s", named.value(o, "update", how),
          named.value(o, "swap", "auto"))
@@ -333,6 +341,12 @@ function Plan:check()
    local why = self.unswapped and "; " .. over.unswapped(self) or ""
    core.fail(problem.status, problem.message .. why .. "; " .. remedies.words(self:remedies()))
 end
+
+--- What a step takes at least where its swap directory is slower than the rest of it, in a line;
+-- nil where it is not.
+-- @tparam number rate bytes per second of the directory; 0: there is none
+-- @local
+function Plan:slow_disk(rate) return swaps.slow_disk(self, rate) end
 
 --- Where a stage begins and ends, for people: "encoder/block.0 .. decoder/block.1".
 function Plan:span(stage)

@@ -71,6 +71,8 @@ M.rows = {
       default = "never", explore = { rare = false },
       help = "to host memory: never; auto: where a device is over its budget; classes, as "
          .. "activations,optimizer: these alone; always: as much as can be; task, clean, lms" },
+   { "swap_dir", of = "recipe plan", rare = true, type = "string", value = "DIR",
+      help = "weights and optimizer state that move have their home there, not in host memory" },
    { "update", of = "recipe explore plan", rare = true,
       choices = { "auto", "end", "device", "host" }, default = "auto",
       help = "when: device: behind the backwards of a stage, end: when all gradients are there; "

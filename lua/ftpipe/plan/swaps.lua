@@ -147,6 +147,32 @@ function M.cost(plan, d, played, batches)
    }
 end
 
+--- Bytes that a device reads and writes in a batch, at most, of what has its home in a directory.
+local function disk_bytes(plan)
+   local most = 0
+   for _, volume in ipairs(plan.volumes or {}) do
+      local bytes = 0
+      for _, class in ipairs { "weights", "optimizer" } do
+         bytes = bytes + volume.bytes_in[class] + volume.bytes_out[class]
+      end
+      most = math.max(most, bytes / plan.options.batches)
+   end
+   return most
+end
+
+--- What a step takes at least where its swap directory is slower than the rest of it; nil where it
+-- is not.
+-- @tparam plan plan
+-- @tparam number rate of the directory, bytes per second; 0: there is none
+function M.slow_disk(plan, rate)
+   local bytes, batches = disk_bytes(plan), math.min(plan.options.batches, fit.COMPARED)
+   local rest = plan:simulate(batches).seconds / batches
+   if rate == 0 or bytes / rate <= rest then return nil end
+   return ("%s: written at %s/s when it was tried; a step reads and writes %s there, which takes "
+      .. "%s, and %s without that"):format(plan.options.swap_dir, units.format_bytes(rate),
+      units.format_bytes(bytes), units.format_seconds(bytes / rate), units.format_seconds(rest))
+end
+
 --- Of all devices: bytes that a batch copies to and from host memory, and the share of the time of
 -- these copies for which computing does not wait.
 function M.total(plan, played, batches)

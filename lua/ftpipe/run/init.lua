@@ -78,6 +78,8 @@ function M.new(o)
       done = 0,
    })
    run.watch = watchdog.new(run)
+   local slow = plan:slow_disk(run.engine:swap_rate())
+   if slow then io.stderr:write(slow, "\n") end
    core.sys.hear_asks(true) -- the watch and the training loop look at them
    local from = run:find_start()
    if from then

@@ -76,11 +76,14 @@ function M.run(plan)
          wanted > 1 and ("mpirun -n %d ftpipe ..."):format(wanted)
             or ("devices of %d, as hosts:%dxcpu:1"):format(there, there))
    end
+   if there > 1 and plan.options.swap_dir then
+      usage.of(plan.options, "{swap_dir} is for a run of one process, this one is of %d", there)
+   end
    if there > 1 then
       collectgarbage() -- a run before this one ends
       core.ranks.tell(job_of(plan))
    end
-   return plan.blueprint:run()
+   return plan.blueprint:run(plan.options.swap_dir)
 end
 
 --- Does what rank 0 says until the program ends.

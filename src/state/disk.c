@@ -1,0 +1,187 @@
+/* state/disk.c - what moves between devices and a file, through a piece of host memory for each
+ * way.
+ *
+ * A device's copies of one way are one after the other, so there is one piece for each: on the
+ * stream in, a read into it stands before the copy out of it, on the stream out the other way
+ * around. A unit is read after its write has ended, as after any copy home. */
+#include "state/disk.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "io/io.h"
+#include "state/remote.h"
+#include "state/state.h"
+
+typedef struct disk_file {
+    ft_swap_file *file;
+    ft_executor *executor;
+    char *pieces[2]; /* what was read; what will be written */
+    int64_t piece_bytes, bytes, taken;
+} disk_file;
+
+struct disk_home {
+    ft_run *run;
+    disk_file *disk;
+    int64_t at, bytes;
+    uint64_t sum; /* of what was written last; by the stream out, then by the stream in */
+};
+
+struct run_disks {
+    disk_file *of; /* by device */
+    ft_lock *lock;
+};
+
+bool disk_has(const ft_run *run, const ft_unit *unit)
+{
+    bool wanted = unit->class == FT_MEMORY_WEIGHTS || unit->class == FT_MEMORY_OPTIMIZER;
+    return run->swap_dir && wanted && unit->goes_home;
+}
+
+static void count_units(const ft_run *run, disk_file *disks)
+{
+    const ft_blueprint *b = run->blueprint;
+    for (int i = 0; i < b->cut.n_stages * FT_MEMORY_CLASSES; i++) {
+        const ft_unit *u = b->stages[i / FT_MEMORY_CLASSES].units[i % FT_MEMORY_CLASSES];
+        if (!u || !disk_has(run, u) || !stage_is_here(run, u->stage)) continue;
+        disk_file *d = &disks[b->stages[u->stage].device];
+        int64_t bytes = ft_memory_round(u->bytes) + FT_GUARD_BYTES;
+        d->bytes += bytes;
+        if (bytes > d->piece_bytes) d->piece_bytes = bytes;
+    }
+}
+
+static ft_status take_lock(ft_run *run, ft_error *err)
+{
+    char path[4096];
+    int64_t holder = 0;
+    if (snprintf(path, sizeof path, "%s/ftpipe-swap.lock", run->swap_dir) >= (int)sizeof path)
+        return ft_fail(err, FT_INVALID, "%s: the name is too long for a directory of swap files",
+                       run->swap_dir);
+    FT_TRY(ft_lock_take(&run->disks->lock, path, &holder, err));
+    if (run->disks->lock) return FT_OK;
+    return ft_fail(err, FT_IO,
+                   "%s: process %lld swaps there: expected a directory for each run, or its end",
+                   run->swap_dir, (long long)holder);
+}
+
+static ft_status open_disk(ft_run *run, int d, ft_error *err)
+{
+    disk_file *disk = &run->disks->of[d];
+    disk->executor = run->workers[d].executor;
+    FT_TRY(ft_swap_file_open(&disk->file, run->swap_dir, disk->bytes, err));
+    for (int way = 0; way < 2; way++) {
+        void *piece = NULL;
+        FT_TRY(disk->executor->driver->alloc(disk->executor, FT_OF_HOST, disk->piece_bytes, &piece,
+                                             err));
+        disk->pieces[way] = piece;
+    }
+    return FT_OK;
+}
+
+ft_status disks_open(ft_run *run, ft_error *err)
+{
+    if (!run->swap_dir) return FT_OK;
+    run->disks = ft_arena_alloc(run->arena, sizeof *run->disks);
+    if (run->disks)
+        run->disks->of = ft_arena_array(run->arena, run->n_devices, sizeof *run->disks->of);
+    if (!run->disks || !run->disks->of)
+        return ft_fail(err, FT_NOMEM, "engine: no memory for swap files");
+    count_units(run, run->disks->of);
+    FT_TRY(take_lock(run, err));
+    for (int d = 0; d < run->n_devices; d++)
+        if (run->disks->of[d].bytes) FT_TRY(open_disk(run, d, err));
+    return FT_OK;
+}
+
+void disks_close(ft_run *run)
+{
+    if (!run->disks) return;
+    for (int d = 0; run->disks->of && d < run->n_devices; d++) {
+        disk_file *disk = &run->disks->of[d];
+        for (int way = 0; way < 2; way++)
+            if (disk->pieces[way])
+                disk->executor->driver->release(disk->executor, FT_OF_HOST, disk->pieces[way],
+                                                disk->piece_bytes);
+        ft_swap_file_close(disk->file);
+    }
+    ft_lock_free(run->disks->lock);
+}
+
+double disks_rate(const ft_run *run)
+{
+    double least = 0;
+    for (int d = 0; run->disks && d < run->n_devices; d++) {
+        const ft_swap_file *file = run->disks->of[d].file;
+        double rate = file ? ft_swap_file_rate(file) : 0;
+        if (file && (!least || rate < least)) least = rate;
+    }
+    return least;
+}
+
+ft_status disk_take(ft_run *run, int device, int64_t bytes, disk_home **out, ft_error *err)
+{
+    disk_file *disk = &run->disks->of[device];
+    *out = ft_arena_alloc(run->arena, sizeof **out);
+    if (!*out) return ft_fail(err, FT_NOMEM, "engine: no memory for swap files");
+    **out = (disk_home){.run = run, .disk = disk, .at = disk->taken, .bytes = bytes};
+    disk->taken += bytes;
+    return FT_OK;
+}
+
+char *disk_address(const disk_home *home)
+{
+    return ft_swap_file_at(home->disk->file, home->at);
+}
+
+void disk_begin(disk_home *home)
+{
+    home->sum = ft_swap_file_sum(disk_address(home), home->bytes);
+    ft_swap_file_rest(home->disk->file);
+}
+
+ft_status disk_end(const disk_home *home, const char **bytes, ft_error *err)
+{
+    *bytes = home->disk->pieces[0];
+    return ft_swap_file_read(home->disk->file, home->at, home->disk->pieces[0], home->bytes,
+                             home->sum, err);
+}
+
+/* -- in the order of streams ------------------------------------------------------------------- */
+
+static void stop_at(ft_run *run, ft_status status, const ft_error *error)
+{
+    if (status != FT_OK) run_stop(run, error);
+}
+
+static void read_home(void *arg)
+{
+    disk_home *h = arg;
+    ft_error error = {FT_OK, ""};
+    stop_at(h->run,
+            ft_swap_file_read(h->disk->file, h->at, h->disk->pieces[0], h->bytes, h->sum, &error),
+            &error);
+}
+
+static void write_home(void *arg)
+{
+    disk_home *h = arg;
+    ft_error error = {FT_OK, ""};
+    h->sum = ft_swap_file_sum(h->disk->pieces[1], h->bytes);
+    stop_at(h->run, ft_swap_file_write(h->disk->file, h->at, h->disk->pieces[1], h->bytes, &error),
+            &error);
+}
+
+ft_status disk_load(disk_home *home, ft_device_stream *stream, ft_location to, ft_error *err)
+{
+    const ft_location piece = {NULL, home->disk->pieces[0]};
+    FT_TRY(stream->executor->driver->call(stream, read_home, home, err));
+    return copy_on(stream, to, piece, home->bytes, err);
+}
+
+ft_status disk_save(disk_home *home, ft_device_stream *stream, ft_location from, ft_error *err)
+{
+    const ft_location piece = {NULL, home->disk->pieces[1]};
+    FT_TRY(copy_on(stream, piece, from, home->bytes, err));
+    return stream->executor->driver->call(stream, write_home, home, err);
+}
