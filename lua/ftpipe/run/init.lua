@@ -144,6 +144,7 @@ end
 --- Saves the model as a Hugging Face directory; of one with adapters, these alone, as peft reads
 -- them.
 function Run:save(dir)
+   bind_params(self) -- what other devices and processes have comes here
    self.model:save(dir, self.params, self.plan.graphs[1]:params(), self.plan.modules)
 end
 
