@@ -239,15 +239,27 @@ static void arrived(void *user, int from, int tag, int64_t bytes)
 /* -- a run, a leg ------------------------------------------------------------------------------ */
 
 /* Slots of the sender, and where a receiver keeps notes. */
-static ft_status open_box(ft_run *run, int e, ft_error *err)
+static int64_t box_bytes(const ft_run *run, int e)
 {
-    edge_state *edge = &run->edges[e];
-    edge->box_bytes = run->blueprint->cargoes[e].rows[FT_ROW_EDGE].n * slot_bytes(run, e);
-    if (!edge->box_bytes || (!sends(run, e) && !is_note(run, e))) return FT_OK;
+    if (run->edges[e].peer < 0 || (!sends(run, e) && !is_note(run, e))) return 0;
+    return ft_memory_round(run->blueprint->cargoes[e].rows[FT_ROW_EDGE].n * slot_bytes(run, e));
+}
+
+/* All boxes in one piece of host memory. */
+static ft_status open_boxes(ft_run *run, ft_error *err)
+{
     ft_executor *executor = run->workers[run->home].executor;
-    void *box = NULL;
-    FT_TRY(executor->driver->alloc(executor, FT_OF_HOST, edge->box_bytes, &box, err));
-    edge->box = box;
+    void *boxes = NULL;
+    int64_t at = 0;
+    for (int e = 0; e < run->n_edges; e++) run->boxes_bytes += box_bytes(run, e);
+    if (!run->boxes_bytes) return FT_OK;
+    FT_TRY(executor->driver->alloc(executor, FT_OF_HOST, run->boxes_bytes, &boxes, err));
+    run->boxes = boxes;
+    for (int e = 0; e < run->n_edges; e++) {
+        int64_t bytes = box_bytes(run, e);
+        if (bytes) run->edges[e].box = run->boxes + at;
+        at += bytes;
+    }
     return FT_OK;
 }
 
@@ -260,8 +272,8 @@ ft_status remotes_open(ft_run *run, ft_error *err)
         if (from == to || (from != run->rank && to != run->rank)) continue;
         run->edges[e].peer = from == run->rank ? to : from;
         if (to == run->rank) run->edges[b->cargoes[e].slots_of].tells = true;
-        FT_TRY(open_box(run, e, err));
     }
+    FT_TRY(open_boxes(run, err));
     remotes_reset(run);
     if (!run->world) return FT_OK;
     run->first_tag = FT_EDGE_TAGS + (run->trains ? 2 * run->trains->n_edges : 0);
@@ -272,11 +284,9 @@ ft_status remotes_open(ft_run *run, ft_error *err)
 void remotes_close(ft_run *run)
 {
     if (run->world) ft_world_forget(run->world, run);
-    for (int e = 0; run->edges && e < run->n_edges; e++) {
-        edge_state *edge = &run->edges[e];
-        ft_executor *executor = edge->box ? run->workers[run->home].executor : NULL;
-        if (edge->box) executor->driver->release(executor, FT_OF_HOST, edge->box, edge->box_bytes);
-    }
+    if (!run->boxes) return;
+    ft_executor *executor = run->workers[run->home].executor;
+    executor->driver->release(executor, FT_OF_HOST, run->boxes, run->boxes_bytes);
 }
 
 void remotes_reset(ft_run *run)

@@ -35,10 +35,9 @@ typedef struct row_state {
 typedef struct edge_state {
     row_state rows[FT_ROWS];
     /* Of an edge to another process (remote.c). */
-    int peer;   /* its rank; -1: none */
-    bool tells; /* others fill slots of its row, which are freed here */
-    char *box;  /* the sender's slots; a receiver's for notes */
-    int64_t box_bytes;
+    int peer;                /* its rank; -1: none */
+    bool tells;              /* others fill slots of its row, which are freed here */
+    char *box;               /* the sender's slots; a receiver's for notes */
     int64_t placed, arrived; /* numbers of what came last */
     int64_t credits;         /* slots that were free again */
 } edge_state;
@@ -154,7 +153,9 @@ struct ft_run {
     batch_state *batches; /* ring of blueprint->batch_slots */
     char *inputs; /* batch slots: on stage 0's device, where that is here, else in host memory */
     int64_t inputs_bytes; /* there; 0: on the device */
-    norm_cell *norms;     /* by ring slot, then parameter; host memory of norms_at */
+    char *boxes;          /* all of edges, one behind the other */
+    int64_t boxes_bytes;
+    norm_cell *norms; /* by ring slot, then parameter; host memory of norms_at */
     ft_executor *norms_at;
     int64_t norms_bytes;
     pool fed_slots;     /* of inputs */
