@@ -144,7 +144,7 @@ static bool begin_receives(ft_world *w)
 
 static void keep_letter(ft_world *w, const receiving *r)
 {
-    if (r->tag < FT_FIRST_TAG && r->tag != TAG_HELLO) {
+    if (r->tag == TAG_BEAT || r->tag == TAG_LOST) {
         watch_hear(w, r->peer, r->tag, r->data, r->bytes);
         ft_free(r->data);
         return;

@@ -120,6 +120,8 @@ ft_status ft_world_open(ft_world **out, const char *build, ft_error *err)
     return status;
 }
 
+static const int64_t LEAVE_NS = INT64_C(10000000000); /* that others have to leave */
+
 /* Whether all that was to be sent is sent. */
 static bool is_sent(ft_world *w)
 {
@@ -139,10 +141,33 @@ static void flush(ft_world *w, int64_t limit_ns)
         ft_sleep_until_ns(ft_now_ns() + 100000);
 }
 
+/* Waits for so many goodbyes; false when the others do not come. */
+static bool hear_byes(ft_world *w, int n)
+{
+    ft_letter letter;
+    bool got = true;
+    for (int i = 0; i < n && got; i++) {
+        if (ft_world_take(w, TAG_BYE, LEAVE_NS, &letter, &got, NULL) != FT_OK) return false;
+        if (got) ft_world_drop(w, &letter);
+    }
+    return got;
+}
+
+/* Nobody goes before all want to: who ends earlier would be missed by the rest. */
+static void part(ft_world *w)
+{
+    if (w->rank) {
+        ft_world_send(w, 0, TAG_BYE, NULL, 0, false);
+        hear_byes(w, 1);
+    } else if (hear_byes(w, w->size - 1))
+        for (int r = 1; r < w->size; r++) ft_world_send(w, r, TAG_BYE, NULL, 0, false);
+    flush(w, LEAVE_NS);
+}
+
 void ft_world_close(ft_world *w)
 {
     if (!w) return;
-    if (!atomic_load(&w->failed)) flush(w, INT64_C(5000000000));
+    if (!atomic_load(&w->failed)) part(w);
     atomic_store(&w->stop, true);
     if (w->helps) pthread_join(w->helper, NULL);
     watch_close(w);
