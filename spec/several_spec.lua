@@ -44,9 +44,9 @@ describe("a run of several processes", function()
    for _, shape in ipairs { { 2, 1 }, { 2, 2 }, { 4, 1 } } do
       local ranks, each = shape[1], shape[2]
       it(("computes what one does: %d of %d devices"):format(ranks, each), function()
-         local out, err, code = several.script(ranks,
+         local out, err, code = several.run(ranks, { "-e",
             ('require("spec.support.several_cases").print(%d, "hosts:%dxcpu:%d")'):format(
-               ranks * each, ranks, each))
+               ranks * each, ranks, each) })
          assert.equal(0, code, err)
          local lines = {}
          for line in out:gmatch("[^\n]+") do lines[#lines + 1] = line end
@@ -152,6 +152,67 @@ describe("the loss of a process", function()
             end
          end)
    end
+end)
+
+-- Namespaces of a network stand for machines: tools/netns.sh.
+local function missing_machines()
+   if missing then return missing end
+   local _, err, code = process.shell("tools/netns.sh up 251 1")
+   process.shell("tools/netns.sh down 251 1")
+   return code ~= 0 and "no namespaces of networks: " .. (err:match("[^\n]+") or "?") or nil
+end
+
+describe("a run over a network", function()
+   local why = missing_machines()
+   if why then
+      pending("cannot be tried here: " .. why)
+      return
+   end
+
+   local scratch
+   local set = core.sys.getpid() % 250 + 1
+   setup(function()
+      scratch = files.directory()
+      process.shell(("tools/netns.sh up %d 2"):format(set))
+   end)
+   teardown(function()
+      process.shell(("tools/netns.sh down %d 2"):format(set))
+      files.remove(scratch)
+   end)
+
+   local function command(name, ...)
+      local words = flags("--out", scratch .. "/" .. name, ...)
+      return ("timeout -k 5 200 tools/netns.sh run %d 2 %s %s --devices hosts:2xcpu:1"):format(set,
+         core.sys.executable(), table.concat(words, " "))
+   end
+
+   it("computes what one process does", function()
+      local steps = { "--steps", "6", "--save-every", "3" }
+      local words = flags("--out", scratch .. "/one", "--devices", "cpu:2", unpack(steps))
+      local _, err, code = process.ftpipe(words)
+      assert.equal(0, code, err)
+      _, err, code = process.shell(command("two", unpack(steps)) .. " </dev/null")
+      assert.equal(0, code, err)
+      assert.same(kept(scratch .. "/one", 6), kept(scratch .. "/two", 6))
+   end)
+
+   it("says whose link was cut, with the checkpoint that is whole", function()
+      local out = scratch .. "/cut"
+      process.shell(([[
+         %s >/dev/null 2>%s.err </dev/null & launcher=$!
+         until [ -e %s/checkpoints/latest ] || ! kill -0 $launcher; do sleep 0.1; done
+         tools/netns.sh cut %d 1
+         for i in $(seq 300); do grep -q resume %s.err && break; sleep 0.1; done
+         kill -9 $launcher
+         for pid in $(pgrep -f -- "--out %s "); do kill -9 $pid; done]]):format(
+         command("cut", "--steps", "100000", "--save-every", "20"), out, out, set, out,
+         out:gsub("%-", "[-]")))
+      local err = core.sys.read_file(out .. ".err")
+      -- it ends by itself when it has missed rank 0 for as long, and both are of one machine
+      assert.matches("ftpipe: rank 1 %(host node1%) has %l+", err)
+      assert.matches("at stage 1 on 1/cpu:0: ", err)
+      assert.matches("the checkpoint of step %d+ is whole, %-%-resume goes on from it", err)
+   end)
 end)
 
 describe("devices of several processes", function()

@@ -5,9 +5,9 @@ local process = require("spec.support.process")
 
 local M = {}
 
--- As root, and with more processes than there are cores.
+-- As root, with more processes than there are cores, and none of them bound to one.
 local ENVIRONMENT = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
-   .. "OMPI_MCA_rmaps_base_oversubscribe=1"
+   .. "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none"
 
 --- Why nothing can run here as several processes; nil where it can.
 function M.missing()
@@ -24,7 +24,7 @@ local function quote(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
 function M.command(n, arguments, seconds)
    local words = { ("timeout -k 5 %d env %s mpirun -n %d"):format(seconds or 300, ENVIRONMENT, n) }
    words[#words + 1] = quote(core.sys.executable())
-   for _, word in ipairs(arguments) do words[#words + 1] = quote(word) end
+   for _, word in ipairs(arguments) do words[#words + 1] = quote(tostring(word)) end
    return table.concat(words, " ")
 end
 
@@ -32,8 +32,5 @@ end
 function M.run(n, arguments, seconds)
    return process.shell(M.command(n, arguments, seconds) .. " </dev/null")
 end
-
---- Runs a Lua function of no upvalues but these: the source of a chunk.
-function M.script(n, source, seconds) return M.run(n, { "-e", source }, seconds) end
 
 return M

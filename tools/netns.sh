@@ -1,0 +1,66 @@
+#!/bin/bash
+# Several machines on one, for tests of runs over a network: namespaces with an address and a name
+# of their own, joined by a bridge, which mpirun reaches as it reaches machines. As root; SET is a
+# number from 1 to 250, whatever is free: the addresses are 10.77.SET.1, ...
+#
+#   tools/netns.sh up SET N [RATE DELAY]  makes N of them; their links are held to a rate and a delay
+#   tools/netns.sh run SET N COMMAND...   starts N processes with mpirun, one in each
+#   tools/netns.sh cut SET I              takes the link of the I-th, from 0, down
+#   tools/netns.sh down SET N             removes them
+set -eu
+
+fail() {
+    echo "netns.sh: $1" >&2
+    exit 2
+}
+
+up() {
+    local set=$1 n=$2 bridge=ftb$1 i
+    ip link add "$bridge" type bridge
+    ip addr add "10.77.$set.254/24" dev "$bridge"
+    ip link set "$bridge" up
+    for ((i = 0; i < n; i++)); do
+        ip netns add "ft$set-$i"
+        ip link add "ftv$set-$i" type veth peer name eth0 netns "ft$set-$i"
+        ip link set "ftv$set-$i" master "$bridge" up
+        ip -n "ft$set-$i" addr add "10.77.$set.$((i + 1))/24" dev eth0
+        ip -n "ft$set-$i" link set eth0 up
+        ip -n "ft$set-$i" link set lo up
+        [[ $# -lt 4 ]] ||
+            ip netns exec "ft$set-$i" tc qdisc add dev eth0 root netem rate "$3" delay "$4"
+    done
+}
+
+run() {
+    local set=$1 n=$2 hosts='' i
+    shift 2
+    for ((i = 1; i <= n; i++)); do hosts+=${hosts:+,}10.77.$set.$i:1; done
+    exec mpirun --allow-run-as-root --bind-to none -n "$n" --host "$hosts" \
+        --mca plm_rsh_agent "$(realpath "$0")" --mca btl tcp,self \
+        --mca oob_tcp_if_include "10.77.$set.0/24" --mca btl_tcp_if_include "10.77.$set.0/24" "$@"
+}
+
+down() {
+    local i
+    for ((i = 0; i < $2; i++)); do ip netns del "ft$1-$i" 2>/dev/null || true; done
+    ip link del "ftb$1" 2>/dev/null || true
+}
+
+# As mpirun calls it in place of ssh: an address, and what to run there.
+agent() {
+    local set=${1#10.77.} i
+    i=$((${set#*.} - 1))
+    set=${set%.*}
+    shift
+    exec ip netns exec "ft$set-$i" unshare --uts sh -c "hostname node$i; $*"
+}
+
+case ${1-} in
+up | run | down)
+    [[ $# -ge 3 ]] || fail "$1 takes SET and N"
+    "$@"
+    ;;
+cut) ip -n "ft$2-$3" link set eth0 down ;;
+10.77.*) agent "$@" ;;
+*) fail "expected up, run, cut or down, found '${1-}'" ;;
+esac
