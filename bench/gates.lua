@@ -29,6 +29,9 @@ return {
       { "adafactor", least = 0.9, against = "the triad's bandwidth" },
       { "sgd", least = 0.9, against = "the triad's bandwidth" },
    } },
+   { "several", "PROGRAM bench/several.lua 5", gates = {
+      { "several-processes", least = 0.97, against = "one process of two devices" },
+   } },
    { "simulate", "BUILD/bench_simulate", gates = {
       { "simulate", least = 5e6, against = "nobody: events/s" },
    } },
