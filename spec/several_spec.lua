@@ -88,6 +88,16 @@ describe("a run of several processes", function()
       assert.same(wanted, found)
    end)
 
+   it("refuses programs that are not the same, by rank", function()
+      local other = core.sys.executable():gsub("[^/]+$", "ftpipe_check")
+      if not core.sys.exists(other) then return pending("there is no second program") end
+      local _, err, code = process.shell(several.command(1, { "-e", "" }, 60)
+         .. (" : -n 1 %s -e '' </dev/null"):format(other))
+      assert.not_equal(0, code)
+      assert.matches("ftpipe: rank 1 %(host [^)]+%) runs ftpipe [%d.]+, build %x+, rank 0 "
+         .. "%(host [^)]+%) runs [%d.]+, build %x+: the processes of a run are of one program", err)
+   end)
+
    it("refuses devices of another number of processes", function()
       local _, err, code = several.run(2, flags("--devices", "hosts:3xcpu:1", "--steps", "2"))
       assert.equal(2, code)
@@ -97,6 +107,33 @@ describe("a run of several processes", function()
       assert.equal(2, code)
       assert.matches("cpu:2 is of 1 process, and 2 were started: expected devices of 2, as "
          .. "hosts:2xcpu:1", err)
+   end)
+end)
+
+describe("doc/machines.md", function()
+   if missing then
+      pending("has commands that cannot be run here: " .. missing)
+      return
+   end
+
+   it("has commands that work: those that need no other machine", function()
+      local directory, ran = files.directory(), 0
+      local short = " --steps 3 --max-source 32 --profile modelled </dev/null"
+      for command in core.sys.read_file("doc/machines.md"):gmatch("\n    (%l[^\n]+)") do
+         local words, ranks = command:gsub(" out/", (" %s/"):format(directory:gsub("%%", "%%%%"))), 1
+         local rest = words:match("^ftpipe (.*)$")
+         if words:find("^mpirun") and not words:find("--host", 1, true) then
+            ranks, rest = words:match("^mpirun %-n (%d+).- ftpipe (.*)$")
+         end
+         if rest and rest:find("^recipes/") then
+            local start = several.command(tonumber(ranks), { "?" }):gsub(" '%?'$", "")
+            local _, err, code = process.shell(start .. " " .. rest .. short)
+            assert.equal(0, code, command .. "\n" .. err)
+            ran = ran + 1
+         end
+      end
+      files.remove(directory)
+      assert.equal(3, ran)
    end)
 end)
 

@@ -57,15 +57,15 @@ void script_leave_world(ft_world *world, int code)
 
 /*** Meets the other processes that a launcher of MPI started.
  * @function ranks.open
- * @tparam string build what program this is: the same everywhere
+ * @tparam string version of this program: it and the build are the same everywhere
  * @treturn int the rank of this process, from 0 */
 static int ranks_open(lua_State *L)
 {
     ft_error err;
     ft_world *world = NULL;
-    const char *build = script_check_string(L, 1);
+    const char *version = script_check_string(L, 1);
     if (script_world(L)) return script_fault(L, "the processes have met");
-    ft_status status = ft_world_open(&world, build, &err);
+    ft_status status = ft_world_open(&world, version, &err);
     set_world(L, world);
     if (status != FT_OK) return script_raise(L, &err);
     lua_pushinteger(L, ft_world_rank(world));

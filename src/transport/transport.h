@@ -22,9 +22,9 @@ enum { FT_HOST_NAME = 64, FT_AT_WORDS = 160 };
 enum { FT_FIRST_TAG = 4 };
 
 /* Meets the other processes that a launcher started with this one. FT_UNSUPPORTED when this program
- * has no module for MPI, FT_INVALID when `build`, which says what program this is, is not the same
- * everywhere, naming the ranks. */
-ft_status ft_world_open(ft_world **out, const char *build, ft_error *err);
+ * has no module for MPI, FT_INVALID when they are not all the same build of the same version,
+ * naming the rank. */
+ft_status ft_world_open(ft_world **out, const char *version, ft_error *err);
 /* Waits until all that was sent has arrived, and for the others to close; after a failure it does
  * not. NULL is accepted. */
 void ft_world_close(ft_world *world);

@@ -19,7 +19,7 @@ static void read_line(const char *path, char *out, size_t size)
 }
 
 /* The machine as processes see it: its boot, and the space of process numbers. */
-static void describe_self(hello *h, const char *build)
+static void describe_self(hello *h, const char *version)
 {
     char boot[48] = "", space[40] = "";
     memset(h, 0, sizeof *h);
@@ -28,7 +28,7 @@ static void describe_self(hello *h, const char *build)
     ssize_t n = readlink("/proc/self/ns/pid", space, sizeof space - 1);
     if (n < 0) space[0] = 0;
     snprintf(h->machine, sizeof h->machine, "%s %s", boot, space);
-    snprintf(h->build, sizeof h->build, "%s", build);
+    describe_build(version, h->build, sizeof h->build);
     h->pid = getpid();
 }
 
@@ -57,13 +57,13 @@ static ft_status take_hello(ft_world *w, ft_letter *letter, ft_error *err)
     return ft_fail(err, FT_INVALID, "rank %d runs another version of ftpipe", from);
 }
 
-static ft_status meet(ft_world *w, const char *build, ft_error *err)
+static ft_status meet(ft_world *w, const char *version, ft_error *err)
 {
     ft_letter letter;
     hello *all = ft_alloc(w->size * (int64_t)sizeof *all);
     if (!all) return ft_fail(err, FT_NOMEM, "no memory for %d processes", w->size);
     ft_status status = FT_OK;
-    describe_self(&all[w->rank], build);
+    describe_self(&all[w->rank], version);
     if (w->rank) {
         ft_world_send(w, 0, TAG_HELLO, &all[w->rank], sizeof *all, true);
         FT_GO(take_hello(w, &letter, err));
@@ -84,7 +84,7 @@ done:
     return status;
 }
 
-ft_status ft_world_open(ft_world **out, const char *build, ft_error *err)
+ft_status ft_world_open(ft_world **out, const char *version, ft_error *err)
 {
     *out = NULL;
     const ft_mpi *mpi = NULL;
@@ -109,7 +109,7 @@ ft_status ft_world_open(ft_world **out, const char *build, ft_error *err)
     pthread_mutex_init(&w->lock, NULL);
     prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL); /* ns: naps between looks are short */
     *out = w;
-    ft_status status = meet(w, build, err);
+    ft_status status = meet(w, version, err);
     if (status == FT_OK) {
         watch_open(w);
         status = ft_thread_start(&w->helper, world_help, w, err);

@@ -87,6 +87,8 @@ void list_remove(list *l, int i, int64_t size);
 
 /* load.c: FT_UNSUPPORTED when there is no module, or not one of this program. */
 ft_status load_mpi(const ft_mpi **out, ft_error *err);
+/* "VERSION, build DIGEST" of this program. */
+void describe_build(const char *version, char *out, size_t size);
 /* carry.c: moves what can be moved; the caller holds `carrying`. */
 void world_carry(ft_world *world);
 /* world.c: notes the first failure and tells who wants to know. */
