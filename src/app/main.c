@@ -304,6 +304,7 @@ int main(int argc, char **argv)
     interrupt_state = NULL;
     if (code == script_status_exit(FT_HANG)) { /* a thread may still be at what would be freed */
         fflush(NULL);
+        if (core_world(L)) usleep(300000); /* launchers drop what they have not read by the end */
         _exit(code);
     }
     struct ft_world *world = core_world(L);
