@@ -23,9 +23,13 @@ local function each(pattern, visit)
    assert.is_true(n > 0)
 end
 
+-- Flags of launchers, which need not be here: mpirun, srun.
+local LAUNCHERS = [[--bind-to --map-by --host --hostfile --mca
+   --mpi --cpus-per-task --signal --list]]
+
 --- All that --help says of the recipes, the commands and the tools that take flags.
 local function help()
-   local parts = { process.shell("./dev help"), process.shell("cmake --help"),
+   local parts = { LAUNCHERS, process.shell("./dev help"), process.shell("cmake --help"),
       (process.ftpipe { "--help" }), (process.ftpipe { "tools/mutate.lua", "--help" }),
       (process.ftpipe { "bench/staleness.lua", "--help" }) }
    for _, recipe in ipairs(core.sys.list_dir("recipes")) do

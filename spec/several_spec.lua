@@ -88,6 +88,15 @@ describe("a run of several processes", function()
       assert.same(wanted, found)
    end)
 
+   it("says of numbers that are not finite what one process says", function()
+      local words = { "--steps", "20", "--lr", "1e20", "--warmup", "0", "--clip", "0" }
+      local _, one, code = process.ftpipe(flags("--devices", "cpu:2", unpack(words)))
+      local _, two, both = several.run(2, flags("--devices", "hosts:2xcpu:1", unpack(words)))
+      assert.equal(4, code, one)
+      assert.equal(4, both, two)
+      assert.equal(one:match("ftpipe: [^\n]*"), two:match("ftpipe: [^\n]*"))
+   end)
+
    it("refuses programs that are not the same, by rank", function()
       local other = core.sys.executable():gsub("[^/]+$", "ftpipe_check")
       if not core.sys.exists(other) then return pending("there is no second program") end
@@ -120,12 +129,21 @@ describe("doc/machines.md", function()
       local directory, ran = files.directory(), 0
       local short = " --steps 3 --max-source 32 --profile modelled </dev/null"
       for command in core.sys.read_file("doc/machines.md"):gmatch("\n    (%l[^\n]+)") do
-         local words, ranks = command:gsub(" out/", (" %s/"):format(directory:gsub("%%", "%%%%"))), 1
+         local words, ranks = command:gsub(" out/", function() return " " .. directory .. "/" end), 1
          local rest = words:match("^ftpipe (.*)$")
          if words:find("^mpirun") and not words:find("--host", 1, true) then
             ranks, rest = words:match("^mpirun %-n (%d+).- ftpipe (.*)$")
          end
-         if rest and rest:find("^recipes/") then
+         if rest and rest:find("^profile") then
+            local out, err, code = several.run(tonumber(ranks), { "profile", "--links" })
+            assert.equal(0, code, err)
+            local network = out:match("for ft%.cluster: (network = {.*})")
+            local read = assert(loadstring(("return { %s }"):format(network)))()
+            read.devices = { { card = "2080ti", host = "a" }, { card = "2080ti", host = "b" } }
+            local link = require("ftpipe").cluster(read):link(1, 2)
+            assert.is_true(link.latency_ns > 100 and link.bytes_per_s > 1e6, network)
+            ran = ran + 1
+         elseif rest and rest:find("^recipes/") then
             local start = several.command(tonumber(ranks), { "?" }):gsub(" '%?'$", "")
             local _, err, code = process.shell(start .. " " .. rest .. short)
             assert.equal(0, code, command .. "\n" .. err)
@@ -133,7 +151,7 @@ describe("doc/machines.md", function()
          end
       end
       files.remove(directory)
-      assert.equal(3, ran)
+      assert.equal(4, ran)
    end)
 end)
 

@@ -170,11 +170,32 @@ static int ranks_reply(lua_State *L)
     return 0;
 }
 
+/*** Measures the way to another process, which calls the same with 0 meanwhile.
+ * @function ranks.measure
+ * @tparam int rank from 0
+ * @treturn table latency_ns (of a word, one way), to_bytes_per_s, from_bytes_per_s; nothing at
+ *   ranks besides 0 */
+static int ranks_measure(lua_State *L)
+{
+    ft_error err;
+    ft_link_rates rates = {0};
+    ft_world *world = need_world(L);
+    int rank = (int)script_check_int(L, 1, 0, ft_world_size(world) - 1);
+    if (ft_world_measure(world, rank, &rates, &err) != FT_OK) return script_raise(L, &err);
+    if (ft_world_rank(world)) return 0;
+    lua_createtable(L, 0, 3);
+    script_set_number(L, "latency_ns", rates.latency_ns);
+    script_set_number(L, "to_bytes_per_s", rates.to_bytes_per_s);
+    script_set_number(L, "from_bytes_per_s", rates.from_bytes_per_s);
+    return 1;
+}
+
 int script_bind_ranks(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"open", ranks_open},   {"all", ranks_all},
-                                         {"tell", ranks_say},    {"hear", ranks_hear},
-                                         {"reply", ranks_reply}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {
+        {"open", ranks_open}, {"all", ranks_all},     {"tell", ranks_say},
+        {"hear", ranks_hear}, {"reply", ranks_reply}, {"measure", ranks_measure},
+        {NULL, NULL}};
     lua_newtable(L);
     luaL_register(L, NULL, functions);
     return 1;

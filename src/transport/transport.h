@@ -19,7 +19,7 @@ typedef struct ft_world ft_world;
 enum { FT_HOST_NAME = 64, FT_AT_WORDS = 160 };
 
 /* Callers' tags are from here on; lower ones are the world's own. */
-enum { FT_FIRST_TAG = 4 };
+enum { FT_FIRST_TAG = 8 };
 
 /* Meets the other processes that a launcher started with this one. FT_UNSUPPORTED when this program
  * has no module for MPI, FT_INVALID when they are not all the same build of the same version,
@@ -71,6 +71,16 @@ typedef struct ft_letter {
 ft_status ft_world_take(ft_world *world, int tag, int64_t timeout_ns, ft_letter *out, bool *got,
                         ft_error *err);
 void ft_world_drop(ft_world *world, ft_letter *letter);
+
+/* What passes between rank 0 and another process when nothing else does. */
+typedef struct ft_link_rates {
+    double latency_ns; /* of a word, one way */
+    double to_bytes_per_s, from_bytes_per_s;
+} ft_link_rates;
+
+/* Measures the way to another process, which calls the same meanwhile (`other` is 0 there, and *out
+ * is left alone). FT_HANG when it does not answer. */
+ft_status ft_world_measure(ft_world *world, int other, ft_link_rates *out, ft_error *err);
 
 /* Carries on what is under way, if no other thread does. */
 void ft_world_progress(ft_world *world);

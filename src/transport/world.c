@@ -134,7 +134,7 @@ static bool is_sent(ft_world *w)
     return sent;
 }
 
-static void flush(ft_world *w, int64_t limit_ns)
+void world_flush(ft_world *w, int64_t limit_ns)
 {
     int64_t until = ft_now_ns() + limit_ns;
     while (!is_sent(w) && !atomic_load(&w->failed) && ft_now_ns() < until)
@@ -161,7 +161,7 @@ static void part(ft_world *w)
         hear_byes(w, 1);
     } else if (hear_byes(w, w->size - 1))
         for (int r = 1; r < w->size; r++) ft_world_send(w, r, TAG_BYE, NULL, 0, false);
-    flush(w, LEAVE_NS);
+    world_flush(w, LEAVE_NS);
 }
 
 void ft_world_close(ft_world *w)
@@ -369,6 +369,6 @@ void ft_world_give_up(ft_world *w, const ft_error *why)
     for (int r = 0; r < w->size; r++)
         if (r != w->rank)
             ft_world_send(w, r, TAG_LOST, why->message, (int64_t)strlen(why->message), true);
-    flush(w, INT64_C(1000000000));
+    world_flush(w, INT64_C(1000000000));
     world_fail(w, why);
 }

@@ -9,7 +9,7 @@
 #include "transport/transport.h"
 
 /* The world's own tags. */
-enum { TAG_HELLO, TAG_BYE, TAG_BEAT, TAG_LOST };
+enum { TAG_HELLO, TAG_BYE, TAG_BEAT, TAG_LOST, TAG_PROBE };
 
 /* A message is as many full pieces as it has, and one that is less, maybe nothing. */
 enum { PIECE = 1 << 30 };
@@ -93,6 +93,8 @@ void describe_build(const char *version, char *out, size_t size);
 void world_carry(ft_world *world);
 /* world.c: notes the first failure and tells who wants to know. */
 void world_fail(ft_world *world, const ft_error *error);
+/* Waits until all that was to be sent is sent, or for so long. */
+void world_flush(ft_world *world, int64_t limit_ns);
 /* watch.c: the thread that carries on and watches; stops at world->stop. */
 void *world_help(void *arg);
 /* Opens what tells of the end of processes on this machine; closes it. */

@@ -6,6 +6,7 @@ local args = require("ftpipe.recipe.args")
 local argvs = require("ftpipe.base.argv")
 local models = require("ftpipe.model")
 local profiles = require("ftpipe.profile")
+local ranks = require("ftpipe.run.ranks")
 local usage = require("ftpipe.base.usage")
 
 local M = { help = "what every operator of a model costs on a device" }
@@ -15,6 +16,7 @@ local declared = {
       .. "step. CPU devices are measured, described ones (sim:) modelled.",
    "ftpipe profile t5-small --devices cpu:2 --batch 2 --out t5-small.profile",
    "ftpipe profile t5-base --devices sim:4x8GB --calibrate t5-small.profile",
+   "mpirun -n 2 ftpipe profile --links",
    "ftpipe profile t5-3b --devices sim:8x2080ti --batch 4 --out t5-3b.profile",
    model = { default = "t5-small" },
    devices = true,
@@ -24,8 +26,24 @@ local declared = {
    seconds = { type = "number", min = 0, default = 4, help = "of measuring, about" },
    calibrate = { type = "string", value = "FILE",
       help = "a measured profile that corrects what is modelled, operator by operator" },
+   links = { type = "boolean", default = false,
+      help = "the ways between the processes that mpirun has started, instead" },
    out = { type = "string", value = "FILE", help = "where to write the profile" },
 }
+
+--- A line for each process besides rank 0, and what ft.cluster calls such a network: the slowest.
+local function print_links()
+   local slowest, latency = math.huge, 0
+   for rank, link in ipairs(ranks.links()) do
+      print(("rank 0 and rank %d (host %s): %.1f us, %.3f GB/s there, %.3f GB/s back"):format(rank,
+         link.host, link.latency_ns / 1e3, link.to_bytes_per_s / 1e9,
+         link.from_bytes_per_s / 1e9))
+      slowest = math.min(slowest, link.to_bytes_per_s, link.from_bytes_per_s)
+      latency = math.max(latency, link.latency_ns)
+   end
+   print(('for ft.cluster: network = { bandwidth = "%.4gMB/s", latency = "%.4gus" }'):format(
+      slowest / 1e6, latency / 1e3))
+end
 
 --- @tparam {string,...} argv words after the sub-command's name
 function M.run(argv)
@@ -39,6 +57,7 @@ function M.run(argv)
       table.insert(argv, 1, "--model=" .. model_name)
    end
    local o = args.read(declared, argv, "profile MODEL")
+   if o.links then return print_links() end
    local model = models.open(named.flags { model = o.model, init = "random" })
    local measure = core.engine.devices(o.devices)[1].kind == "cpu" and not o.calibrate
    local profile = profiles(model, o.devices, {

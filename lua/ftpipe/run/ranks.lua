@@ -86,17 +86,47 @@ function M.run(plan)
    return plan.blueprint:run(plan.options.swap_dir)
 end
 
+-- A job that is no run.
+local MEASURE = "links"
+
+--- The ways between rank 0 and the others, measured one after the other.
+-- @treturn {table,...} by rank from 1 on: latency_ns (of a word, one way), to_bytes_per_s and
+--   from_bytes_per_s (as seen from rank 0), host
+-- @raise invalid argument: this process was started alone
+function M.links()
+   local all, links = core.ranks.all(), {}
+   if not all then
+      usage("links are between processes, and this one was started alone: expected mpirun -n 2 "
+         .. "ftpipe profile --links, with as many as there are machines")
+   end
+   core.ranks.tell(MEASURE)
+   for rank = 1, #all - 1 do
+      links[rank] = core.ranks.measure(rank)
+      links[rank].host = all[rank + 1].host
+   end
+   return links
+end
+
+local function serve_run(job)
+   local made, run = pcall(prepare, job)
+   if not made then
+      core.ranks.reply(run.message or tostring(run), run.status)
+      return
+   end
+   core.ranks.reply()
+   run:serve()
+   run:free()
+end
+
 --- Does what rank 0 says until the program ends.
 local function serve()
    core.sys.hold_interrupt(true)
    for job in core.ranks.hear do
-      local made, run = pcall(prepare, job)
-      if made then
+      if job == MEASURE then
          core.ranks.reply()
-         run:serve()
-         run:free()
+         core.ranks.measure(0)
       else
-         core.ranks.reply(run.message or tostring(run), run.status)
+         serve_run(job)
       end
    end
 end
