@@ -129,7 +129,8 @@ describe("doc/machines.md", function()
       local directory, ran = files.directory(), 0
       local short = " --steps 3 --max-source 32 --profile modelled </dev/null"
       for command in core.sys.read_file("doc/machines.md"):gmatch("\n    (%l[^\n]+)") do
-         local words, ranks = command:gsub(" out/", function() return " " .. directory .. "/" end), 1
+         local words = command:gsub(" out/", function() return " " .. directory .. "/" end)
+         local ranks = 1
          local rest = words:match("^ftpipe (.*)$")
          if words:find("^mpirun") and not words:find("--host", 1, true) then
             ranks, rest = words:match("^mpirun %-n (%d+).- ftpipe (.*)$")
