@@ -42,6 +42,7 @@ endif()
 ft_test(check/cards ftpipe_emu tools/spec.lua spec/cards_spec.lua)
 ft_test(check/gpu ftpipe_emu tools/gpu.lua ${CMAKE_BINARY_DIR} optimizers "train emu:2"
         "step t5-base emu:2")
+ft_test(check/cuda ftpipe_emu tools/spec.lua spec/cuda_spec.lua)
 ft_test(check/clip ftpipe_emu tools/spec.lua spec/versions_spec.lua "--filter=and clips what is left")
 
 file(GLOB examples CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/examples/*.lua)

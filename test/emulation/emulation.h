@@ -24,7 +24,7 @@ extern emulation emulated;
 enum { EMULATED_CARDS = 2, EMULATED_BYTES = 1 << 30 };
 
 /* "emu:2" counts devices, all on the first card, and so does "cpu:2" where that one stands for the
- * CPU; "card:0,1" names cards. */
-extern const ft_cuda_driver emu_driver, emu_cpu_driver, emu_cards_driver;
+ * CPU; "card:0,1" names cards, and so does "cuda:0,1". */
+extern const ft_cuda_driver emu_driver, emu_cpu_driver, emu_cards_driver, emu_cuda_driver;
 
 #endif

@@ -499,4 +499,5 @@ static const void *const images[] = {"kernels", NULL};
 
 const ft_cuda_driver emu_driver = {FT_CUDA_DRIVER_TABLE("emu"), api, images};
 const ft_cuda_driver emu_cpu_driver = {FT_CUDA_DRIVER_TABLE("cpu"), api, images};
+const ft_cuda_driver emu_cuda_driver = {FT_CUDA_CARDS_TABLE("cuda"), api, images};
 const ft_cuda_driver emu_cards_driver = {FT_CUDA_CARDS_TABLE("card"), api, images};

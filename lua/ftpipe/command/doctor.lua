@@ -2,6 +2,7 @@
 
 local args = require("ftpipe.recipe.args")
 local core = require("ftpipe.core")
+local cuda = require("ftpipe.placement.cuda")
 local hub = require("ftpipe.model.hub")
 local units = require("ftpipe.base.units")
 
@@ -61,10 +62,10 @@ end
 
 --- Cards with their memory, or why there are none to compute on.
 local function cards()
-   local ok, found = pcall(core.engine.devices, "cuda")
-   if not ok then return "none: " .. found.message:gsub("^device list \"cuda\": ", "") end
+   local there, why = cuda.available()
+   if not there then return "none: " .. why end
    local names = {}
-   for i, card in ipairs(found) do
+   for i, card in ipairs(cuda.devices()) do
       names[i] = ("%s, %s"):format(card.name, units.format_bytes(card.memory_bytes))
    end
    return table.concat(names, "; ")
