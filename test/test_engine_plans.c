@@ -16,7 +16,7 @@
 static const ft_driver check_driver = CHECK_DRIVER("check");
 const ft_driver *const ft_drivers[] = {&ft_cpu_driver, &check_driver, NULL};
 
-enum { STAGES = 6, DEVICES = 4, BATCHES = 6, EDGES = 128, WEIGHTS = HIDDEN * HIDDEN };
+enum { STAGES = 6, DEVICES = 4, BATCHES = 6, EDGES = 256, WEIGHTS = HIDDEN * HIDDEN };
 
 /* -- devices that take their time -------------------------------------------------------------- */
 
@@ -46,6 +46,8 @@ typedef struct candidate {
     ft_weights weights;
     ft_cut cut;
     int node_stage[NODES], stage_device[STAGES];
+    int replica_first[STAGES + 1], replica_device[2 * STAGES];
+    double clip;
     bool recompute[STAGES], splits[STAGES], edited, moved;
     ft_device devices[DEVICES];
     ft_plan *plan;
@@ -82,6 +84,24 @@ static void choose_cut(candidate *c)
         c->stage_device[s] = s < devices ? s : n - 1 - s;
 }
 
+/* Some stages get a second device. */
+static void choose_replicas(candidate *c)
+{
+    const ft_cut *cut = &c->cut;
+    int n = 0, devices = cut->n_devices;
+    bool placed = c->schedule->folds || c->schedule->interleaves;
+    if (devices == 1 || cut->micro_batches % 2 || placed || below(c, 2)) return;
+    for (int s = 0; s < cut->n_stages; s++) {
+        c->replica_first[s] = n;
+        c->replica_device[n++] = c->stage_device[s];
+        if (below(c, 2))
+            c->replica_device[n++] = (c->stage_device[s] + 1 + below(c, devices - 1)) % devices;
+    }
+    c->replica_first[cut->n_stages] = n;
+    c->cut.replica_first = c->replica_first;
+    c->cut.replica_device = c->replica_device;
+}
+
 /* Draws everything; `schedule` NULL: that too, and its weights. */
 static bool choose(candidate *c, const char *kind, uint64_t number, const ft_schedule *schedule,
                    ft_weights weights)
@@ -111,6 +131,9 @@ static bool choose(candidate *c, const char *kind, uint64_t number, const ft_sch
                       .n_batches = 1 + below(c, BATCHES),
                       .together = c->schedule->synchronous};
     choose_cut(c);
+    choose_replicas(c);
+    c->clip = below(c, 3) == 0 ? 0.5 : 0;
+    c->cut.late_norms = !c->schedule->synchronous && c->clip > 0;
     snprintf(devices, sizeof devices, "%s:%d", kind, c->cut.n_devices);
     int parsed;
     return CHECK_STATUS(ft_devices_parse(devices, c->devices, &parsed, &err), FT_OK);
@@ -132,6 +155,8 @@ static ft_status make(candidate *c, ft_error *err)
     const ft_pipeline made_for = {.n_stages = c->cut.n_stages,
                                   .n_devices = c->cut.n_devices,
                                   .device = c->stage_device,
+                                  .replica_first = c->cut.replica_first,
+                                  .replica_device = c->cut.replica_device,
                                   .micro_batches = c->cut.micro_batches,
                                   .n_batches = c->cut.n_batches,
                                   .weights = c->weights,
@@ -227,6 +252,7 @@ static ft_status draw(ft_blueprint **out, const candidate *c, ft_error *err)
                                           .micro_batch_size = ROWS,
                                           .optimizer = adamw,
                                           .hypers = hypers,
+                                          .clip = c->clip,
                                           .seed = 1};
     return ft_blueprint_new(out, &options, err);
 }
@@ -320,12 +346,12 @@ static outcome train_by(candidate *c, bool threaded, bool *refused)
 }
 
 /* What one device computes, one micro-batch after the other. */
-static const outcome *judge(ft_graph *g, int micro_batches, int n_batches)
+static const outcome *judge(ft_graph *g, int micro_batches, int n_batches, double clip)
 {
-    static outcome known[MICRO + 1][BATCHES + 1];
-    static bool is_known[MICRO + 1][BATCHES + 1];
-    outcome *o = &known[micro_batches][n_batches];
-    if (is_known[micro_batches][n_batches]) return o;
+    static outcome known[2][MICRO + 1][BATCHES + 1];
+    static bool is_known[2][MICRO + 1][BATCHES + 1];
+    outcome *o = &known[clip > 0][micro_batches][n_batches];
+    if (is_known[clip > 0][micro_batches][n_batches]) return o;
     candidate c = {.g = g};
     ft_error err = {FT_OK, ""};
     bool refused = true;
@@ -336,12 +362,15 @@ static const outcome *judge(ft_graph *g, int micro_batches, int n_batches)
     c.stage_device[0] = 0;
     c.cut.n_stages = c.cut.n_devices = 1;
     c.cut.together = true;
+    c.cut.late_norms = false;
+    c.cut.replica_first = c.cut.replica_device = NULL;
+    c.clip = clip;
     c.cut.micro_batches = micro_batches;
     c.cut.n_batches = n_batches;
     if (CHECK_STATUS(make(&c, &err), FT_OK)) *o = train_by(&c, false, &refused);
     CHECK(!refused);
     ft_plan_free(c.plan);
-    is_known[micro_batches][n_batches] = true;
+    is_known[clip > 0][micro_batches][n_batches] = true;
     return o;
 }
 
@@ -354,6 +383,12 @@ static bool is_late(const ft_plan *plan)
     return false;
 }
 
+/* Sums of replicas are others than those of one device. */
+static bool has_replicas(const ft_plan *plan)
+{
+    return plan->replica_first[plan->n_stages] > plan->n_stages;
+}
+
 static bool same(const outcome *a, const outcome *b)
 {
     return memcmp(a, b, sizeof *a) == 0;
@@ -361,7 +396,7 @@ static bool same(const outcome *a, const outcome *b)
 
 /* What became of all plans. */
 typedef struct tally {
-    int refused, completed, edited, judged, moved;
+    int refused, completed, edited, judged, moved, with_norms, with_replicas;
     int by_schedule[32];
 } tally;
 
@@ -388,13 +423,16 @@ static void try_plan(ft_graph *g, const char *kind, uint64_t number, tally *t)
         while (ft_schedules[s] != c.schedule) s++;
         t->completed++;
         t->edited += c.edited;
+        t->with_norms += ft_plan_has(c.plan, c.cut.n_stages - 1, FT_ACT_TAKE_NORMS);
+        t->with_replicas += has_replicas(c.plan);
         t->moved += c.moved;
         if (s < 32) t->by_schedule[s]++;
         replayed = train_by(&c, false, &again);
         bool fine = CHECK(!again && same(&threaded, &replayed));
-        if (!is_late(c.plan)) {
+        bool exact = !c.clip || !c.cut.late_norms; /* no norm is late */
+        if (!is_late(c.plan) && !has_replicas(c.plan) && exact) {
             t->judged++;
-            fine &= CHECK(same(&threaded, judge(g, c.cut.micro_batches, c.cut.n_batches)));
+            fine &= CHECK(same(&threaded, judge(g, c.cut.micro_batches, c.cut.n_batches, c.clip)));
         }
         if (!fine) fprintf(stderr, "plan %d of %s: %s\n", (int)number, kind, c.schedule->name);
     }
@@ -409,12 +447,14 @@ static void try_plans(const char *kind, uint64_t first, int n)
     if (!CHECK(g != NULL)) return;
     for (int i = 0; i < n; i++) try_plan(g, kind, first + (uint64_t)i, &t);
     printf("%d plans on %s: %d refused before the start, %d completed (%d of them edited, %d with "
-           "moves), %d as one device\n",
-           n, kind, t.refused, t.completed, t.edited, t.moved, t.judged);
+           "moves, %d with late norms, %d with replicas), %d as one device\n",
+           n, kind, t.refused, t.completed, t.edited, t.moved, t.with_norms, t.with_replicas,
+           t.judged);
     CHECK(t.refused + t.completed == n);
     if (n >= 200) { /* nothing is left out by chance */
         CHECK(t.completed > n / 3 && t.refused > n / 20 && t.judged > n / 10);
         CHECK(t.edited > n / 50 && t.moved > n / 10);
+        CHECK(t.with_norms > n / 100 && t.with_replicas > n / 50);
         for (int s = 0; ft_schedules[s]; s++)
             CHECK(t.by_schedule[s] > 0 || ft_schedules[s]->replicates);
     }
