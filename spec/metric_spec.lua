@@ -111,8 +111,8 @@ describe("a metric", function()
          .. "lower)", (problem_of { name = "x", better = "more", start = print }))
       assert.equal("metric: option 'better' is missing (which value is better)",
          (problem_of { name = "x", start = print }))
-      assert.equal("metric: unknown option 'direction' (expected one of: better, name, needs, "
-         .. "start, unit)", (problem_of { name = "x", direction = "lower", start = print }))
+      assert.equal("metric: unknown option 'direction' (expected one of: beside, better, name, "
+         .. "needs, start, unit)", (problem_of { name = "x", direction = "lower", start = print }))
    end)
 
    it("that needs groups is refused without", function()

@@ -34,8 +34,8 @@ for _, recipe in ipairs(RECIPES) do
             if core.sanitized then return pending("takes minutes under sanitizers") end
             -- a profile measured beside other work may cut elsewhere, which async results depend on
             local out = run("--schedule", schedule, "--profile", "modelled")
-            local figure = recipe.metric .. " ([%d.]+) %% on %d+ held%-out examples %(majority "
-               .. "([%d.]+) %%%)"
+            local figure = recipe.metric .. " ([%d.]+) %%[^\n]- on %d+ held%-out examples "
+               .. "%(majority ([%d.]+) %%%)"
             local before, majority = out:match("before: " .. figure)
             local after = out:match("after: " .. figure)
             assert.near(recipe.majority, tonumber(majority), 1)

@@ -85,7 +85,7 @@ describe("the SQuAD task", function()
             })
          end
          assert.same({ metric = "f1", unit = "%", better = "higher", value = 100,
-            metrics = { em = 100, f1 = 100 } }, scorer:result())
+            beside = { "em" }, metrics = { em = 100, f1 = 100 } }, scorer:result())
       end)
    end)
 

@@ -1,5 +1,6 @@
 --- The score of an evaluation: what a run prints, compares and writes down.
 
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local evaluate = require("ftpipe.data.evaluate")
 local kinds = require("ftpipe.data.kind")
@@ -23,7 +24,8 @@ function M.new(fields) return setmetatable(fields, Score) end
 function M.of(run, split)
    local o, kind = run.plan.options, kinds.of(run.model)
    local scorer = run.task:scorer(split)
-   local score = { predictions = {}, passes = {}, scorer = scorer, tokenizer = run.task.tokenizer }
+   local score = { predictions = {}, passes = {}, scorer = scorer, tokenizer = run.task.tokenizer,
+      split = split, told = kind.told }
    local start_ns, line = core.sys.time_ns(), progress.evaluation(#split.examples)
    score.loss = evaluate.run {
       model = run.model, engine = run.engine, inputs = run.inputs, dataset = split.dataset,
@@ -50,11 +52,20 @@ function Score:is_better_than(other) return metrics.beats(self, self.value, othe
 --- "accuracy 93.2 %"
 function Score:short() return self.metric .. " " .. metrics.text(self, self.value) end
 
+--- " (em 80.0 %)": figures that are usual beside the one that counts.
+local function beside_words(score)
+   local words = {}
+   for i, name in ipairs(score.beside or {}) do
+      words[i] = name .. " " .. metrics.text(score, score.metrics[name])
+   end
+   return words[1] and (" (%s)"):format(table.concat(words, ", ")) or ""
+end
+
 function Score:__tostring()
    local majority = self.majority
       and (" (majority %s)"):format(metrics.text(self, self.majority)) or ""
-   return ("%s on %d held-out examples%s, loss %.4f"):format(Score.short(self), self.examples,
-      majority, self.loss)
+   return ("%s%s on %d held-out examples%s, loss %.4f"):format(Score.short(self),
+      beside_words(self), self.examples, majority, self.loss)
 end
 
 --- The row of metrics.jsonl.
@@ -71,7 +82,10 @@ end
 function Score:write(dir)
    if self.scorer.write then self.scorer:write(dir) end
    local lines = {}
-   for i, row in ipairs(self.predictions) do lines[i] = core.json.encode(row) .. "\n" end
+   for i, row in ipairs(self.predictions) do
+      local told = self.told and self.told(self.split, i, row)
+      lines[i] = core.json.encode(copy(row, told)) .. "\n"
+   end
    if #lines > 0 then core.sys.write_file(dir .. "/predictions.jsonl", table.concat(lines)) end
 end
 

@@ -25,6 +25,7 @@
 --    evaluate(o, forward)          all forwards
 --    note(score, number, prediction)  what the scorer gets; keeps rows of predictions.jsonl in
 --                                  score.predictions
+--    told(split, number, row)      what such a row has besides: the example; optional
 -- and for `ftpipe predict`
 --    flags                         names of the flags that it understands, of those that not all do
 --    answer(job)                   emits a row for each input (see command/predict.lua)

@@ -139,6 +139,12 @@ function M.note(score, number, prediction)
    return prediction
 end
 
+--- What a row of predictions has besides: the number of its first scored token in the text.
+function M.told(split, number)
+   local example = split.examples[number]
+   return { first = example.first + example.n - example.scored }
+end
+
 -- ---------------------------------------------------------------------------------------------
 -- Prediction.
 

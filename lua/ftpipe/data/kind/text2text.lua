@@ -324,6 +324,16 @@ function M.note(score, number, ids)
    return text
 end
 
+--- What a row of predictions has besides: the text that was read, the one that was wanted, whether
+-- the answer is that, and the line of the data.
+function M.told(split, number, row)
+   local example = split.examples[number]
+   return {
+      input = example.source, gold = example.target, right = row.answer == example.target,
+      line = example.row.line,
+   }
+end
+
 -- ---------------------------------------------------------------------------------------------
 -- Prediction.
 

@@ -31,7 +31,8 @@ end
 -- right (EM), and their mean, which SuperGLUE ranks by. Examples of a question have one `group`.
 -- Khashabi et al., "Looking Beyond the Surface", NAACL 2018, section 5; what is neither of the two
 -- answers counts as the wrong one, as in T5's evaluation. The task's last answer is the true one.
-known.grouped_f1 = { name = "average", unit = "%", better = "higher", needs = "group" }
+known.grouped_f1 = { name = "average", unit = "%", better = "higher", beside = { "f1a", "em" },
+   needs = "group" }
 
 function known.grouped_f1.start(task)
    local answers = task.definition.answers

@@ -1,7 +1,8 @@
 --- Figures of merit: the name of the figure that counts, its unit, and which way is better.
 --
--- A metric is a table with `name`, `unit` ("%", another word, or "" for a bare number) and `better`
--- ("higher" or "lower"). Whatever compares or prints evaluations asks the metric.
+-- A metric is a table with `name`, `unit` ("%", another word, or "" for a bare number), `better`
+-- ("higher" or "lower"), and `beside`, names of other figures where one alone is not usual.
+-- Whatever compares or prints evaluations asks the metric.
 
 local M = {}
 
@@ -15,16 +16,17 @@ M.rules = {
    name = { type = "string", required = true, help = "the figure that counts" },
    unit = { type = "string", default = "%", help = "printed behind a value; '' for none" },
    better = { choices = { "higher", "lower" }, required = true, help = "which value is better" },
+   beside = { type = "table", items = "string", help = "figures of its unit, printed behind it" },
 }
 
 --- What a scorer gives.
 -- @tparam table metric
 -- @tparam table figures all figures by name
 -- @tparam[opt] number value of the one that counts; nil: it is among the figures
--- @treturn table metric (its name), unit, better, value, metrics (all figures)
+-- @treturn table metric (its name), unit, better, beside, value, metrics (all figures)
 function M.result(metric, figures, value)
    return {
-      metric = metric.name, unit = metric.unit, better = metric.better,
+      metric = metric.name, unit = metric.unit, better = metric.better, beside = metric.beside,
       value = value or figures[metric.name], metrics = figures,
    }
 end

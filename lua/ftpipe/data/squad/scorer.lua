@@ -67,7 +67,8 @@ end
 function Scorer:result()
    local sum = metric.sum()
    sum.n, sum.em, sum.f1 = #self.questions, self.sum.em, self.sum.f1
-   return metrics.result({ name = "f1", unit = "%", better = "higher" }, sum:result())
+   return metrics.result({ name = "f1", unit = "%", better = "higher", beside = { "em" } },
+      sum:result())
 end
 
 --- An object in the order of the questions, a member a line.
@@ -92,10 +93,30 @@ local function all_text(best)
    return core.json.encode(list)
 end
 
+--- What there is to say of a question and its answer, as a line of JSON.
+local function line_text(scorer, number, best)
+   local question, answer = scorer.questions[number], (best:answer(1))
+   local golds = golds_of(question)
+   local row = { index = number, id = question.id, question = question.text,
+      context = question.context, gold = core.json.array(golds), answer = answer }
+   if #golds > 0 then
+      local em, f1 = metric.score(answer, golds)
+      row.em, row.f1 = 100 * em, 100 * f1
+   end
+   return core.json.encode(row) .. "\n"
+end
+
 --- Writes predictions.json (the answer of each question by its id, as the official evaluation
--- reads it) and nbest_predictions.json (the best answers with probabilities and logits).
+-- reads it), nbest_predictions.json (the best answers with probabilities and logits), and
+-- predictions.jsonl (questions, gold answers and the answer with its own em and f1).
 -- @tparam string dir
 function Scorer:write(dir)
+   local lines = {}
+   for number in ipairs(self.questions) do
+      local best = self.best[number]
+      lines[#lines + 1] = best and line_text(self, number, best)
+   end
+   core.sys.write_file(dir .. "/predictions.jsonl", table.concat(lines))
    core.sys.write_file(dir .. "/predictions.json",
       object_text(self, function(best) return core.json.encode((best:answer(1))) end))
    core.sys.write_file(dir .. "/nbest_predictions.json",
