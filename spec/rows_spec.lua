@@ -1,5 +1,8 @@
 --- Timelines in characters.
 
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
+local ft = require("ftpipe")
 local rows = require("ftpipe.schedule.rows")
 
 local function slice(pid, cat, ts, dur)
@@ -26,6 +29,30 @@ describe("a timeline in characters", function()
       assert.equal(12, select(2, row:gsub("[^\128-\191]", "")))
       assert.is_nil(row:gsub("▓", ""):gsub("░", ""):gsub("·", ""):find("."))
    end)
+
+   it("shows a plan to look at, which writes itself as JSON, drawing and page, beside another",
+      function()
+         local function explore(partition)
+            return ft.explore("t5-small", { devices = "sim:2x11GB", batch = 4, micro_batches = 2,
+               partition = partition, effort = 0.2 })
+         end
+         local a, b = explore("seq"), explore("mixed")
+         local text = a:timeline { columns = 20, ascii = true }
+         assert.matches("^sim:0 card |" .. ("[FB#.]"):rep(20) .. "| +%d+ %%\nsim:1 card |", text)
+         assert.equal(text, a.plan:timeline { columns = 20, ascii = true })
+         assert.equal(2, #core.json.decode(a:json()).stages)
+         files.in_directory(function(dir)
+            a:svg(dir .. "/a.svg"):html(dir .. "/a.html")
+            assert.matches("^<svg", core.sys.read_file(dir .. "/a.svg"))
+            assert.matches("<h2>Stages</h2>", core.sys.read_file(dir .. "/a.html"))
+         end)
+         local beside = tostring(ft.compare(a, b))
+         assert.matches("^  plan +schedule +stages .-\n  seq +1f1b +2 .-\n  mixed +1f1b +%d",
+            beside)
+         assert.equal(1, select(2, beside:gsub("best", "")))
+         assert.matches("plan 2: expected what ft.explore gives, got 3",
+            files.failure(ft.compare, a, 3).message)
+      end)
 
    it("says when there is nothing", function()
       assert.equal("nothing was computed", rows.text({}, { "a" }))

@@ -360,12 +360,6 @@ function Plan:span(stage)
    return ("%s .. %s"):format(first, last)
 end
 
-local TIMELINE = {
-   batches = { type = "int", min = 1, default = 1 },
-   columns = { type = "int", min = 1, help = "of a row; as the terminal is wide" },
-   ascii = { type = "boolean", help = "no other characters; as the locale says" },
-}
-
 local Prediction = {}
 
 function Prediction:__tostring()
@@ -410,7 +404,7 @@ end
 --   other characters; as the locale says)
 -- @treturn string
 function Plan:timeline(o)
-   o = opts.check("plan:timeline", TIMELINE, o)
+   o = opts.check("plan:timeline", rows.options, o)
    local names = {}
    for d, device in ipairs(self.devices) do names[d] = device.name end
    local trace = core.json.decode(self.blueprint:simulate(o.batches, true).trace)
@@ -469,7 +463,7 @@ Plan.save = texts.save
 --- The order of work by itself, from a file, a text or a table: ftpipe/plan/text.lua.
 M.load, M.parse, M.of = texts.load, texts.parse, texts.of
 
-M.takes = { ["ft.plan"] = RULES, ["plan:timeline"] = TIMELINE }
+M.takes = { ["ft.plan"] = RULES, ["plan:timeline"] = rows.options }
 
 guard("plan", Plan, {
    remedies = "", check = "", span = "stage: int", simulate = "batches: int, trace?: boolean",

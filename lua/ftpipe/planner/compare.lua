@@ -1,7 +1,9 @@
---- All partitioners on one problem, side by side.
+--- All partitioners on one problem, or plans of ft.explore, side by side.
 --
 --    print(ft.compare(problem, { cost = "sum" }))
+--    print(ft.compare(ft.explore("t5-base", { partition = "seq" }), ft.explore("t5-base")))
 
+local class = require("ftpipe.base.class")
 local core = require("ftpipe.core")
 local guard = require("ftpipe.base.guard")
 local opts = require("ftpipe.base.opts")
@@ -139,6 +141,63 @@ function M.data(rows)
    return list
 end
 
+-- ---------------------------------------------------------------------------------------------
+-- Plans.
+
+local Beside = { __name = "plans" }
+
+local PLANS = {
+   { "plan", function(s) return s.method end },
+   { "schedule", function(s)
+      local schedule = s.options.schedule
+      return type(schedule) == "table" and schedule.name or tostring(schedule)
+   end },
+   { "stages", function(s) return tostring(#s.stages) end },
+   { "micro-batches", function(s) return tostring(s.options.micro_batches) end },
+   { "a batch", function(s) return units.format_seconds(s.seconds) end },
+   { "samples/s", function(s) return ("%.2f"):format(s.samples_per_second) end },
+   { "memory", function(s)
+      local most = 0
+      for _, row in ipairs(s.memory) do most = math.max(most, row.total) end
+      return units.format_bytes(most)
+   end },
+   { "fits", function(s) return s.fits and "yes" or "no" end },
+}
+
+--- Plans of ft.explore side by side: what they are, how long a batch takes, the fullest device;
+-- behind the fastest that fits, by how much it is faster than the first.
+-- @param ... two or more of them
+-- @treturn table with a tostring
+function M.beside(...)
+   local list = { ... }
+   for i, subject in ipairs(list) do
+      if class.of(subject) ~= "subject" then
+         opts.fail("ft.compare", "plan %d: expected what ft.explore gives, got %s", i,
+            class.told(subject))
+      end
+   end
+   return setmetatable(list, Beside)
+end
+
+function Beside.__tostring(list)
+   local cells, best = { {} }, nil
+   for c, column in ipairs(PLANS) do cells[1][c] = column[1] end
+   cells[1][#PLANS + 1] = ""
+   for i, subject in ipairs(list) do
+      cells[i + 1] = {}
+      for c, column in ipairs(PLANS) do cells[i + 1][c] = column[2](subject) end
+      cells[i + 1][#PLANS + 1] = ""
+      local faster = subject.fits and (not best or subject.samples_per_second
+         > list[best].samples_per_second)
+      if faster then best = i end
+   end
+   if best then
+      cells[best + 1][#PLANS + 1] = best == 1 and "best" or ("best, %+.1f %%"):format(
+         100 * (list[best].samples_per_second / list[1].samples_per_second - 1))
+   end
+   return words.columns(cells)
+end
+
 M.text = words.columns
 
 function Rows.__tostring(rows) return M.text(M.cells(rows)) end
@@ -147,4 +206,8 @@ M.takes = { ["ft.compare"] = RULES }
 
 guard("ft.compare", M, { data = "rows: comparison" })
 
-return setmetatable(M, { __call = function(_, problem, o) return M.all(problem, o) end })
+--- Partitioners on a problem, or plans: what `all` and `beside` do.
+return setmetatable(M, { __call = function(_, what, ...)
+   if class.of(what) == "subject" then return M.beside(what, ...) end
+   return M.all(what, (...))
+end })

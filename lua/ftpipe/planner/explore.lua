@@ -20,11 +20,13 @@ local models = require("ftpipe.model")
 local options = require("ftpipe.plan.options")
 local opts = require("ftpipe.base.opts")
 local over = require("ftpipe.plan.over")
+local page = require("ftpipe.planner.page")
 local partition = require("ftpipe.placement.partition")
 local placement = require("ftpipe.placement")
 local precision = require("ftpipe.plan.precision")
 local plans = require("ftpipe.plan")
 local playing = require("ftpipe.schedule.played")
+local characters = require("ftpipe.schedule.rows")
 local schedules = require("ftpipe.schedule")
 local stages = require("ftpipe.plan.cut")
 local swaps = require("ftpipe.plan.swaps")
@@ -440,7 +442,37 @@ function Subject:data()
    }
 end
 
-M.takes = { ["ft.explore.model"] = OPTIONS }
+--- The data as JSON.
+function Subject:json() return core.json.encode(self:data(), { sort = true }) .. "\n" end
+
+--- Writes the graph, coloured by device, as a drawing.
+-- @tparam string path
+-- @tparam[opt=2] int depth of scopes
+function Subject:svg(path, depth)
+   core.sys.write_file(path, self.graph:format("svg",
+      { result = self.result, names = self.names, depth = depth or 2 }))
+   return self
+end
+
+--- Writes all that is known of it as a page that needs nothing else.
+-- @tparam string path
+-- @tparam[opt=2] int depth of scopes, in the drawing
+function Subject:html(path, depth)
+   core.sys.write_file(path, page.html(self, nil, depth or 2))
+   return self
+end
+
+--- The first batches in time as a row of characters for each device.
+-- @tparam[opt] table o batches (1), columns (of a row; as the terminal is wide), ascii (true: no
+--   other characters; as the locale says)
+-- @treturn string
+function Subject:timeline(o)
+   o = opts.check("subject:timeline", characters.options, o)
+   local events = core.json.decode(self.play(o.batches, true).trace).traceEvents
+   return characters.text(events, self.names, o)
+end
+
+M.takes = { ["ft.explore.model"] = OPTIONS, ["subject:timeline"] = characters.options }
 
 guard("ft.explore", M, {
    file = "graph: graph, given?: table, known?: table",
@@ -449,7 +481,8 @@ guard("ft.explore", M, {
 guard("subject", Subject, {
    seconds_with = "factors?: table", stage_cells = "", memory_cells = "by_class?: boolean",
    wait_cells = "", setting = "", prediction = "", limits = "",
-   text = "by_class?: boolean", data = "",
+   text = "by_class?: boolean", data = "", json = "", svg = "path: string, depth?: int",
+   html = "path: string, depth?: int", timeline = "o?: table",
 })
 
 --- Plans a model, or a graph: what `model` and `file` do.

@@ -5,6 +5,13 @@ local words = require("ftpipe.base.words")
 
 local M = {}
 
+--- Options of a timeline in characters, for opts.check.
+M.options = {
+   batches = { type = "int", min = 1, default = 1 },
+   columns = { type = "int", min = 1, help = "of a row; as the terminal is wide" },
+   ascii = { type = "boolean", help = "no other characters; as the locale says" },
+}
+
 local NARROWEST, WIDEST, PRESET = 10, 400, 80 -- columns of a row, without its name
 
 -- Marks of kinds of actions; of what else computes, the last; of nothing, a dot.
