@@ -90,29 +90,26 @@ FT_KERNEL(column_parts)
     FT_SHARED(double, sums, 256);
     int64_t d = (int64_t)blockIdx.x * FT_CUDA_COLUMNS + threadIdx.x % FT_CUDA_COLUMNS;
     int64_t from = (int64_t)blockIdx.y * a.per_part, end = ft_least(from + a.per_part, a.rows);
-    int64_t outer = (int64_t)blockIdx.z * a.rows;
     int group = (int)threadIdx.x / FT_CUDA_COLUMNS, groups = (int)blockDim.x / FT_CUDA_COLUMNS;
     double sum = 0;
     if (d < a.D)
         for (int64_t row = from + group; row < end; row += groups)
-            sum += addend(a, outer + row, d);
+            sum += addend(a, row, d);
     sums[threadIdx.x] = sum;
     FT_BLOCK_BARRIER();
     if (group || d >= a.D) return;
     for (int k = 1; k < groups; k++) sum += sums[threadIdx.x + k * FT_CUDA_COLUMNS];
-    a.parts[((int64_t)blockIdx.z * a.n_parts + blockIdx.y) * a.D + d] = sum;
+    a.parts[(int64_t)blockIdx.y * a.D + d] = sum;
 }
 
 FT_KERNEL(column_sum)
 {
     int64_t d = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (d >= a.D) return;
-    float *y = a.y + (int64_t)blockIdx.y * a.D + d;
-    const double *parts = a.parts + (int64_t)blockIdx.y * a.n_parts * a.D + d;
     double sum = 0;
-    for (int64_t i = 0; i < a.n_parts; i++) sum += parts[i * a.D];
-    float rounded = (float)(sum * a.factor); /* what is added is what would be given alone */
-    *y = a.add ? *y + rounded : rounded;
+    for (int64_t i = 0; i < a.n_parts; i++) sum += a.parts[i * a.D + d];
+    float rounded = (float)sum; /* what is added is what would be given alone */
+    a.y[d] = a.add ? a.y[d] + rounded : rounded;
 }
 
 /* -- reductions -------------------------------------------------------------------------------- */

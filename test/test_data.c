@@ -16,7 +16,7 @@ static void datasets(void)
     ft_error err = {0};
     int32_t ids[] = {1, 2, 3};
     CHECK_STATUS(ft_dataset_new(&dataset, fields, 3, &err), FT_OK);
-    CHECK(ft_dataset_n_fields(dataset) == 3 && ft_dataset_n_groups(dataset) == 2);
+    CHECK(ft_dataset_n_fields(dataset) == 3);
     CHECK(ft_dataset_find(dataset, "target") == 2 && ft_dataset_find(dataset, "x") == -1);
     const ft_id_run none[] = {{ids, 0}, {ids, 0}, {ids, 1}}, end[] = {{ids, 1}, {ids, 1}, {ids, 0}};
     const ft_id_run uneven[] = {{ids, 1}, {ids, 2}, {ids, 1}};

@@ -197,7 +197,6 @@ static void test_one_forward_one_backward_round_robin(void)
             const ft_event *e = &timeline->events[i];
             if (e->stage == 0 && ft_action_per_micro(e->kind)) CHECK(e->device == e->micro);
         }
-        CHECK(ft_plan_replica(plan, 0, 17) == 2 && ft_plan_replica(plan, 1, 17) == 0);
         int64_t work = 20LL * 3000 * REPLICAS;
         CHECK(ft_timeline_busy_ns(timeline, 3) == work);
         CHECK(ft_timeline_end_ns(timeline) < work + work / 10);

@@ -79,7 +79,7 @@ typedef struct ft_norm_grad_args {
 } ft_norm_grad_args;
 
 /* parts (n_parts, D) f64: sums over so many rows of x (rows, D); with `x` and `stats`, of dy times
- * the normalised x, for the gradient of a norm's weight. Grid: columns, parts, outer. */
+ * the normalised x, for the gradient of a norm's weight. Grid: columns, parts. */
 typedef struct ft_column_parts_args {
     double *parts;
     const float *dy, *x, *stats;
@@ -87,12 +87,11 @@ typedef struct ft_column_parts_args {
     int32_t centred;
 } ft_column_parts_args;
 
-/* y (D) (+)= factor * the sum of the parts. Grid: columns, outer. */
+/* y (D) (+)= the sum of the parts. Grid: columns. */
 typedef struct ft_column_sum_args {
     float *y;
     const double *parts;
     int64_t D, n_parts;
-    double factor;
     int32_t add;
 } ft_column_sum_args;
 

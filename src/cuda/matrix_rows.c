@@ -3,23 +3,25 @@
 
 /* -- sums over rows ---------------------------------------------------------------------------- */
 
-int64_t ft_cuda_column_bytes(int64_t outer, int64_t D)
+static int64_t column_bytes(int64_t D)
 {
-    return outer * FT_CUDA_PARTS * D * (int64_t)sizeof(double);
+    return FT_CUDA_PARTS * D * (int64_t)sizeof(double);
 }
 
-ft_status ft_cuda_column_sums(const ft_call *call, ft_column_parts_args args, int64_t outer,
-                              float *y, double factor, bool add, ft_error *err)
+/* y (D) (+)= the column sums of args.dy, and so on; args without its parts. `work`:
+ * column_bytes(D). */
+static ft_status column_sums(const ft_call *call, ft_column_parts_args args, float *y, bool add,
+                             ft_error *err)
 {
     int64_t per_part = ft_blocks_of(args.rows, FT_CUDA_PARTS);
     args.per_part = per_part < 16 ? 16 : per_part;
     args.n_parts = ft_blocks_of(args.rows, args.per_part);
     args.parts = call->work;
-    const ft_grid grid = {ft_blocks_of(args.D, FT_CUDA_COLUMNS), args.n_parts, outer};
+    const ft_grid grid = {ft_blocks_of(args.D, FT_CUDA_COLUMNS), args.n_parts, 1};
     FT_TRY(ft_cuda_launch(call->stream, FT_CUDA_column_parts, grid, &args, err));
-    const ft_column_sum_args sum = {y, args.parts, args.D, args.n_parts, factor, add};
+    const ft_column_sum_args sum = {y, args.parts, args.D, args.n_parts, add};
     return ft_cuda_launch(call->stream, FT_CUDA_column_sum,
-                          (ft_grid){ft_blocks_of(args.D, 256), outer, 1}, &sum, err);
+                          (ft_grid){ft_blocks_of(args.D, 256), 1, 1}, &sum, err);
 }
 
 static ft_status bias_grad_launch(const ft_call *call, ft_error *err)
@@ -27,13 +29,13 @@ static ft_status bias_grad_launch(const ft_call *call, ft_error *err)
     const ft_column_parts_args args = {.dy = ft_in(call, 0),
                                        .rows = ft_rows_of(&call->in[0].shape, 1),
                                        .D = call->out[0].shape.dims[0]};
-    return ft_cuda_column_sums(call, args, 1, ft_out(call, 0), 1.0, ft_adds(call, 0), err);
+    return column_sums(call, args, ft_out(call, 0), ft_adds(call, 0), err);
 }
 
 static int64_t bias_grad_work(const ft_spec *in, const double *attrs)
 {
     (void)attrs;
-    return ft_cuda_column_bytes(1, ft_dim_back(&in[0].shape, -1));
+    return column_bytes(ft_dim_back(&in[0].shape, -1));
 }
 
 /* -- sum, mean, max ---------------------------------------------------------------------------- */
@@ -89,14 +91,14 @@ static ft_status sum_to_launch(const ft_call *call, ft_error *err)
     int64_t rows = ft_rows_of(&call->in[0].shape, call->out[0].shape.n_dims);
     if (D < FEW) return reduce(call, (axes){1, rows, D}, 1.0, false, err);
     const ft_column_parts_args args = {.dy = ft_in(call, 0), .rows = rows, .D = D};
-    return ft_cuda_column_sums(call, args, 1, ft_out(call, 0), 1.0, ft_adds(call, 0), err);
+    return column_sums(call, args, ft_out(call, 0), ft_adds(call, 0), err);
 }
 
 static int64_t sum_to_work(const ft_spec *in, const double *attrs)
 {
     ft_shape kept = ft_shape_back(&in[0].shape, (int)attrs[0]);
     int64_t D = ft_shape_count(&kept);
-    return D < FEW ? 0 : ft_cuda_column_bytes(1, D);
+    return D < FEW ? 0 : column_bytes(D);
 }
 
 static ft_status spread_launch(const ft_call *call, ft_error *err)
@@ -178,16 +180,16 @@ static ft_status norm_grad(const ft_call *call, bool centred, ft_error *err)
     FT_TRY(ft_cuda_launch(call->stream, FT_CUDA_norm_grad, ft_warp_grid(rows), &args, err));
     ft_column_parts_args columns = {
         .dy = args.dy, .x = args.x, .stats = args.stats, .rows = rows, .D = D, .centred = centred};
-    FT_TRY(ft_cuda_column_sums(call, columns, 1, ft_out(call, 1), 1.0, ft_adds(call, 1), err));
+    FT_TRY(column_sums(call, columns, ft_out(call, 1), ft_adds(call, 1), err));
     if (!centred) return FT_OK;
     columns.x = NULL;
-    return ft_cuda_column_sums(call, columns, 1, ft_out(call, 2), 1.0, ft_adds(call, 2), err);
+    return column_sums(call, columns, ft_out(call, 2), ft_adds(call, 2), err);
 }
 
 static int64_t norm_grad_work(const ft_spec *in, const double *attrs)
 {
     (void)attrs;
-    return ft_cuda_column_bytes(1, ft_dim_back(&in[0].shape, -1));
+    return column_bytes(ft_dim_back(&in[0].shape, -1));
 }
 
 static ft_status rms_norm_launch(const ft_call *call, ft_error *err)

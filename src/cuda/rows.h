@@ -16,12 +16,6 @@ typedef struct ft_cuda_row {
 extern const ft_cuda_row ft_cuda_element_rows[], ft_cuda_matrix_rows[], ft_cuda_table_rows[],
     ft_cuda_product_rows[], ft_cuda_attention_rows[];
 
-/* y (D) (+)= factor * the column sums of args->dy, and so on; args without its parts. `work`:
- * ft_cuda_column_bytes(outer, D) bytes. `outer` such matrices give as many y. */
-ft_status ft_cuda_column_sums(const ft_call *call, ft_column_parts_args args, int64_t outer,
-                              float *y, double factor, bool add, ft_error *err);
-int64_t ft_cuda_column_bytes(int64_t outer, int64_t D);
-
 /* Of a row's key. */
 ft_cuda_draw ft_cuda_draw_of(const ft_rng_key *key, double p);
 

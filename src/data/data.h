@@ -44,7 +44,6 @@ void ft_dataset_free(ft_dataset *dataset);
 ft_status ft_dataset_add(ft_dataset *dataset, const ft_id_run *row, ft_error *err);
 int64_t ft_dataset_size(const ft_dataset *dataset);
 int ft_dataset_n_fields(const ft_dataset *dataset);
-int ft_dataset_n_groups(const ft_dataset *dataset);
 /* Field f of [0, n_fields). */
 const ft_data_field *ft_dataset_field(const ft_dataset *dataset, int f);
 /* The number of a field, or -1. */

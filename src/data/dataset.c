@@ -66,11 +66,6 @@ int ft_dataset_n_fields(const ft_dataset *dataset)
     return dataset->n_fields;
 }
 
-int ft_dataset_n_groups(const ft_dataset *dataset)
-{
-    return dataset->n_groups;
-}
-
 const ft_data_field *ft_dataset_field(const ft_dataset *dataset, int f)
 {
     return &dataset->fields[f];

@@ -344,14 +344,6 @@ int ft_plan_norm_lag(const ft_plan *plan, int stage)
     return most;
 }
 
-int ft_plan_replica(const ft_plan *plan, int stage, int64_t index)
-{
-    int n = plan->replica_first[stage + 1] - plan->replica_first[stage];
-    ft_stage_share s = {.n = n, .rule = plan->replica_rule[stage], .micros = plan->micro_batches};
-    s.per_batch = plan->micro_batches / n;
-    return ft_share_replica(&s, index);
-}
-
 /* -- lists ---------------------------------------------------------------------------------------
  */
 

@@ -235,7 +235,4 @@ int ft_plan_norm_lag(const ft_plan *plan, int stage);
 /* Whether every action reads the newest weights, as they are. */
 bool ft_plan_reads_newest(const ft_plan *plan);
 
-/* Which of the stage's replicas works on the micro-batch with this number in the leg. */
-int ft_plan_replica(const ft_plan *plan, int stage, int64_t index);
-
 #endif
