@@ -312,8 +312,15 @@ function M.model(what, given, placements)
    return subject
 end
 
---- Seconds of a batch when each stage takes `factors` times as long.
+--- Seconds of a batch when each stage takes so many times as long.
+-- @tparam[opt] table factors numbers, by stage
 function Subject:seconds_with(factors)
+   for s, factor in pairs(factors or {}) do
+      if type(factor) ~= "number" then
+         opts.fail("subject:seconds_with", "factor of stage %s: expected a number, got %s",
+            tostring(s), type(factor))
+      end
+   end
    return steady(self.legs[1], self.legs[2], function(batches)
       return self.play(batches, false, factors).end_ns
    end)
