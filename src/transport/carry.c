@@ -103,12 +103,12 @@ static char *place_piece(ft_world *w, receiving *r, int bytes, int64_t *total)
 {
     partial *p = find_partial(w, r->peer, r->tag);
     if (!p) {
-        char *base = r->to ? r->to->place(r->to->user, r->peer, r->tag, bytes) : ft_alloc(bytes);
+        char *base = r->heard ? r->to.place(r->to.user, r->peer, r->tag, bytes) : ft_alloc(bytes);
         *total = bytes;
         r->data = base;
         if (bytes < PIECE || !base) return base;
         p = list_add(&w->partials, sizeof *p);
-        if (!p || !r->to) return NULL; /* letters are of one piece */
+        if (!p || !r->heard) return NULL; /* letters are of one piece */
         *p = (partial){r->peer, r->tag, base, bytes};
         return base;
     }
@@ -128,7 +128,9 @@ static bool begin_receives(ft_world *w)
     while ((rc = w->mpi->probe(&from, &tag, &bytes, &message)) > 0) {
         receiving *r = list_add(&w->receives, sizeof *r);
         if (!r) return fail_memory(w), false;
-        *r = (receiving){.peer = from, .tag = tag, .to = receiver_of(w, tag)};
+        const ft_receiver *to = receiver_of(w, tag);
+        *r = (receiving){.peer = from, .tag = tag, .heard = to != NULL};
+        if (to) r->to = *to;
         int64_t total = 0;
         char *at = place_piece(w, r, bytes, &total);
         if (!at) return fail_memory(w), false;
@@ -181,12 +183,20 @@ static bool end_receives(ft_world *w)
         list_remove(&w->receives, i, sizeof *r);
         moved = true;
         if (done.bytes < 0) continue;
-        if (done.to)
-            done.to->arrived(done.to->user, done.peer, done.tag, done.bytes);
+        if (done.heard)
+            done.to.arrived(done.to.user, done.peer, done.tag, done.bytes);
         else
             keep_letter(w, &done);
     }
     return moved;
+}
+
+bool world_receives(const ft_world *w, const void *user)
+{
+    const receiving *all = w->receives.items;
+    for (int i = 0; i < w->receives.n; i++)
+        if (all[i].heard && all[i].to.user == user) return true;
+    return false;
 }
 
 void world_carry(ft_world *w)

@@ -259,7 +259,9 @@ void ft_world_forget(ft_world *w, const void *user)
     for (int i = 0; i < w->n_receivers; i++)
         if (w->receivers[i].user != user) w->receivers[kept++] = w->receivers[i];
     w->n_receivers = kept;
+    while (world_receives(w, user) && !atomic_load(&w->failed)) world_carry(w);
     pthread_mutex_unlock(&w->carrying);
+    world_flush(w, LEAVE_NS); /* what is sent may be in the memory of that user */
 }
 
 static bool find_letter(ft_world *w, int tag, ft_letter *out)

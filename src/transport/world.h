@@ -38,7 +38,8 @@ typedef struct sending {
 typedef struct receiving {
     int peer, tag;
     void *request;
-    const ft_receiver *to; /* NULL: a letter */
+    bool heard;     /* by `to`; else it is a letter */
+    ft_receiver to; /* as it was when the message came */
     char *data;
     int64_t bytes; /* of the whole message, this piece its last; -1: more follow */
 } receiving;
@@ -91,6 +92,8 @@ ft_status load_mpi(const ft_mpi **out, ft_error *err);
 void describe_build(const char *version, char *out, size_t size);
 /* carry.c: moves what can be moved; the caller holds `carrying`. */
 void world_carry(ft_world *world);
+/* Whether something is on its way into the memory of that user; likewise. */
+bool world_receives(const ft_world *world, const void *user);
 /* world.c: notes the first failure and tells who wants to know. */
 void world_fail(ft_world *world, const ft_error *error);
 /* Waits until all that was to be sent is sent, or for so long. */
