@@ -64,6 +64,14 @@ void *ft_arena_array(ft_arena *arena, int64_t n, int64_t size)
     return ft_size_mul(n, size, &bytes) ? ft_arena_alloc(arena, bytes) : NULL;
 }
 
+void *ft_arena_room(ft_arena *arena, void *list, int64_t n, int64_t size)
+{
+    if (n & (n - 1)) return list;
+    void *more = ft_arena_array(arena, n ? 2 * n : 1, size);
+    if (more && n) memcpy(more, list, (size_t)(n * size));
+    return more;
+}
+
 char *ft_arena_strdup(ft_arena *arena, const char *text)
 {
     int64_t bytes = (int64_t)strlen(text) + 1;

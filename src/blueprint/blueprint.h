@@ -252,8 +252,9 @@ struct ft_blueprint {
     ft_seating seating; /* of the plan's stages; a seat's number is that of its stage here */
     ft_stage_layout *stages;
     int n_edges;
-    ft_edge *edges;    /* between stages here, in the order of the plan's */
-    ft_cargo *cargoes; /* by edge */
+    ft_edge *edges;               /* between stages here, in the order of the plan's */
+    ft_cargo *cargoes;            /* by edge */
+    int *last_edge, *edge_before; /* while edges are found: of a stage, as a list */
     int n_plan_edges;
     ft_edge *plan_edges;
     int *edge_first;         /* by edge of the plan: the first of those here; -1: there is none */

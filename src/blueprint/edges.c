@@ -21,26 +21,30 @@ static bool same_ends(const ft_edge *a, const ft_edge *b)
            a->to_kind == b->to_kind;
 }
 
-/* The number of the edge between those actions, added when it is new. */
+/* The number of the edge between those actions, added when it is new; -1 without memory. */
 static int get_edge(ft_blueprint *b, const ft_edge *wanted)
 {
-    for (int e = 0; e < b->n_edges; e++)
+    for (int e = b->last_edge[wanted->from]; e >= 0; e = b->edge_before[e])
         if (same_ends(&b->edges[e], wanted)) return e;
+    b->edges = ft_arena_room(b->arena, b->edges, b->n_edges, sizeof *b->edges);
+    b->cargoes = ft_arena_room(b->arena, b->cargoes, b->n_edges, sizeof *b->cargoes);
+    b->edge_before = ft_arena_room(b->arena, b->edge_before, b->n_edges, sizeof(int));
+    if (!b->edges || !b->cargoes || !b->edge_before) return -1;
     b->edges[b->n_edges] = *wanted;
-    return b->n_edges++;
+    b->edge_before[b->n_edges] = b->last_edge[wanted->from];
+    return b->last_edge[wanted->from] = b->n_edges++;
 }
 
 static ft_status add_item(ft_blueprint *b, ft_edge edge, ft_cargo_kind kind, int item,
                           ft_error *err)
 {
-    ft_cargo *c = &b->cargoes[get_edge(b, &edge)];
+    int e = get_edge(b, &edge);
+    if (e < 0) return no_memory(err);
+    ft_cargo *c = &b->cargoes[e];
     c->kind = kind;
     if (kind == FT_CARGO_NOTHING) return FT_OK;
-    if (!c->items) {
-        int room = b->splits[0]->n_transfers + b->n_terms + b->n_params;
-        c->items = ft_arena_array(b->arena, room + 1, sizeof(int));
-        if (!c->items) return no_memory(err);
-    }
+    c->items = ft_arena_room(b->arena, c->items, c->n, sizeof *c->items);
+    if (!c->items) return no_memory(err);
     c->items[c->n++] = item;
     return FT_OK;
 }
@@ -248,29 +252,28 @@ static void choose_slots(ft_blueprint *b, const int *depth)
 
 ft_status blueprint_index_edges(ft_blueprint *b, ft_error *err)
 {
-    for (int s = 0; s < b->cut.n_stages; s++)
-        for (int k = 0; k < FT_ACT_COUNT; k++) {
-            ft_stage_layout *stage = &b->stages[s];
-            stage->in_edges[k] = ft_arena_array(b->arena, b->n_edges + 1, sizeof(int));
-            stage->out_edges[k] = ft_arena_array(b->arena, b->n_edges + 1, sizeof(int));
-            stage->n_in_edges[k] = stage->n_out_edges[k] = 0;
-            if (!stage->in_edges[k] || !stage->out_edges[k]) return no_memory(err);
-        }
+    for (int s = 0; s < b->cut.n_stages; s++) {
+        memset(b->stages[s].n_in_edges, 0, sizeof b->stages[s].n_in_edges);
+        memset(b->stages[s].n_out_edges, 0, sizeof b->stages[s].n_out_edges);
+    }
     for (int e = 0; e < b->n_edges; e++) {
         const ft_edge *edge = &b->edges[e];
         ft_stage_layout *from = &b->stages[edge->from], *to = &b->stages[edge->to];
-        from->out_edges[edge->from_kind][from->n_out_edges[edge->from_kind]++] = e;
-        to->in_edges[edge->to_kind][to->n_in_edges[edge->to_kind]++] = e;
+        int **out = &from->out_edges[edge->from_kind], *n_out = from->n_out_edges + edge->from_kind;
+        int **in = &to->in_edges[edge->to_kind], *n_in = to->n_in_edges + edge->to_kind;
+        *out = ft_arena_room(b->arena, *out, *n_out, sizeof **out);
+        *in = ft_arena_room(b->arena, *in, *n_in, sizeof **in);
+        if (!*out || !*in) return no_memory(err);
+        (*out)[(*n_out)++] = (*in)[(*n_in)++] = e;
     }
     return FT_OK;
 }
 
 ft_status blueprint_find_edges(ft_blueprint *b, ft_error *err)
 {
-    int64_t stages = b->cut.n_stages, most = stages * stages * 6 + 1; /* kinds of edges */
-    b->edges = ft_arena_array(b->arena, most, sizeof *b->edges);
-    b->cargoes = ft_arena_array(b->arena, most, sizeof *b->cargoes);
-    if (!b->edges || !b->cargoes) return no_memory(err);
+    b->last_edge = ft_arena_array(b->arena, b->cut.n_stages + 1, sizeof(int));
+    if (!b->last_edge) return no_memory(err);
+    for (int s = 0; s < b->cut.n_stages; s++) b->last_edge[s] = -1;
     FT_TRY(add_value_edges(b, err));
     if (!b->cut.forward_only) {
         FT_TRY(add_term_edges(b, err));

@@ -131,6 +131,16 @@ static bool lends(const planner *p, int stage, int user)
     return false;
 }
 
+/* Whether the stage takes over weights of another one. */
+static bool borrows(const planner *p, int user)
+{
+    for (int e = 0; e < p->plan->n_edges; e++) {
+        const ft_edge *edge = &p->plan->edges[e];
+        if (edge->to == user && edge->to_kind == FT_ACT_ADOPT && edge->from != user) return true;
+    }
+    return false;
+}
+
 /* Items that the action needs, into out; returns how many. */
 static int needs_of(const planner *p, const ft_action *a, int *out)
 {
@@ -141,6 +151,7 @@ static int needs_of(const planner *p, const ft_action *a, int *out)
             out[n++] = a->stage * FT_MEMORY_CLASSES + c;
     if (activations_of(p, a, &out[n])) n++;
     if (!(needs >> FT_MEMORY_WEIGHTS & 1) || a->kind == FT_ACT_UPDATE) return n;
+    if (!borrows(p, a->stage)) return n;
     for (int s = 0; s < p->plan->n_stages; s++)
         if (p->items[s * FT_MEMORY_CLASSES].bytes && s != a->stage && lends(p, s, a->stage))
             out[n++] = s * FT_MEMORY_CLASSES + FT_MEMORY_WEIGHTS;
