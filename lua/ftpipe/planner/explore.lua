@@ -495,6 +495,7 @@ guard("subject", Subject, {
 --- Plans a model, or a graph: what `model` and `file` do.
 -- @param what a model, its name or directory, a graph of ft.graph, or a graph's file
 return setmetatable(M, { __call = function(_, what, o)
+   opts.known("ft.explore", OPTIONS, o or {})
    what = M.open(what)
    return (what.nodes and M.file or M.model)(what, o)
 end })
