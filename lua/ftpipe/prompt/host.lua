@@ -34,8 +34,7 @@ A recipe has its own flags: ftpipe recipes/t5_rte.lua --help
   ftpipe recipes/t5_rte.lua --model DIR --data DIR --out out/rte
   ftpipe -e 'print(require("ftpipe").tensor.arange(5))'
 
-signals:     TERM, INT (Ctrl-C) save a run and end it; USR1 saves it, USR2 traces ten steps, QUIT
-             (Ctrl-\) prints who waits for whom, and it goes on
+signals:     TERM, INT save a run and end it; USR1 saves it, USR2 traces it, QUIT says who waits
 environment: FTPIPE_LUA=DIR   Lua modules that come before those inside the program
              XDG_CACHE_HOME   what is kept goes to ftpipe/ in it, instead of ~/.cache
 exit codes:  0 done, 1 error, 2 usage, 3 plan does not fit, 4 diverged, 5 lost worker,

@@ -96,8 +96,8 @@ local MEASURE = "links"
 function M.links()
    local all, links = core.ranks.all(), {}
    if not all then
-      usage("links are between processes, and this one was started alone: expected mpirun -n 2 "
-         .. "ftpipe profile --links, with as many as there are machines")
+      usage("links are between processes, and this one was started alone: start one on "
+         .. "each machine, by mpirun")
    end
    core.ranks.tell(MEASURE)
    for rank = 1, #all - 1 do
