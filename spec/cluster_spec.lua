@@ -3,7 +3,6 @@ local core = require("ftpipe.core")
 local cluster = require("ftpipe.placement.cluster")
 local explore = require("ftpipe.planner.explore")
 local files = require("spec.support.files")
-local gpt2 = require("ftpipe.model.gpt2")
 local pipeline = require("spec.support.pipeline")
 local plans = require("ftpipe.plan")
 local playing = require("ftpipe.schedule.played")
@@ -112,13 +111,13 @@ describe("a cluster from a table", function()
    end)
 
    it("is what plans are made for, links included", function()
-      local config = gpt2.config {
+      local model = pipeline.model_of {
          model_type = "gpt2", vocab_size = 60, n_embd = 16, n_layer = 2, n_head = 2,
          n_positions = 16, n_ctx = 16,
       }
       local function seconds(bandwidth)
          local plan = plans.new {
-            model = { family = gpt2, config = config }, batch = 4, micro_batches = 2,
+            model = model, batch = 4, micro_batches = 2,
             devices = cluster {
                devices = { { card = "t4", latency = 0 }, { card = "v100" } },
                links = { { from = 1, to = 2, bandwidth = bandwidth } },
@@ -242,12 +241,12 @@ describe("a cluster from a table", function()
 
    it("is what plans are simulated on", function()
       local function plan_of(shared)
-         local config = gpt2.config {
+         local model = pipeline.model_of {
             model_type = "gpt2", vocab_size = 60, n_embd = 64, n_layer = 4, n_head = 2,
             n_positions = 16, n_ctx = 16,
          }
          return plans.new {
-            model = { family = gpt2, config = config }, batch = 16, micro_batches = 8,
+            model = model, batch = 16, micro_batches = 8,
             devices = cluster {
                devices = { { card = "v100", count = 4, link = "1GB/s" } },
                hosts = { host = { bandwidth = "1GB/s", shared = shared } },

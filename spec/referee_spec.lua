@@ -92,7 +92,8 @@ describe("the referee", function()
          for key, value in pairs(changes) do other[key] = value end
          assert.fails_with(function() ft.partition(other, options) end, words)
       end
-      fails({}, { referee = "yes" }, "referee is yes, expected true or the seconds")
+      fails({}, { referee = "yes" }, "'referee': expected a boolean or a number, got a string")
+      fails({}, { referee = 0 }, "referee is 0, expected true or the seconds")
       fails({ last_ns = problem.node_ns }, { referee = 1 }, "times of a last stage")
       fails({ cheap = { true, false, false, false, false }, edge_from = { 1 }, edge_to = { 2 },
          edge_bytes = { 1 }, edge_grad_bytes = { 0 }, edge_value = { 0 } }, { referee = 1 },

@@ -61,14 +61,18 @@ function families.gpt2.config(o)
    }
 end
 
---- The model of `options.family`, without files.
-function M.model(options)
-   local o = M.with_presets(options)
-   local raw = families[o.family].config(o)
-   local family = require("ftpipe.model." .. o.family)
+--- A model by its config.json, without files.
+function M.model_of(raw)
+   local family = require("ftpipe.model." .. raw.model_type)
    return setmetatable(
       { name = "spec", raw = raw, config = family.config(raw), family = family, notes = {} },
       getmetatable(models.open { model = "t5-small" }))
+end
+
+--- The model of `options.family`, without files.
+function M.model(options)
+   local o = M.with_presets(options)
+   return M.model_of(families[o.family].config(o))
 end
 
 local function ints(...) return core.tensor.zeros({ ... }, "i32") end
