@@ -186,7 +186,7 @@ end
 local C_PLACES = { "src", "kernels", "test", "bench" }
 local LUA_PLACES = { "lua", "recipes", "examples", "spec", "tools" }
 local MAX = { line = 100, ["function"] = 70, parameters = 7, file = 600, header = 300,
-   room = 3500 }
+   room = 3500, bytes = 1e6 }
 
 --- Utf-8 characters, as an editor shows them.
 local function width(line)
@@ -226,6 +226,19 @@ end
 
 -- Rooms that may be larger, and why.
 local LARGE_ROOMS = { ops = "a table of many rows, each operator a file" }
+
+--- No file in the repository is larger than what a clone should carry. Nothing is said outside of
+-- a repository.
+function rules.weight(finding)
+   local pipe = assert(io.popen("(git ls-files -z | xargs -0 -r stat -c '%s %n' --) 2>/dev/null"))
+   for line in pipe:lines() do
+      local bytes, path = line:match("^(%d+) (.*)$")
+      if tonumber(bytes) > MAX.bytes then
+         finding(path, 0, "%s bytes, at most %d", bytes, MAX.bytes)
+      end
+   end
+   pipe:close()
+end
 
 --- No room is larger than one can keep in mind, and CONTRIBUTING.md has a row for each.
 function rules.rooms(finding)
@@ -428,8 +441,8 @@ end
 
 -- Running -----------------------------------------------------------------------------------------
 
-local ORDER = { "layers", "lua_rooms", "rooms", "benches", "sizes", "calls", "comments", "globals",
-   "headers", "leftovers", "format", "luacheck" }
+local ORDER = { "layers", "lua_rooms", "rooms", "benches", "sizes", "weight", "calls", "comments",
+   "globals", "headers", "leftovers", "format", "luacheck" }
 
 local chosen = {}
 for i = 2, #arg do chosen[i - 1] = arg[i] end
