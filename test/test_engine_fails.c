@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "blueprint/fit.h"
+#include "fit/fit.h"
 #include "engine_run.h"
 #include "planfile/planfile.h"
 
@@ -72,7 +72,7 @@ static ft_status add_swaps(pipeline *p, ft_blueprint **b, ft_error *err)
     const int64_t spare[MOST_DEVICES] = {0};
     const ft_fit fit = {.least = true, .spare = spare, .classes = ~0U};
     ft_plan *moved = NULL, *old = p->plan;
-    FT_TRY(ft_blueprint_fit(&moved, *b, &fit, err));
+    FT_TRY(ft_fit_plan(&moved, *b, &fit, err));
     ft_blueprint_free(*b);
     p->plan = moved;
     ft_status status = pipeline_draw(b, p, err);

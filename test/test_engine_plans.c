@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "base/rng.h"
-#include "blueprint/fit.h"
+#include "fit/fit.h"
 #include "check_driver.h"
 #include "engine_run.h"
 #include "planfile/planfile.h"
@@ -280,9 +280,9 @@ static ft_status move_state(candidate *c, ft_error *err)
                   .scope = (ft_residency_scope)ft_rng_below(&rng, 3),
                   .writes_back = ft_rng_below(&rng, 4) == 0,
                   .updates_at_home = ft_rng_below(&rng, 3) == 0};
-    ft_status status = ft_blueprint_fit(&moved, b, &fit, err);
+    ft_status status = ft_fit_plan(&moved, b, &fit, err);
     fit.least = true;
-    if (status == FT_INFEASIBLE) status = ft_blueprint_fit(&moved, b, &fit, err);
+    if (status == FT_INFEASIBLE) status = ft_fit_plan(&moved, b, &fit, err);
     if (status == FT_OK) {
         ft_plan_free(c->plan);
         c->plan = moved;

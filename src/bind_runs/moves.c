@@ -1,7 +1,7 @@
 /* bind_runs/moves.c - what blueprints move between devices and host memory. */
 #include <string.h>
 
-#include "blueprint/fit.h"
+#include "fit/fit.h"
 #include "planfile/planfile.h"
 #include "bind_runs/internal.h"
 
@@ -23,11 +23,11 @@ void script_tell_of_moves(lua_State *L, const ft_blueprint *b, ft_simulation *op
 {
     int n_devices = b->cut.n_devices;
     int64_t(*bytes)[FT_MEMORY_CLASSES] = push_bytes(L, b);
-    ft_lot *lots = lua_newuserdata(L, (size_t)(b->n_stays + 1) * sizeof *lots);
+    ft_lot *lots = lua_newuserdata(L, (size_t)(b->stays.n + 1) * sizeof *lots);
     double *ns_per_byte = lua_newuserdata(L, (size_t)n_devices * sizeof *ns_per_byte);
     lots[0] = (ft_lot){0, 0};
-    for (int i = 1; i <= b->n_stays; i++)
-        lots[i] = (ft_lot){b->stays[i].at, ft_place_bytes(b->stays[i].unit->bytes)};
+    for (int i = 1; i <= b->stays.n; i++)
+        lots[i] = (ft_lot){b->stays.of[i].at, ft_place_bytes(b->stays.of[i].unit->bytes)};
     for (int d = 0; d < n_devices; d++) {
         const ft_device *device = &b->cut.devices[d];
         double rate = device->link_bytes_per_s;
@@ -94,7 +94,7 @@ int script_blueprint_fit(lua_State *L)
                         .scope = opt_scope(L, 2),
                         .writes_back = script_opt_bool(L, 2, "writes_back", false),
                         .updates_at_home = script_opt_bool(L, 2, "updates_at_home", false)};
-    ft_status status = ft_blueprint_fit(&plan, b, &fit, &err);
+    ft_status status = ft_fit_plan(&plan, b, &fit, &err);
     if (status == FT_OK) status = ft_plan_write(plan, &text, &err);
     ft_plan_free(plan);
     if (status == FT_OK) lua_pushlstring(L, text.data, (size_t)text.length);

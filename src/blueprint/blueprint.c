@@ -194,7 +194,7 @@ static ft_status annotate_memory(ft_blueprint *b, ft_error *err)
     if (!memory) return no_memory(err);
     for (int d = 0; d < n; d++)
         for (int c = 0; c < FT_MEMORY_CLASSES; c++)
-            memory[d][c] = b->blocks[d].bytes[c] + b->blocks[d].moving[c];
+            memory[d][c] = b->blocks[d].bytes[c] + b->stays.parts[d].most[c];
     b->plan.memory = (const int64_t(*)[FT_MEMORY_CLASSES])memory;
     return FT_OK;
 }

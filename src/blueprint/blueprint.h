@@ -10,14 +10,14 @@
 #define FT_BLUEPRINT_H
 
 #include "base/arena.h"
-#include "blueprint/moving.h"
+#include "blueprint/cargo.h"
 #include "blueprint/versions.h"
 #include "machine/machine.h"
 #include "memory/memory.h"
 #include "optim/optim.h"
 #include "plan/shares.h"
 #include "program/program.h"
-#include "residency/residency.h"
+#include "stays/stays.h"
 
 /* What work takes on one device, ns, as a profile has it. */
 typedef struct ft_work_costs {
@@ -148,14 +148,6 @@ double ft_node_time_ns(const ft_graph *graph, int node, const ft_device *device)
  *
  * Transparent and read-only, for the engine. Offsets are in bytes, in the block of a device. */
 
-/* Behind every tensor or slot in a block lies a guard, which nobody writes but the engine. */
-enum { FT_GUARD_BYTES = FT_MEMORY_ALIGN };
-
-/* What a tensor or slot of `bytes` takes of a block. */
-int64_t ft_place_bytes(int64_t bytes);
-/* What a place of `bytes` has room for. */
-int64_t ft_place_room(int64_t bytes);
-
 /* A parameter as one stage sees it. */
 typedef struct ft_stage_param {
     int param;
@@ -172,11 +164,11 @@ typedef struct ft_stage_param {
 
 typedef struct ft_stage_layout {
     int device;
-    int origin, replica;               /* the stage of the plan; which of its replicas */
-    bool sums_loss;                    /* makes the loss, or a replica's share of it */
-    ft_unit *units[FT_MEMORY_CLASSES]; /* NULL: the class does not move. Offsets of a class that
-                                          does are from the begin of its unit */
-    const ft_stage **cut;              /* by bucket */
+    int origin, replica;            /* the stage of the plan; which of its replicas */
+    bool sums_loss;                 /* makes the loss, or a replica's share of it */
+    ft_unit *const *units;          /* by class, as in the stays. Offsets of a class that moves are
+                                       from the begin of its unit */
+    const ft_stage **cut;           /* by bucket */
     ft_action_kind last;            /* after which nothing of a micro-batch is left in the stage */
     const int *nodes[FT_ACT_COUNT]; /* by kind of action that computes: what it runs; else NULL */
     int n_nodes[FT_ACT_COUNT];
@@ -236,9 +228,7 @@ typedef struct ft_param_layout {
 /* Offsets of the classes in a device's block. */
 typedef struct ft_block_layout {
     int64_t begin[FT_MEMORY_CLASSES], bytes[FT_MEMORY_CLASSES]; /* without units */
-    int64_t moving[FT_MEMORY_CLASSES];                          /* of units, at most at one time */
-    int64_t moving_at, moving_bytes;                            /* where they have their places */
-    int64_t total;
+    int64_t total;                                              /* with the part of the stays */
 } ft_block_layout;
 
 struct ft_blueprint {
@@ -252,16 +242,14 @@ struct ft_blueprint {
     ft_seating seating; /* of the plan's stages; a seat's number is that of its stage here */
     ft_stage_layout *stages;
     int n_edges;
-    ft_edge *edges;               /* between stages here, in the order of the plan's */
-    ft_cargo *cargoes;            /* by edge */
-    int *last_edge, *edge_before; /* while edges are found: of a stage, as a list */
+    ft_edge *edges;    /* between stages here, in the order of the plan's */
+    ft_cargo *cargoes; /* by edge */
     int n_plan_edges;
     ft_edge *plan_edges;
     int *edge_first;         /* by edge of the plan: the first of those here; -1: there is none */
     ft_stage_costs costs;    /* by stage and edge of the plan */
     ft_block_layout *blocks; /* by device */
-    int n_stays;
-    ft_stay *stays;       /* from 1 on; actions of the plan name them */
+    ft_stays stays;
     int batch_slots;      /* batches that are in memory at once */
     int64_t *input_at;    /* by input: offset in a batch slot; micro-batches contiguous */
     int64_t *input_bytes; /* by bucket, then input: of one micro-batch */
@@ -279,10 +267,6 @@ struct ft_blueprint {
     int n_outputs;
     ft_output_layout *outputs;
 };
-
-/* Replays a leg, cut from the blueprint's plan: whatever it brings to a device comes to a place in
- * the block that nothing else has then. FT_INVALID says what meets. */
-ft_status ft_blueprint_prove(const ft_blueprint *blueprint, const ft_plan *leg, ft_error *err);
 
 /* Whether the gradient term is zero but in a few rows. */
 bool ft_blueprint_by_rows(const ft_blueprint *blueprint, int term);

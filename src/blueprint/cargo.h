@@ -1,5 +1,5 @@
-/* blueprint/cargo.h - what passes along edges, and its places. Offsets are in bytes, in the block of
- * a device. */
+/* blueprint/cargo.h - what passes along edges, and its places. Offsets are in bytes, in the block
+ * of a device. */
 #ifndef FT_BLUEPRINT_CARGO_H
 #define FT_BLUEPRINT_CARGO_H
 

@@ -21,29 +21,36 @@ static bool same_ends(const ft_edge *a, const ft_edge *b)
            a->to_kind == b->to_kind;
 }
 
+/* Edges while they are found: of every stage, the newest that begins there, and by edge, the one
+ * before it. */
+typedef struct search {
+    ft_blueprint *b;
+    int *newest, *before; /* -1: none */
+} search;
+
 /* The number of the edge between those actions, added when it is new; -1 without memory. */
-static int get_edge(ft_blueprint *b, const ft_edge *wanted)
+static int get_edge(search *q, const ft_edge *wanted)
 {
-    for (int e = b->last_edge[wanted->from]; e >= 0; e = b->edge_before[e])
+    ft_blueprint *b = q->b;
+    for (int e = q->newest[wanted->from]; e >= 0; e = q->before[e])
         if (same_ends(&b->edges[e], wanted)) return e;
     b->edges = ft_arena_room(b->arena, b->edges, b->n_edges, sizeof *b->edges);
     b->cargoes = ft_arena_room(b->arena, b->cargoes, b->n_edges, sizeof *b->cargoes);
-    b->edge_before = ft_arena_room(b->arena, b->edge_before, b->n_edges, sizeof(int));
-    if (!b->edges || !b->cargoes || !b->edge_before) return -1;
+    q->before = ft_arena_room(b->arena, q->before, b->n_edges, sizeof(int));
+    if (!b->edges || !b->cargoes || !q->before) return -1;
     b->edges[b->n_edges] = *wanted;
-    b->edge_before[b->n_edges] = b->last_edge[wanted->from];
-    return b->last_edge[wanted->from] = b->n_edges++;
+    q->before[b->n_edges] = q->newest[wanted->from];
+    return q->newest[wanted->from] = b->n_edges++;
 }
 
-static ft_status add_item(ft_blueprint *b, ft_edge edge, ft_cargo_kind kind, int item,
-                          ft_error *err)
+static ft_status add_item(search *q, ft_edge edge, ft_cargo_kind kind, int item, ft_error *err)
 {
-    int e = get_edge(b, &edge);
+    int e = get_edge(q, &edge);
     if (e < 0) return no_memory(err);
-    ft_cargo *c = &b->cargoes[e];
+    ft_cargo *c = &q->b->cargoes[e];
     c->kind = kind;
     if (kind == FT_CARGO_NOTHING) return FT_OK;
-    c->items = ft_arena_room(b->arena, c->items, c->n, sizeof *c->items);
+    c->items = ft_arena_room(q->b->arena, c->items, c->n, sizeof *c->items);
     if (!c->items) return no_memory(err);
     c->items[c->n++] = item;
     return FT_OK;
@@ -61,14 +68,14 @@ static bool meet(const ft_blueprint *b, int from, int to)
 {
     const ft_stage_layout *x = &b->stages[from], *y = &b->stages[to];
     const ft_stage_share *of_x = &b->seating.of[x->origin], *of_y = &b->seating.of[y->origin];
-    for (int m = 0; m < b->cut.micro_batches; m++)
-        if (ft_share_replica(of_x, m) == x->replica && ft_share_replica(of_y, m) == y->replica)
-            return true;
+    for (int i = 0; i < of_x->per_batch; i++)
+        if (ft_share_replica(of_y, ft_share_index(of_x, x->replica, i)) == y->replica) return true;
     return false;
 }
 
-static ft_status add_value_edges(ft_blueprint *b, ft_error *err)
+static ft_status add_value_edges(search *q, ft_error *err)
 {
+    const ft_blueprint *b = q->b;
     const ft_split *split = b->splits[0];
     for (int i = 0; i < split->n_transfers; i++) {
         const ft_transfer *t = &split->transfers[i];
@@ -80,7 +87,7 @@ static ft_status add_value_edges(ft_blueprint *b, ft_error *err)
                                 .to = y,
                                 .from_kind = kind_of(b, x, t->phase),
                                 .to_kind = kind_of(b, y, t->phase)};
-                FT_TRY(add_item(b, edge, FT_CARGO_VALUES, t->value, err));
+                FT_TRY(add_item(q, edge, FT_CARGO_VALUES, t->value, err));
             }
     }
     return FT_OK;
@@ -93,8 +100,9 @@ static bool is_replicated(const ft_blueprint *b, int stage)
 
 /* Every replica with a term sends it to the owner. Where one of the two is a replica it does so in
  * an action of its own, since replicas send to each other before any of them can sum. */
-static ft_status add_term_edges(ft_blueprint *b, ft_error *err)
+static ft_status add_term_edges(search *q, ft_error *err)
 {
+    const ft_blueprint *b = q->b;
     for (int t = 0; t < b->n_terms; t++) {
         int owner = b->params[ft_graph_grad_term(b->cut.graphs[0], t)->param].owner;
         const ft_stage_share *from = &b->seating.of[b->term_stage[t]];
@@ -105,14 +113,15 @@ static ft_status add_term_edges(ft_blueprint *b, ft_error *err)
                             .to = owner,
                             .from_kind = apart ? FT_ACT_EXCHANGE : FT_ACT_REDUCE,
                             .to_kind = FT_ACT_REDUCE};
-            FT_TRY(add_item(b, edge, FT_CARGO_TERMS, t, err));
+            FT_TRY(add_item(q, edge, FT_CARGO_TERMS, t, err));
         }
     }
     return FT_OK;
 }
 
-static ft_status add_weight_edges(ft_blueprint *b, ft_error *err)
+static ft_status add_weight_edges(search *q, ft_error *err)
 {
+    const ft_blueprint *b = q->b;
     for (int s = 0; s < b->cut.n_stages; s++)
         for (int i = 0; i < b->stages[s].n_params; i++) {
             const ft_stage_param *p = &b->stages[s].params[i];
@@ -121,13 +130,14 @@ static ft_status add_weight_edges(ft_blueprint *b, ft_error *err)
             ft_edge edge = {
                 .from = owner, .to = s, .from_kind = FT_ACT_UPDATE, .to_kind = FT_ACT_ADOPT};
             FT_TRY(
-                add_item(b, edge, p->replica ? FT_CARGO_WEIGHTS : FT_CARGO_NOTHING, p->param, err));
+                add_item(q, edge, p->replica ? FT_CARGO_WEIGHTS : FT_CARGO_NOTHING, p->param, err));
         }
     return FT_OK;
 }
 
-static ft_status add_norm_edges(ft_blueprint *b, ft_error *err)
+static ft_status add_norm_edges(search *q, ft_error *err)
 {
+    const ft_blueprint *b = q->b;
     if (!b->norms) return FT_OK;
     int *depth = ft_arena_array(b->arena, b->seating.n_stages, sizeof(int));
     if (!depth) return no_memory(err);
@@ -139,7 +149,7 @@ static ft_status add_norm_edges(ft_blueprint *b, ft_error *err)
                             .to = t,
                             .from_kind = FT_ACT_REDUCE,
                             .to_kind = late ? FT_ACT_TAKE_NORMS : FT_ACT_UPDATE};
-            if (s != t) FT_TRY(add_item(b, edge, FT_CARGO_NOTHING, 0, err));
+            if (s != t) FT_TRY(add_item(q, edge, FT_CARGO_NOTHING, 0, err));
         }
     return FT_OK;
 }
@@ -271,15 +281,15 @@ ft_status blueprint_index_edges(ft_blueprint *b, ft_error *err)
 
 ft_status blueprint_find_edges(ft_blueprint *b, ft_error *err)
 {
-    b->last_edge = ft_arena_array(b->arena, b->cut.n_stages + 1, sizeof(int));
-    if (!b->last_edge) return no_memory(err);
-    for (int s = 0; s < b->cut.n_stages; s++) b->last_edge[s] = -1;
-    FT_TRY(add_value_edges(b, err));
+    search q = {.b = b, .newest = ft_arena_array(b->arena, b->cut.n_stages + 1, sizeof(int))};
+    if (!q.newest) return no_memory(err);
+    for (int s = 0; s < b->cut.n_stages; s++) q.newest[s] = -1;
+    FT_TRY(add_value_edges(&q, err));
     if (!b->cut.forward_only) {
-        FT_TRY(add_term_edges(b, err));
-        FT_TRY(add_weight_edges(b, err));
+        FT_TRY(add_term_edges(&q, err));
+        FT_TRY(add_weight_edges(&q, err));
     }
-    FT_TRY(add_norm_edges(b, err));
+    FT_TRY(add_norm_edges(&q, err));
     for (int e = 0; e < b->n_edges; e++) FT_TRY(size_edge(b, e, err));
     FT_TRY(join_edges(b, err));
     share_slots(b);
@@ -415,57 +425,20 @@ ft_status blueprint_take_plan(ft_blueprint *b, const ft_plan *plan, ft_error *er
     b->plan = *plan;
     b->plan.edges = b->plan_edges;
     b->plan.arena = NULL; /* the rest is the other's */
+    for (int s = 0; s < b->cut.n_stages; s++)
+        b->stages[s].last = ft_plan_last(&b->plan, b->stages[s].origin);
     FT_TRY(blueprint_index_edges(b, err));
     return find_rows(b, err);
 }
 
 /* -- rows -------------------------------------------------------------------------------------- */
 
-ft_action ft_blueprint_here(const ft_blueprint *b, int device, ft_action a)
-{
-    int stage = a.stage, replica = 0;
-    if (b->seating.several && b->seating.of[stage].n > 1)
-        replica = ft_shares_find(&b->seating, stage, device);
-    a.stage = (int16_t)(b->seating.of[stage].first + replica);
-    return a;
-}
-
-/* In the leg, of all replicas. */
-static int64_t leg_index(const ft_blueprint *b, const ft_action *a)
-{
-    return (int64_t)a->batch * b->cut.micro_batches + a->micro;
-}
-
-int64_t ft_blueprint_index(const ft_blueprint *b, const ft_action *a)
-{
-    if (!ft_action_per_micro(a->kind)) return a->batch;
-    return ft_share_local(&b->seating.of[b->stages[a->stage].origin], leg_index(b, a));
-}
-
 int64_t ft_blueprint_slot_index(const ft_blueprint *b, int e, const ft_action *a)
 {
-    if (!ft_action_per_micro(b->edges[e].to_kind)) return a->batch;
-    return ft_share_local(&b->seating.of[b->stages[b->edges[e].to].origin], leg_index(b, a));
-}
-
-bool ft_blueprint_is_first(const ft_blueprint *b, const ft_action *a)
-{
-    return ft_blueprint_index(b, a) % b->seating.of[b->stages[a->stage].origin].per_batch == 0;
-}
-
-bool ft_blueprint_is_last(const ft_blueprint *b, const ft_action *a)
-{
-    int n = b->seating.of[b->stages[a->stage].origin].per_batch;
-    return ft_blueprint_index(b, a) % n == n - 1;
-}
-
-/* Whether the other end of an edge has to do with the action: with its micro-batch, if it has one.
- */
-static bool concerns(const ft_blueprint *b, int other, const ft_action *a)
-{
-    const ft_stage_share *s = &b->seating.of[b->stages[other].origin];
-    if (s->n == 1 || !ft_action_per_micro(a->kind)) return true;
-    return ft_share_replica(s, leg_index(b, a)) == b->stages[other].replica;
+    ft_action user = *a; /* of the same micro-batch or batch */
+    user.kind = (uint16_t)b->edges[e].to_kind;
+    user.stage = (int16_t)b->edges[e].to;
+    return ft_seat_index(&b->seating, &user);
 }
 
 /* The i-th of a list of edges that the action has to do with, or -1. */
@@ -475,7 +448,8 @@ static int nth_edge(const ft_blueprint *b, const int *edges, int n, bool incomin
     if (!b->seating.several) return i < n ? edges[i] : -1;
     for (int k = 0; k < n; k++) {
         const ft_edge *edge = &b->edges[edges[k]];
-        if (concerns(b, incoming ? edge->from : edge->to, a) && i-- == 0) return edges[k];
+        int other = incoming ? edge->from : edge->to;
+        if (ft_seat_has(&b->seating, other, a) && i-- == 0) return edges[k];
     }
     return -1;
 }

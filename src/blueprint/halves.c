@@ -110,9 +110,7 @@ ft_status blueprint_find_nodes(ft_blueprint *b, ft_error *err)
         const ft_stage *cut = stage->cut[0];
         stage->nodes[FT_ACT_FORWARD] = cut->forward;
         stage->n_nodes[FT_ACT_FORWARD] = cut->n_forward;
-        stage->last = FT_ACT_FORWARD;
         if (b->cut.forward_only) continue;
-        stage->last = b->cut.splits[s] ? FT_ACT_BACKWARD_WEIGHT : FT_ACT_BACKWARD;
         if (b->cut.splits[s]) {
             FT_TRY(halve(b, stage, err));
             continue;
@@ -128,16 +126,16 @@ void blueprint_count_held(ft_blueprint *b)
 {
     for (int s = 0; s < b->cut.n_stages; s++) {
         ft_stage_layout *stage = &b->stages[s];
-        const ft_device_plan *plan = &b->plan.devices[stage->device];
-        const ft_action_list *lists[] = {&plan->warmup, &plan->body, &plan->drain};
         int held = 0;
-        for (int l = 0; l < 3; l++)
-            for (int i = 0; i < lists[l]->n; i++) {
-                const ft_action *a = &lists[l]->actions[i];
+        for (int part = 0; part < FT_PARTS; part++) {
+            const ft_action_list *list = ft_plan_list(&b->plan, stage->device, part);
+            for (int i = 0; i < list->n; i++) {
+                const ft_action *a = &list->actions[i];
                 if (a->stage != stage->origin) continue;
                 held += a->kind == FT_ACT_BACKWARD_INPUT;
                 if (held > stage->n_held_slots) stage->n_held_slots = held;
                 held -= a->kind == FT_ACT_BACKWARD_WEIGHT;
             }
+        }
     }
 }

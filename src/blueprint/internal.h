@@ -32,9 +32,6 @@ ft_status blueprint_place_versions(ft_blueprint *b, int stage, ft_error *err);
 /* places.c: programs, places, packs, blocks; needs the plan. */
 ft_status blueprint_compile(ft_blueprint *b, ft_error *err);
 ft_status blueprint_lay_out(ft_blueprint *b, ft_error *err);
-/* stays.c: what of the stages moves; then, when its bytes are known, where it is when. */
-ft_status blueprint_find_units(ft_blueprint *b, ft_error *err);
-ft_status blueprint_place_stays(ft_blueprint *b, ft_error *err);
 /* blueprint.c: a blueprint of training (trains NULL), or of evaluation beside one. */
 ft_status blueprint_build(ft_blueprint **out, const ft_blueprint_options *options,
                           const ft_blueprint *trains, ft_error *err);

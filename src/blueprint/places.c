@@ -1,11 +1,11 @@
 /* blueprint/places.c - the place of every byte of every device.
  *
  * A device's block is its memory classes one after the other. Weights, gradients, optimizer state
- * and packed copies stay for the whole run, unless the plan moves them: stays.c. Older weights are
- * slots, as many as the plan reads at once. Activations are slots, as many per stage as the plan
- * keeps micro-batches in flight; a slot holds what forward saves for backward; slots of their own
- * hold what is kept between the halves of a backward. The workspace serves one action at a time and
- * is as large as the largest one needs. Buffers receive what other stages send. */
+ * and packed copies stay for the whole run, unless the plan moves them (stays/stays.h). Older
+ * weights are slots, as many as the plan reads at once. Activations are slots, as many per stage as
+ * the plan keeps micro-batches in flight; a slot holds what forward saves for backward; slots of
+ * their own hold what is kept between the halves of a backward. The workspace serves one action at
+ * a time and is as large as the largest one needs. Buffers receive what other stages send. */
 #include <stdio.h>
 #include <string.h>
 
@@ -147,16 +147,6 @@ ft_status blueprint_compile(ft_blueprint *b, ft_error *err)
 }
 
 /* -- blocks ------------------------------------------------------------------------------------ */
-
-int64_t ft_place_bytes(int64_t bytes)
-{
-    return bytes ? ft_memory_round(bytes) + FT_GUARD_BYTES : 0;
-}
-
-int64_t ft_place_room(int64_t bytes)
-{
-    return bytes ? bytes - FT_GUARD_BYTES : 0;
-}
 
 /* Takes n slots of a class; the offset is within the class until finish_blocks. */
 static int64_t take_slots(ft_block_layout *block, ft_memory_class class, int64_t slot_bytes, int n)
@@ -312,8 +302,8 @@ static void place_classes(ft_blueprint *b)
             if (other) other->begin[c] = block->begin[c];
             block->total += block->bytes[c];
         }
-        block->moving_at = block->total;
-        block->total += block->moving_bytes;
+        ft_stays_shift(&b->stays, d, block->total);
+        block->total += b->stays.parts[d].bytes;
     }
 }
 
@@ -359,10 +349,38 @@ static void finish_blocks(ft_blueprint *b)
         if (!owner->units[FT_MEMORY_WEIGHTS]) b->params[p].at += begin[FT_MEMORY_WEIGHTS];
         if (!owner->units[FT_MEMORY_OPTIMIZER]) b->params[p].state_at += begin[FT_MEMORY_OPTIMIZER];
     }
-    for (int i = 1; i <= b->n_stays; i++)
-        b->stays[i].at += b->blocks[b->stages[b->stays[i].unit->stage].device].moving_at;
     finish_buffers(b);
     if (b->evaluation) finish_buffers(b->evaluation);
+}
+
+/* Weights that evaluation reads, or of which older versions are kept, cannot leave. */
+static ft_status check_moving_weights(const ft_blueprint *b, const ft_stage_layout *stage,
+                                      ft_error *err)
+{
+    int versions = b->plan.versions[stage->origin];
+    if (!stage->units[FT_MEMORY_WEIGHTS] && !stage->units[FT_MEMORY_PACKED]) return FT_OK;
+    if (versions > 1)
+        return ft_fail(err, FT_UNSUPPORTED,
+                       "stage %d keeps %d versions of its weights: they cannot leave its device",
+                       stage->origin, versions);
+    if (!b->evaluation) return FT_OK;
+    return ft_fail(err, FT_UNSUPPORTED,
+                   "evaluation reads weights on the devices of training, where the plan has those "
+                   "of stage %d not always: evaluate in a run of its own",
+                   stage->origin);
+}
+
+static ft_status find_stays(ft_blueprint *b, ft_error *err)
+{
+    FT_TRY(ft_stays_find(&b->stays, b->arena, &b->plan, &b->seating, err));
+    for (int s = 0; s < b->cut.n_stages; s++) {
+        ft_stage_layout *stage = &b->stages[s];
+        stage->units = b->stays.units[s];
+        stage->n_under_way = b->stays.under_way[s];
+        stage->window = b->stays.window[s];
+        FT_TRY(check_moving_weights(b, stage, err));
+    }
+    return FT_OK;
 }
 
 ft_status blueprint_lay_out(ft_blueprint *b, ft_error *err)
@@ -372,14 +390,14 @@ ft_status blueprint_lay_out(ft_blueprint *b, ft_error *err)
     for (int s = 0; s < b->cut.n_stages; s++)
         b->stages[s].n_slots = b->plan.in_flight[b->stages[s].origin];
     blueprint_count_held(b);
-    FT_TRY(blueprint_find_units(b, err));
+    FT_TRY(find_stays(b, err));
     FT_TRY(blueprint_count_versions(b, err));
     for (int s = 0; s < b->cut.n_stages; s++) {
         take_params(b, s);
         FT_TRY(take_stage(b, s, err));
     }
     FT_TRY(take_buffers(b, err));
-    FT_TRY(blueprint_place_stays(b, err));
+    FT_TRY(ft_stays_place(&b->stays, b->arena, &b->plan, err));
     if (!b->trains) finish_blocks(b); /* that of evaluation is finished with its training's */
     return FT_OK;
 }

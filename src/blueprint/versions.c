@@ -62,9 +62,9 @@ static ft_status count_adopted(ft_blueprint *b, int s, bool *computes_old, ft_er
     count.forwards = ft_arena_array(b->arena, count.n_slots, sizeof *count.forwards);
     if (!count.forwards) return ft_fail(err, FT_NOMEM, "engine: no memory for weight versions");
     for (int64_t i = 0; i < ft_plan_length(plan, stage->device); i++) {
-        ft_action a = ft_blueprint_here(b, stage->device, ft_plan_at(plan, stage->device, i));
+        ft_action a = ft_seated(&b->seating, stage->device, ft_plan_at(plan, stage->device, i));
         if (a.stage != s) continue;
-        int64_t index = ft_blueprint_index(b, &a);
+        int64_t index = ft_seat_index(&b->seating, &a);
         if (computes(a.kind) || (a.kind == FT_ACT_ATTENUATE && knows_others(stage))) {
             int64_t read = ft_versions_read(&count, index, &a).of[FT_WEIGHTS_ADOPTED];
             int64_t behind = count.newest.of[FT_WEIGHTS_ADOPTED] - read;

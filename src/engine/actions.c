@@ -105,7 +105,7 @@ ft_status execute_action(worker *w, const ft_action *a, ft_error *err)
 {
     FT_TRY(check_lag(w->run, a, err));
     FT_TRY(kinds[a->kind](w, a, err));
-    ft_versions_pass(&w->run->stages[a->stage].versions, ft_blueprint_index(w->run->blueprint, a),
-                     a);
+    ft_versions_pass(&w->run->stages[a->stage].versions,
+                     ft_seat_index(&w->run->blueprint->seating, a), a);
     return FT_OK;
 }

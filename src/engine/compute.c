@@ -84,7 +84,7 @@ static void add_loss(const worker *w, const ft_action *a, float loss)
 {
     const ft_blueprint *b = w->run->blueprint;
     double *sum = &w->run->stages[a->stage].losses[a->batch % b->batch_slots];
-    *sum = (ft_blueprint_is_first(b, a) ? 0 : *sum) + (double)loss;
+    *sum = (ft_seat_is_first(&b->seating, a) ? 0 : *sum) + (double)loss;
 }
 
 /* Waits until the device has told what there is to know of the action; *loss gets an address in
@@ -135,9 +135,9 @@ ft_status do_stage(worker *w, const ft_action *a, ft_error *err)
     const ft_stage_layout *stage = &b->stages[a->stage];
     stage_state *state = &run->stages[a->stage];
     int bucket = batch_of(run, a->batch)->bucket;
-    bool forward = a->kind == FT_ACT_FORWARD, last = ft_blueprint_is_last(b, a);
+    bool forward = a->kind == FT_ACT_FORWARD, last = ft_seat_is_last(&b->seating, a);
     const ft_program *program = stage->programs[a->kind][bucket];
-    int64_t index = ft_blueprint_index(b, a);
+    int64_t index = ft_seat_index(&b->seating, a);
     char *held = held_slot(run, a->stage, index);
     int64_t work_at = b->blocks[w->device].begin[FT_MEMORY_WORKSPACE];
     ft_high_water water = {0, 0};
@@ -149,7 +149,7 @@ ft_status do_stage(worker *w, const ft_action *a, ft_error *err)
                       .grads = state->grads,
                       .rows = moves_gradients(run, a->stage) ? NULL : state->rows,
                       .squares = b->norms && last ? state->squares : NULL,
-                      .accumulate = !ft_blueprint_is_first(b, a),
+                      .accumulate = !ft_seat_is_first(&b->seating, a),
                       .key = {.seed = b->options.seed,
                               .step = (uint32_t)(run->first_step + a->batch),
                               .sample = (uint32_t)(a->micro * b->options.micro_batch_size)},

@@ -73,7 +73,7 @@ static bool action_of(const ft_run *run, int device, ft_action *a)
 {
     int64_t position = atomic_load(&run->workers[device].passed);
     if (position >= run->workers[device].length) return false;
-    *a = ft_blueprint_here(run->blueprint, device, ft_plan_at(run->plan, device, position));
+    *a = ft_seated(&run->blueprint->seating, device, ft_plan_at(run->plan, device, position));
     return !action_is_left_out(run, a);
 }
 

@@ -68,7 +68,7 @@ ft_status do_predict(worker *w, const ft_action *a, ft_error *err)
     const ft_stage_layout *stage = &run->blueprint->stages[a->stage];
     stage_state *state = &run->stages[a->stage];
     int64_t newest = state->versions.newest.of[FT_WEIGHTS_OWNED];
-    state->predicted_for = ft_blueprint_index(run->blueprint, a) + 1;
+    state->predicted_for = ft_seat_index(&run->blueprint->seating, a) + 1;
     if (state->predicted_version == newest && state->predicted_lag == a->lag) return FT_OK;
     for (int k = 0; k < a->lag; k++)
         state->rates[k] = run->batches[(newest + k) % run->blueprint->batch_slots].rate;

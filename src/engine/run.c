@@ -34,7 +34,8 @@ static ft_status allocate_block(ft_run *run, int d, ft_error *err)
     const ft_block_layout *layout = &run->blueprint->blocks[d];
     for (int c = FT_MEMORY_ACTIVATIONS; c < FT_MEMORY_CLASSES; c++) /* what comes and goes */
         vacate(w, w->block + layout->begin[c], layout->bytes[c]);
-    vacate(w, w->block + layout->moving_at, layout->moving_bytes);
+    const ft_stays_part *moving = &run->blueprint->stays.parts[d];
+    vacate(w, w->block + moving->begin, moving->bytes);
     return FT_OK;
 }
 

@@ -28,7 +28,7 @@ static void record(worker *w, const ft_action *a, int lag, int64_t start, int64_
                                       .stage = (int16_t)w->run->blueprint->stages[a->stage].origin,
                                       .lag = (int16_t)lag,
                                       .kind = a->kind,
-                                      .class = is_swap(a) ? (uint8_t)a->item : 0,
+                                      .class = ft_action_moves(a) ? (uint8_t)a->item : 0,
                                       .wait = computes ? w->wait : 0,
                                       .edge = computes ? w->wait_edge : 0};
     atomic_store_explicit(&w->n_events[stream], n + 1, memory_order_release);
@@ -49,7 +49,7 @@ static bool next_action(worker *w, ft_action *a)
 {
     for (; w->position < w->length; pass_action(w)) {
         ft_action said = ft_plan_at(w->run->plan, w->device, w->position);
-        *a = ft_blueprint_here(w->run->blueprint, w->device, said);
+        *a = ft_seated(&w->run->blueprint->seating, w->device, said);
         if (!action_is_left_out(w->run, a)) return true;
     }
     return false;

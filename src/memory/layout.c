@@ -16,6 +16,16 @@ int64_t ft_memory_round(int64_t bytes)
     return (bytes + FT_MEMORY_ALIGN - 1) / FT_MEMORY_ALIGN * FT_MEMORY_ALIGN;
 }
 
+int64_t ft_place_bytes(int64_t bytes)
+{
+    return bytes ? ft_memory_round(bytes) + FT_GUARD_BYTES : 0;
+}
+
+int64_t ft_place_room(int64_t bytes)
+{
+    return bytes ? bytes - FT_GUARD_BYTES : 0;
+}
+
 int64_t ft_memory_lower_bound(const ft_interval *intervals, int n)
 {
     int64_t most = 0;

@@ -15,6 +15,14 @@ enum { FT_MEMORY_ALIGN = 64 };
 /* bytes rounded up to FT_MEMORY_ALIGN. */
 int64_t ft_memory_round(int64_t bytes);
 
+/* Behind every tensor or slot in a block lies a guard, which nobody writes but who made it. */
+enum { FT_GUARD_BYTES = FT_MEMORY_ALIGN };
+
+/* What a tensor or slot of `bytes` takes of a block, with its guard; nothing of no bytes. */
+int64_t ft_place_bytes(int64_t bytes);
+/* What a place of `bytes` has room for. */
+int64_t ft_place_room(int64_t bytes);
+
 /* A tensor that occupies `bytes` from step `begin` to step `end`, both included. */
 typedef struct ft_interval {
     int64_t bytes;

@@ -57,6 +57,16 @@ bool ft_action_at_home(const ft_action *a)
     return a->kind == FT_ACT_UPDATE && a->item;
 }
 
+bool ft_action_leaves(const ft_action *a)
+{
+    return a->kind == FT_ACT_SWAP_OUT || a->kind == FT_ACT_DROP;
+}
+
+bool ft_action_moves(const ft_action *a)
+{
+    return ft_action_item(a->kind) == FT_ITEM_CLASS;
+}
+
 unsigned ft_action_needs(const ft_action *a)
 {
     static const unsigned needs[FT_ACT_COUNT] = {
@@ -365,32 +375,48 @@ ft_action ft_plan_at(const ft_plan *plan, int device, int64_t i)
     return a;
 }
 
+static const ft_action_list *list_of(const ft_device_plan *lists, int part)
+{
+    const ft_action_list *const parts[FT_PARTS] = {&lists->warmup, &lists->body, &lists->drain};
+    return parts[part];
+}
+
+const ft_action_list *ft_plan_list(const ft_plan *plan, int device, ft_part part)
+{
+    return list_of(&plan->devices[device], (int)part);
+}
+
 bool ft_plan_has(const ft_plan *plan, int stage, ft_action_kind kind)
 {
-    for (int d = 0; d < plan->n_devices; d++) {
-        const ft_device_plan *p = &plan->devices[d];
-        const ft_action_list *lists[] = {&p->warmup, &p->body, &p->drain};
-        for (int l = 0; l < 3; l++)
-            for (int i = 0; i < lists[l]->n; i++)
-                if (lists[l]->actions[i].stage == stage && lists[l]->actions[i].kind == kind)
-                    return true;
-    }
+    for (int d = 0; d < plan->n_devices; d++)
+        for (int part = 0; part < FT_PARTS; part++) {
+            const ft_action_list *list = ft_plan_list(plan, d, part);
+            for (int i = 0; i < list->n; i++)
+                if (list->actions[i].stage == stage && list->actions[i].kind == kind) return true;
+        }
     return false;
+}
+
+ft_action_kind ft_plan_last(const ft_plan *plan, int stage)
+{
+    if (plan->forward_only) return FT_ACT_FORWARD;
+    bool halves = ft_plan_has(plan, stage, FT_ACT_BACKWARD_WEIGHT);
+    return halves ? FT_ACT_BACKWARD_WEIGHT : FT_ACT_BACKWARD;
 }
 
 static const ft_action_list *part_list(const ft_cursor *c)
 {
-    const ft_action_list *const parts[] = {&c->lists->warmup, &c->lists->body, &c->lists->drain};
-    return parts[c->part];
+    return list_of(c->lists, c->part);
 }
 
 /* Moves over the ends of lists to the next action, if there is one. */
 static void cursor_settle(ft_cursor *c)
 {
-    while (c->at >= part_list(c)->n || (c->part == 1 && c->repetition >= c->body_repeats)) {
-        if (c->part == 1 && c->lists->body.n && ++c->repetition < c->body_repeats)
+    while (c->at >= part_list(c)->n ||
+           (c->part == FT_PART_BODY && c->repetition >= c->body_repeats)) {
+        if (c->part == FT_PART_BODY && c->lists->body.n && ++c->repetition < c->body_repeats)
             c->at = 0;
-        else if (c->part < 2) {
+        else if (c->part < FT_PART_DRAIN) {
             c->part++;
             c->at = 0;
         } else {
@@ -400,7 +426,7 @@ static void cursor_settle(ft_cursor *c)
     }
     c->now = part_list(c)->actions[c->at];
     c->line = part_list(c)->lines ? part_list(c)->lines[c->at] : 0;
-    if (c->part == 1)
+    if (c->part == FT_PART_BODY)
         c->now.batch = (int32_t)(c->now.batch + (int64_t)c->repetition * c->body_batches);
 }
 

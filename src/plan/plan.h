@@ -111,6 +111,9 @@ unsigned ft_action_needs(const ft_action *action);
 unsigned ft_action_writes(const ft_action *action);
 /* Of a U: it works in host memory, where all that it needs is, and nowhere else. */
 bool ft_action_at_home(const ft_action *action);
+/* Whether it moves a class: an O, L or D; and off its device: an O or D. */
+bool ft_action_moves(const ft_action *action);
+bool ft_action_leaves(const ft_action *action);
 
 enum { FT_ACTION_TEXT = 80 }; /* bytes for ft_action_text */
 
@@ -147,6 +150,9 @@ typedef struct ft_action_list {
 typedef struct ft_device_plan {
     ft_action_list warmup, body, drain;
 } ft_device_plan;
+
+/* The same lists by number. */
+typedef enum { FT_PART_WARMUP, FT_PART_BODY, FT_PART_DRAIN, FT_PARTS } ft_part;
 
 /* Which replica of n gets micro-batch m of M (a multiple of n): m % n, or m / (M / n). */
 typedef enum { FT_REPLICAS_ROUND_ROBIN, FT_REPLICAS_BLOCK, FT_REPLICAS_COUNT } ft_replica_rule;
@@ -219,8 +225,14 @@ ft_action ft_plan_at(const ft_plan *plan, int device, int64_t i);
 /* The number in the leg of the action's micro-batch, or of its batch when it has none. */
 int64_t ft_action_index(const ft_plan *plan, const ft_action *action);
 
+/* One of the device's lists as it is. Borrowed. */
+const ft_action_list *ft_plan_list(const ft_plan *plan, int device, ft_part part);
+
 /* Whether the stage has an action of the kind. */
 bool ft_plan_has(const ft_plan *plan, int stage, ft_action_kind kind);
+/* The kind after which nothing of a micro-batch is left in the stage: G, B, or F of a plan of
+ * forwards alone. */
+ft_action_kind ft_plan_last(const ft_plan *plan, int stage);
 
 /* Lags of a stage's forwards: the least and the most of those after `from_batch`. */
 void ft_plan_staleness(const ft_plan *plan, int stage, int from_batch, int *least, int *most);

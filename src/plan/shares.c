@@ -107,3 +107,48 @@ ft_status ft_shares_of_plan(ft_seating *out, ft_arena *arena, const ft_plan *p, 
                                .replica_rule = p->replica_rule};
     return ft_shares_new(out, arena, &q, err);
 }
+
+/* -- actions of seats -------------------------------------------------------------------------- */
+
+ft_action ft_seated(const ft_seating *all, int device, ft_action a)
+{
+    const ft_stage_share *s = &all->of[a.stage];
+    int replica = s->n > 1 ? ft_shares_find(all, a.stage, device) : 0;
+    a.stage = (int16_t)(s->first + replica);
+    return a;
+}
+
+static const ft_stage_share *share_of(const ft_seating *all, int seat)
+{
+    return &all->of[all->seat_stage[seat]];
+}
+
+/* In the leg, of all replicas. */
+static int64_t leg_index(const ft_stage_share *s, const ft_action *a)
+{
+    return (int64_t)a->batch * s->micros + a->micro;
+}
+
+int64_t ft_seat_index(const ft_seating *all, const ft_action *a)
+{
+    const ft_stage_share *s = share_of(all, a->stage);
+    return ft_action_per_micro(a->kind) ? ft_share_local(s, leg_index(s, a)) : a->batch;
+}
+
+bool ft_seat_is_first(const ft_seating *all, const ft_action *a)
+{
+    return ft_seat_index(all, a) % share_of(all, a->stage)->per_batch == 0;
+}
+
+bool ft_seat_is_last(const ft_seating *all, const ft_action *a)
+{
+    int n = share_of(all, a->stage)->per_batch;
+    return ft_seat_index(all, a) % n == n - 1;
+}
+
+bool ft_seat_has(const ft_seating *all, int seat, const ft_action *a)
+{
+    const ft_stage_share *s = share_of(all, seat);
+    if (s->n == 1 || !ft_action_per_micro(a->kind)) return true;
+    return ft_share_replica(s, leg_index(s, a)) == seat - s->first;
+}

@@ -42,4 +42,15 @@ int64_t ft_share_index(const ft_stage_share *s, int replica, int64_t local);
 /* The stage's replica on that device, or -1. */
 int ft_shares_find(const ft_seating *all, int stage, int device);
 
+/* Actions name stages. The same action with the number of the stage's seat on the device, which has
+ * one; all below are asked with such. */
+ft_action ft_seated(const ft_seating *all, int device, ft_action action);
+/* The number, among those of its seat, of the action's micro-batch or batch in the leg. */
+int64_t ft_seat_index(const ft_seating *all, const ft_action *action);
+/* Whether the action is the first, or the last, of its batch in its seat. */
+bool ft_seat_is_first(const ft_seating *all, const ft_action *action);
+bool ft_seat_is_last(const ft_seating *all, const ft_action *action);
+/* Whether the action's micro-batch passes through another seat too; what is per batch does. */
+bool ft_seat_has(const ft_seating *all, int seat, const ft_action *action);
+
 #endif

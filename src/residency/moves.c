@@ -100,11 +100,9 @@ static void count_list(const ft_action_list *list, int *held, int *most)
 {
     for (int i = 0; i < list->n; i++) {
         const ft_action *a = &list->actions[i];
-        bool moves = ft_action_item(a->kind) == FT_ITEM_CLASS;
-        if (moves && a->item != FT_MEMORY_ACTIVATIONS) continue;
+        if (ft_action_moves(a) && a->item != FT_MEMORY_ACTIVATIONS) continue;
         if (a->kind == FT_ACT_FORWARD || a->kind == FT_ACT_SWAP_IN) held[a->stage]++;
-        if (a->kind == FT_ACT_BACKWARD || a->kind == FT_ACT_BACKWARD_WEIGHT ||
-            a->kind == FT_ACT_SWAP_OUT || a->kind == FT_ACT_DROP)
+        if (a->kind == FT_ACT_BACKWARD || a->kind == FT_ACT_BACKWARD_WEIGHT || ft_action_leaves(a))
             held[a->stage]--;
         if (held[a->stage] > most[a->stage]) most[a->stage] = held[a->stage];
     }

@@ -220,7 +220,7 @@ ft_status ledger_begin(worker *w, const ft_action *a, ft_error *err)
 {
     ft_run *run = w->run;
     const ft_stage_layout *stage = &run->blueprint->stages[a->stage];
-    int64_t index = ft_blueprint_index(run->blueprint, a);
+    int64_t index = ft_seat_index(&run->blueprint->seating, a);
     bool enters = a->kind == FT_ACT_FORWARD ||
                   (a->kind == FT_ACT_SWAP_IN && a->item == FT_MEMORY_ACTIVATIONS);
     ft_row_end at;
@@ -241,14 +241,13 @@ ft_status ledger_begin(worker *w, const ft_action *a, ft_error *err)
 ft_status ledger_end(worker *w, const ft_action *a, ft_error *err)
 {
     ft_run *run = w->run;
-    int64_t index = ft_blueprint_index(run->blueprint, a);
+    int64_t index = ft_seat_index(&run->blueprint->seating, a);
     const ft_stage_layout *stage = &run->blueprint->stages[a->stage];
     ft_row_end at;
     for (int i = 0; ft_blueprint_takes(run->blueprint, a, i, &at); i++)
         FT_TRY(give_back(run, &slots_row(run, at)->slots,
                          ft_blueprint_slot_index(run->blueprint, at.edge, a), err));
-    bool leaves =
-        (a->kind == FT_ACT_SWAP_OUT || a->kind == FT_ACT_DROP) && a->item == FT_MEMORY_ACTIVATIONS;
+    bool leaves = ft_action_leaves(a) && a->item == FT_MEMORY_ACTIVATIONS;
     if (a->kind == FT_ACT_BACKWARD_WEIGHT)
         FT_TRY(give_back(run, &run->stages[a->stage].held, index, err));
     if (a->kind != (int)stage->last && !leaves) return FT_OK;

@@ -238,8 +238,6 @@ ft_status swaps_begin(ft_run *run, ft_error *err);
 void swaps_end(ft_run *run);
 /* Where the activations of the action's micro-batch are, which are on the device. */
 char *activations_at(const ft_run *run, const ft_action *action);
-/* O, L or D. */
-bool is_swap(const ft_action *action);
 /* The compute stream waits for copies of what the action touches. */
 ft_status swaps_wait(worker *w, const ft_action *action, ft_error *err);
 ft_status do_swap_out(worker *w, const ft_action *action, ft_error *err);

@@ -27,11 +27,6 @@ struct stage_swaps {
 
 /* -- around a leg ------------------------------------------------------------------------------ */
 
-bool is_swap(const ft_action *a)
-{
-    return a->kind == FT_ACT_SWAP_OUT || a->kind == FT_ACT_SWAP_IN || a->kind == FT_ACT_DROP;
-}
-
 static ft_status open_swaps(ft_run *run, int s, ft_error *err)
 {
     const ft_stage_layout *stage = &run->blueprint->stages[s];
@@ -88,7 +83,7 @@ void swaps_end(ft_run *run)
 static micro_state *micro_of(const ft_run *run, const ft_action *a)
 {
     const struct stage_swaps *swaps = run->stages[a->stage].swaps;
-    return &swaps->micros[ft_blueprint_index(run->blueprint, a) % swaps->window];
+    return &swaps->micros[ft_seat_index(&run->blueprint->seating, a) % swaps->window];
 }
 
 char *activations_at(const ft_run *run, const ft_action *a)
@@ -96,8 +91,8 @@ char *activations_at(const ft_run *run, const ft_action *a)
     const ft_blueprint *b = run->blueprint;
     const ft_stage_layout *stage = &b->stages[a->stage];
     char *block = run->workers[stage->device].block;
-    if (stage->window) return block + b->stays[micro_of(run, a)->stay].at;
-    int64_t slot = ft_blueprint_index(b, a) % stage->n_slots;
+    if (stage->window) return block + b->stays.of[micro_of(run, a)->stay].at;
+    int64_t slot = ft_seat_index(&b->seating, a) % stage->n_slots;
     return block + stage->slots_at + slot * stage->slot_bytes;
 }
 
@@ -108,7 +103,7 @@ static ft_status settle(const worker *w, const micro_state *m, ft_error *err)
 
 ft_status swaps_wait(worker *w, const ft_action *a, ft_error *err)
 {
-    if (is_swap(a)) return FT_OK;
+    if (ft_action_moves(a)) return FT_OK;
     FT_TRY(units_wait(w, a, err));
     if (!w->run->stages[a->stage].swaps || !ft_action_per_micro(a->kind)) return FT_OK;
     micro_state *m = micro_of(w->run, a);

@@ -66,7 +66,7 @@ static char *guard_of(const unit_state *u)
 
 static char *place_of(const ft_run *run, const unit_state *u)
 {
-    return worker_of(run, u)->block + run->blueprint->stays[u->stay].at;
+    return worker_of(run, u)->block + run->blueprint->stays.of[u->stay].at;
 }
 
 /* -- addresses --------------------------------------------------------------------------------- */
@@ -88,7 +88,7 @@ static void point_weights(ft_run *run, int s, char *base)
 static void point_at(ft_run *run, const unit_state *u, char *base)
 {
     const ft_blueprint *b = run->blueprint;
-    int s = u->unit->stage;
+    int s = u->unit->seat;
     const ft_stage_layout *stage = &b->stages[s];
     switch (u->unit->class) {
     case FT_MEMORY_WEIGHTS: point_weights(run, s, base); break;
@@ -137,15 +137,16 @@ static ft_status open_all(ft_run *run, ft_error *err)
     for (int i = 0; i < all->n; i++) {
         const ft_unit *unit = b->stages[i / FT_MEMORY_CLASSES].units[i % FT_MEMORY_CLASSES];
         if (!unit || unit->class == FT_MEMORY_ACTIVATIONS) continue; /* swap.c has those */
-        if (!stage_is_here(run, unit->stage)) continue;
+        if (!stage_is_here(run, unit->seat)) continue;
         unit_state *u = all->of[i] = ft_arena_alloc(run->arena, sizeof *u);
         if (!u) return ft_fail(err, FT_NOMEM, "engine: no memory for what moves");
         u->unit = unit;
-        u->device = b->stages[unit->stage].device;
+        u->device = b->stages[unit->seat].device;
         FT_TRY(open_unit(run, u, err));
     }
     for (int i = 1; i <= all->n_stays; i++) {
-        ft_executor *executor = run->workers[b->stages[b->stays[i].unit->stage].device].executor;
+        int seat = b->stays.of[i].unit->seat;
+        ft_executor *executor = run->workers[b->stages[seat].device].executor;
         if (executor) FT_TRY(executor->driver->open_event(&all->stays[i].left, executor, err));
     }
     return FT_OK;
@@ -154,11 +155,11 @@ static ft_status open_all(ft_run *run, ft_error *err)
 ft_status units_open(ft_run *run, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
-    if (!b->n_stays) return FT_OK;
+    if (!b->stays.n) return FT_OK;
     struct run_units *all = ft_arena_alloc(run->arena, sizeof *all);
     if (!all) return ft_fail(err, FT_NOMEM, "engine: no memory for what moves");
     all->n = b->cut.n_stages * FT_MEMORY_CLASSES;
-    all->n_stays = b->n_stays;
+    all->n_stays = b->stays.n;
     all->of = ft_arena_array(run->arena, all->n, sizeof *all->of);
     all->stays = ft_arena_array(run->arena, all->n_stays + 1, sizeof *all->stays);
     if (!all->of || !all->stays) return ft_fail(err, FT_NOMEM, "engine: no memory for what moves");
@@ -197,14 +198,13 @@ void units_close(ft_run *run)
 /* It waits for the copy that took the unit home, too. */
 ft_status room_wait(const worker *w, int stay, ft_device_stream *stream, ft_error *err)
 {
-    const ft_stay *stays = w->run->blueprint->stays, *to = &stays[stay];
-    struct run_units *all = w->run->units;
+    const ft_stays_part *here = &w->run->blueprint->stays.parts[w->device];
+    const ft_stay *stays = w->run->blueprint->stays.of, *to = &stays[stay];
     bringer by = stream == w->compute ? BY_COMPUTE : BY_COPY;
     bool whole = to->unit->class != FT_MEMORY_ACTIVATIONS;
-    for (int i = 1; i <= all->n_stays; i++) {
-        stay_state *from = &all->stays[i];
+    for (int i = here->first; i < here->first + here->n; i++) {
+        stay_state *from = &w->run->units->stays[i];
         const ft_unit *other = stays[i].unit;
-        if (w->run->blueprint->stages[other->stage].device != w->device) continue; /* not ours */
         if (!from->is_pending[by]) continue;
         bool meet = stays[i].at < to->at + ft_place_bytes(to->unit->bytes) &&
                     to->at < stays[i].at + ft_place_bytes(other->bytes);
@@ -316,7 +316,7 @@ static ft_status begin_gradients(worker *w, const ft_action *a, ft_error *err)
 {
     unit_state *u = unit_at(w->run, a->stage, FT_MEMORY_GRADIENTS);
     bool writes = ft_action_writes(a) >> FT_MEMORY_GRADIENTS & 1;
-    if (!a->stay || is_swap(a) || !writes || u->is_there) return FT_OK;
+    if (!a->stay || ft_action_moves(a) || !writes || u->is_there) return FT_OK;
     FT_TRY(room_wait(w, a->stay, w->compute, err));
     arrive(w, u, a->stay);
     occupy(w, place_of(w->run, u), place_bytes(u));
@@ -366,7 +366,7 @@ ft_status units_begin(ft_run *run, ft_error *err)
 {
     struct run_units *all = run->units;
     if (!all) return FT_OK;
-    FT_TRY(ft_blueprint_prove(run->blueprint, run->plan, err));
+    FT_TRY(ft_stays_prove(&run->blueprint->stays, run->plan, err));
     for (int i = 1; i <= all->n_stays; i++)
         all->stays[i].is_pending[BY_COPY] = all->stays[i].is_pending[BY_COMPUTE] = false;
     for (int i = 0; i < all->n; i++) {
@@ -390,7 +390,7 @@ static ft_status check_guard(const ft_run *run, const unit_state *u, const char 
             return ft_fail(err, FT_INVALID,
                            "device %s: something wrote past the end of %s, which move, in stage %d",
                            worker_of(run, u)->executor->device->name,
-                           ft_memory_classes[u->unit->class].name, u->unit->stage);
+                           ft_memory_classes[u->unit->class].name, u->unit->seat);
     return FT_OK;
 }
 

@@ -159,7 +159,7 @@ int counted_lag(const ft_run *run, const ft_action *a)
 {
     if (a->kind == FT_ACT_ATTENUATE) { /* what its forward has read */
         const ft_version_count *count = &run->stages[a->stage].versions;
-        int64_t slot = ft_blueprint_index(run->blueprint, a) % count->n_slots;
+        int64_t slot = ft_seat_index(&run->blueprint->seating, a) % count->n_slots;
         return (int)(a->batch - count->forwards[slot].of[FT_WEIGHTS_OWNED]);
     }
     if (a->kind == FT_ACT_PREDICT)
@@ -203,7 +203,7 @@ ft_status find_versions(const ft_run *run, const ft_action *a, ft_bases *bases, 
     bases->params = state->params;
     bases->packed = state->packed;
     if (run->plan->forward_only) return FT_OK;
-    int64_t index = ft_blueprint_index(run->blueprint, a);
+    int64_t index = ft_seat_index(&run->blueprint->seating, a);
     ft_versions read = ft_versions_read(&state->versions, index, a);
     for (int k = 0; k < FT_WEIGHTS_KINDS; k++) {
         if (!ring_of(run, a->stage, k)->n || read.of[k] == state->versions.newest.of[k]) continue;
