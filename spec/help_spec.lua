@@ -45,7 +45,7 @@ describe("help", function()
    end)
 
    it("lists options with what they take, defaults and units", function()
-      local text = help.on_name("ft.explore.model")
+      local text = help.on_name("ft.explore")
       assert.matches("\n%- batch %(integer of at least 1%) %[32%]: samples of an update\n", text)
       assert.matches("\n%- schedule %(gpipe, .-%) %[1f1b%]", text:gsub("sequential, ", ""))
       assert.matches("^%-%-micro%-batches, in Lua micro_batches\n", help.on_name("--micro-batches"))

@@ -106,6 +106,8 @@ local function call_of(part, code, called, text)
    local owner, mark, name, arguments = code:match("^function (%w+)([.:])([%w_]+)(%b())")
    if not owner then
       arguments = code:match("^return function(%b())")
+      local of_table = code:match("__call = function(%b())$")
+      arguments = arguments or of_table and of_table:gsub("^%(_, ", "(")
       return arguments and ("ft.%s%s"):format(part, arguments)
    end
    if name:find("^__") or owner ~= "M" and not is_met(owner, part, text) then return nil end

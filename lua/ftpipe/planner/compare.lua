@@ -206,7 +206,9 @@ M.takes = { ["ft.compare"] = RULES }
 
 guard("ft.compare", M, { data = "rows: comparison" })
 
---- Partitioners on a problem, or plans: what `all` and `beside` do.
+--- All partitioners on a problem, or plans of ft.explore side by side: what `all` and `beside` do.
+-- @param what a problem, as graph:problem gives it, or a plan
+-- @param ... options of `all`, or the other plans
 return setmetatable(M, { __call = function(_, what, ...)
    if class.of(what) == "subject" then return M.beside(what, ...) end
    return M.all(what, (...))

@@ -479,7 +479,7 @@ function Subject:timeline(o)
    return characters.text(events, self.names, o)
 end
 
-M.takes = { ["ft.explore.model"] = OPTIONS, ["subject:timeline"] = characters.options }
+M.takes = { ["ft.explore"] = OPTIONS, ["subject:timeline"] = characters.options }
 
 guard("ft.explore", M, {
    file = "graph: graph, given?: table, known?: table",
@@ -494,6 +494,8 @@ guard("subject", Subject, {
 
 --- Plans a model, or a graph: what `model` and `file` do.
 -- @param what a model, its name or directory, a graph of ft.graph, or a graph's file
+-- @tparam[opt] table o those options that are not as they are below
+-- @treturn subject what they give
 return setmetatable(M, { __call = function(_, what, o)
    opts.known("ft.explore", OPTIONS, o or {})
    what = M.open(what)

@@ -129,8 +129,7 @@ local function rules_of(chain)
    local part = require("ftpipe")[chain[2]]
    local takes = type(part) == "table" and rawget(part, "takes")
    if type(takes) ~= "table" then return nil end
-   local name = table.concat(chain, ".")
-   return takes[name] or takes[name .. ".model"]
+   return takes[table.concat(chain, ".")]
 end
 
 -- ---------------------------------------------------------------------------------------------
