@@ -1,4 +1,4 @@
---- ft.cuda: the cards of this machine.
+--- What the driver says of the cards of this machine.
 --
 --    local there, why = ft.cuda.available()
 --    if there then print(ft.cuda.devices()[1].memory_bytes) else print(why) end

@@ -219,16 +219,20 @@ local function solve(graph, name, o, budget, known)
    return { stage = stage, device = places_of(result), name = M.title(name) }
 end
 
+--- Values as one text, those that are nil, too.
+local function joined(...)
+   local texts = {}
+   for i = 1, select("#", ...) do texts[i] = tostring((select(i, ...))) end
+   return table.concat(texts, " ")
+end
+
 --- What a placement depends on, of the options that plans of one model and batch differ in.
 local function key_of(name, o, budget)
-   local parts = {
-      name, o.stages, o.effort, o.recompute, o.replicas and table.concat(o.replicas, "-"),
-      schedules.is_flat(o.schedule), schedules.folds(o.schedule), schedules.replicates(o.schedule),
-      budget and budget.factor, budget and budget.frozen_factor,
-      budget and (budget.others and table.concat(budget.others, " ") or "balanced"),
-   }
-   for i = 1, 11 do parts[i] = tostring(parts[i]) end
-   return table.concat(parts, " ")
+   return joined(name, o.stages, o.effort, o.recompute,
+      o.replicas and table.concat(o.replicas, "-"), schedules.is_flat(o.schedule),
+      schedules.folds(o.schedule), schedules.replicates(o.schedule), budget and budget.factor,
+      budget and budget.frozen_factor,
+      budget and (budget.others and table.concat(budget.others, " ") or "balanced"))
 end
 
 --- Assigns the forward nodes of a graph to stages, and stages to devices. Nodes of one scope stay

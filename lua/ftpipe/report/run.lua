@@ -59,20 +59,16 @@ end
 local function charts(rows)
    local metric = "score"
    for _, row in ipairs(rows) do metric = row.metric or metric end
-   local figures = {
-      chart.lines("Loss", { curve("of a batch", rows, "loss"),
-         curve("running mean", rows, "loss_mean"),
-         curve("held-out", rows, "eval_loss", nil, true) }),
-      chart.lines(metric:gsub("^%l", string.upper), {
-         curve("held-out", rows, "value", nil, true) }),
-      chart.lines("Learning rate", { curve("rate", rows, "lr") }),
-      chart.lines("Norm of the gradient", { curve("before clipping", rows, "gnorm") }),
-      chart.lines("Samples a second", { curve("so far", rows, "samples_per_second") }),
-      chart.lines("Tokens a second", { curve("without padding", rows, "tokens_per_second") }),
-      chart.lines("Waiting, percent of a leg", by_device(rows, "idle_percent")),
-   }
    local list = {}
-   for i = 1, 7 do list[#list + 1] = figures[i] end
+   local function add(title, series) list[#list + 1] = chart.lines(title, series) end
+   add("Loss", { curve("of a batch", rows, "loss"), curve("running mean", rows, "loss_mean"),
+      curve("held-out", rows, "eval_loss", nil, true) })
+   add(metric:gsub("^%l", string.upper), { curve("held-out", rows, "value", nil, true) })
+   add("Learning rate", { curve("rate", rows, "lr") })
+   add("Norm of the gradient", { curve("before clipping", rows, "gnorm") })
+   add("Samples a second", { curve("so far", rows, "samples_per_second") })
+   add("Tokens a second", { curve("without padding", rows, "tokens_per_second") })
+   add("Waiting, percent of a leg", by_device(rows, "idle_percent"))
    return '<h2>Steps</h2><div class="charts">' .. table.concat(list, "\n") .. "</div>"
 end
 
