@@ -46,12 +46,10 @@ function M.run(argv)
    local params, fresh = weights.load(model, SMALLEST)
    for _, name in ipairs(fresh) do params[name] = nil end -- the model has none
    local n_adapters = model:merge(params)
-   checkpoint.save(flags.out, {
+   local bytes = checkpoint.save(flags.out, {
       config = model:saved_config(), tensors = params, source = model.files,
       dtype = flags.dtype, shard_bytes = flags.shard,
    })
-   local bytes, width = 0, flags.dtype == "bf16" and 2 or 4
-   for _, tensor in pairs(params) do bytes = bytes + width * tensor:count() end
    print(("%s: %s%s"):format(flags.out, units.format_bytes(bytes), n_adapters > 0
       and (", with %d adapters added to their weights"):format(n_adapters) or ""))
 end

@@ -8,6 +8,7 @@ local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local families = require("ftpipe.model.families")
 local forms = require("ftpipe.model.forms")
+local peft = require("ftpipe.model.peft")
 local replace = require("ftpipe.model.replace")
 local shards = require("ftpipe.model.shards")
 local small_file = require("ftpipe.base.small_file")
@@ -317,7 +318,7 @@ end
 
 local function write_model(dir, o)
    core.sys.write_file(dir .. "/config.json", config_text(o))
-   shards.write(dir, rows_of(o), o.shard_bytes)
+   return shards.write(dir, rows_of(o), o.shard_bytes)
 end
 
 local function write_files(dir, o)
@@ -326,20 +327,21 @@ local function write_files(dir, o)
       local bytes = o.source:file(name)
       if bytes then core.sys.write_file(dir .. "/" .. name, bytes) end
    end
-   (o.write or write_model)(dir, o)
+   return (o.write or write_model)(dir, o)
 end
 
--- Patterns of files that belong to one model alone.
-local OF_ONE_MODEL = {
-   "^config%.json$", "^model.*%.safetensors", "^pytorch_model.*%.bin", "^adapter_",
-}
+-- Files that belong to one model alone, besides pieces of its weights.
+local OF_ONE_MODEL = { ["config.json"] = true }
+for _, name in ipairs(peft.files) do OF_ONE_MODEL[name] = true end
 
---- Whether a file of a directory that is replaced does not belong to its old model only.
+--- Whether a file of a directory that is replaced does not belong to its old model only. Of weights
+-- "model.safetensors" neither it nor "model-00001-of-00003.safetensors" does.
 local function stays(name)
-   for _, pattern in ipairs(OF_ONE_MODEL) do
-      if name:find(pattern) then return false end
+   for _, file in ipairs(WEIGHTS) do
+      local stem, kind = file:match("^([^.]+)(%.[^.]+)")
+      if name:sub(1, #stem) == stem and name:find(kind, #stem + 1, true) then return false end
    end
-   return true
+   return not OF_ONE_MODEL[name]
 end
 
 --- Saves a model as a directory that `open` and Hugging Face transformers read.
@@ -353,10 +355,13 @@ end
 --    write: function (dir, o) that writes something in place of config.json and weights
 --    dtype: "f32" or "bf16" of the weights, which are as they are if absent; shard_bytes: of a file
 --    of weights, at most
+-- @treturn int bytes of the weights; nil where o.write wrote
 -- @raise input or output failed
 -- @usage checkpoint.save("out/hf", { config = ckpt.config, tensors = params, source = ckpt })
 function M.save(dir, o)
-   replace.directory(dir, function(beside) write_files(beside, o) end, stays)
+   local bytes
+   replace.directory(dir, function(beside) bytes = write_files(beside, o) end, stays)
+   return bytes
 end
 
 --- Makes `dir` the same checkpoint as `from`, a directory on the same file system: its files get a

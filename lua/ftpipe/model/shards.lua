@@ -5,6 +5,8 @@ local core = require("ftpipe.core")
 
 local M = {}
 
+local WHOLE, INDEX = unpack(core.io.weight_files)
+
 --- Groups of rows, in their order, of at most so many bytes; a larger row is alone.
 -- @tparam table rows each with `bytes`
 -- @tparam number most
@@ -31,18 +33,22 @@ end
 -- @tparam string dir
 -- @tparam table rows { name =, bytes =, make = (gives the tensor) }, in the order of the files
 -- @tparam[opt] number most bytes of tensors in a file; one file if absent
+-- @treturn int bytes of all tensors
 function M.write(dir, rows, most)
    local groups = M.groups(rows, most or math.huge)
-   if #groups == 1 then return write_group(dir .. "/" .. core.io.weight_files[1], groups[1]) end
    local map, total = {}, 0
    for i, group in ipairs(groups) do
-      local name = ("model-%05d-of-%05d.safetensors"):format(i, #groups)
+      local name = #groups == 1 and WHOLE
+         or WHOLE:gsub("%.", ("-%05d-of-%05d."):format(i, #groups), 1)
       write_group(dir .. "/" .. name, group)
       for _, row in ipairs(group) do map[row.name], total = name, total + row.bytes end
    end
-   core.sys.write_file(dir .. "/model.safetensors.index.json",
-      core.json.encode({ metadata = { total_size = total }, weight_map = map },
-         { indent = 2, sort = true }) .. "\n")
+   if #groups > 1 then
+      core.sys.write_file(dir .. "/" .. INDEX,
+         core.json.encode({ metadata = { total_size = total }, weight_map = map },
+            { indent = 2, sort = true }) .. "\n")
+   end
+   return total
 end
 
 return M
