@@ -213,16 +213,38 @@ static int try_elsewhere(const char *path)
     return WEXITSTATUS(status);
 }
 
+/* What another process sees when it only looks: 0 no lock, 1 one of this process. */
+static int look_elsewhere(const char *path)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        bool held;
+        int64_t holder;
+        ft_status status = ft_lock_look(path, &held, &holder, NULL);
+        _exit(status != FT_OK ? 3 : !held ? 0 : holder == getppid() ? 1 : 2);
+    }
+    int status = 0;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
 static void locks(void)
 {
     place p = place_new();
     ft_error err = {0};
     ft_lock *lock;
     int64_t holder;
-    CHECK_STATUS(ft_lock_take(&lock, in(&p, "lock"), &holder, &err), FT_OK);
+    bool held;
+    CHECK_STATUS(ft_lock_look(in(&p, "lock"), &held, &holder, &err), FT_OK);
+    CHECK(!held && access(p.path, F_OK) != 0); /* it is not made */
+    CHECK_STATUS(ft_lock_take(&lock, p.path, &holder, &err), FT_OK);
     CHECK(lock && holder == 0);
+    CHECK(chmod(p.path, 0444) == 0);
+    CHECK(look_elsewhere(p.path) == 1);
+    CHECK(chmod(p.path, 0644) == 0);
     CHECK(try_elsewhere(p.path) == 1);
     ft_lock_free(lock);
+    CHECK(look_elsewhere(p.path) == 0);
     CHECK(try_elsewhere(p.path) == 0);
     CHECK(try_elsewhere(p.path) == 0); /* the one before it ended without giving it back */
     CHECK_STATUS(ft_lock_take(&lock, in(&p, "no/lock"), &holder, &err), FT_NOT_FOUND);

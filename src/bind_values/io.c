@@ -318,6 +318,19 @@ static int io_lock(lua_State *L)
     return 2;
 }
 
+/* io.lock_holder(path): the number of the process that has a lock of it (0: not known), nil without
+ * one. */
+static int io_lock_holder(lua_State *L)
+{
+    ft_error err;
+    int64_t holder;
+    bool held;
+    if (ft_lock_look(check_text(L, 1), &held, &holder, &err) != FT_OK) return script_raise(L, &err);
+    if (!held) return 0;
+    lua_pushinteger(L, (lua_Integer)holder);
+    return 1;
+}
+
 static int lock_free(lua_State *L)
 {
     void **box = script_box(L, 1, LOCK);
@@ -339,6 +352,7 @@ int script_bind_io(lua_State *L)
         {"hard_link", io_hard_link},
         {"free_bytes", io_free_bytes},
         {"lock", io_lock},
+        {"lock_holder", io_lock_holder},
         {NULL, NULL},
     };
     static const luaL_Reg methods[] = {

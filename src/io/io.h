@@ -93,6 +93,10 @@ typedef struct ft_lock ft_lock;
 ft_status ft_lock_take(ft_lock **out, const char *path, int64_t *holder, ft_error *err);
 /* Whether it keeps others out: false on a file system without locks. */
 bool ft_lock_guards(const ft_lock *lock);
+/* Whether another process has a lock of the file, and the number of that process (0: not known).
+ * Takes nothing and makes no file. A process that has a lock of the file itself must not ask: it
+ * would lose it. */
+ft_status ft_lock_look(const char *path, bool *held, int64_t *holder, ft_error *err);
 void ft_lock_free(ft_lock *lock);
 
 /* Values of one JSON text; SQuAD has some 800,000. */

@@ -26,6 +26,16 @@ static bool has_no_locks(int code)
     return code == ENOLCK || code == ENOSYS || code == EOPNOTSUPP || code == EINVAL;
 }
 
+/* Whether another process has a lock of the file, and which; 0 where that is not known. */
+static bool find_holder(int fd, int64_t *holder)
+{
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    *holder = 0;
+    if (fcntl(fd, F_GETLK, &whole) != 0 || whole.l_type == F_UNLCK) return false;
+    if (whole.l_pid > 0) *holder = whole.l_pid;
+    return true;
+}
+
 /* Locks the whole file; *taken tells whether. *holder stays 0 when it is given back meanwhile. */
 static ft_status lock_whole(ft_lock *lock, const char *path, bool *taken, int64_t *holder,
                             ft_error *err)
@@ -35,7 +45,7 @@ static ft_status lock_whole(ft_lock *lock, const char *path, bool *taken, int64_
     *taken = lock->guards || has_no_locks(errno);
     if (*taken) return FT_OK;
     if (!is_held(errno)) return ft_errno_fail(err, path, "cannot lock");
-    if (fcntl(lock->fd, F_GETLK, &whole) == 0 && whole.l_type != F_UNLCK) *holder = whole.l_pid;
+    find_holder(lock->fd, holder);
     return FT_OK;
 }
 
@@ -54,6 +64,17 @@ ft_status ft_lock_take(ft_lock **out, const char *path, int64_t *holder, ft_erro
     else
         ft_lock_free(lock);
     return status;
+}
+
+ft_status ft_lock_look(const char *path, bool *held, int64_t *holder, ft_error *err)
+{
+    *held = false;
+    *holder = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return errno == ENOENT ? FT_OK : ft_errno_fail(err, path, "cannot open");
+    *held = find_holder(fd, holder);
+    close(fd);
+    return FT_OK;
 }
 
 bool ft_lock_guards(const ft_lock *lock)

@@ -2,8 +2,11 @@
 
 local args = require("ftpipe.recipe.args")
 local argvs = require("ftpipe.base.argv")
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
+local directories = require("ftpipe.store.directory")
 local events = require("ftpipe.store.events")
+local keys = require("ftpipe.base.keys")
 local records = require("ftpipe.store.record")
 local small_file = require("ftpipe.base.small_file")
 local units = require("ftpipe.base.units")
@@ -33,18 +36,10 @@ local function json_of(path)
    return ok and type(data) == "table" and data or nil
 end
 
---- The process that writes there now: its number, 0 when that is not known; nil when none does.
-local function is_running(path)
-   if not core.sys.exists(path .. "/lock") then return nil end
-   local lock, holder = core.io.lock(path .. "/lock")
-   if lock then lock:free() end
-   return lock == nil and holder or nil
-end
-
 --- What a directory says of its run.
 local function read(path)
    local record = records.read(path)
-   local summary, process = json_of(path .. "/summary.json"), is_running(path)
+   local summary, process = json_of(path .. "/summary.json"), directories.writer(path)
    return {
       path = path, task = record.task.name, flags = record.flags, summary = summary or {},
       state = process and "running" or summary and "done" or "stopped", process = process,
@@ -99,10 +94,7 @@ function ACTIONS.show(words, flags)
    print(("%s: %s, %s, %s"):format(run.path, run.task or "-", run.process
       and "running as process " .. run.process or run.state, score_of(run)))
    for _, part in ipairs { run.summary, run.flags } do
-      local names = {}
-      for name in pairs(part) do names[#names + 1] = name end
-      table.sort(names)
-      for _, name in ipairs(names) do
+      for _, name in ipairs(keys(part)) do
          local value = part[name]
          print(("  %-24s %s"):format(name, type(value) == "table"
             and core.json.encode(value, { sort = true }) or tostring(value)))
@@ -119,14 +111,8 @@ local ALIKE = { seconds = true, eval_seconds = true, samples_per_second = true, 
 
 --- Lines of what two tables have different.
 local function differences(a, b)
-   local names, lines = {}, {}
-   for _, part in ipairs { a, b } do
-      for name in pairs(part) do names[name] = true end
-   end
-   local sorted = {}
-   for name in pairs(names) do sorted[#sorted + 1] = name end
-   table.sort(sorted)
-   for _, name in ipairs(sorted) do
+   local lines = {}
+   for _, name in ipairs(keys(copy(a, b))) do
       local left, right = core.json.encode({ a[name] }, { sort = true }),
          core.json.encode({ b[name] }, { sort = true })
       if left ~= right and not ALIKE[name] then
@@ -188,7 +174,7 @@ function ACTIONS.rm(words, flags)
    if #words == 0 then need_run(nil) end
    for _, path in ipairs(words) do
       need_run(path)
-      if is_running(path) then usage("%s: a process is running there", path) end
+      if directories.writer(path) then usage("%s: a process is running there", path) end
    end
    for _, path in ipairs(words) do
       if flags.yes then

@@ -3,6 +3,8 @@
 local args = require("ftpipe.recipe.args")
 local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
+local directories = require("ftpipe.store.directory")
+local records = require("ftpipe.store.record")
 local units = require("ftpipe.base.units")
 local usage = require("ftpipe.base.usage")
 local waits = require("ftpipe.schedule.waits")
@@ -34,12 +36,6 @@ local function last_rows(path)
    end
    file:close()
    return step, evaluation, leg
-end
-
-local function is_running(path)
-   local lock = core.sys.exists(path .. "/lock") and core.io.lock(path .. "/lock")
-   if lock then lock:free() end
-   return lock == nil
 end
 
 --- What a device waited for most in a leg; "" where the row does not say.
@@ -82,10 +78,10 @@ function M.run(argv)
    local path = argvs.word(argv)
    local flags = args.read(declared, argv, "top RUN")
    if not path then usage("top needs the directory of a run") end
-   local record = require("ftpipe.store.record").read(path)
+   local record = records.read(path)
    local terminal, shown = core.sys.isatty(1), 0
    while true do
-      local running = is_running(path)
+      local running = directories.writer(path) ~= nil
       local step, evaluation, leg = last_rows(path)
       local lines = M.lines(record, step, evaluation, running, leg)
       if terminal and shown > 0 then io.stdout:write(("\27[%dA\27[J"):format(shown)) end

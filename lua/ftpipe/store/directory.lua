@@ -23,20 +23,28 @@ local MOST_BYTES = 2 ^ 30 -- of metrics.jsonl, some millions of rows
 local Directory = {}
 Directory.__index = Directory
 
+local function lock_file(path) return path .. "/lock" end
+
+--- The process that writes in a run's directory: its number, 0 when that is not known; nil when
+-- none does. Not for a process that writes there itself.
+function M.writer(path) return core.io.lock_holder(lock_file(path)) end
+
+local function refuse_running(args, holder)
+   usage.of(args, "{out=%s}: %s is running there; wait for it, or give another directory", args.out,
+      holder > 0 and "process " .. holder or "another process")
+end
+
 --- Takes the lock, unless it is there already.
 local function lock(directory)
    if directory.lock then return end
    local path = directory.path
-   local taken, answer = core.io.lock(path .. "/lock")
+   local taken, answer = core.io.lock(lock_file(path))
    directory.lock = taken
    if taken and not answer then
       io.stderr:write(named.words(directory.args, "{out=%s}: its file system has no locks, "
          .. "nothing keeps another process out\n"):format(path))
    end
-   if taken then return end
-   local holder = answer
-   usage.of(directory.args, "{out=%s}: %s is running there; wait for it, or give another directory",
-      path, holder > 0 and "process " .. holder or "another process")
+   if not taken then refuse_running(directory.args, answer) end
 end
 
 --- The directory args.out, which need not be there before `begin`.
@@ -135,7 +143,8 @@ end
 --- Raises when another process has the directory args.out; writes nothing.
 -- @raise invalid argument
 function M.check_free(args)
-   if core.sys.exists(args.out .. "/lock") then M.new(args).lock:free() end
+   local holder = M.writer(args.out)
+   if holder then refuse_running(args, holder) end
 end
 
 -- ---------------------------------------------------------------------------------------------

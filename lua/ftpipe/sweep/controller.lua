@@ -7,6 +7,7 @@
 
 local core = require("ftpipe.core")
 local indexes = require("ftpipe.sweep.index")
+local keys = require("ftpipe.base.keys")
 local methods = require("ftpipe.sweep.methods")
 local spaces = require("ftpipe.sweep.space")
 local trial = require("ftpipe.sweep.trial")
@@ -45,10 +46,7 @@ end
 
 --- Flags as words, in the order of their names: --micro-batches 4.
 local function flag_words(words, flags)
-   local names = {}
-   for name in pairs(flags) do names[#names + 1] = name end
-   table.sort(names)
-   for _, name in ipairs(names) do
+   for _, name in ipairs(keys(flags)) do
       local flag, value = "--" .. name:gsub("_", "-"), flags[name]
       if value == true then
          words[#words + 1] = flag
@@ -103,10 +101,9 @@ end
 --- The names of the numbers that a trial has left, for a message.
 local function numbers_of(data)
    local names = {}
-   for key, value in pairs(data or {}) do
-      if type(value) == "number" then names[#names + 1] = key end
+   for _, key in ipairs(keys(data or {})) do
+      if type(data[key]) == "number" then names[#names + 1] = key end
    end
-   table.sort(names)
    return table.concat(names, ", ")
 end
 
@@ -222,12 +219,7 @@ function Controller:adopt()
       if row.state == "running" then
          local path = self:path(row.number)
          local deadline = core.sys.time_ns() + ORPHAN_SECONDS * 1e9
-         while self.sweep.is_recipe and core.sys.exists(path) do
-            local lock = core.io.lock(path .. "/lock")
-            if lock then
-               lock:free()
-               break
-            end
+         while self.sweep.is_recipe and core.io.lock_holder(path .. "/lock") do
             if core.sys.time_ns() > deadline or core.sys.interrupted() then
                core.fail("invalid argument", ("%s: another process still runs this trial"):format(
                   path), 2)
