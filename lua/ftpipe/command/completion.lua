@@ -1,5 +1,6 @@
 --- ftpipe completion bash|zsh|fish: what a shell is to know of ftpipe, for its completion.
 
+local modules = require("ftpipe.base.modules")
 local options = require("ftpipe.plan.options")
 local usage = require("ftpipe.base.usage")
 
@@ -52,12 +53,7 @@ local SHELLS = {
 }
 
 local function commands()
-   local names = { "help" }
-   for module in pairs(package.preload) do
-      names[#names + 1] = module:match("^ftpipe%.command%.([%w_]+)$")
-   end
-   table.sort(names)
-   return table.concat(names, " ")
+   return "help " .. table.concat(modules("ftpipe.command"), " ")
 end
 
 local function flags()

@@ -6,6 +6,7 @@
 
 local core = require("ftpipe.core")
 local help = require("ftpipe.prompt.help")
+local modules = require("ftpipe.base.modules")
 local suggest = require("ftpipe.base.suggest")
 
 local M = {}
@@ -47,14 +48,7 @@ local function usage_error(format, ...)
 end
 
 --- The names of the sub-commands, sorted.
-function M.commands()
-   local names = {}
-   for module in pairs(package.preload) do
-      names[#names + 1] = module:match("^ftpipe%.command%.([%w_]+)$")
-   end
-   table.sort(names)
-   return names
-end
+function M.commands() return modules("ftpipe.command") end
 
 function M.help()
    local lines = {}

@@ -4,6 +4,7 @@ local chart = require("ftpipe.report.chart")
 local core = require("ftpipe.core")
 local draw = require("ftpipe.graph.draw")
 local html = require("ftpipe.report.html")
+local keys = require("ftpipe.base.keys")
 local small_file = require("ftpipe.base.small_file")
 local timeline = require("ftpipe.schedule.timeline")
 local units = require("ftpipe.base.units")
@@ -205,10 +206,8 @@ end
 
 --- Flags, each with where its value is from, in the order of their names.
 local function configuration(record)
-   local rows, names = { { "flag", "value", "from" } }, {}
-   for name in pairs(record.flags or {}) do names[#names + 1] = name end
-   table.sort(names)
-   for _, name in ipairs(names) do
+   local rows = { { "flag", "value", "from" } }
+   for _, name in ipairs(keys(record.flags or {})) do
       rows[#rows + 1] = { "--" .. name:gsub("_", "-"), shown(record.flags[name]),
          (record.origins or {})[name] or "" }
    end

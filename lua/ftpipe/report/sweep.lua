@@ -2,8 +2,10 @@
 -- each parameter says of the value.
 
 local chart = require("ftpipe.report.chart")
+local copy = require("ftpipe.base.copy")
 local html = require("ftpipe.report.html")
 local indexes = require("ftpipe.sweep.index")
+local keys = require("ftpipe.base.keys")
 local text = require("ftpipe.sweep.text")
 local xml = require("ftpipe.text.xml")
 
@@ -12,14 +14,9 @@ local M = {}
 local BINS = 4 -- of a parameter of numbers that are all different
 
 local function names_of(rows)
-   local seen, names = {}, {}
-   for _, row in ipairs(rows) do
-      for name in pairs(row.flags) do
-         if not seen[name] then seen[name], names[#names + 1] = true, name end
-      end
-   end
-   table.sort(names)
-   return names
+   local flags = {}
+   for _, row in ipairs(rows) do flags = copy(flags, row.flags) end
+   return keys(flags)
 end
 
 local function ended(rows)

@@ -16,6 +16,7 @@ local class = require("ftpipe.base.class")
 local copy = require("ftpipe.base.copy")
 local files = require("ftpipe.data.files")
 local kinds = require("ftpipe.data.kind")
+local modules = require("ftpipe.base.modules")
 local named = require("ftpipe.base.named")
 local opts = require("ftpipe.base.opts")
 local suggest = require("ftpipe.base.suggest")
@@ -117,16 +118,16 @@ local function cache_path(task, found, path, o)
    local settings = { split = o.split }
    for name in pairs(task.rows.load) do settings[name] = o[name] end
    for name in pairs(task.rows.overrides) do settings[name] = o[name] end
-   local modules = {
+   local sources = {
       "ftpipe.task", "ftpipe.text.records", "ftpipe.data.files", kinds.module(task.kind),
    }
    local own = "ftpipe.task." .. task.name
-   if package.preload[own] then modules[#modules + 1] = own end
-   for _, name in ipairs(task.rows.modules or {}) do modules[#modules + 1] = name end
+   if package.preload[own] then sources[#sources + 1] = own end
+   for _, name in ipairs(task.rows.modules or {}) do sources[#sources + 1] = name end
    return cache.path(o.cache, core.sys.read_file(path), {
       definition = task.definition, layout = found.name, settings = settings,
       tokenizer = o.tokenizer_key, origin = origin_text(task), ending = path:match("%.[^./]*$"),
-   }, modules)
+   }, sources)
 end
 
 --- What eval_limit leaves of the rows of a split.
@@ -412,14 +413,7 @@ function M.load(path)
 end
 
 --- Names of the tasks that are there.
-function M.names()
-   local names = {}
-   for module in pairs(package.preload) do
-      names[#names + 1] = module:match("^ftpipe%.task%.([%w_]+)$")
-   end
-   table.sort(names)
-   return names
-end
+function M.names() return modules("ftpipe.task") end
 
 --- The task of task/NAME.lua.
 -- @treturn function(overrides)

@@ -30,29 +30,24 @@
 --    flags                         names of the flags that it understands, of those that not all do
 --    answer(job)                   emits a row for each input (see command/predict.lua)
 
+local modules = require("ftpipe.base.modules")
+
 local M = {}
 
-local PLACE = "ftpipe.data.kind."
+local PLACE = "ftpipe.data.kind"
 
 --- The names of all kinds, sorted.
-function M.names()
-   local names = {}
-   for module in pairs(package.preload) do
-      names[#names + 1] = module:match("^ftpipe%.data%.kind%.([%w_]+)$")
-   end
-   table.sort(names)
-   return names
-end
+function M.names() return modules(PLACE) end
 
 --- The name of a kind's module.
-function M.module(name) return PLACE .. name end
+function M.module(name) return PLACE .. "." .. name end
 
 --- The kind of a name; nil when there is none.
 function M.find(name)
    if type(name) ~= "string" or not name:find("^[%w_]+$") then return nil end
-   local ok, found = pcall(require, PLACE .. name)
+   local ok, found = pcall(require, M.module(name))
    if ok then return found end
-   if type(found) == "string" and found:find("module '" .. PLACE .. name .. "' not found", 1, true)
+   if type(found) == "string" and found:find("module '" .. M.module(name) .. "' not found", 1, true)
    then
       return nil
    end
@@ -60,6 +55,6 @@ function M.find(name)
 end
 
 --- The kind of a model.
-function M.of(model) return require(PLACE .. model.family.kind) end
+function M.of(model) return require(M.module(model.family.kind)) end
 
 return M
