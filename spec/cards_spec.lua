@@ -2,6 +2,7 @@
 -- cards, in others these tests are of the CPU. FTPIPE_CARDS says what else to train on, with %d for
 -- how many: "cuda:0/%dx1GB" (./dev gpu).
 
+local copy = require("ftpipe.base.copy")
 local pipeline = require("spec.support.pipeline")
 
 local CARDS = os.getenv("FTPIPE_CARDS") or "cpu:%d"
@@ -10,11 +11,9 @@ local function cards(n) return CARDS:format(n) end
 
 --- Runs of a few steps of a small model, of one sample for each micro-batch.
 local function train(options)
-   local o = {
+   return pipeline.train(copy({
       batch = 2, micro_batches = 2, steps = 2, clip = 0.5, d_model = 12, d_kv = 4, d_ff = 16,
-   }
-   for key, value in pairs(options) do o[key] = value end
-   return pipeline.train(o)
+   }, options))
 end
 
 local function assert_equal_runs(a, b)

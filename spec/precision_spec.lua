@@ -1,18 +1,17 @@
 --- Precisions of plans: what 16 bits save and speed up on devices that are not here.
 
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local ft = require("ftpipe")
 local process = require("spec.support.process")
 
 local function plan(precision, devices, more)
-   local o = {
+   return ft.plan(copy({
       model = ft.model "t5-small", devices = devices or "sim:2xa100", batch = 8, micro_batches = 4,
       buckets = { 64 }, lengths = { target = 64 }, batches = 2, precision = precision,
       partition = { "decoder/block.0" }, recompute = "never",
-   }
-   for key, value in pairs(more or {}) do o[key] = value end
-   return ft.plan(o)
+   }, more))
 end
 
 --- Numbers of the weights of products, each once for each stage that reads it, by stage.

@@ -3,6 +3,7 @@
 --
 --    FTPIPE_SETTINGS=1000 FTPIPE_SEED=2 ftpipe tools/spec.lua spec/settings_spec.lua
 
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local equality = require("spec.support.equality")
 local pipeline = require("spec.support.pipeline")
@@ -25,24 +26,7 @@ local SCHEDULES, STALENESS = names(schedules.list()), names(core.schedule.weight
 local EMBEDDINGS = { t5 = "shared.*", gpt2 = "*.wte.*", bert = "*word_embeddings*" }
 
 --- One of a list; nil where it has `false`.
-local function pick(draw, list)
-   return list[1 + math.floor(draw:fraction() * #list)] or nil
-end
-
---- A partitioner that changes the device at random.
-local function at_random(draw)
-   local seed = math.floor(draw:fraction() * 1000)
-   return function(problem)
-      local own, device, list = random.new(seed, 3), 1, {}
-      for i = 1, #problem.node_ns[1] do
-         if own:fraction() < 0.1 then
-            device = 1 + math.floor(own:fraction() * #problem.devices)
-         end
-         list[i] = device
-      end
-      return list
-   end
-end
+local function pick(draw, list) return draw:pick(list) or nil end
 
 --- Numbers that sum to n, as --replicas takes them.
 local function split(draw, n)
@@ -62,7 +46,7 @@ local function place(draw, o, n)
    if how == "replicas" then
       o.replicas = split(draw, n)
    else
-      o.partition = how == "random" and at_random(draw) or how
+      o.partition = how == "random" and equality.at_random(draw:integer(1000)) or how
    end
    local several = pick(draw, { false, false, 2 * n, n + 1 })
    if how ~= "random" and how ~= "pipedream" then o.stages = several end
@@ -105,16 +89,9 @@ local function is_as_one(o, plan)
    return schedules.is_synchronous(o.schedule) or o.max_staleness == 0
 end
 
-local function with(o, changes)
-   local own = {}
-   for key, value in pairs(o) do own[key] = value end
-   for key, value in pairs(changes) do own[key] = value end
-   return own
-end
-
 --- The same by one device, one micro-batch after the other.
 local function judge(o)
-   local own = with(o, { devices = "cpu:1", schedule = "sequential", partition = "seq", stages = 1,
+   local own = copy(o, { devices = "cpu:1", schedule = "sequential", partition = "seq", stages = 1,
       recompute = "never", swap = "never", update = "auto", threaded = false })
    own.replicas, own.staleness, own.max_staleness = nil, nil, nil
    return pipeline.train(own)
@@ -138,7 +115,7 @@ local function train(o)
    local run = pipeline.train(o)
    assert(#run.losses == STEPS)
    assert_fits(run)
-   assert_same(pipeline.train(with(o, { threaded = false })), run, "its replay")
+   assert_same(pipeline.train(copy(o, { threaded = false })), run, "its replay")
    for s, stage in ipairs(run.plan.blueprint:stages()) do
       assert(equality.difference({ stage.least_staleness, stage.most_staleness },
          run.timeline.staleness[s], "staleness") == nil)

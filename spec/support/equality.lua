@@ -15,7 +15,7 @@ local STEPS = 10
 local FAMILIES = { "t5", "gpt2", "bert" }
 
 --- A partitioner that changes the device at random: stages as they come, on any of the devices.
-local function at_random(seed)
+function M.at_random(seed)
    return function(problem)
       local draw, device, list = random.new(seed, 3), 1, {}
       for i = 1, #problem.node_ns[1] do
@@ -48,7 +48,7 @@ local function partitions(schedule)
    end
    for seed = 1, 2 do
       rows[#rows + 1] = { "random " .. seed, function()
-         return { partition = at_random(seed) }
+         return { partition = M.at_random(seed) }
       end }
    end
    return rows

@@ -38,14 +38,9 @@ function M.crc(text)
    return bit.bnot(crc) % 2 ^ 32
 end
 
---- A number below 2^53 as so many bytes, the lowest first.
-local function little(number, bytes)
-   local parts = {}
-   for i = 1, bytes do
-      parts[i] = string.char(number % 256)
-      number = math.floor(number / 256)
-   end
-   return table.concat(parts)
+--- The bytes of a number of a C type.
+local function bytes_of(kind, value)
+   return ffi.string(ffi.new(kind .. "[1]", value), ffi.sizeof(kind))
 end
 
 local function varint(number)
@@ -63,26 +58,22 @@ local function text_field(number, text)
    return string.char(number * 8 + 2) .. varint(#text) .. text
 end
 
-local function double(value) return ffi.string(ffi.new("double[1]", value), 8) end
-
-local function float(value) return ffi.string(ffi.new("float[1]", value), 4) end
-
 local function masked(text)
    local crc = M.crc(text)
    local turned = bit.ror(crc, 15) % 2 ^ 32
-   return little((turned + MASK) % 2 ^ 32, 4)
+   return bytes_of("uint32_t", (turned + MASK) % 2 ^ 32)
 end
 
 --- A record of a file.
 function M.record(data)
-   local length = little(#data, 8)
+   local length = bytes_of("uint64_t", #data)
    return length .. masked(length) .. data .. masked(data)
 end
 
 --- The first record of a file.
 -- @tparam number time in seconds since 1970
 function M.head(time)
-   return M.record("\9" .. double(time) .. text_field(3, "brain.Event:2"))
+   return M.record("\9" .. bytes_of("double", time) .. text_field(3, "brain.Event:2"))
 end
 
 --- A record with scalars of a step.
@@ -92,9 +83,9 @@ end
 function M.scalars(time, step, scalars)
    local values = {}
    for i, row in ipairs(scalars) do
-      values[i] = text_field(1, text_field(1, row[1]) .. "\21" .. float(row[2]))
+      values[i] = text_field(1, text_field(1, row[1]) .. "\21" .. bytes_of("float", row[2]))
    end
-   return M.record("\9" .. double(time) .. "\16" .. varint(step)
+   return M.record("\9" .. bytes_of("double", time) .. "\16" .. varint(step)
       .. text_field(5, table.concat(values)))
 end
 
