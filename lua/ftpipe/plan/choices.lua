@@ -2,6 +2,7 @@
 -- here, in help and in messages.
 
 local core = require("ftpipe.core")
+local late = require("ftpipe.plan.late")
 local placement = require("ftpipe.placement")
 local precision = require("ftpipe.plan.precision")
 local schedules = require("ftpipe.schedule")
@@ -29,9 +30,10 @@ M.schedules = names(schedules.list())
 M.schedules_help = with_plans_only(M.schedules, schedules.runs)
 
 --- Which weights a schedule without a drain reads.
+local stale = late.schedules()
 M.staleness = names(core.schedule.weights())
-M.staleness_help = "what async does about late weights: "
-   .. with_plans_only(M.staleness, function(name) return schedules.runs("async", name) end)
+M.staleness_help = ("what is done about late weights, with %s: "):format(table.concat(stale, ", "))
+   .. with_plans_only(M.staleness, function(name) return schedules.runs(stale[1], name) end)
 
 M.partitions = placement.names()
 M.partitions_help = table.concat(M.partitions, ", ")

@@ -6,8 +6,18 @@ local usage = require("ftpipe.base.usage")
 
 local M = {}
 
+--- The names of the schedules that leave it to --staleness which weights are read.
+function M.schedules()
+   local names = {}
+   for _, row in ipairs(schedules.list()) do
+      names[#names + 1] = schedules.may_be_stale(row.name) and row.name or nil
+   end
+   return names
+end
+
 local function refuse(o, option, why)
-   usage("%s is for async; %s %s", named.value(o, option, o[option]),
+   usage("%s is for %s; %s %s", named.value(o, option, o[option]),
+      table.concat(M.schedules(), ", "),
       named.value(o, "schedule", schedules.name(o.schedule)), why)
 end
 
