@@ -21,6 +21,7 @@ A model on devices that need not be here; an expression prints its value:
   p.plan:why("decoder/block.3")       what it would be on each other device
   q = p.plan:move("decoder/block.3", 2)
   p.plan:diff(q)                      what is then different
+  compare(p, ft.explore("t5-3b", { devices = "sim:8x11GB", batch = 40, source = 320 }))
 What is fastest, what else there is, and what would help when nothing fits:
   ft.planner("t5-3b", { devices = "sim:4x11GB", batch = 40, source = 320 })
 All partitioners on one graph:
@@ -177,10 +178,10 @@ local function new(terminal)
    local prompt = setmetatable({
       terminal = terminal, queue = {}, number = 1, out = {}, keeps = core.sys.isatty(0),
    }, Prompt)
-   rawset(_G, "ft", require("ftpipe"))
-   rawset(_G, "help", HELP)
-   rawset(_G, "Out", prompt.out)
-   rawset(_G, "_", rawget(_G, "_"))
+   local ft = require("ftpipe")
+   for name, value in pairs { ft = ft, help = HELP, Out = prompt.out, compare = ft.compare } do
+      rawset(_G, name, value)
+   end
    if prompt.keeps then
       for _, line in ipairs(history.read()) do terminal:remember(line .. "\n") end
       terminal:complete(function(line) return require("ftpipe.prompt.complete").tab(line) end)
