@@ -68,6 +68,11 @@ describe("ftpipe trace", function()
          for d = 0, 1 do assert.matches(("device %d |[^|]+| +%%d+ %%%%\n"):format(d), out) end
          out = ftpipe { "trace", run, "--out", run .. "/window.json" }
          assert.matches("window.json: %d+ events, %d+ kB\n$", out)
+         local packed = run .. "/window.json.gz"
+         ftpipe { "trace", run, "--out", packed }
+         assert.equal("\31\139", core.sys.read_file(packed):sub(1, 2))
+         assert.equal(core.sys.read_file(run .. "/window.json"),
+            (process.shell("gzip -dc " .. packed)))
          process.refused(6, "has no batch 90 to 99", { "trace", run, "--batches", "90-99" })
          process.refused(2, "expected one, as 3", { "trace", run, "--batches", "5-3" })
          process.refused(2, "needs the directory", { "trace" })

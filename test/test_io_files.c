@@ -296,6 +296,30 @@ static void swap_files(void)
     CHECK(place_free(&p) == 0); /* nothing is left there */
 }
 
+/* What is compressed has head and length of a gzip file; spec/trace reads it again. */
+static void compressed(void)
+{
+    ft_error err = {0};
+    char text[4000];
+    for (size_t i = 0; i < sizeof text; i++) text[i] = (char)('a' + i % 7);
+    void *out;
+    int64_t n;
+    CHECK_STATUS(ft_gzip(text, sizeof text, &out, &n, &err), FT_OK);
+    CHECK(n > 20 && n < 200 && memcmp(out, "\x1f\x8b\x08", 3) == 0);
+    CHECK(memcmp((char *)out + n - 4, "\xa0\x0f\0\0", 4) == 0);
+    ft_free(out);
+    int64_t live = ft_alloc_live(), failed = 0;
+    for (ft_status status = FT_NOMEM; status != FT_OK; failed++) {
+        ft_alloc_fail_after(failed + 1);
+        status = ft_gzip(text, sizeof text, &out, &n, &err);
+        ft_alloc_fail_after(0);
+        CHECK(status == FT_OK || (status == FT_NOMEM && !out && ft_alloc_live() == live));
+    }
+    CHECK(failed > 3);
+    ft_free(out);
+    CHECK_STATUS(ft_gzip(text, INT64_MAX, &out, &n, &err), FT_INVALID);
+}
+
 int main(void)
 {
     RUN(swap_files);
@@ -307,5 +331,6 @@ int main(void)
     RUN(exchanged_directories);
     RUN(links);
     RUN(locks);
+    RUN(compressed);
     return check_report();
 }

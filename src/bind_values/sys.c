@@ -217,6 +217,20 @@ static int sys_read_file(lua_State *L)
     return 1;
 }
 
+/* gzip(bytes): a gzip file of them. */
+static int sys_gzip(lua_State *L)
+{
+    ft_error err;
+    void *packed = NULL;
+    int64_t size = 0;
+    const char *bytes = script_check_string(L, 1);
+    if (ft_gzip(bytes, (int64_t)lua_objlen(L, 1), &packed, &size, &err) != FT_OK)
+        return script_raise(L, &err);
+    lua_pushlstring(L, packed, (size_t)size);
+    ft_free(packed);
+    return 1;
+}
+
 /* sha256(bytes): the digest in hexadecimal. */
 static int sys_sha256(lua_State *L)
 {
@@ -303,6 +317,7 @@ int script_bind_sys(lua_State *L)
         {"read_file", sys_read_file},
         {"write_file", sys_write_file},
         {"list_dir", sys_list_dir},
+        {"gzip", sys_gzip},
         {"sha256", sys_sha256},
         {NULL, NULL},
     };

@@ -84,6 +84,9 @@ ft_status ft_link_read(const char *path, char *out, int64_t size, ft_error *err)
 /* Bytes that may still be written to the file system of a file or directory that exists. */
 ft_status ft_disk_free(const char *path, int64_t *bytes, ft_error *err);
 
+/* n bytes as a gzip file of *n_out bytes, for ft_free. FT_INVALID over 1 GiB, FT_NOMEM. */
+ft_status ft_gzip(const void *bytes, int64_t n, void **out, int64_t *n_out, ft_error *err);
+
 typedef struct ft_lock ft_lock;
 
 /* Locks a file for this process, and makes it when it is not there; the lock lasts until it is

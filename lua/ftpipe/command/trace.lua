@@ -16,11 +16,12 @@ local declared = {
    "Prints what the devices of a run did in some batches of its last leg (counted from 0), as the\n"
       .. "JSON that ui.perfetto.dev and chrome://tracing read: slices, waits, arrows from what\n"
       .. "made values to what took them. With --text a row of characters for each device.",
-   "ftpipe trace out/rte --batches 3-5 --out window.json",
+   "ftpipe trace out/rte --batches 3-5 --out window.json.gz",
    "ftpipe trace out/rte --batches 3 --text",
    batches = { type = "string", default = "0-9", value = "A-B", help = "first and last" },
    text = { type = "boolean", default = false, help = "rows of characters" },
-   out = { type = "string", value = "FILE", help = "where to write it [stdout]" },
+   out = { type = "string", value = "FILE",
+      help = "where to write it, compressed if that ends in .gz [stdout]" },
 }
 
 local function is_slice(event)
@@ -144,6 +145,7 @@ function M.run(argv)
       text = json_of(list)
    end
    if not flags.out then return io.stdout:write(text) end
+   if flags.out:find("%.gz$") then text = core.sys.gzip(text) end
    core.sys.write_file(flags.out, text)
    print(("%s: %d events, %d kB"):format(flags.out, #list, math.ceil(#text / 1000)))
 end
