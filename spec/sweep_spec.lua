@@ -380,6 +380,46 @@ describe("ftpipe sweep", function()
       index:close()
    end)
 
+   it("has an index that can be made anew of what was written beside it", function()
+      write("tpe", 6, 1, '{ kind = "asha", min = 1, eta = 2 }')
+      assert.equal(0, select(3, sweep("")))
+      local function said(...) return (ftpipe { "sweep", "show", out, ... }) end
+      local function reports()
+         local index = indexes.open(out, true)
+         local list = index:reports()
+         index:close()
+         return list
+      end
+      local before, data, told = said(), said("--format", "json"), reports()
+      for _, damage in ipairs { ("x"):rep(5000), false } do
+         os.remove(out .. "/sweep.db")
+         if damage then core.sys.write_file(out .. "/sweep.db", damage) end
+         process.refused(6, "; ftpipe runs reindex %S+ makes it anew", { "sweep", "show", out })
+         process.refused(6, "makes it anew", { "sweep", directory .. "/s.lua", "--out", out,
+            "--resume" })
+         local lock = core.io.lock(out .. "/lock")
+         process.refused(2, "a process is running there", { "runs", "reindex", out })
+         lock:free()
+         local printed = ftpipe { "runs", "reindex", out }
+         assert.equal(("%s: 6 trials, %d reports\n"):format(out, #told), printed)
+         assert.same({ before, data }, { said(), said("--format", "json") })
+         assert.same(told, reports())
+      end
+      -- what a full disk has cut is dropped, and nothing behind it
+      local file = io.open(out .. "/sweep.jsonl", "a")
+      file:write('{"number":7,"wh')
+      file:close()
+      assert.equal(0, select(3, sweep("", "--resume --trials 8")))
+      before = said()
+      ftpipe { "runs", "reindex", out }
+      assert.equal(before, said())
+      assert.same({ 1, 1, 1, 1, 1, 1, 1, 1 }, begun())
+      core.sys.write_file(out .. "/sweep.jsonl", '{"what":"set","name":"goal","value":"max"}\n')
+      process.refused(6, "does not begin where the sweep began", { "runs", "reindex", out })
+      process.refused(6, "sweep.jsonl: there is none", { "runs", "reindex", directory })
+      process.refused(2, "which sweep", { "runs", "reindex" })
+   end)
+
    it("plans a sweep of plans, and refuses what is none", function()
       core.sys.write_file(directory .. "/p.lua", [[local ft = require("ftpipe")
          return ft.sweep { run = { "plan", "t5-small", devices = "sim:2x11GB", format = "json" },

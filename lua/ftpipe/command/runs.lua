@@ -1,4 +1,4 @@
---- ftpipe runs ls|show|diff|events|rm: the run directories that are there.
+--- ftpipe runs ls|show|diff|events|reindex|rm: the run directories that are there.
 
 local args = require("ftpipe.recipe.args")
 local argvs = require("ftpipe.base.argv")
@@ -6,13 +6,14 @@ local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local directories = require("ftpipe.store.directory")
 local events = require("ftpipe.store.events")
+local indexes = require("ftpipe.sweep.index")
 local keys = require("ftpipe.base.keys")
 local records = require("ftpipe.store.record")
 local small_file = require("ftpipe.base.small_file")
 local units = require("ftpipe.base.units")
 local usage = require("ftpipe.base.usage")
 
-local M = { help = "the runs in a directory: ls, show, diff, events, rm" }
+local M = { help = "the runs in a directory: ls, show, diff, events, reindex, rm" }
 
 local MOST_BYTES = 2 ^ 24
 local DEEPEST = 4 -- directories below the one that is listed
@@ -20,7 +21,8 @@ local DEEPEST = 4 -- directories below the one that is listed
 local declared = {
    "ls [DIR] lists the runs in a directory (out) and those below it; show RUN says what one is;\n"
       .. "diff A B what two have different, with exit code 1 when anything is; rm RUN... removes;\n"
-      .. "events RUN... writes their metrics as event files, which TensorBoard reads.",
+      .. "events RUN... writes their metrics as event files, which TensorBoard reads;\n"
+      .. "reindex SWEEP... makes the index of a sweep anew, of its sweep.jsonl.",
    "ftpipe runs ls out",
    "ftpipe runs diff out/a out/b",
    "ftpipe runs rm out/a --yes",
@@ -170,6 +172,13 @@ function ACTIONS.events(words)
    for _, path in ipairs(words) do write_events(need_run(path)) end
 end
 
+function ACTIONS.reindex(words)
+   if #words == 0 then usage("which sweep? give its directory, as ftpipe runs reindex out/lr") end
+   for _, path in ipairs(words) do
+      print(("%s: %d trials, %d reports"):format(path, indexes.rebuild(path)))
+   end
+end
+
 function ACTIONS.rm(words, flags)
    if #words == 0 then need_run(nil) end
    for _, path in ipairs(words) do
@@ -189,9 +198,9 @@ end
 --- @tparam {string,...} argv the words after "runs"
 function M.run(argv)
    local words = argvs.words(argv)
-   local flags = args.read(declared, argv, "runs ls|show|diff|events|rm")
+   local flags = args.read(declared, argv, "runs ls|show|diff|events|reindex|rm")
    local action = ACTIONS[table.remove(words, 1) or ""]
-   if not action then usage("runs needs one of ls, show, diff, events, rm") end
+   if not action then usage("runs needs one of ls, show, diff, events, reindex, rm") end
    return action(words, flags)
 end
 

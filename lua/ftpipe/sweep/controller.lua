@@ -1,6 +1,7 @@
 --- Runs the trials of a sweep as processes of their own, and notes how they end.
 --
 --    DIR/sweep.db          the index (index.lua)
+--    DIR/sweep.jsonl       every change of it
 --    DIR/sweep.lua         what was asked for, as it was
 --    DIR/trials/0007/      the run directory of a recipe's trial
 --    DIR/trials/0007.log   what it printed; of a command what it said, beside 0007.json

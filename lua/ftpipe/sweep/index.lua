@@ -1,14 +1,19 @@
 --- The index of a sweep: which trials there are, what they said, how they ended. A SQLite file that
 -- the sweep and its trials write at once; what a trial leaves behind is in its own directory.
+--
+-- Every change is a line of sweep.jsonl, too, of which the index can be made anew.
 
 local core = require("ftpipe.core")
+local copy = require("ftpipe.base.copy")
 local prune = require("ftpipe.sweep.prune")
 
 local M = {}
 local Index = {}
 Index.__index = Index
 
-local NAME = "sweep.db"
+local NAME, JOURNAL = "sweep.db", "sweep.jsonl"
+
+local MOST_LOSS = 1e300 -- in the place of what is not a number
 
 local TABLES = {
    "CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT)",
@@ -18,20 +23,146 @@ local TABLES = {
       step INTEGER, loss REAL, ends INTEGER, UNIQUE (trial, step))]],
 }
 
---- The index of a sweep's directory.
--- @tparam string path of the directory
--- @tparam[opt] boolean must_exist
-function M.open(path, must_exist)
-   local file = path .. "/" .. NAME
-   if must_exist and not core.sys.exists(file) then
-      core.fail("not found", ("'%s' is no sweep: there is no %s in it"):format(path, NAME))
+-- ---------------------------------------------------------------------------------------------
+-- Changes: what each does to the tables. `begins` is the first line of a journal.
+
+local CHANGES = {}
+
+function CHANGES.begins() end
+
+function CHANGES.set(db, o)
+   db:run("INSERT OR REPLACE INTO settings VALUES (?, ?)", o.name, o.value)
+end
+
+function CHANGES.begin(db, o)
+   db:run("INSERT OR REPLACE INTO trials (number, point, flags, state, began) "
+      .. "VALUES (?, ?, ?, 'running', ?)", o.number, core.json.encode(core.json.array(o.point)),
+      core.json.encode(o.flags, { sort = true }), o.time)
+end
+
+function CHANGES.finish(db, o)
+   db:run("UPDATE trials SET state = ?, value = ?, step = ?, code = ?, note = ?, ended = ? "
+      .. "WHERE number = ?", o.state, o.value, o.step, o.code, o.note, o.time, o.number)
+end
+
+function CHANGES.report(db, o)
+   db:run("INSERT INTO reports (trial, step, loss, ends) VALUES (?, ?, ?, ?)", o.trial, o.step,
+      o.loss, o.ends and 1 or 0)
+end
+
+--- Adds a line to a file, behind one that was cut by a full disk as well.
+local function append(path, line)
+   local file, problem = io.open(path, "a+")
+   local size = file and file:seek("end")
+   if size and size > 0 then
+      file:seek("set", size - 1)
+      if file:read(1) ~= "\n" then line = "\n" .. line end
+      file:seek("end")
    end
-   local index = setmetatable({ path = path, db = core.database.open(file) }, Index)
+   local written = file
+   if written then written, problem = file:write(line, "\n") end
+   if written then written, problem = file:flush() end
+   if file then file:close() end
+   if not written then core.fail("input or output failed", ("%s: %s"):format(path, problem)) end
+end
+
+--- Changes the tables and says so in the journal; within a transaction. What ends in between leaves
+-- a journal that is ahead by what was about to be.
+local function record(index, what, o)
+   CHANGES[what](index.db, o)
+   append(index.path .. "/" .. JOURNAL, core.json.encode(copy(o, { what = what }),
+      { sort = true }))
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Files.
+
+--- A database of that name with the tables.
+local function open_file(path, name)
+   local index = setmetatable({ path = path, db = core.database.open(path .. "/" .. name) }, Index)
    for _, statement in ipairs(TABLES) do index.db:run(statement) end
    return index
 end
 
+--- The index of a sweep's directory.
+-- @tparam string path of the directory
+-- @tparam[opt] boolean must_exist
+-- @raise not found; malformed data: it is lost or damaged, and can be made anew
+function M.open(path, must_exist)
+   local there = core.sys.exists(path .. "/" .. NAME)
+   local journal = core.sys.exists(path .. "/" .. JOURNAL)
+   if not there and journal then
+      core.fail("malformed data", ("%s: there is no %s; ftpipe runs reindex %s makes it anew")
+         :format(path, NAME, path))
+   elseif not there and must_exist then
+      core.fail("not found", ("'%s' is no sweep: there is no %s in it"):format(path, NAME))
+   end
+   local ok, index = pcall(open_file, path, NAME)
+   if ok then
+      if not there then index:change(function() record(index, "begins", {}) end) end
+      return index
+   end
+   if not journal or type(index) ~= "table" then error(index, 0) end
+   return core.fail("malformed data", ("%s; ftpipe runs reindex %s makes it anew"):format(
+      index.message, path))
+end
+
+--- Refuses a directory in which the sweep or one of its trials runs.
+local function check_free(path)
+   local holders = { path .. "/lock" }
+   local trials = path .. "/trials"
+   for _, name in ipairs(core.sys.exists(trials) and core.sys.list_dir(trials) or {}) do
+      if core.sys.exists(trials .. "/" .. name) == "directory" then
+         holders[#holders + 1] = ("%s/%s/lock"):format(trials, name)
+      end
+   end
+   for _, lock in ipairs(holders) do
+      if core.io.lock_holder(lock) then
+         core.fail("invalid argument", ("%s: a process is running there"):format(
+            lock:gsub("/lock$", "")), 2)
+      end
+   end
+end
+
+--- The changes that a journal says; lines that were cut say none.
+local function read_journal(file)
+   if not core.sys.exists(file) then
+      core.fail("not found", file .. ": there is none, of which the index could be made")
+   end
+   local list = {}
+   for line in io.lines(file) do
+      local ok, o = pcall(core.json.decode, line)
+      if ok and type(o) == "table" and CHANGES[o.what] then list[#list + 1] = o end
+   end
+   if not list[1] or list[1].what ~= "begins" then
+      core.fail("malformed data", file .. ": does not begin where the sweep began")
+   end
+   return list
+end
+
+--- Makes the index of a directory anew, of its journal.
+-- @treturn int trials
+-- @treturn int reports
+-- @raise invalid argument: the sweep is running; not found, malformed data: there is no journal, or
+--   one of a part of the sweep
+function M.rebuild(path)
+   local changes = read_journal(path .. "/" .. JOURNAL)
+   check_free(path)
+   local file = path .. "/" .. NAME
+   for _, ending in ipairs { "", "-wal", "-shm" } do os.remove(file .. ending) end
+   local index = open_file(path, NAME)
+   index:change(function()
+      for _, o in ipairs(changes) do CHANGES[o.what](index.db, o) end
+   end)
+   local trials, reports = #index:trials(), #index:reports()
+   index:close()
+   return trials, reports
+end
+
 function Index:close() self.db:close() end
+
+-- ---------------------------------------------------------------------------------------------
+-- What is in it.
 
 --- Runs body in a transaction, which waits for those of others.
 function Index:change(body)
@@ -52,7 +183,7 @@ function Index:get(name)
 end
 
 function Index:set(name, value)
-   self.db:run("INSERT OR REPLACE INTO settings VALUES (?, ?)", name, value)
+   self:change(function() record(self, "set", { name = name, value = value }) end)
 end
 
 --- The trials by number: point and flags as tables, state ("running", "done", "pruned", "failed",
@@ -68,16 +199,17 @@ end
 
 --- A new trial, or one that begins again.
 function Index:begin(number, point, flags)
-   self.db:run("INSERT OR REPLACE INTO trials (number, point, flags, state, began) "
-      .. "VALUES (?, ?, ?, 'running', ?)", number, core.json.encode(core.json.array(point)),
-      core.json.encode(flags, { sort = true }), core.sys.unix_time())
+   self:change(function()
+      record(self, "begin", { number = number, point = core.json.array(point), flags = flags,
+         time = core.sys.unix_time() })
+   end)
 end
 
 --- How a trial ended.
 function Index:finish(number, result)
-   self.db:run("UPDATE trials SET state = ?, value = ?, step = ?, code = ?, note = ?, ended = ? "
-      .. "WHERE number = ?", result.state, result.value, result.step, result.code, result.note,
-      core.sys.unix_time(), number)
+   self:change(function()
+      record(self, "finish", copy(result, { number = number, time = core.sys.unix_time() }))
+   end)
 end
 
 function Index:reports()
@@ -96,8 +228,8 @@ function Index:report(trial, step, loss)
       local rule = text and core.json.decode(text)
       local ends = rule and rule.kind and prune.ends(rule, self:reports(),
          { trial = trial, step = step, loss = loss }) or false
-      self.db:run("INSERT INTO reports (trial, step, loss, ends) VALUES (?, ?, ?, ?)", trial, step,
-         loss == loss and loss or 1e300, ends and 1 or 0)
+      record(self, "report", { trial = trial, step = step, ends = ends,
+         loss = loss == loss and loss or MOST_LOSS })
       return ends
    end)
 end
