@@ -48,6 +48,15 @@ describe("examples/papers/harmony.lua", function()
       assert.equal(83 - 26, counts.all)
    end)
 
+   it("says what it lacks where it is installed", function()
+      files.in_directory(function(dir)
+         process.shell(("mkdir -p %s/examples && cp -r examples/papers %s/examples"):format(dir,
+            dir))
+         process.refused(2, "%-%-run takes times with %S+/bench/peer.lua, which is not there",
+            { dir .. "/examples/papers/harmony.lua", "--run" })
+      end)
+   end)
+
    it("counts a virtual memory that tracks pages", function()
       local out = run { "harmony.lua", "--write-back", "dirty" }
       local published, ours = row(out, "data par., swapping, W")

@@ -11,7 +11,9 @@
 
 local ft = require("ftpipe")
 local bert96 = require("bert96")
+local core = require("ftpipe.core")
 local reports = require("report")
+local usage = require("ftpipe.base.usage")
 
 local args = ft.args {
    "Harmony's tables beside ours.",
@@ -298,8 +300,18 @@ local why_less = {
    Y = "what passes between stages of a device waits in buffers there, and does not swap",
 }
 
+--- What takes the times of a plan: bench/peer.lua, which only the sources have.
+local function open_bench()
+   local root = arg[0]:match("^(.*)/examples/") or "."
+   if not core.sys.exists(root .. "/bench/peer.lua") then
+      usage("--run takes times with %s/bench/peer.lua, which is not there: run it in the sources",
+         root)
+   end
+   package.path = root .. "/bench/?.lua;" .. package.path
+   return require("peer")
+end
+
 local function scaled_bert()
-   local core = require("ftpipe.core")
    local dir = os.tmpname()
    os.remove(dir)
    core.sys.mkdir(dir)
@@ -332,9 +344,7 @@ local function copied(plan, class)
    return bytes / plan.options.batches
 end
 
-local function print_executed()
-   package.path = "bench/?.lua;" .. package.path
-   local peer = require("peer")
+local function print_executed(bench)
    report:section(("Executed: BERT of %d layers of width 128, N=%d M=%d R=%d, in sizes of the "
       .. "model"):format(R, N, M, R),
       "HotOS 2021, table \"swap load\"; a step's copies to and from the host")
@@ -356,7 +366,7 @@ local function print_executed()
          end
       end
       for _, class in pairs(classes) do bytes = bytes + copied(plan, class) end
-      local seconds = peer.step_seconds(plan, 3, 1)
+      local seconds = bench.step_seconds(plan, 3, 1)
       least = least and math.min(least, seconds) or seconds
       lines[#lines + 1] = { system[2], bytes, seconds, plan }
    end
@@ -368,8 +378,9 @@ local function print_executed()
    end
 end
 
+local bench = args.run and open_bench()
 print_volumes()
-if args.run then print_executed() end
+if bench then print_executed(bench) end
 print_trainings()
 print_footprint()
 print_estimates()
