@@ -6,6 +6,7 @@ local core = require("ftpipe.core")
 local rows = require("ftpipe.schedule.rows")
 local small_file = require("ftpipe.base.small_file")
 local usage = require("ftpipe.base.usage")
+local window = require("ftpipe.schedule.window")
 
 local M = { help = "some batches of what a run's devices did, for Perfetto or in characters" }
 
@@ -24,33 +25,6 @@ local declared = {
       help = "where to write it, compressed if that ends in .gz [stdout]" },
 }
 
-local function is_slice(event)
-   return event.ph == "X" and type(event.args) == "table" and type(event.cat) == "string"
-      and type(event.name) == "string" and tonumber(event.ts) and tonumber(event.dur)
-      and tonumber(event.pid) and tonumber(event.tid)
-end
-
---- The events of batches first to last, with the waits between them, and the names of all.
-function M.window(events, first, last)
-   local start, stop = math.huge, -math.huge
-   local function inside(event)
-      local batch = is_slice(event) and tonumber(event.args.batch)
-      return batch and batch >= first and batch <= last
-   end
-   for _, event in ipairs(events) do
-      if inside(event) then
-         start, stop = math.min(start, event.ts), math.max(stop, event.ts + event.dur)
-      end
-   end
-   local list = {}
-   for _, event in ipairs(events) do
-      local is_wait = event.cat == "wait" and is_slice(event) and event.ts >= start
-         and event.ts + event.dur <= stop
-      if event.ph == "M" or is_wait or inside(event) then list[#list + 1] = event end
-   end
-   return list, start < stop
-end
-
 --- "F0 29 3" of forwards of stage 0, batch 29, micro-batch 3.
 local function key_of(letter, stage, of)
    return ("%s%s %s %s"):format(letter, stage, tostring(of.batch), tostring(of.micro))
@@ -64,17 +38,17 @@ end
 
 --- Arrows along the edges of a plan: a pair of events for each value that was made and taken in the
 -- window.
--- @tparam table list events of `window`
+-- @tparam table list slices
 -- @tparam string plan the text of plan.txt
 local function arrows(list, plan)
    local slices, found = {}, {}
    for _, event in ipairs(list) do
-      local letter, stage = (event.name or ""):match("^(%u) stage (%d+) ")
-      if letter and is_slice(event) then slices[key_of(letter, stage, event.args)] = event end
+      local letter, stage = event.name:match("^(%u) stage (%d+) ")
+      if letter then slices[key_of(letter, stage, event.args)] = event end
    end
    for from, a, to, b in ("\n" .. plan):gmatch("\nedge (%u)(%d+)>(%u)(%d+)") do
       for _, maker in ipairs(list) do
-         local made = is_slice(maker) and maker.name:find(("^%s stage %s "):format(from, a))
+         local made = maker.name:find(("^%s stage %s "):format(from, a))
          local taker = made and slices[key_of(to, b, maker.args)]
          if taker then
             local id = #found / 2 + 1
@@ -89,35 +63,30 @@ local function arrows(list, plan)
    return found
 end
 
---- The window of a run's trace, checked.
+--- The slices of some batches of a run's trace, and all its events.
 local function read(path, first, last)
    local file = path .. "/timeline.json"
    local trace = core.json.decode(small_file(file, MOST_BYTES), file)
    if type(trace) ~= "table" or type(trace.traceEvents) ~= "table" then
       core.fail("malformed data", file .. ": has no traceEvents")
    end
-   local list, any = M.window(trace.traceEvents, first, last)
-   if not any then
+   local list = window.of(trace.traceEvents, first, last)
+   if #list == 0 then
       core.fail("not found", ("%s: its last leg has no batch %d to %d"):format(file, first, last))
    end
-   return list
+   return list, trace.traceEvents
 end
 
---- "device 0" and the others, as the trace has them.
-local function names_of(list)
-   local names = {}
-   for _, event in ipairs(list) do
-      if event.name == "process_name" and tonumber(event.pid) then
-         names[event.pid + 1] = ("device %d"):format(event.pid)
+--- Lists of events as one trace, and how many there are.
+local function json_of(...)
+   local lines = {}
+   for _, list in ipairs { ... } do
+      for _, event in ipairs(list) do
+         lines[#lines + 1] = core.json.encode(event, { sort = true })
       end
    end
-   return names
-end
-
-local function json_of(list)
-   local lines = {}
-   for i, event in ipairs(list) do lines[i] = core.json.encode(event, { sort = true }) end
-   return ('{"displayTimeUnit":"ms","traceEvents":[\n%s\n]}\n'):format(table.concat(lines, ",\n"))
+   return ('{"displayTimeUnit":"ms","traceEvents":[\n%s\n]}\n'):format(table.concat(lines, ",\n")),
+      #lines
 end
 
 --- @tparam {string,...} argv the words after "trace"
@@ -131,23 +100,19 @@ function M.run(argv)
    if not first or last < first then
       usage("--batches %s: expected one, as 3, or the first and the last, as 3-5", flags.batches)
    end
-   local list = read(path, first, last)
-   local text
+   local slices, events = read(path, first, last)
+   local text, n
    if flags.text then
-      text = rows.text(list, names_of(list)) .. "\n"
+      text, n = rows.text(slices, window.devices(events)) .. "\n", #slices
    else
       local plan = path .. "/plan.txt"
-      for _, event in ipairs(core.sys.exists(plan)
-         and arrows(list, small_file(plan, MOST_BYTES)) or {})
-      do
-         list[#list + 1] = event
-      end
-      text = json_of(list)
+      text, n = json_of(window.names(events), slices,
+         core.sys.exists(plan) and arrows(slices, small_file(plan, MOST_BYTES)) or {})
    end
    if not flags.out then return io.stdout:write(text) end
    if flags.out:find("%.gz$") then text = core.sys.gzip(text) end
    core.sys.write_file(flags.out, text)
-   print(("%s: %d events, %d kB"):format(flags.out, #list, math.ceil(#text / 1000)))
+   print(("%s: %d events, %d kB"):format(flags.out, n, math.ceil(#text / 1000)))
 end
 
 return M

@@ -1,6 +1,7 @@
 --- The report of a run: what its directory says, as one page.
 
 local chart = require("ftpipe.report.chart")
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local draw = require("ftpipe.graph.draw")
 local html = require("ftpipe.report.html")
@@ -8,6 +9,7 @@ local keys = require("ftpipe.base.keys")
 local small_file = require("ftpipe.base.small_file")
 local timeline = require("ftpipe.schedule.timeline")
 local units = require("ftpipe.base.units")
+local window = require("ftpipe.schedule.window")
 local xml = require("ftpipe.text.xml")
 
 local M = {}
@@ -77,45 +79,24 @@ end
 -- Pictures.
 
 --- Some batches out of the middle of a run's timeline, as timeline.svg takes them.
-local function window(trace)
-   local last, n_devices = 0, 0
-   for _, event in ipairs(trace.traceEvents) do
-      if event.ph == "X" and event.args and event.args.batch then
-         last = math.max(last, event.args.batch)
-      end
-      if event.name == "process_name" then n_devices = math.max(n_devices, event.pid + 1) end
-   end
+local function middle(events)
+   local last = window.last_batch(events)
+   if not last then return nil end
    local first = math.max(0, math.floor(last / 2) - math.floor(BATCHES / 2))
-   local start, stop, events = math.huge, 0, {}
-   local function inside(event) return event.args.batch >= first
-      and event.args.batch < first + BATCHES end
-   for _, event in ipairs(trace.traceEvents) do
-      if event.ph == "X" and event.args and event.args.batch and inside(event)
-         and #events < MOST_EVENTS
-      then
-         start, stop = math.min(start, event.ts), math.max(stop, event.ts + event.dur)
-         events[#events + 1] = event
-      end
+   local list, start, stop = window.of(events, first, first + BATCHES - 1)
+   if #list == 0 then return nil end
+   local shown = {}
+   for i = 1, math.min(#list, MOST_EVENTS) do
+      shown[i] = copy(list[i], { ts = list[i].ts - start })
    end
-   for _, event in ipairs(trace.traceEvents) do
-      if event.cat == "wait" and event.ts >= start and event.ts + event.dur <= stop
-         and #events < MOST_EVENTS
-      then
-         events[#events + 1] = event
-      end
-   end
-   for _, event in ipairs(events) do event.ts = event.ts - start end
-   if #events == 0 then return nil end
-   local names = {}
-   for d = 1, n_devices do names[d] = "device " .. d - 1 end
-   return { trace = core.json.encode { traceEvents = core.json.array(events) },
-      end_ns = (stop - start) * 1e3 }, names, first
+   return { trace = core.json.encode { traceEvents = core.json.array(shown) },
+      end_ns = (stop - start) * 1e3 }, window.devices(events), first
 end
 
 local function timeline_part(dir)
    local trace = json_of(dir .. "/timeline.json")
    if not trace or type(trace.traceEvents) ~= "table" then return nil end
-   local played, names, first = window(trace)
+   local played, names, first = middle(trace.traceEvents)
    if not played then return nil end
    return ("<h2>Batches %d to %d of the last leg</h2><p>What each device did, with the numbers of "
       .. "micro-batches: forwards blue, backwards orange, once a batch grey. A bar at the foot of "

@@ -1,0 +1,64 @@
+--- Some batches out of a trace, as a run leaves it in timeline.json, which may come from anywhere.
+
+local M = {}
+
+local function is_slice(event)
+   return type(event) == "table" and event.ph == "X" and type(event.args) == "table"
+      and type(event.cat) == "string" and type(event.name) == "string" and tonumber(event.ts)
+      and tonumber(event.dur) and tonumber(event.pid) and tonumber(event.tid)
+end
+
+local function is_name(event) return type(event) == "table" and event.ph == "M" end
+
+--- The number of the last batch; nil without one.
+function M.last_batch(events)
+   local last
+   for _, event in ipairs(events) do
+      local batch = is_slice(event) and tonumber(event.args.batch)
+      last = batch and math.max(last or batch, batch) or last
+   end
+   return last
+end
+
+--- The slices of batches first to last, in their order, and behind them the waits between them.
+-- @treturn table list of events; empty where there is no such batch
+-- @treturn number microseconds of its first and of its last moment
+-- @treturn number
+function M.of(events, first, last)
+   local start, stop, list = math.huge, -math.huge, {}
+   for _, event in ipairs(events) do
+      local batch = is_slice(event) and tonumber(event.args.batch)
+      if batch and batch >= first and batch <= last then
+         start, stop = math.min(start, event.ts), math.max(stop, event.ts + event.dur)
+         list[#list + 1] = event
+      end
+   end
+   for _, event in ipairs(events) do
+      if is_slice(event) and event.cat == "wait" and event.ts >= start
+         and event.ts + event.dur <= stop
+      then
+         list[#list + 1] = event
+      end
+   end
+   return list, start, stop
+end
+
+--- The events that name devices and threads.
+function M.names(events)
+   local list = {}
+   for _, event in ipairs(events) do list[#list + 1] = is_name(event) and event or nil end
+   return list
+end
+
+--- "device 0" and the others that a trace names.
+function M.devices(events)
+   local names = {}
+   for _, event in ipairs(M.names(events)) do
+      if event.name == "process_name" and tonumber(event.pid) then
+         names[event.pid + 1] = ("device %d"):format(event.pid)
+      end
+   end
+   return names
+end
+
+return M
