@@ -65,6 +65,8 @@ describe("a report", function()
             loss_mean = 1, lr = 1e-3, gnorm = step % 7, samples_per_second = 40.5,
             tokens_per_second = 900 + step % 13, idle_percent = { 10, 20, 30, 40, 50, 60, 70, 80 } }
       end
+      core.sys.write_file(long .. "/plan.txt", (core.sys.read_file(directory .. "/run/plan.txt")
+         :gsub("\nstage 0 device 0", "%0,1 replicas round-robin")))
       lines[77] = '{"step":77,"loss":1e999}'
       lines[78] = '{"step":78,"loss":null,"idle_percent":"x"}'
       core.sys.write_file(long .. "/metrics.jsonl", table.concat(lines, "\n") .. '\n{"step":1')
@@ -72,6 +74,7 @@ describe("a report", function()
       check_page(page)
       assert.is_true(#page > 20000 and #page < 1e6, #page)
       assert.matches("It has not ended", page)
+      assert.matches("<td>0,1</td>", page)
    end)
 
    it("of a sweep has its trials, and what matters", function()

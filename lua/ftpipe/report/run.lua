@@ -104,14 +104,18 @@ local function timeline_part(dir)
       timeline.svg(played, names))
 end
 
---- Lines of plan.txt: memory by device and class, devices of stages, the stage of each node.
+--- Lines of plan.txt: memory by device and class, devices of stages (`places`; `device` is the
+-- first of them), the stage of each node.
 function M.plan(dir)
    local path = dir .. "/plan.txt"
    if not core.sys.exists(path) then return nil end
-   local plan = { memory = {}, device = {}, nodes = {} }
+   local plan = { memory = {}, device = {}, places = {}, nodes = {} }
    for line in small_file(path, MOST_BYTES):gmatch("[^\n]+") do
-      local stage, device = line:match("^stage (%d+) device (%d+)")
-      if stage then plan.device[tonumber(stage) + 1] = tonumber(device) + 1 end
+      local stage, places = line:match("^stage (%d+) device (%d[%d,]*)")
+      if stage then
+         local s = tonumber(stage) + 1
+         plan.device[s], plan.places[s] = tonumber(places:match("%d+")) + 1, places
+      end
       local of, classes = line:match("^memory (%d+) (.*)$")
       if of then
          local row = { total = 0, parts = {} }
@@ -136,9 +140,9 @@ local function partition_part(plan, record)
    end
    if total == 0 then return nil end
    local cells, spans = { { "stage", "device", "operators", "from .. to" } }, record.stages
-   for s, device in ipairs(plan.device) do
+   for s, places in ipairs(plan.places) do
       local span = type(spans) == "table" and spans[s]
-      cells[s + 1] = { tostring(s - 1), tostring(device - 1), tostring(counts[s] or 0),
+      cells[s + 1] = { tostring(s - 1), places, tostring(counts[s] or 0),
          type(span) == "string" and span or "-" }
    end
    local parts, devices = {}, 0
