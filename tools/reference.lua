@@ -126,7 +126,7 @@ local function is_local(comment)
 end
 
 --- What a user can call of a part, each with the comment in front of it; first, without a call, the
--- comment of the whole.
+-- comment of the whole, and then the call of the part itself.
 local function entries_of(part, module, also)
    local text = core.sys.read_file(file_of(module))
    local called = text:match("__call = function%(_, .-%) return M%.([%w_]+)")
@@ -136,8 +136,11 @@ local function entries_of(part, module, also)
    end
    for i, item in ipairs(items) do
       local call = not is_local(item.comment) and call_of(part, item.code, called, text)
-      if call or (i == 1 and item.code == "") then
-         entries[#entries + 1] = { call = call, comment = item.comment }
+      local is_head = i == 1 and item.code == ""
+      if call or is_head then
+         local is_first = call and call:find("ft." .. part .. "(", 1, true) == 1 and entries[1]
+         table.insert(entries, is_first and 2 or #entries + 1,
+            { call = call, comment = item.comment })
       end
    end
    return entries
