@@ -297,6 +297,12 @@ describe("a run with predicted weights", function()
          compare_predicted(P, 1, { optimizer = "adamw", rate = 5e-4,
             hypers = { eps = 1e-3, weight_decay = 0.01 } })
       end)
+
+      it(("has the parameters of the formula: Adafactor's decay, %d updates late"):format(P - 1),
+         function()
+            compare_predicted(P, 1, { optimizer = "adafactor", rate = 1e-2,
+               hypers = { eps1 = 1e-8, weight_decay = 1 } })
+         end)
    end
 
    it("has them where micro-batches of a batch share a prediction", function()
@@ -325,6 +331,25 @@ describe("a run with predicted weights", function()
          end)
       end
    end)
+
+   for _, more in ipairs {
+      { optimizer = "adamw", rate = 5e-4, hypers = { eps = 1e-3, weight_decay = 0.01 } },
+      { optimizer = "adafactor", rate = 1e-2, hypers = { eps1 = 1e-8, weight_decay = 0.1 } },
+   } do
+      it("has gradients divided by the gap that another optimizer's steps make: "
+         .. more.optimizer, function()
+         files.in_directory(function(dir)
+            more.staleness, more.gap_aware, more.predicts, more.steps = "gap-aware", true, false, 12
+            local o = predicting(dir, 2, 1, more)
+            local run, judge = pipeline.train(o), late.train(o, stage_in(2))
+            local most = late.distance(judge.params, run.params)
+            assert.is_true(most <= 1e-5, ("parameters differ by %g"):format(most))
+            pipeline.assert_memory(run.plan, run.measured)
+            o.gap_aware = false
+            assert.is_true(late.distance(late.train(o, stage_in(2)).params, run.params) > 1e-4)
+         end)
+      end)
+   end
 
    it("is that of newest weights with Adafactor, which has no momentum to go by", function()
       local o = { devices = "cpu:3", schedule = "async", steps = 6, optimizer = "adafactor",

@@ -60,6 +60,42 @@ end
 --- The rate of a batch, which counts from 0.
 local function rate_of(o, batch) return o.rates and o.rates(batch) or o.rate end
 
+--- The root mean square of a parameter, which Adafactor's rates are multiplied by.
+local function size_of(param)
+   local p, n = floats(param)
+   local sum = 0
+   for i = 0, n - 1 do sum = sum + p[i] * p[i] end
+   return math.max(1e-3, math.sqrt(sum / n))
+end
+
+--- Adafactor's mean squares of gradients, brought to a step: of a matrix the means of its rows and
+-- columns stand for those of its numbers.
+-- @treturn function the root of the mean square at a place
+local function roots_of(g, shape, state, beta, eps)
+   local R, C = shape[1], shape[2] or 1
+   local function moved(old, squares) return beta * old + (1 - beta) * squares end
+   if #shape == 1 then
+      state.v = state.v or core.tensor.zeros(shape, "f32")
+      local v = floats(state.v)
+      for i = 0, R - 1 do v[i] = moved(v[i], g[i] * g[i] + eps) end
+      return function(i) return math.sqrt(v[i]) end
+   end
+   state.row = state.row or core.tensor.zeros({ R }, "f32")
+   state.col = state.col or core.tensor.zeros({ C }, "f32")
+   local row, col, rows, columns = floats(state.row), floats(state.col), {}, {}
+   for i = 0, R * C - 1 do
+      local r, c, square = math.floor(i / C), i % C, g[i] * g[i] + eps
+      rows[r], columns[c] = (rows[r] or 0) + square / C, (columns[c] or 0) + square / R
+   end
+   local mean = 0
+   for r = 0, R - 1 do
+      row[r] = moved(row[r], rows[r])
+      mean = mean + row[r] / R
+   end
+   for c = 0, C - 1 do col[c] = moved(col[c], columns[c]) end
+   return function(i) return math.sqrt(row[math.floor(i / C)] / mean * col[i % C]) end
+end
+
 --- Optimizers: each gets param, gradient and state (a table of its own), changes the first.
 M.optimizers = {
    --- m = momentum m + g; p -= rate m.
@@ -88,36 +124,56 @@ M.optimizers = {
          p[i] = p[i] * (1 - rate * decay) - rate * m[i] / (1 - 0.9 ^ step) / root
       end
    end,
+   --- u = g over the root of its mean square, no longer than 1 in the mean; p -= rate size(p) (u +
+   -- decay p).
+   adafactor = function(param, grad, state, o, step)
+      local p, n = floats(param)
+      local g = floats(grad)
+      local root = roots_of(g, param:shape(), state, 1 - step ^ -0.8, o.hypers.eps1)
+      local squares, u = 0, {}
+      for i = 0, n - 1 do
+         u[i] = g[i] / root(i)
+         squares = squares + u[i] * u[i]
+      end
+      local rate, decay = rate_of(o, step - 1) * size_of(param), o.hypers.weight_decay
+      local length = math.max(1, math.sqrt(squares / n))
+      for i = 0, n - 1 do p[i] = p[i] * (1 - rate * decay) - rate * u[i] / length end
+   end,
 }
 
 --- Predictions by optimizer: what a parameter would be `n` updates later, were their gradients
--- zero; state is that after `step` updates.
+-- zero; state is that after `step` updates, empty before the first, size that of the parameter.
 M.predictions = {
    --- p - m (rate_1 momentum + rate_2 momentum^2 + ...).
    sgd = function(p, state, i, n, o, step)
-      for k = 1, n do p = p - rate_of(o, step + k - 1) * 0.9 ^ k * state.m[i] end
+      local m = state.m and state.m[i] or 0
+      for k = 1, n do p = p - rate_of(o, step + k - 1) * 0.9 ^ k * m end
       return p
    end,
    adamw = function(p, state, i, n, o, step)
+      local m, v = state.m and state.m[i] or 0, state.v and state.v[i] or 0
       for k = 1, n do
-         local root = math.sqrt(state.v[i] / (1 - 0.999 ^ (step + k))) + o.hypers.eps
+         local root = math.sqrt(v / (1 - 0.999 ^ (step + k))) + o.hypers.eps
          local rate = rate_of(o, step + k - 1)
          p = p * (1 - rate * o.hypers.weight_decay)
-            - rate * 0.9 ^ k * state.m[i] / (1 - 0.9 ^ (step + k)) / root
+            - rate * 0.9 ^ k * m / (1 - 0.9 ^ (step + k)) / root
       end
+      return p
+   end,
+   --- Its decay alone: it has no momentum.
+   adafactor = function(p, _, _, n, o, step, size)
+      for k = 1, n do p = p * (1 - rate_of(o, step + k - 1) * size * o.hypers.weight_decay) end
       return p
    end,
 }
 
 --- The parameter of version `version` moved ahead by n updates.
 local function predict(full, past, version, n)
-   local moved = copy_of(past.param)
-   if not next(past.state) or n == 0 then return moved end -- no update yet: nothing is known
-   local state = {}
+   local moved, state, size = copy_of(past.param), {}, size_of(past.param)
    for key, tensor in pairs(past.state) do state[key] = floats(tensor) end
    local x, count = floats(moved)
    for i = 0, count - 1 do
-      x[i] = M.predictions[full.optimizer](x[i], state, i, n, full, version)
+      x[i] = M.predictions[full.optimizer](x[i], state, i, n, full, version, size)
    end
    return moved
 end
