@@ -1,5 +1,6 @@
 /* test/test_engine_plans.c - random plans of the chain: each is refused before the start, or
- * completes with the numbers of its replay, and, where no weights are late, of one device.
+ * completes with the numbers of its replay, and, where no weights are late, of one device. Some
+ * leave the first weights as they are, so that the first stages have no backward.
  *
  *    test_engine_plans [PLANS [FIRST]]    so many (400), from a number on (1) */
 #include <stdatomic.h>
@@ -42,6 +43,7 @@ typedef struct candidate {
     uint64_t number;
     ft_rng rng;
     ft_graph *g;
+    int frozen; /* weights that are not trained */
     const ft_schedule *schedule;
     ft_weights weights;
     ft_cut cut;
@@ -346,13 +348,15 @@ static outcome train_by(candidate *c, bool threaded, bool *refused)
 }
 
 /* What one device computes, one micro-batch after the other. */
-static const outcome *judge(ft_graph *g, int micro_batches, int n_batches, double clip)
+static const outcome *judge(const candidate *of)
 {
-    static outcome known[2][MICRO + 1][BATCHES + 1];
-    static bool is_known[2][MICRO + 1][BATCHES + 1];
-    outcome *o = &known[clip > 0][micro_batches][n_batches];
-    if (is_known[clip > 0][micro_batches][n_batches]) return o;
-    candidate c = {.g = g};
+    static outcome known[PARAMS][2][MICRO + 1][BATCHES + 1];
+    static bool is_known[PARAMS][2][MICRO + 1][BATCHES + 1];
+    int micro_batches = of->cut.micro_batches, n_batches = of->cut.n_batches;
+    outcome *o = &known[of->frozen][of->clip > 0][micro_batches][n_batches];
+    bool *is_there = &is_known[of->frozen][of->clip > 0][micro_batches][n_batches];
+    if (*is_there) return o;
+    candidate c = {.g = of->g};
     ft_error err = {FT_OK, ""};
     bool refused = true;
     choose(&c, "cpu", 1, ft_schedule_find("sequential"), FT_WEIGHTS_OWN);
@@ -364,13 +368,13 @@ static const outcome *judge(ft_graph *g, int micro_batches, int n_batches, doubl
     c.cut.together = true;
     c.cut.late_norms = false;
     c.cut.replica_first = c.cut.replica_device = NULL;
-    c.clip = clip;
+    c.clip = of->clip;
     c.cut.micro_batches = micro_batches;
     c.cut.n_batches = n_batches;
     if (CHECK_STATUS(make(&c, &err), FT_OK)) *o = train_by(&c, false, &refused);
     CHECK(!refused);
     ft_plan_free(c.plan);
-    is_known[clip > 0][micro_batches][n_batches] = true;
+    *is_there = true;
     return o;
 }
 
@@ -396,13 +400,23 @@ static bool same(const outcome *a, const outcome *b)
 
 /* What became of all plans. */
 typedef struct tally {
-    int refused, completed, edited, judged, moved, with_norms, with_replicas;
+    int refused, completed, edited, judged, moved, with_norms, with_replicas, frozen;
     int by_schedule[32];
 } tally;
 
-static void try_plan(ft_graph *g, const char *kind, uint64_t number, tally *t)
+/* Of how many weights, at most two of the three; drawn apart, so that plans keep their numbers. */
+static int choose_frozen(uint64_t number)
 {
-    candidate c = {.g = g};
+    ft_rng rng;
+    ft_rng_init(&rng, 7, number);
+    int frozen = (int)ft_rng_below(&rng, 5);
+    return frozen < PARAMS ? frozen : 0;
+}
+
+static void try_plan(ft_graph *const graphs[PARAMS], const char *kind, uint64_t number, tally *t)
+{
+    int frozen = choose_frozen(number);
+    candidate c = {.g = graphs[frozen], .frozen = frozen};
     ft_error err = {FT_OK, ""};
     ft_driver slow = ft_cpu_driver;
     slow.launch = launch_later;
@@ -426,13 +440,14 @@ static void try_plan(ft_graph *g, const char *kind, uint64_t number, tally *t)
         t->with_norms += ft_plan_has(c.plan, c.cut.n_stages - 1, FT_ACT_TAKE_NORMS);
         t->with_replicas += has_replicas(c.plan);
         t->moved += c.moved;
+        t->frozen += frozen > 0;
         if (s < 32) t->by_schedule[s]++;
         replayed = train_by(&c, false, &again);
         bool fine = CHECK(!again && same(&threaded, &replayed));
         bool exact = !c.clip || !c.cut.late_norms; /* no norm is late */
         if (!is_late(c.plan) && !has_replicas(c.plan) && exact) {
             t->judged++;
-            fine &= CHECK(same(&threaded, judge(g, c.cut.micro_batches, c.cut.n_batches, c.clip)));
+            fine &= CHECK(same(&threaded, judge(&c)));
         }
         if (!fine) fprintf(stderr, "plan %d of %s: %s\n", (int)number, kind, c.schedule->name);
     }
@@ -442,23 +457,25 @@ static void try_plan(ft_graph *g, const char *kind, uint64_t number, tally *t)
 
 static void try_plans(const char *kind, uint64_t first, int n)
 {
-    ft_graph *g = make_graph(ROWS, "loss");
+    ft_graph *graphs[PARAMS]; /* by how many weights are frozen */
     tally t = {0};
-    if (!CHECK(g != NULL)) return;
-    for (int i = 0; i < n; i++) try_plan(g, kind, first + (uint64_t)i, &t);
+    for (int i = 0; i < PARAMS; i++) graphs[i] = make_frozen_graph(ROWS, "loss", i);
+    if (!CHECK(graphs[0] && graphs[1] && graphs[2])) return;
+    for (int i = 0; i < n; i++) try_plan(graphs, kind, first + (uint64_t)i, &t);
     printf("%d plans on %s: %d refused before the start, %d completed (%d of them edited, %d with "
-           "moves, %d with late norms, %d with replicas), %d as one device\n",
+           "moves, %d with late norms, %d with replicas, %d with frozen weights), %d as one "
+           "device\n",
            n, kind, t.refused, t.completed, t.edited, t.moved, t.with_norms, t.with_replicas,
-           t.judged);
+           t.frozen, t.judged);
     CHECK(t.refused + t.completed == n);
     if (n >= 200) { /* nothing is left out by chance */
         CHECK(t.completed > n / 3 && t.refused > n / 20 && t.judged > n / 10);
         CHECK(t.edited > n / 50 && t.moved > n / 10);
-        CHECK(t.with_norms > n / 100 && t.with_replicas > n / 50);
+        CHECK(t.with_norms > n / 100 && t.with_replicas > n / 50 && t.frozen > n / 10);
         for (int s = 0; ft_schedules[s]; s++)
             CHECK(t.by_schedule[s] > 0 || ft_schedules[s]->replicates);
     }
-    ft_graph_free(g);
+    for (int i = 0; i < PARAMS; i++) ft_graph_free(graphs[i]);
 }
 
 /* -- delays ------------------------------------------------------------------------------------ */
