@@ -104,6 +104,22 @@ static ft_status answer_all(probe *p, ft_error *err)
     return FT_OK;
 }
 
+/* Rank 0 asks whether the other listens, which answers once it does: a probe that nobody listens
+ * for would wait as a letter. */
+static ft_status get_ready(ft_world *w, int other, ft_error *err)
+{
+    ft_letter letter;
+    bool got = false;
+    if (!w->rank) ft_world_send(w, other, TAG_READY, NULL, 0, false);
+    FT_TRY(ft_world_take(w, TAG_READY, PATIENCE_NS, &letter, &got, err));
+    if (!got)
+        return ft_fail(err, FT_HANG, "rank %d (host %s) does not measure its way here", other,
+                       ft_world_host(w, other));
+    ft_world_drop(w, &letter);
+    if (w->rank) ft_world_send(w, 0, TAG_READY, NULL, 0, false);
+    return FT_OK;
+}
+
 ft_status ft_world_measure(ft_world *w, int other, ft_link_rates *out, ft_error *err)
 {
     probe p = {.world = w, .other = w->rank ? 0 : other};
@@ -111,6 +127,7 @@ ft_status ft_world_measure(ft_world *w, int other, ft_link_rates *out, ft_error 
     p.room = ft_alloc((int64_t)BULKS * BULK);
     if (!p.room) return ft_fail(err, FT_NOMEM, "no memory to measure links");
     ft_status status = ft_world_listen(w, &receiver, err);
+    if (status == FT_OK) status = get_ready(w, p.other, err);
     if (status == FT_OK) status = w->rank ? answer_all(&p, err) : ask_all(&p, out, err);
     world_flush(w, PATIENCE_NS);
     ft_world_forget(w, &p);

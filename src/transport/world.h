@@ -9,7 +9,7 @@
 #include "transport/transport.h"
 
 /* The world's own tags. */
-enum { TAG_HELLO, TAG_BYE, TAG_BEAT, TAG_LOST, TAG_PROBE };
+enum { TAG_HELLO, TAG_BYE, TAG_BEAT, TAG_LOST, TAG_PROBE, TAG_READY };
 
 /* A message is as many full pieces as it has, and one that is less, maybe nothing. */
 enum { PIECE = 1 << 30 };

@@ -1,0 +1,475 @@
+/* test/test_transport.c - messages between ranks: order, pieces, who listens, who is lost. */
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "worlds.h"
+
+enum { TAG = FT_FIRST_TAG, TAGS = 3, LETTERS = 120, MOST_BYTES = 20000 };
+
+static const int64_t LIMIT_NS = INT64_C(60000000000);
+
+static ft_world *meet(void)
+{
+    ft_world *w = NULL;
+    ft_error err = {FT_OK, ""};
+    if (!HOLDS(ft_world_open(&w, "1", &err) == FT_OK)) fprintf(stderr, "%s\n", err.message);
+    return w;
+}
+
+/* -- meeting ----------------------------------------------------------------------------------- */
+
+static void know_each_other(int rank, void *user)
+{
+    (void)user;
+    ft_world *w = meet();
+    HOLDS(ft_world_rank(w) == rank && ft_world_size(w) == 3);
+    HOLDS(ft_world_neighbours(w) == 3);
+    for (int r = 0; r < 3; r++) {
+        HOLDS(ft_world_is_near(w, r));
+        HOLDS(ft_world_host(w, r)[0] && !strcmp(ft_world_host(w, r), ft_world_host(w, rank)));
+    }
+    HOLDS(ft_world_health(w, NULL) == FT_OK);
+    ft_world_close(w);
+}
+
+/* Leaves as it came. */
+static void alone(int rank, void *user)
+{
+    (void)user;
+    ft_world *w = meet();
+    HOLDS(ft_world_rank(w) == rank && ft_world_size(w) == 1);
+    ft_world_close(w);
+}
+
+static void are_of_two_builds(int rank, void *user)
+{
+    (void)user;
+    ft_world *w = NULL;
+    ft_error err = {FT_OK, ""};
+    HOLDS(ft_world_open(&w, rank == 2 ? "2" : "1", &err) == FT_INVALID);
+    HOLDS(!strncmp(err.message, "rank 2 (host ", 13));
+    HOLDS(strstr(err.message, ") runs ftpipe 2, build of a test, rank 0 (host ") != NULL);
+    ft_world_close(w);
+}
+
+/* -- letters ----------------------------------------------------------------------------------- */
+
+static int64_t letter_bytes(int from, int tag, int i)
+{
+    return (int64_t)(((uint32_t)(from * 7919 + tag * 104729 + i * 1299709) * 2654435761u) >> 16) %
+           MOST_BYTES;
+}
+
+static void write_letter(char *out, int from, int tag, int i)
+{
+    for (int64_t k = 0; k < letter_bytes(from, tag, i); k++) out[k] = (char)(k * 31 + i + from);
+}
+
+static bool is_letter(const char *data, int from, int tag, int i)
+{
+    for (int64_t k = 0; k < letter_bytes(from, tag, i); k++)
+        if (data[k] != (char)(k * 31 + i + from)) return false;
+    return true;
+}
+
+/* Every second one is the sender's again at once, and overwritten. */
+static void send_letters(ft_world *w, int rank, char *room)
+{
+    char page[MOST_BYTES];
+    for (int i = 0; i < LETTERS; i++)
+        for (int tag = 0; tag < TAGS; tag++) {
+            bool copies = (i + tag) % 2;
+            char *at = copies ? page : room + (int64_t)(i * TAGS + tag) * MOST_BYTES;
+            write_letter(at, rank, tag, i);
+            ft_world_send(w, 0, TAG + tag, at, letter_bytes(rank, tag, i), copies);
+        }
+}
+
+static void take_letters(ft_world *w)
+{
+    for (int tag = TAGS - 1; tag >= 0; tag--) {
+        int next[MOST_RANKS] = {0};
+        for (int n = 0; n < 2 * LETTERS; n++) {
+            ft_letter letter;
+            bool got = false;
+            if (!HOLDS(ft_world_take(w, TAG + tag, LIMIT_NS, &letter, &got, NULL) == FT_OK && got))
+                return;
+            int from = letter.peer, i = next[from]++;
+            HOLDS(letter.tag == TAG + tag && letter.bytes == letter_bytes(from, tag, i) &&
+                  is_letter(letter.data, from, tag, i));
+            ft_world_drop(w, &letter);
+            HOLDS(!letter.data);
+        }
+        HOLDS(next[1] == LETTERS && next[2] == LETTERS);
+    }
+    ft_letter none;
+    bool got = true;
+    HOLDS(ft_world_take(w, TAG, 0, &none, &got, NULL) == FT_OK && !got);
+}
+
+static void write_letters(int rank, void *user)
+{
+    (void)user;
+    ft_world *w = meet();
+    char *room = calloc((size_t)LETTERS * TAGS, MOST_BYTES);
+    if (rank)
+        send_letters(w, rank, room);
+    else
+        take_letters(w);
+    ft_world_close(w);
+    free(room);
+}
+
+/* -- who listens ------------------------------------------------------------------------------- */
+
+typedef struct listener {
+    int placed[MOST_RANKS], heard[MOST_RANKS];
+    bool in_order;
+    char room[MOST_RANKS][LETTERS][MOST_BYTES];
+    ft_gate came;
+} listener;
+
+static void *place(void *user, int from, int tag, int64_t bytes)
+{
+    listener *l = user;
+    int i = l->placed[from]++;
+    l->in_order = l->in_order && tag == TAG && bytes == letter_bytes(from, 0, i);
+    return l->room[from][i];
+}
+
+static void arrived(void *user, int from, int tag, int64_t bytes)
+{
+    listener *l = user;
+    int i = l->heard[from]++;
+    l->in_order = l->in_order && tag == TAG && bytes == letter_bytes(from, 0, i) &&
+                  is_letter(l->room[from][i], from, 0, i);
+    ft_gate_open(&l->came);
+}
+
+/* Rank 0 hears half of what the others send; the rest come as letters. */
+static void listen(int rank, void *user)
+{
+    ft_world *w = meet();
+    ft_error err;
+    listener *l = user;
+    char page[MOST_BYTES];
+    const ft_receiver to = {TAG, 1, l, place, arrived};
+    if (!rank) HOLDS(ft_world_listen(w, &to, &err) == FT_OK);
+    for (int part = 0; part < 2; part++) {
+        char word;
+        ft_letter letter;
+        bool got = false;
+        for (int r = 1; !rank && r < 3; r++) ft_world_send(w, r, TAG + 1, &word, 1, true);
+        if (rank) {
+            HOLDS(ft_world_take(w, TAG + 1, LIMIT_NS, &letter, &got, NULL) == FT_OK && got);
+            ft_world_drop(w, &letter);
+        }
+        for (int i = part * LETTERS / 2; rank && i < (part + 1) * LETTERS / 2; i++) {
+            write_letter(page, rank, 0, i);
+            ft_world_send(w, 0, TAG, page, letter_bytes(rank, 0, i), true);
+        }
+        if (rank || part) continue;
+        HOLDS(ft_world_wait(w, &l->came, LETTERS, NULL, LIMIT_NS));
+        ft_world_forget(w, l);
+    }
+    for (int n = 0; !rank && n < LETTERS; n++) {
+        ft_letter letter;
+        bool got = false;
+        HOLDS(ft_world_take(w, TAG, LIMIT_NS, &letter, &got, NULL) == FT_OK && got);
+        ft_world_drop(w, &letter);
+    }
+    ft_world_close(w);
+}
+
+static void test_listening(void)
+{
+    listener *l = calloc(1, sizeof *l);
+    l->in_order = true;
+    run_ranks(3, listen, l);
+    CHECK(l->in_order);
+    CHECK(l->heard[1] == LETTERS / 2 && l->heard[2] == LETTERS / 2);
+    CHECK(l->placed[1] == LETTERS / 2 && l->placed[2] == LETTERS / 2);
+    free(l);
+}
+
+static void listen_too_often(int rank, void *user)
+{
+    (void)user;
+    (void)rank;
+    static listener l;
+    ft_world *w = meet();
+    ft_error err;
+    for (int i = 0; i < FT_WORLD_RECEIVERS; i++) {
+        const ft_receiver to = {TAG + i, 1, &l, place, arrived};
+        HOLDS(ft_world_listen(w, &to, &err) == FT_OK);
+    }
+    const ft_receiver more = {TAG, 1, &l, place, arrived};
+    HOLDS(ft_world_listen(w, &more, &err) == FT_INVALID);
+    ft_world_forget(w, &l);
+    HOLDS(ft_world_listen(w, &more, &err) == FT_OK);
+    ft_world_close(w);
+}
+
+/* -- large messages ---------------------------------------------------------------------------- */
+
+enum { LARGE = 4 };
+static const int64_t large_bytes[LARGE] = {PIECE - 1, PIECE, (int64_t)PIECE * 2,
+                                           (int64_t)PIECE * 2 + 12345};
+
+static const size_t LARGE_ROOM = (size_t)PIECE * 2 + (1 << 16);
+
+typedef struct large {
+    char *to;
+    int64_t placed, arrived;
+    ft_gate came;
+} large;
+
+static void *place_large(void *user, int from, int tag, int64_t bytes)
+{
+    (void)from;
+    (void)tag;
+    ((large *)user)->placed = bytes;
+    return ((large *)user)->to;
+}
+
+static void arrived_large(void *user, int from, int tag, int64_t bytes)
+{
+    (void)from;
+    (void)tag;
+    ((large *)user)->arrived = bytes;
+    ft_gate_open(&((large *)user)->came);
+}
+
+/* Pages that nobody writes to take no memory. */
+static char *map_large(void)
+{
+    void *at = mmap(NULL, LARGE_ROOM, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+/* The first and the last byte of every piece. */
+static void mark(char *at, int64_t bytes, int i)
+{
+    for (int64_t begin = 0; begin < bytes; begin += PIECE) {
+        int64_t end = begin + PIECE < bytes ? begin + PIECE : bytes;
+        at[begin] = (char)(i + begin / PIECE + 1);
+        at[end - 1] = (char)(i + begin / PIECE + 101);
+    }
+}
+
+static bool is_marked(const char *at, int64_t bytes, int i)
+{
+    bool fine = true;
+    for (int64_t begin = 0; begin < bytes; begin += PIECE) {
+        int64_t end = begin + PIECE < bytes ? begin + PIECE : bytes;
+        fine = fine && at[begin] == (char)(i + begin / PIECE + 1);
+        fine = fine && at[end - 1] == (char)(i + begin / PIECE + 101);
+    }
+    return fine;
+}
+
+/* A word that the other may go on. */
+static void say_go(ft_world *w, int to)
+{
+    ft_world_send(w, to, TAG + 1, NULL, 0, true);
+}
+
+static void await_go(ft_world *w)
+{
+    ft_letter letter;
+    bool got = false;
+    HOLDS(ft_world_take(w, TAG + 1, LIMIT_NS, &letter, &got, NULL) == FT_OK && got);
+    if (got) ft_world_drop(w, &letter);
+}
+
+static void send_large(int rank, void *user)
+{
+    ft_world *w = meet();
+    ft_error err;
+    large *l = user;
+    const ft_receiver to = {TAG, 1, l, place_large, arrived_large};
+    char *from = map_large();
+    if (!rank) HOLDS(ft_world_listen(w, &to, &err) == FT_OK);
+    for (int i = 0; i < LARGE; i++) {
+        if (rank) {
+            mark(from, large_bytes[i], i);
+            ft_world_send(w, 0, TAG, from, large_bytes[i], false);
+            await_go(w);
+            continue;
+        }
+        HOLDS(ft_world_wait(w, &l->came, (uint32_t)i + 1, NULL, LIMIT_NS));
+        HOLDS(l->arrived == large_bytes[i]);
+        HOLDS(l->placed == (large_bytes[i] < PIECE ? large_bytes[i] : PIECE));
+        HOLDS(is_marked(l->to, large_bytes[i], i));
+        say_go(w, 1);
+    }
+    if (!rank) ft_world_forget(w, l);
+    ft_world_close(w);
+    munmap(from, LARGE_ROOM);
+}
+
+static void test_pieces(void)
+{
+    large l = {.to = map_large()};
+    if (!CHECK(l.to != NULL)) return;
+    run_ranks(2, send_large, &l);
+    munmap(l.to, LARGE_ROOM);
+}
+
+/* -- failures ---------------------------------------------------------------------------------- */
+
+typedef struct heard {
+    atomic_int calls;
+    ft_error first;
+} heard;
+
+static void hear_failure(void *user, const ft_error *error)
+{
+    heard *h = user;
+    if (atomic_fetch_add(&h->calls, 1) == 0) h->first = *error;
+}
+
+/* Waits for a failure of the world; its words. */
+static ft_error await_failure(ft_world *w)
+{
+    ft_error err = {FT_OK, ""};
+    ft_letter letter;
+    bool got = false;
+    HOLDS(ft_world_take(w, TAG, LIMIT_NS, &letter, &got, &err) != FT_OK && !got);
+    HOLDS(ft_world_health(w, NULL) == err.status);
+    return err;
+}
+
+/* The next word of each rank does not leave it. */
+static void cannot_send(int rank, void *user)
+{
+    heard *all = user;
+    atomic_bool stop = false;
+    ft_gate never = {0};
+    ft_world *w = meet();
+    ft_world_on_failure(w, hear_failure, &all[rank]);
+    HOLDS(!ft_world_wait(w, &never, 1, &stop, 1000000));
+    pthread_mutex_lock(&wires.lock);
+    wires.sends_left[rank] = 1;
+    pthread_mutex_unlock(&wires.lock);
+    ft_error err = await_failure(w);
+    HOLDS(err.status == FT_HANG);
+    HOLDS(!strncmp(err.message, rank ? "rank 0 (host " : "rank 1 (host ", 13));
+    HOLDS(strstr(err.message, ") cannot be reached: a send failed, fault 7") != NULL);
+    ft_world_on_failure(w, hear_failure, &all[2 + rank]); /* of one that was */
+    atomic_store(&stop, true);
+    HOLDS(!ft_world_wait(w, &never, 1, &stop, LIMIT_NS));
+    ft_world_give_up(w, &err); /* there is nobody to tell */
+    ft_world_close(w);
+}
+
+static void is_at_work(void *user, char out[FT_AT_WORDS])
+{
+    snprintf(out, FT_AT_WORDS, "piece %d of work", *(int *)user);
+}
+
+/* Waits until rank 0 knows what rank 1 is at. */
+static void await_word(ft_world *w)
+{
+    bool known = false;
+    while (!known) {
+        pthread_mutex_lock(&w->carrying);
+        known = !strcmp(w->peers[1].at, "piece 41 of work");
+        pthread_mutex_unlock(&w->carrying);
+        ft_sleep_until_ns(ft_now_ns() + 1000000);
+    }
+}
+
+/* A rank whose words are lost is lost: rank 0 tells the others so, with what it said last of its
+ * work. */
+static void falls_silent(int rank, void *user)
+{
+    heard *all = user;
+    int number = rank + 40;
+    ft_error err = {FT_HANG, "nobody hears it"};
+    ft_world *w = meet();
+    ft_world_on_failure(w, hear_failure, &all[rank]);
+    ft_world_on_ask(w, is_at_work, &number);
+    if (rank == 0) {
+        await_word(w);
+        say_go(w, 1);
+    }
+    if (rank == 1) {
+        await_go(w);
+        pthread_mutex_lock(&wires.lock);
+        wires.mute[1] = true;
+        pthread_mutex_unlock(&wires.lock);
+        ft_world_give_up(w, &err);
+    } else {
+        err = await_failure(w);
+        HOLDS(err.status == FT_HANG);
+        HOLDS(!strncmp(err.message, "rank 1 (host ", 13));
+        HOLDS(strstr(err.message, ") has said nothing for ") != NULL);
+        HOLDS(strstr(err.message, " s; it was at piece 41 of work") != NULL);
+    }
+    ft_world_on_ask(w, NULL, NULL);
+    ft_world_close(w);
+}
+
+static void gives_up(int rank, void *user)
+{
+    heard *all = user;
+    ft_world *w = meet();
+    ft_error why = {FT_OK, ""};
+    ft_world_on_failure(w, hear_failure, &all[rank]);
+    ft_fail(&why, FT_DEVICE, "the roof of rank %d leaks", rank);
+    if (rank == 2) ft_world_give_up(w, &why);
+    ft_error err = await_failure(w);
+    HOLDS(err.status == (rank == 2 ? FT_DEVICE : FT_HANG));
+    HOLDS(!strcmp(err.message, "the roof of rank 2 leaks"));
+    ft_world_close(w);
+}
+
+static void test_failures(void)
+{
+    heard stuck[4] = {0}, silent[3] = {0}, giving[3] = {0};
+    run_ranks(3, gives_up, giving);
+    for (int r = 0; r < 3; r++) CHECK(giving[r].calls == 1);
+    run_ranks(2, cannot_send, stuck);
+    for (int i = 0; i < 4; i++) CHECK(stuck[i].calls == 1);
+    for (int r = 0; r < 2; r++) CHECK(!strcmp(stuck[r].first.message, stuck[2 + r].first.message));
+    run_ranks(3, falls_silent, silent);
+    for (int r = 0; r < 3; r++) CHECK(silent[r].calls == 1);
+    CHECK(!strcmp(silent[0].first.message, silent[2].first.message));
+}
+
+/* -- links ------------------------------------------------------------------------------------- */
+
+static void measure(int rank, void *user)
+{
+    (void)user;
+    ft_world *w = meet();
+    for (int other = 1; other < 3; other++) {
+        ft_link_rates rates = {-1, -1, -1};
+        ft_error err;
+        if (rank && rank != other) continue;
+        HOLDS(ft_world_measure(w, other, &rates, &err) == FT_OK);
+        if (rank)
+            HOLDS(rates.latency_ns == -1);
+        else
+            HOLDS(rates.latency_ns > 0 && rates.to_bytes_per_s > 1e5 &&
+                  rates.from_bytes_per_s > 1e5);
+    }
+    ft_world_close(w);
+}
+
+int main(void)
+{
+    run_ranks(1, alone, NULL);
+    run_ranks(3, know_each_other, NULL);
+    run_ranks(3, are_of_two_builds, NULL);
+    run_ranks(3, write_letters, NULL);
+    RUN(test_listening);
+    run_ranks(2, listen_too_often, NULL);
+    RUN(test_pieces);
+    run_ranks(3, measure, NULL);
+    RUN(test_failures);
+    return check_report();
+}
