@@ -16,15 +16,20 @@ static inline ft_status set_params(ft_run *run, ft_error *err)
 }
 
 /* Feeds a batch, the same each time, of so many rows. */
-static inline ft_status feed(ft_run *run, int64_t rows, ft_error *err)
+static inline ft_status feed_at(ft_run *run, int64_t rows, double rate, ft_error *err)
 {
     float x[MICRO * ROWS * IN], t[MICRO * ROWS * OUT];
     fill(x, MICRO * ROWS * IN, 11);
     fill(t, MICRO * ROWS * OUT, 12);
     const ft_spec x_spec = {FT_F32, {2, {rows, IN}}}, t_spec = {FT_F32, {2, {rows, OUT}}};
     const ft_view inputs[] = {ft_view_of(&x_spec, x), ft_view_of(&t_spec, t)};
-    const ft_feed f = {.bucket = 0, .n_inputs = 2, .inputs = inputs, .rate = 0.05};
+    const ft_feed f = {.bucket = 0, .n_inputs = 2, .inputs = inputs, .rate = rate};
     return ft_run_feed(run, &f, err);
+}
+
+static inline ft_status feed(ft_run *run, int64_t rows, ft_error *err)
+{
+    return feed_at(run, rows, 0.05, err);
 }
 
 /* Trains for the plan's batches; losses gets one for each. */
