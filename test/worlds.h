@@ -75,7 +75,7 @@ static inline int wire_send(int from, const void *data, int bytes, int to, int t
     p->taken = bytes <= EAGER_BYTES || wires.mute[from];
     if (!fails && !wires.mute[from]) *end = p;
     pthread_mutex_unlock(&wires.lock);
-    *request = r;
+    if (!fails) *request = r;
     return fails ? -7 : 0;
 }
 

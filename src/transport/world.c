@@ -164,6 +164,18 @@ static void part(ft_world *w)
     world_flush(w, LEAVE_NS);
 }
 
+/* Letters that nobody took and copies that did not leave; what MPI was given is MPI's after a
+ * failure. */
+static void free_messages(ft_world *w)
+{
+    for (int i = 0; i < w->letters.n; i++) ft_free(((ft_letter *)w->letters.items)[i].data);
+    for (int i = 0; i < w->waiting.n; i++) ft_free(((sending *)w->waiting.items)[i].own);
+    for (int i = 0; i < w->sends.n; i++) {
+        const sending *s = &((sending *)w->sends.items)[i];
+        if (!s->request) ft_free(s->own);
+    }
+}
+
 void ft_world_close(ft_world *w)
 {
     if (!w) return;
@@ -172,7 +184,7 @@ void ft_world_close(ft_world *w)
     if (w->helps) pthread_join(w->helper, NULL);
     watch_close(w);
     if (!atomic_load(&w->failed)) w->mpi->close();
-    for (int i = 0; i < w->letters.n; i++) ft_free(((ft_letter *)w->letters.items)[i].data);
+    free_messages(w);
     ft_free(w->letters.items);
     ft_free(w->waiting.items);
     ft_free(w->sends.items);
