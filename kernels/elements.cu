@@ -105,35 +105,47 @@ FT_KERNEL(sum_terms)
     }
 }
 
+/* Of a block: what was found by its threads. */
+FT_INLINE ft_cuda_look join(double squares, double odd, double nan, double *room)
+{
+    squares = ft_block_sum(squares, room);
+    odd = ft_block_sum(odd, room);
+    nan = ft_block_sum(nan, room);
+    ft_cuda_look found = {squares, odd == 0, nan > 0};
+    return found;
+}
+
 FT_KERNEL(look_parts)
 {
     FT_SHARED(double, room, 9);
-    int64_t from = (int64_t)blockIdx.x * a.per_part, end = ft_least(from + a.per_part, a.n);
+    unsigned part;
+    const ft_look_tensor &t = a.of[ft_tensor_of(a.blocks, &part)];
+    int64_t from = part * t.per_part, end = ft_least(from + t.per_part, t.n);
     double squares = 0, odd = 0, nan = 0;
     for (int64_t i = from + threadIdx.x; i < end; i += blockDim.x) {
-        float x = a.x[i];
+        float x = t.x[i];
         squares += (double)x * (double)x;
         if (!isfinite(x)) odd = 1;
         if (isnan(x)) nan = 1;
     }
-    squares = ft_block_sum(squares, room);
-    odd = ft_block_sum(odd, room);
-    nan = ft_block_sum(nan, room);
-    if (threadIdx.x == 0) {
-        ft_cuda_look found = {squares, odd == 0, nan > 0};
-        a.parts[blockIdx.x] = found;
-    }
+    ft_cuda_look found = join(squares, odd, nan, room);
+    if (threadIdx.x == 0) a.parts[blockIdx.x] = found;
 }
 
 FT_KERNEL(look)
 {
-    if (threadIdx.x) return;
-    ft_cuda_look all = *a.out;
-    all.squares = 0;
-    for (int64_t i = 0; i < a.n_parts; i++) {
-        all.squares += a.parts[i].squares;
-        all.finite = all.finite && a.parts[i].finite;
-        all.nan = all.nan || a.parts[i].nan;
+    FT_SHARED(double, room, 9);
+    ft_cuda_look *out = a.of[blockIdx.x].out;
+    double squares = 0, odd = 0, nan = 0;
+    for (unsigned i = a.blocks.first[blockIdx.x] + threadIdx.x;
+         i < a.blocks.first[blockIdx.x + 1]; i += blockDim.x) {
+        squares += a.parts[i].squares;
+        if (!a.parts[i].finite) odd = 1;
+        if (a.parts[i].nan) nan = 1;
     }
-    *a.out = all;
+    ft_cuda_look found = join(squares, odd, nan, room);
+    if (threadIdx.x) return;
+    out->squares = found.squares;
+    out->finite = out->finite && found.finite;
+    out->nan = out->nan || found.nan;
 }

@@ -17,7 +17,7 @@
 #ifdef __CUDACC__
 
 #define FT_INLINE static __device__ __forceinline__
-#define FT_SHARED(type, name, count) __shared__ type name[count]
+#define FT_SHARED(type, name, count) __shared__ __align__(16) type name[count]
 #define FT_BLOCK_BARRIER() __syncthreads()
 #define FT_WARP_BARRIER() __syncwarp()
 #define FT_UNROLL _Pragma("unroll")
@@ -43,6 +43,10 @@ FT_INLINE double ft_xor_lane(double x, int mask)
 {
     return __shfl_xor_sync(0xffffffffu, x, mask);
 }
+FT_INLINE float ft_xor_lane(float x, int mask)
+{
+    return __shfl_xor_sync(0xffffffffu, x, mask);
+}
 
 #else
 #include "emulate.hpp"
@@ -64,15 +68,48 @@ FT_INLINE int64_t ft_warp_row()
     return (int64_t)blockIdx.x * (blockDim.x / FT_WARP) + ft_warp();
 }
 
-/* Elements i of this thread, where a block has FT_CUDA_EACH. */
-#define FT_EACH(i, n)                                                                              \
-    for (int64_t i = (int64_t)blockIdx.x * FT_CUDA_EACH + threadIdx.x,                             \
-                 ft_each_end = ft_least((int64_t)(blockIdx.x + 1) * FT_CUDA_EACH, n);              \
+/* Elements i of this thread, where a block has FT_CUDA_EACH; of that block. */
+#define FT_EACH(i, n) FT_EACH_OF(i, blockIdx.x, n)
+#define FT_EACH_OF(i, block, n)                                                                    \
+    for (int64_t i = (int64_t)(block)*FT_CUDA_EACH + threadIdx.x,                                  \
+                 ft_each_end = ft_least(((int64_t)(block) + 1) * FT_CUDA_EACH, n);                 \
          i < ft_each_end; i += blockDim.x)
+
+/* Four numbers at once, from where 16 bytes are aligned. */
+struct alignas(16) ft_four {
+    float x[4];
+};
+FT_INLINE bool ft_aligned(const float *x)
+{
+    return ((uintptr_t)x & 15) == 0;
+}
+FT_INLINE ft_four ft_get(const float *x)
+{
+    return *(const ft_four *)x;
+}
+FT_INLINE void ft_put(float *x, const ft_four &four)
+{
+    *(ft_four *)x = four;
+}
 
 FT_INLINE int64_t ft_least(int64_t x, int64_t y)
 {
     return x < y ? x : y;
+}
+
+/* The tensor that this block is of, and its number among the blocks of that. */
+FT_INLINE int ft_tensor_of(const ft_cuda_blocks &blocks, unsigned *block)
+{
+    int t = 0, end = blocks.n;
+    while (end - t > 1) {
+        int middle = (t + end) / 2;
+        if (blocks.first[middle] <= blockIdx.x)
+            t = middle;
+        else
+            end = middle;
+    }
+    *block = blockIdx.x - blocks.first[t];
+    return t;
 }
 
 /* Sums and maxima, the same in every lane; sums in f64, in a fixed order. */
@@ -87,7 +124,7 @@ FT_INLINE float ft_larger(float x, float y)
 }
 FT_INLINE float ft_warp_max(float x)
 {
-    for (int mask = FT_WARP / 2; mask; mask /= 2) x = ft_larger(x, (float)ft_xor_lane(x, mask));
+    for (int mask = FT_WARP / 2; mask; mask /= 2) x = ft_larger(x, ft_xor_lane(x, mask));
     return x;
 }
 /* `room`: shared, of a number for each warp and one more. */

@@ -1,28 +1,43 @@
 /* kernels/optimizers.cu - what a step does to the parameters (optim/ has the formulas). */
 #include "kernel.h"
 
+FT_INLINE void adamw_element(const ft_adamw_step &s, float grad, float *p, float *m, float *v)
+{
+    float g = grad * s.grad_scale, old = *m;
+    *m = s.beta1 * old + s.rest1 * g;
+    *v = s.beta2 * *v + s.rest2 * g * g;
+    float way = s.ahead != 0.0f ? *m + s.ahead * (*m - s.before * old) : *m;
+    *p = *p * s.keep - s.size * way / (sqrtf(*v) * s.root + s.eps);
+}
+
+/* A thread has four numbers that follow each other: 16 bytes at a time, where they are aligned. */
 FT_KERNEL(adamw)
 {
-    const ft_adamw_step &s = a.step;
-    FT_EACH(i, a.n)
-    {
-        float g = a.g[i] * s.grad_scale, old = a.m[i];
-        float m = s.beta1 * old + s.rest1 * g, v = s.beta2 * a.v[i] + s.rest2 * g * g;
-        float way = s.ahead != 0.0f ? m + s.ahead * (m - s.before * old) : m;
-        a.m[i] = m;
-        a.v[i] = v;
-        a.p[i] = a.p[i] * s.keep - s.size * way / (sqrtf(v) * s.root + s.eps);
+    unsigned block;
+    const ft_adamw_tensor &x = a.of[ft_tensor_of(a.blocks, &block)];
+    int64_t i = (int64_t)block * FT_CUDA_EACH + 4 * threadIdx.x, end = ft_least(i + 4, x.n);
+    if (end == i + 4 && ft_aligned(x.p) && ft_aligned(x.m) && ft_aligned(x.v) && ft_aligned(x.g)) {
+        ft_four g = ft_get(x.g + i), p = ft_get(x.p + i), m = ft_get(x.m + i), v = ft_get(x.v + i);
+        FT_UNROLL
+        for (int k = 0; k < 4; k++) adamw_element(x.step, g.x[k], &p.x[k], &m.x[k], &v.x[k]);
+        ft_put(x.p + i, p);
+        ft_put(x.m + i, m);
+        ft_put(x.v + i, v);
+        return;
     }
+    for (; i < end; i++) adamw_element(x.step, x.g[i], &x.p[i], &x.m[i], &x.v[i]);
 }
 
 FT_KERNEL(sgd)
 {
-    FT_EACH(i, a.n)
+    unsigned block;
+    const ft_sgd_tensor &x = a.of[ft_tensor_of(a.blocks, &block)];
+    FT_EACH_OF(i, block, x.n)
     {
-        float old = a.m[i];
-        float m = a.momentum * old + a.g[i] * a.grad_scale + a.decay * a.p[i];
-        a.m[i] = m;
-        a.p[i] -= a.rate * (m + a.ahead * (m - old));
+        float old = x.m[i];
+        float m = x.momentum * old + x.g[i] * x.grad_scale + x.decay * x.p[i];
+        x.m[i] = m;
+        x.p[i] -= x.rate * (m + x.ahead * (m - old));
     }
 }
 
@@ -77,102 +92,179 @@ FT_KERNEL(attenuate)
 
 /* -- Adafactor --------------------------------------------------------------------------------- */
 
-FT_INLINE double square(const ft_adafactor_args &a, int64_t i)
+FT_INLINE double square(const ft_adafactor_tensor &x, int64_t i)
 {
-    float g = a.g[i] * a.grad_scale;
-    return (double)(g * g + a.eps1);
+    float g = x.g[i] * x.grad_scale;
+    return (double)(g * g + x.eps1);
 }
 
-FT_INLINE float moved(const ft_adafactor_args &a, float old, double mean)
+FT_INLINE float moved(const ft_adafactor_tensor &x, float old, double mean)
 {
-    return (float)(a.beta * (double)old + (1.0 - a.beta) * mean);
+    return (float)(x.beta * (double)old + (1.0 - x.beta) * mean);
 }
 
 FT_KERNEL(adafactor_rows)
 {
-    int64_t row = ft_warp_row();
-    if (row >= a.n * a.R) return;
+    unsigned block;
+    const ft_adafactor_tensor &x = a.of[ft_tensor_of(a.blocks, &block)];
+    int64_t row = (int64_t)block * FT_CUDA_WARPS + ft_warp();
+    if (row >= x.n * x.R) return;
     double sum = 0;
-    for (int64_t c = ft_lane(); c < a.C; c += FT_WARP) sum += square(a, row * a.C + c);
+    for (int64_t c = ft_lane(); c < x.C; c += FT_WARP) sum += square(x, row * x.C + c);
     sum = ft_warp_sum(sum);
-    if (ft_lane() == 0) a.row[row] = moved(a, a.row[row], sum / (double)a.C);
+    if (ft_lane() == 0) x.row[row] = moved(x, x.row[row], sum / (double)x.C);
 }
 
 FT_KERNEL(adafactor_columns)
 {
     FT_SHARED(double, sums, 256);
-    int64_t c = (int64_t)blockIdx.x * FT_CUDA_COLUMNS + threadIdx.x % FT_CUDA_COLUMNS;
-    int64_t matrix = blockIdx.y;
+    unsigned block;
+    const ft_adafactor_tensor &x = a.of[ft_tensor_of(a.blocks, &block)];
+    unsigned strips = (unsigned)((x.C + FT_CUDA_COLUMNS - 1) / FT_CUDA_COLUMNS);
+    int64_t c = (int64_t)(block % strips) * FT_CUDA_COLUMNS + threadIdx.x % FT_CUDA_COLUMNS;
+    int64_t matrix = block / strips;
     int group = (int)threadIdx.x / FT_CUDA_COLUMNS, groups = (int)blockDim.x / FT_CUDA_COLUMNS;
     double sum = 0;
-    if (c < a.C)
-        for (int64_t r = group; r < a.R; r += groups)
-            sum += square(a, (matrix * a.R + r) * a.C + c);
+    if (c < x.C)
+        for (int64_t r = group; r < x.R; r += groups)
+            sum += square(x, (matrix * x.R + r) * x.C + c);
     sums[threadIdx.x] = sum;
     FT_BLOCK_BARRIER();
-    if (group || c >= a.C) return;
+    if (group || c >= x.C) return;
     for (int k = 1; k < groups; k++) sum += sums[threadIdx.x + k * FT_CUDA_COLUMNS];
-    float *col = a.col + matrix * a.C + c;
-    *col = moved(a, *col, sum / (double)a.R);
+    float *col = x.col + matrix * x.C + c;
+    *col = moved(x, *col, sum / (double)x.R);
 }
 
 FT_KERNEL(adafactor_mean)
 {
     FT_SHARED(double, room, 9);
-    const float *row = a.row + (int64_t)blockIdx.x * a.R;
+    unsigned matrix;
+    const ft_adafactor_tensor &x = a.of[ft_tensor_of(a.blocks, &matrix)];
+    const float *row = x.row + (int64_t)matrix * x.R;
     double sum = 0;
-    for (int64_t r = threadIdx.x; r < a.R; r += blockDim.x) sum += (double)row[r];
+    for (int64_t r = threadIdx.x; r < x.R; r += blockDim.x) sum += (double)row[r];
     sum = ft_block_sum(sum, room);
-    if (threadIdx.x == 0) a.means[blockIdx.x] = sum / (double)a.R;
+    if (threadIdx.x == 0) x.means[matrix] = sum / (double)x.R;
 }
 
-/* u of element i, before its size, from the state as it is. */
-FT_INLINE float direction(const ft_adafactor_args &a, int64_t i)
+/* Rows from, from + 1, ... end - 1 of a matrix, where a thread has column c. */
+struct piece {
+    int64_t matrix, c, from, end;
+};
+
+FT_INLINE piece piece_of(const ft_adafactor_tensor &x, unsigned block, int64_t rows)
 {
-    if (!a.R) return a.g[i] / sqrtf(a.v[i]);
-    int64_t row = i / a.C, matrix = row / a.R;
-    float of_row = (float)sqrt(a.means[matrix] / (double)a.row[row]);
-    float of_col = (float)(1.0 / sqrt((double)a.col[matrix * a.C + i % a.C]));
-    return a.g[i] * (of_row * of_col);
+    unsigned strips = (unsigned)((x.C + blockDim.x - 1) / blockDim.x);
+    unsigned down = (unsigned)((x.R + rows - 1) / rows), above = block / strips;
+    int64_t from = above % down * rows;
+    piece y = {above / down, (int64_t)(block % strips) * blockDim.x + threadIdx.x, from,
+               ft_least(from + rows, x.R)};
+    return y;
+}
+
+/* u of an element before its size is the gradient times a factor of its row and one of its column:
+ * f64 roots and quotients, so they are not made for every element. Of FT_CUDA_ROWS rows from
+ * `first` on, into shared memory. */
+FT_INLINE void row_factors(float *factors, const ft_adafactor_tensor &x, const piece &y,
+                           int64_t first)
+{
+    int64_t r = first + threadIdx.x;
+    FT_BLOCK_BARRIER();
+    if (threadIdx.x < FT_CUDA_ROWS && r < y.end)
+        factors[threadIdx.x] =
+            (float)sqrt(x.means[y.matrix] / (double)x.row[y.matrix * x.R + r]);
+    FT_BLOCK_BARRIER();
+}
+
+FT_INLINE float column_factor(const ft_adafactor_tensor &x, const piece &y)
+{
+    return y.c < x.C ? (float)(1.0 / sqrt((double)x.col[y.matrix * x.C + y.c])) : 0.0f;
+}
+
+/* Squares of u and of p. */
+struct sizes {
+    double u, p;
+};
+
+FT_INLINE sizes measure_vector(const ft_adafactor_tensor &x, unsigned block)
+{
+    int64_t from = block * x.per_part, end = ft_least(from + x.per_part, x.C);
+    sizes sum = {0, 0};
+    for (int64_t i = from + threadIdx.x; i < end; i += blockDim.x) {
+        x.v[i] = moved(x, x.v[i], square(x, i));
+        float u = x.g[i] / sqrtf(x.v[i]) * x.grad_scale;
+        sum.u += (double)u * (double)u;
+        sum.p += (double)x.p[i] * (double)x.p[i];
+    }
+    return sum;
+}
+
+FT_INLINE sizes measure_matrix(const ft_adafactor_tensor &x, unsigned block, float *factors)
+{
+    piece y = piece_of(x, block, x.per_part);
+    float of_column = column_factor(x, y);
+    sizes sum = {0, 0};
+    for (int64_t first = y.from; first < y.end; first += FT_CUDA_ROWS) {
+        row_factors(factors, x, y, first);
+        int64_t end = y.c < x.C ? ft_least(first + FT_CUDA_ROWS, y.end) : first;
+        for (int64_t r = first; r < end; r++) {
+            int64_t i = (y.matrix * x.R + r) * x.C + y.c;
+            float u = x.g[i] * (factors[r - first] * of_column) * x.grad_scale;
+            sum.u += (double)u * (double)u;
+            sum.p += (double)x.p[i] * (double)x.p[i];
+        }
+    }
+    return sum;
 }
 
 FT_ROOMY_KERNEL(adafactor_measure)
 {
     FT_SHARED(double, room, 9);
-    int64_t all = a.R ? a.n * a.R * a.C : a.C;
-    int64_t from = (int64_t)blockIdx.x * a.per_part, end = ft_least(from + a.per_part, all);
-    double squares = 0, size = 0;
-    for (int64_t i = from + threadIdx.x; i < end; i += blockDim.x) {
-        if (!a.R) a.v[i] = moved(a, a.v[i], square(a, i));
-        float u = direction(a, i) * a.grad_scale;
-        squares += (double)u * (double)u;
-        size += (double)a.p[i] * (double)a.p[i];
-    }
-    squares = ft_block_sum(squares, room);
-    size = ft_block_sum(size, room);
+    FT_SHARED(float, factors, FT_CUDA_ROWS);
+    unsigned block;
+    const ft_adafactor_tensor &x = a.of[ft_tensor_of(a.blocks, &block)];
+    sizes sum = x.R ? measure_matrix(x, block, factors) : measure_vector(x, block);
+    sum.u = ft_block_sum(sum.u, room);
+    sum.p = ft_block_sum(sum.p, room);
     if (threadIdx.x) return;
-    a.parts[blockIdx.x] = squares;
-    a.parts[a.n_parts + blockIdx.x] = size;
+    x.parts[block] = sum.u;
+    x.parts[x.n_parts + block] = sum.p;
 }
 
 FT_KERNEL(adafactor_size)
 {
-    if (threadIdx.x) return;
-    double all = (double)(a.R ? a.n * a.R * a.C : a.C), squares = 0, size = 0, rate = a.rate;
-    for (int64_t i = 0; i < a.n_parts; i++) {
-        squares += a.parts[i];
-        size += a.parts[a.n_parts + i];
+    FT_SHARED(double, room, 9);
+    const ft_adafactor_tensor &x = a.of[blockIdx.x];
+    double all = (double)(x.R ? x.n * x.R * x.C : x.C), squares = 0, size = 0, rate = x.rate;
+    for (int64_t i = threadIdx.x; i < x.n_parts; i += blockDim.x) {
+        squares += x.parts[i];
+        size += x.parts[x.n_parts + i];
     }
-    if (a.scale_parameter) rate *= fmax(a.eps2, sqrt(size / all));
-    a.size[0] = (float)(rate / fmax(1.0, sqrt(squares / all) / a.clip) * (double)a.grad_scale);
-    a.size[1] = (float)(1.0 - rate * a.decay);
+    squares = ft_block_sum(squares, room);
+    size = ft_block_sum(size, room);
+    if (threadIdx.x) return;
+    if (x.scale_parameter) rate *= fmax(x.eps2, sqrt(size / all));
+    x.size[0] = (float)(rate / fmax(1.0, sqrt(squares / all) / x.clip) * (double)x.grad_scale);
+    x.size[1] = (float)(1.0 - rate * x.decay);
 }
 
 FT_KERNEL(adafactor_apply)
 {
-    int64_t all = a.R ? a.n * a.R * a.C : a.C;
-    FT_EACH(i, all)
-    {
-        a.p[i] = a.p[i] * a.size[1] - a.size[0] * direction(a, i);
+    FT_SHARED(float, factors, FT_CUDA_ROWS);
+    unsigned block;
+    const ft_adafactor_tensor &x = a.of[ft_tensor_of(a.blocks, &block)];
+    const float size = x.size[0], keep = x.size[1];
+    if (!x.R) {
+        FT_EACH_OF(i, block, x.C) x.p[i] = x.p[i] * keep - size * (x.g[i] / sqrtf(x.v[i]));
+        return;
+    }
+    piece y = piece_of(x, block, FT_CUDA_ROWS);
+    float of_column = column_factor(x, y);
+    row_factors(factors, x, y, y.from);
+    if (y.c >= x.C) return;
+    for (int64_t r = y.from; r < y.end; r++) {
+        int64_t i = (y.matrix * x.R + r) * x.C + y.c;
+        x.p[i] = x.p[i] * keep - size * (x.g[i] * (factors[r - y.from] * of_column));
     }
 }

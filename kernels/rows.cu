@@ -172,7 +172,7 @@ FT_KERNEL(argmax)
             at = i;
         }
     for (int mask = FT_WARP / 2; mask; mask /= 2) {
-        float other = (float)ft_xor_lane(best, mask);
+        float other = ft_xor_lane(best, mask);
         int64_t other_at = (int64_t)ft_xor_lane((double)at, mask);
         if (other > best || (other == best && other_at < at)) {
             best = other;

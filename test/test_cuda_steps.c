@@ -57,7 +57,7 @@ static void try_optimizer(const card *c, const ft_optimizer *o, ft_shape shape, 
         o->update(&u);
         u.param = p[1];
         u.state = state[1];
-        CHECK_STATUS(ft_cuda_steps.update(c->stream, o, &u, &err), FT_OK);
+        CHECK_STATUS(ft_cuda_steps.update(c->stream, o, &u, 1, &err), FT_OK);
         CHECK_STATUS(card_finish(c, &err), FT_OK);
         card_give(g);
     }
@@ -89,6 +89,95 @@ static void test_optimizers(const card *c)
         }
 }
 
+enum { TOGETHER = 2 * FT_CUDA_TENSORS + 3 };
+
+/* Shapes of parameters that are updated together: vectors and matrices, an empty one, those of more
+ * than one block. */
+static ft_spec spec_of(int i)
+{
+    static const int64_t sizes[][3] = {{7}, {40, 33}, {0}, {1500}, {3, 5, 300}, {70, 520}, {1, 1}};
+    static const int dims[] = {1, 2, 1, 1, 3, 2, 2};
+    int k = i % (int)(sizeof dims / sizeof *dims);
+    ft_spec spec = {FT_F32, {.n_dims = dims[k]}};
+    memcpy(spec.shape.dims, sizes[k], (size_t)dims[k] * sizeof(int64_t));
+    return spec;
+}
+
+/* Many parameters in one call get the bits that each gets alone, in as many launches as there are
+ * groups of FT_CUDA_TENSORS. */
+static void try_together(const card *c, const ft_optimizer *o, long launches)
+{
+    ft_spec specs[TOGETHER];
+    ft_update all[2][TOGETHER];
+    double hypers[FT_MAX_HYPERS];
+    ft_state_part parts[FT_MAX_STATE_PARTS];
+    int64_t bytes;
+    CHECK_STATUS(ft_optimizer_hypers(o, NULL, NULL, 0, hypers, NULL), FT_OK);
+    for (int i = 0; i < TOGETHER; i++)
+        for (int k = 0; k < 2; k++) {
+            specs[i] = spec_of(i);
+            int64_t n = ft_shape_count(&specs[i].shape);
+            o->state(&specs[i], hypers, parts, &bytes);
+            ft_update *u = &all[k][i];
+            *u = (ft_update){.spec = &specs[i], .grad_scale = 0.5f, .hypers = hypers, .step = 1};
+            u->param = drawn(n, (uint64_t)i);
+            u->grad = drawn(n, 100 + (uint64_t)i);
+            u->state = cleared(bytes);
+            u->rate = 1e-2 * (1 + i % 3);
+        }
+    for (int i = 0; i < TOGETHER; i++)
+        CHECK_STATUS(ft_cuda_steps.update(c->stream, o, &all[0][i], 1, NULL), FT_OK);
+    long before = card_launches();
+    CHECK_STATUS(ft_cuda_steps.update(c->stream, o, all[1], TOGETHER, NULL), FT_OK);
+    if (before >= 0) CHECK(card_launches() - before == launches);
+    CHECK_STATUS(card_finish(c, NULL), FT_OK);
+    for (int i = 0; i < TOGETHER; i++) {
+        o->state(&specs[i], hypers, parts, &bytes);
+        CHECK(memcmp(all[0][i].param, all[1][i].param, (size_t)ft_spec_bytes(&specs[i])) == 0);
+        CHECK(memcmp(all[0][i].state, all[1][i].state, (size_t)bytes) == 0);
+        for (int k = 0; k < 2; k++) {
+            card_give(all[k][i].param);
+            card_give((void *)(uintptr_t)all[k][i].grad);
+            card_give(all[k][i].state);
+        }
+    }
+}
+
+static void test_together(const card *c)
+{
+    static const struct {
+        const char *name;
+        long launches;
+    } rows[] = {{"adamw", 2}, {"sgd", 2}, {"adafactor", 12}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        try_together(c, ft_optimizer_find(rows[i].name), rows[i].launches);
+}
+
+/* Each of many tensors is told what is in it. */
+static void test_looks_together(const card *c)
+{
+    ft_looking at[TOGETHER];
+    ft_look *found = card_take(TOGETHER * sizeof *found);
+    float *x[TOGETHER];
+    for (int i = 0; i < TOGETHER; i++) {
+        int64_t n = 700 * i;
+        x[i] = drawn(n, 200 + (uint64_t)i);
+        if (i % 5 == 4) x[i][n / 2] = NAN;
+        found[i] = (ft_look){-1, 1, 0};
+        at[i] = (ft_looking){x[i], n, &found[i]};
+    }
+    CHECK_STATUS(ft_cuda_steps.look(c->stream, at, TOGETHER, NULL), FT_OK);
+    CHECK_STATUS(card_finish(c, NULL), FT_OK);
+    for (int i = 0; i < TOGETHER; i++) {
+        double squares = ft_squared_norm(x[i], at[i].n, NULL);
+        bool odd = i % 5 == 4;
+        CHECK(found[i].finite == !odd && found[i].nan == odd);
+        CHECK(odd || fabs(found[i].squares - squares) <= 1e-12 * squares);
+        card_give(x[i]);
+    }
+    card_give(found);
+}
+
 static void test_looks(const card *c)
 {
     static const int64_t sizes[] = {0, 1, 1000, 300000};
@@ -97,7 +186,8 @@ static void test_looks(const card *c)
         float *x = drawn(n, 3);
         ft_look *found = card_take(sizeof *found);
         *found = (ft_look){-1, 1, 0};
-        CHECK_STATUS(ft_cuda_steps.look(c->stream, x, n, found, NULL), FT_OK);
+        const ft_looking at = {x, n, found};
+        CHECK_STATUS(ft_cuda_steps.look(c->stream, &at, 1, NULL), FT_OK);
         CHECK_STATUS(card_finish(c, NULL), FT_OK);
         double squares = ft_squared_norm(x, n, NULL);
         CHECK(found->finite && !found->nan && fabs(found->squares - squares) <= 1e-12 * squares);
@@ -105,7 +195,7 @@ static void test_looks(const card *c)
         for (int i = 0; i < 2 && n; i++) {
             x[n - 1] = odd[i];
             *found = (ft_look){0, 1, 0};
-            CHECK_STATUS(ft_cuda_steps.look(c->stream, x, n, found, NULL), FT_OK);
+            CHECK_STATUS(ft_cuda_steps.look(c->stream, &at, 1, NULL), FT_OK);
             CHECK_STATUS(card_finish(c, NULL), FT_OK);
             CHECK(!found->finite && found->nan == (uint32_t)i);
         }
@@ -190,7 +280,9 @@ int main(void)
     card c;
     if (card_open(&c) && CHECK(ft_steps_of(c.stream) == &ft_cuda_steps && !ft_steps_of(NULL))) {
         test_optimizers(&c);
+        test_together(&c);
         test_looks(&c);
+        test_looks_together(&c);
         test_sums(&c);
         test_gaps(&c);
     }

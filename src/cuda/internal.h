@@ -22,12 +22,32 @@ ft_cuda_fault *ft_cuda_fault_of(const ft_device_stream *stream);
 /* FT_CUDA_SCRATCH bytes of device memory that launches of a compute stream may use, one after the
  * other. */
 void *ft_cuda_scratch(const ft_device_stream *stream);
-enum { FT_CUDA_SCRATCH = 64 << 10 };
+enum { FT_CUDA_SCRATCH = 256 << 10 };
+
+/* Entries of ft_cuda_steps. */
+ft_status ft_cuda_look_at(ft_device_stream *stream, const ft_looking *at, int n, ft_error *err);
+ft_status ft_cuda_update(ft_device_stream *stream, const ft_optimizer *optimizer,
+                         const ft_update *updates, int n, ft_error *err);
+ft_status ft_cuda_predict(ft_device_stream *stream, const ft_optimizer *optimizer,
+                          const ft_prediction *prediction, ft_error *err);
+
+/* A part of an optimizer's state. */
+static inline float *ft_cuda_part_of(const void *state, const ft_state_part *part)
+{
+    return (float *)(void *)((char *)(uintptr_t)state + part->offset);
+}
 
 /* Blocks of so many pieces for n of them. */
 static inline int64_t ft_blocks_of(int64_t n, int64_t per_block)
 {
     return (n + per_block - 1) / per_block;
+}
+
+/* Numbers of a part where n are summed: FT_CUDA_LOOKS parts at most. */
+static inline int64_t ft_cuda_part_size(int64_t n)
+{
+    int64_t per_part = ft_blocks_of(n, FT_CUDA_LOOKS);
+    return per_part < FT_CUDA_EACH ? FT_CUDA_EACH : per_part;
 }
 
 /* A grid over elements, and one over rows with a warp each. */

@@ -67,6 +67,7 @@ enum {
     FT_CUDA_PARTS = 16,   /* of the rows, at most, in sums over rows */
     FT_CUDA_WARPS = 4,    /* of a block of attention: a query or a key each */
     FT_CUDA_QUERIES = 32, /* whose part of the table's gradient a block makes */
+    FT_CUDA_ROWS = 64,    /* of a block of adafactor_apply; of its factors at once */
     FT_CUDA_LOOKS = 128   /* parts of a sum of squares, at most */
 };
 

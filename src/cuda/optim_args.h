@@ -5,24 +5,34 @@
 #include "cuda/kernels.h"
 #include "optim/adamw.h"
 
+/* A launch over several tensors: the blocks of tensor t are first[t] to first[t + 1]. */
+enum { FT_CUDA_TENSORS = 24 };
+typedef struct ft_cuda_blocks {
+    int32_t n;
+    uint32_t first[FT_CUDA_TENSORS + 1];
+} ft_cuda_blocks;
+
 /* What was found in a tensor; in host memory. */
 typedef struct ft_cuda_look {
     double squares;
     uint32_t finite, nan; /* flags */
 } ft_cuda_look;
 
-typedef struct ft_look_parts_args {
-    ft_cuda_look *parts;
+/* look_parts: a block a part of so many numbers; look: a block a tensor. *out: squares of its
+ * tensor alone; the flags join what is there. */
+typedef struct ft_look_tensor {
+    ft_cuda_look *out;
     const float *x;
     int64_t n, per_part;
-} ft_look_parts_args;
+} ft_look_tensor;
 
-/* *out: squares of these alone; the flags join what is there. */
 typedef struct ft_look_args {
-    ft_cuda_look *out;
-    const ft_cuda_look *parts;
-    int64_t n_parts;
+    ft_cuda_blocks blocks; /* of look_parts */
+    ft_cuda_look *parts;   /* by block */
+    ft_look_tensor of[FT_CUDA_TENSORS];
 } ft_look_args;
+
+typedef ft_look_args ft_look_parts_args;
 
 /* y = x[0] + x[1] + ..., in this order. y may be one of them. */
 enum { FT_CUDA_TERMS = 32 };
@@ -34,18 +44,28 @@ typedef struct ft_sum_terms_args {
 } ft_sum_terms_args;
 
 /* As the formulas of the optimizers' rows. */
-typedef struct ft_adamw_args {
+typedef struct ft_adamw_tensor {
     float *p, *m, *v;
     const float *g;
     int64_t n;
     ft_adamw_step step;
+} ft_adamw_tensor;
+
+typedef struct ft_adamw_args {
+    ft_cuda_blocks blocks;
+    ft_adamw_tensor of[FT_CUDA_TENSORS];
 } ft_adamw_args;
 
-typedef struct ft_sgd_args {
+typedef struct ft_sgd_tensor {
     float *p, *m;
     const float *g;
     int64_t n;
     float grad_scale, momentum, decay, rate, ahead;
+} ft_sgd_tensor;
+
+typedef struct ft_sgd_args {
+    ft_cuda_blocks blocks;
+    ft_sgd_tensor of[FT_CUDA_TENSORS];
 } ft_sgd_args;
 
 /* out = p keep - size m / (sqrt(v) root + eps), or without v: p keep - size m; without m: p keep.
@@ -77,20 +97,26 @@ typedef struct ft_attenuate_args {
     int64_t n, per_part;
 } ft_attenuate_args;
 
-/* Adafactor (optim/adafactor.c), in launches one after the other: rows (a warp a row), columns,
- * mean (a block a matrix), measure (blocks of parts), size (one block), apply. Parameters that are
- * not matrices have R = 0 and C numbers, and begin with measure. */
-typedef struct ft_adafactor_args {
+/* A parameter of Adafactor (optim/adafactor.c): n matrices of R rows and C columns, or, with R = 0,
+ * C numbers. */
+typedef struct ft_adafactor_tensor {
     float *p, *v, *row, *col;
     const float *g;
-    double *means;   /* of the row statistics, by matrix */
-    double *parts;   /* sums of squares of u, then of p */
-    float *size;     /* size of u, share of p that is kept */
-    int64_t n, R, C; /* n matrices */
-    int64_t n_parts, per_part;
+    double *means; /* of the row statistics, by matrix */
+    double *parts; /* sums of squares of u and of p, by block of adafactor_measure */
+    float *size;   /* size of u, share of p that is kept */
+    int64_t n, R, C;
+    int64_t n_parts, per_part; /* parts, of so many rows of a matrix or of so many numbers */
     double beta, eps2, clip, rate, decay;
     float eps1, grad_scale;
     int32_t scale_parameter;
+} ft_adafactor_tensor;
+
+/* Its launches, one after the other: rows (a warp a row), columns, mean (a block a matrix), measure
+ * (a block a part), size (a block a tensor), apply. The first three are of matrices alone. */
+typedef struct ft_adafactor_args {
+    ft_cuda_blocks blocks;
+    ft_adafactor_tensor of[FT_CUDA_TENSORS];
 } ft_adafactor_args;
 
 typedef ft_adafactor_args ft_adafactor_rows_args, ft_adafactor_columns_args, ft_adafactor_mean_args,

@@ -61,8 +61,9 @@ static ft_status send_values(worker *w, const ft_action *a, int bucket, const ft
                            at_device(w->run, w->device, data), ft_spec_bytes(spec), err));
             int64_t n = ft_shape_count(&spec->shape);
             if (spec->dtype != FT_F32) continue;
+            const ft_looking look = {data, n, w->findings ? &w->findings->sent : NULL};
             if (w->findings) /* told when the stream came to it */
-                FT_TRY(ft_steps_of(w->compute)->look(w->compute, data, n, &w->findings->sent, err));
+                FT_TRY(ft_steps_of(w->compute)->look(w->compute, &look, 1, err));
             else
                 *finite = *finite && ft_all_finite(data, n, w->team);
         }

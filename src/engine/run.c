@@ -144,8 +144,9 @@ static ft_status point_stage(ft_run *run, int s, ft_error *err)
     state->inputs = ft_arena_array(run->arena, b->n_inputs + 1, sizeof(void *));
     state->kept_params = ft_arena_array(run->arena, stage->n_params + 1, sizeof(bool));
     state->kept_packs = ft_arena_array(run->arena, stage->n_packs + 1, sizeof(bool));
+    state->updates = ft_arena_array(run->arena, stage->n_params + 1, sizeof(ft_update));
     if (!state->losses || !state->params || !state->packed || !state->inputs ||
-        !state->kept_params || !state->kept_packs)
+        !state->kept_params || !state->kept_packs || !state->updates)
         return ft_fail(err, FT_NOMEM, "engine: no memory for stage %d", s);
     FT_TRY(versions_new(run, s, err));
     if (run->trains) {

@@ -193,7 +193,8 @@ static ft_status give_sum(void *arg, ft_device_stream *stream, ft_error *err)
             FT_TRY(give_term(s, info->terms[t], &x[info->n_terms], &x[t], stream, err));
         FT_TRY(ft_steps_of(stream)->sum(stream, &summands, err));
     }
-    return ft_steps_of(stream)->look(stream, summands.y, summands.count, found, err);
+    return ft_steps_of(stream)->look(stream, &(ft_looking){summands.y, summands.count, found}, 1,
+                                     err);
 }
 
 /* What the looks at sums have found, once the stream has finished. */
@@ -281,47 +282,72 @@ ft_status pack_weights(ft_run *run, int s, int param, ft_error *err)
 
 typedef struct updating {
     const ft_optimizer *optimizer;
-    ft_update update;
+    const ft_update *updates;
+    int n;
 } updating;
 
-static ft_status run_update(void *arg, ft_error *err)
+static ft_status run_updates(void *arg, ft_error *err)
 {
     const updating *u = arg;
     (void)err;
-    u->optimizer->update(&u->update);
+    for (int i = 0; i < u->n; i++) u->optimizer->update(&u->updates[i]);
     return FT_OK;
 }
 
-static ft_status give_update(void *arg, ft_device_stream *stream, ft_error *err)
+static ft_status give_updates(void *arg, ft_device_stream *stream, ft_error *err)
 {
     const updating *u = arg;
-    return ft_steps_of(stream)->update(stream, u->optimizer, &u->update, err);
+    return ft_steps_of(stream)->update(stream, u->optimizer, u->updates, u->n, err);
 }
 
-static ft_status update_param(worker *w, const ft_action *a, int p, float grad_scale, ft_error *err)
+static ft_update update_of(const worker *w, const ft_action *a, int p, float grad_scale)
+{
+    const ft_param_layout *info = &w->run->blueprint->params[p];
+    return (ft_update){.spec = &info->spec,
+                       .param = w->run->stages[a->stage].params[p],
+                       .grad = sum_of_terms(w->run, info),
+                       .grad_scale = grad_scale,
+                       .state = w->run->states[p],
+                       .hypers = info->hypers,
+                       .rate = batch_of(w->run, a->batch)->rate * info->rate_factor,
+                       .ahead = info->ahead,
+                       .step = w->run->first_step + a->batch,
+                       .team = w->team};
+}
+
+static ft_status update_alone(worker *w, const ft_update *update, int64_t state_bytes,
+                              ft_error *err)
+{
+    updating u = {w->run->blueprint->options.optimizer, update, 1};
+    ft_plain_work work = {.run = run_updates, .arg = &u};
+    touches(&work, update->param, ft_spec_bytes(update->spec), true);
+    touches(&work, update->grad, ft_spec_bytes(update->spec), false);
+    touches(&work, update->state, state_bytes, true);
+    return compute(w, &work, err);
+}
+
+/* A device of its own is given those of the stage together. */
+static ft_status update_params(worker *w, const ft_action *a, float grad_scale, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
-    const ft_param_layout *info = &b->params[p];
-    updating u = {b->options.optimizer,
-                  {.spec = &info->spec,
-                   .param = w->run->stages[a->stage].params[p],
-                   .grad = sum_of_terms(w->run, info),
-                   .grad_scale = grad_scale,
-                   .state = w->run->states[p],
-                   .hypers = info->hypers,
-                   .rate = batch_of(w->run, a->batch)->rate * info->rate_factor,
-                   .ahead = info->ahead,
-                   .step = w->run->first_step + a->batch,
-                   .team = w->team}};
-    int64_t bytes = ft_spec_bytes(&info->spec), state_bytes = ft_blueprint_state_bytes(b, p);
-    ft_plain_work work = {
-        .run = run_update, .give = ft_action_at_home(a) ? NULL : give_update, .arg = &u};
-    touches(&work, u.update.param, bytes, true);
-    touches(&work, u.update.grad, bytes, false);
-    touches(&work, u.update.state, state_bytes, true);
-    FT_TRY(compute(w, &work, err));
-    ledger_keep(w, a->stage, FT_MEMORY_OPTIMIZER, &w->run->kept_states[p], state_bytes);
-    return FT_OK;
+    const ft_stage_layout *stage = &b->stages[a->stage];
+    ft_update *updates = w->run->stages[a->stage].updates;
+    bool together = w->findings && !ft_action_at_home(a);
+    int n = 0;
+    for (int i = 0; i < stage->n_params; i++) {
+        int p = stage->params[i].param;
+        if (!stage->params[i].owned || !b->params[p].n_terms) continue;
+        int64_t state_bytes = ft_blueprint_state_bytes(b, p);
+        updates[n] = update_of(w, a, p, grad_scale);
+        if (together)
+            n++;
+        else
+            FT_TRY(update_alone(w, &updates[n], state_bytes, err));
+        ledger_keep(w, a->stage, FT_MEMORY_OPTIMIZER, &w->run->kept_states[p], state_bytes);
+    }
+    updating u = {b->options.optimizer, updates, n};
+    ft_plain_work work = {.give = give_updates, .arg = &u};
+    return together ? compute(w, &work, err) : FT_OK;
 }
 
 /* The state of a parameter that an edge carries behind it: to its slot, or out of it. */
@@ -367,9 +393,7 @@ ft_status do_update(worker *w, const ft_action *a, ft_error *err)
     float scale = clip > 0 && norm > clip ? (float)(clip / (norm + 1e-6)) : 1.0f;
     bool updates = may_update(w, a);
     FT_TRY(keep_version(w, a->stage, FT_WEIGHTS_OWNED, err));
-    for (int i = 0; updates && i < stage->n_params; i++)
-        if (stage->params[i].owned && b->params[stage->params[i].param].n_terms)
-            FT_TRY(update_param(w, a, stage->params[i].param, scale, err));
+    if (updates) FT_TRY(update_params(w, a, scale, err));
     if (updates && stage->attenuates) FT_TRY(note_steps(w, a, err));
     for (int i = 0; updates && i < stage->n_params; i++)
         if (stage->params[i].owned && b->params[stage->params[i].param].n_terms)

@@ -143,16 +143,24 @@ typedef struct ft_summands {
     int64_t count;
 } ft_summands;
 
+/* A tensor to look at; *found, in host memory of the device, gets the squares of it alone, and its
+ * flags join those there. */
+typedef struct ft_looking {
+    const float *x;
+    int64_t n;
+    ft_look *found;
+} ft_looking;
+
 /* What a kind of device has for what is done to gradients and parameters; the CPU does it by the
  * functions above. Each gives its work to the stream; addresses are the device's. */
 typedef struct ft_step_kernels {
     ft_device_kind kind;
-    /* *out, in host memory of the device, gets the squares of x; its flags join those there. */
-    ft_status (*look)(ft_device_stream *stream, const float *x, int64_t n, ft_look *out,
-                      ft_error *err);
+    /* n tensors, each with a `found` of its own. */
+    ft_status (*look)(ft_device_stream *stream, const ft_looking *at, int n, ft_error *err);
     ft_status (*sum)(ft_device_stream *stream, const ft_summands *summands, ft_error *err);
+    /* Of n parameters. */
     ft_status (*update)(ft_device_stream *stream, const ft_optimizer *optimizer,
-                        const ft_update *update, ft_error *err);
+                        const ft_update *updates, int n, ft_error *err);
     ft_status (*predict)(ft_device_stream *stream, const ft_optimizer *optimizer,
                          const ft_prediction *prediction, ft_error *err);
     /* As ft_gap_note and ft_gap_attenuate do; *out gets the squared norm of the gap. */

@@ -354,21 +354,14 @@ static void watch_step(const step *st, const ft_call *call, const ft_bases *base
     }
 }
 
-/* On a device of its own: looks at the same tensors, later; with watch->every now. */
+/* With watch->every on a device of its own: at all that the step made, now. */
 static ft_status look_at_step(const step *st, const ft_call *call, const ft_bases *bases,
                               ft_error *err)
 {
-    const ft_op *op = st->node->op;
-    for (int k = 0; k < st->n_out; k++) {
-        bool term = st->grads >> k & 1, statistic = op->no_grad_out >> k & 1;
-        const float *x = call->out[k].data;
-        int64_t n = ft_shape_count(&st->out[k].shape);
-        if (st->out[k].dtype != FT_F32) continue;
-        if (bases->watch->every && !statistic)
-            FT_TRY(ft_watch_tensor(bases, st->node, x, n, err));
-        else if (term)
-            FT_TRY(ft_look_later(bases, x, n, &bases->looks[st->out_place[k].at], err));
-    }
+    for (int k = 0; k < st->n_out; k++)
+        if (st->out[k].dtype == FT_F32 && !(st->node->op->no_grad_out >> k & 1))
+            FT_TRY(ft_watch_tensor(bases, st->node, call->out[k].data,
+                                   ft_shape_count(&st->out[k].shape), err));
     return FT_OK;
 }
 
@@ -408,8 +401,10 @@ static ft_status run_step(const step *st, const ft_bases *bases, ft_error *err)
     const ft_row_run run = {st->node->op, st->kernel, &call, st->work_bytes};
     FT_TRY(launch(bases, &ft_row_task, &run, err));
     if (!bases->watch) return FT_OK;
-    if (ft_steps_of(bases->stream)) return look_at_step(st, &call, bases, err);
-    watch_step(st, &call, bases);
+    if (!ft_steps_of(bases->stream))
+        watch_step(st, &call, bases);
+    else if (bases->watch->every)
+        return look_at_step(st, &call, bases, err);
     return FT_OK;
 }
 
@@ -444,10 +439,9 @@ static ft_status watch_deposit(const deposit *d, const deposit_run *run, ft_erro
 {
     const ft_bases *bases = run->bases;
     if (ft_steps_of(bases->stream)) {
-        if (bases->watch && bases->watch->every)
-            return ft_watch_tensor(bases, d->node, run->sum, d->count, err);
-        return bases->watch ? ft_look_later(bases, run->sum, d->count, &bases->looks[d->term], err)
-                            : FT_OK;
+        return bases->watch && bases->watch->every
+                   ? ft_watch_tensor(bases, d->node, run->sum, d->count, err)
+                   : FT_OK;
     }
     if (bases->squares && bases->squares[d->term])
         *bases->squares[d->term] = ft_squared_norm(run->sum, d->count, bases->team);
@@ -481,6 +475,45 @@ static ft_status make_deposits(const ft_program *p, const ft_bases *bases, int s
 
 /* -- what was found -----------------------------------------------------------------------------
  */
+
+/* Looks that are not given to the stream yet. */
+typedef struct looking {
+    const ft_bases *bases;
+    int n;
+    ft_looking at[24];
+} looking;
+
+static ft_status give_looks(looking *l, ft_error *err)
+{
+    int n = l->n;
+    l->n = 0;
+    return ft_steps_of(l->bases->stream)->look(l->bases->stream, l->at, n, err);
+}
+
+static ft_status look_at_term(looking *l, int64_t term, int64_t count, ft_error *err)
+{
+    ft_look *found = &l->bases->looks[term];
+    if (l->n == sizeof l->at / sizeof *l->at) FT_TRY(give_looks(l, err));
+    *found = (ft_look){0, 1, 0};
+    l->at[l->n++] = (ft_looking){l->bases->grads[term], count, found};
+    return FT_OK;
+}
+
+/* On a device of its own: at the terms that the program made, together. */
+static ft_status look_at_terms(const ft_program *program, const ft_bases *bases, ft_error *err)
+{
+    looking l = {.bases = bases};
+    for (int s = 0; s < program->n_steps; s++) {
+        const step *st = &program->steps[s];
+        for (int k = 0; st->grads && k < st->n_out; k++)
+            if (st->grads >> k & 1)
+                FT_TRY(
+                    look_at_term(&l, st->out_place[k].at, ft_shape_count(&st->out[k].shape), err));
+    }
+    for (int i = 0; i < program->n_deposits; i++)
+        FT_TRY(look_at_term(&l, program->deposits[i].term, program->deposits[i].count, err));
+    return give_looks(&l, err);
+}
 
 static void judge(const ft_bases *bases, int64_t term, const ft_node *node)
 {
@@ -523,7 +556,8 @@ ft_status ft_program_run(const ft_program *program, const ft_bases *bases, ft_er
         bases->step_ns[s] = now - before;
         before = now;
     }
-    return FT_OK;
+    bool looks = bases->watch && !bases->watch->every && ft_steps_of(bases->stream);
+    return looks ? look_at_terms(program, bases, err) : FT_OK;
 }
 
 /* -- packed weights ---------------------------------------------------------------------------- */

@@ -108,10 +108,6 @@ typedef struct ft_bases {
 /* Looks at one tensor of a node, unless something was found already. */
 void ft_watch_value(ft_watch *watch, const ft_node *node, const float *x, int64_t n, ft_team *team);
 
-/* On a device that has steps of its own: what is in n numbers, once the stream came to it, into
- * *found, in host memory of the device. */
-ft_status ft_look_later(const ft_bases *bases, const float *x, int64_t n, ft_look *found,
-                        ft_error *err);
 /* As ft_watch_value, on any device; waits for the stream where it runs ahead. */
 ft_status ft_watch_tensor(const ft_bases *bases, const ft_node *node, const float *x, int64_t n,
                           ft_error *err);

@@ -22,13 +22,6 @@ void ft_watch_words(const ft_watch *watch, char *text, size_t size)
                  node->scope, node->phase == FT_BACKWARD ? "backward" : "forward", gave);
 }
 
-ft_status ft_look_later(const ft_bases *bases, const float *x, int64_t n, ft_look *found,
-                        ft_error *err)
-{
-    *found = (ft_look){0, 1, 0};
-    return ft_steps_of(bases->stream)->look(bases->stream, x, n, found, err);
-}
-
 ft_status ft_watch_tensor(const ft_bases *bases, const ft_node *node, const float *x, int64_t n,
                           ft_error *err)
 {
@@ -38,7 +31,9 @@ ft_status ft_watch_tensor(const ft_bases *bases, const ft_node *node, const floa
         return FT_OK;
     }
     if (watch->node) return FT_OK;
-    FT_TRY(ft_look_later(bases, x, n, bases->look, err));
+    const ft_looking at = {x, n, bases->look};
+    *bases->look = (ft_look){0, 1, 0};
+    FT_TRY(ft_steps_of(bases->stream)->look(bases->stream, &at, 1, err));
     FT_TRY(bases->stream->executor->driver->finish(bases->stream, err));
     if (bases->look->finite) return FT_OK;
     watch->node = node;

@@ -62,6 +62,7 @@ typedef struct stage_state {
     double **squares;    /* by own term that is its parameter's only one: its squares; else NULL */
     const void **packed; /* by pack of the stage */
     void **inputs;       /* by input; set for each action */
+    ft_update *updates;  /* room for one of each parameter */
     bool *kept_params;   /* by position in the stage's: written, so that it counts as live */
     bool *kept_packs, *kept_terms;
     double *losses;   /* by ring slot: of the micro-batches of that batch, where the loss is made */

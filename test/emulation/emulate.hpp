@@ -36,6 +36,10 @@ FT_INLINE double ft_xor_lane(double x, int mask)
 {
     return emu_from_lane(x, (int)(threadIdx.x % 32) ^ mask);
 }
+FT_INLINE float ft_xor_lane(float x, int mask)
+{
+    return (float)emu_from_lane(x, (int)(threadIdx.x % 32) ^ mask);
+}
 
 /* The kernel as the emulated runtime calls it, once for each thread. */
 #define FT_KERNEL(name)                                                                            \

@@ -15,6 +15,7 @@ typedef struct emulation {
     atomic_long calls;    /* of functions of the library that can fail */
     atomic_long fail_at;  /* call number that fails, counted from 1; 0: none */
     atomic_int fail_with; /* what it answers */
+    atomic_long launches; /* of kernels */
     atomic_long waits;    /* for events, by streams */
     atomic_long drop_at;  /* of those, the one that is left out, counted from 1; 0: none */
     atomic_long open;     /* contexts, streams, events, modules, blocks of memory */

@@ -14,7 +14,7 @@
 
 emulation emulated = {.fail_with = 999};
 
-enum { QUEUE = 128, ARGS = 1024, STICKY = 719 };
+enum { QUEUE = 128, ARGS = 4096, STICKY = 719 };
 
 struct cu_context {
     int unused;
@@ -376,6 +376,7 @@ static int launch(const cu_launch *how, cu_function function, void **arguments, 
     BEGIN();
     if (how->block[0] != function->threads || how->block[1] != 1 || how->block[2] != 1) return 1;
     item w = {.kind = DO_LAUNCH, .function = function};
+    atomic_fetch_add(&emulated.launches, 1);
     if (function->args > ARGS) abort();
     memcpy(w.grid, how->grid, sizeof w.grid);
     memcpy(w.args, arguments[0], function->args);
