@@ -1,5 +1,5 @@
 /* program/program.c - a list of nodes made ready to run. */
-#include "program/program.h"
+#include "program/internal.h"
 
 #include <math.h>
 #include <string.h>
@@ -45,21 +45,12 @@ struct ft_program {
     int64_t work_bytes;
 };
 
-static const ft_spec absent = {.shape = {.n_dims = -1}};
-
-/* Specs of a node's inputs, absent ones marked. */
-static void input_specs(const ft_graph *g, const ft_node *node, ft_spec *specs)
-{
-    for (int i = 0; i < FT_MAX_IN; i++)
-        specs[i] = node->in[i] == FT_NO_VALUE ? absent : ft_graph_value(g, node->in[i])->spec;
-}
-
 /* A program that never runs is laid out as on a CPU. */
 static int64_t node_workspace(const ft_program_request *q, const ft_node *node)
 {
     ft_device_kind kind = q->kind == FT_DEVICE_SIM ? FT_DEVICE_CPU : q->kind;
     ft_spec specs[FT_MAX_IN];
-    input_specs(q->graph, node, specs);
+    node_specs(q->graph, node, specs);
     return ft_op_workspace(node->op, kind, FT_F32, specs, node->attrs, q->team_size);
 }
 
@@ -183,13 +174,6 @@ static ft_status lay_out(ft_program *p, const ft_program_request *q, ft_arena *s
 
 /* -- compiling --------------------------------------------------------------------------------- */
 
-/* Whether a node reads its weight in the layout of this packed copy, sizes apart. */
-static bool same_kind(const ft_graph *graph, const ft_pack *pack, const ft_node *node)
-{
-    const ft_node *first = ft_graph_node(graph, pack->node);
-    return strcmp(first->op->pack_kind(first->attrs), node->op->pack_kind(node->attrs)) == 0;
-}
-
 static int find_pack(const ft_program_request *q, const ft_node *node)
 {
     if (!node->op->pack_input) return -1;
@@ -197,9 +181,9 @@ static int find_pack(const ft_program_request *q, const ft_node *node)
     for (int i = 0; i < q->n_packs; i++) {
         const ft_pack *pack = &q->packs[i];
         if (weight == ft_graph_param_value(q->graph, pack->param) &&
-            same_kind(q->graph, pack, node)) {
+            pack_suits(q->graph, pack, node)) {
             ft_spec specs[FT_MAX_IN];
-            input_specs(q->graph, node, specs);
+            node_specs(q->graph, node, specs);
             if (node->op->pack_bytes(specs, node->attrs) == pack->bytes) return i;
         }
     }
@@ -237,7 +221,7 @@ static ft_status compile_step(ft_program *p, const ft_program_request *q, int s,
     if (!own || !st->node->op->prepare) return FT_OK;
     st->forget = st->node->op->forget;
     ft_call_kind kind = {.packed = st->pack >= 0, .team_size = q->team_size};
-    input_specs(q->graph, st->node, kind.in);
+    node_specs(q->graph, st->node, kind.in);
     return st->node->op->prepare(&st->prepared, &kind, st->node->attrs, err);
 }
 
@@ -558,58 +542,4 @@ ft_status ft_program_run(const ft_program *program, const ft_bases *bases, ft_er
     }
     bool looks = bases->watch && !bases->watch->every && ft_steps_of(bases->stream);
     return looks ? look_at_terms(program, bases, err) : FT_OK;
-}
-
-/* -- packed weights ---------------------------------------------------------------------------- */
-
-int ft_program_packs(const ft_graph *graph, const int *nodes, int n_nodes, ft_pack *packs)
-{
-    int n = 0;
-    for (int s = 0; s < n_nodes; s++) {
-        const ft_node *node = ft_graph_node(graph, nodes[s]);
-        if (!node->op->pack_input) continue;
-        const ft_value *weight = ft_graph_value(graph, node->in[node->op->pack_input - 1]);
-        if (weight->kind != FT_VALUE_PARAM) continue;
-        ft_spec specs[FT_MAX_IN];
-        input_specs(graph, node, specs);
-        ft_pack pack = {node->op, weight->source, node->op->pack_bytes(specs, node->attrs),
-                        nodes[s]};
-        bool known = pack.bytes == 0;
-        for (int i = 0; i < n && !known; i++)
-            known = packs[i].param == pack.param && packs[i].bytes == pack.bytes &&
-                    same_kind(graph, &packs[i], node);
-        if (!known) packs[n++] = pack;
-    }
-    return n;
-}
-
-int ft_program_copies(const ft_graph *graph, const int *nodes, int n_nodes, ft_pack *packs)
-{
-    int n = 0;
-    for (int s = 0; s < n_nodes; s++) {
-        const ft_node *node = ft_graph_node(graph, nodes[s]);
-        if (!node->op->pack_input) continue;
-        const ft_value *weight = ft_graph_value(graph, node->in[node->op->pack_input - 1]);
-        int64_t bytes = 2 * ft_shape_count(&weight->spec.shape);
-        bool known = weight->kind != FT_VALUE_PARAM ||
-                     ft_dtype_bytes(ft_graph_value(graph, node->out)->spec.dtype) != 2;
-        for (int i = 0; i < n && !known; i++) known = packs[i].param == weight->source;
-        if (!known) packs[n++] = (ft_pack){node->op, weight->source, bytes, nodes[s]};
-    }
-    return n;
-}
-
-bool ft_pack_equal(const ft_graph *a_graph, const ft_pack *a, const ft_graph *b_graph,
-                   const ft_pack *b)
-{
-    return a->bytes == b->bytes && same_kind(a_graph, a, ft_graph_node(b_graph, b->node));
-}
-
-ft_status ft_pack_make(const ft_graph *graph, const ft_pack *pack, const void *weight, void *packed,
-                       ft_team *team, ft_error *err)
-{
-    const ft_node *node = ft_graph_node(graph, pack->node);
-    ft_spec specs[FT_MAX_IN];
-    input_specs(graph, node, specs);
-    return pack->op->pack(specs, node->attrs, weight, packed, team, err);
 }

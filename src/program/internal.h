@@ -1,0 +1,12 @@
+/* program/internal.h - what the files of programs share (packs.c). */
+#ifndef FT_PROGRAM_INTERNAL_H
+#define FT_PROGRAM_INTERNAL_H
+
+#include "program/program.h"
+
+/* Specs of a node's inputs, absent ones marked. */
+void node_specs(const ft_graph *g, const ft_node *node, ft_spec *specs);
+/* Whether a node reads its weight in the layout of this packed copy, sizes apart. */
+bool pack_suits(const ft_graph *graph, const ft_pack *pack, const ft_node *node);
+
+#endif

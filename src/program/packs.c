@@ -1,0 +1,69 @@
+/* program/packs.c - packed copies of weights: those that programs could read, and making them. */
+#include <string.h>
+
+#include "program/internal.h"
+
+void node_specs(const ft_graph *g, const ft_node *node, ft_spec *specs)
+{
+    static const ft_spec absent = {.shape = {.n_dims = -1}};
+    for (int i = 0; i < FT_MAX_IN; i++)
+        specs[i] = node->in[i] == FT_NO_VALUE ? absent : ft_graph_value(g, node->in[i])->spec;
+}
+
+bool pack_suits(const ft_graph *graph, const ft_pack *pack, const ft_node *node)
+{
+    const ft_node *first = ft_graph_node(graph, pack->node);
+    return strcmp(first->op->pack_kind(first->attrs), node->op->pack_kind(node->attrs)) == 0;
+}
+
+int ft_program_packs(const ft_graph *graph, const int *nodes, int n_nodes, ft_pack *packs)
+{
+    int n = 0;
+    for (int s = 0; s < n_nodes; s++) {
+        const ft_node *node = ft_graph_node(graph, nodes[s]);
+        if (!node->op->pack_input) continue;
+        const ft_value *weight = ft_graph_value(graph, node->in[node->op->pack_input - 1]);
+        if (weight->kind != FT_VALUE_PARAM) continue;
+        ft_spec specs[FT_MAX_IN];
+        node_specs(graph, node, specs);
+        ft_pack pack = {node->op, weight->source, node->op->pack_bytes(specs, node->attrs),
+                        nodes[s]};
+        bool known = pack.bytes == 0;
+        for (int i = 0; i < n && !known; i++)
+            known = packs[i].param == pack.param && packs[i].bytes == pack.bytes &&
+                    pack_suits(graph, &packs[i], node);
+        if (!known) packs[n++] = pack;
+    }
+    return n;
+}
+
+int ft_program_copies(const ft_graph *graph, const int *nodes, int n_nodes, ft_pack *packs)
+{
+    int n = 0;
+    for (int s = 0; s < n_nodes; s++) {
+        const ft_node *node = ft_graph_node(graph, nodes[s]);
+        if (!node->op->pack_input) continue;
+        const ft_value *weight = ft_graph_value(graph, node->in[node->op->pack_input - 1]);
+        int64_t bytes = 2 * ft_shape_count(&weight->spec.shape);
+        bool known = weight->kind != FT_VALUE_PARAM ||
+                     ft_dtype_bytes(ft_graph_value(graph, node->out)->spec.dtype) != 2;
+        for (int i = 0; i < n && !known; i++) known = packs[i].param == weight->source;
+        if (!known) packs[n++] = (ft_pack){node->op, weight->source, bytes, nodes[s]};
+    }
+    return n;
+}
+
+bool ft_pack_equal(const ft_graph *a_graph, const ft_pack *a, const ft_graph *b_graph,
+                   const ft_pack *b)
+{
+    return a->bytes == b->bytes && pack_suits(a_graph, a, ft_graph_node(b_graph, b->node));
+}
+
+ft_status ft_pack_make(const ft_graph *graph, const ft_pack *pack, const void *weight, void *packed,
+                       ft_team *team, ft_error *err)
+{
+    const ft_node *node = ft_graph_node(graph, pack->node);
+    ft_spec specs[FT_MAX_IN];
+    node_specs(graph, node, specs);
+    return pack->op->pack(specs, node->attrs, weight, packed, team, err);
+}
