@@ -120,18 +120,21 @@ ft_status copies_open(ft_run *run, ft_error *err)
         for (int i = 0; i < 2; i++)
             FT_TRY(
                 w->executor->driver->open_stream(&w->copies[i], w->executor, FT_FOR_COPIES, err));
+        FT_TRY(clocks_open(w, err));
     }
     return FT_OK;
 }
 
 void copies_close(ft_run *run)
 {
-    for (int d = 0; d < run->n_devices; d++)
+    for (int d = 0; d < run->n_devices; d++) {
+        if (run->workers[d].executor) clocks_close(&run->workers[d]);
         for (int i = 0; i < 2; i++) {
             ft_device_stream *stream = run->workers[d].copies[i];
             if (stream) stream->executor->driver->close_stream(stream);
             run->workers[d].copies[i] = NULL;
         }
+    }
 }
 
 ft_device_stream *stream_of(const worker *w, const ft_action *a)
@@ -292,9 +295,11 @@ ft_status do_pass(worker *w, const ft_action *a, ft_error *err)
     ft_blueprint_takes(b, a, 0, &from);
     ft_blueprint_fills(b, a, 0, &to);
     if (!c->bytes[bucket]) return FT_OK;
-    return copy_on(stream_of(w, a), at_device(run, c->rows[to.row].device, row_place(run, to, a)),
+    FT_TRY(copy_begins(w, a, err));
+    FT_TRY(copy_on(stream_of(w, a), at_device(run, c->rows[to.row].device, row_place(run, to, a)),
                    at_device(run, c->rows[from.row].device, row_place(run, from, a)),
-                   c->bytes[bucket], err);
+                   c->bytes[bucket], err));
+    return copy_ends(w, a, err);
 }
 
 /* -- batches ----------------------------------------------------------------------------------- */

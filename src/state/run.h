@@ -111,6 +111,15 @@ typedef struct mirror {
     bool is_new;         /* as it is on the device, or newer */
 } mirror;
 
+enum { CLOCKED = 64 };
+
+/* When the copies that were given to a stream last really began and ended: who gives them to it is
+ * ahead of that. The n-th of a leg is at n modulo CLOCKED. */
+typedef struct copy_clock {
+    ft_device_event *begun[CLOCKED], *ended[CLOCKED];
+    bool runs[CLOCKED]; /* until its times are noted */
+} copy_clock;
+
 typedef struct worker {
     ft_run *run;
     int device;
@@ -119,6 +128,7 @@ typedef struct worker {
     ft_executor *executor;
     ft_device_stream *compute;
     ft_device_stream *copies[2]; /* in and out, in a leg that has such actions */
+    copy_clock *clocks[2];       /* of these */
     ft_team *team;               /* the executor's */
     findings *findings;          /* NULL: the CPU's functions do all */
     char *block;
@@ -201,6 +211,12 @@ void moves_close(ft_run *run);
 /* Around a leg: streams for copies, on devices whose lists have some. */
 ft_status copies_open(ft_run *run, ft_error *err);
 void copies_close(ft_run *run);
+/* clock.c: around these, and around what is given to the stream of an action for a copy. Closing
+ * gives the events of the leg the times of copies, which have ended. */
+ft_status clocks_open(worker *w, ft_error *err);
+void clocks_close(worker *w);
+ft_status copy_begins(worker *w, const ft_action *action, ft_error *err);
+ft_status copy_ends(worker *w, const ft_action *action, ft_error *err);
 /* The stream of the device that an action runs on. */
 ft_device_stream *stream_of(const worker *w, const ft_action *action);
 /* The stream waits for the event; where it computes and a copy is not over yet, notes that. */
@@ -247,7 +263,7 @@ ft_status do_drop(worker *w, const ft_action *action, ft_error *err);
 
 /* units.c: the stream, of copies or of what is computed, waits for copies from where the stay will
  * be; a copy on the stream leaves the stay's place. */
-ft_status room_wait(const worker *w, int stay, ft_device_stream *stream, ft_error *err);
+ft_status room_wait(worker *w, int stay, ft_device_stream *stream, ft_error *err);
 ft_status room_leave(const worker *w, int stay, ft_device_stream *stream, ft_error *err);
 /* Homes of what moves as a whole, for a run; there it is between legs. */
 ft_status units_open(ft_run *run, ft_error *err);

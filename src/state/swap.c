@@ -96,9 +96,9 @@ char *activations_at(const ft_run *run, const ft_action *a)
     return block + stage->slots_at + slot * stage->slot_bytes;
 }
 
-static ft_status settle(const worker *w, const micro_state *m, ft_error *err)
+static ft_status settle(worker *w, const micro_state *m, ft_error *err)
 {
-    return m->has_moved ? w->executor->driver->wait(w->compute, m->moved, err) : FT_OK;
+    return m->has_moved ? wait_on(w, w->compute, m->moved, err) : FT_OK;
 }
 
 ft_status swaps_wait(worker *w, const ft_action *a, ft_error *err)
@@ -140,7 +140,9 @@ static ft_status micro_goes(worker *w, const ft_action *a, ft_error *err)
     ft_device_stream *stream = stream_of(w, a);
     const ft_location device = {w->executor, activations_at(w->run, a)}, host = {NULL, m->home};
     FT_TRY(begin_move(w, m, stream, err));
+    FT_TRY(copy_begins(w, a, err));
     FT_TRY(copy_on(stream, host, device, room_of(w, a), err));
+    FT_TRY(copy_ends(w, a, err));
     w->executor->driver->vacate(stream, device.address, room_of(w, a));
     FT_TRY(room_leave(w, m->stay, stream, err));
     return end_move(m, stream, err);
@@ -155,7 +157,9 @@ static ft_status micro_comes(worker *w, const ft_action *a, ft_error *err)
     m->stay = a->stay;
     const ft_location device = {w->executor, activations_at(w->run, a)}, host = {NULL, m->home};
     w->executor->driver->occupy(stream, device.address, room_of(w, a));
+    FT_TRY(copy_begins(w, a, err));
     FT_TRY(copy_on(stream, device, host, room_of(w, a), err));
+    FT_TRY(copy_ends(w, a, err));
     return end_move(m, stream, err);
 }
 

@@ -196,7 +196,7 @@ void units_close(ft_run *run)
 /* -- moves ------------------------------------------------------------------------------------- */
 
 /* It waits for the copy that took the unit home, too. */
-ft_status room_wait(const worker *w, int stay, ft_device_stream *stream, ft_error *err)
+ft_status room_wait(worker *w, int stay, ft_device_stream *stream, ft_error *err)
 {
     const ft_stays_part *here = &w->run->blueprint->stays.parts[w->device];
     const ft_stay *stays = w->run->blueprint->stays.of, *to = &stays[stay];
@@ -209,7 +209,7 @@ ft_status room_wait(const worker *w, int stay, ft_device_stream *stream, ft_erro
         bool meet = stays[i].at < to->at + ft_place_bytes(to->unit->bytes) &&
                     to->at < stays[i].at + ft_place_bytes(other->bytes);
         if (!(whole && other == to->unit) && !meet) continue;
-        FT_TRY(stream->executor->driver->wait(stream, from->left, err));
+        FT_TRY(wait_on(w, stream, from->left, err));
         from->is_pending[by] = false;
     }
     return FT_OK;
@@ -284,7 +284,9 @@ ft_status unit_comes(worker *w, const ft_action *a, ft_error *err)
     FT_TRY(mark(w, u, stream, err));
     FT_TRY(room_wait(w, a->stay, stream, err));
     arrive(w, u, a->stay);
+    FT_TRY(copy_begins(w, a, err));
     FT_TRY(copy_unit(w, u, stream, false, err));
+    FT_TRY(copy_ends(w, a, err));
     u->is_coming = true;
     return w->executor->driver->record(stream, u->came, err);
 }
@@ -296,7 +298,9 @@ ft_status unit_goes(worker *w, const ft_action *a, ft_error *err)
     FT_TRY(mark(w, u, stream, err));
     if (u->is_coming) FT_TRY(w->executor->driver->wait(stream, u->came, err));
     u->is_coming = false;
+    FT_TRY(copy_begins(w, a, err));
     FT_TRY(copy_unit(w, u, stream, true, err));
+    FT_TRY(copy_ends(w, a, err));
     leave(w, u);
     return room_leave(w, u->stay, stream, err);
 }
