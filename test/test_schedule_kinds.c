@@ -118,7 +118,7 @@ static void test_every_kind(void)
             if (!CHECK_STATUS(ft_plan_simulate_on(&timeline, plan, &options, &err), FT_OK))
                 fprintf(stderr, "plan %d: %s\n", (int)i, err.message);
             else
-                CHECK_STATUS(ft_timeline_write_trace(timeline, plan, &trace, &err), FT_OK);
+                CHECK_STATUS(ft_timeline_write_trace(timeline, plan, NULL, &trace, &err), FT_OK);
             ft_timeline_free(timeline);
             ft_text_fini(&trace);
         }
@@ -248,10 +248,14 @@ static void test_swaps_overlap_with_computing(void)
     CHECK(ft_timeline_busy_ns(timeline, 0) == 4 * 100 + 4 * 200);
     CHECK(timeline->n_passages == 9);
     int64_t stalls[FT_ACT_COUNT];
-    ft_copy_time copies[FT_MEMORY_CLASSES];
+    ft_copy_sum copies[FT_MEMORY_CLASSES];
+    const int64_t saved[] = {80, 0};
+    const ft_holdings holdings = {
+        .plan = plan, .saved_bytes = saved, .moved_bytes = options.swap_bytes};
     ft_timeline_stalls(timeline, 0, stalls);
     CHECK(stalls[FT_ACT_SWAP_IN] == 50 + 50 + 50 + 80 && stalls[FT_ACT_SWAP_OUT] == 0);
-    ft_timeline_copies(timeline, 0, copies);
+    ft_timeline_find_waits(timeline, plan);
+    ft_timeline_copies(timeline, 0, &holdings, copies);
     /* weights of stage 1 leave while those of stage 0 come, the second activations while those of
      * stage 1 come; the last weights leave when nothing waits for them */
     CHECK(copies[FT_MEMORY_WEIGHTS].ns == 5 * 50 && copies[FT_MEMORY_WEIGHTS].exposed_ns == 4 * 50);

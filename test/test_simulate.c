@@ -448,10 +448,12 @@ static void test_memory_over_time(void)
     ft_plan *plan = case_plan(&c, "1f1b");
     ft_timeline *t = simulate(plan, &(ft_simulation){.costs = &c.costs});
     for (int d = 0; t && d < 3; d++) {
-        ft_memory_point points[64];
-        int64_t peak, n = ft_timeline_memory(t, d, saved, points, &peak);
-        CHECK(n == 2 * 6 * 2 && points[n - 1].bytes == 0);
-        CHECK(peak == saved[d] * plan->in_flight[d]);
+        const ft_holdings holdings = {.plan = plan, .saved_bytes = saved};
+        ft_memory_curve curve;
+        CHECK_STATUS(ft_timeline_memory(&curve, t, d, &holdings, NULL), FT_OK);
+        CHECK(curve.n == 2 * 6 * 2 && curve.points[curve.n - 1].bytes == 0);
+        CHECK(curve.peak == saved[d] * plan->in_flight[d]);
+        ft_memory_curve_fini(&curve);
     }
     ft_timeline_free(t);
     ft_plan_free(plan);

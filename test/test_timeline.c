@@ -20,12 +20,12 @@ static void test_a_timeline_worked_out_by_hand(void)
 {
     static const ft_event events[] = {
         {.start_ns = 0, .end_ns = 10, .kind = FT_ACT_FORWARD},
-        {.start_ns = 10, .end_ns = 30, .kind = FT_ACT_SWAP_OUT, .class = FT_MEMORY_ACTIVATIONS},
         {.start_ns = 12, .end_ns = 20, .kind = FT_ACT_FORWARD, .stage = 1},
-        {.start_ns = 15, .end_ns = 25, .kind = FT_ACT_SWAP_OUT, .class = FT_MEMORY_WEIGHTS},
         {.start_ns = 20, .end_ns = 29, .kind = FT_ACT_BACKWARD, .stage = 1},
-        {.start_ns = 31, .end_ns = 40, .kind = FT_ACT_SWAP_IN, .class = FT_MEMORY_ACTIVATIONS},
         {.start_ns = 40, .end_ns = 55, .kind = FT_ACT_BACKWARD},
+        {.start_ns = 31, .end_ns = 40, .kind = FT_ACT_SWAP_IN, .class = FT_MEMORY_ACTIVATIONS},
+        {.start_ns = 10, .end_ns = 30, .kind = FT_ACT_SWAP_OUT, .class = FT_MEMORY_ACTIVATIONS},
+        {.start_ns = 30, .end_ns = 35, .kind = FT_ACT_SWAP_OUT, .class = FT_MEMORY_WEIGHTS},
         {.start_ns = 3, .end_ns = 99, .kind = FT_ACT_FORWARD, .device = 1},
     };
     static const struct {
@@ -33,16 +33,82 @@ static void test_a_timeline_worked_out_by_hand(void)
     } wanted[] = {{0, 100}, {12, 107}, {29, 100}, {30, 0}, {31, 100}, {55, 0}};
     enum { N = sizeof events / sizeof *events, POINTS = sizeof wanted / sizeof *wanted };
     const int64_t saved[] = {100, 7};
-    ft_memory_point points[N];
-    int64_t peak;
+    const ft_holdings holdings = {.saved_bytes = saved};
+    ft_memory_curve curve;
     ft_timeline *t = timeline_of(events, N, 2, 2);
     if (!t) return;
     CHECK(ft_timeline_end_ns(t) == 99);
     CHECK(ft_timeline_busy_ns(t, 0) == 10 + 8 + 9 + 15 && ft_timeline_busy_ns(t, 1) == 96);
-    CHECK(ft_timeline_memory(t, 0, saved, points, &peak) == POINTS);
-    for (int i = 0; i < POINTS; i++)
-        CHECK(points[i].ns == wanted[i].ns && points[i].bytes == wanted[i].bytes);
-    CHECK(peak == 107);
+    CHECK_STATUS(ft_timeline_memory(&curve, t, 0, &holdings, NULL), FT_OK);
+    CHECK(curve.n == POINTS);
+    for (int i = 0; i < POINTS && curve.n == POINTS; i++)
+        CHECK(curve.points[i].ns == wanted[i].ns && curve.points[i].bytes == wanted[i].bytes);
+    CHECK(curve.peak == 107);
+    ft_memory_curve_fini(&curve);
+    ft_timeline_free(t);
+}
+
+/* A stage on one device whose state moves: its optimizer's is there from the beginning, gradients
+ * come with the backwards of a batch. */
+static const ft_event moving[] = {
+    {.start_ns = 5, .end_ns = 10, .kind = FT_ACT_FORWARD, .wait = FT_WAIT_COPY},
+    {.start_ns = 10, .end_ns = 15, .kind = FT_ACT_BACKWARD},
+    {.start_ns = 20, .end_ns = 24, .kind = FT_ACT_UPDATE},
+    {.start_ns = 24, .end_ns = 24, .kind = FT_ACT_DROP, .class = FT_MEMORY_GRADIENTS},
+    {.start_ns = 34, .end_ns = 40, .kind = FT_ACT_FORWARD, .batch = 1},
+    {.start_ns = 40, .end_ns = 45, .kind = FT_ACT_BACKWARD, .batch = 1},
+    {.start_ns = 0, .end_ns = 5, .kind = FT_ACT_SWAP_IN, .class = FT_MEMORY_WEIGHTS},
+    {.start_ns = 24, .end_ns = 30, .kind = FT_ACT_SWAP_OUT, .class = FT_MEMORY_WEIGHTS},
+    {.start_ns = 30, .end_ns = 33, .kind = FT_ACT_SWAP_OUT, .class = FT_MEMORY_OPTIMIZER},
+};
+static const int first_replica[] = {0, 1}, replica_device[] = {0};
+static const ft_plan alone = {
+    .n_stages = 1, .replica_first = first_replica, .replica_device = replica_device};
+static const int64_t saved_bytes[] = {100}, staying_bytes[] = {7};
+static const int64_t moved_bytes[1][FT_MEMORY_CLASSES] = {
+    {[FT_MEMORY_WEIGHTS] = 50, [FT_MEMORY_GRADIENTS] = 20, [FT_MEMORY_OPTIMIZER] = 30}};
+static const ft_holdings held = {.plan = &alone,
+                                 .saved_bytes = saved_bytes,
+                                 .moved_bytes = moved_bytes,
+                                 .staying_bytes = staying_bytes};
+
+static void test_what_moves_is_there_while_it_is(void)
+{
+    static const ft_memory_point wanted[] = {{0, 7},    {0, 37},   {0, 87},   {5, 187},
+                                             {10, 207}, {15, 107}, {24, 87},  {30, 37},
+                                             {33, 7},   {34, 107}, {40, 127}, {45, 27}};
+    enum { POINTS = sizeof wanted / sizeof *wanted };
+    ft_memory_curve curve;
+    ft_timeline *t = timeline_of(moving, sizeof moving / sizeof *moving, 1, 1);
+    if (!t) return;
+    CHECK_STATUS(ft_timeline_memory(&curve, t, 0, &held, NULL), FT_OK);
+    CHECK(curve.n == POINTS && curve.peak == 207);
+    for (int i = 0; i < POINTS && curve.n == POINTS; i++)
+        CHECK(curve.points[i].ns == wanted[i].ns && curve.points[i].bytes == wanted[i].bytes);
+    ft_memory_curve_fini(&curve);
+    ft_timeline_free(t);
+}
+
+static void test_what_copies_carry(void)
+{
+    ft_copy_sum sums[FT_MEMORY_CLASSES];
+    ft_error err = {0};
+    ft_text text = {0};
+    ft_timeline *t = timeline_of(moving, sizeof moving / sizeof *moving, 1, 1);
+    if (!t) return;
+    ft_timeline_copies(t, 0, &held, sums);
+    const ft_copy_sum weights = sums[FT_MEMORY_WEIGHTS], optimizer = sums[FT_MEMORY_OPTIMIZER];
+    CHECK(weights.bytes_in == 50 && weights.bytes_out == 50 && weights.ns == 5 + 6);
+    CHECK(weights.exposed_ns == 5); /* the first forward waits; behind the update nothing does */
+    CHECK(optimizer.bytes_in == 0 && optimizer.bytes_out == 30 && optimizer.ns == 3);
+    CHECK(optimizer.exposed_ns == 0 && sums[FT_MEMORY_GRADIENTS].ns == 0);
+    CHECK_STATUS(ft_timeline_write_trace(t, &alone, &held, &text, &err), FT_OK);
+    CHECK(strstr(text.data, "\"tid\":2,\"ts\":0.000,\"dur\":0.005,\"cat\":\"swap-in\",\"name\":"
+                            "\"L stage 0 weights\",\"args\":{\"batch\":0,\"class\":\"weights\","
+                            "\"bytes\":50}}"));
+    CHECK(strstr(text.data, "{\"ph\":\"C\",\"pid\":0,\"ts\":0.010,\"name\":\"memory\",\"args\":{"
+                            "\"bytes\":207}},\n"));
+    ft_text_fini(&text);
     ft_timeline_free(t);
 }
 
@@ -105,7 +171,7 @@ static void test_waits_in_a_trace(void)
     ft_text text = {0};
     ft_timeline *t = timeline_of(waiting, 6, 2, 2);
     if (!t) return;
-    CHECK_STATUS(ft_timeline_write_trace(t, &plan, &text, &err), FT_OK);
+    CHECK_STATUS(ft_timeline_write_trace(t, &plan, NULL, &text, &err), FT_OK);
     CHECK(strstr(text.data, "{\"ph\":\"X\",\"pid\":0,\"tid\":5,\"ts\":0.000,\"dur\":0.005,"
                             "\"cat\":\"wait\",\"name\":\"batches\",\"args\":{}},\n"));
     CHECK(strstr(text.data, "\"pid\":0,\"tid\":5,\"ts\":0.010,\"dur\":0.030,\"cat\":\"wait\","
@@ -114,7 +180,7 @@ static void test_waits_in_a_trace(void)
                             "\"name\":\"data F0>F1\""));
     CHECK(strstr(text.data, "\"name\":\"slots B1>B0\""));
     t->events[1].edge = 2;
-    CHECK_STATUS(ft_timeline_write_trace(t, &plan, &text, &err), FT_INVALID);
+    CHECK_STATUS(ft_timeline_write_trace(t, &plan, NULL, &text, &err), FT_INVALID);
     CHECK(strstr(err.message, "edge 2"));
     ft_text_fini(&text);
     ft_timeline_free(t);
@@ -145,10 +211,10 @@ static void test_trace_of_a_small_leg(void)
     ft_text text = {0};
     ft_timeline *t = timeline_of(events, 3, 1, 1);
     if (!t) return;
-    CHECK_STATUS(ft_timeline_write_trace(t, &plan, &text, &err), FT_OK);
+    CHECK_STATUS(ft_timeline_write_trace(t, &plan, NULL, &text, &err), FT_OK);
     CHECK(!strcmp(text.data, wanted));
     t->events[1].start_ns = 1400;
-    CHECK_STATUS(ft_timeline_write_trace(t, &plan, &text, &err), FT_INVALID);
+    CHECK_STATUS(ft_timeline_write_trace(t, &plan, NULL, &text, &err), FT_INVALID);
     CHECK(strstr(err.message, "event 1 of device 0 begins at 1400 ns, before the end of event 0"));
     ft_text_fini(&text);
     ft_timeline_free(t);
@@ -157,6 +223,8 @@ static void test_trace_of_a_small_leg(void)
 int main(void)
 {
     RUN(test_a_timeline_worked_out_by_hand);
+    RUN(test_what_moves_is_there_while_it_is);
+    RUN(test_what_copies_carry);
     RUN(test_what_devices_waited_for);
     RUN(test_waits_in_a_trace);
     RUN(test_trace_of_a_small_leg);

@@ -19,16 +19,16 @@ ft_plan **script_push_plan_box(lua_State *L);
 const ft_machine *script_opt_machine(lua_State *L, int t, int n_devices, ft_machine *m);
 /* The field `swap_bytes`, by stage and class; NULL when there is none. */
 const int64_t (*script_opt_swap_bytes(lua_State *L, int t, const ft_plan *plan))[FT_MEMORY_CLASSES];
-/* Pushes { end_ns =, events =, busy_ns = by device, waits = by device what waits_of pushes } and,
- * when asked for, trace = Chrome trace JSON. The plan is that of the leg. */
-void script_push_timeline(lua_State *L, const ft_timeline *timeline, const ft_plan *plan,
+/* Pushes { end_ns =, events =, busy_ns = by device, waits = by device what waits_of pushes, copies
+ * = by device and class { bytes_in =, bytes_out =, ns =, exposed_ns = } } and, when asked for,
+ * trace = Chrome trace JSON. The holdings have the plan of the leg. */
+void script_push_timeline(lua_State *L, const ft_timeline *timeline, const ft_holdings *holdings,
                           bool trace);
 /* The same of a simulation, with critical = ns by kind on the critical path, link_ns = by link of
- * its machine, stalls = by device ns by kind, copies = by device and class { ns =, exposed_ns = }
- * and, with the trace, memory = by device { peak =, points = { { ns, bytes } } } of
- * activations; saved_bytes by stage, of a micro-batch. */
-void script_push_simulation(lua_State *L, ft_timeline *timeline, const ft_plan *plan, bool trace,
-                            const int64_t *saved_bytes);
+ * its machine, stalls = by device ns by kind and, with the trace, memory = by device { peak =,
+ * is_all = whether it is more than activations, points = { { ns, bytes } } }. */
+void script_push_simulation(lua_State *L, ft_timeline *timeline, const ft_holdings *holdings,
+                            bool trace);
 
 /* Sets in the table at the top what the plan says of a stage: depth, in_flight, versions, buffers,
  * least_staleness, most_staleness, mean_staleness, norm_lag (batches), lags (by micro-batch). */

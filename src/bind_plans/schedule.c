@@ -448,10 +448,10 @@ static int plan_letters(lua_State *L)
  *   what it waited for: between, batches, data, slots, copies, replicas, over, and edges = { name =
  *   "F0>F1", data =, slots = }), critical (ns by kind on the critical path),
  *   link_ns (by link of the machine: how long its busier direction is taken), stalls (by device and
- *   kind of action: how long computing waited for such), copies (by device and class: ns of its
- *   copies to and from host memory, exposed_ns of these while computing waited for one); with
- *   trace: trace,
- *   memory (by device: peak, points { ns, bytes } of activations) */
+ *   kind of action: how long computing waited for such), copies (by device and class: bytes_in and
+ *   bytes_out of its copies from and to host memory, ns of these, exposed_ns while computing waited
+ *   for one); with trace: trace, memory (by device: peak, points { ns, bytes } of activations and
+ *   what moves, is_all: also of what stays) */
 static int plan_simulate(lua_State *L)
 {
     ft_error err;
@@ -473,7 +473,9 @@ static int plan_simulate(lua_State *L)
                              .seed = (uint64_t)script_field_int(L, 2, "seed")};
     ft_timeline *timeline = NULL;
     if (ft_plan_simulate_on(&timeline, plan, &options, &err) != FT_OK) return script_raise(L, &err);
-    script_push_simulation(L, timeline, plan, trace, saved_bytes);
+    const ft_holdings holdings = {
+        .plan = plan, .saved_bytes = saved_bytes, .moved_bytes = options.swap_bytes};
+    script_push_simulation(L, timeline, &holdings, trace);
     ft_timeline_free(timeline);
     return 1;
 }

@@ -128,17 +128,20 @@ static void push_stalls(lua_State *L, const ft_timeline *t)
     }
 }
 
-/* By device and class: { ns =, exposed_ns = } of copies to and from host memory. */
-static void push_copies(lua_State *L, const ft_timeline *t)
+/* By device and class: { bytes_in =, bytes_out =, ns =, exposed_ns = } of copies to and from host
+ * memory. */
+static void push_copies(lua_State *L, const ft_timeline *t, const ft_holdings *holdings)
 {
-    ft_copy_time by_class[FT_MEMORY_CLASSES];
+    ft_copy_sum by_class[FT_MEMORY_CLASSES];
     lua_createtable(L, t->n_devices, 0);
     for (int d = 0; d < t->n_devices; d++) {
-        ft_timeline_copies(t, d, by_class);
+        ft_timeline_copies(t, d, holdings, by_class);
         lua_newtable(L);
         for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
             if (!by_class[c].ns) continue;
-            lua_createtable(L, 0, 2);
+            lua_createtable(L, 0, 4);
+            script_set_number(L, "bytes_in", (double)by_class[c].bytes_in);
+            script_set_number(L, "bytes_out", (double)by_class[c].bytes_out);
             script_set_number(L, "ns", (double)by_class[c].ns);
             script_set_number(L, "exposed_ns", (double)by_class[c].exposed_ns);
             lua_setfield(L, -2, ft_memory_classes[c].name);
@@ -147,27 +150,30 @@ static void push_copies(lua_State *L, const ft_timeline *t)
     }
 }
 
-static void push_memory(lua_State *L, const ft_timeline *t, const int64_t *saved_bytes)
+static void push_memory(lua_State *L, const ft_timeline *t, const ft_holdings *holdings)
 {
-    ft_memory_point *points = lua_newuserdata(L, ((size_t)t->n_events + 1) * sizeof *points);
+    ft_error err;
     lua_createtable(L, t->n_devices, 0);
     for (int d = 0; d < t->n_devices; d++) {
-        int64_t peak, n = ft_timeline_memory(t, d, saved_bytes, points, &peak);
-        lua_createtable(L, 0, 2);
-        script_set_number(L, "peak", (double)peak);
-        lua_createtable(L, (int)n, 0);
-        for (int64_t i = 0; i < n; i++) {
+        ft_memory_curve curve;
+        if (ft_timeline_memory(&curve, t, d, holdings, &err) != FT_OK) script_raise(L, &err);
+        lua_createtable(L, 0, 3);
+        script_set_number(L, "peak", (double)curve.peak);
+        lua_pushboolean(L, holdings->staying_bytes != NULL);
+        lua_setfield(L, -2, "is_all");
+        lua_createtable(L, (int)curve.n, 0);
+        for (int64_t i = 0; i < curve.n; i++) {
             lua_createtable(L, 2, 0);
-            lua_pushnumber(L, (double)points[i].ns);
+            lua_pushnumber(L, (double)curve.points[i].ns);
             lua_rawseti(L, -2, 1);
-            lua_pushnumber(L, (double)points[i].bytes);
+            lua_pushnumber(L, (double)curve.points[i].bytes);
             lua_rawseti(L, -2, 2);
             lua_rawseti(L, -2, (int)i + 1);
         }
+        ft_memory_curve_fini(&curve);
         lua_setfield(L, -2, "points");
         lua_rawseti(L, -2, d + 1);
     }
-    lua_remove(L, -2);
 }
 
 /* Ns by word of what the device waited for, `over` = with nothing left to do, and edges = { { name
@@ -198,7 +204,7 @@ static void push_waits(lua_State *L, const ft_timeline *t, const ft_plan *plan, 
     lua_remove(L, -2);
 }
 
-void script_push_timeline(lua_State *L, const ft_timeline *timeline, const ft_plan *plan,
+void script_push_timeline(lua_State *L, const ft_timeline *timeline, const ft_holdings *holdings,
                           bool trace)
 {
     ft_error err = {FT_OK, ""};
@@ -214,7 +220,7 @@ void script_push_timeline(lua_State *L, const ft_timeline *timeline, const ft_pl
     lua_setfield(L, -2, "busy_ns");
     lua_createtable(L, timeline->n_devices, 0);
     for (int d = 0; d < timeline->n_devices; d++) {
-        push_waits(L, timeline, plan, d);
+        push_waits(L, timeline, holdings->plan, d);
         lua_rawseti(L, -2, d + 1);
     }
     lua_setfield(L, -2, "waits");
@@ -230,25 +236,25 @@ void script_push_timeline(lua_State *L, const ft_timeline *timeline, const ft_pl
         lua_rawseti(L, -2, s + 1);
     }
     lua_setfield(L, -2, "staleness");
+    push_copies(L, timeline, holdings);
+    lua_setfield(L, -2, "copies");
     if (!trace) return;
-    ft_status status = ft_timeline_write_trace(timeline, plan, &text, &err);
+    ft_status status = ft_timeline_write_trace(timeline, holdings->plan, holdings, &text, &err);
     if (status == FT_OK) lua_pushlstring(L, text.data, (size_t)text.length);
     ft_text_fini(&text);
     if (status != FT_OK) script_raise(L, &err);
     lua_setfield(L, -2, "trace");
 }
 
-void script_push_simulation(lua_State *L, ft_timeline *timeline, const ft_plan *plan, bool trace,
-                            const int64_t *saved_bytes)
+void script_push_simulation(lua_State *L, ft_timeline *timeline, const ft_holdings *holdings,
+                            bool trace)
 {
-    ft_timeline_find_waits(timeline, plan);
-    script_push_timeline(L, timeline, plan, trace);
+    ft_timeline_find_waits(timeline, holdings->plan);
+    script_push_timeline(L, timeline, holdings, trace);
     push_critical(L, timeline);
     lua_setfield(L, -2, "critical");
     push_stalls(L, timeline);
     lua_setfield(L, -2, "stalls");
-    push_copies(L, timeline);
-    lua_setfield(L, -2, "copies");
     lua_createtable(L, timeline->n_links, 0);
     for (int i = 0; i < timeline->n_links; i++) {
         lua_pushnumber(L, (double)timeline->link_ns[i]);
@@ -256,6 +262,6 @@ void script_push_simulation(lua_State *L, ft_timeline *timeline, const ft_plan *
     }
     lua_setfield(L, -2, "link_ns");
     if (!trace) return;
-    push_memory(L, timeline, saved_bytes);
+    push_memory(L, timeline, holdings);
     lua_setfield(L, -2, "memory");
 }

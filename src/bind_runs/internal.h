@@ -21,6 +21,8 @@ int script_blueprint_volumes(lua_State *L);
 int script_blueprint_check_feed(lua_State *L);
 /* What moves between devices and host memory, how large that is and where it lies; on the stack. */
 void script_tell_of_moves(lua_State *L, const ft_blueprint *blueprint, ft_simulation *options);
+/* How large things are on the devices of a leg, of its plan; on the stack. */
+ft_holdings script_holdings(lua_State *L, const ft_blueprint *blueprint, const ft_plan *leg);
 
 /* blueprint:run(), and the class of what it gives. */
 int script_run_new(lua_State *L);

@@ -40,6 +40,31 @@ void script_tell_of_moves(lua_State *L, const ft_blueprint *b, ft_simulation *op
     options->swap_ns_per_byte = ns_per_byte;
 }
 
+/* By device: all but what moves and slots of activations; on the stack. NULL: nothing moves. */
+static const int64_t *push_staying(lua_State *L, const ft_blueprint *b)
+{
+    if (!b->stays.n) return NULL;
+    int64_t *bytes = lua_newuserdata(L, (size_t)b->cut.n_devices * sizeof *bytes);
+    for (int d = 0; d < b->cut.n_devices; d++)
+        bytes[d] = b->blocks[d].total - b->stays.parts[d].bytes;
+    for (int s = 0; s < b->cut.n_stages; s++) {
+        const ft_stage_layout *stage = &b->stages[s];
+        if (!stage->window) bytes[stage->device] -= stage->n_slots * stage->slot_bytes;
+    }
+    return bytes;
+}
+
+ft_holdings script_holdings(lua_State *L, const ft_blueprint *b, const ft_plan *leg)
+{
+    int n = leg->n_stages;
+    int64_t *saved_bytes = lua_newuserdata(L, (size_t)n * sizeof *saved_bytes);
+    for (int s = 0; s < n; s++) saved_bytes[s] = ft_blueprint_slot_bytes(b, s);
+    return (ft_holdings){.plan = leg,
+                         .saved_bytes = saved_bytes,
+                         .moved_bytes = (const int64_t(*)[FT_MEMORY_CLASSES])push_bytes(L, b),
+                         .staying_bytes = push_staying(L, b)};
+}
+
 /* The classes of the list in field `classes` of the table at t, as bits; all of them without it. */
 static unsigned opt_classes(lua_State *L, int t)
 {

@@ -129,6 +129,14 @@ static int run_refresh(lua_State *L)
 
 /* -- legs -------------------------------------------------------------------------------------- */
 
+/* That of the run at index 1. */
+static const ft_blueprint *push_blueprint(lua_State *L)
+{
+    lua_getfenv(L, 1);
+    lua_rawgeti(L, -1, 1);
+    return script_check_blueprint(L, lua_gettop(L));
+}
+
 /*** Starts a leg.
  * @function run:begin
  * @tparam int batches
@@ -143,9 +151,7 @@ static int run_begin(lua_State *L)
     int64_t first = script_check_int(L, 3, 1, INT32_MAX);
     bool threaded = lua_isnoneornil(L, 4) || lua_toboolean(L, 4);
     bool evaluates = lua_toboolean(L, 5);
-    lua_getfenv(L, 1);
-    lua_rawgeti(L, -1, 1);
-    const ft_blueprint *b = script_check_blueprint(L, lua_gettop(L));
+    const ft_blueprint *b = push_blueprint(L);
     ft_run *run = shared->run;
     if (evaluates) {
         b = ft_blueprint_evaluation(b);
@@ -306,10 +312,13 @@ static int run_finish(lua_State *L)
     ft_error err;
     shared_run *shared = check_run(L, 1);
     bool trace = lua_toboolean(L, 2);
+    const ft_blueprint *b = push_blueprint(L);
+    if (shared->now != shared->run) b = ft_blueprint_evaluation(b);
     if (ft_run_end(shared->now, &err) != FT_OK) return script_raise(L, &err);
     const ft_timeline *timeline = ft_run_timeline(shared->now);
     if (!timeline || !shared->leg) return 0;
-    script_push_timeline(L, timeline, shared->leg, trace);
+    const ft_holdings holdings = script_holdings(L, b, shared->leg);
+    script_push_timeline(L, timeline, &holdings, trace);
     lua_pushnumber(L, (double)ft_run_allocations(shared->now));
     lua_setfield(L, -2, "allocations");
     return 1;

@@ -44,14 +44,15 @@ int script_blueprint_simulate(lua_State *L)
     ft_plan *plan = NULL;
     ft_timeline *timeline = NULL;
     int n = ft_blueprint_plan(b)->n_stages;
-    int64_t *saved_bytes = lua_newuserdata(L, (size_t)n * sizeof *saved_bytes);
-    for (int s = 0; s < n; s++) saved_bytes[s] = ft_blueprint_slot_bytes(b, s);
     const ft_stage_costs costs = opt_factors(L, 4, ft_blueprint_costs(b), n);
     ft_simulation options = {.costs = &costs, .machine = ft_blueprint_machine(b)};
     script_tell_of_moves(L, b, &options);
     ft_status status = ft_plan_cut(&plan, ft_blueprint_plan(b), batches, &err);
     if (status == FT_OK) status = ft_plan_simulate_on(&timeline, plan, &options, &err);
-    if (status == FT_OK) script_push_simulation(L, timeline, plan, trace, saved_bytes);
+    if (status == FT_OK) {
+        const ft_holdings holdings = script_holdings(L, b, plan);
+        script_push_simulation(L, timeline, &holdings, trace);
+    }
     ft_timeline_free(timeline);
     ft_plan_free(plan);
     return status == FT_OK ? 1 : script_raise(L, &err);

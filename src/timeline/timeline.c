@@ -1,9 +1,6 @@
-/* timeline/timeline.c - what happened when: sums, the critical path, memory over time. */
-#include "timeline/timeline.h"
-
-#include <stdlib.h>
-
+/* timeline/timeline.c - what happened when: sums, the critical path, copies. */
 #include "base/alloc.h"
+#include "timeline/internal.h"
 
 ft_status ft_timeline_new(ft_timeline **out, int n_devices, int n_stages, int64_t capacity,
                           ft_error *err)
@@ -101,12 +98,7 @@ int64_t ft_timeline_critical_path(const ft_timeline *t, int64_t *events, int64_t
 
 /* -- stalls ------------------------------------------------------------------------------------ */
 
-/* Events of a device and a stream, which stand one behind the other. */
-typedef struct span {
-    int64_t first, last;
-} span;
-
-static span find_span(const ft_timeline *t, int device, ft_stream stream)
+span timeline_span(const ft_timeline *t, int device, ft_stream stream)
 {
     span s = {0, 0};
     for (int64_t i = 0; i < t->n_events; i++) {
@@ -126,7 +118,7 @@ typedef struct gap_walk {
 
 static gap_walk begin_gaps(const ft_timeline *t, int device)
 {
-    span s = find_span(t, device, FT_STREAM_COMPUTE);
+    span s = timeline_span(t, device, FT_STREAM_COMPUTE);
     return (gap_walk){.timeline = t, .i = s.first - 1, .last = s.last};
 }
 
@@ -158,75 +150,33 @@ void ft_timeline_stalls(const ft_timeline *t, int device, int64_t by_kind[FT_ACT
 }
 
 /* Adds a stream's copies; both they and the gaps are in the order of time. */
-static void add_copies(const ft_timeline *t, int device, ft_stream stream,
-                       ft_copy_time by_class[FT_MEMORY_CLASSES])
+static void add_copies(const ft_timeline *t, int device, ft_stream stream, const ft_holdings *h,
+                       ft_copy_sum by_class[FT_MEMORY_CLASSES])
 {
-    span s = find_span(t, device, stream);
+    span s = timeline_span(t, device, stream);
     gap_walk g = begin_gaps(t, device);
     bool more = next_gap(&g);
     for (int64_t i = s.first; i < s.last; i++) {
         const ft_event *e = &t->events[i];
         if (ft_action_item(e->kind) != FT_ITEM_CLASS) continue;
-        by_class[e->class].ns += e->end_ns - e->start_ns;
+        ft_copy_sum *sum = &by_class[e->class];
+        int64_t bytes = timeline_moved_bytes(h, device, e->stage, e->class);
+        *(stream == FT_STREAM_IN ? &sum->bytes_in : &sum->bytes_out) += bytes;
+        sum->ns += e->end_ns - e->start_ns;
         for (; more && g.begin < e->end_ns; more = next_gap(&g)) {
             int64_t from = g.begin > e->start_ns ? g.begin : e->start_ns;
             int64_t to = g.end < e->end_ns ? g.end : e->end_ns;
-            int cause = cause_kind(t, g.i);
-            bool by_copy = cause == FT_ACT_SWAP_IN || cause == FT_ACT_SWAP_OUT;
-            if (by_copy && to > from) by_class[e->class].exposed_ns += to - from;
+            bool by_copy = t->events[g.i].wait == FT_WAIT_COPY;
+            if (by_copy && to > from) sum->exposed_ns += to - from;
             if (g.end > e->end_ns) break; /* the next copy may be in it too */
         }
     }
 }
 
-void ft_timeline_copies(const ft_timeline *t, int device, ft_copy_time by_class[FT_MEMORY_CLASSES])
+void ft_timeline_copies(const ft_timeline *t, int device, const ft_holdings *holdings,
+                        ft_copy_sum by_class[FT_MEMORY_CLASSES])
 {
-    for (int c = 0; c < FT_MEMORY_CLASSES; c++) by_class[c] = (ft_copy_time){0, 0};
-    if (!t->cause) return;
-    add_copies(t, device, FT_STREAM_IN, by_class);
-    add_copies(t, device, FT_STREAM_OUT, by_class);
-}
-
-/* -- memory ------------------------------------------------------------------------------------ */
-
-/* Micro-batches that the event adds to its stage's activations: when it starts, if positive, and
- * when it ends, if negative. */
-static int added_by(const ft_event *e)
-{
-    static const int added[FT_ACT_COUNT] = {
-        [FT_ACT_FORWARD] = 1,   [FT_ACT_BACKWARD] = -1,
-        [FT_ACT_RECOMPUTE] = 1, [FT_ACT_BACKWARD_WEIGHT] = -1,
-        [FT_ACT_SWAP_IN] = 1,   [FT_ACT_SWAP_OUT] = -1,
-        [FT_ACT_DROP] = -1,
-    };
-    bool moves = ft_action_item(e->kind) == FT_ITEM_CLASS;
-    return moves && e->class != FT_MEMORY_ACTIVATIONS ? 0 : added[e->kind];
-}
-
-static int compare_points(const void *a, const void *b)
-{
-    const ft_memory_point *p = a, *q = b;
-    if (p->ns != q->ns) return p->ns < q->ns ? -1 : 1;
-    return (p->bytes > q->bytes) - (p->bytes < q->bytes);
-}
-
-int64_t ft_timeline_memory(const ft_timeline *t, int device, const int64_t *saved_bytes,
-                           ft_memory_point *points, int64_t *peak)
-{
-    int64_t n = 0, bytes = 0;
-    for (int64_t i = 0; i < t->n_events; i++) {
-        const ft_event *e = &t->events[i];
-        int added = added_by(e);
-        if (e->device != device || !added) continue;
-        points[n].ns = added > 0 ? e->start_ns : e->end_ns;
-        points[n++].bytes = added * saved_bytes[e->stage];
-    }
-    qsort(points, (size_t)n, sizeof *points, compare_points);
-    *peak = 0;
-    for (int64_t i = 0; i < n; i++) {
-        points[i].bytes += bytes;
-        bytes = points[i].bytes;
-        if (bytes > *peak) *peak = bytes;
-    }
-    return n;
+    for (int c = 0; c < FT_MEMORY_CLASSES; c++) by_class[c] = (ft_copy_sum){.ns = 0};
+    add_copies(t, device, FT_STREAM_IN, holdings, by_class);
+    add_copies(t, device, FT_STREAM_OUT, holdings, by_class);
 }

@@ -88,30 +88,46 @@ int64_t ft_timeline_critical_path(const ft_timeline *timeline, int64_t *events, 
  * another device, or a copy. Zeros in a run's timeline, which knows no causes. */
 void ft_timeline_stalls(const ft_timeline *timeline, int device, int64_t by_kind[FT_ACT_COUNT]);
 
-/* Copies of a class between a device and host memory: how long they take, and for how long of that
- * computing stood still for a copy; the rest is hidden. */
-typedef struct ft_copy_time {
-    int64_t ns, exposed_ns;
-} ft_copy_time;
-void ft_timeline_copies(const ft_timeline *timeline, int device,
-                        ft_copy_time by_class[FT_MEMORY_CLASSES]);
+/* How large things are on devices, in bytes. */
+typedef struct ft_holdings {
+    const ft_plan *plan;
+    const int64_t *saved_bytes; /* by stage: what a micro-batch's forward leaves for its backward */
+    const int64_t (*moved_bytes)[FT_MEMORY_CLASSES]; /* by replica, in the order of the plan's
+                                                        replica_device: of classes that it moves
+                                                        as a whole; NULL: there are none */
+    const int64_t *staying_bytes; /* by device: of all else; NULL: it is not counted */
+} ft_holdings;
 
-/* Activations over time: a point whenever the device's bytes change. */
+/* Copies of a class between a device and host memory: what they carry, how long they take, and for
+ * how long of that computing stood still for a copy; the rest is hidden. */
+typedef struct ft_copy_sum {
+    int64_t bytes_in, bytes_out, ns, exposed_ns;
+} ft_copy_sum;
+void ft_timeline_copies(const ft_timeline *timeline, int device, const ft_holdings *holdings,
+                        ft_copy_sum by_class[FT_MEMORY_CLASSES]);
+
+/* What a device holds over time: a point whenever it changes. */
 typedef struct ft_memory_point {
     int64_t ns, bytes;
 } ft_memory_point;
 
-/* saved_bytes: by stage, what a micro-batch's forward leaves for its backward. `points` has room
- * for one per event of the device; returns how many were written. *peak: the most bytes. At one
- * time what is freed goes before what is taken. */
-int64_t ft_timeline_memory(const ft_timeline *timeline, int device, const int64_t *saved_bytes,
-                           ft_memory_point *points, int64_t *peak);
+typedef struct ft_memory_curve {
+    int64_t n, peak; /* peak: the most bytes */
+    ft_memory_point *points;
+} ft_memory_curve;
+
+/* Activations, and what moves with what stays. At one time what is freed goes before what is taken.
+ * To be freed with ft_memory_curve_fini. FT_NOMEM. */
+ft_status ft_timeline_memory(ft_memory_curve *out, const ft_timeline *timeline, int device,
+                             const ft_holdings *holdings, ft_error *err);
+void ft_memory_curve_fini(ft_memory_curve *curve);
 
 /* Chrome trace JSON, as Perfetto opens it: pid = device, tid = stage, slices "F stage 0 mb 3";
- * copies, passages and what a device waited for on tracks of their own. FT_INVALID when events of a
+ * copies, passages and what a device waited for on tracks of their own; with holdings (NULL: none)
+ * also what copies carry, and what devices hold, as counters. FT_INVALID when events of a
  * stream overlap or are out of order, or an edge is not the plan's. */
-ft_status ft_timeline_write_trace(const ft_timeline *timeline, const ft_plan *plan, ft_text *text,
-                                  ft_error *err);
+ft_status ft_timeline_write_trace(const ft_timeline *timeline, const ft_plan *plan,
+                                  const ft_holdings *holdings, ft_text *text, ft_error *err);
 
 /* For who simulates: room for causes, passages and times of links in a timeline that has none. */
 ft_status ft_timeline_add_causes(ft_timeline *timeline, int64_t n_passages, int n_links,

@@ -1,7 +1,6 @@
 /* timeline/trace.c - a timeline as the trace that Perfetto opens. */
-#include "timeline/timeline.h"
-
 #include "base/alloc.h"
+#include "timeline/internal.h"
 
 static int stream_of(const ft_event *e)
 {
@@ -78,13 +77,31 @@ static void write_passage(const ft_timeline *t, const ft_passage *p, ft_text *te
                 p->from, p->to, p->edge, p->link);
 }
 
-static void write_slice(const ft_timeline *t, const ft_event *e, ft_text *text)
+/* What an event of a swap or a drop moves: "L stage 3 weights"; activations are of a micro-batch.
+ */
+static void write_move(const ft_event *e, const ft_holdings *h, ft_text *text)
+{
+    ft_text_add(text, "\"name\":\"%c stage %d %s", ft_action_letter(e->kind), e->stage,
+                ft_memory_classes[e->class].name);
+    if (e->class == FT_MEMORY_ACTIVATIONS) ft_text_add(text, " mb %d", e->micro);
+    ft_text_add(text, "\",\"args\":{\"batch\":%d,\"class\":\"%s\"", e->batch,
+                ft_memory_classes[e->class].name);
+    if (h)
+        ft_text_add(text, ",\"bytes\":%lld",
+                    (long long)timeline_moved_bytes(h, e->device, e->stage, e->class));
+    ft_text_add(text, "}}");
+}
+
+static void write_slice(const ft_timeline *t, const ft_event *e, const ft_holdings *h,
+                        ft_text *text)
 {
     char letter = ft_action_letter(e->kind);
     int stream = stream_of(e);
     write_begin(e->device, stream ? t->n_stages + stream : e->stage, e->start_ns, e->end_ns, text);
     ft_text_add(text, "\"cat\":\"%s\",", ft_action_word(e->kind));
-    if (ft_action_per_micro(e->kind))
+    if (ft_action_item(e->kind) == FT_ITEM_CLASS)
+        write_move(e, h, text);
+    else if (ft_action_per_micro(e->kind))
         ft_text_add(text,
                     "\"name\":\"%c stage %d mb %d\",\"args\":{\"batch\":%d,\"micro\":%d,\"lag\":%d,"
                     "\"version\":%d}}",
@@ -117,8 +134,26 @@ static void write_waits(const ft_timeline *t, const ft_plan *plan, ft_text *text
     }
 }
 
-ft_status ft_timeline_write_trace(const ft_timeline *timeline, const ft_plan *plan, ft_text *text,
-                                  ft_error *err)
+/* What a device holds, as a counter: of activations alone where nothing else is known. */
+static ft_status write_memory(const ft_timeline *t, int device, const ft_holdings *h, ft_text *text,
+                              ft_error *err)
+{
+    ft_memory_curve curve;
+    FT_TRY(ft_timeline_memory(&curve, t, device, h, err));
+    for (int64_t i = 0; i < curve.n; i++) {
+        long long ns = curve.points[i].ns;
+        ft_text_add(text,
+                    "{\"ph\":\"C\",\"pid\":%d,\"ts\":%lld.%03lld,\"name\":\"%s\",\"args\":{"
+                    "\"bytes\":%lld}},\n",
+                    device, ns / 1000, ns % 1000, h->staying_bytes ? "memory" : "activations",
+                    (long long)curve.points[i].bytes);
+    }
+    ft_memory_curve_fini(&curve);
+    return FT_OK;
+}
+
+ft_status ft_timeline_write_trace(const ft_timeline *timeline, const ft_plan *plan,
+                                  const ft_holdings *holdings, ft_text *text, ft_error *err)
 {
     FT_TRY(check_events(timeline, plan, err));
     bool *placed = ft_alloc(timeline->n_stages);
@@ -127,8 +162,10 @@ ft_status ft_timeline_write_trace(const ft_timeline *timeline, const ft_plan *pl
     write_names(timeline, placed, text);
     ft_free(placed);
     write_waits(timeline, plan, text);
+    for (int d = 0; holdings && timeline->n_events && d < timeline->n_devices; d++)
+        FT_TRY(write_memory(timeline, d, holdings, text, err));
     for (int64_t i = 0; i < timeline->n_events; i++) {
-        write_slice(timeline, &timeline->events[i], text);
+        write_slice(timeline, &timeline->events[i], holdings, text);
         ft_text_add(text, i + 1 < timeline->n_events + timeline->n_passages ? ",\n" : "\n");
     }
     for (int64_t i = 0; i < timeline->n_passages; i++) {
