@@ -393,9 +393,12 @@ function Plan:draw(path, batches)
    if form ~= "svg" and form ~= "json" then
       usage("plan:draw: %s is neither .svg nor .json", path)
    end
-   local played, names = self.blueprint:simulate(batches or 2, true), {}
-   for d, device in ipairs(self.devices) do names[d] = device.name end
-   core.sys.write_file(path, form == "svg" and timeline.svg(played, names) or played.trace)
+   local played, names, budgets = self.blueprint:simulate(batches or 2, true), {}, {}
+   for d, device in ipairs(self.devices) do
+      names[d], budgets[d] = device.name, device.memory_bytes
+   end
+   core.sys.write_file(path,
+      form == "svg" and timeline.svg(played, names, budgets) or played.trace)
    return self
 end
 

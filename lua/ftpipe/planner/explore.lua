@@ -381,7 +381,9 @@ function Subject:memory_cells(by_class)
 end
 
 --- What the devices do with their time, as words, the head first.
-function Subject:wait_cells() return waits.cells(waits.add(nil, self.played), self.names) end
+function Subject:wait_cells()
+   return waits.cells(waits.percent(waits.add(nil, self.played)), self.names)
+end
 
 --- What was chosen, in a line.
 function Subject:setting()

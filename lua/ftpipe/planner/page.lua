@@ -1,6 +1,7 @@
 --- A plan as one HTML page that needs nothing else: tables, bars of memory, its first batches in
 -- time and the graph as SVG.
 
+local copies = require("ftpipe.schedule.copies")
 local draw = require("ftpipe.graph.draw")
 local html = require("ftpipe.report.html")
 local timeline = require("ftpipe.schedule.timeline")
@@ -51,6 +52,14 @@ function M.html(subject, tables, depth)
    end
    parts[#parts + 1] = "<h2>Time</h2><p>What devices do of it: compute, or wait, and for what.</p>"
    parts[#parts + 1] = html.table(subject:wait_cells())
+   local played, budgets = subject.play(BATCHES, true), {}
+   for d, row in ipairs(subject.memory) do budgets[d] = row.budget end
+   local copied = copies.add(nil, played, BATCHES)
+   if copies.any(copied) then
+      parts[#parts + 1] = "<h2>Copies</h2><p>From host memory and to it. Hidden is the share of "
+         .. "their time in which the device computes, or waits for something else.</p>"
+      parts[#parts + 1] = html.table(copies.cells(copied, subject.names))
+   end
    for _, entry in ipairs(tables or {}) do
       parts[#parts + 1] = ("<h2>%s</h2>"):format(xml.escape(entry.title))
       parts[#parts + 1] = html.table(entry.cells)
@@ -59,9 +68,10 @@ function M.html(subject, tables, depth)
    parts[#parts + 1] = ("<h2>First %d batches</h2><p>%s</p>"):format(BATCHES,
       "What each device computes, with the numbers of micro-batches: forwards blue, backwards "
       .. "orange, once a batch grey, stages of one device in shades. Below, the bytes of "
-      .. "activations that it holds. A bar at the foot of a row is a wait.")
+      .. "activations that it holds; where state moves, its copies from host memory and to it, and "
+      .. "the bytes of all that it holds, below its budget. A bar at the foot of a row is a wait.")
    parts[#parts + 1] = ('<div class="wide">%s</div>'):format(
-      timeline.svg(subject.play(BATCHES, true), subject.names))
+      timeline.svg(played, subject.names, budgets))
    parts[#parts + 1] = "<h2>Graph</h2><details open><summary>coloured by device</summary>"
    parts[#parts + 1] = draw.svg(subject.graph,
       { result = subject.result, names = subject.names, depth = depth })

@@ -1,6 +1,7 @@
 --- The report of a run: what its directory says, as one page.
 
 local chart = require("ftpipe.report.chart")
+local copies = require("ftpipe.schedule.copies")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local draw = require("ftpipe.graph.draw")
@@ -9,6 +10,7 @@ local keys = require("ftpipe.base.keys")
 local small_file = require("ftpipe.base.small_file")
 local timeline = require("ftpipe.schedule.timeline")
 local units = require("ftpipe.base.units")
+local waits = require("ftpipe.schedule.waits")
 local window = require("ftpipe.schedule.window")
 local xml = require("ftpipe.text.xml")
 
@@ -89,19 +91,23 @@ local function middle(events)
    for i = 1, math.min(#list, MOST_EVENTS) do
       shown[i] = copy(list[i], { ts = list[i].ts - start })
    end
+   local names = window.devices(events)
    return { trace = core.json.encode { traceEvents = core.json.array(shown) },
-      end_ns = (stop - start) * 1e3 }, window.devices(events), first
+      end_ns = (stop - start) * 1e3, memory = window.memory(events, #names, start, stop) }, names,
+      first
 end
 
-local function timeline_part(dir)
+local function timeline_part(dir, summary)
    local trace = json_of(dir .. "/timeline.json")
    if not trace or type(trace.traceEvents) ~= "table" then return nil end
    local played, names, first = middle(trace.traceEvents)
    if not played then return nil end
    return ("<h2>Batches %d to %d of the last leg</h2><p>What each device did, with the numbers of "
       .. "micro-batches: forwards blue, backwards orange, once a batch grey. A bar at the foot of "
-      .. "a row is a wait.</p><div class=\"wide\">%s</div>"):format(first, first + BATCHES - 1,
-      timeline.svg(played, names))
+      .. "a row is a wait. Below, the bytes of activations that it held; where state moves, its "
+      .. "copies from host memory and to it, and all that it held, below its budget.</p>"
+      .. "<div class=\"wide\">%s</div>"):format(first, first + BATCHES - 1,
+      timeline.svg(played, names, summary.memory_budget_bytes))
 end
 
 --- Lines of plan.txt: memory by device and class, devices of stages (`places`; `device` is the
@@ -183,6 +189,19 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Words.
 
+--- What devices did with their time, and their copies.
+local function time_part(summary)
+   if type(summary.shares_percent) ~= "table" then return nil end
+   local names = {}
+   for d in ipairs(summary.shares_percent) do names[d] = "device " .. d - 1 end
+   local text = "<h2>Time</h2><p>What devices did of it: computed, or waited, and for what.</p>"
+      .. html.table(waits.cells(summary.shares_percent, names))
+   if type(summary.copies) ~= "table" then return text end
+   return text .. "<p>Copies from host memory and to it. Hidden is the share of their time in "
+      .. "which the device computed, or waited for something else.</p>"
+      .. html.table(copies.cells(summary.copies, names))
+end
+
 --- A value of a record in a cell.
 local function shown(value)
    if type(value) == "table" then return core.json.encode(value, { sort = true }) end
@@ -229,7 +248,8 @@ function M.page(dir)
       add(memory_part(plan, summary))
       add(partition_part(plan, record))
    end
-   add(timeline_part(dir))
+   add(time_part(summary))
+   add(timeline_part(dir, summary))
    parts[#parts + 1] = configuration(record)
    return html.page(title, parts)
 end

@@ -37,6 +37,7 @@ M.rows = {
    { "forecast", "table", "run/training", "what the plan said of the first steps" },
    { "timeline", "table", "run/training", "of the last leg" },
    { "waits", "table", "run/training", "what devices did in all legs (schedule/waits.lua)" },
+   { "copies", "table", "run/training", "to and from host memory in these (schedule/copies.lua)" },
    -- what it is worth
    { "score", "score", "run/init", "of the weights there are, or were last" },
    { "best", "table", "run/init", "the best evaluation (run/best.lua)" },

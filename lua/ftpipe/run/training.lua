@@ -3,6 +3,7 @@
 -- Training goes in legs. A leg is so many steps in one go, at the end of which the pipeline is
 -- empty, so that the run can be saved or evaluated there.
 
+local copies = require("ftpipe.schedule.copies")
 local core = require("ftpipe.core")
 local feed = require("ftpipe.data.feed")
 local forecast = require("ftpipe.run.forecast")
@@ -146,6 +147,7 @@ function Run:stop()
    self.seconds = self.seconds + (core.sys.time_ns() - leg.start_ns) / 1e9
    if leg.taken == 0 then return end
    self.waits = waits.add(self.waits, self.timeline)
+   self.copies = copies.add(self.copies, self.timeline, leg.taken)
    if self.forecast then self.forecast:leg_ended() end
    if not self.directory then return end
    self.directory:note(figures.of_leg(self, leg.taken))
@@ -217,6 +219,7 @@ local function tell_waits(run)
    local names = {}
    for d, device in ipairs(run.plan.devices) do names[d] = device.name end
    io.stderr:write(waits.text(run.waits, names), "\n")
+   if copies.any(run.copies) then io.stderr:write(copies.text(run.copies, names), "\n") end
 end
 
 --- By how much weights were late, beside what the plan had said.

@@ -1,6 +1,8 @@
---- A simulated leg as a drawing: what every device does when, and below it the bytes of activations
--- that it holds meanwhile. Where it waits a bar at the foot says for what. What reads weights that
--- are late has a black line above it, the thicker, the later.
+--- A leg as a drawing: what every device does when, and below it the bytes of activations that it
+-- holds meanwhile. Where it waits a bar at the foot says for what. What reads weights that are late
+-- has a black line above it, the thicker, the later. Where state moves, thin rows below a device's
+-- have its copies from host memory and to it, in colours of classes, and the bytes are all that it
+-- holds, below its budget.
 
 local core = require("ftpipe.core")
 local units = require("ftpipe.base.units")
@@ -9,7 +11,8 @@ local xml = require("ftpipe.text.xml")
 
 local M = {}
 
-local SIZE = { left = 120, width = 1000, top = 20, row = 22, bar = 4, curve = 26, gap = 10 }
+local SIZE = { left = 120, width = 1000, top = 20, row = 22, bar = 4, curve = 26, gap = 10,
+   copy = 8, legend = 18 }
 local NARROWEST = 14 -- box that a number fits into
 
 -- Colours of kinds of actions, apart for all eyes; grey is what takes its moment once a batch.
@@ -19,24 +22,29 @@ local COLOURS = {
 }
 local OTHER = "#999999"
 
---- What the devices compute: rows of the trace, without what is on its way between them.
-local function actions_of(played, n_devices)
-   local list = {}
-   for _, event in ipairs(core.json.decode(played.trace).traceEvents) do
-      local computes = event.ph == "X" and event.pid < n_devices and event.args.batch
-         and event.cat ~= "send" and event.cat ~= "receive" and not event.cat:find("^swap")
-      if computes then list[#list + 1] = event end
-   end
-   return list
-end
+-- Colours of classes of memory that move, in the order of the legend, and streams of copies, from
+-- top to bottom, by what their actions are.
+local CLASSES = { { "weights", "#0072B2" }, { "gradients", "#D55E00" }, { "optimizer", "#CC79A7" },
+   { "packed", "#F0E442" }, { "activations", "#009E73" } }
+local STREAMS = { { "swap-in", "in" }, { "swap-out", "out" } }
+local CLASS_COLOURS = {}
+for _, class in ipairs(CLASSES) do CLASS_COLOURS[class[1]] = class[2] end
 
---- What the devices wait for: rows of the trace.
-local function waits_of(played, n_devices)
-   local list = {}
-   for _, event in ipairs(core.json.decode(played.trace).traceEvents) do
-      if event.cat == "wait" and event.pid < n_devices then list[#list + 1] = event end
+-- What is drawn in a device's first row, of what has a batch: not what is on its way.
+local COPIED = { send = true, receive = true, ["swap-in"] = true, ["swap-out"] = true }
+
+--- Rows of a trace: what the devices compute, what they wait for, and by stream their copies to and
+-- from host memory.
+local function parts_of(trace, n_devices)
+   local parts = { actions = {}, waits = {}, copies = {} }
+   for _, stream in ipairs(STREAMS) do parts.copies[stream[1]] = {} end
+   for _, event in ipairs(trace) do
+      local of_device = event.ph == "X" and event.pid < n_devices
+      local list = of_device and (event.cat == "wait" and parts.waits or parts.copies[event.cat]
+         or event.args.batch and not COPIED[event.cat] and parts.actions)
+      if list then list[#list + 1] = event end
    end
-   return list
+   return parts
 end
 
 --- Stages of one device differ in shade: by stage, its number on its device.
@@ -83,6 +91,39 @@ local function wait_bar(event, x, y, width)
       OTHER, xml.escape(event.name), event.dur / 1e3)
 end
 
+--- A copy in the row of its stream.
+local function copy_box(event, x, y, width)
+   local args = event.args
+   return ('<rect x="%.2f" y="%g" width="%.2f" height="%d" fill="%s"><title>%s, batch %d: %s%.3f '
+      .. 'ms</title></rect>'):format(x, y, math.max(width, 0.3), SIZE.copy - 1,
+      CLASS_COLOURS[args.class] or OTHER, xml.escape(event.name), args.batch,
+      tonumber(args.bytes) and units.format_bytes(args.bytes) .. ", " or "", event.dur / 1e3)
+end
+
+--- What the colours of the classes are that were copied; "" where none was.
+local function legend(copies, y)
+   local seen, words_of, x = {}, {}, SIZE.left
+   for _, stream in ipairs(STREAMS) do
+      for _, event in ipairs(copies[stream[1]]) do seen[event.args.class or ""] = true end
+   end
+   for _, class in ipairs(CLASSES) do
+      if seen[class[1]] then
+         words_of[#words_of + 1] = ('<rect x="%d" y="%g" width="10" height="10" fill="%s"/>'
+            .. '<text x="%d" y="%g" class="w">%s</text>'):format(x, y, class[2], x + 14, y + 9,
+            class[1])
+         x = x + 100
+      end
+   end
+   return table.concat(words_of, "\n")
+end
+
+--- The budget of a device, where it is within the picture.
+local function budget_line(budget, y, most)
+   if not budget or budget > most then return "" end
+   return ('<path d="M%d %.2f h%d" class="b"><title>budget %s</title></path>'):format(SIZE.left,
+      y + SIZE.curve - budget / most * (SIZE.curve - 2), SIZE.width, units.format_bytes(budget))
+end
+
 --- Steps of the bytes held, as high as the largest of all devices.
 local function curve(memory, y, scale, most)
    local bottom, points, height = y + SIZE.curve, {}, 0
@@ -95,48 +136,80 @@ local function curve(memory, y, scale, most)
       height = most > 0 and point[2] / most * (SIZE.curve - 2) or 0
       add(point[1])
    end
-   return ('<polyline points="%s"><title>activations, at most %s</title></polyline>'
+   return ('<polyline points="%s"><title>%s, at most %s</title></polyline>'
       .. '<text x="%d" y="%g" class="w">%s</text>'):format(table.concat(points, " "),
-      units.format_bytes(memory.peak), 4, bottom - 6, units.format_bytes(memory.peak))
+      memory.is_all and "memory" or "activations", units.format_bytes(memory.peak), 4, bottom - 6,
+      units.format_bytes(memory.peak))
 end
 
---- @tparam table played a simulation with its trace and memory; without memory, that is left out
+--- The bytes that curves are as high as: those of the largest, or of a budget that is near.
+local function highest(memory, budgets)
+   local most = 0
+   for _, row in ipairs(memory or {}) do most = math.max(most, row.peak) end
+   for d, row in ipairs(memory or {}) do
+      local budget = row.is_all and budgets[d] or 0
+      if budget < 2 * row.peak then most = math.max(most, budget) end
+   end
+   return most
+end
+
+--- @tparam table played a timeline with its trace and memory; without memory, that is left out
 -- @tparam {string,...} names of the devices
+-- @tparam[opt] {int,...} budgets of the devices, bytes
 -- @treturn string
-function M.svg(played, names)
+function M.svg(played, names, budgets)
+   budgets = budgets or {}
    local scale = SIZE.width / played.end_ns
-   local step = SIZE.row + (played.memory and SIZE.curve or 0) + SIZE.gap
-   local width, height = SIZE.left + SIZE.width + 20, SIZE.top + #names * step
+   local parts = parts_of(core.json.decode(played.trace).traceEvents, #names)
+   local swaps = 0
+   for _, stream in ipairs(STREAMS) do swaps = swaps + #parts.copies[stream[1]] end
+   local copies_height = swaps > 0 and #STREAMS * SIZE.copy or 0
+   local step = SIZE.row + copies_height + (played.memory and SIZE.curve or 0) + SIZE.gap
+   local width = SIZE.left + SIZE.width + 20
+   local height = SIZE.top + #names * step + (swaps > 0 and SIZE.legend or 0)
    local lines = {
       ('<svg class="timeline" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" '
          .. 'height="%d">'):format(width, height, width, height),
       "<style>.timeline text{font:12px sans-serif}.timeline .w{font-size:10px}"
          .. ".timeline .n{font-size:10px;text-anchor:middle}"
          .. ".timeline polyline{fill:none;stroke:#555}"
-         .. ".timeline .v{stroke:#000;stroke-opacity:0.6}</style>",
+         .. ".timeline .v{stroke:#000;stroke-opacity:0.6}"
+         .. ".timeline .b{stroke:#d00;stroke-dasharray:4 3}</style>",
       ('<text x="%d" y="12" class="w">0</text>'):format(SIZE.left),
       ('<text x="%d" y="12" class="w" style="text-anchor:end">%s</text>'):format(
          SIZE.left + SIZE.width, units.format_seconds(played.end_ns / 1e9)),
    }
-   local most = 0
+   local most = highest(played.memory, budgets)
    for d, name in ipairs(names) do
       lines[#lines + 1] = ('<text x="4" y="%g">%s</text>'):format(
          SIZE.top + (d - 1) * step + SIZE.row - 7, xml.escape(words.short(name, 16)))
-      most = math.max(most, played.memory and played.memory[d].peak or 0)
    end
-   local actions = actions_of(played, #names)
-   local shades = shades_of(actions)
-   for _, event in ipairs(actions) do
-      lines[#lines + 1] = box(event, SIZE.left + event.ts * 1e3 * scale,
-         SIZE.top + event.pid * step, event.dur * 1e3 * scale, shades[event.tid])
+   local shades = shades_of(parts.actions)
+   local function place(event, below)
+      return SIZE.left + event.ts * 1e3 * scale, SIZE.top + event.pid * step + below,
+         event.dur * 1e3 * scale
    end
-   for _, event in ipairs(waits_of(played, #names)) do
-      lines[#lines + 1] = wait_bar(event, SIZE.left + event.ts * 1e3 * scale,
-         SIZE.top + event.pid * step, event.dur * 1e3 * scale)
+   for _, event in ipairs(parts.actions) do
+      local x, y, length = place(event, 0)
+      lines[#lines + 1] = box(event, x, y, length, shades[event.tid])
+   end
+   for _, event in ipairs(parts.waits) do lines[#lines + 1] = wait_bar(event, place(event, 0)) end
+   for i, stream in ipairs(swaps > 0 and STREAMS or {}) do
+      local below = SIZE.row + (i - 1) * SIZE.copy + 1
+      for d in ipairs(names) do
+         lines[#lines + 1] = ('<text x="%d" y="%g" class="w">%s</text>'):format(SIZE.left - 24,
+            SIZE.top + (d - 1) * step + below + SIZE.copy - 1, stream[2])
+      end
+      for _, event in ipairs(parts.copies[stream[1]]) do
+         lines[#lines + 1] = copy_box(event, place(event, below))
+      end
    end
    for d in ipairs(played.memory and names or {}) do
-      lines[#lines + 1] = curve(played.memory[d], SIZE.top + (d - 1) * step + SIZE.row, scale, most)
+      local memory, y = played.memory[d], SIZE.top + (d - 1) * step + SIZE.row + copies_height
+      lines[#lines + 1] = curve(memory, y, scale, most)
+      if memory.is_all then lines[#lines + 1] = budget_line(budgets[d], y, most) end
    end
+   lines[#lines + 1] = legend(parts.copies, SIZE.top + #names * step)
    lines[#lines + 1] = "</svg>\n"
    return table.concat(lines, "\n")
 end

@@ -62,7 +62,7 @@ end
 -- @tparam table shares of a device, of M.percent
 function M.longest(shares)
    local most, found = 0, ""
-   for name, edge in pairs(shares.edges) do
+   for name, edge in pairs(shares.edges or {}) do
       for kind, share in pairs(edge) do
          local said = ("%s of %s, %.1f %%"):format(kind, name, share)
          if share > most or share == most and said < found then most, found = share, said end
@@ -71,11 +71,12 @@ function M.longest(shares)
    return most >= LEAST and found or ""
 end
 
---- The sums as rows of words, the head first: columns that are nothing for all are left out.
--- @tparam table sums
+--- Shares of M.percent as rows of words, the head first: columns that are nothing for all are left
+-- out.
+-- @tparam table percent
 -- @tparam {string,...} names of the devices
-function M.cells(sums, names)
-   local percent, kinds = M.percent(sums), { "computed" }
+function M.cells(percent, names)
+   local kinds = { "computed" }
    for _, kind in ipairs(KINDS) do
       local most = 0
       for _, shares in ipairs(percent) do most = math.max(most, shares[kind] or 0) end
@@ -94,7 +95,7 @@ function M.cells(sums, names)
    return cells
 end
 
---- The cells as lines of a table.
-function M.text(sums, names) return words.columns(M.cells(sums, names)) end
+--- The sums as lines of such a table.
+function M.text(sums, names) return words.columns(M.cells(M.percent(sums), names)) end
 
 return M

@@ -8,6 +8,11 @@ local function is_slice(event)
       and tonumber(event.dur) and tonumber(event.pid) and tonumber(event.tid)
 end
 
+local function is_counter(event)
+   return type(event) == "table" and event.ph == "C" and type(event.args) == "table"
+      and tonumber(event.args.bytes) and tonumber(event.ts) and tonumber(event.pid)
+end
+
 local function is_name(event) return type(event) == "table" and event.ph == "M" end
 
 --- The number of the last batch; nil without one.
@@ -20,7 +25,8 @@ function M.last_batch(events)
    return last
 end
 
---- The slices of batches first to last, in their order, and behind them the waits between them.
+--- The slices of batches first to last, in their order, and behind them the waits and counters
+-- between them.
 -- @treturn table list of events; empty where there is no such batch
 -- @treturn number microseconds of its first and of its last moment
 -- @treturn number
@@ -34,13 +40,35 @@ function M.of(events, first, last)
       end
    end
    for _, event in ipairs(events) do
-      if is_slice(event) and event.cat == "wait" and event.ts >= start
+      local waits = is_slice(event) and event.cat == "wait" and event.ts >= start
          and event.ts + event.dur <= stop
-      then
-         list[#list + 1] = event
-      end
+      local counts = is_counter(event) and event.ts >= start and event.ts <= stop
+      if waits or counts then list[#list + 1] = event end
    end
    return list, start, stop
+end
+
+--- What devices held between two moments, as timeline.svg takes it; nil where the trace says
+-- nothing of that.
+-- @tparam table events
+-- @tparam int n_devices
+-- @tparam number start
+-- @tparam number stop
+function M.memory(events, n_devices, start, stop)
+   local list, any = {}, false
+   for d = 1, n_devices do list[d] = { peak = 0, points = {} } end
+   for _, event in ipairs(events) do
+      local row = is_counter(event) and event.ts <= stop and list[event.pid + 1]
+      if row then
+         if event.ts <= start then row.points = {} end -- what is held when they begin
+         any, row.is_all = true, event.name == "memory"
+         table.insert(row.points, { math.max(0, event.ts - start) * 1e3, event.args.bytes })
+      end
+   end
+   for _, row in ipairs(list) do
+      for _, point in ipairs(row.points) do row.peak = math.max(row.peak, point[2]) end
+   end
+   return any and list or nil
 end
 
 --- The events that name devices and threads.

@@ -1,5 +1,6 @@
 --- The figures of a run: a row of metrics.jsonl, and summary.json. doc/metrics.md lists them.
 
+local copies = require("ftpipe.schedule.copies")
 local core = require("ftpipe.core")
 local waits = require("ftpipe.schedule.waits")
 
@@ -70,6 +71,12 @@ local function planned_staleness(plan)
    return list
 end
 
+local function budgets(plan)
+   local list = {}
+   for d, device in ipairs(plan.devices) do list[d] = device.memory_bytes end
+   return list
+end
+
 --- What summary.json holds.
 -- @tparam run run
 -- @tparam score score of the last evaluation
@@ -99,7 +106,9 @@ function M.summary(run, score)
       staleness_seen = run.timeline and run.timeline.staleness,
       memory_planned_bytes = run.plan:memory_bytes(),
       memory_measured_bytes = totals(run.engine:measured()),
+      memory_budget_bytes = budgets(run.plan),
       shares_percent = run.waits and waits.percent(run.waits),
+      copies = copies.any(run.copies) and run.copies or nil,
    }
    add_training(summary, run)
    return summary
