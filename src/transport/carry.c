@@ -36,7 +36,7 @@ static void fail_mpi(ft_world *w, int rc, const char *what, int rank)
     world_fail(w, &error);
 }
 
-static void fail_memory(ft_world *w)
+void world_fail_memory(ft_world *w)
 {
     ft_error error;
     ft_fail(&error, FT_NOMEM, "rank %d: no memory for messages", w->rank);
@@ -47,14 +47,20 @@ static void fail_memory(ft_world *w)
 
 static void begin_sends(ft_world *w)
 {
+    bool room = true;
     pthread_mutex_lock(&w->lock);
     for (int i = 0; i < w->waiting.n; i++) {
-        sending *s = list_add(&w->sends, sizeof *s);
-        if (!s) break;
-        *s = ((sending *)w->waiting.items)[i];
+        const sending *next = &((const sending *)w->waiting.items)[i];
+        sending *s = room ? list_add(&w->sends, sizeof *s) : NULL;
+        room = s != NULL;
+        if (s)
+            *s = *next;
+        else
+            ft_free(next->own);
     }
     w->waiting.n = 0;
     pthread_mutex_unlock(&w->lock);
+    if (!room) world_fail_memory(w); /* some are lost */
 }
 
 static bool move_sends(ft_world *w)
@@ -98,19 +104,29 @@ static partial *find_partial(ft_world *w, int from, int tag)
     return NULL;
 }
 
-/* Where a piece goes; *total: of the message with it. */
+static void fail_letter(ft_world *w, const receiving *r)
+{
+    ft_error error;
+    ft_fail(&error, FT_UNSUPPORTED,
+            "rank %d sent %lld bytes or more that nobody listens for, expected less", r->peer,
+            (long long)PIECE);
+    world_fail(w, &error);
+}
+
+/* Where a piece goes, NULL after a failure; *total: of the message with it. */
 static char *place_piece(ft_world *w, receiving *r, int bytes, int64_t *total)
 {
     partial *p = find_partial(w, r->peer, r->tag);
     if (!p) {
+        if (!r->heard && bytes == PIECE) return fail_letter(w, r), NULL;
         char *base = r->heard ? r->to.place(r->to.user, r->peer, r->tag, bytes) : ft_alloc(bytes);
         *total = bytes;
         r->data = base;
-        if (bytes < PIECE || !base) return base;
-        p = list_add(&w->partials, sizeof *p);
-        if (!p || !r->heard) return NULL; /* letters are of one piece */
-        *p = (partial){r->peer, r->tag, base, bytes};
-        return base;
+        if (base && bytes == PIECE && (p = list_add(&w->partials, sizeof *p)))
+            *p = (partial){r->peer, r->tag, base, bytes};
+        bool placed = base && (bytes < PIECE || p);
+        if (!placed) world_fail_memory(w);
+        return placed ? base : NULL;
     }
     char *at = p->base + p->bytes;
     r->data = p->base;
@@ -127,13 +143,13 @@ static bool begin_receives(ft_world *w)
     bool moved = false;
     while ((rc = w->mpi->probe(&from, &tag, &bytes, &message)) > 0) {
         receiving *r = list_add(&w->receives, sizeof *r);
-        if (!r) return fail_memory(w), false;
+        if (!r) return world_fail_memory(w), false;
         const ft_receiver *to = receiver_of(w, tag);
         *r = (receiving){.peer = from, .tag = tag, .heard = to != NULL};
         if (to) r->to = *to;
         int64_t total = 0;
         char *at = place_piece(w, r, bytes, &total);
-        if (!at) return fail_memory(w), false;
+        if (!at) return false;
         r->bytes = bytes < PIECE ? total : -1;
         w->peers[from].heard_ns = ft_now_ns();
         rc = w->mpi->receive(message, at, bytes, &r->request);
@@ -155,7 +171,7 @@ static void keep_letter(ft_world *w, const receiving *r)
     ft_letter *letter = list_add(&w->letters, sizeof *letter);
     if (letter) *letter = (ft_letter){r->peer, r->tag, r->data, r->bytes};
     pthread_mutex_unlock(&w->lock);
-    if (!letter) fail_memory(w);
+    if (!letter) world_fail_memory(w);
     ft_gate_open(&w->came);
 }
 

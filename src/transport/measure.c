@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "transport/world.h"
 
-enum { PINGS = 101, BULKS = 8, BULK = 1 << 20, WARM_UP = 2, WORD = 8 };
+enum { PINGS = 101, BULKS = 8, BULK = 1 << 20, TURNS = 2, WORD = 8 }; /* the last turn counts */
 
 static const int64_t PATIENCE_NS = INT64_C(60000000000);
 
@@ -82,7 +82,7 @@ static ft_status ask_all(probe *p, ft_link_rates *out, ft_error *err)
     qsort(ns, PINGS, sizeof *ns, compare);
     out->latency_ns = ns[PINGS / 2] / 2;
     double there = 0, back = 0;
-    for (int i = 0; i < WARM_UP; i++) {
+    for (int i = 0; i < TURNS; i++) {
         FT_TRY(ask(p, BULKS, BULK, 1, &there, err));
         FT_TRY(ask(p, 1, WORD, BULKS, &back, err));
     }
@@ -97,7 +97,7 @@ static ft_status ask_all(probe *p, ft_link_rates *out, ft_error *err)
 static ft_status answer_all(probe *p, ft_error *err)
 {
     for (int i = 0; i < PINGS; i++) FT_TRY(answer(p, 1, 1, WORD, err));
-    for (int i = 0; i < WARM_UP; i++) {
+    for (int i = 0; i < TURNS; i++) {
         FT_TRY(answer(p, BULKS, 1, WORD, err));
         FT_TRY(answer(p, 1, BULKS, BULK, err));
     }

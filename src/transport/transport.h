@@ -23,7 +23,8 @@ enum { FT_FIRST_TAG = 8 };
 
 /* Meets the other processes that a launcher started with this one. FT_UNSUPPORTED when this program
  * has no module for MPI, FT_INVALID when they are not all the same build of the same version,
- * naming the rank. */
+ * naming the rank. Whoever has met others before it failed gets a world all the same, which has
+ * failed, to be closed. */
 ft_status ft_world_open(ft_world **out, const char *version, ft_error *err);
 /* Waits until all that was sent has arrived, and for the others to close; after a failure it does
  * not. NULL is accepted. */
@@ -33,9 +34,8 @@ void ft_world_close(ft_world *world);
 int ft_world_rank(const ft_world *world);
 int ft_world_size(const ft_world *world);
 const char *ft_world_host(const ft_world *world, int rank);
-/* Whether that process is on this machine, with the same clock; how many are. */
+/* Whether that process is on this machine, with the same clock. */
 bool ft_world_is_near(const ft_world *world, int rank);
-int ft_world_neighbours(const ft_world *world);
 
 /* Sends; the bytes stay as they are until the receiver has them (the caller knows when), or with
  * `copies` they are the caller's again at once. From any thread; a failure is the world's. */

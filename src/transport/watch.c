@@ -121,11 +121,11 @@ void *world_help(void *arg)
         int64_t nap = idle < 20 * MS ? MS / 5 : 2 * MS;
         if (now - atomic_load_explicit(&w->carried_ns, memory_order_relaxed) > nap / 2)
             ft_world_progress(w);
-        if (now >= next_beat && !w->silent && !atomic_load(&w->failed)) {
+        if (now >= next_beat && !atomic_load(&w->failed)) {
             beat(w);
             next_beat = now + BEAT_MS * MS;
         }
-        if (now >= next_look && !w->silent && !atomic_load(&w->failed)) {
+        if (now >= next_look && !atomic_load(&w->failed)) {
             look(w, now);
             next_look = now + LOOK_MS * MS;
         }

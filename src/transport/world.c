@@ -217,13 +217,6 @@ bool ft_world_is_near(const ft_world *w, int rank)
     return strcmp(w->peers[rank].hello.machine, w->peers[w->rank].hello.machine) == 0;
 }
 
-int ft_world_neighbours(const ft_world *w)
-{
-    int n = 0;
-    for (int r = 0; r < w->size; r++) n += ft_world_is_near(w, r);
-    return n;
-}
-
 /* -- messages ---------------------------------------------------------------------------------- */
 
 void ft_world_send(ft_world *w, int to, int tag, const void *data, int64_t bytes, bool copies)
@@ -250,9 +243,8 @@ void ft_world_send(ft_world *w, int to, int tag, const void *data, int64_t bytes
         ft_world_progress(w);
         return;
     }
-    ft_error error;
-    ft_fail(&error, FT_NOMEM, "rank %d: no memory for messages", w->rank);
-    world_fail(w, &error);
+    if (bytes < PIECE) ft_free(own); /* no piece of it is on its way */
+    world_fail_memory(w);
 }
 
 ft_status ft_world_listen(ft_world *w, const ft_receiver *receiver, ft_error *err)

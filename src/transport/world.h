@@ -77,7 +77,7 @@ struct ft_world {
     void *tells_user;
     ft_gate came; /* letters so far */
     pthread_t helper;
-    bool helps, silent; /* silent: the others are not watched */
+    bool helps; /* the thread is there */
     atomic_bool stop, failed;
 };
 
@@ -94,6 +94,8 @@ void describe_build(const char *version, char *out, size_t size);
 void world_carry(ft_world *world);
 /* Whether something is on its way into the memory of that user; likewise. */
 bool world_receives(const ft_world *world, const void *user);
+/* There is no memory for a message, which is a failure of the world. */
+void world_fail_memory(ft_world *world);
 /* world.c: notes the first failure and tells who wants to know. */
 void world_fail(ft_world *world, const ft_error *error);
 /* Waits until all that was to be sent is sent, or for so long. */
