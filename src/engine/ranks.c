@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "engine/ranks.h"
 
 bool leads(const ft_run *run)
@@ -176,46 +175,54 @@ static void lose(void *user, const ft_error *error)
 
 /* -- telling ----------------------------------------------------------------------------------- */
 
-static void say(const ft_run *run, int rank, control c, const void *data, int64_t bytes)
+/* Room for what is said behind a control. */
+static char *page_of(const ft_run *run)
 {
-    struct ranks *r = run->ranks;
-    if (bytes + (int64_t)sizeof c > r->page_bytes) {
-        char *page = ft_realloc(r->page, bytes + (int64_t)sizeof c);
-        if (!page) return;
-        r->page = page;
-        r->page_bytes = bytes + (int64_t)sizeof c;
-    }
+    return run->ranks->page + sizeof(control);
+}
+
+/* With so many bytes of the page. */
+static void say(const ft_run *run, int rank, control c, int64_t bytes)
+{
     c.evaluates = run->trains != NULL;
-    memcpy(r->page, &c, sizeof c);
-    if (bytes) memcpy(r->page + sizeof c, data, (size_t)bytes);
-    ft_world_send(run->world, rank, FT_TAG_CONTROL, r->page, bytes + (int64_t)sizeof c, true);
+    memcpy(run->ranks->page, &c, sizeof c);
+    ft_world_send(run->world, rank, FT_TAG_CONTROL, run->ranks->page, (int64_t)sizeof c + bytes,
+                  true);
 }
 
 static void say_all(const ft_run *run, control c)
 {
-    for (int rank = 1; rank < ft_world_size(run->world); rank++) say(run, rank, c, NULL, 0);
+    for (int rank = 1; rank < ft_world_size(run->world); rank++) say(run, rank, c, 0);
 }
 
-/* Replies of all others, one each: `hear` gets what comes behind the error, if it is none. */
+/* A reply: *theirs is the failure that it tells of, which names its rank, and *s what is behind. */
+static ft_status take_reply(const ft_run *run, ft_letter *letter, strip *s, ft_error *theirs,
+                            ft_error *err)
+{
+    bool got;
+    FT_TRY(ft_world_take(run->world, FT_TAG_REPLY, -1, letter, &got, err));
+    *s = (strip){letter->data, 0, true};
+    pass(s, theirs, sizeof *theirs);
+    if (theirs->status != FT_OK) name_rank(run, letter->peer, theirs);
+    return FT_OK;
+}
+
+/* Replies of all others, one each: `hear` gets what comes behind the error, if it is none. The
+ * first failure that one tells of. */
 static ft_status hear_all(ft_run *run, void (*hear)(ft_run *run, int rank, strip *s), ft_error *err)
 {
-    ft_status status = FT_OK;
+    ft_error first = {FT_OK, ""};
     for (int i = 1; i < ft_world_size(run->world); i++) {
         ft_letter letter;
-        ft_error error;
-        bool got;
-        FT_TRY(ft_world_take(run->world, FT_TAG_REPLY, -1, &letter, &got, err));
-        strip s = {letter.data, 0, true};
-        pass(&s, &error, sizeof error);
-        if (error.status == FT_OK && hear) hear(run, letter.peer, &s);
-        if (error.status != FT_OK && status == FT_OK) {
-            name_rank(run, letter.peer, &error);
-            status = error.status;
-            if (err) *err = error;
-        }
+        ft_error theirs;
+        strip s;
+        FT_TRY(take_reply(run, &letter, &s, &theirs, err));
+        if (theirs.status == FT_OK && hear) hear(run, letter.peer, &s);
+        if (first.status == FT_OK) first = theirs;
         ft_world_drop(run->world, &letter);
     }
-    return status;
+    if (first.status != FT_OK && err) *err = first;
+    return first.status;
 }
 
 /* -- legs -------------------------------------------------------------------------------------- */
@@ -295,15 +302,14 @@ void ranks_feed(ft_run *run, const ft_feed *feed)
     struct ranks *r = run->ranks;
     for (int rank = 1; rank < ft_world_size(run->world); rank++) {
         int64_t at = 0;
-        if (!has_stages(run, rank)) continue;
+        if (!r->slips[rank]) continue; /* it has no stages */
         for (int i = 0; i < b->n_inputs; i++) {
             int64_t bytes = b->input_bytes[feed->bucket * b->n_inputs + i] * b->cut.micro_batches;
             if (!r->reads[rank * b->n_inputs + i]) continue;
-            memcpy(r->batch + at, feed->inputs[i].data, (size_t)bytes);
+            memcpy(page_of(run) + at, feed->inputs[i].data, (size_t)bytes);
             at += bytes;
         }
-        say(run, rank, (control){.kind = SAY_FEED, .number = feed->bucket, .rate = feed->rate},
-            r->batch, at);
+        say(run, rank, (control){.kind = SAY_FEED, .number = feed->bucket, .rate = feed->rate}, at);
     }
 }
 
@@ -319,18 +325,21 @@ ft_status ranks_fetch(ft_run *run, int param, ft_error *err)
     const ft_blueprint *b = run->blueprint;
     mirror *m = &run->mirrors[param];
     ft_letter letter;
-    ft_error error;
-    bool got;
+    ft_error theirs;
+    strip s;
+    if (run->ranks->begun) { /* else nobody has written anything yet */
+        say(run, rank_of_stage(run, b->params[param].owner),
+            (control){.kind = SAY_FETCH, .number = param}, 0);
+        FT_TRY(take_reply(run, &letter, &s, &theirs, err));
+        if (theirs.status == FT_OK) {
+            pass(&s, m->param, ft_spec_bytes(&b->params[param].spec));
+            pass(&s, m->state, ft_blueprint_state_bytes(b, param));
+        }
+        ft_world_drop(run->world, &letter);
+        if (theirs.status != FT_OK && err) *err = theirs;
+        if (theirs.status != FT_OK) return theirs.status;
+    }
     m->is_new = true;
-    if (!run->ranks->begun) return FT_OK; /* nobody has written anything yet */
-    int rank = rank_of_stage(run, b->params[param].owner);
-    say(run, rank, (control){.kind = SAY_FETCH, .number = param}, NULL, 0);
-    FT_TRY(ft_world_take(run->world, FT_TAG_REPLY, -1, &letter, &got, err));
-    strip s = {letter.data, 0, true};
-    pass(&s, &error, sizeof error);
-    pass(&s, m->param, ft_spec_bytes(&b->params[param].spec));
-    pass(&s, m->state, ft_blueprint_state_bytes(run->blueprint, param));
-    ft_world_drop(run->world, &letter);
     return FT_OK;
 }
 
@@ -347,25 +356,27 @@ static bool copies_param(const ft_run *run, int rank, int param, bool state)
     return false;
 }
 
+/* To the owner and to those who have copies, unless they are here. */
+static void store(ft_run *run, say_kind kind, int param, const char *data, int64_t bytes)
+{
+    int owner = rank_of_stage(run, run->blueprint->params[param].owner);
+    memcpy(page_of(run), data, (size_t)bytes);
+    for (int rank = 1; rank < ft_world_size(run->world); rank++)
+        if (rank == owner || copies_param(run, rank, param, kind == SAY_STORE_STATE))
+            say(run, rank, (control){.kind = (int32_t)kind, .number = param}, bytes);
+}
+
 void ranks_store(ft_run *run, int param)
 {
     const ft_blueprint *b = run->blueprint;
     const mirror *m = &run->mirrors[param];
-    int owner = rank_of_stage(run, b->params[param].owner);
-    bool here = owner == run->rank;
+    bool here = owner_is_here(run, param);
     if (!here && !m->is_new) return;
-    const char *weights = here ? param_at(run, param) : m->param;
-    const char *state = here ? run->states[param] : m->state;
-    int64_t bytes = ft_spec_bytes(&b->params[param].spec);
     int64_t state_bytes = ft_blueprint_state_bytes(b, param);
-    const control all = {.kind = SAY_STORE, .number = param};
-    const control rest = {.kind = SAY_STORE_STATE, .number = param};
-    for (int rank = 1; rank < ft_world_size(run->world); rank++) {
-        if (rank == owner || copies_param(run, rank, param, false))
-            say(run, rank, all, weights, bytes);
-        if (state_bytes && (rank == owner || copies_param(run, rank, param, true)))
-            say(run, rank, rest, state, state_bytes);
-    }
+    store(run, SAY_STORE, param, here ? param_at(run, param) : m->param,
+          ft_spec_bytes(&b->params[param].spec));
+    if (state_bytes)
+        store(run, SAY_STORE_STATE, param, here ? run->states[param] : m->state, state_bytes);
 }
 
 ft_status ranks_refresh(ft_run *run, ft_error *err)
@@ -411,22 +422,27 @@ static ft_status open_outputs(ft_run *run, ft_error *err)
     return FT_OK;
 }
 
-static ft_status open_feeds(ft_run *run, ft_error *err)
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The page has room for the largest that rank 0 says: a batch, a parameter, its state. */
+static ft_status open_page(ft_run *run, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
-    int64_t bytes = 0;
+    int64_t most = 0;
     for (int bucket = 0; bucket < b->cut.n_graphs; bucket++) {
         int64_t sum = 0;
         for (int i = 0; i < b->n_inputs; i++)
             sum += b->input_bytes[bucket * b->n_inputs + i] * b->cut.micro_batches;
-        if (sum > bytes) bytes = sum;
+        most = larger(most, sum);
     }
-    run->ranks->batch = ft_arena_alloc(run->arena, bytes + 1);
-    if (!run->ranks->batch) return no_memory(err);
-    for (int rank = 0; rank < ft_world_size(run->world); rank++)
-        for (int i = 0; i < b->n_inputs; i++)
-            run->ranks->reads[rank * b->n_inputs + i] = reads_input(run, rank, i);
-    return FT_OK;
+    for (int p = 0; !run->trains && p < b->n_params; p++)
+        most =
+            larger(most, larger(ft_spec_bytes(&b->params[p].spec), ft_blueprint_state_bytes(b, p)));
+    run->ranks->page = ft_arena_alloc(run->arena, (int64_t)sizeof(control) + most);
+    return run->ranks->page ? FT_OK : no_memory(err);
 }
 
 /* Between legs. */
@@ -463,7 +479,10 @@ ft_status ranks_open(ft_run *run, ft_error *err)
         return no_memory(err);
     FT_TRY(open_slips(run, err));
     FT_TRY(open_outputs(run, err));
-    FT_TRY(open_feeds(run, err));
+    for (int rank = 0; rank < size; rank++)
+        for (int i = 0; i < b->n_inputs; i++)
+            r->reads[rank * b->n_inputs + i] = reads_input(run, rank, i);
+    if (leads(run)) FT_TRY(open_page(run, err));
     ft_world_on_ask(run->world, rests, run);
     const ft_receiver done = {r->done_tag, 1, r, place_slip, hear_slip};
     const ft_receiver failure = {r->failure_tag, 1, r, place_failure, hear_failure};
@@ -496,5 +515,4 @@ void ranks_close(ft_run *run)
     if (!run->ranks) return;
     ft_world_on_ask(run->world, NULL, NULL);
     ft_world_forget(run->world, run->ranks);
-    ft_free(run->ranks->page);
 }

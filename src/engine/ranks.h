@@ -33,11 +33,9 @@ struct ranks {
     int64_t *placed, *heard; /* by rank: slips so far in this leg */
     char **outputs;          /* by output of another process: ring */
     bool *reads;             /* by rank, then input */
-    char *batch;             /* room for inputs */
-    char *page;              /* room for what is said */
-    int64_t page_bytes;
-    bool begun;   /* others have other parameters than zeros */
-    bool is_torn; /* a leg was ended early, messages of it may be under way */
+    char *page;              /* at rank 0: room for what is said */
+    bool begun;              /* others have other parameters than zeros */
+    bool is_torn;            /* a leg was ended early, messages of it may be under way */
     ft_error failure;
 };
 

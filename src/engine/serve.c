@@ -13,18 +13,20 @@ typedef struct server {
     ft_error failed; /* the first failure since the leg began */
 } server;
 
-static void reply(const ft_run *run, const ft_error *error, const void *data, int64_t bytes)
+/* An error, and behind it in the page so many bytes; the page is freed. NULL: there was no memory
+ * for one. */
+static void reply(const ft_run *run, ft_error error, char *page, int64_t bytes)
 {
-    int64_t all = (int64_t)sizeof *error + bytes;
-    char *page = ft_alloc(all);
-    if (!page) { /* the error alone fits */
-        ft_world_send(run->world, 0, FT_TAG_REPLY, error, sizeof *error, true);
-        return;
-    }
-    memcpy(page, error, sizeof *error);
-    if (bytes) memcpy(page + sizeof *error, data, (size_t)bytes);
-    ft_world_send(run->world, 0, FT_TAG_REPLY, page, all, true);
+    if (!page && error.status == FT_OK) ft_fail(&error, FT_NOMEM, "no memory to answer rank 0");
+    if (page) memcpy(page, &error, sizeof error);
+    ft_world_send(run->world, 0, FT_TAG_REPLY, page ? page : (const char *)&error,
+                  (int64_t)sizeof error + (page ? bytes : 0), true);
     ft_free(page);
+}
+
+static char *new_page(int64_t bytes)
+{
+    return ft_alloc((int64_t)sizeof(ft_error) + bytes);
 }
 
 static ft_status begin(server *s, const control *c, ft_error *err)
@@ -82,11 +84,9 @@ static void end(server *s, bool complete)
     ft_status status = ft_run_end(run, &error);
     if (status == FT_OK && s->failed.status == FT_OK) error = (ft_error){FT_OK, ""};
     ranks_write_events(run, NULL, &bytes);
-    char *page = ft_alloc(bytes);
-    if (page) ranks_write_events(run, page, &bytes);
-    if (!page) ft_fail(&error, FT_NOMEM, "no memory for what happened in a leg");
-    reply(run, &error, page, page ? bytes : 0);
-    ft_free(page);
+    char *page = new_page(bytes);
+    if (page) ranks_write_events(run, page + sizeof error, &bytes);
+    reply(run, error, page, bytes);
 }
 
 static void fetch(const ft_run *run, int param)
@@ -94,13 +94,12 @@ static void fetch(const ft_run *run, int param)
     const ft_error fine = {FT_OK, ""};
     int64_t bytes = ft_spec_bytes(&run->blueprint->params[param].spec);
     int64_t state = ft_blueprint_state_bytes(run->blueprint, param);
-    char *page = ft_alloc(bytes + state);
+    char *page = new_page(bytes + state);
     if (page) {
-        memcpy(page, param_at(run, param), (size_t)bytes);
-        if (state) memcpy(page + bytes, run->states[param], (size_t)state);
+        memcpy(page + sizeof fine, param_at(run, param), (size_t)bytes);
+        if (state) memcpy(page + sizeof fine + bytes, run->states[param], (size_t)state);
     }
-    reply(run, &fine, page, page ? bytes + state : 0);
-    ft_free(page);
+    reply(run, fine, page, bytes + state);
 }
 
 /* A parameter, or its state, in every stage here that has it: at its owner, or as a copy. */
@@ -125,7 +124,7 @@ static bool serve(server *s, const control *c, const char *data)
     switch ((say_kind)c->kind) {
     case SAY_BEGIN:
         begin(s, c, &error);
-        reply(s->run, &error, NULL, 0);
+        reply(s->run, error, new_page(0), 0);
         break;
     case SAY_FEED: feed(s, c, data); break;
     case SAY_DRAIN: ft_run_drain(s->now); break;
@@ -135,7 +134,7 @@ static bool serve(server *s, const control *c, const char *data)
     case SAY_STORE_STATE: store(s->run, (int)c->number, true, data); break;
     case SAY_REFRESH:
         ft_run_refresh(s->run, &error);
-        reply(s->run, &error, NULL, 0);
+        reply(s->run, error, new_page(0), 0);
         break;
     case SAY_FREE: return false;
     }
