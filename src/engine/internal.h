@@ -6,6 +6,7 @@
 
 #include "blueprint/states.h"
 #include "engine/engine.h"
+#include "state/guard.h"
 #include "state/late.h"
 #include "state/ledger.h"
 #include "state/remote.h"
@@ -117,9 +118,7 @@ ft_status pack_weights(ft_run *run, int stage, int param, ft_error *err);
 ft_status pack_weight(const worker *w, int stage, int pack, const void *weight, void *packed,
                       ft_error *err);
 
-/* norms.c: squared norms of a batch, by parameter; action N; the norm of all gradients that an
- * update goes by, NAN where it knows none. */
-norm_cell *norms_of(const ft_run *run, int64_t batch);
+/* norms.c: action N; the norm of all gradients that an update goes by, NAN where it knows none. */
 ft_status do_take_norms(worker *w, const ft_action *action, ft_error *err);
 ft_status global_norm(const worker *w, const ft_action *update, double *out, ft_error *err);
 

@@ -9,12 +9,6 @@
 
 #include "engine/internal.h"
 
-norm_cell *norms_of(const ft_run *run, int64_t batch)
-{
-    const ft_blueprint *b = run->blueprint;
-    return run->norms + batch % b->norm_slots * b->n_params;
-}
-
 /* What the stage has taken over; behind the batches. */
 static norm_cell *taken_norms(const ft_run *run, int s)
 {

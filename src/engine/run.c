@@ -115,7 +115,8 @@ static ft_status point_terms(ft_run *run, int s, ft_error *err)
     state->kept_terms = ft_arena_array(run->arena, n + 1, sizeof(bool));
     if (!state->parts || !state->summands || !state->kept_terms || !squares || !state->grads ||
         !state->rows || !state->squares || !state->terms)
-        return ft_fail(err, FT_NOMEM, "engine: no memory for the gradients of stage %d", s);
+        return ft_fail(err, FT_NOMEM, "engine: no memory for the gradients of stage %d",
+                       plan_stage(run, s));
     for (int i = 0; i < n; i++) {
         int term = stage->cut[0]->grads[i];
         const ft_param_layout *info = &b->params[ft_graph_grad_term(b->cut.graphs[0], term)->param];
@@ -147,7 +148,7 @@ static ft_status point_stage(ft_run *run, int s, ft_error *err)
     state->updates = ft_arena_array(run->arena, stage->n_params + 1, sizeof(ft_update));
     if (!state->losses || !state->params || !state->packed || !state->inputs ||
         !state->kept_params || !state->kept_packs || !state->updates)
-        return ft_fail(err, FT_NOMEM, "engine: no memory for stage %d", s);
+        return ft_fail(err, FT_NOMEM, "engine: no memory for stage %d", plan_stage(run, s));
     FT_TRY(versions_new(run, s, err));
     if (run->trains) {
         point_at_trained(run, s);

@@ -1,11 +1,11 @@
-/* state/guard.c - a line behind every place of a device's block, which nobody may write. */
+/* state/guard.c - guards of places, written and looked at. */
+#include "state/guard.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "blueprint/guards.h"
 #include "state/remote.h"
-
-enum { GUARD = 0xa5 };
 
 /* Of those classes whose places come and go, which evaluation has elsewhere. */
 static bool moves(ft_memory_class c)
@@ -63,13 +63,15 @@ ft_status guards_write(ft_run *run, bool all, ft_error *err)
 ft_status guards_check(ft_run *run, ft_error *err)
 {
     pass p = {.run = run, .err = err};
-    char slot[48] = "", name[128] = "";
+    char stage[48] = "", slot[48] = "", name[128] = "";
     memset(p.line, GUARD, sizeof p.line);
     ft_blueprint_guards(run->blueprint, check_guard, &p);
     if (p.status != FT_OK || !p.broken) return p.status;
+    if (p.first.stage >= 0)
+        snprintf(stage, sizeof stage, " in stage %d", plan_stage(run, p.first.stage));
     if (p.first.slot >= 0) snprintf(slot, sizeof slot, ", slot %d", p.first.slot);
     if (p.first.name) snprintf(name, sizeof name, " of '%s'", p.first.name);
-    return ft_fail(err, FT_INVALID, "device %s: something wrote past the end of %s%s in stage %d%s",
+    return ft_fail(err, FT_INVALID, "device %s: something wrote past the end of %s%s%s%s",
                    run->blueprint->cut.devices[p.first.device].name,
-                   ft_memory_classes[p.first.class].name, name, p.first.stage, slot);
+                   ft_memory_classes[p.first.class].name, name, stage, slot);
 }

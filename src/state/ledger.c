@@ -141,7 +141,7 @@ ft_status ledger_new(ft_run *run, ft_error *err)
     for (int s = 0; s < b->cut.n_stages; s++) {
         int window = b->stages[s].window, slots = window ? window : b->stages[s].n_slots;
         const pool about = {.what = "activations of stage",
-                            .number = s,
+                            .number = plan_stage(run, s),
                             .device = b->stages[s].device,
                             .class = FT_MEMORY_ACTIVATIONS,
                             .moves = window > 0,
@@ -167,7 +167,7 @@ ft_status ledger_new(ft_run *run, ft_error *err)
                                                        "what a receive brings, edge"};
             const ft_row *row = &b->cargoes[e].rows[r];
             const pool about = {.what = whats[r],
-                                .number = e,
+                                .number = b->cargoes[e].edge,
                                 .device = row->device,
                                 .class = FT_MEMORY_BUFFERS,
                                 .n = row->n};

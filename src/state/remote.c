@@ -68,11 +68,6 @@ static int64_t note_bytes(const ft_blueprint *b, int e)
     return (int64_t)sizeof(note) + n * (int64_t)sizeof(double);
 }
 
-static norm_cell *norms_at(const ft_run *run, int64_t batch)
-{
-    return run->norms + batch % run->blueprint->norm_slots * run->blueprint->n_params;
-}
-
 static void write_note(ft_run *run, int e, int64_t batch, note *out)
 {
     const ft_blueprint *b = run->blueprint;
@@ -85,7 +80,7 @@ static void write_note(ft_run *run, int e, int64_t batch, note *out)
     pthread_mutex_unlock(&run->error_lock);
     for (int i = 0; b->norms && i < from->n_params; i++)
         if (from->params[i].owned)
-            out->squared[n++] = norms_at(run, batch)[from->params[i].param].squared;
+            out->squared[n++] = norms_of(run, batch)[from->params[i].param].squared;
 }
 
 void note_failure(ft_run *run, int64_t batch, const ft_error *failure, int64_t order)
@@ -108,7 +103,7 @@ static void read_note(ft_run *run, int e, int64_t batch, const note *in)
     note_failure(run, batch, &in->failure, in->order);
     for (int i = 0; b->norms && i < from->n_params; i++)
         if (from->params[i].owned)
-            norms_at(run, batch)[from->params[i].param].squared = in->squared[n++];
+            norms_of(run, batch)[from->params[i].param].squared = in->squared[n++];
 }
 
 /* -- slots ------------------------------------------------------------------------------------- */
@@ -172,24 +167,21 @@ void remote_fill(worker *w, const ft_action *a, int e)
     ft_world_send(run->world, run->edges[e].peer, tag_of(run, e, false), box, bytes, false);
 }
 
-/* Whether an edge before e, to slots of the same row, is to the same process. */
-static bool was_told(const ft_run *run, int slots_of, int e)
+/* The edges to one row's slots are among those of one edge of the plan, which stand together. */
+static int end_of_row(const ft_blueprint *b, int slots_of)
 {
-    for (int k = slots_of; k < e; k++)
-        if (run->blueprint->cargoes[k].slots_of == slots_of && !sends(run, k) &&
-            run->edges[k].peer == run->edges[e].peer)
-            return true;
-    return false;
+    int e = slots_of;
+    while (e < b->n_edges && b->cargoes[e].edge == b->cargoes[slots_of].edge) e++;
+    return e;
 }
 
 void remote_free(const ft_run *run, int slots_of)
 {
-    for (int e = slots_of; e < run->n_edges; e++) {
-        int to = run->edges[e].peer;
-        if (run->blueprint->cargoes[e].slots_of != slots_of || to < 0 || sends(run, e)) continue;
-        if (!was_told(run, slots_of, e))
-            ft_world_send(run->world, to, tag_of(run, slots_of, true), NULL, 0, false);
-    }
+    int end = end_of_row(run->blueprint, slots_of);
+    for (int e = slots_of; e < end; e++)
+        if (run->edges[e].hears && run->blueprint->cargoes[e].slots_of == slots_of)
+            ft_world_send(run->world, run->edges[e].peer, tag_of(run, slots_of, true), NULL, 0,
+                          false);
 }
 
 static void *place(void *user, int from, int tag, int64_t bytes)
@@ -263,6 +255,17 @@ static ft_status open_boxes(ft_run *run, ft_error *err)
     return FT_OK;
 }
 
+/* Whether no edge before e is from the same process to the same row. */
+static bool is_first_of_maker(const ft_run *run, int e)
+{
+    int slots_of = run->blueprint->cargoes[e].slots_of;
+    for (int k = slots_of; k < e; k++)
+        if (run->blueprint->cargoes[k].slots_of == slots_of && run->edges[k].hears &&
+            run->edges[k].peer == run->edges[e].peer)
+            return false;
+    return true;
+}
+
 ft_status remotes_open(ft_run *run, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
@@ -271,7 +274,9 @@ ft_status remotes_open(ft_run *run, ft_error *err)
         run->edges[e].peer = -1;
         if (from == to || (from != run->rank && to != run->rank)) continue;
         run->edges[e].peer = from == run->rank ? to : from;
-        if (to == run->rank) run->edges[b->cargoes[e].slots_of].tells = true;
+        if (to != run->rank) continue;
+        run->edges[b->cargoes[e].slots_of].tells = true;
+        run->edges[e].hears = is_first_of_maker(run, e);
     }
     FT_TRY(open_boxes(run, err));
     remotes_reset(run);

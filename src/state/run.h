@@ -16,7 +16,7 @@
  * of batches. */
 typedef struct pool {
     const char *what; /* for people */
-    int number;       /* of the stage or edge; -1: of none */
+    int number;       /* of the stage or edge of the plan; -1: of none */
     int device;
     ft_memory_class class;
     bool moves; /* what is in them has no slot in the block, but comes and goes */
@@ -37,6 +37,8 @@ typedef struct edge_state {
     /* Of an edge to another process (remote.c). */
     int peer;                /* its rank; -1: none */
     bool tells;              /* others fill slots of its row, which are freed here */
+    bool hears;              /* its maker, elsewhere, is told when a slot of the row is free: of
+                                edges from one process to a row, the first */
     char *box;               /* the sender's slots; a receiver's for notes */
     int64_t placed, arrived; /* numbers of what came last */
     int64_t credits;         /* slots that were free again */
@@ -199,6 +201,19 @@ struct ft_run {
     ft_arena *arena;
 };
 
+/* The stage of the plan of which stage s of the blueprint is a seat: what people know it by. */
+static inline int plan_stage(const ft_run *run, int s)
+{
+    return run->blueprint->stages[s].origin;
+}
+
+/* Squared norms of a batch, by parameter. */
+static inline norm_cell *norms_of(const ft_run *run, int64_t batch)
+{
+    const ft_blueprint *b = run->blueprint;
+    return run->norms + batch % b->norm_slots * b->n_params;
+}
+
 /* True when the action's batch is past the end of a leg that was drained. */
 static inline bool action_is_left_out(const ft_run *run, const ft_action *action)
 {
@@ -281,10 +296,5 @@ ft_status units_wait(worker *w, const ft_action *action, ft_error *err);
 ft_status unit_comes(worker *w, const ft_action *action, ft_error *err);
 ft_status unit_goes(worker *w, const ft_action *action, ft_error *err);
 ft_status unit_is_dropped(worker *w, const ft_action *action, ft_error *err);
-
-/* guard.c: writes the guards of places; of tensors that stay for the run too, or only of slots. */
-ft_status guards_write(ft_run *run, bool all, ft_error *err);
-/* FT_INVALID names the place behind which something was written. */
-ft_status guards_check(ft_run *run, ft_error *err);
 
 #endif

@@ -35,7 +35,8 @@ static ft_status open_swaps(ft_run *run, int s, ft_error *err)
     run->stages[s].swaps = w;
     if (w) w->micros = ft_alloc(stage->window * (int64_t)sizeof *w->micros);
     if (!w || !w->micros)
-        return ft_fail(err, FT_NOMEM, "engine: no memory for the swaps of stage %d", s);
+        return ft_fail(err, FT_NOMEM, "engine: no memory for the swaps of stage %d",
+                       plan_stage(run, s));
     w->window = stage->window;
     w->home_bytes = stage->window * stage->slot_bytes;
     void *homes = NULL;

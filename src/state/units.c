@@ -10,10 +10,9 @@
 
 #include "base/alloc.h"
 #include "state/disk.h"
+#include "state/guard.h"
 #include "state/ledger.h"
 #include "state/remote.h"
-
-enum { GUARD = 0xa5 };
 
 /* Streams that bring something to a device. */
 typedef enum { BY_COPY, BY_COMPUTE, BRINGERS } bringer;
@@ -394,7 +393,7 @@ static ft_status check_guard(const ft_run *run, const unit_state *u, const char 
             return ft_fail(err, FT_INVALID,
                            "device %s: something wrote past the end of %s, which move, in stage %d",
                            worker_of(run, u)->executor->device->name,
-                           ft_memory_classes[u->unit->class].name, u->unit->seat);
+                           ft_memory_classes[u->unit->class].name, plan_stage(run, u->unit->seat));
     return FT_OK;
 }
 

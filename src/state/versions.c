@@ -65,7 +65,7 @@ ft_status versions_new(ft_run *run, int s, ft_error *err)
     state->kept_copies = ft_arena_array(run->arena, stage->n_params + 1, sizeof(bool));
     if (!state->versions.forwards || !state->old_params || !state->old_packed || !state->rates ||
         !state->own_rates || !state->state_copies || !state->kept_copies)
-        return ft_fail(err, FT_NOMEM, "engine: no memory for stage %d", s);
+        return ft_fail(err, FT_NOMEM, "engine: no memory for stage %d", plan_stage(run, s));
     for (int i = 0; i < stage->n_params; i++)
         if (stage->params[i].with_state)
             state->state_copies[stage->params[i].param] =
@@ -137,11 +137,11 @@ static int64_t version_there(const ft_run *run, int s, int kind, int64_t wanted)
     return ledger_version(run, s, kind, wanted);
 }
 
-static ft_status not_kept(int s, int64_t version, ft_error *err)
+static ft_status not_kept(const ft_run *run, int s, int64_t version, ft_error *err)
 {
     return ft_fail(err, FT_INVALID,
                    "engine: stage %d reads version %lld of its weights, which is not kept any more",
-                   s, (long long)version);
+                   plan_stage(run, s), (long long)version);
 }
 
 ft_status find_older(const ft_run *run, int s, int i, int64_t version, const float **out,
@@ -150,7 +150,8 @@ ft_status find_older(const ft_run *run, int s, int i, int64_t version, const flo
     const ft_stage_param *p = &run->blueprint->stages[s].params[i];
     int kind = p->owned ? FT_WEIGHTS_OWNED : FT_WEIGHTS_ADOPTED;
     bool kept = p->old_at >= 0 && ring_of(run, s, kind)->n;
-    if (!kept || ledger_version(run, s, kind, version) != version) return not_kept(s, version, err);
+    if (!kept || ledger_version(run, s, kind, version) != version)
+        return not_kept(run, s, version, err);
     *out = (const float *)(const void *)(ring_slot(run, s, kind, version) + p->old_at);
     return FT_OK;
 }
@@ -208,7 +209,7 @@ ft_status find_versions(const ft_run *run, const ft_action *a, ft_bases *bases, 
     for (int k = 0; k < FT_WEIGHTS_KINDS; k++) {
         if (!ring_of(run, a->stage, k)->n || read.of[k] == state->versions.newest.of[k]) continue;
         if (version_there(run, a->stage, k, read.of[k]) != read.of[k])
-            return not_kept(a->stage, read.of[k], err);
+            return not_kept(run, a->stage, read.of[k], err);
         point_at(run, a->stage, k, false, ring_slot(run, a->stage, k, read.of[k]), bases);
     }
     if (a->kind != FT_ACT_FORWARD || state->predicted_for != index + 1) return FT_OK;
