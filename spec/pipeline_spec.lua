@@ -270,6 +270,20 @@ describe("the memory of a run", function()
       assert.is_true(after <= live)
    end)
 
+   it("of a run that nobody holds is given back before a new one takes more", function()
+      local plan = pipeline.plan(options)
+      local function live_after(runs)
+         for _ = 1, runs do
+            local run = plan.blueprint:run()
+            assert.truthy(run:param(1)) -- holds on to the run's memory until it is collected
+            run:free()
+         end
+         return (core.sys.allocs())
+      end
+      local one = live_after(1)
+      assert.is_true(live_after(6) <= one)
+   end)
+
    it("holds a slot for every micro-batch in flight, and no more", function()
       local plan = pipeline.plan(with(options, { schedule = "gpipe" }))
       local fewer = pipeline.plan(with(options, { schedule = "1f1b" }))

@@ -37,6 +37,9 @@ int script_run_new(lua_State *L)
     ft_error err = {FT_OK, ""};
     const ft_blueprint *b = script_check_blueprint(L, 1);
     const char *swap_dir = luaL_optstring(L, 2, NULL);
+    /* the collector does not see how large a run is: those that nobody holds go before more comes
+     */
+    lua_gc(L, LUA_GCCOLLECT, 0);
     void **box = script_box_new(L, RUN);
     lua_createtable(L, 1, 0); /* holds on to the blueprint */
     lua_pushvalue(L, 1);
