@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "plan/making.h"
 #include "schedule_cases.h"
 
 /* Longest path to a stage without forward edges out; edges lead to higher stages. */
@@ -123,6 +124,86 @@ static void test_more_buffers_are_as_good(void)
     }
 }
 
+static int64_t played_ns(const ft_plan *plan, uint64_t seed)
+{
+    ft_error err = {0};
+    ft_timeline *timeline = NULL;
+    const ft_simulation options = {.delay_ns = 300, .seed = seed};
+    if (!CHECK_STATUS(ft_plan_simulate_on(&timeline, plan, &options, &err), FT_OK)) return -1;
+    int64_t ns = ft_timeline_end_ns(timeline);
+    ft_timeline_free(timeline);
+    return ns;
+}
+
+/* Slots that are taken away were never full: no order and no time changes, whatever takes long. */
+static void compare_trimmed(const pipeline_case *c, const ft_schedule *schedule, int *taken,
+                            int *kept)
+{
+    ft_error err = {0};
+    ft_plan *whole = NULL, *trimmed = NULL;
+    ft_pipeline pipeline = c->pipeline;
+    if (ft_plan_make(&whole, &pipeline, schedule, &err) != FT_OK) return; /* would be given more */
+    pipeline.most_slots = FT_PLAN_MAX_SLOTS;
+    if (!CHECK_STATUS(ft_plan_make(&trimmed, &pipeline, schedule, &err), FT_OK)) goto done;
+    CHECK_STATUS(ft_plan_check(trimmed, &err), FT_OK);
+    for (int e = 0; e < whole->n_edges; e++) {
+        bool per_micro = ft_action_per_micro(whole->edges[e].from_kind);
+        int before = whole->edges[e].slots, after = trimmed->edges[e].slots;
+        CHECK(per_micro ? after == before : after >= 1 && after <= before);
+        if (per_micro) continue;
+        *taken += before - after;
+        *kept += after > 1;
+    }
+    for (uint64_t seed = 1; seed < 4; seed++)
+        CHECK(played_ns(whole, seed) == played_ns(trimmed, seed));
+done:
+    ft_plan_free(whole);
+    ft_plan_free(trimmed);
+}
+
+static void test_slots_that_are_never_full_are_taken_away(void)
+{
+    int taken = 0, kept = 0;
+    for (int seed = 0; seed < CASES(100); seed++) {
+        ft_rng rng;
+        pipeline_case c;
+        ft_rng_init(&rng, 9, (uint64_t)seed);
+        random_branches(&c, &rng);
+        random_ties(&c, &rng);
+        choose_slots(&c);
+        case_random_costs(&c, &rng);
+        case_walk walk = {.all_weights = true};
+        for (const ft_schedule *s; (s = case_next(&c, &walk));)
+            compare_trimmed(&c, s, &taken, &kept);
+    }
+    CHECK(taken > 0 && kept > 0);
+}
+
+/* With a drain, an owner and the stage that copies it wait for each other in every batch; without
+ * one, either may be a batch ahead. */
+static void test_slots_of_a_tied_weight(void)
+{
+    static const struct {
+        const char *schedule;
+        int owner, user, gradients, weights;
+    } rows[] = {{"1f1b", 0, 3, 1, 1}, {"gpipe", 3, 0, 1, 1}, {"async", 0, 3, 2, 2}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        pipeline_case c;
+        ft_error err = {0};
+        ft_plan *plan = NULL;
+        case_chain(&c, 4, 2, 40, 5, 10, 20);
+        case_tie(&c, rows[i].owner, rows[i].user, 5);
+        c.pipeline.most_slots = 64;
+        if (!CHECK_STATUS(
+                ft_plan_make(&plan, &c.pipeline, ft_schedule_find(rows[i].schedule), &err), FT_OK))
+            continue;
+        const ft_edge *tie = &plan->edges[plan->n_edges - 2];
+        if (!CHECK(tie[0].slots == rows[i].gradients && tie[1].slots == rows[i].weights))
+            fprintf(stderr, "%s: %d and %d\n", rows[i].schedule, tie[0].slots, tie[1].slots);
+        ft_plan_free(plan);
+    }
+}
+
 /* Updates of the owner that the stage has taken over, before its forward of each micro-batch. */
 static int versions_read(const ft_plan *plan, int stage, ft_action_kind kind, int *at)
 {
@@ -174,6 +255,8 @@ int main(void)
 {
     RUN(test_ties_in_any_direction_complete);
     RUN(test_more_buffers_are_as_good);
+    RUN(test_slots_that_are_never_full_are_taken_away);
+    RUN(test_slots_of_a_tied_weight);
     RUN(test_versions_of_tied_weights);
     RUN(test_owners_in_a_circle_are_named);
     return check_report();

@@ -16,9 +16,12 @@ typedef struct walk {
     int *queue; /* devices to look at again: a ring of n_devices, no device is in it twice */
     bool *queued;
     int head, n;
-    int batch_slots; /* a batch begins when the one so many before it has ended; 0: at once */
-    int ended;       /* batches that have ended in every stage, in order */
-    int *left;       /* by batch: stages that have not ended it */
+    int batch_slots;     /* a batch begins when the one so many before it has ended; 0: at once */
+    int ended;           /* batches that have ended in every stage, in order */
+    int *left;           /* by batch: stages that have not ended it */
+    const ft_edge *late; /* who uses its items does so only when nothing else can go on; or NULL */
+    int64_t used, made;  /* of its items: that may be used, that are made */
+    int64_t most;        /* made and not used, at most */
 } walk;
 
 static ft_status walk_init(walk *w, ft_arena *arena, const ft_plan *plan, const ft_seating *shares,
@@ -69,12 +72,22 @@ static void end_batch(walk *w, const ft_action *a)
     }
 }
 
+/* Whether the action has to wait since it uses an item of the late edge; counts who makes one. */
+static bool is_late(walk *w, const ft_meeting *m)
+{
+    if (!w->late) return false;
+    if (w->late->to == m->stage && (int)w->late->to_kind == m->kind) return m->index >= w->used;
+    if (w->late->from == m->stage && (int)w->late->from_kind == m->kind) w->made++;
+    if (w->made - w->used > w->most) w->most = w->made - w->used;
+    return false;
+}
+
 static void run(walk *w, ft_runner *r)
 {
     for (; r->cursor.more; ft_runner_step(r)) {
         if (w->batch_slots && r->cursor.now.batch >= w->ended + w->batch_slots) return;
         ft_meeting m = ft_meeting_of(w->plan, w->shares, r->device, &r->cursor.now);
-        if (ft_wires_blocking(w->wires, &m).reason != FT_STOP_NOTHING) return;
+        if (ft_wires_blocking(w->wires, &m).reason != FT_STOP_NOTHING || is_late(w, &m)) return;
         ft_wires_complete(w->wires, &m, 0, -1);
         ft_wires_wake(w->wires, &m, look_at, w);
         end_batch(w, &r->cursor.now);
@@ -118,6 +131,15 @@ static ft_status count_batches(walk *w, ft_arena *arena, ft_error *err)
     return FT_OK;
 }
 
+static void go_on(walk *w)
+{
+    while (w->n) {
+        int device = next_device(w);
+        for (int i = w->runners.first[device]; i < w->runners.first[device + 1]; i++)
+            run(w, &w->runners.list[i]);
+    }
+}
+
 ft_status ft_plan_walk(const ft_plan *plan, const ft_seating *shares, int batch_slots,
                        ft_arena *arena, ft_error *err)
 {
@@ -126,10 +148,45 @@ ft_status ft_plan_walk(const ft_plan *plan, const ft_seating *shares, int batch_
     w.batch_slots = batch_slots;
     if (batch_slots) FT_TRY(count_batches(&w, arena, err));
     for (int d = 0; d < plan->n_devices; d++) look_at(&w, d);
-    while (w.n) {
-        int device = next_device(&w);
-        for (int i = w.runners.first[device]; i < w.runners.first[device + 1]; i++)
-            run(&w, &w.runners.list[i]);
-    }
+    go_on(&w);
     return report_stuck(&w, err);
+}
+
+/* -- slots ------------------------------------------------------------------------------------- */
+
+/* What the edge has to hold at once, at most: everything goes as far as it can before an item is
+ * used, one item after the other. */
+static ft_status find_most(const ft_plan *plan, const ft_seating *shares, const ft_edge *edge,
+                           int64_t *out, ft_error *err)
+{
+    walk w;
+    ft_arena *arena = ft_arena_new();
+    if (!arena) return ft_fail(err, FT_NOMEM, "plan: no memory to walk it");
+    ft_status status = walk_init(&w, arena, plan, shares, err);
+    w.late = edge;
+    for (; status == FT_OK && w.used <= plan->n_batches; w.used++) {
+        for (int d = 0; d < plan->n_devices; d++) look_at(&w, d);
+        go_on(&w);
+    }
+    if (status == FT_OK) status = report_stuck(&w, err);
+    *out = w.most;
+    ft_arena_free(arena);
+    return status;
+}
+
+ft_status ft_plan_trim(const ft_plan *plan, ft_edge *edges, ft_error *err)
+{
+    ft_seating shares;
+    ft_arena *arena = ft_arena_new();
+    if (!arena) return ft_fail(err, FT_NOMEM, "plan: no memory to walk it");
+    ft_status status = ft_shares_of_plan(&shares, arena, plan, err);
+    for (int e = 0; e < plan->n_edges && status == FT_OK && !shares.several; e++) {
+        ft_edge *edge = &edges[e];
+        int64_t most = 0;
+        if (ft_action_per_micro(edge->from_kind) || edge->slots == 1) continue;
+        status = find_most(plan, &shares, edge, &most, err);
+        if (most < edge->slots) edge->slots = most > 1 ? (int)most : 1;
+    }
+    ft_arena_free(arena);
+    return status;
 }

@@ -26,6 +26,7 @@ typedef struct leg {
     ft_depths depths;
     stage_order *orders;  /* by seat */
     ft_action_list *done; /* by device */
+    ft_edge *edges;       /* the pipeline's; the plan gets their slots */
 } leg;
 
 /* order.c: the orders of all seats, by the rule alone. */

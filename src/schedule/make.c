@@ -139,7 +139,7 @@ static bool write_stages(ft_plan *plan, const leg *l)
         }
     }
     first[n] = shares->n_seats;
-    if (p->n_edges) memcpy(edges, p->edges, (size_t)p->n_edges * sizeof *edges);
+    if (p->n_edges) memcpy(edges, l->edges, (size_t)p->n_edges * sizeof *edges);
     plan->device = numbers;
     plan->depth = depth;
     plan->in_flight = in_flight;
@@ -197,6 +197,9 @@ static ft_status play_leg(leg *l, ft_fold *f, ft_error *err)
                                .replica_first = p->replica_first,
                                .replica_device = p->replica_device,
                                .replica_rule = p->replica_rule};
+    l->edges = ft_arena_array(l->arena, p->n_edges + 1, sizeof *l->edges);
+    if (!l->edges) return no_memory(err);
+    if (p->n_edges) memcpy(l->edges, p->edges, (size_t)p->n_edges * sizeof *l->edges);
     FT_TRY(ft_shares_new(&l->shares, l->arena, &q, err));
     l->reduces = (p->reduces || l->shares.several) && !l->schedule->forward_only;
     l->weights = p->weights ? p->weights : l->schedule->weights;
@@ -220,6 +223,13 @@ static ft_status write_proven(ft_plan **out, const leg *l, const ft_fold *f, int
 {
     ft_status status = write_plan(out, l, f, n_batches, err);
     if (status == FT_OK) status = ft_plan_check(*out, err);
+    if (status == FT_OK && l->pipeline->most_slots) {
+        FT_GO(ft_plan_trim(*out, l->edges, err));
+        ft_plan_free(*out);
+        *out = NULL;
+        return write_plan(out, l, f, n_batches, err);
+    }
+done:
     if (status != FT_OK) {
         ft_plan_free(*out);
         *out = NULL;

@@ -106,8 +106,8 @@ typedef struct ft_pipeline {
     int n_edges;
     const ft_edge *edges; /* F->F and B->B edges, R->R and R->U, and U->W for tied replicas; a
                              stage that is the target of a U->W edge has a W action per batch */
-    int most_slots; /* where no order completes all edges get twice the slots, up to so many; 0:
-                       they have what they say */
+    int most_slots; /* where no order completes all edges get twice the slots, up to so many, and
+                       those that can never be full are taken away; 0: they have what they say */
     const ft_stage_costs *costs; /* decide the order of stages that share a device; NULL: F and B
                                     take one unit each, the rest nothing */
 } ft_pipeline;
