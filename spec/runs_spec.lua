@@ -27,7 +27,10 @@ describe("ftpipe runs", function()
    it("lists what is there, and says what one is", function()
       local out = ftpipe { "runs", "ls", directory }
       assert.equal(3, select(2, out:gsub("\n", "")))
-      assert.matches("/deep/b +done +rte +accuracy %S+ %% +2 steps, ", out)
+      assert.matches("/deep/b +done +rte +accuracy %S+ %% +2 steps, %S+ %l+\n", out)
+      for line in out:gmatch("[^\n]+") do -- in columns
+         assert.equal(out:find(" done", 1, true), line:find(" done", 1, true), out)
+      end
       assert.equal(3, #core.json.decode((ftpipe { "runs", "ls", directory, "--format", "json" })))
       assert.matches("rte, done, accuracy.-\n  lr +0.01\n", (ftpipe { "runs", "show",
          directory .. "/c" }))
@@ -52,7 +55,9 @@ describe("ftpipe runs", function()
       ftpipe { "runs", "rm", directory .. "/d", "--yes" }
       assert.is_nil(core.sys.exists(directory .. "/d"))
       process.refused(6, "is no run", { "runs", "rm", directory, "--yes" })
-      process.refused(2, "runs needs one of", { "runs", "list" })
+      process.refused(2, "runs needs one of diff, .*, show\n$", { "runs", "list" })
+      process.refused(2, "did you mean 'ls'", { "runs", "lss" })
+      process.refused(6, "is no directory", { "runs", "ls", directory .. "/nothing" })
       local lock = core.io.lock(directory .. "/a/lock")
       process.refused(2, "a process is running there", { "runs", "rm", directory .. "/a", "--yes" })
       assert.matches("/a +running", (ftpipe { "runs", "ls", directory }))

@@ -433,6 +433,7 @@ describe("ftpipe sweep", function()
       process.refused(2, "does not return what ft.sweep gives", { "sweep", "recipes/../spec/support"
          .. "/files.lua" })
       process.refused(2, "there is no sweep 'nothing.lua'", { "sweep", "nothing.lua" })
+      process.refused(2, "there is no sweep 'shw' %(did you mean 'show'", { "sweep", "shw" })
       process.refused(6, "is no sweep", { "sweep", "show", directory })
    end)
 

@@ -15,8 +15,11 @@ function M.short(text, most)
    end
 end
 
---- Rows of words in columns, as lines; the first row is their heads.
-function M.columns(cells)
+--- Rows of words in columns, as lines; the first row is their heads. Words of the first and of the
+-- last column begin on the left, numbers between them end on the right.
+-- @tparam table cells
+-- @tparam[opt=false] boolean all_left all columns are of words
+function M.columns(cells, all_left)
    local width, lines = {}, {}
    for _, row in ipairs(cells) do
       for c, word in ipairs(row) do
@@ -28,8 +31,7 @@ function M.columns(cells)
       local padded = {}
       for c, word in ipairs(row) do
          local pad = (" "):rep((width[c] or 0) - M.width(word))
-         -- words begin on the left, numbers end on the right
-         local left = c == 1 or c == #cells[1] or #row < #cells[1]
+         local left = all_left or c == 1 or c == #cells[1] or #row < #cells[1]
          padded[c] = left and word .. pad or pad .. word
       end
       lines[i] = ("  " .. table.concat(padded, "  ")):gsub("%s+$", "")

@@ -10,8 +10,10 @@ local indexes = require("ftpipe.sweep.index")
 local keys = require("ftpipe.base.keys")
 local records = require("ftpipe.store.record")
 local small_file = require("ftpipe.base.small_file")
+local suggest = require("ftpipe.base.suggest")
 local units = require("ftpipe.base.units")
 local usage = require("ftpipe.base.usage")
+local columns = require("ftpipe.base.words").columns
 
 local M = { help = "the runs in a directory: ls, show, diff, events, reindex, rm" }
 
@@ -80,14 +82,18 @@ end
 local ACTIONS = {}
 
 function ACTIONS.ls(words, flags)
-   local runs = collect(words[1] or "out", 0, {})
-   if flags.format == "json" then return print(core.json.encode(core.json.array(runs))) end
-   for _, run in ipairs(runs) do
-      print((("%-32s %-8s %-10s %-18s %s"):format(run.path, run.state, run.task or "-",
-         score_of(run), run.summary.steps and ("%d steps, %s"):format(run.summary.steps,
-            units.format_seconds(run.summary.seconds or 0)) or "")):gsub("%s+$", ""))
+   local path = words[1] or "out"
+   if words[1] and core.sys.exists(path) ~= "directory" then
+      core.fail("not found", ("'%s' is no directory"):format(path))
    end
-   if #runs == 0 then print("no runs in " .. (words[1] or "out")) end
+   local runs, cells = collect(path, 0, {}), {}
+   if flags.format == "json" then return print(core.json.encode(core.json.array(runs))) end
+   for i, run in ipairs(runs) do
+      cells[i] = { run.path, run.state, run.task or "-", score_of(run), run.summary.steps
+         and ("%d steps, %s"):format(run.summary.steps,
+            units.format_seconds(run.summary.seconds or 0)) or "" }
+   end
+   print(cells[1] and columns(cells, true) or "no runs in " .. path)
 end
 
 function ACTIONS.show(words, flags)
@@ -199,8 +205,12 @@ end
 function M.run(argv)
    local words = argvs.words(argv)
    local flags = args.read(declared, argv, "runs ls|show|diff|events|reindex|rm")
-   local action = ACTIONS[table.remove(words, 1) or ""]
-   if not action then usage("runs needs one of ls, show, diff, events, reindex, rm") end
+   local name = table.remove(words, 1)
+   local action = ACTIONS[name or ""]
+   if not action then
+      usage("runs needs one of %s%s", table.concat(keys(ACTIONS), ", "),
+         name and suggest.hint(name, keys(ACTIONS)) or "")
+   end
    return action(words, flags)
 end
 

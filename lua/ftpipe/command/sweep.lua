@@ -5,8 +5,10 @@ local argvs = require("ftpipe.base.argv")
 local controllers = require("ftpipe.sweep.controller")
 local core = require("ftpipe.core")
 local indexes = require("ftpipe.sweep.index")
+local keys = require("ftpipe.base.keys")
 local methods = require("ftpipe.sweep.methods")
 local spaces = require("ftpipe.sweep.space")
+local suggest = require("ftpipe.base.suggest")
 local sweeps = require("ftpipe.sweep")
 local text = require("ftpipe.sweep.text")
 local usage = require("ftpipe.base.usage")
@@ -199,7 +201,9 @@ function M.run(argv)
    if on_directory and core.sys.exists(words[1]) ~= "file" then
       return on_directory(words[2], flags)
    end
-   if core.sys.exists(words[1]) ~= "file" then usage("there is no sweep '%s'", words[1]) end
+   if core.sys.exists(words[1]) ~= "file" then
+      usage("there is no sweep '%s'%s", words[1], suggest.hint(words[1], keys(ON_DIRECTORY)))
+   end
    return run(words[1], flags)
 end
 
