@@ -108,6 +108,12 @@ describe("a modelled profile", function()
       assert.equal(sum(profile:costs(graph).node_ns) > 0, true)
    end)
 
+   it("is of a model with the lengths of a plan when none are given", function()
+      local model = pipeline.model()
+      local whole = profiles(model, "sim:1x11GB", { source = 128, target = 8 })
+      assert.equal(whole:text(), profiles(model, "sim:1x11GB"):text())
+   end)
+
    it("of a slower device is longer", function()
       local model = pipeline.model { d_model = 256, d_ff = 1024 }
       local size = { batch = 8, source = 128, target = 8 }

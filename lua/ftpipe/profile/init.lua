@@ -257,7 +257,7 @@ local RULES = {
    seconds = { type = "number", min = 0, help = "of measuring, about" },
    batch = { type = "int", min = 1, default = 1, help = "samples of a micro-batch" },
    source = { type = "int", min = 1, default = 128, help = "tokens of an input" },
-   target = { type = "int", min = 1, help = "tokens of an answer" },
+   target = { type = "int", min = 1, default = 8, help = "tokens of an answer" },
    dropout = { type = "number", min = 0, max = 0.99, default = 0.1, help = "probability" },
 }
 
