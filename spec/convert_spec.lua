@@ -80,6 +80,13 @@ describe("ftpipe convert", function()
    end)
 end)
 
+describe("ftpipe convert without what it needs", function()
+   it("says what that is", function()
+      process.refused(2, "convert needs a run or the directory of a model", { "convert" })
+      process.refused(2, "convert needs %-%-out DIR, where it writes", { "convert", "x" })
+   end)
+end)
+
 describe("ftpipe new", function()
    it("makes a project that runs at once, and takes no place of another", function()
       files.in_directory(function(dir)

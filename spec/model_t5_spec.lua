@@ -141,7 +141,8 @@ describe("a built-in T5", function()
       models.open({ model = "t5-small", init = "random" }):check_trainable()
       problem = files.failure(models.open, { model = "t5-smal" })
       assert.equal(6, problem.exit)
-      assert.matches("model = \"t5%-smal\" is neither a directory, nor in %S+, nor a built%-in ",
+      assert.matches("model = \"t5%-smal\" is neither a directory, nor in %S+, nor a built%-in "
+         .. "configuration %(did you mean 't5%-small'%?%) %(bert%-base, ",
          problem.message)
    end)
 

@@ -341,5 +341,5 @@ ft_status ft_devices_parse(const char *text, ft_device *out, int *n, ft_error *e
             "device list \"%.100s\": this build has no CUDA devices; use cpu:N to run, or "
             "sim:8x2080ti to plan and simulate",
             text);
-    return refuse(&r, "cpu, cpu:2, cpu:2x4, cpu:2/4GB, sim:8x11GB or sim:8x2080ti");
+    return refuse(&r, "cpu, cpu:2, cpu:2x4, cpu:2/4GB, cuda:0,1, hosts:2xcpu:1 or sim:8x11GB");
 }

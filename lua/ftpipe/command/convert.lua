@@ -4,12 +4,12 @@
 local args = require("ftpipe.recipe.args")
 local argvs = require("ftpipe.base.argv")
 local checkpoint = require("ftpipe.model.checkpoint")
-local core = require("ftpipe.core")
 local directories = require("ftpipe.store.directory")
 local models = require("ftpipe.model")
 local named = require("ftpipe.base.named")
 local sources = require("ftpipe.store.source")
 local units = require("ftpipe.base.units")
+local usage = require("ftpipe.base.usage")
 local weights = require("ftpipe.data.predict.weights")
 
 local M = { help = "a model as a directory of its own: adapters merged, bf16, shards" }
@@ -22,7 +22,7 @@ local declared = {
    "ftpipe convert DIR --adapter out/rte/hf --out merged",
    "ftpipe convert t5-base --out t5-base-bf16 --dtype bf16 --shard 2GB",
    adapter = { type = "string", value = "DIR", help = "adapters for the model" },
-   out = { type = "string", value = "DIR", required = true, help = "where it is written" },
+   out = { type = "string", value = "DIR", help = "where it is written" },
    dtype = { choices = { "f32", "bf16" }, default = "f32", help = "of the weights" },
    shard = { type = "bytes", value = "5GB", default = "5GB", help = "of a file, at most" },
 }
@@ -34,9 +34,9 @@ local SMALLEST = { batch = 1, source = 1, target = 1 }
 function M.run(argv)
    local path = argvs.word(argv)
    local flags = args.read(declared, argv, "convert RUN|DIR")
-   if not path then
-      core.fail("invalid argument", "convert needs a run or the directory of a model; see ftpipe "
-         .. "convert --help", 2)
+   if not path or not flags.out then
+      usage("convert needs %s; see ftpipe convert --help", path and "--out DIR, where it writes"
+         or "a run or the directory of a model")
    end
    local source = sources.find(path)
    local given = named.flags { model = source.model, adapter = flags.adapter or source.adapter,

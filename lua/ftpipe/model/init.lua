@@ -13,6 +13,7 @@ local keys = require("ftpipe.base.keys")
 local named = require("ftpipe.base.named")
 local opts = require("ftpipe.base.opts")
 local peft = require("ftpipe.model.peft")
+local suggest = require("ftpipe.base.suggest")
 local usage = require("ftpipe.base.usage")
 
 local M = {}
@@ -76,22 +77,18 @@ function M.is(dir) return core.sys.exists(dir .. "/config.json") == "file" or pe
 local function open_base(o)
    local name, random = o.model, o.init == "random"
    local asset = name:match("^embedded:(.+)$")
-   if asset or core.sys.exists(name) then
-      local model = open_files(name, asset, random)
-      model.flagged = o.flagged
-      return setmetatable(model, Model)
-   end
-   local cached = not random and hub.find(name)
-   if cached then
-      local model = open_files(cached, nil, false)
+   local path = (asset or core.sys.exists(name)) and name or not random and hub.find(name)
+   if path then
+      local model = open_files(path, asset, random)
       model.flagged = o.flagged
       return setmetatable(model, Model)
    end
    local raw, family = find_builtin(name)
    if not raw then
-      fail("not found", 6, "%s is neither a directory, nor in %s, nor a built-in configuration "
-         .. "(%s)", named.value(o, "model", name), hub.place(name),
-         table.concat(M.builtin_names(), ", "))
+      local names = M.builtin_names()
+      fail("not found", 6, "%s is neither a directory, nor in %s, nor a built-in configuration%s "
+         .. "(%s)", named.value(o, "model", name), hub.place(name), suggest.hint(name, names),
+         table.concat(names, ", "))
    end
    return setmetatable({
       name = name, raw = raw, config = family.config(raw), family = family, weightless = not random,
