@@ -146,6 +146,24 @@ describe("a built-in T5", function()
          problem.message)
    end)
 
+   it("is shown as a tree: parameters once each, and the arithmetic of a forward", function()
+      local S, T = 64, 4
+      local tree = models("t5-large"):tree { source = S, target = T }
+      local width, ff = 1024, 4096
+      -- four products of attention and two of ff, attention itself; two FLOP for a number
+      local encoder = 4 * width * width + 2 * width * ff
+      local flops = 2 * (encoder * S + 2 * S * S * width) / 1e9
+      local n, params, gflop = tree:match("\n  encoder/block%.1 %.%. 23 +(%d+) x ([%d.]+) +23 x "
+         .. "([%d.]+)  with encoder%.block%.0%.layer%.0%.SelfAttention%.relative_attention_bias")
+      assert.equal("23", n, tree)
+      assert.near(encoder / 1e6, tonumber(params), 0.01)
+      assert.near(flops, tonumber(gflop), 0.02 * flops)
+      assert.matches("\n  head +0%.00 +[%d.]+  with shared%.weight\n", tree)
+      assert.near(737.7, tonumber(tree:match("\n  all +([%d.]+)")), 0.1)
+      assert.fails_with(function() models("t5-small"):tree { source = 0 } end,
+         "model:tree: option ")
+   end)
+
    it("opens by a name alone, and says what it expects instead of others", function()
       assert.equal("t5-small", models("t5-small").name)
       for wrong, words in pairs {

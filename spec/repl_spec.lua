@@ -26,6 +26,23 @@ describe("repl", function()
       assert.matches("^ftpipe .*: ft%.args, ", shown("require('ftpipe')"))
    end)
 
+   it("shows functions and parts by how they are called, models as trees", function()
+      local function shown(text)
+         local _, result = repl.evaluate((repl.compile(text)))
+         return result
+      end
+      local ft = "require('ftpipe')."
+      assert.equal("  ft.graph.load(path, options)\n      Reads a graph from a file.",
+         shown(ft .. "graph.load"))
+      assert.matches("^  ft%.explore%(what, o%)\n      Plans a model", shown(ft .. "explore"))
+      assert.matches("^  ft%.units%.bytes%(value%)\n .-\n  ft%.units%.seconds",
+         shown(ft .. "units"))
+      assert.matches("^  model:tokenizer%(%)\n", shown(ft .. "model('gpt2').tokenizer"))
+      assert.matches("^model gpt2 %(gpt2%), .*\n  block%.0 %.%. 11 +12 x 7%.09 ",
+         shown(ft .. "model('gpt2')"))
+      assert.matches("^function: ", shown("print"))
+   end)
+
    it("asks for more when a chunk is not complete", function()
       local chunk, _, more = repl.compile("for i = 1, 2 do")
       assert.is_nil(chunk)

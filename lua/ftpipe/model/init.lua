@@ -14,6 +14,7 @@ local named = require("ftpipe.base.named")
 local opts = require("ftpipe.base.opts")
 local peft = require("ftpipe.model.peft")
 local suggest = require("ftpipe.base.suggest")
+local tree = require("ftpipe.model.tree")
 local usage = require("ftpipe.base.usage")
 
 local M = {}
@@ -313,9 +314,23 @@ function Model:__tostring()
    return table.concat(words, ": ")
 end
 
-guard("model", Model, { tokenizer = "", check_trainable = "" })
+-- Options of a tree.
+local SIZE = {
+   source = { type = "int", min = 1, default = 128, help = "tokens of the input" },
+   target = { type = "int", min = 1, default = 8, help = "tokens of an answer" },
+}
+
+--- Its blocks in the order of the graph, with their parameters and the arithmetic of a forward of
+-- one sample; weights are not read. The prompt shows models so.
+-- @tparam[opt] table o those options that are not as they are below
+-- @treturn string
+function Model:tree(o) return tree(self, opts.check("model:tree", SIZE, o)) end
+
+Model.__shown = Model.tree
+
+guard("model", Model, { tokenizer = "", check_trainable = "", tree = "o?: table" })
 guard("ft.model", M, { is = "dir: string" })
 
-M.takes = { ["ft.model"] = RULES }
+M.takes = { ["ft.model"] = RULES, ["model:tree"] = SIZE }
 
 return setmetatable(M, { __call = function(_, o) return M.open(o) end })

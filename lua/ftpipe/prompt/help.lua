@@ -110,6 +110,20 @@ local function name_of(value)
    return nil
 end
 
+--- A function of ft, or a part, in a few lines: how it is called, and what that does.
+-- @treturn string nil of anything else
+function M.brief(value)
+   if type(value) ~= "function" and type(value) ~= "table" then return nil end
+   local name = name_of(value)
+   if not name then return nil end
+   local calls = {}
+   for _, entry in ipairs(reference.find(name)) do
+      if entry.call then calls[#calls + 1] = entry end
+   end
+   if not calls[1] then calls = reference.calls(name .. ".") end
+   return calls[1] and listed(calls) or nil
+end
+
 --- What `help(x)` prints of a value: a function of ft, a part, an object.
 -- @treturn string nil when there is nothing to say
 function M.on_value(value)

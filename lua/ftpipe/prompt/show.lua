@@ -1,5 +1,7 @@
 --- Values as the prompt prints them.
 
+local help = require("ftpipe.prompt.help")
+
 local M = {}
 
 -- What is shown of a plain table, and of one in it.
@@ -65,8 +67,15 @@ local function show_table(value)
    return #line <= LONGEST_LINE and line or "{\n  " .. table.concat(entries, "\n  ") .. "\n}"
 end
 
---- A value as text: tables by their entries, numbers in full, the rest as tostring has it.
+--- A value as text: functions and parts of ft by how they are called, objects by __shown of their
+-- metatables where tostring says less, tables by their entries, numbers in full, the rest as
+-- tostring has it.
 function M.value(value)
+   local brief = help.brief(value)
+   if brief then return brief end
+   local meta = debug.getmetatable(value)
+   local shown = type(meta) == "table" and rawget(meta, "__shown")
+   if shown then return shown(value) end
    return is_plain(value) and show_table(value) or text_of(value)
 end
 
