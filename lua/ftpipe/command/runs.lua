@@ -111,11 +111,11 @@ function ACTIONS.show(words, flags)
 end
 
 -- What two runs of the same may have different: times and what follows from them (how full buffers
--- were), and where they are.
+-- were), where they are, and what memory the machine had left.
 local ALIKE = { seconds = true, eval_seconds = true, samples_per_second = true, out = true,
    tokens_per_second = true, step_seconds_measured = true, step_seconds_predicted = true,
    shares_percent = true, resume = true,
-   memory_measured_bytes = true }
+   memory_measured_bytes = true, memory_budget_bytes = true }
 
 --- Lines of what two tables have different.
 local function differences(a, b)
