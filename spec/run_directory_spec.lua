@@ -304,3 +304,35 @@ describe("what a run cannot keep", function()
       end)
    end)
 end)
+
+-- JSON of other kinds than a run writes, by file.
+local OTHERS = {
+   { "summary.json", '{"value":"x","metric":3,"seconds":"a","shares_percent":[3]}' },
+   { "summary.json", '{"value":3,"metric":null,"steps":{},"seconds":[],"copies":{"devices":1}}' },
+   { "metrics.jsonl", '{"step":1,"loss":1,"loss_mean":"x","lr":null,"idle_percent":[1,"a"]}\n' },
+   { "metrics.jsonl", '{"step":1,"loss":1e308}\n{"step":1e300,"loss":-1e308}\n{"step":2}\n' },
+   { "timeline.json", '{"traceEvents":[1,null,{"ph":"X","args":{"batch":"x"}},{"ph":"M"}]}' },
+   { "run.json", '{"format":1,"flags":{"steps":"x"},"stages":5,"origins":7,"task":{}}' },
+   { "plan.txt", "memory 99999999999 weights 5\nnode-stage 0*99999999999 77777\n" },
+}
+
+describe("a run with values of other kinds in its files", function()
+   it("is shown as far as it can be, by every command that shows runs", function()
+      files.in_directory(function(directory)
+         local run, copy = directory .. "/run", directory .. "/copy"
+         local _, err, code = process.ftpipe { "recipes/t5_rte.lua", "--out", run,
+            "--profile", "modelled", "--eval-limit", "8", unpack(STEPS) }
+         assert.equal(0, code, err)
+         for _, row in ipairs(OTHERS) do
+            copied(run, copy)
+            core.sys.write_file(copy .. "/" .. row[1], row[2])
+            for _, words in ipairs { { "report", copy, "--out", "-" }, { "runs", "show", copy },
+               { "runs", "ls", directory }, { "runs", "events", copy }, { "top", copy, "--once" } }
+            do
+               _, err, code = process.ftpipe(words)
+               assert.equal(0, code, ("%s, %s: %s"):format(row[1], words[1], err))
+            end
+         end
+      end)
+   end)
+end)

@@ -18,7 +18,7 @@ return {
       { "base", "text", "model", "data", "profile", "graph", "store", "schedule",
          "placement" } },
    report = { "pages and pictures of plans, runs and sweeps",
-      { "base", "text", "graph", "schedule", "sweep" } },
+      { "base", "text", "graph", "store", "schedule", "sweep" } },
    planner = { "searching, exploring and comparing plans",
       { "base", "text", "model", "graph", "schedule", "placement", "plan", "report" } },
    swap = { "models larger than their devices", { "base" } },

@@ -8,6 +8,7 @@ local directories = require("ftpipe.store.directory")
 local events = require("ftpipe.store.events")
 local indexes = require("ftpipe.sweep.index")
 local keys = require("ftpipe.base.keys")
+local left = require("ftpipe.store.left")
 local records = require("ftpipe.store.record")
 local small_file = require("ftpipe.base.small_file")
 local suggest = require("ftpipe.base.suggest")
@@ -32,18 +33,12 @@ local declared = {
    yes = { type = "boolean", default = false, help = "remove" },
 }
 
-local function json_of(path)
-   if not core.sys.exists(path) then return nil end
-   local ok, data = pcall(function()
-      return core.json.decode(small_file(path, MOST_BYTES), path)
-   end)
-   return ok and type(data) == "table" and data or nil
-end
-
 --- What a directory says of its run.
 local function read(path)
    local record = records.read(path)
-   local summary, process = json_of(path .. "/summary.json"), directories.writer(path)
+   local readable, summary = pcall(left.summary, path)
+   local process = directories.writer(path)
+   summary = readable and summary or nil
    return {
       path = path, task = record.task.name, flags = record.flags, summary = summary or {},
       state = process and "running" or summary and "done" or "stopped", process = process,
@@ -75,8 +70,25 @@ local function need_run(path)
 end
 
 local function score_of(run)
-   local value = tonumber(run.summary.value)
-   return value and ("%s %.4g %s"):format(run.summary.metric, value, run.summary.unit or "") or "-"
+   local value = run.summary.value
+   return value and ("%s %.4g %s"):format(run.summary.metric or "?", value,
+      run.summary.unit or "") or "-"
+end
+
+--- What a run's directory says of it, in lines.
+-- @local
+function M.lines(path)
+   local run = read(path)
+   local lines = { ("%s: %s, %s, %s"):format(run.path, run.task or "-", run.process
+      and "running as process " .. run.process or run.state, score_of(run)) }
+   for _, part in ipairs { run.summary, run.flags } do
+      for _, name in ipairs(keys(part)) do
+         local value = part[name]
+         lines[#lines + 1] = ("  %-24s %s"):format(name, type(value) == "table"
+            and core.json.encode(value, { sort = true }) or tostring(value))
+      end
+   end
+   return lines
 end
 
 local ACTIONS = {}
@@ -97,17 +109,9 @@ function ACTIONS.ls(words, flags)
 end
 
 function ACTIONS.show(words, flags)
-   local run = read(need_run(words[1]))
-   if flags.format == "json" then return print(core.json.encode(run, { sort = true })) end
-   print(("%s: %s, %s, %s"):format(run.path, run.task or "-", run.process
-      and "running as process " .. run.process or run.state, score_of(run)))
-   for _, part in ipairs { run.summary, run.flags } do
-      for _, name in ipairs(keys(part)) do
-         local value = part[name]
-         print(("  %-24s %s"):format(name, type(value) == "table"
-            and core.json.encode(value, { sort = true }) or tostring(value)))
-      end
-   end
+   local path = need_run(words[1])
+   if flags.format == "json" then return print(core.json.encode(read(path), { sort = true })) end
+   print(table.concat(M.lines(path), "\n"))
 end
 
 -- What two runs of the same may have different: times and what follows from them (how full buffers
@@ -121,11 +125,11 @@ local ALIKE = { seconds = true, eval_seconds = true, samples_per_second = true, 
 local function differences(a, b)
    local lines = {}
    for _, name in ipairs(keys(copy(a, b))) do
-      local left, right = core.json.encode({ a[name] }, { sort = true }),
+      local one, other = core.json.encode({ a[name] }, { sort = true }),
          core.json.encode({ b[name] }, { sort = true })
-      if left ~= right and not ALIKE[name] then
+      if one ~= other and not ALIKE[name] then
          lines[#lines + 1] = ("  %-24s %s  %s"):format(name, a[name] == nil and "-"
-            or left:sub(2, -2), b[name] == nil and "-" or right:sub(2, -2))
+            or one:sub(2, -2), b[name] == nil and "-" or other:sub(2, -2))
       end
    end
    return lines
@@ -161,12 +165,10 @@ local function write_events(path)
    if not core.sys.exists(from) then core.fail("not found", from .. ": there is none") end
    local parts, n = {}, 0
    for line in io.lines(from) do
-      local ok, row = pcall(core.json.decode, line) -- the last one may be cut
-      local step = ok and type(row) == "table" and tonumber(row.step)
-      local time = step and tonumber(row.time)
-      if time and step >= 0 and step < 2 ^ 53 then
-         parts[1] = parts[1] or events.head(time)
-         n, parts[#parts + 1] = n + 1, events.scalars(time, math.floor(step), events.of_row(row))
+      local row = left.row(line) -- the last one may be cut
+      if row and row.time then
+         parts[1] = parts[1] or events.head(row.time)
+         n, parts[#parts + 1] = n + 1, events.scalars(row.time, row.step, events.of_row(row))
       end
    end
    core.sys.write_file(to, table.concat(parts))

@@ -3,6 +3,7 @@
 local args = require("ftpipe.recipe.args")
 local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
+local left = require("ftpipe.store.left")
 local directories = require("ftpipe.store.directory")
 local records = require("ftpipe.store.record")
 local units = require("ftpipe.base.units")
@@ -20,6 +21,17 @@ local declared = {
 local TAIL = 65536 -- bytes of metrics.jsonl that are read
 local BAR = 30 -- columns
 
+-- What is shown of a step, and of an evaluation.
+local STEP = { "loss", "loss_mean", "lr", "samples_per_second", "tokens_per_second" }
+local EVALUATION = { "eval_loss", "metric", "value" }
+
+local function has(row, names)
+   for _, name in ipairs(names) do
+      if row[name] == nil then return false end
+   end
+   return true
+end
+
 --- The last row of a step, the last of an evaluation, and the last of a leg.
 local function last_rows(path)
    local file = io.open(path .. "/metrics.jsonl")
@@ -27,11 +39,11 @@ local function last_rows(path)
    file:seek("set", math.max(0, file:seek("end") - TAIL))
    local step, evaluation, leg
    for line in file:lines() do
-      local ok, row = pcall(core.json.decode, line) -- the first and the last may be cut
-      if ok and type(row) == "table" then
-         if tonumber(row.loss) then step = row end
-         if tonumber(row.eval_loss) then evaluation = row end
-         if tonumber(row.leg_s) then leg = row end
+      local row = left.row(line) -- the first and the last may be cut
+      if row then
+         if has(row, STEP) then step = row end
+         if has(row, EVALUATION) then evaluation = row end
+         if row.leg_s then leg = row end
       end
    end
    file:close()
@@ -40,9 +52,8 @@ end
 
 --- What a device waited for most in a leg; "" where the row does not say.
 local function longest(leg, d)
-   local shares = type(leg.shares_percent) == "table" and leg.shares_percent[d]
-   local ok, said = pcall(waits.longest, shares)
-   return ok and said or ""
+   local shares = leg.shares_percent and leg.shares_percent[d]
+   return shares and waits.longest(shares) or ""
 end
 
 --- Lines of what the rows say.
@@ -52,11 +63,11 @@ end
 function M.lines(record, step, evaluation, running, leg)
    if not step then return { running and "no step is done yet" or "no step was done" } end
    local steps = tonumber(record.flags and record.flags.steps)
-   local left = steps and step.step_s and (steps - step.step) * step.step_s
+   local rest = steps and step.step_s and math.max(0, steps - step.step) * step.step_s
    local lines = {
       ("step %d%s  loss %.4f (mean %.4f)  lr %.2e  %s"):format(step.step,
          steps and "/" .. steps or "", step.loss, step.loss_mean, step.lr,
-         running and left and "ETA " .. units.format_seconds(left) or running and "" or "ended"),
+         running and rest and "ETA " .. units.format_seconds(rest) or running and "" or "ended"),
       ("%.1f samples/s  %.0f tokens/s"):format(step.samples_per_second, step.tokens_per_second),
    }
    if evaluation then
@@ -64,7 +75,7 @@ function M.lines(record, step, evaluation, running, leg)
          evaluation.value, evaluation.unit or "")
    end
    for d, idle in ipairs(step.idle_percent or {}) do
-      local busy = math.floor(BAR * (100 - idle) / 100 + 0.5)
+      local busy = math.max(0, math.min(BAR, math.floor(BAR * (100 - idle) / 100 + 0.5)))
       local wait = leg and longest(leg, d) or ""
       lines[#lines + 1] = ("device %d  %s%s %3.0f %% busy  %s%s"):format(d - 1, ("#"):rep(busy),
          ("."):rep(BAR - busy), 100 - idle, units.format_bytes((step.memory_bytes or {})[d] or 0),
@@ -73,17 +84,24 @@ function M.lines(record, step, evaluation, running, leg)
    return lines
 end
 
+--- What a run does now.
+-- @treturn table lines
+-- @treturn boolean whether a process runs it
+-- @local
+function M.screen(path)
+   local running = directories.writer(path) ~= nil
+   local step, evaluation, leg = last_rows(path)
+   return M.lines(records.read(path), step, evaluation, running, leg), running
+end
+
 --- @tparam {string,...} argv the words after "top"
 function M.run(argv)
    local path = argvs.word(argv)
    local flags = args.read(declared, argv, "top RUN")
    if not path then usage("top needs the directory of a run") end
-   local record = records.read(path)
    local terminal, shown = core.sys.isatty(1), 0
    while true do
-      local running = directories.writer(path) ~= nil
-      local step, evaluation, leg = last_rows(path)
-      local lines = M.lines(record, step, evaluation, running, leg)
+      local lines, running = M.screen(path)
       if terminal and shown > 0 then io.stdout:write(("\27[%dA\27[J"):format(shown)) end
       print(table.concat(lines, "\n"))
       shown = #lines

@@ -3,6 +3,7 @@
 local args = require("ftpipe.recipe.args")
 local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
+local left = require("ftpipe.store.left")
 local rows = require("ftpipe.schedule.rows")
 local small_file = require("ftpipe.base.small_file")
 local usage = require("ftpipe.base.usage")
@@ -65,16 +66,14 @@ end
 
 --- The slices of some batches of a run's trace, and all its events.
 local function read(path, first, last)
-   local file = path .. "/timeline.json"
-   local trace = core.json.decode(small_file(file, MOST_BYTES), file)
-   if type(trace) ~= "table" or type(trace.traceEvents) ~= "table" then
-      core.fail("malformed data", file .. ": has no traceEvents")
-   end
-   local list = window.of(trace.traceEvents, first, last)
+   local events = left.events(path)
+   if not events then core.fail("not found", path .. "/timeline.json: there is none") end
+   local list = window.of(events, first, last)
    if #list == 0 then
-      core.fail("not found", ("%s: its last leg has no batch %d to %d"):format(file, first, last))
+      core.fail("not found", ("%s/timeline.json: its last leg has no batch %d to %d"):format(path,
+         first, last))
    end
-   return list, trace.traceEvents
+   return list, events
 end
 
 --- Lists of events as one trace, and how many there are.
@@ -89,6 +88,18 @@ local function json_of(...)
       #lines
 end
 
+--- Batches first to last of a run's timeline: as JSON, or as rows of characters.
+-- @treturn string
+-- @treturn int how many events there are in it
+-- @local
+function M.text(path, first, last, in_characters)
+   local slices, events = read(path, first, last)
+   if in_characters then return rows.text(slices, window.devices(events)) .. "\n", #slices end
+   local plan = path .. "/plan.txt"
+   return json_of(window.names(events), slices,
+      core.sys.exists(plan) and arrows(slices, small_file(plan, MOST_BYTES)) or {})
+end
+
 --- @tparam {string,...} argv the words after "trace"
 function M.run(argv)
    local path = argvs.word(argv)
@@ -100,15 +111,7 @@ function M.run(argv)
    if not first or last < first then
       usage("--batches %s: expected one, as 3, or the first and the last, as 3-5", flags.batches)
    end
-   local slices, events = read(path, first, last)
-   local text, n
-   if flags.text then
-      text, n = rows.text(slices, window.devices(events)) .. "\n", #slices
-   else
-      local plan = path .. "/plan.txt"
-      text, n = json_of(window.names(events), slices,
-         core.sys.exists(plan) and arrows(slices, small_file(plan, MOST_BYTES)) or {})
-   end
+   local text, n = M.text(path, first, last, flags.text)
    if not flags.out then return io.stdout:write(text) end
    if flags.out:find("%.gz$") then text = core.sys.gzip(text) end
    core.sys.write_file(flags.out, text)

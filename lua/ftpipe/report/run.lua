@@ -7,6 +7,8 @@ local core = require("ftpipe.core")
 local draw = require("ftpipe.graph.draw")
 local html = require("ftpipe.report.html")
 local keys = require("ftpipe.base.keys")
+local left = require("ftpipe.store.left")
+local records = require("ftpipe.store.record")
 local small_file = require("ftpipe.base.small_file")
 local timeline = require("ftpipe.schedule.timeline")
 local units = require("ftpipe.base.units")
@@ -16,25 +18,9 @@ local xml = require("ftpipe.text.xml")
 
 local M = {}
 
-local MOST_BYTES = 2 ^ 30 -- of metrics.jsonl and timeline.json
+local MOST_BYTES = 2 ^ 26 -- of plan.txt
 local BATCHES = 2 -- of the timeline
 local MOST_EVENTS = 3000 -- of it
-
-local function json_of(path)
-   if not core.sys.exists(path) then return nil end
-   return core.json.decode(small_file(path, MOST_BYTES), path)
-end
-
---- Rows of metrics.jsonl; the last line may be cut, as of a run that was killed.
-function M.metrics(dir)
-   local rows, path = {}, dir .. "/metrics.jsonl"
-   if not core.sys.exists(path) then return rows end
-   for line in small_file(path, MOST_BYTES):gmatch("[^\n]+") do
-      local ok, row = pcall(core.json.decode, line)
-      if ok and type(row) == "table" and tonumber(row.step) then rows[#rows + 1] = row end
-   end
-   return rows
-end
 
 -- ---------------------------------------------------------------------------------------------
 -- Curves.
@@ -44,9 +30,8 @@ local function curve(name, rows, field, i, dots)
    local points = {}
    for _, row in ipairs(rows) do
       local value = row[field]
-      if i and type(value) == "table" then value = value[i] end
-      value = tonumber(value)
-      if value and math.abs(value) < math.huge then points[#points + 1] = { row.step, value } end
+      if i then value = value and value[i] end
+      if value then points[#points + 1] = { row.step, value } end
    end
    return { name = name, points = points, dots = dots }
 end
@@ -55,7 +40,7 @@ end
 local function by_device(rows, field)
    local n, series = 0, {}
    for _, row in ipairs(rows) do
-      if type(row[field]) == "table" then n = math.max(n, #row[field]) end
+      n = math.max(n, #(row[field] or {}))
    end
    for d = 1, n do series[d] = curve("device " .. d - 1, rows, field, d) end
    return series
@@ -98,9 +83,7 @@ local function middle(events)
 end
 
 local function timeline_part(dir, summary)
-   local trace = json_of(dir .. "/timeline.json")
-   if not trace or type(trace.traceEvents) ~= "table" then return nil end
-   local played, names, first = middle(trace.traceEvents)
+   local played, names, first = middle(left.events(dir) or {})
    if not played then return nil end
    return ("<h2>Batches %d to %d of the last leg</h2><p>What each device did, with the numbers of "
       .. "micro-batches: forwards blue, backwards orange, once a batch grey. A bar at the foot of "
@@ -147,9 +130,7 @@ local function partition_part(plan, record)
    if total == 0 then return nil end
    local cells, spans = { { "stage", "device", "operators", "from .. to" } }, record.stages
    for s, places in ipairs(plan.places) do
-      local span = type(spans) == "table" and spans[s]
-      cells[s + 1] = { tostring(s - 1), places, tostring(counts[s] or 0),
-         type(span) == "string" and span or "-" }
+      cells[s + 1] = { tostring(s - 1), places, tostring(counts[s] or 0), spans[s] or "-" }
    end
    local parts, devices = {}, 0
    for i, run in ipairs(plan.nodes) do
@@ -170,7 +151,7 @@ local function memory_part(plan, summary)
    local most = 0
    for _, row in ipairs(plan.memory) do most = math.max(most, row.total) end
    for d, row in ipairs(plan.memory) do
-      local measured = tonumber((summary.memory_measured_bytes or {})[d])
+      local measured = (summary.memory_measured_bytes or {})[d]
       rows[#rows + 1] = { tostring(d - 1), units.format_bytes(row.total),
          measured and units.format_bytes(measured) or "-",
          measured and ("%.1f %%"):format(100 * measured / row.total) or "-" }
@@ -191,12 +172,12 @@ end
 
 --- What devices did with their time, and their copies.
 local function time_part(summary)
-   if type(summary.shares_percent) ~= "table" then return nil end
+   if not summary.shares_percent then return nil end
    local names = {}
    for d in ipairs(summary.shares_percent) do names[d] = "device " .. d - 1 end
    local text = "<h2>Time</h2><p>What devices did of it: computed, or waited, and for what.</p>"
       .. html.table(waits.cells(summary.shares_percent, names))
-   if type(summary.copies) ~= "table" then return text end
+   if not summary.copies then return text end
    return text .. "<p>Copies from host memory and to it. Hidden is the share of their time in "
       .. "which the device computed, or waited for something else.</p>"
       .. html.table(copies.cells(summary.copies, names))
@@ -211,21 +192,22 @@ end
 --- Flags, each with where its value is from, in the order of their names.
 local function configuration(record)
    local rows = { { "flag", "value", "from" } }
-   for _, name in ipairs(keys(record.flags or {})) do
+   for _, name in ipairs(keys(record.flags)) do
       rows[#rows + 1] = { "--" .. name:gsub("_", "-"), shown(record.flags[name]),
-         (record.origins or {})[name] or "" }
+         record.origins[name] or "" }
    end
    return "<h2>Configuration</h2>" .. html.table(rows)
 end
 
 local function result_line(summary)
    if not summary.value then return "<p>It has not ended.</p>" end
+   local function said(name) return xml.escape(summary[name] or "?") end
    return ("<p><b>%s %.4g %s</b> on %d examples after %d steps in %s%s; devices %s, schedule %s, "
-      .. "partition %s.</p>"):format(xml.escape(summary.metric), summary.value,
+      .. "partition %s.</p>"):format(said("metric"), summary.value,
       xml.escape(summary.unit or ""), summary.eval_examples or 0, summary.steps or 0,
       units.format_seconds(summary.seconds or 0),
       summary.samples_per_second and (" (%.1f samples/s)"):format(summary.samples_per_second) or "",
-      xml.escape(summary.devices), xml.escape(summary.schedule), xml.escape(summary.partition))
+      said("devices"), said("schedule"), said("partition"))
 end
 
 local function prediction_line(summary)
@@ -237,13 +219,13 @@ end
 
 --- The page of a run's directory.
 function M.page(dir)
-   local record = json_of(dir .. "/run.json")
-   local summary, plan = json_of(dir .. "/summary.json") or {}, M.plan(dir)
-   local title = ("%s: %s"):format((record.task or {}).name or "run", dir)
+   local record = records.read(dir)
+   local summary, plan = left.summary(dir) or {}, M.plan(dir)
+   local title = ("%s: %s"):format(record.task.name or "run", dir)
    local parts = { result_line(summary) }
    local function add(part) parts[#parts + 1] = part end
    add(prediction_line(summary))
-   add(charts(M.metrics(dir)))
+   add(charts(left.rows(dir)))
    if plan then
       add(memory_part(plan, summary))
       add(partition_part(plan, record))

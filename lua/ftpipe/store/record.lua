@@ -77,8 +77,18 @@ local function check_entry(path, table, name, kind)
    core.fail("malformed data", ("%s: '%s' is no %s"):format(path, name, kind))
 end
 
+--- What a list of texts has, or a table of them; other entries are left out.
+local function texts_of(value)
+   local texts = {}
+   for key, text in pairs(type(value) == "table" and value or {}) do
+      texts[key] = type(text) == "string" and text or nil
+   end
+   return texts
+end
+
 --- Reads run.json.
--- @treturn table flags, task = what Task:record gives, where only `settings` has to be there
+-- @treturn table flags, origins, stages; task = what Task:record gives, where only `settings` has
+--   to be there
 -- @raise not found; malformed data: it is not what a run writes
 function M.read(dir)
    local path = M.path(dir)
@@ -91,7 +101,8 @@ function M.read(dir)
    local task = record.task or {}
    for name, kind in pairs(TASK) do check_entry(path, task, name, kind) end
    task.settings = task.settings or {}
-   return { flags = record.flags or {}, task = task }
+   return { flags = record.flags or {}, origins = texts_of(record.origins),
+      stages = texts_of(record.stages), task = task }
 end
 
 return M
