@@ -149,7 +149,7 @@ static void take_part(int rank, void *user)
     ft_error err = {FT_OK, ""};
     ft_world *w = NULL;
     ft_run *run = NULL;
-    if (!went(ft_world_open(&w, "1", &err), &err)) return;
+    if (!went(ft_world_open(&w, "1", hear_line, &err), &err)) return;
     if (went(ft_run_join(&run, j->b[rank], w, NULL, &err), &err)) {
         if (rank)
             went(ft_run_serve(run, &err), &err);
@@ -283,7 +283,7 @@ static void fail_with_others(int rank, void *user)
     ft_error err = {FT_OK, ""};
     ft_world *w = NULL;
     ft_run *run = NULL;
-    if (!went(ft_world_open(&w, "1", &err), &err)) return;
+    if (!went(ft_world_open(&w, "1", hear_line, &err), &err)) return;
     if (went(ft_run_join(&run, j->b[rank], w, NULL, &err), &err)) {
         if (rank)
             went(ft_run_serve(run, &err), &err);

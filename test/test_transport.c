@@ -13,7 +13,8 @@ static ft_world *meet(void)
 {
     ft_world *w = NULL;
     ft_error err = {FT_OK, ""};
-    if (!HOLDS(ft_world_open(&w, "1", &err) == FT_OK)) fprintf(stderr, "%s\n", err.message);
+    if (!HOLDS(ft_world_open(&w, "1", hear_line, &err) == FT_OK))
+        fprintf(stderr, "%s\n", err.message);
     return w;
 }
 
@@ -46,7 +47,7 @@ static void are_of_two_builds(int rank, void *user)
     (void)user;
     ft_world *w = NULL;
     ft_error err = {FT_OK, ""};
-    HOLDS(ft_world_open(&w, rank == 2 ? "2" : "1", &err) == FT_INVALID);
+    HOLDS(ft_world_open(&w, rank == 2 ? "2" : "1", hear_line, &err) == FT_INVALID);
     HOLDS(!strncmp(err.message, "rank 2 (host ", 13));
     HOLDS(strstr(err.message, ") runs ftpipe 2, build of a test, rank 0 (host ") != NULL);
     ft_world_close(w);
@@ -419,18 +420,39 @@ static void gives_up(int rank, void *user)
     ft_error why = {FT_OK, ""};
     ft_world_on_failure(w, hear_failure, &all[rank]);
     ft_fail(&why, FT_DEVICE, "the roof of rank %d leaks", rank);
-    if (rank == 2) ft_world_give_up(w, &why);
+    ft_world_remark(w, rank ? NULL : "the cellar is dry");
+    if (rank == 1) say_go(w, 0);
+    if (rank == 0) {
+        await_go(w);
+        say_go(w, 2);
+    }
+    if (rank == 2) {
+        await_go(w);
+        ft_world_give_up(w, &why);
+    }
     ft_error err = await_failure(w);
     HOLDS(err.status == (rank == 2 ? FT_DEVICE : FT_HANG));
     HOLDS(!strcmp(err.message, "the roof of rank 2 leaks"));
     ft_world_close(w);
 }
 
+/* How often that was told the user, from the first line on. */
+static int count_told(const char *line)
+{
+    int n = 0;
+    for (int i = 0; i < told.n && i < MOST_LINES; i++) n += !strcmp(told.lines[i], line);
+    return n;
+}
+
 static void test_failures(void)
 {
     heard stuck[4] = {0}, silent[3] = {0}, giving[3] = {0};
+    CHECK(told.n == 0); /* not of builds, nor of those who leave */
     run_ranks(3, gives_up, giving);
     for (int r = 0; r < 3; r++) CHECK(giving[r].calls == 1);
+    CHECK(told.n == 2); /* by those who lose one */
+    CHECK(count_told("the roof of rank 2 leaks; the cellar is dry") == 1);
+    CHECK(count_told("the roof of rank 2 leaks") == 1);
     run_ranks(2, cannot_send, stuck);
     for (int i = 0; i < 4; i++) CHECK(stuck[i].calls == 1);
     for (int r = 0; r < 2; r++) CHECK(!strcmp(stuck[r].first.message, stuck[2 + r].first.message));

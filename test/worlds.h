@@ -15,7 +15,14 @@
 #include "check.h"
 #include "transport/world.h"
 
-enum { MOST_RANKS = 4, EAGER_BYTES = 4096, HUGE_BYTES = 1 << 24, END_BYTES = 64, MOST_LOOKS = 4 };
+enum {
+    MOST_RANKS = 4,
+    MOST_LINES = 8,
+    EAGER_BYTES = 4096,
+    HUGE_BYTES = 1 << 24,
+    END_BYTES = 64,
+    MOST_LOOKS = 4
+};
 
 typedef struct packet {
     struct packet *next; /* in the box of its receiver */
@@ -40,6 +47,21 @@ static struct {
     int sends_left[MOST_RANKS]; /* until one fails; 0: none does */
     uint32_t draws;
 } wires = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* What worlds have told the user, in the order in which they did. */
+static struct {
+    pthread_mutex_t lock;
+    int n;
+    char lines[MOST_LINES][1024];
+} told = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static inline void hear_line(const char *line)
+{
+    pthread_mutex_lock(&told.lock);
+    if (told.n < MOST_LINES) snprintf(told.lines[told.n], sizeof told.lines[0], "%s", line);
+    told.n++;
+    pthread_mutex_unlock(&told.lock);
+}
 
 static _Thread_local int own_rank; /* of the thread that opens a world */
 

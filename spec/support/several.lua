@@ -17,15 +17,79 @@ function M.missing()
    return code ~= 0 and "there is no mpirun" or nil
 end
 
+local RECIPE = "recipes/t5_rte.lua"
+local SMALL = { "--profile", "modelled", "--max-source", "32" }
+
+--- The words of a small training, with more of them in front.
+function M.flags(...)
+   local list = { RECIPE, ... }
+   for _, word in ipairs(SMALL) do list[#list + 1] = word end
+   return list
+end
+
+local function digest(path) return core.sys.sha256(core.sys.read_file(path)) end
+
+--- What a run directory keeps of training to a step, by file.
+function M.kept(directory, step)
+   local state = ("%s/checkpoints/step-%d"):format(directory, step)
+   return {
+      model = digest(directory .. "/hf/model.safetensors"),
+      plan = digest(directory .. "/plan.txt"),
+      predictions = digest(directory .. "/predictions.jsonl"),
+      weights = digest(state .. "/hf/model.safetensors"),
+      state = digest(state .. "/state/state.safetensors"),
+   }
+end
+
 local function quote(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
+
+--- A command with what a launcher needs here.
+function M.environment(command) return ("env %s %s"):format(ENVIRONMENT, command) end
 
 --- The command that runs the program with arguments as n processes; it is ended after so many
 -- seconds.
-function M.command(n, arguments, seconds)
-   local words = { ("timeout -k 5 %d env %s mpirun -n %d"):format(seconds or 300, ENVIRONMENT, n) }
-   words[#words + 1] = quote(core.sys.executable())
-   for _, word in ipairs(arguments) do words[#words + 1] = quote(tostring(word)) end
-   return table.concat(words, " ")
+-- @param[opt] before by rank: words in front of the program
+function M.command(n, arguments, seconds, before)
+   local program = { quote(core.sys.executable()) }
+   for _, word in ipairs(arguments) do program[#program + 1] = quote(tostring(word)) end
+   local parts = { ("-n %d %s"):format(n, table.concat(program, " ")) }
+   for rank = 1, before and n or 0 do
+      parts[rank] = ("-n 1 %s %s"):format(before[rank - 1] or "", table.concat(program, " "))
+   end
+   return ("timeout -k 5 %d %s"):format(seconds or 300,
+      M.environment("mpirun " .. table.concat(parts, " : ")))
+end
+
+--- A number for a set of them.
+function M.set_of_machines() return core.sys.getpid() % 250 + 1 end
+
+local function netns(what, set, ...)
+   return process.shell(("FTPIPE=%s tools/netns.sh %s %d %s"):format(core.sys.executable(), what,
+      set, table.concat({ ... }, " ")))
+end
+
+--- Makes a set of n machines: namespaces of networks (tools/netns.sh); with links of so many bits/s
+-- and a delay in ms. What was said, exit code.
+function M.machines_up(set, n, ...)
+   local _, err, code = netns("up", set, n, ...)
+   return err, code
+end
+
+function M.machines_down(set, n) netns("down", set, n) end
+
+--- Why there can be none here, with such links; nil where they can.
+function M.no_machines(...)
+   local missing, set = M.missing(), M.set_of_machines()
+   if missing then return missing end
+   local err, code = M.machines_up(set, 1, ...)
+   M.machines_down(set, 1)
+   return code ~= 0 and "no namespaces of networks: " .. (err:match("[^\n]+") or "?") or nil
+end
+
+--- The command that runs the program with arguments as processes of two such machines.
+function M.on_machines(set, arguments)
+   return ("timeout -k 5 200 tools/netns.sh run %d 2 %s %s </dev/null"):format(set,
+      core.sys.executable(), table.concat(arguments, " "))
 end
 
 --- Runs it: what it printed, what it said on stderr, its exit code.

@@ -62,11 +62,18 @@ static void catch_signal(int number, void (*handler)(int))
 
 /* -- running Lua: the functions return the exit code of the process ---------------------------- */
 
-/* Prints the error value at the top, pops it, gives its exit code. */
+/* In one piece, so that it is no part of another thread's line. */
+static void say(const char *line)
+{
+    fprintf(stderr, "ftpipe: %s\n", line);
+}
+
+/* Prints the error value at the top, unless that was said before; pops it, gives its exit code. */
 static int report(lua_State *L)
 {
     int code = script_exit_code(L, lua_gettop(L));
-    if (!lua_isnil(L, -1)) {
+    bool is_said = code == script_status_exit(FT_HANG) && core_loss_is_said(L);
+    if (!lua_isnil(L, -1) && !is_said) {
         const char *text = lua_tostring(L, -1);
         if (!text && luaL_callmeta(L, -1, "__tostring")) text = lua_tostring(L, -1);
         fprintf(stderr, "ftpipe: %s\n", text ? text : "(the error is not a string)");
@@ -269,6 +276,7 @@ static int run_ranks(lua_State *L, int argc, char **argv)
     interrupt_most = INT_MAX; /* launchers send some when another process was lost */
     int code = call_host(L, "join", 0);
     forget_launcher();
+    if (code != 0 && core_rank(L)) core_give_up_world(L, code);
     if (code != 0) return code;
     return core_rank(L) ? core_rank_code(L) : run(L, argc, argv);
 }
@@ -284,7 +292,7 @@ static int check_written(int code)
 int main(int argc, char **argv)
 {
     const char *lua_dir = getenv("FTPIPE_LUA");
-    script_host host = {app_modules, app_assets, core_rooms, &interrupt_signal, asks, lua_dir};
+    script_host host = {app_modules, app_assets, core_rooms, &interrupt_signal, asks, lua_dir, say};
 #ifdef FTPIPE_LUA_DIR
     if (!lua_dir) host.lua_dir = FTPIPE_LUA_DIR;
 #endif

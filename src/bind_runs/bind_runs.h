@@ -12,6 +12,10 @@ int script_bind_ranks(lua_State *L);
 int script_rank(lua_State *L);
 /* What rank 0 ended with, as the others were told. */
 int script_rank_code(lua_State *L);
+/* Whether another process was lost: that was said when it was found. */
+bool script_loss_is_said(lua_State *L);
+/* Tells the others that this process ends with an error. */
+void script_give_up_world(lua_State *L, int code);
 /* The processes that this one is of (transport.h), NULL: there are no others. Then, when the state
  * is closed, so that no run is left: rank 0 tells the others that the program ends, and with what;
  * and all leave. */

@@ -31,6 +31,23 @@ int script_rank_code(lua_State *L)
     return code;
 }
 
+bool script_loss_is_said(lua_State *L)
+{
+    ft_world *world = script_world(L);
+    return world && ft_world_health(world, NULL) == FT_HANG;
+}
+
+void script_give_up_world(lua_State *L, int code)
+{
+    ft_error why;
+    ft_world *world = script_world(L);
+    if (!world) return;
+    int rank = ft_world_rank(world);
+    ft_fail(&why, FT_CANCELLED, "rank %d (host %s) has failed with exit code %d", rank,
+            ft_world_host(world, rank), code);
+    ft_world_give_up(world, &why);
+}
+
 static void set_world(lua_State *L, ft_world *world)
 {
     if (world)
@@ -65,7 +82,7 @@ static int ranks_open(lua_State *L)
     ft_world *world = NULL;
     const char *version = script_check_string(L, 1);
     if (script_world(L)) return script_fault(L, "the processes have met");
-    ft_status status = ft_world_open(&world, version, &err);
+    ft_status status = ft_world_open(&world, version, script_say_of(L), &err);
     set_world(L, world);
     if (status != FT_OK) return script_raise(L, &err);
     lua_pushinteger(L, ft_world_rank(world));
@@ -170,6 +187,17 @@ static int ranks_reply(lua_State *L)
     return 0;
 }
 
+/*** What is said besides when another process is lost, which is said at once.
+ * @function ranks.remark
+ * @tparam[opt] string words nil: nothing; of a process that was started alone nothing is said */
+static int ranks_remark(lua_State *L)
+{
+    ft_world *world = script_world(L);
+    const char *words = lua_isnoneornil(L, 1) ? NULL : script_check_string(L, 1);
+    if (world) ft_world_remark(world, words);
+    return 0;
+}
+
 /*** Measures the way to another process, which calls the same with 0 meanwhile.
  * @function ranks.measure
  * @tparam int rank from 0
@@ -192,10 +220,10 @@ static int ranks_measure(lua_State *L)
 
 int script_bind_ranks(lua_State *L)
 {
-    static const luaL_Reg functions[] = {
-        {"open", ranks_open}, {"all", ranks_all},     {"tell", ranks_say},
-        {"hear", ranks_hear}, {"reply", ranks_reply}, {"measure", ranks_measure},
-        {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"open", ranks_open},     {"all", ranks_all},
+                                         {"tell", ranks_say},      {"hear", ranks_hear},
+                                         {"reply", ranks_reply},   {"measure", ranks_measure},
+                                         {"remark", ranks_remark}, {NULL, NULL}};
     lua_newtable(L);
     luaL_register(L, NULL, functions);
     return 1;

@@ -41,6 +41,16 @@ int core_rank_code(lua_State *L)
     return script_rank_code(L);
 }
 
+bool core_loss_is_said(lua_State *L)
+{
+    return script_loss_is_said(L);
+}
+
+void core_give_up_world(lua_State *L, int code)
+{
+    script_give_up_world(L, code);
+}
+
 void core_leave_world(struct ft_world *world, int code)
 {
     script_leave_world(world, code);

@@ -12,6 +12,10 @@ extern const luaL_Reg core_rooms[];
 struct ft_world *core_world(lua_State *L);
 int core_rank(lua_State *L);
 int core_rank_code(lua_State *L);
+/* Whether another process was lost: that was said when it was found. */
+bool core_loss_is_said(lua_State *L);
+/* Tells the others that this process ends with an error. */
+void core_give_up_world(lua_State *L, int code);
 /* When the state is closed: rank 0 tells the others that the program ends, and with what; all
  * leave. NULL is accepted. */
 void core_leave_world(struct ft_world *world, int code);

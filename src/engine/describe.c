@@ -109,6 +109,17 @@ static void add_device(const ft_run *run, int d, ft_text *text)
     ft_text_add(text, "%s, for %.1f s\n", waits ? "" : "at work", seconds);
 }
 
+void ranks_rest(void *user, char out[FT_AT_WORDS])
+{
+    const ft_run *run = user;
+    int s = 0;
+    while (s < run->n_stages && !stage_is_here(run, s)) s++;
+    if (s == run->n_stages) return;
+    const ft_stage_layout *stage = &run->blueprint->stages[s];
+    snprintf(out, FT_AT_WORDS, "stage %d on %s: nothing, until the next leg", stage->origin,
+             run->blueprint->cut.devices[stage->device].name);
+}
+
 void ranks_are_at(void *user, char out[FT_AT_WORDS])
 {
     const ft_run *run = user;
@@ -121,6 +132,7 @@ void ranks_are_at(void *user, char out[FT_AT_WORDS])
                  run->plan->forward_only ? "an evaluation" : "training");
         return;
     }
+    ranks_rest(user, out);
 }
 
 /* The device that holds this one up; -1: none does. */

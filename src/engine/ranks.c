@@ -445,19 +445,6 @@ static ft_status open_page(ft_run *run, ft_error *err)
     return run->ranks->page ? FT_OK : no_memory(err);
 }
 
-/* Between legs. */
-static void rests(void *user, char out[FT_AT_WORDS])
-{
-    const ft_run *run = user;
-    for (int s = 0; s < run->n_stages; s++)
-        if (stage_is_here(run, s)) {
-            const ft_stage_layout *stage = &run->blueprint->stages[s];
-            snprintf(out, FT_AT_WORDS, "stage %d on %s: nothing, between legs", stage->origin,
-                     run->blueprint->cut.devices[stage->device].name);
-            return;
-        }
-}
-
 ft_status ranks_open(ft_run *run, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
@@ -483,7 +470,7 @@ ft_status ranks_open(ft_run *run, ft_error *err)
         for (int i = 0; i < b->n_inputs; i++)
             r->reads[rank * b->n_inputs + i] = reads_input(run, rank, i);
     if (leads(run)) FT_TRY(open_page(run, err));
-    ft_world_on_ask(run->world, rests, run);
+    ft_world_on_ask(run->world, ranks_rest, run);
     const ft_receiver done = {r->done_tag, 1, r, place_slip, hear_slip};
     const ft_receiver failure = {r->failure_tag, 1, r, place_failure, hear_failure};
     if (run->rank) return FT_OK;
@@ -500,7 +487,7 @@ void ranks_watch(ft_run *run)
 void ranks_unwatch(ft_run *run)
 {
     if (run->world) ft_world_on_failure(run->world, NULL, NULL);
-    if (run->world) ft_world_on_ask(run->world, rests, run);
+    if (run->world) ft_world_on_ask(run->world, ranks_rest, run);
 }
 
 void ranks_free(ft_world *world)

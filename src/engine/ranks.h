@@ -44,7 +44,8 @@ void ranks_write_events(ft_run *run, char *out, int64_t *bytes);
 /* Around a leg: the loss of another process stops it, and others hear what this one is at. */
 void ranks_watch(ft_run *run);
 void ranks_unwatch(ft_run *run);
-/* describe.c: what the first device here with work left is at. */
+/* describe.c: what the first device here with work left is at; what its stage is without. */
 void ranks_are_at(void *run, char out[FT_AT_WORDS]);
+void ranks_rest(void *run, char out[FT_AT_WORDS]);
 
 #endif

@@ -169,6 +169,11 @@ static int open_all(lua_State *L)
     return 0;
 }
 
+script_say *script_say_of(lua_State *L)
+{
+    return script_state_of(L)->host->say;
+}
+
 lua_State *script_new(const script_host *host)
 {
     lua_State *L = luaL_newstate();

@@ -42,6 +42,9 @@ typedef enum { SCRIPT_ASK_REPORT, SCRIPT_ASK_SAVE, SCRIPT_ASK_TRACE, SCRIPT_ASK_
 /* Whether a signal would be answered, and whether one came. */
 typedef enum { SCRIPT_UNHEARD, SCRIPT_HEARD, SCRIPT_ASKED } script_hearing;
 
+/* Tells the user something, a line without its end; from any thread. */
+typedef void script_say(const char *line);
+
 /* What the program around Lua gives to it; all of it outlives the lua_State. */
 typedef struct script_host {
     const script_file *modules; /* ends with a NULL name */
@@ -53,6 +56,7 @@ typedef struct script_host {
     volatile sig_atomic_t *asks;
     const char
         *lua_dir; /* a directory of Lua modules that come before the embedded ones, or NULL */
+    script_say *say;
 } script_host;
 
 /* -- a state ---------------------------------------------------------------------------------- */
@@ -60,6 +64,8 @@ typedef struct script_host {
 /* A Lua state with the standard libraries, the embedded modules and ftpipe.core of the rooms; NULL
  * when there is no memory. lua_close frees it. */
 lua_State *script_new(const script_host *host);
+/* The host's, for what cannot wait for Lua. */
+script_say *script_say_of(lua_State *L);
 
 /* Message handler for lua_pcall: adds a traceback to plain messages, leaves error objects and nil.
  */

@@ -16,16 +16,20 @@
 
 typedef struct ft_world ft_world;
 
-enum { FT_HOST_NAME = 64, FT_AT_WORDS = 160 };
+enum { FT_HOST_NAME = 64, FT_AT_WORDS = 160, FT_REMARK_WORDS = 256 };
 
 /* Callers' tags are from here on; lower ones are the world's own. */
 enum { FT_FIRST_TAG = 8 };
 
-/* Meets the other processes that a launcher started with this one. FT_UNSUPPORTED when this program
+/* Tells the user something at once, from any thread: a line, without its end. */
+typedef void ft_world_say(const char *line);
+
+/* Meets the other processes that a launcher started with this one. `says` hears of losses when they
+ * are known, once: launchers end a process soon after another one. FT_UNSUPPORTED when this program
  * has no module for MPI, FT_INVALID when they are not all the same build of the same version,
  * naming the rank. Whoever has met others before it failed gets a world all the same, which has
  * failed, to be closed. */
-ft_status ft_world_open(ft_world **out, const char *version, ft_error *err);
+ft_status ft_world_open(ft_world **out, const char *version, ft_world_say *says, ft_error *err);
 /* Waits until all that was sent has arrived, and for the others to close; after a failure it does
  * not. NULL is accepted. */
 void ft_world_close(ft_world *world);
@@ -88,15 +92,18 @@ void ft_world_progress(ft_world *world);
 bool ft_world_wait(ft_world *world, ft_gate *gate, uint32_t target, const atomic_bool *stop,
                    int64_t timeout_ns);
 
-/* The first failure: of messages, or of another process. */
+/* The first failure: of messages, or of another process. One with FT_HANG, a loss, was said. */
 ft_status ft_world_health(ft_world *world, ft_error *err);
+/* What is said besides of a loss, as what can be gone on from; copied, cut at FT_REMARK_WORDS;
+ * NULL: nothing. */
+void ft_world_remark(ft_world *world, const char *words);
 /* Calls `fails` once with the first failure, at once if there was one; from any thread. */
 void ft_world_on_failure(ft_world *world, void (*fails)(void *user, const ft_error *error),
                          void *user);
 /* `tells` is asked from time to time for what this process is at, for the others to say when it is
  * lost; NULL: nobody. */
 void ft_world_on_ask(ft_world *world, void (*tells)(void *user, char out[FT_AT_WORDS]), void *user);
-/* Tells every other process why this one gives up, and lets the message out. */
+/* Tells every other process why this one gives up: for them it is lost, with these words. */
 void ft_world_give_up(ft_world *world, const ft_error *why);
 
 #endif

@@ -12,7 +12,8 @@
 #include "transport/world.h"
 
 static const int64_t MS = 1000000;
-enum { BEAT_MS = 200, LOOK_MS = 25, SILENT_MS = 8000, ASLEEP_MS = 2000, TOLD_MS = 400 };
+enum { BEAT_MS = 200, LOOK_MS = 25, SILENT_MS = 8000, ASLEEP_MS = 2000 };
+enum { TELL_MS = 100, TOLD_MS = 400 };
 
 void watch_open(ft_world *w)
 {
@@ -59,12 +60,34 @@ static void beat(ft_world *w)
         for (int r = 1; r < w->size; r++) ft_world_send(w, r, TAG_BEAT, at, sizeof at, true);
 }
 
+/* Whether such a message is under way to somebody. */
+static bool is_on_its_way(ft_world *w, int tag)
+{
+    bool found = false;
+    pthread_mutex_lock(&w->carrying);
+    world_carry(w);
+    const sending *sends = w->sends.items;
+    for (int i = 0; i < w->sends.n; i++) found = found || sends[i].tag == tag;
+    pthread_mutex_unlock(&w->carrying);
+    return found;
+}
+
+void world_tell_loss(ft_world *w, int lost, const ft_error *error)
+{
+    for (int r = 0; r < w->size; r++)
+        if (r != w->rank && r != lost)
+            ft_world_send(w, r, TAG_LOST, error->message, (int64_t)strlen(error->message), true);
+    int64_t until = ft_now_ns() + TELL_MS * MS;
+    while (is_on_its_way(w, TAG_LOST) && ft_now_ns() < until) ft_sleep_until_ns(ft_now_ns() + MS);
+}
+
 /* Rank 0 tells all of a loss, so that they know what was lost where; who finds one first waits a
  * moment for that. */
 static void report(ft_world *w, int r, const char *how)
 {
     ft_error error;
     char at[FT_AT_WORDS];
+    if (atomic_load(&w->parts)) return;
     pthread_mutex_lock(&w->carrying);
     memcpy(at, w->peers[r].at, sizeof at);
     pthread_mutex_unlock(&w->carrying);
@@ -77,11 +100,7 @@ static void report(ft_world *w, int r, const char *how)
             ft_sleep_until_ns(ft_now_ns() + MS);
         }
     }
-    if (!w->rank)
-        for (int k = 1; k < w->size; k++)
-            if (k != r)
-                ft_world_send(w, k, TAG_LOST, error.message, (int64_t)strlen(error.message), true);
-    ft_world_progress(w);
+    if (!w->rank) world_tell_loss(w, r, &error);
     world_fail(w, &error);
 }
 
@@ -121,11 +140,12 @@ void *world_help(void *arg)
         int64_t nap = idle < 20 * MS ? MS / 5 : 2 * MS;
         if (now - atomic_load_explicit(&w->carried_ns, memory_order_relaxed) > nap / 2)
             ft_world_progress(w);
-        if (now >= next_beat && !atomic_load(&w->failed)) {
+        bool failed = atomic_load(&w->failed), parts = atomic_load(&w->parts);
+        if (now >= next_beat && !failed && (w->rank || !parts)) {
             beat(w);
             next_beat = now + BEAT_MS * MS;
         }
-        if (now >= next_look && !atomic_load(&w->failed)) {
+        if (now >= next_look && !failed && !parts) {
             look(w, now);
             next_look = now + LOOK_MS * MS;
         }

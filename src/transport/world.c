@@ -84,7 +84,7 @@ done:
     return status;
 }
 
-ft_status ft_world_open(ft_world **out, const char *version, ft_error *err)
+ft_status ft_world_open(ft_world **out, const char *version, ft_world_say *says, ft_error *err)
 {
     *out = NULL;
     const ft_mpi *mpi = NULL;
@@ -102,6 +102,7 @@ ft_status ft_world_open(ft_world **out, const char *version, ft_error *err)
     if (!w || !w->peers || !w->ends)
         return ft_fail(err, FT_NOMEM, "no memory for %d processes", size);
     w->mpi = mpi;
+    w->says = says;
     w->rank = rank;
     w->size = size;
     for (int r = 0; r < size; r++) w->ends[r].fd = -1;
@@ -121,6 +122,7 @@ ft_status ft_world_open(ft_world **out, const char *version, ft_error *err)
 }
 
 static const int64_t LEAVE_NS = INT64_C(10000000000); /* that others have to leave */
+enum { NAP_NS = 100000 };                             /* between two looks */
 
 /* Whether all that was to be sent is sent. */
 static bool is_sent(ft_world *w)
@@ -136,9 +138,10 @@ static bool is_sent(ft_world *w)
 
 void world_flush(ft_world *w, int64_t limit_ns)
 {
-    int64_t until = ft_now_ns() + limit_ns;
-    while (!is_sent(w) && !atomic_load(&w->failed) && ft_now_ns() < until)
-        ft_sleep_until_ns(ft_now_ns() + 100000);
+    int64_t start = ft_now_ns();
+    while (!is_sent(w) && !atomic_load(&w->failed) &&
+           (limit_ns < 0 || ft_now_ns() - start < limit_ns))
+        ft_sleep_until_ns(ft_now_ns() + NAP_NS);
 }
 
 /* Waits for so many goodbyes; false when the others do not come. */
@@ -153,14 +156,18 @@ static bool hear_byes(ft_world *w, int n)
     return got;
 }
 
-/* Nobody goes before all want to: who ends earlier would be missed by the rest. */
+/* Nobody goes before all want to: who ends earlier would be missed by the rest. Rank 0 misses them
+ * until it has heard of all. */
 static void part(ft_world *w)
 {
     if (w->rank) {
+        atomic_store(&w->parts, true);
         ft_world_send(w, 0, TAG_BYE, NULL, 0, false);
         hear_byes(w, 1);
-    } else if (hear_byes(w, w->size - 1))
+    } else if (hear_byes(w, w->size - 1)) {
+        atomic_store(&w->parts, true);
         for (int r = 1; r < w->size; r++) ft_world_send(w, r, TAG_BYE, NULL, 0, false);
+    }
     world_flush(w, LEAVE_NS);
 }
 
@@ -256,6 +263,16 @@ ft_status ft_world_listen(ft_world *w, const ft_receiver *receiver, ft_error *er
     return room ? FT_OK : ft_fail(err, FT_INVALID, "too many who listen to other processes");
 }
 
+/* Carries messages on; whether one is on its way into the memory of that user. */
+static bool carry_to(ft_world *w, const void *user)
+{
+    pthread_mutex_lock(&w->carrying);
+    world_carry(w);
+    bool comes = world_receives(w, user);
+    pthread_mutex_unlock(&w->carrying);
+    return comes;
+}
+
 void ft_world_forget(ft_world *w, const void *user)
 {
     pthread_mutex_lock(&w->carrying);
@@ -263,9 +280,9 @@ void ft_world_forget(ft_world *w, const void *user)
     for (int i = 0; i < w->n_receivers; i++)
         if (w->receivers[i].user != user) w->receivers[kept++] = w->receivers[i];
     w->n_receivers = kept;
-    while (world_receives(w, user) && !atomic_load(&w->failed)) world_carry(w);
     pthread_mutex_unlock(&w->carrying);
-    world_flush(w, LEAVE_NS); /* what is sent may be in the memory of that user */
+    while (carry_to(w, user) && !atomic_load(&w->failed)) ft_sleep_until_ns(ft_now_ns() + NAP_NS);
+    world_flush(w, -1); /* what is sent may be in the memory of that user */
 }
 
 static bool find_letter(ft_world *w, int tag, ft_letter *out)
@@ -331,15 +348,30 @@ bool ft_world_wait(ft_world *w, ft_gate *gate, uint32_t target, const atomic_boo
 
 /* -- failures ---------------------------------------------------------------------------------- */
 
+static void say_loss(const ft_world *w)
+{
+    char line[sizeof w->failure.message + sizeof w->remark + 4];
+    snprintf(line, sizeof line, "%s%s%s", w->failure.message, w->remark[0] ? "; " : "", w->remark);
+    w->says(line);
+}
+
 void world_fail(ft_world *w, const ft_error *error)
 {
     pthread_mutex_lock(&w->lock);
     bool first = w->failure.status == FT_OK;
     if (first) w->failure = *error;
+    if (first && error->status == FT_HANG) say_loss(w); /* before anybody acts on it, and may end */
     atomic_store(&w->failed, true);
     if (first && w->fails) w->fails(w->fails_user, error);
     pthread_mutex_unlock(&w->lock);
     ft_gate_open(&w->came);
+}
+
+void ft_world_remark(ft_world *w, const char *words)
+{
+    pthread_mutex_lock(&w->lock);
+    snprintf(w->remark, sizeof w->remark, "%s", words ? words : "");
+    pthread_mutex_unlock(&w->lock);
 }
 
 ft_status ft_world_health(ft_world *w, ft_error *err)
@@ -372,9 +404,6 @@ void ft_world_on_ask(ft_world *w, void (*tells)(void *user, char out[FT_AT_WORDS
 void ft_world_give_up(ft_world *w, const ft_error *why)
 {
     if (atomic_load(&w->failed)) return;
-    for (int r = 0; r < w->size; r++)
-        if (r != w->rank)
-            ft_world_send(w, r, TAG_LOST, why->message, (int64_t)strlen(why->message), true);
-    world_flush(w, INT64_C(1000000000));
+    world_tell_loss(w, w->rank, why);
     world_fail(w, why);
 }

@@ -71,6 +71,8 @@ struct ft_world {
     list waiting;                         /* sends that are to begin */
     list letters;
     ft_error failure;
+    ft_world_say *says;
+    char remark[FT_REMARK_WORDS];
     void (*fails)(void *user, const ft_error *error);
     void *fails_user;
     void (*tells)(void *user, char out[FT_AT_WORDS]);
@@ -79,6 +81,7 @@ struct ft_world {
     pthread_t helper;
     bool helps; /* the thread is there */
     atomic_bool stop, failed;
+    atomic_bool parts; /* the others may end */
 };
 
 /* An item at the end, of `size` bytes, zeroed; NULL without memory. */
@@ -96,15 +99,17 @@ void world_carry(ft_world *world);
 bool world_receives(const ft_world *world, const void *user);
 /* There is no memory for a message, which is a failure of the world. */
 void world_fail_memory(ft_world *world);
-/* world.c: notes the first failure and tells who wants to know. */
+/* world.c: notes the first failure, says it when it is a loss, and tells who wants to know. */
 void world_fail(ft_world *world, const ft_error *error);
-/* Waits until all that was to be sent is sent, or for so long. */
+/* Waits until all that was to be sent is sent, or for so long; negative: without a limit. */
 void world_flush(ft_world *world, int64_t limit_ns);
 /* watch.c: the thread that carries on and watches; stops at world->stop. */
 void *world_help(void *arg);
 /* Opens what tells of the end of processes on this machine; closes it. */
 void watch_open(ft_world *world);
 void watch_close(ft_world *world);
+/* Tells the others, but the one that is lost, and lets that out. */
+void world_tell_loss(ft_world *world, int lost, const ft_error *error);
 /* A letter of the world's own tags, which is not kept. */
 void watch_hear(ft_world *world, int from, int tag, const char *data, int64_t bytes);
 

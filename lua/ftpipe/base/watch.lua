@@ -15,14 +15,12 @@ local END_SECONDS = 5 -- for workers that are told to stop
 
 --- @tparam table o engine (a run of it); limit (gives the seconds without any action finished after
 --   which it is lost, nil for no limit; 300 without it); lost (called with what is said then, gives
---   what is to be said besides); kept (gives what is to be said when another process is lost, or
---   nil); say (prints an answer to SIGQUIT)
+--   what is to be said besides); say (prints an answer to SIGQUIT)
 function M.new(o)
    return setmetatable({
       engine = o.engine,
       limit = o.limit or function() return HANG_SECONDS end,
       lost = o.lost or function() return "" end,
-      kept = o.kept or function() return nil end,
       say = o.say or function(text) io.stderr:write(text) end,
       slowest = 0, -- step so far, in seconds
    }, Watch)
@@ -40,16 +38,6 @@ local function give_up(watch, seconds)
    core.fail("lost worker", text .. more)
 end
 
---- The next finished batch within a while; nil without one.
-local function poll(watch)
-   local fine, result = pcall(watch.engine.next, watch.engine, POLL_SECONDS)
-   if fine then return result end
-   local lost = type(result) == "table" and result.status == "lost worker"
-   local kept = lost and watch.kept()
-   if kept then core.fail("lost worker", result.message .. "; " .. kept) end
-   error(result, 0)
-end
-
 --- The next finished batch.
 -- @raise lost worker: nothing moves, with who waits for whom
 function Watch:next()
@@ -57,7 +45,7 @@ function Watch:next()
    local moved, since = run:progress(), core.sys.time_ns()
    while true do
       if core.sys.asked("report") then self.say(run:describe()) end
-      local result = poll(self)
+      local result = run:next(POLL_SECONDS)
       if result then return result end
       local now = run:progress()
       if now ~= moved then moved, since = now, core.sys.time_ns() end

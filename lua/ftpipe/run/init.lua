@@ -113,6 +113,7 @@ end
 function Run:go_on(path)
    bind_params(self)
    local state = states.read(self, path)
+   watchdog.note_checkpoint(self)
    self.best = best.new(self.args.patience, state)
    self.stopped = self.best:is_over() or nil
    io.stderr:write(named.words(self.args, "{resume}: goes on from %s, after step %d of %d\n")
@@ -131,6 +132,7 @@ function Run:checkpoint(is_best)
    if self.saved == self.done and not is_best then return states.find(self.out) end
    local path = states.write(self, is_best)
    self.saved = self.done
+   watchdog.note_checkpoint(self)
    if is_best then self:publish(path) end
    return path
 end

@@ -4,6 +4,7 @@
 -- whichever are longer, and for half a minute at least, so that a machine which is busy with other
 -- things is no hang. --watchdog gives another time.
 
+local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
 local watch = require("ftpipe.base.watch")
 
@@ -33,7 +34,7 @@ local function limit_of(run)
 end
 
 --- What a run that is lost can go on from; nil without a checkpoint.
-local function kept(run)
+local function what_is_kept(run)
    return run.saved and run.out
       and named.words(run.args, "the checkpoint of step %d is whole, {resume} goes on from it")
          :format(run.saved) or nil
@@ -47,16 +48,19 @@ local function leave(run, text)
       text .. past)
    if not written then io.stderr:write(past) end
    local words = { written and ("%s has the last events of every device"):format(path) }
-   words[#words + 1] = kept(run)
+   words[#words + 1] = what_is_kept(run)
    return table.concat(words, "; ")
 end
 
+--- Has the run's newest checkpoint said when another process is lost.
+function M.note_checkpoint(run) core.ranks.remark(what_is_kept(run)) end
+
 --- A watch over a run.
 function M.new(run)
+   M.note_checkpoint(run)
    return watch.new {
       engine = run.engine, limit = limit_of(run),
       lost = function(text) return leave(run, text) end,
-      kept = function() return kept(run) end,
       say = function(text)
          if run.line then run.line:close() end
          io.stderr:write(text)
