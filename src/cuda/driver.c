@@ -226,7 +226,9 @@ ft_status ft_cuda_alloc(ft_executor *which, ft_memory_side side, int64_t bytes, 
         memset(memory, 0, size);
     } else {
         FT_TRY(check(x, x->api->alloc(&address, size), what, err));
+        /* by the default stream, which other streams do not wait for */
         ft_status status = check(x, x->api->fill(address, 0, size), "clearing memory", err);
+        if (status == FT_OK) status = check(x, x->api->stream_finish(NULL), "clearing memory", err);
         if (status != FT_OK) x->api->release(address);
         FT_TRY(status);
         memory = (void *)(uintptr_t)address;

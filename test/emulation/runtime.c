@@ -49,6 +49,7 @@ typedef struct item {
     const void *from;
     size_t bytes;
     unsigned char value;
+    bool late;
     const struct cu_function *function;
     unsigned grid[3];
     _Alignas(16) char args[ARGS];
@@ -72,6 +73,11 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct cu_context contexts[EMULATED_CARDS];
 static atomic_int failed; /* an answer that stays; 0: none */
+
+/* Of calls that name none; it is there while contexts are. */
+static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
+static cu_stream default_stream;
+static int n_contexts;
 
 /* -- failures ---------------------------------------------------------------------------------- */
 
@@ -160,21 +166,6 @@ static int device_attribute(int *value, int attribute, int device)
     return 0;
 }
 
-static int context_retain(cu_context *out, int device)
-{
-    BEGIN();
-    if (atomic_fetch_add(&emulated.open, 1) == 0) atomic_store(&failed, 0);
-    *out = &contexts[device];
-    return 0;
-}
-
-static int context_release(int device)
-{
-    (void)device;
-    atomic_fetch_sub(&emulated.open, 1);
-    return 0;
-}
-
 static int context_set(cu_context context)
 {
     (void)context;
@@ -243,13 +234,6 @@ static int release(cu_address memory)
     return host_release((void *)(uintptr_t)memory);
 }
 
-static int fill(cu_address memory, unsigned char value, size_t bytes)
-{
-    BEGIN();
-    memset((void *)(uintptr_t)memory, value, bytes);
-    return 0;
-}
-
 /* -- streams ----------------------------------------------------------------------------------- */
 
 /* Records of one event by two streams may end in the other order. */
@@ -272,6 +256,7 @@ static void execute(const item *w, uint32_t *seed)
 {
     bool fine = atomic_load(&failed) == 0;
     dawdle(seed);
+    if (w->late) usleep(500);
     if (w->kind == DO_COPY && fine) memmove(w->to, w->from, w->bytes);
     if (w->kind == DO_FILL && fine) memset(w->to, w->value, w->bytes);
     if (w->kind == DO_LAUNCH && fine &&
@@ -314,16 +299,21 @@ static void submit(cu_stream s, const item *w)
     pthread_mutex_unlock(&lock);
 }
 
-static int stream_create(cu_stream *out, unsigned flags)
+static int begin_stream(cu_stream *out)
 {
-    (void)flags;
-    BEGIN();
     cu_stream s = calloc(1, sizeof *s);
     if (!s) return CU_OUT_OF_MEMORY;
     if (pthread_create(&s->thread, NULL, stream_thread, s)) abort();
     atomic_fetch_add(&emulated.open, 1);
     *out = s;
     return 0;
+}
+
+static int stream_create(cu_stream *out, unsigned flags)
+{
+    (void)flags;
+    BEGIN();
+    return begin_stream(out);
 }
 
 static int stream_destroy(cu_stream s)
@@ -335,9 +325,38 @@ static int stream_destroy(cu_stream s)
     return 0;
 }
 
+static int context_retain(cu_context *out, int device)
+{
+    BEGIN();
+    int given = 0;
+    pthread_mutex_lock(&contexts_lock);
+    if (n_contexts == 0) {
+        atomic_store(&failed, 0);
+        given = begin_stream(&default_stream);
+    }
+    if (!given) {
+        n_contexts++;
+        atomic_fetch_add(&emulated.open, 1);
+        *out = &contexts[device];
+    }
+    pthread_mutex_unlock(&contexts_lock);
+    return given;
+}
+
+static int context_release(int device)
+{
+    (void)device;
+    pthread_mutex_lock(&contexts_lock);
+    if (--n_contexts == 0) stream_destroy(default_stream);
+    pthread_mutex_unlock(&contexts_lock);
+    atomic_fetch_sub(&emulated.open, 1);
+    return 0;
+}
+
 static int stream_finish(cu_stream s)
 {
     int answer = begin();
+    if (!s) s = default_stream;
     pthread_mutex_lock(&lock);
     while (s->done < s->submitted) pthread_cond_wait(&changed, &lock);
     pthread_mutex_unlock(&lock);
@@ -350,6 +369,18 @@ static int fill_on(cu_address memory, unsigned char value, size_t bytes, cu_stre
     submit(
         s,
         &(item){.kind = DO_FILL, .to = (void *)(uintptr_t)memory, .value = value, .bytes = bytes});
+    return 0;
+}
+
+/* Answers before it is done. */
+static int fill(cu_address memory, unsigned char value, size_t bytes)
+{
+    BEGIN();
+    submit(default_stream, &(item){.kind = DO_FILL,
+                                   .to = (void *)(uintptr_t)memory,
+                                   .value = value,
+                                   .bytes = bytes,
+                                   .late = true});
     return 0;
 }
 
@@ -406,13 +437,7 @@ static int event_destroy(cu_event event)
 static int event_record(cu_event event, cu_stream s)
 {
     BEGIN();
-    if (s) {
-        submit(s, &(item){.kind = DO_RECORD, .event = event});
-        return 0;
-    }
-    pthread_mutex_lock(&lock);
-    pass(event, ++event->submitted);
-    pthread_mutex_unlock(&lock);
+    submit(s ? s : default_stream, &(item){.kind = DO_RECORD, .event = event});
     return 0;
 }
 
