@@ -12,7 +12,7 @@ FT_KERNEL(embedding)
 }
 
 /* A block is the one of the first position with its id: it adds that position and all later ones
- * with the same id, in their order. */
+ * with the same id, in their order; blockDim.x positions are looked at together. */
 FT_KERNEL(embedding_grad)
 {
     FT_SHARED(double, room, 5);
@@ -28,9 +28,12 @@ FT_KERNEL(embedding_grad)
     }
     if (id == a.padding) return;
     float *row = a.dtable + id * a.D;
-    for (int64_t j = i; j < a.n; j++) {
-        if (a.ids[j] != id) continue;
-        for (int64_t d = threadIdx.x; d < a.D; d += blockDim.x) row[d] += a.dy[j * a.D + d];
+    for (int64_t from = i; from < a.n; from += blockDim.x) {
+        int64_t own = from + threadIdx.x, end = ft_least(from + blockDim.x, a.n);
+        if (ft_block_sum(own < end && a.ids[own] == id, room) == 0) continue;
+        for (int64_t j = from; j < end; j++)
+            for (int64_t d = threadIdx.x; a.ids[j] == id && d < a.D; d += blockDim.x)
+                row[d] += a.dy[j * a.D + d];
     }
 }
 
