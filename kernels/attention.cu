@@ -1,11 +1,21 @@
 /* kernels/attention.cu - attention and its gradient, without a matrix of probabilities in memory.
  *
- * A warp has a query (or, for dk and dv, a key) and takes 32 keys (queries) at a time: each lane
- * makes the score of one, then each lane adds up its share of the D numbers over all 32. Sources:
+ * A block has BLOCK queries of a head (or, for dk and dv, keys), MINE for each warp, and takes 32
+ * keys (queries) at a time, by way of shared memory: each lane makes the scores of one of them with
+ * those of the warp, then each lane adds up its share of the D numbers over all 32. Sources:
  * Milakov, Gimelshein, arXiv:1805.02867 (the running maximum); Dao et al., arXiv:2205.14135. */
 #include "kernel.h"
 
-enum { WARPS = FT_CUDA_WARPS, SHARE = 8 }; /* D is at most SHARE times 32 */
+enum {
+    WARPS = FT_CUDA_WARPS,
+    BLOCK = FT_CUDA_TOGETHER,
+    MINE = BLOCK / WARPS, /* 4: those of a warp are read as 16 bytes */
+    CHUNK = 64,           /* numbers of a row that are in shared memory at once */
+    PITCH = CHUNK + 1,    /* from one row to the next: lanes read different banks */
+    OWN_PITCH = BLOCK + 4,
+    CHUNKS = 4, /* D is at most CHUNKS * CHUNK */
+    SHARE = CHUNKS * CHUNK / FT_WARP
+};
 
 /* T5's relative position buckets (ops/relative_bias.c). */
 FT_INLINE int64_t relative_bucket(int64_t distance, int64_t n_buckets, int64_t max_distance,
@@ -63,16 +73,10 @@ FT_INLINE bool sees(const ft_attention_args &a, const head &x, int64_t i, int64_
     return i < a.Tq && j < a.Tk && (!a.causal || j <= i + x.offset) && (!x.mask || x.mask[j]);
 }
 
-FT_INLINE float dot(const float *x, const float *y, int64_t D)
+/* From the product of query and key. */
+FT_INLINE float score(const ft_attention_args &a, const head &x, int64_t i, int64_t j, float dot)
 {
-    float sum = 0.0f;
-    for (int64_t d = 0; d < D; d++) sum += x[d] * y[d];
-    return sum;
-}
-
-FT_INLINE float score(const ft_attention_args &a, const head &x, int64_t i, int64_t j)
-{
-    float s = a.scale * dot(x.q + i * a.step, x.k + j * a.step, a.D);
+    float s = a.scale * dot;
     return x.line ? s + x.line[j - i] : s;
 }
 
@@ -86,12 +90,98 @@ FT_INLINE float keep(const ft_attention_args &a, const head &x, int64_t i, int64
     return ft_kept(bits, (int)(index % 8), a.draw.threshold) ? a.draw.scale : 0.0f;
 }
 
-/* sums[r] += factor * row[lane + 32 r] */
-FT_INLINE void add_row(float *sums, float factor, const float *row, int64_t D)
+/* -- rows in shared memory --------------------------------------------------------------------- */
+
+/* Rows of D numbers of one head: n of them, one every `step`. */
+struct rows {
+    const float *at;
+    int64_t n, step, D;
+};
+
+FT_INLINE rows queries_of(const ft_attention_args &a, const head &x)
 {
+    rows y = {x.q, a.Tq, a.step, a.D};
+    return y;
+}
+FT_INLINE rows keys_of(const ft_attention_args &a, const head &x)
+{
+    rows y = {x.k, a.Tk, a.step, a.D};
+    return y;
+}
+FT_INLINE rows values_of(const ft_attention_args &a, const head &x)
+{
+    rows y = {x.v, a.Tk, a.step, a.D};
+    return y;
+}
+/* Of y, or its gradient. */
+FT_INLINE rows outputs_of(const ft_attention_args &a, const head &x, const float *y)
+{
+    rows z = {y + (x.b * a.Tq * a.H + x.h) * a.D, a.Tq, a.H * a.D, a.D};
+    return z;
+}
+
+/* CHUNK numbers, from d0 on, of `count` rows: number d of row r to room[r * by_row + d * by_d], or
+ * zeros where there are none. */
+FT_INLINE void load_rows(float *room, const rows &x, int64_t first, int count, int64_t d0,
+                         int by_row, int by_d)
+{
+    for (int e = (int)threadIdx.x; e < count * CHUNK; e += (int)blockDim.x) {
+        int64_t r = first + e / CHUNK, d = d0 + e % CHUNK;
+        room[e / CHUNK * by_row + e % CHUNK * by_d] =
+            r < x.n && d < x.D ? x.at[r * x.step + d] : 0.0f;
+    }
+}
+
+/* A block's shared memory. */
+struct shared {
+    float *own;  /* rows of the block, by number: number d of all BLOCK, then number d + 1 */
+    float *tile; /* 32 rows */
+};
+
+/* dots[m]: row m of this warp's, of the block's from own_first on, times row first + lane. */
+FT_INLINE void multiply(float *dots, const rows &own, int64_t own_first, const rows &x,
+                        int64_t first, const shared &room)
+{
+    for (int m = 0; m < MINE; m++) dots[m] = 0.0f;
+    for (int64_t d0 = 0; d0 < x.D; d0 += CHUNK) {
+        FT_BLOCK_BARRIER();
+        load_rows(room.own, own, own_first, BLOCK, d0, 1, OWN_PITCH);
+        load_rows(room.tile, x, first, FT_WARP, d0, PITCH, 1);
+        FT_BLOCK_BARRIER();
+        const float *mine = room.own + ft_warp() * MINE, *row = room.tile + ft_lane() * PITCH;
+        int n = (int)ft_least(x.D - d0, CHUNK);
+        for (int d = 0; d < n; d++) {
+            ft_four y = ft_get(mine + d * OWN_PITCH);
 FT_UNROLL
-    for (int r = 0; r < SHARE; r++)
-        if (ft_lane() + FT_WARP * r < D) sums[r] += factor * row[ft_lane() + FT_WARP * r];
+            for (int m = 0; m < MINE; m++) dots[m] += y.x[m] * row[d];
+        }
+    }
+}
+
+/* Sums of one of the warp's rows: numbers lane, lane + 32, ... of it. */
+typedef float share[SHARE];
+
+/* sums[m] += factors[t * MINE + m] * row first + t, for t < count, and t < 32. */
+FT_INLINE void add_rows(share *sums, const float *factors, const rows &x, int64_t first,
+                        int64_t count, const shared &room)
+{
+    int n = (int)ft_least(count, FT_WARP);
+FT_UNROLL
+    for (int c = 0; c < CHUNKS; c++) {
+        if (c * CHUNK >= x.D) break;
+        FT_BLOCK_BARRIER();
+        load_rows(room.tile, x, first, FT_WARP, c * CHUNK, PITCH, 1);
+        FT_BLOCK_BARRIER();
+        for (int t = 0; t < n; t++) {
+            ft_four f = ft_get(factors + t * MINE);
+            const float *row = room.tile + t * PITCH + ft_lane();
+FT_UNROLL
+            for (int m = 0; m < MINE; m++) {
+                sums[m][2 * c] += f.x[m] * row[0];
+                sums[m][2 * c + 1] += f.x[m] * row[FT_WARP];
+            }
+        }
+    }
 }
 
 FT_INLINE void put_row(float *row, const float *sums, float factor, int64_t D)
@@ -101,42 +191,75 @@ FT_UNROLL
         if (ft_lane() + FT_WARP * r < D) row[ft_lane() + FT_WARP * r] = factor * sums[r];
 }
 
+/* The keys that some of the block's queries see are before this one. */
+FT_INLINE int64_t end_of_keys(const ft_attention_args &a, const head &x, int64_t first)
+{
+    return a.causal ? ft_least(ft_least(first + BLOCK, a.Tq) + x.offset, a.Tk) : a.Tk;
+}
+
+#define ROOM(name)                                                                                 \
+    FT_SHARED(float, name##_own, CHUNK *OWN_PITCH);                                                \
+    FT_SHARED(float, name##_tile, FT_WARP *PITCH);                                                 \
+    const shared name = {name##_own, name##_tile}
+
 /* -- forward ----------------------------------------------------------------------------------- */
+
+/* A query's softmax so far: the largest score and, in each lane, the sum of its exponentials. */
+struct running {
+    float most;
+    double total;
+};
+
+/* Takes in a lane's score, if its key is seen; *less: what is left of earlier sums. Returns its
+ * exponential. */
+FT_INLINE float take_score(running *q, bool seen, float s, float *less)
+{
+    float top = ft_larger(q->most, ft_warp_max(seen ? s : -INFINITY));
+    float p = seen ? expf(s - top) : 0.0f;
+    *less = q->most == top ? 1.0f : expf(q->most - top);
+    q->total = q->total * (double)*less + (double)p;
+    q->most = top;
+    return p;
+}
 
 FT_KERNEL(attention)
 {
-    FT_SHARED(float, all, WARPS *FT_WARP);
-    float *mine = all + ft_warp() * FT_WARP, sums[SHARE] = {0};
-    int64_t number = ft_warp_row(), i = number % a.Tq;
-    if (number >= a.B * a.H * a.Tq) return;
-    head x = head_of(a, number / a.Tq);
-    int64_t end = a.causal ? ft_least(i + x.offset + 1, a.Tk) : a.Tk;
-    float most = -INFINITY;
-    double total = 0;
+    ROOM(room);
+    FT_SHARED(float, factors, WARPS *FT_WARP *MINE);
+    unsigned blocks = (unsigned)((a.Tq + BLOCK - 1) / BLOCK);
+    int64_t first = (int64_t)(blockIdx.x % blocks) * BLOCK, number = blockIdx.x / blocks;
+    head x = head_of(a, number);
+    const rows q = queries_of(a, x), k = keys_of(a, x), v = values_of(a, x);
+    float *mine = factors + ft_warp() * FT_WARP * MINE;
+    int64_t i0 = first + ft_warp() * MINE, end = end_of_keys(a, x, first);
+    share sums[MINE] = {{0}};
+    running of[MINE];
+    for (int m = 0; m < MINE; m++) of[m] = {-INFINITY, 0};
     for (int64_t j0 = 0; j0 < end; j0 += FT_WARP) {
+        float dots[MINE], less;
         int64_t j = j0 + ft_lane();
-        bool visible = sees(a, x, i, j);
-        float s = visible ? score(a, x, i, j) : -INFINITY, top = most;
-        mine[ft_lane()] = s;
-        FT_WARP_BARRIER();
-        for (int t = 0; t < FT_WARP; t++) top = ft_larger(top, mine[t]);
-        float p = visible ? expf(s - top) : 0.0f;
-        float less = most == top ? 1.0f : expf(most - top);
-        FT_WARP_BARRIER();
-        mine[ft_lane()] = visible ? p * keep(a, x, i, j) : 0.0f;
-        FT_WARP_BARRIER();
-        total = total * (double)less + (double)p;
-        for (int r = 0; r < SHARE; r++) sums[r] *= less;
-        for (int t = 0; t < FT_WARP && j0 + t < end; t++)
-            add_row(sums, mine[t], x.v + (j0 + t) * a.step, a.D);
-        most = top;
-        FT_WARP_BARRIER();
+        multiply(dots, q, first, k, j0, room);
+FT_UNROLL
+        for (int m = 0; m < MINE; m++) {
+            bool seen = sees(a, x, i0 + m, j);
+            float s = seen ? score(a, x, i0 + m, j, dots[m]) : 0.0f;
+            float p = take_score(&of[m], seen, s, &less);
+            mine[ft_lane() * MINE + m] = seen ? p * keep(a, x, i0 + m, j) : 0.0f;
+            for (int r = 0; r < SHARE; r++) sums[m][r] *= less;
+        }
+        add_rows(sums, mine, v, j0, end - j0, room);
     }
-    total = ft_warp_sum(total);
-    bool any = total != 0;
-    put_row(a.y + ((x.b * a.Tq + i) * a.H + x.h) * a.D, sums, any ? (float)(1.0 / total) : 0.0f,
-            a.D);
-    if (ft_lane() == 0) a.lse[number] = any ? (float)((double)most + log(total)) : 0.0f;
+FT_UNROLL
+    for (int m = 0; m < MINE; m++) {
+        double total = ft_warp_sum(of[m].total);
+        bool any = total != 0;
+        int64_t i = i0 + m;
+        if (i >= a.Tq) continue;
+        put_row(a.y + ((x.b * a.Tq + i) * a.H + x.h) * a.D, sums[m],
+                any ? (float)(1.0 / total) : 0.0f, a.D);
+        if (ft_lane() == 0)
+            a.lse[number * a.Tq + i] = any ? (float)((double)of[m].most + log(total)) : 0.0f;
+    }
 }
 
 /* -- gradient ---------------------------------------------------------------------------------- */
@@ -153,98 +276,123 @@ FT_KERNEL(attention_delta)
     if (ft_lane() == 0) a.delta[number] = (float)sum;
 }
 
-/* What the gradient of a query's scores needs. */
+/* What is known of a query: dy . y, and the logarithm of its sum. */
 struct query {
-    const float *dy;
     float delta, lse;
 };
 
-/* The gradient of the score of i and j; *p gets the probability after dropout. */
-FT_INLINE float score_grad(const ft_attention_args &a, const head &x, const query &of, int64_t i,
-                           int64_t j, float *p)
+FT_INLINE query query_of(const ft_attention_args &a, const float *delta, int64_t number, int64_t i)
 {
-    float whole = expf(score(a, x, i, j) - of.lse), kept = keep(a, x, i, j);
-    *p = whole * kept;
-    return whole * (kept * dot(of.dy, x.v + j * a.step, a.D) - of.delta);
+    query none = {0, 0};
+    if (i >= a.Tq) return none;
+    query q = {delta[number * a.Tq + i], a.lse[number * a.Tq + i]};
+    return q;
 }
 
-/* Adds the score gradients of WARPS queries and 32 keys to the block's line, query by query. */
-FT_INLINE void add_to_line(float *line, const float *ds, int64_t i0, int64_t j0, int64_t Tq,
+/* The gradient of the score of i and j, and their probability after dropout. */
+struct score_grad {
+    float ds, p;
+};
+
+/* From the products of query and key, and of dy and value. */
+FT_INLINE score_grad grad_of(const ft_attention_args &a, const head &x, const query &of, int64_t i,
+                             int64_t j, float dot, float of_value)
+{
+    if (!sees(a, x, i, j)) return {0.0f, 0.0f};
+    float whole = expf(score(a, x, i, j, dot) - of.lse), kept = keep(a, x, i, j);
+    return {whole * (kept * of_value - of.delta), whole * kept};
+}
+
+/* Adds the score gradients of BLOCK queries and 32 keys to the block's line, query by query. */
+FT_INLINE void add_to_line(float *line, const float *grads, int64_t i0, int64_t j0, int64_t Tq,
                            int64_t Tk)
 {
-    int t = (int)threadIdx.x;
-    if (t >= FT_WARP + WARPS - 1) return;
-    for (int w = 0; w < WARPS; w++) { /* t is key - query, from the least of the block on */
-        int lane = t - (WARPS - 1) + w;
-        if (lane < 0 || lane >= FT_WARP || i0 + w >= Tq || j0 + lane >= Tk) continue;
-        line[j0 + lane - (i0 + w) + Tq - 1] += ds[w * FT_WARP + lane];
+    int t = (int)threadIdx.x; /* key - query, from the least of the block on */
+    int64_t at = j0 - i0 + t - (BLOCK - 1) + Tq - 1;
+    if (t >= FT_WARP + BLOCK - 1 || at < 0 || at >= Tq + Tk - 1) return;
+    float sum = line[at];
+    for (int q = 0; q < BLOCK; q++) {
+        int lane = t - (BLOCK - 1) + q;
+        if (lane < 0 || lane >= FT_WARP || i0 + q >= Tq || j0 + lane >= Tk) continue;
+        sum += grads[(q / MINE * FT_WARP + lane) * MINE + q % MINE];
     }
+    line[at] = sum;
 }
 
 FT_ROOMY_KERNEL(attention_queries)
 {
+    ROOM(room);
+    FT_SHARED(float, grads, WARPS *FT_WARP *MINE);
     const ft_attention_args &of = a.of;
-    FT_SHARED(float, ds, WARPS *FT_WARP);
     int64_t chunk = (int64_t)blockIdx.x % a.chunks, number = (int64_t)blockIdx.x / a.chunks;
-    int64_t first = chunk * FT_CUDA_QUERIES, width = of.Tq + of.Tk - 1;
+    int64_t start = chunk * FT_CUDA_QUERIES, width = of.Tq + of.Tk - 1;
     head x = head_of(of, number);
+    const rows q = queries_of(of, x), k = keys_of(of, x), v = values_of(of, x);
+    const rows dy = outputs_of(of, x, a.dy);
     float *line = a.lines ? a.lines + (number * a.chunks + chunk) * width : (float *)0;
+    float *mine = grads + ft_warp() * FT_WARP * MINE;
     for (int64_t t = threadIdx.x; line && t < width; t += blockDim.x) line[t] = 0.0f;
-    FT_BLOCK_BARRIER();
-    for (int64_t i0 = first; i0 < ft_least(first + FT_CUDA_QUERIES, of.Tq); i0 += WARPS) {
-        int64_t i = i0 + ft_warp(), last = ft_least(i0 + WARPS, of.Tq) - 1;
-        int64_t end = of.causal ? ft_least(last + x.offset + 1, of.Tk) : of.Tk;
-        bool here = i < of.Tq;
-        int64_t at = ((x.b * of.Tq + i) * of.H + x.h) * of.D, row = number * of.Tq + i;
-        float sums[SHARE] = {0}, p;
+    for (int64_t first = start; first < ft_least(start + FT_CUDA_QUERIES, of.Tq); first += BLOCK) {
+        int64_t i0 = first + ft_warp() * MINE, end = end_of_keys(of, x, first);
+        share sums[MINE] = {{0}};
+        query known[MINE];
+        for (int m = 0; m < MINE; m++) known[m] = query_of(of, a.delta, number, i0 + m);
         for (int64_t j0 = 0; j0 < end; j0 += FT_WARP) {
+            float dots[MINE], of_values[MINE];
             int64_t j = j0 + ft_lane();
-            ds[threadIdx.x] = 0.0f;
-            if (sees(of, x, i, j)) {
-                query mine = {a.dy + at, a.delta[row], of.lse[row]};
-                ds[threadIdx.x] = score_grad(of, x, mine, i, j, &p);
-            }
-            FT_BLOCK_BARRIER();
-            for (int t = 0; here && t < FT_WARP && j0 + t < of.Tk; t++)
-                add_row(sums, ds[ft_warp() * FT_WARP + t], x.k + (j0 + t) * of.step, of.D);
-            if (line) add_to_line(line, ds, i0, j0, of.Tq, of.Tk);
-            FT_BLOCK_BARRIER();
+            multiply(dots, q, first, k, j0, room);
+            multiply(of_values, dy, first, v, j0, room);
+FT_UNROLL
+            for (int m = 0; m < MINE; m++)
+                mine[ft_lane() * MINE + m] =
+                    grad_of(of, x, known[m], i0 + m, j, dots[m], of_values[m]).ds;
+            add_rows(sums, mine, k, j0, end - j0, room);
+            if (line) add_to_line(line, grads, first, j0, of.Tq, of.Tk);
         }
-        if (here)
-            put_row(a.dq + (x.b * of.Tq + i) * of.step + x.h * of.D, sums, of.scale, of.D);
+FT_UNROLL
+        for (int m = 0; m < MINE; m++)
+            if (i0 + m < of.Tq)
+                put_row(a.dq + (x.b * of.Tq + i0 + m) * of.step + x.h * of.D, sums[m], of.scale,
+                        of.D);
     }
 }
 
-FT_KERNEL(attention_keys)
+FT_ROOMY_KERNEL(attention_keys)
 {
+    ROOM(room);
+    FT_SHARED(float, kept, WARPS *FT_WARP *MINE);
+    FT_SHARED(float, grads, WARPS *FT_WARP *MINE);
     const ft_attention_args &of = a.of;
-    FT_SHARED(float, kept, WARPS *FT_WARP);
-    FT_SHARED(float, grads, WARPS *FT_WARP);
-    int64_t all = ft_warp_row(), j = all % of.Tk, number = all / of.Tk;
-    if (all >= of.B * of.H * of.Tk) return;
+    unsigned blocks = (unsigned)((of.Tk + BLOCK - 1) / BLOCK);
+    int64_t first = (int64_t)(blockIdx.x % blocks) * BLOCK, number = blockIdx.x / blocks;
     head x = head_of(of, number);
-    float *p = kept + ft_warp() * FT_WARP, *ds = grads + ft_warp() * FT_WARP;
-    float dk[SHARE] = {0}, dv[SHARE] = {0};
-    for (int64_t i0 = of.causal ? j / FT_WARP * FT_WARP : 0; i0 < of.Tq; i0 += FT_WARP) {
-        int64_t i = i0 + ft_lane(), row = number * of.Tq + i;
-        float mine = 0.0f, grad = 0.0f;
-        if (sees(of, x, i, j)) {
-            query other = {a.dy + ((x.b * of.Tq + i) * of.H + x.h) * of.D, a.delta[row],
-                           of.lse[row]};
-            grad = score_grad(of, x, other, i, j, &mine);
+    const rows q = queries_of(of, x), k = keys_of(of, x), v = values_of(of, x);
+    const rows dy = outputs_of(of, x, a.dy);
+    float *p = kept + ft_warp() * FT_WARP * MINE, *ds = grads + ft_warp() * FT_WARP * MINE;
+    int64_t j0 = first + ft_warp() * MINE;
+    share dk[MINE] = {{0}}, dv[MINE] = {{0}};
+    for (int64_t i0 = of.causal ? first / FT_WARP * FT_WARP : 0; i0 < of.Tq; i0 += FT_WARP) {
+        float dots[MINE], of_values[MINE];
+        int64_t i = i0 + ft_lane();
+        query known = query_of(of, a.delta, number, i);
+        multiply(dots, k, first, q, i0, room);
+        multiply(of_values, v, first, dy, i0, room);
+FT_UNROLL
+        for (int m = 0; m < MINE; m++) {
+            score_grad grad = grad_of(of, x, known, i, j0 + m, dots[m], of_values[m]);
+            p[ft_lane() * MINE + m] = grad.p;
+            ds[ft_lane() * MINE + m] = grad.ds;
         }
-        p[ft_lane()] = mine;
-        ds[ft_lane()] = grad;
-        FT_WARP_BARRIER();
-        for (int t = 0; t < FT_WARP && i0 + t < of.Tq; t++) {
-            add_row(dv, p[t], a.dy + ((x.b * of.Tq + i0 + t) * of.H + x.h) * of.D, of.D);
-            add_row(dk, ds[t], x.q + (i0 + t) * of.step, of.D);
-        }
-        FT_WARP_BARRIER();
+        add_rows(dv, p, dy, i0, of.Tq - i0, room);
+        add_rows(dk, ds, q, i0, of.Tq - i0, room);
     }
-    int64_t at = (x.b * of.Tk + j) * of.step + x.h * of.D;
-    put_row(a.dk + at, dk, of.scale, of.D);
-    put_row(a.dv + at, dv, 1.0f, of.D);
+FT_UNROLL
+    for (int m = 0; m < MINE; m++) {
+        int64_t at = (x.b * of.Tk + j0 + m) * of.step + x.h * of.D;
+        if (j0 + m >= of.Tk) continue;
+        put_row(a.dk + at, dk[m], of.scale, of.D);
+        put_row(a.dv + at, dv[m], 1.0f, of.D);
+    }
 }
 
 FT_KERNEL(attention_table)

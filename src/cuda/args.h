@@ -201,8 +201,8 @@ typedef struct ft_attention_line_args {
     int32_t bidirectional;
 } ft_attention_line_args;
 
-/* ops/op_attention.c says what is computed; a warp a query of a head. k and v of packed inputs lie
- * behind q. line NULL: nothing is added to scores. */
+/* ops/op_attention.c says what is computed; a block FT_CUDA_TOGETHER queries of a head. k and v of
+ * packed inputs lie behind q. line NULL: nothing is added to scores. */
 typedef struct ft_attention_args {
     const float *q, *k, *v, *line;
     const int32_t *mask, *position;
@@ -230,7 +230,7 @@ typedef struct ft_attention_queries_args {
     int64_t chunks;
 } ft_attention_queries_args;
 
-/* dk and dv; a warp a key of a head. */
+/* dk and dv; a block FT_CUDA_TOGETHER keys of a head. */
 typedef struct ft_attention_keys_args {
     ft_attention_args of;
     const float *dy, *delta;

@@ -37,6 +37,12 @@ static ft_status check_width(const ft_attention *a, ft_error *err)
                    (long long)a->D, MAX_D);
 }
 
+/* Blocks over n queries or keys of each head. */
+static ft_grid together(const ft_attention *a, int64_t n)
+{
+    return (ft_grid){a->B * a->H * ft_blocks_of(n, FT_CUDA_TOGETHER), 1, 1};
+}
+
 /* What both rows have: q is input `q`, mask and table follow each other. */
 static ft_attention_args args_of(const ft_call *call, const ft_attention *a, int q, int mask)
 {
@@ -97,8 +103,7 @@ static ft_status attention_launch(const ft_call *call, ft_error *err)
     args.position = ft_ids(call, POSITION);
     args.y = ft_out(call, 0);
     args.lse = ft_out(call, 1);
-    return ft_cuda_launch(call->stream, FT_CUDA_attention, ft_warp_grid(a.B * a.H * a.Tq), &args,
-                          err);
+    return ft_cuda_launch(call->stream, FT_CUDA_attention, together(&a, a.Tq), &args, err);
 }
 
 static const ft_shape *shape_if(const ft_spec *spec)
@@ -168,8 +173,7 @@ static ft_status attention_grad_launch(const ft_call *call, ft_error *err)
                                          .delta = queries.delta,
                                          .dk = a.packed ? queries.dq + inner : ft_out(call, 1),
                                          .dv = a.packed ? queries.dq + 2 * inner : ft_out(call, 2)};
-    FT_TRY(ft_cuda_launch(call->stream, FT_CUDA_attention_keys, ft_warp_grid(a.B * a.H * a.Tk),
-                          &keys, err));
+    FT_TRY(ft_cuda_launch(call->stream, FT_CUDA_attention_keys, together(&a, a.Tk), &keys, err));
     return a.R ? sum_lines(call, &a, &at, err) : FT_OK;
 }
 

@@ -61,14 +61,15 @@ typedef enum {
 } ft_cuda_kernel;
 
 enum {
-    FT_CUDA_EACH = 1024,  /* elements of a block, in kernels over elements */
-    FT_CUDA_TILE = 64,    /* of a product: rows and columns of a block */
-    FT_CUDA_COLUMNS = 32, /* of a block of column_parts */
-    FT_CUDA_PARTS = 16,   /* of the rows, at most, in sums over rows */
-    FT_CUDA_WARPS = 4,    /* of a block of attention: a query or a key each */
-    FT_CUDA_QUERIES = 32, /* whose part of the table's gradient a block makes */
-    FT_CUDA_ROWS = 64,    /* of a block of adafactor_apply; of its factors at once */
-    FT_CUDA_LOOKS = 128   /* parts of a sum of squares, at most */
+    FT_CUDA_EACH = 1024,   /* elements of a block, in kernels over elements */
+    FT_CUDA_TILE = 64,     /* of a product: rows and columns of a block */
+    FT_CUDA_COLUMNS = 32,  /* of a block of column_parts */
+    FT_CUDA_PARTS = 16,    /* of the rows, at most, in sums over rows */
+    FT_CUDA_WARPS = 4,     /* of a block that has a row for each, and of attention */
+    FT_CUDA_TOGETHER = 16, /* queries or keys of a block of attention */
+    FT_CUDA_QUERIES = 32,  /* whose part of the table's gradient a block makes */
+    FT_CUDA_ROWS = 64,     /* of a block of adafactor_apply; of its factors at once */
+    FT_CUDA_LOOKS = 128    /* parts of a sum of squares, at most */
 };
 
 /* What was found wrong with the contents of a tensor; the first one stays. In host memory. */
