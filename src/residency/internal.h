@@ -41,7 +41,11 @@ typedef struct planner {
     ft_arena *arena;
     ft_seating shares;
     int device;
-    int *seat; /* by stage: the one on the device, or -1 */
+    int *seat;     /* by stage: the one on the device, or -1 */
+    bool *at_home; /* by stage: its updates work in host memory */
+    int *lenders;  /* stages of the device whose weights another one of it may use in place: those
+                      of stage s are lenders[first_lender[s]] to before first_lender[s + 1] */
+    int *first_lender;
     ft_action *list;
     int64_t n;
     item *items; /* by stage and class, then activations by stage and micro-batch */

@@ -34,8 +34,9 @@ static const int64_t *bytes_of(const planner *p, int stage)
 
 static bool updates_at_home(const planner *p, int stage)
 {
+    if (!p->q->updates_at_home || p->seat[stage] < 0) return false;
     const int64_t *bytes = bytes_of(p, stage);
-    return p->q->updates_at_home && bytes[FT_MEMORY_WEIGHTS] && bytes[FT_MEMORY_GRADIENTS] &&
+    return bytes[FT_MEMORY_WEIGHTS] && bytes[FT_MEMORY_GRADIENTS] &&
            !ft_plan_has(p->plan, stage, FT_ACT_PREDICT) &&
            !ft_plan_has(p->plan, stage, FT_ACT_ATTENUATE);
 }
@@ -78,7 +79,7 @@ static ft_status make_items(planner *p, int64_t *all, ft_error *err)
         int s = i / FT_MEMORY_CLASSES, c = i % FT_MEMORY_CLASSES;
         bool here = p->seat[s] >= 0 && c != FT_MEMORY_ACTIVATIONS;
         bool dead = c == FT_MEMORY_GRADIENTS && !p->q->writes_back;
-        if (c == FT_MEMORY_OPTIMIZER && here && updates_at_home(p, s)) here = false;
+        if (c == FT_MEMORY_OPTIMIZER && p->at_home[s]) here = false;
         p->items[i] = (item){s, c, here ? bytes_of(p, s)[c] : 0, -1, -1, false, dead};
         *all += p->items[i].bytes;
     }
@@ -92,6 +93,34 @@ static ft_status make_items(planner *p, int64_t *all, ft_error *err)
     return FT_OK;
 }
 
+/* An edge over which a stage of the device takes over weights of another one of it. */
+static bool lends(const planner *p, const ft_edge *e)
+{
+    return e->to_kind == FT_ACT_ADOPT && e->from != e->to && p->seat[e->from] >= 0 &&
+           p->seat[e->to] >= 0;
+}
+
+/* In the order of stages, since what is brought first may make other room than what comes last. */
+static ft_status find_lenders(planner *p, ft_error *err)
+{
+    const ft_plan *plan = p->plan;
+    int *n = ft_arena_array(p->arena, plan->n_stages, sizeof *n);
+    p->first_lender = ft_arena_array(p->arena, plan->n_stages + 1, sizeof *p->first_lender);
+    p->lenders = ft_arena_array(p->arena, plan->n_edges + 1, sizeof *p->lenders);
+    if (!n || !p->first_lender || !p->lenders) return no_memory(err);
+    for (int e = 0; e < plan->n_edges; e++)
+        p->first_lender[plan->edges[e].to + 1] += lends(p, &plan->edges[e]);
+    for (int s = 0; s < plan->n_stages; s++) p->first_lender[s + 1] += p->first_lender[s];
+    for (int e = 0; e < plan->n_edges; e++) {
+        const ft_edge *edge = &plan->edges[e];
+        if (!lends(p, edge)) continue;
+        int *own = &p->lenders[p->first_lender[edge->to]], at = n[edge->to]++;
+        for (; at > 0 && own[at - 1] > edge->from; at--) own[at] = own[at - 1];
+        own[at] = edge->from;
+    }
+    return FT_OK;
+}
+
 ft_status residency_begin(planner *p, int64_t *all, ft_error *err)
 {
     const ft_plan *plan = p->plan;
@@ -101,45 +130,26 @@ ft_status residency_begin(planner *p, int64_t *all, ft_error *err)
     p->list = ft_arena_array(p->arena, p->n + 1, sizeof *p->list);
     p->window = ft_arena_array(p->arena, 3 * (int64_t)n, sizeof *p->window);
     p->last = ft_arena_array(p->arena, n, sizeof *p->last);
+    p->at_home = ft_arena_array(p->arena, n, sizeof *p->at_home);
     int64_t *under_way = ft_arena_array(p->arena, n, sizeof *under_way);
-    if (!p->list || !p->window || !p->last || !under_way) return no_memory(err);
+    if (!p->at_home || !p->list || !p->window || !p->last || !under_way) return no_memory(err);
     p->first_micro = p->window + n;
     p->seat = p->first_micro + n;
     for (int s = 0; s < n; s++) {
         p->last[s] = FT_ACT_BACKWARD;
         p->seat[s] = residency_seat(plan, s, p->device);
+        p->at_home[s] = updates_at_home(p, s);
     }
     for (int64_t i = 0; i < p->n; i++) {
         p->list[i] = ft_plan_at(plan, p->device, i);
-        if (p->list[i].kind == FT_ACT_UPDATE)
-            p->list[i].item = updates_at_home(p, p->list[i].stage);
+        if (p->list[i].kind == FT_ACT_UPDATE) p->list[i].item = p->at_home[p->list[i].stage];
     }
     find_windows(p, under_way);
+    FT_TRY(find_lenders(p, err));
     return make_items(p, all, err);
 }
 
 /* -- uses -------------------------------------------------------------------------------------- */
-
-/* Whether the stage's weights are, or may be, used by `user` of the same device in place. */
-static bool lends(const planner *p, int stage, int user)
-{
-    for (int e = 0; e < p->plan->n_edges; e++) {
-        const ft_edge *edge = &p->plan->edges[e];
-        if (edge->from == stage && edge->to == user && edge->to_kind == FT_ACT_ADOPT)
-            return p->seat[stage] >= 0 && p->seat[user] >= 0;
-    }
-    return false;
-}
-
-/* Whether the stage takes over weights of another one. */
-static bool borrows(const planner *p, int user)
-{
-    for (int e = 0; e < p->plan->n_edges; e++) {
-        const ft_edge *edge = &p->plan->edges[e];
-        if (edge->to == user && edge->to_kind == FT_ACT_ADOPT && edge->from != user) return true;
-    }
-    return false;
-}
 
 /* Items that the action needs, into out; returns how many. */
 static int needs_of(const planner *p, const ft_action *a, int *out)
@@ -151,10 +161,10 @@ static int needs_of(const planner *p, const ft_action *a, int *out)
             out[n++] = a->stage * FT_MEMORY_CLASSES + c;
     if (activations_of(p, a, &out[n])) n++;
     if (!(needs >> FT_MEMORY_WEIGHTS & 1) || a->kind == FT_ACT_UPDATE) return n;
-    if (!borrows(p, a->stage)) return n;
-    for (int s = 0; s < p->plan->n_stages; s++)
-        if (p->items[s * FT_MEMORY_CLASSES].bytes && s != a->stage && lends(p, s, a->stage))
-            out[n++] = s * FT_MEMORY_CLASSES + FT_MEMORY_WEIGHTS;
+    for (int i = p->first_lender[a->stage]; i < p->first_lender[a->stage + 1]; i++) {
+        int weights = p->lenders[i] * FT_MEMORY_CLASSES + FT_MEMORY_WEIGHTS;
+        if (p->items[weights].bytes) out[n++] = weights;
+    }
     return n;
 }
 
