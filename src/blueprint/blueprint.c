@@ -137,34 +137,41 @@ static ft_status cut_of(const ft_blueprint *b, const ft_blueprint_options *o, ft
     return FT_OK;
 }
 
-/* An edge from the reduce of a stage to an action of another one. */
-static bool has_reduced(const ft_blueprint *b, int from, int to, ft_action_kind kind)
+/* Notes whose reduces an action of the stage waits for. */
+static void note_reduced(const ft_blueprint *b, int to, ft_action_kind kind, int *waited_by)
 {
     const ft_stage_layout *stage = &b->stages[to];
     for (int i = 0; i < stage->n_in_edges[kind]; i++)
-        if (b->edges[stage->in_edges[kind][i]].from == from) return true;
-    return false;
+        waited_by[b->edges[stage->in_edges[kind][i]].from] = to;
 }
 
-/* Two stages of which the second updates without the norms of the first. */
-static bool find_hasty(const ft_blueprint *b, bool may_be_late, int *from, int *to)
+/* Two stages of which the second updates without the norms of the first, the first such one.
+ * waited_by: room for a number of each stage. */
+static bool find_hasty(const ft_blueprint *b, bool may_be_late, int *waited_by, int *from, int *to)
 {
     int n = b->cut.n_stages;
-    for (*from = 0; *from < n; ++*from)
-        for (*to = 0; *to < n; ++*to)
-            if (*from != *to && !has_reduced(b, *from, *to, FT_ACT_UPDATE) &&
-                !(may_be_late && has_reduced(b, *from, *to, FT_ACT_TAKE_NORMS)))
-                return true;
-    return false;
+    *from = n;
+    for (int s = 0; s < n; s++) waited_by[s] = -1;
+    for (int s = 0; s < n; s++) {
+        note_reduced(b, s, FT_ACT_UPDATE, waited_by);
+        if (may_be_late) note_reduced(b, s, FT_ACT_TAKE_NORMS, waited_by);
+        int first = 0;
+        while (first < *from && (first == s || waited_by[first] == s)) first++;
+        if (first == *from) continue;
+        *from = first;
+        *to = s;
+    }
+    return *from < n;
 }
 
 /* Norms serve the clipping of late updates alone; where stages update together they are shown. */
 static ft_status check_clipping(ft_blueprint *b, ft_error *err)
 {
-    int from = 0, to = 0;
-    bool clips = b->options.clip > 0;
-    b->together = !b->cut.forward_only && !find_hasty(b, false, &from, &to);
-    b->norms = b->together || (clips && !b->cut.forward_only && !find_hasty(b, true, &from, &to));
+    int from = 0, to = 0, *waited_by = ft_arena_array(b->arena, b->cut.n_stages, sizeof(int));
+    bool clips = b->options.clip > 0 && !b->cut.forward_only;
+    if (!waited_by) return no_memory(err);
+    b->together = !b->cut.forward_only && !find_hasty(b, false, waited_by, &from, &to);
+    b->norms = b->together || (clips && !find_hasty(b, true, waited_by, &from, &to));
     b->norm_stage = -1;
     for (int s = b->cut.n_stages - 1; b->norms && s >= 0; s--)
         if (!b->stages[s].n_in_edges[FT_ACT_TAKE_NORMS]) b->norm_stage = s;

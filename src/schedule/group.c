@@ -37,29 +37,14 @@ static void put_micro(group *g, ft_action_kind kind, int stage, int batch, int m
     put(g, kind, stage, batch, ft_share_index(share_of(g, stage), replica, m));
 }
 
-/* Whether an edge joins such actions; `own`: of the stage itself, else of some stage. */
-static bool is_joined(const group *g, ft_action_kind from, ft_action_kind to, int stage, bool own)
-{
-    const ft_pipeline *p = g->leg->pipeline;
-    for (int e = 0; e < p->n_edges; e++) {
-        const ft_edge *edge = &p->edges[e];
-        int here = from == FT_ACT_EXCHANGE ? edge->from : edge->to;
-        if (here == stage && edge->from_kind == from && edge->to_kind == to &&
-            (!own || edge->from == edge->to))
-            return true;
-    }
-    return false;
-}
-
 /* Whether the stage takes over weights of its own replicas alone. */
 static bool adopts_own(const group *g, int stage)
 {
-    const ft_pipeline *p = g->leg->pipeline;
-    for (int e = 0; e < p->n_edges; e++)
-        if (p->edges[e].to == stage && p->edges[e].to_kind == FT_ACT_ADOPT &&
-            p->edges[e].from != stage)
-            return false;
-    return is_joined(g, FT_ACT_UPDATE, FT_ACT_ADOPT, stage, true);
+    const ft_wires *w = g->leg->wires;
+    int spot = ft_spot_of(stage, FT_ACT_ADOPT);
+    for (int i = w->in_first[spot]; i < w->in_first[spot + 1]; i++)
+        if (w->edges[w->in[i]].from != stage) return false;
+    return leg_adopts(g->leg, stage);
 }
 
 static void put_update(group *g, int stage, int batch)
@@ -71,8 +56,7 @@ static void put_update(group *g, int stage, int batch)
 /* Behind a stage's last backward of a batch. */
 static void put_steps(group *g, int stage, int batch)
 {
-    if (is_joined(g, FT_ACT_EXCHANGE, FT_ACT_REDUCE, stage, false))
-        put(g, FT_ACT_EXCHANGE, stage, batch, 0);
+    if (leg_exchanges(g->leg, stage)) put(g, FT_ACT_EXCHANGE, stage, batch, 0);
     if (g->leg->reduces) put(g, FT_ACT_REDUCE, stage, batch, 0);
     if (!g->late[stage]) put_update(g, stage, batch);
 }
@@ -83,8 +67,7 @@ static void put_rest(group *g, int batch)
     for (int i = g->n_stages - 1; i >= 0; i--)
         if (g->late[g->stages[i]]) put_update(g, g->stages[i], batch);
     for (int i = 0; i < g->n_stages; i++)
-        if (is_joined(g, FT_ACT_UPDATE, FT_ACT_ADOPT, g->stages[i], false) &&
-            !adopts_own(g, g->stages[i]))
+        if (leg_adopts(g->leg, g->stages[i]) && !adopts_own(g, g->stages[i]))
             put(g, FT_ACT_ADOPT, g->stages[i], batch, 0);
 }
 
