@@ -250,6 +250,18 @@ describe("a plan that moves state to host memory and back", function()
          .. "classes of weights,gradients,optimizer,packed,activations", problem.message)
    end)
 
+   it("is of classes and scopes that there are", function()
+      local blueprint = pipeline.plan(options_of("gpt2", "1f1b")).blueprint
+      for _, case in ipairs {
+         { { classes = { "weights", "wheights" } }, "'classes' has 'wheights' at 2, expected" },
+         { { classes = { true } }, "'classes' has 'boolean' at 1, expected" },
+         { { scope = "stage" }, "'scope' is 'stage', expected 'group' or 'action'" },
+      } do
+         local problem = files.failure(blueprint.fit, blueprint, case[1])
+         assert.matches(case[2], problem.message)
+      end
+   end)
+
    it("that cannot be names what needs more than there is", function()
       local function refused(budget, ...)
          local o = with(options_of("gpt2", "1f1b"), { swap = "auto", devices = "cpu:1/" .. budget })

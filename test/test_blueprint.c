@@ -210,6 +210,7 @@ static void test_measured_costs(void)
     for (int s = 0; s < 3; s++) {
         CHECK_NEAR(c->forward_ns[s], 1000 * forward[s], 1e-6);
         CHECK_NEAR(c->backward_ns[s], 1000 * forward[s], 1e-6);
+        CHECK(b->copy_bytes_per_s[s] == 1e6 * (s + 1)); /* of moves, when the costs are gone */
     }
     /* w2 belongs to stage 0, which reads it as stage 1 does */
     double adopts = 1e9 * 2 * HIDDEN * HIDDEN * sizeof(float) / p.devices[1].bytes_per_s;

@@ -30,8 +30,7 @@ void script_tell_of_moves(lua_State *L, const ft_blueprint *b, ft_simulation *op
         lots[i] = (ft_lot){b->stays.of[i].at, ft_place_bytes(b->stays.of[i].unit->bytes)};
     for (int d = 0; d < n_devices; d++) {
         const ft_device *device = &b->cut.devices[d];
-        double rate = device->link_bytes_per_s;
-        if (b->cut.costs && b->cut.costs[d]) rate = b->cut.costs[d]->copy_bytes_per_s;
+        double rate = b->copy_bytes_per_s[d];
         if (device->host_limit > 0 && device->host_limit < rate) rate = device->host_limit;
         ns_per_byte[d] = 1e9 / rate;
     }
@@ -75,8 +74,15 @@ static unsigned opt_classes(lua_State *L, int t)
     for (int i = 1; i <= n; i++) {
         lua_rawgeti(L, list, i);
         const char *name = lua_tostring(L, -1);
+        bool known = false;
         for (int c = 0; name && c < FT_MEMORY_CLASSES; c++)
-            if (!strcmp(ft_memory_classes[c].name, name)) classes |= 1U << c;
+            if (!strcmp(ft_memory_classes[c].name, name)) {
+                classes |= 1U << c;
+                known = true;
+            }
+        if (!known)
+            script_fault(L, "'classes' has '%s' at %d, expected classes of memory",
+                         name ? name : luaL_typename(L, -1), i); /* does not return */
         lua_pop(L, 1);
     }
     return classes;
@@ -86,8 +92,12 @@ static ft_residency_scope opt_scope(lua_State *L, int t)
 {
     lua_getfield(L, t, "scope");
     const char *scope = lua_tostring(L, -1);
-    if (!scope) return FT_SCOPE_PLAN;
-    return !strcmp(scope, "group") ? FT_SCOPE_GROUP : FT_SCOPE_ACTION;
+    if (lua_isnil(L, -1)) return FT_SCOPE_PLAN;
+    if (scope && !strcmp(scope, "group")) return FT_SCOPE_GROUP;
+    if (!scope || strcmp(scope, "action"))
+        script_fault(L, "'scope' is '%s', expected 'group' or 'action'",
+                     scope ? scope : luaL_typename(L, -1)); /* does not return */
+    return FT_SCOPE_ACTION;
 }
 
 /*** The plan with moves between device and host memory, so that it fits the devices' budgets.

@@ -246,9 +246,11 @@ struct ft_blueprint {
     ft_cargo *cargoes; /* by edge */
     int n_plan_edges;
     ft_edge *plan_edges;
-    int *edge_first;         /* by edge of the plan: the first of those here; -1: there is none */
-    ft_stage_costs costs;    /* by stage and edge of the plan */
-    ft_block_layout *blocks; /* by device */
+    int *edge_first;          /* by edge of the plan: the first of those here; -1: there is none */
+    ft_stage_costs costs;     /* by stage and edge of the plan */
+    double *copy_bytes_per_s; /* by device, between its memory and the host's: as it was measured,
+                                 else as its row says */
+    ft_block_layout *blocks;  /* by device */
     ft_stays stays;
     int batch_slots;      /* batches that are in memory at once */
     int64_t *input_at;    /* by input: offset in a batch slot; micro-batches contiguous */

@@ -254,6 +254,19 @@ static void price_stage(const ft_blueprint *b, int s, double *const *rows)
     rows[FT_ACT_EXCHANGE][s] = exchange_ns(b, s);
 }
 
+static ft_status note_copies(ft_blueprint *b, ft_error *err)
+{
+    int n = b->cut.n_devices;
+    b->copy_bytes_per_s = ft_arena_array(b->arena, n, sizeof *b->copy_bytes_per_s);
+    if (!b->copy_bytes_per_s) return ft_fail(err, FT_NOMEM, "engine: no memory for costs");
+    for (int d = 0; d < n; d++) {
+        const ft_work_costs *costs = costs_of(b, d);
+        b->copy_bytes_per_s[d] =
+            costs ? costs->copy_bytes_per_s : b->cut.devices[d].link_bytes_per_s;
+    }
+    return FT_OK;
+}
+
 ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
 {
     static const ft_action_kind kinds[] = {
@@ -266,6 +279,7 @@ ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
     double *times = ft_arena_array(b->arena, KINDS * (int64_t)(n + n_origins), sizeof(double));
     double *transfer = ft_arena_array(b->arena, b->n_plan_edges + 1, sizeof(double));
     if (!times || !transfer) return ft_fail(err, FT_NOMEM, "engine: no memory for costs");
+    FT_TRY(note_copies(b, err));
     for (int k = 0; k < KINDS; k++) {
         here[kinds[k]] = times + (int64_t)k * n;
         rows[kinds[k]] = times + (int64_t)KINDS * n + (int64_t)k * n_origins;
