@@ -46,6 +46,9 @@ return {
    { "attention", "PROGRAM bench/attention.lua", gates = {
       { "attention", least = 1.5, against = "PyTorch's operators" },
    } },
+   { "start", "PROGRAM bench/start.lua", gates = {
+      { "start", most = 20, against = "nobody: ms" },
+   } },
    { "graph", "PROGRAM bench/graph.lua" },
    { "load", "PROGRAM bench/load.lua" },
    { "partition", "PROGRAM bench/partition.lua", gates = {
