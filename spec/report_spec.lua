@@ -53,6 +53,8 @@ describe("a report", function()
          assert.matches(word, page)
       end
       assert.equal(page, (ftpipe { "report", directory .. "/run", "--out", "-" }))
+      local best = core.json.read(directory .. "/run/summary.json").best_step
+      assert.matches(("%%%%</b> on 20 examples after step %d of 6;"):format(best), page)
    end)
 
    it("of 10,000 steps stays under 1 MB, whatever its numbers are", function()

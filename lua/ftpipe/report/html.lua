@@ -6,17 +6,20 @@ local xml = require("ftpipe.text.xml")
 local M = {}
 
 local STYLE = [[
-body{font:15px/1.4 sans-serif;margin:1.2em auto;padding:0 1em;max-width:75em;color:#222}
+body{font:15px/1.4 sans-serif;margin:1.2em auto;padding:0 1em;max-width:75em;color:#222;
+print-color-adjust:exact;-webkit-print-color-adjust:exact}
 h1{font-size:1.4em}h2{font-size:1.1em;margin-top:1.6em}
 table{border-collapse:collapse;margin:.6em 0}td,th{border:1px solid #ccc;padding:.2em .6em;
-text-align:left;vertical-align:top}td{overflow-wrap:anywhere}.n{text-align:right;
+text-align:left;vertical-align:top}td{overflow-wrap:break-word}.n{text-align:right;
 white-space:nowrap}td:first-child,.key{white-space:nowrap}.key{margin-right:1em}
 .wide{overflow-x:auto}
 .bar{display:flex;height:1.3em;max-width:50em;background:#eee;margin:.2em 0}.bar div{height:100%}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,25em),1fr));gap:1em}
 figure{margin:0}figcaption{font-weight:bold}svg{max-width:100%;height:auto}
 .wide svg{max-width:none;width:100%;min-width:44em}
-@media print{body{max-width:none;font-size:11px}.charts{grid-template-columns:1fr 1fr}
+@media(max-width:32em){table{font-size:13px}td,th{padding:.15em .35em}}
+@media print{td{overflow-wrap:anywhere}body{max-width:none;font-size:11px}
+.charts{grid-template-columns:1fr 1fr}
 .wide{overflow:visible}.wide svg{min-width:0}h2{break-after:avoid}figure{break-inside:avoid}}]]
 
 --- A whole page: its title and its parts. It may load nothing, from nowhere.

@@ -202,9 +202,10 @@ end
 local function result_line(summary)
    if not summary.value then return "<p>It has not ended.</p>" end
    local function said(name) return xml.escape(summary[name] or "?") end
-   return ("<p><b>%s %.4g %s</b> on %d examples after %d steps in %s%s; devices %s, schedule %s, "
-      .. "partition %s.</p>"):format(said("metric"), summary.value,
-      xml.escape(summary.unit or ""), summary.eval_examples or 0, summary.steps or 0,
+   return ("<p><b>%s %.4g %s</b> on %d examples after step %d of %d; training took %s%s; "
+      .. "devices %s, schedule %s, partition %s.</p>"):format(said("metric"), summary.value,
+      xml.escape(summary.unit or ""), summary.eval_examples or 0,
+      summary.best_step or summary.steps or 0, summary.steps or 0,
       units.format_seconds(summary.seconds or 0),
       summary.samples_per_second and (" (%.1f samples/s)"):format(summary.samples_per_second) or "",
       said("devices"), said("schedule"), said("partition"))
