@@ -74,7 +74,7 @@ endforeach()
 
 # Sanitizers add mutable objects of their own, and the sources are the same.
 if(NOT FTPIPE_SANITIZE)
-  foreach(rule layers lua_rooms rooms benches sizes weight calls comments globals headers leftovers format luacheck)
+  foreach(rule layers lua_rooms rooms benches sizes weight calls comments globals headers leftovers format luacheck ldoc)
     ft_test(lint/${rule} ftpipe tools/lint.lua ${CMAKE_BINARY_DIR} ${rule})
     set_tests_properties(lint/${rule} PROPERTIES LABELS lint)
   endforeach()

@@ -439,10 +439,26 @@ function rules.luacheck(finding)
    pipe:close()
 end
 
+--- ldoc on the comments of lua/ftpipe: what they say of arguments is what there is.
+function rules.ldoc(finding)
+   local pages = os.tmpname()
+   os.remove(pages)
+   local pipe = assert(io.popen(("ldoc --project ftpipe --format plain --all --dir %s lua/ftpipe "
+      .. "2>&1; echo \"ldoc ended: $?\"; rm -rf %s"):format(pages, pages)))
+   for line in pipe:lines() do
+      local code = line:match("^ldoc ended: (%d+)$")
+      if code and code ~= "0" then finding("ldoc", 0, "could not run: exit code %s", code) end
+      local path, number, words = line:match("(lua/ftpipe/%S+%.lua):(%d+): (.*)$")
+      -- a module that is one function has no items to ldoc
+      if path and words ~= "contains no items" then finding(path, tonumber(number), "%s", words) end
+   end
+   pipe:close()
+end
+
 -- Running -----------------------------------------------------------------------------------------
 
 local ORDER = { "layers", "lua_rooms", "rooms", "benches", "sizes", "weight", "calls", "comments",
-   "globals", "headers", "leftovers", "format", "luacheck" }
+   "globals", "headers", "leftovers", "format", "luacheck", "ldoc" }
 
 local chosen = {}
 for i = 2, #arg do chosen[i - 1] = arg[i] end

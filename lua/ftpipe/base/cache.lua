@@ -82,6 +82,9 @@ function M.read(path)
 end
 
 --- Writes a dataset and plain notes. A cache that cannot be written is no error, but is told once.
+-- @tparam string path
+-- @tparam dataset dataset
+-- @tparam table notes
 -- @tparam table o options of who asked for it, with `cache`
 -- @treturn boolean whether it was written
 function M.write(path, dataset, notes, o)

@@ -134,6 +134,8 @@ end
 
 --- Raises for an option that has no rule; exit code 2.
 -- @tparam string what names the function in messages
+-- @tparam table rules
+-- @tparam table given
 function M.known(what, rules, given)
    for key in pairs(given) do
       if not rules[key] then

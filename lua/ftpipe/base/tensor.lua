@@ -122,7 +122,7 @@ local function reduction(name)
    end
 end
 
---- t:sum() is a number; t:sum(axis) a tensor without the axis. So mean and max.
+-- t:sum() is a number; t:sum(axis) a tensor without the axis. So mean and max.
 methods.sum, methods.mean, methods.max = reduction("sum"), reduction("mean"), reduction("max")
 
 -- Shapes -----------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ function methods.pointer(self)
    return ffi.cast(ctype, address)
 end
 
---- ft.tensor(values [, dtype]) is from_table.
+-- ft.tensor(values [, dtype]) is from_table.
 return setmetatable(M, {
    __call = function(_, values, dtype) return M.from_table(values, dtype) end,
 })

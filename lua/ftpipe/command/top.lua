@@ -58,6 +58,8 @@ end
 
 --- Lines of what the rows say.
 -- @tparam table record of run.json
+-- @tparam[opt] table step the row of the last step
+-- @tparam[opt] table evaluation that of the last evaluation
 -- @tparam boolean running
 -- @tparam[opt] table leg the row of the last leg, with what devices waited for
 function M.lines(record, step, evaluation, running, leg)

@@ -92,6 +92,7 @@ end
 --- Feeds positions `from` ... `from + length - 1` of every row; caches are updated.
 -- @tparam table part from `prepare`
 -- @tparam table caches tensors by the names of their inputs, empty before the first call
+-- @tparam int from
 -- @tparam function token (b, t): the id at position t of row b
 -- @treturn tensor (B, 1) the likeliest tokens after the last position
 local function feed(part, caches, from, token)

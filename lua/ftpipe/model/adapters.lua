@@ -138,6 +138,7 @@ local function last_pieces(names)
 end
 
 --- "rank 8, alpha 8 on q, v": what decides what adapters compute; nil of a model without.
+-- @tparam model model
 -- @tparam[opt=false] boolean whole names of products as they are, not the last pieces of them
 function M.words(model, whole)
    local lora = model.lora

@@ -43,6 +43,10 @@ function Blocks:layer_norm(x, name)
 end
 
 --- The product of x with a weight, its bias added where the family has one.
+-- @tparam value x
+-- @tparam string name of the product: its weight is "name.weight"
+-- @tparam int n_out numbers that it gives for each position
+-- @tparam int n_in numbers that it reads
 -- @tparam[opt=0] int activation of the row `linear`
 function Blocks:product(x, name, n_out, n_in, activation)
    local form = self.form
@@ -78,6 +82,7 @@ function Blocks:join(x, residual)
 end
 
 --- Two products with the configuration's activation between them.
+-- @tparam value x
 -- @tparam string first name of the product that widens
 -- @tparam string second name of the one that narrows
 -- @tparam int inner width between them

@@ -54,7 +54,10 @@ function M.layers(config, keys)
 end
 
 --- Sequences must not be longer than the positions of the model, which the key of config.json says.
--- @tparam string flag what makes them shorter, for the message
+-- @tparam table config
+-- @tparam string key
+-- @tparam int length
+-- @tparam string option what makes them shorter, for the message
 function M.length(config, key, length, option)
    if length <= config[key] then return end
    core.fail("invalid argument", ("sequences of %d tokens are too long for the model: it has %d "

@@ -190,6 +190,8 @@ function Builder:attend(inputs)
 end
 
 --- One block.
+-- @tparam value x
+-- @tparam int i its number, from 0
 -- @tparam function attend what becomes of queries, keys and values, packed
 function Builder:block(x, i, attend)
    local c = self.c
@@ -270,6 +272,7 @@ end
 -- Inputs: input_ids (B, L), positions (L), their places, position (1), the first of these, then by
 -- block k.i, v.i (B, T, n_embd), what is known of the tokens before. Outputs: next (B, 1), the
 -- likeliest token after the last one, and k.i.next, v.i.next, the caches with these tokens in them.
+-- @tparam table config
 -- @tparam table size batch, length, target (positions of a cache)
 -- @raise invalid argument: the model has fewer positions than `target`
 function M.decoding(config, size)

@@ -146,6 +146,7 @@ end
 
 --- Costs of stages and of their edges, as core.schedule takes them. An edge of stages is one of
 -- values and one of gradients.
+-- @tparam table cut
 -- @tparam[opt] table factors by stage, how many times as long it takes
 local function costs_of(cut, factors)
    local costs = {

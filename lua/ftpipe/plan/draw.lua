@@ -90,6 +90,8 @@ function M.blueprint(o, graphs, partition, flags)
 end
 
 --- A plan of forwards alone: no gradients, no optimizer.
+-- @tparam table o options of a plan
+-- @tparam {graph,...} graphs
 -- @tparam table partition of the graphs of evaluation
 function M.evaluation(o, graphs, partition)
    local n_devices = #core.engine.devices(o.devices)

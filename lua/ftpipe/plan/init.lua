@@ -463,7 +463,7 @@ end
 --- Writes the plan as text, which --partition and ft.plan.load read.
 Plan.save = texts.save
 
---- The order of work by itself, from a file, a text or a table: ftpipe/plan/text.lua.
+-- The order of work by itself, from a file, a text or a table: ftpipe/schedule/text.lua.
 M.load, M.parse, M.of = texts.load, texts.parse, texts.of
 
 M.takes = { ["ft.plan"] = RULES, ["plan:timeline"] = rows.options }

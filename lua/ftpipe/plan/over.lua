@@ -40,6 +40,7 @@ function M.least(plan)
 end
 
 --- Whether all devices together have less than that; a budget of 0 is none.
+-- @tparam table memory rows of a plan's devices
 -- @tparam table least of M.least
 function M.is_hopeless(memory, least)
    local budgets = 0

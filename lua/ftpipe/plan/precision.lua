@@ -57,6 +57,8 @@ function M.cards(rate)
 end
 
 --- Changes a graph, which has its gradients, as the precision asks (the first, when it is nil).
+-- @tparam string name
+-- @tparam graph graph
 -- @tparam boolean planned it will not be run
 function M.apply(name, graph, planned)
    local row = find(name)

@@ -36,7 +36,7 @@ local MODES = {
    lms = { least = true, scope = "action", writes_back = true },
 }
 
---- Numbers of stages of each device that are tried where state may be swapped: a stage's is what
+-- Numbers of stages of each device that are tried where state may be swapped: a stage's is what
 -- comes and goes.
 M.STAGES = { 4, 8 }
 
@@ -71,10 +71,11 @@ function M.may(o)
 end
 
 --- The plan with moves; nil and why where there is none.
+-- @tparam plan plan
 -- @tparam table mode of M.mode
 -- @tparam boolean least as little memory as there can be
 -- @tparam {int,...} spare by device: bytes to be left of its budget
--- @tparam boolean home stages update in host memory
+-- @tparam[opt] boolean home stages update in host memory
 local function drawn(plan, mode, least, spare, home)
    local ok, text = pcall(plan.blueprint.fit, plan.blueprint, {
       least = least, spare = spare, classes = mode.classes, scope = mode.scope,

@@ -98,6 +98,7 @@ end
 
 --- Options as they are taken here: checked, with those of `ftpipe plan` where they are absent.
 -- @tparam string what the function in messages
+-- @tparam[opt] table given
 -- @local
 function M.options(what, given)
    local o = opts.check(what, OPTIONS, given)

@@ -395,8 +395,10 @@ guard("ft.args", M, {
    read = "declared: table, argv: table, script: string",
 })
 
---- ft.args { ... }: the flags of the running script.
-setmetatable(M, { __call = function(_, declared)
+--- The flags of the running script: ft.args { ... }.
+-- @tparam table declared
+-- @treturn table values by name
+return setmetatable(M, { __call = function(_, declared)
    if type(declared) ~= "table" then
       opts.fail("ft.args", 'expected a table of flags, as { preset = "fine_tune" }, got a %s',
          type(declared))
@@ -404,5 +406,3 @@ setmetatable(M, { __call = function(_, declared)
    local argv = rawget(_G, "arg") or {}
    return M.read(declared, argv, argv[0] or "FILE")
 end })
-
-return M

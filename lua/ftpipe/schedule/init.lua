@@ -224,7 +224,7 @@ guard("played", Played, {
    text = "", describe = "", letters = "stage: int", simulate = "o?: table",
 })
 
---- Plans from text and files, checked.
+-- Plans from text and files, checked.
 M.parse, M.load = texts.parse, texts.load
 
 return setmetatable(M, { __call = function(_, o) return M.rule(o) end })

@@ -34,6 +34,8 @@ end
 --- Whether value a is better than b. What is not a number is never better, and every number is
 -- better than it.
 -- @tparam table metric a table with `better`
+-- @tparam number a
+-- @tparam number b
 function M.beats(metric, a, b)
    if a ~= a then return false end
    return b ~= b or ways[metric.better](a, b)
@@ -41,6 +43,7 @@ end
 
 --- A value with its unit: "93.2 %", "4.31", "0.52 points".
 -- @tparam table metric a table with `unit`
+-- @tparam number value
 function M.text(metric, value)
    if metric.unit == "%" then return ("%.1f %%"):format(value) end
    return ("%.2f"):format(value) .. (metric.unit ~= "" and " " .. metric.unit or "")

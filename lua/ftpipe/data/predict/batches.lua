@@ -11,6 +11,7 @@ local M = {}
 -- @tparam model model
 -- @tparam dataset dataset with a field source
 -- @tparam int size examples of a batch
+-- @tparam function visit
 function M.each(model, dataset, size, visit)
    local lengths = buckets.of(model, dataset:longest("source"))
    local batches = core.data.batcher {
