@@ -57,8 +57,9 @@ local function measure_ceiling()
    return sum
 end
 
-local ceilings, speeds = {}, { async = {}, gpipe = {}, ["1f1b"] = {} }
+local alone, ceilings, speeds = {}, {}, { async = {}, gpipe = {}, ["1f1b"] = {} }
 for round = 1, ROUNDS do
+   alone[round] = measure("cpu:1", "1f1b")
    ceilings[round] = measure_ceiling()
    for schedule, list in pairs(speeds) do
       list[round] = measure("cpu:2", schedule, round == ROUNDS)
@@ -66,7 +67,8 @@ for round = 1, ROUNDS do
 end
 
 local bound = micro / (micro + 1)
-print(("ceiling %.1f samples/s (two single workers side by side)"):format(peer.median(ceilings)))
+print(("ceiling %.1f samples/s (two single workers side by side): %.2f times one worker alone"):format(
+   peer.median(ceilings), peer.median(ceilings) / peer.median(alone)))
 for _, schedule in ipairs { "async", "gpipe", "1f1b" } do
    local limit, ratios = schedule == "async" and 1 or bound, {}
    for round, speed in ipairs(speeds[schedule]) do
