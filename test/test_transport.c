@@ -130,11 +130,21 @@ typedef struct listener {
     ft_gate came;
 } listener;
 
+/* Any letter of the first tag. */
+static void take_one(ft_world *w)
+{
+    ft_letter letter;
+    bool got = false;
+    HOLDS(ft_world_take(w, TAG, LIMIT_NS, &letter, &got, NULL) == FT_OK && got);
+    if (got) ft_world_drop(w, &letter);
+}
+
 static void *place(void *user, int from, int tag, int64_t bytes)
 {
     listener *l = user;
     int i = l->placed[from]++;
-    l->in_order = l->in_order && tag == TAG && bytes == letter_bytes(from, 0, i);
+    l->in_order = l->in_order && bytes == letter_bytes(from, 0, i);
+    (void)tag;
     return l->room[from][i];
 }
 
@@ -142,55 +152,53 @@ static void arrived(void *user, int from, int tag, int64_t bytes)
 {
     listener *l = user;
     int i = l->heard[from]++;
-    l->in_order = l->in_order && tag == TAG && bytes == letter_bytes(from, 0, i) &&
-                  is_letter(l->room[from][i], from, 0, i);
+    (void)tag;
+    l->in_order =
+        l->in_order && bytes == letter_bytes(from, 0, i) && is_letter(l->room[from][i], from, 0, i);
     ft_gate_open(&l->came);
 }
 
-/* Rank 0 hears half of what the others send; the rest come as letters. */
+/* Rank 0 hears some of what the others send and then no more: the rest come as letters. Another
+ * user hears on. */
 static void listen(int rank, void *user)
 {
     ft_world *w = meet();
     ft_error err;
-    listener *l = user;
+    listener *l = user, *other = &l[1];
     char page[MOST_BYTES];
     const ft_receiver to = {TAG, 1, l, place, arrived};
-    if (!rank) HOLDS(ft_world_listen(w, &to, &err) == FT_OK);
-    for (int part = 0; part < 2; part++) {
-        char word;
-        ft_letter letter;
-        bool got = false;
-        for (int r = 1; !rank && r < 3; r++) ft_world_send(w, r, TAG + 1, &word, 1, true);
-        if (rank) {
-            HOLDS(ft_world_take(w, TAG + 1, LIMIT_NS, &letter, &got, NULL) == FT_OK && got);
-            ft_world_drop(w, &letter);
-        }
-        for (int i = part * LETTERS / 2; rank && i < (part + 1) * LETTERS / 2; i++) {
+    const ft_receiver beside = {TAG + 1, 1, other, place, arrived};
+    if (!rank) {
+        HOLDS(ft_world_listen(w, &to, &err) == FT_OK);
+        HOLDS(ft_world_listen(w, &beside, &err) == FT_OK);
+        for (int r = 1; r < 3; r++) ft_world_send(w, r, TAG, NULL, 0, true);
+        HOLDS(ft_world_wait(w, &l->came, LETTERS / 4, NULL, LIMIT_NS));
+        ft_world_forget(w, l);
+        int heard = l->heard[1] + l->heard[2];
+        HOLDS(heard >= LETTERS / 4 && l->placed[1] + l->placed[2] == heard);
+        for (int n = heard; n < 2 * LETTERS; n++) take_one(w);
+        HOLDS(l->heard[1] + l->heard[2] == heard);
+        HOLDS(ft_world_wait(w, &other->came, 2 * LETTERS, NULL, LIMIT_NS));
+        ft_world_forget(w, other);
+    } else {
+        take_one(w);
+        for (int i = 0; i < LETTERS; i++) {
             write_letter(page, rank, 0, i);
             ft_world_send(w, 0, TAG, page, letter_bytes(rank, 0, i), true);
+            ft_world_send(w, 0, TAG + 1, page, letter_bytes(rank, 0, i), true);
         }
-        if (rank || part) continue;
-        HOLDS(ft_world_wait(w, &l->came, LETTERS, NULL, LIMIT_NS));
-        ft_world_forget(w, l);
-    }
-    for (int n = 0; !rank && n < LETTERS; n++) {
-        ft_letter letter;
-        bool got = false;
-        HOLDS(ft_world_take(w, TAG, LIMIT_NS, &letter, &got, NULL) == FT_OK && got);
-        ft_world_drop(w, &letter);
     }
     ft_world_close(w);
 }
 
 static void test_listening(void)
 {
-    listener *l = calloc(1, sizeof *l);
-    l->in_order = true;
-    run_ranks(3, listen, l);
-    CHECK(l->in_order);
-    CHECK(l->heard[1] == LETTERS / 2 && l->heard[2] == LETTERS / 2);
-    CHECK(l->placed[1] == LETTERS / 2 && l->placed[2] == LETTERS / 2);
-    free(l);
+    listener *both = calloc(2, sizeof *both);
+    both[0].in_order = both[1].in_order = true;
+    run_ranks(3, listen, both);
+    CHECK(both[0].in_order && both[1].in_order);
+    CHECK(both[1].heard[1] == LETTERS && both[1].heard[2] == LETTERS);
+    free(both);
 }
 
 static void listen_too_often(int rank, void *user)
@@ -362,6 +370,8 @@ static void cannot_send(int rank, void *user)
     atomic_store(&stop, true);
     HOLDS(!ft_world_wait(w, &never, 1, &stop, LIMIT_NS));
     ft_world_give_up(w, &err); /* there is nobody to tell */
+    world_fail(w, &(ft_error){FT_IO, "the second one"});
+    HOLDS(ft_world_health(w, NULL) == FT_HANG);
     ft_world_close(w);
 }
 
