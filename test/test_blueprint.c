@@ -74,7 +74,7 @@ static void test_places_are_apart(void)
         ft_error err = {FT_OK, ""};
         ft_blueprint *b = NULL;
         static guard_list guards;
-        int buffers = 0, wanted = 1; /* the batch itself */
+        int buffers = 0, wanted = 2; /* what stages 0 and 2 read of the batch */
         if (!pipeline_init(&p, "cpu:3", schedules[i])) return;
         if (!CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK)) return;
         guards.n = 0;
@@ -92,6 +92,34 @@ static void test_places_are_apart(void)
         for (int e = 0; e < b->n_edges; e++)
             if (b->edges[e].bytes > 0) wanted += b->edges[e].slots;
         CHECK(buffers == wanted);
+        ft_blueprint_free(b);
+        pipeline_free(&p);
+    }
+}
+
+/* Inputs are where they are read: x in stage 0, t in stage 2; both stages on one device, both. */
+static void test_inputs_are_where_they_are_read(void)
+{
+    static const struct {
+        const char *devices;
+        bool x[3], t[3];
+    } rows[] = {{"cpu:3", {true, false, false}, {false, false, true}},
+                {"cpu:2", {true, false}, {true, false}},
+                {"cpu:1", {true}, {true}}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        pipeline p;
+        ft_error err = {FT_OK, ""};
+        ft_blueprint *b = NULL;
+        if (!pipeline_init(&p, rows[i].devices, "1f1b")) return;
+        if (!CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK)) return;
+        for (int d = 0; d < b->cut.n_devices; d++) {
+            const ft_block_layout *block = &b->blocks[d];
+            int64_t x = ft_memory_round(MICRO * ROWS * IN * 4) * rows[i].x[d];
+            int64_t t = ft_memory_round(MICRO * ROWS * OUT * 4) * rows[i].t[d];
+            CHECK(block->input_at[0] == (rows[i].x[d] ? 0 : -1));
+            CHECK(block->input_at[1] == (rows[i].t[d] ? x : -1));
+            CHECK(block->batch_slot_bytes == ft_place_bytes(x + t));
+        }
         ft_blueprint_free(b);
         pipeline_free(&p);
     }
@@ -411,6 +439,7 @@ int main(void)
 {
     RUN(test_blueprint);
     RUN(test_places_are_apart);
+    RUN(test_inputs_are_where_they_are_read);
     RUN(test_replicas);
     RUN(test_replicas_that_predict);
     RUN(test_modelled_costs);

@@ -381,7 +381,7 @@ static void test_live_buffers(void)
             bool micro = b->cargoes[e].kind == FT_CARGO_VALUES;
             *(micro ? &forward : &others) += b->cargoes[e].slot_bytes;
         }
-        int64_t fed = d ? 0 : b->batch_slots * b->batch_slot_bytes;
+        int64_t fed = b->batch_slots * b->blocks[d].batch_slot_bytes;
         CHECK(bytes[FT_MEMORY_BUFFERS] >= fed);
         CHECK(bytes[FT_MEMORY_BUFFERS] <= fed + forward + others);
         CHECK(bytes[FT_MEMORY_BUFFERS] < b->blocks[d].bytes[FT_MEMORY_BUFFERS]);

@@ -225,10 +225,13 @@ typedef struct ft_param_layout {
     double ahead;         /* steps, in its updates: the owner's mean staleness, or 0 */
 } ft_param_layout;
 
-/* Offsets of the classes in a device's block. */
+/* Offsets of the classes in a device's block; inputs are among its buffers. */
 typedef struct ft_block_layout {
     int64_t begin[FT_MEMORY_CLASSES], bytes[FT_MEMORY_CLASSES]; /* without units */
     int64_t total;                                              /* with the part of the stays */
+    int64_t *input_at; /* by input: offset in a batch slot, micro-batches contiguous; -1: no stage
+                          here reads it */
+    int64_t batch_slot_bytes, batch_at;
 } ft_block_layout;
 
 struct ft_blueprint {
@@ -253,9 +256,7 @@ struct ft_blueprint {
     ft_block_layout *blocks;  /* by device */
     ft_stays stays;
     int batch_slots;      /* batches that are in memory at once */
-    int64_t *input_at;    /* by input: offset in a batch slot; micro-batches contiguous */
     int64_t *input_bytes; /* by bucket, then input: of one micro-batch */
-    int64_t batch_slot_bytes, batch_at; /* in the block of stage 0's device */
     ft_value_id loss;
     bool together;              /* no stage updates before all have reduced */
     bool norms;                 /* updates know norms of all gradients: those of the batch, where

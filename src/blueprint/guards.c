@@ -97,9 +97,6 @@ static void visit_buffers(const walk *w)
         guard.device = b->stages[guard.stage].device;
         visit_slots(w, guard, b->outputs[i].at, b->outputs[i].slot_bytes, b->batch_slots);
     }
-    guard.stage = 0;
-    guard.device = b->stages[0].device;
-    visit_slots(w, guard, b->batch_at, b->batch_slot_bytes, b->batch_slots);
 }
 
 void ft_blueprint_guards(const ft_blueprint *b, void (*visit)(void *user, const ft_guard *guard),
@@ -115,6 +112,8 @@ void ft_blueprint_guards(const ft_blueprint *b, void (*visit)(void *user, const 
         ft_guard guard = {.device = d, .class = FT_MEMORY_WORKSPACE, .stage = -1};
         visit_slots(&w, guard, block->begin[FT_MEMORY_WORKSPACE], block->bytes[FT_MEMORY_WORKSPACE],
                     1);
+        guard.class = FT_MEMORY_BUFFERS;
+        visit_slots(&w, guard, block->batch_at, block->batch_slot_bytes, b->batch_slots);
     }
     visit_buffers(&w);
 }

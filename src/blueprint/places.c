@@ -254,6 +254,57 @@ static void take_outputs(ft_blueprint *b)
     }
 }
 
+static ft_status size_inputs(ft_blueprint *b, ft_error *err)
+{
+    int64_t sizes = (int64_t)b->cut.n_graphs * b->n_inputs;
+    b->input_bytes = ft_arena_array(b->arena, sizes + 1, sizeof(int64_t));
+    if (!b->input_bytes) return no_memory(err);
+    for (int64_t k = 0; k < sizes; k++) {
+        const ft_graph *g = b->cut.graphs[k / b->n_inputs];
+        ft_value_id v = ft_graph_input_value(g, (int)(k % b->n_inputs));
+        b->input_bytes[k] = ft_spec_bytes(&ft_graph_value(g, v)->spec);
+    }
+    return FT_OK;
+}
+
+/* Marks the inputs that a stage reads. */
+static void mark_inputs(const ft_blueprint *b, const ft_stage_layout *stage, bool *read)
+{
+    const ft_graph *g = b->cut.graphs[0];
+    for (int k = 0; k < FT_ACT_COUNT; k++)
+        for (int i = 0; i < stage->n_nodes[k]; i++) {
+            const ft_node *node = ft_graph_node(g, stage->nodes[k][i]);
+            for (int j = 0; j < node->n_in; j++) {
+                if (node->in[j] == FT_NO_VALUE) continue;
+                const ft_value *value = ft_graph_value(g, node->in[j]);
+                if (value->kind == FT_VALUE_INPUT) read[value->source] = true;
+            }
+        }
+}
+
+/* A device has the inputs that its stages read, of whole batches: a replica reads some
+ * micro-batches of them. */
+static ft_status take_batches(ft_blueprint *b, int d, ft_error *err)
+{
+    ft_block_layout *block = &b->blocks[d];
+    bool *read = ft_arena_array(b->arena, b->n_inputs + 1, sizeof *read);
+    block->input_at = ft_arena_array(b->arena, b->n_inputs + 1, sizeof(int64_t));
+    if (!read || !block->input_at) return no_memory(err);
+    for (int s = 0; s < b->cut.n_stages; s++)
+        if (b->stages[s].device == d) mark_inputs(b, &b->stages[s], read);
+    for (int i = 0; i < b->n_inputs; i++) {
+        int64_t largest = 0;
+        for (int k = 0; k < b->cut.n_graphs; k++)
+            if (b->input_bytes[k * b->n_inputs + i] > largest)
+                largest = b->input_bytes[k * b->n_inputs + i];
+        block->input_at[i] = read[i] ? block->batch_slot_bytes : -1;
+        if (read[i]) block->batch_slot_bytes += ft_memory_round(largest * b->cut.micro_batches);
+    }
+    block->batch_slot_bytes = ft_place_bytes(block->batch_slot_bytes);
+    block->batch_at = take_slots(block, FT_MEMORY_BUFFERS, block->batch_slot_bytes, b->batch_slots);
+    return FT_OK;
+}
+
 static ft_status take_buffers(ft_blueprint *b, ft_error *err)
 {
     for (int e = 0; e < b->n_edges; e++)
@@ -267,24 +318,8 @@ static ft_status take_buffers(ft_blueprint *b, ft_error *err)
     /* Micro-batches in flight span so many batches, one more is being updated and one fed. */
     int m = b->cut.micro_batches, most = most_in_flight(b);
     FT_TRY(ft_plan_batch_slots(&b->plan, (most + m - 1) / m + 2, &b->batch_slots, err));
-    b->input_at = ft_arena_array(b->arena, b->n_inputs + 1, sizeof(int64_t));
-    b->input_bytes =
-        ft_arena_array(b->arena, (int64_t)b->cut.n_graphs * b->n_inputs + 1, sizeof(int64_t));
-    if (!b->input_at || !b->input_bytes) return no_memory(err);
-    for (int i = 0; i < b->n_inputs; i++) {
-        int64_t largest = 0;
-        for (int k = 0; k < b->cut.n_graphs; k++) {
-            const ft_graph *g = b->cut.graphs[k];
-            int64_t bytes = ft_spec_bytes(&ft_graph_value(g, ft_graph_input_value(g, i))->spec);
-            b->input_bytes[k * b->n_inputs + i] = bytes;
-            if (bytes > largest) largest = bytes;
-        }
-        b->input_at[i] = b->batch_slot_bytes;
-        b->batch_slot_bytes += ft_memory_round(largest * m);
-    }
-    b->batch_slot_bytes = ft_place_bytes(b->batch_slot_bytes);
-    b->batch_at = take_slots(&b->blocks[b->stages[0].device], FT_MEMORY_BUFFERS,
-                             b->batch_slot_bytes, b->batch_slots);
+    FT_TRY(size_inputs(b, err));
+    for (int d = 0; d < b->cut.n_devices; d++) FT_TRY(take_batches(b, d, err));
     take_outputs(b);
     return FT_OK;
 }
@@ -317,7 +352,8 @@ static void finish_buffers(ft_blueprint *b)
     for (int i = 0; i < b->n_outputs; i++)
         b->outputs[i].at +=
             b->blocks[b->stages[b->outputs[i].stage].device].begin[FT_MEMORY_BUFFERS];
-    b->batch_at += b->blocks[b->stages[0].device].begin[FT_MEMORY_BUFFERS];
+    for (int d = 0; d < b->cut.n_devices; d++)
+        b->blocks[d].batch_at += b->blocks[d].begin[FT_MEMORY_BUFFERS];
 }
 
 /* Class offsets become block offsets. */

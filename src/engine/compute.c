@@ -11,13 +11,15 @@ static int64_t value_bytes(const ft_graph *g, ft_value_id v)
     return ft_spec_bytes(&ft_graph_value(g, v)->spec);
 }
 
-static void set_inputs(const ft_run *run, const ft_action *a, int bucket)
+static void set_inputs(const worker *w, const ft_action *a, int bucket)
 {
-    const ft_blueprint *b = run->blueprint;
-    void **inputs = run->stages[a->stage].inputs;
-    char *slot = run->inputs + a->batch % b->batch_slots * b->batch_slot_bytes;
+    const ft_blueprint *b = w->run->blueprint;
+    const int64_t *at = b->blocks[w->device].input_at;
+    void **inputs = w->run->stages[a->stage].inputs;
+    char *slot = batch_slot(w, a->batch);
     for (int i = 0; i < b->n_inputs; i++)
-        inputs[i] = slot + b->input_at[i] + a->micro * b->input_bytes[bucket * b->n_inputs + i];
+        if (at[i] >= 0)
+            inputs[i] = slot + at[i] + a->micro * b->input_bytes[bucket * b->n_inputs + i];
 }
 
 /* Copies the values of the edges in to where the program expects them. */
@@ -165,7 +167,7 @@ ft_status do_stage(worker *w, const ft_action *a, ft_error *err)
         w->findings->sent = (ft_look){0, 1, 0};
     }
     FT_TRY(find_versions(run, a, &bases, err));
-    set_inputs(run, a, bucket);
+    set_inputs(w, a, bucket);
     if (forward) occupy(w, bases.saved, ft_place_room(stage->slot_bytes));
     if (a->kind == FT_ACT_BACKWARD_INPUT) occupy(w, held, ft_place_room(stage->held_slot_bytes));
     occupy(w, bases.work, ft_program_work_bytes(program));

@@ -274,10 +274,10 @@ static ft_status fetch_output(ft_run *run, int i, char **data, int64_t bytes, ft
     char **at = &run->output_mirrors[i];
     if (!*at) *at = ft_arena_alloc(run->arena, info->slot_bytes);
     if (!*at) return ft_fail(err, FT_NOMEM, "engine: no memory for the output '%s'", info->name);
-    FT_TRY(
-        copy_on(run->feeder, (ft_location){NULL, *at}, at_device(run, device, *data), bytes, err));
+    ft_device_stream *feeder = run->workers[device].feeder;
+    FT_TRY(copy_on(feeder, (ft_location){NULL, *at}, at_device(run, device, *data), bytes, err));
     *data = *at;
-    return run->feeder->executor->driver->finish(run->feeder, err);
+    return feeder->executor->driver->finish(feeder, err);
 }
 
 ft_status ft_run_output(ft_run *run, int i, const char **name, ft_view *out, ft_error *err)

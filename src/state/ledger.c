@@ -127,7 +127,8 @@ static ft_status for_pools(const ft_run *run, ft_status (*each)(const pool *p, f
     for (int e = 0; e < b->n_edges; e++)
         for (int r = 0; r < FT_ROWS; r++) FT_TRY(each(&run->edges[e].rows[r].slots, err));
     for (int i = 0; i < b->n_outputs; i++) FT_TRY(each(&run->output_slots[i], err));
-    return each(&run->fed_slots, err);
+    for (int d = 0; d < run->n_devices; d++) FT_TRY(each(&run->workers[d].fed_slots, err));
+    return FT_OK;
 }
 
 ft_status ledger_new(ft_run *run, ft_error *err)
@@ -181,12 +182,15 @@ ft_status ledger_new(ft_run *run, ft_error *err)
                             .n = b->batch_slots};
         FT_TRY(pool_new(&run->output_slots[i], arena, &about, err));
     }
-    const pool about = {.what = "batches",
-                        .number = -1,
-                        .device = b->stages[0].device,
-                        .class = FT_MEMORY_BUFFERS,
-                        .n = b->batch_slots};
-    return pool_new(&run->fed_slots, arena, &about, err);
+    for (int d = 0; d < b->cut.n_devices; d++) {
+        const pool about = {.what = "batches on device",
+                            .number = d,
+                            .device = d,
+                            .class = FT_MEMORY_BUFFERS,
+                            .n = b->batch_slots};
+        FT_TRY(pool_new(&run->workers[d].fed_slots, arena, &about, err));
+    }
+    return FT_OK;
 }
 
 void ledger_reset(ft_run *run)
@@ -200,7 +204,7 @@ void ledger_reset(ft_run *run)
     for (int e = 0; e < b->n_edges; e++)
         for (int r = 0; r < FT_ROWS; r++) empty(run, &run->edges[e].rows[r].slots);
     for (int i = 0; i < b->n_outputs; i++) empty(run, &run->output_slots[i]);
-    empty(run, &run->fed_slots);
+    for (int d = 0; d < b->cut.n_devices; d++) empty(run, &run->workers[d].fed_slots);
 }
 
 ft_status ledger_close(const ft_run *run, ft_error *err)
@@ -283,10 +287,14 @@ int64_t ledger_version(const ft_run *run, int s, ft_weights_kind kind, int64_t v
 ft_status ledger_feed(ft_run *run, int64_t batch, int bucket, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
-    int64_t bytes = 0;
-    for (int i = 0; i < b->n_inputs; i++)
-        bytes += ft_memory_round(b->input_bytes[bucket * b->n_inputs + i] * b->cut.micro_batches);
-    FT_TRY(hand_out(run, &run->fed_slots, batch, bytes, err));
+    for (int d = 0; d < b->cut.n_devices; d++) {
+        int64_t bytes = 0;
+        for (int i = 0; i < b->n_inputs; i++)
+            if (b->blocks[d].input_at[i] >= 0)
+                bytes += ft_memory_round(b->input_bytes[bucket * b->n_inputs + i] *
+                                         b->cut.micro_batches);
+        FT_TRY(hand_out(run, &run->workers[d].fed_slots, batch, bytes, err));
+    }
     for (int i = 0; i < b->n_outputs; i++)
         FT_TRY(hand_out(run, &run->output_slots[i], batch,
                         ft_blueprint_output_bytes(b, &b->outputs[i], bucket) * b->cut.micro_batches,
@@ -296,7 +304,8 @@ ft_status ledger_feed(ft_run *run, int64_t batch, int bucket, ft_error *err)
 
 ft_status ledger_take(ft_run *run, int64_t batch, ft_error *err)
 {
-    FT_TRY(give_back(run, &run->fed_slots, batch, err));
+    for (int d = 0; d < run->n_devices; d++)
+        FT_TRY(give_back(run, &run->workers[d].fed_slots, batch, err));
     for (int i = 0; i < run->blueprint->n_outputs; i++)
         FT_TRY(give_back(run, &run->output_slots[i], batch, err));
     return FT_OK;

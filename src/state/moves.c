@@ -42,25 +42,13 @@ static ft_status open_row(ft_run *run, int e, int r, ft_error *err)
     return open_events(run, r == FT_ROW_MADE ? from : to, n, &row->empty, err);
 }
 
-static int64_t inputs_bytes(const ft_run *run)
+/* Of a device: what batches come in by. */
+static ft_status open_feeder(ft_run *run, int d, ft_error *err)
 {
-    return run->blueprint->batch_slots * run->blueprint->batch_slot_bytes;
-}
-
-static ft_status open_inputs(ft_run *run, ft_error *err)
-{
-    const ft_blueprint *b = run->blueprint;
-    int first = b->stages[0].device;
-    ft_executor *home = run->workers[run->home].executor;
-    void *inputs = NULL;
-    if (is_here(run, first)) {
-        run->inputs = run->workers[first].block + b->batch_at;
-        return FT_OK;
-    }
-    FT_TRY(home->driver->alloc(home, FT_OF_HOST, inputs_bytes(run), &inputs, err));
-    run->inputs = inputs;
-    run->inputs_bytes = inputs_bytes(run);
-    return FT_OK;
+    worker *w = &run->workers[d];
+    if (!is_here(run, d)) return FT_OK;
+    FT_TRY(open_events(run, w->executor, run->blueprint->batch_slots, &w->fed, err));
+    return w->executor->driver->open_stream(&w->feeder, w->executor, FT_FOR_COMPUTE, err);
 }
 
 ft_status moves_open(ft_run *run, ft_error *err)
@@ -72,31 +60,29 @@ ft_status moves_open(ft_run *run, ft_error *err)
         FT_TRY(open_events(run, run->workers[b->stages[s].device].executor, b->batch_slots,
                            &run->stages[s].ended, err));
     ft_executor *first = run->workers[run->home].executor;
-    FT_TRY(open_inputs(run, err));
-    FT_TRY(open_events(run, first, b->batch_slots, &run->fed_events, err));
+    for (int d = 0; d < b->cut.n_devices; d++) FT_TRY(open_feeder(run, d, err));
     void *norms = NULL;
     int64_t bytes = norm_bytes(b);
     FT_TRY(first->driver->alloc(first, FT_OF_HOST, bytes, &norms, err));
     run->norms = norms;
     run->norms_at = first;
     run->norms_bytes = bytes;
-    return first->driver->open_stream(&run->feeder, first, FT_FOR_COMPUTE, err);
+    return FT_OK;
 }
 
 void moves_close(ft_run *run)
 {
-    if (run->feeder) run->feeder->executor->driver->close_stream(run->feeder);
+    for (int d = 0; run->workers && d < run->n_devices; d++) {
+        ft_device_stream *feeder = run->workers[d].feeder;
+        if (feeder) feeder->executor->driver->close_stream(feeder);
+        close_events(run->workers[d].fed);
+    }
     for (int e = 0; run->edges && e < run->n_edges; e++)
         for (int r = 0; r < FT_ROWS; r++) {
             close_events(run->edges[e].rows[r].full);
             close_events(run->edges[e].rows[r].empty);
         }
     for (int s = 0; run->stages && s < run->n_stages; s++) close_events(run->stages[s].ended);
-    close_events(run->fed_events);
-    if (run->inputs_bytes) {
-        ft_executor *home = run->workers[run->home].executor;
-        home->driver->release(home, FT_OF_HOST, run->inputs, run->inputs_bytes);
-    }
     if (run->norms)
         run->norms_at->driver->release(run->norms_at, FT_OF_HOST, run->norms, run->norms_bytes);
 }
@@ -228,8 +214,8 @@ ft_status begin_edges(worker *w, const ft_action *a, ft_error *err)
     ft_run *run = w->run;
     const ft_blueprint *b = run->blueprint;
     ft_row_end at;
-    if (b->stages[a->stage].nodes[a->kind]) /* reads the batch */
-        FT_TRY(wait_on(w, w->compute, run->fed_events[a->batch % b->batch_slots], err));
+    if (b->stages[a->stage].nodes[a->kind] && b->blocks[w->device].batch_slot_bytes)
+        FT_TRY(wait_on(w, w->compute, w->fed[a->batch % b->batch_slots], err));
     for (int i = 0; ft_blueprint_takes(b, a, i, &at); i++) {
         const row_state *row = &run->edges[at.edge].rows[at.row];
         int64_t index = ft_blueprint_slot_index(b, at.edge, a);
@@ -304,25 +290,41 @@ ft_status do_pass(worker *w, const ft_action *a, ft_error *err)
 
 /* -- batches ----------------------------------------------------------------------------------- */
 
-static char *batch_slot(const ft_run *run, int64_t batch)
+char *batch_slot(const worker *w, int64_t batch)
 {
+    const ft_blueprint *b = w->run->blueprint;
+    const ft_block_layout *block = &b->blocks[w->device];
+    return w->block + block->batch_at + batch % b->batch_slots * block->batch_slot_bytes;
+}
+
+/* What stages on the device read of it. */
+static ft_status load_inputs(const worker *w, const ft_feed *feed, ft_error *err)
+{
+    const ft_run *run = w->run;
     const ft_blueprint *b = run->blueprint;
-    return run->inputs + batch % b->batch_slots * b->batch_slot_bytes;
+    const ft_block_layout *block = &b->blocks[w->device];
+    char *slot = batch_slot(w, run->fed);
+    w->executor->driver->occupy(w->feeder, slot, ft_place_room(block->batch_slot_bytes));
+    for (int i = 0; i < b->n_inputs; i++) {
+        int64_t bytes = b->input_bytes[feed->bucket * b->n_inputs + i] * b->cut.micro_batches;
+        if (block->input_at[i] < 0) continue;
+        FT_TRY(copy_on(w->feeder, (ft_location){w->executor, slot + block->input_at[i]},
+                       (ft_location){NULL, feed->inputs[i].data}, bytes, err));
+    }
+    return record_on(w->feeder, w->fed[run->fed % b->batch_slots], err);
+}
+
+/* Whether a device of this process has inputs. */
+static bool is_fed(const ft_run *run, int d)
+{
+    return is_here(run, d) && run->blueprint->blocks[d].batch_slot_bytes;
 }
 
 ft_status load_batch(ft_run *run, const ft_feed *feed, ft_error *err)
 {
-    const ft_blueprint *b = run->blueprint;
-    char *slot = batch_slot(run, run->fed);
-    ft_executor *executor = run->feeder->executor;
-    executor->driver->occupy(run->feeder, slot, ft_place_room(b->batch_slot_bytes));
-    for (int i = 0; i < b->n_inputs; i++) {
-        int64_t bytes = b->input_bytes[feed->bucket * b->n_inputs + i] * b->cut.micro_batches;
-        if (!feed->inputs[i].data) continue; /* nobody here reads it */
-        FT_TRY(copy_on(run->feeder, (ft_location){executor, slot + b->input_at[i]},
-                       (ft_location){NULL, feed->inputs[i].data}, bytes, err));
-    }
-    return record_on(run->feeder, run->fed_events[run->fed % b->batch_slots], err);
+    for (int d = 0; d < run->n_devices; d++)
+        if (is_fed(run, d)) FT_TRY(load_inputs(&run->workers[d], feed, err));
+    return FT_OK;
 }
 
 ft_status end_batch(worker *w, const ft_action *a, ft_error *err)
@@ -340,8 +342,12 @@ ft_status unload_batch(ft_run *run, ft_error *err)
         if (!event) continue; /* of another process */
         FT_TRY(event->executor->driver->await(event, err));
     }
-    run->feeder->executor->driver->vacate(run->feeder, batch_slot(run, run->taken),
-                                          ft_place_room(b->batch_slot_bytes));
+    for (int d = 0; d < run->n_devices; d++) {
+        const worker *w = &run->workers[d];
+        if (!is_fed(run, d)) continue;
+        w->executor->driver->vacate(w->feeder, batch_slot(w, run->taken),
+                                    ft_place_room(b->blocks[d].batch_slot_bytes));
+    }
     return FT_OK;
 }
 
@@ -355,9 +361,9 @@ static void finish(ft_device_stream *stream, ft_status *status, ft_error *err)
 ft_status finish_streams(ft_run *run, ft_error *err)
 {
     ft_status status = FT_OK;
-    finish(run->feeder, &status, err);
     for (int d = 0; d < run->n_devices; d++) {
         const worker *w = &run->workers[d];
+        finish(w->feeder, &status, err);
         finish(w->compute, &status, err);
         finish(w->copies[0], &status, err);
         finish(w->copies[1], &status, err);

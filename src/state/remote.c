@@ -325,14 +325,7 @@ ft_status remotes_settle(ft_run *run, int64_t batches, ft_error *err)
 bool reads_input(const ft_run *run, int rank, int input)
 {
     const ft_blueprint *b = run->blueprint;
-    const ft_graph *g = b->cut.graphs[0];
-    ft_value_id wanted = ft_graph_input_value(g, input);
-    for (int s = 0; s < b->cut.n_stages; s++)
-        for (int k = 0; rank_of_stage(run, s) == rank && k < FT_ACT_COUNT; k++)
-            for (int i = 0; b->stages[s].nodes[k] && i < b->stages[s].n_nodes[k]; i++) {
-                const ft_node *node = ft_graph_node(g, b->stages[s].nodes[k][i]);
-                for (int j = 0; j < node->n_in; j++)
-                    if (node->in[j] == wanted) return true;
-            }
+    for (int d = 0; d < b->cut.n_devices; d++)
+        if (b->cut.devices[d].rank == rank && b->blocks[d].input_at[input] >= 0) return true;
     return false;
 }

@@ -131,8 +131,11 @@ typedef struct worker {
     ft_device_stream *compute;
     ft_device_stream *copies[2]; /* in and out, in a leg that has such actions */
     copy_clock *clocks[2];       /* of these */
-    ft_team *team;               /* the executor's */
-    findings *findings;          /* NULL: the CPU's functions do all */
+    ft_device_stream *feeder;    /* of the thread that runs the leg: batches in, outputs out */
+    ft_device_event **fed;       /* by ring slot: what is read here of the batch has come */
+    pool fed_slots;
+    ft_team *team;      /* the executor's */
+    findings *findings; /* NULL: the CPU's functions do all */
     char *block;
     int64_t block_bytes;
     int64_t length, position;          /* of the device's list */
@@ -164,27 +167,22 @@ struct ft_run {
     stage_state *stages;
     edge_state *edges;
     batch_state *batches; /* ring of blueprint->batch_slots */
-    char *inputs; /* batch slots: on stage 0's device, where that is here, else in host memory */
-    int64_t inputs_bytes; /* there; 0: on the device */
     char *boxes;          /* all of edges, one behind the other */
     int64_t boxes_bytes;
     norm_cell *norms; /* by ring slot, then parameter; host memory of norms_at */
     ft_executor *norms_at;
     int64_t norms_bytes;
-    pool fed_slots;     /* of inputs */
-    pool *output_slots; /* by output */
-    bool *kept_states;  /* by parameter */
-    char **states;      /* by parameter: its optimizer state */
-    mirror *mirrors;    /* by parameter; and by output, what was given last */
+    pool *output_slots;      /* by output */
+    bool *kept_states;       /* by parameter */
+    char **states;           /* by parameter: its optimizer state */
+    mirror *mirrors;         /* by parameter; and by output, what was given last */
     char **output_mirrors;
-    struct run_units *units;      /* NULL: nothing moves as a whole; units.c */
-    const char *swap_dir;         /* of the caller, until units are open: weights and optimizer
-                                     state have their homes there; NULL: in host memory */
-    struct run_disks *disks;      /* likewise; disk.c */
-    ft_result *results;           /* ring of batch_slots */
-    double *gaps;                 /* likewise, by stage: norms of what weights have gone */
-    ft_device_stream *feeder;     /* of the thread that runs the leg, on stage 0's device */
-    ft_device_event **fed_events; /* by ring slot */
+    struct run_units *units; /* NULL: nothing moves as a whole; units.c */
+    const char *swap_dir;    /* of the caller, until units are open: weights and optimizer
+                                state have their homes there; NULL: in host memory */
+    struct run_disks *disks; /* likewise; disk.c */
+    ft_result *results;      /* ring of batch_slots */
+    double *gaps;            /* likewise, by stage: norms of what weights have gone */
     /* one leg */
     const ft_plan *plan;
     bool active, threaded;
@@ -246,6 +244,8 @@ char *row_place(const ft_run *run, ft_row_end at, const ft_action *action);
 row_state *slots_row(const ft_run *run, ft_row_end at);
 /* S and V: from the row that it takes from to the one that it fills. */
 ft_status do_pass(worker *w, const ft_action *action, ft_error *err);
+/* Where a device has the inputs of a batch that its stages read. */
+char *batch_slot(const worker *w, int64_t batch);
 /* Copies a batch in, as number run->fed; notes that the stage is done with the action's batch;
  * waits until every stage is done with batch run->taken. */
 ft_status load_batch(ft_run *run, const ft_feed *feed, ft_error *err);
