@@ -139,6 +139,58 @@ describe("gradients of replicas", function()
    end
 end)
 
+describe("evaluation", function()
+   local BATCHES = 3
+
+   --- Losses and outputs of batches, and how many forwards each device did.
+   local function evaluate(family, replicas)
+      local n = 0
+      for count in replicas:gmatch("%d") do n = n + tonumber(count) end
+      local plan, o = pipeline.plan { family = family, replicas = replicas, devices = "cpu:" .. n,
+         eval_batches = BATCHES, vocab_size = 600 }
+      local run, params = plan.blueprint:run(), {}
+      for i, param in ipairs(plan.graphs[1]:params()) do params[param.name] = run:param(i) end
+      plan.options.model:initialize(params, o.seed)
+      run:refresh()
+      local beside = { graphs = plan.graphs.evaluation, options = plan.options }
+      local found, fed, forwards = {}, 0, {}
+      run:begin(BATCHES, 1, true, true)
+      while #found < BATCHES do
+         while fed < BATCHES and run:wants() do
+            local batch = pipeline.fed(beside, o, fed)
+            run:feed(batch.inputs, batch.bucket, 0)
+            fed = fed + 1
+         end
+         local result, outputs = run:next(60), {}
+         for name, tensor in pairs(result.outputs) do outputs[name] = tensor:totable() end
+         found[#found + 1] = { loss = result.loss, outputs = outputs }
+      end
+      for _, event in ipairs(core.json.decode(run:finish(true).trace).traceEvents) do
+         if event.cat == "forward" then
+            forwards[event.pid + 1] = (forwards[event.pid + 1] or 0) + 1
+         end
+      end
+      run:free()
+      return found, forwards
+   end
+
+   for _, family in ipairs(FAMILIES) do
+      it("goes through all replicas, and gives what one device gives, " .. family, function()
+         local all = BATCHES * MICROS
+         local one = evaluate(family, "1")
+         assert.is_truthy(next(one[1].outputs))
+         for replicas, wanted in pairs {
+            ["2"] = { all / 2, all / 2 }, ["4"] = { all / 4, all / 4, all / 4, all / 4 },
+            ["2-1"] = { all / 2, all / 2, all }, ["1-2"] = { all, all / 2, all / 2 },
+         } do
+            local found, forwards = evaluate(family, replicas)
+            assert.same(one, found)
+            assert.same(wanted, forwards)
+         end
+      end)
+   end
+end)
+
 describe("stages with replicas", function()
    for _, family in ipairs(FAMILIES) do
       it("draw what one device draws, " .. family, function()

@@ -66,21 +66,6 @@ static ft_status assign_hypers(ft_blueprint *b, const ft_blueprint_options *o, f
 
 /* -- plan -------------------------------------------------------------------------------------- */
 
-/* What replicas cannot do: evaluate. */
-static ft_status check_replicas(const ft_plan *plan, ft_error *err)
-{
-    for (int s = 0; s < plan->n_stages; s++) {
-        int n = plan->replica_first[s + 1] - plan->replica_first[s];
-        if (n == 1) continue;
-        if (plan->forward_only)
-            return ft_fail(err, FT_UNSUPPORTED,
-                           "stage %d has %d replicas in a plan of forwards alone, expected one "
-                           "device for each stage",
-                           s, n);
-    }
-    return FT_OK;
-}
-
 static ft_status check_plan(const ft_blueprint_options *o, ft_error *err)
 {
     const ft_plan *plan = o->plan;
@@ -98,8 +83,7 @@ static ft_status check_plan(const ft_blueprint_options *o, ft_error *err)
     if (o->micro_batch_size < 1)
         return ft_fail(err, FT_INVALID, "micro-batches of %lld samples, expected 1 or more",
                        (long long)o->micro_batch_size);
-    FT_TRY(ft_plan_check(plan, err));
-    return check_replicas(plan, err);
+    return ft_plan_check(plan, err);
 }
 
 static ft_status cut_of(const ft_blueprint *b, const ft_blueprint_options *o, ft_cut *out,

@@ -202,13 +202,14 @@ typedef struct ft_stage_layout {
     int *out_edges[FT_ACT_COUNT], n_out_edges[FT_ACT_COUNT];
 } ft_stage_layout;
 
-/* A value that an evaluation hands out. */
+/* A value that an evaluation hands out, as one replica of its stage makes it. */
 typedef struct ft_output_layout {
     const char *name;
     ft_value_id value;
     int stage;          /* that makes it */
+    int micros;         /* that it has of a batch */
     int64_t at;         /* of batch slot 0, in the block of that stage's device */
-    int64_t slot_bytes; /* the place of all micro-batches of a batch, of the largest bucket */
+    int64_t slot_bytes; /* the place of its micro-batches of a batch, of the largest bucket */
 } ft_output_layout;
 
 typedef struct ft_param_layout {
@@ -268,7 +269,7 @@ struct ft_blueprint {
     ft_blueprint *evaluation;   /* of training: may be NULL */
     const ft_blueprint *trains; /* of evaluation: what it belongs to; NULL in training */
     int n_outputs;
-    ft_output_layout *outputs;
+    ft_output_layout *outputs; /* those of the replicas of a stage one behind the other */
 };
 
 /* Whether the gradient term is zero but in a few rows. */

@@ -120,19 +120,21 @@ ft_status blueprint_find_outputs(ft_blueprint *b, ft_error *err)
 {
     const ft_graph *g = b->cut.graphs[0];
     int n = ft_graph_n_outputs(g);
-    b->outputs = ft_arena_array(b->arena, n + 1, sizeof *b->outputs);
+    b->outputs = ft_arena_array(b->arena, (int64_t)n * b->cut.n_stages + 1, sizeof *b->outputs);
     if (!b->outputs) return no_memory(err);
     for (int i = 0; i < n && b->cut.forward_only; i++) {
         ft_output_layout out = {0};
         out.value = ft_graph_output_value(g, i, &out.name);
         const ft_value *value = ft_graph_value(g, out.value);
         if (out.value == b->loss || value->kind != FT_VALUE_NODE) continue;
-        out.stage = b->seating.of[b->splits[0]->node_stage[value->source]].first;
+        const ft_stage_share *of = &b->seating.of[b->splits[0]->node_stage[value->source]];
+        out.micros = of->per_batch;
         for (int k = 0; k < b->cut.n_graphs; k++) {
-            int64_t bytes = ft_blueprint_output_bytes(b, &out, k) * b->cut.micro_batches;
+            int64_t bytes = ft_blueprint_output_bytes(b, &out, k) * out.micros;
             if (bytes > out.slot_bytes) out.slot_bytes = bytes;
         }
-        b->outputs[b->n_outputs++] = out;
+        for (out.stage = of->first; out.stage < of->first + of->n; out.stage++)
+            b->outputs[b->n_outputs++] = out;
     }
     return FT_OK;
 }

@@ -238,7 +238,7 @@ static int most_in_flight(const ft_blueprint *b)
     bool alone = b->cut.forward_only;
     int most = 0;
     for (int s = 0; s < b->plan.n_stages; s++) {
-        int here = alone ? b->plan.depth[s] + 1 : b->plan.in_flight[s] * b->seating.of[s].n;
+        int here = (alone ? b->plan.depth[s] + 1 : b->plan.in_flight[s]) * b->seating.of[s].n;
         if (here > most) most = here;
     }
     return most;

@@ -4,14 +4,26 @@
 #include "base/clock.h"
 #include "engine/internal.h"
 
-/* The sum of what replicas have, in their order; of one stage that makes the loss, its own. */
-static double loss_of(const ft_run *run, int64_t batch)
+float *loss_of(const ft_run *run, int s, int64_t batch, int64_t micro)
 {
     const ft_blueprint *b = run->blueprint;
-    double loss = 0;
-    for (int s = 0; s < b->cut.n_stages; s++)
-        if (b->stages[s].sums_loss) loss += run->stages[s].losses[batch % b->batch_slots];
-    return loss;
+    const ft_stage_share *of = &b->seating.of[b->stages[s].origin];
+    int64_t slot = batch % b->batch_slots;
+    return &run->stages[s].losses[slot * of->per_batch + ft_share_local(of, micro)];
+}
+
+/* Over its micro-batches in their order, whichever replica has them. */
+static double sum_losses(const ft_run *run, int64_t batch)
+{
+    const ft_blueprint *b = run->blueprint;
+    double sum = 0;
+    int s = 0;
+    while (!b->stages[s].sums_loss) s++;
+    for (int m = 0; m < b->cut.micro_batches; m++) {
+        int replica = ft_share_replica(&b->seating.of[b->stages[s].origin], m);
+        sum += (double)*loss_of(run, s + replica, batch, m);
+    }
+    return sum;
 }
 
 void complete_batch(ft_run *run, int64_t number)
@@ -19,7 +31,7 @@ void complete_batch(ft_run *run, int64_t number)
     batch_state *batch = batch_of(run, number);
     run->results[number % run->blueprint->batch_slots] =
         (ft_result){.step = run->first_step + number,
-                    .loss = loss_of(run, number),
+                    .loss = sum_losses(run, number),
                     .grad_norm = batch->norm,
                     .rate = batch->rate,
                     .end_ns = ft_now_ns() - run->start_ns};

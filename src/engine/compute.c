@@ -82,14 +82,6 @@ static const float *find_loss(const worker *w, const ft_action *a, const ft_prog
     return ft_place_address(bases, ft_program_place(program, b->loss));
 }
 
-/* Adds it to the batch's. */
-static void add_loss(const worker *w, const ft_action *a, float loss)
-{
-    const ft_blueprint *b = w->run->blueprint;
-    double *sum = &w->run->stages[a->stage].losses[a->batch % b->batch_slots];
-    *sum = (ft_seat_is_first(&b->seating, a) ? 0 : *sum) + (double)loss;
-}
-
 /* Waits until the device has told what there is to know of the action; *loss gets an address in
  * host memory. */
 static ft_status hear(worker *w, const ft_program *program, const ft_bases *bases,
@@ -113,10 +105,11 @@ static ft_status hand_out(const worker *w, const ft_action *a, int bucket,
         const ft_output_layout *out = &b->outputs[i];
         if (out->stage != a->stage) continue;
         int64_t bytes = ft_blueprint_output_bytes(b, out, bucket);
+        int64_t number = ft_seat_index(&b->seating, a) % out->micros;
         char *slot = w->block + out->at + a->batch % b->batch_slots * out->slot_bytes;
         const void *value = ft_place_address(bases, ft_program_place(program, out->value));
-        if (a->micro == 0) occupy(w, slot, ft_place_room(out->slot_bytes));
-        FT_TRY(copy_on(w->compute, at_device(w->run, w->device, slot + a->micro * bytes),
+        if (number == 0) occupy(w, slot, ft_place_room(out->slot_bytes));
+        FT_TRY(copy_on(w->compute, at_device(w->run, w->device, slot + number * bytes),
                        at_device(w->run, w->device, value), bytes, err));
     }
     return FT_OK;
@@ -180,7 +173,7 @@ ft_status do_stage(worker *w, const ft_action *a, ft_error *err)
         FT_TRY(hear(w, program, &bases, &loss, err));
         sent = w->findings->sent.finite;
     }
-    if (loss) add_loss(w, a, *loss);
+    if (loss) *loss_of(run, a->stage, a->batch, a->micro) = *loss;
     ledger_work(w, water.work);
     if (!sent || (loss && !isfinite(*loss)) || watch.node) {
         FT_TRY(receive_values(w, a, bucket, program, &bases, err)); /* the work area was used */
@@ -196,8 +189,7 @@ ft_status do_stage(worker *w, const ft_action *a, ft_error *err)
 ft_status do_forward(worker *w, const ft_action *a, ft_error *err)
 {
     FT_TRY(do_stage(w, a, err));
-    const ft_blueprint *b = w->run->blueprint;
-    if (w->run->plan->forward_only && a->micro == b->cut.micro_batches - 1)
+    if (w->run->plan->forward_only && ft_seat_is_last(&w->run->blueprint->seating, a))
         return finish_batch(w, a, err);
     return FT_OK;
 }

@@ -68,6 +68,9 @@ ft_status execute_action(worker *w, const ft_action *action, ft_error *err);
 /* The stage that is last to update a batch, or to forward it in evaluation, reports it. */
 ft_status finish_batch(worker *w, const ft_action *action, ft_error *err);
 
+/* Where a stage that makes the loss has that of a micro-batch. */
+float *loss_of(const ft_run *run, int stage, int64_t batch, int64_t micro);
+
 /* The batch is done, by all stages of this process, and at rank 0 of all others: its result. */
 void complete_batch(ft_run *run, int64_t number);
 
@@ -94,8 +97,6 @@ void ranks_tell(ft_run *run, const ft_error *error);
 ft_status ranks_fetch(ft_run *run, int param, ft_error *err);
 void ranks_store(ft_run *run, int param);
 ft_status ranks_refresh(ft_run *run, ft_error *err);
-/* An output that another process made, of a batch's ring slot. */
-char *ranks_output(const ft_run *run, int output, int64_t ring);
 
 /* run.c: where a parameter is at its owner. */
 char *param_at(const ft_run *run, int param);

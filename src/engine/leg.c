@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "engine/ranks.h"
+#include "state/outputs.h"
 
 /* -- beginning --------------------------------------------------------------------------------- */
 
@@ -251,7 +252,7 @@ ft_status ft_run_next(ft_run *run, ft_result *out, int64_t timeout_ns, ft_error 
 
 int ft_run_n_outputs(const ft_run *run)
 {
-    return run->blueprint->n_outputs;
+    return count_outputs(run->blueprint);
 }
 
 double ft_run_gap(const ft_run *run, int stage)
@@ -265,37 +266,28 @@ int ft_run_n_stages(const ft_run *run)
     return run->n_stages;
 }
 
-/* An output that is in the memory of a device of its own, brought to the host's. */
-static ft_status fetch_output(ft_run *run, int i, char **data, int64_t bytes, ft_error *err)
-{
-    const ft_blueprint *b = run->blueprint;
-    const ft_output_layout *info = &b->outputs[i];
-    int device = b->stages[info->stage].device;
-    char **at = &run->output_mirrors[i];
-    if (!*at) *at = ft_arena_alloc(run->arena, info->slot_bytes);
-    if (!*at) return ft_fail(err, FT_NOMEM, "engine: no memory for the output '%s'", info->name);
-    ft_device_stream *feeder = run->workers[device].feeder;
-    FT_TRY(copy_on(feeder, (ft_location){NULL, *at}, at_device(run, device, *data), bytes, err));
-    *data = *at;
-    return feeder->executor->driver->finish(feeder, err);
-}
-
 ft_status ft_run_output(ft_run *run, int i, const char **name, ft_view *out, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
-    const ft_output_layout *info = &b->outputs[i];
     if (!run->taken) return ft_fail(err, FT_INVALID, "engine: no batch was taken yet");
+    int part = first_part(b, i);
+    const ft_output_layout *info = &b->outputs[part];
     int64_t ring = (run->taken - 1) % b->batch_slots;
-    ft_spec spec = ft_graph_value(b->cut.graphs[run->batches[ring].bucket], info->value)->spec;
+    int bucket = run->batches[ring].bucket, n = b->cut.micro_batches;
+    ft_spec spec = ft_graph_value(b->cut.graphs[bucket], info->value)->spec;
+    int64_t bytes = ft_spec_bytes(&spec);
     if (spec.shape.n_dims == 0)
-        spec.shape = ft_shape_of(b->cut.micro_batches);
+        spec.shape = ft_shape_of(n);
     else
-        spec.shape.dims[0] *= b->cut.micro_batches;
-    const worker *w = &run->workers[b->stages[info->stage].device];
-    bool here = stage_is_here(run, info->stage);
-    char *data = here ? w->block + info->at + ring * info->slot_bytes : ranks_output(run, i, ring);
+        spec.shape.dims[0] *= n;
+    char *data = part_at(run, part, ring), **host = &run->output_mirrors[i];
     *name = info->name;
-    if (w->findings) FT_TRY(fetch_output(run, i, &data, ft_spec_bytes(&spec), err));
+    if (info->micros < n || run->workers[b->stages[info->stage].device].findings) {
+        if (!*host) *host = ft_arena_alloc(run->arena, n / info->micros * info->slot_bytes);
+        if (!*host) return ft_fail(err, FT_NOMEM, "engine: no memory for the output '%s'", *name);
+        FT_TRY(gather_output(run, part, ring, bytes, *host, err));
+        data = *host;
+    }
     *out = ft_view_of(&spec, data);
     return FT_OK;
 }

@@ -67,9 +67,7 @@ static void pass_outputs(ft_run *run, int rank, int64_t ring, int bucket, strip 
     for (int i = 0; i < b->n_outputs; i++) {
         const ft_output_layout *out = &b->outputs[i];
         if (rank_of_stage(run, out->stage) != rank) continue;
-        char *here = run->workers[b->stages[out->stage].device].block + out->at;
-        char *at = rank == run->rank ? here + ring * out->slot_bytes : ranks_output(run, i, ring);
-        pass(s, at, ft_blueprint_output_bytes(b, out, bucket) * b->cut.micro_batches);
+        pass(s, part_at(run, i, ring), ft_blueprint_output_bytes(b, out, bucket) * out->micros);
     }
 }
 
@@ -85,17 +83,14 @@ static void pass_batch(ft_run *run, int rank, int64_t number, strip *s)
     if (s->reads && s->at) note_failure(run, number, &failure, order);
     for (int i = 0; i < b->cut.n_stages; i++) {
         if (rank_of_stage(run, i) != rank) continue;
-        pass(s, &run->stages[i].losses[ring], sizeof(double));
+        const ft_stage_share *of = &b->seating.of[b->stages[i].origin];
+        pass(s, &run->stages[i].losses[ring * of->per_batch],
+             of->per_batch * (int64_t)sizeof(float));
         pass(s, &run->gaps[ring * run->n_stages + i], sizeof(double));
         if (i == b->norm_stage) pass(s, &batch->norm, sizeof batch->norm);
     }
     pass_devices(run, rank, s);
     pass_outputs(run, rank, ring, s->at ? batch->bucket : b->cut.n_graphs - 1, s);
-}
-
-char *ranks_output(const ft_run *run, int output, int64_t ring)
-{
-    return run->ranks->outputs[output] + ring * run->blueprint->outputs[output].slot_bytes;
 }
 
 static char *slip_at(const ft_run *run, int rank, int64_t number)
@@ -415,9 +410,8 @@ static ft_status open_outputs(ft_run *run, ft_error *err)
     const ft_blueprint *b = run->blueprint;
     for (int i = 0; leads(run) && i < b->n_outputs; i++) {
         if (stage_is_here(run, b->outputs[i].stage)) continue;
-        run->ranks->outputs[i] =
-            ft_arena_array(run->arena, b->batch_slots, b->outputs[i].slot_bytes);
-        if (!run->ranks->outputs[i]) return no_memory(err);
+        run->told_outputs[i] = ft_arena_array(run->arena, b->batch_slots, b->outputs[i].slot_bytes);
+        if (!run->told_outputs[i]) return no_memory(err);
     }
     return FT_OK;
 }
@@ -460,10 +454,8 @@ ft_status ranks_open(ft_run *run, ft_error *err)
                         .slip_bytes = ft_arena_array(run->arena, size, sizeof *r->slip_bytes),
                         .placed = ft_arena_array(run->arena, size, sizeof *r->placed),
                         .heard = ft_arena_array(run->arena, size, sizeof *r->heard),
-                        .outputs = ft_arena_array(run->arena, b->n_outputs + 1, sizeof(char *)),
                         .reads = ft_arena_array(run->arena, (int64_t)size * b->n_inputs + 1, 1)};
-    if (!r->slips || !r->slip_bytes || !r->placed || !r->heard || !r->outputs || !r->reads)
-        return no_memory(err);
+    if (!r->slips || !r->slip_bytes || !r->placed || !r->heard || !r->reads) return no_memory(err);
     FT_TRY(open_slips(run, err));
     FT_TRY(open_outputs(run, err));
     for (int rank = 0; rank < size; rank++)

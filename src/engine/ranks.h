@@ -31,7 +31,6 @@ struct ranks {
     char **slips; /* by rank: ring of what is said of batches */
     int64_t *slip_bytes;
     int64_t *placed, *heard; /* by rank: slips so far in this leg */
-    char **outputs;          /* by output of another process: ring */
     bool *reads;             /* by rank, then input */
     char *page;              /* at rank 0: room for what is said */
     bool begun;              /* others have other parameters than zeros */

@@ -138,7 +138,8 @@ static ft_status point_stage(ft_run *run, int s, ft_error *err)
     const ft_stage_layout *stage = &b->stages[s];
     stage_state *state = &run->stages[s];
     char *block = run->workers[stage->device].block;
-    state->losses = ft_arena_array(run->arena, b->batch_slots, sizeof(double));
+    int64_t losses = (int64_t)b->batch_slots * b->seating.of[stage->origin].per_batch;
+    state->losses = ft_arena_array(run->arena, losses, sizeof(float));
     if (state->losses && !stage_is_here(run, s)) return FT_OK;
     state->params = ft_arena_array(run->arena, b->n_params + 1, sizeof(void *));
     state->packed = ft_arena_array(run->arena, stage->n_packs + 1, sizeof(void *));
@@ -190,8 +191,9 @@ static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
     run->states = ft_arena_array(run->arena, b->n_params + 1, sizeof *run->states);
     run->mirrors = ft_arena_array(run->arena, b->n_params + 1, sizeof *run->mirrors);
     run->output_mirrors = ft_arena_array(run->arena, b->n_outputs + 1, sizeof(char *));
-    if (!run->gaps || !run->mirrors || !run->output_mirrors || !run->states || !run->stages ||
-        !run->edges || !run->batches || !run->results || !run->workers)
+    run->told_outputs = ft_arena_array(run->arena, b->n_outputs + 1, sizeof(char *));
+    if (!run->gaps || !run->mirrors || !run->output_mirrors || !run->told_outputs || !run->states ||
+        !run->stages || !run->edges || !run->batches || !run->results || !run->workers)
         return ft_fail(err, FT_NOMEM, "engine: no memory for a run");
     for (int d = 0; d < b->cut.n_devices; d++) {
         if (run->trains) {

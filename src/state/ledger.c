@@ -297,7 +297,7 @@ ft_status ledger_feed(ft_run *run, int64_t batch, int bucket, ft_error *err)
     }
     for (int i = 0; i < b->n_outputs; i++)
         FT_TRY(hand_out(run, &run->output_slots[i], batch,
-                        ft_blueprint_output_bytes(b, &b->outputs[i], bucket) * b->cut.micro_batches,
+                        ft_blueprint_output_bytes(b, &b->outputs[i], bucket) * b->outputs[i].micros,
                         err));
     return FT_OK;
 }

@@ -67,7 +67,7 @@ typedef struct stage_state {
     ft_update *updates;  /* room for one of each parameter */
     bool *kept_params;   /* by position in the stage's: written, so that it counts as live */
     bool *kept_packs, *kept_terms;
-    double *losses;   /* by ring slot: of the micro-batches of that batch, where the loss is made */
+    float *losses;    /* by ring slot, then its micro-batch of the batch, where the loss is made */
     pool slots, held; /* of activations; of what is kept between halves of backwards */
     struct stage_swaps *swaps;    /* in a leg that has them: swap.c */
     ft_version_count versions;    /* of this leg: counted where weights are written */
@@ -172,12 +172,12 @@ struct ft_run {
     norm_cell *norms; /* by ring slot, then parameter; host memory of norms_at */
     ft_executor *norms_at;
     int64_t norms_bytes;
-    pool *output_slots;      /* by output */
-    bool *kept_states;       /* by parameter */
-    char **states;           /* by parameter: its optimizer state */
-    mirror *mirrors;         /* by parameter; and by output, what was given last */
-    char **output_mirrors;
-    struct run_units *units; /* NULL: nothing moves as a whole; units.c */
+    pool *output_slots; /* by output */
+    bool *kept_states;  /* by parameter */
+    char **states;      /* by parameter: its optimizer state */
+    mirror *mirrors;    /* by parameter; and by output of the graph, what was given last */
+    char **output_mirrors, **told_outputs; /* by part: ring slots of what another process made */
+    struct run_units *units;               /* NULL: nothing moves as a whole; units.c */
     const char *swap_dir;    /* of the caller, until units are open: weights and optimizer
                                 state have their homes there; NULL: in host memory */
     struct run_disks *disks; /* likewise; disk.c */

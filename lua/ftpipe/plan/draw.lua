@@ -41,7 +41,7 @@ end
 local function beside(o, graphs, cut)
    if not graphs.evaluation then return nil end
    local stage, device = stages.without_empty(
-      evaluation.stages(graphs[1], cut.stage, graphs.evaluation[1]), stages.firsts(cut.device))
+      evaluation.stages(graphs[1], cut.stage, graphs.evaluation[1]), cut.device)
    return {
       graphs = graphs.evaluation,
       plan = play(o, graphs.evaluation, {
@@ -98,7 +98,7 @@ function M.evaluation(o, graphs, partition)
    local device = partition.device
       or stages.place(o.rule or o.schedule, stages.count(partition.stage), n_devices)
    local stage
-   stage, device = stages.without_empty(partition.stage, stages.firsts(device))
+   stage, device = stages.without_empty(partition.stage, device)
    local own = copy(o)
    own.schedule, own.rule, own.staleness, own.max_staleness = "evaluate", nil, nil, nil
    own.batches, own.clip = o.eval_batches, 0

@@ -91,7 +91,7 @@ local MEMORY_FACTOR = 2
 -- @treturn table stage = by node of evaluation, device = by stage or nil (in turn), name
 function M.partition(o, drawn)
    local training, graph = drawn[#drawn], drawn.evaluation[#drawn]
-   if not placement.is(o.partition) then
+   if stages.has_places(o) or not placement.is(o.partition) then
       local given = stages.partition(training, o)
       return copy(given, { stage = M.stages(training, given.stage, graph) })
    end

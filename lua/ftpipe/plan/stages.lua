@@ -135,16 +135,6 @@ function M.place(schedule, n_stages, n_devices)
    return device
 end
 
---- A stage's device; of one with replicas, that of the first.
-function M.first(place) return type(place) == "table" and place[1] or place end
-
---- Likewise of all stages.
-function M.firsts(places)
-   local list = {}
-   for s, place in ipairs(places) do list[s] = M.first(place) end
-   return list
-end
-
 --- Stages numbered without those that no node is in; their devices likewise.
 function M.without_empty(stage, device)
    local used, number, devices = {}, {}, {}
