@@ -4,6 +4,7 @@
 local ffi = require("ffi")
 
 local core = require("ftpipe.core")
+local costs = require("ftpipe.plan.costs")
 local pipeline = require("spec.support.pipeline")
 
 local FAMILIES = { "t5", "gpt2", "bert" }
@@ -316,6 +317,25 @@ describe("stages with replicas", function()
       assert.matches("\nedge U0>W0 bytes %d+ slots 1\n", made:text())
    end)
 
+   it("are refused where micro-batches do not go round, before anything is measured", function()
+      local profile = costs.profile
+      costs.profile = function() error("it measures") end
+      for words, options in pairs {
+         ["expected a multiple of 3, as micro_batches = 6, batch = 12$"] = { replicas = "3" },
+         ["expected a multiple of 3, as micro_batches = 6$"] =
+            { schedule = "data-parallel", batch = 12 },
+         ["the 3 replicas of a stage alike: expected a multiple of 6, as micro_batches = 6$"] =
+            { replicas = "2-3", devices = "cpu:5", batch = 12 },
+      } do
+         options.devices = options.devices or "cpu:3"
+         local ok, problem = pcall(pipeline.plan, options)
+         assert.is_false(ok)
+         assert.matches("micro_batches = 4 cannot be dealt to the ", problem.message, 1, true)
+         assert.matches(words, problem.message)
+      end
+      costs.profile = profile
+   end)
+
    it("are refused in words where they cannot be", function()
       local function refused(options, words)
          options.devices = options.devices or "cpu:3"
@@ -323,8 +343,6 @@ describe("stages with replicas", function()
          assert.is_false(ok)
          assert.matches(words, problem.message)
       end
-      refused({ replicas = "3" },
-         "4 micro%-batches cannot be dealt to the 3 replicas of stage 0 alike")
       refused({ replicas = "2-1", partition = "greedy" }, "says where stages are")
       refused({ replicas = "2-1", schedule = "interleaved", micro_batches = 6,
          batch = 6 }, "stage 0 has 2 replicas and stage 1 has 1, expected as many of each")

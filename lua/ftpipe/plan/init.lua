@@ -229,6 +229,7 @@ local function settled(given)
       usage("%s is not a multiple of %s", named.value(o, "batch", o.batch),
          named.value(o, "micro_batches", o.micro_batches))
    end
+   if not o.given then replicas.check_shares(o) end
    check_turns(o)
    check_look_ahead(o)
    settle_update(o)

@@ -51,6 +51,27 @@ function M.of(o)
    return counts, places
 end
 
+local function gcd(a, b) return b == 0 and a or gcd(b, a % b) end
+
+--- Refuses micro-batches that cannot be dealt to replicas alike, and says which can.
+-- @tparam table o replicas, devices, stages, schedule or rule, batch, micro_batches
+function M.check_shares(o)
+   local n_devices, all, odd = #core.engine.devices(o.devices), 1, nil
+   local counts = o.replicas and M.of(o)
+      or { schedules.replicates(o.rule or o.schedule) and n_devices or nil }
+   for _, n in ipairs(counts) do
+      all = all * n / gcd(all, n)
+      if o.micro_batches % n ~= 0 then odd = odd or n end
+   end
+   if not odd then return end
+   local micro = math.ceil(o.micro_batches / all) * all
+   local batch = math.ceil(o.batch / micro) * micro
+   usage("%s cannot be dealt to the %d replicas of a stage alike: expected a multiple of %d, as %s",
+      named.value(o, "micro_batches", o.micro_batches), odd, all, named.list(o, {
+         { "micro_batches", micro }, batch ~= o.batch and { "batch", batch } or nil,
+      }))
+end
+
 --- Refuses a cut that has its devices, and others than were asked for.
 function M.check(o, places)
    if not o.replicas then return end
