@@ -319,7 +319,6 @@ describe("stages with replicas", function()
 
    it("are refused where micro-batches do not go round, before anything is measured", function()
       local profile = costs.profile
-      costs.profile = function() error("it measures") end
       for words, options in pairs {
          ["expected a multiple of 3, as micro_batches = 6, batch = 12$"] = { replicas = "3" },
          ["expected a multiple of 3, as micro_batches = 6$"] =
@@ -328,12 +327,13 @@ describe("stages with replicas", function()
             { replicas = "2-3", devices = "cpu:5", batch = 12 },
       } do
          options.devices = options.devices or "cpu:3"
+         costs.profile = function() error("it measures") end
          local ok, problem = pcall(pipeline.plan, options)
+         costs.profile = profile
          assert.is_false(ok)
          assert.matches("micro_batches = 4 cannot be dealt to the ", problem.message, 1, true)
          assert.matches(words, problem.message)
       end
-      costs.profile = profile
    end)
 
    it("are refused in words where they cannot be", function()

@@ -18,6 +18,8 @@ return {
       "if (forward && stage->sums_loss) keep[q.n_keep++] = b->loss;",
       "(void)forward;", "c/blueprint c/engine",
       "the loss may be overwritten" },
+   { "src/blueprint/places.c", "if (b->stages[s].device == d) mark_inputs(b,", "mark_inputs(b,",
+      "c/blueprint", "devices have inputs that nobody reads there" },
    { "src/blueprint/costs.c", "arithmetic > traffic ? arithmetic : traffic", "arithmetic",
       "c/blueprint spec/plan_command", "nodes that move memory are free" },
    { "src/blueprint/costs.c", "(3 * (whole > 0 ? whole - 1 : 0) + walked)",
