@@ -128,10 +128,15 @@ describe("doc/machines.md", function()
             local _, err, code = process.shell(start .. " " .. rest .. short)
             assert.equal(0, code, command .. "\n" .. err)
             ran = ran + 1
+         elseif rest and rest:find("^run ") then
+            local _, err, code = process.shell(several.environment(core.sys.executable() .. " "
+               .. rest .. short))
+            assert.equal(0, code, command .. "\n" .. err)
+            ran = ran + 1
          end
       end
       files.remove(directory)
-      assert.equal(4, ran)
+      assert.equal(5, ran)
    end)
 end)
 

@@ -3,10 +3,15 @@
 # of their own, joined by a bridge, which mpirun reaches as it reaches machines. As root; SET is a
 # number from 1 to 250, whatever is free: the addresses are 10.77.SET.1, ...
 #
-#   tools/netns.sh up SET N [RATE DELAY]  makes N of them; their links are held to a rate and a delay
+#   tools/netns.sh up SET N               makes N of them
+#   tools/netns.sh up SET N RATE DELAY    with links of RATE bits/s and DELAY ms one way
+#   tools/netns.sh lose SET PERCENT       has such links lose packets
 #   tools/netns.sh run SET N COMMAND...   starts N processes with mpirun, one in each
 #   tools/netns.sh cut SET I              takes the link of the I-th, from 0, down
 #   tools/netns.sh down SET N             removes them
+#
+# Kernels that have no netem hold no packet back, so links with a rate are those of tools/relay.lua,
+# which the program runs: FTPIPE, or the one in build/release.
 set -eu
 
 fail() {
@@ -15,6 +20,10 @@ fail() {
 }
 
 up() {
+    if [[ $# -eq 4 ]]; then up_relayed "$@"; else up_bridged "$@"; fi
+}
+
+up_bridged() {
     local set=$1 n=$2 bridge=ftb$1 i
     ip link add "$bridge" type bridge
     ip addr add "10.77.$set.254/24" dev "$bridge"
@@ -26,9 +35,39 @@ up() {
         ip -n "ft$set-$i" addr add "10.77.$set.$((i + 1))/24" dev eth0
         ip -n "ft$set-$i" link set eth0 up
         ip -n "ft$set-$i" link set lo up
-        [[ $# -lt 4 ]] ||
-            ip netns exec "ft$set-$i" tc qdisc add dev eth0 root netem rate "$3" delay "$4"
     done
+}
+
+state_of() {
+    echo "${TMPDIR:-/tmp}/ftnet-$1"
+}
+
+up_relayed() {
+    local set=$1 n=$2 state i
+    state=$(state_of "$set")
+    mkdir "$state"
+    echo 0 >"$state/loss"
+    ip tuntap add dev "ftt$set" mode tun
+    ip addr add "10.77.$set.254/24" dev "ftt$set"
+    ip link set "ftt$set" mtu 9000 up
+    for ((i = 0; i < n; i++)); do
+        ip netns add "ft$set-$i"
+        ip -n "ft$set-$i" tuntap add dev eth0 mode tun
+        ip -n "ft$set-$i" addr add "10.77.$set.$((i + 1))/24" dev eth0
+        ip -n "ft$set-$i" link set eth0 mtu 9000 up
+        ip -n "ft$set-$i" link set lo up
+    done
+    "${FTPIPE:-build/release/ftpipe}" tools/relay.lua "$set" "$n" "$3" "$4" "$state/loss" \
+        >"$state/said" 2>&1 </dev/null &
+    until grep -q ready "$state/said" || ! kill -0 $! 2>/dev/null; do sleep 0.05; done
+    grep -q ready "$state/said" || fail "$(cat "$state/said")"
+}
+
+lose() {
+    local state
+    state=$(state_of "$1")
+    echo "$2" >"$state/next"
+    mv "$state/next" "$state/loss"
 }
 
 run() {
@@ -44,6 +83,8 @@ down() {
     local i
     for ((i = 0; i < $2; i++)); do ip netns del "ft$1-$i" 2>/dev/null || true; done
     ip link del "ftb$1" 2>/dev/null || true
+    ip link del "ftt$1" 2>/dev/null || true
+    rm -rf "$(state_of "$1")"
 }
 
 # As mpirun calls it in place of ssh: an address, and what to run there.
@@ -61,6 +102,7 @@ up | run | down)
     "$@"
     ;;
 cut) ip -n "ft$2-$3" link set eth0 down ;;
+lose) lose "$2" "$3" ;;
 10.77.*) agent "$@" ;;
-*) fail "expected up, run, cut or down, found '${1-}'" ;;
+*) fail "expected up, run, cut, lose or down, found '${1-}'" ;;
 esac

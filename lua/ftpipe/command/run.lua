@@ -1,19 +1,26 @@
---- ftpipe run FILE.lua: what `ftpipe FILE.lua` does, for those who look for the word.
+--- ftpipe run FILE.lua: what `ftpipe FILE.lua` does, for those who look for the word; with
+-- --restart, again when a process was lost.
 
+local args = require("ftpipe.recipe.args")
 local core = require("ftpipe.core")
+local restart = require("ftpipe.run.restart")
 local script = require("ftpipe.recipe.script")
 local suggest = require("ftpipe.base.suggest")
 local usage = require("ftpipe.base.usage")
 
 local M = { help = "a recipe: the same as ftpipe FILE.lua" }
 
-local HELP = [[
-usage: ftpipe run FILE.lua [--flag VALUE ...]
-Runs a recipe, as ftpipe FILE.lua does; ftpipe FILE.lua --help says what its flags are.
-
-  ftpipe run recipes/t5_rte.lua --out out/rte
-  ftpipe run recipes/t5_rte.lua --out out/rte --resume --devices cpu:1
-  ftpipe run recipes/t5_rte.lua --dry-run]]
+local declared = {
+   "Runs a recipe, as ftpipe FILE.lua does; ftpipe FILE.lua --help says what its flags are.\n"
+      .. "With --restart it starts the processes of the recipe's devices by mpirun, and when one\n"
+      .. "is lost those that are left, from the last checkpoint.",
+   "ftpipe run recipes/t5_rte.lua --out out/rte",
+   "ftpipe run recipes/t5_rte.lua --out out/rte --resume --devices cpu:1",
+   "ftpipe run --restart 2 recipes/t5_rte.lua --devices hosts:3xcpu:1 --out out/three",
+   restart = { type = "int", min = 0, value = "N", help = "start again N times at most" },
+   hosts = { type = "string", value = "LIST",
+      help = "machines and their processes, as anna:1,berta:2 (this one)" },
+}
 
 --- " (did you mean 'recipes/t5_rte.lua'?)"
 local function hint(path)
@@ -22,16 +29,33 @@ local function hint(path)
    return found and suggest.hint(name or path, names) or ""
 end
 
+--- Takes the flags in front of the recipe out of a command line.
+local function take_flags(argv)
+   local flags = {}
+   while argv[1] and argv[1]:find("^%-") do
+      local word = table.remove(argv, 1)
+      flags[#flags + 1] = word
+      local rule = declared[(word:match("^%-%-(.*)$") or ""):gsub("%-", "_")]
+      if rule and argv[1] then flags[#flags + 1] = table.remove(argv, 1) end
+   end
+   return flags
+end
+
 --- @tparam {string,...} argv the words after "run"
 function M.run(argv)
-   local path = table.remove(argv, 1)
-   if path == "--help" or path == "-h" then return print(HELP) end
-   if not path or path:find("^%-") then
-      usage("run needs a recipe in front of its flags, as ftpipe run recipes/t5_rte.lua")
-   end
+   local o = args.read(declared, take_flags(argv), "run FILE.lua")
+   local path = argv[1]
+   if not path then usage("run needs a recipe, as ftpipe run recipes/t5_rte.lua") end
    if core.sys.exists(path) ~= "file" then
       usage("there is no recipe '%s'%s", path, hint(path))
    end
+   if o.restart then
+      local code = restart.run(restart.job(argv, o.hosts), o.restart)
+      if code ~= 0 then os.exit(code, true) end
+      return
+   end
+   if o.hosts then usage("--hosts is for --restart, which starts processes") end
+   table.remove(argv, 1)
    script(path, argv)
 end
 

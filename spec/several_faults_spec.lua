@@ -1,0 +1,187 @@
+--- Faults of a run of several processes: what is left is whole, and goes on to the same bits.
+
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
+local process = require("spec.support.process")
+local restart = require("ftpipe.run.restart")
+local several = require("spec.support.several")
+
+local missing = several.missing()
+
+local STEPS = 60
+local TRAINED = { "--steps", tostring(STEPS), "--save-every", "5" }
+
+describe("several processes", function()
+   if missing then
+      pending("cannot be tried here: " .. missing)
+      return
+   end
+
+   local scratch, wanted
+   setup(function()
+      scratch = files.directory()
+      local out = scratch .. "/one"
+      local _, err, code = process.ftpipe(several.flags("--devices", "cpu:2", "--out", out,
+         unpack(TRAINED)))
+      assert.equal(0, code, err)
+      wanted = several.kept(out, STEPS)
+   end)
+   teardown(function() files.remove(scratch) end)
+
+   local function words(name, ranks)
+      return several.flags("--devices", ("hosts:%dxcpu:1"):format(ranks), "--out",
+         scratch .. "/" .. name, unpack(TRAINED))
+   end
+
+   --- What a run directory keeps is what one process leaves; `plan` false: but for its plan.
+   local function assert_whole(name, plan)
+      local found = several.kept(scratch .. "/" .. name, STEPS)
+      if plan == false then found.plan = wanted.plan end
+      assert.same(wanted, found)
+   end
+
+   --- Goes on with what is left as one process.
+   local function resume(name)
+      local _, err, code = process.ftpipe(several.flags("--devices", "cpu:2", "--out",
+         scratch .. "/" .. name, "--resume", unpack(TRAINED)))
+      assert.equal(0, code, err)
+      assert_whole(name)
+   end
+
+   --- Runs a shell script with OUT and COMMAND, which starts the run in the background: its process
+   -- is $launcher, and `saved` waits for its first checkpoint.
+   local function try(name, command, script)
+      return process.shell(([[
+         OUT=%s/%s
+         wait_until() { until "$@" || ! kill -0 $launcher; do sleep 0.05; done; }
+         saved() { wait_until [ -e $OUT/checkpoints/latest ]; }
+         pids() { pgrep -f -- "--out $OUT " | while read pid; do
+            tr '\0' '\n' </proc/$pid/environ | grep -qx "OMPI_COMM_WORLD_RANK=$1" && echo $pid
+            done; }
+         %s >$OUT.out 2>$OUT.err </dev/null & launcher=$!
+         %s]]):format(scratch, name, command, script))
+   end
+
+   local function said(name) return core.sys.read_file(("%s/%s.err"):format(scratch, name)) end
+
+   for rank = 0, 1 do
+      it(("wait for one that starts late: rank %d"):format(rank), function()
+         local name = "late" .. rank
+         local _, err, code = process.shell(several.command(2, words(name, 2), 200,
+            { [rank] = [[sh -c 'sleep 3; exec "$@"' sh]] }) .. " </dev/null")
+         assert.equal(0, code, err)
+         assert_whole(name)
+      end)
+   end
+
+   it("need no model and no data besides where rank 0 is", function()
+      local _, err, code = process.shell(several.command(2, words("apart", 2), 200,
+         { [1] = [[sh -c 'cd / && exec "$@"' sh]] }) .. " </dev/null")
+      assert.equal(0, code, err)
+      assert_whole("apart")
+   end)
+
+   for rank = 0, 2 do
+      it(("go on from what one leaves that is killed: rank %d of 3"):format(rank), function()
+         local name = "killed" .. rank
+         try(name, several.command(3, words(name, 3)),
+            ("saved; sleep %.2f; kill -9 $(pids %d); wait $launcher"):format(math.random() / 5,
+               rank))
+         assert.matches(("ftpipe: rank %d %%(host [^)]+%%) has ended"):format(rank), said(name))
+         resume(name)
+      end)
+   end
+
+   it("end when the disk is full, and go on when it has room", function()
+      local disk = scratch .. "/disk"
+      core.sys.mkdir(disk)
+      local _, err, code = process.shell(("mount -t tmpfs -o size=24m none %s"):format(disk))
+      if code ~= 0 then return pending("no file system of its own: " .. err) end
+      finally(function() process.shell("umount " .. disk) end)
+      local _, _, ended = try("disk/run", several.command(2, words("disk/run", 2)),
+         "saved; cat /dev/zero >${OUT%/run}/filler 2>/dev/null; wait $launcher")
+      assert.equal(6, ended, said("disk/run"))
+      assert.equal(1, select(2, said("disk/run"):gsub("ftpipe: ", "")))
+      assert.matches("ftpipe: [^\n]*No space left on device", said("disk/run"))
+      os.remove(disk .. "/filler")
+      resume("disk/run")
+   end)
+
+   it("go on, or name who was lost, when the network loses 30 % of what it carries", function()
+      local why = several.no_machines("1e9", "0.1")
+      if why then return pending("cannot be tried here: " .. why) end
+      local name, set = "lossy", several.set_of_machines()
+      local err, up = several.machines_up(set, 2, "1e9", "0.1")
+      finally(function() several.machines_down(set, 2) end)
+      assert.equal(0, up, err)
+      local _, _, code = try(name, several.on_machines(set, words(name, 2)), ([[
+         saved; tools/netns.sh lose %d 30
+         for i in $(seq 200); do kill -0 $launcher 2>/dev/null || break; sleep 0.1; done
+         tools/netns.sh lose %d 0
+         wait $launcher]]):format(set, set))
+      if code == 0 then return assert_whole(name) end
+      assert.matches("ftpipe: rank %d %(host node%d%) has said nothing for", said(name))
+      resume(name)
+   end)
+
+   it("start again without one that was lost, as often as is said", function()
+      local name = "again"
+      local command = "timeout -k 5 300 " .. several.environment(("%s run --restart 2 %s"):format(
+         core.sys.executable(), table.concat(words(name, 3), " ")))
+      local _, _, code = try(name, command, [[saved; kill -9 $(pids 1)
+         wait_until grep -q "goes on from /" $OUT.err
+         kill -9 $(pids 0)
+         wait $launcher]])
+      assert.equal(0, code, said(name))
+      assert.matches("ftpipe: starts again without rank 1: 1 of 2, as hosts:2xcpu:1\n", said(name))
+      assert.matches("ftpipe: starts again without rank 0: 2 of 2, as hosts:1xcpu:1\n", said(name))
+      assert_whole(name, false)
+      assert.is_truthy(core.sys.exists(scratch .. "/again/summary.json"))
+   end)
+end)
+
+describe("a run that starts again", function()
+   local function job(words, hosts)
+      local list = {}
+      for word in words:gmatch("%S+") do list[#list + 1] = word end
+      return restart.job(list, hosts)
+   end
+
+   local function command(which) return table.concat(restart.command(which), " ") end
+
+   it("is without the process that has ended", function()
+      local left = restart.without(job("x.lua --devices hosts:3xcpu:2 --out o"),
+         restart.read_loss("ftpipe: rank 1 (host a) has ended; it was at stage 1"))
+      assert.matches("%-n 2 .* x.lua %-%-out o %-%-devices hosts:2xcpu:2 %-%-resume$",
+         command(left))
+   end)
+
+   it("is without the machine that does not answer", function()
+      local before = job("x.lua --out=o --devices=hosts:4xcpu:1", "anna:1,berta:2,carla")
+      assert.matches("%-%-host anna:1,berta:2,carla:1 ", command(before))
+      local ended = restart.without(before, restart.read_loss("ftpipe: rank 2 (host b) has ended"))
+      assert.matches("%-n 3 .*%-%-host anna:1,berta:1,carla:1 .*hosts:3xcpu:1", command(ended))
+      local silent = restart.without(before,
+         restart.read_loss("ftpipe: rank 2 (host b) has said nothing for 8.0 s; it was at"))
+      assert.matches("%-n 2 .*%-%-host anna:1,carla:1 .*hosts:2xcpu:1", command(silent))
+   end)
+
+   it("is none when nobody is left, or nobody was lost", function()
+      local alone = job("x.lua --devices hosts:1xcpu:1 --out o")
+      assert.is_nil(restart.without(alone, { rank = 0, how = "ended" }))
+      assert.is_nil(restart.read_loss("ftpipe: rank 1 (host a) has failed with exit code 6"))
+      assert.is_nil(restart.read_loss("rank 1 (host a) has ended"))
+   end)
+
+   it("is refused where nothing could start again", function()
+      process.refused(2, "expected %-%-devices hosts:NxLIST", { "run", "--restart", "1",
+         "recipes/t5_rte.lua", "--out", "o" })
+      process.refused(2, "expected %-%-out", { "run", "--restart", "1", "recipes/t5_rte.lua",
+         "--devices", "hosts:2xcpu:1" })
+      process.refused(2, "has room for 1 process", { "run", "--restart", "1", "--hosts", "a",
+         "recipes/t5_rte.lua", "--devices", "hosts:2xcpu:1", "--out", "o" })
+      process.refused(2, "%-%-hosts is for %-%-restart", { "run", "--hosts", "a",
+         "recipes/t5_rte.lua" })
+   end)
+end)
+
