@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/ranks.h"
+#include "state/outputs.h"
 
 bool leads(const ft_run *run)
 {
