@@ -85,4 +85,20 @@ describe("weights that stages share", function()
          end)
       end)
    end
+
+   it("pass once a batch through one slot where batches do not meet", function()
+      local function slots_of(schedule)
+         local plan, list = pipeline.plan {
+            family = "gpt2", devices = "cpu:2", stages = 6, schedule = schedule, micro_batches = 2,
+         }, {}
+         for slots in plan:text():gmatch("\nedge [RU]%d+>[RW]%d+ bytes [1-9]%d* slots (%d+)") do
+            list[#list + 1] = tonumber(slots)
+         end
+         return list
+      end
+      for _, schedule in ipairs { "1f1b", "gpipe", "zero-bubble", "harmony-pp" } do
+         assert.same({ 1, 1 }, slots_of(schedule), schedule) -- gradients, and weights back
+      end
+      assert.is_true(slots_of("async")[1] > 1)
+   end)
 end)
