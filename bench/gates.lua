@@ -87,6 +87,12 @@ return {
    { "budgets", "PROGRAM bench/budgets.lua", asked = true, gates = {
       { "budgets-differ", most = 0, against = "the same run without a budget" },
    } },
+   { "quarter", "PROGRAM bench/quarter.lua --data ../shared/data --models ../shared/golden",
+      asked = true, gates = {
+         { "quarter-differ", most = 0, against = "losses of the same run without a budget" },
+         { "quarter-over", most = 0, against = "the budget" },
+         { "quarter-time", most = 1.25, against = "the same run without a budget" },
+      } },
    { "harmony", "PROGRAM examples/papers/harmony.lua --run", asked = true },
    { "speed", "PROGRAM bench/speed.lua", gates = {
       { "speed-async", least = 1.90, against = "one worker" },
