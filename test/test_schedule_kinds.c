@@ -30,6 +30,11 @@ static const char *const predicted = HEAD(2, 2, 1, 3) TWO_STAGES("", "") EDGES
     "warm-up 0 F0.0.0 P0.1.0~1 F0.1.0~1 B0.0.0 U0.0 P0.2.0~1 F0.2.0~1 B0.1.0 U0.1 B0.2.0 "
     "U0.2\n" LAST_STAGE;
 
+/* Gaps: an A divides gradients whose forward read older weights. */
+static const char *const attenuated = HEAD(2, 2, 1, 3) TWO_STAGES(" versions 2", "") EDGES
+    "warm-up 0 F0.0.0 F0.1.0~1 B0.0.0 U0.0 F0.2.0~1 B0.1.0 A0.1.0:0~1 U0.1 B0.2.0 A0.2.0:0~1 "
+    "U0.2\n" LAST_STAGE;
+
 /* Backward in halves: the weights' gradients of stage 1 come last. */
 static const char *const halves =
     HEAD(2, 2, 2, 1) "stage 0 device 0 depth 1 in-flight 2\nstage 1 device 1 depth 0 in-flight 2\n"
@@ -97,9 +102,9 @@ static const char *const by_policy =
                      "warm-up 0 F2.0.0 B2.0.0 F2.0.1 B2.0.1 U2.0 F0.0.0-1 B0.0.0-1 U0.0\n"
                      "warm-up 1 F1.0.0-1 B1.0.0-1 U1.0\n";
 
-static const char *const all[] = {stashed,    vertical,    predicted,  halves,
-                                  replicated, exchanged,   recomputed, swapped,
-                                  copied,     interleaved, by_policy};
+static const char *const all[] = {stashed, vertical,   predicted,   attenuated,
+                                  halves,  replicated, exchanged,   recomputed,
+                                  swapped, copied,     interleaved, by_policy};
 
 /* They parse, are proven, are simulated under any delays, and come back as they were. */
 static void test_every_kind(void)
@@ -153,6 +158,9 @@ static void test_wrong_ones_are_refused_in_words(void)
          "exist yet"},
         {predicted, "P0.1.0~1", "P0.1.0~2", "F0.1.0 has another lag than its predict"},
         {predicted, "P0.1.0~1", "P0.2.0~1", "P0.2.0 is not for the next forward"},
+        {attenuated, "A0.2.0:0~1", "A0.2.0:0~2",
+         "A0.2.0:0 has another lag than the forward of its micro-batch"},
+        {attenuated, "A0.2.0:0~1", "A0.2.0:1~1", "A0.2.0:1 goes on to gradients that are no less"},
         {halves, "I0.0.0 G0.0.0", "G0.0.0 I0.0.0", "G0.0.0 stands before its backward-input"},
         {halves, "I0.0.0 G0.0.0", "B0.0.0", "B0.0.0 and backward-input stand in one stage"},
         {halves, "G0.0.1 Z0.0", "Z0.0 G0.0.1", "Z0.0 stands where something is in flight"},

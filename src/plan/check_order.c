@@ -21,6 +21,8 @@ typedef struct progress {
     bool are_dead;                 /* gradients: an update has used them, no backward came since */
     uint8_t at[FT_MEMORY_CLASSES]; /* residence of what is not per micro-batch */
     uint8_t *micros;               /* residence by local micro-batch; with moves */
+    bool attenuates;               /* it has A */
+    int16_t *lags;                 /* of forwards, by local micro-batch; with A */
     int predicted;                 /* lag of a P whose F has not come; 0: none */
     int64_t attenuated;            /* micro-batches before the last A, and it */
 } progress;
@@ -212,6 +214,7 @@ static const char *find_attenuate_fault(const checker *c, const progress *s, con
     if (a->lag < 1) return "is of gradients that are not late: expected a lag";
     if (a->item < 0 || a->item >= a->lag)
         return "goes on to gradients that are no less late than its own";
+    if (a->lag != s->lags[local]) return "has another lag than the forward of its micro-batch";
     return find_version_fault(c, s, a);
 }
 
@@ -296,6 +299,7 @@ static void apply(progress *s, const ft_action *a)
     s->done[a->kind]++;
     switch ((ft_action_kind)a->kind) {
     case FT_ACT_FORWARD:
+        if (s->lags) s->lags[s->done[FT_ACT_FORWARD] - 1] = a->lag;
         s->held++;
         s->predicted = 0;
         break;
@@ -441,6 +445,7 @@ static void look_at_list(checker *c, const ft_action_list *list, int device)
         if (a->kind == FT_ACT_BACKWARD_INPUT || a->kind == FT_ACT_BACKWARD_WEIGHT) s->splits = true;
         if (ft_action_item(a->kind) == FT_ITEM_CLASS || a->kind == FT_ACT_RECOMPUTE)
             s->moves = true;
+        if (a->kind == FT_ACT_ATTENUATE) s->attenuates = true;
         if (ft_action_item(a->kind) == FT_ITEM_CLASS) look_at_move(c, s, a);
         if (ft_action_at_home(a) && !s->moved[FT_MEMORY_OPTIMIZER]) { /* it never leaves it */
             s->moved[FT_MEMORY_OPTIMIZER] = true;
@@ -472,16 +477,18 @@ static void look_ahead(checker *c)
     }
 }
 
-/* Room for where each micro-batch's activations are, of the seats that move some. No more than the
- * lists are long: an index above that is out of its order. */
+/* Room for where each micro-batch's activations are, of the seats that move some, and for lags. No
+ * more than the lists are long: an index above that is out of its order. */
 static ft_status add_micros(checker *c, ft_arena *arena, ft_error *err)
 {
     for (int seat = 0; seat < c->shares->n_seats; seat++) {
-        if (!c->seats[seat].moves) continue;
+        progress *s = &c->seats[seat];
         int64_t n = c->shares->of[c->shares->seat_stage[seat]].per_batch;
         int64_t length = ft_plan_length(c->plan, c->shares->seat_device[seat]);
         n = n * c->plan->n_batches < length ? n * c->plan->n_batches : length;
-        if (!(c->seats[seat].micros = ft_arena_array(arena, n + 1, 1)))
+        if (s->moves) s->micros = ft_arena_array(arena, n + 1, sizeof *s->micros);
+        if (s->attenuates) s->lags = ft_arena_array(arena, n + 1, sizeof *s->lags);
+        if ((s->moves && !s->micros) || (s->attenuates && !s->lags))
             return ft_fail(err, FT_NOMEM, "plan: no memory for %lld micro-batches", (long long)n);
     }
     return FT_OK;

@@ -44,6 +44,8 @@ return {
       "0, 0};", TESTS, "delays do not depend on the seed" },
    { "src/simulate/simulate.c", "start <= s->free_ns[line]", "start < s->free_ns[line]",
       TESTS, "what a start waited for is told wrong where two end together" },
+   { "src/plan/check_order.c", "if (a->lag != s->lags[local])", "if (a->lag < s->lags[local])",
+      TESTS, "gradients may be attenuated for more than they are late" },
    { "src/plan/check_order.c", "if (a->lag > a->batch)", "if (a->lag > a->batch + 1)",
       TESTS, "a lag may reach before the first batch" },
    { "src/plan/check_order.c",
