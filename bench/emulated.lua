@@ -11,6 +11,7 @@ local core = require("ftpipe.core")
 local specs = {
    { "cards", "bits of 1, 2 and 4 cards; replays; replicas" },
    { "golden", "reference outputs of another framework, f32, within 1e-4" },
+   { "loss", "products in bf16: bits of 1, 2 and 3 cards, near f32" },
    { "equality", "some of the table of synchronous runs" },
    { "pipeline", "schedules, stages, devices, memory" },
    { "recompute", "recomputation" },

@@ -4,17 +4,28 @@
 
 enum { TILE = FT_CUDA_TILE, DEPTH = 16, PITCH = TILE + 4, MINE = 4 };
 
+union bits {
+    float f;
+    uint32_t u;
+};
+
 /* To the nearest bf16, ties to even; nan stays. */
 FT_INLINE float as_bf16(float x)
 {
-    union {
-        float f;
-        uint32_t u;
-    } bits = {x};
+    bits y = {x};
     if (x != x) return x;
-    bits.u += 0x7fffu + (bits.u >> 16 & 1);
-    bits.u &= 0xffff0000u;
-    return bits.f;
+    y.u += 0x7fffu + (y.u >> 16 & 1);
+    y.u &= 0xffff0000u;
+    return y.f;
+}
+
+FT_KERNEL(to_bf16)
+{
+    FT_EACH(i, a.n)
+    {
+        bits y = {as_bf16(a.x[i])};
+        a.y[i] = (uint16_t)(y.u >> 16 | (a.x[i] != a.x[i] ? 0x40 : 0)); /* nan has a bit left */
+    }
 }
 
 /* A matrix (rows, K), or by_k (K, rows), from row `first` on. */

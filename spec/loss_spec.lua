@@ -186,7 +186,9 @@ describe("bf16", function()
          local plan = pipeline.plan { precision = precision, d_model = 128, d_kv = 64, d_ff = 512 }
          return plan.memory[1].packed
       end
-      assert_close(0.5, packed("bf16") / packed("f32"), 0.1, "share")
+      local whole = packed("f32")
+      if whole == 0 then return pending("skipped: cards pack no weights") end
+      assert_close(0.5, packed("bf16") / whole, 0.1, "share")
    end)
 
    --- Plans a recipe in bf16 with oneDNN's own switch set, which makes any CPU one without it.

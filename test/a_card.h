@@ -38,8 +38,19 @@ static inline void card_order(unsigned seed)
     (void)seed;
 }
 
-/* Kernels launched so far; -1: nobody counts them. */
+/* What cards that are opened after it find of cuBLASLt is this machine's. */
+static inline void card_library(int which)
+{
+    (void)which;
+}
+
+/* Kernels launched so far, and products given to cuBLASLt; -1: nobody counts them. */
 static inline long card_launches(void)
+{
+    return -1;
+}
+
+static inline long card_products(void)
 {
     return -1;
 }
@@ -74,9 +85,20 @@ static inline void card_order(unsigned seed)
     atomic_store(&emulated.seed, seed);
 }
 
+/* Whether cards that are opened after it have cuBLASLt: 0 whole, 1 without algorithms, 2 not. */
+static inline void card_library(int which)
+{
+    atomic_store(&emulated.library, which);
+}
+
 static inline long card_launches(void)
 {
     return atomic_load(&emulated.launches);
+}
+
+static inline long card_products(void)
+{
+    return atomic_load(&emulated.products);
 }
 
 static inline bool card_left_nothing(void)

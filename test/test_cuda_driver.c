@@ -210,6 +210,71 @@ static void test_each_call_fails(void)
     CHECK(failures > 100);
 }
 
+/* A product by the library, from numbers of the block: in f32, then in bf16. */
+static ft_status multiply(rig *r, ft_error *err)
+{
+    const ft_op *op = ft_op_find("linear");
+    float *x = r->block[0];
+    const ft_view in[] = {ft_view_of(&(ft_spec){FT_F32, ft_shape_of(5, 7)}, x),
+                          ft_view_of(&(ft_spec){FT_F32, ft_shape_of(9, 7)}, x + 100),
+                          ft_view_of(&(ft_spec){FT_F32, ft_shape_of(9)}, x + 200)};
+    const ft_view out[] = {ft_view_of(&(ft_spec){FT_F32, ft_shape_of(5, 9)}, x + 300)};
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        const double attrs[FT_MAX_ATTRS] = {1, 0, bf16};
+        const ft_call call = {
+            .in = in, .out = out, .attrs = attrs, .work = x + 512, .stream = r->compute[0]};
+        const ft_row_run run = {op, ft_op_kernel(op, FT_DEVICE_GPU, FT_F32), &call, 0};
+        FT_TRY(r->driver->launch(r->compute[0], &ft_row_task, &run, err));
+    }
+    return r->driver->finish(r->compute[0], err);
+}
+
+/* More shapes than there are plans for. */
+static void test_many_shapes(void)
+{
+    rig r;
+    ft_error err = {FT_OK, ""};
+    if (!opened(&r, "emu:2/8MB")) return;
+    float *x = r.block[0];
+    long before = atomic_load(&emulated.products);
+    for (int round = 0; round < 2; round++)
+        for (int64_t m = 1; m <= 300; m++) {
+            const ft_product_args args = {.c = x + 300, .a = x, .b = x, .M = m, .N = 1, .K = 1};
+            bool done;
+            CHECK_STATUS(ft_cuda_multiply(r.compute[0], &args, 1, &done, &err), FT_OK);
+            CHECK(done);
+        }
+    CHECK_STATUS(r.driver->finish(r.compute[0], &err), FT_OK);
+    CHECK(atomic_load(&emulated.products) - before == 600);
+    rig_close(&r);
+    CHECK(atomic_load(&emulated.open) == 0);
+}
+
+/* The same where a product is made; an algorithm that is refused is none, and a kernel does it. */
+static void test_each_call_of_products_fails(void)
+{
+    int failures = 0, passed = 0;
+    for (long n = 1;; n++) {
+        rig r;
+        ft_error err = {FT_OK, ""};
+        atomic_store(&emulated.fail_at, 0);
+        if (!opened(&r, "emu:2/8MB")) return;
+        atomic_store(&emulated.calls, 0);
+        atomic_store(&emulated.fail_at, n);
+        atomic_store(&emulated.fail_with, 13);
+        ft_status status = multiply(&r, &err);
+        bool reached = atomic_load(&emulated.calls) >= n;
+        atomic_store(&emulated.fail_at, 0);
+        rig_close(&r);
+        CHECK(atomic_load(&emulated.open) == 0);
+        if (!reached) break;
+        failures += status != FT_OK;
+        passed += status == FT_OK;
+        if (status != FT_OK) CHECK(status == err.status && strstr(err.message, "emu:0"));
+    }
+    CHECK(failures > 20 && passed == 2);
+}
+
 /* Without one of the waits, some order of streams gives other numbers. */
 #ifndef __SANITIZE_THREAD__
 static void test_dropped_waits(void)
@@ -301,6 +366,8 @@ int main(void)
     test_lists();
     test_a_way_around();
     test_each_call_fails();
+    test_each_call_of_products_fails();
+    test_many_shapes();
 #ifndef __SANITIZE_THREAD__ /* a wait that is left out is a race, at which it would end */
     test_dropped_waits();
 #endif

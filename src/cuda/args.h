@@ -22,6 +22,13 @@ typedef struct ft_map_args {
     int32_t map, add;
 } ft_map_args;
 
+/* y: the bits of x, rounded to bf16. */
+typedef struct ft_to_bf16_args {
+    uint16_t *y;
+    const float *x;
+    int64_t n;
+} ft_to_bf16_args;
+
 /* y[i] = a[i] (+ - * /) b[i % nb] */
 typedef enum { FT_CUDA_ADD, FT_CUDA_SUB, FT_CUDA_MUL, FT_CUDA_DIV } ft_cuda_binary;
 

@@ -31,6 +31,19 @@ static int units_of(int major, int minor)
     return 128;
 }
 
+/* Multiply-adds in bf16, with f32 sums, of a multiprocessor's tensor cores in a clock (NVIDIA's
+ * white papers: A100, GA102, Ada, H100, Blackwell); 0: they have none. Newer ones have as many at
+ * least as the last of these. */
+static int tensor_of(int major, int minor)
+{
+    static const struct {
+        int capability, products;
+    } rows[] = {{120, 256}, {100, 4096}, {90, 2048}, {86, 256}, {80, 1024}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (10 * major + minor >= rows[i].capability) return rows[i].products;
+    return 0;
+}
+
 ft_status ft_cuda_describe(const ft_driver *driver, int card, ft_device *out, ft_error *err)
 {
     const ft_cuda_api *api = api_of(driver, err);
@@ -46,13 +59,14 @@ ft_status ft_cuda_describe(const ft_driver *driver, int card, ft_device *out, ft
     for (int i = 0; i < COUNT; i++)
         FT_TRY(
             answered(api->device_attribute(&is[i], attributes[i], device), "what a card is", err));
-    double flops = 2e3 * (double)is[1] * (double)is[0] * (double)units_of(is[2], is[3]);
+    double clocks = 1e3 * (double)is[1] * (double)is[0];
     *out = (ft_device){.kind = driver->kind,
                        .driver = driver,
                        .n_threads = 1,
                        .card = card,
                        .memory_bytes = (int64_t)memory,
-                       .flops_per_s = flops * FT_CARD_PRODUCTS,
+                       .flops_per_s = 2 * clocks * units_of(is[2], is[3]) * FT_CARD_PRODUCTS,
+                       .bf16_flops_per_s = 2 * clocks * tensor_of(is[2], is[3]) * FT_CARD_TENSOR,
                        .bytes_per_s = 2e3 * (double)is[4] * (double)is[5] / 8 * FT_CARD_MEMORY,
                        .link_bytes_per_s = 12e9, /* PCI Express 3.0 x16, which all reach */
                        .link_latency_ns = 10000};

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "cuda/internal.h"
+#include "cuda/products.h"
 
 enum { MAX_IMAGES = 16, MAX_BLOCKS = 16 };
 
@@ -33,6 +34,7 @@ typedef struct stream {
     ft_stream_use use;
     cu_stream handle;
     cu_address scratch;
+    ft_products *products; /* NULL: no library is here */
 } stream;
 
 typedef struct event {
@@ -260,6 +262,13 @@ void ft_cuda_occupy(ft_device_stream *on, void *address, int64_t bytes)
     (void)bytes;
 }
 
+static ft_status open_products(const executor *x, stream *s, ft_error *err)
+{
+    const ft_cublas_api *api = ((const ft_cuda_driver *)x->base.driver)->cublas(NULL);
+    if (!api || ft_products_new(&s->products, api, err) == FT_OK) return FT_OK;
+    return ft_error_wrap(err, "device %s", x->base.device->name);
+}
+
 /* -- streams and events ------------------------------------------------------------------------ */
 
 ft_status ft_cuda_open_stream(ft_device_stream **out, ft_executor *which, ft_stream_use purpose,
@@ -276,6 +285,7 @@ ft_status ft_cuda_open_stream(ft_device_stream **out, ft_executor *which, ft_str
             check(x, x->api->stream_create(&s->handle, CU_STREAM_NO_SYNC), "making a stream", err);
     if (status == FT_OK && purpose == FT_FOR_COMPUTE)
         status = check(x, x->api->alloc(&s->scratch, FT_CUDA_SCRATCH), "taking memory", err);
+    if (status == FT_OK && purpose == FT_FOR_COMPUTE) status = open_products(x, s, err);
     if (status == FT_OK)
         *out = &s->base;
     else
@@ -293,6 +303,7 @@ void ft_cuda_close_stream(ft_device_stream *on)
         x->api->stream_finish(s->handle);
         x->api->stream_destroy(s->handle);
     }
+    ft_products_free(s->products);
     if (s->scratch) x->api->release(s->scratch);
     ft_free(s);
 }
@@ -440,6 +451,23 @@ ft_status ft_cuda_launch(ft_device_stream *on, ft_cuda_kernel kernel, ft_grid gr
     FT_TRY(use(x, kernels[kernel].name, err));
     return check(x, x->api->launch(&how, x->functions[kernel], arguments, NULL),
                  kernels[kernel].name, err);
+}
+
+bool ft_cuda_has_library(const ft_device_stream *on)
+{
+    return ((const stream *)on)->products != NULL;
+}
+
+ft_status ft_cuda_multiply(ft_device_stream *on, const ft_product_args *args, int64_t batch,
+                           bool *done, ft_error *err)
+{
+    const stream *s = (const stream *)on;
+    const ft_product_place place = {s->handle, ft_cuda_scratch(on), FT_CUDA_SCRATCH};
+    *done = false;
+    if (!s->products) return FT_OK;
+    FT_TRY(use(of(on->executor), "a product", err));
+    if (ft_products_multiply(s->products, args, batch, &place, done, err) == FT_OK) return FT_OK;
+    return ft_error_wrap(err, "device %s", on->executor->device->name);
 }
 
 ft_status ft_cuda_clear(ft_device_stream *on, void *memory, int64_t bytes, ft_error *err)

@@ -15,6 +15,11 @@ typedef struct ft_grid {
  * no launch. */
 ft_status ft_cuda_launch(ft_device_stream *stream, ft_cuda_kernel kernel, ft_grid grid,
                          const void *args, ft_error *err);
+/* Products by cuBLASLt (cuda/products.h), of a stream for computing. *done: false where that is not
+ * here or has no way to the product, and nothing was given to the stream. */
+bool ft_cuda_has_library(const ft_device_stream *stream);
+ft_status ft_cuda_multiply(ft_device_stream *stream, const ft_product_args *args, int64_t batch,
+                           bool *done, ft_error *err);
 /* Zeros. */
 ft_status ft_cuda_clear(ft_device_stream *stream, void *memory, int64_t bytes, ft_error *err);
 /* Where kernels of the stream's device say what is wrong in a tensor. */

@@ -1,64 +1,116 @@
-/* cuda/load.c - CUDA's driver library, found when it is first asked for. */
+/* cuda/load.c - CUDA's driver library and cuBLASLt, found when they are first asked for. */
 #include <dlfcn.h>
 #include <pthread.h>
 
 #include "cuda/cuda.h"
 
-static const char library[] = "libcuda.so.1";
+static const char driver_library[] = "libcuda.so.1";
 
-/* Once in a process: the library stays. */
-typedef struct loaded {
-    ft_cuda_api api;
-    ft_error error; /* FT_OK: it is there */
-} loaded;
-
-static const struct {
+/* A function of a table: its name in the library, where the table has it. */
+typedef struct symbol {
     const char *name;
     size_t at;
-} symbols[] = {
+} symbol;
+
+static const symbol driver_symbols[] = {
 #define SYMBOL(field, name, parameters) {name, offsetof(ft_cuda_api, field)},
     FT_CUDA_API(SYMBOL)
 #undef SYMBOL
 };
 
-static void find_functions(loaded *l, void *handle)
+static const symbol cublas_symbols[] = {
+#define SYMBOL(field, name, parameters) {name, offsetof(ft_cublas_api, field)},
+    FT_CUBLAS_API(SYMBOL)
+#undef SYMBOL
+};
+
+/* Fills a table; returns the name of a function that the library does not have, or NULL. */
+static const char *find_functions(void *handle, const symbol *symbols, size_t n, void *table)
 {
-    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
+    for (size_t i = 0; i < n; i++) {
         void *found = dlsym(handle, symbols[i].name);
-        if (!found) {
-            ft_fail(&l->error, FT_UNSUPPORTED,
-                    "the CUDA driver is too old: %s has no %s, expected that of CUDA 11.8 or newer",
-                    library, symbols[i].name);
-            return;
-        }
-        *(void **)(void *)((char *)&l->api + symbols[i].at) = found;
+        if (!found) return symbols[i].name;
+        *(void **)(void *)((char *)table + symbols[i].at) = found;
     }
-    int answer = l->api.init(0);
-    const char *text = "unknown";
-    if (answer == 0) return;
-    l->api.error_text(answer, &text);
-    ft_fail(&l->error, FT_UNSUPPORTED, "the CUDA driver does not start: %s (%d)", text, answer);
+    return NULL;
 }
 
-static void load(loaded *l)
+/* -- the driver -------------------------------------------------------------------------------- */
+
+static void load_driver(ft_cuda_api *api, ft_error *err)
 {
-    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-    if (handle)
-        find_functions(l, handle);
-    else
-        ft_fail(&l->error, FT_UNSUPPORTED, "no CUDA driver is installed: %s", dlerror());
+    void *handle = dlopen(driver_library, RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+        ft_fail(err, FT_UNSUPPORTED, "no CUDA driver is installed: %s", dlerror());
+        return;
+    }
+    const char *text = "unknown";
+    const char *lacks =
+        find_functions(handle, driver_symbols, sizeof driver_symbols / sizeof *driver_symbols, api);
+    if (lacks) {
+        ft_fail(err, FT_UNSUPPORTED,
+                "the CUDA driver is too old: %s has no %s, expected that of CUDA 11.8 or newer",
+                driver_library, lacks);
+        return;
+    }
+    int answer = api->init(0);
+    if (answer == 0) return;
+    api->error_text(answer, &text);
+    ft_fail(err, FT_UNSUPPORTED, "the CUDA driver does not start: %s (%d)", text, answer);
 }
 
 const ft_cuda_api *ft_cuda_api_load(ft_error *err)
 {
-    static loaded once;
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static ft_cuda_api api;
+    static ft_error failure; /* FT_OK: it is there */
     static bool tried;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
-    if (!tried) load(&once);
+    if (!tried) load_driver(&api, &failure);
     tried = true;
     pthread_mutex_unlock(&lock);
-    if (once.error.status == FT_OK) return &once.api;
-    if (err) *err = once.error;
+    if (failure.status == FT_OK) return &api;
+    if (err) *err = failure;
+    return NULL;
+}
+
+/* -- cuBLASLt ---------------------------------------------------------------------------------- */
+
+/* The newest one that the linker knows, or that of a toolkit. */
+static void *open_cublas(void)
+{
+    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12",
+                                        "libcublasLt.so.11",
+                                        "/usr/local/cuda/lib64/libcublasLt.so"};
+    void *handle = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !handle; i++)
+        handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    return handle;
+}
+
+static void load_cublas(ft_cublas_api *api, ft_error *err)
+{
+    void *handle = open_cublas();
+    if (!handle) {
+        ft_fail(err, FT_UNSUPPORTED, "cuBLASLt is not found: %s", dlerror());
+        return;
+    }
+    const char *lacks =
+        find_functions(handle, cublas_symbols, sizeof cublas_symbols / sizeof *cublas_symbols, api);
+    if (lacks) ft_fail(err, FT_UNSUPPORTED, "cuBLASLt has no %s", lacks);
+}
+
+const ft_cublas_api *ft_cublas_api_load(ft_error *err)
+{
+    static ft_cublas_api api;
+    static ft_error failure; /* FT_OK: it is there */
+    static bool tried;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    if (!tried) load_cublas(&api, &failure);
+    tried = true;
+    pthread_mutex_unlock(&lock);
+    if (failure.status == FT_OK) return &api;
+    if (err) *err = failure;
     return NULL;
 }

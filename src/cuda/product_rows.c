@@ -1,10 +1,42 @@
 /* cuda/product_rows.c - rows that are matrix products. */
 #include "cuda/rows.h"
 
+/* Numbers in bf16, to begin at 256 bytes. */
+static int64_t bf16_room(int64_t n)
+{
+    return (2 * n + 255) / 256 * 256;
+}
+
+static ft_status round_operand(const ft_call *call, const float *x, int64_t n, char *to,
+                               ft_error *err)
+{
+    const ft_to_bf16_args args = {(uint16_t *)(void *)to, x, n};
+    return ft_cuda_launch(call->stream, FT_CUDA_to_bf16, ft_each_grid(n), &args, err);
+}
+
+/* The library reads operands in bf16 from the call's workspace. */
+static ft_status by_library(const ft_call *call, const ft_product_args *args, int64_t batch,
+                            bool *done, ft_error *err)
+{
+    ft_product_args rounded = *args;
+    *done = false;
+    if (!ft_cuda_has_library(call->stream)) return FT_OK;
+    if (!args->bf16) return ft_cuda_multiply(call->stream, args, batch, done, err);
+    char *a = call->work, *b = a + bf16_room(args->M * args->K);
+    FT_TRY(round_operand(call, args->a, args->M * args->K, a, err));
+    FT_TRY(round_operand(call, args->b, args->K * args->N, b, err));
+    rounded.a = (const float *)(const void *)a;
+    rounded.b = (const float *)(const void *)b;
+    return ft_cuda_multiply(call->stream, &rounded, batch, done, err);
+}
+
 /* `batch` products, one behind the other. */
 static ft_status product(const ft_call *call, const ft_product_args *args, int64_t batch,
                          ft_error *err)
 {
+    bool done = false;
+    if (args->M && args->N && args->K && batch) FT_TRY(by_library(call, args, batch, &done, err));
+    if (done) return FT_OK;
     const ft_grid grid = {ft_blocks_of(args->N, FT_CUDA_TILE), ft_blocks_of(args->M, FT_CUDA_TILE),
                           batch};
     return ft_cuda_launch(call->stream, FT_CUDA_product, grid, args, err);
@@ -68,10 +100,26 @@ static ft_status matmul_launch(const ft_call *call, ft_error *err)
     return product(call, &args, ft_rows_of(a, 2), err);
 }
 
+/* Of both operands in bf16. */
+static int64_t operands(const ft_spec *in)
+{
+    return bf16_room(ft_shape_count(&in[0].shape)) + bf16_room(ft_shape_count(&in[1].shape));
+}
+
+static int64_t linear_work(const ft_spec *in, const double *attrs)
+{
+    return attrs[BF16] != 0.0 ? operands(in) : 0;
+}
+
+static int64_t grad_work(const ft_spec *in, const double *attrs)
+{
+    return attrs[GRAD_BF16] != 0.0 ? operands(in) : 0;
+}
+
 const ft_cuda_row ft_cuda_product_rows[] = {
-    {"linear", linear_launch, NULL},
-    {"linear_grad_input", grad_input_launch, NULL},
-    {"linear_grad_weight", grad_weight_launch, NULL},
+    {"linear", linear_launch, linear_work},
+    {"linear_grad_input", grad_input_launch, grad_work},
+    {"linear_grad_weight", grad_weight_launch, grad_work},
     {"matmul", matmul_launch, NULL},
     {NULL, NULL, NULL},
 };

@@ -11,6 +11,7 @@
 #include "cuda/args.h"
 #include "cuda/optim_args.h"
 #include "emulated.h"
+#include "runtime.h"
 
 emulation emulated = {.fail_with = 999};
 
@@ -41,7 +42,7 @@ static struct cu_function functions[] = {
 #undef FUNCTION
 };
 
-typedef enum { DO_COPY, DO_FILL, DO_LAUNCH, DO_RECORD, DO_WAIT, DO_END } kind;
+typedef enum { DO_COPY, DO_FILL, DO_LAUNCH, DO_CALL, DO_RECORD, DO_WAIT, DO_END } kind;
 
 typedef struct item {
     kind kind;
@@ -51,6 +52,7 @@ typedef struct item {
     unsigned char value;
     bool late;
     const struct cu_function *function;
+    void (*call)(const void *arg);
     unsigned grid[3];
     _Alignas(16) char args[ARGS];
     cu_event event;
@@ -81,8 +83,7 @@ static int n_contexts;
 
 /* -- failures ---------------------------------------------------------------------------------- */
 
-/* What a call answers before it does anything: 0, what the context has, or what was asked for. */
-static int begin(void)
+int emu_begin(void)
 {
     long call = atomic_fetch_add(&emulated.calls, 1) + 1;
     if (call == atomic_load(&emulated.fail_at)) return atomic_load(&emulated.fail_with);
@@ -91,7 +92,7 @@ static int begin(void)
 
 #define BEGIN()                                                                                    \
     do {                                                                                           \
-        int answer = begin();                                                                      \
+        int answer = emu_begin();                                                                  \
         if (answer) return answer;                                                                 \
     } while (0)
 
@@ -112,7 +113,7 @@ static int error_text(int error, const char **text)
 static int init(unsigned flags)
 {
     (void)flags;
-    return begin();
+    return emu_begin();
 }
 
 static int version(int *out)
@@ -185,7 +186,7 @@ static int enable_peer(cu_context peer, unsigned flags)
 {
     (void)peer;
     (void)flags;
-    return begin();
+    return emu_begin();
 }
 
 /* -- memory ------------------------------------------------------------------------------------ */
@@ -259,6 +260,7 @@ static void execute(const item *w, uint32_t *seed)
     if (w->late) usleep(500);
     if (w->kind == DO_COPY && fine) memmove(w->to, w->from, w->bytes);
     if (w->kind == DO_FILL && fine) memset(w->to, w->value, w->bytes);
+    if (w->kind == DO_CALL && fine) w->call(w->args);
     if (w->kind == DO_LAUNCH && fine &&
         emu_run_grid(w->function->kernel, w->args, w->grid, (int)w->function->threads, *seed))
         atomic_store(&failed, STICKY);
@@ -297,6 +299,14 @@ static void submit(cu_stream s, const item *w)
     s->submitted++;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
+}
+
+void emu_submit(cu_stream s, void (*call)(const void *arg), const void *arg, size_t bytes)
+{
+    item w = {.kind = DO_CALL, .call = call};
+    if (bytes > ARGS) abort();
+    memcpy(w.args, arg, bytes);
+    submit(s, &w);
 }
 
 static int begin_stream(cu_stream *out)
@@ -355,7 +365,7 @@ static int context_release(int device)
 
 static int stream_finish(cu_stream s)
 {
-    int answer = begin();
+    int answer = emu_begin();
     if (!s) s = default_stream;
     pthread_mutex_lock(&lock);
     while (s->done < s->submitted) pthread_cond_wait(&changed, &lock);
@@ -461,7 +471,7 @@ static int event_query(cu_event event)
 
 static int event_finish(cu_event event)
 {
-    int answer = begin();
+    int answer = emu_begin();
     pthread_mutex_lock(&lock);
     long number = event->submitted;
     while (event->passed < number) pthread_cond_wait(&changed, &lock);
@@ -523,7 +533,7 @@ static const ft_cuda_api *api(ft_error *err)
 
 static const void *const images[] = {"kernels", NULL};
 
-const ft_cuda_driver emu_driver = {FT_CUDA_DRIVER_TABLE("emu"), api, images};
-const ft_cuda_driver emu_cpu_driver = {FT_CUDA_DRIVER_TABLE("cpu"), api, images};
-const ft_cuda_driver emu_cuda_driver = {FT_CUDA_CARDS_TABLE("cuda"), api, images};
-const ft_cuda_driver emu_cards_driver = {FT_CUDA_CARDS_TABLE("card"), api, images};
+const ft_cuda_driver emu_driver = {FT_CUDA_DRIVER_TABLE("emu"), api, images, emu_cublas};
+const ft_cuda_driver emu_cpu_driver = {FT_CUDA_DRIVER_TABLE("cpu"), api, images, emu_cublas};
+const ft_cuda_driver emu_cuda_driver = {FT_CUDA_CARDS_TABLE("cuda"), api, images, emu_cublas};
+const ft_cuda_driver emu_cards_driver = {FT_CUDA_CARDS_TABLE("card"), api, images, emu_cublas};

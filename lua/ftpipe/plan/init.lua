@@ -42,8 +42,8 @@ Plan.__name = "plan"
 
 --- The graphs of a plan, one for each bucket, with those of evaluation as `evaluation`.
 -- @tparam table o options of a plan
--- @tparam boolean planned they will not run here
-local function build_graphs(o, planned)
+-- @tparam string kind of the devices
+local function build_graphs(o, kind)
    local graphs = { evaluation = o.eval_batches and {} }
    for i, source in ipairs(o.buckets) do
       local size = named.like(o, { batch = o.batch / o.micro_batches, source = source })
@@ -56,8 +56,8 @@ local function build_graphs(o, planned)
       groups.freeze(o, graphs[i])
       graphs[i]:grad(graphs[i]:find("loss"))
       if graphs.evaluation then graphs.evaluation[i] = evaluate.graph(o.model, size) end
-      precision.apply(o.precision, graphs[i], planned)
-      if graphs.evaluation then precision.apply(o.precision, graphs.evaluation[i], planned) end
+      precision.apply(o.precision, graphs[i], kind)
+      if graphs.evaluation then precision.apply(o.precision, graphs.evaluation[i], kind) end
    end
    return graphs
 end
@@ -242,7 +242,7 @@ end
 local function make(o)
    local devices = core.engine.devices(o.devices)
    precision.check(o, devices)
-   local graphs = build_graphs(o, devices[1].kind == "sim")
+   local graphs = build_graphs(o, devices[1].kind)
    local profile = costs.profile(o, graphs[#graphs], devices)
    if profile then
       o.costs = (o.eval_only and costs.evaluation or costs.average)(profile, o, graphs)

@@ -1,6 +1,6 @@
 --- What numbers products with weights are made of: one row each.
 --
--- On devices that are here, bf16 rounds the operands of products; everything else is f32. On
+-- On devices that are here, bf16 rounds the operands of products with weights; all else is f32. On
 -- devices of plans (sim:) it is what cards are mostly trained with: all that nodes give is kept in
 -- 16 bits and products run at the card's rate for these, while weights, their gradients and the
 -- optimizer's state are f32, and products read copies of the weights in 16 bits (Micikevicius et
@@ -11,11 +11,12 @@ local usage = require("ftpipe.base.usage")
 
 local M = {}
 
---- { name =, rate = field of a device: its rate, apply = what it does to a graph; nil: it is of
--- plans alone }.
+--- { name =, rate = field of a device: its rate, apply = what it does to a graph (for a kind of
+-- device); nil: it is of plans alone }.
 M.rows = {
    { name = "f32", apply = function() end },
-   { name = "bf16", rate = "bf16_flops_per_s", apply = function(graph) graph:bf16() end },
+   { name = "bf16", rate = "bf16_flops_per_s",
+      apply = function(graph, kind) graph:bf16(kind ~= "cpu") end },
    { name = "f16", rate = "f16_flops_per_s" },
 }
 
@@ -31,15 +32,16 @@ end
 -- @tparam {table,...} devices
 function M.check(o, devices)
    local row = find(o.precision)
-   if devices[1].kind ~= "sim" then
-      if not row.apply then
-         usage.of(o, "{precision=%s} is for plans on devices like sim:8xv100; here bf16 and f32 "
-            .. "run", row.name)
-      end
-      return
+   if devices[1].kind ~= "sim" and not row.apply then
+      usage.of(o, "{precision=%s} is for plans on devices like sim:8xv100; here bf16 and f32 "
+         .. "run", row.name)
    end
    for _, device in ipairs(devices) do
-      if row.rate and device[row.rate] == 0 then
+      local lacks = row.rate and device[row.rate] == 0
+      if lacks and device.kind ~= "sim" then
+         usage.of(o, "{precision=%s}: %s has no products of %s; f32 runs everywhere", row.name,
+            device.name, row.name)
+      elseif lacks then
          usage.of(o, "{precision=%s}: there is no rate of %s for %s; name a card that has one "
             .. "(%s), or say %s_flops of the device in a cluster", row.name, row.name, device.name,
             M.cards(row.rate), row.name)
@@ -59,13 +61,13 @@ end
 --- Changes a graph, which has its gradients, as the precision asks (the first, when it is nil).
 -- @tparam string name
 -- @tparam graph graph
--- @tparam boolean planned it will not be run
-function M.apply(name, graph, planned)
+-- @tparam string kind of the devices: those of "sim" will not run it
+function M.apply(name, graph, kind)
    local row = find(name)
-   if planned and row.rate then
+   if kind == "sim" and row.rate then
       graph:store(row.name)
    else
-      row.apply(graph)
+      row.apply(graph, kind)
    end
 end
 

@@ -4,7 +4,8 @@
 /* One for each file of kernels/, NULL at the end; made by CMake. */
 extern const void *const ft_cuda_images[];
 
-static const ft_cuda_driver cards = {FT_CUDA_CARDS_TABLE("cuda"), ft_cuda_api_load, ft_cuda_images};
+static const ft_cuda_driver cards = {FT_CUDA_CARDS_TABLE("cuda"), ft_cuda_api_load, ft_cuda_images,
+                                     ft_cublas_api_load};
 
 const ft_driver *const ft_drivers[] = {&ft_cpu_driver, &cards.driver, NULL};
 const ft_kernel_list *const ft_kernel_lists[] = {&ft_cpu_kernels, &ft_cuda_kernels, NULL};

@@ -1,0 +1,190 @@
+/* cuda/products.c - matrix products by cuBLASLt.
+ *
+ * Rows of ours are columns of the library: c = op(a) op(b) is given to it as c^T = op(b)^T op(a)^T,
+ * so its first operand is b. */
+#include "cuda/products.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* What an algorithm is chosen by. */
+typedef struct shape {
+    int64_t M, N, K, batch;
+    bool transpose_a, transpose_b, relu, bias, bf16;
+} shape;
+
+typedef struct plan {
+    shape of;
+    cublas_product product;
+    cublas_layout a, b, c;
+    cublas_algorithm algorithm;
+    bool usable; /* the library has an algorithm */
+} plan;
+
+/* More than a model's graphs have; when they are full, all are made anew. */
+enum { PLANS = 256 };
+
+struct ft_products {
+    const ft_cublas_api *api;
+    cublas_handle handle;
+    int n;
+    plan plans[PLANS];
+};
+
+static ft_status check(int answer, const char *what, ft_error *err)
+{
+    if (answer == 0) return FT_OK;
+    return ft_fail(err, FT_DEVICE, "cuBLASLt: %s failed (status %d)", what, answer);
+}
+
+ft_status ft_products_new(ft_products **out, const ft_cublas_api *api, ft_error *err)
+{
+    ft_products *p = ft_alloc(sizeof *p);
+    *out = NULL;
+    if (!p) return ft_fail(err, FT_NOMEM, "no memory for products");
+    *p = (ft_products){.api = api};
+    ft_status status = check(api->open(&p->handle), "opening it", err);
+    if (status == FT_OK)
+        *out = p;
+    else
+        ft_free(p);
+    return status;
+}
+
+static void free_plan(const ft_cublas_api *api, plan *x)
+{
+    if (x->product) api->product_free(x->product);
+    if (x->a) api->layout_free(x->a);
+    if (x->b) api->layout_free(x->b);
+    if (x->c) api->layout_free(x->c);
+}
+
+static void forget_plans(ft_products *p)
+{
+    while (p->n > 0) free_plan(p->api, &p->plans[--p->n]);
+}
+
+void ft_products_free(ft_products *p)
+{
+    if (!p) return;
+    forget_plans(p);
+    p->api->close(p->handle);
+    ft_free(p);
+}
+
+/* -- plans ------------------------------------------------------------------------------------- */
+
+static bool same_shape(const shape *x, const shape *y)
+{
+    return x->M == y->M && x->N == y->N && x->K == y->K && x->batch == y->batch &&
+           x->transpose_a == y->transpose_a && x->transpose_b == y->transpose_b &&
+           x->relu == y->relu && x->bias == y->bias && x->bf16 == y->bf16;
+}
+
+/* A matrix whose rows of ours have `width` numbers. */
+static ft_status make_layout(const ft_cublas_api *api, cublas_layout *out, int type, int64_t rows,
+                             int64_t width, int64_t batch, ft_error *err)
+{
+    int32_t count = (int32_t)batch;
+    int64_t step = rows * width;
+    FT_TRY(
+        check(api->layout_new(out, type, (uint64_t)width, (uint64_t)rows, width), "a layout", err));
+    FT_TRY(check(api->layout_set(*out, CUBLAS_BATCH_COUNT, &count, sizeof count), "a layout", err));
+    return check(api->layout_set(*out, CUBLAS_BATCH_STEP, &step, sizeof step), "a layout", err);
+}
+
+static ft_status set(const ft_cublas_api *api, cublas_product product, int attribute, int32_t value,
+                     ft_error *err)
+{
+    return check(api->product_set(product, attribute, &value, sizeof value), "a product", err);
+}
+
+static ft_status describe(const ft_cublas_api *api, plan *x, ft_error *err)
+{
+    const shape *s = &x->of;
+    int type = s->bf16 ? CUBLAS_BF16 : CUBLAS_F32;
+    int32_t epilogue = (s->relu ? CUBLAS_EPILOGUE_RELU : 0) | (s->bias ? CUBLAS_EPILOGUE_BIAS : 0);
+    FT_TRY(check(api->product_new(&x->product, CUBLAS_COMPUTE_F32, CUBLAS_F32), "a product", err));
+    FT_TRY(set(api, x->product, CUBLAS_TRANSPOSE_A, s->transpose_b, err));
+    FT_TRY(set(api, x->product, CUBLAS_TRANSPOSE_B, s->transpose_a, err));
+    FT_TRY(set(api, x->product, CUBLAS_EPILOGUE, epilogue ? epilogue : CUBLAS_EPILOGUE_NONE, err));
+    FT_TRY(make_layout(api, &x->a, type, s->transpose_a ? s->K : s->M, s->transpose_a ? s->M : s->K,
+                       s->batch, err));
+    FT_TRY(make_layout(api, &x->b, type, s->transpose_b ? s->N : s->K, s->transpose_b ? s->K : s->N,
+                       s->batch, err));
+    return make_layout(api, &x->c, CUBLAS_F32, s->M, s->N, s->batch, err);
+}
+
+static ft_status choose(const ft_products *p, plan *x, size_t scratch_bytes, ft_error *err)
+{
+    const ft_cublas_api *api = p->api;
+    cublas_preference preference;
+    cublas_choice choice = {.state = -1};
+    int n = 0;
+    FT_TRY(check(api->preference_new(&preference), "a preference", err));
+    ft_status status = check(api->preference_set(preference, CUBLAS_MOST_WORKSPACE, &scratch_bytes,
+                                                 sizeof scratch_bytes),
+                             "a preference", err);
+    /* an answer other than 0 says that there is none, as an empty list does */
+    if (status == FT_OK &&
+        api->choose(p->handle, x->product, x->b, x->a, x->c, x->c, preference, 1, &choice, &n) == 0)
+        x->usable = n > 0 && choice.state == 0;
+    x->algorithm = choice.algorithm;
+    api->preference_free(preference);
+    return status;
+}
+
+/* The first time that a shape comes, which is in a run's first step. */
+static ft_status add_plan(ft_products *p, const shape *of, size_t scratch_bytes, ft_error *err)
+{
+    if (p->n == PLANS) forget_plans(p);
+    plan *x = &p->plans[p->n];
+    *x = (plan){.of = *of};
+    ft_status status = describe(p->api, x, err);
+    if (status == FT_OK) status = choose(p, x, scratch_bytes, err);
+    if (status == FT_OK)
+        p->n++;
+    else
+        free_plan(p->api, x);
+    return status;
+}
+
+static ft_status find_plan(ft_products *p, const shape *of, size_t scratch_bytes, const plan **out,
+                           ft_error *err)
+{
+    for (int i = 0; i < p->n; i++) {
+        *out = &p->plans[i];
+        if (same_shape(&p->plans[i].of, of)) return FT_OK;
+    }
+    FT_TRY(add_plan(p, of, scratch_bytes, err));
+    *out = &p->plans[p->n - 1];
+    return FT_OK;
+}
+
+ft_status ft_products_multiply(ft_products *p, const ft_product_args *args, int64_t batch,
+                               const ft_product_place *place, bool *done, ft_error *err)
+{
+    const shape of = {.M = args->M,
+                      .N = args->N,
+                      .K = args->K,
+                      .batch = batch,
+                      .transpose_a = args->transpose_a,
+                      .transpose_b = args->transpose_b,
+                      .relu = args->relu,
+                      .bias = args->bias != NULL,
+                      .bf16 = args->bf16};
+    const float one = 1.0f, kept = args->add ? 1.0f : 0.0f;
+    const plan *x;
+    *done = false;
+    FT_TRY(find_plan(p, &of, place->scratch_bytes, &x, err));
+    if (!x->usable) return FT_OK;
+    if (of.bias)
+        FT_TRY(check(p->api->product_set(x->product, CUBLAS_BIAS, &args->bias, sizeof args->bias),
+                     "a bias", err));
+    *done = true;
+    return check(p->api->multiply(p->handle, x->product, &one, args->b, x->b, args->a, x->a, &kept,
+                                  args->c, x->c, args->c, x->c, &x->algorithm, place->scratch,
+                                  place->scratch_bytes, place->stream),
+                 "a product", err);
+}
