@@ -98,11 +98,12 @@ describe("a swap directory", function()
       end
    end)
 
-   it("is refused where it is missing, no directory, or taken", function()
+   it("is refused where it is missing, no directory, not to be written, or taken", function()
       local plan = pipeline.plan(options_of("bert", { steps = 1 }))
       for path, words in pairs {
          [dir .. "/none"] = "/none.*: No such file or directory",
          ["/dev/null"] = "/dev/null.*: Not a directory",
+         ["/proc"] = "/proc/ftpipe%-swap%.lock: ", -- where nobody may write, not even root
       } do
          local problem = files.failure(function() plan.blueprint:run(path) end)
          assert.matches(words, problem.message)
