@@ -2,9 +2,7 @@
 -- one line, or show what is left of it.
 
 local core = require("ftpipe.core")
-local left = require("ftpipe.store.left")
 local profiles = require("ftpipe.profile.text")
-local records = require("ftpipe.store.record")
 local report = require("ftpipe.report.run")
 local runs = require("ftpipe.command.runs")
 local states = require("ftpipe.store.state")
@@ -49,22 +47,28 @@ local function write(name, text)
    file:close()
 end
 
-local function show_all()
-   for _, batches in ipairs { { 0, 0 }, { 0, 9 } } do
-      trace.text(directory, batches[1], batches[2], true)
-      trace.text(directory, batches[1], batches[2])
+local function show_trace()
+   for _, last in ipairs { 0, 9 } do
+      trace.text(directory, 0, last, true)
+      trace.text(directory, 0, last)
    end
-   top.screen(directory)
-   report.page(directory)
 end
 
--- What reads which file, besides those that show all.
+local function show_page() report.page(directory) end
+
+local function show_screen() top.screen(directory) end
+
+local function show_lines() runs.lines(directory) end
+
+-- What reads which file.
 local READERS = {
-   f = function(text) profiles.read(text, "profile") end,
-   s = function() states.mend(directory) end,
-   m = function() left.rows(directory) end,
-   r = function() records.read(directory) end,
-   u = function() runs.lines(directory) end,
+   f = { function(text) profiles.read(text, "profile") end },
+   s = { function() states.mend(directory) end },
+   m = { show_screen, show_page },
+   r = { show_lines, show_screen, show_page },
+   u = { show_lines, show_page },
+   t = { show_trace, show_page },
+   p = { show_trace, show_page },
 }
 
 core.sys.mkdir(directory .. "/checkpoints/step-2/state")
@@ -80,7 +84,7 @@ return function(text)
    local name = FILES[letter]
    if not name or not remover then return end
    write(name, text:sub(2))
-   for _, read in ipairs { show_all, READERS[letter] } do
+   for _, read in ipairs(READERS[letter]) do
       local ok, problem = pcall(read, text:sub(2))
       if not ok then check_refusal(problem, "malformed data", "not found") end
    end

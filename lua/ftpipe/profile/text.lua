@@ -10,6 +10,7 @@
 -- Lines come sorted, so that two profiles of one graph can be compared line by line.
 
 local core = require("ftpipe.core")
+local shown = require("ftpipe.base.shown")
 local suggest = require("ftpipe.base.suggest")
 
 local M = {}
@@ -82,7 +83,7 @@ end
 local function check_number(path, number, name, word)
    local value = tonumber(word)
    if not value or value ~= value or value < 0 or value == math.huge then
-      malformed(path, number, "%s is '%s', expected a number, 0 or more", name, word)
+      malformed(path, number, "%s is '%s', expected a number, 0 or more", name, shown(word))
    end
    return value
 end
@@ -119,7 +120,7 @@ local function read_line(path, number, line, profile)
    if not kind then
       local names = { "forward", "backward", "update" }
       for _, entry in ipairs(HEAD) do names[#names + 1] = entry[1] end
-      malformed(path, number, "unknown key '%s'%s", key, suggest.hint(key, names))
+      malformed(path, number, "unknown key '%s'%s", shown(key), suggest.hint(key, names))
    end
    if profile.head[key] then malformed(path, number, "a second '%s'", key) end
    profile.head[key] = kind == "number" and check_number(path, number, key, rest) or rest
@@ -134,7 +135,7 @@ function M.read(text, path)
    for line in (text:gsub("\n*$", "\n")):gmatch("([^\n]*)\n") do
       number = number + 1
       if number == 1 and line ~= VERSION then
-         malformed(path, 1, "'%s', expected '%s'", line:sub(1, 40), VERSION)
+         malformed(path, 1, "'%s', expected '%s'", shown(line:sub(1, 40)), VERSION)
       elseif number > 1 and line ~= "" then
          read_line(path, number, line, profile)
       end
