@@ -21,7 +21,7 @@ enum {
     EAGER_BYTES = 4096,
     HUGE_BYTES = 1 << 24,
     END_BYTES = 64,
-    MOST_LOOKS = 4
+    MOST_LOOKS = 8
 };
 
 typedef struct packet {
