@@ -250,10 +250,10 @@ static void test_many_shapes(void)
     CHECK(atomic_load(&emulated.open) == 0);
 }
 
-/* The same where a product is made; an algorithm that is refused is none, and a kernel does it. */
+/* The same where a product is made. */
 static void test_each_call_of_products_fails(void)
 {
-    int failures = 0, passed = 0;
+    int failures = 0;
     for (long n = 1;; n++) {
         rig r;
         ft_error err = {FT_OK, ""};
@@ -268,11 +268,10 @@ static void test_each_call_of_products_fails(void)
         rig_close(&r);
         CHECK(atomic_load(&emulated.open) == 0);
         if (!reached) break;
-        failures += status != FT_OK;
-        passed += status == FT_OK;
-        if (status != FT_OK) CHECK(status == err.status && strstr(err.message, "emu:0"));
+        failures++;
+        CHECK(status != FT_OK && status == err.status && strstr(err.message, "emu:0"));
     }
-    CHECK(failures > 20 && passed == 2);
+    CHECK(failures > 20);
 }
 
 /* Without one of the waits, some order of streams gives other numbers. */

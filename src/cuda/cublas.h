@@ -29,7 +29,8 @@ typedef struct cublas_choice {
 } cublas_choice;
 
 enum {
-    CUBLAS_F32 = 0, /* types of numbers */
+    CUBLAS_NOT_SUPPORTED = 15, /* what `choose` answers where there is no algorithm */
+    CUBLAS_F32 = 0,            /* types of numbers */
     CUBLAS_BF16 = 14,
     CUBLAS_COMPUTE_F32 = 68,
     /* attributes of products: transpositions, what is done to the sum, where the bias is */

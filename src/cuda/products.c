@@ -121,15 +121,17 @@ static ft_status choose(const ft_products *p, plan *x, size_t scratch_bytes, ft_
     const ft_cublas_api *api = p->api;
     cublas_preference preference;
     cublas_choice choice = {.state = -1};
-    int n = 0;
+    int n = 0, answer = 0;
     FT_TRY(check(api->preference_new(&preference), "a preference", err));
     ft_status status = check(api->preference_set(preference, CUBLAS_MOST_WORKSPACE, &scratch_bytes,
                                                  sizeof scratch_bytes),
                              "a preference", err);
-    /* an answer other than 0 says that there is none, as an empty list does */
-    if (status == FT_OK &&
-        api->choose(p->handle, x->product, x->b, x->a, x->c, x->c, preference, 1, &choice, &n) == 0)
-        x->usable = n > 0 && choice.state == 0;
+    if (status == FT_OK)
+        answer =
+            api->choose(p->handle, x->product, x->b, x->a, x->c, x->c, preference, 1, &choice, &n);
+    if (status == FT_OK && answer != CUBLAS_NOT_SUPPORTED)
+        status = check(answer, "choosing an algorithm", err);
+    x->usable = n > 0 && choice.state == 0;
     x->algorithm = choice.algorithm;
     api->preference_free(preference);
     return status;

@@ -27,7 +27,7 @@ struct cublas_preference {
     size_t workspace;
 };
 
-enum { NO_MEMORY = 3, INVALID = 7, NOT_SUPPORTED = 15 };
+enum { NO_MEMORY = 3, INVALID = 7 };
 
 static int take(void **out, size_t bytes)
 {
@@ -192,7 +192,7 @@ static int choose(cublas_handle handle, cublas_product product, cublas_layout a,
     (void)preference;
     *n = 0;
     if (answer) return answer;
-    if (handle->empty) return NOT_SUPPORTED;
+    if (handle->empty) return CUBLAS_NOT_SUPPORTED;
     if (most < 1 || !make_job(&j, product, a, b, d)) return INVALID;
     *out = (cublas_choice){.algorithm = {{name_of(&j)}}};
     *n = 1;
