@@ -3,6 +3,7 @@
 #include "emulation.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -80,6 +81,21 @@ static atomic_int failed; /* an answer that stays; 0: none */
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 static cu_stream default_stream;
 static int n_contexts;
+
+/* Of programs whose callers set EMULATED_FAIL_AT: that call fails, and in the end they are told how
+ * many there were, and what was left open. */
+static void tell(void)
+{
+    fprintf(stderr, "emulated: %ld calls, %ld things left open\n", atomic_load(&emulated.calls),
+            atomic_load(&emulated.open));
+}
+
+static __attribute__((constructor)) void read_environment(void)
+{
+    const char *at = getenv("EMULATED_FAIL_AT");
+    if (!at || atexit(tell)) return;
+    atomic_store(&emulated.fail_at, strtol(at, NULL, 10));
+}
 
 /* -- failures ---------------------------------------------------------------------------------- */
 
