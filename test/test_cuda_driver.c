@@ -159,6 +159,9 @@ static int wrong_numbers(const rig *r)
 
 static const char *const lists[] = {"emu:2/8MB", "card:0,1"};
 
+/* That a busy machine may keep a thread waiting while it looks at the clock. */
+static const int64_t SLACK_NS = 1000000000;
+
 static void test_a_way_around(void)
 {
     for (int k = 0; k < 2; k++)
@@ -174,7 +177,7 @@ static void test_a_way_around(void)
                 CHECK(wrong_numbers(&r) == 0);
             }
             int64_t ns = r.driver->passed_ns(r.events[1]);
-            CHECK(ns >= start - 1000000 && ns <= ft_now_ns() + 1000000);
+            CHECK(ns >= start - SLACK_NS && ns <= ft_now_ns() + SLACK_NS);
             ft_limits limits;
             r.driver->limits(r.executor[0], &limits);
             CHECK(limits.device_bytes == r.devices[0].memory_bytes && limits.host_bytes > 0);
