@@ -228,7 +228,7 @@ describe("a plan that is given", function()
          pipeline.plan(with { plan = plan })
       end)
       refused("stage 0 updates without those of stage 1: expected an edge R1>U0, or", function()
-         local plan = made():edit { ["edge R1>U0 bytes 0 slots 1\n"] = "" }
+         local plan = made():edit { ["edge R1>U0 bytes 0 slots 2\n"] = "" }
          pipeline.plan(with { plan = plan, clip = 1 })
       end)
       refused("the plan is for 2 devices, there are 3", function()

@@ -185,7 +185,6 @@ int script_engine_plan(lua_State *L)
     cut.splits = push_splits(L, schedule, cut.n_stages);
     ft_weights read = asked.weights == FT_WEIGHTS_OWN ? schedule->weights : asked.weights;
     cut.keeps = ft_weights_keep(read);
-    cut.synchronous = schedule->synchronous;
     cut.together = schedule->synchronous && !script_opt_bool(L, 1, "apart", false);
     cut.late_norms =
         !schedule->synchronous && !cut.forward_only && script_opt_number(L, 1, "clip", 0) > 0;

@@ -51,15 +51,13 @@ typedef struct ft_cut {
     const bool *splits; /* by stage: backward-input and backward-weight instead of backward; NULL:
                            none */
     const bool *predicts, *attenuates; /* by stage: it has P actions, A actions; NULL: none */
-    bool keeps;    /* older weights are read: stages that share some have copies of their own */
-    bool together; /* no stage updates before all have reduced: for the norm of all gradients, and
-                      so that none updates by a step in which another finds numbers that are not
-                      finite */
-    bool synchronous; /* no forward of a batch before the update of the batch before it: what
-                         passes once a batch is read before there is more of it */
-    bool late_norms;  /* stages update by the norms of all gradients without waiting for each
-                         other: by those of the stages nearer to the loss, and by earlier ones of
-                         the others (action N) */
+    bool keeps;      /* older weights are read: stages that share some have copies of their own */
+    bool together;   /* no stage updates before all have reduced: for the norm of all gradients, and
+                        so that none updates by a step in which another finds numbers that are not
+                        finite */
+    bool late_norms; /* stages update by the norms of all gradients without waiting for each
+                        other: by those of the stages nearer to the loss, and by earlier ones of
+                        the others (action N) */
     /* By device, NULL where it is modelled; NULL: all are. */
     const ft_work_costs *const *costs;
     const ft_machine *machine; /* links of devices that are described; NULL: transfers take what the

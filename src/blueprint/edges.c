@@ -238,8 +238,8 @@ static void share_slots(ft_blueprint *b)
 /* A producer may be ahead of its consumer by as many micro-batches as their depths differ, of norms
  * that are taken later, by as many as there are stages before the consumer; one buffer more lets it
  * work while the consumer reads; all of it for each producer of a consumer. No more than there is
- * to send in the longest leg. Replicas wait for each other once per batch; so do stages whose
- * batches do not meet, with the bytes that they pass once a batch. */
+ * to send in the longest leg. Replicas wait for each other once per batch. What can never be full
+ * of this is taken away when there is a plan (ft_plan_trim). */
 static void choose_slots(ft_blueprint *b, const int *depth)
 {
     const ft_cut *o = &b->cut;
@@ -256,7 +256,7 @@ static void choose_slots(ft_blueprint *b, const int *depth)
         int64_t sent = per_micro ? (int64_t)o->n_batches * o->micro_batches : o->n_batches;
         int slots =
             per_micro ? (ahead + 1) * ((makers + users - 1) / users) : ahead / o->micro_batches + 2;
-        if (edge->from == edge->to || (o->synchronous && !per_micro && edge->bytes)) slots = 1;
+        if (edge->from == edge->to) slots = 1;
         edge->slots = slots < sent ? slots : (int)sent;
     }
 }

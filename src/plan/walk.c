@@ -20,8 +20,8 @@ typedef struct walk {
     int ended;           /* batches that have ended in every stage, in order */
     int *left;           /* by batch: stages that have not ended it */
     const ft_edge *late; /* who uses its items does so only when nothing else can go on; or NULL */
-    int64_t used, made;  /* of its items: that may be used, that are made */
-    int64_t most;        /* made and not used, at most */
+    int64_t used;        /* so many of its items may be used */
+    int64_t most;        /* made by some replica and not used, at most */
 } walk;
 
 static ft_status walk_init(walk *w, ft_arena *arena, const ft_plan *plan, const ft_seating *shares,
@@ -72,13 +72,13 @@ static void end_batch(walk *w, const ft_action *a)
     }
 }
 
-/* Whether the action has to wait since it uses an item of the late edge; counts who makes one. */
+/* Whether the action has to wait since it uses an item of the late edge; counts what is made. */
 static bool is_late(walk *w, const ft_meeting *m)
 {
     if (!w->late) return false;
     if (w->late->to == m->stage && (int)w->late->to_kind == m->kind) return m->index >= w->used;
-    if (w->late->from == m->stage && (int)w->late->from_kind == m->kind) w->made++;
-    if (w->made - w->used > w->most) w->most = w->made - w->used;
+    bool makes = w->late->from == m->stage && (int)w->late->from_kind == m->kind;
+    if (makes && m->index + 1 - w->used > w->most) w->most = m->index + 1 - w->used;
     return false;
 }
 
@@ -180,10 +180,10 @@ ft_status ft_plan_trim(const ft_plan *plan, ft_edge *edges, ft_error *err)
     ft_arena *arena = ft_arena_new();
     if (!arena) return ft_fail(err, FT_NOMEM, "plan: no memory to walk it");
     ft_status status = ft_shares_of_plan(&shares, arena, plan, err);
-    for (int e = 0; e < plan->n_edges && status == FT_OK && !shares.several; e++) {
+    for (int e = 0; e < plan->n_edges && status == FT_OK; e++) {
         ft_edge *edge = &edges[e];
         int64_t most = 0;
-        if (ft_action_per_micro(edge->from_kind) || edge->slots == 1) continue;
+        if (ft_action_per_micro(edge->from_kind) || edge->slots == 1 || !edge->bytes) continue;
         status = find_most(plan, &shares, edge, &most, err);
         if (most < edge->slots) edge->slots = most > 1 ? (int)most : 1;
     }

@@ -86,8 +86,6 @@ return {
       "replicas without a micro-batch in common are joined" },
    { "src/blueprint/edges.c", "c->slots_of = b->cargoes[k].slots_of;", "(void)k;",
       "c/blueprint", "replicas do not share the slots of a receiver" },
-   { "src/blueprint/edges.c", " || (o->synchronous && !per_micro && edge->bytes)", "", "spec/ties",
-      "shared weights of deep pipelines have slots for batches that never meet" },
    { "src/blueprint/edges.c", "if (s == owner) continue;", "if (s >= owner) continue;",
       "c/engine_replicas", "replicas behind the owner do not send their gradients" },
    { "src/plan/plan.c", "*sum += a->lag;", "*sum += a->lag > 0;", "c/simulate",
