@@ -175,20 +175,52 @@ ft.fine_tune { args = args, task = ft.task.mood {} }
       assert.matches("bag, 8 x 128 source tokens: partition mixed", out)
    end)
 
-   it("an option: its row and the code that reads it", function()
-      insert(copy, "lua/ftpipe/plan/options.lua", "   { \"recompute\", of =", [[
-   { "label", of = "recipe plan", type = "string", help = "what a plan is called" },
+   it("options: a row each, and the code that reads them, of training and of planning", function()
+      insert(copy, "lua/ftpipe/plan/options.lua", '   { "recompute", of =', [[
+   { "stop_below", of = "recipe", rare = true, type = "number", min = 0, value = "LOSS",
+      help = "training ends when the mean loss is less" },
+   { "label", of = "recipe plan", rare = true, type = "string", help = "what a plan is called" },
 ]])
-      insert(copy, "lua/ftpipe/plan/describe.lua", "\nreturn M", [[
-
-local text = M.text
-function M.text(plan) return (plan.options.label or "") .. ": " .. text(plan) end
-]])
-      local lua = ("cd %s && FTPIPE_LUA=lua '%s' recipes/t5_rte.lua "):format(copy,
-         core.sys.executable())
-      assert.matches("%-%-label TEXT +what a plan is called", (process.shell(lua .. "--help all")))
-      local out, err, code = process.shell(lua .. "--dry-run --profile modelled --label mine")
+      insert(copy, "lua/ftpipe/run/training.lua",
+         "   if due(run.args.eval_every) and run.judged ~= run.done then run:judge() end\n", [[
+   local enough = run.args.stop_below
+   if enough and run.loss_mean < enough then run.stopped = true end
+]], true)
+      insert(copy, "lua/ftpipe/plan/init.lua",
+         "   plan.devices_name = clusters.name_of(o.devices)\n", "   plan.label = o.label\n", true)
+      local lua = ("cd %s && FTPIPE_LUA=lua '%s' "):format(copy, core.sys.executable())
+      local function run(arguments)
+         return process.shell(lua .. arguments)
+      end
+      local recipe = "recipes/t5_rte.lua --profile modelled "
+      assert.matches("%-%-stop%-below LOSS +training ends when the mean loss is less",
+         (run(recipe .. "--help all")))
+      local _, err, code = run(recipe .. "--stop-below -1")
+      assert.equal(2, code)
+      assert.matches("%-%-stop%-below: expected at least 0, got %-1", err)
+      _, err, code = run(recipe .. "--steps 6 --save-every 2 --stop-below 1000 --out out")
       assert.equal(0, code, err)
-      assert.matches("\nmine: plan: 1f1b", out)
+      local summary = core.json.decode(core.sys.read_file(copy .. "/out/summary.json"))
+      assert.same({ 2, true }, { summary.steps, summary.stopped_early })
+      core.sys.write_file(copy .. "/label.lua", [[
+local ft = require("ftpipe")
+local args = ft.args { "Plan.", preset = "t5", label = { default = "mine" },
+   steps = { default = 2 }, profile = { default = "modelled" } }
+local model = ft.model(args)
+local data = ft.task.load("examples/tasks/colour.lua") {}:open(model, args)
+print(ft.plan { model = model, data = data, args = args }.label)
+]])
+      local out
+      out, err, code = run("label.lua")
+      assert.equal(0, code, err)
+      assert.equal("mine\n", out)
+      _, err, code = run("tools/reference.lua")
+      assert.equal(0, code, err)
+      assert.matches("label %(string%): what a plan is called",
+         core.sys.read_file(copy .. "/doc/lua.md"))
+      for _, spec in ipairs { "args", "opts" } do
+         out, err, code = run(("tools/spec.lua spec/%s_spec.lua"):format(spec))
+         assert.equal(0, code, out .. err)
+      end
    end)
 end)

@@ -24,6 +24,7 @@ describe("options in messages", function()
    local directory = require("ftpipe.store.directory")
    local arguments = require("ftpipe.plan.arguments")
    local function of_plan(o) arguments.of(open_model(), nil, o) end
+   local function of_rows(o) arguments.of(open_model(), { train = {} }, o) end
    local function of_task(o) task():open(open_model(), o) end
    local function load(o)
       o.tokenizer = 0
@@ -72,6 +73,9 @@ describe("options in messages", function()
          "--out /dev/null: /dev/null is not a directory" },
       { check_apart, {}, 'data = "DIR/data" is in out = "DIR", where this run writes: give another '
          .. "out", "--data DIR/data is in --out DIR, where this run writes: give another --out" },
+      { of_rows, { devices = "cpu:1", schedule = "1f1b", staleness = "none" },
+         "nothing says how long to train, give steps or epochs",
+         "nothing says how long to train, give --steps or --epochs" },
       { of_plan, { patience = 1 }, "patience counts evaluations, give eval_every too",
          "--patience counts evaluations, give --eval-every too" },
       { of_plan, { save_every = 1 },

@@ -44,9 +44,12 @@ local PLANNED_STEPS = 100
 
 --- Updates of the whole run: --steps, or as many as --epochs makes.
 local function count_steps(args, data)
-   if not args.epochs then return args.steps end
+   if args.steps and not args.epochs then return args.steps end
    if not data then return PLANNED_STEPS end -- only possible when planning, see Task:open
    if not data.train then return 1 end -- --eval-only
+   if not args.epochs then
+      usage.of(args, "nothing says how long to train, give {steps} or {epochs}")
+   end
    return math.max(1, math.ceil(args.epochs * data.train.dataset:size() / args.batch))
 end
 
