@@ -33,7 +33,7 @@ local function play(o, graphs, cut)
       recompute = cut.recompute, devices = cut.devices, micro_batches = o.micro_batches,
       schedule = cut.schedule, staleness = cut.staleness, max_staleness = cut.max_staleness,
       batches = cut.batches, costs = cut.costs, clip = cut.clip,
-      apart = o.update == "device" and cut.schedule ~= "evaluate",
+      apart = cut.apart,
    }
 end
 
@@ -62,7 +62,7 @@ function M.blueprint(o, graphs, partition, flags)
       device = partition.device or stages.place(o.rule or o.schedule, n_stages, #devices),
       recompute = flags, devices = wired, schedule = o.rule or o.schedule,
       staleness = o.staleness, max_staleness = o.max_staleness, batches = o.batches, costs = costs,
-      clip = o.clip,
+      clip = o.clip, apart = o.update == "device",
    }
    local said = {
       graphs = graphs,
@@ -101,7 +101,7 @@ function M.evaluation(o, graphs, partition)
    stage, device = stages.without_empty(partition.stage, device)
    local own = copy(o)
    own.schedule, own.rule, own.staleness, own.max_staleness = "evaluate", nil, nil, nil
-   own.batches, own.clip = o.eval_batches, 0
+   own.batches, own.clip, own.update = o.eval_batches, 0, "end"
    local kept = { stage = stage, device = device, name = partition.name }
    return M.blueprint(own, graphs.evaluation, kept, M.recompute_flags("never", #device))
 end
