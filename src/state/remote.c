@@ -101,9 +101,13 @@ static void read_note(ft_run *run, int e, int64_t batch, const note *in)
     const ft_stage_layout *from = &b->stages[b->edges[e].from];
     int n = 0;
     note_failure(run, batch, &in->failure, in->order);
-    for (int i = 0; b->norms && i < from->n_params; i++)
-        if (from->params[i].owned)
-            norms_of(run, batch)[from->params[i].param].squared = in->squared[n++];
+    for (int i = 0; b->norms && i < from->n_params; i++) {
+        if (!from->params[i].owned) continue;
+        double *at = &norms_of(run, batch)[from->params[i].param].squared;
+        const double *said = &in->squared[n++];
+        /* The same may be said to a second stage here when the first one reads it. */
+        if (memcmp(at, said, sizeof *at) != 0) *at = *said;
+    }
 }
 
 /* -- slots ------------------------------------------------------------------------------------- */
@@ -154,17 +158,23 @@ static int tag_of(const ft_run *run, int e, bool credit)
     return run->first_tag + 2 * e + credit;
 }
 
+/* Weights and gradients have one size, and may be sent when the batch is over and another one has
+ * its place. */
+static int64_t bytes_of(const ft_run *run, int e, int batch)
+{
+    const ft_blueprint *b = run->blueprint;
+    const ft_cargo *c = &b->cargoes[e];
+    if (is_note(run, e)) return note_bytes(b, e);
+    return c->bytes[c->kind == FT_CARGO_VALUES ? run->batches[batch % b->batch_slots].bucket : 0];
+}
+
 void remote_fill(worker *w, const ft_action *a, int e)
 {
     ft_run *run = w->run;
-    const ft_cargo *c = &run->blueprint->cargoes[e];
-    int64_t index = ft_blueprint_slot_index(run->blueprint, e, a);
-    int64_t bytes = is_note(run, e)
-                        ? note_bytes(run->blueprint, e)
-                        : c->bytes[run->batches[a->batch % run->blueprint->batch_slots].bucket];
-    char *box = box_at(run, e, index);
+    char *box = box_at(run, e, ft_blueprint_slot_index(run->blueprint, e, a));
     if (is_note(run, e)) write_note(run, e, a->batch, (note *)(void *)box);
-    ft_world_send(run->world, run->edges[e].peer, tag_of(run, e, false), box, bytes, false);
+    ft_world_send(run->world, run->edges[e].peer, tag_of(run, e, false), box,
+                  bytes_of(run, e, a->batch), false);
 }
 
 /* The edges to one row's slots are among those of one edge of the plan, which stand together. */
