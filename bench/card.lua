@@ -6,7 +6,7 @@
 -- several on one card are a pipeline, whose batch is cut into four. The peer runs when
 -- FTPIPE_PEER_PYTHON names a Python with torch and transformers: eager and compiled, fused AdamW,
 -- the same shapes, precision and dropout, random weights on both sides.
--- Prints a line of JSON behind "card ".
+-- Prints lines of JSON behind "card ", of which the last has all.
 
 package.path = "bench/?.lua;" .. package.path
 local core = require("ftpipe.core")
@@ -51,7 +51,13 @@ local function peer(mode)
    return ok and answer or nil, not ok and tostring(answer) or nil
 end
 
+--- Whoever ends this before the peers are done has what there is so far.
+local function say()
+   print("card " .. core.json.encode(result, { sort = true }))
+end
+
+say()
 for _, mode in ipairs { "eager", "compile" } do
    result[mode], result[mode .. "_absent"] = peer(mode)
+   say()
 end
-print("card " .. core.json.encode(result, { sort = true }))

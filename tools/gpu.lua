@@ -3,15 +3,15 @@
 -- Run by `./dev gpu` in the program that is tried; what it needs besides is beside that: ftpipe has
 -- ftpipe_cards, cards_rows and cards_steps, ftpipe_emu the same of emulated cards. Runs the rows of
 -- the table below in turn, each with a limit of its own, for at most nine and a half minutes
--- together, prints what came of them, and writes it all to OUT/CARD.json: the card, its driver,
--- clocks and versions, what passed and failed, losses on the CPU and on the card, times of steps
--- beside PyTorch's. ROW chooses those
--- that begin with it. Exit code 1 when something failed.
+-- together, of which each row has some seconds left. Prints what came of them, and writes it all to
+-- OUT/CARD.json: the card, its driver, clocks and versions, what passed and failed, losses on the
+-- CPU and on the card, times of steps beside PyTorch's. ROW chooses those that begin with it. Exit
+-- code 1 when something failed.
 
 local core = require("ftpipe.core")
 local files = core.sys
 
-local ALL = 570 -- seconds
+local ALL, LEAST = 570, 12 -- seconds: of all rows; that are kept for each one to come
 local start = core.sys.time_ns()
 local function left() return ALL - (core.sys.time_ns() - start) / 1e9 end
 
@@ -64,8 +64,22 @@ end
 local function peer()
    local python = os.getenv("FTPIPE_PEER_PYTHON")
    if not python then return "FTPIPE_PEER_PYTHON is not set" end
-   return run(python .. " -c 'import torch, transformers; print(torch.__version__,"
-      .. " torch.version.cuda, transformers.__version__)'", 60)[1]
+   local lines = run(python .. " -c 'import torch, transformers; print(torch.__version__,"
+      .. " torch.version.cuda, transformers.__version__)'", 60)
+   return lines[#lines] -- behind what it warns of
+end
+
+--- The file of cuBLASLt that programs find; or that there is none.
+local function cublas()
+   if emulates then return "emulated" end
+   local places = (os.getenv("LD_LIBRARY_PATH") or "") .. ":/usr/local/cuda/lib64"
+   for place in places:gmatch("[^:]+") do
+      for _, name in ipairs(files.exists(place) == "directory" and files.list_dir(place) or {}) do
+         if name:find("^libcublasLt%.so") then return place .. "/" .. name end
+      end
+   end
+   local known = run("sh -c \"ldconfig -p | grep -o '/.*libcublasLt[.]so.*'\"", 10)
+   return known[1] or "none: products are by a kernel of ours"
 end
 
 -- What is run -------------------------------------------------------------------------------------
@@ -102,11 +116,12 @@ end
 
 local tiny -- a directory with a model that emulated cards can take
 
-local function step(model, batch, source, target, devices, precision)
+local function step(model, batch, source, target, devices, precision, limit)
    local name = emulates and tiny or model
    if emulates then batch, source, target = 4, 8, 2 end
    return { "step " .. model .. " " .. devices .. " " .. precision, program .. " bench/card.lua "
-      .. table.concat({ devices, precision, name, batch, source, target }, " "), 90, timed }
+      .. table.concat({ devices, precision, name, batch, source, target }, " "), limit or 90,
+      timed }
 end
 
 local function spec(name, limit)
@@ -127,13 +142,14 @@ local function rows()
       { "pipelines on the card", ("env FTPIPE_CARDS=%s %s tools/spec.lua "
          .. "spec/cards_spec.lua"):format(quoted(several), quoted(program)), 120, checked },
       training("cpu:1"), training(card), training(several:format(2)),
-      step("t5-base", 8, 320, 8, card, "f32"),
-      step("bert-large", 8, 384, 4, card, "f32"),
-      step("gpt2", 4, 1024, 4, card, "f32"),
-      step("t5-base", 8, 320, 8, card, "bf16"),
+      spec("golden", 90),
+      step("t5-base", 8, 320, 8, card, "bf16"), step("t5-base", 8, 320, 8, card, "f32"),
+      step("bert-large", 24, 384, 4, card, "bf16"), step("gpt2", 4, 1024, 4, card, "bf16"),
+      step("t5-3b", 4, 512, 4, card, "bf16", 150), -- 2.85 billion weights are drawn first
       step("t5-base", 8, 320, 8, several:format(2):gsub("1GB", "16GB"), "f32"),
-      spec("golden", 90), spec("replicas", 90), spec("versions", 90), spec("harmony", 90),
-      spec("equality", 90), spec("resume", 90), spec("finite", 90), spec("evaluate", 60),
+      spec("equality", 90), spec("resume", 90), spec("replicas", 90), spec("versions", 90),
+      spec("harmony", 90), spec("finite", 90), spec("evaluate", 60),
+      step("bert-large", 24, 384, 4, card, "f32"), step("gpt2", 4, 1024, 4, card, "f32"),
    }
 end
 
@@ -151,9 +167,10 @@ end
 -- All of it ---------------------------------------------------------------------------------------
 
 local out = arg[1] or "bench/results"
-local found = { card = facts(), peer = peer(), ftpipe = core.version, rows = {} }
-print(("%s, driver %s; PyTorch: %s"):format(found.card.name,
-   found.card.driver_version or "none", found.peer))
+local found = { card = facts(), peer = peer(), cublas = cublas(), ftpipe = core.version,
+   rows = {} }
+print(("%s, driver %s; PyTorch: %s; cuBLASLt: %s"):format(found.card.name,
+   found.card.driver_version or "none", found.peer, found.cublas))
 if emulates then
    tiny = os.tmpname()
    os.remove(tiny)
@@ -163,8 +180,9 @@ if emulates then
       feed_forward_proj = "relu" })
 end
 
-local bad = 0
-for _, row in ipairs(chosen()) do
+local bad, slow = 0, 0
+local all = chosen()
+for i, row in ipairs(all) do
    local name, command, limit, judge = unpack(row)
    local result = { name = name, command = command }
    found.rows[#found.rows + 1] = result
@@ -172,12 +190,13 @@ for _, row in ipairs(chosen()) do
       result.state = "not run: no time was left"
    else
       local began = core.sys.time_ns()
-      local lines, code = run(command, math.min(limit, left() - 8))
+      local lines, code = run(command, math.min(limit, left() - 8 - LEAST * (#all - i)))
       result.seconds = (core.sys.time_ns() - began) / 1e9
       local good = judge(result, lines, code)
       local late = code == 124 or code == 137
       result.state = good and "good" or late and "ran past its limit" or "bad"
       bad = bad + ((good or late and emulates) and 0 or 1)
+      slow = slow + (late and 1 or 0)
    end
    local figure = result.step and ("%.2f ms a step; PyTorch eager %s, compiled %s"):format(
       1e3 * result.step.seconds, result.step.eager and ("%.2f ms"):format(1e3 * result.step.eager)
@@ -197,5 +216,6 @@ end
 local slug = found.card.name:lower():gsub("%W+", "-")
 local path = ("%s/%s.json"):format(out, slug)
 files.write_file(path, core.json.encode(found, { indent = 2, sort = true }) .. "\n")
-print(("%d of %d rows failed; written: %s"):format(bad, #found.rows, path))
+print(("%d of %d rows failed, %d ran past their limits; written: %s"):format(bad, #found.rows, slow,
+   path))
 os.exit(bad == 0 and #found.rows > 0 and 0 or 1, true)
