@@ -67,6 +67,19 @@ describe("a run of several processes", function()
       assert.same(wanted, found)
    end)
 
+   it("evaluates through replicas that are in several of them", function()
+      for _, replicas in ipairs { "3", "2-1", "1-2" } do
+         local function words(devices)
+            return flags("--eval-only", "--eval-limit", "30", "--devices", devices, "--replicas",
+               replicas, "--batch", "12", "--micro-batches", "6")
+         end
+         local one, problem = process.ftpipe(words("cpu:3"))
+         assert.matches("score: ", one, 1, true)
+         local three, err = several.run(3, words("hosts:3xcpu:1"))
+         assert.equal(one:match("score: .*"), three:match("score: .*"), problem .. err)
+      end
+   end)
+
    it("says of numbers that are not finite what one process says", function()
       local words = { "--steps", "20", "--lr", "1e20", "--warmup", "0", "--clip", "0" }
       local _, one, code = process.ftpipe(flags("--devices", "cpu:2", unpack(words)))
