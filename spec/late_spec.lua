@@ -78,6 +78,67 @@ describe("weights that are late", function()
       end)
    end)
 
+   it("have their gap measured where older ones are kept and --gaps asks for it", function()
+      -- With one micro-batch in a batch, stage 0 of two reads what lacks one update: the gap of
+      -- batch t is what update t has moved it by.
+      local function train(steps, gaps, o)
+         local record = {}
+         local plan, full = pipeline.plan { family = "bert", dropout = 0, devices = "cpu:2",
+            partition = { "encoder/block.1" }, schedule = o.schedule or "async",
+            staleness = o.staleness, micro_batches = 1, steps = steps, gaps = gaps }
+         local run, params = plan.blueprint:run(), {}
+         for i, param in ipairs(plan.graphs[1]:params()) do params[param.name] = run:param(i) end
+         plan.options.model:initialize(params, full.seed)
+         run:refresh()
+         run:begin(steps, 1, true)
+         for step = 1, steps do
+            local fed = pipeline.fed(plan, full, step - 1)
+            run:feed(fed.inputs, fed.bucket, full.rate)
+            if step > 1 then record[step - 1] = run:next(60) end
+         end
+         record[steps] = run:next(60)
+         run:finish()
+         local values = {}
+         for name, tensor in pairs(params) do
+            local layer = tonumber(name:match("layer%.(%d)"))
+            local first = name:find("embeddings", 1, true) or layer and layer < 1
+            if first then values[name] = tensor:view { tensor:count() }:totable() end
+         end
+         run:free()
+         return values, record
+      end
+      local function distance(a, b)
+         local sum = 0
+         for name, list in pairs(a) do
+            for i, x in ipairs(list) do sum = sum + (x - b[name][i]) ^ 2 end
+         end
+         return math.sqrt(sum)
+      end
+      for _, o in ipairs { { staleness = "stash" }, { staleness = "vertical" } } do
+         local before, after = train(2, false, o), train(3, false, o)
+         local whole, record = train(6, true, o)
+         assert.is_nil(record[1].gaps) -- the first batch is not late
+         local wanted = distance(before, after)
+         assert.is_true(wanted > 1e-3)
+         assert.is_true(math.abs(record[4].gaps[1] / wanted - 1) < 1e-5)
+         if o.staleness == "stash" then assert.equal(0, record[4].gaps[2]) end
+         local plain, unasked = train(6, false, o)
+         assert.same(plain, whole) -- it changes nothing
+         assert.is_nil(unasked[4].gaps)
+      end
+      for words, o in pairs {
+         ["here none are: expected staleness = \"stash\""] = { schedule = "async" },
+         ["gap%-aware\" records its gaps anyway"] = { schedule = "async",
+            staleness = "gap-aware" },
+         ["expected staleness = .* or schedule = \"2bw\""] = { schedule = "1f1b" },
+      } do
+         o.gaps, o.devices = true, "cpu:2"
+         local made, problem = pcall(pipeline.plan, o)
+         assert.is_false(made)
+         assert.matches(words, problem.message)
+      end
+   end)
+
    it("are in drawings and traces, by their version", function()
       files.in_directory(function(dir)
          local plan = pipeline.plan { schedule = "async", devices = "cpu:2", micro_batches = 2 }

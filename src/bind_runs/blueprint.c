@@ -237,7 +237,8 @@ static void hold_parts(lua_State *L, int t)
  *   forward node: of engine.plan, or read), devices (text or table), micro_batch_size, optimizer,
  *   hypers, weight_decays and rate_factors (by parameter: its weight_decay, and what its rate is
  *   multiplied by; nil, and false for a weight_decay: as all), clip, look_ahead (true: parameters
- *   are kept ahead by the updates that forwards are late), seed, costs (by device, see
+ *   are kept ahead by the updates that forwards are late), gaps (true: runs measure how far newest
+ *   weights are from older ones that are kept), seed, costs (by device, see
  *   profile.measure; false where modelled); evaluation (optional): { graphs = without gradients,
  *   plan = of forwards alone }
  * @treturn blueprint */
@@ -246,7 +247,7 @@ int script_engine_blueprint(lua_State *L)
     static const char *const names[] = {"graphs",       "plan",   "devices",    "micro_batch_size",
                                         "optimizer",    "hypers", "look_ahead", "weight_decays",
                                         "rate_factors", "clip",   "seed",       "costs",
-                                        "evaluation",   NULL};
+                                        "evaluation",   "gaps",   NULL};
     ft_error err;
     ft_blueprint_options o = {0};
     ft_machine machine;
@@ -265,6 +266,7 @@ int script_engine_blueprint(lua_State *L)
         script_opt_numbers_or(L, 1, "rate_factors", ft_graph_n_params(o.graphs[0]), (double)NAN);
     o.clip = script_opt_number(L, 1, "clip", 0);
     o.look_ahead = script_opt_bool(L, 1, "look_ahead", false);
+    o.gaps = script_opt_bool(L, 1, "gaps", false);
     o.seed = (uint64_t)script_opt_int(L, 1, "seed", 0, 0, (int64_t)1 << 53);
     o.evaluation = opt_evaluation(L, 1);
     o.costs = script_opt_costs(L, 1, o.n_devices, o.graphs[o.n_graphs - 1]);

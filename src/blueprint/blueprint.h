@@ -103,6 +103,7 @@ typedef struct ft_blueprint_options {
     double clip;                 /* largest global gradient norm; 0: no clipping */
     bool look_ahead; /* parameters are kept ahead by the updates that forwards are late; no
                         matter in plans that keep older ones or predict newer ones */
+    bool gaps;       /* runs measure how far newest weights are from older ones that are kept */
     uint64_t seed;
     const ft_work_costs *const *costs;       /* as in a cut; not used after ft_blueprint_new */
     const ft_machine *machine;               /* as in a cut */

@@ -45,12 +45,6 @@ static inline bool moves_gradients(const ft_run *run, int s)
     return run->blueprint->stages[s].units[FT_MEMORY_GRADIENTS];
 }
 
-/* What the first A of a batch finds in its stage. */
-static inline double *gap_of_batch(const ft_run *run, int s, int64_t batch)
-{
-    return &run->gaps[batch % run->blueprint->batch_slots * run->n_stages + s];
-}
-
 /* The edge of the plan that one of the blueprint is part of. */
 static inline int edge_of_plan(const ft_run *run, int e)
 {

@@ -257,7 +257,7 @@ int ft_run_n_outputs(const ft_run *run)
 
 double ft_run_gap(const ft_run *run, int stage)
 {
-    if (!run->taken || !run->blueprint->stages[stage].attenuates) return NAN;
+    if (!run->taken) return NAN;
     return *gap_of_batch(run, stage, run->taken - 1);
 }
 

@@ -106,6 +106,8 @@ double ft_gap_attenuate(const ft_gap *gap, const ft_attenuation *attenuation);
 
 /* Sum of squares of n numbers in f64: blocks of fixed size, summed in order. */
 double ft_squared_norm(const float *x, int64_t n, ft_team *team);
+/* Likewise, of the differences of two. */
+double ft_squared_distance(const float *x, const float *y, int64_t n, ft_team *team);
 
 /* dst += src; whether every sum is finite. */
 bool ft_sum_into(float *dst, const float *src, int64_t n, ft_team *team);

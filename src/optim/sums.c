@@ -8,7 +8,7 @@ typedef struct job {
     const ft_optim_simd *simd;
     double (*squares)(const float *x, int64_t n);
     float *dst;
-    const float *x;
+    const float *x, *y;
     double *sums;
     int64_t n, part;
     atomic_bool odd; /* a sum is not finite */
@@ -21,31 +21,53 @@ static void squares_part(void *arg, int i)
     j->sums[i] = j->squares(j->x + from, ft_block_end(j->n, j->part, i) - from);
 }
 
-/* Parts follow from n alone. */
-static double sum_of_squares(double (*squares)(const float *, int64_t), const float *x, int64_t n,
-                             ft_team *team)
+/* Over parts, which follow from n alone. */
+static double sum_parts(job j, void (*work)(void *arg, int i), int64_t n, ft_team *team)
 {
     double sums[FT_MAX_SUMS], total = 0.0;
     int64_t part = (n + FT_MAX_SUMS - 1) / FT_MAX_SUMS;
-    job j = {.squares = squares,
-             .x = x,
-             .sums = sums,
-             .n = n,
-             .part = part < FT_BLOCK ? FT_BLOCK : part};
+    j.sums = sums;
+    j.n = n;
+    j.part = part < FT_BLOCK ? FT_BLOCK : part;
     int n_parts = ft_blocks(n, j.part);
-    ft_team_run(team, n_parts, squares_part, &j);
+    ft_team_run(team, n_parts, work, &j);
     for (int i = 0; i < n_parts; i++) total += sums[i];
     return total;
 }
 
+/* Of differences: eight sums at a time, which do not wait for each other. */
+static void distance_part(void *arg, int i)
+{
+    const job *j = arg;
+    double sums[8] = {0};
+    int64_t at = i * j->part, end = ft_block_end(j->n, j->part, i);
+    for (; at + 8 <= end; at += 8)
+        for (int k = 0; k < 8; k++) {
+            const double d = (double)(j->x[at + k] - j->y[at + k]);
+            sums[k] += d * d;
+        }
+    for (; at < end; at++) {
+        const double d = (double)(j->x[at] - j->y[at]);
+        sums[0] += d * d;
+    }
+    j->sums[i] = 0;
+    for (int k = 0; k < 8; k++) j->sums[i] += sums[k];
+}
+
 double ft_squared_norm(const float *x, int64_t n, ft_team *team)
 {
-    return sum_of_squares(ft_optim_simd_get()->squares, x, n, team);
+    return sum_parts((job){.squares = ft_optim_simd_get()->squares, .x = x}, squares_part, n, team);
 }
 
 double ft_rough_squared_norm(const float *x, int64_t n, ft_team *team)
 {
-    return sum_of_squares(ft_optim_simd_get()->rough_squares, x, n, team);
+    return sum_parts((job){.squares = ft_optim_simd_get()->rough_squares, .x = x}, squares_part, n,
+                     team);
+}
+
+double ft_squared_distance(const float *x, const float *y, int64_t n, ft_team *team)
+{
+    return sum_parts((job){.x = x, .y = y}, distance_part, n, team);
 }
 
 static void add_block(void *arg, int i)

@@ -1,4 +1,5 @@
-/* state/late.h - weights that are not the newest, and what is known to make them: versions.c. */
+/* state/late.h - weights that are not the newest, what is known to make them (versions.c), and how
+ * far they are from the newest (gap.c). */
 #ifndef FT_STATE_LATE_H
 #define FT_STATE_LATE_H
 
@@ -24,5 +25,11 @@ ft_status find_older(const ft_run *run, int stage, int i, int64_t version, const
                      ft_error *err);
 /* Points bases at the weights that the action reads; FT_INVALID when they are not there. */
 ft_status find_versions(const ft_run *run, const ft_action *action, ft_bases *bases, ft_error *err);
+
+/* The norm of what a stage's weights have gone between the first late forward of a batch and its
+ * backward; NAN until it is known. */
+double *gap_of_batch(const ft_run *run, int stage, int64_t batch);
+/* Finds it, where the backward reads older weights by `bases`. */
+ft_status measure_gap(worker *w, const ft_action *action, const ft_bases *bases, ft_error *err);
 
 #endif

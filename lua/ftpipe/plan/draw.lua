@@ -76,6 +76,7 @@ function M.blueprint(o, graphs, partition, flags)
       rate_factors = groups.rate_factors(o, graphs[1]),
       clip = o.clip,
       look_ahead = o.look_ahead ~= "none",
+      gaps = o.gaps,
       seed = o.seed,
       costs = costs,
    }

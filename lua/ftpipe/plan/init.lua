@@ -16,6 +16,7 @@ local explain = require("ftpipe.plan.explain")
 local fit = require("ftpipe.plan.fit")
 local givens = require("ftpipe.plan.given")
 local groups = require("ftpipe.plan.groups")
+local late = require("ftpipe.plan.late")
 local guard = require("ftpipe.base.guard")
 local named = require("ftpipe.base.named")
 local options = require("ftpipe.plan.options")
@@ -232,6 +233,7 @@ local function settled(given)
    if not o.given then replicas.check_shares(o) end
    check_turns(o)
    check_look_ahead(o)
+   if o.gaps then late.check_gaps(o) end
    settle_update(o)
    swaps.mode(o)
    o.placements = o.placements or {}

@@ -1,5 +1,6 @@
 --- Options on weights that are late, and the schedules that they are for.
 
+local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
 local schedules = require("ftpipe.schedule")
 local usage = require("ftpipe.base.usage")
@@ -29,6 +30,21 @@ function M.check(o)
       refuse(o, reads and "staleness" or "max_staleness", "drains, its weights are never late")
    elseif reads and not schedules.may_be_stale(o.schedule) then
       refuse(o, "staleness", "says itself which weights it reads")
+   end
+end
+
+--- Refuses gaps = true where no older weights are kept, and where gaps are recorded without it.
+-- @tparam table o options of a plan: schedule or rule, staleness, devices
+function M.check_gaps(o)
+   local way = schedules.way(o.rule or o.schedule, o.staleness)
+   if way.attenuates then
+      usage.of(o, "{gaps} is for weights that are kept alone; {staleness=%s} records its gaps "
+         .. "anyway", way.name)
+   elseif not way.keeps then
+      usage.of(o, "{gaps} is of older weights that are kept, and here none are: expected "
+         .. "{staleness=stash}, {staleness=vertical} or {schedule=2bw}")
+   elseif core.engine.devices(o.devices)[1].kind == "cuda" then
+      usage.of(o, "{gaps} are measured on CPUs alone so far")
    end
 end
 

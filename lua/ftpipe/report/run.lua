@@ -36,13 +36,13 @@ local function curve(name, rows, field, i, dots)
    return { name = name, points = points, dots = dots }
 end
 
---- A curve for each device.
-local function by_device(rows, field)
+--- A curve for each device, or stage.
+local function by(what, rows, field)
    local n, series = 0, {}
    for _, row in ipairs(rows) do
       n = math.max(n, #(row[field] or {}))
    end
-   for d = 1, n do series[d] = curve("device " .. d - 1, rows, field, d) end
+   for i = 1, n do series[i] = curve(what .. " " .. i - 1, rows, field, i) end
    return series
 end
 
@@ -56,9 +56,11 @@ local function charts(rows)
    add(metric:gsub("^%l", string.upper), { curve("held-out", rows, "value", nil, true) })
    add("Learning rate", { curve("rate", rows, "lr") })
    add("Norm of the gradient", { curve("before clipping", rows, "gnorm") })
+   local gaps = by("stage", rows, "gap")
+   if #gaps > 0 then add("How far weights went between forward and backward", gaps) end
    add("Samples a second", { curve("so far", rows, "samples_per_second") })
    add("Tokens a second", { curve("without padding", rows, "tokens_per_second") })
-   add("Waiting, percent of a leg", by_device(rows, "idle_percent"))
+   add("Waiting, percent of a leg", by("device", rows, "idle_percent"))
    return '<h2>Steps</h2><div class="charts">' .. table.concat(list, "\n") .. "</div>"
 end
 

@@ -8,7 +8,7 @@ local usage = require("ftpipe.base.usage")
 local M = {}
 
 -- What a blueprint is made from besides graphs and plans.
-local NUMBERS = { "micro_batch_size", "optimizer", "hypers", "clip", "look_ahead", "seed" }
+local NUMBERS = { "micro_batch_size", "optimizer", "hypers", "clip", "look_ahead", "gaps", "seed" }
 
 local function texts_of(graphs)
    local texts = {}

@@ -63,6 +63,16 @@ function M.may_be_stale(schedule)
    return not M.is_synchronous(schedule) and (row_of(schedule).weights or "own") == "own"
 end
 
+--- Which weights are read when: the row of core.schedule.weights, by the schedule's own way or by
+-- --staleness.
+function M.way(schedule, staleness)
+   local own = row_of(schedule).weights or "own"
+   local name = own ~= "own" and own or staleness or "none"
+   for _, way in ipairs(core.schedule.weights()) do
+      if way.name == name then return way end
+   end
+end
+
 --- Whether stages of a device take turns, s, s + P, s + 2P ... on device s.
 function M.interleaves(schedule) return row_of(schedule).interleaves or false end
 
@@ -214,7 +224,8 @@ M.takes = { ["ft.schedule.play"] = PLAY }
 
 guard("ft.schedule", M, {
    list = "", is_synchronous = "schedule: string|table", splits = "schedule: string|table",
-   may_be_stale = "schedule: string|table", interleaves = "schedule: string|table",
+   may_be_stale = "schedule: string|table", way = "schedule: string|table, staleness?: string",
+   interleaves = "schedule: string|table",
    groups = "schedule: string|table", folds = "schedule: string|table",
    places = "schedule: string|table", replicates = "schedule: string|table",
    device_of = "schedule: string|table, stage: int, n_devices: int",
