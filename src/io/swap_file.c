@@ -53,6 +53,18 @@ static ft_status take_room(ft_swap_file *f, ft_error *err)
     return FT_OK;
 }
 
+ft_status ft_swap_file_write(const ft_swap_file *f, int64_t at, const void *from, int64_t n,
+                             ft_error *err)
+{
+    for (int64_t done = 0; done < n;) {
+        ssize_t now = pwrite(f->fd, (const char *)from + done, (size_t)(n - done), at + done);
+        if (now < 0 && errno == EINTR) continue;
+        if (now <= 0) return ft_errno_fail(err, f->dir, "cannot write a swap file");
+        done += now;
+    }
+    return FT_OK;
+}
+
 /* What goes to the disk and not only to memory in front of it. */
 static ft_status measure(ft_swap_file *f, ft_error *err)
 {
@@ -62,8 +74,7 @@ static ft_status measure(ft_swap_file *f, ft_error *err)
     ft_status status = FT_OK;
     for (int i = 0; i < PROBES && written < f->bytes && status == FT_OK; i++) {
         int64_t n = f->bytes - written < PROBE ? f->bytes - written : PROBE;
-        if (pwrite(f->fd, zeros, (size_t)n, written) != n)
-            status = ft_errno_fail(err, f->dir, "cannot write a swap file");
+        status = ft_swap_file_write(f, written, zeros, n, err);
         written += n;
     }
     if (status == FT_OK && fdatasync(f->fd))
@@ -134,18 +145,6 @@ uint64_t ft_swap_file_sum(const void *bytes, int64_t n)
     for (; i < n; i++) lane[0] = (lane[0] ^ (unsigned char)at[i]) * prime;
     for (int k = 1; k < LANES; k++) lane[0] = (lane[0] ^ lane[k] ^ lane[k] >> 31) * prime;
     return lane[0] ^ lane[0] >> 32;
-}
-
-ft_status ft_swap_file_write(const ft_swap_file *f, int64_t at, const void *from, int64_t n,
-                             ft_error *err)
-{
-    for (int64_t done = 0; done < n;) {
-        ssize_t now = pwrite(f->fd, (const char *)from + done, (size_t)(n - done), at + done);
-        if (now < 0 && errno == EINTR) continue;
-        if (now <= 0) return ft_errno_fail(err, f->dir, "cannot write a swap file");
-        done += now;
-    }
-    return FT_OK;
 }
 
 ft_status ft_swap_file_read(const ft_swap_file *f, int64_t at, void *to, int64_t n, uint64_t sum,
