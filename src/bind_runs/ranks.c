@@ -9,6 +9,10 @@
 static const char WORLD[] = "ftpipe.world";
 static const char CODE[] = "ftpipe.world.code";
 
+/* What a letter of a job begins with: that a text follows, or the exit code of a program that is
+ * over. */
+enum { JOB = -1 };
+
 ft_world *script_world(lua_State *L)
 {
     lua_getfield(L, LUA_REGISTRYINDEX, WORLD);
@@ -67,8 +71,9 @@ static ft_world *need_world(lua_State *L)
 void script_leave_world(ft_world *world, int code)
 {
     if (!world) return;
+    const int32_t over = code;
     for (int r = 1; !ft_world_rank(world) && r < ft_world_size(world); r++)
-        ft_world_send(world, r, FT_TAG_JOB, &code, sizeof code, true);
+        ft_world_send(world, r, FT_TAG_JOB, &over, sizeof over, true);
     ft_world_close(world);
 }
 
@@ -136,9 +141,13 @@ static int ranks_say(lua_State *L)
 {
     ft_error err = {FT_OK, ""};
     size_t bytes;
+    const int32_t head = JOB;
     ft_world *world = need_world(L);
     script_check_string(L, 1);
-    const char *job = lua_tolstring(L, 1, &bytes);
+    lua_pushlstring(L, (const char *)&head, sizeof head);
+    lua_pushvalue(L, 1);
+    lua_concat(L, 2);
+    const char *job = lua_tolstring(L, -1, &bytes);
     for (int r = 1; r < ft_world_size(world); r++)
         ft_world_send(world, r, FT_TAG_JOB, job, (int64_t)bytes, true);
     if (hear_replies(world, &err) != FT_OK) return script_raise(L, &err);
@@ -153,19 +162,19 @@ static int ranks_hear(lua_State *L)
     ft_error err;
     ft_letter letter;
     bool got;
-    int code;
+    int32_t head;
     ft_world *world = need_world(L);
     if (ft_world_take(world, FT_TAG_JOB, -1, &letter, &got, &err) != FT_OK)
         return script_raise(L, &err);
-    bool over = letter.bytes == sizeof code;
-    if (over) {
-        memcpy(&code, letter.data, sizeof code);
-        lua_pushinteger(L, code);
+    memcpy(&head, letter.data, sizeof head);
+    if (head == JOB)
+        lua_pushlstring(L, letter.data + sizeof head, (size_t)letter.bytes - sizeof head);
+    else {
+        lua_pushinteger(L, head);
         lua_setfield(L, LUA_REGISTRYINDEX, CODE);
-    } else
-        lua_pushlstring(L, letter.data, (size_t)letter.bytes);
+    }
     ft_world_drop(world, &letter);
-    return over ? 0 : 1;
+    return head == JOB;
 }
 
 /*** At the others: says that they are ready, or what is wrong with the job.
