@@ -28,16 +28,18 @@ static const double cpu_thread_bytes_per_s = 13e9, cpu_link_bytes_per_s = 8e9;
 /* -- pieces --------------------------------------------------------------------------------- */
 
 typedef struct reader {
-    const char *text; /* the whole list, for messages */
+    const char *text; /* the whole list */
     const char *at;
+    char shown[104]; /* its begin, for messages: without control characters */
     ft_error *err;
 } reader;
 
 static ft_status refuse(const reader *r, const char *expected)
 {
+    size_t at = (size_t)(r->at - r->text), length = strlen(r->shown);
     return ft_fail(r->err, FT_INVALID,
-                   "device list \"%.100s\": at \"%.40s\" (character %d): expected %s", r->text,
-                   r->at, (int)(r->at - r->text) + 1, expected);
+                   "device list \"%s\": at \"%.40s\" (character %d): expected %s", r->shown,
+                   r->shown + (at < length ? at : length), (int)at + 1, expected);
 }
 
 static bool take(reader *r, const char *word)
@@ -204,7 +206,7 @@ static ft_status parse_cards(reader *r, const ft_driver *driver, ft_device *out,
     int cards, parts;
     int64_t memory;
     ft_status status = driver->count(driver, &cards, r->err);
-    if (status != FT_OK) return ft_error_wrap(r->err, "device list \"%.100s\"", r->text);
+    if (status != FT_OK) return ft_error_wrap(r->err, "device list \"%s\"", r->shown);
     if (cards > FT_MAX_DEVICES) cards = FT_MAX_DEVICES;
     FT_TRY(read_cards(r, cards, named));
     FT_TRY(read_division(r, &parts, &memory));
@@ -215,8 +217,8 @@ static ft_status parse_cards(reader *r, const ft_driver *driver, ft_device *out,
         FT_TRY(driver->describe(driver, card, &device, r->err));
         if (memory * parts > device.memory_bytes)
             return ft_fail(r->err, FT_INVALID,
-                           "device list \"%.100s\": %d times %.2f GB on card %d, which has %.2f GB",
-                           r->text, parts, (double)memory / 1e9, card,
+                           "device list \"%s\": %d times %.2f GB on card %d, which has %.2f GB",
+                           r->shown, parts, (double)memory / 1e9, card,
                            (double)device.memory_bytes / 1e9);
         device.memory_bytes = memory ? memory : device.memory_bytes / parts;
         for (int i = 0; i < parts; i++) {
@@ -267,7 +269,7 @@ static ft_status parse_group(reader *r, ft_device *out, int *n)
     if (!c) {
         c = &generic;
         ft_error ignored;
-        reader probe = {r->text, r->at, &ignored};
+        reader probe = {.text = r->text, .at = r->at, .err = &ignored};
         if (read_size(&probe, &memory) != FT_OK) return refuse_card(r);
         r->at = probe.at;
     } else if (take(r, "/"))
@@ -327,7 +329,9 @@ static ft_status parse_hosts(reader *r, ft_device *out, int *n)
 
 ft_status ft_devices_parse(const char *text, ft_device *out, int *n, ft_error *err)
 {
-    reader r = {text, text, err};
+    reader r = {.text = text, .at = text, .err = err};
+    for (size_t i = 0; text[i] && i + 4 < sizeof r.shown; i++)
+        r.shown[i] = (unsigned char)text[i] < ' ' || text[i] == 127 ? '?' : text[i];
     *n = 0;
     if (take(&r, "hosts:")) return parse_hosts(&r, out, n);
     if (take(&r, "sim:")) return parse_sim(&r, out, n);
@@ -336,10 +340,9 @@ ft_status ft_devices_parse(const char *text, ft_device *out, int *n, ft_error *e
             return ft_drivers[i]->count ? parse_cards(&r, ft_drivers[i], out, n)
                                         : parse_cpu(&r, ft_drivers[i], out, n);
     if (take(&r, "cuda"))
-        return ft_fail(
-            err, FT_UNSUPPORTED,
-            "device list \"%.100s\": this build has no CUDA devices; use cpu:N to run, or "
-            "sim:8x2080ti to plan and simulate",
-            text);
+        return ft_fail(err, FT_UNSUPPORTED,
+                       "device list \"%s\": this build has no CUDA devices; use cpu:N to run, or "
+                       "sim:8x2080ti to plan and simulate",
+                       r.shown);
     return refuse(&r, "cpu, cpu:2, cpu:2x4, cpu:2/4GB, cuda:0,1, hosts:2xcpu:1 or sim:8x11GB");
 }
