@@ -126,7 +126,7 @@ static void write_letters(int rank, void *user)
 typedef struct listener {
     int placed[MOST_RANKS], heard[MOST_RANKS];
     bool in_order;
-    char room[MOST_RANKS][LETTERS][MOST_BYTES];
+    char room[MOST_RANKS][LETTERS + 1][MOST_BYTES];
     ft_gate came;
 } listener;
 
@@ -179,6 +179,8 @@ static void listen(int rank, void *user)
         for (int n = heard; n < 2 * LETTERS; n++) take_one(w);
         HOLDS(l->heard[1] + l->heard[2] == heard);
         HOLDS(ft_world_wait(w, &other->came, 2 * LETTERS, NULL, LIMIT_NS));
+        for (int r = 1; r < 3; r++) ft_world_send(w, r, TAG, NULL, 0, true);
+        HOLDS(ft_world_wait(w, &other->came, 2 * LETTERS + 2, NULL, LIMIT_NS));
         ft_world_forget(w, other);
     } else {
         take_one(w);
@@ -187,6 +189,9 @@ static void listen(int rank, void *user)
             ft_world_send(w, 0, TAG, page, letter_bytes(rank, 0, i), true);
             ft_world_send(w, 0, TAG + 1, page, letter_bytes(rank, 0, i), true);
         }
+        take_one(w); /* when the first listener is forgotten */
+        write_letter(page, rank, 0, LETTERS);
+        ft_world_send(w, 0, TAG + 1, page, letter_bytes(rank, 0, LETTERS), true);
     }
     ft_world_close(w);
 }
@@ -197,7 +202,7 @@ static void test_listening(void)
     both[0].in_order = both[1].in_order = true;
     run_ranks(3, listen, both);
     CHECK(both[0].in_order && both[1].in_order);
-    CHECK(both[1].heard[1] == LETTERS && both[1].heard[2] == LETTERS);
+    CHECK(both[1].heard[1] == LETTERS + 1 && both[1].heard[2] == LETTERS + 1);
     free(both);
 }
 
