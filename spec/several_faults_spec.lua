@@ -74,6 +74,16 @@ describe("several processes", function()
       end)
    end
 
+   it("say that they wait for one that does not start", function()
+      local environment = several.environment("timeout -k 5 60 mpirun")
+      local _, err = process.shell(([[
+         %s -n 1 %s -e '' : -n 1 sleep 60 2>%s/waits </dev/null & launcher=$!
+         for i in $(seq 300); do grep -q waited %s/waits && break; sleep 0.1; done
+         kill $launcher; wait $launcher
+         cat %s/waits >&2]]):format(environment, core.sys.executable(), scratch, scratch, scratch))
+      assert.matches("ftpipe: host %S+ has waited 8 s for the other processes of the run\n", err)
+   end)
+
    it("need no model and no data besides where rank 0 is", function()
       local _, err, code = process.shell(several.command(2, words("apart", 2), 200,
          { [1] = [[sh -c 'cd / && exec "$@"' sh]] }) .. " </dev/null")

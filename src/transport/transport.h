@@ -25,10 +25,10 @@ enum { FT_FIRST_TAG = 8 };
 typedef void ft_world_say(const char *line);
 
 /* Meets the other processes that a launcher started with this one. `says` hears of losses when they
- * are known, once: launchers end a process soon after another one. FT_UNSUPPORTED when this program
- * has no module for MPI, FT_INVALID when they are not all the same build of the same version,
- * naming the rank. Whoever has met others before it failed gets a world all the same, which has
- * failed, to be closed. */
+ * are known, once: launchers end a process soon after another one; and when the others have not
+ * come for 8 seconds, which is no error. FT_UNSUPPORTED when this program has no module for MPI,
+ * FT_INVALID when they are not all the same build of the same version, naming the rank. Whoever has
+ * met others before it failed gets a world all the same, which has failed, to be closed. */
 ft_status ft_world_open(ft_world **out, const char *version, ft_world_say *says, ft_error *err);
 /* Waits until all that was sent has arrived, and for the others to close; after a failure it does
  * not. NULL is accepted. */

@@ -84,7 +84,7 @@ done:
     return status;
 }
 
-ft_status ft_world_open(ft_world **out, const char *version, ft_world_say *says, ft_error *err)
+static ft_status open_world(ft_world **out, const char *version, ft_world_say *says, ft_error *err)
 {
     *out = NULL;
     const ft_mpi *mpi = NULL;
@@ -118,6 +118,37 @@ ft_status ft_world_open(ft_world **out, const char *version, ft_world_say *says,
     }
     if (status == FT_OK) return FT_OK;
     world_fail(w, err ? err : &(ft_error){status, "no world"});
+    return status;
+}
+
+/* Says once that others have not come; MPI itself waits for them without a word. */
+typedef struct vigil {
+    ft_gate over;
+    ft_world_say *says;
+} vigil;
+
+enum { LATE_S = 8 };
+
+static void *keep_vigil(void *arg)
+{
+    vigil *v = arg;
+    char host[FT_HOST_NAME] = "?", line[FT_HOST_NAME + 80];
+    if (ft_gate_wait(&v->over, 1, NULL, LATE_S * INT64_C(1000000000))) return NULL;
+    gethostname(host, sizeof host - 1);
+    snprintf(line, sizeof line, "host %s has waited %d s for the other processes of the run", host,
+             LATE_S);
+    v->says(line);
+    return NULL;
+}
+
+ft_status ft_world_open(ft_world **out, const char *version, ft_world_say *says, ft_error *err)
+{
+    vigil v = {.says = says};
+    pthread_t keeper;
+    bool kept = ft_thread_start(&keeper, keep_vigil, &v, NULL) == FT_OK;
+    ft_status status = open_world(out, version, says, err);
+    ft_gate_open(&v.over);
+    if (kept) pthread_join(keeper, NULL);
     return status;
 }
 
