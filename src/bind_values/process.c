@@ -78,8 +78,8 @@ static void become(const child *c)
     if (c->cpus) sched_setaffinity(0, sizeof *c->cpus, c->cpus);
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) _exit(126);
-    redirect(c->out, STDOUT_FILENO);
-    redirect(c->err, STDERR_FILENO);
+    if (c->out) redirect(c->out, STDOUT_FILENO);
+    if (c->err) redirect(c->err, STDERR_FILENO);
     execve(c->argv[0], (char *const *)(uintptr_t)c->argv, c->environment);
     _exit(127);
 }
@@ -99,7 +99,8 @@ static char **join_environment(const char **more)
 }
 
 /* start(argv, out, err, { "NAME=value", ... }, cpus): the number of a new process that runs argv[1]
- * (a path) with what it prints appended to files; cpus, a list, are those it may use. */
+ * (a path) with what it prints appended to files, or, where one is nil, where this process prints;
+ * cpus, a list, are those it may use. */
 static int process_start(lua_State *L)
 {
     lua_settop(L, 5);
@@ -107,8 +108,8 @@ static int process_start(lua_State *L)
     if (!argv[0]) script_arg_error(L, 1, "there is no program in it");
     cpu_set_t cpus;
     child c = {.argv = argv, .parent = getpid()};
-    c.out = script_check_string(L, 2);
-    c.err = script_check_string(L, 3);
+    if (!lua_isnil(L, 2)) c.out = script_check_string(L, 2);
+    if (!lua_isnil(L, 3)) c.err = script_check_string(L, 3);
     const char **more = check_words(L, 4);
     if (check_cpus(L, 5, &cpus)) c.cpus = &cpus;
     c.environment = join_environment(more);

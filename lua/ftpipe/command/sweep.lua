@@ -139,7 +139,8 @@ local function dry_run(sweep)
    if sweep.trials and sweep.trials > shown then print("  ...") end
    if not sweep.is_recipe then return end
    local words = controllers.command(sweep, first, { dry_run = true })
-   local pid = core.process.start(words, "/dev/stdout", "/dev/stderr", {})
+   io.stdout:flush() -- the trial prints behind it
+   local pid = core.process.start(words, nil, nil, {})
    local code = core.process.poll(pid)
    while not code do
       core.process.sleep(0.02)
