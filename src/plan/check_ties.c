@@ -8,8 +8,9 @@
 typedef struct ties {
     const ft_plan *plan;
     const ft_seating *shares;
-    int16_t **lags;   /* by stage that owns: by micro-batch of the leg, of its forward; else NULL */
-    bool *adopts;     /* by stage */
+    int16_t **lags; /* by stage that owns: by micro-batch of the leg, of its forward; else NULL */
+    int *owners;    /* stages that stage s takes over from: from first[s] to before first[s + 1] */
+    int *first;
     int32_t *adopted; /* by seat: W done */
 } ties;
 
@@ -18,14 +19,29 @@ static bool is_tie(const ft_edge *e)
     return e->to_kind == FT_ACT_ADOPT;
 }
 
+static ft_status list_owners(ties *t, ft_arena *arena, ft_error *err)
+{
+    const ft_plan *p = t->plan;
+    int *n = ft_arena_array(arena, p->n_stages, sizeof *n);
+    t->first = ft_arena_array(arena, p->n_stages + 1, sizeof *t->first);
+    t->owners = ft_arena_array(arena, p->n_edges + 1, sizeof *t->owners);
+    if (!n || !t->first || !t->owners)
+        return ft_fail(err, FT_NOMEM, "plan: no memory for %d edges", p->n_edges);
+    for (int e = 0; e < p->n_edges; e++) t->first[p->edges[e].to + 1] += is_tie(&p->edges[e]);
+    for (int s = 0; s < p->n_stages; s++) t->first[s + 1] += t->first[s];
+    for (int e = 0; e < p->n_edges; e++) {
+        const ft_edge *edge = &p->edges[e];
+        if (is_tie(edge)) t->owners[t->first[edge->to] + n[edge->to]++] = edge->from;
+    }
+    return FT_OK;
+}
+
 static ft_status note_lags(ties *t, ft_arena *arena, ft_error *err)
 {
     const ft_plan *p = t->plan;
     int64_t n = (int64_t)p->n_batches * p->micro_batches;
-    for (int e = 0; e < p->n_edges; e++) {
-        int16_t **of = &t->lags[p->edges[e].from];
-        if (!is_tie(&p->edges[e])) continue;
-        t->adopts[p->edges[e].to] = true;
+    for (int i = 0; i < t->first[p->n_stages]; i++) {
+        int16_t **of = &t->lags[t->owners[i]];
         if (*of) continue;
         if (!(*of = ft_arena_array(arena, n, sizeof **of)))
             return ft_fail(err, FT_NOMEM, "plan: no memory for %lld micro-batches", (long long)n);
@@ -42,14 +58,10 @@ static ft_status note_lags(ties *t, ft_arena *arena, ft_error *err)
 /* Of what the forward's stage takes over, the owner that reads it latest. */
 static int find_owner(const ties *t, const ft_action *a)
 {
-    const ft_plan *p = t->plan;
-    int64_t index = ft_action_index(p, a);
-    int owner = -1;
-    for (int e = 0; e < p->n_edges; e++) {
-        int from = p->edges[e].from;
-        if (!is_tie(&p->edges[e]) || p->edges[e].to != a->stage) continue;
-        if (owner < 0 || t->lags[from][index] > t->lags[owner][index]) owner = from;
-    }
+    int64_t index = ft_action_index(t->plan, a);
+    int first = t->first[a->stage], owner = t->owners[first];
+    for (int i = first + 1; i < t->first[a->stage + 1]; i++)
+        if (t->lags[t->owners[i]][index] > t->lags[owner][index]) owner = t->owners[i];
     return owner;
 }
 
@@ -74,10 +86,10 @@ ft_status plan_check_ties(const ft_plan *p, const ft_seating *shares, ft_arena *
 {
     ties t = {.plan = p, .shares = shares};
     t.lags = ft_arena_array(arena, p->n_stages, sizeof *t.lags);
-    t.adopts = ft_arena_array(arena, p->n_stages, sizeof *t.adopts);
     t.adopted = ft_arena_array(arena, shares->n_seats, sizeof *t.adopted);
-    if (!t.lags || !t.adopts || !t.adopted)
+    if (!t.lags || !t.adopted)
         return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", p->n_stages);
+    FT_TRY(list_owners(&t, arena, err));
     FT_TRY(note_lags(&t, arena, err));
     for (int d = 0; d < p->n_devices; d++) {
         ft_cursor at;
@@ -86,7 +98,7 @@ ft_status plan_check_ties(const ft_plan *p, const ft_seating *shares, ft_arena *
             int32_t *adopted =
                 &t.adopted[shares->of[stage].first + ft_shares_find(shares, stage, d)];
             *adopted += at.now.kind == FT_ACT_ADOPT;
-            if (at.now.kind == FT_ACT_FORWARD && t.adopts[stage])
+            if (at.now.kind == FT_ACT_FORWARD && t.first[stage] < t.first[stage + 1])
                 FT_TRY(check_forward(&t, d, &at, *adopted, err));
         }
     }
