@@ -73,6 +73,14 @@ describe("ftpipe trace", function()
          assert.equal("\31\139", core.sys.read_file(packed):sub(1, 2))
          assert.equal(core.sys.read_file(run .. "/window.json"),
             (process.shell("gzip -dc " .. packed)))
+         for _, name in ipairs { "plan.txt", "hf/config.json", "checkpoints/../timeline.json" } do
+            local before = core.sys.read_file(run .. "/" .. name)
+            for _, command in ipairs { "trace", "report" } do
+               process.refused(2, "is a file of the run itself: give another", { command, run,
+                  "--out", run .. "/" .. name })
+            end
+            assert.equal(before, core.sys.read_file(run .. "/" .. name))
+         end
          process.refused(6, "has no batch 90 to 99", { "trace", run, "--batches", "90-99" })
          process.refused(2, "expected one, as 3", { "trace", run, "--batches", "5-3" })
          process.refused(2, "needs the directory", { "trace" })

@@ -3,6 +3,7 @@
 local args = require("ftpipe.recipe.args")
 local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
+local directories = require("ftpipe.store.directory")
 local records = require("ftpipe.store.record")
 local usage = require("ftpipe.base.usage")
 
@@ -32,6 +33,7 @@ function M.run(argv)
    end
    local out = flags.out or path .. "/report.html"
    if out == "-" then return io.stdout:write(page) end
+   directories.check_file(path, out)
    core.sys.write_file(out, page)
    print(("%s: %d kB"):format(out, math.ceil(#page / 1000)))
 end

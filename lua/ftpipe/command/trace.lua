@@ -3,6 +3,7 @@
 local args = require("ftpipe.recipe.args")
 local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
+local directories = require("ftpipe.store.directory")
 local left = require("ftpipe.store.left")
 local rows = require("ftpipe.schedule.rows")
 local small_file = require("ftpipe.base.small_file")
@@ -113,6 +114,7 @@ function M.run(argv)
    end
    local text, n = M.text(path, first, last, flags.text)
    if not flags.out then return io.stdout:write(text) end
+   directories.check_file(path, flags.out)
    if flags.out:find("%.gz$") then text = core.sys.gzip(text) end
    core.sys.write_file(flags.out, text)
    print(("%s: %d events, %d kB"):format(flags.out, n, math.ceil(#text / 1000)))

@@ -140,6 +140,26 @@ function M.check(args)
    check_apart(args)
 end
 
+-- What a run writes and reads again, in its directory.
+local OWN = {}
+for _, name in ipairs { "run.json", "plan.txt", "plan-evaluate.txt", "metrics.jsonl",
+   "summary.json", "timeline.json", "predictions.jsonl", "lock", "hf", "checkpoints" }
+do
+   OWN[name] = true
+end
+
+--- Raises when a file that a command is to write, with --out, is one of a run's own.
+-- @tparam string run its directory
+-- @tparam string out
+-- @raise invalid argument
+function M.check_file(run, out)
+   local root, path = core.sys.real_path(run), core.sys.real_path(out)
+   local inner = root and path and path:sub(1, #root + 1) == root .. "/" and path:sub(#root + 2)
+   if inner and OWN[inner:match("^[^/]+")] then
+      usage("--out %s is a file of the run itself: give another", out)
+   end
+end
+
 --- Raises when another process has the directory args.out; writes nothing.
 -- @raise invalid argument
 function M.check_free(args)
