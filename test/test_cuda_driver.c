@@ -232,6 +232,34 @@ static ft_status multiply(rig *r, ft_error *err)
     return r->driver->finish(r->compute[0], err);
 }
 
+/* A product with relu, with a bias and with neither, of one shape: each is what it is. */
+static void test_kinds_of_products(void)
+{
+    static const float x[] = {2, 10, 0, 3}; /* a, b, c, bias */
+    static const float expected[] = {20, 23, 20, 0};
+    rig r;
+    ft_error err = {FT_OK, ""};
+    if (!opened(&r, "emu:2/8MB")) return;
+    float *at = r.block[0];
+    memcpy(at, x, sizeof x);
+    for (int k = 0; k < 4; k++) {
+        const ft_product_args args = {.c = at + 2,
+                                      .a = at,
+                                      .b = at + 1,
+                                      .bias = k == 1 ? at + 3 : NULL,
+                                      .M = 1,
+                                      .N = 1,
+                                      .K = 1,
+                                      .relu = k == 3};
+        bool done;
+        if (k == 3) at[0] = -2;
+        CHECK_STATUS(ft_cuda_multiply(r.compute[0], &args, 1, &done, &err), FT_OK);
+        CHECK_STATUS(r.driver->finish(r.compute[0], &err), FT_OK);
+        CHECK(done && at[2] == expected[k]);
+    }
+    rig_close(&r);
+}
+
 /* More shapes than there are plans for. */
 static void test_many_shapes(void)
 {
@@ -369,6 +397,7 @@ int main(void)
     test_a_way_around();
     test_each_call_fails();
     test_each_call_of_products_fails();
+    test_kinds_of_products();
     test_many_shapes();
 #ifndef __SANITIZE_THREAD__ /* a wait that is left out is a race, at which it would end */
     test_dropped_waits();
