@@ -5,6 +5,7 @@ local decode = require("ftpipe.data.decode")
 local evaluate = require("ftpipe.data.evaluate")
 local files = require("spec.support.files")
 local pipeline = require("spec.support.pipeline")
+local with = require("ftpipe.base.copy")
 
 local EXAMPLES = 21 -- the last batch of eight has five rows
 
@@ -92,6 +93,35 @@ describe("evaluation", function()
             assert.equal(loss, (loss_of(run, dataset, false)))
          end)
       end
+   end
+
+   for _, case in ipairs {
+      { devices = "cpu:1", stages = 6 }, { devices = "cpu:2", stages = 7, tied = false },
+      { devices = "cpu:3", stages = 7, schedule = "harmony-pp" },
+   } do
+      it("reads weights that training moves: stages " .. case.stages .. " on " .. case.devices,
+         function()
+            local still = start(with(case, { eval_batches = 3 }))
+            local moved = start(with(case, { eval_batches = 3, swap = "always" }))
+            local text = moved.plan:evaluation_text()
+            assert.matches(" L%d+%.0%.0:weights ", text)
+            assert.matches(" D%d+%.%d+%.%d+:packed", text)
+            for _, run in ipairs { still, moved } do
+               run.losses = { loss_of(run, dataset, true), loss_of(run, dataset, false) }
+               pipeline.steps(run.engine, run.plan, run.options, 1, 2)
+               table.insert(run.losses, (loss_of(run, dataset, true)))
+               run.values = {}
+               for name, param in pairs(run.params) do run.values[name] = param:totable() end
+            end
+            assert.same(still.losses, moved.losses)
+            assert.same(still.values, moved.values)
+            for d, memory in ipairs(moved.engine:measured()) do
+               local volume = moved.plan.volumes[d]
+               assert.is_true(volume.bytes_in.weights > 0 and volume.bytes_in.packed > 0)
+               assert.is_true(memory.total <= moved.plan.memory[d].total)
+               assert.is_true(moved.plan.memory[d].total < still.plan.memory[d].total)
+            end
+         end)
    end
 
    it("is the mean over labels, whatever the batch: missing rows do not count", function()

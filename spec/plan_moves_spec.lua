@@ -140,12 +140,6 @@ describe("a plan that moves state to host memory and back", function()
          "D0.0.0:optimizer")
       refused("D0.0.0:gradients drops what is nowhere else", "(B0%.0%.0 .-)O(0%.0%.0:gradients)",
          "%1D%2")
-      local problem = files.failure(function()
-         pipeline.plan(with(o, {
-            plan = require("ftpipe").schedule.parse(plan:edit(tight):text()), eval_batches = 1,
-         }))
-      end)
-      assert.matches("evaluation reads weights on the devices of training", problem.message)
    end)
 
    it("is made where the devices have less than the state: --swap", function()

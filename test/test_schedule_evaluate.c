@@ -94,6 +94,13 @@ static void test_plans_by_hand_are_checked(void)
     check_text(HEAD "forward-only\n" STAGE "warm-up 0 F0.0.0\n",
                "has 1 forward actions, expected 2");
     check_text(HEAD "forward-only\n" STAGE "warm-up 0 F0.0.1 F0.0.0\n", "is out of its order");
+    check_text(HEAD "forward-only\n" STAGE "warm-up 0 F0.0.0 O0.0.0:weights F0.0.1\n",
+               "O0.0.0:weights is neither a load nor a drop of weights");
+    check_text(HEAD "forward-only\n" STAGE "warm-up 0 L0.0.0:optimizer F0.0.0 F0.0.1\n",
+               "L0.0.0:optimizer is neither a load nor a drop of weights");
+    check_text(HEAD "forward-only\n" STAGE
+                    "warm-up 0 L0.0.0:weights F0.0.0 D0.0.0:weights F0.0.1\n",
+               "F0.0.1 needs its weights on the device, where they are not");
     check_text(HEAD "forward-only\n" STAGE "warm-up 0 F0.0.0 B0.0.0 F0.0.1\n", "is not a forward");
     check_text(HEAD "forward-only\n" STAGE "warm-up 0 F0.0.0 F0.0.1~1\n", "has a lag");
     /* without the line it is a plan for training, which lacks what updates */

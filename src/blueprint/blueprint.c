@@ -206,10 +206,12 @@ static ft_status assemble(ft_blueprint *b, const ft_blueprint_options *options, 
     FT_TRY(blueprint_find_outputs(b, err));
     FT_TRY(blueprint_estimate(b, err));
     FT_TRY(blueprint_compile(b, err));
+    if (b->trains) FT_TRY(blueprint_plan_visits(b, err));
+    FT_TRY(blueprint_lay_out(b, err));
     FT_TRY(blueprint_add_evaluation(b, err));
+    if (!b->trains) blueprint_finish_layout(b);
     b->cut.costs = b->options.costs = NULL; /* the caller's */
     b->options.evaluation = NULL;
-    FT_TRY(blueprint_lay_out(b, err));
     count_norm_slots(b);
     return annotate_memory(b, err);
 }

@@ -155,7 +155,8 @@ typedef struct ft_stage_param {
     bool owned;       /* this stage updates it */
     bool replica;     /* this stage has its own copy of what another owns: on another device, or
                          where older versions are kept */
-    int64_t at;       /* in the stage's device block */
+    int64_t at;       /* in the stage's device block; of evaluation: in its unit, where training
+                         moves it, else -1 */
     int64_t old_at;   /* in a slot of older or predicted versions; -1: there are none */
     bool with_state;  /* another replica of the stage owns it, and this one knows its optimizer's
                          state too: for predictions and gaps */
@@ -182,7 +183,8 @@ typedef struct ft_stage_layout {
     int64_t *pack_old_at; /* as old_at of its parameter */
     int64_t *pack_at;     /* evaluation: the number of the same copy in a stage of training */
     int *pack_stage;      /* evaluation: that stage */
-    ft_place **places;    /* by bucket, by value: where values live in this stage */
+    int64_t *pack_visit; /* evaluation: where it is in its unit, where training moves it; else -1 */
+    ft_place **places;   /* by bucket, by value: where values live in this stage */
     int64_t *saved_bytes; /* by bucket: saved values of one micro-batch */
     int64_t slot_bytes;   /* the place of the largest */
     int64_t slots_at;     /* where activations do not move */

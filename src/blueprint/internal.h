@@ -32,6 +32,8 @@ ft_status blueprint_place_versions(ft_blueprint *b, int stage, ft_error *err);
 /* places.c: programs, places, packs, blocks; needs the plan. */
 ft_status blueprint_compile(ft_blueprint *b, ft_error *err);
 ft_status blueprint_lay_out(ft_blueprint *b, ft_error *err);
+/* Of training, when that and its evaluation are laid out: offsets become those in blocks. */
+void blueprint_finish_layout(ft_blueprint *b);
 /* blueprint.c: a blueprint of training (trains NULL), or of evaluation beside one. */
 ft_status blueprint_build(ft_blueprint **out, const ft_blueprint_options *options,
                           const ft_blueprint *trains, ft_error *err);
@@ -41,6 +43,10 @@ ft_status blueprint_add_evaluation(ft_blueprint *b, ft_error *err);
 ft_status blueprint_find_trained(ft_blueprint *b, ft_error *err);
 void blueprint_share_packs(ft_blueprint *b, int stage);
 ft_status blueprint_find_outputs(ft_blueprint *b, ft_error *err);
+/* visits.c: of evaluation beside training: its plan with loads and drops of weights that training
+ * moves; then the bytes of what they bring. */
+ft_status blueprint_plan_visits(ft_blueprint *b, ft_error *err);
+void blueprint_size_visits(ft_blueprint *b);
 /* costs.c */
 ft_status blueprint_estimate(ft_blueprint *b, ft_error *err);
 

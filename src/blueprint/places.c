@@ -337,8 +337,14 @@ static void place_classes(ft_blueprint *b)
             if (other) other->begin[c] = block->begin[c];
             block->total += block->bytes[c];
         }
+        int64_t moving = b->stays.parts[d].bytes;
         ft_stays_shift(&b->stays, d, block->total);
-        block->total += b->stays.parts[d].bytes;
+        if (other) {
+            const ft_stays *visits = &b->evaluation->stays;
+            if (visits->parts[d].bytes > moving) moving = visits->parts[d].bytes;
+            ft_stays_shift(&b->evaluation->stays, d, block->total);
+        }
+        block->total += moving;
     }
 }
 
@@ -356,8 +362,8 @@ static void finish_buffers(ft_blueprint *b)
         b->blocks[d].batch_at += b->blocks[d].begin[FT_MEMORY_BUFFERS];
 }
 
-/* Class offsets become block offsets. */
-static void finish_blocks(ft_blueprint *b)
+/* Class offsets become block offsets; those of evaluation too. */
+void blueprint_finish_layout(ft_blueprint *b)
 {
     place_classes(b);
     for (int s = 0; s < b->cut.n_stages; s++) {
@@ -389,7 +395,7 @@ static void finish_blocks(ft_blueprint *b)
     if (b->evaluation) finish_buffers(b->evaluation);
 }
 
-/* Weights that evaluation reads, or of which older versions are kept, cannot leave. */
+/* Weights of which older versions are kept cannot leave. */
 static ft_status check_moving_weights(const ft_blueprint *b, const ft_stage_layout *stage,
                                       ft_error *err)
 {
@@ -399,11 +405,7 @@ static ft_status check_moving_weights(const ft_blueprint *b, const ft_stage_layo
         return ft_fail(err, FT_UNSUPPORTED,
                        "stage %d keeps %d versions of its weights: they cannot leave its device",
                        stage->origin, versions);
-    if (!b->evaluation) return FT_OK;
-    return ft_fail(err, FT_UNSUPPORTED,
-                   "evaluation reads weights on the devices of training, where the plan has those "
-                   "of stage %d not always: evaluate in a run of its own",
-                   stage->origin);
+    return FT_OK;
 }
 
 static ft_status find_stays(ft_blueprint *b, ft_error *err)
@@ -433,9 +435,8 @@ ft_status blueprint_lay_out(ft_blueprint *b, ft_error *err)
         FT_TRY(take_stage(b, s, err));
     }
     FT_TRY(take_buffers(b, err));
-    FT_TRY(ft_stays_place(&b->stays, b->arena, &b->plan, err));
-    if (!b->trains) finish_blocks(b); /* that of evaluation is finished with its training's */
-    return FT_OK;
+    if (b->trains) blueprint_size_visits(b);
+    return ft_stays_place(&b->stays, b->arena, &b->plan, err);
 }
 
 /* -- budgets ----------------------------------------------------------------------------------- */

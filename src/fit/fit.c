@@ -15,13 +15,13 @@ static void add(extent *e, int64_t bytes)
     e->together += ft_memory_round(bytes);
 }
 
-/* What may move of a stage, by class. Weights that evaluation reads, or of which older versions
- * are kept, stay, and activations that wait for their backward longer than a batch. */
+/* What may move of a stage, by class. Weights of which older versions are kept stay, and
+ * activations that wait for their backward longer than a batch. */
 static void measure(const ft_blueprint *b, int s, extent out[FT_MEMORY_CLASSES])
 {
     const ft_stage_layout *stage = &b->stages[s];
     const ft_stage *cut = stage->cut[0];
-    bool stay = b->evaluation || b->plan.versions[stage->origin] > 1;
+    bool stay = b->plan.versions[stage->origin] > 1;
     for (int i = 0; i < stage->n_params; i++) {
         const ft_stage_param *sp = &stage->params[i];
         const ft_param_layout *p = &b->params[sp->param];
@@ -71,7 +71,7 @@ static ft_status prepare(const ft_blueprint *b, const ft_fit *fit, ft_residency 
         if (capacity[d] < 0)
             return ft_fail(err, FT_INFEASIBLE,
                            "what does not move on device %s is %.1f MB over its budget already "
-                           "(buffers, workspace, weights that evaluation reads, what may not move)",
+                           "(buffers, workspace, what may not move)",
                            b->cut.devices[d].name, -(double)capacity[d] / 1e6);
     return FT_OK;
 }

@@ -183,6 +183,15 @@ static const char *find_move_fault(progress *s, const ft_action *a, int64_t loca
     return "moves a class of memory that does not move";
 }
 
+/* Forwards alone change nothing: their weights come and are dropped. */
+static const char *find_visit_fault(progress *s, const ft_action *a)
+{
+    bool weights = a->item == FT_MEMORY_WEIGHTS || a->item == FT_MEMORY_PACKED;
+    if (!weights || a->kind == FT_ACT_SWAP_OUT)
+        return "is neither a load nor a drop of weights, in a plan of forwards alone";
+    return move_class(s, a);
+}
+
 /* -- one action -------------------------------------------------------------------------------- */
 
 /* Micro-batches that have no backward left to do. */
@@ -262,11 +271,13 @@ static const char *find_fault(const checker *c, int device, progress *s, const f
     if (ft_action_per_micro(a->kind)) local = ft_share_local(share, ft_action_index(c->plan, a));
     if (counts_up(a->kind) && local != s->done[a->kind])
         return "is out of its order, missing or twice";
+    const char *fault = find_class_fault(c, device, s, a, local);
+    if (c->plan->forward_only && ft_action_item(a->kind) == FT_ITEM_CLASS)
+        return find_visit_fault(s, a);
     if (c->plan->forward_only)
         return a->kind != FT_ACT_FORWARD ? "is not a forward, in a plan of forwards alone"
                : a->lag                  ? "has a lag"
-                                         : NULL;
-    const char *fault = find_class_fault(c, device, s, a, local);
+                                         : fault;
     if (fault) return fault;
     if (a->kind == FT_ACT_FORWARD) return find_forward_fault(c, s, a);
     if (computes_backward(a->kind)) return find_backward_fault(c, s, a, local);

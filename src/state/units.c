@@ -84,9 +84,26 @@ static void point_weights(ft_run *run, int s, char *base)
         }
 }
 
+/* What a stage of evaluation reads, of what training moves. */
+static void point_visit(ft_run *run, const unit_state *u, char *base)
+{
+    const ft_stage_layout *stage = &run->blueprint->stages[u->unit->seat];
+    stage_state *state = &run->stages[u->unit->seat];
+    bool packed = u->unit->class == FT_MEMORY_PACKED;
+    for (int i = 0; packed && i < stage->n_packs; i++)
+        if (stage->pack_visit[i] >= 0) state->packed[i] = base + stage->pack_visit[i];
+    for (int i = 0; !packed && i < stage->n_params; i++)
+        if (stage->params[i].at >= 0)
+            state->params[stage->params[i].param] = base + stage->params[i].at;
+}
+
 static void point_at(ft_run *run, const unit_state *u, char *base)
 {
     const ft_blueprint *b = run->blueprint;
+    if (run->trains) {
+        point_visit(run, u, base);
+        return;
+    }
     int s = u->unit->seat;
     const ft_stage_layout *stage = &b->stages[s];
     switch (u->unit->class) {
@@ -235,6 +252,34 @@ static void leave(const worker *w, unit_state *u)
     ledger_unit(w, u->unit->class, -place_bytes(u));
 }
 
+/* Copies what a stage of evaluation reads out of its homes, where training has it between legs. */
+static ft_status copy_visit(const worker *w, const unit_state *u, ft_device_stream *stream,
+                            ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    const ft_stage_layout *stage = &b->stages[u->unit->seat];
+    const stage_state *trained = w->run->trains->stages;
+    bool packed = u->unit->class == FT_MEMORY_PACKED;
+    char *base = place_of(w->run, u);
+    w->executor->driver->occupy(stream, base, place_bytes(u));
+    for (int i = 0; packed && i < stage->n_packs; i++)
+        if (stage->pack_visit[i] >= 0)
+            FT_TRY(copy_on(
+                stream, (ft_location){w->executor, base + stage->pack_visit[i]},
+                (ft_location){NULL, trained[stage->pack_stage[i]].packed[stage->pack_at[i]]},
+                stage->packs[i].bytes, err));
+    for (int i = 0; !packed && i < stage->n_params; i++) {
+        const ft_stage_param *sp = &stage->params[i];
+        const ft_param_layout *info = &b->params[sp->param];
+        if (sp->at >= 0)
+            FT_TRY(copy_on(stream, (ft_location){w->executor, base + sp->at},
+                           (ft_location){NULL, trained[sp->trained].params[info->trained]},
+                           ft_spec_bytes(&info->spec), err));
+    }
+    const ft_location guard = {w->executor, base + place_bytes(u) - FT_GUARD_BYTES};
+    return copy_on(stream, guard, (ft_location){NULL, guard_of(u)}, FT_GUARD_BYTES, err);
+}
+
 /* Copies a unit, with its guard, between its home and where it stays. */
 static ft_status copy_unit(const worker *w, const unit_state *u, ft_device_stream *stream, bool out,
                            ft_error *err)
@@ -242,6 +287,7 @@ static ft_status copy_unit(const worker *w, const unit_state *u, ft_device_strea
     const ft_location device = {w->executor, place_of(w->run, u)}, host = {NULL, u->home};
     int64_t bytes = place_bytes(u);
     if (!bytes) return FT_OK;
+    if (w->run->trains) return copy_visit(w, u, stream, err);
     if (!out) w->executor->driver->occupy(stream, device.address, bytes);
     if (u->disk)
         FT_TRY(out ? disk_save(u->disk, stream, device, err)
