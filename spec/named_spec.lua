@@ -101,7 +101,7 @@ end)
 describe("messages of modules that Lua calls", function()
    -- What only a command line reaches: flags are its words.
    local OF_COMMANDS = { "^command/", "^sweep/", "^prompt/", "^recipe/args", "^data/predict/",
-      "^data/kind/", "^plan/options", "^placement/referee" }
+      "^data/kind/", "^plan/options", "^placement/referee", "^run/restart" }
 
    local function is_of_commands(path)
       for _, pattern in ipairs(OF_COMMANDS) do

@@ -76,8 +76,8 @@ describe("ftpipe trace", function()
          for _, name in ipairs { "plan.txt", "hf/config.json", "checkpoints/../timeline.json" } do
             local before = core.sys.read_file(run .. "/" .. name)
             for _, command in ipairs { "trace", "report" } do
-               process.refused(2, "is a file of the run itself: give another", { command, run,
-                  "--out", run .. "/" .. name })
+               process.refused(2, "is a file of the run itself: write to another path",
+                  { command, run, "--out", run .. "/" .. name })
             end
             assert.equal(before, core.sys.read_file(run .. "/" .. name))
          end

@@ -156,7 +156,7 @@ function M.check_file(run, out)
    local root, path = core.sys.real_path(run), core.sys.real_path(out)
    local inner = root and path and path:sub(1, #root + 1) == root .. "/" and path:sub(#root + 2)
    if inner and OWN[inner:match("^[^/]+")] then
-      usage("--out %s is a file of the run itself: give another", out)
+      usage("%s is a file of the run itself: write to another path", out)
    end
 end
 
