@@ -43,7 +43,7 @@ bool ft_fold_write(ft_plan *plan, const ft_action_list *lists, const ft_fold *f,
 
 /* Takes from the plan's edges, of which `edges` is a copy, the slots that can never be full at
  * once, on any timing, so that nothing waits longer without them: of edges that are filled once per
- * batch and have bytes, in a plan that ft_plan_check has passed. */
+ * batch, with 64 KiB or more, in a plan that ft_plan_check has passed. */
 ft_status ft_plan_trim(const ft_plan *plan, ft_edge *edges, ft_error *err);
 
 /* What a plan says of its stages that follows from its edges and lists; by stage. */

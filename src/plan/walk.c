@@ -174,6 +174,8 @@ static ft_status find_most(const ft_plan *plan, const ft_seating *shares, const 
     return status;
 }
 
+enum { WORTH_A_WALK = 1 << 16 }; /* bytes of a slot */
+
 ft_status ft_plan_trim(const ft_plan *plan, ft_edge *edges, ft_error *err)
 {
     ft_seating shares;
@@ -182,8 +184,9 @@ ft_status ft_plan_trim(const ft_plan *plan, ft_edge *edges, ft_error *err)
     ft_status status = ft_shares_of_plan(&shares, arena, plan, err);
     for (int e = 0; e < plan->n_edges && status == FT_OK; e++) {
         ft_edge *edge = &edges[e];
+        bool per_batch = !ft_action_per_micro(edge->from_kind);
         int64_t most = 0;
-        if (ft_action_per_micro(edge->from_kind) || edge->slots == 1 || !edge->bytes) continue;
+        if (!per_batch || edge->slots == 1 || edge->bytes < WORTH_A_WALK) continue;
         status = find_most(plan, &shares, edge, &most, err);
         if (most < edge->slots) edge->slots = most > 1 ? (int)most : 1;
     }
