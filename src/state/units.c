@@ -262,12 +262,12 @@ static ft_status copy_visit(const worker *w, const unit_state *u, ft_device_stre
     bool packed = u->unit->class == FT_MEMORY_PACKED;
     char *base = place_of(w->run, u);
     w->executor->driver->occupy(stream, base, place_bytes(u));
-    for (int i = 0; packed && i < stage->n_packs; i++)
-        if (stage->pack_visit[i] >= 0)
-            FT_TRY(copy_on(
-                stream, (ft_location){w->executor, base + stage->pack_visit[i]},
-                (ft_location){NULL, trained[stage->pack_stage[i]].packed[stage->pack_at[i]]},
-                stage->packs[i].bytes, err));
+    for (int i = 0; packed && i < stage->n_packs; i++) {
+        if (stage->pack_visit[i] < 0) continue;
+        const void *kept = trained[stage->pack_stage[i]].packed[stage->pack_at[i]];
+        FT_TRY(copy_on(stream, (ft_location){w->executor, base + stage->pack_visit[i]},
+                       (ft_location){NULL, (void *)(uintptr_t)kept}, stage->packs[i].bytes, err));
+    }
     for (int i = 0; !packed && i < stage->n_params; i++) {
         const ft_stage_param *sp = &stage->params[i];
         const ft_param_layout *info = &b->params[sp->param];
