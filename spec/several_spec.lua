@@ -248,7 +248,7 @@ describe("a run over a network", function()
          until [ -e %s/checkpoints/latest ] || ! kill -0 $launcher; do sleep 0.1; done
          tools/netns.sh cut %d 1
          for i in $(seq 300); do grep -q resume %s.err && break; sleep 0.1; done
-         kill -9 $launcher
+         kill $launcher
          for pid in $(pgrep -f -- "--out %s "); do kill -9 $pid; done]]):format(
          command("cut", "--steps", "100000", "--save-every", "20"), out, out, set, out,
          out:gsub("%-", "[-]")))

@@ -8,7 +8,7 @@
 #   tools/netns.sh lose SET PERCENT       has such links lose packets
 #   tools/netns.sh run SET N COMMAND...   starts N processes with mpirun, one in each
 #   tools/netns.sh cut SET I              takes the link of the I-th, from 0, down
-#   tools/netns.sh down SET N             removes them
+#   tools/netns.sh down SET N             removes them, with all that runs there
 #
 # Kernels that have no netem hold no packet back, so links with a rate are those of tools/relay.lua,
 # which the program runs: FTPIPE, or the one in build/release.
@@ -81,7 +81,10 @@ run() {
 
 down() {
     local i
-    for ((i = 0; i < $2; i++)); do ip netns del "ft$1-$i" 2>/dev/null || true; done
+    for ((i = 0; i < $2; i++)); do
+        ip netns pids "ft$1-$i" 2>/dev/null | xargs -r kill -9 || true
+        ip netns del "ft$1-$i" 2>/dev/null || true
+    done
     ip link del "ftb$1" 2>/dev/null || true
     ip link del "ftt$1" 2>/dev/null || true
     rm -rf "$(state_of "$1")"
