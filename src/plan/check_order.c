@@ -33,6 +33,7 @@ typedef struct checker {
     progress *seats;
     int64_t *copies; /* by edge, then S and V: done */
     bool reduces, moves_weights;
+    plan_owners owners;
     const int *versions; /* by stage: kept; NULL: any that is read */
 } checker;
 
@@ -77,14 +78,13 @@ static bool begins_gradients(const checker *c, const progress *s, const ft_actio
  * there: an edge from its updates to the stage's adopts says so. */
 static bool lacks_lent(const checker *c, int device, const ft_action *a)
 {
-    const ft_plan *p = c->plan;
-    for (int e = 0; c->moves_weights && a->kind != FT_ACT_UPDATE && e < p->n_edges; e++) {
-        const ft_edge *edge = &p->edges[e];
-        if (edge->to != a->stage || edge->to_kind != FT_ACT_ADOPT || edge->from == a->stage)
-            continue;
-        int seat = ft_shares_find(c->shares, edge->from, device);
-        if (seat < 0) continue;
-        seat += c->shares->of[edge->from].first;
+    const plan_owners *owners = &c->owners;
+    if (!c->moves_weights || a->kind == FT_ACT_UPDATE) return false;
+    for (int i = owners->first[a->stage]; i < owners->first[a->stage + 1]; i++) {
+        int owner = owners->stages[i];
+        int replica = owner == a->stage ? -1 : ft_shares_find(c->shares, owner, device);
+        if (replica < 0) continue;
+        int seat = c->shares->of[owner].first + replica;
         if (!on_device(c->seats[seat].at[FT_MEMORY_WEIGHTS])) return true;
     }
     return false;
@@ -515,6 +515,7 @@ static ft_status pass(checker *c, const ft_plan *p, const ft_seating *shares, co
     if (!c->seats || !c->copies)
         return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", p->n_stages);
     for (int seat = 0; seat < shares->n_seats; seat++) c->seats[seat].are_dead = true;
+    FT_TRY(plan_list_owners(&c->owners, p, arena, err));
     look_ahead(c);
     FT_TRY(add_micros(c, arena, err));
     for (int d = 0; d < p->n_devices; d++) FT_TRY(check_device(c, d, err));

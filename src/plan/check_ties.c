@@ -9,8 +9,7 @@ typedef struct ties {
     const ft_plan *plan;
     const ft_seating *shares;
     int16_t **lags; /* by stage that owns: by micro-batch of the leg, of its forward; else NULL */
-    int *owners;    /* stages that stage s takes over from: from first[s] to before first[s + 1] */
-    int *first;
+    plan_owners owners;
     int32_t *adopted; /* by seat: W done */
 } ties;
 
@@ -19,19 +18,18 @@ static bool is_tie(const ft_edge *e)
     return e->to_kind == FT_ACT_ADOPT;
 }
 
-static ft_status list_owners(ties *t, ft_arena *arena, ft_error *err)
+ft_status plan_list_owners(plan_owners *out, const ft_plan *p, ft_arena *arena, ft_error *err)
 {
-    const ft_plan *p = t->plan;
     int *n = ft_arena_array(arena, p->n_stages, sizeof *n);
-    t->first = ft_arena_array(arena, p->n_stages + 1, sizeof *t->first);
-    t->owners = ft_arena_array(arena, p->n_edges + 1, sizeof *t->owners);
-    if (!n || !t->first || !t->owners)
+    out->first = ft_arena_array(arena, p->n_stages + 1, sizeof *out->first);
+    out->stages = ft_arena_array(arena, p->n_edges + 1, sizeof *out->stages);
+    if (!n || !out->first || !out->stages)
         return ft_fail(err, FT_NOMEM, "plan: no memory for %d edges", p->n_edges);
-    for (int e = 0; e < p->n_edges; e++) t->first[p->edges[e].to + 1] += is_tie(&p->edges[e]);
-    for (int s = 0; s < p->n_stages; s++) t->first[s + 1] += t->first[s];
+    for (int e = 0; e < p->n_edges; e++) out->first[p->edges[e].to + 1] += is_tie(&p->edges[e]);
+    for (int s = 0; s < p->n_stages; s++) out->first[s + 1] += out->first[s];
     for (int e = 0; e < p->n_edges; e++) {
         const ft_edge *edge = &p->edges[e];
-        if (is_tie(edge)) t->owners[t->first[edge->to] + n[edge->to]++] = edge->from;
+        if (is_tie(edge)) out->stages[out->first[edge->to] + n[edge->to]++] = edge->from;
     }
     return FT_OK;
 }
@@ -40,8 +38,8 @@ static ft_status note_lags(ties *t, ft_arena *arena, ft_error *err)
 {
     const ft_plan *p = t->plan;
     int64_t n = (int64_t)p->n_batches * p->micro_batches;
-    for (int i = 0; i < t->first[p->n_stages]; i++) {
-        int16_t **of = &t->lags[t->owners[i]];
+    for (int i = 0; i < t->owners.first[p->n_stages]; i++) {
+        int16_t **of = &t->lags[t->owners.stages[i]];
         if (*of) continue;
         if (!(*of = ft_arena_array(arena, n, sizeof **of)))
             return ft_fail(err, FT_NOMEM, "plan: no memory for %lld micro-batches", (long long)n);
@@ -59,9 +57,10 @@ static ft_status note_lags(ties *t, ft_arena *arena, ft_error *err)
 static int find_owner(const ties *t, const ft_action *a)
 {
     int64_t index = ft_action_index(t->plan, a);
-    int first = t->first[a->stage], owner = t->owners[first];
-    for (int i = first + 1; i < t->first[a->stage + 1]; i++)
-        if (t->lags[t->owners[i]][index] > t->lags[owner][index]) owner = t->owners[i];
+    int first = t->owners.first[a->stage], owner = t->owners.stages[first];
+    for (int i = first + 1; i < t->owners.first[a->stage + 1]; i++)
+        if (t->lags[t->owners.stages[i]][index] > t->lags[owner][index])
+            owner = t->owners.stages[i];
     return owner;
 }
 
@@ -89,7 +88,7 @@ ft_status plan_check_ties(const ft_plan *p, const ft_seating *shares, ft_arena *
     t.adopted = ft_arena_array(arena, shares->n_seats, sizeof *t.adopted);
     if (!t.lags || !t.adopted)
         return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", p->n_stages);
-    FT_TRY(list_owners(&t, arena, err));
+    FT_TRY(plan_list_owners(&t.owners, p, arena, err));
     FT_TRY(note_lags(&t, arena, err));
     for (int d = 0; d < p->n_devices; d++) {
         ft_cursor at;
@@ -98,7 +97,7 @@ ft_status plan_check_ties(const ft_plan *p, const ft_seating *shares, ft_arena *
             int32_t *adopted =
                 &t.adopted[shares->of[stage].first + ft_shares_find(shares, stage, d)];
             *adopted += at.now.kind == FT_ACT_ADOPT;
-            if (at.now.kind == FT_ACT_FORWARD && t.first[stage] < t.first[stage + 1])
+            if (at.now.kind == FT_ACT_FORWARD && t.owners.first[stage] < t.owners.first[stage + 1])
                 FT_TRY(check_forward(&t, d, &at, *adopted, err));
         }
     }

@@ -218,18 +218,27 @@ static ft_status play_leg(leg *l, ft_fold *f, ft_error *err)
     return ft_fold_find(f, l->arena, p->n_devices, l->done, err);
 }
 
+/* Finds the slots that the edges need, by the plan of the batches that were played. */
+static ft_status trim(const leg *l, const ft_fold *f, ft_error *err)
+{
+    ft_plan *played = NULL;
+    FT_TRY(write_plan(&played, l, f, l->n_batches, err));
+    ft_status status = ft_plan_trim(played, l->edges, err);
+    ft_plan_free(played);
+    return status;
+}
+
 static ft_status write_proven(ft_plan **out, const leg *l, const ft_fold *f, int n_batches,
                               ft_error *err)
 {
     ft_status status = write_plan(out, l, f, n_batches, err);
     if (status == FT_OK) status = ft_plan_check(*out, err);
     if (status == FT_OK && l->pipeline->most_slots) {
-        FT_GO(ft_plan_trim(*out, l->edges, err));
         ft_plan_free(*out);
         *out = NULL;
+        FT_TRY(trim(l, f, err));
         return write_plan(out, l, f, n_batches, err);
     }
-done:
     if (status != FT_OK) {
         ft_plan_free(*out);
         *out = NULL;
