@@ -94,6 +94,7 @@ static inline void case_tie(pipeline_case *c, int owner, int replica, int slots)
     c->pipeline.reduces = true;
     case_edge(c, replica, FT_ACT_REDUCE, owner, FT_ACT_REDUCE, slots);
     case_edge(c, owner, FT_ACT_UPDATE, replica, FT_ACT_ADOPT, slots);
+    for (int i = 1; i <= 2; i++) c->edges[c->pipeline.n_edges - i].bytes = 1 << 20;
 }
 
 static inline void case_random_costs(pipeline_case *c, ft_rng *rng)
