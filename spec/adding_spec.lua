@@ -198,9 +198,9 @@ ft.fine_tune { args = args, task = ft.task.mood {} }
       local _, err, code = run(recipe .. "--stop-below -1")
       assert.equal(2, code)
       assert.matches("%-%-stop%-below: expected at least 0, got %-1", err)
-      _, err, code = run(recipe .. "--steps 6 --save-every 2 --stop-below 1000 --out out")
+      _, err, code = run(recipe .. "--steps 6 --save-every 2 --stop-below 1000 --out enough")
       assert.equal(0, code, err)
-      local summary = core.json.decode(core.sys.read_file(copy .. "/out/summary.json"))
+      local summary = core.json.decode(core.sys.read_file(copy .. "/enough/summary.json"))
       assert.same({ 2, true }, { summary.steps, summary.stopped_early })
       core.sys.write_file(copy .. "/label.lua", [[
 local ft = require("ftpipe")

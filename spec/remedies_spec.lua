@@ -6,7 +6,7 @@ local remedies = require("ftpipe.plan.remedies")
 
 local OPTIONS = named.flags {
    batch = 8, micro_batches = 4, recompute = "auto", partition = "mixed", optimizer = "adamw",
-   devices = "sim:3x40MB",
+   devices = "sim:3x40MB", schedule = "1f1b",
 }
 
 --- Lines for plans of which `over_of` gives the bytes that are too much, or nil when there is no
@@ -97,5 +97,16 @@ describe("remedies", function()
          return 100e6
       end, 100e6, { batch = 48, micro_batches = 3 })
       assert.same({ [3] = true, [6] = true, [12] = true, [24] = true }, asked)
+   end)
+
+   it("count stages by device where each device has all of them", function()
+      for schedule, stages in pairs { ["1f1b"] = { 12, 24 }, ["data-parallel"] = { 4, 8 } } do
+         local tried = {}
+         find(function(o)
+            if o.stages then tried[#tried + 1] = o.stages end
+            return 100e6
+         end, 100e6, { schedule = schedule })
+         assert.same(stages, tried, schedule)
+      end
    end)
 end)

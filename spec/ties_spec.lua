@@ -89,7 +89,8 @@ describe("weights that stages share", function()
    it("pass once a batch through one slot where batches do not meet", function()
       local function slots_of(schedule)
          local plan, list = pipeline.plan {
-            family = "gpt2", devices = "cpu:2", stages = 6, schedule = schedule, micro_batches = 2,
+            family = "gpt2", vocab_size = 700, devices = "cpu:2", stages = 6,
+            schedule = schedule, micro_batches = 2,
          }, {}
          for slots in plan:text():gmatch("\nedge [RU]%d+>[RW]%d+ bytes [1-9]%d* slots (%d+)") do
             list[#list + 1] = tonumber(slots)
@@ -97,7 +98,7 @@ describe("weights that stages share", function()
          return list
       end
       for _, schedule in ipairs { "1f1b", "gpipe", "zero-bubble", "harmony-pp" } do
-         assert.same({ 1, 1 }, slots_of(schedule), schedule) -- gradients, and weights back
+         for _, slots in ipairs(slots_of(schedule)) do assert.equal(1, slots, schedule) end
       end
       assert.is_true(slots_of("async")[1] > 1)
    end)

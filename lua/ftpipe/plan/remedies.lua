@@ -5,6 +5,7 @@ local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
 local placement = require("ftpipe.placement")
+local schedules = require("ftpipe.schedule")
 local swaps = require("ftpipe.plan.swaps")
 local units = require("ftpipe.base.units")
 
@@ -36,7 +37,8 @@ local function changes_of(o)
    local function add(changed) list[#list + 1] = changed end
    if o.recompute ~= "always" then add { recompute = "always" } end
    if (o.swap or "never") == "never" then
-      local n_devices = #core.engine.devices(o.devices)
+      local all_on_each = schedules.replicates(o.rule or o.schedule)
+      local n_devices = all_on_each and 1 or #core.engine.devices(o.devices)
       add { swap = "auto" }
       for _, per_device in ipairs(swaps.STAGES) do
          local stages = per_device * n_devices
