@@ -68,14 +68,18 @@ local function work(plan)
    return busy / steps
 end
 
-local function same_memory(plan, reached)
+--- The share of the planned memory that was reached on the device that reached least of its own;
+-- never more than was planned on any. Slots between stages need not all be full at once.
+local function share_reached(plan, reached)
+   local least = 1
    for d, row in ipairs(plan.memory) do
-      if row.total ~= reached[d].total then return false end
+      assert(reached[d].total <= row.total, "a device held more than was planned")
+      least = math.min(least, reached[d].total / row.total)
    end
-   return true
+   return least
 end
 
-local errors, cpu_errors, exact = {}, {}, true
+local errors, cpu_errors, shares = {}, {}, {}
 
 local function compare(name, model, schedule, recompute)
    local o = options_of(model, schedule, recompute)
@@ -91,11 +95,11 @@ local function compare(name, model, schedule, recompute)
    local cpu, reached = seen.cpu_seconds, seen.reached
    local off, cpu_off = measured / predicted - 1, cpu / work(plan) - 1
    errors[#errors + 1], cpu_errors[#cpu_errors + 1] = math.abs(off), math.abs(cpu_off)
-   exact = exact and same_memory(plan, reached)
+   shares[#shares + 1] = share_reached(plan, reached)
    print(("%-9s %-5s recompute %-3s: predicted %8.2f ms a step, measured %8.2f (%+.1f %%); CPU time "
-      .. "predicted %8.2f ms, measured %8.2f (%+.1f %%); memory %s"):format(name, schedule,
+      .. "predicted %8.2f ms, measured %8.2f (%+.1f %%); memory reached %.2f %%"):format(name, schedule,
       recompute and "on" or "off", 1e3 * predicted, 1e3 * measured, 100 * off, 1e3 * work(plan),
-      1e3 * cpu, 100 * cpu_off, same_memory(plan, reached) and "exact" or "differs"))
+      1e3 * cpu, 100 * cpu_off, 100 * shares[#shares]))
 end
 
 core.sys.mkdir(scratch)
@@ -106,9 +110,9 @@ for _, name in ipairs(names) do
    end
 end
 os.execute("rm -r '" .. scratch .. "'")
-print(("fidelity: median error %.1f %%, worst %.1f %%; of CPU time median %.1f %%, worst %.1f %%; memory %s")
+print(("fidelity: median error %.1f %%, worst %.1f %%; of CPU time median %.1f %%, worst %.1f %%; memory reached at least %.2f %%")
    :format(100 * peer.median(errors), 100 * math.max(unpack(errors)), 100 * peer.median(cpu_errors),
-   100 * math.max(unpack(cpu_errors)), exact and "exact" or "differs"))
+   100 * math.max(unpack(cpu_errors)), 100 * math.min(unpack(shares))))
 peer.gate("fidelity-median", peer.median(errors))
 peer.gate("fidelity-worst", math.max(unpack(errors)))
-assert(exact, "measured memory is not what was planned")
+peer.gate("fidelity-memory", math.min(unpack(shares)))

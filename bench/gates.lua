@@ -70,6 +70,7 @@ return {
    { "fidelity", "PROGRAM bench/fidelity.lua", gates = {
       { "fidelity-median", most = 0.03, against = "the measured step" },
       { "fidelity-worst", most = 0.08, against = "the measured step" },
+      { "fidelity-memory", least = 0.99, against = "the planned memory" },
    } },
    { "pipeline", "PROGRAM bench/pipeline.lua", gates = {
       { "pipeline-async", least = 0.95, against = "two single workers" },
