@@ -225,12 +225,15 @@ describe("ftpipe sweep", function()
       return counts
    end
 
-   local function rows()
+   --- What a method of the sweep's index gives.
+   local function indexed(method)
       local index = indexes.open(out, true)
-      local list = index:trials()
+      local list = index[method](index)
       index:close()
       return list
    end
+
+   local function rows() return indexed("trials") end
 
    local function wait_for(what)
       local deadline = core.sys.time_ns() + 60e9
@@ -384,13 +387,7 @@ describe("ftpipe sweep", function()
       write("tpe", 6, 1, '{ kind = "asha", min = 1, eta = 2 }')
       assert.equal(0, select(3, sweep("")))
       local function said(...) return (ftpipe { "sweep", "show", out, ... }) end
-      local function reports()
-         local index = indexes.open(out, true)
-         local list = index:reports()
-         index:close()
-         return list
-      end
-      local before, data, told = said(), said("--format", "json"), reports()
+      local before, data, told = said(), said("--format", "json"), indexed("reports")
       for _, damage in ipairs { ("x"):rep(5000), false } do
          os.remove(out .. "/sweep.db")
          if damage then core.sys.write_file(out .. "/sweep.db", damage) end
@@ -403,7 +400,7 @@ describe("ftpipe sweep", function()
          local printed = ftpipe { "runs", "reindex", out }
          assert.equal(("%s: 6 trials, %d reports\n"):format(out, #told), printed)
          assert.same({ before, data }, { said(), said("--format", "json") })
-         assert.same(told, reports())
+         assert.same(told, indexed("reports"))
       end
       -- what a full disk has cut is dropped, and nothing behind it
       local file = io.open(out .. "/sweep.jsonl", "a")

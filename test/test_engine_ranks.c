@@ -143,9 +143,9 @@ static void train_all(ft_run *run, job *j)
     }
 }
 
-static void take_part(int rank, void *user)
+/* What rank 0 does with the run, while the others serve. */
+static void take_part_in(int rank, job *j, void (*lead)(ft_run *run, job *j))
 {
-    job *j = user;
     ft_error err = {FT_OK, ""};
     ft_world *w = NULL;
     ft_run *run = NULL;
@@ -154,10 +154,15 @@ static void take_part(int rank, void *user)
         if (rank)
             went(ft_run_serve(run, &err), &err);
         else
-            train_all(run, j);
+            lead(run, j);
     }
     ft_run_free(run);
     ft_world_close(w);
+}
+
+static void take_part(int rank, void *user)
+{
+    take_part_in(rank, user, train_all);
 }
 
 /* -- all of them ------------------------------------------------------------------------------- */
@@ -280,19 +285,7 @@ static void fail_once(ft_run *run, job *j)
 
 static void fail_with_others(int rank, void *user)
 {
-    job *j = user;
-    ft_error err = {FT_OK, ""};
-    ft_world *w = NULL;
-    ft_run *run = NULL;
-    if (!went(ft_world_open(&w, "1", hear_line, &err), &err)) return;
-    if (went(ft_run_join(&run, j->b[rank], w, NULL, &err), &err)) {
-        if (rank)
-            went(ft_run_serve(run, &err), &err);
-        else
-            fail_once(run, j);
-    }
-    ft_run_free(run);
-    ft_world_close(w);
+    take_part_in(rank, user, fail_once);
 }
 
 static _Atomic int launches;
