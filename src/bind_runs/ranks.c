@@ -1,5 +1,5 @@
 /* bind_runs/ranks.c - the processes of a run, seen from Lua: meeting them, and what they are told
- * besides what a run says itself (engine/ranks.c). */
+ * besides what a run says itself (ranks/ranks.c). */
 #include <stdio.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "engine/ranks.h"
+#include "engine/internal.h"
 
 /* The device that a need waits for; -1: who feeds batches. */
 static int giver_of(const ft_run *run, const need *n)
@@ -109,7 +109,7 @@ static void add_device(const ft_run *run, int d, ft_text *text)
     ft_text_add(text, "%s, for %.1f s\n", waits ? "" : "at work", seconds);
 }
 
-void ranks_rest(void *user, char out[FT_AT_WORDS])
+void tell_rest(void *user, char out[FT_AT_WORDS])
 {
     const ft_run *run = user;
     int s = 0;
@@ -120,7 +120,7 @@ void ranks_rest(void *user, char out[FT_AT_WORDS])
              run->blueprint->cut.devices[stage->device].name);
 }
 
-void ranks_are_at(void *user, char out[FT_AT_WORDS])
+void tell_work(void *user, char out[FT_AT_WORDS])
 {
     const ft_run *run = user;
     ft_action a;
@@ -132,7 +132,7 @@ void ranks_are_at(void *user, char out[FT_AT_WORDS])
                  run->plan->forward_only ? "an evaluation" : "training");
         return;
     }
-    ranks_rest(user, out);
+    tell_rest(user, out);
 }
 
 /* The device that holds this one up; -1: none does. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "engine/ranks.h"
+#include "engine/internal.h"
 #include "state/outputs.h"
 
 /* -- beginning --------------------------------------------------------------------------------- */
@@ -105,6 +105,26 @@ static ft_status check_begin(const ft_run *run, const ft_plan *plan, bool thread
     return ft_run_check_plan(plan, err);
 }
 
+static void lose(void *user, const ft_error *error)
+{
+    run_stop(user, error);
+}
+
+/* The loss of another process stops the leg, and others hear what this one is at. */
+static void watch_world(ft_run *run)
+{
+    if (!run->world) return;
+    ft_world_on_failure(run->world, lose, run);
+    ft_world_on_ask(run->world, tell_work, run);
+}
+
+static void unwatch_world(ft_run *run)
+{
+    if (!run->world) return;
+    ft_world_on_failure(run->world, NULL, NULL);
+    ft_world_on_ask(run->world, tell_rest, run);
+}
+
 static ft_status begin_here(ft_run *run, const ft_plan *plan, int64_t first_step, bool threaded,
                             ft_error *err)
 {
@@ -122,7 +142,7 @@ static ft_status begin_here(ft_run *run, const ft_plan *plan, int64_t first_step
     ft_ops_thread_init();
     if (status == FT_OK && threaded) status = workers_start(run, err);
     run->active = status == FT_OK;
-    if (run->active) ranks_watch(run);
+    if (run->active) watch_world(run);
     if (status != FT_OK) {
         units_end(run, NULL);
         swaps_end(run);
@@ -354,7 +374,7 @@ ft_status ft_run_end(ft_run *run, ft_error *err)
         run_fail(run, &stopped);
     }
     workers_join(run);
-    ranks_unwatch(run);
+    unwatch_world(run);
     if (complete && status == FT_OK) status = remotes_settle(run, run->taken, err);
     if (leads(run)) {
         ft_status heard = ranks_hear_end(run, complete && status == FT_OK ? err : NULL);

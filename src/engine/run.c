@@ -6,6 +6,43 @@
 #include "engine/internal.h"
 #include "state/disk.h"
 
+/* -- checking ---------------------------------------------------------------------------------- */
+
+/* The first action of a kind that cannot be executed, or NULL. */
+static const ft_action *find_unknown(const ft_action_list *list)
+{
+    for (int i = 0; i < list->n; i++)
+        if (!can_execute(list->actions[i].kind)) return &list->actions[i];
+    return NULL;
+}
+
+ft_status ft_run_check_plan(const ft_plan *plan, ft_error *err)
+{
+    for (int d = 0; d < plan->n_devices; d++) {
+        const ft_device_plan *lists = &plan->devices[d];
+        const ft_action *a = find_unknown(&lists->warmup);
+        if (!a) a = find_unknown(&lists->body);
+        if (!a) a = find_unknown(&lists->drain);
+        if (a)
+            return ft_fail(
+                err, FT_UNSUPPORTED,
+                "plan: %s actions, as stage %d has on device %d, can be planned and simulated but "
+                "not executed yet: expected a schedule without them, as 1f1b",
+                ft_action_word(a->kind), a->stage, d);
+        if (plan->by_policy[d])
+            return ft_fail(err, FT_UNSUPPORTED,
+                           "engine: device %d chooses its order by policy, which can be simulated "
+                           "but not executed yet",
+                           d);
+    }
+    return FT_OK;
+}
+
+ft_status ft_run_check(const ft_blueprint *b, ft_error *err)
+{
+    return ft_run_check_plan(&b->plan, err);
+}
+
 /* -- making ------------------------------------------------------------------------------------ */
 
 static ft_status allocate_block(ft_run *run, int d, ft_error *err)
@@ -164,11 +201,6 @@ static ft_status point_stage(ft_run *run, int s, ft_error *err)
     return point_terms(run, s, err);
 }
 
-bool owner_is_here(const ft_run *run, int param)
-{
-    return stage_is_here(run, run->blueprint->params[param].owner);
-}
-
 static char *owner_block(const ft_run *run, int param)
 {
     const ft_blueprint *b = run->blueprint;
@@ -211,6 +243,7 @@ static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
     FT_TRY(units_open(run, err));
     FT_TRY(remotes_open(run, err));
     FT_TRY(ranks_open(run, err));
+    if (run->world) ft_world_on_ask(run->world, tell_rest, run);
     return run->trains ? FT_OK : guards_write(run, true, err);
 }
 
@@ -327,11 +360,6 @@ int ft_run_n_devices(const ft_run *run)
 }
 
 /* -- parameters -------------------------------------------------------------------------------- */
-
-char *param_at(const ft_run *run, int param)
-{
-    return run->stages[run->blueprint->params[param].owner].params[param];
-}
 
 /* Between a parameter with its state, on its owner's device, and their mirror. */
 static ft_status copy_mirror(ft_run *run, int param, bool to_device, ft_error *err)

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "engine/ranks.h"
+#include "engine/internal.h"
 
 enum { LOST_NS = 2000000000 }; /* for workers to come back */
 
@@ -61,7 +61,7 @@ static void feed(server *s, const control *c, const char *data)
         const ft_graph *g = b->cut.graphs[c->number];
         ft_spec spec = ft_graph_value(g, ft_graph_input_value(g, i))->spec;
         s->views[i] = (ft_view){0};
-        if (!s->now->ranks->reads[s->now->rank * b->n_inputs + i]) continue;
+        if (!reads_input(s->now, s->now->rank, i)) continue;
         spec.shape = ft_shape_of(ft_shape_count(&spec.shape) * b->cut.micro_batches);
         s->views[i] = ft_view_of(&spec, (void *)(uintptr_t)(data + at));
         at += b->input_bytes[c->number * b->n_inputs + i] * b->cut.micro_batches;

@@ -7,6 +7,7 @@
  * written down in its message. */
 #include <string.h>
 
+#include "state/batches.h"
 #include "state/ledger.h"
 #include "state/remote.h"
 
@@ -31,6 +32,16 @@ bool stage_is_here(const ft_run *run, int stage)
 int rank_of_stage(const ft_run *run, int stage)
 {
     return run->blueprint->cut.devices[run->blueprint->stages[stage].device].rank;
+}
+
+bool owner_is_here(const ft_run *run, int param)
+{
+    return stage_is_here(run, run->blueprint->params[param].owner);
+}
+
+char *param_at(const ft_run *run, int param)
+{
+    return run->stages[run->blueprint->params[param].owner].params[param];
 }
 
 void run_stop(ft_run *run, const ft_error *error)
@@ -72,7 +83,7 @@ static void write_note(ft_run *run, int e, int64_t batch, note *out)
 {
     const ft_blueprint *b = run->blueprint;
     const ft_stage_layout *from = &b->stages[b->edges[e].from];
-    const batch_state *state = &run->batches[batch % b->batch_slots];
+    const batch_state *state = batch_of(run, batch);
     int n = 0;
     pthread_mutex_lock(&run->error_lock);
     out->order = state->failure_order;
@@ -81,18 +92,6 @@ static void write_note(ft_run *run, int e, int64_t batch, note *out)
     for (int i = 0; b->norms && i < from->n_params; i++)
         if (from->params[i].owned)
             out->squared[n++] = norms_of(run, batch)[from->params[i].param].squared;
-}
-
-void note_failure(ft_run *run, int64_t batch, const ft_error *failure, int64_t order)
-{
-    batch_state *state = &run->batches[batch % run->blueprint->batch_slots];
-    if (failure->status == FT_OK) return;
-    pthread_mutex_lock(&run->error_lock);
-    if (state->failure.status == FT_OK || order < state->failure_order) {
-        state->failure = *failure;
-        state->failure_order = order;
-    }
-    pthread_mutex_unlock(&run->error_lock);
 }
 
 static void read_note(ft_run *run, int e, int64_t batch, const note *in)

@@ -8,6 +8,9 @@
 bool is_here(const ft_run *run, int device);
 bool stage_is_here(const ft_run *run, int stage);
 int rank_of_stage(const ft_run *run, int stage);
+/* Whether the device of a parameter's owner is of this process; where the parameter is there. */
+bool owner_is_here(const ft_run *run, int param);
+char *param_at(const ft_run *run, int param);
 /* Whether a stage of that rank reads an input. */
 bool reads_input(const ft_run *run, int rank, int input);
 /* Edges to other processes, of a run; before a leg. */
@@ -20,8 +23,6 @@ void remote_fill(worker *w, const ft_action *action, int e);
 void remote_free(const ft_run *run, int slots_of);
 /* After a leg of so many batches: waits until others have freed all that was sent. */
 ft_status remotes_settle(ft_run *run, int64_t batches, ft_error *err);
-/* A failure of a batch, which counts if none before it in the order was noted. */
-void note_failure(ft_run *run, int64_t batch, const ft_error *failure, int64_t order);
 /* Stores the first failure, stops everybody here. */
 void run_stop(ft_run *run, const ft_error *error);
 

@@ -1,4 +1,4 @@
-/* state/run.h - a run in memory: for the engine alone.
+/* state/run.h - a run in memory: for the rooms that execute plans.
  *
  * What a run has on its devices, what it counts of it, and how bytes come and go. Nothing here
  * knows in which order a plan goes on. */
@@ -162,7 +162,7 @@ struct ft_run {
     int rank;                         /* whose devices are here */
     int home;                         /* the first of them */
     int first_tag;                    /* of messages of its edges */
-    struct ranks *ranks;              /* engine/ranks.c */
+    struct ranks *ranks;              /* ranks/ranks.c */
     worker *workers;
     stage_state *stages;
     edge_state *edges;

@@ -11,7 +11,7 @@
 /* A blueprint with memory and weights (engine/engine.h). */
 typedef struct ft_run ft_run;
 
-/* Tags of messages between processes: of what ranks tell each other (engine/ranks.c); by edge. */
+/* Tags of messages between processes: of what ranks tell each other (ranks/ranks.h); by edge. */
 enum {
     FT_TAG_CONTROL = FT_FIRST_TAG,
     FT_TAG_REPLY,

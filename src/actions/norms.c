@@ -1,4 +1,4 @@
-/* engine/norms.c - the norm of all gradients.
+/* actions/norms.c - the norm of all gradients.
  *
  * A reduce leaves the squared norm of each gradient that its stage owns with those of its batch,
  * where updates find it that wait for it. Where stages update at their own times, a stage takes
@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/internal.h"
+#include "actions/internal.h"
 
 /* What the stage has taken over; behind the batches. */
 static norm_cell *taken_norms(const ft_run *run, int s)

@@ -1,11 +1,11 @@
-/* engine/gap.c - gradients of older weights: action A, and what it is measured by.
+/* actions/gap.c - gradients of older weights: action A, and what it is measured by.
  *
  * An A divides what its stage has summed for the weights that it, or another of its replicas, owns;
  * what it has summed for weights of other stages goes to them as it is, since their optimizer's
  * state is not here. */
 #include <math.h>
 
-#include "engine/internal.h"
+#include "actions/internal.h"
 
 typedef struct attenuating {
     ft_gap gap;

@@ -1,10 +1,10 @@
-/* engine/compute.c - forwards, backwards and their halves: a program, its values in and out.
+/* actions/compute.c - forwards, backwards and their halves: a program, its values in and out.
  *
  * An action copies what its edges bring to where the program expects it, runs the program, and
  * copies out what other stages wait for. */
 #include <math.h>
 
-#include "engine/internal.h"
+#include "actions/internal.h"
 
 static int64_t value_bytes(const ft_graph *g, ft_value_id v)
 {

@@ -1,13 +1,29 @@
-/* engine/ranks.c - several processes: what rank 0 tells the others, and what they tell it.
+/* ranks/ranks.c - several processes: what rank 0 tells the others, and what they tell it.
  *
  * Rank 0 begins, feeds and ends legs; the others hear of it in the same order and do the same with
- * the devices that they have (serve.c). When the stages of a process are done with a batch, rank 0
- * hears what they know of it: losses, norms, failures, outputs, what their devices did. */
+ * the devices that they have (engine/serve.c). When the stages of a process are done with a batch,
+ * rank 0 hears what they know of it: losses, norms, failures, outputs, what their devices did. */
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/ranks.h"
+#include "blueprint/states.h"
+#include "ranks/ranks.h"
+#include "state/batches.h"
 #include "state/outputs.h"
+#include "state/remote.h"
+
+struct ranks {
+    ft_run *run;
+    int n_others; /* processes besides rank 0 that have stages of the run */
+    int done_tag, failure_tag;
+    char **slips; /* by rank: ring of what is said of batches */
+    int64_t *slip_bytes;
+    int64_t *placed, *heard; /* by rank: slips so far in this leg */
+    char *page;              /* at rank 0: room for what is said */
+    bool begun;              /* others have other parameters than zeros */
+    bool is_torn;            /* a leg was ended early, messages of it may be under way */
+    ft_error failure;
+};
 
 bool leads(const ft_run *run)
 {
@@ -164,11 +180,6 @@ static void hear_failure(void *user, int from, int tag, int64_t bytes)
     run_stop(r->run, &r->failure);
 }
 
-static void lose(void *user, const ft_error *error)
-{
-    run_stop(user, error);
-}
-
 /* -- telling ----------------------------------------------------------------------------------- */
 
 /* Room for what is said behind a control. */
@@ -301,7 +312,7 @@ void ranks_feed(ft_run *run, const ft_feed *feed)
         if (!r->slips[rank]) continue; /* it has no stages */
         for (int i = 0; i < b->n_inputs; i++) {
             int64_t bytes = b->input_bytes[feed->bucket * b->n_inputs + i] * b->cut.micro_batches;
-            if (!r->reads[rank * b->n_inputs + i]) continue;
+            if (!reads_input(run, rank, i)) continue;
             memcpy(page_of(run) + at, feed->inputs[i].data, (size_t)bytes);
             at += bytes;
         }
@@ -442,7 +453,6 @@ static ft_status open_page(ft_run *run, ft_error *err)
 
 ft_status ranks_open(ft_run *run, ft_error *err)
 {
-    const ft_blueprint *b = run->blueprint;
     int second = run->trains != NULL;
     if (!run->world) return FT_OK;
     int size = ft_world_size(run->world);
@@ -454,33 +464,16 @@ ft_status ranks_open(ft_run *run, ft_error *err)
                         .slips = ft_arena_array(run->arena, size, sizeof *r->slips),
                         .slip_bytes = ft_arena_array(run->arena, size, sizeof *r->slip_bytes),
                         .placed = ft_arena_array(run->arena, size, sizeof *r->placed),
-                        .heard = ft_arena_array(run->arena, size, sizeof *r->heard),
-                        .reads = ft_arena_array(run->arena, (int64_t)size * b->n_inputs + 1, 1)};
-    if (!r->slips || !r->slip_bytes || !r->placed || !r->heard || !r->reads) return no_memory(err);
+                        .heard = ft_arena_array(run->arena, size, sizeof *r->heard)};
+    if (!r->slips || !r->slip_bytes || !r->placed || !r->heard) return no_memory(err);
     FT_TRY(open_slips(run, err));
     FT_TRY(open_outputs(run, err));
-    for (int rank = 0; rank < size; rank++)
-        for (int i = 0; i < b->n_inputs; i++)
-            r->reads[rank * b->n_inputs + i] = reads_input(run, rank, i);
     if (leads(run)) FT_TRY(open_page(run, err));
-    ft_world_on_ask(run->world, ranks_rest, run);
     const ft_receiver done = {r->done_tag, 1, r, place_slip, hear_slip};
     const ft_receiver failure = {r->failure_tag, 1, r, place_failure, hear_failure};
     if (run->rank) return FT_OK;
     FT_TRY(ft_world_listen(run->world, &done, err));
     return ft_world_listen(run->world, &failure, err);
-}
-
-void ranks_watch(ft_run *run)
-{
-    if (run->world) ft_world_on_failure(run->world, lose, run);
-    if (run->world) ft_world_on_ask(run->world, ranks_are_at, run);
-}
-
-void ranks_unwatch(ft_run *run)
-{
-    if (run->world) ft_world_on_failure(run->world, NULL, NULL);
-    if (run->world) ft_world_on_ask(run->world, ranks_rest, run);
 }
 
 void ranks_free(ft_world *world)

@@ -1,4 +1,4 @@
-/* engine/predict.c - weights as they will be when the updates that are missing are done: action P.
+/* actions/predict.c - weights as they will be when the updates that are missing are done: action P.
  *
  * A forward that comes before the updates of earlier batches reads a prediction of them; backwards
  * read the newest weights (Chen and others, SpecTrain, arXiv:1809.02839; Guan and others, XPipe,
@@ -6,7 +6,7 @@
  * row. Rates of the missing updates are known: their batches were fed before. A replica knows the
  * optimizer's state of what others of its stage own: it comes with their weights. Weights that a
  * stage takes over from another one are not predicted: their state is not here. */
-#include "engine/internal.h"
+#include "actions/internal.h"
 
 typedef struct predicting {
     const ft_optimizer *optimizer;

@@ -1,8 +1,8 @@
-/* engine/update.c - gradients into weights: sums of terms, norms, optimizer steps, copies of tied
+/* actions/update.c - gradients into weights: sums of terms, norms, optimizer steps, copies of tied
  * weights. */
 #include <math.h>
 
-#include "engine/internal.h"
+#include "actions/internal.h"
 
 /* -- reduce ------------------------------------------------------------------------------------ */
 

@@ -1,4 +1,4 @@
-/* engine/finite.c - numbers that are not finite stop a step.
+/* actions/finite.c - numbers that are not finite stop a step.
  *
  * Every micro-batch's loss, the values that it sends and its gradient terms are looked at as they
  * are made. What is found does not stop the workers at once, which would leave it to chance which
@@ -7,7 +7,7 @@
  * and the first in that order is what ft_run_next gives. Synchronous schedules update when all
  * stages have all their gradients, so no stage has updated by then; asynchronously those stages
  * have not that saw such a number. */
-#include "engine/internal.h"
+#include "actions/internal.h"
 
 #include <stdio.h>
 

@@ -1,0 +1,58 @@
+/* ranks/ranks.h - what the processes of a run say to each other.
+ *
+ * Rank 0 tells the others what to do; they tell it what became of it. Who does it is the engine's.
+ */
+#ifndef FT_RANKS_H
+#define FT_RANKS_H
+
+#include "state/run.h"
+
+/* What rank 0 says; bytes may follow. */
+typedef enum {
+    SAY_BEGIN,       /* a leg: number of batches, first_step. Replied to */
+    SAY_FEED,        /* bucket, rate; the inputs that the rank reads */
+    SAY_DRAIN,       /* */
+    SAY_END,         /* number: whether the leg is complete. Replied to, with events */
+    SAY_FETCH,       /* a parameter; replied to, with it and its optimizer's state */
+    SAY_STORE,       /* a parameter */
+    SAY_STORE_STATE, /* its optimizer's state */
+    SAY_REFRESH,     /* replied to */
+    SAY_FREE
+} say_kind;
+
+typedef struct control {
+    int32_t kind;
+    int32_t evaluates; /* of the run of evaluation */
+    int64_t number, first_step;
+    double rate;
+} control;
+
+/* Of a run, before its legs. */
+ft_status ranks_open(ft_run *run, ft_error *err);
+void ranks_close(ft_run *run);
+/* The others free theirs. */
+void ranks_free(ft_world *world);
+/* Whether the run has other processes do what it does. */
+bool leads(const ft_run *run);
+/* Parts of a batch that end apart: stages here and, at rank 0, other processes with stages. */
+int ranks_parts(const ft_run *run);
+
+/* At rank 0, around a leg; at its end with what happened there. */
+ft_status ranks_begin(ft_run *run, int64_t batches, int64_t first_step, ft_error *err);
+void ranks_say_end(ft_run *run, bool complete);
+ft_status ranks_hear_end(ft_run *run, ft_error *err);
+void ranks_feed(ft_run *run, const ft_feed *feed);
+void ranks_drain(ft_run *run);
+/* Parameters with their state, from their owner into the mirror; and to those who have them, with
+ * a refresh there. */
+ft_status ranks_fetch(ft_run *run, int param, ft_error *err);
+void ranks_store(ft_run *run, int param);
+ft_status ranks_refresh(ft_run *run, ft_error *err);
+
+/* Elsewhere: tells rank 0 that a batch is done here, and with what; a failure of this process. */
+void ranks_report(ft_run *run, int64_t batch);
+void ranks_tell(ft_run *run, const ft_error *error);
+/* What happened in a leg here, for rank 0; without `out` its bytes are counted. */
+void ranks_write_events(ft_run *run, char *out, int64_t *bytes);
+
+#endif

@@ -1,0 +1,51 @@
+/* state/batches.c - what is known of a batch while it is under way, and what became of it. */
+#include "state/batches.h"
+
+#include "base/clock.h"
+
+float *loss_of(const ft_run *run, int s, int64_t batch, int64_t micro)
+{
+    const ft_blueprint *b = run->blueprint;
+    const ft_stage_share *of = &b->seating.of[b->stages[s].origin];
+    int64_t slot = batch % b->batch_slots;
+    return &run->stages[s].losses[slot * of->per_batch + ft_share_local(of, micro)];
+}
+
+/* Over its micro-batches in their order, whichever replica has them. */
+static double sum_losses(const ft_run *run, int64_t batch)
+{
+    const ft_blueprint *b = run->blueprint;
+    double sum = 0;
+    int s = 0;
+    while (!b->stages[s].sums_loss) s++;
+    for (int m = 0; m < b->cut.micro_batches; m++) {
+        int replica = ft_share_replica(&b->seating.of[b->stages[s].origin], m);
+        sum += (double)*loss_of(run, s + replica, batch, m);
+    }
+    return sum;
+}
+
+void complete_batch(ft_run *run, int64_t number)
+{
+    batch_state *batch = batch_of(run, number);
+    run->results[number % run->blueprint->batch_slots] =
+        (ft_result){.step = run->first_step + number,
+                    .loss = sum_losses(run, number),
+                    .grad_norm = batch->norm,
+                    .rate = batch->rate,
+                    .end_ns = ft_now_ns() - run->start_ns};
+    atomic_store(&batch->finished, number + 1);
+    ft_gate_open(&run->done_gate);
+}
+
+void note_failure(ft_run *run, int64_t batch, const ft_error *failure, int64_t order)
+{
+    batch_state *state = batch_of(run, batch);
+    if (failure->status == FT_OK) return;
+    pthread_mutex_lock(&run->error_lock);
+    if (state->failure.status == FT_OK || order < state->failure_order) {
+        state->failure = *failure;
+        state->failure_order = order;
+    }
+    pthread_mutex_unlock(&run->error_lock);
+}
