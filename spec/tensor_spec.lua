@@ -148,6 +148,18 @@ describe("tensor", function()
 
    it("prints dtype, shape and elements", function()
       assert.matches("f32 %(2, 2%)", tostring(tensor { { 1, 2 }, { 3, 4 } }))
+      local many = tensor.arange(2000)
+      assert.matches("^tensor f32 %(2000%): min 0, max 1999, mean 999%.5, deviation 577%.4\n",
+         tostring(many))
+      assert.is_nil(tostring(many):find(" 1000,", 1, true))
+      assert.is_not_nil(many:text():find(" 1000,", 1, true))
+   end)
+
+   it("says what numbers it holds", function()
+      local t = tensor { 1, 3, 0 / 0, -1 / 0 }
+      assert.same({ count = 4, nan = 1, infinite = 1, min = 1, max = 3, mean = 2, deviation = 1 },
+         t:stats())
+      assert.same({ count = 0, nan = 0, infinite = 0 }, tensor.zeros({ 0 }):stats())
    end)
 
    it("lets the collector see its memory", function()

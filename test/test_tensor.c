@@ -352,7 +352,7 @@ static void test_failing_allocations(void)
 static void check_format(ft_tensor *t, const char *wanted)
 {
     ft_text text = {0};
-    CHECK_STATUS(ft_tensor_format(ft_tensor_view(t), &text), FT_OK);
+    CHECK_STATUS(ft_tensor_format(ft_tensor_view(t), false, &text), FT_OK);
     if (!CHECK(!strcmp(text.data, wanted))) fprintf(stderr, "%s\n", text.data);
     ft_text_fini(&text);
     ft_tensor_release(t);
@@ -367,7 +367,8 @@ static void test_format(void)
                  "tensor i32 (2, 1, 2)\n[[[0, 1]],\n\n [[2, 3]]]");
     check_format(new_ramp(FT_F32, ft_shape_of(0, 3)), "tensor f32 (0, 3)\n[]");
     check_format(new_ramp(FT_I64, ft_shape_of(2000)),
-                 "tensor i64 (2000)\n[   0,    1,    2, ..., 1997, 1998, 1999]");
+                 "tensor i64 (2000): min 0, max 1999, mean 999.5, deviation 577.4\n"
+                 "[   0,    1,    2, ..., 1997, 1998, 1999]");
     ft_tensor *scalar = new_tensor(FT_F32, (ft_shape){0});
     ft_view_set(ft_tensor_view(scalar), 0, -0.1);
     check_format(scalar, "tensor f32 ()\n-0.1");
@@ -380,10 +381,60 @@ static void test_format_elides_the_middle(void)
 {
     ft_tensor *t = new_ramp(FT_F32, ft_shape_of(300, 4));
     check_format(
-        t, "tensor f32 (300, 4)\n"
+        t, "tensor f32 (300, 4): min 0, max 1199, mean 599.5, deviation 346.4\n"
            "[[   0,    1,    2,    3],\n [   4,    5,    6,    7],\n [   8,    9,   10,   11],\n"
            " ...,\n"
            " [1188, 1189, 1190, 1191],\n [1192, 1193, 1194, 1195],\n [1196, 1197, 1198, 1199]]");
+}
+
+static void test_format_of_the_whole(void)
+{
+    ft_tensor *t = new_ramp(FT_F32, ft_shape_of(2000));
+    ft_text text = {0};
+    CHECK_STATUS(ft_tensor_format(ft_tensor_view(t), true, &text), FT_OK);
+    CHECK(strstr(text.data, " 998,  999, 1000, 1001,") && !strstr(text.data, "..."));
+    ft_text_fini(&text);
+    ft_tensor_release(t);
+}
+
+/* A column of a matrix: 0, 2, 4, ... with a NaN and two infinities among them. */
+static void test_stats(void)
+{
+    ft_tensor *t = new_ramp(FT_F32, ft_shape_of(600, 2)), *column = NULL;
+    ft_error err;
+    CHECK_STATUS(ft_tensor_select(&column, t, 1, 0, &err), FT_OK);
+    const ft_view *view = ft_tensor_view(column);
+    ft_stats s = ft_view_stats(view);
+    CHECK(s.count == 600 && s.n_nan == 0 && s.n_infinite == 0);
+    CHECK(s.min == 0 && s.max == 1198 && fabs(s.mean - 599) < 1e-9);
+    CHECK(fabs(s.deviation - 2 * sqrt((600.0 * 600 - 1) / 12)) < 1e-9);
+    ft_view_set(view, 0, NAN);
+    ft_view_set(view, 1, INFINITY);
+    ft_view_set(view, 599, -INFINITY);
+    s = ft_view_stats(view);
+    CHECK(s.n_nan == 1 && s.n_infinite == 2);
+    CHECK(s.min == 4 && s.max == 1196 && fabs(s.mean - 600) < 1e-9);
+    ft_tensor_release(column);
+    ft_tensor_release(t);
+}
+
+/* The deviation of numbers that are nearly alike does not drown in their mean. */
+static void test_stats_around_a_large_mean(void)
+{
+    ft_tensor *t = new_tensor(FT_F64, ft_shape_of(1000));
+    for (int64_t i = 0; i < 1000; i++) ft_view_set(ft_tensor_view(t), i, 1e9 + (double)(i % 2));
+    CHECK(fabs(ft_view_stats(ft_tensor_view(t)).deviation - 0.5) < 1e-9);
+    ft_tensor_release(t);
+}
+
+static void test_format_names_what_is_not_finite(void)
+{
+    ft_tensor *t = new_ramp(FT_F32, ft_shape_of(3));
+    ft_view_set(ft_tensor_view(t), 0, NAN);
+    ft_view_set(ft_tensor_view(t), 1, INFINITY);
+    check_format(t, "tensor f32 (3): min 2, max 2, mean 2, deviation 0, 1 NaN, 1 infinite\n"
+                    "[nan, inf,   2]");
+    check_format(new_ramp(FT_BOOL, ft_shape_of(2)), "tensor bool (2)\n[false,  true]");
 }
 
 int main(void)
@@ -403,5 +454,9 @@ int main(void)
     RUN(test_failing_allocations);
     RUN(test_format);
     RUN(test_format_elides_the_middle);
+    RUN(test_format_of_the_whole);
+    RUN(test_stats);
+    RUN(test_stats_around_a_large_mean);
+    RUN(test_format_names_what_is_not_finite);
     return check_report();
 }

@@ -461,21 +461,60 @@ static int tensor_is_finite(lua_State *L)
     return 1;
 }
 
-static int tensor_tostring(lua_State *L)
+/*** What numbers it holds: a table with count, min, max, mean, deviation (of those that are finite;
+ * absent when none is), nan and infinite (how many).
+ * @function tensor:stats */
+static int tensor_stats(lua_State *L)
 {
-    const ft_tensor *tensor = *script_box(L, 1, tensor_class);
-    if (!tensor) {
-        lua_pushliteral(L, "tensor (freed)");
-        return 1;
+    ft_stats s = ft_view_stats(script_check_view(L, 1));
+    int64_t n_odd = s.n_nan + s.n_infinite;
+    const struct {
+        const char *name;
+        double value;
+        bool is_known;
+    } fields[] = {
+        {"count", (double)s.count, true},
+        {"nan", (double)s.n_nan, true},
+        {"infinite", (double)s.n_infinite, true},
+        {"min", s.min, n_odd < s.count},
+        {"max", s.max, n_odd < s.count},
+        {"mean", s.mean, n_odd < s.count},
+        {"deviation", s.deviation, n_odd < s.count},
+    };
+    lua_newtable(L);
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        if (!fields[i].is_known) continue;
+        lua_pushnumber(L, fields[i].value);
+        lua_setfield(L, -2, fields[i].name);
     }
+    return 1;
+}
+
+static int push_text(lua_State *L, const ft_view *view, bool whole)
+{
     ft_text text = {0};
-    if (ft_tensor_format(ft_tensor_view(tensor), &text) != FT_OK) {
+    if (ft_tensor_format(view, whole, &text) != FT_OK) {
         ft_text_fini(&text);
         return script_fault(L, "no memory for the text of a tensor");
     }
     lua_pushlstring(L, text.data, (size_t)text.length);
     ft_text_fini(&text);
     return 1;
+}
+
+static int tensor_tostring(lua_State *L)
+{
+    const ft_tensor *tensor = *script_box(L, 1, tensor_class);
+    if (tensor) return push_text(L, ft_tensor_view(tensor), false);
+    lua_pushliteral(L, "tensor (freed)");
+    return 1;
+}
+
+/*** As text with every element; tostring(t) leaves out the middle of large ones.
+ * @function tensor:text */
+static int tensor_text(lua_State *L)
+{
+    return push_text(L, script_check_view(L, 1), true);
 }
 
 /* The address of the first element and the C type behind it, for ffi.cast in tensor.lua. */
@@ -517,6 +556,8 @@ int script_bind_tensor(lua_State *L)
         {"count", tensor_count},
         {"is_contiguous", tensor_contiguous},
         {"equals", tensor_equal},
+        {"stats", tensor_stats},
+        {"text", tensor_text},
         {"is_finite", tensor_is_finite},
         {"address", tensor_address},
         {NULL, NULL},

@@ -5,13 +5,16 @@
  *    [4, 5, 6]]
  *
  * Columns are as wide as their widest element. Of a tensor of more than 1000 elements, axes longer
- * than six show three elements at each end. */
+ * than six show three elements at each end, unless the whole is asked for. Of one with more than 16
+ * elements, or with some that are not finite, the first line says what numbers they are:
+ *
+ *   tensor f32 (300, 4): min 0, max 1199, mean 599.5, deviation 346.4, 2 NaN */
 #include "tensor/internal.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { EDGE = 3, WHOLE_COUNT = 1000, CELL = 40 };
+enum { EDGE = 3, WHOLE_COUNT = 1000, FEW = 16, CELL = 40 };
 
 typedef struct printer {
     const ft_view *view;
@@ -77,14 +80,33 @@ static void print_axis(printer *p, int axis, int64_t first)
     if (p->width) ft_text_add(p->text, "]");
 }
 
-ft_status ft_tensor_format(const ft_view *view, ft_text *text)
+static void print_stats(const ft_view *view, ft_text *text)
+{
+    ft_stats s = ft_view_stats(view);
+    int64_t n_odd = s.n_nan + s.n_infinite;
+    if (s.count <= FEW && n_odd == 0) return;
+    ft_text_add(text, ":");
+    if (view->dtype == FT_BOOL) {
+        ft_text_add(text, " %.0f true", s.mean * (double)s.count);
+        return;
+    }
+    if (n_odd < s.count)
+        ft_text_add(text, " min %.4g, max %.4g, mean %.4g, deviation %.4g%s", s.min, s.max, s.mean,
+                    s.deviation, n_odd ? "," : "");
+    if (s.n_nan) ft_text_add(text, " %lld NaN%s", (long long)s.n_nan, s.n_infinite ? "," : "");
+    if (s.n_infinite) ft_text_add(text, " %lld infinite", (long long)s.n_infinite);
+}
+
+ft_status ft_tensor_format(const ft_view *view, bool whole, ft_text *text)
 {
     char shape[160];
-    ft_text_add(text, "tensor %s %s\n", ft_dtype_name(view->dtype),
+    ft_text_add(text, "tensor %s %s", ft_dtype_name(view->dtype),
                 ft_shape_format(&view->shape, shape, sizeof shape));
+    print_stats(view, text);
+    ft_text_add(text, "\n");
     printer p = {.view = view, .text = text};
     int64_t count = ft_shape_count(&view->shape);
-    p.elide = count > WHOLE_COUNT;
+    p.elide = !whole && count > WHOLE_COUNT;
     if (count == 0) {
         ft_text_add(text, "[]");
     } else {

@@ -89,6 +89,13 @@ bool ft_view_contiguous(const ft_view *view);
 /* Element access by flat index in row-major order, converted; slow, for checks and printing. */
 double ft_view_get(const ft_view *view, int64_t index);
 void ft_view_set(const ft_view *view, int64_t index, double value);
+
+/* What numbers a view holds. */
+typedef struct ft_stats {
+    int64_t count, n_nan, n_infinite;
+    double min, max, mean, deviation; /* of those that are finite; 0 when none is */
+} ft_stats;
+ft_stats ft_view_stats(const ft_view *view);
 /* Copies src into dst, converting the dtype; shapes equal, any strides. Floats round to nearest
  * even, also in 16 bits; integers saturate. */
 ft_status ft_view_copy(const ft_view *dst, const ft_view *src, ft_error *err);
@@ -117,8 +124,8 @@ ft_status ft_tensor_reshape(ft_tensor **out, ft_tensor *t, const ft_shape *shape
 /* A contiguous copy with its own storage, converted to dtype. */
 ft_status ft_tensor_copy(ft_tensor **out, const ft_tensor *t, ft_dtype dtype, ft_error *err);
 
-/* Appends dtype, shape and elements; the middle of big tensors is left out. FT_NOMEM when the text
- * could not grow. */
-ft_status ft_tensor_format(const ft_view *view, ft_text *text);
+/* Appends dtype, shape, what numbers they are, and elements; the middle of big tensors is left out,
+ * unless the whole is asked for. FT_NOMEM when the text could not grow. */
+ft_status ft_tensor_format(const ft_view *view, bool whole, ft_text *text);
 
 #endif

@@ -20,6 +20,8 @@ end
 
 M.is_tensor = is_tensor
 
+meta.__whole = methods.text -- for page(x) at the prompt
+
 local function fail(format, ...)
    core.fail("invalid argument", core.where() .. format:format(...), 2)
 end
