@@ -41,6 +41,17 @@ describe("the prompt on a terminal", function()
       assert.matches("there is no global 'color' %(did you mean 'colour'%?%)", t:line("color"))
    end)
 
+   it("pages what is long", function()
+      local t = open { PAGER = "cat -n" }
+      t:line("many = {}")
+      t:line("for i = 1, 90 do many[i] = 'entry ' .. i end")
+      assert.matches("%.%.%. 66 more, page%(x%) has all\r\n", t:line("many"))
+      assert.matches("\n +91\t  %[90%] = \"entry 90\"\r\n", t:line("page(many)"))
+      t:close()
+      t = open { PAGER = "ftpipe-no-such-pager" }
+      assert.matches("\n{ %[1%] = 5 }\r\n", t:line("page { 5 }"))
+   end)
+
    it("takes a paste of 200 lines as one chunk, with tabs and what was typed around it", function()
       local t, lines = open(), { "total = 0" }
       for i = 2, 199 do lines[i] = ("\ttotal = total + %d -- line"):format(i) end

@@ -21,9 +21,51 @@ describe("repl", function()
       assert.equal("{}", shown("{}"))
       assert.equal('{ a = "x", b = {...} }', shown("{ a = 'x', b = { 1 } }"))
       assert.equal("{ a = {}, [1] = 5, [2] = { x = {...} } }", shown("{ 5, { x = {} }, a = {} }"))
-      assert.matches("^{\n  .*\n  %.%.%. 76 more\n}$", shown(
+      assert.matches("^{\n  .*\n  %.%.%. 76 more, page%(x%) has all\n}$", shown(
          "(function() local t = {} for i = 1, 100 do t[i] = ('y'):rep(9) end return t end)()"))
       assert.matches("^ftpipe .*: ft%.args, ", shown("require('ftpipe')"))
+   end)
+
+   it("shows all of a value when it is asked to", function()
+      local whole = require("ftpipe.prompt.show").whole
+      assert.equal("text", whole("text"))
+      assert.equal('{ a = { b = { c = "x" } }, ["d-e"] = 1 }',
+         whole { a = { b = { c = "x" } }, ["d-e"] = 1 })
+      local many = {}
+      for i = 1, 90 do many[i] = { i } end
+      assert.matches("^{\n  %[1%] = { %[1%] = 1 },\n.*\n  %[90%] = { %[1%] = 90 }\n}$", whole(many))
+      local round = { 1 }
+      round.again = { round }
+      assert.equal("{ again = { [1] = {...} }, [1] = 1 }", whole(round))
+      local tensor = require("ftpipe").tensor
+      assert.matches(" 1000, 1001,", whole(tensor.arange(2000)))
+   end)
+
+   it("has rows of characters for lists of numbers", function()
+      local spark = require("ftpipe.base.spark")
+      assert.equal("", spark({}))
+      assert.equal("_#", spark({ 1, 2 }, 40, true))
+      assert.equal("▁▁█", spark({ 1, 1, 5 }, 40, false))
+      assert.equal("___", spark({ 3, 3, 3 }, 40, true))
+      local falling = {}
+      for i = 1, 1000 do falling[i] = -i end
+      assert.equal("#*+=-:._", spark(falling, 8, true))
+   end)
+
+   it("measures how long calls take", function()
+      local tools = require("ftpipe").tools
+      local calls = 0
+      local measured = tools.bench(function() calls = calls + 1 end, { seconds = 0.01 })
+      assert.equal(calls - 1, measured.runs)
+      assert.is_true(0 < measured.low and measured.low <= measured.median
+         and measured.median <= measured.high)
+      assert.matches("^median %S+ [num]?s, half of them %S+ [num]?s to %S+ [num]?s, %d+ runs$",
+         tostring(measured))
+      local out = require("spec.support.process").ftpipe { "-e",
+         "local ft = require('ftpipe') print(ft.tools.time(function(a) return a, 8 end, 7))" }
+      assert.matches("^%S+ [num]?s\n7\t8\n$", out)
+      assert.fails_with(function() tools.bench(3) end, "'f': expected a function, got 3")
+      assert.fails_with(function() tools.bench(print, { second = 1 }) end, "did you mean 'seconds'")
    end)
 
    it("shows functions and parts by how they are called, models as trees", function()

@@ -21,5 +21,6 @@ return {
    { "sweep", "ftpipe.sweep", "many runs of one recipe, and which is best" },
    { "task", "ftpipe.task", "data and metrics" },
    { "tensor", "ftpipe.base.tensor", "tensors of numbers" },
+   { "tools", "ftpipe.prompt.tools", "what the prompt has beside ft: page, time, bench" },
    { "units", "ftpipe.base.units", "bytes, seconds and rates as text" },
 }

@@ -2,6 +2,14 @@
 
 local M = {}
 
+--- Whether the terminal, by its locale, shows more than ASCII.
+function M.is_unicode()
+   local locale = os.getenv("LC_ALL") or ""
+   if locale == "" then locale = os.getenv("LC_CTYPE") or "" end
+   if locale == "" then locale = os.getenv("LANG") or "" end
+   return locale:lower():find("utf%-?8") ~= nil
+end
+
 --- How many characters.
 function M.width(text) return select(2, text:gsub("[^\128-\191]", "")) end
 

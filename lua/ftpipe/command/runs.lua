@@ -11,6 +11,7 @@ local keys = require("ftpipe.base.keys")
 local left = require("ftpipe.store.left")
 local records = require("ftpipe.store.record")
 local small_file = require("ftpipe.base.small_file")
+local spark = require("ftpipe.base.spark")
 local suggest = require("ftpipe.base.suggest")
 local units = require("ftpipe.base.units")
 local usage = require("ftpipe.base.usage")
@@ -75,12 +76,24 @@ local function score_of(run)
       run.summary.unit or "") or "-"
 end
 
+--- "  loss  (curve)  4.3422 to 0.0603" of the steps that were done; nil of none.
+local function loss_line(path)
+   local ok, rows = pcall(left.rows, path)
+   local losses = {}
+   for _, row in ipairs(ok and rows or {}) do
+      if type(row.loss) == "number" then losses[#losses + 1] = row.loss end
+   end
+   return losses[1] and ("  %-24s %s  %.4f to %.4f"):format("loss by step", spark(losses),
+      losses[1], losses[#losses])
+end
+
 --- What a run's directory says of it, in lines.
 -- @local
 function M.lines(path)
    local run = read(path)
    local lines = { ("%s: %s, %s, %s"):format(run.path, run.task or "-", run.process
       and "running as process " .. run.process or run.state, score_of(run)) }
+   lines[#lines + 1] = loss_line(path)
    for _, part in ipairs { run.summary, run.flags } do
       for _, name in ipairs(keys(part)) do
          local value = part[name]

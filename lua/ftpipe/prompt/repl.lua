@@ -30,6 +30,7 @@ All partitioners on one graph:
   ft.partition(g:problem { devices = "sim:8x2080ti" }, { method = "mixed", blocks = 16 })
 Devices: ft.cluster "2xh200+4x3090". Everything there is: ft
 Help on it: help(ft.explore), help "plan:why", help "schedules", ?x, and ??x for the source.
+page(x) shows all of a value, time(f) and bench(f) say how long a function takes.
 _ is the last value, Out[2] that of ft 2>; a semicolon at the end prints nothing; tab completes.]]
 
 --- `help` at the prompt: a value that shows the tour, and a function.
@@ -179,7 +180,9 @@ local function new(terminal)
       terminal = terminal, queue = {}, number = 1, out = {}, keeps = core.sys.isatty(0),
    }, Prompt)
    local ft = require("ftpipe")
-   for name, value in pairs { ft = ft, help = HELP, Out = prompt.out, compare = ft.compare } do
+   local globals = { ft = ft, help = HELP, Out = prompt.out, compare = ft.compare,
+      page = ft.tools.page, time = ft.tools.time, bench = ft.tools.bench }
+   for name, value in pairs(globals) do
       rawset(_G, name, value)
    end
    if prompt.keeps then

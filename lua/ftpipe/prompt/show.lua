@@ -42,20 +42,29 @@ local function short(value)
    return line == text and #text <= LONGEST_ENTRY and text or line:sub(1, LONGEST_ENTRY) .. " ..."
 end
 
---- "a = 1" and "[1] = 5" of a plain table; tables in it as {...}, unless they are asked for.
-function entries_of(value, deep)
-   local keys, entries = {}, {}
+local function keys_of(value)
+   local keys = {}
    for key in pairs(value) do keys[#keys + 1] = key end
    table.sort(keys, comes_first)
+   return keys
+end
+
+--- "a" and "[5]": a key in front of its value.
+local function name_of(key)
+   return type(key) == "string" and key:match("^[%a_][%w_]*$")
+      or ("[%s]"):format(type(key) == "string" and ("%q"):format(key) or tostring(key))
+end
+
+--- "a = 1" and "[1] = 5" of a plain table; tables in it as {...}, unless they are asked for.
+function entries_of(value, deep)
+   local keys, entries = keys_of(value), {}
    for i = 1, math.min(#keys, MOST_ENTRIES) do
-      local key, inner = keys[i], value[keys[i]]
-      local name = type(key) == "string" and key:match("^[%a_][%w_]*$")
-         or ("[%s]"):format(tostring(key))
-      entries[i] = ("%s = %s"):format(name, is_plain(inner) and not deep and "{...}"
+      local inner = value[keys[i]]
+      entries[i] = ("%s = %s"):format(name_of(keys[i]), is_plain(inner) and not deep and "{...}"
          or short(inner))
    end
    if #keys > MOST_ENTRIES then
-      entries[#entries + 1] = ("... %d more"):format(#keys - MOST_ENTRIES)
+      entries[#entries + 1] = ("... %d more, page(x) has all"):format(#keys - MOST_ENTRIES)
    end
    return entries
 end
@@ -77,6 +86,35 @@ function M.value(value)
    local shown = type(meta) == "table" and rawget(meta, "__shown")
    if shown then return shown(value) end
    return is_plain(value) and show_table(value) or text_of(value)
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- With nothing left out.
+
+--- A value inside of others, whose lines behind the first begin with the indent; a table that is in
+-- itself is {...}.
+local function whole(value, indent, around)
+   if type(value) == "string" then return ("%q"):format(value) end
+   if not is_plain(value) then return (M.value(value):gsub("\n", "\n" .. indent)) end
+   if around[value] then return "{...}" end
+   around[value] = true
+   local entries, inner = {}, indent .. "  "
+   for i, key in ipairs(keys_of(value)) do
+      entries[i] = ("%s = %s"):format(name_of(key), whole(value[key], inner, around))
+   end
+   around[value] = nil
+   local line = in_braces(entries)
+   if #indent + #line <= LONGEST_LINE and not line:find("\n") then return line end
+   return "{\n" .. inner .. table.concat(entries, ",\n" .. inner) .. "\n" .. indent .. "}"
+end
+
+--- A value as text with nothing left out: all entries of tables and of those in them, all elements
+-- of a tensor, by __whole of its metatable.
+function M.whole(value)
+   local meta = debug.getmetatable(value)
+   local own = type(meta) == "table" and rawget(meta, "__whole")
+   if own then return own(value) end
+   return is_plain(value) and whole(value, "", {}) or M.value(value)
 end
 
 return M

@@ -30,14 +30,6 @@ local function computes(event, n_devices)
       and not NOT_COMPUTED[event.cat] and not event.cat:find("^swap")
 end
 
---- Whether the terminal, by its locale, shows more than ASCII.
-function M.is_unicode()
-   local locale = os.getenv("LC_ALL") or ""
-   if locale == "" then locale = os.getenv("LC_CTYPE") or "" end
-   if locale == "" then locale = os.getenv("LANG") or "" end
-   return locale:lower():find("utf%-?8") ~= nil
-end
-
 --- Microseconds of each kind in each column, by device.
 local function fill(events, n_devices, first, per_column, columns)
    local rows = {}
@@ -92,7 +84,7 @@ function M.text(events, names, o)
    local room = (core.sys.columns() or PRESET) - longest - 12
    local columns = o.columns or math.max(NARROWEST, math.min(room, WIDEST))
    local ascii = o.ascii
-   if ascii == nil then ascii = not M.is_unicode() end
+   if ascii == nil then ascii = not words.is_unicode() end
    local marks = ascii and MARKS.ascii or MARKS.unicode
    local first, last = extent(events, #names)
    if first >= last then return "nothing was computed" end
