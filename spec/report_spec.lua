@@ -1,32 +1,13 @@
 --- Reports of runs and sweeps, and what is known of where flags are from.
 
-local chart = require("ftpipe.report.chart")
+local chart = require("ftpipe.page.chart")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
+local pages = require("spec.support.pages")
 local process = require("spec.support.process")
 local sweep_report = require("ftpipe.report.sweep")
 
 local ftpipe = process.ftpipe
-
---- What a page of its own may have: no address, no script, tags that close.
-local function check_page(page)
-   assert.matches("^<!DOCTYPE html>\n", page)
-   for _, word in ipairs { "<script", "src=", "href=", "url%(", "@import", "<link", "<iframe" } do
-      assert.is_nil(page:find(word), word)
-   end
-   assert.is_nil(page:gsub("http://www.w3.org/2000/svg", ""):find("https?:"))
-   assert.matches("default%-src 'none'", page)
-   assert.is_nil(page:find("nan", 1, true) or page:find("=\"inf", 1, true))
-   local open = {}
-   for close, tag, empty in page:gsub("<!DOCTYPE html>", ""):gmatch("<(/?)(%w+)[^<>]-(/?)>") do
-      if close == "/" then
-         assert.equal(tag, table.remove(open))
-      elseif empty == "" and tag ~= "meta" and tag ~= "br" then
-         open[#open + 1] = tag
-      end
-   end
-   assert.same({}, open)
-end
 
 describe("a report", function()
    local directory
@@ -44,7 +25,7 @@ describe("a report", function()
       local said = ftpipe { "report", directory .. "/run" }
       assert.matches("run/report.html: %d+ kB\n", said)
       local page = core.sys.read_file(directory .. "/run/report.html")
-      check_page(page)
+      pages.check(page)
       for _, word in ipairs { "accuracy", "<figcaption>Loss<", "<h2>Memory<", "<h2>Partition<",
          "<td>encoder/embed %.%. encoder/block.%d/%w+</td>", "<td>encoder/%S+ %.%. head</td>",
          "of the last leg", "waits for", "%-%-lr</td><td class=\"n\">0.002</td><td>command line<",
@@ -73,7 +54,7 @@ describe("a report", function()
       lines[78] = '{"step":78,"loss":null,"idle_percent":"x"}'
       core.sys.write_file(long .. "/metrics.jsonl", table.concat(lines, "\n") .. '\n{"step":1')
       local page = ftpipe { "report", long, "--out", "-" }
-      check_page(page)
+      pages.check(page)
       assert.is_true(#page > 20000 and #page < 1e6, #page)
       assert.matches("It has not ended", page)
       assert.matches("<td>0,1</td>", page)
@@ -86,7 +67,7 @@ describe("a report", function()
             metric = "seconds_per_batch", goal = "min" }]])
       ftpipe { "sweep", directory .. "/s.lua", "--out", directory .. "/sweep" }
       local page = ftpipe { "report", directory .. "/sweep", "--out", "-" }
-      check_page(page)
+      pages.check(page)
       assert.matches("<b>best ", page)
       assert.matches("micro_batches</td><td class=\"n\">%d+ %%", page)
       local rows = {}

@@ -1,21 +1,12 @@
 --- Graphs as pictures: DOT for Graphviz, and SVG that needs nothing.
 
 local collapse = require("ftpipe.graph.collapse")
+local colour = require("ftpipe.page.colour")
 local units = require("ftpipe.base.units")
 local words = require("ftpipe.base.words")
 local xml = require("ftpipe.text.xml")
 
 local M = {}
-
--- Okabe and Ito's colours, which people see apart whatever their colour vision.
-local COLOURS = {
-   "#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#0072B2", "#D55E00", "#BBBBBB",
-}
-
---- The colour of a device, counted from 1; grey without one.
-function M.colour(device)
-   return device and COLOURS[(device - 1) % #COLOURS + 1] or "#DDDDDD"
-end
 
 -- Ink on the dark ones.
 local DARK = { ["#0072B2"] = true }
@@ -50,10 +41,10 @@ function M.dot(graph, o)
    }
    for i, node in ipairs(groups.nodes) do
       local name, weight, place = lines_of(node, o.names)
-      local colour = M.colour(node.device)
+      local fill = colour(node.device)
       lines[#lines + 1] = ('  n%d [label="%s\\n%s%s", fillcolor="%s"%s];'):format(i,
-         dot_text(name), dot_text(weight), place ~= "" and "\\n" .. dot_text(place) or "", colour,
-         DARK[colour] and ", fontcolor=white" or "")
+         dot_text(name), dot_text(weight), place ~= "" and "\\n" .. dot_text(place) or "", fill,
+         DARK[fill] and ", fontcolor=white" or "")
    end
    for _, edge in ipairs(groups.edges) do
       local label = ""
@@ -90,12 +81,12 @@ end
 
 local function box_svg(node, place, names)
    local name, weight, where = lines_of(node, names)
-   local colour = M.colour(node.device)
+   local fill = colour(node.device)
    return ([[<g fill="%s"><title>%s: %s</title><rect x="%g" y="%g" width="%d" height="%d" rx="5" ]]
       .. [[fill="%s" stroke="#555"/><text x="%g" y="%g">%s</text><text x="%g" y="%g" class="e">]]
       .. [[%s</text><text x="%g" y="%g" class="w">%s</text></g>]])
-      :format(DARK[colour] and "#FFF" or "#000", xml.escape(name), xml.escape(weight), place.x,
-         place.y, BOX.width, BOX.height, colour, place.x + 8, place.y + 17,
+      :format(DARK[fill] and "#FFF" or "#000", xml.escape(name), xml.escape(weight), place.x,
+         place.y, BOX.width, BOX.height, fill, place.x + 8, place.y + 17,
          xml.escape(words.short(name, LONGEST_NAME)), place.x + BOX.width - 8, place.y + 17,
          xml.escape(where), place.x + 8, place.y + 32, xml.escape(weight))
 end

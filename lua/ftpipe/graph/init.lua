@@ -20,12 +20,14 @@ local class = require("ftpipe.base.class")
 local contract = require("ftpipe.graph.contract")
 local draw = require("ftpipe.graph.draw")
 local graphml = require("ftpipe.graph.graphml")
+local html = require("ftpipe.page.html")
 local json_form = require("ftpipe.graph.json")
 local pipedream = require("ftpipe.graph.pipedream")
 local placement = require("ftpipe.graph.placement")
 local text_form = require("ftpipe.graph.text")
 local units = require("ftpipe.base.units")
 local usage = require("ftpipe.base.usage")
+local words = require("ftpipe.base.words")
 
 local M = {}
 local Graph = {}
@@ -344,12 +346,54 @@ function Graph:totals()
    return sums
 end
 
+--- Writes a drawing, as save does.
+-- @tparam string path
+-- @tparam[opt] table o as of format
+function Graph:svg(path, o)
+   core.sys.write_file(path, self:format("svg", o))
+   return self
+end
+
+--- Writes what it says and its drawing as a page that needs nothing else.
+-- @tparam string path
+-- @tparam[opt] table o as of format
+function Graph:html(path, o)
+   core.sys.write_file(path, html.of(self:summary(), { self:format("svg", o) }))
+   return self
+end
+
+--- The graph as JSON, as in a file of that form.
+-- @tparam[opt] table o as of format
+function Graph:json(o) return self:format("json", o) end
+
+local HEAVIEST = 5 -- nodes that are named
+
+--- In a line, and the nodes that take longest.
+-- @treturn string
+function Graph:summary()
+   local order, cells = {}, { { "longest", "forward ms", "backward ms", "scope" } }
+   for i, node in ipairs(self.nodes) do order[i] = node end
+   table.sort(order, function(a, b)
+      local of_a, of_b = a.forward_ns + a.backward_ns, b.forward_ns + b.backward_ns
+      return of_a > of_b or of_a == of_b and a.id < b.id
+   end)
+   for i = 1, math.min(HEAVIEST, #order) do
+      local node = order[i]
+      cells[i + 1] = { words.short(node.name or node.id, 30),
+         ("%.2f"):format(node.forward_ns / 1e6), ("%.2f"):format(node.backward_ns / 1e6),
+         node.scope or "" }
+   end
+   return tostring(self) .. "\n" .. words.columns(cells)
+end
+
 function Graph:__tostring()
    local sums = self:totals()
    return ("%s: %d nodes, %d edges, forward %.2f ms, backward %.2f ms, parameters %s"):format(
       self.title, #self.nodes, #self.edges, sums.forward_ns / 1e6, sums.backward_ns / 1e6,
       units.format_bytes(sums.parameter_bytes))
 end
+
+Graph.__shown = Graph.summary
 
 M.takes = { ["ft.graph"] = FROM, ["graph:problem"] = PROBLEM }
 
@@ -358,7 +402,8 @@ guard("ft.graph", M, {
 })
 guard("graph", Graph, {
    format = "form: string, o?: table", save = "path: string, o?: table", problem = "o?: table",
-   by_scope = "depth?: int", totals = "",
+   by_scope = "depth?: int", totals = "", summary = "", json = "o?: table",
+   svg = "path: string, o?: table", html = "path: string, o?: table",
 })
 
 return setmetatable(M, { __call = function(_, what, o) return M.from(what, o) end })

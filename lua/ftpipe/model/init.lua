@@ -8,6 +8,7 @@ local core = require("ftpipe.core")
 local checkpoint = require("ftpipe.model.checkpoint")
 local families = require("ftpipe.model.families")
 local guard = require("ftpipe.base.guard")
+local html = require("ftpipe.page.html")
 local hub = require("ftpipe.model.hub")
 local keys = require("ftpipe.base.keys")
 local named = require("ftpipe.base.named")
@@ -324,11 +325,35 @@ local SIZE = {
 -- one sample; weights are not read. The prompt shows models so.
 -- @tparam[opt] table o those options that are not as they are below
 -- @treturn string
-function Model:tree(o) return tree(self, opts.check("model:tree", SIZE, o)) end
+function Model:tree(o) return tree.text(self, opts.check("model:tree", SIZE, o)) end
+
+--- Writes its blocks as bars, of parameters and of arithmetic.
+-- @tparam string path
+-- @tparam[opt] table o as of tree
+function Model:svg(path, o)
+   core.sys.write_file(path, tree.svg(self, opts.check("model:svg", SIZE, o)))
+   return self
+end
+
+--- Writes the tree and its bars as a page that needs nothing else.
+-- @tparam string path
+-- @tparam[opt] table o as of tree
+function Model:html(path, o)
+   local size = opts.check("model:html", SIZE, o)
+   core.sys.write_file(path, html.of(tree.text(self, size), { tree.svg(self, size) }))
+   return self
+end
+
+--- The tree as JSON.
+-- @tparam[opt] table o as of tree
+function Model:json(o) return tree.json(self, opts.check("model:json", SIZE, o)) end
 
 Model.__shown = Model.tree
 
-guard("model", Model, { tokenizer = "", check_trainable = "", tree = "o?: table" })
+guard("model", Model, {
+   tokenizer = "", check_trainable = "", tree = "o?: table", json = "o?: table",
+   svg = "path: string, o?: table", html = "path: string, o?: table",
+})
 guard("ft.model", M, { is = "dir: string" })
 
 M.takes = { ["ft.model"] = RULES, ["model:tree"] = SIZE }

@@ -1,8 +1,12 @@
 --- A model as people read it: its blocks in the order of the graph, with their parameters and the
 -- arithmetic of a forward.
 
+local bars = require("ftpipe.page.bars")
+local core = require("ftpipe.core")
 local keys = require("ftpipe.base.keys")
 local words = require("ftpipe.base.words")
+
+local M = {}
 
 --- "encoder/block.3" of "encoder/block.3/attn/q", "encoder/embed" of "encoder/embed/x".
 local function block_of(scope)
@@ -57,30 +61,76 @@ local function rows_of(blocks)
    return rows
 end
 
+--- Rows of blocks that are alike: { name =, n = (blocks), parameters =, flops = (of one of them),
+-- shared = (names of parameters that an earlier row counts) }.
+-- @tparam model model
+-- @tparam table size source and target: tokens of one sample
+function M.rows(model, size)
+   local graph = model.family.training(model.config,
+      { batch = 1, source = size.source, target = size.target, grads = false })
+   local rows = {}
+   for i, row in ipairs(rows_of(blocks_of(graph))) do
+      local _, last = numbered(row.last.name)
+      rows[i] = {
+         name = row.n > 1 and row.first.name .. " .. " .. last or row.first.name, n = row.n,
+         parameters = row.first.params, flops = row.first.flops, shared = keys(row.first.shared),
+      }
+   end
+   return rows
+end
+
 --- "24 x 50.33" in units of so many.
 local function times(n, value, unit)
    return (n > 1 and n .. " x " or "") .. ("%.2f"):format(value / unit)
 end
 
---- @tparam model model
--- @tparam table size source and target: tokens of one sample
--- @treturn string
-return function(model, size)
-   local graph = model.family.training(model.config,
-      { batch = 1, source = size.source, target = size.target, grads = false })
+local function sum(rows, key)
+   local total = 0
+   for _, row in ipairs(rows) do total = total + row.n * row[key] end
+   return total
+end
+
+--- As text.
+function M.text(model, size)
+   local rows = M.rows(model, size)
    local cells = { { "block", "M parameters", "GFLOP forward", "" } }
-   local params, flops = 0, 0
-   local function add(name, n, block)
-      local shared = keys(block.shared)
-      cells[#cells + 1] = { name, times(n, block.params, 1e6), times(n, block.flops, 1e9),
-         shared[1] and "with " .. table.concat(shared, ", ") or "" }
+   for i, row in ipairs(rows) do
+      cells[i + 1] = { row.name, times(row.n, row.parameters, 1e6), times(row.n, row.flops, 1e9),
+         row.shared[1] and "with " .. table.concat(row.shared, ", ") or "" }
    end
-   for _, row in ipairs(rows_of(blocks_of(graph))) do
-      local _, last = numbered(row.last.name)
-      add(row.n > 1 and row.first.name .. " .. " .. last or row.first.name, row.n, row.first)
-      params, flops = params + row.n * row.first.params, flops + row.n * row.first.flops
-   end
-   add("all", 1, { params = params, flops = flops, shared = {} })
+   cells[#cells + 1] = { "all", times(1, sum(rows, "parameters"), 1e6),
+      times(1, sum(rows, "flops"), 1e9), "" }
    return ("%s, of %d source tokens:\n%s"):format(tostring(model), size.source,
       words.columns(cells))
 end
+
+--- As bars, of parameters and of arithmetic.
+function M.svg(model, size)
+   local rows, groups = M.rows(model, size), {}
+   for g, kind in ipairs { { "parameters", "Parameters", 1e6, "M" },
+      { "flops", "Arithmetic of a forward of one sample", 1e9, "GFLOP" } }
+   do
+      local total, list = sum(rows, kind[1]), {}
+      for i, row in ipairs(rows) do
+         local value = row.n * row[kind[1]]
+         list[i] = { name = row.name, value = value, colour = g,
+            words = ("%.2f %s, %.1f %%"):format(value / kind[3], kind[4],
+               total > 0 and 100 * value / total or 0) }
+      end
+      groups[g] = { title = kind[2], rows = list }
+   end
+   return bars(groups)
+end
+
+--- As JSON.
+function M.json(model, size)
+   local rows = M.rows(model, size)
+   for _, row in ipairs(rows) do row.shared = core.json.array(row.shared) end
+   return core.json.encode({
+      model = tostring(model), source = size.source, target = size.target,
+      blocks = core.json.array(rows), parameters = sum(rows, "parameters"),
+      flops = sum(rows, "flops"),
+   }, { sort = true }) .. "\n"
+end
+
+return M

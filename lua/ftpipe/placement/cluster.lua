@@ -19,7 +19,9 @@
 -- `shared` lets through one transfer at a time. Plans take it as `devices`.
 
 local core = require("ftpipe.core")
+local draw = require("ftpipe.placement.draw")
 local guard = require("ftpipe.base.guard")
+local html = require("ftpipe.page.html")
 local keys = require("ftpipe.base.keys")
 local opts = require("ftpipe.base.opts")
 local suggest = require("ftpipe.base.suggest")
@@ -379,9 +381,34 @@ function Cluster:__tostring()
    return table.concat(lines, "\n")
 end
 
+--- Writes a picture: hosts with their devices, those of one speed in one colour.
+-- @tparam string path
+function Cluster:svg(path)
+   core.sys.write_file(path, draw(self))
+   return self
+end
+
+--- Writes what it says and its picture as a page that needs nothing else.
+-- @tparam string path
+function Cluster:html(path)
+   core.sys.write_file(path, html.of(tostring(self), { draw(self) }))
+   return self
+end
+
+--- Its devices, and the links of hosts and between them, as JSON.
+function Cluster:json()
+   local devices = {}
+   for d, device in ipairs(self) do devices[d] = device end
+   return core.json.encode({ name = self.name, devices = core.json.array(devices),
+      hosts = self.hosts, network = self.network }, { sort = true }) .. "\n"
+end
+
 M.takes = { ["ft.cluster"] = WHOLE }
 
 guard("ft.cluster", M, { name_of = "devices: string|table", wired = "devices: string|table" })
-guard("cluster", Cluster, { link = "from: int, to: int", memory_bytes = "" })
+guard("cluster", Cluster, {
+   link = "from: int, to: int", memory_bytes = "", json = "", svg = "path: string",
+   html = "path: string",
+})
 
 return setmetatable(M, { __call = function(_, ...) return M.new(...) end })

@@ -7,9 +7,13 @@
 -- A problem is a table of lists by node and by edge, and of devices; src/problem/problem.h says
 -- what each of them means.
 
+local bars = require("ftpipe.page.bars")
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local guard = require("ftpipe.base.guard")
+local html = require("ftpipe.page.html")
 local opts = require("ftpipe.base.opts")
+local units = require("ftpipe.base.units")
 local usage = require("ftpipe.base.usage")
 
 local M = { methods = core.partition.methods, costs = core.partition.costs }
@@ -48,6 +52,44 @@ function Result:__tostring()
    end
    for d, load in ipairs(self.loads) do lines[#lines + 1] = describe_load(d, load) end
    return table.concat(lines, "\n")
+end
+
+--- By device its time and its memory, as bars.
+local function picture(result)
+   local times, memory = {}, {}
+   for d, load in ipairs(result.loads) do
+      local name = ("device %d"):format(d - 1)
+      times[d] = { name = name, value = load.price_ns, colour = d,
+         words = ("%.2f ms, %d stage%s"):format(load.price_ns / 1e6, load.stages,
+            load.stages == 1 and "" or "s") }
+      memory[d] = { name = name, value = load.memory_bytes, colour = d,
+         words = units.format_bytes(load.memory_bytes) }
+   end
+   return bars { { title = "Time", rows = times }, { title = "Memory", rows = memory } }
+end
+
+--- Writes the time and the memory of devices as bars; where the stages are is drawn by
+-- graph:save("FILE.svg", { result = ... }).
+-- @tparam string path
+function Result:svg(path)
+   core.sys.write_file(path, picture(self))
+   return self
+end
+
+--- Writes what it says and its bars as a page that needs nothing else.
+-- @tparam string path
+function Result:html(path)
+   core.sys.write_file(path, html.of(tostring(self), { picture(self) }))
+   return self
+end
+
+--- The placement and its loads as JSON; stages and devices count from 1.
+function Result:json()
+   local data = copy(self)
+   for key, value in pairs(data) do
+      if type(value) == "table" and value[1] ~= nil then data[key] = core.json.array(value) end
+   end
+   return core.json.encode(data, { sort = true }) .. "\n"
 end
 
 -- Seconds of the referee when nobody says how many, and how far its arithmetic may be off.
@@ -159,6 +201,8 @@ function M.evaluate(problem, device, stage, cost)
 end
 
 M.takes = { ["ft.partition"] = RULES }
+
+guard("placement", Result, { json = "", svg = "path: string", html = "path: string" })
 
 guard("ft.partition", M, {
    evaluate = "problem: table, device: table, stage?: table, cost?: string",

@@ -21,6 +21,8 @@ local guard = require("ftpipe.base.guard")
 local named = require("ftpipe.base.named")
 local options = require("ftpipe.plan.options")
 local opts = require("ftpipe.base.opts")
+local html = require("ftpipe.page.html")
+local picture = require("ftpipe.plan.picture")
 local placement = require("ftpipe.placement")
 local over = require("ftpipe.plan.over")
 local playing = require("ftpipe.schedule.played")
@@ -33,7 +35,6 @@ local schedules = require("ftpipe.schedule")
 local stages = require("ftpipe.plan.stages")
 local swaps = require("ftpipe.plan.swaps")
 local texts = require("ftpipe.schedule.text")
-local timeline = require("ftpipe.schedule.timeline")
 local usage = require("ftpipe.base.usage")
 
 local M = {}
@@ -396,14 +397,30 @@ function Plan:draw(path, batches)
    if form ~= "svg" and form ~= "json" then
       usage("plan:draw: %s is neither .svg nor .json", path)
    end
-   local played, names, budgets = self.blueprint:simulate(batches or 2, true), {}, {}
-   for d, device in ipairs(self.devices) do
-      names[d], budgets[d] = device.name, device.memory_bytes
-   end
-   core.sys.write_file(path,
-      form == "svg" and timeline.svg(played, names, budgets) or played.trace)
+   local svg, trace = picture.timeline(self, batches or 2)
+   core.sys.write_file(path, form == "svg" and svg or trace)
    return self
 end
+
+--- Writes the first batches in time as a drawing.
+-- @tparam string path
+-- @tparam[opt=2] int batches
+function Plan:svg(path, batches)
+   core.sys.write_file(path, (picture.timeline(self, batches or 2)))
+   return self
+end
+
+--- Writes what it says, its memory and its first batches in time as a page that needs nothing else.
+-- @tparam string path
+-- @tparam[opt=2] int batches
+function Plan:html(path, batches)
+   local shown = { picture.memory(self), (picture.timeline(self, batches or 2)) }
+   core.sys.write_file(path, html.of(tostring(self), shown))
+   return self
+end
+
+--- Its stages, the memory of its devices and what is predicted, as JSON; the whole is its text.
+function Plan:json() return core.json.encode(picture.data(self), { sort = true }) .. "\n" end
 
 --- The first batches in time as a row of characters for each device.
 -- @tparam[opt] table o batches (1), columns (of a row; as the terminal is wide), ascii (true: no
@@ -473,7 +490,8 @@ M.takes = { ["ft.plan"] = RULES, ["plan:timeline"] = rows.options }
 
 guard("plan", Plan, {
    remedies = "", check = "", span = "stage: int", simulate = "batches: int, trace?: boolean",
-   draw = "path: string, batches?: int", timeline = "o?: table", memory_bytes = "",
+   draw = "path: string, batches?: int", svg = "path: string, batches?: int",
+   html = "path: string, batches?: int", json = "", timeline = "o?: table", memory_bytes = "",
    text = "", evaluation_text = "",
    why = "node: string|number", diff = "other: plan", move = "block: string|number, "
       .. "device: string|number", edit = "changes: table|function", save = "path: string",

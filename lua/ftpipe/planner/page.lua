@@ -2,8 +2,9 @@
 -- time and the graph as SVG.
 
 local copies = require("ftpipe.schedule.copies")
+local colour = require("ftpipe.page.colour")
 local draw = require("ftpipe.graph.draw")
-local html = require("ftpipe.report.html")
+local html = require("ftpipe.page.html")
 local timeline = require("ftpipe.schedule.timeline")
 local xml = require("ftpipe.text.xml")
 
@@ -16,7 +17,7 @@ local function memory_bar(name, row, classes)
    local parts = {}
    for i, class in ipairs(classes) do
       local bytes = row.parts[class] or 0
-      parts[i] = { ("%s %.1f MB"):format(class, bytes / 1e6), bytes, draw.colour(i) }
+      parts[i] = { ("%s %.1f MB"):format(class, bytes / 1e6), bytes, colour(i) }
    end
    return html.bar(name, math.max(row.total, row.budget), parts)
 end

@@ -8,9 +8,11 @@
 -- Nodes with the same row, shapes and attributes share a line of the profile, which holds their
 -- mean; so the sum over a graph is what was measured.
 
+local bars = require("ftpipe.page.bars")
 local core = require("ftpipe.core")
 local cache = require("ftpipe.base.cache")
 local guard = require("ftpipe.base.guard")
+local html = require("ftpipe.page.html")
 local opts = require("ftpipe.base.opts")
 local texts = require("ftpipe.profile.text")
 local units = require("ftpipe.base.units")
@@ -409,6 +411,35 @@ function Profile:__tostring()
    return table.concat(lines, "\n")
 end
 
+local function picture(profile)
+   local rows = {}
+   for i, entry in ipairs(profile:operators()) do
+      rows[i] = { name = ("%s, %d nodes"):format(entry.op, entry.count), value = entry.ns,
+         words = ("%.3f ms, %.1f %%"):format(entry.ns / 1e6, 100 * entry.share) }
+   end
+   return bars { { title = "Time of operators, forward and backward", rows = rows } }
+end
+
+--- Writes the times of its operators as bars.
+-- @tparam string path
+function Profile:svg(path)
+   core.sys.write_file(path, picture(self))
+   return self
+end
+
+--- Writes what it says and its bars as a page that needs nothing else.
+-- @tparam string path
+function Profile:html(path)
+   core.sys.write_file(path, html.of(tostring(self), { picture(self) }))
+   return self
+end
+
+--- Its head, sums and operators as JSON; the whole is its text.
+function Profile:json()
+   return core.json.encode({ head = self.head, sums_ns = self:sums(),
+      operators = core.json.array(self:operators()) }, { sort = true }) .. "\n"
+end
+
 M.takes = { ["ft.profile"] = RULES }
 
 guard("ft.profile", M, {
@@ -417,7 +448,8 @@ guard("ft.profile", M, {
 }, "new")
 guard("profile", Profile, {
    has_recompute = "", text = "", save = "path: string", sums = "", difference = "",
-   operators = "", calibration = "", summary = "",
+   operators = "", calibration = "", summary = "", json = "", svg = "path: string",
+   html = "path: string",
 })
 
 return setmetatable(M, { __call = function(_, ...) return M.new(...) end })

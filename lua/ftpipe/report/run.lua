@@ -1,11 +1,11 @@
 --- The report of a run: what its directory says, as one page.
 
-local chart = require("ftpipe.report.chart")
+local chart = require("ftpipe.page.chart")
 local copies = require("ftpipe.schedule.copies")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
-local draw = require("ftpipe.graph.draw")
-local html = require("ftpipe.report.html")
+local colour = require("ftpipe.page.colour")
+local html = require("ftpipe.page.html")
 local keys = require("ftpipe.base.keys")
 local left = require("ftpipe.store.left")
 local records = require("ftpipe.store.record")
@@ -139,7 +139,7 @@ local function partition_part(plan, record)
       local device = plan.device[run.stage] or 1
       devices = math.max(devices, device)
       parts[i] = { ("stage %d on device %d: %d operators"):format(run.stage - 1, device - 1,
-         run.count), run.count, draw.colour(device) }
+         run.count), run.count, colour(device) }
    end
    local names = {}
    for d = 1, devices do names[d] = "device " .. d - 1 end
@@ -161,7 +161,7 @@ local function memory_part(plan, summary)
       for i, part in ipairs(row.parts) do
          classes[i] = part[1]
          parts[i] = { ("%s %s"):format(part[1], units.format_bytes(part[2])), part[2],
-            draw.colour(i) }
+            colour(i) }
       end
       bars[d] = html.bar("device " .. d - 1, most, parts)
    end

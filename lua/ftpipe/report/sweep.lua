@@ -1,9 +1,9 @@
 --- The report of a sweep: its trials as a table and as lines through the parameters, and how much
 -- each parameter says of the value.
 
-local chart = require("ftpipe.report.chart")
+local chart = require("ftpipe.page.chart")
 local copy = require("ftpipe.base.copy")
-local html = require("ftpipe.report.html")
+local html = require("ftpipe.page.html")
 local indexes = require("ftpipe.sweep.index")
 local keys = require("ftpipe.base.keys")
 local text = require("ftpipe.sweep.text")

@@ -80,7 +80,7 @@ function M.new(methods, values)
          if not is_method then check(name, value) end
          values[name] = value
       end,
-      __tostring = methods.__tostring,
+      __tostring = methods.__tostring, __shown = methods.__shown,
    })
 end
 

@@ -16,7 +16,9 @@ local opts = require("ftpipe.base.opts")
 local directories = require("ftpipe.store.directory")
 local ranks = require("ftpipe.run.ranks")
 local records = require("ftpipe.store.record")
+local report = require("ftpipe.report.run")
 local scores = require("ftpipe.run.score")
+local spark = require("ftpipe.base.spark")
 local states = require("ftpipe.store.state")
 local training = require("ftpipe.run.training")
 local trial = require("ftpipe.sweep.trial")
@@ -256,10 +258,26 @@ function Run:close(score)
    return summary
 end
 
+--- Writes what the run has left in its directory so far as a page, as `ftpipe report` does.
+-- @tparam string path
+function Run:html(path)
+   if not self.out then opts.fail("run:html", "the run has no directory; give ft.run an 'out'") end
+   core.sys.write_file(path, report.page(self.out))
+   return self
+end
+
 --- "run of rte: step 40 of 800"
 function Run:__tostring()
    return ("run%s: step %d of %d%s"):format(self.task and " of " .. self.task.name or "", self.done,
       self.plan.options.steps or 0, self.out and ", in " .. self.out or "")
+end
+
+--- The same, with the losses of its steps.
+function Run:__shown()
+   local losses = self.losses or {}
+   if not losses[1] then return tostring(self) end
+   return ("%s\nloss %s %.4f to %.4f"):format(tostring(self), spark(losses), losses[1],
+      losses[#losses])
 end
 
 M.takes = { ["ft.run"] = RULES }
@@ -267,6 +285,7 @@ M.takes = { ["ft.run"] = RULES }
 guard("run", Run, {
    checkpoint = "is_best?: boolean", save = "dir: string", evaluate = "", close = "score: score",
    steps = "batcher: any, n: int", stop = "", train = "", show = "step: table",
+   html = "path: string",
 })
 
 return setmetatable(M, { __call = function(_, o) return M.new(o) end })

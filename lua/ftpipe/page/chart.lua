@@ -1,6 +1,6 @@
 --- Curves as SVG.
 
-local draw = require("ftpipe.graph.draw")
+local colour = require("ftpipe.page.colour")
 local xml = require("ftpipe.text.xml")
 
 local M = {}
@@ -91,14 +91,14 @@ function M.lines(title, series, x_name)
          words[k] = row.dots and ('<circle cx="%.1f" cy="%.1f" r="3"><title>%g: %g</title>'
             .. "</circle>"):format(x, y, point[1], point[2]) or ("%.1f,%.1f"):format(x, y)
       end
-      lines[#lines + 1] = row.dots and ('<g fill="%s">%s</g>'):format(draw.colour(i),
+      lines[#lines + 1] = row.dots and ('<g fill="%s">%s</g>'):format(colour(i),
          table.concat(words))
          or ('<polyline points="%s" fill="none" stroke="%s" stroke-width="1.4"/>'):format(
-            table.concat(words, " "), draw.colour(i))
+            table.concat(words, " "), colour(i))
    end
    local names = {}
    for i, row in ipairs(series) do
-      names[i] = ('<span style="color:%s">&#9632;</span> %s'):format(draw.colour(i),
+      names[i] = ('<span style="color:%s">&#9632;</span> %s'):format(colour(i),
          xml.escape(row.name))
    end
    lines[#lines + 1] = ("</svg><div>%s, by %s</div></figure>"):format(table.concat(names, " "),

@@ -1,6 +1,6 @@
 --- What pages are made of: a frame that asks nothing of a network, tables, bars of memory.
 
-local draw = require("ftpipe.graph.draw")
+local colour = require("ftpipe.page.colour")
 local xml = require("ftpipe.text.xml")
 
 local M = {}
@@ -33,6 +33,18 @@ function M.page(title, parts)
       ("<h1>%s</h1>"):format(xml.escape(title)),
       table.concat(parts, "\n"), "</body></html>\n",
    }, "\n")
+end
+
+--- A page of what an object says of itself, whose first line is the title, and of pictures.
+-- @tparam string text
+-- @tparam {string,...} pictures SVG
+function M.of(text, pictures)
+   local title, rest = text:match("^([^\n]*)\n?(.*)$")
+   local parts = { '<div class="wide"><pre>' .. xml.escape(rest) .. "</pre></div>" }
+   for _, picture in ipairs(pictures) do
+      parts[#parts + 1] = '<div class="wide">' .. picture .. "</div>"
+   end
+   return M.page(title, parts)
 end
 
 --- Rows of texts, the first of them a head.
@@ -74,7 +86,7 @@ function M.legend(words)
    local parts = {}
    for i, word in ipairs(words) do
       parts[i] = ('<span class="key"><span style="background:%s">&nbsp;&nbsp;&nbsp;</span> %s'
-         .. '</span>'):format(draw.colour(i), xml.escape(word))
+         .. '</span>'):format(colour(i), xml.escape(word))
    end
    return "<p>" .. table.concat(parts, " ") .. "</p>"
 end
