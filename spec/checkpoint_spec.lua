@@ -3,6 +3,7 @@ local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local replace = require("ftpipe.model.replace")
 local states = require("ftpipe.store.state")
+local t5 = require("ftpipe.model.t5")
 
 local V, D = 6, 4
 
@@ -190,6 +191,16 @@ describe("loading a checkpoint", function()
          local loaded = load(ckpt, params)
          assert.equal(50, loaded["lm_head.weight"]:get(1, 1))
          assert.equal(1, loaded["shared.weight"]:get(1, 1))
+      end)
+   end)
+
+   it("takes a lone head for the embedding where they are tied", function()
+      local alone = { ["shared.weight"] = false, ["lm_head.weight"] = filled({ V, D }, 50) }
+      with_checkpoint(alone, function(ckpt)
+         assert.is_false(t5.untied(ckpt))
+         assert.equal(50, load(ckpt)["shared.weight"]:get(1, 1))
+         local params = { PARAMS[1], PARAMS[2], { name = "lm_head.weight", dims = { V, D } } }
+         assert.fails_with(function() load(ckpt, params) end, "1 missing: shared.weight")
       end)
    end)
 

@@ -166,9 +166,19 @@ local function same_dims(a, b)
    return dims_text(a) == dims_text(b)
 end
 
+--- The names in the file that a parameter may be read from: none that is another one's own.
+local function candidates_of(ckpt, found, parameter)
+   local list = {}
+   for _, name in ipairs(ckpt:seen():candidates(parameter)) do
+      local owner = found.owners[name]
+      if owner == nil or owner == parameter then list[#list + 1] = name end
+   end
+   return list
+end
+
 --- Notes a parameter's source in the file and what repeats it, or that it is missing.
 local function match_one(ckpt, found, param)
-   local candidates = ckpt:seen():candidates(param.name)
+   local candidates = candidates_of(ckpt, found, param.name)
    local source = candidates[1]
    if not source then
       found.missing[#found.missing + 1] = param.name
@@ -202,12 +212,17 @@ local function excuse_optional(ckpt, found)
 end
 
 --- Compares what is wanted with what is there.
--- @treturn table sources: name in the file by parameter; fresh: parameters that the file need not
---   hold and does not; missing, shapes, unexpected: lists of texts
+-- @treturn table sources: name in the file by parameter; owners: parameter by the name in the file
+--   that is its own; fresh: parameters that the file need not hold and does not; missing, shapes,
+--   unexpected: lists of texts
 local function match(ckpt, params)
    local found = {
-      sources = {}, known = {}, fresh = {}, missing = {}, shapes = {}, unexpected = {},
+      sources = {}, owners = {}, known = {}, fresh = {}, missing = {}, shapes = {}, unexpected = {},
    }
+   for _, param in ipairs(params) do
+      local own = ckpt:name_of(param.name)
+      if own then found.owners[own] = param.name end
+   end
    for _, param in ipairs(params) do match_one(ckpt, found, param) end
    excuse_optional(ckpt, found)
    for _, name in ipairs(ckpt:names()) do

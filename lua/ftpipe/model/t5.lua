@@ -136,7 +136,7 @@ function M.untied(ckpt)
    for _, name in ipairs({ "shared.weight", "encoder.embed_tokens.weight" }) do
       if ckpt:spec(name) then return not ckpt:tensors_equal("lm_head.weight", name) end
    end
-   return true
+   return false
 end
 
 -- ---------------------------------------------------------------------------------------------
