@@ -44,6 +44,9 @@ describe("a T5 configuration", function()
       assert.is_true(config.gated)
       assert.is_false(config.tied)
       assert.is_false(config.scaled)
+      assert.is_true(t5.config(raw_config {
+         feed_forward_proj = "gated-gelu", dense_act_fn = "gelu_new", is_gated_act = true,
+      }).gated)
       -- transformers 5 writes it so: a head of its own in the file, scaling said apart
       config = t5.config(raw_config { scale_decoder_outputs = false }, true)
       assert.is_false(config.tied)
@@ -69,6 +72,13 @@ describe("a T5 configuration", function()
       end
       refused({ model_type = "bert" }, "model_type is 'bert', expected 't5'")
       refused({ feed_forward_proj = "silu" }, "'silu', expected 'relu' or 'gated%-gelu'")
+      refused({ dense_act_fn = "gelu" },
+         "'dense_act_fn' is gelu, expected relu, which feed_forward_proj 'relu' stands for")
+      refused({ feed_forward_proj = "gated-gelu", dense_act_fn = "gelu" },
+         "'dense_act_fn' is gelu, expected gelu_new, which feed_forward_proj 'gated%-gelu'")
+      refused({ is_gated_act = true }, "'is_gated_act' is true, expected false")
+      refused({ scale_decoder_outputs = 1 },
+         "'scale_decoder_outputs' is 1, expected true or false")
       refused({ d_model = 0 }, "'d_model' is 0, expected a positive integer")
       refused({ d_model = "24" }, "'d_model' is the string '24', expected a positive integer")
       refused({ d_kv = core.json.array {} }, "'d_kv' is a list, expected a positive integer")

@@ -106,9 +106,7 @@ local function check_form(config, raw)
       check.refuse("position_embedding_type is '%s', expected 'absolute'",
          tostring(config.position_embedding_type))
    end
-   for _, key in ipairs { "is_decoder", "add_cross_attention" } do
-      if raw[key] == true then check.refuse("'%s' is true, expected an encoder", key) end
-   end
+   check.absent(raw, { "is_decoder", "add_cross_attention" }, "an encoder")
 end
 
 --- Fills in what config.json leaves out and refuses what is not BERT.
@@ -164,13 +162,6 @@ M.lora = { task = "QUESTION_ANS", targets = { "query", "value" }, heads = { "qa_
 
 local Builder = blocks.class { bias = true, width = "hidden_size", eps = "layer_norm_eps" }
 
-local function builder(config, dropout)
-   local rates = type(dropout) == "table" and dropout or { hidden = dropout, attention = dropout }
-   local b = Builder.new(config, rates.hidden)
-   b.attention_dropout = rates.attention or 0
-   return b
-end
-
 function Builder:embed(ids, types, length)
    local c, g = self.c, self.g
    local name = "bert.embeddings."
@@ -181,7 +172,7 @@ function Builder:embed(ids, types, length)
    x = g:add("add", { x, g:add("embedding", { types, tensor("token_type", c.type_vocab_size) }) })
    local positions = tensor("position", c.max_position_embeddings)
    x = g:add("add", { x, g:add("slice", { positions }, { axis = 0, count = length }) })
-   return self:drop(self:layer_norm(x, name .. "LayerNorm"))
+   return self:drop(self:layer_norm(x, name .. "LayerNorm"), self.embedding_dropout)
 end
 
 function Builder:attention(x, mask, name)
@@ -213,7 +204,7 @@ end
 local function encoder(config, size)
    check.length(config, "max_position_embeddings", size.source,
       size.flagged and "--max-source" or "source")
-   local b = builder(config, size.dropout)
+   local b = Builder.new(config, size.dropout)
    local dims = { size.batch, size.source }
    local ids = b.g:input("input_ids", "i32", dims)
    local types = b.g:input("token_type_ids", "i32", dims)

@@ -105,6 +105,19 @@ function M.flags(config, keys)
    end
 end
 
+--- Each key must be false, null or not there: what it asks for is not built.
+-- @tparam table raw config.json as decoded
+-- @tparam table keys
+-- @tparam string wanted what is built, for the message
+function M.absent(raw, keys, wanted)
+   for _, key in ipairs(keys) do
+      local value = raw[key]
+      if value ~= nil and value ~= core.json.null and value ~= false then
+         M.refuse("'%s' is %s, expected %s", key, shown(value), wanted)
+      end
+   end
+end
+
 -- activation in config.json -> that of the `linear` row, and the row that follows it.
 local activations = {
    relu = { fused = 1 },

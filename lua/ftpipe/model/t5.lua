@@ -9,6 +9,7 @@ local blocks = require("ftpipe.model.blocks")
 local check = require("ftpipe.model.check")
 local core = require("ftpipe.core")
 local keys = require("ftpipe.base.keys")
+local shown = require("ftpipe.base.shown")
 
 local M = {}
 
@@ -99,12 +100,43 @@ local function check_values(config)
    end
 end
 
+-- Values of feed_forward_proj, and of the keys that take its place in transformers.
+local feed_forwards = {
+   relu = { is_gated_act = false, dense_act_fn = "relu" },
+   ["gated-gelu"] = { is_gated_act = true, dense_act_fn = "gelu_new" },
+}
+
+--- Whether feed-forward blocks are gated.
+local function check_feed_forward(config, raw)
+   local form = feed_forwards[config.feed_forward_proj]
+   if not form then
+      check.refuse("feed_forward_proj is '%s', expected 'relu' or 'gated-gelu'",
+         tostring(config.feed_forward_proj))
+   end
+   for _, key in ipairs { "dense_act_fn", "is_gated_act" } do
+      local value = raw[key]
+      if value ~= nil and value ~= core.json.null and value ~= form[key] then
+         check.refuse("'%s' is %s, expected %s, which feed_forward_proj '%s' stands for", key,
+            shown(value), tostring(form[key]), config.feed_forward_proj)
+      end
+   end
+   return form.is_gated_act
+end
+
+--- Whether what the decoder gives is scaled before the head.
+local function check_scaled(config, raw)
+   local scaled = raw.scale_decoder_outputs
+   if scaled == nil or scaled == core.json.null then return config.tie_word_embeddings end
+   check.flags(raw, { "scale_decoder_outputs" })
+   return scaled
+end
+
 --- Fills in what config.json leaves out and refuses what is not T5.
 -- @tparam table raw config.json as decoded
 -- @tparam[opt] boolean untied the file holds a head of its own that differs from `shared.weight`
 -- @treturn table every field below, numbers and booleans
 function M.config(raw, untied)
-   if raw.model_type ~= "t5" and raw.model_type ~= "mt5" then
+   if raw.model_type ~= "t5" then
       check.refuse("model_type is '%s', expected 't5'", tostring(raw.model_type))
    end
    local config = check.with_presets(raw, presets, required)
@@ -116,16 +148,9 @@ function M.config(raw, untied)
    config.num_decoder_layers = decoder_layers
    check.layers(config, { "num_layers", "num_decoder_layers" })
    check_values(config)
-   local forms = { relu = false, ["gated-gelu"] = true }
-   config.gated = forms[config.feed_forward_proj]
-   if config.gated == nil then
-      check.refuse("feed_forward_proj is '%s', expected 'relu' or 'gated-gelu'",
-         tostring(config.feed_forward_proj))
-   end
+   config.gated = check_feed_forward(config, raw)
    config.tied = config.tie_word_embeddings and not untied
-   config.scaled = config.tie_word_embeddings
-   local scaled = raw.scale_decoder_outputs
-   if type(scaled) == "boolean" then config.scaled = scaled end
+   config.scaled = check_scaled(config, raw)
    return config
 end
 
