@@ -5,6 +5,7 @@ local files = require("spec.support.files")
 local judge = require("spec.support.reference")
 local models = require("ftpipe.model")
 local plans = require("ftpipe.plan")
+local rates_of = require("spec.support.rates")
 require("ftpipe.base.tensor") -- pointer()
 
 local function raw_config(changes)
@@ -90,6 +91,7 @@ describe("a BERT configuration", function()
       refused({ hidden_act = "silu" }, "'hidden_act' is silu, expected 'gelu', 'gelu_new', ")
       refused({ hidden_act = 3 }, "'hidden_act' is 3")
       refused({ is_decoder = true }, "'is_decoder' is true, expected an encoder")
+      refused({ is_decoder = 1 }, "'is_decoder' is 1, expected an encoder")
       refused({ num_attention_heads = 5 },
          "hidden_size 12 is not a multiple of num_attention_heads, 5")
       refused({ hidden_size = -8 }, "'hidden_size' is %-8, expected a positive integer")
@@ -171,16 +173,9 @@ describe("a BERT graph", function()
    it("drops hidden states and probabilities at the rates of config.json", function()
       local config = bert.config(raw_config { attention_probs_dropout_prob = 0.25 })
       assert.same({ hidden = 0.1, attention = 0.25 }, config.dropout_rate)
-      --- Rates by row, in the order of the graph.
       local function rates(dropout)
-         local text = bert.training(config,
-            { batch = 1, source = 4, dropout = dropout, grads = false }):text()
-         local found = {}
-         for row, attributes in text:gmatch("node %S+ (%S+)([^\n]*)") do
-            local rate = attributes:match(row == "attention" and "dropout=(%S+)" or "[^%w]p=(%S+)")
-            if rate then found[#found + 1] = row .. " " .. rate end
-         end
-         return found
+         return rates_of(bert.training(config,
+            { batch = 1, source = 4, dropout = dropout, grads = false }))
       end
       local block = { "attention 0.25", "dropout_add 0.1", "dropout_add 0.1" }
       assert.same({ "dropout 0.1", block[1], block[2], block[3], block[1], block[2], block[3] },

@@ -2,6 +2,7 @@ local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local gpt2 = require("ftpipe.model.gpt2")
 local judge = require("spec.support.reference")
+local rates_of = require("spec.support.rates")
 require("ftpipe.base.tensor") -- pointer()
 
 local function raw_config(changes)
@@ -80,6 +81,19 @@ describe("a GPT-2 graph", function()
          assert.equal(graph:text(), again:text())
          assert.equal(graph:counts().params + 1, graph:counts().grads) -- the embedding is the head
       end
+   end)
+
+   it("drops embeddings, probabilities and residuals at the rates of config.json", function()
+      local raw = raw_config { n_layer = 1, embd_pdrop = 0.3, attn_pdrop = 0.2, resid_pdrop = 0.1 }
+      local config = gpt2.config(raw)
+      local function rates(dropout)
+         return rates_of(gpt2.training(config,
+            { batch = 1, source = 4, dropout = dropout, grads = false }))
+      end
+      assert.same({ "dropout 0.3", "attention 0.2", "dropout_add 0.1", "dropout_add 0.1" },
+         rates(config.dropout_rate))
+      assert.same({ "dropout 0.5", "attention 0.5", "dropout_add 0.5", "dropout_add 0.5" },
+         rates(0.5))
    end)
 
    it("has no more positions than the model", function()

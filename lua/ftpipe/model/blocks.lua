@@ -25,10 +25,15 @@ function M.class(form)
    Builder.__index = Builder
    --- A builder with a graph of its own.
    -- @tparam table config of the family
-   -- @tparam[opt=0] number dropout
+   -- @tparam[opt=0] number|table dropout one rate, or { hidden =, attention =, embedding = }, of
+   --   which the last two are as the first where they are absent
    function Builder.new(config, dropout)
+      local rates = type(dropout) == "table" and dropout or { hidden = dropout }
+      local hidden = rates.hidden or 0
       return setmetatable({
-         g = core.graph.new(), c = config, dropout = dropout or 0, form = form,
+         g = core.graph.new(), c = config, form = form, dropout = hidden,
+         attention_dropout = rates.attention or hidden,
+         embedding_dropout = rates.embedding or hidden,
       }, Builder)
    end
    return Builder
@@ -70,9 +75,12 @@ function Blocks:linear(x, name, n_out, n_in, activation)
 end
 
 --- dropout(x)
-function Blocks:drop(x)
-   if self.dropout == 0 then return x end
-   return self.g:add("dropout", { x }, { p = self.dropout })
+-- @tparam value x
+-- @tparam[opt] number rate of hidden states if absent
+function Blocks:drop(x, rate)
+   rate = rate or self.dropout
+   if rate == 0 then return x end
+   return self.g:add("dropout", { x }, { p = rate })
 end
 
 --- residual + dropout(x)

@@ -100,13 +100,19 @@ local function check_form(config, raw)
          check.refuse("'%s' is %s, expected %s", key, tostring(config[key]), tostring(value))
       end
    end
-   if raw.add_cross_attention == true then
-      check.refuse("'add_cross_attention' is true, expected a model of its own")
-   end
+   check.absent(raw, { "add_cross_attention" }, "a model of its own")
    config.activation = check.activation(config, "activation_function")
    if config.n_embd % config.n_head ~= 0 then
       check.refuse("n_embd %d is not a multiple of n_head, %d", config.n_embd, config.n_head)
    end
+end
+
+--- One rate of dropout where all are the same, else each.
+local function dropout_of(config)
+   local hidden, attention = config.resid_pdrop, config.attn_pdrop
+   local embedding = config.embd_pdrop
+   if hidden == attention and hidden == embedding then return hidden end
+   return { hidden = hidden, attention = attention, embedding = embedding }
 end
 
 --- An id that config.json may leave out; another where it does.
@@ -140,7 +146,7 @@ function M.config(raw, untied)
    id_or(config, raw, "eos_token_id", END_OF_TEXT < config.vocab_size and END_OF_TEXT or -1)
    id_or(config, raw, "pad_token_id", math.max(config.eos_token_id, 0))
    config.tied = config.tie_word_embeddings and not untied
-   config.dropout_rate = config.resid_pdrop
+   config.dropout_rate = dropout_of(config)
    return config
 end
 
@@ -179,13 +185,15 @@ function Builder:embed(ids, place)
    g:scope("embed")
    local tokens = g:param("transformer.wte.weight", { c.vocab_size, c.n_embd })
    local positions = g:param("transformer.wpe.weight", { c.n_positions, c.n_embd })
-   return self:drop(g:add("add", { g:add("embedding", { ids, tokens }), place(positions) }))
+   return self:drop(g:add("add", { g:add("embedding", { ids, tokens }), place(positions) }),
+      self.embedding_dropout)
 end
 
 function Builder:attend(inputs)
    local c = self.c
    return self.g:add("attention", inputs, {
-      heads = c.n_head, causal = true, scale = (c.n_embd / c.n_head) ^ -0.5, dropout = self.dropout,
+      heads = c.n_head, causal = true, scale = (c.n_embd / c.n_head) ^ -0.5,
+      dropout = self.attention_dropout,
    })
 end
 
@@ -225,8 +233,8 @@ end
 -- nothing counts, loss_weight (1): one over the number of labels that count in the whole batch.
 -- Output: loss; and logits (B, T, V) when asked for.
 -- @tparam table config from `config`
--- @tparam table size batch, source; dropout (of embeddings, attention and residuals alike); logits
---   (true: keep them); grads (false: none)
+-- @tparam table size batch, source; dropout (a number, or { hidden =, attention =, embedding = });
+--   logits (true: keep them); grads (false: none)
 -- @treturn graph
 -- @raise invalid argument: the model has fewer positions than `source`
 function M.training(config, size)
