@@ -160,7 +160,7 @@ ft_status do_stage(worker *w, const ft_action *a, ft_error *err)
         w->findings->sent = (ft_look){0, 1, 0};
     }
     FT_TRY(find_versions(run, a, &bases, err));
-    if (b->options.gaps && !forward) FT_TRY(measure_gap(w, a, &bases, err));
+    if (b->options.gaps) FT_TRY((forward ? keep_mark : measure_gap)(w, a, &bases, err));
     set_inputs(w, a, bucket);
     if (forward) occupy(w, bases.saved, ft_place_room(stage->slot_bytes));
     if (a->kind == FT_ACT_BACKWARD_INPUT) occupy(w, held, ft_place_room(stage->held_slot_bytes));

@@ -489,16 +489,14 @@ static int plan_tostring(lua_State *L)
     return 1;
 }
 
-/*** Ways to choose weights that are late: { name =, doc =, keeps = backwards read older ones,
- * attenuates = gradients are divided by gaps }.
+/*** Ways to choose weights that are late: { name =, doc =, attenuates = gradients are divided by
+ * gaps }.
  * @function schedule.weights */
 static int schedule_weights(lua_State *L)
 {
     lua_newtable(L);
     for (int w = FT_WEIGHTS_OWN + 1; w < FT_WEIGHTS_COUNT; w++) {
-        lua_createtable(L, 0, 4);
-        lua_pushboolean(L, ft_weights_rows[w].reads == FT_READS_KEPT);
-        lua_setfield(L, -2, "keeps");
+        lua_createtable(L, 0, 3);
         lua_pushboolean(L, ft_weights_rows[w].attenuates);
         lua_setfield(L, -2, "attenuates");
         lua_pushstring(L, ft_weights_rows[w].word);

@@ -238,7 +238,7 @@ static void hold_parts(lua_State *L, int t)
  *   hypers, weight_decays and rate_factors (by parameter: its weight_decay, and what its rate is
  *   multiplied by; nil, and false for a weight_decay: as all), clip, look_ahead (true: parameters
  *   are kept ahead by the updates that forwards are late), gaps (true: runs measure how far newest
- *   weights are from older ones that are kept), seed, costs (by device, see
+ *   weights are from those that forwards read), seed, costs (by device, see
  *   profile.measure; false where modelled); evaluation (optional): { graphs = without gradients,
  *   plan = of forwards alone }
  * @treturn blueprint */

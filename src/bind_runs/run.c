@@ -274,7 +274,7 @@ static void set_gaps(lua_State *L, const ft_run *run)
  * @function run:next
  * @tparam number timeout seconds
  * @treturn table { step =, loss =, grad_norm =, rate =, end_ns =, gaps = by stage, norms of what
- *   weights have gone since forwards (only where gradients are divided by it), outputs = of an
+ *   weights have gone since forwards (where they are divided by it, or recorded), outputs = of an
  *   evaluation: tensors by name, its micro-batches along the first axis } */
 static int run_next(lua_State *L)
 {

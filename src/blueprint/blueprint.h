@@ -103,7 +103,8 @@ typedef struct ft_blueprint_options {
     double clip;                 /* largest global gradient norm; 0: no clipping */
     bool look_ahead; /* parameters are kept ahead by the updates that forwards are late; no
                         matter in plans that keep older ones or predict newer ones */
-    bool gaps;       /* runs measure how far newest weights are from older ones that are kept */
+    bool gaps;       /* runs measure how far newest weights are from what forwards read, which is
+                        kept for it (marks) where nothing else keeps it */
     uint64_t seed;
     const ft_work_costs *const *costs;       /* as in a cut; not used after ft_blueprint_new */
     const ft_machine *machine;               /* as in a cut */
@@ -158,6 +159,7 @@ typedef struct ft_stage_param {
     int64_t at;       /* in the stage's device block; of evaluation: in its unit, where training
                          moves it, else -1 */
     int64_t old_at;   /* in a slot of older or predicted versions; -1: there are none */
+    int64_t mark_at;  /* in a mark; -1: not there */
     bool with_state;  /* another replica of the stage owns it, and this one knows its optimizer's
                          state too: for predictions and gaps */
     int64_t state_at; /* that state, in the stage's device block */
@@ -198,9 +200,10 @@ typedef struct ft_stage_layout {
     int n_held_slots;                        /* micro-batches that are between the halves at once */
     ft_version_ring rings[FT_WEIGHTS_KINDS]; /* of older weights */
     ft_version_ring predicted[FT_WEIGHTS_KINDS]; /* of those whose state it knows; n = 0: none */
-    bool predicts;                               /* it has P actions */
-    bool attenuates; /* it has A actions, and how large steps are in its optimizer's state */
-    bool reads_old;  /* forwards or backwards may read older weights: packed copies are kept */
+    ft_version_ring marks; /* what the first forward of a batch read, for its gap */
+    bool predicts;         /* it has P actions */
+    bool attenuates;       /* it has A actions, and how large steps are in its optimizer's state */
+    bool reads_old; /* forwards or backwards may read older weights: packed copies are kept */
     int *in_edges[FT_ACT_COUNT], n_in_edges[FT_ACT_COUNT]; /* by kind of this stage's action */
     int *out_edges[FT_ACT_COUNT], n_out_edges[FT_ACT_COUNT];
 } ft_stage_layout;

@@ -77,6 +77,7 @@ static void visit_stage(const walk *w, int s)
         visit_slots(w, older, ahead->at, ahead->slot_bytes, ahead->n);
         visit_slots(w, older, ring->at, ring->slot_bytes, ring->n);
     }
+    visit_slots(w, older, stage->marks.at, stage->marks.slot_bytes, stage->marks.n);
     visit_slots(w, guard, stage->held_at, stage->held_slot_bytes, stage->n_held_slots);
 }
 

@@ -226,6 +226,8 @@ static ft_status take_stage(ft_blueprint *b, int s, ft_error *err)
         ring->at = take_slots(block, FT_MEMORY_VERSIONS, ring->slot_bytes, ring->n);
         ahead->at = take_slots(block, FT_MEMORY_VERSIONS, ahead->slot_bytes, ahead->n);
     }
+    stage->marks.at =
+        take_slots(block, FT_MEMORY_VERSIONS, stage->marks.slot_bytes, stage->marks.n);
     stage->held_at =
         take_slots(block, FT_MEMORY_ACTIVATIONS, stage->held_slot_bytes, stage->n_held_slots);
     take_workspace(b, stage);
@@ -384,6 +386,7 @@ void blueprint_finish_layout(ft_blueprint *b)
             stage->rings[k].at += begin[FT_MEMORY_VERSIONS];
             stage->predicted[k].at += begin[FT_MEMORY_VERSIONS];
         }
+        stage->marks.at += begin[FT_MEMORY_VERSIONS];
     }
     for (int p = 0; p < b->n_params; p++) {
         const ft_stage_layout *owner = &b->stages[b->params[p].owner];

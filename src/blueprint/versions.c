@@ -1,4 +1,5 @@
-/* blueprint/versions.c - older and predicted weights: how many there are at once, and where. */
+/* blueprint/versions.c - older and predicted weights, and marks: how many there are at once, and
+ * where. */
 #include "blueprint/internal.h"
 #include "blueprint/states.h"
 
@@ -96,6 +97,24 @@ bool blueprint_keeps(const ft_plan *plan)
     return false;
 }
 
+/* Batches of which the stage's first forward was late and the first backward has not begun, at
+ * most. */
+static int count_marks(const ft_blueprint *b, int s)
+{
+    const ft_plan *plan = &b->plan;
+    int device = b->stages[s].device;
+    int64_t begun = 0, most = 0; /* batches whose backward has begun */
+    for (int64_t i = 0; i < ft_plan_length(plan, device); i++) {
+        ft_action a = ft_seated(&b->seating, device, ft_plan_at(plan, device, i));
+        if (a.stage != s || !computes(a.kind) || !ft_seat_is_first(&b->seating, &a)) continue;
+        if (a.kind != FT_ACT_FORWARD)
+            begun = (int64_t)a.batch + 1;
+        else if (a.lag && (int64_t)a.batch + 1 - begun > most)
+            most = (int64_t)a.batch + 1 - begun;
+    }
+    return (int)most;
+}
+
 ft_status blueprint_count_versions(ft_blueprint *b, ft_error *err)
 {
     for (int s = 0; s < b->cut.n_stages; s++) {
@@ -105,6 +124,8 @@ ft_status blueprint_count_versions(ft_blueprint *b, ft_error *err)
         stage->predicted[FT_WEIGHTS_ADOPTED].n = stage->predicts && knows_others(stage);
         stage->rings[FT_WEIGHTS_OWNED].n = b->plan.versions[stage->origin] - 1;
         if (b->cut.keeps && adopts(b, stage)) FT_TRY(count_adopted(b, s, &computes_old, err));
+        if (b->options.gaps && !stage->rings[FT_WEIGHTS_OWNED].n && !stage->attenuates)
+            stage->marks.n = count_marks(b, s);
         stage->reads_old =
             !stage->attenuates || computes_old || finds_newer(&b->plan, stage->origin);
     }
@@ -148,6 +169,20 @@ static int64_t place_packs(ft_stage_layout *stage, int param, int64_t at)
     return at;
 }
 
+static void place_marks(const ft_blueprint *b, ft_stage_layout *stage)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < stage->n_params; i++) {
+        ft_stage_param *p = &stage->params[i];
+        p->mark_at = -1;
+        if (!stage->marks.n || !p->owned || !changes(b, p)) continue;
+        p->mark_at = bytes;
+        bytes += ft_memory_round(ft_spec_bytes(&b->params[p->param].spec));
+    }
+    stage->marks.slot_bytes = ft_place_bytes(bytes);
+    if (!bytes) stage->marks.n = 0; /* its weights change elsewhere, or not at all */
+}
+
 ft_status blueprint_place_versions(ft_blueprint *b, int s, ft_error *err)
 {
     ft_stage_layout *stage = &b->stages[s];
@@ -166,5 +201,6 @@ ft_status blueprint_place_versions(ft_blueprint *b, int s, ft_error *err)
     }
     for (int k = 0; k < FT_WEIGHTS_KINDS; k++) /* of weights that all change elsewhere: nothing */
         stage->rings[k].slot_bytes = stage->predicted[k].slot_bytes = ft_place_bytes(bytes[k]);
+    place_marks(b, stage);
     return FT_OK;
 }

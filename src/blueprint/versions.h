@@ -26,7 +26,7 @@ typedef struct ft_version_count {
 
 /* Older versions that a stage keeps of one kind: version v is in slot v % n, until version v + n
  * comes. A slot has all weights that change, and their packed copies. Likewise the slot, n = 1, of
- * predicted weights. */
+ * predicted weights. Of marks, batch b is in slot b % n; they have the weights alone. */
 typedef struct ft_version_ring {
     int n;
     int64_t slot_bytes, at; /* a place; offset of slot 0 in the stage's device block */

@@ -29,7 +29,9 @@ ft_status find_versions(const ft_run *run, const ft_action *action, ft_bases *ba
 /* The norm of what a stage's weights have gone between the first late forward of a batch and its
  * backward; NAN until it is known. */
 double *gap_of_batch(const ft_run *run, int stage, int64_t batch);
-/* Finds it, where the backward reads older weights by `bases`. */
-ft_status measure_gap(worker *w, const ft_action *action, const ft_bases *bases, ft_error *err);
+/* Before what computes: keeps what a late forward reads by `bases`, where the stage has marks;
+ * finds the gap of a backward that reads older weights by `bases`, or the newest with a mark. */
+ft_status keep_mark(worker *w, const ft_action *forward, const ft_bases *bases, ft_error *err);
+ft_status measure_gap(worker *w, const ft_action *backward, const ft_bases *bases, ft_error *err);
 
 #endif

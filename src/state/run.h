@@ -78,12 +78,13 @@ typedef struct stage_state {
     int64_t predicted_version; /* what the predicted weights are ahead of; -1: there are none */
     int predicted_lag;         /* by so many updates */
     bool kept_predicted[FT_WEIGHTS_KINDS];
-    char *
-        *state_copies; /* by parameter: its optimizer's state, of another replica; NULL: not here */
-    bool *kept_copies; /* by position in the stage's parameters */
-    double *rates;     /* of the updates that are missing: room for batch_slots */
-    double *own_rates; /* the same, of one parameter */
-    bool spoiled;      /* saw a number that is not finite: updates no more */
+    int64_t *marked;         /* by mark: the batch that it is of, and 1; 0: none */
+    bool *kept_marks;        /* likewise: written, so that it counts as live */
+    char **state_copies;     /* by parameter: its optimizer's state, of another replica; or NULL */
+    bool *kept_copies;       /* by position in the stage's parameters */
+    double *rates;           /* of the updates that are missing: room for batch_slots */
+    double *own_rates;       /* the same, of one parameter */
+    bool spoiled;            /* saw a number that is not finite: updates no more */
     ft_device_event **ended; /* by ring slot: the stage is done with that batch */
 } stage_state;
 
@@ -257,8 +258,7 @@ ft_status finish_streams(ft_run *run, ft_error *err);
 void occupy(const worker *w, const void *address, int64_t bytes);
 void vacate(const worker *w, const void *address, int64_t bytes);
 ft_status compute(const worker *w, ft_plain_work *work, ft_error *err);
-/* Says that the work reads, or reads and writes, a range; past FT_MAX_ACCESSES they are left out.
- */
+/* Says that the work reads, or reads and writes, a range; past FT_MAX_ACCESSES none is noted. */
 void touches(ft_plain_work *work, const void *address, int64_t bytes, bool writes);
 ft_status copy_on(ft_device_stream *stream, ft_location to, ft_location from, int64_t bytes,
                   ft_error *err);

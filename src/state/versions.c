@@ -63,8 +63,11 @@ ft_status versions_new(ft_run *run, int s, ft_error *err)
     state->old_packed = ft_arena_array(run->arena, stage->n_packs + 1, sizeof(void *));
     state->state_copies = ft_arena_array(run->arena, b->n_params + 1, sizeof(char *));
     state->kept_copies = ft_arena_array(run->arena, stage->n_params + 1, sizeof(bool));
+    state->marked = ft_arena_array(run->arena, stage->marks.n + 1, sizeof *state->marked);
+    state->kept_marks = ft_arena_array(run->arena, stage->marks.n + 1, sizeof(bool));
     if (!state->versions.forwards || !state->old_params || !state->old_packed || !state->rates ||
-        !state->own_rates || !state->state_copies || !state->kept_copies)
+        !state->own_rates || !state->state_copies || !state->kept_copies || !state->marked ||
+        !state->kept_marks)
         return ft_fail(err, FT_NOMEM, "engine: no memory for stage %d", plan_stage(run, s));
     for (int i = 0; i < stage->n_params; i++)
         if (stage->params[i].with_state)
@@ -79,6 +82,7 @@ void versions_begin(ft_run *run)
         run->stages[s].versions.newest = (ft_versions){{0, 0}};
         run->stages[s].predicted_version = -1;
         run->stages[s].predicted_for = 0;
+        for (int i = 0; i < run->blueprint->stages[s].marks.n; i++) run->stages[s].marked[i] = 0;
     }
 }
 

@@ -33,16 +33,16 @@ function M.check(o)
    end
 end
 
---- Refuses gaps = true where no older weights are kept, and where gaps are recorded without it.
--- @tparam table o options of a plan: schedule or rule, staleness, devices
+--- Refuses gaps = true where no weights are late, and where gaps are recorded without it.
+-- @tparam table o options of a plan: synchronous, schedule or rule, staleness, devices
 function M.check_gaps(o)
    local way = schedules.way(o.rule or o.schedule, o.staleness)
    if way.attenuates then
-      usage.of(o, "{gaps} is for weights that are kept alone; {staleness=%s} records its gaps "
-         .. "anyway", way.name)
-   elseif not way.keeps then
-      usage.of(o, "{gaps} is of older weights that are kept, and here none are: expected "
-         .. "{staleness=stash}, {staleness=vertical} or {schedule=2bw}")
+      usage.of(o, "{gaps} is not needed here: {staleness=%s} records its gaps anyway", way.name)
+   elseif o.synchronous or o.max_staleness == 0 then
+      local name = o.synchronous and "schedule" or "max_staleness"
+      usage("%s is of weights that are late, and with %s none are: leave it out",
+         named.name(o, "gaps"), named.value(o, name, o[name]))
    elseif core.engine.devices(o.devices)[1].kind == "cuda" then
       usage.of(o, "{gaps} are measured on CPUs alone so far")
    end

@@ -91,7 +91,7 @@ M.rows = {
    { "look_ahead", of = "recipe plan", rare = true, choices = { "lag", "none" },
       help = "late weights: steps to come that are taken early [lag: as many as they are late]" },
    { "gaps", of = "recipe plan", rare = true, type = "boolean", default = false,
-      help = "late weights that are kept: record how far from the newest they are" },
+      help = "late weights: record how far the newest are from what forwards read" },
    { "clip", of = "recipe plan", type = "number", min = 0, default = 1, plan = { default = 0 },
       help = "norm of gradients, 0 for none" },
    { "weight_decay", of = "recipe", type = "number", min = 0, default = 0,

@@ -98,8 +98,8 @@ end
 
 --- Steps of training, pulled: for step in run:steps(batcher, n) do ... end
 --
--- A step has .step (counts from 1), .loss, .loss_mean, .rate, .grad_norm, .gaps (by stage, with
--- gap-aware staleness), .tokens (without padding), .seconds, .samples_per_second (of the training
+-- A step has .step (counts from 1), .loss, .loss_mean, .rate, .grad_norm, .gaps (by stage, where
+-- they are known), .tokens (without padding), .seconds, .samples_per_second (of the training
 -- so far), and by device .idle (percent of the leg so far) and .memory (bytes reached). The loop
 -- may be left early: run:stop() then ends the leg. On Ctrl-C or SIGTERM no further batch is fed,
 -- what was fed is finished, so that the leg ends as if it had been planned so short, and the loop
