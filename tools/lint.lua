@@ -117,7 +117,7 @@ local HOMES = {
    ["jansson.h"] = { "src/io/", "src/bind_values/" },
    ["histedit.h"] = { "src/app/" },
    ["sqlite3.h"] = { "src/bind_values/" },
-   ["dlfcn.h"] = { "src/cuda/load.c", "src/transport/load.c" },
+   ["dlfcn.h"] = { "src/nvidia/load.c", "src/transport/load.c" },
    ["mpi.h"] = { "src/transport/module/" },
    ["oneapi/dnnl/dnnl.h"] = { "src/ops/onednn" },
    ["sentencepiece_processor.h"] = { "src/sentencepiece/" },
@@ -324,7 +324,7 @@ function rules.comments(finding)
 end
 
 --- Mutable objects at file scope: where they may be.
-local MAY_CHANGE = { "base/alloc%.c", "base/thread%.c", "cuda/load%.c", "ops/onednn%.c",
+local MAY_CHANGE = { "base/alloc%.c", "base/thread%.c", "nvidia/load%.c", "ops/onednn%.c",
    "app/[%w_]+%.c" }
 
 local function may_change(object)

@@ -7,9 +7,8 @@
 #ifndef FT_CUDA_H
 #define FT_CUDA_H
 
-#include "cuda/api.h"
-#include "cuda/cublas.h"
 #include "device/driver.h"
+#include "nvidia/cublas.h"
 #include "ops/ops.h"
 #include "optim/optim.h"
 
@@ -21,12 +20,6 @@ typedef struct ft_cuda_driver {
     /* cuBLASLt, or NULL with the reason: products are by a kernel then. */
     const ft_cublas_api *(*cublas)(ft_error *err);
 } ft_cuda_driver;
-
-/* CUDA's driver library of this machine; NULL says why there is none. */
-const ft_cuda_api *ft_cuda_api_load(ft_error *err);
-
-/* cuBLASLt of this machine; NULL says why there is none. */
-const ft_cublas_api *ft_cublas_api_load(ft_error *err);
 
 /* Entries of the table, for ft_cuda_driver.driver. */
 ft_status ft_cuda_count(const ft_driver *driver, int *n, ft_error *err);

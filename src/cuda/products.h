@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "cuda/args.h"
-#include "cuda/cublas.h"
+#include "nvidia/cublas.h"
 
 typedef struct ft_products ft_products; /* of one stream, whose context is current in each call */
 

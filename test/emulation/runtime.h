@@ -2,7 +2,7 @@
 #ifndef FT_EMULATED_RUNTIME_H
 #define FT_EMULATED_RUNTIME_H
 
-#include "cuda/cublas.h"
+#include "nvidia/cublas.h"
 
 /* What a call answers before it does anything: 0, what the context has, or what was asked for. */
 int emu_begin(void);

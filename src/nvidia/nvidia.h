@@ -1,10 +1,10 @@
-/* cuda/api.h - the functions of CUDA's driver library that are used, as a table.
+/* nvidia/nvidia.h - the functions of CUDA's driver library that are used, as a table.
  *
  * The library is not linked: load.c finds it when the program runs, and the emulation of test/ has
  * a table of its own. Declarations are those of the library's documentation (CUDA driver API, 12
  * and 13); numbers that are returned are 0 when all is well. */
-#ifndef FT_CUDA_API_H
-#define FT_CUDA_API_H
+#ifndef FT_NVIDIA_H
+#define FT_NVIDIA_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -93,5 +93,8 @@ typedef struct ft_cuda_api {
     FT_CUDA_API(FT_CUDA_FIELD)
 #undef FT_CUDA_FIELD
 } ft_cuda_api;
+
+/* CUDA's driver library of this machine; NULL says why there is none. */
+const ft_cuda_api *ft_cuda_api_load(ft_error *err);
 
 #endif

@@ -1,8 +1,9 @@
-/* cuda/load.c - CUDA's driver library and cuBLASLt, found when they are first asked for. */
+/* nvidia/load.c - CUDA's driver library and cuBLASLt, found when they are first asked for. */
+#include "nvidia/cublas.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
-
-#include "cuda/cuda.h"
+#include <stdbool.h>
 
 static const char driver_library[] = "libcuda.so.1";
 

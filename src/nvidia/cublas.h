@@ -1,15 +1,15 @@
-/* cuda/cublas.h - the functions of cuBLASLt that are used, as a table.
+/* nvidia/cublas.h - the functions of cuBLASLt that are used, as a table.
  *
  * The library is not linked: load.c finds it when the program runs, and the emulation of test/ has
  * a table of its own. Declarations are those of cublasLt.h (CUDA 11.8 to 13); numbers that are
  * returned are 0 when all is well. Matrices are stored by columns. */
-#ifndef FT_CUDA_CUBLAS_H
-#define FT_CUDA_CUBLAS_H
+#ifndef FT_NVIDIA_CUBLAS_H
+#define FT_NVIDIA_CUBLAS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cuda/api.h"
+#include "nvidia/nvidia.h"
 
 typedef struct cublas_handle *cublas_handle;
 typedef struct cublas_product *cublas_product;       /* what is computed */
@@ -78,5 +78,8 @@ typedef struct ft_cublas_api {
     FT_CUBLAS_API(FT_CUBLAS_FIELD)
 #undef FT_CUBLAS_FIELD
 } ft_cublas_api;
+
+/* cuBLASLt of this machine; NULL says why there is none. */
+const ft_cublas_api *ft_cublas_api_load(ft_error *err);
 
 #endif
