@@ -197,6 +197,7 @@ typedef struct ft_product_args {
     const float *a, *b, *bias;
     int64_t M, N, K;
     int32_t transpose_a, transpose_b, add, relu, bf16;
+    int32_t none; /* 0, so that equal products are equal bytes */
 } ft_product_args;
 
 /* line (H, Tq + Tk - 1): table[bucket of key - query][h], by key - query + Tq - 1. */

@@ -47,6 +47,8 @@ ft_status ft_cuda_copy(ft_device_stream *stream, ft_location to, ft_location fro
                        ft_error *err);
 ft_status ft_cuda_run(ft_device_stream *stream, const ft_task *task, const void *arg,
                       ft_error *err);
+void ft_cuda_begin_series(ft_device_stream *stream);
+ft_status ft_cuda_end_series(ft_device_stream *stream, ft_status status, ft_error *err);
 
 /* Of lists that count devices, all on the first card; and of lists that name cards. */
 #define FT_CUDA_DRIVER_TABLE(text)                                                                 \
@@ -65,7 +67,8 @@ ft_status ft_cuda_run(ft_device_stream *stream, const ft_task *task, const void 
     .close_stream = ft_cuda_close_stream, .open_event = ft_cuda_open_event,                        \
     .close_event = ft_cuda_close_event, .record = ft_cuda_record, .wait = ft_cuda_wait,            \
     .passed_ns = ft_cuda_passed_ns, .await = ft_cuda_await, .finish = ft_cuda_finish,              \
-    .copy = ft_cuda_copy, .launch = ft_cuda_run, .call = ft_driver_call
+    .copy = ft_cuda_copy, .launch = ft_cuda_run, .begin_series = ft_cuda_begin_series,             \
+    .end_series = ft_cuda_end_series, .call = ft_driver_call
 
 /* The kernels of rows in f32; for the list of kernels of a program (ops.h). */
 extern const ft_kernel_list ft_cuda_kernels;

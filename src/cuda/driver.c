@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "cuda/internal.h"
 #include "cuda/products.h"
+#include "cuda/series.h"
 
 enum { MAX_IMAGES = 16, MAX_BLOCKS = 16 };
 
@@ -35,6 +36,7 @@ typedef struct stream {
     cu_stream handle;
     cu_address scratch;
     ft_products *products; /* NULL: no library is here */
+    ft_series *series;     /* of one for computing */
 } stream;
 
 typedef struct event {
@@ -45,9 +47,9 @@ typedef struct event {
 
 static const struct {
     const char *name;
-    unsigned threads;
+    unsigned threads, bytes; /* of a block; of the argument */
 } kernels[] = {
-#define KERNEL(name, threads) {"ft_" #name, threads},
+#define KERNEL(name, threads) {"ft_" #name, threads, sizeof(ft_##name##_args)},
     FT_CUDA_KERNELS(KERNEL)
 #undef KERNEL
 };
@@ -59,21 +61,35 @@ static executor *of(const ft_executor *x)
 
 /* -- failures ---------------------------------------------------------------------------------- */
 
-/* What the library answered to `what`, in words. */
-static ft_status check(const executor *x, int answer, const char *what, ft_error *err)
+ft_status ft_cuda_answered(const ft_executor *which, int answer, const char *what, ft_error *err)
 {
+    const executor *x = of(which);
     const char *name = "unknown", *text = "";
     if (answer == 0) return FT_OK;
     x->api->error_name(answer, &name);
     x->api->error_text(answer, &text);
     return ft_fail(err, answer == CU_OUT_OF_MEMORY ? FT_NOMEM : FT_DEVICE,
-                   "device %s: %s failed: %s (%d%s%s)", x->base.device->name, what, name, answer,
+                   "device %s: %s failed: %s (%d%s%s)", which->device->name, what, name, answer,
                    text[0] ? ", " : "", text);
+}
+
+static ft_status check(const executor *x, int answer, const char *what, ft_error *err)
+{
+    return ft_cuda_answered(&x->base, answer, what, err);
 }
 
 static ft_status use(const executor *x, const char *what, ft_error *err)
 {
     return check(x, x->api->context_set(x->context), what, err);
+}
+
+/* As `use`, of what is not a launch. */
+static ft_status use_stream(const ft_device_stream *on, const char *what, ft_error *err)
+{
+    if (ft_series_is_open(((const stream *)on)->series))
+        return ft_fail(err, FT_INVALID, "device %s: %s in a series of launches",
+                       on->executor->device->name, what);
+    return use(of(on->executor), what, err);
 }
 
 /* What kernels found wrong in the tensors that they read. */
@@ -270,19 +286,83 @@ void ft_cuda_release(ft_executor *which, ft_memory_side side, void *memory, int6
 /* Memory of a card has contents all the time. */
 void ft_cuda_occupy(ft_device_stream *on, void *address, int64_t bytes)
 {
-    (void)on;
-    (void)address;
-    (void)bytes;
+    (void)on, (void)address, (void)bytes;
 }
 
-static ft_status open_products(const executor *x, stream *s, ft_error *err)
+/* -- what streams are given -------------------------------------------------------------------- */
+
+/* Arguments of items that are no kernels. */
+typedef struct product_given {
+    ft_product_args args;
+    int64_t batch;
+} product_given;
+
+typedef struct fill_given {
+    cu_address memory; /* gets zeros */
+    size_t bytes;
+} fill_given;
+
+_Static_assert(sizeof(product_given) == 5 * 8 + 3 * 8 + 6 * 4, "no padding: see ft_given");
+
+static ft_status give_kernel(const stream *s, const ft_given *g, ft_error *err)
 {
-    const ft_cublas_api *api = ((const ft_cuda_driver *)x->base.driver)->cublas(NULL);
-    if (!api || ft_products_new(&s->products, api, err) == FT_OK) return FT_OK;
-    return ft_error_wrap(err, "device %s", x->base.device->name);
+    const executor *x = of(s->base.executor);
+    const cu_launch how = {.grid = {g->grid[0], g->grid[1], g->grid[2]},
+                           .block = {g->threads, 1, 1},
+                           .stream = s->handle};
+    void *arguments[] = {(void *)(uintptr_t)g->args};
+    return check(x, x->api->launch(&how, g->function, arguments, NULL), g->name, err);
+}
+
+static ft_product_place place_of(const stream *s)
+{
+    return (ft_product_place){s->handle, (void *)(uintptr_t)s->scratch, FT_CUDA_SCRATCH};
+}
+
+static ft_status give_product(const stream *s, const ft_given *g, ft_error *err)
+{
+    const product_given *p = g->args;
+    const ft_product_place place = place_of(s);
+    if (ft_products_multiply(s->products, &p->args, p->batch, &place, err) == FT_OK) return FT_OK;
+    return ft_error_wrap(err, "device %s", s->base.executor->device->name);
+}
+
+static ft_status give_fill(const stream *s, const ft_given *g, ft_error *err)
+{
+    const executor *x = of(s->base.executor);
+    const fill_given *f = g->args;
+    return check(x, x->api->fill_on(f->memory, 0, f->bytes, s->handle), g->name, err);
+}
+
+static ft_status give(ft_device_stream *on, const ft_given *g, ft_error *err)
+{
+    static ft_status (*const kinds[])(const stream *, const ft_given *, ft_error *) = {
+        [FT_GIVEN_KERNEL] = give_kernel,
+        [FT_GIVEN_PRODUCT] = give_product,
+        [FT_GIVEN_FILL] = give_fill,
+    };
+    FT_TRY(use(of(on->executor), g->name, err));
+    return kinds[g->kind]((const stream *)on, g, err);
+}
+
+/* Now, or with the series that is open. */
+static ft_status submit(ft_device_stream *on, const ft_given *g, ft_error *err)
+{
+    ft_series *series = ((stream *)on)->series;
+    return ft_series_is_open(series) ? ft_series_add(series, g, err) : give(on, g, err);
 }
 
 /* -- streams and events ------------------------------------------------------------------------ */
+
+/* What a stream for computing has beside. */
+static ft_status open_compute(const executor *x, stream *s, ft_error *err)
+{
+    const ft_cublas_api *api = ((const ft_cuda_driver *)x->base.driver)->cublas(NULL);
+    FT_TRY(check(x, x->api->alloc(&s->scratch, FT_CUDA_SCRATCH), "taking memory", err));
+    FT_TRY(ft_series_new(&s->series, x->api, &s->base, s->handle, give, err));
+    if (!api || ft_products_new(&s->products, api, err) == FT_OK) return FT_OK;
+    return ft_error_wrap(err, "device %s", x->base.device->name);
+}
 
 ft_status ft_cuda_open_stream(ft_device_stream **out, ft_executor *which, ft_stream_use purpose,
                               ft_error *err)
@@ -296,9 +376,7 @@ ft_status ft_cuda_open_stream(ft_device_stream **out, ft_executor *which, ft_str
     if (status == FT_OK)
         status =
             check(x, x->api->stream_create(&s->handle, CU_STREAM_NO_SYNC), "making a stream", err);
-    if (status == FT_OK && purpose == FT_FOR_COMPUTE)
-        status = check(x, x->api->alloc(&s->scratch, FT_CUDA_SCRATCH), "taking memory", err);
-    if (status == FT_OK && purpose == FT_FOR_COMPUTE) status = open_products(x, s, err);
+    if (status == FT_OK && purpose == FT_FOR_COMPUTE) status = open_compute(x, s, err);
     if (status == FT_OK)
         *out = &s->base;
     else
@@ -316,6 +394,7 @@ void ft_cuda_close_stream(ft_device_stream *on)
         x->api->stream_finish(s->handle);
         x->api->stream_destroy(s->handle);
     }
+    ft_series_free(s->series);
     ft_products_free(s->products);
     if (s->scratch) x->api->release(s->scratch);
     ft_free(s);
@@ -352,7 +431,7 @@ ft_status ft_cuda_record(ft_device_stream *on, ft_device_event *which, ft_error 
 {
     const executor *x = of(on->executor);
     event *e = (event *)which;
-    FT_TRY(use(x, "recording an event", err));
+    FT_TRY(use_stream(on, "recording an event", err));
     FT_TRY(check(x, x->api->event_record(e->handle, ((stream *)on)->handle), "recording an event",
                  err));
     e->recorded = true;
@@ -370,7 +449,7 @@ ft_status ft_cuda_wait(ft_device_stream *on, ft_device_event *which, ft_error *e
 {
     const executor *x = of(on->executor);
     FT_TRY(need_record(which, err));
-    FT_TRY(use(x, "waiting for an event", err));
+    FT_TRY(use_stream(on, "waiting for an event", err));
     return check(x, x->api->stream_wait(((stream *)on)->handle, ((const event *)which)->handle, 0),
                  "waiting for an event", err);
 }
@@ -399,7 +478,7 @@ ft_status ft_cuda_await(ft_device_event *which, ft_error *err)
 ft_status ft_cuda_finish(ft_device_stream *on, ft_error *err)
 {
     const executor *x = of(on->executor);
-    FT_TRY(use(x, "finishing a stream", err));
+    FT_TRY(use_stream(on, "finishing a stream", err));
     FT_TRY(check(x, x->api->stream_finish(((stream *)on)->handle), "finishing a stream", err));
     return check_fault(x, err);
 }
@@ -412,7 +491,7 @@ ft_status ft_cuda_copy(ft_device_stream *on, ft_location to, ft_location from, i
     const executor *x = of(on->executor);
     cu_address dst = (cu_address)(uintptr_t)to.address, src = (cu_address)(uintptr_t)from.address;
     cu_stream handle = ((stream *)on)->handle;
-    FT_TRY(use(x, "a copy", err));
+    FT_TRY(use_stream(on, "a copy", err));
     if (bytes == 0) return FT_OK;
     if (!to.executor || !from.executor || of(to.executor)->context == of(from.executor)->context)
         return check(x, x->api->copy_on(dst, src, (size_t)bytes, handle), "a copy", err);
@@ -457,13 +536,15 @@ ft_status ft_cuda_launch(ft_device_stream *on, ft_cuda_kernel kernel, ft_grid gr
                        "device %s: %s over %lld x %lld x %lld blocks, more than a card takes",
                        x->base.device->name, kernels[kernel].name, (long long)grid.x,
                        (long long)grid.y, (long long)grid.z);
-    const cu_launch how = {.grid = {(unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z},
-                           .block = {kernels[kernel].threads, 1, 1},
-                           .stream = ((stream *)on)->handle};
-    void *arguments[] = {(void *)(uintptr_t)args};
-    FT_TRY(use(x, kernels[kernel].name, err));
-    return check(x, x->api->launch(&how, x->functions[kernel], arguments, NULL),
-                 kernels[kernel].name, err);
+    return submit(on,
+                  &(ft_given){.kind = FT_GIVEN_KERNEL,
+                              .name = kernels[kernel].name,
+                              .function = x->functions[kernel],
+                              .grid = {(unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z},
+                              .threads = kernels[kernel].threads,
+                              .bytes = kernels[kernel].bytes,
+                              .args = args},
+                  err);
 }
 
 bool ft_cuda_has_library(const ft_device_stream *on)
@@ -475,22 +556,37 @@ ft_status ft_cuda_multiply(ft_device_stream *on, const ft_product_args *args, in
                            bool *done, ft_error *err)
 {
     const stream *s = (const stream *)on;
-    const ft_product_place place = {s->handle, ft_cuda_scratch(on), FT_CUDA_SCRATCH};
+    const ft_product_place place = place_of(s);
+    const product_given p = {*args, batch};
     *done = false;
     if (!s->products) return FT_OK;
     FT_TRY(use(of(on->executor), "a product", err));
-    if (ft_products_multiply(s->products, args, batch, &place, done, err) == FT_OK) return FT_OK;
-    return ft_error_wrap(err, "device %s", on->executor->device->name);
+    if (ft_products_have(s->products, args, batch, &place, done, err) != FT_OK)
+        return ft_error_wrap(err, "device %s", on->executor->device->name);
+    const ft_given given = {
+        .kind = FT_GIVEN_PRODUCT, .name = "a product", .bytes = sizeof p, .args = &p};
+    return *done ? submit(on, &given, err) : FT_OK;
 }
 
 ft_status ft_cuda_clear(ft_device_stream *on, void *memory, int64_t bytes, ft_error *err)
 {
-    const executor *x = of(on->executor);
-    if (bytes == 0) return FT_OK;
-    FT_TRY(use(x, "clearing memory", err));
-    return check(
-        x, x->api->fill_on((cu_address)(uintptr_t)memory, 0, (size_t)bytes, ((stream *)on)->handle),
-        "clearing memory", err);
+    const fill_given f = {(cu_address)(uintptr_t)memory, (size_t)bytes};
+    const ft_given given = {
+        .kind = FT_GIVEN_FILL, .name = "clearing memory", .bytes = sizeof f, .args = &f};
+    return bytes ? submit(on, &given, err) : FT_OK;
+}
+
+void ft_cuda_begin_series(ft_device_stream *on)
+{
+    ft_series_open(((stream *)on)->series);
+}
+
+ft_status ft_cuda_end_series(ft_device_stream *on, ft_status status, ft_error *err)
+{
+    ft_series *series = ((stream *)on)->series;
+    if (status == FT_OK) return ft_series_close(series, err);
+    ft_series_drop(series);
+    return status;
 }
 
 ft_cuda_fault *ft_cuda_fault_of(const ft_device_stream *on)

@@ -11,6 +11,9 @@ typedef struct ft_grid {
     int64_t x, y, z;
 } ft_grid;
 
+/* What the library of CUDA answered to `what`, in words; 0 is FT_OK. */
+ft_status ft_cuda_answered(const ft_executor *executor, int answer, const char *what,
+                           ft_error *err);
 /* Gives a kernel to the stream; `args` is the one that cuda/args.h names, copied. An empty grid is
  * no launch. */
 ft_status ft_cuda_launch(ft_device_stream *stream, ft_cuda_kernel kernel, ft_grid grid,

@@ -286,8 +286,8 @@ static ft_status find(const optimizer **out, const ft_optimizer *o, ft_error *er
     return ft_fail(err, FT_UNSUPPORTED, "%s has no kernels for cards", o->name);
 }
 
-ft_status ft_cuda_update(ft_device_stream *stream, const ft_optimizer *o, const ft_update *updates,
-                         int n, ft_error *err)
+static ft_status launch_updates(ft_device_stream *stream, const ft_optimizer *o,
+                                const ft_update *updates, int n, ft_error *err)
 {
     const optimizer *row;
     ft_state_part parts[FT_MAX_STATE_PARTS];
@@ -307,6 +307,13 @@ ft_status ft_cuda_update(ft_device_stream *stream, const ft_optimizer *o, const 
                            o->name);
     }
     return row->launch(stream, &g, err);
+}
+
+ft_status ft_cuda_update(ft_device_stream *stream, const ft_optimizer *o, const ft_update *updates,
+                         int n, ft_error *err)
+{
+    ft_cuda_begin_series(stream);
+    return ft_cuda_end_series(stream, launch_updates(stream, o, updates, n, err), err);
 }
 
 ft_status ft_cuda_predict(ft_device_stream *stream, const ft_optimizer *o, const ft_prediction *q,

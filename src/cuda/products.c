@@ -152,20 +152,8 @@ static ft_status add_plan(ft_products *p, const shape *of, size_t scratch_bytes,
     return status;
 }
 
-static ft_status find_plan(ft_products *p, const shape *of, size_t scratch_bytes, const plan **out,
-                           ft_error *err)
-{
-    for (int i = 0; i < p->n; i++) {
-        *out = &p->plans[i];
-        if (same_shape(&p->plans[i].of, of)) return FT_OK;
-    }
-    FT_TRY(add_plan(p, of, scratch_bytes, err));
-    *out = &p->plans[p->n - 1];
-    return FT_OK;
-}
-
-ft_status ft_products_multiply(ft_products *p, const ft_product_args *args, int64_t batch,
-                               const ft_product_place *place, bool *done, ft_error *err)
+static ft_status find_plan(ft_products *p, const ft_product_args *args, int64_t batch,
+                           const ft_product_place *place, const plan **out, ft_error *err)
 {
     const shape of = {.M = args->M,
                       .N = args->N,
@@ -176,15 +164,34 @@ ft_status ft_products_multiply(ft_products *p, const ft_product_args *args, int6
                       .relu = args->relu,
                       .bias = args->bias != NULL,
                       .bf16 = args->bf16};
+    for (int i = 0; i < p->n; i++) {
+        *out = &p->plans[i];
+        if (same_shape(&p->plans[i].of, &of)) return FT_OK;
+    }
+    FT_TRY(add_plan(p, &of, place->scratch_bytes, err));
+    *out = &p->plans[p->n - 1];
+    return FT_OK;
+}
+
+ft_status ft_products_have(ft_products *p, const ft_product_args *args, int64_t batch,
+                           const ft_product_place *place, bool *out, ft_error *err)
+{
+    const plan *x;
+    *out = false;
+    FT_TRY(find_plan(p, args, batch, place, &x, err));
+    *out = x->usable;
+    return FT_OK;
+}
+
+ft_status ft_products_multiply(ft_products *p, const ft_product_args *args, int64_t batch,
+                               const ft_product_place *place, ft_error *err)
+{
     const float one = 1.0f, kept = args->add ? 1.0f : 0.0f;
     const plan *x;
-    *done = false;
-    FT_TRY(find_plan(p, &of, place->scratch_bytes, &x, err));
-    if (!x->usable) return FT_OK;
-    if (of.bias)
+    FT_TRY(find_plan(p, args, batch, place, &x, err));
+    if (args->bias)
         FT_TRY(check(p->api->product_set(x->product, CUBLAS_BIAS, &args->bias, sizeof args->bias),
                      "a bias", err));
-    *done = true;
     return check(p->api->multiply(p->handle, x->product, &one, args->b, x->b, args->a, x->a, &kept,
                                   args->c, x->c, args->c, x->c, &x->algorithm, place->scratch,
                                   place->scratch_bytes, place->stream),

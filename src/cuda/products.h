@@ -19,9 +19,12 @@ typedef struct ft_product_place {
     size_t scratch_bytes;
 } ft_product_place;
 
-/* `batch` products, one behind the other; with args->bf16, a and b hold numbers in bf16. *done:
- * false where the library has no algorithm for the shape: nothing was given to the stream. */
+/* Whether the library has an algorithm for the shape, which is searched for when it first comes. */
+ft_status ft_products_have(ft_products *products, const ft_product_args *args, int64_t batch,
+                           const ft_product_place *place, bool *out, ft_error *err);
+/* `batch` products, one behind the other, for which there is an algorithm; with args->bf16, a and b
+ * hold numbers in bf16. */
 ft_status ft_products_multiply(ft_products *products, const ft_product_args *args, int64_t batch,
-                               const ft_product_place *place, bool *done, ft_error *err);
+                               const ft_product_place *place, ft_error *err);
 
 #endif

@@ -18,6 +18,7 @@
  *     after it is not executed, but its events are passed, so that nobody waits for ever.
  *  6. A stream is given work by one thread at a time. `enter` was called by that thread.
  *  7. Nothing is allocated after `open`, `alloc`, `open_stream` and `open_event`.
+ *  8. Between `begin_series` and `end_series` a stream is given launches alone.
  *
  * Every entry of the table is there, but for those of cards. `cpu` (cpu_driver.c) has compute
  * streams that are the calling thread itself, with its team: what is submitted there has ended when
@@ -135,6 +136,12 @@ struct ft_driver {
     /* Compute streams alone. A failure of the work itself is the task's, unchanged. */
     ft_status (*launch)(ft_device_stream *stream, const ft_task *task, const void *arg,
                         ft_error *err);
+    /* NULL: launches are given when they come. Around those of a compute stream that come again and
+     * again, with other addresses and numbers: they may be given together in the end, and what
+     * fails is told by then. `end` is called however it went: `status` is what the caller came to,
+     * and after a failure, which is answered, some or none were given. */
+    void (*begin_series)(ft_device_stream *stream);
+    ft_status (*end_series)(ft_device_stream *stream, ft_status status, ft_error *err);
     /* Any stream: calls a function of the host, which uses host memory alone, in the stream's
      * order; what was submitted later waits until it has returned, and the caller may. */
     ft_status (*call)(ft_device_stream *stream, void (*function)(void *), void *arg, ft_error *err);

@@ -17,6 +17,9 @@ typedef struct cu_module *cu_module;
 typedef struct cu_function *cu_function;
 typedef struct cu_stream *cu_stream;
 typedef struct cu_event *cu_event;
+typedef struct cu_graph *cu_graph;
+typedef struct cu_node *cu_node; /* of a graph */
+typedef struct cu_exec *cu_exec; /* a graph that can be launched */
 
 enum {
     CU_OUT_OF_MEMORY = 2,
@@ -24,9 +27,11 @@ enum {
     CU_PEER_ACCESS_ALREADY = 704,
     CU_NOT_FOUND = 500,
     CU_NOT_READY = 600,
-    CU_HOST_PORTABLE = 1,  /* of host_alloc: for every context, */
-    CU_HOST_MAPPED = 2,    /* kernels may use it */
-    CU_STREAM_NO_SYNC = 1, /* of stream_create: not ordered with the default stream */
+    CU_HOST_PORTABLE = 1,     /* of host_alloc: for every context, */
+    CU_HOST_MAPPED = 2,       /* kernels may use it */
+    CU_STREAM_NO_SYNC = 1,    /* of stream_create: not ordered with the default stream */
+    CU_CAPTURE_OF_THREAD = 1, /* of capture_begin: other threads may take memory meanwhile */
+    CU_CAPTURES = 1,          /* status of capture_info */
     CU_MULTIPROCESSORS = 16 /* device_attribute: how many */,
     CU_CLOCK_KHZ = 13,
     CU_MEMORY_CLOCK_KHZ = 36,
@@ -42,6 +47,13 @@ typedef struct cu_launch {
     void *attributes;
     unsigned n_attributes;
 } cu_launch;
+
+/* A kernel of a graph (CUDA_KERNEL_NODE_PARAMS_v1). */
+typedef struct cu_kernel_params {
+    cu_function function;
+    unsigned grid[3], block[3], shared_bytes;
+    void **arguments, **extra;
+} cu_kernel_params;
 
 /* Field, its name in the library, parameters. */
 #define FT_CUDA_API(X)                                                                             \
@@ -86,7 +98,19 @@ typedef struct cu_launch {
     X(function_get, "cuModuleGetFunction",                                                         \
       (cu_function * out, cu_module module, const char *name))                                     \
     X(launch, "cuLaunchKernelEx",                                                                  \
-      (const cu_launch *how, cu_function function, void **arguments, void **extra))
+      (const cu_launch *how, cu_function function, void **arguments, void **extra))                \
+    X(capture_begin, "cuStreamBeginCapture_v2", (cu_stream stream, int mode))                      \
+    X(capture_info, "cuStreamGetCaptureInfo_v2",                                                   \
+      (cu_stream stream, int *status, uint64_t *id, cu_graph *graph, const cu_node **nodes,        \
+       size_t *n))                                                                                 \
+    X(capture_end, "cuStreamEndCapture", (cu_stream stream, cu_graph * out))                       \
+    X(graph_make, "cuGraphInstantiateWithFlags",                                                   \
+      (cu_exec * out, cu_graph graph, unsigned long long flags))                                   \
+    X(graph_free, "cuGraphDestroy", (cu_graph graph))                                              \
+    X(exec_set, "cuGraphExecKernelNodeSetParams",                                                  \
+      (cu_exec exec, cu_node node, const cu_kernel_params *params))                                \
+    X(exec_launch, "cuGraphLaunch", (cu_exec exec, cu_stream stream))                              \
+    X(exec_free, "cuGraphExecDestroy", (cu_exec exec))
 
 typedef struct ft_cuda_api {
 #define FT_CUDA_FIELD(field, name, parameters) int(*field) parameters;

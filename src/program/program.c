@@ -520,7 +520,7 @@ void ft_program_judge(const ft_program *program, const ft_bases *bases)
     }
 }
 
-ft_status ft_program_run(const ft_program *program, const ft_bases *bases, ft_error *err)
+static ft_status run_all(const ft_program *program, const ft_bases *bases, ft_error *err)
 {
     int64_t before = bases->step_ns ? bases->clock() : 0;
     FT_TRY(make_deposits(program, bases, -1, err));
@@ -542,4 +542,15 @@ ft_status ft_program_run(const ft_program *program, const ft_bases *bases, ft_er
     }
     bool looks = bases->watch && !bases->watch->every && ft_steps_of(bases->stream);
     return looks ? look_at_terms(program, bases, err) : FT_OK;
+}
+
+/* Launches come again with each micro-batch: in series, unless somebody looks between them. */
+ft_status ft_program_run(const ft_program *program, const ft_bases *bases, ft_error *err)
+{
+    ft_device_stream *stream = bases->stream;
+    const ft_driver *driver = stream ? stream->executor->driver : NULL;
+    bool looks = bases->step_ns || (bases->watch && bases->watch->every);
+    if (!driver || !driver->begin_series || looks) return run_all(program, bases, err);
+    driver->begin_series(stream);
+    return driver->end_series(stream, run_all(program, bases, err), err);
 }

@@ -13,10 +13,11 @@
 #include "cuda/optim_args.h"
 #include "emulated.h"
 #include "runtime.h"
+#include "streams.h"
 
 emulation emulated = {.fail_with = 999};
 
-enum { QUEUE = 128, ARGS = 4096, STICKY = 719 };
+enum { STICKY = 719 };
 
 struct cu_context {
     int unused;
@@ -24,13 +25,6 @@ struct cu_context {
 
 struct cu_module {
     int unused;
-};
-
-struct cu_function {
-    const char *name;
-    void (*kernel)(const void *args);
-    size_t args;
-    unsigned threads;
 };
 
 #define DECLARE(name, threads) void emu_kernel_##name(const void *args);
@@ -43,32 +37,9 @@ static struct cu_function functions[] = {
 #undef FUNCTION
 };
 
-typedef enum { DO_COPY, DO_FILL, DO_LAUNCH, DO_CALL, DO_RECORD, DO_WAIT, DO_END } kind;
-
-typedef struct item {
-    kind kind;
-    void *to;
-    const void *from;
-    size_t bytes;
-    unsigned char value;
-    bool late;
-    const struct cu_function *function;
-    void (*call)(const void *arg);
-    unsigned grid[3];
-    _Alignas(16) char args[ARGS];
-    cu_event event;
-    long number;
-} item;
-
 struct cu_event {
     long submitted, passed; /* records */
     int64_t ns;
-};
-
-struct cu_stream {
-    pthread_t thread;
-    long submitted, done;
-    item queue[QUEUE];
 };
 
 /* One lock for queues and events. */
@@ -83,11 +54,13 @@ static cu_stream default_stream;
 static int n_contexts;
 
 /* Of programs whose callers set EMULATED_FAIL_AT: that call fails, and in the end they are told how
- * many there were, and what was left open. */
+ * many there were, what was left open, and so on. With EMULATED_NO_GRAPHS there is no memory for
+ * graphs. */
 static void tell(void)
 {
-    fprintf(stderr, "emulated: %ld calls, %ld things left open\n", atomic_load(&emulated.calls),
-            atomic_load(&emulated.open));
+    fprintf(stderr, "emulated: %ld calls, %ld things left open, %ld launches, %ld graphs\n",
+            atomic_load(&emulated.calls), atomic_load(&emulated.open),
+            atomic_load(&emulated.launches), atomic_load(&emulated.graphs));
 }
 
 static __attribute__((constructor)) void read_environment(void)
@@ -95,6 +68,7 @@ static __attribute__((constructor)) void read_environment(void)
     const char *at = getenv("EMULATED_FAIL_AT");
     if (!at || atexit(tell)) return;
     atomic_store(&emulated.fail_at, strtol(at, NULL, 10));
+    atomic_store(&emulated.no_graphs, getenv("EMULATED_NO_GRAPHS") != NULL);
 }
 
 /* -- failures ---------------------------------------------------------------------------------- */
@@ -110,6 +84,14 @@ int emu_begin(void)
     do {                                                                                           \
         int answer = emu_begin();                                                                  \
         if (answer) return answer;                                                                 \
+    } while (0)
+
+/* Of calls that no thread may make while it captures. */
+#define BEGIN_OUTSIDE()                                                                            \
+    do {                                                                                           \
+        int outside = emu_outside();                                                               \
+        if (outside) return outside;                                                               \
+        BEGIN();                                                                                   \
     } while (0)
 
 static int error_name(int error, const char **text)
@@ -226,7 +208,7 @@ static int take(void **out, size_t bytes)
 static int alloc(cu_address *out, size_t bytes)
 {
     void *memory;
-    BEGIN();
+    BEGIN_OUTSIDE();
     int answer = take(&memory, bytes);
     *out = (cu_address)(uintptr_t)memory;
     return answer;
@@ -235,7 +217,7 @@ static int alloc(cu_address *out, size_t bytes)
 static int host_alloc(void **out, size_t bytes, unsigned flags)
 {
     (void)flags;
-    BEGIN();
+    BEGIN_OUTSIDE();
     return take(out, bytes);
 }
 
@@ -304,7 +286,7 @@ static void *stream_thread(void *arg)
     }
 }
 
-static void submit(cu_stream s, const item *w)
+void emu_put(cu_stream s, const item *w)
 {
     pthread_mutex_lock(&lock);
     while (s->submitted - s->done == QUEUE) pthread_cond_wait(&changed, &lock);
@@ -315,6 +297,14 @@ static void submit(cu_stream s, const item *w)
     s->submitted++;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
+}
+
+static void submit(cu_stream s, const item *w)
+{
+    if (s->capture)
+        emu_add_node(s, w);
+    else
+        emu_put(s, w);
 }
 
 void emu_submit(cu_stream s, void (*call)(const void *arg), const void *arg, size_t bytes)
@@ -381,7 +371,8 @@ static int context_release(int device)
 
 static int stream_finish(cu_stream s)
 {
-    int answer = emu_begin();
+    int outside = emu_outside(), answer = emu_begin();
+    if (outside) return outside;
     if (!s) s = default_stream;
     pthread_mutex_lock(&lock);
     while (s->done < s->submitted) pthread_cond_wait(&changed, &lock);
@@ -401,7 +392,7 @@ static int fill_on(cu_address memory, unsigned char value, size_t bytes, cu_stre
 /* Answers before it is done. */
 static int fill(cu_address memory, unsigned char value, size_t bytes)
 {
-    BEGIN();
+    BEGIN_OUTSIDE();
     submit(default_stream, &(item){.kind = DO_FILL,
                                    .to = (void *)(uintptr_t)memory,
                                    .value = value,
@@ -460,9 +451,10 @@ static int event_destroy(cu_event event)
     return 0;
 }
 
+/* A captured record would be one of the graph; the program has none. */
 static int event_record(cu_event event, cu_stream s)
 {
-    BEGIN();
+    BEGIN_OUTSIDE();
     submit(s ? s : default_stream, &(item){.kind = DO_RECORD, .event = event});
     return 0;
 }
@@ -470,7 +462,7 @@ static int event_record(cu_event event, cu_stream s)
 static int stream_wait(cu_stream s, cu_event event, unsigned flags)
 {
     (void)flags;
-    BEGIN();
+    BEGIN_OUTSIDE();
     if (atomic_fetch_add(&emulated.waits, 1) + 1 == atomic_load(&emulated.drop_at)) return 0;
     submit(s, &(item){.kind = DO_WAIT, .event = event});
     return 0;
@@ -478,6 +470,8 @@ static int stream_wait(cu_stream s, cu_event event, unsigned flags)
 
 static int event_query(cu_event event)
 {
+    int outside = emu_outside();
+    if (outside) return outside;
     pthread_mutex_lock(&lock);
     bool ready = event->passed == event->submitted;
     pthread_mutex_unlock(&lock);
@@ -487,7 +481,8 @@ static int event_query(cu_event event)
 
 static int event_finish(cu_event event)
 {
-    int answer = emu_begin();
+    int outside = emu_outside(), answer = emu_begin();
+    if (outside) return outside;
     pthread_mutex_lock(&lock);
     long number = event->submitted;
     while (event->passed < number) pthread_cond_wait(&changed, &lock);
@@ -508,7 +503,7 @@ static int event_elapsed(float *ms, cu_event from, cu_event to)
 static int module_load(cu_module *out, const void *image)
 {
     (void)image;
-    BEGIN();
+    BEGIN_OUTSIDE();
     *out = calloc(1, sizeof **out);
     if (!*out) return CU_OUT_OF_MEMORY;
     atomic_fetch_add(&emulated.open, 1);
