@@ -209,8 +209,9 @@ static void test_modelled_costs(void)
     pipeline_free(&p);
 }
 
-/* Measured costs alone: a value between devices is copied by both ends at their own rates, and a
- * packed weight belongs to the update of its owner and to the adoption of another stage. */
+/* Measured costs alone: a value between devices is copied by its maker, and by its user where that
+ * keeps it, at their own rates; on one device by such a user alone. A packed weight belongs to the
+ * update of its owner and to the adoption of another stage. */
 static void test_measured_costs(void)
 {
     enum { MOST_NODES = 64 };
@@ -234,10 +235,10 @@ static void test_measured_costs(void)
     CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
     const ft_stage_costs *c = ft_blueprint_costs(b);
     double us = ROWS * HIDDEN * (double)sizeof(float); /* one value, at a byte per us */
-    const double forward[] = {us, us / 2 + us / 2, us / 3};
+    const double forward[] = {us, us / 2 + us / 2, us / 3}, backward[] = {0, us / 2, us / 3};
     for (int s = 0; s < 3; s++) {
         CHECK_NEAR(c->forward_ns[s], 1000 * forward[s], 1e-6);
-        CHECK_NEAR(c->backward_ns[s], 1000 * forward[s], 1e-6);
+        CHECK_NEAR(c->backward_ns[s], 1000 * backward[s], 1e-6);
         CHECK(b->copy_bytes_per_s[s] == 1e6 * (s + 1)); /* of moves, when the costs are gone */
     }
     /* w2 belongs to stage 0, which reads it as stage 1 does */
@@ -248,6 +249,33 @@ static void test_measured_costs(void)
     CHECK_NEAR(c->adopt_ns[0], 0, 1e-9);
     CHECK_NEAR(c->adopt_ns[1], 7 + adopts, 1e-9);
     CHECK_NEAR(c->adopt_ns[2], 0, 1e-9);
+    ft_blueprint_free(b);
+    pipeline_free(&p);
+}
+
+/* On one device a value is made and read in its slot: what a user keeps is copied, once. */
+static void test_measured_costs_of_one_device(void)
+{
+    enum { MOST_NODES = 64 };
+    pipeline p;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    if (!pipeline_init(&p, "cpu:1", "1f1b")) return;
+    static const double none[MOST_NODES];
+    const ft_work_costs costs = {.node_ns = none,
+                                 .pack_ns = none,
+                                 .update_ns = none,
+                                 .norm_ns = none,
+                                 .copy_bytes_per_s = 1e6};
+    const ft_work_costs *by_device[1] = {&costs};
+    p.options.costs = by_device;
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
+    const ft_stage_costs *c = ft_blueprint_costs(b);
+    double us = ROWS * HIDDEN * (double)sizeof(float);
+    for (int s = 0; s < 3; s++) {
+        CHECK_NEAR(c->forward_ns[s], s ? 1000 * us : 0, 1e-6);
+        CHECK_NEAR(c->backward_ns[s], 0, 1e-6);
+    }
     ft_blueprint_free(b);
     pipeline_free(&p);
 }
@@ -444,6 +472,7 @@ int main(void)
     RUN(test_replicas_that_predict);
     RUN(test_modelled_costs);
     RUN(test_measured_costs);
+    RUN(test_measured_costs_of_one_device);
     RUN(test_the_loss_stays_until_it_is_read);
     RUN(test_halves);
     RUN(test_machine);

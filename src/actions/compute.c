@@ -1,7 +1,8 @@
 /* actions/compute.c - forwards, backwards and their halves: a program, its values in and out.
  *
- * An action copies what its edges bring to where the program expects it, runs the program, and
- * copies out what other stages wait for. */
+ * An action reads what its edges bring where it lies, and makes what other stages of its device
+ * wait for in the slots of edges. What the stage keeps longer than the slot is copied out of it,
+ * and what goes to other devices is copied to them. */
 #include <math.h>
 
 #include "actions/internal.h"
@@ -22,7 +23,30 @@ static void set_inputs(const worker *w, const ft_action *a, int bucket)
             inputs[i] = slot + at[i] + a->micro * b->input_bytes[bucket * b->n_inputs + i];
 }
 
-/* Copies the values of the edges in to where the program expects them. */
+static void bind_row(const worker *w, const ft_action *a, ft_row_end at, int bucket,
+                     const ft_program *program)
+{
+    const ft_cargo *c = &w->run->blueprint->cargoes[at.edge];
+    char *slot = row_place(w->run, at, a);
+    for (int k = 0; k < c->n; k++) {
+        ft_place place = ft_program_place(program, c->items[k]);
+        if (place.home == FT_HOME_BOUND)
+            w->run->stages[a->stage].bound[place.at] = slot + item_at(c, bucket, k);
+    }
+}
+
+/* The program has values in rows of edges: all that it takes from, and those here that it fills. */
+static void bind_rows(const worker *w, const ft_action *a, int bucket, const ft_program *program)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    ft_row_end at;
+    for (int i = 0; ft_blueprint_takes(b, a, i, &at); i++) bind_row(w, a, at, bucket, program);
+    for (int i = 0; ft_blueprint_fills(b, a, i, &at); i++)
+        if (b->cargoes[at.edge].rows[at.row].device == w->device)
+            bind_row(w, a, at, bucket, program);
+}
+
+/* Copies what the stage keeps of the values of the edges in. */
 static ft_status receive_values(worker *w, const ft_action *a, int bucket,
                                 const ft_program *program, const ft_bases *bases, ft_error *err)
 {
@@ -35,10 +59,9 @@ static ft_status receive_values(worker *w, const ft_action *a, int bucket,
         for (int k = 0; k < c->n; k++) {
             int64_t bytes = value_bytes(g, c->items[k]);
             ft_place place = ft_program_place(program, c->items[k]);
+            if (place.home == FT_HOME_BOUND) continue;
             FT_TRY(copy_on(w->compute, at_device(w->run, w->device, ft_place_address(bases, place)),
                            at_device(w->run, w->device, slot + item_at(c, bucket, k)), bytes, err));
-            int64_t end = place.at + ft_memory_round(bytes), *mark = &bases->high_water->work;
-            if (place.home == FT_HOME_WORK && end > *mark) *mark = end;
         }
     }
     return FT_OK;
@@ -58,9 +81,10 @@ static ft_status send_values(worker *w, const ft_action *a, int bucket, const ft
         for (int k = 0; k < c->n; k++) {
             const ft_spec *spec = &ft_graph_value(g, c->items[k])->spec;
             const void *data = ft_place_address(bases, ft_program_place(program, c->items[k]));
-            FT_TRY(copy_on(w->compute,
-                           at_device(w->run, c->rows[at.row].device, slot + item_at(c, bucket, k)),
-                           at_device(w->run, w->device, data), ft_spec_bytes(spec), err));
+            char *out = slot + item_at(c, bucket, k);
+            if (data != out)
+                FT_TRY(copy_on(w->compute, at_device(w->run, c->rows[at.row].device, out),
+                               at_device(w->run, w->device, data), ft_spec_bytes(spec), err));
             int64_t n = ft_shape_count(&spec->shape);
             if (spec->dtype != FT_F32) continue;
             const ft_looking look = {data, n, w->findings ? &w->findings->sent : NULL};
@@ -142,6 +166,7 @@ ft_status do_stage(worker *w, const ft_action *a, ft_error *err)
                       .saved = activations_at(run, a),
                       .held = held,
                       .inputs = state->inputs,
+                      .bound = state->bound,
                       .grads = state->grads,
                       .rows = moves_gradients(run, a->stage) ? NULL : state->rows,
                       .squares = b->norms && last ? state->squares : NULL,
@@ -165,6 +190,7 @@ ft_status do_stage(worker *w, const ft_action *a, ft_error *err)
     if (forward) occupy(w, bases.saved, ft_place_room(stage->slot_bytes));
     if (a->kind == FT_ACT_BACKWARD_INPUT) occupy(w, held, ft_place_room(stage->held_slot_bytes));
     occupy(w, bases.work, ft_program_work_bytes(program));
+    bind_rows(w, a, bucket, program);
     FT_TRY(receive_values(w, a, bucket, program, &bases, err));
     FT_TRY(ft_program_run(program, &bases, err));
     FT_TRY(send_values(w, a, bucket, program, &bases, &sent, err));
@@ -176,10 +202,8 @@ ft_status do_stage(worker *w, const ft_action *a, ft_error *err)
     }
     if (loss) *loss_of(run, a->stage, a->batch, a->micro) = *loss;
     ledger_work(w, water.work);
-    if (!sent || (loss && !isfinite(*loss)) || watch.node) {
-        FT_TRY(receive_values(w, a, bucket, program, &bases, err)); /* the work area was used */
+    if (!sent || (loss && !isfinite(*loss)) || watch.node)
         FT_TRY(explain_failure(w, a, bucket, program, &bases, err));
-    }
     vacate(w, bases.work, ft_program_work_bytes(program));
     if (a->kind != (int)stage->last) return FT_OK;
     vacate(w, bases.saved, ft_place_room(stage->slot_bytes));

@@ -56,7 +56,7 @@ ft_status note_steps(worker *w, const ft_action *update, ft_error *err);
 ft_status do_predict(worker *w, const ft_action *action, ft_error *err);
 
 /* finite.c: finds the node that gave the first number that is not finite, and notes it for the
- * batch. The action was executed, and what it received is in place again. */
+ * batch. The action was executed, and what it received is in place still. */
 ft_status explain_failure(worker *w, const ft_action *action, int bucket, const ft_program *program,
                           const ft_bases *bases, ft_error *err);
 /* Notes a parameter whose gradient terms are finite, but not their sum. */

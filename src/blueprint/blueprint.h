@@ -187,6 +187,7 @@ typedef struct ft_stage_layout {
     int *pack_stage;      /* evaluation: that stage */
     int64_t *pack_visit; /* evaluation: where it is in its unit, where training moves it; else -1 */
     ft_place **places;   /* by bucket, by value: where values live in this stage */
+    int n_bound;         /* values that an action reads or writes in slots of edges, at most */
     int64_t *saved_bytes; /* by bucket: saved values of one micro-batch */
     int64_t slot_bytes;   /* the place of the largest */
     int64_t slots_at;     /* where activations do not move */

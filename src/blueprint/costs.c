@@ -179,7 +179,33 @@ static bool is_counted(const ft_blueprint *b, int e, int end)
     return false;
 }
 
-/* A value that passes between devices is copied by its sender and by its receiver. */
+/* Whether the stage has the value in a place of its own, from one action to a later one. */
+static bool has_kept(const ft_stage_layout *stage, ft_value_id v)
+{
+    const ft_stage *cut = stage->cut[0];
+    for (int i = 0; i < cut->n_saved; i++)
+        if (cut->saved[i] == v) return true;
+    for (int i = 0; i < stage->n_held; i++)
+        if (stage->held[i] == v) return true;
+    return false;
+}
+
+/* Bytes that one end of an edge copies: into the row where it cannot make them there; out of it
+ * what it keeps. */
+static double copied_bytes(const ft_blueprint *b, int e, bool sends)
+{
+    const ft_cargo *c = &b->cargoes[e];
+    const ft_stage_layout *stage = &b->stages[sends ? b->edges[e].from : b->edges[e].to];
+    const ft_graph *g = b->cut.graphs[b->cut.n_graphs - 1];
+    bool all = sends && !blueprint_makes_in_row(b, e);
+    double bytes = 0;
+    for (int i = 0; i < c->n; i++)
+        if (all || has_kept(stage, c->items[i]))
+            bytes += (double)ft_spec_bytes(&ft_graph_value(g, c->items[i])->spec);
+    return bytes;
+}
+
+/* Copies of values, at both ends of edges. */
 static void price_copies(const ft_blueprint *b, double *const *rows)
 {
     for (int e = 0; e < b->n_edges; e++) {
@@ -191,7 +217,7 @@ static void price_copies(const ft_blueprint *b, double *const *rows)
             if (is_counted(b, e, i)) continue;
             const ft_work_costs *costs = costs_of(b, b->stages[ends[i]].device);
             if (costs)
-                rows[kinds[i]][ends[i]] += 1e9 * (double)edge->bytes / costs->copy_bytes_per_s;
+                rows[kinds[i]][ends[i]] += 1e9 * copied_bytes(b, e, !i) / costs->copy_bytes_per_s;
         }
     }
 }

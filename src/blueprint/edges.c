@@ -432,6 +432,13 @@ ft_status blueprint_take_plan(ft_blueprint *b, const ft_plan *plan, ft_error *er
     return find_rows(b, err);
 }
 
+bool blueprint_makes_in_row(const ft_blueprint *b, int e)
+{
+    const ft_stage_layout *from = &b->stages[b->edges[e].from], *to = &b->stages[b->edges[e].to];
+    bool near = from->device == to->device || b->cargoes[e].rows[FT_ROW_MADE].n;
+    return near && b->seating.of[to->origin].n == 1;
+}
+
 /* -- rows -------------------------------------------------------------------------------------- */
 
 int64_t ft_blueprint_slot_index(const ft_blueprint *b, int e, const ft_action *a)

@@ -24,6 +24,9 @@ ft_status blueprint_index_edges(ft_blueprint *b, ft_error *err);
 ft_status blueprint_choose_slots(ft_blueprint *b, ft_error *err);
 /* Edges and their slots become those of the plan. FT_INVALID names the one that it lacks. */
 ft_status blueprint_take_plan(ft_blueprint *b, const ft_plan *plan, ft_error *err);
+/* Whether who makes the values of an edge can make them in the row that it fills: on its device,
+ * and of every micro-batch. */
+bool blueprint_makes_in_row(const ft_blueprint *b, int edge);
 /* versions.c: whether a plan reads older weights; how many versions each stage keeps of them; where
  * they are in a slot. */
 bool blueprint_keeps(const ft_plan *plan);

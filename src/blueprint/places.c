@@ -69,6 +69,39 @@ static int edge_values(const ft_blueprint *b, const int *edges, int n_edges, ft_
     return n;
 }
 
+/* Gives numbers, from *bound on, to those values that the stage keeps nowhere: they are read or
+ * written in slots of edges. */
+static void bind(ft_place *places, const ft_value_id *values, int n, int *bound)
+{
+    for (int i = 0; i < n; i++)
+        if (places[values[i]].home == FT_HOME_WORK)
+            places[values[i]] = (ft_place){FT_HOME_BOUND, (*bound)++};
+}
+
+/* Other actions of the stage may have them elsewhere. */
+static void unbind(ft_place *places, const ft_value_id *values, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (places[values[i]].home == FT_HOME_BOUND)
+            places[values[i]] = (ft_place){FT_HOME_WORK, 0};
+}
+
+/* What arrives is read where it lies; what is sent is made where it goes from, if that is here. */
+static void bind_edges(ft_blueprint *b, int s, int kind, ft_place *places,
+                       const ft_program_request *q)
+{
+    ft_stage_layout *stage = &b->stages[s];
+    int bound = 0;
+    bind(places, q->arrive, q->n_arrive, &bound);
+    for (int i = 0; i < stage->n_out_edges[kind]; i++) {
+        int e = stage->out_edges[kind][i];
+        const ft_cargo *c = &b->cargoes[e];
+        if (c->kind == FT_CARGO_VALUES && blueprint_makes_in_row(b, e))
+            bind(places, c->items, c->n, &bound);
+    }
+    if (bound > stage->n_bound) stage->n_bound = bound;
+}
+
 /* The program of one kind of action. */
 static ft_status compile_action(ft_blueprint *b, int s, int bucket, int kind, ft_error *err)
 {
@@ -97,7 +130,11 @@ static ft_status compile_action(ft_blueprint *b, int s, int bucket, int kind, ft
     if (forward && stage->sums_loss) keep[q.n_keep++] = b->loss;
     for (int i = 0; i < b->n_outputs; i++)
         if (b->outputs[i].stage == s) keep[q.n_keep++] = b->outputs[i].value;
-    return ft_program_new(&stage->programs[kind][bucket], &q, err);
+    bind_edges(b, s, kind, stage->places[bucket], &q);
+    ft_status status = ft_program_new(&stage->programs[kind][bucket], &q, err);
+    unbind(stage->places[bucket], arrive, q.n_arrive);
+    unbind(stage->places[bucket], keep, q.n_keep);
+    return status;
 }
 
 static ft_status find_packs(ft_blueprint *b, int s, ft_error *err)

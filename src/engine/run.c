@@ -181,10 +181,11 @@ static ft_status point_stage(ft_run *run, int s, ft_error *err)
     state->params = ft_arena_array(run->arena, b->n_params + 1, sizeof(void *));
     state->packed = ft_arena_array(run->arena, stage->n_packs + 1, sizeof(void *));
     state->inputs = ft_arena_array(run->arena, b->n_inputs + 1, sizeof(void *));
+    state->bound = ft_arena_array(run->arena, stage->n_bound + 1, sizeof(void *));
     state->kept_params = ft_arena_array(run->arena, stage->n_params + 1, sizeof(bool));
     state->kept_packs = ft_arena_array(run->arena, stage->n_packs + 1, sizeof(bool));
     state->updates = ft_arena_array(run->arena, stage->n_params + 1, sizeof(ft_update));
-    if (!state->losses || !state->params || !state->packed || !state->inputs ||
+    if (!state->losses || !state->params || !state->packed || !state->inputs || !state->bound ||
         !state->kept_params || !state->kept_packs || !state->updates)
         return ft_fail(err, FT_NOMEM, "engine: no memory for stage %d", plan_stage(run, s));
     FT_TRY(versions_new(run, s, err));

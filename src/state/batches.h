@@ -9,6 +9,13 @@ static inline batch_state *batch_of(const ft_run *run, int64_t batch)
     return &run->batches[batch % run->blueprint->batch_slots];
 }
 
+/* Squared norms of a batch, by parameter. */
+static inline norm_cell *norms_of(const ft_run *run, int64_t batch)
+{
+    const ft_blueprint *b = run->blueprint;
+    return run->norms + batch % b->norm_slots * b->n_params;
+}
+
 /* Where a stage that makes the loss has that of a micro-batch. */
 float *loss_of(const ft_run *run, int stage, int64_t batch, int64_t micro);
 /* A failure of a batch, which counts if none before it in the order was noted. */

@@ -64,6 +64,7 @@ typedef struct stage_state {
     double **squares;    /* by own term that is its parameter's only one: its squares; else NULL */
     const void **packed; /* by pack of the stage */
     void **inputs;       /* by input; set for each action */
+    void **bound;        /* what an action reads or writes in slots of edges; likewise */
     ft_update *updates;  /* room for one of each parameter */
     bool *kept_params;   /* by position in the stage's: written, so that it counts as live */
     bool *kept_packs, *kept_terms;
@@ -204,13 +205,6 @@ struct ft_run {
 static inline int plan_stage(const ft_run *run, int s)
 {
     return run->blueprint->stages[s].origin;
-}
-
-/* Squared norms of a batch, by parameter. */
-static inline norm_cell *norms_of(const ft_run *run, int64_t batch)
-{
-    const ft_blueprint *b = run->blueprint;
-    return run->norms + batch % b->norm_slots * b->n_params;
 }
 
 /* True when the action's batch is past the end of a leg that was drained. */
