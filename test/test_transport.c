@@ -121,6 +121,84 @@ static void write_letters(int rank, void *user)
     free(room);
 }
 
+/* A word that the other may go on. */
+static void say_go(ft_world *w, int to)
+{
+    ft_world_send(w, to, TAG + 1, NULL, 0, true);
+}
+
+static void await_go(ft_world *w)
+{
+    ft_letter letter;
+    bool got = false;
+    HOLDS(ft_world_take(w, TAG + 1, LIMIT_NS, &letter, &got, NULL) == FT_OK && got);
+    if (got) ft_world_drop(w, &letter);
+}
+
+/* -- clocks ------------------------------------------------------------------------------------ */
+
+enum { BEATS = 2000, APART = 123456789, MOST_WAY = 3000000 };
+
+static int64_t draw(uint32_t *state, int64_t n)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return (int64_t)((uint64_t)*state * (uint64_t)n >> 32);
+}
+
+/* Beats there and back over ways of any length: the other clock is never outside of what is said,
+ * and what is said is as sure as the shortest ways allow. */
+static void test_sights(void)
+{
+    uint32_t state = 7;
+    sight best = {0};
+    int64_t now = 1000000, offset, error, least = INT64_MAX;
+    CHECK(!clock_read(&best, now, &offset, &error));
+    clock_note(&best, &(stamp){.sent_ns = 5}, now); /* nothing has come there yet */
+    CHECK(!clock_read(&best, now, &offset, &error));
+    for (int i = 0; i < BEATS; i++) {
+        int64_t there = 1000 + draw(&state, MOST_WAY), back = 1000 + draw(&state, MOST_WAY);
+        stamp s = {.echo_ns = now, .held_ns = draw(&state, 200000000)};
+        s.sent_ns = now + there + s.held_ns + APART;
+        now += there + s.held_ns + back;
+        clock_note(&best, &s, now);
+        if (there + back < least) least = there + back;
+        CHECK(clock_read(&best, now, &offset, &error));
+        CHECK(offset - APART <= error && APART - offset <= error);
+        CHECK(error <= (there + back) / 2 + 1);
+    }
+    CHECK(error >= least / 2 && error < MOST_WAY / 4);
+    clock_note(&best, &(stamp){.sent_ns = now, .echo_ns = now, .held_ns = 10}, now);
+    CHECK(clock_read(&best, now, &offset, &error) && error < MOST_WAY / 4); /* nobody said that */
+    int64_t sure = error;
+    CHECK(clock_read(&best, now + INT64_C(3600000000000), &offset, &error));
+    CHECK(error > sure && error > 300000000); /* clocks run apart meanwhile */
+}
+
+/* Threads have one clock: what ranks find of each other's is 0, as far as they are sure. */
+static void tell_time(int rank, void *user)
+{
+    (void)user;
+    int64_t offset = 1, error = 1;
+    char library[32];
+    ft_world *w = meet();
+    HOLDS(ft_world_clock(w, !rank, &offset, &error) && !offset && !error); /* of one machine */
+    ft_world_library(w, library, sizeof library);
+    HOLDS(!strcmp(library, "queues 1.0"));
+    pthread_mutex_lock(&w->carrying);
+    w->peers[!rank].hello.machine[0] ^= 1;
+    pthread_mutex_unlock(&w->carrying);
+    while (!ft_world_clock(w, !rank, &offset, &error)) ft_sleep_until_ns(ft_now_ns() + 1000000);
+    HOLDS(error > 0 && offset <= error && -offset <= error);
+    say_go(w, !rank);
+    await_go(w);
+    ft_world_close(w);
+}
+
+static void test_clocks(void)
+{
+    run_ranks(2, tell_time, NULL);
+}
+
 /* -- who listens ------------------------------------------------------------------------------- */
 
 typedef struct listener {
@@ -283,20 +361,6 @@ static bool is_marked(const char *at, int64_t bytes, int i)
     return fine;
 }
 
-/* A word that the other may go on. */
-static void say_go(ft_world *w, int to)
-{
-    ft_world_send(w, to, TAG + 1, NULL, 0, true);
-}
-
-static void await_go(ft_world *w)
-{
-    ft_letter letter;
-    bool got = false;
-    HOLDS(ft_world_take(w, TAG + 1, LIMIT_NS, &letter, &got, NULL) == FT_OK && got);
-    if (got) ft_world_drop(w, &letter);
-}
-
 static void send_large(int rank, void *user)
 {
     ft_world *w = meet();
@@ -355,6 +419,26 @@ static ft_error await_failure(ft_world *w)
     return err;
 }
 
+static void is_anywhere(void *user, char out[FT_AT_WORDS])
+{
+    (void)user;
+    snprintf(out, FT_AT_WORDS, "work");
+}
+
+/* Waits until this rank knows what the other one is at. */
+static void await_other(ft_world *w, int other)
+{
+    bool known = false;
+    while (!known) {
+        pthread_mutex_lock(&w->carrying);
+        known = w->peers[other].at[0] != 0;
+        pthread_mutex_unlock(&w->carrying);
+        ft_sleep_until_ns(ft_now_ns() + 1000000);
+    }
+    say_go(w, other); /* the other goes on when this one knows, too */
+    await_go(w);
+}
+
 /* The next word of each rank does not leave it. */
 static void cannot_send(int rank, void *user)
 {
@@ -364,13 +448,16 @@ static void cannot_send(int rank, void *user)
     ft_world *w = meet();
     ft_world_on_failure(w, hear_failure, &all[rank]);
     HOLDS(!ft_world_wait(w, &never, 1, &stop, 1000000));
+    ft_world_on_ask(w, is_anywhere, NULL);
+    await_other(w, !rank);
     pthread_mutex_lock(&wires.lock);
     wires.sends_left[rank] = 1;
     pthread_mutex_unlock(&wires.lock);
     ft_error err = await_failure(w);
     HOLDS(err.status == FT_HANG);
     HOLDS(!strncmp(err.message, rank ? "rank 0 (host " : "rank 1 (host ", 13));
-    HOLDS(strstr(err.message, ") cannot be reached: a send failed, fault 7") != NULL);
+    HOLDS(strstr(err.message, ") cannot be reached: a send failed, fault 7; it was at work") !=
+          NULL);
     ft_world_on_failure(w, hear_failure, &all[2 + rank]); /* of one that was */
     atomic_store(&stop, true);
     HOLDS(!ft_world_wait(w, &never, 1, &stop, LIMIT_NS));
@@ -503,6 +590,8 @@ int main(void)
     run_ranks(3, know_each_other, NULL);
     run_ranks(3, are_of_two_builds, NULL);
     run_ranks(3, write_letters, NULL);
+    RUN(test_sights);
+    RUN(test_clocks);
     RUN(test_listening);
     run_ranks(2, listen_too_often, NULL);
     RUN(test_pieces);

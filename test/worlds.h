@@ -158,6 +158,11 @@ static inline void wire_words(int code, char *out, int size)
     snprintf(out, (size_t)size, "fault %d", code);
 }
 
+static inline void wire_library(char *out, int size)
+{
+    snprintf(out, (size_t)size, "queues 1.0");
+}
+
 /* MPI has one rank in a process, so that its functions are not told of which they are. */
 #define RANK(r)                                                                                    \
     static int open_##r(int *rank, int *size)                                                      \
@@ -183,7 +188,7 @@ RANK(3)
 #define TABLE(r)                                                                                   \
     {                                                                                              \
         FT_MPI_VERSION, open_##r, send_##r, probe_##r, wire_receive, wire_test, wire_close,        \
-            wire_words                                                                             \
+            wire_words, wire_library                                                               \
     }
 static const ft_mpi mpi_tables[MOST_RANKS] = {TABLE(0), TABLE(1), TABLE(2), TABLE(3)};
 #undef TABLE

@@ -30,9 +30,10 @@ static void fail_mpi(ft_world *w, int rc, const char *what, int rank)
 {
     ft_error error;
     char words[160] = "";
+    const char *at = rank == w->rank ? "" : w->peers[rank].at;
     w->mpi->words(-rc, words, sizeof words);
-    ft_fail(&error, FT_HANG, "rank %d (host %s) cannot be reached: %s failed, %s", rank,
-            w->peers[rank].hello.host, what, words);
+    ft_fail(&error, FT_HANG, "rank %d (host %s) cannot be reached: %s failed, %s%s%s", rank,
+            w->peers[rank].hello.host, what, words, at[0] ? "; it was at " : "", at);
     world_fail(w, &error);
 }
 

@@ -18,9 +18,10 @@ typedef struct ft_mpi {
     int (*test)(void **request);
     int (*close)(void);
     void (*words)(int code, char *out, int size); /* of an error code */
+    void (*library)(char *out, int size);         /* its name and version */
 } ft_mpi;
 
-enum { FT_MPI_VERSION = 1 };
+enum { FT_MPI_VERSION = 2 };
 
 /* The module's only symbol. */
 typedef const ft_mpi *ft_mpi_get(void);

@@ -41,6 +41,13 @@ const char *ft_world_host(const ft_world *world, int rank);
 /* Whether that process is on this machine, with the same clock. */
 bool ft_world_is_near(const ft_world *world, int rank);
 
+/* How far that process's clock (base/clock.h) is before this one's, and by how much that may be
+ * wrong; both 0 for one on this machine. Beats tell, of rank 0 or to it: false of others, and until
+ * a second has passed. */
+bool ft_world_clock(ft_world *world, int rank, int64_t *offset_ns, int64_t *error_ns);
+/* The MPI that carries messages, in a word: "Open MPI v4.1.4". */
+void ft_world_library(const ft_world *world, char *out, int size);
+
 /* Sends; the bytes stay as they are until the receiver has them (the caller knows when), or with
  * `copies` they are the caller's again at once. From any thread; a failure is the world's. */
 void ft_world_send(ft_world *world, int peer, int tag, const void *data, int64_t bytes,

@@ -33,12 +33,22 @@ void watch_close(ft_world *w)
         if (w->ends[r].fd >= 0) close(w->ends[r].fd);
 }
 
+static void hear_beat(peer *p, const char *data)
+{
+    beat b;
+    memcpy(&b, data, sizeof b);
+    memcpy(p->at, b.at, sizeof p->at);
+    p->at[sizeof p->at - 1] = 0;
+    p->sent_ns = b.time.sent_ns;
+    p->came_ns = ft_now_ns();
+    clock_note(&p->clock, &b.time, p->came_ns);
+}
+
 void watch_hear(ft_world *w, int from, int tag, const char *data, int64_t bytes)
 {
     ft_error error = {.status = FT_HANG};
-    if (tag == TAG_BEAT && bytes == FT_AT_WORDS) {
-        memcpy(w->peers[from].at, data, FT_AT_WORDS);
-        w->peers[from].at[FT_AT_WORDS - 1] = 0;
+    if (tag == TAG_BEAT && bytes == sizeof(beat)) {
+        hear_beat(&w->peers[from], data);
         return;
     }
     if (tag != TAG_LOST || bytes < 1) return;
@@ -46,18 +56,26 @@ void watch_hear(ft_world *w, int from, int tag, const char *data, int64_t bytes)
     world_fail(w, &error);
 }
 
-static void beat(ft_world *w)
+static void send_beat(ft_world *w, int to, beat *b)
 {
-    char at[FT_AT_WORDS] = "";
+    pthread_mutex_lock(&w->carrying);
+    const peer *p = &w->peers[to];
+    b->time = (stamp){.sent_ns = ft_now_ns(), .echo_ns = p->sent_ns};
+    if (p->sent_ns) b->time.held_ns = b->time.sent_ns - p->came_ns;
+    pthread_mutex_unlock(&w->carrying);
+    ft_world_send(w, to, TAG_BEAT, b, sizeof *b, true);
+}
+
+static void send_beats(ft_world *w)
+{
+    beat b = {.at = ""};
     pthread_mutex_lock(&w->lock);
     void (*tells)(void *, char *) = w->tells;
     void *user = w->tells_user;
-    if (tells) tells(user, at); /* under the lock, so that who takes it back may go */
+    if (tells) tells(user, b.at); /* under the lock, so that who takes it back may go */
     pthread_mutex_unlock(&w->lock);
-    if (w->rank)
-        ft_world_send(w, 0, TAG_BEAT, at, sizeof at, true);
-    else
-        for (int r = 1; r < w->size; r++) ft_world_send(w, r, TAG_BEAT, at, sizeof at, true);
+    if (w->rank) send_beat(w, 0, &b);
+    for (int r = 1; !w->rank && r < w->size; r++) send_beat(w, r, &b);
 }
 
 /* Whether such a message is under way to somebody. */
@@ -142,7 +160,7 @@ void *world_help(void *arg)
             ft_world_progress(w);
         bool failed = atomic_load(&w->failed), parts = atomic_load(&w->parts);
         if (now >= next_beat && !failed && (w->rank || !parts)) {
-            beat(w);
+            send_beats(w);
             next_beat = now + BEAT_MS * MS;
         }
         if (now >= next_look && !failed && !parts) {

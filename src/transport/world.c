@@ -255,6 +255,11 @@ bool ft_world_is_near(const ft_world *w, int rank)
     return strcmp(w->peers[rank].hello.machine, w->peers[w->rank].hello.machine) == 0;
 }
 
+void ft_world_library(const ft_world *w, char *out, int size)
+{
+    w->mpi->library(out, size);
+}
+
 /* -- messages ---------------------------------------------------------------------------------- */
 
 void ft_world_send(ft_world *w, int to, int tag, const void *data, int64_t bytes, bool copies)

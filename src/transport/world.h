@@ -20,11 +20,29 @@ typedef struct hello {
     int64_t pid;
 } hello;
 
+/* What a beat says of time; of the last beat that came the other way, when that was sent, by the
+ * clock there (0: none has come), and for how long it has been here. */
+typedef struct stamp {
+    int64_t sent_ns, echo_ns, held_ns;
+} stamp;
+
+typedef struct beat {
+    stamp time;
+    char at[FT_AT_WORDS];
+} beat;
+
+/* The other clock less ours, as far as it is known: off by error_ns at most when it was seen. */
+typedef struct sight {
+    int64_t offset_ns, error_ns, seen_ns; /* seen_ns 0: never */
+} sight;
+
 /* What others know of a process. */
 typedef struct peer {
     hello hello;
     _Atomic int64_t heard_ns; /* when it said something last */
     char at[FT_AT_WORDS];
+    int64_t sent_ns, came_ns; /* its last beat, by its clock and by ours */
+    sight clock;
 } peer;
 
 /* A piece under way; of the last of a message that was copied, `own` is the copy. */
@@ -110,6 +128,10 @@ void watch_open(ft_world *world);
 void watch_close(ft_world *world);
 /* Tells the others, but the one that is lost, and lets that out. */
 void world_tell_loss(ft_world *world, int lost, const ft_error *error);
+/* clock.c: takes a stamp that came now, where it tells more than the best so far; that sight, less
+ * sure with time, false when there is none. */
+void clock_note(sight *best, const stamp *heard, int64_t now_ns);
+bool clock_read(const sight *best, int64_t now_ns, int64_t *offset_ns, int64_t *error_ns);
 /* A letter of the world's own tags, which is not kept. */
 void watch_hear(ft_world *world, int from, int tag, const char *data, int64_t bytes);
 

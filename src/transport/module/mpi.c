@@ -79,6 +79,16 @@ static void say_error(int code, char *out, int size)
     snprintf(out, (size_t)size, "%s", words);
 }
 
+/* "Open MPI v4.1.4, package: ..." as far as the first comma or line. */
+static void say_library(char *out, int size)
+{
+    char words[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    MPI_Get_library_version(words, &length);
+    words[strcspn(words, ",\n")] = 0;
+    snprintf(out, (size_t)size, "%s", words);
+}
+
 const ft_mpi *ftpipe_mpi(void)
 {
     static const ft_mpi table = {
@@ -90,6 +100,7 @@ const ft_mpi *ftpipe_mpi(void)
         .test = test_request,
         .close = close_mpi,
         .words = say_error,
+        .library = say_library,
     };
     return &table;
 }
