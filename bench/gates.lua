@@ -32,6 +32,11 @@ return {
    { "several", "PROGRAM bench/several.lua 5", gates = {
       { "several-processes", least = 0.97, against = "one process of two devices" },
    } },
+   { "throttled", "PROGRAM bench/throttled.lua", asked = true, gates = {
+      { "throttled-median", most = 0.05, against = "the simulator's step" },
+      { "throttled-worst", most = 0.1, against = "the simulator's step" },
+      { "throttled-cut", least = 1, against = "the cut for links that take nothing" },
+   } },
    { "simulate", "BUILD/bench_simulate", gates = {
       { "simulate", least = 5e6, against = "nobody: events/s" },
    } },

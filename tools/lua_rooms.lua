@@ -26,7 +26,7 @@ return {
    swap = { "models larger than their devices", { "base" } },
    sweep = { "many runs: what is tried, what is given up, what came of it", { "base" } },
    run = { "training and evaluation by a plan",
-      { "base", "model", "data", "schedule", "store", "sweep", "report" } },
+      { "base", "model", "data", "placement", "schedule", "store", "sweep", "report" } },
    recipe = { "what a recipe is written with",
       { "base", "model", "task", "plan", "run", "store" } },
    command = { "sub-commands", { "base", "text", "model", "data", "task", "profile", "graph",

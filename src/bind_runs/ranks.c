@@ -114,6 +114,17 @@ static int ranks_all(lua_State *L)
     return 1;
 }
 
+/*** The MPI that joins the processes.
+ * @function ranks.library
+ * @treturn string its name and version */
+static int ranks_library(lua_State *L)
+{
+    char words[128] = "";
+    ft_world_library(need_world(L), words, sizeof words);
+    lua_pushstring(L, words);
+    return 1;
+}
+
 static ft_status hear_replies(ft_world *world, ft_error *err)
 {
     ft_status status = FT_OK;
@@ -229,10 +240,10 @@ static int ranks_measure(lua_State *L)
 
 int script_bind_ranks(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"open", ranks_open},     {"all", ranks_all},
-                                         {"tell", ranks_say},      {"hear", ranks_hear},
-                                         {"reply", ranks_reply},   {"measure", ranks_measure},
-                                         {"remark", ranks_remark}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {
+        {"open", ranks_open},     {"all", ranks_all},         {"tell", ranks_say},
+        {"hear", ranks_hear},     {"reply", ranks_reply},     {"measure", ranks_measure},
+        {"remark", ranks_remark}, {"library", ranks_library}, {NULL, NULL}};
     lua_newtable(L);
     luaL_register(L, NULL, functions);
     return 1;

@@ -1,12 +1,12 @@
 --- ftpipe profile MODEL: what every operator of a model costs on a device, measured or modelled.
 
 local core = require("ftpipe.core")
+local links = require("ftpipe.placement.links")
 local named = require("ftpipe.base.named")
 local args = require("ftpipe.recipe.args")
 local argvs = require("ftpipe.base.argv")
 local models = require("ftpipe.model")
 local profiles = require("ftpipe.profile")
-local ranks = require("ftpipe.run.ranks")
 local usage = require("ftpipe.base.usage")
 
 local M = { help = "what every operator of a model costs on a device" }
@@ -31,18 +31,19 @@ local declared = {
    out = { type = "string", value = "FILE", help = "where to write the profile" },
 }
 
---- A line for each process besides rank 0, and what ft.cluster calls such a network: the slowest.
-local function print_links()
-   local slowest, latency = math.huge, 0
-   for rank, link in ipairs(ranks.links()) do
+--- A line for each process besides rank 0, and all of it as ft.cluster takes it.
+-- @tparam string devices those that are asked for; of one process: so many of as many
+local function print_links(devices)
+   local found = links.find(true)
+   for rank, way in ipairs(found.ways) do
       print(("rank 0 and rank %d (host %s): %.1f us, %.3f GB/s there, %.3f GB/s back"):format(rank,
-         link.host, link.latency_ns / 1e3, link.to_bytes_per_s / 1e9,
-         link.from_bytes_per_s / 1e9))
-      slowest = math.min(slowest, link.to_bytes_per_s, link.from_bytes_per_s)
-      latency = math.max(latency, link.latency_ns)
+         found.hosts[rank + 1], way.latency_ns / 1e3, way.to_bytes_per_s / 1e9,
+         way.from_bytes_per_s / 1e9))
    end
-   print(('for ft.cluster: network = { bandwidth = "%.4gMB/s", latency = "%.4gus" }'):format(
-      slowest / 1e6, latency / 1e3))
+   if not devices:find("^hosts:") then
+      devices = ("hosts:%dx%s"):format(#found.hosts, devices:find("^cpu") and devices or "cpu:1")
+   end
+   print(links.text(links.description(devices, found)))
 end
 
 --- @tparam {string,...} argv words after the sub-command's name
@@ -57,7 +58,7 @@ function M.run(argv)
       table.insert(argv, 1, "--model=" .. model_name)
    end
    local o = args.read(declared, argv, "profile MODEL")
-   if o.links then return print_links() end
+   if o.links then return print_links(o.devices) end
    local model = models.open(named.flags { model = o.model, init = "random" })
    local measure = core.engine.devices(o.devices)[1].kind == "cpu" and not o.calibrate
    local profile = profiles(model, o.devices, {

@@ -12,6 +12,7 @@
 --       network = { bandwidth = "1.2GB/s", latency = "30us" },
 --       links = { { from = 1, to = 2, bandwidth = "50GB/s" } },   -- both ways, unless one_way
 --    }
+--    ft.cluster { devices = "hosts:2xcpu:4", at = { "a", "b" }, network = { ... } }
 --
 -- A cluster is a list of device rows, as core.engine.devices gives them, with `hosts` by name, and
 -- `machine`: the links that plans for it share, as schedule_plan:simulate takes them, each with a
@@ -69,7 +70,9 @@ local ROUTE = { -- of a host, or of the network between hosts
 
 local WHOLE = {
    name = { type = "string", help = "for people" },
-   devices = { type = "table", required = true, help = "list of devices" },
+   devices = { type = "table|string", required = true,
+      help = "list of devices, or a text as in --devices" },
+   at = { type = "table", items = "string", help = "of a text: the host of each process" },
    hosts = { type = "table", help = "links through a host, by its name" },
    network = { type = "table", help = "link between hosts" },
    links = { type = "table", help = "links of pairs" },
@@ -121,6 +124,19 @@ local function add_devices(cluster, number, given)
          link_bytes_per_s = rate(row, "link", card.link_bytes_per_s, what),
          link_latency_ns = latency_ns(row.latency),
       }
+   end
+end
+
+--- Devices of a text, each in the host of its process.
+local function add_listed(cluster, o)
+   local ranks = 1
+   for d, device in ipairs(core.engine.devices(o.devices)) do
+      ranks = device.rank + 1
+      device.host = o.at and o.at[ranks] or "host"
+      cluster[d] = device
+   end
+   if o.at and #o.at ~= ranks then
+      fail("'at' names the hosts of %d processes, %s is of %d", #o.at, o.devices, ranks)
    end
 end
 
@@ -221,6 +237,17 @@ local function join_hosts(wiring, network, hubs, order)
    end
 end
 
+--- Devices of one process pass values through its memory, whatever processes of the host do.
+local function join_process(wiring, cluster, number)
+   local device = cluster[number]
+   for other = number + 1, #cluster do
+      if cluster[other].rank == device.rank then
+         wiring:link("memory of " .. device.name, number, other, device.link_bytes_per_s,
+            device.link_latency_ns)
+      end
+   end
+end
+
 --- Links of devices with hosts, and of hosts with the network.
 local function wire(cluster)
    local wiring = setmetatable({ places = #cluster, links = {}, homes = {} }, Wiring)
@@ -234,6 +261,7 @@ local function wire(cluster)
       end
       wiring.homes[d] = memories[host]
       join_device(wiring, d, device, row, hubs[host])
+      if row and device.kind ~= "sim" then join_process(wiring, cluster, d) end
    end
    join_hosts(wiring, cluster.network, hubs, order)
    return wiring
@@ -259,8 +287,14 @@ end
 
 local function described(o)
    o = opts.check("ft.cluster", WHOLE, o)
-   local cluster = setmetatable({ name = o.name or "described" }, Cluster)
-   for i, given in ipairs(o.devices) do add_devices(cluster, i, given) end
+   local listed = type(o.devices) == "string"
+   local cluster = setmetatable({ name = o.name or listed and o.devices or "described" }, Cluster)
+   if listed then
+      add_listed(cluster, o)
+   else
+      if o.at then fail("'at' is of devices in a text, those of a list say their host") end
+      for i, given in ipairs(o.devices) do add_devices(cluster, i, given) end
+   end
    if #cluster == 0 then fail("there is no device, expected at least one") end
    if #cluster > 256 then fail("%d devices, expected at most 256", #cluster) end
    read_routes(cluster, o)
@@ -315,6 +349,12 @@ function M.wired(devices)
    return devices
 end
 
+--- As cluster:neighbour_rates, of devices in any form.
+function M.neighbour_rates(devices)
+   local wired = M.wired(devices)
+   return type(wired) == "table" and wired.neighbour_rates and wired:neighbour_rates() or nil
+end
+
 --- What a transfer from one device to another gets when nothing else moves: { bytes_per_s =,
 -- latency_ns = }; nil from one to itself.
 function Cluster:link(from, to)
@@ -330,6 +370,38 @@ function Cluster:link(from, to)
       bytes, latency = 1e9 / ns_per_byte[way], latencies[way]
    end
    return { bytes_per_s = bytes, latency_ns = latency }
+end
+
+--- Devices one behind the other, each the one that the device before it reaches fastest.
+local function chain(per_byte, n)
+   local order, taken, at = { 1 }, { true }, 1
+   while #order < n do
+      local best
+      for d = 2, n do
+         local ns = per_byte[(at - 1) * n + d]
+         if not taken[d] and (not best or ns < per_byte[(at - 1) * n + best]) then best = d end
+      end
+      order[#order + 1], taken[best], at = best, true, best
+   end
+   return order
+end
+
+--- What passes between neighbours of a pipeline that has them on good links: by device, the bytes
+-- per second of the slower of its two ways.
+-- @return nil where that is the device's own link for all of them
+function Cluster:neighbour_rates()
+   local rates, slower, n = {}, false, #self
+   if not self.machine then return nil end
+   for d, device in ipairs(self) do rates[d] = device.link_bytes_per_s end
+   local _, per_byte = core.schedule.ways { machine = self.machine, devices = n }
+   local order = chain(per_byte, n)
+   for i = 2, n do
+      local a, b = order[i - 1], order[i]
+      local way = 1e9 / math.max(per_byte[(a - 1) * n + b], per_byte[(b - 1) * n + a])
+      slower = slower or way < .999 * math.min(self[a].link_bytes_per_s, self[b].link_bytes_per_s)
+      rates[a], rates[b] = math.min(rates[a], way), math.min(rates[b], way)
+   end
+   return slower and rates or nil
 end
 
 --- Bytes of all devices.
@@ -405,10 +477,13 @@ end
 
 M.takes = { ["ft.cluster"] = WHOLE }
 
-guard("ft.cluster", M, { name_of = "devices: string|table", wired = "devices: string|table" })
+guard("ft.cluster", M, {
+   name_of = "devices: string|table", wired = "devices: string|table",
+   neighbour_rates = "devices: string|table",
+})
 guard("cluster", Cluster, {
-   link = "from: int, to: int", memory_bytes = "", json = "", svg = "path: string",
-   html = "path: string",
+   link = "from: int, to: int", memory_bytes = "", neighbour_rates = "", json = "",
+   svg = "path: string", html = "path: string",
 })
 
 return setmetatable(M, { __call = function(_, ...) return M.new(...) end })

@@ -17,6 +17,7 @@ local fit = require("ftpipe.plan.fit")
 local givens = require("ftpipe.plan.given")
 local groups = require("ftpipe.plan.groups")
 local late = require("ftpipe.plan.late")
+local links = require("ftpipe.placement.links")
 local guard = require("ftpipe.base.guard")
 local named = require("ftpipe.base.named")
 local options = require("ftpipe.plan.options")
@@ -77,15 +78,26 @@ local function with_good_links(plan)
    return ns < before and other or plan
 end
 
---- The plan to train by; with it, where swaps may make room as well as recomputation does, others
--- that they may be tried on: cut for time alone, and for memory alone.
-local function draw_training(o, graphs)
+--- By time alone, and as it fits.
+local function draw_once(o, graphs)
    local partition = stages.partition(graphs[#graphs], o)
    local flags = draw.recompute_flags(o.recompute, stages.count(partition.stage))
    local first = draw.blueprint(o, graphs, partition, flags)
-   local plan = fit.fit(first)
-   if not swaps.mode(o).over or plan == first then return plan, {} end
-   return plan, { first, fit.balanced(first) }
+   return first, fit.fit(first)
+end
+
+--- The plan to train by, and others that may be faster: where swaps may make room as well as
+-- recomputation does, those cut for time alone, and for memory alone; where devices have good links
+-- but their neighbours in the pipeline are behind worse ones, those cut for these.
+local function draw_training(o, graphs)
+   local first, plan = draw_once(o, graphs)
+   local others = {}
+   if swaps.mode(o).over and plan ~= first then others = { first, fit.balanced(first) } end
+   local slower = placement.is(o.partition) and clusters.neighbour_rates(o.devices)
+   if slower then
+      others[#others + 1] = select(2, draw_once(copy(o, { link_rates = slower }), graphs))
+   end
+   return plan, others
 end
 
 --- What a plan that is there already means for the graphs.
@@ -238,6 +250,7 @@ local function settled(given)
    settle_update(o)
    swaps.mode(o)
    o.placements = o.placements or {}
+   o.devices = links.join(o.devices, o.profile)
    return o
 end
 

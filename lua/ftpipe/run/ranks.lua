@@ -3,6 +3,7 @@
 -- with the devices that they have.
 
 local core = require("ftpipe.core")
+local links = require("ftpipe.placement.links")
 local usage = require("ftpipe.base.usage")
 
 local M = {}
@@ -86,27 +87,6 @@ function M.run(plan)
    return plan.blueprint:run(plan.options.swap_dir)
 end
 
--- A job that is no run.
-local MEASURE = "links"
-
---- The ways between rank 0 and the others, measured one after the other.
--- @treturn {table,...} by rank from 1 on: latency_ns (of a word, one way), to_bytes_per_s and
---   from_bytes_per_s (as seen from rank 0), host
--- @raise invalid argument: this process was started alone
-function M.links()
-   local all, links = core.ranks.all(), {}
-   if not all then
-      usage("links are between processes, and this one was started alone: start one on "
-         .. "each machine, by mpirun")
-   end
-   core.ranks.tell(MEASURE)
-   for rank = 1, #all - 1 do
-      links[rank] = core.ranks.measure(rank)
-      links[rank].host = all[rank + 1].host
-   end
-   return links
-end
-
 local function serve_run(job)
    local made, run = pcall(prepare, job)
    if not made then
@@ -122,7 +102,7 @@ end
 local function serve()
    core.sys.hold_interrupt(true)
    for job in core.ranks.hear do
-      if job == MEASURE then
+      if job == links.JOB then
          core.ranks.reply()
          core.ranks.measure(0)
       else

@@ -1,0 +1,174 @@
+--- The links between the processes of a run: measured when a plan asks for them, kept for a day.
+--
+-- What is measured becomes a description of ft.cluster, so that a plan can be made for it anywhere;
+-- here it is planned by the same description. Ways are measured between rank 0 and each of the
+-- others, when nothing else passes. The slowest of those to other hosts stands for the network, the
+-- slowest of those to processes of the same host for what these pass to each other.
+
+local cache = require("ftpipe.base.cache")
+local clusters = require("ftpipe.placement.cluster")
+local core = require("ftpipe.core")
+local keys = require("ftpipe.base.keys")
+local usage = require("ftpipe.base.usage")
+
+local M = {}
+
+-- What rank 0 tells the others to do, while it measures.
+M.JOB = "links"
+
+local FORMAT, DAY = 1, 24 * 3600
+
+-- What says, besides the MPI that there is, over which network it goes.
+local SETTINGS = { "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_btl_tcp_if_include",
+   "UCX_NET_DEVICES" }
+
+-- ---------------------------------------------------------------------------------------------
+-- Measuring.
+
+--- All that the ways depend on, as one text.
+local function key_of(all)
+   local parts = { core.version, core.ranks.library() }
+   for _, name in ipairs(SETTINGS) do parts[#parts + 1] = os.getenv(name) or "" end
+   for _, process in ipairs(all) do parts[#parts + 1] = process.host end
+   return table.concat(parts, "\n")
+end
+
+local function path_of(key)
+   local dir = cache.directory()
+   return dir and ("%s/links/%s.json"):format(dir, core.sys.sha256(key):sub(1, 24))
+end
+
+--- The ways that are kept; nil where there are none, or they are a day old.
+local function read(path, key)
+   if not path or core.sys.exists(path) ~= "file" then return nil end
+   local ok, found = pcall(function() return core.json.decode(core.sys.read_file(path), path) end)
+   if not ok or type(found) ~= "table" or found.format ~= FORMAT or found.key ~= key then
+      return nil
+   end
+   local age = os.time() - found.measured
+   return age >= 0 and age < DAY and found or nil
+end
+
+local function write(path, found)
+   if not path then return end
+   pcall(function() -- a cache that cannot be written is none
+      core.sys.mkdir(path:match("^(.*)/"))
+      core.sys.write_file(path, core.json.encode(found))
+   end)
+end
+
+local function measure(all, key)
+   local found = { format = FORMAT, key = key, measured = os.time(), hosts = {}, ways = {} }
+   core.ranks.tell(M.JOB)
+   for rank, process in ipairs(all) do
+      found.hosts[rank] = process.host
+      if rank > 1 then found.ways[rank - 1] = core.ranks.measure(rank - 1) end
+   end
+   return found
+end
+
+--- The ways between rank 0 and the others.
+-- @tparam boolean fresh measured anew, whatever is kept
+-- @treturn table hosts (of each process), ways (by rank from 1 on: latency_ns, of a word, one way,
+--   to_bytes_per_s, from_bytes_per_s), measured (when: os.time)
+-- @raise invalid argument: this process was started alone
+function M.find(fresh)
+   local all = core.ranks.all()
+   if not all then
+      usage("links are between processes, and this one was started alone: start one on "
+         .. "each machine, by mpirun")
+   end
+   local key = key_of(all)
+   local path = path_of(key)
+   local kept = not fresh and read(path, key)
+   if kept then return kept end
+   local found = measure(all, key)
+   write(path, found)
+   return found
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Describing.
+
+--- The slowest of the ways to processes on rank 0's host, or on others, as a row of ft.cluster; nil
+-- where there are none.
+local function slowest(found, near)
+   local bytes_per_s, latency_ns = math.huge, 0
+   for rank, way in ipairs(found.ways) do
+      if (found.hosts[rank + 1] == found.hosts[1]) == near then
+         bytes_per_s = math.min(bytes_per_s, way.to_bytes_per_s, way.from_bytes_per_s)
+         latency_ns = math.max(latency_ns, way.latency_ns)
+      end
+   end
+   if bytes_per_s == math.huge then return nil end
+   return { bandwidth = ("%.4gMB/s"):format(bytes_per_s / 1e6),
+      latency = ("%.4gus"):format(latency_ns / 1e3) }
+end
+
+--- What ft.cluster takes for such processes.
+-- @tparam string devices as in --devices: hosts:2xcpu:4
+-- @tparam table found of `find`
+function M.description(devices, found)
+   local near, hosts, n = slowest(found, true), {}, {}
+   for _, host in ipairs(found.hosts) do
+      n[host] = (n[host] or 0) + 1
+      if n[host] == 2 then hosts[host] = near end
+   end
+   return { devices = devices, at = found.hosts, hosts = hosts, network = slowest(found, false) }
+end
+
+local function row_text(row)
+   return ('{ bandwidth = "%s", latency = "%s" }'):format(row.bandwidth, row.latency)
+end
+
+--- A description as what is written in Lua.
+function M.text(o)
+   local at, hosts, seen = {}, {}, {}
+   for i, host in ipairs(o.at) do
+      at[i] = ("%q"):format(host)
+      if o.hosts[host] and not seen[host] then
+         seen[host] = true
+         hosts[#hosts + 1] = ("[%q] = %s"):format(host, row_text(o.hosts[host]))
+      end
+   end
+   local parts = {
+      ("devices = %q"):format(o.devices), ("at = { %s }"):format(table.concat(at, ", ")),
+   }
+   if #hosts > 0 then parts[#parts + 1] = ("hosts = { %s }"):format(table.concat(hosts, ", ")) end
+   if o.network then parts[#parts + 1] = "network = " .. row_text(o.network) end
+   return ("ft.cluster { %s }"):format(table.concat(parts, ", "))
+end
+
+--- Devices with the links between their processes, where these have been started.
+-- @param devices a text as in --devices, or a cluster
+-- @tparam[opt] string how as --profile: nothing is measured for costs that are modelled
+-- @return a cluster, or what was given
+function M.join(devices, how)
+   local all = core.ranks.all()
+   if not all or #all == 1 or how == nil or how == "modelled" or type(devices) ~= "string" then
+      return devices
+   end
+   local list = core.engine.devices(devices)
+   if list[#list].rank + 1 ~= #all then return devices end -- refused where it is run
+   local found = M.find(how == "fresh")
+   local cluster = clusters(M.description(devices, found))
+   cluster.measured = found.measured
+   return cluster
+end
+
+--- The links that devices were planned with, in a line; nil where none were measured.
+-- @param devices what `join` gave
+function M.words(devices)
+   if type(devices) ~= "table" or not devices.measured then return nil end
+   local parts = {}
+   local function add(what, row)
+      parts[#parts + 1] = ("%s %.4g MB/s, %.4g us"):format(what, row.bytes_per_s / 1e6,
+         row.latency_ns / 1e3)
+   end
+   if devices.network then add("network", devices.network) end
+   for _, host in ipairs(keys(devices.hosts)) do add("in " .. host, devices.hosts[host]) end
+   return ("links: %s; measured %s"):format(table.concat(parts, "; "),
+      os.date("%Y-%m-%d %H:%M", devices.measured))
+end
+
+return M

@@ -1,0 +1,128 @@
+--- Links between processes: what is measured becomes a description of ft.cluster, by which plans
+-- are cut, there and at home.
+
+local clusters = require("ftpipe.placement.cluster")
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
+local ft = require("ftpipe")
+local links = require("ftpipe.placement.links")
+local pipeline = require("spec.support.pipeline")
+local process = require("spec.support.process")
+local several = require("spec.support.several")
+
+local FOUND = {
+   hosts = { "anna", "anna", "berta" },
+   ways = {
+      { latency_ns = 2000, to_bytes_per_s = 4e9, from_bytes_per_s = 5e9 },
+      { latency_ns = 31500, to_bytes_per_s = 1.3e8, from_bytes_per_s = 1.172e8 },
+   },
+}
+
+describe("links that were measured", function()
+   it("are written as ft.cluster reads them", function()
+      local text = links.text(links.description("hosts:3xcpu:2", FOUND))
+      assert.equal('ft.cluster { devices = "hosts:3xcpu:2", at = { "anna", "anna", "berta" }, '
+         .. 'hosts = { ["anna"] = { bandwidth = "4000MB/s", latency = "2us" } }, '
+         .. 'network = { bandwidth = "117.2MB/s", latency = "31.5us" } }', text)
+      local read = assert(loadstring("local ft = ...; return " .. text))(ft)
+      local row = core.engine.devices("hosts:3xcpu:2")[1]
+      local function link(from, to)
+         local found = read:link(from, to)
+         return { math.floor(found.bytes_per_s / 1e5 + .5), found.latency_ns }
+      end
+      local own = row.link_latency_ns
+      assert.same({ math.floor(row.link_bytes_per_s / 1e5 + .5), own }, link(1, 2))
+      assert.same({ 40000, own + 2000 }, link(2, 3))
+      assert.same({ 1172, own + 31500 + 1000 }, link(1, 5))
+      assert.same({ 1172, own + 31500 + 1000 }, link(5, 2))
+   end)
+
+   it("say what is wrong with the hosts of processes", function()
+      local function refusal(o)
+         local ok, problem = pcall(clusters, o)
+         return not ok and problem.message
+      end
+      assert.matches("'at' names the hosts of 1 processes, hosts:2xcpu:1 is of 2",
+         refusal { devices = "hosts:2xcpu:1", at = { "a" } })
+      assert.matches("devices are in 2 hosts, and 'network' does not say how they are linked",
+         refusal { devices = "hosts:2xcpu:1", at = { "a", "b" } })
+      assert.matches("'at' is of devices in a text", refusal {
+         devices = { { card = "t4" } }, at = { "a" },
+      })
+   end)
+
+   --- The last scope of the first of two stages.
+   local function cut(bandwidth, at)
+      local plan = pipeline.plan { steps = 4, d_model = 48, d_ff = 96, devices = clusters {
+         devices = "hosts:2xcpu:1", at = at,
+         network = { bandwidth = bandwidth, latency = "100us" },
+      } }
+      return plan:span(1), plan
+   end
+
+   it("move the cut where they are slow", function()
+      local fast, slow = cut("8GB/s", { "a", "b" }), cut("10MB/s", { "a", "b" })
+      assert.not_equal(fast, slow)
+      assert.equal(fast, (cut("10MB/s", { "a", "a" }))) -- nothing passes over the network
+   end)
+end)
+
+describe("links between processes", function()
+   local missing = several.missing()
+   if missing then
+      pending("cannot be measured here: " .. missing)
+      return
+   end
+
+   local scratch
+   setup(function() scratch = files.directory() end)
+   teardown(function() files.remove(scratch) end)
+
+   --- What rank 0 of two prints when it does what a text of Lua says.
+   local function both(text)
+      local out, err, code = process.shell(("env XDG_CACHE_HOME=%s %s </dev/null"):format(scratch,
+         several.command(2, { "-e", text }, 120)))
+      assert.equal(0, code, err)
+      return out
+   end
+
+   it("are kept for a day", function()
+      assert.equal("true\tfalse\ttrue\ttrue\n", both [[
+         local core, links = require("ftpipe.core"), require("ftpipe.placement.links")
+         local function key(found) return core.json.encode(found.ways) end
+         local first, again, fresh = links.find(), links.find(), links.find(true)
+         local path = core.sys.list_dir(os.getenv("XDG_CACHE_HOME") .. "/ftpipe/links")[1]
+         path = os.getenv("XDG_CACHE_HOME") .. "/ftpipe/links/" .. path
+         local old = core.json.decode(core.sys.read_file(path))
+         old.measured = old.measured - 24 * 3600
+         core.sys.write_file(path, core.json.encode(old))
+         local later = links.find()
+         core.sys.write_file(path, "{")
+         local mended = links.find()
+         print(key(first) == key(again), key(again) == key(fresh), key(later) ~= key(fresh),
+            key(mended) ~= key(later))]])
+   end)
+
+   it("are part of plans with costs that are measured", function()
+      assert.matches("^links: in [^\n]+ MB/s, [^\n]+ us; measured %d+%-%d+%-%d+ %d+:%d+\nnil\n$",
+         both [[
+         local pipeline = require("spec.support.pipeline")
+         for _, profile in ipairs { "measured", "modelled" } do
+            local plan = pipeline.plan { devices = "hosts:2xcpu:1", steps = 2, profile = profile }
+            print(tostring(plan):match("links: [^\n]+"))
+         end]])
+   end)
+
+   it("let a plan that was made at home run", function()
+      local path = scratch .. "/home.plan"
+      local home = pipeline.plan { steps = 4, devices = clusters {
+         devices = "hosts:2xcpu:1", at = { "a", "b" }, network = { bandwidth = "10MB/s" },
+      } }
+      home:save(path)
+      local here = pipeline.train { devices = "cpu:2", steps = 4, plan = path }
+      assert.equal(table.concat(here.losses, " ") .. "\n", both(([[
+         local pipeline = require("spec.support.pipeline")
+         local o = { devices = "hosts:2xcpu:1", steps = 4, plan = %q, profile = "measured" }
+         print(table.concat(pipeline.train(o).losses, " "))]]):format(path)))
+   end)
+end)
