@@ -368,7 +368,12 @@ static void send_large(int rank, void *user)
     large *l = user;
     const ft_receiver to = {TAG, 1, l, place_large, arrived_large};
     char *from = map_large();
-    if (!rank) HOLDS(ft_world_listen(w, &to, &err) == FT_OK);
+    if (!rank) {
+        HOLDS(ft_world_listen(w, &to, &err) == FT_OK);
+        say_go(w, 1); /* what nobody listens for would be a letter, of a gigabyte */
+    } else {
+        await_go(w);
+    }
     for (int i = 0; i < LARGE; i++) {
         if (rank) {
             mark(from, large_bytes[i], i);
