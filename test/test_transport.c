@@ -137,43 +137,6 @@ static void await_go(ft_world *w)
 
 /* -- clocks ------------------------------------------------------------------------------------ */
 
-enum { BEATS = 2000, APART = 123456789, MOST_WAY = 3000000 };
-
-static int64_t draw(uint32_t *state, int64_t n)
-{
-    *state = *state * 1664525u + 1013904223u;
-    return (int64_t)((uint64_t)*state * (uint64_t)n >> 32);
-}
-
-/* Beats there and back over ways of any length: the other clock is never outside of what is said,
- * and what is said is as sure as the shortest ways allow. */
-static void test_sights(void)
-{
-    uint32_t state = 7;
-    sight best = {0};
-    int64_t now = 1000000, offset, error, least = INT64_MAX;
-    CHECK(!clock_read(&best, now, &offset, &error));
-    clock_note(&best, &(stamp){.sent_ns = 5}, now); /* nothing has come there yet */
-    CHECK(!clock_read(&best, now, &offset, &error));
-    for (int i = 0; i < BEATS; i++) {
-        int64_t there = 1000 + draw(&state, MOST_WAY), back = 1000 + draw(&state, MOST_WAY);
-        stamp s = {.echo_ns = now, .held_ns = draw(&state, 200000000)};
-        s.sent_ns = now + there + s.held_ns + APART;
-        now += there + s.held_ns + back;
-        clock_note(&best, &s, now);
-        if (there + back < least) least = there + back;
-        CHECK(clock_read(&best, now, &offset, &error));
-        CHECK(offset - APART <= error && APART - offset <= error);
-        CHECK(error <= (there + back) / 2 + 1);
-    }
-    CHECK(error >= least / 2 && error < MOST_WAY / 4);
-    clock_note(&best, &(stamp){.sent_ns = now, .echo_ns = now, .held_ns = 10}, now);
-    CHECK(clock_read(&best, now, &offset, &error) && error < MOST_WAY / 4); /* nobody said that */
-    int64_t sure = error;
-    CHECK(clock_read(&best, now + INT64_C(3600000000000), &offset, &error));
-    CHECK(error > sure && error > 300000000); /* clocks run apart meanwhile */
-}
-
 /* Threads have one clock: what ranks find of each other's is 0, as far as they are sure. */
 static void tell_time(int rank, void *user)
 {
@@ -595,7 +558,6 @@ int main(void)
     run_ranks(3, know_each_other, NULL);
     run_ranks(3, are_of_two_builds, NULL);
     run_ranks(3, write_letters, NULL);
-    RUN(test_sights);
     RUN(test_clocks);
     RUN(test_listening);
     run_ranks(2, listen_too_often, NULL);
