@@ -147,7 +147,8 @@ local function targets_of(chosen)
    for _, name in ipairs(chosen) do
       local kind, rest = name:match("^(%l+)/(.*)$")
       local prefix = ({ c = "test_", fuzz = "fuzz_" })[kind]
-      local target = prefix and prefix .. rest or kind == "check" and "ftpipe_check" or "ftpipe"
+      local target = prefix and prefix .. rest or kind == "check" and "ftpipe_check ftpipe_emu"
+         or "ftpipe"
       if not seen[target] then seen[target], targets[#targets + 1] = true, target end
    end
    return table.concat(targets, " ")
