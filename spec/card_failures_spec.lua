@@ -20,10 +20,41 @@ local function weights(dir)
    return core.sys.read_file(dir .. "/run/checkpoints/latest/hf/model.safetensors")
 end
 
+-- What a script computes on a card itself.
+local SCRIPT = [[
+   local ft = require("ftpipe")
+   local card = ft.cuda.open("emu:1")
+   local x, one = ft.tensor.randn({ 8, 8 }, 1):to(card), ft.tensor.ones({ 8 }):to(card)
+   local y = card:stream():run(function() return x:matmul(x):relu():sum(1) end)
+   card:stream():record():synchronize()
+   local _, dw = ft.tensor.ops.rms_norm_grad(x, x, one, one)
+   print(y:to("cpu"):sum(), dw:sum(), card)
+]]
+
 describe("a card whose library fails", function()
    if core.sys.exists(PROGRAM) ~= "file" then
       return it("is emulated", function() pending("skipped: there is no ftpipe_emu") end)
    end
+
+   it("ends a script with one error", function()
+      files.in_directory(function(dir)
+         core.sys.write_file(dir .. "/x.lua", SCRIPT)
+         local function play(n)
+            local _, err, exit = process.shell(("EMULATED_FAIL_AT=%d '%s' '%s/x.lua'"):format(n,
+               PROGRAM, dir))
+            local calls, open = err:match("emulated: (%d+) calls, (%d+) things left open")
+            assert.equal("0", open, err)
+            return tonumber(calls), exit, select(2, err:gsub("device emu:0: [^\n]+ failed", ""))
+         end
+         local calls, exit = play(0)
+         assert.equal(0, exit)
+         for n = 1, calls, 9 do
+            local _, bad, errors = play(n)
+            assert.equal(bad == 0 and 0 or 1, errors) -- calls that give memory back are not told
+            assert.is_true(bad ~= 0 or n > calls / 2)
+         end
+      end)
+   end)
 
    it("ends the run with one error, and the last checkpoint can be resumed", function()
       files.in_directory(function(whole)

@@ -49,7 +49,10 @@ local function make_objects()
    local result = ft.partition(problem, { method = "seq" })
    local stages = {}
    for s = 1, 2 do stages[s] = { forward_ns = 1, backward_ns = 2 } end
+   local card = ft.cuda.open("cpu:1")
+   local stream = card:stream()
    return {
+      card = card, stream = stream, event = stream:record(),
       graph = graph, plan = plan, task = task, problem = problem, result = result,
       cluster = ft.cluster("sim:2x11GB"), model = plan.options.model,
       subject = ft.explore(graph, { devices = "sim:2x11GB", batch = 8, micro_batches = 2 }),
@@ -75,7 +78,9 @@ local function good_arguments(objects)
       cost = "overlap", batches = 1, node = 1, other = objects.plan, block = 1,
       changes = {}, subject = objects.plan.graphs[1], dir = NOWHERE, schedule = "1f1b",
       cut = objects.cut, result = objects.result, definition = {}, model = objects.model,
-      args = objects.args, split = {}, name = "rte", dims = { 2 }, first = 1, last = 2, step = 1,
+      args = objects.args, where = "cpu:1", f = function() end, event = objects.event,
+      earlier = objects.event,
+      split = {}, name = "rte", dims = { 2 }, first = 1, last = 2, step = 1,
       bytes = 1, seconds = 1, rows = objects.rows, batcher = {}, n = 1,
    }
 end

@@ -130,10 +130,10 @@ end
 local function entries_of(part, module, also)
    local text = core.sys.read_file(file_of(module))
    local called = text:match("__call = function%(_, .-%) return M%.([%w_]+)")
+   local more = also and core.sys.read_file(file_of(also)) or ""
    local entries, items = {}, items_of(text)
-   for _, item in ipairs(also and items_of(core.sys.read_file(file_of(also))) or {}) do
-      items[#items + 1] = item
-   end
+   for _, item in ipairs(items_of(more)) do items[#items + 1] = item end
+   text = text .. more
    for i, item in ipairs(items) do
       local call = not is_local(item.comment) and call_of(part, item.code, called, text)
       local is_head = i == 1 and item.code == ""

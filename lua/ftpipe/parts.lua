@@ -4,7 +4,7 @@ return {
    { "args", "ftpipe.recipe.args", "flags of a recipe" },
    { "cluster", "ftpipe.placement.cluster", "devices and links, here or described" },
    { "compare", "ftpipe.planner.compare", "partitioners side by side" },
-   { "cuda", "ftpipe.placement.cuda", "the cards of this machine" },
+   { "cuda", "ftpipe.placement.cuda", "the cards of this machine", also = "ftpipe.base.card" },
    { "explore", "ftpipe.planner.explore", "a plan to look at, of a model or a graph file" },
    { "fine_tune", "ftpipe.recipe.fine_tune", "a whole experiment" },
    { "graph", "ftpipe.graph", "weighted graphs, from models and files" },

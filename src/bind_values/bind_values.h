@@ -9,6 +9,7 @@ int script_bind_sys(lua_State *L);
 int script_bind_json(lua_State *L);
 int script_bind_tensor(lua_State *L);
 int script_bind_ops(lua_State *L);
+int script_bind_card(lua_State *L);
 int script_bind_io(lua_State *L);
 int script_bind_process(lua_State *L);
 int script_bind_database(lua_State *L);

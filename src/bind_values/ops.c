@@ -4,9 +4,8 @@
  * thread: for exploring and for tests. Training runs rows through the engine. */
 #include <string.h>
 
-#include "bind_values/bind_values.h"
+#include "bind_values/internal.h"
 #include "base/alloc.h"
-#include "ops/ops.h"
 
 /* One call being prepared; everything that it owns is in boxes on the Lua stack. */
 typedef struct run {
@@ -18,7 +17,7 @@ typedef struct run {
     int first_out; /* stack index of the first output's box */
 } run;
 
-static const ft_op *check_op(lua_State *L, int i)
+const ft_op *script_check_op(lua_State *L, int i)
 {
     const char *name = script_check_string(L, i);
     const ft_op *op = ft_op_find(name);
@@ -36,15 +35,21 @@ static void refuse_input(lua_State *L, int i, int k)
     script_arg_error(L, i, "input %d: expected a tensor, got %s", k + 1, got);
 }
 
+int script_count_inputs(lua_State *L, int i, const ft_op *op)
+{
+    script_check_table(L, i);
+    int n = (int)lua_objlen(L, i);
+    if (n < op->min_in || n > op->n_in)
+        script_arg_error(L, i, "%s takes %d to %d inputs, got %d", op->name, op->min_in, op->n_in,
+                         n);
+    return n;
+}
+
 /* Reads { t, t, ... } at index i; false stands for an absent optional input. Copies of inputs that
  * are not contiguous stay on the stack. */
 static void read_inputs(lua_State *L, int i, run *r)
 {
-    script_check_table(L, i);
-    r->n_in = (int)lua_objlen(L, i);
-    if (r->n_in < r->op->min_in || r->n_in > r->op->n_in)
-        script_arg_error(L, i, "%s takes %d to %d inputs, got %d", r->op->name, r->op->min_in,
-                         r->op->n_in, r->n_in);
+    r->n_in = script_count_inputs(L, i, r->op);
     for (int k = 0; k < FT_MAX_IN; k++) r->in_specs[k].shape.n_dims = -1;
     for (int k = 0; k < r->n_in; k++) {
         lua_rawgeti(L, i, k + 1);
@@ -62,7 +67,7 @@ static void read_inputs(lua_State *L, int i, run *r)
     }
 }
 
-static void read_attrs(lua_State *L, int i, run *r)
+void script_read_attrs(lua_State *L, int i, const ft_op *op, double *attrs)
 {
     const char *names[FT_MAX_ATTRS];
     double values[FT_MAX_ATTRS];
@@ -71,8 +76,8 @@ static void read_attrs(lua_State *L, int i, run *r)
         script_check_table(L, i);
         for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1)) {
             if (lua_type(L, -2) != LUA_TSTRING || n == FT_MAX_ATTRS)
-                script_arg_error(L, i, "attributes of %s are at most %d named numbers", r->op->name,
-                                 ft_op_attr_count(r->op));
+                script_arg_error(L, i, "attributes of %s are at most %d named numbers", op->name,
+                                 ft_op_attr_count(op));
             names[n] = lua_tostring(L, -2);
             if (lua_isboolean(L, -1))
                 values[n] = lua_toboolean(L, -1);
@@ -85,7 +90,7 @@ static void read_attrs(lua_State *L, int i, run *r)
         }
     }
     ft_error err;
-    if (ft_op_attrs(r->op, names, values, n, r->attrs, &err) != FT_OK) script_blame(L, &err);
+    if (ft_op_attrs(op, names, values, n, attrs, &err) != FT_OK) script_blame(L, &err);
 }
 
 static ft_view push_output(lua_State *L, const ft_spec *spec)
@@ -121,9 +126,9 @@ static void *push_memory(lua_State *L, run *r)
  * @return its outputs */
 static int ops_apply(lua_State *L)
 {
-    run r = {.op = check_op(L, 1)};
+    run r = {.op = script_check_op(L, 1)};
     ft_rng_key key = {.seed = (uint64_t)script_arg_int(L, 4, 0, 0, INT64_C(1) << 53)};
-    read_attrs(L, 3, &r);
+    script_read_attrs(L, 3, r.op, r.attrs);
     luaL_checkstack(L, 2 * FT_MAX_IN, "too many values");
     read_inputs(L, 2, &r);
     void *work = push_memory(L, &r);

@@ -12,6 +12,7 @@ const luaL_Reg core_rooms[] = {
     {"json", script_bind_json},
     {"tensor", script_bind_tensor},
     {"ops", script_bind_ops},
+    {"card", script_bind_card},
     {"io", script_bind_io},
     {"process", script_bind_process},
     {"database", script_bind_database},

@@ -32,4 +32,10 @@ return {
       "spec/signals", "signals that were ignored are caught" },
    { "src/bind_graphs/program.c", ".watch = w->finite ? &watch : NULL", ".watch = NULL",
       "spec/predict", "predict answers with numbers that are not finite" },
+   { "src/bind_values/card.c", "if (!m->by || m->by == stream) return FT_OK;",
+      "if (m->by) return FT_OK;", "check/cuda",
+      "a stream does not wait for what another one writes" },
+   { "src/bind_values/card.c",
+      "if (c->used[i]) FT_TRY(driver->await(c->left[i], err));\n        memcpy", "memcpy",
+      "check/cuda", "pinned memory is written while it is copied from" },
 }

@@ -6,13 +6,19 @@
 -- Indices and axes count from 1, or from -1 backwards. t[i] of a vector is a number, else a view.
 -- Arithmetic is f32; convert other dtypes with t:to("f32"). Every row of the operator table is a
 -- function of ft.tensor.ops; those of one or two tensors are methods too.
+--
+-- t:to("cuda:0") is a copy on a card (ft.cuda), where operators and arithmetic work alike, in the
+-- card's memory; t:to("cpu") brings it back.
 
+local cards = require("ftpipe.base.card")
+local class = require("ftpipe.base.class")
 local core = require("ftpipe.core")
 local guard = require("ftpipe.base.guard")
 
 local M = {}
 
 local methods, meta = core.tensor.methods, core.tensor.meta
+local on_card = { methods = core.card.methods, meta = core.card.meta }
 
 local function is_tensor(value)
    return type(value) == "userdata" and getmetatable(value) == meta
@@ -21,6 +27,12 @@ end
 M.is_tensor = is_tensor
 
 meta.__whole = methods.text -- for page(x) at the prompt
+
+local function is_on_card(value)
+   return type(value) == "userdata" and getmetatable(value) == on_card.meta
+end
+
+function on_card.meta.__whole(self) return self:host():text() end
 
 local function fail(format, ...)
    core.fail("invalid argument", core.where() .. format:format(...), 2)
@@ -74,48 +86,55 @@ local function operator(name)
             if key == "seed" then seed = value else attrs[key] = value end
          end
       end
-      return core.ops.apply(name, inputs, attrs, seed)
+      local apply = core.ops.apply
+      for _, input in ipairs(inputs) do
+         if is_on_card(input) then apply = core.card.apply end
+      end
+      return apply(name, inputs, attrs, seed)
    end
 end
 
 for _, op in ipairs(core.ops.list()) do
    M.ops[op.name] = operator(op.name)
    if op.n_in >= 1 and op.n_in <= 2 and not op.name:find("_grad") and not methods[op.name] then
-      methods[op.name] = M.ops[op.name]
+      methods[op.name], on_card.methods[op.name] = M.ops[op.name], M.ops[op.name]
    end
 end
 
 -- Arithmetic -------------------------------------------------------------------------------------
 
-local function scalar(value)
-   return M.from_table(value)
+--- A tensor where another one is.
+local function beside(like, tensor)
+   return is_on_card(like) and core.card.tensor(like, tensor) or tensor
 end
 
 --- A function of two tensors or numbers; the table wants the larger tensor first.
 local function binary(name, commutes)
    local apply = M.ops[name]
    return function(a, b)
-      if type(b) == "number" then b = scalar(b) end
+      if type(b) == "number" then b = beside(a, M.from_table(b)) end
       if type(a) == "number" then
-         a = commutes and scalar(a) or M.full(b:shape(), a)
+         a = beside(b, commutes and M.from_table(a) or M.full(b:shape(), a))
       end
       if commutes and a:count() < b:count() then a, b = b, a end
       return apply(a, b)
    end
 end
 
-methods.add, methods.mul = binary("add", true), binary("mul", true)
-methods.sub, methods.div = binary("sub", false), binary("div", false)
-meta.__add, meta.__mul = methods.add, methods.mul
-meta.__sub, meta.__div = methods.sub, methods.div
+for name, commutes in pairs { add = true, mul = true, sub = false, div = false } do
+   local f = binary(name, commutes)
+   methods[name], on_card.methods[name] = f, f
+   meta["__" .. name], on_card.meta["__" .. name] = f, f
+end
 meta.__unm = function(self) return M.ops.neg(self) end
+on_card.meta.__unm = meta.__unm
 
 -- Reductions -------------------------------------------------------------------------------------
 
 local function reduction(name)
    local apply = M.ops[name]
    return function(self, axis)
-      if axis == nil then return apply(self, { axis = -1 }):get() end
+      if axis == nil then return apply(self, { axis = -1 }):to("cpu"):get() end
       local n = #self:shape()
       if type(axis) ~= "number" or axis % 1 ~= 0 or axis == 0 or math.abs(axis) > n then
          fail("%s: axis %s of a tensor of %d dimensions", name, tostring(axis), n)
@@ -125,7 +144,10 @@ local function reduction(name)
 end
 
 -- t:sum() is a number; t:sum(axis) a tensor without the axis. So mean and max.
-methods.sum, methods.mean, methods.max = reduction("sum"), reduction("mean"), reduction("max")
+for _, name in ipairs { "sum", "mean", "max" } do
+   local f = reduction(name)
+   methods[name], on_card.methods[name] = f, f
+end
 
 -- Shapes -----------------------------------------------------------------------------------------
 
@@ -138,8 +160,10 @@ function methods.reshape(self, dims)
       if size == -1 then unknown = i else known = known * size end
    end
    if unknown and known > 0 then result[unknown] = self:count() / known end
-   return (self:is_contiguous() and self or self:copy()):view(result)
+   return (is_on_card(self) or self:is_contiguous()) and self:view(result)
+      or self:copy():view(result)
 end
+on_card.methods.reshape = methods.reshape
 
 --- A typed pointer (float *, int32_t *, ...) to the elements of a contiguous tensor, from 0 on.
 -- Keep the tensor alive while it is used.
@@ -147,6 +171,44 @@ function methods.pointer(self)
    local ffi = require("ffi")
    local address, ctype = self:address()
    return ffi.cast(ctype, address)
+end
+
+-- Cards ------------------------------------------------------------------------------------------
+
+local function is_place(where)
+   return class.of(where) == "card" or type(where) == "string"
+      and (where == "cpu" or where == "cuda" or where:find(":", 1, true) ~= nil)
+end
+
+local function card_of(where) return type(where) == "string" and cards.open(where) or where end
+
+local convert = methods.to
+
+--- t:to(dtype): a copy, converted. t:to(where): a copy on a card ("cuda:0", or what ft.cuda.open
+-- gave), or in the host ("cpu"), where it is there already the tensor itself.
+function methods.to(self, where)
+   if not is_place(where) then return convert(self, where) end
+   return where == "cpu" and self or core.card.tensor(card_of(where).handle, self)
+end
+
+function on_card.methods.to(self, where)
+   if where == "cpu" then return self:host() end
+   if not is_place(where) then return beside(self, convert(self:host(), where)) end
+   local card = card_of(where)
+   return self:move(card.handle) or core.card.tensor(card.handle, self:host())
+end
+
+function on_card.methods.totable(self) return self:host():totable() end
+
+function on_card.methods.get(self, ...) return self:host():get(...) end
+
+function on_card.meta.__index(self, key)
+   if type(key) ~= "number" then return on_card.methods[key] end
+   fail("the tensor is on %s: its elements can be had of t:to(\"cpu\")", self:device())
+end
+
+function on_card.meta.__tostring(self)
+   return (tostring(self:host()):gsub("\n", (" on %s\n"):format(self:device()), 1))
 end
 
 -- ft.tensor(values [, dtype]) is from_table.

@@ -1,8 +1,19 @@
---- What the driver says of the cards of this machine.
+--- The cards of this machine: what the driver says of them, and scripts that compute on one.
 --
 --    local there, why = ft.cuda.available()
---    if there then print(ft.cuda.devices()[1].memory_bytes) else print(why) end
+--    if not there then return print(why) end
+--    local card = ft.cuda.open("cuda:0")
+--    local x = ft.tensor.randn({ 512, 512 }):to(card)
+--    local side = card:stream()
+--    local begun = side:record()
+--    local y = side:run(function() return x:matmul(x):softmax() end)
+--    print(side:record():seconds_since(begun), y:to("cpu")[1][1], card)
+--
+-- What is computed is given to the card's own stream, or to that of `stream:run`, and the call
+-- returns before it is done. Numbers are waited for where they are needed: by `t:to("cpu")`, by
+-- printing, and on a stream other than the one that made them. Events are for all else.
 
+local cards = require("ftpipe.base.card")
 local core = require("ftpipe.core")
 local guard = require("ftpipe.base.guard")
 
@@ -34,5 +45,8 @@ function M.devices()
 end
 
 guard("ft.cuda", M, { available = "", devices = "" })
+
+M.open = cards.open
+M.takes = { ["ft.cuda.open"] = cards.open_options }
 
 return M
