@@ -30,7 +30,9 @@ static void make_case(residency_case *c, const ft_plan *plan, ft_rng *rng)
     c->q = (ft_residency){.plan = plan,
                           .bytes = (const int64_t(*)[FT_MEMORY_CLASSES])c->bytes,
                           .capacity = c->capacity,
-                          .ahead = (int)ft_rng_below(rng, 6)};
+                          .ahead = (int)ft_rng_below(rng, 6),
+                          .room = 0.25 * (double)ft_rng_below(rng, 4),
+                          .spreads = ft_rng_below(rng, 2)};
 }
 
 enum { CASE_MICROS = 4096 }; /* of a stage, more than are ever under way */
@@ -229,6 +231,145 @@ static void test_what_is_needed_last_goes(void)
     ft_plan_free(plan);
 }
 
+enum { W = 1000, DW = 100, K = 10, X = 1 }; /* bytes; multiples show which is which */
+
+/* -- what leaves of many ----------------------------------------------------------------------- */
+
+enum { ALIKE = 16 };
+
+/* Stages on one device, of which nothing moves but optimizer state, each as large, with room for
+ * ten of them. Gives which come in a late batch, and the bytes of all that come. */
+static int64_t find_comers(bool spreads, bool comes[ALIKE])
+{
+    pipeline_case p;
+    ft_error err = {0};
+    ft_plan *moved = NULL;
+    ft_volume volume = {.loads = 0};
+    int64_t bytes[ALIKE][FT_MEMORY_CLASSES] = {{0}};
+    const int64_t capacity = 10 * K;
+    case_chain(&p, ALIKE, 2, 48, 2, 10, 20);
+    p.pipeline.n_devices = 1;
+    for (int s = 0; s < ALIKE; s++) {
+        p.device[s] = 0;
+        comes[s] = false;
+        bytes[s][FT_MEMORY_OPTIMIZER] = K;
+    }
+    ft_plan *plan = case_plan(&p, "harmony-pp");
+    const ft_residency q = {.plan = plan,
+                            .bytes = (const int64_t(*)[FT_MEMORY_CLASSES])bytes,
+                            .capacity = &capacity,
+                            .spreads = spreads};
+    if (plan && CHECK_STATUS(ft_residency_plan(&moved, &q, &volume, &err), FT_OK))
+        for (int64_t i = 0; i < ft_plan_length(moved, 0); i++) {
+            ft_action a = ft_plan_at(moved, 0, i);
+            if (a.kind == FT_ACT_SWAP_IN && a.batch == 40) comes[a.stage] = true;
+        }
+    ft_plan_free(moved);
+    ft_plan_free(plan);
+    return volume.in[FT_MEMORY_OPTIMIZER];
+}
+
+static int count_neighbours(const bool comes[ALIKE])
+{
+    int n = 0;
+    for (int s = 0; s + 1 < ALIKE; s++) n += comes[s] && comes[s + 1];
+    return n;
+}
+
+/* Of stages alike, those that are needed furthest in the future are neighbours. Spread, few are,
+ * and little more comes. */
+static void test_what_leaves_is_spread(void)
+{
+    bool comes[ALIKE], spread[ALIKE];
+    int64_t together = find_comers(false, comes), apart = find_comers(true, spread);
+    printf("of %d stages alike, neighbours that come: %d, spread %d; bytes %lld, spread %lld\n",
+           ALIKE, count_neighbours(comes), count_neighbours(spread), (long long)together,
+           (long long)apart);
+    CHECK(count_neighbours(comes) >= 4);
+    CHECK(count_neighbours(spread) <= 2);
+    CHECK(together > 0 && apart > 0 && apart <= together + together / 8);
+}
+
+/* Work of stage 0 that stands before the update of stage 1; -1 where gradients are not saved by
+ * then. */
+static int work_before_update(const ft_plan *plan)
+{
+    bool saved = false;
+    int n = 0;
+    for (int64_t i = 0; i < ft_plan_length(plan, 0); i++) {
+        ft_action a = ft_plan_at(plan, 0, i);
+        saved |= a.kind == FT_ACT_SWAP_OUT && a.stage == 1 && a.item == FT_MEMORY_GRADIENTS;
+        n += a.kind == FT_ACT_BACKWARD && a.stage == 0;
+        if (a.kind == FT_ACT_UPDATE && a.stage == 1) return saved ? n : -1;
+    }
+    return -1;
+}
+
+/* An update in host memory stands behind the next stage's backwards, beside which the gradients are
+ * saved; not behind what may not wait for it, and not where what leaves is told task by task. */
+static void test_updates_wait_for_their_saves(void)
+{
+    static const char *const text =
+        "ftpipe-plan 1\nstages 2\ndevices 1\nmicro-batches 2\nbatches 1\nbody-batches 0\n"
+        "body-repeats 0\nstage 0 device 0 in-flight 2\nstage 1 device 0 in-flight 2\n"
+        "edge F0>F1 bytes 1 slots 2\nedge B1>B0 bytes 1 slots 2\n%s"
+        "warm-up 0 F0.0.0 F0.0.1 F1.0.0 F1.0.1 B1.0.0 B1.0.1 U1.0 B0.0.0 B0.0.1 U0.0%s\n";
+    static const struct {
+        const char *edges, *ends;
+        ft_residency_scope scope;
+        int ahead, wanted;
+    } cases[] = {
+        {"", "", FT_SCOPE_PLAN, 8, 2},
+        {"", "", FT_SCOPE_PLAN, 1, 1},
+        {"", "", FT_SCOPE_PLAN, 0, 0},
+        {"", "", FT_SCOPE_GROUP, 8, 0},
+        {"edge U1>W0 bytes 1 slots 1\n", " W0.0", FT_SCOPE_PLAN, 8, 0},
+    };
+    const int64_t bytes[2][FT_MEMORY_CLASSES] = {
+        {[FT_MEMORY_WEIGHTS] = 64, [FT_MEMORY_GRADIENTS] = 64},
+        {[FT_MEMORY_WEIGHTS] = 64, [FT_MEMORY_GRADIENTS] = 64}};
+    const int64_t capacity = 192;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char given[1024];
+        ft_error err = {0};
+        ft_plan *plan = NULL, *moved = NULL;
+        ft_volume volume;
+        snprintf(given, sizeof given, text, cases[i].edges, cases[i].ends);
+        if (!CHECK_STATUS(ft_plan_parse(&plan, given, &err), FT_OK)) return;
+        const ft_residency q = {.plan = plan,
+                                .bytes = bytes,
+                                .capacity = &capacity,
+                                .ahead = cases[i].ahead,
+                                .scope = cases[i].scope,
+                                .updates_at_home = true};
+        bool ok = CHECK_STATUS(ft_residency_plan(&moved, &q, &volume, &err), FT_OK) &&
+                  CHECK_STATUS(ft_plan_check(moved, &err), FT_OK) &&
+                  CHECK(work_before_update(moved) == cases[i].wanted);
+        if (!ok) fprintf(stderr, "case %d: %s\n", (int)i, err.message);
+        ft_plan_free(moved);
+        ft_plan_free(plan);
+    }
+}
+
+static void test_room_is_a_share(void)
+{
+    ft_error err = {0};
+    ft_plan *moved = NULL;
+    pipeline_case p;
+    int64_t capacity = 1;
+    ft_volume volume;
+    case_chain(&p, 1, 1, 1, 1, 10, 20);
+    ft_plan *plan = case_plan(&p, "gpipe");
+    static const int64_t bytes[1][FT_MEMORY_CLASSES];
+    for (int i = 0; i < 2; i++) {
+        const ft_residency q = {
+            .plan = plan, .bytes = bytes, .capacity = &capacity, .room = i ? 1.5 : -0.5};
+        CHECK_STATUS(ft_residency_plan(&moved, &q, &volume, &err), FT_INVALID);
+        CHECK(strstr(err.message, "expected a share of 0 to 1"));
+    }
+    ft_plan_free(plan);
+}
+
 /* -- Harmony's table --------------------------------------------------------------------------- */
 
 /* A chain of R layers of equal sizes, cut into as many stages. */
@@ -239,8 +380,6 @@ typedef struct chain {
     ft_residency_scope scope;
     bool writes_back;
 } chain;
-
-enum { W = 1000, DW = 100, K = 10, X = 1 }; /* bytes; multiples show which is which */
 
 /* What all devices copy in a batch, in and out, in bytes of each class. */
 static bool chain_volumes(const chain *q, int64_t volume[FT_MEMORY_CLASSES], int64_t *sent)
@@ -324,6 +463,9 @@ static void test_the_table(void)
 int main(void)
 {
     RUN(test_the_table);
+    RUN(test_room_is_a_share);
+    RUN(test_updates_wait_for_their_saves);
+    RUN(test_what_leaves_is_spread);
     RUN(test_what_is_needed_last_goes);
     RUN(test_random_orders);
     return check_report();

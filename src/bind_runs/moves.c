@@ -106,12 +106,15 @@ static ft_residency_scope opt_scope(lua_State *L, int t)
  *   budgets), spare (by device: bytes that are to be left), classes (that may move, a list of
  *   their names; all when absent), scope ("group" or "action": what leaves when a task, or an
  *   action, has ended, though there is room), writes_back (true: whatever leaves is copied),
- *   updates_at_home (true: in host memory, where the optimizer's state stays)
+ *   updates_at_home (true: in host memory, where the optimizer's state stays), far_ahead (true:
+ *   loads stand further before what needs them), room (share of the budget over the least that is
+ *   left to such loads), spreads (true: what leaves is no neighbours)
  * @treturn string the text of a plan */
 int script_blueprint_fit(lua_State *L)
 {
-    static const char *const names[] = {"least",       "spare",           "classes", "scope",
-                                        "writes_back", "updates_at_home", NULL};
+    static const char *const names[] = {
+        "least",           "spare",     "classes", "scope",   "writes_back",
+        "updates_at_home", "far_ahead", "room",    "spreads", NULL};
     ft_error err;
     ft_plan *plan;
     ft_text text = {0};
@@ -128,7 +131,10 @@ int script_blueprint_fit(lua_State *L)
                         .classes = opt_classes(L, 2),
                         .scope = opt_scope(L, 2),
                         .writes_back = script_opt_bool(L, 2, "writes_back", false),
-                        .updates_at_home = script_opt_bool(L, 2, "updates_at_home", false)};
+                        .updates_at_home = script_opt_bool(L, 2, "updates_at_home", false),
+                        .far_ahead = script_opt_bool(L, 2, "far_ahead", false),
+                        .room = script_opt_number(L, 2, "room", 0),
+                        .spreads = script_opt_bool(L, 2, "spreads", false)};
     ft_status status = ft_fit_plan(&plan, b, &fit, &err);
     if (status == FT_OK) status = ft_plan_write(plan, &text, &err);
     ft_plan_free(plan);

@@ -59,10 +59,13 @@ static ft_status prepare(const ft_blueprint *b, const ft_fit *fit, ft_residency 
             capacity[b->stages[s].device] += extents[c].apart;
         }
     }
+    int ahead = fit->least ? 0 : fit->far_ahead ? FT_LOADS_FAR_AHEAD : FT_LOADS_AHEAD;
     *out = (ft_residency){.plan = &b->plan,
                           .bytes = (const int64_t(*)[FT_MEMORY_CLASSES])bytes,
                           .capacity = capacity,
-                          .ahead = fit->least ? 0 : FT_LOADS_AHEAD,
+                          .ahead = ahead,
+                          .room = fit->room,
+                          .spreads = fit->spreads,
                           .scope = fit->scope,
                           .writes_back = fit->writes_back,
                           .updates_at_home = fit->updates_at_home};

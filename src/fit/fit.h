@@ -11,6 +11,9 @@ typedef struct ft_fit {
     unsigned classes;     /* that may move, as bits; of what cannot, none do */
     ft_residency_scope scope;
     bool writes_back, updates_at_home; /* as of ft_residency */
+    bool far_ahead;                    /* loads stand FT_LOADS_FAR_AHEAD */
+    double room;                       /* as of ft_residency, as the next */
+    bool spreads;
 } ft_fit;
 
 /* The plan with moves between device and host memory. Places are found by a blueprint of that plan;

@@ -54,6 +54,8 @@ typedef struct planner {
     ft_action_kind *last;      /* by stage: after which activations are dead */
     use *uses;                 /* of all actions, in their order */
     int64_t *first_use;        /* by action, and one more */
+    int64_t *needed;           /* by action: bytes of its uses */
+    int64_t least;             /* the most of these */
     stay *stays;
     int64_t n_stays;
     int64_t used; /* bytes of open stays */
@@ -64,6 +66,9 @@ ft_status residency_begin(planner *p, int64_t *all, ft_error *err);
 /* What each action needs, and from when to when it is there. */
 ft_status residency_find_uses(planner *p, ft_error *err);
 ft_status residency_find_stays(planner *p, ft_error *err);
+/* Updates in host memory move back, behind work of other stages beside which gradients are saved.
+ */
+ft_status residency_put_off(planner *p, ft_error *err);
 /* Loads move forward, where there is room. */
 ft_status residency_hoist(planner *p, ft_error *err);
 

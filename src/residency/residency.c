@@ -26,6 +26,7 @@ static ft_status plan_device(const ft_residency *q, const ft_plan *plan, int d, 
     if (stays) return FT_OK; /* everything */
     FT_TRY(residency_find_uses(&p, err));
     FT_TRY(residency_find_stays(&p, err));
+    if (q->scope == FT_SCOPE_PLAN) FT_TRY(residency_put_off(&p, err));
     FT_TRY(residency_hoist(&p, err));
     return residency_write(&p, out, err);
 }
@@ -35,6 +36,9 @@ static ft_status plan_device(const ft_residency *q, const ft_plan *plan, int d, 
 static ft_status check_request(const ft_residency *q, ft_error *err)
 {
     const ft_plan *p = q->plan;
+    if (!(q->room >= 0 && q->room <= 1))
+        return ft_fail(err, FT_INVALID, "room for loads ahead is %g, expected a share of 0 to 1",
+                       q->room);
     for (int d = 0; d < p->n_devices; d++)
         if (p->by_policy[d])
             return ft_fail(err, FT_UNSUPPORTED,
@@ -102,13 +106,7 @@ ft_status ft_residency_least(const ft_residency *q, int64_t *least, ft_error *er
         int64_t all = 0;
         status = residency_begin(&p, &all, err);
         if (status == FT_OK) status = residency_find_uses(&p, err);
-        least[d] = 0;
-        for (int64_t at = 0; status == FT_OK && at < p.n; at++) {
-            int64_t bytes = 0;
-            for (int64_t u = p.first_use[at]; u < p.first_use[at + 1]; u++)
-                bytes += p.items[p.uses[u].item].bytes;
-            if (bytes > least[d]) least[d] = bytes;
-        }
+        least[d] = p.least;
     }
     ft_plan_free(one);
     ft_arena_free(arena);

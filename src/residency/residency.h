@@ -23,7 +23,10 @@ typedef struct ft_residency {
                                                   (base/memory_class.h), of activations those
                                                   of one micro-batch; 0 of what stays */
     const int64_t *capacity;                   /* by device: that all of these may take at once */
-    int ahead; /* actions that a load may stand before what needs it, where there is room */
+    int ahead; /* actions that a load may stand before what needs it, where there is room, and that
+                  an update in host memory may stand behind its place */
+    double room; /* of what the capacity has over the least, the share that is left to such loads */
+    bool spreads; /* what leaves is spread over what is needed about as far in the future */
     ft_residency_scope scope;
     bool writes_back; /* whatever leaves is saved, also what the host has, and gradients are loaded
                          to begin with: as of memory that is moved by somebody who does not know
@@ -43,7 +46,9 @@ typedef struct ft_volume {
 bool ft_plan_volumes(const ft_plan *plan, const int64_t (*bytes)[FT_MEMORY_CLASSES],
                      ft_volume *volumes);
 
-enum { FT_LOADS_AHEAD = 8 }; /* that serve well: a stage's work, and some of the next one's */
+/* Actions ahead that serve well: a stage's work, and some of the next one's; that of some stages.
+ */
+enum { FT_LOADS_AHEAD = 8, FT_LOADS_FAR_AHEAD = 3 * FT_LOADS_AHEAD };
 
 /* By device, the most that one action needs: with less there is no plan. */
 ft_status ft_residency_least(const ft_residency *request, int64_t *least, ft_error *err);

@@ -2,10 +2,12 @@
  *
  * Walking down a device's list, what an action needs is brought, and where there is no room, what
  * is needed furthest in the future goes, at once after its last use (Belady's rule; with sizes and
- * costs of saving it is a heuristic). Then loads are moved up to `ahead` actions forward, as far as
- * there is room all the way. */
+ * costs of saving it is a heuristic). In an order that repeats that takes neighbours out one behind
+ * the other, whose copies then stand together; see `spread`. Then loads are moved up to `ahead`
+ * actions forward, as far as there is room all the way, and updates in host memory back. */
 #include "residency/internal.h"
 
+#include <math.h>
 #include <stdio.h>
 
 static ft_status no_memory(ft_error *err)
@@ -174,7 +176,8 @@ ft_status residency_find_uses(planner *p, ft_error *err)
     int *needs = ft_arena_array(p->arena, p->n_items + 1, sizeof *needs);
     int64_t *last = ft_arena_array(p->arena, p->n_items + 1, sizeof *last);
     p->first_use = ft_arena_array(p->arena, p->n + 1, sizeof *p->first_use);
-    if (!needs || !last || !p->first_use) return no_memory(err);
+    p->needed = ft_arena_array(p->arena, p->n + 1, sizeof *p->needed);
+    if (!needs || !last || !p->first_use || !p->needed) return no_memory(err);
     for (int64_t i = 0; i < p->n; i++) n += needs_of(p, &p->list[i], needs);
     p->uses = ft_arena_array(p->arena, n + 1, sizeof *p->uses);
     p->stays = ft_arena_array(p->arena, n + 1, sizeof *p->stays);
@@ -186,12 +189,14 @@ ft_status residency_find_uses(planner *p, ft_error *err)
         p->first_use[i] = n;
         for (int j = 0; j < k; j++, n++) {
             p->uses[n] = (use){i, needs[j], -1};
+            p->needed[i] += p->items[needs[j]].bytes;
             if (last[needs[j]] >= 0)
                 p->uses[last[needs[j]]].later = n;
             else
                 p->items[needs[j]].next = n;
             last[needs[j]] = n;
         }
+        if (p->needed[i] > p->least) p->least = p->needed[i];
     }
     p->first_use[p->n] = n;
     return FT_OK;
@@ -219,6 +224,21 @@ static bool is_needed(const planner *p, int number, int64_t at)
     return false;
 }
 
+/* Of a turn that has 2^32 parts: the golden ratio, whose multiples lie evenly however many of them
+ * are taken, and what moves the classes of a stage apart. */
+#define GOLDEN 2654435769u
+#define APART  1589137899u
+
+/* Distances count by powers of two; of items that are about as far, those of the largest multiples
+ * go. These are the same in every batch, and not of neighbours. */
+static double spread(double score, const item *i)
+{
+    int power;
+    uint32_t turn = (uint32_t)i->stage * GOLDEN + (uint32_t)i->class * APART;
+    frexp(score, &power);
+    return power + (double)turn / 4294967296.0;
+}
+
 /* What goes: needed furthest in the future, for what leaving and coming again costs; -1: none may.
  */
 static int find_victim(const planner *p, int64_t at)
@@ -232,6 +252,7 @@ static int find_victim(const planner *p, int64_t at)
         double far = again ? (double)(p->uses[i->next].at - at) : (double)p->n;
         int cost = (i->is_dirty && !i->is_dead) + (again && !i->is_dead);
         double score = cost ? far / cost : 2.0 * (double)p->n;
+        if (p->q->spreads) score = spread(score, i);
         if (score <= most) continue;
         most = score;
         best = k;
@@ -242,11 +263,9 @@ static int find_victim(const planner *p, int64_t at)
 static ft_status report_need(const planner *p, int64_t at, ft_error *err)
 {
     char text[256] = "", name[FT_ACTION_TEXT];
-    int64_t bytes = 0;
     size_t used = 0;
     for (int64_t u = p->first_use[at]; u < p->first_use[at + 1]; u++) {
         const item *i = &p->items[p->uses[u].item];
-        bytes += i->bytes;
         if (used < sizeof text)
             used +=
                 (size_t)snprintf(text + used, sizeof text - used, "%s%s %.1f MB", used ? ", " : "",
@@ -255,7 +274,7 @@ static ft_status report_need(const planner *p, int64_t at, ft_error *err)
     return ft_fail(err, FT_INFEASIBLE,
                    "device %d: %s alone needs %.1f MB of what may move (%s), %.1f MB are left for "
                    "that: cut the model into more stages",
-                   p->device, ft_action_text(name, &p->list[at]), (double)bytes / 1e6, text,
+                   p->device, ft_action_text(name, &p->list[at]), (double)p->needed[at] / 1e6, text,
                    (double)p->q->capacity[p->device] / 1e6);
 }
 
@@ -266,11 +285,20 @@ static int first_micro_of(const planner *p, int stage)
     return (int)ft_share_index(share, p->seat[stage] - share->first, 0);
 }
 
+/* What may be on the device with what an action needs, where room is left for loads ahead. */
+static int64_t filled(const planner *p, int64_t at)
+{
+    int64_t capacity = p->q->capacity[p->device];
+    if (capacity <= p->least) return capacity;
+    int64_t most = capacity - (int64_t)(p->q->room * (double)(capacity - p->least));
+    return most > p->needed[at] ? most : p->needed[at];
+}
+
 static ft_status bring(planner *p, int number, int64_t at, ft_error *err)
 {
     item *i = &p->items[number];
     const ft_action *a = &p->list[at];
-    while (p->used + i->bytes > p->q->capacity[p->device]) {
+    while (p->used + i->bytes > filled(p, at)) {
         int victim = find_victim(p, at);
         if (victim < 0) return report_need(p, at, err);
         close_stay(p, &p->items[victim]);
@@ -372,6 +400,56 @@ ft_status residency_find_stays(planner *p, ft_error *err)
     for (int64_t at = 0; at < p->n; at++) FT_TRY(pass(p, at, err));
     for (int i = 0; i < p->n_items; i++)
         if (p->items[i].stay >= 0) close_stay(p, &p->items[i]);
+    return FT_OK;
+}
+
+/* -- updates behind ---------------------------------------------------------------------------- */
+
+/* Whether another action waits for the stage's updates than its own next forward. */
+static bool is_awaited(const planner *p, int stage)
+{
+    for (int e = 0; e < p->plan->n_edges; e++) {
+        const ft_edge *edge = &p->plan->edges[e];
+        if (edge->from == stage && edge->from_kind == FT_ACT_UPDATE) return true;
+    }
+    return false;
+}
+
+/* Where the update in host memory that stands at `at` goes: behind work of other stages. */
+static int64_t find_later(const planner *p, int64_t at)
+{
+    const ft_action *a = &p->list[at];
+    int64_t to = at;
+    if (!ft_action_at_home(a) || is_awaited(p, a->stage)) return at;
+    while (to + 1 < p->n && to < at + p->q->ahead) {
+        const ft_action *b = &p->list[to + 1];
+        if (b->stage == a->stage || b->batch != a->batch || !ft_action_per_micro(b->kind)) break;
+        to++;
+    }
+    return to;
+}
+
+ft_status residency_put_off(planner *p, ft_error *err)
+{
+    int64_t *was = ft_arena_array(p->arena, p->n + 1, sizeof *was);
+    int64_t *now = ft_arena_array(p->arena, p->n + 1, sizeof *now);
+    if (!was || !now) return no_memory(err);
+    for (int64_t at = 0; at < p->n; at++) was[at] = at;
+    for (int64_t at = p->n - 1; at >= 0; at--) {
+        const ft_action a = p->list[at];
+        int64_t number = was[at], to = find_later(p, at);
+        for (int64_t i = at; i < to; i++) {
+            p->list[i] = p->list[i + 1];
+            was[i] = was[i + 1];
+        }
+        p->list[to] = a;
+        was[to] = number;
+    }
+    for (int64_t at = 0; at < p->n; at++) now[was[at]] = at;
+    for (int64_t k = 0; k < p->n_stays; k++) {
+        p->stays[k].begin = now[p->stays[k].begin];
+        p->stays[k].end = now[p->stays[k].end];
+    }
     return FT_OK;
 }
 

@@ -279,6 +279,7 @@ local function make(o)
    for _, other in ipairs(others or {}) do
       plan = fit.better(plan, swaps.fit(fixed and other or with_good_links(other)))
    end
+   plan = swaps.settle(plan)
    plan.beside = plan.graphs.evaluation ~= nil
    plan.profile = profile
    plan.groups = groups.texts(o.groups)
@@ -323,7 +324,7 @@ local function redraw(plan, partition)
    local drawn = draw.blueprint(o, plan.graphs, partition,
       draw.recompute_flags(o.recompute, #partition.device))
    if o.recompute == "auto" then drawn = fit.recompute_where_needed(drawn) end
-   return keep(plan, swaps.fit(drawn))
+   return keep(plan, swaps.settle(swaps.fit(drawn)))
 end
 
 --- A plan with other options, as a row of ftpipe.plan.remedies: costs are modelled, since a

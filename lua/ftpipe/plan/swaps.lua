@@ -10,7 +10,8 @@ local usage = require("ftpipe.base.usage")
 
 local M = {}
 
--- Plans that are drawn, each with what the one before it was over by left free, more each time:
+-- Plans that are drawn, each with what the one before it was over by left free, twice as often as
+-- that one, since what is left free may be less than the smallest that leaves:
 -- places of different sizes do not always lie next to each other without holes.
 local TRIES = 8
 
@@ -35,6 +36,20 @@ local MODES = {
    clean = { least = true, scope = "action" },
    lms = { least = true, scope = "action", writes_back = true },
 }
+
+-- How what leaves is chosen where there is a choice, as blueprint:fit takes it: what is needed
+-- furthest in the future, with loads near what needs them; or with some room for loads further
+-- ahead, where what leaves may be spread over the batch. Which of them waits least depends on the
+-- order of work, on sizes and on the link: those behind the first are simulated beside it.
+local CHOICES = {
+   {},
+   { far_ahead = true, room = 1 / 8 },
+   { far_ahead = true, room = 1 / 8, spreads = true },
+   { far_ahead = true, room = 1 / 3, spreads = true },
+}
+
+-- Share of the time for which a device may wait for copies before other choices are tried.
+local MAY_WAIT = 0.01
 
 -- Numbers of stages of each device that are tried where state may be swapped: a stage's is what
 -- comes and goes.
@@ -75,11 +90,12 @@ end
 -- @tparam table mode of M.mode
 -- @tparam boolean least as little memory as there can be
 -- @tparam {int,...} spare by device: bytes to be left of its budget
--- @tparam[opt] boolean home stages update in host memory
-local function drawn(plan, mode, least, spare, home)
+-- @tparam table choice of CHOICES, with home: stages update in host memory
+local function drawn(plan, mode, least, spare, choice)
    local ok, text = pcall(plan.blueprint.fit, plan.blueprint, {
       least = least, spare = spare, classes = mode.classes, scope = mode.scope,
-      writes_back = mode.writes_back, updates_at_home = home,
+      writes_back = mode.writes_back, updates_at_home = choice.home,
+      far_ahead = choice.far_ahead, room = choice.room, spreads = choice.spreads,
    })
    if not ok then
       if least and mode.least or type(text) ~= "table" then error(text, 0) end
@@ -89,33 +105,76 @@ local function drawn(plan, mode, least, spare, home)
    return draw.blueprint(plan.options, plan.graphs, partition, plan.recompute)
 end
 
---- M.fit with updates in one place.
-local function fitted(plan, mode, home)
+--- M.fit with one choice.
+local function fitted(plan, mode, choice)
    local spare = {}
    for d in ipairs(plan.devices) do spare[d] = 0 end
-   if mode.least then return (drawn(plan, mode, true, spare, home)) end
+   if mode.least then return (drawn(plan, mode, true, spare, choice)) end
    for try = 1, TRIES do
-      local moved, why = drawn(plan, mode, false, spare, home)
+      local moved, why = drawn(plan, mode, false, spare, choice)
       plan.unswapped = plan.unswapped or why
       if not moved then break end
-      if not add_over(moved, spare, try) then return moved end
+      if not add_over(moved, spare, 2 ^ (try - 1)) then return moved end
    end
-   local least, why = drawn(plan, mode, true, spare, home)
+   local least, why = drawn(plan, mode, true, spare, choice)
    if least and fit.worst_over(least) == 0 then return least end
    plan.unswapped = plan.unswapped or why or "the places of what moves leave holes between them"
    return plan
 end
 
+--- Whether a device of a plan waits for copies.
+local function waits(plan)
+   local batches = math.min(plan.options.batches, fit.COMPARED)
+   local played = plan.blueprint:simulate(batches)
+   for d in ipairs(plan.devices) do
+      local cost = M.cost(plan, d, played, batches)
+      if cost and cost.waits * batches > MAY_WAIT * played.end_ns / 1e9 then return true end
+   end
+   return false
+end
+
+--- Of plans that fit, the one with shorter batches, but for what a leg begins and ends with; else
+-- the one that is closer to fitting; of equals the first.
+local function steadier(a, b)
+   local x, y = fit.worst_over(a), fit.worst_over(b)
+   if x > 0 or y > 0 then return y < x and b or a end
+   local batches = math.min(a.options.batches, fit.COMPARED)
+   local function ns(plan)
+      local all = plan.blueprint:simulate(batches).end_ns
+      return batches == 1 and all or all - plan.blueprint:simulate(1).end_ns
+   end
+   return ns(b) < ns(a) and b or a
+end
+
 --- The plan with moves, as --swap asks for: within the budgets with as few as are found, or, where
 -- what is left between places of different sizes is too much, with as little memory as there can
 -- be. What cannot be made to fit stays as it is, with `unswapped` saying why. Stages update where
--- --update says; with auto, where --swap leaves a choice, the faster plan is taken.
+-- --update says; with auto, where --swap leaves a choice, the faster plan is taken. It goes through
+-- `settle` then.
 function M.fit(plan)
    local mode, place = M.mode(plan.options), plan.options.update_place
    if not mode.least and (not mode.over or fit.worst_over(plan) == 0) then return plan end
-   local moved = fitted(plan, mode, place == "host")
-   if place ~= "auto" or mode.least then return moved end
-   return fit.better(moved, fitted(plan, mode, true))
+   local moved = fitted(plan, mode, { home = place == "host" })
+   if mode.least then return moved end
+   if place == "auto" then moved = fit.better(moved, fitted(plan, mode, { home = true })) end
+   moved.unmoved = plan
+   return moved
+end
+
+--- A plan of M.fit, or where computing waits for copies the best of the choices of what leaves.
+function M.settle(moved)
+   local plan = moved.unmoved
+   if not plan then return moved end
+   local mode, place = M.mode(plan.options), plan.options.update_place
+   local homes = place == "auto" and { false, true } or { place == "host" }
+   for i = 2, #CHOICES do
+      if not waits(moved) then break end
+      for _, home in ipairs(homes) do
+         moved = steadier(moved, fitted(plan, mode, copy(CHOICES[i], { home = home })))
+      end
+   end
+   moved.unmoved = nil
+   return moved
 end
 
 local function sum(by_class, key)
