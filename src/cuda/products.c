@@ -12,6 +12,7 @@
 typedef struct shape {
     int64_t M, N, K, batch;
     bool transpose_a, transpose_b, relu, bias, bf16;
+    uint32_t alignment; /* of all its matrices, in bytes */
 } shape;
 
 typedef struct plan {
@@ -79,7 +80,15 @@ static bool same_shape(const shape *x, const shape *y)
 {
     return x->M == y->M && x->N == y->N && x->K == y->K && x->batch == y->batch &&
            x->transpose_a == y->transpose_a && x->transpose_b == y->transpose_b &&
-           x->relu == y->relu && x->bias == y->bias && x->bf16 == y->bf16;
+           x->alignment == y->alignment && x->relu == y->relu && x->bias == y->bias &&
+           x->bf16 == y->bf16;
+}
+
+/* The library counts on 256 bytes where it is not told. */
+static uint32_t alignment_of(const ft_product_args *args)
+{
+    uintptr_t all = (uintptr_t)args->a | (uintptr_t)args->b | (uintptr_t)args->c | 256;
+    return (uint32_t)(all & -all);
 }
 
 /* A matrix whose rows of ours have `width` numbers. */
@@ -116,6 +125,21 @@ static ft_status describe(const ft_cublas_api *api, plan *x, ft_error *err)
     return make_layout(api, &x->c, CUBLAS_F32, s->M, s->N, s->batch, err);
 }
 
+static ft_status prefer(const ft_cublas_api *api, cublas_preference preference, const plan *x,
+                        size_t scratch_bytes, ft_error *err)
+{
+    static const int matrices[] = {CUBLAS_ALIGNMENT_A, CUBLAS_ALIGNMENT_B, CUBLAS_ALIGNMENT_C,
+                                   CUBLAS_ALIGNMENT_D};
+    FT_TRY(check(api->preference_set(preference, CUBLAS_MOST_WORKSPACE, &scratch_bytes,
+                                     sizeof scratch_bytes),
+                 "a preference", err));
+    for (int i = 0; i < 4; i++)
+        FT_TRY(check(
+            api->preference_set(preference, matrices[i], &x->of.alignment, sizeof x->of.alignment),
+            "a preference", err));
+    return FT_OK;
+}
+
 static ft_status choose(const ft_products *p, plan *x, size_t scratch_bytes, ft_error *err)
 {
     const ft_cublas_api *api = p->api;
@@ -123,9 +147,7 @@ static ft_status choose(const ft_products *p, plan *x, size_t scratch_bytes, ft_
     cublas_choice choice = {.state = -1};
     int n = 0, answer = 0;
     FT_TRY(check(api->preference_new(&preference), "a preference", err));
-    ft_status status = check(api->preference_set(preference, CUBLAS_MOST_WORKSPACE, &scratch_bytes,
-                                                 sizeof scratch_bytes),
-                             "a preference", err);
+    ft_status status = prefer(api, preference, x, scratch_bytes, err);
     if (status == FT_OK)
         answer =
             api->choose(p->handle, x->product, x->b, x->a, x->c, x->c, preference, 1, &choice, &n);
@@ -137,13 +159,24 @@ static ft_status choose(const ft_products *p, plan *x, size_t scratch_bytes, ft_
     return status;
 }
 
-/* The first time that a shape comes, which is in a run's first step. */
-static ft_status add_plan(ft_products *p, const shape *of, size_t scratch_bytes, ft_error *err)
+static ft_status set_bias(const ft_products *p, const plan *x, const ft_product_args *args,
+                          ft_error *err)
+{
+    if (!args->bias) return FT_OK;
+    return check(p->api->product_set(x->product, CUBLAS_BIAS, &args->bias, sizeof args->bias),
+                 "a bias", err);
+}
+
+/* The first time that a shape comes, which is in a run's first step. The choice sees where the
+ * bias is. */
+static ft_status add_plan(ft_products *p, const shape *of, const ft_product_args *args,
+                          size_t scratch_bytes, ft_error *err)
 {
     if (p->n == PLANS) forget_plans(p);
     plan *x = &p->plans[p->n];
     *x = (plan){.of = *of};
     ft_status status = describe(p->api, x, err);
+    if (status == FT_OK) status = set_bias(p, x, args, err);
     if (status == FT_OK) status = choose(p, x, scratch_bytes, err);
     if (status == FT_OK)
         p->n++;
@@ -163,12 +196,13 @@ static ft_status find_plan(ft_products *p, const ft_product_args *args, int64_t 
                       .transpose_b = args->transpose_b,
                       .relu = args->relu,
                       .bias = args->bias != NULL,
-                      .bf16 = args->bf16};
+                      .bf16 = args->bf16,
+                      .alignment = alignment_of(args)};
     for (int i = 0; i < p->n; i++) {
         *out = &p->plans[i];
         if (same_shape(&p->plans[i].of, &of)) return FT_OK;
     }
-    FT_TRY(add_plan(p, &of, place->scratch_bytes, err));
+    FT_TRY(add_plan(p, &of, args, place->scratch_bytes, err));
     *out = &p->plans[p->n - 1];
     return FT_OK;
 }
@@ -189,9 +223,7 @@ ft_status ft_products_multiply(ft_products *p, const ft_product_args *args, int6
     const float one = 1.0f, kept = args->add ? 1.0f : 0.0f;
     const plan *x;
     FT_TRY(find_plan(p, args, batch, place, &x, err));
-    if (args->bias)
-        FT_TRY(check(p->api->product_set(x->product, CUBLAS_BIAS, &args->bias, sizeof args->bias),
-                     "a bias", err));
+    FT_TRY(set_bias(p, x, args, err));
     return check(p->api->multiply(p->handle, x->product, &one, args->b, x->b, args->a, x->a, &kept,
                                   args->c, x->c, args->c, x->c, &x->algorithm, place->scratch,
                                   place->scratch_bytes, place->stream),

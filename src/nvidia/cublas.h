@@ -43,7 +43,11 @@ enum {
     CUBLAS_EPILOGUE_BIAS = 4,
     CUBLAS_BATCH_COUNT = 5, /* attributes of layouts */
     CUBLAS_BATCH_STEP = 6,
-    CUBLAS_MOST_WORKSPACE = 1 /* attribute of preferences */
+    CUBLAS_MOST_WORKSPACE = 1, /* attributes of preferences */
+    CUBLAS_ALIGNMENT_A = 5,
+    CUBLAS_ALIGNMENT_B = 6,
+    CUBLAS_ALIGNMENT_C = 7,
+    CUBLAS_ALIGNMENT_D = 8
 };
 
 /* Field, its name in the library, parameters. */

@@ -1,6 +1,7 @@
 /* test/emulation/cublas.c - the functions of cuBLASLt that the program uses, on the host: products
  * are summed in f32 in the order of k, which is that of kernels/product.cu. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "emulation.h"
 #include "runtime.h"
@@ -23,8 +24,14 @@ struct cublas_layout {
     int64_t batch_step;
 };
 
+/* Of the matrices a, b, c, d. */
+typedef struct alignments {
+    uint32_t of[4];
+} alignments;
+
 struct cublas_preference {
     size_t workspace;
+    alignments least;
 };
 
 enum { NO_MEMORY = 3, INVALID = 7 };
@@ -121,7 +128,10 @@ static int layout_set(cublas_layout x, int attribute, const void *value, size_t 
 
 static int preference_new(cublas_preference *out)
 {
-    return take((void **)out, sizeof **out);
+    int answer = take((void **)out, sizeof **out);
+    if (answer) return answer;
+    (*out)->least = (alignments){{256, 256, 256, 256}};
+    return 0;
 }
 
 static int preference_free(cublas_preference preference)
@@ -133,8 +143,13 @@ static int preference_set(cublas_preference x, int attribute, const void *value,
 {
     int answer = emu_begin();
     if (answer) return answer;
-    if (attribute != CUBLAS_MOST_WORKSPACE || bytes != sizeof x->workspace) return INVALID;
-    x->workspace = *(const size_t *)value;
+    bool aligns = attribute >= CUBLAS_ALIGNMENT_A && attribute <= CUBLAS_ALIGNMENT_D;
+    if (aligns && bytes == sizeof x->least.of[0])
+        x->least.of[attribute - CUBLAS_ALIGNMENT_A] = *(const uint32_t *)value;
+    else if (attribute == CUBLAS_MOST_WORKSPACE && bytes == sizeof x->workspace)
+        x->workspace = *(const size_t *)value;
+    else
+        return INVALID;
     return 0;
 }
 
@@ -166,6 +181,14 @@ static bool make_job(job *j, cublas_product p, cublas_layout a, cublas_layout b,
            b->count == d->count;
 }
 
+/* An algorithm may count on what the matrices' addresses were said to be multiples of. */
+static bool is_aligned(const alignments *least, const void *const at[4])
+{
+    for (int i = 0; i < 4; i++)
+        if ((uintptr_t)at[i] % least->of[i]) return false;
+    return true;
+}
+
 /* An algorithm is of one kind of product. */
 static uint64_t name_of(const job *j)
 {
@@ -189,12 +212,13 @@ static int choose(cublas_handle handle, cublas_product product, cublas_layout a,
     job j;
     int answer = emu_begin();
     (void)c;
-    (void)preference;
     *n = 0;
     if (answer) return answer;
     if (handle->empty) return CUBLAS_NOT_SUPPORTED;
     if (most < 1 || !make_job(&j, product, a, b, d)) return INVALID;
+    if (product->epilogue & CUBLAS_EPILOGUE_BIAS && !product->bias) return INVALID;
     *out = (cublas_choice){.algorithm = {{name_of(&j)}}};
+    memcpy(&out->algorithm.data[1], &preference->least, sizeof preference->least);
     *n = 1;
     return 0;
 }
@@ -258,6 +282,9 @@ static int multiply(cublas_handle handle, cublas_product product, const void *al
     if (answer) return answer;
     if (!make_job(&j, product, of_a, of_b, of_d) || *(const float *)alpha != 1.0f) return INVALID;
     if (algorithm->data[0] != name_of(&j)) return INVALID;
+    alignments least;
+    memcpy(&least, &algorithm->data[1], sizeof least);
+    if (!is_aligned(&least, (const void *const[]){a, b, c, d})) return INVALID;
     j.a_at = a;
     j.b_at = b;
     j.c_at = c;
