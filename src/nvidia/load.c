@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdbool.h>
 
 static const char driver_library[] = "libcuda.so.1";
@@ -77,16 +78,21 @@ const ft_cuda_api *ft_cuda_api_load(ft_error *err)
 
 /* -- cuBLASLt ---------------------------------------------------------------------------------- */
 
-/* The newest one that the linker knows, or that of a toolkit. */
+/* The newest one of those that the linker knows and the driver serves, which are of its CUDA or of
+ * an older one; or that of a toolkit. */
 static void *open_cublas(void)
 {
-    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12",
-                                        "libcublasLt.so.11",
-                                        "/usr/local/cuda/lib64/libcublasLt.so"};
+    enum { OLDEST = 11 };
+    const ft_cuda_api *api = ft_cuda_api_load(NULL);
+    char name[32];
+    int version = 0;
     void *handle = NULL;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !handle; i++)
-        handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    return handle;
+    if (api) api->version(&version);
+    for (int major = version / 1000; major >= OLDEST && !handle; major--) {
+        snprintf(name, sizeof name, "libcublasLt.so.%d", major);
+        handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    }
+    return handle ? handle : dlopen("/usr/local/cuda/lib64/libcublasLt.so", RTLD_NOW | RTLD_LOCAL);
 }
 
 static void load_cublas(ft_cublas_api *api, ft_error *err)
