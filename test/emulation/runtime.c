@@ -17,7 +17,7 @@
 
 emulation emulated = {.fail_with = 999};
 
-enum { STICKY = 719 };
+enum { STICKY = 719, NO_CONTEXT = 201, OTHER_CONTEXT = 400 };
 
 struct cu_context {
     int unused;
@@ -38,6 +38,7 @@ static struct cu_function functions[] = {
 };
 
 struct cu_event {
+    cu_context context;
     long submitted, passed; /* records */
     int64_t ns;
 };
@@ -47,6 +48,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct cu_context contexts[EMULATED_CARDS];
 static atomic_int failed; /* an answer that stays; 0: none */
+
+/* That the thread has chosen. What is made belongs to it, and works with what is of the same: two
+ * cards are two contexts. */
+static _Thread_local cu_context current;
 
 /* Of calls that name none; it is there while contexts are. */
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -167,7 +172,7 @@ static int device_attribute(int *value, int attribute, int device)
 
 static int context_set(cu_context context)
 {
-    (void)context;
+    current = context;
     return 0;
 }
 
@@ -319,6 +324,7 @@ static int begin_stream(cu_stream *out)
 {
     cu_stream s = calloc(1, sizeof *s);
     if (!s) return CU_OUT_OF_MEMORY;
+    s->context = current;
     if (pthread_create(&s->thread, NULL, stream_thread, s)) abort();
     atomic_fetch_add(&emulated.open, 1);
     *out = s;
@@ -329,7 +335,7 @@ static int stream_create(cu_stream *out, unsigned flags)
 {
     (void)flags;
     BEGIN();
-    return begin_stream(out);
+    return current ? begin_stream(out) : NO_CONTEXT;
 }
 
 static int stream_destroy(cu_stream s)
@@ -422,6 +428,7 @@ static int launch(const cu_launch *how, cu_function function, void **arguments, 
 {
     (void)extra;
     BEGIN();
+    if (how->stream->context != current) return OTHER_CONTEXT;
     if (how->block[0] != function->threads || how->block[1] != 1 || how->block[2] != 1) return 1;
     item w = {.kind = DO_LAUNCH, .function = function};
     atomic_fetch_add(&emulated.launches, 1);
@@ -438,8 +445,10 @@ static int event_create(cu_event *out, unsigned flags)
 {
     (void)flags;
     BEGIN();
+    if (!current) return NO_CONTEXT;
     *out = calloc(1, sizeof **out);
     if (!*out) return CU_OUT_OF_MEMORY;
+    (*out)->context = current;
     atomic_fetch_add(&emulated.open, 1);
     return 0;
 }
@@ -455,6 +464,7 @@ static int event_destroy(cu_event event)
 static int event_record(cu_event event, cu_stream s)
 {
     BEGIN_OUTSIDE();
+    if (event->context != (s ? s->context : current)) return OTHER_CONTEXT;
     submit(s ? s : default_stream, &(item){.kind = DO_RECORD, .event = event});
     return 0;
 }
@@ -492,6 +502,7 @@ static int event_finish(cu_event event)
 
 static int event_elapsed(float *ms, cu_event from, cu_event to)
 {
+    if (from->context != to->context) return OTHER_CONTEXT;
     pthread_mutex_lock(&lock);
     *ms = (float)((double)(to->ns - from->ns) * 1e-6);
     pthread_mutex_unlock(&lock);

@@ -35,6 +35,7 @@ typedef struct item {
 } item;
 
 struct cu_stream {
+    cu_context context;
     pthread_t thread;
     long submitted, done;
     cu_graph capture; /* what is given to it becomes nodes of this one; NULL: it is done */
