@@ -7,6 +7,7 @@ local remedies = require("ftpipe.plan.remedies")
 local args = require("ftpipe.recipe.args")
 local argvs = require("ftpipe.base.argv")
 local copy = require("ftpipe.base.copy")
+local divisor = require("ftpipe.base.divisor")
 local options = require("ftpipe.plan.options")
 local schedules = require("ftpipe.schedule")
 local script = require("ftpipe.recipe.script")
@@ -41,7 +42,8 @@ local function options_of(flags) return options.pick("explore", flags) end
 
 local function check_batch(flags)
    if flags.batch % flags.micro_batches == 0 then return end
-   usage("--batch %d is not a multiple of --micro-batches %d", flags.batch, flags.micro_batches)
+   usage("--batch %d is not a multiple of --micro-batches %d, give --micro-batches %d", flags.batch,
+      flags.micro_batches, divisor(flags.batch, flags.micro_batches))
 end
 
 --- The same for ft.planner: what was not given is left open.

@@ -8,6 +8,7 @@ local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local costs = require("ftpipe.plan.costs")
 local describe = require("ftpipe.plan.describe")
+local divisor = require("ftpipe.base.divisor")
 local draw = require("ftpipe.plan.draw")
 local edit = require("ftpipe.plan.edit")
 local evaluate = require("ftpipe.data.evaluate")
@@ -240,8 +241,9 @@ local function settled(given)
       if o[key] == nil then opts.fail("ft.plan", "option '%s' is missing", key) end
    end
    if o.batch % o.micro_batches ~= 0 then
-      usage("%s is not a multiple of %s", named.value(o, "batch", o.batch),
-         named.value(o, "micro_batches", o.micro_batches))
+      usage("%s is not a multiple of %s, give %s", named.value(o, "batch", o.batch),
+         named.value(o, "micro_batches", o.micro_batches),
+         named.value(o, "micro_batches", divisor(o.batch, o.micro_batches)))
    end
    if not o.given then replicas.check_shares(o) end
    check_turns(o)

@@ -27,6 +27,7 @@ local precision = require("ftpipe.plan.precision")
 local plans = require("ftpipe.plan")
 local playing = require("ftpipe.schedule.played")
 local characters = require("ftpipe.schedule.rows")
+local divisor = require("ftpipe.base.divisor")
 local schedules = require("ftpipe.schedule")
 local stages = require("ftpipe.plan.cut")
 local swaps = require("ftpipe.plan.swaps")
@@ -103,8 +104,8 @@ end
 function M.options(what, given)
    local o = opts.check(what, OPTIONS, given)
    if o.batch % o.micro_batches ~= 0 then
-      opts.fail(what, "batch %d is not a multiple of micro_batches %d", o.batch,
-         o.micro_batches)
+      opts.fail(what, "batch %d is not a multiple of micro_batches %d, give micro_batches = %d",
+         o.batch, o.micro_batches, divisor(o.batch, o.micro_batches))
    end
    return o
 end
