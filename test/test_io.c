@@ -261,6 +261,8 @@ static void bad_index(void)
         {"{\"weight_map\":{\"a\":\"..\"}}", "not a plain file name", FT_FORMAT},
         {"{\"weight_map\":{\"a\":\"../one.safetensors\"}}", "not a plain file name", FT_FORMAT},
         {"{\"weight_map\":{\"a\":\"/one.safetensors\"}}", "not a plain file name", FT_FORMAT},
+        {"{\"weight_map\":{\"a\":\"\177\"}}", "shard '?' is not a plain file name", FT_FORMAT},
+        {"{\"weight_map\":{\"a\":\"x\\ny\"}}", "shard 'x?y' is not a plain file name", FT_FORMAT},
         {"{\"weight_map\":{\"b\":\"one.safetensors\"}}", "tensor 'b' is not in its shard",
          FT_FORMAT},
         {"{\"weight_map\":{\"a\":\"six.safetensors\"}}", "six.safetensors: cannot open",

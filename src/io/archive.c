@@ -132,11 +132,19 @@ typedef struct shard_index {
     json_t *numbers; /* file name -> its shard */
 } shard_index;
 
+/* Whether a name is one of a file beside the index, which messages can show as it is. */
+static bool is_plain(const char *file)
+{
+    for (const char *c = file; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7F || *c == '/') return false;
+    return file[0] && strcmp(file, ".") != 0 && strcmp(file, "..") != 0;
+}
+
 /* Opens the shard of a file name. */
 static ft_status add_shard(const shard_index *index, const char *file, ft_error *err)
 {
     ft_archive *archive = index->archive;
-    if (!file[0] || strchr(file, '/') || strcmp(file, ".") == 0 || strcmp(file, "..") == 0)
+    if (!is_plain(file))
         return ft_fail(err, FT_FORMAT, "%s: shard '%s' is not a plain file name", index->path,
                        ft_show(file).text);
     if (archive->n_shards == MAX_SHARDS)
