@@ -38,6 +38,18 @@ describe("a report", function()
       assert.matches(("%%%%</b> on 20 examples after step %d of 6;"):format(best), page)
    end)
 
+   it("says how far clocks of other machines are known", function()
+      local other = directory .. "/other"
+      process.shell(("cp -r %s/run %s"):format(directory, other))
+      local path = other .. "/timeline.json"
+      core.sys.write_file(path, (core.sys.read_file(path):gsub('"traceEvents":%[', '%0'
+         .. '{"ph":"M","pid":1,"name":"process_labels","args":{"labels":"clock to 0.120 ms<"}},')))
+      assert.matches("below its budget%. device 1: clock to 0%.120 ms&lt;%.</p>",
+         (ftpipe { "report", other, "--out", "-" }))
+      assert.matches("below its budget%.</p>", (ftpipe { "report", directory .. "/run", "--out",
+         "-" }))
+   end)
+
    it("of 10,000 steps stays under 1 MB, whatever its numbers are", function()
       local long = directory .. "/long"
       core.sys.mkdir(long)

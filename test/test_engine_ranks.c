@@ -53,6 +53,7 @@ typedef struct job {
     const ft_driver *driver; /* of the devices of rank `burns`; NULL: the CPU's, as of all others */
     int burns;
     outcome o;
+    ft_world *world;  /* rank 0's */
     ft_error failure; /* rank 0's, of a leg that is to fail */
 } job;
 
@@ -150,6 +151,7 @@ static void take_part_in(int rank, job *j, void (*lead)(ft_run *run, job *j))
     ft_world *w = NULL;
     ft_run *run = NULL;
     if (!went(ft_world_open(&w, "1", hear_line, &err), &err)) return;
+    if (!rank) j->world = w;
     if (went(ft_run_join(&run, j->b[rank], w, NULL, &err), &err)) {
         if (rank)
             went(ft_run_serve(run, &err), &err);
@@ -158,6 +160,31 @@ static void take_part_in(int rank, job *j, void (*lead)(ft_run *run, job *j))
     }
     ft_run_free(run);
     ft_world_close(w);
+}
+
+/* As if the others were on other machines: what is said of their clocks is as far off as it may be.
+ */
+static void train_elsewhere(ft_run *run, job *j)
+{
+    int64_t offset, error;
+    ft_world *w = j->world;
+    for (int r = 1; r < ft_world_size(w); r++) {
+        pthread_mutex_lock(&w->carrying);
+        w->peers[r].hello.machine[0] ^= 1;
+        pthread_mutex_unlock(&w->carrying);
+        while (!ft_world_clock(w, r, &offset, &error)) ft_sleep_until_ns(ft_now_ns() + 1000000);
+    }
+    train_all(run, j);
+    const ft_timeline *t = ft_run_timeline(run);
+    for (int d = 0; d < t->n_devices; d++) {
+        bool here = j->p[0].devices[d].rank == 0;
+        HOLDS(here ? !t->clock_error_ns[d] : t->clock_error_ns[d] > 0);
+    }
+}
+
+static void take_part_elsewhere(int rank, void *user)
+{
+    take_part_in(rank, user, train_elsewhere);
 }
 
 static void take_part(int rank, void *user)
@@ -358,9 +385,18 @@ static void test_not_finite(void)
     }
 }
 
+static void test_clocks_of_others(void)
+{
+    static job all;
+    all = (job){.crew = &crews[4], .rate = 0.05};
+    if (prepare(&all, &ways[2], 3)) run_ranks(3, take_part_elsewhere, &all);
+    forget(&all);
+}
+
 int main(void)
 {
     RUN(test_ranks_compute_what_one_process_does);
+    RUN(test_clocks_of_others);
     RUN(test_not_finite);
     RUN(test_failing_devices);
     return check_report();

@@ -186,6 +186,33 @@ static void test_waits_in_a_trace(void)
     ft_timeline_free(t);
 }
 
+static void test_clocks_of_other_machines(void)
+{
+    ft_event events[] = {{.start_ns = 10, .end_ns = 20},
+                         {.start_ns = 20, .end_ns = 40},
+                         {.start_ns = 50, .end_ns = 60}};
+    ft_events_shift(events, 3, 5);
+    CHECK(events[0].start_ns == 15 && events[0].end_ns == 25 && events[2].end_ns == 65);
+    ft_events_shift(events, 3, -35); /* none begins before the leg does */
+    CHECK(events[0].start_ns == 0 && events[0].end_ns == 0);
+    CHECK(events[1].start_ns == 0 && events[1].end_ns == 10);
+    CHECK(events[2].start_ns == 20 && events[2].end_ns == 30);
+    ft_error err = {0};
+    ft_text text = {0};
+    ft_timeline *t = timeline_of(events, 0, 3, 1);
+    if (!t) return;
+    t->clock_error_ns[1] = 1234567;
+    t->clock_error_ns[2] = -1;
+    CHECK_STATUS(ft_timeline_write_trace(t, &plan, NULL, &text, &err), FT_OK);
+    CHECK(strstr(text.data, "\"pid\":1,\"name\":\"process_labels\",\"args\":{\"labels\":\"clock to "
+                            "1.235 ms\"}}") != NULL);
+    CHECK(strstr(text.data, "\"pid\":2,\"name\":\"process_labels\",\"args\":{\"labels\":\"clock is "
+                            "not known\"}}") != NULL);
+    CHECK(strstr(text.data, "\"pid\":0,\"name\":\"process_labels\"") == NULL);
+    ft_text_fini(&text);
+    ft_timeline_free(t);
+}
+
 static void test_trace_of_a_small_leg(void)
 {
     static const char *const wanted =
@@ -227,6 +254,7 @@ int main(void)
     RUN(test_what_copies_carry);
     RUN(test_what_devices_waited_for);
     RUN(test_waits_in_a_trace);
+    RUN(test_clocks_of_other_machines);
     RUN(test_trace_of_a_small_leg);
     return check_report();
 }

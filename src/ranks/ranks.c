@@ -261,22 +261,23 @@ void ranks_say_end(ft_run *run, bool complete)
 /* Events, with times since rank 0 began. */
 static void hear_events(ft_run *run, int rank, strip *s)
 {
-    int64_t shift = 0, start_ns = 0;
+    int64_t shift = 0, start_ns = 0, offset, error;
     pass(s, &start_ns, sizeof start_ns);
-    if (ft_world_is_near(run->world, rank)) shift = start_ns - run->start_ns;
+    if (ft_world_clock(run->world, rank, &offset, &error))
+        shift = start_ns - offset - run->start_ns;
+    else
+        error = -1;
     pass_devices(run, rank, s);
     for (int d = 0; d < run->n_devices; d++) {
         worker *w = &run->workers[d];
         if (run->blueprint->cut.devices[d].rank != rank) continue;
         pass(s, &w->allocations, sizeof w->allocations);
+        run->timeline->clock_error_ns[d] = error;
         for (int k = 0; k < FT_STREAM_COUNT; k++) {
             pass_number(s, &w->n_events[k]);
             int64_t n = atomic_load(&w->n_events[k]);
             pass(s, w->events[k], n * (int64_t)sizeof(ft_event));
-            for (int64_t i = 0; i < n; i++) {
-                w->events[k][i].start_ns += shift;
-                w->events[k][i].end_ns += shift;
-            }
+            ft_events_shift(w->events[k], n, shift);
         }
     }
 }

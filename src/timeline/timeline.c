@@ -13,7 +13,8 @@ ft_status ft_timeline_new(ft_timeline **out, int n_devices, int n_stages, int64_
                        n_devices, n_stages, (long long)capacity);
     ft_timeline *timeline = ft_alloc(sizeof *timeline);
     if (timeline) timeline->events = ft_alloc(bytes);
-    if (!timeline || !timeline->events) {
+    if (timeline) timeline->clock_error_ns = ft_alloc(n_devices * (int64_t)sizeof(int64_t));
+    if (!timeline || !timeline->events || !timeline->clock_error_ns) {
         ft_timeline_free(timeline);
         return ft_fail(err, FT_NOMEM, "timeline: no memory for %lld events", (long long)capacity);
     }
@@ -31,7 +32,17 @@ void ft_timeline_free(ft_timeline *timeline)
     ft_free(timeline->passages);
     ft_free(timeline->cause);
     ft_free(timeline->link_ns);
+    ft_free(timeline->clock_error_ns);
     ft_free(timeline);
+}
+
+void ft_events_shift(ft_event *events, int64_t n, int64_t shift_ns)
+{
+    for (int64_t i = 0; i < n; i++) {
+        int64_t start = events[i].start_ns + shift_ns, end = events[i].end_ns + shift_ns;
+        events[i].start_ns = start > 0 ? start : 0;
+        events[i].end_ns = end > 0 ? end : 0;
+    }
 }
 
 int64_t ft_timeline_end_ns(const ft_timeline *timeline)

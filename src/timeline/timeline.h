@@ -57,7 +57,12 @@ typedef struct ft_timeline {
     int64_t *cause;   /* by event: that whose end, or whose data, it waited for last; -1: none */
     int n_links;      /* of the machine of a simulation; 0 without */
     int64_t *link_ns; /* by link: how long it was taken, in its busier direction */
+    /* By device: by how much its clock may be off that of the timeline; -1: nobody knows. */
+    int64_t *clock_error_ns;
 } ft_timeline;
+
+/* Moves events of one stream in time; none begins before the timeline does. */
+void ft_events_shift(ft_event *events, int64_t n, int64_t shift_ns);
 
 /* A timeline without events, with room for `capacity`; freed with ft_timeline_free. */
 ft_status ft_timeline_new(ft_timeline **out, int n_devices, int n_stages, int64_t capacity,

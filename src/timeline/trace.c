@@ -1,4 +1,6 @@
 /* timeline/trace.c - a timeline as the trace that Perfetto opens. */
+#include <stdio.h>
+
 #include "base/alloc.h"
 #include "timeline/internal.h"
 
@@ -40,14 +42,29 @@ static ft_status check_events(const ft_timeline *t, const ft_plan *plan, ft_erro
     return FT_OK;
 }
 
+/* How far the times of a device can be held against those of others. */
+static void write_clock(const ft_timeline *t, int device, ft_text *text)
+{
+    int64_t error = t->clock_error_ns[device];
+    char words[64] = "clock is not known";
+    if (!error) return;
+    if (error > 0) snprintf(words, sizeof words, "clock to %.3f ms", (double)error / 1e6);
+    ft_text_add(text,
+                "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_labels\",\"args\":{\"labels\":\"%s\"}"
+                "},\n",
+                device, words);
+}
+
 static void write_names(const ft_timeline *t, bool *placed, ft_text *text)
 {
-    for (int d = 0; d < t->n_devices; d++)
+    for (int d = 0; d < t->n_devices; d++) {
         ft_text_add(
             text,
             "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"device "
             "%d\"}},\n",
             d, d);
+        write_clock(t, d, text);
+    }
     for (int64_t i = 0; i < t->n_events; i++) {
         int stage = t->events[i].stage, device = t->events[i].device;
         if (placed[stage]) continue;

@@ -72,8 +72,10 @@ return {
       "c/engine_ranks", "optimizer states of others are not fetched" },
    { "src/ranks/ranks.c", "if (run->ranks->begun) {", "if (!run->ranks->begun) {",
       "c/engine_ranks", "parameters of others are not fetched" },
-   { "src/ranks/ranks.c", "w->events[k][i].start_ns += shift;", "", "spec/several",
+   { "src/ranks/ranks.c", "ft_events_shift(w->events[k], n, shift);", "", "spec/several",
       "events of others begin on another clock" },
+   { "src/ranks/ranks.c", "run->timeline->clock_error_ns[d] = error;", "", "c/engine_ranks",
+      "nobody says how far clocks of others are known" },
    { "src/ranks/ranks.c", "            pass(s, w->events[k], n * (int64_t)sizeof(ft_event));\n",
       "", "c/engine_ranks", "events of others are not told" },
    -- src/engine/serve.c: the others

@@ -78,20 +78,20 @@ local function middle(events)
    for i = 1, math.min(#list, MOST_EVENTS) do
       shown[i] = copy(list[i], { ts = list[i].ts - start })
    end
-   local names = window.devices(events)
+   local names, clocks = window.devices(events), window.clocks(events)
    return { trace = core.json.encode { traceEvents = core.json.array(shown) },
       end_ns = (stop - start) * 1e3, memory = window.memory(events, #names, start, stop) }, names,
-      first
+      first, #clocks > 0 and " " .. xml.escape(table.concat(clocks, "; ")) .. "." or ""
 end
 
 local function timeline_part(dir, summary)
-   local played, names, first = middle(left.events(dir) or {})
+   local played, names, first, clocks = middle(left.events(dir) or {})
    if not played then return nil end
    return ("<h2>Batches %d to %d of the last leg</h2><p>What each device did, with the numbers of "
       .. "micro-batches: forwards blue, backwards orange, once a batch grey. A bar at the foot of "
       .. "a row is a wait. Below, the bytes of activations that it held; where state moves, its "
-      .. "copies from host memory and to it, and all that it held, below its budget.</p>"
-      .. "<div class=\"wide\">%s</div>"):format(first, first + BATCHES - 1,
+      .. "copies from host memory and to it, and all that it held, below its budget.%s</p>"
+      .. "<div class=\"wide\">%s</div>"):format(first, first + BATCHES - 1, clocks,
       timeline.svg(played, names, summary.memory_budget_bytes))
 end
 

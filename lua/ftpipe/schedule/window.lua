@@ -89,4 +89,17 @@ function M.devices(events)
    return names
 end
 
+--- What is said of the clocks of devices, where they are not that of the trace: "device 1: clock to
+-- 0.120 ms".
+function M.clocks(events)
+   local list = {}
+   for _, event in ipairs(M.names(events)) do
+      local words = event.name == "process_labels" and event.args and event.args.labels
+      if type(words) == "string" then
+         list[#list + 1] = ("device %d: %s"):format(event.pid, words)
+      end
+   end
+   return list
+end
+
 return M
