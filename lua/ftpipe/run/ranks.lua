@@ -44,20 +44,29 @@ local function job_of(plan)
    return core.json.encode(job)
 end
 
-local function parse_all(texts)
-   local graphs = {}
-   for i, text in ipairs(texts) do graphs[i] = core.graph.parse(text) end
-   return graphs
+--- Graphs and plan of a part of a job, out of their texts.
+local function parse(part)
+   if type(part) ~= "table" or type(part.graphs) ~= "table" or type(part.plan) ~= "string" then
+      core.fail("malformed data", "a job: expected graphs and a plan")
+   end
+   for i, text in ipairs(part.graphs) do
+      if type(text) ~= "string" then
+         core.fail("malformed data", ("a job: graph %d is no text"):format(i))
+      end
+      part.graphs[i] = core.graph.parse(text)
+   end
+   part.plan = core.schedule.parse(part.plan)
 end
 
---- The run of a job, ready to serve.
-local function prepare(text)
+--- What a process besides rank 0 makes of a job.
+-- @treturn blueprint
+-- @raise what is wrong with the text
+-- @local
+function M.blueprint_of(text)
    local said = core.json.decode(text)
-   for _, part in ipairs { said, said.evaluation } do
-      part.graphs = parse_all(part.graphs)
-      part.plan = core.schedule.parse(part.plan)
-   end
-   return core.engine.blueprint(said):run()
+   parse(said)
+   if said.evaluation then parse(said.evaluation) end
+   return core.engine.blueprint(said)
 end
 
 --- Processes of a device list.
@@ -88,7 +97,7 @@ function M.run(plan)
 end
 
 local function serve_run(job)
-   local made, run = pcall(prepare, job)
+   local made, run = pcall(function() return M.blueprint_of(job):run() end)
    if not made then
       core.ranks.reply(run.message or tostring(run), run.status)
       return
