@@ -292,6 +292,21 @@ describe("what a run cannot keep", function()
       end)
    end)
 
+   it("is said once: the timeline, which a run can do without", function()
+      files.in_directory(function(dir)
+         local directory = directories.new { out = dir }
+         core.sys.mkdir(dir .. "/timeline.json") -- nothing can take its place
+         core.sys.write_file(dir .. "/timeline.json/file", "")
+         local text = said(function()
+            for _ = 1, 2 do assert.is_false(directory:offer("timeline.json", "{}")) end
+            assert.is_true(directory:offer("trace-1-2.json", "{}"))
+         end)
+         assert.matches("^[^\n]*timeline.json[^\n]*; the run goes on without timeline.json\n$",
+            text)
+         assert.equal("{}", core.sys.read_file(dir .. "/trace-1-2.json"))
+      end)
+   end)
+
    it("is said: other processes out, where a file system has no locks", function()
       files.in_directory(function(dir)
          assert.equal("", said(function() directories.new({ out = dir }).lock:free() end))

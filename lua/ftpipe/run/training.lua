@@ -129,7 +129,7 @@ end
 --- Keeps the timeline of the leg that was asked for, which no later leg replaces.
 local function keep_trace(run, steps)
    local name = ("trace-%d-%d.json"):format(run.done - steps + 1, run.done)
-   run.directory:write(name, run.timeline.trace)
+   if not run.directory:offer(name, run.timeline.trace) then return end
    say(run, ("traced %d steps in %s/%s"):format(steps, run.out, name))
 end
 
@@ -151,7 +151,7 @@ function Run:stop()
    if self.forecast then self.forecast:leg_ended() end
    if not self.directory then return end
    self.directory:note(figures.of_leg(self, leg.taken))
-   self.directory:write("timeline.json", self.timeline.trace)
+   self.directory:offer("timeline.json", self.timeline.trace)
    if leg.traced then keep_trace(self, leg.taken) end
 end
 

@@ -204,6 +204,21 @@ end
 --- Replaces a file, whole or not at all.
 function Directory:write(name, text) core.sys.write_file(self.path .. "/" .. name, text) end
 
+--- The same for what a run can do without: what cannot be written is said once for each file.
+-- @treturn boolean whether it was
+function Directory:offer(name, text)
+   local ok, problem = pcall(self.write, self, name, text)
+   if ok then return true end
+   local why = type(problem) == "table" and problem.status
+   if why ~= "input or output failed" then error(problem, 0) end
+   self.refused = self.refused or {}
+   if not self.refused[name] then
+      self.refused[name] = true
+      io.stderr:write(("%s; the run goes on without %s\n"):format(problem.message, name))
+   end
+   return false
+end
+
 --- Appends a row to metrics.jsonl; of evaluations after one step, the first.
 function Directory:note(row)
    if row.eval_loss then
