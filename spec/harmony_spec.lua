@@ -176,6 +176,30 @@ describe("replicas", function()
    end
 end)
 
+describe("2bw", function()
+   for _, family in ipairs { "t5", "gpt2", "bert" } do
+      it("keeps its versions and its bits when all else moves, step after step: " .. family,
+         function()
+            local o = with({ family = family, steps = 7 }, {
+               schedule = "2bw", stages = 4, devices = "cpu:2",
+            })
+            local judge = pipeline.train(o)
+            for _, swap in ipairs { "lms", "clean", "always" } do
+               local run = pipeline.train(with(o, { swap = swap }))
+               assert.equal(0, bytes_of(run.plan, "weights"))
+               assert.is_true(bytes_of(run.plan, "optimizer") > 0)
+               assert.is_true(bytes_of(run.plan, "gradients") > 0)
+               assert.same(judge.losses, run.losses)
+               assert.same(judge.params, run.params)
+               for d, planned in ipairs(run.plan.memory) do
+                  assert.is_true(planned.total < judge.plan.memory[d].total)
+                  assert.is_true(run.measured[d].total <= planned.total)
+               end
+            end
+         end)
+   end
+end)
+
 --- What the replicas of stages send each other in a batch.
 local function exchanged(plan)
    local bytes = 0

@@ -1,6 +1,7 @@
 --- State that has its home on disk: the same bits, and one line for whatever goes wrong there.
 
 local copy = require("ftpipe.base.copy")
+local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local pipeline = require("spec.support.pipeline")
 local process = require("spec.support.process")
@@ -116,6 +117,16 @@ describe("a swap directory", function()
          "--profile", "modelled",
       })
       run:free()
+   end)
+
+   it("is refused before the first step where the state has no room", function()
+      local _, err, code = process.shell(("ulimit -f 2048; timeout 300 '%s' recipes/t5_rte.lua "
+         .. "--steps 2 --swap always --swap-dir %s --profile modelled"):format(
+         core.sys.executable(), dir))
+      assert.equal(6, code, err)
+      assert.matches("^ftpipe: " .. dir:gsub("%p", "%%%0") .. ": no room for [%d.]+ MB of state: "
+         .. "File too large\n$", err)
+      pipeline.plan(options_of("bert", { steps = 1 })).blueprint:run(dir):free() -- it is not taken
    end)
 
    it("goes with --swap, and with updates on the device", function()
