@@ -281,7 +281,10 @@ static ft_status move_state(candidate *c, ft_error *err)
                   .classes = ft_rng_below(&rng, 4) ? ~0U : (unsigned)ft_rng_below(&rng, 256),
                   .scope = (ft_residency_scope)ft_rng_below(&rng, 3),
                   .writes_back = ft_rng_below(&rng, 4) == 0,
-                  .updates_at_home = ft_rng_below(&rng, 3) == 0};
+                  .updates_at_home = ft_rng_below(&rng, 3) == 0,
+                  .far_ahead = ft_rng_below(&rng, 2),
+                  .room = 0.25 * (double)ft_rng_below(&rng, 3),
+                  .spreads = ft_rng_below(&rng, 2)};
     ft_status status = ft_fit_plan(&moved, b, &fit, err);
     fit.least = true;
     if (status == FT_INFEASIBLE) status = ft_fit_plan(&moved, b, &fit, err);
