@@ -64,6 +64,13 @@ describe("the installed program", function()
             :format(dir))
          assert.equal(0, code, err)
          assert.matches("\nafter: accuracy ", out)
+         -- from anywhere, what comes with it is found, and named as it is there
+         local recipe = dir .. "/usr/share/ftpipe/recipes/t5_rte.lua"
+         out = process.shell(("cd '%s' && usr/bin/ftpipe doctor --quick"):format(dir))
+         assert.is_not_nil(out:find("\nnext      ftpipe " .. recipe .. " ", 1, true), out)
+         _, err, code = process.shell(("cd '%s' && usr/bin/ftpipe recipes/t5_rte.lua"):format(dir))
+         assert.same({ 2, ("ftpipe: there is no file 'recipes/t5_rte.lua' here, but ftpipe %s\n")
+            :format(recipe) }, { code, err })
       end)
    end)
 end)

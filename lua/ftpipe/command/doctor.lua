@@ -4,6 +4,7 @@ local args = require("ftpipe.recipe.args")
 local core = require("ftpipe.core")
 local cuda = require("ftpipe.placement.cuda")
 local hub = require("ftpipe.model.hub")
+local shared = require("ftpipe.base.shared")
 local units = require("ftpipe.base.units")
 
 local M = { help = "what this machine has for ftpipe, and what to do next" }
@@ -102,10 +103,11 @@ local function report(data)
       print(("          and %d more"):format(#data.models - MODELS_MOST))
    end
    for _, problem in ipairs(data.problems) do print("problem   " .. problem) end
-   print("next      ftpipe recipes/t5_rte.lua                        a minute, nothing to download")
+   local recipe = shared("recipes/t5_rte.lua") or "recipes/t5_rte.lua"
+   print(("next      %-48s a minute, nothing to download"):format("ftpipe " .. recipe))
    print("          ftpipe plan t5-3b --devices sim:4x11GB --search  hardware that is not here")
    if data.models[1] then
-      print(("          ftpipe recipes/t5_rte.lua --model %s --dry-run"):format(data.models[1]))
+      print(("          ftpipe %s --model %s --dry-run"):format(recipe, data.models[1]))
    end
 end
 

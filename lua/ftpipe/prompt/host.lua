@@ -7,6 +7,7 @@
 local core = require("ftpipe.core")
 local help = require("ftpipe.prompt.help")
 local modules = require("ftpipe.base.modules")
+local shared = require("ftpipe.base.shared")
 local suggest = require("ftpipe.base.suggest")
 
 local M = {}
@@ -78,10 +79,22 @@ local function neighbours(path)
    return suggest.nearest(name or path, names), directory or ""
 end
 
+-- What people type of what recipes do.
+local TRAINS = { train = true, finetune = true, ["fine-tune"] = true, fit = true, eval = true,
+   evaluate = true }
+
 local function no_script(path)
    local is_name = path:find("^[%w_]+$") ~= nil
    if core.sys.exists(path) then
       usage_error("'%s' is a directory; expected a Lua script", path)
+   end
+   if TRAINS[path] then
+      usage_error("there is no file or command '%s': a recipe does that, as ftpipe %s; see ftpipe "
+         .. "--help", path, shared("recipes/t5_rte.lua") or "recipes/t5_rte.lua")
+   end
+   local installed = shared(path)
+   if installed then
+      usage_error("there is no file '%s' here, but ftpipe %s", path, installed)
    end
    local name, directory = neighbours(path)
    if is_name and not name then name, directory = suggest.nearest(path, M.commands()), "" end
