@@ -7,6 +7,7 @@
 
 local directories = require("ftpipe.store.directory")
 local models = require("ftpipe.model")
+local named = require("ftpipe.base.named")
 local opts = require("ftpipe.base.opts")
 local plans = require("ftpipe.plan")
 local rehearse = require("ftpipe.run.rehearse")
@@ -25,6 +26,15 @@ local rules = {
 -- models inside the program are quick, and show what chance is.
 local function is_telling(run)
    return run.done == 0 and (run.model.embedded or #run.fresh == 0)
+end
+
+--- What the run has left, and what can be done with it.
+local function what_is_left(args)
+   if not args.out then
+      return named.words(args, "nothing is kept; {out=DIR} keeps the model and its metrics")
+   end
+   return ("%s: ftpipe report %s shows it, ftpipe predict %s --file FILE answers with it"):format(
+      args.out, args.out, args.out)
 end
 
 --- Opens the model of --model and the data of --data, plans, and says what is planned. Without
@@ -63,5 +73,7 @@ return function(o)
    end
    local score = run:evaluate()
    print(("%s: %s"):format(args.eval_only and "score" or "after", score))
-   return run:close(score)
+   local summary = run:close(score)
+   if not args.eval_only then io.stderr:write(what_is_left(args), "\n") end
+   return summary
 end

@@ -209,7 +209,7 @@ function Run:abandon()
    core.fail("cancelled", ("stopped after step %d of %d; %s"):format(self.done,
       self.plan.options.steps,
       path and named.words(self.args, "saved %s, {resume} goes on"):format(path)
-         or "nothing was saved"),
+         or named.words(self.args, "nothing was saved, {out=DIR} saves")),
       self.interrupted == SIGINT and 130 or 75)
 end
 
@@ -218,7 +218,8 @@ local function tell_waits(run)
    if not run.waits then return end
    local names = {}
    for d, device in ipairs(run.plan.devices) do names[d] = device.name end
-   io.stderr:write(waits.text(run.waits, names), "\n")
+   io.stderr:write("time of devices: computed, else waited for what is above the column\n",
+      waits.text(run.waits, names), "\n")
    if copies.any(run.copies) then io.stderr:write(copies.text(run.copies, names), "\n") end
 end
 
