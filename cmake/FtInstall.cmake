@@ -50,6 +50,7 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON) # what the program is linked with, by dpk
 # What is loaded when there is MPI is a package of its own, so that the program needs none.
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_NAME ftpipe)
+set(CPACK_COMPONENT_UNSPECIFIED_DESCRIPTION "${CPACK_PACKAGE_DESCRIPTION}")
 set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_SUGGESTS ftpipe-mpi)
 set(CPACK_DEBIAN_MPI_PACKAGE_NAME ftpipe-mpi)
 set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "ftpipe (= ${PROJECT_VERSION})")
