@@ -37,7 +37,8 @@ describe("the journey of", function()
             "plan: 1f1b, 2 stages on 2 devices %(cpu:2%)", "\nmemory:\n", "predicted: [%d.]+ ",
             "\nbefore: accuracy ", "\nafter: accuracy ", "step=40 of=40 loss=",
             "samples_per_second=", "eta=0:00", "idle_percent=%d+,%d+",
-            "step 20: accuracy .-, the best so far" })
+            "step 20: accuracy .-, the best so far", "\ntime of devices: ",
+            "/run: ftpipe report %S+/run shows it, ftpipe predict %S+/run %-%-file FILE " })
          local summary = core.json.decode(core.sys.read_file(out .. "/summary.json"))
          assert.is_true(summary.loss_last < summary.loss_first)
          expect(said { "report", out }, { "report.html: %d+ kB" })
@@ -47,6 +48,8 @@ describe("the journey of", function()
          expect(said({ "run", first, "--model", "t5-small" }, 6), { "without weights",
             "none in %./t5%-small or %S+/models%-%-t5%-small", "give a directory" })
          expect(said({ "run", "recipes/t5_rt.lua" }, 2), { "did you mean 't5_rte.lua'" })
+         expect(said({ "train" }, 2), { "a recipe does that, as ftpipe recipes/t5_rte.lua" })
+         expect(said({ "plan", "t5-3bb" }, 6), { "configuration %(did you mean 't5%-3b'%?%)\n$" })
       end)
 
    it("the owner of four cards: why it does not fit, what does, stopping, going on with less",

@@ -270,7 +270,7 @@ describe("ftpipe sweep", function()
       assert.is_true(tonumber(lr) > 4e-4 and tonumber(lr) < 2.5e-3, printed)
       assert.equal(16, #begun())
       assert.equal(printed, (ftpipe { "sweep", "show", out }))
-      assert.matches("^trial %d+: .-\nftpipe %S+/recipe.lua  %-%-lr=" .. lr .. "\n",
+      assert.matches("^trial %d+: .-\nftpipe %S+/recipe.lua %-%-lr=" .. lr .. "\n",
          (ftpipe { "sweep", "best", out }))
       assert.matches("16 trials  best", (ftpipe { "sweep", "ls", directory }))
       local data = core.json.decode((ftpipe { "sweep", "show", out, "--format", "json" }))

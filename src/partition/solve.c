@@ -165,7 +165,9 @@ static ft_status check_options(const ft_partition_problem *p, const ft_partition
                            counts[i].name, (long long)counts[i].value, (long long)counts[i].most);
     int stages = o->in_order ? p->n_devices : o->blocks;
     if (stages > p->n_nodes)
-        return ft_fail(err, FT_INVALID, "partition: %d stages of %d nodes, expected no more",
+        return ft_fail(err, FT_INVALID,
+                       "partition: %d stages of a graph of %d nodes, expected no more; take fewer "
+                       "devices or stages",
                        stages, p->n_nodes);
     return FT_OK;
 }

@@ -64,9 +64,7 @@ end
 
 local function need_run(path)
    if not path then usage("which run? give its directory, as ftpipe runs show out/rte") end
-   if not core.sys.exists(records.path(path)) then
-      core.fail("not found", ("'%s' is no run: there is no run.json in it"):format(path))
-   end
+   records.need(path)
    return path
 end
 

@@ -76,9 +76,10 @@ local ON_DIRECTORY = {
       local best = text.best(index:trials(), index:get("goal"))
       if not best then core.fail("not found", path .. ": no trial has ended with a value") end
       print(("trial %d: %.6g"):format(best.number, best.value))
-      print(index:get("command") .. "  " .. text.flags(best.flags):gsub("(%S+)=", function(name)
+      local flags = text.flags(best.flags):gsub("(%S+)=", function(name)
          return "--" .. name:gsub("_", "-") .. "="
-      end))
+      end)
+      print((("%s %s"):format(index:get("command"), flags):gsub(" +", " ")))
    end,
    stop = set_control("stop", "stops; --resume goes on"),
    pause = set_control("pause", "begins no further trials until `ftpipe sweep go`"),

@@ -88,9 +88,10 @@ local function open_base(o)
    local raw, family = find_builtin(name)
    if not raw then
       local names = M.builtin_names()
-      fail("not found", 6, "%s is neither a directory, nor in %s, nor a built-in configuration%s "
-         .. "(%s)", named.value(o, "model", name), hub.place(name), suggest.hint(name, names),
-         table.concat(names, ", "))
+      local hint = suggest.hint(name, names)
+      fail("not found", 6, "%s is neither a directory, nor in %s, nor a built-in configuration%s",
+         named.value(o, "model", name), hub.place(name),
+         hint ~= "" and hint or (" (%s)"):format(table.concat(names, ", ")))
    end
    return setmetatable({
       name = name, raw = raw, config = family.config(raw), family = family, weightless = not random,

@@ -144,19 +144,25 @@ end
 
 local COLUMN, WIDTH = 34, 100 -- where what flags are for begins, and where lines end
 
-local function flag_line(flag, with)
-   local rule = flag.rule
-   local left = "  " .. (rule.short and rule.short .. ", " or "") .. flag.flag .. value_name(rule)
-   local line = left .. (" "):rep(math.max(COLUMN - #left, 2))
-   local lines, text = {}, (rule.help or "") .. default_note(flag, with)
+--- A text behind a line's beginning, in lines that are not too long; those behind the first begin
+-- with so many blanks.
+local function wrapped(line, text, indent)
+   local lines = {}
    for word in text:gmatch("%S+") do
       if #line + #word > WIDTH then
-         lines[#lines + 1], line = line:gsub("%s+$", ""), (" "):rep(COLUMN)
+         lines[#lines + 1], line = line:gsub("%s+$", ""), (" "):rep(indent)
       end
       line = line .. word .. " "
    end
    lines[#lines + 1] = line:gsub("%s+$", "")
    return table.concat(lines, "\n")
+end
+
+local function flag_line(flag, with)
+   local rule = flag.rule
+   local left = "  " .. (rule.short and rule.short .. ", " or "") .. flag.flag .. value_name(rule)
+   return wrapped(left .. (" "):rep(math.max(COLUMN - #left, 2)),
+      (rule.help or "") .. default_note(flag, with), COLUMN)
 end
 
 -- What `read` knows besides the declared flags.
@@ -186,7 +192,9 @@ function M.help(declaration, script, all)
    else
       rare[#rare + 1] = PRINT_CONFIG.flag
    end
-   if rare[1] then lines[#lines + 1] = "  --help all: also " .. table.concat(rare, ", ") end
+   if rare[1] then
+      lines[#lines + 1] = wrapped("  --help all: also ", table.concat(rare, ", "), 4)
+   end
    if declared[2] then lines[#lines + 1] = "" end
    for i = 2, #declared do
       lines[#lines + 1] = "  " .. declared[i]:gsub("SCRIPT", function() return script end)
@@ -246,7 +254,7 @@ end
 local function one_line(message, flags, argv)
    local wrong = message:match("^unknown option '(.-)'")
    local stray = message == "too many arguments" and find_stray(argv, flags)
-   if stray then return ("'%s' belongs to no flag; see --help"):format(stray) end
+   if stray then return ("unexpected word '%s', it is behind no flag; see --help"):format(stray) end
    if not wrong then return (message:gsub("%s*\n%s*", "; ")) end
    local names = {}
    for i, flag in ipairs(flags) do names[i] = flag.flag end

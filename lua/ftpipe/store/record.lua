@@ -86,11 +86,18 @@ local function texts_of(value)
    return texts
 end
 
+--- Raises unless a directory is one of a run.
+function M.need(dir)
+   if core.sys.exists(M.path(dir)) then return end
+   core.fail("not found", ("'%s' is no run: there is no run.json in it"):format(dir))
+end
+
 --- Reads run.json.
 -- @treturn table flags, origins, stages; task = what Task:record gives, where only `settings` has
 --   to be there
 -- @raise not found; malformed data: it is not what a run writes
 function M.read(dir)
+   M.need(dir)
    local path = M.path(dir)
    local record = core.json.decode(small_file(path, MOST_BYTES), path)
    if not is_object(record) or record.format ~= FORMAT then

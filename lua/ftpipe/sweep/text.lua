@@ -43,7 +43,7 @@ function M.table(rows, goal)
    local longest, counts, states, lines = 5, {}, {}, {}
    for _, row in ipairs(rows) do longest = math.max(longest, #M.flags(row.flags)) end
    local form = "%5s  %-8s %-" .. longest .. "s  %6s  %12s  %s"
-   lines[1] = form:format("trial", "state", "flags", "step", "value", "")
+   lines[1] = form:format("trial", "state", "flags", "step", "value", ""):gsub("%s+$", "")
    for _, row in ipairs(rows) do
       if not counts[row.state] then states[#states + 1] = row.state end
       counts[row.state] = (counts[row.state] or 0) + 1
