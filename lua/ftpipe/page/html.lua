@@ -17,10 +17,12 @@ white-space:nowrap}td:first-child,.key{white-space:nowrap}.key{margin-right:1em}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,25em),1fr));gap:1em}
 figure{margin:0}figcaption{font-weight:bold}svg{max-width:100%;height:auto}
 .wide svg{max-width:none;width:100%;min-width:44em}
+.picture{overflow-x:auto}.picture svg{max-width:max(100%,44em)}
 @media(max-width:32em){table{font-size:13px}td,th{padding:.15em .35em}}
 @media print{td{overflow-wrap:anywhere}body{max-width:none;font-size:11px}
 .charts{grid-template-columns:1fr 1fr}
-.wide{overflow:visible}.wide svg{min-width:0}h2{break-after:avoid}figure{break-inside:avoid}}]]
+.wide,.picture{overflow:visible}.wide svg{min-width:0}.picture svg{max-width:100%}
+h2{break-after:avoid}figure{break-inside:avoid}}]]
 
 --- A whole page: its title and its parts. It may load nothing, from nowhere.
 function M.page(title, parts)
@@ -39,10 +41,11 @@ end
 -- @tparam string text
 -- @tparam {string,...} pictures SVG
 function M.of(text, pictures)
-   local title, rest = text:match("^([^\n]*)\n?(.*)$")
+   local title, rest = text:match("^([^\n]-):?\n(.*)$")
+   if not title then title, rest = text, "" end
    local parts = { '<div class="wide"><pre>' .. xml.escape(rest) .. "</pre></div>" }
    for _, picture in ipairs(pictures) do
-      parts[#parts + 1] = '<div class="wide">' .. picture .. "</div>"
+      parts[#parts + 1] = '<div class="picture">' .. picture .. "</div>"
    end
    return M.page(title, parts)
 end

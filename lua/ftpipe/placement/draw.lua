@@ -4,7 +4,7 @@ local colour = require("ftpipe.page.colour")
 local units = require("ftpipe.base.units")
 local xml = require("ftpipe.text.xml")
 
-local SIZE = { box = 170, height = 58, gap = 12, across = 4, head = 24, margin = 10 }
+local SIZE = { box = 215, height = 58, gap = 12, across = 4, head = 24, margin = 10 }
 
 --- Hosts in the order of their first devices: { name =, devices = (numbers) }.
 local function hosts_of(cluster)
