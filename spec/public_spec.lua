@@ -8,7 +8,7 @@ local ft = require("ftpipe")
 local pipeline = require("spec.support.pipeline")
 local process = require("spec.support.process")
 
-local NOWHERE = "/nowhere/at/all"
+local NOWHERE = "/dev/null/at/all" -- which nobody can make
 
 --- Values of every type; those of a name that is right are no fault.
 local function wrong_values()
