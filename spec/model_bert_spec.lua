@@ -88,6 +88,8 @@ describe("a BERT configuration", function()
       refused({ model_type = "roberta" }, "model_type is 'roberta', expected 'bert'")
       refused({ position_embedding_type = "relative_key" },
          "position_embedding_type is 'relative_key', expected 'absolute'")
+      refused({ position_embedding_type = "a\127\n" }, "type is 'a%?%?', expected 'absolute'")
+      refused({ model_type = "b\127" }, "model_type is 'b%?', expected 'bert'")
       refused({ hidden_act = "silu" }, "'hidden_act' is silu, expected 'gelu', 'gelu_new', ")
       refused({ hidden_act = 3 }, "'hidden_act' is 3")
       refused({ is_decoder = true }, "'is_decoder' is true, expected an encoder")

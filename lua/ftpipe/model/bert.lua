@@ -10,6 +10,7 @@ local check = require("ftpipe.model.check")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local keys = require("ftpipe.base.keys")
+local shown = require("ftpipe.base.shown")
 
 local M = {}
 
@@ -104,7 +105,7 @@ local function check_form(config, raw)
    config.activation = check.activation(config, "hidden_act")
    if config.position_embedding_type ~= "absolute" then
       check.refuse("position_embedding_type is '%s', expected 'absolute'",
-         tostring(config.position_embedding_type))
+         shown(config.position_embedding_type))
    end
    check.absent(raw, { "is_decoder", "add_cross_attention" }, "an encoder")
 end
@@ -115,7 +116,7 @@ end
 --   another; padding: the id whose embedding is not trained, -1 for none
 function M.config(raw)
    if raw.model_type ~= "bert" then
-      check.refuse("model_type is '%s', expected 'bert'", tostring(raw.model_type))
+      check.refuse("model_type is '%s', expected 'bert'", shown(raw.model_type))
    end
    local config = check.with_presets(raw, presets, required)
    check_values(config)

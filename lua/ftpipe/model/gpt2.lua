@@ -10,6 +10,7 @@ local check = require("ftpipe.model.check")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local keys = require("ftpipe.base.keys")
+local shown = require("ftpipe.base.shown")
 
 local M = {}
 
@@ -97,7 +98,7 @@ local function check_form(config, raw)
    check.flags(config, { "tie_word_embeddings" })
    for key, value in pairs(fixed) do
       if config[key] ~= value then
-         check.refuse("'%s' is %s, expected %s", key, tostring(config[key]), tostring(value))
+         check.refuse("'%s' is %s, expected %s", key, shown(config[key]), tostring(value))
       end
    end
    check.absent(raw, { "add_cross_attention" }, "a model of its own")
@@ -132,7 +133,7 @@ end
 --   stands where nothing counts; dropout_rate: what a run takes when it is not told another
 function M.config(raw, untied)
    if raw.model_type ~= "gpt2" then
-      check.refuse("model_type is '%s', expected 'gpt2'", tostring(raw.model_type))
+      check.refuse("model_type is '%s', expected 'gpt2'", shown(raw.model_type))
    end
    local config = check.with_presets(raw, presets, required)
    check.sizes(config, required)

@@ -14,6 +14,7 @@ local keys = require("ftpipe.base.keys")
 local named = require("ftpipe.base.named")
 local opts = require("ftpipe.base.opts")
 local peft = require("ftpipe.model.peft")
+local shown = require("ftpipe.base.shown")
 local suggest = require("ftpipe.base.suggest")
 local tree = require("ftpipe.model.tree")
 local usage = require("ftpipe.base.usage")
@@ -31,7 +32,7 @@ local function family_of(raw, where)
    local name = families[raw.model_type]
    if not name then
       fail("unsupported", 6, "%s: model_type is '%s', expected one of: %s", where,
-         tostring(raw.model_type), table.concat(keys(families), ", "))
+         shown(raw.model_type), table.concat(keys(families), ", "))
    end
    return require(name)
 end

@@ -111,7 +111,7 @@ local function check_feed_forward(config, raw)
    local form = feed_forwards[config.feed_forward_proj]
    if not form then
       check.refuse("feed_forward_proj is '%s', expected 'relu' or 'gated-gelu'",
-         tostring(config.feed_forward_proj))
+         shown(config.feed_forward_proj))
    end
    for _, key in ipairs { "dense_act_fn", "is_gated_act" } do
       local value = raw[key]
@@ -137,7 +137,7 @@ end
 -- @treturn table every field below, numbers and booleans
 function M.config(raw, untied)
    if raw.model_type ~= "t5" then
-      check.refuse("model_type is '%s', expected 't5'", tostring(raw.model_type))
+      check.refuse("model_type is '%s', expected 't5'", shown(raw.model_type))
    end
    local config = check.with_presets(raw, presets, required)
    check.sizes(config, required)
