@@ -83,10 +83,11 @@ describe("weights that are late", function()
       -- batch t is what update t has moved it by.
       local function train(steps, gaps, o)
          local record = {}
-         local plan, full = pipeline.plan { family = "bert", dropout = 0, devices = "cpu:2",
+         local plan, full = pipeline.plan { family = "bert", dropout = 0,
+            devices = o.replicas and "cpu:3" or "cpu:2",
             partition = { "encoder/block.1" }, schedule = o.schedule or "async",
-            staleness = o.staleness, micro_batches = 1, steps = steps, gaps = gaps,
-            optimizer = o.optimizer }
+            staleness = o.staleness, micro_batches = o.micro_batches or 1, steps = steps,
+            gaps = gaps, optimizer = o.optimizer, replicas = o.replicas }
          local run, params = plan.blueprint:run(), {}
          for i, param in ipairs(plan.graphs[1]:params()) do params[param.name] = run:param(i) end
          plan.options.model:initialize(params, full.seed)
@@ -127,7 +128,8 @@ describe("weights that are late", function()
          return reads
       end
       for _, o in ipairs { { staleness = "stash" }, { staleness = "vertical" },
-         { staleness = "none" }, { staleness = "predict", optimizer = "sgd" } } do
+         { staleness = "none" }, { staleness = "predict", optimizer = "sgd" },
+         { staleness = "none", replicas = "2-1", micro_batches = 2 } } do -- each owns some weights
          local before = o.staleness == "predict" and predicted(o) or train(2, false, o)
          local after = train(3, false, o)
          local whole, record = train(6, true, o)
@@ -135,6 +137,7 @@ describe("weights that are late", function()
          local wanted = distance(before, after)
          assert.is_true(wanted > 1e-3)
          assert.is_true(math.abs(record[4].gaps[1] / wanted - 1) < 1e-5)
+         assert.equal(2, #record[4].gaps)
          if o.staleness ~= "vertical" then assert.equal(0, record[4].gaps[2]) end
          local plain, unasked = train(6, false, o)
          assert.same(plain, whole) -- it changes nothing

@@ -74,10 +74,11 @@ ft_status ft_feed_check(const ft_blueprint *blueprint, const ft_feed *feed, ft_e
  * call again); the first failure of a worker otherwise. */
 ft_status ft_run_next(ft_run *run, ft_result *out, int64_t timeout_ns, ft_error *err);
 /* Of the batch that ft_run_next gave last, until the next ft_run_feed: the norm of what the weights
- * that the stage owns had gone between the first forward of the batch and its backward; NAN where
- * neither the plan (action A) nor the blueprint asks for it, or it was nothing. */
+ * that the stage of the plan owns, each of its replicas some, had gone between the first forward of
+ * the batch there and its backward; NAN where neither the plan (action A) nor the blueprint asks
+ * for it, or it was nothing. */
 double ft_run_gap(const ft_run *run, int stage);
-int ft_run_n_stages(const ft_run *run);
+int ft_run_n_stages(const ft_run *run); /* of the plan */
 /* Outputs of forwards alone: the graph's, without the loss; none in training. */
 int ft_run_n_outputs(const ft_run *run);
 /* Output i of the batch that ft_run_next gave last: its micro-batches one after the other along the

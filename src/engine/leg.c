@@ -277,13 +277,18 @@ int ft_run_n_outputs(const ft_run *run)
 
 double ft_run_gap(const ft_run *run, int stage)
 {
-    if (!run->taken) return NAN;
-    return *gap_of_batch(run, stage, run->taken - 1);
+    const ft_stage_share *of = &run->blueprint->seating.of[stage];
+    double norm = NAN;
+    for (int r = 0; run->taken && r < of->n; r++) {
+        double gap = *gap_of_batch(run, of->first + r, run->taken - 1);
+        if (!isnan(gap)) norm = isnan(norm) ? gap : hypot(norm, gap);
+    }
+    return norm;
 }
 
 int ft_run_n_stages(const ft_run *run)
 {
-    return run->n_stages;
+    return run->blueprint->plan.n_stages;
 }
 
 ft_status ft_run_output(ft_run *run, int i, const char **name, ft_view *out, ft_error *err)
