@@ -331,7 +331,7 @@ describe("groups of parameters", function()
          ["freeze: there is no name in it"] = { freeze = "," },
          ["train_only and adapters both say what is trained; with adapters, groups \"NAME: "
             .. "trained\" trains more"] = { train_only = "*", lora = 2 },
-         ["every parameter is frozen"] = { freeze = "*" },
+         ["freeze: every parameter is frozen"] = { freeze = "*" },
       } do
          local fault = files.failure(pipeline.plan, o)
          assert.equal("invalid argument", fault.status)

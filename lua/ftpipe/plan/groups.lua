@@ -58,7 +58,7 @@ local function listed(o)
          usage.of(o, "{train_only} and adapters both say what is trained; with adapters, {groups} "
             .. "\"NAME: trained\" trains more than these")
       end
-      list[1] = { "*", frozen = true }
+      list[1] = { "*", frozen = true, option = "train_only" }
       add_listed(list, o, "train_only", false)
    end
    add_listed(list, o, "freeze", true)
@@ -243,10 +243,13 @@ end
 -- @tparam graph graph
 -- @raise invalid argument — a pattern stands for no parameter; nothing is left to be trained
 function M.freeze(o, graph)
-   local params, trained = graph:params(), 0
+   local params, trained, freezes = graph:params(), 0, "groups"
    check_patterns(o, params)
    local list = adapters.groups(o.model)
-   for _, group in ipairs(o.groups or {}) do list[#list + 1] = group end
+   for _, group in ipairs(o.groups or {}) do
+      list[#list + 1] = group
+      if group.frozen then freezes = group.option or "groups" end
+   end
    for _, param in ipairs(params) do
       if said(list, param.name, "frozen") then
          graph:freeze(param.name)
@@ -254,7 +257,9 @@ function M.freeze(o, graph)
          trained = trained + 1
       end
    end
-   if trained == 0 then fail(o, "every parameter is frozen, nothing is left to be trained") end
+   if trained == 0 then
+      usage.of(o, "{" .. freezes .. "}: every parameter is frozen, nothing is left to be trained")
+   end
 end
 
 --- By parameter, what its learning rate is multiplied by; nil where that is 1 for all.
