@@ -416,8 +416,9 @@ static void drop_waits(const way *w, int first, int every)
     implied = checks.implied - implied;
     printf("%s%s: %lld waits, %lld left out: %lld found, %lld implied by others\n", w->schedule,
            w->words, (long long)waits, (long long)tried, (long long)found, (long long)implied);
-    bool moves = w->how >= SWAPS && w->how <= HOME;
-    CHECK(found + same == tried && found > implied && same - implied <= (moves ? tried / 5 : 0));
+    bool moves = w->how >= SWAPS && w->how <= HOME, few = tried < 20; /* for shares of them */
+    CHECK(found + same == tried && (few || found > implied));
+    CHECK(same - implied <= (!moves ? 0 : few ? tried : tried / 5));
 }
 
 static void test_dropped_waits(void)
