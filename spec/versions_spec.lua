@@ -213,6 +213,39 @@ describe("a run with older weights", function()
       assert.same(judge.params, run.params)
    end)
 
+   it("tells the norm of all gradients where nothing waits for it, when it is asked", function()
+      local function norms(o, clip, gnorm)
+         o.clip, o.gnorm = clip, gnorm
+         return pipeline.train(o)
+      end
+      for _, o in ipairs {
+         { devices = "cpu:3", schedule = "async" },
+         { devices = "cpu:3", replicas = "2-1", schedule = "async" },
+         { devices = "cpu:3", schedule = "async", staleness = "gap-aware" },
+         { devices = "cpu:2", stages = 4, schedule = "harmony-pp", swap = "always" },
+      } do
+         o.steps = 4
+         local judge = norms(o, 1e30) -- clips nothing, and knows the norm
+         local run = norms(o, 0, true)
+         assert.same(judge.norms, run.norms)
+         assert.same(judge.params, run.params)
+         run = norms(o, 0)
+         assert.is_true(run.norms[o.steps] ~= run.norms[o.steps]) -- not a number
+         assert.same(judge.params, run.params)
+      end
+      local o = { devices = "cpu:2", stages = 5, partition = "mixed", schedule = "async",
+         steps = 4 }
+      assert.same(norms(o, 0).params, norms(o, 0, true).params) -- by the same plan
+      for words, needless in pairs {
+         ["with clip = 1 the norm of all gradients is recorded anyway"] = { clip = 1,
+            schedule = "async" },
+         ["with schedule = \"gpipe\" the norm"] = { schedule = "gpipe", clip = 0 },
+      } do
+         needless.devices, needless.gnorm = "cpu:2", true
+         assert.matches(words, files.failure(pipeline.plan, needless).message)
+      end
+   end)
+
    it("does not depend on what of it moves: gaps of micro-batches whose activations are away",
       function()
          for _, partition in ipairs { "seq", "mixed" } do

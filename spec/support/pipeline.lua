@@ -152,7 +152,7 @@ function M.plan(options)
       model = M.model(o), devices = o.devices, batch = o.batch, micro_batches = o.micro_batches,
       buckets = SOURCES, lengths = { target = TARGET }, partition = o.partition, stages = o.stages,
       replicas = o.replicas, schedule = o.schedule, staleness = o.staleness,
-      max_staleness = o.max_staleness, gaps = o.gaps,
+      max_staleness = o.max_staleness, gaps = o.gaps, gnorm = o.gnorm,
       recompute = o.recompute,
       optimizer = o.optimizer, hypers = o.hypers or {}, decay_exempt = o.decay_exempt,
       clip = o.clip, seed = o.seed,

@@ -169,7 +169,7 @@ ft_status do_stage(worker *w, const ft_action *a, ft_error *err)
                       .bound = state->bound,
                       .grads = state->grads,
                       .rows = moves_gradients(run, a->stage) ? NULL : state->rows,
-                      .squares = b->norms && last ? state->squares : NULL,
+                      .squares = b->squares && last ? state->squares : NULL,
                       .accumulate = !ft_seat_is_first(&b->seating, a),
                       .key = {.seed = b->options.seed,
                               .step = (uint32_t)(run->first_step + a->batch),

@@ -118,7 +118,7 @@ static bool is_alone(const ft_blueprint *b, const ft_param_layout *info)
 /* Whether what the last micro-batch's backward has seen of a single term was changed since. */
 static bool looks_again(const ft_blueprint *b, const ft_param_layout *info)
 {
-    return b->norms && b->stages[info->owner].attenuates;
+    return b->squares && b->stages[info->owner].attenuates;
 }
 
 /* In the order of the terms, which is that of the graph; others may be in slots. */
@@ -211,7 +211,8 @@ static ft_status hear_sums(worker *w, const ft_action *a, ft_error *err)
         if (!stage->params[i].owned || !info->n_terms) continue;
         const ft_look *found = &w->findings->terms[info->terms[0]];
         bool summed = !is_alone(b, info), looked = summed || looks_again(b, info);
-        if (b->norms) norms[p].squared = looked ? found->squares : *state->squares[info->terms[0]];
+        if (b->squares)
+            norms[p].squared = looked ? found->squares : *state->squares[info->terms[0]];
         if (summed && !found->finite) note_bad_sum(w, a, p);
     }
     return FT_OK;
@@ -227,7 +228,7 @@ ft_status do_reduce(worker *w, const ft_action *a, ft_error *err)
         int p = stage->params[i].param;
         const ft_param_layout *info = &b->params[p];
         if (!stage->params[i].owned || !info->n_terms) continue;
-        summing s = {w, a, info, b->norms ? &norms[p].squared : NULL, true};
+        summing s = {w, a, info, b->squares ? &norms[p].squared : NULL, true};
         ft_plain_work work = {.run = sum_terms, .give = give_sum, .arg = &s};
         touches(&work, sum_of_terms(w->run, info), ft_spec_bytes(&info->spec), true);
         touches(&work, &norms[p], sizeof *norms, true);

@@ -238,7 +238,8 @@ static void hold_parts(lua_State *L, int t)
  *   hypers, weight_decays and rate_factors (by parameter: its weight_decay, and what its rate is
  *   multiplied by; nil, and false for a weight_decay: as all), clip, look_ahead (true: parameters
  *   are kept ahead by the updates that forwards are late), gaps (true: runs measure how far newest
- *   weights are from those that forwards read), seed, costs (by device, see
+ *   weights are from those that forwards read), gnorm (true: results have the norm of all gradients
+ *   where no update goes by it, too), seed, costs (by device, see
  *   profile.measure; false where modelled); evaluation (optional): { graphs = without gradients,
  *   plan = of forwards alone }
  * @treturn blueprint */
@@ -247,7 +248,7 @@ int script_engine_blueprint(lua_State *L)
     static const char *const names[] = {"graphs",       "plan",   "devices",    "micro_batch_size",
                                         "optimizer",    "hypers", "look_ahead", "weight_decays",
                                         "rate_factors", "clip",   "seed",       "costs",
-                                        "evaluation",   "gaps",   NULL};
+                                        "evaluation",   "gaps",   "gnorm",      NULL};
     ft_error err;
     ft_blueprint_options o = {0};
     ft_machine machine;
@@ -267,6 +268,7 @@ int script_engine_blueprint(lua_State *L)
     o.clip = script_opt_number(L, 1, "clip", 0);
     o.look_ahead = script_opt_bool(L, 1, "look_ahead", false);
     o.gaps = script_opt_bool(L, 1, "gaps", false);
+    o.gnorm = script_opt_bool(L, 1, "gnorm", false);
     o.seed = (uint64_t)script_opt_int(L, 1, "seed", 0, 0, (int64_t)1 << 53);
     o.evaluation = opt_evaluation(L, 1);
     o.costs = script_opt_costs(L, 1, o.n_devices, o.graphs[o.n_graphs - 1]);

@@ -156,6 +156,7 @@ static ft_status check_clipping(ft_blueprint *b, ft_error *err)
     if (!waited_by) return no_memory(err);
     b->together = !b->cut.forward_only && !find_hasty(b, false, waited_by, &from, &to);
     b->norms = b->together || (clips && !find_hasty(b, true, waited_by, &from, &to));
+    b->squares = b->norms || (b->options.gnorm && !b->cut.forward_only);
     b->norm_stage = -1;
     for (int s = b->cut.n_stages - 1; b->norms && s >= 0; s--)
         if (!b->stages[s].n_in_edges[FT_ACT_TAKE_NORMS]) b->norm_stage = s;

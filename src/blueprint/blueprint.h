@@ -101,6 +101,7 @@ typedef struct ft_blueprint_options {
     const double *weight_decays; /* by parameter: its weight_decay; NAN or NULL: that of hypers */
     const double *rate_factors;  /* by parameter: what its rate is multiplied by; NULL: 1 for all */
     double clip;                 /* largest global gradient norm; 0: no clipping */
+    bool gnorm;      /* results have the norm of all gradients where no update goes by it, too */
     bool look_ahead; /* parameters are kept ahead by the updates that forwards are late; no
                         matter in plans that keep older ones or predict newer ones */
     bool gaps;       /* runs measure how far newest weights are from what forwards read, which is
@@ -269,6 +270,7 @@ struct ft_blueprint {
     bool together;              /* no stage updates before all have reduced */
     bool norms;                 /* updates know norms of all gradients: those of the batch, where
                                    they are together, else some of earlier ones */
+    bool squares;               /* reduces leave squared norms: for updates, or for results */
     int norm_slots;             /* batches whose norms are kept */
     int norm_stage;             /* the first whose updates know all norms of their batch; -1: none
                                    does */

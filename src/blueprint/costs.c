@@ -121,7 +121,7 @@ static void model_steps(const ft_blueprint *b, int s, double *reduce, double *up
         }
         if (stage->params[i].replica) replicas += taken_bytes(b, &stage->params[i]);
     }
-    if (b->norms) summed += owned;
+    if (b->squares) summed += owned;
     *reduce = traffic_ns(summed, device);
     *update = traffic_ns(owned * 7, device); /* AdamW reads p, g, m, v and writes p, m, v */
     *adopt = traffic_ns(replicas * 2, device);
@@ -161,7 +161,7 @@ static void price_steps(const ft_blueprint *b, int s, const ft_work_costs *costs
         if (!stage->params[i].owned) continue;
         *update += costs->update_ns[number];
         summed += summed_bytes(b, p);
-        if (b->norms) *reduce += costs->norm_ns[number];
+        if (b->squares) *reduce += costs->norm_ns[number];
     }
     *reduce += traffic_ns(summed, &b->cut.devices[stage->device]);
     *adopt += traffic_ns(replicas * 2, &b->cut.devices[stage->device]);

@@ -180,6 +180,7 @@ ft_status blueprint_cut(ft_blueprint *b, const ft_cut *cut, ft_error *err)
     b->n_terms = ft_graph_n_grads(g);
     b->together = cut->together;
     b->norms = cut->together || cut->late_norms;
+    b->squares = b->norms;
     FT_TRY(cut_graphs(b, err));
     FT_TRY(find_loss(b, err));
     FT_TRY(blueprint_find_owners(b, err));

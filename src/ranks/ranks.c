@@ -106,6 +106,9 @@ static void pass_batch(ft_run *run, int rank, int64_t number, strip *s)
         pass(s, &run->gaps[ring * run->n_stages + i], sizeof(double));
         if (i == b->norm_stage) pass(s, &batch->norm, sizeof batch->norm);
     }
+    for (int p = 0; b->squares && !b->norms && p < b->n_params; p++)
+        if (rank_of_stage(run, b->params[p].owner) == rank)
+            pass(s, &norms_of(run, number)[p].squared, sizeof(double));
     pass_devices(run, rank, s);
     pass_outputs(run, rank, ring, s->at ? batch->bucket : b->cut.n_graphs - 1, s);
 }

@@ -1,6 +1,8 @@
 /* state/batches.c - what is known of a batch while it is under way, and what became of it. */
 #include "state/batches.h"
 
+#include <math.h>
+
 #include "base/clock.h"
 
 float *loss_of(const ft_run *run, int s, int64_t batch, int64_t micro)
@@ -25,13 +27,23 @@ static double sum_losses(const ft_run *run, int64_t batch)
     return sum;
 }
 
+/* Of all gradients: what an update went by, or else their squares, in the order of parameters. */
+static double norm_of(const ft_run *run, int64_t number)
+{
+    const ft_blueprint *b = run->blueprint;
+    double sum = 0;
+    if (b->norms || !b->squares) return batch_of(run, number)->norm;
+    for (int p = 0; p < b->n_params; p++) sum += norms_of(run, number)[p].squared;
+    return sqrt(sum);
+}
+
 void complete_batch(ft_run *run, int64_t number)
 {
     batch_state *batch = batch_of(run, number);
     run->results[number % run->blueprint->batch_slots] =
         (ft_result){.step = run->first_step + number,
                     .loss = sum_losses(run, number),
-                    .grad_norm = batch->norm,
+                    .grad_norm = norm_of(run, number),
                     .rate = batch->rate,
                     .end_ns = ft_now_ns() - run->start_ns};
     atomic_store(&batch->finished, number + 1);

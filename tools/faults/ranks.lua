@@ -102,7 +102,7 @@ return {
       "spec/several", "others decay all weights alike" },
    { "lua/ftpipe/run/ranks.lua", "rate_factors = filled(said.rate_factors, n_params),", "",
       "spec/several", "others know no rates of groups" },
-   { "lua/ftpipe/run/ranks.lua", ", \"seed\" }", " }", "spec/several",
+   { "lua/ftpipe/run/ranks.lua", ", \"seed\",", ",", "spec/several",
       "others have a seed of their own" },
    { "lua/ftpipe/run/ranks.lua", "\"hypers\", \"clip\",", "\"clip\",", "spec/several",
       "others have hypers of their own" },

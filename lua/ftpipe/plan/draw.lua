@@ -77,6 +77,7 @@ function M.blueprint(o, graphs, partition, flags)
       clip = o.clip,
       look_ahead = o.look_ahead ~= "none",
       gaps = o.gaps,
+      gnorm = o.gnorm,
       seed = o.seed,
       costs = costs,
    }

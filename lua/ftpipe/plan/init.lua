@@ -216,6 +216,16 @@ local function settle_update(o)
    o.update = how
 end
 
+--- Refuses --gnorm where the norm of all gradients is recorded without it.
+local function check_gnorm(o)
+   local together = not o.given and o.synchronous and o.update ~= "device"
+   if o.clip > 0 or together then
+      local name = o.clip > 0 and "clip" or "schedule"
+      usage("%s is not needed here: with %s the norm of all gradients is recorded anyway",
+         named.name(o, "gnorm"), named.value(o, name, o[name]))
+   end
+end
+
 -- What has no default: it is given, or decided by something else.
 local NEEDED = { "buckets", "batches" }
 local NEEDED_TO_EVALUATE = { "buckets", "batches", "eval_batches" }
@@ -250,6 +260,7 @@ local function settled(given)
    check_look_ahead(o)
    if o.gaps then late.check_gaps(o) end
    settle_update(o)
+   if o.gnorm then check_gnorm(o) end
    swaps.mode(o)
    o.placements = o.placements or {}
    o.devices = links.join(o.devices, o.profile)

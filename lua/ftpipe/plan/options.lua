@@ -92,6 +92,8 @@ M.rows = {
       help = "late weights: steps to come that are taken early [lag: as many as they are late]" },
    { "gaps", of = "recipe plan", rare = true, type = "boolean", default = false,
       help = "late weights: record how far the newest are from what forwards read" },
+   { "gnorm", of = "recipe plan", rare = true, type = "boolean", default = false,
+      help = "without --clip, where updates wait for no others: record norms of gradients" },
    { "clip", of = "recipe plan", type = "number", min = 0, default = 1, plan = { default = 0 },
       help = "norm of gradients, 0 for none" },
    { "weight_decay", of = "recipe", type = "number", min = 0, default = 0,

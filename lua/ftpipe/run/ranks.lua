@@ -9,7 +9,9 @@ local usage = require("ftpipe.base.usage")
 local M = {}
 
 -- What a blueprint is made from besides graphs and plans.
-local NUMBERS = { "micro_batch_size", "optimizer", "hypers", "clip", "look_ahead", "gaps", "seed" }
+local NUMBERS = {
+   "micro_batch_size", "optimizer", "hypers", "clip", "look_ahead", "gaps", "gnorm", "seed",
+}
 
 local function texts_of(graphs)
    local texts = {}
