@@ -378,9 +378,11 @@ static ft_status settle_home(worker *w, const ft_action *a, ft_error *err)
     for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
         unit_state *u = unit_at(w->run, a->stage, c);
         if (!u) continue;
-        stay_state *from = &w->run->units->stays[u->stay];
-        if (from->is_pending[BY_COMPUTE]) FT_TRY(wait_on(w, w->compute, from->left, err));
-        from->is_pending[BY_COMPUTE] = false;
+        stay_state *from = &w->run->units->stays[u->stay]; /* of no device: it never came to one */
+        if (u->stay && from->is_pending[BY_COMPUTE]) {
+            FT_TRY(wait_on(w, w->compute, from->left, err));
+            from->is_pending[BY_COMPUTE] = false;
+        }
         point_at(w->run, u, u->home);
     }
     return FT_OK;
