@@ -348,7 +348,7 @@ describe("stages with replicas", function()
          batch = 6 }, "stage 0 has 2 replicas and stage 1 has 1, expected as many of each")
       refused({ replicas = "2-2", devices = "cpu:4", schedule = "interleaved", micro_batches = 6,
          batch = 6 }, "3 micro%-batches for each replica, expected a multiple of the 2 groups")
-      refused({ replicas = "2-2" }, "takes 4 devices, and there are 3")
+      refused({ replicas = "2-2" }, "takes 4 devices, and there are 3: expected as many")
       refused({ replicas = "2-1", stages = 1 }, "is for 2 stages or more, .*stages asks for 1")
       refused({ replicas = "2-x" }, "expected numbers with '%-' between them, as 2%-1")
       refused({ replicas = "2-1", schedule = "harmony-dp" },

@@ -37,8 +37,9 @@ function M.of(o)
       n = n + count
    end
    if n ~= n_devices then
-      usage("%s takes %d devices, and there are %d", named.value(o, "replicas", text), n,
-         n_devices)
+      usage("%s takes %d devices, and there are %d: expected as many, by %s or %s",
+         named.value(o, "replicas", text), n, n_devices, named.name(o, "replicas"),
+         named.name(o, "devices"))
    end
    if o.stages and o.stages < #counts then
       usage("%s is for %d stages or more, %s asks for %d", named.value(o, "replicas", text),
