@@ -4,7 +4,7 @@
 -- and height (stages before it). Both rules are simulated and executed on a plan of four stages.
 local ft = require("ftpipe")
 
--- As many forwards as there are stages behind it; then a backward for each further forward.
+-- A forward, and one more for each stage behind it; then backwards and forwards in turn.
 local mine = ft.schedule {
    name = "my-1f1b", synchronous = true,
    next = function(stage)
