@@ -24,6 +24,18 @@ ft_status ft_cuda_count(const ft_driver *driver, int *n, ft_error *err)
     return ft_fail(err, FT_UNSUPPORTED, "the CUDA driver finds no card");
 }
 
+int ft_cuda_reach(ft_cuda_peers *peers, const ft_cuda_api *api, int card, int other,
+                  cu_context context)
+{
+    int can = 0;
+    if (other >= FT_CUDA_CARDS || atomic_load(&peers->met[other])) return 0;
+    int answer = api->can_peer(&can, card, other);
+    if (!answer && can) answer = api->enable_peer(context, 0);
+    if (answer == CU_PEER_ACCESS_ALREADY) answer = 0; /* by another executor of the card */
+    if (!answer) atomic_store(&peers->met[other], true);
+    return answer;
+}
+
 /* f32 units of a multiprocessor, by compute capability (CUDA C++ programming guide). */
 static int units_of(int major, int minor)
 {
@@ -71,4 +83,10 @@ ft_status ft_cuda_describe(const ft_driver *driver, int card, ft_device *out, ft
                        .link_bytes_per_s = 12e9, /* PCI Express 3.0 x16, which all reach */
                        .link_latency_ns = 10000};
     return FT_OK;
+}
+
+/* Memory of a card has contents all the time. */
+void ft_cuda_occupy(ft_device_stream *on, void *address, int64_t bytes)
+{
+    (void)on, (void)address, (void)bytes;
 }

@@ -25,6 +25,7 @@ typedef struct executor {
     cu_event origin; /* was passed at origin_ns */
     int64_t origin_ns;
     ft_cuda_fault *fault; /* host memory that kernels write to */
+    ft_cuda_peers peers;
     struct {
         uintptr_t begin, end;
     } blocks[MAX_BLOCKS]; /* of the card's memory that alloc gave */
@@ -283,12 +284,6 @@ void ft_cuda_release(ft_executor *which, ft_memory_side side, void *memory, int6
     x->api->release((cu_address)(uintptr_t)memory);
 }
 
-/* Memory of a card has contents all the time. */
-void ft_cuda_occupy(ft_device_stream *on, void *address, int64_t bytes)
-{
-    (void)on, (void)address, (void)bytes;
-}
-
 /* -- what streams are given -------------------------------------------------------------------- */
 
 /* Arguments of items that are no kernels. */
@@ -488,17 +483,19 @@ ft_status ft_cuda_finish(ft_device_stream *on, ft_error *err)
 ft_status ft_cuda_copy(ft_device_stream *on, ft_location to, ft_location from, int64_t bytes,
                        ft_error *err)
 {
-    const executor *x = of(on->executor);
+    executor *x = of(on->executor);
+    const executor *a = of(to.executor), *b = of(from.executor);
     cu_address dst = (cu_address)(uintptr_t)to.address, src = (cu_address)(uintptr_t)from.address;
     cu_stream handle = ((stream *)on)->handle;
     FT_TRY(use_stream(on, "a copy", err));
     if (bytes == 0) return FT_OK;
-    if (!to.executor || !from.executor || of(to.executor)->context == of(from.executor)->context)
+    if (!a || !b || a->context == b->context)
         return check(x, x->api->copy_on(dst, src, (size_t)bytes, handle), "a copy", err);
-    return check(x,
-                 x->api->copy_peer(dst, of(to.executor)->context, src, of(from.executor)->context,
-                                   (size_t)bytes, handle),
-                 "a copy between cards", err);
+    const executor *peer = a->context == x->context ? b : a;
+    FT_TRY(check(x, ft_cuda_reach(&x->peers, x->api, x->card, peer->card, peer->context),
+                 "reaching another card", err));
+    int answer = x->api->copy_peer(dst, a->context, src, b->context, (size_t)bytes, handle);
+    return check(x, answer, "a copy between cards", err);
 }
 
 /* A function of the host sees what the stream has written to host memory. */

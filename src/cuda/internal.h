@@ -2,6 +2,8 @@
 #ifndef FT_CUDA_INTERNAL_H
 #define FT_CUDA_INTERNAL_H
 
+#include <stdatomic.h>
+
 #include "cuda/args.h"
 #include "cuda/optim_args.h"
 #include "cuda/cuda.h"
@@ -31,6 +33,16 @@ ft_cuda_fault *ft_cuda_fault_of(const ft_device_stream *stream);
  * other. */
 void *ft_cuda_scratch(const ft_device_stream *stream);
 enum { FT_CUDA_SCRATCH = 256 << 10 };
+
+/* The cards whose memory a card was let into, by number. */
+enum { FT_CUDA_CARDS = 64 };
+typedef struct ft_cuda_peers {
+    atomic_bool met[FT_CUDA_CARDS];
+} ft_cuda_peers;
+/* The first time, lets copies of `card`, whose context is chosen, go to another one without passing
+ * through the host, where the machine has such a way. What the library answers. */
+int ft_cuda_reach(ft_cuda_peers *peers, const ft_cuda_api *api, int card, int other,
+                  cu_context context);
 
 /* Entries of ft_cuda_steps. */
 ft_status ft_cuda_look_at(ft_device_stream *stream, const ft_looking *at, int n, ft_error *err);

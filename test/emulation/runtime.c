@@ -17,10 +17,10 @@
 
 emulation emulated = {.fail_with = 999};
 
-enum { STICKY = 719, NO_CONTEXT = 201, OTHER_CONTEXT = 400 };
+enum { STICKY = 719, NO_CONTEXT = 201, NO_PEER = 217, OTHER_CONTEXT = 400 };
 
 struct cu_context {
-    int unused;
+    _Atomic(cu_context) peer; /* whose memory is let into */
 };
 
 struct cu_module {
@@ -178,18 +178,16 @@ static int context_set(cu_context context)
 
 static int can_peer(int *can, int device, int peer)
 {
-    (void)device;
-    (void)peer;
     BEGIN();
-    *can = 0;
+    *can = device != peer;
     return 0;
 }
 
 static int enable_peer(cu_context peer, unsigned flags)
 {
-    (void)peer;
-    (void)flags;
-    return emu_begin();
+    BEGIN();
+    if (!current || peer == current || flags) return OTHER_CONTEXT;
+    return atomic_exchange(&current->peer, peer) == peer ? CU_PEER_ACCESS_ALREADY : 0;
 }
 
 /* -- memory ------------------------------------------------------------------------------------ */
@@ -369,7 +367,10 @@ static int context_release(int device)
 {
     (void)device;
     pthread_mutex_lock(&contexts_lock);
-    if (--n_contexts == 0) stream_destroy(default_stream);
+    if (--n_contexts == 0) {
+        stream_destroy(default_stream);
+        for (int i = 0; i < EMULATED_CARDS; i++) atomic_store(&contexts[i].peer, NULL);
+    }
     pthread_mutex_unlock(&contexts_lock);
     atomic_fetch_sub(&emulated.open, 1);
     return 0;
@@ -421,6 +422,7 @@ static int copy_peer(cu_address to, cu_context to_context, cu_address from, cu_c
                      size_t bytes, cu_stream s)
 {
     if (to_context == from_context) return 1;
+    if (current->peer != (current == to_context ? from_context : to_context)) return NO_PEER;
     return copy_on(to, from, bytes, s);
 }
 

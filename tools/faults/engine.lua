@@ -178,6 +178,8 @@ return {
       "set(api, x->product, CUBLAS_TRANSPOSE_A, s->transpose_b, err)",
       "set(api, x->product, CUBLAS_TRANSPOSE_A, s->transpose_a, err)", "c/cuda_rows",
       "a product's operands are transposed as each other" },
+   { "src/cuda/cards.c", "if (!answer && can) answer = api->enable_peer(context, 0);", "",
+      "c/cuda_driver", "copies between cards pass through the host" },
    { "src/cuda/products.c", "(uintptr_t)args->c | 256;", "0 | 256;", "check/cards",
       "an algorithm counts on more of the result's address than there is" },
    { "src/cuda/products.c", "x->relu == y->relu && x->bias == y->bias", "x->relu == y->relu",
