@@ -85,6 +85,9 @@ return {
    { "emulated", "PROGRAM bench/emulated.lua", asked = true, gates = {
       { "emulated-failed", most = 0, against = "what the specs say" },
    } },
+   { "failures", "PROGRAM bench/failures.lua", asked = true, gates = {
+      { "failures-bad", most = 0, against = "one error, nothing left open, checkpoints whole" },
+   } },
    { "card", "PROGRAM bench/card.lua cuda:0 f32 t5-base 8 320 8", asked = true },
    { "equality", "PROGRAM bench/equality.lua", asked = true, gates = {
       { "equality-differ", most = 0, against = "one device" },
