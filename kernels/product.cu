@@ -28,11 +28,21 @@ FT_KERNEL(to_bf16)
     }
 }
 
+/* To 10 bits of fraction, likewise. */
+FT_INLINE float as_tf32(float x)
+{
+    bits y = {x};
+    if (x != x) return x;
+    y.u += 0xfffu + (y.u >> 13 & 1);
+    y.u &= 0xffffe000u;
+    return y.f;
+}
+
 /* A matrix (rows, K), or by_k (K, rows), from row `first` on. */
 struct strip {
     const float *matrix;
     int64_t first, rows, K;
-    bool by_k, bf16;
+    bool by_k, bf16, tf32;
 };
 
 /* Puts 64 rows of it, 16 of K from k0 on, into tile[k][row]; zeros outside. */
@@ -44,7 +54,7 @@ FT_INLINE void load_tile(float *tile, const strip &s, int64_t k0)
         float x = 0.0f;
         if (at < s.rows && from < s.K)
             x = s.matrix[s.by_k ? from * s.rows + at : at * s.K + from];
-        tile[k * PITCH + row] = s.bf16 ? as_bf16(x) : x;
+        tile[k * PITCH + row] = s.bf16 ? as_bf16(x) : s.tf32 ? as_tf32(x) : x;
     }
 }
 
@@ -54,8 +64,8 @@ FT_ROOMY_KERNEL(product)
     FT_SHARED(float, right, DEPTH *PITCH);
     int64_t m0 = (int64_t)blockIdx.y * TILE, n0 = (int64_t)blockIdx.x * TILE;
     int64_t batch = blockIdx.z;
-    strip A = {a.a + batch * a.M * a.K, m0, a.M, a.K, a.transpose_a != 0, a.bf16 != 0};
-    strip B = {a.b + batch * a.K * a.N, n0, a.N, a.K, a.transpose_b == 0, a.bf16 != 0};
+    strip A = {a.a + batch * a.M * a.K, m0, a.M, a.K, a.transpose_a != 0, a.bf16 != 0, a.tf32 != 0};
+    strip B = {a.b + batch * a.K * a.N, n0, a.N, a.K, a.transpose_b == 0, a.bf16 != 0, a.tf32 != 0};
     float *C = a.c + batch * a.M * a.N;
     int row = (int)threadIdx.x / 16 * MINE, column = (int)threadIdx.x % 16 * MINE;
     float sums[MINE][MINE] = {{0}};

@@ -69,7 +69,7 @@ describe("args", function()
       refuses("%-%-schedule: '1fb1' is not available %(did you mean '1f1b'%?%)",
          "--schedule", "1fb1")
       refuses("%-%-precision: 'fp16' is not available %(did you mean 'f16'%?%) "
-         .. "%(expected one of: f32, bf16, f16%)",
+         .. "%(expected one of: f32, tf32, bf16, f16%)",
          "--precision", "fp16")
       refuses("%-%-lr: expected at least 0, got %-1$", "--lr", "-1")
       refuses("%-%-lr: expected at least 0, got %-0.5$", "--steps", "3", "--lr", "-.5")

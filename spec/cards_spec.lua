@@ -3,6 +3,7 @@
 -- how many: "cuda:0/%dx1GB" (./dev gpu).
 
 local copy = require("ftpipe.base.copy")
+local core = require("ftpipe.core")
 local pipeline = require("spec.support.pipeline")
 
 local CARDS = os.getenv("FTPIPE_CARDS") or "cpu:%d"
@@ -71,6 +72,18 @@ describe("a pipeline of cards", function()
       assert_equal_runs(train(o), threads)
       o.clip = 1e-3
       assert.is_false(pcall(assert_equal_runs, train(o), threads))
+   end)
+
+   it("rounds products to tf32, on any cut to the same bits", function()
+      local devices = core.engine.devices(cards(1))
+      if devices[1].tf32_flops_per_s == 0 then return pending("skipped: there is no tf32 here") end
+      local one = train { devices = cards(1), precision = "tf32", threaded = false }
+      assert_equal_runs(one, train { devices = cards(2), precision = "tf32" })
+      local whole = train { devices = cards(1), threaded = false }
+      for step, loss in ipairs(one.losses) do
+         assert.is_true(loss ~= whole.losses[step])
+         assert.near(1, loss / whole.losses[step], 1e-2)
+      end
    end)
 
    it("computes the same with halves of backwards and recomputation", function()

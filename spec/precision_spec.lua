@@ -72,6 +72,32 @@ describe("plans in 16 bits", function()
       assert.is_true(whole / half > 1.4 and whole / half < 2)
    end)
 
+   it("round products alone in tf32, at half of bf16's rate", function()
+      local whole, half = plan("f32"), plan("tf32")
+      assert.same(whole.memory, half.memory)
+      assert.matches("\nprecision: products of tf32 with f32 sums, the rest f32\n", tostring(half))
+      local cards = {}
+      for _, card in ipairs(core.engine.cards()) do
+         cards[card.name] = card
+         assert.equal(card.bf16_flops_per_s / 2, card.tf32_flops_per_s)
+      end
+      assert.near(0.52 * 156e12, cards.a100.tf32_flops_per_s, 1)
+      local function seconds(precision, more)
+         local device = copy({ flops = 1e12, bandwidth = "1000TB/s", name = "d", memory = "80GB",
+            link = "100GB/s" }, more)
+         return plan(precision, ft.cluster { devices = { device, device } },
+            { micro_batches = 1, batch = 64 }):simulate(2).seconds
+      end
+      local faster = seconds("f32") / seconds("tf32", { tf32_flops = 4e12 })
+      assert.is_true(faster > 3.5 and faster < 4)
+      for _, devices in ipairs { "sim:2x2080ti", "sim:2xv100" } do
+         assert.matches("there is no rate of tf32 for sim:0", files.fault(plan, "tf32", devices))
+      end
+      if core.engine.devices("cpu:2")[1].tf32_flops_per_s > 0 then return end -- cards stand for it
+      assert.matches('precision = "tf32": cpu:0 has no products of tf32; f32 runs everywhere$',
+         files.fault(plan, "tf32", "cpu:2"))
+   end)
+
    it("are of cards that have a rate for them", function()
       local cards = {}
       for _, card in ipairs(core.engine.cards()) do cards[card.name] = card end
@@ -86,7 +112,8 @@ describe("plans in 16 bits", function()
       assert.matches('precision = "bf16": there is no rate of bf16 for sim:0 2080ti; name a card '
          .. "that has one %(3090, .*h200%), or say bf16_flops of the device in a cluster", message)
       assert.matches("no rate of f16 for sim:0 card", files.fault(plan, "f16", "sim:2x11GB"))
-      assert.matches('precision = "f16" is for plans on devices like sim:8xv100; here bf16 and f32',
+      assert.matches('precision = "f16" is for plans on devices like sim:8xv100; here f32, '
+            .. 'bf16 and, on cards, tf32 run',
          files.fault(plan, "f16", "cpu:2"))
    end)
 

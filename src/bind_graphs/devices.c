@@ -43,6 +43,7 @@ static void read_device(lua_State *L, int i, ft_device *d)
                      .flops_per_s = row_number(L, i, "flops_per_s", NAN, false),
                      .bf16_flops_per_s = row_number(L, i, "bf16_flops_per_s", 0, true),
                      .f16_flops_per_s = row_number(L, i, "f16_flops_per_s", 0, true),
+                     .tf32_flops_per_s = row_number(L, i, "tf32_flops_per_s", 0, true),
                      .bytes_per_s = row_number(L, i, "bytes_per_s", NAN, false),
                      .link_bytes_per_s = row_number(L, i, "link_bytes_per_s", NAN, false),
                      .link_latency_ns = (int64_t)row_number(L, i, "link_latency_ns", 1, true),

@@ -201,6 +201,16 @@ static int graph_bf16(lua_State *L)
     return 1;
 }
 
+/*** Products with weights round their operands to tf32 on cards; everything else stays f32.
+ * @function graph:tf32
+ * @treturn graph itself */
+static int graph_tf32(lua_State *L)
+{
+    ft_graph_tf32(script_check_graph(L, 1));
+    lua_settop(L, 1);
+    return 1;
+}
+
 /*** For plans alone: what nodes give is kept in 16 bits, products with weights are made of such
  * operands; parameters, their gradients and scalars stay f32. The graph can no longer be run.
  * @function graph:store
@@ -469,6 +479,7 @@ int script_bind_graph(lua_State *L)
                                        {"output", graph_output},
                                        {"grad", graph_grad},
                                        {"bf16", graph_bf16},
+                                       {"tf32", graph_tf32},
                                        {"verify", graph_verify},
                                        {"spec", graph_spec},
                                        {"find", graph_find},

@@ -12,8 +12,8 @@
  * @param text as in --devices, or a list of such rows as this gives
  * @treturn table list of { name =, kind = "cpu", "cuda" or "sim", threads =, card = (of a GPU, from
  *   0), rank = (of the process that has it), memory_bytes =, flops_per_s =, bf16_flops_per_s =,
- *   f16_flops_per_s =, bytes_per_s =, link_bytes_per_s =, link_latency_ns =, host_limit = (bytes a
- * second; 0: none) }
+ *   f16_flops_per_s =, tf32_flops_per_s =, bytes_per_s =, link_bytes_per_s =, link_latency_ns =,
+ *   host_limit = (bytes a second; 0: none) }
  */
 static int engine_devices(lua_State *L)
 {
@@ -21,7 +21,7 @@ static int engine_devices(lua_State *L)
     const ft_device *devices = script_check_devices(L, 1, &n);
     lua_createtable(L, n, 0);
     for (int d = 0; d < n; d++) {
-        lua_createtable(L, 0, 11);
+        lua_createtable(L, 0, 12);
         lua_pushstring(L, devices[d].name);
         lua_setfield(L, -2, "name");
         lua_pushstring(L, devices[d].driver ? devices[d].driver->name : "sim");
@@ -33,6 +33,7 @@ static int engine_devices(lua_State *L)
         script_set_number(L, "flops_per_s", devices[d].flops_per_s);
         script_set_number(L, "bf16_flops_per_s", devices[d].bf16_flops_per_s);
         script_set_number(L, "f16_flops_per_s", devices[d].f16_flops_per_s);
+        script_set_number(L, "tf32_flops_per_s", devices[d].tf32_flops_per_s);
         script_set_number(L, "bytes_per_s", devices[d].bytes_per_s);
         script_set_number(L, "link_bytes_per_s", devices[d].link_bytes_per_s);
         script_set_number(L, "link_latency_ns", (double)devices[d].link_latency_ns);
@@ -45,19 +46,22 @@ static int engine_devices(lua_State *L)
 /*** The cards that can be planned for.
  * @function engine.cards
  * @treturn table list of { name =, memory_bytes =, flops_per_s =, bf16_flops_per_s =,
- *   f16_flops_per_s =, bytes_per_s =, link_bytes_per_s = }: rates that work reaches */
+ *   f16_flops_per_s =, tf32_flops_per_s =, bytes_per_s =, link_bytes_per_s = }: rates that work
+ *   reaches */
 static int engine_cards(lua_State *L)
 {
     lua_createtable(L, FT_CARDS, 0);
     for (int i = 0; i < FT_CARDS; i++) {
         const ft_card *card = &ft_cards[i];
-        lua_createtable(L, 0, 7);
+        lua_createtable(L, 0, 8);
         lua_pushstring(L, card->name);
         lua_setfield(L, -2, "name");
         script_set_number(L, "memory_bytes", card->memory_bytes);
         script_set_number(L, "flops_per_s", card->flops_per_s * FT_CARD_PRODUCTS);
         script_set_number(L, "bf16_flops_per_s", card->bf16_flops_per_s * FT_CARD_TENSOR);
         script_set_number(L, "f16_flops_per_s", card->f16_flops_per_s * FT_CARD_TENSOR);
+        script_set_number(L, "tf32_flops_per_s",
+                          ft_tf32_rate(card->bf16_flops_per_s * FT_CARD_TENSOR));
         script_set_number(L, "bytes_per_s", card->bytes_per_s * FT_CARD_MEMORY);
         script_set_number(L, "link_bytes_per_s", card->link_bytes_per_s);
         lua_rawseti(L, -2, i + 1);

@@ -191,13 +191,12 @@ typedef struct ft_cross_entropy_grad_args {
 } ft_cross_entropy_grad_args;
 
 /* c (M, N) = op(a) op(b) (+ c) (+ bias) (relu), for each of a batch. Transposed, a is (K, M) and b
- * (N, K). With bf16, operands are rounded to bf16 first; sums are f32. */
+ * (N, K). With bf16 or tf32, operands are rounded to that first; sums are f32. */
 typedef struct ft_product_args {
     float *c;
     const float *a, *b, *bias;
     int64_t M, N, K;
-    int32_t transpose_a, transpose_b, add, relu, bf16;
-    int32_t none; /* 0, so that equal products are equal bytes */
+    int32_t transpose_a, transpose_b, add, relu, bf16, tf32;
 } ft_product_args;
 
 /* line (H, Tq + Tk - 1): table[bucket of key - query][h], by key - query + Tq - 1. */

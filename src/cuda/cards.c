@@ -72,13 +72,15 @@ ft_status ft_cuda_describe(const ft_driver *driver, int card, ft_device *out, ft
         FT_TRY(
             answered(api->device_attribute(&is[i], attributes[i], device), "what a card is", err));
     double clocks = 1e3 * (double)is[1] * (double)is[0];
+    double bf16 = 2 * clocks * tensor_of(is[2], is[3]) * FT_CARD_TENSOR;
     *out = (ft_device){.kind = driver->kind,
                        .driver = driver,
                        .n_threads = 1,
                        .card = card,
                        .memory_bytes = (int64_t)memory,
                        .flops_per_s = 2 * clocks * units_of(is[2], is[3]) * FT_CARD_PRODUCTS,
-                       .bf16_flops_per_s = 2 * clocks * tensor_of(is[2], is[3]) * FT_CARD_TENSOR,
+                       .bf16_flops_per_s = bf16,
+                       .tf32_flops_per_s = ft_tf32_rate(bf16),
                        .bytes_per_s = 2e3 * (double)is[4] * (double)is[5] / 8 * FT_CARD_MEMORY,
                        .link_bytes_per_s = 12e9, /* PCI Express 3.0 x16, which all reach */
                        .link_latency_ns = 10000};

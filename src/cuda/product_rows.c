@@ -42,7 +42,8 @@ static ft_status product(const ft_call *call, const ft_product_args *args, int64
     return ft_cuda_launch(call->stream, FT_CUDA_product, grid, args, err);
 }
 
-enum { ACTIVATION = 0, TRANSPOSED = 1, BF16 = 2, GRAD_BF16 = 0 }; /* attributes (op_linear.c) */
+/* Attributes (op_linear.c). */
+enum { ACTIVATION = 0, TRANSPOSED = 1, BF16 = 2, TF32 = 3, GRAD_BF16 = 0, GRAD_TF32 = 1 };
 
 static ft_status linear_launch(const ft_call *call, ft_error *err)
 {
@@ -55,7 +56,8 @@ static ft_status linear_launch(const ft_call *call, ft_error *err)
                                   .K = ft_dim_back(&call->in[0].shape, -1),
                                   .transpose_b = call->attrs[TRANSPOSED] == 0.0,
                                   .relu = call->attrs[ACTIVATION] != 0.0,
-                                  .bf16 = call->attrs[BF16] != 0.0};
+                                  .bf16 = call->attrs[BF16] != 0.0,
+                                  .tf32 = call->attrs[TF32] != 0.0};
     return product(call, &args, 1, err);
 }
 
@@ -67,7 +69,8 @@ static ft_status grad_input_launch(const ft_call *call, ft_error *err)
                                   .M = ft_rows_of(&call->in[0].shape, 1),
                                   .N = call->in[1].shape.dims[1],
                                   .K = call->in[1].shape.dims[0],
-                                  .bf16 = call->attrs[GRAD_BF16] != 0.0};
+                                  .bf16 = call->attrs[GRAD_BF16] != 0.0,
+                                  .tf32 = call->attrs[GRAD_TF32] != 0.0};
     return product(call, &args, 1, err);
 }
 
@@ -81,7 +84,8 @@ static ft_status grad_weight_launch(const ft_call *call, ft_error *err)
                                   .K = ft_rows_of(&call->in[0].shape, 1),
                                   .transpose_a = 1,
                                   .add = ft_adds(call, 0),
-                                  .bf16 = call->attrs[GRAD_BF16] != 0.0};
+                                  .bf16 = call->attrs[GRAD_BF16] != 0.0,
+                                  .tf32 = call->attrs[GRAD_TF32] != 0.0};
     return product(call, &args, 1, err);
 }
 

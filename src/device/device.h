@@ -28,6 +28,7 @@ typedef struct ft_device {
     double flops_per_s;             /* f32 multiply-adds count twice */
     double bf16_flops_per_s;        /* the same of products of such numbers, with f32 sums; */
     double f16_flops_per_s;         /* 0: it has none, or they are not known */
+    double tf32_flops_per_s;        /* of f32 that is rounded to 10 bits of fraction */
     double bytes_per_s;             /* memory bandwidth */
     double link_bytes_per_s;        /* to another device */
     int64_t link_latency_ns;
@@ -46,6 +47,11 @@ typedef struct ft_card {
 } ft_card;
 
 extern const ft_card ft_cards[FT_CARDS];
+/* Cards whose tensor cores multiply bf16 multiply tf32 half as fast (the makers' papers). */
+static inline double ft_tf32_rate(double bf16_flops_per_s)
+{
+    return bf16_flops_per_s / 2;
+}
 /* The parts of a card's peaks that work on it reaches. */
 extern const double FT_CARD_PRODUCTS, FT_CARD_MEMORY, FT_CARD_TENSOR;
 /* The card of that name, or NULL. */

@@ -116,6 +116,8 @@ static void fill_cpu(ft_device *out, int n, const cpu_share *share, const ft_dri
 {
     int threads = share->threads;
     int64_t memory = share->memory;
+    double bf16 = cpu_thread_flops[ft_cpu_isa()] * threads * cpu_bf16_speedup;
+    double tf32 = driver->kind == FT_DEVICE_GPU ? ft_tf32_rate(bf16) : 0;
     if (!memory) memory = ft_cpu_memory_bytes() / n;
     for (int i = 0; i < n; i++) {
         out[i] = (ft_device){.kind = driver->kind,
@@ -124,8 +126,8 @@ static void fill_cpu(ft_device *out, int n, const cpu_share *share, const ft_dri
                              .n_threads = threads,
                              .memory_bytes = memory,
                              .flops_per_s = cpu_thread_flops[ft_cpu_isa()] * threads,
-                             .bf16_flops_per_s =
-                                 cpu_thread_flops[ft_cpu_isa()] * threads * cpu_bf16_speedup,
+                             .bf16_flops_per_s = bf16,
+                             .tf32_flops_per_s = tf32,
                              .bytes_per_s = cpu_thread_bytes_per_s * threads,
                              .link_bytes_per_s = cpu_link_bytes_per_s,
                              .link_latency_ns = CPU_LATENCY_NS,
@@ -274,14 +276,16 @@ static ft_status parse_group(reader *r, ft_device *out, int *n)
         r->at = probe.at;
     } else if (take(r, "/"))
         FT_TRY(read_size(r, &memory));
+    double bf16 = c->bf16_flops_per_s * FT_CARD_TENSOR;
     for (int i = 0; i < count; i++, ++*n) {
         out[*n] = (ft_device){.kind = FT_DEVICE_SIM,
                               .index = *n,
                               .n_threads = 1,
                               .memory_bytes = memory ? memory : (int64_t)c->memory_bytes,
                               .flops_per_s = c->flops_per_s * FT_CARD_PRODUCTS,
-                              .bf16_flops_per_s = c->bf16_flops_per_s * FT_CARD_TENSOR,
+                              .bf16_flops_per_s = bf16,
                               .f16_flops_per_s = c->f16_flops_per_s * FT_CARD_TENSOR,
+                              .tf32_flops_per_s = ft_tf32_rate(bf16),
                               .bytes_per_s = c->bytes_per_s * FT_CARD_MEMORY,
                               .link_bytes_per_s = c->link_bytes_per_s,
                               .link_latency_ns = SIM_LATENCY_NS};

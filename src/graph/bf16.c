@@ -1,4 +1,5 @@
-/* graph/bf16.c - products in bf16, by an attribute of their rows; plans of 16-bit activations. */
+/* graph/bf16.c - products in bf16 or tf32, by an attribute of their rows; plans of 16-bit
+ * activations. */
 #include "graph/internal.h"
 
 #include <string.h>
@@ -10,10 +11,10 @@ static int find_attr(const ft_op *op, const char *name)
     return -1;
 }
 
-static void mark_products(ft_graph *g)
+static void mark_products(ft_graph *g, const char *attr)
 {
     for (int n = 0; n < g->n_nodes; n++) {
-        int at = find_attr(g->nodes[n].op, "bf16");
+        int at = find_attr(g->nodes[n].op, attr);
         if (at >= 0) g->nodes[n].attrs[at] = 1.0;
     }
 }
@@ -25,13 +26,18 @@ ft_status ft_graph_bf16(ft_graph *g, bool planned, ft_error *err)
                        "precision bf16 needs a CPU with avx512_bf16 or amx_bf16 instructions, "
                        "which this one does not have or DNNL_MAX_CPU_ISA rules out; f32 runs "
                        "everywhere");
-    mark_products(g);
+    mark_products(g, "bf16");
     return FT_OK;
+}
+
+void ft_graph_tf32(ft_graph *g)
+{
+    mark_products(g, "tf32");
 }
 
 void ft_graph_store(ft_graph *g, ft_dtype dtype)
 {
-    mark_products(g);
+    mark_products(g, "bf16");
     for (int v = 0; v < g->n_values; v++) {
         ft_value *value = &g->values[v];
         if (value->kind == FT_VALUE_NODE && value->spec.dtype == FT_F32 &&

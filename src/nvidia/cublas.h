@@ -33,6 +33,7 @@ enum {
     CUBLAS_F32 = 0,            /* types of numbers */
     CUBLAS_BF16 = 14,
     CUBLAS_COMPUTE_F32 = 68,
+    CUBLAS_COMPUTE_TF32 = 77, /* of operands in f32, which are rounded */
     /* attributes of products: transpositions, what is done to the sum, where the bias is */
     CUBLAS_TRANSPOSE_A = 3,
     CUBLAS_TRANSPOSE_B = 4,

@@ -16,11 +16,19 @@
         .help = "1: operands of the product are rounded to bf16"                                   \
     }
 
-extern const ft_attr_rule ft_bf16_attrs[]; /* of a row that has no other attribute */
+/* Cards alone have products of tf32: f32 with 10 bits of fraction. */
+#define FT_TF32_RULE                                                                               \
+    {                                                                                              \
+        .name = "tf32", .preset = 0, .min = 0, .max = 1, .integer = true,                          \
+        .help = "1: cards round operands of the product to tf32"                                   \
+    }
+
+extern const ft_attr_rule ft_bf16_attrs[]; /* of a row that has these alone */
 
 /* Tolerance of samples: two operands that are off by 2^-9 of themselves each, in sums that may
  * cancel. */
 #define FT_BF16_GAP 8e-3
+#define FT_TF32_GAP 1e-3 /* the same of 2^-11 */
 
 /* As ft_onednn_product, with x and the weight in f32; product->bf16 is set. */
 ft_status ft_bf16_product(const ft_product *product, const ft_product_data *data, ft_team *team,

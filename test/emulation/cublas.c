@@ -1,5 +1,6 @@
 /* test/emulation/cublas.c - the functions of cuBLASLt that the program uses, on the host: products
  * are summed in f32 in the order of k, which is that of kernels/product.cu. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -172,8 +173,9 @@ static bool make_job(job *j, cublas_product p, cublas_layout a, cublas_layout b,
     *j = (job){.of = *p, .a = *a, .b = *b, .d = *d, .m = d->rows, .n = d->columns};
     j->k = p->transpose_a ? a->rows : a->columns;
     bool types = a->type == b->type && (a->type == CUBLAS_F32 || a->type == CUBLAS_BF16) &&
-                 d->type == CUBLAS_F32 && p->compute == CUBLAS_COMPUTE_F32 &&
-                 p->scale == CUBLAS_F32;
+                 d->type == CUBLAS_F32 && p->scale == CUBLAS_F32 &&
+                 (p->compute == CUBLAS_COMPUTE_F32 ||
+                  (p->compute == CUBLAS_COMPUTE_TF32 && a->type == CUBLAS_F32));
     return types && (p->transpose_a ? a->columns : a->rows) == j->m &&
            (p->transpose_b ? b->columns : b->rows) == j->k &&
            (p->transpose_b ? b->rows : b->columns) == j->n && a->step >= (int64_t)a->rows &&
@@ -197,6 +199,7 @@ static uint64_t name_of(const job *j)
                               j->n,
                               j->k,
                               (uint64_t)j->a.type,
+                              (uint64_t)j->of.compute,
                               (uint64_t)j->of.epilogue,
                               (uint64_t)j->of.transpose_a,
                               (uint64_t)j->of.transpose_b,
@@ -223,16 +226,31 @@ static int choose(cublas_handle handle, cublas_product product, cublas_layout a,
     return 0;
 }
 
-static float number(const struct cublas_layout *x, const void *at, int64_t batch, uint64_t row,
-                    uint64_t column)
+union bits {
+    uint32_t u;
+    float f;
+};
+
+/* To 10 bits of fraction, ties to even; nan stays. */
+static float as_tf32(float x)
+{
+    union bits y = {.f = x};
+    if (isnan(x)) return x;
+    y.u += 0xfffu + (y.u >> 13 & 1);
+    y.u &= 0xffffe000u;
+    return y.f;
+}
+
+static float number(const job *j, const struct cublas_layout *x, const void *at, int64_t batch,
+                    uint64_t row, uint64_t column)
 {
     int64_t i = batch * x->batch_step + (int64_t)column * x->step + (int64_t)row;
-    if (x->type == CUBLAS_F32) return ((const float *)at)[i];
-    union {
-        uint32_t u;
-        float f;
-    } bits = {(uint32_t)((const uint16_t *)at)[i] << 16};
-    return bits.f;
+    union bits y = {.u = 0};
+    if (x->type == CUBLAS_BF16)
+        y.u = (uint32_t)((const uint16_t *)at)[i] << 16;
+    else
+        y.f = ((const float *)at)[i];
+    return j->of.compute == CUBLAS_COMPUTE_TF32 ? as_tf32(y.f) : y.f;
 }
 
 static void finish_column(const job *j, const float *sums, int64_t batch, uint64_t column)
@@ -255,10 +273,10 @@ static void run_job(const void *arg)
         for (uint64_t column = 0; column < j->n; column++) {
             for (uint64_t i = 0; i < j->m; i++) sums[i] = 0.0f;
             for (uint64_t k = 0; k < j->k; k++) {
-                float y = number(&j->b, j->b_at, batch, j->of.transpose_b ? column : k,
+                float y = number(j, &j->b, j->b_at, batch, j->of.transpose_b ? column : k,
                                  j->of.transpose_b ? k : column);
                 for (uint64_t i = 0; i < j->m; i++)
-                    sums[i] += number(&j->a, j->a_at, batch, j->of.transpose_a ? k : i,
+                    sums[i] += number(j, &j->a, j->a_at, batch, j->of.transpose_a ? k : i,
                                       j->of.transpose_a ? i : k) *
                                y;
             }

@@ -187,6 +187,8 @@ return {
    { "src/cuda/driver.c",
       "status = check(x, x->api->stream_finish(NULL), \"clearing memory\", err);",
       "status = FT_OK;", "c/cuda_driver", "new memory is cleared when it is used already" },
+   { "src/cuda/products.c", "s->tf32 ? CUBLAS_COMPUTE_TF32 : CUBLAS_COMPUTE_F32",
+      "CUBLAS_COMPUTE_F32", "c/cuda_rows", "cuBLASLt multiplies f32 where tf32 is asked for" },
    { "src/cuda/series.c", "        memcpy(args, x->args, x->bytes);\n", "", "c/cuda_series",
       "a graph's kernels keep the arguments of the first time" },
    { "src/cuda/series.c", "if (memcmp(x->grid, last->grid, sizeof x->grid) == 0 &&", "if (",

@@ -48,6 +48,7 @@ local DEVICE = {
    flops = { type = "number", help = "f32 operations a second that work reaches" },
    bf16_flops = { type = "number", help = "the same of products of bf16 with f32 sums" },
    f16_flops = { type = "number", help = "the same of products of f16 with f32 sums" },
+   tf32_flops = { type = "number", help = "the same of products of tf32" },
    bandwidth = { type = "rate", help = "of memory, as work reaches it" },
    link = { type = "rate", help = "to another device of its host" },
    latency = { type = "seconds", help = "of that link" },
@@ -120,6 +121,8 @@ local function add_devices(cluster, number, given)
             or card.bf16_flops_per_s or 0,
          f16_flops_per_s = row.f16_flops and rate(row, "f16_flops", nil, what)
             or card.f16_flops_per_s or 0,
+         tf32_flops_per_s = row.tf32_flops and rate(row, "tf32_flops", nil, what)
+            or card.tf32_flops_per_s or 0,
          bytes_per_s = rate(row, "bandwidth", card.bytes_per_s, what),
          link_bytes_per_s = rate(row, "link", card.link_bytes_per_s, what),
          link_latency_ns = latency_ns(row.latency),
@@ -422,7 +425,7 @@ end
 
 local function alike(a, b)
    for _, key in ipairs { "kind", "host", "memory_bytes", "flops_per_s", "bytes_per_s",
-      "link_bytes_per_s", "bf16_flops_per_s", "f16_flops_per_s" } do
+      "link_bytes_per_s", "bf16_flops_per_s", "f16_flops_per_s", "tf32_flops_per_s" } do
       if a[key] ~= b[key] then return false end
    end
    return (a.name:match("%s(.*)$") or "") == (b.name:match("%s(.*)$") or "")

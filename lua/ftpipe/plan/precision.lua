@@ -1,10 +1,11 @@
 --- What numbers products with weights are made of: one row each.
 --
--- On devices that are here, bf16 rounds the operands of products with weights; all else is f32. On
--- devices of plans (sim:) it is what cards are mostly trained with: all that nodes give is kept in
--- 16 bits and products run at the card's rate for these, while weights, their gradients and the
--- optimizer's state are f32, and products read copies of the weights in 16 bits (Micikevicius et
--- al., "Mixed Precision Training", ICLR 2018, section 3.1).
+-- On devices that are here, bf16 and tf32 round the operands of products with weights; all else is
+-- f32. On devices of plans (sim:) tf32 is the same, and bf16 is what cards are mostly trained
+-- with: all that nodes give is kept in 16 bits and products run at the card's rate for these,
+-- while weights, their gradients and the optimizer's state are f32, and products read copies of
+-- the weights in 16 bits (Micikevicius et al., "Mixed Precision Training", ICLR 2018, section
+-- 3.1).
 
 local core = require("ftpipe.core")
 local usage = require("ftpipe.base.usage")
@@ -12,12 +13,13 @@ local usage = require("ftpipe.base.usage")
 local M = {}
 
 --- { name =, rate = field of a device: its rate, apply = what it does to a graph (for a kind of
--- device); nil: it is of plans alone }.
+-- device); nil: it is of plans alone, stores = in plans what nodes give is kept in it }.
 M.rows = {
    { name = "f32", apply = function() end },
-   { name = "bf16", rate = "bf16_flops_per_s",
+   { name = "tf32", rate = "tf32_flops_per_s", apply = function(graph) graph:tf32() end },
+   { name = "bf16", rate = "bf16_flops_per_s", stores = true,
       apply = function(graph, kind) graph:bf16(kind ~= "cpu") end },
-   { name = "f16", rate = "f16_flops_per_s" },
+   { name = "f16", rate = "f16_flops_per_s", stores = true },
 }
 
 local function find(name)
@@ -33,8 +35,8 @@ end
 function M.check(o, devices)
    local row = find(o.precision)
    if devices[1].kind ~= "sim" and not row.apply then
-      usage.of(o, "{precision=%s} is for plans on devices like sim:8xv100; here bf16 and f32 "
-         .. "run", row.name)
+      usage.of(o, "{precision=%s} is for plans on devices like sim:8xv100; here f32, bf16 and, "
+         .. "on cards, tf32 run", row.name)
    end
    for _, device in ipairs(devices) do
       local lacks = row.rate and device[row.rate] == 0
@@ -64,7 +66,7 @@ end
 -- @tparam string kind of the devices: those of "sim" will not run it
 function M.apply(name, graph, kind)
    local row = find(name)
-   if kind == "sim" and row.rate then
+   if kind == "sim" and row.stores then
       graph:store(row.name)
    else
       row.apply(graph, kind)
@@ -75,9 +77,9 @@ end
 function M.words(name, planned)
    local row = find(name)
    if not row.rate then return nil end
-   return (planned and "precision: activations and copies of weights in %s; weights, gradients "
-      .. "and optimizer f32" or "precision: products of %s with f32 sums, the rest f32")
-      :format(row.name)
+   local what = planned and row.stores and "activations and copies of weights in %s; weights, "
+      .. "gradients and optimizer f32" or "products of %s with f32 sums, the rest f32"
+   return "precision: " .. what:format(row.name)
 end
 
 return M
