@@ -38,7 +38,7 @@ static const crew crews[] = {
 enum { CREWS = sizeof crews / sizeof *crews };
 
 typedef struct outcome {
-    double losses[LEGS][BATCHES], norms[LEGS][BATCHES];
+    double losses[LEGS][BATCHES], norms[LEGS][BATCHES], gaps[LEGS][BATCHES][3];
     float params[LEGS][PARAMS][WEIGHTS], states[LEGS][PARAMS][STATES][WEIGHTS];
     int n_events[4];
     int64_t bytes[4][FT_MEMORY_CLASSES];
@@ -82,6 +82,7 @@ static ft_status train_leg(ft_run *run, const job *j, int leg, int64_t first, in
         FT_TRY(ft_run_next(run, &result, INT64_C(60000000000), err));
         HOLDS(result.step == first + taken && result.rate == j->rate);
         o->losses[leg][taken] = result.loss;
+        for (int s = 0; s < 3; s++) o->gaps[leg][taken][s] = ft_run_gap(run, s);
         o->norms[leg][taken++] = result.grad_norm;
     }
     return ft_run_end(run, err);
@@ -213,6 +214,7 @@ static bool prepare(job *j, const way *w, int n_devices)
         ready = ready && pipeline_init(p, devices, w->schedule);
         p->weights = w->weights;
         p->options.clip = w->clip;
+        p->options.gaps = p->options.gnorm = true;
         p->cut.late_norms = w->clip > 0 && !p->schedule->synchronous;
         if (w->replicas[0])
             ready = ready && needed == n_devices && pipeline_replicate(p, replicas, 3);
@@ -264,7 +266,8 @@ static void compare(const job *one, const job *all, const way *w, int number)
 {
     const outcome *a = &one->o, *b = &all->o;
     bool fine = CHECK(memcmp(a->losses, b->losses, sizeof a->losses) == 0);
-    fine &= CHECK(memcmp(a->norms, b->norms, sizeof a->norms) == 0);
+    fine &= CHECK(memcmp(a->norms, b->norms, sizeof a->norms) == 0 && a->norms[0][0] > 0);
+    fine &= CHECK(memcmp(a->gaps, b->gaps, sizeof a->gaps) == 0);
     fine &= CHECK(memcmp(a->params, b->params, sizeof a->params) == 0);
     fine &= CHECK(memcmp(a->states, b->states, sizeof a->states) == 0);
     fine &= CHECK(memcmp(a->n_events, b->n_events, sizeof a->n_events) == 0);

@@ -82,7 +82,8 @@ void versions_begin(ft_run *run)
         run->stages[s].versions.newest = (ft_versions){{0, 0}};
         run->stages[s].predicted_version = -1;
         run->stages[s].predicted_for = 0;
-        for (int i = 0; i < run->blueprint->stages[s].marks.n; i++) run->stages[s].marked[i] = 0;
+        for (int i = 0; stage_is_here(run, s) && i < run->blueprint->stages[s].marks.n; i++)
+            run->stages[s].marked[i] = 0;
     }
 }
 
