@@ -26,16 +26,35 @@ int64_t ft_place_room(int64_t bytes)
     return bytes ? bytes - FT_GUARD_BYTES : 0;
 }
 
+/* What is alive changes: at the step where a tensor begins, and behind the one where it ends. */
+typedef struct change {
+    int64_t at, bytes;
+} change;
+
+static int compare_changes(const void *left, const void *right)
+{
+    const change *a = left, *b = right;
+    if (a->at != b->at) return a->at < b->at ? -1 : 1;
+    return (a->bytes > b->bytes) - (a->bytes < b->bytes); /* who goes goes first */
+}
+
 int64_t ft_memory_lower_bound(const ft_interval *intervals, int n)
 {
-    int64_t most = 0;
-    for (int i = 0; i < n; i++) { /* the most are alive when some tensor begins */
-        int64_t alive = 0;
-        for (int j = 0; j < n; j++)
-            if (intervals[j].begin <= intervals[i].begin && intervals[i].begin <= intervals[j].end)
-                alive += ft_memory_round(intervals[j].bytes);
+    int64_t most = 0, alive = 0, room;
+    change *changes =
+        ft_size_mul(2 * (int64_t)n + 1, sizeof *changes, &room) ? ft_alloc(room) : NULL;
+    if (!changes) return -1;
+    for (int i = 0; i < n; i++) {
+        int64_t bytes = ft_memory_round(intervals[i].bytes);
+        changes[2 * i] = (change){intervals[i].begin, bytes};
+        changes[2 * i + 1] = (change){(int64_t)intervals[i].end + 1, -bytes};
+    }
+    qsort(changes, 2 * (size_t)n, sizeof *changes, compare_changes);
+    for (int64_t i = 0; i < 2 * (int64_t)n; i++) {
+        alive += changes[i].bytes;
         if (alive > most) most = alive;
     }
+    ft_free(changes);
     return most;
 }
 
@@ -197,14 +216,15 @@ ft_status ft_memory_layout(const ft_interval *intervals, int n, int64_t *offsets
     *total = 0;
     FT_TRY(check_intervals(intervals, n, err));
     if (!n) return FT_OK;
-    block *blocks = new_blocks(n);
+    int64_t least = ft_memory_lower_bound(intervals, n);
+    block *blocks = least < 0 ? NULL : new_blocks(n);
     if (!blocks) return ft_fail(err, FT_NOMEM, "layout: no memory for %d intervals", n);
     for (int i = 0; i < n; i++)
         blocks[i] = (block){.size = ft_memory_round(intervals[i].bytes),
                             .begin = intervals[i].begin,
                             .end = intervals[i].end,
                             .number = i};
-    place_best(blocks, n, ft_memory_lower_bound(intervals, n), offsets, total);
+    place_best(blocks, n, least, offsets, total);
     ft_free(blocks);
     return FT_OK;
 }
@@ -239,12 +259,13 @@ ft_status ft_memory_layout_times(const ft_interval *intervals, const int *item, 
             return ft_fail(err, FT_INVALID, "layout: interval %d is of item %d, there are %d", i,
                            item[i], n_items);
     if (!n) return FT_OK;
-    block *blocks = new_blocks(n_items);
+    int64_t least = ft_memory_lower_bound(intervals, n);
+    block *blocks = least < 0 ? NULL : new_blocks(n_items);
     ft_interval *times = ft_alloc((int64_t)n * (int64_t)sizeof *times);
     ft_status status = FT_OK;
     if (blocks && times) {
         gather_times(blocks, n_items, intervals, item, n, times);
-        place_best(blocks, n_items, ft_memory_lower_bound(intervals, n), offsets, total);
+        place_best(blocks, n_items, least, offsets, total);
     } else {
         status = ft_fail(err, FT_NOMEM, "layout: no memory for %d intervals", n);
     }

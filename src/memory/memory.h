@@ -41,7 +41,8 @@ ft_status ft_memory_layout(const ft_interval *intervals, int n, int64_t *offsets
 ft_status ft_memory_layout_times(const ft_interval *intervals, const int *item, int n, int n_items,
                                  int64_t *offsets, int64_t *total, ft_error *err);
 
-/* The largest sum of rounded bytes alive at one step: no layout can be smaller. */
+/* The largest sum of rounded bytes alive at one step: no layout can be smaller. -1 without
+ * memory to find it. */
 int64_t ft_memory_lower_bound(const ft_interval *intervals, int n);
 
 #endif
