@@ -2,6 +2,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "worlds.h"
 
@@ -40,6 +41,27 @@ static void alone(int rank, void *user)
     ft_world *w = meet();
     HOLDS(ft_world_rank(w) == rank && ft_world_size(w) == 1);
     ft_world_close(w);
+}
+
+/* Without memory for any part of a world it leaves as it came, too. */
+static void open_without_memory(int rank, void *user)
+{
+    (void)rank;
+    (void)user;
+    int refused = 0;
+    for (int n = 1; n <= 8; n++) {
+        ft_world *w = NULL;
+        ft_error err = {FT_OK, ""};
+        int64_t live = ft_alloc_live();
+        ft_alloc_fail_after(n);
+        ft_status status = ft_world_open(&w, "1", hear_line, &err);
+        ft_alloc_fail_after(0);
+        refused += !w;
+        HOLDS(w || status == FT_NOMEM);
+        ft_world_close(w);
+        HOLDS(ft_alloc_live() == live);
+    }
+    HOLDS(refused >= 3);
 }
 
 static void are_of_two_builds(int rank, void *user)
@@ -555,6 +577,7 @@ static void measure(int rank, void *user)
 int main(void)
 {
     run_ranks(1, alone, NULL);
+    run_ranks(1, open_without_memory, NULL);
     run_ranks(3, know_each_other, NULL);
     run_ranks(3, are_of_two_builds, NULL);
     run_ranks(3, write_letters, NULL);

@@ -99,8 +99,13 @@ static ft_status open_world(ft_world **out, const char *version, ft_world_say *s
     ft_world *w = ft_alloc(sizeof *w);
     if (w) w->peers = ft_alloc(size * (int64_t)sizeof *w->peers);
     if (w) w->ends = ft_alloc(size * (int64_t)sizeof *w->ends);
-    if (!w || !w->peers || !w->ends)
+    if (!w || !w->peers || !w->ends) {
+        mpi->close();
+        if (w) ft_free(w->peers);
+        if (w) ft_free(w->ends);
+        ft_free(w);
         return ft_fail(err, FT_NOMEM, "no memory for %d processes", size);
+    }
     w->mpi = mpi;
     w->says = says;
     w->rank = rank;
