@@ -19,9 +19,12 @@ struct ranks {
     char **slips; /* by rank: ring of what is said of batches */
     int64_t *slip_bytes;
     int64_t *placed, *heard; /* by rank: slips so far in this leg */
-    char *page;              /* at rank 0: room for what is said */
-    bool begun;              /* others have other parameters than zeros */
-    bool is_torn;            /* a leg was ended early, messages of it may be under way */
+    /* At rank 0, by rank and parameter: whether it has a copy of what another stage owns; of its
+     * state. */
+    bool *copies, *state_copies;
+    char *page;   /* at rank 0: room for what is said */
+    bool begun;   /* others have other parameters than zeros */
+    bool is_torn; /* a leg was ended early, messages of it may be under way */
     ft_error failure;
 };
 
@@ -354,26 +357,16 @@ ft_status ranks_fetch(ft_run *run, int param, ft_error *err)
     return FT_OK;
 }
 
-/* Whether a stage of that rank has a copy of a parameter that another stage owns, or of its state.
- */
-static bool copies_param(const ft_run *run, int rank, int param, bool state)
-{
-    const ft_blueprint *b = run->blueprint;
-    for (int s = 0; s < b->cut.n_stages; s++)
-        for (int i = 0; rank_of_stage(run, s) == rank && i < b->stages[s].n_params; i++) {
-            const ft_stage_param *p = &b->stages[s].params[i];
-            if (p->param == param && (state ? p->with_state : p->replica)) return true;
-        }
-    return false;
-}
-
 /* To the owner and to those who have copies, unless they are here. */
 static void store(ft_run *run, say_kind kind, int param, const char *data, int64_t bytes)
 {
-    int owner = rank_of_stage(run, run->blueprint->params[param].owner);
+    const ft_blueprint *b = run->blueprint;
+    const struct ranks *r = run->ranks;
+    int owner = rank_of_stage(run, b->params[param].owner);
+    const bool *copies = kind == SAY_STORE ? r->copies : r->state_copies;
     memcpy(page_of(run), data, (size_t)bytes);
     for (int rank = 1; rank < ft_world_size(run->world); rank++)
-        if (rank == owner || copies_param(run, rank, param, kind == SAY_STORE_STATE))
+        if (rank == owner || copies[rank * b->n_params + param])
             say(run, rank, (control){.kind = (int32_t)kind, .number = param}, bytes);
 }
 
@@ -455,6 +448,24 @@ static ft_status open_page(ft_run *run, ft_error *err)
     return run->ranks->page ? FT_OK : no_memory(err);
 }
 
+static ft_status note_copies(ft_run *run, ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    struct ranks *r = run->ranks;
+    int64_t n = (int64_t)ft_world_size(run->world) * b->n_params;
+    r->copies = ft_arena_array(run->arena, 2 * n + 1, sizeof *r->copies);
+    if (!r->copies) return no_memory(err);
+    r->state_copies = r->copies + n;
+    for (int s = 0; s < b->cut.n_stages; s++)
+        for (int i = 0; i < b->stages[s].n_params; i++) {
+            const ft_stage_param *p = &b->stages[s].params[i];
+            int64_t at = (int64_t)rank_of_stage(run, s) * b->n_params + p->param;
+            r->copies[at] = r->copies[at] || p->replica;
+            r->state_copies[at] = r->state_copies[at] || p->with_state;
+        }
+    return FT_OK;
+}
+
 ft_status ranks_open(ft_run *run, ft_error *err)
 {
     int second = run->trains != NULL;
@@ -473,6 +484,7 @@ ft_status ranks_open(ft_run *run, ft_error *err)
     FT_TRY(open_slips(run, err));
     FT_TRY(open_outputs(run, err));
     if (leads(run)) FT_TRY(open_page(run, err));
+    if (leads(run)) FT_TRY(note_copies(run, err));
     const ft_receiver done = {r->done_tag, 1, r, place_slip, hear_slip};
     const ft_receiver failure = {r->failure_tag, 1, r, place_failure, hear_failure};
     if (run->rank) return FT_OK;
