@@ -125,25 +125,6 @@ static int ranks_library(lua_State *L)
     return 1;
 }
 
-static ft_status hear_replies(ft_world *world, ft_error *err)
-{
-    ft_status status = FT_OK;
-    for (int i = 1; i < ft_world_size(world); i++) {
-        ft_letter letter;
-        ft_error error;
-        bool got;
-        FT_TRY(ft_world_take(world, FT_TAG_REPLY, -1, &letter, &got, err));
-        memcpy(&error, letter.data, sizeof error);
-        if (error.status != FT_OK && status == FT_OK) {
-            *err = error;
-            status = ft_error_wrap(err, "rank %d (host %s)", letter.peer,
-                                   ft_world_host(world, letter.peer));
-        }
-        ft_world_drop(world, &letter);
-    }
-    return status;
-}
-
 /*** At rank 0: gives the others something to do, a text; returns when all are ready for it.
  * @function ranks.tell
  * @tparam string job
@@ -161,7 +142,8 @@ static int ranks_say(lua_State *L)
     const char *job = lua_tolstring(L, -1, &bytes);
     for (int r = 1; r < ft_world_size(world); r++)
         ft_world_send(world, r, FT_TAG_JOB, job, (int64_t)bytes, true);
-    if (hear_replies(world, &err) != FT_OK) return script_raise(L, &err);
+    if (ft_world_take_replies(world, FT_TAG_REPLY, NULL, NULL, &err) != FT_OK)
+        return script_raise(L, &err);
     return 0;
 }
 

@@ -155,11 +155,6 @@ static void hear_slip(void *user, int from, int tag, int64_t bytes)
 
 /* -- failures ---------------------------------------------------------------------------------- */
 
-static void name_rank(const ft_run *run, int rank, ft_error *error)
-{
-    ft_error_wrap(error, "rank %d (host %s)", rank, ft_world_host(run->world, rank));
-}
-
 /* What all find in a batch, or are told by rank 0, it knows. */
 void ranks_tell(ft_run *run, const ft_error *error)
 {
@@ -182,7 +177,7 @@ static void hear_failure(void *user, int from, int tag, int64_t bytes)
     struct ranks *r = user;
     (void)tag;
     (void)bytes;
-    name_rank(r->run, from, &r->failure);
+    ft_world_name(r->run->world, from, &r->failure);
     run_stop(r->run, &r->failure);
 }
 
@@ -208,34 +203,9 @@ static void say_all(const ft_run *run, control c)
     for (int rank = 1; rank < ft_world_size(run->world); rank++) say(run, rank, c, 0);
 }
 
-/* A reply: *theirs is the failure that it tells of, which names its rank, and *s what is behind. */
-static ft_status take_reply(const ft_run *run, ft_letter *letter, strip *s, ft_error *theirs,
-                            ft_error *err)
+static ft_status hear_all(ft_run *run, void (*hear)(void *run, int rank, char *data), ft_error *err)
 {
-    bool got;
-    FT_TRY(ft_world_take(run->world, FT_TAG_REPLY, -1, letter, &got, err));
-    *s = (strip){letter->data, 0, true};
-    pass(s, theirs, sizeof *theirs);
-    if (theirs->status != FT_OK) name_rank(run, letter->peer, theirs);
-    return FT_OK;
-}
-
-/* Replies of all others, one each: `hear` gets what comes behind the error, if it is none. The
- * first failure that one tells of. */
-static ft_status hear_all(ft_run *run, void (*hear)(ft_run *run, int rank, strip *s), ft_error *err)
-{
-    ft_error first = {FT_OK, ""};
-    for (int i = 1; i < ft_world_size(run->world); i++) {
-        ft_letter letter;
-        ft_error theirs;
-        strip s;
-        FT_TRY(take_reply(run, &letter, &s, &theirs, err));
-        if (theirs.status == FT_OK && hear) hear(run, letter.peer, &s);
-        if (first.status == FT_OK) first = theirs;
-        ft_world_drop(run->world, &letter);
-    }
-    if (first.status != FT_OK && err) *err = first;
-    return first.status;
+    return ft_world_take_replies(run->world, FT_TAG_REPLY, hear, run, err);
 }
 
 /* -- legs -------------------------------------------------------------------------------------- */
@@ -265,24 +235,26 @@ void ranks_say_end(ft_run *run, bool complete)
 }
 
 /* Events, with times since rank 0 began. */
-static void hear_events(ft_run *run, int rank, strip *s)
+static void hear_events(void *user, int rank, char *data)
 {
+    ft_run *run = user;
+    strip s = {data, 0, true};
     int64_t shift = 0, start_ns = 0, offset, error;
-    pass(s, &start_ns, sizeof start_ns);
+    pass(&s, &start_ns, sizeof start_ns);
     if (ft_world_clock(run->world, rank, &offset, &error))
         shift = start_ns - offset - run->start_ns;
     else
         error = -1;
-    pass_devices(run, rank, s);
+    pass_devices(run, rank, &s);
     for (int d = 0; d < run->n_devices; d++) {
         worker *w = &run->workers[d];
         if (run->blueprint->cut.devices[d].rank != rank) continue;
-        pass(s, &w->allocations, sizeof w->allocations);
+        pass(&s, &w->allocations, sizeof w->allocations);
         run->timeline->clock_error_ns[d] = error;
         for (int k = 0; k < FT_STREAM_COUNT; k++) {
-            pass_number(s, &w->n_events[k]);
+            pass_number(&s, &w->n_events[k]);
             int64_t n = atomic_load(&w->n_events[k]);
-            pass(s, w->events[k], n * (int64_t)sizeof(ft_event));
+            pass(&s, w->events[k], n * (int64_t)sizeof(ft_event));
             ft_events_shift(w->events[k], n, shift);
         }
     }
@@ -340,11 +312,11 @@ ft_status ranks_fetch(ft_run *run, int param, ft_error *err)
     mirror *m = &run->mirrors[param];
     ft_letter letter;
     ft_error theirs;
-    strip s;
     if (run->ranks->begun) { /* else nobody has written anything yet */
         say(run, rank_of_stage(run, b->params[param].owner),
             (control){.kind = SAY_FETCH, .number = param}, 0);
-        FT_TRY(take_reply(run, &letter, &s, &theirs, err));
+        FT_TRY(ft_world_take_reply(run->world, FT_TAG_REPLY, &letter, &theirs, err));
+        strip s = {letter.data, sizeof theirs, true};
         if (theirs.status == FT_OK) {
             pass(&s, m->param, ft_spec_bytes(&b->params[param].spec));
             pass(&s, m->state, ft_blueprint_state_bytes(b, param));

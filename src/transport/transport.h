@@ -83,6 +83,19 @@ ft_status ft_world_take(ft_world *world, int tag, int64_t timeout_ns, ft_letter 
                         ft_error *err);
 void ft_world_drop(ft_world *world, ft_letter *letter);
 
+/* Replies are messages that begin with an ft_error: that of who replies, or FT_OK. */
+
+/* Waits for one: *theirs is its error, with the rank and host in front when it is a failure. */
+ft_status ft_world_take_reply(ft_world *world, int tag, ft_letter *out, ft_error *theirs,
+                              ft_error *err);
+/* Waits for one of every other process: `hear`, unless it is NULL, gets what is behind the error of
+ * each that tells of no failure. The first failure that one tells of. */
+ft_status ft_world_take_replies(ft_world *world, int tag,
+                                void (*hear)(void *user, int rank, char *data), void *user,
+                                ft_error *err);
+/* Puts the rank and host of a process in front of its failure. */
+void ft_world_name(const ft_world *world, int rank, ft_error *failure);
+
 /* What passes between rank 0 and another process when nothing else does. */
 typedef struct ft_link_rates {
     double latency_ns; /* of a word, one way */

@@ -363,6 +363,37 @@ void ft_world_drop(ft_world *w, ft_letter *letter)
     letter->data = NULL;
 }
 
+void ft_world_name(const ft_world *w, int rank, ft_error *failure)
+{
+    ft_error_wrap(failure, "rank %d (host %s)", rank, ft_world_host(w, rank));
+}
+
+ft_status ft_world_take_reply(ft_world *w, int tag, ft_letter *out, ft_error *theirs, ft_error *err)
+{
+    bool got;
+    FT_TRY(ft_world_take(w, tag, -1, out, &got, err));
+    memcpy(theirs, out->data, sizeof *theirs);
+    if (theirs->status != FT_OK) ft_world_name(w, out->peer, theirs);
+    return FT_OK;
+}
+
+ft_status ft_world_take_replies(ft_world *w, int tag,
+                                void (*hear)(void *user, int rank, char *data), void *user,
+                                ft_error *err)
+{
+    ft_error first = {FT_OK, ""};
+    for (int i = 1; i < w->size; i++) {
+        ft_letter letter;
+        ft_error theirs;
+        FT_TRY(ft_world_take_reply(w, tag, &letter, &theirs, err));
+        if (theirs.status == FT_OK && hear) hear(user, letter.peer, letter.data + sizeof theirs);
+        if (first.status == FT_OK) first = theirs;
+        ft_world_drop(w, &letter);
+    }
+    if (first.status != FT_OK && err) *err = first;
+    return first.status;
+}
+
 void ft_world_progress(ft_world *w)
 {
     if (pthread_mutex_trylock(&w->carrying) != 0) return;

@@ -48,7 +48,8 @@ return {
       "c/engine_ranks", "slips of batches overwrite each other" },
    { "src/ranks/ranks.c", "if (s->reads && s->at) note_failure(run, number, &failure, order);",
       "", "c/engine_ranks", "failures of batches elsewhere are not noted" },
-   { "src/ranks/ranks.c", "    name_rank(r->run, from, &r->failure);\n", "", "c/engine_ranks",
+   { "src/ranks/ranks.c", "    ft_world_name(r->run->world, from, &r->failure);\n", "",
+      "c/engine_ranks",
       "a failure does not say where it was" },
    { "src/ranks/ranks.c", "    run_stop(r->run, &r->failure);\n", "", "c/engine_ranks",
       "failures of other processes stop nothing" },
@@ -76,7 +77,7 @@ return {
       "events of others begin on another clock" },
    { "src/ranks/ranks.c", "run->timeline->clock_error_ns[d] = error;", "", "c/engine_ranks",
       "nobody says how far clocks of others are known" },
-   { "src/ranks/ranks.c", "            pass(s, w->events[k], n * (int64_t)sizeof(ft_event));\n",
+   { "src/ranks/ranks.c", "            pass(&s, w->events[k], n * (int64_t)sizeof(ft_event));\n",
       "", "c/engine_ranks", "events of others are not told" },
    -- src/engine/serve.c: the others
    { "src/engine/serve.c", "ft_run_begin(s->now, s->leg, c->first_step, true, err);",
