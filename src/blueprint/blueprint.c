@@ -284,8 +284,8 @@ double ft_blueprint_traffic(const ft_blueprint *b, int edge, double *messages)
         *messages = b->cut.micro_batches;
         return (double)b->plan_edges[edge].bytes * *messages;
     }
-    for (int e = 0; e < b->n_edges; e++) {
-        if (b->cargoes[e].edge != edge) continue;
+    int first = b->edge_first[edge]; /* those of an edge of the plan are one behind the other */
+    for (int e = first; e >= 0 && e < b->n_edges && b->cargoes[e].edge == edge; e++) {
         bytes += (double)b->edges[e].bytes;
         *messages += 1;
     }

@@ -21,26 +21,54 @@ static bool same_ends(const ft_edge *a, const ft_edge *b)
            a->to_kind == b->to_kind;
 }
 
-/* Edges while they are found: of every stage, the newest that begins there, and by edge, the one
- * before it. */
+/* Edges by the stage that they begin in: of every stage the newest, and by edge the one before it;
+ * -1: none. */
+typedef struct by_maker {
+    int *newest, *before;
+} by_maker;
+
+static ft_status open_index(by_maker *x, ft_arena *arena, int n_stages, int n_edges, ft_error *err)
+{
+    x->newest = ft_arena_array(arena, n_stages + 1, sizeof(int));
+    x->before = ft_arena_array(arena, n_edges + 1, sizeof(int));
+    if (!x->newest || !x->before) return no_memory(err);
+    for (int s = 0; s < n_stages; s++) x->newest[s] = -1;
+    return FT_OK;
+}
+
+static void note_edge(by_maker *x, const ft_edge *edges, int e)
+{
+    x->before[e] = x->newest[edges[e].from];
+    x->newest[edges[e].from] = e;
+}
+
+/* The number of the edge between those actions, or -1. */
+static int find_edge(const by_maker *x, const ft_edge *edges, const ft_edge *wanted)
+{
+    int e = x->newest[wanted->from];
+    while (e >= 0 && !same_ends(&edges[e], wanted)) e = x->before[e];
+    return e;
+}
+
+/* Edges while they are found. */
 typedef struct search {
     ft_blueprint *b;
-    int *newest, *before; /* -1: none */
+    by_maker index;
 } search;
 
 /* The number of the edge between those actions, added when it is new; -1 without memory. */
 static int get_edge(search *q, const ft_edge *wanted)
 {
     ft_blueprint *b = q->b;
-    for (int e = q->newest[wanted->from]; e >= 0; e = q->before[e])
-        if (same_ends(&b->edges[e], wanted)) return e;
+    int known = find_edge(&q->index, b->edges, wanted);
+    if (known >= 0) return known;
     b->edges = ft_arena_room(b->arena, b->edges, b->n_edges, sizeof *b->edges);
     b->cargoes = ft_arena_room(b->arena, b->cargoes, b->n_edges, sizeof *b->cargoes);
-    q->before = ft_arena_room(b->arena, q->before, b->n_edges, sizeof(int));
-    if (!b->edges || !b->cargoes || !q->before) return -1;
+    q->index.before = ft_arena_room(b->arena, q->index.before, b->n_edges, sizeof(int));
+    if (!b->edges || !b->cargoes || !q->index.before) return -1;
     b->edges[b->n_edges] = *wanted;
-    q->before[b->n_edges] = q->newest[wanted->from];
-    return q->newest[wanted->from] = b->n_edges++;
+    note_edge(&q->index, b->edges, b->n_edges);
+    return b->n_edges++;
 }
 
 static ft_status add_item(search *q, ft_edge edge, ft_cargo_kind kind, int item, ft_error *err)
@@ -207,14 +235,17 @@ static ft_status join_edges(ft_blueprint *b, ft_error *err)
 {
     b->plan_edges = ft_arena_array(b->arena, b->n_edges + 1, sizeof *b->plan_edges);
     b->edge_first = ft_arena_array(b->arena, b->n_edges + 1, sizeof *b->edge_first);
+    by_maker index;
     if (!b->plan_edges || !b->edge_first) return no_memory(err);
+    FT_TRY(open_index(&index, b->arena, b->seating.n_stages, b->n_edges, err));
     for (int e = 0; e < b->n_edges; e++) {
         ft_edge edge = in_plan(b, &b->edges[e]);
-        int k = 0;
-        while (k < b->n_plan_edges && !same_ends(&b->plan_edges[k], &edge)) k++;
-        if (k == b->n_plan_edges) {
+        int k = find_edge(&index, b->plan_edges, &edge);
+        if (k < 0) {
+            k = b->n_plan_edges++;
             b->edge_first[k] = e;
-            b->plan_edges[b->n_plan_edges++] = edge;
+            b->plan_edges[k] = edge;
+            note_edge(&index, b->plan_edges, k);
         }
         b->cargoes[e].edge = k;
         if (edge.bytes > b->plan_edges[k].bytes) b->plan_edges[k].bytes = edge.bytes;
@@ -282,9 +313,8 @@ ft_status blueprint_index_edges(ft_blueprint *b, ft_error *err)
 
 ft_status blueprint_find_edges(ft_blueprint *b, ft_error *err)
 {
-    search q = {.b = b, .newest = ft_arena_array(b->arena, b->cut.n_stages + 1, sizeof(int))};
-    if (!q.newest) return no_memory(err);
-    for (int s = 0; s < b->cut.n_stages; s++) q.newest[s] = -1;
+    search q = {.b = b};
+    FT_TRY(open_index(&q.index, b->arena, b->cut.n_stages, 0, err));
     FT_TRY(add_value_edges(&q, err));
     if (!b->cut.forward_only) {
         FT_TRY(add_term_edges(&q, err));
@@ -355,7 +385,27 @@ typedef struct found {
     int n, n_plan_edges;
     ft_edge *edges, *plan_edges;
     ft_cargo *cargoes;
+    by_maker index; /* of its edges of the plan */
+    int *first,
+        *next; /* by edge of the plan, the first of its edges; by edge, the next; -1: none */
 } found;
+
+static ft_status index_found(found *f, const ft_blueprint *b, ft_error *err)
+{
+    FT_TRY(open_index(&f->index, b->arena, b->seating.n_stages, f->n_plan_edges, err));
+    f->first = ft_arena_array(b->arena, f->n_plan_edges + 1, sizeof(int));
+    f->next = ft_arena_array(b->arena, f->n + 1, sizeof(int));
+    if (!f->first || !f->next) return no_memory(err);
+    for (int k = 0; k < f->n_plan_edges; k++) {
+        f->first[k] = -1;
+        note_edge(&f->index, f->plan_edges, k);
+    }
+    for (int e = f->n - 1; e >= 0; e--) {
+        f->next[e] = f->first[f->cargoes[e].edge];
+        f->first[f->cargoes[e].edge] = e;
+    }
+    return FT_OK;
+}
 
 /* Edge k of the plan, of which nothing was found, is order alone: of every two that it joins. */
 static void add_order(ft_blueprint *b, const ft_edge *edge, int k, int64_t *nothing)
@@ -375,8 +425,7 @@ static void add_order(ft_blueprint *b, const ft_edge *edge, int k, int64_t *noth
 /* Likewise one of which edges were found: those, with its slots. */
 static void add_found(ft_blueprint *b, const found *f, int number, const ft_edge *edge, int k)
 {
-    for (int e = 0; e < f->n; e++) {
-        if (f->cargoes[e].edge != number) continue;
+    for (int e = f->first[number]; e >= 0; e = f->next[e]) {
         b->cargoes[b->n_edges] = f->cargoes[e];
         b->cargoes[b->n_edges].edge = k;
         b->edges[b->n_edges] = f->edges[e];
@@ -386,11 +435,11 @@ static void add_found(ft_blueprint *b, const found *f, int number, const ft_edge
 
 static ft_status check_found(const ft_blueprint *b, const ft_plan *plan, ft_error *err)
 {
-    for (int k = 0; k < b->n_plan_edges; k++) {
-        int e = 0;
-        while (e < plan->n_edges && !same_ends(&plan->edges[e], &b->plan_edges[k])) e++;
-        if (e == plan->n_edges) return report_missing(b, k, err);
-    }
+    by_maker index;
+    FT_TRY(open_index(&index, b->arena, plan->n_stages, plan->n_edges, err));
+    for (int e = 0; e < plan->n_edges; e++) note_edge(&index, plan->edges, e);
+    for (int k = 0; k < b->n_plan_edges; k++)
+        if (find_edge(&index, plan->edges, &b->plan_edges[k]) < 0) return report_missing(b, k, err);
     return FT_OK;
 }
 
@@ -399,7 +448,12 @@ ft_status blueprint_take_plan(ft_blueprint *b, const ft_plan *plan, ft_error *er
     int n = plan->n_edges;
     int64_t pairs = 0, *nothing = ft_arena_array(b->arena, b->cut.n_graphs, sizeof *nothing);
     FT_TRY(check_found(b, plan, err));
-    const found f = {b->n_edges, b->n_plan_edges, b->edges, b->plan_edges, b->cargoes};
+    found f = {.n = b->n_edges,
+               .n_plan_edges = b->n_plan_edges,
+               .edges = b->edges,
+               .plan_edges = b->plan_edges,
+               .cargoes = b->cargoes};
+    FT_TRY(index_found(&f, b, err));
     for (int k = 0; k < n; k++)
         pairs += (int64_t)b->seating.of[plan->edges[k].from].n * b->seating.of[plan->edges[k].to].n;
     b->plan_edges = blueprint_copy(b->arena, plan->edges, n, sizeof *b->plan_edges);
@@ -411,10 +465,8 @@ ft_status blueprint_take_plan(ft_blueprint *b, const ft_plan *plan, ft_error *er
     b->n_edges = 0;
     b->n_plan_edges = n;
     for (int k = 0; k < n; k++) {
-        int number = 0, first = b->n_edges;
-        while (number < f.n_plan_edges && !same_ends(&f.plan_edges[number], &plan->edges[k]))
-            number++;
-        bool known = number < f.n_plan_edges;
+        int number = find_edge(&f.index, f.plan_edges, &plan->edges[k]), first = b->n_edges;
+        bool known = number >= 0;
         b->plan_edges[k].bytes = known ? f.plan_edges[number].bytes : 0;
         if (known)
             add_found(b, &f, number, &plan->edges[k], k);
