@@ -240,7 +240,7 @@ static ft_status price_transfers(const ft_blueprint *b, double *times, ft_error 
     double *latency = NULL, *per_byte = NULL;
     if (b->cut.machine) {
         latency = ft_arena_array(b->arena, 2 * (int64_t)n * n, sizeof *latency);
-        if (!latency) return ft_fail(err, FT_NOMEM, "engine: no memory for costs");
+        if (!latency) return ft_fail(err, FT_NOMEM, "blueprint: no memory for costs");
         per_byte = latency + (int64_t)n * n;
         FT_TRY(ft_machine_idle(b->cut.machine, latency, per_byte, err));
     }
@@ -285,7 +285,7 @@ static ft_status note_copies(ft_blueprint *b, ft_error *err)
 {
     int n = b->cut.n_devices;
     b->copy_bytes_per_s = ft_arena_array(b->arena, n, sizeof *b->copy_bytes_per_s);
-    if (!b->copy_bytes_per_s) return ft_fail(err, FT_NOMEM, "engine: no memory for costs");
+    if (!b->copy_bytes_per_s) return ft_fail(err, FT_NOMEM, "blueprint: no memory for costs");
     for (int d = 0; d < n; d++) {
         const ft_work_costs *costs = costs_of(b, d);
         b->copy_bytes_per_s[d] =
@@ -305,7 +305,7 @@ ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
     double *here[FT_ACT_COUNT] = {NULL}, *rows[FT_ACT_COUNT] = {NULL};
     double *times = ft_arena_array(b->arena, KINDS * (int64_t)(n + n_origins), sizeof(double));
     double *transfer = ft_arena_array(b->arena, b->n_plan_edges + 1, sizeof(double));
-    if (!times || !transfer) return ft_fail(err, FT_NOMEM, "engine: no memory for costs");
+    if (!times || !transfer) return ft_fail(err, FT_NOMEM, "blueprint: no memory for costs");
     FT_TRY(note_copies(b, err));
     for (int k = 0; k < KINDS; k++) {
         here[kinds[k]] = times + (int64_t)k * n;

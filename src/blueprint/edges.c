@@ -12,7 +12,7 @@
 
 static ft_status no_memory(ft_error *err)
 {
-    return ft_fail(err, FT_NOMEM, "engine: no memory for edges");
+    return ft_fail(err, FT_NOMEM, "blueprint: no memory for edges");
 }
 
 static bool same_ends(const ft_edge *a, const ft_edge *b)

@@ -11,7 +11,7 @@
 
 static ft_status no_memory(ft_error *err)
 {
-    return ft_fail(err, FT_NOMEM, "engine: no memory for evaluation");
+    return ft_fail(err, FT_NOMEM, "blueprint: no memory for evaluation");
 }
 
 ft_status blueprint_add_evaluation(ft_blueprint *b, ft_error *err)
@@ -36,13 +36,6 @@ ft_status blueprint_add_evaluation(ft_blueprint *b, ft_error *err)
 
 /* -- parameters -------------------------------------------------------------------------------- */
 
-static bool holds(const ft_stage *cut, int param)
-{
-    for (int i = 0; i < cut->n_params; i++)
-        if (cut->params[i] == param) return true;
-    return false;
-}
-
 static ft_status find_trained(ft_blueprint *b, int p, ft_error *err)
 {
     const ft_graph *g = b->trains->cut.graphs[0];
@@ -61,7 +54,7 @@ static ft_status find_trained(ft_blueprint *b, int p, ft_error *err)
 static int find_holder(const ft_blueprint *trains, int device, int param)
 {
     for (int s = 0; s < trains->cut.n_stages; s++)
-        if (trains->stages[s].device == device && holds(trains->stages[s].cut[0], param)) return s;
+        if (trains->stages[s].device == device && blueprint_stage_uses(trains, s, param)) return s;
     return -1;
 }
 

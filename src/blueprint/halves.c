@@ -11,7 +11,7 @@
 
 static ft_status no_memory(ft_error *err)
 {
-    return ft_fail(err, FT_NOMEM, "engine: no memory for the halves of backwards");
+    return ft_fail(err, FT_NOMEM, "blueprint: no memory for the halves of backwards");
 }
 
 /* Marks what the stage sends in the first half, and the values that it is made from. */

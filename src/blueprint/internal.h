@@ -12,8 +12,9 @@ ft_status blueprint_cut(ft_blueprint *b, const ft_cut *cut, ft_error *err);
 /* halves.c: what every action of a stage computes; then, of a plan, slots between halves. */
 ft_status blueprint_find_nodes(ft_blueprint *b, ft_error *err);
 void blueprint_count_held(ft_blueprint *b);
-/* owners.c: who updates which parameter. */
+/* owners.c: who updates which parameter; whether a stage reads one. */
 ft_status blueprint_find_owners(ft_blueprint *b, ft_error *err);
+bool blueprint_stage_uses(const ft_blueprint *b, int stage, int param);
 /* By stage of the plan: longest path to the last one over what forwards pass on. */
 void blueprint_find_depths(const ft_blueprint *b, int *depth);
 /* edges.c: edges and their cargo, from splits. */

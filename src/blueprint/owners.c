@@ -12,10 +12,10 @@
 
 static ft_status no_memory(ft_error *err)
 {
-    return ft_fail(err, FT_NOMEM, "engine: no memory for parameters");
+    return ft_fail(err, FT_NOMEM, "blueprint: no memory for parameters");
 }
 
-static bool stage_uses(const ft_blueprint *b, int stage, int param)
+bool blueprint_stage_uses(const ft_blueprint *b, int stage, int param)
 {
     const ft_stage *cut = b->stages[stage].cut[0];
     for (int i = 0; i < cut->n_params; i++)
@@ -48,7 +48,7 @@ static int find_owner(const ft_blueprint *b, int param, const int *depth)
     }
     if (owner >= 0) return owner;
     for (int s = 0; s < b->cut.n_stages; s++)
-        if (stage_uses(b, s, param)) return b->stages[s].origin;
+        if (blueprint_stage_uses(b, s, param)) return b->stages[s].origin;
     return 0; /* used nowhere: kept and saved all the same */
 }
 
@@ -99,7 +99,7 @@ static ft_status list_params(ft_blueprint *b, int s, ft_error *err)
     for (int p = 0; p < b->n_params; p++) {
         int owner = b->params[p].owner;
         bool changes = b->params[p].n_terms, knows = stage->predicts || stage->attenuates;
-        if (owner != s && !stage_uses(b, s, p)) continue;
+        if (owner != s && !blueprint_stage_uses(b, s, p)) continue;
         stage->params[stage->n_params++] =
             (ft_stage_param){.param = p,
                              .owned = owner == s,

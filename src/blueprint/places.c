@@ -14,7 +14,7 @@
 
 static ft_status no_memory(ft_error *err)
 {
-    return ft_fail(err, FT_NOMEM, "engine: no memory for layouts");
+    return ft_fail(err, FT_NOMEM, "blueprint: no memory for layouts");
 }
 
 /* -- places and programs ----------------------------------------------------------------------- */

@@ -61,7 +61,7 @@ static ft_status count_adopted(ft_blueprint *b, int s, bool *computes_old, ft_er
     ft_version_ring *ring = &stage->rings[FT_WEIGHTS_ADOPTED];
     ft_version_count count = {.n_slots = stage->n_under_way};
     count.forwards = ft_arena_array(b->arena, count.n_slots, sizeof *count.forwards);
-    if (!count.forwards) return ft_fail(err, FT_NOMEM, "engine: no memory for weight versions");
+    if (!count.forwards) return ft_fail(err, FT_NOMEM, "blueprint: no memory for weight versions");
     for (int64_t i = 0; i < ft_plan_length(plan, stage->device); i++) {
         ft_action a = ft_seated(&b->seating, stage->device, ft_plan_at(plan, stage->device, i));
         if (a.stage != s) continue;
@@ -188,7 +188,8 @@ ft_status blueprint_place_versions(ft_blueprint *b, int s, ft_error *err)
     ft_stage_layout *stage = &b->stages[s];
     int64_t bytes[FT_WEIGHTS_KINDS] = {0};
     stage->pack_old_at = ft_arena_array(b->arena, stage->n_packs + 1, sizeof(int64_t));
-    if (!stage->pack_old_at) return ft_fail(err, FT_NOMEM, "engine: no memory for weight versions");
+    if (!stage->pack_old_at)
+        return ft_fail(err, FT_NOMEM, "blueprint: no memory for weight versions");
     for (int i = 0; i < stage->n_params; i++) {
         ft_stage_param *p = &stage->params[i];
         int64_t *at = &bytes[kind_of(p)];

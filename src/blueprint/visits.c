@@ -12,7 +12,7 @@
 
 static ft_status no_memory(ft_error *err)
 {
-    return ft_fail(err, FT_NOMEM, "engine: no memory for the moves of evaluation");
+    return ft_fail(err, FT_NOMEM, "blueprint: no memory for the moves of evaluation");
 }
 
 /* Whether training moves the parameter, where a stage of evaluation reads it. */
