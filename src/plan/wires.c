@@ -10,6 +10,7 @@
 #include "plan/internal.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static ft_status no_memory(int n_edges, ft_error *err)
 {
@@ -56,19 +57,72 @@ static bool mark_groups(ft_wires *w, ft_arena *arena)
     return true;
 }
 
+/* A list of devices that are in it once. */
+typedef struct device_set {
+    int *seen; /* by device: the set that it was last put into */
+    int number, *list, n;
+} device_set;
+
+static void add_stage(device_set *d, const ft_seating *shares, int stage)
+{
+    const ft_stage_share *s = &shares->of[stage];
+    for (int i = 0; i < s->n; i++) {
+        int device = shares->seat_device[s->first + i];
+        if (d->seen[device] != d->number) d->list[d->n++] = device;
+        d->seen[device] = d->number;
+    }
+}
+
+/* Who makes or uses what passes along the edges of a spot, and replicas that wait for a sum. */
+static void find_woken(const ft_wires *w, int spot, device_set *d)
+{
+    int stage = spot / FT_ACT_COUNT;
+    d->number = spot + 1;
+    d->n = 0;
+    for (int i = w->in_first[spot]; i < w->in_first[spot + 1]; i++)
+        add_stage(d, w->shares, w->edges[w->in[i]].from);
+    for (int i = w->out_first[spot]; i < w->out_first[spot + 1]; i++)
+        add_stage(d, w->shares, w->edges[w->out[i]].to);
+    if (spot == ft_spot_of(stage, FT_ACT_REDUCE) && w->is_grouped[stage])
+        add_stage(d, w->shares, stage);
+}
+
+static bool list_woken(ft_wires *w, ft_arena *arena, int n_spots)
+{
+    int n_devices = 0;
+    for (int s = 0; s < w->shares->n_seats; s++)
+        if (w->shares->seat_device[s] >= n_devices) n_devices = w->shares->seat_device[s] + 1;
+    device_set d = {.seen = ft_arena_array(arena, n_devices + 1, sizeof(int)),
+                    .list = ft_arena_array(arena, n_devices + 1, sizeof(int))};
+    w->wake_first = ft_arena_array(arena, n_spots + 1, sizeof(int));
+    if (!d.seen || !d.list || !w->wake_first) return false;
+    for (int spot = 0; spot < n_spots; spot++) {
+        find_woken(w, spot, &d);
+        w->wake_first[spot + 1] = w->wake_first[spot] + d.n;
+    }
+    w->wake = ft_arena_array(arena, w->wake_first[n_spots] + 1, sizeof(int));
+    memset(d.seen, 0, (size_t)n_devices * sizeof(int));
+    for (int spot = 0; w->wake && spot < n_spots; spot++) {
+        d.list = &w->wake[w->wake_first[spot]];
+        find_woken(w, spot, &d);
+    }
+    return w->wake;
+}
+
 ft_status ft_wires_new(ft_wires **out, ft_arena *arena, const ft_seating *shares, int n_edges,
                        const ft_edge *edges, ft_error *err)
 {
     int n_spots = shares->n_stages * FT_ACT_COUNT;
     ft_wires *w = ft_arena_alloc(arena, sizeof *w);
     if (!w || !(w->done = ft_arena_array(arena, shares->n_seats, FT_ACT_COUNT * sizeof(int64_t))) ||
+        !(w->least = ft_arena_array(arena, n_spots, sizeof(int64_t))) ||
         !group_edges(arena, n_spots, n_edges, edges, true, &w->in_first, &w->in) ||
         !group_edges(arena, n_spots, n_edges, edges, false, &w->out_first, &w->out))
         return no_memory(n_edges, err);
     w->n_edges = n_edges;
     w->edges = edges;
     w->shares = shares;
-    if (!mark_groups(w, arena)) return no_memory(n_edges, err);
+    if (!mark_groups(w, arena) || !list_woken(w, arena, n_spots)) return no_memory(n_edges, err);
     *out = w;
     return FT_OK;
 }
@@ -142,9 +196,21 @@ static bool has_done(const ft_wires *w, int stage, ft_action_kind kind, int64_t 
     if (ft_action_per_micro(kind))
         return w->done[ft_spot_of(s->first + ft_share_replica(s, index), kind)] >
                ft_share_local(s, index);
-    for (int i = 0; i < s->n; i++)
-        if (w->done[ft_spot_of(s->first + i, kind)] <= index) return false;
-    return true;
+    return w->least[ft_spot_of(stage, kind)] > index;
+}
+
+/* An action of the replica is completed. */
+static void count_done(ft_wires *w, int stage, ft_action_kind kind, int replica)
+{
+    const ft_stage_share *s = &w->shares->of[stage];
+    int64_t *least = &w->least[ft_spot_of(stage, kind)];
+    int64_t before = w->done[ft_spot_of(s->first + replica, kind)]++;
+    if (before > *least) return;
+    *least = before + 1;
+    for (int i = 0; i < s->n; i++) {
+        int64_t done = w->done[ft_spot_of(s->first + i, kind)];
+        if (done < *least) *least = done;
+    }
 }
 
 /* Whether the receiver has a slot for item `index`: it has completed the one `slots` before it. */
@@ -275,8 +341,7 @@ void ft_wires_complete(ft_wires *w, const ft_meeting *m, int64_t end_ns, int64_t
         if (w->transfer_ns && m->kind == FT_ACT_RECEIVE) release(w, m->item, m, end_ns, event);
         return;
     }
-    int seat = w->shares->of[m->stage].first + m->replica;
-    w->done[ft_spot_of(seat, m->kind)]++;
+    count_done(w, m->stage, (ft_action_kind)m->kind, m->replica);
     if (!w->transfer_ns) return;
     int spot = ft_spot_of(m->stage, m->kind);
     for (int i = w->in_first[spot]; i < w->in_first[spot + 1]; i++)
@@ -318,11 +383,7 @@ void ft_wires_wake(const ft_wires *w, const ft_meeting *m, ft_wake_fn *look, voi
         return;
     }
     int spot = ft_spot_of(m->stage, m->kind);
-    for (int i = w->in_first[spot]; i < w->in_first[spot + 1]; i++)
-        wake_stage(w, w->edges[w->in[i]].from, look, user);
-    for (int i = w->out_first[spot]; i < w->out_first[spot + 1]; i++)
-        wake_stage(w, w->edges[w->out[i]].to, look, user);
-    if (m->kind == FT_ACT_REDUCE && w->is_grouped[m->stage]) wake_stage(w, m->stage, look, user);
+    for (int i = w->wake_first[spot]; i < w->wake_first[spot + 1]; i++) look(user, w->wake[i]);
 }
 
 void ft_wires_explain(const ft_wires *w, const ft_action *action, const ft_meeting *m, char *text,

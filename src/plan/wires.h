@@ -38,6 +38,8 @@ typedef struct ft_wires {
     const int *in_first, *in;   /* edges into spot s: in[in_first[s]] ... in[in_first[s + 1] - 1] */
     const int *out_first, *out; /* likewise those out of it; both by stage and kind */
     int64_t *done;              /* by seat and kind: actions completed */
+    int64_t *least;             /* by stage and kind: those that every replica has completed */
+    int *wake_first, *wake;     /* by stage and kind: devices that may go on behind it, each once */
     bool *is_grouped;           /* by stage: replicas whose sum is made behind their R */
     bool *is_sent, *is_received; /* by edge: S or V of the plan do it; NULL: of no edge */
     int64_t *sent, *received;
