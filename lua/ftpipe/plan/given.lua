@@ -6,6 +6,7 @@ local class = require("ftpipe.base.class")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
+local options = require("ftpipe.plan.options")
 local records = require("ftpipe.store.record")
 local schedules = require("ftpipe.schedule")
 local texts = require("ftpipe.schedule.text")
@@ -63,17 +64,10 @@ function M.partition(given, graph)
       recompute
 end
 
--- Flags that decide a plan. A run that goes on with the same ones goes on with the plan that it
--- has: costs that are measured again could give another. What the record says of the schedule is
--- what the plan is of, which --plan decides.
-local DECIDING = {
-   "batch", "clip", "devices", "max_staleness", "micro_batches", "model", "optimizer", "partition",
-   "plan", "precision", "profile", "recompute", "replicas", "schedule", "stages", "staleness",
-   "swap",
-}
-
 --- The plan that a run has recorded in its directory; nil when there is none, when it is to go on
--- by other flags, or in longer legs.
+-- by other flags that a plan is made by, or in longer legs. With the same ones it goes on with the
+-- plan that it has: costs that are measured again could give another. What the record says of the
+-- schedule is what the plan is of, which --plan decides.
 -- @tparam table args of the recipe
 -- @tparam int batches of the longest leg
 function M.recorded(args, batches)
@@ -85,8 +79,8 @@ function M.recorded(args, batches)
    end
    local flags = records.read(args.out).flags
    args = copy(args, { schedule = args.plan and flags.schedule or schedules.name(args.schedule) })
-   for _, name in ipairs(DECIDING) do
-      if flags[name] ~= args[name] then return nil end
+   for _, row in ipairs(options.rows) do
+      if row.plans and flags[row[1]] ~= args[row[1]] then return nil end
    end
    local given = M.open(path, true)
    return given.said.batches >= batches and given or nil
