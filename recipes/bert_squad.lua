@@ -20,7 +20,6 @@ local args = ft.args {
    devices = { default = "cpu:2" },
    batch = { default = 32 },
    epochs = { default = 2 },
-   optimizer = { default = "adamw" },
    lr = { default = 1e-3 },
    lr_schedule = { default = "linear" },
    warmup = { default = 0 },

@@ -19,7 +19,6 @@ local args = ft.args {
    devices = { default = "cpu:2" },
    batch = { default = 8 },
    epochs = { default = 3 },
-   optimizer = { default = "adamw" },
    lr = { default = 2e-3 },
    lr_schedule = { default = "linear" },
    warmup = { default = 0 },

@@ -5,7 +5,7 @@
 
 const ft_optimizer *script_opt_optimizer(lua_State *L, int t)
 {
-    const char *name = script_opt_string(L, t, "optimizer", "adamw");
+    const char *name = script_opt_string(L, t, "optimizer", ft_optimizers[0]->name);
     const ft_optimizer *optimizer = ft_optimizer_find(name);
     if (!optimizer) script_fault(L, "option 'optimizer': there is no '%s'", name);
     return optimizer;

@@ -68,7 +68,8 @@ typedef struct ft_optimizer {
     void (*predict)(const ft_prediction *prediction);
 } ft_optimizer;
 
-extern const ft_optimizer *const ft_optimizers[]; /* adamw, adafactor, sgd; NULL at the end */
+extern const ft_optimizer
+    *const ft_optimizers[]; /* the first where none is named; NULL at the end */
 const ft_optimizer *ft_optimizer_find(const char *name);
 
 /* Presets overwritten by n named values; FT_INVALID for unknown names and values out of range. */

@@ -162,7 +162,7 @@ local function head_of(t, device, devices, o)
       threads = threads,
       busy = devices[1].kind == "cpu" and math.max(1,
          math.min(#devices, math.floor(core.sys.cores() / threads))) or 1,
-      optimizer = o.optimizer or "adamw", options = options_text(o), graph = digest(t),
+      optimizer = o.optimizer, options = options_text(o), graph = digest(t),
    }
 end
 
@@ -253,7 +253,8 @@ local RULES = {
    recompute = { type = "boolean", default = false, help = "forward nodes run again, too" },
    accumulate = { type = "boolean", default = true, help = "gradients of several micro-batches" },
    dtype = { type = "string", default = "f32", help = "of products, for the head" },
-   optimizer = { type = "string", default = "adamw", help = "whose updates" },
+   optimizer = { type = "string", default = core.engine.optimizers()[1].name,
+      help = "whose updates" },
    calibrate = { type = "table", help = "what :calibration() of a measured profile gives" },
    hypers = { type = "table", help = "of the optimizer" },
    seconds = { type = "number", min = 0, help = "of measuring, about" },

@@ -39,7 +39,6 @@ local PRESETS = {
       model = { default = "embedded:t5_tiny" },
       devices = { default = "cpu:2" },
       batch = { default = 32 },
-      optimizer = { default = "adamw" },
       lr = { default = 1e-3 },
       clip = { default = 0 },
       max_source = true,
