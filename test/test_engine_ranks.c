@@ -2,6 +2,7 @@
  */
 #include <string.h>
 
+#include "base/clock.h"
 #include "engine_run.h"
 #include "worlds.h"
 

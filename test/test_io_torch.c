@@ -3,7 +3,7 @@
 #include "no_memory.h"
 
 #include "base/alloc.h"
-#include "io/io.h"
+#include "io/internal.h"
 #include "place.h"
 
 /* A pickle of {"w": tensor of 2 x 2 floats from element 1 of storage 0}, as torch.save writes it.
@@ -121,6 +121,73 @@ static void reads_a_tensor(void)
     ft_archive_close(archive);
 }
 
+/* As torch.save writes what was transposed, or is a part of a larger tensor: strides of its own. */
+static void reads_across_strides(void)
+{
+    static const struct {
+        char strides[2]; /* from element 1 of a storage of 0, 1 ... 5 */
+        float values[4];
+    } rows[] = {{{1, 2}, {1, 3, 2, 4}},
+                {{3, 1}, {1, 2, 4, 5}},
+                {{1, 3}, {1, 4, 2, 5}},
+                {{0, 1}, {1, 2, 1, 2}}};
+    static const ft_dtype dtypes[] = {FT_F32, FT_F64};
+    for (int i = 0; i < 8; i++) {
+        char program[N_PICKLE];
+        ft_error err = {0};
+        ft_archive *archive;
+        double room[4];
+        bool equal = false;
+        ft_dtype dtype = dtypes[i % 2];
+        ft_spec spec = {dtype, ft_shape_of(2, 2)};
+        ft_view view = ft_view_of(&spec, room);
+        int at = find("K\2K\1", 4);
+        memcpy(program, pickle, N_PICKLE);
+        program[at + 1] = rows[i / 2].strides[0];
+        program[at + 3] = rows[i / 2].strides[1];
+        builder z = make_file(program, N_PICKLE);
+        if (!CHECK_STATUS(open_builder(&archive, &z, &err), FT_OK)) continue;
+        CHECK_STATUS(ft_archive_read(archive, 0, &view, &err), FT_OK);
+        for (int k = 0; k < 4; k++)
+            CHECK((dtype == FT_F32 ? (double)((float *)(void *)room)[k] : room[k]) ==
+                  (double)rows[i / 2].values[k]);
+        CHECK_STATUS(ft_archive_equal(archive, 0, 0, &equal, &err), FT_OK);
+        CHECK(equal);
+        ft_archive_close(archive);
+    }
+}
+
+/* From any element on: 3 x 4 numbers that lie down the columns. */
+static void gathers_pieces(void)
+{
+    static const int64_t strides[] = {1, 3};
+    char all[12], out[12], whole[12];
+    for (int i = 0; i < 12; i++) all[i] = (char)i;
+    for (int i = 0; i < 12; i++) whole[i] = (char)(i / 4 + i % 4 * 3);
+    const ft_item item = {.n_dims = 2, .dims = {3, 4}, .strides = strides, .end = 12};
+    const ft_elements elements = {.item = &item, .bytes = 1, .all = all};
+    for (int i = 0; i < 12; i++)
+        for (int n = 0; n <= 12 - i; n++) {
+            CHECK_STATUS(ft_elements_read(&elements, i, n, out, NULL), FT_OK);
+            CHECK(memcmp(out, whole + i, (size_t)n) == 0);
+        }
+}
+
+/* Strides of 0 repeat elements: a few bytes would be as many numbers as somebody likes. */
+static void refuses_repeats(void)
+{
+    char program[N_PICKLE];
+    ft_error err = {0};
+    ft_archive *archive;
+    memcpy(program, pickle, N_PICKLE);
+    program[find("K\2K\2", 4) + 1] = 7; /* 7 x 2 of strides 0, 1 */
+    program[find("K\2K\1", 4) + 1] = 0;
+    builder z = make_file(program, N_PICKLE);
+    CHECK_STATUS(open_builder(&archive, &z, &err), FT_FORMAT);
+    CHECK(mentions(&err, "'w' reaches past its storage of 24 bytes"));
+    ft_archive_close(archive);
+}
+
 static void reads_a_directory_of_shards(void)
 {
     static const char index[] = "{\"weight_map\":{\"w\":\"part.bin\"}}";
@@ -151,7 +218,8 @@ static void refuses(void)
         ft_status status;
         const char *words;
     } rows[] = {
-        {"K\2K\2", 4, -1, 3, FT_UNSUPPORTED, "not contiguous"}, /* 2 x 3 with strides 2, 1 */
+        {"K\2K\2", 4, -1, 4, FT_FORMAT, "'w' reaches past its storage of 24 bytes"}, /* 2 x 4 */
+        {"K\2K\1", 4, -3, 4, FT_FORMAT, "'w' reaches past its storage of 24 bytes"}, /* by 4, 1 */
         {"QK", 2, 0, 3, FT_FORMAT, "'w' reaches past its storage of 24 bytes"},
         {"torch._", 7, -7, 'x', FT_FORMAT, "names 'xorch._utils._rebuild_tensor_v2'"},
         {"Float", 5, -1, 'x', FT_FORMAT, "names 'torch.FloaxStorage'"},
@@ -266,6 +334,9 @@ static void limits_its_values(void)
 int main(void)
 {
     RUN(reads_a_tensor);
+    RUN(reads_across_strides);
+    RUN(gathers_pieces);
+    RUN(refuses_repeats);
     RUN(reads_a_directory_of_shards);
     RUN(refuses);
     RUN(refuses_compression);

@@ -378,16 +378,17 @@ const char *ft_archive_nearest(const ft_archive *archive, const char *name)
     return best;
 }
 
-/* Reads `count` elements of another dtype at an offset, a piece at a time. */
-static ft_status read_converted(const ft_shard *shard, const ft_spec *spec, int64_t offset,
-                                const ft_view *dst, ft_error *err)
+/* Reads all elements as the destination's dtype, a piece at a time where that is another one. */
+static ft_status read_elements(const ft_elements *elements, const ft_spec *spec, const ft_view *dst,
+                               ft_error *err)
 {
     _Alignas(64) char piece[1 << 16];
     int64_t from = ft_dtype_bytes(spec->dtype), to = ft_dtype_bytes(dst->dtype);
     int64_t count = ft_shape_count(&spec->shape), step = (int64_t)sizeof piece / from;
+    if (spec->dtype == dst->dtype) return ft_elements_read(elements, 0, count, dst->data, err);
     for (int64_t i = 0; i < count; i += step) {
         int64_t n = count - i < step ? count - i : step;
-        FT_TRY(ft_pread_all(shard->fd, piece, n * from, offset + i * from, shard->path, err));
+        FT_TRY(ft_elements_read(elements, i, n, piece, err));
         ft_convert((char *)dst->data + i * to, dst->dtype, piece, spec->dtype, n);
     }
     return FT_OK;
@@ -404,10 +405,15 @@ static ft_status check_readable(const ft_record *record, const char *path, ft_er
         FT_MAX_DIMS);
 }
 
-/* Where in its file a tensor begins. */
-static int64_t data_offset(const ft_archive *archive, const ft_record *record)
+/* To be closed, also after an error. */
+static ft_status open_elements(const ft_archive *archive, const ft_record *record, ft_elements *out,
+                               ft_error *err)
 {
-    return archive->shards[record->shard].header.data_start + record->item->begin;
+    const ft_shard *shard = &archive->shards[record->shard];
+    *out = (ft_elements){0};
+    FT_TRY(check_readable(record, shard->path, err));
+    return ft_elements_open(out, record->item, shard->fd, shard->header.data_start, shard->path,
+                            err);
 }
 
 ft_status ft_archive_read(const ft_archive *archive, int i, const ft_view *dst, ft_error *err)
@@ -429,12 +435,10 @@ ft_status ft_archive_read(const ft_archive *archive, int i, const ft_view *dst, 
     if (!ft_view_contiguous(dst))
         return ft_fail(err, FT_INVALID, "%s: tensor '%s' needs a contiguous destination",
                        shard->path, ft_show(record->entry.name).text);
-    int64_t offset = data_offset(archive, record);
-    ft_status status =
-        spec->dtype == dst->dtype
-            ? ft_pread_all(shard->fd, dst->data, record->item->end - record->item->begin, offset,
-                           shard->path, err)
-            : read_converted(shard, spec, offset, dst, err);
+    ft_elements elements;
+    ft_status status = open_elements(archive, record, &elements, err);
+    if (status == FT_OK) status = read_elements(&elements, spec, dst, err);
+    ft_elements_close(&elements);
     if (status != FT_OK) ft_error_wrap(err, "tensor '%s'", ft_show(record->entry.name).text);
     return status;
 }
@@ -442,33 +446,36 @@ ft_status ft_archive_read(const ft_archive *archive, int i, const ft_view *dst, 
 enum { COMPARED = 4096 }; /* elements that are compared at a time */
 
 /* Reads n elements from element i on, as dtype `to`. */
-static ft_status read_piece(const ft_archive *archive, const ft_record *record, int64_t i,
-                            int64_t n, ft_dtype to, void *out, ft_error *err)
+static ft_status read_piece(const ft_elements *elements, ft_dtype from, int64_t i, int64_t n,
+                            ft_dtype to, void *out, ft_error *err)
 {
     char piece[COMPARED * sizeof(double)];
-    const ft_shard *shard = &archive->shards[record->shard];
-    int64_t size = ft_dtype_bytes(record->entry.spec.dtype);
-    FT_TRY(ft_pread_all(shard->fd, piece, n * size, data_offset(archive, record) + i * size,
-                        shard->path, err));
-    ft_convert(out, to, piece, record->entry.spec.dtype, n);
+    FT_TRY(ft_elements_read(elements, i, n, piece, err));
+    ft_convert(out, to, piece, from, n);
     return FT_OK;
 }
 
 ft_status ft_archive_equal(const ft_archive *archive, int i, int j, bool *out, ft_error *err)
 {
     const ft_record *a = &archive->records[i], *b = &archive->records[j];
+    ft_dtype of_a = a->entry.spec.dtype, of_b = b->entry.spec.dtype;
+    ft_elements first, second = {0};
     double x[COMPARED], y[COMPARED];
-    FT_TRY(check_readable(a, archive->shards[a->shard].path, err));
-    FT_TRY(check_readable(b, archive->shards[b->shard].path, err));
+    ft_status status = FT_OK;
+    FT_GO(open_elements(archive, a, &first, err));
+    FT_GO(open_elements(archive, b, &second, err));
     *out = ft_shape_equal(&a->entry.spec.shape, &b->entry.spec.shape);
     int64_t count = ft_shape_count(&a->entry.spec.shape);
     /* f64 holds every value of the dtypes that may differ here, but not every i64. */
-    ft_dtype as = a->entry.spec.dtype == b->entry.spec.dtype ? a->entry.spec.dtype : FT_F64;
+    ft_dtype as = of_a == of_b ? of_a : FT_F64;
     for (int64_t k = 0; *out && k < count; k += COMPARED) {
         int64_t n = count - k < COMPARED ? count - k : COMPARED;
-        FT_TRY(read_piece(archive, a, k, n, as, x, err));
-        FT_TRY(read_piece(archive, b, k, n, as, y, err));
+        FT_GO(read_piece(&first, of_a, k, n, as, x, err));
+        FT_GO(read_piece(&second, of_b, k, n, as, y, err));
         *out = memcmp(x, y, (size_t)(n * ft_dtype_bytes(as))) == 0;
     }
-    return FT_OK;
+done:
+    ft_elements_close(&first);
+    ft_elements_close(&second);
+    return status;
 }

@@ -61,6 +61,8 @@ typedef struct ft_item {
     int64_t dims[FT_MAX_DIMS]; /* each >= 0 */
     int64_t count;             /* elements */
     int64_t begin, end;        /* bytes, from the start of the data */
+    const int64_t *strides;    /* elements from one to the next of each axis, all of them between
+                                  begin and end; NULL: one behind the other, the last axis first */
 } ft_item;
 
 typedef struct ft_header {
@@ -87,6 +89,25 @@ const ft_file_dtype *ft_file_dtype_find(const char *name);
 bool ft_torch_is(int fd, int64_t size);
 ft_status ft_torch_read(ft_header *out, ft_arena *arena, int fd, int64_t size, const char *path,
                         ft_error *err);
+
+/* The elements of an item in row-major order, wherever they lie between its begin and its end. */
+typedef struct ft_elements {
+    const ft_item *item;
+    int fd;
+    const char *path;
+    int64_t offset; /* of the item, in the file */
+    int64_t bytes;  /* of an element */
+    char *all;      /* all bytes of the item; NULL where they are in row-major order in the file */
+} ft_elements;
+
+/* The item has a dtype of whole bytes; `data_start` is that of its header. To be closed, also after
+ * an error. */
+ft_status ft_elements_open(ft_elements *out, const ft_item *item, int fd, int64_t data_start,
+                           const char *path, ft_error *err);
+/* Reads n elements from element i on; both are within the item. */
+ft_status ft_elements_read(const ft_elements *elements, int64_t i, int64_t n, void *out,
+                           ft_error *err);
+void ft_elements_close(ft_elements *elements);
 
 /* The item of a name, or NULL. */
 const ft_item *ft_header_find(const ft_header *header, const char *name);

@@ -273,19 +273,6 @@ static ft_status push_storage(machine *m)
     return FT_OK;
 }
 
-/* Whether strides are those of a row-major tensor; axes of one element may have any. */
-static bool is_contiguous(const value *sizes, const value *strides)
-{
-    int64_t expected = 1;
-    for (int64_t i = sizes->n - 1; i >= 0; i--) {
-        int64_t size = sizes->items[i]->number;
-        if (size == 0) return true;
-        if (size != 1 && strides->items[i]->number != expected) return false;
-        if (__builtin_mul_overflow(expected, size, &expected)) return false;
-    }
-    return true;
-}
-
 /* Whether a value is a list of n numbers, none negative. */
 static bool is_sizes(const value *list, int64_t n)
 {
@@ -306,16 +293,18 @@ static ft_status push_tensor(machine *m, const value *args)
     bool fits = sizes->n <= FT_MAX_DIMS; /* longer lists are not even looked through */
     if (fits && (!is_sizes(sizes, sizes->n) || !is_sizes(args->items[3], sizes->n)))
         return bad(m, "a tensor is not in the form that PyTorch writes");
-    if (!fits || !is_contiguous(sizes, args->items[3]))
-        return ft_fail(m->err, FT_UNSUPPORTED,
-                       "a tensor is not contiguous or has more than %d dimensions", FT_MAX_DIMS);
+    if (!fits)
+        return ft_fail(m->err, FT_UNSUPPORTED, "a tensor has more than %d dimensions", FT_MAX_DIMS);
     FT_TRY(push(m, TENSOR, &made));
     made->tensor = ft_arena_alloc(m->arena, sizeof *made->tensor);
     if (!made->tensor) return no_memory(m);
     *made->tensor = (ft_pickled){.storage = args->items[0]->text, .dtype = args->items[0]->dtype};
     made->tensor->offset = args->items[1]->number;
     made->tensor->n_dims = (int)sizes->n;
-    for (int64_t i = 0; i < sizes->n; i++) made->tensor->dims[i] = sizes->items[i]->number;
+    for (int64_t i = 0; i < sizes->n; i++) {
+        made->tensor->dims[i] = sizes->items[i]->number;
+        made->tensor->strides[i] = args->items[3]->items[i]->number;
+    }
     return FT_OK;
 }
 

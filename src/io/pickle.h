@@ -12,6 +12,7 @@ typedef struct ft_pickled {
     int64_t offset; /* elements */
     int n_dims;
     int64_t dims[FT_MAX_DIMS];
+    int64_t strides[FT_MAX_DIMS]; /* elements, >= 0 */
 } ft_pickled;
 
 /* Reads the pickle of a flat dict of name -> tensor. Nothing is executed: opcodes and names outside

@@ -208,29 +208,60 @@ static ft_status find_entry(zip *z, const char *name, range *out, ft_error *err)
 
 /* -- tensors ---------------------------------------------------------------------------------- */
 
+/* Elements from the first of a tensor to its last; false when they are too many to count. */
+static bool find_span(const ft_pickled *tensor, int64_t *out)
+{
+    int64_t span = 1, along;
+    for (int i = 0; i < tensor->n_dims; i++) {
+        if (tensor->dims[i] == 0) {
+            *out = 0;
+            return true;
+        }
+        if (!ft_size_mul(tensor->dims[i] - 1, tensor->strides[i], &along) ||
+            along > INT64_MAX - span)
+            return false;
+        span += along;
+    }
+    *out = span;
+    return true;
+}
+
+/* Whether elements lie one behind the other; axes of one element may have any stride. */
+static bool is_contiguous(const ft_pickled *tensor, int64_t count)
+{
+    int64_t expected = 1;
+    for (int i = tensor->n_dims - 1; i >= 0 && count > 0; i--) {
+        if (tensor->dims[i] != 1 && tensor->strides[i] != expected) return false;
+        expected *= tensor->dims[i];
+    }
+    return true;
+}
+
 static ft_status make_item(zip *z, const ft_pickled *tensor, ft_item *item, ft_error *err)
 {
     char file[300];
     range storage;
-    int64_t bytes = tensor->dtype->bits / 8, size = 0, first = 0;
+    int64_t bytes = tensor->dtype->bits / 8, span = 0, size = 0, all = 0, first = 0;
     if (strlen(tensor->storage) > 255) return bad(z, "the key of a storage is too long", err);
     strcat(strcpy(file, "data/"), tensor->storage);
     FT_TRY(find_entry(z, file, &storage, err));
     *item = (ft_item){.name = tensor->name, .dtype = tensor->dtype, .n_dims = tensor->n_dims};
     item->count = 1;
-    bool fits = true;
+    bool fits = find_span(tensor, &span);
     for (int i = 0; i < tensor->n_dims; i++) {
         item->dims[i] = tensor->dims[i];
         fits = fits && ft_size_mul(item->count, tensor->dims[i], &item->count);
     }
-    fits = fits && ft_size_mul(item->count, bytes, &size) &&
-           ft_size_mul(tensor->offset, bytes, &first) && size <= storage.size &&
-           first <= storage.size - size;
+    /* One that repeats its elements is no weight: such a one could be larger than any file. */
+    fits = fits && ft_size_mul(item->count, bytes, &all) && all <= storage.size &&
+           ft_size_mul(span, bytes, &size) && ft_size_mul(tensor->offset, bytes, &first) &&
+           size <= storage.size && first <= storage.size - size;
     if (!fits)
         return ft_fail(err, FT_FORMAT, "%s: tensor '%s' reaches past its storage of %lld bytes",
                        z->path, ft_show(tensor->name).text, (long long)storage.size);
     item->begin = storage.begin + first;
     item->end = item->begin + size;
+    if (!is_contiguous(tensor, item->count)) item->strides = tensor->strides;
     return FT_OK;
 }
 

@@ -116,7 +116,7 @@ return {
       "FT_TRY(room_wait(w, a->stay, w->compute, err));", "",
       "c/engine_check", "gradients begin where a copy is still being read" },
    { "src/state/units.c",
-      "if (from->is_pending[BY_COMPUTE]) FT_TRY(wait_on(w, w->compute, from->left, err));",
+      "            FT_TRY(wait_on(w, w->compute, from->left, err));\n",
       "", "c/engine_check", "an update in host memory does not wait for its gradients" },
    { "src/state/disk.c", "h->sum = ft_swap_file_sum(h->disk->pieces[1], h->bytes);", "",
       "spec/swap_dir", "what is written to disk keeps the sum of what was there" },

@@ -22,6 +22,6 @@ return {
    { "src/residency/moves.c", "if (plan->replica_device[seat] == device) return seat;",
       "if (plan->replica_device[seat] >= 0) return seat;", "spec/harmony",
       "all replicas are taken for the first" },
-   { "src/residency/residency.c", "if (bytes > least[d]) least[d] = bytes;", "least[d] = bytes;",
-      "c/residency", "the least is what the last action needs" },
+   { "src/residency/stays.c", "if (p->needed[i] > p->least) p->least = p->needed[i];",
+      "p->least = p->needed[i];", "c/residency", "the least is what the last action needs" },
 }
