@@ -1,14 +1,10 @@
-local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local process = require("spec.support.process")
-
--- A script takes some ten seconds of one processor; thread sanitizers multiply that.
-local SECONDS = core.sanitized and 900 or 240
 
 --- Runs a script of examples/papers; gives its output and the counts of its last line.
 local function run(arguments)
    arguments[1] = "examples/papers/" .. arguments[1]
-   local out, err, code = process.ftpipe(arguments, nil, SECONDS)
+   local out, err, code = process.ftpipe(arguments)
    assert.equal("", err)
    assert.equal(0, code)
    local all, near, left, fitted = out:match(

@@ -310,7 +310,7 @@ end)
 
 describe("--plan", function()
    local function recipe(...)
-      local out, err, exit = process.ftpipe({ "recipes/t5_rte.lua", ... }, "", 120)
+      local out, err, exit = process.ftpipe({ "recipes/t5_rte.lua", ... })
       return exit, err, out
    end
 

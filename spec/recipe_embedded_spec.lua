@@ -3,8 +3,6 @@
 local core = require("ftpipe.core")
 local process = require("spec.support.process")
 
-local SECONDS = 240 -- for one run of some ten
-
 -- What always giving the best answer scores, and what is scored at least after training.
 local RECIPES = {
    { task = "rte", metric = "accuracy", majority = 50, least = 80 },
@@ -17,7 +15,7 @@ for _, recipe in ipairs(RECIPES) do
    local file = ("recipes/t5_%s.lua"):format(recipe.task)
 
    local function run(...)
-      local out, err, exit = process.ftpipe({ file, ... }, nil, SECONDS)
+      local out, err, exit = process.ftpipe({ file, ... })
       assert.equal(0, exit, err)
       return out
    end

@@ -5,12 +5,10 @@ local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local process = require("spec.support.process")
 
-local SECONDS = 400 -- for one run of some ten
-
 --- Runs the recipe on these devices and gives what it prints.
 local function run(devices, ...)
    local out, err, exit = process.ftpipe({ "recipes/t5_rte.lua", "--schedule", "async",
-      "--profile", "modelled", "--devices", devices, ... }, nil, SECONDS)
+      "--profile", "modelled", "--devices", devices, ... })
    assert.equal(0, exit, err)
    return out
 end

@@ -22,7 +22,7 @@ function M.shell(command)
 end
 
 -- What hangs is ended after so many seconds; a machine that does other work as well takes longer.
-local SECONDS = 300
+local SECONDS = 900
 
 --- Runs this program with arguments; stdin is empty, or the given text. It has so many seconds.
 function M.ftpipe(arguments, stdin, seconds)

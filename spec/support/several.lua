@@ -56,7 +56,7 @@ function M.command(n, arguments, seconds, before)
    for rank = 1, before and n or 0 do
       parts[rank] = ("-n 1 %s %s"):format(before[rank - 1] or "", table.concat(program, " "))
    end
-   return ("timeout -k 5 %d %s"):format(seconds or 300,
+   return ("timeout -k 5 %d %s"):format(seconds or 900,
       M.environment("mpirun " .. table.concat(parts, " : ")))
 end
 
@@ -88,7 +88,7 @@ end
 
 --- The command that runs the program with arguments as processes of two such machines.
 function M.on_machines(set, arguments)
-   return ("timeout -k 5 200 tools/netns.sh run %d 2 %s %s </dev/null"):format(set,
+   return ("timeout -k 5 900 tools/netns.sh run %d 2 %s %s </dev/null"):format(set,
       core.sys.executable(), table.concat(arguments, " "))
 end
 
