@@ -152,7 +152,7 @@ describe("a built-in T5", function()
       problem = files.failure(models.open, { model = "t5-smal" })
       assert.equal(6, problem.exit)
       assert.matches("model = \"t5%-smal\" is neither a directory, nor in %S+, nor a built%-in "
-         .. "configuration %(did you mean 't5%-small'%?%) %(bert%-base, ",
+         .. "configuration %(did you mean 't5%-small'%?%)$",
          problem.message)
    end)
 

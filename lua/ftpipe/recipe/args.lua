@@ -168,8 +168,18 @@ end
 local PRINT_CONFIG = { name = "print_config", flag = "--print-config", rule = { type = "boolean",
    help = "the flags with their values, and where they are from; runs nothing" } }
 
+--- A line with as many names of rare flags as it has room for.
+local function rare_line(rare)
+   local line, n = "  --help all: also " .. rare[1], 1
+   while rare[n + 1] and #line + #rare[n + 1] + #",  and 99 more" <= WIDTH do
+      n = n + 1
+      line = line .. ", " .. rare[n]
+   end
+   return rare[n + 1] and ("%s and %d more"):format(line, #rare - n) or line
+end
+
 --- The text of --help. Flags with one choice only are left out, there is nothing to choose; rare
--- ones are named in one line unless `all` is asked for.
+-- ones are named, as many as a line holds, unless `all` is asked for.
 -- @tparam table declaration
 -- @tparam string script its name, for people
 -- @tparam[opt] boolean all
@@ -192,7 +202,7 @@ function M.help(declaration, script, all)
       rare[#rare + 1] = PRINT_CONFIG.flag
    end
    if rare[1] then
-      lines[#lines + 1] = wrapped("  --help all: also ", table.concat(rare, ", "), 4)
+      lines[#lines + 1] = rare_line(rare)
    end
    if declared[2] then lines[#lines + 1] = "" end
    for i = 2, #declared do

@@ -33,7 +33,7 @@ local function what_is_left(args)
    if not args.out then
       return named.words(args, "nothing is kept; {out=DIR} keeps the model and its metrics")
    end
-   return ("%s: ftpipe report %s shows it, ftpipe predict %s --file FILE answers with it"):format(
+   return ("%s: ftpipe report %s shows it, ftpipe predict %s answers with it"):format(
       args.out, args.out, args.out)
 end
 
