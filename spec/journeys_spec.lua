@@ -38,7 +38,7 @@ describe("the journey of", function()
             "\nbefore: accuracy ", "\nafter: accuracy ", "step=40 of=40 loss=",
             "samples_per_second=", "eta=0:00", "idle_percent=%d+,%d+",
             "step 20: accuracy .-, the best so far", "\ntime of devices: ",
-            "/run: ftpipe report %S+/run shows it, ftpipe predict %S+/run %-%-file FILE " })
+            "/run: ftpipe report %S+/run shows it, ftpipe predict %S+/run answers with it" })
          local summary = core.json.decode(core.sys.read_file(out .. "/summary.json"))
          assert.is_true(summary.loss_last < summary.loss_first)
          expect(said { "report", out }, { "report.html: %d+ kB" })
