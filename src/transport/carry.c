@@ -224,6 +224,7 @@ void world_carry(ft_world *w)
     bool began = begin_receives(w);
     bool came = end_receives(w);
     int64_t now = ft_now_ns();
+    atomic_store_explicit(&w->under_way, w->sends.n || w->receives.n, memory_order_relaxed);
     atomic_store_explicit(&w->carried_ns, now, memory_order_relaxed);
     if (sent || began || came) atomic_store_explicit(&w->moved_ns, now, memory_order_relaxed);
 }

@@ -14,6 +14,7 @@
 static const int64_t MS = 1000000;
 enum { BEAT_MS = 200, LOOK_MS = 25, SILENT_MS = 8000, ASLEEP_MS = 2000 };
 enum { TELL_MS = 100, TOLD_MS = 400 };
+enum { SHORT_NAP_NS = 200000, LONG_NAP_NS = 2000000 }; /* of the helper, between two looks */
 
 void watch_open(ft_world *w)
 {
@@ -145,6 +146,15 @@ static void look(ft_world *w, int64_t now)
     }
 }
 
+/* A worker that waits looks itself. Short while messages are under way, and longer the longer none
+ * of them moves: a look takes a core from a worker that computes. */
+static int64_t helper_nap(const ft_world *w, int64_t now)
+{
+    if (!atomic_load_explicit(&w->under_way, memory_order_relaxed)) return LONG_NAP_NS;
+    int64_t nap = (now - atomic_load_explicit(&w->moved_ns, memory_order_relaxed)) / 4;
+    return nap < SHORT_NAP_NS ? SHORT_NAP_NS : nap > LONG_NAP_NS ? LONG_NAP_NS : nap;
+}
+
 void *world_help(void *arg)
 {
     ft_world *w = arg;
@@ -154,8 +164,7 @@ void *world_help(void *arg)
         if (now - before > ASLEEP_MS * MS) /* this process was stopped: it heard nobody */
             for (int r = 0; r < w->size; r++) w->peers[r].heard_ns = now;
         before = now;
-        int64_t idle = now - atomic_load_explicit(&w->moved_ns, memory_order_relaxed);
-        int64_t nap = idle < 20 * MS ? MS / 5 : 2 * MS;
+        int64_t nap = helper_nap(w, now);
         if (now - atomic_load_explicit(&w->carried_ns, memory_order_relaxed) > nap / 2)
             ft_world_progress(w);
         bool failed = atomic_load(&w->failed), parts = atomic_load(&w->parts);

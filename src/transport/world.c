@@ -341,6 +341,15 @@ static bool find_letter(ft_world *w, int tag, ft_letter *out)
     return found;
 }
 
+/* Between two looks for a letter: a short nap soon after another letter, for more may follow;
+ * longer later, where the helper looks as well and wakes who waits. */
+static int64_t letter_nap(const ft_world *w, int64_t waited_ns)
+{
+    enum { FIRST_NAP_NS = 100000, LAST_NAP_NS = 20000000 };
+    int64_t nap = w->helps ? waited_ns / 8 : 0;
+    return nap < FIRST_NAP_NS ? FIRST_NAP_NS : nap > LAST_NAP_NS ? LAST_NAP_NS : nap;
+}
+
 ft_status ft_world_take(ft_world *w, int tag, int64_t timeout_ns, ft_letter *out, bool *got,
                         ft_error *err)
 {
@@ -351,8 +360,9 @@ ft_status ft_world_take(ft_world *w, int tag, int64_t timeout_ns, ft_letter *out
         *got = find_letter(w, tag, out);
         if (*got) return FT_OK;
         FT_TRY(ft_world_health(w, err));
-        if (timeout_ns >= 0 && ft_now_ns() - start >= timeout_ns) return FT_OK;
-        ft_gate_nap(&w->came, came + 1, w->helps ? 2000000 : 100000);
+        int64_t waited = ft_now_ns() - start;
+        if (timeout_ns >= 0 && waited >= timeout_ns) return FT_OK;
+        ft_gate_nap(&w->came, came + 1, letter_nap(w, waited));
     }
 }
 

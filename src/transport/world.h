@@ -85,6 +85,7 @@ struct ft_world {
     ft_receiver receivers[FT_WORLD_RECEIVERS];
     int n_receivers;
     _Atomic int64_t carried_ns, moved_ns; /* when somebody did, and something came or went */
+    atomic_bool under_way;                /* some had begun then and not ended */
     pthread_mutex_t lock;                 /* of what follows */
     list waiting;                         /* sends that are to begin */
     list letters;
