@@ -205,7 +205,7 @@ static void reads_a_directory_of_shards(void)
     ft_archive_close(archive);
     put(in(&p, "pytorch_model.bin"), pickle, N_PICKLE);
     CHECK_STATUS(ft_archive_open(&archive, p.directory, &err), FT_FORMAT);
-    CHECK(mentions(&err, "not a zip file"));
+    CHECK(mentions(&err, "neither a zip file"));
     CHECK(place_free(&p) == 3);
 }
 

@@ -76,9 +76,13 @@ static ft_status adopt_shard(ft_archive *archive, const char *file, const char *
     if (!S_ISREG(info.st_mode)) return ft_fail(err, FT_IO, "%s: not a regular file", path);
     if (ft_torch_is(fd, info.st_size))
         return ft_torch_read(&shard->header, archive->arena, fd, info.st_size, path, err);
+    if (ft_torch_old_is(fd, info.st_size))
+        return ft_torch_old_read(&shard->header, archive->arena, fd, info.st_size, path, err);
     if (ends_with(path, ".bin"))
         return ft_fail(err, FT_FORMAT,
-                       "%s: not a zip file, as PyTorch writes them since version 1.6", path);
+                       "%s: not a file of PyTorch: neither a zip file, as it writes them since "
+                       "version 1.6, nor one of before",
+                       path);
     return ft_header_read(&shard->header, archive->arena, fd, info.st_size, path, err);
 }
 

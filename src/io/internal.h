@@ -89,6 +89,10 @@ const ft_file_dtype *ft_file_dtype_find(const char *name);
 bool ft_torch_is(int fd, int64_t size);
 ft_status ft_torch_read(ft_header *out, ft_arena *arena, int fd, int64_t size, const char *path,
                         ft_error *err);
+/* The same of its files before version 1.6, which are no zip files. */
+bool ft_torch_old_is(int fd, int64_t size);
+ft_status ft_torch_old_read(ft_header *out, ft_arena *arena, int fd, int64_t size, const char *path,
+                            ft_error *err);
 
 /* The elements of an item in row-major order, wherever they lie between its begin and its end. */
 typedef struct ft_elements {

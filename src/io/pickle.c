@@ -31,7 +31,10 @@ struct value {
 enum { MAX_VALUES = 24 * FT_MAX_TENSORS };
 
 typedef struct machine {
-    const unsigned char *at, *end;
+    ft_pickles *pickles;
+    int64_t begin;      /* of the pickle, in the file */
+    unsigned char code; /* that is executed, and where it is */
+    int64_t code_at;
     ft_arena *arena;
     value stack, memo; /* used as lists */
     int64_t n_values;
@@ -104,15 +107,55 @@ static ft_status pop_marked(machine *m, value *list)
     return FT_OK;
 }
 
-/* -- operands --------------------------------------------------------------------------------- */
+/* -- bytes ------------------------------------------------------------------------------------ */
 
-static ft_status take(machine *m, int64_t n, const unsigned char **out)
+void ft_pickles_of(ft_pickles *out, int fd, int64_t begin, int64_t end, const char *path)
 {
-    if (n < 0 || n > m->end - m->at) return bad(m, "ends within an operand");
-    *out = m->at;
-    m->at += n;
+    *out = (ft_pickles){.fd = fd, .path = path, .next = begin, .end = end};
+}
+
+int64_t ft_pickles_at(const ft_pickles *p)
+{
+    return p->next - (p->n - p->used);
+}
+
+/* Makes room in the window and fills it as far as there are bytes. */
+static ft_status refill(ft_pickles *p, ft_error *err)
+{
+    int rest = p->n - p->used, room = FT_PICKLE_OPERAND - rest;
+    int more = p->end - p->next < room ? (int)(p->end - p->next) : room;
+    memmove(p->window, p->window + p->used, (size_t)rest);
+    p->used = 0;
+    p->n = rest;
+    FT_TRY(ft_pread_all(p->fd, p->window + rest, more, p->next, p->path, err));
+    p->next += more;
+    p->n += more;
     return FT_OK;
 }
+
+/* Whether n more bytes are there; then they are in the window. */
+static ft_status look(machine *m, int64_t n, bool *there)
+{
+    if (m->pickles->n - m->pickles->used < n) FT_TRY(refill(m->pickles, m->err));
+    *there = m->pickles->n - m->pickles->used >= n;
+    return FT_OK;
+}
+
+/* The bytes stay until the next are taken. */
+static ft_status take(machine *m, int64_t n, const unsigned char **out)
+{
+    bool there = false;
+    if (n > FT_PICKLE_OPERAND)
+        return ft_fail(m->err, FT_FORMAT, "an operand of %lld bytes is over the limit of %d",
+                       (long long)n, FT_PICKLE_OPERAND);
+    FT_TRY(look(m, n, &there));
+    if (!there) return bad(m, "ends within an operand");
+    *out = m->pickles->window + m->pickles->used;
+    m->pickles->used += (int)n;
+    return FT_OK;
+}
+
+/* -- operands --------------------------------------------------------------------------------- */
 
 /* An unsigned little-endian integer of n bytes, at most 8. */
 static ft_status take_size(machine *m, int n, int64_t *out)
@@ -142,16 +185,20 @@ static ft_status take_text(machine *m, int64_t n, const char **out)
 /* A string up to the end of the line. */
 static ft_status take_line(machine *m, const char **out)
 {
-    const unsigned char *newline = memchr(m->at, '\n', (size_t)(m->end - m->at));
+    const unsigned char *newline = NULL, *skipped = NULL;
+    const ft_pickles *p = m->pickles;
+    for (int attempt = 0; attempt < 2 && !newline; attempt++) {
+        if (attempt) FT_TRY(refill(m->pickles, m->err));
+        newline = memchr(p->window + p->used, '\n', (size_t)(p->n - p->used));
+    }
     if (!newline) return bad(m, "ends within a line");
-    FT_TRY(take_text(m, newline - m->at, out));
-    m->at++;
-    return FT_OK;
+    FT_TRY(take_text(m, newline - (p->window + p->used), out));
+    return take(m, 1, &skipped);
 }
 
 static ft_status push_text(machine *m, int size_bytes)
 {
-    int64_t n;
+    int64_t n = 0;
     value *made = NULL;
     FT_TRY(take_size(m, size_bytes, &n));
     FT_TRY(push(m, TEXT, &made));
@@ -161,7 +208,7 @@ static ft_status push_text(machine *m, int size_bytes)
 /* LONG1: a two's complement integer of a counted number of bytes. */
 static ft_status push_long(machine *m)
 {
-    int64_t n;
+    int64_t n = 0;
     const unsigned char *p = NULL;
     uint64_t number = 0;
     FT_TRY(take_size(m, 1, &n));
@@ -174,7 +221,7 @@ static ft_status push_long(machine *m)
 
 static ft_status push_int32(machine *m)
 {
-    int64_t number;
+    int64_t number = 0;
     FT_TRY(take_size(m, 4, &number));
     return push_number(m, (int32_t)(uint32_t)number);
 }
@@ -191,14 +238,14 @@ static ft_status remember(machine *m, int64_t index)
 
 static ft_status put(machine *m, int size_bytes)
 {
-    int64_t index;
+    int64_t index = 0;
     FT_TRY(take_size(m, size_bytes, &index));
     return remember(m, index);
 }
 
 static ft_status get(machine *m, int size_bytes)
 {
-    int64_t index;
+    int64_t index = 0;
     FT_TRY(take_size(m, size_bytes, &index));
     if (index >= m->memo.n) return bad(m, "nothing is remembered under a number");
     return append(m, &m->stack, m->memo.items[index]);
@@ -258,12 +305,14 @@ static ft_status stack_global(machine *m)
     return push_global(m, module->text, name->text);
 }
 
-/* ('storage', type, key, device, elements) to a storage. */
+/* ('storage', type, key, device, elements) to a storage; a sixth value, which says of what storage
+ * this is a part, is None. */
 static ft_status push_storage(machine *m)
 {
     value *id, *made;
     FT_TRY(pop(m, LIST, &id));
-    if (id->n != 5 || id->items[0]->kind != TEXT || strcmp(id->items[0]->text, "storage") != 0 ||
+    bool whole = id->n == 5 || (id->n == 6 && id->items[5]->kind == NONE);
+    if (!whole || id->items[0]->kind != TEXT || strcmp(id->items[0]->text, "storage") != 0 ||
         id->items[1]->kind != GLOBAL || id->items[1]->callee != STORAGE_TYPE ||
         id->items[2]->kind != TEXT)
         return bad(m, "a reference to a storage is not in the form that PyTorch writes");
@@ -428,11 +477,47 @@ static ft_status execute(machine *m, unsigned char code)
     return bad(m, "weights do not need it");
 }
 
-/* The tensors of the dict that the program left. */
-static ft_status collect(machine *m, ft_pickled **out, int *n)
+/* Executes the program up to its stop; *left is what it leaves. */
+static ft_status run(machine *m, value **left)
 {
-    value *dict;
-    FT_TRY(pop(m, DICT, &dict));
+    bool there = false;
+    const unsigned char *code = NULL;
+    for (;;) {
+        FT_TRY(look(m, 1, &there));
+        if (!there) return bad(m, "no stop follows");
+        m->code_at = ft_pickles_at(m->pickles) - m->begin;
+        FT_TRY(take(m, 1, &code));
+        m->code = *code;
+        if (m->code == '.') break;
+        FT_TRY(execute(m, m->code));
+    }
+    if (m->stack.n == 0) return bad(m, "the stack is empty");
+    *left = m->stack.items[m->stack.n - 1];
+    return FT_OK;
+}
+
+static machine machine_of(ft_pickles *pickles, ft_arena *arena, ft_error *err)
+{
+    return (machine){
+        .pickles = pickles, .begin = ft_pickles_at(pickles), .arena = arena, .err = err};
+}
+
+/* Says of a failure where it was. */
+static ft_status told(const machine *m, const char *what, ft_status status)
+{
+    if (status != FT_OK)
+        ft_error_wrap(m->err, "%s: %s: opcode 0x%02x at byte %lld", m->pickles->path, what, m->code,
+                      (long long)m->code_at);
+    return status;
+}
+
+/* -- what it leaves --------------------------------------------------------------------------- */
+
+static ft_status collect_tensors(machine *m, ft_pickled **out, int *n)
+{
+    value *dict = NULL;
+    FT_TRY(run(m, &dict));
+    if (dict->kind != DICT) return bad(m, "a value is of another kind than expected");
     *out = ft_arena_array(m->arena, dict->n / 2 + 1, sizeof(ft_pickled));
     if (!*out) return no_memory(m);
     for (int64_t i = 0; i < dict->n; i += 2) {
@@ -446,28 +531,52 @@ static ft_status collect(machine *m, ft_pickled **out, int *n)
     return FT_OK;
 }
 
-/* Executes the program up to its stop; *code_at is the opcode that was executed last. */
-static ft_status run(machine *m, const unsigned char **code_at, ft_pickled **out, int *n)
+ft_status ft_pickle_tensors(ft_pickled **out, int *n, ft_arena *arena, ft_pickles *pickles,
+                            const char *what, ft_error *err)
 {
-    while (m->at < m->end) {
-        unsigned char code = *m->at++;
-        *code_at = m->at - 1;
-        if (code == '.') return collect(m, out, n);
-        FT_TRY(execute(m, code));
-    }
-    return bad(m, "no stop follows");
+    machine m = machine_of(pickles, arena, err);
+    *n = 0;
+    return told(&m, what, collect_tensors(&m, out, n));
 }
 
-ft_status ft_pickle_read(ft_pickled **out, int *n, ft_arena *arena, const char *bytes, int64_t size,
-                         const char *path, ft_error *err)
+static ft_status collect_texts(machine *m, const char ***out, int64_t *n)
 {
-    const unsigned char *start = (const unsigned char *)bytes, *code_at = start;
-    machine m = {.at = start, .end = start + size, .arena = arena, .err = err};
+    value *list = NULL;
+    FT_TRY(run(m, &list));
+    if (list->kind != LIST) return bad(m, "a value is of another kind than expected");
+    *out = ft_arena_array(m->arena, list->n + 1, sizeof(char *));
+    if (!*out) return no_memory(m);
+    for (int64_t i = 0; i < list->n; i++) {
+        if (list->items[i]->kind != TEXT) return bad(m, "an item is not a string");
+        (*out)[(*n)++] = list->items[i]->text;
+    }
+    return FT_OK;
+}
+
+ft_status ft_pickle_texts(const char ***out, int64_t *n, ft_arena *arena, ft_pickles *pickles,
+                          const char *what, ft_error *err)
+{
+    machine m = machine_of(pickles, arena, err);
     *n = 0;
-    if (size == 0) return ft_fail(err, FT_FORMAT, "%s: data.pkl is empty", path);
-    ft_status status = run(&m, &code_at, out, n);
-    if (status != FT_OK)
-        ft_error_wrap(err, "%s: data.pkl: opcode 0x%02x at byte %lld", path, *code_at,
-                      (long long)(code_at - start));
-    return status;
+    return told(&m, what, collect_texts(&m, out, n));
+}
+
+static ft_status find_number(machine *m, const char *key, int64_t *out)
+{
+    value *dict = NULL;
+    FT_TRY(run(m, &dict));
+    for (int64_t i = 0; dict->kind == DICT && i < dict->n; i += 2) {
+        const value *name = dict->items[i], *item = dict->items[i + 1];
+        if (name->kind != TEXT || strcmp(name->text, key) != 0 || item->kind != NUMBER) continue;
+        *out = item->number;
+        return FT_OK;
+    }
+    return ft_fail(m->err, FT_FORMAT, "does not say '%s'", key);
+}
+
+ft_status ft_pickle_number(int64_t *out, const char *key, ft_arena *arena, ft_pickles *pickles,
+                           const char *what, ft_error *err)
+{
+    machine m = machine_of(pickles, arena, err);
+    return told(&m, what, find_number(&m, key, out));
 }
