@@ -1,3 +1,4 @@
+local choice = require("ftpipe.data.choice")
 local core = require("ftpipe.core")
 local decode = require("ftpipe.data.decode")
 local files = require("spec.support.files")
@@ -325,7 +326,7 @@ describe("greedy decoding", function()
       local script, step, last = { { 7, 8 }, { 1, 8 }, { 9, 1 }, { 9, 9 } }, 0, nil
       local ids = core.tensor.zeros({ 2, 1 }, "i32")
       local decoder = {
-         config = { decoder_start_token_id = 0, eos_token_id = 1 },
+         rules = choice.plain { decoder_start_token_id = 0, eos_token_id = 1 },
          size = { batch = 2, target = 4 },
          encode = { params = {}, program = { run = function() return {} end } },
          next = {

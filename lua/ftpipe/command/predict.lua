@@ -31,6 +31,8 @@ local declared = {
    adapter = { type = "string", value = "DIR", help = "adapters for the model" },
    tokens = { type = "int", min = 1, help = "of a continuation, at most (32)" },
    max_source = { default = false }, max_target = { default = false },
+   greedy = { type = "boolean",
+      help = "the likeliest tokens, whatever generation_config.json asks" },
    batch = { default = 32, help = "inputs that are worked on at once" },
    devices = { help = "that work on it: cpu, cpu:N, cpu:NxT" }, -- those of plans are refused
 }

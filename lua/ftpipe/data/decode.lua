@@ -5,6 +5,8 @@
 -- that the second graph gives out and gets back, so they are updated in place. `greedy` and `run`
 -- are for encoder-decoder models, `continue` is for language models.
 
+local choice = require("ftpipe.data.choice")
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
 
@@ -28,19 +30,22 @@ end
 --- A decoder for batches of one shape.
 -- @tparam table model with `family` and `config` (see ftpipe.model)
 -- @tparam table params tensors by name
--- @tparam table size batch, source (length), target (most new tokens), threads
+-- @tparam table size batch, source (length), target (most new tokens), threads; rules of answers
+--   (data/choice.lua), those of greedy decoding if absent
 function M.greedy(model, params, size)
+   local rules = size.rules or choice.plain(model.config)
+   local step = copy(size, { logits = choice.scored(rules) })
    return {
-      config = model.config,
+      rules = rules,
       size = size,
       encode = prepare(model.family.encoding(model.config, size), params, size.threads),
-      next = prepare(model.family.decoding(model.config, size), params, size.threads),
+      next = prepare(model.family.decoding(model.config, step), params, size.threads),
    }
 end
 
 local function next_inputs(decoder, encoded, mask)
    local ids = core.tensor.zeros({ decoder.size.batch, 1 }, "i32")
-   ids:fill(decoder.config.decoder_start_token_id)
+   ids:fill(decoder.rules.start)
    local position = core.tensor.zeros({ 1 }, "i32")
    local list = {}
    for i, input in ipairs(decoder.next.inputs) do
@@ -52,13 +57,20 @@ local function next_inputs(decoder, encoded, mask)
    return list, ids, position
 end
 
---- Notes the new tokens of rows that have not ended; returns whether some row goes on.
-local function note(rows, ids, eos)
+--- The next token of row b, of which `new` tokens are its answer's.
+local function next_of(out, rules, b, ids, new)
+   return out.next and out.next:get(b, 1) or choice.pick(rules, out.logits, b, ids, new)
+end
+
+--- Adds the next tokens to rows that have not ended, and puts them into `ids`; returns whether some
+-- row goes on. Rows begin with the start token.
+local function extend(rows, out, rules, ids)
    local going = false
    for b, row in ipairs(rows) do
-      if row[#row] ~= eos then
-         row[#row + 1] = ids:get(b, 1)
-         going = going or row[#row] ~= eos
+      if #row == 1 or not rules.ends[row[#row]] then
+         row[#row + 1] = next_of(out, rules, b, row, #row - 1)
+         ids:set(b, 1, row[#row])
+         going = going or not rules.ends[row[#row]]
       end
    end
    return going
@@ -73,16 +85,16 @@ function M.run(decoder, input_ids, mask)
    local encoded = decoder.encode.program:run(decoder.encode.params, { input_ids, mask })
    local inputs, ids, position = next_inputs(decoder, encoded, mask)
    local rows = {}
-   for b = 1, decoder.size.batch do rows[b] = {} end
+   for b = 1, decoder.size.batch do rows[b] = { decoder.rules.start } end
    for t = 0, decoder.size.target - 1 do
       position:fill(t)
       local out = decoder.next.program:run(decoder.next.params, inputs)
       for i, input in ipairs(decoder.next.inputs) do
          inputs[i] = out[input.name .. ".next"] or inputs[i]
       end
-      for b = 1, decoder.size.batch do ids:set(b, 1, out.next:get(b, 1)) end
-      if not note(rows, ids, decoder.config.eos_token_id) then break end
+      if not extend(rows, out, decoder.rules, ids) then break end
    end
+   for _, row in ipairs(rows) do table.remove(row, 1) end
    return rows
 end
 
@@ -94,7 +106,7 @@ end
 -- @tparam table caches tensors by the names of their inputs, empty before the first call
 -- @tparam int from
 -- @tparam function token (b, t): the id at position t of row b
--- @treturn tensor (B, 1) the likeliest tokens after the last position
+-- @treturn table what the graph gives of the last position: next or logits
 local function feed(part, caches, from, token)
    local list = {}
    for i, input in ipairs(part.inputs) do
@@ -117,19 +129,20 @@ local function feed(part, caches, from, token)
    for _, input in ipairs(part.inputs) do
       caches[input.name] = out[input.name .. ".next"] -- nil for what is no cache
    end
-   return out.next
+   return out
 end
 
-local function extent(prompts)
-   local shortest, longest = math.huge, 0
+--- The tokens of the shortest prompt.
+local function shortest_of(prompts)
+   local shortest = math.huge
    for b, prompt in ipairs(prompts) do
       if #prompt == 0 then
          core.fail("invalid argument",
             ("prompt %d is empty, expected at least one token"):format(b), 2)
       end
-      shortest, longest = math.min(shortest, #prompt), math.max(longest, #prompt)
+      shortest = math.min(shortest, #prompt)
    end
-   return shortest, longest
+   return shortest
 end
 
 --- Continues texts. Prompts may differ in length: what all of them have is run at once, the rest
@@ -137,36 +150,45 @@ end
 -- @tparam table model with `family` and `config` (see ftpipe.model)
 -- @tparam table params tensors by name
 -- @tparam table prompts lists of ids, none empty
--- @tparam table o most (new tokens of a row), threads
+-- @tparam table o most (new tokens, by prompt), threads; rules of answers (data/choice.lua), those
+--   of greedy decoding if absent
 -- @treturn table a list of new ids per prompt: up to and with the end token
 -- @raise invalid argument: an empty prompt; more tokens than the model has positions
 function M.continue(model, params, prompts, o)
-   local config, shortest, longest = model.config, extent(prompts)
+   local config, shortest = model.config, shortest_of(prompts)
+   local rules, rows, target = o.rules or choice.plain(config), {}, 0
+   for b, prompt in ipairs(prompts) do
+      rows[b] = copy(prompt)
+      target = math.max(target, #prompt + o.most[b] - 1)
+   end
    local size = named.like(o,
-      { batch = #prompts, length = shortest, target = longest + o.most - 1 })
+      { batch = #prompts, length = shortest, target = target, logits = choice.scored(rules) })
    local function part_of(length)
       size.length = length
       return prepare(model.family.decoding(config, size), params, o.threads)
    end
-   local rows, caches, single = {}, {}, nil
-   for b = 1, #prompts do rows[b] = {} end
-   local function token(b, t)
-      return prompts[b][t + 1] or rows[b][t + 1 - #prompts[b]] or config.pad_token_id
+   local function token(b, t) return rows[b][t + 1] or config.pad_token_id end
+   local function is_whole(b)
+      local row, new = rows[b], #rows[b] - #prompts[b]
+      return new == o.most[b] or new > 0 and rules.ends[row[#row]] or false
    end
-   local fed = shortest
-   local next_ids = feed(part_of(shortest), caches, 0, token)
+   local caches, fed, single = {}, shortest, nil
+   local out = feed(part_of(shortest), caches, 0, token)
    while true do
       local going = false
       for b, row in ipairs(rows) do
-         local ended = row[#row] == config.eos_token_id or #row == o.most
-         if fed >= #prompts[b] and not ended then row[#row + 1] = next_ids:get(b, 1) end
-         going = going or (row[#row] ~= config.eos_token_id and #row < o.most)
+         if fed >= #prompts[b] and not is_whole(b) then
+            row[#row + 1] = next_of(out, rules, b, row, #row - #prompts[b])
+         end
+         going = going or not is_whole(b)
       end
-      if not going then return rows end
+      if not going then break end
       single = single or part_of(1)
-      next_ids = feed(single, caches, fed, token)
+      out = feed(single, caches, fed, token)
       fed = fed + 1
    end
+   for b, prompt in ipairs(prompts) do rows[b] = { unpack(rows[b], #prompt + 1) } end
+   return rows
 end
 
 return M

@@ -10,6 +10,7 @@ local core = require("ftpipe.core")
 require("ftpipe.base.tensor") -- pointer()
 local decode = require("ftpipe.data.decode")
 local feed = require("ftpipe.data.feed")
+local generation = require("ftpipe.data.predict.generation")
 local keys = require("ftpipe.base.keys")
 local models = require("ftpipe.model")
 
@@ -334,20 +335,22 @@ local greedy = {}
 
 --- T5: the start token first.
 function greedy.t5(case, by_name, most)
+   local rules = generation.rules(case.model)
    local decoder = decode.greedy(case.model, by_name, {
-      batch = case.size.batch, source = case.size.source, threads = 1, target = most,
+      batch = case.size.batch, source = case.size.source, threads = 1, target = most, rules = rules,
    })
    local rows = decode.run(decoder, case.batch.input_ids, case.batch.mask)
-   for _, row in ipairs(rows) do
-      table.insert(row, 1, case.model.config.decoder_start_token_id)
-   end
+   for _, row in ipairs(rows) do table.insert(row, 1, rules.start) end
    return rows
 end
 
 --- GPT-2: the prompt first.
 function greedy.gpt2(case, by_name, most)
    local prompts = case.golden.inputs.input_ids
-   local rows = decode.continue(case.model, by_name, prompts, { most = most, threads = 1 })
+   local limits = {}
+   for b = 1, #prompts do limits[b] = most end
+   local rows = decode.continue(case.model, by_name, prompts,
+      { most = limits, threads = 1, rules = generation.rules(case.model) })
    for b, row in ipairs(rows) do
       for t, id in ipairs(prompts[b]) do table.insert(row, t, id) end
    end

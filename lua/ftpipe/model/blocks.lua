@@ -39,6 +39,16 @@ function M.class(form)
    return Builder
 end
 
+--- What comes after logits as an output of the graph: next, the likeliest token, or the logits
+-- themselves where they are asked for.
+function Blocks:output_next(logits, asked)
+   if asked then
+      self.g:output("logits", logits)
+   else
+      self.g:output("next", self.g:add("argmax", { logits }))
+   end
+end
+
 --- Layer norm of x over its last axis.
 function Blocks:layer_norm(x, name)
    local c, form = self.c, self.form

@@ -280,7 +280,8 @@ end
 --
 -- Inputs: input_ids (B, L), positions (L), their places, position (1), the first of these, then by
 -- block k.i, v.i (B, T, n_embd), what is known of the tokens before. Outputs: next (B, 1), the
--- likeliest token after the last one, and k.i.next, v.i.next, the caches with these tokens in them.
+-- likeliest token after the last one, or its logits (B, 1, V) where size.logits asks for them, and
+-- k.i.next, v.i.next, the caches with these tokens in them.
 -- @tparam table config
 -- @tparam table size batch, length, target (positions of a cache)
 -- @raise invalid argument: the model has fewer positions than `target`
@@ -298,7 +299,7 @@ function M.decoding(config, size)
       x = b:block(x, i, function(packed) return b:attend_cached(packed, step, i) end)
    end
    x = g:add("slice", { x }, { axis = 1, from = size.length - 1, count = 1 })
-   g:output("next", g:add("argmax", { b:head(x) }))
+   b:output_next(b:head(x), size.logits)
    return g
 end
 

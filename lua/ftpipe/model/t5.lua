@@ -397,8 +397,9 @@ end
 --- The graph that makes one token from the last one.
 --
 -- Inputs: decoder_ids (B, 1), position (1), mask (B, S), then by block self_k.i, self_v.i (B, T,
--- I), cross_k.i, cross_v.i (B, S, I). Outputs: next (B, 1), the likeliest token, and self_k.i.next,
--- self_v.i.next, the caches with this position in them.
+-- I), cross_k.i, cross_v.i (B, S, I). Outputs: next (B, 1), the likeliest token, or the logits
+-- (B, 1, V) where size.logits asks for them, and self_k.i.next, self_v.i.next, the caches with this
+-- position in them.
 function M.decoding(config, size)
    local b = Builder.new(config, 0)
    local g = b.g
@@ -408,7 +409,7 @@ function M.decoding(config, size)
    step.mask = g:input("mask", "i32", { size.batch, size.source })
    local x = b:embed(ids, "decoder")
    for i = 0, config.num_decoder_layers - 1 do x = b:decoder_step(x, step, i) end
-   g:output("next", g:add("argmax", { b:head(x) }))
+   b:output_next(b:head(x), size.logits)
    return g
 end
 

@@ -10,6 +10,7 @@ local core = require("ftpipe.core")
 local batches = require("ftpipe.data.predict.batches")
 local copy = require("ftpipe.base.copy")
 local decode = require("ftpipe.data.decode")
+local generation = require("ftpipe.data.predict.generation")
 local named = require("ftpipe.base.named")
 local records = require("ftpipe.text.records")
 local weights = require("ftpipe.data.predict.weights")
@@ -148,7 +149,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Prediction.
 
-M.flags = { "tokens" }
+M.flags = { "tokens", "greedy" }
 
 local MOST_TOKENS = 32
 local SHORT = 8 -- tokens: any length will do for a graph whose parameters are listed
@@ -181,16 +182,20 @@ end
 function M.answer(job)
    local model, prompts = job.model, prompts_of(job)
    local tokenizer = model:tokenizer()
+   local rules = generation.rules(model, job.flags.greedy)
    local params = weights.load(model, { batch = 1, source = SHORT })
    local ids, order = by_length(tokenizer, prompts)
    local take = batches.in_order(job.emit)
    for first = 1, #order, job.flags.batch do
-      local together = {}
+      local together, most = {}, {}
       for k = first, math.min(first + job.flags.batch - 1, #order) do
-         together[#together + 1] = ids[order[k]]
+         local prompt = ids[order[k]]
+         together[#together + 1] = prompt
+         most[#together] = job.flags.tokens or generation.most(rules, #prompt, "--tokens")
+            or MOST_TOKENS
       end
       local rows = decode.continue(model, params, together, named.like(job.flags,
-         { most = job.flags.tokens or MOST_TOKENS, threads = job.threads }))
+         { most = most, threads = job.threads, rules = rules }))
       for k, row in ipairs(rows) do
          local number = order[first + k - 1]
          take(number, { index = number, answer = tokenizer:decode(row) })

@@ -20,6 +20,7 @@ local batches = require("ftpipe.data.predict.batches")
 local decode = require("ftpipe.data.decode")
 local drafts = require("ftpipe.data.drafts")
 local evaluate = require("ftpipe.data.evaluate")
+local generation = require("ftpipe.data.predict.generation")
 local metrics = require("ftpipe.data.metric")
 local opts = require("ftpipe.base.opts")
 local records = require("ftpipe.text.records")
@@ -337,7 +338,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Prediction.
 
-M.flags = { "max_source", "max_target" }
+M.flags = { "max_source", "max_target", "greedy" }
 
 local MAX_SOURCE, MAX_TARGET = 512, 32 -- of texts that belong to no task
 
@@ -370,14 +371,15 @@ function M.answer(job)
    local function limit(key, preset)
       return job.flags[key] or job.task and job.task[key] or preset
    end
-   local target = limit("max_target", MAX_TARGET)
+   local rules = generation.rules(job.model, job.flags.greedy)
+   local target = limit("max_target") or generation.most(rules, 1, "--max-target") or MAX_TARGET
    local dataset = dataset_of(job, sources_of(job), limit("max_source", MAX_SOURCE))
    local model, size = job.model, math.min(job.flags.batch, dataset:size())
    local params = weights.load(model,
       { batch = size, source = dataset:longest("source"), target = target })
    local decoders = batches.lazily(function(length)
       return decode.greedy(model, params,
-         { batch = size, source = length, target = target, threads = job.threads })
+         { batch = size, source = length, target = target, threads = job.threads, rules = rules })
    end)
    local take = batches.in_order(job.emit)
    batches.each(model, dataset, size, function(batch, length)
