@@ -42,6 +42,19 @@ local function with_golden(family, body)
    end)
 end
 
+-- Tiny models of other forms (tools/make_golden_forms.py): loss, logits, gradients, greedy rows.
+for name, what in pairs {
+   mt5 = "mT5, as it was published", t5_headless = "T5, told of a head that its file lacks",
+} do
+   describe("a model of " .. what, function()
+      it("computes what transformers computes", function()
+         local report = golden.check("spec/golden/" .. name)
+         assert.equal(0, report.failed, table.concat(report:lines(), "\n"))
+         assert.equal(4, #report.rows)
+      end)
+   end)
+end
+
 for family, rows in pairs(FAMILIES) do
    describe("the embedded model of " .. family, function()
       it("computes what PyTorch computes", function()

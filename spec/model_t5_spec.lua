@@ -54,6 +54,25 @@ describe("a T5 configuration", function()
       assert.is_false(config.scaled)
    end)
 
+   it("knows the forms of mT5", function()
+      local config = t5.config(raw_config { model_type = "mt5" })
+      assert.is_true(config.gated)
+      assert.is_false(config.tied)
+      assert.is_false(config.scaled)
+      config = t5.config(raw_config { model_type = "mt5", tie_word_embeddings = true }, false)
+      assert.is_true(config.tied)
+      assert.is_false(config.scaled)
+      config = t5.config(raw_config { model_type = "mt5", feed_forward_proj = "relu" })
+      assert.is_false(config.gated)
+   end)
+
+   it("has the embedding for a head where the weights hold no other", function()
+      local raw = raw_config { tie_word_embeddings = false }
+      assert.is_false(t5.config(raw).tied) -- no weights: what is asked for
+      assert.is_true(t5.config(raw, false).tied)
+      assert.is_false(t5.config(raw, false).scaled)
+   end)
+
    it("scales logits where it is said, whatever the head is", function()
       for _, scaled in ipairs { true, false } do
          local config = t5.config(raw_config {
@@ -116,18 +135,31 @@ describe("a built-in T5", function()
       ["t5-v1_1-xl"] = 2849757184, ["t5-v1_1-xxl"] = 11135332352,
    }
 
+   local function parameters_of(family, raw)
+      local graph, total = family.training(family.config(raw),
+         { batch = 1, source = 8, target = 4, grads = false }), 0
+      for _, param in ipairs(graph:params()) do
+         local n = 1
+         for _, dim in ipairs(param.dims) do n = n * dim end
+         total = total + n
+      end
+      return total
+   end
+
+   it("of mT5 has as many parameters as the published one", function()
+      local mt5 = require("ftpipe.model.mt5")
+      assert.same({ "mt5-base", "mt5-large", "mt5-small", "mt5-xl", "mt5-xxl" },
+         mt5.builtin_names())
+      local raw = mt5.builtin("mt5-small")
+      assert.equal("mt5", models.open("mt5-small").raw.model_type)
+      assert.equal(300176768, parameters_of(mt5, raw))
+      assert.is_nil(mt5.builtin("mt5-tiny"))
+   end)
+
    it("has as many parameters as the published one", function()
       assert.equal(10, #t5.builtin_names())
       for _, name in ipairs(t5.builtin_names()) do
-         local graph = t5.training(t5.config(t5.builtin(name)),
-            { batch = 1, source = 8, target = 4, grads = false })
-         local total = 0
-         for _, param in ipairs(graph:params()) do
-            local n = 1
-            for _, dim in ipairs(param.dims) do n = n * dim end
-            total = total + n
-         end
-         assert.equal(published[name], total, name)
+         assert.equal(published[name], parameters_of(t5, t5.builtin(name)), name)
       end
    end)
 

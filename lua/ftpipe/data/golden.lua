@@ -126,6 +126,8 @@ function families.t5(config, inputs)
    }, { batch = #ids, source = #ids[1], target = #labels[1], dropout = 0, logits = true }
 end
 
+families.mt5 = families.t5
+
 --- Labels of the next tokens; the last position has none.
 local function shift_left(labels)
    local rows = {}
@@ -344,6 +346,8 @@ function greedy.t5(case, by_name, most)
    return rows
 end
 
+greedy.mt5 = greedy.t5
+
 --- GPT-2: the prompt first.
 function greedy.gpt2(case, by_name, most)
    local prompts = case.golden.inputs.input_ids
@@ -398,8 +402,8 @@ function M.check(dir, options)
    local batch_of = families[case.golden.family]
    if not batch_of then
       core.fail("unsupported",
-         ("%s: golden.json: family is '%s', expected 'bert', 'gpt2' or 't5'"):format(dir,
-            tostring(case.golden.family)), 6)
+         ("%s: golden.json: family is '%s', expected one of: %s"):format(dir,
+            tostring(case.golden.family), table.concat(keys(families), ", ")), 6)
    end
    local report = setmetatable({ rows = {}, failed = 0 }, Report)
    case.batch, case.size = batch_of(case.model.config, case.golden.inputs)

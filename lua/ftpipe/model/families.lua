@@ -4,5 +4,6 @@
 return {
    bert = "ftpipe.model.bert",
    gpt2 = "ftpipe.model.gpt2",
+   mt5 = "ftpipe.model.mt5",
    t5 = "ftpipe.model.t5",
 }

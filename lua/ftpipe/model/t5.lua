@@ -1,12 +1,13 @@
---- T5, v1.0 and v1.1, tied and untied, as graphs built from config.json.
+--- T5, v1.0 and v1.1, tied and untied, and mT5 as graphs built from config.json.
 --
 -- Raffel et al., "Exploring the Limits of Transfer Learning with a Unified Text-to-Text
--- Transformer", JMLR 2020; v1.1 has gated GELU and an untied head. Parameters bear their Hugging
--- Face names. Attention takes the table of relative position biases itself: every block is one use
--- of its stack's table, so that no stage sends a bias to another.
+-- Transformer", JMLR 2020; v1.1 has gated GELU and an untied head, and so has mT5 (mt5.lua).
+-- Parameters bear their Hugging Face names. Attention takes the table of relative position biases
+-- itself: every block is one use of its stack's table, so that no stage sends a bias to another.
 
 local blocks = require("ftpipe.model.blocks")
 local check = require("ftpipe.model.check")
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local keys = require("ftpipe.base.keys")
 local shown = require("ftpipe.base.shown")
@@ -26,6 +27,10 @@ local presets = {
    decoder_start_token_id = 0,
    tie_word_embeddings = true,
 }
+
+-- What that is in mT5 instead.
+local presets_of_mt5 = copy(presets,
+   { feed_forward_proj = "gated-gelu", tie_word_embeddings = false })
 
 local required = { "vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_heads" }
 
@@ -123,23 +128,27 @@ local function check_feed_forward(config, raw)
    return form.is_gated_act
 end
 
---- Whether what the decoder gives is scaled before the head.
+--- Whether what the decoder gives is scaled before the head: in T5 unless config.json asks for a
+-- head of its own, in mT5 never.
 local function check_scaled(config, raw)
    local scaled = raw.scale_decoder_outputs
-   if scaled == nil or scaled == core.json.null then return config.tie_word_embeddings end
+   if scaled == nil or scaled == core.json.null then
+      return raw.model_type == "t5" and config.tie_word_embeddings
+   end
    check.flags(raw, { "scale_decoder_outputs" })
    return scaled
 end
 
 --- Fills in what config.json leaves out and refuses what is not T5.
 -- @tparam table raw config.json as decoded
--- @tparam[opt] boolean untied the file holds a head of its own that differs from `shared.weight`
+-- @tparam[opt] boolean untied as `untied` says of the weights
 -- @treturn table every field below, numbers and booleans
 function M.config(raw, untied)
-   if raw.model_type ~= "t5" then
-      check.refuse("model_type is '%s', expected 't5'", shown(raw.model_type))
+   if raw.model_type ~= "t5" and raw.model_type ~= "mt5" then
+      check.refuse("model_type is '%s', expected 't5' or 'mt5'", shown(raw.model_type))
    end
-   local config = check.with_presets(raw, presets, required)
+   local config = check.with_presets(raw, raw.model_type == "t5" and presets or presets_of_mt5,
+      required)
    check.sizes(config, required)
    local decoder_layers = raw.num_decoder_layers
    if decoder_layers == nil or decoder_layers == core.json.null then
@@ -149,17 +158,24 @@ function M.config(raw, untied)
    check.layers(config, { "num_layers", "num_decoder_layers" })
    check_values(config)
    config.gated = check_feed_forward(config, raw)
-   config.tied = config.tie_word_embeddings and not untied
+   config.tied = not untied
+   if untied == nil then config.tied = config.tie_word_embeddings end
    config.scaled = check_scaled(config, raw)
    return config
 end
 
---- Whether a checkpoint holds a head of its own that differs from the embedding.
+--- Whether a checkpoint holds a head of its own beside the embedding: one that config.json asks
+-- for, or that differs from it. Without one the embedding is the head, whatever config.json asks.
 -- @tparam checkpoint ckpt
+-- @treturn boolean nil when it holds no weights
 function M.untied(ckpt)
+   if #ckpt:names() == 0 then return nil end
    if not ckpt:spec("lm_head.weight") then return false end
    for _, name in ipairs({ "shared.weight", "encoder.embed_tokens.weight" }) do
-      if ckpt:spec(name) then return not ckpt:tensors_equal("lm_head.weight", name) end
+      if ckpt:spec(name) then
+         return ckpt.config.tie_word_embeddings == false
+            or not ckpt:tensors_equal("lm_head.weight", name)
+      end
    end
    return false
 end

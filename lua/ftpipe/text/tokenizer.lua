@@ -22,9 +22,10 @@ local function with_others(ckpt, tokenizer)
    }
 end
 
-local function open_spiece(ckpt)
+--- A tokenizer of spiece.model; `extra` sentinels follow its pieces where nothing else is said.
+local function open_spiece(ckpt, extra)
    return with_others(ckpt, core.data.tokenizer {
-      bytes = ckpt:file("spiece.model"), extra_ids = setting(ckpt, "extra_ids") or 100,
+      bytes = ckpt:file("spiece.model"), extra_ids = setting(ckpt, "extra_ids") or extra,
    })
 end
 
@@ -51,7 +52,12 @@ end
 
 -- What a tokenizer can be read from. tokenizer.json says most, so it goes before the others; but
 -- T5's is a translation of spiece.model, which is what the model was made with.
-local spiece = { files = { "spiece.model" }, open = open_spiece }
+local spiece = {
+   files = { "spiece.model" }, open = function(ckpt) return open_spiece(ckpt, 100) end,
+}
+local spiece_of_mt5 = {
+   files = { "spiece.model" }, open = function(ckpt) return open_spiece(ckpt, 0) end,
+}
 local json = { files = { "tokenizer.json" }, open = open_json }
 local wordpiece = { files = { "vocab.txt" }, open = open_wordpiece }
 local byte_bpe = { files = { "vocab.json", "merges.txt" }, open = open_byte_bpe }
@@ -59,7 +65,7 @@ local byte_bpe = { files = { "vocab.json", "merges.txt" }, open = open_byte_bpe 
 -- By model_type, in the order in which they are looked for.
 local FORMS = {
    t5 = { spiece, json },
-   mt5 = { spiece, json },
+   mt5 = { spiece_of_mt5, json },
    bert = { json, wordpiece },
    gpt2 = { json, byte_bpe },
 }
