@@ -9,20 +9,6 @@ local pipeline = require("spec.support.pipeline")
 -- blocks, the position bias: stages are owners for each other.
 local DECODER_FIRST, DECODER_LAST, NODES = 41, 49, 104
 
---- The text of a plan that says where nodes are; its order of work is one micro-batch.
-local function partition_text(stage, device)
-   local lines = {
-      "ftpipe-plan 1", "stages " .. #device, "devices 2", "micro-batches 1",
-      "batches 1", "body-batches 0", "body-repeats 0",
-   }
-   for s, d in ipairs(device) do
-      lines[#lines + 1] = ("stage %d device %d depth 0 in-flight 1"):format(s - 1, d - 1)
-   end
-   lines[#lines + 1] = "nodes " .. #stage
-   for _, s in ipairs(stage) do lines[#lines + 1] = ("node-stage %d*1"):format(s - 1) end
-   return table.concat(lines, "\n") .. "\n"
-end
-
 --- Stages of the nodes in an order that their values allow, cut in places from a seed.
 local function random_partition(rng, n_devices)
    local order, last = {}, rng(DECODER_FIRST, DECODER_LAST)
@@ -75,7 +61,8 @@ describe("weights that stages share", function()
       it("are the same on any partition, the decoder's embedding first, seed " .. seed, function()
          files.in_directory(function(dir)
             local path = dir .. "/plan.txt"
-            core.sys.write_file(path, partition_text(random_partition(numbers(seed), 2)))
+            local stage, device = random_partition(numbers(seed), 2)
+            core.sys.write_file(path, pipeline.partition_text(stage, device, 2))
             local schedule = seed % 2 == 0 and "1f1b" or "gpipe"
             same(judge, train(path, { schedule = schedule }))
             local options = { schedule = "async", micro_batches = seed % 3 == 0 and 2 or 4 }

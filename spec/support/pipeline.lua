@@ -137,6 +137,23 @@ function families.gpt2.batch(o, number, source)
    return batch
 end
 
+--- The text of a plan that says where nodes are; its order of work is one micro-batch.
+-- @tparam {int,...} stage by forward node
+-- @tparam {int,...} device by stage
+-- @tparam int n_devices
+function M.partition_text(stage, device, n_devices)
+   local lines = {
+      "ftpipe-plan 1", "stages " .. #device, "devices " .. n_devices, "micro-batches 1",
+      "batches 1", "body-batches 0", "body-repeats 0",
+   }
+   for s, d in ipairs(device) do
+      lines[#lines + 1] = ("stage %d device %d depth 0 in-flight 1"):format(s - 1, d - 1)
+   end
+   lines[#lines + 1] = "nodes " .. #stage
+   for _, s in ipairs(stage) do lines[#lines + 1] = ("node-stage %d*1"):format(s - 1) end
+   return table.concat(lines, "\n") .. "\n"
+end
+
 --- Synthetic batch `number`: every second one in the longer bucket.
 local function make_batch(o, number)
    local bucket = o.longest and 2 or number % 2 + 1
