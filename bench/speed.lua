@@ -3,6 +3,9 @@
 --
 --    ftpipe bench/speed.lua [PART ...]       parts: async zero-bubble stash recompute auto mixed
 --
+-- Part `recorded` runs only when it is named: what --gaps and --gnorm cost, in CPU time of all
+-- threads, which other work on the machine changes less than it changes time.
+--
 -- Rounds alternate between the ways that are compared; a ratio is taken within its round, since a
 -- machine's speed drifts, and the median of the rounds counts. Nothing else may run meanwhile.
 
@@ -29,16 +32,17 @@ local function plan_of(options)
    return plans.new(o)
 end
 
---- Seconds of a step of each plan of a list, by round.
+--- Seconds of a step of each plan of a list, by round; and the same of CPU time.
 local function measure(list)
-   local rounds = {}
+   local rounds, cpu = {}, {}
    for round = 1, ROUNDS do
-      rounds[round] = {}
+      rounds[round], cpu[round] = {}, {}
       for i, plan in ipairs(list) do
-         rounds[round][i] = peer.step_seconds(plan, STEPS, WARM)
+         local seconds, seen = peer.step_seconds(plan, STEPS, WARM)
+         rounds[round][i], cpu[round][i] = seconds, seen.cpu_seconds
       end
    end
-   return rounds
+   return rounds, cpu
 end
 
 --- The median over rounds of what `ratio` makes of the seconds of a round.
@@ -46,6 +50,11 @@ local function median(rounds, ratio)
    local list = {}
    for i, seconds in ipairs(rounds) do list[i] = ratio(unpack(seconds)) end
    return peer.median(list)
+end
+
+--- What STEPS steps take, as they are predicted.
+local function predict_seconds(plan)
+   return plan:simulate(STEPS + WARM).seconds - plan:simulate(WARM).seconds
 end
 
 local function largest_bytes(plan) return math.max(unpack(plan:memory_bytes())) end
@@ -58,16 +67,25 @@ function parts.async()
    peer.gate("speed-async", median(rounds, function(one, two) return one / two end))
 end
 
---- Halves of backwards, against the most that 1f1b could reach: M / (M + P - 1) of two workers.
+--- Halves of backwards within the memory of 1f1b's largest device, against the most that 1f1b could
+-- reach: M / (M + P - 1) of two workers.
 parts["zero-bubble"] = function()
    local micro = 4
    local function plan(schedule, devices)
       return plan_of { schedule = schedule, devices = devices, micro_batches = micro,
          buckets = { 128 } }
    end
-   local usual, halves = plan("1f1b"), plan("zero-bubble")
-   local rounds = measure { plan("1f1b", "cpu:1"), halves, usual }
-   local bound = micro / (micro + 1)
+   local usual = plan("1f1b")
+   local halves = plan("zero-bubble", ("cpu:2/%dB"):format(largest_bytes(usual))):check()
+   local alone, bound = plan("1f1b", "cpu:1"), micro / (micro + 1)
+   for name, halved in pairs { ["as the schedule says"] = plan("zero-bubble"),
+      ["within 1f1b's memory"] = halves }
+   do
+      print(("zero-bubble %s: %.3f of 1f1b's bytes, predicted %.3f of its bound"):format(name,
+         largest_bytes(halved) / largest_bytes(usual),
+         predict_seconds(alone) / 2 / predict_seconds(halved) / bound))
+   end
+   local rounds = measure { alone, halves, usual }
    print(("1f1b: %.3f of two workers, its bound is %.3f"):format(
       median(rounds, function(one, _, drained) return one / 2 / drained end), bound))
    peer.gate("speed-zero-bubble",
@@ -167,11 +185,8 @@ function parts.mixed()
       return plan_of { model = model, partition = partition, stages = stages, batch = 16,
          micro_batches = 8, buckets = { 512 }, lengths = {}, profile = profile }
    end
-   local function seconds(of)
-      return of:simulate(STEPS + WARM).seconds - of:simulate(WARM).seconds
-   end
    local seq, mixed = plan("seq", "fresh"), plan("mixed", "measured", 8)
-   local predicted = seconds(seq) / seconds(mixed)
+   local predicted = predict_seconds(seq) / predict_seconds(mixed)
    print(("balance: seq %.3f, mixed %.3f; mixed is predicted %.3f times as fast"):format(
       balance(seq), balance(mixed), predicted))
    peer.gate("speed-mixed-balance", balance(seq))
@@ -181,7 +196,20 @@ function parts.mixed()
    peer.gate("speed-mixed", math.abs(ratio / predicted - 1))
 end
 
+--- Gaps and norms that nobody needs to train, recorded.
+function parts.recorded()
+   local _, cpu = measure { plan_of {}, plan_of { gaps = true }, plan_of { gnorm = true } }
+   for i, name in ipairs { "--gaps", "--gnorm" } do
+      local list = {}
+      for round, seconds in ipairs(cpu) do
+         list[round] = ("%.3f"):format(seconds[1 + i] / seconds[1])
+      end
+      print(("%s: %.3f of the CPU time of a step without; rounds %s"):format(name,
+         median(cpu, function(...) return select(1 + i, ...) / (...) end), table.concat(list, " ")))
+   end
+end
+
 for _, name in ipairs(#arg > 0 and arg or order) do
-   assert(parts[name], "parts: " .. table.concat(order, " "))
+   assert(parts[name], "parts: " .. table.concat(order, " ") .. " recorded")
    parts[name]()
 end

@@ -51,7 +51,8 @@ describe("--recompute auto", function()
 
    for _, family in ipairs { "t5", "bert", "gpt2" } do
       for _, schedule in ipairs(cases.rows { "1f1b", "zero-bubble" }) do
-         it(("in some stages leaves one device's bits: %s, %s"):format(family, schedule), function()
+         it(("in some stages, or with less that waits there, leaves one device's bits: %s, %s")
+            :format(family, schedule), function()
             local o = { family = family, steps = 4, d_model = 12, d_ff = 20, clip = 1 }
             local one = pipeline.train(o)
             o.devices, o.schedule, o.stages, o.recompute = "cpu:2", schedule, 4, "never"
@@ -59,11 +60,11 @@ describe("--recompute auto", function()
             o.recompute = "always"
             local least = pipeline.plan(o)
             local seen = 0
-            for share = 1, 4 do
+            for _, share in ipairs { 0.05, 0.3, 0.6, 0.8 } do
                local budget = 0
                for d, row in ipairs(lavish.memory) do
                   local lean = least.memory[d].total
-                  budget = math.max(budget, lean + math.ceil((row.total - lean) * share / 5))
+                  budget = math.max(budget, lean + math.ceil((row.total - lean) * share))
                end
                o.devices, o.recompute = ("cpu:2/%dB"):format(budget), "auto"
                local run = pipeline.train(o)
@@ -72,7 +73,8 @@ describe("--recompute auto", function()
                pipeline.assert_memory(run.plan, run.measured)
                for _, row in ipairs(run.plan.memory) do assert.is_true(row.total <= budget) end
                local n, all = count(run.plan)
-               seen = seen + (n > 0 and n < all and 1 or 0)
+               local some = n > 0 and n < all or run.plan.partition.waiting
+               seen = seen + (some and 1 or 0)
             end
             assert.is_true(seen > 0)
          end)

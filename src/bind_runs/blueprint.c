@@ -95,6 +95,7 @@ static ft_status make_plan(ft_plan **out, const ft_cut *cut, const ft_schedule *
                                   .weights = asked->weights,
                                   .is_bounded = asked->is_bounded,
                                   .most_late = asked->most_late,
+                                  .most_waiting = asked->most_waiting,
                                   .costs = &wiring->costs};
     ft_status status = ft_plan_make(out, &pipeline, schedule, err);
     ft_wiring_free(wiring);
@@ -155,15 +156,17 @@ static const bool *push_splits(lua_State *L, const ft_schedule *schedule, int n)
  *   number, or a list of the devices of its replicas), recompute (by stage), devices (text or
  *   table), micro_batches, schedule (a name, or a rule as schedule.make takes; it is not needed
  *   later), staleness, max_staleness, apart (true: no update waits for gradients of other stages,
- *   but for those of shared weights), batches (of the longest leg), clip (above 0: every update
- *   knows the norm of all gradients), costs (by device, see profile.measure; false where modelled)
+ *   but for those of shared weights), waiting (by stage: gradients of weights that wait, at most;
+ *   as many as the schedule says when it is absent), batches (of the longest leg), clip (above 0:
+ *   every update knows the norm of all gradients), costs (by device, see profile.measure; false
+ *   where modelled)
  * @treturn schedule_plan for engine.blueprint with the same graphs */
 int script_engine_plan(lua_State *L)
 {
-    static const char *const names[] = {"graphs",  "node_stage", "stage_device",  "recompute",
-                                        "devices", "schedule",   "micro_batches", "staleness",
-                                        "batches", "costs",      "max_staleness", "clip",
-                                        "apart",   NULL};
+    static const char *const names[] = {
+        "graphs",        "node_stage",    "stage_device", "recompute", "devices",
+        "schedule",      "micro_batches", "staleness",    "batches",   "costs",
+        "max_staleness", "clip",          "apart",        "waiting",   NULL};
     ft_error err = {FT_OK, ""};
     ft_cut cut = {0};
     ft_machine machine;
@@ -180,6 +183,8 @@ int script_engine_plan(lua_State *L)
     cut.costs = script_opt_costs(L, 1, cut.n_devices, cut.graphs[cut.n_graphs - 1]);
     ft_pipeline asked = {.weights = script_opt_weights(L, 1)};
     script_opt_bound(L, 1, &asked);
+    lua_getfield(L, 1, "waiting");
+    if (lua_toboolean(L, -1)) asked.most_waiting = opt_list(L, 1, "waiting", cut.n_stages, 0);
     const ft_schedule *schedule = script_push_schedule(L, 1, "1f1b");
     cut.forward_only = schedule->forward_only;
     cut.splits = push_splits(L, schedule, cut.n_stages);

@@ -81,7 +81,9 @@ static ft_status ask_rule(const leg *l, int stage, const ft_stage_state *s, ft_a
                           ft_error *err)
 {
     const ft_pipeline *p = l->pipeline;
+    bool waits = l->schedule->splits && p->most_waiting;
     *kind = l->schedule->next(s);
+    if (waits && s->backwards - s->weights > p->most_waiting[stage]) *kind = FT_ACT_BACKWARD_WEIGHT;
     if (*kind == FT_ACT_FORWARD && p->is_bounded && newest_lag(s) > p->most_late)
         *kind = catch_up(l, s);
     const char *wrong = find_fault(l->schedule, s, *kind);

@@ -100,9 +100,12 @@ typedef struct ft_pipeline {
     bool is_bounded; /* no forward reads weights that are more than most_late updates late: where
                         the rule asks for one that would, the stage does a backward first */
     int most_late;
-    int micro_batches; /* per batch */
-    int n_batches;     /* in the leg */
-    bool reduces;      /* every stage has an R action before its U (clipping or ties) */
+    const int *most_waiting; /* by stage, where backwards come in halves: gradients of weights that
+                                wait when the next action begins, at most: where there are more the
+                                stage does one first; NULL: as many as the rule says */
+    int micro_batches;       /* per batch */
+    int n_batches;           /* in the leg */
+    bool reduces;            /* every stage has an R action before its U (clipping or ties) */
     int n_edges;
     const ft_edge *edges; /* F->F and B->B edges, R->R and R->U, and U->W for tied replicas; a
                              stage that is the target of a U->W edge has a W action per batch */

@@ -129,6 +129,17 @@ local function clip_line(plan)
       .. "and in the first batch of a leg)"):format(text, table.concat(parts, ", "))
 end
 
+--- How many gradients of weights wait where that is fewer than there are stages before; nil: it is
+-- nowhere.
+local function waiting_line(plan)
+   local parts = {}
+   for s, n in ipairs(plan.partition.waiting or {}) do
+      if n < s - 1 then parts[#parts + 1] = ("%d: %d"):format(s - 1, n) end
+   end
+   if #parts == 0 then return nil end
+   return "waiting: fewer gradients of weights, to fit, by stage " .. table.concat(parts, ", ")
+end
+
 --- Why updates of a schedule that groups are not behind the backwards of their stages; nil where
 -- they are, or nobody expects it.
 local function update_line(o)
@@ -167,6 +178,7 @@ function M.text(plan)
    end
    lines[#lines + 1] = staleness.text(plan.blueprint:stages())
    lines[#lines + 1] = bound_line(o)
+   lines[#lines + 1] = waiting_line(plan)
    lines[#lines + 1] = clip_line(plan)
    lines[#lines + 1] = precision.words(o.precision, plan.devices[1].kind == "sim")
    lines[#lines + 1] = ("costs: %s"):format(plan.profile and plan.profile:summary() or "modelled")

@@ -33,7 +33,7 @@ local function play(o, graphs, cut)
       recompute = cut.recompute, devices = cut.devices, micro_batches = o.micro_batches,
       schedule = cut.schedule, staleness = cut.staleness, max_staleness = cut.max_staleness,
       batches = cut.batches, costs = cut.costs, clip = cut.clip,
-      apart = cut.apart,
+      apart = cut.apart, waiting = cut.waiting,
    }
 end
 
@@ -62,7 +62,7 @@ function M.blueprint(o, graphs, partition, flags)
       device = partition.device or stages.place(o.rule or o.schedule, n_stages, #devices),
       recompute = flags, devices = wired, schedule = o.rule or o.schedule,
       staleness = o.staleness, max_staleness = o.max_staleness, batches = o.batches, costs = costs,
-      clip = o.clip, apart = o.update == "device",
+      clip = o.clip, apart = o.update == "device", waiting = partition.waiting,
    }
    local said = {
       graphs = graphs,

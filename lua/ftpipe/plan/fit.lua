@@ -1,11 +1,12 @@
---- Makes a plan fit the budgets of its devices: by recomputing, and by a partition that looks at
--- memory too.
+--- Makes a plan fit the budgets of its devices: by gradients of weights that wait less, by
+-- recomputing, and by a partition that looks at memory too.
 
 local copy = require("ftpipe.base.copy")
 local draw = require("ftpipe.plan.draw")
 local groups = require("ftpipe.plan.groups")
 local over = require("ftpipe.plan.over")
 local placement = require("ftpipe.placement")
+local schedules = require("ftpipe.schedule")
 local stages = require("ftpipe.plan.stages")
 
 local M = {}
@@ -22,8 +23,41 @@ local function is_too_large(plan, stage)
    return false
 end
 
+--- Lets fewer gradients of weights wait in the stages of devices that would be over their budgets:
+-- in each as many as there is room for, in all of them none where that does not make room.
+-- Elsewhere as many wait as the schedule says.
+local function wait_as_fits(plan)
+   local o = plan.options
+   local schedule = o.rule or o.schedule
+   if not schedules.splits(schedule) or schedules.folds(schedule) then return plan end
+   local function with(waiting)
+      return draw.blueprint(o, plan.graphs, copy(plan.partition, { waiting = waiting }),
+         plan.recompute)
+   end
+   local drawn = plan.partition.waiting and with(false) or plan
+   if M.worst_over(drawn) == 0 then return drawn end
+   local most, least = {}, {}
+   for s, stage in ipairs(drawn.blueprint:stages()) do
+      most[s] = s - 1 -- no more stages are before it
+      least[s] = is_too_large(drawn, stage) and 0 or most[s]
+   end
+   local none = with(least)
+   if M.worst_over(none) > 0 then return none end
+   repeat
+      local fewer = false
+      most = copy(most)
+      for s, stage in ipairs(drawn.blueprint:stages()) do
+         if most[s] > 0 and is_too_large(drawn, stage) then
+            most[s], fewer = most[s] - 1, true
+         end
+      end
+      drawn = fewer and with(most) or none
+   until M.worst_over(drawn) == 0
+   return drawn
+end
+
 --- Recomputes in the stages of devices that are over their budgets, until none of them can help.
-function M.recompute_where_needed(plan)
+local function recompute_where_needed(plan)
    local changed = true
    while changed do
       changed = false
@@ -37,6 +71,12 @@ function M.recompute_where_needed(plan)
       end
    end
    return plan
+end
+
+--- The plan with less that waits and, where --recompute auto finds it needed, recomputing.
+function M.squeeze(plan)
+   plan = wait_as_fits(plan)
+   return plan.options.recompute == "auto" and recompute_where_needed(plan) or plan
 end
 
 --- Stages that recompute, those first that hold the fewest micro-batches: of the same memory they
@@ -106,11 +146,10 @@ function M.worst_over(plan)
    return most
 end
 
---- The plan of a partition, recomputing where --recompute auto finds it needed.
+--- The plan of a partition, squeezed.
 local function settle(o, graphs, partition)
-   local plan = draw.blueprint(o, graphs, partition,
-      draw.recompute_flags(o.recompute, stages.count(partition.stage)))
-   return o.recompute == "auto" and M.recompute_where_needed(plan) or plan
+   return M.squeeze(draw.blueprint(o, graphs, partition,
+      draw.recompute_flags(o.recompute, stages.count(partition.stage))))
 end
 
 --- The same plan with the least memory that recomputing gives it.
@@ -216,13 +255,11 @@ end
 -- stages that need it recompute.
 function M.fit(plan)
    local o = plan.options
-   local auto = o.recompute == "auto"
-   if auto then plan = M.recompute_where_needed(plan) end
-   local best = place(plan)
-   if not auto or M.worst_over(best) > 0 then return best end
-   best = keep_where_possible(best)
+   local best = place(M.squeeze(plan))
+   if o.recompute ~= "auto" or M.worst_over(best) > 0 then return best end
+   best = wait_as_fits(keep_where_possible(best))
    local others = placement.is(o.partition) and not stages.has_places(o) and not o.searched
-      and #recomputed(best) > 0
+      and (#recomputed(best) > 0 or best.partition.waiting)
    return others and fastest(best) or best
 end
 

@@ -336,8 +336,7 @@ local function redraw(plan, partition)
    end
    local drawn = draw.blueprint(o, plan.graphs, partition,
       draw.recompute_flags(o.recompute, #partition.device))
-   if o.recompute == "auto" then drawn = fit.recompute_where_needed(drawn) end
-   return keep(plan, swaps.settle(swaps.fit(drawn)))
+   return keep(plan, swaps.settle(swaps.fit(fit.squeeze(drawn))))
 end
 
 --- A plan with other options, as a row of ftpipe.plan.remedies: costs are modelled, since a
