@@ -114,7 +114,7 @@ static bool check_plan(ft_plan *plan, const int64_t (*bytes)[FT_MEMORY_CLASSES],
     bool meet = false, placed = false;
     ft_arena *arena = ft_arena_new();
     if (!CHECK(arena)) return false;
-    if (CHECK_STATUS(ft_shares_of_plan(&seating, arena, plan, &err), FT_OK) &&
+    if (CHECK_STATUS(ft_seating_of_plan(&seating, arena, plan, &err), FT_OK) &&
         CHECK_STATUS(ft_stays_find(&stays, arena, plan, &seating, &err), FT_OK)) {
         ft_plan own = *plan;
         for (int s = 0; s < plan->n_stages; s++)

@@ -175,7 +175,7 @@ int script_blueprint_volumes(lua_State *L)
         (const int64_t(*)[FT_MEMORY_CLASSES])push_bytes(L, b);
     int n = b->cut.n_devices;
     ft_volume *volumes = lua_newuserdata(L, (size_t)n * sizeof *volumes);
-    if (!ft_plan_volumes(ft_blueprint_plan(b), bytes, volumes)) return 0;
+    if (!ft_plan_volumes(ft_blueprint_plan(b), &b->seating, bytes, volumes)) return 0;
     push_volumes(L, volumes, n);
     return 1;
 }

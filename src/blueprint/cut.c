@@ -114,7 +114,7 @@ static ft_status seat(ft_blueprint *b, ft_error *err)
                                .replica_first = o->replica_first,
                                .replica_device = o->replica_device,
                                .replica_rule = o->replica_rule};
-    return ft_shares_new(&b->seating, b->arena, &q, err);
+    return ft_seating_new(&b->seating, b->arena, &q, err);
 }
 
 /* Of every replica a stage. */

@@ -65,15 +65,15 @@ static ft_status check_place(const ft_seating *shares, int device, const ft_acti
 {
     char name[FT_ACTION_TEXT];
     const ft_stage_share *s = &shares->of[a->stage];
-    int replica = ft_shares_find(shares, a->stage, device);
-    if (replica < 0)
+    int seat = ft_seat_of(shares, a->stage, device);
+    if (seat < 0)
         return ft_fail(err, FT_INVALID, "plan: device %d: %s belongs to device %d", device,
                        ft_action_text(name, a), shares->seat_device[s->first]);
-    if (s->n == 1 || !ft_action_per_micro(a->kind) || ft_share_replica(s, index) == replica)
-        return FT_OK;
+    if (s->n == 1 || !ft_action_per_micro(a->kind)) return FT_OK;
+    int its = s->first + ft_share_replica(s, index);
+    if (seat == its) return FT_OK;
     return ft_fail(err, FT_INVALID, "plan: device %d: %s belongs to the replica on device %d",
-                   device, ft_action_text(name, a),
-                   shares->seat_device[s->first + ft_share_replica(s, index)]);
+                   device, ft_action_text(name, a), shares->seat_device[its]);
 }
 
 static ft_status check_action(const ft_plan *p, const ft_seating *shares, int device,
@@ -132,7 +132,7 @@ static ft_status check_stored(const ft_plan *p, const ft_seating *shares, ft_err
 static ft_status check_ranges(const ft_plan *p, ft_seating *shares, ft_arena *arena, ft_error *err)
 {
     FT_TRY(check_sizes(p, err));
-    FT_TRY(ft_shares_of_plan(shares, arena, p, err));
+    FT_TRY(ft_seating_of_plan(shares, arena, p, err));
     return check_stored(p, shares, err);
 }
 
@@ -170,7 +170,7 @@ ft_status ft_plan_batch_slots(const ft_plan *plan, int least, int *out, ft_error
     ft_status status;
     ft_arena *arena = ft_arena_new();
     if (!arena) return ft_fail(err, FT_NOMEM, "plan: no memory to walk it");
-    FT_GO(ft_shares_of_plan(&shares, arena, plan, err));
+    FT_GO(ft_seating_of_plan(&shares, arena, plan, err));
     *out = least < 1 ? 1 : least;
     while (*out < plan->n_batches) {
         status = ft_plan_walk(plan, &shares, *out, arena, err);

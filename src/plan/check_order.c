@@ -33,7 +33,7 @@ typedef struct checker {
     progress *seats;
     int64_t *copies; /* by edge, then S and V: done */
     bool reduces, moves_weights;
-    plan_owners owners;
+    ft_owners owners;
     const int *versions; /* by stage: kept; NULL: any that is read */
 } checker;
 
@@ -78,14 +78,12 @@ static bool begins_gradients(const checker *c, const progress *s, const ft_actio
  * there: an edge from its updates to the stage's adopts says so. */
 static bool lacks_lent(const checker *c, int device, const ft_action *a)
 {
-    const plan_owners *owners = &c->owners;
+    const ft_owners *owners = &c->owners;
     if (!c->moves_weights || a->kind == FT_ACT_UPDATE) return false;
     for (int i = owners->first[a->stage]; i < owners->first[a->stage + 1]; i++) {
         int owner = owners->stages[i];
-        int replica = owner == a->stage ? -1 : ft_shares_find(c->shares, owner, device);
-        if (replica < 0) continue;
-        int seat = c->shares->of[owner].first + replica;
-        if (!on_device(c->seats[seat].at[FT_MEMORY_WEIGHTS])) return true;
+        int seat = owner == a->stage ? -1 : ft_seat_of(c->shares, owner, device);
+        if (seat >= 0 && !on_device(c->seats[seat].at[FT_MEMORY_WEIGHTS])) return true;
     }
     return false;
 }
@@ -335,8 +333,7 @@ static ft_status check_device(const checker *c, int device, ft_error *err)
 {
     ft_cursor at;
     for (ft_cursor_begin(&at, c->plan, device); at.more; ft_cursor_step(&at)) {
-        const ft_stage_share *share = &c->shares->of[at.now.stage];
-        progress *s = &c->seats[share->first + ft_shares_find(c->shares, at.now.stage, device)];
+        progress *s = &c->seats[ft_seat_of(c->shares, at.now.stage, device)];
         const char *fault = find_fault(c, device, s, &at.now);
         if (fault) {
             char name[FT_ACTION_TEXT];
@@ -450,8 +447,7 @@ static void look_at_list(checker *c, const ft_action_list *list, int device)
 {
     for (int i = 0; i < list->n; i++) {
         const ft_action *a = &list->actions[i];
-        progress *s =
-            &c->seats[c->shares->of[a->stage].first + ft_shares_find(c->shares, a->stage, device)];
+        progress *s = &c->seats[ft_seat_of(c->shares, a->stage, device)];
         if (a->kind == FT_ACT_REDUCE) c->reduces = true;
         if (a->kind == FT_ACT_BACKWARD_INPUT || a->kind == FT_ACT_BACKWARD_WEIGHT) s->splits = true;
         if (ft_action_item(a->kind) == FT_ITEM_CLASS || a->kind == FT_ACT_RECOMPUTE)
@@ -515,7 +511,7 @@ static ft_status pass(checker *c, const ft_plan *p, const ft_seating *shares, co
     if (!c->seats || !c->copies)
         return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", p->n_stages);
     for (int seat = 0; seat < shares->n_seats; seat++) c->seats[seat].are_dead = true;
-    FT_TRY(plan_list_owners(&c->owners, p, arena, err));
+    FT_TRY(ft_owners_find(&c->owners, arena, p, err));
     look_ahead(c);
     FT_TRY(add_micros(c, arena, err));
     for (int d = 0; d < p->n_devices; d++) FT_TRY(check_device(c, d, err));

@@ -9,30 +9,9 @@ typedef struct ties {
     const ft_plan *plan;
     const ft_seating *shares;
     int16_t **lags; /* by stage that owns: by micro-batch of the leg, of its forward; else NULL */
-    plan_owners owners;
+    ft_owners owners;
     int32_t *adopted; /* by seat: W done */
 } ties;
-
-static bool is_tie(const ft_edge *e)
-{
-    return e->to_kind == FT_ACT_ADOPT;
-}
-
-ft_status plan_list_owners(plan_owners *out, const ft_plan *p, ft_arena *arena, ft_error *err)
-{
-    int *n = ft_arena_array(arena, p->n_stages, sizeof *n);
-    out->first = ft_arena_array(arena, p->n_stages + 1, sizeof *out->first);
-    out->stages = ft_arena_array(arena, p->n_edges + 1, sizeof *out->stages);
-    if (!n || !out->first || !out->stages)
-        return ft_fail(err, FT_NOMEM, "plan: no memory for %d edges", p->n_edges);
-    for (int e = 0; e < p->n_edges; e++) out->first[p->edges[e].to + 1] += is_tie(&p->edges[e]);
-    for (int s = 0; s < p->n_stages; s++) out->first[s + 1] += out->first[s];
-    for (int e = 0; e < p->n_edges; e++) {
-        const ft_edge *edge = &p->edges[e];
-        if (is_tie(edge)) out->stages[out->first[edge->to] + n[edge->to]++] = edge->from;
-    }
-    return FT_OK;
-}
 
 static ft_status note_lags(ties *t, ft_arena *arena, ft_error *err)
 {
@@ -88,14 +67,13 @@ ft_status plan_check_ties(const ft_plan *p, const ft_seating *shares, ft_arena *
     t.adopted = ft_arena_array(arena, shares->n_seats, sizeof *t.adopted);
     if (!t.lags || !t.adopted)
         return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", p->n_stages);
-    FT_TRY(plan_list_owners(&t.owners, p, arena, err));
+    FT_TRY(ft_owners_find(&t.owners, arena, p, err));
     FT_TRY(note_lags(&t, arena, err));
     for (int d = 0; d < p->n_devices; d++) {
         ft_cursor at;
         for (ft_cursor_begin(&at, p, d); at.more; ft_cursor_step(&at)) {
             int stage = at.now.stage;
-            int32_t *adopted =
-                &t.adopted[shares->of[stage].first + ft_shares_find(shares, stage, d)];
+            int32_t *adopted = &t.adopted[ft_seat_of(shares, stage, d)];
             *adopted += at.now.kind == FT_ACT_ADOPT;
             if (at.now.kind == FT_ACT_FORWARD && t.owners.first[stage] < t.owners.first[stage + 1])
                 FT_TRY(check_forward(&t, d, &at, *adopted, err));

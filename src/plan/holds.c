@@ -45,7 +45,7 @@ static ft_status find_holds(const ft_plan *plan, ft_arena *arena, int *sent, int
     h.fetched = counts + n;
     h.brought = counts + 2 * n;
     h.used = counts + 3 * n;
-    FT_TRY(ft_shares_of_plan(&shares, arena, plan, err));
+    FT_TRY(ft_seating_of_plan(&shares, arena, plan, err));
     FT_TRY(ft_wires_new(&h.wires, arena, &shares, plan->n_edges, plan->edges, err));
     FT_TRY(ft_wires_add_copies(h.wires, arena, plan, err));
     bool any = false;

@@ -3,6 +3,7 @@
 #define FT_PLAN_INTERNAL_H
 
 #include "plan/making.h"
+#include "plan/owners.h"
 #include "plan/wires.h"
 
 /* n items of so many bytes, copied; NULL without memory. */
@@ -15,12 +16,6 @@ ft_status at_line(int line, ft_error *err);
 /* check_order.c: all but the ranges; the derived values are compared with what the plan says. */
 ft_status plan_check_order(const ft_plan *plan, const ft_seating *shares, ft_arena *arena,
                            ft_error *err);
-/* Stages that stage s takes weights over from, by edges U->W: stages[first[s]] and those before
- * stages[first[s + 1]]. */
-typedef struct plan_owners {
-    int *first, *stages;
-} plan_owners;
-ft_status plan_list_owners(plan_owners *out, const ft_plan *plan, ft_arena *arena, ft_error *err);
 /* check_ties.c: what a stage takes over is no later than its owner's lags say. */
 ft_status plan_check_ties(const ft_plan *plan, const ft_seating *shares, ft_arena *arena,
                           ft_error *err);

@@ -16,13 +16,6 @@ void ft_runner_step(ft_runner *r)
     settle(r);
 }
 
-static bool is_on(const ft_plan *p, int stage, int device)
-{
-    for (int i = p->replica_first[stage]; i < p->replica_first[stage + 1]; i++)
-        if (p->replica_device[i] == device) return true;
-    return false;
-}
-
 static void add(ft_runners *all, const ft_plan *plan, int device, int stage)
 {
     ft_runner *r = &all->list[all->n++];
@@ -31,19 +24,20 @@ static void add(ft_runners *all, const ft_plan *plan, int device, int stage)
     settle(r);
 }
 
-ft_status ft_runners_new(ft_runners *out, ft_arena *arena, const ft_plan *plan, ft_error *err)
+ft_status ft_runners_new(ft_runners *out, ft_arena *arena, const ft_plan *plan,
+                         const ft_seating *shares, ft_error *err)
 {
-    int n_seats = plan->replica_first[plan->n_stages];
     int *first = ft_arena_array(arena, plan->n_devices + 1, sizeof *first);
     *out = (ft_runners){.first = first};
-    out->list = ft_arena_array(arena, (int64_t)plan->n_devices + n_seats, sizeof *out->list);
+    out->list =
+        ft_arena_array(arena, (int64_t)plan->n_devices + shares->n_seats, sizeof *out->list);
     if (!first || !out->list)
         return ft_fail(err, FT_NOMEM, "plan: no memory for %d devices", plan->n_devices);
     for (int d = 0; d < plan->n_devices; d++) {
         first[d] = out->n;
         if (!plan->by_policy[d]) add(out, plan, d, -1);
         for (int s = 0; plan->by_policy[d] && s < plan->n_stages; s++)
-            if (is_on(plan, s, d)) add(out, plan, d, s);
+            if (ft_seat_of(shares, s, d) >= 0) add(out, plan, d, s);
     }
     first[plan->n_devices] = out->n;
     return FT_OK;
@@ -54,7 +48,8 @@ ft_meeting ft_meeting_of(const ft_plan *plan, const ft_seating *shares, int devi
 {
     ft_meeting m = {.stage = a->stage, .kind = a->kind, .item = a->item};
     m.index = ft_action_index(plan, a);
-    if (shares->of[a->stage].n > 1) m.replica = ft_shares_find(shares, a->stage, device);
+    const ft_stage_share *s = &shares->of[a->stage];
+    if (s->n > 1) m.replica = ft_seat_of(shares, a->stage, device) - s->first;
     return m;
 }
 

@@ -43,11 +43,11 @@ int64_t ft_share_index(const ft_stage_share *s, int replica, int64_t local)
     return local / s->per_batch * s->micros + m;
 }
 
-int ft_shares_find(const ft_seating *all, int stage, int device)
+int ft_seat_of(const ft_seating *all, int stage, int device)
 {
     const ft_stage_share *s = &all->of[stage];
-    for (int i = 0; i < s->n; i++)
-        if (all->seat_device[s->first + i] == device) return i;
+    for (int seat = s->first; seat < s->first + s->n; seat++)
+        if (all->seat_device[seat] == device) return seat;
     return -1;
 }
 
@@ -59,7 +59,7 @@ static ft_status check_share(const ft_seating *all, int stage, int n_devices, ft
         if (device < 0 || device >= n_devices)
             return ft_fail(err, FT_INVALID, "plan: stage %d is on device %d of %d", stage, device,
                            n_devices);
-        if (ft_shares_find(all, stage, device) != i)
+        if (ft_seat_of(all, stage, device) != s->first + i)
             return ft_fail(err, FT_INVALID, "plan: stage %d has two replicas on device %d", stage,
                            device);
     }
@@ -70,7 +70,7 @@ static ft_status check_share(const ft_seating *all, int stage, int n_devices, ft
                    (long long)s->micros, s->n, stage, s->n);
 }
 
-ft_status ft_shares_new(ft_seating *out, ft_arena *arena, const ft_seat_request *q, ft_error *err)
+ft_status ft_seating_new(ft_seating *out, ft_arena *arena, const ft_seat_request *q, ft_error *err)
 {
     int n_seats = q->replica_first ? q->replica_first[q->n_stages] : q->n_stages;
     ft_stage_share *list = ft_arena_array(arena, q->n_stages, sizeof *list);
@@ -96,7 +96,7 @@ ft_status ft_shares_new(ft_seating *out, ft_arena *arena, const ft_seat_request 
     return FT_OK;
 }
 
-ft_status ft_shares_of_plan(ft_seating *out, ft_arena *arena, const ft_plan *p, ft_error *err)
+ft_status ft_seating_of_plan(ft_seating *out, ft_arena *arena, const ft_plan *p, ft_error *err)
 {
     const ft_seat_request q = {.n_stages = p->n_stages,
                                .n_devices = p->n_devices,
@@ -105,7 +105,7 @@ ft_status ft_shares_of_plan(ft_seating *out, ft_arena *arena, const ft_plan *p, 
                                .replica_first = p->replica_first,
                                .replica_device = p->replica_device,
                                .replica_rule = p->replica_rule};
-    return ft_shares_new(out, arena, &q, err);
+    return ft_seating_new(out, arena, &q, err);
 }
 
 /* -- actions of seats -------------------------------------------------------------------------- */
@@ -113,8 +113,7 @@ ft_status ft_shares_of_plan(ft_seating *out, ft_arena *arena, const ft_plan *p, 
 ft_action ft_seated(const ft_seating *all, int device, ft_action a)
 {
     const ft_stage_share *s = &all->of[a.stage];
-    int replica = s->n > 1 ? ft_shares_find(all, a.stage, device) : 0;
-    a.stage = (int16_t)(s->first + replica);
+    a.stage = (int16_t)(s->n > 1 ? ft_seat_of(all, a.stage, device) : s->first);
     return a;
 }
 

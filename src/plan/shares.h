@@ -31,16 +31,16 @@ typedef struct ft_seat_request {
 
 /* FT_INVALID when a stage has one device twice, or replicas that micro_batches cannot be dealt to.
  */
-ft_status ft_shares_new(ft_seating *out, ft_arena *arena, const ft_seat_request *q, ft_error *err);
-ft_status ft_shares_of_plan(ft_seating *out, ft_arena *arena, const ft_plan *plan, ft_error *err);
+ft_status ft_seating_new(ft_seating *out, ft_arena *arena, const ft_seat_request *q, ft_error *err);
+ft_status ft_seating_of_plan(ft_seating *out, ft_arena *arena, const ft_plan *plan, ft_error *err);
 
 /* The replica that has micro-batch `index` of the leg, and its number there. */
 int ft_share_replica(const ft_stage_share *s, int64_t index);
 int64_t ft_share_local(const ft_stage_share *s, int64_t index);
 /* The number in the leg of the replica's local-th micro-batch. */
 int64_t ft_share_index(const ft_stage_share *s, int replica, int64_t local);
-/* The stage's replica on that device, or -1. */
-int ft_shares_find(const ft_seating *all, int stage, int device);
+/* The stage's seat on that device, or -1. */
+int ft_seat_of(const ft_seating *all, int stage, int device);
 
 /* Actions name stages. The same action with the number of the stage's seat on the device, which has
  * one; all below are asked with such. */

@@ -32,7 +32,7 @@ static ft_status walk_init(walk *w, ft_arena *arena, const ft_plan *plan, const 
     w->queued = ft_arena_array(arena, plan->n_devices, sizeof *w->queued);
     if (!w->queue || !w->queued)
         return ft_fail(err, FT_NOMEM, "plan: no memory for %d devices", plan->n_devices);
-    FT_TRY(ft_runners_new(&w->runners, arena, plan, err));
+    FT_TRY(ft_runners_new(&w->runners, arena, plan, shares, err));
     FT_TRY(ft_wires_new(&w->wires, arena, shares, plan->n_edges, plan->edges, err));
     return ft_wires_add_copies(w->wires, arena, plan, err);
 }
@@ -181,7 +181,7 @@ ft_status ft_plan_trim(const ft_plan *plan, ft_edge *edges, ft_error *err)
     ft_seating shares;
     ft_arena *arena = ft_arena_new();
     if (!arena) return ft_fail(err, FT_NOMEM, "plan: no memory to walk it");
-    ft_status status = ft_shares_of_plan(&shares, arena, plan, err);
+    ft_status status = ft_seating_of_plan(&shares, arena, plan, err);
     for (int e = 0; e < plan->n_edges && status == FT_OK; e++) {
         ft_edge *edge = &edges[e];
         bool per_batch = !ft_action_per_micro(edge->from_kind);

@@ -125,7 +125,8 @@ typedef struct ft_runners {
 } ft_runners;
 
 /* runners.c */
-ft_status ft_runners_new(ft_runners *out, ft_arena *arena, const ft_plan *plan, ft_error *err);
+ft_status ft_runners_new(ft_runners *out, ft_arena *arena, const ft_plan *plan,
+                         const ft_seating *shares, ft_error *err);
 void ft_runner_step(ft_runner *r);
 ft_meeting ft_meeting_of(const ft_plan *plan, const ft_seating *shares, int device,
                          const ft_action *action);

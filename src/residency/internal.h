@@ -3,6 +3,7 @@
 #define FT_RESIDENCY_INTERNAL_H
 
 #include "base/arena.h"
+#include "plan/owners.h"
 #include "plan/shares.h"
 #include "residency/residency.h"
 
@@ -43,9 +44,7 @@ typedef struct planner {
     int device;
     int *seat;     /* by stage: the one on the device, or -1 */
     bool *at_home; /* by stage: its updates work in host memory */
-    int *lenders;  /* stages of the device whose weights another one of it may use in place: those
-                      of stage s are lenders[first_lender[s]] to before first_lender[s + 1] */
-    int *first_lender;
+    ft_owners owners;
     ft_action *list;
     int64_t n;
     item *items; /* by stage and class, then activations by stage and micro-batch */
@@ -72,9 +71,7 @@ ft_status residency_put_off(planner *p, ft_error *err);
 /* Loads move forward, where there is room. */
 ft_status residency_hoist(planner *p, ft_error *err);
 
-/* moves.c: the number of the stage's replica on a device, among all; -1: it has none there. */
-int residency_seat(const ft_plan *plan, int stage, int device);
-/* The list with its moves. */
+/* moves.c: the list with its moves. */
 ft_status residency_write(planner *p, ft_action_list *out, ft_error *err);
 /* Micro-batches that stages hold, of which some move, are counted anew. */
 ft_status residency_count_held(ft_plan *plan, ft_error *err);

@@ -6,13 +6,6 @@ static ft_status no_memory(ft_error *err)
     return ft_fail(err, FT_NOMEM, "residency: no memory");
 }
 
-int residency_seat(const ft_plan *plan, int stage, int device)
-{
-    for (int seat = plan->replica_first[stage]; seat < plan->replica_first[stage + 1]; seat++)
-        if (plan->replica_device[seat] == device) return seat;
-    return -1;
-}
-
 /* -- the list ---------------------------------------------------------------------------------- */
 
 static ft_action move_of(const item *i, ft_action_kind kind, int batch, int micro)
@@ -140,14 +133,15 @@ static void add_times(int64_t *to, int64_t by, int64_t times)
 }
 
 /* What is copied by a device's list that is executed so often. */
-static bool add_list(ft_volume *v, const ft_plan *plan, int device, const ft_action_list *list,
-                     int64_t times, const int64_t (*bytes)[FT_MEMORY_CLASSES])
+static bool add_list(ft_volume *v, const ft_seating *seating, int device,
+                     const ft_action_list *list, int64_t times,
+                     const int64_t (*bytes)[FT_MEMORY_CLASSES])
 {
     ft_volume once = {.loads = 0};
     for (int i = 0; i < list->n; i++) {
         const ft_action *a = &list->actions[i];
         if (ft_action_item(a->kind) != FT_ITEM_CLASS) continue;
-        int seat = residency_seat(plan, a->stage, device);
+        int seat = ft_seat_of(seating, a->stage, device);
         const item moved = {.class = a->item, .bytes = bytes[seat][a->item]};
         note(&once, &moved, a->kind);
     }
@@ -161,16 +155,16 @@ static bool add_list(ft_volume *v, const ft_plan *plan, int device, const ft_act
     return once.loads + once.saves + once.drops > 0;
 }
 
-bool ft_plan_volumes(const ft_plan *plan, const int64_t (*bytes)[FT_MEMORY_CLASSES],
-                     ft_volume *volumes)
+bool ft_plan_volumes(const ft_plan *plan, const ft_seating *seating,
+                     const int64_t (*bytes)[FT_MEMORY_CLASSES], ft_volume *volumes)
 {
     bool any = false;
     for (int d = 0; d < plan->n_devices; d++) {
         const ft_device_plan *lists = &plan->devices[d];
         volumes[d] = (ft_volume){.loads = 0};
-        any |= add_list(&volumes[d], plan, d, &lists->warmup, 1, bytes);
-        any |= add_list(&volumes[d], plan, d, &lists->body, plan->body_repeats, bytes);
-        any |= add_list(&volumes[d], plan, d, &lists->drain, 1, bytes);
+        any |= add_list(&volumes[d], seating, d, &lists->warmup, 1, bytes);
+        any |= add_list(&volumes[d], seating, d, &lists->body, plan->body_repeats, bytes);
+        any |= add_list(&volumes[d], seating, d, &lists->drain, 1, bytes);
     }
     return any;
 }

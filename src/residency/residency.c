@@ -88,10 +88,11 @@ ft_status ft_residency_plan(ft_plan **out, const ft_residency *q, ft_volume *vol
     if (!arena) return no_memory(err);
     int all = q->plan->n_batches, n = SPAN * (2 + q->plan->n_stages / SPAN) + all % SPAN;
     bool repeats = false;
-    ft_status status = FT_OK;
-    if (n < all) status = plan_batches(out, q, n, &repeats, arena, err);
+    ft_seating seating;
+    ft_status status = ft_seating_of_plan(&seating, arena, q->plan, err);
+    if (status == FT_OK && n < all) status = plan_batches(out, q, n, &repeats, arena, err);
     if (status == FT_OK && !repeats) status = plan_batches(out, q, all, &repeats, arena, err);
-    if (status == FT_OK) ft_plan_volumes(*out, q->bytes, volumes);
+    if (status == FT_OK) ft_plan_volumes(*out, &seating, q->bytes, volumes);
     ft_arena_free(arena);
     return status;
 }

@@ -6,7 +6,7 @@
 #ifndef FT_RESIDENCY_H
 #define FT_RESIDENCY_H
 
-#include "plan/plan.h"
+#include "plan/shares.h"
 
 /* When something leaves a device that has room for it. */
 typedef enum {
@@ -43,8 +43,8 @@ typedef struct ft_volume {
 } ft_volume;
 
 /* What the moves of a plan copy, by device; bytes as in ft_residency. False: nothing moves. */
-bool ft_plan_volumes(const ft_plan *plan, const int64_t (*bytes)[FT_MEMORY_CLASSES],
-                     ft_volume *volumes);
+bool ft_plan_volumes(const ft_plan *plan, const ft_seating *seating,
+                     const int64_t (*bytes)[FT_MEMORY_CLASSES], ft_volume *volumes);
 
 /* Actions ahead that serve well: a stage's work, and some of the next one's; that of some stages.
  */

@@ -95,39 +95,11 @@ static ft_status make_items(planner *p, int64_t *all, ft_error *err)
     return FT_OK;
 }
 
-/* An edge over which a stage of the device takes over weights of another one of it. */
-static bool lends(const planner *p, const ft_edge *e)
-{
-    return e->to_kind == FT_ACT_ADOPT && e->from != e->to && p->seat[e->from] >= 0 &&
-           p->seat[e->to] >= 0;
-}
-
-/* In the order of stages, since what is brought first may make other room than what comes last. */
-static ft_status find_lenders(planner *p, ft_error *err)
-{
-    const ft_plan *plan = p->plan;
-    int *n = ft_arena_array(p->arena, plan->n_stages, sizeof *n);
-    p->first_lender = ft_arena_array(p->arena, plan->n_stages + 1, sizeof *p->first_lender);
-    p->lenders = ft_arena_array(p->arena, plan->n_edges + 1, sizeof *p->lenders);
-    if (!n || !p->first_lender || !p->lenders) return no_memory(err);
-    for (int e = 0; e < plan->n_edges; e++)
-        p->first_lender[plan->edges[e].to + 1] += lends(p, &plan->edges[e]);
-    for (int s = 0; s < plan->n_stages; s++) p->first_lender[s + 1] += p->first_lender[s];
-    for (int e = 0; e < plan->n_edges; e++) {
-        const ft_edge *edge = &plan->edges[e];
-        if (!lends(p, edge)) continue;
-        int *own = &p->lenders[p->first_lender[edge->to]], at = n[edge->to]++;
-        for (; at > 0 && own[at - 1] > edge->from; at--) own[at] = own[at - 1];
-        own[at] = edge->from;
-    }
-    return FT_OK;
-}
-
 ft_status residency_begin(planner *p, int64_t *all, ft_error *err)
 {
     const ft_plan *plan = p->plan;
     int n = plan->n_stages;
-    FT_TRY(ft_shares_of_plan(&p->shares, p->arena, plan, err));
+    FT_TRY(ft_seating_of_plan(&p->shares, p->arena, plan, err));
     p->n = ft_plan_length(plan, p->device);
     p->list = ft_arena_array(p->arena, p->n + 1, sizeof *p->list);
     p->window = ft_arena_array(p->arena, 3 * (int64_t)n, sizeof *p->window);
@@ -139,7 +111,7 @@ ft_status residency_begin(planner *p, int64_t *all, ft_error *err)
     p->seat = p->first_micro + n;
     for (int s = 0; s < n; s++) {
         p->last[s] = FT_ACT_BACKWARD;
-        p->seat[s] = residency_seat(plan, s, p->device);
+        p->seat[s] = ft_seat_of(&p->shares, s, p->device);
         p->at_home[s] = updates_at_home(p, s);
     }
     for (int64_t i = 0; i < p->n; i++) {
@@ -147,7 +119,7 @@ ft_status residency_begin(planner *p, int64_t *all, ft_error *err)
         if (p->list[i].kind == FT_ACT_UPDATE) p->list[i].item = p->at_home[p->list[i].stage];
     }
     find_windows(p, under_way);
-    FT_TRY(find_lenders(p, err));
+    FT_TRY(ft_owners_find(&p->owners, p->arena, plan, err));
     return make_items(p, all, err);
 }
 
@@ -163,9 +135,9 @@ static int needs_of(const planner *p, const ft_action *a, int *out)
             out[n++] = a->stage * FT_MEMORY_CLASSES + c;
     if (activations_of(p, a, &out[n])) n++;
     if (!(needs >> FT_MEMORY_WEIGHTS & 1) || a->kind == FT_ACT_UPDATE) return n;
-    for (int i = p->first_lender[a->stage]; i < p->first_lender[a->stage + 1]; i++) {
-        int weights = p->lenders[i] * FT_MEMORY_CLASSES + FT_MEMORY_WEIGHTS;
-        if (p->items[weights].bytes) out[n++] = weights;
+    for (int i = p->owners.first[a->stage]; i < p->owners.first[a->stage + 1]; i++) {
+        int owner = p->owners.stages[i], weights = owner * FT_MEMORY_CLASSES + FT_MEMORY_WEIGHTS;
+        if (owner != a->stage && p->items[weights].bytes) out[n++] = weights; /* of this device */
     }
     return n;
 }

@@ -33,7 +33,7 @@ static void put(group *g, ft_action_kind kind, int stage, int batch, int64_t mic
 /* For the device's m-th micro-batch of a batch. */
 static void put_micro(group *g, ft_action_kind kind, int stage, int batch, int m)
 {
-    int replica = ft_shares_find(&g->leg->shares, stage, g->device);
+    int replica = ft_seat_of(&g->leg->shares, stage, g->device) - share_of(g, stage)->first;
     put(g, kind, stage, batch, ft_share_index(share_of(g, stage), replica, m));
 }
 
@@ -124,7 +124,7 @@ static void find_stages(group *g)
 {
     const int *depth = g->leg->depths.depth;
     for (int s = 0; s < g->leg->pipeline->n_stages; s++) {
-        if (ft_shares_find(&g->leg->shares, s, g->device) < 0) continue;
+        if (ft_seat_of(&g->leg->shares, s, g->device) < 0) continue;
         int at = g->n_stages++;
         for (; at > 0 && depth[g->stages[at - 1]] < depth[s]; at--)
             g->stages[at] = g->stages[at - 1];

@@ -200,7 +200,7 @@ static ft_status play_leg(leg *l, ft_fold *f, ft_error *err)
     l->edges = ft_arena_array(l->arena, p->n_edges + 1, sizeof *l->edges);
     if (!l->edges) return no_memory(err);
     if (p->n_edges) memcpy(l->edges, p->edges, (size_t)p->n_edges * sizeof *l->edges);
-    FT_TRY(ft_shares_new(&l->shares, l->arena, &q, err));
+    FT_TRY(ft_seating_new(&l->shares, l->arena, &q, err));
     l->reduces = (p->reduces || l->shares.several) && !l->schedule->forward_only;
     l->weights = p->weights ? p->weights : l->schedule->weights;
     FT_TRY(ft_wires_new(&l->wires, l->arena, &l->shares, p->n_edges, p->edges, err));

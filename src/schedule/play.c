@@ -98,8 +98,7 @@ static bool end_action(player *p, int device)
 {
     const ft_action *a = &p->lists[device][p->leg->done[device].n - 1];
     ft_wires *w = p->leg->wires;
-    int replica = ft_shares_find(&p->leg->shares, a->stage, device);
-    ft_meeting m = meet(p, p->leg->shares.of[a->stage].first + replica, a);
+    ft_meeting m = meet(p, ft_seat_of(&p->leg->shares, a->stage, device), a);
     int spot = ft_spot_of(a->stage, a->kind);
     p->busy[device] = false;
     ft_wires_complete(w, &m, p->now, -1);

@@ -61,13 +61,9 @@ static bool is_moved_before(const simulation *s, const copy *c)
 /* Weights that another stage of the device lends are on their way. */
 static bool is_lent_later(const simulation *s, int device, const ft_action *a)
 {
-    const ft_plan *p = s->plan;
-    for (int e = 0; e < p->n_edges; e++) {
-        const ft_edge *edge = &p->edges[e];
-        if (edge->to != a->stage || edge->to_kind != FT_ACT_ADOPT) continue;
-        int replica = ft_shares_find(&s->shares, edge->from, device);
-        int seat = s->shares.of[edge->from].first + replica;
-        if (replica >= 0 && edge->from != a->stage &&
+    for (int i = s->owners.first[a->stage]; i < s->owners.first[a->stage + 1]; i++) {
+        int owner = s->owners.stages[i], seat = ft_seat_of(&s->shares, owner, device);
+        if (owner != a->stage && seat >= 0 &&
             s->coming[seat * FT_MEMORY_CLASSES + FT_MEMORY_WEIGHTS])
             return true;
     }

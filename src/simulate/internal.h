@@ -2,6 +2,7 @@
 #ifndef FT_SIMULATE_INTERNAL_H
 #define FT_SIMULATE_INTERNAL_H
 
+#include "plan/owners.h"
 #include "plan/wires.h"
 #include "simulate/simulate.h"
 
@@ -34,6 +35,7 @@ typedef struct simulation {
     const ft_simulation *options;
     ft_arena *arena;
     ft_seating shares;
+    ft_owners owners;
     ft_wires *wires;
     ft_runners runners;
     ft_roads roads;        /* when options->machine */

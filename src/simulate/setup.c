@@ -224,7 +224,8 @@ ft_status simulation_begin(simulation *s, const ft_plan *plan, const ft_simulati
     if (options->delay_ns < 0 || options->delay_ns > 1000000000000)
         return ft_fail(err, FT_INVALID, "simulate: delays of %lld ns, expected 0 to 1e12",
                        (long long)options->delay_ns);
-    FT_TRY(ft_shares_of_plan(&s->shares, arena, plan, err));
+    FT_TRY(ft_seating_of_plan(&s->shares, arena, plan, err));
+    FT_TRY(ft_owners_find(&s->owners, arena, plan, err));
     FT_TRY(ft_wires_new(&s->wires, arena, &s->shares, plan->n_edges, plan->edges, err));
     FT_TRY(make_arrays(s, err));
     place_events(s);
@@ -236,7 +237,7 @@ ft_status simulation_begin(simulation *s, const ft_plan *plan, const ft_simulati
         FT_TRY(ft_roads_new(&s->roads, arena, options->machine, plan->n_devices, err));
     FT_TRY(find_times(s, err));
     if (options->machine) FT_TRY(check_ways(s, err));
-    FT_TRY(ft_runners_new(&s->runners, arena, plan, err));
+    FT_TRY(ft_runners_new(&s->runners, arena, plan, &s->shares, err));
     FT_TRY(make_timeline(s, err));
     return check_length(s, err);
 }
