@@ -72,6 +72,17 @@ describe("a report", function()
       assert.matches("<td>0,1</td>", page)
    end)
 
+   it("of a run whose plan is no plan says where", function()
+      local other = directory .. "/torn"
+      process.shell(("cp -r %s/run %s"):format(directory, other))
+      local text = core.sys.read_file(other .. "/plan.txt"):gsub("\nmemory 1 w", "%0w")
+      core.sys.write_file(other .. "/plan.txt", text)
+      for _, command in ipairs { "report", "trace" } do
+         process.refused(6, "torn/plan.txt: plan, line %d+: found 'wweights', expected 'weights'",
+            { command, other })
+      end
+   end)
+
    it("of a sweep has its trials, and what matters", function()
       core.sys.write_file(directory .. "/s.lua", [[local ft = require("ftpipe")
          return ft.sweep { run = { "plan", "t5-small", devices = "sim:2x11GB", format = "json" },

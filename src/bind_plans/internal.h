@@ -7,4 +7,9 @@
 /* core.schedule.ways. */
 int script_schedule_ways(lua_State *L);
 
+/* plan.c: methods of a schedule_plan. */
+int script_plan_describe(lua_State *L);
+int script_plan_head(lua_State *L);
+int script_plan_letters(lua_State *L);
+
 #endif

@@ -7,13 +7,12 @@ local directories = require("ftpipe.store.directory")
 local left = require("ftpipe.store.left")
 local records = require("ftpipe.store.record")
 local rows = require("ftpipe.schedule.rows")
-local small_file = require("ftpipe.base.small_file")
+local texts = require("ftpipe.schedule.text")
 local usage = require("ftpipe.base.usage")
 local window = require("ftpipe.schedule.window")
 
 local M = { help = "some batches of what a run's devices did, for Perfetto or in characters" }
 
-local MOST_BYTES = 2 ^ 30
 local LEAST_US = 0.001 -- what a trace can say
 
 local declared = {
@@ -42,20 +41,21 @@ end
 --- Arrows along the edges of a plan: a pair of events for each value that was made and taken in the
 -- window.
 -- @tparam table list slices
--- @tparam string plan the text of plan.txt
-local function arrows(list, plan)
+-- @tparam table edges as in schedule_plan:head
+local function arrows(list, edges)
    local slices, found = {}, {}
    for _, event in ipairs(list) do
       local letter, stage = event.name:match("^(%u) stage (%d+) ")
       if letter then slices[key_of(letter, stage, event.args)] = event end
    end
-   for from, a, to, b in ("\n" .. plan):gmatch("\nedge (%u)(%d+)>(%u)(%d+)") do
+   for _, edge in ipairs(edges) do
+      local from, to = edge.from - 1, edge.to - 1
       for _, maker in ipairs(list) do
-         local made = maker.name:find(("^%s stage %s "):format(from, a))
-         local taker = made and slices[key_of(to, b, maker.args)]
+         local made = maker.name:find(("^%s stage %d "):format(edge.kind, from))
+         local taker = made and slices[key_of(edge.to_kind, to, maker.args)]
          if taker then
             local id = #found / 2 + 1
-            local name = ("%s%s>%s%s"):format(from, a, to, b)
+            local name = ("%s%d>%s%d"):format(edge.kind, from, edge.to_kind, to)
             found[#found + 1] = { ph = "s", id = id, cat = "flow", name = name, pid = maker.pid,
                tid = maker.tid, ts = leaves(maker, taker) }
             found[#found + 1] = { ph = "f", bp = "e", id = id, cat = "flow", name = name,
@@ -97,9 +97,8 @@ end
 function M.text(path, first, last, in_characters)
    local slices, events = read(path, first, last)
    if in_characters then return rows.text(slices, window.devices(events)) .. "\n", #slices end
-   local plan = path .. "/plan.txt"
-   return json_of(window.names(events), slices,
-      core.sys.exists(plan) and arrows(slices, small_file(plan, MOST_BYTES)) or {})
+   local plan = texts.head(path)
+   return json_of(window.names(events), slices, plan and arrows(slices, plan.edges) or {})
 end
 
 --- @tparam {string,...} argv the words after "trace"

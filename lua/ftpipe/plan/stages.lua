@@ -16,7 +16,7 @@ local DEFAULTS = { seq = true, mixed = true }
 
 --- Stages from a plan file.
 local function from_file(path, n_forward)
-   local plan = texts.from_file(path, core.schedule.parse):assignment()
+   local plan = texts.from_file(path, core.schedule.parse):head()
    if #plan.node_stage ~= n_forward then
       usage("%s: the plan is for a graph of %d forward nodes, this one has %d", path,
          #plan.node_stage, n_forward)

@@ -9,7 +9,7 @@ local html = require("ftpipe.page.html")
 local keys = require("ftpipe.base.keys")
 local left = require("ftpipe.store.left")
 local records = require("ftpipe.store.record")
-local small_file = require("ftpipe.base.small_file")
+local texts = require("ftpipe.schedule.text")
 local timeline = require("ftpipe.schedule.timeline")
 local units = require("ftpipe.base.units")
 local waits = require("ftpipe.schedule.waits")
@@ -18,7 +18,6 @@ local xml = require("ftpipe.text.xml")
 
 local M = {}
 
-local MOST_BYTES = 2 ^ 26 -- of plan.txt
 local BATCHES = 2 -- of the timeline
 local MOST_EVENTS = 3000 -- of it
 
@@ -95,77 +94,76 @@ local function timeline_part(dir, summary)
       timeline.svg(played, names, summary.memory_budget_bytes))
 end
 
---- Lines of plan.txt: memory by device and class, devices of stages (`places`; `device` is the
--- first of them), the stage of each node.
-function M.plan(dir)
-   local path = dir .. "/plan.txt"
-   if not core.sys.exists(path) then return nil end
-   local plan = { memory = {}, device = {}, places = {}, nodes = {} }
-   for line in small_file(path, MOST_BYTES):gmatch("[^\n]+") do
-      local stage, places = line:match("^stage (%d+) device (%d[%d,]*)")
-      if stage then
-         local s = tonumber(stage) + 1
-         plan.device[s], plan.places[s] = tonumber(places:match("%d+")) + 1, places
-      end
-      local of, classes = line:match("^memory (%d+) (.*)$")
-      if of then
-         local row = { total = 0, parts = {} }
-         for class, bytes in classes:gmatch("(%l+) (%d+)") do
-            row.parts[#row.parts + 1] = { class, tonumber(bytes) }
-            row.total = row.total + tonumber(bytes)
-         end
-         plan.memory[tonumber(of) + 1] = row
-      end
-      for s, count in (line:match("^node%-stage (.*)$") or ""):gmatch("(%d+)%*?(%d*)") do
-         plan.nodes[#plan.nodes + 1] = { stage = tonumber(s) + 1, count = tonumber(count) or 1 }
-      end
+--- Numbers of devices as plans count them: "0", or "0,1" of replicas.
+local function places_text(devices)
+   local numbers = {}
+   for i, device in ipairs(type(devices) == "table" and devices or { devices }) do
+      numbers[i] = device - 1
    end
-   return plan
+   return table.concat(numbers, ",")
 end
 
---- Operators in the order of the graph, as boxes in the colours of their devices.
+--- Operators in the order of the graph: those of one stage that stand one behind the other.
+local function spells_of(node_stage)
+   local spells, counts = {}, {}
+   for _, stage in ipairs(node_stage) do
+      local last = spells[#spells]
+      if not last or last.stage ~= stage then
+         last = { stage = stage, count = 0 }
+         spells[#spells + 1] = last
+      end
+      last.count, counts[stage] = last.count + 1, (counts[stage] or 0) + 1
+   end
+   return spells, counts
+end
+
+--- Operators in the order of the graph, as boxes in the colours of their devices; of replicas the
+-- first one's.
 local function partition_part(plan, record)
-   local total, counts = 0, {}
-   for _, run in ipairs(plan.nodes) do
-      total, counts[run.stage] = total + run.count, (counts[run.stage] or 0) + run.count
-   end
+   local total = #plan.node_stage
    if total == 0 then return nil end
+   local spells, counts = spells_of(plan.node_stage)
    local cells, spans = { { "stage", "device", "operators", "from .. to" } }, record.stages
-   for s, places in ipairs(plan.places) do
-      cells[s + 1] = { tostring(s - 1), places, tostring(counts[s] or 0), spans[s] or "-" }
+   for s, devices in ipairs(plan.device) do
+      cells[s + 1] = { tostring(s - 1), places_text(devices), tostring(counts[s] or 0),
+         spans[s] or "-" }
    end
-   local parts, devices = {}, 0
-   for i, run in ipairs(plan.nodes) do
-      local device = plan.device[run.stage] or 1
-      devices = math.max(devices, device)
-      parts[i] = { ("stage %d on device %d: %d operators"):format(run.stage - 1, device - 1,
-         run.count), run.count, colour(device) }
+   local parts, n_devices = {}, 0
+   for i, spell in ipairs(spells) do
+      local devices = plan.device[spell.stage]
+      local device = type(devices) == "table" and devices[1] or devices
+      n_devices = math.max(n_devices, device)
+      parts[i] = { ("stage %d on device %d: %d operators"):format(spell.stage - 1, device - 1,
+         spell.count), spell.count, colour(device) }
    end
    local names = {}
-   for d = 1, devices do names[d] = "device " .. d - 1 end
+   for d = 1, n_devices do names[d] = "device " .. d - 1 end
    return ("<h2>Partition</h2>%s%s%s"):format(html.table(cells), html.legend(names),
       html.bar(("%d operators, in the order of the graph"):format(total), total, parts))
 end
 
 local function memory_part(plan, summary)
+   if not plan.memory then return nil end
    local rows = { { "device", "planned", "measured", "of the plan" } }
-   local classes, bars = {}, {}
-   local most = 0
-   for _, row in ipairs(plan.memory) do most = math.max(most, row.total) end
-   for d, row in ipairs(plan.memory) do
+   local classes, totals, bars = {}, {}, {}
+   for c, class in ipairs(core.schedule.memory_classes()) do classes[c] = class.name end
+   for d, bytes in ipairs(plan.memory) do
+      totals[d] = 0
+      for _, class in ipairs(classes) do totals[d] = totals[d] + bytes[class] end
+   end
+   local most = math.max(unpack(totals))
+   for d, bytes in ipairs(plan.memory) do
       local measured = (summary.memory_measured_bytes or {})[d]
-      rows[#rows + 1] = { tostring(d - 1), units.format_bytes(row.total),
+      rows[#rows + 1] = { tostring(d - 1), units.format_bytes(totals[d]),
          measured and units.format_bytes(measured) or "-",
-         measured and ("%.1f %%"):format(100 * measured / row.total) or "-" }
+         measured and ("%.1f %%"):format(100 * measured / totals[d]) or "-" }
       local parts = {}
-      for i, part in ipairs(row.parts) do
-         classes[i] = part[1]
-         parts[i] = { ("%s %s"):format(part[1], units.format_bytes(part[2])), part[2],
-            colour(i) }
+      for c, class in ipairs(classes) do
+         parts[c] = { ("%s %s"):format(class, units.format_bytes(bytes[class])), bytes[class],
+            colour(c) }
       end
       bars[d] = html.bar("device " .. d - 1, most, parts)
    end
-   if #plan.memory == 0 then return nil end
    return "<h2>Memory</h2>" .. html.table(rows) .. html.legend(classes) .. table.concat(bars, "\n")
 end
 
@@ -223,7 +221,7 @@ end
 --- The page of a run's directory.
 function M.page(dir)
    local record = records.read(dir)
-   local summary, plan = left.summary(dir) or {}, M.plan(dir)
+   local summary, plan = left.summary(dir) or {}, texts.head(dir)
    local title = ("%s: %s"):format(record.task.name or "run", dir)
    local parts = { result_line(summary) }
    local function add(part) parts[#parts + 1] = part end

@@ -34,6 +34,16 @@ end
 -- @raise as `parse`, with the name of the file
 function M.load(path) return M.from_file(path, M.parse) end
 
+--- What stands in front of the lists of a run's plan: schedule_plan:head of its plan.txt.
+-- @tparam string dir of the run
+-- @treturn[opt] table nil where the directory has no plan
+-- @raise malformed input — with the file and the line
+-- @local
+function M.head(dir)
+   local path = dir .. "/plan.txt"
+   return core.sys.exists(path) and M.from_file(path, core.schedule.parse):head() or nil
+end
+
 local plan_options = {
    schedule = { default = "by-hand", help = "a name, for people" },
    micro_batches = { type = "int", min = 1, required = true, help = "of a batch" },
