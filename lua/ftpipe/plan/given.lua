@@ -9,6 +9,7 @@ local named = require("ftpipe.base.named")
 local options = require("ftpipe.plan.options")
 local records = require("ftpipe.store.record")
 local schedules = require("ftpipe.schedule")
+local stages = require("ftpipe.plan.stages")
 local texts = require("ftpipe.schedule.text")
 local usage = require("ftpipe.base.usage")
 
@@ -50,11 +51,8 @@ end
 --   plan
 -- @treturn table by stage, whether it recomputes
 function M.partition(given, graph)
-   local said, n_forward = given.said, graph:counts().forward
-   if #said.node_stage ~= n_forward then
-      usage("%s: the plan is for a graph of %d forward nodes, this one has %d", given.name,
-         #said.node_stage, n_forward)
-   end
+   local said = given.said
+   stages.check_nodes(given.name, said.node_stage, graph)
    local device, recompute = {}, {}
    for s, stage in ipairs(said.stages) do
       device[s] = #stage.devices > 1 and stage.devices or stage.devices[1]

@@ -14,14 +14,23 @@ local M = {}
 -- Partitions that nobody has to ask for.
 local DEFAULTS = { seq = true, mixed = true }
 
---- Stages from a plan file.
-local function from_file(path, n_forward)
-   local plan = texts.from_file(path, core.schedule.parse):head()
-   if #plan.node_stage ~= n_forward then
-      usage("%s: the plan is for a graph of %d forward nodes, this one has %d", path,
-         #plan.node_stage, n_forward)
+--- Refuses the stages of nodes that a plan has for another graph.
+-- @tparam string name of the plan, for people
+-- @tparam {int,...} node_stage by forward node
+-- @tparam graph graph
+function M.check_nodes(name, node_stage, graph)
+   local n_forward = graph:counts().forward
+   if #node_stage ~= n_forward then
+      usage("%s: the plan is for a graph of %d forward nodes, this one has %d", name,
+         #node_stage, n_forward)
    end
-   return { stage = plan.node_stage, device = plan.device }
+end
+
+--- Stages from a plan file.
+local function from_file(path, graph)
+   local plan = texts.from_file(path, core.schedule.parse):head()
+   M.check_nodes(path, plan.node_stage, graph)
+   return { stage = plan.node_stage, device = plan.device, name = path }
 end
 
 --- Stages that begin at the given scopes: { "decoder/block.0", ... } makes two of them.
@@ -114,9 +123,8 @@ function M.partition(graph, o)
       usage("%s is neither a plan file nor one of: %s", named.value(o, "partition", how),
          table.concat(placement.names(), ", "))
    end
-   result = from_file(how, graph:counts().forward)
+   result = from_file(how, graph)
    replicas.check(o, result.device)
-   result.name = how
    return result
 end
 

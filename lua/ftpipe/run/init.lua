@@ -1,8 +1,8 @@
 --- A run: a plan executed on real devices.
 --
 -- Its training loop is lua/ftpipe/run/training.lua. With --out it leaves a directory: what
--- run/directory.lua lists, checkpoints/ (state.lua), predictions, and hf/, the model of the best
--- evaluation, or the last.
+-- store/directory.lua lists, checkpoints/ (store/state.lua), predictions, and hf/, the model of the
+-- best evaluation, or the last.
 
 local best = require("ftpipe.run.best")
 local core = require("ftpipe.core")
