@@ -115,7 +115,7 @@ static inline vf vf_softplus_grad(vf dy, vf x) { return dy / (1.0f + vf_exp(-x))
       if core.sanitized then return pending("what it builds has no sanitizer") end
       insert(copy, "src/schedule/rules.c", "const ft_schedule ft_schedule_evaluate", [[
 /* As 1f1b, with one micro-batch more in flight. */
-static ft_action_kind roomy_next(const ft_stage_state *s)
+static ft_action_kind roomy_next(const ft_rule_state *s)
 {
     return choose(batch_is_open(s) && s->forwards - s->backwards <= s->depth + 1);
 }

@@ -376,7 +376,7 @@ static void test_long_legs_are_short_plans(void)
     }
 }
 
-static ft_action_kind only_forward(const ft_stage_state *state)
+static ft_action_kind only_forward(const ft_rule_state *state)
 {
     (void)state;
     return FT_ACT_FORWARD;
@@ -443,7 +443,7 @@ static void test_unequal_turns_are_refused(void)
                   "3 micro-batches cannot be dealt to the 2 replicas of stage 0 alike");
 }
 
-static ft_action_kind eight_ahead(const ft_stage_state *s)
+static ft_action_kind eight_ahead(const ft_rule_state *s)
 {
     return s->forwards - s->backwards < 8 ? FT_ACT_FORWARD : FT_ACT_BACKWARD;
 }
@@ -461,7 +461,7 @@ static void test_a_new_rule_is_a_row(void)
     ft_plan_free(plan);
 }
 
-static ft_action_kind halves_ahead(const ft_stage_state *s)
+static ft_action_kind halves_ahead(const ft_rule_state *s)
 {
     if (s->forwards - s->backwards < 8) return FT_ACT_FORWARD;
     return s->weights < s->backwards ? FT_ACT_BACKWARD_WEIGHT : FT_ACT_BACKWARD_INPUT;

@@ -32,7 +32,7 @@ typedef struct lua_rule {
     char message[200]; /* what it raised; empty: nothing */
 } lua_rule;
 
-static void push_state(lua_State *L, const ft_stage_state *s)
+static void push_state(lua_State *L, const ft_rule_state *s)
 {
     lua_createtable(L, 0, 6);
     script_set_number(L, "depth", s->depth);
@@ -51,7 +51,7 @@ static ft_action_kind letter_kind(const char *letter)
     return kind;
 }
 
-static ft_action_kind ask_lua(const ft_stage_state *state)
+static ft_action_kind ask_lua(const ft_rule_state *state)
 {
     lua_rule *rule = state->payload;
     lua_State *L = rule->L;

@@ -10,7 +10,7 @@ typedef struct writer {
     const leg *leg;
     int stage, replica;
     const ft_stage_share *share;
-    ft_stage_state state;
+    ft_rule_state state;
     int64_t total; /* micro-batches of the leg that are its own */
     stage_order *order;
     int16_t *lags;           /* by local micro-batch: of its forward, where it is asked for again */
@@ -22,7 +22,7 @@ typedef struct writer {
     bool exchanges;          /* an X stands before each R */
     bool publishes;          /* replicas take over each other's updates: W stands behind U */
     int n_owners;
-    ft_stage_state *owners; /* of what W takes over, each followed up to our next forward */
+    ft_rule_state *owners; /* of what W takes over, each followed up to our next forward */
     int *owner_stages;
 } writer;
 
@@ -31,18 +31,18 @@ static int64_t leg_micros(const leg *l)
     return (int64_t)l->n_batches * l->pipeline->micro_batches;
 }
 
-static ft_stage_state begin_state(const leg *l, int stage)
+static ft_rule_state begin_state(const leg *l, int stage)
 {
     const ft_stage_share *s = &l->shares.of[stage];
-    return (ft_stage_state){.depth = (l->depths.ahead[stage] + s->n - 1) / s->n,
-                            .height = l->depths.height[stage],
-                            .micro_batches = s->per_batch,
-                            .payload = l->schedule->payload};
+    return (ft_rule_state){.depth = (l->depths.ahead[stage] + s->n - 1) / s->n,
+                           .height = l->depths.height[stage],
+                           .micro_batches = s->per_batch,
+                           .payload = l->schedule->payload};
 }
 
 /* -- asking ------------------------------------------------------------------------------------ */
 
-static const char *find_fault(const ft_schedule *schedule, const ft_stage_state *s,
+static const char *find_fault(const ft_schedule *schedule, const ft_rule_state *s,
                               ft_action_kind kind)
 {
     bool half = kind == FT_ACT_BACKWARD_INPUT || kind == FT_ACT_BACKWARD_WEIGHT;
@@ -64,20 +64,20 @@ static const char *find_fault(const ft_schedule *schedule, const ft_stage_state 
 }
 
 /* Updates that the stage's newest weights lack for its next forward. */
-static int64_t newest_lag(const ft_stage_state *s)
+static int64_t newest_lag(const ft_rule_state *s)
 {
     return s->forwards / s->micro_batches - s->weights / s->micro_batches;
 }
 
 /* What comes in the place of a forward that would be too late. */
-static ft_action_kind catch_up(const leg *l, const ft_stage_state *s)
+static ft_action_kind catch_up(const leg *l, const ft_rule_state *s)
 {
     if (!l->schedule->splits) return FT_ACT_BACKWARD;
     return s->weights < s->backwards ? FT_ACT_BACKWARD_WEIGHT : FT_ACT_BACKWARD_INPUT;
 }
 
 /* Asks the rule, and holds it to what can be. */
-static ft_status ask_rule(const leg *l, int stage, const ft_stage_state *s, ft_action_kind *kind,
+static ft_status ask_rule(const leg *l, int stage, const ft_rule_state *s, ft_action_kind *kind,
                           ft_error *err)
 {
     const ft_pipeline *p = l->pipeline;
@@ -95,7 +95,7 @@ static ft_status ask_rule(const leg *l, int stage, const ft_stage_state *s, ft_a
                    wrong);
 }
 
-static void advance(ft_stage_state *s, ft_action_kind kind)
+static void advance(ft_rule_state *s, ft_action_kind kind)
 {
     s->forwards += kind == FT_ACT_FORWARD;
     s->backwards += kind == FT_ACT_BACKWARD || kind == FT_ACT_BACKWARD_INPUT;
@@ -149,7 +149,7 @@ static ft_status count_updates(writer *w, int64_t *updates, ft_error *err)
     int64_t index = ft_share_index(w->share, w->replica, w->state.forwards);
     *updates = w->leg->n_batches;
     for (int i = 0; i < w->n_owners; i++) {
-        ft_stage_state *s = &w->owners[i];
+        ft_rule_state *s = &w->owners[i];
         int64_t theirs = ft_share_local(&w->leg->shares.of[w->owner_stages[i]], index);
         for (;;) {
             ft_action_kind kind;
@@ -167,7 +167,7 @@ static ft_status count_updates(writer *w, int64_t *updates, ft_error *err)
 static ft_status follow_versions(const leg *l, int stage, int32_t *at, ft_error *err)
 {
     const ft_stage_share *share = &l->shares.of[stage];
-    ft_stage_state s = begin_state(l, stage);
+    ft_rule_state s = begin_state(l, stage);
     while (s.forwards < (int64_t)l->n_batches * share->per_batch) {
         ft_action_kind kind;
         FT_TRY(ask_rule(l, stage, &s, &kind, err));
@@ -245,7 +245,7 @@ static int64_t forward_lag(const writer *w, int64_t batch, int64_t newest, int64
 
 static ft_status write_forward(writer *w, ft_error *err)
 {
-    ft_stage_state *s = &w->state;
+    ft_rule_state *s = &w->state;
     int64_t batch = s->forwards / s->micro_batches;
     int64_t index = ft_share_index(w->share, w->replica, s->forwards);
     int64_t newest = newest_lag(s);
@@ -280,7 +280,7 @@ static ft_status put_forward(writer *w, ft_error *err)
 /* Of a backward that comes after the leg's batches only the N behind it are written. */
 static void pass_backward(writer *w, ft_action_kind kind)
 {
-    ft_stage_state *s = &w->state;
+    ft_rule_state *s = &w->state;
     advance(s, kind);
     if (kind != FT_ACT_BACKWARD_INPUT && s->weights % s->micro_batches == 0)
         put_norms(w, s->weights / s->micro_batches - 1);
@@ -297,7 +297,7 @@ static int lag_of(const writer *w, int64_t local, int64_t batch)
 /* Behind the last backward of a batch whose forward read a version that was not the newest. */
 static void put_attenuate(writer *w, int64_t local, int64_t batch, int64_t micro)
 {
-    const ft_stage_state *s = &w->state;
+    const ft_rule_state *s = &w->state;
     bool last = s->weights % s->micro_batches == 0;
     int lag = lag_of(w, local, batch), next = last ? 0 : lag_of(w, local + 1, batch);
     if (!lag || (!last && next == lag)) return;
@@ -308,7 +308,7 @@ static void put_attenuate(writer *w, int64_t local, int64_t batch, int64_t micro
 /* A backward, or one of its halves; behind the last of a batch, what is per batch. */
 static void put_backward(writer *w, ft_action_kind kind)
 {
-    ft_stage_state *s = &w->state;
+    ft_rule_state *s = &w->state;
     int64_t local = kind == FT_ACT_BACKWARD_WEIGHT ? s->weights : s->backwards;
     if (local >= w->total) {
         pass_backward(w, kind);

@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Every backward of the batches before the next forward's is done. */
-static bool batch_is_open(const ft_stage_state *s)
+static bool batch_is_open(const ft_rule_state *s)
 {
     return s->forwards / s->micro_batches == s->weights / s->micro_batches;
 }
@@ -21,22 +21,22 @@ static ft_action_kind choose(bool forward)
     return forward ? FT_ACT_FORWARD : FT_ACT_BACKWARD;
 }
 
-static ft_action_kind sequential_next(const ft_stage_state *s)
+static ft_action_kind sequential_next(const ft_rule_state *s)
 {
     return choose(s->forwards == s->backwards);
 }
 
-static ft_action_kind gpipe_next(const ft_stage_state *s)
+static ft_action_kind gpipe_next(const ft_rule_state *s)
 {
     return choose(batch_is_open(s));
 }
 
-static ft_action_kind one_f_one_b_next(const ft_stage_state *s)
+static ft_action_kind one_f_one_b_next(const ft_rule_state *s)
 {
     return choose(batch_is_open(s) && s->forwards - s->backwards <= s->depth);
 }
 
-static ft_action_kind async_next(const ft_stage_state *s)
+static ft_action_kind async_next(const ft_rule_state *s)
 {
     return choose(s->forwards - s->backwards <= s->depth);
 }
@@ -81,7 +81,7 @@ static const ft_schedule double_buffered = {
 
 /* 1F1B with the input's gradient in the place of the backward. The weights' gradients wait, as many
  * as the stages before this one leave room for in memory: they fill the gaps at the end. */
-static ft_action_kind zero_bubble_next(const ft_stage_state *s)
+static ft_action_kind zero_bubble_next(const ft_rule_state *s)
 {
     if (s->backwards - s->weights > s->height) return FT_ACT_BACKWARD_WEIGHT;
     if (batch_is_open(s) && s->forwards - s->backwards <= s->depth) return FT_ACT_FORWARD;

@@ -10,7 +10,7 @@
 
 /* The state a rule sees: one stage, or one of its replicas, in a leg that never
  * ends. */
-typedef struct ft_stage_state {
+typedef struct ft_rule_state {
     int depth;         /* workers behind it over its own, or: longest path to the last stage, if no
                           stage has replicas; 0 is the last */
     int height;        /* longest path from a first stage */
@@ -18,7 +18,7 @@ typedef struct ft_stage_state {
     int64_t forwards, backwards; /* done so far; backwards: B or I */
     int64_t weights;             /* G done so far; as backwards where there is no G */
     void *payload;               /* of the schedule */
-} ft_stage_state;
+} ft_rule_state;
 
 /* What reading them needs: nothing more, older versions, or a P before each forward. */
 typedef enum { FT_READS_NEWEST, FT_READS_KEPT, FT_READS_MOVED } ft_weights_reads;
@@ -81,7 +81,7 @@ typedef struct ft_schedule {
     /* FT_ACT_FORWARD, FT_ACT_BACKWARD or, where it splits, one of its halves. It does not know how
      * long the leg is: what belongs to batches after the last is left out of what it says. NULL in
      * a schedule of forwards alone, which has one order. */
-    ft_action_kind (*next)(const ft_stage_state *state);
+    ft_action_kind (*next)(const ft_rule_state *state);
     void *payload; /* for next */
 } ft_schedule;
 
