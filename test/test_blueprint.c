@@ -136,7 +136,7 @@ static void test_replicas(void)
     int n = 0;
     if (!pipeline_init(&p, "cpu:3", "1f1b") || !pipeline_replicate(&p, replicas, 3)) return;
     if (!CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK)) return;
-    CHECK(b->cut.n_stages == 7 && b->plan.n_stages == 3);
+    CHECK(b->seating.n_seats == 7 && b->plan.n_stages == 3);
     for (int e = 0; e < b->n_edges; e++) {
         if (b->cargoes[e].edge != 0) continue;
         if (!CHECK(n < 4)) break;

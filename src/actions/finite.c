@@ -15,7 +15,7 @@
 static int64_t order_of(const ft_run *run, const ft_action *a)
 {
     const ft_blueprint *b = run->blueprint;
-    int64_t stages = b->cut.n_stages, depth = b->plan.depth[b->stages[a->stage].origin];
+    int64_t stages = b->seating.n_seats, depth = b->plan.depth[b->stages[a->stage].origin];
     bool forward = a->kind == FT_ACT_FORWARD, micro = ft_action_per_micro(a->kind);
     int64_t turn = 2 * (int64_t)(micro ? a->micro : b->cut.micro_batches) + !forward;
     return (turn * (stages + 1) + (forward ? stages - depth : depth)) * stages + a->stage;

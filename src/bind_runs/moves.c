@@ -8,7 +8,7 @@
 /* What a move of each class carries, by stage; on the stack. */
 static int64_t (*push_bytes(lua_State *L, const ft_blueprint *b))[FT_MEMORY_CLASSES]
 {
-    int n = b->cut.n_stages;
+    int n = b->seating.n_seats;
     int64_t(*bytes)[FT_MEMORY_CLASSES] = lua_newuserdata(L, (size_t)n * sizeof *bytes);
     for (int s = 0; s < n; s++)
         for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
@@ -46,7 +46,7 @@ static const int64_t *push_staying(lua_State *L, const ft_blueprint *b)
     int64_t *bytes = lua_newuserdata(L, (size_t)b->cut.n_devices * sizeof *bytes);
     for (int d = 0; d < b->cut.n_devices; d++)
         bytes[d] = b->blocks[d].total - b->stays.parts[d].bytes;
-    for (int s = 0; s < b->cut.n_stages; s++) {
+    for (int s = 0; s < b->seating.n_seats; s++) {
         const ft_stage_layout *stage = &b->stages[s];
         if (!stage->window) bytes[stage->device] -= stage->n_slots * stage->slot_bytes;
     }

@@ -133,7 +133,7 @@ static void note_reduced(const ft_blueprint *b, int to, ft_action_kind kind, int
  * waited_by: room for a number of each stage. */
 static bool find_hasty(const ft_blueprint *b, bool may_be_late, int *waited_by, int *from, int *to)
 {
-    int n = b->cut.n_stages;
+    int n = b->seating.n_seats;
     *from = n;
     for (int s = 0; s < n; s++) waited_by[s] = -1;
     for (int s = 0; s < n; s++) {
@@ -151,14 +151,14 @@ static bool find_hasty(const ft_blueprint *b, bool may_be_late, int *waited_by, 
 /* Norms serve the clipping of late updates alone; where stages update together they are shown. */
 static ft_status check_clipping(ft_blueprint *b, ft_error *err)
 {
-    int from = 0, to = 0, *waited_by = ft_arena_array(b->arena, b->cut.n_stages, sizeof(int));
+    int from = 0, to = 0, *waited_by = ft_arena_array(b->arena, b->seating.n_seats, sizeof(int));
     bool clips = b->options.clip > 0 && !b->cut.forward_only;
     if (!waited_by) return no_memory(err);
     b->together = !b->cut.forward_only && !find_hasty(b, false, waited_by, &from, &to);
     b->norms = b->together || (clips && !find_hasty(b, true, waited_by, &from, &to));
     b->squares = b->norms || (b->options.gnorm && !b->cut.forward_only);
     b->norm_stage = -1;
-    for (int s = b->cut.n_stages - 1; b->norms && s >= 0; s--)
+    for (int s = b->seating.n_seats - 1; b->norms && s >= 0; s--)
         if (!b->stages[s].n_in_edges[FT_ACT_TAKE_NORMS]) b->norm_stage = s;
     if (!clips || b->norms) return FT_OK;
     return ft_fail(err, FT_INVALID,
@@ -245,7 +245,7 @@ ft_status ft_blueprint_new(ft_blueprint **out, const ft_blueprint_options *optio
 void ft_blueprint_free(ft_blueprint *b)
 {
     if (!b) return;
-    for (int s = 0; b->stages && s < b->cut.n_stages; s++)
+    for (int s = 0; b->stages && s < b->seating.n_seats; s++)
         for (int k = 0; k < FT_ACT_COUNT; k++)
             for (int i = 0; b->stages[s].programs[k] && i < b->cut.n_graphs; i++)
                 ft_program_free(b->stages[s].programs[k][i]);

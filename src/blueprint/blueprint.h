@@ -30,9 +30,7 @@ typedef struct ft_work_costs {
     double handoff_ns;          /* from the end of an action to the start of one waiting for it */
 } ft_work_costs;
 
-/* A graph cut into stages that are on devices. In a blueprint every replica of a stage is a stage
- * of its own, with a layout of its own: n_stages, splits and stage_device count those then, in the
- * order of a seating (plan/shares.h), while node_stage and recompute stay those of the plan. */
+/* A graph cut into stages that are on devices. */
 typedef struct ft_cut {
     ft_graph *const *graphs; /* one per length bucket, ascending: the same nodes with other shapes,
                                 gradients included unless forward_only; output "loss" is a scalar */
@@ -203,6 +201,7 @@ typedef struct ft_stage_layout {
     ft_version_ring rings[FT_WEIGHTS_KINDS]; /* of older weights */
     ft_version_ring predicted[FT_WEIGHTS_KINDS]; /* of those whose state it knows; n = 0: none */
     ft_version_ring marks; /* what the first forward of a batch read, for its gap */
+    bool splits;           /* it has I and G actions, instead of B */
     bool predicts;         /* it has P actions */
     bool attenuates;       /* it has A actions, and how large steps are in its optimizer's state */
     bool reads_old; /* forwards or backwards may read older weights: packed copies are kept */
@@ -245,14 +244,14 @@ typedef struct ft_block_layout {
 
 struct ft_blueprint {
     ft_arena *arena;
-    ft_cut cut;                   /* deep copies of its arrays */
+    ft_cut cut;                   /* deep copies of its arrays, but where stages are: see seating */
     ft_blueprint_options options; /* for what is not in the cut; likewise */
     const ft_split **splits;      /* by bucket */
     int n_params, n_inputs, n_terms;
     ft_param_layout *params;
     int *term_stage;    /* by term: of the plan */
-    ft_seating seating; /* of the plan's stages; a seat's number is that of its stage here */
-    ft_stage_layout *stages;
+    ft_seating seating; /* of the plan's stages: of every replica of one there is a stage here */
+    ft_stage_layout *stages; /* by seat */
     int n_edges;
     ft_edge *edges;    /* between stages here, in the order of the plan's */
     ft_cargo *cargoes; /* by edge */

@@ -257,7 +257,7 @@ static ft_status price_transfers(const ft_blueprint *b, double *times, ft_error 
 /* Of a stage of the plan, what its slowest replica takes. */
 static void join_replicas(const ft_blueprint *b, const double *here, double *out)
 {
-    for (int s = 0; s < b->cut.n_stages; s++) {
+    for (int s = 0; s < b->seating.n_seats; s++) {
         double *most = &out[b->stages[s].origin];
         if (here[s] > *most) *most = here[s];
     }
@@ -301,7 +301,7 @@ ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
         FT_ACT_PREDICT,   FT_ACT_REDUCE,   FT_ACT_UPDATE,         FT_ACT_ADOPT,
         FT_ACT_ATTENUATE, FT_ACT_EXCHANGE};
     enum { KINDS = sizeof kinds / sizeof *kinds };
-    int n = b->cut.n_stages, n_origins = b->seating.n_stages;
+    int n = b->seating.n_seats, n_origins = b->seating.n_stages;
     double *here[FT_ACT_COUNT] = {NULL}, *rows[FT_ACT_COUNT] = {NULL};
     double *times = ft_arena_array(b->arena, KINDS * (int64_t)(n + n_origins), sizeof(double));
     double *transfer = ft_arena_array(b->arena, b->n_plan_edges + 1, sizeof(double));

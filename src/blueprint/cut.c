@@ -104,9 +104,10 @@ static ft_status check_buckets(const ft_cut *o, ft_error *err)
 
 /* -- stages ------------------------------------------------------------------------------------ */
 
+/* Where stages are, which the seating has from here on. */
 static ft_status seat(ft_blueprint *b, ft_error *err)
 {
-    const ft_cut *o = &b->cut;
+    ft_cut *o = &b->cut;
     const ft_seat_request q = {.n_stages = o->n_stages,
                                .n_devices = o->n_devices,
                                .micro_batches = o->micro_batches,
@@ -114,35 +115,30 @@ static ft_status seat(ft_blueprint *b, ft_error *err)
                                .replica_first = o->replica_first,
                                .replica_device = o->replica_device,
                                .replica_rule = o->replica_rule};
+    o->stage_device = o->replica_first = o->replica_device = NULL; /* the caller's */
+    o->replica_rule = NULL;
     return ft_seating_new(&b->seating, b->arena, &q, err);
 }
 
 /* Of every replica a stage. */
 static ft_status lay_stages(ft_blueprint *b, ft_error *err)
 {
-    ft_cut *o = &b->cut;
+    const ft_cut *o = &b->cut;
     const ft_seating *all = &b->seating;
     b->stages = ft_arena_array(b->arena, all->n_seats, sizeof *b->stages);
-    bool *splits = ft_arena_array(b->arena, all->n_seats + 1, sizeof *splits);
-    if (!b->stages || !splits) return no_memory(err);
+    if (!b->stages) return no_memory(err);
     for (int s = 0; s < all->n_seats; s++) {
         ft_stage_layout *stage = &b->stages[s];
         stage->origin = all->seat_stage[s];
         stage->replica = s - all->of[stage->origin].first;
         stage->device = all->seat_device[s];
-        splits[s] = o->splits[stage->origin];
+        stage->splits = o->splits[stage->origin];
         stage->predicts = o->predicts[stage->origin];
         stage->attenuates = o->attenuates[stage->origin];
         stage->cut = ft_arena_array(b->arena, o->n_graphs, sizeof *stage->cut);
         if (!stage->cut) return no_memory(err);
         for (int i = 0; i < o->n_graphs; i++) stage->cut[i] = &b->splits[i]->stages[stage->origin];
     }
-    o->n_stages = all->n_seats;
-    o->splits = splits;
-    o->predicts = o->attenuates = NULL;
-    o->stage_device = all->seat_device;
-    o->replica_first = o->replica_device = NULL;
-    o->replica_rule = NULL;
     return FT_OK;
 }
 
@@ -165,7 +161,8 @@ static ft_status find_loss(ft_blueprint *b, ft_error *err)
     if (b->loss == FT_NO_VALUE || ft_graph_value(g, b->loss)->spec.shape.n_dims != 0)
         return ft_fail(err, FT_INVALID, "the graph has no scalar output named 'loss'");
     int stage = b->splits[0]->node_stage[ft_graph_value(g, b->loss)->source];
-    for (int s = 0; s < b->cut.n_stages; s++) b->stages[s].sums_loss = b->stages[s].origin == stage;
+    for (int s = 0; s < b->seating.n_seats; s++)
+        b->stages[s].sums_loss = b->stages[s].origin == stage;
     return FT_OK;
 }
 

@@ -88,7 +88,7 @@ static ft_status add_item(search *q, ft_edge edge, ft_cargo_kind kind, int item,
 static ft_action_kind kind_of(const ft_blueprint *b, int stage, ft_phase phase)
 {
     if (phase == FT_FORWARD) return FT_ACT_FORWARD;
-    return b->cut.splits[stage] ? FT_ACT_BACKWARD_INPUT : FT_ACT_BACKWARD;
+    return b->stages[stage].splits ? FT_ACT_BACKWARD_INPUT : FT_ACT_BACKWARD;
 }
 
 /* Whether some micro-batch passes from one to the other. */
@@ -150,7 +150,7 @@ static ft_status add_term_edges(search *q, ft_error *err)
 static ft_status add_weight_edges(search *q, ft_error *err)
 {
     const ft_blueprint *b = q->b;
-    for (int s = 0; s < b->cut.n_stages; s++)
+    for (int s = 0; s < b->seating.n_seats; s++)
         for (int i = 0; i < b->stages[s].n_params; i++) {
             const ft_stage_param *p = &b->stages[s].params[i];
             if (p->owned || (p->replica && !b->params[p->param].n_terms)) continue;
@@ -170,8 +170,8 @@ static ft_status add_norm_edges(search *q, ft_error *err)
     int *depth = ft_arena_array(b->arena, b->seating.n_stages, sizeof(int));
     if (!depth) return no_memory(err);
     blueprint_find_depths(b, depth);
-    for (int s = 0; s < b->cut.n_stages; s++)
-        for (int t = 0; t < b->cut.n_stages; t++) {
+    for (int s = 0; s < b->seating.n_seats; s++)
+        for (int t = 0; t < b->seating.n_seats; t++) {
             bool late = !b->cut.together && depth[b->stages[s].origin] > depth[b->stages[t].origin];
             ft_edge edge = {.from = s,
                             .to = t,
@@ -294,7 +294,7 @@ static void choose_slots(ft_blueprint *b, const int *depth)
 
 ft_status blueprint_index_edges(ft_blueprint *b, ft_error *err)
 {
-    for (int s = 0; s < b->cut.n_stages; s++) {
+    for (int s = 0; s < b->seating.n_seats; s++) {
         memset(b->stages[s].n_in_edges, 0, sizeof b->stages[s].n_in_edges);
         memset(b->stages[s].n_out_edges, 0, sizeof b->stages[s].n_out_edges);
     }
@@ -314,7 +314,7 @@ ft_status blueprint_index_edges(ft_blueprint *b, ft_error *err)
 ft_status blueprint_find_edges(ft_blueprint *b, ft_error *err)
 {
     search q = {.b = b};
-    FT_TRY(open_index(&q.index, b->arena, b->cut.n_stages, 0, err));
+    FT_TRY(open_index(&q.index, b->arena, b->seating.n_seats, 0, err));
     FT_TRY(add_value_edges(&q, err));
     if (!b->cut.forward_only) {
         FT_TRY(add_term_edges(&q, err));
@@ -478,7 +478,7 @@ ft_status blueprint_take_plan(ft_blueprint *b, const ft_plan *plan, ft_error *er
     b->plan = *plan;
     b->plan.edges = b->plan_edges;
     b->plan.arena = NULL; /* the rest is the other's */
-    for (int s = 0; s < b->cut.n_stages; s++)
+    for (int s = 0; s < b->seating.n_seats; s++)
         b->stages[s].last = ft_plan_last(&b->plan, b->stages[s].origin);
     FT_TRY(blueprint_index_edges(b, err));
     return find_rows(b, err);

@@ -53,7 +53,7 @@ static ft_status find_trained(ft_blueprint *b, int p, ft_error *err)
 /* A stage of training on the device that has the parameter, or -1. */
 static int find_holder(const ft_blueprint *trains, int device, int param)
 {
-    for (int s = 0; s < trains->cut.n_stages; s++)
+    for (int s = 0; s < trains->seating.n_seats; s++)
         if (trains->stages[s].device == device && blueprint_stage_uses(trains, s, param)) return s;
     return -1;
 }
@@ -61,7 +61,7 @@ static int find_holder(const ft_blueprint *trains, int device, int param)
 ft_status blueprint_find_trained(ft_blueprint *b, ft_error *err)
 {
     for (int p = 0; p < b->n_params; p++) FT_TRY(find_trained(b, p, err));
-    for (int s = 0; s < b->cut.n_stages; s++)
+    for (int s = 0; s < b->seating.n_seats; s++)
         for (int i = 0; i < b->stages[s].n_params; i++) {
             ft_stage_param *sp = &b->stages[s].params[i];
             const ft_param_layout *info = &b->params[sp->param];
@@ -81,7 +81,7 @@ static bool find_pack(const ft_blueprint *b, int device, const ft_pack *pack, in
                       int64_t *at)
 {
     const ft_blueprint *t = b->trains;
-    for (*stage = 0; *stage < t->cut.n_stages; ++*stage) {
+    for (*stage = 0; *stage < t->seating.n_seats; ++*stage) {
         const ft_stage_layout *trained = &t->stages[*stage];
         for (int k = 0; trained->device == device && k < trained->n_packs; k++) {
             *at = k;
@@ -113,7 +113,7 @@ ft_status blueprint_find_outputs(ft_blueprint *b, ft_error *err)
 {
     const ft_graph *g = b->cut.graphs[0];
     int n = ft_graph_n_outputs(g);
-    b->outputs = ft_arena_array(b->arena, (int64_t)n * b->cut.n_stages + 1, sizeof *b->outputs);
+    b->outputs = ft_arena_array(b->arena, (int64_t)n * b->seating.n_seats + 1, sizeof *b->outputs);
     if (!b->outputs) return no_memory(err);
     for (int i = 0; i < n && b->cut.forward_only; i++) {
         ft_output_layout out = {0};

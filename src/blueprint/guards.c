@@ -104,7 +104,7 @@ void ft_blueprint_guards(const ft_blueprint *b, void (*visit)(void *user, const 
                          void *user)
 {
     const walk w = {b, visit, user};
-    for (int s = 0; s < b->cut.n_stages; s++) {
+    for (int s = 0; s < b->seating.n_seats; s++) {
         visit_params(&w, s);
         visit_stage(&w, s);
     }

@@ -105,13 +105,13 @@ static ft_status halve(ft_blueprint *b, ft_stage_layout *stage, ft_error *err)
 
 ft_status blueprint_find_nodes(ft_blueprint *b, ft_error *err)
 {
-    for (int s = 0; s < b->cut.n_stages; s++) {
+    for (int s = 0; s < b->seating.n_seats; s++) {
         ft_stage_layout *stage = &b->stages[s];
         const ft_stage *cut = stage->cut[0];
         stage->nodes[FT_ACT_FORWARD] = cut->forward;
         stage->n_nodes[FT_ACT_FORWARD] = cut->n_forward;
         if (b->cut.forward_only) continue;
-        if (b->cut.splits[s]) {
+        if (stage->splits) {
             FT_TRY(halve(b, stage, err));
             continue;
         }
@@ -124,7 +124,7 @@ ft_status blueprint_find_nodes(ft_blueprint *b, ft_error *err)
 /* A body leaves as many between the halves as it found. */
 void blueprint_count_held(ft_blueprint *b)
 {
-    for (int s = 0; s < b->cut.n_stages; s++) {
+    for (int s = 0; s < b->seating.n_seats; s++) {
         ft_stage_layout *stage = &b->stages[s];
         int held = 0;
         for (int part = 0; part < FT_PARTS; part++) {

@@ -47,7 +47,7 @@ static int find_owner(const ft_blueprint *b, int param, const int *depth)
         if (depth[s] > depth[owner] || (depth[s] == depth[owner] && s < owner)) owner = s;
     }
     if (owner >= 0) return owner;
-    for (int s = 0; s < b->cut.n_stages; s++)
+    for (int s = 0; s < b->seating.n_seats; s++)
         if (blueprint_stage_uses(b, s, param)) return b->stages[s].origin;
     return 0; /* used nowhere: kept and saved all the same */
 }
@@ -70,7 +70,7 @@ static int compare_shares(const void *a, const void *b)
 static ft_status deal_owners(ft_blueprint *b, ft_error *err)
 {
     share *shares = ft_arena_array(b->arena, b->n_params + 1, sizeof *shares);
-    int64_t *load = ft_arena_array(b->arena, b->cut.n_stages, sizeof *load);
+    int64_t *load = ft_arena_array(b->arena, b->seating.n_seats, sizeof *load);
     if (!shares || !load) return no_memory(err);
     for (int p = 0; p < b->n_params; p++) {
         const ft_param_layout *info = &b->params[p];
@@ -141,6 +141,6 @@ ft_status blueprint_find_owners(ft_blueprint *b, ft_error *err)
     blueprint_find_depths(b, depth);
     for (int p = 0; p < b->n_params; p++) b->params[p].owner = find_owner(b, p, depth);
     FT_TRY(deal_owners(b, err));
-    for (int s = 0; s < b->cut.n_stages; s++) FT_TRY(list_params(b, s, err));
+    for (int s = 0; s < b->seating.n_seats; s++) FT_TRY(list_params(b, s, err));
     return FT_OK;
 }

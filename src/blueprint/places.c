@@ -161,7 +161,7 @@ static ft_status find_packs(ft_blueprint *b, int s, ft_error *err)
 ft_status blueprint_compile(ft_blueprint *b, ft_error *err)
 {
     int n = b->cut.n_graphs;
-    for (int s = 0; s < b->cut.n_stages; s++) {
+    for (int s = 0; s < b->seating.n_seats; s++) {
         ft_stage_layout *stage = &b->stages[s];
         for (int k = 0; k < FT_ACT_COUNT; k++)
             if (stage->nodes[k] &&
@@ -329,7 +329,7 @@ static ft_status take_batches(ft_blueprint *b, int d, ft_error *err)
     bool *read = ft_arena_array(b->arena, b->n_inputs + 1, sizeof *read);
     block->input_at = ft_arena_array(b->arena, b->n_inputs + 1, sizeof(int64_t));
     if (!read || !block->input_at) return no_memory(err);
-    for (int s = 0; s < b->cut.n_stages; s++)
+    for (int s = 0; s < b->seating.n_seats; s++)
         if (b->stages[s].device == d) mark_inputs(b, &b->stages[s], read);
     for (int i = 0; i < b->n_inputs; i++) {
         int64_t largest = 0;
@@ -405,7 +405,7 @@ static void finish_buffers(ft_blueprint *b)
 void blueprint_finish_layout(ft_blueprint *b)
 {
     place_classes(b);
-    for (int s = 0; s < b->cut.n_stages; s++) {
+    for (int s = 0; s < b->seating.n_seats; s++) {
         ft_stage_layout *stage = &b->stages[s];
         int64_t begin[FT_MEMORY_CLASSES]; /* those of units are from where they begin */
         for (int c = 0; c < FT_MEMORY_CLASSES; c++)
@@ -451,7 +451,7 @@ static ft_status check_moving_weights(const ft_blueprint *b, const ft_stage_layo
 static ft_status find_stays(ft_blueprint *b, ft_error *err)
 {
     FT_TRY(ft_stays_find(&b->stays, b->arena, &b->plan, &b->seating, err));
-    for (int s = 0; s < b->cut.n_stages; s++) {
+    for (int s = 0; s < b->seating.n_seats; s++) {
         ft_stage_layout *stage = &b->stages[s];
         stage->units = b->stays.units[s];
         stage->n_under_way = b->stays.under_way[s];
@@ -465,12 +465,12 @@ ft_status blueprint_lay_out(ft_blueprint *b, ft_error *err)
 {
     b->blocks = ft_arena_array(b->arena, b->cut.n_devices, sizeof *b->blocks);
     if (!b->blocks) return no_memory(err);
-    for (int s = 0; s < b->cut.n_stages; s++)
+    for (int s = 0; s < b->seating.n_seats; s++)
         b->stages[s].n_slots = b->plan.in_flight[b->stages[s].origin];
     blueprint_count_held(b);
     FT_TRY(find_stays(b, err));
     FT_TRY(blueprint_count_versions(b, err));
-    for (int s = 0; s < b->cut.n_stages; s++) {
+    for (int s = 0; s < b->seating.n_seats; s++) {
         take_params(b, s);
         FT_TRY(take_stage(b, s, err));
     }

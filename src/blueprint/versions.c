@@ -117,7 +117,7 @@ static int count_marks(const ft_blueprint *b, int s)
 
 ft_status blueprint_count_versions(ft_blueprint *b, ft_error *err)
 {
-    for (int s = 0; s < b->cut.n_stages; s++) {
+    for (int s = 0; s < b->seating.n_seats; s++) {
         ft_stage_layout *stage = &b->stages[s];
         bool computes_old = false;
         stage->predicted[FT_WEIGHTS_OWNED].n = stage->predicts; /* one slot */

@@ -100,7 +100,7 @@ static ft_status plan_visits(ft_blueprint *b, const int64_t (*bytes)[FT_MEMORY_C
 
 ft_status blueprint_plan_visits(ft_blueprint *b, ft_error *err)
 {
-    int n = b->cut.n_stages;
+    int n = b->seating.n_seats;
     bool any = false;
     int64_t(*bytes)[FT_MEMORY_CLASSES] = ft_arena_array(b->arena, n, sizeof *bytes);
     if (!bytes) return no_memory(err);
@@ -116,7 +116,7 @@ ft_status blueprint_plan_visits(ft_blueprint *b, ft_error *err)
 
 void blueprint_size_visits(ft_blueprint *b)
 {
-    for (int s = 0; s < b->cut.n_stages; s++) {
+    for (int s = 0; s < b->seating.n_seats; s++) {
         const ft_stage_layout *stage = &b->stages[s];
         ft_unit *weights = stage->units[FT_MEMORY_WEIGHTS],
                 *packed = stage->units[FT_MEMORY_PACKED];

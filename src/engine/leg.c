@@ -70,7 +70,7 @@ static void reset(ft_run *run)
     reset_gate(&run->done_gate);
     reset_gate(&run->ended_gate);
     remotes_reset(run);
-    for (int s = 0; s < b->cut.n_stages; s++) {
+    for (int s = 0; s < b->seating.n_seats; s++) {
         run->stages[s].spoiled = false;
         forget_rows(run, s);
     }

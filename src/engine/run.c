@@ -147,8 +147,9 @@ static ft_status point_terms(ft_run *run, int s, ft_error *err)
     state->rows = ft_arena_array(run->arena, b->n_terms + 1, sizeof(uint8_t *));
     state->squares = ft_arena_array(run->arena, b->n_terms + 1, sizeof(double *));
     state->terms = ft_arena_array(run->arena, b->n_terms + 1, sizeof(ft_sum_term));
-    state->summands = ft_arena_array(run->arena, b->n_terms + b->cut.n_stages + 1, sizeof(float *));
-    state->parts = ft_arena_array(run->arena, b->cut.n_stages, sizeof(ft_sum_term));
+    state->summands =
+        ft_arena_array(run->arena, b->n_terms + b->seating.n_seats + 1, sizeof(float *));
+    state->parts = ft_arena_array(run->arena, b->seating.n_seats, sizeof(ft_sum_term));
     state->kept_terms = ft_arena_array(run->arena, n + 1, sizeof(bool));
     if (!state->parts || !state->summands || !state->kept_terms || !squares || !state->grads ||
         !state->rows || !state->squares || !state->terms)
@@ -213,13 +214,13 @@ static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
     run->blueprint = b;
     run->n_devices = b->cut.n_devices;
     run->n_edges = b->n_edges;
-    run->n_stages = b->cut.n_stages;
-    run->stages = ft_arena_array(run->arena, b->cut.n_stages, sizeof *run->stages);
+    run->n_stages = b->seating.n_seats;
+    run->stages = ft_arena_array(run->arena, b->seating.n_seats, sizeof *run->stages);
     run->edges = ft_arena_array(run->arena, b->n_edges + 4, sizeof *run->edges);
     run->batches = ft_arena_array(run->arena, b->batch_slots, sizeof *run->batches);
     run->results = ft_arena_array(run->arena, b->batch_slots, sizeof *run->results);
     run->gaps =
-        ft_arena_array(run->arena, (int64_t)b->batch_slots * b->cut.n_stages, sizeof *run->gaps);
+        ft_arena_array(run->arena, (int64_t)b->batch_slots * b->seating.n_seats, sizeof *run->gaps);
     run->workers = ft_arena_array(run->arena, b->cut.n_devices, sizeof *run->workers);
     run->states = ft_arena_array(run->arena, b->n_params + 1, sizeof *run->states);
     run->mirrors = ft_arena_array(run->arena, b->n_params + 1, sizeof *run->mirrors);
@@ -236,7 +237,7 @@ static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
         FT_TRY(allocate_block(run, d, err));
         FT_TRY(open_findings(&run->workers[d], err));
     }
-    for (int s = 0; s < b->cut.n_stages; s++) FT_TRY(point_stage(run, s, err));
+    for (int s = 0; s < b->seating.n_seats; s++) FT_TRY(point_stage(run, s, err));
     for (int p = 0; !run->trains && p < b->n_params; p++)
         if (owner_is_here(run, p)) run->states[p] = owner_block(run, p) + b->params[p].state_at;
     FT_TRY(ledger_new(run, err));
@@ -461,7 +462,7 @@ ft_status ft_run_refresh(ft_run *run, ft_error *err)
     FT_TRY(finish_streams(run, err));
     if (leads(run))
         for (int p = 0; p < b->n_params; p++) ranks_store(run, p);
-    for (int s = 0; s < b->cut.n_stages; s++) {
+    for (int s = 0; s < b->seating.n_seats; s++) {
         const ft_stage_layout *stage = &b->stages[s];
         worker *w = &run->workers[stage->device];
         if (!stage_is_here(run, s)) continue;

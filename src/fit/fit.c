@@ -44,7 +44,7 @@ static void measure(const ft_blueprint *b, int s, extent out[FT_MEMORY_CLASSES])
 static ft_status prepare(const ft_blueprint *b, const ft_fit *fit, ft_residency *out,
                          ft_arena *arena, ft_error *err)
 {
-    int n = b->cut.n_stages, n_devices = b->cut.n_devices;
+    int n = b->seating.n_seats, n_devices = b->cut.n_devices;
     int64_t(*bytes)[FT_MEMORY_CLASSES] = ft_arena_array(arena, n, sizeof *bytes);
     int64_t *capacity = ft_arena_array(arena, n_devices, sizeof *capacity);
     if (!bytes || !capacity) return ft_fail(err, FT_NOMEM, "no memory to fit a plan");
@@ -83,7 +83,7 @@ ft_status ft_fit_plan(ft_plan **out, const ft_blueprint *b, const ft_fit *fit, f
 {
     ft_residency q;
     *out = NULL;
-    for (int s = 0; s < b->cut.n_stages; s++)
+    for (int s = 0; s < b->seating.n_seats; s++)
         for (int c = 0; c < FT_MEMORY_CLASSES; c++)
             if (b->stages[s].units[c])
                 return ft_fail(err, FT_INVALID, "the plan moves the %s of stage %d already",

@@ -101,7 +101,7 @@ static void pass_batch(ft_run *run, int rank, int64_t number, strip *s)
     pass(s, &order, sizeof order);
     pass(s, &failure, sizeof failure);
     if (s->reads && s->at) note_failure(run, number, &failure, order);
-    for (int i = 0; i < b->cut.n_stages; i++) {
+    for (int i = 0; i < b->seating.n_seats; i++) {
         if (rank_of_stage(run, i) != rank) continue;
         const ft_stage_share *of = &b->seating.of[b->stages[i].origin];
         pass(s, &run->stages[i].losses[ring * of->per_batch],
@@ -428,7 +428,7 @@ static ft_status note_copies(ft_run *run, ft_error *err)
     r->copies = ft_arena_array(run->arena, 2 * n + 1, sizeof *r->copies);
     if (!r->copies) return no_memory(err);
     r->state_copies = r->copies + n;
-    for (int s = 0; s < b->cut.n_stages; s++)
+    for (int s = 0; s < b->seating.n_seats; s++)
         for (int i = 0; i < b->stages[s].n_params; i++) {
             const ft_stage_param *p = &b->stages[s].params[i];
             int64_t at = (int64_t)rank_of_stage(run, s) * b->n_params + p->param;

@@ -41,7 +41,7 @@ bool disk_has(const ft_run *run, const ft_unit *unit)
 static void count_units(const ft_run *run, disk_file *disks)
 {
     const ft_blueprint *b = run->blueprint;
-    for (int i = 0; i < b->cut.n_stages * FT_MEMORY_CLASSES; i++) {
+    for (int i = 0; i < b->seating.n_seats * FT_MEMORY_CLASSES; i++) {
         const ft_unit *u = b->stages[i / FT_MEMORY_CLASSES].units[i % FT_MEMORY_CLASSES];
         if (!u || !disk_has(run, u) || !stage_is_here(run, u->seat)) continue;
         disk_file *d = &disks[b->stages[u->seat].device];

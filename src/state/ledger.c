@@ -120,7 +120,7 @@ static ft_status for_pools(const ft_run *run, ft_status (*each)(const pool *p, f
                            ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
-    for (int s = 0; s < b->cut.n_stages; s++) {
+    for (int s = 0; s < b->seating.n_seats; s++) {
         FT_TRY(each(&run->stages[s].slots, err));
         FT_TRY(each(&run->stages[s].held, err));
     }
@@ -139,7 +139,7 @@ ft_status ledger_new(ft_run *run, ft_error *err)
     run->kept_states = ft_arena_array(arena, b->n_params + 1, sizeof(bool));
     if (!run->output_slots || !run->kept_states)
         return ft_fail(err, FT_NOMEM, "engine: no memory for a run");
-    for (int s = 0; s < b->cut.n_stages; s++) {
+    for (int s = 0; s < b->seating.n_seats; s++) {
         int window = b->stages[s].window, slots = window ? window : b->stages[s].n_slots;
         const pool about = {.what = "activations of stage",
                             .number = plan_stage(run, s),
@@ -196,7 +196,7 @@ ft_status ledger_new(ft_run *run, ft_error *err)
 void ledger_reset(ft_run *run)
 {
     const ft_blueprint *b = run->blueprint;
-    for (int s = 0; s < b->cut.n_stages; s++) {
+    for (int s = 0; s < b->seating.n_seats; s++) {
         empty(run, &run->stages[s].slots);
         empty(run, &run->stages[s].held);
         for (int k = 0; k < FT_WEIGHTS_KINDS; k++) empty(run, &run->stages[s].rings[k]);

@@ -26,7 +26,7 @@ static void close_events(ft_device_event **events)
 
 static int64_t norm_bytes(const ft_blueprint *b)
 {
-    int64_t rows = (int64_t)b->norm_slots + b->cut.n_stages;
+    int64_t rows = (int64_t)b->norm_slots + b->seating.n_seats;
     return (rows * b->n_params + 1) * (int64_t)sizeof(norm_cell);
 }
 
@@ -56,7 +56,7 @@ ft_status moves_open(ft_run *run, ft_error *err)
     const ft_blueprint *b = run->blueprint;
     for (int e = 0; e < b->n_edges; e++)
         for (int r = 0; r < FT_ROWS; r++) FT_TRY(open_row(run, e, r, err));
-    for (int s = 0; s < b->cut.n_stages; s++)
+    for (int s = 0; s < b->seating.n_seats; s++)
         FT_TRY(open_events(run, run->workers[b->stages[s].device].executor, b->batch_slots,
                            &run->stages[s].ended, err));
     ft_executor *first = run->workers[run->home].executor;
@@ -337,7 +337,7 @@ ft_status end_batch(worker *w, const ft_action *a, ft_error *err)
 ft_status unload_batch(ft_run *run, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
-    for (int s = 0; s < b->cut.n_stages; s++) {
+    for (int s = 0; s < b->seating.n_seats; s++) {
         ft_device_event *event = run->stages[s].ended[run->taken % b->batch_slots];
         if (!event) continue; /* of another process */
         FT_TRY(event->executor->driver->await(event, err));

@@ -74,7 +74,7 @@ static char *place_of(const ft_run *run, const unit_state *u)
 static void point_weights(ft_run *run, int s, char *base)
 {
     const ft_blueprint *b = run->blueprint;
-    for (int t = 0; t < b->cut.n_stages; t++)
+    for (int t = 0; t < b->seating.n_seats; t++)
         for (int i = 0; i < b->stages[t].n_params; i++) {
             const ft_stage_param *sp = &b->stages[t].params[i];
             bool own = t == s && (sp->owned || sp->replica);
@@ -174,7 +174,7 @@ ft_status units_open(ft_run *run, ft_error *err)
     if (!b->stays.n) return FT_OK;
     struct run_units *all = ft_arena_alloc(run->arena, sizeof *all);
     if (!all) return ft_fail(err, FT_NOMEM, "engine: no memory for what moves");
-    all->n = b->cut.n_stages * FT_MEMORY_CLASSES;
+    all->n = b->seating.n_seats * FT_MEMORY_CLASSES;
     all->n_stays = b->stays.n;
     all->of = ft_arena_array(run->arena, all->n, sizeof *all->of);
     all->stays = ft_arena_array(run->arena, all->n_stays + 1, sizeof *all->stays);
