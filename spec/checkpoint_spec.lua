@@ -287,6 +287,21 @@ describe("a checkpoint's tokenizer", function()
       end)
    end)
 
+   it("reads ids of rows that only the model has as no text", function()
+      with_checkpoint(nil, function(_, dir)
+         core.sys.write_file(dir .. "/spiece.model", core.asset("t5_tiny/spiece.model"))
+         core.sys.write_file(dir .. "/config.json", '{"model_type": "t5", "vocab_size": 1000}')
+         local tokenizer = checkpoint.open(dir):tokenizer()
+         local ids = tokenizer:encode("Anna has a kite.")
+         local padded = { tokenizer:size(), 999 }
+         for i, id in ipairs(ids) do table.insert(padded, i + 1, id) end
+         assert.equal("Anna has a kite.", tokenizer:decode(padded))
+         padded[1] = 1000
+         assert.matches("id 1000 at position 0, expected 0 to 999",
+            files.failure(tokenizer.decode, tokenizer, padded).message)
+      end)
+   end)
+
    it("may not have more ids than the model", function()
       with_checkpoint(nil, function(_, dir)
          core.sys.write_file(dir .. "/spiece.model", core.asset("t5_tiny/spiece.model"))

@@ -191,6 +191,14 @@ static void decoding(void)
     CHECK_STATUS(
         ft_tokenizer_decode(tokenizer, &(int32_t){-7}, 1, true, &text, &(int64_t){0}, &err),
         FT_INVALID);
+    ft_tokenizer_reserve(tokenizer, FIRST + 3); /* rows of a model that no piece has */
+    CHECK(decodes(tokenizer, IDS(FIRST + 1, HELLO, FIRST + 2, WORLD, FIRST + 1), false,
+                  "hello world"));
+    CHECK(ft_tokenizer_size(tokenizer) == FIRST + 1 && !ft_tokenizer_piece(tokenizer, FIRST + 1));
+    CHECK_STATUS(
+        ft_tokenizer_decode(tokenizer, IDS(HELLO, FIRST + 3), 2, true, &text, &(int64_t){0}, &err),
+        FT_INVALID);
+    CHECK(strstr(err.message, "id 32 at position 1, expected 0 to 31"));
     ft_tokenizer_free(tokenizer);
 }
 

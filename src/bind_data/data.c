@@ -200,7 +200,7 @@ static int tokenizer_encode_all(lua_State *L)
  * @tparam {integer,...} ids
  * @tparam[opt=true] boolean skip_special leave out </s>, <pad>, <unk> and the sentinels
  * @treturn string
- * @raise invalid argument: an id past the vocabulary */
+ * @raise invalid argument: an id past the vocabulary, and what is reserved */
 static int tokenizer_decode(lua_State *L)
 {
     ft_error err;

@@ -128,6 +128,18 @@ static int tokenizer_add_files(lua_State *L)
     return 1;
 }
 
+/*** Makes ids up to n - 1 known that the vocabulary lacks, before the tokenizer is used: rows that
+ * a model has besides. Decoded, they are no text.
+ * @function tokenizer:reserve
+ * @tparam integer n
+ * @treturn tokenizer itself */
+static int tokenizer_reserve(lua_State *L)
+{
+    ft_tokenizer_reserve(script_check_tokenizer(L, 1), (int)script_check_int(L, 2, 0, INT32_MAX));
+    lua_settop(L, 1);
+    return 1;
+}
+
 /* -- asking ----------------------------------------------------------------------------------- */
 
 /*** The kind: "unigram", "wordpiece" or "byte_bpe".
@@ -267,11 +279,15 @@ void script_add_tokenizers(lua_State *L)
                                          {"byte_bpe", data_byte_bpe},
                                          {"tokenizer_json", data_tokenizer_json},
                                          {NULL, NULL}};
-    static const luaL_Reg methods[] = {
-        {"kind", tokenizer_kind},           {"special", tokenizer_special},
-        {"add_files", tokenizer_add_files}, {"encode_pair", tokenizer_encode_pair},
-        {"pieces", tokenizer_pieces},       {"basic", tokenizer_basic},
-        {"answer", script_answer_spans},    {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"kind", tokenizer_kind},
+                                       {"special", tokenizer_special},
+                                       {"add_files", tokenizer_add_files},
+                                       {"encode_pair", tokenizer_encode_pair},
+                                       {"reserve", tokenizer_reserve},
+                                       {"pieces", tokenizer_pieces},
+                                       {"basic", tokenizer_basic},
+                                       {"answer", script_answer_spans},
+                                       {NULL, NULL}};
     static const luaL_Reg pair_meta[] = {{"__gc", pair_free}, {NULL, NULL}};
     static const luaL_Reg strings_meta[] = {{"__gc", strings_free}, {NULL, NULL}};
     script_class(L, PAIR, NULL, pair_meta);

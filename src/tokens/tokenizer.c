@@ -22,6 +22,7 @@ struct ft_tokenizer {
     void *model;
     ft_specials specials;
     int size;
+    int n_reserved;           /* ids below this one that have no piece are no text */
     int32_t by_role[N_ROLES]; /* what a file said; else FT_NO_ID */
 };
 
@@ -119,6 +120,11 @@ const char *ft_tokenizer_kind(const ft_tokenizer *tokenizer)
 int ft_tokenizer_size(const ft_tokenizer *tokenizer)
 {
     return tokenizer->size;
+}
+
+void ft_tokenizer_reserve(ft_tokenizer *tokenizer, int n)
+{
+    tokenizer->n_reserved = n;
 }
 
 const char *ft_tokenizer_piece(const ft_tokenizer *tokenizer, int32_t id)
@@ -262,12 +268,13 @@ static ft_status decode_into(ft_bytes *text, const ft_tokenizer *tokenizer, cons
 {
     for (int64_t from = 0, to = 0; from < n; from = to) {
         to = from + 1;
+        if (ids[from] >= tokenizer->size) continue;
         if (is_special(tokenizer, ids[from])) {
             if (!skip_special || !ft_specials_hidden(&tokenizer->specials, ids[from]))
                 FT_TRY(decode_special(text, tokenizer, ids[from], err));
             continue;
         }
-        while (to < n && !is_special(tokenizer, ids[to])) to++;
+        while (to < n && ids[to] < tokenizer->size && !is_special(tokenizer, ids[to])) to++;
         FT_TRY(tokenizer->kind->decode(tokenizer->model, ids + from, to - from, text, err));
     }
     return FT_OK;
@@ -316,12 +323,13 @@ static ft_status make_valid(ft_bytes *out, ft_bytes text, ft_error *err)
 ft_status ft_tokenizer_decode(const ft_tokenizer *tokenizer, const int32_t *ids, int64_t n,
                               bool skip_special, char **text, int64_t *size, ft_error *err)
 {
+    int end = tokenizer->n_reserved > tokenizer->size ? tokenizer->n_reserved : tokenizer->size;
     *text = NULL;
     *size = 0;
     for (int64_t i = 0; i < n; i++)
-        if (ids[i] < 0 || ids[i] >= ft_tokenizer_size(tokenizer))
+        if (ids[i] < 0 || ids[i] >= end)
             return ft_fail(err, FT_INVALID, "tokenizer: id %d at position %lld, expected 0 to %d",
-                           (int)ids[i], (long long)i, ft_tokenizer_size(tokenizer) - 1);
+                           (int)ids[i], (long long)i, end - 1);
     ft_bytes bytes = {0}, valid;
     if (!ft_bytes_add(&bytes, "", 0)) return ft_bytes_no_memory(&bytes, err);
     ft_status status = decode_into(&bytes, tokenizer, ids, n, skip_special, err);

@@ -55,6 +55,9 @@ void ft_tokenizer_free(ft_tokenizer *tokenizer);
 const char *ft_tokenizer_kind(const ft_tokenizer *tokenizer);
 /* The number of ids; they are 0 to size - 1. */
 int ft_tokenizer_size(const ft_tokenizer *tokenizer);
+/* Makes ids up to n - 1 known that no piece has: models have more rows than their tokenizer has
+ * ids, so that their number is a round one. Such an id is no text. Before the tokenizer is used. */
+void ft_tokenizer_reserve(ft_tokenizer *tokenizer, int n);
 /* The piece of an id as vocabularies write it ("##ing", U+0120 for a space), or NULL. */
 const char *ft_tokenizer_piece(const ft_tokenizer *tokenizer, int32_t id);
 /* The id of pad, unk, bos, eos, cls, sep or mask; FT_NO_ID when the vocabulary has none. */
@@ -79,7 +82,8 @@ ft_status ft_tokenizer_encode_pair(const ft_tokenizer *tokenizer, ft_slice a, co
  * *text is NUL-terminated, may hold further NULs in its *size bytes, and is the caller's to
  * ft_free. Pieces of sentencepiece and BPE are joined as they are, sentencepiece drops the first
  * space; pieces of WordPiece are joined by spaces, also before punctuation. Bytes that are not
- * UTF-8 (BPE ids may cut a character) become U+FFFD. FT_INVALID for an id past the vocabulary. */
+ * UTF-8 (BPE ids may cut a character) become U+FFFD. FT_INVALID for an id past the vocabulary and
+ * what is reserved. */
 ft_status ft_tokenizer_decode(const ft_tokenizer *tokenizer, const int32_t *ids, int64_t n,
                               bool skip_special, char **text, int64_t *size, ft_error *err);
 

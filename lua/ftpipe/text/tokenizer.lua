@@ -94,12 +94,13 @@ function M.open(ckpt)
       if has_all(ckpt, form.files) then
          local tokenizer = form.open(ckpt)
          local vocabulary = ckpt.config.vocab_size
-         if type(vocabulary) == "number" and tokenizer:size() > vocabulary then
+         if type(vocabulary) ~= "number" then return tokenizer end
+         if tokenizer:size() > vocabulary then
             core.fail("shape mismatch", ("%s: the tokenizer (%s) has %d ids, the model's "
                .. "vocab_size is %d"):format(ckpt.path, table.concat(form.files, ", "),
                tokenizer:size(), vocabulary))
          end
-         return tokenizer
+         return tokenizer:reserve(vocabulary)
       end
    end
    core.fail("not found", ("%s: holds no tokenizer, expected %s"):format(ckpt.path,
