@@ -96,12 +96,18 @@ end)
 describe("a field", function()
    local rows = { path = "RTE/val.jsonl" }
 
-   it("that is missing or null is an error that lists the fields", function()
-      local row = { hypothesis = "h", idx = 3, label = "x", premise = core.json.null, line = 9 }
+   it("that is missing is an error that lists the fields", function()
+      local row = { hypothesis = "h", idx = 3, label = "x", line = 9 }
       local problem = files.failure(records.string, rows, row, "premise")
-      assert.equal("RTE/val.jsonl:9: field 'premise' is missing "
-         .. "(have: hypothesis, idx, label, premise)", problem.message)
+      assert.equal("RTE/val.jsonl:9: field 'premise' is missing (have: hypothesis, idx, label)",
+         problem.message)
       assert.equal("h", records.string(rows, row, "hypothesis"))
+   end)
+
+   it("that is null is an error that says so", function()
+      local row = { premise = core.json.null, line = 9 }
+      assert.equal("RTE/val.jsonl:9: field 'premise' is null, expected a string",
+         files.failure(records.string, rows, row, "premise").message)
    end)
 
    it("of another type is an error", function()

@@ -36,6 +36,11 @@ describe("a SQuAD file", function()
       assert.equal("Zoë and Bo.", list[2].context)
    end)
 
+   it("may begin with a byte order mark", function()
+      local text = core.json.encode(article(paragraph("Bo.", qa("1", gold("Bo", 0)))))
+      assert.equal("Bo.", reader.parse("\239\187\191" .. text, "x.json")[1].context)
+   end)
+
    it("is refused with line and column where it is not JSON", function()
       assert.equal("x.json:2:9: '}' expected near end of file",
          (fault('{"data": \n[{"a": 1 '):gsub("'}' expected.*", "'}' expected near end of file")))

@@ -46,6 +46,12 @@ describe("the RTE task", function()
       end)
    end)
 
+   it("takes a directory as a shell completes it", function()
+      with_files({ ["train.jsonl"] = SUPERGLUE, ["val.jsonl"] = SUPERGLUE }, function(load, dir)
+         assert.equal(dir .. "/train.jsonl", load({ data = dir .. "//" }).train.path)
+      end)
+   end)
+
    it("takes single files, each by its own layout", function()
       with_files({ ["a.tsv"] = GLUE, ["b.jsonl"] = SUPERGLUE }, function(load)
          local data = load { train_file = "a.tsv", eval_file = "b.jsonl" }

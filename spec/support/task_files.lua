@@ -20,7 +20,8 @@ function M.with(name, contents, body)
       body(function(options)
          options = options or {}
          options.tokenizer = options.tokenizer or M.tokenizer()
-         if not (options.train_file or options.eval_file) then options.data = dir end
+         local given = options.train_file or options.eval_file or options.data
+         if not given then options.data = dir end
          for _, key in ipairs { "train_file", "eval_file" } do
             if options[key] then options[key] = dir .. "/" .. options[key] end
          end

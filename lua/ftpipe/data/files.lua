@@ -35,9 +35,12 @@ local function list_names(dir)
    return table.concat(names, ", ", 1, math.min(#names, most)) .. rest
 end
 
+--- A directory's name without the slashes that a shell's completion puts behind it.
+local function without_slash(dir) return #dir > 1 and dir:gsub("(.)/+$", "%1") or dir end
+
 --- The layout of a directory: the first of which the most files are there.
 local function find_layout(task, o)
-   local dir = o.data
+   local dir = without_slash(o.data)
    local kind = core.sys.exists(dir)
    if not kind then fail("not found", named.words(o, "{data=%s}: no such directory"), dir) end
    if kind ~= "directory" then
@@ -93,7 +96,7 @@ function M.find(task, o, split)
          named.name(o, "data"), named.name(o, split .. "_file"))
    end
    local layout = find_layout(task, o)
-   local path = o.data .. "/" .. layout[split]
+   local path = without_slash(o.data) .. "/" .. layout[split]
    if not exists(path) then
       fail("not found", "%s: no such file (task %s, layout %s)", path, task.name, layout.name)
    end

@@ -24,6 +24,7 @@ local html = require("ftpipe.page.html")
 local json_form = require("ftpipe.graph.json")
 local pipedream = require("ftpipe.graph.pipedream")
 local placement = require("ftpipe.graph.placement")
+local records = require("ftpipe.text.records")
 local text_form = require("ftpipe.graph.text")
 local units = require("ftpipe.base.units")
 local usage = require("ftpipe.base.usage")
@@ -46,8 +47,6 @@ local function read_json(text, path, options)
       .. "\"maxFPGAs\", ftpipe's own files have \"format\": \"" .. json_form.format .. "\"", path)
 end
 
-local BYTE_ORDER_MARK = "^\239\187\191"
-
 --- Reads a graph from a text: our own, JSON and GraphML, PipeDream's profiles, device-placement
 -- JSON.
 -- @tparam string text
@@ -56,7 +55,7 @@ local BYTE_ORDER_MARK = "^\239\187\191"
 -- @treturn graph .path
 -- @raise malformed data — with file, line or row, and the culprit
 function M.read(text, path, options)
-   text = text:gsub(BYTE_ORDER_MARK, "")
+   text = records.unmarked(text)
    local read = text_form.is(text) and text_form.read or text:find("^%s*[%[{]") and read_json
       or graphml.is(text) and graphml.read or pipedream.read
    local parts = read(text, path, options)

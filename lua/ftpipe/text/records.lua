@@ -8,7 +8,8 @@ local shown = require("ftpipe.base.shown")
 
 local M = {}
 
-local BYTE_ORDER_MARK = "\239\187\191"
+--- A text without the byte order mark that some editors write in front.
+function M.unmarked(text) return (text:gsub("^\239\187\191", "")) end
 
 local function fail(format, ...)
    core.fail("malformed data", format:format(...))
@@ -17,7 +18,7 @@ end
 --- Iterates over the lines of a text: number, line without its end. Blank lines are left out.
 local function lines_of(text)
    local position, number = 1, 0
-   if text:sub(1, 3) == BYTE_ORDER_MARK then position = 4 end
+   text = M.unmarked(text)
    return function()
       while position <= #text do
          local stop = text:find("\n", position, true) or #text + 1
@@ -161,7 +162,10 @@ function M.names(row)
 end
 
 local function check_type(rows, row, name, value, expected, have)
-   if value == nil or value == core.json.null then
+   if value == core.json.null then
+      fail("%s: field '%s' is null, expected a %s", M.where(rows, row), name, expected)
+   end
+   if value == nil then
       fail("%s: field '%s' is missing (have: %s)", M.where(rows, row), name,
          M.listed(M.names(have)))
    end

@@ -32,7 +32,7 @@ end
 --- What a file is: "rows", "document" (SQuAD's JSON) or "lines".
 local function form_of(path, text)
    if path:find("%.tsv$") or path:find("%.jsonl$") then return "rows" end
-   if not text:find("^\239?\187?\191?%s*{") then return "lines" end
+   if not text:find("^%s*{") then return "lines" end
    return text:find('"paragraphs"%s*:') and "document" or "rows"
 end
 
@@ -58,6 +58,7 @@ function M.read(job)
    end
    local text, path = read_text(flags.file)
    check_utf8(text, path)
+   text = records.unmarked(text)
    local form = form_of(flags.file, text)
    local items
    if form == "document" then

@@ -5,6 +5,7 @@
 
 local core = require("ftpipe.core")
 local keys = require("ftpipe.base.keys")
+local records = require("ftpipe.text.records")
 local shown = require("ftpipe.base.shown")
 
 local M = {}
@@ -156,6 +157,7 @@ end
 --    other and share the context's string; the list has `path`
 -- @raise malformed data, with line and column, or with the path of the field
 function M.parse(text, file, unlabelled)
+   text = records.unmarked(text)
    local root = text:find("%S") and core.json.decode(text, file)
    if kind_of(root) ~= "object" then
       core.fail("malformed data", ("%s: %s, expected an object with a field 'data'"):format(file,
