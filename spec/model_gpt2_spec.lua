@@ -1,7 +1,9 @@
+local buckets = require("ftpipe.data.buckets")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local gpt2 = require("ftpipe.model.gpt2")
 local judge = require("spec.support.reference")
+local named = require("ftpipe.base.named")
 local rates_of = require("spec.support.rates")
 require("ftpipe.base.tensor") -- pointer()
 
@@ -100,6 +102,20 @@ describe("a GPT-2 graph", function()
       local problem = files.failure(gpt2.training, gpt2.config(raw_config()),
          { batch = 1, source = 12 })
       assert.matches("12 tokens are too long for the model: it has 11 positions", problem.message)
+   end)
+
+   it("says by which flag its sequences get shorter", function()
+      local function refused(flags)
+         local size = named.flags({ batch = 1, source = 12 }, flags)
+         return files.failure(gpt2.training, gpt2.config(raw_config()), size).message
+      end
+      assert.matches("give fewer with %-%-block$", refused { block = "default" })
+      assert.matches("give fewer with %-%-max%-source$", refused {})
+   end)
+
+   it("has batches that are padded to its positions at most", function()
+      local model = { family = gpt2, config = gpt2.config(raw_config()) }
+      assert.same({ 8, 11 }, buckets.of(model, 11))
    end)
 
    for _, form in ipairs { { "gelu_new", true }, { "gelu", false }, { "relu", true } } do

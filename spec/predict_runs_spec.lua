@@ -38,6 +38,8 @@ local RUNS = {
       wrong = {
          { "the model: it has %d+ positions .*; give fewer with %-%-tokens",
             "--text", "Ben has", "--tokens", "5000" },
+         { "text 1 has %d+ tokens, the model has %d+ positions: give a shorter text",
+            "--text", ("kite "):rep(600) },
       },
    },
 }

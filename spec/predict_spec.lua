@@ -1,5 +1,6 @@
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
+local input = require("ftpipe.data.predict.input")
 local process = require("spec.support.process")
 
 local ROW = '{"premise": "Ben has a red kite.", "hypothesis": "Ben has a %s."}\n'
@@ -61,6 +62,28 @@ describe("ftpipe predict", function()
          same({ run, "--file", "-" }, table.concat(texts))
          same({ run .. "/hf", "--task", "rte", "--max-target", "8", "-" }, table.concat(rows))
       end)
+
+   it("takes a file that begins with a byte order mark", function()
+      local path = directory .. "/marked"
+      core.sys.write_file(path, "\239\187\191Ben\nAnn\n")
+      local items = input.read { flags = { file = path } }
+      assert.same({ "Ben", "Ann" }, { items[1].text, items[2].text })
+      core.sys.write_file(path, '\239\187\191{"text": "Ben"}\n')
+      assert.equal("Ben", input.read({ flags = { file = path } })[1].row.text)
+   end)
+
+   it("says how many inputs it does not read to their end", function()
+      local long = ("a red kite "):rep(40)
+      core.sys.write_file(directory .. "/long.txt", long .. "\nshort\n" .. long .. "\n")
+      local function said(...)
+         local _, err, exit = predict { model, "--file", directory .. "/long.txt", ... }
+         assert.equal(0, exit, err)
+         return err
+      end
+      assert.matches("long%.txt: 2 of 3 inputs cut to 16 ids, %-%-max%-source reads more\n$",
+         said("--max-source", "16"))
+      assert.equal("", said())
+   end)
 
    it("says what it is asked in one line when it cannot", function()
       refused(2, "needs a run or the directory of a model", {})

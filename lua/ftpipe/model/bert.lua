@@ -203,8 +203,7 @@ end
 
 --- The last hidden state, and the inputs that it is made of.
 local function encoder(config, size)
-   check.length(config, "max_position_embeddings", size.source,
-      size.flagged and "--max-source" or "source")
+   check.length(config, "max_position_embeddings", size.source, check.length_option(size))
    local b = Builder.new(config, size.dropout)
    local dims = { size.batch, size.source }
    local ids = b.g:input("input_ids", "i32", dims)

@@ -1,6 +1,7 @@
 --- What families ask of config.json: each fault is one line that names key, value and expectation.
 
 local core = require("ftpipe.core")
+local named = require("ftpipe.base.named")
 local shown = require("ftpipe.base.shown")
 
 local M = {}
@@ -63,6 +64,14 @@ function M.length(config, key, length, option)
    core.fail("invalid argument", ("sequences of %d tokens are too long for the model: it has %d "
       .. "positions (%s in config.json); give fewer with %s"):format(length, config[key], key,
       option), 2)
+end
+
+--- What says how long sequences are, for those who gave it: a recipe's --block, else --max-source;
+-- in Lua "source".
+-- @tparam table size of a graph
+function M.length_option(size)
+   if not size.flagged then return "source" end
+   return named.name(size, named.origins(size).block and "block" or "max_source")
 end
 
 --- Each key must be a number above 0.

@@ -158,6 +158,9 @@ function M.untied(ckpt)
    return head ~= nil and embedding ~= nil and not ckpt:tensors_equal(head, embedding)
 end
 
+--- The longest sequence that the model takes.
+function M.positions(config) return config.n_positions end
+
 --- How rows of a data set become the inputs of the graph.
 function M.columns(config)
    return {
@@ -239,8 +242,7 @@ end
 -- @treturn graph
 -- @raise invalid argument: the model has fewer positions than `source`
 function M.training(config, size)
-   check.length(config, "n_positions", size.source,
-      size.flagged and "--max-source" or "source")
+   check.length(config, "n_positions", size.source, check.length_option(size))
    local b = Builder.new(config, size.dropout)
    local g = b.g
    local ids = g:input("input_ids", "i32", { size.batch, size.source })

@@ -178,13 +178,26 @@ local function by_length(tokenizer, prompts)
    return ids, order
 end
 
+--- Refuses a text that fills the model's positions, so that nothing can follow.
+-- @tparam table job
+-- @tparam {int,...} ids of the longest text
+-- @tparam int number of that text
+local function check_room(job, ids, number)
+   local positions = job.model.family.positions
+   local most = positions and positions(job.model.config) or math.huge
+   if #ids < most then return end
+   core.fail("invalid argument", ("%s: text %d has %d tokens, the model has %d positions: give a "
+      .. "shorter text"):format(job.items.path, number, #ids, most), 2)
+end
+
 --- Continues every input, in order: { index =, answer = what follows }.
 function M.answer(job)
    local model, prompts = job.model, prompts_of(job)
    local tokenizer = model:tokenizer()
    local rules = generation.rules(model, job.flags.greedy)
-   local params = weights.load(model, { batch = 1, source = SHORT })
    local ids, order = by_length(tokenizer, prompts)
+   check_room(job, ids[order[1]], order[1])
+   local params = weights.load(model, { batch = 1, source = SHORT })
    local take = batches.in_order(job.emit)
    for first = 1, #order, job.flags.batch do
       local together, most = {}, {}

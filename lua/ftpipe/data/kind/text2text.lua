@@ -357,11 +357,18 @@ local function sources_of(job)
    return list
 end
 
+--- The source texts as a data set; says how many of them are not read to their end.
 local function dataset_of(job, sources, max_source)
    local tokenizer, eos = job.model:tokenizer(), job.model.config.eos_token_id
-   local dataset = core.data.dataset { "source", "target" }
+   local dataset, n_cut = core.data.dataset { "source", "target" }, 0
    for _, text in ipairs(sources) do
-      dataset:add { source = (finish(tokenizer:vector(text), max_source, eos)), target = { eos } }
+      local ids, cut = finish(tokenizer:vector(text), max_source, eos)
+      dataset:add { source = ids, target = { eos } }
+      n_cut = n_cut + (cut and 1 or 0)
+   end
+   if n_cut > 0 then
+      io.stderr:write(("%s: %d of %d inputs cut to %d ids, --max-source reads more\n"):format(
+         job.items.path, n_cut, #sources, max_source))
    end
    return dataset
 end
