@@ -2,6 +2,7 @@
 
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
+local process = require("spec.support.process")
 local pty = require("spec.support.pty")
 
 local CTRL_C, CTRL_A, UP, TAB = "\3", "\1", "\27[A", "\t"
@@ -24,7 +25,7 @@ describe("the prompt on a terminal", function()
       for key, value in pairs(environment or {}) do all[key] = value end
       local terminal = pty.open(arguments, all)
       terminals[#terminals + 1] = terminal
-      terminal:wait("ft 1> $")
+      terminal.begun = terminal:wait("ft 1> $")
       return terminal
    end
 
@@ -32,13 +33,32 @@ describe("the prompt on a terminal", function()
       local t = open()
       assert.matches("\n42\r\n", t:line("6 * 7"))
       assert.matches("\n43\r\n", t:line("_ + 1"))
-      assert.matches("\n84\r\n", t:line("Out[1] + Out[1]"))
+      assert.matches("\n126\r\n", t:line("Out[1] + _1 + _1"))
       assert.matches("kept for the lines to come", t:line("local x, y = 5"))
       assert.matches("\n5\tnil\r\n", t:line("x, y"))
       assert.not_matches("\n5\r\n", t:line("x;"))
       assert.matches("\n6\r\n", t:line("_ + 1"))
       t:line("colour = 1")
       assert.matches("there is no global 'color' %(did you mean 'colour'%?%)", t:line("color"))
+   end)
+
+   it("says what is here in one line, unless it is to be quiet", function()
+      assert.matches("^ftpipe %S+: %d+ cores[^\n]*, %S+ %a?B, [^\n]*GPUs?; help is help, "
+         .. "Ctrl%-D ends\r\n", open().begun)
+      assert.not_matches("ftpipe", open({}, "-q").begun)
+      assert.not_matches("ftpipe", open({}, "-q -i").begun)
+   end)
+
+   it("has colours as it is told to", function()
+      assert.not_matches("\27%[31m", open({ NO_COLOR = "" }, "--color=never"):line("error('no')"))
+      assert.matches("\27%[31mno\27%[0m", open({}, "--color=always"):line("error('no')"))
+      process.refused(2, "expected %-%-color=auto, %-%-color=always or", { "--color=blue" })
+   end)
+
+   it("shows the line of a script that was wrong", function()
+      core.sys.write_file(directory .. "/x.lua", "local a\n\nreturn a.b\n")
+      assert.matches("/x.lua:3: [^\n]*\n  3 | return a%.b\r\n",
+         open():line(("dofile('%s/x.lua')"):format(directory)))
    end)
 
    it("pages what is long", function()

@@ -115,6 +115,14 @@ describe("repl", function()
       assert.matches("near 'end'\n", err)
    end)
 
+   it("says what a field or a method that is not there may have been", function()
+      local _, err = require("spec.support.process").ftpipe({ "-i" }, "fruit = { apple = {} }\n"
+         .. "fruit.aple.size = 1\nm = ft.model('t5-small')\nm:tokeniser()\nfruit.cherry.size = 1\n")
+      assert.matches("'aple' %(a nil value%) %(did you mean 'apple'%?%)\n", err)
+      assert.matches("'tokeniser' %(a nil value%) %(did you mean 'tokenizer'%?%)\n", err)
+      assert.matches("'cherry' %(a nil value%)\n", err)
+   end)
+
    it("reports errors and goes on", function()
       local ok, problem = repl.evaluate((repl.compile("error('bad', 0)")))
       assert.is_false(ok)

@@ -154,17 +154,18 @@ static int run_script(lua_State *L, char **argv, int argc, int script)
     return run_chunk(L, luaL_loadfile(L, from_stdin ? NULL : name), argc - script - 1);
 }
 
-static int run_repl(lua_State *L)
+static int run_repl(lua_State *L, bool quiet)
 {
     interrupt_most = 2; /* what is typed at a prompt is not to be lost for one too many */
     app_push_reader(L, &interrupt_signal);
-    return call_host(L, "repl", 1);
+    lua_pushboolean(L, quiet);
+    return call_host(L, "repl", 2);
 }
 
 /* -- options ---------------------------------------------------------------------------------- */
 
 typedef struct options {
-    bool interactive, version, help;
+    bool interactive, quiet, version, help;
     int script; /* index of the script in argv, argc when there is none */
     int bad;    /* index of an option that is not one of ours, 0 when all are */
 } options;
@@ -174,9 +175,20 @@ static bool takes_value(const char *option)
     return option[1] == 'e' || option[1] == 'l';
 }
 
+/* Has colours always, never, or on terminals, for all that looks into the environment: false of
+ * another word. */
+static bool choose_color(const char *when)
+{
+    if (strcmp(when, "never") == 0) return setenv("NO_COLOR", "1", 1) == 0;
+    if (strcmp(when, "auto") == 0) return true;
+    return strcmp(when, "always") == 0 && unsetenv("NO_COLOR") == 0 &&
+           setenv("CLICOLOR_FORCE", "1", 1) == 0;
+}
+
 /* Splits argv at the script; -e and -l are run by a second walk. */
 static options scan_options(int argc, char **argv)
 {
+    static const char color[] = "--color=";
     options o = {.script = argc};
     for (int i = 1; i < argc; i++) {
         const char *text = argv[i];
@@ -189,7 +201,12 @@ static options scan_options(int argc, char **argv)
             return o;
         }
         if (strcmp(text, "-i") == 0)
-            o.interactive = o.version = true;
+            o.interactive = true;
+        else if (strcmp(text, "-q") == 0)
+            o.quiet = true;
+        else if (strncmp(text, color, sizeof color - 1) == 0 &&
+                 choose_color(text + sizeof color - 1))
+            continue;
         else if (strcmp(text, "-v") == 0 || strcmp(text, "--version") == 0)
             o.version = true;
         else if (strcmp(text, "-h") == 0 || strcmp(text, "--help") == 0)
@@ -234,15 +251,16 @@ static int run(lua_State *L, int argc, char **argv)
     }
     if (o.help) return call_host(L, "help", 0);
     bool done = o.version && !o.interactive;
-    int code = o.version ? call_host(L, "version", 0) : 0;
+    bool tells = o.version || (o.interactive && !o.quiet);
+    int code = tells ? call_host(L, "version", 0) : 0;
     if (code == 0) code = run_options(L, argv, o.script, &done);
     if (code == 0 && o.script < argc) {
         code = run_script(L, argv, argc, o.script);
         done = true;
     }
-    if (o.interactive) return run_repl(L);
+    if (o.interactive) return run_repl(L, o.quiet);
     if (done || code != 0) return code;
-    if (isatty(STDIN_FILENO)) return run_repl(L);
+    if (isatty(STDIN_FILENO)) return run_repl(L, o.quiet);
     char dash[] = "-", *stdin_argv[] = {argv[0], dash};
     return run_script(L, stdin_argv, 2, 1);
 }

@@ -5,6 +5,7 @@ local class = require("ftpipe.base.class")
 local core = require("ftpipe.core")
 local keys = require("ftpipe.base.keys")
 local reference = require("ftpipe.prompt.reference")
+local suggest = require("ftpipe.base.suggest")
 local words = require("ftpipe.prompt.words")
 
 local M = {}
@@ -204,6 +205,23 @@ local function in_code(list, open, line)
       if type(key) == "string" then names[#names + 1] = key end
    end
    return prefix ~= "" and names or {}, prefix, ""
+end
+
+--- What a name in a line that turned out to be nothing may have been meant to be.
+-- @tparam string line
+-- @tparam string name behind a dot or a colon
+-- @treturn string " (did you mean 'x'?)", or ""
+function M.meant(line, name)
+   local list = read(line)
+   for i, word in ipairs(list) do
+      local sign = list[i - 1] and list[i - 1].text
+      if word.text == name and (sign == "." or sign == ":") then
+         local chain = chain_before(list, i - 2)
+         local hint = chain and suggest.hint(name, names_of(resolve(chain), sign == ":")) or ""
+         if hint ~= "" then return hint end
+      end
+   end
+   return ""
 end
 
 --- What a line may go on with: whole words, sorted; what is typed of them; what follows if there is

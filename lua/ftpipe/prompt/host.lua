@@ -24,10 +24,10 @@ else the script is read from standard input. Commands, each with a --help of its
 
   -e CODE      run CODE
   -l MODULE    require MODULE
-  -i           prompt after running
+  -i, -q       prompt after running; a prompt that begins without a word
+  --color=WHEN colours: always, never, or auto, on terminals alone
   -            run standard input
-  -v           print the version
-  -h, --help   print this
+  -v, -h       print the version; print this, as --help does
   --           end of options
 
 A recipe has its own flags: ftpipe recipes/t5_rte.lua --help
@@ -42,7 +42,8 @@ environment: FTPIPE_LUA=DIR   Lua modules that come before those inside the prog
 exit codes:  0 done, 1 error, 2 usage, 3 plan does not fit, 4 diverged, 5 lost worker,
              6 bad data or checkpoint, 75 stopped and saved, 130 interrupted, 143 terminated]==]
 
-local OPTIONS = { "-e", "-l", "-i", "-v", "-h", "--help", "--version", "-", "--" }
+local OPTIONS = { "-e", "-l", "-i", "-q", "-v", "-h", "--help", "--version", "--color=auto",
+   "--color=always", "--color=never", "-", "--" }
 
 local function usage_error(format, ...)
    core.fail("invalid argument", format:format(...), 2)
@@ -67,6 +68,9 @@ end
 function M.bad_option(option)
    if option == "-e" or option == "-l" then
       usage_error("option %s needs a value; see ftpipe --help", option)
+   end
+   if option:find("^%-%-color") then
+      usage_error("option %s: expected --color=auto, --color=always or --color=never", option)
    end
    usage_error("unknown option '%s'%s; see ftpipe --help", option, suggest.hint(option, OPTIONS))
 end
@@ -136,8 +140,8 @@ end
 --- Of a process that a launcher started with others: meets them; rank 0 goes on, the others serve.
 function M.join() require("ftpipe.run.ranks").join() end
 
-function M.repl(read_line)
-   require("ftpipe.prompt.repl").run(read_line)
+function M.repl(terminal, quiet)
+   require("ftpipe.prompt.repl").run(terminal, quiet)
 end
 
 return M

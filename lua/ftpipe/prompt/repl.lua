@@ -8,6 +8,8 @@ local help = require("ftpipe.prompt.help")
 local history = require("ftpipe.prompt.history")
 local show = require("ftpipe.prompt.show")
 local style = require("ftpipe.prompt.style")
+local units = require("ftpipe.base.units")
+local words = require("ftpipe.base.words")
 
 local M = {}
 
@@ -18,9 +20,10 @@ A model on devices that need not be here; an expression prints its value:
   p = ft.explore("t5-3b", { devices = "sim:4x11GB", batch = 40, source = 320 })
   p                                   stages, memory, prediction
   p.seconds, p.fits, p.stages[1]      the same as values
-  p.plan:why("decoder/block.3")       what it would be on each other device
-  q = p.plan:move("decoder/block.3", 2)
-  p.plan:diff(q)                      what is then different
+  p:why("decoder/block.3")            what it would be on each other device
+  q = p:move("decoder/block.3", 2)
+  p.plan:diff(q.plan)                 what is then different
+  compare(p, q); p:timeline(); p:html("plan.html")
   compare(p, ft.explore("t5-3b", { devices = "sim:8x11GB", batch = 40, source = 320 }))
 What is fastest, what else there is, and what would help when nothing fits:
   ft.planner("t5-3b", { devices = "sim:4x11GB", batch = 40, source = 320 })
@@ -31,7 +34,8 @@ All partitioners on one graph:
 Devices: ft.cluster "2xh200+4x3090". Everything there is: ft
 Help on it: help(ft.explore), help "plan:why", help "schedules", ?x, and ??x for the source.
 page(x) shows all of a value, time(f) and bench(f) say how long a function takes.
-_ is the last value, Out[2] that of ft 2>; a semicolon at the end prints nothing; tab completes.]]
+_ is the last value, _2 and Out[2] that of ft 2>; a semicolon at the end prints nothing; tab
+completes.]]
 
 --- `help` at the prompt: a value that shows the tour, and a function.
 local HELP = setmetatable({}, {
@@ -48,12 +52,31 @@ local HELP = setmetatable({}, {
 -- ---------------------------------------------------------------------------------------------
 -- Running.
 
+local LONGEST_LINE = 90 -- of a script, below a message
+
+--- The line of a script that a message begins with, "x.lua:3: ...", to stand below it; "" of other
+-- messages.
+local function quoted_line(problem)
+   local path, number = problem:match("^([^\n:]+%.lua):(%d+): ")
+   if not path or core.sys.exists(path) ~= "file" then return "" end
+   local n = 0
+   for line in io.lines(path) do
+      n = n + 1
+      if n == tonumber(number) then
+         return ("\n  %s | %s"):format(number, words.short((line:gsub("%c", " ")), LONGEST_LINE))
+      end
+   end
+   return ""
+end
+
 local function traceback(problem)
-   if type(problem) ~= "string" then return tostring(problem) end
+   local text = tostring(problem)
+   text = text .. quoted_line(text)
+   if type(problem) ~= "string" then return text end
    local frames = debug.traceback("", 2):gsub("\n%s*%[C%]: in function 'xpcall'.*$", "")
       :gsub("\n%s*%[C%]: in function 'error'", ""):gsub("\n%s*lua/ftpipe/prompt/[^\n]*", "")
    -- what went wrong in the line itself has no way there
-   return frames:find("\n[^\n]*\n[^\n]*\n") and problem .. frames or problem
+   return frames:find("\n[^\n]*\n[^\n]*\n") and text .. frames or text
 end
 
 --- The values of a chunk as text, or nil when there are none; and the values.
@@ -118,7 +141,10 @@ local function read_chunk(prompt)
    local text, pasted = read_line(prompt, name .. "> ")
    while text do
       local chunk, about, more = chunks.compile(text)
-      if chunk then return chunk, about end
+      if chunk then
+         about.text = text
+         return chunk, about
+      end
       if pasted and not more then -- expressions among statements: one after the other
          for line in text:gmatch("[^\n]+") do table.insert(prompt.queue, line) end
          text, pasted = table.remove(prompt.queue, 1), false
@@ -140,11 +166,18 @@ end
 local SIGTERM = 15
 local LONG_SECONDS = 0.1 -- what takes so long says how long
 
---- Keeps the values of a chunk: _, Out[n].
+--- Keeps the first value of a chunk: _, _n and Out[n].
 local function keep(prompt, values)
    if not values then return end
    rawset(_G, "_", values[1])
+   rawset(_G, "_" .. prompt.number, values[1])
    prompt.out[prompt.number] = values[1]
+end
+
+--- " (did you mean 'x'?)" of a field or a method in a line that was nothing; "" of other problems.
+local function meant(line, problem)
+   local name = problem:match("^stdin:%d+: attempt to %l+ %l+ '([%w_]+)' %(a nil value%)$")
+   return name and line and require("ftpipe.prompt.complete").meant(line, name) or ""
 end
 
 local function run_chunk(prompt, chunk, about)
@@ -153,7 +186,7 @@ local function run_chunk(prompt, chunk, about)
    local seconds = (core.sys.time_ns() - start_ns) / 1e9
    if core.sys.interrupted() == SIGTERM then core.fail("cancelled", "terminated", 143) end
    core.sys.clear_interrupt()
-   if not ok then return text end
+   if not ok then return text .. meant(about.text, text) end
    keep(prompt, values)
    if text and not about.quiet then print(text) end
    if about.had_locals and not prompt.told then
@@ -192,13 +225,28 @@ local function new(terminal)
    return prompt
 end
 
+--- "2 cores with bf16, 12.1 GB, no GPU": what is here. Cards by their files, since their
+-- driver takes longer to begin than the prompt.
+local function here()
+   local cards = 0
+   local found, names = pcall(core.sys.list_dir, "/dev")
+   for _, name in ipairs(found and names or {}) do
+      if name:find("^nvidia%d+$") then cards = cards + 1 end
+   end
+   return ("%d cores%s, %s, %s"):format(core.sys.cores(),
+      core.sys.has_bf16() and " with bf16" or "", units.format_bytes(core.sys.memory()),
+      cards == 0 and "no GPU" or cards == 1 and "1 GPU" or cards .. " GPUs")
+end
+
 --- Reads, runs and prints until the end of input, or SIGTERM.
 -- @tparam userdata terminal of src/app/line.c
-function M.run(terminal)
+-- @tparam[opt=false] boolean quiet without a first line
+function M.run(terminal, quiet)
    if jit then jit.off() end
    local prompt = new(terminal)
-   print(("ftpipe %s, %d cores; ft is loaded, help is help, Ctrl-D ends"):format(core.version,
-      core.sys.cores()))
+   if not quiet then
+      print(("ftpipe %s: %s; help is help, Ctrl-D ends"):format(core.version, here()))
+   end
    core.sys.hold_interrupt(true)
    run_own(prompt)
    while true do
