@@ -44,6 +44,17 @@ describe("the progress of an evaluation", function()
    end)
 end)
 
+describe("the line of a step", function()
+   it("keeps what counts most where there is no room for all", function()
+      local parts = { { "step 1/2", 1 }, { "mean 3", 4 }, { "ETA 0:05", 2 }, { "9 MB", 3 } }
+      assert.equal("step 1/2  mean 3  ETA 0:05  9 MB", progress.fitted(parts))
+      assert.equal("step 1/2  mean 3  ETA 0:05  9 MB", progress.fitted(parts, 33))
+      assert.equal("step 1/2  ETA 0:05  9 MB", progress.fitted(parts, 32))
+      assert.equal("step 1/2  ETA 0:05", progress.fitted(parts, 19))
+      assert.equal("step 1/2", progress.fitted(parts, 4))
+   end)
+end)
+
 --- The graph of evaluation of a small model with many words, so that the head is most of the work.
 local function wordy(name, size)
    local model = models.open { model = "embedded:" .. name }

@@ -49,6 +49,7 @@ describe("weights that are late", function()
       local _, err, exit = process.ftpipe { "recipes/t5_rte.lua", "--schedule", "async", "--steps",
          "8", "--profile", "modelled", "--eval-limit", "4" }
       assert.equal(0, exit, err)
+      assert.matches("step=8 of=8 [^\n]+ late=1,0\n", err)
       assert.matches(table_of .. "    late    seen  mean  by micro-batch\n"
          .. "  0              2         1  0 to 1  0 to 1  0.25  1, 0 x 3\n", err, 1, true)
    end)

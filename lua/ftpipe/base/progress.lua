@@ -13,9 +13,11 @@ local SHOWN_SECONDS = 0.2 -- between lines of an evaluation on a terminal
 local stderr = io.stderr
 
 --- @tparam int total steps of the run
-function M.new(total)
+-- @tparam[opt] {int,...} late by stage, how many updates the weights of its forwards lack
+function M.new(total, late)
    return setmetatable({
       total = total,
+      late = late,
       terminal = core.sys.isatty(2),
       start_ns = core.sys.time_ns(),
       done = 0,
@@ -36,6 +38,25 @@ local function by_device(list, unit, format, separator)
    local words = {}
    for d, value in ipairs(list) do words[d] = format:format(value / unit) end
    return table.concat(words, separator)
+end
+
+--- Parts of a line that fit into so many columns, two blanks between them. What has the largest
+-- rank goes first.
+-- @tparam table parts { { text, rank }, ... }
+-- @tparam[opt] int columns
+-- @treturn string
+function M.fitted(parts, columns)
+   local kept = { unpack(parts) }
+   while true do
+      local texts, last = {}, 1
+      for i, part in ipairs(kept) do
+         texts[i] = part[1]
+         if part[2] > kept[last][2] then last = i end
+      end
+      local text = table.concat(texts, "  ")
+      if not columns or #text < columns or #kept == 1 then return text end
+      table.remove(kept, last)
+   end
 end
 
 --- The line of a terminal, no longer than it is wide, so that the next one covers it.
@@ -103,6 +124,31 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Training.
 
+--- What a terminal shows of a step, each part with how soon it is left out where there is no room.
+local function parts_of(progress, step, eta)
+   local parts = {
+      { ("step %d/%d"):format(step.step, progress.total), 1 },
+      { ("loss %.4f"):format(step.loss), 2 },
+      { ("mean %.4f"):format(step.loss_mean), 6 }, { ("lr %.2e"):format(step.rate), 9 },
+      { ("%.1f samples/s"):format(step.samples_per_second), 4 },
+      { ("%.0f tokens/s"):format(step.tokens / step.seconds), 7 },
+      { "ETA " .. eta, 3 }, { ("idle %s %%"):format(by_device(step.idle, 1, "%.0f", " ")), 5 },
+      { by_device(step.memory, 1e6, "%.1f", " ") .. " MB", 8 },
+   }
+   if progress.score then table.insert(parts, 7, { progress.score, 5 }) end
+   if progress.late then parts[#parts + 1] = { "late " .. table.concat(progress.late, " "), 10 } end
+   return parts
+end
+
+local function show_plain(progress, step, eta)
+   stderr:write(("step=%d of=%d loss=%.4f loss_mean=%.4f lr=%.3e samples_per_second=%.1f "
+      .. "tokens_per_second=%.0f eta=%s idle_percent=%s memory_mb=%s%s\n"):format(step.step,
+      progress.total, step.loss, step.loss_mean, step.rate, step.samples_per_second,
+      step.tokens / step.seconds, eta, by_device(step.idle, 1, "%.0f", ","),
+      by_device(step.memory, 1e6, "%.1f", ","),
+      progress.late and " late=" .. table.concat(progress.late, ",") or ""))
+end
+
 --- Notes a finished step and shows it.
 -- @tparam table step of the training loop (see run/training.lua)
 function Progress:step(step)
@@ -110,23 +156,17 @@ function Progress:step(step)
    local seconds = (core.sys.time_ns() - self.start_ns) / 1e9
    local eta = clock((self.total - step.step) * seconds / self.done)
    if self.terminal then
-      show(("step %d/%d  loss %.4f (mean %.4f)  lr %.2e  %.1f samples/s  %.0f tokens/s%s  "
-         .. "ETA %s  idle %s %%  %s MB"):format(step.step, self.total, step.loss, step.loss_mean,
-         step.rate, step.samples_per_second, step.tokens / step.seconds, self.score or "", eta,
-         by_device(step.idle, 1, "%.0f", " "), by_device(step.memory, 1e6, "%.1f", " ")))
+      local columns = core.sys.columns()
+      stderr:write(line(M.fitted(parts_of(self, step, eta), columns), columns))
    elseif seconds - self.last_plain >= PLAIN_SECONDS or step.step == self.total then
       self.last_plain = seconds
-      stderr:write(("step=%d of=%d loss=%.4f loss_mean=%.4f lr=%.3e samples_per_second=%.1f "
-         .. "tokens_per_second=%.0f eta=%s idle_percent=%s memory_mb=%s\n"):format(step.step,
-         self.total, step.loss, step.loss_mean, step.rate, step.samples_per_second,
-         step.tokens / step.seconds, eta,
-         by_device(step.idle, 1, "%.0f", ","), by_device(step.memory, 1e6, "%.1f", ",")))
+      show_plain(self, step, eta)
    end
 end
 
 --- Notes what the last evaluation gave, for the line.
 -- @tparam string text "accuracy 93.2 %"
-function Progress:evaluated(text) self.score = "  " .. text end
+function Progress:evaluated(text) self.score = text end
 
 --- Ends the line on a terminal.
 function Progress:close()

@@ -240,7 +240,7 @@ function Run:train()
    local o = self.plan.options
    local batches, leg = feed.batches(o, self.data.train.dataset, self.model), nil
    if self.done > 0 then batches:seek(self.done + 1) end
-   self.line = progress.new(o.steps)
+   self.line = progress.new(o.steps, staleness.most(self.plan.blueprint:stages()))
    self.forecast = forecast.new(self.plan, math.min(o.batches, o.steps))
    core.sys.hold_interrupt(true) -- steps() looks at the signal itself
    return function()

@@ -13,6 +13,13 @@ function M.is_any(stages)
    return false
 end
 
+--- By stage, how many updates the weights of its forwards are late at most; nil where none are.
+function M.most(stages)
+   local most = {}
+   for s, stage in ipairs(stages) do most[s] = stage.most_staleness end
+   return M.is_any(stages) and most or nil
+end
+
 local function range(least, most)
    return least == most and ("%d"):format(most) or ("%d to %d"):format(least, most)
 end
