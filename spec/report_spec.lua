@@ -26,6 +26,7 @@ describe("a report", function()
       assert.matches("run/report.html: %d+ kB\n", said)
       local page = core.sys.read_file(directory .. "/run/report.html")
       pages.check(page)
+      assert.matches("<p>Began %d+%-%S+ on %S+: <code>%S+ recipes/t5_rte.lua %-%-steps 6 ", page)
       for _, word in ipairs { "accuracy", "<figcaption>Loss<", "<h2>Memory<", "<h2>Partition<",
          "<td>encoder/embed %.%. encoder/block.%d/%w+</td>", "<td>encoder/%S+ %.%. head</td>",
          "of the last leg", "waits for", "%-%-lr</td><td class=\"n\">0.002</td><td>command line<",

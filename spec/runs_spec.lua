@@ -27,13 +27,16 @@ describe("ftpipe runs", function()
    it("lists what is there, and says what one is", function()
       local out = ftpipe { "runs", "ls", directory }
       assert.equal(3, select(2, out:gsub("\n", "")))
-      assert.matches("/deep/b +done +rte +accuracy %S+ %% +2 steps, %S+ %l+\n", out)
+      assert.matches("/deep/b +done +rte +accuracy %S+ %% +2 steps, %S+ %l+ +%d+%-%d+%-%d+ "
+         .. "%d+:%d+\n", out)
       for line in out:gmatch("[^\n]+") do -- in columns
          assert.equal(out:find(" done", 1, true), line:find(" done", 1, true), out)
       end
       assert.equal(3, #core.json.decode((ftpipe { "runs", "ls", directory, "--format", "json" })))
       assert.matches("rte, done, accuracy.-\n  lr +0.01\n", (ftpipe { "runs", "show",
          directory .. "/c" }))
+      assert.matches("\n  began %d+%-%d+%-%d+T%S+Z on %S+: %S+ recipes/t5_rte.lua %-%-steps 2 ",
+         (ftpipe { "runs", "show", directory .. "/c" }))
       assert.equal("no runs in " .. directory .. "/a/hf\n", (ftpipe { "runs", "ls",
          directory .. "/a/hf" }))
    end)

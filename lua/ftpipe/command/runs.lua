@@ -41,7 +41,8 @@ local function read(path)
    local process = directories.writer(path)
    summary = readable and summary or nil
    return {
-      path = path, task = record.task.name, flags = record.flags, summary = summary or {},
+      path = path, task = record.task.name, command = table.concat(record.command, " "),
+      host = record.host, started = record.started, flags = record.flags, summary = summary or {},
       state = process and "running" or summary and "done" or "stopped", process = process,
    }
 end
@@ -91,6 +92,10 @@ function M.lines(path)
    local run = read(path)
    local lines = { ("%s: %s, %s, %s"):format(run.path, run.task or "-", run.process
       and "running as process " .. run.process or run.state, score_of(run)) }
+   if run.command ~= "" then
+      lines[#lines + 1] = ("  began %s on %s: %s"):format(run.started or "?", run.host or "?",
+         run.command)
+   end
    lines[#lines + 1] = loss_line(path)
    for _, part in ipairs { run.summary, run.flags } do
       for _, name in ipairs(keys(part)) do
@@ -114,7 +119,8 @@ function ACTIONS.ls(words, flags)
    for i, run in ipairs(runs) do
       cells[i] = { run.path, run.state, run.task or "-", score_of(run), run.summary.steps
          and ("%d steps, %s"):format(run.summary.steps,
-            units.format_seconds(run.summary.seconds or 0)) or "" }
+            units.format_seconds(run.summary.seconds or 0)) or "-",
+         run.started and run.started:gsub("T", " "):sub(1, 16) or "" }
    end
    print(cells[1] and columns(cells, true) or "no runs in " .. path)
 end

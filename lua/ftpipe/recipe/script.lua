@@ -10,7 +10,7 @@ return function(path, argv)
    if not chunk then usage("%s", problem) end
    local directory = path:match("^(.*)/[^/]*$")
    if directory then package.path = directory .. "/?.lua;" .. package.path end
-   local words = { [0] = path }
+   local words = { [-1] = arg and arg[-1], [0] = path }
    for i, word in ipairs(argv) do words[i] = word end
    rawset(_G, "arg", words)
    return chunk(unpack(words))

@@ -211,6 +211,13 @@ local function result_line(summary)
       said("devices"), said("schedule"), said("partition"))
 end
 
+--- What began it, when and where; nil where run.json does not say.
+local function began_line(record)
+   if not record.command[1] then return nil end
+   return ("<p>Began %s on %s: <code>%s</code></p>"):format(xml.escape(record.started or "?"),
+      xml.escape(record.host or "?"), xml.escape(table.concat(record.command, " ")))
+end
+
 local function prediction_line(summary)
    local said, was = summary.step_seconds_predicted, summary.step_seconds_measured
    if not said or not was then return nil end
@@ -226,6 +233,7 @@ function M.page(dir)
    local parts = { result_line(summary) }
    local function add(part) parts[#parts + 1] = part end
    add(prediction_line(summary))
+   add(began_line(record))
    add(charts(left.rows(dir)))
    if plan then
       add(memory_part(plan, summary))

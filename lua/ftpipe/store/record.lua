@@ -1,6 +1,9 @@
 --- run.json of a run directory: what a run was asked for, as data.
 --
 --    ftpipe   the version that wrote it
+--    command  the words that started it
+--    host     the machine's name
+--    started  when, as 2026-11-23T01:00:00Z
 --    flags    the flags of the recipe with their values; of --warmup, --lr-schedule, --schedule and
 --             --groups, what was used
 --    origins  where each of them is from: the command line, the recipe, a default
@@ -43,6 +46,25 @@ local function plain(value)
    return result
 end
 
+--- The words of this process, the program first.
+local function command()
+   local words = core.json.array {}
+   local first = 0
+   while arg and arg[first - 1] do first = first - 1 end
+   for i = first, arg and #arg or -1 do
+      -- of a name that is no UTF-8, which JSON cannot have, what it can
+      words[#words + 1] = core.data.utf8_fault(arg[i]) and arg[i]:gsub("[\128-\255]", "?") or arg[i]
+   end
+   return words
+end
+
+local function host()
+   local file = io.open("/proc/sys/kernel/hostname")
+   local name = file and file:read("*l")
+   if file then file:close() end
+   return name
+end
+
 --- Where each stage begins and ends.
 local function spans_of(plan)
    local spans = {}
@@ -55,6 +77,9 @@ function M.text(run)
    return core.json.encode({
       format = FORMAT,
       ftpipe = core.version,
+      command = command(),
+      host = host(),
+      started = os.date("!%Y-%m-%dT%H:%M:%SZ"),
       flags = plain(copy(run.args, {
          warmup = run.rate.warmup, lr_schedule = run.rate.schedule,
          schedule = run.plan.options.schedule, groups = run.plan.groups.all,
@@ -93,8 +118,9 @@ function M.need(dir)
 end
 
 --- Reads run.json.
--- @treturn table flags, origins, stages; task = what Task:record gives, where only `settings` has
---   to be there
+-- @treturn table flags, origins, stages, command (a list, empty where that is not known), host and
+--   started (nil where they are not); task = what Task:record gives, where only `settings` has to
+--   be there
 -- @raise not found; malformed data: it is not what a run writes
 function M.read(dir)
    M.need(dir)
@@ -108,8 +134,10 @@ function M.read(dir)
    local task = record.task or {}
    for name, kind in pairs(TASK) do check_entry(path, task, name, kind) end
    task.settings = task.settings or {}
+   local function text(name) return type(record[name]) == "string" and record[name] or nil end
    return { flags = record.flags or {}, origins = texts_of(record.origins),
-      stages = texts_of(record.stages), task = task }
+      stages = texts_of(record.stages), command = texts_of(record.command), host = text("host"),
+      started = text("started"), task = task }
 end
 
 return M
