@@ -50,7 +50,11 @@ describe("a timeline in characters", function()
          assert.matches("^  plan +schedule +stages .-\n  seq +1f1b +2 .-\n  mixed +1f1b +%d",
             beside)
          assert.equal(1, select(2, beside:gsub("best", "")))
-         assert.matches("plan 2: expected what ft.explore gives, got 3",
+         local moved = a:move("decoder/block.3", 1) -- as `ft.explore` gives them, and as plans
+         assert.matches("on sim:0 card", a:why("decoder/block.3"))
+         assert.equal(tostring(ft.compare(a, moved)), tostring(ft.compare(a.plan, moved.plan)))
+         assert.not_equal(a.seconds, moved.seconds)
+         assert.matches("plan 2: expected what ft.explore or ft.plan gives, got 3",
             files.failure(ft.compare, a, 3).message)
       end)
 

@@ -11,6 +11,7 @@ local divisor = require("ftpipe.base.divisor")
 local options = require("ftpipe.plan.options")
 local schedules = require("ftpipe.schedule")
 local script = require("ftpipe.recipe.script")
+local words = require("ftpipe.base.words")
 
 local M = { help = "how a model, a graph file or a recipe would be cut, and how fast that is" }
 
@@ -61,10 +62,9 @@ end
 -- By format: subject, further tables, flags -> text.
 local printers = {
    table = function(subject, tables, flags)
-      local compare = require("ftpipe.planner.compare")
       local parts = { subject:text(flags.mem) }
       for _, entry in ipairs(tables) do
-         parts[#parts + 1] = entry.title .. ":\n" .. compare.text(entry.cells)
+         parts[#parts + 1] = entry.title .. ":\n" .. words.columns(entry.cells)
          parts[#parts + 1] = entry.note
       end
       return table.concat(parts, "\n") .. "\n"

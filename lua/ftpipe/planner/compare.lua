@@ -7,7 +7,9 @@ local class = require("ftpipe.base.class")
 local core = require("ftpipe.core")
 local guard = require("ftpipe.base.guard")
 local opts = require("ftpipe.base.opts")
+local over = require("ftpipe.plan.over")
 local partition = require("ftpipe.placement.partition")
+local playing = require("ftpipe.schedule.played")
 local units = require("ftpipe.base.units")
 local words = require("ftpipe.base.words")
 
@@ -164,17 +166,33 @@ local PLANS = {
    { "fits", function(s) return s.fits and "yes" or "no" end },
 }
 
---- Plans of ft.explore side by side: what they are, how long a batch takes, the fullest device;
--- behind the fastest that fits, by how much it is faster than the first.
+--- A plan of ft.plan, as one that was moved, with what a row asks of those of ft.explore.
+local function of_plan(plan)
+   local long, memory = plan.options.batches, over.memory(plan)
+   local seconds = playing.steady(math.floor(long / 3), long, function(batches)
+      return plan.blueprint:simulate(batches).end_ns
+   end)
+   return { method = plan.partition.name, options = plan.options, stages = plan.blueprint:stages(),
+      memory = memory, fits = over.worst(memory) == 0, seconds = seconds,
+      samples_per_second = plan.options.batch / seconds }
+end
+
+local PLANNED = { subject = function(subject) return subject end, plan = of_plan }
+
+--- Plans of ft.explore and of ft.plan side by side: what they are, how long a batch takes, the
+-- fullest device; behind the fastest that fits, by how much it is faster than the first.
 -- @param ... two or more of them
 -- @treturn table with a tostring
 function M.beside(...)
-   local list = { ... }
-   for i, subject in ipairs(list) do
-      if class.of(subject) ~= "subject" then
-         opts.fail("ft.compare", "plan %d: expected what ft.explore gives, got %s", i,
-            class.told(subject))
+   local list = {}
+   for i = 1, select("#", ...) do
+      local given = (select(i, ...))
+      local row = PLANNED[class.of(given) or ""]
+      if not row then
+         opts.fail("ft.compare", "plan %d: expected what ft.explore or ft.plan gives, got %s", i,
+            class.told(given))
       end
+      list[i] = row(given)
    end
    return setmetatable(list, Beside)
 end
@@ -198,18 +216,16 @@ function Beside.__tostring(list)
    return words.columns(cells)
 end
 
-M.text = words.columns
-
-function Rows.__tostring(rows) return M.text(M.cells(rows)) end
+function Rows.__tostring(rows) return words.columns(M.cells(rows)) end
 
 M.takes = { ["ft.compare"] = RULES }
 
 guard("ft.compare", M, { data = "rows: comparison" })
 
 --- All partitioners on a problem, or plans of ft.explore side by side: what `all` and `beside` do.
--- @param what a problem, as graph:problem gives it, or a plan
+-- @param what a problem, as graph:problem gives it, or a plan of ft.explore or ft.plan
 -- @param ... options of `all`, or the other plans
 return setmetatable(M, { __call = function(_, what, ...)
-   if class.of(what) == "subject" then return M.beside(what, ...) end
+   if PLANNED[class.of(what) or ""] then return M.beside(what, ...) end
    return M.all(what, (...))
 end })

@@ -11,7 +11,6 @@
 local clusters = require("ftpipe.placement.cluster")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
-local compare = require("ftpipe.planner.compare")
 local describe = require("ftpipe.plan.describe")
 local graphs = require("ftpipe.graph")
 local guard = require("ftpipe.base.guard")
@@ -45,11 +44,6 @@ Subject.__name = "subject"
 local function legs(n_stages, micro_batches)
    local short = math.max(2, math.ceil(2 * n_stages / micro_batches))
    return short, 3 * short
-end
-
---- Seconds of a batch in the long run.
-local function steady(short, long, play)
-   return (play(long) - (short > 0 and play(short) or 0)) / (long - short) / 1e9
 end
 
 local function sent_by_stage(cut)
@@ -188,7 +182,7 @@ local function plan_file(graph, o, recompute, known)
    end
    local short, long = legs(#cut.stages, o.micro_batches)
    local played = play(long)
-   local seconds = steady(short, long, function(batches) return play(batches).end_ns end)
+   local seconds = playing.steady(short, long, function(batches) return play(batches).end_ns end)
    local names = device_names(o, problem)
    local memory = file_memory(cut, played.stages, problem, factor)
    return setmetatable({
@@ -263,20 +257,10 @@ function M.open(what)
       type(what))
 end
 
---- Plans a model.
--- @param what a model, or what ft.model takes as `model`
--- @tparam[opt] table given devices ("cpu"), batch, micro_batches, source, target, partition,
---   stages, schedule, staleness, recompute, optimizer, profile (as of ft.plan), seed
--- @tparam[opt] table placements of earlier plans, see ftpipe.placement
--- @treturn subject .plan; it may be over a budget, see `fits`
-function M.model(what, given, placements)
-   local o = options_of_plan(given)
-   local model = M.open(what)
-   o.devices = o.devices or "cpu"
-   local plan_options = M.plan_options(model, o)
-   plan_options.placements, plan_options.searched = placements, placements ~= nil
-   local plan = plans(plan_options)
-   o = copy(o, { schedule = plan.options.rule or plan.options.schedule,
+--- A plan of a model, with the options that it was made from.
+local function of_plan(plan, given)
+   local model = plan.options.model
+   local o = copy(given, { schedule = plan.options.rule or plan.options.schedule,
       micro_batches = plan.options.micro_batches })
    local graph = graphs.of(plan.graphs[#plan.graphs], o.devices)
    graph.title = model.name
@@ -314,6 +298,45 @@ function M.model(what, given, placements)
    return subject
 end
 
+--- Plans a model.
+-- @param what a model, or what ft.model takes as `model`
+-- @tparam[opt] table given devices ("cpu"), batch, micro_batches, source, target, partition,
+--   stages, schedule, staleness, recompute, optimizer, profile (as of ft.plan), seed
+-- @tparam[opt] table placements of earlier plans, see ftpipe.placement
+-- @treturn subject .plan; it may be over a budget, see `fits`
+function M.model(what, given, placements)
+   local o = options_of_plan(given)
+   local model = M.open(what)
+   o.devices = o.devices or "cpu"
+   local plan_options = M.plan_options(model, o)
+   plan_options.placements, plan_options.searched = placements, placements ~= nil
+   return of_plan(plans(plan_options), o)
+end
+
+--- Its plan; what is called on a graph file has none.
+local function need_plan(subject, name)
+   if subject.plan then return subject.plan end
+   opts.fail("subject:" .. name, "%s is a graph from a file: only a model has a plan",
+      subject.title)
+end
+
+--- Why a node, or everything in a scope, of a model is where it is: as plan:why.
+-- @treturn string
+function Subject:why(node) return need_plan(self, "why"):why(node) end
+
+--- The same of a model with a node, or everything in a scope, on another device: as plan:move.
+-- @treturn subject a new one
+function Subject:move(block, device)
+   return of_plan(need_plan(self, "move"):move(block, device), self.options)
+end
+
+--- Writes the plan of a model as text, which --plan and ft.plan.load read.
+-- @tparam string path
+function Subject:save(path)
+   need_plan(self, "save"):save(path)
+   return self
+end
+
 --- Seconds of a batch when each stage takes so many times as long.
 -- @tparam[opt] table factors numbers, by stage
 function Subject:seconds_with(factors)
@@ -323,7 +346,7 @@ function Subject:seconds_with(factors)
             tostring(s), type(factor))
       end
    end
-   return steady(self.legs[1], self.legs[2], function(batches)
+   return playing.steady(self.legs[1], self.legs[2], function(batches)
       return self.play(batches, false, factors).end_ns
    end)
 end
@@ -411,10 +434,10 @@ function Subject:text(by_class)
    local lines = over.lines(self.memory, self.names, self.least, self.options.optimizer,
       self.unswapped)
    for _, line in ipairs {
-      self.title .. ": " .. self:setting(), compare.text(self:stage_cells()),
-      compare.text(self:memory_cells(by_class)),
+      self.title .. ": " .. self:setting(), words.columns(self:stage_cells()),
+      words.columns(self:memory_cells(by_class)),
       (self.fits and "proved: " or "proved, were there room: ") .. self.proof,
-      self:prediction(), self:limits(), compare.text(self:wait_cells()),
+      self:prediction(), self:limits(), words.columns(self:wait_cells()),
    } do
       lines[#lines + 1] = line
    end
@@ -493,7 +516,8 @@ guard("subject", Subject, {
    seconds_with = "factors?: table", stage_cells = "", memory_cells = "by_class?: boolean",
    wait_cells = "", setting = "", prediction = "", limits = "",
    text = "by_class?: boolean", data = "", json = "", svg = "path: string, depth?: int",
-   html = "path: string, depth?: int", timeline = "o?: table",
+   html = "path: string, depth?: int", timeline = "o?: table", why = "node: string|number",
+   move = "block: string|number, device: string|number", save = "path: string",
 })
 
 --- Plans a model, or a graph: what `model` and `file` do.

@@ -5,7 +5,7 @@
 --    print(found)              -- all that was tried, and why the rest lost
 --    print(found.best.subject)
 
-local compare = require("ftpipe.planner.compare")
+local columns = require("ftpipe.base.words").columns
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local explore = require("ftpipe.planner.explore")
@@ -450,7 +450,7 @@ function Found:summary()
 end
 
 function Found:__tostring()
-   return compare.text(self:cells()) .. "\n" .. self:summary()
+   return columns(self:cells()) .. "\n" .. self:summary()
 end
 
 M.takes = { ["ft.planner"] = RULES }

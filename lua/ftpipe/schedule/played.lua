@@ -21,6 +21,14 @@ function M.idle(played)
    return idle
 end
 
+--- Seconds of a batch in the long run: of two legs whose difference has neither warm-up nor drain.
+-- @tparam int short batches of one of them; 0: it is left out
+-- @tparam int long of the other
+-- @tparam function play gives the ns of so many batches
+function M.steady(short, long, play)
+   return (play(long) - (short > 0 and play(short) or 0)) / (long - short) / 1e9
+end
+
 --- What was proved of a plan: that it completes on any timing, with so many buffers between stages.
 -- @tparam table stages of blueprint:stages or schedule_plan:describe
 function M.proof(stages)
