@@ -1,6 +1,7 @@
 --- Help on names and values, at the prompt and as `ftpipe help`.
 
 local class = require("ftpipe.base.class")
+local core = require("ftpipe.core")
 local ft = require("ftpipe")
 local help = require("ftpipe.prompt.help")
 local parts = require("ftpipe.parts")
@@ -21,19 +22,32 @@ describe("help", function()
       end
    end)
 
-   it("is on every function that users reach through ft", function()
-      local seen = 0
+   it("is on every function that users reach through ft and are meant to", function()
+      local seen, hidden = 0, dofile("tools/reference.lua").hidden()
       for _, row in ipairs(parts) do
          local part = ft[row[1]]
          for name, value in pairs(type(part) == "table" and part or {}) do
-            if type(value) == "function" then
+            local full = ("ft.%s.%s"):format(row[1], name)
+            if type(value) == "function" and not hidden[full] then
                seen = seen + 1
-               local text = help.on_value(value)
-               assert.matches("^%S", text or "", ("ft.%s.%s"):format(row[1], name))
+               assert.matches("^ft%S*%(", help.on_value(value) or "", full)
+               assert.is_truthy(help.on_value(value):find(full .. "(", 1, true), full)
             end
          end
       end
       assert.is_true(seen > 60, seen)
+   end)
+
+   it("is on every method of tensors", function()
+      local seen = 0
+      for name, method in pairs(core.tensor.methods) do
+         if not ft.tensor.ops[name] and name ~= "address" then -- what `pointer` is made of
+            seen = seen + 1
+            assert.matches("^tensor:" .. name .. "%(", help.on_value(method) or "", name)
+         end
+      end
+      assert.is_true(seen > 20, seen)
+      assert.matches("^ft%.tensor%.ops%.NAME%(", help.on_value(ft.tensor.ops.softmax))
    end)
 
    it("tells a method, and an object's methods", function()

@@ -324,9 +324,9 @@ describe("ft.swap.volumes", function()
    end)
 
    it("refuses what does not divide", function()
-      assert.has_error(function()
+      assert.fails_with(function()
          ft.swap.volumes("dp", { devices = 3, micro_batches = 4, layers = 3 })
-      end, "swap.volumes: 4 micro-batches are not a multiple of 3 devices")
+      end, "swap.volumes: 4 micro%-batches are not a multiple of 3 devices")
    end)
 end)
 

@@ -2,7 +2,9 @@
 -- of functions: ftpipe tools/reference.lua [FILE]
 --
 -- A comment begins with "---"; @tparam and @treturn lines say what goes in and comes out. What has
--- no such comment, or one with @local, is not for users.
+-- no such comment, or one with @local, is not for users. @function says what is called where the
+-- code behind the comment does not. In C a binding's comment begins as it is called: "t:view(dims):
+-- ...".
 
 local core = require("ftpipe.core")
 local opts = require("ftpipe.base.opts")
@@ -117,6 +119,35 @@ local function call_of(part, code, called, text)
    return owner:lower() .. mark .. name .. arguments
 end
 
+--- The call that a comment names itself, by @function, with its parameters; nil of others.
+local function named_call(comment)
+   local name, arguments = nil, {}
+   for _, tag in ipairs((select(2, split(comment)))) do
+      if tag.tag == "function" then name = tag.text end
+      if tag.tag == "tparam" or tag.tag == "param" then
+         local text = tag.tag == "tparam" and tag.text:gsub("^%S+%s+", "") or tag.text
+         arguments[#arguments + 1] = text:match("^%S+")
+      end
+   end
+   return name and ("%s(%s)"):format(name, table.concat(arguments, ", ")) or nil
+end
+
+--- What a C file binds: the comments right in front of its functions that begin with a call. "t:"
+-- is a method of the part's objects.
+local function entries_of_c(part, path)
+   local text, entries = core.sys.read_file(path), {}
+   for comment, at in text:gmatch("/%*%s(.-)%s*%*/()") do
+      local call, said = comment:match("^([%w_:]+%b()): (.*)$")
+      if call and text:find("^\nstatic int ", at) then
+         entries[#entries + 1] = {
+            call = call:find("^t:") and part .. call:sub(2) or ("ft.%s.%s"):format(part, call),
+            comment = { (said:gsub("\n%s*%*%s*", " "):gsub("^%l", string.upper)) },
+         }
+      end
+   end
+   return entries
+end
+
 --- Whether a comment says that a function is for the program itself.
 local function is_local(comment)
    for _, line in ipairs(comment) do
@@ -127,7 +158,10 @@ end
 
 --- What a user can call of a part, each with the comment in front of it; first, without a call, the
 -- comment of the whole, and then the call of the part itself.
-local function entries_of(part, module, also)
+local function entries_of(row)
+   local part, module, also = row[1], row[2], row.also
+   local of_c = row.c and entries_of_c(part, row.c) or {}
+   if not module then return of_c end
    local text = core.sys.read_file(file_of(module))
    local called = text:match("__call = function%(_, .-%) return M%.([%w_]+)")
    local more = also and core.sys.read_file(file_of(also)) or ""
@@ -135,7 +169,8 @@ local function entries_of(part, module, also)
    for _, item in ipairs(items_of(more)) do items[#items + 1] = item end
    text = text .. more
    for i, item in ipairs(items) do
-      local call = not is_local(item.comment) and call_of(part, item.code, called, text)
+      local call = not is_local(item.comment)
+         and (named_call(item.comment) or call_of(part, item.code, called, text))
       local is_head = i == 1 and item.code == ""
       if call or is_head then
          local is_first = call and call:find("ft." .. part .. "(", 1, true) == 1 and entries[1]
@@ -143,6 +178,7 @@ local function entries_of(part, module, also)
             { call = call, comment = item.comment })
       end
    end
+   for _, entry in ipairs(of_c) do entries[#entries + 1] = entry end
    return entries
 end
 
@@ -150,16 +186,31 @@ end
 function M.calls()
    local calls = {}
    for _, row in ipairs(parts) do
-      for _, entry in ipairs(entries_of(row[1], row[2], row.also)) do
+      for _, entry in ipairs(entries_of(row)) do
          calls[#calls + 1] = entry.call or nil
       end
    end
    return calls
 end
 
+--- By name, functions of parts that are for the program itself: with @local, or without a comment;
+-- and those that the part itself is called as, "ft.plan.new" of ft.plan.
+function M.hidden()
+   local hidden, shown = {}, {}
+   for _, call in ipairs(M.calls()) do shown[call:match("^[^(]*")] = true end
+   for _, row in ipairs(parts) do
+      local text = row[2] and core.sys.read_file(file_of(row[2])) or ""
+      for name in text:gmatch("\nfunction M%.([%w_]+)%(") do
+         local full = ("ft.%s.%s"):format(row[1], name)
+         hidden[full] = not shown[full] or nil
+      end
+   end
+   return hidden
+end
+
 --- The lines of the options that a call takes: a module says them in `takes`, rules by call.
 local function options_of(module, call)
-   local loaded = require(module)
+   local loaded = module and require(module)
    local rules = type(loaded) == "table" and rawget(loaded, "takes")
    rules = rules and rules[call:match("^[^(]*")]
    if not rules then return {} end
@@ -173,7 +224,7 @@ end
 --- The section of a part.
 local function section(row)
    local lines = { ("## ft.%s"):format(row[1]), "", row[3]:gsub("^%l", string.upper) .. ".", "" }
-   for _, entry in ipairs(entries_of(row[1], row[2], row.also)) do
+   for _, entry in ipairs(entries_of(row)) do
       if entry.call then
          lines[#lines + 1] = ("### `%s`"):format(entry.call)
          lines[#lines + 1] = ""

@@ -8,16 +8,13 @@ local suggest = require("ftpipe.base.suggest")
 local modules = {}
 for _, row in ipairs(parts) do modules[row[1]] = row[2] end
 
---- ft.NAME is a table of core.
-local CORE = { json = true, sys = true }
-
-local function names_of_parts() return keys(modules, CORE) end
+local function names_of_parts() return keys(modules) end
 
 local function load_part(ft, name)
    local part
    if modules[name] then
       part = require(modules[name])
-   elseif CORE[name] then
+   elseif modules[name] == false then
       part = core[name]
    else
       local names = names_of_parts()

@@ -245,13 +245,14 @@ static int push_text(lua_State *L, const json_t *value, int i, bool sort)
     return 1;
 }
 
-/* decode(text [, name]): the value of a JSON text; `name` is for messages. */
+/* decode(text, name): the value of a JSON text; the name, which may be absent, is for messages. */
 static int lua_json_decode(lua_State *L)
 {
     script_check_string(L, 1);
     size_t size = 0;
     const char *text = lua_tolstring(L, 1, &size);
-    push_value(L, box_text(L, text, size, luaL_optstring(L, 2, "JSON text")));
+    const char *name = lua_isnoneornil(L, 2) ? "JSON text" : script_check_string(L, 2);
+    push_value(L, box_text(L, text, size, name));
     return 1;
 }
 
@@ -266,7 +267,8 @@ static int lua_json_read(lua_State *L)
     return 1;
 }
 
-/* encode(value [, { indent = 0, sort = true }]): its text. */
+/* encode(value, o): its text; o, which may be absent, has indent (0: on one line) and sort (true:
+ * by name). */
 static int lua_json_encode(lua_State *L)
 {
     luaL_checkany(L, 1);
@@ -274,8 +276,9 @@ static int lua_json_encode(lua_State *L)
     return push_text(L, box_value(L, 1), 2, true);
 }
 
-/* merge(text, changes [, { indent =, sort = }]): the text of a JSON object with some of its members
- * set; all others keep their order and the way their numbers are written (1.0 stays 1.0). */
+/* merge(text, changes, o): the text of a JSON object with some of its members set; all others keep
+ * their order and the way their numbers are written (1.0 stays 1.0). o as of encode, sort = false.
+ */
 static int lua_json_merge(lua_State *L)
 {
     script_check_string(L, 1);
@@ -292,7 +295,7 @@ static int lua_json_merge(lua_State *L)
     return push_text(L, target, 3, false);
 }
 
-/* array(table): marks a table as a JSON array, for tables that may be empty; returns it. */
+/* array(list): marks a table as a JSON array, for tables that may be empty; gives it back. */
 static int lua_json_array(lua_State *L)
 {
     script_check_table(L, 1);

@@ -36,12 +36,14 @@ static int sys_unix_time(lua_State *L)
     return 1;
 }
 
+/* getpid(): the number of this process. */
 static int sys_getpid(lua_State *L)
 {
     lua_pushinteger(L, getpid());
     return 1;
 }
 
+/* cores(): of this machine that the process may use. */
 static int sys_cores(lua_State *L)
 {
     lua_pushinteger(L, ft_cpu_cores());
@@ -113,7 +115,7 @@ static int sys_interrupted(lua_State *L)
     return 1;
 }
 
-/* hold_interrupt(on): while on, a signal does not end Lua code: the script looks at interrupted().
+/* hold_interrupt(on): while on, a signal does not end Lua code, but the script asks interrupted().
  */
 static int sys_hold_interrupt(lua_State *L)
 {
@@ -135,9 +137,14 @@ static int sys_hear_asks(lua_State *L)
  * "trace" (SIGUSR2) came since the last time. */
 static int sys_asked(lua_State *L)
 {
-    static const char *const names[] = {"report", "save", "trace", NULL};
-    lua_pushboolean(L, script_asked(L, (script_ask)luaL_checkoption(L, 1, NULL, names)));
-    return 1;
+    static const char *const names[] = {"report", "save", "trace"};
+    const char *what = script_check_string(L, 1);
+    for (int i = 0; i < SCRIPT_ASK_COUNT; i++) {
+        if (strcmp(what, names[i]) != 0) continue;
+        lua_pushboolean(L, script_asked(L, (script_ask)i));
+        return 1;
+    }
+    return script_arg_error(L, 1, "expected report, save or trace, got '%.40s'", what);
 }
 
 /* clear_interrupt(): forgets the signal, as the prompt does before it reads on. */
@@ -150,7 +157,7 @@ static int sys_clear_interrupt(lua_State *L)
 
 /* -- terminal --------------------------------------------------------------------------------- */
 
-/* isatty(fd): 0, 1 or 2. */
+/* isatty(fd): whether file 0, 1 or 2 of the process is a terminal. */
 static int sys_isatty(lua_State *L)
 {
     lua_pushboolean(L, isatty((int)script_check_int(L, 1, 0, 2)));
@@ -205,6 +212,7 @@ static int sys_mkdir(lua_State *L)
     return 0;
 }
 
+/* read_file(path): its bytes. */
 static int sys_read_file(lua_State *L)
 {
     const char *path = script_check_string(L, 1);

@@ -38,6 +38,7 @@ const ft_view *script_check_view(lua_State *L, int i)
     return ft_tensor_view(script_check_tensor(L, i));
 }
 
+/* t:free(): gives its memory back at once, not when nobody has it any more. */
 static int tensor_free(lua_State *L)
 {
     void **box = script_box(L, 1, tensor_class);
@@ -100,9 +101,7 @@ static int64_t check_place(lua_State *L, const ft_view *view, int first, int n)
     return flat;
 }
 
-/*** An element.
- * @function tensor:get
- * @tparam int ... one index for each dimension, from 1 or from -1 backwards */
+/* t:get(...): an element, by one index for each dimension, from 1 or from -1 backwards. */
 static int tensor_get(lua_State *L)
 {
     const ft_view *view = script_check_view(L, 1);
@@ -110,7 +109,7 @@ static int tensor_get(lua_State *L)
     return 1;
 }
 
-/*** Sets an element: t:set(i, j, value). */
+/* t:set(...): sets an element: t:set(i, j, value). */
 static int tensor_set(lua_State *L)
 {
     const ft_view *view = script_check_view(L, 1);
@@ -127,6 +126,7 @@ static void fill(const ft_view *view, double value)
     for (int64_t i = 0; i < n; i++) ft_view_set(view, i, value);
 }
 
+/* t:fill(value): sets all elements. */
 static int tensor_fill(lua_State *L)
 {
     const ft_view *view = script_check_view(L, 1);
@@ -226,10 +226,7 @@ static const ft_view *push_zeros(lua_State *L, ft_dtype dtype, const ft_shape *s
     return ft_tensor_view(*box);
 }
 
-/*** A tensor of zeros.
- * @function tensor.zeros
- * @tparam table dims
- * @tparam[opt="f32"] string dtype */
+/* zeros(dims, dtype): a tensor of zeros: zeros({ 2, 3 }, "i32"); f32 when dtype is absent. */
 static int tensor_zeros(lua_State *L)
 {
     ft_shape shape = script_check_shape(L, 1);
@@ -237,10 +234,8 @@ static int tensor_zeros(lua_State *L)
     return 1;
 }
 
-/*** A tensor of the numbers in a number, a table, or tables of tables.
- * @function tensor.from_table
- * @tparam table values
- * @tparam[opt="f32"] string dtype */
+/* from_table(values, dtype): a tensor of a number, of a table of numbers, or of tables of them; f32
+ * when dtype is absent. ft.tensor(values, dtype) is the same. */
 static int tensor_from_table(lua_State *L)
 {
     luaL_checkany(L, 1);
@@ -268,6 +263,7 @@ static void push_nested(lua_State *L, const ft_view *view, int depth, int64_t *n
     }
 }
 
+/* t:totable(): the elements as nested tables. */
 static int tensor_totable(lua_State *L)
 {
     int64_t next = 0;
@@ -275,7 +271,7 @@ static int tensor_totable(lua_State *L)
     return 1;
 }
 
-/* tensor:fill_NAME(seed [, scale [, stream]]): numbers that `draw` gives, times the scale. */
+/* What t:fill_normal and t:fill_uniform do: numbers that `draw` gives, times the scale. */
 static int fill_random(lua_State *L, double (*draw)(ft_rng *rng))
 {
     const ft_view *view = script_check_view(L, 1);
@@ -296,11 +292,8 @@ static int fill_random(lua_State *L, double (*draw)(ft_rng *rng))
     return 1;
 }
 
-/*** Fills with normal numbers of mean 0.
- * @function tensor:fill_normal
- * @tparam int seed
- * @tparam[opt=1] number deviation standard deviation
- * @tparam[opt=0] int stream independent numbers under the same seed */
+/* t:fill_normal(seed, deviation, stream): fills with normal numbers of mean 0 and this standard
+ * deviation (1); streams (0) of one seed are independent. */
 static int tensor_fill_normal(lua_State *L)
 {
     return fill_random(L, ft_rng_normal);
@@ -312,17 +305,14 @@ static double draw_around_zero(ft_rng *rng)
     return 2 * ft_rng_uniform(rng) - 1;
 }
 
-/*** Fills with numbers that are equally likely from -bound to bound.
- * @function tensor:fill_uniform
- * @tparam int seed
- * @tparam[opt=1] number bound
- * @tparam[opt=0] int stream independent numbers under the same seed */
+/* t:fill_uniform(seed, bound, stream): fills with numbers that are equally likely from -bound to
+ * bound (1); streams (0) of one seed are independent. */
 static int tensor_fill_uniform(lua_State *L)
 {
     return fill_random(L, draw_around_zero);
 }
 
-/*** Fills with start, start + step, ... in row-major order. */
+/* t:fill_range(start, step): fills with start, start + step, ... in row-major order. */
 static int tensor_fill_range(lua_State *L)
 {
     const ft_view *view = script_check_view(L, 1);
@@ -335,7 +325,7 @@ static int tensor_fill_range(lua_State *L)
 
 /* -- views ------------------------------------------------------------------------------------ */
 
-/*** t:narrow(axis, start, length): a view of `length` indices of an axis. */
+/* t:narrow(axis, start, length): a view of `length` indices of an axis. */
 static int tensor_narrow(lua_State *L)
 {
     ft_tensor *tensor = script_check_tensor(L, 1);
@@ -348,7 +338,7 @@ static int tensor_narrow(lua_State *L)
     return finish(L, ft_tensor_narrow(box, tensor, axis, start, length, &err), &err);
 }
 
-/*** t:select(axis, i): a view without the axis. */
+/* t:select(axis, i): a view without the axis. */
 static int tensor_select(lua_State *L)
 {
     ft_tensor *tensor = script_check_tensor(L, 1);
@@ -360,7 +350,7 @@ static int tensor_select(lua_State *L)
     return finish(L, ft_tensor_select(box, tensor, axis, i, &err), &err);
 }
 
-/*** t:transpose([axis, other]): a view with two axes swapped, the last two by default. */
+/* t:transpose(axis, other): a view with two axes swapped, the last two by default. */
 static int tensor_transpose(lua_State *L)
 {
     ft_tensor *tensor = script_check_tensor(L, 1);
@@ -373,7 +363,7 @@ static int tensor_transpose(lua_State *L)
     return finish(L, ft_tensor_transpose(box, tensor, axis, other, &err), &err);
 }
 
-/*** t:view { 2, 3 }: the same elements in another shape, of a contiguous tensor. */
+/* t:view(dims): the same elements in another shape, { 2, 3 }, of a contiguous tensor. */
 static int tensor_view(lua_State *L)
 {
     ft_tensor *tensor = script_check_tensor(L, 1);
@@ -383,7 +373,7 @@ static int tensor_view(lua_State *L)
     return finish(L, ft_tensor_reshape(box, tensor, &shape, &err), &err);
 }
 
-/*** t:to(dtype): a contiguous copy, converted. t:copy() keeps the dtype. */
+/* t:copy(): a contiguous copy; t:to(dtype), of which tensor.lua makes more, converts it. */
 static int tensor_to(lua_State *L)
 {
     ft_tensor *tensor = script_check_tensor(L, 1);
@@ -396,7 +386,7 @@ static int tensor_to(lua_State *L)
     return finish(L, status, &err);
 }
 
-/*** t:copy_from(other): copies the elements of a tensor of the same shape, converting. */
+/* t:copy_from(other): copies the elements of a tensor of the same shape, converting. */
 static int tensor_copy_from(lua_State *L)
 {
     const ft_view *view = script_check_view(L, 1), *source = script_check_view(L, 2);
@@ -408,18 +398,21 @@ static int tensor_copy_from(lua_State *L)
 
 /* -- questions -------------------------------------------------------------------------------- */
 
+/* t:dtype(): "f32", "f64", "f16", "bf16", "i32", "i64", "u8" or "bool". */
 static int tensor_dtype(lua_State *L)
 {
     lua_pushstring(L, ft_dtype_name(script_check_view(L, 1)->dtype));
     return 1;
 }
 
+/* t:shape(): the sizes of its dimensions, a table. */
 static int tensor_shape(lua_State *L)
 {
     script_push_shape(L, &script_check_view(L, 1)->shape);
     return 1;
 }
 
+/* t:count(): how many elements there are. */
 static int tensor_count(lua_State *L)
 {
     lua_pushnumber(L, (double)ft_shape_count(&script_check_view(L, 1)->shape));
@@ -434,13 +427,14 @@ static int tensor_length(lua_State *L)
     return 1;
 }
 
+/* t:is_contiguous(): whether its elements follow each other in memory, in row-major order. */
 static int tensor_contiguous(lua_State *L)
 {
     lua_pushboolean(L, ft_view_contiguous(script_check_view(L, 1)));
     return 1;
 }
 
-/* Whether two tensors have the same dtype, shape and elements (nan differs from nan). */
+/* t:equals(other): whether dtype, shape and elements are the same (nan differs from nan). */
 static int tensor_equal(lua_State *L)
 {
     const ft_view *a = script_check_view(L, 1), *b = script_check_view(L, 2);
@@ -451,7 +445,7 @@ static int tensor_equal(lua_State *L)
     return 1;
 }
 
-/* is_finite(t): whether no element of a contiguous f32 tensor is NaN or infinite. */
+/* t:is_finite(): whether no element of a contiguous f32 tensor is NaN or infinite. */
 static int tensor_is_finite(lua_State *L)
 {
     const ft_view *view = script_check_view(L, 1);
@@ -461,9 +455,8 @@ static int tensor_is_finite(lua_State *L)
     return 1;
 }
 
-/*** What numbers it holds: a table with count, min, max, mean, deviation (of those that are finite;
- * absent when none is), nan and infinite (how many).
- * @function tensor:stats */
+/* t:stats(): what numbers it holds: a table with count, min, max, mean, deviation (of those that
+ * are finite; absent when none is), nan and infinite (how many). */
 static int tensor_stats(lua_State *L)
 {
     ft_stats s = ft_view_stats(script_check_view(L, 1));
@@ -510,8 +503,7 @@ static int tensor_tostring(lua_State *L)
     return 1;
 }
 
-/*** As text with every element; tostring(t) leaves out the middle of large ones.
- * @function tensor:text */
+/* t:text(): every element as text; tostring(t) leaves out the middle of large ones. */
 static int tensor_text(lua_State *L)
 {
     return push_text(L, script_check_view(L, 1), true);

@@ -5,7 +5,8 @@
 --
 -- Indices and axes count from 1, or from -1 backwards. t[i] of a vector is a number, else a view.
 -- Arithmetic is f32; convert other dtypes with t:to("f32"). Every row of the operator table is a
--- function of ft.tensor.ops; those of one or two tensors are methods too.
+-- function of ft.tensor.ops; those of one or two tensors are methods too, as t:matmul(u), t:relu(),
+-- and t:add(u), t:sub(u), t:mul(u), t:div(u) are t + u and so on.
 --
 -- t:to("cuda:0") is a copy on a card (ft.cuda), where operators and arithmetic work alike, in the
 -- card's memory; t:to("cpu") brings it back.
@@ -24,6 +25,9 @@ local function is_tensor(value)
    return type(value) == "userdata" and getmetatable(value) == meta
 end
 
+--- Whether a value is a tensor of the host; those on cards are of another class.
+-- @function ft.tensor.is_tensor
+-- @tparam any value
 M.is_tensor = is_tensor
 
 meta.__whole = methods.text -- for page(x) at the prompt
@@ -46,10 +50,12 @@ M.zeros = core.tensor.zeros
 --- A tensor of nested tables of numbers.
 M.from_table = core.tensor.from_table
 
+--- A tensor whose elements are all one number.
 function M.full(dims, value, dtype)
    return M.zeros(dims, dtype):fill(value)
 end
 
+--- A tensor of ones.
 function M.ones(dims, dtype)
    return M.full(dims, 1, dtype)
 end
@@ -74,8 +80,12 @@ guard("ft.tensor", M, {
 
 -- Operators --------------------------------------------------------------------------------------
 
---- ft.tensor.ops.NAME(x, ..., attributes): any operator; a last table holds attributes by name, and
--- `seed` for those that draw random numbers. `false` stands for an absent optional input.
+--- Any operator, as ft.tensor.ops.softmax(x): a last table holds attributes by name, and `seed` for
+-- those that draw random numbers. `false` stands for an absent optional input. pairs(ft.tensor.ops)
+-- has their names.
+-- @function ft.tensor.ops.NAME
+-- @tparam tensor x
+-- @param ...
 M.ops = {}
 
 local function operator(name)
@@ -137,13 +147,24 @@ local function reduction(name)
       if axis == nil then return apply(self, { axis = -1 }):to("cpu"):get() end
       local n = #self:shape()
       if type(axis) ~= "number" or axis % 1 ~= 0 or axis == 0 or math.abs(axis) > n then
-         fail("%s: axis %s of a tensor of %d dimensions", name, tostring(axis), n)
+         fail("%s: axis %s of a tensor of %d dimensions", name, class.told(axis), n)
       end
       return apply(self, { axis = axis > 0 and axis - 1 or n + axis })
    end
 end
 
--- t:sum() is a number; t:sum(axis) a tensor without the axis. So mean and max.
+--- The sum of all elements, a number; along an axis, a tensor without it.
+-- @function tensor:sum
+-- @tparam[opt] int axis
+
+--- The mean of all elements, a number; along an axis, a tensor without it.
+-- @function tensor:mean
+-- @tparam[opt] int axis
+
+--- The largest element, a number; along an axis, a tensor without it.
+-- @function tensor:max
+-- @tparam[opt] int axis
+
 for _, name in ipairs { "sum", "mean", "max" } do
    local f = reduction(name)
    methods[name], on_card.methods[name] = f, f
@@ -151,11 +172,19 @@ end
 
 -- Shapes -----------------------------------------------------------------------------------------
 
---- t:reshape { 2, -1 }: the elements in another shape, copied when they are not contiguous. One
--- dimension may be -1.
+--- The elements in another shape, { 2, -1 }, copied when they are not contiguous. One dimension may
+-- be -1.
+-- @function tensor:reshape
+-- @tparam table dims
 function methods.reshape(self, dims)
+   if type(dims) ~= "table" then
+      fail("tensor:reshape: 'dims': expected a table, got %s", class.told(dims))
+   end
    local known, unknown, result = 1, nil, {}
    for i, size in ipairs(dims) do
+      if type(size) ~= "number" then
+         fail("tensor:reshape: dimension %d: expected a number, got %s", i, class.told(size))
+      end
       result[i] = size
       if size == -1 then unknown = i else known = known * size end
    end
@@ -167,6 +196,7 @@ on_card.methods.reshape = methods.reshape
 
 --- A typed pointer (float *, int32_t *, ...) to the elements of a contiguous tensor, from 0 on.
 -- Keep the tensor alive while it is used.
+-- @function tensor:pointer
 function methods.pointer(self)
    local ffi = require("ffi")
    local address, ctype = self:address()
@@ -184,8 +214,10 @@ local function card_of(where) return type(where) == "string" and cards.open(wher
 
 local convert = methods.to
 
---- t:to(dtype): a copy, converted. t:to(where): a copy on a card ("cuda:0", or what ft.cuda.open
+--- To a dtype: a copy, converted. To a place: a copy on a card ("cuda:0", or what ft.cuda.open
 -- gave), or in the host ("cpu"), where it is there already the tensor itself.
+-- @function tensor:to
+-- @tparam string|card where
 function methods.to(self, where)
    if not is_place(where) then return convert(self, where) end
    return where == "cpu" and self or core.card.tensor(card_of(where).handle, self)
@@ -209,6 +241,18 @@ end
 
 function on_card.meta.__tostring(self)
    return (tostring(self:host()):gsub("\n", (" on %s\n"):format(self:device()), 1))
+end
+
+-- Methods in Lua say of what they are called on what those in C say.
+for _, name in ipairs { "sum", "mean", "max", "reshape", "pointer", "to" } do
+   local method = methods[name]
+   methods[name] = function(self, ...)
+      if not is_tensor(self) then
+         fail("tensor:%s: called on %s, expected a tensor in front of the colon", name,
+            class.told(self))
+      end
+      return method(self, ...)
+   end
 end
 
 -- ft.tensor(values [, dtype]) is from_table.

@@ -507,10 +507,27 @@ function Plan:edit(changes)
 end
 
 --- Writes the plan as text, which --partition and ft.plan.load read.
+-- @function plan:save
+-- @tparam string path
 Plan.save = texts.save
 
--- The order of work by itself, from a file, a text or a table: ftpipe/schedule/text.lua.
-M.load, M.parse, M.of = texts.load, texts.parse, texts.of
+--- The order of work of a plan by itself, from a file, checked.
+-- @function ft.plan.load
+-- @tparam string path
+-- @treturn played
+M.load = texts.load
+
+--- The same from its text.
+-- @function ft.plan.parse
+-- @tparam string text
+-- @treturn played
+M.parse = texts.parse
+
+--- The same from a table, as `examples/my_schedule.lua` writes one.
+-- @function ft.plan.of
+-- @tparam table o
+-- @treturn played
+M.of = texts.of
 
 M.takes = { ["ft.plan"] = RULES, ["plan:timeline"] = rows.options }
 

@@ -46,9 +46,11 @@ end
 --- What `help "NAME"` prints: a part of ft, a call, a class, an option, a page of doc/.
 -- @treturn string nil when nothing is called so
 function M.on_name(name)
+   local page = reference.topic(name) -- before methods of that name
+   if page then return page end
    local entries = reference.find(name)
    if entries[1] then return joined(entries) end
-   return of_class(name) or reference.topic(name) or M.on_option(name)
+   return of_class(name) or M.on_option(name)
 end
 
 --- An option by its name in Lua or as a flag.
@@ -89,6 +91,18 @@ local function is_guard(value)
       and debug.getinfo(value, "S").source:find("base/guard", 1, true) ~= nil
 end
 
+--- "tensor:view" of a method of tensors, which has no guard; nil of others. Operators that are
+-- methods are those of ft.tensor.ops.
+local function name_of_tensors(value)
+   for name, method in pairs(core.tensor.methods) do
+      if method == value and reference.find("tensor:" .. name)[1] then return "tensor:" .. name end
+   end
+   for _, operator in pairs(require("ftpipe").tensor.ops) do
+      if operator == value then return "ft.tensor.ops.NAME" end
+   end
+   return nil
+end
+
 --- "ft.graph.load", "ft.graph" for the function or table, "plan:why" of a method; nil of what is
 -- none of ft's.
 local function name_of(value)
@@ -107,7 +121,7 @@ local function name_of(value)
          end
       end
    end
-   return nil
+   return type(value) == "function" and name_of_tensors(value) or nil
 end
 
 --- A function of ft, or a part, in a few lines: how it is called, and what that does.

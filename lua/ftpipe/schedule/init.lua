@@ -236,6 +236,14 @@ guard("played", Played, {
 })
 
 -- Plans from text and files, checked.
-M.parse, M.load = texts.parse, texts.load
+--- A plan's order of work from its text: ft.plan.parse.
+-- @function ft.schedule.parse
+-- @tparam string text
+M.parse = texts.parse
+
+--- The same from a file: ft.plan.load.
+-- @function ft.schedule.load
+-- @tparam string path
+M.load = texts.load
 
 return setmetatable(M, { __call = function(_, o) return M.rule(o) end })

@@ -129,14 +129,14 @@ local schedules = {
 function M.count(schedule, o)
    local row = schedules[schedule]
    if not row then
-      error(("swap.volumes: schedule '%s', expected dp, pp, harmony-dp or harmony-pp")
-         :format(tostring(schedule)), 2)
+      opts.fail("ft.swap.volumes", "schedule '%s', expected dp, pp, harmony-dp or harmony-pp",
+         schedule)
    end
-   o = opts.check("swap.volumes", rules, o)
+   o = opts.check("ft.swap.volumes", rules, o)
    local divided = row.divides and o[row.divides]
    if divided and divided % o.devices ~= 0 then
-      error(("swap.volumes: %d %s are not a multiple of %d devices"):format(divided,
-         (row.divides:gsub("_", "-")), o.devices), 2)
+      opts.fail("ft.swap.volumes", "%d %s are not a multiple of %d devices", divided,
+         (row.divides:gsub("_", "-")), o.devices)
    end
    local c = setmetatable({ always = o.write_back == "always" }, Counter)
    row.walk(c, o)
