@@ -90,6 +90,65 @@ static void bad_writes(void)
     CHECK(place_free(&p) == 1);
 }
 
+/* What is laid out, and filled in from two sides, is what is written at once. */
+static void filled_in_parts(void)
+{
+    place p = place_new();
+    ft_error err = {0};
+    float f[6] = {1, 2, 3, 4, 5, 6};
+    unsigned char bytes[3] = {0, 128, 255};
+    ft_named_view tensors[] =
+        {
+            {"u", ft_view_of(&(ft_spec){FT_U8, ft_shape_of(3)}, bytes)},
+            {"b", ft_view_of(&(ft_spec){FT_F32, ft_shape_of(2, 3)}, f)},
+            {"empty", ft_view_of(&(ft_spec){FT_F32, ft_shape_of(0, 3)}, f)},
+            {"a", ft_view_of(&(ft_spec){FT_F32, ft_shape_of(2)}, f)},
+        },
+                  bare[4];
+    const int64_t sizes[] = {3, 24, 0, 8};
+    int64_t at[4], size, other_size;
+    for (int i = 0; i < 4; i++) {
+        bare[i] = tensors[i];
+        bare[i].view.data = NULL;
+    }
+    char *whole, *parts, path[512];
+    CHECK_STATUS(ft_safetensors_write(in(&p, "whole"), tensors, 4, &err), FT_OK);
+    CHECK_STATUS(ft_file_read(p.path, &whole, &size, &err), FT_OK);
+    CHECK_STATUS(ft_safetensors_lay_out(in(&p, "parts"), bare, 4, at, &err), FT_OK);
+    snprintf(path, sizeof path, "%s", p.path);
+    for (int side = 0; side < 2; side++) {
+        ft_filler file;
+        CHECK_STATUS(ft_filler_open(&file, path, &err), FT_OK);
+        for (int i = side; i < 4; i += 2)
+            CHECK_STATUS(ft_filler_add(&file, tensors[i].view.data, sizes[i], at[i], &err), FT_OK);
+        CHECK_STATUS(ft_filler_sync(&file, &err), FT_OK);
+        ft_filler_close(&file);
+    }
+    CHECK_STATUS(ft_file_read(path, &parts, &other_size, &err), FT_OK);
+    CHECK(size == other_size && memcmp(parts, whole, (size_t)size) == 0);
+    ft_free(whole);
+    ft_free(parts);
+    CHECK(place_free(&p) == 2);
+}
+
+static void marks(void)
+{
+    place p = place_new();
+    ft_error err = {0};
+    char mark[FT_MARK_BYTES], other[FT_MARK_BYTES];
+    CHECK_STATUS(ft_file_write(in(&p, "x"), "x", 1, &err), FT_OK);
+    CHECK(!ft_mark_is(p.path, ""));
+    CHECK_STATUS(ft_mark_set(p.path, other, &err), FT_OK);
+    CHECK_STATUS(ft_mark_set(p.path, mark, &err), FT_OK);
+    CHECK(strlen(mark) == FT_MARK_BYTES - 1 && strcmp(mark, other) != 0);
+    CHECK(ft_mark_is(p.path, mark) && !ft_mark_is(p.path, other));
+    CHECK(unlink(p.path) == 0 && !ft_mark_is(p.path, mark)); /* it alone is there */
+    ft_mark_remove(p.path);
+    CHECK(!ft_mark_is(p.path, mark));
+    CHECK_STATUS(ft_mark_set(in(&p, "no/such/x"), mark, &err), FT_NOT_FOUND);
+    CHECK(place_free(&p) == 0);
+}
+
 /* A disk that is full, played by a limit on the size of files. */
 static void full_disk(void)
 {
@@ -326,6 +385,8 @@ int main(void)
     RUN(write_and_read);
     RUN(aligned_data);
     RUN(bad_writes);
+    RUN(filled_in_parts);
+    RUN(marks);
     RUN(full_disk);
     RUN(whole_files);
     RUN(exchanged_directories);

@@ -163,6 +163,12 @@ ft_status ft_writer_add(ft_writer *writer, const void *bytes, int64_t size, ft_e
     return ft_write_all(writer->fd, bytes, size, writer->path, err);
 }
 
+ft_status ft_writer_extend(const ft_writer *writer, int64_t size, ft_error *err)
+{
+    return ftruncate(writer->fd, size) == 0 ? FT_OK
+                                            : ft_errno_fail(err, writer->path, "cannot extend");
+}
+
 ft_status ft_writer_commit(ft_writer *writer, ft_error *err)
 {
     if (fsync(writer->fd) != 0) return ft_errno_fail(err, writer->path, "cannot sync");

@@ -40,6 +40,8 @@ typedef struct ft_writer {
 
 ft_status ft_writer_begin(ft_writer *writer, const char *path, ft_error *err);
 ft_status ft_writer_add(ft_writer *writer, const void *bytes, int64_t size, ft_error *err);
+/* So many bytes in all, those that were not added zeros. */
+ft_status ft_writer_extend(const ft_writer *writer, int64_t size, ft_error *err);
 /* fsync, rename, fsync of the directory. */
 ft_status ft_writer_commit(ft_writer *writer, ft_error *err);
 /* Removes what was not committed. */

@@ -62,6 +62,31 @@ typedef struct ft_named_view {
  * (wide first), then name; the header is padded to 8 bytes. */
 ft_status ft_safetensors_write(const char *path, const ft_named_view *tensors, int n,
                                ft_error *err);
+/* The same file without the bytes of its tensors: by tensor, `at` gets where in it they belong.
+ * Views need no data. */
+ft_status ft_safetensors_lay_out(const char *path, const ft_named_view *tensors, int n, int64_t *at,
+                                 ft_error *err);
+
+/* Writes into a file that is there, at places that nobody else writes meanwhile. Borrows the path.
+ * To be closed, also after an error. */
+typedef struct ft_filler {
+    int fd;
+    const char *path;
+} ft_filler;
+ft_status ft_filler_open(ft_filler *out, const char *path, ft_error *err);
+ft_status ft_filler_add(const ft_filler *filler, const void *bytes, int64_t n, int64_t at,
+                        ft_error *err);
+/* What was added survives a power cut. */
+ft_status ft_filler_sync(const ft_filler *filler, ft_error *err);
+void ft_filler_close(ft_filler *filler);
+
+/* A random text in a file beside another one, "PATH.mark": who finds it there sees the file that it
+ * was set for, and not one that has the same path elsewhere. */
+enum { FT_MARK_BYTES = 33 };
+ft_status ft_mark_set(const char *path, char mark[FT_MARK_BYTES], ft_error *err);
+void ft_mark_remove(const char *path);
+/* Whether the file at that path is the one with this mark, and may be written. */
+bool ft_mark_is(const char *path, const char *mark);
 
 /* A whole file into memory, NUL-terminated (*size does not count it); free with ft_free. */
 ft_status ft_file_read(const char *path, char **out, int64_t *size, ft_error *err);

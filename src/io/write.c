@@ -12,6 +12,12 @@
 #include "base/utf8.h"
 #include "io/internal.h"
 
+/* What is left instead of the bytes of tensors: by tensor, where they belong. */
+typedef struct room {
+    const ft_named_view *tensors;
+    int64_t *at;
+} room;
+
 static int compare_for_disk(const void *a, const void *b)
 {
     const ft_named_view *x = *(const ft_named_view *const *)a;
@@ -106,8 +112,28 @@ static ft_status make_header(ft_text *text, const ft_named_view *const *order, i
     return FT_OK;
 }
 
+static ft_status add_tensors(ft_writer *writer, const ft_named_view *const *order, int n,
+                             ft_error *err)
+{
+    for (int i = 0; i < n; i++)
+        FT_TRY(ft_writer_add(writer, order[i]->view.data, tensor_bytes(order[i]), err));
+    return FT_OK;
+}
+
+/* Room for all tensors, the first at `begin`. */
+static ft_status leave_room(const ft_writer *writer, const ft_named_view *const *order, int n,
+                            int64_t begin, const room *out, ft_error *err)
+{
+    for (int i = 0; i < n; i++) {
+        out->at[order[i] - out->tensors] = begin;
+        begin += tensor_bytes(order[i]);
+    }
+    return ft_writer_extend(writer, begin, err);
+}
+
 static ft_status write_file(const char *path, const ft_text *header,
-                            const ft_named_view *const *order, int n, ft_error *err)
+                            const ft_named_view *const *order, int n, const room *out,
+                            ft_error *err)
 {
     unsigned char length[8];
     for (int i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)header->length >> (8 * i));
@@ -116,15 +142,17 @@ static ft_status write_file(const char *path, const ft_text *header,
     ft_status status = FT_OK;
     FT_GO(ft_writer_add(&writer, length, sizeof length, err));
     FT_GO(ft_writer_add(&writer, header->data, header->length, err));
-    for (int i = 0; i < n; i++)
-        FT_GO(ft_writer_add(&writer, order[i]->view.data, tensor_bytes(order[i]), err));
+    int64_t begin = (int64_t)sizeof length + header->length;
+    FT_GO(out ? leave_room(&writer, order, n, begin, out, err)
+              : add_tensors(&writer, order, n, err));
     FT_GO(ft_writer_commit(&writer, err));
 done:
     ft_writer_fini(&writer);
     return status;
 }
 
-ft_status ft_safetensors_write(const char *path, const ft_named_view *tensors, int n, ft_error *err)
+static ft_status write_all(const char *path, const ft_named_view *tensors, int n, const room *out,
+                           ft_error *err)
 {
     ft_text header = {0};
     int64_t bytes = (int64_t)n * (int64_t)sizeof(ft_named_view *);
@@ -134,9 +162,21 @@ ft_status ft_safetensors_write(const char *path, const ft_named_view *tensors, i
     ft_status status = FT_OK;
     FT_GO(check_all(order, n, path, err));
     FT_GO(make_header(&header, order, n, path, err));
-    FT_GO(write_file(path, &header, order, n, err));
+    FT_GO(write_file(path, &header, order, n, out, err));
 done:
     ft_text_fini(&header);
     ft_free(order);
     return status;
+}
+
+ft_status ft_safetensors_write(const char *path, const ft_named_view *tensors, int n, ft_error *err)
+{
+    return write_all(path, tensors, n, NULL, err);
+}
+
+ft_status ft_safetensors_lay_out(const char *path, const ft_named_view *tensors, int n, int64_t *at,
+                                 ft_error *err)
+{
+    const room out = {tensors, at};
+    return write_all(path, tensors, n, &out, err);
 }
