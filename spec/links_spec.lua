@@ -67,6 +67,62 @@ describe("links that were measured", function()
    end)
 end)
 
+describe("links that are kept", function()
+   -- a value for another, and a word of what is said of it
+   local WRONG = { "x", true, {}, { 1 }, -1, core.json.null }
+
+   local function whole()
+      return core.json.decode(core.json.encode { format = links.FORMAT, key = "k",
+         measured = os.time(), hosts = FOUND.hosts, ways = FOUND.ways })
+   end
+
+   --- Calls change(found, wrong) for each wrong value: what came of it is not read, and that is
+   -- said once.
+   local function damage(change)
+      files.in_directory(function(dir)
+         local path, stderr = dir .. "/k.json", io.stderr
+         for _, wrong in ipairs(WRONG) do
+            local said, found = "", change(whole(), wrong)
+            core.sys.write_file(path, type(found) == "string" and found or core.json.encode(found))
+            io.stderr = { write = function(_, text) said = said .. text end } -- luacheck: ignore
+            local ok, ways = pcall(links.read, path, "k", FOUND.hosts)
+            io.stderr = stderr -- luacheck: ignore
+            assert.same({ true }, { ok, ways })
+            assert.matches("^links are measured anew: /[^\n]+\n$", said)
+         end
+      end)
+   end
+
+   it("are read as they were written", function()
+      files.in_directory(function(dir)
+         core.sys.write_file(dir .. "/k.json", core.json.encode(whole()))
+         assert.same(FOUND.ways, links.read(dir .. "/k.json", "k", FOUND.hosts).ways)
+         assert.is_nil(links.read(dir .. "/k.json", "other", FOUND.hosts))
+         assert.is_nil(links.read(dir .. "/none.json", "k", FOUND.hosts))
+         assert.is_nil(links.read(nil, "k", FOUND.hosts))
+      end)
+   end)
+
+   for _, key in ipairs { "measured", "hosts", "ways" } do
+      it("are measured anew when this is damaged: " .. key, function()
+         damage(function(found, wrong) found[key] = wrong return found end)
+      end)
+   end
+
+   for key in pairs(FOUND.ways[1]) do
+      it("are measured anew when this is damaged in a way: " .. key, function()
+         damage(function(found, wrong) found.ways[2][key] = wrong return found end)
+      end)
+   end
+
+   it("are measured anew when a way, or all of the file, is damaged", function()
+      damage(function(found, wrong) found.ways[2] = wrong return found end)
+      damage(function(_, wrong)
+         return wrong == -1 and "{" or core.json.encode { wrong }:match("^%[%s*(.-)%s*%]$")
+      end)
+   end)
+end)
+
 describe("links between processes", function()
    local missing = several.missing()
    if missing then

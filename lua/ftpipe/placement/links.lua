@@ -9,6 +9,7 @@ local cache = require("ftpipe.base.cache")
 local clusters = require("ftpipe.placement.cluster")
 local core = require("ftpipe.core")
 local keys = require("ftpipe.base.keys")
+local small_file = require("ftpipe.base.small_file")
 local usage = require("ftpipe.base.usage")
 
 local M = {}
@@ -16,7 +17,12 @@ local M = {}
 -- What rank 0 tells the others to do, while it measures.
 M.JOB = "links"
 
-local FORMAT, DAY = 1, 24 * 3600
+M.FORMAT = 1 -- of files of ways
+local DAY = 24 * 3600
+local MOST_BYTES = 2 ^ 20 -- of a file of ways
+
+-- What is known of a way, all of it above 0.
+local OF_A_WAY = { "latency_ns", "to_bytes_per_s", "from_bytes_per_s" }
 
 -- What says, besides the MPI that there is, over which network it goes.
 local SETTINGS = { "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_btl_tcp_if_include",
@@ -26,10 +32,10 @@ local SETTINGS = { "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_btl_tcp_if_include"
 -- Measuring.
 
 --- All that the ways depend on, as one text.
-local function key_of(all)
+local function key_of(hosts)
    local parts = { core.version, core.ranks.library() }
    for _, name in ipairs(SETTINGS) do parts[#parts + 1] = os.getenv(name) or "" end
-   for _, process in ipairs(all) do parts[#parts + 1] = process.host end
+   for _, host in ipairs(hosts) do parts[#parts + 1] = host end
    return table.concat(parts, "\n")
 end
 
@@ -38,11 +44,50 @@ local function path_of(key)
    return dir and ("%s/links/%s.json"):format(dir, core.sys.sha256(key):sub(1, 24))
 end
 
---- The ways that are kept; nil where there are none, or they are a day old.
-local function read(path, key)
+local function is_finite(x) return type(x) == "number" and x > -math.huge and x < math.huge end
+
+--- The first thing that is wrong with ways that were read; nil: nothing.
+local function fault(found, hosts)
+   if not is_finite(found.measured) or found.measured < 0 then return "'measured' is no time" end
+   for i, host in ipairs(hosts) do
+      if type(found.hosts) ~= "table" or found.hosts[i] ~= host then
+         return "'hosts' are not those of the processes"
+      end
+   end
+   for rank = 1, #hosts - 1 do
+      local way = type(found.ways) == "table" and found.ways[rank]
+      for _, name in ipairs(OF_A_WAY) do
+         if type(way) ~= "table" or not is_finite(way[name]) or way[name] <= 0 then
+            return ("'%s' of the way to rank %d is not above 0"):format(name, rank)
+         end
+      end
+   end
+   return nil
+end
+
+--- What a file of ways holds, of this format or another one.
+local function decode(path)
+   local found = core.json.decode(small_file(path, MOST_BYTES), path)
+   if type(found) ~= "table" or type(found.format) ~= "number" or type(found.key) ~= "string" then
+      core.fail("malformed data", path .. ": expected an object with 'format' and 'key'")
+   end
+   return found
+end
+
+--- The ways that are kept; nil where there are none, or they are a day old. A file that is damaged
+-- is said to be.
+-- @tparam string path of the file; nil: there is none
+-- @tparam string key of the processes
+-- @tparam {string,...} hosts of each
+-- @local
+function M.read(path, key, hosts)
    if not path or core.sys.exists(path) ~= "file" then return nil end
-   local ok, found = pcall(function() return core.json.decode(core.sys.read_file(path), path) end)
-   if not ok or type(found) ~= "table" or found.format ~= FORMAT or found.key ~= key then
+   local ok, found = pcall(decode, path)
+   if ok and (found.format ~= M.FORMAT or found.key ~= key) then return nil end
+   local problem = not ok and tostring(found) or fault(found, hosts)
+   if problem then
+      io.stderr:write(("links are measured anew: %s\n"):format(
+         ok and path .. ": " .. problem or problem))
       return nil
    end
    local age = os.time() - found.measured
@@ -57,13 +102,10 @@ local function write(path, found)
    end)
 end
 
-local function measure(all, key)
-   local found = { format = FORMAT, key = key, measured = os.time(), hosts = {}, ways = {} }
+local function measure(hosts, key)
+   local found = { format = M.FORMAT, key = key, measured = os.time(), hosts = hosts, ways = {} }
    core.ranks.tell(M.JOB)
-   for rank, process in ipairs(all) do
-      found.hosts[rank] = process.host
-      if rank > 1 then found.ways[rank - 1] = core.ranks.measure(rank - 1) end
-   end
+   for rank = 1, #hosts - 1 do found.ways[rank] = core.ranks.measure(rank) end
    return found
 end
 
@@ -78,11 +120,13 @@ function M.find(fresh)
       usage("links are between processes, and this one was started alone: start one on "
          .. "each machine, by mpirun")
    end
-   local key = key_of(all)
+   local hosts = {}
+   for i, process in ipairs(all) do hosts[i] = process.host end
+   local key = key_of(hosts)
    local path = path_of(key)
-   local kept = not fresh and read(path, key)
+   local kept = not fresh and M.read(path, key, hosts)
    if kept then return kept end
-   local found = measure(all, key)
+   local found = measure(hosts, key)
    write(path, found)
    return found
 end
