@@ -83,6 +83,11 @@ static void test_pages(void)
     char *pages = ft_pages_alloc(bytes);
     CHECK(pages && (uintptr_t)pages % (2 << 20) == 0 && pages[0] == 0 && pages[bytes - 1] == 0);
     CHECK(ft_alloc_live() == live + 1);
+    memset(pages, 1, (size_t)bytes);
+    ft_pages_rest(pages + 1, bytes - 2); /* but for the first page and the last */
+    CHECK(pages[0] == 1 && pages[bytes - 1] == 1 && pages[bytes / 2] == 0);
+    ft_pages_rest(pages + 1, 100);
+    CHECK(pages[1] == 1);
     ft_pages_free(pages, bytes);
     CHECK(ft_alloc_live() == live && !ft_pages_alloc(-1));
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static atomic_llong live_blocks;
 static atomic_llong total_blocks;
@@ -71,6 +72,13 @@ void *ft_pages_alloc(int64_t bytes)
     memset(pages, 0, size);
     count_block(true);
     return pages;
+}
+
+void ft_pages_rest(void *block, int64_t bytes)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)block;
+    uintptr_t begin = (at + page - 1) / page * page, end = (at + (uintptr_t)bytes) / page * page;
+    if (begin < end) (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
 }
 
 void ft_pages_free(void *pages, int64_t bytes)

@@ -26,6 +26,10 @@ bool ft_size_mul(int64_t n, int64_t size, int64_t *out);
 void *ft_pages_alloc(int64_t bytes);
 void ft_pages_free(void *pages, int64_t bytes);
 
+/* Gives the memory within a block back to the system, as far as it is whole pages: zeros are there
+ * then. */
+void ft_pages_rest(void *block, int64_t bytes);
+
 /* Number of blocks alive, and of allocations ever made (any thread). */
 int64_t ft_alloc_live(void);
 int64_t ft_alloc_count(void);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "engine/internal.h"
 #include "state/outputs.h"
@@ -56,6 +57,21 @@ static void forget_rows(const ft_run *run, int s)
                    (size_t)b->params[ft_graph_grad_term(g, t)->param].spec.shape.dims[0]);
 }
 
+/* Legs change what mirrors are of; those of other processes' parameters take no memory meanwhile.
+ */
+static void forget_mirrors(ft_run *run)
+{
+    const ft_blueprint *b = run->blueprint;
+    for (int p = 0; p < b->n_params; p++) {
+        mirror *m = &run->mirrors[p];
+        if (m->is_new && !owner_is_here(run, p)) {
+            ft_pages_rest(m->param, ft_spec_bytes(&b->params[p].spec));
+            ft_pages_rest(m->state, ft_blueprint_state_bytes(b, p));
+        }
+        m->is_new = false;
+    }
+}
+
 static void reset(ft_run *run)
 {
     const ft_blueprint *b = run->blueprint;
@@ -75,7 +91,7 @@ static void reset(ft_run *run)
         forget_rows(run, s);
     }
     for (int i = 0; i < b->batch_slots; i++) atomic_store(&run->batches[i].finished, 0);
-    for (int p = 0; p < b->n_params; p++) run->mirrors[p].is_new = false;
+    forget_mirrors(run);
     memset(run->norms, 0, (size_t)run->norms_bytes);
     for (int d = 0; d < b->cut.n_devices; d++) {
         worker *w = &run->workers[d];
