@@ -119,6 +119,34 @@ describe("several processes", function()
       resume("disk/run")
    end)
 
+   it("save what one of them owns that sees another file system", function()
+      local _, _, code = process.shell("unshare -m true")
+      if code ~= 0 then return pending("no mount namespaces") end
+      local out = scratch .. "/blind"
+      core.sys.mkdir(out)
+      local _, err, ended = process.shell(several.command(2, words("blind", 2), 200,
+         { [1] = ([[unshare -m sh -c 'mount -t tmpfs none %s && mkdir -p %s && exec "$@"' sh]])
+            :format(out, out .. "/checkpoints") }) .. " </dev/null")
+      assert.equal(0, ended, err)
+      assert_whole("blind")
+   end)
+
+   it("name who cannot write what it owns, and go on from what is whole", function()
+      local name = "limit"
+      local command = several.command(2, words(name, 2), 200,
+         { [1] = [[sh -c 'trap "" XFSZ; exec "$@"' sh]] })
+      local _, _, ended = try(name, command, "saved; prlimit --fsize=512 --pid $(pids 1); "
+         .. "wait $launcher")
+      assert.equal(6, ended, said(name))
+      assert.matches("ftpipe: step %d+ could not be saved: rank 1 %(host [^)]+%): /[^\n]*"
+         .. "%.safetensors: cannot write: File too large; /[^\n]+ is whole, %-%-resume goes on "
+         .. "from it", said(name))
+      for _, file in ipairs(core.sys.list_dir(scratch .. "/limit/checkpoints")) do
+         assert.is_nil(file:find("tmp", 1, true))
+      end
+      resume(name)
+   end)
+
    it("go on, or name who was lost, when the network loses 30 % of what it carries", function()
       local why = several.no_machines("1e9", "0.1")
       if why then return pending("cannot be tried here: " .. why) end

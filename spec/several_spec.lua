@@ -89,6 +89,41 @@ describe("a run of several processes", function()
       assert.equal(one:match("ftpipe: [^\n]*"), two:match("ftpipe: [^\n]*"))
    end)
 
+   it("saves what others own without room for it at rank 0", function()
+      local out, err, code = several.run(2, { "-e", ([[
+         local core = require("ftpipe.core")
+         local pipeline = require("spec.support.pipeline")
+         local function mb()
+            collectgarbage()
+            local status = core.sys.read_file("/proc/self/status")
+            return tonumber(status:match("VmRSS:%%s+(%%d+)")) / 1000
+         end
+         local plan, o = pipeline.plan { devices = "hosts:2xcpu:1", d_model = 256, d_ff = 4096,
+            steps = 2, batch = 4, dropout = 0 }
+         local run, list = require("ftpipe.run.ranks").run(plan), {}
+         for i, param in ipairs(plan.graphs[1]:params()) do
+            list[#list + 1] = { name = param.name, tensor = { param = i } }
+            for k, part in ipairs(run:state_names(i)) do
+               list[#list + 1] = { name = param.name .. part, tensor = { param = i, part = k } }
+            end
+         end
+         run:refresh()
+         pipeline.steps(run, plan, o, 1, 2)
+         local before = mb()
+         run:write(%q, list)
+         local written = mb()
+         for i in ipairs(plan.graphs[1]:params()) do run:state(i) end
+         local fetched = mb()
+         run:begin(2, 3)
+         print(before, written, fetched, mb())]]):format(scratch .. "/room") })
+      assert.equal(0, code, err)
+      local before, written, fetched, again = out:match("(%S+)\t(%S+)\t(%S+)\t(%S+)\n$")
+      local taken = fetched - before
+      assert.is_true(taken > 50, out) -- half of the parameters and of their state
+      assert.is_true(written - before < .1 * taken, out)
+      assert.is_true(again - before < .5 * taken, out)
+   end)
+
    it("refuses programs that are not the same, by rank", function()
       local other = core.sys.executable():gsub("[^/]+$", "ftpipe_check")
       if not core.sys.exists(other) then return pending("there is no second program") end

@@ -2,8 +2,11 @@
  */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "engine_run.h"
+#include "io/io.h"
+#include "place.h"
 #include "worlds.h"
 
 enum { BATCHES = 10, DRAINED = 4, LEGS = 3, WEIGHTS = HIDDEN * HIDDEN, STATES = 2 };
@@ -300,6 +303,79 @@ static void test_ranks_compute_what_one_process_does(void)
     CHECK(tried == 10 * 5 + 3 * 3);
 }
 
+/* -- saving ------------------------------------------------------------------------------------ */
+
+enum { MOST_SAVED = 1 + PARAMS * (1 + STATES) };
+
+typedef struct saver {
+    job j;
+    char path[512];
+} saver;
+
+/* A tensor of rank 0's, parameters, and their state. */
+static int list_saved(const ft_run *run, ft_saved *out, char (*names)[32])
+{
+    static float own[3] = {1, 2, 3};
+    const ft_spec spec = {FT_F32, ft_shape_of(3)};
+    int n = 0;
+    out[n++] = (ft_saved){"own", ft_view_of(&spec, own), -1, -1};
+    for (int p = 0; p < PARAMS; p++)
+        for (int part = -1; part < 0 || ft_run_state_name(run, p, part); part++, n++) {
+            snprintf(names[n], sizeof names[n], "%d %s", p,
+                     part < 0 ? "itself" : ft_run_state_name(run, p, part));
+            out[n] = (ft_saved){.name = names[n], .param = p, .part = part};
+        }
+    return n;
+}
+
+static void train_and_save(ft_run *run, job *j)
+{
+    ft_error err;
+    ft_saved tensors[MOST_SAVED];
+    char names[MOST_SAVED][32];
+    const saver *s = (const saver *)(const void *)j; /* its first member */
+    begin(run);
+    if (!went(train_leg(run, j, 0, 1, BATCHES, &j->o, &err), &err)) return;
+    int n = list_saved(run, tensors, names);
+    HOLDS(n == MOST_SAVED);
+    went(ft_run_write(run, s->path, tensors, n, &err), &err);
+    tensors[1].param = PARAMS;
+    HOLDS(ft_run_write(run, s->path, tensors, n, &err) == FT_INVALID);
+}
+
+static void take_part_and_save(int rank, void *user)
+{
+    take_part_in(rank, user, train_and_save);
+}
+
+/* What several ranks write into a file is what one process writes. */
+static void test_ranks_save_what_one_process_does(void)
+{
+    static saver one, all; /* large */
+    place p = place_new();
+    ft_error err;
+    ft_run *run = NULL;
+    char *wanted = NULL, *found = NULL;
+    int64_t wanted_size = 0, size = 0;
+    one.j = all.j = (job){.rate = 0.05};
+    all.j.crew = &crews[4];
+    snprintf(one.path, sizeof one.path, "%s", in(&p, "one"));
+    snprintf(all.path, sizeof all.path, "%s", in(&p, "all"));
+    if (CHECK(prepare(&one.j, &ways[2], 3)) &&
+        CHECK_STATUS(ft_run_new(&run, one.j.b[0], &err), FT_OK))
+        train_and_save(run, &one.j);
+    ft_run_free(run);
+    if (CHECK(prepare(&all.j, &ways[2], 3))) run_ranks(3, take_part_and_save, &all);
+    forget(&one.j);
+    forget(&all.j);
+    CHECK_STATUS(ft_file_read(one.path, &wanted, &wanted_size, &err), FT_OK);
+    CHECK_STATUS(ft_file_read(all.path, &found, &size, &err), FT_OK);
+    CHECK(size == wanted_size && memcmp(found, wanted, (size_t)size) == 0);
+    ft_free(wanted);
+    ft_free(found);
+    CHECK(place_free(&p) == 2); /* no mark is left */
+}
+
 /* -- failures ---------------------------------------------------------------------------------- */
 
 /* Rank 0 trains until it fails, then tries again. */
@@ -400,6 +476,7 @@ static void test_clocks_of_others(void)
 int main(void)
 {
     RUN(test_ranks_compute_what_one_process_does);
+    RUN(test_ranks_save_what_one_process_does);
     RUN(test_clocks_of_others);
     RUN(test_not_finite);
     RUN(test_failing_devices);

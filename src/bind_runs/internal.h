@@ -27,5 +27,7 @@ ft_holdings script_holdings(lua_State *L, const ft_blueprint *blueprint, const f
 /* blueprint:run(), and the class of what it gives. */
 int script_run_new(lua_State *L);
 void script_run_class(lua_State *L);
+/* run:write() */
+int script_run_write(lua_State *L, ft_run *run);
 
 #endif

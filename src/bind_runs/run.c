@@ -120,6 +120,28 @@ static int run_state(lua_State *L)
     return 1;
 }
 
+/*** The parts of a parameter's optimizer state; nothing is brought here.
+ * @function run:state_names
+ * @tparam int number in the graph's order of parameters
+ * @treturn table a list of names; empty for what is not trained */
+static int run_state_names(lua_State *L)
+{
+    const shared_run *shared = check_run(L, 1);
+    int i = (int)script_check_index(L, 2, ft_run_n_params(shared->run), "parameter");
+    const char *name;
+    lua_createtable(L, FT_MAX_STATE_PARTS, 0);
+    for (int part = 0; (name = ft_run_state_name(shared->run, i, part)); part++) {
+        lua_pushstring(L, name);
+        lua_rawseti(L, -2, part + 1);
+    }
+    return 1;
+}
+
+static int run_write(lua_State *L)
+{
+    return script_run_write(L, check_run(L, 1)->run);
+}
+
 /*** To be called after parameters were written: replicas and packed copies follow.
  * @function run:refresh */
 static int run_refresh(lua_State *L)
@@ -419,13 +441,26 @@ static int run_measured(lua_State *L)
 
 void script_run_class(lua_State *L)
 {
-    static const luaL_Reg methods[] = {
-        {"param", run_param},       {"refresh", run_refresh},     {"begin", run_begin},
-        {"wants", run_wants},       {"feed", run_feed},           {"next", run_next},
-        {"finish", run_finish},     {"progress", run_progress},   {"describe", run_describe},
-        {"measured", run_measured}, {"swap_rate", run_swap_rate}, {"free", run_free},
-        {"state", run_state},       {"drain", run_drain},         {"busy", run_busy},
-        {"give_up", run_give_up},   {"serve", run_serve},         {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"param", run_param},
+                                       {"refresh", run_refresh},
+                                       {"begin", run_begin},
+                                       {"wants", run_wants},
+                                       {"feed", run_feed},
+                                       {"next", run_next},
+                                       {"finish", run_finish},
+                                       {"progress", run_progress},
+                                       {"describe", run_describe},
+                                       {"measured", run_measured},
+                                       {"swap_rate", run_swap_rate},
+                                       {"free", run_free},
+                                       {"state", run_state},
+                                       {"drain", run_drain},
+                                       {"busy", run_busy},
+                                       {"give_up", run_give_up},
+                                       {"serve", run_serve},
+                                       {"write", run_write},
+                                       {"state_names", run_state_names},
+                                       {NULL, NULL}};
     static const luaL_Reg meta[] = {{"__gc", run_free}, {NULL, NULL}};
     script_class(L, RUN, methods, meta);
     lua_pop(L, 1);

@@ -22,5 +22,9 @@ ft_tensor **script_push_tensor_box(lua_State *L);
 ft_tensor *script_check_tensor(lua_State *L, int i);
 ft_tensor *script_test_tensor(lua_State *L, int i);
 const ft_view *script_check_view(lua_State *L, int i);
+/* Of element i of the list at t, a table: its "name", which is at t + 1; pushes its "tensor", which
+ * is at t + 2, whatever that is. Nothing here allocates in Lua, so what the list holds stays
+ * alive. */
+const char *script_push_named(lua_State *L, int t, int i);
 
 #endif

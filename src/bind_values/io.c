@@ -185,18 +185,24 @@ static void push_field(lua_State *L, int t, int i, int k)
     lua_remove(L, -2);
 }
 
-/* Fills *out from element i of the list at t; "name" is at t + 1, "tensor" at t + 2. Nothing here
- * allocates in Lua, so what the list holds stays alive. */
-static void check_named(lua_State *L, int t, int i, ft_named_view *out)
+const char *script_push_named(lua_State *L, int t, int i)
 {
     push_field(L, t, i, t + 1);
-    push_field(L, t, i, t + 2);
-    const ft_tensor *tensor = script_test_tensor(L, lua_gettop(L));
-    if (lua_type(L, -2) != LUA_TSTRING || strlen(lua_tostring(L, -2)) != lua_objlen(L, -2))
+    if (lua_type(L, -1) != LUA_TSTRING || strlen(lua_tostring(L, -1)) != lua_objlen(L, -1))
         script_arg_error(L, t, "element %d: name is not a string without NUL bytes", i);
+    const char *name = lua_tostring(L, -1);
+    lua_pop(L, 1);
+    push_field(L, t, i, t + 2);
+    return name;
+}
+
+static void check_named(lua_State *L, int t, int i, ft_named_view *out)
+{
+    const char *name = script_push_named(L, t, i);
+    const ft_tensor *tensor = script_test_tensor(L, lua_gettop(L));
     if (!tensor) script_arg_error(L, t, "element %d: tensor is no tensor, or was freed", i);
-    *out = (ft_named_view){lua_tostring(L, -2), *ft_tensor_view(tensor)};
-    lua_pop(L, 2);
+    *out = (ft_named_view){name, *ft_tensor_view(tensor)};
+    lua_pop(L, 1);
 }
 
 /*** Writes a safetensors file, whole or not at all.

@@ -51,6 +51,22 @@ ft_status ft_run_fetch(ft_run *run, int param, ft_error *err);
 ft_view ft_run_param(const ft_run *run, int param);
 /* One tensor of its optimizer state; false when there is no such part. */
 bool ft_run_state(const ft_run *run, int param, int part, const char **name, ft_view *out);
+/* The name of such a part, without bringing it; NULL past the last. */
+const char *ft_run_state_name(const ft_run *run, int param, int part);
+
+/* A tensor for a file: the view; or a parameter of the run, or a part of its optimizer's state. */
+typedef struct ft_saved {
+    const char *name;
+    ft_view view;
+    int param; /* -1: the view */
+    int part;  /* -1: the parameter itself */
+} ft_saved;
+/* Writes a safetensors file, as ft_safetensors_write does. What other processes own they write
+ * there themselves where they see the file, which then is there before it is whole: `path` is in a
+ * directory that has another name until this returned. FT_INVALID during a leg; a failure of
+ * another process names it. */
+ft_status ft_run_write(ft_run *run, const char *path, const ft_saved *list, int n, ft_error *err);
+
 /* To be called after parameters were written: copies them to replicas and packs them. */
 ft_status ft_run_refresh(ft_run *run, ft_error *err);
 

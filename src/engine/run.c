@@ -410,6 +410,15 @@ ft_view ft_run_param(const ft_run *run, int param)
                       m->param ? m->param : param_at(run, param));
 }
 
+const char *ft_run_state_name(const ft_run *run, int param, int part)
+{
+    ft_state_part parts[FT_MAX_STATE_PARTS];
+    int64_t bytes = 0;
+    if (!run->blueprint->params[param].n_terms || part < 0) return NULL;
+    return part < ft_blueprint_state(run->blueprint, param, parts, &bytes) ? parts[part].name
+                                                                           : NULL;
+}
+
 bool ft_run_state(const ft_run *run, int param, int part, const char **name, ft_view *out)
 {
     const mirror *m = &run->mirrors[param];

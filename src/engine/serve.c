@@ -102,6 +102,28 @@ static void fetch(const ft_run *run, int param)
     reply(run, fine, page, bytes + state);
 }
 
+static void send_part(const ft_run *run, const control *c)
+{
+    const ft_error fine = {FT_OK, ""};
+    const piece p = {(int32_t)c->number, (int32_t)c->part, 0};
+    ft_view view = piece_view(run, &p);
+    ft_spec spec = ft_view_spec(&view);
+    int64_t bytes = ft_spec_bytes(&spec);
+    char *page = new_page(bytes);
+    if (page) memcpy(page + sizeof fine, view.data, (size_t)bytes);
+    reply(run, fine, page, bytes);
+}
+
+static void write_pieces(const ft_run *run, int n, const char *data)
+{
+    ft_error error = {FT_OK, ""};
+    bool wrote = false;
+    ranks_write(run, data, n, &wrote, &error);
+    char *page = new_page(sizeof wrote);
+    if (page) memcpy(page + sizeof error, &wrote, sizeof wrote);
+    reply(run, error, page, sizeof wrote);
+}
+
 /* A parameter, or its state, in every stage here that has it: at its owner, or as a copy. */
 static void store(ft_run *run, int param, bool state, const char *data)
 {
@@ -136,6 +158,8 @@ static bool serve(server *s, const control *c, const char *data)
         ft_run_refresh(s->run, &error);
         reply(s->run, error, new_page(0), 0);
         break;
+    case SAY_WRITE: write_pieces(s->run, (int)c->number, data); break;
+    case SAY_SEND: send_part(s->run, c); break;
     case SAY_FREE: return false;
     }
     return true;

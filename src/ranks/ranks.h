@@ -5,6 +5,7 @@
 #ifndef FT_RANKS_H
 #define FT_RANKS_H
 
+#include "io/io.h"
 #include "state/run.h"
 
 /* What rank 0 says; bytes may follow. */
@@ -17,13 +18,16 @@ typedef enum {
     SAY_STORE,       /* a parameter */
     SAY_STORE_STATE, /* its optimizer's state */
     SAY_REFRESH,     /* replied to */
+    SAY_WRITE,       /* so many pieces of a file; replied to, with whether the rank sees it and has
+                        written what it owns (save.c) */
+    SAY_SEND,        /* a part of a parameter; replied to, with it */
     SAY_FREE
 } say_kind;
 
 typedef struct control {
     int32_t kind;
     int32_t evaluates; /* of the run of evaluation */
-    int64_t number, first_step;
+    int64_t number, first_step, part;
     double rate;
 } control;
 
@@ -48,6 +52,23 @@ void ranks_drain(ft_run *run);
 ft_status ranks_fetch(ft_run *run, int param, ft_error *err);
 void ranks_store(ft_run *run, int param);
 ft_status ranks_refresh(ft_run *run, ft_error *err);
+
+/* A parameter (part -1) or a part of its optimizer's state, and its place in a file. */
+typedef struct piece {
+    int32_t param, part;
+    int64_t at;
+} piece;
+/* What it is; where it is owned by this process, with its data. */
+ft_view piece_view(const ft_run *run, const piece *p);
+/* At rank 0: has the others write the pieces that they own into a file with that mark; hears, by
+ * rank, who has; writes one that its owner has not, when that has sent it. */
+ft_status ranks_say_write(const ft_run *run, const char *path, const char mark[FT_MARK_BYTES],
+                          const piece *pieces, int n, ft_error *err);
+ft_status ranks_hear_written(const ft_run *run, bool *wrote, ft_error *err);
+ft_status ranks_bring(const ft_run *run, const piece *p, const bool *wrote, const ft_filler *file,
+                      ft_error *err);
+/* Elsewhere: does what ranks_say_write says, in the file that is meant. */
+ft_status ranks_write(const ft_run *run, const char *data, int n, bool *wrote, ft_error *err);
 
 /* Elsewhere: tells rank 0 that a batch is done here, and with what; a failure of this process. */
 void ranks_report(ft_run *run, int64_t batch);

@@ -333,7 +333,7 @@ end
 
 local function write_model(dir, o)
    core.sys.write_file(dir .. "/config.json", config_text(o))
-   return shards.write(dir, rows_of(o), o.shard_bytes)
+   return shards.write(dir, rows_of(o), o.shard_bytes, o.write_tensors)
 end
 
 local function write_files(dir, o)
@@ -369,7 +369,8 @@ end
 --    model came from: its tokenizer files, generation_config.json and unknown keys are taken over);
 --    write: function (dir, o) that writes something in place of config.json and weights
 --    dtype: "f32" or "bf16" of the weights, which are as they are if absent; shard_bytes: of a file
---    of weights, at most
+--    of weights, at most; write_tensors: in place of core.io.write, for tensors that have count and
+--    dtype alone
 -- @treturn int bytes of the weights; nil where o.write wrote
 -- @raise input or output failed
 -- @usage checkpoint.save("out/hf", { config = ckpt.config, tensors = params, source = ckpt })

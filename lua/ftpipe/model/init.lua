@@ -257,15 +257,18 @@ end
 --- Saves the model as a Hugging Face directory: all of it, or, of one with adapters, these alone.
 -- @tparam string dir
 -- @tparam table tensors by name
--- @tparam[opt] table list as graph:params() gives it; of a model with adapters
--- @tparam[opt] table modules names of what was trained whole beside adapters
+-- @tparam table with list (as graph:params() gives it), modules (names of what was trained whole
+--   beside adapters, or nil), write_tensors (in place of core.io.write, for such tensors)
 -- @local
-function Model:save(dir, tensors, list, modules)
-   local o = { config = self:saved_config(), tensors = tensors, source = self.files }
+function Model:save(dir, tensors, with)
+   local o = {
+      config = self:saved_config(), tensors = tensors, source = self.files,
+      write_tensors = with.write_tensors,
+   }
    if self.lora then
       function o.write(beside)
          local named_base = copy(self, { lora = copy(self.lora, { base = base_name(self) }) })
-         peft.write(beside, named_base, { list = list, tensors = tensors, modules = modules })
+         peft.write(beside, named_base, tensors, with)
       end
    end
    checkpoint.save(dir, o)

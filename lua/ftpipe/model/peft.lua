@@ -206,18 +206,19 @@ end
 --- Writes the files of a model's adapters into a directory that is there.
 -- @tparam string dir
 -- @tparam model model
--- @tparam table o list (as graph:params() gives it), tensors (by name), modules (names of what was
---   trained whole)
-function M.write(dir, model, o)
+-- @tparam table tensors by name
+-- @tparam table o list (as graph:params() gives it), modules (names of what was trained whole),
+--   write_tensors (in place of core.io.write, for such tensors)
+function M.write(dir, model, tensors, o)
    local list = {}
    for _, param in ipairs(o.list) do
       if adapters.saves(param) then
-         list[#list + 1] = { name = PREFIX .. param.name, tensor = o.tensors[param.name] }
+         list[#list + 1] = { name = PREFIX .. param.name, tensor = tensors[param.name] }
       end
    end
    table.sort(list, function(a, b) return a.name < b.name end)
    core.sys.write_file(dir .. "/" .. CONFIG, config_text(model, o.list, o.modules))
-   core.io.write(dir .. "/" .. WEIGHTS, list)
+   o.write_tensors(dir .. "/" .. WEIGHTS, list)
 end
 
 return M

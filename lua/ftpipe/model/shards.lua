@@ -23,24 +23,25 @@ function M.groups(rows, most)
    return groups
 end
 
-local function write_group(path, group)
+local function write_group(path, group, write_tensors)
    local tensors = {}
    for i, row in ipairs(group) do tensors[i] = { name = row.name, tensor = row.make() } end
-   core.io.write(path, tensors)
+   write_tensors(path, tensors)
 end
 
 --- Writes weights into a directory; the tensors of one file are held at a time.
 -- @tparam string dir
 -- @tparam table rows { name =, bytes =, make = (gives the tensor) }, in the order of the files
 -- @tparam[opt] number most bytes of tensors in a file; one file if absent
+-- @tparam[opt] function write_tensors (path, list) in place of core.io.write
 -- @treturn int bytes of all tensors
-function M.write(dir, rows, most)
+function M.write(dir, rows, most, write_tensors)
    local groups = M.groups(rows, most or math.huge)
    local map, total = {}, 0
    for i, group in ipairs(groups) do
       local name = #groups == 1 and WHOLE
          or WHOLE:gsub("%.", ("-%05d-of-%05d."):format(i, #groups), 1)
-      write_group(dir .. "/" .. name, group)
+      write_group(dir .. "/" .. name, group, write_tensors or core.io.write)
       for _, row in ipairs(group) do map[row.name], total = name, total + row.bytes end
    end
    if #groups > 1 then

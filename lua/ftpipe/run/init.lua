@@ -125,6 +125,21 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Saving.
 
+--- A parameter in the place of its tensor, which another process may have: run.engine:write takes
+-- it.
+local Owned = {}
+Owned.__index = Owned
+
+local function owned(param, i)
+   local count = 1
+   for _, dim in ipairs(param.dims) do count = count * dim end
+   return setmetatable({ param = i, elements = count }, Owned)
+end
+
+function Owned:count() return self.elements end
+
+function Owned.dtype() return "f32" end
+
 --- Saves the run as it is after this step, whole or not at all, unless that was done already;
 -- `latest` then points to it.
 -- @tparam boolean is_best `best` is to point to it, too, and hf/ to be its model
@@ -146,10 +161,14 @@ function Run:publish(path)
 end
 
 --- Saves the model as a Hugging Face directory; of one with adapters, these alone, as peft reads
--- them.
+-- them. Each process writes the parameters that it owns, where it sees the directory.
 function Run:save(dir)
-   bind_params(self) -- what other devices and processes have comes here
-   self.model:save(dir, self.params, self.plan.graphs[1]:params(), self.plan.modules)
+   local list, tensors = self.plan.graphs[1]:params(), {}
+   for i, param in ipairs(list) do tensors[param.name] = owned(param, i) end
+   self.model:save(dir, tensors, {
+      list = list, modules = self.plan.modules,
+      write_tensors = function(path, rows) self.engine:write(path, rows) end,
+   })
 end
 
 -- ---------------------------------------------------------------------------------------------

@@ -121,13 +121,14 @@ local function pack(list)
    return tensor
 end
 
---- Tensors of state.safetensors: the optimizer's by parameter and part, losses of all steps.
+--- Tensors of state.safetensors, as run.engine:write takes them: the optimizer's by parameter and
+-- part, losses of all steps.
 local function tensors_of(run)
    local list = { { name = "losses", tensor = pack(run.losses) } }
    for i, param in ipairs(run.plan.graphs[1]:params()) do
-      for _, part in ipairs(run.engine:state(i)) do
-         list[#list + 1] = { name = "optimizer/" .. param.name .. "/" .. part.name,
-            tensor = part.tensor }
+      for k, part in ipairs(run.engine:state_names(i)) do
+         list[#list + 1] = { name = "optimizer/" .. param.name .. "/" .. part,
+            tensor = { param = i, part = k } }
       end
    end
    return list
@@ -150,7 +151,7 @@ end
 local function write_files(run, dir)
    core.sys.mkdir(dir .. "/state")
    run:save(dir .. "/hf")
-   core.io.write(dir .. "/state/state.safetensors", tensors_of(run))
+   run.engine:write(dir .. "/state/state.safetensors", tensors_of(run))
    core.sys.write_file(record_file(dir),
       core.json.encode(record_of(run), { indent = 2 }) .. "\n")
    core.io.sync(dir)
