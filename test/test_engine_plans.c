@@ -50,6 +50,8 @@ typedef struct candidate {
     int node_stage[NODES], stage_device[STAGES];
     int replica_first[STAGES + 1], replica_device[2 * STAGES];
     double clip;
+    int task[2][STAGES]; /* of forwards, of backwards */
+    ft_tasks tasks;
     bool recompute[STAGES], splits[STAGES], edited, moved;
     ft_device devices[DEVICES];
     ft_plan *plan;
@@ -104,6 +106,25 @@ static void choose_replicas(candidate *c)
     c->cut.replica_device = c->replica_device;
 }
 
+/* Stages behind each other on one device make tasks, of every second plan that groups; what comes
+ * to the last stages may go back at once. Drawn apart, so that plans keep their numbers. */
+static void choose_tasks(candidate *c)
+{
+    ft_rng rng;
+    int number = 0, n = c->cut.n_stages;
+    ft_rng_init(&rng, 7, c->number);
+    if (!c->schedule->groups || c->cut.replica_first || ft_rng_below(&rng, 2)) return;
+    for (int back = 0; back < 2; back++)
+        for (int s = 0; s < n; s++) {
+            bool goes_on = s && c->stage_device[s] == c->stage_device[s - 1];
+            if (!goes_on || ft_rng_below(&rng, 2)) number++;
+            c->task[back][s] = number;
+        }
+    if (ft_rng_below(&rng, 2))
+        for (int s = n - 1; s >= 0 && c->task[1][s] == number; s--) c->task[0][s] = number;
+    c->tasks = (ft_tasks){c->task[0], c->task[1]};
+}
+
 /* Draws everything; `schedule` NULL: that too, and its weights. */
 static bool choose(candidate *c, const char *kind, uint64_t number, const ft_schedule *schedule,
                    ft_weights weights)
@@ -134,6 +155,7 @@ static bool choose(candidate *c, const char *kind, uint64_t number, const ft_sch
                       .together = c->schedule->synchronous};
     choose_cut(c);
     choose_replicas(c);
+    choose_tasks(c);
     c->clip = below(c, 3) == 0 ? 0.5 : 0;
     c->cut.late_norms = !c->schedule->synchronous && c->clip > 0;
     snprintf(devices, sizeof devices, "%s:%d", kind, c->cut.n_devices);
@@ -159,6 +181,7 @@ static ft_status make(candidate *c, ft_error *err)
                                   .device = c->stage_device,
                                   .replica_first = c->cut.replica_first,
                                   .replica_device = c->cut.replica_device,
+                                  .tasks = c->tasks,
                                   .micro_batches = c->cut.micro_batches,
                                   .n_batches = c->cut.n_batches,
                                   .weights = c->weights,
@@ -279,6 +302,7 @@ static ft_status move_state(candidate *c, ft_error *err)
     ft_fit fit = {.least = ft_rng_below(&rng, 3) == 0,
                   .spare = spare,
                   .classes = ft_rng_below(&rng, 4) ? ~0U : (unsigned)ft_rng_below(&rng, 256),
+                  .tasks = c->tasks,
                   .scope = (ft_residency_scope)ft_rng_below(&rng, 3),
                   .writes_back = ft_rng_below(&rng, 4) == 0,
                   .updates_at_home = ft_rng_below(&rng, 3) == 0,
@@ -403,7 +427,7 @@ static bool same(const outcome *a, const outcome *b)
 
 /* What became of all plans. */
 typedef struct tally {
-    int refused, completed, edited, judged, moved, with_norms, with_replicas, frozen;
+    int refused, completed, edited, judged, moved, with_norms, with_replicas, with_tasks, frozen;
     int by_schedule[32];
 } tally;
 
@@ -443,6 +467,7 @@ static void try_plan(ft_graph *const graphs[PARAMS], const char *kind, uint64_t 
         t->with_norms += ft_plan_has(c.plan, c.cut.n_stages - 1, FT_ACT_TAKE_NORMS);
         t->with_replicas += has_replicas(c.plan);
         t->moved += c.moved;
+        t->with_tasks += c.tasks.forward != NULL;
         t->frozen += frozen > 0;
         if (s < 32) t->by_schedule[s]++;
         replayed = train_by(&c, false, &again);
@@ -465,16 +490,18 @@ static void try_plans(const char *kind, uint64_t first, int n)
     for (int i = 0; i < PARAMS; i++) graphs[i] = make_frozen_graph(ROWS, "loss", i);
     if (!CHECK(graphs[0] && graphs[1] && graphs[2])) return;
     for (int i = 0; i < n; i++) try_plan(graphs, kind, first + (uint64_t)i, &t);
-    printf("%d plans on %s: %d refused before the start, %d completed (%d of them edited, %d with "
-           "moves, %d with late norms, %d with replicas, %d with frozen weights), %d as one "
-           "device\n",
-           n, kind, t.refused, t.completed, t.edited, t.moved, t.with_norms, t.with_replicas,
-           t.frozen, t.judged);
+    printf(
+        "%d plans on %s: %d refused before the start, %d completed (%d of them edited, %d with "
+        "moves, %d with late norms, %d with replicas, %d with tasks, %d with frozen weights), %d "
+        "as one device\n",
+        n, kind, t.refused, t.completed, t.edited, t.moved, t.with_norms, t.with_replicas,
+        t.with_tasks, t.frozen, t.judged);
     CHECK(t.refused + t.completed == n);
     if (n >= 200) { /* nothing is left out by chance */
         CHECK(t.completed > n / 3 && t.refused > n / 20 && t.judged > n / 10);
         CHECK(t.edited > n / 50 && t.moved > n / 10);
         CHECK(t.with_norms > n / 100 && t.with_replicas > n / 50 && t.frozen > n / 10);
+        CHECK(t.with_tasks > n / 200);
         for (int s = 0; ft_schedules[s]; s++)
             CHECK(t.by_schedule[s] > 0 || ft_schedules[s]->replicates);
     }

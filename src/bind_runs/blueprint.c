@@ -84,6 +84,7 @@ static ft_status make_plan(ft_plan **out, const ft_cut *cut, const ft_schedule *
     const ft_pipeline pipeline = {.n_stages = cut->n_stages,
                                   .n_devices = cut->n_devices,
                                   .device = cut->stage_device,
+                                  .tasks = asked->tasks,
                                   .replica_first = cut->replica_first,
                                   .replica_device = cut->replica_device,
                                   .micro_batches = cut->micro_batches,
@@ -142,6 +143,18 @@ static void opt_places(lua_State *L, ft_cut *cut)
     cut->replica_device = all;
 }
 
+ft_tasks script_opt_tasks(lua_State *L, int t, int n_stages)
+{
+    static const char *const names[] = {"forward", "backward", NULL};
+    lua_getfield(L, t, "tasks");
+    if (lua_isnil(L, -1)) return (ft_tasks){NULL, NULL};
+    int own = lua_gettop(L);
+    script_check_table(L, own);
+    script_options(L, own, names);
+    return (ft_tasks){opt_list(L, own, names[0], n_stages, 1),
+                      opt_list(L, own, names[1], n_stages, 1)};
+}
+
 /* By stage whether backwards come in halves; on the stack. */
 static const bool *push_splits(lua_State *L, const ft_schedule *schedule, int n)
 {
@@ -158,15 +171,15 @@ static const bool *push_splits(lua_State *L, const ft_schedule *schedule, int n)
  *   later), staleness, max_staleness, apart (true: no update waits for gradients of other stages,
  *   but for those of shared weights), waiting (by stage: gradients of weights that wait, at most;
  *   as many as the schedule says when it is absent), batches (of the longest leg), clip (above 0:
- *   every update knows the norm of all gradients), costs (by device, see profile.measure; false
- *   where modelled)
+ *   every update knows the norm of all gradients), tasks ({ forward = , backward = }: by stage the
+ *   number of its task, see ft_tasks), costs (by device, see profile.measure; false where modelled)
  * @treturn schedule_plan for engine.blueprint with the same graphs */
 int script_engine_plan(lua_State *L)
 {
-    static const char *const names[] = {
-        "graphs",        "node_stage",    "stage_device", "recompute", "devices",
-        "schedule",      "micro_batches", "staleness",    "batches",   "costs",
-        "max_staleness", "clip",          "apart",        "waiting",   NULL};
+    static const char *const names[] = {"graphs",  "node_stage", "stage_device",  "recompute",
+                                        "devices", "schedule",   "micro_batches", "staleness",
+                                        "batches", "costs",      "max_staleness", "clip",
+                                        "apart",   "waiting",    "tasks",         NULL};
     ft_error err = {FT_OK, ""};
     ft_cut cut = {0};
     ft_machine machine;
@@ -185,6 +198,7 @@ int script_engine_plan(lua_State *L)
     script_opt_bound(L, 1, &asked);
     lua_getfield(L, 1, "waiting");
     if (lua_toboolean(L, -1)) asked.most_waiting = opt_list(L, 1, "waiting", cut.n_stages, 0);
+    asked.tasks = script_opt_tasks(L, 1, cut.n_stages);
     const ft_schedule *schedule = script_push_schedule(L, 1, "1f1b");
     cut.forward_only = schedule->forward_only;
     cut.splits = push_splits(L, schedule, cut.n_stages);

@@ -10,6 +10,10 @@
 /* The blueprint in the box at index i. */
 ft_blueprint *script_check_blueprint(lua_State *L, int i);
 
+/* The field `tasks` of the table at t, { forward = , backward = } by stage; on the stack. None
+ * where it is absent. */
+ft_tasks script_opt_tasks(lua_State *L, int t, int n_stages);
+
 /* core.engine.plan, core.engine.blueprint, and the class of what the latter gives. */
 int script_engine_plan(lua_State *L);
 int script_engine_blueprint(lua_State *L);

@@ -108,13 +108,13 @@ static ft_residency_scope opt_scope(lua_State *L, int t)
  *   action, has ended, though there is room), writes_back (true: whatever leaves is copied),
  *   updates_at_home (true: in host memory, where the optimizer's state stays), far_ahead (true:
  *   loads stand further before what needs them), room (share of the budget over the least that is
- *   left to such loads), spreads (true: what leaves is no neighbours)
+ *   left to such loads), spreads (true: what leaves is no neighbours), tasks (of engine.plan)
  * @treturn string the text of a plan */
 int script_blueprint_fit(lua_State *L)
 {
-    static const char *const names[] = {
-        "least",           "spare",     "classes", "scope",   "writes_back",
-        "updates_at_home", "far_ahead", "room",    "spreads", NULL};
+    static const char *const names[] = {"least",       "spare",           "classes",   "scope",
+                                        "writes_back", "updates_at_home", "far_ahead", "room",
+                                        "spreads",     "tasks",           NULL};
     ft_error err;
     ft_plan *plan;
     ft_text text = {0};
@@ -129,6 +129,7 @@ int script_blueprint_fit(lua_State *L)
     const ft_fit fit = {.least = script_opt_bool(L, 2, "least", false),
                         .spare = spare,
                         .classes = opt_classes(L, 2),
+                        .tasks = script_opt_tasks(L, 2, ft_blueprint_plan(b)->n_stages),
                         .scope = opt_scope(L, 2),
                         .writes_back = script_opt_bool(L, 2, "writes_back", false),
                         .updates_at_home = script_opt_bool(L, 2, "updates_at_home", false),

@@ -63,6 +63,7 @@ static ft_status prepare(const ft_blueprint *b, const ft_fit *fit, ft_residency 
     *out = (ft_residency){.plan = &b->plan,
                           .bytes = (const int64_t(*)[FT_MEMORY_CLASSES])bytes,
                           .capacity = capacity,
+                          .tasks = fit->tasks,
                           .ahead = ahead,
                           .room = fit->room,
                           .spreads = fit->spreads,

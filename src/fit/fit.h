@@ -9,6 +9,7 @@ typedef struct ft_fit {
     bool least;           /* as little memory as there can be, whatever the budgets */
     const int64_t *spare; /* by device: bytes that are left of its budget */
     unsigned classes;     /* that may move, as bits; of what cannot, none do */
+    ft_tasks tasks;       /* that the blueprint's plan was made with */
     ft_residency_scope scope;
     bool writes_back, updates_at_home; /* as of ft_residency */
     bool far_ahead;                    /* loads stand FT_LOADS_FAR_AHEAD */

@@ -67,6 +67,11 @@ bool ft_action_moves(const ft_action *a)
     return ft_action_item(a->kind) == FT_ITEM_CLASS;
 }
 
+bool ft_tasks_go_back(const ft_tasks *tasks, int stage)
+{
+    return tasks->forward && tasks->forward[stage] == tasks->backward[stage];
+}
+
 unsigned ft_action_needs(const ft_action *a)
 {
     static const unsigned needs[FT_ACT_COUNT] = {

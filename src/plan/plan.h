@@ -120,6 +120,18 @@ enum { FT_ACTION_TEXT = 80 }; /* bytes for ft_action_text */
 /* "F0.3.2" or "O0.3.2:activations": letter, stage, batch, micro-batch, item. Returns text. */
 const char *ft_action_text(char text[FT_ACTION_TEXT], const ft_action *action);
 
+/* What a device does at once, where it takes all micro-batches of a batch through one task after
+ * the other. By stage: forwards of stages with one number are a task, and so are backwards, with
+ * the updates behind them; a micro-batch goes through all stages of a task, then the next one. A
+ * stage whose two numbers are one has both in one task: what has come forward through it goes back.
+ * NULL: forwards and backwards of each stage by themselves. */
+typedef struct ft_tasks {
+    const int *forward, *backward;
+} ft_tasks;
+
+/* Whether what comes forward through the stage goes back in the same task. */
+bool ft_tasks_go_back(const ft_tasks *tasks, int stage);
+
 /* Data that passes from one stage's action to another's. from != to. A slot is taken when the
  * action that fills it starts, and is free again when the action that reads it has ended. A stage
  * passes something to itself only between its replicas: X->R, R->U and U->W. */

@@ -11,8 +11,9 @@
 /* When something leaves a device that has room for it. */
 typedef enum {
     FT_SCOPE_PLAN,  /* never */
-    FT_SCOPE_GROUP, /* when a task has ended: actions of one kind of one stage that stand one behind
-                       the other, with the reduce and the update behind backwards */
+    FT_SCOPE_GROUP, /* when a task has ended: those of the request; without any, actions of one kind
+                       of one stage that stand one behind the other, with the reduce and the update
+                       behind backwards */
     FT_SCOPE_ACTION, /* when an action has ended, or a reduce and the update behind it */
 } ft_residency_scope;
 
@@ -23,6 +24,8 @@ typedef struct ft_residency {
                                                   (base/memory_class.h), of activations those
                                                   of one micro-batch; 0 of what stays */
     const int64_t *capacity;                   /* by device: that all of these may take at once */
+    ft_tasks tasks; /* that the plan was made with: the least is what one of them needs, so that
+                       nothing comes twice within one */
     int ahead; /* actions that a load may stand before what needs it, where there is room, and that
                   an update in host memory may stand behind its place */
     double room; /* of what the capacity has over the least, the share that is left to such loads */
@@ -50,7 +53,8 @@ bool ft_plan_volumes(const ft_plan *plan, const ft_seating *seating,
  */
 enum { FT_LOADS_AHEAD = 8, FT_LOADS_FAR_AHEAD = 3 * FT_LOADS_AHEAD };
 
-/* By device, the most that one action needs: with less there is no plan. */
+/* By device, the most that one action needs: with less there is no plan. With tasks, the most that
+ * one of these needs at once. */
 ft_status ft_residency_least(const ft_residency *request, int64_t *least, ft_error *err);
 
 /* The plan with its moves; volumes by device. FT_INFEASIBLE names the action whose own needs are

@@ -142,6 +142,51 @@ static int needs_of(const planner *p, const ft_action *a, int *out)
     return n;
 }
 
+/* Of what is per batch behind a batch's last backward: gradients are passed on and summed, then
+ * they change weights, which are passed on. */
+static bool is_step(const ft_action *a)
+{
+    return a->kind == FT_ACT_EXCHANGE || a->kind == FT_ACT_REDUCE || a->kind == FT_ACT_UPDATE ||
+           a->kind == FT_ACT_ADOPT;
+}
+
+static int task_of(const planner *p, const ft_action *a)
+{
+    const ft_tasks *tasks = &p->q->tasks;
+    return (a->kind == FT_ACT_FORWARD ? tasks->forward : tasks->backward)[a->stage];
+}
+
+/* Whether the action behind the one at `at` is of its task. */
+static bool task_goes_on(const planner *p, int64_t at)
+{
+    const ft_action *a = &p->list[at], *b = &p->list[at + 1];
+    if (at + 1 == p->n) return false;
+    if (p->q->tasks.forward) return a->batch == b->batch && task_of(p, a) == task_of(p, b);
+    if (a->stage != b->stage) return false;
+    if (is_step(a) && is_step(b)) return true;
+    return a->kind == b->kind || (a->kind == (int)p->last[a->stage] && is_step(b));
+}
+
+/* What an action of a task has needed and a later one of it needs is there between them. */
+static ft_status find_least_of_tasks(planner *p, ft_error *err)
+{
+    int64_t *more = ft_arena_array(p->arena, p->n + 2, sizeof *more);
+    int64_t *end = ft_arena_array(p->arena, p->n + 1, sizeof *end), there = 0;
+    if (!more || !end) return no_memory(err);
+    for (int64_t at = p->n - 1; at >= 0; at--) end[at] = task_goes_on(p, at) ? end[at + 1] : at + 1;
+    for (int64_t u = 0; u < p->first_use[p->n]; u++) {
+        const use *now = &p->uses[u], *later = now->later >= 0 ? &p->uses[now->later] : NULL;
+        if (!later || later->at >= end[now->at]) continue;
+        more[now->at + 1] += p->items[now->item].bytes;
+        more[later->at] -= p->items[now->item].bytes;
+    }
+    for (int64_t at = 0; at < p->n; at++) {
+        there += more[at];
+        if (p->needed[at] + there > p->least) p->least = p->needed[at] + there;
+    }
+    return FT_OK;
+}
+
 ft_status residency_find_uses(planner *p, ft_error *err)
 {
     int64_t n = 0;
@@ -171,7 +216,7 @@ ft_status residency_find_uses(planner *p, ft_error *err)
         if (p->needed[i] > p->least) p->least = p->needed[i];
     }
     p->first_use[p->n] = n;
-    return FT_OK;
+    return p->q->tasks.forward ? find_least_of_tasks(p, err) : FT_OK;
 }
 
 /* -- stays ------------------------------------------------------------------------------------- */
@@ -313,34 +358,25 @@ static void send_home(planner *p, const ft_action *a)
     }
 }
 
-/* Of what is per batch behind a batch's last backward: gradients are passed on and summed, then
- * they change weights, which are passed on. */
-static bool is_step(const ft_action *a)
-{
-    return a->kind == FT_ACT_EXCHANGE || a->kind == FT_ACT_REDUCE || a->kind == FT_ACT_UPDATE ||
-           a->kind == FT_ACT_ADOPT;
-}
-
-/* Whether the next action goes on with the task of the one at `at`. */
+/* Whether what the action at `at` needs stays for the next one. */
 static bool goes_on(const planner *p, int64_t at)
 {
-    if (p->q->scope == FT_SCOPE_PLAN) return true;
-    if (at + 1 == p->n) return false;
+    if (p->q->scope == FT_SCOPE_GROUP) return task_goes_on(p, at);
     const ft_action *a = &p->list[at], *b = &p->list[at + 1];
-    if (a->stage != b->stage) return false;
-    if (is_step(a) && is_step(b)) return true;
-    if (p->q->scope == FT_SCOPE_ACTION) return false;
-    return a->kind == b->kind || (a->kind == (int)p->last[a->stage] && is_step(b));
+    return at + 1 < p->n && a->stage == b->stage && is_step(a) && is_step(b);
 }
 
 /* What leaves at the end of a task: all but, within a group, nothing. Activations leave when their
- * action has ended, as the next one is of another micro-batch. */
+ * action has ended, as the next one is of another micro-batch, but for those that go back at once.
+ */
 static void leave_scope(planner *p, int64_t at)
 {
-    bool task_goes_on = goes_on(p, at);
-    for (int k = 0; p->q->scope != FT_SCOPE_PLAN && k < p->n_items; k++) {
+    if (p->q->scope == FT_SCOPE_PLAN) return;
+    bool on = goes_on(p, at);
+    for (int k = 0; k < p->n_items; k++) {
         item *i = &p->items[k];
-        if (i->stay >= 0 && (i->class == FT_MEMORY_ACTIVATIONS || !task_goes_on)) close_stay(p, i);
+        bool waits = i->class == FT_MEMORY_ACTIVATIONS && !ft_tasks_go_back(&p->q->tasks, i->stage);
+        if (i->stay >= 0 && (waits || !on)) close_stay(p, i);
     }
 }
 

@@ -1,6 +1,7 @@
 /* schedule/group.c - orders that a device keeps whatever work takes: all micro-batches of a batch
  * through one of its stages, then through the next, where the schedule groups; else one micro-batch
- * through all of its stages, forward and back, then the next.
+ * through all of its stages, forward and back, then the next. Where stages make tasks, forward and
+ * back different ones, a task takes all micro-batches, each through all of its stages.
  *
  * Grouped, what a stage keeps is needed once for all of its forwards and once for all of its
  * backwards, and its update follows these at once. Forwards go from the stages that are furthest
@@ -9,6 +10,8 @@
  * its batch. Source: Li, Phanishayee, Murray, Kim: "Doing more with less: training large DNN models
  * on commodity servers for the masses", HotOS 2021 (Harmony). */
 #include "schedule/internal.h"
+
+#include <string.h>
 
 typedef struct group {
     const leg *leg;
@@ -71,15 +74,38 @@ static void put_rest(group *g, int batch)
             put(g, FT_ACT_ADOPT, g->stages[i], batch, 0);
 }
 
+/* The device's stages from `first` to before `end`, that are next to each other, are one task. */
+static bool is_task(const group *g, const int *task, int first, int end)
+{
+    if (end > g->n_stages || first < 0) return false;
+    return end == first + 1 || (task && task[g->stages[first]] == task[g->stages[end - 1]]);
+}
+
+/* Of a task, the stages whose micro-batches go back at once, or the others. */
+static void put_forwards(group *g, int first, int end, bool at_once, int batch, int m)
+{
+    for (int i = first; i < end; i++)
+        if (ft_tasks_go_back(&g->leg->pipeline->tasks, g->stages[i]) == at_once)
+            put_micro(g, FT_ACT_FORWARD, g->stages[i], batch, m);
+}
+
 static void put_grouped(group *g, int batch)
 {
-    for (int i = 0; i < g->n_stages; i++)
-        for (int m = 0; m < share_of(g, g->stages[i])->per_batch; m++)
-            put_micro(g, FT_ACT_FORWARD, g->stages[i], batch, m);
-    for (int i = g->n_stages - 1; i >= 0; i--) {
-        for (int m = 0; m < share_of(g, g->stages[i])->per_batch; m++)
-            put_micro(g, FT_ACT_BACKWARD, g->stages[i], batch, m);
-        put_steps(g, g->stages[i], batch);
+    const ft_tasks *tasks = &g->leg->pipeline->tasks;
+    for (int first = 0, end = 0; first < g->n_stages; first = end) {
+        while (is_task(g, tasks->forward, first, end + 1)) end++;
+        int n = share_of(g, g->stages[first])->per_batch;
+        for (int m = 0; m < n; m++) put_forwards(g, first, end, false, batch, m);
+    }
+    for (int first = g->n_stages, end = first; end > 0; end = first) {
+        while (is_task(g, tasks->backward, first - 1, end)) first--;
+        int n = share_of(g, g->stages[first])->per_batch;
+        for (int m = 0; m < n; m++) {
+            put_forwards(g, first, end, true, batch, m);
+            for (int i = end - 1; i >= first; i--)
+                put_micro(g, FT_ACT_BACKWARD, g->stages[i], batch, m);
+        }
+        for (int i = end - 1; i >= first; i--) put_steps(g, g->stages[i], batch);
     }
     put_rest(g, batch);
 }
@@ -119,14 +145,16 @@ static void find_late(const leg *l, int *waits, bool *late)
     for (int s = 0; s < p->n_stages; s++) late[s] |= waits[s] > depth[s];
 }
 
-/* The device's stages, the furthest from the loss first. */
+/* The device's stages, the furthest from the loss first; those that make tasks as they follow each
+ * other. */
 static void find_stages(group *g)
 {
     const int *depth = g->leg->depths.depth;
+    bool by_number = g->leg->pipeline->tasks.forward;
     for (int s = 0; s < g->leg->pipeline->n_stages; s++) {
         if (ft_seat_of(&g->leg->shares, s, g->device) < 0) continue;
         int at = g->n_stages++;
-        for (; at > 0 && depth[g->stages[at - 1]] < depth[s]; at--)
+        for (; at > 0 && !by_number && depth[g->stages[at - 1]] < depth[s]; at--)
             g->stages[at] = g->stages[at - 1];
         g->stages[at] = s;
     }
@@ -139,8 +167,34 @@ bool leg_has_group(const leg *l)
     return l->schedule->groups || l->schedule->replicates;
 }
 
+static bool are_together(const leg *l, int a, int b)
+{
+    const ft_stage_share *x = &l->shares.of[a], *y = &l->shares.of[b];
+    const int *device = l->shares.seat_device;
+    if (x->n != y->n || x->rule != y->rule) return false;
+    return !memcmp(device + x->first, device + y->first, (size_t)x->n * sizeof *device);
+}
+
+/* Stages of a task have the same micro-batches on the same devices. */
+static ft_status check_tasks(const leg *l, ft_error *err)
+{
+    const ft_tasks *tasks = &l->pipeline->tasks;
+    for (int s = 1; tasks->forward && s < l->pipeline->n_stages; s++)
+        for (int before = 0; before < s; before++) {
+            bool one = tasks->forward[s] == tasks->forward[before] ||
+                       tasks->backward[s] == tasks->backward[before];
+            if (one && !are_together(l, before, s))
+                return ft_fail(err, FT_INVALID,
+                               "schedule %s: stages %d and %d are in one task, expected them on "
+                               "the same devices",
+                               l->schedule->name, before, s);
+        }
+    return FT_OK;
+}
+
 static ft_status check_places(const leg *l, ft_error *err)
 {
+    FT_TRY(check_tasks(l, err));
     for (int s = 0; l->schedule->replicates && s < l->pipeline->n_stages; s++) {
         int n = l->shares.of[s].n, wanted = l->pipeline->n_devices;
         if (n != wanted)
@@ -179,9 +233,9 @@ ft_status leg_group(leg *l, ft_error *err)
         return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", p->n_stages);
     find_late(l, numbers, late);
     for (int seat = 0; seat < l->shares.n_seats; seat++) {
-        int per_batch = l->shares.of[l->shares.seat_stage[seat]].per_batch;
-        l->orders[seat] =
-            (stage_order){.versions = 1, .in_flight = l->schedule->groups ? per_batch : 1};
+        int stage = l->shares.seat_stage[seat], per_batch = l->shares.of[stage].per_batch;
+        bool holds_all = l->schedule->groups && !ft_tasks_go_back(&p->tasks, stage);
+        l->orders[seat] = (stage_order){.versions = 1, .in_flight = holds_all ? per_batch : 1};
     }
     for (int d = 0; d < p->n_devices; d++) {
         group g = {.leg = l, .device = d, .stages = numbers + p->n_stages, .late = late};

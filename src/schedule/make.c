@@ -100,6 +100,11 @@ static ft_status check_pipeline(const ft_pipeline *p, const ft_schedule *schedul
                            "pipeline: edge %d is not between forwards, which are all there is", e);
         FT_TRY(check_edge(p, e, err));
     }
+    if (p->tasks.forward && !schedule->groups)
+        return ft_fail(err, FT_INVALID,
+                       "schedule %s: stages in tasks are for an order that takes all micro-batches "
+                       "through one task, then the next",
+                       schedule->name);
     if (!ft_plan_name_ok(schedule->name))
         return ft_fail(err, FT_INVALID,
                        "schedule '%s': expected a name of 1 to 31 letters, digits, '-', '_' or '.'",
@@ -186,6 +191,14 @@ static int batches_to_play(int n_batches, int64_t wanted)
     return (int)(wanted + (n_batches - wanted) % PERIODS);
 }
 
+/* What passes between stages of one task, which is used before the next is made. */
+static bool is_in_task(const ft_tasks *tasks, const ft_edge *edge)
+{
+    const int *task = edge->from_kind == FT_ACT_FORWARD ? tasks->forward : tasks->backward;
+    bool passes = edge->from_kind == FT_ACT_FORWARD || edge->from_kind == FT_ACT_BACKWARD;
+    return task && passes && task[edge->from] == task[edge->to];
+}
+
 /* Orders, plays and folds l->n_batches. */
 static ft_status play_leg(leg *l, ft_fold *f, ft_error *err)
 {
@@ -200,6 +213,8 @@ static ft_status play_leg(leg *l, ft_fold *f, ft_error *err)
     l->edges = ft_arena_array(l->arena, p->n_edges + 1, sizeof *l->edges);
     if (!l->edges) return no_memory(err);
     if (p->n_edges) memcpy(l->edges, p->edges, (size_t)p->n_edges * sizeof *l->edges);
+    for (int e = 0; e < p->n_edges; e++)
+        if (is_in_task(&p->tasks, &l->edges[e])) l->edges[e].slots = 1;
     FT_TRY(ft_seating_new(&l->shares, l->arena, &q, err));
     l->reduces = (p->reduces || l->shares.several) && !l->schedule->forward_only;
     l->weights = p->weights ? p->weights : l->schedule->weights;

@@ -69,7 +69,7 @@ typedef struct ft_schedule {
     bool splits;       /* backward-input and backward-weight instead of backward */
     bool interleaves;  /* not by stage: stages s, s + P, s + 2P ... of device s take turns */
     bool groups;     /* not by stage: a device takes all micro-batches of a batch through one of its
-                        stages, then through the next */
+                        stages, or tasks of these, then through the next */
     bool folds;      /* not by stage: of 2P stages device d has d and 2P - 1 - d, and takes what is
                         ready of both */
     bool replicates; /* not by stage: every stage is on every device, which takes one micro-batch
@@ -103,9 +103,11 @@ typedef struct ft_pipeline {
     const int *most_waiting; /* by stage, where backwards come in halves: gradients of weights that
                                 wait when the next action begins, at most: where there are more the
                                 stage does one first; NULL: as many as the rule says */
-    int micro_batches;       /* per batch */
-    int n_batches;           /* in the leg */
-    bool reduces;            /* every stage has an R action before its U (clipping or ties) */
+    ft_tasks tasks;    /* for a schedule that groups, stages in the order of their numbers; those of
+                          a task follow each other on the same devices, with a slot between them */
+    int micro_batches; /* per batch */
+    int n_batches;     /* in the leg */
+    bool reduces;      /* every stage has an R action before its U (clipping or ties) */
     int n_edges;
     const ft_edge *edges; /* F->F and B->B edges, R->R and R->U, and U->W for tied replicas; a
                              stage that is the target of a U->W edge has a W action per batch */
