@@ -200,15 +200,6 @@ describe("2bw", function()
    end
 end)
 
---- What the replicas of stages send each other in a batch.
-local function exchanged(plan)
-   local bytes = 0
-   for _, edge in ipairs(plan.blueprint:transfers()) do
-      if edge.from == edge.to then bytes = bytes + edge.bytes end
-   end
-   return bytes
-end
-
 --- Moves that a run has executed, by letter.
 local function executed(run)
    local total = { L = 0, O = 0, D = 0 }
@@ -216,6 +207,107 @@ local function executed(run)
       total[letter] = total[letter] + 1
    end
    return total
+end
+
+describe("packs", function()
+   local cases = {
+      { packs = "3/1" },
+      { packs = "1/4", clip = 1, recompute = "always" },
+      { packs = "2/1", devices = "cpu:2", stages = 8, swap = "always" },
+      { packs = "2/3", devices = "cpu:2", swap = "task" },
+      { packs = "3/2", devices = "cpu:2", swap = "task", update = "host", recompute = "always" },
+      { packs = "3/2", devices = "cpu:2", schedule = "harmony-dp", swap = "task" },
+   }
+   for _, family in ipairs { "t5", "gpt2", "bert" } do
+      it("give the bits of one stage after the other, forward and back: " .. family, function()
+         for _, case in ipairs(cases) do
+            local o = options_of(family, with({ devices = "cpu:1", steps = 4 }, case))
+            local replicates = case.schedule == "harmony-dp"
+            local judge = pipeline.train(options_of(family, {
+               schedule = replicates and "data-parallel" or "sequential", stages = 1, steps = 4,
+               devices = replicates and case.devices or "cpu:1", clip = case.clip,
+            }))
+            local run = pipeline.train(o)
+            assert.same(judge.losses, run.losses)
+            assert.same(judge.params, run.params)
+            for d, planned in ipairs(run.plan.memory) do
+               assert.is_true(run.measured[d].total <= planned.total)
+            end
+         end
+      end)
+   end
+
+   it("are stages that follow each other, the last ones taken forward and back at once", function()
+      local o = options_of("bert", {
+         devices = "cpu:1", stages = 5, micro_batches = 2, packs = "3/2", steps = 1,
+      })
+      local plan = pipeline.plan(o)
+      local text = plan:text():gsub("\nwarm%-up 0", "")
+      assert.matches("F0.0.0 F1.0.0 F2.0.0 F0.0.1 F1.0.1 F2.0.1 F3.0.0 F4.0.0 B4.0.0 B3.0.0 "
+         .. "F3.0.1 F4.0.1 B4.0.1 B3.0.1 R4.0 U4.0 R3.0 U3.0 "
+         .. "B2.0.0 B1.0.0 B2.0.1 B1.0.1 R2.0 U2.0 R1.0 U1.0 B0.0.0%-1 R0.0 U0.0", text)
+      -- all micro-batches wait between packs; stages of a pack pass one by one
+      local larger = pipeline.plan(with(o, { micro_batches = 8 }))
+      for edge, slots in pairs {
+         ["F0>F1"] = 1, ["F1>F2"] = 1, ["F2>F3"] = 8, ["F3>F4"] = 1, ["B4>B3"] = 1, ["B3>B2"] = 8,
+         ["B2>B1"] = 1, ["B1>B0"] = 8,
+      } do
+         assert.matches(("\nedge %s bytes %%d+ slots %d\n"):format(edge, slots), larger:text())
+      end
+      local alone = pipeline.plan(with(o, { micro_batches = 8, packs = "1/1" }))
+      assert.is_true(larger.memory[1].buffers < alone.memory[1].buffers)
+   end)
+
+   it("copy what Harmony's code counts, and execute it", function()
+      -- of R stages, those of the last pack are taken forward and back at once: weights come twice
+      -- but for those, gradients leave once, what enters a stage leaves and comes back; the first
+      -- one reads the batch itself, which stays
+      local R = 6
+      for packs, M in pairs { ["3/1"] = 1, ["2/1"] = 2, ["5/1"] = 4, ["1/2"] = 2, ["2/3"] = 2 } do
+         for _, devices in ipairs { 1, 2 } do
+            local run = pipeline.train(options_of("bert", {
+               stages = R, devices = "cpu:" .. devices, packs = packs, swap = "task",
+               update = "host", recompute = "always", batch = M, micro_batches = M, steps = 1,
+               trace = true,
+            }))
+            local moves, total = moves_of(run.plan:text())
+            local last = tonumber(packs:match("/(%d)"))
+            assert.equal(2 * R - last, moves.weights)
+            assert.equal(R, moves.gradients)
+            assert.is_nil(moves.optimizer)
+            assert.equal(2 * (R - last - 1) * M, moves.activations or 0)
+            assert.same(total, executed(run))
+         end
+      end
+   end)
+
+   it("are refused where there are none", function()
+      local function refused(changes, words)
+         local problem = files.failure(function()
+            pipeline.plan(options_of("bert", with({ packs = "3/1" }, changes)))
+         end)
+         assert.matches(words, problem.message)
+      end
+      for _, text in ipairs { "3", "0/1", "3/1/1", "3-1", "" } do
+         refused({ packs = text }, 'packs = "' .. text:gsub("%p", "%%%0") .. '": expected stages '
+            .. "of a forward pack and of a backward pack, as 3/1")
+      end
+      refused({ schedule = "gpipe" }, 'packs = "3/1" is for orders that take all micro%-batches '
+         .. 'through some stages, then the next: expected schedule = "harmony%-pp" or ')
+      refused({ partition = "mixed" }, "is for stages in the order of the model: expected "
+         .. 'partition = "seq"')
+      refused({ stages = 3 }, "gives a device 3 stages at a time, and there are 2 devices: "
+         .. "expected stages = 6, got 3")
+   end)
+end)
+
+--- What the replicas of stages send each other in a batch.
+local function exchanged(plan)
+   local bytes = 0
+   for _, edge in ipairs(plan.blueprint:transfers()) do
+      if edge.from == edge.to then bytes = bytes + edge.bytes end
+   end
+   return bytes
 end
 
 describe("Harmony's table of volumes", function()

@@ -5,6 +5,7 @@ local core = require("ftpipe.core")
 local contract = require("ftpipe.graph.contract")
 local graphs = require("ftpipe.graph")
 local opts = require("ftpipe.base.opts")
+local packs = require("ftpipe.schedule.packs")
 local partition = require("ftpipe.placement.partition")
 local schedules = require("ftpipe.schedule")
 
@@ -109,12 +110,12 @@ local function join(devices, replicas)
 end
 
 --- A device for each stage. Those that are one share its memory.
-local function take_turns(schedule, devices, n_stages, replicas)
+local function take_turns(schedule, devices, n_stages, replicas, run)
    if replicas then devices = join(devices, replicas) end
    local every = schedules.replicates(schedule)
    local rows, share = {}, every and n_stages or math.ceil(n_stages / #devices)
    for s = 1, n_stages do
-      local row = copy(devices[schedules.device_of(schedule, s, #devices)])
+      local row = copy(devices[schedules.device_of(schedule, s, #devices, run)])
       row.memory_bytes = math.ceil(row.memory_bytes / share)
       rows[s] = row
    end
@@ -149,7 +150,7 @@ local function attempt(graph, name, o, how, budget)
    if how.balanced then balance_memory(problem, o.devices) end
    if in_order then
       problem.devices = take_turns(o.rule or o.schedule, problem.devices,
-         o.stages or #problem.devices, o.replicas)
+         o.stages or #problem.devices, o.replicas, packs.run(o))
    end
    return problem
 end

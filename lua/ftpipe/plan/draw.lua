@@ -5,6 +5,7 @@ local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local evaluation = require("ftpipe.plan.evaluation")
 local groups = require("ftpipe.plan.groups")
+local packs = require("ftpipe.schedule.packs")
 local stages = require("ftpipe.plan.stages")
 
 local M = {}
@@ -33,7 +34,7 @@ local function play(o, graphs, cut)
       recompute = cut.recompute, devices = cut.devices, micro_batches = o.micro_batches,
       schedule = cut.schedule, staleness = cut.staleness, max_staleness = cut.max_staleness,
       batches = cut.batches, costs = cut.costs, clip = cut.clip,
-      apart = cut.apart, waiting = cut.waiting,
+      apart = cut.apart, waiting = cut.waiting, tasks = cut.tasks,
    }
 end
 
@@ -59,11 +60,12 @@ function M.blueprint(o, graphs, partition, flags)
    local costs = by_device(o.costs, #devices)
    local cut = {
       stage = partition.stage,
-      device = partition.device or stages.place(o.rule or o.schedule, n_stages, #devices),
+      device = partition.device or stages.place(o, n_stages, #devices),
       recompute = flags, devices = wired, schedule = o.rule or o.schedule,
       staleness = o.staleness, max_staleness = o.max_staleness, batches = o.batches, costs = costs,
       clip = o.clip, apart = o.update == "device", waiting = partition.waiting,
    }
+   cut.tasks = packs.tasks(o, cut.device)
    local said = {
       graphs = graphs,
       plan = partition.plan or play(o, graphs, cut),
@@ -86,7 +88,7 @@ function M.blueprint(o, graphs, partition, flags)
       said = said, options = o, graphs = graphs, devices = devices, partition = partition,
       n_stages = n_stages,
       recompute = flags, blueprint = blueprint, memory = blueprint:memory(),
-      volumes = blueprint:volumes(),
+      volumes = blueprint:volumes(), tasks = cut.tasks,
       machine = type(wired) == "table" and wired.machine or nil,
    }
 end
@@ -98,12 +100,12 @@ end
 function M.evaluation(o, graphs, partition)
    local n_devices = #core.engine.devices(o.devices)
    local device = partition.device
-      or stages.place(o.rule or o.schedule, stages.count(partition.stage), n_devices)
+      or stages.place(o, stages.count(partition.stage), n_devices)
    local stage
    stage, device = stages.without_empty(partition.stage, device)
    local own = copy(o)
    own.schedule, own.rule, own.staleness, own.max_staleness = "evaluate", nil, nil, nil
-   own.batches, own.clip, own.update = o.eval_batches, 0, "end"
+   own.batches, own.clip, own.update, own.packs = o.eval_batches, 0, "end", nil
    local kept = { stage = stage, device = device, name = partition.name }
    return M.blueprint(own, graphs.evaluation, kept, M.recompute_flags("never", #device))
 end

@@ -24,6 +24,7 @@ local named = require("ftpipe.base.named")
 local options = require("ftpipe.plan.options")
 local opts = require("ftpipe.base.opts")
 local html = require("ftpipe.page.html")
+local packs = require("ftpipe.schedule.packs")
 local picture = require("ftpipe.plan.picture")
 local placement = require("ftpipe.placement")
 local over = require("ftpipe.plan.over")
@@ -166,7 +167,30 @@ local function check_turns(o)
    local n_groups = o.replicas and #replicas.of(o) or n_devices
    if schedules.folds(schedule) then o.stages = o.stages or 2 * n_groups end
    schedules.check_turns(schedule, o.replicas and select(2, replicas.of(o))
-      or stages.place(schedule, o.stages or n_devices, n_devices), o.micro_batches)
+      or stages.place(o, o.stages or n_devices, n_devices), o.micro_batches)
+end
+
+--- Refuses --packs where there are none, and gives every device a turn.
+local function check_packs(o)
+   if not o.packs or o.given then return end
+   local schedule, run = o.rule or o.schedule, packs.run(o)
+   if not schedules.groups(schedule) then
+      usage.of(o, "{packs=%s} is for orders that take all micro-batches through some stages, then "
+         .. "the next: expected {schedule=harmony-pp} or {schedule=harmony-dp}", o.packs)
+   elseif type(o.partition) == "string" and placement.is(o.partition)
+      and not placement.is_in_order(o.partition)
+   then
+      usage.of(o, "{packs=%s} is for stages in the order of the model: expected {partition=seq}",
+         o.packs)
+   end
+   if schedules.replicates(schedule) then return end
+   local turns = o.replicas and #replicas.of(o) or #core.engine.devices(o.devices)
+   o.stages = o.stages or turns * run
+   if o.stages < (turns - 1) * run + 1 then
+      usage("%s gives a device %d stages at a time, and there are %d devices: expected %s, got %d",
+         named.value(o, "packs", o.packs), run, turns, named.value(o, "stages", turns * run),
+         o.stages)
+   end
 end
 
 --- Refuses --look-ahead where there is nothing that it could decide.
@@ -269,6 +293,7 @@ end
 
 --- The plan of settled options.
 local function make(o)
+   check_packs(o)
    local devices = core.engine.devices(o.devices)
    precision.check(o, devices)
    local graphs = build_graphs(o, devices[1].kind)

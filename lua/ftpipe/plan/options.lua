@@ -53,7 +53,7 @@ M.rows = {
       lua_type = "string|table|ftpipe.schedule_plan",
       help = "a plan that is there: stages, devices, orders and slots are those of the file",
       decides = { "max_staleness", "micro_batches", "partition", "recompute", "schedule", "stages",
-         "staleness", "swap", "update", "replicas" } },
+         "staleness", "swap", "update", "replicas", "packs" } },
    { "profile", of = "recipe explore plan", plans = true, rare = true, type = "string",
       value = "NAME|FILE",
       explore = { rare = false, default = "modelled", help = "what work costs; for models" },
@@ -64,6 +64,10 @@ M.rows = {
       value = "2-1", lua_type = "string|table", items = "int",
       help = "devices of each stage, or of each group that stages go to in turns, which share its "
          .. "micro-batches; 4: all of the model on each" },
+   { "packs", of = "recipe explore plan", plans = true, rare = true, type = "string",
+      value = "3/1",
+      help = "harmony-pp and -dp: a device takes a micro-batch through 3 stages forward, and back "
+         .. "through 1, before the next one" },
    { "effort", of = "recipe explore plan", rare = true, type = "number", min = 0, value = "N",
       explore = { rare = false },
       help = "of partitioners that search, in millions of steps: the same on any machine" },

@@ -2,6 +2,7 @@
 
 local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
+local packs = require("ftpipe.schedule.packs")
 local schedules = require("ftpipe.schedule")
 local usage = require("ftpipe.base.usage")
 
@@ -47,7 +48,7 @@ function M.of(o)
    end
    local places = {}
    for s = 1, o.stages or #counts do
-      places[s] = groups[schedules.device_of(o.rule or o.schedule, s, #counts)]
+      places[s] = groups[schedules.device_of(o.rule or o.schedule, s, #counts, packs.run(o))]
    end
    return counts, places
 end

@@ -3,6 +3,7 @@
 local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
 local copy = require("ftpipe.base.copy")
+local packs = require("ftpipe.schedule.packs")
 local placement = require("ftpipe.placement")
 local replicas = require("ftpipe.plan.replicas")
 local schedules = require("ftpipe.schedule")
@@ -136,10 +137,15 @@ function M.count(stage)
 end
 
 --- Stage s runs on device s; when there are more stages than devices, as the schedule has them, in
--- turns where it does not say.
-function M.place(schedule, n_stages, n_devices)
-   local device = {}
-   for s = 1, n_stages do device[s] = schedules.device_of(schedule, s, n_devices) end
+-- turns where it does not say: of one stage, or of a pack.
+-- @tparam table o rule or schedule, packs
+-- @tparam int n_stages
+-- @tparam int n_devices
+function M.place(o, n_stages, n_devices)
+   local device, run = {}, packs.run(o)
+   for s = 1, n_stages do
+      device[s] = schedules.device_of(o.rule or o.schedule, s, n_devices, run)
+   end
    return device
 end
 

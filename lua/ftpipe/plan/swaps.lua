@@ -96,6 +96,7 @@ local function drawn(plan, mode, least, spare, choice)
       least = least, spare = spare, classes = mode.classes, scope = mode.scope,
       writes_back = mode.writes_back, updates_at_home = choice.home,
       far_ahead = choice.far_ahead, room = choice.room, spreads = choice.spreads,
+      tasks = plan.tasks,
    })
    if not ok then
       if least and mode.least or type(text) ~= "table" then error(text, 0) end

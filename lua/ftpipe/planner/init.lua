@@ -156,6 +156,7 @@ local function choices(o, only, n_devices)
    local function add(layout, micro_batches, schedule)
       if not contains(only.schedules, schedule) then return end
       if schedules.interleaves(schedule) and micro_batches % n_devices > 0 then return end
+      if o.packs and not schedules.groups(schedule) then return end
       list[#list + 1] = copy(o, {
          micro_batches = micro_batches, schedule = schedule, partition = layout.partition,
          stages = o.stages or layout.per_device * n_devices,

@@ -86,9 +86,10 @@ function M.places(schedule) return M.interleaves(schedule) or M.folds(schedule) 
 -- @tparam string|table schedule
 -- @tparam int stage
 -- @tparam int n_devices
-function M.device_of(schedule, stage, n_devices)
+-- @tparam[opt=1] int run stages that a device gets at each turn
+function M.device_of(schedule, stage, n_devices, run)
    if M.folds(schedule) and stage > n_devices then return math.max(1, 2 * n_devices + 1 - stage) end
-   return (stage - 1) % n_devices + 1
+   return math.floor((stage - 1) / (run or 1)) % n_devices + 1
 end
 
 --- Whether a device takes all micro-batches of a batch through one of its stages, then the next.
@@ -228,7 +229,7 @@ guard("ft.schedule", M, {
    interleaves = "schedule: string|table",
    groups = "schedule: string|table", folds = "schedule: string|table",
    places = "schedule: string|table", replicates = "schedule: string|table",
-   device_of = "schedule: string|table, stage: int, n_devices: int",
+   device_of = "schedule: string|table, stage: int, n_devices: int, run?: int",
    is_flat = "schedule: string|table", runs = "schedule: string|table, staleness?: string",
 })
 guard("played", Played, {
