@@ -224,6 +224,22 @@ describe("ft.partition", function()
          "option 'effort': expected a number, got 'nan'")
    end)
 
+   it("refuses one value, or its gradient, in two sizes", function()
+      local problem = {
+         node_ns = { { 1e3, 1e3, 1e3 } },
+         devices = { { bytes_per_s = 1e9 }, { bytes_per_s = 1e9 } },
+         edge_from = { 1, 1 }, edge_to = { 2, 3 }, edge_bytes = { 10, 10 },
+         edge_grad_bytes = { 0, 7 },
+      }
+      assert.fails_with(function() ft.partition(problem, {}) end,
+         "the gradient of the value of node 1 has 0 bytes on edge 1, 7 on 2")
+      problem.edge_value = { 1, 2 }
+      assert.equal(3, #ft.partition(problem, {}).device)
+      problem.edge_value, problem.edge_bytes, problem.edge_grad_bytes = nil, { 10, 20 }, nil
+      assert.fails_with(function() ft.partition(problem, {}) end,
+         "the value of node 1 has 10 bytes on edge 1, 20 on 2")
+   end)
+
    it("mixed keeps to its stages in graphs of thousands of nodes", function()
       local times = {}
       for i = 1, 3000 do

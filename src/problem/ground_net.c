@@ -83,6 +83,17 @@ static void close_net(net_maker *m, int64_t begin, int node, int edge, int clone
     };
 }
 
+/* Two edges of one value carry as many bytes; bytes NULL: none. */
+static ft_status check_size(const ft_ground *g, const int64_t *bytes, const char *what, int first,
+                            int edge, ft_error *err)
+{
+    char name[96];
+    if (!bytes || bytes[edge] == bytes[first]) return FT_OK;
+    return ft_fail(err, FT_INVALID, "partition: the %s of %s has %lld bytes on edge %d, %lld on %d",
+                   what, ft_ground_name(g, g->problem->edge_from[edge], name),
+                   (long long)bytes[first], first + 1, (long long)bytes[edge], edge + 1);
+}
+
 static ft_status collect_values(net_maker *m, int node, ft_error *err)
 {
     const ft_partition_problem *p = m->g->problem;
@@ -103,11 +114,8 @@ static ft_status collect_values(net_maker *m, int node, ft_error *err)
         if (!add_unit(m, m->g->unit[node])) return ft_ground_no_memory(m->g, err);
         for (; i < end && value_of(p, m->order[i]) == value_of(p, first); i++) {
             int e = m->order[i];
-            if (p->edge_bytes[e] != p->edge_bytes[first])
-                return ft_fail(err, FT_INVALID,
-                               "partition: the value of %s has %lld bytes on edge %d, %lld on %d",
-                               ft_ground_name(m->g, node, name), (long long)p->edge_bytes[first],
-                               first + 1, (long long)p->edge_bytes[e], e + 1);
+            FT_TRY(check_size(m->g, p->edge_bytes, "value", first, e, err));
+            FT_TRY(check_size(m->g, p->edge_grad_bytes, "gradient of the value", first, e, err));
             if (is_cheap(p, p->edge_to[e]))
                 return ft_fail(err, FT_INVALID, "partition: %s is cheap, but uses %s, which is not",
                                ft_ground_name(m->g, p->edge_to[e], name),

@@ -52,8 +52,8 @@ typedef struct ft_partition_problem {
     const int *edge_from, *edge_to;
     const int64_t *edge_bytes;      /* of the value carried */
     const int64_t *edge_grad_bytes; /* of the gradient sent back; NULL: 0 */
-    const int *edge_value; /* edges of one maker and one number carry one value, of equal bytes;
-                              NULL: a node makes one value */
+    const int *edge_value; /* edges of one maker and one number carry one value, of equal bytes and
+                              gradients; NULL: a node makes one value */
     int n_devices;
     const ft_partition_device *devices;
     /* Micro-batches in flight in stage s of S: min(in_flight, S - s), as 1F1B and asynchronous

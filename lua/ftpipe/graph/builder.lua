@@ -188,6 +188,27 @@ local function resolve(self)
    end
 end
 
+--- Refuses edges that carry one value in two sizes.
+local function check_values(self)
+   local first = {}
+   for _, edge in ipairs(self.edges) do
+      local key = ("%d %s"):format(edge.from, edge.value or "")
+      local other = first[key] or edge
+      first[key] = other
+      for _, row in ipairs(M.edge_numbers) do
+         local name = row[1]
+         if edge[name] ~= other[name] then
+            M.malformed("%s: %s of the edge from %s to %s is %s, of that to %s (%s) %s: edges of "
+               .. "one value have one size; those of several need a number each, as value=1 and "
+               .. "value=2",
+               edge.where, name, self.nodes[edge.from].id, self.nodes[edge.to].id,
+               M.number_text(edge[name]), self.nodes[other.to].id, other.where,
+               M.number_text(other[name]))
+         end
+      end
+   end
+end
+
 --- Numbers of the nodes in an order in which they can run, and how many that were: fewer than all
 -- where there is a cycle. Of those that can run the first goes first.
 function M.order(nodes, edges)
@@ -237,6 +258,7 @@ end
 function Builder:finish()
    if #self.nodes == 0 then M.malformed("%s: a graph without nodes", self.path) end
    resolve(self)
+   check_values(self)
    local order, missing = M.order(self.nodes, self.edges)
    if #order < #self.nodes then
       M.malformed("%s: the graph has a cycle: %s", self.path,
