@@ -222,6 +222,24 @@ describe("importers", function()
 
    local check = dofile("test/fuzz/graph_files.lua")
 
+   it("refuse edges of one value in two sizes, and take those of two values", function()
+      local text = "ftpipe weighted graph 1\nnode a\nnode b\nnode c\nedge a b bytes=10%s%s\n"
+         .. "edge a c bytes=%d%s\n"
+      assert.fails_with(function() load(text:format("", "", 20, "")) end,
+         "^graph:6: bytes of the edge from a to c is 20, of that to b %(graph:5%) 10: .* value=1")
+      assert.fails_with(function() load(text:format("", " grad_bytes=3", 10, "")) end,
+         "^graph:6: grad_bytes of the edge from a to c is 0, of that to b %(graph:5%) 3: ")
+      assert.equal(2, #load(text:format("", " value=1", 20, " value=2")).edges)
+   end)
+
+   it("have stages and devices of a result, counted from 0", function()
+      local graph = load("ftpipe weighted graph 1\nnode a forward_ns=5\n")
+      local o = { result = { stage = { 1 }, device = { 2 } } }
+      local node = core.json.decode(graph:format("json", o)).nodes[1]
+      assert.same({ 0, 1 }, { node.stage, node.device })
+      assert.matches('"node_stage">0<.*"node_device">1<', graph:format("graphml", o))
+   end)
+
    it("refuse results of another graph", function()
       local other = { result = { device = { 1, 1, 1, 1 } } }
       assert.fails_with(function() load(PIPEDREAM):format("svg", other) end,

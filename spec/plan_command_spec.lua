@@ -43,7 +43,7 @@ describe("ftpipe plan", function()
          -- four micro-batches of 6 ms on the slower device
          assert.is_true(math.abs(data.seconds_per_batch - 24e-3) < 0.1e-3)
          assert.equal(2, #data.stages)
-         assert.same({ 1, 1, 2 }, { unpack(data.node_stage) })
+         assert.same({ 0, 0, 1 }, { unpack(data.node_stage) })
       end)
    end)
 
@@ -266,6 +266,9 @@ describe("ftpipe plan", function()
             "sim:2x11GB")
          core.sys.write_file(path, "ftpipe weighted graph 1\nnode a forward_ns=-1\n")
          refused(6, "chain%.txt:2: forward_ns is %-1", path, "--devices", "sim:2x11GB")
+         core.sys.write_file(path, "ftpipe weighted graph 1\nnode a\nnode b\n")
+         refused(6, "chain%.txt: a batch takes no time, expected nodes with forward_ns", path,
+            "--devices", "sim:2x11GB", "--format", "json")
       end)
    end)
 end)

@@ -66,7 +66,7 @@ function M.write(graph, result)
    for i, node in ipairs(graph.nodes) do
       lines[#lines + 1] = ('    <node id="%s">'):format(xml.escape(node.id))
       local row = setmetatable({
-         stage = result and result.stage[i], device = result and result.device[i],
+         stage = result and result.stage[i] - 1, device = result and result.device[i] - 1,
       }, { __index = node })
       add_data(lines, "node", row)
       lines[#lines + 1] = "    </node>"

@@ -24,7 +24,7 @@ function M.write(graph, result)
       nodes = list(graph.nodes, function(node)
          i = i + 1
          return copy(node, {
-            stage = result and result.stage[i], device = result and result.device[i],
+            stage = result and result.stage[i] - 1, device = result and result.device[i] - 1,
          })
       end),
       edges = list(graph.edges, function(edge)

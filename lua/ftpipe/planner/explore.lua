@@ -144,7 +144,7 @@ local function all_fit(memory) return over.worst(memory) == 0 end
 local function device_names(o, problem)
    local names = {}
    for d, device in ipairs(o.devices and core.engine.devices(o.devices) or problem.devices) do
-      names[d] = device.name or ("%d (kind %d)"):format(d, device.kind or 1)
+      names[d] = device.name or ("%d (kind %d)"):format(d - 1, device.kind or 1)
    end
    return names
 end
@@ -183,6 +183,10 @@ local function plan_file(graph, o, recompute, known)
    local short, long = legs(#cut.stages, o.micro_batches)
    local played = play(long)
    local seconds = playing.steady(short, long, function(batches) return play(batches).end_ns end)
+   if seconds == 0 then
+      core.fail("malformed data", ("%s: a batch takes no time, expected nodes with forward_ns or "
+         .. "backward_ns above 0"):format(graph.path))
+   end
    local names = device_names(o, problem)
    local memory = file_memory(cut, played.stages, problem, factor)
    return setmetatable({
@@ -453,9 +457,12 @@ end
 
 function Subject:__tostring() return self:text() end
 
---- The whole, as a table for JSON.
+--- The whole, as a table for JSON, where stages are counted from 0 as they are on the screen.
 function Subject:data()
    local o, memory, idle = self.options, {}, playing.idle(self.played)
+   local rows, node_stage = {}, {}
+   for s, row in ipairs(self.stages) do rows[s] = copy(row, { stage = s - 1 }) end
+   for i, stage in ipairs(self.result.stage) do node_stage[i] = stage - 1 end
    local link, share = playing.busiest_link(self.played, self.cut.machine)
    for d, row in ipairs(self.memory) do
       memory[d] = {
@@ -471,8 +478,8 @@ function Subject:data()
       swapped_bytes = self.swapped_bytes, swaps_hidden = self.hidden,
       critical_ns = self.played.critical, busiest_link = link, busiest_share = share,
       shares_percent = core.json.array(waits.percent(waits.add(nil, self.played))),
-      stages = core.json.array(self.stages), devices = core.json.array(memory),
-      node_stage = core.json.array(self.result.stage),
+      stages = core.json.array(rows), devices = core.json.array(memory),
+      node_stage = core.json.array(node_stage),
    }
 end
 
