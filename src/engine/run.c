@@ -294,9 +294,9 @@ static ft_status find_home(ft_run *run, const ft_blueprint *b, ft_error *err)
     }
     if (last + 1 == size && run->home >= 0) return FT_OK;
     return ft_fail(err, FT_INVALID,
-                   "the devices are of %d processes, and %d %s started: expected mpirun -n %d, or "
-                   "--devices hosts:%dx...",
-                   last + 1, size, size == 1 ? "was" : "were", last + 1, size);
+                   "the devices are of %d processes, and %d %s started: expected as many of them, "
+                   "or devices of %d",
+                   last + 1, size, size == 1 ? "was" : "were", size);
 }
 
 static ft_status new_run(ft_run **out, const ft_blueprint *blueprint, ft_world *world,

@@ -1,4 +1,4 @@
-/* state/disk.h - homes of units in a file: of weights and optimizer state, with --swap-dir. */
+/* state/disk.h - homes of units in a file: of weights and optimizer state. */
 #ifndef FT_STATE_DISK_H
 #define FT_STATE_DISK_H
 
