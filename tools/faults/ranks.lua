@@ -103,8 +103,10 @@ return {
       "spec/several", "others decay all weights alike" },
    { "lua/ftpipe/run/ranks.lua", "rate_factors = filled(said.rate_factors, n_params),", "",
       "spec/several", "others know no rates of groups" },
-   { "lua/ftpipe/run/ranks.lua", ", \"seed\",", ",", "spec/several",
+   { "lua/ftpipe/run/ranks.lua", "if not OTHERWISE[key] then",
+      "if not OTHERWISE[key] and key ~= \"seed\" then", "spec/several",
       "others have a seed of their own" },
-   { "lua/ftpipe/run/ranks.lua", "\"hypers\", \"clip\",", "\"clip\",", "spec/several",
+   { "lua/ftpipe/run/ranks.lua", "if not OTHERWISE[key] then",
+      "if not OTHERWISE[key] and key ~= \"hypers\" then", "spec/several",
       "others have hypers of their own" },
 }

@@ -8,9 +8,10 @@ local usage = require("ftpipe.base.usage")
 
 local M = {}
 
--- What a blueprint is made from besides graphs and plans.
-local NUMBERS = {
-   "micro_batch_size", "optimizer", "hypers", "clip", "look_ahead", "gaps", "gnorm", "seed",
+-- What a blueprint is made from and a job says in another way: as texts, or, as costs, not at all.
+local OTHERWISE = {
+   graphs = true, plan = true, devices = true, weight_decays = true, rate_factors = true,
+   costs = true, evaluation = true,
 }
 
 local function texts_of(graphs)
@@ -37,7 +38,9 @@ local function job_of(plan)
       weight_decays = filled(said.weight_decays, n_params),
       rate_factors = filled(said.rate_factors, n_params),
    }
-   for _, key in ipairs(NUMBERS) do job[key] = said[key] end
+   for key, value in pairs(said) do
+      if not OTHERWISE[key] then job[key] = value end
+   end
    if said.evaluation then
       job.evaluation = {
          graphs = texts_of(said.evaluation.graphs), plan = plan.blueprint:plan_text(true),
