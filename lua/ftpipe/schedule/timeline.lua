@@ -22,13 +22,17 @@ local COLOURS = {
 }
 local OTHER = "#999999"
 
--- Colours of classes of memory that move, in the order of the legend, and streams of copies, from
--- top to bottom, by what their actions are.
-local CLASSES = { { "weights", "#0072B2" }, { "gradients", "#D55E00" }, { "optimizer", "#CC79A7" },
-   { "packed", "#F0E442" }, { "activations", "#009E73" } }
+-- Classes of memory that move, in the order of the legend, and streams of copies, from top to
+-- bottom, by what their actions are.
+local CLASSES, CLASS_COLOURS = {}, {}
+local PALETTE = { "#0072B2", "#D55E00", "#CC79A7", "#F0E442", "#009E73" }
+for _, class in ipairs(core.schedule.memory_classes()) do
+   if class.moves then
+      CLASS_COLOURS[class.name] = PALETTE[#CLASSES + 1] or OTHER
+      CLASSES[#CLASSES + 1] = class.name
+   end
+end
 local STREAMS = { { "swap-in", "in" }, { "swap-out", "out" } }
-local CLASS_COLOURS = {}
-for _, class in ipairs(CLASSES) do CLASS_COLOURS[class[1]] = class[2] end
 
 -- What is drawn in a device's first row, of what has a batch: not what is on its way.
 local COPIED = { send = true, receive = true, ["swap-in"] = true, ["swap-out"] = true }
@@ -107,10 +111,10 @@ local function legend(copies, y)
       for _, event in ipairs(copies[stream[1]]) do seen[event.args.class or ""] = true end
    end
    for _, class in ipairs(CLASSES) do
-      if seen[class[1]] then
+      if seen[class] then
          words_of[#words_of + 1] = ('<rect x="%d" y="%g" width="10" height="10" fill="%s"/>'
-            .. '<text x="%d" y="%g" class="w">%s</text>'):format(x, y, class[2], x + 14, y + 9,
-            class[1])
+            .. '<text x="%d" y="%g" class="w">%s</text>'):format(x, y, CLASS_COLOURS[class],
+            x + 14, y + 9, class)
          x = x + 100
       end
    end
