@@ -213,6 +213,12 @@ describe("plans of models", function()
          "decoder/block.2: stage 1 on sim:1 card %-> stage 2 on sim:0 card %(%d+ nodes%)",
          tostring(plan:diff(moved)))
       assert.equal(0, #plan:diff(plan))
+      local other = "\n" .. tostring(plan:diff(plan_of { clip = 2, max_staleness = 1,
+         schedule = "async" }))
+      for _, words in ipairs { "schedule: 1f1b -> async", "max_staleness: not given -> 1",
+         "clip: 0 -> 2" } do
+         assert.truthy(other:find("\n" .. words .. "\n", 1, true), other)
+      end
       assert.equal(0, #plan:diff(moved:move("decoder/block.2", "sim:1 card")))
       assert.error_matches(function() plan:move("decoder/block.9", 1) end, "no forward node is")
       assert.error_matches(function() plan:move("decoder/block.2", 3) end, "no device '3'")

@@ -1,6 +1,7 @@
 --- What a plan is for and how it differs from another, in words.
 
 local edit = require("ftpipe.plan.edit")
+local options = require("ftpipe.plan.options")
 
 local M = {}
 
@@ -61,16 +62,21 @@ function M.why(plan, what)
    return table.concat(lines, "\n")
 end
 
-local OPTIONS = { "schedule", "staleness", "max_staleness", "batch", "micro_batches", "recompute",
-   "optimizer" }
+-- What a text or a number says; of others, as a function, nothing can be said.
+local TOLD = { string = true, number = true, boolean = true, ["nil"] = true }
+
+local function told(value) return value == nil and "not given" or tostring(value) end
 
 local function differing_options(a, b, lines)
    if a.devices_name ~= b.devices_name then
       lines[#lines + 1] = ("devices: %s -> %s"):format(a.devices_name, b.devices_name)
    end
-   for _, key in ipairs(OPTIONS) do
-      local x, y = tostring(a.options[key]), tostring(b.options[key])
-      if x ~= y then lines[#lines + 1] = ("%s: %s -> %s"):format(key, x, y) end
+   for _, row in ipairs(options.taken_by("plan")) do
+      local key = row[1]
+      local x, y = a.options[key], b.options[key]
+      if row.plans and key ~= "devices" and x ~= y and TOLD[type(x)] and TOLD[type(y)] then
+         lines[#lines + 1] = ("%s: %s -> %s"):format(key, told(x), told(y))
+      end
    end
 end
 
