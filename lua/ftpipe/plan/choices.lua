@@ -6,6 +6,7 @@ local late = require("ftpipe.plan.late")
 local placement = require("ftpipe.placement")
 local precision = require("ftpipe.plan.precision")
 local schedules = require("ftpipe.schedule")
+local swaps = require("ftpipe.plan.swaps")
 
 local M = {}
 
@@ -37,6 +38,13 @@ M.staleness_help = ("what is done about late weights, with %s: "):format(table.c
 
 M.partitions = placement.names()
 M.partitions_help = table.concat(M.partitions, ", ")
+
+M.swap_help = swaps.help
+
+local grouping = names(schedules.list(), function(row) return row.groups end)
+M.update_help = ("when: device: behind the backwards of a stage, end: when all gradients are "
+   .. "there; auto: device for %s without --clip; host: as auto, in host memory"):format(
+   table.concat(grouping, ", "))
 
 M.optimizers = names(core.engine.optimizers())
 M.rates = names(core.engine.rate_schedules())

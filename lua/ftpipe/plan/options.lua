@@ -75,14 +75,12 @@ M.rows = {
       default = "auto", help = "activations; auto: where memory asks for it" },
    { "swap", of = "recipe explore plan", plans = true, rare = true, type = "string",
       value = "WHEN|CLASSES", default = "never", explore = { rare = false },
-      help = "to host memory: never; auto: where a device is over its budget; classes, as "
-         .. "activations,optimizer: these alone; always: as much as can be; task, clean, lms" },
+      help = choices.swap_help },
    { "swap_dir", of = "recipe plan", rare = true, type = "string", value = "DIR",
       help = "weights and optimizer state that move have their home there, not in host memory" },
    { "update", of = "recipe explore plan", rare = true,
       choices = { "auto", "end", "device", "host" }, default = "auto",
-      help = "when: device: behind the backwards of a stage, end: when all gradients are there; "
-         .. "auto: device for harmony-pp and -dp without --clip; host: as auto, in host memory" },
+      help = choices.update_help },
    { "optimizer", of = "recipe explore plan", plans = true, choices = choices.optimizers,
       default = choices.optimizers[1], help = "update rule" },
    { "lr", of = "recipe", type = "number", min = 0, default = 1e-4, help = "learning rate" },

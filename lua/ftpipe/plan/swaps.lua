@@ -29,13 +29,19 @@ end
 -- much leaves. The last two are what Harmony is compared with: memory that is moved for each device
 -- by somebody who knows what is clean, or does not.
 local MODES = {
-   never = {},
-   auto = { over = true },
-   always = { least = true },
-   task = { least = true, scope = "group" },
-   clean = { least = true, scope = "action" },
-   lms = { least = true, scope = "action", writes_back = true },
+   { name = "never" },
+   { name = "auto", help = "where a device is over its budget", over = true },
+   { name = "always", help = "as much as can be", least = true },
+   { name = "task", least = true, scope = "group" },
+   { name = "clean", least = true, scope = "action" },
+   { name = "lms", least = true, scope = "action", writes_back = true },
 }
+
+local mode_names, mode_helps = {}, {}
+for i, row in ipairs(MODES) do
+   mode_names[i] = row.name
+   mode_helps[i] = row.help and row.name .. ": " .. row.help or row.name
+end
 
 -- How what leaves is chosen where there is a choice, as blueprint:fit takes it: what is needed
 -- furthest in the future, with loads near what needs them; or with some room for loads further
@@ -60,19 +66,25 @@ for _, class in ipairs(core.schedule.memory_classes()) do
    if class.moves then CLASSES[#CLASSES + 1] = class.name end
 end
 
+--- What --swap may say, in words.
+M.help = ("to host memory: %s; classes, as activations,optimizer: these alone"):format(
+   table.concat(mode_helps, "; "))
+
 --- What --swap asks for, as blueprint:fit takes it, with `over`: where a device is over its budget.
 -- @tparam table o options of a plan
 -- @treturn table
 function M.mode(o)
    local said = o.swap or "never"
-   if MODES[said] then return MODES[said] end
+   for _, row in ipairs(MODES) do
+      if row.name == said then return row end
+   end
    local mode = { over = true, classes = {} }
    for name in (said .. ","):gmatch("([^,]*),") do
       local known = false
       for _, class in ipairs(CLASSES) do known = known or class == name end
       if not known then
-         usage("%s: expected never, auto, always, task, clean, lms, or classes of %s",
-            named.value(o, "swap", said), table.concat(CLASSES, ","))
+         usage("%s: expected %s, or classes of %s", named.value(o, "swap", said),
+            table.concat(mode_names, ", "), table.concat(CLASSES, ","))
       end
       table.insert(mode.classes, name)
    end
